@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+# The few functions the CMakeLists.txt of the rooms are written in.
+#
+#   kiln_library(NAME kiln_exec SRCS a.cc b.cc DEPS kiln_base absl::strings)  # also kiln::exec
+#   kiln_proto(NAME kiln_program_proto PROTOS program.proto DEPS ...)         # kiln/exec/program.pb.h
+#   kiln_executable(NAME kiln SRCS main.cc DEPS kiln::compiler)               # <build>/bin/kiln
+#   kiln_test(NAME exec_planner_test SRCS planner_test.cc DEPS kiln_exec LABEL unit)
+#   kiln_bundle(NAME parts...)              # an interface over those parts that exist in this tree
+#
+# Includes read "kiln/<room>/file.h": <build>/include/kiln/<room> is a link to the room, and generated
+# headers lie under <build>/gen/kiln/<room>.
+
+set(KILN_INCLUDE_DIR "${PROJECT_BINARY_DIR}/include")
+set(KILN_GEN_DIR "${PROJECT_BINARY_DIR}/gen")
+set(KILN_BIN_DIR "${PROJECT_BINARY_DIR}/bin")
+file(MAKE_DIRECTORY "${KILN_INCLUDE_DIR}/kiln" "${KILN_GEN_DIR}/kiln")
+
+function(kiln_link_room room)
+  file(CREATE_LINK "${PROJECT_SOURCE_DIR}/${room}" "${KILN_INCLUDE_DIR}/kiln/${room}" SYMBOLIC)
+endfunction()
+
+# Strict arithmetic is a property of the code, not of a preset: without it the VM and the reference
+# interpreter would contract a*b+c and differ from the kernels.
+function(kiln_target_defaults target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_compile_options(${target} PRIVATE -ffp-contract=off -Wall -Wextra)
+  target_include_directories(${target} PUBLIC
+    "$<BUILD_INTERFACE:${KILN_INCLUDE_DIR}>" "$<BUILD_INTERFACE:${KILN_GEN_DIR}>"
+    "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+  set_target_properties(${target} PROPERTIES
+    CXX_EXTENSIONS OFF
+    POSITION_INDEPENDENT_CODE ON
+    RUNTIME_OUTPUT_DIRECTORY "${KILN_BIN_DIR}")
+endfunction()
+
+function(kiln_library)
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME" "SRCS;DEPS")
+  add_library(${ARG_NAME} STATIC ${ARG_SRCS})
+  string(REGEX REPLACE "^kiln_" "" short ${ARG_NAME})
+  if(NOT short STREQUAL "compiler")  # kiln::compiler is the bundle that programs link
+    add_library(kiln::${short} ALIAS ${ARG_NAME})
+  endif()
+  kiln_target_defaults(${ARG_NAME})
+  target_link_libraries(${ARG_NAME} PUBLIC ${ARG_DEPS})
+endfunction()
+
+function(kiln_executable)
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME" "SRCS;DEPS")
+  add_executable(${ARG_NAME} ${ARG_SRCS})
+  kiln_target_defaults(${ARG_NAME})
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS})
+endfunction()
+
+function(kiln_bundle name)
+  add_library(${name} INTERFACE)
+  foreach(part IN LISTS ARGN)
+    if(TARGET ${part})
+      target_link_libraries(${name} INTERFACE ${part})
+    endif()
+  endforeach()
+endfunction()
+
+# Messages for the lite runtime. A .proto is named by its include path, so that it imports others as
+# "kiln/exec/x.proto".
+function(kiln_proto)
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME" "PROTOS;DEPS")
+  file(RELATIVE_PATH room "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
+  set(outputs)
+  foreach(proto IN LISTS ARG_PROTOS)
+    string(REGEX REPLACE "\\.proto$" "" stem "kiln/${room}/${proto}")
+    set(made "${KILN_GEN_DIR}/${stem}.pb.cc" "${KILN_GEN_DIR}/${stem}.pb.h")
+    add_custom_command(
+      OUTPUT ${made}
+      COMMAND protobuf::protoc "--proto_path=${KILN_INCLUDE_DIR}" "--cpp_out=lite:${KILN_GEN_DIR}"
+              "${KILN_INCLUDE_DIR}/${stem}.proto"
+      DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${proto}"
+      COMMENT "protoc ${stem}.proto"
+      VERBATIM)
+    list(APPEND outputs ${made})
+  endforeach()
+  add_library(${ARG_NAME} STATIC ${outputs})
+  kiln_target_defaults(${ARG_NAME})
+  target_compile_options(${ARG_NAME} PRIVATE -w)
+  target_include_directories(${ARG_NAME} SYSTEM PUBLIC "$<BUILD_INTERFACE:${KILN_GEN_DIR}>")
+  target_link_libraries(${ARG_NAME} PUBLIC protobuf::libprotobuf-lite ${ARG_DEPS})
+  # Tools that read the sources (clang-tidy) need the generated headers but nothing compiled.
+  add_custom_target(${ARG_NAME}_headers DEPENDS ${outputs})
+  if(NOT TARGET kiln_generated)
+    add_custom_target(kiln_generated)
+  endif()
+  add_dependencies(kiln_generated ${ARG_NAME}_headers)
+endfunction()
+
+# One ctest entry per binary: scripts/test counts the cases from the XML that gtest writes. All tests
+# share one kernel cache in the build tree, so that a kernel is compiled once per build.
+function(kiln_test)
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME;LABEL;TIMEOUT" "SRCS;DEPS")
+  if(NOT ARG_LABEL)
+    set(ARG_LABEL unit)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  kiln_executable(NAME ${ARG_NAME} SRCS ${ARG_SRCS} DEPS ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  target_include_directories(${ARG_NAME} PRIVATE "${PROJECT_SOURCE_DIR}")  # "tests/base/x.h"
+  target_compile_definitions(${ARG_NAME} PRIVATE
+    KILN_TEST_DATA_DIR="${PROJECT_SOURCE_DIR}/tests/data" KILN_TEST_BIN_DIR="${KILN_BIN_DIR}")
+  set_target_properties(${ARG_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/bin")
+  add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME})
+  set_tests_properties(${ARG_NAME} PROPERTIES
+    LABELS ${ARG_LABEL}
+    TIMEOUT ${ARG_TIMEOUT}
+    ENVIRONMENT "KILN_CACHE_DIR=${PROJECT_BINARY_DIR}/tests/kernel-cache")
+endfunction()
