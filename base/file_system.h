@@ -1,18 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef KILN_BASE_FILE_SYSTEM_H_
-#define KILN_BASE_FILE_SYSTEM_H_
-
-#include <sys/types.h>
-
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-
 // The only way Kiln reads and writes files that must survive crashes and strangers: the persistent
 // cache goes through this interface, so that tests can tear writes, fill the disk and lose unsynced
 // data (tests/base/fault_injecting_file_system.h).
@@ -28,6 +14,20 @@
 // ENOTDIR; kAlreadyExists = EEXIST; kPermissionDenied = EACCES, EPERM, EROFS; kResourceExhausted =
 // ENOSPC, EDQUOT, EMFILE, ENFILE, ENOMEM, EFBIG; kFailedPrecondition = a link or a special file where
 // a regular file was asked for; kUnavailable = any other errno (EIO, ESTALE, ...).
+#ifndef KILN_BASE_FILE_SYSTEM_H_
+#define KILN_BASE_FILE_SYSTEM_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
 namespace kiln {
 
 // What lstat says: a link is described itself, never followed.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// Building the errors that users read: `<subject>: <what is wrong, both values>; <what to do>`.
 #ifndef KILN_BASE_STATUS_H_
 #define KILN_BASE_STATUS_H_
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
-// Building the errors that users read: `<subject>: <what is wrong, both values>; <what to do>`.
 namespace kiln {
 
 // `status` with "<context>: " before its message; Ok stays Ok. Payloads are kept.

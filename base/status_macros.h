@@ -1,12 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef KILN_BASE_STATUS_MACROS_H_
-#define KILN_BASE_STATUS_MACROS_H_
-
-#include <utility>
-
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-
 // Leaves the current function with the error of a failed step. Shaped like abseil's own newer macros.
 //
 //   KILN_RETURN_IF_ERROR(Verify(graph));
@@ -14,6 +6,13 @@
 //   KILN_ASSIGN_OR_RETURN(model, Load(path));                  // assigns
 //
 // A type with a comma in it must be written as auto. `expr` is evaluated once. The second macro is several statements: brace the body of an `if`.
+#ifndef KILN_BASE_STATUS_MACROS_H_
+#define KILN_BASE_STATUS_MACROS_H_
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 #define KILN_RETURN_IF_ERROR(expr)                                      \
   do {                                                                  \
