@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Kernel says what one fused group computes, free of the graph it came from.
+//
+// It is a list of stages over named dims. Example: softmax of scale * x + mask over the last axis
+//
+//   kernel v1 math 1
+//   dims a b
+//   in   0 f32 [a, b] dense
+//   in   1 f32 [b] dense
+//   par  0 f32
+//   s0 : f32 [a, b] = add(mul(in0[a, b], par0), in1[b])
+//   s1 : f32 [a]    = reduce max over b (s0[a, b])
+//   s2 : f32 [a, b] = exp(sub(s0[a, b], s1[a]))
+//   s3 : f32 [a]    = reduce add over b (s2[a, b])
+//   out  0 f32 [a, b] dense = div(s2[a, b], s3[a])
+//
+// The text defines the bits of the result (strict mode): IEEE arithmetic as in scalar_expr.h, functions by their
+// expansions (math.h), and reductions by the rule below. Extents are run-time arguments and no part of the text.
+//
+// Invariants (Verify): dims of an operand, stage or output are distinct; a stage reads inputs and earlier stages only; a
+// stage's and an output's dims, and a reduction's `over`, are iterated dims in ascending order (outputs: any order); an
+// output's type is that of its expression, or f16/bf16 of an f32 expression; every read has one index per axis.
+//
+// The meaning of a reduction. Reduced dims are taken one at a time, innermost (largest id) first:
+//   - the innermost iterated dim of the Kernel: block k holds elements [4096k, 4096k + 4096). Within a block, lane l of 64
+//     combines elements l, l + 64, ... in order; lanes fold by halves: lane l with lane l + 32, then 16, 8, 4, 2, 1.
+//   - any other dim: blocks of 512 elements, each combined in order.
+//   Block results, in order, are reduced by the same rule again until one is left. Accumulators start at the exact identity
+//   (-0 for float add, 0 integer add, 1, -inf / least, +inf / greatest, true/all ones, false/0), which absent elements
+//   equal. acc = combine(acc, element), in this operand order; a fold is combine(lane l, lane l + w).
+//   An empty reduction gives the identity, except float add: +0.
+// Nothing in this rule depends on threads, vector width or schedule.
+#ifndef KILN_KERNEL_KERNEL_H_
+#define KILN_KERNEL_KERNEL_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kiln/base/dtype.h"
+#include "kiln/kernel/scalar_expr.h"
+
+namespace kiln {
+
+inline constexpr int kMathVersion = 1;
+inline constexpr int64_t kReduceBlock = 4096;       // innermost dim: elements per block
+inline constexpr int64_t kReduceLanes = 64;         // innermost dim: lanes per block
+inline constexpr int64_t kOuterReduceBlock = 512;   // any other dim: elements per block
+
+// An iterated dim spans the iteration space; a size is only an extent (of an operand's axis, or in index arithmetic).
+// Iterated dims come first, outermost first; sizes follow. Canonical names are a, b, c, ... and n0, n1, ...
+struct KernelDim {
+  std::string name;
+  bool iterated = true;
+};
+
+// Where elements of an operand lie. Inner stride class is a fact of the text, strides are not.
+enum class Layout : uint8_t {
+  kDense,    // row-major, no gaps
+  kRows,     // innermost axis has stride 1, the others have run-time strides
+  kStrided,  // all strides at run time
+};
+
+struct KernelInput {
+  DType type = DType::kF32;
+  std::vector<int32_t> dims;  // axis -> dim (iterated or size), outermost first
+  Layout layout = Layout::kDense;
+  friend bool operator==(const KernelInput&, const KernelInput&) = default;
+};
+
+enum class ReduceOp : uint8_t { kAdd, kMul, kMax, kMin, kAnd, kOr };
+const char* Name(ReduceOp op);
+
+struct Stage {
+  enum class Kind : uint8_t { kMap, kReduce };
+  Kind kind = Kind::kMap;
+  DType type = DType::kF32;    // of the result; never f16 or bf16
+  std::vector<int32_t> dims;   // of the result, ascending
+  ReduceOp op = ReduceOp::kAdd;
+  std::vector<int32_t> over;   // kReduce: reduced dims, ascending; disjoint from `dims`
+  ScalarExpr expr;             // kReduce: the element, over dims and over
+  friend bool operator==(const Stage&, const Stage&) = default;
+};
+
+struct KernelOutput {
+  DType type = DType::kF32;
+  std::vector<int32_t> dims;  // axis -> iterated dim, outermost first, any order (a transposed store)
+  Layout layout = Layout::kDense;
+  ScalarExpr expr;
+  friend bool operator==(const KernelOutput&, const KernelOutput&) = default;
+};
+
+struct Kernel {
+  int math = kMathVersion;
+  std::vector<KernelDim> dims;
+  std::vector<KernelInput> inputs;
+  std::vector<DType> params;  // scalar operands; never f16 or bf16
+  std::vector<Stage> stages;
+  std::vector<KernelOutput> outputs;
+
+  int num_iterated() const;
+  // The innermost iterated dim: the one with the lane rule. -1 if there is none.
+  int innermost() const { return num_iterated() - 1; }
+};
+
+// Checks the invariants above; the error names the offending line. Thread-safe, as all free functions here.
+absl::Status Verify(const Kernel& kernel);
+
+}  // namespace kiln
+
+#endif  // KILN_KERNEL_KERNEL_H_
