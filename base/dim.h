@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dim: an extent that is a number or an expression over named symbols, such as `batch`, `2*seq` or `(seq + 1)/2`.
+//
+// A Dim is kept in canonical form, a sum of products of atoms with integer coefficients: `a*(b + 2)` and `b*a + 2*a` are
+// equal values. An atom is a symbol, or a floor division, remainder, minimum or maximum that does not simplify.
+// Symbols stand for non-negative integers. Values are immutable; copying copies. Overflow in constants saturates the whole Dim
+// to an error that Evaluate reports.
+//
+// Example: Dim n = Dim::Symbol("n"); (n * 6).DivideExactly(n * 2) is 3; (n + 1).FloorDiv(2).ToString() is "(n + 1)/2".
+#ifndef KILN_BASE_DIM_H_
+#define KILN_BASE_DIM_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace kiln {
+
+class Dim;
+using Shape = std::vector<Dim>;
+using SymbolValues = std::map<std::string, int64_t>;
+
+class Dim {
+ public:
+  Dim() = default;                 // 0
+  Dim(int64_t value);              // NOLINT: implicit, so that shapes read {batch, 3, 224}
+  static Dim Symbol(std::string name);
+  // Reads what ToString writes; kInvalidArgument otherwise.
+  static absl::StatusOr<Dim> Parse(absl::string_view text);
+
+  std::optional<int64_t> constant() const;  // the value, if no symbol is left
+  bool IsConst(int64_t value) const { return constant() == value; }
+
+  friend Dim operator+(const Dim& a, const Dim& b);
+  friend Dim operator-(const Dim& a, const Dim& b);
+  friend Dim operator*(const Dim& a, const Dim& b);
+  Dim FloorDiv(const Dim& divisor) const;  // rounds towards minus infinity; by zero: an error on Evaluate
+  Dim Mod(const Dim& divisor) const;       // sign of the divisor
+  static Dim Min(const Dim& a, const Dim& b);
+  static Dim Max(const Dim& a, const Dim& b);
+  // a / b when b divides every term of a (b one product); else nothing.
+  std::optional<Dim> DivideExactly(const Dim& divisor) const;
+
+  // Structural; equal canonical forms. Two unequal Dims may still be equal for some or all values of their symbols.
+  friend bool operator==(const Dim& a, const Dim& b);
+  friend bool operator<(const Dim& a, const Dim& b);  // a total order without meaning, for sorting
+
+  // kNotFound names a symbol without a value; kInvalidArgument on division by zero or overflow.
+  absl::StatusOr<int64_t> Evaluate(const SymbolValues& values) const;
+  Dim Substitute(const std::map<std::string, Dim>& replacements) const;
+  void CollectSymbols(std::set<std::string>& out) const;
+  std::string ToString() const;
+
+  struct Atom;
+  struct Term {
+    int64_t coef = 0;
+    std::vector<Atom> atoms;  // sorted; repeated for powers
+  };
+
+ private:
+  std::vector<Term> terms_;  // sorted by atoms; no zero coefficient; the constant term has no atoms
+  bool overflow_ = false;
+};
+
+std::string ToString(const Shape& shape);                      // "[n, 3, 224]"
+absl::StatusOr<Shape> ParseShape(absl::string_view text);      // the inverse
+Dim Product(const Shape& shape);                               // 1 for []
+absl::StatusOr<std::vector<int64_t>> Evaluate(const Shape& shape, const SymbolValues& values);
+std::optional<std::vector<int64_t>> Constant(const Shape& shape);  // all extents known
+Shape ToShape(const std::vector<int64_t>& extents);
+
+}  // namespace kiln
+
+#endif  // KILN_BASE_DIM_H_

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graph: a tensor program. Vectors of nodes and values, joined by typed ids; no pointers, so copying a Graph copies it.
+//
+// A value has an element type and a shape of Dims (numbers or expressions over the symbols of the graph's inputs), a name that
+// is unique in its graph, and one producer: a node, the graph (an input) or a constant. A node applies an op of the registry
+// (op.h) to values, with attributes. Nodes are stored in topological order; Verify checks all of this.
+//
+// Text form (text.h), one line a node; attributes in braces:
+//   graph softmax_rows
+//   input x : f32 [n, 64]
+//   const scale : f32 [] = 0.125
+//   y : f32 [n, 64] = mul(x, scale)
+//   z : f32 [n, 64] = softmax(y) {axis = 1}
+//   output z
+#ifndef KILN_GRAPH_GRAPH_H_
+#define KILN_GRAPH_GRAPH_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "kiln/base/dim.h"
+#include "kiln/base/dtype.h"
+#include "kiln/base/guard.h"
+#include "kiln/base/tensor.h"
+
+namespace kiln {
+
+struct OpDef;
+class Graph;
+
+struct NodeId {
+  int32_t v = -1;
+  friend auto operator<=>(const NodeId&, const NodeId&) = default;
+};
+struct ValueId {
+  int32_t v = -1;
+  bool valid() const { return v >= 0; }
+  friend auto operator<=>(const ValueId&, const ValueId&) = default;
+};
+
+// An attribute: one of a closed set. Lists may be empty. Sub-graphs (If, Loop) are held by index into Graph::subgraphs.
+using AttrValue = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, DType, Tensor>;
+using Attrs = std::map<std::string, AttrValue>;
+
+struct Value {
+  std::string name;
+  DType type = DType::kF32;
+  Shape shape;
+  std::optional<Tensor> constant;      // set for constants, and for values that folding has found
+  std::optional<Shape> shape_content;  // for small integer tensors that describe shapes: their elements, symbolically
+  NodeId producer;                     // invalid for inputs and constants
+};
+
+struct Node {
+  const OpDef* op = nullptr;     // never null in a verified graph; points into the immutable registry
+  std::string name;              // of the user's node where there is one: what errors and explain print
+  std::vector<ValueId> inputs;   // an absent optional input is an invalid id
+  std::vector<ValueId> outputs;
+  Attrs attrs;
+  std::vector<int32_t> subgraphs;
+};
+
+class Graph {
+ public:
+  std::string name;
+
+  ValueId AddInput(std::string name, DType type, Shape shape);
+  ValueId AddConstant(std::string name, Tensor tensor);
+  // Adds a node and its outputs with inferred types and shapes; fails as the op's rule says, naming the node. Empty output
+  // names are made unique from the op's name. Guards that inference needed are added to guards().
+  absl::StatusOr<std::vector<ValueId>> AddNode(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs, std::string node_name,
+                                               std::vector<std::string> output_names);
+  void AddOutput(ValueId value, std::string name);
+
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const std::vector<Value>& values() const { return values_; }
+  const Node& node(NodeId id) const { return nodes_[static_cast<size_t>(id.v)]; }
+  const Value& value(ValueId id) const { return values_[static_cast<size_t>(id.v)]; }
+  Node& mutable_node(NodeId id) { return nodes_[static_cast<size_t>(id.v)]; }
+  Value& mutable_value(ValueId id) { return values_[static_cast<size_t>(id.v)]; }
+
+  struct Output {
+    std::string name;
+    ValueId value;
+  };
+  const std::vector<ValueId>& inputs() const { return inputs_; }
+  const std::vector<Output>& outputs() const { return outputs_; }
+  std::vector<Output>& mutable_outputs() { return outputs_; }
+  const std::vector<Guard>& guards() const { return guards_; }
+  void AddGuard(Guard guard);  // kept once; dropped if it always holds
+
+  // Uses of every value by nodes (graph outputs not counted), ascending. O(size of the graph).
+  std::vector<std::vector<NodeId>> Users() const;
+  bool IsOutput(ValueId id) const;
+
+  // Replaces every use of `from`, outputs included, by `to` (same type and shape).
+  void ReplaceUses(ValueId from, ValueId to);
+  // Drops nodes and constants that no output needs, keeps inputs, and renumbers: all ids change. Returns whether any went.
+  bool RemoveDead();
+  // Restores topological order after a pass has appended nodes; stable. Fails on a cycle.
+  absl::Status Sort();
+
+ private:
+  std::string UniqueName(absl::string_view wish);
+
+  std::vector<Node> nodes_;
+  std::vector<Value> values_;
+  std::vector<ValueId> inputs_;
+  std::vector<Output> outputs_;
+  std::vector<Guard> guards_;
+  std::map<std::string, int> names_;
+};
+
+// Checks all invariants, types and shapes by the ops' rules included; the error names the node. Thread-safe.
+absl::Status Verify(const Graph& graph);
+
+}  // namespace kiln
+
+#endif  // KILN_GRAPH_GRAPH_H_

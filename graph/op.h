@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// OpDef: everything Kiln knows of an operator, in one constexpr record (graph/ops/*.cc). Adding an op is adding a record.
+//
+// From the record follow type and shape inference, the float64 interpreter, kernels, cost, printing, the ONNX table, docs and
+// the generic tests. Example, the whole of relu:
+//
+//   constexpr OpDef kRelu = {
+//       .name = "relu", .doc = "max(x, 0); NaN stays NaN.", .kind = OpKind::kScalar, .min_inputs = 1, .max_inputs = 1,
+//       .infer = InferElementwise,
+//       .scalar = [](ScalarBody& b) { return Apply(ScalarOp::kMax, b.in(0), b.in(0).Like(0)); },
+//       .onnx = "Relu", .test = {.lo = -4, .hi = 4}, .witness = "onnx node tests: relu"};
+#ifndef KILN_GRAPH_OP_H_
+#define KILN_GRAPH_OP_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "kiln/graph/graph.h"
+#include "kiln/kernel/kernel.h"
+#include "kiln/kernel/scalar_expr.h"
+
+namespace kiln {
+
+enum class OpKind : uint8_t {
+  kScalar,     // one output element from one element of each (broadcast) input: `scalar`
+  kReduce,     // `reduce` over attribute `axes`, with an optional map before and after
+  kIndex,      // output elements are input elements (or a fill) found by index arithmetic: `index`
+  kComposite,  // means its `decompose`: softmax, layer_norm, gelu, batch_norm
+  kLibrary,    // matmul, conv, pool: a thunk of exec/library, and a reference loop
+  kHost,       // shape arithmetic and what depends on data: evaluated symbolically where possible, else on the host
+};
+
+enum class AttrKind : uint8_t { kInt, kFloat, kString, kInts, kFloats, kType, kTensor };
+struct AttrSpec {
+  const char* name;
+  AttrKind kind;
+  bool required;
+  double number;     // default of kInt and kFloat
+  const char* text;  // default of kString; kInts "1 1"; null: absent unless given
+  const char* doc;
+};
+
+// What inference sees: input types, shapes and contents, attributes with defaults filled in. It sets output types and
+// shapes, and may ask for guards.
+class InferContext {
+ public:
+  InferContext(Graph& graph, const Node& node) : graph_(graph), node_(node) {}
+  int num_inputs() const { return static_cast<int>(node_.inputs.size()); }
+  bool has_input(int k) const { return k < num_inputs() && node_.inputs[static_cast<size_t>(k)].valid(); }
+  const Value& input(int k) const { return graph_.value(node_.inputs[static_cast<size_t>(k)]); }
+  DType type(int k) const { return input(k).type; }
+  const Shape& shape(int k) const { return input(k).shape; }
+  const Node& node() const { return node_; }
+  // Elements of a small integer input, symbolically: from a constant or from shape_content. kUnimplemented if unknown.
+  absl::StatusOr<Shape> Content(int k) const;
+  void SetOutput(int k, DType type, Shape shape);
+  void SetContent(int k, Shape content);  // the output's elements are these, for shape arithmetic
+  void Assume(Guard guard) { graph_.AddGuard(std::move(guard)); }
+  // True if the two are equal, or a kSame guard makes them so; an error if they differ for all values.
+  absl::Status Require(const Dim& a, const Dim& b, absl::string_view what);
+
+  struct Output {
+    DType type = DType::kF32;
+    Shape shape;
+    std::optional<Shape> content;
+  };
+  std::vector<Output> outputs;
+
+ private:
+  Graph& graph_;
+  const Node& node_;
+};
+
+// What a scalar body sees: the elements of its inputs as expressions (of compute type), and attributes.
+class ScalarBody {
+ public:
+  ScalarBody(ScalarExpr& expr, std::vector<Ex> inputs, const Node& node, DType out)
+      : expr_(expr), inputs_(std::move(inputs)), node_(node), out_(out) {}
+  Ex in(int k) const { return inputs_[static_cast<size_t>(k)]; }
+  int num_inputs() const { return static_cast<int>(inputs_.size()); }
+  bool has(int k) const { return k < num_inputs() && inputs_[static_cast<size_t>(k)].id >= 0; }
+  const Node& node() const { return node_; }
+  DType out() const { return out_; }  // stored type of the output
+  ScalarExpr& expr() const { return expr_; }
+
+ private:
+  ScalarExpr& expr_;
+  std::vector<Ex> inputs_;
+  const Node& node_;
+  DType out_;
+};
+
+// The reduce record: out = after(reduce op over axes (before(x))). `after` sees the result and the number of reduced elements
+// as an expression of the accumulator's type (for means).
+struct ReduceRule {
+  ReduceOp op;
+  Ex (*before)(Ex x);               // null: identity
+  Ex (*after)(Ex result, Ex count); // null: identity
+};
+
+// One term of an index op's meaning. Output element at coordinates o is: the first piece whose bounds hold gives
+// input[piece.input][at(o)], else `fill` (0 unless the record says otherwise). Coordinates are affine in o, per input axis.
+//   transpose: one piece, no bounds, axes permuted.      slice: one piece, at = start + step * o.
+//   concat: one piece per input, bounds lower <= o[axis] < upper.      pad: one piece with bounds; fill from attribute.
+//   expand: axes of extent 1 read at 0.                                gather: one axis is loaded from input 1.
+struct IndexAxis {
+  int out_axis = -1;   // -1: a constant coordinate
+  Dim coef = 1;        // coordinate = coef * o[out_axis] + offset
+  Dim offset = 0;
+  int load_input = -1; // >= 0: the coordinate is an element of that input, at its own axes load_axes of o
+  std::vector<int> load_axes;
+};
+struct IndexPiece {
+  int input = 0;
+  std::vector<IndexAxis> axes;  // one per axis of the input
+  struct Bound {
+    int out_axis;
+    Dim lower, upper;  // lower <= o[out_axis] < upper
+  };
+  std::vector<Bound> bounds;    // empty: everywhere
+};
+struct IndexMap {
+  std::vector<IndexPiece> pieces;
+  double fill = 0;
+  // True if the output is its only input's memory, seen with another shape (reshape, squeeze, flatten): a view, no copy.
+  bool view = false;
+};
+
+class GraphBuilder;  // graph/builder.h
+
+struct TestRange {
+  double lo = -4, hi = 4;
+};
+
+struct OpDef {
+  const char* name;
+  const char* doc;
+  OpKind kind;
+  int min_inputs = 1;
+  int max_inputs = 1;  // -1: any number
+  int num_outputs = 1; // -1: by attribute
+  std::span<const AttrSpec> attrs = {};
+  absl::Status (*infer)(InferContext& c) = nullptr;
+  Ex (*scalar)(ScalarBody& b) = nullptr;                                                                   // kScalar
+  const ReduceRule* reduce = nullptr;                                                                      // kReduce
+  absl::StatusOr<IndexMap> (*index)(const Graph& graph, const Node& node, int output) = nullptr;           // kIndex
+  absl::StatusOr<std::vector<ValueId>> (*decompose)(GraphBuilder& b, const Node& node) = nullptr;          // kComposite
+  // Reference loops in float64 for kLibrary and kHost: dense inputs (floats widened to f64, integers to i64) to outputs.
+  absl::Status (*reference)(const Node& node, std::span<const Tensor> inputs, std::span<Tensor> outputs) = nullptr;
+  bool cuda = true;                // has a CUDA form
+  const char* onnx = "";           // ONNX names, space separated; converters are in graph/onnx/
+  TestRange test;
+  const char* witness = "";        // an outside check of its meaning
+  // Adds the gradient: cotangents of the outputs to cotangents of the inputs. Null: not differentiable yet.
+  absl::StatusOr<std::vector<ValueId>> (*gradient)(GraphBuilder& b, const Node& node, std::span<const ValueId> cotangents) = nullptr;
+};
+
+// All records, sorted by name. Immutable.
+std::span<const OpDef* const> AllOps();
+const OpDef* FindOp(absl::string_view name);
+
+// Attributes with the record's defaults; the attribute must be in the schema.
+int64_t IntAttr(const Node& node, absl::string_view name);
+double FloatAttr(const Node& node, absl::string_view name);
+std::string StringAttr(const Node& node, absl::string_view name);
+std::vector<int64_t> IntsAttr(const Node& node, absl::string_view name);
+bool HasAttr(const Node& node, absl::string_view name);
+
+}  // namespace kiln
+
+#endif  // KILN_GRAPH_OP_H_
