@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the executor asks of the compiler half, and all it knows of it: kernels by key, and Programs for given inputs.
+//
+// With a compiler the providers build what is missing; in a package they hand out what is stored. The executor works the same.
+#ifndef KILN_EXEC_PROVIDER_H_
+#define KILN_EXEC_PROVIDER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kiln/base/guard.h"
+#include "kiln/base/tensor.h"
+#include "kiln/exec/program.pb.h"
+#include "kiln/kernel/abi.h"
+
+namespace kiln {
+
+// One executable form of a kernel. `self` goes to LaunchContext::kernel (the VmKernel for the VM, null for compiled code).
+struct KernelFunction {
+  KernelFn run = nullptr;
+  const void* self = nullptr;
+  bool vm = false;
+  std::shared_ptr<const void> owner;  // keeps code or VmKernel alive
+};
+
+// A kernel that may get better while a Model runs: `background` mode swaps the VM for compiled code. A run takes one snapshot per
+// launch at its start, so one run never mixes two generations of a kernel.
+class KernelHandle {
+ public:
+  explicit KernelHandle(std::shared_ptr<const KernelFunction> first) : current_(std::move(first)) {}
+  std::shared_ptr<const KernelFunction> Get() const { return std::atomic_load(&current_); }
+  void Swap(std::shared_ptr<const KernelFunction> next) {
+    std::atomic_store(&current_, std::move(next));
+    generation_.fetch_add(1, std::memory_order_release);
+  }
+  uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
+
+ private:
+  std::shared_ptr<const KernelFunction> current_;
+  std::atomic<uint64_t> generation_{0};
+};
+
+class KernelProvider {
+ public:
+  virtual ~KernelProvider() = default;
+  // The kernel `choice` of `def`; never fails for want of a compiler (then it is the VM). Thread-safe.
+  virtual absl::StatusOr<std::shared_ptr<KernelHandle>> Get(const program::KernelDef& def, const program::KernelChoice& choice) = 0;
+};
+
+// A Program with the assumptions under which it is right, its constants and its kernels (kernels[i][j] = choice j of kernel i).
+struct Variant {
+  std::vector<Guard> guards;
+  program::Program program;
+  std::vector<Tensor> constants;
+  std::vector<std::vector<std::shared_ptr<KernelHandle>>> kernels;
+};
+
+// One bound input as a VariantProvider sees it. data is null where only the shape is known.
+struct InputFacts {
+  std::string name;
+  bool present = true;
+  Tensor tensor;
+};
+
+struct PortInfo {
+  std::string name;
+  DType type = DType::kF32;
+  Shape shape;
+  bool optional = false;
+};
+
+class VariantProvider {
+ public:
+  virtual ~VariantProvider() = default;
+  virtual const std::vector<PortInfo>& inputs() const = 0;
+  virtual const std::vector<PortInfo>& outputs() const = 0;
+  // A variant whose guards hold for these inputs (one per port, in order). kInvalidArgument names input, dim and both values; in a
+  // package, kNotFound names the guard that fails. Thread-safe; the variant is immutable.
+  virtual absl::StatusOr<std::shared_ptr<const Variant>> Get(const std::vector<InputFacts>& inputs) = 0;
+};
+
+}  // namespace kiln
+
+#endif  // KILN_EXEC_PROVIDER_H_
