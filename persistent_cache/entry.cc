@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/persistent_cache/entry.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "kiln/persistent_cache/little_endian.h"
+
+namespace kiln {
+namespace {
+
+constexpr absl::string_view kMagic("KILNENT\n", 8);
+constexpr size_t kTagBytes = 16;
+constexpr size_t kHeadBytes = 8 + 4 + 4 + 8 + 32;
+constexpr size_t kRowBytes = kTagBytes + 4 + 4 + 8 + 8;
+constexpr size_t kSumBytes = 32;
+constexpr uint32_t kMaxSections = 64;
+constexpr absl::string_view kKnownCritical[] = {"preimage", "meta", "elf",
+                                                "ptx",      "blob", "program"};
+
+size_t Align8(size_t n) { return (n + 7) / 8 * 8; }
+
+bool IsKnownCritical(absl::string_view tag) {
+  return std::find(std::begin(kKnownCritical), std::end(kKnownCritical), tag) !=
+         std::end(kKnownCritical);
+}
+
+absl::Status CheckFrame(absl::string_view file) {
+  if (file.size() < kHeadBytes + kSumBytes) {
+    return absl::DataLossError(absl::StrCat("entry: ", file.size(), " bytes are too few"));
+  }
+  if (file.substr(0, 8) != kMagic)
+    return absl::DataLossError("entry: does not start with \"KILNENT\"");
+  const uint32_t version = LoadU32(file.substr(8));
+  if (version != kEntryVersion) {
+    return absl::UnimplementedError(
+        absl::StrCat("entry: version ", version, ", expected ", kEntryVersion));
+  }
+  if (const uint64_t length = LoadU64(file.substr(16)); length != file.size()) {
+    return absl::DataLossError(
+        absl::StrCat("entry: ", file.size(), " bytes, but its header says ", length));
+  }
+  const absl::string_view body = file.substr(0, file.size() - kSumBytes);
+  if (const Sha256Digest sum = Sha256(body);
+      std::memcmp(sum.data(), file.data() + body.size(), kSumBytes) != 0) {
+    return absl::DataLossError("entry: checksum differs");
+  }
+  return absl::OkStatus();
+}
+
+// Reads row `k` of the table; `end` is where the section before ended, and is moved to where this
+// one ends.
+absl::StatusOr<Section> ReadSection(absl::string_view file, uint32_t k, size_t& end) {
+  const absl::string_view row = file.substr(kHeadBytes + k * kRowBytes, kRowBytes);
+  Section section;
+  section.tag = std::string(row.substr(0, std::min(row.find('\0'), kTagBytes)));
+  const uint32_t flags = LoadU32(row.substr(kTagBytes));
+  const uint64_t offset = LoadU64(row.substr(kTagBytes + 8));
+  const uint64_t length = LoadU64(row.substr(kTagBytes + 16));
+  section.critical = (flags & 1u) != 0;
+  const size_t limit = file.size() - kSumBytes;
+  if (section.tag.empty() || offset != Align8(end) || offset > limit || length > limit - offset) {
+    return absl::DataLossError(
+        absl::StrCat("entry: section ", k, " \"", section.tag, "\" does not fit"));
+  }
+  if (section.critical && !IsKnownCritical(section.tag)) {
+    return absl::UnimplementedError(
+        absl::StrCat("entry: unknown critical section \"", section.tag, "\""));
+  }
+  section.bytes = std::string(file.substr(offset, length));
+  end = offset + length;
+  return section;
+}
+
+}  // namespace
+
+const std::string* Entry::Find(absl::string_view tag) const {
+  for (const Section& section : sections) {
+    if (section.tag == tag) return &section.bytes;
+  }
+  return nullptr;
+}
+
+void Entry::Add(absl::string_view tag, std::string bytes, bool critical) {
+  sections.push_back({std::string(tag), critical, std::move(bytes)});
+}
+
+std::string EncodeEntry(const Entry& entry) {
+  std::string out(kMagic);
+  AppendU32(out, kEntryVersion);
+  AppendU32(out, static_cast<uint32_t>(entry.sections.size()));
+  size_t end = kHeadBytes + entry.sections.size() * kRowBytes;
+  std::string table;
+  for (const Section& section : entry.sections) {
+    std::string tag = section.tag.substr(0, kTagBytes);
+    tag.resize(kTagBytes, '\0');
+    table += tag;
+    AppendU32(table, section.critical ? 1 : 0);
+    AppendU32(table, 0);
+    AppendU64(table, Align8(end));
+    AppendU64(table, section.bytes.size());
+    end = Align8(end) + section.bytes.size();
+  }
+  AppendU64(out, end + kSumBytes);
+  out.append(reinterpret_cast<const char*>(entry.key.data()), entry.key.size());
+  out += table;
+  for (const Section& section : entry.sections) {
+    out.resize(Align8(out.size()), '\0');
+    out += section.bytes;
+  }
+  const Sha256Digest sum = Sha256(out);
+  out.append(reinterpret_cast<const char*>(sum.data()), sum.size());
+  return out;
+}
+
+absl::StatusOr<Entry> DecodeEntry(absl::string_view file) {
+  if (absl::Status frame = CheckFrame(file); !frame.ok()) return frame;
+  Entry entry;
+  std::memcpy(entry.key.data(), file.data() + 24, entry.key.size());
+  const uint32_t sections = LoadU32(file.substr(12));
+  size_t end = kHeadBytes + size_t{sections} * kRowBytes;
+  if (sections > kMaxSections || end > file.size() - kSumBytes) {
+    return absl::DataLossError(absl::StrCat("entry: ", sections, " sections do not fit"));
+  }
+  for (uint32_t k = 0; k < sections; ++k) {
+    absl::StatusOr<Section> section = ReadSection(file, k, end);
+    if (!section.ok()) return section.status();
+    entry.sections.push_back(*std::move(section));
+  }
+  if (end != file.size() - kSumBytes)
+    return absl::DataLossError("entry: bytes between the last section and the checksum");
+  return entry;
+}
+
+std::map<std::string, std::string> ParseMeta(absl::string_view text) {
+  std::map<std::string, std::string> meta;
+  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    const std::pair<absl::string_view, absl::string_view> field =
+        absl::StrSplit(line, absl::MaxSplits('=', 1));
+    meta[std::string(field.first)] = std::string(field.second);
+  }
+  return meta;
+}
+
+std::string FormatMeta(const std::map<std::string, std::string>& meta) {
+  std::string text;
+  for (const auto& [name, value] : meta) absl::StrAppend(&text, name, "=", value, "\n");
+  return text;
+}
+
+}  // namespace kiln

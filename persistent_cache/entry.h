@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// One cache entry: a key and tagged sections, in one self-describing file (docs/cache_format.md,
+// byte by byte).
+//
+//   magic "KILNENT\n" | u32 version | u32 sections | u64 file length | key (32) | section table |
+//   sections | SHA-256 of all before section table row: tag (16, zero padded) | u32 flags (bit 0:
+//   critical) | u32 zero | u64 offset | u64 length
+//
+// Sections are in the order of the table, start at multiples of 8, and the gaps are zero, so equal
+// entries are equal bytes. A reader that meets a critical tag it does not know treats the entry as
+// a miss; other unknown tags it skips.
+//
+// Tags: "preimage" and "meta" stand in every entry. Kernels have "elf" (or "ptx", "cubin.sm_90")
+// and may have "stmt", "asm". "meta" is lines `name=value`, sorted by name: kernel, device, target,
+// isa, params, compiler, wall_ms, scratch.
+#ifndef KILN_PERSISTENT_CACHE_ENTRY_H_
+#define KILN_PERSISTENT_CACHE_ENTRY_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "kiln/persistent_cache/key.h"
+
+namespace kiln {
+
+inline constexpr uint32_t kEntryVersion = 1;
+inline constexpr int64_t kMaxEntryBytes = int64_t{256} << 20;
+
+struct Section {
+  std::string tag;  // 1 to 16 bytes
+  bool critical = false;
+  std::string bytes;
+};
+
+struct Entry {
+  CacheKey key{};
+  std::vector<Section> sections;
+
+  // The section's bytes, or null.
+  const std::string* Find(absl::string_view tag) const;
+  void Add(absl::string_view tag, std::string bytes, bool critical);
+};
+
+// The file of an entry. Deterministic.
+std::string EncodeEntry(const Entry& entry);
+
+// Checks everything that is documented above, the checksum first. kDataLoss says what is wrong;
+// kUnimplemented: another version or an unknown critical tag. Never reads outside `file`, whatever
+// it holds.
+absl::StatusOr<Entry> DecodeEntry(absl::string_view file);
+
+// The "meta" section as a map, and back.
+std::map<std::string, std::string> ParseMeta(absl::string_view text);
+std::string FormatMeta(const std::map<std::string, std::string>& meta);
+
+}  // namespace kiln
+
+#endif  // KILN_PERSISTENT_CACHE_ENTRY_H_

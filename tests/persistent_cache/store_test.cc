@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/persistent_cache/store.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/log.h"
+#include "kiln/persistent_cache/directory.h"
+#include "tests/base/temp_dir.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+Preimage PreimageOf(int k) { return Preimage().Add("kernel", absl::StrCat("kernel ", k)); }
+
+Entry EntryOf(int k) {
+  Entry entry;
+  entry.key = PreimageOf(k).Key();
+  entry.Add("preimage", PreimageOf(k).bytes(), true);
+  entry.Add("meta", "", true);
+  entry.Add("elf", absl::StrCat("code of ", k, std::string(500, 'x')), true);
+  return entry;
+}
+
+class StoreTest : public testing::Test {
+ protected:
+  void SetUp() override { SetLogLevel(LogLevel::kOff); }
+  void TearDown() override { SetLogLevel(LogLevel::kWarning); }
+
+  std::unique_ptr<Store> Open(bool read_only = false) {
+    auto store = Store::Open(RealFileSystem(), {Path(), read_only});
+    EXPECT_TRUE(store.ok()) << store.status();
+    return store.ok() ? *std::move(store) : nullptr;
+  }
+  std::string Path() { return absl::StrCat(dir_.path(), "/cache"); }
+  std::string FileOf(int k) {
+    const std::string hex = ToHex(PreimageOf(k).Key());
+    return absl::StrCat(Path(), "/v1/e/", hex.substr(0, 2), "/", hex.substr(2), ".entry");
+  }
+  static std::string Contents(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  static void Overwrite(const std::string& path, const std::string& bytes) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  }
+
+  TempDir dir_;
+};
+
+TEST_F(StoreTest, FindsWhatWasPublishedAlsoInAnotherStore) {
+  auto store = Open();
+  EXPECT_FALSE(store->Lookup(PreimageOf(1)).has_value());
+  ASSERT_TRUE(store->Publish(EntryOf(1)).ok());
+  const auto found = Open()->Lookup(PreimageOf(1));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(*found->Find("elf"), *EntryOf(1).Find("elf"));
+  EXPECT_EQ(store->counters().misses, 1u);
+  EXPECT_EQ(store->counters().published, 1u);
+}
+
+TEST_F(StoreTest, EntryUnderAnotherKeyIsAMissAndSetAside) {
+  auto store = Open();
+  ASSERT_TRUE(store->Publish(EntryOf(1)).ok());
+  fs::create_directories(fs::path(FileOf(2)).parent_path());
+  fs::copy_file(FileOf(1), FileOf(2));
+  EXPECT_FALSE(store->Lookup(PreimageOf(2)).has_value());
+  EXPECT_EQ(store->counters().damaged, 1u);
+  EXPECT_FALSE(fs::exists(FileOf(2)));
+  ASSERT_TRUE(store->Publish(EntryOf(2)).ok());
+  EXPECT_TRUE(store->Lookup(PreimageOf(2)).has_value());
+}
+
+TEST_F(StoreTest, DamagedEntriesAreMissesAndHealByPublishing) {
+  auto store = Open();
+  std::mt19937 random(7);
+  const std::string good = EncodeEntry(EntryOf(1));
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_TRUE(store->Publish(EntryOf(1)).ok());
+    std::string bad = good;
+    switch (i % 4) {
+      case 0:
+        bad[random() % bad.size()] ^= static_cast<char>(1 + random() % 255);
+        break;
+      case 1:
+        bad.resize(random() % bad.size());
+        break;
+      case 2:
+        bad += std::string(1 + random() % 64, 'j');
+        break;
+      default:
+        bad.replace(random() % (bad.size() - 64), 64, std::string(64, '\0'));
+        break;
+    }
+    if (bad == good) continue;
+    Overwrite(FileOf(1), bad);
+    EXPECT_FALSE(store->Lookup(PreimageOf(1)).has_value()) << i;
+  }
+  ASSERT_TRUE(store->Publish(EntryOf(1)).ok());
+  EXPECT_TRUE(store->Lookup(PreimageOf(1)).has_value());
+}
+
+TEST_F(StoreTest, OddThingsInPlaceOfAnEntryAreMisses) {
+  auto store = Open();
+  const fs::path path = FileOf(1);
+  fs::create_directories(path.parent_path());
+  const auto missed = [&] { return !store->Lookup(PreimageOf(1)).has_value(); };
+  fs::create_directory(path);
+  EXPECT_TRUE(missed());
+  fs::create_symlink("/etc/passwd", path);
+  EXPECT_TRUE(missed());
+  fs::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_TRUE(missed());
+  fs::remove(path);
+  Overwrite(path, "");
+  EXPECT_TRUE(missed());
+  ASSERT_TRUE(store->Publish(EntryOf(1)).ok());
+  EXPECT_FALSE(missed());
+}
+
+TEST_F(StoreTest, ReadOnlyStoreChangesNothing) {
+  ASSERT_TRUE(Open()->Publish(EntryOf(1)).ok());
+  Overwrite(FileOf(1), "junk");
+  auto store = Open(/*read_only=*/true);
+  EXPECT_FALSE(store->Lookup(PreimageOf(1)).has_value());
+  EXPECT_EQ(Contents(FileOf(1)), "junk");
+  EXPECT_EQ(store->Publish(EntryOf(2)).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(StoreTest, ListsAndClears) {
+  auto store = Open();
+  for (int k = 0; k < 5; ++k) ASSERT_TRUE(store->Publish(EntryOf(k)).ok());
+  Overwrite(absl::StrCat(Path(), "/v1/tmp/left-over"), "x");
+  EXPECT_EQ(store->List()->size(), 5u);
+  ASSERT_TRUE(store->Remove(PreimageOf(3).Key()).ok());
+  EXPECT_EQ(*store->Clear(), 4);
+  EXPECT_TRUE(store->List()->empty());
+  EXPECT_TRUE(fs::is_empty(absl::StrCat(Path(), "/v1/tmp")));
+}
+
+TEST_F(StoreTest, PublishRefusesAnEntryThatIsNotItsKeys) {
+  Entry entry = EntryOf(1);
+  entry.key[0] ^= 1;
+  EXPECT_EQ(Open()->Publish(entry).code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(StoreTest, RefusesDirectoriesThatOthersCanWrite) {
+  fs::create_directory(Path());
+  ASSERT_EQ(chmod(Path().c_str(), 0777), 0);
+  const auto store = Store::Open(RealFileSystem(), {Path(), false});
+  ASSERT_EQ(store.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(store.status().message().find("0777"), absl::string_view::npos) << store.status();
+  ASSERT_EQ(chmod(Path().c_str(), 01777), 0);
+  EXPECT_TRUE(Store::Open(RealFileSystem(), {Path(), false}).ok());
+}
+
+TEST_F(StoreTest, RefusesAWritableParentBehindALink) {
+  const std::string open_dir = absl::StrCat(dir_.path(), "/open");
+  fs::create_directories(absl::StrCat(open_dir, "/inner"));
+  ASSERT_EQ(chmod(open_dir.c_str(), 0775), 0);
+  fs::create_symlink(absl::StrCat(open_dir, "/inner"), Path());
+  EXPECT_EQ(Store::Open(RealFileSystem(), {Path(), false}).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(StoreTest, RefusesAForeignOwner) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a directory away";
+  fs::create_directory(Path());
+  ASSERT_EQ(chown(Path().c_str(), 12345, 12345), 0);
+  const auto store = Store::Open(RealFileSystem(), {Path(), false});
+  EXPECT_NE(store.status().message().find("12345"), absl::string_view::npos) << store.status();
+}
+
+}  // namespace
+}  // namespace kiln
