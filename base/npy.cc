@@ -22,6 +22,7 @@ namespace {
 
 constexpr absl::string_view kMagic("\x93NUMPY", 6);
 constexpr size_t kAlignment = 64;  // of the elements in a file, which NumPy maps
+constexpr size_t kGrowthDigits = 21;
 constexpr size_t kMaxRank = 64;    // NumPy's own limit
 constexpr int64_t kMaxFileBytes = int64_t{1} << 40;
 
@@ -272,6 +273,9 @@ std::string NpyBytes(const Tensor& tensor) {
   std::string header =
       absl::StrCat("{'descr': '", DescrOf(dense.dtype()), "', 'fortran_order': False, 'shape': (",
                    absl::StrJoin(dense.shape(), ", "), dense.rank() == 1 ? ",), }" : "), }");
+  if (dense.rank() > 0) {  // NumPy leaves room for the first extent to grow in place
+    header.append(kGrowthDigits - absl::StrCat(dense.shape()[0]).size(), ' ');
+  }
   size_t prefix = kMagic.size() + 2 + 2;
   const bool is_long = prefix + header.size() + kAlignment > 65535;
   if (is_long) prefix += 2;

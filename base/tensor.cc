@@ -34,16 +34,16 @@ std::vector<int64_t> DenseStrides(const std::vector<int64_t>& shape) {
 
 int64_t CheckedBytes(DType type, const std::vector<int64_t>& shape) {
   int64_t bytes = static_cast<int64_t>(SizeOf(type));
-  bool zero = false;
+  bool empty = false;
   for (int64_t extent : shape) {
     if (extent < 0) return -1;
-    if (extent == 0) zero = true;
+    if (extent == 0) {
+      empty = true;
+    } else if (__builtin_mul_overflow(bytes, extent, &bytes)) {
+      return -1;
+    }
   }
-  if (zero) return 0;
-  for (int64_t extent : shape) {
-    if (__builtin_mul_overflow(bytes, extent, &bytes)) return -1;
-  }
-  return bytes;
+  return empty ? 0 : bytes;
 }
 
 Tensor Tensor::Allocate(DType type, std::vector<int64_t> shape) {

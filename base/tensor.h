@@ -66,7 +66,8 @@ class Tensor {
   std::shared_ptr<void> owner_;
 };
 
-// Bytes of a dense tensor, or -1 if an extent is negative or the product does not fit in int64.
+// Bytes of a dense tensor, or -1 if an extent is negative or the product does not fit in int64. As in NumPy, the
+// other extents of an empty tensor must fit too: strides and offsets then never overflow.
 int64_t CheckedBytes(DType type, const std::vector<int64_t>& shape);
 
 }  // namespace kiln
