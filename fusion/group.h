@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Grouping: which nodes of a Graph run together as one kernel.
+//
+// A group is a convex set of nodes. A set is legal exactly if it lowers to one Kernel (lower.h) that a scheduler made for its
+// shape accepts; whether a legal merge is made is a question of benefit: it must save a trip through memory and must not compute
+// expensive elements twice. Every edge of the graph gets an EdgeDecision with a reason that a user can read.
+//
+// Views (reshape, squeeze, ...) belong to no kernel: lowering looks through those that lie between nodes of one group, and the
+// others stand as groups of kind kView. Nodes whose values only describe shapes that inference already knows stand nowhere.
+//
+// Example: x -> mul -> softmax (five nodes) -> reshape -> matmul gives {kernel: mul, softmax}, {view: reshape}, {library: matmul}.
+#ifndef KILN_FUSION_GROUP_H_
+#define KILN_FUSION_GROUP_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kiln/graph/graph.h"
+
+namespace kiln {
+
+struct Group {
+  enum class Kind : uint8_t {
+    kKernel,   // scalar, reduce and index nodes: one generated kernel
+    kView,     // one node: its output is its first input's memory
+    kLibrary,  // one node: a library operator
+    kHost,     // one node: runs on the host (shape arithmetic, control flow)
+  };
+  Kind kind = Kind::kKernel;
+  std::vector<NodeId> nodes;     // ascending
+  std::vector<ValueId> outputs;  // values of these nodes that others, or the graph's user, need; ascending
+};
+
+// Why a value flows, or does not flow, inside a kernel. Views between the two nodes are looked through.
+struct EdgeDecision {
+  NodeId producer;
+  NodeId consumer;
+  bool fused = false;
+  std::string reason;  // empty when fused
+  int64_t bytes = 0;   // of the value; unknown extents count as 32
+};
+
+struct Grouping {
+  std::vector<Group> groups;        // in an order in which they can run
+  std::vector<EdgeDecision> edges;  // by consumer, then producer
+};
+
+struct GroupOptions {
+  int level = 3;      // below 3 every node stands alone
+  int jit_level = 2;  // 0 none, 1 element-wise, 2 with reductions
+};
+
+// A pure function of graph and options. The graph is verified and has no composite nodes (pass expand_composites).
+absl::StatusOr<Grouping> FormGroups(const Graph& graph, const GroupOptions& options);
+
+const char* Name(Group::Kind kind);
+// One line per group and one per edge, for dumps and `kiln explain`.
+std::string ToString(const Grouping& grouping, const Graph& graph);
+
+}  // namespace kiln
+
+#endif  // KILN_FUSION_GROUP_H_

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pass: one named rewriting of a Graph.
+//
+// A pass keeps what the graph computes, says whether it changed anything, is idempotent (a second run changes nothing) and
+// leaves a graph that Verify accepts. All passes stand in one table (AllPasses), in the order in which they run. There is no other
+// list: levels, `kiln opt --list-passes` and the docs read this one.
+#ifndef KILN_FUSION_PASS_H_
+#define KILN_FUSION_PASS_H_
+
+#include <cstdint>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "kiln/graph/graph.h"
+
+namespace kiln {
+
+// What passes may know besides the graph.
+struct PassContext {
+  int level = 3;                              // the optimisation level of the run
+  int64_t max_folded_bytes = int64_t{64} << 20;  // constants larger than this are not made
+};
+
+struct Pass {
+  const char* name;
+  int level;        // runs at this optimisation level and above
+  const char* doc;  // one sentence
+  absl::StatusOr<bool> (*run)(Graph& graph, const PassContext& context);
+};
+
+// All passes, in running order. Immutable.
+std::span<const Pass> AllPasses();
+// The pass of that name, or null.
+const Pass* FindPass(absl::string_view name);
+
+// ---- The passes, one file each.
+absl::StatusOr<bool> FoldShapes(Graph& graph, const PassContext& context);
+absl::StatusOr<bool> FoldConstants(Graph& graph, const PassContext& context);
+absl::StatusOr<bool> Algebra(Graph& graph, const PassContext& context);
+absl::StatusOr<bool> CommonSubexpressions(Graph& graph, const PassContext& context);
+absl::StatusOr<bool> ExpandComposites(Graph& graph, const PassContext& context);
+absl::StatusOr<bool> DeadCode(Graph& graph, const PassContext& context);
+
+}  // namespace kiln
+
+#endif  // KILN_FUSION_PASS_H_
