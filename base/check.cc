@@ -7,8 +7,8 @@
 namespace kiln::internal {
 
 void CheckFailed(const char* condition, const char* file, int line) {
-  std::fprintf(stderr, "%s:%d: check failed: %s; this is a bug of Kiln, please report it\n", file, line,
-               condition);
+  std::fprintf(stderr, "%s:%d: check failed: %s; this is a bug of Kiln, please report it\n", file,
+               line, condition);
   std::abort();
 }
 

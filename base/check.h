@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// KILN_CHECK(condition) aborts with the place and the condition when it does not hold, in every build.
+// KILN_CHECK(condition) aborts with the place and the condition when it does not hold, in every
+// build.
 //
-// Only for errors of the programmer. What a model, a file or an option can cause is an absl::Status.
+// Only for errors of the programmer. What a model, a file or an option can cause is an
+// absl::Status.
 #ifndef KILN_BASE_CHECK_H_
 #define KILN_BASE_CHECK_H_
 

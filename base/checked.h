@@ -30,8 +30,8 @@ inline std::optional<int64_t> CheckedMul(int64_t a, int64_t b) {
   return product;
 }
 
-// The product of all factors, 1 for none. A factor of zero makes it zero in whatever order the factors
-// stand, however large the others are.
+// The product of all factors, 1 for none. A factor of zero makes it zero in whatever order the
+// factors stand, however large the others are.
 inline std::optional<int64_t> CheckedProduct(std::span<const int64_t> factors) {
   for (const int64_t factor : factors) {
     if (factor == 0) return 0;

@@ -17,15 +17,24 @@ namespace {
 constexpr std::array<absl::string_view, 3> kLevelNames = {"x86-64", "x86-64-v3", "x86-64-v4"};
 
 constexpr CpuFeatureName kFeatures[] = {
-    {"sse41", &CpuFeatures::sse41},           {"sse42", &CpuFeatures::sse42},
-    {"popcnt", &CpuFeatures::popcnt},         {"avx", &CpuFeatures::avx},
-    {"avx2", &CpuFeatures::avx2},             {"fma", &CpuFeatures::fma},
-    {"f16c", &CpuFeatures::f16c},             {"bmi1", &CpuFeatures::bmi1},
-    {"bmi2", &CpuFeatures::bmi2},             {"lzcnt", &CpuFeatures::lzcnt},
-    {"movbe", &CpuFeatures::movbe},           {"avx512f", &CpuFeatures::avx512f},
-    {"avx512bw", &CpuFeatures::avx512bw},     {"avx512cd", &CpuFeatures::avx512cd},
-    {"avx512dq", &CpuFeatures::avx512dq},     {"avx512vl", &CpuFeatures::avx512vl},
-    {"avx512vnni", &CpuFeatures::avx512vnni}, {"avx512bf16", &CpuFeatures::avx512bf16},
+    {"sse41", &CpuFeatures::sse41},
+    {"sse42", &CpuFeatures::sse42},
+    {"popcnt", &CpuFeatures::popcnt},
+    {"avx", &CpuFeatures::avx},
+    {"avx2", &CpuFeatures::avx2},
+    {"fma", &CpuFeatures::fma},
+    {"f16c", &CpuFeatures::f16c},
+    {"bmi1", &CpuFeatures::bmi1},
+    {"bmi2", &CpuFeatures::bmi2},
+    {"lzcnt", &CpuFeatures::lzcnt},
+    {"movbe", &CpuFeatures::movbe},
+    {"avx512f", &CpuFeatures::avx512f},
+    {"avx512bw", &CpuFeatures::avx512bw},
+    {"avx512cd", &CpuFeatures::avx512cd},
+    {"avx512dq", &CpuFeatures::avx512dq},
+    {"avx512vl", &CpuFeatures::avx512vl},
+    {"avx512vnni", &CpuFeatures::avx512vnni},
+    {"avx512bf16", &CpuFeatures::avx512bf16},
     {"avx512fp16", &CpuFeatures::avx512fp16},
 };
 
@@ -120,8 +129,8 @@ std::optional<IsaLevel> ParseIsaLevel(absl::string_view name) {
 }
 
 IsaLevel LevelOf(const CpuFeatures& cpu) {
-  const bool v3 = cpu.sse41 && cpu.sse42 && cpu.popcnt && cpu.avx && cpu.avx2 && cpu.fma && cpu.f16c &&
-                  cpu.bmi1 && cpu.bmi2 && cpu.lzcnt && cpu.movbe;
+  const bool v3 = cpu.sse41 && cpu.sse42 && cpu.popcnt && cpu.avx && cpu.avx2 && cpu.fma &&
+                  cpu.f16c && cpu.bmi1 && cpu.bmi2 && cpu.lzcnt && cpu.movbe;
   if (!v3) return IsaLevel::kBaseline;
   const bool v4 = cpu.avx512f && cpu.avx512bw && cpu.avx512cd && cpu.avx512dq && cpu.avx512vl;
   return v4 ? IsaLevel::kV4 : IsaLevel::kV3;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the processor can do and the operating system lets it do.
 //
-// Compiled kernels are made for one of the levels of the x86-64 ABI: x86-64-v3 (AVX2, FMA, F16C, BMI) or
-// x86-64-v4 (and AVX-512 F, BW, CD, DQ, VL). A processor below v3 runs kernels in the VM. A feature
-// counts only when the system saves its registers (XGETBV), so a VM that masks AVX-512 is no v4.
+// Compiled kernels are made for one of the levels of the x86-64 ABI: x86-64-v3 (AVX2, FMA, F16C,
+// BMI) or x86-64-v4 (and AVX-512 F, BW, CD, DQ, VL). A processor below v3 runs kernels in the VM. A
+// feature counts only when the system saves its registers (XGETBV), so a VM that masks AVX-512 is
+// no v4.
 #ifndef KILN_BASE_CPU_FEATURES_H_
 #define KILN_BASE_CPU_FEATURES_H_
 
@@ -45,8 +46,8 @@ std::optional<IsaLevel> ParseIsaLevel(absl::string_view name);
 // The highest level whose features are all there.
 IsaLevel LevelOf(const CpuFeatures& cpu);
 
-// The level that kernels run with here: that of HostCpu, or KILN_MAX_ISA of the environment where that
-// is lower. Found once; another text in the variable is a warning and no cap.
+// The level that kernels run with here: that of HostCpu, or KILN_MAX_ISA of the environment where
+// that is lower. Found once; another text in the variable is a warning and no cap.
 IsaLevel HostIsa();
 
 }  // namespace kiln

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Decision is a yes, or a no with a reason that a user can read.
 //
-// Schedulers answer "can you run this Kernel?" and fusion answers "may these two be one group?" with it, so that every
-// refusal can be printed. Example: `Decision::No("reduces over two dims that are not neighbours")`.
+// Schedulers answer "can you run this Kernel?" and fusion answers "may these two be one group?"
+// with it, so that every refusal can be printed. Example: `Decision::No("reduces over two dims that
+// are not neighbours")`.
 #ifndef KILN_BASE_DECISION_H_
 #define KILN_BASE_DECISION_H_
 

@@ -14,7 +14,21 @@
 
 namespace kiln {
 
-enum class DType : uint8_t { kF32, kF64, kF16, kBF16, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64, kBool };
+enum class DType : uint8_t {
+  kF32,
+  kF64,
+  kF16,
+  kBF16,
+  kI8,
+  kI16,
+  kI32,
+  kI64,
+  kU8,
+  kU16,
+  kU32,
+  kU64,
+  kBool
+};
 inline constexpr int kNumDTypes = 13;
 
 // "f32", "bf16", "i64", "u8", "bool", ...
@@ -33,7 +47,8 @@ bool IsInt(DType type);     // signed and unsigned integers; not bool
 // The type in which a kernel computes with elements of `type`: f32 for f16 and bf16, else `type`.
 DType ComputeType(DType type);
 
-// IEEE binary16 and bfloat16 bits to and from float: exact one way, round to nearest even the other; NaN stays NaN.
+// IEEE binary16 and bfloat16 bits to and from float: exact one way, round to nearest even the
+// other; NaN stays NaN.
 float HalfToFloat(uint16_t bits);
 uint16_t FloatToHalf(float value);
 float BFloatToFloat(uint16_t bits);

@@ -106,8 +106,8 @@ class RealFiles : public FileSystem {
       return absl::FailedPreconditionError(absl::StrCat("\"", path, "\": not a regular file"));
     }
     if (s.st_size > max_bytes) {
-      return absl::OutOfRangeError(
-          absl::StrCat("\"", path, "\": ", s.st_size, " bytes, more than the limit of ", max_bytes));
+      return absl::OutOfRangeError(absl::StrCat("\"", path, "\": ", s.st_size,
+                                                " bytes, more than the limit of ", max_bytes));
     }
     std::string content(static_cast<size_t>(s.st_size), '\0');
     size_t have = 0;
@@ -180,7 +180,8 @@ class RealFiles : public FileSystem {
     const std::string name(path);
     Descriptor fd(Retry([&] { return open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
     if (fd.get() < 0) return ErrnoStatus(errno, path, "open");
-    // Some file systems cannot sync a directory and say EINVAL: their names are as safe as they get.
+    // Some file systems cannot sync a directory and say EINVAL: their names are as safe as they
+    // get.
     if (Retry([&] { return fsync(fd.get()); }) < 0 && errno != EINVAL) {
       return ErrnoStatus(errno, path, "fsync");
     }

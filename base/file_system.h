@@ -10,10 +10,10 @@
 //   KILN_RETURN_IF_ERROR(file->Close());
 //   KILN_RETURN_IF_ERROR(fs.Rename("tmp/1234", "entries/ab/cd"));
 //
-// Errors carry the path in double quotes, the call and the text of errno. Codes: kNotFound = ENOENT or
-// ENOTDIR; kAlreadyExists = EEXIST; kPermissionDenied = EACCES, EPERM, EROFS; kResourceExhausted =
-// ENOSPC, EDQUOT, EMFILE, ENFILE, ENOMEM, EFBIG; kFailedPrecondition = a link or a special file where
-// a regular file was asked for; kUnavailable = any other errno (EIO, ESTALE, ...).
+// Errors carry the path in double quotes, the call and the text of errno. Codes: kNotFound = ENOENT
+// or ENOTDIR; kAlreadyExists = EEXIST; kPermissionDenied = EACCES, EPERM, EROFS; kResourceExhausted
+// = ENOSPC, EDQUOT, EMFILE, ENFILE, ENOMEM, EFBIG; kFailedPrecondition = a link or a special file
+// where a regular file was asked for; kUnavailable = any other errno (EIO, ESTALE, ...).
 #ifndef KILN_BASE_FILE_SYSTEM_H_
 #define KILN_BASE_FILE_SYSTEM_H_
 

@@ -16,7 +16,8 @@ LogLevel LevelFromEnvironment() {
   const char* value = std::getenv("KILN_LOG");
   if (value == nullptr || *value == '\0') return LogLevel::kWarning;
   if (const std::optional<LogLevel> level = ParseLogLevel(value)) return *level;
-  std::fprintf(stderr, "kiln: warning: KILN_LOG: no level \"%s\"; use debug, info, warning, error or off\n",
+  std::fprintf(stderr,
+               "kiln: warning: KILN_LOG: no level \"%s\"; use debug, info, warning, error or off\n",
                value);
   return LogLevel::kWarning;
 }

@@ -3,12 +3,12 @@
 //
 //   LogWarning("cache: entry \"", key, "\" is damaged; it is set aside and compiled again");
 //
-// The pieces are put together as by absl::StrCat, and only when the level is on. Text follows the rules
-// of error messages: lower case, names in double quotes, no full stop. Nothing here is for results: those
-// go to stdout by the tools.
+// The pieces are put together as by absl::StrCat, and only when the level is on. Text follows the
+// rules of error messages: lower case, names in double quotes, no full stop. Nothing here is for
+// results: those go to stdout by the tools.
 //
-// The first level that is on comes from the environment, KILN_LOG=debug|info|warning|error|off (default
-// warning), until SetLogLevel says otherwise. All functions are thread-safe.
+// The first level that is on comes from the environment, KILN_LOG=debug|info|warning|error|off
+// (default warning), until SetLogLevel says otherwise. All functions are thread-safe.
 #ifndef KILN_BASE_LOG_H_
 #define KILN_BASE_LOG_H_
 
@@ -34,8 +34,9 @@ class LogSink {
   virtual void Write(LogLevel level, absl::string_view message) = 0;
 };
 
-// Sends lines to `sink` from now on, or to stderr ("kiln: warning: ...") when it is null. The caller keeps
-// the sink alive until it is replaced and no thread writes. Returns the sink before, null for stderr.
+// Sends lines to `sink` from now on, or to stderr ("kiln: warning: ...") when it is null. The
+// caller keeps the sink alive until it is replaced and no thread writes. Returns the sink before,
+// null for stderr.
 LogSink* SetLogSink(LogSink* sink);
 
 void SetLogLevel(LogLevel level);

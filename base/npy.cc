@@ -23,7 +23,7 @@ namespace {
 constexpr absl::string_view kMagic("\x93NUMPY", 6);
 constexpr size_t kAlignment = 64;  // of the elements in a file, which NumPy maps
 constexpr size_t kGrowthDigits = 21;
-constexpr size_t kMaxRank = 64;    // NumPy's own limit
+constexpr size_t kMaxRank = 64;  // NumPy's own limit
 constexpr int64_t kMaxFileBytes = int64_t{1} << 40;
 
 // One row per element type: what NumPy writes for it. Types of one byte have no byte order.
@@ -57,13 +57,13 @@ absl::StatusOr<DType> TypeOf(absl::string_view descr) {
     if (known.descr.substr(1) != kind) continue;
     if (descr[0] == '>' && SizeOf(known.type) > 1) {
       return absl::UnimplementedError(
-          absl::StrCat("element type \"", descr, "\" is big-endian; save it with array.astype(\"<", kind,
-                       "\")"));
+          absl::StrCat("element type \"", descr, "\" is big-endian; save it with array.astype(\"<",
+                       kind, "\")"));
     }
     if (absl::string_view("<>|=").find(descr[0]) != absl::string_view::npos) return known.type;
   }
-  return absl::UnimplementedError(absl::StrCat("element type \"", descr,
-                                               "\" is not supported; use a float, integer or bool array"));
+  return absl::UnimplementedError(absl::StrCat(
+      "element type \"", descr, "\" is not supported; use a float, integer or bool array"));
 }
 
 absl::string_view DescrOf(DType type) {
@@ -196,7 +196,8 @@ absl::StatusOr<std::pair<absl::string_view, absl::string_view>> Split(absl::stri
   if (bytes.size() < prefix) return Damaged("the file ends in it");
   const int major = static_cast<unsigned char>(bytes[6]);
   if (major < 1 || major > 3) {
-    return absl::UnimplementedError(absl::StrCat(".npy format version ", major, "; known are 1, 2 and 3"));
+    return absl::UnimplementedError(
+        absl::StrCat(".npy format version ", major, "; known are 1, 2 and 3"));
   }
   const size_t length_bytes = major == 1 ? 2 : 4;
   if (bytes.size() < prefix + length_bytes) return Damaged("the file ends in it");
@@ -228,7 +229,8 @@ absl::StatusOr<std::string> ReadAll(absl::string_view path) {
     if (n < chunk) return bytes;
     chunk = bytes.size();
     if (bytes.size() > static_cast<size_t>(kMaxFileBytes)) {
-      return absl::OutOfRangeError(absl::StrCat("\"", path, "\": more than ", kMaxFileBytes, " bytes"));
+      return absl::OutOfRangeError(
+          absl::StrCat("\"", path, "\": more than ", kMaxFileBytes, " bytes"));
     }
   }
 }
@@ -309,7 +311,8 @@ absl::Status WriteNpy(absl::string_view path, const Tensor& tensor) {
 
 Tensor BitsAsBFloat16(const Tensor& u16) {
   KILN_CHECK(u16.dtype() == DType::kU16);
-  return Tensor::View(u16.data(), DType::kBF16, u16.shape(), u16.strides(), u16.owner(), u16.device());
+  return Tensor::View(u16.data(), DType::kBF16, u16.shape(), u16.strides(), u16.owner(),
+                      u16.device());
 }
 
 }  // namespace kiln

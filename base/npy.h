@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors as .npy files, the array format of NumPy: magic, version, a header that is a Python dictionary,
-// then the elements.
+// Tensors as .npy files, the array format of NumPy: magic, version, a header that is a Python
+// dictionary, then the elements.
 //
-// Read: format versions 1, 2 and 3, C order, little-endian, f64 f32 f16, the integers, bool. Everything
-// else (Fortran order, big-endian, records, strings, complex) is refused by name. Written: version 1.0 (2.0
-// where the header is too long), byte for byte what numpy.save writes.
+// Read: format versions 1, 2 and 3, C order, little-endian, f64 f32 f16, the integers, bool.
+// Everything else (Fortran order, big-endian, records, strings, complex) is refused by name.
+// Written: version 1.0 (2.0 where the header is too long), byte for byte what numpy.save writes.
 // NumPy has no bfloat16: it is written as a uint16 array of the same bits, see BitsAsBFloat16.
 #ifndef KILN_BASE_NPY_H_
 #define KILN_BASE_NPY_H_
@@ -18,9 +18,9 @@
 
 namespace kiln {
 
-// The tensor in a file: dense and owning its memory. Follows links and reads pipes. kNotFound and the
-// other codes of ErrnoStatus; kDataLoss when the file is damaged, too short or too long; kUnimplemented
-// for arrays of another kind. Bool elements other than 0 become 1.
+// The tensor in a file: dense and owning its memory. Follows links and reads pipes. kNotFound and
+// the other codes of ErrnoStatus; kDataLoss when the file is damaged, too short or too long;
+// kUnimplemented for arrays of another kind. Bool elements other than 0 become 1.
 absl::StatusOr<Tensor> ReadNpy(absl::string_view path);
 
 // The same from bytes in memory; messages have no path.

@@ -33,7 +33,8 @@ void Sha256Hasher::Update(absl::string_view bytes) {
 Sha256Digest Sha256Hasher::Finish() {
   Sha256Digest digest;
   unsigned size = 0;
-  KILN_CHECK(EVP_DigestFinal_ex(context_.get(), digest.data(), &size) == 1 && size == digest.size());
+  KILN_CHECK(EVP_DigestFinal_ex(context_.get(), digest.data(), &size) == 1 &&
+             size == digest.size());
   return digest;
 }
 

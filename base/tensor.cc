@@ -56,8 +56,8 @@ Tensor Tensor::Allocate(DType type, std::vector<int64_t> shape) {
   return View(data, type, std::move(shape), {}, std::shared_ptr<void>(data, std::free));
 }
 
-Tensor Tensor::View(void* data, DType type, std::vector<int64_t> shape, std::vector<int64_t> strides,
-                    std::shared_ptr<void> owner, Device device) {
+Tensor Tensor::View(void* data, DType type, std::vector<int64_t> shape,
+                    std::vector<int64_t> strides, std::shared_ptr<void> owner, Device device) {
   Tensor t;
   t.data_ = data;
   t.dtype_ = type;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Tensor is a view: address, element type, shape, strides, device, and a share in whatever owns the memory.
+// A Tensor is a view: address, element type, shape, strides, device, and a share in whatever owns
+// the memory.
 //
-// Copying a Tensor copies the view, never the elements. A Tensor made by Allocate owns 64-byte aligned memory of its own;
-// one made by View keeps `owner` alive for as long as any copy of the view lives. Strides are in elements and may be zero
-// (broadcast) or negative. No template and no third-party type stands in this interface, so that C and DLPack can wrap it.
-// Thread-compatible; the elements are the caller's to guard.
+// Copying a Tensor copies the view, never the elements. A Tensor made by Allocate owns 64-byte
+// aligned memory of its own; one made by View keeps `owner` alive for as long as any copy of the
+// view lives. Strides are in elements and may be zero (broadcast) or negative. No template and no
+// third-party type stands in this interface, so that C and DLPack can wrap it. Thread-compatible;
+// the elements are the caller's to guard.
 #ifndef KILN_BASE_TENSOR_H_
 #define KILN_BASE_TENSOR_H_
 
@@ -32,13 +34,15 @@ class Tensor {
   // An empty view: no data, shape [0].
   Tensor() = default;
 
-  // Dense, uninitialised, 64-byte aligned. `shape` has no negative extent and its bytes fit in int64 (checked: aborts).
-  // Callers that take shapes from outside use CheckedBytes first.
+  // Dense, uninitialised, 64-byte aligned. `shape` has no negative extent and its bytes fit in
+  // int64 (checked: aborts). Callers that take shapes from outside use CheckedBytes first.
   static Tensor Allocate(DType type, std::vector<int64_t> shape);
 
-  // A view of `data` (dense when `strides` is empty). `owner` may be null: then the caller keeps the memory alive.
-  static Tensor View(void* data, DType type, std::vector<int64_t> shape, std::vector<int64_t> strides = {},
-                     std::shared_ptr<void> owner = nullptr, Device device = {});
+  // A view of `data` (dense when `strides` is empty). `owner` may be null: then the caller keeps
+  // the memory alive.
+  static Tensor View(void* data, DType type, std::vector<int64_t> shape,
+                     std::vector<int64_t> strides = {}, std::shared_ptr<void> owner = nullptr,
+                     Device device = {});
 
   void* data() const { return data_; }
   DType dtype() const { return dtype_; }
@@ -66,8 +70,9 @@ class Tensor {
   std::shared_ptr<void> owner_;
 };
 
-// Bytes of a dense tensor, or -1 if an extent is negative or the product does not fit in int64. As in NumPy, the
-// other extents of an empty tensor must fit too: strides and offsets then never overflow.
+// Bytes of a dense tensor, or -1 if an extent is negative or the product does not fit in int64. As
+// in NumPy, the other extents of an empty tensor must fit too: strides and offsets then never
+// overflow.
 int64_t CheckedBytes(DType type, const std::vector<int64_t>& shape);
 
 }  // namespace kiln

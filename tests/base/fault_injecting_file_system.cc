@@ -16,7 +16,10 @@ class FaultInjectingFileSystem::File : public WritableFile {
  public:
   File(FaultInjectingFileSystem& owner, std::string path, std::shared_ptr<Written> written,
        std::unique_ptr<WritableFile> inner)
-      : owner_(owner), path_(std::move(path)), written_(std::move(written)), inner_(std::move(inner)) {}
+      : owner_(owner),
+        path_(std::move(path)),
+        written_(std::move(written)),
+        inner_(std::move(inner)) {}
 
   absl::Status Append(absl::string_view bytes) override {
     const absl::Status status = owner_.Enter("Append", path_);

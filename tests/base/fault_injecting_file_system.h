@@ -4,9 +4,9 @@
 //
 //   FaultInjectingFileSystem faults(RealFileSystem());
 //   faults.FailCall(3, ENOSPC);           // the fourth call fails, once
-//   faults.CrashAtCall(5);                // the sixth and all later calls fail with EIO and do nothing
-//   store.Put(...);
-//   faults.LoseUnsyncedData();            // what the disk has after the power came back
+//   faults.CrashAtCall(5);                // the sixth and all later calls fail with EIO and do
+//   nothing store.Put(...); faults.LoseUnsyncedData();            // what the disk has after the
+//   power came back
 //   // ... open a new store on RealFileSystem() and see what it finds
 //
 // A sweep over all failures of an operation: run it once to count its calls, then once for each k.
@@ -45,13 +45,15 @@ class FaultInjectingFileSystem : public FileSystem {
   void FailAll(absl::string_view op, int error);
   void CrashAtCall(int index);
 
-  // A failing Append first writes this many bytes of its data, or all but the last when it has fewer.
+  // A failing Append first writes this many bytes of its data, or all but the last when it has
+  // fewer.
   void TearAppends(int64_t bytes);
 
   int calls() const;
   std::vector<Call> log() const;
 
-  // Cuts each file made through this object, under the name it has now, to the bytes that were synced.
+  // Cuts each file made through this object, under the name it has now, to the bytes that were
+  // synced.
   void LoseUnsyncedData();
 
   absl::StatusOr<std::string> ReadFile(absl::string_view path, int64_t max_bytes) override;
@@ -79,7 +81,7 @@ class FaultInjectingFileSystem : public FileSystem {
 
   FileSystem& inner_;
   mutable std::mutex mutex_;
-  Hook hook_;                                              // these are guarded by mutex_
+  Hook hook_;  // these are guarded by mutex_
   int64_t torn_bytes_ = 0;
   std::vector<Call> log_;
   std::map<std::string, std::shared_ptr<Written>> files_;  // by present path

@@ -56,8 +56,9 @@ TEST_F(FileSystemTest, AppendsInOrder) {
 
 TEST_F(FileSystemTest, AbsentFilesAreNotFoundEverywhere) {
   const std::string absent = dir_.File("absent");
-  EXPECT_THAT(fs_.ReadFile(absent, kPlenty),
-              StatusIs(StatusCode::kNotFound, "\"" + absent + "\": open: No such file or directory"));
+  EXPECT_THAT(
+      fs_.ReadFile(absent, kPlenty),
+      StatusIs(StatusCode::kNotFound, "\"" + absent + "\": open: No such file or directory"));
   EXPECT_THAT(fs_.Rename(absent, dir_.File("b")), StatusIs(StatusCode::kNotFound));
   EXPECT_THAT(fs_.Unlink(absent), StatusIs(StatusCode::kNotFound));
   EXPECT_THAT(fs_.ListDir(absent), StatusIs(StatusCode::kNotFound));

@@ -51,7 +51,8 @@ TEST(NpyTest, ReadsAndWritesWhatNumPyWrites) {
 TEST(NpyTest, EveryTypeAndRankReadsBack) {
   for (int i = 0; i < kNumDTypes; ++i) {
     const auto type = static_cast<DType>(i);
-    for (const std::vector<int64_t>& shape : {std::vector<int64_t>{}, {3}, {0}, {2, 0, 3}, {2, 3, 4, 1, 2}}) {
+    for (const std::vector<int64_t>& shape :
+         {std::vector<int64_t>{}, {3}, {0}, {2, 0, 3}, {2, 3, 4, 1, 2}}) {
       const Tensor t = Tensor::Allocate(type, shape);
       if (t.size_bytes() > 0) std::memset(t.data(), 1, static_cast<size_t>(t.size_bytes()));
       KILN_ASSERT_OK_AND_ASSIGN(const Tensor back, ParseNpy(NpyBytes(t)));
@@ -64,7 +65,8 @@ TEST(NpyTest, EveryTypeAndRankReadsBack) {
 
 TEST(NpyTest, ElementsStartAtAMultipleOf64) {
   for (int rank = 0; rank < 40; ++rank) {
-    const Tensor t = Tensor::Allocate(DType::kI8, std::vector<int64_t>(static_cast<size_t>(rank), 1));
+    const Tensor t =
+        Tensor::Allocate(DType::kI8, std::vector<int64_t>(static_cast<size_t>(rank), 1));
     EXPECT_EQ((NpyBytes(t).size() - 1) % 64, 0u) << rank;
   }
 }
@@ -88,16 +90,18 @@ TEST(NpyTest, StridedTensorsAreWrittenRowMajor) {
 }
 
 TEST(NpyTest, BoolElementsBecomeZeroOrOne) {
-  const std::string file =
-      File("{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }\n", absl::string_view("\0\x01\xff", 3));
+  const std::string file = File("{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }\n",
+                                absl::string_view("\0\x01\xff", 3));
   EXPECT_EQ(Elements(ParseNpy(file).value()), absl::string_view("\0\x01\x01", 3));
 }
 
 TEST(NpyTest, ReadsOtherWritersHeaders) {
   // Keys in another order, no padding, double quotes, native byte order, a Python 2 long.
-  EXPECT_THAT(ParseNpy(File("{\"shape\":(2L,),\"descr\":\"=i2\",\"fortran_order\":False}", "abcd")), IsOk());
+  EXPECT_THAT(ParseNpy(File("{\"shape\":(2L,),\"descr\":\"=i2\",\"fortran_order\":False}", "abcd")),
+              IsOk());
   // A one-dimensional array is in both orders.
-  EXPECT_THAT(ParseNpy(File("{'descr': '|i1', 'fortran_order': True, 'shape': (2,)}", "ab")), IsOk());
+  EXPECT_THAT(ParseNpy(File("{'descr': '|i1', 'fortran_order': True, 'shape': (2,)}", "ab")),
+              IsOk());
   // Version 2: four bytes of length.
   const std::string header = "{'descr': '|i1', 'fortran_order': False, 'shape': ()}";
   std::string v2("\x93NUMPY\x02\x00", 8);
@@ -119,7 +123,8 @@ TEST_P(NpyBadFileTest, IsRefusedWithAReason) {
 }
 
 std::string WithShape(absl::string_view shape) {
-  return File(absl::StrCat("{'descr': '<f4', 'fortran_order': False, 'shape': ", shape, "}"), "12345678");
+  return File(absl::StrCat("{'descr': '<f4', 'fortran_order': False, 'shape': ", shape, "}"),
+              "12345678");
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -128,34 +133,42 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"Empty", "", StatusCode::kDataLoss, "not a .npy file"},
         BadFile{"Zip", "PK\x03\x04 an .npz file", StatusCode::kDataLoss, "not a .npy file"},
         BadFile{"OnlyMagic", "\x93NUMPY", StatusCode::kDataLoss, "the file ends in it"},
-        BadFile{"CutInHeader", NumPysFile().substr(0, 40), StatusCode::kDataLoss, "the file ends in it"},
+        BadFile{"CutInHeader", NumPysFile().substr(0, 40), StatusCode::kDataLoss,
+                "the file ends in it"},
         BadFile{"CutInElements", NumPysFile().substr(0, 135), StatusCode::kDataLoss,
                 "shape [1, 2] of f32 needs 8 bytes, the file has 7"},
-        BadFile{"TooLong", NumPysFile() + "x", StatusCode::kDataLoss, "needs 8 bytes, the file has 9"},
-        BadFile{"Version9", std::string("\x93NUMPY\x09\x00\x00\x00\x00\x00", 12), StatusCode::kUnimplemented,
-                "version 9"},
+        BadFile{"TooLong", NumPysFile() + "x", StatusCode::kDataLoss,
+                "needs 8 bytes, the file has 9"},
+        BadFile{"Version9", std::string("\x93NUMPY\x09\x00\x00\x00\x00\x00", 12),
+                StatusCode::kUnimplemented, "version 9"},
         BadFile{"BigEndian", File("{'descr': '>f4', 'fortran_order': False, 'shape': ()}", "1234"),
                 StatusCode::kUnimplemented, "big-endian"},
-        BadFile{"Complex", File("{'descr': '<c8', 'fortran_order': False, 'shape': ()}", "12345678"),
+        BadFile{"Complex",
+                File("{'descr': '<c8', 'fortran_order': False, 'shape': ()}", "12345678"),
                 StatusCode::kUnimplemented, "element type \"<c8\" is not supported"},
         BadFile{"Objects", File("{'descr': '|O', 'fortran_order': False, 'shape': ()}", "12345678"),
                 StatusCode::kUnimplemented, "\"|O\""},
-        BadFile{"Records", File("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': ()}", "1234"),
+        BadFile{"Records",
+                File("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': ()}", "1234"),
                 StatusCode::kUnimplemented, "records"},
-        BadFile{"FortranOrder", File("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 2)}", "1234"),
+        BadFile{"FortranOrder",
+                File("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 2)}", "1234"),
                 StatusCode::kUnimplemented, "Fortran order"},
         BadFile{"NegativeExtent", WithShape("(-1, 2)"), StatusCode::kDataLoss, "no number"},
-        BadFile{"HugeExtent", WithShape("(99999999999999999999,)"), StatusCode::kDataLoss, "no number"},
-        BadFile{"HugeProduct", WithShape("(4611686018427387904, 4611686018427387904)"), StatusCode::kDataLoss,
-                "more elements than can be addressed"},
+        BadFile{"HugeExtent", WithShape("(99999999999999999999,)"), StatusCode::kDataLoss,
+                "no number"},
+        BadFile{"HugeProduct", WithShape("(4611686018427387904, 4611686018427387904)"),
+                StatusCode::kDataLoss, "more elements than can be addressed"},
         BadFile{"HugeAndEmpty", WithShape("(0, 4611686018427387904, 4611686018427387904)"),
                 StatusCode::kDataLoss, "more elements than can be addressed"},
         BadFile{"NumberForTuple", WithShape("2"), StatusCode::kDataLoss, "no tuple"},
         BadFile{"OpenTuple", WithShape("(2"), StatusCode::kDataLoss, "\"shape\""},
-        BadFile{"MissingKey", File("{'descr': '<f4', 'shape': ()}", "1234"), StatusCode::kDataLoss, "missing"},
-        BadFile{"RepeatedKey", File("{'shape': (), 'shape': (), 'descr': '<f4'}", "1234"), StatusCode::kDataLoss,
-                "unexpected key \"shape\""},
-        BadFile{"Garbage", File("import os", ""), StatusCode::kDataLoss, "does not start with \"{\""}),
+        BadFile{"MissingKey", File("{'descr': '<f4', 'shape': ()}", "1234"), StatusCode::kDataLoss,
+                "missing"},
+        BadFile{"RepeatedKey", File("{'shape': (), 'shape': (), 'descr': '<f4'}", "1234"),
+                StatusCode::kDataLoss, "unexpected key \"shape\""},
+        BadFile{"Garbage", File("import os", ""), StatusCode::kDataLoss,
+                "does not start with \"{\""}),
     [](const auto& info) { return info.param.name; });
 
 TEST(NpyTest, FilesReadBackAndErrorsNameThem) {
@@ -170,7 +183,8 @@ TEST(NpyTest, FilesReadBackAndErrorsNameThem) {
   EXPECT_THAT(ReadNpy(dir.File("no")), StatusIs(StatusCode::kNotFound, HasSubstr(dir.File("no"))));
   EXPECT_THAT(ReadNpy(dir.path()), StatusIs(StatusCode::kUnavailable, HasSubstr("Is a directory")));
   EXPECT_THAT(WriteNpy(dir.File("no/a.npy"), t), StatusIs(StatusCode::kNotFound));
-  EXPECT_THAT(ReadNpy("/dev/null"), StatusIs(StatusCode::kDataLoss, HasSubstr("\"/dev/null\": not a")));
+  EXPECT_THAT(ReadNpy("/dev/null"),
+              StatusIs(StatusCode::kDataLoss, HasSubstr("\"/dev/null\": not a")));
 }
 
 TEST(NpyTest, ReportsAFullDisk) {

@@ -46,9 +46,9 @@ MATCHER_P(StatusIs, code, "") {
 #define KILN_ASSERT_OK(expr) ASSERT_THAT((expr), ::kiln::IsOk())
 #define KILN_ASSERT_OK_AND_ASSIGN(lhs, expr) \
   KILN_ASSERT_OK_AND_ASSIGN_IMPL_(KILN_TEST_CONCAT_(kiln_test_statusor_, __LINE__), lhs, expr)
-#define KILN_ASSERT_OK_AND_ASSIGN_IMPL_(statusor, lhs, expr)       \
-  auto statusor = (expr);                                          \
-  ASSERT_TRUE(statusor.ok()) << statusor.status().ToString();      \
+#define KILN_ASSERT_OK_AND_ASSIGN_IMPL_(statusor, lhs, expr)  \
+  auto statusor = (expr);                                     \
+  ASSERT_TRUE(statusor.ok()) << statusor.status().ToString(); \
   lhs = *std::move(statusor)
 #define KILN_TEST_CONCAT_(a, b) KILN_TEST_CONCAT_IMPL_(a, b)
 #define KILN_TEST_CONCAT_IMPL_(a, b) a##b

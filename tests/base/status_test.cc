@@ -51,14 +51,16 @@ TEST(StatusTest, AnnotatePrependsAndKeepsCodeAndPayload) {
   absl::Status status = absl::InvalidArgumentError("rank 3");
   status.SetPayload("kiln/test", absl::Cord("p"));
   const absl::Status annotated = Annotate(status, "importing \"m.onnx\"");
-  EXPECT_THAT(annotated, StatusIs(absl::StatusCode::kInvalidArgument, "importing \"m.onnx\": rank 3"));
+  EXPECT_THAT(annotated,
+              StatusIs(absl::StatusCode::kInvalidArgument, "importing \"m.onnx\": rank 3"));
   EXPECT_EQ(annotated.GetPayload("kiln/test"), absl::Cord("p"));
   EXPECT_THAT(Annotate(absl::OkStatus(), "x"), IsOk());
 }
 
 TEST(StatusTest, ErrnoBecomesCodeAndText) {
-  EXPECT_THAT(ErrnoStatus(ENOSPC, "/a b", "write"),
-              StatusIs(absl::StatusCode::kResourceExhausted, "\"/a b\": write: No space left on device"));
+  EXPECT_THAT(
+      ErrnoStatus(ENOSPC, "/a b", "write"),
+      StatusIs(absl::StatusCode::kResourceExhausted, "\"/a b\": write: No space left on device"));
   EXPECT_THAT(ErrnoStatus(ENOENT, "x", "open"), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(ErrnoStatus(EIO, "x", "read"), StatusIs(absl::StatusCode::kUnavailable));
 }
