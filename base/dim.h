@@ -3,8 +3,11 @@
 //
 // A Dim is kept in canonical form, a sum of products of atoms with integer coefficients: `a*(b + 2)` and `b*a + 2*a` are
 // equal values. An atom is a symbol, or a floor division, remainder, minimum or maximum that does not simplify.
-// Symbols stand for non-negative integers. Values are immutable; copying copies. Overflow in constants saturates the whole Dim
-// to an error that Evaluate reports.
+// Symbols stand for non-negative integers. Values are immutable; copying copies. A Dim whose constants overflow, or that has
+// more than kMaxDimSize atoms, becomes an error that Evaluate reports ("?" in text); so no input makes one grow without bound.
+//
+// Text: `+ - * / %` (division rounds down, binds like `*`, left to right), `min(a, b)`, `max(a, b)`, numbers, and symbols,
+// written between backquotes where they are no identifiers (base/name.h).
 //
 // Example: Dim n = Dim::Symbol("n"); (n * 6).DivideExactly(n * 2) is 3; (n + 1).FloorDiv(2).ToString() is "(n + 1)/2".
 #ifndef KILN_BASE_DIM_H_
@@ -57,15 +60,35 @@ class Dim {
   void CollectSymbols(std::set<std::string>& out) const;
   std::string ToString() const;
 
+  // Bounds that hold for all values of the symbols, where the form shows them: n + 2 has the lower bound 2.
+  std::optional<int64_t> LowerBound() const;
+  std::optional<int64_t> UpperBound() const;
+
+  // The canonical form itself.
   struct Atom;
   struct Term {
     int64_t coef = 0;
     std::vector<Atom> atoms;  // sorted; repeated for powers
   };
+  const std::vector<Term>& terms() const { return terms_; }
+  bool is_error() const { return overflow_; }
 
  private:
-  std::vector<Term> terms_;  // sorted by atoms; no zero coefficient; the constant term has no atoms
+  static Dim Error();
+  static Dim FromTerms(std::vector<Term> terms);
+  static Dim FromAtom(Atom atom);
+
+  std::vector<Term> terms_;  // higher degree first, then by atoms; no zero coefficient; the constant term has no atoms
   bool overflow_ = false;
+};
+
+inline constexpr int kMaxDimSize = 500;
+
+struct Dim::Atom {
+  enum class Kind : uint8_t { kSymbol, kFloorDiv, kMod, kMin, kMax };
+  Kind kind = Kind::kSymbol;
+  std::string symbol;     // kSymbol
+  std::vector<Dim> args;  // two for all others; sorted for kMin and kMax
 };
 
 std::string ToString(const Shape& shape);                      // "[n, 3, 224]"

@@ -10,11 +10,14 @@
 //   n >= 0            kAtLeast        sign of a slice bound, and the like
 //   present x         kPresent        optional input given;  absent x
 //   value x == 0a0b.. kValue          the bytes of an integer input, hexadecimal
+// kEqual of a remainder, `n % 8 == 0`, is read back as kDivisible: the same assumption.
 #ifndef KILN_BASE_GUARD_H_
 #define KILN_BASE_GUARD_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -35,9 +38,12 @@ struct Guard {
   static Guard Equal(Dim d, int64_t c) { return {Kind::kEqual, std::move(d), {}, c, "", ""}; }
   static Guard NotEqual(Dim d, int64_t c) { return {Kind::kNotEqual, std::move(d), {}, c, "", ""}; }
   static Guard Divisible(Dim d, int64_t c) { return {Kind::kDivisible, std::move(d), {}, c, "", ""}; }
-  static Guard Same(Dim a, Dim b) { return {Kind::kSame, std::move(a), std::move(b), 0, "", ""}; }
+  static Guard Same(Dim a, Dim b);  // kEqual if one of them is a number
   static Guard Less(Dim d, int64_t c) { return {Kind::kLess, std::move(d), {}, c, "", ""}; }
   static Guard AtLeast(Dim d, int64_t c) { return {Kind::kAtLeast, std::move(d), {}, c, "", ""}; }
+  static Guard Present(std::string x) { return {Kind::kPresent, {}, {}, 0, std::move(x), ""}; }
+  static Guard Absent(std::string x) { return {Kind::kAbsent, {}, {}, 0, std::move(x), ""}; }
+  static Guard Value(std::string x, std::string bytes) { return {Kind::kValue, {}, {}, 0, std::move(x), std::move(bytes)}; }
 
   std::string ToString() const;
   static absl::StatusOr<Guard> Parse(absl::string_view text);
