@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions over axes. The axes were an attribute until operator set 18 (of ReduceSum: 13) and are an input since; either
+// form is read at any version.
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "kiln/base/status_macros.h"
+#include "kiln/graph/onnx/converter.h"
+#include "kiln/graph/onnx/node_view.h"
+
+namespace kiln::onnx {
+namespace {
+
+struct Reduction {
+  std::vector<int64_t> axes;  // ascending as given, from 0
+  int64_t keepdims = 1;
+  bool noop = false;  // no axes are given, and that means none instead of all
+  Attrs attrs() const { return {{"axes", axes}, {"keepdims", keepdims}}; }
+};
+
+absl::StatusOr<Reduction> ReadReduction(NodeView& n) {
+  KILN_RETURN_IF_ERROR(n.Need(1, 2));
+  Reduction r;
+  r.keepdims = n.Int("keepdims", 1);
+  r.axes = n.Ints("axes");
+  const bool empty_means_none = n.Int("noop_with_empty_axes", 0) != 0;
+  if (n.has(1)) {
+    KILN_ASSIGN_OR_RETURN(r.axes, n.ConstInts(1, "axes"));
+  }
+  r.noop = r.axes.empty() && empty_means_none;
+  if (r.axes.empty() && !r.noop) {
+    r.axes.resize(static_cast<size_t>(n.rank(0)));
+    std::iota(r.axes.begin(), r.axes.end(), 0);
+  }
+  KILN_ASSIGN_OR_RETURN(r.axes, n.Axes(std::move(r.axes), n.rank(0)));
+  return r;
+}
+
+absl::Status Reduce(NodeView& n) {
+  KILN_ASSIGN_OR_RETURN(const Reduction r, ReadReduction(n));
+  if (r.noop) return n.Emit("identity", {n.in(0)});
+  return n.Emit(n.record(), {n.in(0)}, r.attrs());
+}
+
+// Reductions of which the elements are mapped first, so that reducing over no axes is not the identity.
+absl::Status ReduceL2(NodeView& n) {
+  KILN_ASSIGN_OR_RETURN(const Reduction r, ReadReduction(n));
+  if (r.noop) return n.Emit("abs", {n.in(0)});
+  return n.Emit("reduce_l2", {n.in(0)}, r.attrs());
+}
+
+absl::Status ReduceSumSquare(NodeView& n) {
+  KILN_ASSIGN_OR_RETURN(const Reduction r, ReadReduction(n));
+  if (r.noop) return n.Emit("mul", {n.in(0), n.in(0)});
+  return n.Emit("reduce_sum_square", {n.in(0)}, r.attrs());
+}
+
+absl::Status ReduceL1(NodeView& n) {
+  KILN_ASSIGN_OR_RETURN(const Reduction r, ReadReduction(n));
+  if (r.noop) return n.Emit("abs", {n.in(0)});
+  return n.Emit("reduce_sum", {n.Op("abs", {n.in(0)})}, r.attrs());
+}
+
+absl::Status ReduceLogSum(NodeView& n) {
+  KILN_ASSIGN_OR_RETURN(const Reduction r, ReadReduction(n));
+  return n.Emit("log", {r.noop ? n.in(0) : n.Op("reduce_sum", {n.in(0)}, r.attrs())});
+}
+
+// log(sum(exp(x))) = m + log(sum(exp(x - m))) with the maximum m, or 0 where the maximum is infinite.
+absl::Status ReduceLogSumExp(NodeView& n) {
+  KILN_ASSIGN_OR_RETURN(Reduction r, ReadReduction(n));
+  if (r.noop) return n.Emit("identity", {n.in(0)});
+  const DType type = n.value(0).type;
+  const int64_t keepdims = r.keepdims;
+  r.keepdims = 1;
+  const ValueId top = n.Op("reduce_max", {n.in(0)}, r.attrs());
+  const ValueId infinite = n.Op("equal", {n.Op("abs", {top}), n.Scalar(type, std::numeric_limits<double>::infinity())});
+  const ValueId shift = n.Op("where", {infinite, n.Scalar(type, 0), top});
+  const ValueId sum = n.Op("reduce_sum", {n.Op("exp", {n.Op("sub", {n.in(0), shift})})}, r.attrs());
+  const ValueId log = n.Op("log", {sum});
+  if (keepdims != 0) return n.Emit("add", {log, shift});
+  return n.Emit("squeeze", {n.Op("add", {log, shift})}, {{"axes", r.axes}});
+}
+
+constexpr Converter kRows[] = {
+    {"ReduceL1", 7, ReduceL1},
+    {"ReduceL2", 7, ReduceL2},
+    {"ReduceLogSum", 7, ReduceLogSum},
+    {"ReduceLogSumExp", 7, ReduceLogSumExp},
+    {"ReduceMax", 7, Reduce, "reduce_max"},
+    {"ReduceMean", 7, Reduce, "reduce_mean"},
+    {"ReduceMin", 7, Reduce, "reduce_min"},
+    {"ReduceProd", 7, Reduce, "reduce_prod"},
+    {"ReduceSum", 7, Reduce, "reduce_sum"},
+    {"ReduceSumSquare", 7, ReduceSumSquare},
+};
+
+}  // namespace
+
+std::span<const Converter> ReduceConverters() { return kRows; }
+
+}  // namespace kiln::onnx

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of ONNX operators: {operator, the operator set it changed in, how its node becomes ops of the registry}.
+//
+// One row per operator and change of meaning; of several rows the one with the largest `since` not above the model's version
+// holds. Rows of a family stand in one file (convert_*.cc). Supporting an operator is adding a row: where a record of the
+// registry has the same meaning, `record` names it and a shared function does the rest.
+#ifndef KILN_GRAPH_ONNX_CONVERTER_H_
+#define KILN_GRAPH_ONNX_CONVERTER_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace kiln::onnx {
+
+class NodeView;
+
+inline constexpr int kOldestOpset = 7;
+
+struct Converter {
+  const char* op;
+  int since;  // kOldestOpset also stands for all that is older and alike
+  // kUnimplemented: the node is listed as unsupported, with the message as the reason. Other errors: the model is wrong.
+  absl::Status (*convert)(NodeView& n);
+  const char* record = "";
+};
+
+std::span<const Converter> ElementwiseConverters();
+std::span<const Converter> ReduceConverters();
+std::span<const Converter> ShapeConverters();
+std::span<const Converter> NeuralConverters();
+
+// The row for an operator of ONNX's own domain at this version; null if there is none.
+const Converter* FindConverter(absl::string_view op, int64_t opset);
+
+// All rows, by operator and version. Immutable.
+const std::vector<const Converter*>& AllConverters();
+
+}  // namespace kiln::onnx
+
+#endif  // KILN_GRAPH_ONNX_CONVERTER_H_

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file mapped for reading, and the external data files of a model, which a hostile model must not choose freely.
+//
+// Tensors view the mapping and share in it, so a MappedFile lives as long as the last of them. Should another program cut the
+// file short while it is mapped, reading a missing page ends the process: this is the one documented fatal case.
+#ifndef KILN_GRAPH_ONNX_MAPPED_FILE_H_
+#define KILN_GRAPH_ONNX_MAPPED_FILE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace kiln::onnx {
+
+class MappedFile {
+ public:
+  // A regular file of at most `max_bytes`; links are followed, as the user has named it. kNotFound, kPermissionDenied;
+  // kFailedPrecondition if it is no regular file, kResourceExhausted if it is too long.
+  static absl::StatusOr<std::shared_ptr<MappedFile>> Open(const std::string& path, int64_t max_bytes);
+
+  // The file `location` beneath `folder`, for a name that an untrusted model has given: relative, without "..", reached by no
+  // link of any kind (openat2 where the system has it, else one component at a time), a regular file with one name.
+  // kPermissionDenied where it breaks these rules.
+  static absl::StatusOr<std::shared_ptr<MappedFile>> OpenBeneath(const std::string& folder, const std::string& location);
+
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  absl::string_view bytes() const { return {static_cast<const char*>(data_), size_}; }
+
+ private:
+  MappedFile(void* data, size_t size) : data_(data), size_(size) {}
+  static absl::StatusOr<std::shared_ptr<MappedFile>> Map(int fd, const std::string& name, int64_t max_bytes, bool one_name);
+
+  void* data_;
+  size_t size_;
+};
+
+// The external data of one model; maps each file once. Not thread-safe.
+class ExternalFiles {
+ public:
+  // `folder` is that of the model. Empty: there is no folder (the model came as bytes), and every request is refused.
+  explicit ExternalFiles(std::string folder) : folder_(std::move(folder)) {}
+
+  struct Bytes {
+    absl::string_view bytes;
+    std::shared_ptr<MappedFile> owner;
+  };
+  // `length` bytes at `offset` of a file; length -1 means up to its end. kInvalidArgument if the file has fewer.
+  absl::StatusOr<Bytes> Read(const std::string& location, int64_t offset, int64_t length);
+
+ private:
+  std::string folder_;
+  std::map<std::string, std::shared_ptr<MappedFile>> files_;
+};
+
+}  // namespace kiln::onnx
+
+#endif  // KILN_GRAPH_ONNX_MAPPED_FILE_H_

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/graph/onnx/symbols.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace kiln::onnx {
+namespace {
+
+std::string Sanitized(absl::string_view text) {
+  std::string out;
+  if (text.empty() || absl::ascii_isdigit(static_cast<unsigned char>(text[0]))) out = "d";
+  for (const char c : text) out.push_back(absl::ascii_isalnum(static_cast<unsigned char>(c)) ? c : '_');
+  return out;
+}
+
+// False for words that mean something in the text form of a Dim.
+bool ReadsAsSymbol(const std::string& name) {
+  const absl::StatusOr<Dim> parsed = Dim::Parse(name);
+  return parsed.ok() && *parsed == Dim::Symbol(name);
+}
+
+}  // namespace
+
+bool Symbols::IsNoName(absl::string_view name) {
+  return name.empty() || name == "?" || name == "None" || absl::StartsWith(name, "unk__");
+}
+
+std::string Symbols::Unique(absl::string_view wish) {
+  const std::string stem = Sanitized(wish);
+  std::string name = stem;
+  for (int k = 2; !ReadsAsSymbol(name) || used_.contains(name); ++k) name = absl::StrCat(stem, "_", k);
+  used_.insert(name);
+  return name;
+}
+
+Dim Symbols::Named(const std::string& name) {
+  std::string& symbol = named_[name];
+  if (symbol.empty()) symbol = Unique(name);
+  return Dim::Symbol(symbol);
+}
+
+Dim Symbols::Fresh(absl::string_view wish) { return Dim::Symbol(Unique(wish)); }
+
+}  // namespace kiln::onnx
