@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a kernel is called: the same for compiled code and for the block VM.
 //
-//   int kernel(void** argv)        0 on success, else an error code that the launcher turns into a status
+//   int kernel(void** argv)        0 on success, else an error code that the launcher turns into a
+//   status
 //
 // argv, in this order:
 //   argv[0]            LaunchContext**   (a pointer to the context pointer)
 //   inputs             BufferArg*        one per `in` line
-//   dims               int32_t*          extents of all dims, iterated then sizes, in the order of the text
-//   params             void*             value of the parameter's type, one per `par` line
+//   dims               int32_t*          extents of all dims, iterated then sizes, in the order of
+//   the text params             void*             value of the parameter's type, one per `par` line
 //   outputs            BufferArg*        one per `out` line
-// BufferArg and its dims are laid out as Halide's halide_buffer_t and halide_dimension_t (checked where Halide is included).
-// BufferArg.dim[0] is the innermost axis. min is 0; extents and strides (in elements) are always filled in by the launcher,
-// who has validated them: a kernel checks nothing. Launches with a zero extent in an output are skipped by the launcher.
+// BufferArg and its dims are laid out as Halide's halide_buffer_t and halide_dimension_t (checked
+// where Halide is included). BufferArg.dim[0] is the innermost axis. min is 0; extents and strides
+// (in elements) are always filled in by the launcher, who has validated them: a kernel checks
+// nothing. Launches with a zero extent in an output are skipped by the launcher.
 //
-// A compiled kernel is an ELF shared object that exports k_argv, kiln_imports and kiln_abi and has no undefined symbol: the
-// few runtime functions it calls go through kiln_imports, a table of kNumImports pointers that the loader fills.
+// A compiled kernel is an ELF shared object that exports k_argv, kiln_imports and kiln_abi and has
+// no undefined symbol: the few runtime functions it calls go through kiln_imports, a table of
+// kNumImports pointers that the loader fills.
 #ifndef KILN_KERNEL_ABI_H_
 #define KILN_KERNEL_ABI_H_
 
@@ -45,14 +48,17 @@ struct BufferArg {
   void* padding = nullptr;
 };
 
-// One call of `task` per index in [0, n); returns the first non-zero result, else 0. Static partition; nested calls are serial.
+// One call of `task` per index in [0, n); returns the first non-zero result, else 0. Static
+// partition; nested calls are serial.
 using TaskFn = int (*)(void* user_context, int index, uint8_t* closure);
 
 struct LaunchContext {
   const void* kernel = nullptr;  // the VmKernel when the function is the VM's; else unused
   void* pool = nullptr;          // opaque to kernels
-  int (*parallel_for)(LaunchContext* context, TaskFn task, int min, int n, uint8_t* closure) = nullptr;
-  void* (*allocate)(LaunchContext* context, size_t bytes) = nullptr;  // 64-byte aligned scratch of the calling worker
+  int (*parallel_for)(LaunchContext* context, TaskFn task, int min, int n,
+                      uint8_t* closure) = nullptr;
+  void* (*allocate)(LaunchContext* context,
+                    size_t bytes) = nullptr;  // 64-byte aligned scratch of the calling worker
   void (*release)(LaunchContext* context, void* memory) = nullptr;
   const volatile bool* cancel = nullptr;  // when set and true, kernels may stop early
   void* stream = nullptr;                 // CUDA
@@ -60,12 +66,13 @@ struct LaunchContext {
 
 using KernelFn = int (*)(void** argv);
 
-// Slots of kiln_imports, in order. The loader fills the first four with functions of the same meaning as Halide's, memset
-// with memset, and all others with one that returns an error (they cannot be reached in checked launches).
+// Slots of kiln_imports, in order. The loader fills the first four with functions of the same
+// meaning as Halide's, memset with memset, and all others with one that returns an error (they
+// cannot be reached in checked launches).
 inline constexpr const char* kImportNames[] = {
-    "halide_do_par_for",                      // int(void* ctx, TaskFn, int min, int n, uint8_t* closure)
-    "halide_malloc",                          // void*(void* ctx, size_t)
-    "halide_free",                            // void(void* ctx, void*)
+    "halide_do_par_for",  // int(void* ctx, TaskFn, int min, int n, uint8_t* closure)
+    "halide_malloc",      // void*(void* ctx, size_t)
+    "halide_free",        // void(void* ctx, void*)
     "memset",
     "memcpy",
     "memmove",

@@ -14,21 +14,26 @@
 //   s3 : f32 [a]    = reduce add over b (s2[a, b])
 //   out  0 f32 [a, b] dense = div(s2[a, b], s3[a])
 //
-// The text defines the bits of the result (strict mode): IEEE arithmetic as in scalar_expr.h, functions by their
-// expansions (math.h), and reductions by the rule below. Extents are run-time arguments and no part of the text.
+// The text defines the bits of the result (strict mode): IEEE arithmetic as in scalar_expr.h,
+// functions by their expansions (math.h), and reductions by the rule below. Extents are run-time
+// arguments and no part of the text.
 //
-// Invariants (Verify): dims of an operand, stage or output are distinct; a stage reads inputs and earlier stages only; a
-// stage's and an output's dims, and a reduction's `over`, are iterated dims in ascending order (outputs: any order); an
-// output's type is that of its expression, or f16/bf16 of an f32 expression; every read has one index per axis.
+// Invariants (Verify): dims of an operand, stage or output are distinct; a stage reads inputs and
+// earlier stages only; a stage's and an output's dims, and a reduction's `over`, are iterated dims
+// in ascending order (outputs: any order); an output's type is that of its expression, or f16/bf16
+// of an f32 expression; every read has one index per axis.
 //
 // The meaning of a reduction. Reduced dims are taken one at a time, innermost (largest id) first:
-//   - the innermost iterated dim of the Kernel: block k holds elements [4096k, 4096k + 4096). Within a block, lane l of 64
-//     combines elements l, l + 64, ... in order; lanes fold by halves: lane l with lane l + 32, then 16, 8, 4, 2, 1.
+//   - the innermost iterated dim of the Kernel: block k holds elements [4096k, 4096k + 4096).
+//   Within a block, lane l of 64
+//     combines elements l, l + 64, ... in order; lanes fold by halves: lane l with lane l + 32,
+//     then 16, 8, 4, 2, 1.
 //   - any other dim: blocks of 512 elements, each combined in order.
-//   Block results, in order, are reduced by the same rule again until one is left. Accumulators start at the exact identity
-//   (-0 for float add, 0 integer add, 1, -inf / least, +inf / greatest, true/all ones, false/0), which absent elements
-//   equal. acc = combine(acc, element), in this operand order; a fold is combine(lane l, lane l + w).
-//   An empty reduction gives the identity, except float add: +0.
+//   Block results, in order, are reduced by the same rule again until one is left. Accumulators
+//   start at the exact identity
+//   (-0 for float add, 0 integer add, 1, -inf / least, +inf / greatest, true/all ones, false/0),
+//   which absent elements equal. acc = combine(acc, element), in this operand order; a fold is
+//   combine(lane l, lane l + w). An empty reduction gives the identity, except float add: +0.
 // Nothing in this rule depends on threads, vector width or schedule.
 #ifndef KILN_KERNEL_KERNEL_H_
 #define KILN_KERNEL_KERNEL_H_
@@ -44,12 +49,13 @@
 namespace kiln {
 
 inline constexpr int kMathVersion = 1;
-inline constexpr int64_t kReduceBlock = 4096;       // innermost dim: elements per block
-inline constexpr int64_t kReduceLanes = 64;         // innermost dim: lanes per block
-inline constexpr int64_t kOuterReduceBlock = 512;   // any other dim: elements per block
+inline constexpr int64_t kReduceBlock = 4096;      // innermost dim: elements per block
+inline constexpr int64_t kReduceLanes = 64;        // innermost dim: lanes per block
+inline constexpr int64_t kOuterReduceBlock = 512;  // any other dim: elements per block
 
-// An iterated dim spans the iteration space; a size is only an extent (of an operand's axis, or in index arithmetic).
-// Iterated dims come first, outermost first; sizes follow. Canonical names are a, b, c, ... and n0, n1, ...
+// An iterated dim spans the iteration space; a size is only an extent (of an operand's axis, or in
+// index arithmetic). Iterated dims come first, outermost first; sizes follow. Canonical names are
+// a, b, c, ... and n0, n1, ...
 struct KernelDim {
   std::string name;
   bool iterated = true;
@@ -75,17 +81,18 @@ const char* Name(ReduceOp op);
 struct Stage {
   enum class Kind : uint8_t { kMap, kReduce };
   Kind kind = Kind::kMap;
-  DType type = DType::kF32;    // of the result; never f16 or bf16
-  std::vector<int32_t> dims;   // of the result, ascending
+  DType type = DType::kF32;   // of the result; never f16 or bf16
+  std::vector<int32_t> dims;  // of the result, ascending
   ReduceOp op = ReduceOp::kAdd;
-  std::vector<int32_t> over;   // kReduce: reduced dims, ascending; disjoint from `dims`
-  ScalarExpr expr;             // kReduce: the element, over dims and over
+  std::vector<int32_t> over;  // kReduce: reduced dims, ascending; disjoint from `dims`
+  ScalarExpr expr;            // kReduce: the element, over dims and over
   friend bool operator==(const Stage&, const Stage&) = default;
 };
 
 struct KernelOutput {
   DType type = DType::kF32;
-  std::vector<int32_t> dims;  // axis -> iterated dim, outermost first, any order (a transposed store)
+  std::vector<int32_t>
+      dims;  // axis -> iterated dim, outermost first, any order (a transposed store)
   Layout layout = Layout::kDense;
   ScalarExpr expr;
   friend bool operator==(const KernelOutput&, const KernelOutput&) = default;
@@ -104,7 +111,8 @@ struct Kernel {
   int innermost() const { return num_iterated() - 1; }
 };
 
-// Checks the invariants above; the error names the offending line. Thread-safe, as all free functions here.
+// Checks the invariants above; the error names the offending line. Thread-safe, as all free
+// functions here.
 absl::Status Verify(const Kernel& kernel);
 
 }  // namespace kiln

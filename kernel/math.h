@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of a Kernel, written in its primitives: one definition for Halide on CPU and CUDA and for the VM.
+// The functions of a Kernel, written in its primitives: one definition for Halide on CPU and CUDA
+// and for the VM.
 //
-// An expansion uses only arithmetic, fma, comparisons, selects, bit casts and shifts. Special values (NaN, infinities, signed
-// zeros, denormals) are right for every input. Bounds over all f32 inputs stand in docs/numerics.md; ULP bounds of math
-// version 1: exp, log, sigmoid <= 2, tanh, erf <= 3 (see the table for the measured ones). Coefficients are immediates here and no
-// part of the text; changing any bit of a result means a new kMathVersion.
+// An expansion uses only arithmetic, fma, comparisons, selects, bit casts and shifts. Special
+// values (NaN, infinities, signed zeros, denormals) are right for every input. Bounds over all f32
+// inputs stand in docs/numerics.md; ULP bounds of math version 1: exp, log, sigmoid <= 2, tanh, erf
+// <= 3 (see the table for the measured ones). Coefficients are immediates here and no part of the
+// text; changing any bit of a result means a new kMathVersion.
 #ifndef KILN_KERNEL_MATH_H_
 #define KILN_KERNEL_MATH_H_
 
@@ -13,7 +15,8 @@
 
 namespace kiln {
 
-// Replaces every function node by its expansion. kUnimplemented names the function and type that have none.
+// Replaces every function node by its expansion. kUnimplemented names the function and type that
+// have none.
 absl::StatusOr<ScalarExpr> ExpandMath(const ScalarExpr& expr);
 
 // The same for all expressions of a kernel.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text form of a Kernel, as in the example of kernel.h, and its parser: Parse(Print(k)) prints the same again.
+// The text form of a Kernel, as in the example of kernel.h, and its parser: Parse(Print(k)) prints
+// the same again.
 //
 // Grammar, one line each; `#` starts a comment; blanks are free:
 //   kernel v1 math N
@@ -9,10 +10,12 @@
 //   par K TYPE
 //   sK : TYPE [DIM, ...] = EXPR  |  reduce OP over DIM... (EXPR)
 //   out K TYPE [DIM, ...] dense|rows|strided = EXPR
-// EXPR:  op(EXPR, ...) | inK[INDEX, ...] | sK[INDEX, ...] | parK | index(DIM) | extent(DIM) | cast<TYPE>(EXPR) |
+// EXPR:  op(EXPR, ...) | inK[INDEX, ...] | sK[INDEX, ...] | parK | index(DIM) | extent(DIM) |
+// cast<TYPE>(EXPR) |
 //        bitcast<TYPE>(EXPR) | roundto<TYPE>(EXPR) | LITERAL
-// LITERAL carries its type where it is not f32:  0  -1  0x1.8p+1  inf  -inf  nan  i64:3  bool:1  f64:0x1p-3 (hex floats).
-// INDEX: sum of `DIM`, `C*DIM`, `|DIM|` (extent), `C*|DIM|`, `C`; optionally `(sum)/C`, `(sum)%C`, `((sum)/C)%C`; or `[EXPR]`.
+// LITERAL carries its type where it is not f32:  0  -1  0x1.8p+1  inf  -inf  nan  i64:3  bool:1
+// f64:0x1p-3 (hex floats). INDEX: sum of `DIM`, `C*DIM`, `|DIM|` (extent), `C*|DIM|`, `C`;
+// optionally `(sum)/C`, `(sum)%C`, `((sum)/C)%C`; or `[EXPR]`.
 #ifndef KILN_KERNEL_TEXT_H_
 #define KILN_KERNEL_TEXT_H_
 
@@ -26,7 +29,8 @@ namespace kiln {
 
 std::string Print(const Kernel& kernel);
 
-// Parses and verifies. Fails with kInvalidArgument naming line and column. Linear in the text; nesting is limited to 500.
+// Parses and verifies. Fails with kInvalidArgument naming line and column. Linear in the text;
+// nesting is limited to 500.
 absl::StatusOr<Kernel> ParseKernel(absl::string_view text);
 
 }  // namespace kiln
