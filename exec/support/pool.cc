@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/exec/support/pool.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace kiln {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A woken thread may be put on the waker's processor, so a caller that spins keeps it from running: hence the short one.
+constexpr std::chrono::microseconds kWorkerSpin(100);
+constexpr std::chrono::microseconds kCallerSpin(5);
+
+// Counts forks on the child's side. A team made under another number has no threads in this process.
+std::atomic<uint32_t>& ForkCount() {
+  static std::atomic<uint32_t> count{0};
+  return count;
+}
+
+uint32_t CurrentForkCount() {
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { ForkCount().fetch_add(1, std::memory_order_relaxed); });
+  (void)registered;
+  return ForkCount().load(std::memory_order_relaxed);
+}
+
+struct ThreadPlace {
+  int depth = 0;
+  int member = 0;
+};
+thread_local ThreadPlace place;
+
+void FutexWait(std::atomic<uint32_t>& word, uint32_t value) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+
+void FutexWake(std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+// A word that one thread waits on and others change. The waiter spins, then says that it sleeps; a change that sees it asleep
+// wakes it. Both sides are sequentially consistent: either the waiter sees the change or the changer sees the sleeper.
+struct alignas(64) Mailbox {
+  std::atomic<uint32_t> word{0};
+  std::atomic<bool> asleep{false};
+
+  void Wake() {
+    if (asleep.load()) FutexWake(word);
+  }
+
+  template <typename Done>
+  void WaitUntil(Done done, std::chrono::microseconds spin) {
+    if (done(word.load())) return;
+    const Clock::time_point give_up = Clock::now() + spin;
+    do {
+      for (int i = 0; i < 32; ++i) {
+        if (done(word.load(std::memory_order_acquire))) return;
+        __builtin_ia32_pause();
+      }
+    } while (Clock::now() < give_up);
+    asleep.store(true);
+    for (uint32_t seen = word.load(); !done(seen); seen = word.load()) FutexWait(word, seen);
+    asleep.store(false);
+  }
+};
+
+}  // namespace
+
+struct Pool::Team {
+  struct Worker {
+    Mailbox mail;         // counts the regions this worker was called to
+    std::thread thread;
+  };
+
+  Team(int threads, uint32_t forks) : fork_count(forks), workers(new Worker[static_cast<size_t>(threads - 1)]) {}
+
+  // Stops and joins the first `started` workers.
+  void Stop(int started) {
+    stop = true;
+    for (int w = 0; w < started; ++w) {
+      workers[w].mail.word.fetch_add(1);
+      workers[w].mail.Wake();
+      workers[w].thread.join();
+    }
+  }
+
+  // Starts workers up to `count`; returns how many there are.
+  int Start(int count) {
+    sigset_t all, before;
+    sigfillset(&all);
+    if (started < count) pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are not for us
+    const bool masked = started < count;
+    while (started < count) {
+      try {
+        workers[started].thread = std::thread([this, w = started] { WorkerLoop(w); });
+      } catch (const std::system_error&) {
+        break;
+      }
+      ++started;
+    }
+    if (masked) pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return std::min(started, count);
+  }
+
+  void WorkerLoop(int w) {
+    Mailbox& mail = workers[w].mail;
+    for (uint32_t seen = 0;;) {
+      mail.WaitUntil([&](uint32_t word) { return word != seen; }, kWorkerSpin);
+      ++seen;
+      if (stop) return;
+      RunMember(w + 1);
+      if (pending.word.fetch_sub(1) == 1) pending.Wake();
+    }
+  }
+
+  void RunMember(int member) {
+    const ThreadPlace outer = std::exchange(place, ThreadPlace{place.depth + 1, member});
+    const int result = (*fn)(n * member / members, n * (member + 1) / members);
+    int none = 0;
+    if (result != 0) error.compare_exchange_strong(none, result);
+    place = outer;
+  }
+
+  // Workers 1 .. count take a member each; the caller is member 0 and runs what has no worker.
+  int Run(int64_t total, int count, RangeFn& call) {
+    std::lock_guard<std::mutex> lock(turn);
+    n = total;
+    members = count;
+    fn = &call;
+    error = 0;
+    const int helpers = Start(count - 1);
+    pending.word.store(static_cast<uint32_t>(helpers));
+    for (int w = 0; w < helpers; ++w) {
+      workers[w].mail.word.fetch_add(1);
+      workers[w].mail.Wake();
+    }
+    RunMember(0);
+    for (int member = helpers + 1; member < count; ++member) RunMember(member);
+    pending.WaitUntil([](uint32_t left) { return left == 0; }, kCallerSpin);
+    return error;
+  }
+
+  const uint32_t fork_count;
+  std::mutex turn;
+  std::unique_ptr<Worker[]> workers;
+  int started = 0;
+  std::atomic<bool> stop{false};
+  // The region that runs; written under `turn` before the workers are called.
+  int64_t n = 0;
+  int members = 0;
+  RangeFn* fn = nullptr;
+  std::atomic<int> error{0};
+  Mailbox pending;  // workers that have not finished
+};
+
+Pool::Pool(int threads) : threads_(std::max(threads, 1)) {}
+
+Pool::~Pool() {
+  Team* team = team_.load();
+  // A team from before a fork is left as it is: its threads and whoever held its lock do not exist here.
+  if (team == nullptr || team->fork_count != CurrentForkCount()) return;
+  team->Stop(team->started);
+  delete team;
+}
+
+Pool::Team* Pool::GetTeam() {
+  const uint32_t forks = CurrentForkCount();
+  Team* team = team_.load(std::memory_order_acquire);
+  if (team != nullptr && team->fork_count == forks) return team;
+  auto fresh = std::make_unique<Team>(threads_, forks);
+  if (team_.compare_exchange_strong(team, fresh.get())) return fresh.release();
+  return team;
+}
+
+int Pool::ParallelFor(int64_t n, RangeFn fn, int limit) {
+  if (n <= 0) return 0;
+  const int64_t members = std::min<int64_t>({n, threads_, std::max(limit, 1)});
+  if (members == 1 || place.depth > 0) {
+    ++place.depth;
+    const int result = fn(0, n);
+    --place.depth;
+    return result;
+  }
+  return GetTeam()->Run(n, static_cast<int>(members), fn);
+}
+
+bool Pool::InRegion() { return place.depth > 0; }
+
+int Pool::Member() { return place.member; }
+
+}  // namespace kiln

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one thread pool of a model: parallel loops with a fixed partition.
+//
+//   Pool pool(4);
+//   int error = pool.ParallelFor(1000, [&](int64_t begin, int64_t end) { ...; return 0; });
+//
+// Rules, on which kernels and library operators rely:
+//   - `threads` is a hard cap: never more threads than that work in regions of one pool, the caller included. Concurrent
+//     callers take turns.
+//   - Member w of m = min(n, threads) runs [n*w/m, n*(w+1)/m): who runs what depends on n and threads only. With n <= threads
+//     every index has a thread of its own.
+//   - A region inside a region runs on its caller alone. So does everything when threads is 1.
+//   - No allocation per region. Threads start with the first region that wants them, spin for at most 100 us after their
+//     last work and then sleep.
+//   - A child after fork() starts anew with no threads; forking while another thread is in a region is safe for the pool.
+//   - Should the system refuse a thread, its share is run by the caller: slower, same partition.
+#ifndef KILN_EXEC_SUPPORT_POOL_H_
+#define KILN_EXEC_SUPPORT_POOL_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "absl/functional/function_ref.h"
+
+namespace kiln {
+
+class Pool {
+ public:
+  // fn(begin, end) -> 0, or an error code. It must not throw.
+  using RangeFn = absl::FunctionRef<int(int64_t begin, int64_t end)>;
+
+  // `threads` below 1 counts as 1.
+  explicit Pool(int threads);
+  // Waits for its threads to end. No region may be running.
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  int threads() const { return threads_; }
+
+  // Calls fn for all of [0, n) as written above and returns when all calls have; the result is the first non-zero one, in
+  // time, else 0. At most `limit` members take part. Thread-safe.
+  int ParallelFor(int64_t n, RangeFn fn, int limit = INT32_MAX);
+
+  // True inside fn, also when the region ran on its caller alone.
+  static bool InRegion();
+
+  // The member that the calling thread is in the innermost region with several members, in [0, threads); 0 outside.
+  static int Member();
+
+ private:
+  struct Team;
+  Team* GetTeam();
+
+  const int threads_;
+  std::atomic<Team*> team_{nullptr};
+};
+
+}  // namespace kiln
+
+#endif  // KILN_EXEC_SUPPORT_POOL_H_

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/exec/support/loader.h"
+
+#include <elf.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kiln/exec/support/elf_check.h"
+#include "kiln/exec/support/launch.h"
+
+namespace kiln {
+namespace {
+
+std::string TestKernel(int value) {
+  std::ifstream file(std::string(TEST_KERNEL_DIR) + "/test_kernel_" + std::to_string(value) + ".so", std::ios::binary);
+  std::stringstream bytes;
+  bytes << file.rdbuf();
+  return bytes.str();
+}
+
+// The factor that the loaded kernel multiplies with, by running it on two threads; -1 if it does not.
+int FactorOf(const LoadedKernel& kernel) {
+  Pool pool(2);
+  Launcher launcher(&pool);
+  std::vector<int> out(100, -1);
+  int n = 100;
+  void* argv[] = {nullptr, out.data(), &n};
+  if (launcher.Launch(kernel.function(), nullptr, argv) != 0) return -1;
+  for (int i = 0; i < n; ++i) {
+    if (out[static_cast<size_t>(i)] != i * out[1]) return -1;
+  }
+  return out[1];
+}
+
+int MappedKernels() {
+  std::ifstream maps("/proc/self/maps");
+  int count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find("memfd:kernel") != std::string::npos;
+  return count;
+}
+
+TEST(LoaderTest, RunsAKernel) {
+  const auto kernel = LoadKernel(TestKernel(1));
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  EXPECT_EQ(FactorOf(*kernel), 1);
+}
+
+TEST(LoaderTest, NeverConfusesKernelsWhoseDescriptorsHaveOneNumber) {
+  std::vector<LoadedKernel> kernels;
+  for (int i = 0; i < 200; ++i) {
+    auto kernel = LoadKernel(TestKernel(1 + i % 2));
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    kernels.push_back(*std::move(kernel));
+  }
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(FactorOf(kernels[static_cast<size_t>(i)]), 1 + i % 2);
+}
+
+TEST(LoaderTest, UnloadsWithTheLastCopy) {
+  const int before = MappedKernels();
+  {
+    const auto kernel = LoadKernel(TestKernel(2));
+    ASSERT_TRUE(kernel.ok());
+    EXPECT_GT(MappedKernels(), before);
+    const LoadedKernel copy = *kernel;
+    EXPECT_EQ(FactorOf(copy), 2);
+  }
+  EXPECT_EQ(MappedKernels(), before);
+}
+
+TEST(LoaderTest, DebugLoadKeepsTheFile) {
+  const std::string folder = std::string(TEST_KERNEL_DIR) + "/debug_load";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  setenv("TMPDIR", folder.c_str(), 1);
+  setenv("KILN_DEBUG_LOAD", "file", 1);
+  const auto kernel = LoadKernel(TestKernel(2), "softmax/1");
+  unsetenv("KILN_DEBUG_LOAD");
+  unsetenv("TMPDIR");
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  EXPECT_EQ(FactorOf(*kernel), 2);
+  int files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    ++files;
+    EXPECT_EQ(entry.path().filename(), "softmax.1.so");
+  }
+  EXPECT_EQ(files, 1);
+}
+
+TEST(ElfCheckTest, RefusesWhatIsNoKernel) {
+  EXPECT_EQ(CheckKernelElf("").status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(CheckKernelElf(std::string(5000, 'x')).status().code(), absl::StatusCode::kDataLoss);
+  std::ifstream self("/proc/self/exe", std::ios::binary);
+  std::stringstream program;
+  program << self.rdbuf();
+  EXPECT_EQ(LoadKernel(program.str()).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(ElfCheckTest, RefusesEveryShortening) {
+  const std::string bytes = TestKernel(1);
+  auto headers = [](const std::string& b) {
+    Elf64_Ehdr header;
+    std::memcpy(&header, b.data(), sizeof(header));
+    return header;
+  };
+  ASSERT_TRUE(CheckKernelElf(bytes).ok());
+  for (size_t size = 0; size < bytes.size() && size < headers(bytes).e_shoff; size += 13) {
+    EXPECT_FALSE(CheckKernelElf(bytes.substr(0, size)).ok()) << size;
+  }
+}
+
+TEST(ElfCheckTest, RefusesAnotherInterface) {
+  std::string bytes = TestKernel(1);
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  header.e_machine = EM_AARCH64;
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  const absl::Status status = CheckKernelElf(bytes).status();
+  EXPECT_EQ(status.message(), "kernel object: machine 183, expected x86-64; remove it from the cache");
+}
+
+// What the checker lets pass must load or fail in peace; code itself may be anything, so it is not run.
+TEST(ElfCheckTest, SurvivesMutations) {
+  const std::string original = TestKernel(1);
+  std::mt19937 random(1);
+  int passed = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string bytes = original;
+    const size_t range = i % 2 == 0 ? bytes.size() : std::min<size_t>(bytes.size(), 1024);
+    for (int k = 0; k <= i % 4; ++k) bytes[random() % range] = static_cast<char>(i % 3 == 0 ? 0xff : random());
+    if (!CheckKernelElf(bytes).ok()) continue;
+    ++passed;
+    if (i % 5 == 0) (void)LoadKernel(bytes);
+  }
+  EXPECT_GT(passed, 0);
+  EXPECT_LT(passed, 3000);
+}
+
+}  // namespace
+}  // namespace kiln
