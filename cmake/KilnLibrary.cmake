@@ -15,6 +15,9 @@ set(KILN_GEN_DIR "${PROJECT_BINARY_DIR}/gen")
 set(KILN_BIN_DIR "${PROJECT_BINARY_DIR}/bin")
 file(MAKE_DIRECTORY "${KILN_INCLUDE_DIR}/kiln" "${KILN_GEN_DIR}/kiln")
 
+# Tools that read the sources (clang-tidy) need the generated headers but nothing compiled.
+add_custom_target(kiln_generated)
+
 function(kiln_link_room room)
   file(CREATE_LINK "${PROJECT_SOURCE_DIR}/${room}" "${KILN_INCLUDE_DIR}/kiln/${room}" SYMBOLIC)
 endfunction()
@@ -83,11 +86,7 @@ function(kiln_proto)
   target_compile_options(${ARG_NAME} PRIVATE -w)
   target_include_directories(${ARG_NAME} SYSTEM PUBLIC "$<BUILD_INTERFACE:${KILN_GEN_DIR}>")
   target_link_libraries(${ARG_NAME} PUBLIC protobuf::libprotobuf-lite ${ARG_DEPS})
-  # Tools that read the sources (clang-tidy) need the generated headers but nothing compiled.
   add_custom_target(${ARG_NAME}_headers DEPENDS ${outputs})
-  if(NOT TARGET kiln_generated)
-    add_custom_target(kiln_generated)
-  endif()
   add_dependencies(kiln_generated ${ARG_NAME}_headers)
 endfunction()
 
