@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+# The installed tree can be moved as a whole:
+#   bin/kiln   libexec/kiln/kiln-codegen, kiln-prove   include/kiln/<room>/*.h
+#   lib/libkiln_*.a   lib/cmake/kiln   lib/kiln: the shared libraries that only Kiln needs
+set(private_libs "${CMAKE_INSTALL_LIBDIR}/kiln")
+
+# kiln_install_program(TARGET DIR): DIR is relative to the prefix.
+function(kiln_install_program target dir)
+  if(NOT TARGET ${target})
+    return()
+  endif()
+  file(RELATIVE_PATH libs "/prefix/${dir}" "/prefix/${private_libs}")
+  # RPATH and not RUNPATH: it also holds for what the private libraries need of each other.
+  set_target_properties(${target} PROPERTIES INSTALL_RPATH "$ORIGIN/${libs}")
+  target_link_options(${target} PRIVATE -Wl,--disable-new-dtags)
+  install(TARGETS ${target}
+    RUNTIME_DEPENDENCIES
+      PRE_INCLUDE_REGEXES "^libabsl_" "^libprotobuf-lite" "^libHalide" "^libdnnl" "^libhwy"
+      PRE_EXCLUDE_REGEXES "."
+    RUNTIME DESTINATION "${dir}"
+    LIBRARY DESTINATION "${private_libs}")
+endfunction()
+
+kiln_install_program(kiln "${CMAKE_INSTALL_BINDIR}")
+kiln_install_program(kiln-codegen "${CMAKE_INSTALL_LIBEXECDIR}/kiln")
+kiln_install_program(kiln-prove "${CMAKE_INSTALL_LIBEXECDIR}/kiln")
+# Programs of others that link kiln::runtime take oneDNN from here too.
+install(IMPORTED_RUNTIME_ARTIFACTS DNNL::dnnl LIBRARY DESTINATION "${private_libs}")
+
+foreach(room base kernel graph schedule fusion persistent_cache exec compiler)
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/${room}/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/kiln/${room}"
+    FILES_MATCHING PATTERN "*.h")
+endforeach()
+install(DIRECTORY "${KILN_GEN_DIR}/kiln/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/kiln"
+  FILES_MATCHING PATTERN "*.pb.h")
+
+include(CMakePackageConfigHelpers)
+set(package "${CMAKE_INSTALL_LIBDIR}/cmake/kiln")
+configure_package_config_file(
+  "${CMAKE_CURRENT_LIST_DIR}/kilnConfig.cmake.in" "${PROJECT_BINARY_DIR}/kilnConfig.cmake"
+  INSTALL_DESTINATION "${package}" PATH_VARS private_libs)
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/kilnConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/kilnConfig.cmake" "${PROJECT_BINARY_DIR}/kilnConfigVersion.cmake"
+  DESTINATION "${package}")
+install(EXPORT kilnTargets NAMESPACE kiln:: DESTINATION "${package}")
