@@ -59,7 +59,7 @@ absl::Status ReduceSumSquare(NodeView& n) {
 absl::Status ReduceL1(NodeView& n) {
   KILN_ASSIGN_OR_RETURN(const Reduction r, ReadReduction(n));
   if (r.noop) return n.Emit("abs", {n.in(0)});
-  return n.Emit("reduce_sum", {n.Op("abs", {n.in(0)})}, r.attrs());
+  return n.Emit("reduce_l1", {n.in(0)}, r.attrs());
 }
 
 absl::Status ReduceLogSum(NodeView& n) {

@@ -32,7 +32,7 @@ struct OnnxImportOptions {
   // Bytes that all constant tensors may have together.
   int64_t max_total_bytes = onnx::kDefaultMaxTotalBytes;
   // Shapes of graph inputs, by name, in place of those in the file.
-  std::map<std::string, Shape> input_shapes;
+  std::map<std::string, Shape> input_shapes = {};
   // Import what can be, and list the rest in OnnxImport::unsupported, instead of failing. The graph then lacks nodes and
   // outputs, and is good for looking at only.
   bool allow_unsupported = false;

@@ -120,11 +120,12 @@ absl::StatusOr<std::shared_ptr<MappedFile>> MappedFile::Open(const std::string& 
   return Map(fd.get(), path, max_bytes, /*one_name=*/false);
 }
 
-absl::StatusOr<std::shared_ptr<MappedFile>> MappedFile::OpenBeneath(const std::string& folder, const std::string& location) {
+absl::StatusOr<std::shared_ptr<MappedFile>> MappedFile::OpenBeneath(const std::string& folder, const std::string& location,
+                                                                    bool openat2) {
   KILN_RETURN_IF_ERROR(CheckLocation(location));
   const Fd base(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (base.get() < 0) return ErrnoStatus(errno, folder, "open");
-  KILN_ASSIGN_OR_RETURN(const Fd fd, OpenUnder(base.get(), location));
+  KILN_ASSIGN_OR_RETURN(const Fd fd, openat2 ? OpenUnder(base.get(), location) : OpenByComponents(base.get(), location));
   return Map(fd.get(), location, std::numeric_limits<int64_t>::max(), /*one_name=*/true);
 }
 

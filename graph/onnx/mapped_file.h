@@ -24,8 +24,9 @@ class MappedFile {
 
   // The file `location` beneath `folder`, for a name that an untrusted model has given: relative, without "..", reached by no
   // link of any kind (openat2 where the system has it, else one component at a time), a regular file with one name.
-  // kPermissionDenied where it breaks these rules.
-  static absl::StatusOr<std::shared_ptr<MappedFile>> OpenBeneath(const std::string& folder, const std::string& location);
+  // kPermissionDenied where it breaks these rules. `openat2` false: as on a system without it.
+  static absl::StatusOr<std::shared_ptr<MappedFile>> OpenBeneath(const std::string& folder, const std::string& location,
+                                                                 bool openat2 = true);
 
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

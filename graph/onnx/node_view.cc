@@ -231,7 +231,7 @@ absl::Status NodeView::Emit(absl::string_view op, std::vector<ValueId> inputs, A
   std::vector<std::string> names(proto_.output().begin(), proto_.output().end());
   if (def->num_outputs >= 0) {
     for (int k = def->num_outputs; k < num_outputs(); ++k) {
-      if (wants(k)) return absl::UnimplementedError(absl::StrCat("output ", k, " is not supported"));
+      if (wants(k) && !outputs_[static_cast<size_t>(k)].valid()) return absl::UnimplementedError(absl::StrCat("output ", k, " is not supported"));
     }
     names.resize(static_cast<size_t>(def->num_outputs));
   }

@@ -75,7 +75,8 @@ class NodeView {
   absl::StatusOr<std::vector<int64_t>> Axes(std::vector<int64_t> axes, int64_t rank) const;
 
   // Answers. Op adds a node on the way; a failure makes it and all that follows invalid and is reported by the next Emit.
-  // Emit adds the node whose outputs are those of the ONNX node, under their names; Give makes a value the k-th output.
+  // Emit adds the node whose outputs are those of the ONNX node, under their names; Give makes a value the k-th output (before
+  // Emit, where that makes only the first).
   ValueId Op(absl::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
   ValueId Scalar(DType type, double value) { return builder_.Scalar(type, value); }
   ValueId Ints64(const std::vector<int64_t>& values) { return builder_.Ints(values); }
