@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of networks in f32 arithmetic. NaN needs no select where every path to the result
+// multiplies by it.
+#include <initializer_list>
+
+#include "kiln/kernel/math_internal.h"
+
+namespace kiln::math_internal {
+namespace {
+
+Ex Fma(Ex a, Ex b, Ex c) { return Apply(ScalarOp::kFma, a, b, c); }
+Ex Abs(Ex a) { return Apply(ScalarOp::kAbs, a); }
+Ex Shl(Ex a, int n) { return Apply(ScalarOp::kShl, a, a.Like(n)); }
+Ex Shr(Ex a, int n) { return Apply(ScalarOp::kShr, a, a.Like(n)); }
+Ex Bits(Ex a) { return Bitcast(a, DType::kI32); }
+Ex Floats(Ex a) { return Bitcast(a, DType::kF32); }
+
+// Both keep a NaN, and are one vector instruction.
+Ex AtMost(Ex x, float limit) { return Select(x.Like(limit) < x, x.Like(limit), x); }
+Ex AtLeast(Ex x, float limit) { return Select(x < x.Like(limit), x.Like(limit), x); }
+
+// Coefficients from the highest power down.
+Ex Horner(Ex x, std::initializer_list<double> coefficients) {
+  Ex sum = x.Like(*coefficients.begin());
+  for (const double* c = coefficients.begin() + 1; c != coefficients.end(); ++c)
+    sum = Fma(sum, x, x.Like(*c));
+  return sum;
+}
+
+// `magnitude` (not negative, or NaN) with the sign of x.
+Ex WithSign(Ex magnitude, Ex x) {
+  const Ex sign = Apply(ScalarOp::kAnd, Bits(x), LiteralBits(*x.expr, DType::kI32, 0x80000000u));
+  return Floats(Apply(ScalarOp::kOr, Bits(magnitude), sign));
+}
+
+// e^x = 2^n e^r with n = round(x / ln 2). Adding 1.5 * 2^23 rounds, and leaves n in the low bits of
+// the sum, from where a shift by 23 brings it into the exponent: the upper bits of the constant
+// fall out.
+struct ExpParts {
+  Ex sum_bits;  // low 9 bits: n
+  Ex fraction;  // e^r, in [0.7, 1.42]; NaN for NaN
+};
+
+ExpParts SplitExp(Ex x) {
+  const Ex magic = x.Like(0x1.8p23);
+  const Ex sum = Fma(x, x.Like(0x1.715476p+0), magic);
+  const Ex n = sum - magic;
+  Ex r = Fma(n, x.Like(-0x1.62e430p-1), x);
+  r = Fma(n, x.Like(0x1.05c610p-29), r);
+  // Minimax on |r| <= ln 2 / 2 with the first two coefficients exact: 0.06 ULP.
+  const Ex fraction =
+      Horner(r, {0x1.6a2420p-10, 0x1.1239ecp-7, 0x1.5558f2p-5, 0x1.555492p-3, 0x1.fffffcp-2, 1, 1});
+  return {Bits(sum), fraction};
+}
+
+Ex PowerOfTwo(Ex low_bits) { return Floats(Shl(low_bits, 23) + low_bits.Like(0x3f800000)); }
+
+// For x in [-87, 88]: the result is normal.
+Ex ExpNormal(Ex x) {
+  const ExpParts parts = SplitExp(x);
+  return parts.fraction * PowerOfTwo(parts.sum_bits);
+}
+
+// For x >= -104, below 89: scaled in two steps, so that denormal results round once and large ones
+// overflow to infinity.
+Ex ExpScaled(Ex x) {
+  const ExpParts parts = SplitExp(x);
+  const Ex half = Shr(parts.sum_bits, 1);
+  return parts.fraction * PowerOfTwo(half) * PowerOfTwo(parts.sum_bits - half);
+}
+
+Ex Exp(Ex x) { return ExpScaled(AtLeast(AtMost(x, 89.0f), -104.0f)); }
+
+// log x = e ln 2 + log(1 + f), 1 + f in [sqrt 1/2, sqrt 2]; polynomial of Cephes' logf.
+Ex Log(Ex x) {
+  const Ex denormal = x < x.Like(0x1p-126);
+  const Ex bits = Bits(Select(denormal, x * x.Like(0x1p23), x));
+  const Ex exponent = Shr(bits - bits.Like(0x3f3504f3), 23);
+  const Ex f = Floats(bits - Shl(exponent, 23)) - x.Like(1);
+  const Ex e = Cast(exponent, DType::kF32) + Select(denormal, x.Like(-23), x.Like(0));
+  const Ex p = Horner(
+      f, {7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
+          -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1});
+  const Ex square = f * f;
+  Ex low = Fma(e, x.Like(-2.12194440e-4), p * f * square);
+  low = Fma(square, x.Like(-0.5), low);
+  const Ex value = Fma(e, x.Like(0.693359375), f + low);
+  const Ex infinity = x.Like(__builtin_inf());
+  const Ex special = Select(x == x.Like(0), x.Like(-__builtin_inf()),
+                            Select(x < x.Like(0), x.Like(__builtin_nan("")), x));
+  return Select((x.Like(0) < x) && (x < infinity), value, special);
+}
+
+// Near 0 an odd polynomial, else 1 - 2 / (e^2|x| + 1): no cancellation, since e^2|x| + 1 > 4.
+Ex Tanh(Ex x) {
+  const Ex t = Abs(x);
+  const Ex square = t * t;
+  const Ex p = Horner(square, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2,
+                               1.33314422036e-1, -3.33332819422e-1});
+  const Ex near = Fma(t * square, p, t);
+  const Ex e = ExpNormal(AtMost(t + t, 20.0f));
+  const Ex far = x.Like(1) - x.Like(2) / (e + x.Like(1));
+  return WithSign(Select(t < x.Like(0.625), near, far), x);
+}
+
+// Near 0 an odd polynomial, else 1 - e^p(|x|). Coefficients: N. Juffa's public erff.
+Ex Erf(Ex x) {
+  const Ex t = Abs(x);
+  const Ex square = t * t;
+  const Ex near = Fma(Horner(square, {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1,
+                                      -3.76125336e-1, 1.28379166e-1}),
+                      t, t);
+  const Ex high = Fma(x.Like(-1.72853470e-5), t, x.Like(3.83197126e-4));
+  const Ex low = Fma(x.Like(-3.88396438e-3), t, x.Like(2.42546219e-2));
+  Ex p = Fma(high, square, low);
+  for (const double c : {-1.06777877e-1, -6.34846687e-1, -1.28717512e-1}) p = Fma(p, t, x.Like(c));
+  p = Fma(p, t, -t);
+  const Ex far = x.Like(1) - ExpNormal(AtLeast(p, -80.0f));
+  return WithSign(Select(t <= x.Like(0.927734375), near, far), x);
+}
+
+// e / (1 + e) or 1 / (1 + e) with e = e^-|x|: small results keep their bits.
+Ex Sigmoid(Ex x) {
+  const Ex e = ExpScaled(AtLeast(-Abs(x), -104.0f));
+  return Select(x < x.Like(0), e, x.Like(1)) / (e + x.Like(1));
+}
+
+}  // namespace
+
+std::optional<Ex> ExpandFast(ScalarOp op, Ex x) {
+  switch (op) {
+    case ScalarOp::kExp:
+      return Exp(x);
+    case ScalarOp::kLog:
+      return Log(x);
+    case ScalarOp::kTanh:
+      return Tanh(x);
+    case ScalarOp::kErf:
+      return Erf(x);
+    case ScalarOp::kSigmoid:
+      return Sigmoid(x);
+    case ScalarOp::kRsqrt:
+      return x.Like(1) / Apply(ScalarOp::kSqrt, x);
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace kiln::math_internal

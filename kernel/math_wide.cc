@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions computed in f64: of f32 operands (rounded once at the end), and of f64 ones. `terms` of
+// the series follow the precision wanted: 40 bits are plenty before rounding to f32.
+#include <initializer_list>
+#include <iterator>
+
+#include "kiln/kernel/math_internal.h"
+
+namespace kiln::math_internal {
+namespace {
+
+constexpr double kInf = __builtin_inf();
+
+Ex Fma(Ex a, Ex b, Ex c) { return Apply(ScalarOp::kFma, a, b, c); }
+Ex Abs(Ex a) { return Apply(ScalarOp::kAbs, a); }
+Ex Sqrt(Ex a) { return Apply(ScalarOp::kSqrt, a); }
+Ex Round(Ex a) { return Apply(ScalarOp::kRound, a); }
+Ex Trunc(Ex a) { return Apply(ScalarOp::kTrunc, a); }
+Ex Shl(Ex a, int n) { return Apply(ScalarOp::kShl, a, a.Like(n)); }
+Ex Shr(Ex a, int n) { return Apply(ScalarOp::kShr, a, a.Like(n)); }
+Ex Bits(Ex a) { return Bitcast(a, DType::kU64); }
+Ex Doubles(Ex a) { return Bitcast(a, DType::kF64); }
+Ex Word(Ex like, uint64_t bits) { return LiteralBits(*like.expr, DType::kU64, bits); }
+Ex Nan(Ex like) { return like.Like(__builtin_nan("")); }
+
+// f of |x| with the sign of x: how odd functions are made, and keep -0.
+Ex FlipSign(Ex value, Ex x) {
+  return Doubles(Apply(ScalarOp::kXor, Bits(value),
+                       Apply(ScalarOp::kAnd, Bits(x), Word(x, uint64_t{1} << 63))));
+}
+
+struct Wide {
+  bool full;  // f64 results; else enough for f32
+
+  // e^x - 1 = scale1 * scale2 * (1 + part) - 1, part = e^r - 1, |r| <= ln 2 / 2.
+  struct Exponential {
+    Ex part, scale1, scale2, inverse2;
+  };
+
+  Exponential Split(Ex x) const {
+    const double high = full ? 710 : 100;
+    const double low = full ? -746 : -120;
+    x = Select(x.Like(high) < x, x.Like(high), x);
+    x = Select(x < x.Like(low), x.Like(low), x);
+    const Ex magic = x.Like(0x1.8p52);
+    const Ex sum = Fma(x, x.Like(0x1.71547652b82fep+0), magic);
+    const Ex n = sum - magic;
+    Ex r = Fma(n, x.Like(-0x1.62e42fefa39efp-1), x);
+    r = Fma(n, x.Like(-0x1.abc9e3b39803fp-56), r);
+    const int degree = full ? 13 : 9;
+    double factorial = 1;
+    for (int i = 2; i <= degree; ++i) factorial *= i;
+    Ex q = x.Like(1 / factorial);
+    for (int i = degree; i > 1; --i) {
+      factorial /= i;
+      q = Fma(q, r, x.Like(1 / factorial));
+    }
+    // The low 12 bits of the sum are n; a shift by 52 makes them an exponent.
+    const Ex bits = Bits(sum);
+    const Ex half = Shr(Bitcast(bits, DType::kI64), 1);
+    const Ex n1 = Bitcast(half, DType::kU64);
+    const Ex n2 = bits - n1;
+    const Ex one = Word(x, 0x3ff0000000000000u);
+    return {r * q, Doubles(Shl(n1, 52) + one), Doubles(Shl(n2, 52) + one),
+            Doubles(one - Shl(n2, 52))};
+  }
+  Ex Exp(Ex x) const {
+    const Exponential e = Split(x);
+    return Fma(e.scale1, e.part, e.scale1) * e.scale2;
+  }
+  Ex Expm1(Ex x) const {
+    const Exponential e = Split(x);
+    return Fma(e.scale1, e.part, e.scale1 - e.inverse2) * e.scale2;
+  }
+
+  // log of a positive, finite, normal x, plus `extra`.
+  Ex LogNormal(Ex x, Ex exponent_offset, Ex extra) const {
+    const Ex biased = Shr(Bits(x) + Word(x, 0x3ff0000000000000u - 0x3fe6a09e667f3bcdu), 52);
+    const Ex m = Doubles(Bits(x) - Shl(biased - biased.Like(1023), 52));
+    // An integer below 2^52 in the low bits of 1.5 * 2^52 is that float plus the integer.
+    const Ex e =
+        Doubles(biased + Word(x, 0x4338000000000000u)) - x.Like(0x1.8p52 + 1023) + exponent_offset;
+    const Ex s = (m - x.Like(1)) / (m + x.Like(1));
+    const Ex z = s * s;
+    const int terms = full ? 12 : 8;
+    Ex p = x.Like(1.0 / (2 * terms + 1));
+    for (int j = terms - 1; j >= 1; --j) p = Fma(p, z, x.Like(1.0 / (2 * j + 1)));
+    const Ex twice = s + s;
+    const Ex low = Fma(e, x.Like(0x1.abc9e3b39803fp-56), Fma(twice * z, p, extra));
+    return Fma(e, x.Like(0x1.62e42fefa39efp-1), twice + low);
+  }
+  // `value` where x is positive and finite, else log x.
+  Ex LogSpecials(Ex x, Ex value) const {
+    const Ex zero = x.Like(0);
+    const Ex special = Select(x == zero, x.Like(-kInf), Select(x < zero, Nan(x), x));
+    return Select((zero < x) && (x < x.Like(kInf)), value, special);
+  }
+  Ex Log(Ex x) const {
+    if (!full) return LogSpecials(x, LogNormal(x, x.Like(0), x.Like(0)));
+    const Ex denormal = x < x.Like(0x1p-1022);
+    const Ex scaled = Select(denormal, x * x.Like(0x1p54), x);
+    return LogSpecials(x, LogNormal(scaled, Select(denormal, x.Like(-54), x.Like(0)), x.Like(0)));
+  }
+  // log(1 + x): what 1 + x rounds away comes back as a first-order term.
+  Ex Log1p(Ex x) const {
+    const Ex u = x + x.Like(1);
+    const Ex lost = Select(x < x.Like(1), x - (u - x.Like(1)), x.Like(1) - (u - x)) / u;
+    return Select(x == x.Like(0), x, LogSpecials(u, LogNormal(u, x.Like(0), lost)));
+  }
+
+  Ex Tanh(Ex x) const {
+    const Ex e = Expm1(Abs(x) + Abs(x));
+    const Ex limited = Select(x.Like(0x1p60) < e, x.Like(0x1p60), e);
+    return FlipSign(limited / (limited + x.Like(2)), x);
+  }
+  Ex Sigmoid(Ex x) const {
+    const Ex e = Exp(-Abs(x));
+    return Select(x < x.Like(0), e, x.Like(1)) / (e + x.Like(1));
+  }
+  Ex Softplus(Ex x) const { return Select(x.Like(0) < x, x, x.Like(0)) + Log1p(Exp(-Abs(x))); }
+  Ex Sinh(Ex x) const {
+    const Ex e = Expm1(Abs(x));
+    return FlipSign(x.Like(0.5) * (e + e / (e + x.Like(1))), x);
+  }
+  Ex Cosh(Ex x) const {
+    const Ex e = Exp(Abs(x));
+    return x.Like(0.5) * (e + x.Like(1) / e);
+  }
+  Ex Asinh(Ex x) const {
+    const Ex t = Abs(x);
+    const Ex square = t * t;
+    const Ex value = Log1p(t + square / (x.Like(1) + Sqrt(x.Like(1) + square)));
+    return FlipSign(Select(t < x.Like(kInf), value, t), x);
+  }
+  Ex Acosh(Ex x) const {
+    const Ex d = x - x.Like(1);
+    return Select(x.Like(1) <= x, Log1p(d + Sqrt(d * (x + x.Like(1)))), Nan(x));
+  }
+  Ex Atanh(Ex x) const {
+    const Ex t = Abs(x);
+    return FlipSign(x.Like(0.5) * Log1p((t + t) / (x.Like(1) - t)), x);
+  }
+
+  // atan t = 2 atan(t / (1 + sqrt(1 + t^2))), three times: then t < 0.2 and the series is short.
+  // For t >= 0.
+  Ex AtanPositive(Ex t) const {
+    t = Select(t.Like(0x1p200) < t, t.Like(0x1p200), t);
+    for (int i = 0; i < 3; ++i) t = t / (t.Like(1) + Sqrt(Fma(t, t, t.Like(1))));
+    const Ex z = t * t;
+    Ex p = t.Like(1.0 / 17);
+    for (int j = 7; j >= 1; --j) p = Fma(p, z, t.Like((j % 2 != 0 ? -1.0 : 1.0) / (2 * j + 1)));
+    return t.Like(8) * Fma(t * z, p, t);
+  }
+  Ex Atan(Ex x) const { return FlipSign(AtanPositive(Abs(x)), x); }
+  Ex Asin(Ex x) const {
+    const Ex t = Abs(x);
+    return FlipSign(AtanPositive(t / Sqrt((x.Like(1) - t) * (x.Like(1) + t))), x);
+  }
+  Ex Acos(Ex x) const { return x.Like(2) * AtanPositive(Sqrt((x.Like(1) - x) / (x.Like(1) + x))); }
+
+  Ex Cbrt(Ex x) const { return FlipSign(Exp(Log(Abs(x)) * x.Like(1.0 / 3)), x); }
+
+  // Numerical Recipes' erfcc: relative error 1.2e-7 everywhere.
+  Ex Erfc(Ex x) const {
+    const Ex z = Abs(x);
+    const Ex t = x.Like(1) / Fma(z, x.Like(0.5), x.Like(1));
+    Ex p = x.Like(0.17087277);
+    for (const double c : {-0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806,
+                           0.09678418, 0.37409196, 1.00002368, -1.26551223}) {
+      p = Fma(p, t, x.Like(c));
+    }
+    const Ex tail = t * Exp(Fma(-z, z, p));
+    return Select(x < x.Like(0), x.Like(2) - tail, tail);
+  }
+
+  Ex Pow(Ex x, Ex y) const {
+    const Ex zero = x.Like(0);
+    const Ex one = x.Like(1);
+    const Ex magnitude = Exp(y * Log(Abs(x)));
+    const Ex fixed = Select(Abs(x) == one, Select(Apply(ScalarOp::kIsNan, y), y, one), magnitude);
+    const Ex whole = Trunc(y) == y;
+    const Ex half = y * x.Like(0.5);
+    const Ex odd = whole && (Trunc(half) != half);
+    const Ex signed_value = Select(odd, FlipSign(fixed, x), fixed);
+    const Ex outside = (x < zero) && (x.Like(-kInf) < x) && !whole;
+    return Select((y == zero) || (x == one), one, Select(outside, Nan(x), signed_value));
+  }
+};
+
+// x = n * pi/2 + r for x >= 0, n modulo 4.
+struct Quadrant {
+  Ex n, r;
+};
+
+// For x >= 2^50, where n itself has no exact f64: x * (2/pi) piece by piece, each an exact product
+// of 24 by 24 bits, whole turns dropped from each. Pieces before the second are multiples of 4
+// here; those after the eighth are below 2^-40.
+Quadrant ReduceLarge(Ex x) {
+  constexpr double kPieces[] = {0x6e4e44p-48,  0x1529fcp-72,  0x2757d1p-96, 0xf534ddp-120,
+                                0xc0db62p-144, 0x95993cp-168, 0x439041p-192};
+  Ex sum = x.Like(0);
+  for (size_t k = std::size(kPieces); k-- > 0;) {
+    const Ex piece = x * x.Like(kPieces[k]);
+    sum = sum + Fma(Round(piece * x.Like(0.25)), x.Like(-4), piece);
+  }
+  const Ex n = Round(sum);
+  return {n, (sum - n) * x.Like(0x1.921fb54442d18p+0)};
+}
+
+Quadrant Reduce(Ex x) {
+  const Ex small_n = Round(x * x.Like(0x1.45f306dc9c883p-1));
+  const Ex small_r =
+      Fma(small_n, x.Like(-0x1.1a62633145c07p-54), Fma(small_n, x.Like(-0x1.921fb54442d18p+0), x));
+  const Quadrant large = ReduceLarge(x);
+  const Ex is_small = x < x.Like(0x1p50);
+  const Ex n = Select(is_small, small_n, large.n);
+  const Ex quarter = Apply(ScalarOp::kFloor, n * x.Like(0.25));
+  return {Fma(quarter, x.Like(-4), n), Select(is_small, small_r, large.r)};
+}
+
+Ex SinSeries(Ex r) {
+  const Ex z = r * r;
+  Ex p = r.Like(1.0 / 6227020800.0);
+  for (const double c : {-1.0 / 39916800, 1.0 / 362880, -1.0 / 5040, 1.0 / 120, -1.0 / 6})
+    p = Fma(p, z, r.Like(c));
+  return Fma(r * z, p, r);
+}
+
+Ex CosSeries(Ex r) {
+  const Ex z = r * r;
+  Ex p = r.Like(1.0 / 479001600.0);
+  for (const double c : {-1.0 / 3628800, 1.0 / 40320, -1.0 / 720, 1.0 / 24, -0.5, 1.0})
+    p = Fma(p, z, r.Like(c));
+  return p;
+}
+
+Ex SinCosTan(ScalarOp op, Ex x) {
+  const Quadrant q = Reduce(Abs(x));
+  const Ex one = x.Like(1);
+  const Ex two = x.Like(2);
+  const Ex sin = SinSeries(q.r);
+  const Ex cos = CosSeries(q.r);
+  const Ex odd = (q.n == one) || (q.n == x.Like(3));
+  if (op == ScalarOp::kTan) return FlipSign(Select(odd, -cos / sin, sin / cos), x);
+  if (op == ScalarOp::kSin) {
+    const Ex value = Select(odd, cos, sin);
+    return FlipSign(Select(two <= q.n, -value, value), x);
+  }
+  const Ex value = Select(odd, sin, cos);
+  return Select((q.n == one) || (q.n == two), -value, value);
+}
+
+// Those accurate enough for f64 results too.
+std::optional<Ex> Either(const Wide& wide, ScalarOp op, Ex x) {
+  switch (op) {
+    case ScalarOp::kExp:
+      return wide.Exp(x);
+    case ScalarOp::kLog:
+      return wide.Log(x);
+    case ScalarOp::kLog2:
+      return wide.Log(x) * x.Like(0x1.71547652b82fep+0);
+    case ScalarOp::kTanh:
+      return wide.Tanh(x);
+    case ScalarOp::kSigmoid:
+      return wide.Sigmoid(x);
+    case ScalarOp::kSoftplus:
+      return wide.Softplus(x);
+    case ScalarOp::kExpm1:
+      return Select(x == x.Like(0), x, wide.Expm1(x));
+    case ScalarOp::kLog1p:
+      return wide.Log1p(x);
+    case ScalarOp::kAtanh:
+      return wide.Atanh(x);
+    case ScalarOp::kRsqrt:
+      return x.Like(1) / Sqrt(x);
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<Ex> ForFloat(ScalarOp op, Ex x, Ex y) {
+  const Wide wide{false};
+  switch (op) {
+    case ScalarOp::kExp2:
+      return wide.Exp(x * x.Like(0x1.62e42fefa39efp-1));
+    case ScalarOp::kSinh:
+      return wide.Sinh(x);
+    case ScalarOp::kCosh:
+      return wide.Cosh(x);
+    case ScalarOp::kAsinh:
+      return wide.Asinh(x);
+    case ScalarOp::kAcosh:
+      return wide.Acosh(x);
+    case ScalarOp::kAtan:
+      return wide.Atan(x);
+    case ScalarOp::kAsin:
+      return wide.Asin(x);
+    case ScalarOp::kAcos:
+      return wide.Acos(x);
+    case ScalarOp::kCbrt:
+      return wide.Cbrt(x);
+    case ScalarOp::kErfc:
+      return wide.Erfc(x);
+    case ScalarOp::kPow:
+      return wide.Pow(x, y);
+    case ScalarOp::kSin:
+    case ScalarOp::kCos:
+    case ScalarOp::kTan:
+      return SinCosTan(op, x);
+    default:
+      return Either(wide, op, x);
+  }
+}
+
+// Exponents that canonical text keeps as literals.
+std::optional<Ex> SmallPower(Ex x, Ex y) {
+  const ExprNode& node = y.expr->node(y.id);
+  if (node.op != ScalarOp::kConst) return std::nullopt;
+  const double value = ConstValue(node.type, node.imm);
+  if (value == 1) return x;
+  if (value == 2) return x * x;
+  if (value == 3) return x * x * x;
+  if (value == -1) return x.Like(1) / x;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Ex> ExpandWide(ScalarOp op, Ex x, Ex y) {
+  if (op == ScalarOp::kPow) {
+    if (const std::optional<Ex> power = SmallPower(x, y)) return power;
+  }
+  if (x.type() == DType::kF64) return Either(Wide{true}, op, x);
+  const std::optional<Ex> value = ForFloat(op, Cast(x, DType::kF64), Cast(y, DType::kF64));
+  if (!value) return std::nullopt;
+  return Cast(*value, DType::kF32);
+}
+
+}  // namespace kiln::math_internal
