@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/halide_gen/expr_emitter.h"
+
+#include <string>
+
+#include "kiln/halide_gen/primitives.h"
+#include "kiln/schedule/facts.h"
+
+namespace kiln {
+namespace {
+
+using Halide::cast;
+using Halide::clamp;
+using Halide::Expr;
+using Halide::max;
+using Halide::min;
+
+Expr ScalarParam(Halide::Type type, const std::string& name, Operands& operands) {
+  const Halide::Parameter parameter(type, /*is_buffer=*/false, 0, name);
+  operands.arguments.emplace_back(name, Halide::Argument::InputScalar, type, 0,
+                                  Halide::ArgumentEstimates{});
+  return Halide::Internal::Variable::make(type, name, parameter);
+}
+
+// A loaded index: negative values count from the end; clamped, so that no value leads outside the axis.
+Expr Loaded(const Expr& value, const Expr& extent) {
+  const Halide::Type type = value.type();
+  if (type.is_uint()) {
+    const Expr wide = cast<uint64_t>(value);
+    return cast<int32_t>(min(wide, cast<uint64_t>(max(extent - 1, 0))));
+  }
+  const Expr wide = cast<int64_t>(value), size = cast<int64_t>(extent);
+  const Expr from_start = select(wide < 0, wide + size, wide);
+  return cast<int32_t>(clamp(from_start, cast<int64_t>(0), max(size - 1, cast<int64_t>(0))));
+}
+
+// Nodes that only count where some guard holds: their reads may lie outside.
+std::vector<bool> GuardedNodes(const ScalarExpr& expr) {
+  std::vector<bool> guarded(expr.nodes().size(), false);
+  for (ExprId id = static_cast<ExprId>(guarded.size()) - 1; id >= 0; --id) {
+    const ExprNode& node = expr.node(id);
+    const bool here = guarded[static_cast<size_t>(id)];
+    for (int i = 0; i < 3; ++i) {
+      if (node.args[i] < 0) continue;
+      const bool opens = node.op == ScalarOp::kGuard && i == 1;
+      if (here || opens) guarded[static_cast<size_t>(node.args[i])] = true;
+    }
+    for (const IndexExpr& index : node.index) {
+      if (here && index.load >= 0) guarded[static_cast<size_t>(index.load)] = true;
+    }
+  }
+  return guarded;
+}
+
+}  // namespace
+
+Operands Operands::Of(const Kernel& kernel) {
+  Operands operands;
+  operands.arguments.emplace_back("__user_context", Halide::Argument::InputScalar,
+                                  Halide::type_of<void*>(), 0, Halide::ArgumentEstimates{});
+  for (size_t i = 0; i < kernel.inputs.size(); ++i) {
+    const KernelInput& input = kernel.inputs[i];
+    const bool dense = input.layout == Layout::kDense;
+    const int rank = input.dims.empty() ? 0 : dense ? 1 : static_cast<int>(input.dims.size());
+    Halide::ImageParam image(StorageType(input.type), rank, "in" + std::to_string(i));
+    for (int d = 0; d < rank; ++d) image.dim(d).set_min(0);
+    if (rank > 0 && input.layout == Layout::kStrided) image.dim(0).set_stride(Expr());
+    operands.inputs.push_back(image);
+    operands.arguments.push_back(image);
+  }
+  for (size_t d = 0; d < kernel.dims.size(); ++d) {
+    operands.extents.push_back(ScalarParam(Halide::Int(32), "extent" + std::to_string(d), operands));
+  }
+  for (size_t p = 0; p < kernel.params.size(); ++p) {
+    const Halide::Type type = StorageType(kernel.params[p]);
+    operands.params.push_back(ScalarParam(type, "par" + std::to_string(p), operands));
+  }
+  return operands;
+}
+
+Expr ExprEmitter::Value(const ScalarExpr& expr, Scope& scope) const {
+  if (const auto known = scope.values.find(&expr); known != scope.values.end()) {
+    return known->second[static_cast<size_t>(expr.root())];
+  }
+  const std::vector<bool> guarded = GuardedNodes(expr);
+  std::vector<Expr> values;
+  for (ExprId id = 0; id <= expr.root(); ++id) {
+    values.push_back(Node(expr, id, guarded[static_cast<size_t>(id)], values, scope));
+  }
+  const Expr root = values.back();
+  scope.values.emplace(&expr, std::move(values));
+  return root;
+}
+
+Expr ExprEmitter::Node(const ScalarExpr& expr, ExprId id, bool guarded, const std::vector<Expr>& values,
+                       Scope& scope) const {
+  const ExprNode& node = expr.node(id);
+  const auto ref = static_cast<size_t>(node.ref);
+  switch (node.op) {
+    case ScalarOp::kConst: return Constant(node.type, node.imm);
+    case ScalarOp::kParam: return FromStorage(operands_.params[ref], node.type);
+    case ScalarOp::kIndex: return cast<int64_t>(scope.coordinates[ref]);
+    case ScalarOp::kExtent: return cast<int64_t>(operands_.extents[ref]);
+    case ScalarOp::kRead: return Read(node, guarded, values, scope);
+    default: break;
+  }
+  Expr args[3];
+  for (int i = 0; i < 3; ++i) {
+    if (node.args[i] >= 0) args[i] = values[static_cast<size_t>(node.args[i])];
+  }
+  return Primitive(node, args, expr.node(node.args[0]).type);
+}
+
+Expr ExprEmitter::Read(const ExprNode& node, bool guarded, const std::vector<Expr>& values,
+                       Scope& scope) const {
+  const std::vector<int32_t>& dims = OperandDims(kernel_, node);
+  const bool identity = IsIdentityRead(node, dims);
+  std::vector<Expr> index;
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    index.push_back(Index(node.index[axis], values, scope, dims[axis], guarded));
+  }
+  if (node.source == ReadSource::kStage) return ReadStage(node, index, identity, scope);
+  return ReadInput(node, index, identity, scope);
+}
+
+Expr ExprEmitter::Index(const IndexExpr& index, const std::vector<Expr>& values, const Scope& scope,
+                        int32_t axis_dim, bool guarded) const {
+  const Expr extent = operands_.extents[static_cast<size_t>(axis_dim)];
+  if (index.load >= 0) return Loaded(values[static_cast<size_t>(index.load)], extent);
+  Expr sum = static_cast<int32_t>(index.offset);
+  for (const IndexExpr::Term& term : index.terms) {
+    const auto dim = static_cast<size_t>(term.dim);
+    const Expr factor = term.extent ? operands_.extents[dim] : scope.coordinates[dim];
+    const Expr product = term.coef == 1 ? factor : factor * static_cast<int32_t>(term.coef);
+    sum = Halide::Internal::is_const_zero(sum) ? product : sum + product;
+  }
+  if (index.div != 1) sum = sum / static_cast<int32_t>(index.div);
+  if (index.mod != 0) sum = sum % static_cast<int32_t>(index.mod);
+  const bool own_dim = index.IsDim() && index.terms[0].dim == axis_dim;
+  return guarded && !own_dim ? max(min(sum, extent - 1), 0) : sum;
+}
+
+Expr ExprEmitter::ReadInput(const ExprNode& node, const std::vector<Expr>& index, bool identity,
+                            const Scope& scope) const {
+  const auto ref = static_cast<size_t>(node.ref);
+  const KernelInput& input = kernel_.inputs[ref];
+  Halide::ImageParam image = operands_.inputs[ref];
+  std::vector<Expr> args;
+  if (input.layout != Layout::kDense || index.empty()) {
+    args.assign(index.rbegin(), index.rend());
+  } else if (identity && scope.row.defined() && SpansAll(kernel_, input.dims)) {
+    args = {scope.row * operands_.extents[static_cast<size_t>(kernel_.innermost())] + index.back()};
+  } else if (identity && scope.row.defined() && SpansOuter(kernel_, input.dims)) {
+    args = {scope.row};
+  } else {
+    Expr flat = index[0];
+    for (size_t axis = 1; axis < index.size(); ++axis) {
+      flat = flat * operands_.extents[static_cast<size_t>(input.dims[axis])] + index[axis];
+    }
+    args = {flat};
+  }
+  return FromStorage(image(args), input.type);
+}
+
+Expr ExprEmitter::ReadStage(const ExprNode& node, const std::vector<Expr>& index, bool identity,
+                            Scope& scope) const {
+  const auto ref = static_cast<size_t>(node.ref);
+  const Stage& stage = kernel_.stages[ref];
+  if (const Halide::Func& func = funcs_[ref]; func.defined()) {
+    std::vector<Expr> args(index.rbegin(), index.rend());
+    if (scope.row.defined()) {
+      args = {scope.row};
+      if (SpansAll(kernel_, stage.dims)) args.insert(args.begin(), index.back());
+    }
+    return FromStorage(func(args), stage.type);
+  }
+  if (identity) return Value(stage.expr, scope);
+  Scope::Key key{node.ref, {}};
+  for (const Expr& coordinate : index) key.second.push_back(coordinate.get());
+  std::unique_ptr<Scope>& inner = scope.inner[key];
+  if (inner == nullptr) {
+    inner = std::make_unique<Scope>();
+    inner->coordinates.resize(kernel_.dims.size());
+    for (size_t axis = 0; axis < index.size(); ++axis) {
+      inner->coordinates[static_cast<size_t>(stage.dims[axis])] = index[axis];
+    }
+  }
+  return Value(stage.expr, *inner);
+}
+
+}  // namespace kiln

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/halide_gen/link.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/halide_gen/files.h"
+
+namespace kiln {
+namespace {
+
+constexpr absl::string_view kExports = "{ global: k_argv; kiln_imports; kiln_abi; local: *; };\n";
+
+// Runs a program of the system's search path with nothing but that path in its environment; its output goes to `log`.
+absl::StatusOr<int> Run(const std::vector<std::string>& command, const std::string& log) {
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  std::string path = "PATH=/usr/local/bin:/usr/bin:/bin", locale = "LC_ALL=C";
+  char* environment[] = {path.data(), locale.data(), nullptr};
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  pid_t child = 0;
+  const int error = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environment);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("\"", command[0], "\": cannot be run, ", strerror(error), "; install binutils"));
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return absl::UnavailableError(absl::StrCat(command[0], ": ", strerror(errno)));
+  }
+  return status;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> LinkKernel(const std::string& dir) {
+  const std::string stub = dir + "/stub.o", exports = dir + "/exports", out = dir + "/k.so", log = dir + "/ld.log";
+  KILN_RETURN_IF_ERROR(WriteBytes(stub, ImportStub()));
+  KILN_RETURN_IF_ERROR(WriteBytes(exports, kExports));
+  KILN_ASSIGN_OR_RETURN(
+      const int status,
+      Run({"ld", "-shared", "-z", "noexecstack", "-z", "now", "-z", "noseparate-code", "--hash-style=gnu", "-Bsymbolic",
+           "--no-undefined", "--build-id=none", "--version-script=" + exports, "-o", out, dir + "/k.o", stub},
+          log));
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return ReadBytes(out);
+  const auto words = ReadBytes(log);
+  const std::string said = words.ok() ? *words : "";
+  const bool full = said.find("No space left") != std::string::npos || !WIFEXITED(status);
+  const std::string message = absl::StrCat("ld: refuses the kernel: ", said.substr(0, 400));
+  return full ? absl::UnavailableError(message) : absl::InternalError(message);
+}
+
+}  // namespace kiln

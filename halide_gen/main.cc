@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// kiln-codegen: the worker process that turns Kernels into code. Without arguments it serves requests (protocol.h); with
+// --compile it compiles one file, for people.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+
+#include "kiln/base/cpu_features.h"
+#include "kiln/halide_gen/files.h"
+#include "kiln/halide_gen/worker.h"
+#include "kiln/kernel/text.h"
+#include "kiln/schedule/scheduler.h"
+
+namespace kiln {
+namespace {
+
+struct Arguments {
+  std::string file, params, target = "x86-64-v3", out = ".";
+};
+
+int Fail(absl::string_view error) {
+  std::fprintf(stderr, "kiln-codegen: %s\n", std::string(error).c_str());
+  return 1;
+}
+
+// The parameters that the compiler would choose knowing nothing of the extents.
+absl::StatusOr<std::string> DefaultParams(const std::string& text, const std::string& target) {
+  const absl::StatusOr<Kernel> kernel = ParseKernel(text);
+  if (!kernel.ok()) return kernel.status();
+  const Scheduler* scheduler = FindScheduler(*kernel);
+  if (scheduler == nullptr) return absl::InternalError("no scheduler accepts the kernel");
+  const SizeClass unknown{std::vector<int64_t>(kernel->dims.size(), kUnbounded)};
+  const IsaLevel isa = ParseIsaLevel(target).value_or(IsaLevel::kV3);
+  return scheduler->choose(*kernel, unknown, ProfileFor(isa)).ToString();
+}
+
+int CompileFile(const Arguments& arguments) {
+  const auto text = ReadBytes(arguments.file);
+  if (!text.ok()) return Fail(text.status().message());
+  CodegenRequest request{.kernel = *text, .params = arguments.params, .target = arguments.target,
+                         .sections = {"elf", "stmt", "asm"}};
+  if (request.params.empty()) {
+    const auto params = DefaultParams(*text, arguments.target);
+    if (!params.ok()) return Fail(params.status().message());
+    request.params = *params;
+  }
+  const CodegenAnswer answer = Serve(request);
+  if (answer.outcome != CodegenAnswer::Outcome::kOk) return Fail(answer.error);
+  const std::filesystem::path stem = std::filesystem::path(arguments.out) / std::filesystem::path(arguments.file).stem();
+  for (const auto& [name, bytes] : answer.sections) {
+    const std::string extension = name == "elf" ? "so" : name == "asm" ? "s" : name;
+    const absl::Status status = WriteBytes(stem.string() + "." + extension, bytes);
+    if (!status.ok()) return Fail(status.message());
+  }
+  std::printf("params: %s\nisa: %s\nms: %u\n", request.params.c_str(), answer.isa.c_str(), answer.wall_ms);
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Turns Kiln kernels into code. Without options: serves requests on stdin and stdout.");
+  Arguments arguments;
+  const CodegenHello hello = Hello();
+  app.set_version_flag("--version", "kiln-codegen " + hello.build_id + "\n" + hello.compiler);
+  app.add_option("--compile", arguments.file, "a .kernel file: writes NAME.so, NAME.stmt and NAME.s")->type_name("FILE");
+  app.add_option("--params", arguments.params, "schedule, as \"row lanes=16\"; default: chosen")->type_name("P");
+  app.add_option("--target", arguments.target, "x86-64-v3 (default) or x86-64-v4")->type_name("T");
+  app.add_option("-o", arguments.out, "where the files go (default: here)")->type_name("DIR");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  ScrubEnvironment();
+  return arguments.file.empty() ? ServeAll(STDIN_FILENO, STDOUT_FILENO) : CompileFile(arguments);
+}
+
+}  // namespace
+}  // namespace kiln
+
+int main(int argc, char** argv) { return kiln::Main(argc, argv); }

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// schedule/row.cc decides, this does. Every nest runs over rows; what a row needs is computed there.
+#include "kiln/halide_gen/nests.h"
+#include "kiln/halide_gen/primitives.h"
+#include "kiln/halide_gen/reduction.h"
+#include "kiln/schedule/facts.h"
+
+namespace kiln {
+namespace {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::LoopLevel;
+using Halide::TailStrategy;
+using Halide::Var;
+
+class RowNest {
+ public:
+  RowNest(const Kernel& kernel, const Params& params, const Operands& operands)
+      : kernel_(kernel),
+        operands_(operands),
+        emitter_(kernel, operands),
+        kept_(GetKept(params, kernel.stages.size())),
+        lanes_(static_cast<int>(params.Get("lanes", 16))),
+        levels_(static_cast<int>(params.Get("levels", 1))),
+        grain_(params.Get("grain", 1 << 15)),
+        length_(operands.extents[static_cast<size_t>(kernel.innermost())]) {}
+
+  OutputNest Build(const std::vector<size_t>& group) {
+    for (size_t i = 0; i < kernel_.stages.size(); ++i) BuildStage(i);
+    const bool whole = SpansAll(kernel_, kernel_.outputs[group[0]].dims);
+    Scope scope = ScopeAt(whole ? Expr(x_) : Expr());
+    const Expr rows = RowCount(kernel_, operands_);
+    Func out = DefineOutputs(kernel_, group, whole ? std::vector<Var>{x_, row_} : std::vector<Var>{row_},
+                             emitter_, scope);
+    SetDense(out, whole ? std::vector<Expr>{length_, rows} : std::vector<Expr>{rows});
+    out.split(row_, task_, inside_, PerTask(grain_, length_), TailStrategy::GuardWithIf).parallel(task_);
+    if (whole) out.vectorize(x_, lanes_, TailStrategy::GuardWithIf);
+    Place(LoopLevel(out, inside_));
+    return {out, group};
+  }
+
+ private:
+  Scope ScopeAt(const Expr& x) const { return RowScope(kernel_, operands_, row_, x); }
+
+  void BuildStage(size_t i) {
+    const Stage& stage = kernel_.stages[i];
+    const std::string name = "s" + std::to_string(i);
+    if (stage.kind == Stage::Kind::kReduce) {
+      const Reduction reduction = BuildReduction({
+          .name = name,
+          .op = stage.op,
+          .type = stage.type,
+          .extent = length_,
+          .lanes = true,
+          .levels = levels_,
+          .vars = {row_},
+          .element =
+              [&](const Expr& x) {
+                Scope scope = ScopeAt(x);
+                return ToStorage(emitter_.Value(stage.expr, scope), stage.type);
+              },
+      });
+      emitter_.Store(static_cast<int32_t>(i), reduction.result);
+      reductions_.push_back(reduction);
+      return;
+    }
+    const bool whole = SpansAll(kernel_, stage.dims);
+    if (!kept_[i] || (!whole && !SpansOuter(kernel_, stage.dims))) return;
+    Scope scope = ScopeAt(whole ? Expr(x_) : Expr());
+    const Expr value = ToStorage(emitter_.Value(stage.expr, scope), stage.type);
+    Func func(name);
+    func(whole ? std::vector<Var>{x_, row_} : std::vector<Var>{row_}) = value;
+    emitter_.Store(static_cast<int32_t>(i), func);
+    (whole ? row_maps_ : scalar_maps_).push_back(func);
+  }
+
+  // Puts everything but the output under the loop over rows.
+  void Place(const LoopLevel& in_row) {
+    for (Func& map : scalar_maps_) map.compute_at(in_row);
+    for (Func& map : row_maps_) {
+      map.compute_at(in_row).bound(x_, 0, length_).vectorize(x_, lanes_, TailStrategy::GuardWithIf);
+    }
+    for (Reduction& reduction : reductions_) {
+      reduction.result.compute_at(in_row);
+      for (ReductionLevel& level : reduction.levels) {
+        if (!level.top) level.blocks.compute_at(in_row);
+        ScheduleLanes(level, level.top ? in_row : LoopLevel(level.blocks, level.block));
+      }
+    }
+  }
+
+  const Kernel& kernel_;
+  const Operands& operands_;
+  ExprEmitter emitter_;
+  const std::vector<bool> kept_;
+  const int lanes_, levels_;
+  const int64_t grain_;
+  const Expr length_;
+  const Var x_{"px"}, row_{"prow"}, task_{"ptask"}, inside_{"pinside"};
+  std::vector<Func> row_maps_, scalar_maps_;
+  std::vector<Reduction> reductions_;
+};
+
+}  // namespace
+
+// A Func is computed at one place only, so each group of outputs has its own copies of the stages.
+std::vector<OutputNest> RowNests(const Kernel& kernel, const Params& params, const Operands& operands) {
+  std::vector<OutputNest> nests;
+  for (const std::vector<size_t>& group : GroupOutputs(kernel)) {
+    nests.push_back(RowNest(kernel, params, operands).Build(group));
+  }
+  return nests;
+}
+
+}  // namespace kiln

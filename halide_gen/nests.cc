@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/halide_gen/nests.h"
+
+#include <algorithm>
+
+#include "kiln/halide_gen/primitives.h"
+
+namespace kiln {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::Var;
+
+Expr RowCount(const Kernel& kernel, const Operands& operands) {
+  Expr rows = 1;
+  for (int d = 0; d + 1 < kernel.num_iterated(); ++d) {
+    const Expr extent = operands.extents[static_cast<size_t>(d)];
+    rows = d == 0 ? extent : rows * extent;
+  }
+  return rows;
+}
+
+Scope RowScope(const Kernel& kernel, const Operands& operands, const Expr& row, const Expr& x) {
+  Scope scope;
+  scope.coordinates.resize(kernel.dims.size());
+  if (kernel.num_iterated() == 0) return scope;
+  scope.coordinates[static_cast<size_t>(kernel.innermost())] = x;
+  scope.row = row;
+  Expr rest = row;
+  for (int d = kernel.num_iterated() - 2; d >= 0; --d) {
+    const auto dim = static_cast<size_t>(d);
+    scope.coordinates[dim] = d == 0 ? rest : rest % operands.extents[dim];
+    rest = rest / operands.extents[dim];
+  }
+  return scope;
+}
+
+std::vector<std::vector<size_t>> GroupOutputs(const Kernel& kernel) {
+  std::vector<std::vector<size_t>> groups;
+  for (size_t i = 0; i < kernel.outputs.size(); ++i) {
+    const KernelOutput& output = kernel.outputs[i];
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const std::vector<size_t>& group) {
+      const KernelOutput& first = kernel.outputs[group[0]];
+      return first.dims == output.dims && first.layout == output.layout;
+    });
+    if (same == groups.end()) {
+      groups.push_back({i});
+    } else {
+      same->push_back(i);
+    }
+  }
+  return groups;
+}
+
+Func DefineOutputs(const Kernel& kernel, const std::vector<size_t>& group, const std::vector<Var>& vars,
+                   const ExprEmitter& emitter, Scope& scope) {
+  std::vector<Expr> values;
+  for (const size_t i : group) {
+    const KernelOutput& output = kernel.outputs[i];
+    values.push_back(ToStorage(emitter.Value(output.expr, scope), output.type));
+  }
+  Func func("out" + std::to_string(group[0]));
+  if (values.size() == 1) {
+    func(vars) = values[0];
+  } else {
+    func(vars) = Halide::Tuple(values);
+  }
+  return func;
+}
+
+void SetDense(Func& func, const std::vector<Expr>& extents) {
+  for (Halide::OutputImageParam buffer : func.output_buffers()) {
+    Expr stride = 1;
+    for (size_t d = 0; d < extents.size(); ++d) {
+      buffer.dim(static_cast<int>(d)).set_bounds(0, extents[d]).set_stride(stride);
+      stride = d == 0 ? extents[d] : stride * extents[d];
+    }
+  }
+  for (size_t d = 0; d < extents.size(); ++d) func.bound(func.args()[d], 0, extents[d]);
+}
+
+Expr PerTask(int64_t grain, const Expr& each) {
+  return Halide::max(1, static_cast<int32_t>(grain) / Halide::max(1, each));
+}
+
+void CutRow(Func& func, const Var& x, int lanes, int64_t grain) {
+  const Var vector("pvector"), lane("plane"), task("ptask"), inside("pinside");
+  const auto guard = Halide::TailStrategy::GuardWithIf;
+  const int vectors = static_cast<int>(std::max<int64_t>(1, grain / lanes));
+  func.split(x, vector, lane, lanes, guard).vectorize(lane);
+  func.split(vector, task, inside, vectors, guard).parallel(task);
+}
+
+}  // namespace kiln

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/halide_gen/protocol.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/status_macros.h"
+
+namespace kiln {
+namespace {
+
+constexpr uint32_t kMostBytes = 64u << 20;
+
+// Fields of the three messages. Numbers are never reused.
+enum class Tag : uint8_t {
+  kBuildId = 1, kCompiler, kKernel, kParams, kTarget, kSection, kTimeout, kOutcome, kError, kSectionName,
+  kSectionBytes, kIsa, kScratch, kWall,
+};
+
+void PutInt(std::string& out, uint64_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
+}
+
+uint64_t GetInt(absl::string_view bytes) {
+  uint64_t value = 0;
+  for (size_t i = bytes.size(); i-- > 0;) value = value << 8 | static_cast<uint8_t>(bytes[i]);
+  return value;
+}
+
+void PutField(std::string& out, Tag tag, absl::string_view bytes) {
+  out.push_back(static_cast<char>(tag));
+  PutInt(out, bytes.size(), 4);
+  out.append(bytes.data(), bytes.size());
+}
+
+void PutNumber(std::string& out, Tag tag, uint64_t value, int bytes) {
+  std::string text;
+  PutInt(text, value, bytes);
+  PutField(out, tag, text);
+}
+
+absl::Status Damaged(absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("codegen message: ", what, "; is the worker of another version?"));
+}
+
+struct Field {
+  Tag tag;
+  absl::string_view bytes;
+};
+
+// Splits off the first field of `rest`.
+absl::StatusOr<Field> NextField(absl::string_view& rest) {
+  if (rest.size() < 5) return Damaged("a field is cut short");
+  const uint64_t size = GetInt(rest.substr(1, 4));
+  if (size > rest.size() - 5) return Damaged("a field is longer than the message");
+  const Field field{static_cast<Tag>(rest[0]), rest.substr(5, size)};
+  rest.remove_prefix(5 + size);
+  return field;
+}
+
+absl::Status Number(const Field& field, size_t bytes, uint64_t& value) {
+  if (field.bytes.size() != bytes) return Damaged("a number has another size");
+  value = GetInt(field.bytes);
+  return absl::OkStatus();
+}
+
+int64_t NowMs() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
+// Fills `out`; false at an end of file before the first byte.
+absl::StatusOr<bool> ReadExactly(int fd, char* out, size_t size, int64_t deadline) {
+  size_t done = 0;
+  while (done < size) {
+    const int64_t left = deadline < 0 ? -1 : std::max<int64_t>(0, deadline - NowMs());
+    pollfd poll_fd{fd, POLLIN, 0};
+    const int ready = poll(&poll_fd, 1, static_cast<int>(std::min<int64_t>(left, INT32_MAX)));
+    if (ready == 0) return absl::DeadlineExceededError("codegen message: none within the time allowed");
+    const ssize_t count = ready < 0 ? -1 : read(fd, out + done, size - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return absl::DataLossError(absl::StrCat("codegen message: ", strerror(errno)));
+    if (count == 0 && done == 0) return false;
+    if (count == 0) return Damaged("the stream ends inside a frame");
+    done += static_cast<size_t>(count);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string Encode(const CodegenHello& hello) {
+  std::string out;
+  PutField(out, Tag::kBuildId, hello.build_id);
+  PutField(out, Tag::kCompiler, hello.compiler);
+  return out;
+}
+
+std::string Encode(const CodegenRequest& request) {
+  std::string out;
+  PutField(out, Tag::kKernel, request.kernel);
+  PutField(out, Tag::kParams, request.params);
+  PutField(out, Tag::kTarget, request.target);
+  for (const std::string& section : request.sections) PutField(out, Tag::kSection, section);
+  PutNumber(out, Tag::kTimeout, request.timeout_ms, 4);
+  return out;
+}
+
+std::string Encode(const CodegenAnswer& answer) {
+  std::string out;
+  PutNumber(out, Tag::kOutcome, static_cast<uint64_t>(answer.outcome), 1);
+  PutField(out, Tag::kError, answer.error);
+  for (const auto& [name, bytes] : answer.sections) {
+    PutField(out, Tag::kSectionName, name);
+    PutField(out, Tag::kSectionBytes, bytes);
+  }
+  PutField(out, Tag::kIsa, answer.isa);
+  PutNumber(out, Tag::kScratch, answer.scratch_bytes, 8);
+  PutNumber(out, Tag::kWall, answer.wall_ms, 4);
+  return out;
+}
+
+absl::StatusOr<CodegenHello> DecodeHello(absl::string_view payload) {
+  CodegenHello hello;
+  while (!payload.empty()) {
+    KILN_ASSIGN_OR_RETURN(const Field field, NextField(payload));
+    if (field.tag == Tag::kBuildId) {
+      hello.build_id = std::string(field.bytes);
+    } else if (field.tag == Tag::kCompiler) {
+      hello.compiler = std::string(field.bytes);
+    } else {
+      return Damaged("a hello has an unknown field");
+    }
+  }
+  return hello;
+}
+
+absl::StatusOr<CodegenRequest> DecodeRequest(absl::string_view payload) {
+  CodegenRequest request;
+  uint64_t number = 0;
+  while (!payload.empty()) {
+    KILN_ASSIGN_OR_RETURN(const Field field, NextField(payload));
+    switch (field.tag) {
+      case Tag::kKernel: request.kernel = std::string(field.bytes); break;
+      case Tag::kParams: request.params = std::string(field.bytes); break;
+      case Tag::kTarget: request.target = std::string(field.bytes); break;
+      case Tag::kSection: request.sections.emplace_back(field.bytes); break;
+      case Tag::kTimeout:
+        KILN_RETURN_IF_ERROR(Number(field, 4, number));
+        request.timeout_ms = static_cast<uint32_t>(number);
+        break;
+      default: return Damaged("a request has an unknown field");
+    }
+  }
+  return request;
+}
+
+absl::StatusOr<CodegenAnswer> DecodeAnswer(absl::string_view payload) {
+  CodegenAnswer answer;
+  uint64_t number = 0;
+  while (!payload.empty()) {
+    KILN_ASSIGN_OR_RETURN(const Field field, NextField(payload));
+    switch (field.tag) {
+      case Tag::kOutcome:
+        KILN_RETURN_IF_ERROR(Number(field, 1, number));
+        if (number > static_cast<uint64_t>(CodegenAnswer::Outcome::kTransient)) return Damaged("unknown outcome");
+        answer.outcome = static_cast<CodegenAnswer::Outcome>(number);
+        break;
+      case Tag::kError: answer.error = std::string(field.bytes); break;
+      case Tag::kSectionName: answer.sections.emplace_back(std::string(field.bytes), ""); break;
+      case Tag::kSectionBytes:
+        if (answer.sections.empty()) return Damaged("a section has no name");
+        answer.sections.back().second = std::string(field.bytes);
+        break;
+      case Tag::kIsa: answer.isa = std::string(field.bytes); break;
+      case Tag::kScratch: KILN_RETURN_IF_ERROR(Number(field, 8, answer.scratch_bytes)); break;
+      case Tag::kWall:
+        KILN_RETURN_IF_ERROR(Number(field, 4, number));
+        answer.wall_ms = static_cast<uint32_t>(number);
+        break;
+      default: return Damaged("an answer has an unknown field");
+    }
+  }
+  return answer;
+}
+
+absl::StatusOr<std::string> ReadFrame(int fd, int timeout_ms) {
+  const int64_t deadline = timeout_ms < 0 ? -1 : NowMs() + timeout_ms;
+  char header[4];
+  KILN_ASSIGN_OR_RETURN(const bool any, ReadExactly(fd, header, sizeof(header), deadline));
+  if (!any) return absl::NotFoundError("codegen message: the stream has ended");
+  const uint64_t size = GetInt(absl::string_view(header, sizeof(header)));
+  if (size > kMostBytes) {
+    return Damaged(absl::StrCat("a frame of ", size, " bytes, more than the limit of ", kMostBytes));
+  }
+  std::string payload(size, '\0');
+  KILN_ASSIGN_OR_RETURN(const bool whole, ReadExactly(fd, payload.data(), size, deadline));
+  if (!whole && size > 0) return Damaged("the stream ends inside a frame");
+  return payload;
+}
+
+absl::Status WriteFrame(int fd, absl::string_view payload) {
+  if (payload.size() > kMostBytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("codegen message: ", payload.size(),
+                                                     " bytes, more than the limit of ", kMostBytes));
+  }
+  std::string frame;
+  PutInt(frame, payload.size(), 4);
+  absl::StrAppend(&frame, payload);
+  for (size_t done = 0; done < frame.size();) {
+    const ssize_t count = write(fd, frame.data() + done, frame.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return absl::DataLossError(absl::StrCat("codegen message: ", strerror(errno)));
+    done += static_cast<size_t>(count);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kiln

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/halide_gen/reduction.h"
+
+#include "kiln/halide_gen/primitives.h"
+
+namespace kiln {
+namespace {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::RDom;
+using Halide::Var;
+
+constexpr int kLanes = static_cast<int>(kReduceLanes);
+constexpr int kBlock = static_cast<int>(kReduceBlock);
+constexpr int kOuterBlock = static_cast<int>(kOuterReduceBlock);
+constexpr int kFolded = 8;
+
+using Element = std::function<Expr(const Expr&)>;
+
+std::vector<Expr> Arguments(const std::vector<Var>& vars) { return {vars.begin(), vars.end()}; }
+
+std::vector<Expr> With(Expr first, const std::vector<Expr>& rest) {
+  std::vector<Expr> all{std::move(first)};
+  all.insert(all.end(), rest.begin(), rest.end());
+  return all;
+}
+
+// values[i] with values[i + half], until one is left.
+Expr FoldByHalves(const ReductionSpec& spec, std::vector<Expr> values) {
+  while (values.size() > 1) {
+    const size_t half = values.size() / 2;
+    for (size_t i = 0; i < half; ++i) values[i] = Accumulate(spec.op, spec.type, values[i], values[i + half]);
+    values.resize(half);
+  }
+  return values[0];
+}
+
+// `count` elements by the lane rule, block k = elements [4096k, 4096k + 4096); one block if `level.top`.
+void BuildLanes(const ReductionSpec& spec, const Element& element, const Expr& count, ReductionLevel& level) {
+  const std::string& name = level.blocks.name();
+  level.lanes = Func(name + "_lanes");
+  level.folded = Func(name + "_folded");
+  std::vector<Expr> rest = Arguments(spec.vars);
+  if (!level.top) rest = With(level.block, rest);
+  const Expr begin = level.top ? Expr(0) : level.block * kBlock;
+  const Expr length = level.top ? count : Halide::min(count - begin, kBlock);
+  const Expr steps = length / kLanes;
+
+  Func& lanes = level.lanes;
+  const auto combine = [&](const Expr& lane, const Expr& index) {
+    const std::vector<Expr> at = With(lane, rest);
+    lanes(at) = Accumulate(spec.op, spec.type, lanes(at), element(index));
+  };
+  lanes(With(level.lane, rest)) = StartValue(spec.op, spec.type);
+  const RDom step(0, level.top ? steps : Expr(kBlock / kLanes), name + "_step");
+  const RDom tail(0, level.top ? length % kLanes : Expr(kLanes), name + "_tail");
+  if (!level.top) {
+    RDom(step).where(step.x < steps);
+    RDom(tail).where(tail.x < length - steps * kLanes);
+  }
+  level.step = step.x;
+  level.tail = tail.x;
+  combine(level.lane, begin + step.x * kLanes + level.lane);
+  combine(tail.x, begin + steps * kLanes + tail.x);
+
+  std::vector<Expr> parts;
+  for (int i = 0; i < kLanes; i += kFolded) parts.push_back(lanes(With(level.fold + i, rest)));
+  level.folded(With(level.fold, rest)) = FoldByHalves(spec, parts);
+  parts.clear();
+  for (int i = 0; i < kFolded; ++i) parts.push_back(level.folded(With(i, rest)));
+  level.blocks(rest) = FoldByHalves(spec, parts);
+}
+
+// `count` elements by the rule of the other dims.
+void BuildSequence(const ReductionSpec& spec, const Element& element, const Expr& count, ReductionLevel& level) {
+  std::vector<Expr> at = Arguments(spec.vars);
+  if (!level.top) at.push_back(level.block);
+  const Expr begin = level.top ? Expr(0) : level.block * kOuterBlock;
+  level.blocks(at) = StartValue(spec.op, spec.type);
+  RDom step(0, level.top ? count : Expr(kOuterBlock), level.blocks.name() + "_step");
+  if (!level.top) step.where(step.x < count - begin);
+  level.step = step.x;
+  level.blocks(at) = Accumulate(spec.op, spec.type, level.blocks(at), element(begin + step.x));
+}
+
+}  // namespace
+
+void ScheduleLanes(ReductionLevel& level, const Halide::LoopLevel& at) {
+  constexpr int kTailLanes = 16;
+  const auto stack = Halide::MemoryType::Stack;
+  Func& lanes = level.lanes;
+  lanes.compute_at(at).store_in(stack).bound(level.lane, 0, kLanes).vectorize(level.lane);
+  lanes.update(0).reorder(level.lane, level.step).vectorize(level.lane);
+  lanes.update(1).vectorize(level.tail, kTailLanes, Halide::TailStrategy::GuardWithIf);
+  level.folded.compute_at(at).store_in(stack).bound(level.fold, 0, kFolded).vectorize(level.fold);
+}
+
+Reduction BuildReduction(const ReductionSpec& spec) {
+  Reduction reduction;
+  Element element = spec.element;
+  Expr count = spec.extent;
+  const int block = spec.lanes ? kBlock : kOuterBlock;
+  for (int i = 0; i < spec.levels; ++i) {
+    ReductionLevel level;
+    level.top = i + 1 == spec.levels;
+    level.blocks = Func(spec.name + (level.top ? "_top" : "_blocks"));
+    level.lane = Var("lane");
+    level.fold = Var("fold");
+    level.block = Var("block");
+    if (spec.lanes) {
+      BuildLanes(spec, element, count, level);
+    } else {
+      BuildSequence(spec, element, count, level);
+    }
+    element = [blocks = level.blocks, vars = Arguments(spec.vars), lanes = spec.lanes](const Expr& k) {
+      std::vector<Expr> at = vars;
+      at.insert(lanes ? at.begin() : at.end(), k);
+      return blocks(at);
+    };
+    count = (count + (block - 1)) / block;
+    reduction.levels.push_back(std::move(level));
+  }
+  // The sum of nothing is +0, though adding starts with -0.
+  reduction.result = Func(spec.name);
+  const Expr top = reduction.levels.back().blocks(Arguments(spec.vars));
+  const bool float_add = spec.op == ReduceOp::kAdd && top.type().is_float();
+  reduction.result(spec.vars) =
+      float_add ? select(spec.extent == 0, Halide::Internal::make_zero(top.type()), top) : top;
+  return reduction;
+}
+
+}  // namespace kiln

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/schedule/facts.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+
+namespace kiln {
+namespace {
+
+constexpr size_t kKeptBits = 60;
+
+// Visits every read of a stage: fn(node, reader), reader in the numbering of Expressions().
+template <typename Fn>
+void ForEachStageRead(const std::vector<const ScalarExpr*>& exprs, Fn&& fn) {
+  for (size_t reader = 0; reader < exprs.size(); ++reader) {
+    for (const ExprNode& node : exprs[reader]->nodes()) {
+      if (node.op == ScalarOp::kRead && node.source == ReadSource::kStage) fn(node, reader);
+    }
+  }
+}
+
+int64_t CostOf(const ExprNode& node) {
+  switch (node.op) {
+    case ScalarOp::kConst:
+    case ScalarOp::kParam:
+      return 0;
+    case ScalarOp::kDiv:
+    case ScalarOp::kMod:
+    case ScalarOp::kSqrt:
+      return 4;
+    case ScalarOp::kRead:
+      return node.source == ReadSource::kInput ? 2 : 0;
+    default:
+      return Info(node.op).function ? 12 : 1;
+  }
+}
+
+}  // namespace
+
+bool IsIdentityRead(const ExprNode& node, const std::vector<int32_t>& dims) {
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    if (!node.index[axis].IsDim() || node.index[axis].terms[0].dim != dims[axis]) return false;
+  }
+  return true;
+}
+
+const std::vector<int32_t>& OperandDims(const Kernel& kernel, const ExprNode& node) {
+  const auto ref = static_cast<size_t>(node.ref);
+  return node.source == ReadSource::kInput ? kernel.inputs[ref].dims : kernel.stages[ref].dims;
+}
+
+bool SpansAll(const Kernel& kernel, const std::vector<int32_t>& dims) {
+  if (static_cast<int>(dims.size()) != kernel.num_iterated()) return false;
+  return std::is_sorted(dims.begin(), dims.end());  // distinct iterated dims, so ascending means all
+}
+
+bool SpansOuter(const Kernel& kernel, const std::vector<int32_t>& dims) {
+  if (static_cast<int>(dims.size()) != kernel.num_iterated() - 1) return false;
+  return std::is_sorted(dims.begin(), dims.end()) &&
+         std::find(dims.begin(), dims.end(), kernel.innermost()) == dims.end();
+}
+
+bool OutputsInOrder(const Kernel& kernel, bool rows) {
+  return std::all_of(kernel.outputs.begin(), kernel.outputs.end(), [&](const KernelOutput& output) {
+    return output.layout == Layout::kDense &&
+           (SpansAll(kernel, output.dims) || (rows && SpansOuter(kernel, output.dims)));
+  });
+}
+
+std::vector<const ScalarExpr*> Expressions(const Kernel& kernel) {
+  std::vector<const ScalarExpr*> exprs;
+  for (const Stage& stage : kernel.stages) exprs.push_back(&stage.expr);
+  for (const KernelOutput& output : kernel.outputs) exprs.push_back(&output.expr);
+  return exprs;
+}
+
+int64_t Cost(const ScalarExpr& expr) {
+  int64_t cost = 0;
+  for (const ExprNode& node : expr.nodes()) cost += CostOf(node);
+  return cost;
+}
+
+std::vector<bool> MapsToKeep(const Kernel& kernel, const KeepRule& rule) {
+  const size_t stages = kernel.stages.size();
+  const std::vector<const ScalarExpr*> exprs = Expressions(kernel);
+  std::vector<std::set<size_t>> readers(stages);
+  std::vector<bool> reindexed(stages, false);
+  ForEachStageRead(exprs, [&](const ExprNode& node, size_t reader) {
+    const auto stage = static_cast<size_t>(node.ref);
+    readers[stage].insert(reader);
+    if (!IsIdentityRead(node, kernel.stages[stage].dims)) reindexed[stage] = true;
+  });
+  std::vector<bool> kept(stages, false);
+  std::vector<std::set<size_t>> passes(stages);  // loops that need a stage: itself if stored, else those of its readers
+  for (size_t i = stages; i-- > 0;) {
+    std::set<size_t> loops;
+    for (const size_t reader : readers[i]) {
+      const bool stored = reader >= stages || kept[reader] || kernel.stages[reader].kind == Stage::Kind::kReduce;
+      if (stored) {
+        loops.insert(reader);
+      } else {
+        loops.insert(passes[reader].begin(), passes[reader].end());
+      }
+    }
+    passes[i] = std::move(loops);
+    if (kernel.stages[i].kind != Stage::Kind::kMap) continue;
+    const int64_t cost = Cost(kernel.stages[i].expr);
+    kept[i] = (rule.reindexed && reindexed[i]) ||
+              cost >= (passes[i].size() > 1 ? rule.shared_cost : rule.single_cost);
+  }
+  return kept;
+}
+
+void SetKept(Params& params, const std::vector<bool>& kept) {
+  for (size_t first = 0; first < kept.size(); first += kKeptBits) {
+    int64_t bits = 0;
+    for (size_t i = first; i < std::min(kept.size(), first + kKeptBits); ++i) {
+      if (kept[i]) bits |= int64_t{1} << (i - first);
+    }
+    if (bits != 0) params.values.emplace_back(absl::StrCat("keep", first / kKeptBits), bits);
+  }
+  std::sort(params.values.begin(), params.values.end());
+}
+
+std::vector<bool> GetKept(const Params& params, size_t stages) {
+  std::vector<bool> kept(stages);
+  for (size_t i = 0; i < stages; ++i) {
+    kept[i] = (params.Get(absl::StrCat("keep", i / kKeptBits), 0) >> (i % kKeptBits)) & 1;
+  }
+  return kept;
+}
+
+int64_t LanesFor(const Kernel& kernel, const MachineProfile& profile, int64_t vectors) {
+  size_t widest = 1;
+  for (const ScalarExpr* expr : Expressions(kernel)) {
+    for (const ExprNode& node : expr->nodes()) {
+      // Coordinates are 64 bits wide but rarely the bulk of the work.
+      if (node.op != ScalarOp::kIndex && node.op != ScalarOp::kExtent) {
+        widest = std::max(widest, SizeOf(node.type));
+      }
+    }
+  }
+  return std::max<int64_t>(8, vectors * profile.vector_bytes / static_cast<int64_t>(widest));
+}
+
+std::vector<std::pair<int32_t, int32_t>> ElementwisePairs(const Kernel& kernel) {
+  if (kernel.outputs.size() != 1 || !OutputsInOrder(kernel, /*rows=*/false)) return {};
+  std::vector<std::pair<int32_t, int32_t>> pairs;
+  for (size_t i = 0; i < kernel.inputs.size(); ++i) {
+    const KernelInput& input = kernel.inputs[i];
+    bool same_element = input.layout == Layout::kDense && SpansAll(kernel, input.dims) &&
+                        SizeOf(input.type) == SizeOf(kernel.outputs[0].type);
+    for (const ScalarExpr* expr : Expressions(kernel)) {
+      for (const ExprNode& node : expr->nodes()) {
+        const bool read = node.op == ScalarOp::kRead && node.source == ReadSource::kInput &&
+                          node.ref == static_cast<int32_t>(i);
+        same_element = same_element && (!read || IsIdentityRead(node, input.dims));
+      }
+    }
+    if (same_element) pairs.emplace_back(static_cast<int32_t>(i), 0);
+  }
+  return pairs;
+}
+
+int64_t LevelsFor(int64_t extent, int64_t block) {
+  int64_t levels = 1;
+  for (int64_t blocks = extent; blocks > block; ++levels) blocks = (blocks + block - 1) / block;
+  return levels;
+}
+
+}  // namespace kiln

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Facts about a Kernel that schedulers and code generation share.
+//
+// A stage is *kept* if its values are stored between the loop that makes them and those that use them; a map that is not kept
+// is computed anew where it is read. Which maps to keep is a scheduler's decision, written into its Params.
+#ifndef KILN_SCHEDULE_FACTS_H_
+#define KILN_SCHEDULE_FACTS_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "kiln/kernel/kernel.h"
+#include "kiln/schedule/scheduler.h"
+
+namespace kiln {
+
+// True if every axis of the read `node` is indexed by just the dim of that axis.
+bool IsIdentityRead(const ExprNode& node, const std::vector<int32_t>& dims);
+
+// The dims of the operand that the read `node` is of.
+const std::vector<int32_t>& OperandDims(const Kernel& kernel, const ExprNode& node);
+
+// True if `dims` are all iterated dims of the kernel in order, or all of them but the innermost.
+bool SpansAll(const Kernel& kernel, const std::vector<int32_t>& dims);
+bool SpansOuter(const Kernel& kernel, const std::vector<int32_t>& dims);
+
+// True if the outputs are dense, and each spans all dims, or (if `rows` holds) all but the innermost.
+bool OutputsInOrder(const Kernel& kernel, bool rows);
+
+// All expressions of the kernel: stages first, then outputs.
+std::vector<const ScalarExpr*> Expressions(const Kernel& kernel);
+
+// Rough cost of one element, in units of an addition.
+int64_t Cost(const ScalarExpr& expr);
+
+// Decides which maps to keep: those read other than by identity (if `reindexed`), and those that are dear enough and needed
+// by several loops. `shared_cost` and `single_cost` are the costs from which a map needed by several loops or by one is kept.
+struct KeepRule {
+  bool reindexed = false;
+  int64_t shared_cost = 4;
+  int64_t single_cost = INT64_MAX;
+};
+std::vector<bool> MapsToKeep(const Kernel& kernel, const KeepRule& rule);
+
+// The decision as entries of Params and back: bit i % 60 of "keep<i / 60>".
+void SetKept(Params& params, const std::vector<bool>& kept);
+std::vector<bool> GetKept(const Params& params, size_t stages);
+
+// Vector elements per loop step: `vectors` registers of the widest type that occurs, at least 8 elements.
+int64_t LanesFor(const Kernel& kernel, const MachineProfile& profile, int64_t vectors);
+
+// (input, output) pairs of a kernel with one output, written by one loop nest in which every read of the input is at exactly
+// the element written, or at elements of the same row before it is written.
+std::vector<std::pair<int32_t, int32_t>> ElementwisePairs(const Kernel& kernel);
+
+// Levels of the reduction tree for at most `extent` elements in blocks of `block`.
+int64_t LevelsFor(int64_t extent, int64_t block);
+
+}  // namespace kiln
+
+#endif  // KILN_SCHEDULE_FACTS_H_

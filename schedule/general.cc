@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// "general": whatever the grammar can say. Each reduction, and each map worth keeping, is a loop nest of its own that stores
+// all its values; so is each output.
+#include <algorithm>
+
+#include "kiln/schedule/facts.h"
+#include "kiln/schedule/schedulers.h"
+
+namespace kiln {
+namespace {
+
+Decision Accepts(const Kernel&) { return Decision::Yes(); }
+
+struct Longest {
+  int64_t inner = 0;  // greatest extent reduced by the rule of the innermost dim
+  int64_t outer = 0;  // and by that of all others
+};
+
+Longest LongestReductions(const Kernel& kernel, const SizeClass& sizes) {
+  Longest longest;
+  for (const Stage& stage : kernel.stages) {
+    for (const int32_t dim : stage.over) {
+      int64_t& extent = dim == kernel.innermost() ? longest.inner : longest.outer;
+      extent = std::max(extent, sizes.at_most[static_cast<size_t>(dim)]);
+    }
+  }
+  return longest;
+}
+
+Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
+  Params params{.scheduler = "general", .values = {}, .in_place = {}};
+  const Longest longest = LongestReductions(kernel, sizes);
+  // Extents are 32-bit numbers, so that the unbounded class needs 3 and 4 levels.
+  const auto levels = [](int64_t extent, int64_t block) {
+    return LevelsFor(std::min<int64_t>(extent, INT32_MAX), block);
+  };
+  params.values = {{"grain", profile.parallel_grain},
+                   {"lanes", LanesFor(kernel, profile, 2)},
+                   {"levels", levels(longest.inner, kReduceBlock)},
+                   {"outer_levels", levels(longest.outer, kOuterReduceBlock)}};
+  SetKept(params, MapsToKeep(kernel, {.reindexed = true, .shared_cost = 12}));
+  return params;
+}
+
+// Few need more than one level in the innermost dim and two in the others.
+std::vector<SizeClass> Classes(const Kernel& kernel, const SizeClass& known) {
+  SizeClass usual = known;
+  for (const Stage& stage : kernel.stages) {
+    for (const int32_t dim : stage.over) {
+      int64_t& extent = usual.at_most[static_cast<size_t>(dim)];
+      extent = std::min(extent, dim == kernel.innermost() ? kReduceBlock : kOuterReduceBlock * kOuterReduceBlock);
+    }
+  }
+  if (usual.at_most == known.at_most) return {known};
+  return {usual, known};
+}
+
+}  // namespace
+
+const Scheduler kGeneralScheduler = {
+    .name = "general",
+    .doc = "everything else: a loop nest per stage",
+    .accepts = Accepts,
+    .choose = Choose,
+    .classes = Classes,
+};
+
+}  // namespace kiln

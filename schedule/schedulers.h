@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The schedulers of the CPU, one file each; see scheduler.h.
+#ifndef KILN_SCHEDULE_SCHEDULERS_H_
+#define KILN_SCHEDULE_SCHEDULERS_H_
+
+#include "kiln/schedule/scheduler.h"
+
+namespace kiln {
+
+extern const Scheduler kPointwiseScheduler;
+extern const Scheduler kRowScheduler;
+extern const Scheduler kGeneralScheduler;
+
+}  // namespace kiln
+
+#endif  // KILN_SCHEDULE_SCHEDULERS_H_

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/halide_gen/harness.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "absl/strings/str_join.h"
+#include "kiln/halide_gen/worker.h"
+#include "kiln/kernel/math.h"
+#include "kiln/kernel/text.h"
+#include "tests/halide_gen/oracle.h"
+
+namespace kiln {
+namespace {
+
+const Scheduler* SchedulerNamed(const Kernel& kernel, const std::string& name) {
+  if (name.empty()) return FindScheduler(kernel);
+  for (const Scheduler& scheduler : CpuSchedulers()) {
+    if (name == scheduler.name) return &scheduler;
+  }
+  return nullptr;
+}
+
+// Mostly plain numbers, some of every special kind.
+uint64_t RandomBits(DType type, std::mt19937& random) {
+  const uint64_t word = static_cast<uint64_t>(random()) << 32 | random();
+  if (type == DType::kBool) return word & 1;
+  if (!IsFloat(type)) {
+    const int bits = static_cast<int>(SizeOf(type)) * 8;
+    const int kind = static_cast<int>(word % 8);
+    const uint64_t raw = kind < 4 ? (random() % 41) - uint64_t{20} : kind == 4 ? uint64_t{1} << (bits - 1) : word;
+    if (bits == 64) return raw;
+    const int unused = 64 - bits;
+    return IsSigned(type) ? static_cast<uint64_t>(static_cast<int64_t>(raw << unused) >> unused) : raw << unused >> unused;
+  }
+  static constexpr double kSpecial[] = {0.0, -0.0, 1.0, -1.0, 1e-42, -3e-45, 3e38, -3e38, 65504, 6e-8, 2147483648.0, 127.5};
+  const int kind = static_cast<int>(random() % 64);
+  if (kind < 3) return ConstBits(type, kSpecial[word % 12]);
+  const double uniform = static_cast<double>(random()) / 2147483648.0 - 1.0;
+  return ConstBits(type, kind < 40 ? uniform * 4 : uniform * std::ldexp(1.0, static_cast<int>(word % 30) - 15));
+}
+
+// NaN and infinities swallow all they meet in a reduction, so they come in some fills only.
+void Fill(HostArray& array, std::mt19937& random) {
+  const bool wild = random() % 4 == 0;
+  const size_t count = array.bytes.size() / SizeOf(array.type);
+  const DType type = ComputeType(array.type);
+  for (size_t i = 0; i < count; ++i) {
+    uint64_t bits = RandomBits(type, random);
+    if (wild && IsFloat(type) && random() % 97 == 0) {
+      static const double kWild[] = {std::nan(""), HUGE_VAL, -HUGE_VAL};
+      bits = ConstBits(type, kWild[random() % 3]);
+    }
+    StoreElement(array, static_cast<int64_t>(i), bits);
+  }
+}
+
+std::vector<int64_t> ExtentsOf(const std::vector<int32_t>& dims, const std::vector<int32_t>& extents) {
+  std::vector<int64_t> result;
+  for (const int32_t dim : dims) result.push_back(extents[static_cast<size_t>(dim)]);
+  return result;
+}
+
+HostArray Make(DType type, Layout layout, const std::vector<int32_t>& dims, const std::vector<int32_t>& extents) {
+  return HostArray::Make(type, ExtentsOf(dims, extents), layout == Layout::kStrided ? 3 : 1,
+                         layout == Layout::kDense ? 0 : 5);
+}
+
+bool AnyZero(const HostArray& array) {
+  for (const int64_t extent : array.extents) {
+    if (extent == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+CompiledKernel::CompiledKernel(const std::string& text, IsaLevel isa, const std::string& scheduler, SizeClass sizes) {
+  Compile(text, isa, scheduler, std::move(sizes));
+}
+
+void CompiledKernel::Compile(const std::string& text, IsaLevel isa, const std::string& scheduler, SizeClass sizes) {
+  const auto kernel = ParseKernel(text);
+  ASSERT_TRUE(kernel.ok()) << kernel.status() << "\n" << text;
+  kernel_ = *kernel;
+  const auto expanded = ExpandMath(kernel_);
+  ASSERT_TRUE(expanded.ok()) << expanded.status();
+  expanded_ = *expanded;
+  if (sizes.at_most.empty()) sizes.at_most.assign(kernel_.dims.size(), kUnbounded);
+  const Scheduler* chosen = SchedulerNamed(kernel_, scheduler);
+  ASSERT_NE(chosen, nullptr);
+  params_ = chosen->choose(kernel_, sizes, ProfileFor(isa));
+  answer_ = Serve({.kernel = text, .params = params_.ToString(), .target = std::string(Name(isa)), .sections = {"elf"}});
+  ASSERT_EQ(answer_.outcome, CodegenAnswer::Outcome::kOk) << answer_.error << "\n" << text;
+  auto loaded = LoadedKernel::Load(answer_.sections[0].second);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  loaded_ = *std::move(loaded);
+}
+
+std::vector<HostArray> CompiledKernel::MakeInputs(const std::vector<int32_t>& extents, std::mt19937& random) const {
+  std::vector<HostArray> inputs;
+  for (const KernelInput& input : kernel_.inputs) {
+    inputs.push_back(Make(input.type, input.layout, input.dims, extents));
+    Fill(inputs.back(), random);
+  }
+  return inputs;
+}
+
+std::vector<HostArray> CompiledKernel::MakeOutputs(const std::vector<int32_t>& extents) const {
+  std::vector<HostArray> outputs;
+  for (const KernelOutput& output : kernel_.outputs) {
+    outputs.push_back(Make(output.type, output.layout, output.dims, extents));
+  }
+  return outputs;
+}
+
+std::vector<uint64_t> CompiledKernel::MakeParams(std::mt19937& random) const {
+  std::vector<uint64_t> params;
+  for (const DType type : kernel_.params) params.push_back(RandomBits(type, random));
+  return params;
+}
+
+void CompiledKernel::Check(const std::vector<int32_t>& extents, uint32_t seed, bool in_place) {
+  if (!ok()) return;
+  SCOPED_TRACE(testing::Message() << params_.ToString() << " at " << absl::StrJoin(extents, "x") << " seed " << seed);
+  std::mt19937 random(seed);
+  std::vector<HostArray> inputs = MakeInputs(extents, random);
+  const std::vector<uint64_t> params = MakeParams(random);
+  std::vector<HostArray> want = MakeOutputs(extents), got = MakeOutputs(extents);
+  for (const HostArray& output : want) {
+    if (AnyZero(output)) return;  // such launches are skipped
+  }
+  Evaluate(expanded_, extents, params, inputs, want);
+  ASSERT_EQ(loaded_->Run(kernel_, extents, params, inputs, got), 0);
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(Difference(got[i], want[i]), "") << "output " << i;
+  if (!in_place) return;
+  for (const auto& [input, output] : params_.in_place) {
+    SCOPED_TRACE(testing::Message() << "output " << output << " over input " << input);
+    const auto in = static_cast<size_t>(input), out = static_cast<size_t>(output);
+    std::vector<HostArray> sources = inputs;
+    HostArray& shared = sources[in];
+    // The bytes behind the elements are the input's then.
+    const size_t used = want[out].bytes.size() - 64 - SizeOf(want[out].type);
+    std::vector<HostArray> targets = MakeOutputs(extents);
+    ASSERT_EQ(loaded_->Run(kernel_, extents, params, sources, targets, {{input, output}}), 0);
+    HostArray result = want[out];
+    std::copy_n(shared.bytes.begin(), used, result.bytes.begin());
+    EXPECT_EQ(Difference(result, want[out]), "");
+  }
+}
+
+std::vector<IsaLevel> RunnableLevels() {
+  std::vector<IsaLevel> levels;
+  for (const IsaLevel isa : {IsaLevel::kV3, IsaLevel::kV4}) {
+    if (LevelOf(HostCpu()) >= isa) levels.push_back(isa);
+  }
+  return levels;
+}
+
+}  // namespace kiln

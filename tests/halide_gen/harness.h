@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiles a kernel for one level and compares it with the oracle at given extents.
+#ifndef KILN_TESTS_HALIDE_GEN_HARNESS_H_
+#define KILN_TESTS_HALIDE_GEN_HARNESS_H_
+
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kiln/base/cpu_features.h"
+#include "kiln/halide_gen/protocol.h"
+#include "kiln/kernel/kernel.h"
+#include "kiln/schedule/scheduler.h"
+#include "tests/halide_gen/loaded_kernel.h"
+
+namespace kiln {
+
+// A kernel compiled in-process (well, in a child), ready to run. Fails the current test if anything goes wrong.
+class CompiledKernel {
+ public:
+  // With `scheduler` empty the first that accepts is used; `sizes` empty: nothing is known of the extents.
+  CompiledKernel(const std::string& text, IsaLevel isa, const std::string& scheduler = "", SizeClass sizes = {});
+
+  bool ok() const { return loaded_ != nullptr; }
+  const Kernel& kernel() const { return kernel_; }
+  const Params& params() const { return params_; }
+  const CodegenAnswer& answer() const { return answer_; }
+
+  // Runs both on inputs made from `seed` and reports the first difference as a test failure. With `in_place` also runs once
+  // per guaranteed pair with the output over the input.
+  void Check(const std::vector<int32_t>& extents, uint32_t seed, bool in_place = true);
+
+ private:
+  void Compile(const std::string& text, IsaLevel isa, const std::string& scheduler, SizeClass sizes);
+  std::vector<HostArray> MakeInputs(const std::vector<int32_t>& extents, std::mt19937& random) const;
+  std::vector<HostArray> MakeOutputs(const std::vector<int32_t>& extents) const;
+  std::vector<uint64_t> MakeParams(std::mt19937& random) const;
+
+  Kernel kernel_, expanded_;
+  Params params_;
+  CodegenAnswer answer_;
+  std::unique_ptr<LoadedKernel> loaded_;
+};
+
+// The levels this machine can run, for parameterised tests; at least x86-64-v3 is needed for any.
+std::vector<IsaLevel> RunnableLevels();
+
+}  // namespace kiln
+
+#endif  // KILN_TESTS_HALIDE_GEN_HARNESS_H_
