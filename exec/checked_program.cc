@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/exec/checked_program.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/status.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/kernel/text.h"
+
+namespace kiln {
+namespace {
+
+constexpr size_t kMaxRank = 16;
+
+template <typename... T>
+absl::Status Invalid(const T&... text) {
+  return absl::InvalidArgumentError(absl::StrCat(text...));
+}
+template <typename... T>
+absl::Status Refused(const T&... text) {
+  return absl::UnimplementedError(absl::StrCat(text...));
+}
+
+absl::StatusOr<DType> CheckType(uint32_t type) {
+  if (type < static_cast<uint32_t>(kNumDTypes)) return static_cast<DType>(type);
+  return Invalid("element type ", type, " is unknown");
+}
+
+template <typename Strings>
+absl::StatusOr<Shape> CheckDims(const Strings& texts) {
+  Shape shape;
+  for (const std::string& text : texts) {
+    KILN_ASSIGN_OR_RETURN(Dim dim, Dim::Parse(text));
+    shape.push_back(std::move(dim));
+  }
+  return shape;
+}
+
+template <typename Strings>
+absl::StatusOr<Shape> CheckShape(const Strings& texts) {
+  if (static_cast<size_t>(texts.size()) > kMaxRank) {
+    return Invalid("rank ", texts.size(), " exceeds ", kMaxRank);
+  }
+  return CheckDims(texts);
+}
+
+Dim BytesOf(DType type, const Shape& shape) { return Product(shape) * Dim(static_cast<int64_t>(SizeOf(type))); }
+
+class Checker {
+ public:
+  explicit Checker(std::shared_ptr<const Variant> variant)
+      : made_(std::make_shared<CheckedProgram>()), p_(variant->program) {
+    made_->variant = std::move(variant);
+  }
+
+  absl::StatusOr<std::shared_ptr<const CheckedProgram>> Check() {
+    KILN_RETURN_IF_ERROR(CheckPorts());
+    KILN_RETURN_IF_ERROR(CheckConstants());
+    for (int i = 0; i < p_.buffers_size(); ++i) {
+      KILN_RETURN_IF_ERROR(Annotate(CheckBuffer(p_.buffers(i), i), absl::StrCat("program: buffer ", i)));
+    }
+    KILN_RETURN_IF_ERROR(CheckKernels());
+    if (p_.regions_size() != 1) {
+      return Refused("program: ", p_.regions_size(), " regions; one is supported");
+    }
+    const program::Region& region = p_.regions(0);
+    if (region.dims_size() > 0) return Refused("program: data-dependent extents are not supported");
+    for (int i = 0; i < region.thunks_size(); ++i) {
+      const program::Thunk& thunk = region.thunks(i);
+      KILN_RETURN_IF_ERROR(
+          Annotate(CheckThunk(thunk), absl::StrCat("program: thunk ", i, " \"", thunk.name(), "\"")));
+    }
+    for (const program::Alias& alias : p_.aliases()) KILN_RETURN_IF_ERROR(Annotate(CheckAlias(alias), "program"));
+    AddOutputViews();
+    return std::shared_ptr<const CheckedProgram>(std::move(made_));
+  }
+
+ private:
+  absl::StatusOr<CheckedPort> CheckPort(const program::Port& port) {
+    CheckedPort made;
+    made.name = port.name();
+    made.buffer = port.buffer();
+    made.optional = port.optional();
+    KILN_ASSIGN_OR_RETURN(made.type, CheckType(port.dtype()));
+    KILN_ASSIGN_OR_RETURN(made.shape, CheckShape(port.shape()));
+    if (port.donated_output() != 0) return Refused("donated inputs are not supported");
+    if (made.buffer < -1 || made.buffer >= p_.buffers_size()) return Invalid("buffer ", made.buffer, " does not exist");
+    return made;
+  }
+
+  absl::Status CheckPorts() {
+    for (const program::Port& port : p_.inputs()) {
+      auto made = CheckPort(port);
+      if (!made.ok()) return Annotate(made.status(), absl::StrCat("program: input \"", port.name(), "\""));
+      made_->inputs.push_back(*std::move(made));
+    }
+    for (const program::Port& port : p_.outputs()) {
+      auto made = CheckPort(port);
+      if (made.ok() && made->buffer < 0) made = Invalid("no buffer");
+      if (!made.ok()) return Annotate(made.status(), absl::StrCat("program: output \"", port.name(), "\""));
+      made_->outputs.push_back(*std::move(made));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckConstants() {
+    const std::vector<Tensor>& constants = made_->variant->constants;
+    if (constants.size() != static_cast<size_t>(p_.constants_size())) {
+      return Invalid("program: ", p_.constants_size(), " constants declared, ", constants.size(), " supplied");
+    }
+    for (size_t i = 0; i < constants.size(); ++i) {
+      const Tensor& c = constants[i];
+      const bool usable = c.device() == Device() && c.is_dense() && (c.data() != nullptr || c.size_bytes() == 0);
+      if (!usable) return Invalid("program: constant ", i, " is not dense memory of the CPU");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckBuffer(const program::Buffer& buffer, int32_t i) {
+    CheckedBuffer made;
+    made.kind = buffer.kind();
+    made.index = buffer.index();
+    made.name = buffer.name();
+    if (!buffer.device().empty() && buffer.device() != "cpu") return Refused("device \"", buffer.device(), "\"");
+    KILN_ASSIGN_OR_RETURN(const Dim declared, buffer.bytes().empty() ? Dim() : Dim::Parse(buffer.bytes()));
+    const auto port = [&](const std::vector<CheckedPort>& ports) -> absl::Status {
+      if (made.index < 0 || static_cast<size_t>(made.index) >= ports.size()) {
+        return Invalid("port ", made.index, " does not exist");
+      }
+      const CheckedPort& p = ports[static_cast<size_t>(made.index)];
+      if (p.buffer != i) return Invalid("port \"", p.name, "\" names buffer ", p.buffer);
+      made.bytes = BytesOf(p.type, p.shape);
+      return absl::OkStatus();
+    };
+    switch (made.kind) {
+      case program::Buffer::TEMPORARY: made.bytes = declared; break;
+      case program::Buffer::INPUT: KILN_RETURN_IF_ERROR(port(made_->inputs)); break;
+      case program::Buffer::OUTPUT: KILN_RETURN_IF_ERROR(port(made_->outputs)); break;
+      case program::Buffer::CONSTANT: {
+        const std::vector<Tensor>& constants = made_->variant->constants;
+        if (made.index < 0 || static_cast<size_t>(made.index) >= constants.size()) {
+          return Invalid("constant ", made.index, " does not exist");
+        }
+        made.bytes = Dim(constants[static_cast<size_t>(made.index)].size_bytes());
+        break;
+      }
+      case program::Buffer::STATE: return Refused("state is not supported");
+      default: return Invalid("kind ", static_cast<int>(made.kind), " is unknown");
+    }
+    made_->buffers.push_back(std::move(made));
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckKernels() {
+    const auto& supplied = made_->variant->kernels;
+    if (supplied.size() != static_cast<size_t>(p_.kernels_size())) {
+      return Invalid("program: ", p_.kernels_size(), " kernels declared, ", supplied.size(), " supplied");
+    }
+    for (int i = 0; i < p_.kernels_size(); ++i) {
+      const program::KernelDef& def = p_.kernels(i);
+      const std::string subject = absl::StrCat("program: kernel ", i, " \"", def.name(), "\"");
+      absl::StatusOr<Kernel> kernel = ParseKernel(def.text());
+      if (!kernel.ok()) return Annotate(kernel.status(), subject);
+      const auto& handles = supplied[static_cast<size_t>(i)];
+      if (handles.size() != static_cast<size_t>(def.choices_size())) {
+        return Invalid(subject, ": ", def.choices_size(), " choices declared, ", handles.size(), " supplied");
+      }
+      for (int j = 0; j < def.choices_size(); ++j) {
+        const program::KernelChoice& choice = def.choices(j);
+        if (handles[static_cast<size_t>(j)] == nullptr) return Invalid(subject, ": choice ", j, " has no handle");
+        if (static_cast<size_t>(choice.at_most_size()) > kernel->dims.size()) {
+          return Invalid(subject, ": choice ", j, " bounds ", choice.at_most_size(), " dims of ", kernel->dims.size());
+        }
+        KILN_RETURN_IF_ERROR(Annotate(CheckInPlace(*kernel, choice), subject));
+      }
+      made_->kernels.push_back(*std::move(kernel));
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status CheckInPlace(const Kernel& kernel, const program::KernelChoice& choice) {
+    if (choice.in_place_size() % 2 != 0) return Invalid("in-place pairs have an odd number of ends");
+    for (int i = 0; i < choice.in_place_size(); i += 2) {
+      const int32_t in = choice.in_place(i), out = choice.in_place(i + 1);
+      const bool exists = in >= 0 && static_cast<size_t>(in) < kernel.inputs.size() && out >= 0 &&
+                          static_cast<size_t>(out) < kernel.outputs.size();
+      if (!exists) return Invalid("in-place pair ", in, ", ", out, " does not exist");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<CheckedRef> CheckRef(const program::TensorRef& ref, bool optional = false) {
+    CheckedRef made;
+    made.buffer = ref.buffer();
+    if (optional && made.buffer == -1) return made;
+    if (made.buffer < 0 || made.buffer >= p_.buffers_size()) return Invalid("buffer ", made.buffer, " does not exist");
+    KILN_ASSIGN_OR_RETURN(made.type, CheckType(ref.dtype()));
+    KILN_ASSIGN_OR_RETURN(made.shape, CheckShape(ref.shape()));
+    KILN_ASSIGN_OR_RETURN(made.strides, CheckShape(ref.strides()));
+    if (!ref.offset().empty()) {
+      KILN_ASSIGN_OR_RETURN(made.offset, Dim::Parse(ref.offset()));
+    }
+    if (!made.strides.empty() && made.strides.size() != made.shape.size()) {
+      return Invalid("buffer ", made.buffer, " is read with ", made.strides.size(), " strides for rank ",
+                     made.shape.size());
+    }
+    return made;
+  }
+
+  template <typename Refs>
+  absl::StatusOr<std::vector<CheckedRef>> CheckRefs(const Refs& refs, bool optional = false) {
+    std::vector<CheckedRef> made;
+    for (const program::TensorRef& ref : refs) {
+      KILN_ASSIGN_OR_RETURN(CheckedRef one, CheckRef(ref, optional));
+      made.push_back(std::move(one));
+    }
+    return made;
+  }
+
+  absl::Status CheckThunk(const program::Thunk& thunk) {
+    CheckedThunk made;
+    made.name = thunk.name();
+    switch (thunk.kind_case()) {
+      case program::Thunk::kKernel: KILN_RETURN_IF_ERROR(CheckKernelThunk(thunk.kernel(), made)); break;
+      case program::Thunk::kLibrary: KILN_RETURN_IF_ERROR(CheckLibraryThunk(thunk.library(), made)); break;
+      case program::Thunk::kView: KILN_RETURN_IF_ERROR(CheckView(thunk.view(), made)); break;
+      case program::Thunk::kCopy: {
+        made.kind = CheckedThunk::Kind::kCopy;
+        KILN_RETURN_IF_ERROR(CheckFromTo(thunk.copy().from(), thunk.copy().to(), made));
+        const CheckedRef &from = made.inputs[0], &to = made.outputs[0];
+        if (from.type != to.type || from.shape.size() != to.shape.size()) {
+          return Invalid("copies ", Name(from.type), " ", ToString(from.shape), " to ", Name(to.type), " ",
+                         ToString(to.shape));
+        }
+        break;
+      }
+      case program::Thunk::kHost: KILN_RETURN_IF_ERROR(CheckHost(thunk.host(), made)); break;
+      case program::Thunk::kConditional: return Refused("if is not supported");
+      case program::Thunk::kLoop: return Refused("loop is not supported");
+      case program::Thunk::KIND_NOT_SET: return Invalid("no kind");
+    }
+    made_->thunks.push_back(std::move(made));
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckOperands(const std::vector<CheckedRef>& refs, size_t count, absl::string_view what) {
+    if (refs.size() == count) return absl::OkStatus();
+    return Invalid(refs.size(), " ", what, "; the kernel has ", count);
+  }
+
+  absl::Status CheckKernelThunk(const program::KernelThunk& thunk, CheckedThunk& made) {
+    made.kind = CheckedThunk::Kind::kKernel;
+    made.kernel = thunk.kernel();
+    if (made.kernel < 0 || static_cast<size_t>(made.kernel) >= made_->kernels.size()) {
+      return Invalid("kernel ", made.kernel, " does not exist");
+    }
+    const Kernel& kernel = made_->kernels[static_cast<size_t>(made.kernel)];
+    KILN_ASSIGN_OR_RETURN(made.inputs, CheckRefs(thunk.inputs()));
+    KILN_ASSIGN_OR_RETURN(made.outputs, CheckRefs(thunk.outputs()));
+    KILN_ASSIGN_OR_RETURN(made.dims, CheckDims(thunk.dims()));
+    KILN_RETURN_IF_ERROR(CheckOperands(made.inputs, kernel.inputs.size(), "inputs"));
+    KILN_RETURN_IF_ERROR(CheckOperands(made.outputs, kernel.outputs.size(), "outputs"));
+    if (made.dims.size() != kernel.dims.size()) {
+      return Invalid(made.dims.size(), " dims; the kernel has ", kernel.dims.size());
+    }
+    const auto agrees = [](const CheckedRef& ref, const auto& operand) {
+      return ref.type == operand.type && ref.shape.size() == operand.dims.size();
+    };
+    for (size_t i = 0; i < made.inputs.size(); ++i) {
+      if (!agrees(made.inputs[i], kernel.inputs[i])) return Invalid("input ", i, " is not the kernel's type and rank");
+    }
+    for (size_t i = 0; i < made.outputs.size(); ++i) {
+      if (!agrees(made.outputs[i], kernel.outputs[i])) return Invalid("output ", i, " is not the kernel's type and rank");
+    }
+    if (static_cast<size_t>(thunk.params_size()) != kernel.params.size()) {
+      return Invalid(thunk.params_size(), " params; the kernel has ", kernel.params.size());
+    }
+    for (size_t i = 0; i < kernel.params.size(); ++i) {
+      const std::string& bytes = thunk.params(static_cast<int>(i));
+      if (bytes.size() != SizeOf(kernel.params[i])) {
+        return Invalid("param ", i, " has ", bytes.size(), " bytes; ", Name(kernel.params[i]), " has ",
+                       SizeOf(kernel.params[i]));
+      }
+      uint64_t value = 0;
+      std::memcpy(&value, bytes.data(), bytes.size());
+      made.params.push_back(value);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckLibraryThunk(const program::LibraryThunk& thunk, CheckedThunk& made) {
+    made.kind = CheckedThunk::Kind::kLibrary;
+    made.op = library::Find(thunk.op());
+    if (made.op == nullptr) return Refused("library operator \"", thunk.op(), "\" is unknown");
+    for (const program::Attribute& attribute : thunk.attributes()) {
+      if (attribute.floats_size() > 0 || !attribute.text().empty()) {
+        return Refused("attribute \"", attribute.name(), "\" is no integer");
+      }
+      made.attributes[attribute.name()].assign(attribute.ints().begin(), attribute.ints().end());
+    }
+    KILN_ASSIGN_OR_RETURN(made.inputs, CheckRefs(thunk.inputs(), /*optional=*/true));
+    KILN_ASSIGN_OR_RETURN(made.outputs, CheckRefs(thunk.outputs()));
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckFromTo(const program::TensorRef& from, const program::TensorRef& to, CheckedThunk& made) {
+    KILN_ASSIGN_OR_RETURN(CheckedRef checked_from, CheckRef(from));
+    KILN_ASSIGN_OR_RETURN(CheckedRef checked_to, CheckRef(to));
+    made.inputs.push_back(std::move(checked_from));
+    made.outputs.push_back(std::move(checked_to));
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckView(const program::ViewThunk& thunk, CheckedThunk& made) {
+    made.kind = CheckedThunk::Kind::kView;
+    KILN_RETURN_IF_ERROR(CheckFromTo(thunk.from(), thunk.to(), made));
+    if (!made.outputs[0].offset.IsConst(0)) return Invalid("a view must begin at its buffer's first byte");
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckHost(const program::HostThunk& thunk, CheckedThunk& made) {
+    made.kind = CheckedThunk::Kind::kHostDims;
+    if (thunk.op() != "dims") return Refused("host operator \"", thunk.op(), "\" is unknown");
+    if (thunk.inputs_size() != 0 || thunk.outputs_size() != 1 || thunk.attributes_size() != 0) {
+      return Invalid("dims takes no input and no attribute and has one output");
+    }
+    KILN_ASSIGN_OR_RETURN(made.outputs, CheckRefs(thunk.outputs()));
+    KILN_ASSIGN_OR_RETURN(made.dims, CheckDims(thunk.dims()));
+    if (!IsInt(made.outputs[0].type)) return Invalid("dims are written as ", Name(made.outputs[0].type));
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckAlias(const program::Alias& alias) {
+    const auto exists = [&](int32_t b) { return b >= 0 && b < p_.buffers_size(); };
+    if (!exists(alias.buffer()) || !exists(alias.of())) {
+      return Invalid("alias of buffers ", alias.buffer(), " and ", alias.of(), ": no such buffer");
+    }
+    switch (alias.kind()) {
+      case program::Alias::VIEW:
+      case program::Alias::SUB_RANGE: break;
+      // A kernel's own pairs say where it may write in place; other thunks never may.
+      case program::Alias::IN_PLACE: return absl::OkStatus();
+      case program::Alias::DONATED: return Refused("donated inputs are not supported");
+      default: return Invalid("alias kind ", static_cast<int>(alias.kind()), " is unknown");
+    }
+    CheckedAlias made{alias.buffer(), alias.of(), Dim()};
+    if (!alias.offset().empty()) {
+      KILN_ASSIGN_OR_RETURN(made.offset, Dim::Parse(alias.offset()));
+    }
+    made_->aliases.push_back(std::move(made));
+    return absl::OkStatus();
+  }
+
+  void AddOutputViews() {
+    for (size_t i = 0; i < made_->outputs.size(); ++i) {
+      CheckedPort& port = made_->outputs[i];
+      const CheckedBuffer& source = made_->buffers[static_cast<size_t>(port.buffer)];
+      if (source.kind == program::Buffer::OUTPUT && source.index == static_cast<int32_t>(i)) continue;
+      CheckedThunk view;
+      view.kind = CheckedThunk::Kind::kView;
+      view.name = port.name;
+      view.inputs.push_back({port.buffer, Dim(), port.type, port.shape, {}});
+      port.buffer = static_cast<int32_t>(made_->buffers.size());
+      made_->buffers.push_back(
+          {program::Buffer::OUTPUT, static_cast<int32_t>(i), BytesOf(port.type, port.shape), port.name});
+      view.outputs.push_back({port.buffer, Dim(), port.type, port.shape, {}});
+      made_->thunks.push_back(std::move(view));
+    }
+  }
+
+  std::shared_ptr<CheckedProgram> made_;
+  const program::Program& p_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const CheckedProgram>> CheckProgram(std::shared_ptr<const Variant> variant) {
+  if (variant == nullptr) return Invalid("program: no variant");
+  return Checker(std::move(variant)).Check();
+}
+
+}  // namespace kiln

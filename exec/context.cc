@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kiln/base/checked.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/exec/model.h"
+#include "kiln/exec/model_state.h"
+#include "kiln/exec/symbols.h"
+
+namespace kiln {
+namespace {
+
+// Kernels mean IEEE arithmetic; a caller may have set flush-to-zero or another rounding.
+class DefaultFloatMode {
+ public:
+#if defined(__SSE__)
+  DefaultFloatMode() { _mm_setcsr(0x1f80); }
+  ~DefaultFloatMode() { _mm_setcsr(saved_); }
+
+ private:
+  unsigned saved_ = _mm_getcsr();
+#endif
+};
+
+template <typename... T>
+absl::Status Invalid(const T&... text) {
+  return absl::InvalidArgumentError(absl::StrCat(text...));
+}
+
+std::string Text(const std::vector<int64_t>& shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
+
+std::string Names(const std::vector<PortInfo>& ports) {
+  return absl::StrJoin(ports, ", ", [](std::string* out, const PortInfo& p) { absl::StrAppend(out, "\"", p.name, "\""); });
+}
+
+// What can be said of a tensor before the program for its shape is known.
+absl::Status CheckTensor(absl::string_view subject, const PortInfo& port, const Tensor& tensor) {
+  if (tensor.dtype() != port.type) {
+    return Invalid(subject, ": type is ", Name(tensor.dtype()), ", expected ", Name(port.type),
+                   "; convert the tensor");
+  }
+  if (tensor.device() != Device()) return Invalid(subject, ": the tensor is on a GPU; copy it to the CPU");
+  if (tensor.shape().size() != port.shape.size() || tensor.strides().size() != tensor.shape().size()) {
+    return Invalid(subject, ": shape is ", Text(tensor.shape()), ", expected ", ToString(port.shape),
+                   "; give a tensor of this rank");
+  }
+  for (size_t i = 0; i < port.shape.size(); ++i) {
+    const std::optional<int64_t> extent = port.shape[i].constant();
+    if (tensor.shape()[i] < 0 || (extent && *extent != tensor.shape()[i])) {
+      return Invalid(subject, ": dim ", i, " is ", tensor.shape()[i], ", expected ", port.shape[i].ToString(),
+                     "; give a tensor of shape ", ToString(port.shape));
+    }
+  }
+  const int64_t bytes = CheckedBytes(tensor.dtype(), tensor.shape());
+  if (bytes < 0) return Invalid(subject, ": shape ", Text(tensor.shape()), " has more than 64 bits of bytes");
+  if (tensor.data() == nullptr && bytes > 0) return Invalid(subject, ": no memory; give a tensor with data");
+  return absl::OkStatus();
+}
+
+bool UsableAsIs(const Tensor& tensor) {
+  return tensor.is_dense() && reinterpret_cast<uintptr_t>(tensor.data()) % SizeOf(tensor.dtype()) == 0;
+}
+
+// The addresses that elements of a view lie at.
+std::pair<uintptr_t, uintptr_t> Range(const Tensor& tensor) {
+  auto low = reinterpret_cast<uintptr_t>(tensor.data()), high = low;
+  if (tensor.num_elements() == 0) return {low, low};
+  for (int i = 0; i < tensor.rank(); ++i) {
+    const auto axis = static_cast<size_t>(i);
+    const int64_t step =
+        (tensor.shape()[axis] - 1) * tensor.strides()[axis] * static_cast<int64_t>(SizeOf(tensor.dtype()));
+    (step < 0 ? low : high) += static_cast<uintptr_t>(step);
+  }
+  return {low, high + SizeOf(tensor.dtype())};
+}
+
+bool Overlap(const Tensor& a, const Tensor& b) {
+  const auto [a_low, a_high] = Range(a);
+  const auto [b_low, b_high] = Range(b);
+  return a_low < b_high && b_low < a_high;
+}
+
+}  // namespace
+
+void Memory::Free::operator()(void* p) const { std::free(p); }
+
+absl::Status Memory::Reserve(int64_t bytes) {
+  if (bytes <= size_ && data_ != nullptr) return absl::OkStatus();
+  data_.reset();
+  size_ = 0;
+  const std::optional<int64_t> padded = CheckedRoundUp(std::max<int64_t>(bytes, 1), kArenaAlignment);
+  if (padded) data_.reset(std::aligned_alloc(kArenaAlignment, static_cast<size_t>(*padded)));
+  if (data_ == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("memory: ", bytes, " bytes are not available; use smaller inputs"));
+  }
+  size_ = *padded;
+  return absl::OkStatus();
+}
+
+Context::State::State(Model::State* m) : model(m), launcher(&m->pool) {
+  const size_t inputs = m->provider->inputs().size(), outs = m->provider->outputs().size();
+  bound_inputs.resize(inputs);
+  input_copies.resize(inputs);
+  bound_outputs.resize(outs);
+  outputs.resize(outs);
+  owned_outputs.resize(outs);
+  output_staging.resize(outs);
+}
+
+absl::Status Context::State::Bind(absl::string_view input, Tensor view) {
+  const auto it = model->input_index.find(std::string(input));
+  const std::vector<PortInfo>& ports = model->provider->inputs();
+  if (it == model->input_index.end()) {
+    return absl::NotFoundError(absl::StrCat("input \"", input, "\": the model has no such input; it has ", Names(ports)));
+  }
+  KILN_RETURN_IF_ERROR(CheckTensor(absl::StrCat("input \"", input, "\""), ports[it->second], view));
+  bound_inputs[it->second] = std::move(view);
+  return absl::OkStatus();
+}
+
+absl::Status Context::State::BindOutput(absl::string_view output, Tensor view) {
+  const auto it = model->output_index.find(std::string(output));
+  const std::vector<PortInfo>& ports = model->provider->outputs();
+  if (it == model->output_index.end()) {
+    return absl::NotFoundError(
+        absl::StrCat("output \"", output, "\": the model has no such output; it has ", Names(ports)));
+  }
+  const std::string subject = absl::StrCat("output \"", output, "\"");
+  KILN_RETURN_IF_ERROR(CheckTensor(subject, ports[it->second], view));
+  if (!UsableAsIs(view)) return Invalid(subject, ": the memory is not dense and aligned; bind a dense tensor");
+  bound_outputs[it->second] = std::move(view);
+  return absl::OkStatus();
+}
+
+bool Context::State::Holds(const CachedPlan& cached) const {
+  for (size_t i = 0; i < bound_inputs.size(); ++i) {
+    if (bound_inputs[i].has_value() != cached.shapes[i].has_value()) return false;
+    if (bound_inputs[i] && bound_inputs[i]->shape() != *cached.shapes[i]) return false;
+  }
+  for (const CachedPlan::Value& value : cached.values) {
+    // A value guard of an input that is not dense is left to the provider.
+    const std::optional<Tensor>& bound = bound_inputs[value.input];
+    if (!bound || !bound->is_dense() || static_cast<size_t>(bound->size_bytes()) != value.bytes.size() ||
+        std::memcmp(bound->data(), value.bytes.data(), value.bytes.size()) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlan() {
+  const std::vector<PortInfo>& ports = model->provider->inputs();
+  std::vector<InputFacts> facts;
+  std::vector<bool> present;
+  CachedPlan cached;
+  for (size_t i = 0; i < ports.size(); ++i) {
+    const std::optional<Tensor>& bound = bound_inputs[i];
+    if (!bound && !ports[i].optional) {
+      return Invalid("input \"", ports[i].name, "\": not bound; give it a tensor of shape ", ToString(ports[i].shape));
+    }
+    // Providers read values: they get them dense.
+    const Tensor tensor = bound ? (UsableAsIs(*bound) ? *bound : bound->Clone()) : Tensor();
+    facts.push_back({ports[i].name, bound.has_value(), tensor});
+    present.push_back(bound.has_value());
+    cached.shapes.push_back(bound ? std::optional(bound->shape()) : std::nullopt);
+  }
+  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const Variant> variant, model->provider->Get(facts));
+  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const CheckedProgram> program, model->Checked(variant));
+  if (program->outputs.size() != outputs.size()) {
+    return Invalid("program: ", program->outputs.size(), " outputs; the model has ", outputs.size());
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const PortInfo& port = model->provider->outputs()[i];
+    if (program->outputs[i].type != port.type) {
+      return Invalid("program: output ", i, " is ", Name(program->outputs[i].type), "; the model's is ", Name(port.type));
+    }
+  }
+  KILN_ASSIGN_OR_RETURN(const SymbolValues symbols, BindSymbols(program->inputs, facts));
+  for (const Guard& guard : variant->guards) {
+    if (guard.kind != Guard::Kind::kValue) continue;
+    const auto it = model->input_index.find(guard.input);
+    if (it != model->input_index.end()) cached.values.push_back({it->second, guard.bytes});
+  }
+  KILN_ASSIGN_OR_RETURN(cached.plan, ExecutionPlan::Create(program, symbols, present, model->session));
+  return cached;
+}
+
+absl::StatusOr<ExecutionPlan*> Context::State::FindPlan() {
+  ++runs;
+  for (CachedPlan& cached : plans) {
+    if (!Holds(cached)) continue;
+    cached.last_used = runs;
+    return cached.plan.get();
+  }
+  KILN_ASSIGN_OR_RETURN(CachedPlan made, MakePlan());
+  made.last_used = runs;
+  if (plans.size() < kMaxPlans) {
+    plans.push_back(std::move(made));
+    return plans.back().plan.get();
+  }
+  const auto by_use = [](const CachedPlan& a, const CachedPlan& b) { return a.last_used < b.last_used; };
+  CachedPlan& oldest = *std::min_element(plans.begin(), plans.end(), by_use);
+  oldest = std::move(made);
+  return oldest.plan.get();
+}
+
+absl::Status Context::State::SetInputs(ExecutionPlan& plan) {
+  for (size_t i = 0; i < bound_inputs.size(); ++i) {
+    if (!bound_inputs[i]) continue;
+    const Tensor& tensor = *bound_inputs[i];
+    if (UsableAsIs(tensor)) {
+      plan.SetInput(i, tensor.data());
+      continue;
+    }
+    KILN_RETURN_IF_ERROR(input_copies[i].Reserve(tensor.size_bytes()));
+    StridedCopy(tensor.shape(), tensor.strides(), DenseStrides(tensor.shape()), SizeOf(tensor.dtype()))
+        .Run(tensor.data(), input_copies[i].data());
+    plan.SetInput(i, input_copies[i].data());
+  }
+  return absl::OkStatus();
+}
+
+bool Context::State::OverlapsOthers(size_t output) const {
+  const Tensor& mine = *bound_outputs[output];
+  for (const std::optional<Tensor>& input : bound_inputs) {
+    if (input && Overlap(mine, *input)) return true;
+  }
+  return false;
+}
+
+absl::Status Context::State::SetOutputs(ExecutionPlan& plan) {
+  const std::vector<PortInfo>& ports = model->provider->outputs();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::vector<int64_t>& shape = plan.output_shapes()[i];
+    if (!bound_outputs[i]) {
+      if (owned_outputs[i].data() == nullptr || owned_outputs[i].shape() != shape) {
+        Memory memory;
+        KILN_RETURN_IF_ERROR(memory.Reserve(CheckedBytes(ports[i].type, shape)));
+        auto owner = std::make_shared<Memory>(std::move(memory));
+        owned_outputs[i] = Tensor::View(owner->data(), ports[i].type, shape, {}, owner);
+      }
+      outputs[i] = owned_outputs[i];
+      plan.SetOutput(i, outputs[i].data());
+      continue;
+    }
+    outputs[i] = *bound_outputs[i];
+    if (outputs[i].shape() != shape) {
+      return Invalid("output \"", ports[i].name, "\": the bound memory is ", Text(outputs[i].shape()), ", the result ",
+                     Text(shape), "; bind memory of that shape");
+    }
+    for (size_t j = 0; j < i; ++j) {
+      if (Overlap(outputs[i], outputs[j])) {
+        return Invalid("outputs \"", ports[j].name, "\" and \"", ports[i].name, "\": bound to the same memory");
+      }
+    }
+    void* data = outputs[i].data();
+    if (OverlapsOthers(i)) {
+      KILN_RETURN_IF_ERROR(output_staging[i].Reserve(outputs[i].size_bytes()));
+      data = output_staging[i].data();
+    }
+    plan.SetOutput(i, data);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Context::State::Run(std::vector<double>* ms) {
+  const DefaultFloatMode float_mode;
+  KILN_ASSIGN_OR_RETURN(current, FindPlan());
+  KILN_RETURN_IF_ERROR(arena.Reserve(current->arena_bytes()));
+  current->SetArena(arena.data());
+  KILN_RETURN_IF_ERROR(SetInputs(*current));
+  KILN_RETURN_IF_ERROR(SetOutputs(*current));
+  KILN_RETURN_IF_ERROR(current->Run(launcher, ms));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (bound_outputs[i] && outputs[i].size_bytes() > 0 && OverlapsOthers(i)) {
+      std::memcpy(outputs[i].data(), output_staging[i].data(), static_cast<size_t>(outputs[i].size_bytes()));
+    }
+  }
+  report = current->report();
+  return absl::OkStatus();
+}
+
+std::vector<Tensor> Context::State::TakeOutputs() {
+  std::vector<Tensor> taken = outputs;
+  for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = owned_outputs[i] = Tensor();
+  return taken;
+}
+
+void Context::State::Unbind() {
+  for (std::optional<Tensor>& input : bound_inputs) input.reset();
+  for (std::optional<Tensor>& output : bound_outputs) output.reset();
+}
+
+Context::Context(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Context::Context(Context&&) noexcept = default;
+// The state before holds the model that its launcher's pool belongs to: it goes as one.
+Context& Context::operator=(Context&&) noexcept = default;
+Context::~Context() = default;
+
+absl::Status Context::Bind(absl::string_view input, Tensor view) { return state_->Bind(input, std::move(view)); }
+absl::Status Context::BindOutput(absl::string_view output, Tensor view) {
+  return state_->BindOutput(output, std::move(view));
+}
+absl::Status Context::Run() { return state_->Run(nullptr); }
+
+absl::StatusOr<Tensor> Context::Output(absl::string_view name) const {
+  const auto it = state_->model->output_index.find(std::string(name));
+  if (it == state_->model->output_index.end()) {
+    return absl::NotFoundError(absl::StrCat("output \"", name, "\": the model has no such output; it has ",
+                                            Names(state_->model->provider->outputs())));
+  }
+  if (state_->current == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat("output \"", name, "\": nothing has run; call Run first"));
+  }
+  return state_->outputs[it->second];
+}
+
+const PlanReport& Context::report() const { return state_->report; }
+
+absl::StatusOr<std::vector<ThunkTime>> Context::Profile() {
+  std::vector<double> ms;
+  KILN_RETURN_IF_ERROR(state_->Run(&ms));
+  const ExecutionPlan& plan = *state_->current;
+  std::vector<ThunkTime> times;
+  for (const PlanStep& step : plan.steps()) {
+    static constexpr const char* kKinds[] = {"kernel", "library", "copy", "host"};
+    times.push_back({kKinds[step.launch.index()], plan.program().thunks[step.thunk].name, ms[times.size()], step.bytes,
+                     plan.IsVm(step)});
+  }
+  return times;
+}
+
+}  // namespace kiln

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Library operators: what Kiln does not generate itself, behind one table. Nothing outside this folder knows who computes.
+//
+//   matmul          A, B: numpy's rules (batch dims broadcast, rank-1 operands). ints trans_a, trans_b swap the last two axes.
+//   conv            x [N, C, D...], w [M, C/group, K...], optional bias [M]. strides, pads (all begins, then all ends),
+//   conv_transpose  dilations, group; conv_transpose: w [C, M/group, K...] and output_padding (the output's shape decides).
+//   max_pool        x [N, C, D...]. kernel_shape, strides, pads, dilations, ceil_mode; padding never wins, NaN does.
+//   average_pool    the same and count_include_pad.
+//
+// Operands may be strided views where the operator can use them (matmul, pools, channels-last for conv). f32 conv and matmul are
+// oneDNN's; other types of matmul and the pools are plain loops.
+//
+// A Primitive is made for exact shapes and belongs to one plan; a Session is what all plans of a Model share: the number of
+// threads, and constant weights that a primitive has packed into a layout of its own, one copy per layout.
+#ifndef KILN_EXEC_LIBRARY_LIBRARY_H_
+#define KILN_EXEC_LIBRARY_LIBRARY_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "kiln/base/dtype.h"
+#include "kiln/kernel/abi.h"
+
+namespace kiln::library {
+
+struct Operand {
+  bool present = true;  // false: an optional input left out
+  DType type = DType::kF32;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;  // elements, one per axis
+  const void* constant = nullptr;  // the elements, if they never change; alive as long as the primitive
+};
+
+// Absent attributes have ONNX's defaults; one that the operator does not know is refused.
+using Attributes = std::map<std::string, std::vector<int64_t>>;
+
+struct Request {
+  Attributes attributes;
+  std::vector<Operand> inputs;
+  std::vector<Operand> outputs;  // present, and without zero extents
+};
+
+struct Arguments {
+  void* const* inputs = nullptr;   // null where absent
+  void* const* outputs = nullptr;
+  void* scratch = nullptr;         // scratch_bytes(), 64-byte aligned
+  LaunchContext* context = nullptr;  // for loops that use the pool; null: serial
+};
+
+// Belongs to one thread at a time.
+class Primitive {
+ public:
+  virtual ~Primitive() = default;
+  virtual int64_t scratch_bytes() const { return 0; }
+  virtual int64_t packed_bytes() const { return 0; }  // weights kept in another layout
+  virtual absl::Status Run(const Arguments& arguments) = 0;
+};
+
+// Thread-safe.
+class Session {
+ public:
+  virtual ~Session() = default;
+  // `threads` >= 1 is exact: with 1, nothing but the calling thread works.
+  static absl::StatusOr<std::shared_ptr<Session>> Create(int threads);
+};
+
+struct Operator {
+  const char* name;
+  int min_inputs, max_inputs, outputs;
+  // kInvalidArgument: operands that do not fit together; kUnimplemented: a type or attribute the operator lacks.
+  absl::StatusOr<std::unique_ptr<Primitive>> (*make)(const Request& request, const std::shared_ptr<Session>& session);
+};
+
+// Null for an unknown name.
+const Operator* Find(absl::string_view name);
+
+// Checks what no operator can do without (counts, ranks, types), then makes the primitive.
+absl::StatusOr<std::unique_ptr<Primitive>> Make(const Operator& op, const Request& request,
+                                                const std::shared_ptr<Session>& session);
+
+}  // namespace kiln::library
+
+#endif  // KILN_EXEC_LIBRARY_LIBRARY_H_

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/exec/library/pool_ops.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/exec/library/loops.h"
+#include "kiln/exec/library/shapes.h"
+
+namespace kiln::library {
+namespace {
+
+// Which taps of a window lie inside the input, for one output coordinate of one axis.
+struct Taps {
+  int64_t first = 0, last = 0;  // [first, last) of the window
+  int64_t start = 0;            // input coordinate of tap 0
+  int64_t counted = 0;          // taps inside input and padding
+};
+
+std::vector<Taps> TapsOfAxis(const WindowAxis& axis) {
+  std::vector<Taps> taps(static_cast<size_t>(axis.out));
+  const auto ceil_div = [](int64_t a, int64_t b) { return a <= 0 ? 0 : (a + b - 1) / b; };
+  for (int64_t o = 0; o < axis.out; ++o) {
+    Taps& t = taps[static_cast<size_t>(o)];
+    t.start = o * axis.stride - axis.pad_begin;
+    t.first = std::min(axis.kernel, ceil_div(-t.start, axis.dilation));
+    t.last = std::clamp(ceil_div(axis.in - t.start, axis.dilation), t.first, axis.kernel);
+    t.counted = std::clamp<int64_t>(ceil_div(axis.in + axis.pad_end - t.start, axis.dilation), 0, axis.kernel);
+  }
+  return taps;
+}
+
+// Always three spatial axes; missing ones have extent 1.
+struct Geometry {
+  std::array<std::vector<Taps>, 3> taps;
+  std::array<int64_t, 3> step{};        // elements of x from tap to tap
+  std::array<int64_t, 3> in_stride{};   // elements of x
+  std::array<int64_t, 3> out_stride{};  // elements of y
+};
+
+template <typename E>
+struct MaxRule {
+  using Value = typename E::Compute;
+  static Value Init() {
+    if constexpr (std::numeric_limits<Value>::has_infinity) return -std::numeric_limits<Value>::infinity();
+    return std::numeric_limits<Value>::lowest();
+  }
+  static Value Add(Value acc, Value x) { return acc != acc || acc > x ? acc : x; }
+  static Value Finish(Value acc, int64_t) { return acc; }
+};
+
+template <typename E>
+struct AverageRule {
+  using Value = typename E::Compute;
+  static Value Init() { return 0; }
+  static Value Add(Value acc, Value x) { return static_cast<Value>(acc + x); }
+  static Value Finish(Value acc, int64_t count) { return count == 0 ? Value{0} : acc / static_cast<Value>(count); }
+};
+
+template <typename E, typename Rule>
+void Plane(const Geometry& g, bool include_pad, const typename E::Storage* x, typename E::Storage* y) {
+  for (size_t d = 0; d < g.taps[0].size(); ++d) {
+    const Taps& td = g.taps[0][d];
+    for (size_t h = 0; h < g.taps[1].size(); ++h) {
+      const Taps& th = g.taps[1][h];
+      for (size_t w = 0; w < g.taps[2].size(); ++w) {
+        const Taps& tw = g.taps[2][w];
+        auto acc = Rule::Init();
+        for (int64_t i = td.first; i < td.last; ++i) {
+          for (int64_t j = th.first; j < th.last; ++j) {
+            const int64_t row = td.start * g.in_stride[0] + i * g.step[0] + th.start * g.in_stride[1] + j * g.step[1] +
+                                tw.start * g.in_stride[2];
+            for (int64_t k = tw.first; k < tw.last; ++k) acc = Rule::Add(acc, E::Load(x[row + k * g.step[2]]));
+          }
+        }
+        const int64_t inside = (td.last - td.first) * (th.last - th.first) * (tw.last - tw.first);
+        const int64_t count = include_pad ? td.counted * th.counted * tw.counted : inside;
+        y[static_cast<int64_t>(d) * g.out_stride[0] + static_cast<int64_t>(h) * g.out_stride[1] +
+          static_cast<int64_t>(w) * g.out_stride[2]] = E::Store(Rule::Finish(acc, count));
+      }
+    }
+  }
+}
+
+class Pool final : public Primitive {
+ public:
+  Pool(const Request& request, const PoolForm& form, bool average)
+      : average_(average), include_pad_(form.count_include_pad), type_(request.inputs[0].type), batch_(form.batch),
+        channels_(form.channels) {
+    const Operand &x = request.inputs[0], &y = request.outputs[0];
+    x_batch_ = x.strides[0];
+    x_channel_ = x.strides[1];
+    y_batch_ = y.strides[0];
+    y_channel_ = y.strides[1];
+    const size_t missing = 3 - form.axes.size();
+    for (size_t i = 0; i < 3; ++i) {
+      WindowAxis axis;
+      axis.in = axis.out = 1;
+      if (i >= missing) {
+        axis = form.axes[i - missing];
+        geometry_.in_stride[i] = x.strides[2 + i - missing];
+        geometry_.out_stride[i] = y.strides[2 + i - missing];
+      }
+      geometry_.step[i] = geometry_.in_stride[i] * axis.dilation;
+      geometry_.taps[i] = TapsOfAxis(axis);
+    }
+  }
+
+  absl::Status Run(const Arguments& arguments) override {
+    ForElement(type_, [&]<typename E>() {
+      const auto* x = static_cast<const typename E::Storage*>(arguments.inputs[0]);
+      auto* y = static_cast<typename E::Storage*>(arguments.outputs[0]);
+      ParallelRanges(arguments.context, batch_ * channels_, [&](int64_t begin, int64_t end) {
+        for (int64_t plane = begin; plane < end; ++plane) {
+          const int64_t n = plane / channels_, c = plane % channels_;
+          const auto* from = x + n * x_batch_ + c * x_channel_;
+          auto* to = y + n * y_batch_ + c * y_channel_;
+          if (average_) {
+            Plane<E, AverageRule<E>>(geometry_, include_pad_, from, to);
+          } else {
+            Plane<E, MaxRule<E>>(geometry_, false, from, to);
+          }
+        }
+      });
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  bool average_, include_pad_;
+  DType type_;
+  int64_t batch_, channels_, x_batch_, x_channel_, y_batch_, y_channel_;
+  Geometry geometry_;
+};
+
+absl::StatusOr<std::unique_ptr<Primitive>> MakePool(const Request& request, bool average) {
+  KILN_ASSIGN_OR_RETURN(const PoolForm form, NormalizePool(request, average));
+  if (average && !IsFloat(request.inputs[0].type)) {
+    return absl::UnimplementedError(
+        absl::StrCat("type ", Name(request.inputs[0].type), " is not supported; use a float type"));
+  }
+  return std::make_unique<Pool>(request, form, average);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Primitive>> MakeMaxPool(const Request& request, const std::shared_ptr<Session>&) {
+  return MakePool(request, /*average=*/false);
+}
+
+absl::StatusOr<std::unique_ptr<Primitive>> MakeAveragePool(const Request& request, const std::shared_ptr<Session>&) {
+  return MakePool(request, /*average=*/true);
+}
+
+}  // namespace kiln::library

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// max_pool and average_pool as plain loops over planes: NaN and padding as ONNX has them, any strides of the operands.
+#ifndef KILN_EXEC_LIBRARY_POOL_OPS_H_
+#define KILN_EXEC_LIBRARY_POOL_OPS_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kiln/exec/library/library.h"
+
+namespace kiln::library {
+
+absl::StatusOr<std::unique_ptr<Primitive>> MakeMaxPool(const Request& request, const std::shared_ptr<Session>& session);
+absl::StatusOr<std::unique_ptr<Primitive>> MakeAveragePool(const Request& request,
+                                                           const std::shared_ptr<Session>& session);
+
+}  // namespace kiln::library
+
+#endif  // KILN_EXEC_LIBRARY_POOL_OPS_H_

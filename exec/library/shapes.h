@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests in normal form: checked extents and strides, with all rules of broadcasting and attributes applied.
+#ifndef KILN_EXEC_LIBRARY_SHAPES_H_
+#define KILN_EXEC_LIBRARY_SHAPES_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "kiln/exec/library/library.h"
+
+namespace kiln::library {
+
+// kUnimplemented if there is an attribute whose name is not in `known`.
+absl::Status CheckAttributes(const Attributes& attributes, std::initializer_list<absl::string_view> known);
+
+// C[..., m, n] = sum over k of A[..., m, k] * B[..., k, n]; every stride in elements, 0 where a batch dim broadcasts.
+// Neighbouring batch dims that all operands step through alike are one, and batches that share B are rows of one product:
+//   A [8, 12, 64] x B [64, 64] has m = 96 and no batch.
+struct MatmulForm {
+  struct Batch {
+    int64_t extent, a, b, c;
+  };
+  std::vector<Batch> batch;  // outermost first, extents > 1
+  int64_t m = 0, n = 0, k = 0;
+  int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0, c_m = 0, c_n = 0;
+};
+absl::StatusOr<MatmulForm> NormalizeMatmul(const Request& request);
+
+// One axis over which a window slides.
+struct WindowAxis {
+  int64_t in = 0, out = 0, kernel = 1, stride = 1, dilation = 1, pad_begin = 0, pad_end = 0;
+};
+
+struct ConvForm {
+  int64_t batch = 0, groups = 1;
+  int64_t in_channels = 0, out_channels = 0;  // per group
+  std::vector<WindowAxis> axes;
+};
+// `transposed`: the roles of in and out are swapped in the rule of shapes.
+absl::StatusOr<ConvForm> NormalizeConv(const Request& request, bool transposed);
+
+struct PoolForm {
+  int64_t batch = 0, channels = 0;
+  std::vector<WindowAxis> axes;
+  bool count_include_pad = false;
+};
+absl::StatusOr<PoolForm> NormalizePool(const Request& request, bool average);
+
+}  // namespace kiln::library
+
+#endif  // KILN_EXEC_LIBRARY_SHAPES_H_

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/exec/model.h"
+
+#include <sched.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/exec/model_state.h"
+
+namespace kiln {
+namespace {
+
+// One thread per processor that this process may use.
+int AffinityThreads() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  const int count = CPU_COUNT(&set);
+  return count > 0 ? count : 1;
+}
+
+absl::Status IndexPorts(const std::vector<PortInfo>& ports, absl::string_view what,
+                        std::map<std::string, size_t, std::less<>>& index) {
+  for (size_t i = 0; i < ports.size(); ++i) {
+    if (ports[i].name.empty()) return absl::InvalidArgumentError(absl::StrCat("model: ", what, " ", i, " has no name"));
+    if (!index.emplace(ports[i].name, i).second) {
+      return absl::InvalidArgumentError(absl::StrCat("model: two ", what, "s are named \"", ports[i].name, "\""));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const CheckedProgram>> Model::State::Checked(
+    const std::shared_ptr<const Variant>& variant) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::erase_if(checked, [](const auto& entry) { return entry.second.expired(); });
+  const auto it = checked.find(variant.get());
+  if (it != checked.end()) {
+    if (std::shared_ptr<const CheckedProgram> found = it->second.lock()) return found;
+  }
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const CheckedProgram> made, CheckProgram(variant));
+  checked[variant.get()] = made;
+  return made;
+}
+
+std::unique_ptr<Context::State> Model::State::Take() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (!idle.empty()) {
+      std::unique_ptr<Context::State> context = std::move(idle.back());
+      idle.pop_back();
+      return context;
+    }
+  }
+  return std::make_unique<Context::State>(this);
+}
+
+void Model::State::GiveBack(std::unique_ptr<Context::State> context) {
+  context->Unbind();
+  const std::lock_guard<std::mutex> lock(mutex);
+  idle.push_back(std::move(context));
+}
+
+absl::StatusOr<Model> Model::Create(std::shared_ptr<VariantProvider> provider, const RunOptions& options) {
+  if (provider == nullptr) return absl::InvalidArgumentError("model: no provider");
+  if (options.threads < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("threads is ", options.threads, "; give 0 or more"));
+  }
+  const int threads = options.threads == 0 ? AffinityThreads() : options.threads;
+  Model model;
+  model.state_ = std::make_shared<State>(std::move(provider), threads);
+  KILN_RETURN_IF_ERROR(IndexPorts(model.inputs(), "input", model.state_->input_index));
+  KILN_RETURN_IF_ERROR(IndexPorts(model.outputs(), "output", model.state_->output_index));
+  KILN_ASSIGN_OR_RETURN(model.state_->session, library::Session::Create(threads));
+  return model;
+}
+
+const std::vector<PortInfo>& Model::inputs() const { return state_->provider->inputs(); }
+const std::vector<PortInfo>& Model::outputs() const { return state_->provider->outputs(); }
+int Model::threads() const { return state_->pool.threads(); }
+
+absl::StatusOr<std::vector<Tensor>> Model::Run(const std::vector<std::pair<std::string, Tensor>>& inputs) {
+  const std::shared_ptr<State> state = state_;
+  std::unique_ptr<Context::State> context = state->Take();
+  const auto run = [&]() -> absl::Status {
+    for (const auto& [name, tensor] : inputs) KILN_RETURN_IF_ERROR(context->Bind(name, tensor));
+    return context->Run(nullptr);
+  };
+  const absl::Status status = run();
+  std::vector<Tensor> outputs = context->TakeOutputs();
+  state->GiveBack(std::move(context));
+  if (!status.ok()) return status;
+  return outputs;
+}
+
+Context Model::NewContext() {
+  auto context = std::make_unique<Context::State>(state_.get());
+  context->keep = state_;
+  return Context(std::move(context));
+}
+
+}  // namespace kiln

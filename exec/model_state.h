@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands behind Model and Context.
+#ifndef KILN_EXEC_MODEL_STATE_H_
+#define KILN_EXEC_MODEL_STATE_H_
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "kiln/exec/checked_program.h"
+#include "kiln/exec/library/library.h"
+#include "kiln/exec/model.h"
+#include "kiln/exec/plan.h"
+#include "kiln/exec/support/launch.h"
+#include "kiln/exec/support/pool.h"
+
+namespace kiln {
+
+struct Model::State {
+  State(std::shared_ptr<VariantProvider> p, int threads) : provider(std::move(p)), pool(threads) {}
+
+  // The checked form of a variant, shared by all contexts that have a plan of it.
+  absl::StatusOr<std::shared_ptr<const CheckedProgram>> Checked(const std::shared_ptr<const Variant>& variant);
+  std::unique_ptr<Context::State> Take();
+  void GiveBack(std::unique_ptr<Context::State> context);
+
+  const std::shared_ptr<VariantProvider> provider;
+  Pool pool;
+  std::shared_ptr<library::Session> session;
+  std::map<std::string, size_t, std::less<>> input_index, output_index;
+
+  std::mutex mutex;
+  std::map<const Variant*, std::weak_ptr<const CheckedProgram>> checked ABSL_GUARDED_BY(mutex);
+  std::vector<std::unique_ptr<Context::State>> idle ABSL_GUARDED_BY(mutex);  // last in, first out: its memory is warm
+};
+
+// 64-byte aligned memory that only grows.
+class Memory {
+ public:
+  // kResourceExhausted when the system has no more; the old memory is then gone.
+  absl::Status Reserve(int64_t bytes);
+  void* data() const { return data_.get(); }
+  int64_t size() const { return size_; }
+
+ private:
+  struct Free {
+    void operator()(void* p) const;
+  };
+  std::unique_ptr<void, Free> data_;
+  int64_t size_ = 0;
+};
+
+struct Context::State {
+  explicit State(Model::State* m);
+
+  absl::Status Bind(absl::string_view input, Tensor view);
+  absl::Status BindOutput(absl::string_view output, Tensor view);
+  absl::Status Run(std::vector<double>* ms);
+  // The outputs of the last run; owned ones leave the context.
+  std::vector<Tensor> TakeOutputs();
+  void Unbind();
+
+  // A plan, and when it is right: for inputs of these shapes and these values.
+  struct CachedPlan {
+    struct Value {
+      size_t input;
+      std::string bytes;
+    };
+    std::vector<std::optional<std::vector<int64_t>>> shapes;  // absent inputs have none
+    std::vector<Value> values;
+    std::unique_ptr<ExecutionPlan> plan;
+    uint64_t last_used = 0;
+  };
+
+  absl::StatusOr<ExecutionPlan*> FindPlan();
+  bool Holds(const CachedPlan& cached) const;
+  absl::StatusOr<CachedPlan> MakePlan();
+  absl::Status SetInputs(ExecutionPlan& plan);
+  absl::Status SetOutputs(ExecutionPlan& plan);
+  bool OverlapsOthers(size_t output) const;
+
+  Model::State* const model;
+  std::shared_ptr<Model::State> keep;  // set for contexts that a user holds
+  Launcher launcher;
+  std::vector<std::optional<Tensor>> bound_inputs, bound_outputs;
+  std::vector<Tensor> outputs;         // of the last run
+  std::vector<Tensor> owned_outputs;   // memory of unbound outputs, kept while the shape stays
+  std::vector<Memory> input_copies;    // of inputs that are not dense
+  std::vector<Memory> output_staging;  // of bound outputs that overlap another operand
+  Memory arena;
+  std::vector<CachedPlan> plans;       // at most kMaxPlans
+  uint64_t runs = 0;
+  ExecutionPlan* current = nullptr;    // of the last run
+  PlanReport report;
+};
+
+inline constexpr size_t kMaxPlans = 16;
+
+}  // namespace kiln
+
+#endif  // KILN_EXEC_MODEL_STATE_H_

@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/exec/plan.h"
+
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kiln/base/checked.h"
+#include "kiln/base/status.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/exec/resolve.h"
+
+namespace kiln {
+namespace {
+
+constexpr int64_t kMost32 = std::numeric_limits<int32_t>::max();
+
+template <typename... T>
+absl::Status Invalid(const T&... text) {
+  return absl::InvalidArgumentError(absl::StrCat(text...));
+}
+
+bool AllEmpty(const std::vector<ResolvedRef>& refs) {
+  for (const ResolvedRef& ref : refs) {
+    if (ref.elements > 0) return false;
+  }
+  return true;
+}
+
+// halide_type_code_t and bits.
+std::pair<uint8_t, uint8_t> TypeCode(DType type) {
+  const auto bits = static_cast<uint8_t>(8 * SizeOf(type));
+  if (type == DType::kBF16) return {4, bits};
+  if (IsFloat(type)) return {2, bits};
+  return {IsSigned(type) ? 0 : 1, bits};
+}
+
+// Whether strides are what the kernel's text promises of the operand.
+bool FitsLayout(const ResolvedRef& ref, Layout layout) {
+  switch (layout) {
+    case Layout::kDense: return ref.dense;
+    case Layout::kRows: return ref.shape.empty() || ref.shape.back() == 1 || ref.strides.back() == 1;
+    case Layout::kStrided: return true;
+  }
+  return false;
+}
+
+// Kernels compute element offsets in 32 bits.
+absl::Status CheckLimits(const ResolvedRef& ref) {
+  int64_t span = 1;
+  for (size_t i = 0; i < ref.shape.size(); ++i) {
+    const int64_t stride = ref.strides[i] < 0 ? -(ref.strides[i] + 1) : ref.strides[i];
+    const std::optional<int64_t> step = ref.shape[i] > 0 ? CheckedMul(ref.shape[i] - 1, stride) : 0;
+    const std::optional<int64_t> sum = step ? CheckedAdd(span, *step) : std::nullopt;
+    if (!sum || *sum > kMost32 || ref.shape[i] > kMost32 || stride > kMost32) {
+      return absl::OutOfRangeError(absl::StrCat("operand [", absl::StrJoin(ref.shape, ", "), "] with strides [",
+                                                absl::StrJoin(ref.strides, ", "), "] spans more than ", kMost32,
+                                                " elements; split the tensor"));
+    }
+    span = *sum;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+class PlanBuilder {
+ public:
+  PlanBuilder(std::shared_ptr<const CheckedProgram> program, const SymbolValues& symbols,
+              const std::vector<bool>& present, const std::shared_ptr<library::Session>& session)
+      : plan_(new ExecutionPlan()), program_(*program), symbols_(symbols), present_(present), session_(session) {
+    plan_->program_ = std::move(program);
+  }
+
+  absl::StatusOr<std::unique_ptr<ExecutionPlan>> Build() {
+    if (present_.size() != program_.inputs.size()) return Invalid("program: one flag per input is needed");
+    KILN_RETURN_IF_ERROR(SizeBuffers());
+    operands_.resize(program_.thunks.size());
+    problem_.steps.resize(program_.thunks.size());
+    for (size_t t = 0; t < program_.thunks.size(); ++t) {
+      KILN_RETURN_IF_ERROR(Named(t, ResolveOperands(t)));
+      KILN_RETURN_IF_ERROR(Named(t, PrepareThunk(t)));
+    }
+    KILN_ASSIGN_OR_RETURN(plan_->placement_, PlaceBuffers(problem_));
+    plan_->bases_.resize(1 + program_.inputs.size() + program_.outputs.size() + program_.variant->constants.size());
+    for (size_t t = 0; t < program_.thunks.size(); ++t) AddStep(t);
+    SetConstants();
+    return std::move(plan_);
+  }
+
+ private:
+  using Space = PlacementProblem::Space;
+
+  // Operands of one thunk, and what was prepared before buffers had places.
+  struct Operands {
+    std::vector<ResolvedRef> inputs, outputs;
+    std::vector<int64_t> dims;
+    std::optional<PlanStep> step;  // absent: nothing to launch
+  };
+
+  absl::Status Named(size_t t, const absl::Status& status) const {
+    if (status.ok()) return status;
+    return Annotate(status, absl::StrCat("thunk ", t, " \"", program_.thunks[t].name, "\""));
+  }
+
+  absl::Status SizeBuffers() {
+    for (size_t b = 0; b < program_.buffers.size(); ++b) {
+      const CheckedBuffer& buffer = program_.buffers[b];
+      PlacementProblem::Buffer sized;
+      bool absent = false;
+      switch (buffer.kind) {
+        case program::Buffer::INPUT:
+          sized.space = Space::kInput;
+          absent = !present_[static_cast<size_t>(buffer.index)];
+          break;
+        case program::Buffer::OUTPUT: sized.space = Space::kOutput; break;
+        case program::Buffer::CONSTANT: sized.space = Space::kConstant; break;
+        default: break;
+      }
+      absent_.push_back(absent);
+      if (!absent) {
+        const absl::StatusOr<int64_t> bytes = buffer.bytes.Evaluate(symbols_);
+        const std::string subject = absl::StrCat("buffer ", b, " \"", buffer.name, "\"");
+        if (!bytes.ok()) return Annotate(bytes.status(), subject);
+        if (*bytes < 0) return Invalid(subject, ": ", *bytes, " bytes");
+        sized.bytes = *bytes;
+      }
+      problem_.buffers.push_back(sized);
+    }
+    for (const CheckedPort& port : program_.outputs) {
+      KILN_ASSIGN_OR_RETURN(std::vector<int64_t> shape, Evaluate(port.shape, symbols_));
+      if (CheckedBytes(port.type, shape) < 0) {
+        return Invalid("output \"", port.name, "\": shape [", absl::StrJoin(shape, ", "), "] is not possible");
+      }
+      plan_->output_shapes_.push_back(std::move(shape));
+    }
+    for (const CheckedAlias& alias : program_.aliases) {
+      KILN_ASSIGN_OR_RETURN(const int64_t offset, alias.offset.Evaluate(symbols_));
+      problem_.fixed.push_back({alias.buffer, alias.of, offset});
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<ResolvedRef>> ResolveAll(const std::vector<CheckedRef>& refs, bool may_be_absent) {
+    std::vector<ResolvedRef> made;
+    for (const CheckedRef& ref : refs) {
+      if (ref.buffer < 0 || absent_[static_cast<size_t>(ref.buffer)]) {
+        if (!may_be_absent) return Invalid("uses input buffer ", ref.buffer, ", which is absent");
+        made.emplace_back();
+        continue;
+      }
+      KILN_ASSIGN_OR_RETURN(ResolvedRef one,
+                            Resolve(ref, symbols_, problem_.buffers[static_cast<size_t>(ref.buffer)].bytes));
+      made.push_back(std::move(one));
+    }
+    return made;
+  }
+
+  static PlacementProblem::Access AccessOf(const ResolvedRef& ref) {
+    return {ref.buffer, ref.begin, ref.end, ref.dense, static_cast<int64_t>(SizeOf(ref.type))};
+  }
+
+  absl::Status ResolveOperands(size_t t) {
+    const CheckedThunk& thunk = program_.thunks[t];
+    Operands& operands = operands_[t];
+    PlacementProblem::Step& step = problem_.steps[t];
+    const bool library = thunk.kind == CheckedThunk::Kind::kLibrary;
+    KILN_ASSIGN_OR_RETURN(operands.inputs, ResolveAll(thunk.inputs, library));
+    KILN_ASSIGN_OR_RETURN(operands.outputs, ResolveAll(thunk.outputs, false));
+    KILN_ASSIGN_OR_RETURN(operands.dims, Evaluate(thunk.dims, symbols_));
+    for (const ResolvedRef& ref : operands.inputs) {
+      if (ref.buffer >= 0) step.reads.push_back(AccessOf(ref));
+    }
+    for (const ResolvedRef& ref : operands.outputs) step.writes.push_back(AccessOf(ref));
+    return absl::OkStatus();
+  }
+
+  absl::Status PrepareThunk(size_t t) {
+    switch (program_.thunks[t].kind) {
+      case CheckedThunk::Kind::kKernel: return PrepareKernel(t);
+      case CheckedThunk::Kind::kLibrary: return PrepareLibrary(t);
+      case CheckedThunk::Kind::kView: return PrepareView(t);
+      case CheckedThunk::Kind::kCopy: return PrepareCopy(t);
+      case CheckedThunk::Kind::kHostDims: return PrepareDims(t);
+    }
+    return absl::InternalError("unknown thunk");
+  }
+
+  // ---- Kernels
+
+  absl::Status CheckKernelOperand(const ResolvedRef& ref, const std::vector<int32_t>& axes, Layout layout,
+                                  const std::vector<int64_t>& dims) {
+    for (size_t i = 0; i < axes.size(); ++i) {
+      const int64_t extent = dims[static_cast<size_t>(axes[i])];
+      if (ref.shape[i] != extent) {
+        return Invalid("operand [", absl::StrJoin(ref.shape, ", "), "]: extent ", i, " is ", ref.shape[i],
+                       ", the kernel's dim ", axes[i], " is ", extent);
+      }
+    }
+    if (ref.elements > 0 && !FitsLayout(ref, layout)) {
+      return Invalid("operand [", absl::StrJoin(ref.shape, ", "), "]: strides [", absl::StrJoin(ref.strides, ", "),
+                     "] are not those the kernel was made for");
+    }
+    return CheckLimits(ref);
+  }
+
+  absl::Status CheckKernelOperands(const Kernel& kernel, const Operands& operands) {
+    for (size_t i = 0; i < operands.dims.size(); ++i) {
+      const int64_t extent = operands.dims[i];
+      if (extent < 0 || extent > kMost32) {
+        return absl::OutOfRangeError(absl::StrCat("dim ", i, " is ", extent, "; kernels take 0 to ", kMost32));
+      }
+    }
+    for (size_t i = 0; i < kernel.inputs.size(); ++i) {
+      KILN_RETURN_IF_ERROR(Annotate(
+          CheckKernelOperand(operands.inputs[i], kernel.inputs[i].dims, kernel.inputs[i].layout, operands.dims),
+          absl::StrCat("input ", i)));
+    }
+    for (size_t i = 0; i < kernel.outputs.size(); ++i) {
+      KILN_RETURN_IF_ERROR(Annotate(
+          CheckKernelOperand(operands.outputs[i], kernel.outputs[i].dims, kernel.outputs[i].layout, operands.dims),
+          absl::StrCat("output ", i)));
+    }
+    return absl::OkStatus();
+  }
+
+  static std::optional<int> Choose(const program::KernelDef& def, const std::vector<int64_t>& dims) {
+    for (int j = 0; j < def.choices_size(); ++j) {
+      const program::KernelChoice& choice = def.choices(j);
+      bool holds = true;
+      for (int d = 0; d < choice.at_most_size(); ++d) {
+        holds &= choice.at_most(d) == -1 || dims[static_cast<size_t>(d)] <= choice.at_most(d);
+      }
+      if (holds) return j;
+    }
+    return std::nullopt;
+  }
+
+  size_t SlotOf(const std::shared_ptr<KernelHandle>& handle) {
+    for (size_t i = 0; i < plan_->slots_.size(); ++i) {
+      if (plan_->slots_[i].handle == handle) return i;
+    }
+    plan_->slots_.push_back({handle, 0, nullptr});
+    return plan_->slots_.size() - 1;
+  }
+
+  absl::Status PrepareKernel(size_t t) {
+    const CheckedThunk& thunk = program_.thunks[t];
+    Operands& operands = operands_[t];
+    const auto k = static_cast<size_t>(thunk.kernel);
+    KILN_RETURN_IF_ERROR(CheckKernelOperands(program_.kernels[k], operands));
+    if (AllEmpty(operands.outputs)) return absl::OkStatus();
+    const program::KernelDef& def = program_.variant->program.kernels(thunk.kernel);
+    const std::optional<int> choice = Choose(def, operands.dims);
+    if (!choice) {
+      return absl::OutOfRangeError(absl::StrCat("no form of kernel \"", def.name(), "\" is made for extents [",
+                                                absl::StrJoin(operands.dims, ", "), "]"));
+    }
+    const program::KernelChoice& chosen = def.choices(*choice);
+    for (int i = 0; i < chosen.in_place_size(); i += 2) {
+      problem_.steps[t].in_place.emplace_back(chosen.in_place(i), chosen.in_place(i + 1));
+    }
+    KernelLaunch launch;
+    launch.slot = SlotOf(program_.variant->kernels[k][static_cast<size_t>(*choice)]);
+    launch.params = thunk.params;
+    for (const int64_t extent : operands.dims) launch.extents.push_back(static_cast<int32_t>(extent));
+    operands.step.emplace();
+    operands.step->launch = std::move(launch);
+    return absl::OkStatus();
+  }
+
+  // Fills in the block of arguments; all vectors get their final size before any address is taken.
+  void FinishKernel(KernelLaunch& launch, const Operands& operands) {
+    std::vector<const ResolvedRef*> refs;
+    for (const ResolvedRef& ref : operands.inputs) refs.push_back(&ref);
+    for (const ResolvedRef& ref : operands.outputs) refs.push_back(&ref);
+    size_t axes = 0;
+    for (const ResolvedRef* ref : refs) axes += ref->shape.size();
+    launch.dims.resize(axes);
+    launch.buffers.resize(refs.size());
+    size_t at = 0;
+    for (size_t i = 0; i < refs.size(); ++i) {
+      const ResolvedRef& ref = *refs[i];
+      BufferArg& buffer = launch.buffers[i];
+      std::tie(buffer.type_code, buffer.type_bits) = TypeCode(ref.type);
+      buffer.dimensions = static_cast<int32_t>(ref.shape.size());
+      buffer.dim = launch.dims.data() + at;
+      for (size_t axis = ref.shape.size(); axis-- > 0; ++at) {  // innermost first
+        launch.dims[at] = {0, static_cast<int32_t>(ref.shape[axis]), static_cast<int32_t>(ref.strides[axis]), 0};
+      }
+      AddPatch(&buffer.host, ref);
+    }
+    launch.argv.push_back(nullptr);
+    for (size_t i = 0; i < operands.inputs.size(); ++i) launch.argv.push_back(&launch.buffers[i]);
+    for (int32_t& extent : launch.extents) launch.argv.push_back(&extent);
+    for (uint64_t& param : launch.params) launch.argv.push_back(&param);
+    for (size_t i = operands.inputs.size(); i < refs.size(); ++i) launch.argv.push_back(&launch.buffers[i]);
+  }
+
+  // ---- Library operators
+
+  const void* ConstantData(const ResolvedRef& ref) const {
+    const CheckedBuffer& buffer = program_.buffers[static_cast<size_t>(ref.buffer)];
+    if (buffer.kind != program::Buffer::CONSTANT) return nullptr;
+    const Tensor& tensor = program_.variant->constants[static_cast<size_t>(buffer.index)];
+    return static_cast<const uint8_t*>(tensor.data()) + ref.offset;
+  }
+
+  absl::Status PrepareLibrary(size_t t) {
+    const CheckedThunk& thunk = program_.thunks[t];
+    Operands& operands = operands_[t];
+    if (AllEmpty(operands.outputs)) return absl::OkStatus();
+    library::Request request;
+    request.attributes = thunk.attributes;
+    for (const ResolvedRef& ref : operands.inputs) {
+      if (ref.buffer < 0) {
+        request.inputs.push_back({false, DType::kF32, {}, {}, nullptr});
+      } else {
+        request.inputs.push_back({true, ref.type, ref.shape, ref.strides, ConstantData(ref)});
+      }
+    }
+    for (const ResolvedRef& ref : operands.outputs) {
+      request.outputs.push_back({true, ref.type, ref.shape, ref.strides, nullptr});
+    }
+    LibraryLaunch launch;
+    KILN_ASSIGN_OR_RETURN(launch.primitive, library::Make(*thunk.op, request, session_));
+    problem_.steps[t].scratch = launch.primitive->scratch_bytes();
+    plan_->constant_bytes_ += launch.primitive->packed_bytes();
+    operands.step.emplace();
+    operands.step->launch = std::move(launch);
+    return absl::OkStatus();
+  }
+
+  void FinishLibrary(LibraryLaunch& launch, const Operands& operands, size_t t) {
+    launch.inputs.resize(operands.inputs.size());
+    launch.outputs.resize(operands.outputs.size());
+    for (size_t i = 0; i < operands.inputs.size(); ++i) {
+      if (operands.inputs[i].buffer >= 0) AddPatch(&launch.inputs[i], operands.inputs[i]);
+    }
+    for (size_t i = 0; i < operands.outputs.size(); ++i) AddPatch(&launch.outputs[i], operands.outputs[i]);
+    const int64_t scratch = plan_->placement_.scratch_offset[t];
+    if (scratch >= 0) plan_->bases_[0].patches.push_back({&launch.scratch, scratch});
+  }
+
+  // ---- Views, copies, values of dims
+
+  // A view is about memory: it covers all bytes of the new buffer, whatever shapes its ends are written with.
+  absl::Status PrepareView(size_t t) {
+    PlacementProblem::Access &from = problem_.steps[t].reads[0], &to = problem_.steps[t].writes[0];
+    const int64_t bytes = problem_.buffers[static_cast<size_t>(to.buffer)].bytes;
+    const int64_t offset = operands_[t].inputs[0].offset;
+    const int64_t room = problem_.buffers[static_cast<size_t>(from.buffer)].bytes - offset;
+    if (bytes > room) return Invalid("the view needs ", bytes, " bytes; its source has ", room);
+    problem_.steps[t].view = true;
+    from = {from.buffer, offset, offset + bytes, true, 1};
+    to = {to.buffer, 0, bytes, true, 1};
+    return absl::OkStatus();
+  }
+
+  absl::Status PrepareCopy(size_t t) {
+    Operands& operands = operands_[t];
+    const ResolvedRef &from = operands.inputs[0], &to = operands.outputs[0];
+    if (from.shape != to.shape) {
+      return Invalid("copies [", absl::StrJoin(from.shape, ", "), "] to [", absl::StrJoin(to.shape, ", "), "]");
+    }
+    if (to.elements == 0) return absl::OkStatus();
+    CopyLaunch launch;
+    launch.copy = StridedCopy(to.shape, from.strides, to.strides, SizeOf(to.type));
+    operands.step.emplace();
+    operands.step->launch = std::move(launch);
+    return absl::OkStatus();
+  }
+
+  absl::Status PrepareDims(size_t t) {
+    Operands& operands = operands_[t];
+    const ResolvedRef& to = operands.outputs[0];
+    const auto count = static_cast<int64_t>(operands.dims.size());
+    if (to.elements != count) return Invalid(count, " values for a tensor of ", to.elements, " elements");
+    if (count == 0) return absl::OkStatus();
+    const size_t item = SizeOf(to.type);
+    DimsLaunch launch;
+    launch.bytes.resize(item * operands.dims.size());
+    for (size_t i = 0; i < operands.dims.size(); ++i) {
+      // Narrower integers are the low bytes; a value that they cannot hold is an error, not a wrapped number.
+      const int64_t value = operands.dims[i];
+      const int bits = static_cast<int>(8 * item) - (IsSigned(to.type) ? 1 : 0);
+      const int64_t least = IsSigned(to.type) && bits < 63 ? -(int64_t{1} << bits) : IsSigned(to.type) ? value : 0;
+      if (value < least || (bits < 63 && value >= int64_t{1} << bits)) {
+        return absl::OutOfRangeError(absl::StrCat("value ", value, " does not fit in ", Name(to.type)));
+      }
+      std::memcpy(launch.bytes.data() + i * item, &value, item);
+    }
+    launch.copy = StridedCopy(to.shape, DenseStrides(to.shape), to.strides, item);
+    operands.step.emplace();
+    operands.step->launch = std::move(launch);
+    return absl::OkStatus();
+  }
+
+  void AddViewCopy(size_t t) {
+    const PlacementProblem::Access &from = problem_.steps[t].reads[0], &to = problem_.steps[t].writes[0];
+    CopyLaunch launch;
+    launch.copy = StridedCopy({to.end}, {1}, {1}, 1);
+    PlanStep& step = plan_->steps_.emplace_back();
+    step.launch = std::move(launch);
+    step.thunk = t;
+    step.bytes = 2 * to.end;
+    CopyLaunch& placed = std::get<CopyLaunch>(step.launch);
+    AddPatch(&placed.from, from.buffer, from.begin);
+    AddPatch(&placed.to, to.buffer, 0);
+  }
+
+  // ---- Putting it together
+
+  void AddPatch(void* slot, const ResolvedRef& ref) { AddPatch(slot, ref.buffer, ref.offset); }
+
+  // `slot` holds a pointer to the bytes of an operand. Empty operands of a launch get an address they never use.
+  void AddPatch(void* slot, int32_t buffer, int64_t offset) {
+    const Placement::Place& place = plan_->placement_.places[static_cast<size_t>(buffer)];
+    const CheckedBuffer& root = program_.buffers[static_cast<size_t>(place.root)];
+    size_t base = 0;
+    offset += place.offset;
+    switch (root.kind) {
+      case program::Buffer::INPUT: base = 1 + static_cast<size_t>(root.index); break;
+      case program::Buffer::OUTPUT: base = 1 + program_.inputs.size() + static_cast<size_t>(root.index); break;
+      case program::Buffer::CONSTANT:
+        base = 1 + program_.inputs.size() + program_.outputs.size() + static_cast<size_t>(root.index);
+        break;
+      default: offset += plan_->placement_.arena_offset[static_cast<size_t>(place.root)]; break;
+    }
+    plan_->bases_[base].patches.push_back({slot, offset});
+  }
+
+  void AddStep(size_t t) {
+    Operands& operands = operands_[t];
+    if (plan_->placement_.copies[t]) AddViewCopy(t);
+    if (!operands.step) return;
+    PlanStep& step = plan_->steps_.emplace_back(*std::move(operands.step));
+    step.thunk = t;
+    for (const ResolvedRef& ref : operands.inputs) step.bytes += ref.bytes();
+    for (const ResolvedRef& ref : operands.outputs) step.bytes += ref.bytes();
+    if (auto* kernel = std::get_if<KernelLaunch>(&step.launch)) {
+      FinishKernel(*kernel, operands);
+    } else if (auto* library = std::get_if<LibraryLaunch>(&step.launch)) {
+      FinishLibrary(*library, operands, t);
+    } else if (auto* copy = std::get_if<CopyLaunch>(&step.launch)) {
+      AddPatch(&copy->from, operands.inputs[0]);
+      AddPatch(&copy->to, operands.outputs[0]);
+    } else if (auto* dims = std::get_if<DimsLaunch>(&step.launch)) {
+      AddPatch(&dims->to, operands.outputs[0]);
+    }
+  }
+
+  void SetConstants() {
+    const size_t first = 1 + program_.inputs.size() + program_.outputs.size();
+    const std::vector<Tensor>& constants = program_.variant->constants;
+    for (size_t i = 0; i < constants.size(); ++i) {
+      plan_->SetBase(first + i, constants[i].data());
+      plan_->constant_bytes_ += constants[i].size_bytes();
+    }
+  }
+
+  std::unique_ptr<ExecutionPlan> plan_;
+  const CheckedProgram& program_;
+  const SymbolValues& symbols_;
+  const std::vector<bool>& present_;
+  const std::shared_ptr<library::Session>& session_;
+  PlacementProblem problem_;
+  std::vector<bool> absent_;  // per buffer
+  std::vector<Operands> operands_;
+};
+
+absl::StatusOr<std::unique_ptr<ExecutionPlan>> ExecutionPlan::Create(
+    std::shared_ptr<const CheckedProgram> program, const SymbolValues& symbols, const std::vector<bool>& present,
+    const std::shared_ptr<library::Session>& session) {
+  return PlanBuilder(std::move(program), symbols, present, session).Build();
+}
+
+void ExecutionPlan::SetBase(size_t base, void* memory) {
+  Base& b = bases_[base];
+  if (b.memory == memory) return;
+  b.memory = memory;
+  for (const Patch& patch : b.patches) {
+    void* address = static_cast<uint8_t*>(memory) + patch.offset;
+    std::memcpy(patch.slot, &address, sizeof address);
+  }
+}
+
+}  // namespace kiln

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// ExecutionPlan: a Program for exact extents, flattened into launches whose arguments are all filled in but for base addresses.
+//
+//   auto plan = ExecutionPlan::Create(program, {{"n", 4}}, {true, true}, session);
+//   plan->SetArena(memory);  plan->SetInput(0, x);  plan->SetOutput(0, y);   // cheap when nothing changed
+//   plan->Run(launcher);
+//
+// Making a plan evaluates every expression, checks every operand against its buffer and the 32-bit limits of kernels, picks one
+// form of each kernel, makes the library primitives and places all buffers. Running it allocates nothing.
+#ifndef KILN_EXEC_PLAN_H_
+#define KILN_EXEC_PLAN_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kiln/exec/checked_program.h"
+#include "kiln/exec/library/library.h"
+#include "kiln/exec/model.h"
+#include "kiln/exec/placement.h"
+#include "kiln/exec/provider.h"
+#include "kiln/exec/strided_copy.h"
+#include "kiln/exec/support/launch.h"
+
+namespace kiln {
+
+// One snapshot of a handle serves all launches of a run.
+struct KernelSlot {
+  std::shared_ptr<KernelHandle> handle;
+  uint64_t generation = 0;
+  std::shared_ptr<const KernelFunction> function;
+};
+
+struct KernelLaunch {
+  size_t slot = 0;
+  std::vector<BufferArg> buffers;  // inputs, then outputs
+  std::vector<BufferDim> dims;     // of all buffers
+  std::vector<int32_t> extents;
+  std::vector<uint64_t> params;
+  std::vector<void*> argv;
+};
+struct LibraryLaunch {
+  std::unique_ptr<library::Primitive> primitive;
+  std::vector<void*> inputs, outputs;
+  void* scratch = nullptr;
+};
+struct CopyLaunch {
+  StridedCopy copy;
+  void *from = nullptr, *to = nullptr;
+};
+// Values written as they are; the copy spreads them over the output's strides.
+struct DimsLaunch {
+  std::vector<uint8_t> bytes;
+  StridedCopy copy;
+  void* to = nullptr;
+};
+
+struct PlanStep {
+  std::variant<KernelLaunch, LibraryLaunch, CopyLaunch, DimsLaunch> launch;
+  size_t thunk = 0;
+  int64_t bytes = 0;  // read and written
+};
+
+// Belongs to one caller at a time.
+class ExecutionPlan {
+ public:
+  // `present` has one entry per input. Errors name the thunk: kInvalidArgument for operands that do not fit, kOutOfRange beyond
+  // the 32-bit limits, kUnimplemented for what no library operator does.
+  static absl::StatusOr<std::unique_ptr<ExecutionPlan>> Create(std::shared_ptr<const CheckedProgram> program,
+                                                               const SymbolValues& symbols,
+                                                               const std::vector<bool>& present,
+                                                               const std::shared_ptr<library::Session>& session);
+
+  const CheckedProgram& program() const { return *program_; }
+  const std::vector<std::vector<int64_t>>& output_shapes() const { return output_shapes_; }
+  int64_t arena_bytes() const { return placement_.memory.peak; }
+
+  // Memory of arena_bytes(), 64-byte aligned; dense inputs; dense outputs that overlap nothing else.
+  void SetArena(void* memory) { SetBase(0, memory); }
+  void SetInput(size_t i, const void* data) { SetBase(1 + i, const_cast<void*>(data)); }
+  void SetOutput(size_t i, void* data) { SetBase(1 + program_->inputs.size() + i, data); }
+
+  // Takes a snapshot of all kernels, then launches everything in order. With `ms`, the time of each step is added to it.
+  absl::Status Run(Launcher& launcher, std::vector<double>* ms = nullptr);
+
+  // Of the last run where it depends on kernels.
+  PlanReport report() const;
+  const std::deque<PlanStep>& steps() const { return steps_; }
+  bool IsVm(const PlanStep& step) const;
+
+ private:
+  friend class PlanBuilder;
+  ExecutionPlan() = default;
+
+  // A place that holds the address of byte `offset` of a base.
+  struct Patch {
+    void* slot;
+    int64_t offset;
+  };
+  struct Base {
+    void* memory = nullptr;
+    std::vector<Patch> patches;
+  };
+  void SetBase(size_t base, void* memory);
+  absl::Status Snapshot();
+  absl::Status RunStep(PlanStep& step, Launcher& launcher);
+
+  std::shared_ptr<const CheckedProgram> program_;
+  std::vector<std::vector<int64_t>> output_shapes_;
+  Placement placement_;
+  std::vector<Base> bases_;  // the arena, inputs, outputs, constants
+  std::vector<KernelSlot> slots_;
+  std::deque<PlanStep> steps_;  // addresses are stable: patches point into it
+  int64_t constant_bytes_ = 0;
+};
+
+}  // namespace kiln
+
+#endif  // KILN_EXEC_PLAN_H_

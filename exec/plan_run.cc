@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/status.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/exec/plan.h"
+
+namespace kiln {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double MillisecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+absl::Status ExecutionPlan::Snapshot() {
+  for (KernelSlot& slot : slots_) {
+    // Read before the function: a swap in between is seen by the next run.
+    const uint64_t generation = slot.handle->generation();
+    if (slot.function != nullptr && slot.generation == generation) continue;
+    slot.function = slot.handle->Get();
+    slot.generation = generation;
+    if (slot.function == nullptr || slot.function->run == nullptr) {
+      slot.function = nullptr;
+      return absl::InternalError("a kernel has no function");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExecutionPlan::RunStep(PlanStep& step, Launcher& launcher) {
+  const auto name = [&] { return absl::StrCat("thunk ", step.thunk, " \"", program_->thunks[step.thunk].name, "\""); };
+  if (auto* kernel = std::get_if<KernelLaunch>(&step.launch)) {
+    const KernelFunction& function = *slots_[kernel->slot].function;
+    const int error = launcher.Launch(function.run, function.self, kernel->argv.data());
+    if (error != 0) return absl::InternalError(absl::StrCat(name(), ": the kernel failed with code ", error));
+  } else if (auto* library = std::get_if<LibraryLaunch>(&step.launch)) {
+    const absl::Status status = library->primitive->Run(
+        {library->inputs.data(), library->outputs.data(), library->scratch, launcher.context()});
+    if (!status.ok()) return Annotate(status, name());
+  } else if (auto* copy = std::get_if<CopyLaunch>(&step.launch)) {
+    copy->copy.Run(copy->from, copy->to);
+  } else if (auto* dims = std::get_if<DimsLaunch>(&step.launch)) {
+    dims->copy.Run(dims->bytes.data(), dims->to);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExecutionPlan::Run(Launcher& launcher, std::vector<double>* ms) {
+  KILN_RETURN_IF_ERROR(Snapshot());
+  if (ms == nullptr) {
+    for (PlanStep& step : steps_) KILN_RETURN_IF_ERROR(RunStep(step, launcher));
+    return absl::OkStatus();
+  }
+  ms->resize(steps_.size());
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Clock::time_point start = Clock::now();
+    KILN_RETURN_IF_ERROR(RunStep(steps_[i], launcher));
+    (*ms)[i] += MillisecondsSince(start);
+  }
+  return absl::OkStatus();
+}
+
+bool ExecutionPlan::IsVm(const PlanStep& step) const {
+  const auto* kernel = std::get_if<KernelLaunch>(&step.launch);
+  return kernel != nullptr && slots_[kernel->slot].function != nullptr && slots_[kernel->slot].function->vm;
+}
+
+PlanReport ExecutionPlan::report() const {
+  PlanReport report;
+  report.arena = placement_.memory.peak;
+  report.lower_bound = placement_.memory.lower_bound;
+  report.sum = placement_.memory.sum;
+  report.constants = constant_bytes_;
+  for (const PlanStep& step : steps_) {
+    report.bytes_moved += step.bytes;
+    if (std::holds_alternative<KernelLaunch>(step.launch)) {
+      ++report.kernel_launches;
+      if (IsVm(step)) ++report.vm_launches;
+    } else if (std::holds_alternative<LibraryLaunch>(step.launch)) {
+      ++report.library_launches;
+    } else {
+      ++report.other_launches;
+    }
+  }
+  return report;
+}
+
+}  // namespace kiln

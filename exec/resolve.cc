@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/exec/resolve.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kiln/base/checked.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/base/tensor.h"
+
+namespace kiln {
+namespace {
+
+// Least and greatest element offset, for a shape without zeros.
+struct Reach {
+  int64_t low = 0, high = 0;
+};
+std::optional<Reach> ReachOf(const ResolvedRef& ref) {
+  Reach reach;
+  for (size_t i = 0; i < ref.shape.size(); ++i) {
+    const std::optional<int64_t> step = CheckedMul(ref.shape[i] - 1, ref.strides[i]);
+    int64_t& side = step && *step < 0 ? reach.low : reach.high;
+    const std::optional<int64_t> sum = step ? CheckedAdd(side, *step) : std::nullopt;
+    if (!sum) return std::nullopt;
+    side = *sum;
+  }
+  return reach;
+}
+
+// The bytes from the first element's to beyond the last element's, in the buffer.
+std::optional<ResolvedRef> WithRange(ResolvedRef ref) {
+  const auto item = static_cast<int64_t>(SizeOf(ref.type));
+  const std::optional<Reach> reach = ReachOf(ref);
+  if (!reach) return std::nullopt;
+  const std::optional<int64_t> low = CheckedMul(reach->low, item);
+  const std::optional<int64_t> count = CheckedAdd(reach->high, 1);
+  const std::optional<int64_t> high = count ? CheckedMul(*count, item) : std::nullopt;
+  const std::optional<int64_t> begin = low ? CheckedAdd(ref.offset, *low) : std::nullopt;
+  const std::optional<int64_t> end = high ? CheckedAdd(ref.offset, *high) : std::nullopt;
+  if (!begin || !end) return std::nullopt;
+  ref.begin = *begin;
+  ref.end = *end;
+  return ref;
+}
+
+bool IsDense(const ResolvedRef& ref) {
+  int64_t stride = 1;
+  for (size_t i = ref.shape.size(); i-- > 0;) {
+    if (ref.shape[i] != 1 && ref.strides[i] != stride) return false;
+    stride *= ref.shape[i];
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<ResolvedRef> Resolve(const CheckedRef& ref, const SymbolValues& symbols, int64_t buffer_bytes) {
+  ResolvedRef made;
+  made.buffer = ref.buffer;
+  made.type = ref.type;
+  KILN_ASSIGN_OR_RETURN(made.shape, Evaluate(ref.shape, symbols));
+  KILN_ASSIGN_OR_RETURN(made.offset, ref.offset.Evaluate(symbols));
+  const auto wrong = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat("operand [", absl::StrJoin(made.shape, ", "), "] ", Name(made.type),
+                                                   " at byte ", made.offset, " of buffer ", made.buffer, " (",
+                                                   buffer_bytes, " bytes): ", what));
+  };
+  const int64_t bytes = CheckedBytes(made.type, made.shape);
+  if (bytes < 0) return wrong("a negative extent, or more than 64 bits");
+  made.elements = bytes / static_cast<int64_t>(SizeOf(made.type));
+  // Strides of an empty operand mean nothing, and extents beside the zero may be any.
+  made.strides = made.elements == 0 ? std::vector<int64_t>(made.shape.size(), 0) : DenseStrides(made.shape);
+  if (!ref.strides.empty()) {
+    KILN_ASSIGN_OR_RETURN(made.strides, Evaluate(ref.strides, symbols));
+  }
+  if (made.offset < 0 || made.offset > buffer_bytes) return wrong("begins outside");
+  if (made.offset % static_cast<int64_t>(SizeOf(made.type)) != 0) return wrong("not aligned to its type");
+  made.begin = made.end = made.offset;
+  if (made.elements == 0) return made;
+  const std::optional<ResolvedRef> ranged = WithRange(made);
+  if (!ranged || ranged->begin < 0 || ranged->end > buffer_bytes) return wrong("reaches outside");
+  made = *ranged;
+  made.dense = IsDense(made);
+  return made;
+}
+
+}  // namespace kiln

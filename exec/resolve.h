@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operands with numbers for expressions, checked against the size of their buffer.
+#ifndef KILN_EXEC_RESOLVE_H_
+#define KILN_EXEC_RESOLVE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kiln/base/dim.h"
+#include "kiln/exec/checked_program.h"
+
+namespace kiln {
+
+struct ResolvedRef {
+  int32_t buffer = -1;
+  DType type = DType::kF32;
+  std::vector<int64_t> shape, strides;
+  int64_t offset = 0;          // bytes, of element [0, 0, ...]
+  int64_t begin = 0, end = 0;  // bytes of the buffer that elements lie in
+  int64_t elements = 0;
+  bool dense = true;
+
+  int64_t bytes() const { return elements * static_cast<int64_t>(SizeOf(type)); }
+};
+
+// kInvalidArgument if an extent is negative or an element lies outside [0, buffer_bytes) or off its alignment.
+absl::StatusOr<ResolvedRef> Resolve(const CheckedRef& ref, const SymbolValues& symbols, int64_t buffer_bytes);
+
+}  // namespace kiln
+
+#endif  // KILN_EXEC_RESOLVE_H_

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/exec/symbols.h"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kiln/base/checked.h"
+#include "kiln/base/status.h"
+#include "kiln/base/status_macros.h"
+
+namespace kiln {
+namespace {
+
+class Binder {
+ public:
+  Binder(const std::vector<CheckedPort>& ports, const std::vector<InputFacts>& inputs) : ports_(ports), inputs_(inputs) {}
+
+  absl::StatusOr<SymbolValues> Bind() {
+    if (ports_.size() != inputs_.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("program: ", ports_.size(), " inputs, ", inputs_.size(), " tensors"));
+    }
+    for (size_t i = 0; i < ports_.size(); ++i) KILN_RETURN_IF_ERROR(CheckTensor(i));
+    ForEachDim([&](size_t i, const Dim& dim, int64_t extent) { BindPlain(i, dim, extent); });
+    ForEachDim([&](size_t i, const Dim& dim, int64_t extent) { BindLinear(i, dim, extent); });
+    for (size_t i = 0; i < ports_.size(); ++i) KILN_RETURN_IF_ERROR(CheckDims(i));
+    return std::move(values_);
+  }
+
+ private:
+  template <typename F>
+  void ForEachDim(F&& f) {
+    for (size_t i = 0; i < ports_.size(); ++i) {
+      if (!inputs_[i].present) continue;
+      for (size_t axis = 0; axis < ports_[i].shape.size(); ++axis) {
+        f(i, ports_[i].shape[axis], inputs_[i].tensor.shape()[axis]);
+      }
+    }
+  }
+
+  absl::Status CheckTensor(size_t i) const {
+    const CheckedPort& port = ports_[i];
+    if (!inputs_[i].present) {
+      if (port.optional) return absl::OkStatus();
+      return absl::InvalidArgumentError(absl::StrCat("input \"", port.name, "\": absent; bind a tensor"));
+    }
+    const Tensor& tensor = inputs_[i].tensor;
+    if (tensor.dtype() != port.type) {
+      return absl::InvalidArgumentError(absl::StrCat("input \"", port.name, "\": type is ", Name(tensor.dtype()),
+                                                     ", expected ", Name(port.type), "; convert the tensor"));
+    }
+    if (tensor.shape().size() != port.shape.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("input \"", port.name, "\": shape is [",
+                                                     absl::StrJoin(tensor.shape(), ", "), "], expected ",
+                                                     ToString(port.shape), "; give a tensor of this rank"));
+    }
+    return absl::OkStatus();
+  }
+
+  static std::optional<std::string> OnlySymbol(const Dim& dim, const SymbolValues& known) {
+    std::set<std::string> symbols;
+    dim.CollectSymbols(symbols);
+    for (const auto& [name, value] : known) symbols.erase(name);
+    if (symbols.size() != 1) return std::nullopt;
+    return *symbols.begin();
+  }
+
+  void BindPlain(size_t i, const Dim& dim, int64_t extent) {
+    const std::optional<std::string> symbol = OnlySymbol(dim, {});
+    if (symbol && dim == Dim::Symbol(*symbol) && values_.emplace(*symbol, extent).second) origin_[*symbol] = i;
+  }
+
+  // f(0) and f(1) give the only candidate; whether it solves the dim is checked with all others at the end.
+  void BindLinear(size_t i, const Dim& dim, int64_t extent) {
+    const std::optional<std::string> symbol = OnlySymbol(dim, values_);
+    if (!symbol) return;
+    const auto at = [&](int64_t value) {
+      SymbolValues trial = values_;
+      trial[*symbol] = value;
+      return dim.Evaluate(trial);
+    };
+    const absl::StatusOr<int64_t> zero = at(0), one = at(1);
+    if (!zero.ok() || !one.ok()) return;
+    const std::optional<int64_t> slope = CheckedSub(*one, *zero), rest = CheckedSub(extent, *zero);
+    if (!slope || !rest || *slope == 0 || *slope == -1 || *rest % *slope != 0 || *rest / *slope < 0) return;
+    values_[*symbol] = *rest / *slope;
+    origin_[*symbol] = i;
+  }
+
+  absl::Status CheckDims(size_t i) const {
+    if (!inputs_[i].present) return absl::OkStatus();
+    const CheckedPort& port = ports_[i];
+    for (size_t axis = 0; axis < port.shape.size(); ++axis) {
+      const int64_t extent = inputs_[i].tensor.shape()[axis];
+      const Dim& dim = port.shape[axis];
+      const absl::StatusOr<int64_t> expected = dim.Evaluate(values_);
+      const std::string subject = absl::StrCat("input \"", port.name, "\": dim ", axis, " is ", extent);
+      if (!expected.ok()) return Annotate(expected.status(), absl::StrCat(subject, ", expected ", dim.ToString()));
+      if (*expected == extent) continue;
+      if (dim.constant()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(subject, ", expected ", *expected, "; give a tensor of shape ", ToString(port.shape)));
+      }
+      return absl::InvalidArgumentError(absl::StrCat(subject, ", but ", dim.ToString(), " is ", *expected, Origins(dim),
+                                                     "; give inputs whose shapes agree"));
+    }
+    return absl::OkStatus();
+  }
+
+  std::string Origins(const Dim& dim) const {
+    std::set<std::string> symbols;
+    dim.CollectSymbols(symbols);
+    for (const std::string& symbol : symbols) {
+      const auto it = origin_.find(symbol);
+      if (it != origin_.end()) return absl::StrCat(" as input \"", ports_[it->second].name, "\" has it");
+    }
+    return "";
+  }
+
+  const std::vector<CheckedPort>& ports_;
+  const std::vector<InputFacts>& inputs_;
+  SymbolValues values_;
+  std::map<std::string, size_t> origin_;  // the input that gave a symbol its value
+};
+
+}  // namespace
+
+absl::StatusOr<SymbolValues> BindSymbols(const std::vector<CheckedPort>& ports, const std::vector<InputFacts>& inputs) {
+  return Binder(ports, inputs).Bind();
+}
+
+}  // namespace kiln
