@@ -24,6 +24,8 @@ class GraphBuilder {
   explicit GraphBuilder(std::string name);
   // Appends to a graph that someone else owns (decompositions, passes); Finish is not called then.
   explicit GraphBuilder(Graph* graph) : graph_(graph) {}
+  GraphBuilder(const GraphBuilder&) = delete;
+  GraphBuilder& operator=(const GraphBuilder&) = delete;
 
   ValueId Input(std::string name, DType type, Shape shape);
   ValueId Constant(Tensor tensor, std::string name = "");

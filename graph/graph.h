@@ -44,7 +44,7 @@ struct ValueId {
   friend auto operator<=>(const ValueId&, const ValueId&) = default;
 };
 
-// An attribute: one of a closed set. Lists may be empty. Sub-graphs (If, Loop) are held by index into Graph::subgraphs.
+// An attribute: one of a closed set. Lists may be empty.
 using AttrValue = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, DType, Tensor>;
 using Attrs = std::map<std::string, AttrValue>;
 
@@ -63,7 +63,6 @@ struct Node {
   std::vector<ValueId> inputs;   // an absent optional input is an invalid id
   std::vector<ValueId> outputs;
   Attrs attrs;
-  std::vector<int32_t> subgraphs;
 };
 
 class Graph {
@@ -71,9 +70,12 @@ class Graph {
   std::string name;
 
   ValueId AddInput(std::string name, DType type, Shape shape);
+  // `tensor` lies on the CPU. An empty name is made up.
   ValueId AddConstant(std::string name, Tensor tensor);
   // Adds a node and its outputs with inferred types and shapes; fails as the op's rule says, naming the node. Empty output
-  // names are made unique from the op's name. Guards that inference needed are added to guards().
+  // names are made up from the op's name, and names in use get a number. Guards that inference needed are added to guards().
+  // Inputs that only tell extents become attributes (AttrSpec::input). `output_names` says how many outputs there are where
+  // the record leaves it open. On error the graph is as before.
   absl::StatusOr<std::vector<ValueId>> AddNode(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs, std::string node_name,
                                                std::vector<std::string> output_names);
   void AddOutput(ValueId value, std::string name);
@@ -108,6 +110,7 @@ class Graph {
 
  private:
   std::string UniqueName(absl::string_view wish);
+  ValueId AddValue(Value value);
 
   std::vector<Node> nodes_;
   std::vector<Value> values_;

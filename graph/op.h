@@ -13,6 +13,7 @@
 #define KILN_GRAPH_OP_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,7 +35,8 @@ enum class OpKind : uint8_t {
   kHost,       // shape arithmetic and what depends on data: evaluated symbolically where possible, else on the host
 };
 
-enum class AttrKind : uint8_t { kInt, kFloat, kString, kInts, kFloats, kType, kTensor };
+// kDims is a list of extents that may be symbolic: held as kInts where all are numbers, else as the text of a Shape, "[n, 64]".
+enum class AttrKind : uint8_t { kInt, kFloat, kString, kInts, kFloats, kType, kTensor, kDims };
 struct AttrSpec {
   const char* name;
   AttrKind kind;
@@ -42,6 +44,9 @@ struct AttrSpec {
   double number;     // default of kInt and kFloat
   const char* text;  // default of kString; kInts "1 1"; null: absent unless given
   const char* doc;
+  // kDims: the input that says the same. AddNode turns such an input, when its elements are known, into the attribute and makes
+  // the input absent: `reshape(x, s)` becomes `reshape(x) {shape = [n, 64]}`, and the chain that computed s is dead.
+  int input = -1;
 };
 
 // What inference sees: input types, shapes and contents, attributes with defaults filled in. It sets output types and
@@ -57,6 +62,9 @@ class InferContext {
   const Node& node() const { return node_; }
   // Elements of a small integer input, symbolically: from a constant or from shape_content. kUnimplemented if unknown.
   absl::StatusOr<Shape> Content(int k) const;
+  // A kDims attribute. kUnimplemented if it is neither given nor known from its input (has_dims is false when there is neither).
+  absl::StatusOr<Shape> Dims(absl::string_view name) const;
+  bool has_dims(absl::string_view name) const;
   void SetOutput(int k, DType type, Shape shape);
   void SetContent(int k, Shape content);  // the output's elements are these, for shape arithmetic
   void Assume(Guard guard) { graph_.AddGuard(std::move(guard)); }
@@ -75,7 +83,8 @@ class InferContext {
   const Node& node_;
 };
 
-// What a scalar body sees: the elements of its inputs as expressions (of compute type), and attributes.
+// What a scalar body sees: the elements of its inputs as expressions (of compute type), and attributes. An input that is a
+// constant of one element is given as a literal. The result has the compute type of the output.
 class ScalarBody {
  public:
   ScalarBody(ScalarExpr& expr, std::vector<Ex> inputs, const Node& node, DType out)
@@ -109,10 +118,13 @@ struct ReduceRule {
 //   expand: axes of extent 1 read at 0.                                gather: one axis is loaded from input 1.
 struct IndexAxis {
   int out_axis = -1;   // -1: a constant coordinate
-  Dim coef = 1;        // coordinate = coef * o[out_axis] + offset
+  Dim coef = 1;        // coordinate = floor((coef * o[out_axis] + offset) / div)
   Dim offset = 0;
-  int load_input = -1; // >= 0: the coordinate is an element of that input, at its own axes load_axes of o
-  std::vector<int> load_axes;
+  int64_t div = 1;
+  // >= 0: the coordinate is the element of that input at o[load_axes[0]], o[load_axes[1]], ...; negative ones count from the
+  // end of the axis, and it is clamped to the axis (IndexExpr in kernel/scalar_expr.h).
+  int load_input = -1;
+  std::vector<int> load_axes = {};  // -1: coordinate 0
 };
 struct IndexPiece {
   int input = 0;
@@ -153,11 +165,19 @@ struct OpDef {
   absl::Status (*reference)(const Node& node, std::span<const Tensor> inputs, std::span<Tensor> outputs) = nullptr;
   bool cuda = true;                // has a CUDA form
   const char* onnx = "";           // ONNX names, space separated; converters are in graph/onnx/
-  TestRange test;
+  TestRange test = {};
   const char* witness = "";        // an outside check of its meaning
   // Adds the gradient: cotangents of the outputs to cotangents of the inputs. Null: not differentiable yet.
   absl::StatusOr<std::vector<ValueId>> (*gradient)(GraphBuilder& b, const Node& node, std::span<const ValueId> cotangents) = nullptr;
 };
+
+// The body of a kScalar node: input k is a read of kInput k with an empty index, or a literal (see ScalarBody).
+ScalarExpr ScalarBodyOf(const Graph& graph, const Node& node);
+
+// The elements of `value`, row-major, if it is a small tensor of integers or bools that are known: from its constant or its
+// shape_content.
+std::optional<Shape> ContentOf(const Value& value);
+inline constexpr int64_t kMaxContent = 1024;  // elements of a tensor that is followed symbolically
 
 // All records, sorted by name. Immutable.
 std::span<const OpDef* const> AllOps();
@@ -168,6 +188,10 @@ int64_t IntAttr(const Node& node, absl::string_view name);
 double FloatAttr(const Node& node, absl::string_view name);
 std::string StringAttr(const Node& node, absl::string_view name);
 std::vector<int64_t> IntsAttr(const Node& node, absl::string_view name);
+std::vector<double> FloatsAttr(const Node& node, absl::string_view name);
+DType TypeAttr(const Node& node, absl::string_view name);
+Shape DimsAttr(const Node& node, absl::string_view name);  // of a node that AddNode has accepted
+AttrValue DimsValue(const Shape& shape);                   // how a kDims attribute holds `shape`
 bool HasAttr(const Node& node, absl::string_view name);
 
 }  // namespace kiln

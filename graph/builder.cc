@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/graph/builder.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/graph/op.h"
+#include "kiln/graph/tensors.h"
+
+namespace kiln {
+
+GraphBuilder::GraphBuilder(std::string name) { own_.name = std::move(name); }
+
+ValueId GraphBuilder::Input(std::string name, DType type, Shape shape) {
+  return status_.ok() ? graph_->AddInput(std::move(name), type, std::move(shape)) : ValueId{};
+}
+
+ValueId GraphBuilder::Constant(Tensor tensor, std::string name) {
+  return status_.ok() ? graph_->AddConstant(std::move(name), std::move(tensor)) : ValueId{};
+}
+
+ValueId GraphBuilder::Scalar(DType type, double value) { return Constant(FilledTensor(type, {}, value)); }
+
+ValueId GraphBuilder::Ints(const std::vector<int64_t>& values) {
+  Tensor tensor = Tensor::Allocate(DType::kI64, {static_cast<int64_t>(values.size())});
+  if (!values.empty()) std::memcpy(tensor.data(), values.data(), values.size() * sizeof(int64_t));
+  return Constant(std::move(tensor));
+}
+
+std::vector<ValueId> GraphBuilder::Ops(absl::string_view op, std::vector<ValueId> inputs, Attrs attrs, std::string name) {
+  if (!status_.ok()) return {};
+  const OpDef* def = FindOp(op);
+  if (def == nullptr) {
+    status_ = absl::InvalidArgumentError(absl::StrCat("op \"", op, "\": there is none of this name; see \"kiln ops\""));
+    return {};
+  }
+  std::vector<std::string> outputs;
+  if (const auto sizes = attrs.find("split"); def->num_outputs < 0 && sizes != attrs.end()) {
+    if (const auto* list = std::get_if<std::vector<int64_t>>(&sizes->second)) outputs.resize(list->size());
+  }
+  absl::StatusOr<std::vector<ValueId>> ids =
+      graph_->AddNode(*def, std::move(inputs), std::move(attrs), std::move(name), std::move(outputs));
+  if (!ids.ok()) {
+    status_ = ids.status();
+    return {};
+  }
+  return *std::move(ids);
+}
+
+ValueId GraphBuilder::Op(absl::string_view op, std::vector<ValueId> inputs, Attrs attrs, std::string name) {
+  const std::vector<ValueId> ids = Ops(op, std::move(inputs), std::move(attrs), std::move(name));
+  return ids.empty() ? ValueId{} : ids[0];
+}
+
+void GraphBuilder::Output(ValueId value, std::string name) {
+  if (status_.ok()) graph_->AddOutput(value, std::move(name));
+}
+
+absl::StatusOr<Graph> GraphBuilder::Finish() && {
+  KILN_RETURN_IF_ERROR(status_);
+  KILN_RETURN_IF_ERROR(Verify(own_));
+  return std::move(own_);
+}
+
+}  // namespace kiln

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checks of one node against its record; parts of Graph::AddNode and Verify. Errors name the node.
+#ifndef KILN_GRAPH_CHECK_NODE_H_
+#define KILN_GRAPH_CHECK_NODE_H_
+
+#include "absl/status/status.h"
+#include "kiln/graph/op.h"
+
+namespace kiln {
+
+// `node "conv_3" (conv)`: the subject of errors.
+std::string Subject(const Node& node);
+
+// Number of inputs, that they exist, and that none is absent that must be there.
+absl::Status CheckInputs(const Graph& graph, const Node& node);
+
+// Attributes: known, of the right kind, and the required ones there.
+absl::Status CheckAttrs(const Node& node);
+
+// Runs the record's rule; afterwards context.outputs has one entry for each output of the node.
+absl::Status InferNode(InferContext& context);
+
+}  // namespace kiln
+
+#endif  // KILN_GRAPH_CHECK_NODE_H_

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shape arithmetic: results that depend on extents, known symbolically when the model is compiled.
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/graph/infer.h"
+#include "kiln/graph/ops/ops.h"
+#include "kiln/graph/tensors.h"
+
+namespace kiln::ops {
+namespace {
+
+// The axes [first, last) that attributes start and end choose.
+struct Axes {
+  int64_t first, last;
+};
+Axes ChosenAxes(const Node& node, int64_t rank) {
+  const auto place = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
+  const int64_t first = place(IntAttr(node, "start"));
+  const int64_t last = HasAttr(node, "end") ? place(IntAttr(node, "end")) : rank;
+  return {first, std::max(first, last)};
+}
+
+absl::Status InferShape(InferContext& c) {
+  const Shape& from = c.shape(0);
+  const Axes axes = ChosenAxes(c.node(), static_cast<int64_t>(from.size()));
+  c.SetOutput(0, DType::kI64, {axes.last - axes.first});
+  c.SetContent(0, Shape(from.begin() + axes.first, from.begin() + axes.last));
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceShape(const Node& node, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  const Axes axes = ChosenAxes(node, inputs[0].rank());
+  for (int64_t i = axes.first; i < axes.last; ++i) WriteInt(outputs[0], i - axes.first, inputs[0].shape()[static_cast<size_t>(i)]);
+  return absl::OkStatus();
+}
+
+absl::Status InferSize(InferContext& c) {
+  c.SetOutput(0, DType::kI64, {});
+  c.SetContent(0, {Product(c.shape(0))});
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceSize(const Node&, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  WriteInt(outputs[0], 0, inputs[0].num_elements());
+  return absl::OkStatus();
+}
+
+// ---- range
+absl::StatusOr<Dim> FloatRange(const InferContext& c) {
+  double bound[3];
+  for (int k = 0; k < 3; ++k) {
+    if (!c.input(k).constant) return absl::UnimplementedError(absl::StrCat("input ", k, " must be a constant"));
+    bound[k] = ReadFloat(Dense(*c.input(k).constant), 0);
+  }
+  const double count = std::ceil((bound[1] - bound[0]) / bound[2]);
+  if (!(std::abs(count) < 0x1p53)) return absl::InvalidArgumentError("the number of elements is not finite");
+  return Dim(std::max<int64_t>(0, static_cast<int64_t>(count)));
+}
+
+absl::StatusOr<Dim> IntRange(const InferContext& c) {
+  Dim bound[3];
+  for (int k = 0; k < 3; ++k) {
+    KILN_ASSIGN_OR_RETURN(const Shape content, c.Content(k));
+    bound[k] = content[0];
+  }
+  const auto step = bound[2].constant();
+  if (!step || *step == 0 || *step == INT64_MIN) {
+    return absl::InvalidArgumentError(absl::StrCat("the step is ", bound[2].ToString(), "; it must be a number other than 0"));
+  }
+  const Dim way = *step > 0 ? bound[1] - bound[0] : bound[0] - bound[1];
+  const int64_t size = std::abs(*step);
+  return Dim::Max((way + (size - 1)).FloorDiv(size), 0);
+}
+
+absl::Status InferRange(InferContext& c) {
+  KILN_RETURN_IF_ERROR(RequireType(c, 0, IsNumber, "a float or integer type"));
+  KILN_RETURN_IF_ERROR(RequireSameTypes(c));
+  for (int k = 0; k < 3; ++k) KILN_RETURN_IF_ERROR(RequireRank(c, k, 0));
+  const bool is_float = IsFloat(c.type(0));
+  KILN_ASSIGN_OR_RETURN(const Dim count, is_float ? FloatRange(c) : IntRange(c));
+  c.SetOutput(0, c.type(0), {count});
+  const auto number = count.constant();
+  if (is_float || !number || *number > kMaxContent) return absl::OkStatus();
+  KILN_ASSIGN_OR_RETURN(const Shape start, c.Content(0));
+  KILN_ASSIGN_OR_RETURN(const Shape step, c.Content(2));
+  Shape content;
+  for (int64_t i = 0; i < *number; ++i) content.push_back(start[0] + step[0] * i);
+  c.SetContent(0, std::move(content));
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceRange(const Node&, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  const int64_t count = outputs[0].num_elements();
+  for (int64_t i = 0; i < count; ++i) {
+    if (outputs[0].dtype() == DType::kF64) {
+      WriteFloat(outputs[0], i, ReadFloat(inputs[0], 0) + static_cast<double>(i) * ReadFloat(inputs[2], 0));
+    } else {
+      const auto step = static_cast<uint64_t>(ReadInt(inputs[2], 0));
+      WriteInt(outputs[0], i, static_cast<int64_t>(static_cast<uint64_t>(ReadInt(inputs[0], 0)) + static_cast<uint64_t>(i) * step));
+    }
+  }
+  return absl::OkStatus();
+}
+
+constexpr AttrSpec kShapeAttrs[] = {{"start", AttrKind::kInt, false, 0, nullptr, "the first axis; negative: from the end"},
+                                    {"end", AttrKind::kInt, false, 0, nullptr, "one past the last axis; absent: the rank"}};
+
+}  // namespace
+
+constexpr OpDef kShape = {.name = "shape", .doc = "The extents of the input, i64.", .kind = OpKind::kHost, .attrs = kShapeAttrs,
+                          .infer = InferShape, .reference = ReferenceShape, .cuda = false, .onnx = "Shape",
+                          .witness = "onnx node tests: shape"};
+constexpr OpDef kSize = {.name = "size", .doc = "The number of elements of the input, i64.", .kind = OpKind::kHost,
+                         .infer = InferSize, .reference = ReferenceSize, .cuda = false, .onnx = "Size",
+                         .witness = "onnx node tests: size"};
+constexpr OpDef kRange = {.name = "range", .doc = "start, start + step, ... up to but without limit; inputs start, limit, step.",
+                          .kind = OpKind::kHost, .min_inputs = 3, .max_inputs = 3, .infer = InferRange, .reference = ReferenceRange,
+                          .cuda = false, .onnx = "Range", .witness = "onnx node tests: range"};
+
+}  // namespace kiln::ops

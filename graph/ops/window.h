@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Windows that slide over the axes of [batch, channels, spatial...]: what convolutions and pools have in common.
+#ifndef KILN_GRAPH_OPS_WINDOW_H_
+#define KILN_GRAPH_OPS_WINDOW_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kiln/graph/op.h"
+
+namespace kiln::ops {
+
+// One entry for each spatial axis. Offset k of the window at output place o reads input place
+// o * stride + k * dilation - before.
+struct Window {
+  std::vector<int64_t> kernel, stride, dilation, before, after;
+  size_t rank() const { return kernel.size(); }
+};
+
+// From the attributes strides, pads (all beginnings, then all ends) and dilations; absent ones are 1, 0 and 1.
+absl::StatusOr<Window> WindowOf(const Node& node, std::vector<int64_t> kernel);
+
+// Calls f(kernel place (flat), input place (flat)) for all offsets of the window at output place `o` that lie in the input.
+// `in` are the input's spatial extents.
+template <typename F>
+void ForEachTap(const Window& w, const std::vector<int64_t>& in, const std::vector<int64_t>& o, F&& f) {
+  const auto visit = [&](auto&& self, size_t axis, int64_t kernel_flat, int64_t input_flat) -> void {
+    if (axis == w.rank()) return f(kernel_flat, input_flat);
+    for (int64_t k = 0; k < w.kernel[axis]; ++k) {
+      const int64_t at = o[axis] * w.stride[axis] + k * w.dilation[axis] - w.before[axis];
+      if (at >= 0 && at < in[axis]) self(self, axis + 1, kernel_flat * w.kernel[axis] + k, input_flat * in[axis] + at);
+    }
+  };
+  visit(visit, 0, 0, 0);
+}
+
+// The next coordinate tuple below `extents`, row-major; false after the last.
+bool Next(std::vector<int64_t>& at, const std::vector<int64_t>& extents);
+
+// The product of `extents`.
+int64_t Count(const std::vector<int64_t>& extents);
+
+}  // namespace kiln::ops
+
+#endif  // KILN_GRAPH_OPS_WINDOW_H_

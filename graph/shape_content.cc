@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/graph/shape_content.h"
+
+#include "kiln/graph/op.h"
+
+namespace kiln {
+namespace {
+
+using MaybeDim = std::optional<Dim>;
+
+bool AtLeast(const Dim& dim, int64_t bound) {
+  const std::optional<int64_t> low = dim.LowerBound();
+  return low && *low >= bound;
+}
+
+MaybeDim Bool(std::optional<bool> value) { return value ? MaybeDim(Dim(*value ? 1 : 0)) : std::nullopt; }
+
+std::optional<bool> Not(std::optional<bool> value) { return value ? std::optional<bool>(!*value) : std::nullopt; }
+
+// C's division and remainder; symbolically only where it is the same as rounding down.
+MaybeDim Divide(const Dim& a, const Dim& b, bool remainder) {
+  const auto x = a.constant();
+  const auto y = b.constant();
+  if (x && y) {
+    if (*y == 0 || *y == -1) return *y == 0 ? Dim(0) : remainder ? Dim(0) : Dim(0) - a;
+    return Dim(remainder ? *x % *y : *x / *y);
+  }
+  if (!AtLeast(b, 1)) return std::nullopt;
+  if (AtLeast(a, 0) || a.DivideExactly(b)) return remainder ? a.Mod(b) : a.FloorDiv(b);
+  return std::nullopt;
+}
+
+bool Fits(const Dim& dim, DType type) {
+  if (type == DType::kI64) return true;
+  const auto value = dim.constant();
+  if (!value) return type == DType::kI32;  // extents are far below 2^31
+  return static_cast<int64_t>(ConstBits(type, static_cast<double>(*value))) == *value;
+}
+
+MaybeDim EvaluateNode(const ExprNode& node, const std::vector<MaybeDim>& done) {
+  Dim args[3];
+  for (int k = 0; k < 3; ++k) {
+    if (node.args[k] < 0) break;
+    const MaybeDim& arg = done[static_cast<size_t>(node.args[k])];
+    if (!arg) return std::nullopt;
+    args[k] = *arg;
+  }
+  const auto& [a, b, c] = args;
+  switch (node.op) {
+    case ScalarOp::kAdd: return a + b;
+    case ScalarOp::kSub: return a - b;
+    case ScalarOp::kMul: return a * b;
+    case ScalarOp::kNeg: return Dim(0) - a;
+    case ScalarOp::kDiv: return Divide(a, b, false);
+    case ScalarOp::kMod: return Divide(a, b, true);
+    case ScalarOp::kMin: return Dim::Min(a, b);
+    case ScalarOp::kMax: return Dim::Max(a, b);
+    case ScalarOp::kAbs: return Dim::Max(a, Dim(0) - a);
+    case ScalarOp::kEq: return Bool(Guard::Same(a, b).Static());
+    case ScalarOp::kNe: return Bool(Not(Guard::Same(a, b).Static()));
+    case ScalarOp::kLt: return Bool(Guard::Less(a - b, 0).Static());
+    case ScalarOp::kLe: return Bool(Guard::AtLeast(b - a, 0).Static());
+    case ScalarOp::kCast:
+      if (node.type == DType::kBool) return Bool(Not(Guard::Equal(a, 0).Static()));
+      return IsInt(node.type) ? MaybeDim(a) : std::nullopt;
+    case ScalarOp::kSelect:
+      if (const auto chosen = a.constant()) return *chosen != 0 ? b : c;
+      return std::nullopt;
+    default: break;
+  }
+  if (node.type != DType::kBool || !a.constant() || (node.args[1] >= 0 && !b.constant())) return std::nullopt;
+  switch (node.op) {
+    case ScalarOp::kAnd: return Dim(*a.constant() & *b.constant());
+    case ScalarOp::kOr: return Dim(*a.constant() | *b.constant());
+    case ScalarOp::kXor: return Dim(*a.constant() ^ *b.constant());
+    case ScalarOp::kNot: return Dim(1 - *a.constant());
+    default: return std::nullopt;
+  }
+}
+
+// One element: `inputs` are the elements of the node's inputs there.
+MaybeDim EvaluateBody(const ScalarExpr& body, const std::vector<Dim>& inputs) {
+  std::vector<MaybeDim> done(body.nodes().size());
+  for (size_t i = 0; i < body.nodes().size(); ++i) {
+    const ExprNode& node = body.nodes()[i];
+    if (IsFloat(node.type)) continue;
+    if (node.op == ScalarOp::kConst) {
+      done[i] = Dim(static_cast<int64_t>(node.imm));
+    } else if (node.op == ScalarOp::kRead) {
+      done[i] = inputs[static_cast<size_t>(node.ref)];
+    } else {
+      done[i] = EvaluateNode(node, done);
+    }
+    if (done[i] && !Fits(*done[i], node.type)) done[i].reset();
+  }
+  return done[static_cast<size_t>(body.root())];
+}
+
+// What is known of a node's inputs: extents and elements. An absent input is empty.
+struct Known {
+  std::vector<int64_t> shape;
+  Shape content;
+};
+
+std::optional<std::vector<Known>> KnownInputs(const Graph& graph, const Node& node) {
+  std::vector<Known> known;
+  for (const ValueId id : node.inputs) {
+    Known& input = known.emplace_back();
+    if (!id.valid()) continue;
+    std::optional<Shape> content = ContentOf(graph.value(id));
+    std::optional<std::vector<int64_t>> shape = Constant(graph.value(id).shape);
+    if (!content || !shape) return std::nullopt;
+    input = {*std::move(shape), *std::move(content)};
+  }
+  return known;
+}
+
+std::vector<int64_t> Coordinates(int64_t flat, const std::vector<int64_t>& shape) {
+  std::vector<int64_t> at(shape.size());
+  for (size_t i = shape.size(); i-- > 0;) {
+    at[i] = flat % shape[i];
+    flat /= shape[i];
+  }
+  return at;
+}
+
+// The element of `input` that broadcasting puts at `at`.
+const Dim& Broadcast(const Known& input, const std::vector<int64_t>& at) {
+  size_t flat = 0;
+  const size_t skip = at.size() - input.shape.size();
+  for (size_t i = 0; i < input.shape.size(); ++i) {
+    flat = flat * static_cast<size_t>(input.shape[i]) + (input.shape[i] == 1 ? 0 : static_cast<size_t>(at[skip + i]));
+  }
+  return input.content[flat];
+}
+
+// The flat element that `piece` takes for the output element `at`: nothing if it does not count there or is not known.
+std::optional<size_t> Find(const IndexPiece& piece, const std::vector<Known>& inputs, const std::vector<int64_t>& at) {
+  const Known& input = inputs[static_cast<size_t>(piece.input)];
+  size_t flat = 0;
+  for (size_t i = 0; i < piece.axes.size(); ++i) {
+    const IndexAxis& axis = piece.axes[i];
+    const int64_t extent = input.shape[i];
+    std::optional<int64_t> c;
+    if (axis.load_input >= 0) {
+      std::vector<int64_t> load_at;
+      for (const int a : axis.load_axes) load_at.push_back(a < 0 ? 0 : at[static_cast<size_t>(a)]);
+      c = Broadcast(inputs[static_cast<size_t>(axis.load_input)], load_at).constant();
+      if (c && *c < 0) c = *c + extent;
+    } else {
+      c = (axis.coef * (axis.out_axis < 0 ? 0 : at[static_cast<size_t>(axis.out_axis)]) + axis.offset).FloorDiv(axis.div).constant();
+    }
+    if (!c || *c < 0 || *c >= extent) return std::nullopt;
+    flat = flat * static_cast<size_t>(extent) + static_cast<size_t>(*c);
+  }
+  return flat;
+}
+
+enum class InBounds { kYes, kNo, kUnknown };
+InBounds Holds(const IndexPiece& piece, const std::vector<int64_t>& at) {
+  for (const IndexPiece::Bound& bound : piece.bounds) {
+    const auto lower = bound.lower.constant();
+    const auto upper = bound.upper.constant();
+    if (!lower || !upper) return InBounds::kUnknown;
+    const int64_t c = at[static_cast<size_t>(bound.out_axis)];
+    if (c < *lower || c >= *upper) return InBounds::kNo;
+  }
+  return InBounds::kYes;
+}
+
+MaybeDim Pick(const IndexMap& map, const std::vector<Known>& inputs, const std::vector<int64_t>& at) {
+  for (const IndexPiece& piece : map.pieces) {
+    const InBounds in = Holds(piece, at);
+    if (in == InBounds::kUnknown) return std::nullopt;
+    if (in == InBounds::kNo) continue;
+    const std::optional<size_t> flat = Find(piece, inputs, at);
+    return flat ? MaybeDim(inputs[static_cast<size_t>(piece.input)].content[*flat]) : std::nullopt;
+  }
+  return Dim(static_cast<int64_t>(map.fill));
+}
+
+// A list reduced to one element: products of extents.
+std::optional<Shape> Reduce(const ReduceRule& rule, const Known& input, int64_t results) {
+  if (rule.before != nullptr || rule.after != nullptr || results != 1 || input.content.empty()) return std::nullopt;
+  Dim sum = input.content[0];
+  for (size_t i = 1; i < input.content.size(); ++i) {
+    const Dim& next = input.content[i];
+    switch (rule.op) {
+      case ReduceOp::kAdd: sum = sum + next; break;
+      case ReduceOp::kMul: sum = sum * next; break;
+      case ReduceOp::kMax: sum = Dim::Max(sum, next); break;
+      case ReduceOp::kMin: sum = Dim::Min(sum, next); break;
+      default: return std::nullopt;
+    }
+  }
+  return Shape{sum};
+}
+
+}  // namespace
+
+std::optional<Shape> FollowContent(const Graph& graph, const Node& node, int k) {
+  const Value& output = graph.value(node.outputs[static_cast<size_t>(k)]);
+  if (IsFloat(output.type) || output.type == DType::kU64) return std::nullopt;
+  const std::optional<std::vector<int64_t>> shape = Constant(output.shape);
+  if (!shape || CheckedBytes(DType::kU8, *shape) > kMaxContent) return std::nullopt;
+  const std::optional<std::vector<Known>> inputs = KnownInputs(graph, node);
+  if (!inputs) return std::nullopt;
+
+  const int64_t size = CheckedBytes(DType::kU8, *shape);
+  if (node.op->kind == OpKind::kReduce) return Reduce(*node.op->reduce, (*inputs)[0], size);
+  std::optional<IndexMap> map;
+  ScalarExpr body;
+  if (node.op->kind == OpKind::kIndex) {
+    absl::StatusOr<IndexMap> made = node.op->index(graph, node, k);
+    if (!made.ok()) return std::nullopt;
+    if (made->view) return (*inputs)[0].content;
+    map = *std::move(made);
+  } else if (node.op->kind == OpKind::kScalar) {
+    body = ScalarBodyOf(graph, node);
+  } else {
+    return std::nullopt;
+  }
+  Shape content;
+  for (int64_t flat = 0; flat < size; ++flat) {
+    const std::vector<int64_t> at = Coordinates(flat, *shape);
+    MaybeDim element;
+    if (map) {
+      element = Pick(*map, *inputs, at);
+    } else {
+      std::vector<Dim> elements;
+      for (const Known& input : *inputs) elements.push_back(input.content.empty() ? Dim() : Broadcast(input, at));
+      element = EvaluateBody(body, elements);
+    }
+    if (!element || element->is_error()) return std::nullopt;
+    content.push_back(*std::move(element));
+  }
+  return content;
+}
+
+}  // namespace kiln
