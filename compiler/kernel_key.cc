@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/compiler/kernel_key.h"
+
+#include "absl/strings/str_cat.h"
+#include "kiln/halide_gen/build_id.h"
+#include "kiln/kernel/abi.h"
+
+namespace kiln {
+namespace {
+
+constexpr KeyOption kOptions[] = {
+    {"graph_opt_level", false, "decides which Kernels there are; their text is in the key"},
+    {"jit_level", false, "decides which Kernels there are; their text is in the key"},
+    {"threads", false, "no kernel depends on the number of threads"},
+    {"math", true, "field math"},
+    {"compile_mode", false, "decides when, not what"},
+    {"cache", false, "decides where"},
+    {"codegen", false, "a worker of another build is refused; the build is in the key"},
+    {"target", true, "field target"},
+    {"kernel_timeout_ms", false, "a kernel is complete or not there"},
+    {"disabled_passes", false, "decides which Kernels there are; their text is in the key"},
+    {"dump", false, "only looks"},
+    {"kernels", false, "shares what is built under the same keys"},
+};
+
+}  // namespace
+
+std::span<const KeyOption> KeyOptions() { return kOptions; }
+
+Preimage KernelPreimage(const KernelIdentity& identity) {
+  return Preimage()
+      .Add("schema", "1")
+      .Add("artefact", "cpu kernel elf")
+      .Add("abi", absl::StrCat(kKernelAbi))
+      .Add("kernel", identity.text)
+      .Add("params", identity.params)
+      .Add("math", identity.math == MathMode::kStrict ? "strict" : "fast")
+      .Add("target", Name(identity.target))
+      .Add("codegen", kCodegenBuildId)
+      .Add("compiler", kCodegenCompiler);
+}
+
+}  // namespace kiln

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a user can choose about compiling a model.
+#ifndef KILN_COMPILER_OPTIONS_H_
+#define KILN_COMPILER_OPTIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kiln/base/cpu_features.h"
+
+namespace kiln {
+
+// When kernels are compiled.
+enum class CompileMode : uint8_t {
+  kBlock,       // before the first run
+  kBackground,  // while the model runs on the VM
+  kNever,       // not at all: everything stays on the VM
+};
+
+enum class MathMode : uint8_t { kStrict, kFast };
+
+struct CacheOptions {
+  bool enabled = true;
+  std::string directory;   // empty: KILN_CACHE_DIR, XDG_CACHE_HOME/kiln or HOME/.cache/kiln
+  bool read_only = false;  // look up, never write
+};
+
+// One stage of compilation as text, for those who want to look: "graph", "groups", "kernel",
+// "stmt", "asm", "plan".
+using DumpFn =
+    std::function<void(const std::string& stage, const std::string& name, const std::string& text)>;
+
+class KernelService;
+
+struct CompileOptions {
+  int graph_opt_level = 3;  // 0..3: see kiln opt --list-passes
+  int jit_level = 2;        // 0 no fusion, 1 element-wise groups, 2 and reductions
+  int threads = 0;          // hard cap of the model; 0: the CPUs this process may use
+  MathMode math = MathMode::kStrict;
+  CompileMode compile_mode = CompileMode::kBlock;
+  CacheOptions cache;
+  std::string codegen;             // path of kiln-codegen; empty: looked for, see worker.h
+  std::optional<IsaLevel> target;  // instruction set of the code; nothing: that of this machine
+  uint32_t kernel_timeout_ms = 30'000;  // for building one kernel
+  std::vector<std::string> disabled_passes;
+  DumpFn dump;
+  // Models that share a service share loaded kernels, workers and counts; null: one of its own. Its
+  // own settings (threads of building, cache, mode, codegen) were fixed when it was made.
+  std::shared_ptr<KernelService> kernels;
+};
+
+}  // namespace kiln
+
+#endif  // KILN_COMPILER_OPTIONS_H_

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/compiler/program_builder.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/compiler/kernel_key.h"
+#include "kiln/fusion/lower.h"
+#include "kiln/graph/op.h"
+#include "kiln/kernel/text.h"
+#include "kiln/schedule/scheduler.h"
+
+namespace kiln {
+namespace {
+
+template <typename Repeated>
+void SetShape(const Shape& shape, Repeated* out) {
+  for (const Dim& extent : shape) out->Add(extent.ToString());
+}
+
+// Names of the group's nodes for people: at most three, then a count.
+std::string NameOf(const Graph& graph, const Group& group) {
+  std::vector<std::string> names;
+  for (NodeId id : group.nodes) names.push_back(graph.node(id).name);
+  const size_t all = names.size();
+  if (all > 3) names.resize(3);
+  return absl::StrCat(absl::StrJoin(names, "+"),
+                      all > 3 ? absl::StrCat("+", all - 3, " more") : "");
+}
+
+std::string OpsOf(const Graph& graph, const Group& group) {
+  std::vector<std::string> ops;
+  for (NodeId id : group.nodes) ops.push_back(graph.node(id).op->name);
+  return absl::StrJoin(ops, "+");
+}
+
+class Builder {
+ public:
+  Builder(const Graph& graph, const Grouping& grouping, IsaLevel target, const DumpFn& dump)
+      : graph_(graph), grouping_(grouping), profile_(ProfileFor(target)), dump_(dump) {}
+
+  absl::StatusOr<BuiltProgram> Build() {
+    region_ = out_.program.add_regions();
+    for (const ValueId id : graph_.inputs()) AddInput(id);
+    FindViewsAndWriters();
+    ChooseOutputs();
+    for (const Group& group : grouping_.groups) KILN_RETURN_IF_ERROR(AddGroup(group));
+    for (size_t k = 0; k < graph_.outputs().size(); ++k) AddOutput(static_cast<int>(k));
+    return std::move(out_);
+  }
+
+ private:
+  program::Buffer* NewBuffer(ValueId id, program::Buffer::Kind kind, int index) {
+    const Value& value = graph_.value(id);
+    program::Buffer* const buffer = out_.program.add_buffers();
+    buffer->set_kind(kind);
+    buffer->set_index(index);
+    buffer->set_bytes(
+        (Product(value.shape) * Dim(static_cast<int64_t>(SizeOf(value.type)))).ToString());
+    buffer->set_name(value.name);
+    return buffer;
+  }
+
+  void AddInput(ValueId id) {
+    const Value& value = graph_.value(id);
+    program::Port* const port = out_.program.add_inputs();
+    port->set_name(value.name);
+    port->set_dtype(static_cast<uint32_t>(value.type));
+    SetShape(value.shape, port->mutable_shape());
+    port->set_buffer(out_.program.buffers_size());
+    buffer_of_[id] = out_.program.buffers_size();
+    NewBuffer(id, program::Buffer::INPUT, out_.program.inputs_size() - 1);
+  }
+
+  void FindViewsAndWriters() {
+    for (const Group& group : grouping_.groups) {
+      if (group.kind == Group::Kind::kView) {
+        const Node& node = graph_.node(group.nodes.front());
+        view_of_[node.outputs.front()] = node.inputs.front();
+      } else {
+        written_.insert(group.outputs.begin(), group.outputs.end());
+      }
+    }
+  }
+
+  ValueId ThroughViews(ValueId id) const {
+    for (auto it = view_of_.find(id); it != view_of_.end(); it = view_of_.find(id)) id = it->second;
+    return id;
+  }
+
+  // An output whose memory a kernel or library operator writes, directly or seen through views,
+  // lives in the caller's memory.
+  void ChooseOutputs() {
+    for (size_t k = 0; k < graph_.outputs().size(); ++k) {
+      const ValueId source = ThroughViews(graph_.outputs()[k].value);
+      if (written_.count(source) != 0) output_of_.emplace(source, static_cast<int>(k));
+    }
+  }
+
+  // The buffer that holds `id`, made when it is first asked for.
+  int BufferOf(ValueId id) {
+    if (const auto found = buffer_of_.find(id); found != buffer_of_.end()) return found->second;
+    const int index = out_.program.buffers_size();
+    buffer_of_[id] = index;
+    const Value& value = graph_.value(id);
+    if (value.constant.has_value()) {
+      NewBuffer(id, program::Buffer::CONSTANT, static_cast<int>(out_.constants.size()));
+      out_.constants.push_back(value.constant->is_dense() ? *value.constant
+                                                          : value.constant->Clone());
+    } else if (const auto output = output_of_.find(id); output != output_of_.end()) {
+      NewBuffer(id, program::Buffer::OUTPUT, output->second);
+    } else {
+      NewBuffer(id, program::Buffer::TEMPORARY, 0);
+    }
+    return index;
+  }
+
+  void SetRef(ValueId id, const Shape& shape, program::TensorRef* ref) {
+    ref->set_buffer(BufferOf(id));
+    ref->set_dtype(static_cast<uint32_t>(graph_.value(id).type));
+    SetShape(shape, ref->mutable_shape());
+  }
+  void SetRef(ValueId id, program::TensorRef* ref) { SetRef(id, graph_.value(id).shape, ref); }
+
+  void AddOutput(int k) {
+    const Graph::Output& output = graph_.outputs()[static_cast<size_t>(k)];
+    const Value& value = graph_.value(output.value);
+    program::Port* const port = out_.program.add_outputs();
+    port->set_name(output.name);
+    port->set_dtype(static_cast<uint32_t>(value.type));
+    SetShape(value.shape, port->mutable_shape());
+    const ValueId source = ThroughViews(output.value);
+    if (const auto written = output_of_.find(source);
+        written != output_of_.end() && written->second == k) {
+      port->set_buffer(BufferOf(source));
+      return;
+    }
+    const int buffer = out_.program.buffers_size();
+    NewBuffer(output.value, program::Buffer::OUTPUT, k);
+    port->set_buffer(buffer);
+    program::Thunk* const thunk = region_->add_thunks();
+    thunk->set_name(absl::StrCat("copy to ", output.name));
+    SetRef(output.value, thunk->mutable_copy()->mutable_from());
+    program::TensorRef* const to = thunk->mutable_copy()->mutable_to();
+    SetRef(output.value, to);
+    to->set_buffer(buffer);
+  }
+
+  absl::Status AddGroup(const Group& group) {
+    program::Thunk* const thunk = region_->add_thunks();
+    thunk->set_name(NameOf(graph_, group));
+    switch (group.kind) {
+      case Group::Kind::kKernel:
+        return AddKernel(group, thunk->mutable_kernel());
+      case Group::Kind::kView: {
+        const Node& node = graph_.node(group.nodes.front());
+        SetRef(node.inputs.front(), thunk->mutable_view()->mutable_from());
+        SetRef(node.outputs.front(), thunk->mutable_view()->mutable_to());
+        return absl::OkStatus();
+      }
+      case Group::Kind::kLibrary:
+        return AddLibrary(group, thunk->mutable_library());
+      case Group::Kind::kHost:
+        return AddHost(group, thunk->mutable_host());
+    }
+    return absl::InternalError("program: unknown kind of group");
+  }
+
+  absl::Status AddKernel(const Group& group, program::KernelThunk* thunk) {
+    absl::StatusOr<LoweredGroup> lowered = LowerGroup(graph_, group);
+    if (!lowered.ok()) {
+      return absl::Status(lowered.status().code(),
+                          absl::StrCat("node \"", NameOf(graph_, group), "\" (",
+                                       OpsOf(graph_, group), "): ", lowered.status().message()));
+    }
+    KILN_ASSIGN_OR_RETURN(const int kernel, KernelIndex(group, *lowered));
+    thunk->set_kernel(kernel);
+    for (size_t k = 0; k < lowered->inputs.size(); ++k) {
+      SetRef(lowered->inputs[k], lowered->input_shapes[k], thunk->add_inputs());
+    }
+    for (const Dim& extent : lowered->dims) thunk->add_dims(extent.ToString());
+    for (std::string& bytes : lowered->params) thunk->add_params(std::move(bytes));
+    for (size_t k = 0; k < lowered->outputs.size(); ++k) {
+      SetRef(lowered->outputs[k], lowered->output_shapes[k], thunk->add_outputs());
+    }
+    return absl::OkStatus();
+  }
+
+  // The kernel's place in the program; equal text with equal choices is stored once.
+  absl::StatusOr<int> KernelIndex(const Group& group, const LoweredGroup& lowered) {
+    const Kernel& kernel = lowered.canonical.kernel;
+    program::KernelDef def;
+    def.set_text(Print(kernel));
+    std::string why;
+    const Scheduler* const scheduler = FindScheduler(kernel, &why);
+    if (scheduler == nullptr) return absl::UnimplementedError(absl::StrCat("no schedule: ", why));
+    SizeClass known;
+    for (const Dim& extent : lowered.dims)
+      known.at_most.push_back(extent.constant().value_or(kUnbounded));
+    for (const SizeClass& sizes : scheduler->classes(kernel, known)) {
+      AddChoice(scheduler->choose(kernel, sizes, profile_), sizes, def.add_choices());
+    }
+    const auto [at, is_new] =
+        kernels_.emplace(def.SerializeAsString(), out_.program.kernels_size());
+    if (is_new) {
+      if (dump_) dump_("kernel", absl::StrCat("kernel", at->second), def.text());
+      def.set_name(OpsOf(graph_, group));
+      *out_.program.add_kernels() = std::move(def);
+    }
+    return at->second;
+  }
+
+  static void AddChoice(const Params& params, const SizeClass& sizes,
+                        program::KernelChoice* choice) {
+    choice->set_params(params.ToString());
+    for (int64_t bound : sizes.at_most) choice->add_at_most(bound == kUnbounded ? -1 : bound);
+    for (const auto& [input, output] : params.in_place) {
+      choice->add_in_place(input);
+      choice->add_in_place(output);
+    }
+  }
+
+  absl::Status AddLibrary(const Group& group, program::LibraryThunk* thunk) {
+    const Node& node = graph_.node(group.nodes.front());
+    thunk->set_op(node.op->name);
+    for (const AttrSpec& spec : node.op->attrs) {
+      program::Attribute* const attribute = thunk->add_attributes();
+      attribute->set_name(spec.name);
+      if (spec.kind == AttrKind::kInt) attribute->add_ints(IntAttr(node, spec.name));
+      if (spec.kind == AttrKind::kFloat) attribute->add_floats(FloatAttr(node, spec.name));
+      if (spec.kind == AttrKind::kString) attribute->set_text(StringAttr(node, spec.name));
+      if (spec.kind != AttrKind::kInts) continue;
+      for (int64_t v : IntsAttr(node, spec.name)) attribute->add_ints(v);
+    }
+    for (const ValueId input : node.inputs) {
+      program::TensorRef* const ref = thunk->add_inputs();
+      if (input.valid()) {
+        SetRef(input, ref);
+      } else {
+        ref->set_buffer(-1);
+      }
+    }
+    for (const ValueId output : node.outputs) SetRef(output, thunk->add_outputs());
+    return absl::OkStatus();
+  }
+
+  absl::Status AddHost(const Group& group, program::HostThunk* thunk) {
+    const Node& node = graph_.node(group.nodes.front());
+    const Value& value = graph_.value(node.outputs.front());
+    if (!value.shape_content.has_value() || node.outputs.size() != 1) {
+      return absl::UnimplementedError(
+          absl::StrCat("node \"", node.name, "\" (", node.op->name,
+                       "): its result depends on data in a way that cannot run yet"));
+    }
+    thunk->set_op("dims");
+    for (const Dim& element : *value.shape_content) thunk->add_dims(element.ToString());
+    SetRef(node.outputs.front(), thunk->add_outputs());
+    return absl::OkStatus();
+  }
+
+  const Graph& graph_;
+  const Grouping& grouping_;
+  const MachineProfile& profile_;
+  const DumpFn& dump_;
+  BuiltProgram out_;
+  program::Region* region_ = nullptr;
+  std::map<ValueId, int> buffer_of_;
+  std::map<ValueId, ValueId> view_of_;
+  std::set<ValueId> written_;
+  std::map<ValueId, int> output_of_;    // value written by a thunk -> program output
+  std::map<std::string, int> kernels_;  // serialised KernelDef -> index
+};
+
+}  // namespace
+
+absl::StatusOr<BuiltProgram> BuildProgram(const Graph& graph, const Grouping& grouping,
+                                          IsaLevel target, const DumpFn& dump) {
+  return Builder(graph, grouping, target, dump).Build();
+}
+
+}  // namespace kiln

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a grouped Graph to a Program: every group becomes a thunk, every value that thunks hand on
+// becomes a buffer.
+#ifndef KILN_COMPILER_PROGRAM_BUILDER_H_
+#define KILN_COMPILER_PROGRAM_BUILDER_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kiln/base/cpu_features.h"
+#include "kiln/base/tensor.h"
+#include "kiln/compiler/options.h"
+#include "kiln/exec/program.pb.h"
+#include "kiln/fusion/group.h"
+#include "kiln/graph/graph.h"
+
+namespace kiln {
+
+struct BuiltProgram {
+  program::Program program;
+  std::vector<Tensor> constants;  // by Buffer::index
+};
+
+// Lowers the groups and chooses schedules for `target`. Equal kernels are stored once. An output
+// that no kernel or library operator writes for itself (an input handed through, a constant, the
+// same value twice) is copied. kUnimplemented names the node for which there is no thunk; the graph
+// is verified.
+absl::StatusOr<BuiltProgram> BuildProgram(const Graph& graph, const Grouping& grouping,
+                                          IsaLevel target, const DumpFn& dump);
+
+}  // namespace kiln
+
+#endif  // KILN_COMPILER_PROGRAM_BUILDER_H_

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Variants: one template Graph, and the Programs lowered from it under different assumptions about
+// the inputs.
+//
+// The first variant is the template as it is, with all its symbols free; its guards are what
+// inference and lowering had to assume. When inputs break a guard, the symbols in that guard are
+// fixed to the extents at hand and the graph is lowered again; if that does not help (two inputs
+// share a symbol but not its value), all extents are. The newest 16 variants are kept.
+//
+// Example: input x [n, 64] used with a squeeze that asked for n != 1. Extents n = 9 and 17 run the
+// first variant; n = 1 makes a second with the guard n == 1.
+#ifndef KILN_COMPILER_VARIANTS_H_
+#define KILN_COMPILER_VARIANTS_H_
+
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "kiln/compiler/kernel_service.h"
+#include "kiln/compiler/options.h"
+#include "kiln/exec/provider.h"
+#include "kiln/fusion/group.h"
+#include "kiln/graph/graph.h"
+
+namespace kiln {
+
+// What compilation made of a graph, before kernels exist: for `kiln inspect` and tests.
+struct Compiled {
+  Graph graph;  // after passes
+  Grouping grouping;
+  Variant variant;  // without kernel handles
+};
+
+// Passes, grouping, lowering: the pure part of compilation.
+absl::StatusOr<Compiled> CompileGraph(const Graph& graph, const CompileOptions& options);
+
+class Variants : public VariantProvider {
+ public:
+  Variants(Graph graph, CompileOptions options, std::shared_ptr<KernelService> kernels);
+
+  const std::vector<PortInfo>& inputs() const override { return inputs_; }
+  const std::vector<PortInfo>& outputs() const override { return outputs_; }
+  absl::StatusOr<std::shared_ptr<const Variant>> Get(
+      const std::vector<InputFacts>& inputs) override;
+
+  // Makes the first variant, so that errors and compile time come before the first run.
+  absl::Status Prepare();
+
+ private:
+  absl::StatusOr<std::shared_ptr<const Variant>> Make(const Graph& graph, std::vector<Guard> extra);
+  absl::StatusOr<std::shared_ptr<const Variant>> MakeFor(const std::vector<InputFacts>& inputs);
+
+  const Graph template_;
+  const CompileOptions options_;
+  const std::shared_ptr<KernelService> kernels_;
+  std::vector<PortInfo> inputs_, outputs_;
+  absl::Mutex mutex_;
+  std::list<std::shared_ptr<const Variant>> variants_ ABSL_GUARDED_BY(mutex_);  // newest use first
+};
+
+}  // namespace kiln
+
+#endif  // KILN_COMPILER_VARIANTS_H_

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The compiler's side of the worker processes `kiln-codegen` that turn Kernels into machine code.
+//
+// Code generation lives in its own process because an LLVM failure aborts it. A WorkerPool starts
+// up to `size` of them when they are needed, gives each one request at a time, replaces one that
+// died or took too long, and ends them with itself.
+#ifndef KILN_COMPILER_WORKER_H_
+#define KILN_COMPILER_WORKER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "kiln/halide_gen/protocol.h"
+
+namespace kiln {
+
+// The worker executable: `wanted` if not empty, else $KILN_CODEGEN, else beside this program or the
+// library, else in
+// ../libexec/kiln. kNotFound lists where it was looked for.
+absl::StatusOr<std::string> FindCodegen(const std::string& wanted);
+
+class WorkerPool {
+ public:
+  // Starts nothing yet.
+  WorkerPool(std::string executable, int size);
+  ~WorkerPool();
+
+  // Builds one kernel, waiting for a free worker. kUnavailable: no worker could be started, or it
+  // died twice on this request; kFailedPrecondition: the worker is of another build than this
+  // library; kDeadlineExceeded. What the worker itself says (also that the kernel cannot be
+  // compiled) is in the answer. Thread-safe.
+  absl::StatusOr<CodegenAnswer> Compile(const CodegenRequest& request);
+
+ private:
+  struct Worker;
+  absl::StatusOr<std::unique_ptr<Worker>> Start() const;
+  absl::StatusOr<std::unique_ptr<Worker>> Acquire();
+  void Release(std::unique_ptr<Worker> worker);
+
+  const std::string executable_;
+  const int size_;
+  absl::Mutex mutex_;
+  int running_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::unique_ptr<Worker>> idle_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace kiln
+
+#endif  // KILN_COMPILER_WORKER_H_

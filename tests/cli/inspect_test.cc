@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// kiln inspect: the kernel of a group reads as it should, and the other forms of it are there.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "nlohmann/json.hpp"
+#include "tests/base/temp_dir.h"
+#include "tests/cli/process.h"
+
+namespace kiln {
+namespace {
+
+class InspectTest : public testing::Test {
+ protected:
+  std::string Write(const std::string& name, const std::string& text) {
+    std::ofstream(dir_.File(name)) << text;
+    return dir_.File(name);
+  }
+  TempDir dir_;
+};
+
+TEST_F(InspectTest, SoftmaxOfScaledAndMaskedRowsIsTheKernelOfTheDesign) {
+  const std::string model = Write("rows.graph",
+                                  "graph rows\n"
+                                  "input x : f32 [n, m]\n"
+                                  "input mask : f32 [m]\n"
+                                  "const scale : f32 [] = 0.3\n"
+                                  "t = mul(x, scale)\n"
+                                  "u = add(t, mask)\n"
+                                  "z = softmax(u) {axis = 1}\n"
+                                  "output z\n");
+  const ProcessResult result = Kiln({"inspect", model, "--group", "0", "--emit", "kernel"});
+  EXPECT_EQ(result.exit, 0) << result.err;
+  EXPECT_EQ(result.out,
+            "kernel v1 math 1\n"
+            "dims a b\n"
+            "in   0 f32 [a, b] dense\n"
+            "in   1 f32 [b] dense\n"
+            "par  0 f32\n"
+            "s0 : f32 [a, b] = add(mul(in0[a, b], par0), in1[b])\n"
+            "s1 : f32 [a]    = reduce max over b (s0[a, b])\n"
+            "s2 : f32 [a, b] = exp(sub(s0[a, b], s1[a]))\n"
+            "s3 : f32 [a]    = reduce add over b (s2[a, b])\n"
+            "out  0 f32 [a, b] dense = div(s2[a, b], s3[a])\n");
+}
+
+TEST_F(InspectTest, KernelFilesGoThroughTheWorker) {
+  const std::string kernel =
+      Write("abc.kernel",
+            "kernel v1 math 1\ndims a\nin 0 f32 [a] dense\nin 1 f32 [a] dense\nin 2 f32 [a] dense\n"
+            "out 0 f32 [a] dense = mul(mul(in0[a], in1[a]), in2[a])\n");
+  EXPECT_NE(
+      Kiln({"inspect", kernel, "--emit", "kernel"}).out.find("mul(mul(in0[a], in1[a]), in2[a])"),
+      std::string::npos);
+  EXPECT_NE(Kiln({"inspect", kernel, "--emit", "asm"}).out.find("vmulps"), std::string::npos);
+  EXPECT_NE(Kiln({"inspect", kernel, "--emit", "stmt"}).out.find("parallel"), std::string::npos);
+  EXPECT_EQ(
+      Kiln({"inspect", Write("bad.kernel", "kernel v1 math 1\nout 0 f32 [a] dense = 1\n")}).exit,
+      3);
+}
+
+TEST_F(InspectTest, JsonHasPortsAndGroups) {
+  const std::string model =
+      Write("g.graph", "graph g\ninput x : f32 [n, 4]\ny = exp(x)\noutput y\n");
+  const auto results = nlohmann::json::parse(Kiln({"inspect", model, "--json"}).out)["results"];
+  EXPECT_EQ(results["inputs"][0]["shape"], nlohmann::json({"n", 4}));
+  EXPECT_EQ(results["outputs"][0]["name"], "y");
+  EXPECT_EQ(results["nodes"], 1);
+  EXPECT_TRUE(results["unsupported"].empty());
+  EXPECT_EQ(Kiln({"inspect", model, "--group", "99"}).exit, 2);
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// kiln run, bench, verify and ops as a user calls them: exit codes, JSON, files.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "nlohmann/json.hpp"
+#include "tests/base/temp_dir.h"
+#include "tests/cli/process.h"
+
+namespace kiln {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kSoftmax[] =
+    "graph rows\n"
+    "input x : f32 [n, 64]\n"
+    "const scale : f32 [] = 0.125\n"
+    "y = mul(x, scale)\n"
+    "z = softmax(y) {axis = 1}\n"
+    "output z\n";
+
+class RunTest : public testing::Test {
+ protected:
+  void SetUp() override { std::ofstream(model_) << kSoftmax; }
+
+  json RunJson(std::vector<std::string> arguments, int exit = 0) {
+    arguments.push_back("--json");
+    const ProcessResult result = Kiln(arguments);
+    EXPECT_EQ(result.exit, exit) << result.err;
+    return json::parse(result.out, nullptr, false);
+  }
+
+  TempDir dir_;
+  const std::string model_ = dir_.File("rows.graph");
+};
+
+TEST_F(RunTest, SavesAnOutputAndFindsItEqualAgain) {
+  const std::string file = dir_.File("z.npy");
+  const json first =
+      RunJson({"run", model_, "--dim", "n=5", "--input", "x=random:7", "--output", "z=@" + file});
+  EXPECT_EQ(first["schema"], "kiln.run/1");
+  EXPECT_EQ(first["results"]["outputs"][0]["shape"], json({5, 64}));
+  const json again = RunJson({"run", model_, "-O0", "--dim", "n=5", "--input", "x=random:7",
+                              "--expect", "z=@" + file, "--atol", "1e-6"});
+  EXPECT_TRUE(again["results"]["outputs"][0]["expect"]["ok"]);
+}
+
+TEST_F(RunTest, CountsKernelsAsCachedBuiltOrOnTheVm) {
+  for (const char* mode : {"block", "never"}) {
+    const json c = RunJson({"run", model_, "--compile-mode", mode})["results"]["compile"];
+    EXPECT_EQ(c["kernels"].get<int>(),
+              c["cached"].get<int>() + c["built"].get<int>() + c["vm"].get<int>());
+    EXPECT_EQ(c["vm"].get<int>() > 0, std::string(mode) == "never");
+    EXPECT_GT(c["kernels"].get<int>(), 0);
+  }
+}
+
+TEST_F(RunTest, CompiledVmAndFreshCompileGiveTheSameBits) {
+  const std::string file = dir_.File("z.npy");
+  RunJson(
+      {"run", model_, "--dim", "n=9", "--input", "x=random:3:-40:40", "--output", "z=@" + file});
+  for (const std::vector<std::string>& setting : std::vector<std::vector<std::string>>{
+           {"--compile-mode", "never"}, {"--no-cache"}, {"--threads", "2"}, {"--threads", "1"}}) {
+    std::vector<std::string> arguments = {
+        "run",      model_,       "--dim",  "n=9", "--input", "x=random:3:-40:40",
+        "--expect", "z=@" + file, "--rtol", "0",   "--atol",  "0"};
+    arguments.insert(arguments.end(), setting.begin(), setting.end());
+    EXPECT_EQ(Kiln(arguments).exit, 0) << setting[0];
+  }
+}
+
+TEST_F(RunTest, AMissIsExitOneAndOutputsAreWrittenAllTheSame) {
+  const std::string right = dir_.File("z.npy");
+  const std::string other = dir_.File("other.npy");
+  RunJson({"run", model_, "--input", "x=random:1", "--output", "z=@" + right});
+  const json miss = RunJson({"run", model_, "--input", "x=random:2", "--expect", "z=@" + right,
+                             "--output", "z=@" + other},
+                            1);
+  EXPECT_FALSE(miss["results"]["outputs"][0]["expect"]["ok"]);
+  EXPECT_TRUE(std::ifstream(other).good());
+}
+
+TEST_F(RunTest, ReferenceDeviceAgrees) {
+  const std::string file = dir_.File("z.npy");
+  RunJson({"run", model_, "--device", "reference", "--dim", "n=3", "--input", "x=random:5",
+           "--output", "z=@" + file});
+  EXPECT_EQ(Kiln({"run", model_, "--dim", "n=3", "--input", "x=random:5", "--expect", "z=@" + file,
+                  "--atol", "1e-6"})
+                .exit,
+            0);
+}
+
+TEST_F(RunTest, ExitCodesAreThoseOfTheContract) {
+  std::ofstream(dir_.File("broken.onnx")) << "no model";
+  std::ofstream(dir_.File("broken.graph")) << "graph g\ny = nonsense(x)\n";
+  EXPECT_EQ(Kiln({"run"}).exit, 2);
+  EXPECT_EQ(Kiln({"run", model_, "--input", "nope=zeros"}).exit, 2);
+  EXPECT_EQ(Kiln({"run", model_, "--input", "x=some"}).exit, 2);
+  EXPECT_EQ(Kiln({"run", model_, "-O7"}).exit, 2);
+  EXPECT_EQ(Kiln({"frobnicate"}).exit, 2);
+  EXPECT_EQ(Kiln({"run", dir_.File("broken.onnx")}).exit, 3);
+  EXPECT_EQ(Kiln({"run", dir_.File("broken.graph")}).exit, 3);
+  EXPECT_EQ(Kiln({"run", model_, "--device", "cuda"}).exit, 5);
+  EXPECT_EQ(Kiln({"run", dir_.File("absent.onnx")}).exit, 7);
+  EXPECT_EQ(Kiln({"run", model_, "--input", "x=@" + dir_.File("absent.npy")}).exit, 7);
+  EXPECT_EQ(Kiln({"--version"}).exit, 0);
+  EXPECT_EQ(Kiln({"run", "--help"}).exit, 0);
+}
+
+TEST_F(RunTest, NoticesNameWhatToGive) {
+  const ProcessResult result = Kiln({"run", model_});
+  EXPECT_NE(result.err.find("--dim n=N"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("--input x=@FILE.npy"), std::string::npos) << result.err;
+  EXPECT_EQ(Kiln({"run", model_, "-q"}).err, "");
+}
+
+TEST_F(RunTest, WorksWithoutWorkerOrCacheOnTheVm) {
+  const ProcessResult result = Kiln({"run", model_, "--no-cache", "--json"},
+                                    {{{"KILN_CODEGEN", "/nowhere/kiln-codegen"}}, "", -1});
+  ASSERT_EQ(result.exit, 0) << result.err;
+  const json c = json::parse(result.out)["results"]["compile"];
+  EXPECT_EQ(c["vm"], c["kernels"]);
+  EXPECT_EQ(c["failed"], c["vm"]);
+  EXPECT_NE(result.err.find("kiln-codegen"), std::string::npos);
+}
+
+TEST_F(RunTest, BenchReportsWhatTheContractNames) {
+  const json results = RunJson({"bench", model_, "--iters", "3", "--warmup", "1", "--compare",
+                                "-O0,-O3", "--profile"})["results"];
+  for (const char* field : {"min", "p50", "mean", "p90", "p99", "max", "n"})
+    EXPECT_TRUE(results["latency_ms"].contains(field)) << field;
+  for (const char* field : {"kernels", "cached", "built", "failed", "vm", "ms"})
+    EXPECT_TRUE(results["compile"].contains(field)) << field;
+  for (const char* field : {"arena", "lower_bound", "sum", "constants"})
+    EXPECT_TRUE(results["memory"].contains(field)) << field;
+  for (const char* field : {"kernel", "library", "other"})
+    EXPECT_TRUE(results["launches"].contains(field)) << field;
+  for (const char* field : {"first_run_ms", "groups", "bytes_moved"})
+    EXPECT_TRUE(results.contains(field)) << field;
+  EXPECT_EQ(results["latency_ms"]["n"], 3);
+  EXPECT_EQ(results["compare"].size(), 2u);
+}
+
+TEST_F(RunTest, VerifyAgreesPerGroupAtEveryLevel) {
+  for (const char* level : {"-O0", "-O1", "-O2", "-O3"}) {
+    EXPECT_EQ(Kiln({"verify", model_, level, "--dim", "n=7", "--per-group"}).exit, 0) << level;
+  }
+}
+
+TEST(OpsTest, ListsOperatorsByBothNames) {
+  const ProcessResult plain = Kiln({"ops"});
+  EXPECT_EQ(plain.exit, 0);
+  EXPECT_NE(plain.out.find("layer_norm"), std::string::npos);
+  EXPECT_NE(Kiln({"ops", "--onnx"}).out.find("LayerNormalization"), std::string::npos);
+  EXPECT_TRUE(json::parse(Kiln({"ops", "--json"}).out)["results"]["ops"].size() > 40);
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/tools/common.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <set>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "kiln/base/status_macros.h"
+#include "nlohmann/json.hpp"
+
+namespace kiln {
+namespace {
+
+constexpr absl::string_view kStages[] = {"graph", "groups", "kernel", "stmt", "asm", "ptx", "plan"};
+
+// Writes the stages named in KILN_DUMP to KILN_DUMP_DIR (default: the working directory), or
+// nothing if the variable is unset.
+absl::StatusOr<DumpFn> DumpFromEnvironment() {
+  const char* const wanted = std::getenv("KILN_DUMP");
+  if (wanted == nullptr || wanted[0] == '\0') return DumpFn();
+  const std::set<std::string> stages = absl::StrSplit(wanted, ',');
+  for (const std::string& stage : stages) {
+    if (std::find(std::begin(kStages), std::end(kStages), stage) != std::end(kStages)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("KILN_DUMP: unknown stage \"", stage,
+                     "\"; there are graph, groups, kernel, stmt, asm, ptx, plan"));
+  }
+  const char* const dir = std::getenv("KILN_DUMP_DIR");
+  const std::filesystem::path folder = dir != nullptr ? dir : ".";
+  auto count = std::make_shared<int>(0);
+  return DumpFn([=](const std::string& stage, const std::string& name, const std::string& text) {
+    if (stages.count(stage) == 0) return;
+    std::error_code ignored;
+    std::filesystem::create_directories(folder, ignored);
+    std::ofstream(folder / absl::StrCat((*count)++, ".", stage, ".", name, ".txt")) << text;
+  });
+}
+
+// "name=value" at the first '='.
+absl::StatusOr<std::pair<std::string, std::string>> SplitAssignment(const std::string& flag,
+                                                                    const std::string& text) {
+  const size_t at = text.find('=');
+  if (at == std::string::npos || at == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, " \"", text, "\": expected NAME=VALUE"));
+  }
+  return std::make_pair(text.substr(0, at), text.substr(at + 1));
+}
+
+}  // namespace
+
+void AddOutputFlags(CLI::App& command, CommonOptions& options) {
+  command.add_flag("--json", options.json, "Print one JSON object on stdout (docs/json.md)");
+  command.add_flag("-q,--quiet", options.quiet, "No notices");
+  command.add_flag("-v,--verbose", options.verbose, "More detail");
+}
+
+void AddCommonFlags(CLI::App& command, CommonOptions& options) {
+  command.add_option("-O", options.level, "Graph optimisation level")
+      ->check(CLI::Range(0, 3))
+      ->envname("KILN_GRAPH_OPT_LEVEL")
+      ->capture_default_str();
+  command.add_option("--jit", options.jit, "Fusion: 0 none, 1 element-wise, 2 and reductions")
+      ->check(CLI::Range(0, 2))
+      ->envname("KILN_JIT_LEVEL")
+      ->capture_default_str();
+  command
+      .add_option("--device", options.device,
+                  "cpu, cuda[:i] or reference (the float64 interpreter)")
+      ->capture_default_str();
+  command.add_option("--threads", options.threads, "Hard cap; 0: the CPUs this process may use")
+      ->check(CLI::Range(0, 1024))
+      ->envname("KILN_THREADS")
+      ->capture_default_str();
+  command.add_option("--shape", options.shapes, "Shape of an input: n=1x3x224x224 (repeatable)")
+      ->take_all();
+  command.add_option("--dim", options.dims, "Value of a symbolic dim: batch=8 (repeatable)")
+      ->take_all();
+  command.add_option("--math", options.math, "strict or fast")
+      ->check(CLI::IsMember({"strict", "fast"}))
+      ->capture_default_str();
+  command
+      .add_option("--compile-mode", options.compile_mode,
+                  "When kernels are built: block, background or never")
+      ->check(CLI::IsMember({"block", "background", "never"}))
+      ->capture_default_str();
+  command.add_option("--cache-dir", options.cache_dir,
+                     "Directory of the kernel cache (default: KILN_CACHE_DIR, else XDG)");
+  command.add_flag("--no-cache", options.no_cache, "Neither read nor write the kernel cache");
+  command.add_flag("--cache-readonly", options.cache_readonly,
+                   "Read the kernel cache, never write it");
+  AddOutputFlags(command, options);
+}
+
+absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options) {
+  CompileOptions out;
+  if (absl::StartsWith(options.device, "cuda")) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "device \"", options.device, "\": this build runs on the CPU only; use --device cpu"));
+  }
+  if (options.device != "cpu" && options.device != "reference") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("device \"", options.device, "\": is none of cpu, cuda[:i], reference"));
+  }
+  out.graph_opt_level = options.level;
+  out.jit_level = options.jit;
+  out.threads = options.threads;
+  out.math = options.math == "fast" ? MathMode::kFast : MathMode::kStrict;
+  out.compile_mode = options.compile_mode == "never"        ? CompileMode::kNever
+                     : options.compile_mode == "background" ? CompileMode::kBackground
+                                                            : CompileMode::kBlock;
+  out.cache = {!options.no_cache, options.cache_dir, options.cache_readonly};
+  KILN_ASSIGN_OR_RETURN(out.dump, DumpFromEnvironment());
+  return out;
+}
+
+absl::StatusOr<SymbolValues> ParseDims(const std::vector<std::string>& dims) {
+  SymbolValues values;
+  for (const std::string& text : dims) {
+    KILN_ASSIGN_OR_RETURN(const auto assignment, SplitAssignment("--dim", text));
+    int64_t value = 0;
+    if (!absl::SimpleAtoi(assignment.second, &value) || value < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--dim \"", text, "\": expected a number >= 0"));
+    }
+    values[assignment.first] = value;
+  }
+  return values;
+}
+
+absl::StatusOr<std::map<std::string, std::vector<int64_t>>> ParseShapes(
+    const std::vector<std::string>& shapes) {
+  std::map<std::string, std::vector<int64_t>> out;
+  for (const std::string& text : shapes) {
+    KILN_ASSIGN_OR_RETURN(const auto assignment, SplitAssignment("--shape", text));
+    std::vector<int64_t>& shape = out[assignment.first];
+    for (absl::string_view part : absl::StrSplit(assignment.second, 'x', absl::SkipEmpty())) {
+      int64_t extent = 0;
+      if (!absl::SimpleAtoi(part, &extent) || extent < 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("--shape \"", text, "\": expected extents such as 1x3x224x224"));
+      }
+      shape.push_back(extent);
+    }
+  }
+  return out;
+}
+
+void PrintJson(const std::string& verb, const CommonOptions& options, nlohmann::json results) {
+  const nlohmann::json object = {{"schema", absl::StrCat("kiln.", verb, "/1")},
+                                 {"kiln", KILN_VERSION},
+                                 {"config",
+                                  {{"level", options.level},
+                                   {"jit", options.jit},
+                                   {"device", options.device},
+                                   {"threads", options.threads},
+                                   {"math", options.math},
+                                   {"compile_mode", options.compile_mode}}},
+                                 {"results", std::move(results)}};
+  std::cout << object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+}
+
+void Note(const CommonOptions& options, const std::string& line) {
+  if (!options.quiet) std::cerr << "kiln: " << line << "\n";
+}
+
+}  // namespace kiln

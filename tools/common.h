@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the verbs of the command line share: flags, and the one object that --json prints.
+#ifndef KILN_TOOLS_COMMON_H_
+#define KILN_TOOLS_COMMON_H_
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+#include "kiln/base/dim.h"
+#include "kiln/compiler/options.h"
+#include "nlohmann/json_fwd.hpp"
+
+namespace kiln {
+
+// A verb: `add` declares its flags on `command` and returns what runs after parsing, giving the
+// exit code.
+struct Verb {
+  const char* name;
+  const char* doc;
+  std::function<int()> (*add)(CLI::App& command);
+};
+std::function<int()> AddRun(CLI::App& command);
+std::function<int()> AddBench(CLI::App& command);
+std::function<int()> AddInspect(CLI::App& command);
+std::function<int()> AddVerify(CLI::App& command);
+std::function<int()> AddOps(CLI::App& command);
+std::function<int()> AddCache(CLI::App& command);
+
+struct CommonOptions {
+  int level = 3;
+  int jit = 2;
+  std::string device = "cpu";
+  int threads = 0;
+  std::vector<std::string> shapes, dims;
+  std::string math = "strict";
+  std::string compile_mode = "block";
+  std::string cache_dir;
+  bool no_cache = false, cache_readonly = false;
+  bool json = false, quiet = false, verbose = false;
+};
+
+// Flags of verbs that compile and run a model; the environment (KILN_GRAPH_OPT_LEVEL,
+// KILN_JIT_LEVEL, KILN_THREADS) gives defaults.
+void AddCommonFlags(CLI::App& command, CommonOptions& options);
+// --json, -q, -v only.
+void AddOutputFlags(CLI::App& command, CommonOptions& options);
+
+// The compiler's options, KILN_DUMP included. kInvalidArgument and kFailedPrecondition (no such
+// device) with what to do.
+absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options);
+
+// "--dim batch=8" as a map, "--shape x=1x3x224x224" as a map.
+absl::StatusOr<SymbolValues> ParseDims(const std::vector<std::string>& dims);
+absl::StatusOr<std::map<std::string, std::vector<int64_t>>> ParseShapes(
+    const std::vector<std::string>& shapes);
+
+// {"schema": "kiln.<verb>/1", "kiln": version, "config": ..., "results": results}, on stdout.
+void PrintJson(const std::string& verb, const CommonOptions& options, nlohmann::json results);
+
+// A line for people on stderr, unless -q.
+void Note(const CommonOptions& options, const std::string& line);
+
+}  // namespace kiln
+
+#endif  // KILN_TOOLS_COMMON_H_

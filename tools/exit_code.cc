@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/tools/exit_code.h"
+
+#include <iostream>
+
+namespace kiln {
+
+int ModelExit(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kResourceExhausted:
+      return kExitModel;
+    case absl::StatusCode::kUnimplemented:
+      return kExitUnsupported;
+    case absl::StatusCode::kFailedPrecondition:
+      return kExitDevice;
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kUnavailable:
+      return kExitIo;
+    default:
+      return kExitBug;
+  }
+}
+
+int UsageExit(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kUnimplemented:
+      return kExitUsage;
+    case absl::StatusCode::kInternal:
+      return kExitBug;
+    default:
+      return kExitIo;
+  }
+}
+
+int Fail(const absl::Status& status, int code) {
+  std::cerr << "kiln: " << status.message() << "\n";
+  if (code == kExitBug)
+    std::cerr << "kiln: this is a defect of Kiln; please report it with the model\n";
+  return code;
+}
+
+}  // namespace kiln

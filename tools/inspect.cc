@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// kiln inspect: what a model is made of; its groups, and the kernel, Halide statement or assembly
+// of one.
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kiln/base/file_system.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/compiler/compile.h"
+#include "kiln/compiler/variants.h"
+#include "kiln/graph/onnx/import.h"
+#include "kiln/graph/op.h"
+#include "kiln/graph/text.h"
+#include "kiln/kernel/canonical.h"
+#include "kiln/kernel/text.h"
+#include "kiln/schedule/scheduler.h"
+#include "kiln/tools/common.h"
+#include "kiln/tools/exit_code.h"
+#include "kiln/tools/report.h"
+#include "nlohmann/json.hpp"
+
+namespace kiln {
+namespace {
+
+struct InspectFlags {
+  CommonOptions common;
+  std::string model, emit = "kernel", target;
+  int group = -1;
+};
+
+absl::StatusOr<CompileOptions> Options(const InspectFlags& flags) {
+  KILN_ASSIGN_OR_RETURN(CompileOptions options, ToCompileOptions(flags.common));
+  if (flags.target.empty()) return options;
+  options.target = ParseIsaLevel(flags.target);
+  if (options.target.has_value()) return options;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--target \"", flags.target, "\": expected x86-64-v3 or x86-64-v4"));
+}
+
+// Prints the kernel's text, or what the worker makes of it.
+int Emit(const InspectFlags& flags, const CompileOptions& options, const std::string& text,
+         const std::string& params) {
+  if (flags.emit == "kernel") {
+    std::cout << text;
+    return kExitOk;
+  }
+  KernelService service(options);
+  const absl::StatusOr<CodegenAnswer> answer =
+      service.Emit(service.Identify(text, params), {flags.emit});
+  if (!answer.ok())
+    return Fail(answer.status(),
+                absl::IsNotFound(answer.status()) ? kExitDevice : kExitUnsupported);
+  for (const auto& [tag, bytes] : answer->sections) {
+    if (tag == flags.emit) std::cout << bytes;
+  }
+  return kExitOk;
+}
+
+int InspectKernel(const InspectFlags& flags, const CompileOptions& options) {
+  const absl::StatusOr<std::string> text = RealFileSystem().ReadFile(flags.model, 16 << 20);
+  if (!text.ok()) return Fail(text.status(), kExitIo);
+  const absl::StatusOr<Kernel> kernel = ParseKernel(*text);
+  if (!kernel.ok()) return Fail(kernel.status(), kExitModel);
+  std::string why;
+  const Scheduler* const scheduler = FindScheduler(*kernel, &why);
+  if (scheduler == nullptr) return Fail(absl::UnimplementedError(why), kExitUnsupported);
+  const SizeClass known{std::vector<int64_t>(kernel->dims.size(), kUnbounded)};
+  const Params params = scheduler->choose(*kernel, scheduler->classes(*kernel, known).back(),
+                                          ProfileFor(options.target.value_or(HostIsa())));
+  return Emit(flags, options, Print(*kernel), params.ToString());
+}
+
+nlohmann::json PortsJson(const Graph& graph, bool inputs) {
+  nlohmann::json list = nlohmann::json::array();
+  const auto add = [&](const std::string& name, ValueId id) {
+    list.push_back(ToJson(PortInfo{name, graph.value(id).type, graph.value(id).shape, false}));
+  };
+  if (inputs) {
+    for (ValueId id : graph.inputs()) add(graph.value(id).name, id);
+  } else {
+    for (const Graph::Output& output : graph.outputs()) add(output.name, output.value);
+  }
+  return list;
+}
+
+void PrintPorts(const nlohmann::json& ports, const char* what) {
+  for (const nlohmann::json& port : ports) {
+    std::cout << what << "  " << port["name"].get<std::string>() << " : "
+              << port["dtype"].get<std::string>() << " " << port["shape"].dump() << "\n";
+  }
+}
+
+// Groups in running order, kernels numbered as --group counts them.
+nlohmann::json PrintGroups(const Compiled& compiled, bool print) {
+  nlohmann::json list = nlohmann::json::array();
+  std::vector<std::vector<std::string>> rows = {{"group", "kind", "nodes"}};
+  int number = 0;
+  for (const Group& group : compiled.grouping.groups) {
+    std::vector<std::string> ops;
+    for (NodeId id : group.nodes) ops.push_back(compiled.graph.node(id).op->name);
+    rows.push_back({absl::StrCat(number), Name(group.kind), absl::StrJoin(ops, " ")});
+    list.push_back({{"group", number++}, {"kind", Name(group.kind)}, {"ops", ops}});
+  }
+  if (print) std::cout << Table(rows);
+  return list;
+}
+
+int InspectGroup(const InspectFlags& flags, const CompileOptions& options,
+                 const Compiled& compiled) {
+  const program::Program& program = compiled.variant.program;
+  if (flags.group >= static_cast<int>(compiled.grouping.groups.size())) {
+    return Fail(
+        absl::InvalidArgumentError(absl::StrCat("--group ", flags.group, ": there are groups 0 to ",
+                                                compiled.grouping.groups.size() - 1)),
+        kExitUsage);
+  }
+  const program::Thunk& thunk = program.regions(0).thunks(flags.group);
+  if (!thunk.has_kernel()) {
+    return Fail(absl::InvalidArgumentError(absl::StrCat(
+                    "--group ", flags.group, ": is no kernel but ",
+                    Name(compiled.grouping.groups[static_cast<size_t>(flags.group)].kind))),
+                kExitUsage);
+  }
+  const program::KernelDef& def = program.kernels(thunk.kernel().kernel());
+  return Emit(flags, options, def.text(), def.choices(def.choices_size() - 1).params());
+}
+
+struct Imported {
+  Graph graph;
+  nlohmann::json opset;
+  nlohmann::json unsupported = nlohmann::json::array();
+};
+
+absl::StatusOr<Imported> Import(const std::string& path) {
+  Imported out;
+  if (absl::EndsWith(path, ".graph")) {
+    KILN_ASSIGN_OR_RETURN(out.graph, ReadModel(path));
+    return out;
+  }
+  OnnxImportOptions options;
+  options.allow_unsupported = true;
+  KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnx(path, options));
+  if (const auto own = import.opsets.find(""); own != import.opsets.end()) out.opset = own->second;
+  for (const UnsupportedNode& node : import.unsupported) {
+    out.unsupported.push_back(
+        {{"node", node.node}, {"op", node.op}, {"opset", node.opset}, {"reason", node.reason}});
+  }
+  out.graph = std::move(import.graph);
+  return out;
+}
+
+int InspectModel(const InspectFlags& flags, const CompileOptions& options) {
+  const absl::StatusOr<Imported> model = Import(flags.model);
+  if (!model.ok()) return Fail(model.status(), ModelExit(model.status()));
+  nlohmann::json results = {{"inputs", PortsJson(model->graph, true)},
+                            {"outputs", PortsJson(model->graph, false)},
+                            {"opset", model->opset},
+                            {"nodes", model->graph.nodes().size()},
+                            {"unsupported", model->unsupported}};
+  const bool supported = model->unsupported.empty();
+  absl::StatusOr<Compiled> compiled = absl::UnimplementedError("");
+  if (supported) {
+    compiled = CompileGraph(model->graph, options);
+    if (!compiled.ok()) return Fail(compiled.status(), ModelExit(compiled.status()));
+    if (flags.group >= 0) return InspectGroup(flags, options, *compiled);
+  }
+  const bool text = !flags.common.json;
+  if (text) {
+    PrintPorts(results["inputs"], "input ");
+    PrintPorts(results["outputs"], "output");
+    std::cout << "opset   " << model->opset.dump() << "\nnodes   " << model->graph.nodes().size()
+              << "\n";
+  }
+  for (const nlohmann::json& node : model->unsupported) {
+    if (text) {
+      std::cout << "unsupported  " << node["node"].get<std::string>() << " ("
+                << node["op"].get<std::string>() << ", opset " << node["opset"].dump() << ") "
+                << node["reason"].get<std::string>() << "\n";
+    }
+  }
+  if (supported) results["groups"] = PrintGroups(*compiled, text);
+  if (!text) PrintJson("inspect", flags.common, results);
+  return supported ? kExitOk : kExitUnsupported;
+}
+
+int Run(const InspectFlags& flags) {
+  const absl::StatusOr<CompileOptions> options = Options(flags);
+  if (!options.ok())
+    return Fail(options.status(),
+                absl::IsFailedPrecondition(options.status()) ? kExitDevice : kExitUsage);
+  return absl::EndsWith(flags.model, ".kernel") ? InspectKernel(flags, *options)
+                                                : InspectModel(flags, *options);
+}
+
+}  // namespace
+
+std::function<int()> AddInspect(CLI::App& command) {
+  auto flags = std::make_shared<InspectFlags>();
+  command.add_option("MODEL", flags->model, "ONNX file, .graph or .kernel text")->required();
+  command.add_option("--group", flags->group, "Show this group")->check(CLI::NonNegativeNumber);
+  command
+      .add_option("--emit", flags->emit, "Of a group or .kernel file: kernel, stmt (Halide) or asm")
+      ->check(CLI::IsMember({"kernel", "stmt", "asm"}))
+      ->capture_default_str();
+  command.add_option("--target", flags->target,
+                     "Instruction set: x86-64-v3 or x86-64-v4 (default: this machine's)");
+  AddCommonFlags(command, flags->common);
+  return [flags] { return Run(*flags); };
+}
+
+}  // namespace kiln

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// kiln: the command line. One file per verb; this one only finds the verb.
+#include <iostream>
+#include <map>
+
+#include "CLI/CLI.hpp"
+#include "kiln/halide_gen/build_id.h"
+#include "kiln/tools/common.h"
+#include "kiln/tools/exit_code.h"
+
+namespace {
+
+constexpr kiln::Verb kVerbs[] = {
+    {"run", "Run a model once, save and check its outputs", kiln::AddRun},
+    {"bench", "Time a model, or several settings of it in turn", kiln::AddBench},
+    {"inspect", "Show what a model is made of, and the kernels made of it", kiln::AddInspect},
+    {"verify", "Compare a model with the float64 interpreter", kiln::AddVerify},
+    {"ops", "List the operators", kiln::AddOps},
+    {"cache", "Look into the kernel cache", kiln::AddCache},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Kiln: fuses tensor programs into cached native kernels", "kiln");
+  app.set_version_flag("--version", std::string("kiln " KILN_VERSION " codegen ") +
+                                        kiln::kCodegenBuildId + ", " + kiln::kCodegenCompiler);
+  app.require_subcommand(1);
+  std::map<const CLI::App*, std::function<int()>> actions;
+  for (const kiln::Verb& verb : kVerbs) {
+    CLI::App* const command = app.add_subcommand(verb.name, verb.doc);
+    actions[command] = verb.add(*command);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kiln::kExitOk : kiln::kExitUsage;
+  }
+  return actions.at(app.get_subcommands().front())();
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// kiln ops: the op registry as a table.
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/str_split.h"
+#include "kiln/graph/op.h"
+#include "kiln/tools/common.h"
+#include "kiln/tools/exit_code.h"
+#include "kiln/tools/report.h"
+#include "nlohmann/json.hpp"
+
+namespace kiln {
+namespace {
+
+struct OpsFlags {
+  CommonOptions common;
+  bool onnx = false;
+};
+
+const char* KindName(OpKind kind) {
+  switch (kind) {
+    case OpKind::kScalar:
+      return "scalar";
+    case OpKind::kReduce:
+      return "reduce";
+    case OpKind::kIndex:
+      return "index";
+    case OpKind::kComposite:
+      return "composite";
+    case OpKind::kLibrary:
+      return "library";
+    case OpKind::kHost:
+      return "host";
+  }
+  return "?";
+}
+
+int Run(const OpsFlags& flags) {
+  std::vector<std::vector<std::string>> rows;
+  nlohmann::json list = nlohmann::json::array();
+  const std::vector<std::string> head =
+      flags.onnx ? std::vector<std::string>{"onnx", "op", "kind"}
+                 : std::vector<std::string>{"op", "kind", "onnx", "meaning"};
+  rows.push_back(head);
+  for (const OpDef* op : AllOps()) {
+    const std::vector<std::string> onnx = absl::StrSplit(op->onnx, ' ', absl::SkipEmpty());
+    list.push_back(
+        {{"name", op->name}, {"kind", KindName(op->kind)}, {"onnx", onnx}, {"doc", op->doc}});
+    if (!flags.onnx) rows.push_back({op->name, KindName(op->kind), op->onnx, op->doc});
+    for (const std::string& name : onnx) {
+      if (flags.onnx) rows.push_back({name, op->name, KindName(op->kind)});
+    }
+  }
+  if (flags.onnx) std::sort(rows.begin() + 1, rows.end());
+  if (flags.common.json) {
+    PrintJson("ops", flags.common, {{"ops", list}});
+  } else {
+    std::cout << Table(rows);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+std::function<int()> AddOps(CLI::App& command) {
+  auto flags = std::make_shared<OpsFlags>();
+  command.add_flag("--onnx", flags->onnx, "By ONNX operator");
+  AddOutputFlags(command, flags->common);
+  return [flags] { return Run(*flags); };
+}
+
+}  // namespace kiln

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts of results that several verbs print, as text and as JSON.
+#ifndef KILN_TOOLS_REPORT_H_
+#define KILN_TOOLS_REPORT_H_
+
+#include <string>
+#include <vector>
+
+#include "kiln/base/compare.h"
+#include "kiln/base/tensor.h"
+#include "kiln/compiler/kernel_service.h"
+#include "kiln/exec/model.h"
+#include "nlohmann/json_fwd.hpp"
+
+namespace kiln {
+
+nlohmann::json ToJson(const KernelCounts& counts);
+nlohmann::json ToJson(const Comparison& comparison);
+nlohmann::json ToJson(const PortInfo& port);
+
+// "f32 [1, 214]"
+std::string Describe(const Tensor& tensor);
+// The first elements: "0.25 -1 3 ..."
+std::string FirstElements(const Tensor& tensor, int64_t most);
+// "12 kernels: 10 cached, 2 built, 0 on the VM, 96 ms"
+std::string Describe(const KernelCounts& counts);
+
+// Columns padded to equal width; the first row is the head.
+std::string Table(const std::vector<std::vector<std::string>>& rows);
+// "1.25", "980": three significant digits, for tables.
+std::string Short(double value);
+// "3.2 MiB"
+std::string Bytes(int64_t bytes);
+
+}  // namespace kiln
+
+#endif  // KILN_TOOLS_REPORT_H_

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// kiln run: runs a model once on given or random inputs, saves and checks its outputs.
+#include <iostream>
+#include <map>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/npy.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/compiler/compile.h"
+#include "kiln/graph/reference/interpreter.h"
+#include "kiln/tools/common.h"
+#include "kiln/tools/exit_code.h"
+#include "kiln/tools/inputs.h"
+#include "kiln/tools/report.h"
+#include "nlohmann/json.hpp"
+
+namespace kiln {
+namespace {
+
+struct RunFlags {
+  CommonOptions common;
+  std::string model;
+  std::vector<std::string> inputs, outputs, expects;
+  double rtol = 1e-3, atol = 1e-5;
+};
+
+using Files = std::map<std::string, std::string>;
+
+absl::StatusOr<Files> ParseFiles(const std::string& flag, const std::vector<std::string>& specs,
+                                 const Graph& graph) {
+  Files files;
+  for (const std::string& spec : specs) {
+    KILN_ASSIGN_OR_RETURN(auto file, ParseFileSpec(flag, spec));
+    bool known = false;
+    for (const Graph::Output& output : graph.outputs()) known = known || output.name == file.first;
+    if (!known)
+      return absl::InvalidArgumentError(
+          absl::StrCat(flag, " \"", file.first, "\": the model has no such output"));
+    files.insert(std::move(file));
+  }
+  return files;
+}
+
+// Runs on the reference interpreter or compiled; `counts` is filled in for the latter.
+absl::StatusOr<std::vector<Tensor>> Evaluate(Graph graph, const std::vector<Tensor>& inputs,
+                                             const RunFlags& flags, const CompileOptions& options,
+                                             KernelCounts& counts) {
+  if (flags.common.device == "reference") return Interpret(graph, inputs);
+  CompileOptions with_service = options;
+  with_service.kernels = std::make_shared<KernelService>(options);
+  std::vector<std::pair<std::string, Tensor>> named;
+  for (size_t k = 0; k < inputs.size(); ++k)
+    named.emplace_back(graph.value(graph.inputs()[k]).name, inputs[k]);
+  KILN_ASSIGN_OR_RETURN(Model model, Compile(std::move(graph), with_service));
+  KILN_ASSIGN_OR_RETURN(std::vector<Tensor> outputs, model.Run(named));
+  counts = with_service.kernels->counts();
+  return outputs;
+}
+
+// Compares one output with its file; a bf16 file is u16 bits.
+absl::StatusOr<Comparison> CompareWithFile(const Tensor& got, const std::string& path,
+                                           const RunFlags& flags) {
+  KILN_ASSIGN_OR_RETURN(Tensor want, ReadNpy(path));
+  if (got.dtype() == DType::kBF16 && want.dtype() == DType::kU16) want = BitsAsBFloat16(want);
+  return Compare(got, want, flags.rtol, flags.atol);
+}
+
+int Run(const RunFlags& flags) {
+  const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
+  if (!options.ok())
+    return Fail(options.status(),
+                absl::IsFailedPrecondition(options.status()) ? kExitDevice : kExitUsage);
+  absl::StatusOr<Graph> graph = ReadModel(flags.model);
+  if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
+  const absl::StatusOr<Files> save = ParseFiles("--output", flags.outputs, *graph);
+  if (!save.ok()) return Fail(save.status(), kExitUsage);
+  const absl::StatusOr<Files> expect = ParseFiles("--expect", flags.expects, *graph);
+  if (!expect.ok()) return Fail(expect.status(), kExitUsage);
+  const absl::StatusOr<std::vector<Tensor>> inputs = MakeInputs(*graph, flags.inputs, flags.common);
+  if (!inputs.ok()) return Fail(inputs.status(), UsageExit(inputs.status()));
+  std::vector<std::string> names;
+  for (const Graph::Output& output : graph->outputs()) names.push_back(output.name);
+
+  KernelCounts counts;
+  const absl::StatusOr<std::vector<Tensor>> outputs =
+      Evaluate(*std::move(graph), *inputs, flags, *options, counts);
+  if (!outputs.ok()) return Fail(outputs.status(), ModelExit(outputs.status()));
+
+  int exit = kExitOk;
+  nlohmann::json list = nlohmann::json::array();
+  for (size_t k = 0; k < names.size(); ++k) {
+    const Tensor& got = (*outputs)[k];
+    nlohmann::json row = {
+        {"name", names[k]}, {"dtype", std::string(Name(got.dtype()))}, {"shape", got.shape()}};
+    std::string line = absl::StrCat(names[k], ": ", Describe(got), "  ", FirstElements(got, 6));
+    if (const auto file = save->find(names[k]); file != save->end()) {
+      const absl::Status done = WriteNpy(file->second, got);
+      if (!done.ok()) return Fail(done, kExitIo);
+    }
+    if (const auto file = expect->find(names[k]); file != expect->end()) {
+      const absl::StatusOr<Comparison> comparison = CompareWithFile(got, file->second, flags);
+      if (!comparison.ok()) return Fail(comparison.status(), UsageExit(comparison.status()));
+      row["expect"] = ToJson(*comparison);
+      absl::StrAppend(
+          &line, comparison->ok ? "  as expected" : absl::StrCat("  DIFFERS: ", comparison->what),
+          ", max abs ", comparison->max_abs);
+      if (!comparison->ok) exit = kExitDiffers;
+    }
+    list.push_back(std::move(row));
+    if (!flags.common.json) std::cout << line << "\n";
+  }
+  if (flags.common.json)
+    PrintJson("run", flags.common, {{"compile", ToJson(counts)}, {"outputs", list}});
+  if (flags.common.verbose) Note(flags.common, Describe(counts));
+  return exit;
+}
+
+}  // namespace
+
+std::function<int()> AddRun(CLI::App& command) {
+  auto flags = std::make_shared<RunFlags>();
+  command.add_option("MODEL", flags->model, "ONNX file, or .graph text")->required();
+  command
+      .add_option("--input", flags->inputs,
+                  "n=@a.npy, n=random:SEED[:LO:HI], n=zeros or n=ones (repeatable)")
+      ->take_all();
+  command.add_option("--output", flags->outputs, "n=@y.npy: save an output (repeatable)")
+      ->take_all();
+  command
+      .add_option("--expect", flags->expects,
+                  "n=@ref.npy: compare an output; any miss is exit 1 (repeatable)")
+      ->take_all();
+  command.add_option("--rtol", flags->rtol, "Relative bound of --expect")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command.add_option("--atol", flags->atol, "Absolute bound of --expect")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  AddCommonFlags(command, flags->common);
+  return [flags] { return Run(*flags); };
+}
+
+}  // namespace kiln

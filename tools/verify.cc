@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// kiln verify: runs a model compiled and on the float64 interpreter, and compares outputs, or what
+// every group hands on.
+#include <iostream>
+#include <map>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/compare.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/compiler/compile.h"
+#include "kiln/compiler/variants.h"
+#include "kiln/graph/reference/interpreter.h"
+#include "kiln/tools/common.h"
+#include "kiln/tools/exit_code.h"
+#include "kiln/tools/inputs.h"
+#include "kiln/tools/report.h"
+#include "nlohmann/json.hpp"
+
+namespace kiln {
+namespace {
+
+struct VerifyFlags {
+  CommonOptions common;
+  std::string model;
+  std::vector<std::string> inputs;
+  uint64_t seed = 1;
+  bool per_group = false;
+};
+
+// Floats may be off by this many standard deviations of the value: room for any order of summation,
+// and far below what a wrong kernel does.
+constexpr double kDeviations = 1e-3;
+
+// The graph after passes, with everything that a group hands on as an output.
+absl::StatusOr<Graph> WithGroupOutputs(const Graph& graph, const CompileOptions& options) {
+  KILN_ASSIGN_OR_RETURN(Compiled compiled, CompileGraph(graph, options));
+  std::map<ValueId, bool> known;
+  for (const Graph::Output& output : compiled.graph.outputs()) known[output.value] = true;
+  for (const Group& group : compiled.grouping.groups) {
+    for (const ValueId id : group.outputs) {
+      if (group.kind != Group::Kind::kView && known.emplace(id, true).second) {
+        compiled.graph.AddOutput(id, absl::StrCat("value ", compiled.graph.value(id).name));
+      }
+    }
+  }
+  return std::move(compiled.graph);
+}
+
+// The user's --input flags, and random:SEED for every other input.
+std::vector<std::string> Seeded(const Graph& graph, const VerifyFlags& flags) {
+  std::vector<std::string> specs = flags.inputs;
+  for (const ValueId id : graph.inputs()) {
+    const std::string& name = graph.value(id).name;
+    bool given = false;
+    for (const std::string& spec : flags.inputs)
+      given = given || spec.substr(0, spec.find('=')) == name;
+    if (!given) specs.push_back(absl::StrCat(name, "=random:", flags.seed));
+  }
+  return specs;
+}
+
+absl::StatusOr<std::vector<Tensor>> RunCompiled(const Graph& graph,
+                                                const std::vector<Tensor>& inputs,
+                                                const CompileOptions& options) {
+  KILN_ASSIGN_OR_RETURN(Model model, Compile(graph, options));
+  std::vector<std::pair<std::string, Tensor>> named;
+  for (size_t k = 0; k < inputs.size(); ++k)
+    named.emplace_back(graph.value(graph.inputs()[k]).name, inputs[k]);
+  return model.Run(named);
+}
+
+int Run(const VerifyFlags& flags) {
+  const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
+  if (!options.ok())
+    return Fail(options.status(),
+                absl::IsFailedPrecondition(options.status()) ? kExitDevice : kExitUsage);
+  absl::StatusOr<Graph> graph = ReadModel(flags.model);
+  if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
+  const absl::StatusOr<std::vector<Tensor>> inputs =
+      MakeInputs(*graph, Seeded(*graph, flags), flags.common);
+  if (!inputs.ok()) return Fail(inputs.status(), UsageExit(inputs.status()));
+  if (flags.per_group) graph = WithGroupOutputs(*graph, *options);
+  if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
+  const absl::StatusOr<std::vector<Tensor>> got = RunCompiled(*graph, *inputs, *options);
+  if (!got.ok()) return Fail(got.status(), ModelExit(got.status()));
+  const absl::StatusOr<std::vector<Tensor>> want = Interpret(*graph, *inputs);
+  if (!want.ok()) return Fail(want.status(), ModelExit(want.status()));
+
+  bool ok = true;
+  nlohmann::json list = nlohmann::json::array();
+  std::vector<std::vector<std::string>> rows = {{"output", "type", "max abs", "bound", ""}};
+  for (size_t k = 0; k < got->size(); ++k) {
+    const double bound = kDeviations * StandardDeviation((*want)[k]);
+    const Comparison c = Compare((*got)[k], (*want)[k], 1e-5, bound);
+    ok = ok && c.ok;
+    nlohmann::json row = ToJson(c);
+    row["name"] = graph->outputs()[k].name;
+    row["bound"] = bound;
+    list.push_back(row);
+    rows.push_back({graph->outputs()[k].name, Describe((*got)[k]), Short(c.max_abs), Short(bound),
+                    c.ok ? "ok" : absl::StrCat("DIFFERS: ", c.what)});
+  }
+  if (flags.common.json) {
+    PrintJson("verify", flags.common, {{"ok", ok}, {"outputs", list}});
+  } else {
+    std::cout << Table(rows);
+  }
+  return ok ? kExitOk : kExitDiffers;
+}
+
+}  // namespace
+
+std::function<int()> AddVerify(CLI::App& command) {
+  auto flags = std::make_shared<VerifyFlags>();
+  command.add_option("MODEL", flags->model, "ONNX file, or .graph text")->required();
+  command
+      .add_option("--input", flags->inputs,
+                  "n=@a.npy, n=random:SEED[:LO:HI], n=zeros or n=ones (repeatable)")
+      ->take_all();
+  command.add_option("--seed", flags->seed, "Seed of inputs that are not given")
+      ->capture_default_str();
+  command.add_flag("--per-group", flags->per_group,
+                   "Compare what every group hands on, not only outputs");
+  AddCommonFlags(command, flags->common);
+  return [flags] { return Run(*flags); };
+}
+
+}  // namespace kiln
