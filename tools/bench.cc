@@ -17,6 +17,7 @@
 #include "kiln/tools/exit_code.h"
 #include "kiln/tools/inputs.h"
 #include "kiln/tools/report.h"
+#include "kiln/tools/serve.h"
 #include "nlohmann/json.hpp"
 
 namespace kiln {
@@ -31,7 +32,7 @@ struct BenchFlags {
   int warmup = 2;
   int iters = 30;
   std::string time, compare;
-  bool profile = false;
+  bool profile = false, serve = false;
 };
 
 double MsSince(Clock::time_point start) {
@@ -185,6 +186,9 @@ absl::StatusOr<std::vector<CommonOptions>> Settings(const BenchFlags& flags) {
 }
 
 int Run(const BenchFlags& flags) {
+  if (flags.serve) return Serve(flags.common);
+  if (flags.model.empty())
+    return Fail(absl::InvalidArgumentError("bench: give a MODEL, or --serve"), kExitUsage);
   const absl::StatusOr<double> budget = ParseTime(flags.time);
   if (!budget.ok()) return Fail(budget.status(), kExitUsage);
   const absl::StatusOr<std::vector<CommonOptions>> settings = Settings(flags);
@@ -231,7 +235,7 @@ int Run(const BenchFlags& flags) {
 
 std::function<int()> AddBench(CLI::App& command) {
   auto flags = std::make_shared<BenchFlags>();
-  command.add_option("MODEL", flags->model, "ONNX file, or .graph text")->required();
+  command.add_option("MODEL", flags->model, "ONNX file, or .graph text");
   command
       .add_option("--input", flags->inputs,
                   "n=@a.npy, n=random:SEED[:LO:HI], n=zeros or n=ones (repeatable)")
@@ -246,6 +250,9 @@ std::function<int()> AddBench(CLI::App& command) {
       ->excludes(iters);
   command.add_option("--compare", flags->compare, "Levels measured in turn: -O0,-O3");
   command.add_flag("--profile", flags->profile, "Time of each thunk, in the order of the program");
+  command.add_flag(
+      "--serve", flags->serve,
+      "Answer JSON lines on stdin, for a driver that measures several runtimes in turn");
   AddCommonFlags(command, flags->common);
   return [flags] { return Run(*flags); };
 }

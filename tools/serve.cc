@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/tools/serve.h"
+
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/npy.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/compiler/compile.h"
+#include "kiln/tools/exit_code.h"
+#include "nlohmann/json.hpp"
+
+namespace kiln {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using nlohmann::json;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+class Server {
+ public:
+  explicit Server(const CommonOptions& common) : common_(common) {}
+
+  // The answer, or nothing for "quit".
+  std::optional<json> Answer(const json& request) {
+    const std::string command = request.value("cmd", "");
+    if (command == "quit") return std::nullopt;
+    if (command == "version") return json{{"version", "kiln " KILN_VERSION}};
+    const absl::StatusOr<json> answer =
+        command == "load"   ? Load(request)
+        : command == "time" ? Time(request)
+                            : absl::InvalidArgumentError(absl::StrCat(
+                                  "cmd \"", command, "\": is none of version, load, time, quit"));
+    if (answer.ok()) return *answer;
+    return json{{"ok", false}, {"error", std::string(answer.status().message())}};
+  }
+
+ private:
+  absl::StatusOr<json> Load(const json& request) {
+    context_.reset();
+    const Clock::time_point start = Clock::now();
+    KILN_ASSIGN_OR_RETURN(CompileOptions options, ToCompileOptions(common_));
+    KILN_ASSIGN_OR_RETURN(Model model, Compile(request.value("onnx", ""), options));
+    context_ = std::make_unique<Context>(model.NewContext());
+    const json files = request.value("inputs", json::object());
+    for (const PortInfo& input : model.inputs()) {
+      if (!files.contains(input.name)) continue;
+      KILN_ASSIGN_OR_RETURN(Tensor tensor, ReadNpy(files[input.name].get<std::string>()));
+      KILN_RETURN_IF_ERROR(context_->Bind(input.name, std::move(tensor)));
+    }
+    KILN_RETURN_IF_ERROR(context_->Run());
+    const double seconds = SecondsSince(start);
+    const std::string prefix = request.value("results", "");
+    for (size_t k = 0; k < model.outputs().size(); ++k) {
+      KILN_ASSIGN_OR_RETURN(const Tensor output, context_->Output(model.outputs()[k].name));
+      if (!prefix.empty()) KILN_RETURN_IF_ERROR(WriteNpy(absl::StrCat(prefix, k, ".npy"), output));
+    }
+    return json{{"ok", true}, {"load_s", seconds}, {"results", model.outputs().size()}};
+  }
+
+  absl::StatusOr<json> Time(const json& request) {
+    if (context_ == nullptr) return absl::FailedPreconditionError("time: nothing is loaded");
+    for (int i = 0; i < request.value("warm", 1); ++i) KILN_RETURN_IF_ERROR(context_->Run());
+    const double budget = request.value("budget_s", 1e9);
+    const Clock::time_point begin = Clock::now();
+    std::vector<double> ms;
+    for (int i = 0; i < request.value("n", 1); ++i) {
+      const Clock::time_point start = Clock::now();
+      KILN_RETURN_IF_ERROR(context_->Run());
+      ms.push_back(SecondsSince(start) * 1e3);
+      if (SecondsSince(begin) > budget) break;
+    }
+    return json{{"ms", ms}};
+  }
+
+  const CommonOptions common_;
+  std::unique_ptr<Context> context_;
+};
+
+}  // namespace
+
+int Serve(const CommonOptions& options) {
+  Server server(options);
+  for (std::string line; std::getline(std::cin, line);) {
+    const json request = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    std::optional<json> answer = json{{"ok", false}, {"error", "the request is no JSON object"}};
+    if (request.is_object()) answer = server.Answer(request);
+    if (!answer.has_value()) return kExitOk;
+    std::cout << answer->dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;
+  }
+  return kExitOk;
+}
+
+}  // namespace kiln
