@@ -1,35 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that work element by element: arithmetic, comparison, activation, type conversion.
 #include <limits>
-#include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/graph/onnx/converter.h"
 #include "kiln/graph/onnx/node_view.h"
-#include "kiln/graph/op.h"
 
 namespace kiln::onnx {
 namespace {
-
-// The record means the same as the operator: inputs in the same order, attributes of the same names and defaults.
-absl::Status Same(NodeView& n) {
-  const OpDef* def = FindOp(n.record());
-  if (def == nullptr) return n.Emit(n.record(), n.inputs());
-  KILN_RETURN_IF_ERROR(n.Need(def->min_inputs, def->max_inputs));
-  Attrs attrs;
-  for (const AttrSpec& spec : def->attrs) {
-    if (!n.HasAttr(spec.name)) continue;
-    switch (spec.kind) {
-      case AttrKind::kInt: attrs[spec.name] = n.Int(spec.name, 0); break;
-      case AttrKind::kFloat: attrs[spec.name] = n.Float(spec.name, 0); break;
-      case AttrKind::kString: attrs[spec.name] = n.Text(spec.name, ""); break;
-      default: break;  // stays unread, so that the node is refused
-    }
-  }
-  return n.Emit(n.record(), n.inputs(), std::move(attrs));
-}
 
 // A chain of a two-input op over any number of inputs.
 absl::Status Fold(NodeView& n) {
@@ -82,15 +61,6 @@ absl::Status Shrink(NodeView& n) {
   return n.Emit("where", {low, n.Op("add", {n.in(0), bias}), right});
 }
 
-absl::Status Gelu(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(1, 1));
-  const std::string approximate = n.Text("approximate", "none");
-  if (approximate != "none" && approximate != "tanh") {
-    return absl::InvalidArgumentError(absl::StrCat("attribute approximate is \"", approximate, "\", expected none or tanh"));
-  }
-  return n.Emit("gelu", {n.in(0)}, {{"approximate", approximate}});
-}
-
 // At inference the data pass unchanged and the mask is all true.
 absl::Status Dropout(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(1, 3));
@@ -108,77 +78,77 @@ absl::Status Dropout(NodeView& n) {
 }
 
 constexpr Converter kRows[] = {
-    {"Abs", 7, Same, "abs"},
-    {"Acos", 7, Same, "acos"},
-    {"Acosh", 9, Same, "acosh"},
-    {"Add", 7, Same, "add"},
-    {"And", 7, Same, "and"},
-    {"Asin", 7, Same, "asin"},
-    {"Asinh", 9, Same, "asinh"},
-    {"Atan", 7, Same, "atan"},
-    {"Atanh", 9, Same, "atanh"},
-    {"BitwiseAnd", 18, Same, "and"},
-    {"BitwiseNot", 18, Same, "not"},
-    {"BitwiseOr", 18, Same, "or"},
-    {"BitwiseXor", 18, Same, "xor"},
+    {"Abs", 7, AsRecord, "abs"},
+    {"Acos", 7, AsRecord, "acos"},
+    {"Acosh", 9, AsRecord, "acosh"},
+    {"Add", 7, AsRecord, "add"},
+    {"And", 7, AsRecord, "and"},
+    {"Asin", 7, AsRecord, "asin"},
+    {"Asinh", 9, AsRecord, "asinh"},
+    {"Atan", 7, AsRecord, "atan"},
+    {"Atanh", 9, AsRecord, "atanh"},
+    {"BitwiseAnd", 18, AsRecord, "and"},
+    {"BitwiseNot", 18, AsRecord, "not"},
+    {"BitwiseOr", 18, AsRecord, "or"},
+    {"BitwiseXor", 18, AsRecord, "xor"},
     {"Cast", 7, Cast},
     {"CastLike", 15, CastLike},
-    {"Ceil", 7, Same, "ceil"},
-    {"Celu", 12, Same, "celu"},
+    {"Ceil", 7, AsRecord, "ceil"},
+    {"Celu", 12, AsRecord, "celu"},
     {"Clip", 7, ClipByAttributes},
-    {"Clip", 11, Same, "clip"},
-    {"Cos", 7, Same, "cos"},
-    {"Cosh", 9, Same, "cosh"},
-    {"Div", 7, Same, "div"},
+    {"Clip", 11, AsRecord, "clip"},
+    {"Cos", 7, AsRecord, "cos"},
+    {"Cosh", 9, AsRecord, "cosh"},
+    {"Div", 7, AsRecord, "div"},
     {"Dropout", 7, Dropout},
-    {"Elu", 7, Same, "elu"},
-    {"Equal", 7, Same, "equal"},
-    {"Erf", 9, Same, "erf"},
-    {"Exp", 7, Same, "exp"},
-    {"Floor", 7, Same, "floor"},
-    {"Gelu", 20, Gelu},
-    {"Greater", 7, Same, "greater"},
-    {"GreaterOrEqual", 12, Same, "greater_equal"},
-    {"HardSigmoid", 7, Same, "hard_sigmoid"},
-    {"HardSwish", 14, Same, "hard_swish"},
-    {"Identity", 7, Same, "identity"},
-    {"IsInf", 10, Same, "is_inf"},
-    {"IsNaN", 9, Same, "is_nan"},
-    {"LeakyRelu", 7, Same, "leaky_relu"},
-    {"Less", 7, Same, "less"},
-    {"LessOrEqual", 12, Same, "less_equal"},
-    {"Log", 7, Same, "log"},
+    {"Elu", 7, AsRecord, "elu"},
+    {"Equal", 7, AsRecord, "equal"},
+    {"Erf", 9, AsRecord, "erf"},
+    {"Exp", 7, AsRecord, "exp"},
+    {"Floor", 7, AsRecord, "floor"},
+    {"Gelu", 20, AsRecord, "gelu"},
+    {"Greater", 7, AsRecord, "greater"},
+    {"GreaterOrEqual", 12, AsRecord, "greater_equal"},
+    {"HardSigmoid", 7, AsRecord, "hard_sigmoid"},
+    {"HardSwish", 14, AsRecord, "hard_swish"},
+    {"Identity", 7, AsRecord, "identity"},
+    {"IsInf", 10, AsRecord, "is_inf"},
+    {"IsNaN", 9, AsRecord, "is_nan"},
+    {"LeakyRelu", 7, AsRecord, "leaky_relu"},
+    {"Less", 7, AsRecord, "less"},
+    {"LessOrEqual", 12, AsRecord, "less_equal"},
+    {"Log", 7, AsRecord, "log"},
     {"Max", 7, Fold, "max"},
     {"Mean", 7, Mean},
     {"Min", 7, Fold, "min"},
-    {"Mish", 18, Same, "mish"},
-    {"Mod", 10, Same, "mod"},
-    {"Mul", 7, Same, "mul"},
-    {"Neg", 7, Same, "neg"},
-    {"Not", 7, Same, "not"},
-    {"Or", 7, Same, "or"},
-    {"PRelu", 7, Same, "prelu"},
-    {"Pow", 7, Same, "pow"},
-    {"Reciprocal", 7, Same, "reciprocal"},
-    {"Relu", 7, Same, "relu"},
-    {"Round", 11, Same, "round"},
-    {"Selu", 7, Same, "selu"},
+    {"Mish", 18, AsRecord, "mish"},
+    {"Mod", 10, AsRecord, "mod"},
+    {"Mul", 7, AsRecord, "mul"},
+    {"Neg", 7, AsRecord, "neg"},
+    {"Not", 7, AsRecord, "not"},
+    {"Or", 7, AsRecord, "or"},
+    {"PRelu", 7, AsRecord, "prelu"},
+    {"Pow", 7, AsRecord, "pow"},
+    {"Reciprocal", 7, AsRecord, "reciprocal"},
+    {"Relu", 7, AsRecord, "relu"},
+    {"Round", 11, AsRecord, "round"},
+    {"Selu", 7, AsRecord, "selu"},
     {"Shrink", 9, Shrink},
-    {"Sigmoid", 7, Same, "sigmoid"},
-    {"Sign", 9, Same, "sign"},
-    {"Sin", 7, Same, "sin"},
-    {"Sinh", 9, Same, "sinh"},
-    {"Softplus", 7, Same, "softplus"},
-    {"Softsign", 7, Same, "softsign"},
-    {"Sqrt", 7, Same, "sqrt"},
-    {"Sub", 7, Same, "sub"},
+    {"Sigmoid", 7, AsRecord, "sigmoid"},
+    {"Sign", 9, AsRecord, "sign"},
+    {"Sin", 7, AsRecord, "sin"},
+    {"Sinh", 9, AsRecord, "sinh"},
+    {"Softplus", 7, AsRecord, "softplus"},
+    {"Softsign", 7, AsRecord, "softsign"},
+    {"Sqrt", 7, AsRecord, "sqrt"},
+    {"Sub", 7, AsRecord, "sub"},
     {"Sum", 7, Fold, "add"},
-    {"Swish", 24, Same, "swish"},
-    {"Tan", 7, Same, "tan"},
-    {"Tanh", 7, Same, "tanh"},
-    {"ThresholdedRelu", 10, Same, "thresholded_relu"},
-    {"Where", 9, Same, "where"},
-    {"Xor", 7, Same, "xor"},
+    {"Swish", 24, AsRecord, "swish"},
+    {"Tan", 7, AsRecord, "tan"},
+    {"Tanh", 7, AsRecord, "tanh"},
+    {"ThresholdedRelu", 10, AsRecord, "thresholded_relu"},
+    {"Where", 9, AsRecord, "where"},
+    {"Xor", 7, AsRecord, "xor"},
 };
 
 }  // namespace

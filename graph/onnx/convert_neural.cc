@@ -8,14 +8,10 @@
 #include "kiln/base/status_macros.h"
 #include "kiln/graph/onnx/converter.h"
 #include "kiln/graph/onnx/node_view.h"
+#include "kiln/graph/op.h"
 
 namespace kiln::onnx {
 namespace {
-
-absl::Status MatMul(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(2, 2));
-  return n.Emit("matmul", n.inputs());
-}
 
 absl::Status Gemm(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(2, 3));
@@ -155,18 +151,7 @@ absl::Status AveragePool(NodeView& n) {
                  {"ceil_mode", n.Int("ceil_mode", 0)}, {"count_include_pad", n.Int("count_include_pad", 0)}});
 }
 
-absl::Status GlobalPool(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(1, 1));
-  return n.Emit(n.record(), {n.in(0)});
-}
-
 // ---- softmax
-
-absl::Status Softmax(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(1, 1));
-  KILN_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", -1), n.rank(0)));
-  return n.Emit(n.record(), {n.in(0)}, {{"axis", axis}});
-}
 
 // Before operator set 13 the input was seen as a matrix: the axes before `axis` are its rows, the others its columns.
 absl::Status FlatSoftmax(NodeView& n) {
@@ -175,31 +160,21 @@ absl::Status FlatSoftmax(NodeView& n) {
   KILN_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", 1), rank));
   if (axis == rank - 1) return n.Emit(n.record(), {n.in(0)}, {{"axis", axis}});
   const ValueId rows = n.Op(n.record(), {n.Op("flatten", {n.in(0)}, {{"axis", axis}})}, {{"axis", int64_t{1}}});
-  return n.Emit("reshape", {rows, n.Op("shape", {n.in(0)})});
+  return n.Emit("reshape", {rows}, {{"shape", DimsValue(n.value(0).shape)}, {"allowzero", int64_t{1}}});
 }
 
 // ---- normalisation
 
 absl::Status LayerNormalization(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(2, 3));
   n.Ignore("stash_type");  // sums are made in f32 or wider anyway
-  KILN_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", -1), n.rank(0)));
-  std::vector<ValueId> inputs = {n.in(0), n.in(1)};
-  if (n.has(2)) inputs.push_back(n.in(2));
-  return n.Emit("layer_norm", std::move(inputs), {{"axis", axis}, {"epsilon", n.Float("epsilon", 1e-5)}});
+  return AsRecord(n);
 }
 
 absl::Status BatchNormalization(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(5, 5));
   n.Ignore("momentum");
   if (n.Int("training_mode", 0) != 0) return absl::UnimplementedError("training mode is not supported");
   if (n.Int("spatial", 1) != 1) return absl::UnimplementedError("spatial = 0 is not supported");
-  return n.Emit("batch_norm", n.inputs(), {{"epsilon", n.Float("epsilon", 1e-5)}});
-}
-
-absl::Status InstanceNormalization(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(3, 3));
-  return n.Emit("instance_norm", n.inputs(), {{"epsilon", n.Float("epsilon", 1e-5)}});
+  return AsRecord(n);
 }
 
 // x / sqrt(mean(x * x) + epsilon) * scale over the axes from `axis` on.
@@ -216,23 +191,68 @@ absl::Status RmsNormalization(NodeView& n) {
   return n.Emit("mul", {normal, n.in(1)});
 }
 
+// A vector over `count` groups or channels as [count, 1, 1, ...], to fit the axes of `x` from the second on.
+ValueId OverAxisOne(NodeView& n, ValueId vector, int rank) {
+  std::vector<int64_t> axes;
+  for (int64_t axis = 1; axis < rank - 1; ++axis) axes.push_back(axis);
+  return n.Op("unsqueeze", {vector}, {{"axes", axes}});
+}
+
+// The channels in groups, each normalised like an instance. Scale and bias are per group until operator set 20 and per channel
+// since 21.
+absl::Status GroupNormalization(NodeView& n) {
+  KILN_RETURN_IF_ERROR(n.Need(3, 3));
+  n.Ignore("stash_type");
+  const Shape shape = n.value(0).shape;  // a copy: values move when nodes are added
+  const int rank = n.rank(0);
+  const int64_t groups = n.Int("num_groups", 0);
+  if (rank < 2 || groups < 1) return absl::InvalidArgumentError("needs two dims and one group at least");
+  const std::optional<Dim> width = shape[1].DivideExactly(groups);
+  if (!width) return absl::InvalidArgumentError(absl::StrCat(shape[1].ToString(), " channels do not divide by ", groups, " groups"));
+  const Attrs apart = {{"shape", DimsValue({shape[0], groups, *width * Product(Shape(shape.begin() + 2, shape.end()))})},
+                       {"allowzero", int64_t{1}}};
+  const Attrs together = {{"shape", DimsValue(shape)}, {"allowzero", int64_t{1}}};
+  const Attrs epsilon = {{"epsilon", n.Float("epsilon", 1e-5)}};
+  const ValueId x = n.Op("reshape", {n.in(0)}, apart);
+  if (n.opset() < 21) return n.Emit("reshape", {n.Op("instance_norm", {x, n.in(1), n.in(2)}, epsilon)}, together);
+  const DType type = n.value(0).type;
+  const auto all = [&](double value) {
+    return n.Op("expand", {n.Scalar(type, value)}, {{"shape", std::vector<int64_t>{groups}}});
+  };
+  const ValueId normal = n.Op("reshape", {n.Op("instance_norm", {x, all(1), all(0)}, epsilon)}, together);
+  return n.Emit("add", {n.Op("mul", {normal, OverAxisOne(n, n.in(1), rank)}), OverAxisOne(n, n.in(2), rank)});
+}
+
+// (x - mean) / (sqrt(mean(x * x) - mean * mean) + 1e-9), as ONNX defines it.
+absl::Status MeanVarianceNormalization(NodeView& n) {
+  KILN_RETURN_IF_ERROR(n.Need(1, 1));
+  KILN_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, n.Axes(n.Ints("axes", {0, 2, 3}), n.rank(0)));
+  const Attrs over = {{"axes", axes}, {"keepdims", int64_t{1}}};
+  const ValueId mean = n.Op("reduce_mean", {n.in(0)}, over);
+  const ValueId square = n.Op("reduce_mean", {n.Op("mul", {n.in(0), n.in(0)})}, over);
+  const ValueId deviation = n.Op("sqrt", {n.Op("sub", {square, n.Op("mul", {mean, mean})})});
+  return n.Emit("div", {n.Op("sub", {n.in(0), mean}), n.Op("add", {deviation, n.Scalar(n.value(0).type, 1e-9)})});
+}
+
 constexpr Converter kRows[] = {
     {"AveragePool", 7, AveragePool},
-    {"BatchNormalization", 7, BatchNormalization},
+    {"BatchNormalization", 7, BatchNormalization, "batch_norm"},
     {"Conv", 7, Conv},
     {"ConvTranspose", 7, ConvTranspose},
     {"Gemm", 7, Gemm},
-    {"GlobalAveragePool", 7, GlobalPool, "global_average_pool"},
-    {"GlobalMaxPool", 7, GlobalPool, "global_max_pool"},
-    {"InstanceNormalization", 7, InstanceNormalization},
-    {"LayerNormalization", 17, LayerNormalization},
+    {"GlobalAveragePool", 7, AsRecord, "global_average_pool"},
+    {"GlobalMaxPool", 7, AsRecord, "global_max_pool"},
+    {"GroupNormalization", 18, GroupNormalization},
+    {"InstanceNormalization", 7, AsRecord, "instance_norm"},
+    {"LayerNormalization", 17, LayerNormalization, "layer_norm"},
     {"LogSoftmax", 7, FlatSoftmax, "log_softmax"},
-    {"LogSoftmax", 13, Softmax, "log_softmax"},
-    {"MatMul", 7, MatMul},
+    {"LogSoftmax", 13, AsRecord, "log_softmax"},
+    {"MatMul", 7, AsRecord, "matmul"},
     {"MaxPool", 7, MaxPool},
+    {"MeanVarianceNormalization", 9, MeanVarianceNormalization},
     {"RMSNormalization", 23, RmsNormalization},
     {"Softmax", 7, FlatSoftmax, "softmax"},
-    {"Softmax", 13, Softmax, "softmax"},
+    {"Softmax", 13, AsRecord, "softmax"},
 };
 
 }  // namespace

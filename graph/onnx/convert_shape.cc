@@ -2,7 +2,7 @@
 // Constants, shape arithmetic and operators that move data without computing.
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,22 +48,6 @@ absl::Status Constant(NodeView& n) {
   return n.Give(0, n.Constant(*std::move(tensor)));
 }
 
-absl::Status ConstantOfShape(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(1, 1));
-  std::optional<Tensor> value = n.TensorAttr("value");
-  KILN_RETURN_IF_ERROR(n.status());
-  if (!value) value = TensorOf<float>(DType::kF32, {}, {0.0f});
-  if (value->num_elements() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat("attribute value has ", value->num_elements(), " elements, expected 1"));
-  }
-  return n.Emit("constant_of_shape", {n.in(0)}, {{"value", *value}});
-}
-
-absl::Status Range(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(3, 3));
-  return n.Emit("range", n.inputs());
-}
-
 // ---- shapes
 
 absl::Status ShapeOf(NodeView& n) {
@@ -75,159 +59,62 @@ absl::Status ShapeOf(NodeView& n) {
   return n.Emit("shape", {n.in(0)}, {{"start", start}, {"end", std::max(start, end)}});
 }
 
-absl::Status Size(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(1, 1));
-  return n.Emit("size", {n.in(0)});
-}
-
-absl::Status Reshape(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(2, 2));
-  return n.Emit("reshape", {n.in(0), n.in(1)}, {{"allowzero", n.Int("allowzero", 0)}});
-}
-
-absl::Status Expand(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(2, 2));
-  return n.Emit("expand", n.inputs());
-}
-
-absl::Status Flatten(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(1, 1));
-  const int64_t rank = n.rank(0);
-  const int64_t axis = n.Int("axis", 1);
-  if (axis < -rank || axis > rank) {
-    return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " is outside [", -rank, ", ", rank, "]"));
-  }
-  return n.Emit("flatten", {n.in(0)}, {{"axis", axis < 0 ? axis + rank : axis}});
-}
-
-// An attribute until operator set 12, an input since 13; either form is read at any version.
-absl::StatusOr<std::vector<int64_t>> AxesOperand(NodeView& n, int64_t rank) {
-  std::vector<int64_t> axes = n.Ints("axes");
-  if (n.has(1)) {
-    KILN_ASSIGN_OR_RETURN(axes, n.ConstInts(1, "axes"));
-  }
-  return n.Axes(std::move(axes), rank);
-}
-
-absl::Status Squeeze(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(1, 2));
-  KILN_ASSIGN_OR_RETURN(std::vector<int64_t> axes, AxesOperand(n, n.rank(0)));
-  if (!n.HasAttr("axes") && !n.has(1)) {
-    for (int64_t axis = 0; axis < n.rank(0); ++axis) {
-      const Dim& extent = n.value(0).shape[static_cast<size_t>(axis)];
-      if (!extent.constant()) {
-        return absl::UnimplementedError(absl::StrCat("without axes, and extent ", extent.ToString(), " may be 1 or not"));
-      }
-      if (extent.IsConst(1)) axes.push_back(axis);
-    }
-  }
-  return n.Emit("squeeze", {n.in(0)}, {{"axes", axes}});
-}
-
-absl::Status Unsqueeze(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(1, 2));
-  if (!n.HasAttr("axes") && !n.has(1)) return absl::InvalidArgumentError("axes are missing");
-  // Axes count in the result, whose rank follows from how many there are.
-  std::vector<int64_t> axes = n.Ints("axes");
-  if (n.has(1)) {
-    KILN_ASSIGN_OR_RETURN(axes, n.ConstInts(1, "axes"));
-  }
-  const int64_t rank = n.rank(0) + static_cast<int64_t>(axes.size());
-  KILN_ASSIGN_OR_RETURN(axes, n.Axes(std::move(axes), rank));
-  return n.Emit("unsqueeze", {n.in(0)}, {{"axes", axes}});
-}
-
-absl::Status Transpose(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(1, 1));
-  std::vector<int64_t> perm(static_cast<size_t>(n.rank(0)));
-  std::iota(perm.rbegin(), perm.rend(), 0);
-  perm = n.Ints("perm", perm);
-  KILN_ASSIGN_OR_RETURN(perm, n.Axes(std::move(perm), n.rank(0)));
-  if (perm.size() != static_cast<size_t>(n.rank(0))) {
-    return absl::InvalidArgumentError(absl::StrCat("perm has ", perm.size(), " elements, but the input has rank ", n.rank(0)));
-  }
-  return n.Emit("transpose", {n.in(0)}, {{"perm", perm}});
-}
-
 // ---- pieces
 
-absl::Status Concat(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(1, n.num_inputs()));
-  for (int k = 0; k < n.num_inputs(); ++k) {
-    if (!n.has(k)) return absl::InvalidArgumentError(absl::StrCat("input ", k, " is left out, but it is not optional"));
-  }
-  if (!n.HasAttr("axis")) return absl::InvalidArgumentError("attribute \"axis\" is missing");
-  KILN_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", 0), n.rank(0)));
-  return n.Emit("concat", n.inputs(), {{"axis", axis}});
-}
-
-// Parts of equal size, the last one smaller where it does not come out even.
-absl::StatusOr<std::vector<int64_t>> EqualParts(const Dim& extent, int64_t parts) {
-  const std::optional<int64_t> size = extent.constant();
-  if (!size) return absl::UnimplementedError(absl::StrCat("the axis has extent ", extent.ToString(), ", and no sizes are given"));
-  const int64_t each = (*size + parts - 1) / parts;
-  std::vector<int64_t> sizes(static_cast<size_t>(parts), each);
-  sizes.back() = *size - each * (parts - 1);
-  if (sizes.back() < 0) return absl::InvalidArgumentError(absl::StrCat("extent ", *size, " cannot be split into ", parts, " parts"));
-  return sizes;
-}
-
+// The sizes are an attribute, an input, or follow from the number of outputs.
 absl::Status Split(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(1, 2));
-  KILN_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", 0), n.rank(0)));
   const int64_t parts = n.Int("num_outputs", n.num_outputs());
-  if (parts < 1 || parts != n.num_outputs()) {
+  if (parts != n.num_outputs()) {
     return absl::InvalidArgumentError(absl::StrCat("num_outputs is ", parts, ", but the node has ", n.num_outputs()));
   }
-  std::vector<int64_t> sizes = n.Ints("split");
-  if (n.has(1)) {
-    KILN_ASSIGN_OR_RETURN(sizes, n.ConstInts(1, "split"));
-  } else if (sizes.empty()) {
-    KILN_ASSIGN_OR_RETURN(sizes, EqualParts(n.value(0).shape[static_cast<size_t>(axis)], parts));
-  }
-  if (static_cast<int64_t>(sizes.size()) != parts) {
-    return absl::InvalidArgumentError(absl::StrCat("split has ", sizes.size(), " sizes, but the node has ", parts, " outputs"));
-  }
-  return n.Emit("split", {n.in(0)}, {{"axis", axis}, {"split", sizes}});
+  return AsRecord(n);
 }
 
-absl::Status Gather(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(2, 2));
-  KILN_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", 0), n.rank(0)));
-  return n.Emit("gather", n.inputs(), {{"axis", axis}});
+Attrs SliceOf(int64_t axis, int64_t start, int64_t end, int64_t step) {
+  const auto one = [](int64_t number) { return std::vector<int64_t>{number}; };
+  return {{"starts", one(start)}, {"ends", one(end)}, {"axes", one(axis)}, {"steps", one(step)}};
 }
 
-absl::Status EmitSlice(NodeView& n, const Shape& starts, const Shape& ends, std::vector<int64_t> axes, std::vector<int64_t> steps) {
-  if (axes.empty()) {
-    axes.resize(starts.size());
-    std::iota(axes.begin(), axes.end(), 0);
+// What stands before (or after) `x` along `axis`: its elements mirrored at the edge, or the outermost one repeated.
+absl::StatusOr<ValueId> Border(NodeView& n, ValueId x, int64_t axis, int64_t amount, bool reflect, bool before) {
+  constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
+  Shape shape = n.value(x).shape;
+  Dim& extent = shape[static_cast<size_t>(axis)];
+  const std::optional<int64_t> known = extent.constant();
+  if (reflect) {
+    if (!known) return absl::UnimplementedError(absl::StrCat("mode reflect along an axis of extent ", extent.ToString()));
+    if (amount >= *known) {
+      return absl::InvalidArgumentError(absl::StrCat("mode reflect needs more than ", amount, " elements, but the axis has ", *known));
+    }
+    return n.Op("slice", {x}, before ? SliceOf(axis, amount, 0, -1) : SliceOf(axis, -2, -amount - 2, -1));
   }
-  if (steps.empty()) steps.assign(starts.size(), 1);
-  if (starts.size() != ends.size() || starts.size() != axes.size() || starts.size() != steps.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("starts, ends, axes and steps have ", starts.size(), ", ", ends.size(), ", ",
-                                                   axes.size(), " and ", steps.size(), " elements, expected the same number"));
-  }
-  KILN_ASSIGN_OR_RETURN(axes, n.Axes(std::move(axes), n.rank(0)));
-  return n.Emit("slice", {n.in(0)}, {{"starts", DimsValue(starts)}, {"ends", DimsValue(ends)}, {"axes", axes}, {"steps", steps}});
+  if (known == 0) return absl::InvalidArgumentError("mode edge needs an element, but the axis has none");
+  const ValueId edge = n.Op("slice", {x}, before ? SliceOf(axis, 0, 1, 1) : SliceOf(axis, -1, kEnd, 1));
+  extent = amount;
+  return n.Op("expand", {edge}, {{"shape", DimsValue(shape)}});
 }
 
-absl::Status SliceByAttributes(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(1, 1));
-  return EmitSlice(n, ToShape(n.Ints("starts")), ToShape(n.Ints("ends")), n.Ints("axes"), {});
-}
-
-absl::Status SliceByInputs(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(3, 5));
-  KILN_ASSIGN_OR_RETURN(const Shape starts, n.Content(1, "starts"));
-  KILN_ASSIGN_OR_RETURN(const Shape ends, n.Content(2, "ends"));
-  std::vector<int64_t> axes, steps;
-  if (n.has(3)) {
-    KILN_ASSIGN_OR_RETURN(axes, n.ConstInts(3, "axes"));
+// Pads axis by axis with pieces of the input itself.
+absl::Status PadByPieces(NodeView& n, const Shape& pads, bool reflect) {
+  const std::optional<std::vector<int64_t>> amounts = kiln::Constant(pads);
+  if (!amounts) return absl::UnimplementedError(absl::StrCat("pads ", ToString(pads), " depend on the input's extents"));
+  ValueId x = n.in(0);
+  for (int64_t axis = 0; axis < n.rank(0) && n.status().ok() && x.valid(); ++axis) {
+    const int64_t before = (*amounts)[static_cast<size_t>(axis)];
+    const int64_t after = (*amounts)[static_cast<size_t>(axis + n.rank(0))];
+    if (before < 0 || after < 0) return absl::UnimplementedError("negative pads are supported in mode constant only");
+    std::vector<ValueId> parts = {x};
+    if (before > 0) {
+      KILN_ASSIGN_OR_RETURN(const ValueId border, Border(n, x, axis, before, reflect, true));
+      parts.insert(parts.begin(), border);
+    }
+    if (after > 0) {
+      KILN_ASSIGN_OR_RETURN(const ValueId border, Border(n, x, axis, after, reflect, false));
+      parts.push_back(border);
+    }
+    if (parts.size() > 1) x = n.Op("concat", parts, {{"axis", axis}});
   }
-  if (n.has(4)) {
-    KILN_ASSIGN_OR_RETURN(steps, n.ConstInts(4, "steps"));
-  }
-  return EmitSlice(n, starts, ends, std::move(axes), std::move(steps));
+  return n.Emit("identity", {x});
 }
 
 absl::Status EmitPad(NodeView& n, const Shape& pads, double value) {
@@ -236,7 +123,9 @@ absl::Status EmitPad(NodeView& n, const Shape& pads, double value) {
     return absl::InvalidArgumentError(
         absl::StrCat("pads has ", pads.size(), " elements, expected two for each of ", n.rank(0), " dims"));
   }
-  return n.Emit("pad", {n.in(0)}, {{"pads", DimsValue(pads)}, {"mode", mode}, {"value", value}});
+  if (mode == "reflect" || mode == "edge") return PadByPieces(n, pads, mode == "reflect");
+  if (mode != "constant") return absl::UnimplementedError(absl::StrCat("mode ", mode, " is not supported"));
+  return n.Emit("pad", {n.in(0)}, {{"pads", DimsValue(pads)}, {"value", value}});
 }
 
 absl::Status PadByAttributes(NodeView& n) {
@@ -272,31 +161,9 @@ absl::Status PadByInputs(NodeView& n) {
 
 // ---- repetition and blocks, as reshape, expand and transpose
 
-ValueId ReshapeTo(NodeView& n, ValueId x, const Shape& shape) { return n.Op("reshape", {x}, {{"shape", DimsValue(shape)}}); }
+Attrs ShapeAttrs(const Shape& shape) { return {{"shape", DimsValue(shape)}, {"allowzero", int64_t{1}}}; }
 
-// Every element of axis i becomes outer[i] copies of the whole axis, of which each element stands inner[i] times in a row.
-absl::Status Repeat(NodeView& n, const Shape& outer, const Shape& inner) {
-  Shape apart, wide, together;
-  for (int i = 0; i < n.rank(0); ++i) {
-    const auto at = static_cast<size_t>(i);
-    const Dim& extent = n.value(0).shape[at];
-    if (!outer[at].IsConst(1)) {
-      apart.push_back(1);
-      wide.push_back(outer[at]);
-    }
-    apart.push_back(extent);
-    wide.push_back(extent);
-    if (!inner[at].IsConst(1)) {
-      apart.push_back(1);
-      wide.push_back(inner[at]);
-    }
-    together.push_back(outer[at] * extent * inner[at]);
-  }
-  if (apart.size() == together.size()) return n.Emit("identity", {n.in(0)});
-  if (apart.size() > static_cast<size_t>(kMaxRank)) return absl::UnimplementedError("has too many dims");
-  const ValueId copies = n.Op("expand", {ReshapeTo(n, n.in(0), apart)}, {{"shape", DimsValue(wide)}});
-  return n.Emit("reshape", {copies}, {{"shape", DimsValue(together)}});
-}
+ValueId ReshapeTo(NodeView& n, ValueId x, const Shape& shape) { return n.Op("reshape", {x}, ShapeAttrs(shape)); }
 
 absl::Status Tile(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(2, 2));
@@ -304,7 +171,20 @@ absl::Status Tile(NodeView& n) {
   if (repeats.size() != static_cast<size_t>(n.rank(0))) {
     return absl::InvalidArgumentError(absl::StrCat("repeats has ", repeats.size(), " elements, but the input has rank ", n.rank(0)));
   }
-  return Repeat(n, repeats, Shape(repeats.size(), 1));
+  Shape apart, wide, together;
+  for (size_t i = 0; i < repeats.size(); ++i) {
+    const Dim& extent = n.value(0).shape[i];
+    if (!repeats[i].IsConst(1)) {
+      apart.push_back(1);
+      wide.push_back(repeats[i]);
+    }
+    apart.push_back(extent);
+    wide.push_back(extent);
+    together.push_back(repeats[i] * extent);
+  }
+  if (apart.size() == together.size()) return n.Emit("identity", {n.in(0)});
+  const ValueId copies = n.Op("expand", {ReshapeTo(n, n.in(0), apart)}, {{"shape", DimsValue(wide)}});
+  return n.Emit("reshape", {copies}, ShapeAttrs(together));
 }
 
 // Enlarging by whole factors, each output element the nearest input element.
@@ -312,14 +192,14 @@ absl::Status EnlargeNearest(NodeView& n, const std::vector<double>& scales) {
   if (scales.size() != static_cast<size_t>(n.rank(0))) {
     return absl::InvalidArgumentError(absl::StrCat("scales has ", scales.size(), " elements, but the input has rank ", n.rank(0)));
   }
-  Shape inner;
+  std::vector<int64_t> factors;
   for (const double scale : scales) {
     if (!(scale >= 1 && scale <= 1024 && scale == std::floor(scale))) {
       return absl::UnimplementedError(absl::StrCat("scale ", scale, " is not supported, only whole numbers from 1"));
     }
-    inner.push_back(static_cast<int64_t>(scale));
+    factors.push_back(static_cast<int64_t>(scale));
   }
-  return Repeat(n, Shape(inner.size(), 1), inner);
+  return n.Emit("upsample", {n.in(0)}, {{"scales", factors}});
 }
 
 absl::Status UpsampleByAttribute(NodeView& n) {
@@ -406,7 +286,7 @@ absl::Status DepthToSpace(NodeView& n) {
                           : Shape{x.batch, *depth, x.block, x.block, x.height, x.width};
   const std::vector<int64_t> perm = dcr ? std::vector<int64_t>{0, 3, 4, 1, 5, 2} : std::vector<int64_t>{0, 1, 4, 2, 5, 3};
   const ValueId blocks = n.Op("transpose", {ReshapeTo(n, n.in(0), apart)}, {{"perm", perm}});
-  return n.Emit("reshape", {blocks}, {{"shape", DimsValue({x.batch, *depth, x.height * x.block, x.width * x.block})}});
+  return n.Emit("reshape", {blocks}, ShapeAttrs({x.batch, *depth, x.height * x.block, x.width * x.block}));
 }
 
 absl::Status SpaceToDepth(NodeView& n) {
@@ -420,33 +300,32 @@ absl::Status SpaceToDepth(NodeView& n) {
   const Shape apart = {x.batch, x.channels, *height, x.block, *width, x.block};
   const ValueId blocks =
       n.Op("transpose", {ReshapeTo(n, n.in(0), apart)}, {{"perm", std::vector<int64_t>{0, 3, 5, 1, 2, 4}}});
-  return n.Emit("reshape", {blocks}, {{"shape", DimsValue({x.batch, x.channels * x.block * x.block, *height, *width})}});
+  return n.Emit("reshape", {blocks}, ShapeAttrs({x.batch, x.channels * x.block * x.block, *height, *width}));
 }
 
 constexpr Converter kRows[] = {
-    {"Concat", 7, Concat},
+    {"Concat", 7, AsRecord, "concat"},
     {"Constant", 7, Constant},
-    {"ConstantOfShape", 9, ConstantOfShape},
+    {"ConstantOfShape", 9, AsRecord, "constant_of_shape"},
     {"DepthToSpace", 7, DepthToSpace},
-    {"Expand", 8, Expand},
-    {"Flatten", 7, Flatten},
-    {"Gather", 7, Gather},
+    {"Expand", 8, AsRecord, "expand"},
+    {"Flatten", 7, AsRecord, "flatten"},
+    {"Gather", 7, AsRecord, "gather"},
     {"Pad", 7, PadByAttributes},
     {"Pad", 11, PadByInputs},
-    {"Range", 11, Range},
-    {"Reshape", 7, Reshape},
+    {"Range", 11, AsRecord, "range"},
+    {"Reshape", 7, AsRecord, "reshape"},
     {"Resize", 10, UpsampleByInput},  // no transformations yet: asymmetric and floor
     {"Resize", 11, Resize},
     {"Shape", 7, ShapeOf},
-    {"Size", 7, Size},
-    {"Slice", 7, SliceByAttributes},
-    {"Slice", 10, SliceByInputs},
+    {"Size", 7, AsRecord, "size"},
+    {"Slice", 7, AsRecord, "slice"},
     {"SpaceToDepth", 7, SpaceToDepth},
     {"Split", 7, Split},
-    {"Squeeze", 7, Squeeze},
+    {"Squeeze", 7, AsRecord, "squeeze"},
     {"Tile", 7, Tile},
-    {"Transpose", 7, Transpose},
-    {"Unsqueeze", 7, Unsqueeze},
+    {"Transpose", 7, AsRecord, "transpose"},
+    {"Unsqueeze", 7, AsRecord, "unsqueeze"},
     {"Upsample", 7, UpsampleByAttribute},
     {"Upsample", 9, UpsampleByInput},
 };

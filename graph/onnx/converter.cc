@@ -2,6 +2,11 @@
 #include "kiln/graph/onnx/converter.h"
 
 #include <algorithm>
+#include <optional>
+
+#include "kiln/base/status_macros.h"
+#include "kiln/graph/onnx/node_view.h"
+#include "kiln/graph/op.h"
 
 namespace kiln::onnx {
 namespace {
@@ -20,7 +25,36 @@ std::vector<const Converter*> Sorted() {
   return all;
 }
 
+// The ONNX attribute that `spec` describes, which the node has; nothing where kinds have no counterpart.
+std::optional<AttrValue> ReadAttr(NodeView& n, const AttrSpec& spec) {
+  switch (spec.kind) {
+    case AttrKind::kInt: return n.Int(spec.name, 0);
+    case AttrKind::kFloat: return n.Float(spec.name, 0);
+    case AttrKind::kString: return n.Text(spec.name, "");
+    case AttrKind::kInts:
+    case AttrKind::kDims: return n.Ints(spec.name);
+    case AttrKind::kFloats: return n.Floats(spec.name);
+    case AttrKind::kTensor:
+      if (std::optional<Tensor> tensor = n.TensorAttr(spec.name)) return *std::move(tensor);
+      return std::nullopt;
+    case AttrKind::kType: return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+absl::Status AsRecord(NodeView& n) {
+  const OpDef* def = FindOp(n.record());
+  if (def == nullptr) return n.Emit(n.record(), n.inputs());
+  KILN_RETURN_IF_ERROR(n.Need(def->min_inputs, def->max_inputs < 0 ? std::max(def->min_inputs, n.num_inputs()) : def->max_inputs));
+  Attrs attrs;
+  for (const AttrSpec& spec : def->attrs) {
+    if (!n.HasAttr(spec.name)) continue;
+    if (std::optional<AttrValue> value = ReadAttr(n, spec)) attrs[spec.name] = *std::move(value);
+  }
+  return n.Emit(n.record(), n.inputs(), std::move(attrs));
+}
 
 const std::vector<const Converter*>& AllConverters() {
   static const auto* const all = new std::vector<const Converter*>(Sorted());

@@ -28,6 +28,10 @@ struct Converter {
   const char* record = "";
 };
 
+// The shared converter of operators that mean what their row's record means: inputs in the same order, attributes of the same
+// names and defaults, given as attribute or, for extents and axes, as input.
+absl::Status AsRecord(NodeView& n);
+
 std::span<const Converter> ElementwiseConverters();
 std::span<const Converter> ReduceConverters();
 std::span<const Converter> ShapeConverters();
