@@ -92,9 +92,12 @@ class RootNests {
     Func func = DefineOutputs(kernel_, group, Vars(loops), emitter_, scope);
     std::vector<Expr> extents;
     for (const Loop& loop : loops) extents.push_back(loop.extent);
-    if (output.layout == Layout::kDense) SetDense(func, extents);
+    if (output.layout == Layout::kDense) {
+      SetDense(func, extents);
+    } else {
+      SetExtents(func, extents);
+    }
     for (Halide::OutputImageParam buffer : func.output_buffers()) {
-      for (size_t d = 0; d < extents.size(); ++d) buffer.dim(static_cast<int>(d)).set_bounds(0, extents[d]);
       if (output.layout == Layout::kStrided && !extents.empty()) buffer.dim(0).set_stride(Expr());
     }
     ScheduleMap(func, loops);

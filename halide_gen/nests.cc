@@ -69,14 +69,23 @@ Func DefineOutputs(const Kernel& kernel, const std::vector<size_t>& group, const
 }
 
 void SetDense(Func& func, const std::vector<Expr>& extents) {
+  SetExtents(func, extents);
   for (Halide::OutputImageParam buffer : func.output_buffers()) {
     Expr stride = 1;
     for (size_t d = 0; d < extents.size(); ++d) {
-      buffer.dim(static_cast<int>(d)).set_bounds(0, extents[d]).set_stride(stride);
+      buffer.dim(static_cast<int>(d)).set_stride(stride);
       stride = d == 0 ? extents[d] : stride * extents[d];
     }
   }
-  for (size_t d = 0; d < extents.size(); ++d) func.bound(func.args()[d], 0, extents[d]);
+}
+
+void SetExtents(Func& func, const std::vector<Expr>& extents) {
+  // Halide takes the extents of further outputs to be those of the first.
+  Halide::OutputImageParam first = func.output_buffers().front();
+  for (size_t d = 0; d < extents.size(); ++d) {
+    first.dim(static_cast<int>(d)).set_bounds(0, extents[d]);
+    func.bound(func.args()[d], 0, extents[d]);
+  }
 }
 
 Expr PerTask(int64_t grain, const Expr& each) {

@@ -38,7 +38,8 @@ std::vector<std::vector<size_t>> GroupOutputs(const Kernel& kernel);
 Halide::Func DefineOutputs(const Kernel& kernel, const std::vector<size_t>& group, const std::vector<Halide::Var>& vars,
                            const ExprEmitter& emitter, Scope& scope);
 
-// Says that the buffers of `func` have these extents (innermost first), min 0, and are dense.
+// Says that the buffers of `func` have these extents (innermost first) and min 0; with SetDense, that they are dense.
+void SetExtents(Halide::Func& func, const std::vector<Halide::Expr>& extents);
 void SetDense(Halide::Func& func, const std::vector<Halide::Expr>& extents);
 
 // Rows, or elements, per task so that a task has about `grain` elements, `each` in one row.

@@ -74,6 +74,9 @@ Expr Min(const Expr& a, const Expr& b) {
   return a.type().is_float() ? select(Halide::is_nan(a), a, smaller) : smaller;
 }
 
+// Halide takes a <= b to be !(b < a), which is true of NaN.
+Expr LessOrEqual(const Expr& a, const Expr& b) { return a.type().is_float() ? a < b || a == b : a <= b; }
+
 // C's division or remainder of integers, with x / 0 = x % 0 = 0 and wrapping.
 Expr DivMod(const Expr& a, const Expr& b, bool quotient) {
   const Type type = a.type();
@@ -129,10 +132,11 @@ Expr FloatToInt(const Expr& value, Type to) {
   const double least = to.is_uint() ? 0.0 : -above;
   const Expr low = Halide::Internal::make_const(from, least);
   const Expr high = Halide::Internal::make_const(from, above);
+  const Expr zero = Number(to, 0);
   const Expr safe = select(value > low && value < high, value, Number(from, 0));
   // Vector units convert to 32 bits; narrower types fit in there.
   const Expr exact = to.bits() < 32 ? cast(to, cast<int32_t>(safe)) : cast(to, safe);
-  return select(value >= high, to.max(), value <= low, to.min(), exact);
+  return select(value > low, select(value < high, exact, to.max()), select(Halide::is_nan(value), zero, to.min()));
 }
 
 Expr Rounded(ScalarOp op, const Expr& a) {
@@ -246,7 +250,7 @@ Expr Primitive(const ExprNode& node, const Expr args[3], DType from) {
     case ScalarOp::kEq: return a == b;
     case ScalarOp::kNe: return !(a == b);
     case ScalarOp::kLt: return a < b;
-    case ScalarOp::kLe: return a <= b;
+    case ScalarOp::kLe: return LessOrEqual(a, b);
     case ScalarOp::kIsNan: return a.type().is_float() ? Halide::is_nan(a) : Halide::Internal::const_false();
     case ScalarOp::kAnd:
     case ScalarOp::kOr:
