@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/exec/library/library.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kiln/base/tensor.h"
+#include "tests/base/status_matchers.h"
+
+namespace kiln::library {
+namespace {
+
+using testing::HasSubstr;
+using Extents = std::vector<int64_t>;
+
+int64_t Count(const Extents& shape) {
+  int64_t n = 1;
+  for (const int64_t extent : shape) n *= extent;
+  return n;
+}
+
+template <typename T>
+struct Array {
+  Extents shape;
+  std::vector<T> data;
+
+  explicit Array(Extents s, T value = T()) : shape(std::move(s)), data(static_cast<size_t>(Count(shape)), value) {}
+  T& operator[](int64_t i) { return data[static_cast<size_t>(i)]; }
+  const T& operator[](int64_t i) const { return data[static_cast<size_t>(i)]; }
+};
+
+Array<float> Random(Extents shape, uint64_t seed) {
+  Array<float> a(std::move(shape));
+  std::mt19937_64 random(seed);
+  for (float& x : a.data) x = static_cast<float>(static_cast<int64_t>(random() % 2001) - 1000) / 1000.0F;
+  return a;
+}
+
+template <typename T>
+Operand Describe(const Array<T>& a, DType type, bool constant = false) {
+  return {true, type, a.shape, DenseStrides(a.shape), constant ? a.data.data() : nullptr};
+}
+
+std::shared_ptr<Session> NewSession(int threads = 1) { return *Session::Create(threads); }
+
+absl::Status RunOp(absl::string_view name, const Request& request, std::vector<const void*> inputs, void* output,
+                   const std::shared_ptr<Session>& session) {
+  const Operator* op = Find(name);
+  if (op == nullptr) return absl::NotFoundError("no operator");
+  auto primitive = Make(*op, request, session);
+  if (!primitive.ok()) return primitive.status();
+  std::vector<void*> in;
+  for (const void* p : inputs) in.push_back(const_cast<void*>(p));
+  void* scratch = std::aligned_alloc(64, static_cast<size_t>(((*primitive)->scratch_bytes() + 64) / 64 * 64));
+  // Twice: a primitive keeps nothing of a run.
+  absl::Status status = (*primitive)->Run({in.data(), &output, scratch, nullptr});
+  if (status.ok()) status = (*primitive)->Run({in.data(), &output, scratch, nullptr});
+  std::free(scratch);
+  return status;
+}
+
+void ExpectNear(const Array<float>& got, const std::vector<double>& want, const std::string& what) {
+  ASSERT_EQ(got.data.size(), want.size()) << what;
+  for (size_t i = 0; i < want.size(); ++i) {
+    ASSERT_NEAR(got.data[i], want[i], 1e-4 * (1 + std::abs(want[i]))) << what << " element " << i;
+  }
+}
+
+// ---- matmul
+
+// numpy's matmul for operands of rank 2 and more, straight from its definition.
+std::vector<double> NaiveMatmul(const Array<float>& a, const Array<float>& b, const Extents& out, bool trans_a,
+                                bool trans_b) {
+  const auto at = [](const Array<float>& x, const Extents& batch, int64_t row, int64_t col, bool trans) {
+    const size_t own = x.shape.size() - 2;
+    int64_t index = 0;
+    for (size_t i = 0; i < own; ++i) {
+      const int64_t coordinate = batch[batch.size() - own + i];
+      index = index * x.shape[i] + (x.shape[i] == 1 ? 0 : coordinate);
+    }
+    if (trans) std::swap(row, col);
+    return x[(index * x.shape[own] + row) * x.shape[own + 1] + col];
+  };
+  const int64_t m = out[out.size() - 2], n = out[out.size() - 1];
+  const int64_t k = trans_a ? a.shape[a.shape.size() - 2] : a.shape.back();
+  std::vector<double> want;
+  for (int64_t i = 0; i < Count(out); ++i) {
+    Extents batch(out.size() - 2);
+    int64_t rest = i / (m * n);
+    for (size_t d = batch.size(); d-- > 0; rest /= out[d]) batch[d] = rest % out[d];
+    double sum = 0;
+    for (int64_t j = 0; j < k; ++j) {
+      sum += static_cast<double>(at(a, batch, i / n % m, j, trans_a)) * at(b, batch, j, i % n, trans_b);
+    }
+    want.push_back(sum);
+  }
+  return want;
+}
+
+struct MatmulCase {
+  Extents a, b, out;
+  bool trans_a = false, trans_b = false;
+};
+
+TEST(Matmul, AgreesWithItsDefinition) {
+  const MatmulCase cases[] = {
+      {{3, 4}, {4, 5}, {3, 5}},
+      {{1, 1}, {1, 1}, {1, 1}},
+      {{1, 64}, {64, 128}, {1, 128}},
+      {{4, 3}, {4, 5}, {3, 5}, true, false},
+      {{3, 4}, {5, 4}, {3, 5}, false, true},
+      {{4, 3}, {5, 4}, {3, 5}, true, true},
+      {{2, 7, 16}, {16, 9}, {2, 7, 9}},
+      {{2, 1, 16}, {16, 9}, {2, 1, 9}},
+      {{2, 16, 7}, {16, 9}, {2, 7, 9}, true, false},
+      {{2, 3, 8, 16}, {2, 3, 16, 8}, {2, 3, 8, 8}},
+      {{2, 3, 8, 16}, {2, 3, 8, 16}, {2, 3, 8, 8}, false, true},
+      {{3, 8, 16}, {2, 1, 16, 8}, {2, 3, 8, 8}},
+      {{2, 1, 8, 16}, {1, 3, 16, 4}, {2, 3, 8, 4}},
+      {{5, 1, 2, 1, 4, 6}, {3, 1, 2, 6, 3}, {5, 3, 2, 2, 4, 3}},
+      {{6, 10}, {4, 10, 5}, {4, 6, 5}},
+      {{2, 3, 0}, {0, 4}, {2, 3, 4}},
+  };
+  for (const MatmulCase& c : cases) {
+    const Array<float> a = Random(c.a, 1), b = Random(c.b, 2);
+    for (const bool constant : {false, true}) {
+      Array<float> y(c.out, std::numeric_limits<float>::quiet_NaN());
+      Request request;
+      if (c.trans_a) request.attributes["trans_a"] = {1};
+      if (c.trans_b) request.attributes["trans_b"] = {1};
+      request.inputs = {Describe(a, DType::kF32), Describe(b, DType::kF32, constant)};
+      request.outputs = {Describe(y, DType::kF32)};
+      KILN_ASSERT_OK(RunOp("matmul", request, {a.data.data(), b.data.data()}, y.data.data(), NewSession()));
+      ExpectNear(y, NaiveMatmul(a, b, c.out, c.trans_a, c.trans_b),
+                 testing::PrintToString(c.a) + testing::PrintToString(c.b));
+    }
+  }
+}
+
+TEST(Matmul, TakesVectorsAsNumpyDoes) {
+  const Array<float> v = Random({4}, 1), w = Random({4}, 2), m = Random({4, 3}, 3);
+  Array<float> dot({}), row({3});
+  Request request;
+  request.inputs = {Describe(v, DType::kF32), Describe(w, DType::kF32)};
+  request.outputs = {Describe(dot, DType::kF32)};
+  KILN_ASSERT_OK(RunOp("matmul", request, {v.data.data(), w.data.data()}, dot.data.data(), NewSession()));
+  double sum = 0;
+  for (int64_t i = 0; i < 4; ++i) sum += static_cast<double>(v[i]) * w[i];
+  EXPECT_NEAR(dot[0], sum, 1e-5);
+  request.inputs[1] = Describe(m, DType::kF32);
+  request.outputs = {Describe(row, DType::kF32)};
+  KILN_ASSERT_OK(RunOp("matmul", request, {v.data.data(), m.data.data()}, row.data.data(), NewSession()));
+  for (int64_t j = 0; j < 3; ++j) {
+    double want = 0;
+    for (int64_t i = 0; i < 4; ++i) want += static_cast<double>(v[i]) * m[i * 3 + j];
+    EXPECT_NEAR(row[j], want, 1e-5);
+  }
+}
+
+TEST(Matmul, TakesStridedOperands) {
+  // A is columns 1..3 of a wider matrix, B a broadcast row: oneDNN takes the first, the loop the second.
+  const Array<float> wide = Random({4, 5}, 1), b = Random({3, 2}, 2), row = Random({3}, 3);
+  Array<float> y({4, 2});
+  Request request;
+  request.inputs = {{true, DType::kF32, {4, 3}, {5, 1}, nullptr}, Describe(b, DType::kF32)};
+  request.outputs = {Describe(y, DType::kF32)};
+  KILN_ASSERT_OK(RunOp("matmul", request, {wide.data.data() + 1, b.data.data()}, y.data.data(), NewSession()));
+  for (int64_t i = 0; i < 4; ++i) {
+    for (int64_t j = 0; j < 2; ++j) {
+      double want = 0;
+      for (int64_t k = 0; k < 3; ++k) want += static_cast<double>(wide[i * 5 + 1 + k]) * b[k * 2 + j];
+      EXPECT_NEAR(y[i * 2 + j], want, 1e-5);
+    }
+  }
+  request.inputs[1] = {true, DType::kF32, {3, 2}, {1, 0}, nullptr};
+  KILN_ASSERT_OK(RunOp("matmul", request, {wide.data.data() + 1, row.data.data()}, y.data.data(), NewSession()));
+  for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(y[i * 2], y[i * 2 + 1]);
+}
+
+TEST(Matmul, IntegersWrapAndDoublesAreExact) {
+  Array<int32_t> a({1, 2}), b({2, 1}), c({1, 1});
+  a.data = {std::numeric_limits<int32_t>::max(), 1};
+  b.data = {2, 5};
+  Request request;
+  request.inputs = {Describe(a, DType::kI32), Describe(b, DType::kI32)};
+  request.outputs = {Describe(c, DType::kI32)};
+  KILN_ASSERT_OK(RunOp("matmul", request, {a.data.data(), b.data.data()}, c.data.data(), NewSession()));
+  EXPECT_EQ(c[0], 3);
+  Array<double> x({1, 2}), y({2, 1}), z({1, 1});
+  x.data = {1e16, 1};
+  y.data = {1, 1};
+  request.inputs = {Describe(x, DType::kF64), Describe(y, DType::kF64)};
+  request.outputs = {Describe(z, DType::kF64)};
+  KILN_ASSERT_OK(RunOp("matmul", request, {x.data.data(), y.data.data()}, z.data.data(), NewSession()));
+  EXPECT_EQ(z[0], 1e16 + 1);
+}
+
+TEST(Matmul, KeepsNanAndInfinity) {
+  Array<float> a({2, 16}, 0), b({16, 16}, 1), y({2, 16});
+  a[3] = std::numeric_limits<float>::quiet_NaN();
+  a[16] = std::numeric_limits<float>::infinity();
+  Request request;
+  request.inputs = {Describe(a, DType::kF32), Describe(b, DType::kF32, true)};
+  request.outputs = {Describe(y, DType::kF32)};
+  KILN_ASSERT_OK(RunOp("matmul", request, {a.data.data(), b.data.data()}, y.data.data(), NewSession()));
+  EXPECT_TRUE(std::isnan(y[0]));
+  EXPECT_TRUE(std::isinf(y[31]));
+}
+
+TEST(Matmul, ConstantWeightsArePackedOnce) {
+  const auto session = NewSession();
+  const Array<float> a = Random({64, 256}, 1), b = Random({256, 512}, 2);
+  Array<float> y({64, 512});
+  Request request;
+  request.inputs = {Describe(a, DType::kF32), Describe(b, DType::kF32, true)};
+  request.outputs = {Describe(y, DType::kF32)};
+  KILN_ASSERT_OK_AND_ASSIGN(const auto first, Make(*Find("matmul"), request, session));
+  KILN_ASSERT_OK_AND_ASSIGN(const auto second, Make(*Find("matmul"), request, session));
+  EXPECT_EQ(first->packed_bytes(), second->packed_bytes());
+}
+
+TEST(Matmul, NamesShapesThatDoNotFit) {
+  const Array<float> a({3, 4}), b({5, 6}), y({3, 6});
+  Request request;
+  request.inputs = {Describe(a, DType::kF32), Describe(b, DType::kF32)};
+  request.outputs = {Describe(y, DType::kF32)};
+  EXPECT_THAT(Make(*Find("matmul"), request, NewSession()),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("[3, 4] and [5, 6] do not give [3, 6]")));
+  request.attributes["alpha"] = {2};
+  EXPECT_THAT(Make(*Find("matmul"), request, NewSession()),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("\"alpha\"")));
+  request.inputs.pop_back();
+  EXPECT_THAT(Make(*Find("matmul"), request, NewSession()), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+// ---- convolution
+
+struct ConvCase {
+  Extents x, w, y;
+  Extents strides, pads, dilations;
+  int64_t group = 1;
+  bool bias = true;
+};
+
+Attributes AttributesOf(const ConvCase& c) {
+  return {{"strides", c.strides}, {"pads", c.pads}, {"dilations", c.dilations}, {"group", {c.group}}};
+}
+
+// Three spatial axes, missing ones in front.
+Extents Widen(const Extents& v, size_t lead, int64_t fill) {
+  Extents wide(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(lead));
+  wide.insert(wide.end(), 3 - (v.size() - lead), fill);
+  wide.insert(wide.end(), v.begin() + static_cast<std::ptrdiff_t>(lead), v.end());
+  return wide;
+}
+
+// Scatters every input element through every weight: the same sum for conv (reading w[o, i]) and its transpose (w[i, o]).
+std::vector<double> NaiveConv(const ConvCase& c, const Array<float>& x, const Array<float>& w, const Array<float>& bias,
+                              bool transposed) {
+  const Extents xs = Widen(c.x, 2, 1), ws = Widen(c.w, 2, 1), ys = Widen(c.y, 2, 1);
+  const size_t spatial = c.x.size() - 2;
+  const auto get = [&](const Extents& v, int64_t otherwise) { return v.empty() ? Extents(spatial, otherwise) : v; };
+  const Extents strides = Widen(get(c.strides, 1), 0, 1), dilations = Widen(get(c.dilations, 1), 0, 1);
+  const Extents all_pads = c.pads.empty() ? Extents(2 * spatial, 0) : c.pads;
+  const Extents pads = Widen(Extents(all_pads.begin(), all_pads.begin() + static_cast<std::ptrdiff_t>(spatial)), 0, 0);
+  std::vector<double> want(static_cast<size_t>(Count(c.y)));
+  const int64_t plane = ys[2] * ys[3] * ys[4], ic = xs[1] / c.group, oc = ys[1] / c.group;
+  for (size_t i = 0; i < want.size(); ++i) want[i] = c.bias ? bias[static_cast<int64_t>(i) / plane % ys[1]] : 0.0F;
+  const int64_t taps = ws[2] * ws[3] * ws[4], positions = (transposed ? xs[2] * xs[3] * xs[4] : plane);
+  const Extents& moving = transposed ? xs : ys;   // where the window is applied
+  const Extents& reached = transposed ? ys : xs;  // where its taps land
+  for (int64_t n = 0; n < xs[0]; ++n) {
+    for (int64_t o = 0; o < ys[1]; ++o) {
+      for (int64_t i = 0; i < ic; ++i) {
+        const int64_t channel = o / oc * ic + i;
+        for (int64_t p = 0; p < positions; ++p) {
+          const Extents at = {p / (moving[3] * moving[4]), p / moving[4] % moving[3], p % moving[4]};
+          for (int64_t t = 0; t < taps; ++t) {
+            const Extents tap = {t / (ws[3] * ws[4]), t / ws[4] % ws[3], t % ws[4]};
+            int64_t land = 0;
+            bool inside = true;
+            for (size_t d = 0; d < 3; ++d) {
+              const int64_t coordinate = at[d] * strides[d] + tap[d] * dilations[d] - pads[d];
+              inside &= coordinate >= 0 && coordinate < reached[2 + d];
+              land = land * reached[2 + d] + coordinate;
+            }
+            if (!inside) continue;
+            const int64_t from = transposed ? p : land, to = transposed ? land : p;
+            const int64_t weight = transposed ? channel * oc + o % oc : o * ic + i;
+            want[static_cast<size_t>((n * ys[1] + o) * plane + to)] +=
+                static_cast<double>(x[(n * xs[1] + channel) * xs[2] * xs[3] * xs[4] + from]) * w[weight * taps + t];
+          }
+        }
+      }
+    }
+  }
+  return want;
+}
+
+void CheckConv(const ConvCase& c, bool transposed) {
+  const Array<float> x = Random(c.x, 1), w = Random(c.w, 2), bias = Random({c.y[1]}, 3);
+  for (const bool constant : {false, true}) {
+    Array<float> y(c.y, std::numeric_limits<float>::quiet_NaN());
+    Request request;
+    request.attributes = AttributesOf(c);
+    request.inputs = {Describe(x, DType::kF32), Describe(w, DType::kF32, constant)};
+    request.inputs.push_back(c.bias ? Describe(bias, DType::kF32) : Operand{false, DType::kF32, {}, {}, nullptr});
+    request.outputs = {Describe(y, DType::kF32)};
+    const std::string what = testing::PrintToString(c.x) + testing::PrintToString(c.w) + testing::PrintToString(c.y);
+    KILN_ASSERT_OK(RunOp(transposed ? "conv_transpose" : "conv", request,
+                         {x.data.data(), w.data.data(), c.bias ? bias.data.data() : nullptr}, y.data.data(),
+                         NewSession(constant ? 2 : 1)))
+        << what;
+    ExpectNear(y, NaiveConv(c, x, w, bias, transposed), what);
+  }
+}
+
+TEST(Conv, AgreesWithItsDefinition) {
+  const ConvCase cases[] = {
+      {{1, 3, 8, 8}, {4, 3, 3, 3}, {1, 4, 6, 6}, {}, {}, {}},
+      {{2, 3, 9, 7}, {16, 3, 3, 3}, {2, 16, 5, 4}, {2, 2}, {1, 1, 1, 1}, {}},
+      {{1, 16, 8, 8}, {32, 16, 1, 1}, {1, 32, 8, 8}, {}, {}, {}, 1, false},
+      {{1, 8, 10, 10}, {8, 1, 3, 3}, {1, 8, 10, 10}, {}, {1, 1, 1, 1}, {}, 8},
+      {{1, 8, 10, 10}, {16, 4, 3, 3}, {1, 16, 8, 8}, {}, {}, {}, 2},
+      {{1, 2, 12, 12}, {5, 2, 3, 3}, {1, 5, 8, 8}, {}, {}, {2, 2}},
+      {{1, 2, 6, 6}, {3, 2, 2, 3}, {1, 3, 6, 6}, {}, {0, 1, 1, 1}, {}},
+      {{2, 4, 20}, {6, 4, 5}, {2, 6, 9}, {2}, {1, 1}, {}},
+      {{1, 64, 31}, {64, 64, 3}, {1, 64, 31}, {}, {2, 2}, {2}},
+      {{1, 2, 4, 5, 6}, {3, 2, 2, 2, 2}, {1, 3, 3, 4, 5}, {}, {}, {}},
+      {{1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}, {}, {}, {}},
+      {{1, 0, 4, 4}, {3, 0, 1, 1}, {1, 3, 4, 4}, {}, {}, {}},
+      {{1, 2, 0, 4}, {3, 2, 1, 1}, {1, 3, 2, 4}, {}, {1, 0, 1, 0}, {}},
+  };
+  for (const ConvCase& c : cases) CheckConv(c, false);
+}
+
+TEST(ConvTranspose, AgreesWithItsDefinition) {
+  const ConvCase cases[] = {
+      {{1, 3, 4, 4}, {3, 5, 3, 3}, {1, 5, 6, 6}, {}, {}, {}},
+      {{2, 8, 4, 4}, {8, 4, 4, 4}, {2, 4, 8, 8}, {2, 2}, {1, 1, 1, 1}, {}},
+      {{1, 4, 3, 3}, {4, 2, 3, 3}, {1, 2, 6, 6}, {2, 2}, {1, 1, 1, 1}, {}},  // output padding 1
+      {{1, 4, 5, 5}, {4, 3, 2, 2}, {1, 6, 10, 10}, {2, 2}, {}, {}, 2},
+      {{1, 2, 7}, {2, 3, 3}, {1, 3, 11}, {}, {}, {2}, 1, false},
+      {{1, 2, 3, 3}, {2, 2, 2, 2}, {1, 2, 9, 9}, {3, 3}, {}, {}},  // output padding 1 beyond the taps
+  };
+  for (const ConvCase& c : cases) CheckConv(c, true);
+}
+
+TEST(Conv, OtherTypesUseTheLoop) {
+  Array<double> x({1, 1, 3, 3}, 0.1), w({1, 1, 2, 2}, 3), y({1, 1, 2, 2});
+  Request request;
+  request.inputs = {Describe(x, DType::kF64), Describe(w, DType::kF64)};
+  request.outputs = {Describe(y, DType::kF64)};
+  KILN_ASSERT_OK(RunOp("conv", request, {x.data.data(), w.data.data()}, y.data.data(), NewSession()));
+  for (const double v : y.data) EXPECT_DOUBLE_EQ(v, 1.2);
+}
+
+TEST(Conv, RefusesAttributesThatMakeNoSense) {
+  const Array<float> x({1, 1, 4, 4}), w({1, 1, 3, 3}), y({1, 1, 2, 2});
+  Request request;
+  request.inputs = {Describe(x, DType::kF32), Describe(w, DType::kF32)};
+  request.outputs = {Describe(y, DType::kF32)};
+  KILN_EXPECT_OK(Make(*Find("conv"), request, NewSession()));
+  for (const Attributes& bad : std::vector<Attributes>{{{"strides", {0, 1}}},
+                                                       {{"strides", {1}}},
+                                                       {{"pads", {-1, 0, 0, 0}}},
+                                                       {{"dilations", {int64_t{1} << 62, 1}}},
+                                                       {{"group", {0}}},
+                                                       {{"group", {3}}},
+                                                       {{"pads", {1, 0, 0, 0}}}}) {
+    request.attributes = bad;
+    EXPECT_THAT(Make(*Find("conv"), request, NewSession()), StatusIs(absl::StatusCode::kInvalidArgument));
+  }
+}
+
+// ---- pools
+
+TEST(MaxPool, KeepsNanAndIgnoresPadding) {
+  Array<float> x({1, 1, 2, 4}), y({1, 1, 2, 2});
+  x.data = {-1, -2, -3, -4, -5, std::numeric_limits<float>::quiet_NaN(), -7, -8};
+  Request request;
+  request.attributes = {{"kernel_shape", {3, 2}}, {"strides", {1, 2}}, {"pads", {1, 0, 1, 0}}};
+  request.inputs = {Describe(x, DType::kF32)};
+  request.outputs = {Describe(y, DType::kF32)};
+  KILN_ASSERT_OK(RunOp("max_pool", request, {x.data.data()}, y.data.data(), NewSession()));
+  EXPECT_TRUE(std::isnan(y[0]));
+  EXPECT_EQ(y[1], -3);
+  EXPECT_TRUE(std::isnan(y[2]));
+  EXPECT_EQ(y[3], -3);
+}
+
+TEST(MaxPool, RoundsUpAndDilates) {
+  Array<int8_t> x({1, 1, 6}), y({1, 1, 3});
+  x.data = {1, 9, 2, 3, 4, -5};
+  Request request;
+  request.attributes = {{"kernel_shape", {2}}, {"strides", {2}}, {"dilations", {2}}, {"ceil_mode", {1}}};
+  request.inputs = {Describe(x, DType::kI8)};
+  request.outputs = {Describe(y, DType::kI8)};
+  KILN_ASSERT_OK(RunOp("max_pool", request, {x.data.data()}, y.data.data(), NewSession()));
+  EXPECT_EQ(y.data, (std::vector<int8_t>{2, 4, 4}));
+}
+
+TEST(AveragePool, CountsPaddingOnlyWhenAsked) {
+  Array<float> x({1, 2, 3}, 6), y({1, 2, 3});
+  Request request;
+  request.attributes = {{"kernel_shape", {3}}, {"pads", {1, 1}}};
+  request.inputs = {Describe(x, DType::kF32)};
+  request.outputs = {Describe(y, DType::kF32)};
+  KILN_ASSERT_OK(RunOp("average_pool", request, {x.data.data()}, y.data.data(), NewSession()));
+  EXPECT_EQ(y.data, (std::vector<float>{6, 6, 6, 6, 6, 6}));
+  request.attributes["count_include_pad"] = {1};
+  KILN_ASSERT_OK(RunOp("average_pool", request, {x.data.data()}, y.data.data(), NewSession()));
+  EXPECT_EQ(y.data, (std::vector<float>{4, 6, 4, 4, 6, 4}));
+}
+
+TEST(AveragePool, RefusesAnOutputOfTheWrongSize) {
+  const Array<float> x({1, 1, 8}), y({1, 1, 9});
+  Request request;
+  request.attributes = {{"kernel_shape", {3}}};
+  request.inputs = {Describe(x, DType::kF32)};
+  request.outputs = {Describe(y, DType::kF32)};
+  EXPECT_THAT(Make(*Find("average_pool"), request, NewSession()), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+}  // namespace
+}  // namespace kiln::library
