@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compile from the text form: variants, symbols, outputs that no kernel writes, errors.
+#include "kiln/compiler/compile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "kiln/graph/text.h"
+#include "tests/base/status_matchers.h"
+
+namespace kiln {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+CompileOptions OnVm() {
+  CompileOptions options;
+  options.compile_mode = CompileMode::kNever;
+  options.cache.enabled = false;
+  options.threads = 1;
+  return options;
+}
+
+Tensor Floats(const std::vector<float>& values, std::vector<int64_t> shape) {
+  Tensor t = Tensor::Allocate(DType::kF32, std::move(shape));
+  std::memcpy(t.data(), values.data(), values.size() * sizeof(float));
+  return t;
+}
+
+std::vector<float> ToFloats(const Tensor& t) {
+  const float* const data = static_cast<const float*>(t.data());
+  return {data, data + t.num_elements()};
+}
+
+absl::StatusOr<Model> CompileText(const std::string& text, const CompileOptions& options = OnVm()) {
+  absl::StatusOr<Graph> graph = ParseGraph(text);
+  if (!graph.ok()) return graph.status();
+  return Compile(*std::move(graph), options);
+}
+
+TEST(CompileTest, RunsAnyExtentOfASymbol) {
+  KILN_ASSERT_OK_AND_ASSIGN(
+      Model model, CompileText("graph g\ninput x : f32 [n, 2]\ny = add(x, x)\noutput y\n"));
+  for (int64_t n : {1, 3, 0, 7}) {
+    const std::vector<float> values(static_cast<size_t>(2 * n), 1.5f);
+    KILN_ASSERT_OK_AND_ASSIGN(const auto y, model.Run({{"x", Floats(values, {n, 2})}}));
+    EXPECT_THAT(y[0].shape(), ElementsAre(n, 2));
+    EXPECT_EQ(ToFloats(y[0]), std::vector<float>(static_cast<size_t>(2 * n), 3.0f));
+  }
+}
+
+TEST(CompileTest, InputsThatShareASymbolGetAVariantWhenTheyDiffer) {
+  KILN_ASSERT_OK_AND_ASSIGN(
+      Model model,
+      CompileText("graph g\ninput x : f32 [n]\ninput y : f32 [n]\nz = add(x, y)\noutput z\n"));
+  KILN_ASSERT_OK_AND_ASSIGN(const auto same,
+                            model.Run({{"x", Floats({1, 2}, {2})}, {"y", Floats({10, 20}, {2})}}));
+  EXPECT_THAT(ToFloats(same[0]), ElementsAre(11, 22));
+  KILN_ASSERT_OK_AND_ASSIGN(const auto broadcast,
+                            model.Run({{"x", Floats({1, 2}, {2})}, {"y", Floats({10}, {1})}}));
+  EXPECT_THAT(ToFloats(broadcast[0]), ElementsAre(11, 12));
+  EXPECT_FALSE(model.Run({{"x", Floats({1, 2}, {2})}, {"y", Floats({1, 2, 3}, {3})}}).ok());
+}
+
+TEST(CompileTest, WrongInputsAreNamedWithBothValues) {
+  KILN_ASSERT_OK_AND_ASSIGN(Model model,
+                            CompileText("graph g\ninput x : f32 [n, 2]\ny = exp(x)\noutput y\n"));
+  const auto message = [&](std::vector<std::pair<std::string, Tensor>> inputs) {
+    return std::string(model.Run(inputs).status().message());
+  };
+  EXPECT_THAT(message({{"x", Floats({1, 2, 3}, {1, 3})}}),
+              AllOf(HasSubstr("\"x\""), HasSubstr("3"), HasSubstr("2")));
+  EXPECT_THAT(message({{"x", Floats({1, 2}, {2})}}), AllOf(HasSubstr("\"x\""), HasSubstr("rank")));
+  EXPECT_THAT(message({{"x", Tensor::Allocate(DType::kI32, {1, 2})}}),
+              AllOf(HasSubstr("i32"), HasSubstr("f32")));
+  EXPECT_THAT(message({}), HasSubstr("\"x\""));
+  EXPECT_THAT(message({{"x", Floats({1, 2}, {1, 2})}, {"q", Floats({1}, {1})}}),
+              HasSubstr("\"q\""));
+}
+
+TEST(CompileTest, OutputsThatNoKernelWritesAreCopied) {
+  KILN_ASSERT_OK_AND_ASSIGN(
+      Model model,
+      CompileText(
+          "graph g\ninput x : f32 [2]\nconst c : f32 [2] = [5, 6]\ny = neg(x)\noutput x\noutput c\n"
+          "output y\noutput y2 = y\n"));
+  KILN_ASSERT_OK_AND_ASSIGN(const auto out, model.Run({{"x", Floats({1, 2}, {2})}}));
+  ASSERT_EQ(out.size(), 4u);
+  EXPECT_THAT(ToFloats(out[0]), ElementsAre(1, 2));
+  EXPECT_THAT(ToFloats(out[1]), ElementsAre(5, 6));
+  EXPECT_THAT(ToFloats(out[2]), ElementsAre(-1, -2));
+  EXPECT_THAT(ToFloats(out[3]), ElementsAre(-1, -2));
+}
+
+TEST(CompileTest, AViewOfAResultIsAnOutput) {
+  KILN_ASSERT_OK_AND_ASSIGN(Model model, CompileText("graph g\ninput x : f32 [2, 3]\ny = neg(x)\nz "
+                                                     "= reshape(y) {shape = [3, 2]}\noutput z\n"));
+  KILN_ASSERT_OK_AND_ASSIGN(const auto out, model.Run({{"x", Floats({1, 2, 3, 4, 5, 6}, {2, 3})}}));
+  EXPECT_THAT(out[0].shape(), ElementsAre(3, 2));
+  EXPECT_THAT(ToFloats(out[0]), ElementsAre(-1, -2, -3, -4, -5, -6));
+}
+
+TEST(CompileTest, RefusesBadOptions) {
+  CompileOptions options = OnVm();
+  options.graph_opt_level = 4;
+  EXPECT_THAT(CompileText("graph g\ninput x : f32 [2]\ny = neg(x)\noutput y\n", options),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  options = OnVm();
+  options.disabled_passes = {"no_such_pass"};
+  EXPECT_THAT(CompileText("graph g\ninput x : f32 [2]\ny = neg(x)\noutput y\n", options),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/compiler/kernel_key.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <regex>
+#include <set>
+#include <string>
+
+namespace kiln {
+namespace {
+
+// Names of the fields of `struct CompileOptions`, read from its source.
+std::set<std::string> Fields() {
+  std::ifstream in(KILN_SOURCE_DIR "/compiler/options.h");
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const size_t begin = text.find("struct CompileOptions {");
+  const std::string body = text.substr(begin, text.find("\n};", begin) - begin);
+  std::set<std::string> fields;
+  const std::regex field(R"(\n  [\w:<>, ]+ (\w+)( = [^;]+)?;)");
+  for (std::sregex_iterator it(body.begin(), body.end(), field), end; it != end; ++it)
+    fields.insert((*it)[1]);
+  return fields;
+}
+
+TEST(KernelKey, EveryOptionIsInTheKeyOrSaysWhyNot) {
+  std::set<std::string> listed;
+  for (const KeyOption& option : KeyOptions()) {
+    EXPECT_TRUE(listed.insert(option.name).second) << option.name << " stands twice";
+    EXPECT_FALSE(std::string(option.reason).empty()) << option.name;
+  }
+  const std::set<std::string> fields = Fields();
+  EXPECT_GT(fields.size(), 8u);
+  EXPECT_EQ(listed, fields);
+}
+
+TEST(KernelKey, ChangesWithEverythingThatIsInIt) {
+  const KernelIdentity base{"kernel v1 math 1\n", "row lanes=16", IsaLevel::kV3, MathMode::kStrict};
+  KernelIdentity text = base;
+  text.text += "#";
+  KernelIdentity params = base;
+  params.params = "row lanes=8";
+  KernelIdentity target = base;
+  target.target = IsaLevel::kV4;
+  KernelIdentity math = base;
+  math.math = MathMode::kFast;
+  std::set<CacheKey> keys = {KernelPreimage(base).Key()};
+  for (const KernelIdentity& other : {text, params, target, math})
+    EXPECT_TRUE(keys.insert(KernelPreimage(other).Key()).second);
+  EXPECT_EQ(KernelPreimage(base).Key(), KernelPreimage(KernelIdentity(base)).Key());
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/compiler/kernel_service.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/log.h"
+#include "kiln/exec/support/launch.h"
+#include "kiln/exec/support/pool.h"
+#include "kiln/kernel/text.h"
+#include "kiln/schedule/scheduler.h"
+#include "tests/base/status_matchers.h"
+#include "tests/base/temp_dir.h"
+
+namespace kiln {
+namespace {
+
+constexpr char kDouble[] =
+    "kernel v1 math 1\ndims a\nin   0 f32 [a] dense\nout  0 f32 [a] dense = add(in0[a], in0[a])\n";
+
+// A program with the one kernel `text`, scheduled for any extent.
+program::Program ProgramOf(const std::string& text) {
+  program::Program program;
+  program::KernelDef* const def = program.add_kernels();
+  const Kernel kernel = *ParseKernel(text);
+  const Scheduler* const scheduler = FindScheduler(kernel);
+  const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
+  def->set_text(Print(kernel));
+  def->add_choices()->set_params(scheduler->choose(kernel, any, ProfileFor(HostIsa())).ToString());
+  return program;
+}
+
+// Runs `function`, a kernel from one f32 row to another.
+std::vector<float> RunRow(const KernelFunction& function, std::vector<float> in) {
+  Pool pool(1);
+  Launcher launcher(&pool);
+  std::vector<float> out(in.size());
+  BufferDim dim{0, static_cast<int32_t>(in.size()), 1, 0};
+  BufferArg from, to;
+  for (BufferArg* arg : {&from, &to}) {
+    arg->type_code = 2;
+    arg->type_bits = 32;
+    arg->dimensions = 1;
+    arg->dim = &dim;
+  }
+  from.host = reinterpret_cast<uint8_t*>(in.data());
+  to.host = reinterpret_cast<uint8_t*>(out.data());
+  int32_t extent = dim.extent;
+  void* argv[] = {nullptr, &from, &extent, &to};
+  EXPECT_EQ(launcher.Launch(function.run, function.self, argv), 0);
+  return out;
+}
+
+class KernelServiceTest : public testing::Test {
+ protected:
+  void SetUp() override { SetLogLevel(LogLevel::kOff); }
+  void TearDown() override { SetLogLevel(LogLevel::kWarning); }
+
+  CompileOptions Options() {
+    CompileOptions options;
+    options.cache.directory = dir_.File("cache");
+    options.codegen = KILN_TEST_BIN_DIR "/kiln-codegen";
+    return options;
+  }
+  void ExpectDoubles(KernelService& service) {
+    const program::Program program = ProgramOf(kDouble);
+    KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(program));
+    EXPECT_EQ(RunRow(*handles[0][0]->Get(), {1, 2, -3}), (std::vector<float>{2, 4, -6}));
+  }
+  TempDir dir_;
+};
+
+TEST_F(KernelServiceTest, BuildsOnceThenFetches) {
+  {
+    KernelService service(Options());
+    ExpectDoubles(service);
+    ExpectDoubles(service);
+    EXPECT_EQ(service.counts().kernels, 1);
+    EXPECT_EQ(service.counts().built, 1);
+  }
+  KernelService again(Options());
+  ExpectDoubles(again);
+  EXPECT_EQ(again.counts().cached, 1);
+  EXPECT_EQ(again.counts().built, 0);
+}
+
+TEST_F(KernelServiceTest, NeverModeStaysOnTheVmWithoutAWorker) {
+  CompileOptions options = Options();
+  options.compile_mode = CompileMode::kNever;
+  options.codegen = "/nowhere";
+  KernelService service(options);
+  ExpectDoubles(service);
+  EXPECT_EQ(service.counts().vm, 1);
+  EXPECT_EQ(service.counts().failed, 0);
+}
+
+TEST_F(KernelServiceTest, MissingWorkerOrWrongProgramMeansTheVm) {
+  for (const char* codegen : {"/nowhere", "/bin/true", "/bin/cat"}) {
+    CompileOptions options = Options();
+    options.codegen = codegen;
+    options.kernel_timeout_ms = 100;
+    KernelService service(options);
+    ExpectDoubles(service);
+    EXPECT_EQ(service.counts().failed, 1) << codegen;
+  }
+}
+
+TEST_F(KernelServiceTest, KernelForAnotherCpuIsAMiss) {
+  EXPECT_TRUE(HostRuns(""));
+  EXPECT_FALSE(HostRuns("avx amx_tile_of_tomorrow"));
+  EXPECT_EQ(HostRuns("avx2 fma"), HostIsa() >= IsaLevel::kV3);
+}
+
+TEST_F(KernelServiceTest, ThreadsAskingForOneKernelBuildItOnce) {
+  KernelService service(Options());
+  const program::Program program = ProgramOf(kDouble);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&] { EXPECT_TRUE(service.GetAll(program).ok()); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(service.counts().built, 1);
+}
+
+TEST_F(KernelServiceTest, WorksWithoutACache) {
+  CompileOptions options = Options();
+  options.cache.enabled = false;
+  KernelService service(options);
+  ExpectDoubles(service);
+  EXPECT_EQ(service.store(), nullptr);
+  options.cache = {true, "/proc/nonsense", false};
+  KernelService refused(options);
+  ExpectDoubles(refused);
+  EXPECT_EQ(refused.store(), nullptr);
+}
+
+}  // namespace
+}  // namespace kiln
