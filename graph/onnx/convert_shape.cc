@@ -70,6 +70,36 @@ absl::Status Split(NodeView& n) {
   return AsRecord(n);
 }
 
+// Attributes before operator set 10, inputs since; either form is read at any version.
+absl::StatusOr<Shape> SliceOperand(NodeView& n, int input, absl::string_view name) {
+  if (n.has(input)) return n.Content(input, name);
+  return ToShape(n.Ints(name));
+}
+
+// Exporters write "to the end" as any large number. With an extent that is not known, the smaller of the two would then stand in
+// every shape behind; a guard that the extent is no larger says the same.
+absl::Status Slice(NodeView& n) {
+  constexpr int64_t kFar = 1'000'000'000;
+  KILN_RETURN_IF_ERROR(n.Need(1, 5));
+  KILN_ASSIGN_OR_RETURN(const Shape starts, SliceOperand(n, 1, "starts"));
+  KILN_ASSIGN_OR_RETURN(Shape ends, SliceOperand(n, 2, "ends"));
+  KILN_ASSIGN_OR_RETURN(Shape axes, SliceOperand(n, 3, "axes"));
+  KILN_ASSIGN_OR_RETURN(Shape steps, SliceOperand(n, 4, "steps"));
+  for (size_t i = axes.size(); axes.size() < starts.size(); ++i) axes.push_back(static_cast<int64_t>(i));
+  if (steps.empty()) steps.assign(starts.size(), 1);
+  for (size_t i = 0; i < ends.size() && i < axes.size() && i < steps.size(); ++i) {
+    const std::optional<int64_t> end = ends[i].constant();
+    const std::optional<int64_t> axis = axes[i].constant();
+    if (!end || *end < kFar || !axis || !steps[i].constant() || *steps[i].constant() < 0) continue;
+    KILN_ASSIGN_OR_RETURN(const int64_t at, n.Axis(*axis, n.rank(0)));
+    const Dim extent = n.value(0).shape[static_cast<size_t>(at)];
+    if (*end < std::numeric_limits<int32_t>::max()) n.Assume(Guard::AtLeast(Dim(*end) - extent, 0));
+    ends[i] = std::numeric_limits<int64_t>::max();
+  }
+  return n.Emit("slice", {n.in(0)},
+                {{"starts", DimsValue(starts)}, {"ends", DimsValue(ends)}, {"axes", DimsValue(axes)}, {"steps", DimsValue(steps)}});
+}
+
 Attrs SliceOf(int64_t axis, int64_t start, int64_t end, int64_t step) {
   const auto one = [](int64_t number) { return std::vector<int64_t>{number}; };
   return {{"starts", one(start)}, {"ends", one(end)}, {"axes", one(axis)}, {"steps", one(step)}};
@@ -98,21 +128,29 @@ absl::StatusOr<ValueId> Border(NodeView& n, ValueId x, int64_t axis, int64_t amo
 absl::Status PadByPieces(NodeView& n, const Shape& pads, bool reflect) {
   const std::optional<std::vector<int64_t>> amounts = kiln::Constant(pads);
   if (!amounts) return absl::UnimplementedError(absl::StrCat("pads ", ToString(pads), " depend on the input's extents"));
+  for (const int64_t amount : *amounts) {
+    if (amount < 0) return absl::UnimplementedError("negative pads are supported in mode constant only");
+  }
+  const auto rank = static_cast<size_t>(n.rank(0));
+  std::vector<size_t> padded;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    if ((*amounts)[axis] + (*amounts)[axis + rank] > 0) padded.push_back(axis);
+  }
   ValueId x = n.in(0);
-  for (int64_t axis = 0; axis < n.rank(0) && n.status().ok() && x.valid(); ++axis) {
-    const int64_t before = (*amounts)[static_cast<size_t>(axis)];
-    const int64_t after = (*amounts)[static_cast<size_t>(axis + n.rank(0))];
-    if (before < 0 || after < 0) return absl::UnimplementedError("negative pads are supported in mode constant only");
+  for (const size_t axis : padded) {
     std::vector<ValueId> parts = {x};
-    if (before > 0) {
-      KILN_ASSIGN_OR_RETURN(const ValueId border, Border(n, x, axis, before, reflect, true));
-      parts.insert(parts.begin(), border);
-    }
-    if (after > 0) {
-      KILN_ASSIGN_OR_RETURN(const ValueId border, Border(n, x, axis, after, reflect, false));
-      parts.push_back(border);
-    }
-    if (parts.size() > 1) x = n.Op("concat", parts, {{"axis", axis}});
+    const auto add = [&](int64_t amount, bool before) -> absl::Status {
+      if (amount == 0) return absl::OkStatus();
+      KILN_ASSIGN_OR_RETURN(const ValueId border, Border(n, x, static_cast<int64_t>(axis), amount, reflect, before));
+      parts.insert(before ? parts.begin() : parts.end(), border);
+      return absl::OkStatus();
+    };
+    KILN_RETURN_IF_ERROR(add((*amounts)[axis], true));
+    KILN_RETURN_IF_ERROR(add((*amounts)[axis + rank], false));
+    const Attrs along = {{"axis", static_cast<int64_t>(axis)}};
+    if (axis == padded.back()) return n.Emit("concat", parts, along);
+    x = n.Op("concat", parts, along);
+    KILN_RETURN_IF_ERROR(n.status());
   }
   return n.Emit("identity", {x});
 }
@@ -319,9 +357,9 @@ constexpr Converter kRows[] = {
     {"Resize", 11, Resize},
     {"Shape", 7, ShapeOf},
     {"Size", 7, AsRecord, "size"},
-    {"Slice", 7, AsRecord, "slice"},
+    {"Slice", 7, Slice},
     {"SpaceToDepth", 7, SpaceToDepth},
-    {"Split", 7, Split},
+    {"Split", 7, Split, "split"},
     {"Squeeze", 7, AsRecord, "squeeze"},
     {"Tile", 7, Tile},
     {"Transpose", 7, AsRecord, "transpose"},

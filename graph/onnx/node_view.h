@@ -15,6 +15,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -61,7 +62,8 @@ class NodeView {
   std::vector<double> Floats(absl::string_view name);
   std::optional<Tensor> TensorAttr(absl::string_view name);
   void Ignore(absl::string_view name) { read_.insert(std::string(name)); }  // has no influence on inference
-  const absl::Status& status() const { return status_; }
+  // The first error of an attribute reader or of Op.
+  const absl::Status& status() const { return status_.ok() ? builder_.status() : status_; }
   // An attribute that was neither read nor ignored; empty if there is none.
   std::string UnreadAttr() const;
 
@@ -78,6 +80,7 @@ class NodeView {
   // Emit adds the node whose outputs are those of the ONNX node, under their names; Give makes a value the k-th output (before
   // Emit, where that makes only the first).
   ValueId Op(absl::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
+  void Assume(Guard guard) { graph_.AddGuard(std::move(guard)); }
   ValueId Scalar(DType type, double value) { return builder_.Scalar(type, value); }
   ValueId Ints64(const std::vector<int64_t>& values) { return builder_.Ints(values); }
   ValueId Constant(Tensor tensor);

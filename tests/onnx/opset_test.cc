@@ -95,6 +95,13 @@ TEST(Opsets, SliceTakesBoundsAsAttributesOrInputs) {
             "slice -> [2, 3, 2]");
 }
 
+TEST(Opsets, SliceToAFarEndKeepsTheExtent) {
+  const auto import = Import(13, OnnxNode("Slice", {"x", "s", "e", "a"}, {"y"}), kImage,
+                             {OnnxInts("s", {0}), OnnxInts("e", {1000000000}), OnnxInts("a", {0})});
+  EXPECT_EQ(Summary(import), "slice -> [n, 4, 8, 6]");
+  ASSERT_EQ(import->graph.guards().size(), 1u);
+}
+
 TEST(Opsets, SplitTakesSizesAsAttributeInputOrCount) {
   const auto split = [](const std::string& node, int opset, const std::vector<std::string>& initializers = {}) {
     const auto import = ImportOnnxBytes(OnnxModel(
@@ -118,7 +125,12 @@ TEST(Opsets, PadTakesAmountsAsAttributeOrInput) {
   EXPECT_EQ(Summary(Import(13, OnnxNode("Pad", {"x", "p"}, {"y"}), kX, {OnnxInts("p", {0, 0, 1, 0, 0, 1})})), "pad -> [2, 3, 6]");
   EXPECT_EQ(Summary(Import(18, OnnxNode("Pad", {"x", "p", "", "a"}, {"y"}, {TextAttribute("mode", "reflect")}), kX,
                            {OnnxInts("p", {1, 1}), OnnxInts("a", {-1})})),
-            "pad -> [2, 3, 6]");
+            "slice slice concat -> [2, 3, 6]");
+  EXPECT_EQ(Summary(Import(18, OnnxNode("Pad", {"x", "p"}, {"y"}, {TextAttribute("mode", "edge")}), kX,
+                           {OnnxInts("p", {0, 1, 0, 2, 0, 3})})),
+            "slice expand concat slice expand concat slice expand concat -> [4, 4, 7]");
+  EXPECT_THAT(Import(18, OnnxNode("Pad", {"x", "p"}, {"y"}, {TextAttribute("mode", "reflect")}), kX, {OnnxInts("p", {2, 0, 0, 0, 0, 0})}),
+              StatusIs(kInvalid, HasSubstr("needs more than 2 elements, but the axis has 2")));
 }
 
 TEST(Opsets, DropoutPassesItsInput) {
