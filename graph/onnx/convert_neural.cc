@@ -165,8 +165,23 @@ absl::Status FlatSoftmax(NodeView& n) {
 
 // ---- normalisation
 
+// The optional outputs are the mean and 1 / sqrt(variance + epsilon), in f32 for narrow inputs.
 absl::Status LayerNormalization(NodeView& n) {
   n.Ignore("stash_type");  // sums are made in f32 or wider anyway
+  KILN_RETURN_IF_ERROR(n.Need(2, 3));
+  if (!n.wants(1) && !n.wants(2)) return AsRecord(n);
+  KILN_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", -1), n.rank(0)));
+  std::vector<int64_t> axes;
+  for (int64_t a = axis; a < n.rank(0); ++a) axes.push_back(a);
+  const Attrs over = {{"axes", axes}, {"keepdims", int64_t{1}}};
+  const DType type = ComputeType(n.value(0).type);
+  const ValueId x = n.Op("cast", {n.in(0)}, {{"to", type}});
+  const ValueId mean = n.Op("reduce_mean", {x}, over);
+  const ValueId difference = n.Op("sub", {x, mean});
+  const ValueId variance = n.Op("reduce_mean", {n.Op("mul", {difference, difference})}, over);
+  const ValueId sum = n.Op("add", {variance, n.Scalar(type, n.Float("epsilon", 1e-5))});
+  if (n.wants(1)) KILN_RETURN_IF_ERROR(n.Give(1, mean));
+  if (n.wants(2)) KILN_RETURN_IF_ERROR(n.Give(2, n.Op("reciprocal", {n.Op("sqrt", {sum})})));
   return AsRecord(n);
 }
 

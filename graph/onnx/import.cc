@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/graph/onnx/import.h"
 
+#include <algorithm>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -48,6 +49,7 @@ class Importer {
 
   absl::Status AddInput(const ValueInfoProto& input);
   Shape InputShape(const ValueInfoProto& input);
+  absl::Status AssumeValue(const std::string& name, const Tensor& value);
   absl::StatusOr<std::vector<ValueId>> Resolve(const NodeProto& node, bool& missing, std::string& reason) const;
   absl::Status Convert(const Converter& converter, const NodeProto& node, std::vector<ValueId> inputs, std::vector<ValueId>& outputs);
   absl::Status Define(const std::string& name, Slot slot);
@@ -162,6 +164,29 @@ absl::Status Importer::AddInputs() {
                                                      absl::StrJoin(seen, ", ")));
     }
   }
+  for (const auto& [name, value] : options_.input_values) KILN_RETURN_IF_ERROR(AssumeValue(name, value));
+  return absl::OkStatus();
+}
+
+absl::Status Importer::AssumeValue(const std::string& name, const Tensor& value) {
+  const auto slot = slots_.find(name);
+  const std::vector<ValueId>& inputs = out_.graph.inputs();
+  if (slot == slots_.end() || std::find(inputs.begin(), inputs.end(), slot->second.id) == inputs.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("input ", Quoted(name), ": a value is given, but the model has no such input"));
+  }
+  Value& input = out_.graph.mutable_value(slot->second.id);
+  if (input.type != value.dtype() || input.shape.size() != value.shape().size() || !value.is_dense()) {
+    return absl::InvalidArgumentError(absl::StrCat("input ", Quoted(name), ": is ", kiln::Name(input.type), " ", ToString(input.shape),
+                                                   ", but the value given is ", kiln::Name(value.dtype()), " ",
+                                                   ToString(ToShape(value.shape()))));
+  }
+  input.shape = ToShape(value.shape());
+  input.constant = value;
+  Guard guard;
+  guard.kind = Guard::Kind::kValue;
+  guard.input = name;
+  guard.bytes.assign(static_cast<const char*>(value.data()), static_cast<size_t>(value.size_bytes()));
+  out_.graph.AddGuard(std::move(guard));
   return absl::OkStatus();
 }
 

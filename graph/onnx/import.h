@@ -33,6 +33,9 @@ struct OnnxImportOptions {
   int64_t max_total_bytes = onnx::kDefaultMaxTotalBytes;
   // Shapes of graph inputs, by name, in place of those in the file.
   std::map<std::string, Shape> input_shapes = {};
+  // Values of graph inputs on which the graph's structure depends, such as axes given as an input, dense and on the CPU. The
+  // import holds for these only: a guard (kValue) says so.
+  std::map<std::string, Tensor> input_values = {};
   // Import what can be, and list the rest in OnnxImport::unsupported, instead of failing. The graph then lacks nodes and
   // outputs, and is good for looking at only.
   bool allow_unsupported = false;

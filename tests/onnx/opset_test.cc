@@ -61,6 +61,28 @@ TEST(Opsets, OperandsKnownOnlyAtRunTimeAreNamed) {
               StatusIs(kUnimplemented, HasSubstr("(ReduceSum, opset 13): axes (input \"a\") is known only at run time")));
 }
 
+TEST(Opsets, OperandsMayBeGivenForOneImport) {
+  const std::string graph = OnnxGraph({OnnxNode("ReduceSum", {"x", "a"}, {"y"})}, {kX, OnnxValue("a", kInt64, {1})}, {OnnxValue("y")});
+  Tensor axes = Tensor::Allocate(DType::kI64, {1});
+  *static_cast<int64_t*>(axes.data()) = 1;
+  OnnxImportOptions options;
+  options.input_values["a"] = axes;
+  const auto import = ImportOnnxBytes(OnnxModel(13, graph), nullptr, options);
+  EXPECT_EQ(Summary(import), "reduce_sum -> [2, 1, 4]");
+  ASSERT_EQ(import->graph.guards().size(), 1u);
+  EXPECT_EQ(import->graph.guards()[0].ToString(), "value a == 0100000000000000");
+  EXPECT_EQ(import->graph.inputs().size(), 2u);
+  options.input_values["b"] = axes;
+  EXPECT_THAT(ImportOnnxBytes(OnnxModel(13, graph), nullptr, options), StatusIs(kInvalid, HasSubstr("input \"b\"")));
+}
+
+TEST(Opsets, LayerNormalizationGivesMeanAndDeviation) {
+  const std::string node = OnnxNode("LayerNormalization", {"x", "s"}, {"n", "", "y"}, {IntAttribute("axis", 1)});
+  const auto import = Import(17, node, kX, {OnnxTensor("s", kFloat, {3, 4}, std::string(48, '\0'))});
+  ASSERT_THAT(import, IsOk());
+  EXPECT_EQ(ToString(import->graph.value(import->graph.outputs()[0].value).shape), "[2, 1, 1]");
+}
+
 TEST(Opsets, ClipTakesBoundsAsAttributesOrInputs) {
   EXPECT_EQ(Summary(Import(7, OnnxNode("Clip", {"x"}, {"y"}, {FloatAttribute("min", 0), FloatAttribute("max", 6)}))),
             "clip -> [2, 3, 4]");
