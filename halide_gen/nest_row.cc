@@ -83,8 +83,10 @@ class RowNest {
     }
     for (Reduction& reduction : reductions_) {
       reduction.result.compute_at(in_row);
+      Expr blocks = length_;
       for (ReductionLevel& level : reduction.levels) {
-        if (!level.top) level.blocks.compute_at(in_row);
+        blocks = (blocks + static_cast<int>(kReduceBlock - 1)) / static_cast<int>(kReduceBlock);
+        if (!level.top) level.blocks.compute_at(in_row).bound(level.block, 0, blocks);
         ScheduleLanes(level, level.top ? in_row : LoopLevel(level.blocks, level.block));
       }
     }

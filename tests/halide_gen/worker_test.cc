@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker as a process: what it answers, how it fails, what it leaves behind.
+#include "kiln/halide_gen/worker.h"
+
+#include <elf.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "kiln/base/cpu_features.h"
+
+namespace kiln {
+namespace {
+
+constexpr char kRelu[] = "kernel v1 math 1\ndims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = max(in0[a], 0)\n";
+constexpr char kSum[] =
+    "kernel v1 math 1\ndims a b\nin 0 f16 [a, b] dense\ns0 : f32 [a] = reduce add over b (in0[a, b])\n"
+    "out 0 f32 [a, b] dense = fma(in0[a, b], s0[a], 1)\n";
+
+CodegenRequest Request(const std::string& kernel, const std::string& params) {
+  return {.kernel = kernel, .params = params, .target = "x86-64-v3", .sections = {"elf", "stmt", "asm"}};
+}
+
+// kiln-codegen with pipes to its ends; TMPDIR is `dir`.
+class WorkerProcess {
+ public:
+  explicit WorkerProcess(const std::string& dir) {
+    int in[2], out[2];
+    EXPECT_EQ(pipe(in), 0);
+    EXPECT_EQ(pipe(out), 0);
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(in[0], 0);
+      dup2(out[1], 1);
+      for (const int fd : {in[0], in[1], out[0], out[1]}) close(fd);
+      setenv("TMPDIR", dir.c_str(), 1);
+      setenv("HL_DEBUG_CODEGEN", "9", 1);  // must have no effect
+      const std::string program = std::string(KILN_TEST_BIN_DIR) + "/kiln-codegen";
+      execl(program.c_str(), program.c_str(), nullptr);
+      _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    to_ = in[1];
+    from_ = out[0];
+  }
+  ~WorkerProcess() {
+    Finish();
+    close(from_);
+  }
+
+  absl::StatusOr<std::string> Read() { return ReadFrame(from_, 60000); }
+  CodegenAnswer Ask(const CodegenRequest& request) {
+    EXPECT_TRUE(WriteFrame(to_, Encode(request)).ok());
+    const auto payload = Read();
+    EXPECT_TRUE(payload.ok()) << payload.status();
+    const auto answer = payload.ok() ? DecodeAnswer(*payload) : payload.status();
+    return answer.ok() ? *answer : CodegenAnswer();
+  }
+  // Ends its input; returns the exit status.
+  int Finish() {
+    if (pid_ < 0) return 0;
+    close(to_);
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return status;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int to_ = -1, from_ = -1;
+};
+
+class WorkerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string path = testing::TempDir() + "/worker.XXXXXX";
+    ASSERT_NE(mkdtemp(path.data()), nullptr);
+    dir_ = path;
+  }
+  void TearDown() override {
+    EXPECT_TRUE(std::filesystem::is_empty(dir_)) << "files are left in " << dir_;
+    std::filesystem::remove_all(dir_);
+  }
+  std::string dir_;
+};
+
+TEST_F(WorkerTest, SaysHelloAnswersAndEndsWithItsInput) {
+  WorkerProcess worker(dir_);
+  const auto payload = worker.Read();
+  ASSERT_TRUE(payload.ok()) << payload.status();
+  const auto hello = DecodeHello(*payload);
+  ASSERT_TRUE(hello.ok());
+  EXPECT_EQ(hello->build_id, Hello().build_id);
+  EXPECT_TRUE(absl::StartsWith(hello->compiler, "halide 21.0.0 ")) << hello->compiler;
+
+  const CodegenAnswer first = worker.Ask(Request(kRelu, "pointwise lanes=16"));
+  ASSERT_EQ(first.outcome, CodegenAnswer::Outcome::kOk) << first.error;
+  ASSERT_EQ(first.sections.size(), 3u);
+  EXPECT_EQ(first.sections[0].first, "elf");
+  EXPECT_TRUE(absl::StrContains(first.sections[1].second, "halide_do_par_for"));
+  EXPECT_TRUE(absl::StrContains(first.sections[2].second, "k_argv"));
+  const CodegenAnswer other = worker.Ask(Request(kSum, "row lanes=16 levels=1"));
+  EXPECT_EQ(other.outcome, CodegenAnswer::Outcome::kOk) << other.error;
+  const CodegenAnswer again = worker.Ask(Request(kRelu, "pointwise lanes=16"));
+  EXPECT_EQ(again.sections, first.sections) << "equal requests give equal bytes";
+  EXPECT_EQ(worker.Finish(), 0);
+}
+
+TEST_F(WorkerTest, AnotherProcessGivesTheSameBytes) {
+  std::vector<CodegenAnswer> answers;
+  for (int i = 0; i < 2; ++i) {
+    WorkerProcess worker(dir_);
+    ASSERT_TRUE(worker.Read().ok());
+    answers.push_back(worker.Ask(Request(kSum, "row lanes=16 levels=1")));
+    ASSERT_EQ(answers[0].outcome, CodegenAnswer::Outcome::kOk) << answers[0].error;
+  }
+  EXPECT_EQ(answers[0].sections, answers[1].sections);
+}
+
+TEST_F(WorkerTest, ReportsOnlyFeaturesOfTheLevel) {
+  const std::vector<std::string> v3 = {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse41", "sse42"};
+  const CodegenAnswer answer = Serve(Request(kSum, "row lanes=16 levels=1"));
+  ASSERT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
+  const std::vector<std::string> used = absl::StrSplit(answer.isa, ' ');
+  for (const std::string& name : used) EXPECT_NE(std::find(v3.begin(), v3.end(), name), v3.end()) << name;
+  for (const char* name : {"avx", "f16c", "fma"}) EXPECT_NE(std::find(used.begin(), used.end(), name), used.end()) << name;
+}
+
+TEST_F(WorkerTest, RefusalsAreDeterministicAndSayWhy) {
+  const auto error = [](const CodegenRequest& request) {
+    const CodegenAnswer answer = Serve(request);
+    EXPECT_EQ(answer.outcome, CodegenAnswer::Outcome::kDeterministic) << answer.error;
+    return answer.error;
+  };
+  EXPECT_EQ(error(Request(kSum, "pointwise")),
+            "scheduler \"pointwise\": does not accept the kernel, it has a reduction; choose another");
+  EXPECT_EQ(error(Request(kRelu, "best")), "scheduler \"best\": there is none of this name; see CpuSchedulers");
+  EXPECT_EQ(error(Request(kRelu, "pointwise lanes=0")), "params: \"lanes\" is 0; it must be from 1 to 256");
+  EXPECT_TRUE(absl::StrContains(error(Request("kernel v2\n", "pointwise")), "line 1"));
+  CodegenRequest old = Request(kRelu, "pointwise");
+  old.target = "x86-64";
+  EXPECT_TRUE(absl::StrContains(error(old), "x86-64-v3"));
+  CodegenRequest section = Request(kRelu, "pointwise");
+  section.sections = {"ptx"};
+  EXPECT_EQ(error(section), "section \"ptx\": there is none; ask for elf, stmt or asm");
+}
+
+TEST_F(WorkerTest, RunningOutOfTimeIsTransient) {
+  CodegenRequest request = Request(kSum, "row lanes=16 levels=3");
+  request.timeout_ms = 1;
+  const CodegenAnswer answer = Serve(request);
+  EXPECT_EQ(answer.outcome, CodegenAnswer::Outcome::kTransient);
+  EXPECT_EQ(answer.error, "codegen: not done within 1 ms; try again with a longer time limit");
+}
+
+TEST_F(WorkerTest, NoPlaceForFilesIsTransient) {
+  WorkerProcess worker(dir_ + "/missing");
+  ASSERT_TRUE(worker.Read().ok());
+  const CodegenAnswer answer = worker.Ask(Request(kRelu, "pointwise"));
+  EXPECT_EQ(answer.outcome, CodegenAnswer::Outcome::kTransient);
+  EXPECT_TRUE(absl::StrContains(answer.error, "TMPDIR")) << answer.error;
+}
+
+// Walks the dynamic section: what the object would ask of the dynamic linker.
+TEST_F(WorkerTest, ObjectsNeedNothing) {
+  const CodegenAnswer answer = Serve(Request(kSum, "row lanes=16 levels=2"));
+  ASSERT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
+  const std::string& elf = answer.sections[0].second;
+  Elf64_Ehdr header;
+  ASSERT_GE(elf.size(), sizeof(header));
+  std::memcpy(&header, elf.data(), sizeof(header));
+  ASSERT_EQ(std::memcmp(header.e_ident, ELFMAG, SELFMAG), 0);
+  EXPECT_EQ(header.e_type, ET_DYN);
+  size_t exported = 0;
+  for (int i = 0; i < header.e_shnum; ++i) {
+    Elf64_Shdr section;
+    std::memcpy(&section, elf.data() + header.e_shoff + static_cast<size_t>(i) * sizeof(section), sizeof(section));
+    EXPECT_NE(section.sh_type, static_cast<Elf64_Word>(SHT_REL));
+    EXPECT_NE(section.sh_type, static_cast<Elf64_Word>(SHT_RELA));
+    for (size_t at = 0; section.sh_type == SHT_DYNAMIC && at < section.sh_size; at += sizeof(Elf64_Dyn)) {
+      Elf64_Dyn entry;
+      std::memcpy(&entry, elf.data() + section.sh_offset + at, sizeof(entry));
+      EXPECT_NE(entry.d_tag, DT_NEEDED);
+      EXPECT_NE(entry.d_tag, DT_TEXTREL);
+    }
+    for (size_t at = sizeof(Elf64_Sym); section.sh_type == SHT_DYNSYM && at < section.sh_size; at += sizeof(Elf64_Sym)) {
+      Elf64_Sym symbol;
+      std::memcpy(&symbol, elf.data() + section.sh_offset + at, sizeof(symbol));
+      EXPECT_NE(symbol.st_shndx, SHN_UNDEF);
+      ++exported;
+    }
+  }
+  EXPECT_EQ(exported, 3u);
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "kiln/kernel/text.h"
+#include "kiln/schedule/facts.h"
+#include "kiln/schedule/scheduler.h"
+
+namespace kiln {
+namespace {
+
+Kernel Parse(const std::string& text) {
+  const auto kernel = ParseKernel("kernel v1 math 1\n" + text);
+  EXPECT_TRUE(kernel.ok()) << kernel.status() << "\n" << text;
+  return kernel.ok() ? *kernel : Kernel();
+}
+
+constexpr char kSoftmax[] = R"(dims a b
+in   0 f32 [a, b] dense
+s0 : f32 [a]    = reduce max over b (in0[a, b])
+s1 : f32 [a, b] = exp(sub(in0[a, b], s0[a]))
+s2 : f32 [a]    = reduce add over b (s1[a, b])
+out  0 f32 [a, b] dense = div(s1[a, b], s2[a])
+)";
+
+const Scheduler& Chosen(const Kernel& kernel, std::string* why = nullptr) {
+  const Scheduler* scheduler = FindScheduler(kernel, why);
+  EXPECT_NE(scheduler, nullptr);
+  return *scheduler;
+}
+
+SizeClass Unknown(const Kernel& kernel) { return {std::vector<int64_t>(kernel.dims.size(), kUnbounded)}; }
+
+Params ChosenParams(const Kernel& kernel, IsaLevel isa = IsaLevel::kV3) {
+  return Chosen(kernel).choose(kernel, Unknown(kernel), ProfileFor(isa));
+}
+
+TEST(SchedulerTest, LastAcceptsEverything) {
+  EXPECT_STREQ(CpuSchedulers().back().name, "general");
+  EXPECT_TRUE(CpuSchedulers().back().accepts(Kernel()));
+}
+
+TEST(SchedulerTest, SaysWhyTheBetterOnesRefuse) {
+  const Kernel kernel = Parse(
+      "dims a b\nin 0 f32 [a, b] dense\ns0 : f32 [b] = reduce add over a (in0[a, b])\nout 0 f32 [b] dense = s0[b]\n");
+  std::string why;
+  EXPECT_STREQ(Chosen(kernel, &why).name, "general");
+  EXPECT_EQ(why, "pointwise: it has a reduction; row: a reduction is over another dim than the innermost");
+}
+
+TEST(SchedulerTest, SoftmaxIsRowsAndKeepsItsExponentials) {
+  const Kernel kernel = Parse(kSoftmax);
+  EXPECT_STREQ(Chosen(kernel).name, "row");
+  EXPECT_EQ(ChosenParams(kernel).ToString(), "row grain=32768 keep0=2 lanes=16 levels=3 inplace=0:0");
+}
+
+TEST(SchedulerTest, DecidesByProfile) {
+  const Kernel kernel = Parse("dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = neg(in0[a])\n");
+  EXPECT_EQ(ChosenParams(kernel, IsaLevel::kV3).Get("lanes", 0), 32);
+  EXPECT_EQ(ChosenParams(kernel, IsaLevel::kV4).Get("lanes", 0), 64);
+}
+
+TEST(SchedulerTest, OneBlockRowsAreAClassOfTheirOwn) {
+  const Kernel kernel = Parse(kSoftmax);
+  const Scheduler& row = Chosen(kernel);
+  const std::vector<SizeClass> classes = row.classes(kernel, Unknown(kernel));
+  ASSERT_EQ(classes.size(), 2u);
+  EXPECT_EQ(classes[0].at_most, (std::vector<int64_t>{kUnbounded, 4096}));
+  EXPECT_EQ(row.choose(kernel, classes[0], ProfileFor(IsaLevel::kV3)).Get("levels", 0), 1);
+  EXPECT_EQ(classes[1].at_most, Unknown(kernel).at_most);
+  EXPECT_EQ(row.classes(kernel, {{kUnbounded, 768}}).size(), 1u);
+}
+
+TEST(SchedulerTest, LevelsCoverTheExtent) {
+  EXPECT_EQ(LevelsFor(0, 4096), 1);
+  EXPECT_EQ(LevelsFor(4096, 4096), 1);
+  EXPECT_EQ(LevelsFor(4097, 4096), 2);
+  EXPECT_EQ(LevelsFor(4096 * 4096, 4096), 2);
+  EXPECT_EQ(LevelsFor(4096 * 4096 + 1, 4096), 3);
+  EXPECT_EQ(LevelsFor(INT32_MAX, 512), 4);
+}
+
+TEST(SchedulerTest, GuaranteesInPlaceOnlyWhereElementsMatch) {
+  const Kernel kernel = Parse(R"(dims a b
+in   0 f32 [a, b] dense
+in   1 f32 [b] dense
+in   2 i32 [a, b] dense
+in   3 f16 [a, b] dense
+in   4 f32 [a, b] rows
+in   5 f32 [a, b] dense
+out  0 f32 [a, b] dense = add(add(in0[a, b], in1[b]), add(cast<f32>(in2[a, b]), add(in3[a, b], add(in4[a, b], in5[a, b/2]))))
+)");
+  EXPECT_EQ(ChosenParams(kernel).in_place, (std::vector<std::pair<int32_t, int32_t>>{{0, 0}, {2, 0}}));
+}
+
+TEST(SchedulerTest, GuaranteesNothingInPlaceWithSeveralOutputs) {
+  const Kernel kernel = Parse(
+      "dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = neg(in0[a])\nout 1 f32 [a] dense = abs(in0[a])\n");
+  EXPECT_TRUE(ChosenParams(kernel).in_place.empty());
+}
+
+TEST(SchedulerTest, MapsThatWouldMultiplyAreKept) {
+  std::string text = "dims a\nin 0 f32 [a] dense\ns0 : f32 [a] = exp(in0[a])\n";
+  for (int i = 1; i < 12; ++i) {
+    const std::string before = "s" + std::to_string(i - 1);
+    text += "s" + std::to_string(i) + " : f32 [a] = add(" + before + "[a/2], " + before + "[a/3])\n";
+  }
+  text += "out 0 f32 [a] dense = s11[a]\n";
+  const Kernel kernel = Parse(text);
+  EXPECT_STREQ(Chosen(kernel).name, "general");
+  EXPECT_EQ(ChosenParams(kernel).Get("keep0", 0), (1 << 11) - 1);
+}
+
+TEST(SchedulerTest, KeptStagesSurviveParams) {
+  std::vector<bool> kept(130, false);
+  for (const size_t i : {0u, 59u, 60u, 129u}) kept[i] = true;
+  Params params{"general", {}, {}};
+  SetKept(params, kept);
+  const auto parsed = Params::Parse(params.ToString());
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(GetKept(*parsed, kept.size()), kept);
+}
+
+}  // namespace
+}  // namespace kiln
