@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <charconv>
+#include <cstring>
+#include <map>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "kiln/base/name.h"
+#include "kiln/base/status.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/graph/op.h"
+#include "kiln/graph/tensors.h"
+#include "kiln/graph/text.h"
+
+namespace kiln {
+namespace {
+
+constexpr int64_t kMaxElements = int64_t{64} << 10;  // of a constant in text
+
+struct TypedShape {
+  DType type;
+  Shape shape;
+};
+
+// One statement. Every function takes what it names off the front of the line.
+class Line {
+ public:
+  explicit Line(absl::string_view text) : rest_(text) {}
+
+  absl::string_view rest() const { return rest_; }
+  void Skip() { rest_ = absl::StripLeadingAsciiWhitespace(rest_); }
+  bool AtEnd() {
+    Skip();
+    return rest_.empty() || rest_[0] == '#';
+  }
+  bool Take(char c) {
+    Skip();
+    if (rest_.empty() || rest_[0] != c) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+  bool TakeWord(absl::string_view word) {
+    Skip();
+    if (!absl::StartsWith(rest_, word)) return false;
+    const absl::string_view after = rest_.substr(word.size());
+    if (!after.empty() && (absl::ascii_isalnum(static_cast<unsigned char>(after[0])) || after[0] == '_')) return false;
+    rest_ = after;
+    return true;
+  }
+  absl::Status Wrong(absl::string_view what) const {
+    return absl::InvalidArgumentError(absl::StrCat(what, " before \"", rest_.substr(0, 40), "\""));
+  }
+  absl::Status Expect(char c) {
+    return Take(c) ? absl::OkStatus() : Wrong(absl::StrCat("no \"", std::string(1, c), "\""));
+  }
+  absl::StatusOr<std::string> Name() {
+    Skip();
+    std::string name;
+    if (!TakeName(rest_, name)) return Wrong("no name");
+    return name;
+  }
+  absl::StatusOr<DType> Type() {
+    KILN_ASSIGN_OR_RETURN(const std::string name, Name());
+    const std::optional<DType> type = ParseDType(name);
+    if (!type) return absl::InvalidArgumentError(absl::StrCat("\"", name, "\" is no element type"));
+    return *type;
+  }
+  // From "[" to its "]".
+  absl::StatusOr<absl::string_view> Bracketed() {
+    Skip();
+    const size_t end = rest_.find(']');
+    if (rest_.empty() || rest_[0] != '[' || end == absl::string_view::npos) return Wrong("no list in brackets");
+    const absl::string_view list = rest_.substr(0, end + 1);
+    rest_.remove_prefix(end + 1);
+    return list;
+  }
+  absl::StatusOr<Shape> Dims() {
+    KILN_ASSIGN_OR_RETURN(const absl::string_view list, Bracketed());
+    return ParseShape(list);
+  }
+  absl::StatusOr<TypedShape> TypeAndShape() {
+    KILN_ASSIGN_OR_RETURN(const DType type, Type());
+    KILN_ASSIGN_OR_RETURN(Shape shape, Dims());
+    return TypedShape{type, std::move(shape)};
+  }
+  absl::StatusOr<std::string> Quoted() {
+    KILN_RETURN_IF_ERROR(Expect('"'));
+    size_t end = 0;
+    while (end < rest_.size() && rest_[end] != '"') end += rest_[end] == '\\' ? 2 : 1;
+    if (end >= rest_.size()) return Wrong("no end of the quoted text");
+    std::string text;
+    if (!absl::CUnescape(rest_.substr(0, end), &text)) return Wrong("a bad escape");
+    rest_.remove_prefix(end + 1);
+    return text;
+  }
+  // A number's text: up to a comma, a bracket, a brace or a blank.
+  absl::string_view Number() {
+    Skip();
+    const size_t end = std::min(rest_.find_first_of(",]} \t#"), rest_.size());
+    const absl::string_view number = rest_.substr(0, end);
+    rest_.remove_prefix(end);
+    return number;
+  }
+
+ private:
+  absl::string_view rest_;
+};
+
+absl::Status BadNumber(absl::string_view text, absl::string_view kind) {
+  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is no ", kind));
+}
+
+absl::StatusOr<int64_t> Int(absl::string_view text) {
+  int64_t value = 0;
+  if (!absl::SimpleAtoi(text, &value)) return BadNumber(text, "integer");
+  return value;
+}
+
+template <typename T>
+absl::StatusOr<T> Float(absl::string_view text) {
+  if (text == "nan") return std::numeric_limits<T>::quiet_NaN();
+  if (text == "inf") return std::numeric_limits<T>::infinity();
+  if (text == "-inf") return -std::numeric_limits<T>::infinity();
+  T value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return BadNumber(text, "number");
+  return value;
+}
+
+absl::Status StoreElement(Tensor& tensor, int64_t i, absl::string_view text) {
+  if (tensor.dtype() == DType::kF64) {
+    KILN_ASSIGN_OR_RETURN(const double value, Float<double>(text));
+    WriteFloat(tensor, i, value);
+  } else if (IsFloat(tensor.dtype())) {
+    KILN_ASSIGN_OR_RETURN(const float value, Float<float>(text));
+    WriteFloat(tensor, i, value);
+  } else if (tensor.dtype() == DType::kU64) {
+    uint64_t value = 0;
+    if (!absl::SimpleAtoi(text, &value)) return BadNumber(text, "integer");
+    WriteInt(tensor, i, static_cast<int64_t>(value));
+  } else {
+    KILN_ASSIGN_OR_RETURN(const int64_t value, Int(text));
+    WriteInt(tensor, i, value);
+    if (ReadInt(tensor, i) != value) return BadNumber(text, Name(tensor.dtype()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> Elements(Line& line, const TypedShape& typed) {
+  const std::optional<std::vector<int64_t>> extents = Constant(typed.shape);
+  if (!extents) return absl::InvalidArgumentError(absl::StrCat("a constant cannot have the shape ", ToString(typed.shape)));
+  const int64_t bytes = CheckedBytes(typed.type, *extents);
+  if (bytes < 0 || bytes > kMaxElements * 8) {
+    return absl::InvalidArgumentError(absl::StrCat("a constant of shape ", ToString(typed.shape), " is too large for text"));
+  }
+  Tensor tensor = Tensor::Allocate(typed.type, *extents);
+  if (line.Take('#')) {
+    return absl::InvalidArgumentError("the elements are not in the text, only their digest; start from the model itself");
+  }
+  if (line.TakeWord("base64")) {
+    KILN_ASSIGN_OR_RETURN(const std::string quoted, line.Quoted());
+    std::string raw;
+    if (!absl::Base64Unescape(quoted, &raw) || static_cast<int64_t>(raw.size()) != bytes) {
+      return absl::InvalidArgumentError(absl::StrCat("base64 text of ", raw.size(), " bytes; the constant has ", bytes));
+    }
+    std::memcpy(tensor.data(), raw.data(), raw.size());
+    return tensor;
+  }
+  if (tensor.rank() == 0) {
+    KILN_RETURN_IF_ERROR(StoreElement(tensor, 0, line.Number()));
+    return tensor;
+  }
+  KILN_RETURN_IF_ERROR(line.Expect('['));
+  const int64_t n = tensor.num_elements();
+  for (int64_t i = 0; i < n; ++i) {
+    if (i > 0) KILN_RETURN_IF_ERROR(line.Expect(','));
+    KILN_RETURN_IF_ERROR(StoreElement(tensor, i, line.Number()));
+  }
+  KILN_RETURN_IF_ERROR(line.Expect(']'));
+  return tensor;
+}
+
+template <typename T, typename Read>
+absl::StatusOr<AttrValue> List(Line& line, Read&& read) {
+  std::vector<T> values;
+  KILN_RETURN_IF_ERROR(line.Expect('['));
+  if (line.Take(']')) return values;
+  do {
+    KILN_ASSIGN_OR_RETURN(values.emplace_back(), read(line.Number()));
+  } while (line.Take(','));
+  KILN_RETURN_IF_ERROR(line.Expect(']'));
+  return values;
+}
+
+absl::StatusOr<AttrValue> Attribute(Line& line, AttrKind kind) {
+  switch (kind) {
+    case AttrKind::kInt: {
+      KILN_ASSIGN_OR_RETURN(const int64_t value, Int(line.Number()));
+      return value;
+    }
+    case AttrKind::kFloat: {
+      KILN_ASSIGN_OR_RETURN(const double value, Float<double>(line.Number()));
+      return value;
+    }
+    case AttrKind::kString: {
+      KILN_ASSIGN_OR_RETURN(std::string value, line.Quoted());
+      return value;
+    }
+    case AttrKind::kInts: return List<int64_t>(line, Int);
+    case AttrKind::kFloats: return List<double>(line, Float<double>);
+    case AttrKind::kType: {
+      KILN_ASSIGN_OR_RETURN(const DType value, line.Type());
+      return value;
+    }
+    case AttrKind::kDims: {
+      KILN_ASSIGN_OR_RETURN(const Shape value, line.Dims());
+      return DimsValue(value);
+    }
+    case AttrKind::kTensor: break;
+  }
+  KILN_ASSIGN_OR_RETURN(const TypedShape typed, line.TypeAndShape());
+  KILN_RETURN_IF_ERROR(line.Expect('='));
+  KILN_ASSIGN_OR_RETURN(Tensor value, Elements(line, typed));
+  return value;
+}
+
+class GraphParser {
+ public:
+  absl::StatusOr<Graph> Parse(absl::string_view text) {
+    int number = 0;
+    while (!text.empty()) {
+      ++number;
+      const size_t end = text.find('\n');
+      Line line(text.substr(0, end));
+      text = end == absl::string_view::npos ? absl::string_view() : text.substr(end + 1);
+      if (line.AtEnd()) continue;
+      KILN_RETURN_IF_ERROR(Annotate(Statement(line), absl::StrCat("line ", number)));
+    }
+    if (!named_) return absl::InvalidArgumentError("line 1: no statement \"graph NAME\"");
+    KILN_RETURN_IF_ERROR(Verify(graph_));
+    return std::move(graph_);
+  }
+
+ private:
+  absl::Status Statement(Line& line) {
+    KILN_RETURN_IF_ERROR(Dispatch(line));
+    return line.AtEnd() ? absl::OkStatus() : line.Wrong("something unexpected");
+  }
+
+  absl::Status Dispatch(Line& line) {
+    if (!named_) {
+      if (!line.TakeWord("graph")) return line.Wrong("no \"graph NAME\"");
+      named_ = true;
+      KILN_ASSIGN_OR_RETURN(graph_.name, line.Name());
+      return absl::OkStatus();
+    }
+    // A value may be called like a keyword: then ":", "," or "=" follows.
+    Line ahead = line;
+    const auto is_value = [](Line l) { return l.Take(':') || l.Take(',') || l.Take('='); };
+    if (ahead.TakeWord("input") && !is_value(ahead)) return Input(line = ahead);
+    if (ahead = line; ahead.TakeWord("const") && !is_value(ahead)) return ConstantValue(line = ahead);
+    if (ahead = line; ahead.TakeWord("output") && !is_value(ahead)) return Output(line = ahead);
+    if (ahead = line; ahead.TakeWord("guard") && !is_value(ahead)) return GuardLine(line = ahead);
+    return NodeLine(line);
+  }
+
+  absl::Status Define(const std::string& name, ValueId id) {
+    if (ids_.emplace(name, id).second) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("\"", name, "\" is defined twice"));
+  }
+
+  absl::StatusOr<ValueId> Lookup(const std::string& name) {
+    const auto found = ids_.find(name);
+    if (found != ids_.end()) return found->second;
+    return absl::InvalidArgumentError(absl::StrCat("\"", name, "\" is not defined above"));
+  }
+
+  absl::Status Input(Line& line) {
+    KILN_ASSIGN_OR_RETURN(const std::string name, line.Name());
+    KILN_RETURN_IF_ERROR(line.Expect(':'));
+    KILN_ASSIGN_OR_RETURN(TypedShape typed, line.TypeAndShape());
+    for (const Dim& dim : typed.shape) {
+      if (dim.is_error() || (dim.constant() && *dim.constant() < 0)) {
+        return absl::InvalidArgumentError(absl::StrCat("input \"", name, "\" has the shape ", ToString(typed.shape)));
+      }
+    }
+    return Define(name, graph_.AddInput(name, typed.type, std::move(typed.shape)));
+  }
+
+  absl::Status ConstantValue(Line& line) {
+    KILN_ASSIGN_OR_RETURN(const std::string name, line.Name());
+    KILN_RETURN_IF_ERROR(line.Expect(':'));
+    KILN_ASSIGN_OR_RETURN(const TypedShape typed, line.TypeAndShape());
+    KILN_RETURN_IF_ERROR(line.Expect('='));
+    absl::StatusOr<Tensor> tensor = Elements(line, typed);
+    if (!tensor.ok()) return Annotate(tensor.status(), absl::StrCat("constant \"", name, "\""));
+    return Define(name, graph_.AddConstant(name, *std::move(tensor)));
+  }
+
+  absl::Status Output(Line& line) {
+    KILN_ASSIGN_OR_RETURN(const std::string name, line.Name());
+    std::string value = name;
+    if (line.Take('=')) {
+      KILN_ASSIGN_OR_RETURN(value, line.Name());
+    }
+    KILN_ASSIGN_OR_RETURN(const ValueId id, Lookup(value));
+    graph_.AddOutput(id, name);
+    return absl::OkStatus();
+  }
+
+  absl::Status GuardLine(Line& line) {
+    KILN_ASSIGN_OR_RETURN(Guard guard, Guard::Parse(line.rest()));
+    line = Line("");
+    graph_.AddGuard(std::move(guard));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Attrs> Attributes(Line& line, const OpDef& op) {
+    Attrs attrs;
+    if (!line.Take('{') || line.Take('}')) return attrs;
+    do {
+      KILN_ASSIGN_OR_RETURN(const std::string name, line.Name());
+      const AttrSpec* spec = nullptr;
+      for (const AttrSpec& s : op.attrs) {
+        if (name == s.name) spec = &s;
+      }
+      if (spec == nullptr) return absl::InvalidArgumentError(absl::StrCat("op \"", op.name, "\" has no attribute \"", name, "\""));
+      KILN_RETURN_IF_ERROR(line.Expect('='));
+      KILN_ASSIGN_OR_RETURN(attrs[name], Attribute(line, spec->kind));
+    } while (line.Take(','));
+    KILN_RETURN_IF_ERROR(line.Expect('}'));
+    return attrs;
+  }
+
+  absl::Status NodeLine(Line& line) {
+    std::vector<std::string> outputs;
+    std::vector<std::optional<TypedShape>> given;
+    do {
+      KILN_ASSIGN_OR_RETURN(outputs.emplace_back(), line.Name());
+      given.emplace_back();
+      if (!line.Take(':')) continue;
+      KILN_ASSIGN_OR_RETURN(given.back(), line.TypeAndShape());
+    } while (line.Take(','));
+    KILN_RETURN_IF_ERROR(line.Expect('='));
+    KILN_ASSIGN_OR_RETURN(const std::string op_name, line.Name());
+    const OpDef* op = FindOp(op_name);
+    if (op == nullptr) return absl::InvalidArgumentError(absl::StrCat("there is no op \"", op_name, "\"; see \"kiln ops\""));
+
+    std::vector<ValueId> inputs;
+    KILN_RETURN_IF_ERROR(line.Expect('('));
+    if (!line.Take(')')) {
+      do {
+        line.Skip();
+        const bool quoted = absl::StartsWith(line.rest(), "`");
+        KILN_ASSIGN_OR_RETURN(const std::string name, line.Name());
+        inputs.emplace_back();
+        if (name == "_" && !quoted) continue;
+        KILN_ASSIGN_OR_RETURN(inputs.back(), Lookup(name));
+      } while (line.Take(','));
+      KILN_RETURN_IF_ERROR(line.Expect(')'));
+    }
+    KILN_ASSIGN_OR_RETURN(Attrs attrs, Attributes(line, *op));
+    std::string node_name = outputs[0];
+    line.Skip();
+    if (absl::StartsWith(line.rest(), "\"")) {
+      KILN_ASSIGN_OR_RETURN(node_name, line.Quoted());
+    }
+    KILN_ASSIGN_OR_RETURN(const std::vector<ValueId> ids, graph_.AddNode(*op, std::move(inputs), std::move(attrs), node_name, outputs));
+    if (ids.size() != outputs.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("op \"", op_name, "\" gives ", ids.size(), " outputs, the line names ", outputs.size()));
+    }
+    return DefineOutputs(outputs, given, ids);
+  }
+
+  absl::Status DefineOutputs(const std::vector<std::string>& names, const std::vector<std::optional<TypedShape>>& given,
+                             const std::vector<ValueId>& ids) {
+    for (size_t k = 0; k < ids.size(); ++k) {
+      KILN_RETURN_IF_ERROR(Define(names[k], ids[k]));
+      if (!given[k]) continue;
+      Value& value = graph_.mutable_value(ids[k]);
+      if (value.type != given[k]->type) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("\"", names[k], "\" is said to be ", Name(given[k]->type), "; it is ", Name(value.type)));
+      }
+      value.shape = given[k]->shape;  // an equal form under the guards; Verify compares
+    }
+    return absl::OkStatus();
+  }
+
+  Graph graph_;
+  bool named_ = false;
+  std::map<std::string, ValueId> ids_;
+};
+
+}  // namespace
+
+absl::StatusOr<Graph> ParseGraph(absl::string_view text) { return GraphParser().Parse(text); }
+
+}  // namespace kiln
