@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exact simplifications: each keeps every bit of every result (payloads of NaN aside).
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "kiln/base/status_macros.h"
+#include "kiln/fusion/literal.h"
+#include "kiln/fusion/node_reads.h"
+#include "kiln/fusion/pass.h"
+#include "kiln/graph/builder.h"
+#include "kiln/graph/op.h"
+#include "kiln/graph/tensors.h"
+
+namespace kiln {
+namespace {
+
+// What a rule finds: the value that the node's only output may be replaced by, or nothing.
+using Found = std::optional<ValueId>;
+
+bool Is(const Node& node, absl::string_view op) { return node.op->name == op; }
+
+const Node* Producer(const Graph& graph, ValueId value) {
+  const NodeId id = graph.value(value).producer;
+  return id.v < 0 ? nullptr : &graph.node(id);
+}
+
+// Every value of `from` is a value of `to`.
+bool Widens(DType from, DType to) {
+  if (from == to || from == DType::kBool) return true;
+  if (IsFloat(from)) return IsFloat(to) && SizeOf(to) > SizeOf(from);
+  if (!IsInt(from)) return false;
+  if (IsInt(to)) return SizeOf(to) > SizeOf(from) && (IsSigned(to) || !IsSigned(from));
+  const size_t exact_bytes = to == DType::kF64 ? 4 : to == DType::kF32 ? 2 : to == DType::kF16 ? 1 : 0;
+  return SizeOf(from) <= exact_bytes;
+}
+
+// add, sub, mul, div, pow with a number on the right (or on either side, where the op commutes) that leaves x as it is.
+Found Neutral(Graph& graph, const Node& node) {
+  if (node.inputs.size() != 2) return std::nullopt;
+  const bool commutes = Is(node, "add") || Is(node, "mul");
+  for (const int k : {1, 0}) {
+    if (k == 0 && !commutes) break;
+    const std::optional<double> number = NumberOf(graph.value(node.inputs[static_cast<size_t>(k)]));
+    if (!number) continue;
+    const ValueId x = node.inputs[static_cast<size_t>(1 - k)];
+    const bool whole = !IsFloat(graph.value(x).type);
+    // x + 0 turns -0 into +0; x + -0 and x - 0 do not.
+    if (Is(node, "add") && *number == 0 && (whole || std::signbit(*number))) return x;
+    if (Is(node, "sub") && *number == 0 && (whole || !std::signbit(*number))) return x;
+    if ((Is(node, "mul") || Is(node, "div") || Is(node, "pow")) && *number == 1) return x;
+  }
+  return std::nullopt;
+}
+
+// f(f(x)) is x.
+Found Involution(Graph& graph, const Node& node) {
+  const bool neg = Is(node, "neg");
+  if (!neg && !Is(node, "not")) return std::nullopt;
+  const Node* inner = Producer(graph, node.inputs[0]);
+  if (inner == nullptr || inner->op != node.op) return std::nullopt;
+  return inner->inputs[0];
+}
+
+Found Square(Graph& graph, const Node& node) {
+  if (!Is(node, "pow") || NumberOf(graph.value(node.inputs[1])) != 2) return std::nullopt;
+  GraphBuilder b(&graph);
+  const ValueId result = b.Op("mul", {node.inputs[0], node.inputs[0]}, {}, node.name);
+  return b.status().ok() ? Found(result) : std::nullopt;
+}
+
+// x / 2^k is x * 2^-k: both are the one true value, rounded once.
+Found DivideByPowerOfTwo(Graph& graph, const Node& node) {
+  if (!Is(node, "div")) return std::nullopt;
+  const Value& value = graph.value(node.inputs[1]);
+  const std::optional<double> number = NumberOf(value);
+  if (!number || *number == 1 || !IsFloat(value.type)) return std::nullopt;
+  int exponent = 0;
+  constexpr int kLimit = 14;  // both powers are normal in every float type
+  if (std::abs(std::frexp(*number, &exponent)) != 0.5 || std::abs(exponent - 1) > kLimit) return std::nullopt;
+  Tensor reciprocal = FilledTensor(value.type, value.constant->shape(), 1 / *number);
+  GraphBuilder b(&graph);
+  const ValueId factor = b.Constant(std::move(reciprocal));
+  const ValueId result = b.Op("mul", {node.inputs[0], factor}, {}, node.name);
+  return b.status().ok() ? Found(result) : std::nullopt;
+}
+
+Found CastOfCast(Graph& graph, const Node& node) {
+  if (!Is(node, "cast")) return std::nullopt;
+  const DType to = graph.value(node.outputs[0]).type;
+  if (graph.value(node.inputs[0]).type == to) return node.inputs[0];
+  const Node* inner = Producer(graph, node.inputs[0]);
+  if (inner == nullptr || !Is(*inner, "cast")) return std::nullopt;
+  const ValueId x = inner->inputs[0];
+  if (!Widens(graph.value(x).type, graph.value(node.inputs[0]).type)) return std::nullopt;
+  if (graph.value(x).type == to) return x;
+  GraphBuilder b(&graph);
+  const ValueId result = b.Op("cast", {x}, {{"to", to}}, node.name);
+  return b.status().ok() ? Found(result) : std::nullopt;
+}
+
+// An index node that reads every element of one input at its own place.
+Found Nothing(Graph& graph, const Node& node) {
+  if (Is(node, "identity")) return node.inputs[0];
+  if (node.op->kind != OpKind::kIndex || node.outputs.size() != 1 || ViewSource(graph, node.outputs[0])) return std::nullopt;
+  const absl::StatusOr<NodeReads> reads = ReadsOf(graph, node.outputs[0]);
+  if (!reads.ok() || reads->pieces.size() != 1 || !reads->pieces[0].bounds.empty()) return std::nullopt;
+  const NodeRead& read = reads->reads[static_cast<size_t>(reads->pieces[0].read)];
+  for (size_t axis = 0; axis < read.axes.size(); ++axis) {
+    const ReadAxis& at = read.axes[axis];
+    if (at.kind != ReadAxis::Kind::kOne && (at.kind != ReadAxis::Kind::kSame || at.out_axis != static_cast<int>(axis))) {
+      return std::nullopt;
+    }
+  }
+  return read.value;
+}
+
+Found TransposeOfTranspose(Graph& graph, const Node& node) {
+  if (!Is(node, "transpose")) return std::nullopt;
+  const Node* inner = Producer(graph, node.inputs[0]);
+  if (inner == nullptr || !Is(*inner, "transpose")) return std::nullopt;
+  const size_t rank = graph.value(node.inputs[0]).shape.size();
+  const auto perm_of = [&](const Node& transpose) {
+    std::vector<int64_t> perm = IntsAttr(transpose, "perm");
+    for (size_t i = 0; perm.size() < rank; ++i) perm.push_back(static_cast<int64_t>(rank - 1 - i));
+    return perm;
+  };
+  const std::vector<int64_t> first = perm_of(*inner);
+  std::vector<int64_t> both;
+  for (const int64_t axis : perm_of(node)) both.push_back(first[static_cast<size_t>(axis)]);
+  const ValueId x = inner->inputs[0];
+  GraphBuilder b(&graph);
+  const ValueId result = b.Op("transpose", {x}, {{"perm", std::move(both)}}, node.name);
+  return b.status().ok() ? Found(result) : std::nullopt;
+}
+
+// Views of views are one reshape, or nothing.
+Found ViewOfView(Graph& graph, const Node& node) {
+  const std::optional<ValueId> source = ViewSource(graph, node.outputs[0]);
+  if (!source) return std::nullopt;
+  const Shape shape = graph.value(node.outputs[0]).shape;
+  if (graph.value(*source).shape == shape) return *source;
+  const std::optional<ValueId> root = ViewSource(graph, *source);
+  if (!root) return std::nullopt;
+  if (graph.value(*root).shape == shape) return *root;
+  GraphBuilder b(&graph);
+  Attrs attrs = {{"shape", DimsValue(shape)}};
+  for (const Dim& dim : shape) {
+    if (dim.IsConst(0)) attrs["allowzero"] = int64_t{1};
+  }
+  const ValueId result = b.Op("reshape", {*root}, std::move(attrs), node.name);
+  if (!b.status().ok() || !(graph.value(result).shape == shape)) return std::nullopt;
+  return result;
+}
+
+using Rule = Found (*)(Graph& graph, const Node& node);
+constexpr Rule kRules[] = {Nothing, Neutral, Involution, Square, DivideByPowerOfTwo, CastOfCast, TransposeOfTranspose, ViewOfView};
+
+bool Simplify(Graph& graph, NodeId id) {
+  const Node node = graph.node(id);  // a copy: rules add nodes
+  if (node.outputs.size() != 1) return false;
+  const ValueId from = node.outputs[0];
+  for (const Rule rule : kRules) {
+    const Found to = rule(graph, node);
+    if (!to || *to == from) continue;
+    const Value& a = graph.value(from);
+    const Value& b = graph.value(*to);
+    if (a.type != b.type || !(a.shape == b.shape)) continue;
+    // An output of the graph stays the result of a node.
+    if (b.producer.v < 0 && graph.IsOutput(from)) continue;
+    graph.ReplaceUses(from, *to);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> Algebra(Graph& graph, const PassContext&) {
+  bool changed = false;
+  for (bool again = true; again;) {
+    again = false;
+    const size_t count = graph.nodes().size();
+    for (size_t i = 0; i < count; ++i) {
+      const NodeId id{static_cast<int32_t>(i)};
+      again = Simplify(graph, id) || again;
+    }
+    if (!again && graph.nodes().size() == count) break;  // no rule has left a node that it then did not use
+    KILN_RETURN_IF_ERROR(graph.Sort());
+    graph.RemoveDead();
+    changed = changed || again;
+  }
+  return changed;
+}
+
+}  // namespace kiln

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/fusion/axes.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace kiln {
+
+Atom AxisTable::Add(Dim extent) {
+  atoms_.push_back({std::move(extent), {}});
+  return static_cast<Atom>(atoms_.size()) - 1;
+}
+
+Atoms AxisTable::New(const Dim& extent) {
+  if (extent.IsConst(1)) return {};
+  return {Add(extent)};
+}
+
+void AxisTable::AppendLeaves(Atom atom, Atoms& out) const {
+  const Entry& entry = atoms_[static_cast<size_t>(atom)];
+  if (entry.forward.empty()) {
+    out.push_back(atom);
+    return;
+  }
+  for (const Atom next : entry.forward) AppendLeaves(next, out);
+}
+
+Atoms AxisTable::Leaves(const Atoms& axis) const {
+  Atoms leaves;
+  for (const Atom atom : axis) AppendLeaves(atom, leaves);
+  return leaves;
+}
+
+bool AxisTable::Split(Atom whole, Atom head) {
+  if (extent(head).IsConst(0)) return false;
+  const std::optional<Dim> rest = extent(whole).DivideExactly(extent(head));
+  if (!rest || rest->IsConst(1)) return false;
+  const Atom tail = Add(*rest);
+  atoms_[static_cast<size_t>(whole)].forward = {head, tail};
+  return true;
+}
+
+absl::Status AxisTable::Unify(const Atoms& a, const Atoms& b) {
+  Atoms left = Leaves(a);
+  Atoms right = Leaves(b);
+  while (!left.empty() && !right.empty()) {
+    const Atom x = left.front();
+    const Atom y = right.front();
+    const bool last = left.size() == 1 && right.size() == 1;
+    if (x == y || last || extent(x) == extent(y)) {
+      if (x != y) atoms_[static_cast<size_t>(y)].forward = {x};
+      left.erase(left.begin());
+      right.erase(right.begin());
+    } else if (!Split(x, y) && !Split(y, x)) {
+      return absl::UnimplementedError(absl::StrCat("a reshape cuts extents ", extent(x).ToString(), " and ",
+                                                   extent(y).ToString(), ", neither of which divides the other"));
+    }
+    left = Leaves(left);  // an atom that was just joined or split may stand again further on
+    right = Leaves(right);
+  }
+  if (left.empty() != right.empty()) return absl::UnimplementedError("a reshape moves extents that are not known to be 1");
+  return absl::OkStatus();
+}
+
+}  // namespace kiln

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Composite nodes become what they mean: scalar, reduce, index and library nodes. So a softmax written as one node and one
+// written as five become the same kernel.
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/base/status.h"
+#include "kiln/fusion/pass.h"
+#include "kiln/graph/builder.h"
+#include "kiln/graph/op.h"
+
+namespace kiln {
+namespace {
+
+// Composites may mean other composites, but not without end.
+constexpr int kMaxDepth = 8;
+
+absl::Status Expand(Graph& graph, NodeId id) {
+  const Node node = graph.node(id);
+  const size_t first_new = graph.nodes().size();
+  GraphBuilder builder(&graph);
+  KILN_ASSIGN_OR_RETURN(const std::vector<ValueId> outputs, node.op->decompose(builder, node));
+  KILN_RETURN_IF_ERROR(builder.status());
+  if (outputs.size() != node.outputs.size()) {
+    return absl::InternalError(absl::StrCat("decomposition gives ", outputs.size(), " outputs, the node has ",
+                                            node.outputs.size(), "; mend the op record"));
+  }
+  for (size_t i = first_new; i < graph.nodes().size(); ++i) {
+    Node& added = graph.mutable_node(NodeId{static_cast<int32_t>(i)});
+    added.name = absl::StrCat(node.name, "/", added.op->name);
+  }
+  for (size_t k = 0; k < outputs.size(); ++k) graph.ReplaceUses(node.outputs[k], outputs[k]);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<bool> ExpandComposites(Graph& graph, const PassContext&) {
+  bool changed = false;
+  for (int depth = 0; depth < kMaxDepth; ++depth) {
+    std::vector<NodeId> composites;
+    for (size_t i = 0; i < graph.nodes().size(); ++i) {
+      if (graph.nodes()[i].op->kind == OpKind::kComposite) composites.push_back(NodeId{static_cast<int32_t>(i)});
+    }
+    if (composites.empty()) return changed;
+    for (const NodeId id : composites) {
+      const std::string name = graph.node(id).name;
+      if (absl::Status status = Expand(graph, id); !status.ok()) {
+        return Annotate(status, absl::StrCat("node \"", name, "\""));
+      }
+    }
+    KILN_RETURN_IF_ERROR(graph.Sort());
+    graph.RemoveDead();
+    changed = true;
+  }
+  return absl::InternalError(absl::StrCat("expand_composites: composites nest deeper than ", kMaxDepth,
+                                          "; mend the op records"));
+}
+
+}  // namespace kiln

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes whose inputs are all constants are evaluated by the kernel that they would be: the bits are those of a run without this
+// pass. Broadcasts are left alone, since a kernel reads the small operand as often as it likes.
+#include <cstring>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/fusion/lower.h"
+#include "kiln/fusion/node_reads.h"
+#include "kiln/fusion/pass.h"
+#include "kiln/graph/op.h"
+#include "kiln/kernel/naive.h"
+
+namespace kiln {
+namespace {
+
+// Larger results must not be much larger than what they are made of.
+constexpr int64_t kSmallBytes = 64 << 10;
+
+bool Foldable(const Graph& graph, const Node& node, const PassContext& context) {
+  const OpKind kind = node.op->kind;
+  if (kind != OpKind::kScalar && kind != OpKind::kReduce && kind != OpKind::kIndex) return false;
+  int64_t input_bytes = 0;
+  for (const ValueId input : node.inputs) {
+    if (!input.valid()) continue;
+    const std::optional<Tensor>& constant = graph.value(input).constant;
+    if (!constant) return false;
+    input_bytes += constant->size_bytes();
+  }
+  int64_t output_bytes = 0;
+  for (const ValueId output : node.outputs) {
+    const std::optional<std::vector<int64_t>> shape = Constant(graph.value(output).shape);
+    const int64_t bytes = shape ? CheckedBytes(graph.value(output).type, *shape) : -1;
+    if (bytes < 0 || __builtin_add_overflow(output_bytes, bytes, &output_bytes)) return false;
+  }
+  if (input_bytes > context.max_folded_bytes || output_bytes > context.max_folded_bytes) return false;
+  return output_bytes <= kSmallBytes || output_bytes <= 2 * input_bytes;
+}
+
+absl::StatusOr<Tensor> EvaluateKernel(const Graph& graph, ValueId value) {
+  const Group group{Group::Kind::kKernel, {graph.value(value).producer}, {value}};
+  KILN_ASSIGN_OR_RETURN(const LoweredGroup lowered, LowerGroup(graph, group));
+  KILN_ASSIGN_OR_RETURN(const std::vector<int64_t> extents, Evaluate(lowered.dims, {}));
+  std::vector<Tensor> kept;  // dense copies live until the kernel has run
+  std::vector<NaiveBuffer> inputs;
+  for (size_t k = 0; k < lowered.inputs.size(); ++k) {
+    const Tensor& constant = *graph.value(lowered.inputs[k]).constant;
+    kept.push_back(constant.is_dense() ? constant : constant.Clone());
+    KILN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, Evaluate(lowered.input_shapes[k], {}));
+    inputs.push_back({kept.back().data(), DenseStrides(shape)});
+  }
+  std::vector<uint64_t> params;
+  for (const CanonicalKernel::ParamValue& param : lowered.canonical.params) params.push_back(param.bits);
+  Tensor result = Tensor::Allocate(graph.value(value).type, *Constant(graph.value(value).shape));
+  KILN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, Evaluate(lowered.output_shapes[0], {}));
+  const NaiveBuffer output{result.data(), DenseStrides(shape)};
+  KILN_RETURN_IF_ERROR(EvalKernel(lowered.canonical.kernel, inputs, extents, params, {&output, 1}));
+  return result;
+}
+
+absl::StatusOr<Tensor> Evaluated(const Graph& graph, ValueId value) {
+  const std::optional<ValueId> source = ViewSource(graph, value);
+  if (!source) return EvaluateKernel(graph, value);
+  const Tensor& constant = *graph.value(*source).constant;
+  const Tensor dense = constant.is_dense() ? constant : constant.Clone();
+  // The view shares the constant's memory; a tensor without an owner is as long-lived as the graph's other constants.
+  return Tensor::View(dense.data(), dense.dtype(), *Constant(graph.value(value).shape), {}, dense.owner());
+}
+
+}  // namespace
+
+absl::StatusOr<bool> FoldConstants(Graph& graph, const PassContext& context) {
+  bool changed = false;
+  const size_t count = graph.nodes().size();
+  for (size_t i = 0; i < count; ++i) {
+    const Node node = graph.nodes()[i];  // a copy: constants are added below
+    if (!Foldable(graph, node, context)) continue;
+    std::vector<Tensor> results;
+    for (const ValueId output : node.outputs) {
+      absl::StatusOr<Tensor> result = Evaluated(graph, output);
+      if (!result.ok()) break;  // left to run time, which reports what is wrong
+      results.push_back(*std::move(result));
+    }
+    if (results.size() != node.outputs.size()) continue;
+    for (size_t k = 0; k < results.size(); ++k) {
+      graph.ReplaceUses(node.outputs[k], graph.AddConstant("", std::move(results[k])));
+    }
+    changed = true;
+  }
+  if (changed) graph.RemoveDead();
+  return changed;
+}
+
+}  // namespace kiln

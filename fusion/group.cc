@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/fusion/group.h"
+
+#include <set>
+
+#include "kiln/base/status_macros.h"
+#include "kiln/fusion/merge.h"
+#include "kiln/fusion/node_facts.h"
+#include "kiln/graph/op.h"
+
+namespace kiln {
+namespace {
+
+// Lists the groups, with the views that groups and the user need from outside.
+class GroupLister {
+ public:
+  GroupLister(const Graph& graph, const GraphFacts& facts, const Clusters& clusters)
+      : graph_(graph), facts_(facts), clusters_(clusters), placed_(graph.nodes().size(), false) {}
+
+  std::vector<Group> Run() {
+    for (const std::vector<NodeId>& nodes : clusters_.InOrder()) {
+      for (const NodeId id : nodes) {
+        for (const ValueId input : graph_.node(id).inputs) {
+          if (input.valid() && !StaysInside(id, input)) PlaceView(input);
+        }
+      }
+      Group& group = groups_.emplace_back();
+      group.kind = facts_.nodes[static_cast<size_t>(nodes[0].v)].kind;
+      group.nodes = nodes;
+      group.outputs = clusters_.Outputs(nodes);
+    }
+    for (const Graph::Output& output : graph_.outputs()) PlaceView(output.value);
+    return std::move(groups_);
+  }
+
+ private:
+  // True if `reader` finds `input` within its own kernel.
+  bool StaysInside(NodeId reader, ValueId input) const {
+    const NodeId producer = graph_.value(facts_.root[static_cast<size_t>(input.v)]).producer;
+    return producer.v >= 0 && clusters_.ClusterOf(producer) == clusters_.ClusterOf(reader);
+  }
+
+  // Enters the view that makes `value`, if one does, after the views that it is of.
+  void PlaceView(ValueId value) {
+    const NodeId producer = graph_.value(value).producer;
+    if (producer.v < 0) return;
+    const auto index = static_cast<size_t>(producer.v);
+    if (facts_.nodes[index].kind != Group::Kind::kView || placed_[index]) return;
+    placed_[index] = true;
+    for (const ValueId input : graph_.node(producer).inputs) {
+      if (input.valid()) PlaceView(input);
+    }
+    groups_.push_back({Group::Kind::kView, {producer}, graph_.node(producer).outputs});
+  }
+
+  const Graph& graph_;
+  const GraphFacts& facts_;
+  const Clusters& clusters_;
+  std::vector<bool> placed_;
+  std::vector<Group> groups_;
+};
+
+}  // namespace
+
+absl::StatusOr<Grouping> FormGroups(const Graph& graph, const GroupOptions& options) {
+  KILN_ASSIGN_OR_RETURN(const GraphFacts facts, FactsOf(graph));
+  Clusters clusters(graph, facts, options);
+  clusters.MergeAll();
+  Grouping grouping;
+  grouping.groups = GroupLister(graph, facts, clusters).Run();
+  for (size_t e = 0; e < facts.edges.size(); ++e) {
+    const DataEdge& edge = facts.edges[e];
+    const bool fused = clusters.ClusterOf(edge.producer) == clusters.ClusterOf(edge.consumer);
+    grouping.edges.push_back({edge.producer, edge.consumer, fused, fused ? "" : clusters.Reason(e), edge.bytes});
+  }
+  return grouping;
+}
+
+}  // namespace kiln

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/fusion/group_axes.h"
+
+#include <algorithm>
+
+#include "kiln/base/status_macros.h"
+
+namespace kiln {
+namespace {
+
+using Kind = ReadAxis::Kind;
+
+bool Distinct(Atoms atoms) {
+  std::sort(atoms.begin(), atoms.end());
+  return std::adjacent_find(atoms.begin(), atoms.end()) == atoms.end();
+}
+
+}  // namespace
+
+Atoms Flatten(const std::vector<Atoms>& axes) {
+  Atoms flat;
+  for (const Atoms& axis : axes) flat.insert(flat.end(), axis.begin(), axis.end());
+  return flat;
+}
+
+absl::StatusOr<GroupAxes> GroupAxes::Make(const Graph& graph, const std::vector<NodeId>& nodes,
+                                          const std::vector<ValueId>& outputs) {
+  GroupAxes group(graph);
+  group.nodes_.insert(nodes.begin(), nodes.end());
+  for (const ValueId output : outputs) KILN_RETURN_IF_ERROR(group.Visit(output));
+  for (const ValueId view : group.view_order_) KILN_RETURN_IF_ERROR(group.ConstrainView(view));
+  for (const ValueId value : group.order_) KILN_RETURN_IF_ERROR(group.Constrain(value));
+  if (!group.Consistent()) {
+    return absl::UnimplementedError("a value would be read along one dim in two of its axes");
+  }
+  group.ShareInputs();
+  return group;
+}
+
+// Enters `value` and what it reads inside the group, sources first.
+absl::Status GroupAxes::Visit(ValueId value) {
+  if (Computes(value)) return absl::OkStatus();
+  KILN_ASSIGN_OR_RETURN(NodeReads reads, ReadsOf(*graph_, value));
+  const NodeReads& kept = reads_.emplace(value, std::move(reads)).first->second;
+  for (const NodeRead& read : kept.reads) {
+    if (!read.value.valid()) continue;
+    ValueId source = read.value;
+    if (EnterViews(source)) {
+      while (views_.count(source) != 0) source = views_.at(source);
+      KILN_RETURN_IF_ERROR(Visit(source));
+    }
+  }
+  order_.push_back(value);
+  AddAxes(value);
+  return absl::OkStatus();
+}
+
+// True if `value` comes, through views or at once, from a node of the group; the views on the way are entered then.
+bool GroupAxes::EnterViews(ValueId value) {
+  if (Inside(value)) return true;
+  const NodeId producer = graph_->value(value).producer;
+  if (producer.v < 0) return false;
+  if (nodes_.count(producer) != 0) return true;
+  const std::optional<ValueId> source = ViewSource(*graph_, value);
+  if (!source || !EnterViews(*source)) return false;
+  views_[value] = *source;
+  view_order_.push_back(value);
+  AddAxes(value);
+  return true;
+}
+
+void GroupAxes::AddAxes(ValueId value) {
+  Axes_& axes = axes_[value];
+  for (const Dim& extent : graph_->value(value).shape) axes.push_back(table_.New(extent));
+}
+
+absl::Status GroupAxes::ConstrainView(ValueId view) {
+  return table_.Unify(Flatten(axes_.at(views_.at(view))), Flatten(axes_.at(view)));
+}
+
+absl::Status GroupAxes::Constrain(ValueId value) {
+  const Axes_& out = axes_.at(value);
+  const std::vector<NodeRead>& reads = reads_.at(value).reads;
+  for (size_t k = 0; k < reads.size(); ++k) {
+    const NodeRead& read = reads[k];
+    Axes_& mine = read_axes_[{value, static_cast<int>(k)}];
+    if (!read.value.valid()) continue;
+    const Shape& shape = graph_->value(read.value).shape;
+    for (size_t axis = 0; axis < read.axes.size(); ++axis) {
+      const bool runs = read.axes[axis].kind == Kind::kSame || read.axes[axis].kind == Kind::kReduced;
+      if (Inside(read.value)) {
+        mine.push_back(axes_.at(read.value)[axis]);
+      } else {
+        mine.push_back(runs ? table_.New(shape[axis]) : Atoms{});
+      }
+      if (read.axes[axis].kind != Kind::kSame) continue;
+      KILN_RETURN_IF_ERROR(table_.Unify(out[static_cast<size_t>(read.axes[axis].out_axis)], mine.back()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Makes reads of one outside value run together where that leaves every value's axes distinct.
+void GroupAxes::ShareInputs() {
+  std::map<ValueId, const Axes_*> first;
+  for (const ValueId value : order_) {
+    const std::vector<NodeRead>& reads = reads_.at(value).reads;
+    for (size_t k = 0; k < reads.size(); ++k) {
+      if (!reads[k].value.valid() || Inside(reads[k].value)) continue;
+      const Axes_& mine = read_axes_.at({value, static_cast<int>(k)});
+      const auto [it, added] = first.emplace(reads[k].value, &mine);
+      if (added) continue;
+      const AxisTable before = table_;
+      bool ok = true;
+      for (size_t axis = 0; axis < mine.size(); ++axis) {
+        const Atoms& other = (*it->second)[axis];
+        if (!mine[axis].empty() && !other.empty()) ok = ok && table_.Unify(other, mine[axis]).ok();
+      }
+      if (!ok || !Consistent()) table_ = before;
+    }
+  }
+}
+
+bool GroupAxes::Consistent() const {
+  for (const auto& [value, axes] : axes_) {
+    if (!Distinct(Flatten(Leaves(axes)))) return false;
+  }
+  for (const auto& [read, axes] : read_axes_) {
+    if (!Distinct(Flatten(Leaves(axes)))) return false;
+  }
+  return true;
+}
+
+std::vector<Atoms> GroupAxes::Leaves(const Axes_& axes) const {
+  std::vector<Atoms> leaves;
+  for (const Atoms& axis : axes) leaves.push_back(table_.Leaves(axis));
+  return leaves;
+}
+
+}  // namespace kiln

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/fusion/legality.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/dim.h"
+#include "kiln/fusion/literal.h"
+#include "kiln/fusion/lower.h"
+#include "kiln/fusion/node_key.h"
+#include "kiln/graph/op.h"
+#include "kiln/schedule/scheduler.h"
+
+namespace kiln {
+namespace {
+
+// True if a loop nest for each stage is as good as any schedule for this kernel.
+bool StageByStageWillDo(const Kernel& kernel) {
+  if (kernel.num_iterated() <= 1) return true;
+  const Stage* reduce = nullptr;
+  for (const Stage& stage : kernel.stages) {
+    if (stage.kind != Stage::Kind::kReduce) continue;
+    if (reduce != nullptr) return false;
+    reduce = &stage;
+  }
+  return reduce != nullptr && std::all_of(kernel.outputs.begin(), kernel.outputs.end(), [&](const KernelOutput& output) {
+    return output.dims == reduce->dims;
+  });
+}
+
+Decision CheckKernel(const Kernel& kernel) {
+  if (const size_t buffers = kernel.inputs.size() + kernel.outputs.size(); buffers > kMaxBuffers) {
+    return Decision::No(absl::StrCat("the kernel would have ", buffers, " inputs and outputs, the limit is ", kMaxBuffers));
+  }
+  std::string reasons;
+  const auto schedulers = CpuSchedulers();
+  for (size_t i = 0; i + 1 < schedulers.size(); ++i) {
+    const Decision accepted = schedulers[i].accepts(kernel);
+    if (accepted) return Decision::Yes();
+    absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", schedulers[i].name, ": ", accepted.reason());
+  }
+  if (StageByStageWillDo(kernel)) return Decision::Yes();
+  return Decision::No(absl::StrCat("no scheduler takes them as one kernel (", reasons, ")"));
+}
+
+}  // namespace
+
+Decision Legality::Check(const Group& group) {
+  std::string structure = Structure(group);
+  if (const auto it = known_.find(structure); it != known_.end()) return it->second;
+  const absl::StatusOr<LoweredGroup> lowered = LowerGroup(graph_, group);
+  const Decision decision = lowered.ok() ? CheckKernel(lowered->canonical.kernel)
+                                         : Decision::No(std::string(lowered.status().message()));
+  known_.emplace(std::move(structure), decision);
+  return decision;
+}
+
+// Equal for two sets that lower to kernels alike but for numbers: ops, attributes, who reads whom, types and shapes.
+std::string Legality::Structure(const Group& group) const {
+  std::string key;
+  std::map<ValueId, int> local;
+  const auto name = [&](ValueId value) {
+    const auto [it, added] = local.emplace(value, static_cast<int>(local.size()));
+    absl::StrAppend(&key, ",", it->second);
+    if (!added) return;
+    const Value& described = graph_.value(value);
+    absl::StrAppend(&key, Name(described.type), ToString(described.shape));
+    const bool inside = std::binary_search(group.nodes.begin(), group.nodes.end(), described.producer);
+    absl::StrAppend(&key, inside ? "i" : LiteralOf(described) ? "c" : "");
+  };
+  for (const NodeId id : group.nodes) {
+    const Node& node = graph_.node(id);
+    absl::StrAppend(&key, "\n", node.op->name);
+    AppendAttrs(node.attrs, key);
+    for (const ValueId input : node.inputs) {
+      if (!input.valid()) {
+        key += ",-";
+        continue;
+      }
+      name(input);
+      if (const ValueId root = facts_.root[static_cast<size_t>(input.v)]; root != input) {
+        key += '<';  // a view of
+        name(root);
+      }
+    }
+    key += '>';
+    for (const ValueId output : node.outputs) {
+      name(output);
+      if (std::binary_search(group.outputs.begin(), group.outputs.end(), output)) key += '!';
+    }
+  }
+  return key;
+}
+
+}  // namespace kiln

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/fusion/node_facts.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/fusion/literal.h"
+#include "kiln/fusion/node_reads.h"
+#include "kiln/graph/op.h"
+
+namespace kiln {
+namespace {
+
+constexpr int64_t kUnknownExtent = 32;
+
+int64_t CostOf(const ScalarExpr& expr) {
+  int64_t cost = 0;
+  for (const ExprNode& node : expr.nodes()) {
+    const bool slow = node.op == ScalarOp::kDiv || node.op == ScalarOp::kMod || node.op == ScalarOp::kSqrt;
+    if (slow || Info(node.op).function) {
+      cost += kDear;
+    } else if (Info(node.op).arity > 0) {
+      cost += 1;
+    }
+  }
+  return cost;
+}
+
+Group::Kind KindOf(const Node& node, bool view) {
+  switch (node.op->kind) {
+    case OpKind::kScalar:
+    case OpKind::kReduce:
+      return Group::Kind::kKernel;
+    case OpKind::kIndex:
+      return view ? Group::Kind::kView : Group::Kind::kKernel;
+    case OpKind::kLibrary:
+      return Group::Kind::kLibrary;
+    default:
+      return Group::Kind::kHost;
+  }
+}
+
+class FactFinder {
+ public:
+  explicit FactFinder(const Graph& graph) : graph_(graph) {}
+
+  absl::StatusOr<GraphFacts> Run() {
+    facts_.nodes.resize(graph_.nodes().size());
+    for (size_t i = 0; i < graph_.values().size(); ++i) facts_.root.push_back(ValueId{static_cast<int32_t>(i)});
+    for (size_t i = 0; i < graph_.nodes().size(); ++i) KILN_RETURN_IF_ERROR(Classify(i));
+    MarkLive();
+    for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const NodeFacts& facts = facts_.nodes[i];
+      if (facts.live && facts.kind != Group::Kind::kView) AddEdges(NodeId{static_cast<int32_t>(i)});
+    }
+    return std::move(facts_);
+  }
+
+ private:
+  absl::Status Classify(size_t i) {
+    const Node& node = graph_.nodes()[i];
+    NodeFacts& facts = facts_.nodes[i];
+    if (node.op->kind == OpKind::kComposite) {
+      return absl::InvalidArgumentError(absl::StrCat("node \"", node.name, "\": composite \"", node.op->name,
+                                                     "\" has no group; run pass expand_composites first"));
+    }
+    bool view = node.op->kind == OpKind::kIndex;
+    for (const ValueId output : node.outputs) {
+      const std::optional<ValueId> source = view ? ViewSource(graph_, output) : std::nullopt;
+      view = view && source.has_value();
+      if (source) facts_.root[static_cast<size_t>(output.v)] = facts_.root[static_cast<size_t>(source->v)];
+    }
+    facts.kind = KindOf(node, view);
+    facts.reduces = node.op->kind == OpKind::kReduce;
+    facts.plain = node.op->kind == OpKind::kScalar;
+    facts.cost = facts.plain ? CostOf(ScalarBodyOf(graph_, node)) : 1;
+    return absl::OkStatus();
+  }
+
+  void MarkLive() {
+    std::vector<bool> needed(graph_.values().size(), false);
+    for (const Graph::Output& output : graph_.outputs()) needed[static_cast<size_t>(output.value.v)] = true;
+    for (size_t i = graph_.nodes().size(); i-- > 0;) {
+      const Node& node = graph_.nodes()[i];
+      NodeFacts& facts = facts_.nodes[i];
+      for (const ValueId output : node.outputs) facts.live = facts.live || needed[static_cast<size_t>(output.v)];
+      if (!facts.live) continue;
+      for (const ValueId input : node.inputs) {
+        if (input.valid()) needed[static_cast<size_t>(input.v)] = true;
+      }
+    }
+  }
+
+  void AddEdges(NodeId consumer) {
+    const Node& node = graph_.node(consumer);
+    std::vector<DataEdge> found;
+    if (facts_.nodes[static_cast<size_t>(consumer.v)].kind == Group::Kind::kKernel) {
+      for (const ValueId output : node.outputs) {
+        const absl::StatusOr<NodeReads> reads = ReadsOf(graph_, output);
+        if (!reads.ok()) continue;  // lowering reports it
+        for (const NodeRead& read : reads->reads) AddRead(consumer, output, read, found);
+      }
+    } else {
+      for (const ValueId input : node.inputs) {
+        if (input.valid()) AddEdge(consumer, input, DataEdge(), found);
+      }
+    }
+    std::sort(found.begin(), found.end(), [](const DataEdge& a, const DataEdge& b) { return a.producer < b.producer; });
+    facts_.edges.insert(facts_.edges.end(), found.begin(), found.end());
+  }
+
+  void AddRead(NodeId consumer, ValueId output, const NodeRead& read, std::vector<DataEdge>& found) {
+    if (!read.value.valid() || graph_.value(read.value).constant) return;
+    DataEdge edge;
+    const Shape& shape = graph_.value(output).shape;
+    if (!read.Runs()) {
+      edge.indexed_elements = EstimatedElements(shape);
+      AddEdge(consumer, read.value, edge, found);
+      return;
+    }
+    std::vector<bool> covered(shape.size(), false);
+    for (const ReadAxis& axis : read.axes) {
+      if (axis.kind == ReadAxis::Kind::kSame) covered[static_cast<size_t>(axis.out_axis)] = true;
+    }
+    Shape repeated;
+    bool innermost = true, outer_repeats = false;
+    for (size_t axis = shape.size(); axis-- > 0;) {
+      if (shape[axis].IsConst(1)) continue;
+      if (!covered[axis]) {
+        repeated.push_back(shape[axis]);
+        outer_repeats = outer_repeats || !innermost;
+      }
+      innermost = false;
+    }
+    edge.rows = !repeated.empty() && !outer_repeats;
+    edge.repeats = EstimatedElements(repeated);
+    AddEdge(consumer, read.value, edge, found);
+  }
+
+  // Enters the edge, or joins it with another read of the same value by the same consumer.
+  void AddEdge(NodeId consumer, ValueId read, DataEdge edge, std::vector<DataEdge>& found) {
+    edge.value = facts_.root[static_cast<size_t>(read.v)];
+    edge.producer = graph_.value(edge.value).producer;
+    if (edge.producer.v < 0) return;
+    edge.consumer = consumer;
+    edge.viewed = edge.value != read;
+    edge.bytes = EstimatedBytes(graph_.value(edge.value));
+    for (DataEdge& other : found) {
+      if (other.value != edge.value) continue;
+      other.viewed = other.viewed || edge.viewed;
+      other.indexed_elements += edge.indexed_elements;
+      if (edge.repeats > other.repeats) other.rows = edge.rows;
+      other.repeats = std::max(other.repeats, edge.repeats);
+      return;
+    }
+    found.push_back(edge);
+  }
+
+  const Graph& graph_;
+  GraphFacts facts_;
+};
+
+}  // namespace
+
+int64_t EstimatedElements(const Shape& shape) {
+  int64_t elements = 1;
+  for (const Dim& dim : shape) {
+    std::set<std::string> symbols;
+    dim.CollectSymbols(symbols);
+    SymbolValues values;
+    for (const std::string& symbol : symbols) values[symbol] = kUnknownExtent;
+    const int64_t extent = std::max<int64_t>(0, dim.Evaluate(values).value_or(kUnknownExtent));
+    if (__builtin_mul_overflow(elements, extent, &elements)) return INT64_MAX >> 8;
+  }
+  return std::min(elements, INT64_MAX >> 8);
+}
+
+int64_t EstimatedBytes(const Value& value) {
+  return EstimatedElements(value.shape) * static_cast<int64_t>(SizeOf(value.type));
+}
+
+absl::StatusOr<GraphFacts> FactsOf(const Graph& graph) { return FactFinder(graph).Run(); }
+
+}  // namespace kiln

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What grouping knows of each node of a graph before it merges anything.
+#ifndef KILN_FUSION_NODE_FACTS_H_
+#define KILN_FUSION_NODE_FACTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kiln/fusion/group.h"
+#include "kiln/graph/graph.h"
+
+namespace kiln {
+
+// A value that one node makes and another reads; views between them are looked through.
+struct DataEdge {
+  NodeId producer;
+  NodeId consumer;
+  ValueId value;         // of the producer
+  int64_t bytes = 0;
+  bool viewed = false;           // a view lies between
+  int64_t indexed_elements = 0;  // read by index arithmetic, where elements do not run with the consumer's; 0: none are
+  int64_t repeats = 1;           // how often the other reads read an element, over all elements of the consumer
+  bool rows = false;             // the latter only along the consumer's innermost axis: once a row
+};
+
+struct NodeFacts {
+  bool live = false;
+  Group::Kind kind = Group::Kind::kKernel;
+  bool reduces = false;
+  bool plain = false;  // scalar; every output has the node's shape
+  int64_t cost = 0;    // of one element, in additions
+};
+
+struct GraphFacts {
+  std::vector<NodeFacts> nodes;    // by node
+  std::vector<ValueId> root;       // by value: itself, or what it is a view of
+  std::vector<DataEdge> edges;     // between live nodes that are no views; by consumer, then producer
+};
+
+// Functions, division and roots cost at least this; nodes that dear are never computed twice.
+inline constexpr int64_t kDear = 8;
+
+absl::StatusOr<GraphFacts> FactsOf(const Graph& graph);
+
+// Elements, and bytes, of a value; unknown extents count as 32.
+int64_t EstimatedElements(const Shape& shape);
+int64_t EstimatedBytes(const Value& value);
+
+}  // namespace kiln
+
+#endif  // KILN_FUSION_NODE_FACTS_H_

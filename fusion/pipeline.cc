@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/fusion/pipeline.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/status.h"
+#include "kiln/base/status_macros.h"
+
+namespace kiln {
+namespace {
+
+// Each round makes the graph simpler; more rounds than this mean passes that undo each other.
+constexpr int kMaxRounds = 20;
+
+constexpr Pass kPasses[] = {
+    {"dead_code", 0, "Drops nodes and constants that no output needs.", DeadCode},
+    {"fold_shapes", 0, "Makes constants of values that shape arithmetic has found.", FoldShapes},
+    {"expand_composites", 0, "Writes composite operators as what they mean.", ExpandComposites},
+    {"algebra", 1, "Exact simplifications: x * 1, transpose of transpose, pow(x, 2), and the like.", Algebra},
+    {"fold_constants", 1, "Evaluates nodes whose inputs are all constants.", FoldConstants},
+    {"common_subexpressions", 1, "Computes equal nodes once.", CommonSubexpressions},
+};
+
+}  // namespace
+
+std::span<const Pass> AllPasses() { return kPasses; }
+
+const Pass* FindPass(absl::string_view name) {
+  const auto found = std::find_if(std::begin(kPasses), std::end(kPasses), [&](const Pass& pass) { return name == pass.name; });
+  return found == std::end(kPasses) ? nullptr : found;
+}
+
+absl::StatusOr<bool> RunPass(const Pass& pass, Graph& graph, const PassContext& context) {
+  const std::string subject = absl::StrCat("pass \"", pass.name, "\"");
+  const absl::StatusOr<bool> changed = pass.run(graph, context);
+  if (!changed.ok()) return Annotate(changed.status(), subject);
+  if (*changed) {
+    if (const absl::Status status = Verify(graph); !status.ok()) {
+      return absl::InternalError(absl::StrCat(subject, " leaves a graph that does not verify: ", status.message(),
+                                              "; report this, and disable the pass meanwhile"));
+    }
+  }
+  return changed;
+}
+
+absl::Status RunPasses(Graph& graph, const PipelineOptions& options) {
+  for (const std::string& name : options.disabled) {
+    if (FindPass(name) == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat("pass \"", name, "\": there is none of that name; see --list-passes"));
+    }
+  }
+  const PassContext context{.level = options.level};
+  bool changed = true;
+  for (int round = 0; changed; ++round) {
+    if (round == kMaxRounds) {
+      return absl::InternalError(absl::StrCat("passes: the graph still changes after ", kMaxRounds,
+                                              " rounds; disable a pass by name and report this"));
+    }
+    changed = false;
+    for (const Pass& pass : AllPasses()) {
+      if (pass.level > options.level || options.disabled.count(pass.name) != 0) continue;
+      KILN_ASSIGN_OR_RETURN(const bool changed_now, RunPass(pass, graph, context));
+      if (changed_now && options.on_changed) options.on_changed(pass.name, graph);
+      changed = changed || changed_now;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kiln
