@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/kernel/canonical.h"
+
+#include <utility>
+
+#include "kiln/base/status_macros.h"
+#include "kiln/kernel/canonical_flat.h"
+
+namespace kiln {
+
+absl::StatusOr<CanonicalKernel> Canonicalize(const Kernel& raw) {
+  using namespace canonical_internal;
+  KILN_RETURN_IF_ERROR(Verify(raw));
+  // Ordering makes x + y and y + x one node; how often that node is used tells more about the order
+  // of the others.
+  const Flat ordered = Order(Order(MergeDims(Flatten(raw))));
+  KILN_ASSIGN_OR_RETURN(CanonicalKernel canonical, Emit(ordered));
+  canonical.kernel.math = raw.math;
+  KILN_RETURN_IF_ERROR(Verify(canonical.kernel));
+  return canonical;
+}
+
+}  // namespace kiln
