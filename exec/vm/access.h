@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Executing a list of instructions, with its reads of operands.
+#ifndef KILN_EXEC_VM_ACCESS_H_
+#define KILN_EXEC_VM_ACCESS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kiln/exec/vm/run.h"
+
+namespace kiln::vm {
+
+// The element that `linear` names at these coordinates.
+inline int64_t At(const Linear& linear, const int64_t* coordinate, int32_t num_dims) {
+  int64_t at = linear.offset;
+  for (int32_t d = 0; d < num_dims; ++d) at += linear.step[d] * coordinate[d];
+  return at;
+}
+
+// Runs `list` for n elements along dim `vec` (-1: none) from the worker's coordinates; kFill writes `fill` elements.
+void RunList(const std::vector<Insn>& list, int32_t vec, size_t n, size_t fill, const Worker& worker, const Pass& pass, Frame& frame);
+
+}  // namespace kiln::vm
+
+#endif  // KILN_EXEC_VM_ACCESS_H_

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+// The meaning of every primitive for one element, and loops over it that the compiler vectorises. Included once per
+// instruction set by ops.cc, inside its namespace; that is why there is no ordinary guard.
+#if defined(KILN_EXEC_VM_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef KILN_EXEC_VM_LOOPS_INL_H_
+#undef KILN_EXEC_VM_LOOPS_INL_H_
+#else
+#define KILN_EXEC_VM_LOOPS_INL_H_
+#endif
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "hwy/highway.h"
+#include "kiln/exec/vm/ops.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kiln::vm {
+namespace HWY_NAMESPACE {
+
+template <typename T>
+inline constexpr bool kFloat = std::is_floating_point_v<T>;
+
+// The unsigned type in which arithmetic on T wraps.
+template <typename T>
+struct WrapType {
+  using type = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;
+};
+template <>
+struct WrapType<float> {
+  using type = float;
+};
+template <>
+struct WrapType<double> {
+  using type = double;
+};
+template <typename T>
+using Wrap = typename WrapType<T>::type;
+
+struct Add {
+  template <typename T>
+  static T Do(T a, T b) { return static_cast<T>(static_cast<Wrap<T>>(a) + static_cast<Wrap<T>>(b)); }
+};
+struct Sub {
+  template <typename T>
+  static T Do(T a, T b) { return static_cast<T>(static_cast<Wrap<T>>(a) - static_cast<Wrap<T>>(b)); }
+};
+struct Mul {
+  template <typename T>
+  static T Do(T a, T b) { return static_cast<T>(static_cast<Wrap<T>>(a) * static_cast<Wrap<T>>(b)); }
+};
+struct Div {
+  template <typename T>
+  static T Do(T a, T b) {
+    if constexpr (kFloat<T>) {
+      return a / b;
+    } else if constexpr (std::is_signed_v<T>) {
+      if (b == -1) return static_cast<T>(Wrap<T>{0} - static_cast<Wrap<T>>(a));
+      return b == 0 ? T{0} : static_cast<T>(a / b);
+    } else {
+      return b == 0 ? T{0} : static_cast<T>(a / b);
+    }
+  }
+};
+struct Mod {
+  template <typename T>
+  static T Do(T a, T b) {
+    if constexpr (kFloat<T>) {
+      return std::fmod(a, b);
+    } else if constexpr (std::is_signed_v<T>) {
+      return b == 0 || b == -1 ? T{0} : static_cast<T>(a % b);
+    } else {
+      return b == 0 ? T{0} : static_cast<T>(a % b);
+    }
+  }
+};
+struct Fma {
+  template <typename T>
+  static T Do(T a, T b, T c) {
+    if constexpr (kFloat<T>) {
+      return std::fma(a, b, c);
+    } else {
+      return Add::Do(Mul::Do(a, b), c);
+    }
+  }
+};
+struct Neg {
+  template <typename T>
+  static T Do(T a) {
+    if constexpr (kFloat<T>) return -a;
+    return static_cast<T>(Wrap<T>{0} - static_cast<Wrap<T>>(a));
+  }
+};
+struct Abs {
+  template <typename T>
+  static T Do(T a) {
+    if constexpr (kFloat<T>) return std::fabs(a);
+    return a < T{0} ? Neg::Do(a) : a;
+  }
+};
+struct Sign {
+  template <typename T>
+  static T Do(T a) { return a > T{0} ? T{1} : a < T{0} ? static_cast<T>(-1) : a; }
+};
+struct IsNan {
+  template <typename T>
+  static uint8_t Do(T a) { return a != a; }
+};
+struct Max {
+  template <typename T>
+  static T Do(T a, T b) { return (a != a) | (a > b) ? a : b; }
+};
+struct Min {
+  template <typename T>
+  static T Do(T a, T b) { return (a != a) | (a < b) ? a : b; }
+};
+struct Sqrt {
+  template <typename T>
+  static T Do(T a) { return std::sqrt(a); }
+};
+struct Floor {
+  template <typename T>
+  static T Do(T a) { return std::floor(a); }
+};
+struct Ceil {
+  template <typename T>
+  static T Do(T a) { return std::ceil(a); }
+};
+struct Round {
+  template <typename T>
+  static T Do(T a) { return std::nearbyint(a); }
+};
+struct Trunc {
+  template <typename T>
+  static T Do(T a) { return std::trunc(a); }
+};
+struct Eq {
+  template <typename T>
+  static uint8_t Do(T a, T b) { return a == b; }
+};
+struct Ne {
+  template <typename T>
+  static uint8_t Do(T a, T b) { return a != b; }
+};
+struct Lt {
+  template <typename T>
+  static uint8_t Do(T a, T b) { return a < b; }
+};
+struct Le {
+  template <typename T>
+  static uint8_t Do(T a, T b) { return a <= b; }
+};
+struct And {
+  template <typename T>
+  static T Do(T a, T b) { return static_cast<T>(a & b); }
+};
+struct Or {
+  template <typename T>
+  static T Do(T a, T b) { return static_cast<T>(a | b); }
+};
+struct Xor {
+  template <typename T>
+  static T Do(T a, T b) { return static_cast<T>(a ^ b); }
+};
+struct Not {
+  template <typename T>
+  static T Do(T a) { return static_cast<T>(~a); }
+};
+struct NotBool {
+  static uint8_t Do(uint8_t a) { return a ^ 1; }
+};
+struct Shl {
+  template <typename T>
+  static T Do(T a, T b) {
+    constexpr std::make_unsigned_t<T> kBits = 8 * sizeof(T);
+    const auto by = static_cast<std::make_unsigned_t<T>>(b);
+    return by >= kBits ? T{0} : static_cast<T>(static_cast<Wrap<T>>(a) << (by & (kBits - 1)));
+  }
+};
+struct Shr {
+  template <typename T>
+  static T Do(T a, T b) {
+    constexpr std::make_unsigned_t<T> kBits = 8 * sizeof(T);
+    const auto by = static_cast<std::make_unsigned_t<T>>(b);
+    const T outside = a < T{0} ? static_cast<T>(-1) : T{0};
+    return by >= kBits ? outside : static_cast<T>(a >> (by & (kBits - 1)));
+  }
+};
+
+// ---- Loops. ivdep: a destination is an operand's own block or apart from it.
+
+template <typename F, typename R, typename T>
+void Map1(const OpArgs& x) {
+  auto* dst = static_cast<R*>(x.dst);
+  const auto* a = static_cast<const T*>(x.a);
+#pragma GCC ivdep
+  for (size_t i = 0; i < x.n; ++i) dst[i] = F::Do(a[i]);
+}
+
+template <typename F, typename R, typename T>
+void Map2(const OpArgs& x) {
+  auto* dst = static_cast<R*>(x.dst);
+  const auto* a = static_cast<const T*>(x.a);
+  const auto* b = static_cast<const T*>(x.b);
+#pragma GCC ivdep
+  for (size_t i = 0; i < x.n; ++i) dst[i] = F::Do(a[i], b[i]);
+}
+
+template <typename F, typename T>
+void Map3(const OpArgs& x) {
+  auto* dst = static_cast<T*>(x.dst);
+  const auto* a = static_cast<const T*>(x.a);
+  const auto* b = static_cast<const T*>(x.b);
+  const auto* c = static_cast<const T*>(x.c);
+#pragma GCC ivdep
+  for (size_t i = 0; i < x.n; ++i) dst[i] = F::Do(a[i], b[i], c[i]);
+}
+
+// dst = a ? b : c; T is an unsigned integer of the elements' size: bits are kept.
+template <typename T>
+void SelectLoop(const OpArgs& x) {
+  auto* dst = static_cast<T*>(x.dst);
+  const auto* a = static_cast<const uint8_t*>(x.a);
+  const auto* b = static_cast<const T*>(x.b);
+  const auto* c = static_cast<const T*>(x.c);
+#pragma GCC ivdep
+  for (size_t i = 0; i < x.n; ++i) {
+    const T yes = b[i], no = c[i];
+    dst[i] = a[i] != 0 ? yes : no;
+  }
+}
+
+template <typename F, typename T>
+void LanesLoop(const OpArgs& x) {
+  auto* dst = static_cast<T*>(x.dst);
+  const auto* a = static_cast<const T*>(x.a);
+  constexpr size_t kLanes = kReduceLanes;
+  size_t i = 0;
+  for (; i + kLanes <= x.n; i += kLanes) {
+#pragma GCC ivdep
+    for (size_t l = 0; l < kLanes; ++l) dst[l] = F::Do(dst[l], a[i + l]);
+  }
+  for (size_t l = 0; i + l < x.n; ++l) dst[l] = F::Do(dst[l], a[i + l]);
+}
+
+template <typename F, typename T>
+void FoldLoop(const OpArgs& x) {
+  auto* dst = static_cast<T*>(x.dst);
+  for (size_t w = kReduceLanes / 2; w > 0; w /= 2) {
+#pragma GCC ivdep
+    for (size_t l = 0; l < w; ++l) dst[l] = F::Do(dst[l], dst[l + w]);
+  }
+}
+
+template <typename F, typename T>
+void SequenceLoop(const OpArgs& x) {
+  const auto* a = static_cast<const T*>(x.a);
+  T value = *static_cast<T*>(x.dst);
+  for (size_t i = 0; i < x.n; ++i) value = F::Do(value, a[i]);
+  *static_cast<T*>(x.dst) = value;
+}
+
+template <typename F, typename T>
+constexpr ReduceFns ReduceLoops() {
+  return {&LanesLoop<F, T>, &FoldLoop<F, T>, &SequenceLoop<F, T>, &Map2<F, T, T>};
+}
+
+// ---- Finding a loop.
+
+template <typename T>
+OpFn FindFloatOnly(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::kSqrt: return &Map1<Sqrt, T, T>;
+    case ScalarOp::kFloor: return &Map1<Floor, T, T>;
+    case ScalarOp::kCeil: return &Map1<Ceil, T, T>;
+    case ScalarOp::kRound: return &Map1<Round, T, T>;
+    case ScalarOp::kTrunc: return &Map1<Trunc, T, T>;
+    case ScalarOp::kIsNan: return &Map1<IsNan, uint8_t, T>;
+    default: return nullptr;
+  }
+}
+
+template <typename T>
+OpFn FindBits(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::kAnd: return &Map2<And, T, T>;
+    case ScalarOp::kOr: return &Map2<Or, T, T>;
+    case ScalarOp::kXor: return &Map2<Xor, T, T>;
+    case ScalarOp::kNot: return &Map1<Not, T, T>;
+    case ScalarOp::kShl: return &Map2<Shl, T, T>;
+    case ScalarOp::kShr: return &Map2<Shr, T, T>;
+    default: return nullptr;
+  }
+}
+
+template <typename T>
+OpFn FindLoop(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::kAdd: return &Map2<Add, T, T>;
+    case ScalarOp::kSub: return &Map2<Sub, T, T>;
+    case ScalarOp::kMul: return &Map2<Mul, T, T>;
+    case ScalarOp::kDiv: return &Map2<Div, T, T>;
+    case ScalarOp::kMod: return &Map2<Mod, T, T>;
+    case ScalarOp::kFma: return &Map3<Fma, T>;
+    case ScalarOp::kNeg: return &Map1<Neg, T, T>;
+    case ScalarOp::kAbs: return &Map1<Abs, T, T>;
+    case ScalarOp::kSign: return &Map1<Sign, T, T>;
+    case ScalarOp::kMin: return &Map2<Min, T, T>;
+    case ScalarOp::kMax: return &Map2<Max, T, T>;
+    case ScalarOp::kEq: return &Map2<Eq, uint8_t, T>;
+    case ScalarOp::kNe: return &Map2<Ne, uint8_t, T>;
+    case ScalarOp::kLt: return &Map2<Lt, uint8_t, T>;
+    case ScalarOp::kLe: return &Map2<Le, uint8_t, T>;
+    case ScalarOp::kSelect:
+    case ScalarOp::kGuard:
+      if constexpr (sizeof(T) == 1) return &SelectLoop<uint8_t>;
+      if constexpr (sizeof(T) == 2) return &SelectLoop<uint16_t>;
+      if constexpr (sizeof(T) == 4) return &SelectLoop<uint32_t>;
+      return &SelectLoop<uint64_t>;
+    default:
+      if constexpr (kFloat<T>) return FindFloatOnly<T>(op);
+      else return FindBits<T>(op);
+  }
+}
+
+template <typename T>
+ReduceFns FindReduce(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kAdd: return ReduceLoops<Add, T>();
+    case ReduceOp::kMul: return ReduceLoops<Mul, T>();
+    case ReduceOp::kMax: return ReduceLoops<Max, T>();
+    case ReduceOp::kMin: return ReduceLoops<Min, T>();
+    default: break;
+  }
+  if constexpr (!kFloat<T>) return op == ReduceOp::kAnd ? ReduceLoops<And, T>() : ReduceLoops<Or, T>();
+  return {};
+}
+
+// Calls f with a value of the C++ type of `type`.
+template <typename F>
+auto WithType(DType type, F f) {
+  switch (type) {
+    case DType::kF64: return f(double{});
+    case DType::kI8: return f(int8_t{});
+    case DType::kI16: return f(int16_t{});
+    case DType::kI32: return f(int32_t{});
+    case DType::kI64: return f(int64_t{});
+    case DType::kU8:
+    case DType::kBool: return f(uint8_t{});
+    case DType::kU16: return f(uint16_t{});
+    case DType::kU32: return f(uint32_t{});
+    case DType::kU64: return f(uint64_t{});
+    default: return f(float{});
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kiln::vm
+HWY_AFTER_NAMESPACE();
+
+#endif

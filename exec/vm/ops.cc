@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// This file is compiled once per instruction set by Highway's foreach_target: AVX-512, AVX2, and the least x86-64 has.
+#include "kiln/exec/vm/ops.h"
+
+#include "hwy/detect_targets.h"
+#undef HWY_DISABLED_TARGETS
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kiln/exec/vm/ops.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kiln/exec/vm/loops-inl.h"
+#include "kiln/exec/vm/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kiln::vm {
+namespace HWY_NAMESPACE {
+
+OpFn Find(ScalarOp op, DType operand) {
+  if (operand == DType::kBool && op == ScalarOp::kNot) return &Map1<NotBool, uint8_t, uint8_t>;
+#if HWY_NATIVE_FMA
+  if (operand == DType::kF32) {
+    if (const OpFn fn = FindVector(op); fn != nullptr) return fn;
+  }
+#endif
+  return WithType(operand, [op](auto zero) { return FindLoop<decltype(zero)>(op); });
+}
+
+ReduceFns Reduce(ReduceOp op, DType type) {
+  ReduceFns fns = WithType(type, [op](auto zero) { return FindReduce<decltype(zero)>(op); });
+#if HWY_NATIVE_FMA
+  if (type == DType::kF32) {
+    switch (op) {
+      case ReduceOp::kAdd: return {&VLanes<VAdd>, fns.fold, fns.sequence, &VMap2<VAdd>};
+      case ReduceOp::kMul: return {&VLanes<VMul>, fns.fold, fns.sequence, &VMap2<VMul>};
+      case ReduceOp::kMax: return {&VLanes<VMax>, fns.fold, fns.sequence, &VMap2<VMax>};
+      case ReduceOp::kMin: return {&VLanes<VMin>, fns.fold, fns.sequence, &VMap2<VMin>};
+      default: break;
+    }
+  }
+#endif
+  return fns;
+}
+
+void HalfToFloatLoop(const OpArgs& x) {
+  for (size_t i = 0; i < x.n; ++i) static_cast<float*>(x.dst)[i] = HalfToFloat(static_cast<const uint16_t*>(x.a)[i]);
+}
+
+void FloatToHalfLoop(const OpArgs& x) {
+  for (size_t i = 0; i < x.n; ++i) static_cast<uint16_t*>(x.dst)[i] = FloatToHalf(static_cast<const float*>(x.a)[i]);
+}
+
+void HornerLoop(const OpArgs& x) {
+  const auto* k = static_cast<const float*>(x.b);
+  for (size_t i = 0; i < x.n; ++i) {
+    const float a = static_cast<const float*>(x.a)[i];
+    float p = static_cast<const float*>(x.c)[i];
+    for (size_t m = 0; m < x.imm; ++m) p = std::fma(p, a, k[m]);
+    static_cast<float*>(x.dst)[i] = p;
+  }
+}
+
+const OpTable& Table() {
+#if HWY_NATIVE_FMA
+  static constexpr OpTable kTable = {&Find, &Reduce, &VHalfToFloat, &VFloatToHalf, &VHorner};
+#else
+  static constexpr OpTable kTable = {&Find, &Reduce, &HalfToFloatLoop, &FloatToHalfLoop, &HornerLoop};
+#endif
+  return kTable;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kiln::vm
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace kiln::vm {
+
+const OpTable& OpsFor(IsaLevel level) {
+  switch (level) {
+    case IsaLevel::kV4: return N_AVX3::Table();
+    case IsaLevel::kV3: return N_AVX2::Table();
+    case IsaLevel::kBaseline: break;
+  }
+  return HWY_NAMESPACE::Table();
+}
+
+}  // namespace kiln::vm
+#endif  // HWY_ONCE

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Kernel made ready for the block VM: passes over the iteration space, each a flat list of typed instructions on blocks.
+//
+// The first `prefix` dims, which every output and reduction has, span the *cells*; cells are independent and run in
+// parallel. Within a cell the passes run in order; what one pass leaves for later ones lies in temporaries of the cell. Softmax
+// over the last of two dims:
+//   prefix 1 (a cell is a row), two temporaries for the reductions and one for exp(...), three passes over b:
+//     pass 0 lanes:  read, mul, add          -> reduce max into t0
+//     pass 1 lanes:  read, mul, add, sub, .. -> store t1, reduce add into t2
+//     pass 2 map:    read t1, div            -> output
+//
+// An instruction runs once per worker (constants, parameters), once per row (what does not vary along the vector dim; one
+// element) or once per block. A register written by the first two and used by blocks is filled into a block.
+#ifndef KILN_EXEC_VM_PROGRAM_H_
+#define KILN_EXEC_VM_PROGRAM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kiln/exec/vm/ops.h"
+#include "kiln/kernel/kernel.h"
+
+namespace kiln::vm {
+
+inline constexpr int kMaxDims = 16;       // iterated dims
+inline constexpr int64_t kBlock = 512;    // elements of a register; divides the blocks of reductions
+inline constexpr int64_t kMapChunk = 4096;  // elements of a row that are one unit of work
+
+struct Insn {
+  enum class Kind : uint8_t { kOp, kRead, kCoordinate, kParam, kConst, kExtent, kFill };
+  Kind kind = Kind::kOp;
+  uint8_t size = 0;            // bytes of an element of dst: kParam, kConst, kFill
+  int32_t dst = 0;             // registers; 0 is none
+  int32_t a = 0, b = 0, c = 0;
+  int32_t ref = 0;             // read, dim or parameter
+  uint64_t imm = 0;
+  OpFn fn = nullptr;
+  const float* table = nullptr;  // in place of b: coefficients, owned by the Pass
+};
+
+// One axis of a read whose position is not just a linear function of the coordinates.
+struct Axis {
+  int32_t axis = 0;
+  IndexExpr index;
+  int32_t load = 0;  // register with i64 positions, or 0
+};
+
+struct Read {
+  ReadSource source = ReadSource::kInput;
+  int32_t ref = 0;                 // input, or temporary
+  uint8_t size = 0;                // bytes of an element
+  bool guarded = false;            // positions may lie outside: such elements are 0
+  bool copy = false;               // the register must not point into the operand
+  std::vector<IndexExpr> linear;   // per axis; empty terms and offset for those in `axes`
+  std::vector<Axis> axes;
+};
+
+struct Sink {
+  enum class Kind : uint8_t { kTemp, kOutput, kReduce };
+  Kind kind = Kind::kOutput;
+  uint8_t size = 0;
+  bool direct = false;  // the body may write the register straight to its place
+  int32_t reg = 0;
+  int32_t ref = 0;      // temporary or output
+  ReduceFns fns = {};   // kReduce
+  uint64_t identity = 0, empty = 0;
+};
+
+struct Pass {
+  enum class Shape : uint8_t {
+    kMap,       // no reduction
+    kLanes,     // reduces the innermost dim, which is the vector dim
+    kOuter,     // reduces another dim, one block of each of its elements after the other
+    kSequence,  // reduces another dim, which is all there is: the vector dim
+  };
+  Shape shape = Shape::kMap;
+  std::vector<int32_t> rows;  // loops around the vector dim, ascending; not the reduced one
+  int32_t vec = -1;           // the vector dim; -1: a single element
+  int32_t over = -1;          // the reduced dim
+  std::vector<Insn> once, row, body;
+  std::vector<Sink> sinks;
+  std::vector<size_t> reg_offset;  // of each register in the frame
+  size_t frame_bytes = 0;
+  std::vector<std::unique_ptr<std::vector<float>>> tables;
+};
+
+struct Temp {
+  DType type = DType::kF32;
+  std::vector<int32_t> stage_dims;  // all of the stage
+  std::vector<int32_t> dims;        // those beyond the prefix, which it holds, row-major
+};
+
+struct Program {
+  Kernel kernel;  // expanded; its inputs, outputs, dims and parameters are those of the text
+  int32_t num_iterated = 0;
+  int32_t prefix = 0;
+  size_t max_sinks = 0;  // of a pass
+  std::vector<Pass> passes;
+  std::vector<Temp> temps;
+  std::vector<Read> reads;  // of all passes
+};
+
+// kInvalidArgument: Verify or ExpandMath refuses the kernel. kUnimplemented: more than kMaxDims iterated dims.
+absl::StatusOr<std::unique_ptr<Program>> CompileProgram(const Kernel& kernel, const OpTable& ops);
+
+}  // namespace kiln::vm
+
+#endif  // KILN_EXEC_VM_PROGRAM_H_

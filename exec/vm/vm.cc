@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/exec/vm/vm.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kiln/base/status_macros.h"
+#include "kiln/exec/vm/program.h"
+#include "kiln/exec/vm/run.h"
+#include "kiln/kernel/abi.h"
+
+namespace kiln {
+namespace vm {
+namespace {
+
+constexpr int64_t kTaskWork = int64_t{1} << 16;  // element operations that are worth a task
+constexpr int64_t kMaxTasks = 128;
+
+// Scratch that returns with the scope.
+class Scratch {
+ public:
+  Scratch(LaunchContext* context, size_t bytes) : context_(context), data_(context->allocate(context, bytes)) {}
+  ~Scratch() {
+    if (data_ != nullptr) context_->release(context_, data_);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  uint8_t* data() const { return static_cast<uint8_t*>(data_); }
+
+ private:
+  LaunchContext* context_;
+  void* data_;
+};
+
+bool Cancelled(const LaunchContext* context) { return context->cancel != nullptr && *context->cancel; }
+
+int64_t WorkOf(const Pass& pass, const int64_t* extents) {
+  double elements = 1;
+  for (const int32_t d : pass.rows) elements *= static_cast<double>(extents[d]);
+  if (pass.vec >= 0) elements *= static_cast<double>(extents[pass.vec]);
+  if (pass.shape == Pass::Shape::kOuter) elements *= static_cast<double>(extents[pass.over]);
+  return static_cast<int64_t>(std::min(elements * static_cast<double>(pass.body.size() + 1), 1e15));
+}
+
+int64_t TasksFor(int64_t work, int64_t units) { return std::max<int64_t>(1, std::min({work / kTaskWork, units, kMaxTasks})); }
+
+// Calls f(begin, end) -> int for `tasks` equal ranges of [0, n) in parallel.
+template <typename F>
+int Parallel(LaunchContext* context, int64_t n, int64_t tasks, F f) {
+  if (tasks == 1) return f(int64_t{0}, n);
+  struct Closure {
+    F* f;
+    int64_t n, tasks;
+  } closure = {&f, n, tasks};
+  const TaskFn task = [](void*, int index, uint8_t* raw) {
+    const auto& c = *reinterpret_cast<const Closure*>(raw);
+    return (*c.f)(c.n * index / c.tasks, c.n * (index + 1) / c.tasks);
+  };
+  return context->parallel_for(context, task, 0, static_cast<int>(tasks), reinterpret_cast<uint8_t*>(&closure));
+}
+
+// Bytes of the partial results of one reduction.
+size_t PartialBytes(const Sink& sink, const Units& units) {
+  if (sink.kind != Sink::Kind::kReduce || units.parts <= 1) return 0;
+  return (static_cast<size_t>(units.parts * units.results) * sink.size + 63) / 64 * 64;
+}
+
+size_t PartialBytes(const Pass& pass, const Units& units) {
+  size_t bytes = 0;
+  for (const Sink& sink : pass.sinks) bytes += PartialBytes(sink, units);
+  return bytes;
+}
+
+// Points partials[s] into `memory` for each sink.
+void PlacePartials(const Pass& pass, const Units& units, uint8_t* memory, uint8_t** partials) {
+  for (size_t s = 0; s < pass.sinks.size(); ++s) {
+    partials[s] = memory;
+    memory += PartialBytes(pass.sinks[s], units);
+  }
+}
+
+class Runner {
+ public:
+  explicit Runner(const Launch& launch) : launch_(launch), program_(*launch.program), context_(launch.context) {}
+
+  int Run() {
+    int64_t cells = 1, work = 0;
+    for (int32_t d = 0; d < program_.prefix; ++d) cells *= launch_.extents[d];
+    if (cells == 0) return 0;
+    for (const Pass& pass : program_.passes) work += WorkOf(pass, launch_.extents);
+    const int64_t total = work > (int64_t{1} << 50) / cells ? int64_t{1} << 50 : work * cells;
+    const int64_t tasks = TasksFor(total, cells);
+    if (tasks >= std::min<int64_t>(TasksFor(total, kMaxTasks), 16)) {
+      return Parallel(context_, cells, tasks, [this](int64_t begin, int64_t end) { return Cells(begin, end); });
+    }
+    return CellsOneByOne(cells);
+  }
+
+ private:
+  void EnterCell(int64_t cell, Worker& worker) const {
+    for (int32_t d = program_.prefix - 1; d >= 0; --d) {
+      worker.coordinate[d] = cell % launch_.extents[d];
+      cell /= launch_.extents[d];
+    }
+  }
+
+  // Cells [begin, end) on this thread alone.
+  int Cells(int64_t begin, int64_t end) const {
+    const size_t passes = program_.passes.size();
+    size_t bytes = passes * sizeof(Frame) + program_.max_sinks * sizeof(uint8_t*) + 64, partial_bytes = 0;
+    for (const Pass& pass : program_.passes) {
+      bytes += FrameBytes(pass);
+      partial_bytes = std::max(partial_bytes, PartialBytes(pass, UnitsOf(pass, launch_.extents)));
+    }
+    const Scratch frame_memory(context_, bytes), temps(context_, launch_.temp_bytes), partial_memory(context_, partial_bytes);
+    if (frame_memory.data() == nullptr || temps.data() == nullptr || partial_memory.data() == nullptr) return kVmOutOfMemory;
+    Worker worker;
+    worker.launch = &launch_;
+    worker.temps = temps.data();
+    EnterCell(begin, worker);
+    uint8_t* memory = frame_memory.data();
+    for (const Pass& pass : program_.passes) memory += FrameBytes(pass);
+    auto* frames = reinterpret_cast<Frame*>(memory);
+    auto** partials = reinterpret_cast<uint8_t**>(frames + passes);
+    memory = frame_memory.data();
+    for (size_t p = 0; p < passes; ++p) {
+      StartFrame(program_.passes[p], worker, memory, *new (&frames[p]) Frame);
+      memory += FrameBytes(program_.passes[p]);
+    }
+    for (int64_t cell = begin; cell < end; ++cell) {
+      if (Cancelled(context_)) return kVmCancelled;
+      EnterCell(cell, worker);
+      for (size_t p = 0; p < passes; ++p) {
+        const Pass& pass = program_.passes[p];
+        const Units units = UnitsOf(pass, launch_.extents);
+        PlacePartials(pass, units, partial_memory.data(), partials);
+        RunUnits(pass, units, 0, units.count(), partials, worker, frames[p]);
+        FinishPass(pass, units, partials, worker);
+      }
+    }
+    return 0;
+  }
+
+  // Few cells with much work: the passes of each run in parallel.
+  int CellsOneByOne(int64_t cells) const {
+    const Scratch temps(context_, launch_.temp_bytes);
+    if (temps.data() == nullptr) return kVmOutOfMemory;
+    Worker worker;
+    worker.launch = &launch_;
+    worker.temps = temps.data();
+    for (int64_t cell = 0; cell < cells; ++cell) {
+      EnterCell(cell, worker);
+      for (const Pass& pass : program_.passes) {
+        if (const int error = ParallelPass(pass, worker); error != 0) return error;
+      }
+    }
+    return 0;
+  }
+
+  int ParallelPass(const Pass& pass, const Worker& worker) const {
+    const Units units = UnitsOf(pass, launch_.extents);
+    const Scratch memory(context_, PartialBytes(pass, units) + pass.sinks.size() * sizeof(uint8_t*));
+    if (memory.data() == nullptr) return kVmOutOfMemory;
+    auto** partials = reinterpret_cast<uint8_t**>(memory.data() + PartialBytes(pass, units));
+    PlacePartials(pass, units, memory.data(), partials);
+    const int64_t tasks = TasksFor(WorkOf(pass, launch_.extents), units.count());
+    const int error = Parallel(context_, units.count(), tasks, [&](int64_t begin, int64_t end) -> int {
+      if (Cancelled(context_)) return kVmCancelled;
+      const Scratch frame_memory(context_, FrameBytes(pass));
+      if (frame_memory.data() == nullptr) return kVmOutOfMemory;
+      Worker mine = worker;
+      Frame frame;
+      StartFrame(pass, mine, frame_memory.data(), frame);
+      RunUnits(pass, units, begin, end, partials, mine, frame);
+      return 0;
+    });
+    if (error == 0) FinishPass(pass, units, partials, worker);
+    return error;
+  }
+
+  const Launch& launch_;
+  const Program& program_;
+  LaunchContext* const context_;
+};
+
+int Run(const Program& program, void** argv) {
+  LaunchContext* context = *static_cast<LaunchContext**>(argv[0]);
+  const Scratch arrays(context, LaunchBytes(program));
+  Launch launch;
+  if (arrays.data() == nullptr || !BindLaunch(program, argv, arrays.data(), launch)) return kVmOutOfMemory;
+  return Runner(launch).Run();
+}
+
+}  // namespace
+}  // namespace vm
+
+VmKernel::VmKernel(std::unique_ptr<vm::Program> program) : program_(std::move(program)) {}
+VmKernel::~VmKernel() = default;
+
+absl::StatusOr<std::unique_ptr<VmKernel>> VmKernel::Compile(const Kernel& kernel, IsaLevel isa) {
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<vm::Program> program, vm::CompileProgram(kernel, vm::OpsFor(isa)));
+  return std::unique_ptr<VmKernel>(new VmKernel(std::move(program)));
+}
+
+int RunVm(void** argv) {
+  const LaunchContext* context = *static_cast<LaunchContext**>(argv[0]);
+  return vm::Run(static_cast<const VmKernel*>(context->kernel)->program(), argv);
+}
+
+}  // namespace kiln
