@@ -46,7 +46,9 @@ absl::StatusOr<Shape> CheckShape(const Strings& texts) {
   return CheckDims(texts);
 }
 
-Dim BytesOf(DType type, const Shape& shape) { return Product(shape) * Dim(static_cast<int64_t>(SizeOf(type))); }
+Dim BytesOf(DType type, const Shape& shape) {
+  return Product(shape) * Dim(static_cast<int64_t>(SizeOf(type)));
+}
 
 class Checker {
  public:
@@ -59,7 +61,8 @@ class Checker {
     KILN_RETURN_IF_ERROR(CheckPorts());
     KILN_RETURN_IF_ERROR(CheckConstants());
     for (int i = 0; i < p_.buffers_size(); ++i) {
-      KILN_RETURN_IF_ERROR(Annotate(CheckBuffer(p_.buffers(i), i), absl::StrCat("program: buffer ", i)));
+      KILN_RETURN_IF_ERROR(
+          Annotate(CheckBuffer(p_.buffers(i), i), absl::StrCat("program: buffer ", i)));
     }
     KILN_RETURN_IF_ERROR(CheckKernels());
     if (p_.regions_size() != 1) {
@@ -69,10 +72,11 @@ class Checker {
     if (region.dims_size() > 0) return Refused("program: data-dependent extents are not supported");
     for (int i = 0; i < region.thunks_size(); ++i) {
       const program::Thunk& thunk = region.thunks(i);
-      KILN_RETURN_IF_ERROR(
-          Annotate(CheckThunk(thunk), absl::StrCat("program: thunk ", i, " \"", thunk.name(), "\"")));
+      KILN_RETURN_IF_ERROR(Annotate(CheckThunk(thunk),
+                                    absl::StrCat("program: thunk ", i, " \"", thunk.name(), "\"")));
     }
-    for (const program::Alias& alias : p_.aliases()) KILN_RETURN_IF_ERROR(Annotate(CheckAlias(alias), "program"));
+    for (const program::Alias& alias : p_.aliases())
+      KILN_RETURN_IF_ERROR(Annotate(CheckAlias(alias), "program"));
     AddOutputViews();
     return std::shared_ptr<const CheckedProgram>(std::move(made_));
   }
@@ -86,20 +90,23 @@ class Checker {
     KILN_ASSIGN_OR_RETURN(made.type, CheckType(port.dtype()));
     KILN_ASSIGN_OR_RETURN(made.shape, CheckShape(port.shape()));
     if (port.donated_output() != 0) return Refused("donated inputs are not supported");
-    if (made.buffer < -1 || made.buffer >= p_.buffers_size()) return Invalid("buffer ", made.buffer, " does not exist");
+    if (made.buffer < -1 || made.buffer >= p_.buffers_size())
+      return Invalid("buffer ", made.buffer, " does not exist");
     return made;
   }
 
   absl::Status CheckPorts() {
     for (const program::Port& port : p_.inputs()) {
       auto made = CheckPort(port);
-      if (!made.ok()) return Annotate(made.status(), absl::StrCat("program: input \"", port.name(), "\""));
+      if (!made.ok())
+        return Annotate(made.status(), absl::StrCat("program: input \"", port.name(), "\""));
       made_->inputs.push_back(*std::move(made));
     }
     for (const program::Port& port : p_.outputs()) {
       auto made = CheckPort(port);
       if (made.ok() && made->buffer < 0) made = Invalid("no buffer");
-      if (!made.ok()) return Annotate(made.status(), absl::StrCat("program: output \"", port.name(), "\""));
+      if (!made.ok())
+        return Annotate(made.status(), absl::StrCat("program: output \"", port.name(), "\""));
       made_->outputs.push_back(*std::move(made));
     }
     return absl::OkStatus();
@@ -108,11 +115,13 @@ class Checker {
   absl::Status CheckConstants() {
     const std::vector<Tensor>& constants = made_->variant->constants;
     if (constants.size() != static_cast<size_t>(p_.constants_size())) {
-      return Invalid("program: ", p_.constants_size(), " constants declared, ", constants.size(), " supplied");
+      return Invalid("program: ", p_.constants_size(), " constants declared, ", constants.size(),
+                     " supplied");
     }
     for (size_t i = 0; i < constants.size(); ++i) {
       const Tensor& c = constants[i];
-      const bool usable = c.device() == Device() && c.is_dense() && (c.data() != nullptr || c.size_bytes() == 0);
+      const bool usable =
+          c.device() == Device() && c.is_dense() && (c.data() != nullptr || c.size_bytes() == 0);
       if (!usable) return Invalid("program: constant ", i, " is not dense memory of the CPU");
     }
     return absl::OkStatus();
@@ -123,8 +132,10 @@ class Checker {
     made.kind = buffer.kind();
     made.index = buffer.index();
     made.name = buffer.name();
-    if (!buffer.device().empty() && buffer.device() != "cpu") return Refused("device \"", buffer.device(), "\"");
-    KILN_ASSIGN_OR_RETURN(const Dim declared, buffer.bytes().empty() ? Dim() : Dim::Parse(buffer.bytes()));
+    if (!buffer.device().empty() && buffer.device() != "cpu")
+      return Refused("device \"", buffer.device(), "\"");
+    KILN_ASSIGN_OR_RETURN(const Dim declared,
+                          buffer.bytes().empty() ? Dim() : Dim::Parse(buffer.bytes()));
     const auto port = [&](const std::vector<CheckedPort>& ports) -> absl::Status {
       if (made.index < 0 || static_cast<size_t>(made.index) >= ports.size()) {
         return Invalid("port ", made.index, " does not exist");
@@ -135,9 +146,15 @@ class Checker {
       return absl::OkStatus();
     };
     switch (made.kind) {
-      case program::Buffer::TEMPORARY: made.bytes = declared; break;
-      case program::Buffer::INPUT: KILN_RETURN_IF_ERROR(port(made_->inputs)); break;
-      case program::Buffer::OUTPUT: KILN_RETURN_IF_ERROR(port(made_->outputs)); break;
+      case program::Buffer::TEMPORARY:
+        made.bytes = declared;
+        break;
+      case program::Buffer::INPUT:
+        KILN_RETURN_IF_ERROR(port(made_->inputs));
+        break;
+      case program::Buffer::OUTPUT:
+        KILN_RETURN_IF_ERROR(port(made_->outputs));
+        break;
       case program::Buffer::CONSTANT: {
         const std::vector<Tensor>& constants = made_->variant->constants;
         if (made.index < 0 || static_cast<size_t>(made.index) >= constants.size()) {
@@ -146,8 +163,10 @@ class Checker {
         made.bytes = Dim(constants[static_cast<size_t>(made.index)].size_bytes());
         break;
       }
-      case program::Buffer::STATE: return Refused("state is not supported");
-      default: return Invalid("kind ", static_cast<int>(made.kind), " is unknown");
+      case program::Buffer::STATE:
+        return Refused("state is not supported");
+      default:
+        return Invalid("kind ", static_cast<int>(made.kind), " is unknown");
     }
     made_->buffers.push_back(std::move(made));
     return absl::OkStatus();
@@ -156,7 +175,8 @@ class Checker {
   absl::Status CheckKernels() {
     const auto& supplied = made_->variant->kernels;
     if (supplied.size() != static_cast<size_t>(p_.kernels_size())) {
-      return Invalid("program: ", p_.kernels_size(), " kernels declared, ", supplied.size(), " supplied");
+      return Invalid("program: ", p_.kernels_size(), " kernels declared, ", supplied.size(),
+                     " supplied");
     }
     for (int i = 0; i < p_.kernels_size(); ++i) {
       const program::KernelDef& def = p_.kernels(i);
@@ -165,13 +185,16 @@ class Checker {
       if (!kernel.ok()) return Annotate(kernel.status(), subject);
       const auto& handles = supplied[static_cast<size_t>(i)];
       if (handles.size() != static_cast<size_t>(def.choices_size())) {
-        return Invalid(subject, ": ", def.choices_size(), " choices declared, ", handles.size(), " supplied");
+        return Invalid(subject, ": ", def.choices_size(), " choices declared, ", handles.size(),
+                       " supplied");
       }
       for (int j = 0; j < def.choices_size(); ++j) {
         const program::KernelChoice& choice = def.choices(j);
-        if (handles[static_cast<size_t>(j)] == nullptr) return Invalid(subject, ": choice ", j, " has no handle");
+        if (handles[static_cast<size_t>(j)] == nullptr)
+          return Invalid(subject, ": choice ", j, " has no handle");
         if (static_cast<size_t>(choice.at_most_size()) > kernel->dims.size()) {
-          return Invalid(subject, ": choice ", j, " bounds ", choice.at_most_size(), " dims of ", kernel->dims.size());
+          return Invalid(subject, ": choice ", j, " bounds ", choice.at_most_size(), " dims of ",
+                         kernel->dims.size());
         }
         KILN_RETURN_IF_ERROR(Annotate(CheckInPlace(*kernel, choice), subject));
       }
@@ -181,7 +204,8 @@ class Checker {
   }
 
   static absl::Status CheckInPlace(const Kernel& kernel, const program::KernelChoice& choice) {
-    if (choice.in_place_size() % 2 != 0) return Invalid("in-place pairs have an odd number of ends");
+    if (choice.in_place_size() % 2 != 0)
+      return Invalid("in-place pairs have an odd number of ends");
     for (int i = 0; i < choice.in_place_size(); i += 2) {
       const int32_t in = choice.in_place(i), out = choice.in_place(i + 1);
       const bool exists = in >= 0 && static_cast<size_t>(in) < kernel.inputs.size() && out >= 0 &&
@@ -195,7 +219,8 @@ class Checker {
     CheckedRef made;
     made.buffer = ref.buffer();
     if (optional && made.buffer == -1) return made;
-    if (made.buffer < 0 || made.buffer >= p_.buffers_size()) return Invalid("buffer ", made.buffer, " does not exist");
+    if (made.buffer < 0 || made.buffer >= p_.buffers_size())
+      return Invalid("buffer ", made.buffer, " does not exist");
     KILN_ASSIGN_OR_RETURN(made.type, CheckType(ref.dtype()));
     KILN_ASSIGN_OR_RETURN(made.shape, CheckShape(ref.shape()));
     KILN_ASSIGN_OR_RETURN(made.strides, CheckShape(ref.strides()));
@@ -203,8 +228,8 @@ class Checker {
       KILN_ASSIGN_OR_RETURN(made.offset, Dim::Parse(ref.offset()));
     }
     if (!made.strides.empty() && made.strides.size() != made.shape.size()) {
-      return Invalid("buffer ", made.buffer, " is read with ", made.strides.size(), " strides for rank ",
-                     made.shape.size());
+      return Invalid("buffer ", made.buffer, " is read with ", made.strides.size(),
+                     " strides for rank ", made.shape.size());
     }
     return made;
   }
@@ -223,29 +248,41 @@ class Checker {
     CheckedThunk made;
     made.name = thunk.name();
     switch (thunk.kind_case()) {
-      case program::Thunk::kKernel: KILN_RETURN_IF_ERROR(CheckKernelThunk(thunk.kernel(), made)); break;
-      case program::Thunk::kLibrary: KILN_RETURN_IF_ERROR(CheckLibraryThunk(thunk.library(), made)); break;
-      case program::Thunk::kView: KILN_RETURN_IF_ERROR(CheckView(thunk.view(), made)); break;
+      case program::Thunk::kKernel:
+        KILN_RETURN_IF_ERROR(CheckKernelThunk(thunk.kernel(), made));
+        break;
+      case program::Thunk::kLibrary:
+        KILN_RETURN_IF_ERROR(CheckLibraryThunk(thunk.library(), made));
+        break;
+      case program::Thunk::kView:
+        KILN_RETURN_IF_ERROR(CheckView(thunk.view(), made));
+        break;
       case program::Thunk::kCopy: {
         made.kind = CheckedThunk::Kind::kCopy;
         KILN_RETURN_IF_ERROR(CheckFromTo(thunk.copy().from(), thunk.copy().to(), made));
         const CheckedRef &from = made.inputs[0], &to = made.outputs[0];
         if (from.type != to.type || from.shape.size() != to.shape.size()) {
-          return Invalid("copies ", Name(from.type), " ", ToString(from.shape), " to ", Name(to.type), " ",
-                         ToString(to.shape));
+          return Invalid("copies ", Name(from.type), " ", ToString(from.shape), " to ",
+                         Name(to.type), " ", ToString(to.shape));
         }
         break;
       }
-      case program::Thunk::kHost: KILN_RETURN_IF_ERROR(CheckHost(thunk.host(), made)); break;
-      case program::Thunk::kConditional: return Refused("if is not supported");
-      case program::Thunk::kLoop: return Refused("loop is not supported");
-      case program::Thunk::KIND_NOT_SET: return Invalid("no kind");
+      case program::Thunk::kHost:
+        KILN_RETURN_IF_ERROR(CheckHost(thunk.host(), made));
+        break;
+      case program::Thunk::kConditional:
+        return Refused("if is not supported");
+      case program::Thunk::kLoop:
+        return Refused("loop is not supported");
+      case program::Thunk::KIND_NOT_SET:
+        return Invalid("no kind");
     }
     made_->thunks.push_back(std::move(made));
     return absl::OkStatus();
   }
 
-  absl::Status CheckOperands(const std::vector<CheckedRef>& refs, size_t count, absl::string_view what) {
+  absl::Status CheckOperands(const std::vector<CheckedRef>& refs, size_t count,
+                             absl::string_view what) {
     if (refs.size() == count) return absl::OkStatus();
     return Invalid(refs.size(), " ", what, "; the kernel has ", count);
   }
@@ -269,10 +306,12 @@ class Checker {
       return ref.type == operand.type && ref.shape.size() == operand.dims.size();
     };
     for (size_t i = 0; i < made.inputs.size(); ++i) {
-      if (!agrees(made.inputs[i], kernel.inputs[i])) return Invalid("input ", i, " is not the kernel's type and rank");
+      if (!agrees(made.inputs[i], kernel.inputs[i]))
+        return Invalid("input ", i, " is not the kernel's type and rank");
     }
     for (size_t i = 0; i < made.outputs.size(); ++i) {
-      if (!agrees(made.outputs[i], kernel.outputs[i])) return Invalid("output ", i, " is not the kernel's type and rank");
+      if (!agrees(made.outputs[i], kernel.outputs[i]))
+        return Invalid("output ", i, " is not the kernel's type and rank");
     }
     if (static_cast<size_t>(thunk.params_size()) != kernel.params.size()) {
       return Invalid(thunk.params_size(), " params; the kernel has ", kernel.params.size());
@@ -280,8 +319,8 @@ class Checker {
     for (size_t i = 0; i < kernel.params.size(); ++i) {
       const std::string& bytes = thunk.params(static_cast<int>(i));
       if (bytes.size() != SizeOf(kernel.params[i])) {
-        return Invalid("param ", i, " has ", bytes.size(), " bytes; ", Name(kernel.params[i]), " has ",
-                       SizeOf(kernel.params[i]));
+        return Invalid("param ", i, " has ", bytes.size(), " bytes; ", Name(kernel.params[i]),
+                       " has ", SizeOf(kernel.params[i]));
       }
       uint64_t value = 0;
       std::memcpy(&value, bytes.data(), bytes.size());
@@ -305,7 +344,8 @@ class Checker {
     return absl::OkStatus();
   }
 
-  absl::Status CheckFromTo(const program::TensorRef& from, const program::TensorRef& to, CheckedThunk& made) {
+  absl::Status CheckFromTo(const program::TensorRef& from, const program::TensorRef& to,
+                           CheckedThunk& made) {
     KILN_ASSIGN_OR_RETURN(CheckedRef checked_from, CheckRef(from));
     KILN_ASSIGN_OR_RETURN(CheckedRef checked_to, CheckRef(to));
     made.inputs.push_back(std::move(checked_from));
@@ -316,7 +356,8 @@ class Checker {
   absl::Status CheckView(const program::ViewThunk& thunk, CheckedThunk& made) {
     made.kind = CheckedThunk::Kind::kView;
     KILN_RETURN_IF_ERROR(CheckFromTo(thunk.from(), thunk.to(), made));
-    if (!made.outputs[0].offset.IsConst(0)) return Invalid("a view must begin at its buffer's first byte");
+    if (!made.outputs[0].offset.IsConst(0))
+      return Invalid("a view must begin at its buffer's first byte");
     return absl::OkStatus();
   }
 
@@ -328,7 +369,8 @@ class Checker {
     }
     KILN_ASSIGN_OR_RETURN(made.outputs, CheckRefs(thunk.outputs()));
     KILN_ASSIGN_OR_RETURN(made.dims, CheckDims(thunk.dims()));
-    if (!IsInt(made.outputs[0].type)) return Invalid("dims are written as ", Name(made.outputs[0].type));
+    if (!IsInt(made.outputs[0].type))
+      return Invalid("dims are written as ", Name(made.outputs[0].type));
     return absl::OkStatus();
   }
 
@@ -339,11 +381,15 @@ class Checker {
     }
     switch (alias.kind()) {
       case program::Alias::VIEW:
-      case program::Alias::SUB_RANGE: break;
+      case program::Alias::SUB_RANGE:
+        break;
       // A kernel's own pairs say where it may write in place; other thunks never may.
-      case program::Alias::IN_PLACE: return absl::OkStatus();
-      case program::Alias::DONATED: return Refused("donated inputs are not supported");
-      default: return Invalid("alias kind ", static_cast<int>(alias.kind()), " is unknown");
+      case program::Alias::IN_PLACE:
+        return absl::OkStatus();
+      case program::Alias::DONATED:
+        return Refused("donated inputs are not supported");
+      default:
+        return Invalid("alias kind ", static_cast<int>(alias.kind()), " is unknown");
     }
     CheckedAlias made{alias.buffer(), alias.of(), Dim()};
     if (!alias.offset().empty()) {
@@ -357,14 +403,15 @@ class Checker {
     for (size_t i = 0; i < made_->outputs.size(); ++i) {
       CheckedPort& port = made_->outputs[i];
       const CheckedBuffer& source = made_->buffers[static_cast<size_t>(port.buffer)];
-      if (source.kind == program::Buffer::OUTPUT && source.index == static_cast<int32_t>(i)) continue;
+      if (source.kind == program::Buffer::OUTPUT && source.index == static_cast<int32_t>(i))
+        continue;
       CheckedThunk view;
       view.kind = CheckedThunk::Kind::kView;
       view.name = port.name;
       view.inputs.push_back({port.buffer, Dim(), port.type, port.shape, {}});
       port.buffer = static_cast<int32_t>(made_->buffers.size());
-      made_->buffers.push_back(
-          {program::Buffer::OUTPUT, static_cast<int32_t>(i), BytesOf(port.type, port.shape), port.name});
+      made_->buffers.push_back({program::Buffer::OUTPUT, static_cast<int32_t>(i),
+                                BytesOf(port.type, port.shape), port.name});
       view.outputs.push_back({port.buffer, Dim(), port.type, port.shape, {}});
       made_->thunks.push_back(std::move(view));
     }
@@ -376,7 +423,8 @@ class Checker {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const CheckedProgram>> CheckProgram(std::shared_ptr<const Variant> variant) {
+absl::StatusOr<std::shared_ptr<const CheckedProgram>> CheckProgram(
+    std::shared_ptr<const Variant> variant) {
   if (variant == nullptr) return Invalid("program: no variant");
   return Checker(std::move(variant)).Check();
 }

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Program taken from a message into types, with everything checked that does not depend on extents.
+// A Program taken from a message into types, with everything checked that does not depend on
+// extents.
 //
-// Programs come from caches and packages: every index, type, count and expression of the message is checked here, once per variant,
-// so that what follows needs no check but those on extents. A thunk's operands are references into buffers:
+// Programs come from caches and packages: every index, type, count and expression of the message is
+// checked here, once per variant, so that what follows needs no check but those on extents. A
+// thunk's operands are references into buffers:
 //
 //   inputs [n, 64] of buffer 0   kernel "relu"   outputs [n, 64] of buffer 3
 //
-// A program output whose buffer is not of kind OUTPUT (an input handed through, a constant, a buffer with two names) gets an OUTPUT
-// buffer of its own and a view at the end; the placement makes it a copy where it must be one.
+// A program output whose buffer is not of kind OUTPUT (an input handed through, a constant, a
+// buffer with two names) gets an OUTPUT buffer of its own and a view at the end; the placement
+// makes it a copy where it must be one.
 #ifndef KILN_EXEC_CHECKED_PROGRAM_H_
 #define KILN_EXEC_CHECKED_PROGRAM_H_
 
@@ -30,7 +33,7 @@ struct CheckedRef {
   Dim offset;           // bytes
   DType type = DType::kF32;
   Shape shape;
-  Shape strides;        // elements; empty: dense
+  Shape strides;  // elements; empty: dense
 };
 
 struct CheckedThunk {
@@ -38,17 +41,17 @@ struct CheckedThunk {
   Kind kind = Kind::kKernel;
   std::string name;
   std::vector<CheckedRef> inputs, outputs;
-  int32_t kernel = -1;                       // kKernel
-  std::vector<Dim> dims;                     // kKernel: extents; kHostDims: the values
-  std::vector<uint64_t> params;              // kKernel: the bytes of each value, from the low end
-  const library::Operator* op = nullptr;     // kLibrary
-  library::Attributes attributes;            // kLibrary
+  int32_t kernel = -1;                    // kKernel
+  std::vector<Dim> dims;                  // kKernel: extents; kHostDims: the values
+  std::vector<uint64_t> params;           // kKernel: the bytes of each value, from the low end
+  const library::Operator* op = nullptr;  // kLibrary
+  library::Attributes attributes;         // kLibrary
 };
 
 struct CheckedBuffer {
   program::Buffer::Kind kind = program::Buffer::TEMPORARY;
-  int32_t index = -1;      // which input, output or constant
-  Dim bytes;               // of the port or constant where the kind has one
+  int32_t index = -1;  // which input, output or constant
+  Dim bytes;           // of the port or constant where the kind has one
   std::string name;
 };
 
@@ -74,8 +77,10 @@ struct CheckedProgram {
   std::vector<CheckedPort> inputs, outputs;
 };
 
-// kInvalidArgument on malformed content, kUnimplemented on what the executor does not do yet (If, Loop, state, CUDA).
-absl::StatusOr<std::shared_ptr<const CheckedProgram>> CheckProgram(std::shared_ptr<const Variant> variant);
+// kInvalidArgument on malformed content, kUnimplemented on what the executor does not do yet (If,
+// Loop, state, CUDA).
+absl::StatusOr<std::shared_ptr<const CheckedProgram>> CheckProgram(
+    std::shared_ptr<const Variant> variant);
 
 }  // namespace kiln
 

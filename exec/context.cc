@@ -36,10 +36,14 @@ absl::Status Invalid(const T&... text) {
   return absl::InvalidArgumentError(absl::StrCat(text...));
 }
 
-std::string Text(const std::vector<int64_t>& shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
+std::string Text(const std::vector<int64_t>& shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
 
 std::string Names(const std::vector<PortInfo>& ports) {
-  return absl::StrJoin(ports, ", ", [](std::string* out, const PortInfo& p) { absl::StrAppend(out, "\"", p.name, "\""); });
+  return absl::StrJoin(ports, ", ", [](std::string* out, const PortInfo& p) {
+    absl::StrAppend(out, "\"", p.name, "\"");
+  });
 }
 
 // What can be said of a tensor before the program for its shape is known.
@@ -48,26 +52,31 @@ absl::Status CheckTensor(absl::string_view subject, const PortInfo& port, const 
     return Invalid(subject, ": type is ", Name(tensor.dtype()), ", expected ", Name(port.type),
                    "; convert the tensor");
   }
-  if (tensor.device() != Device()) return Invalid(subject, ": the tensor is on a GPU; copy it to the CPU");
-  if (tensor.shape().size() != port.shape.size() || tensor.strides().size() != tensor.shape().size()) {
-    return Invalid(subject, ": shape is ", Text(tensor.shape()), ", expected ", ToString(port.shape),
-                   "; give a tensor of this rank");
+  if (tensor.device() != Device())
+    return Invalid(subject, ": the tensor is on a GPU; copy it to the CPU");
+  if (tensor.shape().size() != port.shape.size() ||
+      tensor.strides().size() != tensor.shape().size()) {
+    return Invalid(subject, ": shape is ", Text(tensor.shape()), ", expected ",
+                   ToString(port.shape), "; give a tensor of this rank");
   }
   for (size_t i = 0; i < port.shape.size(); ++i) {
     const std::optional<int64_t> extent = port.shape[i].constant();
     if (tensor.shape()[i] < 0 || (extent && *extent != tensor.shape()[i])) {
-      return Invalid(subject, ": dim ", i, " is ", tensor.shape()[i], ", expected ", port.shape[i].ToString(),
-                     "; give a tensor of shape ", ToString(port.shape));
+      return Invalid(subject, ": dim ", i, " is ", tensor.shape()[i], ", expected ",
+                     port.shape[i].ToString(), "; give a tensor of shape ", ToString(port.shape));
     }
   }
   const int64_t bytes = CheckedBytes(tensor.dtype(), tensor.shape());
-  if (bytes < 0) return Invalid(subject, ": shape ", Text(tensor.shape()), " has more than 64 bits of bytes");
-  if (tensor.data() == nullptr && bytes > 0) return Invalid(subject, ": no memory; give a tensor with data");
+  if (bytes < 0)
+    return Invalid(subject, ": shape ", Text(tensor.shape()), " has more than 64 bits of bytes");
+  if (tensor.data() == nullptr && bytes > 0)
+    return Invalid(subject, ": no memory; give a tensor with data");
   return absl::OkStatus();
 }
 
 bool UsableAsIs(const Tensor& tensor) {
-  return tensor.is_dense() && reinterpret_cast<uintptr_t>(tensor.data()) % SizeOf(tensor.dtype()) == 0;
+  return tensor.is_dense() &&
+         reinterpret_cast<uintptr_t>(tensor.data()) % SizeOf(tensor.dtype()) == 0;
 }
 
 // The addresses that elements of a view lie at.
@@ -76,8 +85,8 @@ std::pair<uintptr_t, uintptr_t> Range(const Tensor& tensor) {
   if (tensor.num_elements() == 0) return {low, low};
   for (int i = 0; i < tensor.rank(); ++i) {
     const auto axis = static_cast<size_t>(i);
-    const int64_t step =
-        (tensor.shape()[axis] - 1) * tensor.strides()[axis] * static_cast<int64_t>(SizeOf(tensor.dtype()));
+    const int64_t step = (tensor.shape()[axis] - 1) * tensor.strides()[axis] *
+                         static_cast<int64_t>(SizeOf(tensor.dtype()));
     (step < 0 ? low : high) += static_cast<uintptr_t>(step);
   }
   return {low, high + SizeOf(tensor.dtype())};
@@ -97,7 +106,8 @@ absl::Status Memory::Reserve(int64_t bytes) {
   if (bytes <= size_ && data_ != nullptr) return absl::OkStatus();
   data_.reset();
   size_ = 0;
-  const std::optional<int64_t> padded = CheckedRoundUp(std::max<int64_t>(bytes, 1), kArenaAlignment);
+  const std::optional<int64_t> padded =
+      CheckedRoundUp(std::max<int64_t>(bytes, 1), kArenaAlignment);
   if (padded) data_.reset(std::aligned_alloc(kArenaAlignment, static_cast<size_t>(*padded)));
   if (data_ == nullptr) {
     return absl::ResourceExhaustedError(
@@ -121,7 +131,8 @@ absl::Status Context::State::Bind(absl::string_view input, Tensor view) {
   const auto it = model->input_index.find(std::string(input));
   const std::vector<PortInfo>& ports = model->provider->inputs();
   if (it == model->input_index.end()) {
-    return absl::NotFoundError(absl::StrCat("input \"", input, "\": the model has no such input; it has ", Names(ports)));
+    return absl::NotFoundError(
+        absl::StrCat("input \"", input, "\": the model has no such input; it has ", Names(ports)));
   }
   KILN_RETURN_IF_ERROR(CheckTensor(absl::StrCat("input \"", input, "\""), ports[it->second], view));
   bound_inputs[it->second] = std::move(view);
@@ -132,12 +143,13 @@ absl::Status Context::State::BindOutput(absl::string_view output, Tensor view) {
   const auto it = model->output_index.find(std::string(output));
   const std::vector<PortInfo>& ports = model->provider->outputs();
   if (it == model->output_index.end()) {
-    return absl::NotFoundError(
-        absl::StrCat("output \"", output, "\": the model has no such output; it has ", Names(ports)));
+    return absl::NotFoundError(absl::StrCat(
+        "output \"", output, "\": the model has no such output; it has ", Names(ports)));
   }
   const std::string subject = absl::StrCat("output \"", output, "\"");
   KILN_RETURN_IF_ERROR(CheckTensor(subject, ports[it->second], view));
-  if (!UsableAsIs(view)) return Invalid(subject, ": the memory is not dense and aligned; bind a dense tensor");
+  if (!UsableAsIs(view))
+    return Invalid(subject, ": the memory is not dense and aligned; bind a dense tensor");
   bound_outputs[it->second] = std::move(view);
   return absl::OkStatus();
 }
@@ -150,7 +162,8 @@ bool Context::State::Holds(const CachedPlan& cached) const {
   for (const CachedPlan::Value& value : cached.values) {
     // A value guard of an input that is not dense is left to the provider.
     const std::optional<Tensor>& bound = bound_inputs[value.input];
-    if (!bound || !bound->is_dense() || static_cast<size_t>(bound->size_bytes()) != value.bytes.size() ||
+    if (!bound || !bound->is_dense() ||
+        static_cast<size_t>(bound->size_bytes()) != value.bytes.size() ||
         std::memcmp(bound->data(), value.bytes.data(), value.bytes.size()) != 0) {
       return false;
     }
@@ -166,7 +179,8 @@ absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlan() {
   for (size_t i = 0; i < ports.size(); ++i) {
     const std::optional<Tensor>& bound = bound_inputs[i];
     if (!bound && !ports[i].optional) {
-      return Invalid("input \"", ports[i].name, "\": not bound; give it a tensor of shape ", ToString(ports[i].shape));
+      return Invalid("input \"", ports[i].name, "\": not bound; give it a tensor of shape ",
+                     ToString(ports[i].shape));
     }
     // Providers read values: they get them dense.
     const Tensor tensor = bound ? (UsableAsIs(*bound) ? *bound : bound->Clone()) : Tensor();
@@ -175,14 +189,17 @@ absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlan() {
     cached.shapes.push_back(bound ? std::optional(bound->shape()) : std::nullopt);
   }
   KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const Variant> variant, model->provider->Get(facts));
-  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const CheckedProgram> program, model->Checked(variant));
+  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const CheckedProgram> program,
+                        model->Checked(variant));
   if (program->outputs.size() != outputs.size()) {
-    return Invalid("program: ", program->outputs.size(), " outputs; the model has ", outputs.size());
+    return Invalid("program: ", program->outputs.size(), " outputs; the model has ",
+                   outputs.size());
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const PortInfo& port = model->provider->outputs()[i];
     if (program->outputs[i].type != port.type) {
-      return Invalid("program: output ", i, " is ", Name(program->outputs[i].type), "; the model's is ", Name(port.type));
+      return Invalid("program: output ", i, " is ", Name(program->outputs[i].type),
+                     "; the model's is ", Name(port.type));
     }
   }
   KILN_ASSIGN_OR_RETURN(const SymbolValues symbols, BindSymbols(program->inputs, facts));
@@ -191,7 +208,8 @@ absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlan() {
     const auto it = model->input_index.find(guard.input);
     if (it != model->input_index.end()) cached.values.push_back({it->second, guard.bytes});
   }
-  KILN_ASSIGN_OR_RETURN(cached.plan, ExecutionPlan::Create(program, symbols, present, model->session));
+  KILN_ASSIGN_OR_RETURN(cached.plan,
+                        ExecutionPlan::Create(program, symbols, present, model->session));
   return cached;
 }
 
@@ -208,7 +226,9 @@ absl::StatusOr<ExecutionPlan*> Context::State::FindPlan() {
     plans.push_back(std::move(made));
     return plans.back().plan.get();
   }
-  const auto by_use = [](const CachedPlan& a, const CachedPlan& b) { return a.last_used < b.last_used; };
+  const auto by_use = [](const CachedPlan& a, const CachedPlan& b) {
+    return a.last_used < b.last_used;
+  };
   CachedPlan& oldest = *std::min_element(plans.begin(), plans.end(), by_use);
   oldest = std::move(made);
   return oldest.plan.get();
@@ -223,7 +243,8 @@ absl::Status Context::State::SetInputs(ExecutionPlan& plan) {
       continue;
     }
     KILN_RETURN_IF_ERROR(input_copies[i].Reserve(tensor.size_bytes()));
-    StridedCopy(tensor.shape(), tensor.strides(), DenseStrides(tensor.shape()), SizeOf(tensor.dtype()))
+    StridedCopy(tensor.shape(), tensor.strides(), DenseStrides(tensor.shape()),
+                SizeOf(tensor.dtype()))
         .Run(tensor.data(), input_copies[i].data());
     plan.SetInput(i, input_copies[i].data());
   }
@@ -255,12 +276,14 @@ absl::Status Context::State::SetOutputs(ExecutionPlan& plan) {
     }
     outputs[i] = *bound_outputs[i];
     if (outputs[i].shape() != shape) {
-      return Invalid("output \"", ports[i].name, "\": the bound memory is ", Text(outputs[i].shape()), ", the result ",
-                     Text(shape), "; bind memory of that shape");
+      return Invalid("output \"", ports[i].name, "\": the bound memory is ",
+                     Text(outputs[i].shape()), ", the result ", Text(shape),
+                     "; bind memory of that shape");
     }
     for (size_t j = 0; j < i; ++j) {
       if (Overlap(outputs[i], outputs[j])) {
-        return Invalid("outputs \"", ports[j].name, "\" and \"", ports[i].name, "\": bound to the same memory");
+        return Invalid("outputs \"", ports[j].name, "\" and \"", ports[i].name,
+                       "\": bound to the same memory");
       }
     }
     void* data = outputs[i].data();
@@ -283,7 +306,8 @@ absl::Status Context::State::Run(std::vector<double>* ms) {
   KILN_RETURN_IF_ERROR(current->Run(launcher, ms));
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (bound_outputs[i] && outputs[i].size_bytes() > 0 && OverlapsOthers(i)) {
-      std::memcpy(outputs[i].data(), output_staging[i].data(), static_cast<size_t>(outputs[i].size_bytes()));
+      std::memcpy(outputs[i].data(), output_staging[i].data(),
+                  static_cast<size_t>(outputs[i].size_bytes()));
     }
   }
   report = current->report();
@@ -307,7 +331,9 @@ Context::Context(Context&&) noexcept = default;
 Context& Context::operator=(Context&&) noexcept = default;
 Context::~Context() = default;
 
-absl::Status Context::Bind(absl::string_view input, Tensor view) { return state_->Bind(input, std::move(view)); }
+absl::Status Context::Bind(absl::string_view input, Tensor view) {
+  return state_->Bind(input, std::move(view));
+}
 absl::Status Context::BindOutput(absl::string_view output, Tensor view) {
   return state_->BindOutput(output, std::move(view));
 }
@@ -316,11 +342,13 @@ absl::Status Context::Run() { return state_->Run(nullptr); }
 absl::StatusOr<Tensor> Context::Output(absl::string_view name) const {
   const auto it = state_->model->output_index.find(std::string(name));
   if (it == state_->model->output_index.end()) {
-    return absl::NotFoundError(absl::StrCat("output \"", name, "\": the model has no such output; it has ",
+    return absl::NotFoundError(absl::StrCat("output \"", name,
+                                            "\": the model has no such output; it has ",
                                             Names(state_->model->provider->outputs())));
   }
   if (state_->current == nullptr) {
-    return absl::FailedPreconditionError(absl::StrCat("output \"", name, "\": nothing has run; call Run first"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("output \"", name, "\": nothing has run; call Run first"));
   }
   return state_->outputs[it->second];
 }
@@ -334,8 +362,8 @@ absl::StatusOr<std::vector<ThunkTime>> Context::Profile() {
   std::vector<ThunkTime> times;
   for (const PlanStep& step : plan.steps()) {
     static constexpr const char* kKinds[] = {"kernel", "library", "copy", "host"};
-    times.push_back({kKinds[step.launch.index()], plan.program().thunks[step.thunk].name, ms[times.size()], step.bytes,
-                     plan.IsVm(step)});
+    times.push_back({kKinds[step.launch.index()], plan.program().thunks[step.thunk].name,
+                     ms[times.size()], step.bytes, plan.IsVm(step)});
   }
   return times;
 }

@@ -130,9 +130,8 @@ std::vector<std::vector<size_t>> Orders(const Problem& p) {
   if (p.sizes.size() > kFullPortfolio) return orders;
   orders.push_back(OrderBy(p, [&p](size_t i) { return std::pair(p.breadths[i], p.sizes[i]); }));
   orders.push_back(OrderBy(p, life));
-  orders.push_back(OrderBy(p, [&](size_t i) {
-    return static_cast<double>(p.sizes[i]) * static_cast<double>(life(i));
-  }));
+  orders.push_back(OrderBy(
+      p, [&](size_t i) { return static_cast<double>(p.sizes[i]) * static_cast<double>(life(i)); }));
   // Earliest start first; -1 - x turns the order round without overflow.
   orders.push_back(
       OrderBy(p, [&p](size_t i) { return std::pair(-1 - p.intervals[i].lower, p.sizes[i]); }));

@@ -23,9 +23,11 @@ int AffinityThreads() {
 absl::Status IndexPorts(const std::vector<PortInfo>& ports, absl::string_view what,
                         std::map<std::string, size_t, std::less<>>& index) {
   for (size_t i = 0; i < ports.size(); ++i) {
-    if (ports[i].name.empty()) return absl::InvalidArgumentError(absl::StrCat("model: ", what, " ", i, " has no name"));
+    if (ports[i].name.empty())
+      return absl::InvalidArgumentError(absl::StrCat("model: ", what, " ", i, " has no name"));
     if (!index.emplace(ports[i].name, i).second) {
-      return absl::InvalidArgumentError(absl::StrCat("model: two ", what, "s are named \"", ports[i].name, "\""));
+      return absl::InvalidArgumentError(
+          absl::StrCat("model: two ", what, "s are named \"", ports[i].name, "\""));
     }
   }
   return absl::OkStatus();
@@ -64,10 +66,12 @@ void Model::State::GiveBack(std::unique_ptr<Context::State> context) {
   idle.push_back(std::move(context));
 }
 
-absl::StatusOr<Model> Model::Create(std::shared_ptr<VariantProvider> provider, const RunOptions& options) {
+absl::StatusOr<Model> Model::Create(std::shared_ptr<VariantProvider> provider,
+                                    const RunOptions& options) {
   if (provider == nullptr) return absl::InvalidArgumentError("model: no provider");
   if (options.threads < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("threads is ", options.threads, "; give 0 or more"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("threads is ", options.threads, "; give 0 or more"));
   }
   const int threads = options.threads == 0 ? AffinityThreads() : options.threads;
   Model model;
@@ -82,7 +86,8 @@ const std::vector<PortInfo>& Model::inputs() const { return state_->provider->in
 const std::vector<PortInfo>& Model::outputs() const { return state_->provider->outputs(); }
 int Model::threads() const { return state_->pool.threads(); }
 
-absl::StatusOr<std::vector<Tensor>> Model::Run(const std::vector<std::pair<std::string, Tensor>>& inputs) {
+absl::StatusOr<std::vector<Tensor>> Model::Run(
+    const std::vector<std::pair<std::string, Tensor>>& inputs) {
   const std::shared_ptr<State> state = state_;
   std::unique_ptr<Context::State> context = state->Take();
   const auto run = [&]() -> absl::Status {

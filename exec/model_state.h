@@ -25,7 +25,8 @@ struct Model::State {
   State(std::shared_ptr<VariantProvider> p, int threads) : provider(std::move(p)), pool(threads) {}
 
   // The checked form of a variant, shared by all contexts that have a plan of it.
-  absl::StatusOr<std::shared_ptr<const CheckedProgram>> Checked(const std::shared_ptr<const Variant>& variant);
+  absl::StatusOr<std::shared_ptr<const CheckedProgram>> Checked(
+      const std::shared_ptr<const Variant>& variant);
   std::unique_ptr<Context::State> Take();
   void GiveBack(std::unique_ptr<Context::State> context);
 
@@ -36,7 +37,8 @@ struct Model::State {
 
   std::mutex mutex;
   std::map<const Variant*, std::weak_ptr<const CheckedProgram>> checked ABSL_GUARDED_BY(mutex);
-  std::vector<std::unique_ptr<Context::State>> idle ABSL_GUARDED_BY(mutex);  // last in, first out: its memory is warm
+  std::vector<std::unique_ptr<Context::State>> idle
+      ABSL_GUARDED_BY(mutex);  // last in, first out: its memory is warm
 };
 
 // 64-byte aligned memory that only grows.
@@ -93,9 +95,9 @@ struct Context::State {
   std::vector<Memory> input_copies;    // of inputs that are not dense
   std::vector<Memory> output_staging;  // of bound outputs that overlap another operand
   Memory arena;
-  std::vector<CachedPlan> plans;       // at most kMaxPlans
+  std::vector<CachedPlan> plans;  // at most kMaxPlans
   uint64_t runs = 0;
-  ExecutionPlan* current = nullptr;    // of the last run
+  ExecutionPlan* current = nullptr;  // of the last run
   PlanReport report;
 };
 

@@ -23,7 +23,8 @@ absl::Status Invalid(const T&... text) {
 
 class Placer {
  public:
-  explicit Placer(const PlacementProblem& problem) : p_(problem), n_(problem.buffers.size()), nodes_(n_) {
+  explicit Placer(const PlacementProblem& problem)
+      : p_(problem), n_(problem.buffers.size()), nodes_(n_) {
     for (size_t i = 0; i < n_; ++i) nodes_[i].parent = static_cast<int32_t>(i);
   }
 
@@ -64,7 +65,8 @@ class Placer {
     node(b).last = std::max(node(b).last, t);
   }
 
-  // The root of b's class and b's offset in it. Halves the path, so that long chains of views stay cheap.
+  // The root of b's class and b's offset in it. Halves the path, so that long chains of views stay
+  // cheap.
   Placement::Place Find(int32_t b) {
     int64_t offset = 0;
     while (node(b).parent != b) {
@@ -92,10 +94,12 @@ class Placer {
   }
 
   absl::Status AddFixed(const PlacementProblem::Fixed& f) {
-    const bool fits = f.offset >= 0 && f.offset <= bytes(f.of) && bytes(f.buffer) <= bytes(f.of) - f.offset;
-    if (space(f.buffer) != Space::kTemporary || !IsRoot(f.buffer) || Find(f.of).root == f.buffer || !fits) {
-      return Invalid("buffer ", f.buffer, " (", bytes(f.buffer), " bytes) cannot lie at byte ", f.offset, " of buffer ",
-                     f.of, " (", bytes(f.of), " bytes)");
+    const bool fits =
+        f.offset >= 0 && f.offset <= bytes(f.of) && bytes(f.buffer) <= bytes(f.of) - f.offset;
+    if (space(f.buffer) != Space::kTemporary || !IsRoot(f.buffer) || Find(f.of).root == f.buffer ||
+        !fits) {
+      return Invalid("buffer ", f.buffer, " (", bytes(f.buffer), " bytes) cannot lie at byte ",
+                     f.offset, " of buffer ", f.of, " (", bytes(f.of), " bytes)");
     }
     Link(f.buffer, f.of, f.offset);
     return absl::OkStatus();
@@ -104,15 +108,17 @@ class Placer {
   absl::Status AddView(size_t t) {
     const Access &from = p_.steps[t].reads[0], &to = p_.steps[t].writes[0];
     if (bytes(to.buffer) > bytes(from.buffer) - from.begin) {
-      return Invalid("step ", t, ": the view needs ", bytes(to.buffer), " bytes; buffer ", from.buffer, " has ",
-                     bytes(from.buffer) - from.begin);
+      return Invalid("step ", t, ": the view needs ", bytes(to.buffer), " bytes; buffer ",
+                     from.buffer, " has ", bytes(from.buffer) - from.begin);
     }
     const Placement::Place source = Find(from.buffer);
-    const bool fresh = IsRoot(to.buffer) && node(to.buffer).first == static_cast<int64_t>(t) && source.root != to.buffer;
+    const bool fresh = IsRoot(to.buffer) && node(to.buffer).first == static_cast<int64_t>(t) &&
+                       source.root != to.buffer;
     if (fresh && space(to.buffer) == Space::kTemporary) {
       Link(to.buffer, from.buffer, from.begin);
-    } else if (fresh && space(to.buffer) == Space::kOutput && space(source.root) == Space::kTemporary &&
-               source.offset + from.begin == 0 && bytes(source.root) <= bytes(to.buffer)) {
+    } else if (fresh && space(to.buffer) == Space::kOutput &&
+               space(source.root) == Space::kTemporary && source.offset + from.begin == 0 &&
+               bytes(source.root) <= bytes(to.buffer)) {
       Link(source.root, to.buffer, 0);
     } else if (bytes(to.buffer) > 0) {
       made_.copies[t] = true;
@@ -131,9 +137,10 @@ class Placer {
   void AddInPlace(size_t t) {
     const Step& step = p_.steps[t];
     for (const auto& [read, write] : step.in_place) {
-      const Access &from = step.reads[static_cast<size_t>(read)], &to = step.writes[static_cast<size_t>(write)];
-      const bool alike = from.dense && to.dense && from.item == to.item && to.begin == 0 && to.end > 0 &&
-                         from.end - from.begin == to.end;
+      const Access &from = step.reads[static_cast<size_t>(read)],
+                   &to = step.writes[static_cast<size_t>(write)];
+      const bool alike = from.dense && to.dense && from.item == to.item && to.begin == 0 &&
+                         to.end > 0 && from.end - from.begin == to.end;
       const Placement::Place source = Find(from.buffer), target = Find(to.buffer);
       const auto now = static_cast<int64_t>(t);
       if (!alike || space(source.root) != Space::kTemporary || node(source.root).last != now ||
@@ -174,19 +181,22 @@ class Placer {
       const Access& write = step.writes[w];
       const Space target = space(Find(write.buffer).root);
       if (target == Space::kInput || target == Space::kConstant) {
-        return Invalid("step ", t, ": writes buffer ", write.buffer, ", which lies in an input or constant");
+        return Invalid("step ", t, ": writes buffer ", write.buffer,
+                       ", which lies in an input or constant");
       }
       for (size_t r = 0; r < step.reads.size(); ++r) {
         const std::pair<int32_t, int32_t> pair(r, w);
-        const bool granted = std::find(granted_[t].begin(), granted_[t].end(), pair) != granted_[t].end();
+        const bool granted =
+            std::find(granted_[t].begin(), granted_[t].end(), pair) != granted_[t].end();
         if (!granted && Clash(step.reads[r], write)) {
-          return Invalid("step ", t, ": reads buffer ", step.reads[r].buffer, " where it writes buffer ", write.buffer);
+          return Invalid("step ", t, ": reads buffer ", step.reads[r].buffer,
+                         " where it writes buffer ", write.buffer);
         }
       }
       for (size_t other = 0; other < w; ++other) {
         if (Clash(step.writes[other], write)) {
-          return Invalid("step ", t, ": writes buffers ", step.writes[other].buffer, " and ", write.buffer,
-                         " in the same place");
+          return Invalid("step ", t, ": writes buffers ", step.writes[other].buffer, " and ",
+                         write.buffer, " in the same place");
         }
       }
     }
@@ -205,11 +215,13 @@ class Placer {
         }
       }
       if (!step.view || made_.copies[t]) KILN_RETURN_IF_ERROR(CheckStep(t));
-      for (const Access& write : step.writes) written[static_cast<size_t>(Find(write.buffer).root)] = true;
+      for (const Access& write : step.writes)
+        written[static_cast<size_t>(Find(write.buffer).root)] = true;
     }
     for (size_t b = 0; b < n_; ++b) {
       const int32_t root = Find(static_cast<int32_t>(b)).root;
-      if (p_.buffers[b].space == Space::kOutput && p_.buffers[b].bytes > 0 && !written[static_cast<size_t>(root)]) {
+      if (p_.buffers[b].space == Space::kOutput && p_.buffers[b].bytes > 0 &&
+          !written[static_cast<size_t>(root)]) {
         return Invalid("nothing writes buffer ", b, ", an output");
       }
     }
@@ -224,13 +236,16 @@ class Placer {
     for (size_t b = 0; b < n_; ++b) {
       made_.places.push_back(Find(static_cast<int32_t>(b)));
       const Node& n = nodes_[b];
-      if (n.parent != static_cast<int32_t>(b) || p_.buffers[b].space != Space::kTemporary || n.last < 0) continue;
+      if (n.parent != static_cast<int32_t>(b) || p_.buffers[b].space != Space::kTemporary ||
+          n.last < 0)
+        continue;
       intervals.push_back({n.first, n.last + 1, p_.buffers[b].bytes});
       offsets.push_back(&made_.arena_offset[b]);
     }
     for (size_t t = 0; t < p_.steps.size(); ++t) {
       if (p_.steps[t].scratch == 0) continue;
-      intervals.push_back({static_cast<int64_t>(t), static_cast<int64_t>(t) + 1, p_.steps[t].scratch});
+      intervals.push_back(
+          {static_cast<int64_t>(t), static_cast<int64_t>(t) + 1, p_.steps[t].scratch});
       offsets.push_back(&made_.scratch_offset[t]);
     }
     KILN_ASSIGN_OR_RETURN(made_.memory, PlanMemory(intervals, kArenaAlignment));
@@ -248,6 +263,8 @@ class Placer {
 
 }  // namespace
 
-absl::StatusOr<Placement> PlaceBuffers(const PlacementProblem& problem) { return Placer(problem).Place(); }
+absl::StatusOr<Placement> PlaceBuffers(const PlacementProblem& problem) {
+  return Placer(problem).Place();
+}
 
 }  // namespace kiln

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where every buffer of a plan lies: which buffers share memory, and at which offset of the arena the rest goes.
+// Where every buffer of a plan lies: which buffers share memory, and at which offset of the arena
+// the rest goes.
 //
-// Buffers in one alias class lie in the memory of the class's root. A class forms by, in this order,
+// Buffers in one alias class lie in the memory of the class's root. A class forms by, in this
+// order,
 //   fixed aliases   a buffer is a range of another (views, parts of a concat)
-//   views           the output is the input's memory; where the output is the caller's memory the temporary moves there
-//   in-place pairs  the output takes the input's memory if the whole class of the input is a temporary that nothing touches
+//   views           the output is the input's memory; where the output is the caller's memory the
+//   temporary moves there in-place pairs  the output takes the input's memory if the whole class of
+//   the input is a temporary that nothing touches
 //                   later and nothing else in this step touches
-// A view that cannot be one (an input that is also an output) becomes a copy. Classes of temporaries are intervals in steps and go
-// into one arena. Example: x -> relu -> t -> exp -> y with in-place pairs: t lies in y, the arena is empty.
+// A view that cannot be one (an input that is also an output) becomes a copy. Classes of
+// temporaries are intervals in steps and go into one arena. Example: x -> relu -> t -> exp -> y
+// with in-place pairs: t lies in y, the arena is empty.
 #ifndef KILN_EXEC_PLACEMENT_H_
 #define KILN_EXEC_PLACEMENT_H_
 
@@ -30,12 +34,14 @@ struct PlacementProblem {
   };
   struct Access {
     int32_t buffer = 0;
-    int64_t begin = 0, end = 0;  // bytes of the buffer, from the first to beyond the last; within it
-    bool dense = true;           // all of them
-    int64_t item = 1;            // bytes of an element
+    int64_t begin = 0,
+            end = 0;    // bytes of the buffer, from the first to beyond the last; within it
+    bool dense = true;  // all of them
+    int64_t item = 1;   // bytes of an element
   };
   struct Step {
-    bool view = false;  // one read, one write: the write's buffer is the read's memory from `begin` on
+    bool view =
+        false;  // one read, one write: the write's buffer is the read's memory from `begin` on
     std::vector<Access> reads, writes;
     std::vector<std::pair<int32_t, int32_t>> in_place;  // (read, write) that may share memory
     int64_t scratch = 0;
@@ -54,15 +60,15 @@ struct Placement {
     int32_t root = 0;    // a buffer that is its own root
     int64_t offset = 0;  // in the root
   };
-  std::vector<Place> places;           // per buffer
-  std::vector<int64_t> arena_offset;   // per buffer; -1 unless the root of a class in the arena
+  std::vector<Place> places;            // per buffer
+  std::vector<int64_t> arena_offset;    // per buffer; -1 unless the root of a class in the arena
   std::vector<int64_t> scratch_offset;  // per step, in the arena; -1: none
-  std::vector<bool> copies;            // per step: a view that must be copied
+  std::vector<bool> copies;             // per step: a view that must be copied
   MemoryPlan memory;
 };
 
-// kInvalidArgument if a step reads what nothing wrote, writes an input or constant, or overlaps its own operands. Accesses and
-// buffer numbers are the caller's to check. The plan is verified.
+// kInvalidArgument if a step reads what nothing wrote, writes an input or constant, or overlaps its
+// own operands. Accesses and buffer numbers are the caller's to check. The plan is verified.
 absl::StatusOr<Placement> PlaceBuffers(const PlacementProblem& problem);
 
 }  // namespace kiln

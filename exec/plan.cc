@@ -41,9 +41,12 @@ std::pair<uint8_t, uint8_t> TypeCode(DType type) {
 // Whether strides are what the kernel's text promises of the operand.
 bool FitsLayout(const ResolvedRef& ref, Layout layout) {
   switch (layout) {
-    case Layout::kDense: return ref.dense;
-    case Layout::kRows: return ref.shape.empty() || ref.shape.back() == 1 || ref.strides.back() == 1;
-    case Layout::kStrided: return true;
+    case Layout::kDense:
+      return ref.dense;
+    case Layout::kRows:
+      return ref.shape.empty() || ref.shape.back() == 1 || ref.strides.back() == 1;
+    case Layout::kStrided:
+      return true;
   }
   return false;
 }
@@ -56,9 +59,10 @@ absl::Status CheckLimits(const ResolvedRef& ref) {
     const std::optional<int64_t> step = ref.shape[i] > 0 ? CheckedMul(ref.shape[i] - 1, stride) : 0;
     const std::optional<int64_t> sum = step ? CheckedAdd(span, *step) : std::nullopt;
     if (!sum || *sum > kMost32 || ref.shape[i] > kMost32 || stride > kMost32) {
-      return absl::OutOfRangeError(absl::StrCat("operand [", absl::StrJoin(ref.shape, ", "), "] with strides [",
-                                                absl::StrJoin(ref.strides, ", "), "] spans more than ", kMost32,
-                                                " elements; split the tensor"));
+      return absl::OutOfRangeError(
+          absl::StrCat("operand [", absl::StrJoin(ref.shape, ", "), "] with strides [",
+                       absl::StrJoin(ref.strides, ", "), "] spans more than ", kMost32,
+                       " elements; split the tensor"));
     }
     span = *sum;
   }
@@ -71,12 +75,17 @@ class PlanBuilder {
  public:
   PlanBuilder(std::shared_ptr<const CheckedProgram> program, const SymbolValues& symbols,
               const std::vector<bool>& present, const std::shared_ptr<library::Session>& session)
-      : plan_(new ExecutionPlan()), program_(*program), symbols_(symbols), present_(present), session_(session) {
+      : plan_(new ExecutionPlan()),
+        program_(*program),
+        symbols_(symbols),
+        present_(present),
+        session_(session) {
     plan_->program_ = std::move(program);
   }
 
   absl::StatusOr<std::unique_ptr<ExecutionPlan>> Build() {
-    if (present_.size() != program_.inputs.size()) return Invalid("program: one flag per input is needed");
+    if (present_.size() != program_.inputs.size())
+      return Invalid("program: one flag per input is needed");
     KILN_RETURN_IF_ERROR(SizeBuffers());
     operands_.resize(program_.thunks.size());
     problem_.steps.resize(program_.thunks.size());
@@ -85,7 +94,8 @@ class PlanBuilder {
       KILN_RETURN_IF_ERROR(Named(t, PrepareThunk(t)));
     }
     KILN_ASSIGN_OR_RETURN(plan_->placement_, PlaceBuffers(problem_));
-    plan_->bases_.resize(1 + program_.inputs.size() + program_.outputs.size() + program_.variant->constants.size());
+    plan_->bases_.resize(1 + program_.inputs.size() + program_.outputs.size() +
+                         program_.variant->constants.size());
     for (size_t t = 0; t < program_.thunks.size(); ++t) AddStep(t);
     SetConstants();
     return std::move(plan_);
@@ -116,9 +126,14 @@ class PlanBuilder {
           sized.space = Space::kInput;
           absent = !present_[static_cast<size_t>(buffer.index)];
           break;
-        case program::Buffer::OUTPUT: sized.space = Space::kOutput; break;
-        case program::Buffer::CONSTANT: sized.space = Space::kConstant; break;
-        default: break;
+        case program::Buffer::OUTPUT:
+          sized.space = Space::kOutput;
+          break;
+        case program::Buffer::CONSTANT:
+          sized.space = Space::kConstant;
+          break;
+        default:
+          break;
       }
       absent_.push_back(absent);
       if (!absent) {
@@ -133,7 +148,8 @@ class PlanBuilder {
     for (const CheckedPort& port : program_.outputs) {
       KILN_ASSIGN_OR_RETURN(std::vector<int64_t> shape, Evaluate(port.shape, symbols_));
       if (CheckedBytes(port.type, shape) < 0) {
-        return Invalid("output \"", port.name, "\": shape [", absl::StrJoin(shape, ", "), "] is not possible");
+        return Invalid("output \"", port.name, "\": shape [", absl::StrJoin(shape, ", "),
+                       "] is not possible");
       }
       plan_->output_shapes_.push_back(std::move(shape));
     }
@@ -144,7 +160,8 @@ class PlanBuilder {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::vector<ResolvedRef>> ResolveAll(const std::vector<CheckedRef>& refs, bool may_be_absent) {
+  absl::StatusOr<std::vector<ResolvedRef>> ResolveAll(const std::vector<CheckedRef>& refs,
+                                                      bool may_be_absent) {
     std::vector<ResolvedRef> made;
     for (const CheckedRef& ref : refs) {
       if (ref.buffer < 0 || absent_[static_cast<size_t>(ref.buffer)]) {
@@ -152,8 +169,9 @@ class PlanBuilder {
         made.emplace_back();
         continue;
       }
-      KILN_ASSIGN_OR_RETURN(ResolvedRef one,
-                            Resolve(ref, symbols_, problem_.buffers[static_cast<size_t>(ref.buffer)].bytes));
+      KILN_ASSIGN_OR_RETURN(
+          ResolvedRef one,
+          Resolve(ref, symbols_, problem_.buffers[static_cast<size_t>(ref.buffer)].bytes));
       made.push_back(std::move(one));
     }
     return made;
@@ -180,29 +198,34 @@ class PlanBuilder {
 
   absl::Status PrepareThunk(size_t t) {
     switch (program_.thunks[t].kind) {
-      case CheckedThunk::Kind::kKernel: return PrepareKernel(t);
-      case CheckedThunk::Kind::kLibrary: return PrepareLibrary(t);
-      case CheckedThunk::Kind::kView: return PrepareView(t);
-      case CheckedThunk::Kind::kCopy: return PrepareCopy(t);
-      case CheckedThunk::Kind::kHostDims: return PrepareDims(t);
+      case CheckedThunk::Kind::kKernel:
+        return PrepareKernel(t);
+      case CheckedThunk::Kind::kLibrary:
+        return PrepareLibrary(t);
+      case CheckedThunk::Kind::kView:
+        return PrepareView(t);
+      case CheckedThunk::Kind::kCopy:
+        return PrepareCopy(t);
+      case CheckedThunk::Kind::kHostDims:
+        return PrepareDims(t);
     }
     return absl::InternalError("unknown thunk");
   }
 
   // ---- Kernels
 
-  absl::Status CheckKernelOperand(const ResolvedRef& ref, const std::vector<int32_t>& axes, Layout layout,
-                                  const std::vector<int64_t>& dims) {
+  absl::Status CheckKernelOperand(const ResolvedRef& ref, const std::vector<int32_t>& axes,
+                                  Layout layout, const std::vector<int64_t>& dims) {
     for (size_t i = 0; i < axes.size(); ++i) {
       const int64_t extent = dims[static_cast<size_t>(axes[i])];
       if (ref.shape[i] != extent) {
-        return Invalid("operand [", absl::StrJoin(ref.shape, ", "), "]: extent ", i, " is ", ref.shape[i],
-                       ", the kernel's dim ", axes[i], " is ", extent);
+        return Invalid("operand [", absl::StrJoin(ref.shape, ", "), "]: extent ", i, " is ",
+                       ref.shape[i], ", the kernel's dim ", axes[i], " is ", extent);
       }
     }
     if (ref.elements > 0 && !FitsLayout(ref, layout)) {
-      return Invalid("operand [", absl::StrJoin(ref.shape, ", "), "]: strides [", absl::StrJoin(ref.strides, ", "),
-                     "] are not those the kernel was made for");
+      return Invalid("operand [", absl::StrJoin(ref.shape, ", "), "]: strides [",
+                     absl::StrJoin(ref.strides, ", "), "] are not those the kernel was made for");
     }
     return CheckLimits(ref);
   }
@@ -211,23 +234,25 @@ class PlanBuilder {
     for (size_t i = 0; i < operands.dims.size(); ++i) {
       const int64_t extent = operands.dims[i];
       if (extent < 0 || extent > kMost32) {
-        return absl::OutOfRangeError(absl::StrCat("dim ", i, " is ", extent, "; kernels take 0 to ", kMost32));
+        return absl::OutOfRangeError(
+            absl::StrCat("dim ", i, " is ", extent, "; kernels take 0 to ", kMost32));
       }
     }
     for (size_t i = 0; i < kernel.inputs.size(); ++i) {
-      KILN_RETURN_IF_ERROR(Annotate(
-          CheckKernelOperand(operands.inputs[i], kernel.inputs[i].dims, kernel.inputs[i].layout, operands.dims),
-          absl::StrCat("input ", i)));
+      KILN_RETURN_IF_ERROR(Annotate(CheckKernelOperand(operands.inputs[i], kernel.inputs[i].dims,
+                                                       kernel.inputs[i].layout, operands.dims),
+                                    absl::StrCat("input ", i)));
     }
     for (size_t i = 0; i < kernel.outputs.size(); ++i) {
-      KILN_RETURN_IF_ERROR(Annotate(
-          CheckKernelOperand(operands.outputs[i], kernel.outputs[i].dims, kernel.outputs[i].layout, operands.dims),
-          absl::StrCat("output ", i)));
+      KILN_RETURN_IF_ERROR(Annotate(CheckKernelOperand(operands.outputs[i], kernel.outputs[i].dims,
+                                                       kernel.outputs[i].layout, operands.dims),
+                                    absl::StrCat("output ", i)));
     }
     return absl::OkStatus();
   }
 
-  static std::optional<int> Choose(const program::KernelDef& def, const std::vector<int64_t>& dims) {
+  static std::optional<int> Choose(const program::KernelDef& def,
+                                   const std::vector<int64_t>& dims) {
     for (int j = 0; j < def.choices_size(); ++j) {
       const program::KernelChoice& choice = def.choices(j);
       bool holds = true;
@@ -256,7 +281,8 @@ class PlanBuilder {
     const program::KernelDef& def = program_.variant->program.kernels(thunk.kernel);
     const std::optional<int> choice = Choose(def, operands.dims);
     if (!choice) {
-      return absl::OutOfRangeError(absl::StrCat("no form of kernel \"", def.name(), "\" is made for extents [",
+      return absl::OutOfRangeError(absl::StrCat("no form of kernel \"", def.name(),
+                                                "\" is made for extents [",
                                                 absl::StrJoin(operands.dims, ", "), "]"));
     }
     const program::KernelChoice& chosen = def.choices(*choice);
@@ -266,7 +292,8 @@ class PlanBuilder {
     KernelLaunch launch;
     launch.slot = SlotOf(program_.variant->kernels[k][static_cast<size_t>(*choice)]);
     launch.params = thunk.params;
-    for (const int64_t extent : operands.dims) launch.extents.push_back(static_cast<int32_t>(extent));
+    for (const int64_t extent : operands.dims)
+      launch.extents.push_back(static_cast<int32_t>(extent));
     operands.step.emplace();
     operands.step->launch = std::move(launch);
     return absl::OkStatus();
@@ -289,7 +316,8 @@ class PlanBuilder {
       buffer.dimensions = static_cast<int32_t>(ref.shape.size());
       buffer.dim = launch.dims.data() + at;
       for (size_t axis = ref.shape.size(); axis-- > 0; ++at) {  // innermost first
-        launch.dims[at] = {0, static_cast<int32_t>(ref.shape[axis]), static_cast<int32_t>(ref.strides[axis]), 0};
+        launch.dims[at] = {0, static_cast<int32_t>(ref.shape[axis]),
+                           static_cast<int32_t>(ref.strides[axis]), 0};
       }
       AddPatch(&buffer.host, ref);
     }
@@ -297,7 +325,8 @@ class PlanBuilder {
     for (size_t i = 0; i < operands.inputs.size(); ++i) launch.argv.push_back(&launch.buffers[i]);
     for (int32_t& extent : launch.extents) launch.argv.push_back(&extent);
     for (uint64_t& param : launch.params) launch.argv.push_back(&param);
-    for (size_t i = operands.inputs.size(); i < refs.size(); ++i) launch.argv.push_back(&launch.buffers[i]);
+    for (size_t i = operands.inputs.size(); i < refs.size(); ++i)
+      launch.argv.push_back(&launch.buffers[i]);
   }
 
   // ---- Library operators
@@ -340,14 +369,16 @@ class PlanBuilder {
     for (size_t i = 0; i < operands.inputs.size(); ++i) {
       if (operands.inputs[i].buffer >= 0) AddPatch(&launch.inputs[i], operands.inputs[i]);
     }
-    for (size_t i = 0; i < operands.outputs.size(); ++i) AddPatch(&launch.outputs[i], operands.outputs[i]);
+    for (size_t i = 0; i < operands.outputs.size(); ++i)
+      AddPatch(&launch.outputs[i], operands.outputs[i]);
     const int64_t scratch = plan_->placement_.scratch_offset[t];
     if (scratch >= 0) plan_->bases_[0].patches.push_back({&launch.scratch, scratch});
   }
 
   // ---- Views, copies, values of dims
 
-  // A view is about memory: it covers all bytes of the new buffer, whatever shapes its ends are written with.
+  // A view is about memory: it covers all bytes of the new buffer, whatever shapes its ends are
+  // written with.
   absl::Status PrepareView(size_t t) {
     PlacementProblem::Access &from = problem_.steps[t].reads[0], &to = problem_.steps[t].writes[0];
     const int64_t bytes = problem_.buffers[static_cast<size_t>(to.buffer)].bytes;
@@ -364,7 +395,8 @@ class PlanBuilder {
     Operands& operands = operands_[t];
     const ResolvedRef &from = operands.inputs[0], &to = operands.outputs[0];
     if (from.shape != to.shape) {
-      return Invalid("copies [", absl::StrJoin(from.shape, ", "), "] to [", absl::StrJoin(to.shape, ", "), "]");
+      return Invalid("copies [", absl::StrJoin(from.shape, ", "), "] to [",
+                     absl::StrJoin(to.shape, ", "), "]");
     }
     if (to.elements == 0) return absl::OkStatus();
     CopyLaunch launch;
@@ -378,18 +410,23 @@ class PlanBuilder {
     Operands& operands = operands_[t];
     const ResolvedRef& to = operands.outputs[0];
     const auto count = static_cast<int64_t>(operands.dims.size());
-    if (to.elements != count) return Invalid(count, " values for a tensor of ", to.elements, " elements");
+    if (to.elements != count)
+      return Invalid(count, " values for a tensor of ", to.elements, " elements");
     if (count == 0) return absl::OkStatus();
     const size_t item = SizeOf(to.type);
     DimsLaunch launch;
     launch.bytes.resize(item * operands.dims.size());
     for (size_t i = 0; i < operands.dims.size(); ++i) {
-      // Narrower integers are the low bytes; a value that they cannot hold is an error, not a wrapped number.
+      // Narrower integers are the low bytes; a value that they cannot hold is an error, not a
+      // wrapped number.
       const int64_t value = operands.dims[i];
       const int bits = static_cast<int>(8 * item) - (IsSigned(to.type) ? 1 : 0);
-      const int64_t least = IsSigned(to.type) && bits < 63 ? -(int64_t{1} << bits) : IsSigned(to.type) ? value : 0;
+      const int64_t least = IsSigned(to.type) && bits < 63 ? -(int64_t{1} << bits)
+                            : IsSigned(to.type)            ? value
+                                                           : 0;
       if (value < least || (bits < 63 && value >= int64_t{1} << bits)) {
-        return absl::OutOfRangeError(absl::StrCat("value ", value, " does not fit in ", Name(to.type)));
+        return absl::OutOfRangeError(
+            absl::StrCat("value ", value, " does not fit in ", Name(to.type)));
       }
       std::memcpy(launch.bytes.data() + i * item, &value, item);
     }
@@ -400,7 +437,8 @@ class PlanBuilder {
   }
 
   void AddViewCopy(size_t t) {
-    const PlacementProblem::Access &from = problem_.steps[t].reads[0], &to = problem_.steps[t].writes[0];
+    const PlacementProblem::Access &from = problem_.steps[t].reads[0],
+                                   &to = problem_.steps[t].writes[0];
     CopyLaunch launch;
     launch.copy = StridedCopy({to.end}, {1}, {1}, 1);
     PlanStep& step = plan_->steps_.emplace_back();
@@ -416,19 +454,27 @@ class PlanBuilder {
 
   void AddPatch(void* slot, const ResolvedRef& ref) { AddPatch(slot, ref.buffer, ref.offset); }
 
-  // `slot` holds a pointer to the bytes of an operand. Empty operands of a launch get an address they never use.
+  // `slot` holds a pointer to the bytes of an operand. Empty operands of a launch get an address
+  // they never use.
   void AddPatch(void* slot, int32_t buffer, int64_t offset) {
     const Placement::Place& place = plan_->placement_.places[static_cast<size_t>(buffer)];
     const CheckedBuffer& root = program_.buffers[static_cast<size_t>(place.root)];
     size_t base = 0;
     offset += place.offset;
     switch (root.kind) {
-      case program::Buffer::INPUT: base = 1 + static_cast<size_t>(root.index); break;
-      case program::Buffer::OUTPUT: base = 1 + program_.inputs.size() + static_cast<size_t>(root.index); break;
-      case program::Buffer::CONSTANT:
-        base = 1 + program_.inputs.size() + program_.outputs.size() + static_cast<size_t>(root.index);
+      case program::Buffer::INPUT:
+        base = 1 + static_cast<size_t>(root.index);
         break;
-      default: offset += plan_->placement_.arena_offset[static_cast<size_t>(place.root)]; break;
+      case program::Buffer::OUTPUT:
+        base = 1 + program_.inputs.size() + static_cast<size_t>(root.index);
+        break;
+      case program::Buffer::CONSTANT:
+        base =
+            1 + program_.inputs.size() + program_.outputs.size() + static_cast<size_t>(root.index);
+        break;
+      default:
+        offset += plan_->placement_.arena_offset[static_cast<size_t>(place.root)];
+        break;
     }
     plan_->bases_[base].patches.push_back({slot, offset});
   }
@@ -473,8 +519,8 @@ class PlanBuilder {
 };
 
 absl::StatusOr<std::unique_ptr<ExecutionPlan>> ExecutionPlan::Create(
-    std::shared_ptr<const CheckedProgram> program, const SymbolValues& symbols, const std::vector<bool>& present,
-    const std::shared_ptr<library::Session>& session) {
+    std::shared_ptr<const CheckedProgram> program, const SymbolValues& symbols,
+    const std::vector<bool>& present, const std::shared_ptr<library::Session>& session) {
   return PlanBuilder(std::move(program), symbols, present, session).Build();
 }
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// ExecutionPlan: a Program for exact extents, flattened into launches whose arguments are all filled in but for base addresses.
+// ExecutionPlan: a Program for exact extents, flattened into launches whose arguments are all
+// filled in but for base addresses.
 //
 //   auto plan = ExecutionPlan::Create(program, {{"n", 4}}, {true, true}, session);
-//   plan->SetArena(memory);  plan->SetInput(0, x);  plan->SetOutput(0, y);   // cheap when nothing changed
-//   plan->Run(launcher);
+//   plan->SetArena(memory);  plan->SetInput(0, x);  plan->SetOutput(0, y);   // cheap when nothing
+//   changed plan->Run(launcher);
 //
-// Making a plan evaluates every expression, checks every operand against its buffer and the 32-bit limits of kernels, picks one
-// form of each kernel, makes the library primitives and places all buffers. Running it allocates nothing.
+// Making a plan evaluates every expression, checks every operand against its buffer and the 32-bit
+// limits of kernels, picks one form of each kernel, makes the library primitives and places all
+// buffers. Running it allocates nothing.
 #ifndef KILN_EXEC_PLAN_H_
 #define KILN_EXEC_PLAN_H_
 
@@ -68,23 +70,25 @@ struct PlanStep {
 // Belongs to one caller at a time.
 class ExecutionPlan {
  public:
-  // `present` has one entry per input. Errors name the thunk: kInvalidArgument for operands that do not fit, kOutOfRange beyond
-  // the 32-bit limits, kUnimplemented for what no library operator does.
-  static absl::StatusOr<std::unique_ptr<ExecutionPlan>> Create(std::shared_ptr<const CheckedProgram> program,
-                                                               const SymbolValues& symbols,
-                                                               const std::vector<bool>& present,
-                                                               const std::shared_ptr<library::Session>& session);
+  // `present` has one entry per input. Errors name the thunk: kInvalidArgument for operands that do
+  // not fit, kOutOfRange beyond the 32-bit limits, kUnimplemented for what no library operator
+  // does.
+  static absl::StatusOr<std::unique_ptr<ExecutionPlan>> Create(
+      std::shared_ptr<const CheckedProgram> program, const SymbolValues& symbols,
+      const std::vector<bool>& present, const std::shared_ptr<library::Session>& session);
 
   const CheckedProgram& program() const { return *program_; }
   const std::vector<std::vector<int64_t>>& output_shapes() const { return output_shapes_; }
   int64_t arena_bytes() const { return placement_.memory.peak; }
 
-  // Memory of arena_bytes(), 64-byte aligned; dense inputs; dense outputs that overlap nothing else.
+  // Memory of arena_bytes(), 64-byte aligned; dense inputs; dense outputs that overlap nothing
+  // else.
   void SetArena(void* memory) { SetBase(0, memory); }
   void SetInput(size_t i, const void* data) { SetBase(1 + i, const_cast<void*>(data)); }
   void SetOutput(size_t i, void* data) { SetBase(1 + program_->inputs.size() + i, data); }
 
-  // Takes a snapshot of all kernels, then launches everything in order. With `ms`, the time of each step is added to it.
+  // Takes a snapshot of all kernels, then launches everything in order. With `ms`, the time of each
+  // step is added to it.
   absl::Status Run(Launcher& launcher, std::vector<double>* ms = nullptr);
 
   // Of the last run where it depends on kernels.

@@ -33,11 +33,14 @@ absl::Status ExecutionPlan::Snapshot() {
 }
 
 absl::Status ExecutionPlan::RunStep(PlanStep& step, Launcher& launcher) {
-  const auto name = [&] { return absl::StrCat("thunk ", step.thunk, " \"", program_->thunks[step.thunk].name, "\""); };
+  const auto name = [&] {
+    return absl::StrCat("thunk ", step.thunk, " \"", program_->thunks[step.thunk].name, "\"");
+  };
   if (auto* kernel = std::get_if<KernelLaunch>(&step.launch)) {
     const KernelFunction& function = *slots_[kernel->slot].function;
     const int error = launcher.Launch(function.run, function.self, kernel->argv.data());
-    if (error != 0) return absl::InternalError(absl::StrCat(name(), ": the kernel failed with code ", error));
+    if (error != 0)
+      return absl::InternalError(absl::StrCat(name(), ": the kernel failed with code ", error));
   } else if (auto* library = std::get_if<LibraryLaunch>(&step.launch)) {
     const absl::Status status = library->primitive->Run(
         {library->inputs.data(), library->outputs.data(), library->scratch, launcher.context()});
@@ -67,7 +70,8 @@ absl::Status ExecutionPlan::Run(Launcher& launcher, std::vector<double>* ms) {
 
 bool ExecutionPlan::IsVm(const PlanStep& step) const {
   const auto* kernel = std::get_if<KernelLaunch>(&step.launch);
-  return kernel != nullptr && slots_[kernel->slot].function != nullptr && slots_[kernel->slot].function->vm;
+  return kernel != nullptr && slots_[kernel->slot].function != nullptr &&
+         slots_[kernel->slot].function->vm;
 }
 
 PlanReport ExecutionPlan::report() const {

@@ -55,27 +55,30 @@ bool IsDense(const ResolvedRef& ref) {
 
 }  // namespace
 
-absl::StatusOr<ResolvedRef> Resolve(const CheckedRef& ref, const SymbolValues& symbols, int64_t buffer_bytes) {
+absl::StatusOr<ResolvedRef> Resolve(const CheckedRef& ref, const SymbolValues& symbols,
+                                    int64_t buffer_bytes) {
   ResolvedRef made;
   made.buffer = ref.buffer;
   made.type = ref.type;
   KILN_ASSIGN_OR_RETURN(made.shape, Evaluate(ref.shape, symbols));
   KILN_ASSIGN_OR_RETURN(made.offset, ref.offset.Evaluate(symbols));
   const auto wrong = [&](absl::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat("operand [", absl::StrJoin(made.shape, ", "), "] ", Name(made.type),
-                                                   " at byte ", made.offset, " of buffer ", made.buffer, " (",
-                                                   buffer_bytes, " bytes): ", what));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "operand [", absl::StrJoin(made.shape, ", "), "] ", Name(made.type), " at byte ",
+        made.offset, " of buffer ", made.buffer, " (", buffer_bytes, " bytes): ", what));
   };
   const int64_t bytes = CheckedBytes(made.type, made.shape);
   if (bytes < 0) return wrong("a negative extent, or more than 64 bits");
   made.elements = bytes / static_cast<int64_t>(SizeOf(made.type));
   // Strides of an empty operand mean nothing, and extents beside the zero may be any.
-  made.strides = made.elements == 0 ? std::vector<int64_t>(made.shape.size(), 0) : DenseStrides(made.shape);
+  made.strides =
+      made.elements == 0 ? std::vector<int64_t>(made.shape.size(), 0) : DenseStrides(made.shape);
   if (!ref.strides.empty()) {
     KILN_ASSIGN_OR_RETURN(made.strides, Evaluate(ref.strides, symbols));
   }
   if (made.offset < 0 || made.offset > buffer_bytes) return wrong("begins outside");
-  if (made.offset % static_cast<int64_t>(SizeOf(made.type)) != 0) return wrong("not aligned to its type");
+  if (made.offset % static_cast<int64_t>(SizeOf(made.type)) != 0)
+    return wrong("not aligned to its type");
   made.begin = made.end = made.offset;
   if (made.elements == 0) return made;
   const std::optional<ResolvedRef> ranged = WithRange(made);

@@ -24,8 +24,10 @@ struct ResolvedRef {
   int64_t bytes() const { return elements * static_cast<int64_t>(SizeOf(type)); }
 };
 
-// kInvalidArgument if an extent is negative or an element lies outside [0, buffer_bytes) or off its alignment.
-absl::StatusOr<ResolvedRef> Resolve(const CheckedRef& ref, const SymbolValues& symbols, int64_t buffer_bytes);
+// kInvalidArgument if an extent is negative or an element lies outside [0, buffer_bytes) or off its
+// alignment.
+absl::StatusOr<ResolvedRef> Resolve(const CheckedRef& ref, const SymbolValues& symbols,
+                                    int64_t buffer_bytes);
 
 }  // namespace kiln
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies between two layouts of one shape. Axes that both layouts step through alike are merged when the copy is made, so that a
-// dense copy is one memmove and rows are copied whole. Running it allocates nothing.
+// Copies between two layouts of one shape. Axes that both layouts step through alike are merged
+// when the copy is made, so that a dense copy is one memmove and rows are copied whole. Running it
+// allocates nothing.
 #ifndef KILN_EXEC_STRIDED_COPY_H_
 #define KILN_EXEC_STRIDED_COPY_H_
 
@@ -13,9 +14,10 @@ namespace kiln {
 class StridedCopy {
  public:
   StridedCopy() = default;
-  // Strides in elements, one per axis; `item` is the bytes of an element. The elements' addresses are the caller's to check.
-  StridedCopy(const std::vector<int64_t>& shape, const std::vector<int64_t>& from, const std::vector<int64_t>& to,
-              size_t item);
+  // Strides in elements, one per axis; `item` is the bytes of an element. The elements' addresses
+  // are the caller's to check.
+  StridedCopy(const std::vector<int64_t>& shape, const std::vector<int64_t>& from,
+              const std::vector<int64_t>& to, size_t item);
   void Run(const void* from, void* to) const;
 
  private:

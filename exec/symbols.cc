@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kiln/base/checked.h"
-#include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
 
 namespace kiln {
@@ -17,7 +16,8 @@ namespace {
 
 class Binder {
  public:
-  Binder(const std::vector<CheckedPort>& ports, const std::vector<InputFacts>& inputs) : ports_(ports), inputs_(inputs) {}
+  Binder(const std::vector<CheckedPort>& ports, const std::vector<InputFacts>& inputs)
+      : ports_(ports), inputs_(inputs) {}
 
   absl::StatusOr<SymbolValues> Bind() {
     if (ports_.size() != inputs_.size()) {
@@ -46,17 +46,19 @@ class Binder {
     const CheckedPort& port = ports_[i];
     if (!inputs_[i].present) {
       if (port.optional) return absl::OkStatus();
-      return absl::InvalidArgumentError(absl::StrCat("input \"", port.name, "\": absent; bind a tensor"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("input \"", port.name, "\": absent; bind a tensor"));
     }
     const Tensor& tensor = inputs_[i].tensor;
     if (tensor.dtype() != port.type) {
-      return absl::InvalidArgumentError(absl::StrCat("input \"", port.name, "\": type is ", Name(tensor.dtype()),
-                                                     ", expected ", Name(port.type), "; convert the tensor"));
+      return absl::InvalidArgumentError(absl::StrCat("input \"", port.name, "\": type is ",
+                                                     Name(tensor.dtype()), ", expected ",
+                                                     Name(port.type), "; convert the tensor"));
     }
     if (tensor.shape().size() != port.shape.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("input \"", port.name, "\": shape is [",
-                                                     absl::StrJoin(tensor.shape(), ", "), "], expected ",
-                                                     ToString(port.shape), "; give a tensor of this rank"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("input \"", port.name, "\": shape is [", absl::StrJoin(tensor.shape(), ", "),
+                       "], expected ", ToString(port.shape), "; give a tensor of this rank"));
     }
     return absl::OkStatus();
   }
@@ -71,10 +73,12 @@ class Binder {
 
   void BindPlain(size_t i, const Dim& dim, int64_t extent) {
     const std::optional<std::string> symbol = OnlySymbol(dim, {});
-    if (symbol && dim == Dim::Symbol(*symbol) && values_.emplace(*symbol, extent).second) origin_[*symbol] = i;
+    if (symbol && dim == Dim::Symbol(*symbol) && values_.emplace(*symbol, extent).second)
+      origin_[*symbol] = i;
   }
 
-  // f(0) and f(1) give the only candidate; whether it solves the dim is checked with all others at the end.
+  // f(0) and f(1) give the only candidate; whether it solves the dim is checked with all others at
+  // the end.
   void BindLinear(size_t i, const Dim& dim, int64_t extent) {
     const std::optional<std::string> symbol = OnlySymbol(dim, values_);
     if (!symbol) return;
@@ -86,7 +90,8 @@ class Binder {
     const absl::StatusOr<int64_t> zero = at(0), one = at(1);
     if (!zero.ok() || !one.ok()) return;
     const std::optional<int64_t> slope = CheckedSub(*one, *zero), rest = CheckedSub(extent, *zero);
-    if (!slope || !rest || *slope == 0 || *slope == -1 || *rest % *slope != 0 || *rest / *slope < 0) return;
+    if (!slope || !rest || *slope == 0 || *slope == -1 || *rest % *slope != 0 || *rest / *slope < 0)
+      return;
     values_[*symbol] = *rest / *slope;
     origin_[*symbol] = i;
   }
@@ -98,14 +103,19 @@ class Binder {
       const int64_t extent = inputs_[i].tensor.shape()[axis];
       const Dim& dim = port.shape[axis];
       const absl::StatusOr<int64_t> expected = dim.Evaluate(values_);
-      const std::string subject = absl::StrCat("input \"", port.name, "\": dim ", axis, " is ", extent);
-      if (!expected.ok()) return Annotate(expected.status(), absl::StrCat(subject, ", expected ", dim.ToString()));
+      const std::string subject =
+          absl::StrCat("input \"", port.name, "\": dim ", axis, " is ", extent);
+      if (!expected.ok()) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            subject, ", expected ", dim.ToString(), "; no values of its symbols give that extent"));
+      }
       if (*expected == extent) continue;
       if (dim.constant()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(subject, ", expected ", *expected, "; give a tensor of shape ", ToString(port.shape)));
+        return absl::InvalidArgumentError(absl::StrCat(
+            subject, ", expected ", *expected, "; give a tensor of shape ", ToString(port.shape)));
       }
-      return absl::InvalidArgumentError(absl::StrCat(subject, ", but ", dim.ToString(), " is ", *expected, Origins(dim),
+      return absl::InvalidArgumentError(absl::StrCat(subject, ", but ", dim.ToString(), " is ",
+                                                     *expected, Origins(dim),
                                                      "; give inputs whose shapes agree"));
     }
     return absl::OkStatus();
@@ -116,7 +126,8 @@ class Binder {
     dim.CollectSymbols(symbols);
     for (const std::string& symbol : symbols) {
       const auto it = origin_.find(symbol);
-      if (it != origin_.end()) return absl::StrCat(" as input \"", ports_[it->second].name, "\" has it");
+      if (it != origin_.end())
+        return absl::StrCat(" as input \"", ports_[it->second].name, "\" has it");
     }
     return "";
   }
@@ -129,7 +140,8 @@ class Binder {
 
 }  // namespace
 
-absl::StatusOr<SymbolValues> BindSymbols(const std::vector<CheckedPort>& ports, const std::vector<InputFacts>& inputs) {
+absl::StatusOr<SymbolValues> BindSymbols(const std::vector<CheckedPort>& ports,
+                                         const std::vector<InputFacts>& inputs) {
   return Binder(ports, inputs).Bind();
 }
 

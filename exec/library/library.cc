@@ -18,14 +18,17 @@ constexpr Operator kOperators[] = {
 };
 
 absl::Status CheckOperands(const Operator& op, const Request& request) {
-  const int inputs = static_cast<int>(request.inputs.size()), outputs = static_cast<int>(request.outputs.size());
+  const int inputs = static_cast<int>(request.inputs.size()),
+            outputs = static_cast<int>(request.outputs.size());
   if (inputs < op.min_inputs || inputs > op.max_inputs || outputs != op.outputs) {
-    return absl::InvalidArgumentError(absl::StrCat(inputs, " inputs and ", outputs, " outputs; need ", op.min_inputs,
-                                                   " to ", op.max_inputs, " and ", op.outputs));
+    return absl::InvalidArgumentError(absl::StrCat(inputs, " inputs and ", outputs,
+                                                   " outputs; need ", op.min_inputs, " to ",
+                                                   op.max_inputs, " and ", op.outputs));
   }
   for (int i = 0; i < op.min_inputs; ++i) {
     if (!request.inputs[static_cast<size_t>(i)].present) {
-      return absl::InvalidArgumentError(absl::StrCat("input ", i, " is absent; it is not optional"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("input ", i, " is absent; it is not optional"));
     }
   }
   return absl::OkStatus();

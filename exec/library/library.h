@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Library operators: what Kiln does not generate itself, behind one table. Nothing outside this folder knows who computes.
+// Library operators: what Kiln does not generate itself, behind one table. Nothing outside this
+// folder knows who computes.
 //
-//   matmul          A, B: numpy's rules (batch dims broadcast, rank-1 operands). ints trans_a, trans_b swap the last two axes.
-//   conv            x [N, C, D...], w [M, C/group, K...], optional bias [M]. strides, pads (all begins, then all ends),
-//   conv_transpose  dilations, group; conv_transpose: w [C, M/group, K...] and output_padding (the output's shape decides).
-//   max_pool        x [N, C, D...]. kernel_shape, strides, pads, dilations, ceil_mode; padding never wins, NaN does.
-//   average_pool    the same and count_include_pad.
+//   matmul          A, B: numpy's rules (batch dims broadcast, rank-1 operands). ints trans_a,
+//   trans_b swap the last two axes. conv            x [N, C, D...], w [M, C/group, K...], optional
+//   bias [M]. strides, pads (all begins, then all ends), conv_transpose  dilations, group;
+//   conv_transpose: w [C, M/group, K...] and output_padding (the output's shape decides). max_pool
+//   x [N, C, D...]. kernel_shape, strides, pads, dilations, ceil_mode; padding never wins, NaN
+//   does. average_pool    the same and count_include_pad.
 //
-// Operands may be strided views where the operator can use them (matmul, pools, channels-last for conv). f32 conv and matmul are
-// oneDNN's; other types of matmul and the pools are plain loops.
+// Operands may be strided views where the operator can use them (matmul, pools, channels-last for
+// conv). f32 conv and matmul are oneDNN's; other types of matmul and the pools are plain loops.
 //
-// A Primitive is made for exact shapes and belongs to one plan; a Session is what all plans of a Model share: the number of
-// threads, and constant weights that a primitive has packed into a layout of its own, one copy per layout.
+// A Primitive is made for exact shapes and belongs to one plan; a Session is what all plans of a
+// Model share: the number of threads, and constant weights that a primitive has packed into a
+// layout of its own, one copy per layout.
 #ifndef KILN_EXEC_LIBRARY_LIBRARY_H_
 #define KILN_EXEC_LIBRARY_LIBRARY_H_
 
@@ -34,7 +37,8 @@ struct Operand {
   DType type = DType::kF32;
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;  // elements, one per axis
-  const void* constant = nullptr;  // the elements, if they never change; alive as long as the primitive
+  const void* constant =
+      nullptr;  // the elements, if they never change; alive as long as the primitive
 };
 
 // Absent attributes have ONNX's defaults; one that the operator does not know is refused.
@@ -47,9 +51,9 @@ struct Request {
 };
 
 struct Arguments {
-  void* const* inputs = nullptr;   // null where absent
+  void* const* inputs = nullptr;  // null where absent
   void* const* outputs = nullptr;
-  void* scratch = nullptr;         // scratch_bytes(), 64-byte aligned
+  void* scratch = nullptr;           // scratch_bytes(), 64-byte aligned
   LaunchContext* context = nullptr;  // for loops that use the pool; null: serial
 };
 
@@ -73,8 +77,10 @@ class Session {
 struct Operator {
   const char* name;
   int min_inputs, max_inputs, outputs;
-  // kInvalidArgument: operands that do not fit together; kUnimplemented: a type or attribute the operator lacks.
-  absl::StatusOr<std::unique_ptr<Primitive>> (*make)(const Request& request, const std::shared_ptr<Session>& session);
+  // kInvalidArgument: operands that do not fit together; kUnimplemented: a type or attribute the
+  // operator lacks.
+  absl::StatusOr<std::unique_ptr<Primitive>> (*make)(const Request& request,
+                                                     const std::shared_ptr<Session>& session);
 };
 
 // Null for an unknown name.

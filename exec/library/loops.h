@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the plain loops of this folder share: elements of any type in the type they are computed in, and a parallel for.
+// What the plain loops of this folder share: elements of any type in the type they are computed in,
+// and a parallel for.
 #ifndef KILN_EXEC_LIBRARY_LOOPS_H_
 #define KILN_EXEC_LIBRARY_LOOPS_H_
 
@@ -48,19 +49,31 @@ using Wrapping = typename WrappingOf<T>::type;
 template <typename F>
 auto ForElement(DType type, F&& f) {
   switch (type) {
-    case DType::kF32: return f.template operator()<Plain<float>>();
-    case DType::kF64: return f.template operator()<Plain<double>>();
-    case DType::kF16: return f.template operator()<Half>();
-    case DType::kBF16: return f.template operator()<BFloat>();
-    case DType::kI8: return f.template operator()<Plain<int8_t>>();
-    case DType::kI16: return f.template operator()<Plain<int16_t>>();
-    case DType::kI32: return f.template operator()<Plain<int32_t>>();
-    case DType::kI64: return f.template operator()<Plain<int64_t>>();
-    case DType::kU16: return f.template operator()<Plain<uint16_t>>();
-    case DType::kU32: return f.template operator()<Plain<uint32_t>>();
-    case DType::kU64: return f.template operator()<Plain<uint64_t>>();
+    case DType::kF32:
+      return f.template operator()<Plain<float>>();
+    case DType::kF64:
+      return f.template operator()<Plain<double>>();
+    case DType::kF16:
+      return f.template operator()<Half>();
+    case DType::kBF16:
+      return f.template operator()<BFloat>();
+    case DType::kI8:
+      return f.template operator()<Plain<int8_t>>();
+    case DType::kI16:
+      return f.template operator()<Plain<int16_t>>();
+    case DType::kI32:
+      return f.template operator()<Plain<int32_t>>();
+    case DType::kI64:
+      return f.template operator()<Plain<int64_t>>();
+    case DType::kU16:
+      return f.template operator()<Plain<uint16_t>>();
+    case DType::kU32:
+      return f.template operator()<Plain<uint32_t>>();
+    case DType::kU64:
+      return f.template operator()<Plain<uint64_t>>();
     case DType::kU8:
-    case DType::kBool: break;
+    case DType::kBool:
+      break;
   }
   return f.template operator()<Plain<uint8_t>>();
 }
@@ -79,11 +92,14 @@ void ParallelRanges(LaunchContext* context, int64_t n, const Body& body) {
   } closure{&body, n, n < kParts ? n : kParts};
   const TaskFn task = [](void*, int index, uint8_t* memory) {
     const Closure& c = *reinterpret_cast<const Closure*>(memory);
-    const auto cut = [&c](int64_t part) { return c.n / c.parts * part + (c.n % c.parts) * part / c.parts; };
+    const auto cut = [&c](int64_t part) {
+      return c.n / c.parts * part + (c.n % c.parts) * part / c.parts;
+    };
     (*c.body)(cut(index), cut(index + 1));
     return 0;
   };
-  context->parallel_for(context, task, 0, static_cast<int>(closure.parts), reinterpret_cast<uint8_t*>(&closure));
+  context->parallel_for(context, task, 0, static_cast<int>(closure.parts),
+                        reinterpret_cast<uint8_t*>(&closure));
 }
 
 }  // namespace kiln::library

@@ -32,7 +32,9 @@ constexpr auto kAny = dnnl::memory::format_tag::any;
 // The state of the calling thread that oneDNN may change or depends on, put back at the end.
 class CallScope {
  public:
-  explicit CallScope(int threads) : threads_(omp_get_max_threads()) { omp_set_num_threads(threads); }
+  explicit CallScope(int threads) : threads_(omp_get_max_threads()) {
+    omp_set_num_threads(threads);
+  }
   CallScope(const CallScope&) = delete;
   CallScope& operator=(const CallScope&) = delete;
   ~CallScope() {
@@ -106,15 +108,16 @@ class OneDnnSession final : public Session {
   std::vector<PackedWeights> packed_;
 };
 
-// An operand of a primitive: the caller's memory, used as it is or through a reorder into scratch; or a packed constant.
+// An operand of a primitive: the caller's memory, used as it is or through a reorder into scratch;
+// or a packed constant.
 struct Slot {
   enum class From : uint8_t { kInput, kOutput, kConstant };
   From from = From::kInput;
   int index = 0;
-  dnnl::memory user;                 // the caller's layout
-  dnnl::memory own;                  // the primitive's layout; `user` again when the layouts agree
+  dnnl::memory user;  // the caller's layout
+  dnnl::memory own;   // the primitive's layout; `user` again when the layouts agree
   std::optional<dnnl::reorder> reorder;
-  int64_t scratch = -1;              // offset of `own` in the scratch, when it is reordered
+  int64_t scratch = -1;  // offset of `own` in the scratch, when it is reordered
   std::shared_ptr<dnnl::memory> packed;
 };
 
@@ -124,8 +127,10 @@ class OneDnnPrimitive final : public Primitive {
  public:
   explicit OneDnnPrimitive(std::shared_ptr<OneDnnSession> session) : session_(std::move(session)) {}
 
-  // Declares that argument `id` has layout `own` and comes from input or output `index`, where it has layout `user`.
-  void AddSlot(int id, Slot::From from, int index, const Desc& user, const Desc& own, const void* constant) {
+  // Declares that argument `id` has layout `own` and comes from input or output `index`, where it
+  // has layout `user`.
+  void AddSlot(int id, Slot::From from, int index, const Desc& user, const Desc& own,
+               const void* constant) {
     const dnnl::engine& engine = session_->engine();
     Slot slot;
     slot.from = from;
@@ -140,7 +145,8 @@ class OneDnnPrimitive final : public Primitive {
       slot.own = slot.user;
       if (user != own) {
         slot.own = dnnl::memory(own, engine, DNNL_MEMORY_NONE);
-        slot.reorder = from == Slot::From::kInput ? dnnl::reorder(slot.user, slot.own) : dnnl::reorder(slot.own, slot.user);
+        slot.reorder = from == Slot::From::kInput ? dnnl::reorder(slot.user, slot.own)
+                                                  : dnnl::reorder(slot.own, slot.user);
         slot.scratch = Reserve(own);
       }
     }
@@ -165,7 +171,8 @@ class OneDnnPrimitive final : public Primitive {
       auto* scratch = static_cast<uint8_t*>(a.scratch);
       for (Slot& slot : slots_) {
         if (slot.from == Slot::From::kConstant) continue;
-        slot.user.set_data_handle((slot.from == Slot::From::kInput ? a.inputs : a.outputs)[slot.index]);
+        slot.user.set_data_handle(
+            (slot.from == Slot::From::kInput ? a.inputs : a.outputs)[slot.index]);
         if (!slot.reorder) continue;
         slot.own.set_data_handle(scratch + slot.scratch);
         if (slot.from == Slot::From::kInput) slot.reorder->execute(stream_, slot.user, slot.own);
@@ -173,7 +180,8 @@ class OneDnnPrimitive final : public Primitive {
       if (scratchpad_at_ >= 0) scratchpad_.set_data_handle(scratch + scratchpad_at_);
       primitive_.execute(stream_, arguments_);
       for (Slot& slot : slots_) {
-        if (slot.reorder && slot.from == Slot::From::kOutput) slot.reorder->execute(stream_, slot.own, slot.user);
+        if (slot.reorder && slot.from == Slot::From::kOutput)
+          slot.reorder->execute(stream_, slot.own, slot.user);
       }
       stream_.wait();
       return absl::OkStatus();
@@ -205,7 +213,8 @@ dnnl::primitive_attr StrictAttributes() {
   return attributes;
 }
 
-// oneDNN wants every element in a place of its own: positive strides, each at least the span of the smaller ones.
+// oneDNN wants every element in a place of its own: positive strides, each at least the span of the
+// smaller ones.
 bool TakesStrides(const Dims& dims, const Dims& strides) {
   std::vector<std::pair<int64_t, int64_t>> axes;
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -220,7 +229,8 @@ bool TakesStrides(const Dims& dims, const Dims& strides) {
   return true;
 }
 
-// Strides of extent-1 axes mean nothing but can put oneDNN off a fast path: they become those of a dense operand.
+// Strides of extent-1 axes mean nothing but can put oneDNN off a fast path: they become those of a
+// dense operand.
 Dims Tidy(const Dims& dims, Dims strides) {
   int64_t span = 1;
   for (size_t i = dims.size(); i-- > 0;) {
@@ -253,8 +263,8 @@ std::optional<MatmulDescs> DescribeMatmul(const MatmulForm& f) {
   d.a_strides.insert(d.a_strides.end(), {f.a_m, f.a_k});
   d.b_strides.insert(d.b_strides.end(), {f.b_k, f.b_n});
   d.c_strides.insert(d.c_strides.end(), {f.c_m, f.c_n});
-  const bool takes = d.c.size() <= DNNL_MAX_NDIMS && TakesStrides(d.a, d.a_strides) && TakesStrides(d.b, d.b_strides) &&
-                     TakesStrides(d.c, d.c_strides);
+  const bool takes = d.c.size() <= DNNL_MAX_NDIMS && TakesStrides(d.a, d.a_strides) &&
+                     TakesStrides(d.b, d.b_strides) && TakesStrides(d.c, d.c_strides);
   if (!takes) return std::nullopt;
   d.a_strides = Tidy(d.a, d.a_strides);
   d.b_strides = Tidy(d.b, d.b_strides);
@@ -262,8 +272,8 @@ std::optional<MatmulDescs> DescribeMatmul(const MatmulForm& f) {
   return d;
 }
 
-absl::StatusOr<std::unique_ptr<Primitive>> MakeOneDnnMatmul(const MatmulDescs& d, const void* constant_b,
-                                                            const std::shared_ptr<OneDnnSession>& session) {
+absl::StatusOr<std::unique_ptr<Primitive>> MakeOneDnnMatmul(
+    const MatmulDescs& d, const void* constant_b, const std::shared_ptr<OneDnnSession>& session) {
   return session->Call([&]() -> absl::StatusOr<std::unique_ptr<Primitive>> {
     const Desc a(d.a, kF32, d.a_strides), b(d.b, kF32, d.b_strides), c(d.c, kF32, d.c_strides);
     const Desc wanted_b = constant_b != nullptr ? Desc(d.b, kF32, kAny) : b;
@@ -285,7 +295,8 @@ struct ConvDescs {
   Dims strides, dilations, pads_begin, pads_end;
 };
 
-absl::StatusOr<ConvDescs> DescribeConv(const Request& request, const ConvForm& form, bool transposed) {
+absl::StatusOr<ConvDescs> DescribeConv(const Request& request, const ConvForm& form,
+                                       bool transposed) {
   ConvDescs d;
   const auto describe = [](const Operand& operand) -> absl::StatusOr<Desc> {
     if (!TakesStrides(operand.shape, operand.strides)) {
@@ -299,7 +310,8 @@ absl::StatusOr<ConvDescs> DescribeConv(const Request& request, const ConvForm& f
   if (request.inputs.size() > 2 && request.inputs[2].present) {
     KILN_ASSIGN_OR_RETURN(d.bias, describe(request.inputs[2]));
   }
-  // oneDNN's weights are [g, out, in, K...] (without g for one group); ONNX's transposed ones [g * in, out, K...].
+  // oneDNN's weights are [g, out, in, K...] (without g for one group); ONNX's transposed ones [g *
+  // in, out, K...].
   const Operand& w = request.inputs[1];
   Dims dims, strides;
   if (form.groups > 1) {
@@ -324,32 +336,39 @@ absl::StatusOr<ConvDescs> DescribeConv(const Request& request, const ConvForm& f
 Desc AnyLayout(const Desc& d) { return Desc(d.get_dims(), kF32, kAny); }
 
 template <typename PrimitiveDesc>
-PrimitiveDesc MakeConvDesc(const dnnl::engine& engine, dnnl::algorithm algorithm, const ConvDescs& d) {
+PrimitiveDesc MakeConvDesc(const dnnl::engine& engine, dnnl::algorithm algorithm,
+                           const ConvDescs& d) {
   const auto kind = dnnl::prop_kind::forward_inference;
   if (d.bias) {
-    return PrimitiveDesc(engine, kind, algorithm, AnyLayout(d.x), AnyLayout(d.w), *d.bias, AnyLayout(d.y), d.strides,
-                         d.dilations, d.pads_begin, d.pads_end, StrictAttributes());
+    return PrimitiveDesc(engine, kind, algorithm, AnyLayout(d.x), AnyLayout(d.w), *d.bias,
+                         AnyLayout(d.y), d.strides, d.dilations, d.pads_begin, d.pads_end,
+                         StrictAttributes());
   }
-  return PrimitiveDesc(engine, kind, algorithm, AnyLayout(d.x), AnyLayout(d.w), AnyLayout(d.y), d.strides, d.dilations,
-                       d.pads_begin, d.pads_end, StrictAttributes());
+  return PrimitiveDesc(engine, kind, algorithm, AnyLayout(d.x), AnyLayout(d.w), AnyLayout(d.y),
+                       d.strides, d.dilations, d.pads_begin, d.pads_end, StrictAttributes());
 }
 
 template <typename Convolution>
-absl::StatusOr<std::unique_ptr<Primitive>> MakeAnyConv(const Request& request, dnnl::algorithm algorithm,
-                                                       bool transposed, const std::shared_ptr<Session>& any_session) {
+absl::StatusOr<std::unique_ptr<Primitive>> MakeAnyConv(
+    const Request& request, dnnl::algorithm algorithm, bool transposed,
+    const std::shared_ptr<Session>& any_session) {
   const auto session = std::static_pointer_cast<OneDnnSession>(any_session);
   KILN_ASSIGN_OR_RETURN(const ConvForm form, NormalizeConv(request, transposed));
   const Operand& x = request.inputs[0];
   const bool empty = std::count(x.shape.begin(), x.shape.end(), 0) > 0;
-  if (x.type == DType::kBool) return absl::UnimplementedError("type bool is not supported; cast to a number");
+  if (x.type == DType::kBool)
+    return absl::UnimplementedError("type bool is not supported; cast to a number");
   if (x.type != DType::kF32 || empty) return MakeReferenceConv(request, form, transposed);
   return session->Call([&]() -> absl::StatusOr<std::unique_ptr<Primitive>> {
     KILN_ASSIGN_OR_RETURN(const ConvDescs d, DescribeConv(request, form, transposed));
-    const auto pd = MakeConvDesc<typename Convolution::primitive_desc>(session->engine(), algorithm, d);
+    const auto pd =
+        MakeConvDesc<typename Convolution::primitive_desc>(session->engine(), algorithm, d);
     auto primitive = std::make_unique<OneDnnPrimitive>(session);
     primitive->AddSlot(DNNL_ARG_SRC, Slot::From::kInput, 0, d.x, pd.src_desc(), nullptr);
-    primitive->AddSlot(DNNL_ARG_WEIGHTS, Slot::From::kInput, 1, d.w, pd.weights_desc(), request.inputs[1].constant);
-    if (d.bias) primitive->AddSlot(DNNL_ARG_BIAS, Slot::From::kInput, 2, *d.bias, pd.bias_desc(), nullptr);
+    primitive->AddSlot(DNNL_ARG_WEIGHTS, Slot::From::kInput, 1, d.w, pd.weights_desc(),
+                       request.inputs[1].constant);
+    if (d.bias)
+      primitive->AddSlot(DNNL_ARG_BIAS, Slot::From::kInput, 2, *d.bias, pd.bias_desc(), nullptr);
     primitive->AddSlot(DNNL_ARG_DST, Slot::From::kOutput, 0, d.y, pd.dst_desc(), nullptr);
     primitive->SetPrimitive(Convolution(pd), pd.scratchpad_desc());
     return primitive;
@@ -359,7 +378,8 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeAnyConv(const Request& request, d
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Session>> Session::Create(int threads) {
-  if (threads < 1) return absl::InvalidArgumentError(absl::StrCat("threads is ", threads, "; need at least 1"));
+  if (threads < 1)
+    return absl::InvalidArgumentError(absl::StrCat("threads is ", threads, "; need at least 1"));
   try {
     return std::make_shared<OneDnnSession>(threads);
   } catch (const std::exception& e) {
@@ -367,27 +387,32 @@ absl::StatusOr<std::shared_ptr<Session>> Session::Create(int threads) {
   }
 }
 
-absl::StatusOr<std::unique_ptr<Primitive>> MakeMatmul(const Request& request, const std::shared_ptr<Session>& session) {
+absl::StatusOr<std::unique_ptr<Primitive>> MakeMatmul(const Request& request,
+                                                      const std::shared_ptr<Session>& session) {
   KILN_ASSIGN_OR_RETURN(MatmulForm form, NormalizeMatmul(request));
   const DType type = request.inputs[0].type;
-  if (type == DType::kBool) return absl::UnimplementedError("type bool is not supported; cast to a number");
+  if (type == DType::kBool)
+    return absl::UnimplementedError("type bool is not supported; cast to a number");
   const std::optional<MatmulDescs> descs =
       type == DType::kF32 && form.k > 0 ? DescribeMatmul(form) : std::optional<MatmulDescs>();
   if (descs) {
-    absl::StatusOr<std::unique_ptr<Primitive>> made =
-        MakeOneDnnMatmul(*descs, request.inputs[1].constant, std::static_pointer_cast<OneDnnSession>(session));
+    absl::StatusOr<std::unique_ptr<Primitive>> made = MakeOneDnnMatmul(
+        *descs, request.inputs[1].constant, std::static_pointer_cast<OneDnnSession>(session));
     if (!absl::IsUnimplemented(made.status())) return made;
   }
   return MakeReferenceMatmul(type, std::move(form));
 }
 
-absl::StatusOr<std::unique_ptr<Primitive>> MakeConv(const Request& request, const std::shared_ptr<Session>& session) {
-  return MakeAnyConv<dnnl::convolution_forward>(request, dnnl::algorithm::convolution_direct, false, session);
+absl::StatusOr<std::unique_ptr<Primitive>> MakeConv(const Request& request,
+                                                    const std::shared_ptr<Session>& session) {
+  return MakeAnyConv<dnnl::convolution_forward>(request, dnnl::algorithm::convolution_direct, false,
+                                                session);
 }
 
-absl::StatusOr<std::unique_ptr<Primitive>> MakeConvTranspose(const Request& request,
-                                                             const std::shared_ptr<Session>& session) {
-  return MakeAnyConv<dnnl::deconvolution_forward>(request, dnnl::algorithm::deconvolution_direct, true, session);
+absl::StatusOr<std::unique_ptr<Primitive>> MakeConvTranspose(
+    const Request& request, const std::shared_ptr<Session>& session) {
+  return MakeAnyConv<dnnl::deconvolution_forward>(request, dnnl::algorithm::deconvolution_direct,
+                                                  true, session);
 }
 
 }  // namespace kiln::library

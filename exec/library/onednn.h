@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operators that oneDNN computes. onednn.cc is the only file that sees oneDNN.
 //
-// oneDNN runs on OpenMP. Each call sets the calling thread's team to the session's threads and puts the old value back. A session
-// with more than one thread lets one caller in at a time, so that callers do not multiply teams; its results do not depend on them.
+// oneDNN runs on OpenMP. Each call sets the calling thread's team to the session's threads and puts
+// the old value back. A session with more than one thread lets one caller in at a time, so that
+// callers do not multiply teams; its results do not depend on them.
 #ifndef KILN_EXEC_LIBRARY_ONEDNN_H_
 #define KILN_EXEC_LIBRARY_ONEDNN_H_
 
@@ -13,10 +14,12 @@
 
 namespace kiln::library {
 
-absl::StatusOr<std::unique_ptr<Primitive>> MakeMatmul(const Request& request, const std::shared_ptr<Session>& session);
-absl::StatusOr<std::unique_ptr<Primitive>> MakeConv(const Request& request, const std::shared_ptr<Session>& session);
-absl::StatusOr<std::unique_ptr<Primitive>> MakeConvTranspose(const Request& request,
-                                                             const std::shared_ptr<Session>& session);
+absl::StatusOr<std::unique_ptr<Primitive>> MakeMatmul(const Request& request,
+                                                      const std::shared_ptr<Session>& session);
+absl::StatusOr<std::unique_ptr<Primitive>> MakeConv(const Request& request,
+                                                    const std::shared_ptr<Session>& session);
+absl::StatusOr<std::unique_ptr<Primitive>> MakeConvTranspose(
+    const Request& request, const std::shared_ptr<Session>& session);
 
 }  // namespace kiln::library
 

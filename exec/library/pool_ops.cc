@@ -30,7 +30,8 @@ std::vector<Taps> TapsOfAxis(const WindowAxis& axis) {
     t.start = o * axis.stride - axis.pad_begin;
     t.first = std::min(axis.kernel, ceil_div(-t.start, axis.dilation));
     t.last = std::clamp(ceil_div(axis.in - t.start, axis.dilation), t.first, axis.kernel);
-    t.counted = std::clamp<int64_t>(ceil_div(axis.in + axis.pad_end - t.start, axis.dilation), 0, axis.kernel);
+    t.counted = std::clamp<int64_t>(ceil_div(axis.in + axis.pad_end - t.start, axis.dilation), 0,
+                                    axis.kernel);
   }
   return taps;
 }
@@ -47,7 +48,8 @@ template <typename E>
 struct MaxRule {
   using Value = typename E::Compute;
   static Value Init() {
-    if constexpr (std::numeric_limits<Value>::has_infinity) return -std::numeric_limits<Value>::infinity();
+    if constexpr (std::numeric_limits<Value>::has_infinity)
+      return -std::numeric_limits<Value>::infinity();
     return std::numeric_limits<Value>::lowest();
   }
   static Value Add(Value acc, Value x) { return acc != acc || acc > x ? acc : x; }
@@ -59,11 +61,14 @@ struct AverageRule {
   using Value = typename E::Compute;
   static Value Init() { return 0; }
   static Value Add(Value acc, Value x) { return static_cast<Value>(acc + x); }
-  static Value Finish(Value acc, int64_t count) { return count == 0 ? Value{0} : acc / static_cast<Value>(count); }
+  static Value Finish(Value acc, int64_t count) {
+    return count == 0 ? Value{0} : acc / static_cast<Value>(count);
+  }
 };
 
 template <typename E, typename Rule>
-void Plane(const Geometry& g, bool include_pad, const typename E::Storage* x, typename E::Storage* y) {
+void Plane(const Geometry& g, bool include_pad, const typename E::Storage* x,
+           typename E::Storage* y) {
   for (size_t d = 0; d < g.taps[0].size(); ++d) {
     const Taps& td = g.taps[0][d];
     for (size_t h = 0; h < g.taps[1].size(); ++h) {
@@ -73,9 +78,11 @@ void Plane(const Geometry& g, bool include_pad, const typename E::Storage* x, ty
         auto acc = Rule::Init();
         for (int64_t i = td.first; i < td.last; ++i) {
           for (int64_t j = th.first; j < th.last; ++j) {
-            const int64_t row = td.start * g.in_stride[0] + i * g.step[0] + th.start * g.in_stride[1] + j * g.step[1] +
+            const int64_t row = td.start * g.in_stride[0] + i * g.step[0] +
+                                th.start * g.in_stride[1] + j * g.step[1] +
                                 tw.start * g.in_stride[2];
-            for (int64_t k = tw.first; k < tw.last; ++k) acc = Rule::Add(acc, E::Load(x[row + k * g.step[2]]));
+            for (int64_t k = tw.first; k < tw.last; ++k)
+              acc = Rule::Add(acc, E::Load(x[row + k * g.step[2]]));
           }
         }
         const int64_t inside = (td.last - td.first) * (th.last - th.first) * (tw.last - tw.first);
@@ -90,7 +97,10 @@ void Plane(const Geometry& g, bool include_pad, const typename E::Storage* x, ty
 class Pool final : public Primitive {
  public:
   Pool(const Request& request, const PoolForm& form, bool average)
-      : average_(average), include_pad_(form.count_include_pad), type_(request.inputs[0].type), batch_(form.batch),
+      : average_(average),
+        include_pad_(form.count_include_pad),
+        type_(request.inputs[0].type),
+        batch_(form.batch),
         channels_(form.channels) {
     const Operand &x = request.inputs[0], &y = request.outputs[0];
     x_batch_ = x.strides[0];
@@ -149,11 +159,13 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakePool(const Request& request, bool
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Primitive>> MakeMaxPool(const Request& request, const std::shared_ptr<Session>&) {
+absl::StatusOr<std::unique_ptr<Primitive>> MakeMaxPool(const Request& request,
+                                                       const std::shared_ptr<Session>&) {
   return MakePool(request, /*average=*/false);
 }
 
-absl::StatusOr<std::unique_ptr<Primitive>> MakeAveragePool(const Request& request, const std::shared_ptr<Session>&) {
+absl::StatusOr<std::unique_ptr<Primitive>> MakeAveragePool(const Request& request,
+                                                           const std::shared_ptr<Session>&) {
   return MakePool(request, /*average=*/true);
 }
 

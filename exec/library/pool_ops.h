@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// max_pool and average_pool as plain loops over planes: NaN and padding as ONNX has them, any strides of the operands.
+// max_pool and average_pool as plain loops over planes: NaN and padding as ONNX has them, any
+// strides of the operands.
 #ifndef KILN_EXEC_LIBRARY_POOL_OPS_H_
 #define KILN_EXEC_LIBRARY_POOL_OPS_H_
 
@@ -10,7 +11,8 @@
 
 namespace kiln::library {
 
-absl::StatusOr<std::unique_ptr<Primitive>> MakeMaxPool(const Request& request, const std::shared_ptr<Session>& session);
+absl::StatusOr<std::unique_ptr<Primitive>> MakeMaxPool(const Request& request,
+                                                       const std::shared_ptr<Session>& session);
 absl::StatusOr<std::unique_ptr<Primitive>> MakeAveragePool(const Request& request,
                                                            const std::shared_ptr<Session>& session);
 

@@ -44,7 +44,8 @@ class ReferenceConv final : public Primitive {
     x_ = StepsOf(request.inputs[0]);
     w_ = StepsOf(request.inputs[1]);
     y_ = StepsOf(request.outputs[0]);
-    if (request.inputs.size() > 2 && request.inputs[2].present) bias_ = request.inputs[2].strides[0];
+    if (request.inputs.size() > 2 && request.inputs[2].present)
+      bias_ = request.inputs[2].strides[0];
   }
 
   absl::Status Run(const Arguments& arguments) override {
@@ -62,7 +63,8 @@ class ReferenceConv final : public Primitive {
   void Plane(const Arguments& arguments, int64_t plane) const {
     const int64_t channels = form_.groups * form_.out_channels;
     const int64_t n = plane / channels, c = plane % channels;
-    const auto* bias = static_cast<const typename E::Storage*>(bias_ ? arguments.inputs[2] : nullptr);
+    const auto* bias =
+        static_cast<const typename E::Storage*>(bias_ ? arguments.inputs[2] : nullptr);
     auto* y = static_cast<typename E::Storage*>(arguments.outputs[0]) + n * y_[0] + c * y_[1];
     using Sum = Wrapping<typename E::Compute>;
     const Sum start = bias_ ? static_cast<Sum>(E::Load(bias[c * *bias_])) : Sum{0};
@@ -71,14 +73,16 @@ class ReferenceConv final : public Primitive {
       for (o[1] = 0; o[1] < axes_[1].out; ++o[1]) {
         for (o[2] = 0; o[2] < axes_[2].out; ++o[2]) {
           const Sum sum = start + Window<E, Sum>(arguments, n, c, o);
-          y[o[0] * y_[2] + o[1] * y_[3] + o[2] * y_[4]] = E::Store(static_cast<typename E::Compute>(sum));
+          y[o[0] * y_[2] + o[1] * y_[3] + o[2] * y_[4]] =
+              E::Store(static_cast<typename E::Compute>(sum));
         }
       }
     }
   }
 
   template <typename E, typename Sum>
-  Sum Window(const Arguments& arguments, int64_t n, int64_t c, const std::array<int64_t, 3>& o) const {
+  Sum Window(const Arguments& arguments, int64_t n, int64_t c,
+             const std::array<int64_t, 3>& o) const {
     const auto* x = static_cast<const typename E::Storage*>(arguments.inputs[0]);
     const auto* w = static_cast<const typename E::Storage*>(arguments.inputs[1]);
     const int64_t group = c / form_.out_channels;
@@ -86,8 +90,8 @@ class ReferenceConv final : public Primitive {
     for (int64_t channel = 0; channel < form_.in_channels; ++channel) {
       const int64_t x_channel = group * form_.in_channels + channel;
       const auto* from = x + n * x_[0] + x_channel * x_[1];
-      const auto* weights =
-          transposed_ ? w + x_channel * w_[0] + c % form_.out_channels * w_[1] : w + c * w_[0] + channel * w_[1];
+      const auto* weights = transposed_ ? w + x_channel * w_[0] + c % form_.out_channels * w_[1]
+                                        : w + c * w_[0] + channel * w_[1];
       std::array<int64_t, 3> k{};
       for (k[0] = 0; k[0] < axes_[0].kernel; ++k[0]) {
         for (k[1] = 0; k[1] < axes_[1].kernel; ++k[1]) {
@@ -100,7 +104,8 @@ class ReferenceConv final : public Primitive {
               at += in * x_[2 + i];
               tap += k[i] * w_[2 + i];
             }
-            if (inside) sum += static_cast<Sum>(E::Load(from[at])) * static_cast<Sum>(E::Load(weights[tap]));
+            if (inside)
+              sum += static_cast<Sum>(E::Load(from[at])) * static_cast<Sum>(E::Load(weights[tap]));
           }
         }
       }
@@ -118,7 +123,8 @@ class ReferenceConv final : public Primitive {
 
 }  // namespace
 
-std::unique_ptr<Primitive> MakeReferenceConv(const Request& request, const ConvForm& form, bool transposed) {
+std::unique_ptr<Primitive> MakeReferenceConv(const Request& request, const ConvForm& form,
+                                             bool transposed) {
   return std::make_unique<ReferenceConv>(request, form, transposed);
 }
 

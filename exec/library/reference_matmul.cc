@@ -9,12 +9,14 @@ namespace kiln::library {
 namespace {
 
 template <typename E>
-void Row(const MatmulForm& f, const typename E::Storage* a, const typename E::Storage* b, typename E::Storage* c) {
+void Row(const MatmulForm& f, const typename E::Storage* a, const typename E::Storage* b,
+         typename E::Storage* c) {
   using Sum = Wrapping<typename E::Compute>;
   for (int64_t n = 0; n < f.n; ++n) {
     Sum sum = 0;
     for (int64_t k = 0; k < f.k; ++k) {
-      sum += static_cast<Sum>(E::Load(a[k * f.a_k])) * static_cast<Sum>(E::Load(b[k * f.b_k + n * f.b_n]));
+      sum += static_cast<Sum>(E::Load(a[k * f.a_k])) *
+             static_cast<Sum>(E::Load(b[k * f.b_k + n * f.b_n]));
     }
     c[n * f.c_n] = E::Store(static_cast<typename E::Compute>(sum));
   }
@@ -22,7 +24,8 @@ void Row(const MatmulForm& f, const typename E::Storage* a, const typename E::St
 
 class ReferenceMatmul final : public Primitive {
  public:
-  ReferenceMatmul(DType type, MatmulForm form) : type_(type), form_(std::move(form)), rows_(form_.m) {
+  ReferenceMatmul(DType type, MatmulForm form)
+      : type_(type), form_(std::move(form)), rows_(form_.m) {
     for (const MatmulForm::Batch& batch : form_.batch) rows_ *= batch.extent;
   }
 
@@ -33,7 +36,8 @@ class ReferenceMatmul final : public Primitive {
       auto* c = static_cast<typename E::Storage*>(arguments.outputs[0]);
       ParallelRanges(arguments.context, rows_, [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row) {
-          int64_t rest = row / form_.m, at_a = row % form_.m * form_.a_m, at_b = 0, at_c = row % form_.m * form_.c_m;
+          int64_t rest = row / form_.m, at_a = row % form_.m * form_.a_m, at_b = 0,
+                  at_c = row % form_.m * form_.c_m;
           for (size_t i = form_.batch.size(); i-- > 0; rest /= form_.batch[i].extent) {
             const int64_t at = rest % form_.batch[i].extent;
             at_a += at * form_.batch[i].a;

@@ -12,26 +12,31 @@
 namespace kiln::library {
 namespace {
 
-// Attributes beyond this are refused, so that sums and products of a few of them stay within 64 bits.
+// Attributes beyond this are refused, so that sums and products of a few of them stay within 64
+// bits.
 constexpr int64_t kMostWindow = std::numeric_limits<int32_t>::max();
 
-std::string Text(const std::vector<int64_t>& shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
+std::string Text(const std::vector<int64_t>& shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
 
 template <typename... T>
 absl::Status Invalid(const T&... text) {
   return absl::InvalidArgumentError(absl::StrCat(text...));
 }
 
-absl::StatusOr<int64_t> GetInt(const Attributes& attributes, absl::string_view name, int64_t otherwise) {
+absl::StatusOr<int64_t> GetInt(const Attributes& attributes, absl::string_view name,
+                               int64_t otherwise) {
   const auto it = attributes.find(std::string(name));
   if (it == attributes.end() || it->second.empty()) return otherwise;
-  if (it->second.size() != 1) return Invalid("attribute \"", name, "\" has ", it->second.size(), " values; need one");
+  if (it->second.size() != 1)
+    return Invalid("attribute \"", name, "\" has ", it->second.size(), " values; need one");
   return it->second[0];
 }
 
 // `count` values of at least `least`; all `otherwise` when absent.
-absl::StatusOr<std::vector<int64_t>> GetInts(const Attributes& attributes, absl::string_view name, size_t count,
-                                             int64_t least, int64_t otherwise) {
+absl::StatusOr<std::vector<int64_t>> GetInts(const Attributes& attributes, absl::string_view name,
+                                             size_t count, int64_t least, int64_t otherwise) {
   const auto it = attributes.find(std::string(name));
   if (it == attributes.end() || it->second.empty()) return std::vector<int64_t>(count, otherwise);
   if (it->second.size() != count) {
@@ -39,8 +44,8 @@ absl::StatusOr<std::vector<int64_t>> GetInts(const Attributes& attributes, absl:
   }
   for (const int64_t value : it->second) {
     if (value < least || value > kMostWindow) {
-      return Invalid("attribute \"", name, "\" is ", Text(it->second), "; values must lie in [", least, ", ",
-                     kMostWindow, "]");
+      return Invalid("attribute \"", name, "\" is ", Text(it->second), "; values must lie in [",
+                     least, ", ", kMostWindow, "]");
     }
   }
   return it->second;
@@ -60,7 +65,8 @@ absl::Status ReadWindow(const Attributes& attributes, std::vector<WindowAxis>& a
     for (const int64_t extent : {axes[i].in, axes[i].out, axes[i].kernel}) {
       if (extent > kMostWindow) return Invalid("spatial extent ", extent, " exceeds ", kMostWindow);
     }
-    if (axes[i].kernel < 1) return Invalid("window of extent ", axes[i].kernel, " on spatial axis ", i);
+    if (axes[i].kernel < 1)
+      return Invalid("window of extent ", axes[i].kernel, " on spatial axis ", i);
   }
   return absl::OkStatus();
 }
@@ -69,10 +75,12 @@ int64_t Reach(const WindowAxis& axis) { return (axis.kernel - 1) * axis.dilation
 
 absl::Status CheckSpatialRank(size_t rank) {
   if (rank >= 3 && rank <= 5) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat("input has rank ", rank, "; ranks 3 to 5 are supported"));
+  return absl::UnimplementedError(
+      absl::StrCat("input has rank ", rank, "; ranks 3 to 5 are supported"));
 }
 
-// An operand's axes with the batch axes aligned to the right in `rank` places; a batch axis of extent 1 has stride 0.
+// An operand's axes with the batch axes aligned to the right in `rank` places; a batch axis of
+// extent 1 has stride 0.
 struct Aligned {
   std::vector<int64_t> extents, strides;
 };
@@ -91,7 +99,8 @@ void MergeBatch(MatmulForm& form) {
   for (const MatmulForm::Batch& inner : form.batch) {
     if (!merged.empty()) {
       MatmulForm::Batch& outer = merged.back();
-      if (outer.a == inner.a * inner.extent && outer.b == inner.b * inner.extent && outer.c == inner.c * inner.extent) {
+      if (outer.a == inner.a * inner.extent && outer.b == inner.b * inner.extent &&
+          outer.c == inner.c * inner.extent) {
         outer = {outer.extent * inner.extent, inner.a, inner.b, inner.c};
         continue;
       }
@@ -116,11 +125,12 @@ void MergeBatch(MatmulForm& form) {
 
 }  // namespace
 
-absl::Status CheckAttributes(const Attributes& attributes, std::initializer_list<absl::string_view> known) {
+absl::Status CheckAttributes(const Attributes& attributes,
+                             std::initializer_list<absl::string_view> known) {
   for (const auto& [name, values] : attributes) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      return absl::UnimplementedError(
-          absl::StrCat("attribute \"", name, "\" is unknown; known are ", absl::StrJoin(known, ", ")));
+      return absl::UnimplementedError(absl::StrCat(
+          "attribute \"", name, "\" is unknown; known are ", absl::StrJoin(known, ", ")));
     }
   }
   return absl::OkStatus();
@@ -133,7 +143,8 @@ absl::StatusOr<MatmulForm> NormalizeMatmul(const Request& request) {
   const Operand &a = request.inputs[0], &b = request.inputs[1], &c = request.outputs[0];
   const size_t rank_a = a.shape.size(), rank_b = b.shape.size(), rank_c = c.shape.size();
   const auto mismatch = [&] {
-    return Invalid("shapes ", Text(a.shape), " and ", Text(b.shape), " do not give ", Text(c.shape));
+    return Invalid("shapes ", Text(a.shape), " and ", Text(b.shape), " do not give ",
+                   Text(c.shape));
   };
   if (a.type != b.type || a.type != c.type) {
     return Invalid("types ", Name(a.type), ", ", Name(b.type), " and ", Name(c.type), " differ");
@@ -145,8 +156,10 @@ absl::StatusOr<MatmulForm> NormalizeMatmul(const Request& request) {
   if (rank_c != batch_rank + axes_c) return mismatch();
 
   MatmulForm form;
-  const size_t a_row = trans_a != 0 ? rank_a - 1 : rank_a - 2, a_col = trans_a != 0 ? rank_a - 2 : rank_a - 1;
-  const size_t b_row = trans_b != 0 ? rank_b - 1 : rank_b - 2, b_col = trans_b != 0 ? rank_b - 2 : rank_b - 1;
+  const size_t a_row = trans_a != 0 ? rank_a - 1 : rank_a - 2,
+               a_col = trans_a != 0 ? rank_a - 2 : rank_a - 1;
+  const size_t b_row = trans_b != 0 ? rank_b - 1 : rank_b - 2,
+               b_col = trans_b != 0 ? rank_b - 2 : rank_b - 1;
   const bool a_matrix = axes_a == 2, b_matrix = axes_b == 2;
   form.m = a_matrix ? a.shape[a_row] : 1;
   form.k = a_matrix ? a.shape[a_col] : a.shape[0];
@@ -161,7 +174,8 @@ absl::StatusOr<MatmulForm> NormalizeMatmul(const Request& request) {
   if (a_matrix && c.shape[batch_rank] != form.m) return mismatch();
   if (b_matrix && c.shape[rank_c - 1] != form.n) return mismatch();
 
-  const Aligned batch_a = AlignBatch(a, axes_a, batch_rank), batch_b = AlignBatch(b, axes_b, batch_rank);
+  const Aligned batch_a = AlignBatch(a, axes_a, batch_rank),
+                batch_b = AlignBatch(b, axes_b, batch_rank);
   for (size_t i = 0; i < batch_rank; ++i) {
     const int64_t ea = batch_a.extents[i], eb = batch_b.extents[i], ec = c.shape[i];
     if ((ea != eb && ea != 1 && eb != 1) || ec != (ea == 1 ? eb : ea)) return mismatch();
@@ -173,21 +187,23 @@ absl::StatusOr<MatmulForm> NormalizeMatmul(const Request& request) {
 
 absl::StatusOr<ConvForm> NormalizeConv(const Request& request, bool transposed) {
   if (transposed) {
-    KILN_RETURN_IF_ERROR(CheckAttributes(
-        request.attributes, {"dilations", "group", "kernel_shape", "output_padding", "output_shape", "pads", "strides"}));
-  } else {
     KILN_RETURN_IF_ERROR(
-        CheckAttributes(request.attributes, {"dilations", "group", "kernel_shape", "pads", "strides"}));
+        CheckAttributes(request.attributes, {"dilations", "group", "kernel_shape", "output_padding",
+                                             "output_shape", "pads", "strides"}));
+  } else {
+    KILN_RETURN_IF_ERROR(CheckAttributes(
+        request.attributes, {"dilations", "group", "kernel_shape", "pads", "strides"}));
   }
   const Operand &x = request.inputs[0], &w = request.inputs[1], &y = request.outputs[0];
   const bool has_bias = request.inputs.size() > 2 && request.inputs[2].present;
   const auto mismatch = [&] {
     return Invalid("shapes ", Text(x.shape), " and ", Text(w.shape),
-                   has_bias ? absl::StrCat(" with bias ", Text(request.inputs[2].shape)) : "", " do not give ",
-                   Text(y.shape));
+                   has_bias ? absl::StrCat(" with bias ", Text(request.inputs[2].shape)) : "",
+                   " do not give ", Text(y.shape));
   };
   for (const Operand* other : {&w, &y, has_bias ? &request.inputs[2] : &y}) {
-    if (other->type != x.type) return Invalid("types ", Name(x.type), " and ", Name(other->type), " differ");
+    if (other->type != x.type)
+      return Invalid("types ", Name(x.type), " and ", Name(other->type), " differ");
   }
   KILN_RETURN_IF_ERROR(CheckSpatialRank(x.shape.size()));
   if (w.shape.size() != x.shape.size() || y.shape.size() != x.shape.size()) return mismatch();
@@ -195,7 +211,9 @@ absl::StatusOr<ConvForm> NormalizeConv(const Request& request, bool transposed) 
   ConvForm form;
   form.batch = x.shape[0];
   form.groups = groups;
-  if (groups < 1 || x.shape[1] % groups != 0 || y.shape[1] % groups != 0 || y.shape[0] != x.shape[0]) return mismatch();
+  if (groups < 1 || x.shape[1] % groups != 0 || y.shape[1] % groups != 0 ||
+      y.shape[0] != x.shape[0])
+    return mismatch();
   form.in_channels = x.shape[1] / groups;
   form.out_channels = y.shape[1] / groups;
   const bool weights_fit = transposed ? w.shape[0] == x.shape[1] && w.shape[1] == form.out_channels
@@ -211,7 +229,8 @@ absl::StatusOr<ConvForm> NormalizeConv(const Request& request, bool transposed) 
   KILN_RETURN_IF_ERROR(ReadWindow(request.attributes, form.axes));
   for (WindowAxis& axis : form.axes) {
     if (transposed) {
-      // What the output has beyond the rule without end padding is taken off as end padding; output_padding makes it less.
+      // What the output has beyond the rule without end padding is taken off as end padding;
+      // output_padding makes it less.
       axis.pad_end = (axis.in - 1) * axis.stride + Reach(axis) - axis.pad_begin - axis.out;
       if (axis.pad_end < -std::max(axis.stride, axis.dilation)) return mismatch();
     } else {
@@ -225,21 +244,27 @@ absl::StatusOr<ConvForm> NormalizeConv(const Request& request, bool transposed) 
 absl::StatusOr<PoolForm> NormalizePool(const Request& request, bool average) {
   if (average) {
     KILN_RETURN_IF_ERROR(CheckAttributes(
-        request.attributes, {"ceil_mode", "count_include_pad", "dilations", "kernel_shape", "pads", "strides"}));
+        request.attributes,
+        {"ceil_mode", "count_include_pad", "dilations", "kernel_shape", "pads", "strides"}));
   } else {
     KILN_RETURN_IF_ERROR(CheckAttributes(
-        request.attributes, {"ceil_mode", "dilations", "kernel_shape", "pads", "storage_order", "strides"}));
+        request.attributes,
+        {"ceil_mode", "dilations", "kernel_shape", "pads", "storage_order", "strides"}));
   }
   const Operand &x = request.inputs[0], &y = request.outputs[0];
   KILN_RETURN_IF_ERROR(CheckSpatialRank(x.shape.size()));
-  const auto mismatch = [&] { return Invalid("shape ", Text(x.shape), " does not give ", Text(y.shape)); };
-  if (y.shape.size() != x.shape.size() || y.shape[0] != x.shape[0] || y.shape[1] != x.shape[1]) return mismatch();
+  const auto mismatch = [&] {
+    return Invalid("shape ", Text(x.shape), " does not give ", Text(y.shape));
+  };
+  if (y.shape.size() != x.shape.size() || y.shape[0] != x.shape[0] || y.shape[1] != x.shape[1])
+    return mismatch();
   if (x.type != y.type) return Invalid("types ", Name(x.type), " and ", Name(y.type), " differ");
   PoolForm form;
   form.batch = x.shape[0];
   form.channels = x.shape[1];
   form.axes.resize(x.shape.size() - 2);
-  KILN_ASSIGN_OR_RETURN(const auto kernel, GetInts(request.attributes, "kernel_shape", form.axes.size(), 1, 0));
+  KILN_ASSIGN_OR_RETURN(const auto kernel,
+                        GetInts(request.attributes, "kernel_shape", form.axes.size(), 1, 0));
   KILN_ASSIGN_OR_RETURN(const int64_t ceil_mode, GetInt(request.attributes, "ceil_mode", 0));
   KILN_ASSIGN_OR_RETURN(const int64_t include, GetInt(request.attributes, "count_include_pad", 0));
   form.count_include_pad = include != 0;
@@ -253,7 +278,8 @@ absl::StatusOr<PoolForm> NormalizePool(const Request& request, bool average) {
     const int64_t room = axis.in + axis.pad_begin + axis.pad_end - Reach(axis);
     const int64_t least = room < 0 ? 0 : room / axis.stride + 1;
     // Rounding up, a last window that would lie in the end padding alone may or may not be there.
-    const int64_t most = ceil_mode != 0 ? (std::max<int64_t>(room, 0) + axis.stride - 1) / axis.stride + 1 : least;
+    const int64_t most =
+        ceil_mode != 0 ? (std::max<int64_t>(room, 0) + axis.stride - 1) / axis.stride + 1 : least;
     if (axis.out < least || axis.out > most) return mismatch();
   }
   return form;

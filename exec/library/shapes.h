@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests in normal form: checked extents and strides, with all rules of broadcasting and attributes applied.
+// Requests in normal form: checked extents and strides, with all rules of broadcasting and
+// attributes applied.
 #ifndef KILN_EXEC_LIBRARY_SHAPES_H_
 #define KILN_EXEC_LIBRARY_SHAPES_H_
 
@@ -15,10 +16,12 @@
 namespace kiln::library {
 
 // kUnimplemented if there is an attribute whose name is not in `known`.
-absl::Status CheckAttributes(const Attributes& attributes, std::initializer_list<absl::string_view> known);
+absl::Status CheckAttributes(const Attributes& attributes,
+                             std::initializer_list<absl::string_view> known);
 
-// C[..., m, n] = sum over k of A[..., m, k] * B[..., k, n]; every stride in elements, 0 where a batch dim broadcasts.
-// Neighbouring batch dims that all operands step through alike are one, and batches that share B are rows of one product:
+// C[..., m, n] = sum over k of A[..., m, k] * B[..., k, n]; every stride in elements, 0 where a
+// batch dim broadcasts. Neighbouring batch dims that all operands step through alike are one, and
+// batches that share B are rows of one product:
 //   A [8, 12, 64] x B [64, 64] has m = 96 and no batch.
 struct MatmulForm {
   struct Batch {

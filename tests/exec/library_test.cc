@@ -30,7 +30,8 @@ struct Array {
   Extents shape;
   std::vector<T> data;
 
-  explicit Array(Extents s, T value = T()) : shape(std::move(s)), data(static_cast<size_t>(Count(shape)), value) {}
+  explicit Array(Extents s, T value = T())
+      : shape(std::move(s)), data(static_cast<size_t>(Count(shape)), value) {}
   T& operator[](int64_t i) { return data[static_cast<size_t>(i)]; }
   const T& operator[](int64_t i) const { return data[static_cast<size_t>(i)]; }
 };
@@ -38,7 +39,8 @@ struct Array {
 Array<float> Random(Extents shape, uint64_t seed) {
   Array<float> a(std::move(shape));
   std::mt19937_64 random(seed);
-  for (float& x : a.data) x = static_cast<float>(static_cast<int64_t>(random() % 2001) - 1000) / 1000.0F;
+  for (float& x : a.data)
+    x = static_cast<float>(static_cast<int64_t>(random() % 2001) - 1000) / 1000.0F;
   return a;
 }
 
@@ -49,15 +51,16 @@ Operand Describe(const Array<T>& a, DType type, bool constant = false) {
 
 std::shared_ptr<Session> NewSession(int threads = 1) { return *Session::Create(threads); }
 
-absl::Status RunOp(absl::string_view name, const Request& request, std::vector<const void*> inputs, void* output,
-                   const std::shared_ptr<Session>& session) {
+absl::Status RunOp(absl::string_view name, const Request& request, std::vector<const void*> inputs,
+                   void* output, const std::shared_ptr<Session>& session) {
   const Operator* op = Find(name);
   if (op == nullptr) return absl::NotFoundError("no operator");
   auto primitive = Make(*op, request, session);
   if (!primitive.ok()) return primitive.status();
   std::vector<void*> in;
   for (const void* p : inputs) in.push_back(const_cast<void*>(p));
-  void* scratch = std::aligned_alloc(64, static_cast<size_t>(((*primitive)->scratch_bytes() + 64) / 64 * 64));
+  void* scratch =
+      std::aligned_alloc(64, static_cast<size_t>(((*primitive)->scratch_bytes() + 64) / 64 * 64));
   // Twice: a primitive keeps nothing of a run.
   absl::Status status = (*primitive)->Run({in.data(), &output, scratch, nullptr});
   if (status.ok()) status = (*primitive)->Run({in.data(), &output, scratch, nullptr});
@@ -75,9 +78,10 @@ void ExpectNear(const Array<float>& got, const std::vector<double>& want, const 
 // ---- matmul
 
 // numpy's matmul for operands of rank 2 and more, straight from its definition.
-std::vector<double> NaiveMatmul(const Array<float>& a, const Array<float>& b, const Extents& out, bool trans_a,
-                                bool trans_b) {
-  const auto at = [](const Array<float>& x, const Extents& batch, int64_t row, int64_t col, bool trans) {
+std::vector<double> NaiveMatmul(const Array<float>& a, const Array<float>& b, const Extents& out,
+                                bool trans_a, bool trans_b) {
+  const auto at = [](const Array<float>& x, const Extents& batch, int64_t row, int64_t col,
+                     bool trans) {
     const size_t own = x.shape.size() - 2;
     int64_t index = 0;
     for (size_t i = 0; i < own; ++i) {
@@ -96,7 +100,8 @@ std::vector<double> NaiveMatmul(const Array<float>& a, const Array<float>& b, co
     for (size_t d = batch.size(); d-- > 0; rest /= out[d]) batch[d] = rest % out[d];
     double sum = 0;
     for (int64_t j = 0; j < k; ++j) {
-      sum += static_cast<double>(at(a, batch, i / n % m, j, trans_a)) * at(b, batch, j, i % n, trans_b);
+      sum += static_cast<double>(at(a, batch, i / n % m, j, trans_a)) *
+             at(b, batch, j, i % n, trans_b);
     }
     want.push_back(sum);
   }
@@ -136,7 +141,8 @@ TEST(Matmul, AgreesWithItsDefinition) {
       if (c.trans_b) request.attributes["trans_b"] = {1};
       request.inputs = {Describe(a, DType::kF32), Describe(b, DType::kF32, constant)};
       request.outputs = {Describe(y, DType::kF32)};
-      KILN_ASSERT_OK(RunOp("matmul", request, {a.data.data(), b.data.data()}, y.data.data(), NewSession()));
+      KILN_ASSERT_OK(
+          RunOp("matmul", request, {a.data.data(), b.data.data()}, y.data.data(), NewSession()));
       ExpectNear(y, NaiveMatmul(a, b, c.out, c.trans_a, c.trans_b),
                  testing::PrintToString(c.a) + testing::PrintToString(c.b));
     }
@@ -149,13 +155,15 @@ TEST(Matmul, TakesVectorsAsNumpyDoes) {
   Request request;
   request.inputs = {Describe(v, DType::kF32), Describe(w, DType::kF32)};
   request.outputs = {Describe(dot, DType::kF32)};
-  KILN_ASSERT_OK(RunOp("matmul", request, {v.data.data(), w.data.data()}, dot.data.data(), NewSession()));
+  KILN_ASSERT_OK(
+      RunOp("matmul", request, {v.data.data(), w.data.data()}, dot.data.data(), NewSession()));
   double sum = 0;
   for (int64_t i = 0; i < 4; ++i) sum += static_cast<double>(v[i]) * w[i];
   EXPECT_NEAR(dot[0], sum, 1e-5);
   request.inputs[1] = Describe(m, DType::kF32);
   request.outputs = {Describe(row, DType::kF32)};
-  KILN_ASSERT_OK(RunOp("matmul", request, {v.data.data(), m.data.data()}, row.data.data(), NewSession()));
+  KILN_ASSERT_OK(
+      RunOp("matmul", request, {v.data.data(), m.data.data()}, row.data.data(), NewSession()));
   for (int64_t j = 0; j < 3; ++j) {
     double want = 0;
     for (int64_t i = 0; i < 4; ++i) want += static_cast<double>(v[i]) * m[i * 3 + j];
@@ -164,22 +172,26 @@ TEST(Matmul, TakesVectorsAsNumpyDoes) {
 }
 
 TEST(Matmul, TakesStridedOperands) {
-  // A is columns 1..3 of a wider matrix, B a broadcast row: oneDNN takes the first, the loop the second.
+  // A is columns 1..3 of a wider matrix, B a broadcast row: oneDNN takes the first, the loop the
+  // second.
   const Array<float> wide = Random({4, 5}, 1), b = Random({3, 2}, 2), row = Random({3}, 3);
   Array<float> y({4, 2});
   Request request;
   request.inputs = {{true, DType::kF32, {4, 3}, {5, 1}, nullptr}, Describe(b, DType::kF32)};
   request.outputs = {Describe(y, DType::kF32)};
-  KILN_ASSERT_OK(RunOp("matmul", request, {wide.data.data() + 1, b.data.data()}, y.data.data(), NewSession()));
+  KILN_ASSERT_OK(
+      RunOp("matmul", request, {wide.data.data() + 1, b.data.data()}, y.data.data(), NewSession()));
   for (int64_t i = 0; i < 4; ++i) {
     for (int64_t j = 0; j < 2; ++j) {
       double want = 0;
-      for (int64_t k = 0; k < 3; ++k) want += static_cast<double>(wide[i * 5 + 1 + k]) * b[k * 2 + j];
+      for (int64_t k = 0; k < 3; ++k)
+        want += static_cast<double>(wide[i * 5 + 1 + k]) * b[k * 2 + j];
       EXPECT_NEAR(y[i * 2 + j], want, 1e-5);
     }
   }
   request.inputs[1] = {true, DType::kF32, {3, 2}, {1, 0}, nullptr};
-  KILN_ASSERT_OK(RunOp("matmul", request, {wide.data.data() + 1, row.data.data()}, y.data.data(), NewSession()));
+  KILN_ASSERT_OK(RunOp("matmul", request, {wide.data.data() + 1, row.data.data()}, y.data.data(),
+                       NewSession()));
   for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(y[i * 2], y[i * 2 + 1]);
 }
 
@@ -190,14 +202,16 @@ TEST(Matmul, IntegersWrapAndDoublesAreExact) {
   Request request;
   request.inputs = {Describe(a, DType::kI32), Describe(b, DType::kI32)};
   request.outputs = {Describe(c, DType::kI32)};
-  KILN_ASSERT_OK(RunOp("matmul", request, {a.data.data(), b.data.data()}, c.data.data(), NewSession()));
+  KILN_ASSERT_OK(
+      RunOp("matmul", request, {a.data.data(), b.data.data()}, c.data.data(), NewSession()));
   EXPECT_EQ(c[0], 3);
   Array<double> x({1, 2}), y({2, 1}), z({1, 1});
   x.data = {1e16, 1};
   y.data = {1, 1};
   request.inputs = {Describe(x, DType::kF64), Describe(y, DType::kF64)};
   request.outputs = {Describe(z, DType::kF64)};
-  KILN_ASSERT_OK(RunOp("matmul", request, {x.data.data(), y.data.data()}, z.data.data(), NewSession()));
+  KILN_ASSERT_OK(
+      RunOp("matmul", request, {x.data.data(), y.data.data()}, z.data.data(), NewSession()));
   EXPECT_EQ(z[0], 1e16 + 1);
 }
 
@@ -208,7 +222,8 @@ TEST(Matmul, KeepsNanAndInfinity) {
   Request request;
   request.inputs = {Describe(a, DType::kF32), Describe(b, DType::kF32, true)};
   request.outputs = {Describe(y, DType::kF32)};
-  KILN_ASSERT_OK(RunOp("matmul", request, {a.data.data(), b.data.data()}, y.data.data(), NewSession()));
+  KILN_ASSERT_OK(
+      RunOp("matmul", request, {a.data.data(), b.data.data()}, y.data.data(), NewSession()));
   EXPECT_TRUE(std::isnan(y[0]));
   EXPECT_TRUE(std::isinf(y[31]));
 }
@@ -231,12 +246,14 @@ TEST(Matmul, NamesShapesThatDoNotFit) {
   request.inputs = {Describe(a, DType::kF32), Describe(b, DType::kF32)};
   request.outputs = {Describe(y, DType::kF32)};
   EXPECT_THAT(Make(*Find("matmul"), request, NewSession()),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("[3, 4] and [5, 6] do not give [3, 6]")));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("[3, 4] and [5, 6] do not give [3, 6]")));
   request.attributes["alpha"] = {2};
   EXPECT_THAT(Make(*Find("matmul"), request, NewSession()),
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("\"alpha\"")));
   request.inputs.pop_back();
-  EXPECT_THAT(Make(*Find("matmul"), request, NewSession()), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Make(*Find("matmul"), request, NewSession()),
+              StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 // ---- convolution
@@ -249,7 +266,8 @@ struct ConvCase {
 };
 
 Attributes AttributesOf(const ConvCase& c) {
-  return {{"strides", c.strides}, {"pads", c.pads}, {"dilations", c.dilations}, {"group", {c.group}}};
+  return {
+      {"strides", c.strides}, {"pads", c.pads}, {"dilations", c.dilations}, {"group", {c.group}}};
 }
 
 // Three spatial axes, missing ones in front.
@@ -260,19 +278,26 @@ Extents Widen(const Extents& v, size_t lead, int64_t fill) {
   return wide;
 }
 
-// Scatters every input element through every weight: the same sum for conv (reading w[o, i]) and its transpose (w[i, o]).
-std::vector<double> NaiveConv(const ConvCase& c, const Array<float>& x, const Array<float>& w, const Array<float>& bias,
-                              bool transposed) {
+// Scatters every input element through every weight: the same sum for conv (reading w[o, i]) and
+// its transpose (w[i, o]).
+std::vector<double> NaiveConv(const ConvCase& c, const Array<float>& x, const Array<float>& w,
+                              const Array<float>& bias, bool transposed) {
   const Extents xs = Widen(c.x, 2, 1), ws = Widen(c.w, 2, 1), ys = Widen(c.y, 2, 1);
   const size_t spatial = c.x.size() - 2;
-  const auto get = [&](const Extents& v, int64_t otherwise) { return v.empty() ? Extents(spatial, otherwise) : v; };
-  const Extents strides = Widen(get(c.strides, 1), 0, 1), dilations = Widen(get(c.dilations, 1), 0, 1);
+  const auto get = [&](const Extents& v, int64_t otherwise) {
+    return v.empty() ? Extents(spatial, otherwise) : v;
+  };
+  const Extents strides = Widen(get(c.strides, 1), 0, 1),
+                dilations = Widen(get(c.dilations, 1), 0, 1);
   const Extents all_pads = c.pads.empty() ? Extents(2 * spatial, 0) : c.pads;
-  const Extents pads = Widen(Extents(all_pads.begin(), all_pads.begin() + static_cast<std::ptrdiff_t>(spatial)), 0, 0);
+  const Extents pads = Widen(
+      Extents(all_pads.begin(), all_pads.begin() + static_cast<std::ptrdiff_t>(spatial)), 0, 0);
   std::vector<double> want(static_cast<size_t>(Count(c.y)));
   const int64_t plane = ys[2] * ys[3] * ys[4], ic = xs[1] / c.group, oc = ys[1] / c.group;
-  for (size_t i = 0; i < want.size(); ++i) want[i] = c.bias ? bias[static_cast<int64_t>(i) / plane % ys[1]] : 0.0F;
-  const int64_t taps = ws[2] * ws[3] * ws[4], positions = (transposed ? xs[2] * xs[3] * xs[4] : plane);
+  for (size_t i = 0; i < want.size(); ++i)
+    want[i] = c.bias ? bias[static_cast<int64_t>(i) / plane % ys[1]] : 0.0F;
+  const int64_t taps = ws[2] * ws[3] * ws[4],
+                positions = (transposed ? xs[2] * xs[3] * xs[4] : plane);
   const Extents& moving = transposed ? xs : ys;   // where the window is applied
   const Extents& reached = transposed ? ys : xs;  // where its taps land
   for (int64_t n = 0; n < xs[0]; ++n) {
@@ -280,7 +305,8 @@ std::vector<double> NaiveConv(const ConvCase& c, const Array<float>& x, const Ar
       for (int64_t i = 0; i < ic; ++i) {
         const int64_t channel = o / oc * ic + i;
         for (int64_t p = 0; p < positions; ++p) {
-          const Extents at = {p / (moving[3] * moving[4]), p / moving[4] % moving[3], p % moving[4]};
+          const Extents at = {p / (moving[3] * moving[4]), p / moving[4] % moving[3],
+                              p % moving[4]};
           for (int64_t t = 0; t < taps; ++t) {
             const Extents tap = {t / (ws[3] * ws[4]), t / ws[4] % ws[3], t % ws[4]};
             int64_t land = 0;
@@ -294,7 +320,8 @@ std::vector<double> NaiveConv(const ConvCase& c, const Array<float>& x, const Ar
             const int64_t from = transposed ? p : land, to = transposed ? land : p;
             const int64_t weight = transposed ? channel * oc + o % oc : o * ic + i;
             want[static_cast<size_t>((n * ys[1] + o) * plane + to)] +=
-                static_cast<double>(x[(n * xs[1] + channel) * xs[2] * xs[3] * xs[4] + from]) * w[weight * taps + t];
+                static_cast<double>(x[(n * xs[1] + channel) * xs[2] * xs[3] * xs[4] + from]) *
+                w[weight * taps + t];
           }
         }
       }
@@ -310,12 +337,14 @@ void CheckConv(const ConvCase& c, bool transposed) {
     Request request;
     request.attributes = AttributesOf(c);
     request.inputs = {Describe(x, DType::kF32), Describe(w, DType::kF32, constant)};
-    request.inputs.push_back(c.bias ? Describe(bias, DType::kF32) : Operand{false, DType::kF32, {}, {}, nullptr});
+    request.inputs.push_back(c.bias ? Describe(bias, DType::kF32)
+                                    : Operand{false, DType::kF32, {}, {}, nullptr});
     request.outputs = {Describe(y, DType::kF32)};
-    const std::string what = testing::PrintToString(c.x) + testing::PrintToString(c.w) + testing::PrintToString(c.y);
+    const std::string what =
+        testing::PrintToString(c.x) + testing::PrintToString(c.w) + testing::PrintToString(c.y);
     KILN_ASSERT_OK(RunOp(transposed ? "conv_transpose" : "conv", request,
-                         {x.data.data(), w.data.data(), c.bias ? bias.data.data() : nullptr}, y.data.data(),
-                         NewSession(constant ? 2 : 1)))
+                         {x.data.data(), w.data.data(), c.bias ? bias.data.data() : nullptr},
+                         y.data.data(), NewSession(constant ? 2 : 1)))
         << what;
     ExpectNear(y, NaiveConv(c, x, w, bias, transposed), what);
   }
@@ -347,7 +376,8 @@ TEST(ConvTranspose, AgreesWithItsDefinition) {
       {{1, 4, 3, 3}, {4, 2, 3, 3}, {1, 2, 6, 6}, {2, 2}, {1, 1, 1, 1}, {}},  // output padding 1
       {{1, 4, 5, 5}, {4, 3, 2, 2}, {1, 6, 10, 10}, {2, 2}, {}, {}, 2},
       {{1, 2, 7}, {2, 3, 3}, {1, 3, 11}, {}, {}, {2}, 1, false},
-      {{1, 2, 3, 3}, {2, 2, 2, 2}, {1, 2, 9, 9}, {3, 3}, {}, {}},  // output padding 1 beyond the taps
+      {{1, 2, 3, 3}, {2, 2, 2, 2}, {1, 2, 9, 9}, {3, 3}, {}, {}},  // output padding 1 beyond the
+                                                                   // taps
   };
   for (const ConvCase& c : cases) CheckConv(c, true);
 }
@@ -357,7 +387,8 @@ TEST(Conv, OtherTypesUseTheLoop) {
   Request request;
   request.inputs = {Describe(x, DType::kF64), Describe(w, DType::kF64)};
   request.outputs = {Describe(y, DType::kF64)};
-  KILN_ASSERT_OK(RunOp("conv", request, {x.data.data(), w.data.data()}, y.data.data(), NewSession()));
+  KILN_ASSERT_OK(
+      RunOp("conv", request, {x.data.data(), w.data.data()}, y.data.data(), NewSession()));
   for (const double v : y.data) EXPECT_DOUBLE_EQ(v, 1.2);
 }
 
@@ -375,7 +406,8 @@ TEST(Conv, RefusesAttributesThatMakeNoSense) {
                                                        {{"group", {3}}},
                                                        {{"pads", {1, 0, 0, 0}}}}) {
     request.attributes = bad;
-    EXPECT_THAT(Make(*Find("conv"), request, NewSession()), StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(Make(*Find("conv"), request, NewSession()),
+                StatusIs(absl::StatusCode::kInvalidArgument));
   }
 }
 
@@ -399,7 +431,8 @@ TEST(MaxPool, RoundsUpAndDilates) {
   Array<int8_t> x({1, 1, 6}), y({1, 1, 3});
   x.data = {1, 9, 2, 3, 4, -5};
   Request request;
-  request.attributes = {{"kernel_shape", {2}}, {"strides", {2}}, {"dilations", {2}}, {"ceil_mode", {1}}};
+  request.attributes = {
+      {"kernel_shape", {2}}, {"strides", {2}}, {"dilations", {2}}, {"ceil_mode", {1}}};
   request.inputs = {Describe(x, DType::kI8)};
   request.outputs = {Describe(y, DType::kI8)};
   KILN_ASSERT_OK(RunOp("max_pool", request, {x.data.data()}, y.data.data(), NewSession()));
@@ -425,7 +458,8 @@ TEST(AveragePool, RefusesAnOutputOfTheWrongSize) {
   request.attributes = {{"kernel_shape", {3}}};
   request.inputs = {Describe(x, DType::kF32)};
   request.outputs = {Describe(y, DType::kF32)};
-  EXPECT_THAT(Make(*Find("average_pool"), request, NewSession()), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Make(*Find("average_pool"), request, NewSession()),
+              StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 }  // namespace

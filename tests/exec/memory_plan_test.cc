@@ -133,12 +133,12 @@ TEST(VerifyPlan, FindsEveryKindOfMistake) {
   const std::vector<Interval> intervals = {{0, 2, 64}, {1, 3, 64}, {2, 4, 64}};
   MemoryPlan plan{{0, 64, 0}, 128, 128, 192, true};
   KILN_EXPECT_OK(VerifyPlan(intervals, plan, 64));
-  EXPECT_FALSE(VerifyPlan(intervals, {{0, 0, 64}, 128, 128, 192, true}, 64).ok());    // same place
+  EXPECT_FALSE(VerifyPlan(intervals, {{0, 0, 64}, 128, 128, 192, true}, 64).ok());     // same place
   EXPECT_FALSE(VerifyPlan(intervals, {{0, 32, 128}, 192, 128, 192, false}, 32).ok());  // overlap
   EXPECT_FALSE(VerifyPlan(intervals, {{32, 0, 128}, 192, 128, 192, false}, 32).ok());  // from below
-  EXPECT_FALSE(VerifyPlan(intervals, {{0, 64, 128}, 128, 128, 192, true}, 64).ok());  // too high
-  EXPECT_FALSE(VerifyPlan(intervals, {{0, 65, 0}, 192, 128, 192, false}, 64).ok());   // unaligned
-  EXPECT_FALSE(VerifyPlan(intervals, {{0, 64}, 128, 128, 192, true}, 64).ok());       // one missing
+  EXPECT_FALSE(VerifyPlan(intervals, {{0, 64, 128}, 128, 128, 192, true}, 64).ok());   // too high
+  EXPECT_FALSE(VerifyPlan(intervals, {{0, 65, 0}, 192, 128, 192, false}, 64).ok());    // unaligned
+  EXPECT_FALSE(VerifyPlan(intervals, {{0, 64}, 128, 128, 192, true}, 64).ok());  // one missing
 }
 
 }  // namespace

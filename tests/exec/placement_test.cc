@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/exec/placement.h"
+
+#include "gtest/gtest.h"
+#include "tests/base/status_matchers.h"
+
+namespace kiln {
+namespace {
+
+using testing::HasSubstr;
+using Space = PlacementProblem::Space;
+using Step = PlacementProblem::Step;
+
+// Accesses to whole buffers of 100 bytes.
+struct Problem : PlacementProblem {
+  int32_t Add(Space space, int64_t bytes = 100) {
+    buffers.push_back({space, bytes});
+    return static_cast<int32_t>(buffers.size()) - 1;
+  }
+  Access Whole(int32_t b) const { return {b, 0, buffers[static_cast<size_t>(b)].bytes, true, 4}; }
+  Step& Do(const std::vector<int32_t>& reads, const std::vector<int32_t>& writes,
+           bool view = false) {
+    Step& step = steps.emplace_back();
+    step.view = view;
+    for (const int32_t b : reads) step.reads.push_back(Whole(b));
+    for (const int32_t b : writes) step.writes.push_back(Whole(b));
+    return step;
+  }
+};
+
+TEST(Placement, TemporariesShareTheArenaOverTime) {
+  Problem p;
+  const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput);
+  const int32_t a = p.Add(Space::kTemporary), b = p.Add(Space::kTemporary),
+                c = p.Add(Space::kTemporary);
+  p.Do({x}, {a});
+  p.Do({a}, {b});
+  p.Do({b}, {c});
+  p.Do({c}, {y});
+  KILN_ASSERT_OK_AND_ASSIGN(const Placement placed, PlaceBuffers(p));
+  EXPECT_EQ(placed.memory.peak, 256);
+  EXPECT_EQ(placed.memory.sum, 384);
+  EXPECT_EQ(placed.arena_offset[static_cast<size_t>(a)],
+            placed.arena_offset[static_cast<size_t>(c)]);
+  EXPECT_EQ(placed.arena_offset[static_cast<size_t>(y)], -1);
+}
+
+TEST(Placement, InPlacePairsTakeTheDyingInput) {
+  Problem p;
+  const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput);
+  const int32_t a = p.Add(Space::kTemporary), b = p.Add(Space::kTemporary);
+  p.Do({x}, {a}).in_place = {{0, 0}};  // refused: an input
+  p.Do({a}, {b}).in_place = {{0, 0}};
+  p.Do({b, x}, {y});  // no pair: y is elsewhere
+  KILN_ASSERT_OK_AND_ASSIGN(const Placement placed, PlaceBuffers(p));
+  EXPECT_EQ(placed.places[static_cast<size_t>(b)].root, a);
+  EXPECT_EQ(placed.places[static_cast<size_t>(a)].root, a);
+  EXPECT_EQ(placed.memory.peak, 128);
+}
+
+TEST(Placement, InPlaceIsRefusedWhileTheClassIsNeeded) {
+  for (const bool through_view : {false, true}) {
+    Problem p;
+    const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput), z = p.Add(Space::kOutput);
+    const int32_t a = p.Add(Space::kTemporary), v = p.Add(Space::kTemporary),
+                  b = p.Add(Space::kTemporary);
+    p.Do({x}, {a});
+    p.Do({a}, {v}, /*view=*/true);
+    p.Do({v}, {b}).in_place = {{0, 0}};
+    p.Do({b}, {z});
+    p.Do({through_view ? v : a}, {y});
+    KILN_ASSERT_OK_AND_ASSIGN(const Placement placed, PlaceBuffers(p));
+    EXPECT_NE(placed.places[static_cast<size_t>(b)].root,
+              placed.places[static_cast<size_t>(a)].root);
+  }
+}
+
+TEST(Placement, InPlaceIsRefusedWhenTheInputIsReadTwice) {
+  Problem p;
+  const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput), a = p.Add(Space::kTemporary);
+  const int32_t b = p.Add(Space::kTemporary);
+  p.Do({x}, {a});
+  p.Do({a, a}, {b}).in_place = {{0, 0}, {1, 0}};
+  p.Do({b}, {y});
+  KILN_ASSERT_OK_AND_ASSIGN(const Placement placed, PlaceBuffers(p));
+  EXPECT_EQ(placed.places[static_cast<size_t>(b)].root, b);
+}
+
+TEST(Placement, ViewOfAnInputThatIsAnOutputIsCopied) {
+  Problem p;
+  const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput);
+  p.Do({x}, {y}, /*view=*/true);
+  KILN_ASSERT_OK_AND_ASSIGN(const Placement placed, PlaceBuffers(p));
+  EXPECT_TRUE(placed.copies[0]);
+}
+
+TEST(Placement, ScratchLivesForItsStep) {
+  Problem p;
+  const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput), a = p.Add(Space::kTemporary);
+  p.Do({x}, {a}).scratch = 1000;
+  p.Do({a}, {y}).scratch = 1000;
+  KILN_ASSERT_OK_AND_ASSIGN(const Placement placed, PlaceBuffers(p));
+  EXPECT_EQ(placed.memory.peak, 1024 + 128);
+  EXPECT_GE(placed.scratch_offset[1], 0);
+}
+
+TEST(Placement, RefusesWhatCannotBeRight) {
+  const auto expect = [](const Problem& p, const char* text) {
+    EXPECT_THAT(PlaceBuffers(p), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(text)));
+  };
+  Problem unwritten;
+  const int32_t y = unwritten.Add(Space::kOutput), t = unwritten.Add(Space::kTemporary);
+  unwritten.Do({t}, {y});
+  expect(unwritten, "before anything wrote it");
+  Problem constant;
+  const int32_t c = constant.Add(Space::kConstant), x = constant.Add(Space::kInput);
+  constant.Do({x}, {c});
+  expect(constant, "lies in an input or constant");
+  Problem same;
+  const int32_t a = same.Add(Space::kTemporary), in = same.Add(Space::kInput);
+  same.Do({in}, {a});
+  same.Do({a}, {a});
+  expect(same, "where it writes");
+  Problem silent;
+  silent.Add(Space::kOutput);
+  expect(silent, "nothing writes");
+  Problem cycle;
+  const int32_t p0 = cycle.Add(Space::kTemporary), p1 = cycle.Add(Space::kTemporary);
+  cycle.fixed = {{p0, p1, 0}, {p1, p0, 0}};
+  expect(cycle, "cannot lie at");
+  Problem outside;
+  const int32_t small = outside.Add(Space::kTemporary, 10),
+                large = outside.Add(Space::kTemporary, 100);
+  outside.fixed = {{large, small, 0}};
+  expect(outside, "cannot lie at");
+}
+
+TEST(Placement, LongChainsOfViewsAreCheap) {
+  Problem p;
+  int32_t last = p.Add(Space::kInput);
+  for (int i = 0; i < 20000; ++i) {
+    const int32_t next = p.Add(Space::kTemporary);
+    p.Do({last}, {next}, /*view=*/true);
+    last = next;
+  }
+  KILN_ASSERT_OK_AND_ASSIGN(const Placement placed, PlaceBuffers(p));
+  EXPECT_EQ(placed.places.back().root, 0);
+  EXPECT_EQ(placed.memory.peak, 0);
+}
+
+}  // namespace
+}  // namespace kiln
