@@ -134,14 +134,17 @@ std::vector<bool> GetKept(const Params& params, size_t stages) {
 
 int64_t LanesFor(const Kernel& kernel, const MachineProfile& profile, int64_t vectors) {
   size_t widest = 1;
+  bool divides = false;
   for (const ScalarExpr* expr : Expressions(kernel)) {
     for (const ExprNode& node : expr->nodes()) {
       // Coordinates are 64 bits wide but rarely the bulk of the work.
       if (node.op != ScalarOp::kIndex && node.op != ScalarOp::kExtent) {
         widest = std::max(widest, SizeOf(node.type));
       }
+      divides = divides || (IsInt(node.type) && (node.op == ScalarOp::kDiv || node.op == ScalarOp::kMod));
     }
   }
+  if (divides) return 8;  // vector units cannot: every lane is code of its own
   return std::max<int64_t>(8, vectors * profile.vector_bytes / static_cast<int64_t>(widest));
 }
 

@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_join.h"
 #include "kiln/halide_gen/worker.h"
-#include "kiln/kernel/math.h"
+#include "kiln/kernel/naive.h"
 #include "kiln/kernel/text.h"
-#include "tests/halide_gen/oracle.h"
+#include "tests/halide_gen/difference.h"
 
 namespace kiln {
 namespace {
@@ -52,7 +52,7 @@ void Fill(HostArray& array, std::mt19937& random) {
       static const double kWild[] = {std::nan(""), HUGE_VAL, -HUGE_VAL};
       bits = ConstBits(type, kWild[random() % 3]);
     }
-    StoreElement(array, static_cast<int64_t>(i), bits);
+    StoreElement(array.bytes.data(), array.type, static_cast<int64_t>(i), bits);
   }
 }
 
@@ -65,6 +65,12 @@ std::vector<int64_t> ExtentsOf(const std::vector<int32_t>& dims, const std::vect
 HostArray Make(DType type, Layout layout, const std::vector<int32_t>& dims, const std::vector<int32_t>& extents) {
   return HostArray::Make(type, ExtentsOf(dims, extents), layout == Layout::kStrided ? 3 : 1,
                          layout == Layout::kDense ? 0 : 5);
+}
+
+std::vector<NaiveBuffer> NaiveBuffers(std::vector<HostArray>& arrays) {
+  std::vector<NaiveBuffer> buffers;
+  for (HostArray& array : arrays) buffers.push_back({array.bytes.data(), array.strides});
+  return buffers;
 }
 
 bool AnyZero(const HostArray& array) {
@@ -84,9 +90,6 @@ void CompiledKernel::Compile(const std::string& text, IsaLevel isa, const std::s
   const auto kernel = ParseKernel(text);
   ASSERT_TRUE(kernel.ok()) << kernel.status() << "\n" << text;
   kernel_ = *kernel;
-  const auto expanded = ExpandMath(kernel_);
-  ASSERT_TRUE(expanded.ok()) << expanded.status();
-  expanded_ = *expanded;
   if (sizes.at_most.empty()) sizes.at_most.assign(kernel_.dims.size(), kUnbounded);
   const Scheduler* chosen = SchedulerNamed(kernel_, scheduler);
   ASSERT_NE(chosen, nullptr);
@@ -131,7 +134,9 @@ void CompiledKernel::Check(const std::vector<int32_t>& extents, uint32_t seed, b
   for (const HostArray& output : want) {
     if (AnyZero(output)) return;  // such launches are skipped
   }
-  Evaluate(expanded_, extents, params, inputs, want);
+  const std::vector<int64_t> wide(extents.begin(), extents.end());
+  const absl::Status naive = EvalKernel(kernel_, NaiveBuffers(inputs), wide, params, NaiveBuffers(want));
+  ASSERT_TRUE(naive.ok()) << naive;
   ASSERT_EQ(loaded_->Run(kernel_, extents, params, inputs, got), 0);
   for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(Difference(got[i], want[i]), "") << "output " << i;
   if (!in_place) return;

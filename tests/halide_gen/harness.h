@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiles a kernel for one level and compares it with the oracle at given extents.
+// Compiles a kernel for one level and compares it with EvalKernel at given extents.
 #ifndef KILN_TESTS_HALIDE_GEN_HARNESS_H_
 #define KILN_TESTS_HALIDE_GEN_HARNESS_H_
 
@@ -37,7 +37,7 @@ class CompiledKernel {
   std::vector<HostArray> MakeOutputs(const std::vector<int32_t>& extents) const;
   std::vector<uint64_t> MakeParams(std::mt19937& random) const;
 
-  Kernel kernel_, expanded_;
+  Kernel kernel_;
   Params params_;
   CodegenAnswer answer_;
   std::unique_ptr<LoadedKernel> loaded_;

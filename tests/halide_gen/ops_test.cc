@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every primitive on every type it takes, against the oracle, bit by bit.
+// Every primitive on every type it takes, against EvalKernel, bit by bit.
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels without, or with small, reductions: how elements are addressed, against EvalKernel, bit by bit, at extents with every kind of tail.
+#include <gtest/gtest.h>
+
+#include "tests/halide_gen/harness.h"
+
+namespace kiln {
+namespace {
+
+class ElementsTest : public testing::TestWithParam<IsaLevel> {
+ protected:
+  void SetUp() override {
+    if (LevelOf(HostCpu()) < GetParam()) GTEST_SKIP() << "this machine is not " << Name(GetParam());
+  }
+  CompiledKernel Compile(const std::string& text, const std::string& scheduler = "", SizeClass sizes = {}) {
+    return CompiledKernel("kernel v1 math 1\n" + text, GetParam(), scheduler, std::move(sizes));
+  }
+};
+
+constexpr char kProduct[] = R"(dims a
+in   0 f32 [a] dense
+in   1 f32 [a] dense
+in   2 f32 [a] dense
+out  0 f32 [a] dense = mul(mul(in0[a], in1[a]), in2[a])
+)";
+
+TEST_P(ElementsTest, ProductOfThree) {
+  CompiledKernel kernel = Compile(kProduct);
+  EXPECT_EQ(kernel.params().scheduler, "pointwise");
+  EXPECT_EQ(kernel.params().in_place.size(), 3u);
+  for (int32_t n = 0; n <= 200; ++n) kernel.Check({n}, static_cast<uint32_t>(n));
+  for (const int32_t n : {4095, 4096, 4097, 10000, 32767, 32768, 32769, 100000}) kernel.Check({n}, 1);
+}
+
+TEST_P(ElementsTest, GeneralComputesMaps) {
+  CompiledKernel kernel = Compile(kProduct, "general");
+  for (const int32_t n : {1, 7, 64, 100, 40000}) kernel.Check({n}, 1);
+}
+
+TEST_P(ElementsTest, BroadcastsInAllDims) {
+  CompiledKernel kernel = Compile(R"(dims a b c
+in   0 f32 [a, b, c] dense
+in   1 f32 [b] dense
+in   2 f32 [a, c] dense
+in   3 f32 [] dense
+out  0 f32 [a, b, c] dense = add(mul(in0[a, b, c], in1[b]), sub(in2[a, c], in3[]))
+)");
+  EXPECT_EQ(kernel.params().scheduler, "pointwise");
+  for (int32_t n = 1; n < 70; n += 3) kernel.Check({3, 5, n}, static_cast<uint32_t>(n));
+  kernel.Check({100, 9, 1}, 1);
+  kernel.Check({2, 300, 130}, 1);
+}
+
+TEST_P(ElementsTest, TransposedReadAndStore) {
+  CompiledKernel read = Compile("dims a b\nin 0 f32 [b, a] dense\nout 0 f32 [a, b] dense = neg(in0[b, a])\n");
+  CompiledKernel store = Compile("dims a b\nin 0 f32 [a, b] dense\nout 0 f32 [b, a] dense = neg(in0[a, b])\n");
+  EXPECT_EQ(store.params().scheduler, "general");
+  for (const int32_t n : {1, 8, 33, 100}) {
+    read.Check({17, n}, 1);
+    store.Check({17, n}, 1);
+  }
+}
+
+TEST_P(ElementsTest, StridedOperands) {
+  CompiledKernel kernel = Compile(R"(dims a b
+in   0 f32 [a, b] strided
+in   1 f32 [a, b] rows
+in   2 f32 [b] strided
+out  0 f32 [a, b] rows = add(in0[a, b], in1[a, b])
+out  1 f32 [a, b] strided = mul(in0[a, b], in2[b])
+)");
+  for (const int32_t n : {1, 8, 33, 100}) kernel.Check({17, n}, 1);
+}
+
+TEST_P(ElementsTest, PadsAndConcatenatesByGuards) {
+  CompiledKernel pad = Compile(R"(dims a b
+sizes n0
+in   0 f32 [a, n0] dense
+out  0 f32 [a, b] dense = guard(and(le(i64:2, index(b)), lt(index(b), add(extent(n0), i64:2))), in0[a, b-2], 0)
+)");
+  CompiledKernel concat = Compile(R"(dims a b
+sizes n0 n1
+in   0 f32 [a, n0] dense
+in   1 f32 [a, n1] dense
+out  0 f32 [a, b] dense = guard(lt(index(b), extent(n0)), in0[a, b], guard(bool:1, in1[a, b-|n0|], 0))
+)");
+  for (const int32_t n : {0, 1, 30, 100}) {
+    pad.Check({3, n + 4, n}, 1);
+    concat.Check({3, n + 7, n, 7}, 1);
+    concat.Check({3, n + 40, 40, n}, 1);
+  }
+}
+
+TEST_P(ElementsTest, AffineDividedAndLoadedIndices) {
+  CompiledKernel kernel = Compile(R"(dims a b
+sizes n0 n1 n2
+in   0 f32 [n0] dense
+in   1 i64 [b] dense
+in   2 f32 [n1, n2] dense
+in   3 i32 [a] dense
+s0 : f32 [b] = in0[2*b+1]
+out  0 f32 [a, b] dense = add(s0[b], in0[(a+b)/2])
+out  1 f32 [a, b] dense = in2[[in3[a]], [in1[b]]]
+out  2 f32 [a, b] dense = in2[a%3, ((a+b)/2)%5]
+)");
+  for (const int32_t n : {1, 8, 50}) kernel.Check({4, n, 2 * n + 60, 3, 5}, static_cast<uint32_t>(n));
+}
+
+TEST_P(ElementsTest, StagesReadAtOtherElements) {
+  const std::string text = R"(dims a b
+sizes n0
+in   0 f32 [n0] dense
+s0 : f32 [b] = exp(in0[b])
+s1 : f32 [b] = mul(s0[b/2], in0[b+1])
+s2 : f32 [] = reduce add over b (s1[b])
+out  0 f32 [a, b] dense = add(s1[a], mul(s0[b/3], s2[]))
+)";
+  CompiledKernel kernel = Compile(text);
+  EXPECT_EQ(kernel.params().scheduler, "general");
+  kernel.Check({20, 20, 21}, 1);
+  kernel.Check({3, 77, 78}, 2);
+  CompiledKernel maps = Compile(R"(dims a
+sizes n0
+in   0 f32 [n0] dense
+s0 : f32 [a] = exp(in0[a])
+s1 : f32 [a] = add(s0[a/2], s0[a/3])
+out  0 f32 [a] dense = add(s1[a/2], s1[a])
+)");
+  EXPECT_EQ(maps.params().scheduler, "pointwise");
+  maps.Check({100, 100}, 1);
+}
+
+TEST_P(ElementsTest, ScalarsAndCoordinates) {
+  CompiledKernel scalar = Compile("in 0 f32 [] dense\npar 0 f32\nout 0 f32 [] dense = exp(mul(in0[], par0))\n");
+  scalar.Check({}, 1);
+  CompiledKernel coordinates = Compile(R"(dims a b
+par  0 i64
+par  1 bool
+out  0 i64 [a, b] dense = add(mul(index(a), extent(b)), add(index(b), par0))
+out  1 bool [a, b] dense = xor(par1, lt(index(a), index(b)))
+)");
+  coordinates.Check({5, 37}, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, ElementsTest, testing::Values(IsaLevel::kV3, IsaLevel::kV4),
+                         [](const auto& info) { return info.param == IsaLevel::kV3 ? "V3" : "V4"; });
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels with reductions against EvalKernel, bit by bit, at extents with every kind of tail.
+#include <gtest/gtest.h>
+
+#include "tests/halide_gen/harness.h"
+
+namespace kiln {
+namespace {
+
+class ReductionsTest : public testing::TestWithParam<IsaLevel> {
+ protected:
+  void SetUp() override {
+    if (LevelOf(HostCpu()) < GetParam()) GTEST_SKIP() << "this machine is not " << Name(GetParam());
+  }
+  CompiledKernel Compile(const std::string& text, const std::string& scheduler = "", SizeClass sizes = {}) {
+    return CompiledKernel("kernel v1 math 1\n" + text, GetParam(), scheduler, std::move(sizes));
+  }
+};
+
+constexpr char kSoftmax[] = R"(dims a b
+in   0 f32 [a, b] dense
+in   1 f32 [b] dense
+par  0 f32
+s0 : f32 [a, b] = add(mul(in0[a, b], par0), in1[b])
+s1 : f32 [a]    = reduce max over b (s0[a, b])
+s2 : f32 [a, b] = exp(sub(s0[a, b], s1[a]))
+s3 : f32 [a]    = reduce add over b (s2[a, b])
+out  0 f32 [a, b] dense = div(s2[a, b], s3[a])
+)";
+
+constexpr char kLayerNorm[] = R"(dims a b
+in   0 f32 [a, b] dense
+in   1 f32 [a, b] dense
+in   2 f32 [b] dense
+in   3 f32 [b] dense
+par  0 f32
+par  1 f32
+s0 : f32 [a, b] = add(in0[a, b], in1[a, b])
+s1 : f32 [a]    = reduce add over b (s0[a, b])
+s2 : f32 [a]    = mul(s1[a], par0)
+s3 : f32 [a, b] = sub(s0[a, b], s2[a])
+s4 : f32 [a]    = reduce add over b (mul(s3[a, b], s3[a, b]))
+s5 : f32 [a]    = div(1, sqrt(add(mul(s4[a], par0), par1)))
+out  0 f32 [a, b] dense = add(mul(mul(s3[a, b], s5[a]), in2[b]), in3[b])
+)";
+
+TEST_P(ReductionsTest, SoftmaxOfRowsOfOneBlock) {
+  CompiledKernel kernel = Compile(kSoftmax, "", {{kUnbounded, 4096}});
+  EXPECT_EQ(kernel.params().scheduler, "row");
+  EXPECT_EQ(kernel.params().Get("levels", 0), 1);
+  for (int32_t n = 0; n <= 200; ++n) kernel.Check({2, n}, static_cast<uint32_t>(n));
+  for (const int32_t n : {1000, 4095, 4096}) kernel.Check({3, n}, 1);
+  kernel.Check({1000, 3}, 7);
+}
+
+TEST_P(ReductionsTest, SoftmaxOfLongRows) {
+  CompiledKernel kernel = Compile(kSoftmax);
+  EXPECT_EQ(kernel.params().Get("levels", 0), 3);
+  for (const int32_t n : {0, 1, 63, 64, 65, 4095, 4096, 4097, 8191, 8192, 10000}) kernel.Check({2, n}, 1);
+}
+
+TEST_P(ReductionsTest, LayerNorm) {
+  CompiledKernel kernel = Compile(kLayerNorm, "", {{kUnbounded, 4096}});
+  EXPECT_EQ(kernel.params().scheduler, "row");
+  for (int32_t n = 1; n <= 200; n += 3) kernel.Check({3, n}, static_cast<uint32_t>(n));
+  kernel.Check({50, 768}, 1);
+}
+
+TEST_P(ReductionsTest, GeneralGivesTheSameBitsAsRow) {
+  CompiledKernel softmax = Compile(kSoftmax, "general", {{kUnbounded, 4096}});
+  CompiledKernel norm = Compile(kLayerNorm, "general");
+  for (const int32_t n : {1, 5, 64, 100, 1000}) {
+    softmax.Check({7, n}, 1);
+    norm.Check({7, n}, 1);
+  }
+  norm.Check({2, 5000}, 1);
+}
+
+TEST_P(ReductionsTest, ColumnSum) {
+  CompiledKernel kernel = Compile(R"(dims a b
+in   0 f32 [a, b] dense
+s0 : f32 [b] = reduce add over a (in0[a, b])
+out  0 f32 [b] dense = s0[b]
+)");
+  EXPECT_EQ(kernel.params().scheduler, "general");
+  for (const int32_t rows : {0, 1, 2, 511, 512, 513, 1500}) {
+    for (const int32_t n : {1, 7, 16, 33, 100}) kernel.Check({rows, n}, 1);
+  }
+}
+
+TEST_P(ReductionsTest, FullSumAndMax) {
+  CompiledKernel kernel = Compile(R"(dims a
+in   0 f32 [a] dense
+s0 : f32 [] = reduce add over a (in0[a])
+s1 : f32 [] = reduce max over a (in0[a])
+out  0 f32 [] dense = s0[]
+out  1 f32 [] dense = s1[]
+)");
+  for (const int32_t n : {0, 1, 2, 63, 64, 65, 200, 4095, 4096, 4097, 10000, 70000}) kernel.Check({n}, 1);
+}
+
+TEST_P(ReductionsTest, ReducesSeveralDimsInnermostFirst) {
+  CompiledKernel kernel = Compile(R"(dims a b c
+in   0 f32 [a, b, c] dense
+s0 : f32 [b] = reduce add over a c (in0[a, b, c])
+s1 : f32 [] = reduce min over a b c (in0[a, b, c])
+out  0 f32 [b] dense = div(s0[b], s1[])
+)");
+  for (const int32_t n : {0, 1, 5, 64, 100}) {
+    kernel.Check({3, 4, n}, 1);
+    kernel.Check({600, 2, n}, 2);
+    kernel.Check({0, 2, n}, 2);
+  }
+}
+
+TEST_P(ReductionsTest, ReducesInEveryWay) {
+  for (const std::string type : {"f32", "f64", "i32", "u8", "i64"}) {
+    std::string text = "dims a b\nin 0 " + type + " [a, b] dense\n", outputs;
+    int k = 0;
+    for (const std::string op : {"add", "mul", "max", "min", "and", "or"}) {
+      if (type[0] == 'f' && (op == "and" || op == "or")) continue;
+      const std::string id = std::to_string(k++);
+      text += "s" + id + " : " + type + " [a] = reduce " + op + " over b (in0[a, b])\n";
+      outputs += "out " + id + " " + type + " [a] dense = s" + id + "[a]\n";
+    }
+    CompiledKernel kernel = Compile(text + outputs, "", {{kUnbounded, 4096}});
+    EXPECT_EQ(kernel.params().scheduler, "row");
+    for (const int32_t n : {0, 1, 63, 64, 65, 300}) kernel.Check({3, n}, static_cast<uint32_t>(n));
+  }
+}
+
+TEST_P(ReductionsTest, LogicalReductions) {
+  CompiledKernel kernel = Compile(R"(dims a b
+in   0 f32 [a, b] dense
+s0 : bool [a] = reduce and over b (lt(in0[a, b], 1))
+s1 : bool [a] = reduce or over b (lt(in0[a, b], -1))
+s2 : bool [b] = reduce and over a (lt(in0[a, b], 1))
+out  0 bool [a] dense = xor(s0[a], s1[a])
+out  1 bool [b] dense = s2[b]
+)");
+  for (const int32_t n : {0, 1, 3, 64, 100}) kernel.Check({3, n}, static_cast<uint32_t>(n));
+}
+
+TEST_P(ReductionsTest, RowsWithOutputsOfBothRanks) {
+  CompiledKernel kernel = Compile(R"(dims a b c
+in   0 f32 [a, b, c] dense
+s0 : f32 [a, b] = reduce add over c (in0[a, b, c])
+s1 : f32 [a, b] = reduce max over c (in0[a, b, c])
+out  0 f32 [a, b] dense = s0[a, b]
+out  1 f32 [a, b, c] dense = sub(in0[a, b, c], s1[a, b])
+out  2 f16 [a, b, c] dense = sub(in0[a, b, c], s0[a, b])
+out  3 f32 [a, b] dense = s1[a, b]
+)");
+  EXPECT_EQ(kernel.params().scheduler, "row");
+  for (const int32_t n : {1, 16, 65, 300, 5000}) kernel.Check({2, 3, n}, static_cast<uint32_t>(n));
+}
+
+TEST_P(ReductionsTest, SixteenBitRows) {
+  for (const std::string type : {"f16", "bf16"}) {
+    CompiledKernel kernel = Compile("dims a b\nin 0 " + type + " [a, b] dense\n" +
+                                    "s0 : f32 [a] = reduce max over b (in0[a, b])\n"
+                                    "s1 : f32 [a, b] = exp(sub(in0[a, b], s0[a]))\n"
+                                    "s2 : f32 [a] = reduce add over b (s1[a, b])\n"
+                                    "out 0 " + type + " [a, b] dense = div(s1[a, b], s2[a])\n", "", {{kUnbounded, 4096}});
+    for (const int32_t n : {1, 7, 16, 33, 100, 1000}) kernel.Check({3, n}, static_cast<uint32_t>(n));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, ReductionsTest, testing::Values(IsaLevel::kV3, IsaLevel::kV4),
+                         [](const auto& info) { return info.param == IsaLevel::kV3 ? "V3" : "V4"; });
+
+}  // namespace
+}  // namespace kiln
