@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,8 +35,8 @@ auto Retry(Call call) {
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor(Descriptor&& other) noexcept : fd_(other.Release()) {}
+  Descriptor& operator=(Descriptor&&) = delete;
   ~Descriptor() {
     if (fd_ >= 0) close(fd_);
   }
@@ -92,10 +93,82 @@ class RealWritableFile : public WritableFile {
   Descriptor fd_;
 };
 
+class RealReadableFile : public ReadableFile {
+ public:
+  RealReadableFile(std::string path, Descriptor fd, const FileInfo& info)
+      : path_(std::move(path)), fd_(std::move(fd)), info_(info) {}
+
+  const FileInfo& info() const override { return info_; }
+
+  absl::StatusOr<std::string> Read(int64_t offset, int64_t bytes) override {
+    if (offset < 0 || bytes < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", path_, "\": read of ", bytes, " bytes at ", offset));
+    }
+    // No more memory than the file can fill, whatever was asked for.
+    std::string content(static_cast<size_t>(std::clamp<int64_t>(info_.size - offset, 0, bytes)),
+                        '\0');
+    size_t have = 0;
+    while (have < content.size()) {
+      const ssize_t n = Retry([&] {
+        return pread(fd_.get(), content.data() + have, content.size() - have,
+                     offset + static_cast<int64_t>(have));
+      });
+      if (n < 0) return ErrnoStatus(errno, path_, "read");
+      if (n == 0) break;  // truncated since it was opened
+      have += static_cast<size_t>(n);
+    }
+    content.resize(have);
+    return content;
+  }
+
+ private:
+  std::string path_;
+  Descriptor fd_;
+  FileInfo info_;
+};
+
+struct flock ByteRange(short type, int64_t offset) {
+  struct flock range = {};
+  range.l_type = type;
+  range.l_whence = SEEK_SET;
+  range.l_start = offset;
+  range.l_len = 1;
+  return range;
+}
+
+class RealFileLock : public FileLock {
+ public:
+  RealFileLock(Descriptor fd, int64_t offset) : fd_(std::move(fd)), offset_(offset) {}
+  // Unlocks by name: a forked child may have a copy of the descriptor, which closing leaves open.
+  ~RealFileLock() override {
+    struct flock range = ByteRange(F_UNLCK, offset_);
+    fcntl(fd_.get(), F_OFD_SETLK, &range);
+  }
+
+ private:
+  Descriptor fd_;
+  int64_t offset_;
+};
+
+struct DiskKind {
+  uint32_t magic;
+  const char* name;
+  bool network;
+};
+constexpr DiskKind kDiskKinds[] = {
+    {0xEF53, "ext4", false},      {0x58465342, "xfs", false},     {0x9123683E, "btrfs", false},
+    {0x01021994, "tmpfs", false}, {0x794C7630, "overlay", false}, {0xF2F52010, "f2fs", false},
+    {0x2FC12FC1, "zfs", false},   {0x6969, "nfs", true},          {0x517B, "smb", true},
+    {0xFF534D42, "cifs", true},   {0xFE534D42, "smb2", true},     {0x01021997, "9p", true},
+    {0x65735546, "fuse", true},   {0x0BD00BD0, "lustre", true},   {0x47504653, "gpfs", true},
+    {0x00C36400, "ceph", true},   {0x5346414F, "afs", true},      {0x19830326, "beegfs", true},
+};
+
 class RealFiles : public FileSystem {
  public:
-  absl::StatusOr<std::string> ReadFile(absl::string_view path, int64_t max_bytes) override {
-    const std::string name(path);
+  absl::StatusOr<std::unique_ptr<ReadableFile>> OpenRead(absl::string_view path) override {
+    std::string name(path);
     // O_NONBLOCK: opening a FIFO that someone put there must not wait for a writer.
     const int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
     Descriptor fd(Retry([&] { return open(name.c_str(), flags); }));
@@ -105,21 +178,17 @@ class RealFiles : public FileSystem {
     if (!S_ISREG(s.st_mode)) {
       return absl::FailedPreconditionError(absl::StrCat("\"", path, "\": not a regular file"));
     }
-    if (s.st_size > max_bytes) {
-      return absl::OutOfRangeError(absl::StrCat("\"", path, "\": ", s.st_size,
-                                                " bytes, more than the limit of ", max_bytes));
+    return std::make_unique<RealReadableFile>(std::move(name), std::move(fd), InfoOf(s));
+  }
+
+  absl::StatusOr<std::string> ReadFile(absl::string_view path, int64_t max_bytes) override {
+    KILN_ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, OpenRead(path));
+    const int64_t size = file->info().size;
+    if (size > max_bytes) {
+      return absl::OutOfRangeError(
+          absl::StrCat("\"", path, "\": ", size, " bytes, more than the limit of ", max_bytes));
     }
-    std::string content(static_cast<size_t>(s.st_size), '\0');
-    size_t have = 0;
-    while (have < content.size()) {
-      const ssize_t n =
-          Retry([&] { return read(fd.get(), content.data() + have, content.size() - have); });
-      if (n < 0) return ErrnoStatus(errno, path, "read");
-      if (n == 0) break;  // truncated since fstat
-      have += static_cast<size_t>(n);
-    }
-    content.resize(have);
-    return content;
+    return file->Read(0, size);
   }
 
   absl::StatusOr<std::unique_ptr<WritableFile>> CreateExclusive(absl::string_view path,
@@ -139,8 +208,10 @@ class RealFiles : public FileSystem {
   }
 
   absl::Status Unlink(absl::string_view path) override {
-    if (unlink(std::string(path).c_str()) < 0) return ErrnoStatus(errno, path, "unlink");
-    return absl::OkStatus();
+    const std::string name(path);
+    if (unlink(name.c_str()) == 0) return absl::OkStatus();
+    if (errno == EISDIR && rmdir(name.c_str()) == 0) return absl::OkStatus();
+    return ErrnoStatus(errno, path, "unlink");
   }
 
   absl::Status MakeDir(absl::string_view path, mode_t mode) override {
@@ -194,6 +265,38 @@ class RealFiles : public FileSystem {
       return ErrnoStatus(errno, path, "utimensat");
     }
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<FileLock>> TryLock(absl::string_view path,
+                                                    int64_t offset) override {
+    const std::string name(path);
+    const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+    Descriptor fd(Retry([&] { return open(name.c_str(), flags, 0600); }));
+    if (fd.get() < 0) return ErrnoStatus(errno, path, "open");
+    struct flock range = ByteRange(F_WRLCK, offset);
+    if (Retry([&] { return fcntl(fd.get(), F_OFD_SETLK, &range); }) < 0) {
+      if (errno == EAGAIN || errno == EACCES) return std::unique_ptr<FileLock>();
+      return ErrnoStatus(errno, path, "lock");
+    }
+    return std::make_unique<RealFileLock>(std::move(fd), offset);
+  }
+
+  absl::StatusOr<DiskInfo> Disk(absl::string_view path) override {
+    struct statfs s;
+    if (Retry([&] { return statfs(std::string(path).c_str(), &s); }) < 0) {
+      return ErrnoStatus(errno, path, "statfs");
+    }
+    DiskInfo info;
+    info.total_bytes = static_cast<int64_t>(s.f_blocks) * s.f_bsize;
+    info.free_bytes = static_cast<int64_t>(s.f_bavail) * s.f_bsize;
+    const auto magic = static_cast<uint32_t>(s.f_type);
+    info.kind = absl::StrCat("0x", absl::Hex(magic));
+    for (const DiskKind& kind : kDiskKinds) {
+      if (kind.magic != magic) continue;
+      info.kind = kind.name;
+      info.network = kind.network;
+    }
+    return info;
   }
 };
 

@@ -44,6 +44,30 @@ struct FileInfo {
   bool is_symlink = false;
 };
 
+// What statfs says of the file system that a path is on.
+struct DiskInfo {
+  int64_t total_bytes = 0;
+  int64_t free_bytes = 0;  // for a user without privileges
+  std::string kind;        // "ext4", "tmpfs", "nfs", or the number of the type in hexadecimal
+  bool network = false;    // another machine may write it too, or a FUSE program serves it
+};
+
+// A file being read. Thread-safe.
+class ReadableFile {
+ public:
+  virtual ~ReadableFile() = default;
+  // As the file was when it was opened.
+  virtual const FileInfo& info() const = 0;
+  // Up to `bytes` bytes from `offset`; fewer only where the file ends.
+  virtual absl::StatusOr<std::string> Read(int64_t offset, int64_t bytes) = 0;
+};
+
+// Bytes of a lock file, held until the object or the process goes.
+class FileLock {
+ public:
+  virtual ~FileLock() = default;
+};
+
 // A file being written by one thread. Not thread-safe.
 class WritableFile {
  public:
@@ -66,6 +90,9 @@ class FileSystem {
   // kNotFound when absent; kOutOfRange when it is longer than `max_bytes`, before reading it.
   virtual absl::StatusOr<std::string> ReadFile(absl::string_view path, int64_t max_bytes) = 0;
 
+  // Opens a regular file that is not reached by a final symbolic link. kNotFound when absent.
+  virtual absl::StatusOr<std::unique_ptr<ReadableFile>> OpenRead(absl::string_view path) = 0;
+
   // Makes a new empty file. kAlreadyExists when anything, a dangling link included, has that name.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> CreateExclusive(absl::string_view path,
                                                                         mode_t mode) = 0;
@@ -73,7 +100,7 @@ class FileSystem {
   // Atomically gives `from` the name `to`, replacing a file that had it.
   virtual absl::Status Rename(absl::string_view from, absl::string_view to) = 0;
 
-  // Removes a file or a link. kNotFound when absent.
+  // Removes a file, a link or an empty directory. kNotFound when absent.
   virtual absl::Status Unlink(absl::string_view path) = 0;
 
   // Makes one directory. Ok when a directory (not a link to one) is already there.
@@ -89,6 +116,15 @@ class FileSystem {
 
   // Sets the modification time to now. Does not follow links, does not create.
   virtual absl::Status Touch(absl::string_view path) = 0;
+
+  // Takes the byte at `offset` of a lock file, made with mode 0600 if it is absent, for the caller
+  // alone, without waiting; null while somebody else has it, another thread included. The lock
+  // belongs to the open file description: the system drops it when the process dies. kUnavailable
+  // where there are no such locks (ENOLCK, EOPNOTSUPP).
+  virtual absl::StatusOr<std::unique_ptr<FileLock>> TryLock(absl::string_view path,
+                                                            int64_t offset) = 0;
+
+  virtual absl::StatusOr<DiskInfo> Disk(absl::string_view path) = 0;
 };
 
 // The files of this machine. Lives for ever.

@@ -53,6 +53,23 @@ class FaultInjectingFileSystem::File : public WritableFile {
   std::unique_ptr<WritableFile> inner_;
 };
 
+class FaultInjectingFileSystem::Reader : public ReadableFile {
+ public:
+  Reader(FaultInjectingFileSystem& owner, std::string path, std::unique_ptr<ReadableFile> inner)
+      : owner_(owner), path_(std::move(path)), inner_(std::move(inner)) {}
+
+  const FileInfo& info() const override { return inner_->info(); }
+  absl::StatusOr<std::string> Read(int64_t offset, int64_t bytes) override {
+    KILN_ASSIGN_OR_RETURN(const bool cut, owner_.EnterRead("Read", path_));
+    return inner_->Read(offset, cut ? bytes / 2 : bytes);
+  }
+
+ private:
+  FaultInjectingFileSystem& owner_;
+  std::string path_;
+  std::unique_ptr<ReadableFile> inner_;
+};
+
 void FaultInjectingFileSystem::SetHook(Hook hook) {
   const std::lock_guard<std::mutex> lock(mutex_);
   hook_ = std::move(hook);
@@ -85,11 +102,17 @@ std::vector<FaultInjectingFileSystem::Call> FaultInjectingFileSystem::log() cons
   return log_;
 }
 
-absl::Status FaultInjectingFileSystem::Enter(absl::string_view op, absl::string_view path) {
+absl::StatusOr<bool> FaultInjectingFileSystem::EnterRead(absl::string_view op,
+                                                         absl::string_view path) {
   const std::lock_guard<std::mutex> lock(mutex_);
   log_.push_back({static_cast<int>(log_.size()), std::string(op), std::string(path)});
   const int error = hook_ ? hook_(log_.back()) : 0;
-  return error == 0 ? absl::OkStatus() : ErrnoStatus(error, path, op);
+  if (error > 0) return ErrnoStatus(error, path, op);
+  return error == kShort;
+}
+
+absl::Status FaultInjectingFileSystem::Enter(absl::string_view op, absl::string_view path) {
+  return EnterRead(op, path).status();
 }
 
 void FaultInjectingFileSystem::LoseUnsyncedData() {
@@ -167,6 +190,24 @@ absl::Status FaultInjectingFileSystem::SyncDir(absl::string_view path) {
 absl::Status FaultInjectingFileSystem::Touch(absl::string_view path) {
   KILN_RETURN_IF_ERROR(Enter("Touch", path));
   return inner_.Touch(path);
+}
+
+absl::StatusOr<std::unique_ptr<ReadableFile>> FaultInjectingFileSystem::OpenRead(
+    absl::string_view path) {
+  KILN_RETURN_IF_ERROR(Enter("OpenRead", path));
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<ReadableFile> file, inner_.OpenRead(path));
+  return std::make_unique<Reader>(*this, std::string(path), std::move(file));
+}
+
+absl::StatusOr<std::unique_ptr<FileLock>> FaultInjectingFileSystem::TryLock(absl::string_view path,
+                                                                            int64_t offset) {
+  KILN_RETURN_IF_ERROR(Enter("TryLock", path));
+  return inner_.TryLock(path, offset);
+}
+
+absl::StatusOr<DiskInfo> FaultInjectingFileSystem::Disk(absl::string_view path) {
+  KILN_RETURN_IF_ERROR(Enter("Disk", path));
+  return inner_.Disk(path);
 }
 
 }  // namespace kiln

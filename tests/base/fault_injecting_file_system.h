@@ -4,9 +4,9 @@
 //
 //   FaultInjectingFileSystem faults(RealFileSystem());
 //   faults.FailCall(3, ENOSPC);           // the fourth call fails, once
-//   faults.CrashAtCall(5);                // the sixth and all later calls fail with EIO and do
-//   nothing store.Put(...); faults.LoseUnsyncedData();            // what the disk has after the
-//   power came back
+//   faults.CrashAtCall(5);                // from the sixth on, calls fail with EIO and do nothing
+//   store.Put(...);
+//   faults.LoseUnsyncedData();            // what the disk has after the power came back
 //   // ... open a new store on RealFileSystem() and see what it finds
 //
 // A sweep over all failures of an operation: run it once to count its calls, then once for each k.
@@ -34,6 +34,8 @@ class FaultInjectingFileSystem : public FileSystem {
     std::string op;    // name of the method: "Rename", "Append", "Sync", ...
     std::string path;  // of the file; the first one of Rename
   };
+  // What a Hook gives for a "Read" that is to return half of its bytes, as from a file cut short.
+  static constexpr int kShort = -1;
   // The errno a call fails with, or 0 to let it pass.
   using Hook = std::function<int(const Call&)>;
 
@@ -66,9 +68,14 @@ class FaultInjectingFileSystem : public FileSystem {
   absl::StatusOr<FileInfo> Stat(absl::string_view path) override;
   absl::Status SyncDir(absl::string_view path) override;
   absl::Status Touch(absl::string_view path) override;
+  absl::StatusOr<std::unique_ptr<ReadableFile>> OpenRead(absl::string_view path) override;
+  absl::StatusOr<std::unique_ptr<FileLock>> TryLock(absl::string_view path,
+                                                    int64_t offset) override;
+  absl::StatusOr<DiskInfo> Disk(absl::string_view path) override;
 
  private:
   class File;
+  class Reader;
 
   // What is known of a file made here. Renaming keeps the object and changes its name in `files_`.
   struct Written {
@@ -76,8 +83,9 @@ class FaultInjectingFileSystem : public FileSystem {
     int64_t synced = 0;
   };
 
-  // Counts a call and says how it ends.
+  // Counts a call and says how it ends; the second also says whether it is to be cut short.
   absl::Status Enter(absl::string_view op, absl::string_view path);
+  absl::StatusOr<bool> EnterRead(absl::string_view op, absl::string_view path);
 
   FileSystem& inner_;
   mutable std::mutex mutex_;

@@ -72,6 +72,15 @@ TEST_F(FaultInjectingFileSystemTest, NothingWorksAfterACrash) {
   EXPECT_EQ(Content("tmp"), "content");
 }
 
+TEST_F(FaultInjectingFileSystemTest, CutsAReadShort) {
+  KILN_ASSERT_OK(Publish(true));
+  faults_.SetHook([](const FaultInjectingFileSystem::Call& call) {
+    return call.op == "Read" ? FaultInjectingFileSystem::kShort : 0;
+  });
+  KILN_ASSERT_OK_AND_ASSIGN(const auto file, faults_.OpenRead(dir_.File("entry")));
+  EXPECT_EQ(file->Read(0, 7).value(), "con");
+}
+
 TEST_F(FaultInjectingFileSystemTest, LosesDataThatWasNotSynced) {
   KILN_ASSERT_OK(Publish(/*sync=*/false));
   faults_.LoseUnsyncedData();

@@ -2,7 +2,9 @@
 #include "kiln/base/file_system.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -142,6 +144,54 @@ TEST_F(FileSystemTest, TouchSetsTheTimeOfAFileOrLinkItself) {
   KILN_ASSERT_OK(fs_.Touch(dir_.File("f")));
   const int64_t now = static_cast<int64_t>(time(nullptr)) * 1'000'000'000;
   EXPECT_NEAR(fs_.Stat(dir_.File("f"))->mtime_ns, now, 60e9);
+}
+
+TEST_F(FileSystemTest, ReadsRangesAndStopsAtTheEnd) {
+  KILN_ASSERT_OK(Write(dir_.File("f"), "0123456789"));
+  KILN_ASSERT_OK_AND_ASSIGN(const auto file, fs_.OpenRead(dir_.File("f")));
+  EXPECT_EQ(file->info().size, 10);
+  EXPECT_EQ(file->Read(3, 4).value(), "3456");
+  EXPECT_EQ(file->Read(8, int64_t{1} << 60).value(), "89");
+  EXPECT_EQ(file->Read(50, 4).value(), "");
+  EXPECT_THAT(file->Read(-1, 4), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(fs_.OpenRead(dir_.path()), StatusIs(StatusCode::kFailedPrecondition));
+}
+
+TEST_F(FileSystemTest, LocksBytesOfAFileApart) {
+  const std::string path = dir_.File("lock");
+  KILN_ASSERT_OK_AND_ASSIGN(auto first, fs_.TryLock(path, 7));
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(fs_.TryLock(path, 7).value(), nullptr);
+  EXPECT_NE(fs_.TryLock(path, int64_t{1} << 61).value(), nullptr);
+  first.reset();
+  EXPECT_NE(fs_.TryLock(path, 7).value(), nullptr);
+}
+
+TEST_F(FileSystemTest, LockOfADeadProcessIsGone) {
+  const std::string path = dir_.File("lock");
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto held = fs_.TryLock(path, 0);
+    raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_NE(fs_.TryLock(path, 0).value(), nullptr);
+}
+
+TEST_F(FileSystemTest, TellsTheDisk) {
+  KILN_ASSERT_OK_AND_ASSIGN(const DiskInfo disk, fs_.Disk(dir_.path()));
+  EXPECT_GT(disk.total_bytes, 0);
+  EXPECT_LE(disk.free_bytes, disk.total_bytes);
+  EXPECT_FALSE(disk.kind.empty());
+}
+
+TEST_F(FileSystemTest, RemovesEmptyDirectoriesOnly) {
+  KILN_ASSERT_OK(fs_.MakeDir(dir_.File("d"), 0700));
+  KILN_ASSERT_OK(Write(dir_.File("d/f"), ""));
+  EXPECT_FALSE(fs_.Unlink(dir_.File("d")).ok());
+  KILN_ASSERT_OK(fs_.Unlink(dir_.File("d/f")));
+  KILN_EXPECT_OK(fs_.Unlink(dir_.File("d")));
 }
 
 }  // namespace
