@@ -332,20 +332,37 @@ absl::StatusOr<ConvDescs> DescribeConv(const Request& request, const ConvForm& f
   return d;
 }
 
-// The best layout oneDNN knows for a desc: any of its own choice, with the logical dims of `d`.
+// oneDNN's own choice of layout, with the logical dims of `d`.
 Desc AnyLayout(const Desc& d) { return Desc(d.get_dims(), kF32, kAny); }
+
+// Activations go through a reorder to oneDNN's layout and back, which pays (3x3, depthwise: 2 to 6
+// times) except where the convolution is a plain matrix product over dense rows of pixels.
+bool IsMatrixProduct(const Request& request, const ConvForm& form) {
+  const auto point = [](const WindowAxis& axis) {
+    return axis.kernel == 1 && axis.stride == 1 && axis.pad_begin == 0 && axis.pad_end == 0;
+  };
+  const auto dense = [](const Operand& operand) {
+    int64_t span = 1;
+    for (size_t i = operand.shape.size(); i-- > 0; span *= operand.shape[i]) {
+      if (operand.shape[i] != 1 && operand.strides[i] != span) return false;
+    }
+    return true;
+  };
+  return form.groups == 1 && std::all_of(form.axes.begin(), form.axes.end(), point) &&
+         dense(request.inputs[0]) && dense(request.outputs[0]);
+}
 
 template <typename PrimitiveDesc>
 PrimitiveDesc MakeConvDesc(const dnnl::engine& engine, dnnl::algorithm algorithm,
-                           const ConvDescs& d) {
+                           const ConvDescs& d, bool keep_layout) {
   const auto kind = dnnl::prop_kind::forward_inference;
+  const Desc x = keep_layout ? d.x : AnyLayout(d.x), y = keep_layout ? d.y : AnyLayout(d.y);
   if (d.bias) {
-    return PrimitiveDesc(engine, kind, algorithm, AnyLayout(d.x), AnyLayout(d.w), *d.bias,
-                         AnyLayout(d.y), d.strides, d.dilations, d.pads_begin, d.pads_end,
-                         StrictAttributes());
+    return PrimitiveDesc(engine, kind, algorithm, x, AnyLayout(d.w), *d.bias, y, d.strides,
+                         d.dilations, d.pads_begin, d.pads_end, StrictAttributes());
   }
-  return PrimitiveDesc(engine, kind, algorithm, AnyLayout(d.x), AnyLayout(d.w), AnyLayout(d.y),
-                       d.strides, d.dilations, d.pads_begin, d.pads_end, StrictAttributes());
+  return PrimitiveDesc(engine, kind, algorithm, x, AnyLayout(d.w), y, d.strides, d.dilations,
+                       d.pads_begin, d.pads_end, StrictAttributes());
 }
 
 template <typename Convolution>
@@ -361,8 +378,9 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeAnyConv(
   if (x.type != DType::kF32 || empty) return MakeReferenceConv(request, form, transposed);
   return session->Call([&]() -> absl::StatusOr<std::unique_ptr<Primitive>> {
     KILN_ASSIGN_OR_RETURN(const ConvDescs d, DescribeConv(request, form, transposed));
-    const auto pd =
-        MakeConvDesc<typename Convolution::primitive_desc>(session->engine(), algorithm, d);
+    const bool keep_layout = !transposed && IsMatrixProduct(request, form);
+    const auto pd = MakeConvDesc<typename Convolution::primitive_desc>(session->engine(), algorithm,
+                                                                       d, keep_layout);
     auto primitive = std::make_unique<OneDnnPrimitive>(session);
     primitive->AddSlot(DNNL_ARG_SRC, Slot::From::kInput, 0, d.x, pd.src_desc(), nullptr);
     primitive->AddSlot(DNNL_ARG_WEIGHTS, Slot::From::kInput, 1, d.w, pd.weights_desc(),
