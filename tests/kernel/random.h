@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random kernels and operands, for setting executors against each other and against EvalKernel.
+//
+//   const Kernel kernel = RandomKernel(seed);                  // verified; the same for the same
+//   seed everywhere RandomRun run = MakeRandomRun(kernel, seed, 20000);        // extents,
+//   parameters, operands in padded memory EvalKernel(kernel, run.InputBuffers(), run.extents,
+//   run.params, run.OutputBuffers()); EXPECT_EQ(FirstDifference(kernel, run, other), "");        //
+//   NaN equals NaN, all else to the bit, guard bytes untouched
+#ifndef KILN_TESTS_KERNEL_RANDOM_H_
+#define KILN_TESTS_KERNEL_RANDOM_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kiln/kernel/kernel.h"
+#include "kiln/kernel/naive.h"
+
+namespace kiln {
+
+// Map chains, reductions over inner, outer and several dims, broadcasts, transposed and shifted
+// (guarded) reads, gathers, casts, one to three outputs; f32 mostly, and every other type
+// sometimes.
+Kernel RandomKernel(uint64_t seed);
+
+struct RandomOperand {
+  DType type = DType::kF32;
+  std::vector<int64_t> shape;    // outermost first
+  std::vector<int64_t> strides;  // elements
+  std::vector<uint8_t> bytes;    // first element at kPad; kPad bytes of 0xa5 on both sides
+  static constexpr size_t kPad = 64;
+  void* data() { return bytes.data() + kPad; }
+};
+
+struct RandomRun {
+  std::vector<int64_t> extents;
+  std::vector<uint64_t> params;  // as kConst holds them
+  std::vector<RandomOperand> inputs, outputs;
+
+  std::vector<NaiveBuffer> InputBuffers();
+  std::vector<NaiveBuffer> OutputBuffers();
+};
+
+// Extents around the block and lane sizes of the reduction rule, their product at most
+// `max_elements`. Float values include NaN, infinities, -0 and denormals.
+RandomRun MakeRandomRun(const Kernel& kernel, uint64_t seed, int64_t max_elements);
+
+// "" if the outputs of both are the same, else the first place where they are not.
+std::string FirstDifference(const Kernel& kernel, const RandomRun& got, const RandomRun& want);
+
+}  // namespace kiln
+
+#endif  // KILN_TESTS_KERNEL_RANDOM_H_
