@@ -27,7 +27,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Outcome = CodegenAnswer::Outcome;
 
+// Address sanitizers reserve more than any limit.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr rlim_t kMostMemory = RLIM_INFINITY;
+#else
 constexpr rlim_t kMostMemory = rlim_t{4} << 30;
+#endif
 
 CodegenAnswer Failure(Outcome outcome, std::string error) {
   CodegenAnswer answer;

@@ -37,6 +37,21 @@ int64_t CostOf(const ExprNode& node) {
   }
 }
 
+// True if neighbours along the innermost dim may not be neighbours in memory, so that each lane loads for itself.
+bool IsScattered(const Kernel& kernel, const ExprNode& node) {
+  for (size_t axis = 0; axis < node.index.size(); ++axis) {
+    const IndexExpr& index = node.index[axis];
+    const bool last = axis + 1 == node.index.size();
+    for (const IndexExpr::Term& term : index.terms) {
+      const bool moves = !term.extent && term.dim == kernel.innermost();
+      const bool own = index.IsDim() && OperandDims(kernel, node)[axis] == term.dim;  // others may be clamped
+      if (moves && !(last && own)) return true;
+    }
+    if (index.load >= 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool IsIdentityRead(const ExprNode& node, const std::vector<int32_t>& dims) {
@@ -134,7 +149,7 @@ std::vector<bool> GetKept(const Params& params, size_t stages) {
 
 int64_t LanesFor(const Kernel& kernel, const MachineProfile& profile, int64_t vectors) {
   size_t widest = 1;
-  bool divides = false;
+  bool divides = false, scattered = false;
   for (const ScalarExpr* expr : Expressions(kernel)) {
     for (const ExprNode& node : expr->nodes()) {
       // Coordinates are 64 bits wide but rarely the bulk of the work.
@@ -142,9 +157,18 @@ int64_t LanesFor(const Kernel& kernel, const MachineProfile& profile, int64_t ve
         widest = std::max(widest, SizeOf(node.type));
       }
       divides = divides || (IsInt(node.type) && (node.op == ScalarOp::kDiv || node.op == ScalarOp::kMod));
+      scattered = scattered || (node.op == ScalarOp::kRead && IsScattered(kernel, node));
     }
   }
-  if (divides) return 8;  // vector units cannot: every lane is code of its own
+  for (const KernelInput& input : kernel.inputs) scattered = scattered || input.layout == Layout::kStrided;
+  for (const KernelOutput& output : kernel.outputs) {
+    const bool transposed = !output.dims.empty() && output.dims.back() != kernel.innermost();
+    const bool spans = static_cast<int>(output.dims.size()) == kernel.num_iterated();
+    scattered = scattered || output.layout == Layout::kStrided || (transposed && spans);
+  }
+  // What vector units cannot do becomes code of its own for every lane.
+  if (divides) return 8;
+  if (scattered) vectors = 1;
   return std::max<int64_t>(8, vectors * profile.vector_bytes / static_cast<int64_t>(widest));
 }
 

@@ -10,7 +10,7 @@ namespace kiln {
 namespace {
 
 constexpr const char* kFloats[] = {"f32", "f64", "f16", "bf16"};
-constexpr const char* kInts[] = {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"};
+constexpr const char* kInts[] = {"i8", "i32", "i64", "u8", "u32", "u64"};
 
 // A kernel with several outputs, one per expression over a, b, c = in0[a], in1[a], in2[a] of `type`.
 std::string ElementwiseText(const std::string& type, const std::vector<std::pair<std::string, std::string>>& outputs) {
@@ -76,7 +76,7 @@ TEST_P(OpsTest, IntegerArithmetic) {
 }
 
 TEST_P(OpsTest, CastsBetweenAllTypes) {
-  for (const std::string from : {"f32", "f64", "f16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool"}) {
+  for (const std::string from : {"f32", "f64", "i8", "i32", "i64", "u16", "u64", "bool"}) {
     std::vector<std::pair<std::string, std::string>> outputs;
     for (const std::string to : {"f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool"}) {
       outputs.emplace_back(to, absl::StrCat("cast<", to, ">(in0[a])"));

@@ -68,7 +68,7 @@ TEST_P(ReductionsTest, LayerNorm) {
 
 TEST_P(ReductionsTest, GeneralGivesTheSameBitsAsRow) {
   CompiledKernel softmax = Compile(kSoftmax, "general", {{kUnbounded, 4096}});
-  CompiledKernel norm = Compile(kLayerNorm, "general");
+  CompiledKernel norm = Compile(kLayerNorm, "general", {{kUnbounded, 16777216}});
   for (const int32_t n : {1, 5, 64, 100, 1000}) {
     softmax.Check({7, n}, 1);
     norm.Check({7, n}, 1);
@@ -105,7 +105,7 @@ in   0 f32 [a, b, c] dense
 s0 : f32 [b] = reduce add over a c (in0[a, b, c])
 s1 : f32 [] = reduce min over a b c (in0[a, b, c])
 out  0 f32 [b] dense = div(s0[b], s1[])
-)");
+)", "", {{262144, 262144, 4096}});
   for (const int32_t n : {0, 1, 5, 64, 100}) {
     kernel.Check({3, 4, n}, 1);
     kernel.Check({600, 2, n}, 2);
@@ -137,7 +137,7 @@ s1 : bool [a] = reduce or over b (lt(in0[a, b], -1))
 s2 : bool [b] = reduce and over a (lt(in0[a, b], 1))
 out  0 bool [a] dense = xor(s0[a], s1[a])
 out  1 bool [b] dense = s2[b]
-)");
+)", "", {{512, 4096}});
   for (const int32_t n : {0, 1, 3, 64, 100}) kernel.Check({3, n}, static_cast<uint32_t>(n));
 }
 
