@@ -3,6 +3,7 @@
 #include <limits>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/graph/onnx/converter.h"
 #include "kiln/graph/onnx/node_view.h"
@@ -26,6 +27,28 @@ absl::Status Mean(NodeView& n) {
   return n.Emit("div", {sum, n.Scalar(n.value(0).type, n.num_inputs())});
 }
 
+// Before operator set 7 operands had one shape, or attribute broadcast laid the second one over the axes of the first from
+// `axis` on (absent: over the last ones).
+absl::Status OldBinary(NodeView& n) {
+  KILN_RETURN_IF_ERROR(n.Need(2, 2));
+  const bool broadcast = n.Int("broadcast", 0) != 0;
+  const int64_t gap = n.rank(0) - n.rank(1);
+  const int64_t axis = n.Int("axis", gap);
+  if (!broadcast || axis == gap) return n.Emit(n.record(), n.inputs());
+  if (axis < 0 || axis > gap) return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " does not fit the operands"));
+  std::vector<int64_t> axes;
+  for (int64_t k = axis; k < gap; ++k) axes.push_back(n.rank(1) + k - axis);
+  return n.Emit(n.record(), {n.in(0), n.Op("unsqueeze", {n.in(1)}, {{"axes", axes}})});
+}
+
+// Before operator set 7 a slope per channel had no axes behind its own.
+absl::Status OldPRelu(NodeView& n) {
+  KILN_RETURN_IF_ERROR(n.Need(2, 2));
+  std::vector<int64_t> axes;
+  for (int64_t axis = 1; n.rank(1) == 1 && axis < n.rank(0) - 1; ++axis) axes.push_back(axis);
+  return n.Emit("prelu", {n.in(0), n.Op("unsqueeze", {n.in(1)}, {{"axes", axes}})});
+}
+
 absl::Status ClipByAttributes(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(1, 1));
   const double most = std::numeric_limits<float>::max();
@@ -38,7 +61,7 @@ absl::Status Cast(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(1, 1));
   n.Ignore("saturate");    // only of casts to 8-bit floats
   n.Ignore("round_mode");  // the same
-  KILN_ASSIGN_OR_RETURN(const DType to, ToDType(static_cast<int32_t>(n.Int("to", 0))));
+  KILN_ASSIGN_OR_RETURN(const DType to, ToDType(n.Int("to", 0)));
   return n.Emit("cast", {n.in(0)}, {{"to", to}});
 }
 
@@ -66,6 +89,7 @@ absl::Status Dropout(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(1, 3));
   n.Ignore("ratio");
   n.Ignore("seed");
+  if (n.opset() < 7 && n.Int("is_test", 0) == 0) return absl::UnimplementedError("training mode is not supported");
   if (n.has(2)) {
     KILN_ASSIGN_OR_RETURN(const std::vector<double> training, n.ConstFloats(2, "training_mode"));
     if (training.size() != 1 || training[0] != 0) return absl::UnimplementedError("training mode is not supported");
@@ -78,10 +102,12 @@ absl::Status Dropout(NodeView& n) {
 }
 
 constexpr Converter kRows[] = {
-    {"Abs", 7, AsRecord, "abs"},
+    {"Abs", 6, AsRecord, "abs"},
     {"Acos", 7, AsRecord, "acos"},
     {"Acosh", 9, AsRecord, "acosh"},
+    {"Add", 6, OldBinary, "add"},
     {"Add", 7, AsRecord, "add"},
+    {"And", 6, OldBinary, "and"},
     {"And", 7, AsRecord, "and"},
     {"Asin", 7, AsRecord, "asin"},
     {"Asinh", 9, AsRecord, "asinh"},
@@ -91,63 +117,73 @@ constexpr Converter kRows[] = {
     {"BitwiseNot", 18, AsRecord, "not"},
     {"BitwiseOr", 18, AsRecord, "or"},
     {"BitwiseXor", 18, AsRecord, "xor"},
-    {"Cast", 7, Cast},
+    {"Cast", 6, Cast},
     {"CastLike", 15, CastLike},
-    {"Ceil", 7, AsRecord, "ceil"},
+    {"Ceil", 6, AsRecord, "ceil"},
     {"Celu", 12, AsRecord, "celu"},
-    {"Clip", 7, ClipByAttributes},
+    {"Clip", 6, ClipByAttributes},
     {"Clip", 11, AsRecord, "clip"},
     {"Cos", 7, AsRecord, "cos"},
     {"Cosh", 9, AsRecord, "cosh"},
+    {"Div", 6, OldBinary, "div"},
     {"Div", 7, AsRecord, "div"},
-    {"Dropout", 7, Dropout},
-    {"Elu", 7, AsRecord, "elu"},
+    {"Dropout", 6, Dropout},
+    {"Elu", 6, AsRecord, "elu"},
+    {"Equal", 6, OldBinary, "equal"},
     {"Equal", 7, AsRecord, "equal"},
     {"Erf", 9, AsRecord, "erf"},
-    {"Exp", 7, AsRecord, "exp"},
-    {"Floor", 7, AsRecord, "floor"},
+    {"Exp", 6, AsRecord, "exp"},
+    {"Floor", 6, AsRecord, "floor"},
     {"Gelu", 20, AsRecord, "gelu"},
+    {"Greater", 6, OldBinary, "greater"},
     {"Greater", 7, AsRecord, "greater"},
     {"GreaterOrEqual", 12, AsRecord, "greater_equal"},
-    {"HardSigmoid", 7, AsRecord, "hard_sigmoid"},
+    {"HardSigmoid", 6, AsRecord, "hard_sigmoid"},
     {"HardSwish", 14, AsRecord, "hard_swish"},
-    {"Identity", 7, AsRecord, "identity"},
+    {"Identity", 6, AsRecord, "identity"},
     {"IsInf", 10, AsRecord, "is_inf"},
     {"IsNaN", 9, AsRecord, "is_nan"},
-    {"LeakyRelu", 7, AsRecord, "leaky_relu"},
+    {"LeakyRelu", 6, AsRecord, "leaky_relu"},
+    {"Less", 6, OldBinary, "less"},
     {"Less", 7, AsRecord, "less"},
     {"LessOrEqual", 12, AsRecord, "less_equal"},
-    {"Log", 7, AsRecord, "log"},
-    {"Max", 7, Fold, "max"},
-    {"Mean", 7, Mean},
-    {"Min", 7, Fold, "min"},
+    {"Log", 6, AsRecord, "log"},
+    {"Max", 6, Fold, "max"},
+    {"Mean", 6, Mean},
+    {"Min", 6, Fold, "min"},
     {"Mish", 18, AsRecord, "mish"},
     {"Mod", 10, AsRecord, "mod"},
+    {"Mul", 6, OldBinary, "mul"},
     {"Mul", 7, AsRecord, "mul"},
-    {"Neg", 7, AsRecord, "neg"},
-    {"Not", 7, AsRecord, "not"},
+    {"Neg", 6, AsRecord, "neg"},
+    {"Not", 6, AsRecord, "not"},
+    {"Or", 6, OldBinary, "or"},
     {"Or", 7, AsRecord, "or"},
+    {"PRelu", 6, OldPRelu},
     {"PRelu", 7, AsRecord, "prelu"},
+    {"Pow", 6, OldBinary, "pow"},
     {"Pow", 7, AsRecord, "pow"},
-    {"Reciprocal", 7, AsRecord, "reciprocal"},
-    {"Relu", 7, AsRecord, "relu"},
+    {"Reciprocal", 6, AsRecord, "reciprocal"},
+    {"Relu", 6, AsRecord, "relu"},
     {"Round", 11, AsRecord, "round"},
-    {"Selu", 7, AsRecord, "selu"},
+    {"Selu", 6, AsRecord, "selu"},
     {"Shrink", 9, Shrink},
-    {"Sigmoid", 7, AsRecord, "sigmoid"},
+    {"Sigmoid", 6, AsRecord, "sigmoid"},
     {"Sign", 9, AsRecord, "sign"},
     {"Sin", 7, AsRecord, "sin"},
     {"Sinh", 9, AsRecord, "sinh"},
-    {"Softplus", 7, AsRecord, "softplus"},
-    {"Softsign", 7, AsRecord, "softsign"},
-    {"Sqrt", 7, AsRecord, "sqrt"},
+    {"Softplus", 6, AsRecord, "softplus"},
+    {"Softsign", 6, AsRecord, "softsign"},
+    {"Sqrt", 6, AsRecord, "sqrt"},
+    {"Sub", 6, OldBinary, "sub"},
     {"Sub", 7, AsRecord, "sub"},
-    {"Sum", 7, Fold, "add"},
+    {"Sum", 6, Fold, "add"},
     {"Swish", 24, AsRecord, "swish"},
     {"Tan", 7, AsRecord, "tan"},
-    {"Tanh", 7, AsRecord, "tanh"},
+    {"Tanh", 6, AsRecord, "tanh"},
     {"ThresholdedRelu", 10, AsRecord, "thresholded_relu"},
     {"Where", 9, AsRecord, "where"},
+    {"Xor", 6, OldBinary, "xor"},
     {"Xor", 7, AsRecord, "xor"},
 };
 

@@ -15,6 +15,7 @@ namespace {
 
 absl::Status Gemm(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(2, 3));
+  n.Ignore("broadcast");  // of operator set 6: the third input broadcasts anyway
   Attrs attrs = {{"alpha", n.Float("alpha", 1)},
                  {"beta", n.Float("beta", 1)},
                  {"trans_a", n.Int("transA", 0)},
@@ -30,6 +31,8 @@ struct Window {
   std::vector<int64_t> kernel, strides, pads, dilations;  // pads: all beginnings, then all ends
 };
 
+constexpr int64_t kMostWindow = int64_t{1} << 31;  // keeps products of two within int64
+
 // Padding that "SAME" asks for: ceil(extent / stride) outputs, the odd element at the end (upper) or the beginning.
 absl::StatusOr<std::vector<int64_t>> SamePads(const NodeView& n, const Window& w, bool upper) {
   const size_t spatial = w.kernel.size();
@@ -39,7 +42,7 @@ absl::StatusOr<std::vector<int64_t>> SamePads(const NodeView& n, const Window& w
     int64_t total = reach - 1;  // of stride 1, whatever the extent
     if (w.strides[i] != 1) {
       const std::optional<int64_t> extent = n.value(0).shape[i + 2].constant();
-      if (!extent) return absl::UnimplementedError("auto_pad SAME with a stride needs extents that are known");
+      if (!extent || *extent > kMostWindow) return absl::UnimplementedError("auto_pad SAME with a stride needs extents that are known");
       const int64_t out = (*extent + w.strides[i] - 1) / w.strides[i];
       total = (out - 1) * w.strides[i] + reach - *extent;
     }
@@ -57,17 +60,16 @@ absl::Status CheckWindow(const Window& w) {
                                                    w.dilations.size(), " and ", w.pads.size(), " elements, expected ", spatial, ", ",
                                                    spatial, ", ", spatial, " and ", 2 * spatial));
   }
-  constexpr int64_t kMost = int64_t{1} << 31;  // keeps the products of the output's extents within int64
   const auto outside = [](const std::vector<int64_t>& numbers, int64_t least) {
     for (const int64_t number : numbers) {
-      if (number < least || number > kMost) return true;
+      if (number < least || number > kMostWindow) return true;
     }
     return false;
   };
   if (outside(w.kernel, 1) || outside(w.strides, 1) || outside(w.dilations, 1)) {
     return absl::InvalidArgumentError("kernel, strides and dilations must be at least 1 and at most 2^31");
   }
-  if (outside(w.pads, -kMost)) return absl::InvalidArgumentError("pads must be at most 2^31");
+  if (outside(w.pads, -kMostWindow)) return absl::InvalidArgumentError("pads must be at most 2^31");
   return absl::OkStatus();
 }
 
@@ -188,6 +190,7 @@ absl::Status LayerNormalization(NodeView& n) {
 absl::Status BatchNormalization(NodeView& n) {
   n.Ignore("momentum");
   if (n.Int("training_mode", 0) != 0) return absl::UnimplementedError("training mode is not supported");
+  if (n.opset() < 7 && n.Int("is_test", 0) == 0) return absl::UnimplementedError("training mode is not supported");
   if (n.Int("spatial", 1) != 1) return absl::UnimplementedError("spatial = 0 is not supported");
   return AsRecord(n);
 }
@@ -250,23 +253,23 @@ absl::Status MeanVarianceNormalization(NodeView& n) {
 }
 
 constexpr Converter kRows[] = {
-    {"AveragePool", 7, AveragePool},
-    {"BatchNormalization", 7, BatchNormalization, "batch_norm"},
-    {"Conv", 7, Conv},
-    {"ConvTranspose", 7, ConvTranspose},
-    {"Gemm", 7, Gemm},
-    {"GlobalAveragePool", 7, AsRecord, "global_average_pool"},
-    {"GlobalMaxPool", 7, AsRecord, "global_max_pool"},
+    {"AveragePool", 6, AveragePool},
+    {"BatchNormalization", 6, BatchNormalization, "batch_norm"},
+    {"Conv", 6, Conv},
+    {"ConvTranspose", 6, ConvTranspose},
+    {"Gemm", 6, Gemm},
+    {"GlobalAveragePool", 6, AsRecord, "global_average_pool"},
+    {"GlobalMaxPool", 6, AsRecord, "global_max_pool"},
     {"GroupNormalization", 18, GroupNormalization},
-    {"InstanceNormalization", 7, AsRecord, "instance_norm"},
+    {"InstanceNormalization", 6, AsRecord, "instance_norm"},
     {"LayerNormalization", 17, LayerNormalization, "layer_norm"},
-    {"LogSoftmax", 7, FlatSoftmax, "log_softmax"},
+    {"LogSoftmax", 6, FlatSoftmax, "log_softmax"},
     {"LogSoftmax", 13, AsRecord, "log_softmax"},
-    {"MatMul", 7, AsRecord, "matmul"},
-    {"MaxPool", 7, MaxPool},
+    {"MatMul", 6, AsRecord, "matmul"},
+    {"MaxPool", 6, MaxPool},
     {"MeanVarianceNormalization", 9, MeanVarianceNormalization},
     {"RMSNormalization", 23, RmsNormalization},
-    {"Softmax", 7, FlatSoftmax, "softmax"},
+    {"Softmax", 6, FlatSoftmax, "softmax"},
     {"Softmax", 13, AsRecord, "softmax"},
 };
 

@@ -84,16 +84,16 @@ absl::Status ReduceLogSumExp(NodeView& n) {
 }
 
 constexpr Converter kRows[] = {
-    {"ReduceL1", 7, ReduceL1},
-    {"ReduceL2", 7, ReduceL2},
-    {"ReduceLogSum", 7, ReduceLogSum},
-    {"ReduceLogSumExp", 7, ReduceLogSumExp},
-    {"ReduceMax", 7, Reduce, "reduce_max"},
-    {"ReduceMean", 7, Reduce, "reduce_mean"},
-    {"ReduceMin", 7, Reduce, "reduce_min"},
-    {"ReduceProd", 7, Reduce, "reduce_prod"},
-    {"ReduceSum", 7, Reduce, "reduce_sum"},
-    {"ReduceSumSquare", 7, ReduceSumSquare},
+    {"ReduceL1", 6, ReduceL1},
+    {"ReduceL2", 6, ReduceL2},
+    {"ReduceLogSum", 6, ReduceLogSum},
+    {"ReduceLogSumExp", 6, ReduceLogSumExp},
+    {"ReduceMax", 6, Reduce, "reduce_max"},
+    {"ReduceMean", 6, Reduce, "reduce_mean"},
+    {"ReduceMin", 6, Reduce, "reduce_min"},
+    {"ReduceProd", 6, Reduce, "reduce_prod"},
+    {"ReduceSum", 6, Reduce, "reduce_sum"},
+    {"ReduceSumSquare", 6, ReduceSumSquare},
 };
 
 }  // namespace

@@ -134,7 +134,7 @@ absl::Status PadByPieces(NodeView& n, const Shape& pads, bool reflect) {
   const auto rank = static_cast<size_t>(n.rank(0));
   std::vector<size_t> padded;
   for (size_t axis = 0; axis < rank; ++axis) {
-    if ((*amounts)[axis] + (*amounts)[axis + rank] > 0) padded.push_back(axis);
+    if ((*amounts)[axis] > 0 || (*amounts)[axis + rank] > 0) padded.push_back(axis);
   }
   ValueId x = n.in(0);
   for (const size_t axis : padded) {
@@ -342,28 +342,28 @@ absl::Status SpaceToDepth(NodeView& n) {
 }
 
 constexpr Converter kRows[] = {
-    {"Concat", 7, AsRecord, "concat"},
-    {"Constant", 7, Constant},
+    {"Concat", 6, AsRecord, "concat"},
+    {"Constant", 6, Constant},
     {"ConstantOfShape", 9, AsRecord, "constant_of_shape"},
-    {"DepthToSpace", 7, DepthToSpace},
+    {"DepthToSpace", 6, DepthToSpace},
     {"Expand", 8, AsRecord, "expand"},
-    {"Flatten", 7, AsRecord, "flatten"},
-    {"Gather", 7, AsRecord, "gather"},
-    {"Pad", 7, PadByAttributes},
+    {"Flatten", 6, AsRecord, "flatten"},
+    {"Gather", 6, AsRecord, "gather"},
+    {"Pad", 6, PadByAttributes},
     {"Pad", 11, PadByInputs},
     {"Range", 11, AsRecord, "range"},
-    {"Reshape", 7, AsRecord, "reshape"},
+    {"Reshape", 6, AsRecord, "reshape"},
     {"Resize", 10, UpsampleByInput},  // no transformations yet: asymmetric and floor
     {"Resize", 11, Resize},
-    {"Shape", 7, ShapeOf},
-    {"Size", 7, AsRecord, "size"},
-    {"Slice", 7, Slice},
-    {"SpaceToDepth", 7, SpaceToDepth},
-    {"Split", 7, Split, "split"},
-    {"Squeeze", 7, AsRecord, "squeeze"},
-    {"Tile", 7, Tile},
-    {"Transpose", 7, AsRecord, "transpose"},
-    {"Unsqueeze", 7, AsRecord, "unsqueeze"},
+    {"Shape", 6, ShapeOf},
+    {"Size", 6, AsRecord, "size"},
+    {"Slice", 6, Slice},
+    {"SpaceToDepth", 6, SpaceToDepth},
+    {"Split", 6, Split, "split"},
+    {"Squeeze", 6, AsRecord, "squeeze"},
+    {"Tile", 6, Tile},
+    {"Transpose", 6, AsRecord, "transpose"},
+    {"Unsqueeze", 6, AsRecord, "unsqueeze"},
     {"Upsample", 7, UpsampleByAttribute},
     {"Upsample", 9, UpsampleByInput},
 };

@@ -18,7 +18,7 @@ namespace kiln::onnx {
 
 class NodeView;
 
-inline constexpr int kOldestOpset = 7;
+inline constexpr int kOldestOpset = 6;
 
 struct Converter {
   const char* op;

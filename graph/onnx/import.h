@@ -4,7 +4,7 @@
 //   KILN_ASSIGN_OR_RETURN(OnnxImport model, ImportOnnx("resnet50.onnx"));
 //   model.graph.outputs()[0].name;  // as in the file, as are the names of all values and nodes
 //
-// Operator set versions 7 and up. What the importer does beyond a table of operators (converter.h):
+// Operator set versions 6 and up. What the importer does beyond a table of operators (converter.h):
 //   - Names of input dimensions become symbols; a name that occurs twice is one symbol, and running with two different extents is
 //     refused or gets its own variant. Empty, "?", "None", negative and generated names ("unk__7") say nothing: each is a fresh
 //     symbol, "<input>_dim<axis>".

@@ -9,7 +9,7 @@
 namespace kiln::onnx {
 
 inline constexpr int64_t kMaxFileBytes = (int64_t{2} << 30) - 1;  // of the model; external data may be longer
-inline constexpr int64_t kMaxSkeletonBytes = int64_t{512} << 20;  // of the model without its tensors' raw bytes
+inline constexpr int64_t kMaxSkeletonBytes = int64_t{256} << 20;  // of the model without its tensors' raw bytes
 inline constexpr int64_t kMaxFields = int64_t{1} << 25;           // wire fields of models, graphs, nodes, attributes, tensors
 inline constexpr int64_t kMaxNodes = 1'000'000;                   // sub-graphs included
 inline constexpr int64_t kMaxNameBytes = 4096;                    // of values, nodes, operators, attributes, locations

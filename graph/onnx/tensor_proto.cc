@@ -135,8 +135,8 @@ Tensor ViewOrCopy(const Elements& elements, DType type, std::vector<int64_t> sha
 
 }  // namespace
 
-absl::StatusOr<DType> ToDType(int32_t onnx_type) {
-  if (onnx_type <= 0 || onnx_type >= static_cast<int32_t>(std::size(kTypes))) {
+absl::StatusOr<DType> ToDType(int64_t onnx_type) {
+  if (onnx_type <= 0 || onnx_type >= static_cast<int64_t>(std::size(kTypes))) {
     return absl::InvalidArgumentError(absl::StrCat("element type ", onnx_type, " is none of ONNX"));
   }
   const TypeRow& row = kTypes[onnx_type];

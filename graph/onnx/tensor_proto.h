@@ -19,7 +19,7 @@ class TensorProto;
 
 // Kiln's type for the number of an ONNX element type. kUnimplemented, naming the type, for strings, complex numbers, floats of
 // 8 and integers of 4 bits; kInvalidArgument for a number that ONNX does not define.
-absl::StatusOr<DType> ToDType(int32_t onnx_type);
+absl::StatusOr<DType> ToDType(int64_t onnx_type);
 
 // Where the bytes of tensors are, and what may still be taken.
 struct TensorSource {

@@ -9,8 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kiln/base/compare.h"
+#include "kiln/base/npy.h"
 #include "kiln/graph/onnx/import.h"
 #include "kiln/graph/op.h"
+#include "kiln/graph/reference/interpreter.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln {
@@ -34,6 +37,23 @@ std::string OutputShapes(const Graph& graph) {
   return text;
 }
 
+// Runs the graph in float64 on the inputs of a folder and compares with the outputs there. The bound is `atol`, or where that is 0
+// a thousandth of each output's standard deviation.
+void ExpectOutputsOf(const Graph& graph, const std::string& folder, double atol) {
+  std::vector<Tensor> inputs;
+  for (size_t k = 0; k < graph.inputs().size(); ++k) {
+    KILN_ASSERT_OK_AND_ASSIGN(inputs.emplace_back(), ReadNpy(absl::StrCat(folder, "/input_", k, ".npy")));
+  }
+  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> outputs, Interpret(graph, inputs));
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    KILN_ASSERT_OK_AND_ASSIGN(const Tensor expected, ReadNpy(absl::StrCat(folder, "/expected_", k, ".npy")));
+    const double bound = atol > 0 ? atol : 1e-3 * StandardDeviation(expected);
+    EXPECT_GT(bound, 0);
+    const Comparison comparison = Compare(outputs[k], expected, 0, bound);
+    EXPECT_TRUE(comparison.ok) << folder << " output " << k << ": " << comparison.what;
+  }
+}
+
 struct Network {
   std::string name;
   std::string outputs;
@@ -46,6 +66,12 @@ TEST_P(TinyNetworks, AreImportedWhole) {
   KILN_EXPECT_OK(Verify(import.graph));
   EXPECT_EQ(OutputShapes(import.graph), GetParam().outputs);
   EXPECT_TRUE(import.unsupported.empty());
+}
+
+TEST_P(TinyNetworks, MeanWhatTheyMeant) {
+  const std::string folder = DataPath("models/" + GetParam().name);
+  KILN_ASSERT_OK_AND_ASSIGN(const OnnxImport import, ImportOnnx(folder + "/model.onnx"));
+  ExpectOutputsOf(import.graph, folder, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TinyNetworks,
@@ -68,12 +94,13 @@ INSTANTIATE_TEST_SUITE_P(All, TinyNetworks,
                            return name;
                          });
 
-TEST(Magika, IsImportedWithItsBatchFree) {
+TEST(Magika, IsImportedWithItsBatchFreeAndMeansWhatItMeant) {
   if (MagikaPath().empty()) GTEST_SKIP() << "magika is not here: scripts/fetch_model magika, or set KILN_MAGIKA_MODEL";
   KILN_ASSERT_OK_AND_ASSIGN(const OnnxImport import, ImportOnnx(MagikaPath()));
   KILN_EXPECT_OK(Verify(import.graph));
   EXPECT_EQ(OutputShapes(import.graph), "target_label[bytes_dim0, 214]");
   EXPECT_EQ(import.opsets.at("ai.onnx.ml"), 2);
+  ExpectOutputsOf(import.graph, DataPath("magika/case_1"), 1e-5);  // one file; the oracle takes seconds for each
 }
 
 }  // namespace

@@ -37,6 +37,17 @@ std::string Summary(const absl::StatusOr<OnnxImport>& import) {
   return absl::StrCat(text, "-> ", ToString(import->graph.value(import->graph.outputs()[0].value).shape));
 }
 
+TEST(Opsets, OldBroadcastsFollowTheAxis) {
+  const std::string add = OnnxNode("Add", {"x", "b"}, {"y"}, {IntAttribute("broadcast", 1), IntAttribute("axis", 1)});
+  EXPECT_EQ(Summary(Import(6, add, kX, {OnnxFloats("b", {1, 2, 3})})), "unsqueeze add -> [2, 3, 4]");
+  const std::string last = OnnxNode("Add", {"x", "b"}, {"y"}, {IntAttribute("broadcast", 1)});
+  EXPECT_EQ(Summary(Import(6, last, kX, {OnnxFloats("b", {1, 2, 3, 4})})), "add -> [2, 3, 4]");
+  const std::string wrong = OnnxNode("Add", {"x", "b"}, {"y"}, {IntAttribute("broadcast", 1), IntAttribute("axis", 7)});
+  EXPECT_THAT(Import(6, wrong, kX, {OnnxFloats("b", {1, 2, 3})}), StatusIs(kInvalid, HasSubstr("axis 7")));
+  EXPECT_EQ(Summary(Import(6, OnnxNode("PRelu", {"x", "b"}, {"y"}), kX, {OnnxFloats("b", {1, 2, 3})})),
+            "unsqueeze prelu -> [2, 3, 4]");
+}
+
 TEST(Opsets, ReduceTakesAxesAsAttributeOrInput) {
   const std::string by_attribute = OnnxNode("ReduceSum", {"x"}, {"y"}, {IntsAttribute("axes", {1, -1})});
   EXPECT_EQ(Summary(Import(11, by_attribute)), "reduce_sum -> [2, 1, 1]");
