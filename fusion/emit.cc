@@ -83,7 +83,8 @@ class Emitter {
     return Read(expr, from.type, ReadSource::kStage, stage, std::move(index));
   }
 
-  int32_t AddStage(Stage stage, Scope scope, Ex root) {
+  // Takes the expression out of `scope`; values of it end with that.
+  int32_t AddStage(Stage stage, Scope& scope, Ex root) {
     stage.type = root.type();
     stage.expr = std::move(scope.expr);
     stage.expr.set_root(root.id);
@@ -107,7 +108,7 @@ class Emitter {
     KILN_ASSIGN_OR_RETURN(const Ex root, Body(value, own, scope));
     Stage stage;
     stage.dims = Flatten(group_.Axes(value));
-    return AddStage(std::move(stage), std::move(scope), root);
+    return AddStage(std::move(stage), scope, root);
   }
 
   absl::StatusOr<int32_t> ReduceStages(ValueId value) {
@@ -132,17 +133,17 @@ class Emitter {
     if (stage.over.empty()) {  // one element: itself
       stage.kind = Stage::Kind::kMap;
       if (rule.after != nullptr) element = rule.after(element, element.Like(1));
-      return AddStage(std::move(stage), std::move(scope), element);
+      return AddStage(std::move(stage), scope, element);
     }
     const std::vector<int32_t> dims = stage.dims;
-    const int32_t reduced = AddStage(std::move(stage), std::move(scope), element);
+    const int32_t reduced = AddStage(std::move(stage), scope, element);
     if (rule.after == nullptr) return reduced;
     Scope after;
     const Ex result = ReadStage(reduced, after.expr);
     const Ex root = rule.after(result, Cast(Extent(after.expr, Size(count)), result.type()));
     Stage map;
     map.dims = dims;
-    return AddStage(std::move(map), std::move(after), root);
+    return AddStage(std::move(map), after, root);
   }
 
   // One element of a computed value.

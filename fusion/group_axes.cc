@@ -60,9 +60,9 @@ bool GroupAxes::EnterViews(ValueId value) {
   if (Inside(value)) return true;
   const NodeId producer = graph_->value(value).producer;
   if (producer.v < 0) return false;
-  if (nodes_.count(producer) != 0) return true;
   const std::optional<ValueId> source = ViewSource(*graph_, value);
-  if (!source || !EnterViews(*source)) return false;
+  if (!source) return nodes_.count(producer) != 0;
+  if (!EnterViews(*source)) return false;
   views_[value] = *source;
   view_order_.push_back(value);
   AddAxes(value);

@@ -148,6 +148,7 @@ absl::StatusOr<NodeReads> ReadsOf(const Graph& graph, ValueId value) {
       return reads;
     case OpKind::kIndex: {
       KILN_ASSIGN_OR_RETURN(const IndexMap map, node.op->index(graph, node, OutputIndex(graph, value)));
+      if (map.view) return absl::UnimplementedError(absl::StrCat("\"", node.op->name, "\" is a view and has no kernel"));
       reads.fill = map.fill;
       PieceReader reader(graph, node, out, reads);
       for (const IndexPiece& piece : map.pieces) KILN_RETURN_IF_ERROR(reader.Add(piece));

@@ -16,9 +16,9 @@ namespace kiln {
 
 struct PipelineOptions {
   int level = 3;
-  std::set<std::string> disabled;  // names of passes that do not run
+  std::set<std::string> disabled = {};  // names of passes that do not run
   // Called after each pass that changed the graph (for dumps); may be empty.
-  std::function<void(absl::string_view pass, const Graph& graph)> on_changed;
+  std::function<void(absl::string_view pass, const Graph& graph)> on_changed = {};
 };
 
 // Rewrites `graph` in place; ids change. On an error (kInvalidArgument for an unknown name in `disabled`, a pass's own error, or

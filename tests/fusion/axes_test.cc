@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/fusion/axes.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/base/status_matchers.h"
+
+namespace kiln {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+Atoms Join(const std::vector<Atoms>& axes) {
+  Atoms all;
+  for (const Atoms& axis : axes) all.insert(all.end(), axis.begin(), axis.end());
+  return all;
+}
+
+TEST(AxisTable, HasNoAtomForExtentOne) {
+  AxisTable table;
+  EXPECT_THAT(table.New(1), IsEmpty());
+  EXPECT_THAT(table.New(Dim::Symbol("n")), SizeIs(1));
+}
+
+TEST(AxisTable, JoinsTwoAxes) {
+  AxisTable table;
+  const Atoms a = table.New(8);
+  const Atoms b = table.New(8);
+  ASSERT_THAT(table.Unify(a, b), IsOk());
+  EXPECT_EQ(table.Leaves(a), table.Leaves(b));
+}
+
+TEST(AxisTable, SplitsAnAxisAsTheReshapeDoes) {
+  AxisTable table;
+  const Atoms whole = table.New(12);
+  const Atoms parts = Join({table.New(3), table.New(4)});
+  ASSERT_THAT(table.Unify(whole, parts), IsOk());
+  EXPECT_EQ(table.Leaves(whole), table.Leaves(parts));
+  EXPECT_THAT(table.Leaves(whole), SizeIs(2));
+}
+
+TEST(AxisTable, FindsTheCommonRefinement) {
+  AxisTable table;
+  const Atoms left = Join({table.New(4), table.New(6)});
+  const Atoms right = Join({table.New(8), table.New(3)});
+  ASSERT_THAT(table.Unify(left, right), IsOk());
+  std::vector<Dim> extents;
+  for (const Atom atom : table.Leaves(left)) extents.push_back(table.extent(atom));
+  EXPECT_THAT(extents, ElementsAre(Dim(4), Dim(2), Dim(3)));
+}
+
+TEST(AxisTable, SplitsSymbolicExtents) {
+  AxisTable table;
+  const Dim n = Dim::Symbol("n");
+  const Atoms whole = table.New(n * 64);
+  ASSERT_THAT(table.Unify(whole, Join({table.New(n), table.New(64)})), IsOk());
+  EXPECT_THAT(table.Leaves(whole), SizeIs(2));
+}
+
+TEST(AxisTable, LaterJoinsReachBothSides) {
+  AxisTable table;
+  const Atoms a = table.New(12), b = table.New(12), c = table.New(12);
+  ASSERT_THAT(table.Unify(a, b), IsOk());
+  ASSERT_THAT(table.Unify(b, c), IsOk());
+  ASSERT_THAT(table.Unify(c, Join({table.New(2), table.New(6)})), IsOk());
+  EXPECT_THAT(table.Leaves(a), SizeIs(2));
+  EXPECT_EQ(table.Leaves(a), table.Leaves(c));
+}
+
+TEST(AxisTable, RefusesExtentsThatDoNotDivide) {
+  AxisTable table;
+  const absl::Status status = table.Unify(Join({table.New(4), table.New(9)}), Join({table.New(6), table.New(6)}));
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("4 and 6")));
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/fusion/pass.h"
+
+#include <cmath>
+#include <set>
+
+#include "gmock/gmock.h"
+#include "kiln/fusion/pipeline.h"
+#include "tests/fusion/nets.h"
+
+namespace kiln {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<std::string> OpNames(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Node& node : graph.nodes()) names.push_back(node.op->name);
+  return names;
+}
+
+// Runs one pass twice: the second time must find nothing to do.
+bool RunTwice(const char* name, Graph& graph) {
+  const Pass* pass = FindPass(name);
+  EXPECT_NE(pass, nullptr) << name;
+  const absl::StatusOr<bool> first = RunPass(*pass, graph, {});
+  EXPECT_TRUE(first.ok()) << first.status();
+  const std::vector<std::string> once = OpNames(graph);
+  const absl::StatusOr<bool> second = RunPass(*pass, graph, {});
+  EXPECT_TRUE(second.ok()) << second.status();
+  EXPECT_FALSE(second.ok() && *second) << name << " is not idempotent";
+  EXPECT_EQ(OpNames(graph), once);
+  return first.ok() && *first;
+}
+
+struct Net {
+  GraphBuilder b{"net"};
+  ValueId x = b.Input("x", DType::kF32, {Sym("n"), 8});
+
+  Graph With(ValueId result) {
+    b.Output(result, "y");
+    return FinishOrDie(b);
+  }
+};
+
+TEST(PassTable, HasNamesThatDiffer) {
+  std::set<std::string> names;
+  for (const Pass& pass : AllPasses()) {
+    EXPECT_TRUE(names.insert(pass.name).second) << pass.name;
+    EXPECT_EQ(FindPass(pass.name), &pass);
+    EXPECT_GE(pass.level, 0);
+    EXPECT_LE(pass.level, 3);
+  }
+  EXPECT_EQ(FindPass("no_such_pass"), nullptr);
+}
+
+TEST(Pipeline, RefusesAnUnknownName) {
+  Net net;
+  Graph graph = net.With(net.b.Op("relu", {net.x}));
+  EXPECT_THAT(RunPasses(graph, {.disabled = {"nosuch"}}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"nosuch\"")));
+}
+
+TEST(Pipeline, RunsOnlyPassesOfTheLevelThatAreNotDisabled) {
+  for (const bool disabled : {false, true}) {
+    for (const int level : {0, 1}) {
+      Net net;
+      Graph graph = net.With(net.b.Op("mul", {net.b.Op("relu", {net.x}), net.b.Scalar(DType::kF32, 1)}));
+      std::vector<std::string> seen;
+      PipelineOptions options{.level = level};
+      if (disabled) options.disabled.insert("algebra");
+      options.on_changed = [&](absl::string_view pass, const Graph&) { seen.emplace_back(pass); };
+      ASSERT_THAT(RunPasses(graph, options), IsOk());
+      const bool simplified = level >= 1 && !disabled;
+      EXPECT_EQ(graph.nodes().size(), simplified ? 1u : 2u);
+      EXPECT_EQ(!seen.empty(), simplified);
+    }
+  }
+}
+
+TEST(DeadCode, DropsWhatNoOutputNeeds) {
+  Net net;
+  net.b.Op("exp", {net.x});
+  Graph graph = net.With(net.b.Op("relu", {net.x}));
+  EXPECT_TRUE(RunTwice("dead_code", graph));
+  EXPECT_THAT(OpNames(graph), ElementsAre("relu"));
+}
+
+TEST(Algebra, DropsNeutralNumbers) {
+  struct Case {
+    const char* op;
+    double number;
+    bool dropped;
+  };
+  const Case cases[] = {{"mul", 1, true},   {"div", 1, true},  {"pow", 1, true},   {"sub", 0.0, true}, {"add", -0.0, true},
+                        {"add", 0.0, false}, {"sub", -0.0, false}, {"mul", 0, false}, {"mul", -1, false}};
+  for (const Case& c : cases) {
+    Net net;
+    const ValueId y = net.b.Op(c.op, {net.b.Op("relu", {net.x}), net.b.Scalar(DType::kF32, c.number)});
+    Graph graph = net.With(y);
+    EXPECT_EQ(RunTwice("algebra", graph), c.dropped) << c.op << " " << c.number;
+    EXPECT_EQ(graph.nodes().size(), c.dropped ? 1u : 2u);
+  }
+}
+
+TEST(Algebra, KeepsANeutralNumberThatBroadcasts) {
+  GraphBuilder b("net");
+  const ValueId x = b.Input("x", DType::kF32, {8});
+  b.Output(b.Op("mul", {b.Op("relu", {x}), Weights(b, {1, 1}, 1)}), "y");
+  Graph graph = FinishOrDie(b);
+  EXPECT_FALSE(RunTwice("algebra", graph));
+}
+
+TEST(Algebra, WritesPowerTwoAsProduct) {
+  Net net;
+  Graph graph = net.With(net.b.Op("pow", {net.x, net.b.Scalar(DType::kF32, 2)}));
+  EXPECT_TRUE(RunTwice("algebra", graph));
+  EXPECT_THAT(OpNames(graph), ElementsAre("mul"));
+}
+
+TEST(Algebra, MultipliesInsteadOfDividingOnlyWhereExact) {
+  for (const double divisor : {8.0, -0.25, 3.0, 1e-30}) {
+    Net net;
+    Graph graph = net.With(net.b.Op("div", {net.x, net.b.Scalar(DType::kF32, divisor)}));
+    const bool exact = divisor == 8 || divisor == -0.25;
+    EXPECT_EQ(RunTwice("algebra", graph), exact) << divisor;
+    EXPECT_THAT(OpNames(graph), ElementsAre(exact ? "mul" : "div"));
+  }
+}
+
+TEST(Algebra, JoinsTransposes) {
+  GraphBuilder b("net");
+  const ValueId x = b.Input("x", DType::kF32, {2, 3, 4});
+  const auto transpose = [&](ValueId v, std::vector<int64_t> perm) { return b.Op("transpose", {v}, {{"perm", perm}}); };
+  b.Output(b.Op("relu", {transpose(transpose(x, {1, 2, 0}), {2, 0, 1})}), "same");
+  b.Output(transpose(transpose(x, {1, 0, 2}), {0, 2, 1}), "one");
+  Graph graph = FinishOrDie(b);
+  EXPECT_TRUE(RunTwice("algebra", graph));
+  EXPECT_THAT(OpNames(graph), ::testing::UnorderedElementsAre("relu", "transpose"));
+}
+
+TEST(Algebra, JoinsViews) {
+  GraphBuilder b("net");
+  const Dim n = Sym("n");
+  const ValueId x = b.Input("x", DType::kF32, {n, 6});
+  const ValueId split = b.Op("reshape", {x, b.Ints({0, 2, 3})});
+  b.Output(b.Op("exp", {b.Op("reshape", {split, b.Ints({-1, 6})})}), "back");
+  b.Output(b.Op("exp", {b.Op("unsqueeze", {split, b.Ints({0})})}), "on");
+  Graph graph = FinishOrDie(b);
+  EXPECT_TRUE(RunTwice("algebra", graph));
+  EXPECT_THAT(OpNames(graph), ::testing::UnorderedElementsAre("exp", "reshape", "exp"));
+}
+
+TEST(Algebra, DropsCastsThatChangeNothing) {
+  GraphBuilder b("net");
+  const ValueId h = b.Input("h", DType::kF16, {8});
+  const auto cast = [&](ValueId v, DType to) { return b.Op("cast", {v}, {{"to", to}}); };
+  b.Output(b.Op("relu", {cast(cast(h, DType::kF32), DType::kF16)}), "exact");     // every f16 is an f32
+  b.Output(b.Op("relu", {cast(cast(h, DType::kI32), DType::kF16)}), "inexact");  // truncates
+  Graph graph = FinishOrDie(b);
+  EXPECT_TRUE(RunTwice("algebra", graph));
+  EXPECT_THAT(OpNames(graph), ::testing::UnorderedElementsAre("relu", "cast", "cast", "relu"));
+}
+
+TEST(Algebra, KeepsACopyOfAnInputThatIsAnOutput) {
+  Net net;
+  Graph graph = net.With(net.b.Op("identity", {net.x}));
+  EXPECT_FALSE(RunTwice("algebra", graph));
+  EXPECT_THAT(OpNames(graph), ElementsAre("identity"));
+}
+
+TEST(CommonSubexpressions, ComputesEqualNodesOnce) {
+  Net net;
+  const ValueId a = net.b.Op("mul", {net.x, net.b.Scalar(DType::kF32, 3)});
+  const ValueId c = net.b.Op("mul", {net.x, net.b.Scalar(DType::kF32, 3)});
+  const ValueId d = net.b.Op("mul", {net.x, net.b.Scalar(DType::kF32, 4)});
+  Graph graph = net.With(net.b.Op("add", {net.b.Op("add", {a, c}), d}));
+  EXPECT_TRUE(RunTwice("common_subexpressions", graph));
+  EXPECT_THAT(OpNames(graph), ElementsAre("mul", "mul", "add", "add"));
+}
+
+TEST(CommonSubexpressions, KeepsConstantsOfOtherTypesAndShapesApart) {
+  Net net;
+  const ValueId a = net.b.Op("mul", {net.x, Weights(net.b, {1}, 3)});
+  const ValueId c = net.b.Op("mul", {net.x, Weights(net.b, {1, 1}, 3)});
+  Graph graph = net.With(net.b.Op("add", {a, c}));
+  EXPECT_FALSE(RunTwice("common_subexpressions", graph));
+}
+
+TEST(ExpandComposites, LeavesNone) {
+  Net net;
+  const ValueId s = net.b.Op("softmax", {net.x}, {{"axis", int64_t{-1}}});
+  const ValueId l = net.b.Op("layer_norm", {s, Weights(net.b, {8}), Weights(net.b, {8})});
+  Graph graph = net.With(net.b.Op("gelu", {l}));
+  EXPECT_TRUE(RunTwice("expand_composites", graph));
+  for (const Node& node : graph.nodes()) EXPECT_NE(node.op->kind, OpKind::kComposite) << node.op->name;
+  EXPECT_THAT(graph.nodes()[0].name, HasSubstr("/"));
+}
+
+TEST(FoldShapes, MakesShapeArithmeticConstant) {
+  GraphBuilder b("net");
+  const ValueId x = b.Input("x", DType::kF32, {4, 8});
+  b.Output(b.Op("mul", {b.Op("shape", {x}), b.Ints({2, 2})}), "y");
+  Graph graph = FinishOrDie(b);
+  EXPECT_TRUE(RunTwice("fold_shapes", graph));
+  EXPECT_THAT(graph.nodes(), IsEmpty());
+  const std::optional<Tensor>& folded = graph.value(graph.outputs()[0].value).constant;
+  ASSERT_TRUE(folded.has_value());
+  EXPECT_EQ(ReadInt(*folded, 0), 8);
+  EXPECT_EQ(ReadInt(*folded, 1), 16);
+}
+
+TEST(FoldConstants, EvaluatesScalarReduceAndIndexNodes) {
+  GraphBuilder b("net");
+  Tensor t = Tensor::Allocate(DType::kF32, {2, 3});
+  for (int i = 0; i < 6; ++i) WriteFloat(t, i, i);
+  const ValueId c = b.Constant(t);
+  const ValueId scaled = b.Op("transpose", {b.Op("mul", {c, b.Scalar(DType::kF32, 10)})}, {{"perm", std::vector<int64_t>{1, 0}}});
+  b.Output(scaled, "scaled");
+  b.Output(ReduceOver(b, "reduce_sum", c, {1}, 0), "sums");
+  b.Output(b.Op("reshape", {scaled, b.Ints({6})}), "flat");
+  Graph graph = FinishOrDie(b);
+  EXPECT_TRUE(RunTwice("fold_constants", graph));
+  EXPECT_THAT(graph.nodes(), IsEmpty());
+  const Tensor& folded = *graph.value(graph.outputs()[0].value).constant;
+  EXPECT_THAT(folded.shape(), ElementsAre(3, 2));
+  EXPECT_EQ(ReadFloat(folded, 1), 30);
+  EXPECT_EQ(ReadFloat(*graph.value(graph.outputs()[1].value).constant, 1), 12);
+  EXPECT_EQ(ReadFloat(*graph.value(graph.outputs()[2].value).constant, 2), 10);
+}
+
+TEST(FoldConstants, LeavesBroadcastsAndLargeConstantsAlone) {
+  GraphBuilder b("net");
+  const ValueId c = Weights(b, {1, 8});
+  const ValueId x = b.Input("x", DType::kF32, {100000, 8});
+  b.Output(b.Op("add", {x, b.Op("expand", {c, b.Ints({100000, 8})})}), "y");
+  Graph graph = FinishOrDie(b);
+  EXPECT_FALSE(RunTwice("fold_constants", graph));
+}
+
+}  // namespace
+}  // namespace kiln
