@@ -198,16 +198,6 @@ class PassBuilder {
     return Access(owner, node, temp, SizeOf(StageOf(node.ref).type), kRow, guarded);
   }
 
-  // Positions along an axis as i64, such that no wrap turns a large unsigned one negative.
-  int32_t Position(int32_t reg, DType type) {
-    if (type == DType::kU64) {
-      reg = Op(ops_.find(ScalarOp::kMin, type), 8, reg, Const(type, INT64_MAX));
-    } else if (type != DType::kI64) {
-      reg = Op(FindCast(type, DType::kI64), 8, reg);
-    }
-    return reg;
-  }
-
   int32_t Access(int32_t owner, const ExprNode& node, int32_t ref, size_t size, Level level, bool guarded) {
     Read read;
     read.source = node.source;
@@ -221,7 +211,9 @@ class PassBuilder {
       }
       int32_t load = 0;
       if (index.load >= 0) {
-        load = Position(values_[{owner, index.load}], ExprOf(owner).node(index.load).type);
+        load = values_[{owner, index.load}];
+        const DType type = ExprOf(owner).node(index.load).type;
+        if (type != DType::kI64) load = Op(FindCast(type, DType::kI64), 8, load);
         level = std::max(level, Reg(load).level);
       }
       const bool linear = index.load < 0 && index.div == 1 && index.mod == 0;

@@ -189,44 +189,49 @@ struct Shr {
   }
 };
 
-// ---- Loops. ivdep: a destination is an operand's own block or apart from it.
+// ---- Loops. ivdep: a destination is an operand's own block or apart from it. The count is copied because a store of a byte
+// might otherwise change it.
 
 template <typename F, typename R, typename T>
 void Map1(const OpArgs& x) {
+  const size_t n = x.n;
   auto* dst = static_cast<R*>(x.dst);
   const auto* a = static_cast<const T*>(x.a);
 #pragma GCC ivdep
-  for (size_t i = 0; i < x.n; ++i) dst[i] = F::Do(a[i]);
+  for (size_t i = 0; i < n; ++i) dst[i] = F::Do(a[i]);
 }
 
 template <typename F, typename R, typename T>
 void Map2(const OpArgs& x) {
+  const size_t n = x.n;
   auto* dst = static_cast<R*>(x.dst);
   const auto* a = static_cast<const T*>(x.a);
   const auto* b = static_cast<const T*>(x.b);
 #pragma GCC ivdep
-  for (size_t i = 0; i < x.n; ++i) dst[i] = F::Do(a[i], b[i]);
+  for (size_t i = 0; i < n; ++i) dst[i] = F::Do(a[i], b[i]);
 }
 
 template <typename F, typename T>
 void Map3(const OpArgs& x) {
+  const size_t n = x.n;
   auto* dst = static_cast<T*>(x.dst);
   const auto* a = static_cast<const T*>(x.a);
   const auto* b = static_cast<const T*>(x.b);
   const auto* c = static_cast<const T*>(x.c);
 #pragma GCC ivdep
-  for (size_t i = 0; i < x.n; ++i) dst[i] = F::Do(a[i], b[i], c[i]);
+  for (size_t i = 0; i < n; ++i) dst[i] = F::Do(a[i], b[i], c[i]);
 }
 
 // dst = a ? b : c; T is an unsigned integer of the elements' size: bits are kept.
 template <typename T>
 void SelectLoop(const OpArgs& x) {
+  const size_t n = x.n;
   auto* dst = static_cast<T*>(x.dst);
   const auto* a = static_cast<const uint8_t*>(x.a);
   const auto* b = static_cast<const T*>(x.b);
   const auto* c = static_cast<const T*>(x.c);
 #pragma GCC ivdep
-  for (size_t i = 0; i < x.n; ++i) {
+  for (size_t i = 0; i < n; ++i) {
     const T yes = b[i], no = c[i];
     dst[i] = a[i] != 0 ? yes : no;
   }
@@ -234,15 +239,16 @@ void SelectLoop(const OpArgs& x) {
 
 template <typename F, typename T>
 void LanesLoop(const OpArgs& x) {
+  const size_t n = x.n;
   auto* dst = static_cast<T*>(x.dst);
   const auto* a = static_cast<const T*>(x.a);
   constexpr size_t kLanes = kReduceLanes;
   size_t i = 0;
-  for (; i + kLanes <= x.n; i += kLanes) {
+  for (; i + kLanes <= n; i += kLanes) {
 #pragma GCC ivdep
     for (size_t l = 0; l < kLanes; ++l) dst[l] = F::Do(dst[l], a[i + l]);
   }
-  for (size_t l = 0; i + l < x.n; ++l) dst[l] = F::Do(dst[l], a[i + l]);
+  for (size_t l = 0; i + l < n; ++l) dst[l] = F::Do(dst[l], a[i + l]);
 }
 
 template <typename F, typename T>
@@ -256,9 +262,10 @@ void FoldLoop(const OpArgs& x) {
 
 template <typename F, typename T>
 void SequenceLoop(const OpArgs& x) {
+  const size_t n = x.n;
   const auto* a = static_cast<const T*>(x.a);
   T value = *static_cast<T*>(x.dst);
-  for (size_t i = 0; i < x.n; ++i) value = F::Do(value, a[i]);
+  for (size_t i = 0; i < n; ++i) value = F::Do(value, a[i]);
   *static_cast<T*>(x.dst) = value;
 }
 

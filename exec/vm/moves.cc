@@ -35,10 +35,11 @@ To CastOne(From x) {
 
 template <typename To, typename From>
 void CastLoop(const OpArgs& x) {
+  const size_t n = x.n;
   auto* dst = static_cast<To*>(x.dst);
   const auto* a = static_cast<const From*>(x.a);
 #pragma GCC ivdep
-  for (size_t i = 0; i < x.n; ++i) dst[i] = CastOne<To>(a[i]);
+  for (size_t i = 0; i < n; ++i) dst[i] = CastOne<To>(a[i]);
 }
 
 template <typename F>
@@ -71,7 +72,8 @@ void WithSize(size_t size, F f) {
 
 template <float (*kWiden)(uint16_t), uint16_t (*kNarrow)(float)>
 void RoundLoop(const OpArgs& x) {
-  for (size_t i = 0; i < x.n; ++i) static_cast<float*>(x.dst)[i] = kWiden(kNarrow(static_cast<const float*>(x.a)[i]));
+  const size_t n = x.n;
+  for (size_t i = 0; i < n; ++i) static_cast<float*>(x.dst)[i] = kWiden(kNarrow(static_cast<const float*>(x.a)[i]));
 }
 
 }  // namespace
@@ -87,17 +89,19 @@ uint64_t EmptyValue(ReduceOp op, DType type) {
 }
 
 void BFloatToFloatBlock(const OpArgs& x) {
+  const size_t n = x.n;
   const auto* a = static_cast<const uint16_t*>(x.a);
   auto* dst = static_cast<uint32_t*>(x.dst);
 #pragma GCC ivdep
-  for (size_t i = 0; i < x.n; ++i) dst[i] = static_cast<uint32_t>(a[i]) << 16;
+  for (size_t i = 0; i < n; ++i) dst[i] = static_cast<uint32_t>(a[i]) << 16;
 }
 
 void FloatToBFloatBlock(const OpArgs& x) {
+  const size_t n = x.n;
   const auto* a = static_cast<const uint32_t*>(x.a);
   auto* dst = static_cast<uint16_t*>(x.dst);
 #pragma GCC ivdep
-  for (size_t i = 0; i < x.n; ++i) {
+  for (size_t i = 0; i < n; ++i) {
     const uint32_t bits = a[i];
     const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     const uint32_t nan = (bits >> 16) | 0x40u;
@@ -106,7 +110,8 @@ void FloatToBFloatBlock(const OpArgs& x) {
 }
 
 void NormaliseBool(const OpArgs& x) {
-  for (size_t i = 0; i < x.n; ++i) static_cast<uint8_t*>(x.dst)[i] = static_cast<const uint8_t*>(x.a)[i] != 0;
+  const size_t n = x.n;
+  for (size_t i = 0; i < n; ++i) static_cast<uint8_t*>(x.dst)[i] = static_cast<const uint8_t*>(x.a)[i] != 0;
 }
 
 OpFn FindRoundTo(DType aux) {
