@@ -71,7 +71,8 @@ absl::StatusOr<std::vector<ValueId>> Graph::AddNode(const OpDef& op, std::vector
                                                     std::string node_name, std::vector<std::string> output_names) {
   Node node;
   node.op = &op;
-  node.name = node_name.empty() ? (output_names.empty() ? op.name : output_names[0]) : std::move(node_name);
+  const bool named = !node_name.empty();
+  node.name = named ? std::move(node_name) : op.name;  // for errors, until the outputs have names
   node.inputs = std::move(inputs);
   node.attrs = std::move(attrs);
   const size_t num_outputs = op.num_outputs >= 0 ? static_cast<size_t>(op.num_outputs) : std::max<size_t>(1, output_names.size());
@@ -102,6 +103,7 @@ absl::StatusOr<std::vector<ValueId>> Graph::AddNode(const OpDef& op, std::vector
     value.producer = id;
     node.outputs[k] = AddValue(std::move(value));
   }
+  if (!named && num_outputs > 0) node.name = values_[Index(node.outputs[0])].name;
   nodes_.push_back(std::move(node));
   for (size_t k = 0; k < num_outputs; ++k) {
     Value& value = values_[Index(nodes_.back().outputs[k])];

@@ -37,15 +37,31 @@ bool Fits(const Dim& dim, DType type) {
   return static_cast<int64_t>(ConstBits(type, static_cast<double>(*value))) == *value;
 }
 
+// Logic may be decided by one operand alone.
+bool IsDecidedBy(const ExprNode& node, const MaybeDim& arg) {
+  if (node.type != DType::kBool || !arg) return false;
+  return (node.op == ScalarOp::kAnd && arg->IsConst(0)) || (node.op == ScalarOp::kOr && arg->IsConst(1));
+}
+
 MaybeDim EvaluateNode(const ExprNode& node, const std::vector<MaybeDim>& done) {
-  Dim args[3];
-  for (int k = 0; k < 3; ++k) {
+  for (int k = 0; k < 2 && node.args[k] >= 0; ++k) {
+    const MaybeDim& arg = done[static_cast<size_t>(node.args[k])];
+    if (IsDecidedBy(node, arg)) return arg;
+    // A choice that is made needs only the one that is chosen.
+    if (node.op == ScalarOp::kSelect && k == 0) {
+      const std::optional<int64_t> chosen = arg ? arg->constant() : std::nullopt;
+      return chosen ? done[static_cast<size_t>(node.args[*chosen != 0 ? 1 : 2])] : std::nullopt;
+    }
+  }
+  Dim args[2];
+  for (int k = 0; k < 2; ++k) {
     if (node.args[k] < 0) break;
     const MaybeDim& arg = done[static_cast<size_t>(node.args[k])];
     if (!arg) return std::nullopt;
     args[k] = *arg;
   }
-  const auto& [a, b, c] = args;
+  const Dim& a = args[0];
+  const Dim& b = args[1];
   switch (node.op) {
     case ScalarOp::kAdd: return a + b;
     case ScalarOp::kSub: return a - b;
@@ -63,9 +79,6 @@ MaybeDim EvaluateNode(const ExprNode& node, const std::vector<MaybeDim>& done) {
     case ScalarOp::kCast:
       if (node.type == DType::kBool) return Bool(Not(Guard::Equal(a, 0).Static()));
       return IsInt(node.type) ? MaybeDim(a) : std::nullopt;
-    case ScalarOp::kSelect:
-      if (const auto chosen = a.constant()) return *chosen != 0 ? b : c;
-      return std::nullopt;
     default: break;
   }
   if (node.type != DType::kBool || !a.constant() || (node.args[1] >= 0 && !b.constant())) return std::nullopt;

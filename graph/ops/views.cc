@@ -52,12 +52,13 @@ absl::Status InferReshape(InferContext& c) {
       return absl::InvalidArgumentError(absl::StrCat("the new shape has the extent ", *number));
     }
   }
-  // Extents that stand on both sides are taken out first: they may be 0, and make terms large.
+  // Extents that stand on both sides are taken out first: they may be 0, and make terms large. Without a -1, numbers of
+  // elements are compared, where one 0 is as good as another.
   Dim total = 1;
   Shape left = shape;
   if (open) left.erase(left.begin() + static_cast<std::ptrdiff_t>(*open));
   for (const Dim& dim : from) {
-    const auto same = dim.IsConst(0) ? left.end() : std::find(left.begin(), left.end(), dim);
+    const auto same = dim.IsConst(0) && !open ? left.end() : std::find(left.begin(), left.end(), dim);
     if (same != left.end()) {
       left.erase(same);
     } else {

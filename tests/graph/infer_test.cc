@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/graph/infer.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kiln/graph/builder.h"
+#include "tests/base/status_matchers.h"
+
+namespace kiln {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const Dim n = Dim::Symbol("n");
+const Dim m = Dim::Symbol("m");
+
+// The shape of op(x) for an x of `shape`, and the guards that it needs; or the error's text.
+std::string Result(const Shape& shape, const char* op, Attrs attrs) {
+  GraphBuilder b("g");
+  const ValueId y = b.Op(op, {b.Input("x", DType::kF32, shape)}, std::move(attrs));
+  if (!b.status().ok()) return std::string(b.status().message());
+  std::string text = ToString(b.value(y).shape);
+  for (const Guard& guard : b.graph().guards()) text += " if " + guard.ToString();
+  return text;
+}
+
+std::string Both(const Shape& a, const Shape& b, const char* op, Attrs attrs = {}) {
+  GraphBuilder g("g");
+  const ValueId y = g.Op(op, {g.Input("a", DType::kF32, a), g.Input("b", DType::kF32, b)}, std::move(attrs));
+  if (!g.status().ok()) return std::string(g.status().message());
+  std::string text = ToString(g.value(y).shape);
+  for (const Guard& guard : g.graph().guards()) text += " if " + guard.ToString();
+  return text;
+}
+
+Attrs Dims(const char* name, const char* text) { return {{name, std::string(text)}}; }
+std::vector<int64_t> L(std::initializer_list<int64_t> list) { return list; }
+
+TEST(InferTest, Broadcasting) {
+  EXPECT_EQ(Both({n, 3}, {3}, "add"), "[n, 3]");
+  EXPECT_EQ(Both({}, {n, 3}, "add"), "[n, 3]");
+  EXPECT_EQ(Both({n, 1}, {1, m}, "add"), "[n, m]");
+  EXPECT_EQ(Both({n}, {n}, "add"), "[n]");
+  EXPECT_EQ(Both({n}, {m}, "add"), "[n] if m == n");
+  EXPECT_EQ(Both({n}, {5}, "add"), "[5] if n == 5");
+  EXPECT_EQ(Both({n * 2}, {2}, "add"), "[2] if 2*n == 2");
+  EXPECT_EQ(Both({0}, {1}, "add"), "[0]");
+  EXPECT_THAT(Both({4}, {5}, "add"), HasSubstr("do not broadcast: 4 and 5 differ"));
+  EXPECT_THAT(Both({n}, {n + 1}, "add"), HasSubstr("differ"));
+}
+
+TEST(InferTest, Reshape) {
+  EXPECT_EQ(Result({n, 6}, "reshape", Dims("shape", "[0, 2, -1]")), "[n, 2, 3]");
+  EXPECT_EQ(Result({n, m, 6}, "reshape", Dims("shape", "[-1, 6]")), "[m*n, 6]");
+  EXPECT_EQ(Result({n, 6}, "reshape", Dims("shape", "[3, -1]")), "[3, 2*n]");
+  EXPECT_EQ(Result({n}, "reshape", Dims("shape", "[-1, 4]")), "[n/4, 4] if n % 4 == 0");
+  EXPECT_EQ(Result({n, m}, "reshape", Dims("shape", "[n, -1]")), "[n, m]");
+  EXPECT_EQ(Result({n, 8}, "reshape", Dims("shape", "[16]")), "[16] if 8*n == 16");
+  EXPECT_EQ(Result({0, 3}, "reshape", {{"shape", L({0, -1})}}), "[0, 3]");
+  EXPECT_EQ(Result({0, 3}, "reshape", {{"shape", L({3, 0})}, {"allowzero", int64_t{1}}}), "[3, 0]");
+  EXPECT_THAT(Result({4}, "reshape", Dims("shape", "[3]")), HasSubstr("differ"));
+  EXPECT_THAT(Result({4}, "reshape", Dims("shape", "[-1, -1]")), HasSubstr("twice"));
+  EXPECT_THAT(Result({4}, "reshape", Dims("shape", "[-2]")), HasSubstr("-2"));
+  EXPECT_THAT(Result({4}, "reshape", Dims("shape", "[3, -1]")), HasSubstr("divide"));
+}
+
+TEST(InferTest, Squeezing) {
+  EXPECT_EQ(Result({n, 1, 3}, "squeeze", {{"axes", L({-2})}}), "[n, 3]");
+  EXPECT_EQ(Result({n, 1, 3}, "squeeze", {}), "[n, 3] if n != 1");
+  EXPECT_EQ(Result({n, 3}, "squeeze", {{"axes", L({0})}}), "[3] if n == 1");
+  EXPECT_THAT(Result({n, 3}, "squeeze", {{"axes", L({1})}}), HasSubstr("3 and 1 differ"));
+  EXPECT_EQ(Result({n, 3}, "unsqueeze", {{"axes", L({0, -1})}}), "[1, n, 3, 1]");
+  EXPECT_EQ(Result({n, 3, 4}, "flatten", {}), "[n, 12]");
+  EXPECT_EQ(Result({n, 3, 4}, "flatten", {{"axis", int64_t{0}}}), "[1, 12*n]");
+}
+
+TEST(InferTest, Slicing) {
+  const auto slice = [](const Shape& shape, const char* start, const char* end, int64_t step = 1) {
+    return Result(shape, "slice", {{"starts", std::string(start)}, {"ends", std::string(end)}, {"steps", L({step})}});
+  };
+  EXPECT_EQ(slice({10}, "[2]", "[5]"), "[3]");
+  EXPECT_EQ(slice({10}, "[-3]", "[100]"), "[3]");
+  EXPECT_EQ(slice({10}, "[8]", "[2]"), "[0]");
+  EXPECT_EQ(slice({10}, "[-1]", "[-11]", -1), "[10]");
+  EXPECT_EQ(slice({10}, "[7]", "[1]", -3), "[2]");
+  EXPECT_EQ(slice({10}, "[0]", "[10]", 3), "[4]");
+  EXPECT_EQ(slice({n}, "[0]", "[9223372036854775807]"), "[n]");
+  EXPECT_EQ(slice({n}, "[0]", "[-1]"), "[n - 1] if n - 1 >= 0");
+  EXPECT_EQ(slice({n}, "[0]", "[4]"), "[min(n, 4)]");
+  EXPECT_EQ(slice({512}, "[0]", "[n]"), "[n] if -n + 512 >= 0");
+  EXPECT_EQ(slice({n * 2}, "[0]", "[2147483647]", 2), "[n]");
+  EXPECT_THAT(slice({n}, "[0]", "[1]", 0), HasSubstr("step"));
+}
+
+TEST(InferTest, JoiningAndCutting) {
+  EXPECT_EQ(Both({n, 3}, {n, m}, "concat", {{"axis", int64_t{1}}}), "[n, m + 3]");
+  EXPECT_EQ(Both({n, 3}, {m, 3}, "concat", {{"axis", int64_t{-2}}}), "[m + n, 3]");
+  EXPECT_EQ(Both({n, 3}, {m, 3}, "concat", {{"axis", int64_t{1}}}), "[n, 6] if m == n");
+  EXPECT_EQ(Result({n, 3}, "pad", {{"pads", L({1, 0, 2, -1})}}), "[n + 3, 2]");
+  EXPECT_EQ(Result({n, 3}, "transpose", {}), "[3, n]");
+  EXPECT_EQ(Result({n, 1}, "expand", Dims("shape", "[4, 1, 6]")), "[4, n, 6]");
+  EXPECT_EQ(Result({n, 3}, "upsample", {{"scales", L({1, 2})}}), "[n, 6]");
+}
+
+TEST(InferTest, EqualPartsNeedAGuard) {
+  GraphBuilder b("g");
+  const ValueId x = b.Input("x", DType::kF32, {n, 6});
+  b.Ops("split", {x}, {{"axis", int64_t{0}}, {"split", std::vector<int64_t>{2, 3}}});
+  EXPECT_THAT(b.graph().guards(), ElementsAre(Guard::Equal(n, 5)));
+}
+
+TEST(InferTest, MatrixProducts) {
+  EXPECT_EQ(Both({n, 3, 4}, {4, 5}, "matmul"), "[n, 3, 5]");
+  EXPECT_EQ(Both({2, 1, 3, 4}, {n, 4, 5}, "matmul"), "[2, n, 3, 5]");
+  EXPECT_EQ(Both({4}, {4, 5}, "matmul"), "[5]");
+  EXPECT_EQ(Both({3, 4}, {4}, "matmul"), "[3]");
+  EXPECT_EQ(Both({4}, {4}, "matmul"), "[]");
+  EXPECT_EQ(Both({4, 3}, {5, 4}, "matmul", {{"trans_a", int64_t{1}}, {"trans_b", int64_t{1}}}), "[3, 5]");
+  EXPECT_EQ(Both({n, m}, {4, 5}, "matmul"), "[n, 5] if m == 4");
+  EXPECT_THAT(Both({3, 4}, {5, 4}, "matmul"), HasSubstr("4 and 5 differ"));
+  EXPECT_THAT(Both({3, 4}, {}, "matmul"), HasSubstr("rank must be at least 1"));
+}
+
+TEST(InferTest, Windows) {
+  EXPECT_EQ(Both({n, 3, 224, 224}, {64, 3, 7, 7}, "conv", {{"strides", L({2, 2})}, {"pads", L({3, 3, 3, 3})}}), "[n, 64, 112, 112]");
+  EXPECT_EQ(Both({n, 4, m}, {8, 2, 3}, "conv", {{"group", int64_t{2}}, {"pads", L({1, 1})}}), "[n, 8, m]");
+  EXPECT_EQ(Both({1, 4, m}, {8, 4, 3}, "conv", {{"strides", L({2})}, {"pads", L({1, 1})}}), "[1, 8, (m + 1)/2]");
+  EXPECT_EQ(Both({n, 16, 4, 4}, {16, 3, 4, 4}, "conv_transpose", {{"strides", L({2, 2})}, {"pads", L({1, 1, 1, 1})}}), "[n, 3, 8, 8]");
+  EXPECT_EQ(Result({n, 3, 8, 8}, "max_pool", {{"kernel", L({3, 3})}, {"strides", L({2, 2})}}), "[n, 3, 3, 3]");
+  EXPECT_EQ(Result({n, 3, 8, 8}, "max_pool", {{"kernel", L({3, 3})}, {"strides", L({2, 2})}, {"ceil_mode", int64_t{1}}}), "[n, 3, 4, 4]");
+  EXPECT_THAT(Both({1, 3, 4, 4}, {8, 4, 3, 3}, "conv"), HasSubstr("3 and 4 differ"));
+  EXPECT_THAT(Both({1, 3, 2, 2}, {8, 3, 5, 5}, "conv"), HasSubstr("would have the shape"));
+  EXPECT_THAT(Result({1, 3, 4}, "max_pool", {{"kernel", L({0})}}), HasSubstr("kernel 0"));
+}
+
+TEST(InferTest, HostileExtentsAreRefused) {
+  const int64_t big = int64_t{1} << 62;
+  EXPECT_THAT(Result({big}, "expand", {{"shape", L({8, big})}}), HasSubstr("does not fit in 64 bits"));
+  EXPECT_THAT(Result({n}, "reshape", Dims("shape", "[9223372036854775807, 9223372036854775807, -1]")), testing::Not(IsEmpty()));
+}
+
+}  // namespace
+}  // namespace kiln
