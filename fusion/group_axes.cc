@@ -34,6 +34,7 @@ absl::StatusOr<GroupAxes> GroupAxes::Make(const Graph& graph, const std::vector<
     return absl::UnimplementedError("a value would be read along one dim in two of its axes");
   }
   group.ShareInputs();
+  group.ShareOutputs(outputs);
   return group;
 }
 
@@ -100,7 +101,7 @@ absl::Status GroupAxes::Constrain(ValueId value) {
   return absl::OkStatus();
 }
 
-// Makes reads of one outside value run together where that leaves every value's axes distinct.
+// Makes reads of one outside value run together.
 void GroupAxes::ShareInputs() {
   std::map<ValueId, const Axes_*> first;
   for (const ValueId value : order_) {
@@ -109,16 +110,27 @@ void GroupAxes::ShareInputs() {
       if (!reads[k].value.valid() || Inside(reads[k].value)) continue;
       const Axes_& mine = read_axes_.at({value, static_cast<int>(k)});
       const auto [it, added] = first.emplace(reads[k].value, &mine);
-      if (added) continue;
-      const AxisTable before = table_;
-      bool ok = true;
-      for (size_t axis = 0; axis < mine.size(); ++axis) {
-        const Atoms& other = (*it->second)[axis];
-        if (!mine[axis].empty() && !other.empty()) ok = ok && table_.Unify(other, mine[axis]).ok();
-      }
-      if (!ok || !Consistent()) table_ = before;
+      if (!added) Share(*it->second, mine);
     }
   }
+}
+
+// Likewise for outputs of one shape that nothing ties together, such as the parts of a split.
+void GroupAxes::ShareOutputs(const std::vector<ValueId>& outputs) {
+  for (const ValueId output : outputs) {
+    const bool same_shape = graph_->value(output).shape == graph_->value(outputs[0]).shape;
+    if (same_shape && Axes(output) != Axes(outputs[0])) Share(axes_.at(outputs[0]), axes_.at(output));
+  }
+}
+
+// Joins axis by axis, unless some value's axes would no longer be distinct.
+void GroupAxes::Share(const Axes_& a, const Axes_& b) {
+  const AxisTable before = table_;
+  bool ok = true;
+  for (size_t axis = 0; axis < a.size(); ++axis) {
+    if (!a[axis].empty() && !b[axis].empty()) ok = ok && table_.Unify(a[axis], b[axis]).ok();
+  }
+  if (!ok || !Consistent()) table_ = before;
 }
 
 bool GroupAxes::Consistent() const {

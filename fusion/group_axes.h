@@ -3,7 +3,7 @@
 //
 // The first half of lowering. Constraints come from the reads: axes of kind kSame are one, and a view's axes are its source's axes in
 // another grouping. Reads of values from outside start with axes of their own, since one value may be read in two ways
-// (x + transpose(x)); where reads of one value can run together they are made to.
+// (x + transpose(x)); where reads of one value, or outputs of one shape, can run together they are made to.
 #ifndef KILN_FUSION_GROUP_AXES_H_
 #define KILN_FUSION_GROUP_AXES_H_
 
@@ -50,6 +50,8 @@ class GroupAxes {
   absl::Status Constrain(ValueId value);
   absl::Status ConstrainView(ValueId view);
   void ShareInputs();
+  void ShareOutputs(const std::vector<ValueId>& outputs);
+  void Share(const Axes_& a, const Axes_& b);
   bool Consistent() const;
   std::vector<Atoms> Leaves(const Axes_& axes) const;
 

@@ -40,6 +40,7 @@ absl::StatusOr<bool> FoldConstants(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> Algebra(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> CommonSubexpressions(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> ExpandComposites(Graph& graph, const PassContext& context);
+absl::StatusOr<bool> ExpandSplits(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> DeadCode(Graph& graph, const PassContext& context);
 
 }  // namespace kiln

@@ -17,6 +17,7 @@ constexpr Pass kPasses[] = {
     {"dead_code", 0, "Drops nodes and constants that no output needs.", DeadCode},
     {"fold_shapes", 0, "Makes constants of values that shape arithmetic has found.", FoldShapes},
     {"expand_composites", 0, "Writes composite operators as what they mean.", ExpandComposites},
+    {"expand_splits", 0, "Writes a split as a slice for each part.", ExpandSplits},
     {"algebra", 1, "Exact simplifications: x * 1, transpose of transpose, pow(x, 2), and the like.", Algebra},
     {"fold_constants", 1, "Evaluates nodes whose inputs are all constants.", FoldConstants},
     {"common_subexpressions", 1, "Computes equal nodes once.", CommonSubexpressions},

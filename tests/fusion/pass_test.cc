@@ -199,6 +199,27 @@ TEST(ExpandComposites, LeavesNone) {
   EXPECT_THAT(graph.nodes()[0].name, HasSubstr("/"));
 }
 
+TEST(ExpandSplits, MakesASliceOfEachUsedPart) {
+  Graph graph = Parsed(R"(
+    graph g
+    input x : f32 [n, 12]
+    a, b, c = split(x) {axis = 1, split = [2, 4, 6]}
+    r = relu(a)
+    output r
+    output c
+  )");
+  EXPECT_TRUE(RunTwice("expand_splits", graph));
+  EXPECT_THAT(OpNames(graph), ::testing::UnorderedElementsAre("slice", "slice", "relu"));
+  EXPECT_EQ(graph.value(graph.outputs()[1].value).shape, Shape({Sym("n"), 6}));
+}
+
+TEST(ExpandSplits, KeepsASplitOfUnknownParts) {
+  Graph graph = Parsed("graph g\ninput x : f32 [n, 2]\na, b = split(x) {axis = 0}\noutput a\noutput b\n");
+  RunTwice("expand_splits", graph);
+  EXPECT_THAT(RunPasses(graph, {}), IsOk());
+  for (const Group& group : KernelGroups(Grouped(graph))) EXPECT_THAT(LowerGroup(graph, group).status(), IsOk());
+}
+
 TEST(FoldShapes, MakesShapeArithmeticConstant) {
   GraphBuilder b("net");
   const ValueId x = b.Input("x", DType::kF32, {4, 8});
