@@ -273,7 +273,7 @@ class LineParser {
     const std::optional<ScalarOp> op = ParseOp(word);
     if (!op)
       return Error(
-          absl::StrCat("\"", word, "\" is no operation; see docs/kernel_text.md for the list"));
+          absl::StrCat("\"", word, "\" is no operation; check its spelling"));
     return Call(expr, *op);
   }
 
