@@ -30,14 +30,16 @@ class Reporter : public Halide::CompileTimeErrorReporter {
 absl::Status CheckSections(const std::vector<std::string>& sections) {
   for (const std::string& name : sections) {
     if (name != "elf" && name != "stmt" && name != "asm") {
-      return absl::InvalidArgumentError(absl::StrCat("section \"", name, "\": there is none; ask for elf, stmt or asm"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("section \"", name, "\": there is none; ask for elf, stmt or asm"));
     }
   }
   return absl::OkStatus();
 }
 
 // Fills the sections and isa of `answer`.
-absl::Status CompileInto(const CodegenRequest& request, const std::string& dir, CodegenAnswer& answer) {
+absl::Status CompileInto(const CodegenRequest& request, const std::string& dir,
+                         CodegenAnswer& answer) {
   KILN_RETURN_IF_ERROR(CheckSections(request.sections));
   KILN_ASSIGN_OR_RETURN(const Kernel kernel, ParseKernel(request.kernel));
   KILN_ASSIGN_OR_RETURN(const Params params, Params::Parse(request.params));
@@ -49,7 +51,8 @@ absl::Status CompileInto(const CodegenRequest& request, const std::string& dir, 
   KILN_ASSIGN_OR_RETURN(const Halide::Target target, TargetFor(*isa));
   KILN_ASSIGN_OR_RETURN(const Halide::Module module, EmitModule(kernel, params, target));
 
-  module.compile({{Halide::OutputFileType::object, dir + "/k.o"}, {Halide::OutputFileType::assembly, dir + "/k.s"}});
+  module.compile({{Halide::OutputFileType::object, dir + "/k.o"},
+                  {Halide::OutputFileType::assembly, dir + "/k.s"}});
   KILN_ASSIGN_OR_RETURN(std::string assembly, ReadBytes(dir + "/k.s"));
   answer.isa = IsaOf(assembly);
   for (const std::string& name : request.sections) {

@@ -12,7 +12,8 @@ namespace kiln {
 // Never throws. `dir` is an empty directory for this request's files.
 CodegenAnswer Compile(const CodegenRequest& request, const std::string& dir);
 
-// Makes what the first compilation in a process has to make (tables of LLVM), and nothing else that later code depends on.
+// Makes what the first compilation in a process has to make (tables of LLVM), and nothing else that
+// later code depends on.
 void WarmUp();
 
 }  // namespace kiln

@@ -17,7 +17,8 @@
 namespace kiln {
 namespace {
 
-static_assert(sizeof(BufferArg) == sizeof(halide_buffer_t) && sizeof(BufferDim) == sizeof(halide_dimension_t));
+static_assert(sizeof(BufferArg) == sizeof(halide_buffer_t) &&
+              sizeof(BufferDim) == sizeof(halide_dimension_t));
 static_assert(offsetof(BufferArg, host) == offsetof(halide_buffer_t, host) &&
               offsetof(BufferArg, type_code) == offsetof(halide_buffer_t, type) &&
               offsetof(BufferArg, dimensions) == offsetof(halide_buffer_t, dimensions) &&
@@ -34,7 +35,8 @@ absl::Status CheckIndices(const Kernel& kernel) {
         bool fits = Fits(index.offset) && Fits(index.div) && Fits(index.mod);
         for (const IndexExpr::Term& term : index.terms) fits = fits && Fits(term.coef);
         if (!fits) {
-          return absl::UnimplementedError("kernel: an index has a coefficient beyond 32 bits; run it in the VM");
+          return absl::UnimplementedError(
+              "kernel: an index has a coefficient beyond 32 bits; run it in the VM");
         }
       }
     }
@@ -47,11 +49,12 @@ absl::Status CheckAccepted(const Kernel& kernel, const Params& params) {
     if (params.scheduler != scheduler.name) continue;
     const Decision decision = scheduler.accepts(kernel);
     if (decision) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("scheduler \"", scheduler.name, "\": does not accept the kernel, ",
+    return absl::InvalidArgumentError(absl::StrCat("scheduler \"", scheduler.name,
+                                                   "\": does not accept the kernel, ",
                                                    decision.reason(), "; choose another"));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("scheduler \"", params.scheduler, "\": there is none of this name; see CpuSchedulers"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "scheduler \"", params.scheduler, "\": there is none of this name; see CpuSchedulers"));
 }
 
 // Values that would make a nest nonsense rather than slow.
@@ -65,14 +68,15 @@ absl::Status CheckValues(const Params& params) {
   for (const auto& [name, least, most] : kRanges) {
     const int64_t value = params.Get(name, least);
     if (value < least || value > most) {
-      return absl::InvalidArgumentError(absl::StrCat("params: \"", name, "\" is ", value, "; it must be from ",
-                                                     least, " to ", most));
+      return absl::InvalidArgumentError(absl::StrCat("params: \"", name, "\" is ", value,
+                                                     "; it must be from ", least, " to ", most));
     }
   }
   return absl::OkStatus();
 }
 
-std::vector<OutputNest> BuildNests(const Kernel& kernel, const Params& params, const Operands& operands) {
+std::vector<OutputNest> BuildNests(const Kernel& kernel, const Params& params,
+                                   const Operands& operands) {
   if (params.scheduler == "pointwise") return PointwiseNests(kernel, params, operands);
   if (params.scheduler == "row") return RowNests(kernel, params, operands);
   return GeneralNests(kernel, params, operands);
@@ -80,8 +84,10 @@ std::vector<OutputNest> BuildNests(const Kernel& kernel, const Params& params, c
 
 // Outputs come in the order of the nests; puts them into that of the kernel.
 void OrderOutputs(const std::vector<OutputNest>& nests, size_t inputs, Halide::Module& module) {
-  std::vector<Halide::Internal::LoweredFunc>& functions = module.functions();  // "k" and bodies of parallel loops
-  const auto entry = std::find_if(functions.begin(), functions.end(), [](const auto& f) { return f.name == "k"; });
+  std::vector<Halide::Internal::LoweredFunc>& functions =
+      module.functions();  // "k" and bodies of parallel loops
+  const auto entry =
+      std::find_if(functions.begin(), functions.end(), [](const auto& f) { return f.name == "k"; });
   std::vector<Halide::Internal::LoweredArgument>& args = entry->args;
   std::vector<Halide::Internal::LoweredArgument> ordered = args;
   size_t next = inputs;
@@ -96,13 +102,15 @@ void OrderOutputs(const std::vector<OutputNest>& nests, size_t inputs, Halide::M
 absl::StatusOr<Halide::Target> TargetFor(IsaLevel isa) {
   std::string name = "x86-64-linux-sse41-avx-avx2-f16c-fma";
   if (isa == IsaLevel::kBaseline) {
-    return absl::InvalidArgumentError("target \"x86-64\": kernels are compiled for x86-64-v3 and up; run them in the VM");
+    return absl::InvalidArgumentError(
+        "target \"x86-64\": kernels are compiled for x86-64-v3 and up; run them in the VM");
   }
   if (isa == IsaLevel::kV4) name += "-avx512-avx512_skylake";
   return Halide::Target(name + "-no_runtime-no_asserts-no_bounds_query-strict_float-user_context");
 }
 
-absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& params, const Halide::Target& target) {
+absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& params,
+                                          const Halide::Target& target) {
   KILN_RETURN_IF_ERROR(CheckAccepted(kernel, params));
   KILN_RETURN_IF_ERROR(CheckValues(params));
   KILN_RETURN_IF_ERROR(CheckIndices(kernel));
@@ -111,8 +119,8 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& pa
   const std::vector<OutputNest> nests = BuildNests(expanded, params, operands);
   std::vector<Halide::Func> funcs;
   for (const OutputNest& nest : nests) funcs.push_back(nest.func);
-  Halide::Module module = Halide::Pipeline(funcs).compile_to_module(operands.arguments, "k", target,
-                                                                   Halide::LinkageType::ExternalPlusArgv);
+  Halide::Module module = Halide::Pipeline(funcs).compile_to_module(
+      operands.arguments, "k", target, Halide::LinkageType::ExternalPlusArgv);
   OrderOutputs(nests, operands.arguments.size(), module);
   return module;
 }

@@ -15,10 +15,12 @@ namespace kiln {
 // The Halide target of a level, never that of this machine. kInvalidArgument below x86-64-v3.
 absl::StatusOr<Halide::Target> TargetFor(IsaLevel isa);
 
-// A module with one function "k" whose arguments are those of kernel/abi.h. kInvalidArgument if the scheduler named by
-// `params` does not accept the kernel; kUnimplemented for what 32-bit index arithmetic cannot say or a function has no
-// expansion. Halide's own errors are thrown as Halide::Error.
-absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& params, const Halide::Target& target);
+// A module with one function "k" whose arguments are those of kernel/abi.h. kInvalidArgument if the
+// scheduler named by `params` does not accept the kernel; kUnimplemented for what 32-bit index
+// arithmetic cannot say or a function has no expansion. Halide's own errors are thrown as
+// Halide::Error.
+absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& params,
+                                          const Halide::Target& target);
 
 }  // namespace kiln
 

@@ -22,7 +22,8 @@ Expr ScalarParam(Halide::Type type, const std::string& name, Operands& operands)
   return Halide::Internal::Variable::make(type, name, parameter);
 }
 
-// A loaded index: negative values count from the end; clamped, so that no value leads outside the axis.
+// A loaded index: negative values count from the end; clamped, so that no value leads outside the
+// axis.
 Expr Loaded(const Expr& value, const Expr& extent) {
   const Halide::Type type = value.type();
   if (type.is_uint()) {
@@ -69,7 +70,8 @@ Operands Operands::Of(const Kernel& kernel) {
     operands.arguments.push_back(image);
   }
   for (size_t d = 0; d < kernel.dims.size(); ++d) {
-    operands.extents.push_back(ScalarParam(Halide::Int(32), "extent" + std::to_string(d), operands));
+    operands.extents.push_back(
+        ScalarParam(Halide::Int(32), "extent" + std::to_string(d), operands));
   }
   for (size_t p = 0; p < kernel.params.size(); ++p) {
     const Halide::Type type = StorageType(kernel.params[p]);
@@ -92,17 +94,23 @@ Expr ExprEmitter::Value(const ScalarExpr& expr, Scope& scope) const {
   return root;
 }
 
-Expr ExprEmitter::Node(const ScalarExpr& expr, ExprId id, bool guarded, const std::vector<Expr>& values,
-                       Scope& scope) const {
+Expr ExprEmitter::Node(const ScalarExpr& expr, ExprId id, bool guarded,
+                       const std::vector<Expr>& values, Scope& scope) const {
   const ExprNode& node = expr.node(id);
   const auto ref = static_cast<size_t>(node.ref);
   switch (node.op) {
-    case ScalarOp::kConst: return Constant(node.type, node.imm);
-    case ScalarOp::kParam: return FromStorage(operands_.params[ref], node.type);
-    case ScalarOp::kIndex: return cast<int64_t>(scope.coordinates[ref]);
-    case ScalarOp::kExtent: return cast<int64_t>(operands_.extents[ref]);
-    case ScalarOp::kRead: return Read(node, guarded, values, scope);
-    default: break;
+    case ScalarOp::kConst:
+      return Constant(node.type, node.imm);
+    case ScalarOp::kParam:
+      return FromStorage(operands_.params[ref], node.type);
+    case ScalarOp::kIndex:
+      return cast<int64_t>(scope.coordinates[ref]);
+    case ScalarOp::kExtent:
+      return cast<int64_t>(operands_.extents[ref]);
+    case ScalarOp::kRead:
+      return Read(node, guarded, values, scope);
+    default:
+      break;
   }
   Expr args[3];
   for (int i = 0; i < 3; ++i) {

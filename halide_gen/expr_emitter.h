@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // ScalarExprs of a Kernel -> Halide expressions. Private: has Halide.h.
 //
-// A scope says which coordinates the dims have. Stages are read in one of two ways: one that was made a Func (Store) by a
-// call of it, any other by its expression in the scope of the reader, or in a new scope if it is read at another element.
-// Example: with coordinates (f, x) and s0 not stored, `add(s0[a, b], s1[a])` becomes `<expression of s0 at (f, x)> + s1(f)`.
+// A scope says which coordinates the dims have. Stages are read in one of two ways: one that was
+// made a Func (Store) by a call of it, any other by its expression in the scope of the reader, or
+// in a new scope if it is read at another element. Example: with coordinates (f, x) and s0 not
+// stored, `add(s0[a, b], s1[a])` becomes `<expression of s0 at (f, x)> + s1(f)`.
 //
-// Where all dims but the innermost run as one, scope.row is their common row-major index; operands and Funcs that span all
-// dims, or all outer ones, are then addressed by it, without dividing it up.
+// Where all dims but the innermost run as one, scope.row is their common row-major index; operands
+// and Funcs that span all dims, or all outer ones, are then addressed by it, without dividing it
+// up.
 #ifndef KILN_HALIDE_GEN_EXPR_EMITTER_H_
 #define KILN_HALIDE_GEN_EXPR_EMITTER_H_
 
@@ -32,7 +34,8 @@ struct Operands {
 };
 
 struct Scope {
-  std::vector<Halide::Expr> coordinates;  // int32, one per dim; undefined where the dim is not in scope
+  std::vector<Halide::Expr>
+      coordinates;  // int32, one per dim; undefined where the dim is not in scope
   Halide::Expr row;
 
   // What was made in this scope: values of nodes, and the scopes of stages read at other elements.
@@ -47,24 +50,24 @@ class ExprEmitter {
   ExprEmitter(const Kernel& kernel, const Operands& operands)
       : kernel_(kernel), operands_(operands), funcs_(kernel.stages.size()) {}
 
-  // From now on reads of `stage` are calls of `func`. Its arguments are the coordinates of the stage's dims, innermost first;
-  // with scopes that have a row: (innermost, row) or (row).
+  // From now on reads of `stage` are calls of `func`. Its arguments are the coordinates of the
+  // stage's dims, innermost first; with scopes that have a row: (innermost, row) or (row).
   void Store(int32_t stage, const Halide::Func& func) { funcs_[static_cast<size_t>(stage)] = func; }
 
   // The value of `expr` at the scope's coordinates.
   Halide::Expr Value(const ScalarExpr& expr, Scope& scope) const;
 
  private:
-  Halide::Expr Node(const ScalarExpr& expr, ExprId id, bool guarded, const std::vector<Halide::Expr>& values,
-                    Scope& scope) const;
+  Halide::Expr Node(const ScalarExpr& expr, ExprId id, bool guarded,
+                    const std::vector<Halide::Expr>& values, Scope& scope) const;
   Halide::Expr Read(const ExprNode& node, bool guarded, const std::vector<Halide::Expr>& values,
                     Scope& scope) const;
-  Halide::Expr ReadInput(const ExprNode& node, const std::vector<Halide::Expr>& index, bool identity,
-                         const Scope& scope) const;
-  Halide::Expr ReadStage(const ExprNode& node, const std::vector<Halide::Expr>& index, bool identity,
-                         Scope& scope) const;
-  Halide::Expr Index(const IndexExpr& index, const std::vector<Halide::Expr>& values, const Scope& scope,
-                     int32_t axis_dim, bool guarded) const;
+  Halide::Expr ReadInput(const ExprNode& node, const std::vector<Halide::Expr>& index,
+                         bool identity, const Scope& scope) const;
+  Halide::Expr ReadStage(const ExprNode& node, const std::vector<Halide::Expr>& index,
+                         bool identity, Scope& scope) const;
+  Halide::Expr Index(const IndexExpr& index, const std::vector<Halide::Expr>& values,
+                     const Scope& scope, int32_t axis_dim, bool guarded) const;
 
   const Kernel& kernel_;
   const Operands& operands_;

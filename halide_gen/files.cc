@@ -18,7 +18,8 @@ absl::Status WriteBytes(const std::string& path, absl::string_view bytes) {
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   file.close();
   if (file) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("\"", path, "\": cannot be written, ", strerror(errno)));
+  return absl::UnavailableError(
+      absl::StrCat("\"", path, "\": cannot be written, ", strerror(errno)));
 }
 
 absl::StatusOr<std::string> ReadBytes(const std::string& path) {
@@ -31,7 +32,8 @@ absl::StatusOr<std::string> ReadBytes(const std::string& path) {
 
 absl::StatusOr<ScratchDir> ScratchDir::Make() {
   const char* parent = getenv("TMPDIR");
-  std::string path = absl::StrCat(parent != nullptr && *parent != '\0' ? parent : "/tmp", "/kiln-codegen.XXXXXX");
+  std::string path =
+      absl::StrCat(parent != nullptr && *parent != '\0' ? parent : "/tmp", "/kiln-codegen.XXXXXX");
   if (mkdtemp(path.data()) != nullptr) return ScratchDir(path);
   return absl::UnavailableError(absl::StrCat("\"", path, "\": cannot be made, ", strerror(errno),
                                              "; set TMPDIR to a directory with room"));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The few files the worker needs: plain bytes in a private directory that lives as long as one request.
+// The few files the worker needs: plain bytes in a private directory that lives as long as one
+// request.
 #ifndef KILN_HALIDE_GEN_FILES_H_
 #define KILN_HALIDE_GEN_FILES_H_
 

@@ -18,7 +18,8 @@ namespace {
 
 constexpr absl::string_view kExports = "{ global: k_argv; kiln_imports; kiln_abi; local: *; };\n";
 
-// Runs a program of the system's search path with nothing but that path in its environment; its output goes to `log`.
+// Runs a program of the system's search path with nothing but that path in its environment; its
+// output goes to `log`.
 absl::StatusOr<int> Run(const std::vector<std::string>& command, const std::string& log) {
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
@@ -34,12 +35,13 @@ absl::StatusOr<int> Run(const std::vector<std::string>& command, const std::stri
   const int error = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environment);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) {
-    return absl::UnavailableError(
-        absl::StrCat("\"", command[0], "\": cannot be run, ", strerror(error), "; install binutils"));
+    return absl::UnavailableError(absl::StrCat("\"", command[0], "\": cannot be run, ",
+                                               strerror(error), "; install binutils"));
   }
   int status = 0;
   while (waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) return absl::UnavailableError(absl::StrCat(command[0], ": ", strerror(errno)));
+    if (errno != EINTR)
+      return absl::UnavailableError(absl::StrCat(command[0], ": ", strerror(errno)));
   }
   return status;
 }
@@ -47,13 +49,15 @@ absl::StatusOr<int> Run(const std::vector<std::string>& command, const std::stri
 }  // namespace
 
 absl::StatusOr<std::string> LinkKernel(const std::string& dir) {
-  const std::string stub = dir + "/stub.o", exports = dir + "/exports", out = dir + "/k.so", log = dir + "/ld.log";
+  const std::string stub = dir + "/stub.o", exports = dir + "/exports", out = dir + "/k.so",
+                    log = dir + "/ld.log";
   KILN_RETURN_IF_ERROR(WriteBytes(stub, ImportStub()));
   KILN_RETURN_IF_ERROR(WriteBytes(exports, kExports));
   KILN_ASSIGN_OR_RETURN(
       const int status,
-      Run({"ld", "-shared", "-z", "noexecstack", "-z", "now", "-z", "noseparate-code", "--hash-style=gnu", "-Bsymbolic",
-           "--no-undefined", "--build-id=none", "--version-script=" + exports, "-o", out, dir + "/k.o", stub},
+      Run({"ld", "-shared", "-z", "noexecstack", "-z", "now", "-z", "noseparate-code",
+           "--hash-style=gnu", "-Bsymbolic", "--no-undefined", "--build-id=none",
+           "--version-script=" + exports, "-o", out, dir + "/k.o", stub},
           log));
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return ReadBytes(out);
   const auto words = ReadBytes(log);

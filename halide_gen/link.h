@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links the object of a kernel into a shared object that stands alone (kernel/abi.h): what it imports, it calls through the
-// trampolines of the import stub. An import that the stub does not have is an error.
+// Links the object of a kernel into a shared object that stands alone (kernel/abi.h): what it
+// imports, it calls through the trampolines of the import stub. An import that the stub does not
+// have is an error.
 #ifndef KILN_HALIDE_GEN_LINK_H_
 #define KILN_HALIDE_GEN_LINK_H_
 
@@ -11,11 +12,13 @@
 
 namespace kiln {
 
-// Object file bytes of the stub: one hidden trampoline per name of kImportNames, the table kiln_imports, kiln_abi.
+// Object file bytes of the stub: one hidden trampoline per name of kImportNames, the table
+// kiln_imports, kiln_abi.
 absl::string_view ImportStub();
 
-// Runs ld on `object` (bytes) with all files in `dir`, which exists; returns the bytes of the shared object. kUnavailable if ld
-// cannot be run or a file not be written (worth another try), kInternal with ld's own words if it refuses.
+// Runs ld on `object` (bytes) with all files in `dir`, which exists; returns the bytes of the
+// shared object. kUnavailable if ld cannot be run or a file not be written (worth another try),
+// kInternal with ld's own words if it refuses.
 absl::StatusOr<std::string> LinkKernel(const std::string& dir);
 
 }  // namespace kiln

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kiln-codegen: the worker process that turns Kernels into code. Without arguments it serves requests (protocol.h); with
+// kiln-codegen: the worker process that turns Kernels into code. Without arguments it serves
+// requests (protocol.h); with
 // --compile it compiles one file, for people.
 #include <unistd.h>
 
@@ -39,7 +40,9 @@ absl::StatusOr<std::string> DefaultParams(const std::string& text, const std::st
 int CompileFile(const Arguments& arguments) {
   const auto text = ReadBytes(arguments.file);
   if (!text.ok()) return Fail(text.status().message());
-  CodegenRequest request{.kernel = *text, .params = arguments.params, .target = arguments.target,
+  CodegenRequest request{.kernel = *text,
+                         .params = arguments.params,
+                         .target = arguments.target,
                          .sections = {"elf", "stmt", "asm"}};
   if (request.params.empty()) {
     const auto params = DefaultParams(*text, arguments.target);
@@ -48,23 +51,29 @@ int CompileFile(const Arguments& arguments) {
   }
   const CodegenAnswer answer = Serve(request);
   if (answer.outcome != CodegenAnswer::Outcome::kOk) return Fail(answer.error);
-  const std::filesystem::path stem = std::filesystem::path(arguments.out) / std::filesystem::path(arguments.file).stem();
+  const std::filesystem::path stem =
+      std::filesystem::path(arguments.out) / std::filesystem::path(arguments.file).stem();
   for (const auto& [name, bytes] : answer.sections) {
     const std::string extension = name == "elf" ? "so" : name == "asm" ? "s" : name;
     const absl::Status status = WriteBytes(stem.string() + "." + extension, bytes);
     if (!status.ok()) return Fail(status.message());
   }
-  std::printf("params: %s\nisa: %s\nms: %u\n", request.params.c_str(), answer.isa.c_str(), answer.wall_ms);
+  std::printf("params: %s\nisa: %s\nms: %u\n", request.params.c_str(), answer.isa.c_str(),
+              answer.wall_ms);
   return 0;
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("Turns Kiln kernels into code. Without options: serves requests on stdin and stdout.");
+  CLI::App app(
+      "Turns Kiln kernels into code. Without options: serves requests on stdin and stdout.");
   Arguments arguments;
   const CodegenHello hello = Hello();
   app.set_version_flag("--version", "kiln-codegen " + hello.build_id + "\n" + hello.compiler);
-  app.add_option("--compile", arguments.file, "a .kernel file: writes NAME.so, NAME.stmt and NAME.s")->type_name("FILE");
-  app.add_option("--params", arguments.params, "schedule, as \"row lanes=16\"; default: chosen")->type_name("P");
+  app.add_option("--compile", arguments.file,
+                 "a .kernel file: writes NAME.so, NAME.stmt and NAME.s")
+      ->type_name("FILE");
+  app.add_option("--params", arguments.params, "schedule, as \"row lanes=16\"; default: chosen")
+      ->type_name("P");
   app.add_option("--target", arguments.target, "x86-64-v3 (default) or x86-64-v4")->type_name("T");
   app.add_option("-o", arguments.out, "where the files go (default: here)")->type_name("DIR");
   try {

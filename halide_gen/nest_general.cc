@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/general.cc decides, this does. Everything stored is a Func of its own, computed whole before it is used.
+// schedule/general.cc decides, this does. Everything stored is a Func of its own, computed whole
+// before it is used.
 #include <algorithm>
 
 #include "kiln/halide_gen/nests.h"
@@ -37,7 +38,8 @@ class RootNests {
         emitter_(kernel, operands),
         lanes_(static_cast<int>(params.Get("lanes", 16))),
         grain_(params.Get("grain", 1 << 15)) {
-    for (size_t d = 0; d < kernel.dims.size(); ++d) dims_.emplace_back("pdim" + std::to_string(d) + "v");
+    for (size_t d = 0; d < kernel.dims.size(); ++d)
+      dims_.emplace_back("pdim" + std::to_string(d) + "v");
   }
 
   std::vector<OutputNest> Build() {
@@ -50,7 +52,8 @@ class RootNests {
       }
     }
     std::vector<OutputNest> nests;
-    for (const std::vector<size_t>& group : GroupOutputs(kernel_)) nests.push_back(BuildOutputs(group));
+    for (const std::vector<size_t>& group : GroupOutputs(kernel_))
+      nests.push_back(BuildOutputs(group));
     return nests;
   }
 
@@ -118,7 +121,8 @@ class RootNests {
     emitter_.Store(static_cast<int32_t>(i), previous);
   }
 
-  // Reduces `dim` of `previous`, which has arguments `before`, or of the stage's elements if it is undefined.
+  // Reduces `dim` of `previous`, which has arguments `before`, or of the stage's elements if it is
+  // undefined.
   Func ReduceDim(size_t i, int32_t dim, const Func& previous, const std::vector<Loop>& before,
                  const std::vector<Loop>& after) {
     const Stage& stage = kernel_.stages[i];
@@ -131,16 +135,16 @@ class RootNests {
         .lanes = lane_rule,
         .levels = static_cast<int>(params_.Get(lane_rule ? "levels" : "outer_levels", 1)),
         .vars = Vars(after),
-        .element =
-            [&](const Expr& index) -> Expr {
-              Scope scope = ScopeAt(dim, index);
-              if (!previous.defined()) return ToStorage(emitter_.Value(stage.expr, scope), stage.type);
-              std::vector<Expr> at;
-              for (const Loop& loop : before) {
-                at.push_back(loop.var.same_as(dims_[static_cast<size_t>(dim)]) ? index : Expr(loop.var));
-              }
-              return previous(at);
-            },
+        .element = [&](const Expr& index) -> Expr {
+          Scope scope = ScopeAt(dim, index);
+          if (!previous.defined()) return ToStorage(emitter_.Value(stage.expr, scope), stage.type);
+          std::vector<Expr> at;
+          for (const Loop& loop : before) {
+            at.push_back(loop.var.same_as(dims_[static_cast<size_t>(dim)]) ? index
+                                                                           : Expr(loop.var));
+          }
+          return previous(at);
+        },
     });
     Expr count = operands_.extents[static_cast<size_t>(dim)];
     for (ReductionLevel& level : reduction.levels) {
@@ -164,8 +168,10 @@ class RootNests {
   }
 
   // Returns the number of blocks.
-  Expr ScheduleLaneLevel(ReductionLevel& level, Func& result, const std::vector<Loop>& loops, const Expr& count) const {
-    const Expr blocks = (count + static_cast<int>(kReduceBlock - 1)) / static_cast<int>(kReduceBlock);
+  Expr ScheduleLaneLevel(ReductionLevel& level, Func& result, const std::vector<Loop>& loops,
+                         const Expr& count) const {
+    const Expr blocks =
+        (count + static_cast<int>(kReduceBlock - 1)) / static_cast<int>(kReduceBlock);
     Func& whole = level.top ? result : level.blocks;
     std::vector<Loop> all = loops;
     if (!level.top) all.insert(all.begin(), {level.block, blocks});
@@ -176,8 +182,10 @@ class RootNests {
     return blocks;
   }
 
-  Expr ScheduleSequence(ReductionLevel& level, const std::vector<Loop>& loops, const Expr& count) const {
-    const Expr blocks = (count + static_cast<int>(kOuterReduceBlock - 1)) / static_cast<int>(kOuterReduceBlock);
+  Expr ScheduleSequence(ReductionLevel& level, const std::vector<Loop>& loops,
+                        const Expr& count) const {
+    const Expr blocks =
+        (count + static_cast<int>(kOuterReduceBlock - 1)) / static_cast<int>(kOuterReduceBlock);
     Func& func = level.blocks;
     std::vector<Loop> all = loops;
     if (!level.top) all.push_back({level.block, blocks});
@@ -214,7 +222,8 @@ class RootNests {
       func.fuse(all, loops[i].var, fused);
       all = fused;
     }
-    func.split(all, task_, inside_, PerTask(grain_, each), TailStrategy::GuardWithIf).parallel(task_);
+    func.split(all, task_, inside_, PerTask(grain_, each), TailStrategy::GuardWithIf)
+        .parallel(task_);
   }
 
   const Kernel& kernel_;
@@ -229,7 +238,8 @@ class RootNests {
 
 }  // namespace
 
-std::vector<OutputNest> GeneralNests(const Kernel& kernel, const Params& params, const Operands& operands) {
+std::vector<OutputNest> GeneralNests(const Kernel& kernel, const Params& params,
+                                     const Operands& operands) {
   return RootNests(kernel, params, operands).Build();
 }
 

@@ -8,7 +8,8 @@ using Halide::Expr;
 using Halide::TailStrategy;
 using Halide::Var;
 
-std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& params, const Operands& operands) {
+std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& params,
+                                       const Operands& operands) {
   const Var x("px"), row("prow"), task("ptask"), inside("pinside");
   const int lanes = static_cast<int>(params.Get("lanes", 16));
   const int64_t grain = params.Get("grain", 1 << 15);
@@ -22,7 +23,8 @@ std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& param
     Halide::Func out = DefineOutputs(kernel, group, vars, emitter, scope);
     if (rows) {
       SetDense(out, {length, RowCount(kernel, operands)});
-      out.split(row, task, inside, PerTask(grain, length), TailStrategy::GuardWithIf).parallel(task);
+      out.split(row, task, inside, PerTask(grain, length), TailStrategy::GuardWithIf)
+          .parallel(task);
       out.vectorize(x, lanes, TailStrategy::GuardWithIf);
     } else {
       SetDense(out, {length});

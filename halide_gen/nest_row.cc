@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/row.cc decides, this does. Every nest runs over rows; what a row needs is computed there.
+// schedule/row.cc decides, this does. Every nest runs over rows; what a row needs is computed
+// there.
 #include "kiln/halide_gen/nests.h"
 #include "kiln/halide_gen/primitives.h"
 #include "kiln/halide_gen/reduction.h"
@@ -31,10 +32,12 @@ class RowNest {
     const bool whole = SpansAll(kernel_, kernel_.outputs[group[0]].dims);
     Scope scope = ScopeAt(whole ? Expr(x_) : Expr());
     const Expr rows = RowCount(kernel_, operands_);
-    Func out = DefineOutputs(kernel_, group, whole ? std::vector<Var>{x_, row_} : std::vector<Var>{row_},
-                             emitter_, scope);
+    Func out =
+        DefineOutputs(kernel_, group, whole ? std::vector<Var>{x_, row_} : std::vector<Var>{row_},
+                      emitter_, scope);
     SetDense(out, whole ? std::vector<Expr>{length_, rows} : std::vector<Expr>{rows});
-    out.split(row_, task_, inside_, PerTask(grain_, length_), TailStrategy::GuardWithIf).parallel(task_);
+    out.split(row_, task_, inside_, PerTask(grain_, length_), TailStrategy::GuardWithIf)
+        .parallel(task_);
     if (whole) out.vectorize(x_, lanes_, TailStrategy::GuardWithIf);
     Place(LoopLevel(out, inside_));
     return {out, group};
@@ -107,7 +110,8 @@ class RowNest {
 }  // namespace
 
 // A Func is computed at one place only, so each group of outputs has its own copies of the stages.
-std::vector<OutputNest> RowNests(const Kernel& kernel, const Params& params, const Operands& operands) {
+std::vector<OutputNest> RowNests(const Kernel& kernel, const Params& params,
+                                 const Operands& operands) {
   std::vector<OutputNest> nests;
   for (const std::vector<size_t>& group : GroupOutputs(kernel)) {
     nests.push_back(RowNest(kernel, params, operands).Build(group));

@@ -39,10 +39,11 @@ std::vector<std::vector<size_t>> GroupOutputs(const Kernel& kernel) {
   std::vector<std::vector<size_t>> groups;
   for (size_t i = 0; i < kernel.outputs.size(); ++i) {
     const KernelOutput& output = kernel.outputs[i];
-    const auto same = std::find_if(groups.begin(), groups.end(), [&](const std::vector<size_t>& group) {
-      const KernelOutput& first = kernel.outputs[group[0]];
-      return first.dims == output.dims && first.layout == output.layout;
-    });
+    const auto same =
+        std::find_if(groups.begin(), groups.end(), [&](const std::vector<size_t>& group) {
+          const KernelOutput& first = kernel.outputs[group[0]];
+          return first.dims == output.dims && first.layout == output.layout;
+        });
     if (same == groups.end()) {
       groups.push_back({i});
     } else {
@@ -52,8 +53,8 @@ std::vector<std::vector<size_t>> GroupOutputs(const Kernel& kernel) {
   return groups;
 }
 
-Func DefineOutputs(const Kernel& kernel, const std::vector<size_t>& group, const std::vector<Var>& vars,
-                   const ExprEmitter& emitter, Scope& scope) {
+Func DefineOutputs(const Kernel& kernel, const std::vector<size_t>& group,
+                   const std::vector<Var>& vars, const ExprEmitter& emitter, Scope& scope) {
   std::vector<Expr> values;
   for (const size_t i : group) {
     const KernelOutput& output = kernel.outputs[i];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loop nests of the schedulers: (Kernel with expanded functions, Params) -> scheduled Funcs. Private: has Halide.h.
+// The loop nests of the schedulers: (Kernel with expanded functions, Params) -> scheduled Funcs.
+// Private: has Halide.h.
 #ifndef KILN_HALIDE_GEN_NESTS_H_
 #define KILN_HALIDE_GEN_NESTS_H_
 
@@ -19,33 +20,41 @@ struct OutputNest {
   std::vector<size_t> outputs;
 };
 
-std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& params, const Operands& operands);
-std::vector<OutputNest> RowNests(const Kernel& kernel, const Params& params, const Operands& operands);
-std::vector<OutputNest> GeneralNests(const Kernel& kernel, const Params& params, const Operands& operands);
+std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& params,
+                                       const Operands& operands);
+std::vector<OutputNest> RowNests(const Kernel& kernel, const Params& params,
+                                 const Operands& operands);
+std::vector<OutputNest> GeneralNests(const Kernel& kernel, const Params& params,
+                                     const Operands& operands);
 
 // ---- Shared by the three.
 
 // Products of extents, as int32: of all iterated dims but the innermost; 1 for none.
 Halide::Expr RowCount(const Kernel& kernel, const Operands& operands);
 
-// The scope of a nest with the coordinates `row` (undefined if there are no outer dims) and `x` (undefined in loops over rows).
-Scope RowScope(const Kernel& kernel, const Operands& operands, const Halide::Expr& row, const Halide::Expr& x);
+// The scope of a nest with the coordinates `row` (undefined if there are no outer dims) and `x`
+// (undefined in loops over rows).
+Scope RowScope(const Kernel& kernel, const Operands& operands, const Halide::Expr& row,
+               const Halide::Expr& x);
 
 // Groups the outputs whose dims and layout are equal, so that one nest can make them.
 std::vector<std::vector<size_t>> GroupOutputs(const Kernel& kernel);
 
 // Defines a Func of the outputs `group` over `vars` (innermost first) from their values in `scope`.
-Halide::Func DefineOutputs(const Kernel& kernel, const std::vector<size_t>& group, const std::vector<Halide::Var>& vars,
-                           const ExprEmitter& emitter, Scope& scope);
+Halide::Func DefineOutputs(const Kernel& kernel, const std::vector<size_t>& group,
+                           const std::vector<Halide::Var>& vars, const ExprEmitter& emitter,
+                           Scope& scope);
 
-// Says that the buffers of `func` have these extents (innermost first) and min 0; with SetDense, that they are dense.
+// Says that the buffers of `func` have these extents (innermost first) and min 0; with SetDense,
+// that they are dense.
 void SetExtents(Halide::Func& func, const std::vector<Halide::Expr>& extents);
 void SetDense(Halide::Func& func, const std::vector<Halide::Expr>& extents);
 
 // Rows, or elements, per task so that a task has about `grain` elements, `each` in one row.
 Halide::Expr PerTask(int64_t grain, const Halide::Expr& each);
 
-// Vectorises `func` along its only dim `x` and cuts the vectors into tasks of about `grain` elements.
+// Vectorises `func` along its only dim `x` and cuts the vectors into tasks of about `grain`
+// elements.
 void CutRow(Halide::Func& func, const Halide::Var& x, int lanes, int64_t grain);
 
 }  // namespace kiln

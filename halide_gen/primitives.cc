@@ -20,7 +20,9 @@ Expr AsUnsigned(const Expr& value) {
   return value.type().is_uint() ? value : reinterpret(value.type().with_code(Type::UInt), value);
 }
 
-Expr WithType(const Expr& bits, Type type) { return bits.type() == type ? bits : reinterpret(type, bits); }
+Expr WithType(const Expr& bits, Type type) {
+  return bits.type() == type ? bits : reinterpret(type, bits);
+}
 
 Expr Number(Type type, int64_t value) {
   return type.is_float() ? Halide::Internal::make_const(type, static_cast<double>(value))
@@ -29,10 +31,13 @@ Expr Number(Type type, int64_t value) {
 
 Expr FloatBits(const Expr& value) { return reinterpret(value.type().with_code(Type::UInt), value); }
 
-Expr SignBit(Type bits) { return Halide::Internal::make_const(bits, uint64_t{1} << (bits.bits() - 1)); }
+Expr SignBit(Type bits) {
+  return Halide::Internal::make_const(bits, uint64_t{1} << (bits.bits() - 1));
+}
 
 Expr Call3(const char* name, const Expr& a, const Expr& b, const Expr& c) {
-  return Halide::Internal::Call::make(a.type(), name, {a, b, c}, Halide::Internal::Call::PureExtern);
+  return Halide::Internal::Call::make(a.type(), name, {a, b, c},
+                                      Halide::Internal::Call::PureExtern);
 }
 
 Expr Fma(const Expr& a, const Expr& b, const Expr& c) {
@@ -75,7 +80,15 @@ Expr Min(const Expr& a, const Expr& b) {
 }
 
 // Halide takes a <= b to be !(b < a), which is true of NaN.
-Expr LessOrEqual(const Expr& a, const Expr& b) { return a.type().is_float() ? a < b || a == b : a <= b; }
+Expr LessOrEqual(const Expr& a, const Expr& b) {
+  return a.type().is_float() ? a < b || a == b : a <= b;
+}
+
+// Halide refuses to divide by a literal zero unless it does not see it.
+Expr Divide(const Expr& a, const Expr& b) {
+  if (!Halide::Internal::is_const_zero(b)) return a / b;
+  return a / reinterpret(b.type(), Number(b.type().with_code(Type::UInt), 0));
+}
 
 // C's division or remainder of integers, with x / 0 = x % 0 = 0 and wrapping.
 Expr DivMod(const Expr& a, const Expr& b, bool quotient) {
@@ -123,9 +136,12 @@ Expr RoundBFloat(const Expr& value) {
   return cast<uint16_t>(select(Halide::is_nan(value), quiet, rounded));
 }
 
-Expr FromBFloat(const Expr& bits) { return reinterpret<float>(cast<uint32_t>(bits) << Expr(uint32_t{16})); }
+Expr FromBFloat(const Expr& bits) {
+  return reinterpret<float>(cast<uint32_t>(bits) << Expr(uint32_t{16}));
+}
 
-// Truncates, saturates, and makes NaN 0. Only values that fit are handed to the machine's conversion.
+// Truncates, saturates, and makes NaN 0. Only values that fit are handed to the machine's
+// conversion.
 Expr FloatToInt(const Expr& value, Type to) {
   const Type from = value.type();
   const double above = std::ldexp(1.0, to.is_uint() ? to.bits() : to.bits() - 1);
@@ -136,16 +152,21 @@ Expr FloatToInt(const Expr& value, Type to) {
   const Expr safe = select(value > low && value < high, value, Number(from, 0));
   // Vector units convert to 32 bits; narrower types fit in there.
   const Expr exact = to.bits() < 32 ? cast(to, cast<int32_t>(safe)) : cast(to, safe);
-  return select(value > low, select(value < high, exact, to.max()), select(Halide::is_nan(value), zero, to.min()));
+  return select(value > low, select(value < high, exact, to.max()),
+                select(Halide::is_nan(value), zero, to.min()));
 }
 
 Expr Rounded(ScalarOp op, const Expr& a) {
   if (!a.type().is_float()) return a;
   switch (op) {
-    case ScalarOp::kFloor: return Halide::floor(a);
-    case ScalarOp::kCeil: return Halide::ceil(a);
-    case ScalarOp::kTrunc: return Halide::trunc(a);
-    default: return Halide::round(a);  // to nearest even
+    case ScalarOp::kFloor:
+      return Halide::floor(a);
+    case ScalarOp::kCeil:
+      return Halide::ceil(a);
+    case ScalarOp::kTrunc:
+      return Halide::trunc(a);
+    default:
+      return Halide::round(a);  // to nearest even
   }
 }
 
@@ -155,55 +176,79 @@ Type ValueType(DType type) {
   switch (type) {
     case DType::kF32:
     case DType::kF16:
-    case DType::kBF16: return Halide::Float(32);
-    case DType::kF64: return Halide::Float(64);
-    case DType::kI8: return Halide::Int(8);
-    case DType::kI16: return Halide::Int(16);
-    case DType::kI32: return Halide::Int(32);
-    case DType::kI64: return Halide::Int(64);
-    case DType::kU8: return Halide::UInt(8);
-    case DType::kU16: return Halide::UInt(16);
-    case DType::kU32: return Halide::UInt(32);
-    case DType::kU64: return Halide::UInt(64);
-    case DType::kBool: return Halide::Bool();
+    case DType::kBF16:
+      return Halide::Float(32);
+    case DType::kF64:
+      return Halide::Float(64);
+    case DType::kI8:
+      return Halide::Int(8);
+    case DType::kI16:
+      return Halide::Int(16);
+    case DType::kI32:
+      return Halide::Int(32);
+    case DType::kI64:
+      return Halide::Int(64);
+    case DType::kU8:
+      return Halide::UInt(8);
+    case DType::kU16:
+      return Halide::UInt(16);
+    case DType::kU32:
+      return Halide::UInt(32);
+    case DType::kU64:
+      return Halide::UInt(64);
+    case DType::kBool:
+      return Halide::Bool();
   }
   return Halide::Type();
 }
 
 Type StorageType(DType type) {
   switch (type) {
-    case DType::kF16: return Halide::Float(16);
-    case DType::kBF16: return Halide::UInt(16);
-    case DType::kBool: return Halide::UInt(8);
-    default: return ValueType(type);
+    case DType::kF16:
+      return Halide::Float(16);
+    case DType::kBF16:
+      return Halide::UInt(16);
+    case DType::kBool:
+      return Halide::UInt(8);
+    default:
+      return ValueType(type);
   }
 }
 
 Expr FromStorage(const Expr& stored, DType type) {
   switch (type) {
-    case DType::kF16: return cast<float>(stored);
-    case DType::kBF16: return FromBFloat(stored);
-    case DType::kBool: return stored != Expr(uint8_t{0});
-    default: return stored;
+    case DType::kF16:
+      return cast<float>(stored);
+    case DType::kBF16:
+      return FromBFloat(stored);
+    case DType::kBool:
+      return stored != Expr(uint8_t{0});
+    default:
+      return stored;
   }
 }
 
 Expr ToStorage(const Expr& value, DType type) {
   switch (type) {
-    case DType::kF16: return cast(Halide::Float(16), value);
-    case DType::kBF16: return RoundBFloat(value);
-    case DType::kBool: return select(value, Expr(uint8_t{1}), Expr(uint8_t{0}));
-    default: return value;
+    case DType::kF16:
+      return cast(Halide::Float(16), value);
+    case DType::kBF16:
+      return RoundBFloat(value);
+    case DType::kBool:
+      return select(value, Expr(uint8_t{1}), Expr(uint8_t{0}));
+    default:
+      return value;
   }
 }
 
 Expr Constant(DType type, uint64_t bits) {
   const Type value_type = ValueType(type);
   if (!value_type.is_float()) {
-    return type == DType::kBool          ? Halide::Internal::make_bool(bits != 0)
-           : value_type.is_uint()        ? Halide::Internal::make_const(
-                                        value_type, bits & (~uint64_t{0} >> (64 - value_type.bits())))
-                                         : Halide::Internal::make_const(value_type, static_cast<int64_t>(bits));
+    return type == DType::kBool ? Halide::Internal::make_bool(bits != 0)
+           : value_type.is_uint()
+               ? Halide::Internal::make_const(value_type,
+                                              bits & (~uint64_t{0} >> (64 - value_type.bits())))
+               : Halide::Internal::make_const(value_type, static_cast<int64_t>(bits));
   }
   const double value = value_type.bits() == 32 ? std::bit_cast<float>(static_cast<uint32_t>(bits))
                                                : std::bit_cast<double>(bits);
@@ -231,51 +276,81 @@ Expr Primitive(const ExprNode& node, const Expr args[3], DType from) {
   switch (node.op) {
     case ScalarOp::kAdd:
     case ScalarOp::kSub:
-    case ScalarOp::kMul: return Arithmetic(node.op, a, b);
-    case ScalarOp::kDiv: return a.type().is_float() ? a / b : DivMod(a, b, /*quotient=*/true);
-    case ScalarOp::kMod: return DivMod(a, b, /*quotient=*/false);
+    case ScalarOp::kMul:
+      return Arithmetic(node.op, a, b);
+    case ScalarOp::kDiv:
+      return a.type().is_float() ? Divide(a, b) : DivMod(a, b, /*quotient=*/true);
+    case ScalarOp::kMod:
+      return DivMod(a, b, /*quotient=*/false);
     case ScalarOp::kFma:
       if (a.type().is_float()) return Fma(a, b, c);
       return Arithmetic(ScalarOp::kAdd, Arithmetic(ScalarOp::kMul, a, b), c);
-    case ScalarOp::kNeg: return Neg(a);
-    case ScalarOp::kAbs: return Abs(a);
-    case ScalarOp::kSign: return Sign(a);
-    case ScalarOp::kMin: return Min(a, b);
-    case ScalarOp::kMax: return Max(a, b);
-    case ScalarOp::kSqrt: return Halide::sqrt(a);
+    case ScalarOp::kNeg:
+      return Neg(a);
+    case ScalarOp::kAbs:
+      return Abs(a);
+    case ScalarOp::kSign:
+      return Sign(a);
+    case ScalarOp::kMin:
+      return Min(a, b);
+    case ScalarOp::kMax:
+      return Max(a, b);
+    case ScalarOp::kSqrt:
+      return Halide::sqrt(a);
     case ScalarOp::kFloor:
     case ScalarOp::kCeil:
     case ScalarOp::kRound:
-    case ScalarOp::kTrunc: return Rounded(node.op, a);
-    case ScalarOp::kEq: return a == b;
-    case ScalarOp::kNe: return !(a == b);
-    case ScalarOp::kLt: return a < b;
-    case ScalarOp::kLe: return LessOrEqual(a, b);
-    case ScalarOp::kIsNan: return a.type().is_float() ? Halide::is_nan(a) : Halide::Internal::const_false();
+    case ScalarOp::kTrunc:
+      return Rounded(node.op, a);
+    case ScalarOp::kEq:
+      return a == b;
+    case ScalarOp::kNe:
+      return !(a == b);
+    case ScalarOp::kLt:
+      return a < b;
+    case ScalarOp::kLe:
+      return LessOrEqual(a, b);
+    case ScalarOp::kIsNan:
+      return a.type().is_float() ? Halide::is_nan(a) : Halide::Internal::const_false();
     case ScalarOp::kAnd:
     case ScalarOp::kOr:
-    case ScalarOp::kXor: return Bits(node.op, a, b);
-    case ScalarOp::kNot: return a.type().is_bool() ? !a : ~a;
-    case ScalarOp::kShl: return Shift(a, b, /*left=*/true);
-    case ScalarOp::kShr: return Shift(a, b, /*left=*/false);
+    case ScalarOp::kXor:
+      return Bits(node.op, a, b);
+    case ScalarOp::kNot:
+      return a.type().is_bool() ? !a : ~a;
+    case ScalarOp::kShl:
+      return Shift(a, b, /*left=*/true);
+    case ScalarOp::kShr:
+      return Shift(a, b, /*left=*/false);
     case ScalarOp::kSelect:
-    case ScalarOp::kGuard: return select(a, b, c);
-    case ScalarOp::kCast: return Convert(a, from, node.type);
-    case ScalarOp::kBitcast: return WithType(a, ValueType(node.type));
-    case ScalarOp::kRoundTo: return FromStorage(ToStorage(a, node.aux), node.aux);
-    default: return Expr();
+    case ScalarOp::kGuard:
+      return select(a, b, c);
+    case ScalarOp::kCast:
+      return Convert(a, from, node.type);
+    case ScalarOp::kBitcast:
+      return WithType(a, ValueType(node.type));
+    case ScalarOp::kRoundTo:
+      return FromStorage(ToStorage(a, node.aux), node.aux);
+    default:
+      return Expr();
   }
 }
 
 Expr Accumulate(ReduceOp op, DType type, const Expr& acc, const Expr& element) {
   const bool logical = type == DType::kBool;
   switch (op) {
-    case ReduceOp::kAdd: return logical ? acc | element : Arithmetic(ScalarOp::kAdd, acc, element);
-    case ReduceOp::kMul: return logical ? acc & element : Arithmetic(ScalarOp::kMul, acc, element);
-    case ReduceOp::kMax: return logical ? acc | element : Max(acc, element);
-    case ReduceOp::kMin: return logical ? acc & element : Min(acc, element);
-    case ReduceOp::kAnd: return acc & element;
-    case ReduceOp::kOr: return acc | element;
+    case ReduceOp::kAdd:
+      return logical ? acc | element : Arithmetic(ScalarOp::kAdd, acc, element);
+    case ReduceOp::kMul:
+      return logical ? acc & element : Arithmetic(ScalarOp::kMul, acc, element);
+    case ReduceOp::kMax:
+      return logical ? acc | element : Max(acc, element);
+    case ReduceOp::kMin:
+      return logical ? acc & element : Min(acc, element);
+    case ReduceOp::kAnd:
+      return acc & element;
+    case ReduceOp::kOr:
+      return acc | element;
   }
   return Expr();
 }

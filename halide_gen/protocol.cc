@@ -19,8 +19,20 @@ constexpr uint32_t kMostBytes = 64u << 20;
 
 // Fields of the three messages. Numbers are never reused.
 enum class Tag : uint8_t {
-  kBuildId = 1, kCompiler, kKernel, kParams, kTarget, kSection, kTimeout, kOutcome, kError, kSectionName,
-  kSectionBytes, kIsa, kScratch, kWall,
+  kBuildId = 1,
+  kCompiler,
+  kKernel,
+  kParams,
+  kTarget,
+  kSection,
+  kTimeout,
+  kOutcome,
+  kError,
+  kSectionName,
+  kSectionBytes,
+  kIsa,
+  kScratch,
+  kWall,
 };
 
 void PutInt(std::string& out, uint64_t value, int bytes) {
@@ -46,7 +58,8 @@ void PutNumber(std::string& out, Tag tag, uint64_t value, int bytes) {
 }
 
 absl::Status Damaged(absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("codegen message: ", what, "; is the worker of another version?"));
+  return absl::DataLossError(
+      absl::StrCat("codegen message: ", what, "; is the worker of another version?"));
 }
 
 struct Field {
@@ -82,7 +95,8 @@ absl::StatusOr<bool> ReadExactly(int fd, char* out, size_t size, int64_t deadlin
     const int64_t left = deadline < 0 ? -1 : std::max<int64_t>(0, deadline - NowMs());
     pollfd poll_fd{fd, POLLIN, 0};
     const int ready = poll(&poll_fd, 1, static_cast<int>(std::min<int64_t>(left, INT32_MAX)));
-    if (ready == 0) return absl::DeadlineExceededError("codegen message: none within the time allowed");
+    if (ready == 0)
+      return absl::DeadlineExceededError("codegen message: none within the time allowed");
     const ssize_t count = ready < 0 ? -1 : read(fd, out + done, size - done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return absl::DataLossError(absl::StrCat("codegen message: ", strerror(errno)));
@@ -147,15 +161,24 @@ absl::StatusOr<CodegenRequest> DecodeRequest(absl::string_view payload) {
   while (!payload.empty()) {
     KILN_ASSIGN_OR_RETURN(const Field field, NextField(payload));
     switch (field.tag) {
-      case Tag::kKernel: request.kernel = std::string(field.bytes); break;
-      case Tag::kParams: request.params = std::string(field.bytes); break;
-      case Tag::kTarget: request.target = std::string(field.bytes); break;
-      case Tag::kSection: request.sections.emplace_back(field.bytes); break;
+      case Tag::kKernel:
+        request.kernel = std::string(field.bytes);
+        break;
+      case Tag::kParams:
+        request.params = std::string(field.bytes);
+        break;
+      case Tag::kTarget:
+        request.target = std::string(field.bytes);
+        break;
+      case Tag::kSection:
+        request.sections.emplace_back(field.bytes);
+        break;
       case Tag::kTimeout:
         KILN_RETURN_IF_ERROR(Number(field, 4, number));
         request.timeout_ms = static_cast<uint32_t>(number);
         break;
-      default: return Damaged("a request has an unknown field");
+      default:
+        return Damaged("a request has an unknown field");
     }
   }
   return request;
@@ -169,22 +192,32 @@ absl::StatusOr<CodegenAnswer> DecodeAnswer(absl::string_view payload) {
     switch (field.tag) {
       case Tag::kOutcome:
         KILN_RETURN_IF_ERROR(Number(field, 1, number));
-        if (number > static_cast<uint64_t>(CodegenAnswer::Outcome::kTransient)) return Damaged("unknown outcome");
+        if (number > static_cast<uint64_t>(CodegenAnswer::Outcome::kTransient))
+          return Damaged("unknown outcome");
         answer.outcome = static_cast<CodegenAnswer::Outcome>(number);
         break;
-      case Tag::kError: answer.error = std::string(field.bytes); break;
-      case Tag::kSectionName: answer.sections.emplace_back(std::string(field.bytes), ""); break;
+      case Tag::kError:
+        answer.error = std::string(field.bytes);
+        break;
+      case Tag::kSectionName:
+        answer.sections.emplace_back(std::string(field.bytes), "");
+        break;
       case Tag::kSectionBytes:
         if (answer.sections.empty()) return Damaged("a section has no name");
         answer.sections.back().second = std::string(field.bytes);
         break;
-      case Tag::kIsa: answer.isa = std::string(field.bytes); break;
-      case Tag::kScratch: KILN_RETURN_IF_ERROR(Number(field, 8, answer.scratch_bytes)); break;
+      case Tag::kIsa:
+        answer.isa = std::string(field.bytes);
+        break;
+      case Tag::kScratch:
+        KILN_RETURN_IF_ERROR(Number(field, 8, answer.scratch_bytes));
+        break;
       case Tag::kWall:
         KILN_RETURN_IF_ERROR(Number(field, 4, number));
         answer.wall_ms = static_cast<uint32_t>(number);
         break;
-      default: return Damaged("an answer has an unknown field");
+      default:
+        return Damaged("an answer has an unknown field");
     }
   }
   return answer;
@@ -197,7 +230,8 @@ absl::StatusOr<std::string> ReadFrame(int fd, int timeout_ms) {
   if (!any) return absl::NotFoundError("codegen message: the stream has ended");
   const uint64_t size = GetInt(absl::string_view(header, sizeof(header)));
   if (size > kMostBytes) {
-    return Damaged(absl::StrCat("a frame of ", size, " bytes, more than the limit of ", kMostBytes));
+    return Damaged(
+        absl::StrCat("a frame of ", size, " bytes, more than the limit of ", kMostBytes));
   }
   std::string payload(size, '\0');
   KILN_ASSIGN_OR_RETURN(const bool whole, ReadExactly(fd, payload.data(), size, deadline));
@@ -207,8 +241,8 @@ absl::StatusOr<std::string> ReadFrame(int fd, int timeout_ms) {
 
 absl::Status WriteFrame(int fd, absl::string_view payload) {
   if (payload.size() > kMostBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("codegen message: ", payload.size(),
-                                                     " bytes, more than the limit of ", kMostBytes));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "codegen message: ", payload.size(), " bytes, more than the limit of ", kMostBytes));
   }
   std::string frame;
   PutInt(frame, payload.size(), 4);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What goes between the compiler and the worker process `kiln-codegen`. No Halide here.
 //
-// Frames on stdin and stdout: u32 length (little-endian, at most 64 MiB), then the payload: fields of u8 tag, u32 length, bytes.
-// The worker first sends a hello frame {build id, Halide version}. It then answers one request frame with one answer frame, in
-// order, until stdin ends. Each request is served in a forked child, so that an LLVM abort costs one kernel, not the worker.
+// Frames on stdin and stdout: u32 length (little-endian, at most 64 MiB), then the payload: fields
+// of u8 tag, u32 length, bytes. The worker first sends a hello frame {build id, Halide version}. It
+// then answers one request frame with one answer frame, in order, until stdin ends. Each request is
+// served in a forked child, so that an LLVM abort costs one kernel, not the worker.
 #ifndef KILN_HALIDE_GEN_PROTOCOL_H_
 #define KILN_HALIDE_GEN_PROTOCOL_H_
 
@@ -19,7 +20,8 @@ namespace kiln {
 
 struct CodegenHello {
   std::string build_id;  // of the worker executable: equal for equal code
-  std::string compiler;  // "halide 21.0.0 <build id of libHalide>": part of the cache key together with build_id
+  std::string compiler;  // "halide 21.0.0 <build id of libHalide>": part of the cache key together
+                         // with build_id
 };
 
 struct CodegenRequest {
@@ -39,7 +41,8 @@ struct CodegenAnswer {
   Outcome outcome = Outcome::kOk;
   std::string error;
   std::vector<std::pair<std::string, std::string>> sections;  // name -> bytes
-  std::string isa;        // names of ISA features the code really uses, space separated, sorted: "avx avx2 fma"
+  std::string
+      isa;  // names of ISA features the code really uses, space separated, sorted: "avx avx2 fma"
   uint64_t scratch_bytes = 0;
   uint32_t wall_ms = 0;
 };
@@ -51,8 +54,8 @@ absl::StatusOr<CodegenHello> DecodeHello(absl::string_view payload);
 absl::StatusOr<CodegenRequest> DecodeRequest(absl::string_view payload);
 absl::StatusOr<CodegenAnswer> DecodeAnswer(absl::string_view payload);
 
-// Blocking frame I/O on a descriptor; kDataLoss on a short or oversized frame, kNotFound on a clean end of file,
-// kDeadlineExceeded after timeout_ms (negative: none).
+// Blocking frame I/O on a descriptor; kDataLoss on a short or oversized frame, kNotFound on a clean
+// end of file, kDeadlineExceeded after timeout_ms (negative: none).
 absl::StatusOr<std::string> ReadFrame(int fd, int timeout_ms);
 absl::Status WriteFrame(int fd, absl::string_view payload);
 

@@ -30,14 +30,25 @@ std::vector<Expr> With(Expr first, const std::vector<Expr>& rest) {
 Expr FoldByHalves(const ReductionSpec& spec, std::vector<Expr> values) {
   while (values.size() > 1) {
     const size_t half = values.size() / 2;
-    for (size_t i = 0; i < half; ++i) values[i] = Accumulate(spec.op, spec.type, values[i], values[i + half]);
+    for (size_t i = 0; i < half; ++i)
+      values[i] = Accumulate(spec.op, spec.type, values[i], values[i + half]);
     values.resize(half);
   }
   return values[0];
 }
 
-// `count` elements by the lane rule, block k = elements [4096k, 4096k + 4096); one block if `level.top`.
-void BuildLanes(const ReductionSpec& spec, const Element& element, const Expr& count, ReductionLevel& level) {
+// `element`, said so that it depends on `step`: Halide drops a loop over which nothing varies, but
+// a constant is to be added as often as there are elements. The condition always holds and is
+// simplified away.
+Expr DependentOn(const Halide::RVar& step, const Expr& element) {
+  if (Halide::Internal::expr_uses_var(element, step.name())) return element;
+  return select(step >= 0, element, Halide::Internal::make_zero(element.type()));
+}
+
+// `count` elements by the lane rule, block k = elements [4096k, 4096k + 4096); one block if
+// `level.top`.
+void BuildLanes(const ReductionSpec& spec, const Element& element, const Expr& count,
+                ReductionLevel& level) {
   const std::string& name = level.blocks.name();
   level.lanes = Func(name + "_lanes");
   level.folded = Func(name + "_folded");
@@ -48,9 +59,9 @@ void BuildLanes(const ReductionSpec& spec, const Element& element, const Expr& c
   const Expr steps = length / kLanes;
 
   Func& lanes = level.lanes;
-  const auto combine = [&](const Expr& lane, const Expr& index) {
+  const auto combine = [&](const Halide::RVar& loop, const Expr& lane, const Expr& index) {
     const std::vector<Expr> at = With(lane, rest);
-    lanes(at) = Accumulate(spec.op, spec.type, lanes(at), element(index));
+    lanes(at) = Accumulate(spec.op, spec.type, lanes(at), DependentOn(loop, element(index)));
   };
   lanes(With(level.lane, rest)) = StartValue(spec.op, spec.type);
   const RDom step(0, level.top ? steps : Expr(kBlock / kLanes), name + "_step");
@@ -61,8 +72,8 @@ void BuildLanes(const ReductionSpec& spec, const Element& element, const Expr& c
   }
   level.step = step.x;
   level.tail = tail.x;
-  combine(level.lane, begin + step.x * kLanes + level.lane);
-  combine(tail.x, begin + steps * kLanes + tail.x);
+  combine(step.x, level.lane, begin + step.x * kLanes + level.lane);
+  combine(tail.x, tail.x, begin + steps * kLanes + tail.x);
 
   std::vector<Expr> parts;
   for (int i = 0; i < kLanes; i += kFolded) parts.push_back(lanes(With(level.fold + i, rest)));
@@ -73,7 +84,8 @@ void BuildLanes(const ReductionSpec& spec, const Element& element, const Expr& c
 }
 
 // `count` elements by the rule of the other dims.
-void BuildSequence(const ReductionSpec& spec, const Element& element, const Expr& count, ReductionLevel& level) {
+void BuildSequence(const ReductionSpec& spec, const Element& element, const Expr& count,
+                   ReductionLevel& level) {
   std::vector<Expr> at = Arguments(spec.vars);
   if (!level.top) at.push_back(level.block);
   const Expr begin = level.top ? Expr(0) : level.block * kOuterBlock;
@@ -81,7 +93,8 @@ void BuildSequence(const ReductionSpec& spec, const Element& element, const Expr
   RDom step(0, level.top ? count : Expr(kOuterBlock), level.blocks.name() + "_step");
   if (!level.top) step.where(step.x < count - begin);
   level.step = step.x;
-  level.blocks(at) = Accumulate(spec.op, spec.type, level.blocks(at), element(begin + step.x));
+  level.blocks(at) = Accumulate(spec.op, spec.type, level.blocks(at),
+                                DependentOn(step.x, element(begin + step.x)));
 }
 
 }  // namespace
@@ -113,7 +126,8 @@ Reduction BuildReduction(const ReductionSpec& spec) {
     } else {
       BuildSequence(spec, element, count, level);
     }
-    element = [blocks = level.blocks, vars = Arguments(spec.vars), lanes = spec.lanes](const Expr& k) {
+    element = [blocks = level.blocks, vars = Arguments(spec.vars),
+               lanes = spec.lanes](const Expr& k) {
       std::vector<Expr> at = vars;
       at.insert(lanes ? at.begin() : at.end(), k);
       return blocks(at);

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// One dim of a reduction as Halide Funcs that combine in exactly the order of kernel.h. Private: has Halide.h.
+// One dim of a reduction as Halide Funcs that combine in exactly the order of kernel.h. Private:
+// has Halide.h.
 //
 // A reduction by the lane rule is, per block k of 4096 elements,
-//   lanes(l, k, ...)   64 accumulators: lane l takes elements l, l + 64, ...; the loop over those steps is `step`, the rest of
+//   lanes(l, k, ...)   64 accumulators: lane l takes elements l, l + 64, ...; the loop over those
+//   steps is `step`, the rest of
 //                      a block that is no multiple of 64 is combined by a second update over `tail`
 //   folded(j, k, ...)  the first three halvings, 8 values of 8 lanes each
 //   blocks(k, ...)     the other three halvings
-// and the blocks are reduced in the same way, until at the top level one is left, which has no k. Other dims have, per
-// block of 512 elements, one accumulator: `blocks` itself, with its update over `step`.
-// `levels` bounds the extent: 4096^levels, or 512^levels, elements.
+// and the blocks are reduced in the same way, until at the top level one is left, which has no k.
+// Other dims have, per block of 512 elements, one accumulator: `blocks` itself, with its update
+// over `step`. `levels` bounds the extent: 4096^levels, or 512^levels, elements.
 #ifndef KILN_HALIDE_GEN_REDUCTION_H_
 #define KILN_HALIDE_GEN_REDUCTION_H_
 
@@ -26,16 +28,18 @@ struct ReductionSpec {
   std::string name;
   ReduceOp op = ReduceOp::kAdd;
   DType type = DType::kF32;
-  Halide::Expr extent;                                       // of the reduced dim
-  bool lanes = true;                                         // the rule of the innermost dim
+  Halide::Expr extent;  // of the reduced dim
+  bool lanes = true;    // the rule of the innermost dim
   int levels = 1;
-  std::vector<Halide::Var> vars;                             // of the result, innermost first
-  std::function<Halide::Expr(const Halide::Expr&)> element;  // at an index along the reduced dim, as in memory
+  std::vector<Halide::Var> vars;  // of the result, innermost first
+  std::function<Halide::Expr(const Halide::Expr&)>
+      element;  // at an index along the reduced dim, as in memory
 };
 
 struct ReductionLevel {
   Halide::Func lanes, folded;  // lane rule only
-  Halide::Func blocks;         // lane rule: arguments (k, vars...), else (vars..., k); k is absent at the top
+  Halide::Func
+      blocks;  // lane rule: arguments (k, vars...), else (vars..., k); k is absent at the top
   Halide::Var lane, fold, block;
   Halide::RVar step, tail;
   bool top = false;

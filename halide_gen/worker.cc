@@ -64,14 +64,18 @@ CodegenAnswer Died(int status, const std::string& dir) {
   std::string said = log.ok() ? *log : "";
   while (!said.empty() && said.back() == '\n') said.pop_back();
   if (said.size() > 400) said = said.substr(said.size() - 400);
-  if (!WIFSIGNALED(status)) return Failure(Outcome::kTransient, absl::StrCat("codegen: stopped; ", said));
+  if (!WIFSIGNALED(status))
+    return Failure(Outcome::kTransient, absl::StrCat("codegen: stopped; ", said));
   const int signal = WTERMSIG(status);
   if (signal == SIGXCPU || signal == SIGKILL) {
-    return Failure(Outcome::kTransient, "codegen: ran out of time or memory; try again with a longer time limit");
+    return Failure(Outcome::kTransient,
+                   "codegen: ran out of time or memory; try again with a longer time limit");
   }
-  const bool memory = absl::StrContains(said, "out of memory") || absl::StrContains(said, "bad_alloc");
+  const bool memory =
+      absl::StrContains(said, "out of memory") || absl::StrContains(said, "bad_alloc");
   return Failure(memory ? Outcome::kTransient : Outcome::kDeterministic,
-                 absl::StrCat("codegen: ended by signal SIG", sigabbrev_np(signal), said.empty() ? "" : "; ", said));
+                 absl::StrCat("codegen: ended by signal SIG", sigabbrev_np(signal),
+                              said.empty() ? "" : "; ", said));
 }
 
 CodegenAnswer ServeIn(const CodegenRequest& request, const std::string& dir) {
@@ -84,9 +88,11 @@ CodegenAnswer ServeIn(const CodegenRequest& request, const std::string& dir) {
   close(ends[1]);
   if (child < 0) {
     close(ends[0]);
-    return Failure(Outcome::kTransient, absl::StrCat("codegen: no child process, ", strerror(errno)));
+    return Failure(Outcome::kTransient,
+                   absl::StrCat("codegen: no child process, ", strerror(errno)));
   }
-  const auto payload = ReadFrame(ends[0], static_cast<int>(std::min<uint32_t>(request.timeout_ms, INT32_MAX)));
+  const auto payload =
+      ReadFrame(ends[0], static_cast<int>(std::min<uint32_t>(request.timeout_ms, INT32_MAX)));
   close(ends[0]);
   const bool late = absl::IsDeadlineExceeded(payload.status());
   if (!payload.ok() && late) kill(child, SIGKILL);
@@ -94,12 +100,14 @@ CodegenAnswer ServeIn(const CodegenRequest& request, const std::string& dir) {
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (late) {
-    return Failure(Outcome::kTransient, absl::StrCat("codegen: not done within ", request.timeout_ms,
-                                                     " ms; try again with a longer time limit"));
+    return Failure(Outcome::kTransient,
+                   absl::StrCat("codegen: not done within ", request.timeout_ms,
+                                " ms; try again with a longer time limit"));
   }
   if (!payload.ok()) return Died(status, dir);
   const auto answer = DecodeAnswer(*payload);
-  return answer.ok() ? *answer : Failure(Outcome::kTransient, std::string(answer.status().message()));
+  return answer.ok() ? *answer
+                     : Failure(Outcome::kTransient, std::string(answer.status().message()));
 }
 
 }  // namespace
@@ -111,8 +119,9 @@ CodegenAnswer Serve(const CodegenRequest& request) {
   static_cast<void>(kWarm);
   const Clock::time_point start = Clock::now();
   const auto dir = ScratchDir::Make();
-  CodegenAnswer answer = dir.ok() ? ServeIn(request, dir->path())
-                                  : Failure(Outcome::kTransient, std::string(dir.status().message()));
+  CodegenAnswer answer = dir.ok()
+                             ? ServeIn(request, dir->path())
+                             : Failure(Outcome::kTransient, std::string(dir.status().message()));
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
   answer.wall_ms = static_cast<uint32_t>(took.count());
   return answer;
@@ -135,7 +144,8 @@ int ServeAll(int in, int out) {
 
 void ScrubEnvironment() {
   const char* scratch = getenv("TMPDIR");
-  const std::optional<std::string> kept = scratch != nullptr ? std::optional<std::string>(scratch) : std::nullopt;
+  const std::optional<std::string> kept =
+      scratch != nullptr ? std::optional<std::string>(scratch) : std::nullopt;
   clearenv();
   setenv("PATH", "/usr/local/bin:/usr/bin:/bin", 1);
   setenv("LC_ALL", "C", 1);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Serves requests in children of this process, so that an abort of LLVM costs one kernel.
 //
-// All children are forked from the same state, before anything but WarmUp was compiled: Halide numbers the names it makes up
-// per process, so equal requests give equal bytes.
+// All children are forked from the same state, before anything but WarmUp was compiled: Halide
+// numbers the names it makes up per process, so equal requests give equal bytes.
 #ifndef KILN_HALIDE_GEN_WORKER_H_
 #define KILN_HALIDE_GEN_WORKER_H_
 
@@ -12,7 +12,8 @@ namespace kiln {
 
 CodegenHello Hello();
 
-// Runs one request in a child with limits on time and memory. Never fails: every mishap is an answer.
+// Runs one request in a child with limits on time and memory. Never fails: every mishap is an
+// answer.
 CodegenAnswer Serve(const CodegenRequest& request);
 
 // Says hello on `out`, then answers the requests on `in` until it ends. Returns the exit code.

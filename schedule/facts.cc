@@ -37,14 +37,16 @@ int64_t CostOf(const ExprNode& node) {
   }
 }
 
-// True if neighbours along the innermost dim may not be neighbours in memory, so that each lane loads for itself.
+// True if neighbours along the innermost dim may not be neighbours in memory, so that each lane
+// loads for itself.
 bool IsScattered(const Kernel& kernel, const ExprNode& node) {
   for (size_t axis = 0; axis < node.index.size(); ++axis) {
     const IndexExpr& index = node.index[axis];
     const bool last = axis + 1 == node.index.size();
     for (const IndexExpr::Term& term : index.terms) {
       const bool moves = !term.extent && term.dim == kernel.innermost();
-      const bool own = index.IsDim() && OperandDims(kernel, node)[axis] == term.dim;  // others may be clamped
+      const bool own =
+          index.IsDim() && OperandDims(kernel, node)[axis] == term.dim;  // others may be clamped
       if (moves && !(last && own)) return true;
     }
     if (index.load >= 0) return true;
@@ -68,7 +70,8 @@ const std::vector<int32_t>& OperandDims(const Kernel& kernel, const ExprNode& no
 
 bool SpansAll(const Kernel& kernel, const std::vector<int32_t>& dims) {
   if (static_cast<int>(dims.size()) != kernel.num_iterated()) return false;
-  return std::is_sorted(dims.begin(), dims.end());  // distinct iterated dims, so ascending means all
+  return std::is_sorted(dims.begin(),
+                        dims.end());  // distinct iterated dims, so ascending means all
 }
 
 bool SpansOuter(const Kernel& kernel, const std::vector<int32_t>& dims) {
@@ -108,11 +111,13 @@ std::vector<bool> MapsToKeep(const Kernel& kernel, const KeepRule& rule) {
     if (!IsIdentityRead(node, kernel.stages[stage].dims)) reindexed[stage] = true;
   });
   std::vector<bool> kept(stages, false);
-  std::vector<std::set<size_t>> passes(stages);  // loops that need a stage: itself if stored, else those of its readers
+  std::vector<std::set<size_t>> passes(
+      stages);  // loops that need a stage: itself if stored, else those of its readers
   for (size_t i = stages; i-- > 0;) {
     std::set<size_t> loops;
     for (const size_t reader : readers[i]) {
-      const bool stored = reader >= stages || kept[reader] || kernel.stages[reader].kind == Stage::Kind::kReduce;
+      const bool stored =
+          reader >= stages || kept[reader] || kernel.stages[reader].kind == Stage::Kind::kReduce;
       if (stored) {
         loops.insert(reader);
       } else {
@@ -156,11 +161,13 @@ int64_t LanesFor(const Kernel& kernel, const MachineProfile& profile, int64_t ve
       if (node.op != ScalarOp::kIndex && node.op != ScalarOp::kExtent) {
         widest = std::max(widest, SizeOf(node.type));
       }
-      divides = divides || (IsInt(node.type) && (node.op == ScalarOp::kDiv || node.op == ScalarOp::kMod));
+      divides =
+          divides || (IsInt(node.type) && (node.op == ScalarOp::kDiv || node.op == ScalarOp::kMod));
       scattered = scattered || (node.op == ScalarOp::kRead && IsScattered(kernel, node));
     }
   }
-  for (const KernelInput& input : kernel.inputs) scattered = scattered || input.layout == Layout::kStrided;
+  for (const KernelInput& input : kernel.inputs)
+    scattered = scattered || input.layout == Layout::kStrided;
   for (const KernelOutput& output : kernel.outputs) {
     const bool transposed = !output.dims.empty() && output.dims.back() != kernel.innermost();
     const bool spans = static_cast<int>(output.dims.size()) == kernel.num_iterated();

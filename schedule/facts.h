@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Facts about a Kernel that schedulers and code generation share.
 //
-// A stage is *kept* if its values are stored between the loop that makes them and those that use them; a map that is not kept
-// is computed anew where it is read. Which maps to keep is a scheduler's decision, written into its Params.
+// A stage is *kept* if its values are stored between the loop that makes them and those that use
+// them; a map that is not kept is computed anew where it is read. Which maps to keep is a
+// scheduler's decision, written into its Params.
 #ifndef KILN_SCHEDULE_FACTS_H_
 #define KILN_SCHEDULE_FACTS_H_
 
@@ -25,7 +26,8 @@ const std::vector<int32_t>& OperandDims(const Kernel& kernel, const ExprNode& no
 bool SpansAll(const Kernel& kernel, const std::vector<int32_t>& dims);
 bool SpansOuter(const Kernel& kernel, const std::vector<int32_t>& dims);
 
-// True if the outputs are dense, and each spans all dims, or (if `rows` holds) all but the innermost.
+// True if the outputs are dense, and each spans all dims, or (if `rows` holds) all but the
+// innermost.
 bool OutputsInOrder(const Kernel& kernel, bool rows);
 
 // All expressions of the kernel: stages first, then outputs.
@@ -34,8 +36,9 @@ std::vector<const ScalarExpr*> Expressions(const Kernel& kernel);
 // Rough cost of one element, in units of an addition.
 int64_t Cost(const ScalarExpr& expr);
 
-// Decides which maps to keep: those read other than by identity (if `reindexed`), and those that are dear enough and needed
-// by several loops. `shared_cost` and `single_cost` are the costs from which a map needed by several loops or by one is kept.
+// Decides which maps to keep: those read other than by identity (if `reindexed`), and those that
+// are dear enough and needed by several loops. `shared_cost` and `single_cost` are the costs from
+// which a map needed by several loops or by one is kept.
 struct KeepRule {
   bool reindexed = false;
   int64_t shared_cost = 4;
@@ -47,11 +50,13 @@ std::vector<bool> MapsToKeep(const Kernel& kernel, const KeepRule& rule);
 void SetKept(Params& params, const std::vector<bool>& kept);
 std::vector<bool> GetKept(const Params& params, size_t stages);
 
-// Vector elements per loop step: `vectors` registers of the widest type that occurs, at least 8 elements.
+// Vector elements per loop step: `vectors` registers of the widest type that occurs, at least 8
+// elements.
 int64_t LanesFor(const Kernel& kernel, const MachineProfile& profile, int64_t vectors);
 
-// (input, output) pairs of a kernel with one output, written by one loop nest in which every read of the input is at exactly
-// the element written, or at elements of the same row before it is written.
+// (input, output) pairs of a kernel with one output, written by one loop nest in which every read
+// of the input is at exactly the element written, or at elements of the same row before it is
+// written.
 std::vector<std::pair<int32_t, int32_t>> ElementwisePairs(const Kernel& kernel);
 
 // Levels of the reduction tree for at most `extent` elements in blocks of `block`.

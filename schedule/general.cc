@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// "general": whatever the grammar can say. Each reduction, and each map worth keeping, is a loop nest of its own that stores
-// all its values; so is each output.
+// "general": whatever the grammar can say. Each reduction, and each map worth keeping, is a loop
+// nest of its own that stores all its values; so is each output.
 #include <algorithm>
 
 #include "kiln/schedule/facts.h"
@@ -48,7 +48,8 @@ std::vector<SizeClass> Classes(const Kernel& kernel, const SizeClass& known) {
   for (const Stage& stage : kernel.stages) {
     for (const int32_t dim : stage.over) {
       int64_t& extent = usual.at_most[static_cast<size_t>(dim)];
-      extent = std::min(extent, dim == kernel.innermost() ? kReduceBlock : kOuterReduceBlock * kOuterReduceBlock);
+      extent = std::min(
+          extent, dim == kernel.innermost() ? kReduceBlock : kOuterReduceBlock * kOuterReduceBlock);
     }
   }
   if (usual.at_most == known.at_most) return {known};

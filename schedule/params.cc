@@ -78,7 +78,8 @@ absl::StatusOr<Params> Params::Parse(absl::string_view text) {
         "params: \"", word, "\" is neither name=integer nor inplace=input:output,...; see Params"));
   }
   if (!IsName(params.scheduler)) {
-    return absl::InvalidArgumentError("params: no scheduler named; write for example \"row lanes=16\"");
+    return absl::InvalidArgumentError(
+        "params: no scheduler named; write for example \"row lanes=16\"");
   }
   std::sort(params.values.begin(), params.values.end());
   const auto same_name = [](const auto& a, const auto& b) { return a.first == b.first; };

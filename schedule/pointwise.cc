@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// "pointwise": no reductions; one loop nest over all dims makes every output, maps are computed where they are read.
+// "pointwise": no reductions; one loop nest over all dims makes every output, maps are computed
+// where they are read.
 //
-// The dims but the innermost are run as one (rows). The innermost is vectorised; without rows it is cut into tasks of `grain`
-// elements, else tasks are so many rows that they have about as many elements.
+// The dims but the innermost are run as one (rows). The innermost is vectorised; without rows it is
+// cut into tasks of `grain` elements, else tasks are so many rows that they have about as many
+// elements.
 #include <algorithm>
 
 #include "kiln/schedule/facts.h"
@@ -11,7 +13,8 @@
 namespace kiln {
 namespace {
 
-// Maps read at other elements than the reader's own are computed anew for each such read, and so are those they read.
+// Maps read at other elements than the reader's own are computed anew for each such read, and so
+// are those they read.
 constexpr int64_t kMostCopies = 32;
 
 int64_t Copies(const Kernel& kernel) {
@@ -40,7 +43,8 @@ Decision Accepts(const Kernel& kernel) {
     return Decision::No("an output is not dense over all dims in their order");
   }
   if (Copies(kernel) > kMostCopies) {
-    return Decision::No("stages read each other at too many other elements to be computed in place");
+    return Decision::No(
+        "stages read each other at too many other elements to be computed in place");
   }
   return Decision::Yes();
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// "row": reductions over the innermost dim, with maps before, between and after; softmax and layer norm are such.
+// "row": reductions over the innermost dim, with maps before, between and after; softmax and layer
+// norm are such.
 //
-// The dims but the innermost are run as one (rows); a row passes through all stages while it is in the cache. Maps over the
-// row that are dear, or needed by several loops, are kept in a buffer of one row. Tasks are runs of rows.
+// The dims but the innermost are run as one (rows); a row passes through all stages while it is in
+// the cache. Maps over the row that are dear, or needed by several loops, are kept in a buffer of
+// one row. Tasks are runs of rows.
 #include <algorithm>
 
 #include "kiln/schedule/facts.h"
@@ -47,7 +49,8 @@ Decision Accepts(const Kernel& kernel) {
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
   Params params{.scheduler = "row", .values = {}, .in_place = ElementwisePairs(kernel)};
   // Extents are 32-bit numbers, so that an unbounded row needs 3 levels.
-  const int64_t row = std::min<int64_t>(sizes.at_most[static_cast<size_t>(kernel.innermost())], INT32_MAX);
+  const int64_t row =
+      std::min<int64_t>(sizes.at_most[static_cast<size_t>(kernel.innermost())], INT32_MAX);
   params.values = {{"grain", profile.parallel_grain},
                    {"lanes", LanesFor(kernel, profile, 2)},
                    {"levels", LevelsFor(row, kReduceBlock)}};
@@ -55,7 +58,8 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   for (size_t i = 0; i < kept.size(); ++i) {
     // One value per row costs nothing to keep, and would be computed for every vector of the row.
     const Stage& stage = kernel.stages[i];
-    if (stage.kind == Stage::Kind::kMap && SpansOuter(kernel, stage.dims) && Cost(stage.expr) >= 4) kept[i] = true;
+    if (stage.kind == Stage::Kind::kMap && SpansOuter(kernel, stage.dims) && Cost(stage.expr) >= 4)
+      kept[i] = true;
   }
   SetKept(params, kept);
   return params;

@@ -16,9 +16,11 @@ std::string Difference(const HostArray& got, const HostArray& want) {
     const uint64_t a = LoadElement(got.bytes.data(), got.type, static_cast<int64_t>(i));
     const uint64_t b = LoadElement(want.bytes.data(), want.type, static_cast<int64_t>(i));
     const DType type = ComputeType(want.type);
-    if (IsFloat(type) && std::isnan(ConstValue(type, a)) && std::isnan(ConstValue(type, b))) continue;
-    return absl::StrCat("element ", i, " of ", want.bytes.size() / size, ": got ", ConstValue(type, a), " (0x",
-                        absl::Hex(a), "), want ", ConstValue(type, b), " (0x", absl::Hex(b), ")");
+    if (IsFloat(type) && std::isnan(ConstValue(type, a)) && std::isnan(ConstValue(type, b)))
+      continue;
+    return absl::StrCat("element ", i, " of ", want.bytes.size() / size, ": got ",
+                        ConstValue(type, a), " (0x", absl::Hex(a), "), want ", ConstValue(type, b),
+                        " (0x", absl::Hex(b), ")");
   }
   return "";
 }

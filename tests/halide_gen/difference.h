@@ -8,8 +8,8 @@
 
 namespace kiln {
 
-// The first difference between the bytes of two arrays of one type and size, or "". NaN equals NaN; all else is compared bit
-// by bit, gaps between rows and what lies behind the last element too.
+// The first difference between the bytes of two arrays of one type and size, or "". NaN equals NaN;
+// all else is compared bit by bit, gaps between rows and what lies behind the last element too.
 std::string Difference(const HostArray& got, const HostArray& want);
 
 }  // namespace kiln

@@ -14,7 +14,8 @@ namespace {
 HostArray Of(DType type, std::vector<double> values) {
   HostArray array = HostArray::Make(type, {static_cast<int64_t>(values.size())});
   for (size_t i = 0; i < values.size(); ++i) {
-    StoreElement(array.bytes.data(), type, static_cast<int64_t>(i), ConstBits(ComputeType(type), values[i]));
+    StoreElement(array.bytes.data(), type, static_cast<int64_t>(i),
+                 ConstBits(ComputeType(type), values[i]));
   }
   return array;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels without, or with small, reductions: how elements are addressed, against EvalKernel, bit by bit, at extents with every kind of tail.
+// Kernels without, or with small, reductions: how elements are addressed, against EvalKernel, bit
+// by bit, at extents with every kind of tail.
 #include <gtest/gtest.h>
 
 #include "tests/halide_gen/harness.h"
@@ -12,7 +13,8 @@ class ElementsTest : public testing::TestWithParam<IsaLevel> {
   void SetUp() override {
     if (LevelOf(HostCpu()) < GetParam()) GTEST_SKIP() << "this machine is not " << Name(GetParam());
   }
-  CompiledKernel Compile(const std::string& text, const std::string& scheduler = "", SizeClass sizes = {}) {
+  CompiledKernel Compile(const std::string& text, const std::string& scheduler = "",
+                         SizeClass sizes = {}) {
     return CompiledKernel("kernel v1 math 1\n" + text, GetParam(), scheduler, std::move(sizes));
   }
 };
@@ -29,7 +31,8 @@ TEST_P(ElementsTest, ProductOfThree) {
   EXPECT_EQ(kernel.params().scheduler, "pointwise");
   EXPECT_EQ(kernel.params().in_place.size(), 3u);
   for (int32_t n = 0; n <= 200; ++n) kernel.Check({n}, static_cast<uint32_t>(n));
-  for (const int32_t n : {4095, 4096, 4097, 10000, 32767, 32768, 32769, 100000}) kernel.Check({n}, 1);
+  for (const int32_t n : {4095, 4096, 4097, 10000, 32767, 32768, 32769, 100000})
+    kernel.Check({n}, 1);
 }
 
 TEST_P(ElementsTest, GeneralComputesMaps) {
@@ -52,8 +55,10 @@ out  0 f32 [a, b, c] dense = add(mul(in0[a, b, c], in1[b]), sub(in2[a, c], in3[]
 }
 
 TEST_P(ElementsTest, TransposedReadAndStore) {
-  CompiledKernel read = Compile("dims a b\nin 0 f32 [b, a] dense\nout 0 f32 [a, b] dense = neg(in0[b, a])\n");
-  CompiledKernel store = Compile("dims a b\nin 0 f32 [a, b] dense\nout 0 f32 [b, a] dense = neg(in0[a, b])\n");
+  CompiledKernel read =
+      Compile("dims a b\nin 0 f32 [b, a] dense\nout 0 f32 [a, b] dense = neg(in0[b, a])\n");
+  CompiledKernel store =
+      Compile("dims a b\nin 0 f32 [a, b] dense\nout 0 f32 [b, a] dense = neg(in0[a, b])\n");
   EXPECT_EQ(store.params().scheduler, "general");
   for (const int32_t n : {1, 8, 33, 100}) {
     read.Check({17, n}, 1);
@@ -103,7 +108,8 @@ out  0 f32 [a, b] dense = add(s0[b], in0[(a+b)/2])
 out  1 f32 [a, b] dense = in2[[in3[a]], [in1[b]]]
 out  2 f32 [a, b] dense = in2[a%3, ((a+b)/2)%5]
 )");
-  for (const int32_t n : {1, 8, 50}) kernel.Check({4, n, 2 * n + 60, 3, 5}, static_cast<uint32_t>(n));
+  for (const int32_t n : {1, 8, 50})
+    kernel.Check({4, n, 2 * n + 60, 3, 5}, static_cast<uint32_t>(n));
 }
 
 TEST_P(ElementsTest, StagesReadAtOtherElements) {
@@ -131,7 +137,8 @@ out  0 f32 [a] dense = add(s1[a/2], s1[a])
 }
 
 TEST_P(ElementsTest, ScalarsAndCoordinates) {
-  CompiledKernel scalar = Compile("in 0 f32 [] dense\npar 0 f32\nout 0 f32 [] dense = exp(mul(in0[], par0))\n");
+  CompiledKernel scalar =
+      Compile("in 0 f32 [] dense\npar 0 f32\nout 0 f32 [] dense = exp(mul(in0[], par0))\n");
   scalar.Check({}, 1);
   CompiledKernel coordinates = Compile(R"(dims a b
 par  0 i64
@@ -143,7 +150,9 @@ out  1 bool [a, b] dense = xor(par1, lt(index(a), index(b)))
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, ElementsTest, testing::Values(IsaLevel::kV3, IsaLevel::kV4),
-                         [](const auto& info) { return info.param == IsaLevel::kV3 ? "V3" : "V4"; });
+                         [](const auto& info) {
+                           return info.param == IsaLevel::kV3 ? "V3" : "V4";
+                         });
 
 }  // namespace
 }  // namespace kiln

@@ -29,16 +29,21 @@ uint64_t RandomBits(DType type, std::mt19937& random) {
   if (!IsFloat(type)) {
     const int bits = static_cast<int>(SizeOf(type)) * 8;
     const int kind = static_cast<int>(word % 8);
-    const uint64_t raw = kind < 4 ? (random() % 41) - uint64_t{20} : kind == 4 ? uint64_t{1} << (bits - 1) : word;
+    const uint64_t raw = kind < 4    ? (random() % 41) - uint64_t{20}
+                         : kind == 4 ? uint64_t{1} << (bits - 1)
+                                     : word;
     if (bits == 64) return raw;
     const int unused = 64 - bits;
-    return IsSigned(type) ? static_cast<uint64_t>(static_cast<int64_t>(raw << unused) >> unused) : raw << unused >> unused;
+    return IsSigned(type) ? static_cast<uint64_t>(static_cast<int64_t>(raw << unused) >> unused)
+                          : raw << unused >> unused;
   }
-  static constexpr double kSpecial[] = {0.0, -0.0, 1.0, -1.0, 1e-42, -3e-45, 3e38, -3e38, 65504, 6e-8, 2147483648.0, 127.5};
+  static constexpr double kSpecial[] = {0.0,  -0.0,  1.0,   -1.0, 1e-42,        -3e-45,
+                                        3e38, -3e38, 65504, 6e-8, 2147483648.0, 127.5};
   const int kind = static_cast<int>(random() % 64);
   if (kind < 3) return ConstBits(type, kSpecial[word % 12]);
   const double uniform = static_cast<double>(random()) / 2147483648.0 - 1.0;
-  return ConstBits(type, kind < 40 ? uniform * 4 : uniform * std::ldexp(1.0, static_cast<int>(word % 30) - 15));
+  return ConstBits(
+      type, kind < 40 ? uniform * 4 : uniform * std::ldexp(1.0, static_cast<int>(word % 30) - 15));
 }
 
 // NaN and infinities swallow all they meet in a reduction, so they come in some fills only.
@@ -56,13 +61,15 @@ void Fill(HostArray& array, std::mt19937& random) {
   }
 }
 
-std::vector<int64_t> ExtentsOf(const std::vector<int32_t>& dims, const std::vector<int32_t>& extents) {
+std::vector<int64_t> ExtentsOf(const std::vector<int32_t>& dims,
+                               const std::vector<int32_t>& extents) {
   std::vector<int64_t> result;
   for (const int32_t dim : dims) result.push_back(extents[static_cast<size_t>(dim)]);
   return result;
 }
 
-HostArray Make(DType type, Layout layout, const std::vector<int32_t>& dims, const std::vector<int32_t>& extents) {
+HostArray Make(DType type, Layout layout, const std::vector<int32_t>& dims,
+               const std::vector<int32_t>& extents) {
   return HostArray::Make(type, ExtentsOf(dims, extents), layout == Layout::kStrided ? 3 : 1,
                          layout == Layout::kDense ? 0 : 5);
 }
@@ -71,6 +78,12 @@ std::vector<NaiveBuffer> NaiveBuffers(std::vector<HostArray>& arrays) {
   std::vector<NaiveBuffer> buffers;
   for (HostArray& array : arrays) buffers.push_back({array.bytes.data(), array.strides});
   return buffers;
+}
+
+std::vector<HostView> Views(std::vector<HostArray>& arrays) {
+  std::vector<HostView> views;
+  for (HostArray& array : arrays) views.push_back(array.View());
+  return views;
 }
 
 bool AnyZero(const HostArray& array) {
@@ -82,11 +95,13 @@ bool AnyZero(const HostArray& array) {
 
 }  // namespace
 
-CompiledKernel::CompiledKernel(const std::string& text, IsaLevel isa, const std::string& scheduler, SizeClass sizes) {
+CompiledKernel::CompiledKernel(const std::string& text, IsaLevel isa, const std::string& scheduler,
+                               SizeClass sizes) {
   Compile(text, isa, scheduler, std::move(sizes));
 }
 
-void CompiledKernel::Compile(const std::string& text, IsaLevel isa, const std::string& scheduler, SizeClass sizes) {
+void CompiledKernel::Compile(const std::string& text, IsaLevel isa, const std::string& scheduler,
+                             SizeClass sizes) {
   const auto kernel = ParseKernel(text);
   ASSERT_TRUE(kernel.ok()) << kernel.status() << "\n" << text;
   kernel_ = *kernel;
@@ -94,14 +109,18 @@ void CompiledKernel::Compile(const std::string& text, IsaLevel isa, const std::s
   const Scheduler* chosen = SchedulerNamed(kernel_, scheduler);
   ASSERT_NE(chosen, nullptr);
   params_ = chosen->choose(kernel_, sizes, ProfileFor(isa));
-  answer_ = Serve({.kernel = text, .params = params_.ToString(), .target = std::string(Name(isa)), .sections = {"elf"}});
+  answer_ = Serve({.kernel = text,
+                   .params = params_.ToString(),
+                   .target = std::string(Name(isa)),
+                   .sections = {"elf"}});
   ASSERT_EQ(answer_.outcome, CodegenAnswer::Outcome::kOk) << answer_.error << "\n" << text;
   auto loaded = LoadedKernel::Load(answer_.sections[0].second);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   loaded_ = *std::move(loaded);
 }
 
-std::vector<HostArray> CompiledKernel::MakeInputs(const std::vector<int32_t>& extents, std::mt19937& random) const {
+std::vector<HostArray> CompiledKernel::MakeInputs(const std::vector<int32_t>& extents,
+                                                  std::mt19937& random) const {
   std::vector<HostArray> inputs;
   for (const KernelInput& input : kernel_.inputs) {
     inputs.push_back(Make(input.type, input.layout, input.dims, extents));
@@ -126,7 +145,8 @@ std::vector<uint64_t> CompiledKernel::MakeParams(std::mt19937& random) const {
 
 void CompiledKernel::Check(const std::vector<int32_t>& extents, uint32_t seed, bool in_place) {
   if (!ok()) return;
-  SCOPED_TRACE(testing::Message() << params_.ToString() << " at " << absl::StrJoin(extents, "x") << " seed " << seed);
+  SCOPED_TRACE(testing::Message() << params_.ToString() << " at " << absl::StrJoin(extents, "x")
+                                  << " seed " << seed);
   std::mt19937 random(seed);
   std::vector<HostArray> inputs = MakeInputs(extents, random);
   const std::vector<uint64_t> params = MakeParams(random);
@@ -135,10 +155,12 @@ void CompiledKernel::Check(const std::vector<int32_t>& extents, uint32_t seed, b
     if (AnyZero(output)) return;  // such launches are skipped
   }
   const std::vector<int64_t> wide(extents.begin(), extents.end());
-  const absl::Status naive = EvalKernel(kernel_, NaiveBuffers(inputs), wide, params, NaiveBuffers(want));
+  const absl::Status naive =
+      EvalKernel(kernel_, NaiveBuffers(inputs), wide, params, NaiveBuffers(want));
   ASSERT_TRUE(naive.ok()) << naive;
-  ASSERT_EQ(loaded_->Run(kernel_, extents, params, inputs, got), 0);
-  for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(Difference(got[i], want[i]), "") << "output " << i;
+  ASSERT_EQ(loaded_->Run(kernel_, extents, params, Views(inputs), Views(got)), 0);
+  for (size_t i = 0; i < want.size(); ++i)
+    EXPECT_EQ(Difference(got[i], want[i]), "") << "output " << i;
   if (!in_place) return;
   for (const auto& [input, output] : params_.in_place) {
     SCOPED_TRACE(testing::Message() << "output " << output << " over input " << input);
@@ -148,7 +170,9 @@ void CompiledKernel::Check(const std::vector<int32_t>& extents, uint32_t seed, b
     // The bytes behind the elements are the input's then.
     const size_t used = want[out].bytes.size() - 64 - SizeOf(want[out].type);
     std::vector<HostArray> targets = MakeOutputs(extents);
-    ASSERT_EQ(loaded_->Run(kernel_, extents, params, sources, targets, {{input, output}}), 0);
+    ASSERT_EQ(
+        loaded_->Run(kernel_, extents, params, Views(sources), Views(targets), {{input, output}}),
+        0);
     HostArray result = want[out];
     std::copy_n(shared.bytes.begin(), used, result.bytes.begin());
     EXPECT_EQ(Difference(result, want[out]), "");

@@ -16,24 +16,30 @@
 
 namespace kiln {
 
-// A kernel compiled in-process (well, in a child), ready to run. Fails the current test if anything goes wrong.
+// A kernel compiled in-process (well, in a child), ready to run. Fails the current test if anything
+// goes wrong.
 class CompiledKernel {
  public:
-  // With `scheduler` empty the first that accepts is used; `sizes` empty: nothing is known of the extents.
-  CompiledKernel(const std::string& text, IsaLevel isa, const std::string& scheduler = "", SizeClass sizes = {});
+  // With `scheduler` empty the first that accepts is used; `sizes` empty: nothing is known of the
+  // extents.
+  CompiledKernel(const std::string& text, IsaLevel isa, const std::string& scheduler = "",
+                 SizeClass sizes = {});
 
   bool ok() const { return loaded_ != nullptr; }
   const Kernel& kernel() const { return kernel_; }
   const Params& params() const { return params_; }
   const CodegenAnswer& answer() const { return answer_; }
+  const LoadedKernel& loaded() const { return *loaded_; }
 
-  // Runs both on inputs made from `seed` and reports the first difference as a test failure. With `in_place` also runs once
-  // per guaranteed pair with the output over the input.
+  // Runs both on inputs made from `seed` and reports the first difference as a test failure. With
+  // `in_place` also runs once per guaranteed pair with the output over the input.
   void Check(const std::vector<int32_t>& extents, uint32_t seed, bool in_place = true);
 
  private:
-  void Compile(const std::string& text, IsaLevel isa, const std::string& scheduler, SizeClass sizes);
-  std::vector<HostArray> MakeInputs(const std::vector<int32_t>& extents, std::mt19937& random) const;
+  void Compile(const std::string& text, IsaLevel isa, const std::string& scheduler,
+               SizeClass sizes);
+  std::vector<HostArray> MakeInputs(const std::vector<int32_t>& extents,
+                                    std::mt19937& random) const;
   std::vector<HostArray> MakeOutputs(const std::vector<int32_t>& extents) const;
   std::vector<uint64_t> MakeParams(std::mt19937& random) const;
 

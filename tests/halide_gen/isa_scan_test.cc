@@ -7,7 +7,10 @@ namespace kiln {
 namespace {
 
 TEST(IsaScanTest, BaselineCodeUsesNothing) {
-  EXPECT_EQ(IsaOf("\t.section .text\nk:\n\taddps %xmm1, %xmm0 # vaddps %zmm0\n\tjmp *kiln(%rip)\n\tret\n"), "");
+  EXPECT_EQ(
+      IsaOf(
+          "\t.section .text\nk:\n\taddps %xmm1, %xmm0 # vaddps %zmm0\n\tjmp *kiln(%rip)\n\tret\n"),
+      "");
 }
 
 TEST(IsaScanTest, FindsWhatEachInstructionNeeds) {

@@ -31,12 +31,13 @@ void Release(void*, void* memory) { std::free(memory); }
 
 int Unreachable() { return -1; }
 
-BufferArg Describe(HostArray& array, std::vector<BufferDim>& dims) {
+BufferArg Describe(const HostView& array, std::vector<BufferDim>& dims) {
   for (size_t axis = array.extents.size(); axis-- > 0;) {
-    dims.push_back({0, static_cast<int32_t>(array.extents[axis]), static_cast<int32_t>(array.strides[axis]), 0});
+    dims.push_back({0, static_cast<int32_t>(array.extents[axis]),
+                    static_cast<int32_t>(array.strides[axis]), 0});
   }
   BufferArg arg;
-  arg.host = array.bytes.data();
+  arg.host = static_cast<uint8_t*>(array.data);
   arg.type_bits = static_cast<uint8_t>(SizeOf(array.type) * 8);
   arg.dimensions = static_cast<int32_t>(dims.size());
   arg.dim = dims.data();
@@ -54,7 +55,8 @@ HostArray HostArray::Make(DType type, std::vector<int64_t> extents, int64_t step
     stride *= array.extents[axis];
     if (axis + 1 == array.extents.size()) stride += gap;
   }
-  // Room for a scalar, and for the one element that a launcher keeps readable behind an empty operand.
+  // Room for a scalar, and for the one element that a launcher keeps readable behind an empty
+  // operand.
   array.bytes.resize(static_cast<size_t>(stride + 1) * SizeOf(type) + 64);
   return array;
 }
@@ -65,7 +67,8 @@ absl::StatusOr<std::unique_ptr<LoadedKernel>> LoadedKernel::Load(const std::stri
   if (fd < 0 || write(fd, elf.data(), elf.size()) != static_cast<ssize_t>(elf.size())) {
     return absl::InternalError("cannot write a memfd");
   }
-  // The loader knows objects by path, and descriptors are used again: each load spells its path differently.
+  // The loader knows objects by path, and descriptors are used again: each load spells its path
+  // differently.
   std::string path = "/proc/self/fd";
   for (int bit = 0; bit < 20; ++bit) path += (loads >> bit & 1) != 0 ? "/." : "//";
   ++loads;
@@ -82,28 +85,32 @@ absl::StatusOr<std::unique_ptr<LoadedKernel>> LoadedKernel::Load(const std::stri
   void* const known[] = {reinterpret_cast<void*>(ParallelFor), reinterpret_cast<void*>(Allocate),
                          reinterpret_cast<void*>(Release),     reinterpret_cast<void*>(memset),
                          reinterpret_cast<void*>(memcpy),      reinterpret_cast<void*>(memmove)};
-  for (size_t i = 0; i < kNumImports; ++i) imports[i] = i < 6 ? known[i] : reinterpret_cast<void*>(Unreachable);
+  for (size_t i = 0; i < kNumImports; ++i)
+    imports[i] = i < 6 ? known[i] : reinterpret_cast<void*>(Unreachable);
   return std::unique_ptr<LoadedKernel>(new LoadedKernel(handle, function));
 }
 
 LoadedKernel::~LoadedKernel() { dlclose(handle_); }
 
-int LoadedKernel::Run(const Kernel& kernel, const std::vector<int32_t>& extents, const std::vector<uint64_t>& params,
-                      std::vector<HostArray>& inputs, std::vector<HostArray>& outputs,
+int LoadedKernel::Run(const Kernel& kernel, const std::vector<int32_t>& extents,
+                      const std::vector<uint64_t>& params, const std::vector<HostView>& inputs,
+                      const std::vector<HostView>& outputs,
                       const std::vector<std::pair<int32_t, int32_t>>& in_place) const {
   std::vector<std::vector<BufferDim>> dims(inputs.size() + outputs.size());
   std::vector<BufferArg> buffers;
-  for (HostArray& array : inputs) buffers.push_back(Describe(array, dims[buffers.size()]));
-  for (HostArray& array : outputs) buffers.push_back(Describe(array, dims[buffers.size()]));
+  for (const HostView& array : inputs) buffers.push_back(Describe(array, dims[buffers.size()]));
+  for (const HostView& array : outputs) buffers.push_back(Describe(array, dims[buffers.size()]));
   for (const auto& [input, output] : in_place) {
-    buffers[inputs.size() + static_cast<size_t>(output)].host = buffers[static_cast<size_t>(input)].host;
+    buffers[inputs.size() + static_cast<size_t>(output)].host =
+        buffers[static_cast<size_t>(input)].host;
   }
   LaunchContext context;
   LaunchContext* context_pointer = &context;
   std::vector<void*> argv = {&context_pointer};
   for (size_t i = 0; i < inputs.size(); ++i) argv.push_back(&buffers[i]);
   for (const int32_t& extent : extents) argv.push_back(const_cast<int32_t*>(&extent));
-  for (size_t i = 0; i < kernel.params.size(); ++i) argv.push_back(const_cast<uint64_t*>(&params[i]));
+  for (size_t i = 0; i < kernel.params.size(); ++i)
+    argv.push_back(const_cast<uint64_t*>(&params[i]));
   for (size_t i = 0; i < outputs.size(); ++i) argv.push_back(&buffers[inputs.size() + i]);
   return function_(argv.data());
 }

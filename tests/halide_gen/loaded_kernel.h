@@ -15,14 +15,24 @@
 
 namespace kiln {
 
-// One operand: elements as in memory, with strides in elements per axis, outermost first.
+// An operand in someone's memory; strides in elements, per axis, outermost first.
+struct HostView {
+  DType type = DType::kF32;
+  std::vector<int64_t> extents, strides;
+  void* data = nullptr;
+};
+
+// An operand with memory of its own.
 struct HostArray {
   DType type = DType::kF32;
   std::vector<int64_t> extents, strides;
   std::vector<uint8_t> bytes;
 
-  // Row-major, with `gap` elements between innermost rows and `step` between elements; bytes are zero.
-  static HostArray Make(DType type, std::vector<int64_t> extents, int64_t step = 1, int64_t gap = 0);
+  // Row-major, with `gap` elements between innermost rows and `step` between elements; bytes are
+  // zero.
+  static HostArray Make(DType type, std::vector<int64_t> extents, int64_t step = 1,
+                        int64_t gap = 0);
+  HostView View() { return {type, extents, strides, bytes.data()}; }
 };
 
 class LoadedKernel {
@@ -33,10 +43,12 @@ class LoadedKernel {
   LoadedKernel(const LoadedKernel&) = delete;
   LoadedKernel& operator=(const LoadedKernel&) = delete;
 
-  // Calls it; `params` as kConst holds them. Tasks run last first, so that a dependence between tasks shows. For each
-  // pair of `in_place` the output is written over the input. Returns the kernel's result.
-  int Run(const Kernel& kernel, const std::vector<int32_t>& extents, const std::vector<uint64_t>& params,
-          std::vector<HostArray>& inputs, std::vector<HostArray>& outputs,
+  // Calls it; `params` as kConst holds them. Tasks run last first, so that a dependence between
+  // tasks shows. For each pair of `in_place` the output is written over the input. Returns the
+  // kernel's result.
+  int Run(const Kernel& kernel, const std::vector<int32_t>& extents,
+          const std::vector<uint64_t>& params, const std::vector<HostView>& inputs,
+          const std::vector<HostView>& outputs,
           const std::vector<std::pair<int32_t, int32_t>>& in_place = {}) const;
 
  private:

@@ -12,12 +12,15 @@ namespace {
 constexpr const char* kFloats[] = {"f32", "f64", "f16", "bf16"};
 constexpr const char* kInts[] = {"i8", "i32", "i64", "u8", "u32", "u64"};
 
-// A kernel with several outputs, one per expression over a, b, c = in0[a], in1[a], in2[a] of `type`.
-std::string ElementwiseText(const std::string& type, const std::vector<std::pair<std::string, std::string>>& outputs) {
+// A kernel with several outputs, one per expression over a, b, c = in0[a], in1[a], in2[a] of
+// `type`.
+std::string ElementwiseText(const std::string& type,
+                            const std::vector<std::pair<std::string, std::string>>& outputs) {
   std::string text = "kernel v1 math 1\ndims a\n";
   for (int i = 0; i < 3; ++i) absl::StrAppend(&text, "in ", i, " ", type, " [a] dense\n");
   for (size_t i = 0; i < outputs.size(); ++i) {
-    absl::StrAppend(&text, "out ", i, " ", outputs[i].first, " [a] dense = ", outputs[i].second, "\n");
+    absl::StrAppend(&text, "out ", i, " ", outputs[i].first, " [a] dense = ", outputs[i].second,
+                    "\n");
   }
   return text;
 }
@@ -53,11 +56,14 @@ TEST_P(OpsTest, FloatArithmetic) {
 TEST_P(OpsTest, FloatComparisons) {
   for (const std::string type : kFloats) {
     std::vector<std::pair<std::string, std::string>> outputs;
-    for (const char* op : {"eq", "ne", "lt", "le"}) outputs.emplace_back("bool", absl::StrCat(op, "(in0[a], in1[a])"));
+    for (const char* op : {"eq", "ne", "lt", "le"})
+      outputs.emplace_back("bool", absl::StrCat(op, "(in0[a], in1[a])"));
     outputs.emplace_back("bool", "isnan(in0[a])");
     outputs.emplace_back("bool", "ne(in0[a], in0[a])");
     outputs.emplace_back("bool", "not(lt(in0[a], in1[a]))");
-    outputs.emplace_back("bool", "xor(lt(in0[a], in1[a]), and(le(in1[a], in2[a]), or(isnan(in2[a]), eq(in0[a], in0[a]))))");
+    outputs.emplace_back(
+        "bool",
+        "xor(lt(in0[a], in1[a]), and(le(in1[a], in2[a]), or(isnan(in2[a]), eq(in0[a], in0[a]))))");
     outputs.emplace_back(type, "select(lt(in0[a], in1[a]), in2[a], neg(in2[a]))");
     CheckAll(ElementwiseText(type, outputs));
   }
@@ -66,11 +72,14 @@ TEST_P(OpsTest, FloatComparisons) {
 TEST_P(OpsTest, IntegerArithmetic) {
   for (const std::string type : kInts) {
     std::vector<std::pair<std::string, std::string>> outputs;
-    for (const char* op : {"add", "sub", "mul", "div", "mod", "min", "max", "and", "or", "xor", "shl", "shr"}) {
+    for (const char* op :
+         {"add", "sub", "mul", "div", "mod", "min", "max", "and", "or", "xor", "shl", "shr"}) {
       outputs.emplace_back(type, absl::StrCat(op, "(in0[a], in1[a])"));
     }
-    for (const char* op : {"neg", "abs", "sign", "not"}) outputs.emplace_back(type, absl::StrCat(op, "(in0[a])"));
-    for (const char* op : {"eq", "ne", "lt", "le"}) outputs.emplace_back("bool", absl::StrCat(op, "(in0[a], in1[a])"));
+    for (const char* op : {"neg", "abs", "sign", "not"})
+      outputs.emplace_back(type, absl::StrCat(op, "(in0[a])"));
+    for (const char* op : {"eq", "ne", "lt", "le"})
+      outputs.emplace_back("bool", absl::StrCat(op, "(in0[a], in1[a])"));
     CheckAll(ElementwiseText(type, outputs));
   }
 }
@@ -78,7 +87,8 @@ TEST_P(OpsTest, IntegerArithmetic) {
 TEST_P(OpsTest, CastsBetweenAllTypes) {
   for (const std::string from : {"f32", "f64", "i8", "i32", "i64", "u16", "u64", "bool"}) {
     std::vector<std::pair<std::string, std::string>> outputs;
-    for (const std::string to : {"f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool"}) {
+    for (const std::string to :
+         {"f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool"}) {
       outputs.emplace_back(to, absl::StrCat("cast<", to, ">(in0[a])"));
     }
     CheckAll(ElementwiseText(from, outputs));
@@ -94,18 +104,21 @@ TEST_P(OpsTest, RoundingToSixteenBits) {
 }
 
 TEST_P(OpsTest, BitcastsAndLiterals) {
-  CheckAll(ElementwiseText("f32", {{"i32", "bitcast<i32>(in0[a])"},
-                                   {"u32", "shl(bitcast<u32>(in0[a]), u32:3)"},
-                                   {"f32", "bitcast<f32>(xor(bitcast<i32>(in0[a]), i32:-2147483648))"},
-                                   {"f32", "add(in0[a], -0)"},
-                                   {"f32", "mul(in0[a], 0)"},
-                                   {"f32", "sub(0, in0[a])"},
-                                   {"f32", "add(in0[a], 0)"},
-                                   {"f32", "mul(in0[a], 1)"},
-                                   {"f32", "max(in0[a], inf)"},
-                                   {"f32", "min(in0[a], -inf)"},
-                                   {"f32", "select(bool:1, in0[a], nan)"},
-                                   {"f32", "add(0x1.8p+1, div(1, in0[a]))"}}));
+  CheckAll(
+      ElementwiseText("f32", {{"i32", "bitcast<i32>(in0[a])"},
+                              {"u32", "shl(bitcast<u32>(in0[a]), u32:3)"},
+                              {"f32", "bitcast<f32>(xor(bitcast<i32>(in0[a]), i32:-2147483648))"},
+                              {"f32", "add(in0[a], -0)"},
+                              {"f32", "mul(in0[a], 0)"},
+                              {"f32", "sub(0, in0[a])"},
+                              {"f32", "div(in0[a], 0)"},
+                              {"f32", "div(in0[a], -0)"},
+                              {"f32", "add(in0[a], 0)"},
+                              {"f32", "mul(in0[a], 1)"},
+                              {"f32", "max(in0[a], inf)"},
+                              {"f32", "min(in0[a], -inf)"},
+                              {"f32", "select(bool:1, in0[a], nan)"},
+                              {"f32", "add(0x1.8p+1, div(1, in0[a]))"}}));
 }
 
 TEST_P(OpsTest, Functions) {
@@ -114,15 +127,19 @@ TEST_P(OpsTest, Functions) {
     for (int op = 0; op < kNumScalarOps; ++op) {
       const auto scalar_op = static_cast<ScalarOp>(op);
       const ScalarOpInfo& info = Info(scalar_op);
-      if (!info.function || !HasExpansion(scalar_op, *ParseDType(type)) || outputs.size() == 8) continue;
-      outputs.emplace_back(type, absl::StrCat(info.name, info.arity == 2 ? "(in0[a], in1[a])" : "(in0[a])"));
+      if (!info.function || !HasExpansion(scalar_op, *ParseDType(type)) || outputs.size() == 8)
+        continue;
+      outputs.emplace_back(
+          type, absl::StrCat(info.name, info.arity == 2 ? "(in0[a], in1[a])" : "(in0[a])"));
     }
     CheckAll(ElementwiseText(type, outputs));
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, OpsTest, testing::Values(IsaLevel::kV3, IsaLevel::kV4),
-                         [](const auto& info) { return info.param == IsaLevel::kV3 ? "V3" : "V4"; });
+                         [](const auto& info) {
+                           return info.param == IsaLevel::kV3 ? "V3" : "V4";
+                         });
 
 }  // namespace
 }  // namespace kiln

@@ -16,7 +16,9 @@ class Pipe {
   }
   int reader() const { return ends_[0]; }
   int writer() const { return ends_[1]; }
-  void Write(const std::string& bytes) { EXPECT_EQ(write(ends_[1], bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size())); }
+  void Write(const std::string& bytes) {
+    EXPECT_EQ(write(ends_[1], bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  }
   void CloseWriter() {
     if (ends_[1] >= 0) close(ends_[1]);
     ends_[1] = -1;
@@ -70,8 +72,10 @@ TEST(ProtocolTest, EveryTruncationAndBitFlipIsSafe) {
       static_cast<void>(DecodeAnswer(flipped));
     }
   }
-  EXPECT_EQ(DecodeAnswer(whole.substr(0, whole.size() - 1)).status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(DecodeAnswer(Encode(CodegenHello{"a", "b"})).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(DecodeAnswer(whole.substr(0, whole.size() - 1)).status().code(),
+            absl::StatusCode::kDataLoss);
+  EXPECT_EQ(DecodeAnswer(Encode(CodegenHello{"a", "b"})).status().code(),
+            absl::StatusCode::kDataLoss);
 }
 
 TEST(ProtocolTest, FramesArriveWholeAndInOrder) {

@@ -12,7 +12,8 @@ class ReductionsTest : public testing::TestWithParam<IsaLevel> {
   void SetUp() override {
     if (LevelOf(HostCpu()) < GetParam()) GTEST_SKIP() << "this machine is not " << Name(GetParam());
   }
-  CompiledKernel Compile(const std::string& text, const std::string& scheduler = "", SizeClass sizes = {}) {
+  CompiledKernel Compile(const std::string& text, const std::string& scheduler = "",
+                         SizeClass sizes = {}) {
     return CompiledKernel("kernel v1 math 1\n" + text, GetParam(), scheduler, std::move(sizes));
   }
 };
@@ -56,7 +57,8 @@ TEST_P(ReductionsTest, SoftmaxOfRowsOfOneBlock) {
 TEST_P(ReductionsTest, SoftmaxOfLongRows) {
   CompiledKernel kernel = Compile(kSoftmax);
   EXPECT_EQ(kernel.params().Get("levels", 0), 3);
-  for (const int32_t n : {0, 1, 63, 64, 65, 4095, 4096, 4097, 8191, 8192, 10000}) kernel.Check({2, n}, 1);
+  for (const int32_t n : {0, 1, 63, 64, 65, 4095, 4096, 4097, 8191, 8192, 10000})
+    kernel.Check({2, n}, 1);
 }
 
 TEST_P(ReductionsTest, LayerNorm) {
@@ -96,7 +98,8 @@ s1 : f32 [] = reduce max over a (in0[a])
 out  0 f32 [] dense = s0[]
 out  1 f32 [] dense = s1[]
 )");
-  for (const int32_t n : {0, 1, 2, 63, 64, 65, 200, 4095, 4096, 4097, 10000, 70000}) kernel.Check({n}, 1);
+  for (const int32_t n : {0, 1, 2, 63, 64, 65, 200, 4095, 4096, 4097, 10000, 70000})
+    kernel.Check({n}, 1);
 }
 
 TEST_P(ReductionsTest, ReducesSeveralDimsInnermostFirst) {
@@ -105,7 +108,8 @@ in   0 f32 [a, b, c] dense
 s0 : f32 [b] = reduce add over a c (in0[a, b, c])
 s1 : f32 [] = reduce min over a b c (in0[a, b, c])
 out  0 f32 [b] dense = div(s0[b], s1[])
-)", "", {{262144, 262144, 4096}});
+)",
+                                  "", {{262144, 262144, 4096}});
   for (const int32_t n : {0, 1, 5, 64, 100}) {
     kernel.Check({3, 4, n}, 1);
     kernel.Check({600, 2, n}, 2);
@@ -129,6 +133,20 @@ TEST_P(ReductionsTest, ReducesInEveryWay) {
   }
 }
 
+TEST_P(ReductionsTest, ElementsThatDoNotVaryCountEachTime) {
+  CompiledKernel kernel = Compile(R"(dims a b
+in   0 f32 [a] dense
+s0 : f32 [] = reduce add over a b (0x1.1p+0)
+s1 : f32 [a] = reduce add over b (in0[a])
+s2 : f32 [b] = reduce mul over a (0x1.1p+0)
+out  0 f32 [] dense = s0[]
+out  1 f32 [a] dense = s1[a]
+out  2 f32 [b] dense = s2[b]
+)",
+                                  "", {{512, 4096}});
+  for (const int32_t n : {0, 1, 64, 100, 300}) kernel.Check({3, n}, static_cast<uint32_t>(n));
+}
+
 TEST_P(ReductionsTest, LogicalReductions) {
   CompiledKernel kernel = Compile(R"(dims a b
 in   0 f32 [a, b] dense
@@ -137,7 +155,8 @@ s1 : bool [a] = reduce or over b (lt(in0[a, b], -1))
 s2 : bool [b] = reduce and over a (lt(in0[a, b], 1))
 out  0 bool [a] dense = xor(s0[a], s1[a])
 out  1 bool [b] dense = s2[b]
-)", "", {{512, 4096}});
+)",
+                                  "", {{512, 4096}});
   for (const int32_t n : {0, 1, 3, 64, 100}) kernel.Check({3, n}, static_cast<uint32_t>(n));
 }
 
@@ -158,16 +177,21 @@ out  3 f32 [a, b] dense = s1[a, b]
 TEST_P(ReductionsTest, SixteenBitRows) {
   for (const std::string type : {"f16", "bf16"}) {
     CompiledKernel kernel = Compile("dims a b\nin 0 " + type + " [a, b] dense\n" +
-                                    "s0 : f32 [a] = reduce max over b (in0[a, b])\n"
-                                    "s1 : f32 [a, b] = exp(sub(in0[a, b], s0[a]))\n"
-                                    "s2 : f32 [a] = reduce add over b (s1[a, b])\n"
-                                    "out 0 " + type + " [a, b] dense = div(s1[a, b], s2[a])\n", "", {{kUnbounded, 4096}});
-    for (const int32_t n : {1, 7, 16, 33, 100, 1000}) kernel.Check({3, n}, static_cast<uint32_t>(n));
+                                        "s0 : f32 [a] = reduce max over b (in0[a, b])\n"
+                                        "s1 : f32 [a, b] = exp(sub(in0[a, b], s0[a]))\n"
+                                        "s2 : f32 [a] = reduce add over b (s1[a, b])\n"
+                                        "out 0 " +
+                                        type + " [a, b] dense = div(s1[a, b], s2[a])\n",
+                                    "", {{kUnbounded, 4096}});
+    for (const int32_t n : {1, 7, 16, 33, 100, 1000})
+      kernel.Check({3, n}, static_cast<uint32_t>(n));
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, ReductionsTest, testing::Values(IsaLevel::kV3, IsaLevel::kV4),
-                         [](const auto& info) { return info.param == IsaLevel::kV3 ? "V3" : "V4"; });
+                         [](const auto& info) {
+                           return info.param == IsaLevel::kV3 ? "V3" : "V4";
+                         });
 
 }  // namespace
 }  // namespace kiln

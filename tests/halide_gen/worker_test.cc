@@ -19,13 +19,18 @@
 namespace kiln {
 namespace {
 
-constexpr char kRelu[] = "kernel v1 math 1\ndims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = max(in0[a], 0)\n";
+constexpr char kRelu[] =
+    "kernel v1 math 1\ndims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = max(in0[a], 0)\n";
 constexpr char kSum[] =
-    "kernel v1 math 1\ndims a b\nin 0 f16 [a, b] dense\ns0 : f32 [a] = reduce add over b (in0[a, b])\n"
+    "kernel v1 math 1\ndims a b\nin 0 f16 [a, b] dense\ns0 : f32 [a] = reduce add over b (in0[a, "
+    "b])\n"
     "out 0 f32 [a, b] dense = fma(in0[a, b], s0[a], 1)\n";
 
 CodegenRequest Request(const std::string& kernel, const std::string& params) {
-  return {.kernel = kernel, .params = params, .target = "x86-64-v3", .sections = {"elf", "stmt", "asm"}};
+  return {.kernel = kernel,
+          .params = params,
+          .target = "x86-64-v3",
+          .sections = {"elf", "stmt", "asm"}};
 }
 
 // kiln-codegen with pipes to its ends; TMPDIR is `dir`.
@@ -127,12 +132,15 @@ TEST_F(WorkerTest, AnotherProcessGivesTheSameBytes) {
 }
 
 TEST_F(WorkerTest, ReportsOnlyFeaturesOfTheLevel) {
-  const std::vector<std::string> v3 = {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse41", "sse42"};
+  const std::vector<std::string> v3 = {"avx",   "avx2",  "bmi1",   "bmi2",  "f16c", "fma",
+                                       "lzcnt", "movbe", "popcnt", "sse41", "sse42"};
   const CodegenAnswer answer = Serve(Request(kSum, "row lanes=16 levels=1"));
   ASSERT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
   const std::vector<std::string> used = absl::StrSplit(answer.isa, ' ');
-  for (const std::string& name : used) EXPECT_NE(std::find(v3.begin(), v3.end(), name), v3.end()) << name;
-  for (const char* name : {"avx", "f16c", "fma"}) EXPECT_NE(std::find(used.begin(), used.end(), name), used.end()) << name;
+  for (const std::string& name : used)
+    EXPECT_NE(std::find(v3.begin(), v3.end(), name), v3.end()) << name;
+  for (const char* name : {"avx", "f16c", "fma"})
+    EXPECT_NE(std::find(used.begin(), used.end(), name), used.end()) << name;
 }
 
 TEST_F(WorkerTest, RefusalsAreDeterministicAndSayWhy) {
@@ -141,10 +149,13 @@ TEST_F(WorkerTest, RefusalsAreDeterministicAndSayWhy) {
     EXPECT_EQ(answer.outcome, CodegenAnswer::Outcome::kDeterministic) << answer.error;
     return answer.error;
   };
-  EXPECT_EQ(error(Request(kSum, "pointwise")),
-            "scheduler \"pointwise\": does not accept the kernel, it has a reduction; choose another");
-  EXPECT_EQ(error(Request(kRelu, "best")), "scheduler \"best\": there is none of this name; see CpuSchedulers");
-  EXPECT_EQ(error(Request(kRelu, "pointwise lanes=0")), "params: \"lanes\" is 0; it must be from 1 to 256");
+  EXPECT_EQ(
+      error(Request(kSum, "pointwise")),
+      "scheduler \"pointwise\": does not accept the kernel, it has a reduction; choose another");
+  EXPECT_EQ(error(Request(kRelu, "best")),
+            "scheduler \"best\": there is none of this name; see CpuSchedulers");
+  EXPECT_EQ(error(Request(kRelu, "pointwise lanes=0")),
+            "params: \"lanes\" is 0; it must be from 1 to 256");
   EXPECT_TRUE(absl::StrContains(error(Request("kernel v2\n", "pointwise")), "line 1"));
   CodegenRequest old = Request(kRelu, "pointwise");
   old.target = "x86-64";
@@ -183,16 +194,19 @@ TEST_F(WorkerTest, ObjectsNeedNothing) {
   size_t exported = 0;
   for (int i = 0; i < header.e_shnum; ++i) {
     Elf64_Shdr section;
-    std::memcpy(&section, elf.data() + header.e_shoff + static_cast<size_t>(i) * sizeof(section), sizeof(section));
+    std::memcpy(&section, elf.data() + header.e_shoff + static_cast<size_t>(i) * sizeof(section),
+                sizeof(section));
     EXPECT_NE(section.sh_type, static_cast<Elf64_Word>(SHT_REL));
     EXPECT_NE(section.sh_type, static_cast<Elf64_Word>(SHT_RELA));
-    for (size_t at = 0; section.sh_type == SHT_DYNAMIC && at < section.sh_size; at += sizeof(Elf64_Dyn)) {
+    for (size_t at = 0; section.sh_type == SHT_DYNAMIC && at < section.sh_size;
+         at += sizeof(Elf64_Dyn)) {
       Elf64_Dyn entry;
       std::memcpy(&entry, elf.data() + section.sh_offset + at, sizeof(entry));
       EXPECT_NE(entry.d_tag, DT_NEEDED);
       EXPECT_NE(entry.d_tag, DT_TEXTREL);
     }
-    for (size_t at = sizeof(Elf64_Sym); section.sh_type == SHT_DYNSYM && at < section.sh_size; at += sizeof(Elf64_Sym)) {
+    for (size_t at = sizeof(Elf64_Sym); section.sh_type == SHT_DYNSYM && at < section.sh_size;
+         at += sizeof(Elf64_Sym)) {
       Elf64_Sym symbol;
       std::memcpy(&symbol, elf.data() + section.sh_offset + at, sizeof(symbol));
       EXPECT_NE(symbol.st_shndx, SHN_UNDEF);

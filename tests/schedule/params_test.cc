@@ -31,9 +31,10 @@ TEST(ParamsTest, GetsValuesOrADefault) {
 }
 
 TEST(ParamsTest, RefusesWhatIsNoParams) {
-  for (const char* text : {"", "Row", "row lanes", "row lanes=", "row lanes=x", "row =1", "row lanes=1=2", "row LANES=1",
-                           "row lanes=1 lanes=2", "row inplace=0", "row inplace=0:", "row inplace=-1:0",
-                           "row inplace=0:0,", "row inplace=0:0 inplace=1:0", "row lanes=99999999999999999999"}) {
+  for (const char* text :
+       {"", "Row", "row lanes", "row lanes=", "row lanes=x", "row =1", "row lanes=1=2",
+        "row LANES=1", "row lanes=1 lanes=2", "row inplace=0", "row inplace=0:", "row inplace=-1:0",
+        "row inplace=0:0,", "row inplace=0:0 inplace=1:0", "row lanes=99999999999999999999"}) {
     const auto parsed = Params::Parse(text);
     EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument) << "\"" << text << "\"";
   }

@@ -28,7 +28,9 @@ const Scheduler& Chosen(const Kernel& kernel, std::string* why = nullptr) {
   return *scheduler;
 }
 
-SizeClass Unknown(const Kernel& kernel) { return {std::vector<int64_t>(kernel.dims.size(), kUnbounded)}; }
+SizeClass Unknown(const Kernel& kernel) {
+  return {std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
+}
 
 Params ChosenParams(const Kernel& kernel, IsaLevel isa = IsaLevel::kV3) {
   return Chosen(kernel).choose(kernel, Unknown(kernel), ProfileFor(isa));
@@ -41,16 +43,20 @@ TEST(SchedulerTest, LastAcceptsEverything) {
 
 TEST(SchedulerTest, SaysWhyTheBetterOnesRefuse) {
   const Kernel kernel = Parse(
-      "dims a b\nin 0 f32 [a, b] dense\ns0 : f32 [b] = reduce add over a (in0[a, b])\nout 0 f32 [b] dense = s0[b]\n");
+      "dims a b\nin 0 f32 [a, b] dense\ns0 : f32 [b] = reduce add over a (in0[a, b])\nout 0 f32 "
+      "[b] dense = s0[b]\n");
   std::string why;
   EXPECT_STREQ(Chosen(kernel, &why).name, "general");
-  EXPECT_EQ(why, "pointwise: it has a reduction; row: a reduction is over another dim than the innermost");
+  EXPECT_EQ(
+      why,
+      "pointwise: it has a reduction; row: a reduction is over another dim than the innermost");
 }
 
 TEST(SchedulerTest, SoftmaxIsRowsAndKeepsItsExponentials) {
   const Kernel kernel = Parse(kSoftmax);
   EXPECT_STREQ(Chosen(kernel).name, "row");
-  EXPECT_EQ(ChosenParams(kernel).ToString(), "row grain=32768 keep0=2 lanes=16 levels=3 inplace=0:0");
+  EXPECT_EQ(ChosenParams(kernel).ToString(),
+            "row grain=32768 keep0=2 lanes=16 levels=3 inplace=0:0");
 }
 
 TEST(SchedulerTest, DecidesByProfile) {
@@ -89,12 +95,14 @@ in   4 f32 [a, b] rows
 in   5 f32 [a, b] dense
 out  0 f32 [a, b] dense = add(add(in0[a, b], in1[b]), add(cast<f32>(in2[a, b]), add(in3[a, b], add(in4[a, b], in5[a, b/2]))))
 )");
-  EXPECT_EQ(ChosenParams(kernel).in_place, (std::vector<std::pair<int32_t, int32_t>>{{0, 0}, {2, 0}}));
+  EXPECT_EQ(ChosenParams(kernel).in_place,
+            (std::vector<std::pair<int32_t, int32_t>>{{0, 0}, {2, 0}}));
 }
 
 TEST(SchedulerTest, GuaranteesNothingInPlaceWithSeveralOutputs) {
   const Kernel kernel = Parse(
-      "dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = neg(in0[a])\nout 1 f32 [a] dense = abs(in0[a])\n");
+      "dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = neg(in0[a])\nout 1 f32 [a] dense = "
+      "abs(in0[a])\n");
   EXPECT_TRUE(ChosenParams(kernel).in_place.empty());
 }
 
@@ -102,7 +110,8 @@ TEST(SchedulerTest, MapsThatWouldMultiplyAreKept) {
   std::string text = "dims a\nin 0 f32 [a] dense\ns0 : f32 [a] = exp(in0[a])\n";
   for (int i = 1; i < 12; ++i) {
     const std::string before = "s" + std::to_string(i - 1);
-    text += "s" + std::to_string(i) + " : f32 [a] = add(" + before + "[a/2], " + before + "[a/3])\n";
+    text +=
+        "s" + std::to_string(i) + " : f32 [a] = add(" + before + "[a/2], " + before + "[a/3])\n";
   }
   text += "out 0 f32 [a] dense = s11[a]\n";
   const Kernel kernel = Parse(text);

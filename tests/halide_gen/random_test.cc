@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random kernels, compiled by the scheduler that is chosen and by the general one, against
+// EvalKernel.
+#include "tests/kernel/random.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "kiln/kernel/text.h"
+#include "tests/halide_gen/harness.h"
+
+namespace kiln {
+namespace {
+
+std::vector<HostView> Views(std::vector<RandomOperand>& operands) {
+  std::vector<HostView> views;
+  for (RandomOperand& operand : operands) {
+    views.push_back({operand.type, operand.shape, operand.strides, operand.data()});
+  }
+  return views;
+}
+
+bool AnyEmpty(const std::vector<RandomOperand>& operands) {
+  return std::any_of(operands.begin(), operands.end(), [](const RandomOperand& operand) {
+    return std::find(operand.shape.begin(), operand.shape.end(), 0) != operand.shape.end();
+  });
+}
+
+void CheckSeed(uint64_t seed, IsaLevel isa, const std::string& scheduler) {
+  const Kernel kernel = RandomKernel(seed);
+  const std::string text = Print(kernel);
+  SCOPED_TRACE(testing::Message() << "seed " << seed << "\n" << text);
+  const CompiledKernel compiled(text, isa, scheduler);
+  ASSERT_TRUE(compiled.ok());
+  for (uint64_t round = 0; round < 4; ++round) {
+    RandomRun want = MakeRandomRun(kernel, seed * 16 + round, 20000);
+    if (AnyEmpty(want.outputs)) continue;  // such launches are skipped
+    RandomRun got = want;
+    const absl::Status naive =
+        EvalKernel(kernel, want.InputBuffers(), want.extents, want.params, want.OutputBuffers());
+    ASSERT_TRUE(naive.ok()) << naive;
+    const std::vector<int32_t> extents(got.extents.begin(), got.extents.end());
+    ASSERT_EQ(
+        compiled.loaded().Run(kernel, extents, got.params, Views(got.inputs), Views(got.outputs)),
+        0);
+    EXPECT_EQ(FirstDifference(kernel, got, want), "")
+        << compiled.params().ToString() << " round " << round;
+  }
+}
+
+class RandomTest : public testing::TestWithParam<IsaLevel> {
+ protected:
+  void SetUp() override {
+    if (LevelOf(HostCpu()) < GetParam()) GTEST_SKIP() << "this machine is not " << Name(GetParam());
+  }
+};
+
+// KILN_RANDOM_SEEDS asks for more.
+uint64_t Seeds(uint64_t usual) {
+  const char* asked = std::getenv("KILN_RANDOM_SEEDS");
+  return asked != nullptr ? std::strtoull(asked, nullptr, 10) : usual;
+}
+
+TEST_P(RandomTest, ChosenScheduler) {
+  for (uint64_t seed = 0; seed < Seeds(8); ++seed) CheckSeed(seed, GetParam(), "");
+}
+
+TEST_P(RandomTest, GeneralScheduler) {
+  for (uint64_t seed = 0; seed < Seeds(3); ++seed) CheckSeed(1000 + seed, GetParam(), "general");
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, RandomTest, testing::Values(IsaLevel::kV3, IsaLevel::kV4),
+                         [](const auto& info) {
+                           return info.param == IsaLevel::kV3 ? "V3" : "V4";
+                         });
+
+}  // namespace
+}  // namespace kiln
