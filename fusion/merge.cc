@@ -76,8 +76,7 @@ std::vector<ValueId> Clusters::Outputs(const std::vector<NodeId>& nodes) const {
 void Clusters::MergeAll() {
   std::vector<size_t> by_benefit(facts_.edges.size());
   for (size_t e = 0; e < by_benefit.size(); ++e) by_benefit[e] = e;
-  std::stable_sort(by_benefit.begin(), by_benefit.end(),
-                   [&](size_t a, size_t b) { return facts_.edges[a].bytes > facts_.edges[b].bytes; });
+  std::stable_sort(by_benefit.begin(), by_benefit.end(), [&](size_t a, size_t b) { return Saved(a) > Saved(b); });
   std::vector<std::pair<int, int>> tried(by_benefit.size(), {-1, -1});  // versions at the last trial
   for (bool merged = true; merged;) {
     merged = false;
@@ -96,6 +95,15 @@ void Clusters::MergeAll() {
       merged = true;
     }
   }
+}
+
+// Bytes of traffic that fusing the edge saves: the read, and the write too if nobody else reads the value.
+int64_t Clusters::Saved(size_t e) const {
+  const DataEdge& edge = facts_.edges[e];
+  const std::vector<size_t>& readers = out_[static_cast<size_t>(edge.producer.v)];
+  const auto of_value = [&](size_t other) { return facts_.edges[other].value == edge.value; };
+  const bool alone = !asked_[static_cast<size_t>(edge.value.v)] && std::count_if(readers.begin(), readers.end(), of_value) == 1;
+  return alone ? 2 * edge.bytes : edge.bytes;
 }
 
 Decision Clusters::MayMerge(size_t e) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The merging loop of grouping: clusters of nodes, their order, and the edges along which they grow.
 //
-// Clusters start as single nodes and stand in an order in which they can run. Edges are tried by the bytes they would save,
+// Clusters start as single nodes and stand in an order in which they can run. Edges are tried by the bytes of traffic they would save,
 // most first, ties by node ids, again until no edge merges. A merge must keep the order possible (no path out of the one
 // cluster and into the other), must not compute dear elements repeatedly, stays within the caps, and must be legal.
 #ifndef KILN_FUSION_MERGE_H_
@@ -43,6 +43,7 @@ class Clusters {
     bool plain = true;          // all scalar nodes of one shape
   };
 
+  int64_t Saved(size_t edge) const;
   Decision MayMerge(size_t edge);
   Decision MayRepeat(int producer, int consumer) const;
   Decision StayApart(int producer, int consumer);

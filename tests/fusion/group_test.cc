@@ -132,6 +132,21 @@ TEST(FormGroups, TakesTheMapsBeforeAndAfterAColumnSum) {
   EXPECT_THAT(Grouped(graph).groups, SizeIs(1));
 }
 
+TEST(FormGroups, PutsAValueWithItsOnlyReader) {
+  const Graph graph = Parsed(R"(
+    graph g
+    input x : f32 [512, 64]
+    y = relu(x)
+    square = mul(y, y)
+    sum = reduce_sum(square) {axes = [0]}
+    output y
+    output sum
+  )");
+  const Grouping grouping = Grouped(graph);
+  ASSERT_THAT(grouping.groups, SizeIs(2)) << ToString(grouping, graph);
+  EXPECT_THAT(grouping.groups[0].nodes, SizeIs(1));  // relu; the square is never stored
+}
+
 // One encoder layer as exporters write it: projections are library nodes between fused pieces.
 ValueId EncoderLayer(GraphBuilder& b, ValueId x, ValueId mask, int64_t seq, int64_t heads, int64_t width, bool decomposed) {
   const auto dense = [&](ValueId v, int64_t in, int64_t out) {
