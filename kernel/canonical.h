@@ -4,19 +4,20 @@
 //
 // Sound: equal text means equal computation, to the bit. Best effort: equal computations get equal
 // text. Steps:
-//   1. literals other than 0, 1, -1, inf, -inf, nan become parameters (integer literals inside
-//   index arithmetic stay);
-//      bool literals stay
+//   1. literals other than 0, 1, -1, inf, -inf, nan, exponents 2 and 3 of pow, bools, and those in
+//      arithmetic on coordinates and extents become parameters
 //   2. neighbouring iterated dims are merged iff every input, stage and output uses them as a dense
-//   pair and none of them is
-//      used by kIndex, kExtent or index arithmetic, and reductions take both or neither (then also:
-//      the meaning of the reduction must stay the one of the text that results, since merging
-//      happens before the text defines the bits)
-//   3. stages that are single-use maps, or cheap, are inlined; equal stages are stored once; dead
-//   ones dropped
-//   4. operands of commutative ops are ordered by structural hash; inputs, parameters, stages, dims
-//   and sizes are numbered and
-//      named by first use (dims keep their order)
+//      pair, none of them is used by kIndex, kExtent or index arithmetic, and reductions take both
+//      or neither. A reduction is then taken by the text that results: only that defines the bits
+//   3. map stages are forgotten and chosen anew: a node is a stage if it is used more than once,
+//      does not vary along the innermost dim of the place it is used in, is read at other
+//      coordinates, or keeps an expression from growing deeper than 200. Leaves, one cheap op on
+//      leaves, and conditions on coordinates are written out instead; a read that may lie outside
+//      its operand never leaves its guard. Equal stages are stored once; dead ones dropped
+//   4. operands of commutative ops and outputs are ordered by structural hash; inputs, parameters,
+//      stages and sizes are numbered by first use; dims keep their order
+// Fails with kInvalidArgument if `raw` does not verify, kResourceExhausted if an expression under a
+// guard shares so much that its text would explode.
 #ifndef KILN_KERNEL_CANONICAL_H_
 #define KILN_KERNEL_CANONICAL_H_
 
