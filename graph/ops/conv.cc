@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolution and its transpose over any number of spatial axes; inputs x [N, C, ...], w, and optionally a bias [M].
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/graph/infer.h"
@@ -68,24 +70,37 @@ void ConvolvePlane(const Window& w, const std::vector<int64_t>& in, const std::v
         const double factor = weight[kernel_row * w.kernel[last] + k];
         const double* from = x + input_row * row_in;
         double* to = y + row * row_out;
-        for (int64_t o = 0; o < row_out; ++o) {
-          const int64_t place = o * w.stride[last] + k * w.dilation[last] - w.before[last];
-          if (place >= 0 && place < row_in) to[o] += factor * from[place];
-        }
+        const int64_t shift = k * w.dilation[last] - w.before[last];
+        const int64_t step = w.stride[last];
+        const int64_t first = shift >= 0 ? 0 : (step - 1 - shift) / step;
+        const int64_t end = shift >= row_in ? 0 : std::min(row_out, (row_in - 1 - shift) / step + 1);
+        for (int64_t o = first; o < end; ++o) to[o] += factor * from[o * step + shift];
       }
     });
     ++row;
   } while (Next(at, outer));
 }
 
+// Axes of extent 1 with a kernel of 1 do nothing; without them rows are long. One axis stays.
+void DropUnitAxes(Window& w, std::vector<int64_t>& in, std::vector<int64_t>& out) {
+  for (size_t i = w.rank(); i-- > 0 && w.rank() > 1;) {
+    if (in[i] != 1 || out[i] != 1 || w.kernel[i] != 1 || w.before[i] != 0) continue;
+    for (std::vector<int64_t>* list : {&w.kernel, &w.stride, &w.dilation, &w.before, &w.after, &in, &out}) {
+      list->erase(list->begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+}
+
 absl::Status ReferenceConv(const Node& node, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
   const std::vector<int64_t>& x = inputs[0].shape();
   const std::vector<int64_t>& w = inputs[1].shape();
   const std::vector<int64_t>& y = outputs[0].shape();
-  KILN_ASSIGN_OR_RETURN(const Window window, WindowOf(node, Spatial(w)));
+  KILN_ASSIGN_OR_RETURN(Window window, WindowOf(node, Spatial(w)));
   if (outputs[0].num_elements() == 0) return absl::OkStatus();
   const int64_t group_out = w[0] / IntAttr(node, "group");
   const int64_t in_plane = Count(Spatial(x)), out_plane = Count(Spatial(y)), kernel = Count(Spatial(w));
+  std::vector<int64_t> in = Spatial(x), out = Spatial(y);
+  DropUnitAxes(window, in, out);
   const auto* from = static_cast<const double*>(inputs[0].data());
   const auto* weights = static_cast<const double*>(inputs[1].data());
   const auto* bias = inputs.size() > 2 ? static_cast<const double*>(inputs[2].data()) : nullptr;
@@ -96,7 +111,7 @@ absl::Status ReferenceConv(const Node& node, std::span<const Tensor> inputs, std
       std::fill(plane, plane + out_plane, bias != nullptr ? bias[m] : 0.0);
       for (int64_t k = 0; k < w[1]; ++k) {
         const int64_t channel = m / group_out * w[1] + k;
-        ConvolvePlane(window, Spatial(x), Spatial(y), from + (n * x[1] + channel) * in_plane, weights + (m * w[1] + k) * kernel, plane);
+        ConvolvePlane(window, in, out, from + (n * x[1] + channel) * in_plane, weights + (m * w[1] + k) * kernel, plane);
       }
     }
   }
