@@ -64,7 +64,8 @@ absl::StatusOr<std::string> DefaultCacheDirectory() {
       "cache directory: HOME is not set; set KILN_CACHE_DIR to keep compiled kernels");
 }
 
-absl::StatusOr<std::string> PrepareCacheDirectory(FileSystem& files, absl::string_view path) {
+absl::StatusOr<std::string> PrepareCacheDirectory(FileSystem& files, absl::string_view path,
+                                                  bool make) {
   std::string absolute(path);
   if (!absl::StartsWith(path, "/")) {
     const std::unique_ptr<char, decltype(&std::free)> here(getcwd(nullptr, 0), std::free);
@@ -73,7 +74,8 @@ absl::StatusOr<std::string> PrepareCacheDirectory(FileSystem& files, absl::strin
           "cache directory: the working directory is gone; give an absolute path");
     absolute = absl::StrCat(here.get(), "/", path);
   }
-  KILN_RETURN_IF_ERROR(MakeDirs(files, absolute));
+  if (make) KILN_RETURN_IF_ERROR(MakeDirs(files, absolute));
+  if (!make && absl::IsNotFound(files.Stat(absolute).status())) return absolute;
   const std::unique_ptr<char, decltype(&std::free)> real(realpath(absolute.c_str(), nullptr),
                                                          std::free);
   if (real == nullptr)

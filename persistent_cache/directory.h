@@ -18,11 +18,13 @@ namespace kiln {
 // believed.
 absl::StatusOr<std::string> DefaultCacheDirectory();
 
-// Makes `path` and its parents as needed (0700), resolves links, and checks that every component of
-// the resolved path is a directory owned by root or by us and writable by nobody else (a sticky
-// directory such as /tmp may be). Returns the resolved path. kFailedPrecondition names the
-// component, its owner or mode, and what to do.
-absl::StatusOr<std::string> PrepareCacheDirectory(FileSystem& files, absl::string_view path);
+// Makes `path` and its parents as needed and if `make` (0700), resolves links, and checks that
+// every component of the resolved path is a directory owned by root or by us and writable by nobody
+// else (a sticky directory such as /tmp may be). Returns the resolved path. kFailedPrecondition
+// names the component, its owner or mode, and what to do. Where nothing is to be made, an absent
+// directory is returned as it is: it is empty.
+absl::StatusOr<std::string> PrepareCacheDirectory(FileSystem& files, absl::string_view path,
+                                                  bool make);
 
 }  // namespace kiln
 

@@ -18,8 +18,8 @@ constexpr size_t kHeadBytes = 8 + 4 + 4 + 8 + 32;
 constexpr size_t kRowBytes = kTagBytes + 4 + 4 + 8 + 8;
 constexpr size_t kSumBytes = 32;
 constexpr uint32_t kMaxSections = 64;
-constexpr absl::string_view kKnownCritical[] = {"preimage", "meta", "elf",
-                                                "ptx",      "blob", "program"};
+constexpr absl::string_view kKnownCritical[] = {"preimage", "meta",    "elf",    "ptx",
+                                                "blob",     "program", "failure"};
 
 size_t Align8(size_t n) { return (n + 7) / 8 * 8; }
 
@@ -34,11 +34,6 @@ absl::Status CheckFrame(absl::string_view file) {
   }
   if (file.substr(0, 8) != kMagic)
     return absl::DataLossError("entry: does not start with \"KILNENT\"");
-  const uint32_t version = LoadU32(file.substr(8));
-  if (version != kEntryVersion) {
-    return absl::UnimplementedError(
-        absl::StrCat("entry: version ", version, ", expected ", kEntryVersion));
-  }
   if (const uint64_t length = LoadU64(file.substr(16)); length != file.size()) {
     return absl::DataLossError(
         absl::StrCat("entry: ", file.size(), " bytes, but its header says ", length));
@@ -47,6 +42,11 @@ absl::Status CheckFrame(absl::string_view file) {
   if (const Sha256Digest sum = Sha256(body);
       std::memcmp(sum.data(), file.data() + body.size(), kSumBytes) != 0) {
     return absl::DataLossError("entry: checksum differs");
+  }
+  const uint32_t version = LoadU32(file.substr(8));
+  if (version != kEntryVersion) {
+    return absl::UnimplementedError(
+        absl::StrCat("entry: version ", version, ", expected ", kEntryVersion));
   }
   return absl::OkStatus();
 }
@@ -133,6 +133,47 @@ absl::StatusOr<Entry> DecodeEntry(absl::string_view file) {
   if (end != file.size() - kSumBytes)
     return absl::DataLossError("entry: bytes between the last section and the checksum");
   return entry;
+}
+
+absl::StatusOr<Entry> DecodeEntryOf(absl::string_view file, const CacheKey& key,
+                                    const std::string* preimage) {
+  absl::StatusOr<Entry> entry = DecodeEntry(file);
+  if (!entry.ok()) return entry;
+  if (entry->key != key)
+    return absl::DataLossError(absl::StrCat("entry: holds key ", ToHex(entry->key)));
+  const std::string* const stored = entry->Find("preimage");
+  if (stored == nullptr) return absl::DataLossError("entry: has no preimage");
+  // A caller's preimage has been hashed to `key` already.
+  if (preimage != nullptr ? *stored != *preimage : Sha256(*stored) != key)
+    return absl::DataLossError("entry: holds another preimage");
+  return entry;
+}
+
+absl::StatusOr<std::string> PeekSection(ReadableFile& file, absl::string_view tag) {
+  constexpr int64_t kFirstRead = 8192;  // head, table and small sections of most entries
+  absl::StatusOr<std::string> head = file.Read(0, kFirstRead);
+  if (!head.ok()) return head;
+  const absl::string_view bytes = *head;
+  if (bytes.size() < kHeadBytes || bytes.substr(0, 8) != kMagic)
+    return absl::DataLossError("entry: does not start with \"KILNENT\"");
+  const uint32_t sections = std::min(LoadU32(bytes.substr(12)), kMaxSections);
+  for (uint32_t k = 0; k < sections && kHeadBytes + (k + 1) * kRowBytes <= bytes.size(); ++k) {
+    const absl::string_view row = bytes.substr(kHeadBytes + k * kRowBytes, kRowBytes);
+    if (row.substr(0, std::min(row.find('\0'), kTagBytes)) != tag) continue;
+    const uint64_t offset = LoadU64(row.substr(kTagBytes + 8));
+    const uint64_t length = LoadU64(row.substr(kTagBytes + 16));
+    if (offset <= bytes.size() && length <= bytes.size() - offset)
+      return std::string(bytes.substr(offset, length));
+    if (offset > kMaxEntryBytes || length > kMaxEntryBytes)
+      return absl::DataLossError(absl::StrCat("entry: section \"", tag, "\" does not fit"));
+    return file.Read(static_cast<int64_t>(offset), static_cast<int64_t>(length));
+  }
+  return absl::NotFoundError(absl::StrCat("entry: has no section \"", tag, "\""));
+}
+
+std::map<std::string, std::string> MetaOf(const Entry& entry) {
+  const std::string* const text = entry.Find("meta");
+  return ParseMeta(text != nullptr ? *text : "");
 }
 
 std::map<std::string, std::string> ParseMeta(absl::string_view text) {

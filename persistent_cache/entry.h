@@ -2,17 +2,19 @@
 // One cache entry: a key and tagged sections, in one self-describing file (docs/cache_format.md,
 // byte by byte).
 //
-//   magic "KILNENT\n" | u32 version | u32 sections | u64 file length | key (32) | section table |
-//   sections | SHA-256 of all before section table row: tag (16, zero padded) | u32 flags (bit 0:
-//   critical) | u32 zero | u64 offset | u64 length
+//   entry := magic "KILNENT\n" | u32 version | u32 sections | u64 file length | key (32) | row* |
+//            sections | SHA-256 of all before
+//   row   := tag (16, zero padded) | u32 flags (bit 0: critical) | u32 zero | u64 offset | u64
+//   length
 //
 // Sections are in the order of the table, start at multiples of 8, and the gaps are zero, so equal
 // entries are equal bytes. A reader that meets a critical tag it does not know treats the entry as
 // a miss; other unknown tags it skips.
 //
 // Tags: "preimage" and "meta" stand in every entry. Kernels have "elf" (or "ptx", "cubin.sm_90")
-// and may have "stmt", "asm". "meta" is lines `name=value`, sorted by name: kernel, device, target,
-// isa, params, compiler, wall_ms, scratch.
+// and may have "stmt", "asm". An entry with "failure" says that building fails each time, with this
+// text; it holds until the time in "expires". "meta" is lines `name=value`, sorted by name: device,
+// expires (seconds since 1970), isa, params, scratch, target, wall_ms (of the build).
 #ifndef KILN_PERSISTENT_CACHE_ENTRY_H_
 #define KILN_PERSISTENT_CACHE_ENTRY_H_
 
@@ -23,6 +25,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "kiln/base/file_system.h"
 #include "kiln/persistent_cache/key.h"
 
 namespace kiln {
@@ -49,11 +52,20 @@ struct Entry {
 std::string EncodeEntry(const Entry& entry);
 
 // Checks everything that is documented above, the checksum first. kDataLoss says what is wrong;
-// kUnimplemented: another version or an unknown critical tag. Never reads outside `file`, whatever
-// it holds.
+// kUnimplemented: a whole entry of another version or with an unknown critical tag. Never reads
+// outside `file`, whatever it holds.
 absl::StatusOr<Entry> DecodeEntry(absl::string_view file);
 
-// The "meta" section as a map, and back.
+// DecodeEntry, and that the entry is the one of `key`, and of `preimage` unless that is null.
+absl::StatusOr<Entry> DecodeEntryOf(absl::string_view file, const CacheKey& key,
+                                    const std::string* preimage);
+
+// One section of an entry in a file, without reading the rest of it: for lists and for choosing
+// what to evict. Its bytes are NOT verified. kNotFound: no such section.
+absl::StatusOr<std::string> PeekSection(ReadableFile& file, absl::string_view tag);
+
+// The "meta" section as a map, and back; the first also of an entry, {} where it has none.
+std::map<std::string, std::string> MetaOf(const Entry& entry);
 std::map<std::string, std::string> ParseMeta(absl::string_view text);
 std::string FormatMeta(const std::map<std::string, std::string>& meta);
 

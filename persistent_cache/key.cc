@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/persistent_cache/key.h"
 
-#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
 #include "kiln/persistent_cache/little_endian.h"
 
 namespace kiln {
@@ -10,12 +10,12 @@ namespace {
 constexpr char kHead[] = "kiln-preimage 1\n";
 
 // Takes one length-prefixed string off the front of `rest`; false if it is cut short.
-bool TakeString(absl::string_view& rest, std::string& out) {
+bool TakeString(absl::string_view& rest, absl::string_view& out) {
   if (rest.size() < 4) return false;
   const uint32_t length = LoadU32(rest);
   rest.remove_prefix(4);
   if (length > rest.size()) return false;
-  out.assign(rest.data(), length);
+  out = rest.substr(0, length);
   rest.remove_prefix(length);
   return true;
 }
@@ -30,17 +30,26 @@ Preimage& Preimage::Add(absl::string_view name, absl::string_view value) {
   return *this;
 }
 
+std::string FieldOf(absl::string_view bytes, absl::string_view name) {
+  absl::string_view found, value;
+  if (!absl::ConsumePrefix(&bytes, kHead)) return "";
+  while (TakeString(bytes, found) && TakeString(bytes, value)) {
+    if (found == name) return std::string(value);
+  }
+  return "";
+}
+
 absl::StatusOr<PreimageFields> ParsePreimage(absl::string_view bytes) {
-  if (!absl::StartsWith(bytes, kHead)) {
+  if (!absl::ConsumePrefix(&bytes, kHead)) {
     return absl::DataLossError("preimage: does not start with \"kiln-preimage 1\"");
   }
-  bytes.remove_prefix(sizeof(kHead) - 1);
   PreimageFields fields;
   while (!bytes.empty()) {
-    auto& [name, value] = fields.emplace_back();
+    absl::string_view name, value;
     if (!TakeString(bytes, name) || !TakeString(bytes, value)) {
       return absl::DataLossError("preimage: a field is cut short");
     }
+    fields.emplace_back(name, value);
   }
   return fields;
 }

@@ -34,6 +34,9 @@ class Preimage {
 
 using PreimageFields = std::vector<std::pair<std::string, std::string>>;
 
+// The value of the first field `name`, "" if there is none or `bytes` is no preimage.
+std::string FieldOf(absl::string_view bytes, absl::string_view name);
+
 // The fields, in order; kDataLoss if `bytes` is no preimage.
 absl::StatusOr<PreimageFields> ParsePreimage(absl::string_view bytes);
 

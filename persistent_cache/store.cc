@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+// Opening, looking up and publishing. Everything else a store does is in store_upkeep.cc.
 #include "kiln/persistent_cache/store.h"
 
-#include <time.h>
+#include <sys/types.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 #include "kiln/base/log.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/persistent_cache/directory.h"
@@ -16,166 +18,202 @@
 namespace kiln {
 namespace {
 
-constexpr absl::string_view kSuffix = ".entry";
 constexpr char kTag[] =
     "Signature: 8a477f597d28d172789f06886806bc55\n"
     "# This directory holds compiled kernels of Kiln; it can be removed at any time.\n";
+constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kTouchEvery = 3600 * kSecond;
+constexpr int64_t kFailureSeconds = 24 * 3600;
+constexpr int64_t kMinFreeBytes = int64_t{256} << 20;
 
-int64_t NowNs() {
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+// Whether content is wrong, as against a disk or a system that refuses just now.
+bool IsDamage(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsFailedPrecondition(status) ||
+         absl::IsOutOfRange(status);
 }
 
-// The decoded entry if it is whole and is the one of `key` (and of `preimage`, unless null).
-absl::StatusOr<Entry> Check(absl::string_view file, const CacheKey& key,
-                            const std::string* preimage) {
-  KILN_ASSIGN_OR_RETURN(Entry entry, DecodeEntry(file));
-  if (entry.key != key)
-    return absl::DataLossError(absl::StrCat("entry: holds key ", ToHex(entry.key)));
-  const std::string* const stored = entry.Find("preimage");
-  if (stored == nullptr || Sha256(*stored) != key)
-    return absl::DataLossError("entry: key and preimage do not match");
-  if (preimage != nullptr && *stored != *preimage)
-    return absl::DataLossError("entry: holds another preimage");
-  return entry;
+// The entry in `file`; refused where others than root and we can have written it.
+absl::StatusOr<Entry> ReadEntry(ReadableFile& file, const CacheKey& key,
+                                const std::string& preimage) {
+  const FileInfo& info = file.info();
+  if ((info.uid != 0 && info.uid != geteuid()) || (info.mode & 0022) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("entry: owned by user ", info.uid, " or writable by others"));
+  }
+  if (info.size > kMaxEntryBytes)
+    return absl::OutOfRangeError(absl::StrCat("entry: ", info.size, " bytes are too many"));
+  KILN_ASSIGN_OR_RETURN(const std::string bytes, file.Read(0, info.size));
+  return DecodeEntryOf(bytes, key, &preimage);
+}
+
+uint64_t MsOf(const std::string& text) {
+  double ms = 0;
+  return absl::SimpleAtod(text, &ms) && ms > 0 ? static_cast<uint64_t>(std::min(ms, 1e9)) : 0;
 }
 
 }  // namespace
 
 Store::Store(FileSystem& files, StoreOptions options)
-    : files_(files), options_(std::move(options)), root_(absl::StrCat(options_.directory, "/v1")) {}
+    : files_(files),
+      options_(std::move(options)),
+      layout_{options_.directory + "/v1"},
+      owner_(getpid()) {
+  pending_.since_ns = Now();
+}
+
+Store::~Store() { FlushStatistics(); }
 
 absl::StatusOr<std::unique_ptr<Store>> Store::Open(FileSystem& files, StoreOptions options) {
-  KILN_ASSIGN_OR_RETURN(options.directory, PrepareCacheDirectory(files, options.directory));
+  KILN_ASSIGN_OR_RETURN(options.directory, PrepareCacheDirectory(files, options.directory,
+                                                                 /*make=*/!options.read_only));
+  const std::string shared = options.shared_directory;
   std::unique_ptr<Store> store(new Store(files, std::move(options)));
+  if (!shared.empty()) {
+    const auto resolved = PrepareCacheDirectory(files, shared, /*make=*/false);
+    if (resolved.ok()) {
+      store->shared_.root = *resolved + "/v1";
+    } else {
+      LogWarning("shared cache is not used: ", resolved.status().message());
+    }
+  }
   if (store->options_.read_only) return store;
-  const std::string tag = absl::StrCat(store->options_.directory, "/CACHEDIR.TAG");
-  if (!files.Stat(tag).ok()) {
-    // Only backup programs read it: a directory without it still works.
-    if (auto file = files.CreateExclusive(tag, 0600); file.ok())
-      (*file)->Append(kTag).IgnoreError();
-  }
-  for (const char* part : {"", "/e", "/tmp", "/q"}) {
-    KILN_RETURN_IF_ERROR(files.MakeDir(absl::StrCat(store->root_, part), 0700));
-  }
+  KILN_RETURN_IF_ERROR(store->Prepare());
+  const absl::StatusOr<DiskInfo> disk = files.Disk(store->layout_.root);
+  store->locks_ = disk.ok() && !disk->network;
   return store;
 }
 
-std::string Store::PathOf(const CacheKey& key) const {
-  const std::string hex = ToHex(key);
-  return absl::StrCat(root_, "/e/", hex.substr(0, 2), "/", hex.substr(2), kSuffix);
+// Makes what is missing of the directory.
+absl::Status Store::Prepare() {
+  KILN_RETURN_IF_ERROR(PrepareCacheDirectory(files_, options_.directory, /*make=*/true).status());
+  const std::string tag = absl::StrCat(options_.directory, "/CACHEDIR.TAG");
+  if (!files_.Stat(tag).ok()) {
+    // Only backup programs read it: a directory without it still works.
+    if (auto file = files_.CreateExclusive(tag, 0600); file.ok())
+      (*file)->Append(kTag).IgnoreError();
+  }
+  for (const std::string& part : {layout_.root, layout_.Entries(), layout_.Temporaries(),
+                                  layout_.Quarantine(), layout_.Locks(), layout_.Statistics()}) {
+    KILN_RETURN_IF_ERROR(files_.MakeDir(part, 0700));
+  }
+  return absl::OkStatus();
 }
 
-std::optional<Entry> Store::Lookup(const Preimage& preimage) {
+std::optional<Entry> Store::Lookup(const Preimage& preimage) { return Find(preimage, false); }
+
+std::optional<Entry> Store::LookupAgain(const Preimage& preimage) { return Find(preimage, true); }
+
+std::optional<Entry> Store::Find(const Preimage& preimage, bool again) {
   const CacheKey key = preimage.Key();
-  const absl::StatusOr<std::string> file = files_.ReadFile(PathOf(key), kMaxEntryBytes);
-  if (!file.ok()) {
-    ++misses_;
-    if (!absl::IsNotFound(file.status())) SetAside(key, file.status());
-    return std::nullopt;
+  std::optional<Entry> entry = FindIn(layout_, /*own=*/true, preimage, key);
+  if (!entry.has_value() && !shared_.root.empty())
+    entry = FindIn(shared_, /*own=*/false, preimage, key);
+  CacheCounts counts;
+  if (entry.has_value()) {
+    counts.hits = 1;
+    counts.saved_ms = MsOf(MetaOf(*entry)["wall_ms"]);
+    if (again) counts.misses = ~uint64_t{0};  // takes the miss back: sums are modulo 2^64
+  } else {
+    counts.misses = again ? 0 : 1;
   }
-  absl::StatusOr<Entry> entry = Check(*file, key, &preimage.bytes());
+  Count(FieldOf(preimage.bytes(), "target"), counts);
+  return entry;
+}
+
+std::optional<Entry> Store::FindIn(const StoreLayout& layout, bool own, const Preimage& preimage,
+                                   const CacheKey& key) {
+  const std::string path = layout.FileOf(key);
+  const auto file = files_.OpenRead(path);
+  if (absl::IsNotFound(file.status())) return std::nullopt;
+  absl::StatusOr<Entry> entry =
+      file.ok() ? ReadEntry(**file, key, preimage.bytes()) : file.status();
   if (!entry.ok()) {
-    ++misses_;
-    SetAside(key, entry.status());
+    Tell(key, entry.status());
+    if (own && IsDamage(entry.status()))
+      SetAside(path, key, file.ok() ? &(*file)->info() : nullptr, entry.status());
     return std::nullopt;
   }
-  ++hits_;
+  if (entry->Find("failure") != nullptr) {
+    int64_t expires = 0;
+    const int64_t now = Now() / kSecond;
+    // One that ends later than any can was written under another clock.
+    if (!absl::SimpleAtoi(MetaOf(*entry)["expires"], &expires) || expires <= now ||
+        expires > now + kFailureSeconds)
+      return std::nullopt;
+  }
+  if (own) KeepFresh(path, (*file)->info());
   return *std::move(entry);
 }
 
-void Store::SetAside(const CacheKey& key, const absl::Status& why) {
-  ++damaged_;
-  if (!warned_.exchange(true)) {
-    LogWarning("cache \"", options_.directory, "\": entry ", ToHex(key).substr(0, 12),
-               " is not usable: ", why.message(),
-               "; it is built again (further ones are counted, not told)");
-  }
-  if (options_.read_only) return;
-  // A failing disk or a vanished file leaves it where it is; publishing replaces it.
-  const std::string to = absl::StrCat(root_, "/q/", ToHex(key), ".", NowNs());
-  files_.Rename(PathOf(key), to).IgnoreError();
+// Last use is the time of the file, renewed once an hour: no reliance on atime, and few writes.
+void Store::KeepFresh(const std::string& path, const FileInfo& info) {
+  if (!options_.read_only && Now() - info.mtime_ns > kTouchEvery) files_.Touch(path).IgnoreError();
 }
 
-absl::Status Store::WriteTemporary(const std::string& path, const std::string& bytes) {
-  KILN_ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file,
-                        files_.CreateExclusive(path, 0600));
-  absl::Status done = file->Append(bytes);
-  if (done.ok()) done = file->Sync();
-  const absl::Status closed = file->Close();
-  return done.ok() ? closed : done;
+KeyLock Store::LockKey(const CacheKey& key, absl::Duration timeout) {
+  if (options_.read_only || !locks_) return KeyLock();
+  const absl::Time end = absl::Now() + timeout;
+  absl::Duration pause = absl::Microseconds(500);
+  for (;;) {
+    auto lock = files_.TryLock(layout_.LockFileOf(key), StoreLayout::LockOffsetOf(key));
+    if (!lock.ok()) {
+      locks_ = false;
+      LogDebug("cache: no locks, processes may build the same: ", lock.status().message());
+      return KeyLock();
+    }
+    if (*lock != nullptr) return KeyLock(*std::move(lock));
+    const absl::Duration left = end - absl::Now();
+    if (left <= absl::ZeroDuration()) return KeyLock();
+    absl::SleepFor(std::min(pause, left));
+    pause = std::min(pause * 2, absl::Milliseconds(20));
+  }
 }
 
 absl::Status Store::Publish(const Entry& entry) {
   if (options_.read_only) return absl::FailedPreconditionError("cache: opened read-only");
   const std::string bytes = EncodeEntry(entry);
-  KILN_RETURN_IF_ERROR(Check(bytes, entry.key, nullptr).status());
-  const std::string path = PathOf(entry.key);
-  const std::string temporary =
-      absl::StrCat(root_, "/tmp/", getpid(), "-", NowNs(), "-", temporaries_++);
-  absl::Status done = files_.MakeDir(path.substr(0, path.rfind('/')), 0700);
-  if (done.ok()) done = WriteTemporary(temporary, bytes);
-  if (done.ok()) done = files_.Rename(temporary, path);
+  KILN_RETURN_IF_ERROR(DecodeEntryOf(bytes, entry.key, nullptr).status());
+  absl::Status done = WriteEntry(entry.key, bytes);
+  if (absl::IsNotFound(done) && Prepare().ok())  // the directory was removed under us
+    done = WriteEntry(entry.key, bytes);
   if (!done.ok()) {
     ++publish_failures_;
-    files_.Unlink(temporary).IgnoreError();
     return done;
   }
-  ++published_;
+  CacheCounts counts;
+  (entry.Find("failure") != nullptr ? counts.failures : counts.builds) = 1;
+  Count(FieldOf(*entry.Find("preimage"), "target"), counts);
+  PruneNowAndThen();
   return absl::OkStatus();
 }
 
-absl::StatusOr<Entry> Store::Read(const CacheKey& key) {
-  KILN_ASSIGN_OR_RETURN(const std::string file, files_.ReadFile(PathOf(key), kMaxEntryBytes));
-  return Check(file, key, nullptr);
+absl::Status Store::PublishFailure(const Preimage& preimage, absl::string_view error,
+                                   std::map<std::string, std::string> meta) {
+  meta["expires"] = absl::StrCat(Now() / kSecond + kFailureSeconds);
+  Entry entry;
+  entry.key = preimage.Key();
+  entry.Add("preimage", preimage.bytes(), true);
+  entry.Add("meta", FormatMeta(meta), true);
+  entry.Add("failure", std::string(error), true);
+  return Publish(entry);
 }
 
-absl::StatusOr<std::vector<EntryInfo>> Store::List() {
-  std::vector<EntryInfo> entries;
-  const std::string top = absl::StrCat(root_, "/e");
-  absl::StatusOr<std::vector<std::string>> shards = files_.ListDir(top);
-  if (absl::IsNotFound(shards.status())) return entries;
-  KILN_RETURN_IF_ERROR(shards.status());
-  for (const std::string& shard : *shards) {
-    const std::string folder = absl::StrCat(top, "/", shard);
-    const absl::StatusOr<std::vector<std::string>> names = files_.ListDir(folder);
-    if (!names.ok()) continue;
-    for (const std::string& name : *names) {
-      const std::optional<CacheKey> key =
-          ParseHexDigest(absl::StrCat(shard, absl::StripSuffix(name, kSuffix)));
-      const absl::StatusOr<FileInfo> info = files_.Stat(absl::StrCat(folder, "/", name));
-      if (!key.has_value() || !absl::EndsWith(name, kSuffix) || !info.ok() || !info->is_regular)
-        continue;
-      entries.push_back({*key, info->size, info->allocated_bytes, info->mtime_ns});
-    }
+absl::Status Store::WriteEntry(const CacheKey& key, absl::string_view bytes) {
+  const absl::StatusOr<DiskInfo> disk = files_.Disk(layout_.root);
+  const int64_t needed = static_cast<int64_t>(bytes.size());
+  if (disk.ok() && disk->free_bytes - needed < std::min(kMinFreeBytes, disk->total_bytes / 100)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "cache \"", options_.directory, "\": the disk has only ", disk->free_bytes,
+        " bytes left; make room, or choose another with --cache-dir or KILN_CACHE_DIR"));
   }
-  return entries;
-}
-
-absl::Status Store::Remove(const CacheKey& key) { return files_.Unlink(PathOf(key)); }
-
-absl::StatusOr<int64_t> Store::Clear() {
-  KILN_ASSIGN_OR_RETURN(const std::vector<EntryInfo> entries, List());
-  int64_t removed = 0;
-  for (const EntryInfo& entry : entries) {
-    const absl::Status done = Remove(entry.key);
-    if (done.ok()) ++removed;
-    if (!done.ok() && !absl::IsNotFound(done)) return done;
+  const std::string shard = layout_.ShardOf(key);
+  absl::Status done = files_.MakeDir(shard, 0700);
+  if (absl::IsAlreadyExists(done)) {  // a file or a link: not ours, and in the way
+    SetAside(shard, key, nullptr, done);
+    done = files_.MakeDir(shard, 0700);
   }
-  for (const char* part : {"/tmp", "/q"}) {
-    const std::string folder = absl::StrCat(root_, part);
-    const absl::StatusOr<std::vector<std::string>> names = files_.ListDir(folder);
-    if (!names.ok()) continue;
-    for (const std::string& name : *names)
-      files_.Unlink(absl::StrCat(folder, "/", name)).IgnoreError();
-  }
-  return removed;
-}
-
-StoreCounters Store::counters() const {
-  return {hits_.load(), misses_.load(), published_.load(), publish_failures_.load(),
-          damaged_.load()};
+  KILN_RETURN_IF_ERROR(done);
+  return WriteWhole(files_, layout_, layout_.FileOf(key), bytes, /*durable=*/true);
 }
 
 }  // namespace kiln

@@ -1,37 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store: entries by key in a directory, shared by any number of processes without a lock.
+// The store: entries by key, in a directory shared by any number of processes.
 //
-//   <dir>/CACHEDIR.TAG
-//   <dir>/v1/e/<2 hex>/<62 hex>.entry     one file, one entry (entry.h)
-//   <dir>/v1/tmp/<pid>-<time>-<n>         being written; renamed into place when complete and
-//   synced <dir>/v1/q/<key>.<n>                  entries that failed a check, set aside
+//   const Preimage preimage = Preimage().Add("kernel", text).Add("target", "x86-64-v3");
+//   std::optional<Entry> entry = store->Lookup(preimage);
+//   if (!entry) {
+//     const KeyLock lock = store->LockKey(preimage.Key(), absl::Minutes(1));
+//     entry = store->LookupAgain(preimage);            // another process may have built it by now
+//     if (!entry) { entry = Build(...);  store->Publish(*entry).IgnoreError(); }
+//   }
 //
-// Promises: Lookup returns what was published under this very preimage or nothing. A damaged entry
-// is a miss, is set aside and warned of once. An error of the disk never changes a result: Publish
-// may fail, and the caller runs on with the bytes it has. All access goes through FileSystem.
-// Thread-safe.
+// Looked through in this order: packs (pack.h), the user's directory, a shared directory that is
+// never written. Promises:
+//   - Lookup gives what was published under this very preimage, or nothing. A damaged entry is a
+//     miss, is moved to quarantine and warned of once.
+//   - An error of the disk never changes a result: Publish may fail, and the caller runs on with
+//     the bytes it has.
+//   - Locks only save work. Whoever does not get one builds for himself.
+//   - Nothing is scanned before the first publication, and then at most once a minute: prune.h.
+// All access goes through FileSystem. docs/cache_format.md has files and bytes. Thread-safe.
 #ifndef KILN_PERSISTENT_CACHE_STORE_H_
 #define KILN_PERSISTENT_CACHE_STORE_H_
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "kiln/base/file_system.h"
 #include "kiln/persistent_cache/entry.h"
 #include "kiln/persistent_cache/key.h"
+#include "kiln/persistent_cache/layout.h"
+#include "kiln/persistent_cache/prune.h"
+#include "kiln/persistent_cache/statistics.h"
 
 namespace kiln {
 
+inline constexpr int64_t kDefaultCacheBytes = int64_t{2} << 30;
+
 struct StoreOptions {
-  std::string directory;   // as given; resolved and checked by Open
-  bool read_only = false;  // neither publish, touch nor set aside
+  std::string directory;                      // as given; resolved and checked by Open
+  bool read_only = false;                     // neither make, publish, touch, count nor set aside
+  int64_t max_bytes = kDefaultCacheBytes;     // on disk; 0: no limit
+  std::string shared_directory = "";          // looked into last; empty: none
+  std::function<int64_t()> now_ns = nullptr;  // null: the system's clock
 };
 
 // Counts of this process since Open.
@@ -39,30 +60,52 @@ struct StoreCounters {
   uint64_t hits = 0, misses = 0, published = 0, publish_failures = 0, damaged = 0;
 };
 
-struct EntryInfo {
-  CacheKey key{};
-  int64_t bytes = 0;            // of the file
-  int64_t allocated_bytes = 0;  // on disk
-  int64_t mtime_ns = 0;         // of the last write
+// The right to build one key, until the object or the process goes.
+class KeyLock {
+ public:
+  KeyLock() = default;
+  explicit KeyLock(std::unique_ptr<FileLock> lock) : lock_(std::move(lock)) {}
+  // False: others may build the same key (no time left, no locks on this disk, read-only store).
+  bool held() const { return lock_ != nullptr; }
+
+ private:
+  std::unique_ptr<FileLock> lock_;
 };
 
 class Store {
  public:
-  // Makes the directory as needed. Fails as PrepareCacheDirectory does; never scans.
+  // Makes the directory as needed; one that is absent and read-only is empty. Fails as
+  // PrepareCacheDirectory does; never scans.
   static absl::StatusOr<std::unique_ptr<Store>> Open(FileSystem& files, StoreOptions options);
+  // Writes what was counted.
+  ~Store();
 
-  // The entry published under `preimage`, if it is there and whole.
+  // The entry published under `preimage`, if it is there and whole. It may be a known failure, with
+  // a section "failure" (PublishFailure), until that expires.
   std::optional<Entry> Lookup(const Preimage& preimage);
+  // The same for who missed before and looks again: counts one hit instead of that miss, or
+  // nothing.
+  std::optional<Entry> LookupAgain(const Preimage& preimage);
+
+  // Waits until no other process or thread holds the lock of `key`, for `timeout` at most.
+  KeyLock LockKey(const CacheKey& key, absl::Duration timeout);
 
   // Makes `entry` visible to everybody, all of it or nothing, and on the disk before it is visible.
   // Its "preimage" section and key must be those of each other. An entry that is already there is
-  // replaced by equal content.
+  // replaced by equal content. kResourceExhausted also when the disk is nearly full.
   absl::Status Publish(const Entry& entry);
+
+  // Remembers for a day that building `preimage` fails each time, and how. Not for time-outs, full
+  // disks and other things that pass. `meta` as in entry.h; "expires" is added.
+  absl::Status PublishFailure(const Preimage& preimage, absl::string_view error,
+                              std::map<std::string, std::string> meta);
 
   // By key alone, for tools: kNotFound, or kDataLoss for a damaged one (which is left where it is).
   absl::StatusOr<Entry> Read(const CacheKey& key);
+  // One section without checking the entry; see PeekSection.
+  absl::StatusOr<std::string> Peek(const CacheKey& key, absl::string_view tag);
 
-  // All entries, by key. Files that come and go meanwhile do not matter.
+  // All entries of the user's directory, by key.
   absl::StatusOr<std::vector<EntryInfo>> List();
 
   // Removes one entry, or all entries, temporaries and quarantined files of the schema; the latter
@@ -70,21 +113,47 @@ class Store {
   absl::Status Remove(const CacheKey& key);
   absl::StatusOr<int64_t> Clear();
 
+  // See prune.h; `max_bytes` stands for that of the options.
+  absl::StatusOr<PruneReport> Prune(int64_t max_bytes, bool dry_run);
+
+  // Of all processes, this one's latest included.
+  CacheStatistics Statistics();
+  absl::Status ZeroStatistics();
+
   StoreCounters counters() const;
   const std::string& directory() const { return options_.directory; }
+  const StoreLayout& layout() const { return layout_; }
+  int64_t max_bytes() const { return options_.max_bytes; }
 
  private:
   Store(FileSystem& files, StoreOptions options);
-  std::string PathOf(const CacheKey& key) const;
-  absl::Status WriteTemporary(const std::string& path, const std::string& bytes);
-  void SetAside(const CacheKey& key, const absl::Status& why);
+  int64_t Now() const { return options_.now_ns ? options_.now_ns() : SystemNowNs(); }
+  absl::Status Prepare();
+  std::optional<Entry> Find(const Preimage& preimage, bool again);
+  std::optional<Entry> FindIn(const StoreLayout& layout, bool own, const Preimage& preimage,
+                              const CacheKey& key);
+  void KeepFresh(const std::string& path, const FileInfo& info);
+  void SetAside(const std::string& path, const CacheKey& key, const FileInfo* info,
+                const absl::Status& why);
+  void Tell(const CacheKey& key, const absl::Status& why);
+  absl::Status WriteEntry(const CacheKey& key, absl::string_view bytes);
+  void PruneNowAndThen();
+  void Count(absl::string_view target, const CacheCounts& counts);
+  void FlushStatistics();
 
   FileSystem& files_;
   StoreOptions options_;
-  std::string root_;  // <dir>/v1
-  std::atomic<uint64_t> hits_{0}, misses_{0}, published_{0}, publish_failures_{0}, damaged_{0},
-      temporaries_{0};
+  StoreLayout layout_;  // of the user's directory
+  StoreLayout shared_;  // root is empty where there is none
+  pid_t owner_;         // a forked child has a copy of the counts that are not its own
+  std::atomic<bool> locks_{true};
   std::atomic<bool> warned_{false};
+  std::atomic<uint64_t> publish_failures_{0};
+  std::atomic<int64_t> prune_after_ns_{0};
+
+  mutable absl::Mutex mutex_;
+  CacheStatistics pending_ ABSL_GUARDED_BY(mutex_);  // not yet written
+  CacheCounts total_ ABSL_GUARDED_BY(mutex_);        // since Open
 };
 
 }  // namespace kiln

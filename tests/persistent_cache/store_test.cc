@@ -13,49 +13,14 @@
 #include "absl/strings/str_cat.h"
 #include "kiln/base/log.h"
 #include "kiln/persistent_cache/directory.h"
-#include "tests/base/temp_dir.h"
+#include "tests/persistent_cache/store_testing.h"
 
 namespace kiln {
 namespace {
 
 namespace fs = std::filesystem;
 
-Preimage PreimageOf(int k) { return Preimage().Add("kernel", absl::StrCat("kernel ", k)); }
-
-Entry EntryOf(int k) {
-  Entry entry;
-  entry.key = PreimageOf(k).Key();
-  entry.Add("preimage", PreimageOf(k).bytes(), true);
-  entry.Add("meta", "", true);
-  entry.Add("elf", absl::StrCat("code of ", k, std::string(500, 'x')), true);
-  return entry;
-}
-
-class StoreTest : public testing::Test {
- protected:
-  void SetUp() override { SetLogLevel(LogLevel::kOff); }
-  void TearDown() override { SetLogLevel(LogLevel::kWarning); }
-
-  std::unique_ptr<Store> Open(bool read_only = false) {
-    auto store = Store::Open(RealFileSystem(), {Path(), read_only});
-    EXPECT_TRUE(store.ok()) << store.status();
-    return store.ok() ? *std::move(store) : nullptr;
-  }
-  std::string Path() { return absl::StrCat(dir_.path(), "/cache"); }
-  std::string FileOf(int k) {
-    const std::string hex = ToHex(PreimageOf(k).Key());
-    return absl::StrCat(Path(), "/v1/e/", hex.substr(0, 2), "/", hex.substr(2), ".entry");
-  }
-  static std::string Contents(const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  static void Overwrite(const std::string& path, const std::string& bytes) {
-    std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
-  }
-
-  TempDir dir_;
-};
+using StoreTest = StoreTestBase;
 
 TEST_F(StoreTest, FindsWhatWasPublishedAlsoInAnotherStore) {
   auto store = Open();
@@ -84,8 +49,8 @@ TEST_F(StoreTest, DamagedEntriesAreMissesAndHealByPublishing) {
   auto store = Open();
   std::mt19937 random(7);
   const std::string good = EncodeEntry(EntryOf(1));
+  ASSERT_TRUE(store->Publish(EntryOf(1)).ok());
   for (int i = 0; i < 300; ++i) {
-    ASSERT_TRUE(store->Publish(EntryOf(1)).ok());
     std::string bad = good;
     switch (i % 4) {
       case 0:
@@ -131,7 +96,7 @@ TEST_F(StoreTest, OddThingsInPlaceOfAnEntryAreMisses) {
 TEST_F(StoreTest, ReadOnlyStoreChangesNothing) {
   ASSERT_TRUE(Open()->Publish(EntryOf(1)).ok());
   Overwrite(FileOf(1), "junk");
-  auto store = Open(/*read_only=*/true);
+  auto store = Open(ReadOnly());
   EXPECT_FALSE(store->Lookup(PreimageOf(1)).has_value());
   EXPECT_EQ(Contents(FileOf(1)), "junk");
   EXPECT_EQ(store->Publish(EntryOf(2)).code(), absl::StatusCode::kFailedPrecondition);
@@ -179,6 +144,81 @@ TEST_F(StoreTest, RefusesAForeignOwner) {
   ASSERT_EQ(chown(Path().c_str(), 12345, 12345), 0);
   const auto store = Store::Open(RealFileSystem(), {Path(), false});
   EXPECT_NE(store.status().message().find("12345"), absl::string_view::npos) << store.status();
+}
+
+TEST_F(StoreTest, EntriesThatOthersMayWriteAreNotUsed) {
+  ASSERT_TRUE(Open()->Publish(EntryOf(1)).ok());
+  ASSERT_EQ(chmod(FileOf(1).c_str(), 0666), 0);
+  EXPECT_FALSE(Open()->Lookup(PreimageOf(1)).has_value());
+  EXPECT_FALSE(fs::exists(FileOf(1)));
+}
+
+TEST_F(StoreTest, AbsentDirectoryIsEmptyWhenReadOnlyAndStaysAbsent) {
+  auto store = Open(ReadOnly());
+  EXPECT_FALSE(store->Lookup(PreimageOf(1)).has_value());
+  EXPECT_TRUE(store->List()->empty());
+  EXPECT_FALSE(fs::exists(Path()));
+}
+
+TEST_F(StoreTest, DirectoryRemovedWhileRunningIsMadeAgain) {
+  auto store = Open();
+  fs::remove_all(Path());
+  EXPECT_FALSE(store->Lookup(PreimageOf(1)).has_value());
+  ASSERT_TRUE(store->Publish(EntryOf(1)).ok());
+  EXPECT_TRUE(store->Lookup(PreimageOf(1)).has_value());
+}
+
+TEST_F(StoreTest, FileInPlaceOfAShardIsMovedAway) {
+  auto store = Open();
+  Overwrite(Files().ShardOf(PreimageOf(1).Key()), "not a directory");
+  EXPECT_FALSE(store->Lookup(PreimageOf(1)).has_value());
+  ASSERT_TRUE(store->Publish(EntryOf(1)).ok());
+  EXPECT_TRUE(store->Lookup(PreimageOf(1)).has_value());
+}
+
+TEST_F(StoreTest, SharedDirectoryIsLookedIntoLastAndNeverWritten) {
+  StoreOptions shared;
+  shared.directory = dir_.File("shared");
+  ASSERT_TRUE(Open(shared)->Publish(EntryOf(1)).ok());
+  StoreOptions options;
+  options.shared_directory = dir_.File("shared");
+  auto store = Open(options);
+  EXPECT_TRUE(store->Lookup(PreimageOf(1)).has_value());
+  ASSERT_TRUE(store->Publish(EntryOf(2)).ok());
+  EXPECT_EQ(Open(shared)->List()->size(), 1u);
+  const std::string file = StoreLayout{dir_.File("shared/v1")}.FileOf(PreimageOf(1).Key());
+  Overwrite(file, "junk");
+  EXPECT_FALSE(store->Lookup(PreimageOf(1)).has_value());
+  EXPECT_EQ(Contents(file), "junk");
+}
+
+TEST_F(StoreTest, RemembersAFailureUntilItExpires) {
+  int64_t now = SystemNowNs();
+  StoreOptions options;
+  options.now_ns = [&now] { return now; };
+  auto store = Open(options);
+  ASSERT_TRUE(store->PublishFailure(PreimageOf(1), "no such tile", {{"wall_ms", "7"}}).ok());
+  const auto found = store->Lookup(PreimageOf(1));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(*found->Find("failure"), "no such tile");
+  now += 25 * kHourNs;
+  EXPECT_FALSE(store->Lookup(PreimageOf(1)).has_value());
+  now -= 400 * 24 * kHourNs;  // a clock that was set back does not make it last
+  EXPECT_FALSE(store->Lookup(PreimageOf(1)).has_value());
+  ASSERT_TRUE(store->Publish(EntryOf(1)).ok());
+  EXPECT_NE(store->Lookup(PreimageOf(1))->Find("elf"), nullptr);
+}
+
+TEST_F(StoreTest, HitRenewsTheTimeOfLastUseOnceAnHour) {
+  auto store = Open();
+  ASSERT_TRUE(store->Publish(EntryOf(1)).ok());
+  const auto age = [&] { return SystemNowNs() - RealFileSystem().Stat(FileOf(1))->mtime_ns; };
+  Age(FileOf(1), kHourNs / 2);
+  ASSERT_TRUE(store->Lookup(PreimageOf(1)).has_value());
+  EXPECT_GE(age(), kHourNs / 2);
+  Age(FileOf(1), 2 * kHourNs);
+  ASSERT_TRUE(store->Lookup(PreimageOf(1)).has_value());
+  EXPECT_LT(age(), kHourNs / 2);
 }
 
 }  // namespace
