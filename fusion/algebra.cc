@@ -31,11 +31,15 @@ bool Widens(DType from, DType to) {
   if (IsFloat(from)) return IsFloat(to) && SizeOf(to) > SizeOf(from);
   if (!IsInt(from)) return false;
   if (IsInt(to)) return SizeOf(to) > SizeOf(from) && (IsSigned(to) || !IsSigned(from));
-  const size_t exact_bytes = to == DType::kF64 ? 4 : to == DType::kF32 ? 2 : to == DType::kF16 ? 1 : 0;
+  const size_t exact_bytes = to == DType::kF64   ? 4
+                             : to == DType::kF32 ? 2
+                             : to == DType::kF16 ? 1
+                                                 : 0;
   return SizeOf(from) <= exact_bytes;
 }
 
-// add, sub, mul, div, pow with a number on the right (or on either side, where the op commutes) that leaves x as it is.
+// add, sub, mul, div, pow with a number on the right (or on either side, where the op commutes)
+// that leaves x as it is.
 Found Neutral(Graph& graph, const Node& node) {
   if (node.inputs.size() != 2) return std::nullopt;
   const bool commutes = Is(node, "add") || Is(node, "mul");
@@ -77,7 +81,8 @@ Found DivideByPowerOfTwo(Graph& graph, const Node& node) {
   if (!number || *number == 1 || !IsFloat(value.type)) return std::nullopt;
   int exponent = 0;
   constexpr int kLimit = 14;  // both powers are normal in every float type
-  if (std::abs(std::frexp(*number, &exponent)) != 0.5 || std::abs(exponent - 1) > kLimit) return std::nullopt;
+  if (std::abs(std::frexp(*number, &exponent)) != 0.5 || std::abs(exponent - 1) > kLimit)
+    return std::nullopt;
   Tensor reciprocal = FilledTensor(value.type, value.constant->shape(), 1 / *number);
   GraphBuilder b(&graph);
   const ValueId factor = b.Constant(std::move(reciprocal));
@@ -102,13 +107,17 @@ Found CastOfCast(Graph& graph, const Node& node) {
 // An index node that reads every element of one input at its own place.
 Found Nothing(Graph& graph, const Node& node) {
   if (Is(node, "identity")) return node.inputs[0];
-  if (node.op->kind != OpKind::kIndex || node.outputs.size() != 1 || ViewSource(graph, node.outputs[0])) return std::nullopt;
+  if (node.op->kind != OpKind::kIndex || node.outputs.size() != 1 ||
+      ViewSource(graph, node.outputs[0]))
+    return std::nullopt;
   const absl::StatusOr<NodeReads> reads = ReadsOf(graph, node.outputs[0]);
-  if (!reads.ok() || reads->pieces.size() != 1 || !reads->pieces[0].bounds.empty()) return std::nullopt;
+  if (!reads.ok() || reads->pieces.size() != 1 || !reads->pieces[0].bounds.empty())
+    return std::nullopt;
   const NodeRead& read = reads->reads[static_cast<size_t>(reads->pieces[0].read)];
   for (size_t axis = 0; axis < read.axes.size(); ++axis) {
     const ReadAxis& at = read.axes[axis];
-    if (at.kind != ReadAxis::Kind::kOne && (at.kind != ReadAxis::Kind::kSame || at.out_axis != static_cast<int>(axis))) {
+    if (at.kind != ReadAxis::Kind::kOne &&
+        (at.kind != ReadAxis::Kind::kSame || at.out_axis != static_cast<int>(axis))) {
       return std::nullopt;
     }
   }
@@ -154,7 +163,9 @@ Found ViewOfView(Graph& graph, const Node& node) {
 }
 
 using Rule = Found (*)(Graph& graph, const Node& node);
-constexpr Rule kRules[] = {Nothing, Neutral, Involution, Square, DivideByPowerOfTwo, CastOfCast, TransposeOfTranspose, ViewOfView};
+constexpr Rule kRules[] = {
+    Nothing,   Neutral, Involution, Square, DivideByPowerOfTwo, CastOfCast, TransposeOfTranspose,
+    ViewOfView};
 
 bool Simplify(Graph& graph, NodeId id) {
   const Node node = graph.node(id);  // a copy: rules add nodes
@@ -185,7 +196,8 @@ absl::StatusOr<bool> Algebra(Graph& graph, const PassContext&) {
       const NodeId id{static_cast<int32_t>(i)};
       again = Simplify(graph, id) || again;
     }
-    if (!again && graph.nodes().size() == count) break;  // no rule has left a node that it then did not use
+    if (!again && graph.nodes().size() == count)
+      break;  // no rule has left a node that it then did not use
     KILN_RETURN_IF_ERROR(graph.Sort());
     graph.RemoveDead();
     changed = changed || again;

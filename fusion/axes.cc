@@ -54,13 +54,15 @@ absl::Status AxisTable::Unify(const Atoms& a, const Atoms& b) {
       left.erase(left.begin());
       right.erase(right.begin());
     } else if (!Split(x, y) && !Split(y, x)) {
-      return absl::UnimplementedError(absl::StrCat("a reshape cuts extents ", extent(x).ToString(), " and ",
-                                                   extent(y).ToString(), ", neither of which divides the other"));
+      return absl::UnimplementedError(absl::StrCat("a reshape cuts extents ", extent(x).ToString(),
+                                                   " and ", extent(y).ToString(),
+                                                   ", neither of which divides the other"));
     }
     left = Leaves(left);  // an atom that was just joined or split may stand again further on
     right = Leaves(right);
   }
-  if (left.empty() != right.empty()) return absl::UnimplementedError("a reshape moves extents that are not known to be 1");
+  if (left.empty() != right.empty())
+    return absl::UnimplementedError("a reshape moves extents that are not known to be 1");
   return absl::OkStatus();
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // AxisTable: which axes of which values run together.
 //
-// An axis of a value is an ordered list of *atoms*, future kernel dims: empty for extent 1, one atom at first. Making two axes
-// equal joins atoms, and splits one where the other side has it in pieces, as a reshape from [n, 12] to [n, 3, 4] does. Atoms that
-// were joined or split forward to others; Leaves follows that.
+// An axis of a value is an ordered list of *atoms*, future kernel dims: empty for extent 1, one
+// atom at first. Making two axes equal joins atoms, and splits one where the other side has it in
+// pieces, as a reshape from [n, 12] to [n, 3, 4] does. Atoms that were joined or split forward to
+// others; Leaves follows that.
 //
 // Example: a = New(12), b = New(3), c = New(4); Unify({a}, {b, c}) makes Leaves({a}) = {b, c}.
 #ifndef KILN_FUSION_AXES_H_
@@ -25,8 +26,9 @@ class AxisTable {
   // A new atom of that extent, as an axis: no atom at all if the extent is known to be 1.
   Atoms New(const Dim& extent);
 
-  // Makes the two axes, or runs of axes in row-major order, the same. kUnimplemented if neither of two extents divides the other.
-  // Lists of one atom each are joined without looking at extents: type inference has found them equal.
+  // Makes the two axes, or runs of axes in row-major order, the same. kUnimplemented if neither of
+  // two extents divides the other. Lists of one atom each are joined without looking at extents:
+  // type inference has found them equal.
   absl::Status Unify(const Atoms& a, const Atoms& b);
 
   // The atoms that `axis` has come to, outermost first.

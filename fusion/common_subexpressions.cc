@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes that apply one op to the same inputs with the same attributes become one, and so do equal small constants.
+// Nodes that apply one op to the same inputs with the same attributes become one, and so do equal
+// small constants.
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
@@ -44,11 +45,13 @@ bool MergeNodes(Graph& graph) {
   bool changed = false;
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
-    if (node.op->kind == OpKind::kHost) continue;  // may have effects or depend on more than its inputs
+    if (node.op->kind == OpKind::kHost)
+      continue;  // may have effects or depend on more than its inputs
     const auto [it, added] = first.emplace(KeyOf(node), static_cast<int32_t>(i));
     if (added) continue;
     const Node& kept = graph.nodes()[static_cast<size_t>(it->second)];
-    for (size_t k = 0; k < node.outputs.size(); ++k) graph.ReplaceUses(node.outputs[k], kept.outputs[k]);
+    for (size_t k = 0; k < node.outputs.size(); ++k)
+      graph.ReplaceUses(node.outputs[k], kept.outputs[k]);
     changed = true;
   }
   return changed;

@@ -40,7 +40,8 @@ void AddTerm(IndexExpr& index, IndexExpr::Term term) {
   }
 }
 
-// An expression under construction, and what has been computed in place in it, by value and position.
+// An expression under construction, and what has been computed in place in it, by value and
+// position.
 struct Scope {
   ScalarExpr expr;
   std::map<std::string, ExprId> inlined;
@@ -49,15 +50,18 @@ struct Scope {
 std::string Key(ValueId value, const At& at) {
   std::string key = absl::StrCat(value.v);
   for (const AxisAt& axis : at) {
-    absl::StrAppend(&key, axis.own ? ";own" : ";", axis.index.offset, "/", axis.index.div, "l", axis.index.load);
-    for (const IndexExpr::Term& term : axis.index.terms) absl::StrAppend(&key, ",", term.dim, "x", term.extent, "x", term.coef);
+    absl::StrAppend(&key, axis.own ? ";own" : ";", axis.index.offset, "/", axis.index.div, "l",
+                    axis.index.load);
+    for (const IndexExpr::Term& term : axis.index.terms)
+      absl::StrAppend(&key, ",", term.dim, "x", term.extent, "x", term.coef);
   }
   return key;
 }
 
 // What a reduction of bools is called in kernels.
 ReduceOp LogicalOp(ReduceOp op) {
-  return op == ReduceOp::kMax || op == ReduceOp::kOr || op == ReduceOp::kAdd ? ReduceOp::kOr : ReduceOp::kAnd;
+  return op == ReduceOp::kMax || op == ReduceOp::kOr || op == ReduceOp::kAdd ? ReduceOp::kOr
+                                                                             : ReduceOp::kAnd;
 }
 
 class Emitter {
@@ -153,10 +157,12 @@ class Emitter {
       return ReadStage(stage, scope.expr);
     }
     if (NodeOf(value).op->kind == OpKind::kReduce) {
-      return absl::UnimplementedError("a reduction's result is read at other elements than the kernel's own");
+      return absl::UnimplementedError(
+          "a reduction's result is read at other elements than the kernel's own");
     }
     std::string key = Key(value, at);
-    if (const auto it = scope.inlined.find(key); it != scope.inlined.end()) return Ex{&scope.expr, it->second};
+    if (const auto it = scope.inlined.find(key); it != scope.inlined.end())
+      return Ex{&scope.expr, it->second};
     KILN_ASSIGN_OR_RETURN(const Ex element, Body(value, at, scope));
     scope.inlined[std::move(key)] = element.id;
     return element;
@@ -191,7 +197,8 @@ class Emitter {
       if (!condition) {
         result = element;
       } else {
-        result = Guarded(*condition, element, result ? *result : Literal(scope.expr, type, reads.fill));
+        result =
+            Guarded(*condition, element, result ? *result : Literal(scope.expr, type, reads.fill));
       }
     }
     return result ? *result : Literal(scope.expr, type, reads.fill);
@@ -204,7 +211,8 @@ class Emitter {
     const auto require = [&](Ex holds) { condition = condition ? *condition && holds : holds; };
     const std::optional<int64_t> lower = bound.lower.constant();
     if (!lower || *lower > 0) require(DimValue(bound.lower, scope) <= position);
-    if (!(bound.upper == graph_.value(value).shape[axis])) require(position < DimValue(bound.upper, scope));
+    if (!(bound.upper == graph_.value(value).shape[axis]))
+      require(position < DimValue(bound.upper, scope));
     return absl::OkStatus();
   }
 
@@ -228,14 +236,16 @@ class Emitter {
     bool first = index.offset == 0;
     for (const IndexExpr::Term& term : index.terms) {
       Ex part = term.extent ? Extent(scope.expr, term.dim) : Coordinate(scope.expr, term.dim);
-      if (term.coef != 1) part = part * LiteralBits(scope.expr, DType::kI64, static_cast<uint64_t>(term.coef));
+      if (term.coef != 1)
+        part = part * LiteralBits(scope.expr, DType::kI64, static_cast<uint64_t>(term.coef));
       sum = first ? part : sum + part;
       first = false;
     }
     return sum;
   }
 
-  // Read `k` of the node that computes `value`, for the element of `value` at `at`. An absent input gives id -1.
+  // Read `k` of the node that computes `value`, for the element of `value` at `at`. An absent input
+  // gives id -1.
   absl::StatusOr<Ex> ReadElement(ValueId value, int k, const At& at, Scope& scope) {
     const NodeRead& read = group_.reads(value).reads[static_cast<size_t>(k)];
     if (!read.value.valid()) return Ex{&scope.expr, -1};
@@ -268,10 +278,12 @@ class Emitter {
     AxisAt result{false, {}};
     if (axis.out_axis >= 0) {
       const auto out_axis = static_cast<size_t>(axis.out_axis);
-      KILN_ASSIGN_OR_RETURN(const IndexExpr from, IndexOf(group_.Axes(value)[out_axis], at[out_axis]));
+      KILN_ASSIGN_OR_RETURN(const IndexExpr from,
+                            IndexOf(group_.Axes(value)[out_axis], at[out_axis]));
       if (from.load >= 0 || from.div != 1) {
         if (axis.coef == 1 && axis.div == 1 && axis.offset.IsConst(0)) return AxisAt{false, from};
-        return absl::UnimplementedError("an index is computed from an index that is loaded or divided");
+        return absl::UnimplementedError(
+            "an index is computed from an index that is loaded or divided");
       }
       result.index.offset = from.offset * axis.coef;
       for (IndexExpr::Term term : from.terms) {
@@ -292,7 +304,8 @@ class Emitter {
       AddTerm(index, {own[i], false, stride});
       const std::optional<int64_t> extent = group_.extent(own[i]).constant();
       if (i > 0 && (!extent || *extent == 0 || __builtin_mul_overflow(stride, *extent, &stride))) {
-        return absl::UnimplementedError("an index is computed over an axis that a reshape splits by unknown extents");
+        return absl::UnimplementedError(
+            "an index is computed over an axis that a reshape splits by unknown extents");
       }
     }
     return index;
@@ -309,7 +322,8 @@ class Emitter {
       if (at[i].own) continue;
       const auto same = std::find(source_axes.begin(), source_axes.end(), view_axes[i]);
       if (same == source_axes.end()) {
-        return absl::UnimplementedError("a reshaped value is read at other elements than the kernel's own");
+        return absl::UnimplementedError(
+            "a reshaped value is read at other elements than the kernel's own");
       }
       there[static_cast<size_t>(same - source_axes.begin())] = at[i];
     }
@@ -329,7 +343,8 @@ class Emitter {
       if (!at[axis].own) {
         // Two axes of one extent are two axes of the operand: its dims are distinct.
         int32_t size = Size(source.shape[axis]);
-        for (int copy = 1; std::find(input.dims.begin(), input.dims.end(), size) != input.dims.end(); ++copy) {
+        for (int copy = 1;
+             std::find(input.dims.begin(), input.dims.end(), size) != input.dims.end(); ++copy) {
           size = Size(source.shape[axis], copy);
         }
         input.dims.push_back(size);
@@ -358,14 +373,16 @@ class Emitter {
   // The size dim of that extent; the same each time for the same `copy`.
   int32_t Size(const Dim& extent, int copy = 0) {
     for (size_t i = 0; i < sizes_.size(); ++i) {
-      if (sizes_[i].first == copy && sizes_[i].second == extent) return kFirstSize + static_cast<int32_t>(i);
+      if (sizes_[i].first == copy && sizes_[i].second == extent)
+        return kFirstSize + static_cast<int32_t>(i);
     }
     sizes_.emplace_back(copy, extent);
     result_.sizes.push_back(extent);
     return kFirstSize + static_cast<int32_t>(sizes_.size()) - 1;
   }
 
-  // Adds `dim` to an index as size terms, which keep numbers out of the text. Sizes are extents, so they are made positive.
+  // Adds `dim` to an index as size terms, which keep numbers out of the text. Sizes are extents, so
+  // they are made positive.
   void AddDim(IndexExpr& index, const Dim& dim) {
     for (const auto& [part, sign] : Parts(dim)) AddTerm(index, {Size(part), true, sign});
   }
@@ -399,7 +416,8 @@ class Emitter {
       const bool negative = rest.Evaluate(large).value_or(0) < 0;
       parts.emplace_back(negative ? Dim(0) - rest : rest, negative ? -1 : 1);
     }
-    if (constant != 0) parts.emplace_back(Dim(constant < 0 ? -constant : constant), constant < 0 ? -1 : 1);
+    if (constant != 0)
+      parts.emplace_back(Dim(constant < 0 ? -constant : constant), constant < 0 ? -1 : 1);
     return parts;
   }
 
@@ -414,7 +432,8 @@ class Emitter {
 
 }  // namespace
 
-absl::StatusOr<EmittedGroup> EmitGroup(const GroupAxes& group, const std::vector<ValueId>& outputs) {
+absl::StatusOr<EmittedGroup> EmitGroup(const GroupAxes& group,
+                                       const std::vector<ValueId>& outputs) {
   return Emitter(group).Run(outputs);
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Emission: the second half of lowering. Writes the stages and outputs of a group whose axes are known (group_axes.h).
+// Emission: the second half of lowering. Writes the stages and outputs of a group whose axes are
+// known (group_axes.h).
 //
-// Every value that runs with the kernel's dims is a stage of its own; values that an index node reads elsewhere are computed where
-// they are read. Dims are still atoms here: the result numbers an iterated dim by its atom and a size by kFirstSize + k.
+// Every value that runs with the kernel's dims is a stage of its own; values that an index node
+// reads elsewhere are computed where they are read. Dims are still atoms here: the result numbers
+// an iterated dim by its atom and a size by kFirstSize + k.
 #ifndef KILN_FUSION_EMIT_H_
 #define KILN_FUSION_EMIT_H_
 
@@ -18,12 +20,13 @@ namespace kiln {
 inline constexpr int32_t kFirstSize = 1 << 24;
 
 struct EmittedGroup {
-  Kernel kernel;                // `dims` is empty: ids are atoms and sizes; stage dims are in axis order
+  Kernel kernel;  // `dims` is empty: ids are atoms and sizes; stage dims are in axis order
   std::vector<ValueId> inputs;  // of the graph, by kernel input
   std::vector<Dim> sizes;       // extent of size kFirstSize + k
 };
 
-// `outputs` in the order of the kernel's outputs. kUnimplemented, with a reason, if the group cannot be one kernel.
+// `outputs` in the order of the kernel's outputs. kUnimplemented, with a reason, if the group
+// cannot be one kernel.
 absl::StatusOr<EmittedGroup> EmitGroup(const GroupAxes& group, const std::vector<ValueId>& outputs);
 
 }  // namespace kiln

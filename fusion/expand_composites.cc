@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Composite nodes become what they mean: scalar, reduce, index and library nodes. So a softmax written as one node and one
-// written as five become the same kernel.
+// Composite nodes become what they mean: scalar, reduce, index and library nodes. So a softmax
+// written as one node and one written as five become the same kernel.
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
 #include "kiln/base/status.h"
+#include "kiln/base/status_macros.h"
 #include "kiln/fusion/pass.h"
 #include "kiln/graph/builder.h"
 #include "kiln/graph/op.h"
@@ -24,8 +24,9 @@ absl::Status Expand(Graph& graph, NodeId id) {
   KILN_ASSIGN_OR_RETURN(const std::vector<ValueId> outputs, node.op->decompose(builder, node));
   KILN_RETURN_IF_ERROR(builder.status());
   if (outputs.size() != node.outputs.size()) {
-    return absl::InternalError(absl::StrCat("decomposition gives ", outputs.size(), " outputs, the node has ",
-                                            node.outputs.size(), "; mend the op record"));
+    return absl::InternalError(absl::StrCat("decomposition gives ", outputs.size(),
+                                            " outputs, the node has ", node.outputs.size(),
+                                            "; mend the op record"));
   }
   for (size_t i = first_new; i < graph.nodes().size(); ++i) {
     Node& added = graph.mutable_node(NodeId{static_cast<int32_t>(i)});
@@ -42,7 +43,8 @@ absl::StatusOr<bool> ExpandComposites(Graph& graph, const PassContext&) {
   for (int depth = 0; depth < kMaxDepth; ++depth) {
     std::vector<NodeId> composites;
     for (size_t i = 0; i < graph.nodes().size(); ++i) {
-      if (graph.nodes()[i].op->kind == OpKind::kComposite) composites.push_back(NodeId{static_cast<int32_t>(i)});
+      if (graph.nodes()[i].op->kind == OpKind::kComposite)
+        composites.push_back(NodeId{static_cast<int32_t>(i)});
     }
     if (composites.empty()) return changed;
     for (const NodeId id : composites) {
@@ -55,8 +57,8 @@ absl::StatusOr<bool> ExpandComposites(Graph& graph, const PassContext&) {
     graph.RemoveDead();
     changed = true;
   }
-  return absl::InternalError(absl::StrCat("expand_composites: composites nest deeper than ", kMaxDepth,
-                                          "; mend the op records"));
+  return absl::InternalError(absl::StrCat("expand_composites: composites nest deeper than ",
+                                          kMaxDepth, "; mend the op records"));
 }
 
 }  // namespace kiln

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes whose inputs are all constants are evaluated by the kernel that they would be: the bits are those of a run without this
-// pass. Broadcasts are left alone, since a kernel reads the small operand as often as it likes.
+// Nodes whose inputs are all constants are evaluated by the kernel that they would be: the bits are
+// those of a run without this pass. Broadcasts are left alone, since a kernel reads the small
+// operand as often as it likes.
 #include <cstring>
 #include <vector>
 
@@ -34,7 +35,8 @@ bool Foldable(const Graph& graph, const Node& node, const PassContext& context) 
     const int64_t bytes = shape ? CheckedBytes(graph.value(output).type, *shape) : -1;
     if (bytes < 0 || __builtin_add_overflow(output_bytes, bytes, &output_bytes)) return false;
   }
-  if (input_bytes > context.max_folded_bytes || output_bytes > context.max_folded_bytes) return false;
+  if (input_bytes > context.max_folded_bytes || output_bytes > context.max_folded_bytes)
+    return false;
   return output_bytes <= kSmallBytes || output_bytes <= 2 * input_bytes;
 }
 
@@ -51,7 +53,8 @@ absl::StatusOr<Tensor> EvaluateKernel(const Graph& graph, ValueId value) {
     inputs.push_back({kept.back().data(), DenseStrides(shape)});
   }
   std::vector<uint64_t> params;
-  for (const CanonicalKernel::ParamValue& param : lowered.canonical.params) params.push_back(param.bits);
+  for (const CanonicalKernel::ParamValue& param : lowered.canonical.params)
+    params.push_back(param.bits);
   Tensor result = Tensor::Allocate(graph.value(value).type, *Constant(graph.value(value).shape));
   KILN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, Evaluate(lowered.output_shapes[0], {}));
   const NaiveBuffer output{result.data(), DenseStrides(shape)};
@@ -64,8 +67,10 @@ absl::StatusOr<Tensor> Evaluated(const Graph& graph, ValueId value) {
   if (!source) return EvaluateKernel(graph, value);
   const Tensor& constant = *graph.value(*source).constant;
   const Tensor dense = constant.is_dense() ? constant : constant.Clone();
-  // The view shares the constant's memory; a tensor without an owner is as long-lived as the graph's other constants.
-  return Tensor::View(dense.data(), dense.dtype(), *Constant(graph.value(value).shape), {}, dense.owner());
+  // The view shares the constant's memory; a tensor without an owner is as long-lived as the
+  // graph's other constants.
+  return Tensor::View(dense.data(), dense.dtype(), *Constant(graph.value(value).shape), {},
+                      dense.owner());
 }
 
 }  // namespace

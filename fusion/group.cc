@@ -71,7 +71,8 @@ absl::StatusOr<Grouping> FormGroups(const Graph& graph, const GroupOptions& opti
   for (size_t e = 0; e < facts.edges.size(); ++e) {
     const DataEdge& edge = facts.edges[e];
     const bool fused = clusters.ClusterOf(edge.producer) == clusters.ClusterOf(edge.consumer);
-    grouping.edges.push_back({edge.producer, edge.consumer, fused, fused ? "" : clusters.Reason(e), edge.bytes});
+    grouping.edges.push_back(
+        {edge.producer, edge.consumer, fused, fused ? "" : clusters.Reason(e), edge.bytes});
   }
   return grouping;
 }

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Grouping: which nodes of a Graph run together as one kernel.
 //
-// A group is a convex set of nodes. A set is legal exactly if it lowers to one Kernel (lower.h) that a scheduler made for its
-// shape accepts; whether a legal merge is made is a question of benefit: it must save a trip through memory and must not compute
-// expensive elements twice. Every edge of the graph gets an EdgeDecision with a reason that a user can read.
+// A group is a convex set of nodes. A set is legal exactly if it lowers to one Kernel (lower.h)
+// that a scheduler made for its shape accepts; whether a legal merge is made is a question of
+// benefit: it must save a trip through memory and must not compute expensive elements twice. Every
+// edge of the graph gets an EdgeDecision with a reason that a user can read.
 //
-// Views (reshape, squeeze, ...) belong to no kernel: lowering looks through those that lie between nodes of one group, and the
-// others stand as groups of kind kView. Nodes whose values only describe shapes that inference already knows stand nowhere.
+// Views (reshape, squeeze, ...) belong to no kernel: lowering looks through those that lie between
+// nodes of one group, and the others stand as groups of kind kView. Nodes whose values only
+// describe shapes that inference already knows stand nowhere.
 //
-// Example: x -> mul -> softmax (five nodes) -> reshape -> matmul gives {kernel: mul, softmax}, {view: reshape}, {library: matmul}.
+// Example: x -> mul -> softmax (five nodes) -> reshape -> matmul gives {kernel: mul, softmax},
+// {view: reshape}, {library: matmul}.
 #ifndef KILN_FUSION_GROUP_H_
 #define KILN_FUSION_GROUP_H_
 
@@ -29,11 +32,13 @@ struct Group {
     kHost,     // one node: runs on the host (shape arithmetic, control flow)
   };
   Kind kind = Kind::kKernel;
-  std::vector<NodeId> nodes;     // ascending
-  std::vector<ValueId> outputs;  // values of these nodes that others, or the graph's user, need; ascending
+  std::vector<NodeId> nodes;  // ascending
+  std::vector<ValueId>
+      outputs;  // values of these nodes that others, or the graph's user, need; ascending
 };
 
-// Why a value flows, or does not flow, inside a kernel. Views between the two nodes are looked through.
+// Why a value flows, or does not flow, inside a kernel. Views between the two nodes are looked
+// through.
 struct EdgeDecision {
   NodeId producer;
   NodeId consumer;
@@ -52,7 +57,8 @@ struct GroupOptions {
   int jit_level = 2;  // 0 none, 1 element-wise, 2 with reductions
 };
 
-// A pure function of graph and options. The graph is verified and has no composite nodes (pass expand_composites).
+// A pure function of graph and options. The graph is verified and has no composite nodes (pass
+// expand_composites).
 absl::StatusOr<Grouping> FormGroups(const Graph& graph, const GroupOptions& options);
 
 const char* Name(Group::Kind kind);

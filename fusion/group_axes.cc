@@ -56,7 +56,8 @@ absl::Status GroupAxes::Visit(ValueId value) {
   return absl::OkStatus();
 }
 
-// True if `value` comes, through views or at once, from a node of the group; the views on the way are entered then.
+// True if `value` comes, through views or at once, from a node of the group; the views on the way
+// are entered then.
 bool GroupAxes::EnterViews(ValueId value) {
   if (Inside(value)) return true;
   const NodeId producer = graph_->value(value).producer;
@@ -71,7 +72,7 @@ bool GroupAxes::EnterViews(ValueId value) {
 }
 
 void GroupAxes::AddAxes(ValueId value) {
-  Axes_& axes = axes_[value];
+  AxisList& axes = axes_[value];
   for (const Dim& extent : graph_->value(value).shape) axes.push_back(table_.New(extent));
 }
 
@@ -80,22 +81,24 @@ absl::Status GroupAxes::ConstrainView(ValueId view) {
 }
 
 absl::Status GroupAxes::Constrain(ValueId value) {
-  const Axes_& out = axes_.at(value);
+  const AxisList& out = axes_.at(value);
   const std::vector<NodeRead>& reads = reads_.at(value).reads;
   for (size_t k = 0; k < reads.size(); ++k) {
     const NodeRead& read = reads[k];
-    Axes_& mine = read_axes_[{value, static_cast<int>(k)}];
+    AxisList& mine = read_axes_[{value, static_cast<int>(k)}];
     if (!read.value.valid()) continue;
     const Shape& shape = graph_->value(read.value).shape;
     for (size_t axis = 0; axis < read.axes.size(); ++axis) {
-      const bool runs = read.axes[axis].kind == Kind::kSame || read.axes[axis].kind == Kind::kReduced;
+      const bool runs =
+          read.axes[axis].kind == Kind::kSame || read.axes[axis].kind == Kind::kReduced;
       if (Inside(read.value)) {
         mine.push_back(axes_.at(read.value)[axis]);
       } else {
         mine.push_back(runs ? table_.New(shape[axis]) : Atoms{});
       }
       if (read.axes[axis].kind != Kind::kSame) continue;
-      KILN_RETURN_IF_ERROR(table_.Unify(out[static_cast<size_t>(read.axes[axis].out_axis)], mine.back()));
+      KILN_RETURN_IF_ERROR(
+          table_.Unify(out[static_cast<size_t>(read.axes[axis].out_axis)], mine.back()));
     }
   }
   return absl::OkStatus();
@@ -103,12 +106,12 @@ absl::Status GroupAxes::Constrain(ValueId value) {
 
 // Makes reads of one outside value run together.
 void GroupAxes::ShareInputs() {
-  std::map<ValueId, const Axes_*> first;
+  std::map<ValueId, const AxisList*> first;
   for (const ValueId value : order_) {
     const std::vector<NodeRead>& reads = reads_.at(value).reads;
     for (size_t k = 0; k < reads.size(); ++k) {
       if (!reads[k].value.valid() || Inside(reads[k].value)) continue;
-      const Axes_& mine = read_axes_.at({value, static_cast<int>(k)});
+      const AxisList& mine = read_axes_.at({value, static_cast<int>(k)});
       const auto [it, added] = first.emplace(reads[k].value, &mine);
       if (!added) Share(*it->second, mine);
     }
@@ -119,12 +122,13 @@ void GroupAxes::ShareInputs() {
 void GroupAxes::ShareOutputs(const std::vector<ValueId>& outputs) {
   for (const ValueId output : outputs) {
     const bool same_shape = graph_->value(output).shape == graph_->value(outputs[0]).shape;
-    if (same_shape && Axes(output) != Axes(outputs[0])) Share(axes_.at(outputs[0]), axes_.at(output));
+    if (same_shape && Axes(output) != Axes(outputs[0]))
+      Share(axes_.at(outputs[0]), axes_.at(output));
   }
 }
 
 // Joins axis by axis, unless some value's axes would no longer be distinct.
-void GroupAxes::Share(const Axes_& a, const Axes_& b) {
+void GroupAxes::Share(const AxisList& a, const AxisList& b) {
   const AxisTable before = table_;
   bool ok = true;
   for (size_t axis = 0; axis < a.size(); ++axis) {
@@ -143,7 +147,7 @@ bool GroupAxes::Consistent() const {
   return true;
 }
 
-std::vector<Atoms> GroupAxes::Leaves(const Axes_& axes) const {
+std::vector<Atoms> GroupAxes::Leaves(const AxisList& axes) const {
   std::vector<Atoms> leaves;
   for (const Atoms& axis : axes) leaves.push_back(table_.Leaves(axis));
   return leaves;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// GroupAxes: the values that a group computes, how they read each other, and which of their axes run together.
+// GroupAxes: the values that a group computes, how they read each other, and which of their axes
+// run together.
 //
-// The first half of lowering. Constraints come from the reads: axes of kind kSame are one, and a view's axes are its source's axes in
-// another grouping. Reads of values from outside start with axes of their own, since one value may be read in two ways
-// (x + transpose(x)); where reads of one value, or outputs of one shape, can run together they are made to.
+// The first half of lowering. Constraints come from the reads: axes of kind kSame are one, and a
+// view's axes are its source's axes in another grouping. Reads of values from outside start with
+// axes of their own, since one value may be read in two ways (x + transpose(x)); where reads of one
+// value, or outputs of one shape, can run together they are made to.
 #ifndef KILN_FUSION_GROUP_AXES_H_
 #define KILN_FUSION_GROUP_AXES_H_
 
@@ -35,13 +37,16 @@ class GroupAxes {
   bool Inside(ValueId value) const { return Computes(value) || views_.count(value) != 0; }
   ValueId ViewedBy(ValueId view) const { return views_.at(view); }
 
-  // The kernel dims of each axis of a value inside, and of read `k` of `computed`, whatever its source.
+  // The kernel dims of each axis of a value inside, and of read `k` of `computed`, whatever its
+  // source.
   std::vector<Atoms> Axes(ValueId inside) const { return Leaves(axes_.at(inside)); }
-  std::vector<Atoms> ReadAxes(ValueId computed, int k) const { return Leaves(read_axes_.at({computed, k})); }
+  std::vector<Atoms> ReadAxes(ValueId computed, int k) const {
+    return Leaves(read_axes_.at({computed, k}));
+  }
   const Dim& extent(Atom leaf) const { return table_.extent(leaf); }
 
  private:
-  using Axes_ = std::vector<Atoms>;
+  using AxisList = std::vector<Atoms>;
   explicit GroupAxes(const Graph& graph) : graph_(&graph) {}
 
   absl::Status Visit(ValueId value);
@@ -51,9 +56,9 @@ class GroupAxes {
   absl::Status ConstrainView(ValueId view);
   void ShareInputs();
   void ShareOutputs(const std::vector<ValueId>& outputs);
-  void Share(const Axes_& a, const Axes_& b);
+  void Share(const AxisList& a, const AxisList& b);
   bool Consistent() const;
-  std::vector<Atoms> Leaves(const Axes_& axes) const;
+  std::vector<Atoms> Leaves(const AxisList& axes) const;
 
   const Graph* graph_;
   std::set<NodeId> nodes_;
@@ -62,8 +67,8 @@ class GroupAxes {
   std::vector<ValueId> view_order_;
   std::map<ValueId, NodeReads> reads_;
   std::map<ValueId, ValueId> views_;
-  std::map<ValueId, Axes_> axes_;
-  std::map<std::pair<ValueId, int>, Axes_> read_axes_;
+  std::map<ValueId, AxisList> axes_;
+  std::map<std::pair<ValueId, int>, AxisList> read_axes_;
 };
 
 // All atoms of all axes, in order.

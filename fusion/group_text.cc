@@ -10,7 +10,8 @@ namespace {
 // Names may come from a file; PrintName keeps control characters out of the text.
 std::string Shown(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  return absl::StrCat(PrintName(node.name.empty() ? graph.value(node.outputs[0]).name : node.name), ":", node.op->name);
+  return absl::StrCat(PrintName(node.name.empty() ? graph.value(node.outputs[0]).name : node.name),
+                      ":", node.op->name);
 }
 
 }  // namespace
@@ -27,12 +28,14 @@ std::string ToString(const Grouping& grouping, const Graph& graph) {
     absl::StrAppend(&text, "group ", i, " ", Name(group.kind), " {");
     for (const NodeId id : group.nodes) absl::StrAppend(&text, " ", Shown(graph, id));
     text += " } ->";
-    for (const ValueId output : group.outputs) absl::StrAppend(&text, " ", PrintName(graph.value(output).name));
+    for (const ValueId output : group.outputs)
+      absl::StrAppend(&text, " ", PrintName(graph.value(output).name));
     text += '\n';
   }
   for (const EdgeDecision& edge : grouping.edges) {
-    absl::StrAppend(&text, "edge ", Shown(graph, edge.producer), " -> ", Shown(graph, edge.consumer), " ", edge.bytes, " bytes: ",
-                    edge.fused ? "fused" : "not fused: ", edge.reason, "\n");
+    absl::StrAppend(&text, "edge ", Shown(graph, edge.producer), " -> ",
+                    Shown(graph, edge.consumer), " ", edge.bytes,
+                    " bytes: ", edge.fused ? "fused" : "not fused: ", edge.reason, "\n");
   }
   return text;
 }

@@ -24,21 +24,23 @@ bool StageByStageWillDo(const Kernel& kernel) {
     if (reduce != nullptr) return false;
     reduce = &stage;
   }
-  return reduce != nullptr && std::all_of(kernel.outputs.begin(), kernel.outputs.end(), [&](const KernelOutput& output) {
-    return output.dims == reduce->dims;
-  });
+  return reduce != nullptr &&
+         std::all_of(kernel.outputs.begin(), kernel.outputs.end(),
+                     [&](const KernelOutput& output) { return output.dims == reduce->dims; });
 }
 
 Decision CheckKernel(const Kernel& kernel) {
   if (const size_t buffers = kernel.inputs.size() + kernel.outputs.size(); buffers > kMaxBuffers) {
-    return Decision::No(absl::StrCat("the kernel would have ", buffers, " inputs and outputs, the limit is ", kMaxBuffers));
+    return Decision::No(absl::StrCat("the kernel would have ", buffers,
+                                     " inputs and outputs, the limit is ", kMaxBuffers));
   }
   std::string reasons;
   const auto schedulers = CpuSchedulers();
   for (size_t i = 0; i + 1 < schedulers.size(); ++i) {
     const Decision accepted = schedulers[i].accepts(kernel);
     if (accepted) return Decision::Yes();
-    absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", schedulers[i].name, ": ", accepted.reason());
+    absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", schedulers[i].name, ": ",
+                    accepted.reason());
   }
   if (StageByStageWillDo(kernel)) return Decision::Yes();
   return Decision::No(absl::StrCat("no scheduler takes them as one kernel (", reasons, ")"));
@@ -56,7 +58,8 @@ Decision Legality::Check(const Group& group) {
   return decision;
 }
 
-// Equal for two sets that lower to kernels alike but for numbers: ops, attributes, who reads whom, types and shapes.
+// Equal for two sets that lower to kernels alike but for numbers: ops, attributes, who reads whom,
+// types and shapes.
 std::string Legality::Structure(const Group& group) const {
   std::string key;
   std::map<ValueId, int> local;
@@ -66,7 +69,8 @@ std::string Legality::Structure(const Group& group) const {
     if (!added) return;
     const Value& described = graph_.value(value);
     absl::StrAppend(&key, Name(described.type), ToString(described.shape));
-    const bool inside = std::binary_search(group.nodes.begin(), group.nodes.end(), described.producer);
+    const bool inside =
+        std::binary_search(group.nodes.begin(), group.nodes.end(), described.producer);
     absl::StrAppend(&key, inside ? "i" : LiteralOf(described) ? "c" : "");
   };
   for (const NodeId id : group.nodes) {

@@ -27,19 +27,32 @@ uint64_t FloatBits(float value) { return Load<uint32_t>(&value); }
 uint64_t LiteralBitsOf(const Tensor& tensor) {
   const void* data = tensor.data();
   switch (tensor.dtype()) {
-    case DType::kF32: return Load<uint32_t>(data);
-    case DType::kF64: return Load<uint64_t>(data);
-    case DType::kF16: return FloatBits(HalfToFloat(Load<uint16_t>(data)));
-    case DType::kBF16: return FloatBits(BFloatToFloat(Load<uint16_t>(data)));
-    case DType::kI8: return SignExtended<int8_t>(data);
-    case DType::kI16: return SignExtended<int16_t>(data);
-    case DType::kI32: return SignExtended<int32_t>(data);
-    case DType::kI64: return SignExtended<int64_t>(data);
-    case DType::kU8: return Load<uint8_t>(data);
-    case DType::kU16: return Load<uint16_t>(data);
-    case DType::kU32: return Load<uint32_t>(data);
-    case DType::kU64: return Load<uint64_t>(data);
-    case DType::kBool: return Load<uint8_t>(data) != 0;
+    case DType::kF32:
+      return Load<uint32_t>(data);
+    case DType::kF64:
+      return Load<uint64_t>(data);
+    case DType::kF16:
+      return FloatBits(HalfToFloat(Load<uint16_t>(data)));
+    case DType::kBF16:
+      return FloatBits(BFloatToFloat(Load<uint16_t>(data)));
+    case DType::kI8:
+      return SignExtended<int8_t>(data);
+    case DType::kI16:
+      return SignExtended<int16_t>(data);
+    case DType::kI32:
+      return SignExtended<int32_t>(data);
+    case DType::kI64:
+      return SignExtended<int64_t>(data);
+    case DType::kU8:
+      return Load<uint8_t>(data);
+    case DType::kU16:
+      return Load<uint16_t>(data);
+    case DType::kU32:
+      return Load<uint32_t>(data);
+    case DType::kU64:
+      return Load<uint64_t>(data);
+    case DType::kBool:
+      return Load<uint8_t>(data) != 0;
   }
   return 0;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers on the border between tensors and kernels: one-element constants as literals, literal bits as bytes.
+// Numbers on the border between tensors and kernels: one-element constants as literals, literal
+// bits as bytes.
 #ifndef KILN_FUSION_LITERAL_H_
 #define KILN_FUSION_LITERAL_H_
 

@@ -23,7 +23,8 @@ void Insert(const std::vector<int32_t>& dims, std::vector<int32_t>& order) {
   }
 }
 
-// The iterated dims, outermost first: in the order of the first reduction's operand, else of the output with most dims.
+// The iterated dims, outermost first: in the order of the first reduction's operand, else of the
+// output with most dims.
 std::vector<int32_t> IterationOrder(const GroupAxes& group, const EmittedGroup& emitted) {
   std::vector<int32_t> order;
   for (const ValueId value : group.computed()) {
@@ -33,7 +34,9 @@ std::vector<int32_t> IterationOrder(const GroupAxes& group, const EmittedGroup& 
     break;
   }
   const std::vector<KernelOutput>& outputs = emitted.kernel.outputs;
-  const auto fuller = [](const KernelOutput& a, const KernelOutput& b) { return a.dims.size() < b.dims.size(); };
+  const auto fuller = [](const KernelOutput& a, const KernelOutput& b) {
+    return a.dims.size() < b.dims.size();
+  };
   Insert(std::max_element(outputs.begin(), outputs.end(), fuller)->dims, order);
   for (const KernelOutput& output : outputs) Insert(output.dims, order);
   for (const Stage& stage : emitted.kernel.stages) {
@@ -64,10 +67,11 @@ absl::Status CheckDomain(const Kernel& kernel, const std::vector<int32_t>& order
   return absl::OkStatus();
 }
 
-// Gives the atoms and sizes of an emitted kernel their final numbers: iterated dims in `order`, then sizes.
+// Gives the atoms and sizes of an emitted kernel their final numbers: iterated dims in `order`,
+// then sizes.
 class Numbering {
  public:
-  Numbering(const std::vector<int32_t>& order) : order_(order) {}
+  explicit Numbering(const std::vector<int32_t>& order) : order_(order) {}
 
   int32_t Number(int32_t dim) const {
     if (dim >= kFirstSize) return static_cast<int32_t>(order_.size()) + dim - kFirstSize;
@@ -89,7 +93,9 @@ class Numbering {
       } else if (node.op == ScalarOp::kRead) {
         for (IndexExpr& index : node.index) RewriteIndex(index, map);
         // A stage is read by identity, and its axes are in ascending order now.
-        const auto first = [](const IndexExpr& index) { return index.terms.empty() ? 0 : index.terms[0].dim; };
+        const auto first = [](const IndexExpr& index) {
+          return index.terms.empty() ? 0 : index.terms[0].dim;
+        };
         if (node.source == ReadSource::kStage) {
           std::sort(node.index.begin(), node.index.end(),
                     [&](const IndexExpr& a, const IndexExpr& b) { return first(a) < first(b); });
@@ -119,7 +125,8 @@ void NumberDims(Kernel& kernel, const std::vector<int32_t>& order, size_t sizes)
   const Numbering numbering(order);
   for (size_t i = 0; i < order.size(); ++i) kernel.dims.push_back({absl::StrCat("d", i), true});
   for (size_t i = 0; i < sizes; ++i) kernel.dims.push_back({absl::StrCat("n", i), false});
-  for (KernelInput& input : kernel.inputs) input.dims = numbering.Numbers(std::move(input.dims), false);
+  for (KernelInput& input : kernel.inputs)
+    input.dims = numbering.Numbers(std::move(input.dims), false);
   for (Stage& stage : kernel.stages) {
     stage.dims = numbering.Numbers(std::move(stage.dims), true);
     stage.over = numbering.Numbers(std::move(stage.over), true);
@@ -138,8 +145,8 @@ Shape Extents(const std::vector<int32_t>& dims, const std::vector<Dim>& extents)
 }
 
 // What the launch binds to a canonical kernel.
-LoweredGroup Bind(CanonicalKernel canonical, const std::vector<Dim>& raw_extents, const std::vector<ValueId>& raw_inputs,
-                  const std::vector<ValueId>& raw_outputs) {
+LoweredGroup Bind(CanonicalKernel canonical, const std::vector<Dim>& raw_extents,
+                  const std::vector<ValueId>& raw_inputs, const std::vector<ValueId>& raw_outputs) {
   LoweredGroup lowered;
   for (const std::vector<int32_t>& merged : canonical.dims) {
     lowered.dims.push_back(Product(Extents(merged, raw_extents)));
@@ -165,8 +172,9 @@ LoweredGroup Bind(CanonicalKernel canonical, const std::vector<Dim>& raw_extents
 
 absl::StatusOr<LoweredGroup> LowerGroup(const Graph& graph, const Group& group) {
   if (group.kind != Group::Kind::kKernel || group.outputs.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("group: kind ", Name(group.kind), " with ", group.outputs.size(),
-                                                   " outputs has no kernel; lower groups of kind kernel"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("group: kind ", Name(group.kind), " with ", group.outputs.size(),
+                     " outputs has no kernel; lower groups of kind kernel"));
   }
   KILN_ASSIGN_OR_RETURN(const GroupAxes axes, GroupAxes::Make(graph, group.nodes, group.outputs));
   KILN_ASSIGN_OR_RETURN(EmittedGroup emitted, EmitGroup(axes, group.outputs));

@@ -67,7 +67,8 @@ std::vector<ValueId> Clusters::Outputs(const std::vector<NodeId>& nodes) const {
     }
     for (const size_t e : out_[static_cast<size_t>(id.v)]) {
       const DataEdge& edge = facts_.edges[e];
-      if (!std::binary_search(nodes.begin(), nodes.end(), edge.consumer)) outputs.insert(edge.value);
+      if (!std::binary_search(nodes.begin(), nodes.end(), edge.consumer))
+        outputs.insert(edge.value);
     }
   }
   return {outputs.begin(), outputs.end()};
@@ -76,14 +77,17 @@ std::vector<ValueId> Clusters::Outputs(const std::vector<NodeId>& nodes) const {
 void Clusters::MergeAll() {
   std::vector<size_t> by_benefit(facts_.edges.size());
   for (size_t e = 0; e < by_benefit.size(); ++e) by_benefit[e] = e;
-  std::stable_sort(by_benefit.begin(), by_benefit.end(), [&](size_t a, size_t b) { return Saved(a) > Saved(b); });
-  std::vector<std::pair<int, int>> tried(by_benefit.size(), {-1, -1});  // versions at the last trial
+  std::stable_sort(by_benefit.begin(), by_benefit.end(),
+                   [&](size_t a, size_t b) { return Saved(a) > Saved(b); });
+  std::vector<std::pair<int, int>> tried(by_benefit.size(),
+                                         {-1, -1});  // versions at the last trial
   for (bool merged = true; merged;) {
     merged = false;
     for (const size_t e : by_benefit) {
       const int a = ClusterOf(facts_.edges[e].producer);
       const int b = ClusterOf(facts_.edges[e].consumer);
-      const std::pair versions(clusters_[static_cast<size_t>(a)].version, clusters_[static_cast<size_t>(b)].version);
+      const std::pair versions(clusters_[static_cast<size_t>(a)].version,
+                               clusters_[static_cast<size_t>(b)].version);
       if (a == b) continue;
       // A way around may have closed since, so a trial that failed for that is made again.
       if (tried[e] == versions && reasons_[e].rfind("a path", 0) != 0) continue;
@@ -97,12 +101,14 @@ void Clusters::MergeAll() {
   }
 }
 
-// Bytes of traffic that fusing the edge saves: the read, and the write too if nobody else reads the value.
+// Bytes of traffic that fusing the edge saves: the read, and the write too if nobody else reads the
+// value.
 int64_t Clusters::Saved(size_t e) const {
   const DataEdge& edge = facts_.edges[e];
   const std::vector<size_t>& readers = out_[static_cast<size_t>(edge.producer.v)];
   const auto of_value = [&](size_t other) { return facts_.edges[other].value == edge.value; };
-  const bool alone = !asked_[static_cast<size_t>(edge.value.v)] && std::count_if(readers.begin(), readers.end(), of_value) == 1;
+  const bool alone = !asked_[static_cast<size_t>(edge.value.v)] &&
+                     std::count_if(readers.begin(), readers.end(), of_value) == 1;
   return alone ? 2 * edge.bytes : edge.bytes;
 }
 
@@ -110,21 +116,27 @@ Decision Clusters::MayMerge(size_t e) {
   const DataEdge& edge = facts_.edges[e];
   const NodeFacts& from = facts_.nodes[static_cast<size_t>(edge.producer.v)];
   const NodeFacts& to = facts_.nodes[static_cast<size_t>(edge.consumer.v)];
-  if (from.kind != Group::Kind::kKernel) return Decision::No(KindReason(graph_.node(edge.producer), from.kind));
-  if (to.kind != Group::Kind::kKernel) return Decision::No(KindReason(graph_.node(edge.consumer), to.kind));
-  if (options_.level < 3) return Decision::No(absl::StrCat("optimisation level ", options_.level, " does not fuse"));
+  if (from.kind != Group::Kind::kKernel)
+    return Decision::No(KindReason(graph_.node(edge.producer), from.kind));
+  if (to.kind != Group::Kind::kKernel)
+    return Decision::No(KindReason(graph_.node(edge.consumer), to.kind));
+  if (options_.level < 3)
+    return Decision::No(absl::StrCat("optimisation level ", options_.level, " does not fuse"));
   if (options_.jit_level < 1) return Decision::No("jit level 0 does not fuse");
   const int a = ClusterOf(edge.producer);
   const int b = ClusterOf(edge.consumer);
   const Cluster& producer = clusters_[static_cast<size_t>(a)];
   const Cluster& consumer = clusters_[static_cast<size_t>(b)];
   const int reductions = producer.reductions + consumer.reductions;
-  if (options_.jit_level < 2 && reductions > 0) return Decision::No("jit level 1 does not fuse reductions");
+  if (options_.jit_level < 2 && reductions > 0)
+    return Decision::No("jit level 1 does not fuse reductions");
   if (reductions > kMaxReductions) {
-    return Decision::No(absl::StrCat("together they have ", reductions, " reductions, the limit is ", kMaxReductions));
+    return Decision::No(absl::StrCat("together they have ", reductions,
+                                     " reductions, the limit is ", kMaxReductions));
   }
   if (const size_t nodes = producer.nodes.size() + consumer.nodes.size(); nodes > kMaxNodes) {
-    return Decision::No(absl::StrCat("together they have ", nodes, " nodes, the limit is ", kMaxNodes));
+    return Decision::No(
+        absl::StrCat("together they have ", nodes, " nodes, the limit is ", kMaxNodes));
   }
   return MayRepeat(a, b).And(StayApart(a, b));
 }
@@ -133,7 +145,8 @@ Decision Clusters::MayMerge(size_t e) {
 Decision Clusters::MayRepeat(int producer, int consumer) const {
   const Cluster& from = clusters_[static_cast<size_t>(producer)];
   const Cluster& to = clusters_[static_cast<size_t>(consumer)];
-  absl::flat_hash_map<int32_t, int64_t> indexed;  // value -> its elements that are read by index arithmetic
+  absl::flat_hash_map<int32_t, int64_t>
+      indexed;  // value -> its elements that are read by index arithmetic
   for (const NodeId id : from.nodes) {
     for (const size_t e : out_[static_cast<size_t>(id.v)]) {
       const DataEdge& edge = facts_.edges[e];
@@ -142,20 +155,24 @@ Decision Clusters::MayRepeat(int producer, int consumer) const {
       const bool once_a_row = edge.rows && from.reductions + to.reductions > 0;
       int64_t repeats = once_a_row ? 1 : edge.repeats;
       if (edge.indexed_elements > 0) {
-        const int64_t elements = std::max<int64_t>(1, EstimatedElements(graph_.value(edge.value).shape));
+        const int64_t elements =
+            std::max<int64_t>(1, EstimatedElements(graph_.value(edge.value).shape));
         const int64_t read = indexed[edge.value.v] += edge.indexed_elements;
         repeats = std::max(repeats, (read + elements - 1) / elements);
-        if (repeats > kMaxCheapRepeats) return Decision::No(absl::StrCat("each element would be computed ", repeats, " times"));
+        if (repeats > kMaxCheapRepeats)
+          return Decision::No(absl::StrCat("each element would be computed ", repeats, " times"));
       }
       if (repeats > 1 && from.cost >= kDear) {
-        return Decision::No(absl::StrCat("each element, dear to compute, would be computed ", repeats, " times"));
+        return Decision::No(
+            absl::StrCat("each element, dear to compute, would be computed ", repeats, " times"));
       }
     }
   }
   return Decision::Yes();
 }
 
-// Whether nothing lies between the two, and they are legal together. Leaves the producer's descendants in descendants_.
+// Whether nothing lies between the two, and they are legal together. Leaves the producer's
+// descendants in descendants_.
 Decision Clusters::StayApart(int producer, int consumer) {
   const int last = clusters_[static_cast<size_t>(consumer)].position;
   absl::flat_hash_set<int> seen = {producer, consumer};
@@ -167,9 +184,11 @@ Decision Clusters::StayApart(int producer, int consumer) {
     for (const int next : Later(cluster)) {
       if (next == consumer && cluster != producer) {
         const Node& via = graph_.node(clusters_[static_cast<size_t>(cluster)].nodes.front());
-        return Decision::No(absl::StrCat("a path between them leaves the kernel, through \"", via.name, "\""));
+        return Decision::No(
+            absl::StrCat("a path between them leaves the kernel, through \"", via.name, "\""));
       }
-      if (clusters_[static_cast<size_t>(next)].position > last || !seen.insert(next).second) continue;
+      if (clusters_[static_cast<size_t>(next)].position > last || !seen.insert(next).second)
+        continue;
       open.push_back(next);
       descendants_.push_back(next);
     }
@@ -227,13 +246,15 @@ std::vector<int> Clusters::Later(int cluster) const {
   return later;
 }
 
-// The consumer joins the producer. What lies between them in the order and depends on the producer moves behind the two.
+// The consumer joins the producer. What lies between them in the order and depends on the producer
+// moves behind the two.
 void Clusters::Merge(int producer, int consumer) {
   Cluster& into = clusters_[static_cast<size_t>(producer)];
   Cluster& from = clusters_[static_cast<size_t>(consumer)];
   const bool plain = into.plain && from.plain && SameShape(producer, consumer);
   std::vector<NodeId> nodes;
-  std::merge(into.nodes.begin(), into.nodes.end(), from.nodes.begin(), from.nodes.end(), std::back_inserter(nodes));
+  std::merge(into.nodes.begin(), into.nodes.end(), from.nodes.begin(), from.nodes.end(),
+             std::back_inserter(nodes));
   for (const NodeId id : from.nodes) of_[static_cast<size_t>(id.v)] = producer;
   const std::set<int> moved(descendants_.begin(), descendants_.end());
   const int first = into.position;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The merging loop of grouping: clusters of nodes, their order, and the edges along which they grow.
+// The merging loop of grouping: clusters of nodes, their order, and the edges along which they
+// grow.
 //
-// Clusters start as single nodes and stand in an order in which they can run. Edges are tried by the bytes of traffic they would save,
-// most first, ties by node ids, again until no edge merges. A merge must keep the order possible (no path out of the one
-// cluster and into the other), must not compute dear elements repeatedly, stays within the caps, and must be legal.
+// Clusters start as single nodes and stand in an order in which they can run. Edges are tried by
+// the bytes of traffic they would save, most first, ties by node ids, again until no edge merges. A
+// merge must keep the order possible (no path out of the one cluster and into the other), must not
+// compute dear elements repeatedly, stays within the caps, and must be legal.
 #ifndef KILN_FUSION_MERGE_H_
 #define KILN_FUSION_MERGE_H_
 
@@ -39,8 +41,8 @@ class Clusters {
     int position = 0;           // in order_
     int version = 0;            // grows with each merge
     int reductions = 0;
-    int64_t cost = 0;           // of one element of all its nodes that are no reductions
-    bool plain = true;          // all scalar nodes of one shape
+    int64_t cost = 0;   // of one element of all its nodes that are no reductions
+    bool plain = true;  // all scalar nodes of one shape
   };
 
   int64_t Saved(size_t edge) const;
@@ -55,14 +57,14 @@ class Clusters {
   const GraphFacts& facts_;
   const GroupOptions options_;
   Legality legality_;
-  std::vector<Cluster> clusters_;           // by the node they began with
-  std::vector<int> of_;                     // node -> cluster
-  std::vector<int> order_;                  // clusters; -1: merged away
-  std::vector<std::vector<size_t>> out_;    // node -> its outgoing edges
-  std::vector<std::vector<size_t>> in_;     // node -> its incoming edges
-  std::vector<bool> asked_;                 // value -> an output of the graph, itself or by a view
-  std::vector<std::string> reasons_;        // by edge
-  std::vector<int> descendants_;            // of the producer, found by StayApart, for Merge
+  std::vector<Cluster> clusters_;         // by the node they began with
+  std::vector<int> of_;                   // node -> cluster
+  std::vector<int> order_;                // clusters; -1: merged away
+  std::vector<std::vector<size_t>> out_;  // node -> its outgoing edges
+  std::vector<std::vector<size_t>> in_;   // node -> its incoming edges
+  std::vector<bool> asked_;               // value -> an output of the graph, itself or by a view
+  std::vector<std::string> reasons_;      // by edge
+  std::vector<int> descendants_;          // of the producer, found by StayApart, for Merge
 };
 
 }  // namespace kiln

@@ -21,7 +21,8 @@ constexpr int64_t kUnknownExtent = 32;
 int64_t CostOf(const ScalarExpr& expr) {
   int64_t cost = 0;
   for (const ExprNode& node : expr.nodes()) {
-    const bool slow = node.op == ScalarOp::kDiv || node.op == ScalarOp::kMod || node.op == ScalarOp::kSqrt;
+    const bool slow =
+        node.op == ScalarOp::kDiv || node.op == ScalarOp::kMod || node.op == ScalarOp::kSqrt;
     if (slow || Info(node.op).function) {
       cost += kDear;
     } else if (Info(node.op).arity > 0) {
@@ -51,7 +52,8 @@ class FactFinder {
 
   absl::StatusOr<GraphFacts> Run() {
     facts_.nodes.resize(graph_.nodes().size());
-    for (size_t i = 0; i < graph_.values().size(); ++i) facts_.root.push_back(ValueId{static_cast<int32_t>(i)});
+    for (size_t i = 0; i < graph_.values().size(); ++i)
+      facts_.root.push_back(ValueId{static_cast<int32_t>(i)});
     for (size_t i = 0; i < graph_.nodes().size(); ++i) KILN_RETURN_IF_ERROR(Classify(i));
     MarkLive();
     for (size_t i = 0; i < graph_.nodes().size(); ++i) {
@@ -66,14 +68,16 @@ class FactFinder {
     const Node& node = graph_.nodes()[i];
     NodeFacts& facts = facts_.nodes[i];
     if (node.op->kind == OpKind::kComposite) {
-      return absl::InvalidArgumentError(absl::StrCat("node \"", node.name, "\": composite \"", node.op->name,
-                                                     "\" has no group; run pass expand_composites first"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("node \"", node.name, "\": composite \"", node.op->name,
+                       "\" has no group; run pass expand_composites first"));
     }
     bool view = node.op->kind == OpKind::kIndex;
     for (const ValueId output : node.outputs) {
       const std::optional<ValueId> source = view ? ViewSource(graph_, output) : std::nullopt;
       view = view && source.has_value();
-      if (source) facts_.root[static_cast<size_t>(output.v)] = facts_.root[static_cast<size_t>(source->v)];
+      if (source)
+        facts_.root[static_cast<size_t>(output.v)] = facts_.root[static_cast<size_t>(source->v)];
     }
     facts.kind = KindOf(node, view);
     facts.reduces = node.op->kind == OpKind::kReduce;
@@ -84,11 +88,13 @@ class FactFinder {
 
   void MarkLive() {
     std::vector<bool> needed(graph_.values().size(), false);
-    for (const Graph::Output& output : graph_.outputs()) needed[static_cast<size_t>(output.value.v)] = true;
+    for (const Graph::Output& output : graph_.outputs())
+      needed[static_cast<size_t>(output.value.v)] = true;
     for (size_t i = graph_.nodes().size(); i-- > 0;) {
       const Node& node = graph_.nodes()[i];
       NodeFacts& facts = facts_.nodes[i];
-      for (const ValueId output : node.outputs) facts.live = facts.live || needed[static_cast<size_t>(output.v)];
+      for (const ValueId output : node.outputs)
+        facts.live = facts.live || needed[static_cast<size_t>(output.v)];
       if (!facts.live) continue;
       for (const ValueId input : node.inputs) {
         if (input.valid()) needed[static_cast<size_t>(input.v)] = true;
@@ -110,11 +116,13 @@ class FactFinder {
         if (input.valid()) AddEdge(consumer, input, DataEdge(), found);
       }
     }
-    std::sort(found.begin(), found.end(), [](const DataEdge& a, const DataEdge& b) { return a.producer < b.producer; });
+    std::sort(found.begin(), found.end(),
+              [](const DataEdge& a, const DataEdge& b) { return a.producer < b.producer; });
     facts_.edges.insert(facts_.edges.end(), found.begin(), found.end());
   }
 
-  void AddRead(NodeId consumer, ValueId output, const NodeRead& read, std::vector<DataEdge>& found) {
+  void AddRead(NodeId consumer, ValueId output, const NodeRead& read,
+               std::vector<DataEdge>& found) {
     if (!read.value.valid() || graph_.value(read.value).constant) return;
     DataEdge edge;
     const Shape& shape = graph_.value(output).shape;

@@ -16,12 +16,14 @@ namespace kiln {
 struct DataEdge {
   NodeId producer;
   NodeId consumer;
-  ValueId value;         // of the producer
+  ValueId value;  // of the producer
   int64_t bytes = 0;
-  bool viewed = false;           // a view lies between
-  int64_t indexed_elements = 0;  // read by index arithmetic, where elements do not run with the consumer's; 0: none are
-  int64_t repeats = 1;           // how often the other reads read an element, over all elements of the consumer
-  bool rows = false;             // the latter only along the consumer's innermost axis: once a row
+  bool viewed = false;  // a view lies between
+  int64_t indexed_elements =
+      0;  // read by index arithmetic, where elements do not run with the consumer's; 0: none are
+  int64_t repeats =
+      1;  // how often the other reads read an element, over all elements of the consumer
+  bool rows = false;  // the latter only along the consumer's innermost axis: once a row
 };
 
 struct NodeFacts {
@@ -33,9 +35,9 @@ struct NodeFacts {
 };
 
 struct GraphFacts {
-  std::vector<NodeFacts> nodes;    // by node
-  std::vector<ValueId> root;       // by value: itself, or what it is a view of
-  std::vector<DataEdge> edges;     // between live nodes that are no views; by consumer, then producer
+  std::vector<NodeFacts> nodes;  // by node
+  std::vector<ValueId> root;     // by value: itself, or what it is a view of
+  std::vector<DataEdge> edges;   // between live nodes that are no views; by consumer, then producer
 };
 
 // Functions, division and roots cost at least this; nodes that dear are never computed twice.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes and tensors as bytes, for tables of equal nodes. Equal bytes mean equal values; not meant to be read.
+// Attributes and tensors as bytes, for tables of equal nodes. Equal bytes mean equal values; not
+// meant to be read.
 #ifndef KILN_FUSION_NODE_KEY_H_
 #define KILN_FUSION_NODE_KEY_H_
 

@@ -35,7 +35,8 @@ NodeRead ReduceRead(const Graph& graph, const Node& node) {
   std::vector<bool> reduced(shape.size(), false);
   const std::vector<int64_t> axes = IntsAttr(node, "axes");
   if (axes.empty()) reduced.assign(shape.size(), true);
-  for (const int64_t axis : axes) reduced[static_cast<size_t>(axis < 0 ? axis + rank : axis)] = true;
+  for (const int64_t axis : axes)
+    reduced[static_cast<size_t>(axis < 0 ? axis + rank : axis)] = true;
   int next = 0;
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     ReadAxis& added = read.axes.emplace_back();
@@ -67,7 +68,8 @@ class PieceReader {
     reads_.reads.push_back(std::move(read));
     for (const IndexPiece::Bound& bound : piece.bounds) {
       const std::optional<int64_t> lower = bound.lower.constant();
-      const bool always = lower && *lower <= 0 && bound.upper == out_[static_cast<size_t>(bound.out_axis)];
+      const bool always =
+          lower && *lower <= 0 && bound.upper == out_[static_cast<size_t>(bound.out_axis)];
       if (!always) added.bounds.push_back(bound);
     }
     return absl::OkStatus();
@@ -85,7 +87,8 @@ class PieceReader {
     }
     const std::optional<int64_t> coef = from.coef.constant();
     if (!coef) {
-      return absl::UnimplementedError(absl::StrCat("its step ", from.coef.ToString(), " is not a known number"));
+      return absl::UnimplementedError(
+          absl::StrCat("its step ", from.coef.ToString(), " is not a known number"));
     }
     axis.out_axis = *coef == 0 ? -1 : from.out_axis;
     axis.coef = *coef;
@@ -94,7 +97,8 @@ class PieceReader {
     axis.kind = Kind::kAffine;
     if (axis.out_axis < 0) return axis;
     const auto out_axis = static_cast<size_t>(axis.out_axis);
-    if (*coef == 1 && from.div == 1 && from.offset.IsConst(0) && extent == out_[out_axis] && !used[out_axis]) {
+    if (*coef == 1 && from.div == 1 && from.offset.IsConst(0) && extent == out_[out_axis] &&
+        !used[out_axis]) {
       axis.kind = Kind::kSame;
       used[out_axis] = true;
     }
@@ -147,15 +151,19 @@ absl::StatusOr<NodeReads> ReadsOf(const Graph& graph, ValueId value) {
       reads.reads.push_back(ReduceRead(graph, node));
       return reads;
     case OpKind::kIndex: {
-      KILN_ASSIGN_OR_RETURN(const IndexMap map, node.op->index(graph, node, OutputIndex(graph, value)));
-      if (map.view) return absl::UnimplementedError(absl::StrCat("\"", node.op->name, "\" is a view and has no kernel"));
+      KILN_ASSIGN_OR_RETURN(const IndexMap map,
+                            node.op->index(graph, node, OutputIndex(graph, value)));
+      if (map.view)
+        return absl::UnimplementedError(
+            absl::StrCat("\"", node.op->name, "\" is a view and has no kernel"));
       reads.fill = map.fill;
       PieceReader reader(graph, node, out, reads);
       for (const IndexPiece& piece : map.pieces) KILN_RETURN_IF_ERROR(reader.Add(piece));
       return reads;
     }
     default:
-      return absl::UnimplementedError(absl::StrCat("\"", node.op->name, "\" is no scalar, reduce or index operator"));
+      return absl::UnimplementedError(
+          absl::StrCat("\"", node.op->name, "\" is no scalar, reduce or index operator"));
   }
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How one element of a node's output depends on elements of its inputs: the form that lowering and grouping work on.
+// How one element of a node's output depends on elements of its inputs: the form that lowering and
+// grouping work on.
 //
-// Scalar, reduce and index nodes all become a list of reads. Each axis of a read value has extent 1, runs with an axis of the
-// output, is reduced, or is found by index arithmetic. Example, concat of x [n] and y [m]: reads {x: same axis with no offset but
-// another extent, so affine(0, 1, 0)}, {y: affine(0, 1, -n)}, pieces {0: o < n}, {1: n <= o}.
+// Scalar, reduce and index nodes all become a list of reads. Each axis of a read value has extent
+// 1, runs with an axis of the output, is reduced, or is found by index arithmetic. Example, concat
+// of x [n] and y [m]: reads {x: same axis with no offset but another extent, so affine(0, 1, 0)},
+// {y: affine(0, 1, -n)}, pieces {0: o < n}, {1: n <= o}.
 #ifndef KILN_FUSION_NODE_READS_H_
 #define KILN_FUSION_NODE_READS_H_
 
@@ -51,7 +53,8 @@ struct NodeReads {
   double fill = 0;
 };
 
-// The reads of the producer of `value`, a scalar, reduce or index node. kUnimplemented if an index is not affine.
+// The reads of the producer of `value`, a scalar, reduce or index node. kUnimplemented if an index
+// is not affine.
 absl::StatusOr<NodeReads> ReadsOf(const Graph& graph, ValueId value);
 
 // If `value` is a view, the value whose memory it is; else nothing.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pass: one named rewriting of a Graph.
 //
-// A pass keeps what the graph computes, says whether it changed anything, is idempotent (a second run changes nothing) and
-// leaves a graph that Verify accepts. All passes stand in one table (AllPasses), in the order in which they run. There is no other
-// list: levels, `kiln opt --list-passes` and the docs read this one.
+// A pass keeps what the graph computes, says whether it changed anything, is idempotent (a second
+// run changes nothing) and leaves a graph that Verify accepts. All passes stand in one table
+// (AllPasses), in the order in which they run. There is no other list: levels, `kiln opt
+// --list-passes` and the docs read this one.
 #ifndef KILN_FUSION_PASS_H_
 #define KILN_FUSION_PASS_H_
 
@@ -18,7 +19,7 @@ namespace kiln {
 
 // What passes may know besides the graph.
 struct PassContext {
-  int level = 3;                              // the optimisation level of the run
+  int level = 3;                                 // the optimisation level of the run
   int64_t max_folded_bytes = int64_t{64} << 20;  // constants larger than this are not made
 };
 

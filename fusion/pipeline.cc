@@ -18,7 +18,8 @@ constexpr Pass kPasses[] = {
     {"fold_shapes", 0, "Makes constants of values that shape arithmetic has found.", FoldShapes},
     {"expand_composites", 0, "Writes composite operators as what they mean.", ExpandComposites},
     {"expand_splits", 0, "Writes a split as a slice for each part.", ExpandSplits},
-    {"algebra", 1, "Exact simplifications: x * 1, transpose of transpose, pow(x, 2), and the like.", Algebra},
+    {"algebra", 1, "Exact simplifications: x * 1, transpose of transpose, pow(x, 2), and the like.",
+     Algebra},
     {"fold_constants", 1, "Evaluates nodes whose inputs are all constants.", FoldConstants},
     {"common_subexpressions", 1, "Computes equal nodes once.", CommonSubexpressions},
 };
@@ -28,7 +29,8 @@ constexpr Pass kPasses[] = {
 std::span<const Pass> AllPasses() { return kPasses; }
 
 const Pass* FindPass(absl::string_view name) {
-  const auto found = std::find_if(std::begin(kPasses), std::end(kPasses), [&](const Pass& pass) { return name == pass.name; });
+  const auto found = std::find_if(std::begin(kPasses), std::end(kPasses),
+                                  [&](const Pass& pass) { return name == pass.name; });
   return found == std::end(kPasses) ? nullptr : found;
 }
 
@@ -38,8 +40,9 @@ absl::StatusOr<bool> RunPass(const Pass& pass, Graph& graph, const PassContext& 
   if (!changed.ok()) return Annotate(changed.status(), subject);
   if (*changed) {
     if (const absl::Status status = Verify(graph); !status.ok()) {
-      return absl::InternalError(absl::StrCat(subject, " leaves a graph that does not verify: ", status.message(),
-                                              "; report this, and disable the pass meanwhile"));
+      return absl::InternalError(
+          absl::StrCat(subject, " leaves a graph that does not verify: ", status.message(),
+                       "; report this, and disable the pass meanwhile"));
     }
   }
   return changed;
@@ -48,7 +51,8 @@ absl::StatusOr<bool> RunPass(const Pass& pass, Graph& graph, const PassContext& 
 absl::Status RunPasses(Graph& graph, const PipelineOptions& options) {
   for (const std::string& name : options.disabled) {
     if (FindPass(name) == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat("pass \"", name, "\": there is none of that name; see --list-passes"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("pass \"", name, "\": there is none of that name; see --list-passes"));
     }
   }
   const PassContext context{.level = options.level};

@@ -21,11 +21,13 @@ struct PipelineOptions {
   std::function<void(absl::string_view pass, const Graph& graph)> on_changed = {};
 };
 
-// Rewrites `graph` in place; ids change. On an error (kInvalidArgument for an unknown name in `disabled`, a pass's own error, or
-// kInternal when a pass leaves a graph that does not verify) the graph is unspecified. Thread-compatible.
+// Rewrites `graph` in place; ids change. On an error (kInvalidArgument for an unknown name in
+// `disabled`, a pass's own error, or kInternal when a pass leaves a graph that does not verify) the
+// graph is unspecified. Thread-compatible.
 absl::Status RunPasses(Graph& graph, const PipelineOptions& options);
 
-// Runs one pass and verifies what it leaves; returns whether it changed the graph. What `kiln opt` and RunPasses are made of.
+// Runs one pass and verifies what it leaves; returns whether it changed the graph. What `kiln opt`
+// and RunPasses are made of.
 absl::StatusOr<bool> RunPass(const Pass& pass, Graph& graph, const PassContext& context);
 
 }  // namespace kiln

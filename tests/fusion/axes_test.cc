@@ -72,7 +72,8 @@ TEST(AxisTable, LaterJoinsReachBothSides) {
 
 TEST(AxisTable, RefusesExtentsThatDoNotDivide) {
   AxisTable table;
-  const absl::Status status = table.Unify(Join({table.New(4), table.New(9)}), Join({table.New(6), table.New(6)}));
+  const absl::Status status =
+      table.Unify(Join({table.New(4), table.New(9)}), Join({table.New(6), table.New(6)}));
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("4 and 6")));
 }
 

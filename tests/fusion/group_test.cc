@@ -32,17 +32,23 @@ void ExpectRunnable(const Graph& graph, const Grouping& grouping) {
     } else {
       reads = graph.node(group.nodes[0]).inputs;
     }
-    for (const ValueId read : reads) EXPECT_TRUE(!read.valid() || made.count(read)) << graph.value(read).name;
-    for (const ValueId output : group.outputs) EXPECT_TRUE(made.insert(output).second) << "made twice";
+    for (const ValueId read : reads)
+      EXPECT_TRUE(!read.valid() || made.count(read)) << graph.value(read).name;
+    for (const ValueId output : group.outputs)
+      EXPECT_TRUE(made.insert(output).second) << "made twice";
   }
-  for (const Graph::Output& output : graph.outputs()) EXPECT_TRUE(made.count(output.value)) << output.name;
+  for (const Graph::Output& output : graph.outputs())
+    EXPECT_TRUE(made.count(output.value)) << output.name;
 }
 
-const EdgeDecision* FindEdge(const Graph& graph, const Grouping& grouping, const char* producer, const char* consumer) {
+const EdgeDecision* FindEdge(const Graph& graph, const Grouping& grouping, const char* producer,
+                             const char* consumer) {
   for (const EdgeDecision& edge : grouping.edges) {
-    if (graph.node(edge.producer).name == producer && graph.node(edge.consumer).name == consumer) return &edge;
+    if (graph.node(edge.producer).name == producer && graph.node(edge.consumer).name == consumer)
+      return &edge;
   }
-  ADD_FAILURE() << "no edge " << producer << " -> " << consumer << "\n" << ToString(grouping, graph);
+  ADD_FAILURE() << "no edge " << producer << " -> " << consumer << "\n"
+                << ToString(grouping, graph);
   return nullptr;
 }
 
@@ -77,7 +83,8 @@ TEST(FormGroups, KeepsNodesApartBelowLevelThreeAndAtJitLevelZero) {
 TEST(FormGroups, KeepsReductionsApartAtJitLevelOne) {
   GraphBuilder b("rows");
   const ValueId x = b.Input("x", DType::kF32, {kBatch, 64});
-  b.Output(b.Op("relu", {b.Op("exp", {ReduceOver(b, "reduce_sum", b.Op("mul", {x, x}), {-1})})}), "out");
+  b.Output(b.Op("relu", {b.Op("exp", {ReduceOver(b, "reduce_sum", b.Op("mul", {x, x}), {-1})})}),
+           "out");
   const Graph graph = Optimised(b);
   const Grouping grouping = Grouped(graph, {.jit_level = 1});
   EXPECT_THAT(grouping.groups, SizeIs(3));
@@ -91,7 +98,8 @@ TEST(FormGroups, MakesOneKernelOfSoftmaxWithItsPrologueAndEpilogue) {
     const ValueId scores = b.Input("scores", DType::kF32, {kBatch, 12, s, s});
     const ValueId mask = b.Input("mask", DType::kF32, {kBatch, 1, 1, s});
     const ValueId x = b.Op("add", {b.Op("mul", {scores, b.Scalar(DType::kF32, 0.125)}), mask});
-    const ValueId p = composite ? b.Op("softmax", {x}, {{"axis", int64_t{-1}}}) : SoftmaxParts(b, x);
+    const ValueId p =
+        composite ? b.Op("softmax", {x}, {{"axis", int64_t{-1}}}) : SoftmaxParts(b, x);
     b.Output(b.Op("mul", {p, b.Input("keep", DType::kF32, {kBatch, 12, s, s})}), "out");
     const Graph graph = Optimised(b);
     const Grouping grouping = Grouped(graph);
@@ -106,7 +114,8 @@ TEST(FormGroups, MakesOneKernelOfLayerNormWithItsResidual) {
     const ValueId skip = b.Input("skip", DType::kF32, {kBatch, 128, 64});
     const ValueId sum = b.Op("add", {b.Op("add", {x, Weights(b, {64})}), skip});
     const ValueId scale = Weights(b, {64}), bias = Weights(b, {64});
-    const ValueId y = composite ? b.Op("layer_norm", {sum, scale, bias}) : LayerNormParts(b, sum, scale, bias);
+    const ValueId y =
+        composite ? b.Op("layer_norm", {sum, scale, bias}) : LayerNormParts(b, sum, scale, bias);
     b.Output(y, "normed");
     b.Output(sum, "sum");
     const Graph graph = Optimised(b);
@@ -148,7 +157,8 @@ TEST(FormGroups, PutsAValueWithItsOnlyReader) {
 }
 
 // One encoder layer as exporters write it: projections are library nodes between fused pieces.
-ValueId EncoderLayer(GraphBuilder& b, ValueId x, ValueId mask, int64_t seq, int64_t heads, int64_t width, bool decomposed) {
+ValueId EncoderLayer(GraphBuilder& b, ValueId x, ValueId mask, int64_t seq, int64_t heads,
+                     int64_t width, bool decomposed) {
   const auto dense = [&](ValueId v, int64_t in, int64_t out) {
     return b.Op("add", {b.Op("matmul", {v, Weights(b, {in, out}, 0.01)}), Weights(b, {out})});
   };
@@ -166,12 +176,14 @@ ValueId EncoderLayer(GraphBuilder& b, ValueId x, ValueId mask, int64_t seq, int6
   const ValueId scores = b.Op("div", {b.Op("matmul", {q, k}), b.Scalar(DType::kF32, 4)});
   const ValueId masked = b.Op("add", {scores, mask});
   const ValueId p = decomposed ? SoftmaxParts(b, masked) : b.Op("softmax", {masked});
-  const ValueId context = b.Op("transpose", {b.Op("matmul", {p, v})}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+  const ValueId context =
+      b.Op("transpose", {b.Op("matmul", {p, v})}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
   const ValueId joined = dense(b.Op("reshape", {context, b.Ints({0, seq, width})}), width, width);
   x = norm(b.Op("add", {x, joined}));
   const ValueId h = dense(x, width, 4 * width);
   const ValueId erf = b.Op("erf", {b.Op("div", {h, b.Scalar(DType::kF32, 1.4142135)})});
-  const ValueId gelu = b.Op("mul", {b.Op("mul", {h, b.Op("add", {erf, b.Scalar(DType::kF32, 1)})}), b.Scalar(DType::kF32, 0.5)});
+  const ValueId gelu = b.Op("mul", {b.Op("mul", {h, b.Op("add", {erf, b.Scalar(DType::kF32, 1)})}),
+                                    b.Scalar(DType::kF32, 0.5)});
   return norm(b.Op("add", {x, dense(gelu, 4 * width, width)}));
 }
 
@@ -181,8 +193,10 @@ Graph Encoder(int layers, bool decomposed) {
   const ValueId keep = b.Input("keep", DType::kI64, {kBatch, 16});
   ValueId x = b.Op("gather", {Weights(b, {100, 32}), ids}, {{"axis", int64_t{0}}});
   x = b.Op("add", {x, Weights(b, {1, 16, 32})});
-  const ValueId flags = b.Op("cast", {b.Op("unsqueeze", {keep, b.Ints({1, 2})})}, {{"to", DType::kF32}});
-  const ValueId mask = b.Op("mul", {b.Op("sub", {b.Scalar(DType::kF32, 1), flags}), b.Scalar(DType::kF32, -10000)});
+  const ValueId flags =
+      b.Op("cast", {b.Op("unsqueeze", {keep, b.Ints({1, 2})})}, {{"to", DType::kF32}});
+  const ValueId mask =
+      b.Op("mul", {b.Op("sub", {b.Scalar(DType::kF32, 1), flags}), b.Scalar(DType::kF32, -10000)});
   for (int i = 0; i < layers; ++i) x = EncoderLayer(b, x, mask, 16, 2, 32, decomposed);
   b.Output(x, "last");
   return Optimised(b);
@@ -193,12 +207,14 @@ TEST(FormGroups, GroupsAnEncoderLayer) {
     const Graph graph = Encoder(2, decomposed);
     const Grouping grouping = Grouped(graph);
     ExpectRunnable(graph, grouping);
-    // Embedding, mask; a layer: three projections' biases with their transposes, softmax, context, two norms, gelu.
+    // Embedding, mask; a layer: three projections' biases with their transposes, softmax, context,
+    // two norms, gelu.
     EXPECT_EQ(KernelGroups(grouping).size(), 2u + 2 * 8) << ToString(grouping, graph);
     std::vector<std::string> texts = KernelTexts(graph);
     std::sort(texts.begin(), texts.end());
     texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
-    EXPECT_LE(texts.size(), 8u);  // the layers share all kernels, q and v theirs, and the two norms theirs
+    EXPECT_LE(texts.size(),
+              8u);  // the layers share all kernels, q and v theirs, and the two norms theirs
   }
 }
 
@@ -311,12 +327,14 @@ TEST(FormGroups, RefusesToReadAValueTransposedOntoItself) {
 TEST(FormGroups, HoldsTheCapOnBuffers) {
   GraphBuilder b("wide");
   ValueId sum = b.Input("x", DType::kF32, {kBatch, 64});
-  for (int i = 0; i < 40; ++i) sum = b.Op("add", {sum, b.Input(absl::StrCat("x", i), DType::kF32, {kBatch, 64})});
+  for (int i = 0; i < 40; ++i)
+    sum = b.Op("add", {sum, b.Input(absl::StrCat("x", i), DType::kF32, {kBatch, 64})});
   b.Output(sum, "out");
   const Graph graph = Optimised(b);
   const Grouping grouping = Grouped(graph);
   ExpectRunnable(graph, grouping);
-  for (const Group& group : grouping.groups) EXPECT_LE(LowerGroup(graph, group)->inputs.size(), 15u);
+  for (const Group& group : grouping.groups)
+    EXPECT_LE(LowerGroup(graph, group)->inputs.size(), 15u);
   EXPECT_LE(grouping.groups.size(), 6u);
 }
 
@@ -324,7 +342,8 @@ TEST(FormGroups, RefusesCompositesByName) {
   GraphBuilder b("raw");
   b.Output(b.Op("softmax", {b.Input("x", DType::kF32, {4, 4})}, {}, "soft"), "out");
   const Graph graph = FinishOrDie(b);
-  EXPECT_THAT(FormGroups(graph, {}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"soft\"")));
+  EXPECT_THAT(FormGroups(graph, {}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"soft\"")));
 }
 
 TEST(FormGroups, IsDeterministic) {

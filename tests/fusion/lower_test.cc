@@ -16,7 +16,8 @@ using ::testing::SizeIs;
 // All nodes of the graph as one group.
 Group Whole(const Graph& graph) {
   Group group;
-  for (size_t i = 0; i < graph.nodes().size(); ++i) group.nodes.push_back(NodeId{static_cast<int32_t>(i)});
+  for (size_t i = 0; i < graph.nodes().size(); ++i)
+    group.nodes.push_back(NodeId{static_cast<int32_t>(i)});
   for (const Graph::Output& output : graph.outputs()) group.outputs.push_back(output.value);
   std::sort(group.outputs.begin(), group.outputs.end());
   return group;
@@ -41,7 +42,8 @@ TEST(LowerGroup, WritesSoftmaxOfScaledAndMaskedScores) {
     scores = add(scaled, mask)
     y = softmax(scores)
     output y
-  )"), R"(kernel v1 math 1
+  )"),
+            R"(kernel v1 math 1
 dims a b
 in   0 f32 [b] dense
 in   1 f32 [a, b] dense
@@ -62,7 +64,8 @@ TEST(LowerGroup, WritesLayerNorm) {
     input bias : f32 [768]
     y = layer_norm(x, scale, bias)
     output y
-  )"), R"(kernel v1 math 1
+  )"),
+            R"(kernel v1 math 1
 dims a b
 sizes n0
 in   0 f32 [a, b] dense
@@ -87,7 +90,8 @@ TEST(LowerGroup, WritesAProductOfThree) {
     ab = mul(a, b)
     abc = mul(ab, c)
     output abc
-  )"), R"(kernel v1 math 1
+  )"),
+            R"(kernel v1 math 1
 dims a b
 in   0 f32 [a, b] dense
 in   1 f32 [a, b] dense
@@ -102,7 +106,8 @@ TEST(LowerGroup, WritesGelu) {
     input x : f32 [n, 64]
     y = gelu(x)
     output y
-  )"), R"(kernel v1 math 1
+  )"),
+            R"(kernel v1 math 1
 dims a
 in   0 f32 [a] dense
 par  0 f32
@@ -119,7 +124,8 @@ TEST(LowerGroup, WritesIndexOpsAsGuardedReads) {
     z = concat(x, y) {axis = 1}
     part = slice(z) {starts = [3], ends = [8], axes = [1]}
     output part
-  )"), R"(kernel v1 math 1
+  )"),
+            R"(kernel v1 math 1
 dims a b
 sizes n0 n1 n2
 in   0 f32 [a, n0] dense
@@ -137,7 +143,8 @@ TEST(LowerGroup, WritesAGatherAsALoadedIndex) {
     rows = gather(table, ids) {axis = 0}
     sum = add(rows, pos)
     output sum
-  )"), R"(kernel v1 math 1
+  )"),
+            R"(kernel v1 math 1
 dims a b c
 sizes n0
 in   0 f32 [b, c] dense
@@ -156,7 +163,8 @@ TEST(LowerGroup, SplitsAnAxisThatAReshapeSplits) {
     parts = reshape(biased) {shape = [n, 16, 4, 16]}
     heads = transpose(parts) {perm = [0, 2, 1, 3]}
     output heads
-  )"), R"(kernel v1 math 1
+  )"),
+            R"(kernel v1 math 1
 dims a b c d
 in   0 f32 [b, d] dense
 in   1 f32 [a, c, b, d] dense
@@ -229,7 +237,8 @@ TEST(LowerGroup, ForgetsNamesSizesNumbersAndOperandOrder) {
 
 TEST(LowerGroup, ForgetsWhereASliceBegins) {
   const auto at = [](int start) {
-    return KernelOf(absl::StrCat("graph g\ninput x : f32 [n, 64]\ny = slice(x) {starts = [", start, "], ends = [", start + 8,
+    return KernelOf(absl::StrCat("graph g\ninput x : f32 [n, 64]\ny = slice(x) {starts = [", start,
+                                 "], ends = [", start + 8,
                                  "], axes = [1]}\nz = relu(y)\noutput z\n"));
   };
   EXPECT_EQ(at(3), at(5));
@@ -237,7 +246,8 @@ TEST(LowerGroup, ForgetsWhereASliceBegins) {
 
 TEST(LowerGroup, TellsOtherComputationsApart) {
   const auto with = [](absl::string_view op) {
-    return KernelOf(absl::StrCat("graph g\ninput x : f32 [n, 64]\ninput y : f32 [n, 64]\nz = ", op, "\noutput z\n"));
+    return KernelOf(absl::StrCat("graph g\ninput x : f32 [n, 64]\ninput y : f32 [n, 64]\nz = ", op,
+                                 "\noutput z\n"));
   };
   EXPECT_NE(with("sub(x, y)"), with("add(x, y)"));
   EXPECT_NE(with("max(x, y)"), with("min(x, y)"));
@@ -254,14 +264,16 @@ TEST(LowerGroup, RefusesTwoDomains) {
     output a
     output b
   )");
-  EXPECT_THAT(LowerGroup(graph, Whole(graph)).status(), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("same dims")));
+  EXPECT_THAT(LowerGroup(graph, Whole(graph)).status(),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("same dims")));
 }
 
 TEST(LowerGroup, RefusesAGroupThatIsNoKernel) {
   Graph graph = Parsed("graph g\ninput x : f32 [n]\ny = exp(x)\noutput y\n");
   Group group = Whole(graph);
   group.kind = Group::Kind::kView;
-  EXPECT_THAT(LowerGroup(graph, group).status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("view")));
+  EXPECT_THAT(LowerGroup(graph, group).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("view")));
 }
 
 }  // namespace

@@ -22,7 +22,8 @@ namespace kiln {
 
 inline Dim Sym(const char* name) { return Dim::Symbol(name); }
 
-inline ValueId ReduceOver(GraphBuilder& b, const char* op, ValueId x, std::vector<int64_t> axes, int64_t keepdims = 1) {
+inline ValueId ReduceOver(GraphBuilder& b, const char* op, ValueId x, std::vector<int64_t> axes,
+                          int64_t keepdims = 1) {
   return b.Op(op, {x}, {{"axes", std::move(axes)}, {"keepdims", keepdims}});
 }
 
@@ -33,7 +34,8 @@ inline ValueId SoftmaxParts(GraphBuilder& b, ValueId x) {
 }
 
 // Layer norm over the last axis, as make_models.py --decomposed writes it.
-inline ValueId LayerNormParts(GraphBuilder& b, ValueId x, ValueId scale, ValueId bias, double epsilon = 1e-5) {
+inline ValueId LayerNormParts(GraphBuilder& b, ValueId x, ValueId scale, ValueId bias,
+                              double epsilon = 1e-5) {
   const ValueId d = b.Op("sub", {x, ReduceOver(b, "reduce_mean", x, {-1})});
   const ValueId square = b.Op("pow", {d, b.Scalar(DType::kF32, 2)});
   const ValueId variance = ReduceOver(b, "reduce_mean", square, {-1});

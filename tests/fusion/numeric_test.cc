@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fused kernels against the interpreter: random graphs of element-wise, reduce and index nodes, and each against the same graph
-// without fusion, bit by bit.
+// Fused kernels against the interpreter: random graphs of element-wise, reduce and index nodes, and
+// each against the same graph without fusion, bit by bit.
 #include <random>
 
 #include "gmock/gmock.h"
@@ -25,8 +25,10 @@ Tensor RandomTensor(DType type, std::vector<int64_t> shape, std::mt19937& random
   return tensor;
 }
 
-// Passes, groups and runs `graph` and compares its outputs with the interpreter's; returns the outputs.
-std::vector<Tensor> RunAndCompare(Graph graph, const SymbolValues& symbols, int jit_level, unsigned seed) {
+// Passes, groups and runs `graph` and compares its outputs with the interpreter's; returns the
+// outputs.
+std::vector<Tensor> RunAndCompare(Graph graph, const SymbolValues& symbols, int jit_level,
+                                  unsigned seed) {
   std::mt19937 random(seed);
   std::vector<Tensor> inputs;
   for (const ValueId input : graph.inputs()) {
@@ -43,7 +45,8 @@ std::vector<Tensor> RunAndCompare(Graph graph, const SymbolValues& symbols, int 
   if (!got.ok() || !want.ok()) return {};
   for (size_t k = 0; k < want->size(); ++k) {
     const Comparison comparison = Compare((*got)[k], (*want)[k], 2e-4, 2e-5);
-    EXPECT_TRUE(comparison.ok) << comparison.what << "\nseed " << seed << "\n" << Print(graph) << ToString(grouping, graph);
+    EXPECT_TRUE(comparison.ok) << comparison.what << "\nseed " << seed << "\n"
+                               << Print(graph) << ToString(grouping, graph);
   }
   return *got;
 }
@@ -55,7 +58,8 @@ void RunAtAllLevels(const Graph& graph, const SymbolValues& symbols, unsigned se
     ASSERT_EQ(fused.size(), apart.size());
     for (size_t k = 0; k < apart.size(); ++k) {
       const Comparison comparison = CompareBits(fused[k], apart[k]);
-      EXPECT_TRUE(comparison.ok) << "fusing changes bits at jit level " << jit_level << ": " << comparison.what << "\n"
+      EXPECT_TRUE(comparison.ok) << "fusing changes bits at jit level " << jit_level << ": "
+                                 << comparison.what << "\n"
                                  << Print(graph);
     }
   }
@@ -81,7 +85,9 @@ class RandomNet {
  private:
   unsigned Below(unsigned n) { return static_cast<unsigned>(random_() % n); }
   ValueId Pick() { return values_[Below(static_cast<unsigned>(values_.size()))]; }
-  ValueId Transposed(ValueId v, std::vector<int64_t> perm) { return b_.Op("transpose", {v}, {{"perm", std::move(perm)}}); }
+  ValueId Transposed(ValueId v, std::vector<int64_t> perm) {
+    return b_.Op("transpose", {v}, {{"perm", std::move(perm)}});
+  }
   ValueId Slice(ValueId v, int64_t axis, int64_t start, int64_t end, int64_t step = 1) {
     return b_.Op("slice", {v, b_.Ints({start}), b_.Ints({end}), b_.Ints({axis}), b_.Ints({step})});
   }
@@ -103,7 +109,8 @@ class RandomNet {
       case 5:
         return SoftmaxParts(b_, x);
       case 6:
-        return b_.Op("sub", {x, ReduceOver(b_, "reduce_mean", x, {static_cast<int64_t>(1 + Below(2))})});
+        return b_.Op("sub",
+                     {x, ReduceOver(b_, "reduce_mean", x, {static_cast<int64_t>(1 + Below(2))})});
       case 7: {  // through a reshape that splits, and back
         const ValueId parts = b_.Op("reshape", {x, b_.Ints({0, 2, 2, 6})});
         return b_.Op("reshape", {b_.Op("neg", {parts}), b_.Ints({0, 4, 6})});
@@ -112,7 +119,7 @@ class RandomNet {
         return b_.Op("concat", {Slice(x, 2, 3, 6), Slice(Pick(), 2, 0, 3)}, {{"axis", int64_t{2}}});
       case 9:
         return Slice(x, 1, -1, INT64_MIN, -1);  // reversed
-      default: {  // [n, 6, 4] in between
+      default: {                                // [n, 6, 4] in between
         const ValueId t = b_.Op("neg", {Transposed(x, {0, 2, 1})});
         return Transposed(t, {0, 2, 1});
       }

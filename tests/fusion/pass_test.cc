@@ -67,7 +67,8 @@ TEST(Pipeline, RunsOnlyPassesOfTheLevelThatAreNotDisabled) {
   for (const bool disabled : {false, true}) {
     for (const int level : {0, 1}) {
       Net net;
-      Graph graph = net.With(net.b.Op("mul", {net.b.Op("relu", {net.x}), net.b.Scalar(DType::kF32, 1)}));
+      Graph graph =
+          net.With(net.b.Op("mul", {net.b.Op("relu", {net.x}), net.b.Scalar(DType::kF32, 1)}));
       std::vector<std::string> seen;
       PipelineOptions options{.level = level};
       if (disabled) options.disabled.insert("algebra");
@@ -94,11 +95,13 @@ TEST(Algebra, DropsNeutralNumbers) {
     double number;
     bool dropped;
   };
-  const Case cases[] = {{"mul", 1, true},   {"div", 1, true},  {"pow", 1, true},   {"sub", 0.0, true}, {"add", -0.0, true},
-                        {"add", 0.0, false}, {"sub", -0.0, false}, {"mul", 0, false}, {"mul", -1, false}};
+  const Case cases[] = {{"mul", 1, true},     {"div", 1, true},    {"pow", 1, true},
+                        {"sub", 0.0, true},   {"add", -0.0, true}, {"add", 0.0, false},
+                        {"sub", -0.0, false}, {"mul", 0, false},   {"mul", -1, false}};
   for (const Case& c : cases) {
     Net net;
-    const ValueId y = net.b.Op(c.op, {net.b.Op("relu", {net.x}), net.b.Scalar(DType::kF32, c.number)});
+    const ValueId y =
+        net.b.Op(c.op, {net.b.Op("relu", {net.x}), net.b.Scalar(DType::kF32, c.number)});
     Graph graph = net.With(y);
     EXPECT_EQ(RunTwice("algebra", graph), c.dropped) << c.op << " " << c.number;
     EXPECT_EQ(graph.nodes().size(), c.dropped ? 1u : 2u);
@@ -133,7 +136,9 @@ TEST(Algebra, MultipliesInsteadOfDividingOnlyWhereExact) {
 TEST(Algebra, JoinsTransposes) {
   GraphBuilder b("net");
   const ValueId x = b.Input("x", DType::kF32, {2, 3, 4});
-  const auto transpose = [&](ValueId v, std::vector<int64_t> perm) { return b.Op("transpose", {v}, {{"perm", perm}}); };
+  const auto transpose = [&](ValueId v, std::vector<int64_t> perm) {
+    return b.Op("transpose", {v}, {{"perm", perm}});
+  };
   b.Output(b.Op("relu", {transpose(transpose(x, {1, 2, 0}), {2, 0, 1})}), "same");
   b.Output(transpose(transpose(x, {1, 0, 2}), {0, 2, 1}), "one");
   Graph graph = FinishOrDie(b);
@@ -157,7 +162,8 @@ TEST(Algebra, DropsCastsThatChangeNothing) {
   GraphBuilder b("net");
   const ValueId h = b.Input("h", DType::kF16, {8});
   const auto cast = [&](ValueId v, DType to) { return b.Op("cast", {v}, {{"to", to}}); };
-  b.Output(b.Op("relu", {cast(cast(h, DType::kF32), DType::kF16)}), "exact");     // every f16 is an f32
+  b.Output(b.Op("relu", {cast(cast(h, DType::kF32), DType::kF16)}),
+           "exact");  // every f16 is an f32
   b.Output(b.Op("relu", {cast(cast(h, DType::kI32), DType::kF16)}), "inexact");  // truncates
   Graph graph = FinishOrDie(b);
   EXPECT_TRUE(RunTwice("algebra", graph));
@@ -195,7 +201,8 @@ TEST(ExpandComposites, LeavesNone) {
   const ValueId l = net.b.Op("layer_norm", {s, Weights(net.b, {8}), Weights(net.b, {8})});
   Graph graph = net.With(net.b.Op("gelu", {l}));
   EXPECT_TRUE(RunTwice("expand_composites", graph));
-  for (const Node& node : graph.nodes()) EXPECT_NE(node.op->kind, OpKind::kComposite) << node.op->name;
+  for (const Node& node : graph.nodes())
+    EXPECT_NE(node.op->kind, OpKind::kComposite) << node.op->name;
   EXPECT_THAT(graph.nodes()[0].name, HasSubstr("/"));
 }
 
@@ -214,10 +221,12 @@ TEST(ExpandSplits, MakesASliceOfEachUsedPart) {
 }
 
 TEST(ExpandSplits, KeepsASplitOfUnknownParts) {
-  Graph graph = Parsed("graph g\ninput x : f32 [n, 2]\na, b = split(x) {axis = 0}\noutput a\noutput b\n");
+  Graph graph =
+      Parsed("graph g\ninput x : f32 [n, 2]\na, b = split(x) {axis = 0}\noutput a\noutput b\n");
   RunTwice("expand_splits", graph);
   EXPECT_THAT(RunPasses(graph, {}), IsOk());
-  for (const Group& group : KernelGroups(Grouped(graph))) EXPECT_THAT(LowerGroup(graph, group).status(), IsOk());
+  for (const Group& group : KernelGroups(Grouped(graph)))
+    EXPECT_THAT(LowerGroup(graph, group).status(), IsOk());
 }
 
 TEST(FoldShapes, MakesShapeArithmeticConstant) {
@@ -238,7 +247,8 @@ TEST(FoldConstants, EvaluatesScalarReduceAndIndexNodes) {
   Tensor t = Tensor::Allocate(DType::kF32, {2, 3});
   for (int i = 0; i < 6; ++i) WriteFloat(t, i, i);
   const ValueId c = b.Constant(t);
-  const ValueId scaled = b.Op("transpose", {b.Op("mul", {c, b.Scalar(DType::kF32, 10)})}, {{"perm", std::vector<int64_t>{1, 0}}});
+  const ValueId scaled = b.Op("transpose", {b.Op("mul", {c, b.Scalar(DType::kF32, 10)})},
+                              {{"perm", std::vector<int64_t>{1, 0}}});
   b.Output(scaled, "scaled");
   b.Output(ReduceOver(b, "reduce_sum", c, {1}, 0), "sums");
   b.Output(b.Op("reshape", {scaled, b.Ints({6})}), "flat");
