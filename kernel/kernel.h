@@ -24,16 +24,15 @@
 // of an f32 expression; every read has one index per axis.
 //
 // The meaning of a reduction. Reduced dims are taken one at a time, innermost (largest id) first:
-//   - the innermost iterated dim of the Kernel: block k holds elements [4096k, 4096k + 4096).
-//   Within a block, lane l of 64
-//     combines elements l, l + 64, ... in order; lanes fold by halves: lane l with lane l + 32,
-//     then 16, 8, 4, 2, 1.
+//   - the innermost iterated dim of the Kernel: block k holds elements [4096k, 4096k + 4096). In a
+//     block, lane l of 64 combines elements l, l + 64, ... in order; lanes fold by halves: lane l
+//     with lane l + 32, then 16, 8, 4, 2, 1.
 //   - any other dim: blocks of 512 elements, each combined in order.
 //   Block results, in order, are reduced by the same rule again until one is left. Accumulators
-//   start at the exact identity
-//   (-0 for float add, 0 integer add, 1, -inf / least, +inf / greatest, true/all ones, false/0),
-//   which absent elements equal. acc = combine(acc, element), in this operand order; a fold is
-//   combine(lane l, lane l + w). An empty reduction gives the identity, except float add: +0.
+//   start at the exact identity (-0 for float add, 0 for integer add, 1, -inf or least, +inf or
+//   greatest, true or all ones, false or 0), which absent elements equal.
+//   acc = combine(acc, element), in this operand order; a fold is combine(lane l, lane l + w).
+//   An empty reduction gives the identity, except float add: +0.
 // Nothing in this rule depends on threads, vector width or schedule.
 #ifndef KILN_KERNEL_KERNEL_H_
 #define KILN_KERNEL_KERNEL_H_

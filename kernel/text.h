@@ -10,12 +10,12 @@
 //   par K TYPE
 //   sK : TYPE [DIM, ...] = EXPR  |  reduce OP over DIM... (EXPR)
 //   out K TYPE [DIM, ...] dense|rows|strided = EXPR
-// EXPR:  op(EXPR, ...) | inK[INDEX, ...] | sK[INDEX, ...] | parK | index(DIM) | extent(DIM) |
-// cast<TYPE>(EXPR) |
-//        bitcast<TYPE>(EXPR) | roundto<TYPE>(EXPR) | LITERAL
-// LITERAL carries its type where it is not f32:  0  -1  0x1.8p+1  inf  -inf  nan  i64:3  bool:1
-// f64:0x1p-3 (hex floats). INDEX: sum of `DIM`, `C*DIM`, `|DIM|` (extent), `C*|DIM|`, `C`;
-// optionally `(sum)/C`, `(sum)%C`, `((sum)/C)%C`; or `[EXPR]`.
+// EXPR:     op(EXPR, ...) | inK[INDEX, ...] | sK[INDEX, ...] | parK | index(DIM) | extent(DIM) |
+//           cast<TYPE>(EXPR) | bitcast<TYPE>(EXPR) | roundto<TYPE>(EXPR) | LITERAL
+// LITERAL:  carries its type where it is not f32:
+//           0  -1  0x1.8p+1  inf  -inf  nan  i64:3  bool:1  f64:0x1p-3   (floats in hex)
+// INDEX:    sum of `DIM`, `C*DIM`, `|DIM|` (extent), `C*|DIM|`, `C`; optionally `(sum)/C`,
+//           `(sum)%C`, `((sum)/C)%C`; or `[EXPR]`
 #ifndef KILN_KERNEL_TEXT_H_
 #define KILN_KERNEL_TEXT_H_
 
