@@ -95,6 +95,26 @@ class PassBuilder {
     return Emit(fill, Reg(reg).size, Reg(reg).level, true);
   }
 
+  // A primitive of f32 takes operands that do not vary within the block as they are; all others want them filled.
+  int32_t Primitive(ScalarOp op, DType operand, size_t size, int32_t a, int32_t b, int32_t c) {
+    unsigned mask = 0;
+    bool body = false;
+    const int32_t args[] = {a, b, c};
+    for (unsigned k = 0; k < 3; ++k) {
+      if (args[k] == 0) continue;
+      body = body || Reg(args[k]).level == kBody;
+      if (!Reg(args[k]).block) mask |= 1u << k;
+    }
+    const OpFn uniform = body && mask != 0 && operand == DType::kF32 ? ops_.find_uniform(op, mask) : nullptr;
+    if (uniform == nullptr) return Op(ops_.find(op, operand), size, a, b, c);
+    Insn insn;
+    insn.fn = uniform;
+    insn.a = a;
+    insn.b = b;
+    insn.c = c;
+    return Emit(insn, size, kBody, true);
+  }
+
   int32_t Op(OpFn fn, size_t size, int32_t a, int32_t b = 0, int32_t c = 0) {
     if (fn == nullptr) {
       if (status_.ok()) status_ = absl::InvalidArgumentError("kernel: an operation has a type that it is not defined for");
@@ -177,7 +197,7 @@ class PassBuilder {
       case ScalarOp::kRoundTo: return Op(FindRoundTo(node.aux), 4, arg(0));
       case ScalarOp::kSelect:
       case ScalarOp::kGuard: return Op(ops_.find(node.op, node.type), SizeOf(node.type), arg(0), arg(1), arg(2));
-      default: return Op(ops_.find(node.op, type_of(0)), SizeOf(node.type), arg(0), arg(1), arg(2));
+      default: return Primitive(node.op, type_of(0), SizeOf(node.type), arg(0), arg(1), arg(2));
     }
   }
 
@@ -281,7 +301,7 @@ class PassBuilder {
     for (Sink& sink : pass_.sinks) {
       const auto made = std::find_if(pass_.body.begin(), pass_.body.end(), [&](const Insn& i) { return i.dst == sink.reg; });
       if (made == pass_.body.end()) continue;
-      if (made->kind == Insn::Kind::kRead) program_.reads[static_cast<size_t>(made->ref)].copy = true;
+      if (made->kind == Insn::Kind::kRead && !pass_plan_.outputs.empty()) program_.reads[static_cast<size_t>(made->ref)].copy = true;
       if (made->kind != Insn::Kind::kOp || sink.kind == Sink::Kind::kReduce) continue;
       const bool last = made + 1 == pass_.body.end();
       sink.direct = (sink.kind == Sink::Kind::kTemp || last) && taken.insert(sink.reg).second;
@@ -301,36 +321,41 @@ class PassBuilder {
     return uses;
   }
 
-  // The value of a register that is filled from an f32 constant.
+  // The value of a register that holds an f32 constant.
   bool IsConstant(int32_t reg, float* value) const {
-    for (const Insn& fill : pass_.once) {
-      if (fill.dst != reg || fill.kind != Insn::Kind::kFill || fill.size != 4) continue;
-      for (const Insn& constant : pass_.once) {
-        if (constant.dst != fill.a || constant.kind != Insn::Kind::kConst) continue;
-        const auto bits = static_cast<uint32_t>(constant.imm);
-        std::memcpy(value, &bits, sizeof(bits));
-        return true;
-      }
+    for (const Insn& insn : pass_.once) {
+      if (insn.dst != reg || insn.kind != Insn::Kind::kConst || insn.size != 4) continue;
+      const auto bits = static_cast<uint32_t>(insn.imm);
+      std::memcpy(value, &bits, sizeof(bits));
+      return true;
     }
     return false;
   }
 
+  // A step of a polynomial: a product with at most one factor that is one element, plus one that is.
+  bool IsStep(OpFn fn) const {
+    if (fn == nullptr) return false;
+    const auto is = [&](unsigned mask) { return fn == ops_.find_uniform(ScalarOp::kFma, mask); };
+    return is(4) || is(5) || is(6);
+  }
+
   // Chains p = fma(p, x, k) with constant k and one x become one instruction that keeps p in a processor register.
   void FuseHorner() {
-    const OpFn fma = ops_.find(ScalarOp::kFma, DType::kF32);
     const std::map<int32_t, int> uses = UsesInBody();
     struct Chain {
       size_t insn;           // its last step
       int32_t x;             // 0 after one step: either factor may be it
       std::vector<float> k;
-      bool HasX(int32_t other, const Insn& step) const { return x != 0 ? x == other : step.a == other || step.b == other; }
+      bool HasX(int32_t other, const Insn& step) const {
+        return other != 0 && (x != 0 ? x == other : step.a == other || step.b == other);
+      }
     };
     std::map<int32_t, Chain> chains;  // by the register of the last step
     std::set<size_t> dead;
     for (size_t i = 0; i < pass_.body.size(); ++i) {
       Insn& insn = pass_.body[i];
       float k = 0;
-      if (insn.kind != Insn::Kind::kOp || insn.fn != fma || !IsConstant(insn.c, &k)) continue;
+      if (insn.kind != Insn::Kind::kOp || !IsStep(insn.fn) || !IsConstant(insn.c, &k)) continue;
       auto before = chains.end();
       for (const auto& [p, x] : {std::pair(insn.a, insn.b), std::pair(insn.b, insn.a)}) {
         const auto it = chains.find(p);
@@ -353,7 +378,7 @@ class PassBuilder {
       insn.fn = ops_.horner;
       insn.a = chain.x;
       insn.b = 0;
-      insn.c = start;
+      insn.c = Block(start);
       insn.imm = chain.k.size();
       pass_.tables.push_back(std::make_unique<std::vector<float>>(chain.k));
       insn.table = pass_.tables.back()->data();

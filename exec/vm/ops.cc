@@ -42,6 +42,9 @@ ReduceFns Reduce(ReduceOp op, DType type) {
   return fns;
 }
 
+#if !HWY_NATIVE_FMA
+OpFn NoUniform(ScalarOp, unsigned) { return nullptr; }
+
 void HalfToFloatLoop(const OpArgs& x) {
   for (size_t i = 0; i < x.n; ++i) static_cast<float*>(x.dst)[i] = HalfToFloat(static_cast<const uint16_t*>(x.a)[i]);
 }
@@ -59,12 +62,13 @@ void HornerLoop(const OpArgs& x) {
     static_cast<float*>(x.dst)[i] = p;
   }
 }
+#endif
 
 const OpTable& Table() {
 #if HWY_NATIVE_FMA
-  static constexpr OpTable kTable = {&Find, &Reduce, &VHalfToFloat, &VFloatToHalf, &VHorner};
+  static constexpr OpTable kTable = {&Find, &FindUniform, &Reduce, &VHalfToFloat, &VFloatToHalf, &VHorner};
 #else
-  static constexpr OpTable kTable = {&Find, &Reduce, &HalfToFloatLoop, &FloatToHalfLoop, &HornerLoop};
+  static constexpr OpTable kTable = {&Find, &NoUniform, &Reduce, &HalfToFloatLoop, &FloatToHalfLoop, &HornerLoop};
 #endif
   return kTable;
 }

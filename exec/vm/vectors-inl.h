@@ -63,32 +63,54 @@ struct VTrunc {
   static HWY_INLINE V Do(V a) { return hn::Trunc(a); }
 };
 
+// An operand of a loop: a block, or one element that stands for a whole block.
+template <bool kUniform>
+struct Operand {
+  explicit HWY_INLINE Operand(const void* data) : p(static_cast<const float*>(data)), all(hn::Set(D(), *p)) {}
+  HWY_INLINE V operator()(size_t i) const { return kUniform ? all : hn::LoadU(D(), p + i); }
+  const float* p;
+  V all;
+};
+
 template <typename F>
 void VMap1(const OpArgs& x) {
   const D d;
-  const auto* a = static_cast<const float*>(x.a);
+  const Operand<false> a(x.a);
   auto* dst = static_cast<float*>(x.dst);
-  for (size_t i = 0; i < x.n; i += hn::Lanes(d)) hn::StoreU(F::Do(hn::LoadU(d, a + i)), d, dst + i);
+  for (size_t i = 0; i < x.n; i += hn::Lanes(d)) hn::StoreU(F::Do(a(i)), d, dst + i);
 }
 
-template <typename F>
+template <typename F, bool kA = false, bool kB = false>
 void VMap2(const OpArgs& x) {
   const D d;
-  const auto* a = static_cast<const float*>(x.a);
-  const auto* b = static_cast<const float*>(x.b);
+  const Operand<kA> a(x.a);
+  const Operand<kB> b(x.b);
   auto* dst = static_cast<float*>(x.dst);
-  for (size_t i = 0; i < x.n; i += hn::Lanes(d)) hn::StoreU(F::Do(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, dst + i);
+  const size_t step = hn::Lanes(d);
+  size_t i = 0;
+  for (; i + 4 * step <= x.n; i += 4 * step) {
+    hn::StoreU(F::Do(a(i), b(i)), d, dst + i);
+    hn::StoreU(F::Do(a(i + step), b(i + step)), d, dst + i + step);
+    hn::StoreU(F::Do(a(i + 2 * step), b(i + 2 * step)), d, dst + i + 2 * step);
+    hn::StoreU(F::Do(a(i + 3 * step), b(i + 3 * step)), d, dst + i + 3 * step);
+  }
+  for (; i < x.n; i += step) hn::StoreU(F::Do(a(i), b(i)), d, dst + i);
 }
 
-inline void VFma(const OpArgs& x) {
+template <bool kA = false, bool kB = false, bool kC = false>
+void VFma(const OpArgs& x) {
   const D d;
-  const auto* a = static_cast<const float*>(x.a);
-  const auto* b = static_cast<const float*>(x.b);
-  const auto* c = static_cast<const float*>(x.c);
+  const Operand<kA> a(x.a);
+  const Operand<kB> b(x.b);
+  const Operand<kC> c(x.c);
   auto* dst = static_cast<float*>(x.dst);
-  for (size_t i = 0; i < x.n; i += hn::Lanes(d)) {
-    hn::StoreU(hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), hn::LoadU(d, c + i)), d, dst + i);
+  const size_t step = hn::Lanes(d);
+  size_t i = 0;
+  for (; i + 2 * step <= x.n; i += 2 * step) {
+    hn::StoreU(hn::MulAdd(a(i), b(i), c(i)), d, dst + i);
+    hn::StoreU(hn::MulAdd(a(i + step), b(i + step), c(i + step)), d, dst + i + step);
   }
+  for (; i < x.n; i += step) hn::StoreU(hn::MulAdd(a(i), b(i), c(i)), d, dst + i);
 }
 
 inline void VHorner(const OpArgs& x) {
@@ -161,7 +183,7 @@ inline OpFn FindVector(ScalarOp op) {
     case ScalarOp::kDiv: return &VMap2<VDiv>;
     case ScalarOp::kMin: return &VMap2<VMin>;
     case ScalarOp::kMax: return &VMap2<VMax>;
-    case ScalarOp::kFma: return &VFma;
+    case ScalarOp::kFma: return &VFma<>;
     case ScalarOp::kNeg: return &VMap1<VNeg>;
     case ScalarOp::kAbs: return &VMap1<VAbs>;
     case ScalarOp::kSqrt: return &VMap1<VSqrt>;
@@ -169,6 +191,33 @@ inline OpFn FindVector(ScalarOp op) {
     case ScalarOp::kCeil: return &VMap1<VCeil>;
     case ScalarOp::kRound: return &VMap1<VRound>;
     case ScalarOp::kTrunc: return &VMap1<VTrunc>;
+    default: return nullptr;
+  }
+}
+
+template <typename F>
+OpFn UniformMap2(unsigned mask) {
+  return mask == 1 ? &VMap2<F, true, false> : mask == 2 ? &VMap2<F, false, true> : nullptr;
+}
+
+inline OpFn FindUniform(ScalarOp op, unsigned mask) {
+  switch (op) {
+    case ScalarOp::kAdd: return UniformMap2<VAdd>(mask);
+    case ScalarOp::kSub: return UniformMap2<VSub>(mask);
+    case ScalarOp::kMul: return UniformMap2<VMul>(mask);
+    case ScalarOp::kDiv: return UniformMap2<VDiv>(mask);
+    case ScalarOp::kMin: return UniformMap2<VMin>(mask);
+    case ScalarOp::kMax: return UniformMap2<VMax>(mask);
+    case ScalarOp::kFma: break;
+    default: return nullptr;
+  }
+  switch (mask) {
+    case 1: return &VFma<true, false, false>;
+    case 2: return &VFma<false, true, false>;
+    case 3: return &VFma<true, true, false>;
+    case 4: return &VFma<false, false, true>;
+    case 5: return &VFma<true, false, true>;
+    case 6: return &VFma<false, true, true>;
     default: return nullptr;
   }
 }
