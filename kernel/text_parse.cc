@@ -271,9 +271,7 @@ class LineParser {
       return word == "index" ? Coordinate(expr, dim) : Extent(expr, dim);
     }
     const std::optional<ScalarOp> op = ParseOp(word);
-    if (!op)
-      return Error(
-          absl::StrCat("\"", word, "\" is no operation; check its spelling"));
+    if (!op) return Error(absl::StrCat("\"", word, "\" is no operation; check its spelling"));
     return Call(expr, *op);
   }
 
