@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "absl/time/time.h"
 #include "kiln/base/log.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/exec/support/loader.h"
@@ -108,18 +109,22 @@ absl::StatusOr<WorkerPool*> KernelService::Workers() {
   return workers_.get();
 }
 
-std::shared_ptr<const KernelFunction> KernelService::FromCache(const Preimage& preimage) {
-  if (store_ == nullptr) return nullptr;
-  const std::optional<Entry> entry = store_->Lookup(preimage);
-  if (!entry.has_value()) return nullptr;
+absl::StatusOr<std::shared_ptr<const KernelFunction>> KernelService::FromCache(
+    const Preimage& preimage, bool again) {
+  const std::shared_ptr<const KernelFunction> nothing;
+  if (store_ == nullptr) return nothing;
+  const std::optional<Entry> entry =
+      again ? store_->LookupAgain(preimage) : store_->Lookup(preimage);
+  if (!entry.has_value()) return nothing;
+  if (const std::string* const failure = entry->Find("failure"); failure != nullptr)
+    return absl::UnavailableError(absl::StrCat(*failure, " (known from the cache)"));
   const std::string* const elf = entry->Find("elf");
-  const std::string* const meta = entry->Find("meta");
-  if (elf == nullptr || meta == nullptr || !HostRuns(ParseMeta(*meta)["isa"])) return nullptr;
+  if (elf == nullptr || !HostRuns(MetaOf(*entry)["isa"])) return nothing;
   absl::StatusOr<LoadedKernel> loaded = LoadKernel(*elf);
   if (loaded.ok()) return Compiled(*std::move(loaded));
   WarnOnce(absl::StrCat("cached kernel ", ToHex(entry->key).substr(0, 12), ": ",
                         loaded.status().message(), "; it is built again"));
-  return nullptr;
+  return nothing;
 }
 
 void KernelService::Publish(const KernelIdentity& identity, const Preimage& preimage,
@@ -152,20 +157,31 @@ absl::StatusOr<CodegenAnswer> KernelService::Emit(const KernelIdentity& identity
   request.timeout_ms = options_.kernel_timeout_ms;
   KILN_ASSIGN_OR_RETURN(CodegenAnswer answer, workers->Compile(request));
   if (answer.outcome == CodegenAnswer::Outcome::kOk) return answer;
-  return absl::UnavailableError(absl::StrCat("kernel compiler: ", answer.error));
+  const std::string error = absl::StrCat("kernel compiler: ", answer.error);
+  if (answer.outcome == CodegenAnswer::Outcome::kTransient) return absl::UnavailableError(error);
+  return absl::InternalError(error);
 }
 
 absl::StatusOr<std::shared_ptr<const KernelFunction>> KernelService::Build(
     const KernelIdentity& identity, const Preimage& preimage) {
-  KILN_ASSIGN_OR_RETURN(const CodegenAnswer answer, Emit(identity, {"elf"}));
-  for (const auto& [tag, bytes] : answer.sections) {
+  const absl::StatusOr<CodegenAnswer> answer = Emit(identity, {"elf"});
+  if (absl::IsInternal(answer.status()) && store_ != nullptr) {
+    store_
+        ->PublishFailure(preimage, answer.status().message(),
+                         {{"device", "cpu"},
+                          {"params", identity.params},
+                          {"target", std::string(Name(identity.target))}})
+        .IgnoreError();
+  }
+  KILN_RETURN_IF_ERROR(answer.status());
+  for (const auto& [tag, bytes] : answer->sections) {
     if (tag != "elf") continue;
-    if (!HostRuns(answer.isa)) {
+    if (!HostRuns(answer->isa)) {
       return absl::FailedPreconditionError(
-          absl::StrCat("kernel code needs \"", answer.isa, "\", which this machine lacks"));
+          absl::StrCat("kernel code needs \"", answer->isa, "\", which this machine lacks"));
     }
     KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, LoadKernel(bytes));
-    Publish(identity, preimage, answer);
+    Publish(identity, preimage, *answer);
     return Compiled(std::move(loaded));
   }
   return absl::InternalError("kernel compiler: its answer has no code");
@@ -175,11 +191,19 @@ absl::StatusOr<KernelService::Made> KernelService::Make(const KernelIdentity& id
   const bool vm_only = options_.compile_mode == CompileMode::kNever || target_ < IsaLevel::kV3;
   if (!vm_only) {
     const Preimage preimage = KernelPreimage(identity);
-    if (auto cached = FromCache(preimage)) return Made{std::move(cached), Source::kCached};
-    auto built = Build(identity, preimage);
-    if (built.ok()) return Made{*std::move(built), Source::kBuilt};
+    auto made = FromCache(preimage, /*again=*/false);
+    KeyLock lock;
+    if (made.ok() && *made == nullptr && store_ != nullptr) {
+      // Another process may be building it: what it publishes meanwhile is taken. One that hangs is
+      // not waited for much longer than a build may take.
+      lock = store_->LockKey(preimage.Key(), 2 * absl::Milliseconds(options_.kernel_timeout_ms));
+      made = FromCache(preimage, /*again=*/true);
+    }
+    if (made.ok() && *made != nullptr) return Made{*std::move(made), Source::kCached};
+    if (made.ok()) made = Build(identity, preimage);
+    if (made.ok()) return Made{*std::move(made), Source::kBuilt};
     WarnOnce(absl::StrCat("a kernel runs on the VM, slower and with the same results: ",
-                          built.status().message()));
+                          made.status().message()));
   }
   KILN_ASSIGN_OR_RETURN(auto vm, OnVm(identity.text));
   return Made{std::move(vm), vm_only ? Source::kVm : Source::kFailed};

@@ -48,7 +48,7 @@ class KernelService : public KernelProvider {
   KernelIdentity Identify(const std::string& text, const std::string& params) const;
 
   // The build of one kernel with extra sections ("stmt", "asm"), for people to look at; neither
-  // cached nor loaded.
+  // cached nor loaded. kInternal: building it fails each time; kUnavailable: it may work later.
   absl::StatusOr<CodegenAnswer> Emit(const KernelIdentity& identity,
                                      std::vector<std::string> sections);
 
@@ -62,7 +62,9 @@ class KernelService : public KernelProvider {
     Source source;
   };
   absl::StatusOr<Made> Make(const KernelIdentity& identity);
-  std::shared_ptr<const KernelFunction> FromCache(const Preimage& preimage);
+  // Null: not there. An error: building it is known to fail. `again`: see Store::LookupAgain.
+  absl::StatusOr<std::shared_ptr<const KernelFunction>> FromCache(const Preimage& preimage,
+                                                                  bool again);
   absl::StatusOr<std::shared_ptr<const KernelFunction>> Build(const KernelIdentity& identity,
                                                               const Preimage& preimage);
   absl::StatusOr<WorkerPool*> Workers();
