@@ -86,7 +86,9 @@ struct Range {
 
 using Bound = std::optional<int64_t>;
 
-Bound Map2(Bound a, Bound b, Bound (*f)(int64_t, int64_t)) { return a && b ? f(*a, *b) : std::nullopt; }
+Bound Map2(Bound a, Bound b, Bound (*f)(int64_t, int64_t)) {
+  return a && b ? f(*a, *b) : std::nullopt;
+}
 
 Range RangeOf(const Dim& dim);
 
@@ -153,7 +155,8 @@ bool NeverNegative(const Dim& dim) {
 
 // term / divisor, if divisor is a factor of it.
 std::optional<Term> DivideTerm(const Term& term, const Term& divisor) {
-  if (divisor.coef == 0 || (divisor.coef == -1 && term.coef == INT64_MIN) || term.coef % divisor.coef != 0) {
+  if (divisor.coef == 0 || (divisor.coef == -1 && term.coef == INT64_MIN) ||
+      term.coef % divisor.coef != 0) {
     return std::nullopt;
   }
   Term quotient{term.coef / divisor.coef, term.atoms};
@@ -184,7 +187,8 @@ Dim ProductOf(const Term& term) {
   return product;
 }
 
-// The parts of `dim` whose coefficients `divisor` divides, divided; and the rest, with coefficients in [0, divisor).
+// The parts of `dim` whose coefficients `divisor` divides, divided; and the rest, with coefficients
+// in [0, divisor).
 struct Parts {
   Dim quotient, rest;
 };
@@ -202,7 +206,8 @@ absl::StatusOr<int64_t> EvaluateAtom(const Atom& atom, const SymbolValues& value
   if (atom.kind == Atom::Kind::kSymbol) {
     const auto found = values.find(atom.symbol);
     if (found == values.end()) {
-      return absl::NotFoundError(absl::StrCat("dimension \"", atom.symbol, "\": has no value; give one"));
+      return absl::NotFoundError(
+          absl::StrCat("dimension \"", atom.symbol, "\": has no value; give one"));
     }
     return found->second;
   }
@@ -211,12 +216,14 @@ absl::StatusOr<int64_t> EvaluateAtom(const Atom& atom, const SymbolValues& value
   if (atom.kind == Atom::Kind::kMin) return std::min(a, b);
   if (atom.kind == Atom::Kind::kMax) return std::max(a, b);
   if (b == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dimension \"", atom.args[0].ToString(), "\": divided by \"", atom.args[1].ToString(), "\", which is 0"));
+    return absl::InvalidArgumentError(absl::StrCat("dimension \"", atom.args[0].ToString(),
+                                                   "\": divided by \"", atom.args[1].ToString(),
+                                                   "\", which is 0"));
   }
   if (b == -1) {
     if (atom.kind == Atom::Kind::kMod) return 0;
-    if (a == INT64_MIN) return absl::InvalidArgumentError("dimension: quotient does not fit in 64 bits");
+    if (a == INT64_MIN)
+      return absl::InvalidArgumentError("dimension: quotient does not fit in 64 bits");
     return -a;
   }
   const int64_t quotient = a / b;
@@ -245,7 +252,8 @@ Dim Dim::FromAtom(Atom atom) {
 }
 
 Dim Dim::FromTerms(std::vector<Term> terms) {
-  std::sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) { return CompareMonomials(a, b) < 0; });
+  std::sort(terms.begin(), terms.end(),
+            [](const Term& a, const Term& b) { return CompareMonomials(a, b) < 0; });
   Dim dim;
   for (Term& term : terms) {
     if (dim.terms_.empty() || CompareMonomials(dim.terms_.back(), term) != 0) {
@@ -338,7 +346,8 @@ Dim Dim::FloorDiv(const Dim& divisor) const {
   // floor((floor(x/c) + k) / d) = floor((x + k*c) / (c*d))
   const Term lead = rest.terms_[0];
   const Dim offset = rest - ProductOf(lead);
-  if (lead.coef == 1 && lead.atoms.size() == 1 && lead.atoms[0].kind == Atom::Kind::kFloorDiv && offset.constant()) {
+  if (lead.coef == 1 && lead.atoms.size() == 1 && lead.atoms[0].kind == Atom::Kind::kFloorDiv &&
+      offset.constant()) {
     const std::optional<int64_t> inner = lead.atoms[0].args[1].constant();
     const Bound both = inner && *inner > 0 ? CheckedMul(*inner, small) : std::nullopt;
     if (both) return parts.quotient + (lead.atoms[0].args[0] + offset * *inner).FloorDiv(*both);
@@ -387,7 +396,8 @@ std::optional<int64_t> Dim::UpperBound() const { return RangeOf(*this).high; }
 
 absl::StatusOr<int64_t> Dim::Evaluate(const SymbolValues& values) const {
   const auto overflow = [&] {
-    return absl::InvalidArgumentError(absl::StrCat("dimension \"", ToString(), "\": does not fit in 64 bits"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("dimension \"", ToString(), "\": does not fit in 64 bits"));
   };
   if (overflow_) return overflow();
   int64_t sum = 0;
@@ -416,10 +426,18 @@ Dim Dim::Substitute(const std::map<std::string, Dim>& replacements) const {
       const Dim a = atom.args[0].Substitute(replacements);
       const Dim b = atom.args[1].Substitute(replacements);
       switch (atom.kind) {
-        case Atom::Kind::kFloorDiv: product = product * a.FloorDiv(b); break;
-        case Atom::Kind::kMod: product = product * a.Mod(b); break;
-        case Atom::Kind::kMin: product = product * Min(a, b); break;
-        default: product = product * Max(a, b); break;
+        case Atom::Kind::kFloorDiv:
+          product = product * a.FloorDiv(b);
+          break;
+        case Atom::Kind::kMod:
+          product = product * a.Mod(b);
+          break;
+        case Atom::Kind::kMin:
+          product = product * Min(a, b);
+          break;
+        default:
+          product = product * Max(a, b);
+          break;
       }
     }
     sum = sum + product;

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dim: an extent that is a number or an expression over named symbols, such as `batch`, `2*seq` or `(seq + 1)/2`.
+// Dim: an extent that is a number or an expression over named symbols, such as `batch`, `2*seq` or
+// `(seq + 1)/2`.
 //
-// A Dim is kept in canonical form, a sum of products of atoms with integer coefficients: `a*(b + 2)` and `b*a + 2*a` are
-// equal values. An atom is a symbol, or a floor division, remainder, minimum or maximum that does not simplify.
-// Symbols stand for non-negative integers. Values are immutable; copying copies. A Dim whose constants overflow, or that has
-// more than kMaxDimSize atoms, becomes an error that Evaluate reports ("?" in text); so no input makes one grow without bound.
+// A Dim is kept in canonical form, a sum of products of atoms with integer coefficients: `a*(b +
+// 2)` and `b*a + 2*a` are equal values. An atom is a symbol, or a floor division, remainder,
+// minimum or maximum that does not simplify. Symbols stand for non-negative integers. Values are
+// immutable; copying copies. A Dim whose constants overflow, or that has more than kMaxDimSize
+// atoms, becomes an error that Evaluate reports ("?" in text); so no input makes one grow without
+// bound.
 //
-// Text: `+ - * / %` (division rounds down, binds like `*`, left to right), `min(a, b)`, `max(a, b)`, numbers, and symbols,
-// written between backquotes where they are no identifiers (base/name.h).
+// Text: `+ - * / %` (division rounds down, binds like `*`, left to right), `min(a, b)`, `max(a,
+// b)`, numbers, and symbols, written between backquotes where they are no identifiers
+// (base/name.h).
 //
-// Example: Dim n = Dim::Symbol("n"); (n * 6).DivideExactly(n * 2) is 3; (n + 1).FloorDiv(2).ToString() is "(n + 1)/2".
+// Example: Dim n = Dim::Symbol("n"); (n * 6).DivideExactly(n * 2) is 3; (n +
+// 1).FloorDiv(2).ToString() is "(n + 1)/2".
 #ifndef KILN_BASE_DIM_H_
 #define KILN_BASE_DIM_H_
 
@@ -31,8 +36,8 @@ using SymbolValues = std::map<std::string, int64_t>;
 
 class Dim {
  public:
-  Dim() = default;                 // 0
-  Dim(int64_t value);              // NOLINT: implicit, so that shapes read {batch, 3, 224}
+  Dim() = default;     // 0
+  Dim(int64_t value);  // NOLINT: implicit, so that shapes read {batch, 3, 224}
   static Dim Symbol(std::string name);
   // Reads what ToString writes; kInvalidArgument otherwise.
   static absl::StatusOr<Dim> Parse(absl::string_view text);
@@ -43,14 +48,16 @@ class Dim {
   friend Dim operator+(const Dim& a, const Dim& b);
   friend Dim operator-(const Dim& a, const Dim& b);
   friend Dim operator*(const Dim& a, const Dim& b);
-  Dim FloorDiv(const Dim& divisor) const;  // rounds towards minus infinity; by zero: an error on Evaluate
-  Dim Mod(const Dim& divisor) const;       // sign of the divisor
+  Dim FloorDiv(
+      const Dim& divisor) const;  // rounds towards minus infinity; by zero: an error on Evaluate
+  Dim Mod(const Dim& divisor) const;  // sign of the divisor
   static Dim Min(const Dim& a, const Dim& b);
   static Dim Max(const Dim& a, const Dim& b);
   // a / b when b divides every term of a (b one product); else nothing.
   std::optional<Dim> DivideExactly(const Dim& divisor) const;
 
-  // Structural; equal canonical forms. Two unequal Dims may still be equal for some or all values of their symbols.
+  // Structural; equal canonical forms. Two unequal Dims may still be equal for some or all values
+  // of their symbols.
   friend bool operator==(const Dim& a, const Dim& b);
   friend bool operator<(const Dim& a, const Dim& b);  // a total order without meaning, for sorting
 
@@ -60,7 +67,8 @@ class Dim {
   void CollectSymbols(std::set<std::string>& out) const;
   std::string ToString() const;
 
-  // Bounds that hold for all values of the symbols, where the form shows them: n + 2 has the lower bound 2.
+  // Bounds that hold for all values of the symbols, where the form shows them: n + 2 has the lower
+  // bound 2.
   std::optional<int64_t> LowerBound() const;
   std::optional<int64_t> UpperBound() const;
 
@@ -78,7 +86,8 @@ class Dim {
   static Dim FromTerms(std::vector<Term> terms);
   static Dim FromAtom(Atom atom);
 
-  std::vector<Term> terms_;  // higher degree first, then by atoms; no zero coefficient; the constant term has no atoms
+  std::vector<Term> terms_;  // higher degree first, then by atoms; no zero coefficient; the
+                             // constant term has no atoms
   bool overflow_ = false;
 };
 
@@ -91,9 +100,9 @@ struct Dim::Atom {
   std::vector<Dim> args;  // two for all others; sorted for kMin and kMax
 };
 
-std::string ToString(const Shape& shape);                      // "[n, 3, 224]"
-absl::StatusOr<Shape> ParseShape(absl::string_view text);      // the inverse
-Dim Product(const Shape& shape);                               // 1 for []
+std::string ToString(const Shape& shape);                  // "[n, 3, 224]"
+absl::StatusOr<Shape> ParseShape(absl::string_view text);  // the inverse
+Dim Product(const Shape& shape);                           // 1 for []
 absl::StatusOr<std::vector<int64_t>> Evaluate(const Shape& shape, const SymbolValues& values);
 std::optional<std::vector<int64_t>> Constant(const Shape& shape);  // all extents known
 Shape ToShape(const std::vector<int64_t>& extents);

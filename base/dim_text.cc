@@ -39,16 +39,21 @@ std::string PrintAtom(const Atom& atom) {
   const Dim& a = atom.args[0];
   const Dim& b = atom.args[1];
   switch (atom.kind) {
-    case Atom::Kind::kFloorDiv: return absl::StrCat(Operand(a), "/", Operand(b));
-    case Atom::Kind::kMod: return absl::StrCat(Operand(a), " % ", Operand(b));
-    case Atom::Kind::kMin: return absl::StrCat("min(", a.ToString(), ", ", b.ToString(), ")");
-    default: return absl::StrCat("max(", a.ToString(), ", ", b.ToString(), ")");
+    case Atom::Kind::kFloorDiv:
+      return absl::StrCat(Operand(a), "/", Operand(b));
+    case Atom::Kind::kMod:
+      return absl::StrCat(Operand(a), " % ", Operand(b));
+    case Atom::Kind::kMin:
+      return absl::StrCat("min(", a.ToString(), ", ", b.ToString(), ")");
+    default:
+      return absl::StrCat("max(", a.ToString(), ", ", b.ToString(), ")");
   }
 }
 
 // The term without its sign.
 std::string PrintTerm(const Term& term) {
-  const uint64_t size = term.coef < 0 ? 0 - static_cast<uint64_t>(term.coef) : static_cast<uint64_t>(term.coef);
+  const uint64_t size =
+      term.coef < 0 ? 0 - static_cast<uint64_t>(term.coef) : static_cast<uint64_t>(term.coef);
   if (term.atoms.empty()) return absl::StrCat(size);
   const bool alone = size == 1 && term.atoms.size() == 1;
   std::string out;
@@ -57,7 +62,8 @@ std::string PrintTerm(const Term& term) {
     if (i > 0) out += "*";
     const Atom& atom = term.atoms[i];
     const bool loose = atom.kind == Atom::Kind::kFloorDiv || atom.kind == Atom::Kind::kMod;
-    absl::StrAppend(&out, loose && !alone ? absl::StrCat("(", PrintAtom(atom), ")") : PrintAtom(atom));
+    absl::StrAppend(&out,
+                    loose && !alone ? absl::StrCat("(", PrintAtom(atom), ")") : PrintAtom(atom));
   }
   return out;
 }
@@ -98,7 +104,8 @@ class Parser {
     return true;
   }
   absl::Status Wrong(absl::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat("dimension expression: ", what, " before \"", rest_.substr(0, 40), "\""));
+    return absl::InvalidArgumentError(
+        absl::StrCat("dimension expression: ", what, " before \"", rest_.substr(0, 40), "\""));
   }
 
   absl::StatusOr<Dim> Sum() {
@@ -145,7 +152,8 @@ class Parser {
 
   absl::StatusOr<Dim> Factor() {
     Skip();
-    if (rest_.empty() || !absl::ascii_isdigit(static_cast<unsigned char>(rest_[0]))) return Unsigned();
+    if (rest_.empty() || !absl::ascii_isdigit(static_cast<unsigned char>(rest_[0])))
+      return Unsigned();
     int64_t value = 0;
     const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
     if (error != std::errc()) return Wrong("a number beyond 64 bits");
@@ -197,7 +205,10 @@ absl::StatusOr<Dim> Dim::Parse(absl::string_view text) { return Parser(text).All
 
 std::string ToString(const Shape& shape) {
   return absl::StrCat(
-      "[", absl::StrJoin(shape, ", ", [](std::string* out, const Dim& dim) { out->append(dim.ToString()); }), "]");
+      "[",
+      absl::StrJoin(shape, ", ",
+                    [](std::string* out, const Dim& dim) { out->append(dim.ToString()); }),
+      "]");
 }
 
 absl::StatusOr<Shape> ParseShape(absl::string_view text) { return Parser(text).List(); }

@@ -12,10 +12,13 @@ namespace {
 
 using Kind = Guard::Kind;
 
-bool IsAboutInput(Kind kind) { return kind == Kind::kPresent || kind == Kind::kAbsent || kind == Kind::kValue; }
+bool IsAboutInput(Kind kind) {
+  return kind == Kind::kPresent || kind == Kind::kAbsent || kind == Kind::kValue;
+}
 
 absl::Status NoGuard(absl::string_view text) {
-  return absl::InvalidArgumentError(absl::StrCat("guard \"", text, "\": is none of the forms of base/guard.h"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("guard \"", text, "\": is none of the forms of base/guard.h"));
 }
 
 absl::StatusOr<Guard> ParseInput(Kind kind, absl::string_view rest, absl::string_view text) {
@@ -27,14 +30,16 @@ absl::StatusOr<Guard> ParseInput(Kind kind, absl::string_view rest, absl::string
   if (kind != Kind::kValue) return rest.empty() ? absl::StatusOr<Guard>(guard) : NoGuard(text);
   if (!absl::ConsumePrefix(&rest, "==")) return NoGuard(text);
   rest = absl::StripLeadingAsciiWhitespace(rest);
-  if (rest.size() % 2 != 0 || rest.find_first_not_of("0123456789abcdef") != absl::string_view::npos) return NoGuard(text);
+  if (rest.size() % 2 != 0 || rest.find_first_not_of("0123456789abcdef") != absl::string_view::npos)
+    return NoGuard(text);
   guard.bytes = absl::HexStringToBytes(rest);
   return guard;
 }
 
 // `dim` is `a % c` for a number c.
 bool IsRemainder(const Dim& dim, Dim& a, int64_t& c) {
-  if (dim.terms().size() != 1 || dim.terms()[0].coef != 1 || dim.terms()[0].atoms.size() != 1) return false;
+  if (dim.terms().size() != 1 || dim.terms()[0].coef != 1 || dim.terms()[0].atoms.size() != 1)
+    return false;
   const Dim::Atom& atom = dim.terms()[0].atoms[0];
   if (atom.kind != Dim::Atom::Kind::kMod || !atom.args[1].constant()) return false;
   a = atom.args[0];
@@ -63,20 +68,28 @@ Guard Guard::Same(Dim a, Dim b) {
 
 std::string Guard::ToString() const {
   switch (kind) {
-    case Kind::kEqual: return absl::StrCat(left.ToString(), " == ", number);
-    case Kind::kNotEqual: return absl::StrCat(left.ToString(), " != ", number);
+    case Kind::kEqual:
+      return absl::StrCat(left.ToString(), " == ", number);
+    case Kind::kNotEqual:
+      return absl::StrCat(left.ToString(), " != ", number);
     case Kind::kDivisible: {
-      const bool bare = left.terms().size() == 1 && left.terms()[0].coef == 1 && left.terms()[0].atoms.size() == 1 &&
-                        left.terms()[0].atoms[0].args.empty();
+      const bool bare = left.terms().size() == 1 && left.terms()[0].coef == 1 &&
+                        left.terms()[0].atoms.size() == 1 && left.terms()[0].atoms[0].args.empty();
       return bare ? absl::StrCat(left.ToString(), " % ", number, " == 0")
                   : absl::StrCat("(", left.ToString(), ") % ", number, " == 0");
     }
-    case Kind::kSame: return absl::StrCat(left.ToString(), " == ", right.ToString());
-    case Kind::kLess: return absl::StrCat(left.ToString(), " < ", number);
-    case Kind::kAtLeast: return absl::StrCat(left.ToString(), " >= ", number);
-    case Kind::kPresent: return absl::StrCat("present ", PrintName(input));
-    case Kind::kAbsent: return absl::StrCat("absent ", PrintName(input));
-    case Kind::kValue: return absl::StrCat("value ", PrintName(input), " == ", absl::BytesToHexString(bytes));
+    case Kind::kSame:
+      return absl::StrCat(left.ToString(), " == ", right.ToString());
+    case Kind::kLess:
+      return absl::StrCat(left.ToString(), " < ", number);
+    case Kind::kAtLeast:
+      return absl::StrCat(left.ToString(), " >= ", number);
+    case Kind::kPresent:
+      return absl::StrCat("present ", PrintName(input));
+    case Kind::kAbsent:
+      return absl::StrCat("absent ", PrintName(input));
+    case Kind::kValue:
+      return absl::StrCat("value ", PrintName(input), " == ", absl::BytesToHexString(bytes));
   }
   return "";
 }
@@ -111,16 +124,23 @@ absl::StatusOr<Guard> Guard::Parse(absl::string_view text) {
 
 absl::StatusOr<bool> Guard::Holds(const SymbolValues& values) const {
   if (IsAboutInput(kind)) {
-    return absl::FailedPreconditionError(absl::StrCat("guard \"", ToString(), "\": is about an input, not about extents"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("guard \"", ToString(), "\": is about an input, not about extents"));
   }
   KILN_ASSIGN_OR_RETURN(const int64_t value, left.Evaluate(values));
   switch (kind) {
-    case Kind::kEqual: return value == number;
-    case Kind::kNotEqual: return value != number;
-    case Kind::kDivisible: return number == -1 || (number != 0 && value % number == 0);
-    case Kind::kLess: return value < number;
-    case Kind::kAtLeast: return value >= number;
-    default: break;
+    case Kind::kEqual:
+      return value == number;
+    case Kind::kNotEqual:
+      return value != number;
+    case Kind::kDivisible:
+      return number == -1 || (number != 0 && value % number == 0);
+    case Kind::kLess:
+      return value < number;
+    case Kind::kAtLeast:
+      return value >= number;
+    default:
+      break;
   }
   KILN_ASSIGN_OR_RETURN(const int64_t other, right.Evaluate(values));
   return value == other;
@@ -146,7 +166,8 @@ std::optional<bool> Guard::Static() const {
       if (low && *low >= 0) return true;
       if (negative) return false;
       return std::nullopt;
-    default: break;
+    default:
+      break;
   }
   const bool same = kind != Kind::kNotEqual;
   if (difference.IsConst(0)) return same;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Guards are the assumptions under which a Program is right. A variant runs only if all of its guards hold.
+// Guards are the assumptions under which a Program is right. A variant runs only if all of its
+// guards hold.
 //
 // The set is closed. Text forms (Parse reads what ToString writes):
 //   n == 4            kEqual          an extent has this value
@@ -27,7 +28,17 @@
 namespace kiln {
 
 struct Guard {
-  enum class Kind : uint8_t { kEqual, kNotEqual, kDivisible, kSame, kLess, kAtLeast, kPresent, kAbsent, kValue };
+  enum class Kind : uint8_t {
+    kEqual,
+    kNotEqual,
+    kDivisible,
+    kSame,
+    kLess,
+    kAtLeast,
+    kPresent,
+    kAbsent,
+    kValue
+  };
   Kind kind = Kind::kEqual;
   Dim left;
   Dim right;           // kSame
@@ -37,17 +48,22 @@ struct Guard {
 
   static Guard Equal(Dim d, int64_t c) { return {Kind::kEqual, std::move(d), {}, c, "", ""}; }
   static Guard NotEqual(Dim d, int64_t c) { return {Kind::kNotEqual, std::move(d), {}, c, "", ""}; }
-  static Guard Divisible(Dim d, int64_t c) { return {Kind::kDivisible, std::move(d), {}, c, "", ""}; }
+  static Guard Divisible(Dim d, int64_t c) {
+    return {Kind::kDivisible, std::move(d), {}, c, "", ""};
+  }
   static Guard Same(Dim a, Dim b);  // kEqual if one of them is a number
   static Guard Less(Dim d, int64_t c) { return {Kind::kLess, std::move(d), {}, c, "", ""}; }
   static Guard AtLeast(Dim d, int64_t c) { return {Kind::kAtLeast, std::move(d), {}, c, "", ""}; }
   static Guard Present(std::string x) { return {Kind::kPresent, {}, {}, 0, std::move(x), ""}; }
   static Guard Absent(std::string x) { return {Kind::kAbsent, {}, {}, 0, std::move(x), ""}; }
-  static Guard Value(std::string x, std::string bytes) { return {Kind::kValue, {}, {}, 0, std::move(x), std::move(bytes)}; }
+  static Guard Value(std::string x, std::string bytes) {
+    return {Kind::kValue, {}, {}, 0, std::move(x), std::move(bytes)};
+  }
 
   std::string ToString() const;
   static absl::StatusOr<Guard> Parse(absl::string_view text);
-  // For the kinds over extents: whether it holds. kPresent, kAbsent and kValue are kFailedPrecondition here (they need the inputs).
+  // For the kinds over extents: whether it holds. kPresent, kAbsent and kValue are
+  // kFailedPrecondition here (they need the inputs).
   absl::StatusOr<bool> Holds(const SymbolValues& values) const;
   // True if it holds for all values, false if for none, nothing if it depends.
   std::optional<bool> Static() const;

@@ -20,7 +20,9 @@ ValueId GraphBuilder::Constant(Tensor tensor, std::string name) {
   return status_.ok() ? graph_->AddConstant(std::move(name), std::move(tensor)) : ValueId{};
 }
 
-ValueId GraphBuilder::Scalar(DType type, double value) { return Constant(FilledTensor(type, {}, value)); }
+ValueId GraphBuilder::Scalar(DType type, double value) {
+  return Constant(FilledTensor(type, {}, value));
+}
 
 ValueId GraphBuilder::Ints(const std::vector<int64_t>& values) {
   Tensor tensor = Tensor::Allocate(DType::kI64, {static_cast<int64_t>(values.size())});
@@ -28,19 +30,22 @@ ValueId GraphBuilder::Ints(const std::vector<int64_t>& values) {
   return Constant(std::move(tensor));
 }
 
-std::vector<ValueId> GraphBuilder::Ops(absl::string_view op, std::vector<ValueId> inputs, Attrs attrs, std::string name) {
+std::vector<ValueId> GraphBuilder::Ops(absl::string_view op, std::vector<ValueId> inputs,
+                                       Attrs attrs, std::string name) {
   if (!status_.ok()) return {};
   const OpDef* def = FindOp(op);
   if (def == nullptr) {
-    status_ = absl::InvalidArgumentError(absl::StrCat("op \"", op, "\": there is none of this name; see \"kiln ops\""));
+    status_ = absl::InvalidArgumentError(
+        absl::StrCat("op \"", op, "\": there is none of this name; see \"kiln ops\""));
     return {};
   }
   std::vector<std::string> outputs;
   if (const auto sizes = attrs.find("split"); def->num_outputs < 0 && sizes != attrs.end()) {
-    if (const auto* list = std::get_if<std::vector<int64_t>>(&sizes->second)) outputs.resize(list->size());
+    if (const auto* list = std::get_if<std::vector<int64_t>>(&sizes->second))
+      outputs.resize(list->size());
   }
-  absl::StatusOr<std::vector<ValueId>> ids =
-      graph_->AddNode(*def, std::move(inputs), std::move(attrs), std::move(name), std::move(outputs));
+  absl::StatusOr<std::vector<ValueId>> ids = graph_->AddNode(
+      *def, std::move(inputs), std::move(attrs), std::move(name), std::move(outputs));
   if (!ids.ok()) {
     status_ = ids.status();
     return {};
@@ -48,7 +53,8 @@ std::vector<ValueId> GraphBuilder::Ops(absl::string_view op, std::vector<ValueId
   return *std::move(ids);
 }
 
-ValueId GraphBuilder::Op(absl::string_view op, std::vector<ValueId> inputs, Attrs attrs, std::string name) {
+ValueId GraphBuilder::Op(absl::string_view op, std::vector<ValueId> inputs, Attrs attrs,
+                         std::string name) {
   const std::vector<ValueId> ids = Ops(op, std::move(inputs), std::move(attrs), std::move(name));
   return ids.empty() ? ValueId{} : ids[0];
 }

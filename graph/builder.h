@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// GraphBuilder: a Graph made call by call in C++; the way decompositions, passes and users write graphs.
+// GraphBuilder: a Graph made call by call in C++; the way decompositions, passes and users write
+// graphs.
 //
 //   GraphBuilder b("scaled");
 //   ValueId x = b.Input("x", DType::kF32, {Dim::Symbol("n"), 64});
-//   b.Output(b.Op("softmax", {b.Op("mul", {x, b.Scalar(DType::kF32, 0.125)})}, {{"axis", int64_t{-1}}}), "y");
-//   absl::StatusOr<Graph> g = std::move(b).Finish();
+//   b.Output(b.Op("softmax", {b.Op("mul", {x, b.Scalar(DType::kF32, 0.125)})}, {{"axis",
+//   int64_t{-1}}}), "y"); absl::StatusOr<Graph> g = std::move(b).Finish();
 //
-// Errors are kept: after the first failing call every call returns an invalid id, and Finish (or status()) tells. So calls can be
-// nested without checks in between. Thread-compatible.
+// Errors are kept: after the first failing call every call returns an invalid id, and Finish (or
+// status()) tells. So calls can be nested without checks in between. Thread-compatible.
 #ifndef KILN_GRAPH_BUILDER_H_
 #define KILN_GRAPH_BUILDER_H_
 
@@ -29,11 +30,13 @@ class GraphBuilder {
 
   ValueId Input(std::string name, DType type, Shape shape);
   ValueId Constant(Tensor tensor, std::string name = "");
-  ValueId Scalar(DType type, double value);               // a 0-d constant
-  ValueId Ints(const std::vector<int64_t>& values);       // a 1-d i64 constant
+  ValueId Scalar(DType type, double value);          // a 0-d constant
+  ValueId Ints(const std::vector<int64_t>& values);  // a 1-d i64 constant
   // One-output and many-output ops. `name` becomes the node's name.
-  ValueId Op(absl::string_view op, std::vector<ValueId> inputs, Attrs attrs = {}, std::string name = "");
-  std::vector<ValueId> Ops(absl::string_view op, std::vector<ValueId> inputs, Attrs attrs = {}, std::string name = "");
+  ValueId Op(absl::string_view op, std::vector<ValueId> inputs, Attrs attrs = {},
+             std::string name = "");
+  std::vector<ValueId> Ops(absl::string_view op, std::vector<ValueId> inputs, Attrs attrs = {},
+                           std::string name = "");
   void Output(ValueId value, std::string name);
 
   const Value& value(ValueId id) const { return graph_->value(id); }

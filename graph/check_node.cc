@@ -14,47 +14,62 @@ constexpr size_t kMaxRank = 16;
 
 bool Matches(AttrKind kind, const AttrValue& value) {
   switch (kind) {
-    case AttrKind::kInt: return std::holds_alternative<int64_t>(value);
-    case AttrKind::kFloat: return std::holds_alternative<double>(value);
-    case AttrKind::kString: return std::holds_alternative<std::string>(value);
-    case AttrKind::kInts: return std::holds_alternative<std::vector<int64_t>>(value);
-    case AttrKind::kFloats: return std::holds_alternative<std::vector<double>>(value);
-    case AttrKind::kType: return std::holds_alternative<DType>(value);
-    case AttrKind::kTensor: return std::holds_alternative<Tensor>(value);
+    case AttrKind::kInt:
+      return std::holds_alternative<int64_t>(value);
+    case AttrKind::kFloat:
+      return std::holds_alternative<double>(value);
+    case AttrKind::kString:
+      return std::holds_alternative<std::string>(value);
+    case AttrKind::kInts:
+      return std::holds_alternative<std::vector<int64_t>>(value);
+    case AttrKind::kFloats:
+      return std::holds_alternative<std::vector<double>>(value);
+    case AttrKind::kType:
+      return std::holds_alternative<DType>(value);
+    case AttrKind::kTensor:
+      return std::holds_alternative<Tensor>(value);
     case AttrKind::kDims: {
       const std::string* text = std::get_if<std::string>(&value);
-      return text == nullptr ? std::holds_alternative<std::vector<int64_t>>(value) : ParseShape(*text).ok();
+      return text == nullptr ? std::holds_alternative<std::vector<int64_t>>(value)
+                             : ParseShape(*text).ok();
     }
   }
   return false;
 }
 
 const char* KindName(AttrKind kind) {
-  constexpr const char* kNames[] = {"an integer",          "a float",  "a string", "a list of integers",
-                                    "a list of floats", "an element type", "a tensor", "a list of extents"};
+  constexpr const char* kNames[] = {"an integer",         "a float",          "a string",
+                                    "a list of integers", "a list of floats", "an element type",
+                                    "a tensor",           "a list of extents"};
   return kNames[static_cast<size_t>(kind)];
 }
 
 }  // namespace
 
-std::string Subject(const Node& node) { return absl::StrCat("node \"", node.name, "\" (", node.op->name, ")"); }
+std::string Subject(const Node& node) {
+  return absl::StrCat("node \"", node.name, "\" (", node.op->name, ")");
+}
 
 absl::Status CheckInputs(const Graph& graph, const Node& node) {
   const OpDef& op = *node.op;
   const auto count = static_cast<int>(node.inputs.size());
   if (count < op.min_inputs || (op.max_inputs >= 0 && count > op.max_inputs)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        Subject(node), ": has ", count, " inputs; the op takes ", op.min_inputs,
-        op.max_inputs < 0 ? " or more" : op.max_inputs == op.min_inputs ? "" : absl::StrCat(" to ", op.max_inputs)));
+    return absl::InvalidArgumentError(
+        absl::StrCat(Subject(node), ": has ", count, " inputs; the op takes ", op.min_inputs,
+                     op.max_inputs < 0                ? " or more"
+                     : op.max_inputs == op.min_inputs ? ""
+                                                      : absl::StrCat(" to ", op.max_inputs)));
   }
   for (int k = 0; k < count; ++k) {
     const ValueId id = node.inputs[static_cast<size_t>(k)];
     if (!id.valid() && k < op.min_inputs) {
-      return absl::InvalidArgumentError(absl::StrCat(Subject(node), ": input ", k, " is absent; it is not optional"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(Subject(node), ": input ", k, " is absent; it is not optional"));
     }
     if (id.v >= static_cast<int64_t>(graph.values().size())) {
-      return absl::InvalidArgumentError(absl::StrCat(Subject(node), ": input ", k, " is value ", id.v,
-                                                     "; the graph has ", graph.values().size()));
+      return absl::InvalidArgumentError(absl::StrCat(Subject(node), ": input ", k, " is value ",
+                                                     id.v, "; the graph has ",
+                                                     graph.values().size()));
     }
   }
   return absl::OkStatus();
@@ -65,15 +80,18 @@ absl::Status CheckAttrs(const Node& node) {
     const auto spec = std::find_if(node.op->attrs.begin(), node.op->attrs.end(),
                                    [&](const AttrSpec& s) { return name == s.name; });
     if (spec == node.op->attrs.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(Subject(node), ": has an attribute \"", name, "\" that the op does not know"));
+      return absl::InvalidArgumentError(absl::StrCat(Subject(node), ": has an attribute \"", name,
+                                                     "\" that the op does not know"));
     }
     if (!Matches(spec->kind, value)) {
-      return absl::InvalidArgumentError(absl::StrCat(Subject(node), ": attribute \"", name, "\" is not ", KindName(spec->kind)));
+      return absl::InvalidArgumentError(
+          absl::StrCat(Subject(node), ": attribute \"", name, "\" is not ", KindName(spec->kind)));
     }
   }
   for (const AttrSpec& spec : node.op->attrs) {
     if (spec.required && node.attrs.find(spec.name) == node.attrs.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(Subject(node), ": attribute \"", spec.name, "\" is missing"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(Subject(node), ": attribute \"", spec.name, "\" is missing"));
     }
   }
   return absl::OkStatus();
@@ -82,24 +100,26 @@ absl::Status CheckAttrs(const Node& node) {
 absl::Status InferNode(InferContext& context) {
   const Node& node = context.node();
   context.outputs.assign(node.outputs.size(), {});
-  if (node.op->infer == nullptr) return absl::InternalError(absl::StrCat(Subject(node), ": the record has no rule"));
+  if (node.op->infer == nullptr)
+    return absl::InternalError(absl::StrCat(Subject(node), ": the record has no rule"));
   KILN_RETURN_IF_ERROR(Annotate(node.op->infer(context), Subject(node)));
   for (const InferContext::Output& output : context.outputs) {
     if (output.shape.size() > kMaxRank) {
-      return absl::UnimplementedError(
-          absl::StrCat(Subject(node), ": the result has rank ", output.shape.size(), "; the limit is ", kMaxRank));
+      return absl::UnimplementedError(absl::StrCat(Subject(node), ": the result has rank ",
+                                                   output.shape.size(), "; the limit is ",
+                                                   kMaxRank));
     }
     for (const Dim& dim : output.shape) {
       const std::optional<int64_t> high = dim.UpperBound();
       if (dim.is_error() || (high && *high < 0)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(Subject(node), ": the result would have the shape ", ToString(output.shape)));
+        return absl::InvalidArgumentError(absl::StrCat(
+            Subject(node), ": the result would have the shape ", ToString(output.shape)));
       }
     }
     const auto extents = Constant(output.shape);
     if (extents && CheckedBytes(output.type, *extents) < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(Subject(node), ": the result ", ToString(output.shape), " does not fit in 64 bits"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          Subject(node), ": the result ", ToString(output.shape), " does not fit in 64 bits"));
     }
   }
   return absl::OkStatus();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checks of one node against its record; parts of Graph::AddNode and Verify. Errors name the node.
+// The checks of one node against its record; parts of Graph::AddNode and Verify. Errors name the
+// node.
 #ifndef KILN_GRAPH_CHECK_NODE_H_
 #define KILN_GRAPH_CHECK_NODE_H_
 

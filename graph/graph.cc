@@ -67,19 +67,22 @@ ValueId Graph::AddConstant(std::string name, Tensor tensor) {
   return AddValue(std::move(value));
 }
 
-absl::StatusOr<std::vector<ValueId>> Graph::AddNode(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs,
-                                                    std::string node_name, std::vector<std::string> output_names) {
+absl::StatusOr<std::vector<ValueId>> Graph::AddNode(const OpDef& op, std::vector<ValueId> inputs,
+                                                    Attrs attrs, std::string node_name,
+                                                    std::vector<std::string> output_names) {
   Node node;
   node.op = &op;
   const bool named = !node_name.empty();
   node.name = named ? std::move(node_name) : op.name;  // for errors, until the outputs have names
   node.inputs = std::move(inputs);
   node.attrs = std::move(attrs);
-  const size_t num_outputs = op.num_outputs >= 0 ? static_cast<size_t>(op.num_outputs) : std::max<size_t>(1, output_names.size());
+  const size_t num_outputs = op.num_outputs >= 0 ? static_cast<size_t>(op.num_outputs)
+                                                 : std::max<size_t>(1, output_names.size());
   node.outputs.resize(num_outputs);
   if (output_names.size() > num_outputs) {
-    return absl::InvalidArgumentError(absl::StrCat("node \"", node.name, "\" (", op.name, "): has ", output_names.size(),
-                                                   " outputs; the op gives ", num_outputs));
+    return absl::InvalidArgumentError(absl::StrCat("node \"", node.name, "\" (", op.name, "): has ",
+                                                   output_names.size(), " outputs; the op gives ",
+                                                   num_outputs));
   }
   output_names.resize(num_outputs);
 
@@ -107,16 +110,20 @@ absl::StatusOr<std::vector<ValueId>> Graph::AddNode(const OpDef& op, std::vector
   nodes_.push_back(std::move(node));
   for (size_t k = 0; k < num_outputs; ++k) {
     Value& value = values_[Index(nodes_.back().outputs[k])];
-    if (!value.shape_content) value.shape_content = FollowContent(*this, nodes_.back(), static_cast<int>(k));
+    if (!value.shape_content)
+      value.shape_content = FollowContent(*this, nodes_.back(), static_cast<int>(k));
   }
   return nodes_.back().outputs;
 }
 
-void Graph::AddOutput(ValueId value, std::string name) { outputs_.push_back({std::move(name), value}); }
+void Graph::AddOutput(ValueId value, std::string name) {
+  outputs_.push_back({std::move(name), value});
+}
 
 void Graph::AddGuard(Guard guard) {
   if (guard.Static() == true) return;
-  if (std::find(guards_.begin(), guards_.end(), guard) == guards_.end()) guards_.push_back(std::move(guard));
+  if (std::find(guards_.begin(), guards_.end(), guard) == guards_.end())
+    guards_.push_back(std::move(guard));
 }
 
 std::vector<std::vector<NodeId>> Graph::Users() const {
@@ -133,7 +140,8 @@ std::vector<std::vector<NodeId>> Graph::Users() const {
 }
 
 bool Graph::IsOutput(ValueId id) const {
-  return std::any_of(outputs_.begin(), outputs_.end(), [&](const Output& output) { return output.value == id; });
+  return std::any_of(outputs_.begin(), outputs_.end(),
+                     [&](const Output& output) { return output.value == id; });
 }
 
 void Graph::ReplaceUses(ValueId from, ValueId to) {
@@ -178,7 +186,8 @@ bool Graph::RemoveDead() {
       continue;
     }
     new_value[i] = ValueId{static_cast<int32_t>(values.size())};
-    if (values_[i].producer.v >= 0) values_[i].producer = new_node[static_cast<size_t>(values_[i].producer.v)];
+    if (values_[i].producer.v >= 0)
+      values_[i].producer = new_node[static_cast<size_t>(values_[i].producer.v)];
     values.push_back(std::move(values_[i]));
   }
   const bool changed = nodes.size() != nodes_.size() || values.size() != values_.size();
@@ -224,9 +233,11 @@ absl::Status Graph::Sort() {
     }
   }
   if (order.size() != nodes_.size()) {
-    const auto stuck = std::find_if(missing.begin(), missing.end(), [](int32_t n) { return n > 0; });
-    return absl::InvalidArgumentError(absl::StrCat(
-        "node \"", nodes_[static_cast<size_t>(stuck - missing.begin())].name, "\": waits for its own result; the graph has a cycle"));
+    const auto stuck =
+        std::find_if(missing.begin(), missing.end(), [](int32_t n) { return n > 0; });
+    return absl::InvalidArgumentError(
+        absl::StrCat("node \"", nodes_[static_cast<size_t>(stuck - missing.begin())].name,
+                     "\": waits for its own result; the graph has a cycle"));
   }
   std::vector<Node> sorted;
   sorted.reserve(nodes_.size());

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graph: a tensor program. Vectors of nodes and values, joined by typed ids; no pointers, so copying a Graph copies it.
+// Graph: a tensor program. Vectors of nodes and values, joined by typed ids; no pointers, so
+// copying a Graph copies it.
 //
-// A value has an element type and a shape of Dims (numbers or expressions over the symbols of the graph's inputs), a name that
-// is unique in its graph, and one producer: a node, the graph (an input) or a constant. A node applies an op of the registry
-// (op.h) to values, with attributes. Nodes are stored in topological order; Verify checks all of this.
+// A value has an element type and a shape of Dims (numbers or expressions over the symbols of the
+// graph's inputs), a name that is unique in its graph, and one producer: a node, the graph (an
+// input) or a constant. A node applies an op of the registry (op.h) to values, with attributes.
+// Nodes are stored in topological order; Verify checks all of this.
 //
 // Text form (text.h), one line a node; attributes in braces:
 //   graph softmax_rows
@@ -45,7 +47,8 @@ struct ValueId {
 };
 
 // An attribute: one of a closed set. Lists may be empty.
-using AttrValue = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, DType, Tensor>;
+using AttrValue = std::variant<int64_t, double, std::string, std::vector<int64_t>,
+                               std::vector<double>, DType, Tensor>;
 using Attrs = std::map<std::string, AttrValue>;
 
 struct Value {
@@ -53,14 +56,15 @@ struct Value {
   DType type = DType::kF32;
   Shape shape;
   std::optional<Tensor> constant;      // set for constants, and for values that folding has found
-  std::optional<Shape> shape_content;  // for small integer tensors that describe shapes: their elements, symbolically
+  std::optional<Shape> shape_content;  // for small integer tensors that describe shapes: their
+                                       // elements, symbolically
   NodeId producer;                     // invalid for inputs and constants
 };
 
 struct Node {
-  const OpDef* op = nullptr;     // never null in a verified graph; points into the immutable registry
-  std::string name;              // of the user's node where there is one: what errors and explain print
-  std::vector<ValueId> inputs;   // an absent optional input is an invalid id
+  const OpDef* op = nullptr;  // never null in a verified graph; points into the immutable registry
+  std::string name;  // of the user's node where there is one: what errors and explain print
+  std::vector<ValueId> inputs;  // an absent optional input is an invalid id
   std::vector<ValueId> outputs;
   Attrs attrs;
 };
@@ -72,11 +76,13 @@ class Graph {
   ValueId AddInput(std::string name, DType type, Shape shape);
   // `tensor` lies on the CPU. An empty name is made up.
   ValueId AddConstant(std::string name, Tensor tensor);
-  // Adds a node and its outputs with inferred types and shapes; fails as the op's rule says, naming the node. Empty output
-  // names are made up from the op's name, and names in use get a number. Guards that inference needed are added to guards().
-  // Inputs that only tell extents become attributes (AttrSpec::input). `output_names` says how many outputs there are where
-  // the record leaves it open. On error the graph is as before.
-  absl::StatusOr<std::vector<ValueId>> AddNode(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs, std::string node_name,
+  // Adds a node and its outputs with inferred types and shapes; fails as the op's rule says, naming
+  // the node. Empty output names are made up from the op's name, and names in use get a number.
+  // Guards that inference needed are added to guards(). Inputs that only tell extents become
+  // attributes (AttrSpec::input). `output_names` says how many outputs there are where the record
+  // leaves it open. On error the graph is as before.
+  absl::StatusOr<std::vector<ValueId>> AddNode(const OpDef& op, std::vector<ValueId> inputs,
+                                               Attrs attrs, std::string node_name,
                                                std::vector<std::string> output_names);
   void AddOutput(ValueId value, std::string name);
 
@@ -103,7 +109,8 @@ class Graph {
 
   // Replaces every use of `from`, outputs included, by `to` (same type and shape).
   void ReplaceUses(ValueId from, ValueId to);
-  // Drops nodes and constants that no output needs, keeps inputs, and renumbers: all ids change. Returns whether any went.
+  // Drops nodes and constants that no output needs, keeps inputs, and renumbers: all ids change.
+  // Returns whether any went.
   bool RemoveDead();
   // Restores topological order after a pass has appended nodes; stable. Fails on a cycle.
   absl::Status Sort();
@@ -120,7 +127,8 @@ class Graph {
   std::map<std::string, int> names_;
 };
 
-// Checks all invariants, types and shapes by the ops' rules included; the error names the node. Thread-safe.
+// Checks all invariants, types and shapes by the ops' rules included; the error names the node.
+// Thread-safe.
 absl::Status Verify(const Graph& graph);
 
 }  // namespace kiln

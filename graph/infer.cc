@@ -9,7 +9,8 @@
 namespace kiln {
 namespace {
 
-absl::Status InferOf(InferContext& c, bool (*allowed)(DType), absl::string_view names, std::optional<DType> result = {}) {
+absl::Status InferOf(InferContext& c, bool (*allowed)(DType), absl::string_view names,
+                     std::optional<DType> result = {}) {
   KILN_RETURN_IF_ERROR(RequireType(c, 0, allowed, names));
   KILN_RETURN_IF_ERROR(RequireSameTypes(c));
   KILN_ASSIGN_OR_RETURN(Shape shape, BroadcastInputs(c));
@@ -26,12 +27,18 @@ bool IsBits(DType type) { return !IsFloat(type); }
 
 absl::Status InferElementwise(InferContext& c) { return InferOf(c, IsAny, "any type"); }
 absl::Status InferFloat(InferContext& c) { return InferOf(c, IsFloat, "a float type"); }
-absl::Status InferNumber(InferContext& c) { return InferOf(c, IsNumber, "a float or integer type"); }
+absl::Status InferNumber(InferContext& c) {
+  return InferOf(c, IsNumber, "a float or integer type");
+}
 absl::Status InferInteger(InferContext& c) { return InferOf(c, IsInt, "an integer type"); }
 absl::Status InferBits(InferContext& c) { return InferOf(c, IsBits, "an integer type or bool"); }
 absl::Status InferCompare(InferContext& c) { return InferOf(c, IsAny, "any type", DType::kBool); }
-absl::Status InferOrder(InferContext& c) { return InferOf(c, IsNumber, "a float or integer type", DType::kBool); }
-absl::Status InferFloatToBool(InferContext& c) { return InferOf(c, IsFloat, "a float type", DType::kBool); }
+absl::Status InferOrder(InferContext& c) {
+  return InferOf(c, IsNumber, "a float or integer type", DType::kBool);
+}
+absl::Status InferFloatToBool(InferContext& c) {
+  return InferOf(c, IsFloat, "a float type", DType::kBool);
+}
 
 absl::Status InferSameAsFirst(InferContext& c) {
   KILN_RETURN_IF_ERROR(RequireType(c, 0, IsFloat, "a float type"));
@@ -52,8 +59,9 @@ absl::StatusOr<Shape> Broadcast(InferContext& c, const Shape& a, const Shape& b)
       continue;
     }
     if (!c.Require(dim, b[i], "").ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("shapes ", ToString(a), " and ", ToString(b), " do not broadcast: ",
-                                                     dim.ToString(), " and ", b[i].ToString(), " differ"));
+      return absl::InvalidArgumentError(absl::StrCat("shapes ", ToString(a), " and ", ToString(b),
+                                                     " do not broadcast: ", dim.ToString(), " and ",
+                                                     b[i].ToString(), " differ"));
     }
     if (b[i].constant()) dim = b[i];
   }
@@ -69,16 +77,18 @@ absl::StatusOr<Shape> BroadcastInputs(InferContext& c) {
   return shape;
 }
 
-absl::Status RequireType(const InferContext& c, int input, bool (*allowed)(DType), absl::string_view names) {
+absl::Status RequireType(const InferContext& c, int input, bool (*allowed)(DType),
+                         absl::string_view names) {
   if (!c.has_input(input) || allowed(c.type(input))) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("input ", input, " is ", Name(c.type(input)), "; the op takes ", names));
+  return absl::InvalidArgumentError(
+      absl::StrCat("input ", input, " is ", Name(c.type(input)), "; the op takes ", names));
 }
 
 absl::Status RequireSameTypes(const InferContext& c) {
   for (int k = 1; k < c.num_inputs(); ++k) {
     if (!c.has_input(k) || c.type(k) == c.type(0)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("input 0 is ", Name(c.type(0)), ", input ", k, " is ", Name(c.type(k)), "; cast one of them"));
+    return absl::InvalidArgumentError(absl::StrCat("input 0 is ", Name(c.type(0)), ", input ", k,
+                                                   " is ", Name(c.type(k)), "; cast one of them"));
   }
   return absl::OkStatus();
 }
@@ -91,19 +101,21 @@ absl::Status RequireRank(const InferContext& c, int input, size_t rank) {
 
 absl::Status RequireRankAtLeast(const InferContext& c, int input, size_t rank) {
   if (!c.has_input(input) || c.shape(input).size() >= rank) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("input ", input, " is ", ToString(c.shape(input)), "; its rank must be at least ", rank));
+  return absl::InvalidArgumentError(absl::StrCat("input ", input, " is ", ToString(c.shape(input)),
+                                                 "; its rank must be at least ", rank));
 }
 
 absl::StatusOr<int> NormalAxis(int64_t axis, size_t rank) {
   const auto n = static_cast<int64_t>(rank);
   if (axis < -n || axis >= n) {
-    return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " is outside a tensor of rank ", rank));
+    return absl::InvalidArgumentError(
+        absl::StrCat("axis ", axis, " is outside a tensor of rank ", rank));
   }
   return static_cast<int>(axis < 0 ? axis + n : axis);
 }
 
-absl::StatusOr<std::vector<int>> NormalAxes(std::vector<int64_t> axes, size_t rank, bool empty_is_all) {
+absl::StatusOr<std::vector<int>> NormalAxes(std::vector<int64_t> axes, size_t rank,
+                                            bool empty_is_all) {
   std::vector<int> normal;
   if (axes.empty() && empty_is_all) {
     for (size_t i = 0; i < rank; ++i) normal.push_back(static_cast<int>(i));

@@ -71,7 +71,9 @@ DType TypeAttr(const Node& node, absl::string_view name) {
   return given != nullptr ? *given : DType::kF32;
 }
 
-bool HasAttr(const Node& node, absl::string_view name) { return node.attrs.find(std::string(name)) != node.attrs.end(); }
+bool HasAttr(const Node& node, absl::string_view name) {
+  return node.attrs.find(std::string(name)) != node.attrs.end();
+}
 
 Shape DimsAttr(const Node& node, absl::string_view name) {
   if (const auto* numbers = Given<std::vector<int64_t>>(node, name)) return ToShape(*numbers);
@@ -100,8 +102,9 @@ std::optional<Shape> ContentOf(const Value& value) {
 
 absl::StatusOr<Shape> InferContext::Content(int k) const {
   if (std::optional<Shape> content = ContentOf(input(k))) return *std::move(content);
-  return absl::UnimplementedError(absl::StrCat("the value of \"", input(k).name,
-                                               "\" must be known when the model is compiled; it depends on the data"));
+  return absl::UnimplementedError(
+      absl::StrCat("the value of \"", input(k).name,
+                   "\" must be known when the model is compiled; it depends on the data"));
 }
 
 bool InferContext::has_dims(absl::string_view name) const {
@@ -113,7 +116,8 @@ absl::StatusOr<Shape> InferContext::Dims(absl::string_view name) const {
   const AttrSpec& spec = Spec(node_, name);
   if (!HasAttr(node_, name)) {
     if (spec.input >= 0 && has_input(spec.input)) return Content(spec.input);
-    if (spec.text == nullptr) return absl::InvalidArgumentError(absl::StrCat("attribute \"", name, "\" is missing"));
+    if (spec.text == nullptr)
+      return absl::InvalidArgumentError(absl::StrCat("attribute \"", name, "\" is missing"));
   }
   return DimsAttr(node_, name);
 }
@@ -123,14 +127,17 @@ void InferContext::SetOutput(int k, DType type, Shape shape) {
   outputs[static_cast<size_t>(k)].shape = std::move(shape);
 }
 
-void InferContext::SetContent(int k, Shape content) { outputs[static_cast<size_t>(k)].content = std::move(content); }
+void InferContext::SetContent(int k, Shape content) {
+  outputs[static_cast<size_t>(k)].content = std::move(content);
+}
 
 absl::Status InferContext::Require(const Dim& a, const Dim& b, absl::string_view what) {
   const Guard same = Guard::Same(a, b);
   const std::optional<bool> always = same.Static();
   if (always == true) return absl::OkStatus();
   if (always == false) {
-    return absl::InvalidArgumentError(absl::StrCat(what, ": ", a.ToString(), " and ", b.ToString(), " differ"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": ", a.ToString(), " and ", b.ToString(), " differ"));
   }
   Assume(same);
   return absl::OkStatus();
@@ -148,8 +155,9 @@ ScalarExpr ScalarBodyOf(const Graph& graph, const Node& node) {
     const DType type = ComputeType(value.type);
     if (value.constant && value.constant->num_elements() == 1) {
       const Tensor dense = Dense(*value.constant);
-      inputs.push_back(IsFloat(type) ? Literal(expr, type, ReadFloat(dense, 0))
-                                     : LiteralBits(expr, type, static_cast<uint64_t>(ReadInt(dense, 0))));
+      inputs.push_back(IsFloat(type)
+                           ? Literal(expr, type, ReadFloat(dense, 0))
+                           : LiteralBits(expr, type, static_cast<uint64_t>(ReadInt(dense, 0))));
     } else {
       inputs.push_back(Read(expr, type, ReadSource::kInput, static_cast<int32_t>(k), {}));
     }

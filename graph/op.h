@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpDef: everything Kiln knows of an operator, in one constexpr record (graph/ops/*.cc). Adding an op is adding a record.
+// OpDef: everything Kiln knows of an operator, in one constexpr record (graph/ops/*.cc). Adding an
+// op is adding a record.
 //
-// From the record follow type and shape inference, the float64 interpreter, kernels, cost, printing, the ONNX table, docs and
-// the generic tests. Example, the whole of relu:
+// From the record follow type and shape inference, the float64 interpreter, kernels, cost,
+// printing, the ONNX table, docs and the generic tests. Example, the whole of relu:
 //
 //   constexpr OpDef kRelu = {
-//       .name = "relu", .doc = "max(x, 0); NaN stays NaN.", .kind = OpKind::kScalar, .min_inputs = 1, .max_inputs = 1,
-//       .infer = InferElementwise,
-//       .scalar = [](ScalarBody& b) { return Apply(ScalarOp::kMax, b.in(0), b.in(0).Like(0)); },
-//       .onnx = "Relu", .test = {.lo = -4, .hi = 4}, .witness = "onnx node tests: relu"};
+//       .name = "relu", .doc = "max(x, 0); NaN stays NaN.", .kind = OpKind::kScalar, .min_inputs =
+//       1, .max_inputs = 1, .infer = InferElementwise, .scalar = [](ScalarBody& b) { return
+//       Apply(ScalarOp::kMax, b.in(0), b.in(0).Like(0)); }, .onnx = "Relu", .test = {.lo = -4, .hi
+//       = 4}, .witness = "onnx node tests: relu"};
 #ifndef KILN_GRAPH_OP_H_
 #define KILN_GRAPH_OP_H_
 
@@ -32,10 +33,12 @@ enum class OpKind : uint8_t {
   kIndex,      // output elements are input elements (or a fill) found by index arithmetic: `index`
   kComposite,  // means its `decompose`: softmax, layer_norm, gelu, batch_norm
   kLibrary,    // matmul, conv, pool: a thunk of exec/library, and a reference loop
-  kHost,       // shape arithmetic and what depends on data: evaluated symbolically where possible, else on the host
+  kHost,  // shape arithmetic and what depends on data: evaluated symbolically where possible, else
+          // on the host
 };
 
-// kDims is a list of extents that may be symbolic: held as kInts where all are numbers, else as the text of a Shape, "[n, 64]".
+// kDims is a list of extents that may be symbolic: held as kInts where all are numbers, else as the
+// text of a Shape, "[n, 64]".
 enum class AttrKind : uint8_t { kInt, kFloat, kString, kInts, kFloats, kType, kTensor, kDims };
 struct AttrSpec {
   const char* name;
@@ -44,31 +47,37 @@ struct AttrSpec {
   double number;     // default of kInt and kFloat
   const char* text;  // default of kString; kInts "1 1"; null: absent unless given
   const char* doc;
-  // kDims: the input that says the same. AddNode turns such an input, when its elements are known, into the attribute and makes
-  // the input absent: `reshape(x, s)` becomes `reshape(x) {shape = [n, 64]}`, and the chain that computed s is dead.
+  // kDims: the input that says the same. AddNode turns such an input, when its elements are known,
+  // into the attribute and makes the input absent: `reshape(x, s)` becomes `reshape(x) {shape = [n,
+  // 64]}`, and the chain that computed s is dead.
   int input = -1;
 };
 
-// What inference sees: input types, shapes and contents, attributes with defaults filled in. It sets output types and
-// shapes, and may ask for guards.
+// What inference sees: input types, shapes and contents, attributes with defaults filled in. It
+// sets output types and shapes, and may ask for guards.
 class InferContext {
  public:
   InferContext(Graph& graph, const Node& node) : graph_(graph), node_(node) {}
   int num_inputs() const { return static_cast<int>(node_.inputs.size()); }
-  bool has_input(int k) const { return k < num_inputs() && node_.inputs[static_cast<size_t>(k)].valid(); }
+  bool has_input(int k) const {
+    return k < num_inputs() && node_.inputs[static_cast<size_t>(k)].valid();
+  }
   const Value& input(int k) const { return graph_.value(node_.inputs[static_cast<size_t>(k)]); }
   DType type(int k) const { return input(k).type; }
   const Shape& shape(int k) const { return input(k).shape; }
   const Node& node() const { return node_; }
-  // Elements of a small integer input, symbolically: from a constant or from shape_content. kUnimplemented if unknown.
+  // Elements of a small integer input, symbolically: from a constant or from shape_content.
+  // kUnimplemented if unknown.
   absl::StatusOr<Shape> Content(int k) const;
-  // A kDims attribute. kUnimplemented if it is neither given nor known from its input (has_dims is false when there is neither).
+  // A kDims attribute. kUnimplemented if it is neither given nor known from its input (has_dims is
+  // false when there is neither).
   absl::StatusOr<Shape> Dims(absl::string_view name) const;
   bool has_dims(absl::string_view name) const;
   void SetOutput(int k, DType type, Shape shape);
   void SetContent(int k, Shape content);  // the output's elements are these, for shape arithmetic
   void Assume(Guard guard) { graph_.AddGuard(std::move(guard)); }
-  // True if the two are equal, or a kSame guard makes them so; an error if they differ for all values.
+  // True if the two are equal, or a kSame guard makes them so; an error if they differ for all
+  // values.
   absl::Status Require(const Dim& a, const Dim& b, absl::string_view what);
 
   struct Output {
@@ -83,8 +92,9 @@ class InferContext {
   const Node& node_;
 };
 
-// What a scalar body sees: the elements of its inputs as expressions (of compute type), and attributes. An input that is a
-// constant of one element is given as a literal. The result has the compute type of the output.
+// What a scalar body sees: the elements of its inputs as expressions (of compute type), and
+// attributes. An input that is a constant of one element is given as a literal. The result has the
+// compute type of the output.
 class ScalarBody {
  public:
   ScalarBody(ScalarExpr& expr, std::vector<Ex> inputs, const Node& node, DType out)
@@ -103,26 +113,29 @@ class ScalarBody {
   DType out_;
 };
 
-// The reduce record: out = after(reduce op over axes (before(x))). `after` sees the result and the number of reduced elements
-// as an expression of the accumulator's type (for means).
+// The reduce record: out = after(reduce op over axes (before(x))). `after` sees the result and the
+// number of reduced elements as an expression of the accumulator's type (for means).
 struct ReduceRule {
   ReduceOp op;
-  Ex (*before)(Ex x);               // null: identity
-  Ex (*after)(Ex result, Ex count); // null: identity
+  Ex (*before)(Ex x);                // null: identity
+  Ex (*after)(Ex result, Ex count);  // null: identity
 };
 
-// One term of an index op's meaning. Output element at coordinates o is: the first piece whose bounds hold gives
-// input[piece.input][at(o)], else `fill` (0 unless the record says otherwise). Coordinates are affine in o, per input axis.
+// One term of an index op's meaning. Output element at coordinates o is: the first piece whose
+// bounds hold gives input[piece.input][at(o)], else `fill` (0 unless the record says otherwise).
+// Coordinates are affine in o, per input axis.
 //   transpose: one piece, no bounds, axes permuted.      slice: one piece, at = start + step * o.
-//   concat: one piece per input, bounds lower <= o[axis] < upper.      pad: one piece with bounds; fill from attribute.
-//   expand: axes of extent 1 read at 0.                                gather: one axis is loaded from input 1.
+//   concat: one piece per input, bounds lower <= o[axis] < upper.      pad: one piece with bounds;
+//   fill from attribute. expand: axes of extent 1 read at 0.                                gather:
+//   one axis is loaded from input 1.
 struct IndexAxis {
-  int out_axis = -1;   // -1: a constant coordinate
-  Dim coef = 1;        // coordinate = floor((coef * o[out_axis] + offset) / div)
+  int out_axis = -1;  // -1: a constant coordinate
+  Dim coef = 1;       // coordinate = floor((coef * o[out_axis] + offset) / div)
   Dim offset = 0;
   int64_t div = 1;
-  // >= 0: the coordinate is the element of that input at o[load_axes[0]], o[load_axes[1]], ...; negative ones count from the
-  // end of the axis, and it is clamped to the axis (IndexExpr in kernel/scalar_expr.h).
+  // >= 0: the coordinate is the element of that input at o[load_axes[0]], o[load_axes[1]], ...;
+  // negative ones count from the end of the axis, and it is clamped to the axis (IndexExpr in
+  // kernel/scalar_expr.h).
   int load_input = -1;
   std::vector<int> load_axes = {};  // -1: coordinate 0
 };
@@ -133,12 +146,13 @@ struct IndexPiece {
     int out_axis;
     Dim lower, upper;  // lower <= o[out_axis] < upper
   };
-  std::vector<Bound> bounds;    // empty: everywhere
+  std::vector<Bound> bounds;  // empty: everywhere
 };
 struct IndexMap {
   std::vector<IndexPiece> pieces;
   double fill = 0;
-  // True if the output is its only input's memory, seen with another shape (reshape, squeeze, flatten): a view, no copy.
+  // True if the output is its only input's memory, seen with another shape (reshape, squeeze,
+  // flatten): a view, no copy.
   bool view = false;
 };
 
@@ -153,29 +167,36 @@ struct OpDef {
   const char* doc;
   OpKind kind;
   int min_inputs = 1;
-  int max_inputs = 1;  // -1: any number
-  int num_outputs = 1; // -1: by attribute
+  int max_inputs = 1;   // -1: any number
+  int num_outputs = 1;  // -1: by attribute
   std::span<const AttrSpec> attrs = {};
   absl::Status (*infer)(InferContext& c) = nullptr;
-  Ex (*scalar)(ScalarBody& b) = nullptr;                                                                   // kScalar
-  const ReduceRule* reduce = nullptr;                                                                      // kReduce
-  absl::StatusOr<IndexMap> (*index)(const Graph& graph, const Node& node, int output) = nullptr;           // kIndex
-  absl::StatusOr<std::vector<ValueId>> (*decompose)(GraphBuilder& b, const Node& node) = nullptr;          // kComposite
-  // Reference loops in float64 for kLibrary and kHost: dense inputs (floats widened to f64, integers to i64) to outputs.
-  absl::Status (*reference)(const Node& node, std::span<const Tensor> inputs, std::span<Tensor> outputs) = nullptr;
-  bool cuda = true;                // has a CUDA form
-  const char* onnx = "";           // ONNX names, space separated; converters are in graph/onnx/
+  Ex (*scalar)(ScalarBody& b) = nullptr;  // kScalar
+  const ReduceRule* reduce = nullptr;     // kReduce
+  absl::StatusOr<IndexMap> (*index)(const Graph& graph, const Node& node,
+                                    int output) = nullptr;  // kIndex
+  absl::StatusOr<std::vector<ValueId>> (*decompose)(GraphBuilder& b,
+                                                    const Node& node) = nullptr;  // kComposite
+  // Reference loops in float64 for kLibrary and kHost: dense inputs (floats widened to f64,
+  // integers to i64) to outputs.
+  absl::Status (*reference)(const Node& node, std::span<const Tensor> inputs,
+                            std::span<Tensor> outputs) = nullptr;
+  bool cuda = true;       // has a CUDA form
+  const char* onnx = "";  // ONNX names, space separated; converters are in graph/onnx/
   TestRange test = {};
-  const char* witness = "";        // an outside check of its meaning
-  // Adds the gradient: cotangents of the outputs to cotangents of the inputs. Null: not differentiable yet.
-  absl::StatusOr<std::vector<ValueId>> (*gradient)(GraphBuilder& b, const Node& node, std::span<const ValueId> cotangents) = nullptr;
+  const char* witness = "";  // an outside check of its meaning
+  // Adds the gradient: cotangents of the outputs to cotangents of the inputs. Null: not
+  // differentiable yet.
+  absl::StatusOr<std::vector<ValueId>> (*gradient)(GraphBuilder& b, const Node& node,
+                                                   std::span<const ValueId> cotangents) = nullptr;
 };
 
-// The body of a kScalar node: input k is a read of kInput k with an empty index, or a literal (see ScalarBody).
+// The body of a kScalar node: input k is a read of kInput k with an empty index, or a literal (see
+// ScalarBody).
 ScalarExpr ScalarBodyOf(const Graph& graph, const Node& node);
 
-// The elements of `value`, row-major, if it is a small tensor of integers or bools that are known: from its constant or its
-// shape_content.
+// The elements of `value`, row-major, if it is a small tensor of integers or bools that are known:
+// from its constant or its shape_content.
 std::optional<Shape> ContentOf(const Value& value);
 inline constexpr int64_t kMaxContent = 1024;  // elements of a tensor that is followed symbolically
 

@@ -13,9 +13,13 @@ bool AtLeast(const Dim& dim, int64_t bound) {
   return low && *low >= bound;
 }
 
-MaybeDim Bool(std::optional<bool> value) { return value ? MaybeDim(Dim(*value ? 1 : 0)) : std::nullopt; }
+MaybeDim Bool(std::optional<bool> value) {
+  return value ? MaybeDim(Dim(*value ? 1 : 0)) : std::nullopt;
+}
 
-std::optional<bool> Not(std::optional<bool> value) { return value ? std::optional<bool>(!*value) : std::nullopt; }
+std::optional<bool> Not(std::optional<bool> value) {
+  return value ? std::optional<bool>(!*value) : std::nullopt;
+}
 
 // C's division and remainder; symbolically only where it is the same as rounding down.
 MaybeDim Divide(const Dim& a, const Dim& b, bool remainder) {
@@ -40,7 +44,8 @@ bool Fits(const Dim& dim, DType type) {
 // Logic may be decided by one operand alone.
 bool IsDecidedBy(const ExprNode& node, const MaybeDim& arg) {
   if (node.type != DType::kBool || !arg) return false;
-  return (node.op == ScalarOp::kAnd && arg->IsConst(0)) || (node.op == ScalarOp::kOr && arg->IsConst(1));
+  return (node.op == ScalarOp::kAnd && arg->IsConst(0)) ||
+         (node.op == ScalarOp::kOr && arg->IsConst(1));
 }
 
 MaybeDim EvaluateNode(const ExprNode& node, const std::vector<MaybeDim>& done) {
@@ -63,31 +68,51 @@ MaybeDim EvaluateNode(const ExprNode& node, const std::vector<MaybeDim>& done) {
   const Dim& a = args[0];
   const Dim& b = args[1];
   switch (node.op) {
-    case ScalarOp::kAdd: return a + b;
-    case ScalarOp::kSub: return a - b;
-    case ScalarOp::kMul: return a * b;
-    case ScalarOp::kNeg: return Dim(0) - a;
-    case ScalarOp::kDiv: return Divide(a, b, false);
-    case ScalarOp::kMod: return Divide(a, b, true);
-    case ScalarOp::kMin: return Dim::Min(a, b);
-    case ScalarOp::kMax: return Dim::Max(a, b);
-    case ScalarOp::kAbs: return Dim::Max(a, Dim(0) - a);
-    case ScalarOp::kEq: return Bool(Guard::Same(a, b).Static());
-    case ScalarOp::kNe: return Bool(Not(Guard::Same(a, b).Static()));
-    case ScalarOp::kLt: return Bool(Guard::Less(a - b, 0).Static());
-    case ScalarOp::kLe: return Bool(Guard::AtLeast(b - a, 0).Static());
+    case ScalarOp::kAdd:
+      return a + b;
+    case ScalarOp::kSub:
+      return a - b;
+    case ScalarOp::kMul:
+      return a * b;
+    case ScalarOp::kNeg:
+      return Dim(0) - a;
+    case ScalarOp::kDiv:
+      return Divide(a, b, false);
+    case ScalarOp::kMod:
+      return Divide(a, b, true);
+    case ScalarOp::kMin:
+      return Dim::Min(a, b);
+    case ScalarOp::kMax:
+      return Dim::Max(a, b);
+    case ScalarOp::kAbs:
+      return Dim::Max(a, Dim(0) - a);
+    case ScalarOp::kEq:
+      return Bool(Guard::Same(a, b).Static());
+    case ScalarOp::kNe:
+      return Bool(Not(Guard::Same(a, b).Static()));
+    case ScalarOp::kLt:
+      return Bool(Guard::Less(a - b, 0).Static());
+    case ScalarOp::kLe:
+      return Bool(Guard::AtLeast(b - a, 0).Static());
     case ScalarOp::kCast:
       if (node.type == DType::kBool) return Bool(Not(Guard::Equal(a, 0).Static()));
       return IsInt(node.type) ? MaybeDim(a) : std::nullopt;
-    default: break;
+    default:
+      break;
   }
-  if (node.type != DType::kBool || !a.constant() || (node.args[1] >= 0 && !b.constant())) return std::nullopt;
+  if (node.type != DType::kBool || !a.constant() || (node.args[1] >= 0 && !b.constant()))
+    return std::nullopt;
   switch (node.op) {
-    case ScalarOp::kAnd: return Dim(*a.constant() & *b.constant());
-    case ScalarOp::kOr: return Dim(*a.constant() | *b.constant());
-    case ScalarOp::kXor: return Dim(*a.constant() ^ *b.constant());
-    case ScalarOp::kNot: return Dim(1 - *a.constant());
-    default: return std::nullopt;
+    case ScalarOp::kAnd:
+      return Dim(*a.constant() & *b.constant());
+    case ScalarOp::kOr:
+      return Dim(*a.constant() | *b.constant());
+    case ScalarOp::kXor:
+      return Dim(*a.constant() ^ *b.constant());
+    case ScalarOp::kNot:
+      return Dim(1 - *a.constant());
+    default:
+      return std::nullopt;
   }
 }
 
@@ -142,13 +167,16 @@ const Dim& Broadcast(const Known& input, const std::vector<int64_t>& at) {
   size_t flat = 0;
   const size_t skip = at.size() - input.shape.size();
   for (size_t i = 0; i < input.shape.size(); ++i) {
-    flat = flat * static_cast<size_t>(input.shape[i]) + (input.shape[i] == 1 ? 0 : static_cast<size_t>(at[skip + i]));
+    flat = flat * static_cast<size_t>(input.shape[i]) +
+           (input.shape[i] == 1 ? 0 : static_cast<size_t>(at[skip + i]));
   }
   return input.content[flat];
 }
 
-// The flat element that `piece` takes for the output element `at`: nothing if it does not count there or is not known.
-std::optional<size_t> Find(const IndexPiece& piece, const std::vector<Known>& inputs, const std::vector<int64_t>& at) {
+// The flat element that `piece` takes for the output element `at`: nothing if it does not count
+// there or is not known.
+std::optional<size_t> Find(const IndexPiece& piece, const std::vector<Known>& inputs,
+                           const std::vector<int64_t>& at) {
   const Known& input = inputs[static_cast<size_t>(piece.input)];
   size_t flat = 0;
   for (size_t i = 0; i < piece.axes.size(); ++i) {
@@ -161,7 +189,10 @@ std::optional<size_t> Find(const IndexPiece& piece, const std::vector<Known>& in
       c = Broadcast(inputs[static_cast<size_t>(axis.load_input)], load_at).constant();
       if (c && *c < 0) c = *c + extent;
     } else {
-      c = (axis.coef * (axis.out_axis < 0 ? 0 : at[static_cast<size_t>(axis.out_axis)]) + axis.offset).FloorDiv(axis.div).constant();
+      c = (axis.coef * (axis.out_axis < 0 ? 0 : at[static_cast<size_t>(axis.out_axis)]) +
+           axis.offset)
+              .FloorDiv(axis.div)
+              .constant();
     }
     if (!c || *c < 0 || *c >= extent) return std::nullopt;
     flat = flat * static_cast<size_t>(extent) + static_cast<size_t>(*c);
@@ -181,7 +212,8 @@ InBounds Holds(const IndexPiece& piece, const std::vector<int64_t>& at) {
   return InBounds::kYes;
 }
 
-MaybeDim Pick(const IndexMap& map, const std::vector<Known>& inputs, const std::vector<int64_t>& at) {
+MaybeDim Pick(const IndexMap& map, const std::vector<Known>& inputs,
+              const std::vector<int64_t>& at) {
   for (const IndexPiece& piece : map.pieces) {
     const InBounds in = Holds(piece, at);
     if (in == InBounds::kUnknown) return std::nullopt;
@@ -194,16 +226,26 @@ MaybeDim Pick(const IndexMap& map, const std::vector<Known>& inputs, const std::
 
 // A list reduced to one element: products of extents.
 std::optional<Shape> Reduce(const ReduceRule& rule, const Known& input, int64_t results) {
-  if (rule.before != nullptr || rule.after != nullptr || results != 1 || input.content.empty()) return std::nullopt;
+  if (rule.before != nullptr || rule.after != nullptr || results != 1 || input.content.empty())
+    return std::nullopt;
   Dim sum = input.content[0];
   for (size_t i = 1; i < input.content.size(); ++i) {
     const Dim& next = input.content[i];
     switch (rule.op) {
-      case ReduceOp::kAdd: sum = sum + next; break;
-      case ReduceOp::kMul: sum = sum * next; break;
-      case ReduceOp::kMax: sum = Dim::Max(sum, next); break;
-      case ReduceOp::kMin: sum = Dim::Min(sum, next); break;
-      default: return std::nullopt;
+      case ReduceOp::kAdd:
+        sum = sum + next;
+        break;
+      case ReduceOp::kMul:
+        sum = sum * next;
+        break;
+      case ReduceOp::kMax:
+        sum = Dim::Max(sum, next);
+        break;
+      case ReduceOp::kMin:
+        sum = Dim::Min(sum, next);
+        break;
+      default:
+        return std::nullopt;
     }
   }
   return Shape{sum};
@@ -241,7 +283,8 @@ std::optional<Shape> FollowContent(const Graph& graph, const Node& node, int k) 
       element = Pick(*map, *inputs, at);
     } else {
       std::vector<Dim> elements;
-      for (const Known& input : *inputs) elements.push_back(input.content.empty() ? Dim() : Broadcast(input, at));
+      for (const Known& input : *inputs)
+        elements.push_back(input.content.empty() ? Dim() : Broadcast(input, at));
       element = EvaluateBody(body, elements);
     }
     if (!element || element->is_error()) return std::nullopt;

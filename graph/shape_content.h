@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Follows small integer tensors symbolically, so that a chain like Shape -> Gather -> Mul -> Concat -> Reshape is known when
-// the model is compiled: scalar bodies are evaluated over Dims, index maps are applied to lists of Dims.
+// Follows small integer tensors symbolically, so that a chain like Shape -> Gather -> Mul -> Concat
+// -> Reshape is known when the model is compiled: scalar bodies are evaluated over Dims, index maps
+// are applied to lists of Dims.
 //
-// Example: x is [n, 6, 8]; slice(shape(x)) {0..1} has the content [n]; concat of that and [48] is [n, 48].
+// Example: x is [n, 6, 8]; slice(shape(x)) {0..1} has the content [n]; concat of that and [48] is
+// [n, 48].
 #ifndef KILN_GRAPH_SHAPE_CONTENT_H_
 #define KILN_GRAPH_SHAPE_CONTENT_H_
 
@@ -12,8 +14,9 @@
 
 namespace kiln {
 
-// The elements of output `k` of `node`, whose outputs have their types and shapes already, if all inputs are known and the
-// op's meaning can be carried out on Dims; else nothing. Comparisons count when they have one answer for all extents.
+// The elements of output `k` of `node`, whose outputs have their types and shapes already, if all
+// inputs are known and the op's meaning can be carried out on Dims; else nothing. Comparisons count
+// when they have one answer for all extents.
 std::optional<Shape> FollowContent(const Graph& graph, const Node& node, int k);
 
 }  // namespace kiln

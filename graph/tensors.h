@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements of CPU tensors by number, in any element type: for constants, text and the interpreter. Not for speed.
+// Elements of CPU tensors by number, in any element type: for constants, text and the interpreter.
+// Not for speed.
 #ifndef KILN_GRAPH_TENSORS_H_
 #define KILN_GRAPH_TENSORS_H_
 
@@ -13,7 +14,8 @@ namespace kiln {
 // A dense tensor of `value` everywhere, converted as kCast does.
 Tensor FilledTensor(DType type, std::vector<int64_t> shape, double value);
 
-// Element `i` of a dense tensor. Integers and bool: ReadInt is exact (u64: the bits). Floats: ReadFloat is exact.
+// Element `i` of a dense tensor. Integers and bool: ReadInt is exact (u64: the bits). Floats:
+// ReadFloat is exact.
 int64_t ReadInt(const Tensor& dense, int64_t i);
 double ReadFloat(const Tensor& dense, int64_t i);
 

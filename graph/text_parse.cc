@@ -46,7 +46,9 @@ class Line {
     Skip();
     if (!absl::StartsWith(rest_, word)) return false;
     const absl::string_view after = rest_.substr(word.size());
-    if (!after.empty() && (absl::ascii_isalnum(static_cast<unsigned char>(after[0])) || after[0] == '_')) return false;
+    if (!after.empty() &&
+        (absl::ascii_isalnum(static_cast<unsigned char>(after[0])) || after[0] == '_'))
+      return false;
     rest_ = after;
     return true;
   }
@@ -72,7 +74,8 @@ class Line {
   absl::StatusOr<absl::string_view> Bracketed() {
     Skip();
     const size_t end = rest_.find(']');
-    if (rest_.empty() || rest_[0] != '[' || end == absl::string_view::npos) return Wrong("no list in brackets");
+    if (rest_.empty() || rest_[0] != '[' || end == absl::string_view::npos)
+      return Wrong("no list in brackets");
     const absl::string_view list = rest_.substr(0, end + 1);
     rest_.remove_prefix(end + 1);
     return list;
@@ -126,7 +129,8 @@ absl::StatusOr<T> Float(absl::string_view text) {
   if (text == "-inf") return -std::numeric_limits<T>::infinity();
   T value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return BadNumber(text, "number");
+  if (error != std::errc() || end != text.data() + text.size() || text.empty())
+    return BadNumber(text, "number");
   return value;
 }
 
@@ -151,20 +155,25 @@ absl::Status StoreElement(Tensor& tensor, int64_t i, absl::string_view text) {
 
 absl::StatusOr<Tensor> Elements(Line& line, const TypedShape& typed) {
   const std::optional<std::vector<int64_t>> extents = Constant(typed.shape);
-  if (!extents) return absl::InvalidArgumentError(absl::StrCat("a constant cannot have the shape ", ToString(typed.shape)));
+  if (!extents)
+    return absl::InvalidArgumentError(
+        absl::StrCat("a constant cannot have the shape ", ToString(typed.shape)));
   const int64_t bytes = CheckedBytes(typed.type, *extents);
   if (bytes < 0 || bytes > kMaxElements * 8) {
-    return absl::InvalidArgumentError(absl::StrCat("a constant of shape ", ToString(typed.shape), " is too large for text"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a constant of shape ", ToString(typed.shape), " is too large for text"));
   }
   Tensor tensor = Tensor::Allocate(typed.type, *extents);
   if (line.Take('#')) {
-    return absl::InvalidArgumentError("the elements are not in the text, only their digest; start from the model itself");
+    return absl::InvalidArgumentError(
+        "the elements are not in the text, only their digest; start from the model itself");
   }
   if (line.TakeWord("base64")) {
     KILN_ASSIGN_OR_RETURN(const std::string quoted, line.Quoted());
     std::string raw;
     if (!absl::Base64Unescape(quoted, &raw) || static_cast<int64_t>(raw.size()) != bytes) {
-      return absl::InvalidArgumentError(absl::StrCat("base64 text of ", raw.size(), " bytes; the constant has ", bytes));
+      return absl::InvalidArgumentError(
+          absl::StrCat("base64 text of ", raw.size(), " bytes; the constant has ", bytes));
     }
     std::memcpy(tensor.data(), raw.data(), raw.size());
     return tensor;
@@ -209,8 +218,10 @@ absl::StatusOr<AttrValue> Attribute(Line& line, AttrKind kind) {
       KILN_ASSIGN_OR_RETURN(std::string value, line.Quoted());
       return value;
     }
-    case AttrKind::kInts: return List<int64_t>(line, Int);
-    case AttrKind::kFloats: return List<double>(line, Float<double>);
+    case AttrKind::kInts:
+      return List<int64_t>(line, Int);
+    case AttrKind::kFloats:
+      return List<double>(line, Float<double>);
     case AttrKind::kType: {
       KILN_ASSIGN_OR_RETURN(const DType value, line.Type());
       return value;
@@ -219,7 +230,8 @@ absl::StatusOr<AttrValue> Attribute(Line& line, AttrKind kind) {
       KILN_ASSIGN_OR_RETURN(const Shape value, line.Dims());
       return DimsValue(value);
     }
-    case AttrKind::kTensor: break;
+    case AttrKind::kTensor:
+      break;
   }
   KILN_ASSIGN_OR_RETURN(const TypedShape typed, line.TypeAndShape());
   KILN_RETURN_IF_ERROR(line.Expect('='));
@@ -261,7 +273,8 @@ class GraphParser {
     Line ahead = line;
     const auto is_value = [](Line l) { return l.Take(':') || l.Take(',') || l.Take('='); };
     if (ahead.TakeWord("input") && !is_value(ahead)) return Input(line = ahead);
-    if (ahead = line; ahead.TakeWord("const") && !is_value(ahead)) return ConstantValue(line = ahead);
+    if (ahead = line; ahead.TakeWord("const") && !is_value(ahead))
+      return ConstantValue(line = ahead);
     if (ahead = line; ahead.TakeWord("output") && !is_value(ahead)) return Output(line = ahead);
     if (ahead = line; ahead.TakeWord("guard") && !is_value(ahead)) return GuardLine(line = ahead);
     return NodeLine(line);
@@ -284,7 +297,8 @@ class GraphParser {
     KILN_ASSIGN_OR_RETURN(TypedShape typed, line.TypeAndShape());
     for (const Dim& dim : typed.shape) {
       if (dim.is_error() || (dim.constant() && *dim.constant() < 0)) {
-        return absl::InvalidArgumentError(absl::StrCat("input \"", name, "\" has the shape ", ToString(typed.shape)));
+        return absl::InvalidArgumentError(
+            absl::StrCat("input \"", name, "\" has the shape ", ToString(typed.shape)));
       }
     }
     return Define(name, graph_.AddInput(name, typed.type, std::move(typed.shape)));
@@ -327,7 +341,9 @@ class GraphParser {
       for (const AttrSpec& s : op.attrs) {
         if (name == s.name) spec = &s;
       }
-      if (spec == nullptr) return absl::InvalidArgumentError(absl::StrCat("op \"", op.name, "\" has no attribute \"", name, "\""));
+      if (spec == nullptr)
+        return absl::InvalidArgumentError(
+            absl::StrCat("op \"", op.name, "\" has no attribute \"", name, "\""));
       KILN_RETURN_IF_ERROR(line.Expect('='));
       KILN_ASSIGN_OR_RETURN(attrs[name], Attribute(line, spec->kind));
     } while (line.Take(','));
@@ -347,7 +363,9 @@ class GraphParser {
     KILN_RETURN_IF_ERROR(line.Expect('='));
     KILN_ASSIGN_OR_RETURN(const std::string op_name, line.Name());
     const OpDef* op = FindOp(op_name);
-    if (op == nullptr) return absl::InvalidArgumentError(absl::StrCat("there is no op \"", op_name, "\"; see \"kiln ops\""));
+    if (op == nullptr)
+      return absl::InvalidArgumentError(
+          absl::StrCat("there is no op \"", op_name, "\"; see \"kiln ops\""));
 
     std::vector<ValueId> inputs;
     KILN_RETURN_IF_ERROR(line.Expect('('));
@@ -368,22 +386,27 @@ class GraphParser {
     if (absl::StartsWith(line.rest(), "\"")) {
       KILN_ASSIGN_OR_RETURN(node_name, line.Quoted());
     }
-    KILN_ASSIGN_OR_RETURN(const std::vector<ValueId> ids, graph_.AddNode(*op, std::move(inputs), std::move(attrs), node_name, outputs));
+    KILN_ASSIGN_OR_RETURN(
+        const std::vector<ValueId> ids,
+        graph_.AddNode(*op, std::move(inputs), std::move(attrs), node_name, outputs));
     if (ids.size() != outputs.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("op \"", op_name, "\" gives ", ids.size(), " outputs, the line names ", outputs.size()));
+      return absl::InvalidArgumentError(absl::StrCat("op \"", op_name, "\" gives ", ids.size(),
+                                                     " outputs, the line names ", outputs.size()));
     }
     return DefineOutputs(outputs, given, ids);
   }
 
-  absl::Status DefineOutputs(const std::vector<std::string>& names, const std::vector<std::optional<TypedShape>>& given,
+  absl::Status DefineOutputs(const std::vector<std::string>& names,
+                             const std::vector<std::optional<TypedShape>>& given,
                              const std::vector<ValueId>& ids) {
     for (size_t k = 0; k < ids.size(); ++k) {
       KILN_RETURN_IF_ERROR(Define(names[k], ids[k]));
       if (!given[k]) continue;
       Value& value = graph_.mutable_value(ids[k]);
       if (value.type != given[k]->type) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("\"", names[k], "\" is said to be ", Name(given[k]->type), "; it is ", Name(value.type)));
+        return absl::InvalidArgumentError(absl::StrCat("\"", names[k], "\" is said to be ",
+                                                       Name(given[k]->type), "; it is ",
+                                                       Name(value.type)));
       }
       value.shape = given[k]->shape;  // an equal form under the guards; Verify compares
     }

@@ -14,7 +14,7 @@
 namespace kiln {
 namespace {
 
-constexpr int64_t kMaxInline = 32;             // elements written as numbers
+constexpr int64_t kMaxInline = 32;                 // elements written as numbers
 constexpr int64_t kMaxBase64 = int64_t{64} << 10;  // bytes
 
 // The shortest text that reads back as the same value; always recognisable as a float.
@@ -32,7 +32,8 @@ std::string PrintElement(const Tensor& dense, int64_t i) {
   if (dense.dtype() == DType::kF64) return PrintFloat(ReadFloat(dense, i));
   if (IsFloat(dense.dtype())) return PrintFloat(static_cast<float>(ReadFloat(dense, i)));
   const int64_t value = ReadInt(dense, i);
-  return dense.dtype() == DType::kU64 ? absl::StrCat(static_cast<uint64_t>(value)) : absl::StrCat(value);
+  return dense.dtype() == DType::kU64 ? absl::StrCat(static_cast<uint64_t>(value))
+                                      : absl::StrCat(value);
 }
 
 std::string PrintElements(const Tensor& tensor) {
@@ -44,12 +45,16 @@ std::string PrintElements(const Tensor& tensor) {
     for (int64_t i = 0; i < n; ++i) elements.push_back(PrintElement(dense, i));
     return absl::StrCat("[", absl::StrJoin(elements, ", "), "]");
   }
-  const absl::string_view bytes(static_cast<const char*>(dense.data()), static_cast<size_t>(dense.size_bytes()));
-  if (dense.size_bytes() <= kMaxBase64) return absl::StrCat("base64 \"", absl::Base64Escape(bytes), "\"");
+  const absl::string_view bytes(static_cast<const char*>(dense.data()),
+                                static_cast<size_t>(dense.size_bytes()));
+  if (dense.size_bytes() <= kMaxBase64)
+    return absl::StrCat("base64 \"", absl::Base64Escape(bytes), "\"");
   return absl::StrCat("#", ToHex(Sha256(bytes)));
 }
 
-std::string TypeAndShape(DType type, const Shape& shape) { return absl::StrCat(Name(type), " ", ToString(shape)); }
+std::string TypeAndShape(DType type, const Shape& shape) {
+  return absl::StrCat(Name(type), " ", ToString(shape));
+}
 
 struct AttrPrinter {
   AttrKind kind;
@@ -58,14 +63,19 @@ struct AttrPrinter {
   std::string operator()(const std::string& value) const {
     return kind == AttrKind::kDims ? value : absl::StrCat("\"", absl::CHexEscape(value), "\"");
   }
-  std::string operator()(const std::vector<int64_t>& value) const { return absl::StrCat("[", absl::StrJoin(value, ", "), "]"); }
+  std::string operator()(const std::vector<int64_t>& value) const {
+    return absl::StrCat("[", absl::StrJoin(value, ", "), "]");
+  }
   std::string operator()(const std::vector<double>& value) const {
     return absl::StrCat(
-        "[", absl::StrJoin(value, ", ", [](std::string* out, double v) { out->append(PrintFloat(v)); }), "]");
+        "[",
+        absl::StrJoin(value, ", ", [](std::string* out, double v) { out->append(PrintFloat(v)); }),
+        "]");
   }
   std::string operator()(DType value) const { return std::string(Name(value)); }
   std::string operator()(const Tensor& value) const {
-    return absl::StrCat(TypeAndShape(value.dtype(), ToShape(value.shape())), " = ", PrintElements(value));
+    return absl::StrCat(TypeAndShape(value.dtype(), ToShape(value.shape())), " = ",
+                        PrintElements(value));
   }
 };
 
@@ -93,13 +103,15 @@ std::string Print(const Graph& graph, NodeId id) {
     const Value& value = graph.value(output);
     absl::StrAppend(text, PrintValueName(value.name), " : ", TypeAndShape(value.type, value.shape));
   });
-  absl::StrAppend(&out, " = ", node.op->name, "(",
-                  absl::StrJoin(node.inputs, ", ",
-                                [&](std::string* text, ValueId input) {
-                                  text->append(input.valid() ? PrintValueName(graph.value(input).name) : "_");
-                                }),
-                  ")", PrintAttrs(node));
-  if (node.name != graph.value(node.outputs[0]).name) absl::StrAppend(&out, " \"", absl::CHexEscape(node.name), "\"");
+  absl::StrAppend(
+      &out, " = ", node.op->name, "(",
+      absl::StrJoin(node.inputs, ", ",
+                    [&](std::string* text, ValueId input) {
+                      text->append(input.valid() ? PrintValueName(graph.value(input).name) : "_");
+                    }),
+      ")", PrintAttrs(node));
+  if (node.name != graph.value(node.outputs[0]).name)
+    absl::StrAppend(&out, " \"", absl::CHexEscape(node.name), "\"");
   return out;
 }
 
@@ -107,12 +119,14 @@ std::string Print(const Graph& graph) {
   std::string out = absl::StrCat("graph ", PrintName(graph.name), "\n");
   for (const ValueId id : graph.inputs()) {
     const Value& value = graph.value(id);
-    absl::StrAppend(&out, "input ", PrintValueName(value.name), " : ", TypeAndShape(value.type, value.shape), "\n");
+    absl::StrAppend(&out, "input ", PrintValueName(value.name), " : ",
+                    TypeAndShape(value.type, value.shape), "\n");
   }
   for (const Value& value : graph.values()) {
     if (!value.constant || value.producer.v >= 0) continue;
-    absl::StrAppend(&out, "const ", PrintValueName(value.name), " : ", TypeAndShape(value.type, value.shape), " = ",
-                    PrintElements(*value.constant), "\n");
+    absl::StrAppend(&out, "const ", PrintValueName(value.name), " : ",
+                    TypeAndShape(value.type, value.shape), " = ", PrintElements(*value.constant),
+                    "\n");
   }
   for (const Guard& guard : graph.guards()) absl::StrAppend(&out, "guard ", guard.ToString(), "\n");
   for (size_t i = 0; i < graph.nodes().size(); ++i) {

@@ -13,23 +13,27 @@ absl::Status VerifyValues(const Graph& graph) {
   std::set<absl::string_view> names;
   for (const Value& value : graph.values()) {
     if (!names.insert(value.name).second) {
-      return absl::InvalidArgumentError(absl::StrCat("value \"", value.name, "\": two values have this name"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("value \"", value.name, "\": two values have this name"));
     }
     if (!value.constant) continue;
     if (value.constant->dtype() != value.type || ToShape(value.constant->shape()) != value.shape) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "value \"", value.name, "\": is ", Name(value.type), " ", ToString(value.shape), ", its constant is ",
-          Name(value.constant->dtype()), " ", ToString(ToShape(value.constant->shape()))));
+      return absl::InvalidArgumentError(
+          absl::StrCat("value \"", value.name, "\": is ", Name(value.type), " ",
+                       ToString(value.shape), ", its constant is ", Name(value.constant->dtype()),
+                       " ", ToString(ToShape(value.constant->shape()))));
     }
   }
   for (const ValueId id : graph.inputs()) {
     if (graph.value(id).producer.v >= 0) {
-      return absl::InvalidArgumentError(absl::StrCat("value \"", graph.value(id).name, "\": an input that a node computes"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("value \"", graph.value(id).name, "\": an input that a node computes"));
     }
   }
   for (const Graph::Output& output : graph.outputs()) {
     if (!output.value.valid() || output.value.v >= static_cast<int64_t>(graph.values().size())) {
-      return absl::InvalidArgumentError(absl::StrCat("output \"", output.name, "\": is no value of the graph"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("output \"", output.name, "\": is no value of the graph"));
     }
   }
   return absl::OkStatus();
@@ -47,7 +51,8 @@ bool EqualUnderGuards(const Graph& graph, const Dim& a, const Dim& b) {
     if (guard.kind != Guard::Kind::kSame && guard.kind != Guard::Kind::kEqual) continue;
     const Dim other = guard.kind == Guard::Kind::kSame ? guard.right : Dim(guard.number);
     for (const auto& [from, to] : {std::pair(guard.left, other), std::pair(other, guard.left)}) {
-      if (from.terms().size() == 1 && from == Dim::Symbol(from.ToString()) && !replacements.count(from.ToString())) {
+      if (from.terms().size() == 1 && from == Dim::Symbol(from.ToString()) &&
+          !replacements.count(from.ToString())) {
         replacements[from.ToString()] = to;
         break;
       }
@@ -77,16 +82,18 @@ absl::Status VerifyNode(const Graph& graph, Graph& scratch, NodeId id) {
     if (!input.valid()) continue;
     const NodeId producer = graph.value(input).producer;
     if (producer.v >= id.v) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(Subject(node), ": reads \"", graph.value(input).name, "\" before it is computed"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          Subject(node), ": reads \"", graph.value(input).name, "\" before it is computed"));
     }
   }
   InferContext context(scratch, node);
   KILN_RETURN_IF_ERROR(InferNode(context));
   for (size_t k = 0; k < node.outputs.size(); ++k) {
     const ValueId output = node.outputs[k];
-    if (!output.valid() || output.v >= static_cast<int64_t>(graph.values().size()) || graph.value(output).producer != id) {
-      return absl::InvalidArgumentError(absl::StrCat(Subject(node), ": output ", k, " is not a value that it produces"));
+    if (!output.valid() || output.v >= static_cast<int64_t>(graph.values().size()) ||
+        graph.value(output).producer != id) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Subject(node), ": output ", k, " is not a value that it produces"));
     }
     const Value& value = graph.value(output);
     const InferContext::Output& rule = context.outputs[k];
@@ -105,7 +112,8 @@ absl::Status Verify(const Graph& graph) {
   KILN_RETURN_IF_ERROR(VerifyValues(graph));
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     if (graph.nodes()[i].op == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat("node \"", graph.nodes()[i].name, "\": has no op"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("node \"", graph.nodes()[i].name, "\": has no op"));
     }
   }
   Graph scratch = graph;  // inference adds guards

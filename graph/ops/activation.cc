@@ -42,7 +42,9 @@ Ex Celu(ScalarBody& b) {
   return Apply(ScalarOp::kMax, x, x.Like(0)) + Apply(ScalarOp::kMin, low, x.Like(0));
 }
 
-Ex ClampToUnit(Ex x) { return Apply(ScalarOp::kMin, Apply(ScalarOp::kMax, x, x.Like(0)), x.Like(1)); }
+Ex ClampToUnit(Ex x) {
+  return Apply(ScalarOp::kMin, Apply(ScalarOp::kMax, x, x.Like(0)), x.Like(1));
+}
 
 Ex HardSigmoid(ScalarBody& b) { return ClampToUnit(b.in(0) * Attr(b, "alpha") + Attr(b, "beta")); }
 
@@ -71,40 +73,82 @@ Ex ThresholdedRelu(ScalarBody& b) {
   return Select(x <= Attr(b, "alpha"), x.Like(0), x);  // a NaN stays
 }
 
-constexpr AttrSpec kLeakyAttrs[] = {{"alpha", AttrKind::kFloat, false, 0.01, nullptr, "the slope below zero"}};
-constexpr AttrSpec kEluAttrs[] = {{"alpha", AttrKind::kFloat, false, 1, nullptr, "minus the limit at -inf"}};
-constexpr AttrSpec kSeluAttrs[] = {
-    {"alpha", AttrKind::kFloat, false, 1.67326319217681884765625, nullptr, "minus the limit at -inf, before gamma"},
-    {"gamma", AttrKind::kFloat, false, 1.05070102214813232421875, nullptr, "a factor of everything"}};
-constexpr AttrSpec kHardSigmoidAttrs[] = {{"alpha", AttrKind::kFloat, false, 0.2, nullptr, "the slope"},
-                                          {"beta", AttrKind::kFloat, false, 0.5, nullptr, "the value at zero"}};
-constexpr AttrSpec kSwishAttrs[] = {{"alpha", AttrKind::kFloat, false, 1, nullptr, "factor inside the sigmoid"}};
-constexpr AttrSpec kThresholdAttrs[] = {{"alpha", AttrKind::kFloat, false, 1, nullptr, "the threshold"}};
+constexpr AttrSpec kLeakyAttrs[] = {
+    {"alpha", AttrKind::kFloat, false, 0.01, nullptr, "the slope below zero"}};
+constexpr AttrSpec kEluAttrs[] = {
+    {"alpha", AttrKind::kFloat, false, 1, nullptr, "minus the limit at -inf"}};
+constexpr AttrSpec kSeluAttrs[] = {{"alpha", AttrKind::kFloat, false, 1.67326319217681884765625,
+                                    nullptr, "minus the limit at -inf, before gamma"},
+                                   {"gamma", AttrKind::kFloat, false, 1.05070102214813232421875,
+                                    nullptr, "a factor of everything"}};
+constexpr AttrSpec kHardSigmoidAttrs[] = {
+    {"alpha", AttrKind::kFloat, false, 0.2, nullptr, "the slope"},
+    {"beta", AttrKind::kFloat, false, 0.5, nullptr, "the value at zero"}};
+constexpr AttrSpec kSwishAttrs[] = {
+    {"alpha", AttrKind::kFloat, false, 1, nullptr, "factor inside the sigmoid"}};
+constexpr AttrSpec kThresholdAttrs[] = {
+    {"alpha", AttrKind::kFloat, false, 1, nullptr, "the threshold"}};
 
-constexpr OpDef Activation(const char* name, const char* doc, Ex (*body)(ScalarBody&), const char* onnx, const char* witness,
+constexpr OpDef Activation(const char* name, const char* doc, Ex (*body)(ScalarBody&),
+                           const char* onnx, const char* witness,
                            std::span<const AttrSpec> attrs = {}) {
-  return {.name = name, .doc = doc, .kind = OpKind::kScalar, .attrs = attrs, .infer = InferFloat, .scalar = body, .onnx = onnx,
-          .test = {-4, 4}, .witness = witness};
+  return {.name = name,
+          .doc = doc,
+          .kind = OpKind::kScalar,
+          .attrs = attrs,
+          .infer = InferFloat,
+          .scalar = body,
+          .onnx = onnx,
+          .test = {-4, 4},
+          .witness = witness};
 }
 
 }  // namespace
 
-constexpr OpDef kRelu = {.name = "relu", .doc = "max(x, 0); NaN stays NaN.", .kind = OpKind::kScalar, .infer = InferNumber,
-                         .scalar = Relu, .onnx = "Relu", .test = {-4, 4}, .witness = "onnx node tests: relu"};
-constexpr OpDef kSigmoid = Activation("sigmoid", "1 / (1 + exp(-x)).", Sigmoid, "Sigmoid", "onnx node tests: sigmoid");
-constexpr OpDef kLeakyRelu = Activation("leaky_relu", "x, or alpha * x below zero.", LeakyRelu, "LeakyRelu", "onnx node tests: leakyrelu", kLeakyAttrs);
-constexpr OpDef kElu = Activation("elu", "x, or alpha * (exp(x) - 1) up to zero.", Elu, "Elu", "onnx node tests: elu", kEluAttrs);
-constexpr OpDef kSelu = Activation("selu", "gamma * elu(x).", Selu, "Selu", "onnx node tests: selu", kSeluAttrs);
-constexpr OpDef kCelu = Activation("celu", "max(0, x) + min(0, alpha * (exp(x / alpha) - 1)).", Celu, "Celu", "onnx node tests: celu", kEluAttrs);
-constexpr OpDef kHardSigmoid = Activation("hard_sigmoid", "alpha * x + beta, kept within [0, 1].", HardSigmoid, "HardSigmoid", "onnx node tests: hardsigmoid", kHardSigmoidAttrs);
-constexpr OpDef kHardSwish = Activation("hard_swish", "x * hard_sigmoid(x) with alpha 1/6 and beta 1/2.", HardSwish, "HardSwish", "onnx node tests: hardswish");
-constexpr OpDef kSoftplus = Activation("softplus", "log(1 + exp(x)).", Softplus, "Softplus", "onnx node tests: softplus");
-constexpr OpDef kSoftsign = Activation("softsign", "x / (1 + |x|).", Softsign, "Softsign", "onnx node tests: softsign");
-constexpr OpDef kSwish = Activation("swish", "x * sigmoid(alpha * x).", Swish, "Swish", "onnx node tests: swish", kSwishAttrs);
-constexpr OpDef kMish = Activation("mish", "x * tanh(softplus(x)).", Mish, "Mish", "onnx node tests: mish");
-constexpr OpDef kPrelu = {.name = "prelu", .doc = "x, or slope * x below zero.", .kind = OpKind::kScalar, .min_inputs = 2,
-                          .max_inputs = 2, .infer = InferNumber, .scalar = Prelu, .onnx = "PRelu", .test = {-4, 4},
+constexpr OpDef kRelu = {.name = "relu",
+                         .doc = "max(x, 0); NaN stays NaN.",
+                         .kind = OpKind::kScalar,
+                         .infer = InferNumber,
+                         .scalar = Relu,
+                         .onnx = "Relu",
+                         .test = {-4, 4},
+                         .witness = "onnx node tests: relu"};
+constexpr OpDef kSigmoid =
+    Activation("sigmoid", "1 / (1 + exp(-x)).", Sigmoid, "Sigmoid", "onnx node tests: sigmoid");
+constexpr OpDef kLeakyRelu = Activation("leaky_relu", "x, or alpha * x below zero.", LeakyRelu,
+                                        "LeakyRelu", "onnx node tests: leakyrelu", kLeakyAttrs);
+constexpr OpDef kElu = Activation("elu", "x, or alpha * (exp(x) - 1) up to zero.", Elu, "Elu",
+                                  "onnx node tests: elu", kEluAttrs);
+constexpr OpDef kSelu =
+    Activation("selu", "gamma * elu(x).", Selu, "Selu", "onnx node tests: selu", kSeluAttrs);
+constexpr OpDef kCelu = Activation("celu", "max(0, x) + min(0, alpha * (exp(x / alpha) - 1)).",
+                                   Celu, "Celu", "onnx node tests: celu", kEluAttrs);
+constexpr OpDef kHardSigmoid =
+    Activation("hard_sigmoid", "alpha * x + beta, kept within [0, 1].", HardSigmoid, "HardSigmoid",
+               "onnx node tests: hardsigmoid", kHardSigmoidAttrs);
+constexpr OpDef kHardSwish =
+    Activation("hard_swish", "x * hard_sigmoid(x) with alpha 1/6 and beta 1/2.", HardSwish,
+               "HardSwish", "onnx node tests: hardswish");
+constexpr OpDef kSoftplus =
+    Activation("softplus", "log(1 + exp(x)).", Softplus, "Softplus", "onnx node tests: softplus");
+constexpr OpDef kSoftsign =
+    Activation("softsign", "x / (1 + |x|).", Softsign, "Softsign", "onnx node tests: softsign");
+constexpr OpDef kSwish = Activation("swish", "x * sigmoid(alpha * x).", Swish, "Swish",
+                                    "onnx node tests: swish", kSwishAttrs);
+constexpr OpDef kMish =
+    Activation("mish", "x * tanh(softplus(x)).", Mish, "Mish", "onnx node tests: mish");
+constexpr OpDef kPrelu = {.name = "prelu",
+                          .doc = "x, or slope * x below zero.",
+                          .kind = OpKind::kScalar,
+                          .min_inputs = 2,
+                          .max_inputs = 2,
+                          .infer = InferNumber,
+                          .scalar = Prelu,
+                          .onnx = "PRelu",
+                          .test = {-4, 4},
                           .witness = "onnx node tests: prelu"};
-constexpr OpDef kThresholdedRelu = Activation("thresholded_relu", "x above alpha, else 0.", ThresholdedRelu, "ThresholdedRelu", "onnx node tests: thresholdedrelu", kThresholdAttrs);
+constexpr OpDef kThresholdedRelu =
+    Activation("thresholded_relu", "x above alpha, else 0.", ThresholdedRelu, "ThresholdedRelu",
+               "onnx node tests: thresholdedrelu", kThresholdAttrs);
 
 }  // namespace kiln::ops

@@ -35,7 +35,8 @@ std::optional<double> LiteralValue(Ex e) {
 
 constexpr int kMaxWholePower = 4;
 
-// Integers: by squaring over the bits of the exponent; a negative exponent gives 1 / x^|y|, which truncates.
+// Integers: by squaring over the bits of the exponent; a negative exponent gives 1 / x^|y|, which
+// truncates.
 Ex IntegerPower(Ex x, Ex y) {
   const Ex one = x.Like(1);
   const bool is_signed = IsSigned(y.type());
@@ -43,7 +44,8 @@ Ex IntegerPower(Ex x, Ex y) {
   Ex result = one;
   Ex base = x;
   for (size_t bit = 0; bit < 8 * SizeOf(y.type()); ++bit) {
-    const Ex odd = (Apply(ScalarOp::kShr, size, size.Like(static_cast<double>(bit))) && size.Like(1)) != size.Like(0);
+    const Ex odd = (Apply(ScalarOp::kShr, size, size.Like(static_cast<double>(bit))) &&
+                    size.Like(1)) != size.Like(0);
     result = Select(odd, result * base, result);
     base = base * base;
   }
@@ -54,21 +56,25 @@ Ex PowBody(ScalarBody& b) {
   const Ex x = b.in(0);
   const Ex y = b.in(1);
   const std::optional<double> k = LiteralValue(y);
-  if (k && *k == std::floor(*k) && *k >= 1 && *k <= kMaxWholePower) return WholePower(x, static_cast<int>(*k));
+  if (k && *k == std::floor(*k) && *k >= 1 && *k <= kMaxWholePower)
+    return WholePower(x, static_cast<int>(*k));
   if (k && *k == 0.5 && IsFloat(x.type())) {
     // pow(-0, 0.5) is +0 and pow(-inf, 0.5) is +inf, where sqrt gives -0 and NaN.
     const Ex root = Apply(ScalarOp::kSqrt, x + x.Like(0));
     return Select(x == x.Like(-INFINITY), x.Like(INFINITY), root);
   }
-  if (IsFloat(x.type())) return Apply(ScalarOp::kPow, x, y.type() == x.type() ? y : Cast(y, x.type()));
+  if (IsFloat(x.type()))
+    return Apply(ScalarOp::kPow, x, y.type() == x.type() ? y : Cast(y, x.type()));
   if (IsFloat(y.type())) return Cast(Apply(ScalarOp::kPow, Cast(x, y.type()), y), x.type());
   return IntegerPower(x, y);
 }
 
 // The exponent may have another type than the base; the result has the base's.
 absl::Status InferPow(InferContext& c) {
-  if (absl::Status status = RequireType(c, 0, IsNumber, "a float or integer type"); !status.ok()) return status;
-  if (absl::Status status = RequireType(c, 1, IsNumber, "a float or integer type"); !status.ok()) return status;
+  if (absl::Status status = RequireType(c, 0, IsNumber, "a float or integer type"); !status.ok())
+    return status;
+  if (absl::Status status = RequireType(c, 1, IsNumber, "a float or integer type"); !status.ok())
+    return status;
   absl::StatusOr<Shape> shape = BroadcastInputs(c);
   if (!shape.ok()) return shape.status();
   c.SetOutput(0, c.type(0), *std::move(shape));
@@ -92,57 +98,169 @@ Ex ClipBody(ScalarBody& b) {
   return x;
 }
 
-Ex AbsBody(ScalarBody& b) { return IsSigned(b.in(0).type()) || IsFloat(b.in(0).type()) ? Apply(ScalarOp::kAbs, b.in(0)) : b.in(0); }
+Ex AbsBody(ScalarBody& b) {
+  return IsSigned(b.in(0).type()) || IsFloat(b.in(0).type()) ? Apply(ScalarOp::kAbs, b.in(0))
+                                                             : b.in(0);
+}
 Ex ReciprocalBody(ScalarBody& b) { return b.in(0).Like(1) / b.in(0); }
 
 constexpr AttrSpec kModAttrs[] = {
-    {"fmod", AttrKind::kInt, false, 0, nullptr, "1: the result has the sign of the dividend; 0: of the divisor"}};
+    {"fmod", AttrKind::kInt, false, 0, nullptr,
+     "1: the result has the sign of the dividend; 0: of the divisor"}};
 
 }  // namespace
 
-constexpr OpDef kAdd = {.name = "add", .doc = "a + b; integers wrap.", .kind = OpKind::kScalar, .min_inputs = 2, .max_inputs = 2,
-                        .infer = InferNumber, .scalar = Binary<ScalarOp::kAdd>, .onnx = "Add Sum", .test = {-4, 4},
+constexpr OpDef kAdd = {.name = "add",
+                        .doc = "a + b; integers wrap.",
+                        .kind = OpKind::kScalar,
+                        .min_inputs = 2,
+                        .max_inputs = 2,
+                        .infer = InferNumber,
+                        .scalar = Binary<ScalarOp::kAdd>,
+                        .onnx = "Add Sum",
+                        .test = {-4, 4},
                         .witness = "onnx node tests: add, sum"};
-constexpr OpDef kSub = {.name = "sub", .doc = "a - b; integers wrap.", .kind = OpKind::kScalar, .min_inputs = 2, .max_inputs = 2,
-                        .infer = InferNumber, .scalar = Binary<ScalarOp::kSub>, .onnx = "Sub", .test = {-4, 4},
+constexpr OpDef kSub = {.name = "sub",
+                        .doc = "a - b; integers wrap.",
+                        .kind = OpKind::kScalar,
+                        .min_inputs = 2,
+                        .max_inputs = 2,
+                        .infer = InferNumber,
+                        .scalar = Binary<ScalarOp::kSub>,
+                        .onnx = "Sub",
+                        .test = {-4, 4},
                         .witness = "onnx node tests: sub"};
-constexpr OpDef kMul = {.name = "mul", .doc = "a * b; integers wrap.", .kind = OpKind::kScalar, .min_inputs = 2, .max_inputs = 2,
-                        .infer = InferNumber, .scalar = Binary<ScalarOp::kMul>, .onnx = "Mul", .test = {-4, 4},
+constexpr OpDef kMul = {.name = "mul",
+                        .doc = "a * b; integers wrap.",
+                        .kind = OpKind::kScalar,
+                        .min_inputs = 2,
+                        .max_inputs = 2,
+                        .infer = InferNumber,
+                        .scalar = Binary<ScalarOp::kMul>,
+                        .onnx = "Mul",
+                        .test = {-4, 4},
                         .witness = "onnx node tests: mul"};
-constexpr OpDef kDiv = {.name = "div", .doc = "a / b. Integers truncate; x / 0 is 0 and the least number / -1 is itself.",
-                        .kind = OpKind::kScalar, .min_inputs = 2, .max_inputs = 2, .infer = InferNumber,
-                        .scalar = Binary<ScalarOp::kDiv>, .onnx = "Div", .test = {-4, 4}, .witness = "onnx node tests: div"};
-constexpr OpDef kMod = {.name = "mod", .doc = "The remainder of a / b, with the sign of b (or of a: attribute fmod); x mod 0 is 0 for integers.",
-                        .kind = OpKind::kScalar, .min_inputs = 2, .max_inputs = 2, .attrs = kModAttrs, .infer = InferNumber,
-                        .scalar = ModBody, .onnx = "Mod", .test = {-8, 8}, .witness = "onnx node tests: mod"};
-constexpr OpDef kMax = {.name = "max", .doc = "The larger one; NaN if either is NaN.", .kind = OpKind::kScalar, .min_inputs = 2,
-                        .max_inputs = 2, .infer = InferNumber, .scalar = Binary<ScalarOp::kMax>, .onnx = "Max", .test = {-4, 4},
+constexpr OpDef kDiv = {
+    .name = "div",
+    .doc = "a / b. Integers truncate; x / 0 is 0 and the least number / -1 is itself.",
+    .kind = OpKind::kScalar,
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .infer = InferNumber,
+    .scalar = Binary<ScalarOp::kDiv>,
+    .onnx = "Div",
+    .test = {-4, 4},
+    .witness = "onnx node tests: div"};
+constexpr OpDef kMod = {.name = "mod",
+                        .doc =
+                            "The remainder of a / b, with the sign of b (or of a: attribute fmod); "
+                            "x mod 0 is 0 for integers.",
+                        .kind = OpKind::kScalar,
+                        .min_inputs = 2,
+                        .max_inputs = 2,
+                        .attrs = kModAttrs,
+                        .infer = InferNumber,
+                        .scalar = ModBody,
+                        .onnx = "Mod",
+                        .test = {-8, 8},
+                        .witness = "onnx node tests: mod"};
+constexpr OpDef kMax = {.name = "max",
+                        .doc = "The larger one; NaN if either is NaN.",
+                        .kind = OpKind::kScalar,
+                        .min_inputs = 2,
+                        .max_inputs = 2,
+                        .infer = InferNumber,
+                        .scalar = Binary<ScalarOp::kMax>,
+                        .onnx = "Max",
+                        .test = {-4, 4},
                         .witness = "onnx node tests: max"};
-constexpr OpDef kMin = {.name = "min", .doc = "The smaller one; NaN if either is NaN.", .kind = OpKind::kScalar, .min_inputs = 2,
-                        .max_inputs = 2, .infer = InferNumber, .scalar = Binary<ScalarOp::kMin>, .onnx = "Min", .test = {-4, 4},
+constexpr OpDef kMin = {.name = "min",
+                        .doc = "The smaller one; NaN if either is NaN.",
+                        .kind = OpKind::kScalar,
+                        .min_inputs = 2,
+                        .max_inputs = 2,
+                        .infer = InferNumber,
+                        .scalar = Binary<ScalarOp::kMin>,
+                        .onnx = "Min",
+                        .test = {-4, 4},
                         .witness = "onnx node tests: min"};
-constexpr OpDef kNeg = {.name = "neg", .doc = "-x; integers wrap.", .kind = OpKind::kScalar, .infer = InferNumber,
-                        .scalar = Unary<ScalarOp::kNeg>, .onnx = "Neg", .test = {-4, 4}, .witness = "onnx node tests: neg"};
-constexpr OpDef kAbs = {.name = "abs", .doc = "|x|; |-0| is 0; integers wrap.", .kind = OpKind::kScalar, .infer = InferNumber,
-                        .scalar = AbsBody, .onnx = "Abs", .test = {-4, 4}, .witness = "onnx node tests: abs"};
-constexpr OpDef kSign = {.name = "sign", .doc = "-1, 0 or 1; NaN and -0 stay.", .kind = OpKind::kScalar, .infer = InferNumber,
-                         .scalar = Unary<ScalarOp::kSign>, .onnx = "Sign", .test = {-4, 4}, .witness = "onnx node tests: sign"};
-constexpr OpDef kReciprocal = {.name = "reciprocal", .doc = "1 / x.", .kind = OpKind::kScalar, .infer = InferFloat,
-                               .scalar = ReciprocalBody, .onnx = "Reciprocal", .test = {0.25, 4},
+constexpr OpDef kNeg = {.name = "neg",
+                        .doc = "-x; integers wrap.",
+                        .kind = OpKind::kScalar,
+                        .infer = InferNumber,
+                        .scalar = Unary<ScalarOp::kNeg>,
+                        .onnx = "Neg",
+                        .test = {-4, 4},
+                        .witness = "onnx node tests: neg"};
+constexpr OpDef kAbs = {.name = "abs",
+                        .doc = "|x|; |-0| is 0; integers wrap.",
+                        .kind = OpKind::kScalar,
+                        .infer = InferNumber,
+                        .scalar = AbsBody,
+                        .onnx = "Abs",
+                        .test = {-4, 4},
+                        .witness = "onnx node tests: abs"};
+constexpr OpDef kSign = {.name = "sign",
+                         .doc = "-1, 0 or 1; NaN and -0 stay.",
+                         .kind = OpKind::kScalar,
+                         .infer = InferNumber,
+                         .scalar = Unary<ScalarOp::kSign>,
+                         .onnx = "Sign",
+                         .test = {-4, 4},
+                         .witness = "onnx node tests: sign"};
+constexpr OpDef kReciprocal = {.name = "reciprocal",
+                               .doc = "1 / x.",
+                               .kind = OpKind::kScalar,
+                               .infer = InferFloat,
+                               .scalar = ReciprocalBody,
+                               .onnx = "Reciprocal",
+                               .test = {0.25, 4},
                                .witness = "onnx node tests: reciprocal"};
 constexpr OpDef kPow = {.name = "pow",
-                        .doc = "a to the power b, in the type of a. A constant exponent of 1 to 4 is multiplication. Integer powers wrap.",
-                        .kind = OpKind::kScalar, .min_inputs = 2, .max_inputs = 2, .infer = InferPow, .scalar = PowBody,
-                        .onnx = "Pow", .test = {0.25, 4}, .witness = "onnx node tests: pow"};
-constexpr OpDef kFloor = {.name = "floor", .doc = "Rounds down.", .kind = OpKind::kScalar, .infer = InferFloat,
-                          .scalar = Unary<ScalarOp::kFloor>, .onnx = "Floor", .test = {-9, 9}, .witness = "onnx node tests: floor"};
-constexpr OpDef kCeil = {.name = "ceil", .doc = "Rounds up.", .kind = OpKind::kScalar, .infer = InferFloat,
-                         .scalar = Unary<ScalarOp::kCeil>, .onnx = "Ceil", .test = {-9, 9}, .witness = "onnx node tests: ceil"};
-constexpr OpDef kRound = {.name = "round", .doc = "Rounds to the nearest whole number, ties to even.", .kind = OpKind::kScalar,
-                          .infer = InferFloat, .scalar = Unary<ScalarOp::kRound>, .onnx = "Round", .test = {-9, 9},
+                        .doc =
+                            "a to the power b, in the type of a. A constant exponent of 1 to 4 is "
+                            "multiplication. Integer powers wrap.",
+                        .kind = OpKind::kScalar,
+                        .min_inputs = 2,
+                        .max_inputs = 2,
+                        .infer = InferPow,
+                        .scalar = PowBody,
+                        .onnx = "Pow",
+                        .test = {0.25, 4},
+                        .witness = "onnx node tests: pow"};
+constexpr OpDef kFloor = {.name = "floor",
+                          .doc = "Rounds down.",
+                          .kind = OpKind::kScalar,
+                          .infer = InferFloat,
+                          .scalar = Unary<ScalarOp::kFloor>,
+                          .onnx = "Floor",
+                          .test = {-9, 9},
+                          .witness = "onnx node tests: floor"};
+constexpr OpDef kCeil = {.name = "ceil",
+                         .doc = "Rounds up.",
+                         .kind = OpKind::kScalar,
+                         .infer = InferFloat,
+                         .scalar = Unary<ScalarOp::kCeil>,
+                         .onnx = "Ceil",
+                         .test = {-9, 9},
+                         .witness = "onnx node tests: ceil"};
+constexpr OpDef kRound = {.name = "round",
+                          .doc = "Rounds to the nearest whole number, ties to even.",
+                          .kind = OpKind::kScalar,
+                          .infer = InferFloat,
+                          .scalar = Unary<ScalarOp::kRound>,
+                          .onnx = "Round",
+                          .test = {-9, 9},
                           .witness = "onnx node tests: round"};
-constexpr OpDef kClip = {.name = "clip", .doc = "min(max(x, low), high); both bounds are optional; NaN stays NaN.",
-                         .kind = OpKind::kScalar, .min_inputs = 1, .max_inputs = 3, .infer = InferNumber, .scalar = ClipBody,
-                         .onnx = "Clip", .test = {-4, 4}, .witness = "onnx node tests: clip"};
+constexpr OpDef kClip = {.name = "clip",
+                         .doc = "min(max(x, low), high); both bounds are optional; NaN stays NaN.",
+                         .kind = OpKind::kScalar,
+                         .min_inputs = 1,
+                         .max_inputs = 3,
+                         .infer = InferNumber,
+                         .scalar = ClipBody,
+                         .onnx = "Clip",
+                         .test = {-4, 4},
+                         .witness = "onnx node tests: clip"};
 
 }  // namespace kiln::ops

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution and its transpose over any number of spatial axes; inputs x [N, C, ...], w, and optionally a bias [M].
+// Convolution and its transpose over any number of spatial axes; inputs x [N, C, ...], w, and
+// optionally a bias [M].
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -11,20 +12,27 @@
 namespace kiln::ops {
 namespace {
 
-std::vector<int64_t> Spatial(const std::vector<int64_t>& shape) { return {shape.begin() + 2, shape.end()}; }
+std::vector<int64_t> Spatial(const std::vector<int64_t>& shape) {
+  return {shape.begin() + 2, shape.end()};
+}
 
-// Checks what both have in common and gives the window. `out_channels` is the extent that the bias must have.
+// Checks what both have in common and gives the window. `out_channels` is the extent that the bias
+// must have.
 absl::StatusOr<Window> CheckedWindow(InferContext& c, const Dim& out_channels) {
   KILN_RETURN_IF_ERROR(RequireType(c, 0, IsFloat, "a float type"));
   KILN_RETURN_IF_ERROR(RequireSameTypes(c));
   const Shape& w = c.shape(1);
   const std::optional<std::vector<int64_t>> kernel = Constant(Shape(w.begin() + 2, w.end()));
-  if (!kernel) return absl::UnimplementedError(absl::StrCat("the extents of the kernel ", ToString(w), " must be numbers"));
+  if (!kernel)
+    return absl::UnimplementedError(
+        absl::StrCat("the extents of the kernel ", ToString(w), " must be numbers"));
   if (c.has_input(2)) {
     KILN_RETURN_IF_ERROR(RequireRank(c, 2, 1));
-    KILN_RETURN_IF_ERROR(c.Require(c.shape(2)[0], out_channels, "extents of the bias and the output channels"));
+    KILN_RETURN_IF_ERROR(
+        c.Require(c.shape(2)[0], out_channels, "extents of the bias and the output channels"));
   }
-  if (IntAttr(c.node(), "group") < 1) return absl::InvalidArgumentError("attribute \"group\" is below 1");
+  if (IntAttr(c.node(), "group") < 1)
+    return absl::InvalidArgumentError("attribute \"group\" is below 1");
   return WindowOf(c.node(), *kernel);
 }
 
@@ -39,22 +47,26 @@ absl::Status InferConv(InferContext& c) {
   const Shape& w = c.shape(1);
   KILN_ASSIGN_OR_RETURN(const Window window, CheckedWindow(c, w[0]));
   const int64_t group = IntAttr(c.node(), "group");
-  KILN_RETURN_IF_ERROR(c.Require(x[1], w[1] * group, "channels of the input and of the weight times group"));
+  KILN_RETURN_IF_ERROR(
+      c.Require(x[1], w[1] * group, "channels of the input and of the weight times group"));
   if (w[0].constant() && *w[0].constant() % group != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(w[0].ToString(), " output channels do not divide by group ", group));
+    return absl::InvalidArgumentError(
+        absl::StrCat(w[0].ToString(), " output channels do not divide by group ", group));
   }
   Shape shape = {x[0], w[0]};
   for (size_t i = 0; i < window.rank(); ++i) {
     const int64_t span = window.dilation[i] * (window.kernel[i] - 1) + 1;
-    shape.push_back((x[2 + i] + (window.before[i] + window.after[i] - span)).FloorDiv(window.stride[i]) + 1);
+    shape.push_back(
+        (x[2 + i] + (window.before[i] + window.after[i] - span)).FloorDiv(window.stride[i]) + 1);
   }
   c.SetOutput(0, c.type(0), std::move(shape));
   return absl::OkStatus();
 }
 
-// Rows of the innermost axis are the inner loop: for each tap of the kernel, a weight times a strided row of the input.
-void ConvolvePlane(const Window& w, const std::vector<int64_t>& in, const std::vector<int64_t>& out, const double* x,
-                   const double* weight, double* y) {
+// Rows of the innermost axis are the inner loop: for each tap of the kernel, a weight times a
+// strided row of the input.
+void ConvolvePlane(const Window& w, const std::vector<int64_t>& in, const std::vector<int64_t>& out,
+                   const double* x, const double* weight, double* y) {
   const size_t last = w.rank() - 1;
   const int64_t row_in = in[last];
   const int64_t row_out = out[last];
@@ -73,7 +85,8 @@ void ConvolvePlane(const Window& w, const std::vector<int64_t>& in, const std::v
         const int64_t shift = k * w.dilation[last] - w.before[last];
         const int64_t step = w.stride[last];
         const int64_t first = shift >= 0 ? 0 : (step - 1 - shift) / step;
-        const int64_t end = shift >= row_in ? 0 : std::min(row_out, (row_in - 1 - shift) / step + 1);
+        const int64_t end =
+            shift >= row_in ? 0 : std::min(row_out, (row_in - 1 - shift) / step + 1);
         for (int64_t o = first; o < end; ++o) to[o] += factor * from[o * step + shift];
       }
     });
@@ -85,20 +98,23 @@ void ConvolvePlane(const Window& w, const std::vector<int64_t>& in, const std::v
 void DropUnitAxes(Window& w, std::vector<int64_t>& in, std::vector<int64_t>& out) {
   for (size_t i = w.rank(); i-- > 0 && w.rank() > 1;) {
     if (in[i] != 1 || out[i] != 1 || w.kernel[i] != 1 || w.before[i] != 0) continue;
-    for (std::vector<int64_t>* list : {&w.kernel, &w.stride, &w.dilation, &w.before, &w.after, &in, &out}) {
+    for (std::vector<int64_t>* list :
+         {&w.kernel, &w.stride, &w.dilation, &w.before, &w.after, &in, &out}) {
       list->erase(list->begin() + static_cast<std::ptrdiff_t>(i));
     }
   }
 }
 
-absl::Status ReferenceConv(const Node& node, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+absl::Status ReferenceConv(const Node& node, std::span<const Tensor> inputs,
+                           std::span<Tensor> outputs) {
   const std::vector<int64_t>& x = inputs[0].shape();
   const std::vector<int64_t>& w = inputs[1].shape();
   const std::vector<int64_t>& y = outputs[0].shape();
   KILN_ASSIGN_OR_RETURN(Window window, WindowOf(node, Spatial(w)));
   if (outputs[0].num_elements() == 0) return absl::OkStatus();
   const int64_t group_out = w[0] / IntAttr(node, "group");
-  const int64_t in_plane = Count(Spatial(x)), out_plane = Count(Spatial(y)), kernel = Count(Spatial(w));
+  const int64_t in_plane = Count(Spatial(x)), out_plane = Count(Spatial(y)),
+                kernel = Count(Spatial(w));
   std::vector<int64_t> in = Spatial(x), out = Spatial(y);
   DropUnitAxes(window, in, out);
   const auto* from = static_cast<const double*>(inputs[0].data());
@@ -111,14 +127,16 @@ absl::Status ReferenceConv(const Node& node, std::span<const Tensor> inputs, std
       std::fill(plane, plane + out_plane, bias != nullptr ? bias[m] : 0.0);
       for (int64_t k = 0; k < w[1]; ++k) {
         const int64_t channel = m / group_out * w[1] + k;
-        ConvolvePlane(window, in, out, from + (n * x[1] + channel) * in_plane, weights + (m * w[1] + k) * kernel, plane);
+        ConvolvePlane(window, in, out, from + (n * x[1] + channel) * in_plane,
+                      weights + (m * w[1] + k) * kernel, plane);
       }
     }
   }
   return absl::OkStatus();
 }
 
-// ---- conv_transpose: weight [C, M / group, ...]; every input element adds its multiple of the kernel to the output.
+// ---- conv_transpose: weight [C, M / group, ...]; every input element adds its multiple of the
+// kernel to the output.
 absl::Status InferConvTranspose(InferContext& c) {
   KILN_RETURN_IF_ERROR(RequireRanks(c));
   const Shape& x = c.shape(0);
@@ -128,33 +146,40 @@ absl::Status InferConvTranspose(InferContext& c) {
   KILN_RETURN_IF_ERROR(c.Require(x[1], w[0], "channels of the input and of the weight"));
   const auto channels = w[0].constant();
   if (channels && *channels % group != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(*channels, " input channels do not divide by group ", group));
+    return absl::InvalidArgumentError(
+        absl::StrCat(*channels, " input channels do not divide by group ", group));
   }
   std::vector<int64_t> more = IntsAttr(c.node(), "output_padding");
   if (more.empty()) more.assign(window.rank(), 0);
   if (more.size() != window.rank()) {
-    return absl::InvalidArgumentError(absl::StrCat("attribute \"output_padding\" has ", more.size(), " entries for ", window.rank(), " axes"));
+    return absl::InvalidArgumentError(absl::StrCat("attribute \"output_padding\" has ", more.size(),
+                                                   " entries for ", window.rank(), " axes"));
   }
   Shape shape = {x[0], w[1] * group};
   for (size_t i = 0; i < window.rank(); ++i) {
     const int64_t span = window.dilation[i] * (window.kernel[i] - 1) + 1;
     if (more[i] < 0 || more[i] >= std::max(window.stride[i], window.dilation[i])) {
-      return absl::InvalidArgumentError(absl::StrCat("output padding ", more[i], " is not below stride ", window.stride[i]));
+      return absl::InvalidArgumentError(
+          absl::StrCat("output padding ", more[i], " is not below stride ", window.stride[i]));
     }
-    shape.push_back((x[2 + i] - 1) * window.stride[i] + (more[i] + span - window.before[i] - window.after[i]));
+    shape.push_back((x[2 + i] - 1) * window.stride[i] +
+                    (more[i] + span - window.before[i] - window.after[i]));
   }
   c.SetOutput(0, c.type(0), std::move(shape));
   return absl::OkStatus();
 }
 
-// The transpose of a convolution from [y] to [x]: tap (o, k) of that convolution reads y where this one writes it.
-absl::Status ReferenceConvTranspose(const Node& node, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+// The transpose of a convolution from [y] to [x]: tap (o, k) of that convolution reads y where this
+// one writes it.
+absl::Status ReferenceConvTranspose(const Node& node, std::span<const Tensor> inputs,
+                                    std::span<Tensor> outputs) {
   const std::vector<int64_t>& x = inputs[0].shape();
   const std::vector<int64_t>& w = inputs[1].shape();
   const std::vector<int64_t>& y = outputs[0].shape();
   KILN_ASSIGN_OR_RETURN(const Window window, WindowOf(node, Spatial(w)));
   const int64_t group_in = x[1] / IntAttr(node, "group");
-  const int64_t in_plane = Count(Spatial(x)), out_plane = Count(Spatial(y)), kernel = Count(Spatial(w));
+  const int64_t in_plane = Count(Spatial(x)), out_plane = Count(Spatial(y)),
+                kernel = Count(Spatial(w));
   const auto* from = static_cast<const double*>(inputs[0].data());
   const auto* weights = static_cast<const double*>(inputs[1].data());
   const auto* bias = inputs.size() > 2 ? static_cast<const double*>(inputs[2].data()) : nullptr;
@@ -172,7 +197,8 @@ absl::Status ReferenceConvTranspose(const Node& node, std::span<const Tensor> in
         std::vector<int64_t> at(window.rank(), 0);
         int64_t flat = 0;
         do {
-          ForEachTap(window, Spatial(y), at, [&](int64_t k, int64_t place) { plane[place] += source[flat] * taps[k]; });
+          ForEachTap(window, Spatial(y), at,
+                     [&](int64_t k, int64_t place) { plane[place] += source[flat] * taps[k]; });
           ++flat;
         } while (Next(at, Spatial(x)));
       }
@@ -185,19 +211,39 @@ constexpr AttrSpec kConvAttrs[] = {
     {"strides", AttrKind::kInts, false, 0, "", "steps of the window; absent: 1"},
     {"pads", AttrKind::kInts, false, 0, "", "zeros before each axis, then after each; absent: 0"},
     {"dilations", AttrKind::kInts, false, 0, "", "distances between taps; absent: 1"},
-    {"group", AttrKind::kInt, false, 1, nullptr, "channels are split into this many groups that do not mix"}};
-constexpr AttrSpec kConvTransposeAttrs[] = {
-    kConvAttrs[0], kConvAttrs[1], kConvAttrs[2], kConvAttrs[3],
-    {"output_padding", AttrKind::kInts, false, 0, "", "extra extent at the end of each axis; absent: 0"}};
+    {"group", AttrKind::kInt, false, 1, nullptr,
+     "channels are split into this many groups that do not mix"}};
+constexpr AttrSpec kConvTransposeAttrs[] = {kConvAttrs[0],
+                                            kConvAttrs[1],
+                                            kConvAttrs[2],
+                                            kConvAttrs[3],
+                                            {"output_padding", AttrKind::kInts, false, 0, "",
+                                             "extra extent at the end of each axis; absent: 0"}};
 
 }  // namespace
 
-constexpr OpDef kConv = {.name = "conv", .doc = "Convolution (not flipped); weight [M, C / group, ...].", .kind = OpKind::kLibrary,
-                         .min_inputs = 2, .max_inputs = 3, .attrs = kConvAttrs, .infer = InferConv, .reference = ReferenceConv,
-                         .onnx = "Conv", .test = {-2, 2}, .witness = "onnx node tests: conv"};
-constexpr OpDef kConvTranspose = {.name = "conv_transpose", .doc = "The transpose of a convolution; weight [C, M / group, ...].",
-                                  .kind = OpKind::kLibrary, .min_inputs = 2, .max_inputs = 3, .attrs = kConvTransposeAttrs,
-                                  .infer = InferConvTranspose, .reference = ReferenceConvTranspose, .onnx = "ConvTranspose",
-                                  .test = {-2, 2}, .witness = "onnx node tests: convtranspose"};
+constexpr OpDef kConv = {.name = "conv",
+                         .doc = "Convolution (not flipped); weight [M, C / group, ...].",
+                         .kind = OpKind::kLibrary,
+                         .min_inputs = 2,
+                         .max_inputs = 3,
+                         .attrs = kConvAttrs,
+                         .infer = InferConv,
+                         .reference = ReferenceConv,
+                         .onnx = "Conv",
+                         .test = {-2, 2},
+                         .witness = "onnx node tests: conv"};
+constexpr OpDef kConvTranspose = {
+    .name = "conv_transpose",
+    .doc = "The transpose of a convolution; weight [C, M / group, ...].",
+    .kind = OpKind::kLibrary,
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .attrs = kConvTransposeAttrs,
+    .infer = InferConvTranspose,
+    .reference = ReferenceConvTranspose,
+    .onnx = "ConvTranspose",
+    .test = {-2, 2},
+    .witness = "onnx node tests: convtranspose"};
 
 }  // namespace kiln::ops

@@ -17,7 +17,9 @@ struct Axes {
   int64_t first, last;
 };
 Axes ChosenAxes(const Node& node, int64_t rank) {
-  const auto place = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
+  const auto place = [&](int64_t at) {
+    return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank);
+  };
   const int64_t first = place(IntAttr(node, "start"));
   const int64_t last = HasAttr(node, "end") ? place(IntAttr(node, "end")) : rank;
   return {first, std::max(first, last)};
@@ -31,9 +33,11 @@ absl::Status InferShape(InferContext& c) {
   return absl::OkStatus();
 }
 
-absl::Status ReferenceShape(const Node& node, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+absl::Status ReferenceShape(const Node& node, std::span<const Tensor> inputs,
+                            std::span<Tensor> outputs) {
   const Axes axes = ChosenAxes(node, inputs[0].rank());
-  for (int64_t i = axes.first; i < axes.last; ++i) WriteInt(outputs[0], i - axes.first, inputs[0].shape()[static_cast<size_t>(i)]);
+  for (int64_t i = axes.first; i < axes.last; ++i)
+    WriteInt(outputs[0], i - axes.first, inputs[0].shape()[static_cast<size_t>(i)]);
   return absl::OkStatus();
 }
 
@@ -52,11 +56,13 @@ absl::Status ReferenceSize(const Node&, std::span<const Tensor> inputs, std::spa
 absl::StatusOr<Dim> FloatRange(const InferContext& c) {
   double bound[3];
   for (int k = 0; k < 3; ++k) {
-    if (!c.input(k).constant) return absl::UnimplementedError(absl::StrCat("input ", k, " must be a constant"));
+    if (!c.input(k).constant)
+      return absl::UnimplementedError(absl::StrCat("input ", k, " must be a constant"));
     bound[k] = ReadFloat(Dense(*c.input(k).constant), 0);
   }
   const double count = std::ceil((bound[1] - bound[0]) / bound[2]);
-  if (!(std::abs(count) < 0x1p53)) return absl::InvalidArgumentError("the number of elements is not finite");
+  if (!(std::abs(count) < 0x1p53))
+    return absl::InvalidArgumentError("the number of elements is not finite");
   return Dim(std::max<int64_t>(0, static_cast<int64_t>(count)));
 }
 
@@ -68,7 +74,8 @@ absl::StatusOr<Dim> IntRange(const InferContext& c) {
   }
   const auto step = bound[2].constant();
   if (!step || *step == 0 || *step == INT64_MIN) {
-    return absl::InvalidArgumentError(absl::StrCat("the step is ", bound[2].ToString(), "; it must be a number other than 0"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the step is ", bound[2].ToString(), "; it must be a number other than 0"));
   }
   const Dim way = *step > 0 ? bound[1] - bound[0] : bound[0] - bound[1];
   const int64_t size = std::abs(*step);
@@ -92,32 +99,56 @@ absl::Status InferRange(InferContext& c) {
   return absl::OkStatus();
 }
 
-absl::Status ReferenceRange(const Node&, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+absl::Status ReferenceRange(const Node&, std::span<const Tensor> inputs,
+                            std::span<Tensor> outputs) {
   const int64_t count = outputs[0].num_elements();
   for (int64_t i = 0; i < count; ++i) {
     if (outputs[0].dtype() == DType::kF64) {
-      WriteFloat(outputs[0], i, ReadFloat(inputs[0], 0) + static_cast<double>(i) * ReadFloat(inputs[2], 0));
+      WriteFloat(outputs[0], i,
+                 ReadFloat(inputs[0], 0) + static_cast<double>(i) * ReadFloat(inputs[2], 0));
     } else {
       const auto step = static_cast<uint64_t>(ReadInt(inputs[2], 0));
-      WriteInt(outputs[0], i, static_cast<int64_t>(static_cast<uint64_t>(ReadInt(inputs[0], 0)) + static_cast<uint64_t>(i) * step));
+      WriteInt(outputs[0], i,
+               static_cast<int64_t>(static_cast<uint64_t>(ReadInt(inputs[0], 0)) +
+                                    static_cast<uint64_t>(i) * step));
     }
   }
   return absl::OkStatus();
 }
 
-constexpr AttrSpec kShapeAttrs[] = {{"start", AttrKind::kInt, false, 0, nullptr, "the first axis; negative: from the end"},
-                                    {"end", AttrKind::kInt, false, 0, nullptr, "one past the last axis; absent: the rank"}};
+constexpr AttrSpec kShapeAttrs[] = {
+    {"start", AttrKind::kInt, false, 0, nullptr, "the first axis; negative: from the end"},
+    {"end", AttrKind::kInt, false, 0, nullptr, "one past the last axis; absent: the rank"}};
 
 }  // namespace
 
-constexpr OpDef kShape = {.name = "shape", .doc = "The extents of the input, i64.", .kind = OpKind::kHost, .attrs = kShapeAttrs,
-                          .infer = InferShape, .reference = ReferenceShape, .cuda = false, .onnx = "Shape",
+constexpr OpDef kShape = {.name = "shape",
+                          .doc = "The extents of the input, i64.",
+                          .kind = OpKind::kHost,
+                          .attrs = kShapeAttrs,
+                          .infer = InferShape,
+                          .reference = ReferenceShape,
+                          .cuda = false,
+                          .onnx = "Shape",
                           .witness = "onnx node tests: shape"};
-constexpr OpDef kSize = {.name = "size", .doc = "The number of elements of the input, i64.", .kind = OpKind::kHost,
-                         .infer = InferSize, .reference = ReferenceSize, .cuda = false, .onnx = "Size",
+constexpr OpDef kSize = {.name = "size",
+                         .doc = "The number of elements of the input, i64.",
+                         .kind = OpKind::kHost,
+                         .infer = InferSize,
+                         .reference = ReferenceSize,
+                         .cuda = false,
+                         .onnx = "Size",
                          .witness = "onnx node tests: size"};
-constexpr OpDef kRange = {.name = "range", .doc = "start, start + step, ... up to but without limit; inputs start, limit, step.",
-                          .kind = OpKind::kHost, .min_inputs = 3, .max_inputs = 3, .infer = InferRange, .reference = ReferenceRange,
-                          .cuda = false, .onnx = "Range", .witness = "onnx node tests: range"};
+constexpr OpDef kRange = {
+    .name = "range",
+    .doc = "start, start + step, ... up to but without limit; inputs start, limit, step.",
+    .kind = OpKind::kHost,
+    .min_inputs = 3,
+    .max_inputs = 3,
+    .infer = InferRange,
+    .reference = ReferenceRange,
+    .cuda = false,
+    .onnx = "Range",
+    .witness = "onnx node tests: range"};
 
 }  // namespace kiln::ops

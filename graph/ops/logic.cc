@@ -36,7 +36,8 @@ Ex IsInf(ScalarBody& b) {
 }
 
 absl::Status InferWhere(InferContext& c) {
-  KILN_RETURN_IF_ERROR(RequireType(c, 0, [](DType type) { return type == DType::kBool; }, "bool"));
+  KILN_RETURN_IF_ERROR(RequireType(
+      c, 0, [](DType type) { return type == DType::kBool; }, "bool"));
   if (c.type(1) != c.type(2)) {
     return absl::InvalidArgumentError("inputs 1 and 2 have different types; cast one of them");
   }
@@ -50,41 +51,97 @@ absl::Status InferCast(InferContext& c) {
   return absl::OkStatus();
 }
 
-constexpr AttrSpec kCastAttrs[] = {{"to", AttrKind::kType, true, 0, nullptr, "the type of the result"}};
-constexpr AttrSpec kIsInfAttrs[] = {{"detect_negative", AttrKind::kInt, false, 1, nullptr, "whether -inf counts"},
-                                    {"detect_positive", AttrKind::kInt, false, 1, nullptr, "whether +inf counts"}};
+constexpr AttrSpec kCastAttrs[] = {
+    {"to", AttrKind::kType, true, 0, nullptr, "the type of the result"}};
+constexpr AttrSpec kIsInfAttrs[] = {
+    {"detect_negative", AttrKind::kInt, false, 1, nullptr, "whether -inf counts"},
+    {"detect_positive", AttrKind::kInt, false, 1, nullptr, "whether +inf counts"}};
 
-constexpr OpDef Compare(const char* name, const char* doc, Ex (*body)(ScalarBody&), absl::Status (*infer)(InferContext&),
-                        const char* onnx, const char* witness) {
-  return {.name = name, .doc = doc, .kind = OpKind::kScalar, .min_inputs = 2, .max_inputs = 2, .infer = infer, .scalar = body,
-          .onnx = onnx, .test = {-2, 2}, .witness = witness};
+constexpr OpDef Compare(const char* name, const char* doc, Ex (*body)(ScalarBody&),
+                        absl::Status (*infer)(InferContext&), const char* onnx,
+                        const char* witness) {
+  return {.name = name,
+          .doc = doc,
+          .kind = OpKind::kScalar,
+          .min_inputs = 2,
+          .max_inputs = 2,
+          .infer = infer,
+          .scalar = body,
+          .onnx = onnx,
+          .test = {-2, 2},
+          .witness = witness};
 }
 
 }  // namespace
 
-constexpr OpDef kEqual = Compare("equal", "a == b; false with NaN.", Binary<ScalarOp::kEq>, InferCompare, "Equal", "onnx node tests: equal");
-constexpr OpDef kNotEqual = Compare("not_equal", "a != b; true with NaN.", Binary<ScalarOp::kNe>, InferCompare, "", "IEEE 754");
-constexpr OpDef kLess = Compare("less", "a < b; false with NaN.", Binary<ScalarOp::kLt>, InferOrder, "Less", "onnx node tests: less");
-constexpr OpDef kLessEqual = Compare("less_equal", "a <= b; false with NaN.", Binary<ScalarOp::kLe>, InferOrder, "LessOrEqual", "onnx node tests: less_equal");
-constexpr OpDef kGreater = Compare("greater", "a > b; false with NaN.", Greater, InferOrder, "Greater", "onnx node tests: greater");
-constexpr OpDef kGreaterEqual = Compare("greater_equal", "a >= b; false with NaN.", GreaterEqual, InferOrder, "GreaterOrEqual", "onnx node tests: greater_equal");
-constexpr OpDef kAnd = Compare("and", "a and b; bit by bit for integers.", Binary<ScalarOp::kAnd>, InferBits, "And BitwiseAnd", "onnx node tests: and, bitwise_and");
-constexpr OpDef kOr = Compare("or", "a or b; bit by bit for integers.", Binary<ScalarOp::kOr>, InferBits, "Or BitwiseOr", "onnx node tests: or, bitwise_or");
-constexpr OpDef kXor = Compare("xor", "Either a or b; bit by bit for integers.", Binary<ScalarOp::kXor>, InferBits, "Xor BitwiseXor", "onnx node tests: xor, bitwise_xor");
-constexpr OpDef kNot = {.name = "not", .doc = "not x; bit by bit for integers.", .kind = OpKind::kScalar, .infer = InferBits,
-                        .scalar = Unary<ScalarOp::kNot>, .onnx = "Not BitwiseNot", .witness = "onnx node tests: not, bitwise_not"};
-constexpr OpDef kWhere = {.name = "where", .doc = "b where a is true, else c; the bits of the chosen one.", .kind = OpKind::kScalar,
-                          .min_inputs = 3, .max_inputs = 3, .infer = InferWhere, .scalar = Where, .onnx = "Where",
+constexpr OpDef kEqual = Compare("equal", "a == b; false with NaN.", Binary<ScalarOp::kEq>,
+                                 InferCompare, "Equal", "onnx node tests: equal");
+constexpr OpDef kNotEqual = Compare("not_equal", "a != b; true with NaN.", Binary<ScalarOp::kNe>,
+                                    InferCompare, "", "IEEE 754");
+constexpr OpDef kLess = Compare("less", "a < b; false with NaN.", Binary<ScalarOp::kLt>, InferOrder,
+                                "Less", "onnx node tests: less");
+constexpr OpDef kLessEqual = Compare("less_equal", "a <= b; false with NaN.", Binary<ScalarOp::kLe>,
+                                     InferOrder, "LessOrEqual", "onnx node tests: less_equal");
+constexpr OpDef kGreater = Compare("greater", "a > b; false with NaN.", Greater, InferOrder,
+                                   "Greater", "onnx node tests: greater");
+constexpr OpDef kGreaterEqual =
+    Compare("greater_equal", "a >= b; false with NaN.", GreaterEqual, InferOrder, "GreaterOrEqual",
+            "onnx node tests: greater_equal");
+constexpr OpDef kAnd = Compare("and", "a and b; bit by bit for integers.", Binary<ScalarOp::kAnd>,
+                               InferBits, "And BitwiseAnd", "onnx node tests: and, bitwise_and");
+constexpr OpDef kOr = Compare("or", "a or b; bit by bit for integers.", Binary<ScalarOp::kOr>,
+                              InferBits, "Or BitwiseOr", "onnx node tests: or, bitwise_or");
+constexpr OpDef kXor =
+    Compare("xor", "Either a or b; bit by bit for integers.", Binary<ScalarOp::kXor>, InferBits,
+            "Xor BitwiseXor", "onnx node tests: xor, bitwise_xor");
+constexpr OpDef kNot = {.name = "not",
+                        .doc = "not x; bit by bit for integers.",
+                        .kind = OpKind::kScalar,
+                        .infer = InferBits,
+                        .scalar = Unary<ScalarOp::kNot>,
+                        .onnx = "Not BitwiseNot",
+                        .witness = "onnx node tests: not, bitwise_not"};
+constexpr OpDef kWhere = {.name = "where",
+                          .doc = "b where a is true, else c; the bits of the chosen one.",
+                          .kind = OpKind::kScalar,
+                          .min_inputs = 3,
+                          .max_inputs = 3,
+                          .infer = InferWhere,
+                          .scalar = Where,
+                          .onnx = "Where",
                           .witness = "onnx node tests: where"};
-constexpr OpDef kIsNan = {.name = "is_nan", .doc = "Whether x is NaN.", .kind = OpKind::kScalar, .infer = InferFloatToBool,
-                          .scalar = Unary<ScalarOp::kIsNan>, .onnx = "IsNaN", .witness = "onnx node tests: isnan"};
-constexpr OpDef kIsInf = {.name = "is_inf", .doc = "Whether x is infinite.", .kind = OpKind::kScalar, .attrs = kIsInfAttrs,
-                          .infer = InferFloatToBool, .scalar = IsInf, .onnx = "IsInf", .witness = "onnx node tests: isinf"};
+constexpr OpDef kIsNan = {.name = "is_nan",
+                          .doc = "Whether x is NaN.",
+                          .kind = OpKind::kScalar,
+                          .infer = InferFloatToBool,
+                          .scalar = Unary<ScalarOp::kIsNan>,
+                          .onnx = "IsNaN",
+                          .witness = "onnx node tests: isnan"};
+constexpr OpDef kIsInf = {.name = "is_inf",
+                          .doc = "Whether x is infinite.",
+                          .kind = OpKind::kScalar,
+                          .attrs = kIsInfAttrs,
+                          .infer = InferFloatToBool,
+                          .scalar = IsInf,
+                          .onnx = "IsInf",
+                          .witness = "onnx node tests: isinf"};
 constexpr OpDef kCast = {.name = "cast",
-                         .doc = "x in another type. Float to integer truncates and saturates, NaN gives 0; integers wrap; to bool is x != 0.",
-                         .kind = OpKind::kScalar, .attrs = kCastAttrs, .infer = InferCast, .scalar = CastBody,
-                         .onnx = "Cast CastLike", .test = {-9, 9}, .witness = "onnx node tests: cast"};
-constexpr OpDef kIdentity = {.name = "identity", .doc = "x.", .kind = OpKind::kScalar, .infer = InferElementwise,
-                             .scalar = Identity, .onnx = "Identity Dropout", .witness = "onnx node tests: identity"};
+                         .doc =
+                             "x in another type. Float to integer truncates and saturates, NaN "
+                             "gives 0; integers wrap; to bool is x != 0.",
+                         .kind = OpKind::kScalar,
+                         .attrs = kCastAttrs,
+                         .infer = InferCast,
+                         .scalar = CastBody,
+                         .onnx = "Cast CastLike",
+                         .test = {-9, 9},
+                         .witness = "onnx node tests: cast"};
+constexpr OpDef kIdentity = {.name = "identity",
+                             .doc = "x.",
+                             .kind = OpKind::kScalar,
+                             .infer = InferElementwise,
+                             .scalar = Identity,
+                             .onnx = "Identity Dropout",
+                             .witness = "onnx node tests: identity"};
 
 }  // namespace kiln::ops

@@ -11,7 +11,8 @@
 namespace kiln::ops {
 namespace {
 
-// An operand as a stack of matrices: [..., rows, columns], its last two axes swapped if it is transposed.
+// An operand as a stack of matrices: [..., rows, columns], its last two axes swapped if it is
+// transposed.
 struct Operand {
   Shape batch;
   Dim rows, columns;
@@ -32,7 +33,9 @@ absl::Status InferMatmul(InferContext& c) {
   KILN_RETURN_IF_ERROR(RequireRankAtLeast(c, 1, 1));
   const Operand a = OperandOf(c.shape(0), true, IntAttr(c.node(), "trans_a") != 0);
   const Operand b = OperandOf(c.shape(1), false, IntAttr(c.node(), "trans_b") != 0);
-  KILN_RETURN_IF_ERROR(c.Require(a.columns, b.rows, absl::StrCat("inner extents of ", ToString(c.shape(0)), " and ", ToString(c.shape(1)))));
+  KILN_RETURN_IF_ERROR(c.Require(
+      a.columns, b.rows,
+      absl::StrCat("inner extents of ", ToString(c.shape(0)), " and ", ToString(c.shape(1)))));
   KILN_ASSIGN_OR_RETURN(Shape shape, Broadcast(c, a.batch, b.batch));
   if (c.shape(0).size() > 1) shape.push_back(a.rows);
   if (c.shape(1).size() > 1) shape.push_back(b.columns);
@@ -54,7 +57,8 @@ Matrix MatrixOf(const std::vector<int64_t>& shape, bool left, bool transposed) {
 }
 
 // Which matrix of an operand the broadcast batch number `index` over `batch` takes.
-int64_t MatrixNumber(int64_t index, const std::vector<int64_t>& batch, const std::vector<int64_t>& own, size_t own_rank) {
+int64_t MatrixNumber(int64_t index, const std::vector<int64_t>& batch,
+                     const std::vector<int64_t>& own, size_t own_rank) {
   int64_t number = 0;
   int64_t step = 1;
   for (size_t i = 0; i < batch.size(); ++i) {
@@ -88,7 +92,9 @@ void Multiply(const Node& node, const Tensor& a, const Tensor& b, Tensor& c) {
   const Matrix mb = MatrixOf(b.shape(), false, IntAttr(node, "trans_b") != 0);
   const size_t batch_a = a.shape().size() > 2 ? a.shape().size() - 2 : 0;
   const size_t batch_b = b.shape().size() > 2 ? b.shape().size() - 2 : 0;
-  const std::vector<int64_t> batch(c.shape().begin(), c.shape().begin() + static_cast<std::ptrdiff_t>(std::max(batch_a, batch_b)));
+  const std::vector<int64_t> batch(
+      c.shape().begin(),
+      c.shape().begin() + static_cast<std::ptrdiff_t>(std::max(batch_a, batch_b)));
   int64_t count = 1;
   for (const int64_t extent : batch) count *= extent;
   if (c.num_elements() == 0) return;
@@ -101,7 +107,8 @@ void Multiply(const Node& node, const Tensor& a, const Tensor& b, Tensor& c) {
   }
 }
 
-absl::Status ReferenceMatmul(const Node& node, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+absl::Status ReferenceMatmul(const Node& node, std::span<const Tensor> inputs,
+                             std::span<Tensor> outputs) {
   if (inputs[0].dtype() == DType::kF64) {
     Multiply<double>(node, inputs[0], inputs[1], outputs[0]);
   } else {
@@ -120,7 +127,8 @@ absl::Status InferGemm(InferContext& c) {
   if (!c.has_input(2)) return absl::OkStatus();
   KILN_ASSIGN_OR_RETURN(const Shape both, Broadcast(c, shape, c.shape(2)));
   if (both != shape) {
-    return absl::InvalidArgumentError(absl::StrCat("input 2 is ", ToString(c.shape(2)), "; it does not broadcast to ", ToString(shape)));
+    return absl::InvalidArgumentError(absl::StrCat("input 2 is ", ToString(c.shape(2)),
+                                                   "; it does not broadcast to ", ToString(shape)));
   }
   return absl::OkStatus();
 }
@@ -152,11 +160,29 @@ constexpr AttrSpec kGemmAttrs[] = {
 }  // namespace
 
 constexpr OpDef kMatmul = {.name = "matmul",
-                           .doc = "Matrix product over the last two axes; the others broadcast. A vector is a row on the left, a column on the right.",
-                           .kind = OpKind::kLibrary, .min_inputs = 2, .max_inputs = 2, .attrs = kMatmulAttrs, .infer = InferMatmul,
-                           .reference = ReferenceMatmul, .onnx = "MatMul", .test = {-2, 2}, .witness = "onnx node tests: matmul"};
-constexpr OpDef kGemm = {.name = "gemm", .doc = "alpha * a * b + beta * c for matrices a and b; c is optional and broadcasts.",
-                         .kind = OpKind::kComposite, .min_inputs = 2, .max_inputs = 3, .attrs = kGemmAttrs, .infer = InferGemm,
-                         .decompose = Gemm, .onnx = "Gemm", .test = {-2, 2}, .witness = "onnx node tests: gemm"};
+                           .doc =
+                               "Matrix product over the last two axes; the others broadcast. A "
+                               "vector is a row on the left, a column on the right.",
+                           .kind = OpKind::kLibrary,
+                           .min_inputs = 2,
+                           .max_inputs = 2,
+                           .attrs = kMatmulAttrs,
+                           .infer = InferMatmul,
+                           .reference = ReferenceMatmul,
+                           .onnx = "MatMul",
+                           .test = {-2, 2},
+                           .witness = "onnx node tests: matmul"};
+constexpr OpDef kGemm = {
+    .name = "gemm",
+    .doc = "alpha * a * b + beta * c for matrices a and b; c is optional and broadcasts.",
+    .kind = OpKind::kComposite,
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .attrs = kGemmAttrs,
+    .infer = InferGemm,
+    .decompose = Gemm,
+    .onnx = "Gemm",
+    .test = {-2, 2},
+    .witness = "onnx node tests: gemm"};
 
 }  // namespace kiln::ops

@@ -12,7 +12,9 @@
 namespace kiln::ops {
 namespace {
 
-const Shape& ShapeOf(const Graph& graph, const Node& node, size_t input) { return graph.value(node.inputs[input]).shape; }
+const Shape& ShapeOf(const Graph& graph, const Node& node, size_t input) {
+  return graph.value(node.inputs[input]).shape;
+}
 size_t At(int i) { return static_cast<size_t>(i); }
 
 // A piece that reads `input` at the output's own coordinates.
@@ -40,13 +42,15 @@ absl::StatusOr<std::vector<int>> Permutation(const Node& node, size_t rank) {
   std::vector<bool> seen(rank, false);
   bool good = given.size() == rank;
   for (size_t i = 0; good && i < rank; ++i) {
-    good = given[i] >= 0 && given[i] < static_cast<int64_t>(rank) && !seen[static_cast<size_t>(given[i])];
+    good = given[i] >= 0 && given[i] < static_cast<int64_t>(rank) &&
+           !seen[static_cast<size_t>(given[i])];
     if (!good) break;
     perm[i] = static_cast<int>(given[i]);
     seen[At(perm[i])] = true;
   }
   if (good) return perm;
-  return absl::InvalidArgumentError(absl::StrCat("attribute \"perm\" is no order of ", rank, " axes"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("attribute \"perm\" is no order of ", rank, " axes"));
 }
 
 absl::Status InferTranspose(InferContext& c) {
@@ -78,7 +82,8 @@ absl::StatusOr<IndexMap> IndexExpand(const Graph& graph, const Node& node, int) 
   const Shape& to = graph.value(node.outputs[0]).shape;
   IndexPiece piece = Straight(0, from.size());
   for (size_t i = 0; i < from.size(); ++i) {
-    piece.axes[i].out_axis = from[i].IsConst(1) ? -1 : static_cast<int>(to.size() - from.size() + i);
+    piece.axes[i].out_axis =
+        from[i].IsConst(1) ? -1 : static_cast<int>(to.size() - from.size() + i);
   }
   return One(std::move(piece));
 }
@@ -90,9 +95,11 @@ struct AxisSlice {
   Dim extent;
 };
 
-// A bound as ONNX writes it: negative numbers count from the end; then kept within [low, high]. What a symbolic extent leaves
-// open becomes a guard (a bound that would have to be clamped) or a minimum.
-Dim Clamp(const Dim& bound, const Dim& extent, const Dim& low, const Dim& high, std::vector<Guard>& guards) {
+// A bound as ONNX writes it: negative numbers count from the end; then kept within [low, high].
+// What a symbolic extent leaves open becomes a guard (a bound that would have to be clamped) or a
+// minimum.
+Dim Clamp(const Dim& bound, const Dim& extent, const Dim& low, const Dim& high,
+          std::vector<Guard>& guards) {
   const auto number = bound.constant();
   Dim at = number && *number < 0 ? bound + extent : bound;
   if (number && *number <= INT32_MIN) at = low;
@@ -106,20 +113,24 @@ Dim Clamp(const Dim& bound, const Dim& extent, const Dim& low, const Dim& high, 
   return at;
 }
 
-absl::StatusOr<std::vector<AxisSlice>> Slices(const Shape& shape, const Shape& starts, const Shape& ends,
-                                              const std::vector<int64_t>& axes, const std::vector<int64_t>& steps,
+absl::StatusOr<std::vector<AxisSlice>> Slices(const Shape& shape, const Shape& starts,
+                                              const Shape& ends, const std::vector<int64_t>& axes,
+                                              const std::vector<int64_t>& steps,
                                               std::vector<Guard>& guards) {
   std::vector<AxisSlice> slices;
   for (const Dim& dim : shape) slices.push_back({0, 1, dim});
-  if (starts.size() != ends.size() || starts.size() != axes.size() || starts.size() != steps.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("has ", starts.size(), " starts, ", ends.size(), " ends, ", axes.size(),
-                                                   " axes and ", steps.size(), " steps"));
+  if (starts.size() != ends.size() || starts.size() != axes.size() ||
+      starts.size() != steps.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("has ", starts.size(), " starts, ", ends.size(),
+                                                   " ends, ", axes.size(), " axes and ",
+                                                   steps.size(), " steps"));
   }
   for (size_t i = 0; i < axes.size(); ++i) {
     KILN_ASSIGN_OR_RETURN(const int axis, NormalAxis(axes[i], shape.size()));
     const Dim& extent = shape[At(axis)];
     const int64_t step = steps[i];
-    if (step == 0 || step == INT64_MIN) return absl::InvalidArgumentError(absl::StrCat("the step of axis ", axis, " is ", step));
+    if (step == 0 || step == INT64_MIN)
+      return absl::InvalidArgumentError(absl::StrCat("the step of axis ", axis, " is ", step));
     // Backwards, places run from extent - 1 down to -1, which is before the first.
     const bool forwards = step > 0;
     const Dim low = forwards ? 0 : -1;
@@ -131,7 +142,8 @@ absl::StatusOr<std::vector<AxisSlice>> Slices(const Shape& shape, const Shape& s
     const Dim way = forwards ? end - slice.start : slice.start - end;
     const int64_t size = forwards ? step : -step;
     slice.extent = (way + (size - 1)).FloorDiv(size);
-    // An order of the bounds that some extents would turn around is assumed, rather than carrying a maximum along.
+    // An order of the bounds that some extents would turn around is assumed, rather than carrying a
+    // maximum along.
     const Guard ordered = Guard::AtLeast(slice.extent, 0);
     if (ordered.Static() == false || slice.extent.constant()) {
       slice.extent = Dim::Max(slice.extent, 0);
@@ -142,7 +154,8 @@ absl::StatusOr<std::vector<AxisSlice>> Slices(const Shape& shape, const Shape& s
   return slices;
 }
 
-absl::StatusOr<std::vector<AxisSlice>> SlicesOf(const Node& node, const Shape& shape, const Shape& starts, const Shape& ends,
+absl::StatusOr<std::vector<AxisSlice>> SlicesOf(const Node& node, const Shape& shape,
+                                                const Shape& starts, const Shape& ends,
                                                 std::vector<Guard>& guards) {
   std::vector<int64_t> axes(starts.size());
   std::vector<int64_t> steps(starts.size(), 1);
@@ -163,7 +176,8 @@ absl::Status InferSlice(InferContext& c) {
     if (c.has_dims(name)) KILN_RETURN_IF_ERROR(c.Dims(name).status());
   }
   std::vector<Guard> guards;
-  KILN_ASSIGN_OR_RETURN(const std::vector<AxisSlice> slices, SlicesOf(c.node(), c.shape(0), starts, ends, guards));
+  KILN_ASSIGN_OR_RETURN(const std::vector<AxisSlice> slices,
+                        SlicesOf(c.node(), c.shape(0), starts, ends, guards));
   Shape shape;
   for (const AxisSlice& slice : slices) shape.push_back(slice.extent);
   for (Guard& guard : guards) c.Assume(std::move(guard));
@@ -174,8 +188,9 @@ absl::Status InferSlice(InferContext& c) {
 absl::StatusOr<IndexMap> IndexSlice(const Graph& graph, const Node& node, int) {
   const Shape& from = ShapeOf(graph, node, 0);
   std::vector<Guard> guards;
-  KILN_ASSIGN_OR_RETURN(const std::vector<AxisSlice> slices,
-                        SlicesOf(node, from, DimsAttr(node, "starts"), DimsAttr(node, "ends"), guards));
+  KILN_ASSIGN_OR_RETURN(
+      const std::vector<AxisSlice> slices,
+      SlicesOf(node, from, DimsAttr(node, "starts"), DimsAttr(node, "ends"), guards));
   IndexPiece piece = Straight(0, from.size());
   for (size_t i = 0; i < from.size(); ++i) {
     piece.axes[i].coef = slices[i].step;
@@ -196,7 +211,8 @@ absl::Status InferConcat(InferContext& c) {
       if (i == At(axis)) {
         shape[i] = shape[i] + next[i];
       } else {
-        KILN_RETURN_IF_ERROR(c.Require(shape[i], next[i], absl::StrCat("extents of inputs 0 and ", k, " along axis ", i)));
+        KILN_RETURN_IF_ERROR(c.Require(
+            shape[i], next[i], absl::StrCat("extents of inputs 0 and ", k, " along axis ", i)));
         if (next[i].constant()) shape[i] = next[i];
       }
     }
@@ -222,20 +238,23 @@ absl::StatusOr<IndexMap> IndexConcat(const Graph& graph, const Node& node, int) 
 }
 
 // ---- split
-// The extents of the parts. Without `split` they are equal; with numbers, the last one may be shorter.
+// The extents of the parts. Without `split` they are equal; with numbers, the last one may be
+// shorter.
 absl::StatusOr<Shape> Parts(const Node& node, const Dim& extent, std::optional<Guard>& guard) {
   const auto parts = static_cast<int64_t>(node.outputs.size());
   if (HasAttr(node, "split")) {
     Shape sizes = DimsAttr(node, "split");
     if (sizes.size() == node.outputs.size()) return sizes;
-    return absl::InvalidArgumentError(absl::StrCat("attribute \"split\" has ", sizes.size(), " sizes for ", parts, " outputs"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("attribute \"split\" has ", sizes.size(), " sizes for ", parts, " outputs"));
   }
   if (const auto number = extent.constant()) {
     const int64_t chunk = (*number + parts - 1) / parts;
     Shape sizes(node.outputs.size(), chunk);
     sizes.back() = *number - chunk * (parts - 1);
     if (*number - chunk * (parts - 1) < 0) {
-      return absl::InvalidArgumentError(absl::StrCat("an extent of ", *number, " cannot be split into ", parts, " parts"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("an extent of ", *number, " cannot be split into ", parts, " parts"));
     }
     return sizes;
   }
@@ -257,7 +276,8 @@ absl::Status InferSplit(InferContext& c) {
     shape[At(axis)] = parts[k];
     c.SetOutput(static_cast<int>(k), c.type(0), std::move(shape));
   }
-  return guard ? absl::OkStatus() : c.Require(sum, from[At(axis)], "sum of the parts and the extent");
+  return guard ? absl::OkStatus()
+               : c.Require(sum, from[At(axis)], "sum of the parts and the extent");
 }
 
 absl::StatusOr<IndexMap> IndexSplit(const Graph& graph, const Node& node, int output) {
@@ -266,7 +286,8 @@ absl::StatusOr<IndexMap> IndexSplit(const Graph& graph, const Node& node, int ou
   std::optional<Guard> guard;
   KILN_ASSIGN_OR_RETURN(const Shape parts, Parts(node, from[At(axis)], guard));
   IndexPiece piece = Straight(0, from.size());
-  for (int k = 0; k < output; ++k) piece.axes[At(axis)].offset = piece.axes[At(axis)].offset + parts[At(k)];
+  for (int k = 0; k < output; ++k)
+    piece.axes[At(axis)].offset = piece.axes[At(axis)].offset + parts[At(k)];
   return One(std::move(piece));
 }
 
@@ -308,7 +329,8 @@ absl::StatusOr<Padding> PaddingOf(const Node& node, size_t rank, const Shape& pa
     KILN_ASSIGN_OR_RETURN(axes, Numbers(DimsAttr(node, "axes"), "axes"));
   }
   if (pads.size() != 2 * axes.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("has ", pads.size(), " pads for ", axes.size(), " axes"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("has ", pads.size(), " pads for ", axes.size(), " axes"));
   }
   Padding padding{std::vector<Dim>(rank), std::vector<Dim>(rank)};
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -321,7 +343,8 @@ absl::StatusOr<Padding> PaddingOf(const Node& node, size_t rank, const Shape& pa
 
 absl::Status InferPad(InferContext& c) {
   if (const std::string mode = StringAttr(c.node(), "mode"); mode != "constant") {
-    return absl::UnimplementedError(absl::StrCat("mode \"", mode, "\" is not supported; only \"constant\" is"));
+    return absl::UnimplementedError(
+        absl::StrCat("mode \"", mode, "\" is not supported; only \"constant\" is"));
   }
   KILN_ASSIGN_OR_RETURN(const Shape pads, c.Dims("pads"));
   if (c.has_dims("axes")) KILN_RETURN_IF_ERROR(c.Dims("axes").status());
@@ -330,14 +353,16 @@ absl::Status InferPad(InferContext& c) {
   }
   KILN_ASSIGN_OR_RETURN(const Padding padding, PaddingOf(c.node(), c.shape(0).size(), pads));
   Shape shape = c.shape(0);
-  for (size_t i = 0; i < shape.size(); ++i) shape[i] = shape[i] + padding.before[i] + padding.after[i];
+  for (size_t i = 0; i < shape.size(); ++i)
+    shape[i] = shape[i] + padding.before[i] + padding.after[i];
   c.SetOutput(0, c.type(0), std::move(shape));
   return absl::OkStatus();
 }
 
 absl::StatusOr<IndexMap> IndexPad(const Graph& graph, const Node& node, int) {
   const Shape& from = ShapeOf(graph, node, 0);
-  KILN_ASSIGN_OR_RETURN(const Padding padding, PaddingOf(node, from.size(), DimsAttr(node, "pads")));
+  KILN_ASSIGN_OR_RETURN(const Padding padding,
+                        PaddingOf(node, from.size(), DimsAttr(node, "pads")));
   IndexPiece piece = Straight(0, from.size());
   for (size_t i = 0; i < from.size(); ++i) {
     if (padding.before[i].IsConst(0) && padding.after[i].IsConst(0)) continue;
@@ -346,7 +371,8 @@ absl::StatusOr<IndexMap> IndexPad(const Graph& graph, const Node& node, int) {
   }
   IndexMap map = One(std::move(piece));
   map.fill = FloatAttr(node, "value");
-  if (node.inputs.size() > 2 && node.inputs[2].valid()) map.fill = ReadFloat(Dense(*graph.value(node.inputs[2]).constant), 0);
+  if (node.inputs.size() > 2 && node.inputs[2].valid())
+    map.fill = ReadFloat(Dense(*graph.value(node.inputs[2]).constant), 0);
   return map;
 }
 
@@ -355,10 +381,12 @@ absl::Status InferUpsample(InferContext& c) {
   const std::vector<int64_t> scales = IntsAttr(c.node(), "scales");
   Shape shape = c.shape(0);
   if (scales.size() != shape.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("has ", scales.size(), " scales for ", ToString(shape)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("has ", scales.size(), " scales for ", ToString(shape)));
   }
   for (size_t i = 0; i < shape.size(); ++i) {
-    if (scales[i] < 1) return absl::InvalidArgumentError(absl::StrCat("the scale of axis ", i, " is ", scales[i]));
+    if (scales[i] < 1)
+      return absl::InvalidArgumentError(absl::StrCat("the scale of axis ", i, " is ", scales[i]));
     shape[i] = shape[i] * scales[i];
   }
   c.SetOutput(0, c.type(0), std::move(shape));
@@ -378,7 +406,8 @@ absl::Status InferConstantOfShape(InferContext& c) {
   DType type = DType::kF32;
   if (const auto value = c.node().attrs.find("value"); value != c.node().attrs.end()) {
     const Tensor& tensor = std::get<Tensor>(value->second);
-    if (tensor.num_elements() != 1) return absl::InvalidArgumentError("attribute \"value\" must have one element");
+    if (tensor.num_elements() != 1)
+      return absl::InvalidArgumentError("attribute \"value\" must have one element");
     type = tensor.dtype();
   }
   c.SetOutput(0, type, std::move(shape));
@@ -394,58 +423,130 @@ absl::StatusOr<IndexMap> IndexConstantOfShape(const Graph&, const Node& node, in
 }
 
 constexpr AttrSpec kTransposeAttrs[] = {
-    {"perm", AttrKind::kInts, false, 0, nullptr, "axis i of the result is axis perm[i] of the input; absent: reversed"}};
-constexpr AttrSpec kExpandAttrs[] = {
-    {"shape", AttrKind::kDims, false, 0, nullptr, "broadcast with the input's shape it gives the result's", 1}};
+    {"perm", AttrKind::kInts, false, 0, nullptr,
+     "axis i of the result is axis perm[i] of the input; absent: reversed"}};
+constexpr AttrSpec kExpandAttrs[] = {{"shape", AttrKind::kDims, false, 0, nullptr,
+                                      "broadcast with the input's shape it gives the result's", 1}};
 constexpr AttrSpec kSliceAttrs[] = {
-    {"starts", AttrKind::kDims, false, 0, nullptr, "first element; negative: from the end; clamped", 1},
-    {"ends", AttrKind::kDims, false, 0, nullptr, "one past the last; negative: from the end; clamped", 2},
-    {"axes", AttrKind::kDims, false, 0, nullptr, "the axes that are sliced; absent: the first ones", 3},
+    {"starts", AttrKind::kDims, false, 0, nullptr, "first element; negative: from the end; clamped",
+     1},
+    {"ends", AttrKind::kDims, false, 0, nullptr,
+     "one past the last; negative: from the end; clamped", 2},
+    {"axes", AttrKind::kDims, false, 0, nullptr, "the axes that are sliced; absent: the first ones",
+     3},
     {"steps", AttrKind::kDims, false, 0, nullptr, "not 0; negative: backwards; absent: 1", 4}};
-constexpr AttrSpec kConcatAttrs[] = {{"axis", AttrKind::kInt, true, 0, nullptr, "the axis along which inputs follow each other"}};
+constexpr AttrSpec kConcatAttrs[] = {
+    {"axis", AttrKind::kInt, true, 0, nullptr, "the axis along which inputs follow each other"}};
 constexpr AttrSpec kSplitAttrs[] = {
     {"axis", AttrKind::kInt, false, 0, nullptr, "the axis that is split"},
-    {"split", AttrKind::kDims, false, 0, nullptr, "the extents of the parts; absent: equal ones, the last may be shorter", 1}};
-constexpr AttrSpec kGatherAttrs[] = {{"axis", AttrKind::kInt, false, 0, nullptr, "the axis whose coordinate is looked up"}};
+    {"split", AttrKind::kDims, false, 0, nullptr,
+     "the extents of the parts; absent: equal ones, the last may be shorter", 1}};
+constexpr AttrSpec kGatherAttrs[] = {
+    {"axis", AttrKind::kInt, false, 0, nullptr, "the axis whose coordinate is looked up"}};
 constexpr AttrSpec kPadAttrs[] = {
-    {"pads", AttrKind::kDims, false, 0, nullptr, "elements to add before each axis, then after each; negative ones cut", 1},
+    {"pads", AttrKind::kDims, false, 0, nullptr,
+     "elements to add before each axis, then after each; negative ones cut", 1},
     {"axes", AttrKind::kDims, false, 0, nullptr, "the axes `pads` is about; absent: all", 3},
     {"mode", AttrKind::kString, false, 0, "constant", "what to add: \"constant\", the fill value"},
     {"value", AttrKind::kFloat, false, 0, nullptr, "the fill value, unless input 2 gives it"}};
-constexpr AttrSpec kUpsampleAttrs[] = {{"scales", AttrKind::kInts, true, 0, nullptr, "for each axis, how often an element is repeated"}};
+constexpr AttrSpec kUpsampleAttrs[] = {{"scales", AttrKind::kInts, true, 0, nullptr,
+                                        "for each axis, how often an element is repeated"}};
 constexpr AttrSpec kFillAttrs[] = {
     {"shape", AttrKind::kDims, false, 0, nullptr, "the shape of the result", 0},
-    {"value", AttrKind::kTensor, false, 0, nullptr, "one element: the value, and the type; absent: f32 0"}};
+    {"value", AttrKind::kTensor, false, 0, nullptr,
+     "one element: the value, and the type; absent: f32 0"}};
 
 }  // namespace
 
-constexpr OpDef kTranspose = {.name = "transpose", .doc = "The axes in another order.", .kind = OpKind::kIndex, .attrs = kTransposeAttrs,
-                              .infer = InferTranspose, .index = IndexTranspose, .onnx = "Transpose", .witness = "onnx node tests: transpose"};
-constexpr OpDef kExpand = {.name = "expand", .doc = "Repeats along axes of extent 1, as broadcasting does.", .kind = OpKind::kIndex,
-                           .min_inputs = 1, .max_inputs = 2, .attrs = kExpandAttrs, .infer = InferExpand, .index = IndexExpand,
-                           .onnx = "Expand", .witness = "onnx node tests: expand"};
-constexpr OpDef kSlice = {.name = "slice", .doc = "A range of elements of some axes, with a step.", .kind = OpKind::kIndex, .min_inputs = 1,
-                          .max_inputs = 5, .attrs = kSliceAttrs, .infer = InferSlice, .index = IndexSlice, .onnx = "Slice",
+constexpr OpDef kTranspose = {.name = "transpose",
+                              .doc = "The axes in another order.",
+                              .kind = OpKind::kIndex,
+                              .attrs = kTransposeAttrs,
+                              .infer = InferTranspose,
+                              .index = IndexTranspose,
+                              .onnx = "Transpose",
+                              .witness = "onnx node tests: transpose"};
+constexpr OpDef kExpand = {.name = "expand",
+                           .doc = "Repeats along axes of extent 1, as broadcasting does.",
+                           .kind = OpKind::kIndex,
+                           .min_inputs = 1,
+                           .max_inputs = 2,
+                           .attrs = kExpandAttrs,
+                           .infer = InferExpand,
+                           .index = IndexExpand,
+                           .onnx = "Expand",
+                           .witness = "onnx node tests: expand"};
+constexpr OpDef kSlice = {.name = "slice",
+                          .doc = "A range of elements of some axes, with a step.",
+                          .kind = OpKind::kIndex,
+                          .min_inputs = 1,
+                          .max_inputs = 5,
+                          .attrs = kSliceAttrs,
+                          .infer = InferSlice,
+                          .index = IndexSlice,
+                          .onnx = "Slice",
                           .witness = "onnx node tests: slice"};
-constexpr OpDef kConcat = {.name = "concat", .doc = "The inputs one after the other along an axis.", .kind = OpKind::kIndex,
-                           .min_inputs = 1, .max_inputs = -1, .attrs = kConcatAttrs, .infer = InferConcat, .index = IndexConcat,
-                           .onnx = "Concat", .witness = "onnx node tests: concat"};
-constexpr OpDef kSplit = {.name = "split", .doc = "Consecutive parts along an axis; the inverse of concat.", .kind = OpKind::kIndex,
-                          .min_inputs = 1, .max_inputs = 2, .num_outputs = -1, .attrs = kSplitAttrs, .infer = InferSplit,
-                          .index = IndexSplit, .onnx = "Split", .witness = "onnx node tests: split"};
+constexpr OpDef kConcat = {.name = "concat",
+                           .doc = "The inputs one after the other along an axis.",
+                           .kind = OpKind::kIndex,
+                           .min_inputs = 1,
+                           .max_inputs = -1,
+                           .attrs = kConcatAttrs,
+                           .infer = InferConcat,
+                           .index = IndexConcat,
+                           .onnx = "Concat",
+                           .witness = "onnx node tests: concat"};
+constexpr OpDef kSplit = {.name = "split",
+                          .doc = "Consecutive parts along an axis; the inverse of concat.",
+                          .kind = OpKind::kIndex,
+                          .min_inputs = 1,
+                          .max_inputs = 2,
+                          .num_outputs = -1,
+                          .attrs = kSplitAttrs,
+                          .infer = InferSplit,
+                          .index = IndexSplit,
+                          .onnx = "Split",
+                          .witness = "onnx node tests: split"};
 constexpr OpDef kGather = {.name = "gather",
-                           .doc = "Elements of input 0 whose coordinate along `axis` input 1 gives; negative ones count from the end; clamped.",
-                           .kind = OpKind::kIndex, .min_inputs = 2, .max_inputs = 2, .attrs = kGatherAttrs, .infer = InferGather,
-                           .index = IndexGather, .onnx = "Gather", .witness = "onnx node tests: gather"};
-constexpr OpDef kPad = {.name = "pad", .doc = "Surrounds the input with a fill value.", .kind = OpKind::kIndex, .min_inputs = 1,
-                        .max_inputs = 4, .attrs = kPadAttrs, .infer = InferPad, .index = IndexPad, .onnx = "Pad",
+                           .doc =
+                               "Elements of input 0 whose coordinate along `axis` input 1 gives; "
+                               "negative ones count from the end; clamped.",
+                           .kind = OpKind::kIndex,
+                           .min_inputs = 2,
+                           .max_inputs = 2,
+                           .attrs = kGatherAttrs,
+                           .infer = InferGather,
+                           .index = IndexGather,
+                           .onnx = "Gather",
+                           .witness = "onnx node tests: gather"};
+constexpr OpDef kPad = {.name = "pad",
+                        .doc = "Surrounds the input with a fill value.",
+                        .kind = OpKind::kIndex,
+                        .min_inputs = 1,
+                        .max_inputs = 4,
+                        .attrs = kPadAttrs,
+                        .infer = InferPad,
+                        .index = IndexPad,
+                        .onnx = "Pad",
                         .witness = "onnx node tests: constant_pad"};
-constexpr OpDef kUpsample = {.name = "upsample", .doc = "Repeats every element: element i of an axis is element i / scale.",
-                             .kind = OpKind::kIndex, .attrs = kUpsampleAttrs, .infer = InferUpsample, .index = IndexUpsample,
-                             .onnx = "Resize Upsample", .witness = "onnx node tests: upsample_nearest"};
-constexpr OpDef kConstantOfShape = {.name = "constant_of_shape", .doc = "One value everywhere.", .kind = OpKind::kIndex, .min_inputs = 0,
-                                    .max_inputs = 1, .attrs = kFillAttrs, .infer = InferConstantOfShape,
-                                    .index = IndexConstantOfShape, .onnx = "ConstantOfShape",
+constexpr OpDef kUpsample = {
+    .name = "upsample",
+    .doc = "Repeats every element: element i of an axis is element i / scale.",
+    .kind = OpKind::kIndex,
+    .attrs = kUpsampleAttrs,
+    .infer = InferUpsample,
+    .index = IndexUpsample,
+    .onnx = "Resize Upsample",
+    .witness = "onnx node tests: upsample_nearest"};
+constexpr OpDef kConstantOfShape = {.name = "constant_of_shape",
+                                    .doc = "One value everywhere.",
+                                    .kind = OpKind::kIndex,
+                                    .min_inputs = 0,
+                                    .max_inputs = 1,
+                                    .attrs = kFillAttrs,
+                                    .infer = InferConstantOfShape,
+                                    .index = IndexConstantOfShape,
+                                    .onnx = "ConstantOfShape",
                                     .witness = "onnx node tests: constantofshape"};
 
 }  // namespace kiln::ops

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Composites: what they mean is their decomposition into other ops. 16-bit floats are widened first and narrowed last, so
-// that the whole rounds once.
+// Composites: what they mean is their decomposition into other ops. 16-bit floats are widened first
+// and narrowed last, so that the whole rounds once.
 #include "kiln/base/status_macros.h"
 #include "kiln/graph/builder.h"
 #include "kiln/graph/infer.h"
@@ -78,7 +78,8 @@ Values LogSoftmax(GraphBuilder& b, const Node& node) {
   return InComputeType(b, node, [&](const std::vector<ValueId>& in) {
     const std::vector<int64_t> axes = {IntAttr(node, "axis")};
     const ValueId shifted = b.Op("sub", {in[0], Reduce(b, "reduce_max", in[0], axes)});
-    return b.Op("sub", {shifted, b.Op("log", {Reduce(b, "reduce_sum", b.Op("exp", {shifted}), axes)})});
+    return b.Op("sub",
+                {shifted, b.Op("log", {Reduce(b, "reduce_sum", b.Op("exp", {shifted}), axes)})});
   });
 }
 
@@ -90,7 +91,8 @@ absl::Status InferLayerNorm(InferContext& c) {
     if (!c.has_input(k)) continue;
     KILN_RETURN_IF_ERROR(RequireType(c, k, IsFloat, "a float type"));
     KILN_ASSIGN_OR_RETURN(const Shape shape, Broadcast(c, c.shape(0), c.shape(k)));
-    if (shape.size() != c.shape(0).size()) return absl::InvalidArgumentError("scale or bias has more axes than the input");
+    if (shape.size() != c.shape(0).size())
+      return absl::InvalidArgumentError("scale or bias has more axes than the input");
   }
   c.SetOutput(0, c.type(0), c.shape(0));
   return absl::OkStatus();
@@ -115,7 +117,8 @@ absl::Status InferOverChannels(InferContext& c) {
   for (int k = 1; k < c.num_inputs(); ++k) {
     KILN_RETURN_IF_ERROR(RequireType(c, k, IsFloat, "a float type"));
     KILN_RETURN_IF_ERROR(RequireRank(c, k, 1));
-    KILN_RETURN_IF_ERROR(c.Require(c.shape(k)[0], c.shape(0)[1], "extent of a channel vector and the channels"));
+    KILN_RETURN_IF_ERROR(
+        c.Require(c.shape(k)[0], c.shape(0)[1], "extent of a channel vector and the channels"));
   }
   c.SetOutput(0, c.type(0), c.shape(0));
   return absl::OkStatus();
@@ -127,7 +130,8 @@ Values BatchNorm(GraphBuilder& b, const Node& node) {
     const ValueId epsilon = b.Scalar(b.value(in[0]).type, FloatAttr(node, "epsilon"));
     const ValueId factor = b.Op("div", {in[1], b.Op("sqrt", {b.Op("add", {in[4], epsilon})})});
     const ValueId difference = b.Op("sub", {in[0], OverChannels(b, in[3], rank)});
-    return b.Op("add", {b.Op("mul", {difference, OverChannels(b, factor, rank)}), OverChannels(b, in[2], rank)});
+    return b.Op("add", {b.Op("mul", {difference, OverChannels(b, factor, rank)}),
+                        OverChannels(b, in[2], rank)});
   });
 }
 
@@ -135,7 +139,8 @@ Values InstanceNorm(GraphBuilder& b, const Node& node) {
   return InComputeType(b, node, [&](const std::vector<ValueId>& in) {
     const size_t rank = Rank(b, in[0]);
     const ValueId y = Standardize(b, in[0], AxesFrom(2, rank), FloatAttr(node, "epsilon"));
-    return b.Op("add", {b.Op("mul", {y, OverChannels(b, in[1], rank)}), OverChannels(b, in[2], rank)});
+    return b.Op("add",
+                {b.Op("mul", {y, OverChannels(b, in[1], rank)}), OverChannels(b, in[2], rank)});
   });
 }
 
@@ -144,7 +149,9 @@ Values Gelu(GraphBuilder& b, const Node& node) {
   const bool by_tanh = StringAttr(node, "approximate") == "tanh";
   return InComputeType(b, node, [&](const std::vector<ValueId>& in) {
     const ValueId x = in[0];
-    const auto number = [&](double value) { return b.Scalar(ComputeType(b.value(node.inputs[0]).type), value); };
+    const auto number = [&](double value) {
+      return b.Scalar(ComputeType(b.value(node.inputs[0]).type), value);
+    };
     ValueId bell;
     if (by_tanh) {
       const ValueId cube = b.Op("mul", {b.Op("mul", {x, x}), x});
@@ -183,43 +190,96 @@ Values GlobalPool(GraphBuilder& b, const Node& node, const char* op) {
   });
 }
 
-Values GlobalAverage(GraphBuilder& b, const Node& node) { return GlobalPool(b, node, "reduce_mean"); }
+Values GlobalAverage(GraphBuilder& b, const Node& node) {
+  return GlobalPool(b, node, "reduce_mean");
+}
 Values GlobalMax(GraphBuilder& b, const Node& node) { return GlobalPool(b, node, "reduce_max"); }
 
-constexpr AttrSpec kAxisAttrs[] = {{"axis", AttrKind::kInt, false, -1, nullptr, "the axis over which the results sum to 1"}};
+constexpr AttrSpec kAxisAttrs[] = {
+    {"axis", AttrKind::kInt, false, -1, nullptr, "the axis over which the results sum to 1"}};
 constexpr AttrSpec kLayerNormAttrs[] = {
-    {"axis", AttrKind::kInt, false, -1, nullptr, "the first of the axes that are normalised together"},
+    {"axis", AttrKind::kInt, false, -1, nullptr,
+     "the first of the axes that are normalised together"},
     {"epsilon", AttrKind::kFloat, false, 1e-5, nullptr, "added to the variance"}};
-constexpr AttrSpec kEpsilonAttrs[] = {{"epsilon", AttrKind::kFloat, false, 1e-5, nullptr, "added to the variance"}};
-constexpr AttrSpec kGeluAttrs[] = {{"approximate", AttrKind::kString, false, 0, "none", "\"none\": by erf; \"tanh\": by tanh"}};
+constexpr AttrSpec kEpsilonAttrs[] = {
+    {"epsilon", AttrKind::kFloat, false, 1e-5, nullptr, "added to the variance"}};
+constexpr AttrSpec kGeluAttrs[] = {
+    {"approximate", AttrKind::kString, false, 0, "none", "\"none\": by erf; \"tanh\": by tanh"}};
 
 }  // namespace
 
-constexpr OpDef kSoftmax = {.name = "softmax", .doc = "exp(x - max) / sum(exp(x - max)) over an axis.", .kind = OpKind::kComposite,
-                            .attrs = kAxisAttrs, .infer = InferSoftmax, .decompose = Softmax, .onnx = "Softmax",
+constexpr OpDef kSoftmax = {.name = "softmax",
+                            .doc = "exp(x - max) / sum(exp(x - max)) over an axis.",
+                            .kind = OpKind::kComposite,
+                            .attrs = kAxisAttrs,
+                            .infer = InferSoftmax,
+                            .decompose = Softmax,
+                            .onnx = "Softmax",
                             .witness = "onnx node tests: softmax"};
-constexpr OpDef kLogSoftmax = {.name = "log_softmax", .doc = "x - max - log(sum(exp(x - max))) over an axis.", .kind = OpKind::kComposite,
-                               .attrs = kAxisAttrs, .infer = InferSoftmax, .decompose = LogSoftmax, .onnx = "LogSoftmax",
+constexpr OpDef kLogSoftmax = {.name = "log_softmax",
+                               .doc = "x - max - log(sum(exp(x - max))) over an axis.",
+                               .kind = OpKind::kComposite,
+                               .attrs = kAxisAttrs,
+                               .infer = InferSoftmax,
+                               .decompose = LogSoftmax,
+                               .onnx = "LogSoftmax",
                                .witness = "onnx node tests: logsoftmax"};
-constexpr OpDef kLayerNorm = {.name = "layer_norm", .doc = "(x - mean) / sqrt(variance + epsilon) * scale + bias over the last axes.",
-                              .kind = OpKind::kComposite, .min_inputs = 1, .max_inputs = 3, .attrs = kLayerNormAttrs,
-                              .infer = InferLayerNorm, .decompose = LayerNorm, .onnx = "LayerNormalization",
-                              .witness = "onnx node tests: layer_normalization"};
-constexpr OpDef kBatchNorm = {.name = "batch_norm", .doc = "(x - mean) * scale / sqrt(variance + epsilon) + bias; inputs x, scale, bias, mean, variance.",
-                              .kind = OpKind::kComposite, .min_inputs = 5, .max_inputs = 5, .attrs = kEpsilonAttrs,
-                              .infer = InferOverChannels, .decompose = BatchNorm, .onnx = "BatchNormalization", .test = {0.5, 2},
+constexpr OpDef kLayerNorm = {
+    .name = "layer_norm",
+    .doc = "(x - mean) / sqrt(variance + epsilon) * scale + bias over the last axes.",
+    .kind = OpKind::kComposite,
+    .min_inputs = 1,
+    .max_inputs = 3,
+    .attrs = kLayerNormAttrs,
+    .infer = InferLayerNorm,
+    .decompose = LayerNorm,
+    .onnx = "LayerNormalization",
+    .witness = "onnx node tests: layer_normalization"};
+constexpr OpDef kBatchNorm = {.name = "batch_norm",
+                              .doc =
+                                  "(x - mean) * scale / sqrt(variance + epsilon) + bias; inputs x, "
+                                  "scale, bias, mean, variance.",
+                              .kind = OpKind::kComposite,
+                              .min_inputs = 5,
+                              .max_inputs = 5,
+                              .attrs = kEpsilonAttrs,
+                              .infer = InferOverChannels,
+                              .decompose = BatchNorm,
+                              .onnx = "BatchNormalization",
+                              .test = {0.5, 2},
                               .witness = "onnx node tests: batchnorm"};
-constexpr OpDef kInstanceNorm = {.name = "instance_norm", .doc = "Normalises every channel of every sample; inputs x, scale, bias.",
-                                 .kind = OpKind::kComposite, .min_inputs = 3, .max_inputs = 3, .attrs = kEpsilonAttrs,
-                                 .infer = InferOverChannels, .decompose = InstanceNorm, .onnx = "InstanceNormalization",
-                                 .witness = "onnx node tests: instancenorm"};
-constexpr OpDef kGelu = {.name = "gelu", .doc = "x * (1 + erf(x / sqrt(2))) / 2, or the form by tanh.", .kind = OpKind::kComposite,
-                         .attrs = kGeluAttrs, .infer = InferGelu, .decompose = Gelu, .onnx = "Gelu", .witness = "onnx node tests: gelu"};
-constexpr OpDef kGlobalAveragePool = {.name = "global_average_pool", .doc = "The mean over all axes but the first two.",
-                                      .kind = OpKind::kComposite, .infer = InferGlobalPool, .decompose = GlobalAverage,
-                                      .onnx = "GlobalAveragePool", .witness = "onnx node tests: globalaveragepool"};
-constexpr OpDef kGlobalMaxPool = {.name = "global_max_pool", .doc = "The maximum over all axes but the first two.",
-                                  .kind = OpKind::kComposite, .infer = InferGlobalPool, .decompose = GlobalMax,
-                                  .onnx = "GlobalMaxPool", .witness = "onnx node tests: globalmaxpool"};
+constexpr OpDef kInstanceNorm = {
+    .name = "instance_norm",
+    .doc = "Normalises every channel of every sample; inputs x, scale, bias.",
+    .kind = OpKind::kComposite,
+    .min_inputs = 3,
+    .max_inputs = 3,
+    .attrs = kEpsilonAttrs,
+    .infer = InferOverChannels,
+    .decompose = InstanceNorm,
+    .onnx = "InstanceNormalization",
+    .witness = "onnx node tests: instancenorm"};
+constexpr OpDef kGelu = {.name = "gelu",
+                         .doc = "x * (1 + erf(x / sqrt(2))) / 2, or the form by tanh.",
+                         .kind = OpKind::kComposite,
+                         .attrs = kGeluAttrs,
+                         .infer = InferGelu,
+                         .decompose = Gelu,
+                         .onnx = "Gelu",
+                         .witness = "onnx node tests: gelu"};
+constexpr OpDef kGlobalAveragePool = {.name = "global_average_pool",
+                                      .doc = "The mean over all axes but the first two.",
+                                      .kind = OpKind::kComposite,
+                                      .infer = InferGlobalPool,
+                                      .decompose = GlobalAverage,
+                                      .onnx = "GlobalAveragePool",
+                                      .witness = "onnx node tests: globalaveragepool"};
+constexpr OpDef kGlobalMaxPool = {.name = "global_max_pool",
+                                  .doc = "The maximum over all axes but the first two.",
+                                  .kind = OpKind::kComposite,
+                                  .infer = InferGlobalPool,
+                                  .decompose = GlobalMax,
+                                  .onnx = "GlobalMaxPool",
+                                  .witness = "onnx node tests: globalmaxpool"};
 
 }  // namespace kiln::ops

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records, by the file that defines them. all_ops.cc lists them sorted; everything else finds them by name.
+// The records, by the file that defines them. all_ops.cc lists them sorted; everything else finds
+// them by name.
 #ifndef KILN_GRAPH_OPS_OPS_H_
 #define KILN_GRAPH_OPS_OPS_H_
 
@@ -8,24 +9,28 @@
 namespace kiln::ops {
 
 // arithmetic.cc
-extern const OpDef kAdd, kSub, kMul, kDiv, kMod, kMax, kMin, kNeg, kAbs, kSign, kReciprocal, kPow, kFloor, kCeil, kRound, kClip;
+extern const OpDef kAdd, kSub, kMul, kDiv, kMod, kMax, kMin, kNeg, kAbs, kSign, kReciprocal, kPow,
+    kFloor, kCeil, kRound, kClip;
 // functions.cc
-extern const OpDef kSqrt, kRsqrt, kExp, kLog, kTanh, kErf, kSin, kCos, kTan, kAsin, kAcos, kAtan, kSinh, kCosh, kAsinh, kAcosh,
-    kAtanh;
+extern const OpDef kSqrt, kRsqrt, kExp, kLog, kTanh, kErf, kSin, kCos, kTan, kAsin, kAcos, kAtan,
+    kSinh, kCosh, kAsinh, kAcosh, kAtanh;
 // activation.cc
-extern const OpDef kRelu, kSigmoid, kLeakyRelu, kElu, kSelu, kCelu, kHardSigmoid, kHardSwish, kSoftplus, kSoftsign, kSwish, kMish,
-    kPrelu, kThresholdedRelu;
+extern const OpDef kRelu, kSigmoid, kLeakyRelu, kElu, kSelu, kCelu, kHardSigmoid, kHardSwish,
+    kSoftplus, kSoftsign, kSwish, kMish, kPrelu, kThresholdedRelu;
 // logic.cc
-extern const OpDef kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual, kAnd, kOr, kXor, kNot, kWhere, kIsNan, kIsInf,
-    kCast, kIdentity;
+extern const OpDef kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual, kAnd, kOr, kXor,
+    kNot, kWhere, kIsNan, kIsInf, kCast, kIdentity;
 // reduce.cc
-extern const OpDef kReduceSum, kReduceMean, kReduceMax, kReduceMin, kReduceProd, kReduceL1, kReduceL2, kReduceSumSquare;
+extern const OpDef kReduceSum, kReduceMean, kReduceMax, kReduceMin, kReduceProd, kReduceL1,
+    kReduceL2, kReduceSumSquare;
 // views.cc
 extern const OpDef kReshape, kSqueeze, kUnsqueeze, kFlatten;
 // movement.cc
-extern const OpDef kTranspose, kExpand, kSlice, kConcat, kSplit, kGather, kPad, kUpsample, kConstantOfShape;
+extern const OpDef kTranspose, kExpand, kSlice, kConcat, kSplit, kGather, kPad, kUpsample,
+    kConstantOfShape;
 // normalize.cc
-extern const OpDef kSoftmax, kLogSoftmax, kLayerNorm, kGelu, kBatchNorm, kInstanceNorm, kGlobalAveragePool, kGlobalMaxPool;
+extern const OpDef kSoftmax, kLogSoftmax, kLayerNorm, kGelu, kBatchNorm, kInstanceNorm,
+    kGlobalAveragePool, kGlobalMaxPool;
 // matmul.cc
 extern const OpDef kMatmul, kGemm;
 // conv.cc

@@ -18,7 +18,8 @@ absl::Status InferPool(InferContext& c) {
   const Shape& x = c.shape(0);
   KILN_ASSIGN_OR_RETURN(const Window w, WindowOf(c.node(), IntsAttr(c.node(), "kernel")));
   if (w.rank() != x.size() - 2) {
-    return absl::InvalidArgumentError(absl::StrCat("the window has ", w.rank(), " axes; the input is ", ToString(x)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the window has ", w.rank(), " axes; the input is ", ToString(x)));
   }
   const bool up = IntAttr(c.node(), "ceil_mode") != 0;
   Shape shape = {x[0], x[1]};
@@ -52,19 +53,24 @@ void ForEachOutput(const Tensor& in, Tensor& out, F&& f) {
   }
 }
 
-absl::Status ReferenceMaxPool(const Node& node, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+absl::Status ReferenceMaxPool(const Node& node, std::span<const Tensor> inputs,
+                              std::span<Tensor> outputs) {
   KILN_ASSIGN_OR_RETURN(const Window w, WindowOf(node, IntsAttr(node, "kernel")));
-  ForEachOutput(inputs[0], outputs[0], [&](double& y, const double* x, const std::vector<int64_t>& at, const std::vector<int64_t>& in) {
-    y = -std::numeric_limits<double>::infinity();
-    ForEachTap(w, in, at, [&](int64_t, int64_t place) {
-      if (std::isnan(x[place]) || x[place] > y) y = x[place];
-    });
-  });
+  ForEachOutput(inputs[0], outputs[0],
+                [&](double& y, const double* x, const std::vector<int64_t>& at,
+                    const std::vector<int64_t>& in) {
+                  y = -std::numeric_limits<double>::infinity();
+                  ForEachTap(w, in, at, [&](int64_t, int64_t place) {
+                    if (std::isnan(x[place]) || x[place] > y) y = x[place];
+                  });
+                });
   return absl::OkStatus();
 }
 
-// Taps of the window that lie in the padded input, which is what divides the sum when padding counts.
-int64_t PaddedTaps(const Window& w, const std::vector<int64_t>& in, const std::vector<int64_t>& at) {
+// Taps of the window that lie in the padded input, which is what divides the sum when padding
+// counts.
+int64_t PaddedTaps(const Window& w, const std::vector<int64_t>& in,
+                   const std::vector<int64_t>& at) {
   int64_t taps = 1;
   for (size_t i = 0; i < w.rank(); ++i) {
     int64_t inside = 0;
@@ -77,18 +83,21 @@ int64_t PaddedTaps(const Window& w, const std::vector<int64_t>& in, const std::v
   return taps;
 }
 
-absl::Status ReferenceAveragePool(const Node& node, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+absl::Status ReferenceAveragePool(const Node& node, std::span<const Tensor> inputs,
+                                  std::span<Tensor> outputs) {
   KILN_ASSIGN_OR_RETURN(const Window w, WindowOf(node, IntsAttr(node, "kernel")));
   const bool with_padding = IntAttr(node, "count_include_pad") != 0;
-  ForEachOutput(inputs[0], outputs[0], [&](double& y, const double* x, const std::vector<int64_t>& at, const std::vector<int64_t>& in) {
-    double sum = 0;
-    int64_t taps = 0;
-    ForEachTap(w, in, at, [&](int64_t, int64_t place) {
-      sum += x[place];
-      ++taps;
-    });
-    y = sum / static_cast<double>(with_padding ? PaddedTaps(w, in, at) : taps);
-  });
+  ForEachOutput(inputs[0], outputs[0],
+                [&](double& y, const double* x, const std::vector<int64_t>& at,
+                    const std::vector<int64_t>& in) {
+                  double sum = 0;
+                  int64_t taps = 0;
+                  ForEachTap(w, in, at, [&](int64_t, int64_t place) {
+                    sum += x[place];
+                    ++taps;
+                  });
+                  y = sum / static_cast<double>(with_padding ? PaddedTaps(w, in, at) : taps);
+                });
   return absl::OkStatus();
 }
 
@@ -97,16 +106,28 @@ constexpr AttrSpec kAttrs[] = {
     {"strides", AttrKind::kInts, false, 0, "", "steps of the window; absent: 1"},
     {"pads", AttrKind::kInts, false, 0, "", "padding before each axis, then after each; absent: 0"},
     {"dilations", AttrKind::kInts, false, 0, "", "distances between taps; absent: 1"},
-    {"ceil_mode", AttrKind::kInt, false, 0, nullptr, "1: a window that is cut off by the end counts too"},
-    {"count_include_pad", AttrKind::kInt, false, 0, nullptr, "1: padding counts in the divisor of the mean"}};
+    {"ceil_mode", AttrKind::kInt, false, 0, nullptr,
+     "1: a window that is cut off by the end counts too"},
+    {"count_include_pad", AttrKind::kInt, false, 0, nullptr,
+     "1: padding counts in the divisor of the mean"}};
 
 }  // namespace
 
-constexpr OpDef kMaxPool = {.name = "max_pool", .doc = "The maximum over a window; padding does not count; NaN wins.",
-                            .kind = OpKind::kLibrary, .attrs = std::span(kAttrs).first(5), .infer = InferPool,
-                            .reference = ReferenceMaxPool, .onnx = "MaxPool", .witness = "onnx node tests: maxpool"};
-constexpr OpDef kAveragePool = {.name = "average_pool", .doc = "The mean over a window.", .kind = OpKind::kLibrary, .attrs = kAttrs,
-                                .infer = InferPool, .reference = ReferenceAveragePool, .onnx = "AveragePool",
+constexpr OpDef kMaxPool = {.name = "max_pool",
+                            .doc = "The maximum over a window; padding does not count; NaN wins.",
+                            .kind = OpKind::kLibrary,
+                            .attrs = std::span(kAttrs).first(5),
+                            .infer = InferPool,
+                            .reference = ReferenceMaxPool,
+                            .onnx = "MaxPool",
+                            .witness = "onnx node tests: maxpool"};
+constexpr OpDef kAveragePool = {.name = "average_pool",
+                                .doc = "The mean over a window.",
+                                .kind = OpKind::kLibrary,
+                                .attrs = kAttrs,
+                                .infer = InferPool,
+                                .reference = ReferenceAveragePool,
+                                .onnx = "AveragePool",
                                 .witness = "onnx node tests: averagepool"};
 
 }  // namespace kiln::ops

@@ -24,7 +24,8 @@ absl::StatusOr<Dim> Infer(InferContext& c, const Dim& total, const Dim& known) {
   if (const auto number = known.constant()) {
     const Guard divisible = Guard::Divisible(total, *number);
     if (divisible.Static() == false) {
-      return absl::InvalidArgumentError(absl::StrCat(total.ToString(), " elements do not divide by ", *number));
+      return absl::InvalidArgumentError(
+          absl::StrCat(total.ToString(), " elements do not divide by ", *number));
     }
     c.Assume(divisible);
   } else {
@@ -42,7 +43,8 @@ absl::Status InferReshape(InferContext& c) {
     const auto number = shape[i].constant();
     if (number == 0 && zero_copies) {
       if (i >= from.size()) {
-        return absl::InvalidArgumentError(absl::StrCat("0 at place ", i, " of the new shape; the input is ", ToString(from)));
+        return absl::InvalidArgumentError(
+            absl::StrCat("0 at place ", i, " of the new shape; the input is ", ToString(from)));
       }
       shape[i] = from[i];
     } else if (number == -1) {
@@ -52,13 +54,14 @@ absl::Status InferReshape(InferContext& c) {
       return absl::InvalidArgumentError(absl::StrCat("the new shape has the extent ", *number));
     }
   }
-  // Extents that stand on both sides are taken out first: they may be 0, and make terms large. Without a -1, numbers of
-  // elements are compared, where one 0 is as good as another.
+  // Extents that stand on both sides are taken out first: they may be 0, and make terms large.
+  // Without a -1, numbers of elements are compared, where one 0 is as good as another.
   Dim total = 1;
   Shape left = shape;
   if (open) left.erase(left.begin() + static_cast<std::ptrdiff_t>(*open));
   for (const Dim& dim : from) {
-    const auto same = dim.IsConst(0) && !open ? left.end() : std::find(left.begin(), left.end(), dim);
+    const auto same =
+        dim.IsConst(0) && !open ? left.end() : std::find(left.begin(), left.end(), dim);
     if (same != left.end()) {
       left.erase(same);
     } else {
@@ -69,7 +72,8 @@ absl::Status InferReshape(InferContext& c) {
   if (open) {
     KILN_ASSIGN_OR_RETURN(shape[*open], Infer(c, total, known));
   } else {
-    KILN_RETURN_IF_ERROR(c.Require(total, known, absl::StrCat("elements of ", ToString(from), " and ", ToString(shape))));
+    KILN_RETURN_IF_ERROR(c.Require(
+        total, known, absl::StrCat("elements of ", ToString(from), " and ", ToString(shape))));
   }
   c.SetOutput(0, c.type(0), std::move(shape));
   return absl::OkStatus();
@@ -119,36 +123,67 @@ absl::Status InferFlatten(InferContext& c) {
   const Shape& from = c.shape(0);
   const auto rank = static_cast<int64_t>(from.size());
   int64_t axis = IntAttr(c.node(), "axis");
-  if (axis < -rank || axis > rank) return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " is outside ", ToString(from)));
+  if (axis < -rank || axis > rank)
+    return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " is outside ", ToString(from)));
   if (axis < 0) axis += rank;
   const auto middle = from.begin() + axis;
-  c.SetOutput(0, c.type(0), {Product(Shape(from.begin(), middle)), Product(Shape(middle, from.end()))});
+  c.SetOutput(0, c.type(0),
+              {Product(Shape(from.begin(), middle)), Product(Shape(middle, from.end()))});
   return absl::OkStatus();
 }
 
 constexpr AttrSpec kReshapeAttrs[] = {
-    {"shape", AttrKind::kDims, false, 0, nullptr, "the new shape; one -1 is inferred, 0 copies the extent at its place", 1},
+    {"shape", AttrKind::kDims, false, 0, nullptr,
+     "the new shape; one -1 is inferred, 0 copies the extent at its place", 1},
     {"allowzero", AttrKind::kInt, false, 0, nullptr, "1: a 0 in the shape is an extent of 0"}};
-constexpr AttrSpec kSqueezeAttrs[] = {
-    {"axes", AttrKind::kDims, false, 0, nullptr, "the axes of extent 1 to drop; absent: all axes of extent 1", 1}};
+constexpr AttrSpec kSqueezeAttrs[] = {{"axes", AttrKind::kDims, false, 0, nullptr,
+                                       "the axes of extent 1 to drop; absent: all axes of extent 1",
+                                       1}};
 constexpr AttrSpec kUnsqueezeAttrs[] = {
     {"axes", AttrKind::kDims, false, 0, nullptr, "where axes of extent 1 stand in the result", 1}};
 constexpr AttrSpec kFlattenAttrs[] = {
-    {"axis", AttrKind::kInt, false, 1, nullptr, "axes before it become the first one of the result, the others the second"}};
+    {"axis", AttrKind::kInt, false, 1, nullptr,
+     "axes before it become the first one of the result, the others the second"}};
 
 }  // namespace
 
-constexpr OpDef kReshape = {.name = "reshape", .doc = "The same elements, row-major, under another shape.", .kind = OpKind::kIndex,
-                            .min_inputs = 1, .max_inputs = 2, .attrs = kReshapeAttrs, .infer = InferReshape, .index = View,
-                            .onnx = "Reshape", .witness = "onnx node tests: reshape"};
-constexpr OpDef kSqueeze = {.name = "squeeze", .doc = "Drops axes of extent 1.", .kind = OpKind::kIndex, .min_inputs = 1,
-                            .max_inputs = 2, .attrs = kSqueezeAttrs, .infer = InferSqueeze, .index = View, .onnx = "Squeeze",
+constexpr OpDef kReshape = {.name = "reshape",
+                            .doc = "The same elements, row-major, under another shape.",
+                            .kind = OpKind::kIndex,
+                            .min_inputs = 1,
+                            .max_inputs = 2,
+                            .attrs = kReshapeAttrs,
+                            .infer = InferReshape,
+                            .index = View,
+                            .onnx = "Reshape",
+                            .witness = "onnx node tests: reshape"};
+constexpr OpDef kSqueeze = {.name = "squeeze",
+                            .doc = "Drops axes of extent 1.",
+                            .kind = OpKind::kIndex,
+                            .min_inputs = 1,
+                            .max_inputs = 2,
+                            .attrs = kSqueezeAttrs,
+                            .infer = InferSqueeze,
+                            .index = View,
+                            .onnx = "Squeeze",
                             .witness = "onnx node tests: squeeze"};
-constexpr OpDef kUnsqueeze = {.name = "unsqueeze", .doc = "Adds axes of extent 1.", .kind = OpKind::kIndex, .min_inputs = 1,
-                              .max_inputs = 2, .attrs = kUnsqueezeAttrs, .infer = InferUnsqueeze, .index = View,
-                              .onnx = "Unsqueeze", .witness = "onnx node tests: unsqueeze"};
-constexpr OpDef kFlatten = {.name = "flatten", .doc = "A matrix: the axes before `axis`, and the others.", .kind = OpKind::kIndex,
-                            .attrs = kFlattenAttrs, .infer = InferFlatten, .index = View, .onnx = "Flatten",
+constexpr OpDef kUnsqueeze = {.name = "unsqueeze",
+                              .doc = "Adds axes of extent 1.",
+                              .kind = OpKind::kIndex,
+                              .min_inputs = 1,
+                              .max_inputs = 2,
+                              .attrs = kUnsqueezeAttrs,
+                              .infer = InferUnsqueeze,
+                              .index = View,
+                              .onnx = "Unsqueeze",
+                              .witness = "onnx node tests: unsqueeze"};
+constexpr OpDef kFlatten = {.name = "flatten",
+                            .doc = "A matrix: the axes before `axis`, and the others.",
+                            .kind = OpKind::kIndex,
+                            .attrs = kFlattenAttrs,
+                            .infer = InferFlatten,
+                            .index = View,
+                            .onnx = "Flatten",
                             .witness = "onnx node tests: flatten"};
 
 }  // namespace kiln::ops

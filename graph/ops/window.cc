@@ -17,17 +17,20 @@ absl::StatusOr<Window> WindowOf(const Node& node, std::vector<int64_t> kernel) {
   w.dilation = or_all("dilations", rank, 1);
   const std::vector<int64_t> pads = or_all("pads", 2 * rank, 0);
   if (w.stride.size() != rank || w.dilation.size() != rank || pads.size() != 2 * rank) {
-    return absl::InvalidArgumentError(absl::StrCat("the window has ", rank, " axes, strides has ", w.stride.size(),
-                                                   " entries, dilations ", w.dilation.size(), ", pads ", pads.size()));
+    return absl::InvalidArgumentError(absl::StrCat("the window has ", rank, " axes, strides has ",
+                                                   w.stride.size(), " entries, dilations ",
+                                                   w.dilation.size(), ", pads ", pads.size()));
   }
   constexpr int64_t kMost = int64_t{1} << 31;
   for (size_t i = 0; i < rank; ++i) {
     const bool positive = w.kernel[i] >= 1 && w.stride[i] >= 1 && w.dilation[i] >= 1;
     const bool small = w.kernel[i] <= kMost && w.stride[i] <= kMost && w.dilation[i] <= kMost;
-    const bool padded = pads[i] >= 0 && pads[rank + i] >= 0 && pads[i] <= kMost && pads[rank + i] <= kMost;
+    const bool padded =
+        pads[i] >= 0 && pads[rank + i] >= 0 && pads[i] <= kMost && pads[rank + i] <= kMost;
     if (!positive || !small || !padded) {
-      return absl::InvalidArgumentError(absl::StrCat("axis ", i, " of the window has kernel ", w.kernel[i], ", stride ", w.stride[i],
-                                                     ", dilation ", w.dilation[i], ", pads ", pads[i], " and ", pads[rank + i]));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "axis ", i, " of the window has kernel ", w.kernel[i], ", stride ", w.stride[i],
+          ", dilation ", w.dilation[i], ", pads ", pads[i], " and ", pads[rank + i]));
     }
   }
   w.before.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(rank));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Windows that slide over the axes of [batch, channels, spatial...]: what convolutions and pools have in common.
+// Windows that slide over the axes of [batch, channels, spatial...]: what convolutions and pools
+// have in common.
 #ifndef KILN_GRAPH_OPS_WINDOW_H_
 #define KILN_GRAPH_OPS_WINDOW_H_
 
@@ -18,18 +19,22 @@ struct Window {
   size_t rank() const { return kernel.size(); }
 };
 
-// From the attributes strides, pads (all beginnings, then all ends) and dilations; absent ones are 1, 0 and 1.
+// From the attributes strides, pads (all beginnings, then all ends) and dilations; absent ones are
+// 1, 0 and 1.
 absl::StatusOr<Window> WindowOf(const Node& node, std::vector<int64_t> kernel);
 
-// Calls f(kernel place (flat), input place (flat)) for all offsets of the window at output place `o` that lie in the input.
-// `in` are the input's spatial extents.
+// Calls f(kernel place (flat), input place (flat)) for all offsets of the window at output place
+// `o` that lie in the input. `in` are the input's spatial extents.
 template <typename F>
-void ForEachTap(const Window& w, const std::vector<int64_t>& in, const std::vector<int64_t>& o, F&& f) {
-  const auto visit = [&](auto&& self, size_t axis, int64_t kernel_flat, int64_t input_flat) -> void {
+void ForEachTap(const Window& w, const std::vector<int64_t>& in, const std::vector<int64_t>& o,
+                F&& f) {
+  const auto visit = [&](auto&& self, size_t axis, int64_t kernel_flat,
+                         int64_t input_flat) -> void {
     if (axis == w.rank()) return f(kernel_flat, input_flat);
     for (int64_t k = 0; k < w.kernel[axis]; ++k) {
       const int64_t at = o[axis] * w.stride[axis] + k * w.dilation[axis] - w.before[axis];
-      if (at >= 0 && at < in[axis]) self(self, axis + 1, kernel_flat * w.kernel[axis] + k, input_flat * in[axis] + at);
+      if (at >= 0 && at < in[axis])
+        self(self, axis + 1, kernel_flat * w.kernel[axis] + k, input_flat * in[axis] + at);
     }
   };
   visit(visit, 0, 0, 0);

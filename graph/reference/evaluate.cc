@@ -15,11 +15,15 @@ namespace {
 const Element* Elements(const Tensor& wide) { return static_cast<const Element*>(wide.data()); }
 Element* Elements(Tensor& wide) { return static_cast<Element*>(wide.data()); }
 
-// Walks over the places of `extents`, row-major, and keeps for each of several tensors the offset there.
+// Walks over the places of `extents`, row-major, and keeps for each of several tensors the offset
+// there.
 class Walk {
  public:
   Walk(std::vector<int64_t> extents, std::vector<std::vector<int64_t>> strides)
-      : extents_(std::move(extents)), strides_(std::move(strides)), at_(extents_.size(), 0), offsets_(strides_.size(), 0) {}
+      : extents_(std::move(extents)),
+        strides_(std::move(strides)),
+        at_(extents_.size(), 0),
+        offsets_(strides_.size(), 0) {}
 
   const std::vector<int64_t>& at() const { return at_; }
   int64_t offset(size_t tensor) const { return offsets_[tensor]; }
@@ -76,8 +80,8 @@ struct Piece {
   std::vector<Bound> bounds;
 };
 
-absl::StatusOr<Piece> NumericPiece(const IndexPiece& piece, const SymbolValues& symbols, const std::vector<Tensor>& inputs,
-                                   size_t rank) {
+absl::StatusOr<Piece> NumericPiece(const IndexPiece& piece, const SymbolValues& symbols,
+                                   const std::vector<Tensor>& inputs, size_t rank) {
   const Tensor& from = inputs[static_cast<size_t>(piece.input)];
   const std::vector<int64_t> strides = DenseStrides(from.shape());
   Piece out;
@@ -93,7 +97,8 @@ absl::StatusOr<Piece> NumericPiece(const IndexPiece& piece, const SymbolValues& 
     a.stride = strides[i];
     a.load_input = axis.load_input;
     if (axis.load_input < 0) continue;
-    const std::vector<int64_t> load = DenseStrides(inputs[static_cast<size_t>(axis.load_input)].shape());
+    const std::vector<int64_t> load =
+        DenseStrides(inputs[static_cast<size_t>(axis.load_input)].shape());
     a.load_strides.assign(rank, 0);
     for (size_t k = 0; k < axis.load_axes.size(); ++k) {
       if (axis.load_axes[k] >= 0) a.load_strides[static_cast<size_t>(axis.load_axes[k])] += load[k];
@@ -114,7 +119,8 @@ bool Holds(const Piece& piece, const std::vector<int64_t>& at) {
   });
 }
 
-int64_t Coordinate(const Axis& axis, const std::vector<int64_t>& at, const std::vector<Tensor>& inputs) {
+int64_t Coordinate(const Axis& axis, const std::vector<int64_t>& at,
+                   const std::vector<Tensor>& inputs) {
   if (axis.load_input >= 0) {
     int64_t offset = 0;
     for (size_t i = 0; i < at.size(); ++i) offset += at[i] * axis.load_strides[i];
@@ -122,7 +128,8 @@ int64_t Coordinate(const Axis& axis, const std::vector<int64_t>& at, const std::
     const int64_t loaded = Elements(inputs[static_cast<size_t>(axis.load_input)])[offset].i;
     return std::clamp<int64_t>(loaded < 0 ? loaded + axis.extent : loaded, 0, axis.extent - 1);
   }
-  const int64_t place = axis.offset + (axis.out_axis < 0 ? 0 : axis.coef * at[static_cast<size_t>(axis.out_axis)]);
+  const int64_t place =
+      axis.offset + (axis.out_axis < 0 ? 0 : axis.coef * at[static_cast<size_t>(axis.out_axis)]);
   return place / axis.div - (place % axis.div < 0 ? 1 : 0);
 }
 
@@ -161,7 +168,8 @@ void Map(const ScalarExpr& body, const std::vector<Tensor>& inputs, Tensor& out)
   std::vector<const Element*> from;
   for (const Tensor& input : inputs) {
     const bool absent = input.data() == nullptr;
-    strides.push_back(absent ? std::vector<int64_t>(out.shape().size(), 0) : BroadcastStrides(input.shape(), out.shape().size()));
+    strides.push_back(absent ? std::vector<int64_t>(out.shape().size(), 0)
+                             : BroadcastStrides(input.shape(), out.shape().size()));
     from.push_back(Elements(input));
   }
   Walk walk(out.shape(), std::move(strides));
@@ -177,7 +185,8 @@ void Map(const ScalarExpr& body, const std::vector<Tensor>& inputs, Tensor& out)
   }
 }
 
-void Reduce(const ReduceRule& rule, DType type, const Tensor& x, const std::vector<int>& axes, Tensor& out) {
+void Reduce(const ReduceRule& rule, DType type, const Tensor& x, const std::vector<int>& axes,
+            Tensor& out) {
   // Strides of the output under the input's places: 0 along reduced axes.
   std::vector<int64_t> strides(x.shape().size(), 0);
   int64_t step = 1;
@@ -190,8 +199,10 @@ void Reduce(const ReduceRule& rule, DType type, const Tensor& x, const std::vect
       step *= x.shape()[i];
     }
   }
-  const ScalarExpr before = BodyOf(type, [&](Ex a, Ex) { return rule.before != nullptr ? rule.before(a) : a; });
-  const ScalarExpr after = BodyOf(type, [&](Ex a, Ex b) { return rule.after != nullptr ? rule.after(a, b) : a; });
+  const ScalarExpr before =
+      BodyOf(type, [&](Ex a, Ex) { return rule.before != nullptr ? rule.before(a) : a; });
+  const ScalarExpr after =
+      BodyOf(type, [&](Ex a, Ex b) { return rule.after != nullptr ? rule.after(a, b) : a; });
   const bool wide_sum = IsFloat(type) && rule.op == ReduceOp::kAdd;
   const auto results = static_cast<size_t>(out.num_elements());
   std::vector<long double> sums(wide_sum ? results : 0, 0.0L);
@@ -202,7 +213,8 @@ void Reduce(const ReduceRule& rule, DType type, const Tensor& x, const std::vect
   const int64_t n = x.num_elements();
   for (int64_t i = 0; i < n; ++i) {
     const Element inputs[] = {Elements(x)[i], {}};
-    const Element element = rule.before != nullptr ? EvaluateScalar(before, inputs, scratch) : inputs[0];
+    const Element element =
+        rule.before != nullptr ? EvaluateScalar(before, inputs, scratch) : inputs[0];
     const auto at = static_cast<size_t>(walk.offset(0));
     if (wide_sum) {
       sums[at] += element.f;
@@ -227,10 +239,12 @@ void Reduce(const ReduceRule& rule, DType type, const Tensor& x, const std::vect
   }
 }
 
-absl::Status Move(const IndexMap& map, const SymbolValues& symbols, const std::vector<Tensor>& inputs, Tensor& out) {
+absl::Status Move(const IndexMap& map, const SymbolValues& symbols,
+                  const std::vector<Tensor>& inputs, Tensor& out) {
   std::vector<Piece> pieces;
   for (const IndexPiece& piece : map.pieces) {
-    KILN_ASSIGN_OR_RETURN(pieces.emplace_back(), NumericPiece(piece, symbols, inputs, out.shape().size()));
+    KILN_ASSIGN_OR_RETURN(pieces.emplace_back(),
+                          NumericPiece(piece, symbols, inputs, out.shape().size()));
   }
   Element fill;
   if (out.dtype() == DType::kF64) {
@@ -241,7 +255,8 @@ absl::Status Move(const IndexMap& map, const SymbolValues& symbols, const std::v
   Walk walk(out.shape(), {});
   const int64_t n = out.num_elements();
   for (int64_t i = 0; i < n; ++i, walk.Step()) {
-    const auto piece = std::find_if(pieces.begin(), pieces.end(), [&](const Piece& p) { return Holds(p, walk.at()); });
+    const auto piece = std::find_if(pieces.begin(), pieces.end(),
+                                    [&](const Piece& p) { return Holds(p, walk.at()); });
     if (piece == pieces.end()) {
       Elements(out)[i] = fill;
       continue;
@@ -250,7 +265,8 @@ absl::Status Move(const IndexMap& map, const SymbolValues& symbols, const std::v
     for (const Axis& axis : piece->axes) {
       const int64_t place = Coordinate(axis, walk.at(), inputs);
       if (place < 0 || place >= axis.extent) {
-        return absl::InternalError(absl::StrCat("index ", place, " is outside an axis of ", axis.extent));
+        return absl::InternalError(
+            absl::StrCat("index ", place, " is outside an axis of ", axis.extent));
       }
       offset += place * axis.stride;
     }

@@ -17,11 +17,14 @@ Tensor ToDeclared(const Tensor& wide, DType type);
 // out[o] = body(inputs broadcast at o). Inputs of the body are read by their number.
 void Map(const ScalarExpr& body, const std::vector<Tensor>& inputs, Tensor& out);
 
-// out = after(op over `axes` of before(x)); `type` is the accumulator's type. Empty reductions give the op's value of nothing.
-void Reduce(const ReduceRule& rule, DType type, const Tensor& x, const std::vector<int>& axes, Tensor& out);
+// out = after(op over `axes` of before(x)); `type` is the accumulator's type. Empty reductions give
+// the op's value of nothing.
+void Reduce(const ReduceRule& rule, DType type, const Tensor& x, const std::vector<int>& axes,
+            Tensor& out);
 
 // out[o] by the map. A coordinate outside its axis is kInternal: the map is wrong.
-absl::Status Move(const IndexMap& map, const SymbolValues& symbols, const std::vector<Tensor>& inputs, Tensor& out);
+absl::Status Move(const IndexMap& map, const SymbolValues& symbols,
+                  const std::vector<Tensor>& inputs, Tensor& out);
 
 // Rounds every element to a float type; wraps every element to an integer type.
 void RoundAll(Tensor& wide, DType type);

@@ -25,8 +25,12 @@ constexpr int64_t kMaxBytes = int64_t{16} << 30;
 
 class Interpreter {
  public:
-  Interpreter(const Graph& graph, SymbolValues symbols, const std::function<void(ValueId, const Tensor&)>& observe)
-      : graph_(graph), symbols_(std::move(symbols)), observe_(observe), limit_(static_cast<int32_t>(graph.values().size())) {}
+  Interpreter(const Graph& graph, SymbolValues symbols,
+              const std::function<void(ValueId, const Tensor&)>& observe)
+      : graph_(graph),
+        symbols_(std::move(symbols)),
+        observe_(observe),
+        limit_(static_cast<int32_t>(graph.values().size())) {}
 
   void Set(ValueId id, Tensor wide) {
     if (values_.size() < graph_.values().size()) values_.resize(graph_.values().size());
@@ -34,7 +38,9 @@ class Interpreter {
   }
   const Tensor& Get(ValueId id) {
     std::optional<Tensor>& value = values_[static_cast<size_t>(id.v)];
-    if (!value) value = Widen(*graph_.value(id).constant);  // Verify: what is read is an input, computed, or a constant
+    if (!value)
+      value = Widen(
+          *graph_.value(id).constant);  // Verify: what is read is an input, computed, or a constant
     return *value;
   }
 
@@ -47,7 +53,8 @@ class Interpreter {
       const Node node = graph_.nodes()[i];
       KILN_RETURN_IF_ERROR(RunNode(node));
       for (const ValueId input : node.inputs) {  // memory: what nobody reads any more goes
-        if (input.valid() && --left[static_cast<size_t>(input.v)] == 0) values_[static_cast<size_t>(input.v)].reset();
+        if (input.valid() && --left[static_cast<size_t>(input.v)] == 0)
+          values_[static_cast<size_t>(input.v)].reset();
       }
     }
     return absl::OkStatus();
@@ -61,14 +68,16 @@ class Interpreter {
         if (input.valid()) ++uses[static_cast<size_t>(input.v)];
       }
     }
-    for (const Graph::Output& output : graph_.outputs()) ++uses[static_cast<size_t>(output.value.v)];
+    for (const Graph::Output& output : graph_.outputs())
+      ++uses[static_cast<size_t>(output.value.v)];
     return uses;
   }
 
   absl::Status RunNode(const Node& node) {
     KILN_RETURN_IF_ERROR(Annotate(Compute(node), Subject(node)));
     for (const ValueId output : node.outputs) {
-      if (observe_ && output.v < limit_) observe_(output, ToDeclared(Get(output), graph_.value(output).type));
+      if (observe_ && output.v < limit_)
+        observe_(output, ToDeclared(Get(output), graph_.value(output).type));
     }
     return absl::OkStatus();
   }
@@ -79,7 +88,8 @@ class Interpreter {
     const DType wide = IsFloat(value.type) ? DType::kF64 : DType::kI64;
     const int64_t bytes = CheckedBytes(wide, extents);
     if (bytes < 0 || bytes > kMaxBytes) {
-      return absl::ResourceExhaustedError(absl::StrCat("\"", value.name, "\" would have the shape ", ToString(ToShape(extents)),
+      return absl::ResourceExhaustedError(absl::StrCat("\"", value.name, "\" would have the shape ",
+                                                       ToString(ToShape(extents)),
                                                        "; the interpreter stops at 16 GiB"));
     }
     return Tensor::Allocate(wide, std::move(extents));
@@ -87,11 +97,16 @@ class Interpreter {
 
   absl::Status Compute(const Node& node) {
     switch (node.op->kind) {
-      case OpKind::kComposite: return RunComposite(node);
-      case OpKind::kScalar: return RunScalar(node);
-      case OpKind::kReduce: return RunReduce(node);
-      case OpKind::kIndex: return RunIndex(node);
-      default: return RunReference(node);
+      case OpKind::kComposite:
+        return RunComposite(node);
+      case OpKind::kScalar:
+        return RunScalar(node);
+      case OpKind::kReduce:
+        return RunReduce(node);
+      case OpKind::kIndex:
+        return RunIndex(node);
+      default:
+        return RunReference(node);
     }
   }
 
@@ -109,7 +124,8 @@ class Interpreter {
     }
     for (size_t k = 0; k < results.size(); ++k) Set(node.outputs[k], Get(results[k]));
     for (size_t i = first; i < end; ++i) {
-      for (const ValueId output : graph_.nodes()[i].outputs) values_[static_cast<size_t>(output.v)].reset();
+      for (const ValueId output : graph_.nodes()[i].outputs)
+        values_[static_cast<size_t>(output.v)].reset();
     }
     return absl::OkStatus();
   }
@@ -134,7 +150,8 @@ class Interpreter {
   absl::Status RunReduce(const Node& node) {
     KILN_ASSIGN_OR_RETURN(Tensor out, NewOutput(node.outputs[0]));
     const Value& input = graph_.value(node.inputs[0]);
-    KILN_ASSIGN_OR_RETURN(const std::vector<int> axes, NormalAxes(IntsAttr(node, "axes"), input.shape.size(), true));
+    KILN_ASSIGN_OR_RETURN(const std::vector<int> axes,
+                          NormalAxes(IntsAttr(node, "axes"), input.shape.size(), true));
     reference::Reduce(*node.op->reduce, ComputeType(input.type), Get(node.inputs[0]), axes, out);
     Set(node.outputs[0], std::move(out));
     return absl::OkStatus();
@@ -145,8 +162,10 @@ class Interpreter {
       KILN_ASSIGN_OR_RETURN(const IndexMap map, node.op->index(graph_, node, static_cast<int>(k)));
       if (map.view) {
         const Tensor& from = Get(node.inputs[0]);
-        KILN_ASSIGN_OR_RETURN(std::vector<int64_t> extents, Evaluate(graph_.value(node.outputs[k]).shape, symbols_));
-        Set(node.outputs[k], Tensor::View(from.data(), from.dtype(), std::move(extents), {}, from.owner()));
+        KILN_ASSIGN_OR_RETURN(std::vector<int64_t> extents,
+                              Evaluate(graph_.value(node.outputs[k]).shape, symbols_));
+        Set(node.outputs[k],
+            Tensor::View(from.data(), from.dtype(), std::move(extents), {}, from.owner()));
         continue;
       }
       KILN_ASSIGN_OR_RETURN(Tensor out, NewOutput(node.outputs[k]));
@@ -157,7 +176,8 @@ class Interpreter {
   }
 
   absl::Status RunReference(const Node& node) {
-    if (node.op->reference == nullptr) return absl::UnimplementedError("the record has no reference loop");
+    if (node.op->reference == nullptr)
+      return absl::UnimplementedError("the record has no reference loop");
     std::vector<Tensor> outputs;
     for (const ValueId id : node.outputs) {
       KILN_ASSIGN_OR_RETURN(outputs.emplace_back(), NewOutput(id));
@@ -179,9 +199,10 @@ class Interpreter {
 
 absl::Status CheckInput(const Value& value, const Tensor& tensor) {
   if (tensor.dtype() != value.type || tensor.shape().size() != value.shape.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("input \"", value.name, "\": is ", Name(tensor.dtype()), " ",
-                                                   ToString(ToShape(tensor.shape())), "; the graph takes ", Name(value.type), " ",
-                                                   ToString(value.shape)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("input \"", value.name, "\": is ", Name(tensor.dtype()), " ",
+                     ToString(ToShape(tensor.shape())), "; the graph takes ", Name(value.type), " ",
+                     ToString(value.shape)));
   }
   return absl::OkStatus();
 }
@@ -190,8 +211,9 @@ absl::Status CheckInput(const Value& value, const Tensor& tensor) {
 
 absl::StatusOr<SymbolValues> BindSymbols(const Graph& graph, std::span<const Tensor> inputs) {
   if (inputs.size() != graph.inputs().size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("graph \"", graph.name, "\": takes ", graph.inputs().size(), " inputs; ", inputs.size(), " are given"));
+    return absl::InvalidArgumentError(absl::StrCat("graph \"", graph.name, "\": takes ",
+                                                   graph.inputs().size(), " inputs; ",
+                                                   inputs.size(), " are given"));
   }
   SymbolValues symbols;
   for (size_t k = 0; k < inputs.size(); ++k) {
@@ -199,7 +221,8 @@ absl::StatusOr<SymbolValues> BindSymbols(const Graph& graph, std::span<const Ten
     KILN_RETURN_IF_ERROR(CheckInput(value, inputs[k]));
     for (size_t i = 0; i < value.shape.size(); ++i) {
       const Dim& dim = value.shape[i];
-      const bool is_symbol = dim.terms().size() == 1 && dim.terms()[0].coef == 1 && dim.terms()[0].atoms.size() == 1 &&
+      const bool is_symbol = dim.terms().size() == 1 && dim.terms()[0].coef == 1 &&
+                             dim.terms()[0].atoms.size() == 1 &&
                              dim.terms()[0].atoms[0].kind == Dim::Atom::Kind::kSymbol;
       if (is_symbol) symbols.emplace(dim.terms()[0].atoms[0].symbol, inputs[k].shape()[i]);
     }
@@ -209,7 +232,8 @@ absl::StatusOr<SymbolValues> BindSymbols(const Graph& graph, std::span<const Ten
     for (size_t i = 0; i < value.shape.size(); ++i) {
       KILN_ASSIGN_OR_RETURN(const int64_t extent, value.shape[i].Evaluate(symbols));
       if (extent != inputs[k].shape()[i]) {
-        return absl::InvalidArgumentError(absl::StrCat("input \"", value.name, "\": extent ", i, " is ", inputs[k].shape()[i], "; ",
+        return absl::InvalidArgumentError(absl::StrCat("input \"", value.name, "\": extent ", i,
+                                                       " is ", inputs[k].shape()[i], "; ",
                                                        value.shape[i].ToString(), " is ", extent));
       }
     }
@@ -217,15 +241,17 @@ absl::StatusOr<SymbolValues> BindSymbols(const Graph& graph, std::span<const Ten
   return symbols;
 }
 
-absl::StatusOr<std::vector<Tensor>> Interpret(const Graph& graph, std::span<const Tensor> inputs,
-                                              const std::function<void(ValueId, const Tensor&)>& observe) {
+absl::StatusOr<std::vector<Tensor>> Interpret(
+    const Graph& graph, std::span<const Tensor> inputs,
+    const std::function<void(ValueId, const Tensor&)>& observe) {
   KILN_RETURN_IF_ERROR(Verify(graph));
   KILN_ASSIGN_OR_RETURN(SymbolValues symbols, BindSymbols(graph, inputs));
   for (const Guard& guard : graph.guards()) {
     const absl::StatusOr<bool> holds = guard.Holds(symbols);
     if (!holds.ok() || *holds) continue;  // a guard about the bytes of an input is the caller's
-    return absl::FailedPreconditionError(absl::StrCat("graph \"", graph.name, "\": the assumption \"", guard.ToString(),
-                                                      "\" does not hold for these inputs; import the model for their extents"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("graph \"", graph.name, "\": the assumption \"", guard.ToString(),
+                     "\" does not hold for these inputs; import the model for their extents"));
   }
   Interpreter interpreter(graph, std::move(symbols), observe);
   for (size_t k = 0; k < inputs.size(); ++k) {

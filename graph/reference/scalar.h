@@ -22,10 +22,13 @@ union Element {
 // kUnimplemented if `expr` uses what has no meaning here: parameters, coordinates, bit casts.
 absl::Status CheckScalar(const ScalarExpr& expr);
 
-// The value of the root, reads of input k giving inputs[k]. `scratch` has an element for each node, and is overwritten.
-Element EvaluateScalar(const ScalarExpr& expr, std::span<const Element> inputs, std::span<Element> scratch);
+// The value of the root, reads of input k giving inputs[k]. `scratch` has an element for each node,
+// and is overwritten.
+Element EvaluateScalar(const ScalarExpr& expr, std::span<const Element> inputs,
+                       std::span<Element> scratch);
 
-// acc = op(acc, x) for elements of `type`, except float add, which callers do wider; and the op's value of nothing.
+// acc = op(acc, x) for elements of `type`, except float add, which callers do wider; and the op's
+// value of nothing.
 Element Combine(ReduceOp op, DType type, Element acc, Element x);
 Element IdentityOf(ReduceOp op, DType type);
 

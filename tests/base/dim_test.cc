@@ -39,10 +39,28 @@ TEST(DimTest, PrintsReadably) {
 }
 
 TEST(DimTest, ParsesWhatItPrints) {
-  const Dim dims[] = {0, 1, -1, INT64_MIN, INT64_MAX, n, n * -1, n * INT64_MIN, n * n * m * 3 - n * 2 + 5,
-                      n.FloorDiv(2), Dim(0) - n.FloorDiv(2), m - n.FloorDiv(2) * 3, m * n.FloorDiv(2), n.Mod(3) * m,
-                      n.Mod(3).FloorDiv(m), n.FloorDiv(m + 1), Dim::Min(n, m * 2) + Dim::Max(n - 7, m),
-                      Dim::Symbol("min"), Dim::Symbol("a`b\\\n"), Dim::Symbol(""), n.FloorDiv(0), Dim(INT64_MAX) * 2};
+  const Dim dims[] = {0,
+                      1,
+                      -1,
+                      INT64_MIN,
+                      INT64_MAX,
+                      n,
+                      n * -1,
+                      n * INT64_MIN,
+                      n * n * m * 3 - n * 2 + 5,
+                      n.FloorDiv(2),
+                      Dim(0) - n.FloorDiv(2),
+                      m - n.FloorDiv(2) * 3,
+                      m * n.FloorDiv(2),
+                      n.Mod(3) * m,
+                      n.Mod(3).FloorDiv(m),
+                      n.FloorDiv(m + 1),
+                      Dim::Min(n, m * 2) + Dim::Max(n - 7, m),
+                      Dim::Symbol("min"),
+                      Dim::Symbol("a`b\\\n"),
+                      Dim::Symbol(""),
+                      n.FloorDiv(0),
+                      Dim(INT64_MAX) * 2};
   for (const Dim& dim : dims) {
     KILN_ASSERT_OK_AND_ASSIGN(const Dim parsed, Dim::Parse(dim.ToString()));
     EXPECT_EQ(parsed, dim) << dim.ToString() << " became " << parsed.ToString();
@@ -51,10 +69,12 @@ TEST(DimTest, ParsesWhatItPrints) {
 }
 
 TEST(DimTest, RefusesOtherText) {
-  for (const char* text : {"", "n +", "(n", "n)", "min(n)", "9223372036854775808", "n n", "$", "`n"}) {
+  for (const char* text :
+       {"", "n +", "(n", "n)", "min(n)", "9223372036854775808", "n n", "$", "`n"}) {
     EXPECT_THAT(Dim::Parse(text), StatusIs(absl::StatusCode::kInvalidArgument)) << text;
   }
-  EXPECT_THAT(Dim::Parse(std::string(100000, '(')), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("nested")));
+  EXPECT_THAT(Dim::Parse(std::string(100000, '(')),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("nested")));
   EXPECT_THAT(ParseShape("[n, ]"), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
@@ -118,7 +138,9 @@ TEST(DimTest, SimplificationsKeepTheValue) {
         for (int64_t x = 0; x < 5; ++x) {
           const SymbolValues values = {{"n", x}, {"m", 2 * x + 1}};
           const int64_t w = a * x + 3 * (2 * x + 1) + k;
-          const auto floor = [](int64_t p, int64_t q) { return p / q - (p % q != 0 && (p < 0) != (q < 0) ? 1 : 0); };
+          const auto floor = [](int64_t p, int64_t q) {
+            return p / q - (p % q != 0 && (p < 0) != (q < 0) ? 1 : 0);
+          };
           ASSERT_EQ(*quotient.Evaluate(values), floor(w, c)) << quotient.ToString();
           ASSERT_EQ(*rest.Evaluate(values), w - c * floor(w, c)) << rest.ToString();
           ASSERT_EQ(*nested.Evaluate(values), floor(floor(w, c) + k, 3)) << nested.ToString();
@@ -143,9 +165,12 @@ TEST(DimTest, SimplificationsKeepTheValue) {
 }
 
 TEST(DimTest, EvaluationNamesWhatIsWrong) {
-  EXPECT_THAT((n + m).Evaluate({{"n", 1}}), StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"m\"")));
-  EXPECT_THAT(n.FloorDiv(m).Evaluate({{"n", 1}, {"m", 0}}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("0")));
-  EXPECT_THAT((n * n).Evaluate({{"n", int64_t{1} << 40}}), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT((n + m).Evaluate({{"n", 1}}),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"m\"")));
+  EXPECT_THAT(n.FloorDiv(m).Evaluate({{"n", 1}, {"m", 0}}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("0")));
+  EXPECT_THAT((n * n).Evaluate({{"n", int64_t{1} << 40}}),
+              StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT((Dim(INT64_MAX) + 1).Evaluate({}), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(Evaluate(Shape{n, 3}, {{"n", 5}}), IsOk());
 }

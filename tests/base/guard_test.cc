@@ -36,7 +36,8 @@ TEST(GuardTest, ParsesWhatItPrints) {
 }
 
 TEST(GuardTest, RefusesOtherText) {
-  for (const char* text : {"", "n", "n = 4", "n < m", "n > 4", "present", "present a b", "value x", "value x == 0", "== 4", "n == "}) {
+  for (const char* text : {"", "n", "n = 4", "n < m", "n > 4", "present", "present a b", "value x",
+                           "value x == 0", "== 4", "n == "}) {
     EXPECT_THAT(Guard::Parse(text), StatusIs(absl::StatusCode::kInvalidArgument)) << text;
   }
 }
@@ -57,7 +58,8 @@ TEST(GuardTest, HoldsByValue) {
   EXPECT_EQ(*Guard::Less(n, 8).Holds(values), false);
   EXPECT_EQ(*Guard::AtLeast(n, 8).Holds(values), true);
   EXPECT_THAT(Guard::Present("x").Holds(values), StatusIs(absl::StatusCode::kFailedPrecondition));
-  EXPECT_THAT(Guard::Equal(Dim::Symbol("k"), 1).Holds(values), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(Guard::Equal(Dim::Symbol("k"), 1).Holds(values),
+              StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST(GuardTest, KnowsWhatNeedsNoValues) {

@@ -33,7 +33,8 @@ TEST(GraphTest, AFailedNodeLeavesTheGraphAsItWas) {
   const ValueId y = g.AddInput("y", DType::kF32, {Dim::Symbol("m"), 3, 5});
   const std::string before = Print(g);
   EXPECT_THAT(g.AddNode(*FindOp("add"), {x, y}, {}, "sum", {}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("node \"sum\" (add): shapes [n, 3, 4] and [m, 3, 5]")));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("node \"sum\" (add): shapes [n, 3, 4] and [m, 3, 5]")));
   EXPECT_EQ(Print(g), before);
 }
 
@@ -41,16 +42,27 @@ TEST(GraphTest, RefusesBadNodes) {
   Graph g;
   const ValueId x = g.AddInput("x", DType::kF32, {2});
   const ValueId i = g.AddInput("i", DType::kI32, {2});
-  const auto add = [&](const char* op, std::vector<ValueId> in, Attrs attrs = {}) { return g.AddNode(*FindOp(op), in, attrs, "", {}).status(); };
-  EXPECT_THAT(add("add", {x}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has 1 inputs; the op takes 2")));
-  EXPECT_THAT(add("add", {x, ValueId{}}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("absent")));
-  EXPECT_THAT(add("add", {x, ValueId{77}}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("77")));
-  EXPECT_THAT(add("add", {x, i}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("input 1 is i32; cast")));
-  EXPECT_THAT(add("exp", {i}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("takes a float type")));
-  EXPECT_THAT(add("cast", {x}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("attribute \"to\" is missing")));
-  EXPECT_THAT(add("softmax", {x}, {{"axes", int64_t{0}}}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("does not know")));
-  EXPECT_THAT(add("softmax", {x}, {{"axis", 0.5}}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not an integer")));
-  EXPECT_THAT(add("softmax", {x}, {{"axis", int64_t{1}}}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("axis 1")));
+  const auto add = [&](const char* op, std::vector<ValueId> in, Attrs attrs = {}) {
+    return g.AddNode(*FindOp(op), in, attrs, "", {}).status();
+  };
+  EXPECT_THAT(add("add", {x}), StatusIs(absl::StatusCode::kInvalidArgument,
+                                        HasSubstr("has 1 inputs; the op takes 2")));
+  EXPECT_THAT(add("add", {x, ValueId{}}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("absent")));
+  EXPECT_THAT(add("add", {x, ValueId{77}}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("77")));
+  EXPECT_THAT(add("add", {x, i}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("input 1 is i32; cast")));
+  EXPECT_THAT(add("exp", {i}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("takes a float type")));
+  EXPECT_THAT(add("cast", {x}), StatusIs(absl::StatusCode::kInvalidArgument,
+                                         HasSubstr("attribute \"to\" is missing")));
+  EXPECT_THAT(add("softmax", {x}, {{"axes", int64_t{0}}}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("does not know")));
+  EXPECT_THAT(add("softmax", {x}, {{"axis", 0.5}}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not an integer")));
+  EXPECT_THAT(add("softmax", {x}, {{"axis", int64_t{1}}}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("axis 1")));
 }
 
 TEST(GraphTest, RemovesWhatNoOutputNeeds) {
@@ -61,7 +73,9 @@ TEST(GraphTest, RemovesWhatNoOutputNeeds) {
   KILN_ASSERT_OK_AND_ASSIGN(Graph g, std::move(b).Finish());
   EXPECT_TRUE(g.RemoveDead());
   EXPECT_FALSE(g.RemoveDead());
-  EXPECT_EQ(Print(g), "graph g\ninput x : f32 [n]\nconst const_1 : f32 [] = 2.0\nadd : f32 [n] = add(x, const_1)\noutput y = add\n");
+  EXPECT_EQ(Print(g),
+            "graph g\ninput x : f32 [n]\nconst const_1 : f32 [] = 2.0\nadd : f32 [n] = add(x, "
+            "const_1)\noutput y = add\n");
   KILN_EXPECT_OK(Verify(g));
 }
 
@@ -73,9 +87,11 @@ TEST(GraphTest, ReplacesUsesAndSorts) {
   b.Output(y, "y");
   b.Output(e, "e");
   KILN_ASSERT_OK_AND_ASSIGN(Graph g, std::move(b).Finish());
-  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<ValueId> late, g.AddNode(*FindOp("abs"), {x}, {}, "", {}));
+  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<ValueId> late,
+                            g.AddNode(*FindOp("abs"), {x}, {}, "", {}));
   g.ReplaceUses(e, late[0]);
-  EXPECT_THAT(Verify(g), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("before it is computed")));
+  EXPECT_THAT(Verify(g),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("before it is computed")));
   KILN_ASSERT_OK(g.Sort());
   KILN_EXPECT_OK(Verify(g));
   EXPECT_EQ(g.outputs()[1].value, late[0]);
@@ -105,13 +121,15 @@ TEST(BuilderTest, KeepsTheFirstError) {
   GraphBuilder b("g");
   const ValueId x = b.Input("x", DType::kF32, {n});
   b.Output(b.Op("exp", {b.Op("no_such_op", {x})}), "y");
-  EXPECT_THAT(std::move(b).Finish(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"no_such_op\"")));
+  EXPECT_THAT(std::move(b).Finish(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"no_such_op\"")));
 }
 
 TEST(BuilderTest, SplitsIntoAsManyAsSizesAreGiven) {
   GraphBuilder b("g");
   const ValueId x = b.Input("x", DType::kF32, {n, 6});
-  const std::vector<ValueId> parts = b.Ops("split", {x}, {{"axis", int64_t{1}}, {"split", std::vector<int64_t>{1, 2, 3}}});
+  const std::vector<ValueId> parts =
+      b.Ops("split", {x}, {{"axis", int64_t{1}}, {"split", std::vector<int64_t>{1, 2, 3}}});
   ASSERT_EQ(parts.size(), 3u);
   EXPECT_EQ(b.value(parts[2]).shape, (Shape{n, 3}));
 }

@@ -28,7 +28,8 @@ std::string Result(const Shape& shape, const char* op, Attrs attrs) {
 
 std::string Both(const Shape& a, const Shape& b, const char* op, Attrs attrs = {}) {
   GraphBuilder g("g");
-  const ValueId y = g.Op(op, {g.Input("a", DType::kF32, a), g.Input("b", DType::kF32, b)}, std::move(attrs));
+  const ValueId y =
+      g.Op(op, {g.Input("a", DType::kF32, a), g.Input("b", DType::kF32, b)}, std::move(attrs));
   if (!g.status().ok()) return std::string(g.status().message());
   std::string text = ToString(g.value(y).shape);
   for (const Guard& guard : g.graph().guards()) text += " if " + guard.ToString();
@@ -78,7 +79,9 @@ TEST(InferTest, Squeezing) {
 
 TEST(InferTest, Slicing) {
   const auto slice = [](const Shape& shape, const char* start, const char* end, int64_t step = 1) {
-    return Result(shape, "slice", {{"starts", std::string(start)}, {"ends", std::string(end)}, {"steps", L({step})}});
+    return Result(
+        shape, "slice",
+        {{"starts", std::string(start)}, {"ends", std::string(end)}, {"steps", L({step})}});
   };
   EXPECT_EQ(slice({10}, "[2]", "[5]"), "[3]");
   EXPECT_EQ(slice({10}, "[-3]", "[100]"), "[3]");
@@ -117,19 +120,29 @@ TEST(InferTest, MatrixProducts) {
   EXPECT_EQ(Both({4}, {4, 5}, "matmul"), "[5]");
   EXPECT_EQ(Both({3, 4}, {4}, "matmul"), "[3]");
   EXPECT_EQ(Both({4}, {4}, "matmul"), "[]");
-  EXPECT_EQ(Both({4, 3}, {5, 4}, "matmul", {{"trans_a", int64_t{1}}, {"trans_b", int64_t{1}}}), "[3, 5]");
+  EXPECT_EQ(Both({4, 3}, {5, 4}, "matmul", {{"trans_a", int64_t{1}}, {"trans_b", int64_t{1}}}),
+            "[3, 5]");
   EXPECT_EQ(Both({n, m}, {4, 5}, "matmul"), "[n, 5] if m == 4");
   EXPECT_THAT(Both({3, 4}, {5, 4}, "matmul"), HasSubstr("4 and 5 differ"));
   EXPECT_THAT(Both({3, 4}, {}, "matmul"), HasSubstr("rank must be at least 1"));
 }
 
 TEST(InferTest, Windows) {
-  EXPECT_EQ(Both({n, 3, 224, 224}, {64, 3, 7, 7}, "conv", {{"strides", L({2, 2})}, {"pads", L({3, 3, 3, 3})}}), "[n, 64, 112, 112]");
-  EXPECT_EQ(Both({n, 4, m}, {8, 2, 3}, "conv", {{"group", int64_t{2}}, {"pads", L({1, 1})}}), "[n, 8, m]");
-  EXPECT_EQ(Both({1, 4, m}, {8, 4, 3}, "conv", {{"strides", L({2})}, {"pads", L({1, 1})}}), "[1, 8, (m + 1)/2]");
-  EXPECT_EQ(Both({n, 16, 4, 4}, {16, 3, 4, 4}, "conv_transpose", {{"strides", L({2, 2})}, {"pads", L({1, 1, 1, 1})}}), "[n, 3, 8, 8]");
-  EXPECT_EQ(Result({n, 3, 8, 8}, "max_pool", {{"kernel", L({3, 3})}, {"strides", L({2, 2})}}), "[n, 3, 3, 3]");
-  EXPECT_EQ(Result({n, 3, 8, 8}, "max_pool", {{"kernel", L({3, 3})}, {"strides", L({2, 2})}, {"ceil_mode", int64_t{1}}}), "[n, 3, 4, 4]");
+  EXPECT_EQ(Both({n, 3, 224, 224}, {64, 3, 7, 7}, "conv",
+                 {{"strides", L({2, 2})}, {"pads", L({3, 3, 3, 3})}}),
+            "[n, 64, 112, 112]");
+  EXPECT_EQ(Both({n, 4, m}, {8, 2, 3}, "conv", {{"group", int64_t{2}}, {"pads", L({1, 1})}}),
+            "[n, 8, m]");
+  EXPECT_EQ(Both({1, 4, m}, {8, 4, 3}, "conv", {{"strides", L({2})}, {"pads", L({1, 1})}}),
+            "[1, 8, (m + 1)/2]");
+  EXPECT_EQ(Both({n, 16, 4, 4}, {16, 3, 4, 4}, "conv_transpose",
+                 {{"strides", L({2, 2})}, {"pads", L({1, 1, 1, 1})}}),
+            "[n, 3, 8, 8]");
+  EXPECT_EQ(Result({n, 3, 8, 8}, "max_pool", {{"kernel", L({3, 3})}, {"strides", L({2, 2})}}),
+            "[n, 3, 3, 3]");
+  EXPECT_EQ(Result({n, 3, 8, 8}, "max_pool",
+                   {{"kernel", L({3, 3})}, {"strides", L({2, 2})}, {"ceil_mode", int64_t{1}}}),
+            "[n, 3, 4, 4]");
   EXPECT_THAT(Both({1, 3, 4, 4}, {8, 4, 3, 3}, "conv"), HasSubstr("3 and 4 differ"));
   EXPECT_THAT(Both({1, 3, 2, 2}, {8, 3, 5, 5}, "conv"), HasSubstr("would have the shape"));
   EXPECT_THAT(Result({1, 3, 4}, "max_pool", {{"kernel", L({0})}}), HasSubstr("kernel 0"));
@@ -137,8 +150,11 @@ TEST(InferTest, Windows) {
 
 TEST(InferTest, HostileExtentsAreRefused) {
   const int64_t big = int64_t{1} << 62;
-  EXPECT_THAT(Result({big}, "expand", {{"shape", L({8, big})}}), HasSubstr("does not fit in 64 bits"));
-  EXPECT_THAT(Result({n}, "reshape", Dims("shape", "[9223372036854775807, 9223372036854775807, -1]")), testing::Not(IsEmpty()));
+  EXPECT_THAT(Result({big}, "expand", {{"shape", L({8, big})}}),
+              HasSubstr("does not fit in 64 bits"));
+  EXPECT_THAT(
+      Result({n}, "reshape", Dims("shape", "[9223372036854775807, 9223372036854775807, -1]")),
+      testing::Not(IsEmpty()));
 }
 
 }  // namespace

@@ -14,60 +14,87 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(InterpreterTest, RunsAGraphWithSymbolsAndAComposite) {
-  KILN_ASSERT_OK_AND_ASSIGN(const Graph g, ParseGraph("graph g\ninput x : f32 [n, 2]\ny = softmax(x)\noutput y\n"));
-  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> out, Interpret(g, std::vector<Tensor>{F32({2, 2}, {0, 0, 1000, 0})}));
+  KILN_ASSERT_OK_AND_ASSIGN(
+      const Graph g, ParseGraph("graph g\ninput x : f32 [n, 2]\ny = softmax(x)\noutput y\n"));
+  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> out,
+                            Interpret(g, std::vector<Tensor>{F32({2, 2}, {0, 0, 1000, 0})}));
   EXPECT_EQ(out[0].dtype(), DType::kF32);
   EXPECT_THAT(Values(out[0]), ElementsAre(0.5, 0.5, 1, 0));
 }
 
 TEST(InterpreterTest, ObservesEveryValueInItsType) {
-  KILN_ASSERT_OK_AND_ASSIGN(const Graph g, ParseGraph("graph g\ninput x : f32 [n]\na = cast(x) {to = f16}\nb = add(a, a)\ny = softmax(b)\noutput y"));
+  KILN_ASSERT_OK_AND_ASSIGN(const Graph g,
+                            ParseGraph("graph g\ninput x : f32 [n]\na = cast(x) {to = f16}\nb = "
+                                       "add(a, a)\ny = softmax(b)\noutput y"));
   std::vector<std::string> seen;
-  KILN_ASSERT_OK(Interpret(g, std::vector<Tensor>{F32({1}, {0.1})}, [&](ValueId id, const Tensor& t) {
-    seen.push_back(g.value(id).name);
-    EXPECT_EQ(t.dtype(), g.value(id).type);
-  }));
+  KILN_ASSERT_OK(
+      Interpret(g, std::vector<Tensor>{F32({1}, {0.1})}, [&](ValueId id, const Tensor& t) {
+        seen.push_back(g.value(id).name);
+        EXPECT_EQ(t.dtype(), g.value(id).type);
+      }));
   EXPECT_THAT(seen, ElementsAre("x", "a", "b", "y"));
 }
 
 TEST(InterpreterTest, RoundsOnlyAtCastsAndOutputs) {
   // In f32, (1 + 2^-30) - 1 is 0.
-  KILN_ASSERT_OK_AND_ASSIGN(const Graph g, ParseGraph("graph g\ninput x : f32 []\nconst one : f32 [] = 1.0\ns = add(x, one)\ny = sub(s, one)\n"
-                                                      "h = cast(s) {to = f16}\nw = cast(h) {to = f32}\nz = sub(w, one)\noutput y\noutput z"));
-  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> out, Interpret(g, std::vector<Tensor>{F32({}, {0x1p-30})}));
+  KILN_ASSERT_OK_AND_ASSIGN(
+      const Graph g,
+      ParseGraph(
+          "graph g\ninput x : f32 []\nconst one : f32 [] = 1.0\ns = add(x, one)\ny = sub(s, one)\n"
+          "h = cast(s) {to = f16}\nw = cast(h) {to = f32}\nz = sub(w, one)\noutput y\noutput z"));
+  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> out,
+                            Interpret(g, std::vector<Tensor>{F32({}, {0x1p-30})}));
   EXPECT_THAT(Values(out[0]), ElementsAre(0x1p-30));
   EXPECT_THAT(Values(out[1]), ElementsAre(0));
 }
 
 TEST(InterpreterTest, TakesStridedInputs) {
-  KILN_ASSERT_OK_AND_ASSIGN(const Graph g, ParseGraph("graph g\ninput x : f32 [2, 3]\ny = neg(x)\noutput y"));
+  KILN_ASSERT_OK_AND_ASSIGN(const Graph g,
+                            ParseGraph("graph g\ninput x : f32 [2, 3]\ny = neg(x)\noutput y"));
   const Tensor base = F32({3, 2}, {1, 2, 3, 4, 5, 6});
   const Tensor turned = Tensor::View(base.data(), DType::kF32, {2, 3}, {1, 2}, base.owner());
-  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> out, Interpret(g, std::vector<Tensor>{turned}));
+  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> out,
+                            Interpret(g, std::vector<Tensor>{turned}));
   EXPECT_THAT(Values(out[0]), ElementsAre(-1, -3, -5, -2, -4, -6));
 }
 
 TEST(InterpreterTest, RefusesInputsThatDoNotFit) {
-  KILN_ASSERT_OK_AND_ASSIGN(const Graph g, ParseGraph("graph g\ninput x : f32 [n, 2]\ninput y : f32 [n]\nguard n % 2 == 0\nz = neg(x)\noutput z"));
+  KILN_ASSERT_OK_AND_ASSIGN(const Graph g,
+                            ParseGraph("graph g\ninput x : f32 [n, 2]\ninput y : f32 [n]\nguard n "
+                                       "% 2 == 0\nz = neg(x)\noutput z"));
   const auto run = [&](std::vector<Tensor> in) { return Interpret(g, in).status(); };
-  EXPECT_THAT(run({F32({1, 2}, {1, 2})}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("takes 2 inputs")));
-  EXPECT_THAT(run({F32({2, 3}, {}), F32({2}, {})}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("extent 1 is 3; 2 is 2")));
-  EXPECT_THAT(run({F32({2, 2}, {}), F32({3}, {})}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("input \"y\": extent 0 is 3; n is 2")));
-  EXPECT_THAT(run({F32({2}, {}), F32({2}, {})}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the graph takes f32 [n, 2]")));
-  EXPECT_THAT(run({I64({2, 2}, {}), F32({2}, {})}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is i64")));
-  EXPECT_THAT(run({F32({3, 2}, {}), F32({3}, {})}), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("n % 2 == 0")));
+  EXPECT_THAT(run({F32({1, 2}, {1, 2})}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("takes 2 inputs")));
+  EXPECT_THAT(run({F32({2, 3}, {}), F32({2}, {})}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("extent 1 is 3; 2 is 2")));
+  EXPECT_THAT(run({F32({2, 2}, {}), F32({3}, {})}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("input \"y\": extent 0 is 3; n is 2")));
+  EXPECT_THAT(run({F32({2}, {}), F32({2}, {})}), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                          HasSubstr("the graph takes f32 [n, 2]")));
+  EXPECT_THAT(run({I64({2, 2}, {}), F32({2}, {})}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is i64")));
+  EXPECT_THAT(run({F32({3, 2}, {}), F32({3}, {})}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("n % 2 == 0")));
 }
 
 TEST(InterpreterTest, RefusesWhatDoesNotFitInMemory) {
-  KILN_ASSERT_OK_AND_ASSIGN(const Graph g, ParseGraph("graph g\ninput x : f32 [n]\ny = expand(x) {shape = [1000000, 1000000, n]}\noutput y"));
-  EXPECT_THAT(Interpret(g, std::vector<Tensor>{F32({2}, {1, 2})}), StatusIs(absl::StatusCode::kResourceExhausted));
+  KILN_ASSERT_OK_AND_ASSIGN(
+      const Graph g,
+      ParseGraph(
+          "graph g\ninput x : f32 [n]\ny = expand(x) {shape = [1000000, 1000000, n]}\noutput y"));
+  EXPECT_THAT(Interpret(g, std::vector<Tensor>{F32({2}, {1, 2})}),
+              StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
 TEST(InterpreterTest, EmptyTensors) {
-  KILN_ASSERT_OK_AND_ASSIGN(const Graph g,
-                            ParseGraph("graph g\ninput x : f32 [n, 3]\ns = reduce_sum(x) {axes = [0], keepdims = 0}\nm = reduce_mean(x) {axes = [0], keepdims = 0}\n"
-                                       "a = reduce_max(x) {axes = [0], keepdims = 0}\nf = softmax(x)\noutput s\noutput m\noutput a\noutput f"));
-  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> out, Interpret(g, std::vector<Tensor>{F32({0, 3}, {})}));
+  KILN_ASSERT_OK_AND_ASSIGN(
+      const Graph g, ParseGraph("graph g\ninput x : f32 [n, 3]\ns = reduce_sum(x) {axes = [0], "
+                                "keepdims = 0}\nm = reduce_mean(x) {axes = [0], keepdims = 0}\n"
+                                "a = reduce_max(x) {axes = [0], keepdims = 0}\nf = "
+                                "softmax(x)\noutput s\noutput m\noutput a\noutput f"));
+  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> out,
+                            Interpret(g, std::vector<Tensor>{F32({0, 3}, {})}));
   EXPECT_THAT(Values(out[0]), ElementsAre(0, 0, 0));
   EXPECT_TRUE(std::isnan(Values(out[1])[0]));
   EXPECT_THAT(Values(out[2]), ElementsAre(-INFINITY, -INFINITY, -INFINITY));

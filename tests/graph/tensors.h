@@ -23,8 +23,12 @@ inline Tensor Make(DType type, std::vector<int64_t> shape, const std::vector<dou
   return tensor;
 }
 
-inline Tensor F32(std::vector<int64_t> shape, const std::vector<double>& values) { return Make(DType::kF32, std::move(shape), values); }
-inline Tensor I64(std::vector<int64_t> shape, const std::vector<double>& values) { return Make(DType::kI64, std::move(shape), values); }
+inline Tensor F32(std::vector<int64_t> shape, const std::vector<double>& values) {
+  return Make(DType::kF32, std::move(shape), values);
+}
+inline Tensor I64(std::vector<int64_t> shape, const std::vector<double>& values) {
+  return Make(DType::kI64, std::move(shape), values);
+}
 
 inline std::vector<double> Values(const Tensor& tensor) {
   const Tensor dense = Dense(tensor);

@@ -43,7 +43,8 @@ TEST(GraphTextTest, PrintsWhatItParsed) {
 }
 
 TEST(GraphTextTest, TypesAndShapesMayBeLeftOut) {
-  KILN_ASSERT_OK_AND_ASSIGN(const Graph g, ParseGraph("graph g # a comment\n\n  input x:f32[n]\ny=exp( x )\noutput y"));
+  KILN_ASSERT_OK_AND_ASSIGN(
+      const Graph g, ParseGraph("graph g # a comment\n\n  input x:f32[n]\ny=exp( x )\noutput y"));
   EXPECT_EQ(Print(g), "graph g\ninput x : f32 [n]\ny : f32 [n] = exp(x)\noutput y\n");
 }
 
@@ -53,7 +54,8 @@ TEST(GraphTextTest, FloatsAreExact) {
   b.Output(b.Op("neg", {b.Constant(F32({6}, values), "c")}), "y");
   KILN_ASSERT_OK_AND_ASSIGN(const Graph g, std::move(b).Finish());
   KILN_ASSERT_OK_AND_ASSIGN(const Graph again, ParseGraph(Print(g)));
-  EXPECT_EQ(Values(*again.value(again.node(NodeId{0}).inputs[0]).constant), Values(F32({6}, values)));
+  EXPECT_EQ(Values(*again.value(again.node(NodeId{0}).inputs[0]).constant),
+            Values(F32({6}, values)));
 }
 
 TEST(GraphTextTest, LongConstantsAreBase64AndLargeOnesADigest) {
@@ -65,10 +67,13 @@ TEST(GraphTextTest, LongConstantsAreBase64AndLargeOnesADigest) {
   EXPECT_EQ(Print(again), Print(g));
 
   GraphBuilder large("g");
-  large.Output(large.Op("neg", {large.Constant(FilledTensor(DType::kF32, {20000}, 1.5), "c")}), "y");
+  large.Output(large.Op("neg", {large.Constant(FilledTensor(DType::kF32, {20000}, 1.5), "c")}),
+               "y");
   KILN_ASSERT_OK_AND_ASSIGN(const Graph h, std::move(large).Finish());
   EXPECT_THAT(Print(h), HasSubstr("const c : f32 [20000] = #"));
-  EXPECT_THAT(ParseGraph(Print(h)), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("line 2: constant \"c\": the elements are not in the text")));
+  EXPECT_THAT(ParseGraph(Print(h)),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("line 2: constant \"c\": the elements are not in the text")));
 }
 
 TEST(GraphTextTest, ErrorsNameTheLine) {
@@ -84,9 +89,11 @@ TEST(GraphTextTest, ErrorsNameTheLine) {
       {"graph g\ny = exp(x)", "line 2: \"x\" is not defined above"},
       {"graph g\ninput x : f32 [n]\ninput x : f32 [n]", "line 3: \"x\" is defined twice"},
       {"graph g\ninput x : f32 [n]\ny = nothing(x)", "line 3: there is no op \"nothing\""},
-      {"graph g\ninput x : f32 [n]\ny = softmax(x) {axes = 1}", "line 3: op \"softmax\" has no attribute \"axes\""},
+      {"graph g\ninput x : f32 [n]\ny = softmax(x) {axes = 1}",
+       "line 3: op \"softmax\" has no attribute \"axes\""},
       {"graph g\ninput x : f32 [n]\ny = softmax(x) {axis = a}", "line 3: \"a\" is no integer"},
-      {"graph g\ninput x : f32 [n]\ny : f16 [n] = exp(x)", "line 3: \"y\" is said to be f16; it is f32"},
+      {"graph g\ninput x : f32 [n]\ny : f16 [n] = exp(x)",
+       "line 3: \"y\" is said to be f16; it is f32"},
       {"graph g\ninput x : f32 [n]\ny : f32 [m] = exp(x)", "by the op's rule it is f32 [n]"},
       {"graph g\ninput x : f32 [n]\ny = exp(x) z", "line 3: something unexpected"},
       {"graph g\nconst c : u8 [] = 256", "line 2: constant \"c\": \"256\" is no u8"},
@@ -96,11 +103,14 @@ TEST(GraphTextTest, ErrorsNameTheLine) {
       {"graph g\ninput x : f32 [2]\noutput y", "line 3: \"y\" is not defined above"},
   };
   for (const auto& c : cases) {
-    EXPECT_THAT(ParseGraph(c.text), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.error))) << c.text;
+    EXPECT_THAT(ParseGraph(c.text),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.error)))
+        << c.text;
   }
 }
 
-// Every prefix of a good text, and the text without any one byte, is refused or read; never a crash.
+// Every prefix of a good text, and the text without any one byte, is refused or read; never a
+// crash.
 TEST(GraphTextTest, SurvivesDamage) {
   const std::string text = kEverything;
   for (size_t i = 0; i < text.size(); ++i) {

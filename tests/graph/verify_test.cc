@@ -30,7 +30,8 @@ TEST(VerifyTest, AcceptsShapesThatGuardsMakeEqual) {
 TEST(VerifyTest, RefusesAnotherShape) {
   Graph g = Sum();
   g.mutable_value(g.outputs()[0].value).shape = {n + 1};
-  EXPECT_THAT(Verify(g), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("by the op's rule it is f32 [n]")));
+  EXPECT_THAT(Verify(g), StatusIs(absl::StatusCode::kInvalidArgument,
+                                  HasSubstr("by the op's rule it is f32 [n]")));
 }
 
 TEST(VerifyTest, RefusesAnotherType) {
@@ -49,7 +50,8 @@ TEST(VerifyTest, RefusesAConstantOfAnotherShape) {
   Graph g = Sum();
   const ValueId c = g.AddConstant("c", F32({2}, {1, 2}));
   g.mutable_value(c).shape = {3};
-  EXPECT_THAT(Verify(g), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("its constant is f32 [2]")));
+  EXPECT_THAT(Verify(g),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("its constant is f32 [2]")));
 }
 
 TEST(VerifyTest, RefusesANodeWithoutAnOp) {

@@ -16,8 +16,9 @@
 namespace kiln {
 namespace {
 
-constexpr DType kTypes[] = {DType::kF32, DType::kF64, DType::kF16, DType::kBF16, DType::kI8,  DType::kI16, DType::kI32,
-                            DType::kI64, DType::kU8,  DType::kU16, DType::kU32,  DType::kU64, DType::kBool};
+constexpr DType kTypes[] = {DType::kF32, DType::kF64, DType::kF16, DType::kBF16, DType::kI8,
+                            DType::kI16, DType::kI32, DType::kI64, DType::kU8,   DType::kU16,
+                            DType::kU32, DType::kU64, DType::kBool};
 
 // Inputs and attributes for a small call; only ops that do not take plain equal shapes are named.
 struct Call {
@@ -36,7 +37,8 @@ Call CallOf(const std::string& op, const OpDef& def) {
   if (op == "squeeze") return {{{2, 1, 3}}, {{"axes", L{1}}}};
   if (op == "unsqueeze") return {{{2, 3}}, {{"axes", L{0, 2}}}};
   if (op == "expand") return {{{2, 1}}, {{"shape", L{4, 1, 3}}}};
-  if (op == "slice") return {{{5, 6}}, {{"starts", L{1, -1}}, {"ends", L{4, 0}}, {"steps", L{2, -2}}}};
+  if (op == "slice")
+    return {{{5, 6}}, {{"starts", L{1, -1}}, {"ends", L{4, 0}}, {"steps", L{2, -2}}}};
   if (op == "concat") return {{{2, 3}, {2, 1}}, {{"axis", int64_t{1}}}};
   if (op == "split") return {{{2, 4}}, {{"axis", int64_t{1}}, {"split", L{1, 3}}}};
   if (op == "gather") return {{{4, 3}, {2, 2}}, {{"axis", int64_t{0}}}, {DType::kF32, DType::kI64}};
@@ -48,10 +50,15 @@ Call CallOf(const std::string& op, const OpDef& def) {
   if (op == "instance_norm") return {{image, {4}, {4}}, {}};
   if (op.rfind("global_", 0) == 0) return {{image}, {}};
   if (op == "matmul") return {{{2, 3, 4}, {4, 5}}, {}};
-  if (op == "gemm") return {{{3, 4}, {5, 4}, {5}}, {{"trans_b", int64_t{1}}, {"alpha", 0.5}, {"beta", 2.0}}};
-  if (op == "conv") return {{image, {6, 2, 3, 3}, {6}}, {{"group", int64_t{2}}, {"pads", L{1, 1, 0, 1}}, {"strides", L{2, 1}}}};
-  if (op == "conv_transpose") return {{image, {4, 3, 3, 3}, {3}}, {{"strides", L{2, 2}}, {"output_padding", L{1, 0}}}};
-  if (op == "max_pool" || op == "average_pool") return {{image}, {{"kernel", L{3, 2}}, {"pads", L{1, 0, 1, 1}}}};
+  if (op == "gemm")
+    return {{{3, 4}, {5, 4}, {5}}, {{"trans_b", int64_t{1}}, {"alpha", 0.5}, {"beta", 2.0}}};
+  if (op == "conv")
+    return {{image, {6, 2, 3, 3}, {6}},
+            {{"group", int64_t{2}}, {"pads", L{1, 1, 0, 1}}, {"strides", L{2, 1}}}};
+  if (op == "conv_transpose")
+    return {{image, {4, 3, 3, 3}, {3}}, {{"strides", L{2, 2}}, {"output_padding", L{1, 0}}}};
+  if (op == "max_pool" || op == "average_pool")
+    return {{image}, {{"kernel", L{3, 2}}, {"pads", L{1, 0, 1, 1}}}};
   const int count = def.max_inputs < 0 ? 3 : def.max_inputs;
   return {std::vector<Shape>(static_cast<size_t>(count), Shape{2, 3}), {}};
 }
@@ -73,13 +80,15 @@ class RecordTest : public testing::TestWithParam<const OpDef*> {
  protected:
   const OpDef& op() const { return *GetParam(); }
 
-  // A graph of one call with all inputs of `type`, where the call has no type of its own; kept even if the type is refused.
+  // A graph of one call with all inputs of `type`, where the call has no type of its own; kept even
+  // if the type is refused.
   absl::StatusOr<Graph> OneCall(DType type) {
     const Call call = CallOf(op().name, op());
     GraphBuilder b("one");
     std::vector<ValueId> inputs;
     for (size_t k = 0; k < call.shapes.size(); ++k) {
-      const DType own = k < call.types.size() && call.types[k] != DType::kF32 ? call.types[k] : type;
+      const DType own =
+          k < call.types.size() && call.types[k] != DType::kF32 ? call.types[k] : type;
       inputs.push_back(b.Input(absl::StrCat("x", k), own, call.shapes[k]));
     }
     if (std::string(op().name) == "range") {
@@ -93,7 +102,8 @@ class RecordTest : public testing::TestWithParam<const OpDef*> {
   std::vector<Tensor> Inputs(const Graph& g, unsigned seed) {
     std::mt19937 random(seed);
     std::vector<Tensor> inputs;
-    for (const ValueId id : g.inputs()) inputs.push_back(Random(g.value(id).type, g.value(id).shape, op().test, random));
+    for (const ValueId id : g.inputs())
+      inputs.push_back(Random(g.value(id).type, g.value(id).shape, op().test, random));
     return inputs;
   }
 };
@@ -142,7 +152,9 @@ TEST_P(RecordTest, BodyIsTyped) {
       const bool compare = node.op >= ScalarOp::kEq && node.op <= ScalarOp::kIsNan;
       for (int k = 0; k < Info(node.op).arity && !mixed; ++k) {
         const DType arg = body.node(node.args[k]).type;
-        const DType want = choice && k == 0 ? DType::kBool : compare ? body.node(node.args[0]).type : node.type;
+        const DType want = choice && k == 0 ? DType::kBool
+                           : compare        ? body.node(node.args[0]).type
+                                            : node.type;
         EXPECT_EQ(arg, want) << Name(type) << ": operand " << k << " of " << Info(node.op).name;
       }
     }
@@ -190,16 +202,20 @@ TEST_P(RecordTest, DecompositionFollowsTheRule) {
     EXPECT_TRUE(g->RemoveDead());
     KILN_ASSERT_OK(Verify(*g));
     KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> got, Interpret(*g, inputs));
-    for (size_t k = 0; k < got.size(); ++k) EXPECT_EQ(Values(got[k]), Values(want[k])) << Name(type);
+    for (size_t k = 0; k < got.size(); ++k)
+      EXPECT_EQ(Values(got[k]), Values(want[k])) << Name(type);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RecordTest, testing::ValuesIn(AllOps().begin(), AllOps().end()),
-                         [](const testing::TestParamInfo<const OpDef*>& info) { return std::string(info.param->name); });
+                         [](const testing::TestParamInfo<const OpDef*>& info) {
+                           return std::string(info.param->name);
+                         });
 
 TEST(RegistryTest, IsSortedByName) {
   const std::span<const OpDef* const> all = AllOps();
-  for (size_t i = 1; i < all.size(); ++i) EXPECT_LT(std::string(all[i - 1]->name), std::string(all[i]->name));
+  for (size_t i = 1; i < all.size(); ++i)
+    EXPECT_LT(std::string(all[i - 1]->name), std::string(all[i]->name));
   EXPECT_EQ(FindOp("no_such_op"), nullptr);
   EXPECT_EQ(FindOp(""), nullptr);
 }
