@@ -2,6 +2,8 @@
 // From a plan to instructions: expressions become registers by value numbering, one pass at a time.
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <initializer_list>
 #include <iterator>
 #include <map>
 #include <set>
@@ -95,24 +97,52 @@ class PassBuilder {
     return Emit(fill, Reg(reg).size, Reg(reg).level, true);
   }
 
-  // A primitive of f32 takes operands that do not vary within the block as they are; all others want them filled.
-  int32_t Primitive(ScalarOp op, DType operand, size_t size, int32_t a, int32_t b, int32_t c) {
+  // Which of the operands are one element, not a block; and whether some varies within the block.
+  struct Mix {
     unsigned mask = 0;
     bool body = false;
-    const int32_t args[] = {a, b, c};
-    for (unsigned k = 0; k < 3; ++k) {
-      if (args[k] == 0) continue;
-      body = body || Reg(args[k]).level == kBody;
-      if (!Reg(args[k]).block) mask |= 1u << k;
+  };
+
+  Mix MixOf(std::initializer_list<int32_t> args) {
+    Mix mix;
+    unsigned bit = 1;
+    for (const int32_t arg : args) {
+      if (arg != 0 && !Reg(arg).block) mix.mask |= bit;
+      mix.body = mix.body || (arg != 0 && Reg(arg).level == kBody);
+      bit *= 2;
     }
-    const OpFn uniform = body && mask != 0 && operand == DType::kF32 ? ops_.find_uniform(op, mask) : nullptr;
-    if (uniform == nullptr) return Op(ops_.find(op, operand), size, a, b, c);
+    return mix;
+  }
+
+  // A function that takes its operands as they are, varying or not.
+  int32_t Direct(OpFn fn, size_t size, int32_t a, int32_t b, int32_t c) {
     Insn insn;
-    insn.fn = uniform;
+    insn.fn = fn;
     insn.a = a;
     insn.b = b;
     insn.c = c;
     return Emit(insn, size, kBody, true);
+  }
+
+  // Many primitives take operands that do not vary within the block as they are; the others want them filled.
+  int32_t Primitive(ScalarOp op, DType operand, size_t size, int32_t a, int32_t b, int32_t c) {
+    const Mix mix = MixOf({a, b, c});
+    const OpFn uniform = mix.body && mix.mask != 0 ? ops_.find_uniform(op, operand, mix.mask) : nullptr;
+    return uniform != nullptr ? Direct(uniform, size, a, b, c) : Op(ops_.find(op, operand), size, a, b, c);
+  }
+
+  // select(lt(p, q), p, q) and select(lt(p, q), q, p) are one step.
+  int32_t Select(const ScalarExpr& expr, const ExprNode& node, int32_t condition, int32_t yes, int32_t no,
+                 const std::function<int32_t(ExprId)>& value) {
+    const ExprNode& test = expr.node(node.args[0]);
+    if (test.op == ScalarOp::kLt && node.type == DType::kF32 && expr.node(test.args[0]).type == DType::kF32) {
+      const int32_t p = value(test.args[0]), q = value(test.args[1]);
+      const Mix mix = MixOf({p, q});
+      const bool lesser = yes == p && no == q, greater = yes == q && no == p;
+      const OpFn fn = mix.body && (lesser || greater) ? ops_.find_choice(greater, mix.mask) : nullptr;
+      if (fn != nullptr) return Direct(fn, 4, p, q, 0);
+    }
+    return Op(ops_.find(node.op, node.type), SizeOf(node.type), condition, yes, no);
   }
 
   int32_t Op(OpFn fn, size_t size, int32_t a, int32_t b = 0, int32_t c = 0) {
@@ -196,7 +226,7 @@ class PassBuilder {
         return node.type == DType::kBool ? Op(&NormaliseBool, 1, arg(0)) : arg(0);
       case ScalarOp::kRoundTo: return Op(FindRoundTo(node.aux), 4, arg(0));
       case ScalarOp::kSelect:
-      case ScalarOp::kGuard: return Op(ops_.find(node.op, node.type), SizeOf(node.type), arg(0), arg(1), arg(2));
+      case ScalarOp::kGuard: return Select(expr, node, arg(0), arg(1), arg(2), [&](ExprId of) { return values_[{owner, of}]; });
       default: return Primitive(node.op, type_of(0), SizeOf(node.type), arg(0), arg(1), arg(2));
     }
   }
@@ -335,7 +365,7 @@ class PassBuilder {
   // A step of a polynomial: a product with at most one factor that is one element, plus one that is.
   bool IsStep(OpFn fn) const {
     if (fn == nullptr) return false;
-    const auto is = [&](unsigned mask) { return fn == ops_.find_uniform(ScalarOp::kFma, mask); };
+    const auto is = [&](unsigned mask) { return fn == ops_.find_uniform(ScalarOp::kFma, DType::kF32, mask); };
     return is(4) || is(5) || is(6);
   }
 

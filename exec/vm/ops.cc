@@ -26,6 +26,16 @@ OpFn Find(ScalarOp op, DType operand) {
   return WithType(operand, [op](auto zero) { return FindLoop<decltype(zero)>(op); });
 }
 
+OpFn FindUniform(ScalarOp op, DType operand, unsigned mask) {
+#if HWY_NATIVE_FMA
+  if (operand == DType::kF32) return FindUniformFloat(op, mask);
+#endif
+  if (mask != 2) return nullptr;
+  if (operand == DType::kI32) return FindUniformLoop<int32_t>(op);
+  if (operand == DType::kU32) return FindUniformLoop<uint32_t>(op);
+  return nullptr;
+}
+
 ReduceFns Reduce(ReduceOp op, DType type) {
   ReduceFns fns = WithType(type, [op](auto zero) { return FindReduce<decltype(zero)>(op); });
 #if HWY_NATIVE_FMA
@@ -43,7 +53,7 @@ ReduceFns Reduce(ReduceOp op, DType type) {
 }
 
 #if !HWY_NATIVE_FMA
-OpFn NoUniform(ScalarOp, unsigned) { return nullptr; }
+OpFn FindChoice(bool, unsigned) { return nullptr; }
 
 void HalfToFloatLoop(const OpArgs& x) {
   for (size_t i = 0; i < x.n; ++i) static_cast<float*>(x.dst)[i] = HalfToFloat(static_cast<const uint16_t*>(x.a)[i]);
@@ -66,9 +76,9 @@ void HornerLoop(const OpArgs& x) {
 
 const OpTable& Table() {
 #if HWY_NATIVE_FMA
-  static constexpr OpTable kTable = {&Find, &FindUniform, &Reduce, &VHalfToFloat, &VFloatToHalf, &VHorner};
+  static constexpr OpTable kTable = {&Find, &FindUniform, &FindChoice, &Reduce, &VHalfToFloat, &VFloatToHalf, &VHorner};
 #else
-  static constexpr OpTable kTable = {&Find, &NoUniform, &Reduce, &HalfToFloatLoop, &FloatToHalfLoop, &HornerLoop};
+  static constexpr OpTable kTable = {&Find, &FindUniform, &FindChoice, &Reduce, &HalfToFloatLoop, &FloatToHalfLoop, &HornerLoop};
 #endif
   return kTable;
 }

@@ -43,8 +43,11 @@ struct OpTable {
   // The function of a node that is neither a leaf, a cast nor a bit cast; null if the type has none. `operand` is the type of
   // the first operand (of the second for select and guard).
   OpFn (*find)(ScalarOp op, DType operand);
-  // The same for f32 when the operands of `mask` (1: a, 2: b, 4: c) are one element instead of a block; null if there is none.
-  OpFn (*find_uniform)(ScalarOp op, unsigned mask);
+  // The same when the operands of `mask` (1: a, 2: b, 4: c) are one element instead of a block. Here and below null means
+  // that the table has none, and the caller fills a block or takes several steps.
+  OpFn (*find_uniform)(ScalarOp op, DType operand, unsigned mask);
+  // select(a < b, a, b), or with `greater` select(a < b, b, a), of f32.
+  OpFn (*find_choice)(bool greater, unsigned mask);
   ReduceFns (*reduce)(ReduceOp op, DType type);
   OpFn half_to_float;   // u16 bits -> f32
   OpFn float_to_half;   // f32 -> u16 bits

@@ -41,6 +41,13 @@ struct VMax {
 struct VMin {
   static HWY_INLINE V Do(V a, V b) { return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::Lt(a, b)), a, b); }
 };
+// select(a < b, a, b) and select(a < b, b, a): how clamps are written.
+struct VLesser {
+  static HWY_INLINE V Do(V a, V b) { return hn::IfThenElse(hn::Lt(a, b), a, b); }
+};
+struct VGreater {
+  static HWY_INLINE V Do(V a, V b) { return hn::IfThenElse(hn::Lt(a, b), b, a); }
+};
 struct VNeg {
   static HWY_INLINE V Do(V a) { return hn::Neg(a); }
 };
@@ -200,7 +207,12 @@ OpFn UniformMap2(unsigned mask) {
   return mask == 1 ? &VMap2<F, true, false> : mask == 2 ? &VMap2<F, false, true> : nullptr;
 }
 
-inline OpFn FindUniform(ScalarOp op, unsigned mask) {
+inline OpFn FindChoice(bool greater, unsigned mask) {
+  if (mask == 0) return greater ? &VMap2<VGreater> : &VMap2<VLesser>;
+  return greater ? UniformMap2<VGreater>(mask) : UniformMap2<VLesser>(mask);
+}
+
+inline OpFn FindUniformFloat(ScalarOp op, unsigned mask) {
   switch (op) {
     case ScalarOp::kAdd: return UniformMap2<VAdd>(mask);
     case ScalarOp::kSub: return UniformMap2<VSub>(mask);

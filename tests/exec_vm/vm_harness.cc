@@ -34,6 +34,15 @@ bool IsNanBits(DType type, uint64_t bits) {
 
 }  // namespace
 
+TestArg::TestArg(void* data, const std::vector<int64_t>& extents, const std::vector<int64_t>& strides) {
+  for (size_t k = extents.size(); k > 0; --k) {
+    dims.push_back({0, static_cast<int32_t>(extents[k - 1]), static_cast<int32_t>(strides[k - 1]), 0});
+  }
+  arg.host = static_cast<uint8_t*>(data);
+  arg.dimensions = static_cast<int32_t>(dims.size());
+  arg.dim = dims.data();
+}
+
 int64_t TestBuffer::elements() const {
   int64_t n = 1;
   for (const int64_t e : extents) n *= e;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kiln/base/cpu_features.h"
@@ -14,6 +15,16 @@
 #include "kiln/kernel/naive.h"
 
 namespace kiln {
+
+// A BufferArg over memory of the caller; axes outermost first, strides in elements.
+struct TestArg {
+  TestArg() = default;
+  TestArg(void* data, const std::vector<int64_t>& extents, const std::vector<int64_t>& strides);
+  TestArg(const TestArg&) = delete;
+  TestArg(TestArg&& other) noexcept : dims(std::move(other.dims)), arg(other.arg) {}
+  std::vector<BufferDim> dims;
+  BufferArg arg;
+};
 
 // An operand with memory of its own; bytes that no element covers hold a pattern that Intact() checks.
 struct TestBuffer {
