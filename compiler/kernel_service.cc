@@ -17,6 +17,7 @@
 #include "kiln/exec/vm/vm.h"
 #include "kiln/kernel/text.h"
 #include "kiln/persistent_cache/directory.h"
+#include "kiln/persistent_cache/settings.h"
 
 namespace kiln {
 namespace {
@@ -29,13 +30,25 @@ double MsSince(Clock::time_point start) {
 
 std::unique_ptr<Store> OpenStore(const CacheOptions& options) {
   if (!options.enabled) return nullptr;
-  absl::StatusOr<std::string> directory = options.directory;
-  if (options.directory.empty()) directory = DefaultCacheDirectory();
-  absl::StatusOr<std::unique_ptr<Store>> store = directory.status();
-  if (directory.ok()) store = Store::Open(RealFileSystem(), {*directory, options.read_only});
-  if (store.ok()) return *std::move(store);
-  LogWarning("kernels are not cached: ", store.status().message());
-  return nullptr;
+  StoreOptions settings = SettingsFromEnvironment(RealFileSystem());
+  settings.read_only = options.read_only;
+  settings.directory = options.directory;
+  absl::Status failed;
+  if (settings.directory.empty()) {
+    absl::StatusOr<std::string> directory = DefaultCacheDirectory();
+    failed = directory.status();
+    if (directory.ok()) settings.directory = *std::move(directory);
+  }
+  if (failed.ok()) {
+    absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(RealFileSystem(), settings);
+    if (store.ok()) return *std::move(store);
+    failed = store.status();
+  }
+  LogWarning("kernels are not cached: ", failed.message());
+  if (settings.packs.empty() && settings.shared_directory.empty()) return nullptr;
+  settings.directory.clear();  // what was shipped is still read
+  absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(RealFileSystem(), settings);
+  return store.ok() ? *std::move(store) : nullptr;
 }
 
 std::shared_ptr<const KernelFunction> Compiled(LoadedKernel loaded) {

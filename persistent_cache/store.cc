@@ -56,7 +56,7 @@ uint64_t MsOf(const std::string& text) {
 Store::Store(FileSystem& files, StoreOptions options)
     : files_(files),
       options_(std::move(options)),
-      layout_{options_.directory + "/v1"},
+      layout_{options_.directory.empty() ? "" : options_.directory + "/v1"},
       owner_(getpid()) {
   pending_.since_ns = Now();
 }
@@ -64,23 +64,31 @@ Store::Store(FileSystem& files, StoreOptions options)
 Store::~Store() { FlushStatistics(); }
 
 absl::StatusOr<std::unique_ptr<Store>> Store::Open(FileSystem& files, StoreOptions options) {
-  KILN_ASSIGN_OR_RETURN(options.directory, PrepareCacheDirectory(files, options.directory,
-                                                                 /*make=*/!options.read_only));
-  const std::string shared = options.shared_directory;
-  std::unique_ptr<Store> store(new Store(files, std::move(options)));
-  if (!shared.empty()) {
-    const auto resolved = PrepareCacheDirectory(files, shared, /*make=*/false);
-    if (resolved.ok()) {
-      store->shared_.root = *resolved + "/v1";
-    } else {
-      LogWarning("shared cache is not used: ", resolved.status().message());
-    }
+  if (options.directory.empty()) {
+    options.read_only = true;
+  } else {
+    KILN_ASSIGN_OR_RETURN(options.directory, PrepareCacheDirectory(files, options.directory,
+                                                                   /*make=*/!options.read_only));
   }
+  std::unique_ptr<Store> store(new Store(files, std::move(options)));
+  store->OpenLayers();
   if (store->options_.read_only) return store;
   KILN_RETURN_IF_ERROR(store->Prepare());
   const absl::StatusOr<DiskInfo> disk = files.Disk(store->layout_.root);
   store->locks_ = disk.ok() && !disk->network;
   return store;
+}
+
+void Store::OpenLayers() {
+  for (const std::string& path : options_.packs) {
+    auto pack = Pack::Open(files_, path, options_.trust);
+    if (pack.ok()) packs_.push_back(*std::move(pack));
+    if (!pack.ok()) LogWarning("kernels are not taken from a pack: ", pack.status().message());
+  }
+  if (options_.shared_directory.empty()) return;
+  const auto shared = PrepareCacheDirectory(files_, options_.shared_directory, /*make=*/false);
+  if (shared.ok()) shared_.root = *shared + "/v1";
+  if (!shared.ok()) LogWarning("shared cache is not used: ", shared.status().message());
 }
 
 // Makes what is missing of the directory.
@@ -105,9 +113,9 @@ std::optional<Entry> Store::LookupAgain(const Preimage& preimage) { return Find(
 
 std::optional<Entry> Store::Find(const Preimage& preimage, bool again) {
   const CacheKey key = preimage.Key();
-  std::optional<Entry> entry = FindIn(layout_, /*own=*/true, preimage, key);
-  if (!entry.has_value() && !shared_.root.empty())
-    entry = FindIn(shared_, /*own=*/false, preimage, key);
+  std::optional<Entry> entry = FindInPacks(preimage, key);
+  if (!entry.has_value()) entry = FindIn(layout_, /*own=*/true, preimage, key);
+  if (!entry.has_value()) entry = FindIn(shared_, /*own=*/false, preimage, key);
   CacheCounts counts;
   if (entry.has_value()) {
     counts.hits = 1;
@@ -122,6 +130,7 @@ std::optional<Entry> Store::Find(const Preimage& preimage, bool again) {
 
 std::optional<Entry> Store::FindIn(const StoreLayout& layout, bool own, const Preimage& preimage,
                                    const CacheKey& key) {
+  if (layout.root.empty()) return std::nullopt;
   const std::string path = layout.FileOf(key);
   const auto file = files_.OpenRead(path);
   if (absl::IsNotFound(file.status())) return std::nullopt;
@@ -143,6 +152,15 @@ std::optional<Entry> Store::FindIn(const StoreLayout& layout, bool own, const Pr
   }
   if (own) KeepFresh(path, (*file)->info());
   return *std::move(entry);
+}
+
+std::optional<Entry> Store::FindInPacks(const Preimage& preimage, const CacheKey& key) {
+  for (const std::unique_ptr<Pack>& pack : packs_) {
+    absl::StatusOr<Entry> entry = pack->Read(key, &preimage.bytes());
+    if (entry.ok()) return *std::move(entry);
+    if (!absl::IsNotFound(entry.status())) Tell(key, entry.status());
+  }
+  return std::nullopt;
 }
 
 // Last use is the time of the file, renewed once an hour: no reliance on atime, and few writes.

@@ -40,6 +40,7 @@
 #include "kiln/persistent_cache/entry.h"
 #include "kiln/persistent_cache/key.h"
 #include "kiln/persistent_cache/layout.h"
+#include "kiln/persistent_cache/pack.h"
 #include "kiln/persistent_cache/prune.h"
 #include "kiln/persistent_cache/statistics.h"
 
@@ -48,9 +49,11 @@ namespace kiln {
 inline constexpr int64_t kDefaultCacheBytes = int64_t{2} << 30;
 
 struct StoreOptions {
-  std::string directory;                      // as given; resolved and checked by Open
-  bool read_only = false;                     // neither make, publish, touch, count nor set aside
-  int64_t max_bytes = kDefaultCacheBytes;     // on disk; 0: no limit
+  std::string directory;                   // as given; resolved and checked by Open
+  bool read_only = false;                  // neither make, publish, touch, count nor set aside
+  int64_t max_bytes = kDefaultCacheBytes;  // on disk; 0: no limit
+  std::vector<std::string> packs = {};     // looked into first; those not trusted are warned of
+  PackTrust trust = {};
   std::string shared_directory = "";          // looked into last; empty: none
   std::function<int64_t()> now_ns = nullptr;  // null: the system's clock
 };
@@ -105,7 +108,7 @@ class Store {
   // One section without checking the entry; see PeekSection.
   absl::StatusOr<std::string> Peek(const CacheKey& key, absl::string_view tag);
 
-  // All entries of the user's directory, by key.
+  // All entries of the user's directory, by key; none where there is none.
   absl::StatusOr<std::vector<EntryInfo>> List();
 
   // Removes one entry, or all entries, temporaries and quarantined files of the schema; the latter
@@ -129,9 +132,11 @@ class Store {
   Store(FileSystem& files, StoreOptions options);
   int64_t Now() const { return options_.now_ns ? options_.now_ns() : SystemNowNs(); }
   absl::Status Prepare();
+  void OpenLayers();
   std::optional<Entry> Find(const Preimage& preimage, bool again);
   std::optional<Entry> FindIn(const StoreLayout& layout, bool own, const Preimage& preimage,
                               const CacheKey& key);
+  std::optional<Entry> FindInPacks(const Preimage& preimage, const CacheKey& key);
   void KeepFresh(const std::string& path, const FileInfo& info);
   void SetAside(const std::string& path, const CacheKey& key, const FileInfo* info,
                 const absl::Status& why);
@@ -143,7 +148,8 @@ class Store {
 
   FileSystem& files_;
   StoreOptions options_;
-  StoreLayout layout_;  // of the user's directory
+  std::vector<std::unique_ptr<Pack>> packs_;
+  StoreLayout layout_;  // of the user's directory; root is empty where there is none
   StoreLayout shared_;  // root is empty where there is none
   pid_t owner_;         // a forked child has a copy of the counts that are not its own
   std::atomic<bool> locks_{true};

@@ -55,7 +55,10 @@ absl::StatusOr<std::string> Store::Peek(const CacheKey& key, absl::string_view t
   return PeekSection(*file, tag);
 }
 
-absl::StatusOr<std::vector<EntryInfo>> Store::List() { return ListEntries(files_, layout_); }
+absl::StatusOr<std::vector<EntryInfo>> Store::List() {
+  if (layout_.root.empty()) return std::vector<EntryInfo>();
+  return ListEntries(files_, layout_);
+}
 
 absl::Status Store::Remove(const CacheKey& key) { return files_.Unlink(layout_.FileOf(key)); }
 
