@@ -34,12 +34,15 @@ class Checker {
     KILN_RETURN_IF_ERROR(HashTable());
     KILN_RETURN_IF_ERROR(Relocations());
     KILN_RETURN_IF_ERROR(Symbols());
-    if (elf_.entry == 0 || elf_.imports == 0 || !abi_seen_) return Bad("k_argv, kiln_imports or kiln_abi is missing");
+    if (elf_.entry == 0 || elf_.imports == 0 || !abi_seen_)
+      return Bad("k_argv, kiln_imports or kiln_abi is missing");
     return elf_;
   }
 
  private:
-  bool InFile(uint64_t offset, uint64_t size) const { return offset <= bytes_.size() && size <= bytes_.size() - offset; }
+  bool InFile(uint64_t offset, uint64_t size) const {
+    return offset <= bytes_.size() && size <= bytes_.size() - offset;
+  }
 
   template <typename T>
   T Get(uint64_t offset) const {
@@ -48,11 +51,13 @@ class Checker {
     return value;
   }
 
-  // The load segment whose file bytes (`in_file`) or memory hold [address, address + size); null if none.
+  // The load segment whose file bytes (`in_file`) or memory hold [address, address + size); null if
+  // none.
   const Elf64_Phdr* SegmentOf(uint64_t address, uint64_t size, bool in_file) const {
     for (const Elf64_Phdr& load : loads_) {
       const uint64_t length = in_file ? load.p_filesz : load.p_memsz;
-      if (address >= load.p_vaddr && address - load.p_vaddr <= length && size <= length - (address - load.p_vaddr)) {
+      if (address >= load.p_vaddr && address - load.p_vaddr <= length &&
+          size <= length - (address - load.p_vaddr)) {
         return &load;
       }
     }
@@ -70,32 +75,44 @@ class Checker {
     header_ = Get<Elf64_Ehdr>(0);
     const unsigned char* id = header_.e_ident;
     if (std::memcmp(id, ELFMAG, SELFMAG) != 0) return Bad("no ELF magic");
-    if (id[EI_CLASS] != ELFCLASS64 || id[EI_DATA] != ELFDATA2LSB || id[EI_VERSION] != EV_CURRENT) return Bad("not ELF64");
-    if (id[EI_OSABI] != ELFOSABI_NONE && id[EI_OSABI] != ELFOSABI_LINUX) return Bad("for another operating system");
-    if (id[EI_ABIVERSION] != 0 || header_.e_version != EV_CURRENT) return Bad("of another ELF version");
-    if (header_.e_machine != EM_X86_64) return Bad(absl::StrCat("machine ", header_.e_machine, ", expected x86-64"));
+    if (id[EI_CLASS] != ELFCLASS64 || id[EI_DATA] != ELFDATA2LSB || id[EI_VERSION] != EV_CURRENT)
+      return Bad("not ELF64");
+    if (id[EI_OSABI] != ELFOSABI_NONE && id[EI_OSABI] != ELFOSABI_LINUX)
+      return Bad("for another operating system");
+    if (id[EI_ABIVERSION] != 0 || header_.e_version != EV_CURRENT)
+      return Bad("of another ELF version");
+    if (header_.e_machine != EM_X86_64)
+      return Bad(absl::StrCat("machine ", header_.e_machine, ", expected x86-64"));
     if (header_.e_type != ET_DYN) return Bad("not a shared object");
-    if (header_.e_ehsize != sizeof(Elf64_Ehdr) || header_.e_phentsize != sizeof(Elf64_Phdr)) return Bad("odd header sizes");
-    if (header_.e_phnum == 0 || header_.e_phnum > kMaxSegments) return Bad("odd number of segments");
-    if (header_.e_phoff % 8 != 0 || !InFile(header_.e_phoff, header_.e_phnum * sizeof(Elf64_Phdr))) {
+    if (header_.e_ehsize != sizeof(Elf64_Ehdr) || header_.e_phentsize != sizeof(Elf64_Phdr))
+      return Bad("odd header sizes");
+    if (header_.e_phnum == 0 || header_.e_phnum > kMaxSegments)
+      return Bad("odd number of segments");
+    if (header_.e_phoff % 8 != 0 ||
+        !InFile(header_.e_phoff, header_.e_phnum * sizeof(Elf64_Phdr))) {
       return Bad("segment table outside the file");
     }
-    if (header_.e_shnum != 0 &&
-        (header_.e_shentsize != sizeof(Elf64_Shdr) || !InFile(header_.e_shoff, header_.e_shnum * sizeof(Elf64_Shdr)))) {
+    if (header_.e_shnum != 0 && (header_.e_shentsize != sizeof(Elf64_Shdr) ||
+                                 !InFile(header_.e_shoff, header_.e_shnum * sizeof(Elf64_Shdr)))) {
       return Bad("section table outside the file");
     }
     return absl::OkStatus();
   }
 
   absl::Status Load(const Elf64_Phdr& segment) {
-    if (!InFile(segment.p_offset, segment.p_filesz) || segment.p_filesz > segment.p_memsz) return Bad("segment outside the file");
-    if (segment.p_memsz == 0 || segment.p_vaddr > kMaxSpan || segment.p_memsz > kMaxSpan) return Bad("segment too large");
-    if (segment.p_align < kPage || (segment.p_align & (segment.p_align - 1)) != 0 || segment.p_align > kMaxSpan ||
+    if (!InFile(segment.p_offset, segment.p_filesz) || segment.p_filesz > segment.p_memsz)
+      return Bad("segment outside the file");
+    if (segment.p_memsz == 0 || segment.p_vaddr > kMaxSpan || segment.p_memsz > kMaxSpan)
+      return Bad("segment too large");
+    if (segment.p_align < kPage || (segment.p_align & (segment.p_align - 1)) != 0 ||
+        segment.p_align > kMaxSpan ||
         segment.p_vaddr % segment.p_align != segment.p_offset % segment.p_align) {
       return Bad("segment misaligned");
     }
-    if ((segment.p_flags & PF_W) != 0 && (segment.p_flags & PF_X) != 0) return Bad("segment writable and executable");
-    if (segment.p_memsz > segment.p_filesz && (segment.p_flags & PF_W) == 0) return Bad("zero-filled segment not writable");
+    if ((segment.p_flags & PF_W) != 0 && (segment.p_flags & PF_X) != 0)
+      return Bad("segment writable and executable");
+    if (segment.p_memsz > segment.p_filesz && (segment.p_flags & PF_W) == 0)
+      return Bad("zero-filled segment not writable");
     if (!loads_.empty()) {
       const uint64_t end = loads_.back().p_vaddr + loads_.back().p_memsz;
       if ((end + kPage - 1) / kPage > segment.p_vaddr / kPage) return Bad("segments overlap");
@@ -107,7 +124,8 @@ class Checker {
   absl::Status Segments() {
     std::vector<Elf64_Phdr> others;
     for (int i = 0; i < header_.e_phnum; ++i) {
-      const auto segment = Get<Elf64_Phdr>(header_.e_phoff + static_cast<uint64_t>(i) * sizeof(Elf64_Phdr));
+      const auto segment =
+          Get<Elf64_Phdr>(header_.e_phoff + static_cast<uint64_t>(i) * sizeof(Elf64_Phdr));
       if (segment.p_type == PT_LOAD) {
         KILN_RETURN_IF_ERROR(Load(segment));
       } else {
@@ -134,8 +152,9 @@ class Checker {
     }
     const bool in_file = segment.p_type != PT_GNU_RELRO;
     const Elf64_Phdr* load = SegmentOf(segment.p_vaddr, segment.p_memsz, in_file);
-    if (load == nullptr || (in_file && (segment.p_filesz != segment.p_memsz ||
-                                        segment.p_offset - load->p_offset != segment.p_vaddr - load->p_vaddr))) {
+    if (load == nullptr ||
+        (in_file && (segment.p_filesz != segment.p_memsz ||
+                     segment.p_offset - load->p_offset != segment.p_vaddr - load->p_vaddr))) {
       return Bad("segment outside the loaded ones");
     }
     switch (segment.p_type) {
@@ -149,7 +168,8 @@ class Checker {
       case PT_GNU_PROPERTY:
         return Notes(segment);
       case PT_DYNAMIC:
-        if (dynamic || (load->p_flags & PF_W) == 0 || segment.p_vaddr % 8 != 0) return Bad("odd dynamic segment");
+        if (dynamic || (load->p_flags & PF_W) == 0 || segment.p_vaddr % 8 != 0)
+          return Bad("odd dynamic segment");
         dynamic = true;
         dynamic_ = segment;
         return absl::OkStatus();
@@ -169,7 +189,8 @@ class Checker {
       const uint64_t name = (uint64_t{note.n_namesz} + align - 1) / align * align;
       const uint64_t desc = (uint64_t{note.n_descsz} + align - 1) / align * align;
       if (name + desc > end - at - sizeof(Elf64_Nhdr)) return Bad("note outside its segment");
-      if (note.n_type == NT_GNU_PROPERTY_TYPE_0) KILN_RETURN_IF_ERROR(Properties(at + sizeof(Elf64_Nhdr) + name, note.n_descsz));
+      if (note.n_type == NT_GNU_PROPERTY_TYPE_0)
+        KILN_RETURN_IF_ERROR(Properties(at + sizeof(Elf64_Nhdr) + name, note.n_descsz));
       at += sizeof(Elf64_Nhdr) + name + desc;
     }
     return absl::OkStatus();
@@ -191,14 +212,30 @@ class Checker {
       if (at + sizeof(Elf64_Dyn) > dynamic_.p_filesz) return Bad("dynamic segment has no end");
       const auto entry = Get<Elf64_Dyn>(dynamic_.p_offset + at);
       switch (entry.d_tag) {
-        case DT_NULL: ended = true; break;
-        case DT_STRTAB: strings_ = entry.d_un.d_ptr; break;
-        case DT_STRSZ: strings_size_ = entry.d_un.d_val; break;
-        case DT_SYMTAB: symbols_ = entry.d_un.d_ptr; break;
-        case DT_GNU_HASH: hash_ = entry.d_un.d_ptr; break;
-        case DT_RELA: rela_ = entry.d_un.d_ptr; break;
-        case DT_RELASZ: rela_size_ = entry.d_un.d_val; break;
-        case DT_SONAME: soname_ = entry.d_un.d_val; break;
+        case DT_NULL:
+          ended = true;
+          break;
+        case DT_STRTAB:
+          strings_ = entry.d_un.d_ptr;
+          break;
+        case DT_STRSZ:
+          strings_size_ = entry.d_un.d_val;
+          break;
+        case DT_SYMTAB:
+          symbols_ = entry.d_un.d_ptr;
+          break;
+        case DT_GNU_HASH:
+          hash_ = entry.d_un.d_ptr;
+          break;
+        case DT_RELA:
+          rela_ = entry.d_un.d_ptr;
+          break;
+        case DT_RELASZ:
+          rela_size_ = entry.d_un.d_val;
+          break;
+        case DT_SONAME:
+          soname_ = entry.d_un.d_val;
+          break;
         case DT_SYMENT:
           if (entry.d_un.d_val != sizeof(Elf64_Sym)) return Bad("odd symbol size");
           break;
@@ -206,7 +243,8 @@ class Checker {
           if (entry.d_un.d_val != sizeof(Elf64_Rela)) return Bad("odd relocation size");
           break;
         case DT_FLAGS:
-          if ((entry.d_un.d_val & ~uint64_t{DF_BIND_NOW | DF_SYMBOLIC}) != 0) return Bad("odd flags");
+          if ((entry.d_un.d_val & ~uint64_t{DF_BIND_NOW | DF_SYMBOLIC}) != 0)
+            return Bad("odd flags");
           break;
         case DT_FLAGS_1:
           if ((entry.d_un.d_val & ~uint64_t{DF_1_NOW}) != 0) return Bad("odd flags");
@@ -219,21 +257,24 @@ class Checker {
           return Bad(absl::StrCat("dynamic tag ", entry.d_tag, " is not allowed"));
       }
     }
-    if (SegmentOf(strings_, strings_size_, true) == nullptr || strings_size_ == 0 || soname_ >= strings_size_) {
+    if (SegmentOf(strings_, strings_size_, true) == nullptr || strings_size_ == 0 ||
+        soname_ >= strings_size_) {
       return Bad("strings outside the file");
     }
     if (bytes_[OffsetOf(strings_) + strings_size_ - 1] != '\0') return Bad("strings have no end");
     return absl::OkStatus();
   }
 
-  // Walks every chain, which also gives the number of symbols: the linker follows them without looking at bounds.
+  // Walks every chain, which also gives the number of symbols: the linker follows them without
+  // looking at bounds.
   absl::Status HashTable() {
     if (hash_ % 8 != 0 || SegmentOf(hash_, 16, true) == nullptr) return Bad("no hash table");
     const uint64_t base = OffsetOf(hash_);
-    const uint64_t buckets = Get<uint32_t>(base), first = Get<uint32_t>(base + 4), words = Get<uint32_t>(base + 8);
+    const uint64_t buckets = Get<uint32_t>(base), first = Get<uint32_t>(base + 4),
+                   words = Get<uint32_t>(base + 8);
     const uint64_t fixed = 16 + words * 8 + buckets * 4;
-    if (buckets == 0 || words == 0 || (words & (words - 1)) != 0 || Get<uint32_t>(base + 12) >= 64 ||
-        SegmentOf(hash_, fixed, true) == nullptr) {
+    if (buckets == 0 || words == 0 || (words & (words - 1)) != 0 ||
+        Get<uint32_t>(base + 12) >= 64 || SegmentOf(hash_, fixed, true) == nullptr) {
       return Bad("odd hash table");
     }
     const uint64_t chains = hash_ + fixed;
@@ -258,16 +299,19 @@ class Checker {
 
   absl::Status Relocations() {
     if (rela_size_ == 0) return absl::OkStatus();
-    if (rela_ % 8 != 0 || rela_size_ % sizeof(Elf64_Rela) != 0 || SegmentOf(rela_, rela_size_, true) == nullptr) {
+    if (rela_ % 8 != 0 || rela_size_ % sizeof(Elf64_Rela) != 0 ||
+        SegmentOf(rela_, rela_size_, true) == nullptr) {
       return Bad("relocations outside the file");
     }
     for (uint64_t at = 0; at < rela_size_; at += sizeof(Elf64_Rela)) {
       const auto rela = Get<Elf64_Rela>(OffsetOf(rela_) + at);
       const Elf64_Phdr* load = SegmentOf(rela.r_offset, 8, true);
-      if (ELF64_R_TYPE(rela.r_info) != R_X86_64_RELATIVE || load == nullptr || (load->p_flags & PF_W) == 0) {
+      if (ELF64_R_TYPE(rela.r_info) != R_X86_64_RELATIVE || load == nullptr ||
+          (load->p_flags & PF_W) == 0) {
         return Bad("relocation that is not allowed");
       }
-      if (rela.r_offset + 8 > dynamic_.p_vaddr && rela.r_offset < dynamic_.p_vaddr + dynamic_.p_memsz) {
+      if (rela.r_offset + 8 > dynamic_.p_vaddr &&
+          rela.r_offset < dynamic_.p_vaddr + dynamic_.p_memsz) {
         return Bad("relocation of the dynamic segment");
       }
     }
@@ -280,7 +324,8 @@ class Checker {
       if (symbol.st_name >= strings_size_) return Bad("symbol without a name");
       if (symbol.st_shndx == SHN_UNDEF) return Bad("undefined symbol");
       const int type = ELF64_ST_TYPE(symbol.st_info);
-      if (type != STT_FUNC && type != STT_OBJECT) return Bad("symbol of a kind that is not allowed");  // no code at look-up
+      if (type != STT_FUNC && type != STT_OBJECT)
+        return Bad("symbol of a kind that is not allowed");  // no code at look-up
       const absl::string_view name(bytes_.data() + OffsetOf(strings_) + symbol.st_name);
       KILN_RETURN_IF_ERROR(Symbol(name, symbol));
     }
@@ -296,16 +341,20 @@ class Checker {
     } else if (name == "kiln_imports") {
       constexpr uint64_t kSize = 8 * kNumImports;
       const Elf64_Phdr* load = SegmentOf(at, kSize, false);
-      if (load == nullptr || (load->p_flags & PF_W) == 0 || at % 8 != 0 || symbol.st_size != kSize) {
-        return Bad(absl::StrCat("import table of ", symbol.st_size, " bytes, expected ", kSize, " in writable memory"));
+      if (load == nullptr || (load->p_flags & PF_W) == 0 || at % 8 != 0 ||
+          symbol.st_size != kSize) {
+        return Bad(absl::StrCat("import table of ", symbol.st_size, " bytes, expected ", kSize,
+                                " in writable memory"));
       }
       if (at < load->p_vaddr + load->p_filesz) return Bad("import table is not zero");
       elf_.imports = at;
-      elf_.imports_alone = at % kPage == 0 && at + kSize == load->p_vaddr + load->p_memsz && kSize <= kPage;
+      elf_.imports_alone =
+          at % kPage == 0 && at + kSize == load->p_vaddr + load->p_memsz && kSize <= kPage;
     } else if (name == "kiln_abi") {
       if (SegmentOf(at, 4, true) == nullptr) return Bad("kiln_abi outside the file");
       const auto abi = Get<uint32_t>(OffsetOf(at));
-      if (abi != kKernelAbi) return Bad(absl::StrCat("kernel interface ", abi, ", expected ", kKernelAbi));
+      if (abi != kKernelAbi)
+        return Bad(absl::StrCat("kernel interface ", abi, ", expected ", kKernelAbi));
       abi_seen_ = true;
     }
     return absl::OkStatus();
@@ -315,7 +364,8 @@ class Checker {
   Elf64_Ehdr header_ = {};
   std::vector<Elf64_Phdr> loads_;
   Elf64_Phdr dynamic_ = {};
-  uint64_t strings_ = 0, strings_size_ = 0, symbols_ = 0, hash_ = 0, rela_ = 0, rela_size_ = 0, soname_ = 0;
+  uint64_t strings_ = 0, strings_size_ = 0, symbols_ = 0, hash_ = 0, rela_ = 0, rela_size_ = 0,
+           soname_ = 0;
   uint64_t num_symbols_ = 0;
   bool abi_seen_ = false;
   KernelElf elf_;

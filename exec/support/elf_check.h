@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a kernel's ELF file the way the dynamic linker will, with bounds, so that no file can make the linker crash or run code
-// while it loads: only what a kernel needs is allowed.
+// Reads a kernel's ELF file the way the dynamic linker will, with bounds, so that no file can make
+// the linker crash or run code while it loads: only what a kernel needs is allowed.
 //
-// Allowed: a little-endian x86-64 shared object with ascending, non-overlapping load segments inside the file; a GNU hash
-// table, symbols and strings inside them; relative relocations of writable memory; a stack that is not executable.
-// Refused: needed libraries, an interpreter, thread-local data, constructors, undefined symbols, all other relocations.
+// Allowed: a little-endian x86-64 shared object with ascending, non-overlapping load segments
+// inside the file; a GNU hash table, symbols and strings inside them; relative relocations of
+// writable memory; a stack that is not executable. Refused: needed libraries, an interpreter,
+// thread-local data, constructors, undefined symbols, all other relocations.
 #ifndef KILN_EXEC_SUPPORT_ELF_CHECK_H_
 #define KILN_EXEC_SUPPORT_ELF_CHECK_H_
 
@@ -19,7 +20,8 @@ namespace kiln {
 struct KernelElf {
   uint64_t entry = 0;    // k_argv, in executable memory
   uint64_t imports = 0;  // kiln_imports, kNumImports slots in writable memory, zero in the file
-  bool imports_alone = false;  // the table starts a page and is the last thing in its segment: the page may be sealed
+  bool imports_alone = false;  // the table starts a page and is the last thing in its segment: the
+                               // page may be sealed
 };
 
 // kDataLoss names what is wrong. The bytes need no alignment. Thread-safe.

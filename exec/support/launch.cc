@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <limits>
 
 namespace kiln {
 namespace {
 
 constexpr size_t kAlign = 64;
 constexpr size_t kFirstBlock = size_t{64} << 10;
+constexpr size_t kMaxBytes = size_t{1} << 39;  // more is not worth asking the system
 
 size_t RoundUp(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
@@ -50,7 +50,7 @@ Slab::Block* Slab::AddBlock(size_t bytes) {
 }
 
 void* Slab::Allocate(size_t bytes) {
-  if (bytes > std::numeric_limits<size_t>::max() / 4) return nullptr;
+  if (bytes > kMaxBytes) return nullptr;
   const size_t need = sizeof(Header) + RoundUp(bytes);
   Block* block = top_;
   if (block == nullptr || block->capacity - block->used < need) {
@@ -81,7 +81,8 @@ void Slab::Release(void* memory) {
   AddBlock(total);
 }
 
-Launcher::Launcher(Pool* pool) : pool_(pool), slabs_(new OwnLine[static_cast<size_t>(pool->threads())]) {
+Launcher::Launcher(Pool* pool)
+    : pool_(pool), slabs_(new OwnLine[static_cast<size_t>(pool->threads())]) {
   context_.pool = this;
   context_.parallel_for = &Launcher::ParallelFor;
   context_.allocate = &Launcher::Allocate;
@@ -96,7 +97,8 @@ int Launcher::Launch(KernelFn fn, const void* self, void** argv) {
 
 size_t Launcher::scratch_bytes() const {
   size_t total = 0;
-  for (int w = 0; w < pool_->threads(); ++w) total += slabs_[static_cast<size_t>(w)].slab.reserved();
+  for (int w = 0; w < pool_->threads(); ++w)
+    total += slabs_[static_cast<size_t>(w)].slab.reserved();
   return total;
 }
 
@@ -106,7 +108,8 @@ int Launcher::ParallelFor(LaunchContext* context, TaskFn task, int min, int n, u
       n,
       [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
-          if (const int error = task(context, min + static_cast<int>(i), closure); error != 0) return error;
+          if (const int error = task(context, min + static_cast<int>(i), closure); error != 0)
+            return error;
         }
         return 0;
       },

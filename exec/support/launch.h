@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel is given to run with: the pool's parallel loop and scratch memory that is kept between launches.
+// What a kernel is given to run with: the pool's parallel loop and scratch memory that is kept
+// between launches.
 //
 //   Launcher launcher(&pool);                      // one per caller, as a Context has
 //   void* argv[] = {launcher.argument(), &in, &extent, &out};
 //   int error = launcher.Launch(fn, self, argv);   // argv[0] is filled in
 //
-// Scratch comes from one slab per pool member: bump allocation, freed last in, first out (others wait for those above them).
-// A slab that was too small gets further blocks and, once empty, becomes one block of the whole size: after the first launch
-// of each kernel no launch allocates.
+// Scratch comes from one slab per pool member: bump allocation, freed last in, first out (others
+// wait for those above them). A slab that was too small gets further blocks and, once empty,
+// becomes one block of the whole size: after the first launch of each kernel no launch allocates.
 #ifndef KILN_EXEC_SUPPORT_LAUNCH_H_
 #define KILN_EXEC_SUPPORT_LAUNCH_H_
 
@@ -52,7 +53,8 @@ class Launcher {
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
-  // Runs fn(argv) with argv[0] set to this context; `self` is what LaunchContext::kernel gets. Returns the kernel's result.
+  // Runs fn(argv) with argv[0] set to this context; `self` is what LaunchContext::kernel gets.
+  // Returns the kernel's result.
   int Launch(KernelFn fn, const void* self, void** argv);
 
   // The flag that stops kernels early when true; null for none.

@@ -45,11 +45,13 @@ int Unreachable() { return kUnreachable; }
 
 // The slots in the order of kImportNames.
 void FillImports(void** table) {
-  void* const known[] = {reinterpret_cast<void*>(&DoParFor), reinterpret_cast<void*>(&Malloc),
-                         reinterpret_cast<void*>(&Free),     reinterpret_cast<void*>(&std::memset),
-                         reinterpret_cast<void*>(&std::memcpy), reinterpret_cast<void*>(&std::memmove)};
+  void* const known[] = {
+      reinterpret_cast<void*>(&DoParFor),    reinterpret_cast<void*>(&Malloc),
+      reinterpret_cast<void*>(&Free),        reinterpret_cast<void*>(&std::memset),
+      reinterpret_cast<void*>(&std::memcpy), reinterpret_cast<void*>(&std::memmove)};
   constexpr size_t kKnown = sizeof(known) / sizeof(known[0]);
-  for (size_t i = 0; i < kNumImports; ++i) table[i] = i < kKnown ? known[i] : reinterpret_cast<void*>(&Unreachable);
+  for (size_t i = 0; i < kNumImports; ++i)
+    table[i] = i < kKnown ? known[i] : reinterpret_cast<void*>(&Unreachable);
 }
 
 class Descriptor {
@@ -93,17 +95,20 @@ std::shared_ptr<void> Open(const std::string& path) {
 
 absl::Status OpenError() {
   const char* why = dlerror();
-  return absl::UnavailableError(absl::StrCat("kernel object: dlopen: ", why == nullptr ? "unknown error" : why,
-                                             "; the kernel runs in the VM"));
+  return absl::UnavailableError(
+      absl::StrCat("kernel object: dlopen: ", why == nullptr ? "unknown error" : why,
+                   "; the kernel runs in the VM"));
 }
 
-// The import table of `object`, or null if another load has filled it: then glibc gave us an object that it already had.
+// The import table of `object`, or null if another load has filled it: then glibc gave us an object
+// that it already had.
 void** FreshTable(void* object) {
   auto** table = static_cast<void**>(dlsym(object, "kiln_imports"));
   return table != nullptr && table[0] == nullptr ? table : nullptr;
 }
 
-absl::StatusOr<std::shared_ptr<void>> OpenFromMemory(absl::string_view bytes, const std::string& name) {
+absl::StatusOr<std::shared_ptr<void>> OpenFromMemory(absl::string_view bytes,
+                                                     const std::string& name) {
   int raw = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
   if (raw < 0 && errno == EINVAL) raw = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (raw < 0) return ErrnoStatus(errno, name, "memfd_create");
@@ -118,22 +123,28 @@ absl::StatusOr<std::shared_ptr<void>> OpenFromMemory(absl::string_view bytes, co
     if (object == nullptr) return OpenError();
     if (FreshTable(object.get()) != nullptr) return object;
   }
-  return absl::UnavailableError("kernel object: its path is taken by another object; the kernel runs in the VM");
+  return absl::UnavailableError(
+      "kernel object: its path is taken by another object; the kernel runs in the VM");
 }
 
-// For systems without executable memory files, and for debugging. Only this user can reach the folder.
-absl::StatusOr<std::shared_ptr<void>> OpenFromFile(absl::string_view bytes, const std::string& name, bool keep) {
+// For systems without executable memory files, and for debugging. Only this user can reach the
+// folder.
+absl::StatusOr<std::shared_ptr<void>> OpenFromFile(absl::string_view bytes, const std::string& name,
+                                                   bool keep) {
   const char* temp = std::getenv("TMPDIR");
-  std::string folder = absl::StrCat(temp == nullptr || *temp == '\0' ? "/tmp" : temp, "/kiln-XXXXXX");
+  std::string folder =
+      absl::StrCat(temp == nullptr || *temp == '\0' ? "/tmp" : temp, "/kiln-XXXXXX");
   if (mkdtemp(folder.data()) == nullptr) return ErrnoStatus(errno, folder, "mkdtemp");
   const std::string path = absl::StrCat(folder, "/", name, ".so");
   absl::StatusOr<std::shared_ptr<void>> result = [&]() -> absl::StatusOr<std::shared_ptr<void>> {
-    const Descriptor fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    const Descriptor fd(
+        open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (fd.get() < 0) return ErrnoStatus(errno, path, "open");
     KILN_RETURN_IF_ERROR(WriteAll(fd.get(), bytes, path));
     std::shared_ptr<void> object = Open(path);
     if (object == nullptr) return OpenError();
-    if (FreshTable(object.get()) == nullptr) return absl::UnavailableError("kernel object: its path is taken; try again");
+    if (FreshTable(object.get()) == nullptr)
+      return absl::UnavailableError("kernel object: its path is taken; try again");
     return object;
   }();
   if (!keep || !result.ok()) {
@@ -147,7 +158,8 @@ absl::StatusOr<std::shared_ptr<void>> OpenFromFile(absl::string_view bytes, cons
 std::string FileName(absl::string_view name) {
   std::string out;
   for (const char c : name.substr(0, 60)) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '-' || c == '_';
     out += plain ? c : '.';
   }
   return out.empty() ? "kernel" : out;
@@ -155,7 +167,8 @@ std::string FileName(absl::string_view name) {
 
 absl::StatusOr<std::shared_ptr<void>> OpenObject(absl::string_view bytes, const std::string& name) {
   const char* debug = std::getenv("KILN_DEBUG_LOAD");
-  if (debug != nullptr && absl::string_view(debug) == "file") return OpenFromFile(bytes, name, /*keep=*/true);
+  if (debug != nullptr && absl::string_view(debug) == "file")
+    return OpenFromFile(bytes, name, /*keep=*/true);
   absl::StatusOr<std::shared_ptr<void>> object = OpenFromMemory(bytes, name);
   if (object.ok() || absl::IsResourceExhausted(object.status())) return object;
   absl::StatusOr<std::shared_ptr<void>> fallback = OpenFromFile(bytes, name, /*keep=*/false);
@@ -170,7 +183,8 @@ absl::StatusOr<LoadedKernel> LoadKernel(absl::string_view bytes, absl::string_vi
   KILN_ASSIGN_OR_RETURN(kernel.object_, OpenObject(bytes, FileName(name)));
   auto** table = static_cast<void**>(dlsym(kernel.object_.get(), "kiln_imports"));
   FillImports(table);
-  if (elf.imports_alone) mprotect(table, kNumImports * sizeof(void*), PROT_READ);  // a failure only leaves it writable
+  if (elf.imports_alone)
+    mprotect(table, kNumImports * sizeof(void*), PROT_READ);  // a failure only leaves it writable
   kernel.function_ = reinterpret_cast<KernelFn>(dlsym(kernel.object_.get(), "k_argv"));
   if (kernel.function_ == nullptr) return OpenError();
   return kernel;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes a compiled kernel callable: bytes -> sealed anonymous file -> dlopen -> import table filled.
+// Makes a compiled kernel callable: bytes -> sealed anonymous file -> dlopen -> import table
+// filled.
 //
-// The bytes that were verified are the bytes that run: they go to a memory file that nobody can write any more, never back to
-// a path. Each load gets a path spelling of its own, since glibc knows objects by path and a closed descriptor's number comes
-// back with the next file.
+// The bytes that were verified are the bytes that run: they go to a memory file that nobody can
+// write any more, never back to a path. Each load gets a path spelling of its own, since glibc
+// knows objects by path and a closed descriptor's number comes back with the next file.
 //
-// Environment: KILN_DEBUG_LOAD=file loads from a file that stays in the temporary folder, so that perf and gdb can name the
-// kernel. The same way, without keeping the file, is taken where executable memory files are forbidden (vm.memfd_noexec=2).
+// Environment: KILN_DEBUG_LOAD=file loads from a file that stays in the temporary folder, so that
+// perf and gdb can name the kernel. The same way, without keeping the file, is taken where
+// executable memory files are forbidden (vm.memfd_noexec=2).
 #ifndef KILN_EXEC_SUPPORT_LOADER_H_
 #define KILN_EXEC_SUPPORT_LOADER_H_
 
@@ -29,8 +31,9 @@ class LoadedKernel {
   KernelFn function_ = nullptr;
 };
 
-// Loads the shared object `bytes`; `name` is what debuggers show. kDataLoss: not a kernel of this interface (elf_check.h);
-// kResourceExhausted or kUnavailable: the system refuses memory or descriptors. Thread-safe.
+// Loads the shared object `bytes`; `name` is what debuggers show. kDataLoss: not a kernel of this
+// interface (elf_check.h); kResourceExhausted or kUnavailable: the system refuses memory or
+// descriptors. Thread-safe.
 absl::StatusOr<LoadedKernel> LoadKernel(absl::string_view bytes, absl::string_view name = "kernel");
 
 }  // namespace kiln

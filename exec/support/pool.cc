@@ -20,11 +20,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A woken thread may be put on the waker's processor, so a caller that spins keeps it from running: hence the short one.
+// A woken thread may be put on the waker's processor, so a caller that spins keeps it from running:
+// hence the short one.
 constexpr std::chrono::microseconds kWorkerSpin(100);
 constexpr std::chrono::microseconds kCallerSpin(5);
 
-// Counts forks on the child's side. A team made under another number has no threads in this process.
+// Counts forks on the child's side. A team made under another number has no threads in this
+// process.
 std::atomic<uint32_t>& ForkCount() {
   static std::atomic<uint32_t> count{0};
   return count;
@@ -44,15 +46,18 @@ struct ThreadPlace {
 thread_local ThreadPlace place;
 
 void FutexWait(std::atomic<uint32_t>& word, uint32_t value) {
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value, nullptr,
+          nullptr, 0);
 }
 
 void FutexWake(std::atomic<uint32_t>& word) {
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr,
+          0);
 }
 
-// A word that one thread waits on and others change. The waiter spins, then says that it sleeps; a change that sees it asleep
-// wakes it. Both sides are sequentially consistent: either the waiter sees the change or the changer sees the sleeper.
+// A word that one thread waits on and others change. The waiter spins, then says that it sleeps; a
+// change that sees it asleep wakes it. Both sides are sequentially consistent: either the waiter
+// sees the change or the changer sees the sleeper.
 struct alignas(64) Mailbox {
   std::atomic<uint32_t> word{0};
   std::atomic<bool> asleep{false};
@@ -81,11 +86,12 @@ struct alignas(64) Mailbox {
 
 struct Pool::Team {
   struct Worker {
-    Mailbox mail;         // counts the regions this worker was called to
+    Mailbox mail;  // counts the regions this worker was called to
     std::thread thread;
   };
 
-  Team(int threads, uint32_t forks) : fork_count(forks), workers(new Worker[static_cast<size_t>(threads - 1)]) {}
+  Team(int threads, uint32_t forks)
+      : fork_count(forks), workers(new Worker[static_cast<size_t>(threads - 1)]) {}
 
   // Stops and joins the first `started` workers.
   void Stop(int started) {
@@ -101,7 +107,8 @@ struct Pool::Team {
   int Start(int count) {
     sigset_t all, before;
     sigfillset(&all);
-    if (started < count) pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are not for us
+    if (started < count)
+      pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are not for us
     const bool masked = started < count;
     while (started < count) {
       try {
@@ -170,7 +177,8 @@ Pool::Pool(int threads) : threads_(std::max(threads, 1)) {}
 
 Pool::~Pool() {
   Team* team = team_.load();
-  // A team from before a fork is left as it is: its threads and whoever held its lock do not exist here.
+  // A team from before a fork is left as it is: its threads and whoever held its lock do not exist
+  // here.
   if (team == nullptr || team->fork_count != CurrentForkCount()) return;
   team->Stop(team->started);
   delete team;

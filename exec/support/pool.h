@@ -5,14 +5,15 @@
 //   int error = pool.ParallelFor(1000, [&](int64_t begin, int64_t end) { ...; return 0; });
 //
 // Rules, on which kernels and library operators rely:
-//   - `threads` is a hard cap: never more threads than that work in regions of one pool, the caller included. Concurrent
-//     callers take turns.
-//   - Member w of m = min(n, threads) runs [n*w/m, n*(w+1)/m): who runs what depends on n and threads only. With n <= threads
-//     every index has a thread of its own.
+//   - `threads` is a hard cap: never more threads than that work in regions of one pool, the caller
+//     included. Concurrent callers take turns.
+//   - Member w of m = min(n, threads) runs [n*w/m, n*(w+1)/m): who runs what depends on n and
+//     threads only. With n <= threads every index has a thread of its own.
 //   - A region inside a region runs on its caller alone. So does everything when threads is 1.
-//   - No allocation per region. Threads start with the first region that wants them, spin for at most 100 us after their
-//     last work and then sleep.
-//   - A child after fork() starts anew with no threads; forking while another thread is in a region is safe for the pool.
+//   - No allocation per region. Threads start with the first region that wants them, spin for at
+//     most 100 us after their last work and then sleep.
+//   - A child after fork() starts anew with no threads; forking while another thread is in a region
+//     is safe for the pool.
 //   - Should the system refuse a thread, its share is run by the caller: slower, same partition.
 #ifndef KILN_EXEC_SUPPORT_POOL_H_
 #define KILN_EXEC_SUPPORT_POOL_H_
@@ -38,14 +39,15 @@ class Pool {
 
   int threads() const { return threads_; }
 
-  // Calls fn for all of [0, n) as written above and returns when all calls have; the result is the first non-zero one, in
-  // time, else 0. At most `limit` members take part. Thread-safe.
+  // Calls fn for all of [0, n) as written above and returns when all calls have; the result is the
+  // first non-zero one, in time, else 0. At most `limit` members take part. Thread-safe.
   int ParallelFor(int64_t n, RangeFn fn, int limit = INT32_MAX);
 
   // True inside fn, also when the region ran on its caller alone.
   static bool InRegion();
 
-  // The member that the calling thread is in the innermost region with several members, in [0, threads); 0 outside.
+  // The member that the calling thread is in the innermost region with several members, in [0,
+  // threads); 0 outside.
   static int Member();
 
  private:

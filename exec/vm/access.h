@@ -18,8 +18,10 @@ inline int64_t At(const Linear& linear, const int64_t* coordinate, int32_t num_d
   return at;
 }
 
-// Runs `list` for n elements along dim `vec` (-1: none) from the worker's coordinates; kFill writes `fill` elements.
-void RunList(const std::vector<Insn>& list, int32_t vec, size_t n, size_t fill, const Worker& worker, const Pass& pass, Frame& frame);
+// Runs `list` for n elements along dim `vec` (-1: none) from the worker's coordinates; kFill writes
+// `fill` elements.
+void RunList(const std::vector<Insn>& list, int32_t vec, size_t n, size_t fill,
+             const Worker& worker, const Pass& pass, Frame& frame);
 
 }  // namespace kiln::vm
 

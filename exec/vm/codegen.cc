@@ -71,14 +71,18 @@ class PassBuilder {
 
   // How often something that depends on the coordinate along `dim` changes.
   Level LevelOfDim(int32_t dim) const {
-    return dim == pass_.vec || (pass_.shape == Pass::Shape::kOuter && dim == pass_.over) ? kBody : kRow;
+    return dim == pass_.vec || (pass_.shape == Pass::Shape::kOuter && dim == pass_.over) ? kBody
+                                                                                         : kRow;
   }
 
-  std::vector<Insn>& List(Level level) { return level == kOnce ? pass_.once : level == kRow ? pass_.row : pass_.body; }
+  std::vector<Insn>& List(Level level) {
+    return level == kOnce ? pass_.once : level == kRow ? pass_.row : pass_.body;
+  }
 
   // Appends `insn`, or finds the register of an equal one.
   int32_t Emit(Insn insn, size_t size, Level level, bool block) {
-    const auto key = std::make_tuple(insn.kind, insn.fn, insn.a, insn.b, insn.c, insn.ref, insn.imm, size, block);
+    const auto key = std::make_tuple(insn.kind, insn.fn, insn.a, insn.b, insn.c, insn.ref, insn.imm,
+                                     size, block);
     const auto [it, is_new] = known_.try_emplace(key, static_cast<int32_t>(regs_.size()));
     if (!is_new) return it->second;
     regs_.push_back({static_cast<uint8_t>(size), level, block});
@@ -124,22 +128,27 @@ class PassBuilder {
     return Emit(insn, size, kBody, true);
   }
 
-  // Many primitives take operands that do not vary within the block as they are; the others want them filled.
+  // Many primitives take operands that do not vary within the block as they are; the others want
+  // them filled.
   int32_t Primitive(ScalarOp op, DType operand, size_t size, int32_t a, int32_t b, int32_t c) {
     const Mix mix = MixOf({a, b, c});
-    const OpFn uniform = mix.body && mix.mask != 0 ? ops_.find_uniform(op, operand, mix.mask) : nullptr;
-    return uniform != nullptr ? Direct(uniform, size, a, b, c) : Op(ops_.find(op, operand), size, a, b, c);
+    const OpFn uniform =
+        mix.body && mix.mask != 0 ? ops_.find_uniform(op, operand, mix.mask) : nullptr;
+    return uniform != nullptr ? Direct(uniform, size, a, b, c)
+                              : Op(ops_.find(op, operand), size, a, b, c);
   }
 
   // select(lt(p, q), p, q) and select(lt(p, q), q, p) are one step.
-  int32_t Select(const ScalarExpr& expr, const ExprNode& node, int32_t condition, int32_t yes, int32_t no,
-                 const std::function<int32_t(ExprId)>& value) {
+  int32_t Select(const ScalarExpr& expr, const ExprNode& node, int32_t condition, int32_t yes,
+                 int32_t no, const std::function<int32_t(ExprId)>& value) {
     const ExprNode& test = expr.node(node.args[0]);
-    if (test.op == ScalarOp::kLt && node.type == DType::kF32 && expr.node(test.args[0]).type == DType::kF32) {
+    if (test.op == ScalarOp::kLt && node.type == DType::kF32 &&
+        expr.node(test.args[0]).type == DType::kF32) {
       const int32_t p = value(test.args[0]), q = value(test.args[1]);
       const Mix mix = MixOf({p, q});
       const bool lesser = yes == p && no == q, greater = yes == q && no == p;
-      const OpFn fn = mix.body && (lesser || greater) ? ops_.find_choice(greater, mix.mask) : nullptr;
+      const OpFn fn =
+          mix.body && (lesser || greater) ? ops_.find_choice(greater, mix.mask) : nullptr;
       if (fn != nullptr) return Direct(fn, 4, p, q, 0);
     }
     return Op(ops_.find(node.op, node.type), SizeOf(node.type), condition, yes, no);
@@ -147,7 +156,9 @@ class PassBuilder {
 
   int32_t Op(OpFn fn, size_t size, int32_t a, int32_t b = 0, int32_t c = 0) {
     if (fn == nullptr) {
-      if (status_.ok()) status_ = absl::InvalidArgumentError("kernel: an operation has a type that it is not defined for");
+      if (status_.ok())
+        status_ = absl::InvalidArgumentError(
+            "kernel: an operation has a type that it is not defined for");
       return a;
     }
     int32_t args[] = {a, b, c};
@@ -172,12 +183,16 @@ class PassBuilder {
     return Emit(insn, size, level, level == kBody);
   }
 
-  int32_t Const(DType type, uint64_t bits) { return Leaf(Insn::Kind::kConst, 0, bits, SizeOf(type), kOnce); }
+  int32_t Const(DType type, uint64_t bits) {
+    return Leaf(Insn::Kind::kConst, 0, bits, SizeOf(type), kOnce);
+  }
 
-  // ---- Expressions. An expression is known by its owner: a stage, or an output as a negative number.
+  // ---- Expressions. An expression is known by its owner: a stage, or an output as a negative
+  // number.
 
   const ScalarExpr& ExprOf(int32_t owner) const {
-    return owner >= 0 ? StageOf(owner).expr : plan_.kernel.outputs[static_cast<size_t>(~owner)].expr;
+    return owner >= 0 ? StageOf(owner).expr
+                      : plan_.kernel.outputs[static_cast<size_t>(~owner)].expr;
   }
 
   int32_t Value(int32_t owner) {
@@ -200,7 +215,8 @@ class PassBuilder {
       const ExprNode& node = expr.node(id);
       for (int arg = 0; arg < 3; ++arg) {
         const bool under_guard = node.op == ScalarOp::kGuard && arg == 1;
-        if (node.args[arg] >= 0 && !under_guard) guarded[static_cast<size_t>(node.args[arg])] = false;
+        if (node.args[arg] >= 0 && !under_guard)
+          guarded[static_cast<size_t>(node.args[arg])] = false;
       }
       for (const IndexExpr& index : node.index) {
         if (index.load >= 0) guarded[static_cast<size_t>(index.load)] = false;
@@ -214,20 +230,30 @@ class PassBuilder {
     const auto arg = [&](int k) { return node.args[k] < 0 ? 0 : values_[{owner, node.args[k]}]; };
     const auto type_of = [&](int k) { return expr.node(node.args[k]).type; };
     switch (node.op) {
-      case ScalarOp::kConst: return Const(node.type, node.imm);
-      case ScalarOp::kParam: return Leaf(Insn::Kind::kParam, node.ref, 0, SizeOf(node.type), kOnce);
-      case ScalarOp::kExtent: return Leaf(Insn::Kind::kExtent, node.ref, 0, 8, kOnce);
-      case ScalarOp::kIndex: return Leaf(Insn::Kind::kCoordinate, node.ref, 0, 8, LevelOfDim(node.ref));
-      case ScalarOp::kRead: return ReadNode(owner, node, guarded);
+      case ScalarOp::kConst:
+        return Const(node.type, node.imm);
+      case ScalarOp::kParam:
+        return Leaf(Insn::Kind::kParam, node.ref, 0, SizeOf(node.type), kOnce);
+      case ScalarOp::kExtent:
+        return Leaf(Insn::Kind::kExtent, node.ref, 0, 8, kOnce);
+      case ScalarOp::kIndex:
+        return Leaf(Insn::Kind::kCoordinate, node.ref, 0, 8, LevelOfDim(node.ref));
+      case ScalarOp::kRead:
+        return ReadNode(owner, node, guarded);
       case ScalarOp::kCast:
         if (type_of(0) == node.type) return arg(0);
         return Op(FindCast(type_of(0), node.type), SizeOf(node.type), arg(0));
       case ScalarOp::kBitcast:
         return node.type == DType::kBool ? Op(&NormaliseBool, 1, arg(0)) : arg(0);
-      case ScalarOp::kRoundTo: return Op(FindRoundTo(node.aux), 4, arg(0));
+      case ScalarOp::kRoundTo:
+        return Op(FindRoundTo(node.aux), 4, arg(0));
       case ScalarOp::kSelect:
-      case ScalarOp::kGuard: return Select(expr, node, arg(0), arg(1), arg(2), [&](ExprId of) { return values_[{owner, of}]; });
-      default: return Primitive(node.op, type_of(0), SizeOf(node.type), arg(0), arg(1), arg(2));
+      case ScalarOp::kGuard:
+        return Select(expr, node, arg(0), arg(1), arg(2), [&](ExprId of) {
+          return values_[{owner, of}];
+        });
+      default:
+        return Primitive(node.op, type_of(0), SizeOf(node.type), arg(0), arg(1), arg(2));
     }
   }
 
@@ -242,13 +268,15 @@ class PassBuilder {
       if (type == DType::kBool) return Op(&NormaliseBool, 1, raw);
       return raw;
     }
-    const bool here = std::find(pass_plan_.stages.begin(), pass_plan_.stages.end(), node.ref) != pass_plan_.stages.end();
+    const bool here = std::find(pass_plan_.stages.begin(), pass_plan_.stages.end(), node.ref) !=
+                      pass_plan_.stages.end();
     const int32_t temp = plan_.temp[static_cast<size_t>(node.ref)];
     if (temp < 0 || here) return Value(node.ref);
     return Access(owner, node, temp, SizeOf(StageOf(node.ref).type), kRow, guarded);
   }
 
-  int32_t Access(int32_t owner, const ExprNode& node, int32_t ref, size_t size, Level level, bool guarded) {
+  int32_t Access(int32_t owner, const ExprNode& node, int32_t ref, size_t size, Level level,
+                 bool guarded) {
     Read read;
     read.source = node.source;
     read.ref = ref;
@@ -279,10 +307,12 @@ class PassBuilder {
   int32_t ReadId(Read read) {
     const auto same = [&](int32_t id) {
       const Read& old = program_.reads[static_cast<size_t>(id)];
-      return old.source == read.source && old.ref == read.ref && old.guarded == read.guarded && old.linear == read.linear &&
-             std::equal(old.axes.begin(), old.axes.end(), read.axes.begin(), read.axes.end(), [](const Axis& a, const Axis& b) {
-               return a.axis == b.axis && a.index == b.index && a.load == b.load;
-             });
+      return old.source == read.source && old.ref == read.ref && old.guarded == read.guarded &&
+             old.linear == read.linear &&
+             std::equal(old.axes.begin(), old.axes.end(), read.axes.begin(), read.axes.end(),
+                        [](const Axis& a, const Axis& b) {
+                          return a.axis == b.axis && a.index == b.index && a.load == b.load;
+                        });
     };
     for (const int32_t id : my_reads_) {
       if (same(id)) return id;
@@ -309,7 +339,9 @@ class PassBuilder {
       sink.fns = ops_.reduce(stage.op, stage.type);
       sink.identity = Identity(stage.op, stage.type);
       sink.empty = EmptyValue(stage.op, stage.type);
-      if (sink.fns.lanes == nullptr) status_ = absl::InvalidArgumentError("kernel: a reduction has a type that it is not defined for");
+      if (sink.fns.lanes == nullptr)
+        status_ =
+            absl::InvalidArgumentError("kernel: a reduction has a type that it is not defined for");
     }
     AddSink(sink, Value(s), SizeOf(stage.type));
   }
@@ -324,14 +356,16 @@ class PassBuilder {
     AddSink(sink, reg, SizeOf(output.type));
   }
 
-  // A temporary may be written by the instruction that makes it. An output may only by the last instruction: what is read
-  // after it could be the input it overwrites.
+  // A temporary may be written by the instruction that makes it. An output may only by the last
+  // instruction: what is read after it could be the input it overwrites.
   void MarkDirect() {
     std::set<int32_t> taken;
     for (Sink& sink : pass_.sinks) {
-      const auto made = std::find_if(pass_.body.begin(), pass_.body.end(), [&](const Insn& i) { return i.dst == sink.reg; });
+      const auto made = std::find_if(pass_.body.begin(), pass_.body.end(),
+                                     [&](const Insn& i) { return i.dst == sink.reg; });
       if (made == pass_.body.end()) continue;
-      if (made->kind == Insn::Kind::kRead && !pass_plan_.outputs.empty()) program_.reads[static_cast<size_t>(made->ref)].copy = true;
+      if (made->kind == Insn::Kind::kRead && !pass_plan_.outputs.empty())
+        program_.reads[static_cast<size_t>(made->ref)].copy = true;
       if (made->kind != Insn::Kind::kOp || sink.kind == Sink::Kind::kReduce) continue;
       const bool last = made + 1 == pass_.body.end();
       sink.direct = (sink.kind == Sink::Kind::kTemp || last) && taken.insert(sink.reg).second;
@@ -362,19 +396,23 @@ class PassBuilder {
     return false;
   }
 
-  // A step of a polynomial: a product with at most one factor that is one element, plus one that is.
+  // A step of a polynomial: a product with at most one factor that is one element, plus one that
+  // is.
   bool IsStep(OpFn fn) const {
     if (fn == nullptr) return false;
-    const auto is = [&](unsigned mask) { return fn == ops_.find_uniform(ScalarOp::kFma, DType::kF32, mask); };
+    const auto is = [&](unsigned mask) {
+      return fn == ops_.find_uniform(ScalarOp::kFma, DType::kF32, mask);
+    };
     return is(4) || is(5) || is(6);
   }
 
-  // Chains p = fma(p, x, k) with constant k and one x become one instruction that keeps p in a processor register.
+  // Chains p = fma(p, x, k) with constant k and one x become one instruction that keeps p in a
+  // processor register.
   void FuseHorner() {
     const std::map<int32_t, int> uses = UsesInBody();
     struct Chain {
-      size_t insn;           // its last step
-      int32_t x;             // 0 after one step: either factor may be it
+      size_t insn;  // its last step
+      int32_t x;    // 0 after one step: either factor may be it
       std::vector<float> k;
       bool HasX(int32_t other, const Insn& step) const {
         return other != 0 && (x != 0 ? x == other : step.a == other || step.b == other);
@@ -389,7 +427,8 @@ class PassBuilder {
       auto before = chains.end();
       for (const auto& [p, x] : {std::pair(insn.a, insn.b), std::pair(insn.b, insn.a)}) {
         const auto it = chains.find(p);
-        if (it != chains.end() && uses.at(p) == 1 && it->second.HasX(x, pass_.body[it->second.insn])) {
+        if (it != chains.end() && uses.at(p) == 1 &&
+            it->second.HasX(x, pass_.body[it->second.insn])) {
           before = it;
           before->second.x = x;
         }
@@ -400,7 +439,9 @@ class PassBuilder {
       }
       Chain chain = std::move(before->second);
       const Insn first = pass_.body[chain.insn];
-      const int32_t start = first.table != nullptr ? first.c : first.a == chain.x ? first.b : first.a;
+      const int32_t start = first.table != nullptr ? first.c
+                            : first.a == chain.x   ? first.b
+                                                   : first.a;
       dead.insert(chain.insn);
       chains.erase(before);
       chain.k.push_back(k);
@@ -430,7 +471,8 @@ class PassBuilder {
         if (used.count(insn->dst) == 0) continue;
         used.insert({insn->a, insn->b, insn->c});
         if (insn->kind == Insn::Kind::kRead) {
-          for (const Axis& axis : program_.reads[static_cast<size_t>(insn->ref)].axes) used.insert(axis.load);
+          for (const Axis& axis : program_.reads[static_cast<size_t>(insn->ref)].axes)
+            used.insert(axis.load);
         }
         kept.push_back(*insn);
       }
@@ -440,7 +482,8 @@ class PassBuilder {
 
   static size_t BlockBytes(size_t size) { return static_cast<size_t>(kBlock) * size + kSlotBytes; }
 
-  // Registers of the body share memory once their last reader has run; those of other lists keep theirs.
+  // Registers of the body share memory once their last reader has run; those of other lists keep
+  // theirs.
   void Allocate() {
     pass_.reg_offset.assign(regs_.size(), 0);
     const auto place = [this](int32_t reg, size_t bytes) {
@@ -448,18 +491,23 @@ class PassBuilder {
       pass_.frame_bytes += (bytes + kSlotBytes - 1) / kSlotBytes * kSlotBytes;
     };
     for (const std::vector<Insn>* list : {&pass_.once, &pass_.row}) {
-      for (const Insn& insn : *list) place(insn.dst, Reg(insn.dst).block ? BlockBytes(insn.size) : kSlotBytes);
+      for (const Insn& insn : *list)
+        place(insn.dst, Reg(insn.dst).block ? BlockBytes(insn.size) : kSlotBytes);
     }
     std::map<int32_t, int> left = UsesInBody();
     std::multimap<size_t, size_t> free;  // element size -> offset
     for (const Insn& insn : pass_.body) {
       std::vector<int32_t> args = {insn.a, insn.b, insn.c};
       if (insn.kind == Insn::Kind::kRead) {
-        for (const Axis& axis : program_.reads[static_cast<size_t>(insn.ref)].axes) args.push_back(axis.load);
+        for (const Axis& axis : program_.reads[static_cast<size_t>(insn.ref)].axes)
+          args.push_back(axis.load);
       }
-      const auto release = [&](bool same_size) {  // an operand of another size must not be overwritten while it is read
+      // An operand of another size must not be overwritten while it is read.
+      const auto release = [&](bool same_size) {
         for (int32_t& r : args) {
-          if (r == 0 || Reg(r).level != kBody || (Reg(r).size == insn.size && insn.kind == Insn::Kind::kOp) != same_size) continue;
+          if (r == 0 || Reg(r).level != kBody ||
+              (Reg(r).size == insn.size && insn.kind == Insn::Kind::kOp) != same_size)
+            continue;
           if (--left[r] == 0) free.emplace(Reg(r).size, pass_.reg_offset[static_cast<size_t>(r)]);
         }
       };
@@ -474,7 +522,8 @@ class PassBuilder {
     }
   }
 
-  using Key = std::tuple<Insn::Kind, OpFn, int32_t, int32_t, int32_t, int32_t, uint64_t, size_t, bool>;
+  using Key =
+      std::tuple<Insn::Kind, OpFn, int32_t, int32_t, int32_t, int32_t, uint64_t, size_t, bool>;
 
   const Plan& plan_;
   const PassPlan& pass_plan_;
@@ -493,7 +542,8 @@ class PassBuilder {
 absl::StatusOr<std::unique_ptr<Program>> CompileProgram(const Kernel& kernel, const OpTable& ops) {
   KILN_RETURN_IF_ERROR(Verify(kernel));
   if (kernel.num_iterated() > kMaxDims) {
-    return absl::UnimplementedError(absl::StrCat("kernel: ", kernel.num_iterated(), " iterated dims, at most ", kMaxDims,
+    return absl::UnimplementedError(absl::StrCat("kernel: ", kernel.num_iterated(),
+                                                 " iterated dims, at most ", kMaxDims,
                                                  "; merge or split some"));
   }
   KILN_ASSIGN_OR_RETURN(Kernel expanded, ExpandMath(kernel));
@@ -511,7 +561,8 @@ absl::StatusOr<std::unique_ptr<Program>> CompileProgram(const Kernel& kernel, co
     Temp& temp = program->temps[static_cast<size_t>(plan.temp[s])];
     temp.type = stage.type;
     temp.stage_dims = stage.dims;
-    std::copy_if(stage.dims.begin(), stage.dims.end(), std::back_inserter(temp.dims), [&](int32_t d) { return d >= plan.prefix; });
+    std::copy_if(stage.dims.begin(), stage.dims.end(), std::back_inserter(temp.dims),
+                 [&](int32_t d) { return d >= plan.prefix; });
   }
   for (const PassPlan& pass : plan.passes) {
     KILN_ASSIGN_OR_RETURN(Pass built, PassBuilder(plan, pass, ops, *program).Build());

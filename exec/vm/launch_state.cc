@@ -35,7 +35,8 @@ Place TempAxis(const Program& program, const Launch& launch, const Temp& temp, i
   Place place = {dim < program.prefix ? 1 : launch.extents[dim], 0};
   if (dim < program.prefix) return place;
   place.stride = 1;
-  for (size_t k = temp.dims.size(); k > 0 && temp.dims[k - 1] != dim; --k) place.stride *= launch.extents[temp.dims[k - 1]];
+  for (size_t k = temp.dims.size(); k > 0 && temp.dims[k - 1] != dim; --k)
+    place.stride *= launch.extents[temp.dims[k - 1]];
   return place;
 }
 
@@ -50,7 +51,8 @@ bool BindTemps(const Program& program, Launch& launch) {
       if (state.elements > kMaxTempBytes) return false;
     }
     state.offset = launch.temp_bytes;
-    launch.temp_bytes += (static_cast<size_t>(state.elements) * SizeOf(temp.type) + 127) / 64 * 64;  // room for a last vector
+    launch.temp_bytes += (static_cast<size_t>(state.elements) * SizeOf(temp.type) + 127) / 64 *
+                         64;  // room for a last vector
   }
   return launch.temp_bytes <= static_cast<size_t>(kMaxTempBytes);
 }
@@ -67,7 +69,8 @@ AxisState BindAxis(const IndexExpr& index, int32_t load, Place place, const int6
 }
 
 // A guarded read checks every axis, so all of its axes are kept apart.
-AxisState* BindRead(const Program& program, const Read& read, void** inputs, const Launch& launch, AxisState* axes, ReadState& state) {
+AxisState* BindRead(const Program& program, const Read& read, void** inputs, const Launch& launch,
+                    AxisState* axes, ReadState& state) {
   state.axes = axes;
   state.only_linear = read.axes.empty();
   size_t special = 0;
@@ -79,9 +82,13 @@ AxisState* BindRead(const Program& program, const Read& read, void** inputs, con
     stage_dims = &program.temps[static_cast<size_t>(read.ref)].stage_dims;
   }
   for (size_t k = 0; k < read.linear.size(); ++k) {
-    const Place place = stage_dims == nullptr ? InputAxis(*static_cast<const BufferArg*>(inputs[read.ref]), k)
-                                              : TempAxis(program, launch, program.temps[static_cast<size_t>(read.ref)], (*stage_dims)[k]);
-    const bool is_special = special < read.axes.size() && read.axes[special].axis == static_cast<int32_t>(k);
+    const Place place =
+        stage_dims == nullptr
+            ? InputAxis(*static_cast<const BufferArg*>(inputs[read.ref]), k)
+            : TempAxis(program, launch, program.temps[static_cast<size_t>(read.ref)],
+                       (*stage_dims)[k]);
+    const bool is_special =
+        special < read.axes.size() && read.axes[special].axis == static_cast<int32_t>(k);
     const bool fixed = stage_dims != nullptr && (*stage_dims)[k] < program.prefix;
     if (is_special) {
       *axes++ = BindAxis(read.axes[special].index, read.axes[special].load, place, launch.extents);
@@ -105,8 +112,9 @@ size_t MaxAxes(const Program& program) {
 }  // namespace
 
 size_t LaunchBytes(const Program& program) {
-  return program.reads.size() * sizeof(ReadState) + MaxAxes(program) * sizeof(AxisState) + program.temps.size() * sizeof(TempState) +
-         program.kernel.outputs.size() * sizeof(Linear) + program.kernel.dims.size() * sizeof(int64_t);
+  return program.reads.size() * sizeof(ReadState) + MaxAxes(program) * sizeof(AxisState) +
+         program.temps.size() * sizeof(TempState) + program.kernel.outputs.size() * sizeof(Linear) +
+         program.kernel.dims.size() * sizeof(int64_t);
 }
 
 bool BindLaunch(const Program& program, void** argv, void* memory, Launch& launch) {
@@ -117,21 +125,25 @@ bool BindLaunch(const Program& program, void** argv, void* memory, Launch& launc
   void** dims = inputs + kernel.inputs.size();
   launch.params = dims + kernel.dims.size();
   launch.outputs = reinterpret_cast<BufferArg**>(launch.params + kernel.params.size());
-  const size_t num_reads = program.reads.size(), num_axes = MaxAxes(program), num_temps = program.temps.size();
+  const size_t num_reads = program.reads.size(), num_axes = MaxAxes(program),
+               num_temps = program.temps.size();
   launch.reads = static_cast<ReadState*>(memory);
   auto* axes = reinterpret_cast<AxisState*>(launch.reads + num_reads);
   launch.temps = reinterpret_cast<TempState*>(axes + num_axes);
   launch.stores = reinterpret_cast<Linear*>(launch.temps + num_temps);
   launch.extents = reinterpret_cast<int64_t*>(launch.stores + kernel.outputs.size());
-  for (size_t d = 0; d < kernel.dims.size(); ++d) launch.extents[d] = *static_cast<const int32_t*>(dims[d]);
+  for (size_t d = 0; d < kernel.dims.size(); ++d)
+    launch.extents[d] = *static_cast<const int32_t*>(dims[d]);
   for (size_t i = 0; i < num_reads; ++i) new (&launch.reads[i]) ReadState;
   for (size_t i = 0; i < num_temps; ++i) new (&launch.temps[i]) TempState;
   if (!BindTemps(program, launch)) return false;
-  for (size_t i = 0; i < num_reads; ++i) axes = BindRead(program, program.reads[i], inputs, launch, axes, launch.reads[i]);
+  for (size_t i = 0; i < num_reads; ++i)
+    axes = BindRead(program, program.reads[i], inputs, launch, axes, launch.reads[i]);
   for (size_t o = 0; o < kernel.outputs.size(); ++o) {
     Linear& store = *new (&launch.stores[o]) Linear;
     const std::vector<int32_t>& out_dims = kernel.outputs[o].dims;
-    for (size_t k = 0; k < out_dims.size(); ++k) store.step[out_dims[k]] = InputAxis(*launch.outputs[o], k).stride;
+    for (size_t k = 0; k < out_dims.size(); ++k)
+      store.step[out_dims[k]] = InputAxis(*launch.outputs[o], k).stride;
   }
   return true;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The meaning of every primitive for one element, and loops over it that the compiler vectorises. Included once per
-// instruction set by ops.cc, inside its namespace; that is why there is no ordinary guard.
+// The meaning of every primitive for one element, and loops over it that the compiler vectorises.
+// Included once per instruction set by ops.cc, inside its namespace; that is why there is no
+// ordinary guard.
 #if defined(KILN_EXEC_VM_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef KILN_EXEC_VM_LOOPS_INL_H_
 #undef KILN_EXEC_VM_LOOPS_INL_H_
@@ -41,15 +42,21 @@ using Wrap = typename WrapType<T>::type;
 
 struct Add {
   template <typename T>
-  static T Do(T a, T b) { return static_cast<T>(static_cast<Wrap<T>>(a) + static_cast<Wrap<T>>(b)); }
+  static T Do(T a, T b) {
+    return static_cast<T>(static_cast<Wrap<T>>(a) + static_cast<Wrap<T>>(b));
+  }
 };
 struct Sub {
   template <typename T>
-  static T Do(T a, T b) { return static_cast<T>(static_cast<Wrap<T>>(a) - static_cast<Wrap<T>>(b)); }
+  static T Do(T a, T b) {
+    return static_cast<T>(static_cast<Wrap<T>>(a) - static_cast<Wrap<T>>(b));
+  }
 };
 struct Mul {
   template <typename T>
-  static T Do(T a, T b) { return static_cast<T>(static_cast<Wrap<T>>(a) * static_cast<Wrap<T>>(b)); }
+  static T Do(T a, T b) {
+    return static_cast<T>(static_cast<Wrap<T>>(a) * static_cast<Wrap<T>>(b));
+  }
 };
 struct Div {
   template <typename T>
@@ -102,71 +109,105 @@ struct Abs {
 };
 struct Sign {
   template <typename T>
-  static T Do(T a) { return a > T{0} ? T{1} : a < T{0} ? static_cast<T>(-1) : a; }
+  static T Do(T a) {
+    return a > T{0} ? T{1} : a < T{0} ? static_cast<T>(-1) : a;
+  }
 };
 struct IsNan {
   template <typename T>
-  static uint8_t Do(T a) { return a != a; }
+  static uint8_t Do(T a) {
+    return a != a;
+  }
 };
 struct Max {
   template <typename T>
-  static T Do(T a, T b) { return (a != a) | (a > b) ? a : b; }
+  static T Do(T a, T b) {
+    return (a != a) | (a > b) ? a : b;
+  }
 };
 struct Min {
   template <typename T>
-  static T Do(T a, T b) { return (a != a) | (a < b) ? a : b; }
+  static T Do(T a, T b) {
+    return (a != a) | (a < b) ? a : b;
+  }
 };
 struct Sqrt {
   template <typename T>
-  static T Do(T a) { return std::sqrt(a); }
+  static T Do(T a) {
+    return std::sqrt(a);
+  }
 };
 struct Floor {
   template <typename T>
-  static T Do(T a) { return std::floor(a); }
+  static T Do(T a) {
+    return std::floor(a);
+  }
 };
 struct Ceil {
   template <typename T>
-  static T Do(T a) { return std::ceil(a); }
+  static T Do(T a) {
+    return std::ceil(a);
+  }
 };
 struct Round {
   template <typename T>
-  static T Do(T a) { return std::nearbyint(a); }
+  static T Do(T a) {
+    return std::nearbyint(a);
+  }
 };
 struct Trunc {
   template <typename T>
-  static T Do(T a) { return std::trunc(a); }
+  static T Do(T a) {
+    return std::trunc(a);
+  }
 };
 struct Eq {
   template <typename T>
-  static uint8_t Do(T a, T b) { return a == b; }
+  static uint8_t Do(T a, T b) {
+    return a == b;
+  }
 };
 struct Ne {
   template <typename T>
-  static uint8_t Do(T a, T b) { return a != b; }
+  static uint8_t Do(T a, T b) {
+    return a != b;
+  }
 };
 struct Lt {
   template <typename T>
-  static uint8_t Do(T a, T b) { return a < b; }
+  static uint8_t Do(T a, T b) {
+    return a < b;
+  }
 };
 struct Le {
   template <typename T>
-  static uint8_t Do(T a, T b) { return a <= b; }
+  static uint8_t Do(T a, T b) {
+    return a <= b;
+  }
 };
 struct And {
   template <typename T>
-  static T Do(T a, T b) { return static_cast<T>(a & b); }
+  static T Do(T a, T b) {
+    return static_cast<T>(a & b);
+  }
 };
 struct Or {
   template <typename T>
-  static T Do(T a, T b) { return static_cast<T>(a | b); }
+  static T Do(T a, T b) {
+    return static_cast<T>(a | b);
+  }
 };
 struct Xor {
   template <typename T>
-  static T Do(T a, T b) { return static_cast<T>(a ^ b); }
+  static T Do(T a, T b) {
+    return static_cast<T>(a ^ b);
+  }
 };
 struct Not {
   template <typename T>
-  static T Do(T a) { return static_cast<T>(~a); }
+  static T Do(T a) {
+    return static_cast<T>(~a);
+  }
 };
 struct NotBool {
   static uint8_t Do(uint8_t a) { return a ^ 1; }
@@ -189,8 +230,8 @@ struct Shr {
   }
 };
 
-// ---- Loops. ivdep: a destination is an operand's own block or apart from it. The count is copied because a store of a byte
-// might otherwise change it.
+// ---- Loops. ivdep: a destination is an operand's own block or apart from it. The count is copied
+// because a store of a byte might otherwise change it.
 
 template <typename F, typename R, typename T>
 void Map1(const OpArgs& x) {
@@ -290,47 +331,76 @@ constexpr ReduceFns ReduceLoops() {
 template <typename T>
 OpFn FindFloatOnly(ScalarOp op) {
   switch (op) {
-    case ScalarOp::kSqrt: return &Map1<Sqrt, T, T>;
-    case ScalarOp::kFloor: return &Map1<Floor, T, T>;
-    case ScalarOp::kCeil: return &Map1<Ceil, T, T>;
-    case ScalarOp::kRound: return &Map1<Round, T, T>;
-    case ScalarOp::kTrunc: return &Map1<Trunc, T, T>;
-    case ScalarOp::kIsNan: return &Map1<IsNan, uint8_t, T>;
-    default: return nullptr;
+    case ScalarOp::kSqrt:
+      return &Map1<Sqrt, T, T>;
+    case ScalarOp::kFloor:
+      return &Map1<Floor, T, T>;
+    case ScalarOp::kCeil:
+      return &Map1<Ceil, T, T>;
+    case ScalarOp::kRound:
+      return &Map1<Round, T, T>;
+    case ScalarOp::kTrunc:
+      return &Map1<Trunc, T, T>;
+    case ScalarOp::kIsNan:
+      return &Map1<IsNan, uint8_t, T>;
+    default:
+      return nullptr;
   }
 }
 
 template <typename T>
 OpFn FindBits(ScalarOp op) {
   switch (op) {
-    case ScalarOp::kAnd: return &Map2<And, T, T>;
-    case ScalarOp::kOr: return &Map2<Or, T, T>;
-    case ScalarOp::kXor: return &Map2<Xor, T, T>;
-    case ScalarOp::kNot: return &Map1<Not, T, T>;
-    case ScalarOp::kShl: return &Map2<Shl, T, T>;
-    case ScalarOp::kShr: return &Map2<Shr, T, T>;
-    default: return nullptr;
+    case ScalarOp::kAnd:
+      return &Map2<And, T, T>;
+    case ScalarOp::kOr:
+      return &Map2<Or, T, T>;
+    case ScalarOp::kXor:
+      return &Map2<Xor, T, T>;
+    case ScalarOp::kNot:
+      return &Map1<Not, T, T>;
+    case ScalarOp::kShl:
+      return &Map2<Shl, T, T>;
+    case ScalarOp::kShr:
+      return &Map2<Shr, T, T>;
+    default:
+      return nullptr;
   }
 }
 
 template <typename T>
 OpFn FindLoop(ScalarOp op) {
   switch (op) {
-    case ScalarOp::kAdd: return &Map2<Add, T, T>;
-    case ScalarOp::kSub: return &Map2<Sub, T, T>;
-    case ScalarOp::kMul: return &Map2<Mul, T, T>;
-    case ScalarOp::kDiv: return &Map2<Div, T, T>;
-    case ScalarOp::kMod: return &Map2<Mod, T, T>;
-    case ScalarOp::kFma: return &Map3<Fma, T>;
-    case ScalarOp::kNeg: return &Map1<Neg, T, T>;
-    case ScalarOp::kAbs: return &Map1<Abs, T, T>;
-    case ScalarOp::kSign: return &Map1<Sign, T, T>;
-    case ScalarOp::kMin: return &Map2<Min, T, T>;
-    case ScalarOp::kMax: return &Map2<Max, T, T>;
-    case ScalarOp::kEq: return &Map2<Eq, uint8_t, T>;
-    case ScalarOp::kNe: return &Map2<Ne, uint8_t, T>;
-    case ScalarOp::kLt: return &Map2<Lt, uint8_t, T>;
-    case ScalarOp::kLe: return &Map2<Le, uint8_t, T>;
+    case ScalarOp::kAdd:
+      return &Map2<Add, T, T>;
+    case ScalarOp::kSub:
+      return &Map2<Sub, T, T>;
+    case ScalarOp::kMul:
+      return &Map2<Mul, T, T>;
+    case ScalarOp::kDiv:
+      return &Map2<Div, T, T>;
+    case ScalarOp::kMod:
+      return &Map2<Mod, T, T>;
+    case ScalarOp::kFma:
+      return &Map3<Fma, T>;
+    case ScalarOp::kNeg:
+      return &Map1<Neg, T, T>;
+    case ScalarOp::kAbs:
+      return &Map1<Abs, T, T>;
+    case ScalarOp::kSign:
+      return &Map1<Sign, T, T>;
+    case ScalarOp::kMin:
+      return &Map2<Min, T, T>;
+    case ScalarOp::kMax:
+      return &Map2<Max, T, T>;
+    case ScalarOp::kEq:
+      return &Map2<Eq, uint8_t, T>;
+    case ScalarOp::kNe:
+      return &Map2<Ne, uint8_t, T>;
+    case ScalarOp::kLt:
+      return &Map2<Lt, uint8_t, T>;
+    case ScalarOp::kLe:
+      return &Map2<Le, uint8_t, T>;
     case ScalarOp::kSelect:
     case ScalarOp::kGuard:
       if constexpr (sizeof(T) == 1) return &SelectLoop<uint8_t>;
@@ -338,8 +408,10 @@ OpFn FindLoop(ScalarOp op) {
       if constexpr (sizeof(T) == 4) return &SelectLoop<uint32_t>;
       return &SelectLoop<uint64_t>;
     default:
-      if constexpr (kFloat<T>) return FindFloatOnly<T>(op);
-      else return FindBits<T>(op);
+      if constexpr (kFloat<T>)
+        return FindFloatOnly<T>(op);
+      else
+        return FindBits<T>(op);
   }
 }
 
@@ -347,27 +419,41 @@ OpFn FindLoop(ScalarOp op) {
 template <typename T>
 OpFn FindUniformLoop(ScalarOp op) {
   switch (op) {
-    case ScalarOp::kAdd: return &Map2Uniform<Add, T>;
-    case ScalarOp::kSub: return &Map2Uniform<Sub, T>;
-    case ScalarOp::kAnd: return &Map2Uniform<And, T>;
-    case ScalarOp::kOr: return &Map2Uniform<Or, T>;
-    case ScalarOp::kXor: return &Map2Uniform<Xor, T>;
-    case ScalarOp::kShl: return &Map2Uniform<Shl, T>;
-    case ScalarOp::kShr: return &Map2Uniform<Shr, T>;
-    default: return nullptr;
+    case ScalarOp::kAdd:
+      return &Map2Uniform<Add, T>;
+    case ScalarOp::kSub:
+      return &Map2Uniform<Sub, T>;
+    case ScalarOp::kAnd:
+      return &Map2Uniform<And, T>;
+    case ScalarOp::kOr:
+      return &Map2Uniform<Or, T>;
+    case ScalarOp::kXor:
+      return &Map2Uniform<Xor, T>;
+    case ScalarOp::kShl:
+      return &Map2Uniform<Shl, T>;
+    case ScalarOp::kShr:
+      return &Map2Uniform<Shr, T>;
+    default:
+      return nullptr;
   }
 }
 
 template <typename T>
 ReduceFns FindReduce(ReduceOp op) {
   switch (op) {
-    case ReduceOp::kAdd: return ReduceLoops<Add, T>();
-    case ReduceOp::kMul: return ReduceLoops<Mul, T>();
-    case ReduceOp::kMax: return ReduceLoops<Max, T>();
-    case ReduceOp::kMin: return ReduceLoops<Min, T>();
-    default: break;
+    case ReduceOp::kAdd:
+      return ReduceLoops<Add, T>();
+    case ReduceOp::kMul:
+      return ReduceLoops<Mul, T>();
+    case ReduceOp::kMax:
+      return ReduceLoops<Max, T>();
+    case ReduceOp::kMin:
+      return ReduceLoops<Min, T>();
+    default:
+      break;
   }
-  if constexpr (!kFloat<T>) return op == ReduceOp::kAnd ? ReduceLoops<And, T>() : ReduceLoops<Or, T>();
+  if constexpr (!kFloat<T>)
+    return op == ReduceOp::kAnd ? ReduceLoops<And, T>() : ReduceLoops<Or, T>();
   return {};
 }
 
@@ -375,17 +461,27 @@ ReduceFns FindReduce(ReduceOp op) {
 template <typename F>
 auto WithType(DType type, F f) {
   switch (type) {
-    case DType::kF64: return f(double{});
-    case DType::kI8: return f(int8_t{});
-    case DType::kI16: return f(int16_t{});
-    case DType::kI32: return f(int32_t{});
-    case DType::kI64: return f(int64_t{});
+    case DType::kF64:
+      return f(double{});
+    case DType::kI8:
+      return f(int8_t{});
+    case DType::kI16:
+      return f(int16_t{});
+    case DType::kI32:
+      return f(int32_t{});
+    case DType::kI64:
+      return f(int64_t{});
     case DType::kU8:
-    case DType::kBool: return f(uint8_t{});
-    case DType::kU16: return f(uint16_t{});
-    case DType::kU32: return f(uint32_t{});
-    case DType::kU64: return f(uint64_t{});
-    default: return f(float{});
+    case DType::kBool:
+      return f(uint8_t{});
+    case DType::kU16:
+      return f(uint16_t{});
+    case DType::kU32:
+      return f(uint32_t{});
+    case DType::kU64:
+      return f(uint64_t{});
+    default:
+      return f(float{});
   }
 }
 

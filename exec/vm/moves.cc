@@ -18,13 +18,16 @@ struct Bool {
 template <typename To, typename From>
 To CastOne(From x) {
   if constexpr (std::is_same_v<From, Bool>) {
-    if constexpr (std::is_same_v<To, Bool>) return x;
-    else return static_cast<To>(x.v);
+    if constexpr (std::is_same_v<To, Bool>)
+      return x;
+    else
+      return static_cast<To>(x.v);
   } else if constexpr (std::is_same_v<To, Bool>) {
     return Bool{static_cast<uint8_t>(x != From{0})};
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     using Limits = std::numeric_limits<To>;
-    constexpr From kEnd = From{2} * static_cast<From>(Limits::max() / 2 + 1);  // one past the largest, exact
+    constexpr From kEnd =
+        From{2} * static_cast<From>(Limits::max() / 2 + 1);  // one past the largest, exact
     if (x >= kEnd) return Limits::max();
     if (x < static_cast<From>(Limits::min())) return Limits::min();
     return x != x ? To{0} : static_cast<To>(x);
@@ -45,17 +48,28 @@ void CastLoop(const OpArgs& x) {
 template <typename F>
 auto WithType(DType type, F f) {
   switch (type) {
-    case DType::kF64: return f(double{});
-    case DType::kI8: return f(int8_t{});
-    case DType::kI16: return f(int16_t{});
-    case DType::kI32: return f(int32_t{});
-    case DType::kI64: return f(int64_t{});
-    case DType::kU8: return f(uint8_t{});
-    case DType::kU16: return f(uint16_t{});
-    case DType::kU32: return f(uint32_t{});
-    case DType::kU64: return f(uint64_t{});
-    case DType::kBool: return f(Bool{});
-    default: return f(float{});
+    case DType::kF64:
+      return f(double{});
+    case DType::kI8:
+      return f(int8_t{});
+    case DType::kI16:
+      return f(int16_t{});
+    case DType::kI32:
+      return f(int32_t{});
+    case DType::kI64:
+      return f(int64_t{});
+    case DType::kU8:
+      return f(uint8_t{});
+    case DType::kU16:
+      return f(uint16_t{});
+    case DType::kU32:
+      return f(uint32_t{});
+    case DType::kU64:
+      return f(uint64_t{});
+    case DType::kBool:
+      return f(Bool{});
+    default:
+      return f(float{});
   }
 }
 
@@ -63,24 +77,30 @@ auto WithType(DType type, F f) {
 template <typename F>
 void WithSize(size_t size, F f) {
   switch (size) {
-    case 1: return f(uint8_t{});
-    case 2: return f(uint16_t{});
-    case 4: return f(uint32_t{});
-    default: return f(uint64_t{});
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    default:
+      return f(uint64_t{});
   }
 }
 
 template <float (*kWiden)(uint16_t), uint16_t (*kNarrow)(float)>
 void RoundLoop(const OpArgs& x) {
   const size_t n = x.n;
-  for (size_t i = 0; i < n; ++i) static_cast<float*>(x.dst)[i] = kWiden(kNarrow(static_cast<const float*>(x.a)[i]));
+  for (size_t i = 0; i < n; ++i)
+    static_cast<float*>(x.dst)[i] = kWiden(kNarrow(static_cast<const float*>(x.a)[i]));
 }
 
 }  // namespace
 
 OpFn FindCast(DType from, DType to) {
   return WithType(from, [to](auto source) {
-    return WithType(to, [](auto result) -> OpFn { return &CastLoop<decltype(result), decltype(source)>; });
+    return WithType(
+        to, [](auto result) -> OpFn { return &CastLoop<decltype(result), decltype(source)>; });
   });
 }
 
@@ -111,11 +131,13 @@ void FloatToBFloatBlock(const OpArgs& x) {
 
 void NormaliseBool(const OpArgs& x) {
   const size_t n = x.n;
-  for (size_t i = 0; i < n; ++i) static_cast<uint8_t*>(x.dst)[i] = static_cast<const uint8_t*>(x.a)[i] != 0;
+  for (size_t i = 0; i < n; ++i)
+    static_cast<uint8_t*>(x.dst)[i] = static_cast<const uint8_t*>(x.a)[i] != 0;
 }
 
 OpFn FindRoundTo(DType aux) {
-  return aux == DType::kF16 ? &RoundLoop<&HalfToFloat, &FloatToHalf> : &RoundLoop<&BFloatToFloat, &FloatToBFloat>;
+  return aux == DType::kF16 ? &RoundLoop<&HalfToFloat, &FloatToHalf>
+                            : &RoundLoop<&BFloatToFloat, &FloatToBFloat>;
 }
 
 void FillElements(size_t size, void* dst, const void* element, size_t n) {
@@ -151,7 +173,8 @@ void ScatterStrided(size_t size, void* dst, int64_t stride, const void* src, siz
   WithSize(size, [&](auto zero) {
     using T = decltype(zero);
     auto* to = static_cast<T*>(dst);
-    for (size_t i = 0; i < n; ++i) to[static_cast<int64_t>(i) * stride] = static_cast<const T*>(src)[i];
+    for (size_t i = 0; i < n; ++i)
+      to[static_cast<int64_t>(i) * stride] = static_cast<const T*>(src)[i];
   });
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// This file is compiled once per instruction set by Highway's foreach_target: AVX-512, AVX2, and the least x86-64 has.
+// This file is compiled once per instruction set by Highway's foreach_target: AVX-512, AVX2, and
+// the least x86-64 has.
 #include "kiln/exec/vm/ops.h"
 
 #include "hwy/detect_targets.h"
@@ -41,11 +42,16 @@ ReduceFns Reduce(ReduceOp op, DType type) {
 #if HWY_NATIVE_FMA
   if (type == DType::kF32) {
     switch (op) {
-      case ReduceOp::kAdd: return {&VLanes<VAdd>, fns.fold, fns.sequence, &VMap2<VAdd>};
-      case ReduceOp::kMul: return {&VLanes<VMul>, fns.fold, fns.sequence, &VMap2<VMul>};
-      case ReduceOp::kMax: return {&VLanes<VMax>, fns.fold, fns.sequence, &VMap2<VMax>};
-      case ReduceOp::kMin: return {&VLanes<VMin>, fns.fold, fns.sequence, &VMap2<VMin>};
-      default: break;
+      case ReduceOp::kAdd:
+        return {&VLanes<VAdd>, fns.fold, fns.sequence, &VMap2<VAdd>};
+      case ReduceOp::kMul:
+        return {&VLanes<VMul>, fns.fold, fns.sequence, &VMap2<VMul>};
+      case ReduceOp::kMax:
+        return {&VLanes<VMax>, fns.fold, fns.sequence, &VMap2<VMax>};
+      case ReduceOp::kMin:
+        return {&VLanes<VMin>, fns.fold, fns.sequence, &VMap2<VMin>};
+      default:
+        break;
     }
   }
 #endif
@@ -56,11 +62,13 @@ ReduceFns Reduce(ReduceOp op, DType type) {
 OpFn FindChoice(bool, unsigned) { return nullptr; }
 
 void HalfToFloatLoop(const OpArgs& x) {
-  for (size_t i = 0; i < x.n; ++i) static_cast<float*>(x.dst)[i] = HalfToFloat(static_cast<const uint16_t*>(x.a)[i]);
+  for (size_t i = 0; i < x.n; ++i)
+    static_cast<float*>(x.dst)[i] = HalfToFloat(static_cast<const uint16_t*>(x.a)[i]);
 }
 
 void FloatToHalfLoop(const OpArgs& x) {
-  for (size_t i = 0; i < x.n; ++i) static_cast<uint16_t*>(x.dst)[i] = FloatToHalf(static_cast<const float*>(x.a)[i]);
+  for (size_t i = 0; i < x.n; ++i)
+    static_cast<uint16_t*>(x.dst)[i] = FloatToHalf(static_cast<const float*>(x.a)[i]);
 }
 
 void HornerLoop(const OpArgs& x) {
@@ -76,9 +84,11 @@ void HornerLoop(const OpArgs& x) {
 
 const OpTable& Table() {
 #if HWY_NATIVE_FMA
-  static constexpr OpTable kTable = {&Find, &FindUniform, &FindChoice, &Reduce, &VHalfToFloat, &VFloatToHalf, &VHorner};
+  static constexpr OpTable kTable = {&Find,         &FindUniform,  &FindChoice, &Reduce,
+                                     &VHalfToFloat, &VFloatToHalf, &VHorner};
 #else
-  static constexpr OpTable kTable = {&Find, &FindUniform, &FindChoice, &Reduce, &HalfToFloatLoop, &FloatToHalfLoop, &HornerLoop};
+  static constexpr OpTable kTable = {
+      &Find, &FindUniform, &FindChoice, &Reduce, &HalfToFloatLoop, &FloatToHalfLoop, &HornerLoop};
 #endif
   return kTable;
 }
@@ -92,9 +102,12 @@ namespace kiln::vm {
 
 const OpTable& OpsFor(IsaLevel level) {
   switch (level) {
-    case IsaLevel::kV4: return N_AVX3::Table();
-    case IsaLevel::kV3: return N_AVX2::Table();
-    case IsaLevel::kBaseline: break;
+    case IsaLevel::kV4:
+      return N_AVX3::Table();
+    case IsaLevel::kV3:
+      return N_AVX2::Table();
+    case IsaLevel::kBaseline:
+      break;
   }
   return HWY_NAMESPACE::Table();
 }

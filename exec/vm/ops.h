@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The VM's operations on blocks: dst[i] = op(a[i], b[i], c[i]) for i in [0, n), one function per op and type.
+// The VM's operations on blocks: dst[i] = op(a[i], b[i], c[i]) for i in [0, n), one function per op
+// and type.
 //
-// There is one table per instruction set, all with the same bits: vectors where the processor has fused multiply-add, plain
-// loops with std::fma where it has not. f32 operations work on whole vectors: they may read and write up to the next
-// multiple of kVectorElements, so every block has room for that. Bool blocks hold bytes 0 and 1.
+// There is one table per instruction set, all with the same bits: vectors where the processor has
+// fused multiply-add, plain loops with std::fma where it has not. f32 operations work on whole
+// vectors: they may read and write up to the next multiple of kVectorElements, so every block has
+// room for that. Bool blocks hold bytes 0 and 1.
 #ifndef KILN_EXEC_VM_OPS_H_
 #define KILN_EXEC_VM_OPS_H_
 
@@ -40,18 +42,20 @@ struct ReduceFns {
 };
 
 struct OpTable {
-  // The function of a node that is neither a leaf, a cast nor a bit cast; null if the type has none. `operand` is the type of
-  // the first operand (of the second for select and guard).
+  // The function of a node that is neither a leaf, a cast nor a bit cast; null if the type has
+  // none. `operand` is the type of the first operand (of the second for select and guard).
   OpFn (*find)(ScalarOp op, DType operand);
-  // The same when the operands of `mask` (1: a, 2: b, 4: c) are one element instead of a block. Here and below null means
-  // that the table has none, and the caller fills a block or takes several steps.
+  // The same when the operands of `mask` (1: a, 2: b, 4: c) are one element instead of a block.
+  // Here and below null means that the table has none, and the caller fills a block or takes
+  // several steps.
   OpFn (*find_uniform)(ScalarOp op, DType operand, unsigned mask);
   // select(a < b, a, b), or with `greater` select(a < b, b, a), of f32.
   OpFn (*find_choice)(bool greater, unsigned mask);
   ReduceFns (*reduce)(ReduceOp op, DType type);
-  OpFn half_to_float;   // u16 bits -> f32
-  OpFn float_to_half;   // f32 -> u16 bits
-  // dst[i] = fma(... fma(fma(c, a, k0), a, k1) ..., km): a polynomial in a; `b` points to imm coefficients k.
+  OpFn half_to_float;  // u16 bits -> f32
+  OpFn float_to_half;  // f32 -> u16 bits
+  // dst[i] = fma(... fma(fma(c, a, k0), a, k1) ..., km): a polynomial in a; `b` points to imm
+  // coefficients k.
   OpFn horner;
 };
 
@@ -73,8 +77,10 @@ OpFn FindRoundTo(DType aux);
 
 // Moving elements of `size` 1, 2, 4 or 8 bytes.
 void FillElements(size_t size, void* dst, const void* element, size_t n);
-void GatherStrided(size_t size, void* dst, const void* src, int64_t stride, size_t n);   // dst[i] = src[i * stride]
-void ScatterStrided(size_t size, void* dst, int64_t stride, const void* src, size_t n);  // dst[i * stride] = src[i]
+void GatherStrided(size_t size, void* dst, const void* src, int64_t stride,
+                   size_t n);  // dst[i] = src[i * stride]
+void ScatterStrided(size_t size, void* dst, int64_t stride, const void* src,
+                    size_t n);  // dst[i * stride] = src[i]
 
 }  // namespace kiln::vm
 

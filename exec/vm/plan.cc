@@ -14,15 +14,16 @@ constexpr int kCheap = 4;
 // `from` with stage numbers translated.
 ScalarExpr Renumber(const ScalarExpr& from, const std::vector<int32_t>& stage_map) {
   ScalarExpr to;
-  to.set_root(CopyExpr(from, from.root(), to, [&](ExprId id, const std::vector<ExprId>& map) -> ExprId {
-    ExprNode node = from.node(id);
-    if (node.op != ScalarOp::kRead || node.source != ReadSource::kStage) return -1;
-    node.ref = stage_map[static_cast<size_t>(node.ref)];
-    for (IndexExpr& index : node.index) {
-      if (index.load >= 0) index.load = map[static_cast<size_t>(index.load)];
-    }
-    return to.Add(std::move(node));
-  }));
+  to.set_root(
+      CopyExpr(from, from.root(), to, [&](ExprId id, const std::vector<ExprId>& map) -> ExprId {
+        ExprNode node = from.node(id);
+        if (node.op != ScalarOp::kRead || node.source != ReadSource::kStage) return -1;
+        node.ref = stage_map[static_cast<size_t>(node.ref)];
+        for (IndexExpr& index : node.index) {
+          if (index.load >= 0) index.load = map[static_cast<size_t>(index.load)];
+        }
+        return to.Add(std::move(node));
+      }));
   to.Prune();
   return to;
 }
@@ -45,7 +46,9 @@ Kernel SplitReductions(const Kernel& kernel) {
     next.expr = Renumber(stage.expr, stage_map);
     for (size_t left = stage.over.size(); left > 1; --left) {
       Stage part = next;
-      part.dims = DimsOf(SetOf(stage.dims) | SetOf({stage.over.begin(), stage.over.begin() + static_cast<int64_t>(left) - 1}));
+      part.dims =
+          DimsOf(SetOf(stage.dims) |
+                 SetOf({stage.over.begin(), stage.over.begin() + static_cast<int64_t>(left) - 1}));
       part.over = {stage.over[left - 1]};
       next.expr = ReadAll(part.type, static_cast<int32_t>(out.stages.size()), part.dims);
       next.over.pop_back();
@@ -69,7 +72,8 @@ class Planner {
     pass_.assign(stages, -1);
     shifted_.assign(stages, false);
     readers_.assign(stages, {});
-    for (size_t s = 0; s < stages; ++s) NoteReads(k.stages[s].expr, SetOf(k.stages[s].dims) | SetOf(k.stages[s].over));
+    for (size_t s = 0; s < stages; ++s)
+      NoteReads(k.stages[s].expr, SetOf(k.stages[s].dims) | SetOf(k.stages[s].over));
     for (const KernelOutput& output : k.outputs) NoteReads(output.expr, SetOf(output.dims));
     FindPrefix();
     ChooseStored();
@@ -99,13 +103,15 @@ class Planner {
     }
   }
 
-  // The leading dims that every output and reduction has, and along which stages are read at the own coordinate only.
+  // The leading dims that every output and reduction has, and along which stages are read at the
+  // own coordinate only.
   void FindPrefix() {
     const Kernel& k = plan_.kernel;
     DimSet common = ~mixed_;
     for (const KernelOutput& output : k.outputs) common &= SetOf(output.dims);
     for (size_t s = 0; s < k.stages.size(); ++s) {
-      if (k.stages[s].kind == Stage::Kind::kReduce || shifted_[s]) common &= SetOf(k.stages[s].dims);
+      if (k.stages[s].kind == Stage::Kind::kReduce || shifted_[s])
+        common &= SetOf(k.stages[s].dims);
     }
     plan_.prefix = std::min(std::countr_one(common), k.num_iterated());
     everything_in_one_ = plan_.prefix == k.num_iterated();
@@ -120,20 +126,23 @@ class Planner {
       const Stage& stage = k.stages[s];
       for (const ExprNode& node : stage.expr.nodes()) {
         cost[s] += Info(node.op).arity > 0 ? 1 : 0;
-        if (node.op == ScalarOp::kRead && node.source == ReadSource::kStage && plan_.temp[static_cast<size_t>(node.ref)] < 0) {
+        if (node.op == ScalarOp::kRead && node.source == ReadSource::kStage &&
+            plan_.temp[static_cast<size_t>(node.ref)] < 0) {
           cost[s] = std::min(cost[s] + cost[static_cast<size_t>(node.ref)], 2 * kCheap);
         }
       }
       bool store = stage.kind == Stage::Kind::kReduce || shifted_[s];
       if (!store && !everything_in_one_ && cost[s] > kCheap) {
         store = readers_[s].size() > 1;
-        for (const DimSet reader : readers_[s]) store = store || ((reader & inner_) & ~SetOf(stage.dims)) != 0;
+        for (const DimSet reader : readers_[s])
+          store = store || ((reader & inner_) & ~SetOf(stage.dims)) != 0;
       }
       if (store && !readers_[s].empty()) plan_.temp[s] = plan_.num_temps++;
     }
   }
 
-  // A stored stage that a value needs, also through stages that are not stored; and whether only at the own coordinates.
+  // A stored stage that a value needs, also through stages that are not stored; and whether only at
+  // the own coordinates.
   struct Need {
     int32_t stage;
     bool identity;
@@ -160,18 +169,22 @@ class Planner {
     return needs;
   }
 
-  // The pass for a value over `dims`: an existing one on the lowest level on which all it needs is known, or a new one.
+  // The pass for a value over `dims`: an existing one on the lowest level on which all it needs is
+  // known, or a new one.
   PassPlan& PassFor(const std::vector<Need>& needs, DimSet dims, int32_t over, int32_t level) {
     for (const Need need : needs) {
-      const PassPlan& pass = plan_.passes[static_cast<size_t>(pass_[static_cast<size_t>(need.stage)])];
-      const bool shares = need.identity && StageOf(need.stage).kind == Stage::Kind::kMap && pass.dims == dims &&
-                          (pass.over < 0 || over < 0 || pass.over == over);
+      const PassPlan& pass =
+          plan_.passes[static_cast<size_t>(pass_[static_cast<size_t>(need.stage)])];
+      const bool shares = need.identity && StageOf(need.stage).kind == Stage::Kind::kMap &&
+                          pass.dims == dims && (pass.over < 0 || over < 0 || pass.over == over);
       level = std::max(level, pass.level + (shares ? 0 : 1));
     }
     for (;; ++level) {
       for (size_t p = 0; p < plan_.passes.size(); ++p) {
         PassPlan& pass = plan_.passes[p];
-        if (pass.level != level || pass.dims != dims || (pass.over >= 0 && over >= 0 && pass.over != over)) continue;
+        if (pass.level != level || pass.dims != dims ||
+            (pass.over >= 0 && over >= 0 && pass.over != over))
+          continue;
         if (!KnownIn(needs, level, static_cast<int32_t>(p))) continue;
         if (over >= 0) pass.over = over;
         return pass;
@@ -183,7 +196,8 @@ class Planner {
     }
   }
 
-  // Whether all of `needs` is computed on a lower level or, if it may be shared, in pass `p` itself.
+  // Whether all of `needs` is computed on a lower level or, if it may be shared, in pass `p`
+  // itself.
   bool KnownIn(const std::vector<Need>& needs, int32_t level, int32_t p) const {
     return std::all_of(needs.begin(), needs.end(), [&](Need need) {
       const int32_t from = pass_[static_cast<size_t>(need.stage)];
@@ -195,7 +209,8 @@ class Planner {
   void PlaceStage(int32_t s) {
     const Stage& stage = StageOf(s);
     const DimSet dims = (SetOf(stage.dims) | SetOf(stage.over)) & inner_;
-    PassPlan& pass = PassFor(needs_[static_cast<size_t>(s)], dims, stage.over.empty() ? -1 : stage.over[0], 0);
+    PassPlan& pass =
+        PassFor(needs_[static_cast<size_t>(s)], dims, stage.over.empty() ? -1 : stage.over[0], 0);
     pass.stages.push_back(s);
     pass_[static_cast<size_t>(s)] = static_cast<int32_t>(&pass - plan_.passes.data());
   }
@@ -205,16 +220,18 @@ class Planner {
     for (const PassPlan& pass : plan_.passes) last = std::max(last, pass.level);
     for (size_t o = 0; o < plan_.kernel.outputs.size(); ++o) {
       const KernelOutput& output = plan_.kernel.outputs[o];
-      PassFor(NeedsOf(output.expr), SetOf(output.dims) & inner_, -1, last).outputs.push_back(static_cast<int32_t>(o));
+      PassFor(NeedsOf(output.expr), SetOf(output.dims) & inner_, -1, last)
+          .outputs.push_back(static_cast<int32_t>(o));
     }
   }
 
   void Order() {
-    std::stable_sort(plan_.passes.begin(), plan_.passes.end(), [](const PassPlan& a, const PassPlan& b) {
-      if (a.level != b.level) return a.level < b.level;
-      if (a.outputs.empty() != b.outputs.empty()) return a.outputs.empty();
-      return std::popcount(a.dims) > std::popcount(b.dims);
-    });
+    std::stable_sort(plan_.passes.begin(), plan_.passes.end(),
+                     [](const PassPlan& a, const PassPlan& b) {
+                       if (a.level != b.level) return a.level < b.level;
+                       if (a.outputs.empty() != b.outputs.empty()) return a.outputs.empty();
+                       return std::popcount(a.dims) > std::popcount(b.dims);
+                     });
   }
 
   Plan plan_;
@@ -245,7 +262,8 @@ std::vector<int32_t> DimsOf(DimSet set) {
 
 bool IsIdentity(const ExprNode& read, const std::vector<int32_t>& stage_dims) {
   for (size_t axis = 0; axis < stage_dims.size(); ++axis) {
-    if (!read.index[axis].IsDim() || read.index[axis].terms[0].dim != stage_dims[axis]) return false;
+    if (!read.index[axis].IsDim() || read.index[axis].terms[0].dim != stage_dims[axis])
+      return false;
   }
   return true;
 }

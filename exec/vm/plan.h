@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which stages of a kernel are stored, and in which pass each stage and output is computed.
 //
-// A stored stage has a temporary; every other one is evaluated where it is read. A pass goes over one set of dims and may
-// hold several stages and outputs: one may use the value of another in the same pass when both go over the same dims and it
-// reads the very element. Reductions have a value only after their pass. Outputs come last, those with more dims first, so that
-// an output written over an input is written after all that read it.
+// A stored stage has a temporary; every other one is evaluated where it is read. A pass goes over
+// one set of dims and may hold several stages and outputs: one may use the value of another in the
+// same pass when both go over the same dims and it reads the very element. Reductions have a value
+// only after their pass. Outputs come last, those with more dims first, so that an output written
+// over an input is written after all that read it.
 #ifndef KILN_EXEC_VM_PLAN_H_
 #define KILN_EXEC_VM_PLAN_H_
 
@@ -32,9 +33,9 @@ struct PassPlan {
 };
 
 struct Plan {
-  Kernel kernel;               // every reduction is over one dim
+  Kernel kernel;  // every reduction is over one dim
   int32_t prefix = 0;
-  std::vector<int32_t> temp;   // per stage: its temporary, or -1
+  std::vector<int32_t> temp;  // per stage: its temporary, or -1
   int32_t num_temps = 0;
   std::vector<PassPlan> passes;  // in the order of execution
 };

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Kernel made ready for the block VM: passes over the iteration space, each a flat list of typed instructions on blocks.
+// A Kernel made ready for the block VM: passes over the iteration space, each a flat list of typed
+// instructions on blocks.
 //
-// The first `prefix` dims, which every output and reduction has, span the *cells*; cells are independent and run in
-// parallel. Within a cell the passes run in order; what one pass leaves for later ones lies in temporaries of the cell. Softmax
-// over the last of two dims:
-//   prefix 1 (a cell is a row), two temporaries for the reductions and one for exp(...), three passes over b:
+// The first `prefix` dims, which every output and reduction has, span the *cells*; cells are
+// independent and run in parallel. Within a cell the passes run in order; what one pass leaves for
+// later ones lies in temporaries of the cell. Softmax over the last of two dims:
+//   prefix 1 (a cell is a row), two temporaries for the reductions and one for exp(...), three
+//   passes over b:
 //     pass 0 lanes:  read, mul, add          -> reduce max into t0
 //     pass 1 lanes:  read, mul, add, sub, .. -> store t1, reduce add into t2
 //     pass 2 map:    read t1, div            -> output
 //
-// An instruction runs once per worker (constants, parameters), once per row (what does not vary along the vector dim; one
-// element) or once per block. A register written by the first two and used by blocks is filled into a block.
+// An instruction runs once per worker (constants, parameters), once per row (what does not vary
+// along the vector dim; one element) or once per block. Where the body uses a register of the first
+// two, its operation either takes one element or the register is first filled into a block.
 #ifndef KILN_EXEC_VM_PROGRAM_H_
 #define KILN_EXEC_VM_PROGRAM_H_
 
@@ -25,17 +28,17 @@
 
 namespace kiln::vm {
 
-inline constexpr int kMaxDims = 16;       // iterated dims
-inline constexpr int64_t kBlock = 512;    // elements of a register; divides the blocks of reductions
+inline constexpr int kMaxDims = 16;     // iterated dims
+inline constexpr int64_t kBlock = 512;  // elements of a register; divides the blocks of reductions
 inline constexpr int64_t kMapChunk = 4096;  // elements of a row that are one unit of work
 
 struct Insn {
   enum class Kind : uint8_t { kOp, kRead, kCoordinate, kParam, kConst, kExtent, kFill };
   Kind kind = Kind::kOp;
-  uint8_t size = 0;            // bytes of an element of dst: kParam, kConst, kFill
-  int32_t dst = 0;             // registers; 0 is none
+  uint8_t size = 0;  // bytes of an element of dst: kParam, kConst, kFill
+  int32_t dst = 0;   // registers; 0 is none
   int32_t a = 0, b = 0, c = 0;
-  int32_t ref = 0;             // read, dim or parameter
+  int32_t ref = 0;  // read, dim or parameter
   uint64_t imm = 0;
   OpFn fn = nullptr;
   const float* table = nullptr;  // in place of b: coefficients, owned by the Pass
@@ -50,11 +53,11 @@ struct Axis {
 
 struct Read {
   ReadSource source = ReadSource::kInput;
-  int32_t ref = 0;                 // input, or temporary
-  uint8_t size = 0;                // bytes of an element
-  bool guarded = false;            // positions may lie outside: such elements are 0
-  bool copy = false;               // the register must not point into the operand
-  std::vector<IndexExpr> linear;   // per axis; empty terms and offset for those in `axes`
+  int32_t ref = 0;                // input, or temporary
+  uint8_t size = 0;               // bytes of an element
+  bool guarded = false;           // positions may lie outside: such elements are 0
+  bool copy = false;              // the register must not point into the operand
+  std::vector<IndexExpr> linear;  // per axis; empty terms and offset for those in `axes`
   std::vector<Axis> axes;
 };
 
@@ -64,8 +67,8 @@ struct Sink {
   uint8_t size = 0;
   bool direct = false;  // the body may write the register straight to its place
   int32_t reg = 0;
-  int32_t ref = 0;      // temporary or output
-  ReduceFns fns = {};   // kReduce
+  int32_t ref = 0;     // temporary or output
+  ReduceFns fns = {};  // kReduce
   uint64_t identity = 0, empty = 0;
 };
 
@@ -103,7 +106,8 @@ struct Program {
   std::vector<Read> reads;  // of all passes
 };
 
-// kInvalidArgument: Verify or ExpandMath refuses the kernel. kUnimplemented: more than kMaxDims iterated dims.
+// kInvalidArgument: Verify or ExpandMath refuses the kernel. kUnimplemented: more than kMaxDims
+// iterated dims.
 absl::StatusOr<std::unique_ptr<Program>> CompileProgram(const Kernel& kernel, const OpTable& ops);
 
 }  // namespace kiln::vm

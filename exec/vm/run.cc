@@ -17,8 +17,14 @@ size_t RoundUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 class UnitRunner {
  public:
-  UnitRunner(const Pass& pass, const Units& units, uint8_t* const* partials, Worker& worker, Frame& frame)
-      : pass_(pass), units_(units), partials_(partials), worker_(worker), launch_(*worker.launch), frame_(frame) {}
+  UnitRunner(const Pass& pass, const Units& units, uint8_t* const* partials, Worker& worker,
+             Frame& frame)
+      : pass_(pass),
+        units_(units),
+        partials_(partials),
+        worker_(worker),
+        launch_(*worker.launch),
+        frame_(frame) {}
 
   void Run(int64_t begin, int64_t end) {
     int64_t row = -1;
@@ -51,7 +57,8 @@ class UnitRunner {
   // A chunk along the vector dim: a map, or one block of a reduction along it.
   void VectorUnit(int64_t row, int64_t chunk) {
     const int64_t extent = pass_.vec < 0 ? 1 : launch_.extents[pass_.vec];
-    const int64_t begin = chunk * units_.vec_chunk, end = std::min(extent, begin + units_.vec_chunk);
+    const int64_t begin = chunk * units_.vec_chunk,
+                  end = std::min(extent, begin + units_.vec_chunk);
     const bool reduces = pass_.shape != Pass::Shape::kMap;
     const size_t lanes = pass_.shape == Pass::Shape::kLanes ? kReduceLanes : 1;
     if (reduces) StartAccumulators(lanes);
@@ -96,21 +103,24 @@ class UnitRunner {
     for (size_t s = 0; s < pass_.sinks.size(); ++s) {
       const Sink& sink = pass_.sinks[s];
       if (sink.kind != Sink::Kind::kReduce) continue;
-      std::memcpy(Result(s, over_chunk * units_.results + row * vec_extent + at), Accumulator(s), n * sink.size);
+      std::memcpy(Result(s, over_chunk * units_.results + row * vec_extent + at), Accumulator(s),
+                  n * sink.size);
     }
   }
 
   void StartAccumulators(size_t n) {
     for (size_t s = 0; s < pass_.sinks.size(); ++s) {
       const Sink& sink = pass_.sinks[s];
-      if (sink.kind == Sink::Kind::kReduce) FillElements(sink.size, Accumulator(s), &sink.identity, n);
+      if (sink.kind == Sink::Kind::kReduce)
+        FillElements(sink.size, Accumulator(s), &sink.identity, n);
     }
   }
 
   // Where a reduction leaves result `index`: with one part to each result, in the temporary.
   uint8_t* Result(size_t s, int64_t index) const {
     const Sink& sink = pass_.sinks[s];
-    uint8_t* base = units_.parts > 1 ? partials_[s] : worker_.temps + launch_.temps[sink.ref].offset;
+    uint8_t* base =
+        units_.parts > 1 ? partials_[s] : worker_.temps + launch_.temps[sink.ref].offset;
     return base + index * sink.size;
   }
 
@@ -120,7 +130,10 @@ class UnitRunner {
     for (const Sink& sink : pass_.sinks) {
       if (!sink.direct) continue;
       const Target target = TargetOf(sink);
-      frame_.regs[sink.reg] = whole && target.stride == 1 ? target.data : frame_.storage + pass_.reg_offset[static_cast<size_t>(sink.reg)];
+      frame_.regs[sink.reg] =
+          whole && target.stride == 1
+              ? target.data
+              : frame_.storage + pass_.reg_offset[static_cast<size_t>(sink.reg)];
     }
     RunList(pass_.body, pass_.vec, n, n, worker_, pass_, frame_);
     for (const Sink& sink : pass_.sinks) {
@@ -139,7 +152,8 @@ class UnitRunner {
   Target TargetOf(const Sink& sink) const {
     const bool temp = sink.kind == Sink::Kind::kTemp;
     const Linear& linear = temp ? launch_.temps[sink.ref].linear : launch_.stores[sink.ref];
-    uint8_t* base = temp ? worker_.temps + launch_.temps[sink.ref].offset : launch_.outputs[sink.ref]->host;
+    uint8_t* base =
+        temp ? worker_.temps + launch_.temps[sink.ref].offset : launch_.outputs[sink.ref]->host;
     const int64_t at = At(linear, worker_.coordinate, launch_.program->num_iterated);
     return {base + at * sink.size, pass_.vec < 0 ? 1 : linear.step[pass_.vec]};
   }
@@ -202,9 +216,15 @@ Units UnitsOf(const Pass& pass, const int64_t* extents) {
   units.results = units.rows;
   const int64_t vec = pass.vec < 0 ? 1 : extents[pass.vec];
   switch (pass.shape) {
-    case Pass::Shape::kMap: units.vec_chunk = kMapChunk; break;
-    case Pass::Shape::kLanes: units.vec_chunk = kReduceBlock; break;
-    case Pass::Shape::kSequence: units.vec_chunk = kOuterReduceBlock; break;
+    case Pass::Shape::kMap:
+      units.vec_chunk = kMapChunk;
+      break;
+    case Pass::Shape::kLanes:
+      units.vec_chunk = kReduceBlock;
+      break;
+    case Pass::Shape::kSequence:
+      units.vec_chunk = kOuterReduceBlock;
+      break;
     case Pass::Shape::kOuter:
       units.vec_chunk = kBlock;
       units.over_chunks = CeilDiv(extents[pass.over], kOuterReduceBlock);
@@ -221,26 +241,29 @@ Units UnitsOf(const Pass& pass, const int64_t* extents) {
 }
 
 size_t FrameBytes(const Pass& pass) {
-  return RoundUp(pass.frame_bytes) + RoundUp(pass.reg_offset.size() * sizeof(uint8_t*)) + static_cast<size_t>(kBlock) * sizeof(int64_t) +
-         pass.sinks.size() * kAccumulatorBytes;
+  return RoundUp(pass.frame_bytes) + RoundUp(pass.reg_offset.size() * sizeof(uint8_t*)) +
+         static_cast<size_t>(kBlock) * sizeof(int64_t) + pass.sinks.size() * kAccumulatorBytes;
 }
 
 void StartFrame(const Pass& pass, Worker& worker, void* memory, Frame& frame) {
   frame.storage = static_cast<uint8_t*>(memory);
   frame.accumulators = frame.storage + RoundUp(pass.frame_bytes);
-  frame.positions = reinterpret_cast<int64_t*>(frame.accumulators + pass.sinks.size() * kAccumulatorBytes);
+  frame.positions =
+      reinterpret_cast<int64_t*>(frame.accumulators + pass.sinks.size() * kAccumulatorBytes);
   frame.regs = reinterpret_cast<uint8_t**>(frame.positions + kBlock);
-  for (size_t r = 0; r < pass.reg_offset.size(); ++r) frame.regs[r] = frame.storage + pass.reg_offset[r];
+  for (size_t r = 0; r < pass.reg_offset.size(); ++r)
+    frame.regs[r] = frame.storage + pass.reg_offset[r];
   const int64_t fill = pass.vec < 0 ? 1 : std::min(kBlock, worker.launch->extents[pass.vec]);
   RunList(pass.once, pass.vec, 1, static_cast<size_t>(fill), worker, pass, frame);
 }
 
-void RunUnits(const Pass& pass, const Units& units, int64_t begin, int64_t end, uint8_t* const* partials, Worker& worker,
-              Frame& frame) {
+void RunUnits(const Pass& pass, const Units& units, int64_t begin, int64_t end,
+              uint8_t* const* partials, Worker& worker, Frame& frame) {
   UnitRunner(pass, units, partials, worker, frame).Run(begin, end);
 }
 
-void FinishPass(const Pass& pass, const Units& units, uint8_t* const* partials, const Worker& worker) {
+void FinishPass(const Pass& pass, const Units& units, uint8_t* const* partials,
+                const Worker& worker) {
   if (pass.over < 0 || units.parts == 1) return;
   for (size_t s = 0; s < pass.sinks.size(); ++s) {
     const Sink& sink = pass.sinks[s];

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running the passes of a cell.
 //
-// A pass is cut into units: (row, chunk of the vector dim, chunk of the reduced dim), numbered with the last fastest. Any
-// worker may run any range of units. A unit of a reduction leaves the result of one block of the rule in kernel.h; when there
-// are several to a result, they lie in `partials` until FinishPass reduces them again.
+// A pass is cut into units: (row, chunk of the vector dim, chunk of the reduced dim), numbered with
+// the last fastest. Any worker may run any range of units. A unit of a reduction leaves the result
+// of one block of the rule in kernel.h; when there are several to a result, they lie in `partials`
+// until FinishPass reduces them again.
 #ifndef KILN_EXEC_VM_RUN_H_
 #define KILN_EXEC_VM_RUN_H_
 
@@ -17,8 +18,8 @@ namespace kiln::vm {
 // Registers of one pass for one worker.
 struct Frame {
   uint8_t* storage = nullptr;
-  uint8_t** regs = nullptr;     // where each register lies now: its own storage, or an operand
-  int64_t* positions = nullptr;  // kBlock of them
+  uint8_t** regs = nullptr;         // where each register lies now: its own storage, or an operand
+  int64_t* positions = nullptr;     // kBlock of them
   uint8_t* accumulators = nullptr;  // a block for each sink
 };
 
@@ -31,8 +32,8 @@ struct Worker {
 
 struct Units {
   int64_t rows = 1;
-  int64_t vec_chunks = 1, vec_chunk = 1;    // of the vector dim
-  int64_t over_chunks = 1;                  // kOuter: of the reduced dim
+  int64_t vec_chunks = 1, vec_chunk = 1;  // of the vector dim
+  int64_t over_chunks = 1;                // kOuter: of the reduced dim
   int64_t count() const { return rows * vec_chunks * over_chunks; }
   // Chunks whose results become one, and the number of results.
   int64_t parts = 1, results = 1;
@@ -45,11 +46,13 @@ size_t FrameBytes(const Pass& pass);
 void StartFrame(const Pass& pass, Worker& worker, void* memory, Frame& frame);
 
 // Runs units [begin, end). `partials[s]` is where sink s leaves its results if units.parts > 1.
-void RunUnits(const Pass& pass, const Units& units, int64_t begin, int64_t end, uint8_t* const* partials, Worker& worker,
-              Frame& frame);
+void RunUnits(const Pass& pass, const Units& units, int64_t begin, int64_t end,
+              uint8_t* const* partials, Worker& worker, Frame& frame);
 
-// After all units: reduces partial results into the temporaries, or fills them where there was nothing to reduce.
-void FinishPass(const Pass& pass, const Units& units, uint8_t* const* partials, const Worker& worker);
+// After all units: reduces partial results into the temporaries, or fills them where there was
+// nothing to reduce.
+void FinishPass(const Pass& pass, const Units& units, uint8_t* const* partials,
+                const Worker& worker);
 
 }  // namespace kiln::vm
 

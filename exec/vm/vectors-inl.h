@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// f32 primitives on explicit vectors, for instruction sets with fused multiply-add. Same bits as loops-inl.h.
+// f32 primitives on explicit vectors, for instruction sets with fused multiply-add. Same bits as
+// loops-inl.h.
 #if defined(KILN_EXEC_VM_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef KILN_EXEC_VM_VECTORS_INL_H_
 #undef KILN_EXEC_VM_VECTORS_INL_H_
@@ -36,10 +37,14 @@ struct VDiv {
   static HWY_INLINE V Do(V a, V b) { return hn::Div(a, b); }
 };
 struct VMax {
-  static HWY_INLINE V Do(V a, V b) { return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::Gt(a, b)), a, b); }
+  static HWY_INLINE V Do(V a, V b) {
+    return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::Gt(a, b)), a, b);
+  }
 };
 struct VMin {
-  static HWY_INLINE V Do(V a, V b) { return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::Lt(a, b)), a, b); }
+  static HWY_INLINE V Do(V a, V b) {
+    return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::Lt(a, b)), a, b);
+  }
 };
 // select(a < b, a, b) and select(a < b, b, a): how clamps are written.
 struct VLesser {
@@ -73,7 +78,8 @@ struct VTrunc {
 // An operand of a loop: a block, or one element that stands for a whole block.
 template <bool kUniform>
 struct Operand {
-  explicit HWY_INLINE Operand(const void* data) : p(static_cast<const float*>(data)), all(hn::Set(D(), *p)) {}
+  explicit HWY_INLINE Operand(const void* data)
+      : p(static_cast<const float*>(data)), all(hn::Set(D(), *p)) {}
   HWY_INLINE V operator()(size_t i) const { return kUniform ? all : hn::LoadU(D(), p + i); }
   const float* p;
   V all;
@@ -171,7 +177,8 @@ inline void VHalfToFloat(const OpArgs& x) {
   const hn::Rebind<hwy::float16_t, D> half;
   const auto* a = static_cast<const hwy::float16_t*>(x.a);
   auto* dst = static_cast<float*>(x.dst);
-  for (size_t i = 0; i < x.n; i += hn::Lanes(d)) hn::StoreU(hn::PromoteTo(d, hn::LoadU(half, a + i)), d, dst + i);
+  for (size_t i = 0; i < x.n; i += hn::Lanes(d))
+    hn::StoreU(hn::PromoteTo(d, hn::LoadU(half, a + i)), d, dst + i);
 }
 
 inline void VFloatToHalf(const OpArgs& x) {
@@ -179,26 +186,42 @@ inline void VFloatToHalf(const OpArgs& x) {
   const hn::Rebind<hwy::float16_t, D> half;
   const auto* a = static_cast<const float*>(x.a);
   auto* dst = static_cast<hwy::float16_t*>(x.dst);
-  for (size_t i = 0; i < x.n; i += hn::Lanes(d)) hn::StoreU(hn::DemoteTo(half, hn::LoadU(d, a + i)), half, dst + i);
+  for (size_t i = 0; i < x.n; i += hn::Lanes(d))
+    hn::StoreU(hn::DemoteTo(half, hn::LoadU(d, a + i)), half, dst + i);
 }
 
 inline OpFn FindVector(ScalarOp op) {
   switch (op) {
-    case ScalarOp::kAdd: return &VMap2<VAdd>;
-    case ScalarOp::kSub: return &VMap2<VSub>;
-    case ScalarOp::kMul: return &VMap2<VMul>;
-    case ScalarOp::kDiv: return &VMap2<VDiv>;
-    case ScalarOp::kMin: return &VMap2<VMin>;
-    case ScalarOp::kMax: return &VMap2<VMax>;
-    case ScalarOp::kFma: return &VFma<>;
-    case ScalarOp::kNeg: return &VMap1<VNeg>;
-    case ScalarOp::kAbs: return &VMap1<VAbs>;
-    case ScalarOp::kSqrt: return &VMap1<VSqrt>;
-    case ScalarOp::kFloor: return &VMap1<VFloor>;
-    case ScalarOp::kCeil: return &VMap1<VCeil>;
-    case ScalarOp::kRound: return &VMap1<VRound>;
-    case ScalarOp::kTrunc: return &VMap1<VTrunc>;
-    default: return nullptr;
+    case ScalarOp::kAdd:
+      return &VMap2<VAdd>;
+    case ScalarOp::kSub:
+      return &VMap2<VSub>;
+    case ScalarOp::kMul:
+      return &VMap2<VMul>;
+    case ScalarOp::kDiv:
+      return &VMap2<VDiv>;
+    case ScalarOp::kMin:
+      return &VMap2<VMin>;
+    case ScalarOp::kMax:
+      return &VMap2<VMax>;
+    case ScalarOp::kFma:
+      return &VFma<>;
+    case ScalarOp::kNeg:
+      return &VMap1<VNeg>;
+    case ScalarOp::kAbs:
+      return &VMap1<VAbs>;
+    case ScalarOp::kSqrt:
+      return &VMap1<VSqrt>;
+    case ScalarOp::kFloor:
+      return &VMap1<VFloor>;
+    case ScalarOp::kCeil:
+      return &VMap1<VCeil>;
+    case ScalarOp::kRound:
+      return &VMap1<VRound>;
+    case ScalarOp::kTrunc:
+      return &VMap1<VTrunc>;
+    default:
+      return nullptr;
   }
 }
 
@@ -214,23 +237,38 @@ inline OpFn FindChoice(bool greater, unsigned mask) {
 
 inline OpFn FindUniformFloat(ScalarOp op, unsigned mask) {
   switch (op) {
-    case ScalarOp::kAdd: return UniformMap2<VAdd>(mask);
-    case ScalarOp::kSub: return UniformMap2<VSub>(mask);
-    case ScalarOp::kMul: return UniformMap2<VMul>(mask);
-    case ScalarOp::kDiv: return UniformMap2<VDiv>(mask);
-    case ScalarOp::kMin: return UniformMap2<VMin>(mask);
-    case ScalarOp::kMax: return UniformMap2<VMax>(mask);
-    case ScalarOp::kFma: break;
-    default: return nullptr;
+    case ScalarOp::kAdd:
+      return UniformMap2<VAdd>(mask);
+    case ScalarOp::kSub:
+      return UniformMap2<VSub>(mask);
+    case ScalarOp::kMul:
+      return UniformMap2<VMul>(mask);
+    case ScalarOp::kDiv:
+      return UniformMap2<VDiv>(mask);
+    case ScalarOp::kMin:
+      return UniformMap2<VMin>(mask);
+    case ScalarOp::kMax:
+      return UniformMap2<VMax>(mask);
+    case ScalarOp::kFma:
+      break;
+    default:
+      return nullptr;
   }
   switch (mask) {
-    case 1: return &VFma<true, false, false>;
-    case 2: return &VFma<false, true, false>;
-    case 3: return &VFma<true, true, false>;
-    case 4: return &VFma<false, false, true>;
-    case 5: return &VFma<true, false, true>;
-    case 6: return &VFma<false, true, true>;
-    default: return nullptr;
+    case 1:
+      return &VFma<true, false, false>;
+    case 2:
+      return &VFma<false, true, false>;
+    case 3:
+      return &VFma<true, true, false>;
+    case 4:
+      return &VFma<false, false, true>;
+    case 5:
+      return &VFma<true, false, true>;
+    case 6:
+      return &VFma<false, true, true>;
+    default:
+      return nullptr;
   }
 }
 #endif  // HWY_NATIVE_FMA

@@ -19,7 +19,8 @@ constexpr int64_t kMaxTasks = 128;
 // Scratch that returns with the scope.
 class Scratch {
  public:
-  Scratch(LaunchContext* context, size_t bytes) : context_(context), data_(context->allocate(context, bytes)) {}
+  Scratch(LaunchContext* context, size_t bytes)
+      : context_(context), data_(context->allocate(context, bytes)) {}
   ~Scratch() {
     if (data_ != nullptr) context_->release(context_, data_);
   }
@@ -32,7 +33,9 @@ class Scratch {
   void* data_;
 };
 
-bool Cancelled(const LaunchContext* context) { return context->cancel != nullptr && *context->cancel; }
+bool Cancelled(const LaunchContext* context) {
+  return context->cancel != nullptr && *context->cancel;
+}
 
 int64_t WorkOf(const Pass& pass, const int64_t* extents) {
   double elements = 1;
@@ -42,7 +45,9 @@ int64_t WorkOf(const Pass& pass, const int64_t* extents) {
   return static_cast<int64_t>(std::min(elements * static_cast<double>(pass.body.size() + 1), 1e15));
 }
 
-int64_t TasksFor(int64_t work, int64_t units) { return std::max<int64_t>(1, std::min({work / kTaskWork, units, kMaxTasks})); }
+int64_t TasksFor(int64_t work, int64_t units) {
+  return std::max<int64_t>(1, std::min({work / kTaskWork, units, kMaxTasks}));
+}
 
 // Calls f(begin, end) -> int for `tasks` equal ranges of [0, n) in parallel.
 template <typename F>
@@ -56,7 +61,8 @@ int Parallel(LaunchContext* context, int64_t n, int64_t tasks, F f) {
     const auto& c = *reinterpret_cast<const Closure*>(raw);
     return (*c.f)(c.n * index / c.tasks, c.n * (index + 1) / c.tasks);
   };
-  return context->parallel_for(context, task, 0, static_cast<int>(tasks), reinterpret_cast<uint8_t*>(&closure));
+  return context->parallel_for(context, task, 0, static_cast<int>(tasks),
+                               reinterpret_cast<uint8_t*>(&closure));
 }
 
 // Bytes of the partial results of one reduction.
@@ -81,7 +87,8 @@ void PlacePartials(const Pass& pass, const Units& units, uint8_t* memory, uint8_
 
 class Runner {
  public:
-  explicit Runner(const Launch& launch) : launch_(launch), program_(*launch.program), context_(launch.context) {}
+  explicit Runner(const Launch& launch)
+      : launch_(launch), program_(*launch.program), context_(launch.context) {}
 
   int Run() {
     int64_t cells = 1, work = 0;
@@ -91,7 +98,8 @@ class Runner {
     const int64_t total = work > (int64_t{1} << 50) / cells ? int64_t{1} << 50 : work * cells;
     const int64_t tasks = TasksFor(total, cells);
     if (tasks >= std::min<int64_t>(TasksFor(total, kMaxTasks), 16)) {
-      return Parallel(context_, cells, tasks, [this](int64_t begin, int64_t end) { return Cells(begin, end); });
+      return Parallel(context_, cells, tasks,
+                      [this](int64_t begin, int64_t end) { return Cells(begin, end); });
     }
     return CellsOneByOne(cells);
   }
@@ -107,13 +115,17 @@ class Runner {
   // Cells [begin, end) on this thread alone.
   int Cells(int64_t begin, int64_t end) const {
     const size_t passes = program_.passes.size();
-    size_t bytes = passes * sizeof(Frame) + program_.max_sinks * sizeof(uint8_t*) + 64, partial_bytes = 0;
+    size_t bytes = passes * sizeof(Frame) + program_.max_sinks * sizeof(uint8_t*) + 64,
+           partial_bytes = 0;
     for (const Pass& pass : program_.passes) {
       bytes += FrameBytes(pass);
       partial_bytes = std::max(partial_bytes, PartialBytes(pass, UnitsOf(pass, launch_.extents)));
     }
-    const Scratch frame_memory(context_, bytes), temps(context_, launch_.temp_bytes), partial_memory(context_, partial_bytes);
-    if (frame_memory.data() == nullptr || temps.data() == nullptr || partial_memory.data() == nullptr) return kVmOutOfMemory;
+    const Scratch frame_memory(context_, bytes), temps(context_, launch_.temp_bytes),
+        partial_memory(context_, partial_bytes);
+    if (frame_memory.data() == nullptr || temps.data() == nullptr ||
+        partial_memory.data() == nullptr)
+      return kVmOutOfMemory;
     Worker worker;
     worker.launch = &launch_;
     worker.temps = temps.data();
@@ -159,21 +171,23 @@ class Runner {
 
   int ParallelPass(const Pass& pass, const Worker& worker) const {
     const Units units = UnitsOf(pass, launch_.extents);
-    const Scratch memory(context_, PartialBytes(pass, units) + pass.sinks.size() * sizeof(uint8_t*));
+    const Scratch memory(context_,
+                         PartialBytes(pass, units) + pass.sinks.size() * sizeof(uint8_t*));
     if (memory.data() == nullptr) return kVmOutOfMemory;
     auto** partials = reinterpret_cast<uint8_t**>(memory.data() + PartialBytes(pass, units));
     PlacePartials(pass, units, memory.data(), partials);
     const int64_t tasks = TasksFor(WorkOf(pass, launch_.extents), units.count());
-    const int error = Parallel(context_, units.count(), tasks, [&](int64_t begin, int64_t end) -> int {
-      if (Cancelled(context_)) return kVmCancelled;
-      const Scratch frame_memory(context_, FrameBytes(pass));
-      if (frame_memory.data() == nullptr) return kVmOutOfMemory;
-      Worker mine = worker;
-      Frame frame;
-      StartFrame(pass, mine, frame_memory.data(), frame);
-      RunUnits(pass, units, begin, end, partials, mine, frame);
-      return 0;
-    });
+    const int error =
+        Parallel(context_, units.count(), tasks, [&](int64_t begin, int64_t end) -> int {
+          if (Cancelled(context_)) return kVmCancelled;
+          const Scratch frame_memory(context_, FrameBytes(pass));
+          if (frame_memory.data() == nullptr) return kVmOutOfMemory;
+          Worker mine = worker;
+          Frame frame;
+          StartFrame(pass, mine, frame_memory.data(), frame);
+          RunUnits(pass, units, begin, end, partials, mine, frame);
+          return 0;
+        });
     if (error == 0) FinishPass(pass, units, partials, worker);
     return error;
   }
@@ -187,7 +201,8 @@ int Run(const Program& program, void** argv) {
   LaunchContext* context = *static_cast<LaunchContext**>(argv[0]);
   const Scratch arrays(context, LaunchBytes(program));
   Launch launch;
-  if (arrays.data() == nullptr || !BindLaunch(program, argv, arrays.data(), launch)) return kVmOutOfMemory;
+  if (arrays.data() == nullptr || !BindLaunch(program, argv, arrays.data(), launch))
+    return kVmOutOfMemory;
   return Runner(launch).Run();
 }
 
@@ -198,7 +213,8 @@ VmKernel::VmKernel(std::unique_ptr<vm::Program> program) : program_(std::move(pr
 VmKernel::~VmKernel() = default;
 
 absl::StatusOr<std::unique_ptr<VmKernel>> VmKernel::Compile(const Kernel& kernel, IsaLevel isa) {
-  KILN_ASSIGN_OR_RETURN(std::unique_ptr<vm::Program> program, vm::CompileProgram(kernel, vm::OpsFor(isa)));
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<vm::Program> program,
+                        vm::CompileProgram(kernel, vm::OpsFor(isa)));
   return std::unique_ptr<VmKernel>(new VmKernel(std::move(program)));
 }
 

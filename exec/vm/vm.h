@@ -4,8 +4,9 @@
 //   KILN_ASSIGN_OR_RETURN(std::unique_ptr<VmKernel> vm, VmKernel::Compile(kernel));
 //   launcher.Launch(&RunVm, vm.get(), argv);       // argv as for compiled code, see kernel/abi.h
 //
-// Blocks of a few hundred elements go through one vectorised primitive after the other, so that an interpreted step costs
-// little more than its arithmetic. The bits are the same for any instruction set, any number of threads, and compiled code.
+// Blocks of a few hundred elements go through one vectorised primitive after the other, so that an
+// interpreted step costs little more than its arithmetic. The bits are the same for any instruction
+// set, any number of threads, and compiled code.
 #ifndef KILN_EXEC_VM_VM_H_
 #define KILN_EXEC_VM_VM_H_
 
@@ -24,9 +25,11 @@ struct Program;
 // Immutable; any number of threads may run it.
 class VmKernel {
  public:
-  // kInvalidArgument or kUnimplemented where the kernel does not verify, a function has no expansion for its type, or more
-  // than 16 dims are iterated. Takes well under a millisecond. `isa` must not be above HostIsa().
-  static absl::StatusOr<std::unique_ptr<VmKernel>> Compile(const Kernel& kernel, IsaLevel isa = HostIsa());
+  // kInvalidArgument or kUnimplemented where the kernel does not verify, a function has no
+  // expansion for its type, or more than 16 dims are iterated. Takes well under a millisecond.
+  // `isa` must not be above HostIsa().
+  static absl::StatusOr<std::unique_ptr<VmKernel>> Compile(const Kernel& kernel,
+                                                           IsaLevel isa = HostIsa());
   ~VmKernel();
 
   const vm::Program& program() const { return *program_; }
@@ -40,8 +43,8 @@ class VmKernel {
 inline constexpr int kVmOutOfMemory = -1;
 inline constexpr int kVmCancelled = -2;
 
-// A KernelFn: runs the VmKernel in LaunchContext::kernel. An output may lie exactly over an input that is only read at the
-// output's own coordinates.
+// A KernelFn: runs the VmKernel in LaunchContext::kernel. An output may lie exactly over an input
+// that is only read at the output's own coordinates.
 int RunVm(void** argv);
 
 }  // namespace kiln

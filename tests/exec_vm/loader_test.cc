@@ -20,13 +20,15 @@ namespace kiln {
 namespace {
 
 std::string TestKernel(int value) {
-  std::ifstream file(std::string(TEST_KERNEL_DIR) + "/test_kernel_" + std::to_string(value) + ".so", std::ios::binary);
+  std::ifstream file(std::string(TEST_KERNEL_DIR) + "/test_kernel_" + std::to_string(value) + ".so",
+                     std::ios::binary);
   std::stringstream bytes;
   bytes << file.rdbuf();
   return bytes.str();
 }
 
-// The factor that the loaded kernel multiplies with, by running it on two threads; -1 if it does not.
+// The factor that the loaded kernel multiplies with, by running it on two threads; -1 if it does
+// not.
 int FactorOf(const LoadedKernel& kernel) {
   Pool pool(2);
   Launcher launcher(&pool);
@@ -43,7 +45,8 @@ int FactorOf(const LoadedKernel& kernel) {
 int MappedKernels() {
   std::ifstream maps("/proc/self/maps");
   int count = 0;
-  for (std::string line; std::getline(maps, line);) count += line.find("memfd:kernel") != std::string::npos;
+  for (std::string line; std::getline(maps, line);)
+    count += line.find("memfd:kernel") != std::string::npos;
   return count;
 }
 
@@ -124,10 +127,12 @@ TEST(ElfCheckTest, RefusesAnotherInterface) {
   header.e_machine = EM_AARCH64;
   std::memcpy(bytes.data(), &header, sizeof(header));
   const absl::Status status = CheckKernelElf(bytes).status();
-  EXPECT_EQ(status.message(), "kernel object: machine 183, expected x86-64; remove it from the cache");
+  EXPECT_EQ(status.message(),
+            "kernel object: machine 183, expected x86-64; remove it from the cache");
 }
 
-// What the checker lets pass must load or fail in peace; code itself may be anything, so it is not run.
+// What the checker lets pass must load or fail in peace; code itself may be anything, so it is not
+// run.
 TEST(ElfCheckTest, SurvivesMutations) {
   const std::string original = TestKernel(1);
   std::mt19937 random(1);
@@ -135,7 +140,8 @@ TEST(ElfCheckTest, SurvivesMutations) {
   for (int i = 0; i < 3000; ++i) {
     std::string bytes = original;
     const size_t range = i % 2 == 0 ? bytes.size() : std::min<size_t>(bytes.size(), 1024);
-    for (int k = 0; k <= i % 4; ++k) bytes[random() % range] = static_cast<char>(i % 3 == 0 ? 0xff : random());
+    for (int k = 0; k <= i % 4; ++k)
+      bytes[random() % range] = static_cast<char>(i % 3 == 0 ? 0xff : random());
     if (!CheckKernelElf(bytes).ok()) continue;
     ++passed;
     if (i % 5 == 0) (void)LoadKernel(bytes);

@@ -124,6 +124,9 @@ TEST(PoolTest, LimitLowersTheNumberOfMembers) {
 }
 
 TEST(PoolTest, WorksInAForkedChild) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer allows no new threads after a fork";
+#endif
   Pool pool(2);
   const auto sum = [&] {
     std::atomic<int64_t> total{0};

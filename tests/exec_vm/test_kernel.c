@@ -1,6 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0
- * A kernel by hand: writes TEST_VALUE times the index to n ints, in parallel, through scratch memory.
- * argv: context, int* out, int* n. */
+// SPDX-License-Identifier: Apache-2.0
+/* A kernel by hand: writes TEST_VALUE times the index to n ints, in parallel, through scratch
+ * memory. argv: context, int* out, int* n. */
 typedef int (*Task)(void* context, int index, unsigned char* closure);
 
 __attribute__((visibility("protected"), aligned(4096))) void* kiln_imports[20];

@@ -14,16 +14,21 @@ namespace {
 constexpr uint8_t kPattern = 0xa5;
 
 float RandomFloat(std::mt19937& random) {
-  constexpr float kSpecial[] = {0.0f,    -0.0f,  1.0f,    -1.0f,   1e-40f, -1e-45f, 3e38f,  -3e38f,
-                                88.7f,   -104.f, 0x1p-14f, 65504.f, 65520.f, 1e30f,  -1e-30f, 0.5f};
+  constexpr float kSpecial[] = {0.0f,  -0.0f,  1.0f,     -1.0f,   1e-40f,  -1e-45f, 3e38f,   -3e38f,
+                                88.7f, -104.f, 0x1p-14f, 65504.f, 65520.f, 1e30f,   -1e-30f, 0.5f};
   switch (random() % 24) {
-    case 0: return __builtin_nanf("");
-    case 1: return __builtin_inff();
-    case 2: return -__builtin_inff();
+    case 0:
+      return __builtin_nanf("");
+    case 1:
+      return __builtin_inff();
+    case 2:
+      return -__builtin_inff();
     case 3:
     case 4:
-    case 5: return kSpecial[random() % 16];
-    default: return (static_cast<float>(random() % 200001) - 100000.0f) * 1e-4f;
+    case 5:
+      return kSpecial[random() % 16];
+    default:
+      return (static_cast<float>(random() % 200001) - 100000.0f) * 1e-4f;
   }
 }
 
@@ -34,9 +39,11 @@ bool IsNanBits(DType type, uint64_t bits) {
 
 }  // namespace
 
-TestArg::TestArg(void* data, const std::vector<int64_t>& extents, const std::vector<int64_t>& strides) {
+TestArg::TestArg(void* data, const std::vector<int64_t>& extents,
+                 const std::vector<int64_t>& strides) {
   for (size_t k = extents.size(); k > 0; --k) {
-    dims.push_back({0, static_cast<int32_t>(extents[k - 1]), static_cast<int32_t>(strides[k - 1]), 0});
+    dims.push_back(
+        {0, static_cast<int32_t>(extents[k - 1]), static_cast<int32_t>(strides[k - 1]), 0});
   }
   arg.host = static_cast<uint8_t*>(data);
   arg.dimensions = static_cast<int32_t>(dims.size());
@@ -81,9 +88,11 @@ TestBuffer MakeBuffer(DType type, const std::vector<int64_t>& extents, Layout la
     stride *= extents[k - 1];
     if (layout != Layout::kDense) stride += 3;
   }
-  buffer.bytes.assign(2 * TestBuffer::kGuardBytes + static_cast<size_t>(stride + 1) * SizeOf(type), kPattern);
+  buffer.bytes.assign(2 * TestBuffer::kGuardBytes + static_cast<size_t>(stride + 1) * SizeOf(type),
+                      kPattern);
   for (size_t k = extents.size(); k > 0; --k) {
-    buffer.dims.push_back({0, static_cast<int32_t>(extents[k - 1]), static_cast<int32_t>(buffer.strides[k - 1]), 0});
+    buffer.dims.push_back(
+        {0, static_cast<int32_t>(extents[k - 1]), static_cast<int32_t>(buffer.strides[k - 1]), 0});
   }
   return buffer;
 }
@@ -92,18 +101,28 @@ uint64_t RandomBits(DType type, std::mt19937& random) {
   switch (type) {
     case DType::kF32:
     case DType::kF16:
-    case DType::kBF16: return ConstBits(DType::kF32, static_cast<double>(RandomFloat(random)));
-    case DType::kF64: return ConstBits(type, random() % 4 == 0 ? static_cast<double>(RandomFloat(random)) : (random() % 20001 - 10000.0) * 1e-3);
-    case DType::kBool: return random() % 2;
-    default: break;
+    case DType::kBF16:
+      return ConstBits(DType::kF32, static_cast<double>(RandomFloat(random)));
+    case DType::kF64:
+      return ConstBits(type, random() % 4 == 0 ? static_cast<double>(RandomFloat(random))
+                                               : (random() % 20001 - 10000.0) * 1e-3);
+    case DType::kBool:
+      return random() % 2;
+    default:
+      break;
   }
   const uint64_t wide = (static_cast<uint64_t>(random()) << 32) | random();
   switch (random() % 6) {
-    case 0: return ConstBits(type, 0) + wide % 3;
-    case 1: return wide;
-    case 2: return IsSigned(type) ? uint64_t{1} << (8 * SizeOf(type) - 1) : ~uint64_t{0};
-    case 3: return ~uint64_t{0};
-    default: return static_cast<uint64_t>(static_cast<int64_t>(wide % 21) - (IsSigned(type) ? 10 : 0));
+    case 0:
+      return ConstBits(type, 0) + wide % 3;
+    case 1:
+      return wide;
+    case 2:
+      return IsSigned(type) ? uint64_t{1} << (8 * SizeOf(type) - 1) : ~uint64_t{0};
+    case 3:
+      return ~uint64_t{0};
+    default:
+      return static_cast<uint64_t>(static_cast<int64_t>(wide % 21) - (IsSigned(type) ? 10 : 0));
   }
 }
 
@@ -160,8 +179,10 @@ int RunInVm(const Kernel& kernel, const Case& c, Operands& operands) {
 
 std::string CompareWithNaive(const Kernel& kernel, const Case& c) {
   Operands vm = MakeOperands(kernel, c), naive = MakeOperands(kernel, c);
-  const std::string where = absl::StrCat("extents ", absl::StrJoin(c.extents, ","), " threads ", c.threads, " isa ", Name(c.isa), " seed ", c.seed, ": ");
-  if (const int error = RunInVm(kernel, c, vm); error != 0) return absl::StrCat(where, "the VM gives error ", error);
+  const std::string where = absl::StrCat("extents ", absl::StrJoin(c.extents, ","), " threads ",
+                                         c.threads, " isa ", Name(c.isa), " seed ", c.seed, ": ");
+  if (const int error = RunInVm(kernel, c, vm); error != 0)
+    return absl::StrCat(where, "the VM gives error ", error);
   std::vector<NaiveBuffer> inputs, outputs;
   for (TestBuffer& input : naive.inputs) inputs.push_back(input.naive());
   for (TestBuffer& output : naive.outputs) outputs.push_back(output.naive());
@@ -169,11 +190,14 @@ std::string CompareWithNaive(const Kernel& kernel, const Case& c) {
   if (!status.ok()) return absl::StrCat(where, status.message());
   for (size_t o = 0; o < vm.outputs.size(); ++o) {
     TestBuffer &got = vm.outputs[o], &want = naive.outputs[o];
-    if (!got.Intact()) return absl::StrCat(where, "output ", o, " was written outside its elements");
+    if (!got.Intact())
+      return absl::StrCat(where, "output ", o, " was written outside its elements");
     for (int64_t i = 0; i < got.elements(); ++i) {
-      const uint64_t a = LoadElement(got.data(), got.type, got.OffsetOf(i)), b = LoadElement(want.data(), want.type, want.OffsetOf(i));
+      const uint64_t a = LoadElement(got.data(), got.type, got.OffsetOf(i)),
+                     b = LoadElement(want.data(), want.type, want.OffsetOf(i));
       if (a == b || (IsNanBits(got.type, a) && IsNanBits(got.type, b))) continue;
-      return absl::StrCat(where, "output ", o, " element ", i, ": got 0x", absl::Hex(a), ", expected 0x", absl::Hex(b));
+      return absl::StrCat(where, "output ", o, " element ", i, ": got 0x", absl::Hex(a),
+                          ", expected 0x", absl::Hex(b));
     }
   }
   return "";
@@ -186,10 +210,13 @@ std::vector<IsaLevel> LevelsHere() {
   return levels;
 }
 
-std::string CompareEverywhere(const Kernel& kernel, const std::vector<int64_t>& extents, uint32_t seed) {
+std::string CompareEverywhere(const Kernel& kernel, const std::vector<int64_t>& extents,
+                              uint32_t seed) {
   for (const IsaLevel isa : LevelsHere()) {
     for (int threads = 1; threads <= 3; ++threads) {
-      if (std::string difference = CompareWithNaive(kernel, {extents, threads, isa, seed}); !difference.empty()) return difference;
+      if (std::string difference = CompareWithNaive(kernel, {extents, threads, isa, seed});
+          !difference.empty())
+        return difference;
     }
   }
   return "";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a kernel in the VM and element by element (kernel/naive.h) on random data with special values, and compares bits.
+// Runs a kernel in the VM and element by element (kernel/naive.h) on random data with special
+// values, and compares bits.
 #ifndef KILN_TESTS_EXEC_VM_VM_HARNESS_H_
 #define KILN_TESTS_EXEC_VM_VM_HARNESS_H_
 
@@ -26,7 +27,8 @@ struct TestArg {
   BufferArg arg;
 };
 
-// An operand with memory of its own; bytes that no element covers hold a pattern that Intact() checks.
+// An operand with memory of its own; bytes that no element covers hold a pattern that Intact()
+// checks.
 struct TestBuffer {
   DType type = DType::kF32;
   std::vector<int64_t> extents, strides;  // outermost first
@@ -48,7 +50,8 @@ struct TestBuffer {
 // Memory for `layout`: kRows and kStrided get gaps.
 TestBuffer MakeBuffer(DType type, const std::vector<int64_t>& extents, Layout layout);
 
-// Random elements of all kinds: small and large numbers, zeros of both signs, infinities, NaN, denormals.
+// Random elements of all kinds: small and large numbers, zeros of both signs, infinities, NaN,
+// denormals.
 void FillRandom(TestBuffer& buffer, std::mt19937& random);
 uint64_t RandomBits(DType type, std::mt19937& random);
 
@@ -74,7 +77,8 @@ int RunInVm(const Kernel& kernel, const Case& c, Operands& operands);
 std::string CompareWithNaive(const Kernel& kernel, const Case& c);
 
 // CompareWithNaive for threads 1, 2, 3 and every instruction set this machine has.
-std::string CompareEverywhere(const Kernel& kernel, const std::vector<int64_t>& extents, uint32_t seed = 1);
+std::string CompareEverywhere(const Kernel& kernel, const std::vector<int64_t>& extents,
+                              uint32_t seed = 1);
 
 // Every level up to HostIsa().
 std::vector<IsaLevel> LevelsHere();

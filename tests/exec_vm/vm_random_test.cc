@@ -37,7 +37,9 @@ TEST(VmRandomTest, EqualsNaiveEvaluation) {
     const Kernel kernel = RandomKernel(seed);
     const RandomRun fresh = MakeRandomRun(kernel, seed, 20000);
     RandomRun want = fresh;
-    ASSERT_TRUE(EvalKernel(kernel, want.InputBuffers(), want.extents, want.params, want.OutputBuffers()).ok());
+    ASSERT_TRUE(
+        EvalKernel(kernel, want.InputBuffers(), want.extents, want.params, want.OutputBuffers())
+            .ok());
     for (const IsaLevel isa : LevelsHere()) {
       const auto vm = VmKernel::Compile(kernel, isa);
       ASSERT_TRUE(vm.ok()) << vm.status();
@@ -45,7 +47,9 @@ TEST(VmRandomTest, EqualsNaiveEvaluation) {
         RandomRun got = fresh;
         ASSERT_EQ(RunInVm(**vm, got, pool), 0) << "seed " << seed;
         ASSERT_EQ(FirstDifference(kernel, got, want), "")
-            << "seed " << seed << " isa " << static_cast<int>(isa) << " threads " << pool.threads() << "\n" << Print(kernel);
+            << "seed " << seed << " isa " << static_cast<int>(isa) << " threads " << pool.threads()
+            << "\n"
+            << Print(kernel);
       }
     }
   }

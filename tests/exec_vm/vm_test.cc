@@ -25,7 +25,8 @@ Kernel Parse(const std::string& text) {
 void ExpectExact(const std::string& text, const std::vector<std::vector<int64_t>>& cases) {
   const Kernel kernel = Parse(text);
   uint32_t seed = 1;
-  for (const std::vector<int64_t>& extents : cases) EXPECT_EQ(CompareEverywhere(kernel, extents, ++seed), "") << text;
+  for (const std::vector<int64_t>& extents : cases)
+    EXPECT_EQ(CompareEverywhere(kernel, extents, ++seed), "") << text;
 }
 
 constexpr char kSoftmax[] = R"(
@@ -41,7 +42,8 @@ out  0 f32 [a, b] dense = div(s2[a, b], s3[a])
 )";
 
 TEST(VmTest, AddsByHand) {
-  const Kernel kernel = Parse("dims a\nin 0 f32 [a] dense\npar 0 f32\nout 0 f32 [a] dense = max(add(in0[a], par0), 0)");
+  const Kernel kernel = Parse(
+      "dims a\nin 0 f32 [a] dense\npar 0 f32\nout 0 f32 [a] dense = max(add(in0[a], par0), 0)");
   Operands operands;
   operands.inputs.push_back(MakeBuffer(DType::kF32, {5}, Layout::kDense));
   operands.outputs.push_back(MakeBuffer(DType::kF32, {5}, Layout::kDense));
@@ -67,7 +69,16 @@ TEST(VmTest, SoftmaxHasThreePasses) {
 }
 
 TEST(VmTest, Softmax) {
-  ExpectExact(kSoftmax, {{3, 1}, {2, 7}, {5, 64}, {33, 100}, {1, 5000}, {2, 4097}, {1, 8192}, {40, 513}, {0, 4}, {300, 17}});
+  ExpectExact(kSoftmax, {{3, 1},
+                         {2, 7},
+                         {5, 64},
+                         {33, 100},
+                         {1, 5000},
+                         {2, 4097},
+                         {1, 8192},
+                         {40, 513},
+                         {0, 4},
+                         {300, 17}});
 }
 
 TEST(VmTest, LayerNorm) {
@@ -98,40 +109,52 @@ out 1 f32 [a] dense = select(lt(in0[a], in1[a]), floor(in0[a]), neg(round(in1[a]
 
 TEST(VmTest, Functions) {
   for (const char* f : {"exp", "log", "tanh", "erf", "sigmoid", "rsqrt"}) {
-    ExpectExact("dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = " + std::string(f) + "(in0[a])", {{2000}});
+    ExpectExact("dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = " + std::string(f) + "(in0[a])",
+                {{2000}});
   }
 }
 
 TEST(VmTest, ReducesOuterDims) {
   for (const char* op : {"add", "mul", "max", "min"}) {
     const std::string reduce = "reduce " + std::string(op);
-    ExpectExact("dims a b\nin 0 f32 [a, b] dense\ns0 : f32 [b] = " + reduce + " over a (in0[a, b])\nout 0 f32 [b] dense = s0[b]",
+    ExpectExact("dims a b\nin 0 f32 [a, b] dense\ns0 : f32 [b] = " + reduce +
+                    " over a (in0[a, b])\nout 0 f32 [b] dense = s0[b]",
                 {{1, 1}, {511, 3}, {512, 2}, {1025, 5}, {30, 600}, {0, 3}});
-    ExpectExact("dims a b\nin 0 f32 [a, b] dense\ns0 : f32 [] = " + reduce + " over a b (in0[a, b])\nout 0 f32 [] dense = s0[]",
+    ExpectExact("dims a b\nin 0 f32 [a, b] dense\ns0 : f32 [] = " + reduce +
+                    " over a b (in0[a, b])\nout 0 f32 [] dense = s0[]",
                 {{1, 1}, {7, 5000}, {1100, 3}, {0, 3}, {3, 0}});
-    ExpectExact("dims a b c\nin 0 f32 [a, b, c] rows\ns0 : f32 [a, c] = " + reduce + " over b (in0[a, b, c])\nout 0 f32 [a, c] rows = s0[a, c]",
+    ExpectExact("dims a b c\nin 0 f32 [a, b, c] rows\ns0 : f32 [a, c] = " + reduce +
+                    " over b (in0[a, b, c])\nout 0 f32 [a, c] rows = s0[a, c]",
                 {{3, 70, 5}, {2, 600, 20}, {2, 0, 4}});
-    ExpectExact("dims a b c\nin 0 f32 [a, b, c] strided\ns0 : f32 [b] = " + reduce + " over a c (in0[a, b, c])\nout 0 f32 [a, b, c] strided = sub(in0[a, b, c], s0[b])",
-                {{3, 4, 50}, {600, 2, 3}});
+    ExpectExact(
+        "dims a b c\nin 0 f32 [a, b, c] strided\ns0 : f32 [b] = " + reduce +
+            " over a c (in0[a, b, c])\nout 0 f32 [a, b, c] strided = sub(in0[a, b, c], s0[b])",
+        {{3, 4, 50}, {600, 2, 3}});
   }
 }
 
 TEST(VmTest, LongReductionsFoldTheirBlocks) {
-  ExpectExact("dims a\nin 0 f32 [a] dense\ns0 : f32 [] = reduce add over a (in0[a])\ns1 : f32 [] = reduce max over a (in0[a])\nout 0 f32 [] dense = s0[]\nout 1 f32 [] dense = s1[]",
-              {{4096}, {4097}, {100000}, {270000}, {0}});
+  ExpectExact(
+      "dims a\nin 0 f32 [a] dense\ns0 : f32 [] = reduce add over a (in0[a])\ns1 : f32 [] = reduce "
+      "max over a (in0[a])\nout 0 f32 [] dense = s0[]\nout 1 f32 [] dense = s1[]",
+      {{4096}, {4097}, {100000}, {270000}, {0}});
 }
 
 TEST(VmTest, ReducesEveryType) {
   for (const char* type : {"f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"}) {
     for (const char* op : {"add", "mul", "max", "min"}) {
       const std::string t = type;
-      ExpectExact("dims a b\nin 0 " + t + " [a, b] dense\ns0 : " + t + " [a] = reduce " + op + " over b (in0[a, b])\ns1 : " + t + " [b] = reduce " + op +
-                      " over a (in0[a, b])\nout 0 " + t + " [a] dense = s0[a]\nout 1 " + t + " [b] dense = s1[b]",
+      ExpectExact("dims a b\nin 0 " + t + " [a, b] dense\ns0 : " + t + " [a] = reduce " + op +
+                      " over b (in0[a, b])\ns1 : " + t + " [b] = reduce " + op +
+                      " over a (in0[a, b])\nout 0 " + t + " [a] dense = s0[a]\nout 1 " + t +
+                      " [b] dense = s1[b]",
                   {{3, 200}});
     }
   }
   for (const char* op : {"and", "or"}) {
-    ExpectExact("dims a b\nin 0 bool [a, b] dense\ns0 : bool [a] = reduce " + std::string(op) + " over b (in0[a, b])\nout 0 bool [a] dense = s0[a]", {{9, 3}, {2, 70}, {2, 0}});
+    ExpectExact("dims a b\nin 0 bool [a, b] dense\ns0 : bool [a] = reduce " + std::string(op) +
+                    " over b (in0[a, b])\nout 0 bool [a] dense = s0[a]",
+                {{9, 3}, {2, 70}, {2, 0}});
   }
 }
 
@@ -139,29 +162,37 @@ TEST(VmTest, ArithmeticOfEveryType) {
   for (const char* type : {"f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"}) {
     const std::string t = type;
     const std::string head = "dims a\nin 0 " + t + " [a] dense\nin 1 " + t + " [a] dense\n";
-    for (const char* e : {"add(in0[a], in1[a])", "sub(in0[a], in1[a])", "mul(in0[a], in1[a])", "div(in0[a], in1[a])", "min(in0[a], in1[a])", "max(in0[a], in1[a])",
-                          "neg(in0[a])", "abs(in0[a])", "sign(in0[a])", "select(le(in0[a], in1[a]), in1[a], in0[a])"}) {
+    for (const char* e :
+         {"add(in0[a], in1[a])", "sub(in0[a], in1[a])", "mul(in0[a], in1[a])",
+          "div(in0[a], in1[a])", "min(in0[a], in1[a])", "max(in0[a], in1[a])", "neg(in0[a])",
+          "abs(in0[a])", "sign(in0[a])", "select(le(in0[a], in1[a]), in1[a], in0[a])"}) {
       ExpectExact(head + "out 0 " + t + " [a] dense = " + e, {{300}});
     }
     if (t == "f64") {
       ExpectExact(head + "out 0 f64 [a] dense = fma(in0[a], in1[a], in0[a])", {{300}});
       continue;
     }
-    for (const char* e : {"mod(in0[a], in1[a])", "and(in0[a], in1[a])", "or(in0[a], in1[a])", "xor(in0[a], in1[a])", "not(in0[a])", "shl(in0[a], in1[a])", "shr(in0[a], in1[a])"}) {
+    for (const char* e :
+         {"mod(in0[a], in1[a])", "and(in0[a], in1[a])", "or(in0[a], in1[a])", "xor(in0[a], in1[a])",
+          "not(in0[a])", "shl(in0[a], in1[a])", "shr(in0[a], in1[a])"}) {
       ExpectExact(head + "out 0 " + t + " [a] dense = " + e, {{300}});
     }
   }
   for (const char* e : {"sqrt", "floor", "ceil", "round", "trunc", "sign", "abs", "neg"}) {
-    ExpectExact("dims a\nin 0 f64 [a] dense\nin 1 f32 [a] dense\nout 0 f64 [a] dense = " + std::string(e) + "(in0[a])\nout 1 f32 [a] dense = " + e + "(in1[a])", {{300}});
+    ExpectExact("dims a\nin 0 f64 [a] dense\nin 1 f32 [a] dense\nout 0 f64 [a] dense = " +
+                    std::string(e) + "(in0[a])\nout 1 f32 [a] dense = " + e + "(in1[a])",
+                {{300}});
   }
 }
 
 TEST(VmTest, CastsBetweenAllTypes) {
-  const std::vector<std::string> types = {"f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool"};
+  const std::vector<std::string> types = {"f32", "f64", "i8",  "i16", "i32", "i64",
+                                          "u8",  "u16", "u32", "u64", "bool"};
   for (const std::string& from : types) {
     for (const std::string& to : types) {
       if (from == to) continue;
-      const Kernel kernel = Parse("dims a\nin 0 " + from + " [a] dense\nout 0 " + to + " [a] dense = cast<" + to + ">(in0[a])");
+      const Kernel kernel = Parse("dims a\nin 0 " + from + " [a] dense\nout 0 " + to +
+                                  " [a] dense = cast<" + to + ">(in0[a])");
       EXPECT_EQ(CompareWithNaive(kernel, {{500}, 1, HostIsa(), 3}), "") << from << " to " << to;
     }
   }
@@ -170,8 +201,10 @@ TEST(VmTest, CastsBetweenAllTypes) {
 TEST(VmTest, SixteenBitFloats) {
   for (const char* type : {"f16", "bf16"}) {
     const std::string t = type;
-    ExpectExact("dims a b\nin 0 " + t + " [a, b] rows\nin 1 " + t + " [b] dense\nout 0 " + t + " [a, b] rows = add(mul(in0[a, b], in1[b]), in1[b])\nout 1 f32 [a, b] dense = roundto<" + t +
-                    ">(in0[a, b])",
+    ExpectExact("dims a b\nin 0 " + t + " [a, b] rows\nin 1 " + t + " [b] dense\nout 0 " + t +
+                    " [a, b] rows = add(mul(in0[a, b], in1[b]), in1[b])\nout 1 f32 [a, b] dense = "
+                    "roundto<" +
+                    t + ">(in0[a, b])",
                 {{3, 100}, {2, 5}, {1, 1024}});
   }
 }
@@ -211,8 +244,10 @@ out 0 f32 [a, b] dense = add(in0[(a)/2, b], in0[(a+1)%3, b])
 out 1 i64 [a, b] dense = add(mul(index(a), extent(b)), add(index(b), extent(n)))
 )",
               {{6, 5, 4}, {8, 520, 7}});
-  ExpectExact("dims a\nsizes n\nin 0 f32 [n] dense\nout 0 f32 [a] dense = in0[|n|-a-1]", {{10, 10}, {600, 1000}});
-  ExpectExact("dims a\nsizes n\nin 0 f32 [n] dense\nout 0 f32 [a] dense = in0[((2*a+1)/3)%5]", {{100, 5}});
+  ExpectExact("dims a\nsizes n\nin 0 f32 [n] dense\nout 0 f32 [a] dense = in0[|n|-a-1]",
+              {{10, 10}, {600, 1000}});
+  ExpectExact("dims a\nsizes n\nin 0 f32 [n] dense\nout 0 f32 [a] dense = in0[((2*a+1)/3)%5]",
+              {{100, 5}});
 }
 
 TEST(VmTest, PadsWithoutReadingOutside) {
@@ -229,8 +264,12 @@ out 1 f32 [a, b] dense = guard(lt(index(b), extent(m)), in0[(a)%2, |m|-b-1], 0)
 
 TEST(VmTest, Gathers) {
   for (const char* type : {"i32", "i64", "u8", "u64"}) {
-    ExpectExact("dims a b\nsizes n\nin 0 f32 [n, b] dense\nin 1 " + std::string(type) + " [a] dense\nout 0 f32 [a, b] dense = in0[[in1[a]], b]", {{30, 5, 7}, {3, 600, 2}, {600, 1, 9}});
-    ExpectExact("dims a b\nsizes n\nin 0 f32 [a, n] dense\nin 1 " + std::string(type) + " [b] dense\nout 0 f32 [a, b] dense = in0[a, [in1[b]]]", {{5, 30, 7}, {2, 600, 11}});
+    ExpectExact("dims a b\nsizes n\nin 0 f32 [n, b] dense\nin 1 " + std::string(type) +
+                    " [a] dense\nout 0 f32 [a, b] dense = in0[[in1[a]], b]",
+                {{30, 5, 7}, {3, 600, 2}, {600, 1, 9}});
+    ExpectExact("dims a b\nsizes n\nin 0 f32 [a, n] dense\nin 1 " + std::string(type) +
+                    " [b] dense\nout 0 f32 [a, b] dense = in0[a, [in1[b]]]",
+                {{5, 30, 7}, {2, 600, 11}});
   }
 }
 
@@ -273,7 +312,8 @@ out 0 f32 [a, b, c, d, e] dense = sub(in0[a, b, c, d, e], mul(s0[a, c], in1[c]))
 TEST(VmTest, WritesOverItsInput) {
   const Kernel kernel = Parse(kSoftmax);
   for (const IsaLevel isa : LevelsHere()) {
-    for (const std::vector<int64_t>& extents : {std::vector<int64_t>{7, 100}, {3, 4500}, {64, 512}}) {
+    for (const std::vector<int64_t>& extents :
+         {std::vector<int64_t>{7, 100}, {3, 4500}, {64, 512}}) {
       const Case c = {extents, 2, isa, 5};
       Operands apart = MakeOperands(kernel, c), over = MakeOperands(kernel, c);
       ASSERT_EQ(RunInVm(kernel, c, apart), 0);
@@ -287,12 +327,14 @@ TEST(VmTest, WritesOverItsInput) {
         b.arg.dim = b.dims.data();
         return static_cast<void*>(&b.arg);
       };
-      void* argv[] = {nullptr, bind(o.outputs[0]), bind(o.inputs[1]), &o.extents[0], &o.extents[1], &o.params[0], bind(o.outputs[0])};
+      void* argv[] = {nullptr,       bind(o.outputs[0]), bind(o.inputs[1]), &o.extents[0],
+                      &o.extents[1], &o.params[0],       bind(o.outputs[0])};
       Pool pool(2);
       Launcher launcher(&pool);
       ASSERT_EQ(launcher.Launch(&RunVm, vm->get(), argv), 0);
       for (int64_t i = 0; i < extents[0] * extents[1]; ++i) {
-        const float a = static_cast<float*>(apart.outputs[0].data())[i], b = static_cast<float*>(o.outputs[0].data())[i];
+        const float a = static_cast<float*>(apart.outputs[0].data())[i],
+                    b = static_cast<float*>(o.outputs[0].data())[i];
         ASSERT_TRUE(a == b || (a != a && b != b)) << i;
       }
     }
@@ -311,7 +353,8 @@ TEST(VmTest, KeepsItsScratchBetweenLaunches) {
       b.arg.dim = b.dims.data();
     }
   }
-  void* argv[] = {nullptr, &o.inputs[0].arg, &o.inputs[1].arg, &o.extents[0], &o.extents[1], &o.params[0], &o.outputs[0].arg};
+  void* argv[] = {nullptr,       &o.inputs[0].arg, &o.inputs[1].arg, &o.extents[0],
+                  &o.extents[1], &o.params[0],     &o.outputs[0].arg};
   Pool pool(2);
   Launcher launcher(&pool);
   ASSERT_EQ(launcher.Launch(&RunVm, vm->get(), argv), 0);
@@ -327,7 +370,8 @@ TEST(VmTest, KeepsItsScratchBetweenLaunches) {
 TEST(VmTest, RefusesTooManyDims) {
   std::string text = "dims";
   for (int i = 0; i < 17; ++i) text += " d" + std::to_string(i);
-  const auto vm = VmKernel::Compile(Parse(text + "\nin 0 f32 [d0] dense\nout 0 f32 [d0] dense = in0[d0]"));
+  const auto vm =
+      VmKernel::Compile(Parse(text + "\nin 0 f32 [d0] dense\nout 0 f32 [d0] dense = in0[d0]"));
   EXPECT_EQ(vm.status().code(), absl::StatusCode::kUnimplemented);
 }
 
