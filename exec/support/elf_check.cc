@@ -348,8 +348,7 @@ class Checker {
       }
       if (at < load->p_vaddr + load->p_filesz) return Bad("import table is not zero");
       elf_.imports = at;
-      elf_.imports_alone =
-          at % kPage == 0 && at + kSize == load->p_vaddr + load->p_memsz && kSize <= kPage;
+      elf_.imports_alone = at % kPage == 0;
     } else if (name == "kiln_abi") {
       if (SegmentOf(at, 4, true) == nullptr) return Bad("kiln_abi outside the file");
       const auto abi = Get<uint32_t>(OffsetOf(at));

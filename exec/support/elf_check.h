@@ -20,8 +20,9 @@ namespace kiln {
 struct KernelElf {
   uint64_t entry = 0;    // k_argv, in executable memory
   uint64_t imports = 0;  // kiln_imports, kNumImports slots in writable memory, zero in the file
-  bool imports_alone = false;  // the table starts a page and is the last thing in its segment: the
-                               // page may be sealed
+  // The table starts a page; it then has the page to itself (the link stub makes it so), which may
+  // be made read-only once filled.
+  bool imports_alone = false;
 };
 
 // kDataLoss names what is wrong. The bytes need no alignment. Thread-safe.
