@@ -127,11 +127,7 @@ absl::StatusOr<CacheStatistics> ParseStatistics(absl::string_view text) {
 absl::Status AddStatistics(FileSystem& files, const StoreLayout& layout,
                            const CacheStatistics& statistics) {
   const std::string name = absl::StrCat(layout.Statistics(), "/", UniqueName(), kSuffix);
-  // No temporary: the last line tells a whole file, and nobody waits for it.
-  KILN_ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file,
-                        files.CreateExclusive(name, 0600));
-  KILN_RETURN_IF_ERROR(file->Append(FormatStatistics(statistics)));
-  return file->Close();
+  return WriteWhole(files, layout, name, FormatStatistics(statistics), /*durable=*/false);
 }
 
 CacheStatistics ReadStatistics(FileSystem& files, const StoreLayout& layout) {

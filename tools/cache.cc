@@ -1,122 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// kiln cache stats | ls | show KEY | clear: what lies in the kernel cache.
-#include <ctime>
-#include <iostream>
-#include <memory>
+// kiln cache: the commands and their flags. One file per group of commands does the work.
+#include "kiln/tools/cache.h"
+
+#include <algorithm>
+#include <set>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/compiler/compile.h"
+#include "kiln/compiler/variants.h"
 #include "kiln/persistent_cache/directory.h"
-#include "kiln/persistent_cache/store.h"
-#include "kiln/tools/common.h"
+#include "kiln/persistent_cache/settings.h"
 #include "kiln/tools/exit_code.h"
-#include "kiln/tools/report.h"
-#include "nlohmann/json.hpp"
 
 namespace kiln {
-namespace {
 
-struct CacheFlags {
-  CommonOptions common;
-  std::string dir, key, emit;
-  bool dry_run = false;
-};
+absl::StatusOr<std::string> CacheDirectory(const CacheFlags& flags) {
+  if (!flags.dir.empty()) return flags.dir;
+  return DefaultCacheDirectory();
+}
 
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const CacheFlags& flags, bool read_only) {
-  std::string directory = flags.dir;
-  if (directory.empty()) {
-    KILN_ASSIGN_OR_RETURN(directory, DefaultCacheDirectory());
-  }
-  return Store::Open(RealFileSystem(), {directory, read_only});
+  StoreOptions options = SettingsFromEnvironment(RealFileSystem());
+  options.packs.clear();
+  options.shared_directory.clear();
+  options.read_only = read_only;
+  KILN_ASSIGN_OR_RETURN(options.directory, CacheDirectory(flags));
+  return Store::Open(RealFileSystem(), options);
 }
 
-// One line of an entry's kernel for lists: its outputs' expressions say what it computes.
-std::string Summary(const Entry& entry) {
-  const std::string* const preimage = entry.Find("preimage");
-  if (preimage == nullptr) return "";
-  const absl::StatusOr<PreimageFields> fields = ParsePreimage(*preimage);
-  if (!fields.ok()) return "";
-  for (const auto& [name, value] : *fields) {
-    if (name != "kernel") continue;
-    std::string last;
-    for (absl::string_view line : absl::StrSplit(value, '\n')) {
-      if (absl::StartsWith(line, "out")) last = std::string(line);
-    }
-    const size_t at = last.find("= ");
-    return at == std::string::npos ? last : last.substr(at + 2);
-  }
-  return "";
-}
-
-int Stats(const CacheFlags& flags) {
-  const auto store = OpenStore(flags, true);
-  if (!store.ok()) return Fail(store.status(), kExitCache);
-  const absl::StatusOr<std::vector<EntryInfo>> entries = (*store)->List();
-  if (!entries.ok()) return Fail(entries.status(), kExitCache);
-  int64_t bytes = 0;
-  int64_t allocated = 0;
-  for (const EntryInfo& entry : *entries) {
-    bytes += entry.bytes;
-    allocated += entry.allocated_bytes;
-  }
-  if (flags.common.json) {
-    PrintJson("cache.stats", flags.common,
-              {{"directory", (*store)->directory()},
-               {"entries", entries->size()},
-               {"bytes", bytes},
-               {"allocated_bytes", allocated}});
-  } else {
-    std::cout << Table({{"directory", (*store)->directory()},
-                        {"entries", absl::StrCat(entries->size())},
-                        {"bytes", Bytes(bytes)},
-                        {"on disk", Bytes(allocated)}});
-  }
-  return kExitOk;
-}
-
-int List(const CacheFlags& flags) {
-  const auto store = OpenStore(flags, true);
-  if (!store.ok()) return Fail(store.status(), kExitCache);
-  const absl::StatusOr<std::vector<EntryInfo>> entries = (*store)->List();
-  if (!entries.ok()) return Fail(entries.status(), kExitCache);
-  nlohmann::json list = nlohmann::json::array();
-  std::vector<std::vector<std::string>> rows = {{"key", "size", "target", "isa", "kernel"}};
-  for (const EntryInfo& info : *entries) {
-    const absl::StatusOr<Entry> entry = (*store)->Read(info.key);
-    if (!entry.ok()) {
-      rows.push_back({ToHex(info.key).substr(0, 12), Bytes(info.bytes), "-", "-",
-                      std::string(entry.status().message())});
-      continue;
-    }
-    const std::string* const text = entry->Find("meta");
-    auto meta = ParseMeta(text != nullptr ? *text : "");
-    std::vector<std::string> tags;
-    for (const Section& section : entry->sections) tags.push_back(section.tag);
-    const std::string summary = Summary(*entry);
-    list.push_back({{"key", ToHex(info.key)},
-                    {"device", meta["device"]},
-                    {"features", absl::StrSplit(meta["isa"], ' ', absl::SkipEmpty())},
-                    {"bytes", info.bytes},
-                    {"sections", tags},
-                    {"kernel", summary},
-                    {"target", meta["target"]}});
-    rows.push_back({ToHex(info.key).substr(0, 12), Bytes(info.bytes),
-                    std::string(absl::StripPrefix(meta["target"], "x86-64-")), meta["isa"],
-                    summary.size() > 36 ? summary.substr(0, 33) + "..." : summary});
-  }
-  if (flags.common.json) {
-    PrintJson("cache.ls", flags.common, {{"entries", list}});
-  } else {
-    std::cout << Table(rows);
-  }
-  return kExitOk;
-}
-
-// The one key that starts with `prefix`.
 absl::StatusOr<CacheKey> FindKey(Store& store, const std::string& prefix) {
   KILN_ASSIGN_OR_RETURN(const std::vector<EntryInfo> entries, store.List());
   std::vector<CacheKey> found;
@@ -133,97 +48,174 @@ absl::StatusOr<CacheKey> FindKey(Store& store, const std::string& prefix) {
   return found.front();
 }
 
-int Show(const CacheFlags& flags) {
-  const auto store = OpenStore(flags, true);
-  if (!store.ok()) return Fail(store.status(), kExitCache);
-  const absl::StatusOr<CacheKey> key = FindKey(**store, flags.key);
-  if (!key.ok())
-    return Fail(key.status(), absl::IsInvalidArgument(key.status()) ? kExitUsage : kExitCache);
-  const absl::StatusOr<Entry> entry = (*store)->Read(*key);
-  if (!entry.ok()) return Fail(entry.status(), kExitCache);
-  if (!flags.emit.empty()) {
-    const std::string* const section = entry->Find(flags.emit);
-    if (section == nullptr)
-      return Fail(
-          absl::NotFoundError(absl::StrCat("the entry has no section \"", flags.emit, "\"")),
-          kExitCache);
-    std::cout.write(section->data(), static_cast<std::streamsize>(section->size()));
-    return kExitOk;
-  }
-  const std::string* const preimage = entry->Find("preimage");
-  const std::string* const meta = entry->Find("meta");
-  const absl::StatusOr<PreimageFields> fields = ParsePreimage(preimage != nullptr ? *preimage : "");
-  nlohmann::json json = {{"key", ToHex(*key)},
-                         {"sections", nlohmann::json::object()},
-                         {"meta", ParseMeta(meta != nullptr ? *meta : "")}};
-  std::cout << (flags.common.json ? "" : absl::StrCat("key       ", ToHex(*key), "\n"));
-  for (const Section& section : entry->sections) {
-    json["sections"][section.tag] = section.bytes.size();
-    if (!flags.common.json)
-      std::cout << "section   " << section.tag << ", "
-                << Bytes(static_cast<int64_t>(section.bytes.size())) << "\n";
-  }
-  for (const auto& [name, value] : ParseMeta(meta != nullptr ? *meta : "")) {
-    if (!flags.common.json)
-      std::cout << name << std::string(name.size() < 10 ? 10 - name.size() : 1, ' ') << value
-                << "\n";
-  }
-  for (const auto& [name, value] : fields.ok() ? *fields : PreimageFields{}) {
-    json["preimage"][name] = value;
-    if (!flags.common.json)
-      std::cout << "\n[" << name << "]\n" << absl::StripSuffix(value, "\n") << "\n";
-  }
-  if (flags.common.json) PrintJson("cache.show", flags.common, json);
-  return kExitOk;
+int KeyExit(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) ? kExitUsage : kExitCache;
 }
 
-int Clear(const CacheFlags& flags) {
-  const auto store = OpenStore(flags, flags.dry_run);
-  if (!store.ok()) return Fail(store.status(), kExitCache);
-  absl::StatusOr<int64_t> removed = 0;
-  if (flags.dry_run) {
-    const absl::StatusOr<std::vector<EntryInfo>> entries = (*store)->List();
-    if (!entries.ok()) return Fail(entries.status(), kExitCache);
-    removed = static_cast<int64_t>(entries->size());
-  } else {
-    removed = (*store)->Clear();
+size_t UniqueDigits(std::vector<CacheKey> keys) {
+  std::sort(keys.begin(), keys.end());
+  size_t digits = 8;
+  for (size_t k = 1; k < keys.size(); ++k) {
+    const std::string a = ToHex(keys[k - 1]);
+    const std::string b = ToHex(keys[k]);
+    const auto differ = std::mismatch(a.begin(), a.end(), b.begin()).first;
+    digits = std::max(digits, static_cast<size_t>(differ - a.begin()) + 1);
   }
-  if (!removed.ok()) return Fail(removed.status(), kExitCache);
-  if (flags.common.json) {
-    PrintJson("cache.clear", flags.common, {{"removed", *removed}, {"dry_run", flags.dry_run}});
-  } else {
-    std::cout << (flags.dry_run ? "would remove " : "removed ") << *removed << " entries\n";
+  return std::min<size_t>(digits, 64);
+}
+
+std::string KernelSummary(const std::string& preimage) {
+  const std::string kernel = FieldOf(preimage, "kernel");
+  std::string last;
+  for (absl::string_view line : absl::StrSplit(kernel, '\n')) {
+    if (absl::StartsWith(line, "out")) last = std::string(line);
   }
-  return kExitOk;
+  const size_t at = last.find("= ");
+  return at == std::string::npos ? last : last.substr(at + 2);
+}
+
+std::string Fit(const std::string& text, size_t width) {
+  if (text.size() <= width) return text;
+  return width < 4 ? text.substr(0, width) : text.substr(0, width - 3) + "...";
+}
+
+std::string Ago(int64_t ns) {
+  const int64_t minutes = std::max<int64_t>(0, SystemNowNs() - ns) / 60'000'000'000;
+  if (minutes < 120) return absl::StrCat(minutes, " min");
+  if (minutes < 48 * 60) return absl::StrCat(minutes / 60, " h");
+  return absl::StrCat(minutes / (24 * 60), " d");
+}
+
+absl::StatusOr<int64_t> ParseAge(const std::string& text) {
+  int64_t value = 0;
+  const int64_t unit = absl::EndsWith(text, "m")   ? 60
+                       : absl::EndsWith(text, "h") ? 3600
+                       : absl::EndsWith(text, "d") ? 86400
+                                                   : 0;
+  if (unit == 0 || !absl::SimpleAtoi(text.substr(0, text.size() - 1), &value) || value < 0 ||
+      value > 100'000) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("age \"", text, "\": expected such as 30m, 6h or 7d"));
+  }
+  return value * unit * 1'000'000'000;
+}
+
+absl::StatusOr<std::vector<KernelIdentity>> KernelsOfModel(const CacheFlags& flags) {
+  KILN_ASSIGN_OR_RETURN(CompileOptions options, ToCompileOptions(flags.common));
+  if (!flags.compile_target.empty()) {
+    options.target = ParseIsaLevel(flags.compile_target);
+    if (!options.target.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--target \"", flags.compile_target, "\": expected x86-64-v3 or x86-64-v4"));
+    }
+  }
+  options.cache.enabled = false;  // only its keys are wanted
+  KILN_ASSIGN_OR_RETURN(const Graph graph, ReadModel(flags.model));
+  KILN_ASSIGN_OR_RETURN(const Compiled compiled, CompileGraph(graph, options));
+  const KernelService service(options);
+  std::vector<KernelIdentity> kernels;
+  std::set<CacheKey> seen;
+  for (const program::KernelDef& def : compiled.variant.program.kernels()) {
+    for (const program::KernelChoice& choice : def.choices()) {
+      KernelIdentity identity = service.Identify(def.text(), choice.params());
+      if (seen.insert(KernelPreimage(identity).Key()).second) kernels.push_back(identity);
+    }
+  }
+  return kernels;
+}
+
+namespace {
+
+struct Sub {
+  const char* name;
+  const char* doc;
+  int (*run)(const CacheFlags&);
+};
+constexpr Sub kSubs[] = {
+    {"stats", "Entries, bytes, hits, misses, builds, saved time", CacheStats},
+    {"ls", "Entries", CacheList},
+    {"show", "One entry: kernel, schedule, target, sections", CacheShow},
+    {"diff", "What differs between two entries", CacheDiff},
+    {"why-miss", "For each kernel of a model: hit, or what differs from the nearest entry",
+     CacheWhyMiss},
+    {"verify", "Check all entries and load them in a child process", CacheVerify},
+    {"prune", "Remove what is used least, left-overs and old quarantine", CachePrune},
+    {"clear", "Remove all entries", CacheClear},
+    {"pack", "Write entries into one file, to ship", CachePack},
+    {"unpack", "Check a pack and put its entries into the cache", CacheUnpack},
+    {"doctor", "Check everything that the cache depends on", CacheDoctor},
+};
+
+void AddModelFlags(CLI::App& command, CacheFlags& flags, bool positional) {
+  AddCommonFlags(command, flags.common);
+  CLI::Option* const model =
+      command.add_option(positional ? "MODEL" : "--model", flags.model,
+                         positional ? "Model" : "Only kernels of this model");
+  if (positional) model->required();
+  if (positional)
+    command.add_option("--target", flags.compile_target,
+                       "x86-64-v3 or x86-64-v4 (default: this CPU)");
+}
+
+void AddListFlags(CLI::App& command, CacheFlags& flags) {
+  command.add_option("--target", flags.target, "Only of this target, such as x86-64-v3");
+  command.add_option("--kind", flags.kind, "Only of this scheduler");
+  command.add_option("--older", flags.older, "Only not used for so long: 30m, 6h, 7d");
+  command.add_option("--newer", flags.newer, "Only used within: 30m, 6h, 7d");
+  command.add_option("--larger", flags.larger, "Only files of at least this size: 64K");
+  command.add_option("--sort", flags.sort, "used, size, time (of building) or key")
+      ->check(CLI::IsMember({"used", "size", "time", "key"}))
+      ->capture_default_str();
+  command.add_flag("--all", flags.all, "Also what is no kernel");
+}
+
+void AddFlags(CLI::App& command, const Sub& sub, CacheFlags& flags) {
+  command.add_option("--dir", flags.dir,
+                     "Directory of the cache (default: KILN_CACHE_DIR, else XDG)");
+  const auto is = [&](int (*run)(const CacheFlags&)) { return sub.run == run; };
+  if (is(CacheWhyMiss) || is(CacheList) || is(CachePack)) {
+    AddModelFlags(command, flags, is(CacheWhyMiss));
+  } else {
+    AddOutputFlags(command, flags.common);
+  }
+  if (is(CacheList)) AddListFlags(command, flags);
+  if (is(CacheShow)) {
+    command.add_option("KEY", flags.keys, "Key, or its first digits")->required()->expected(1);
+    command.add_option("--emit", flags.emit,
+                       "Write one section to stdout: elf, stmt, asm, preimage, meta");
+  }
+  if (is(CacheDiff)) command.add_option("KEYS", flags.keys, "Two keys")->required()->expected(2);
+  if (is(CachePack)) {
+    command.add_option("OUT", flags.file, "File to write")->required();
+    command.add_option("KEY", flags.keys, "Keys, or their first digits");
+    command.add_flag("--all", flags.all, "All entries");
+    command.add_option("--sign", flags.sign, "Ed25519 private key, PEM");
+    command.add_option("--target", flags.compile_target, "With --model: x86-64-v3 or x86-64-v4");
+  }
+  if (is(CacheUnpack)) {
+    command.add_option("FILE", flags.file, "Pack")->required();
+    command.add_flag("--trust-unsigned", flags.trust_unsigned,
+                     "Also a pack that nobody in the trust file has signed");
+  }
+  if (is(CacheVerify))
+    command.add_option("--recompile", flags.recompile,
+                       "Also build so many entries again and compare the code");
+  if (is(CachePrune))
+    command.add_option("--max-size", flags.max_size, "Limit, such as 500M (default: 2G)");
+  if (is(CacheStats)) command.add_flag("--zero", flags.zero, "Start counting again");
+  if (is(CachePrune) || is(CacheClear) || is(CachePack) || is(CacheUnpack))
+    command.add_flag("--dry-run", flags.dry_run, "Only say what would be done");
 }
 
 }  // namespace
 
 std::function<int()> AddCache(CLI::App& command) {
-  struct Sub {
-    const char* name;
-    const char* doc;
-    int (*run)(const CacheFlags&);
-  };
-  static constexpr Sub kSubs[] = {{"stats", "Entries and bytes", Stats},
-                                  {"ls", "All entries", List},
-                                  {"show", "One entry: kernel, schedule, target, sections", Show},
-                                  {"clear", "Remove all entries", Clear}};
   auto flags = std::make_shared<CacheFlags>();
   auto chosen = std::make_shared<const Sub*>(nullptr);
   command.require_subcommand(1);
   for (const Sub& sub : kSubs) {
     CLI::App* const child = command.add_subcommand(sub.name, sub.doc);
-    child->add_option("--dir", flags->dir,
-                      "Directory of the cache (default: KILN_CACHE_DIR, else XDG)");
-    AddOutputFlags(*child, flags->common);
-    if (sub.run == Show) {
-      child->add_option("KEY", flags->key, "Key, or its first digits")->required();
-      child->add_option("--emit", flags->emit,
-                        "Write one section to stdout: elf, stmt, asm, preimage, meta");
-    }
-    if (sub.run == Clear)
-      child->add_flag("--dry-run", flags->dry_run, "Only say what would be removed");
+    AddFlags(*child, sub, *flags);
     child->callback([chosen, &sub] { *chosen = &sub; });
   }
   return [flags, chosen] { return (*chosen)->run(*flags); };

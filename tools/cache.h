@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of `kiln cache` share: its flags, and finding and naming entries.
+#ifndef KILN_TOOLS_CACHE_H_
+#define KILN_TOOLS_CACHE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kiln/compiler/kernel_key.h"
+#include "kiln/persistent_cache/store.h"
+#include "kiln/tools/common.h"
+
+namespace kiln {
+
+struct CacheFlags {
+  CommonOptions common;
+  std::string dir;
+  std::vector<std::string> keys;  // KEY..., or A B
+  std::string emit;               // show: a section
+  std::string model, compile_target;
+  std::string target, kind, older, newer, larger, sort = "used";  // ls
+  std::string max_size;                                           // prune
+  std::string file, sign;                                         // pack, unpack
+  int recompile = 0;                                              // verify
+  bool dry_run = false, zero = false, all = false, trust_unsigned = false;
+};
+
+// One function per command, giving the exit code.
+int CacheStats(const CacheFlags& flags);
+int CacheList(const CacheFlags& flags);
+int CacheShow(const CacheFlags& flags);
+int CacheDiff(const CacheFlags& flags);
+int CacheWhyMiss(const CacheFlags& flags);
+int CacheVerify(const CacheFlags& flags);
+int CachePrune(const CacheFlags& flags);
+int CacheClear(const CacheFlags& flags);
+int CachePack(const CacheFlags& flags);
+int CacheUnpack(const CacheFlags& flags);
+int CacheDoctor(const CacheFlags& flags);
+
+// The cache of --dir, or of the environment; without packs and shared directory.
+absl::StatusOr<std::unique_ptr<Store>> OpenStore(const CacheFlags& flags, bool read_only);
+absl::StatusOr<std::string> CacheDirectory(const CacheFlags& flags);
+
+// The one key that starts with `prefix`. kNotFound, or kInvalidArgument if several do.
+absl::StatusOr<CacheKey> FindKey(Store& store, const std::string& prefix);
+// What such an error exits with.
+int KeyExit(const absl::Status& status);
+
+// How many digits tell all these keys apart, 8 at least.
+size_t UniqueDigits(std::vector<CacheKey> keys);
+
+// What an entry's kernel computes, on one line: the expression of its last output. "" for others.
+std::string KernelSummary(const std::string& preimage);
+// `text` cut to fit into `width` columns.
+std::string Fit(const std::string& text, size_t width);
+
+// "3 d", "5 h", "2 min" since `ns`; and "30m", "6h", "7d" as nanoseconds.
+std::string Ago(int64_t ns);
+absl::StatusOr<int64_t> ParseAge(const std::string& text);
+
+// The distinct kernels that a model needs, in its options and --target, by key.
+absl::StatusOr<std::vector<KernelIdentity>> KernelsOfModel(const CacheFlags& flags);
+
+}  // namespace kiln
+
+#endif  // KILN_TOOLS_CACHE_H_

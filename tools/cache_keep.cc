@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// kiln cache prune, clear, pack, unpack: what changes a cache, or takes it elsewhere.
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/file_system.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/persistent_cache/pack.h"
+#include "kiln/persistent_cache/settings.h"
+#include "kiln/tools/cache.h"
+#include "kiln/tools/exit_code.h"
+#include "kiln/tools/report.h"
+#include "nlohmann/json.hpp"
+
+namespace kiln {
+namespace {
+
+constexpr int64_t kMaxPemBytes = 1 << 16;
+
+// The entries that `pack` is to write.
+absl::StatusOr<std::vector<Entry>> ChooseEntries(const CacheFlags& flags, Store& store) {
+  std::vector<CacheKey> keys;
+  for (const std::string& prefix : flags.keys) {
+    KILN_ASSIGN_OR_RETURN(const CacheKey key, FindKey(store, prefix));
+    keys.push_back(key);
+  }
+  if (!flags.model.empty()) {
+    KILN_ASSIGN_OR_RETURN(const auto kernels, KernelsOfModel(flags));
+    for (const KernelIdentity& kernel : kernels) keys.push_back(KernelPreimage(kernel).Key());
+  }
+  if (flags.all) {
+    KILN_ASSIGN_OR_RETURN(const auto entries, store.List());
+    for (const EntryInfo& entry : entries) keys.push_back(entry.key);
+  }
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  std::vector<Entry> entries;
+  for (const CacheKey& key : keys) {
+    absl::StatusOr<Entry> entry = store.Read(key);
+    if (absl::IsNotFound(entry.status()) && !flags.model.empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("model \"", flags.model, "\": its kernel ", ToHex(key).substr(0, 12),
+                       " is not in the cache; run the model once with this cache"));
+    }
+    KILN_RETURN_IF_ERROR(entry.status());
+    if (entry->Find("failure") == nullptr) entries.push_back(*std::move(entry));
+  }
+  if (entries.empty())
+    return absl::InvalidArgumentError("pack: no entries; give keys, --model or --all");
+  return entries;
+}
+
+absl::Status WriteFile(const std::string& path, const std::string& bytes) {
+  FileSystem& files = RealFileSystem();
+  const std::string temporary = absl::StrCat(path, ".", UniqueName());
+  KILN_ASSIGN_OR_RETURN(const auto file, files.CreateExclusive(temporary, 0644));
+  absl::Status done = file->Append(bytes);
+  if (done.ok()) done = file->Sync();
+  if (const absl::Status closed = file->Close(); done.ok()) done = closed;
+  if (done.ok()) done = files.Rename(temporary, path);
+  if (!done.ok()) files.Unlink(temporary).IgnoreError();
+  return done;
+}
+
+}  // namespace
+
+int CachePrune(const CacheFlags& flags) {
+  const auto store = OpenStore(flags, flags.dry_run);
+  if (!store.ok()) return Fail(store.status(), kExitCache);
+  int64_t limit = (*store)->max_bytes();
+  if (!flags.max_size.empty()) {
+    const absl::StatusOr<int64_t> size = ParseByteSize(flags.max_size);
+    if (!size.ok()) return Fail(size.status(), kExitUsage);
+    limit = *size;
+  }
+  const absl::StatusOr<PruneReport> report = (*store)->Prune(limit, flags.dry_run);
+  if (!report.ok()) return Fail(report.status(), kExitCache);
+  nlohmann::json evicted = nlohmann::json::array();
+  for (const EntryInfo& entry : report->evicted) evicted.push_back(ToHex(entry.key));
+  if (flags.common.json) {
+    PrintJson("cache.prune", flags.common,
+              {{"busy", report->busy},
+               {"dry_run", flags.dry_run},
+               {"max_bytes", limit},
+               {"bytes", report->bytes},
+               {"removed", report->evicted.size()},
+               {"removed_bytes", report->evicted_bytes},
+               {"temporaries", report->temporaries},
+               {"quarantined", report->quarantined},
+               {"keys", evicted}});
+  } else if (report->busy) {
+    std::cout << "another process prunes this cache; nothing done\n";
+  } else {
+    std::cout << (flags.dry_run ? "would remove " : "removed ") << report->evicted.size() << " of "
+              << report->entries << " entries, " << Bytes(report->evicted_bytes) << " of "
+              << Bytes(report->bytes) << "; " << report->temporaries << " left-over temporaries, "
+              << report->quarantined << " files in quarantine\n";
+  }
+  return kExitOk;
+}
+
+int CacheClear(const CacheFlags& flags) {
+  const auto store = OpenStore(flags, flags.dry_run);
+  if (!store.ok()) return Fail(store.status(), kExitCache);
+  absl::StatusOr<int64_t> removed = 0;
+  if (flags.dry_run) {
+    const absl::StatusOr<std::vector<EntryInfo>> entries = (*store)->List();
+    if (!entries.ok()) return Fail(entries.status(), kExitCache);
+    removed = static_cast<int64_t>(entries->size());
+  } else {
+    removed = (*store)->Clear();
+  }
+  if (!removed.ok()) return Fail(removed.status(), kExitCache);
+  if (flags.common.json) {
+    PrintJson("cache.clear", flags.common, {{"removed", *removed}, {"dry_run", flags.dry_run}});
+  } else {
+    std::cout << (flags.dry_run ? "would remove " : "removed ") << *removed << " entries\n";
+  }
+  return kExitOk;
+}
+
+int CachePack(const CacheFlags& flags) {
+  const auto store = OpenStore(flags, true);
+  if (!store.ok()) return Fail(store.status(), kExitCache);
+  const absl::StatusOr<std::vector<Entry>> entries = ChooseEntries(flags, **store);
+  if (!entries.ok()) return Fail(entries.status(), KeyExit(entries.status()));
+  std::optional<SigningKey> key;
+  if (!flags.sign.empty()) {
+    const auto pem = RealFileSystem().ReadFile(flags.sign, kMaxPemBytes);
+    if (!pem.ok()) return Fail(pem.status(), kExitIo);
+    absl::StatusOr<SigningKey> read = SigningKey::FromPem(*pem);
+    if (!read.ok()) return Fail(read.status(), kExitUsage);
+    key = *std::move(read);
+  }
+  const auto bytes = EncodePack(*entries, key.has_value() ? &*key : nullptr);
+  if (!bytes.ok()) return Fail(bytes.status(), kExitCache);
+  if (!flags.dry_run) {
+    if (const absl::Status done = WriteFile(flags.file, *bytes); !done.ok())
+      return Fail(done, kExitIo);
+  }
+  const std::string signer = key.has_value() ? ToHex(key->public_key()) : "";
+  if (flags.common.json) {
+    PrintJson("cache.pack", flags.common,
+              {{"entries", entries->size()},
+               {"bytes", bytes->size()},
+               {"signer", signer},
+               {"dry_run", flags.dry_run}});
+  } else {
+    std::cout << (flags.dry_run ? "would write " : "wrote ") << entries->size() << " entries, "
+              << Bytes(static_cast<int64_t>(bytes->size())) << "; "
+              << (key.has_value() ? "signed with " + signer : "not signed") << "\n";
+  }
+  return kExitOk;
+}
+
+int CacheUnpack(const CacheFlags& flags) {
+  PackTrust trust;
+  trust.unsigned_too = flags.trust_unsigned;
+  if (const std::string path = TrustFilePath(); !path.empty()) {
+    auto signers = ReadTrustFile(RealFileSystem(), path);
+    if (!signers.ok()) return Fail(signers.status(), kExitCache);
+    trust.signers = *std::move(signers);
+  }
+  const auto pack = Pack::Open(RealFileSystem(), flags.file, trust);
+  if (!pack.ok()) return Fail(pack.status(), kExitCache);
+  const auto store = OpenStore(flags, flags.dry_run);
+  if (!store.ok()) return Fail(store.status(), kExitCache);
+  int64_t added = 0;
+  int64_t damaged = 0;
+  for (const Pack::Row& row : (*pack)->rows()) {
+    const absl::StatusOr<Entry> entry = (*pack)->Read(row.key, nullptr);
+    if (!entry.ok()) {
+      Fail(entry.status(), kExitDiffers);
+      ++damaged;
+      continue;
+    }
+    if (!flags.dry_run) {
+      if (const absl::Status done = (*store)->Publish(*entry); !done.ok())
+        return Fail(done, kExitCache);
+    }
+    ++added;
+  }
+  if (flags.common.json) {
+    PrintJson("cache.unpack", flags.common,
+              {{"added", added},
+               {"damaged", damaged},
+               {"signer", (*pack)->signer()},
+               {"dry_run", flags.dry_run}});
+  } else {
+    std::cout << (flags.dry_run ? "would add " : "added ") << added << " entries"
+              << (damaged > 0 ? absl::StrCat(", refused ", damaged, " damaged ones") : "") << "\n";
+  }
+  return damaged > 0 ? kExitDiffers : kExitOk;
+}
+
+}  // namespace kiln

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// kiln cache show, diff: single entries.
+#include <algorithm>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/compiler/kernel_service.h"
+#include "kiln/tools/cache.h"
+#include "kiln/tools/exit_code.h"
+#include "kiln/tools/report.h"
+#include "nlohmann/json.hpp"
+
+namespace kiln {
+namespace {
+
+absl::StatusOr<Entry> ReadByPrefix(Store& store, const std::string& prefix) {
+  KILN_ASSIGN_OR_RETURN(const CacheKey key, FindKey(store, prefix));
+  return store.Read(key);
+}
+
+// A section that the entry has, or that the compiler makes again of its kernel ("stmt", "asm").
+absl::StatusOr<std::string> SectionOf(const Entry& entry, const std::string& tag) {
+  if (const std::string* const bytes = entry.Find(tag); bytes != nullptr) return *bytes;
+  const std::string& preimage = *entry.Find("preimage");
+  const std::optional<IsaLevel> target = ParseIsaLevel(FieldOf(preimage, "target"));
+  if ((tag != "stmt" && tag != "asm") || !target.has_value())
+    return absl::NotFoundError(absl::StrCat("the entry has no section \"", tag, "\""));
+  CompileOptions options;
+  options.cache.enabled = false;
+  KernelService service(options);
+  const MathMode math = FieldOf(preimage, "math") == "fast" ? MathMode::kFast : MathMode::kStrict;
+  KILN_ASSIGN_OR_RETURN(
+      const CodegenAnswer answer,
+      service.Emit({FieldOf(preimage, "kernel"), FieldOf(preimage, "params"), *target, math},
+                   {tag}));
+  for (const auto& [name, bytes] : answer.sections) {
+    if (name == tag) return bytes;
+  }
+  return absl::NotFoundError(absl::StrCat("the compiler gives no section \"", tag, "\""));
+}
+
+void PrintEntry(const Entry& entry, const EntryInfo* info) {
+  std::vector<std::vector<std::string>> rows = {{"key", ToHex(entry.key)}};
+  if (info != nullptr) rows.push_back({"used", absl::StrCat(Ago(info->mtime_ns), " ago")});
+  for (const Section& section : entry.sections) {
+    rows.push_back(
+        {absl::StrCat("section ", section.tag), Bytes(static_cast<int64_t>(section.bytes.size()))});
+  }
+  for (const auto& [name, value] : MetaOf(entry)) rows.push_back({name, value});
+  std::cout << Table(rows);
+  if (const std::string* const failure = entry.Find("failure"); failure != nullptr)
+    std::cout << "\n[failure]\n" << *failure << "\n";
+  const auto fields = ParsePreimage(*entry.Find("preimage"));
+  for (const auto& [name, value] : fields.ok() ? *fields : PreimageFields())
+    std::cout << "\n[" << name << "]\n" << absl::StripSuffix(value, "\n") << "\n";
+}
+
+nlohmann::json EntryJson(const Entry& entry, const EntryInfo* info) {
+  nlohmann::json json = {{"key", ToHex(entry.key)},
+                         {"sections", nlohmann::json::object()},
+                         {"preimage", nlohmann::json::object()},
+                         {"meta", MetaOf(entry)}};
+  if (info != nullptr) json["bytes"] = info->bytes;
+  for (const Section& section : entry.sections)
+    json["sections"][section.tag] = section.bytes.size();
+  const auto fields = ParsePreimage(*entry.Find("preimage"));
+  for (const auto& [name, value] : fields.ok() ? *fields : PreimageFields())
+    json["preimage"][name] = value;
+  if (entry.Find("failure") != nullptr) json["failure"] = *entry.Find("failure");
+  return json;
+}
+
+// Lines of both texts: "- " only in a, "+ " only in b, "  " in both; by the longest common
+// subsequence.
+std::string DiffLines(const std::string& a, const std::string& b) {
+  constexpr size_t kMost = 2000;  // the table below has the square of it
+  std::vector<std::string> left = absl::StrSplit(absl::StripSuffix(a, "\n"), '\n');
+  std::vector<std::string> right = absl::StrSplit(absl::StripSuffix(b, "\n"), '\n');
+  left.resize(std::min(left.size(), kMost));
+  right.resize(std::min(right.size(), kMost));
+  std::vector<std::vector<uint16_t>> common(left.size() + 1,
+                                            std::vector<uint16_t>(right.size() + 1));
+  for (size_t i = left.size(); i-- > 0;) {
+    for (size_t j = right.size(); j-- > 0;) {
+      common[i][j] = left[i] == right[j] ? static_cast<uint16_t>(common[i + 1][j + 1] + 1)
+                                         : std::max(common[i + 1][j], common[i][j + 1]);
+    }
+  }
+  std::string out;
+  size_t i = 0;
+  size_t j = 0;
+  while (i < left.size() || j < right.size()) {
+    if (i < left.size() && j < right.size() && left[i] == right[j]) {
+      absl::StrAppend(&out, "  ", left[i++], "\n");
+      ++j;
+    } else if (j == right.size() || (i < left.size() && common[i + 1][j] >= common[i][j + 1])) {
+      absl::StrAppend(&out, "- ", left[i++], "\n");
+    } else {
+      absl::StrAppend(&out, "+ ", right[j++], "\n");
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+int CacheShow(const CacheFlags& flags) {
+  const auto store = OpenStore(flags, true);
+  if (!store.ok()) return Fail(store.status(), kExitCache);
+  const absl::StatusOr<Entry> entry = ReadByPrefix(**store, flags.keys[0]);
+  if (!entry.ok()) return Fail(entry.status(), KeyExit(entry.status()));
+  if (!flags.emit.empty()) {
+    const absl::StatusOr<std::string> section = SectionOf(*entry, flags.emit);
+    if (!section.ok()) return Fail(section.status(), kExitCache);
+    std::cout.write(section->data(), static_cast<std::streamsize>(section->size()));
+    return kExitOk;
+  }
+  const absl::StatusOr<std::vector<EntryInfo>> entries = (*store)->List();
+  const EntryInfo* info = nullptr;
+  for (size_t k = 0; entries.ok() && k < entries->size(); ++k) {
+    if ((*entries)[k].key == entry->key) info = &(*entries)[k];
+  }
+  if (flags.common.json) {
+    PrintJson("cache.show", flags.common, EntryJson(*entry, info));
+  } else {
+    PrintEntry(*entry, info);
+  }
+  return kExitOk;
+}
+
+int CacheDiff(const CacheFlags& flags) {
+  const auto store = OpenStore(flags, true);
+  if (!store.ok()) return Fail(store.status(), kExitCache);
+  PreimageFields fields[2];
+  for (size_t k = 0; k < 2; ++k) {
+    const absl::StatusOr<Entry> entry = ReadByPrefix(**store, flags.keys[k]);
+    if (!entry.ok()) return Fail(entry.status(), KeyExit(entry.status()));
+    auto parsed = ParsePreimage(*entry->Find("preimage"));
+    if (!parsed.ok()) return Fail(parsed.status(), kExitCache);
+    fields[k] = *std::move(parsed);
+  }
+  nlohmann::json differing = nlohmann::json::array();
+  std::string text;
+  for (size_t k = 0; k < std::max(fields[0].size(), fields[1].size()); ++k) {
+    const auto a = k < fields[0].size() ? fields[0][k] : std::pair<std::string, std::string>();
+    const auto b = k < fields[1].size() ? fields[1][k] : std::pair<std::string, std::string>();
+    if (a == b) continue;
+    const std::string name = a.first.empty() ? b.first : a.first;
+    differing.push_back({{"field", name}, {"a", a.second}, {"b", b.second}});
+    absl::StrAppend(&text, "[", name, "]\n", DiffLines(a.second, b.second), "\n");
+  }
+  const std::string first = differing.empty() ? "" : differing[0]["field"].get<std::string>();
+  if (flags.common.json) {
+    PrintJson("cache.diff", flags.common, {{"first", first}, {"fields", differing}});
+  } else if (differing.empty()) {
+    std::cout << "the same key\n";
+  } else {
+    std::cout << "first field that differs: " << first << "\n\n" << text;
+  }
+  return kExitOk;
+}
+
+}  // namespace kiln
