@@ -110,14 +110,21 @@ class Builder {
     const Value& value = graph_.value(id);
     if (value.constant.has_value()) {
       NewBuffer(id, program::Buffer::CONSTANT, static_cast<int>(out_.constants.size()));
-      out_.constants.push_back(value.constant->is_dense() ? *value.constant
-                                                          : value.constant->Clone());
+      AddConstant(*value.constant);
     } else if (const auto output = output_of_.find(id); output != output_of_.end()) {
       NewBuffer(id, program::Buffer::OUTPUT, output->second);
     } else {
       NewBuffer(id, program::Buffer::TEMPORARY, 0);
     }
     return index;
+  }
+
+  void AddConstant(const Tensor& tensor) {
+    program::Constant* const constant = out_.program.add_constants();
+    constant->set_dtype(static_cast<uint32_t>(tensor.dtype()));
+    for (const int64_t extent : tensor.shape()) constant->add_shape(extent);
+    constant->set_file_offset(-1);
+    out_.constants.push_back(tensor.is_dense() ? tensor : tensor.Clone());
   }
 
   void SetRef(ValueId id, const Shape& shape, program::TensorRef* ref) {

@@ -94,7 +94,7 @@ absl::StatusOr<std::unique_ptr<WorkerPool::Worker>> WorkerPool::Start() const {
   }
   auto worker = std::make_unique<Worker>();
   worker->fd = ends[0];
-  const absl::Cleanup close_theirs = [&] { close(ends[1]); };
+  absl::Cleanup close_theirs = [&] { close(ends[1]); };
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   const absl::Cleanup destroy = [&] { posix_spawn_file_actions_destroy(&actions); };
@@ -107,8 +107,7 @@ absl::StatusOr<std::unique_ptr<WorkerPool::Worker>> WorkerPool::Start() const {
   std::string locale = "LC_ALL=C";
   char* const environment[] = {path.data(), tmpdir.data(), locale.data(), nullptr};
   std::string program = executable_;
-  std::string serve = "--serve";
-  char* const arguments[] = {program.data(), serve.data(), nullptr};
+  char* const arguments[] = {program.data(), nullptr};
   if (const int error =
           posix_spawn(&worker->pid, program.c_str(), &actions, nullptr, arguments, environment);
       error != 0) {
@@ -116,6 +115,7 @@ absl::StatusOr<std::unique_ptr<WorkerPool::Worker>> WorkerPool::Start() const {
     return absl::UnavailableError(
         absl::StrCat("kiln-codegen \"", executable_, "\": cannot start: ", strerror(error)));
   }
+  std::move(close_theirs).Invoke();  // so that a worker that ends is the end of the file here
   KILN_ASSIGN_OR_RETURN(const std::string frame, ReadFrame(worker->fd, kHelloTimeoutMs));
   KILN_ASSIGN_OR_RETURN(const CodegenHello hello, DecodeHello(frame));
   if (hello.build_id != kCodegenBuildId) {
@@ -134,6 +134,7 @@ absl::StatusOr<std::unique_ptr<WorkerPool::Worker>> WorkerPool::Acquire() {
           return !pool->idle_.empty() || pool->running_ < pool->size_;
         },
         this));
+    KILN_RETURN_IF_ERROR(broken_);
     ++running_;
     if (!idle_.empty()) {
       std::unique_ptr<Worker> worker = std::move(idle_.back());
@@ -142,7 +143,12 @@ absl::StatusOr<std::unique_ptr<WorkerPool::Worker>> WorkerPool::Acquire() {
     }
   }
   absl::StatusOr<std::unique_ptr<Worker>> worker = Start();
-  if (!worker.ok()) Release(nullptr);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (worker.ok()) started_ = true;
+    if (!worker.ok() && !started_) broken_ = worker.status();
+    if (!worker.ok()) --running_;
+  }
   return worker;
 }
 

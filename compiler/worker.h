@@ -46,6 +46,8 @@ class WorkerPool {
   absl::Mutex mutex_;
   int running_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::unique_ptr<Worker>> idle_ ABSL_GUARDED_BY(mutex_);
+  bool started_ ABSL_GUARDED_BY(mutex_) = false;  // at least one worker has said hello
+  absl::Status broken_ ABSL_GUARDED_BY(mutex_);   // why the first did not: nobody tries again
 };
 
 }  // namespace kiln
