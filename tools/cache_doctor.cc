@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/compiler/kernel_service.h"
@@ -28,6 +29,24 @@ constexpr char kProbeKernel[] =
     "in 0 f32 [a] dense\n"
     "out 0 f32 [a] dense = add(in0[a], in0[a])\n";
 
+// `rows` as lines of at most 80 columns, the last column broken at blanks.
+std::string Wrapped(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::vector<std::string>> lines;
+  for (const auto& row : rows) {
+    std::string line;
+    std::vector<std::string> head = {row[0], row[1]};
+    for (absl::string_view word : absl::StrSplit(row[2], ' ')) {
+      if (!line.empty() && line.size() + 1 + word.size() > 60) {
+        lines.push_back({head[0], head[1], std::exchange(line, "")});
+        head = {"", ""};
+      }
+      absl::StrAppend(&line, line.empty() ? "" : " ", word);
+    }
+    lines.push_back({head[0], head[1], line});
+  }
+  return Table(lines);
+}
+
 class Report {
  public:
   // `status`: "ok", "note" or "bad".
@@ -35,7 +54,8 @@ class Report {
     rows_.push_back({name, status, detail});
     bad_ = bad_ || status == "bad";
   }
-  void Add(const char* name, const absl::StatusOr<std::string>& detail, const char* otherwise) {
+  void AddProbe(const char* name, const absl::StatusOr<std::string>& detail,
+                const char* otherwise) {
     Add(name, detail.ok() ? "ok" : otherwise,
         detail.ok() ? *detail : std::string(detail.status().message()));
   }
@@ -46,7 +66,7 @@ class Report {
     if (flags.common.json) {
       PrintJson("cache.doctor", flags.common, {{"ok", !bad_}, {"checks", checks}});
     } else {
-      std::cout << Table(rows_);
+      std::cout << Wrapped(rows_);
     }
     return bad_ ? kExitDiffers : kExitOk;
   }
@@ -140,8 +160,8 @@ int CacheDoctor(const CacheFlags& flags) {
                         : std::string(store.status().message()));
   if (store.ok()) {
     CheckDisk(files, **store, report);
-    report.Add("writing", ProbeWriting(files, (*store)->layout()), "bad");
-    report.Add("locks", ProbeLocks(files, (*store)->layout()), "note");
+    report.AddProbe("writing", ProbeWriting(files, (*store)->layout()), "bad");
+    report.AddProbe("locks", ProbeLocks(files, (*store)->layout()), "note");
   }
   CheckPacks(files, report);
   std::string features;
@@ -153,7 +173,7 @@ int CacheDoctor(const CacheFlags& flags) {
   report.Add("cpu", HostIsa() >= IsaLevel::kV3 ? "ok" : "note",
              absl::StrCat(level, HostIsa() >= IsaLevel::kV3 ? "" : ": kernels run on the VM", " (",
                           features, ")"));
-  report.Add("compiler", ProbeWorker(), "note");
+  report.AddProbe("compiler", ProbeWorker(), "note");
   void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   report.Add("gpu driver", driver != nullptr ? "ok" : "note",
              driver != nullptr ? "libcuda.so.1 is there" : "no libcuda.so.1");

@@ -150,7 +150,7 @@ void PrintLines(const std::vector<Line>& lines) {
   std::vector<CacheKey> keys;
   for (const Line& line : lines) keys.push_back(line.info.key);
   const size_t digits = UniqueDigits(keys);
-  constexpr size_t kOtherColumns = 2 + 10 + 9 + 8 + 9 + 9;  // the widest of each, and gaps
+  constexpr size_t kOtherColumns = 2 + 10 + 9 + 10 + 8 + 11;  // the widest of each, and gaps
   const size_t width = 80 - std::min<size_t>(60, digits + kOtherColumns);
   std::vector<std::vector<std::string>> rows = {
       {"key", "size", "used", "built ms", "target", "kind", "kernel"}};
@@ -162,7 +162,7 @@ void PrintLines(const std::vector<Line>& lines) {
         {ToHex(line.info.key).substr(0, digits), Bytes(line.info.bytes), Ago(line.info.mtime_ns),
          absl::StrFormat("%.0f", line.wall_ms),
          Fit(std::string(absl::StripPrefix(line.json["target"].get<std::string>(), "x86-64-")), 6),
-         Fit(line.json["kind"], 8), Fit(status == "ok" ? kernel : status, width)});
+         Fit(line.json["kind"], 9), Fit(status == "ok" ? kernel : status, width)});
   }
   std::cout << Table(rows);
 }

@@ -3,8 +3,13 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "nlohmann/json.hpp"
 #include "tests/base/temp_dir.h"
@@ -82,6 +87,136 @@ TEST_F(CacheTest, UnsafeDirectoryIsRefusedAndTheModelStillRuns) {
   EXPECT_EQ(result.exit, 0);
   EXPECT_NE(result.err.find("0777"), std::string::npos) << result.err;
   EXPECT_EQ(Kiln({"cache", "stats", "--dir", cache_}).exit, 6);
+}
+
+TEST_F(CacheTest, CountsOverProcessesUntilZeroed) {
+  const int built = Compile()["built"].get<int>();
+  Compile();
+  const json stats = Cache({"stats"});
+  EXPECT_EQ(stats["builds"], built);
+  EXPECT_EQ(stats["misses"], built);
+  EXPECT_EQ(stats["hits"], built);
+  EXPECT_GT(stats["saved_ms"].get<int>(), 0);
+  EXPECT_EQ(stats["targets"].size(), 1u);
+  Cache({"stats", "--zero"});
+  EXPECT_EQ(Cache({"stats"})["hits"], 0);
+}
+
+TEST_F(CacheTest, FiltersAndSortsTheList) {
+  const size_t built = Compile({"-O0"})["built"].get<size_t>();
+  ASSERT_GT(built, 1u);
+  EXPECT_EQ(Cache({"ls", "--older", "1h"})["entries"].size(), 0u);
+  EXPECT_EQ(Cache({"ls", "--newer", "1h"})["entries"].size(), built);
+  EXPECT_EQ(Cache({"ls", "--larger", "1G"})["entries"].size(), 0u);
+  EXPECT_EQ(Cache({"ls", "--target", "no-such"})["entries"].size(), 0u);
+  EXPECT_EQ(Cache({"ls", "--model", model_, "-O0"})["entries"].size(), built);
+  EXPECT_EQ(Cache({"ls", "--model", model_, "-O3"})["entries"].size(), 0u);
+  const json entries = Cache({"ls", "--sort", "size"})["entries"];
+  for (size_t k = 1; k < entries.size(); ++k)
+    EXPECT_GE(entries[k - 1]["bytes"].get<int>(), entries[k]["bytes"].get<int>());
+  const std::string table = Kiln({"cache", "ls", "--dir", cache_}).out;
+  for (size_t at = 0, end = 0; (end = table.find('\n', at)) != std::string::npos; at = end + 1)
+    EXPECT_LE(end - at, 80u) << table;
+}
+
+TEST_F(CacheTest, DiffNamesTheFirstFieldThatDiffers) {
+  ASSERT_GT(Compile({"-O0"})["built"].get<int>(), 1);
+  const json entries = Cache({"ls"})["entries"];
+  const std::string a = entries[0]["key"];
+  const std::string b = entries[1]["key"];
+  EXPECT_EQ(Cache({"diff", a, b})["first"], "kernel");
+  EXPECT_TRUE(Cache({"diff", a, a})["fields"].empty());
+}
+
+TEST_F(CacheTest, WhyMissNamesTheNearestEntryAndField) {
+  json result = Cache({"why-miss", model_});
+  EXPECT_TRUE(result["kernels"][0]["nearest"].is_null());
+  Compile();
+  result = Cache({"why-miss", model_});
+  EXPECT_EQ(result["misses"], 0);
+  std::ofstream(dir_.File("h.graph"))
+      << "graph g\ninput x : f32 [n, 32]\ny = tanh(x)\nz = softmax(y) {axis = 1}\noutput z\n";
+  result = Cache({"why-miss", dir_.File("h.graph")});
+  EXPECT_EQ(result["hits"], 0);
+  EXPECT_EQ(result["kernels"][0]["field"], "kernel");
+  EXPECT_NE(result["kernels"][0]["wanted"].get<std::string>().find("tanh"), std::string::npos);
+}
+
+TEST_F(CacheTest, VerifyLoadsAllAndBuildsTheSameAgain) {
+  const int built = Compile()["built"].get<int>();
+  const json good = Cache({"verify", "--recompile", "2"});
+  EXPECT_EQ(good["loaded"], built);
+  EXPECT_TRUE(good["bad"].empty());
+  EXPECT_GT(good["recompiled"].get<int>(), 0);
+  for (const auto& file : std::filesystem::recursive_directory_iterator(cache_)) {
+    if (file.path().extension() == ".entry") std::ofstream(file.path(), std::ios::app) << "x";
+  }
+  const ProcessResult bad = Kiln({"cache", "verify", "--dir", cache_, "--json"});
+  EXPECT_EQ(bad.exit, 1);
+  EXPECT_EQ(json::parse(bad.out)["results"]["bad"].size(), static_cast<size_t>(built));
+}
+
+TEST_F(CacheTest, PackMovesKernelsToACacheWithoutCompiler) {
+  const int built = Compile()["built"].get<int>();
+  const std::string pack = dir_.File("m.kilnpack");
+  EXPECT_EQ(Cache({"pack", pack, "--model", model_, "--dry-run"})["entries"], built);
+  EXPECT_FALSE(std::filesystem::exists(pack));
+  EXPECT_EQ(Cache({"pack", pack, "--model", model_})["entries"], built);
+  const std::string there = dir_.File("there");
+  EXPECT_EQ(Kiln({"cache", "unpack", pack, "--dir", there}).exit, 6);
+  EXPECT_EQ(Kiln({"cache", "unpack", pack, "--dir", there, "--trust-unsigned"}).exit, 0);
+  const std::vector<std::string> run = {"run",         model_, "-q", "--json", "--cache-readonly",
+                                        "--cache-dir", there};
+  ProcessResult result = Kiln(run, {{{"KILN_CODEGEN", "/nonexistent"}}});
+  EXPECT_EQ(json::parse(result.out)["results"]["compile"]["cached"], built) << result.err;
+  // And straight from the pack, with nothing unpacked.
+  std::vector<std::string> packed = run;
+  packed.back() = dir_.File("empty");
+  result = Kiln(packed, {{{"KILN_CODEGEN", "/nonexistent"},
+                          {"KILN_CACHE_PACKS", pack},
+                          {"KILN_TRUST_UNSIGNED", "1"}}});
+  EXPECT_EQ(json::parse(result.out)["results"]["compile"]["cached"], built) << result.err;
+  result = Kiln(packed, {{{"KILN_CODEGEN", "/nonexistent"}, {"KILN_CACHE_PACKS", pack}}});
+  EXPECT_EQ(json::parse(result.out)["results"]["compile"]["cached"], 0);
+  EXPECT_NE(result.err.find("is not signed"), std::string::npos) << result.err;
+}
+
+TEST_F(CacheTest, PruneKeepsTheYoungAndTellsUnderDryRun) {
+  const int built = Compile()["built"].get<int>();
+  EXPECT_EQ(Cache({"prune", "--max-size", "1"})["removed"], 0);
+  for (const auto& file : std::filesystem::recursive_directory_iterator(cache_)) {
+    if (file.path().extension() == ".entry")
+      std::filesystem::last_write_time(
+          file.path(), std::filesystem::file_time_type::clock::now() - std::chrono::hours(5));
+  }
+  EXPECT_EQ(Cache({"prune", "--max-size", "1", "--dry-run"})["removed"], built);
+  EXPECT_EQ(Cache({"stats"})["entries"], built);
+  EXPECT_EQ(Cache({"prune", "--max-size", "1"})["removed"], built);
+  EXPECT_EQ(Kiln({"cache", "prune", "--max-size", "lots", "--dir", cache_}).exit, 2);
+}
+
+TEST_F(CacheTest, DoctorTellsWhatItChecked) {
+  const json result = Cache({"doctor"});
+  EXPECT_TRUE(result["ok"].get<bool>()) << result;
+  std::set<std::string> names;
+  for (const json& check : result["checks"]) names.insert(check["name"]);
+  for (const char* name :
+       {"directory", "disk", "file system", "writing", "locks", "cpu", "compiler", "gpu driver"})
+    EXPECT_EQ(names.count(name), 1u) << name;
+}
+
+TEST_F(CacheTest, ProcessesAtOnceBuildEachKernelOnce) {
+  std::vector<std::future<json>> runs;
+  for (int k = 0; k < 4; ++k)
+    runs.push_back(std::async(std::launch::async, [this] { return Compile({"-O0"}); }));
+  int built = 0;
+  int kernels = 0;
+  for (auto& run : runs) {
+    const json compile = run.get();
+    built += compile["built"].get<int>();
+    kernels = compile["kernels"].get<int>();
+  }
+  EXPECT_EQ(built, kernels);
 }
 
 }  // namespace
