@@ -46,6 +46,12 @@ absl::StatusOr<Entry> ReadEntry(ReadableFile& file, const CacheKey& key,
   return DecodeEntryOf(bytes, key, &preimage);
 }
 
+// That nobody else can put files between ours: the directories within are as safe as the one that
+// the user named.
+absl::Status CheckEntries(FileSystem& files, const StoreLayout& layout) {
+  return PrepareCacheDirectory(files, layout.Entries(), /*make=*/false).status();
+}
+
 uint64_t MsOf(const std::string& text) {
   double ms = 0;
   return absl::SimpleAtod(text, &ms) && ms > 0 ? static_cast<uint64_t>(std::min(ms, 1e9)) : 0;
@@ -72,7 +78,10 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(FileSystem& files, StoreOptio
   }
   std::unique_ptr<Store> store(new Store(files, std::move(options)));
   store->OpenLayers();
-  if (store->options_.read_only) return store;
+  if (store->options_.read_only) {
+    if (!store->layout_.root.empty()) KILN_RETURN_IF_ERROR(CheckEntries(files, store->layout_));
+    return store;
+  }
   KILN_RETURN_IF_ERROR(store->Prepare());
   const absl::StatusOr<DiskInfo> disk = files.Disk(store->layout_.root);
   store->locks_ = disk.ok() && !disk->network;
@@ -87,8 +96,10 @@ void Store::OpenLayers() {
   }
   if (options_.shared_directory.empty()) return;
   const auto shared = PrepareCacheDirectory(files_, options_.shared_directory, /*make=*/false);
-  if (shared.ok()) shared_.root = *shared + "/v1";
-  if (!shared.ok()) LogWarning("shared cache is not used: ", shared.status().message());
+  const StoreLayout layout{shared.ok() ? *shared + "/v1" : ""};
+  const absl::Status safe = shared.ok() ? CheckEntries(files_, layout) : shared.status();
+  if (safe.ok()) shared_ = layout;
+  if (!safe.ok()) LogWarning("shared cache is not used: ", safe.message());
 }
 
 // Makes what is missing of the directory.
@@ -104,7 +115,7 @@ absl::Status Store::Prepare() {
                                   layout_.Quarantine(), layout_.Locks(), layout_.Statistics()}) {
     KILN_RETURN_IF_ERROR(files_.MakeDir(part, 0700));
   }
-  return absl::OkStatus();
+  return CheckEntries(files_, layout_);
 }
 
 std::optional<Entry> Store::Lookup(const Preimage& preimage) { return Find(preimage, false); }
@@ -174,8 +185,10 @@ KeyLock Store::LockKey(const CacheKey& key, absl::Duration timeout) {
   absl::Duration pause = absl::Microseconds(500);
   for (;;) {
     auto lock = files_.TryLock(layout_.LockFileOf(key), StoreLayout::LockOffsetOf(key));
+    if (absl::IsNotFound(lock.status()) && Prepare().ok())  // the directory was removed under us
+      lock = files_.TryLock(layout_.LockFileOf(key), StoreLayout::LockOffsetOf(key));
     if (!lock.ok()) {
-      locks_ = false;
+      if (absl::IsUnavailable(lock.status())) locks_ = false;  // none on this disk: ask no more
       LogDebug("cache: no locks, processes may build the same: ", lock.status().message());
       return KeyLock();
     }

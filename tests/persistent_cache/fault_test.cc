@@ -2,6 +2,7 @@
 // What a store survives: files changed at random, every call of the file system failing in every
 // way, and crowds. After each: a lookup gives what was published or nothing, and the next run
 // heals. KILN_FAULT_ROUNDS multiplies the random ones.
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -121,7 +122,16 @@ class EveryCallTest : public CacheFaultTest {
       FaultInjectingFileSystem faults(RealFileSystem());
       faults.TearAppends(100);
       if (k >= 0) arm(faults, k);
-      LiveThrough(faults, path);
+      if (k >= 0 && in_child_) {
+        const pid_t child = fork();
+        if (child == 0) {
+          LiveThrough(faults, path);
+          _exit(0);
+        }
+        waitpid(child, nullptr, 0);
+      } else {
+        LiveThrough(faults, path);
+      }
       if (k < 0) calls = faults.calls();
       faults.LoseUnsyncedData();
       CheckAfter(path, k);
@@ -129,6 +139,8 @@ class EveryCallTest : public CacheFaultTest {
     }
     EXPECT_GT(calls, 60);
   }
+  bool in_child_ = false;  // lives in a child process, so that it may die
+
   // One good entry, one damaged, one long unused.
   void Prepare(const std::string& path) {
     StoreOptions options;
@@ -187,6 +199,16 @@ TEST_F(EveryCallTest, MayBeCutShort) {
 
 TEST_F(EveryCallTest, MayBeTheLastBeforeThePowerGoes) {
   Sweep([](FaultInjectingFileSystem& faults, int k) { faults.CrashAtCall(k); });
+}
+
+TEST_F(EveryCallTest, MayBeWhereTheProcessIsKilled) {
+  in_child_ = true;
+  Sweep([](FaultInjectingFileSystem& faults, int k) {
+    faults.SetHook([k](const FaultInjectingFileSystem::Call& call) {
+      if (call.index == k) raise(SIGKILL);
+      return 0;
+    });
+  });
 }
 
 TEST_F(EveryCallTest, MayBeTheOneADirectoryIsMadeUnwritableBefore) {

@@ -164,6 +164,8 @@ TEST_F(StoreTest, DirectoryRemovedWhileRunningIsMadeAgain) {
   auto store = Open();
   fs::remove_all(Path());
   EXPECT_FALSE(store->Lookup(PreimageOf(1)).has_value());
+  EXPECT_TRUE(store->LockKey(PreimageOf(1).Key(), absl::ZeroDuration()).held());
+  fs::remove_all(Path());
   ASSERT_TRUE(store->Publish(EntryOf(1)).ok());
   EXPECT_TRUE(store->Lookup(PreimageOf(1)).has_value());
 }
@@ -219,6 +221,29 @@ TEST_F(StoreTest, HitRenewsTheTimeOfLastUseOnceAnHour) {
   Age(FileOf(1), 2 * kHourNs);
   ASSERT_TRUE(store->Lookup(PreimageOf(1)).has_value());
   EXPECT_LT(age(), kHourNs / 2);
+}
+
+TEST_F(StoreTest, RefusesInnerDirectoriesThatOthersCanWrite) {
+  Open().reset();
+  ASSERT_EQ(chmod(Files().root.c_str(), 0777), 0);
+  for (const bool read_only : {false, true}) {
+    EXPECT_EQ(Store::Open(RealFileSystem(), {Path(), read_only}).status().code(),
+              absl::StatusCode::kFailedPrecondition);
+  }
+  StoreOptions options;
+  options.directory = dir_.File("other");
+  options.shared_directory = Path();
+  EXPECT_FALSE(Open(options)->Lookup(PreimageOf(1)).has_value());
+}
+
+TEST_F(StoreTest, ALinkedHomeWorks) {
+  fs::create_directory(dir_.File("real"));
+  fs::create_symlink(dir_.File("real"), dir_.File("home"));
+  StoreOptions options;
+  options.directory = dir_.File("home/.cache/kiln");
+  ASSERT_TRUE(Open(options)->Publish(EntryOf(1)).ok());
+  options.directory = dir_.File("real/.cache/kiln");
+  EXPECT_TRUE(Open(options)->Lookup(PreimageOf(1)).has_value());
 }
 
 }  // namespace
