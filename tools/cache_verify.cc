@@ -20,9 +20,9 @@ namespace {
 struct Checked {
   CacheKey key{};
   int64_t bytes = 0;
-  std::string elf;    // code that this CPU can run, else empty
-  std::string wrong;  // what is wrong with it
-  bool other_cpu = false;
+  bool loads = false;   // has code that this CPU can run
+  bool builds = false;  // has code
+  std::string wrong;    // what is wrong with it
 };
 
 // Reads and checks every entry.
@@ -37,21 +37,23 @@ std::vector<Checked> ReadAll(Store& store, const std::vector<EntryInfo>& entries
     if (!entry.ok()) checked.wrong = std::string(entry.status().message());
     const std::string* const elf = entry.ok() ? entry->Find("elf") : nullptr;
     if (elf == nullptr) continue;
-    checked.other_cpu = !HostRuns(MetaOf(*entry)["isa"]);
-    if (!checked.other_cpu) checked.elf = *elf;
+    checked.builds = true;
+    checked.loads = HostRuns(MetaOf(*entry)["isa"]);
   }
   return all;
 }
 
 // Loads from `start` on in a child, which writes "y" or "n" for each; returns where it stopped.
-size_t LoadInChild(std::vector<Checked>& all, size_t start) {
+size_t LoadInChild(Store& store, std::vector<Checked>& all, size_t start) {
   int ends[2];
   if (pipe(ends) != 0) return all.size();
   const pid_t child = fork();
   if (child == 0) {
     close(ends[0]);
     for (size_t k = start; k < all.size(); ++k) {
-      const bool ok = all[k].elf.empty() || LoadKernel(all[k].elf).ok();
+      const absl::StatusOr<Entry> entry = store.Read(all[k].key);
+      const std::string* const elf = all[k].loads && entry.ok() ? entry->Find("elf") : nullptr;
+      const bool ok = elf == nullptr || LoadKernel(*elf).ok();
       if (write(ends[1], ok ? "y" : "n", 1) != 1) break;
     }
     _exit(0);
@@ -68,9 +70,9 @@ size_t LoadInChild(std::vector<Checked>& all, size_t start) {
   return child > 0 ? at : all.size();
 }
 
-void LoadAll(std::vector<Checked>& all) {
+void LoadAll(Store& store, std::vector<Checked>& all) {
   for (size_t at = 0; at < all.size();) {
-    at = LoadInChild(all, at);
+    at = LoadInChild(store, all, at);
     if (at < all.size()) all[at++].wrong = "loading its code ends the process";
   }
 }
@@ -100,7 +102,7 @@ int BuildSomeAgain(const CacheFlags& flags, Store& store, std::vector<Checked>& 
   KernelService service(options);
   std::vector<size_t> order;
   for (size_t k = 0; k < all.size(); ++k) {
-    if (all[k].wrong.empty() && (!all[k].elf.empty() || all[k].other_cpu)) order.push_back(k);
+    if (all[k].wrong.empty() && all[k].builds) order.push_back(k);
   }
   std::shuffle(order.begin(), order.end(), std::mt19937(std::random_device()()));
   order.resize(std::min(order.size(), static_cast<size_t>(std::max(0, flags.recompile))));
@@ -116,14 +118,14 @@ int CacheVerify(const CacheFlags& flags) {
   const absl::StatusOr<std::vector<EntryInfo>> entries = (*store)->List();
   if (!entries.ok()) return Fail(entries.status(), kExitCache);
   std::vector<Checked> all = ReadAll(**store, *entries);
-  LoadAll(all);
+  LoadAll(**store, all);
   const int rebuilt = BuildSomeAgain(flags, **store, all);
   int64_t bytes = 0;
   int64_t loaded = 0;
   nlohmann::json bad = nlohmann::json::array();
   for (const Checked& checked : all) {
     bytes += checked.bytes;
-    loaded += checked.elf.empty() ? 0 : 1;
+    loaded += checked.loads ? 1 : 0;
     if (!checked.wrong.empty())
       bad.push_back({{"key", ToHex(checked.key)}, {"reason", checked.wrong}});
   }

@@ -4,9 +4,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <thread>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "tests/base/fault_injecting_file_system.h"
@@ -98,6 +99,29 @@ TEST_F(LockTest, WhoLooksAgainCountsAHitInsteadOfAMiss) {
   EXPECT_TRUE(store->LookupAgain(PreimageOf(1)).has_value());
   EXPECT_EQ(store->counters().hits, 1u);
   EXPECT_EQ(store->counters().misses, 0u);
+}
+
+TEST_F(LockTest, ThreadsShareAStore) {
+  auto store = Open();
+  constexpr int kKeys = 20;
+  std::atomic<int> built{0};
+  const auto work = [&](int start) {
+    for (int i = 0; i < kKeys; ++i) {
+      const Preimage preimage = PreimageOf((start + i) % kKeys);
+      if (store->Lookup(preimage).has_value()) continue;
+      const KeyLock lock = store->LockKey(preimage.Key(), absl::Seconds(30));
+      if (store->LookupAgain(preimage).has_value()) continue;
+      ++built;
+      EXPECT_TRUE(store->Publish(EntryOf((start + i) % kKeys)).ok());
+      store->Statistics();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) threads.emplace_back(work, t);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(built, kKeys);
+  EXPECT_EQ(store->counters().published, static_cast<uint64_t>(kKeys));
+  EXPECT_EQ(store->counters().hits + store->counters().misses, static_cast<uint64_t>(8 * kKeys));
 }
 
 }  // namespace
