@@ -109,7 +109,7 @@ void Store::PruneNowAndThen() {
 }
 
 void Store::Count(absl::string_view target, const CacheCounts& counts) {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   total_ += counts;
   pending_.targets[StatisticsName(target)] += counts;
 }
@@ -118,7 +118,7 @@ void Store::FlushStatistics() {
   if (options_.read_only || getpid() != owner_) return;
   CacheStatistics taken;
   {
-    const absl::MutexLock lock(&mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     if (pending_.targets.empty()) return;
     taken = std::exchange(pending_, {});
     pending_.since_ns = Now();
@@ -129,7 +129,7 @@ void Store::FlushStatistics() {
 
 CacheStatistics Store::Statistics() {
   CacheStatistics all = ReadStatistics(files_, layout_);
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   if (!pending_.targets.empty()) all.Merge(pending_);
   return all;
 }
@@ -137,14 +137,14 @@ CacheStatistics Store::Statistics() {
 absl::Status Store::ZeroStatistics() {
   if (options_.read_only) return absl::FailedPreconditionError("cache: opened read-only");
   {
-    const absl::MutexLock lock(&mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     pending_.targets.clear();
   }
   return kiln::ZeroStatistics(files_, layout_, Now());
 }
 
 StoreCounters Store::counters() const {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   return {total_.hits, total_.misses, total_.builds, publish_failures_.load(), total_.damaged};
 }
 
