@@ -9,8 +9,8 @@
 //   folded(j, k, ...)  the first three halvings, 8 values of 8 lanes each
 //   blocks(k, ...)     the other three halvings
 // and the blocks are reduced in the same way, until at the top level one is left, which has no k.
-// Other dims have, per block of 512 elements, one accumulator: `blocks` itself, with its update
-// over `step`. `levels` bounds the extent: 4096^levels, or 512^levels, elements.
+// Other dims have, per block of 32 elements, one accumulator: `blocks` itself, with its update
+// over `step`. `levels` bounds the extent: 4096^levels, or 32^levels, elements.
 #ifndef KILN_HALIDE_GEN_REDUCTION_H_
 #define KILN_HALIDE_GEN_REDUCTION_H_
 

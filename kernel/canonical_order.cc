@@ -4,6 +4,7 @@
 // used, over a few rounds (colour refinement).
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "kiln/kernel/canonical_flat.h"
@@ -153,6 +154,30 @@ class Colorer {
   std::vector<uint64_t> input_, param_, size_;
 };
 
+// How operands of commutative ops stand before their hashes are asked, so that texts read like formulas:
+// larger expressions, then stages, inputs (of more axes first), coordinates, parameters, literals.
+std::vector<uint32_t> ReadingOrder(const Flat& flat) {
+  constexpr uint32_t kStep = 1u << 16;
+  const std::vector<ExprNode>& nodes = flat.graph.nodes();
+  std::vector<uint32_t> depth(nodes.size(), 0);
+  std::vector<uint32_t> order(nodes.size(), 0);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const ExprNode& node = nodes[i];
+    for (int slot = 0; slot < Info(node.op).arity; ++slot)
+      depth[i] = std::max(depth[i], 1 + depth[static_cast<size_t>(node.args[slot])]);
+    depth[i] = std::min(depth[i], kStep - 1);
+    const auto axes = static_cast<uint32_t>(node.index.size());
+    if (depth[i] > 0) {
+      order[i] = kStep - depth[i];
+    } else if (node.op == ScalarOp::kRead) {
+      order[i] = (node.source == ReadSource::kStage ? 1 : 2) * kStep + (64 - axes);
+    } else {
+      order[i] = (node.op == ScalarOp::kConst ? 5 : node.op == ScalarOp::kParam ? 4 : 3) * kStep;
+    }
+  }
+  return order;
+}
+
 }  // namespace
 
 Colors Color(const Flat& flat) { return Colorer(flat).Run(); }
@@ -160,6 +185,7 @@ Colors Color(const Flat& flat) { return Colorer(flat).Run(); }
 Flat Order(const Flat& flat) {
   const Colors colors = Color(flat);
   const std::vector<bool> live = Live(flat);
+  const std::vector<uint32_t> reading = ReadingOrder(flat);
   Flat to = flat;
   to.graph = ScalarExpr();
   to.free.clear();
@@ -169,7 +195,8 @@ Flat Order(const Flat& flat) {
     if (!live[i]) continue;
     ExprNode node = flat.graph.nodes()[i];
     const auto rank = [&](ExprId arg) {
-      return std::pair(colors.node[static_cast<size_t>(arg)], map[static_cast<size_t>(arg)]);
+      const auto at = static_cast<size_t>(arg);
+      return std::tuple(reading[at], colors.node[at], map[at]);
     };
     if (Info(node.op).commutative && rank(node.args[1]) < rank(node.args[0]))
       std::swap(node.args[0], node.args[1]);

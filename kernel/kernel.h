@@ -27,7 +27,7 @@
 //   - the innermost iterated dim of the Kernel: block k holds elements [4096k, 4096k + 4096). In a
 //     block, lane l of 64 combines elements l, l + 64, ... in order; lanes fold by halves: lane l
 //     with lane l + 32, then 16, 8, 4, 2, 1.
-//   - any other dim: blocks of 512 elements, each combined in order.
+//   - any other dim: blocks of 32 elements, each combined in order.
 //   Block results, in order, are reduced by the same rule again until one is left. Accumulators
 //   start at the exact identity (-0 for float add, 0 for integer add, 1, -inf or least, +inf or
 //   greatest, true or all ones, false or 0), which absent elements equal.
@@ -50,7 +50,7 @@ namespace kiln {
 inline constexpr int kMathVersion = 1;
 inline constexpr int64_t kReduceBlock = 4096;      // innermost dim: elements per block
 inline constexpr int64_t kReduceLanes = 64;        // innermost dim: lanes per block
-inline constexpr int64_t kOuterReduceBlock = 512;  // any other dim: elements per block
+inline constexpr int64_t kOuterReduceBlock = 32;  // any other dim: elements per block
 
 // An iterated dim spans the iteration space; a size is only an extent (of an operand's axis, or in
 // index arithmetic). Iterated dims come first, outermost first; sizes follow. Canonical names are

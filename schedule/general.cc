@@ -30,7 +30,7 @@ Longest LongestReductions(const Kernel& kernel, const SizeClass& sizes) {
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
   Params params{.scheduler = "general", .values = {}, .in_place = {}};
   const Longest longest = LongestReductions(kernel, sizes);
-  // Extents are 32-bit numbers, so that the unbounded class needs 3 and 4 levels.
+  // Extents are 32-bit numbers, so that the unbounded class needs 3 and 7 levels.
   const auto levels = [](int64_t extent, int64_t block) {
     return LevelsFor(std::min<int64_t>(extent, INT32_MAX), block);
   };
@@ -42,14 +42,14 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   return params;
 }
 
-// Few need more than one level in the innermost dim and two in the others.
+// Few need more than one level in the innermost dim and three in the others.
 std::vector<SizeClass> Classes(const Kernel& kernel, const SizeClass& known) {
   SizeClass usual = known;
   for (const Stage& stage : kernel.stages) {
     for (const int32_t dim : stage.over) {
       int64_t& extent = usual.at_most[static_cast<size_t>(dim)];
-      extent = std::min(
-          extent, dim == kernel.innermost() ? kReduceBlock : kOuterReduceBlock * kOuterReduceBlock);
+      constexpr int64_t kOuterUsual = kOuterReduceBlock * kOuterReduceBlock * kOuterReduceBlock;
+      extent = std::min(extent, dim == kernel.innermost() ? kReduceBlock : kOuterUsual);
     }
   }
   if (usual.at_most == known.at_most) return {known};

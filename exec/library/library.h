@@ -6,7 +6,7 @@
 //   trans_b swap the last two axes. conv            x [N, C, D...], w [M, C/group, K...], optional
 //   bias [M]. strides, pads (all begins, then all ends), conv_transpose  dilations, group;
 //   conv_transpose: w [C, M/group, K...] and output_padding (the output's shape decides). max_pool
-//   x [N, C, D...]. kernel_shape, strides, pads, dilations, ceil_mode; padding never wins, NaN
+//   x [N, C, D...]. kernel, strides, pads, dilations, ceil_mode; padding never wins, NaN
 //   does. average_pool    the same and count_include_pad.
 //
 // Operands may be strided views where the operator can use them (matmul, pools, channels-last for

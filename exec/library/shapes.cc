@@ -188,11 +188,11 @@ absl::StatusOr<MatmulForm> NormalizeMatmul(const Request& request) {
 absl::StatusOr<ConvForm> NormalizeConv(const Request& request, bool transposed) {
   if (transposed) {
     KILN_RETURN_IF_ERROR(
-        CheckAttributes(request.attributes, {"dilations", "group", "kernel_shape", "output_padding",
+        CheckAttributes(request.attributes, {"dilations", "group", "kernel", "output_padding",
                                              "output_shape", "pads", "strides"}));
   } else {
     KILN_RETURN_IF_ERROR(CheckAttributes(
-        request.attributes, {"dilations", "group", "kernel_shape", "pads", "strides"}));
+        request.attributes, {"dilations", "group", "kernel", "pads", "strides"}));
   }
   const Operand &x = request.inputs[0], &w = request.inputs[1], &y = request.outputs[0];
   const bool has_bias = request.inputs.size() > 2 && request.inputs[2].present;
@@ -245,11 +245,11 @@ absl::StatusOr<PoolForm> NormalizePool(const Request& request, bool average) {
   if (average) {
     KILN_RETURN_IF_ERROR(CheckAttributes(
         request.attributes,
-        {"ceil_mode", "count_include_pad", "dilations", "kernel_shape", "pads", "strides"}));
+        {"ceil_mode", "count_include_pad", "dilations", "kernel", "pads", "strides"}));
   } else {
     KILN_RETURN_IF_ERROR(CheckAttributes(
         request.attributes,
-        {"ceil_mode", "dilations", "kernel_shape", "pads", "storage_order", "strides"}));
+        {"ceil_mode", "dilations", "kernel", "pads", "storage_order", "strides"}));
   }
   const Operand &x = request.inputs[0], &y = request.outputs[0];
   KILN_RETURN_IF_ERROR(CheckSpatialRank(x.shape.size()));
@@ -264,7 +264,7 @@ absl::StatusOr<PoolForm> NormalizePool(const Request& request, bool average) {
   form.channels = x.shape[1];
   form.axes.resize(x.shape.size() - 2);
   KILN_ASSIGN_OR_RETURN(const auto kernel,
-                        GetInts(request.attributes, "kernel_shape", form.axes.size(), 1, 0));
+                        GetInts(request.attributes, "kernel", form.axes.size(), 1, 0));
   KILN_ASSIGN_OR_RETURN(const int64_t ceil_mode, GetInt(request.attributes, "ceil_mode", 0));
   KILN_ASSIGN_OR_RETURN(const int64_t include, GetInt(request.attributes, "count_include_pad", 0));
   form.count_include_pad = include != 0;

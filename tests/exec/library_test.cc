@@ -417,7 +417,7 @@ TEST(MaxPool, KeepsNanAndIgnoresPadding) {
   Array<float> x({1, 1, 2, 4}), y({1, 1, 2, 2});
   x.data = {-1, -2, -3, -4, -5, std::numeric_limits<float>::quiet_NaN(), -7, -8};
   Request request;
-  request.attributes = {{"kernel_shape", {3, 2}}, {"strides", {1, 2}}, {"pads", {1, 0, 1, 0}}};
+  request.attributes = {{"kernel", {3, 2}}, {"strides", {1, 2}}, {"pads", {1, 0, 1, 0}}};
   request.inputs = {Describe(x, DType::kF32)};
   request.outputs = {Describe(y, DType::kF32)};
   KILN_ASSERT_OK(RunOp("max_pool", request, {x.data.data()}, y.data.data(), NewSession()));
@@ -432,7 +432,7 @@ TEST(MaxPool, RoundsUpAndDilates) {
   x.data = {1, 9, 2, 3, 4, -5};
   Request request;
   request.attributes = {
-      {"kernel_shape", {2}}, {"strides", {2}}, {"dilations", {2}}, {"ceil_mode", {1}}};
+      {"kernel", {2}}, {"strides", {2}}, {"dilations", {2}}, {"ceil_mode", {1}}};
   request.inputs = {Describe(x, DType::kI8)};
   request.outputs = {Describe(y, DType::kI8)};
   KILN_ASSERT_OK(RunOp("max_pool", request, {x.data.data()}, y.data.data(), NewSession()));
@@ -442,7 +442,7 @@ TEST(MaxPool, RoundsUpAndDilates) {
 TEST(AveragePool, CountsPaddingOnlyWhenAsked) {
   Array<float> x({1, 2, 3}, 6), y({1, 2, 3});
   Request request;
-  request.attributes = {{"kernel_shape", {3}}, {"pads", {1, 1}}};
+  request.attributes = {{"kernel", {3}}, {"pads", {1, 1}}};
   request.inputs = {Describe(x, DType::kF32)};
   request.outputs = {Describe(y, DType::kF32)};
   KILN_ASSERT_OK(RunOp("average_pool", request, {x.data.data()}, y.data.data(), NewSession()));
@@ -455,7 +455,7 @@ TEST(AveragePool, CountsPaddingOnlyWhenAsked) {
 TEST(AveragePool, RefusesAnOutputOfTheWrongSize) {
   const Array<float> x({1, 1, 8}), y({1, 1, 9});
   Request request;
-  request.attributes = {{"kernel_shape", {3}}};
+  request.attributes = {{"kernel", {3}}};
   request.inputs = {Describe(x, DType::kF32)};
   request.outputs = {Describe(y, DType::kF32)};
   EXPECT_THAT(Make(*Find("average_pool"), request, NewSession()),

@@ -95,9 +95,9 @@ FakeProgram Everything() {
   program::LibraryThunk& pool = p.Library("max_pool");
   FakeProgram::Ref(*pool.add_inputs(), x, {"n", "1", "4"});
   FakeProgram::Ref(*pool.add_outputs(), q, {"n", "1", "2"});
-  program::Attribute& kernel_shape = *pool.add_attributes();
-  kernel_shape.set_name("kernel_shape");
-  kernel_shape.add_ints(3);
+  program::Attribute& kernel = *pool.add_attributes();
+  kernel.set_name("kernel");
+  kernel.add_ints(3);
   p.OutputOf("again", {"n", "4"}, x);
   (void)o;
   return p;

@@ -82,7 +82,7 @@ TEST(SchedulerTest, LevelsCoverTheExtent) {
   EXPECT_EQ(LevelsFor(4097, 4096), 2);
   EXPECT_EQ(LevelsFor(4096 * 4096, 4096), 2);
   EXPECT_EQ(LevelsFor(4096 * 4096 + 1, 4096), 3);
-  EXPECT_EQ(LevelsFor(INT32_MAX, 512), 4);
+  EXPECT_EQ(LevelsFor(INT32_MAX, 32), 7);
 }
 
 TEST(SchedulerTest, GuaranteesInPlaceOnlyWhereElementsMatch) {
