@@ -64,7 +64,7 @@ absl::Status CheckValues(const Params& params) {
     int64_t least, most;
   };
   static constexpr Range kRanges[] = {
-      {"grain", 1, 1 << 30}, {"lanes", 1, 256}, {"levels", 1, 4}, {"outer_levels", 1, 5}};
+      {"grain", 1, 1 << 30}, {"lanes", 1, 256}, {"levels", 1, 4}, {"outer_levels", 1, 7}};
   for (const auto& [name, least, most] : kRanges) {
     const int64_t value = params.Get(name, least);
     if (value < least || value > most) {

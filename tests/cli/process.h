@@ -16,10 +16,10 @@ struct ProcessResult {
 };
 
 struct ProcessOptions {
-  std::vector<std::pair<std::string, std::string>>
-      environment;         // set over this process's own; an empty value unsets
-  std::string directory;   // working directory; empty: this one's
-  int kill_after_us = -1;  // SIGKILL to the process and its children after this long
+  std::vector<std::pair<std::string, std::string>> environment =
+      {};                      // set over this process's own; an empty value unsets
+  std::string directory = {};  // working directory; empty: this one's
+  int kill_after_us = -1;      // SIGKILL to the process and its children after this long
 };
 
 // arguments[0] is the program's path.

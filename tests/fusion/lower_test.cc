@@ -45,10 +45,10 @@ TEST(LowerGroup, WritesSoftmaxOfScaledAndMaskedScores) {
   )"),
             R"(kernel v1 math 1
 dims a b
-in   0 f32 [b] dense
-in   1 f32 [a, b] dense
+in   0 f32 [a, b] dense
+in   1 f32 [b] dense
 par  0 f32
-s0 : f32 [a, b] = add(in0[b], mul(par0, in1[a, b]))
+s0 : f32 [a, b] = add(mul(in0[a, b], par0), in1[b])
 s1 : f32 [a]    = reduce max over b (s0[a, b])
 s2 : f32 [a, b] = exp(sub(s0[a, b], s1[a]))
 s3 : f32 [a]    = reduce add over b (s2[a, b])
@@ -76,8 +76,8 @@ s0 : f32 [a]    = reduce add over b (in0[a, b])
 s1 : f32 [a]    = div(s0[a], cast<f32>(extent(n0)))
 s2 : f32 [a, b] = sub(in0[a, b], s1[a])
 s3 : f32 [a]    = reduce add over b (mul(s2[a, b], s2[a, b]))
-s4 : f32 [a]    = div(1, sqrt(add(div(s3[a], cast<f32>(extent(n0))), par0)))
-out  0 f32 [a, b] dense = add(mul(mul(s4[a], s2[a, b]), in1[b]), in2[b])
+s4 : f32 [a]    = sqrt(add(div(s3[a], cast<f32>(extent(n0))), par0))
+out  0 f32 [a, b] dense = add(mul(div(s2[a, b], s4[a]), in1[b]), in2[b])
 )");
 }
 
@@ -112,7 +112,7 @@ dims a
 in   0 f32 [a] dense
 par  0 f32
 par  1 f32
-out  0 f32 [a] dense = mul(mul(par0, in0[a]), add(erf(mul(in0[a], par1)), 1))
+out  0 f32 [a] dense = mul(add(erf(mul(in0[a], par0)), 1), mul(in0[a], par1))
 )");
 }
 
@@ -166,9 +166,9 @@ TEST(LowerGroup, SplitsAnAxisThatAReshapeSplits) {
   )"),
             R"(kernel v1 math 1
 dims a b c d
-in   0 f32 [b, d] dense
-in   1 f32 [a, c, b, d] dense
-out  0 f32 [a, b, c, d] dense = add(in0[b, d], in1[a, c, b, d])
+in   0 f32 [a, c, b, d] dense
+in   1 f32 [b, d] dense
+out  0 f32 [a, b, c, d] dense = add(in0[a, c, b, d], in1[b, d])
 )");
 }
 

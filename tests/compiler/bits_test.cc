@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiled code and the VM give the same bits: every kernel of the networks at -O0 and -O3, 300
+// random kernels, 1, 2 and 3 threads, AVX2 and, where this machine has it, AVX-512.
+#include "tests/compiler/bits.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/compiler/compile.h"
+#include "kiln/compiler/variants.h"
+#include "kiln/kernel/text.h"
+#include "tests/base/status_matchers.h"
+
+namespace kiln {
+namespace {
+
+BitComparer& Comparer() {
+  static auto* const comparer = new BitComparer;
+  return *comparer;
+}
+
+// Seeds in `parts` slices, so that a failure names a small range and slices may run in parallel.
+class RandomKernelsTest : public testing::TestWithParam<int> {};
+
+TEST_P(RandomKernelsTest, CompiledAndVmAgree) {
+  for (int k = 0; k < 30; ++k) {
+    const uint64_t seed = static_cast<uint64_t>(GetParam() * 30 + k);
+    const Kernel kernel = RandomKernel(seed);
+    EXPECT_EQ(Comparer().Difference(kernel, MakeRandomRun(kernel, seed, 50'000)), "")
+        << "seed " << seed << "\n"
+        << Print(kernel);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomKernelsTest, testing::Range(0, 10));
+
+std::vector<std::string> Networks() {
+  std::vector<std::string> paths;
+  for (const auto& file :
+       std::filesystem::recursive_directory_iterator(KILN_TEST_DATA_DIR "/models")) {
+    if (file.path().extension() == ".onnx") paths.push_back(file.path());
+  }
+  const std::string magika = KILN_SOURCE_DIR "/.deps/models/magika/model.onnx";
+  if (std::filesystem::exists(magika)) paths.push_back(magika);
+  return paths;
+}
+
+// Every distinct kernel of the compiled graph, with the extents of its first launch when all
+// symbols are 2.
+void CompareKernelsOf(const Graph& graph, int level, std::set<std::string>& seen) {
+  CompileOptions options;
+  options.graph_opt_level = level;
+  KILN_ASSERT_OK_AND_ASSIGN(const Compiled compiled, CompileGraph(graph, options));
+  SymbolValues symbols;
+  std::set<std::string> names;
+  for (const ValueId id : compiled.graph.inputs()) {
+    for (const Dim& extent : compiled.graph.value(id).shape) extent.CollectSymbols(names);
+  }
+  for (const std::string& name : names) symbols[name] = 2;
+  for (const program::Thunk& thunk : compiled.variant.program.regions(0).thunks()) {
+    if (!thunk.has_kernel()) continue;
+    const std::string& text = compiled.variant.program.kernels(thunk.kernel().kernel()).text();
+    if (!seen.insert(text).second) continue;
+    KILN_ASSERT_OK_AND_ASSIGN(const Kernel kernel, ParseKernel(text));
+    std::vector<int64_t> extents;
+    for (const std::string& dim : thunk.kernel().dims()) {
+      KILN_ASSERT_OK_AND_ASSIGN(const Dim expression, Dim::Parse(dim));
+      KILN_ASSERT_OK_AND_ASSIGN(const int64_t extent, expression.Evaluate(symbols));
+      extents.push_back(extent);
+    }
+    EXPECT_EQ(Comparer().Difference(kernel, RunFor(kernel, extents, seen.size())), "") << text;
+  }
+}
+
+TEST(NetworkKernelsTest, CompiledAndVmAgree) {
+  std::set<std::string> seen;
+  for (const std::string& path : Networks()) {
+    SCOPED_TRACE(path);
+    KILN_ASSERT_OK_AND_ASSIGN(const Graph graph, ReadModel(path));
+    for (const int level : {0, 3}) CompareKernelsOf(graph, level, seen);
+  }
+  EXPECT_GT(seen.size(), 100u);
+}
+
+TEST(InstructionSetsTest, BothLevelsAreCompared) {
+  if (Comparer().levels().size() < 2)
+    GTEST_SKIP() << "this machine, or KILN_MAX_ISA, has no AVX-512: only AVX2 was compared";
+}
+
+}  // namespace
+}  // namespace kiln
