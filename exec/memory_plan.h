@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Static memory planning: offsets for intervals, so that intervals that are alive together do not overlap.
+// Static memory planning: offsets for intervals, so that intervals that are alive together do not
+// overlap.
 //
-// An interval has a half-open life [lower, upper) in steps and a size in bytes. Peak live bytes are a lower bound of any plan. PlanMemory
-// tries a portfolio of greedy orders and keeps the best; VerifyPlan checks any plan independently.
+// An interval has a half-open life [lower, upper) in steps and a size in bytes. Peak live bytes are
+// a lower bound of any plan. PlanMemory tries a portfolio of greedy orders and keeps the best;
+// VerifyPlan checks any plan independently.
 #ifndef KILN_EXEC_MEMORY_PLAN_H_
 #define KILN_EXEC_MEMORY_PLAN_H_
 
@@ -28,11 +30,14 @@ struct MemoryPlan {
   bool optimal = false;          // peak == lower_bound
 };
 
-// kInvalidArgument on a malformed interval, kResourceExhausted when sizes overflow int64. Deterministic, thread-safe.
+// kInvalidArgument on a malformed interval, kResourceExhausted when sizes overflow int64.
+// Deterministic, thread-safe.
 absl::StatusOr<MemoryPlan> PlanMemory(std::span<const Interval> intervals, int64_t alignment);
 
-// Checks alignment, bounds and that no two intervals alive together overlap. O(n log n) and independent of PlanMemory.
-absl::Status VerifyPlan(std::span<const Interval> intervals, const MemoryPlan& plan, int64_t alignment);
+// Checks alignment, bounds and that no two intervals alive together overlap. O(n log n) and
+// independent of PlanMemory.
+absl::Status VerifyPlan(std::span<const Interval> intervals, const MemoryPlan& plan,
+                        int64_t alignment);
 
 }  // namespace kiln
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Model: a program ready to run, and Context: one caller's buffers.
 //
-//   absl::StatusOr<kiln::Model> model = kiln::Compile("resnet50.onnx", options);   // kiln/compiler/compile.h
-//   absl::StatusOr<std::vector<kiln::Tensor>> y = model->Run({{"x", x}});
+//   absl::StatusOr<kiln::Model> model = kiln::Compile("resnet50.onnx", options);   //
+//   kiln/compiler/compile.h absl::StatusOr<std::vector<kiln::Tensor>> y = model->Run({{"x", x}});
 //   kiln::Context ctx = model->NewContext();
 //   ctx.Bind("x", view); ctx.BindOutput("y", out); ctx.Run();
 //
-// A Model is cheap to copy (shared, immutable but for its caches of variants and contexts); Run is thread-safe for any number of callers. A
-// Context belongs to one caller at a time and allocates nothing per run after the first with the same extents.
+// A Model is cheap to copy (shared, immutable but for its caches of variants and contexts); Run is
+// thread-safe for any number of callers. A Context belongs to one caller at a time and allocates
+// nothing per run after the first with the same extents.
 #ifndef KILN_EXEC_MODEL_H_
 #define KILN_EXEC_MODEL_H_
 
@@ -32,7 +33,7 @@ struct RunOptions {
 struct PlanReport {
   int64_t arena = 0, lower_bound = 0, sum = 0, constants = 0;
   int kernel_launches = 0, library_launches = 0, other_launches = 0;
-  int vm_launches = 0;  // of the kernel launches, those on the VM
+  int vm_launches = 0;      // of the kernel launches, those on the VM
   int64_t bytes_moved = 0;  // bytes read and written by all launches
 };
 
@@ -50,14 +51,16 @@ class Model {
  public:
   Model() = default;  // empty; only assignable
   // Wraps a provider. Fails if the provider's ports are malformed.
-  static absl::StatusOr<Model> Create(std::shared_ptr<VariantProvider> provider, const RunOptions& options);
+  static absl::StatusOr<Model> Create(std::shared_ptr<VariantProvider> provider,
+                                      const RunOptions& options);
 
   const std::vector<PortInfo>& inputs() const;
   const std::vector<PortInfo>& outputs() const;
   int threads() const;
 
   // Runs on a pooled context and returns owned outputs, in port order.
-  absl::StatusOr<std::vector<Tensor>> Run(const std::vector<std::pair<std::string, Tensor>>& inputs);
+  absl::StatusOr<std::vector<Tensor>> Run(
+      const std::vector<std::pair<std::string, Tensor>>& inputs);
   Context NewContext();
 
   struct State;
@@ -72,12 +75,15 @@ class Context {
   Context& operator=(Context&&) noexcept;
   ~Context();
 
-  // Binds a view; the memory must live until it is replaced or the context goes. Non-dense views are copied at Run.
+  // Binds a view; the memory must live until it is replaced or the context goes. Non-dense views
+  // are copied at Run.
   absl::Status Bind(absl::string_view input, Tensor view);
-  // The output is written into this memory (dense, right type and shape, checked at Run). Unbound outputs are owned by the context.
+  // The output is written into this memory (dense, right type and shape, checked at Run). Unbound
+  // outputs are owned by the context.
   absl::Status BindOutput(absl::string_view output, Tensor view);
   absl::Status Run();
-  // The last run's output: a view into the context (valid until the next Run) or of the bound memory.
+  // The last run's output: a view into the context (valid until the next Run) or of the bound
+  // memory.
   absl::StatusOr<Tensor> Output(absl::string_view name) const;
 
   // Of the last run. Empty before it.

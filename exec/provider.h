@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the executor asks of the compiler half, and all it knows of it: kernels by key, and Programs for given inputs.
+// What the executor asks of the compiler half, and all it knows of it: kernels by key, and Programs
+// for given inputs.
 //
-// With a compiler the providers build what is missing; in a package they hand out what is stored. The executor works the same.
+// With a compiler the providers build what is missing; in a package they hand out what is stored.
+// The executor works the same.
 #ifndef KILN_EXEC_PROVIDER_H_
 #define KILN_EXEC_PROVIDER_H_
 
@@ -19,7 +21,8 @@
 
 namespace kiln {
 
-// One executable form of a kernel. `self` goes to LaunchContext::kernel (the VmKernel for the VM, null for compiled code).
+// One executable form of a kernel. `self` goes to LaunchContext::kernel (the VmKernel for the VM,
+// null for compiled code).
 struct KernelFunction {
   KernelFn run = nullptr;
   const void* self = nullptr;
@@ -27,8 +30,9 @@ struct KernelFunction {
   std::shared_ptr<const void> owner;  // keeps code or VmKernel alive
 };
 
-// A kernel that may get better while a Model runs: `background` mode swaps the VM for compiled code. A run takes one snapshot per
-// launch at its start, so one run never mixes two generations of a kernel.
+// A kernel that may get better while a Model runs: `background` mode swaps the VM for compiled
+// code. A run takes one snapshot per launch at its start, so one run never mixes two generations of
+// a kernel.
 class KernelHandle {
  public:
   explicit KernelHandle(std::shared_ptr<const KernelFunction> first) : current_(std::move(first)) {}
@@ -47,11 +51,14 @@ class KernelHandle {
 class KernelProvider {
  public:
   virtual ~KernelProvider() = default;
-  // The kernel `choice` of `def`; never fails for want of a compiler (then it is the VM). Thread-safe.
-  virtual absl::StatusOr<std::shared_ptr<KernelHandle>> Get(const program::KernelDef& def, const program::KernelChoice& choice) = 0;
+  // The kernel `choice` of `def`; never fails for want of a compiler (then it is the VM).
+  // Thread-safe.
+  virtual absl::StatusOr<std::shared_ptr<KernelHandle>> Get(
+      const program::KernelDef& def, const program::KernelChoice& choice) = 0;
 };
 
-// A Program with the assumptions under which it is right, its constants and its kernels (kernels[i][j] = choice j of kernel i).
+// A Program with the assumptions under which it is right, its constants and its kernels
+// (kernels[i][j] = choice j of kernel i).
 struct Variant {
   std::vector<Guard> guards;
   program::Program program;
@@ -78,9 +85,11 @@ class VariantProvider {
   virtual ~VariantProvider() = default;
   virtual const std::vector<PortInfo>& inputs() const = 0;
   virtual const std::vector<PortInfo>& outputs() const = 0;
-  // A variant whose guards hold for these inputs (one per port, in order). kInvalidArgument names input, dim and both values; in a
-  // package, kNotFound names the guard that fails. Thread-safe; the variant is immutable.
-  virtual absl::StatusOr<std::shared_ptr<const Variant>> Get(const std::vector<InputFacts>& inputs) = 0;
+  // A variant whose guards hold for these inputs (one per port, in order). kInvalidArgument names
+  // input, dim and both values; in a package, kNotFound names the guard that fails. Thread-safe;
+  // the variant is immutable.
+  virtual absl::StatusOr<std::shared_ptr<const Variant>> Get(
+      const std::vector<InputFacts>& inputs) = 0;
 };
 
 }  // namespace kiln

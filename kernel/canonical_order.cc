@@ -154,8 +154,9 @@ class Colorer {
   std::vector<uint64_t> input_, param_, size_;
 };
 
-// How operands of commutative ops stand before their hashes are asked, so that texts read like formulas:
-// larger expressions, then stages, inputs (of more axes first), coordinates, parameters, literals.
+// How operands of commutative ops stand before their hashes are asked, so that texts read like
+// formulas: larger expressions, then stages, inputs (of more axes first), coordinates, parameters,
+// literals.
 std::vector<uint32_t> ReadingOrder(const Flat& flat) {
   constexpr uint32_t kStep = 1u << 16;
   const std::vector<ExprNode>& nodes = flat.graph.nodes();

@@ -48,8 +48,8 @@
 namespace kiln {
 
 inline constexpr int kMathVersion = 1;
-inline constexpr int64_t kReduceBlock = 4096;      // innermost dim: elements per block
-inline constexpr int64_t kReduceLanes = 64;        // innermost dim: lanes per block
+inline constexpr int64_t kReduceBlock = 4096;     // innermost dim: elements per block
+inline constexpr int64_t kReduceLanes = 64;       // innermost dim: lanes per block
 inline constexpr int64_t kOuterReduceBlock = 32;  // any other dim: elements per block
 
 // An iterated dim spans the iteration space; a size is only an extent (of an operand's axis, or in

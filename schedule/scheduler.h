@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedulers decide how a Kernel is run: whether one can (Accepts), and with which plain parameters (Choose). No Halide here.
+// Schedulers decide how a Kernel is run: whether one can (Accepts), and with which plain parameters
+// (Choose). No Halide here.
 //
-// A group of graph nodes is legal exactly if some scheduler accepts its Kernel, so Accepts is the only rule fusion knows.
-// Decisions are pure functions of (kernel, size class, profile). What Choose returns is printable, part of the cache key, and
-// all that halide_gen's Schedule(kernel, params) looks at.
+// A group of graph nodes is legal exactly if some scheduler accepts its Kernel, so Accepts is the
+// only rule fusion knows. Decisions are pure functions of (kernel, size class, profile). What
+// Choose returns is printable, part of the cache key, and all that halide_gen's Schedule(kernel,
+// params) looks at.
 #ifndef KILN_SCHEDULE_SCHEDULER_H_
 #define KILN_SCHEDULE_SCHEDULER_H_
 
@@ -21,8 +23,9 @@
 
 namespace kiln {
 
-// What is known of the extents of a kernel's dims when code is generated: one entry per dim. An unknown upper bound is
-// kUnbounded. A kernel compiled for a class is right for every tuple of extents inside it.
+// What is known of the extents of a kernel's dims when code is generated: one entry per dim. An
+// unknown upper bound is kUnbounded. A kernel compiled for a class is right for every tuple of
+// extents inside it.
 inline constexpr int64_t kUnbounded = INT64_MAX;
 struct SizeClass {
   std::vector<int64_t> at_most;
@@ -40,11 +43,13 @@ struct MachineProfile {
 };
 const MachineProfile& ProfileFor(IsaLevel isa);
 
-// A chosen schedule. `values` are named integers, sorted by name; printed as "row lanes=16 levels=1 rows=8 inplace=0:0".
+// A chosen schedule. `values` are named integers, sorted by name; printed as "row lanes=16 levels=1
+// rows=8 inplace=0:0".
 struct Params {
   std::string scheduler;
   std::vector<std::pair<std::string, int64_t>> values;
-  std::vector<std::pair<int32_t, int32_t>> in_place;  // (input, output): the output may be written over this input
+  std::vector<std::pair<int32_t, int32_t>>
+      in_place;  // (input, output): the output may be written over this input
 
   // The value named `name`, or `otherwise`.
   int64_t Get(absl::string_view name, int64_t otherwise) const;
@@ -58,14 +63,16 @@ struct Scheduler {
   const char* doc;
   Decision (*accepts)(const Kernel& kernel);
   Params (*choose)(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile);
-  // The size classes for which separate code pays, given what is known; tried in order, the last contains all.
+  // The size classes for which separate code pays, given what is known; tried in order, the last
+  // contains all.
   std::vector<SizeClass> (*classes)(const Kernel& kernel, const SizeClass& known);
 };
 
 // The CPU schedulers, best first; the last accepts everything the grammar can say.
 std::span<const Scheduler> CpuSchedulers();
 
-// The first that accepts, or a no with every scheduler's reason (cannot happen while the last accepts all).
+// The first that accepts, or a no with every scheduler's reason (cannot happen while the last
+// accepts all).
 const Scheduler* FindScheduler(const Kernel& kernel, std::string* why = nullptr);
 
 }  // namespace kiln

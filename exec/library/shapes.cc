@@ -187,12 +187,12 @@ absl::StatusOr<MatmulForm> NormalizeMatmul(const Request& request) {
 
 absl::StatusOr<ConvForm> NormalizeConv(const Request& request, bool transposed) {
   if (transposed) {
-    KILN_RETURN_IF_ERROR(
-        CheckAttributes(request.attributes, {"dilations", "group", "kernel", "output_padding",
-                                             "output_shape", "pads", "strides"}));
-  } else {
     KILN_RETURN_IF_ERROR(CheckAttributes(
-        request.attributes, {"dilations", "group", "kernel", "pads", "strides"}));
+        request.attributes,
+        {"dilations", "group", "kernel", "output_padding", "output_shape", "pads", "strides"}));
+  } else {
+    KILN_RETURN_IF_ERROR(
+        CheckAttributes(request.attributes, {"dilations", "group", "kernel", "pads", "strides"}));
   }
   const Operand &x = request.inputs[0], &w = request.inputs[1], &y = request.outputs[0];
   const bool has_bias = request.inputs.size() > 2 && request.inputs[2].present;
@@ -247,9 +247,8 @@ absl::StatusOr<PoolForm> NormalizePool(const Request& request, bool average) {
         request.attributes,
         {"ceil_mode", "count_include_pad", "dilations", "kernel", "pads", "strides"}));
   } else {
-    KILN_RETURN_IF_ERROR(CheckAttributes(
-        request.attributes,
-        {"ceil_mode", "dilations", "kernel", "pads", "storage_order", "strides"}));
+    KILN_RETURN_IF_ERROR(CheckAttributes(request.attributes, {"ceil_mode", "dilations", "kernel",
+                                                              "pads", "storage_order", "strides"}));
   }
   const Operand &x = request.inputs[0], &y = request.outputs[0];
   KILN_RETURN_IF_ERROR(CheckSpatialRank(x.shape.size()));

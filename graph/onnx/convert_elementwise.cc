@@ -27,15 +27,16 @@ absl::Status Mean(NodeView& n) {
   return n.Emit("div", {sum, n.Scalar(n.value(0).type, n.num_inputs())});
 }
 
-// Before operator set 7 operands had one shape, or attribute broadcast laid the second one over the axes of the first from
-// `axis` on (absent: over the last ones).
+// Before operator set 7 operands had one shape, or attribute broadcast laid the second one over the
+// axes of the first from `axis` on (absent: over the last ones).
 absl::Status OldBinary(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(2, 2));
   const bool broadcast = n.Int("broadcast", 0) != 0;
   const int64_t gap = n.rank(0) - n.rank(1);
   const int64_t axis = n.Int("axis", gap);
   if (!broadcast || axis == gap) return n.Emit(n.record(), n.inputs());
-  if (axis < 0 || axis > gap) return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " does not fit the operands"));
+  if (axis < 0 || axis > gap)
+    return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " does not fit the operands"));
   std::vector<int64_t> axes;
   for (int64_t k = axis; k < gap; ++k) axes.push_back(n.rank(1) + k - axis);
   return n.Emit(n.record(), {n.in(0), n.Op("unsqueeze", {n.in(1)}, {{"axes", axes}})});
@@ -89,10 +90,12 @@ absl::Status Dropout(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(1, 3));
   n.Ignore("ratio");
   n.Ignore("seed");
-  if (n.opset() < 7 && n.Int("is_test", 0) == 0) return absl::UnimplementedError("training mode is not supported");
+  if (n.opset() < 7 && n.Int("is_test", 0) == 0)
+    return absl::UnimplementedError("training mode is not supported");
   if (n.has(2)) {
     KILN_ASSIGN_OR_RETURN(const std::vector<double> training, n.ConstFloats(2, "training_mode"));
-    if (training.size() != 1 || training[0] != 0) return absl::UnimplementedError("training mode is not supported");
+    if (training.size() != 1 || training[0] != 0)
+      return absl::UnimplementedError("training mode is not supported");
   }
   if (n.wants(1)) {
     const ValueId mask = n.Op("expand", {n.Scalar(DType::kBool, 1), n.Op("shape", {n.in(0)})});

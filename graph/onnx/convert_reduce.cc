@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions over axes. The axes were an attribute until operator set 18 (of ReduceSum: 13) and are an input since; either
-// form is read at any version.
+// Reductions over axes. The axes were an attribute until operator set 18 (of ReduceSum: 13) and are
+// an input since; either form is read at any version.
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -43,7 +43,8 @@ absl::Status Reduce(NodeView& n) {
   return n.Emit(n.record(), {n.in(0)}, r.attrs());
 }
 
-// Reductions of which the elements are mapped first, so that reducing over no axes is not the identity.
+// Reductions of which the elements are mapped first, so that reducing over no axes is not the
+// identity.
 absl::Status ReduceL2(NodeView& n) {
   KILN_ASSIGN_OR_RETURN(const Reduction r, ReadReduction(n));
   if (r.noop) return n.Emit("abs", {n.in(0)});
@@ -67,7 +68,8 @@ absl::Status ReduceLogSum(NodeView& n) {
   return n.Emit("log", {r.noop ? n.in(0) : n.Op("reduce_sum", {n.in(0)}, r.attrs())});
 }
 
-// log(sum(exp(x))) = m + log(sum(exp(x - m))) with the maximum m, or 0 where the maximum is infinite.
+// log(sum(exp(x))) = m + log(sum(exp(x - m))) with the maximum m, or 0 where the maximum is
+// infinite.
 absl::Status ReduceLogSumExp(NodeView& n) {
   KILN_ASSIGN_OR_RETURN(Reduction r, ReadReduction(n));
   if (r.noop) return n.Emit("identity", {n.in(0)});
@@ -75,7 +77,8 @@ absl::Status ReduceLogSumExp(NodeView& n) {
   const int64_t keepdims = r.keepdims;
   r.keepdims = 1;
   const ValueId top = n.Op("reduce_max", {n.in(0)}, r.attrs());
-  const ValueId infinite = n.Op("equal", {n.Op("abs", {top}), n.Scalar(type, std::numeric_limits<double>::infinity())});
+  const ValueId infinite =
+      n.Op("equal", {n.Op("abs", {top}), n.Scalar(type, std::numeric_limits<double>::infinity())});
   const ValueId shift = n.Op("where", {infinite, n.Scalar(type, 0), top});
   const ValueId sum = n.Op("reduce_sum", {n.Op("exp", {n.Op("sub", {n.in(0), shift})})}, r.attrs());
   const ValueId log = n.Op("log", {sum});

@@ -53,7 +53,9 @@ absl::Status Constant(NodeView& n) {
 absl::Status ShapeOf(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(1, 1));
   const int64_t rank = n.rank(0);
-  const auto clamp = [rank](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
+  const auto clamp = [rank](int64_t at) {
+    return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank);
+  };
   const int64_t start = clamp(std::max(n.Int("start", 0), -rank));
   const int64_t end = clamp(std::max(n.Int("end", rank), -rank - 1));
   return n.Emit("shape", {n.in(0)}, {{"start", start}, {"end", std::max(start, end)}});
@@ -65,7 +67,8 @@ absl::Status ShapeOf(NodeView& n) {
 absl::Status Split(NodeView& n) {
   const int64_t parts = n.Int("num_outputs", n.num_outputs());
   if (parts != n.num_outputs()) {
-    return absl::InvalidArgumentError(absl::StrCat("num_outputs is ", parts, ", but the node has ", n.num_outputs()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_outputs is ", parts, ", but the node has ", n.num_outputs()));
   }
   return AsRecord(n);
 }
@@ -76,8 +79,9 @@ absl::StatusOr<Shape> SliceOperand(NodeView& n, int input, absl::string_view nam
   return ToShape(n.Ints(name));
 }
 
-// Exporters write "to the end" as any large number. With an extent that is not known, the smaller of the two would then stand in
-// every shape behind; a guard that the extent is no larger says the same.
+// Exporters write "to the end" as any large number. With an extent that is not known, the smaller
+// of the two would then stand in every shape behind; a guard that the extent is no larger says the
+// same.
 absl::Status Slice(NodeView& n) {
   constexpr int64_t kFar = 1'000'000'000;
   KILN_RETURN_IF_ERROR(n.Need(1, 5));
@@ -85,7 +89,8 @@ absl::Status Slice(NodeView& n) {
   KILN_ASSIGN_OR_RETURN(Shape ends, SliceOperand(n, 2, "ends"));
   KILN_ASSIGN_OR_RETURN(Shape axes, SliceOperand(n, 3, "axes"));
   KILN_ASSIGN_OR_RETURN(Shape steps, SliceOperand(n, 4, "steps"));
-  for (size_t i = axes.size(); axes.size() < starts.size(); ++i) axes.push_back(static_cast<int64_t>(i));
+  for (size_t i = axes.size(); axes.size() < starts.size(); ++i)
+    axes.push_back(static_cast<int64_t>(i));
   if (steps.empty()) steps.assign(starts.size(), 1);
   for (size_t i = 0; i < ends.size() && i < axes.size() && i < steps.size(); ++i) {
     const std::optional<int64_t> end = ends[i].constant();
@@ -97,7 +102,10 @@ absl::Status Slice(NodeView& n) {
     ends[i] = std::numeric_limits<int64_t>::max();
   }
   return n.Emit("slice", {n.in(0)},
-                {{"starts", DimsValue(starts)}, {"ends", DimsValue(ends)}, {"axes", DimsValue(axes)}, {"steps", DimsValue(steps)}});
+                {{"starts", DimsValue(starts)},
+                 {"ends", DimsValue(ends)},
+                 {"axes", DimsValue(axes)},
+                 {"steps", DimsValue(steps)}});
 }
 
 Attrs SliceOf(int64_t axis, int64_t start, int64_t end, int64_t step) {
@@ -105,21 +113,29 @@ Attrs SliceOf(int64_t axis, int64_t start, int64_t end, int64_t step) {
   return {{"starts", one(start)}, {"ends", one(end)}, {"axes", one(axis)}, {"steps", one(step)}};
 }
 
-// What stands before (or after) `x` along `axis`: its elements mirrored at the edge, or the outermost one repeated.
-absl::StatusOr<ValueId> Border(NodeView& n, ValueId x, int64_t axis, int64_t amount, bool reflect, bool before) {
+// What stands before (or after) `x` along `axis`: its elements mirrored at the edge, or the
+// outermost one repeated.
+absl::StatusOr<ValueId> Border(NodeView& n, ValueId x, int64_t axis, int64_t amount, bool reflect,
+                               bool before) {
   constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
   Shape shape = n.value(x).shape;
   Dim& extent = shape[static_cast<size_t>(axis)];
   const std::optional<int64_t> known = extent.constant();
   if (reflect) {
-    if (!known) return absl::UnimplementedError(absl::StrCat("mode reflect along an axis of extent ", extent.ToString()));
+    if (!known)
+      return absl::UnimplementedError(
+          absl::StrCat("mode reflect along an axis of extent ", extent.ToString()));
     if (amount >= *known) {
-      return absl::InvalidArgumentError(absl::StrCat("mode reflect needs more than ", amount, " elements, but the axis has ", *known));
+      return absl::InvalidArgumentError(absl::StrCat("mode reflect needs more than ", amount,
+                                                     " elements, but the axis has ", *known));
     }
-    return n.Op("slice", {x}, before ? SliceOf(axis, amount, 0, -1) : SliceOf(axis, -2, -amount - 2, -1));
+    return n.Op("slice", {x},
+                before ? SliceOf(axis, amount, 0, -1) : SliceOf(axis, -2, -amount - 2, -1));
   }
-  if (known == 0) return absl::InvalidArgumentError("mode edge needs an element, but the axis has none");
-  const ValueId edge = n.Op("slice", {x}, before ? SliceOf(axis, 0, 1, 1) : SliceOf(axis, -1, kEnd, 1));
+  if (known == 0)
+    return absl::InvalidArgumentError("mode edge needs an element, but the axis has none");
+  const ValueId edge =
+      n.Op("slice", {x}, before ? SliceOf(axis, 0, 1, 1) : SliceOf(axis, -1, kEnd, 1));
   extent = amount;
   return n.Op("expand", {edge}, {{"shape", DimsValue(shape)}});
 }
@@ -127,9 +143,12 @@ absl::StatusOr<ValueId> Border(NodeView& n, ValueId x, int64_t axis, int64_t amo
 // Pads axis by axis with pieces of the input itself.
 absl::Status PadByPieces(NodeView& n, const Shape& pads, bool reflect) {
   const std::optional<std::vector<int64_t>> amounts = kiln::Constant(pads);
-  if (!amounts) return absl::UnimplementedError(absl::StrCat("pads ", ToString(pads), " depend on the input's extents"));
+  if (!amounts)
+    return absl::UnimplementedError(
+        absl::StrCat("pads ", ToString(pads), " depend on the input's extents"));
   for (const int64_t amount : *amounts) {
-    if (amount < 0) return absl::UnimplementedError("negative pads are supported in mode constant only");
+    if (amount < 0)
+      return absl::UnimplementedError("negative pads are supported in mode constant only");
   }
   const auto rank = static_cast<size_t>(n.rank(0));
   std::vector<size_t> padded;
@@ -141,7 +160,8 @@ absl::Status PadByPieces(NodeView& n, const Shape& pads, bool reflect) {
     std::vector<ValueId> parts = {x};
     const auto add = [&](int64_t amount, bool before) -> absl::Status {
       if (amount == 0) return absl::OkStatus();
-      KILN_ASSIGN_OR_RETURN(const ValueId border, Border(n, x, static_cast<int64_t>(axis), amount, reflect, before));
+      KILN_ASSIGN_OR_RETURN(const ValueId border,
+                            Border(n, x, static_cast<int64_t>(axis), amount, reflect, before));
       parts.insert(before ? parts.begin() : parts.end(), border);
       return absl::OkStatus();
     };
@@ -158,11 +178,12 @@ absl::Status PadByPieces(NodeView& n, const Shape& pads, bool reflect) {
 absl::Status EmitPad(NodeView& n, const Shape& pads, double value) {
   const std::string mode = n.Text("mode", "constant");
   if (pads.size() != 2 * static_cast<size_t>(n.rank(0))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("pads has ", pads.size(), " elements, expected two for each of ", n.rank(0), " dims"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "pads has ", pads.size(), " elements, expected two for each of ", n.rank(0), " dims"));
   }
   if (mode == "reflect" || mode == "edge") return PadByPieces(n, pads, mode == "reflect");
-  if (mode != "constant") return absl::UnimplementedError(absl::StrCat("mode ", mode, " is not supported"));
+  if (mode != "constant")
+    return absl::UnimplementedError(absl::StrCat("mode ", mode, " is not supported"));
   return n.Emit("pad", {n.in(0)}, {{"pads", DimsValue(pads)}, {"value", value}});
 }
 
@@ -177,15 +198,17 @@ absl::Status PadByInputs(NodeView& n) {
   double value = 0;
   if (n.has(2)) {
     KILN_ASSIGN_OR_RETURN(const std::vector<double> given, n.ConstFloats(2, "constant_value"));
-    if (given.size() != 1) return absl::InvalidArgumentError(absl::StrCat("constant_value has ", given.size(), " elements, expected 1"));
+    if (given.size() != 1)
+      return absl::InvalidArgumentError(
+          absl::StrCat("constant_value has ", given.size(), " elements, expected 1"));
     value = given[0];
   }
   if (n.has(3)) {
     KILN_ASSIGN_OR_RETURN(std::vector<int64_t> axes, n.ConstInts(3, "axes"));
     KILN_ASSIGN_OR_RETURN(axes, n.Axes(std::move(axes), n.rank(0)));
     if (pads.size() != 2 * axes.size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("pads has ", pads.size(), " elements, expected two for each of ", axes.size(), " axes"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "pads has ", pads.size(), " elements, expected two for each of ", axes.size(), " axes"));
     }
     Shape all(2 * static_cast<size_t>(n.rank(0)));
     for (size_t i = 0; i < axes.size(); ++i) {
@@ -199,15 +222,20 @@ absl::Status PadByInputs(NodeView& n) {
 
 // ---- repetition and blocks, as reshape, expand and transpose
 
-Attrs ShapeAttrs(const Shape& shape) { return {{"shape", DimsValue(shape)}, {"allowzero", int64_t{1}}}; }
+Attrs ShapeAttrs(const Shape& shape) {
+  return {{"shape", DimsValue(shape)}, {"allowzero", int64_t{1}}};
+}
 
-ValueId ReshapeTo(NodeView& n, ValueId x, const Shape& shape) { return n.Op("reshape", {x}, ShapeAttrs(shape)); }
+ValueId ReshapeTo(NodeView& n, ValueId x, const Shape& shape) {
+  return n.Op("reshape", {x}, ShapeAttrs(shape));
+}
 
 absl::Status Tile(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(2, 2));
   KILN_ASSIGN_OR_RETURN(const Shape repeats, n.Content(1, "repeats"));
   if (repeats.size() != static_cast<size_t>(n.rank(0))) {
-    return absl::InvalidArgumentError(absl::StrCat("repeats has ", repeats.size(), " elements, but the input has rank ", n.rank(0)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "repeats has ", repeats.size(), " elements, but the input has rank ", n.rank(0)));
   }
   Shape apart, wide, together;
   for (size_t i = 0; i < repeats.size(); ++i) {
@@ -221,19 +249,22 @@ absl::Status Tile(NodeView& n) {
     together.push_back(repeats[i] * extent);
   }
   if (apart.size() == together.size()) return n.Emit("identity", {n.in(0)});
-  const ValueId copies = n.Op("expand", {ReshapeTo(n, n.in(0), apart)}, {{"shape", DimsValue(wide)}});
+  const ValueId copies =
+      n.Op("expand", {ReshapeTo(n, n.in(0), apart)}, {{"shape", DimsValue(wide)}});
   return n.Emit("reshape", {copies}, ShapeAttrs(together));
 }
 
 // Enlarging by whole factors, each output element the nearest input element.
 absl::Status EnlargeNearest(NodeView& n, const std::vector<double>& scales) {
   if (scales.size() != static_cast<size_t>(n.rank(0))) {
-    return absl::InvalidArgumentError(absl::StrCat("scales has ", scales.size(), " elements, but the input has rank ", n.rank(0)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "scales has ", scales.size(), " elements, but the input has rank ", n.rank(0)));
   }
   std::vector<int64_t> factors;
   for (const double scale : scales) {
     if (!(scale >= 1 && scale <= 1024 && scale == std::floor(scale))) {
-      return absl::UnimplementedError(absl::StrCat("scale ", scale, " is not supported, only whole numbers from 1"));
+      return absl::UnimplementedError(
+          absl::StrCat("scale ", scale, " is not supported, only whole numbers from 1"));
     }
     factors.push_back(static_cast<int64_t>(scale));
   }
@@ -242,13 +273,15 @@ absl::Status EnlargeNearest(NodeView& n, const std::vector<double>& scales) {
 
 absl::Status UpsampleByAttribute(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(1, 1));
-  if (n.Text("mode", "nearest") != "nearest") return absl::UnimplementedError("only mode nearest is supported");
+  if (n.Text("mode", "nearest") != "nearest")
+    return absl::UnimplementedError("only mode nearest is supported");
   return EnlargeNearest(n, n.Floats("scales"));
 }
 
 absl::Status UpsampleByInput(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(2, 2));
-  if (n.Text("mode", "nearest") != "nearest") return absl::UnimplementedError("only mode nearest is supported");
+  if (n.Text("mode", "nearest") != "nearest")
+    return absl::UnimplementedError("only mode nearest is supported");
   KILN_ASSIGN_OR_RETURN(const std::vector<double> scales, n.ConstFloats(1, "scales"));
   return EnlargeNearest(n, scales);
 }
@@ -265,8 +298,8 @@ absl::StatusOr<std::vector<double>> ScalesOf(const NodeView& n, const Shape& siz
       factor = sizes[i].DivideExactly(shape[i]);
     }
     if (!factor || !factor->constant()) {
-      return absl::UnimplementedError(
-          absl::StrCat("size ", sizes[i].ToString(), " is not a whole multiple of ", shape[i].ToString()));
+      return absl::UnimplementedError(absl::StrCat(
+          "size ", sizes[i].ToString(), " is not a whole multiple of ", shape[i].ToString()));
     }
     scales.push_back(static_cast<double>(*factor->constant()));
   }
@@ -282,12 +315,15 @@ absl::Status Resize(NodeView& n) {
   n.Ignore("extrapolation_value");  // only of tf_crop_and_resize
   n.Ignore("exclude_outside");
   n.Ignore("antialias");  // only when made smaller
-  const bool nearest = mode == "nearest" && ((place == "asymmetric" && rounding == "floor") ||
-                                             (place == "half_pixel" && rounding.rfind("round_prefer_", 0) == 0));
+  const bool nearest =
+      mode == "nearest" && ((place == "asymmetric" && rounding == "floor") ||
+                            (place == "half_pixel" && rounding.rfind("round_prefer_", 0) == 0));
   if (!nearest || n.HasAttr("axes")) {
-    return absl::UnimplementedError(absl::StrCat("mode ", mode, " with ", place, " and ", rounding, " is not supported"));
+    return absl::UnimplementedError(
+        absl::StrCat("mode ", mode, " with ", place, " and ", rounding, " is not supported"));
   }
-  if (n.Text("keep_aspect_ratio_policy", "stretch") != "stretch") return absl::UnimplementedError("keep_aspect_ratio_policy is not supported");
+  if (n.Text("keep_aspect_ratio_policy", "stretch") != "stretch")
+    return absl::UnimplementedError("keep_aspect_ratio_policy is not supported");
   if (n.has(3)) {
     KILN_ASSIGN_OR_RETURN(const Shape sizes, n.Content(3, "sizes"));
     KILN_ASSIGN_OR_RETURN(const std::vector<double> scales, ScalesOf(n, sizes));
@@ -305,26 +341,33 @@ struct Image {
 absl::StatusOr<Image> ReadBlocks(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(1, 1));
   const Shape& s = n.value(0).shape;
-  if (s.size() != 4) return absl::InvalidArgumentError(absl::StrCat("input has rank ", s.size(), ", expected 4"));
+  if (s.size() != 4)
+    return absl::InvalidArgumentError(absl::StrCat("input has rank ", s.size(), ", expected 4"));
   const int64_t block = n.Int("blocksize", 0);
-  if (block < 1 || block > 65536) return absl::InvalidArgumentError(absl::StrCat("blocksize is ", block, ", expected 1 to 65536"));
+  if (block < 1 || block > 65536)
+    return absl::InvalidArgumentError(
+        absl::StrCat("blocksize is ", block, ", expected 1 to 65536"));
   return Image{s[0], s[1], s[2], s[3], block};
 }
 
 absl::Status DepthToSpace(NodeView& n) {
   KILN_ASSIGN_OR_RETURN(const Image x, ReadBlocks(n));
   const std::string mode = n.Text("mode", "DCR");
-  if (mode != "DCR" && mode != "CRD") return absl::InvalidArgumentError(absl::StrCat("mode is \"", mode, "\", expected DCR or CRD"));
+  if (mode != "DCR" && mode != "CRD")
+    return absl::InvalidArgumentError(absl::StrCat("mode is \"", mode, "\", expected DCR or CRD"));
   const std::optional<Dim> depth = x.channels.DivideExactly(x.block * x.block);
   if (!depth) {
-    return absl::InvalidArgumentError(absl::StrCat(x.channels.ToString(), " channels are not divisible by the square of ", x.block));
+    return absl::InvalidArgumentError(absl::StrCat(
+        x.channels.ToString(), " channels are not divisible by the square of ", x.block));
   }
   const bool dcr = mode == "DCR";
   const Shape apart = dcr ? Shape{x.batch, x.block, x.block, *depth, x.height, x.width}
                           : Shape{x.batch, *depth, x.block, x.block, x.height, x.width};
-  const std::vector<int64_t> perm = dcr ? std::vector<int64_t>{0, 3, 4, 1, 5, 2} : std::vector<int64_t>{0, 1, 4, 2, 5, 3};
+  const std::vector<int64_t> perm =
+      dcr ? std::vector<int64_t>{0, 3, 4, 1, 5, 2} : std::vector<int64_t>{0, 1, 4, 2, 5, 3};
   const ValueId blocks = n.Op("transpose", {ReshapeTo(n, n.in(0), apart)}, {{"perm", perm}});
-  return n.Emit("reshape", {blocks}, ShapeAttrs({x.batch, *depth, x.height * x.block, x.width * x.block}));
+  return n.Emit("reshape", {blocks},
+                ShapeAttrs({x.batch, *depth, x.height * x.block, x.width * x.block}));
 }
 
 absl::Status SpaceToDepth(NodeView& n) {
@@ -332,13 +375,15 @@ absl::Status SpaceToDepth(NodeView& n) {
   const std::optional<Dim> height = x.height.DivideExactly(x.block);
   const std::optional<Dim> width = x.width.DivideExactly(x.block);
   if (!height || !width) {
-    return absl::UnimplementedError(absl::StrCat("extents ", x.height.ToString(), " and ", x.width.ToString(),
+    return absl::UnimplementedError(absl::StrCat("extents ", x.height.ToString(), " and ",
+                                                 x.width.ToString(),
                                                  " are not known to be multiples of ", x.block));
   }
   const Shape apart = {x.batch, x.channels, *height, x.block, *width, x.block};
-  const ValueId blocks =
-      n.Op("transpose", {ReshapeTo(n, n.in(0), apart)}, {{"perm", std::vector<int64_t>{0, 3, 5, 1, 2, 4}}});
-  return n.Emit("reshape", {blocks}, ShapeAttrs({x.batch, x.channels * x.block * x.block, *height, *width}));
+  const ValueId blocks = n.Op("transpose", {ReshapeTo(n, n.in(0), apart)},
+                              {{"perm", std::vector<int64_t>{0, 3, 5, 1, 2, 4}}});
+  return n.Emit("reshape", {blocks},
+                ShapeAttrs({x.batch, x.channels * x.block * x.block, *height, *width}));
 }
 
 constexpr Converter kRows[] = {

@@ -18,26 +18,34 @@ bool Before(const Converter* a, const Converter* b) {
 
 std::vector<const Converter*> Sorted() {
   std::vector<const Converter*> all;
-  for (const auto rows : {ElementwiseConverters(), ReduceConverters(), ShapeConverters(), NeuralConverters()}) {
+  for (const auto rows :
+       {ElementwiseConverters(), ReduceConverters(), ShapeConverters(), NeuralConverters()}) {
     for (const Converter& row : rows) all.push_back(&row);
   }
   std::sort(all.begin(), all.end(), Before);
   return all;
 }
 
-// The ONNX attribute that `spec` describes, which the node has; nothing where kinds have no counterpart.
+// The ONNX attribute that `spec` describes, which the node has; nothing where kinds have no
+// counterpart.
 std::optional<AttrValue> ReadAttr(NodeView& n, const AttrSpec& spec) {
   switch (spec.kind) {
-    case AttrKind::kInt: return n.Int(spec.name, 0);
-    case AttrKind::kFloat: return n.Float(spec.name, 0);
-    case AttrKind::kString: return n.Text(spec.name, "");
+    case AttrKind::kInt:
+      return n.Int(spec.name, 0);
+    case AttrKind::kFloat:
+      return n.Float(spec.name, 0);
+    case AttrKind::kString:
+      return n.Text(spec.name, "");
     case AttrKind::kInts:
-    case AttrKind::kDims: return n.Ints(spec.name);
-    case AttrKind::kFloats: return n.Floats(spec.name);
+    case AttrKind::kDims:
+      return n.Ints(spec.name);
+    case AttrKind::kFloats:
+      return n.Floats(spec.name);
     case AttrKind::kTensor:
       if (std::optional<Tensor> tensor = n.TensorAttr(spec.name)) return *std::move(tensor);
       return std::nullopt;
-    case AttrKind::kType: return std::nullopt;
+    case AttrKind::kType:
+      return std::nullopt;
   }
   return std::nullopt;
 }
@@ -47,7 +55,9 @@ std::optional<AttrValue> ReadAttr(NodeView& n, const AttrSpec& spec) {
 absl::Status AsRecord(NodeView& n) {
   const OpDef* def = FindOp(n.record());
   if (def == nullptr) return n.Emit(n.record(), n.inputs());
-  KILN_RETURN_IF_ERROR(n.Need(def->min_inputs, def->max_inputs < 0 ? std::max(def->min_inputs, n.num_inputs()) : def->max_inputs));
+  KILN_RETURN_IF_ERROR(n.Need(def->min_inputs, def->max_inputs < 0
+                                                   ? std::max(def->min_inputs, n.num_inputs())
+                                                   : def->max_inputs));
   Attrs attrs;
   for (const AttrSpec& spec : def->attrs) {
     if (!n.HasAttr(spec.name)) continue;

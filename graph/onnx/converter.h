@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of ONNX operators: {operator, the operator set it changed in, how its node becomes ops of the registry}.
+// The table of ONNX operators: {operator, the operator set it changed in, how its node becomes ops
+// of the registry}.
 //
-// One row per operator and change of meaning; of several rows the one with the largest `since` not above the model's version
-// holds. Rows of a family stand in one file (convert_*.cc). Supporting an operator is adding a row: where a record of the
-// registry has the same meaning, `record` names it and a shared function does the rest.
+// One row per operator and change of meaning; of several rows the one with the largest `since` not
+// above the model's version holds. Rows of a family stand in one file (convert_*.cc). Supporting an
+// operator is adding a row: where a record of the registry has the same meaning, `record` names it
+// and a shared function does the rest.
 #ifndef KILN_GRAPH_ONNX_CONVERTER_H_
 #define KILN_GRAPH_ONNX_CONVERTER_H_
 
@@ -23,13 +25,15 @@ inline constexpr int kOldestOpset = 6;
 struct Converter {
   const char* op;
   int since;  // kOldestOpset also stands for all that is older and alike
-  // kUnimplemented: the node is listed as unsupported, with the message as the reason. Other errors: the model is wrong.
+  // kUnimplemented: the node is listed as unsupported, with the message as the reason. Other
+  // errors: the model is wrong.
   absl::Status (*convert)(NodeView& n);
   const char* record = "";
 };
 
-// The shared converter of operators that mean what their row's record means: inputs in the same order, attributes of the same
-// names and defaults, given as attribute or, for extents and axes, as input.
+// The shared converter of operators that mean what their row's record means: inputs in the same
+// order, attributes of the same names and defaults, given as attribute or, for extents and axes, as
+// input.
 absl::Status AsRecord(NodeView& n);
 
 std::span<const Converter> ElementwiseConverters();

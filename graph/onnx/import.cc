@@ -25,12 +25,14 @@ namespace kiln {
 namespace onnx {
 namespace {
 
-std::string Quoted(absl::string_view name) { return absl::StrCat("\"", absl::Utf8SafeCEscape(name), "\""); }
+std::string Quoted(absl::string_view name) {
+  return absl::StrCat("\"", absl::Utf8SafeCEscape(name), "\"");
+}
 
 // What a name in the model stands for.
 struct Slot {
-  ValueId id;           // invalid: there is no value, because
-  std::string reason;   // this tensor or input is not supported; empty: because a node before is not
+  ValueId id;          // invalid: there is no value, because
+  std::string reason;  // this tensor or input is not supported; empty: because a node before is not
 };
 
 class Importer {
@@ -50,8 +52,10 @@ class Importer {
   absl::Status AddInput(const ValueInfoProto& input);
   Shape InputShape(const ValueInfoProto& input);
   absl::Status AssumeValue(const std::string& name, const Tensor& value);
-  absl::StatusOr<std::vector<ValueId>> Resolve(const NodeProto& node, bool& missing, std::string& reason) const;
-  absl::Status Convert(const Converter& converter, const NodeProto& node, std::vector<ValueId> inputs, std::vector<ValueId>& outputs);
+  absl::StatusOr<std::vector<ValueId>> Resolve(const NodeProto& node, bool& missing,
+                                               std::string& reason) const;
+  absl::Status Convert(const Converter& converter, const NodeProto& node,
+                       std::vector<ValueId> inputs, std::vector<ValueId>& outputs);
   absl::Status Define(const std::string& name, Slot slot);
   int64_t OpsetOf(const NodeProto& node) const;
   absl::Status UnsupportedError() const;
@@ -64,32 +68,41 @@ class Importer {
   std::unordered_map<std::string, Slot> slots_;
 };
 
-std::string DomainOf(absl::string_view domain) { return domain == "ai.onnx" ? "" : std::string(domain); }
+std::string DomainOf(absl::string_view domain) {
+  return domain == "ai.onnx" ? "" : std::string(domain);
+}
 
 std::string OperatorOf(const NodeProto& node) {
   const std::string domain = DomainOf(node.domain());
-  return absl::Utf8SafeCEscape(domain.empty() ? node.op_type() : absl::StrCat(domain, ".", node.op_type()));
+  return absl::Utf8SafeCEscape(domain.empty() ? node.op_type()
+                                              : absl::StrCat(domain, ".", node.op_type()));
 }
 
-std::string Subject(const NodeProto& node) { return absl::StrCat("node ", Quoted(NameOf(node)), " (", OperatorOf(node), ")"); }
+std::string Subject(const NodeProto& node) {
+  return absl::StrCat("node ", Quoted(NameOf(node)), " (", OperatorOf(node), ")");
+}
 
 absl::Status Importer::ReadHeader() {
   out_.ir_version = model_.ir_version();
-  out_.producer = absl::StrCat(model_.producer_name(), model_.producer_version().empty() ? "" : " ", model_.producer_version());
+  out_.producer = absl::StrCat(model_.producer_name(), model_.producer_version().empty() ? "" : " ",
+                               model_.producer_version());
   for (const OperatorSetIdProto& import : model_.opset_import()) {
     if (!out_.opsets.emplace(DomainOf(import.domain()), import.version()).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("opset_import: domain ", Quoted(import.domain()), " is imported twice; keep one version"));
+      return absl::InvalidArgumentError(absl::StrCat("opset_import: domain ",
+                                                     Quoted(import.domain()),
+                                                     " is imported twice; keep one version"));
     }
   }
-  for (const StringStringEntryProto& entry : model_.metadata_props()) out_.metadata[entry.key()] = entry.value();
+  for (const StringStringEntryProto& entry : model_.metadata_props())
+    out_.metadata[entry.key()] = entry.value();
   out_.graph.name = model_.graph().name();
   return absl::OkStatus();
 }
 
 absl::Status Importer::Define(const std::string& name, Slot slot) {
   if (slots_.emplace(name, std::move(slot)).second) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("value ", Quoted(name), ": is defined twice; names must be unique in a graph"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("value ", Quoted(name), ": is defined twice; names must be unique in a graph"));
 }
 
 absl::Status Importer::AddInitializers() {
@@ -97,7 +110,8 @@ absl::Status Importer::AddInitializers() {
     const std::string subject = absl::StrCat("initializer ", Quoted(proto.name()));
     if (proto.name().empty()) return absl::InvalidArgumentError("initializer \"\": has no name");
     if (slots_.contains(proto.name())) {
-      return absl::InvalidArgumentError(absl::StrCat(subject, ": is defined twice; names must be unique in a graph"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(subject, ": is defined twice; names must be unique in a graph"));
     }
     absl::StatusOr<Tensor> tensor = ToTensor(proto, source_);
     Slot slot;
@@ -112,7 +126,9 @@ absl::Status Importer::AddInitializers() {
   }
   for (const SparseTensorProto& proto : model_.graph().sparse_initializer()) {
     const std::string& name = proto.values().name();
-    KILN_RETURN_IF_ERROR(Define(name, {{}, absl::StrCat("initializer ", Quoted(name), ": sparse tensors are not supported")}));
+    KILN_RETURN_IF_ERROR(Define(
+        name,
+        {{}, absl::StrCat("initializer ", Quoted(name), ": sparse tensors are not supported")}));
   }
   return absl::OkStatus();
 }
@@ -148,10 +164,12 @@ absl::Status Importer::AddInputs() {
   std::set<std::string> seen;
   for (const ValueInfoProto& input : model_.graph().input()) {
     if (!seen.insert(input.name()).second) {
-      return absl::InvalidArgumentError(absl::StrCat("input ", Quoted(input.name()), ": is listed twice"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("input ", Quoted(input.name()), ": is listed twice"));
     }
     if (slots_.contains(input.name())) continue;  // an initializer: a constant
-    const absl::Status status = Annotate(AddInput(input), absl::StrCat("input ", Quoted(input.name())));
+    const absl::Status status =
+        Annotate(AddInput(input), absl::StrCat("input ", Quoted(input.name())));
     if (absl::IsUnimplemented(status) && options_.allow_unsupported) {
       KILN_RETURN_IF_ERROR(Define(input.name(), {{}, std::string(status.message())}));
     } else {
@@ -160,32 +178,39 @@ absl::Status Importer::AddInputs() {
   }
   for (const auto& [name, shape] : options_.input_shapes) {
     if (!seen.contains(name)) {
-      return absl::InvalidArgumentError(absl::StrCat("input ", Quoted(name), ": a shape is given, but the model has no such input; it has ",
-                                                     absl::StrJoin(seen, ", ")));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "input ", Quoted(name), ": a shape is given, but the model has no such input; it has ",
+          absl::StrJoin(seen, ", ")));
     }
   }
-  for (const auto& [name, value] : options_.input_values) KILN_RETURN_IF_ERROR(AssumeValue(name, value));
+  for (const auto& [name, value] : options_.input_values)
+    KILN_RETURN_IF_ERROR(AssumeValue(name, value));
   return absl::OkStatus();
 }
 
 absl::Status Importer::AssumeValue(const std::string& name, const Tensor& value) {
   const auto slot = slots_.find(name);
   const std::vector<ValueId>& inputs = out_.graph.inputs();
-  if (slot == slots_.end() || std::find(inputs.begin(), inputs.end(), slot->second.id) == inputs.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("input ", Quoted(name), ": a value is given, but the model has no such input"));
+  if (slot == slots_.end() ||
+      std::find(inputs.begin(), inputs.end(), slot->second.id) == inputs.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "input ", Quoted(name), ": a value is given, but the model has no such input"));
   }
   Value& input = out_.graph.mutable_value(slot->second.id);
-  if (input.type != value.dtype() || input.shape.size() != value.shape().size() || !value.is_dense()) {
-    return absl::InvalidArgumentError(absl::StrCat("input ", Quoted(name), ": is ", kiln::Name(input.type), " ", ToString(input.shape),
-                                                   ", but the value given is ", kiln::Name(value.dtype()), " ",
-                                                   ToString(ToShape(value.shape()))));
+  if (input.type != value.dtype() || input.shape.size() != value.shape().size() ||
+      !value.is_dense()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("input ", Quoted(name), ": is ", kiln::Name(input.type), " ",
+                     ToString(input.shape), ", but the value given is ", kiln::Name(value.dtype()),
+                     " ", ToString(ToShape(value.shape()))));
   }
   input.shape = ToShape(value.shape());
   input.constant = value;
   Guard guard;
   guard.kind = Guard::Kind::kValue;
   guard.input = name;
-  guard.bytes.assign(static_cast<const char*>(value.data()), static_cast<size_t>(value.size_bytes()));
+  guard.bytes.assign(static_cast<const char*>(value.data()),
+                     static_cast<size_t>(value.size_bytes()));
   out_.graph.AddGuard(std::move(guard));
   return absl::OkStatus();
 }
@@ -195,8 +220,10 @@ int64_t Importer::OpsetOf(const NodeProto& node) const {
   return found == out_.opsets.end() ? 0 : found->second;
 }
 
-// The inputs' ids. `missing` where one has no value, with the reason if that is the input's own fault.
-absl::StatusOr<std::vector<ValueId>> Importer::Resolve(const NodeProto& node, bool& missing, std::string& reason) const {
+// The inputs' ids. `missing` where one has no value, with the reason if that is the input's own
+// fault.
+absl::StatusOr<std::vector<ValueId>> Importer::Resolve(const NodeProto& node, bool& missing,
+                                                       std::string& reason) const {
   std::vector<ValueId> ids;
   for (const std::string& name : node.input()) {
     if (name.empty()) {
@@ -205,8 +232,9 @@ absl::StatusOr<std::vector<ValueId>> Importer::Resolve(const NodeProto& node, bo
     }
     const auto slot = slots_.find(name);
     if (slot == slots_.end()) {
-      return absl::InvalidArgumentError(absl::StrCat("input ", Quoted(name), " is no graph input, no initializer and no output of an ",
-                                                     "earlier node; nodes must be in topological order"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "input ", Quoted(name), " is no graph input, no initializer and no output of an ",
+          "earlier node; nodes must be in topological order"));
     }
     ids.push_back(slot->second.id);
     if (!slot->second.id.valid()) {
@@ -221,18 +249,20 @@ absl::Status CheckAttributes(const NodeProto& node) {
   std::set<absl::string_view> seen;
   for (const AttributeProto& attribute : node.attribute()) {
     if (!seen.insert(attribute.name()).second) {
-      return absl::InvalidArgumentError(absl::StrCat("attribute ", Quoted(attribute.name()), " is given twice"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("attribute ", Quoted(attribute.name()), " is given twice"));
     }
     if (!attribute.ref_attr_name().empty()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("attribute ", Quoted(attribute.name()), " refers to one of a function, but the node is in no function"));
+          absl::StrCat("attribute ", Quoted(attribute.name()),
+                       " refers to one of a function, but the node is in no function"));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status Importer::Convert(const Converter& converter, const NodeProto& node, std::vector<ValueId> inputs,
-                               std::vector<ValueId>& outputs) {
+absl::Status Importer::Convert(const Converter& converter, const NodeProto& node,
+                               std::vector<ValueId> inputs, std::vector<ValueId>& outputs) {
   NodeView view(node, OpsetOf(node), converter.record, std::move(inputs), out_.graph, source_);
   KILN_RETURN_IF_ERROR(converter.convert(view));
   KILN_RETURN_IF_ERROR(view.status());
@@ -269,7 +299,8 @@ absl::Status Importer::AddNode(const NodeProto& node) {
   const bool own = DomainOf(node.domain()).empty();
   const Converter* converter = own ? FindConverter(node.op_type(), opset) : nullptr;
   bool supported = converter != nullptr && reason.empty();
-  if (own && opset < kOldestOpset) reason = absl::StrCat("operator sets before ", kOldestOpset, " are not supported");
+  if (own && opset < kOldestOpset)
+    reason = absl::StrCat("operator sets before ", kOldestOpset, " are not supported");
   std::vector<ValueId> outputs(static_cast<size_t>(node.output_size()));
   if (supported && !missing) {
     const absl::Status status = Convert(*converter, node, std::move(inputs), outputs);
@@ -283,19 +314,23 @@ absl::Status Importer::AddNode(const NodeProto& node) {
   }
   if (!supported) out_.unsupported.push_back({NameOf(node), OperatorOf(node), opset, reason});
   for (int k = 0; k < node.output_size(); ++k) {
-    if (!node.output(k).empty()) KILN_RETURN_IF_ERROR(Define(node.output(k), {outputs[static_cast<size_t>(k)], ""}));
+    if (!node.output(k).empty())
+      KILN_RETURN_IF_ERROR(Define(node.output(k), {outputs[static_cast<size_t>(k)], ""}));
   }
   return absl::OkStatus();
 }
 
 absl::Status Importer::AddOutputs() {
   std::set<std::string> seen;
-  if (model_.graph().output_size() == 0) return absl::InvalidArgumentError("the graph has no outputs");
+  if (model_.graph().output_size() == 0)
+    return absl::InvalidArgumentError("the graph has no outputs");
   for (const ValueInfoProto& output : model_.graph().output()) {
     const std::string subject = absl::StrCat("output ", Quoted(output.name()));
-    if (!seen.insert(output.name()).second) return absl::InvalidArgumentError(absl::StrCat(subject, ": is listed twice"));
+    if (!seen.insert(output.name()).second)
+      return absl::InvalidArgumentError(absl::StrCat(subject, ": is listed twice"));
     const auto slot = slots_.find(output.name());
-    if (slot == slots_.end()) return absl::InvalidArgumentError(absl::StrCat(subject, ": no node makes it"));
+    if (slot == slots_.end())
+      return absl::InvalidArgumentError(absl::StrCat(subject, ": no node makes it"));
     const ValueId id = slot->second.id;
     if (!id.valid()) {
       if (options_.allow_unsupported || !out_.unsupported.empty()) continue;
@@ -304,9 +339,11 @@ absl::Status Importer::AddOutputs() {
     if (output.type().has_tensor_type()) {
       const absl::StatusOr<DType> declared = ToDType(output.type().tensor_type().elem_type());
       const DType inferred = out_.graph.value(id).type;
-      if (output.type().tensor_type().has_elem_type() && (!declared.ok() || *declared != inferred)) {
-        return absl::InvalidArgumentError(absl::StrCat(subject, ": is declared as ", declared.ok() ? Name(*declared) : "another type",
-                                                       ", but its node makes ", Name(inferred)));
+      if (output.type().tensor_type().has_elem_type() &&
+          (!declared.ok() || *declared != inferred)) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            subject, ": is declared as ", declared.ok() ? Name(*declared) : "another type",
+            ", but its node makes ", Name(inferred)));
       }
     }
     out_.graph.AddOutput(id, output.name());
@@ -319,12 +356,14 @@ absl::Status Importer::UnsupportedError() const {
     absl::StrAppend(text, "node ", Quoted(node.node), " (", node.op, ", opset ", node.opset, ")",
                     node.reason.empty() ? "" : ": ", node.reason);
   };
-  return absl::UnimplementedError(absl::StrCat(out_.unsupported.size(), " of ", model_.graph().node_size(), " nodes not supported: ",
-                                               absl::StrJoin(out_.unsupported, "; ", describe)));
+  return absl::UnimplementedError(
+      absl::StrCat(out_.unsupported.size(), " of ", model_.graph().node_size(),
+                   " nodes not supported: ", absl::StrJoin(out_.unsupported, "; ", describe)));
 }
 
 absl::StatusOr<OnnxImport> Importer::Run() {
-  if (!model_.has_graph()) return absl::InvalidArgumentError("the model has no graph; is it an ONNX file?");
+  if (!model_.has_graph())
+    return absl::InvalidArgumentError("the model has no graph; is it an ONNX file?");
   KILN_RETURN_IF_ERROR(ReadHeader());
   KILN_RETURN_IF_ERROR(AddInitializers());
   KILN_RETURN_IF_ERROR(AddInputs());
@@ -338,15 +377,17 @@ absl::StatusOr<OnnxImport> Importer::Run() {
   return std::move(out_);
 }
 
-absl::StatusOr<OnnxImport> Import(absl::string_view bytes, std::shared_ptr<void> owner, ExternalFiles& external,
-                                  const OnnxImportOptions& options) {
+absl::StatusOr<OnnxImport> Import(absl::string_view bytes, std::shared_ptr<void> owner,
+                                  ExternalFiles& external, const OnnxImportOptions& options) {
   ModelProto model;
   {
     KILN_ASSIGN_OR_RETURN(const std::string skeleton, Skeleton(bytes, Root::kModel));
     KILN_RETURN_IF_ERROR(Parse(skeleton, model));
   }
-  TensorSource source{
-      .bytes = bytes, .owner = std::move(owner), .external = &external, .budget = options.max_total_bytes};
+  TensorSource source{.bytes = bytes,
+                      .owner = std::move(owner),
+                      .external = &external,
+                      .budget = options.max_total_bytes};
   return Importer(model, options, source).Run();
 }
 
@@ -362,7 +403,8 @@ std::string FolderOf(const std::string& path) {
 absl::StatusOr<OnnxImport> ImportOnnx(absl::string_view path, const OnnxImportOptions& options) {
   const std::string name(path);
   const std::string context = absl::StrCat("importing ", onnx::Quoted(path));
-  const absl::StatusOr<std::shared_ptr<onnx::MappedFile>> file = onnx::MappedFile::Open(name, onnx::kMaxFileBytes);
+  const absl::StatusOr<std::shared_ptr<onnx::MappedFile>> file =
+      onnx::MappedFile::Open(name, onnx::kMaxFileBytes);
   if (!file.ok()) return Annotate(file.status(), "importing");
   onnx::ExternalFiles external(onnx::FolderOf(name));
   absl::StatusOr<OnnxImport> import = onnx::Import((*file)->bytes(), *file, external, options);
@@ -370,7 +412,8 @@ absl::StatusOr<OnnxImport> ImportOnnx(absl::string_view path, const OnnxImportOp
   return import;
 }
 
-absl::StatusOr<OnnxImport> ImportOnnxBytes(absl::string_view bytes, std::shared_ptr<void> owner, const OnnxImportOptions& options) {
+absl::StatusOr<OnnxImport> ImportOnnxBytes(absl::string_view bytes, std::shared_ptr<void> owner,
+                                           const OnnxImportOptions& options) {
   onnx::ExternalFiles external("");
   return onnx::Import(bytes, std::move(owner), external, options);
 }

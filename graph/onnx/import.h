@@ -5,12 +5,14 @@
 //   model.graph.outputs()[0].name;  // as in the file, as are the names of all values and nodes
 //
 // Operator set versions 6 and up. What the importer does beyond a table of operators (converter.h):
-//   - Names of input dimensions become symbols; a name that occurs twice is one symbol, and running with two different extents is
-//     refused or gets its own variant. Empty, "?", "None", negative and generated names ("unk__7") say nothing: each is a fresh
-//     symbol, "<input>_dim<axis>".
+//   - Names of input dimensions become symbols; a name that occurs twice is one symbol, and running
+//   with two different extents is
+//     refused or gets its own variant. Empty, "?", "None", negative and generated names ("unk__7")
+//     say nothing: each is a fresh symbol, "<input>_dim<axis>".
 //   - An initializer that is also a graph input is a constant.
 //   - Shape arithmetic stays in the graph as nodes; inference evaluates it symbolically.
-//   - Weights are views of the mapped file (mapped_file.h) where they are aligned, and copies elsewhere.
+//   - Weights are views of the mapped file (mapped_file.h) where they are aligned, and copies
+//   elsewhere.
 // The file is untrusted: see limits.h. Messages name the node or the value.
 #ifndef KILN_GRAPH_ONNX_IMPORT_H_
 #define KILN_GRAPH_ONNX_IMPORT_H_
@@ -33,18 +35,19 @@ struct OnnxImportOptions {
   int64_t max_total_bytes = onnx::kDefaultMaxTotalBytes;
   // Shapes of graph inputs, by name, in place of those in the file.
   std::map<std::string, Shape> input_shapes = {};
-  // Values of graph inputs on which the graph's structure depends, such as axes given as an input, dense and on the CPU. The
-  // import holds for these only: a guard (kValue) says so.
+  // Values of graph inputs on which the graph's structure depends, such as axes given as an input,
+  // dense and on the CPU. The import holds for these only: a guard (kValue) says so.
   std::map<std::string, Tensor> input_values = {};
-  // Import what can be, and list the rest in OnnxImport::unsupported, instead of failing. The graph then lacks nodes and
-  // outputs, and is good for looking at only.
+  // Import what can be, and list the rest in OnnxImport::unsupported, instead of failing. The graph
+  // then lacks nodes and outputs, and is good for looking at only.
   bool allow_unsupported = false;
 };
 
 struct UnsupportedNode {
-  std::string node;    // its name; of a nameless node that of its first output
-  std::string op;      // with its domain where that is not ONNX's own: "com.microsoft.FusedMatMul"
-  int64_t opset = 0;   // version of the domain's operator set that the model asks for; 0: the model does not say
+  std::string node;  // its name; of a nameless node that of its first output
+  std::string op;    // with its domain where that is not ONNX's own: "com.microsoft.FusedMatMul"
+  int64_t opset =
+      0;  // version of the domain's operator set that the model asks for; 0: the model does not say
   std::string reason;  // empty: the operator is not in the table
 };
 
@@ -54,16 +57,21 @@ struct OnnxImport {
   std::string producer;                         // name and version
   std::map<std::string, int64_t> opsets;        // by domain; ONNX's own is ""
   std::map<std::string, std::string> metadata;  // metadata_props
-  std::vector<UnsupportedNode> unsupported;     // in the order of the file; empty unless allow_unsupported
+  std::vector<UnsupportedNode>
+      unsupported;  // in the order of the file; empty unless allow_unsupported
 };
 
-// Errors: kNotFound and the like for the file; kDataLoss where it is damaged; kResourceExhausted past a limit;
-// kInvalidArgument where the model breaks ONNX's rules; kPermissionDenied for external data that leaves the model's folder;
-// kUnimplemented lists all nodes that are not supported.
-absl::StatusOr<OnnxImport> ImportOnnx(absl::string_view path, const OnnxImportOptions& options = {});
+// Errors: kNotFound and the like for the file; kDataLoss where it is damaged; kResourceExhausted
+// past a limit; kInvalidArgument where the model breaks ONNX's rules; kPermissionDenied for
+// external data that leaves the model's folder; kUnimplemented lists all nodes that are not
+// supported.
+absl::StatusOr<OnnxImport> ImportOnnx(absl::string_view path,
+                                      const OnnxImportOptions& options = {});
 
-// The same from memory. Tensors view `bytes` when `owner`, which keeps them alive, is given. External data is refused.
-absl::StatusOr<OnnxImport> ImportOnnxBytes(absl::string_view bytes, std::shared_ptr<void> owner = nullptr,
+// The same from memory. Tensors view `bytes` when `owner`, which keeps them alive, is given.
+// External data is refused.
+absl::StatusOr<OnnxImport> ImportOnnxBytes(absl::string_view bytes,
+                                           std::shared_ptr<void> owner = nullptr,
                                            const OnnxImportOptions& options = {});
 
 // The nodes for which ImportOnnx would fail with kUnimplemented; other errors as ImportOnnx.

@@ -41,17 +41,20 @@ class Fd {
 };
 
 absl::Status Refused(absl::string_view location, absl::string_view why) {
-  return absl::PermissionDeniedError(absl::StrCat("external data \"", absl::Utf8SafeCEscape(location), "\": ", why,
-                                                  "; it must be a plain file beneath the model's folder"));
+  return absl::PermissionDeniedError(
+      absl::StrCat("external data \"", absl::Utf8SafeCEscape(location), "\": ", why,
+                   "; it must be a plain file beneath the model's folder"));
 }
 
 // The rules that need no look at the disk.
 absl::Status CheckLocation(absl::string_view location) {
   if (location.empty()) return Refused(location, "has no name");
   if (static_cast<int64_t>(location.size()) > kMaxNameBytes) {
-    return Refused(location.substr(0, 64), absl::StrCat("the name has ", location.size(), " bytes, more than ", kMaxNameBytes));
+    return Refused(location.substr(0, 64), absl::StrCat("the name has ", location.size(),
+                                                        " bytes, more than ", kMaxNameBytes));
   }
-  if (location.find('\0') != absl::string_view::npos) return Refused(location, "the name holds a zero byte");
+  if (location.find('\0') != absl::string_view::npos)
+    return Refused(location, "the name holds a zero byte");
   if (location[0] == '/') return Refused(location, "is an absolute path");
   for (const absl::string_view part : absl::StrSplit(location, '/')) {
     if (part == "..") return Refused(location, "leads out of the folder");
@@ -71,7 +74,8 @@ absl::StatusOr<Fd> OpenByComponents(int folder, const std::string& location) {
   Fd at(-1);
   for (size_t i = 0; i < parts.size(); ++i) {
     const bool last = i + 1 == parts.size();
-    const int flags = O_CLOEXEC | O_NOFOLLOW | (last ? O_RDONLY | O_NONBLOCK : O_PATH | O_DIRECTORY);
+    const int flags =
+        O_CLOEXEC | O_NOFOLLOW | (last ? O_RDONLY | O_NONBLOCK : O_PATH | O_DIRECTORY);
     Fd next(openat(i == 0 ? folder : at.get(), parts[i].c_str(), flags));
     // O_DIRECTORY of a link to a directory says ENOTDIR.
     if (next.get() < 0) return OpenError(errno == ENOTDIR && !last ? ELOOP : errno, location);
@@ -86,20 +90,25 @@ absl::StatusOr<Fd> OpenUnder(int folder, const std::string& location) {
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
   const long fd = syscall(SYS_openat2, folder, location.c_str(), &how, sizeof(how));
   if (fd >= 0) return Fd(static_cast<int>(fd));
-  if (errno == ENOSYS || errno == EPERM) return OpenByComponents(folder, location);  // an old kernel, or a filter
+  if (errno == ENOSYS || errno == EPERM)
+    return OpenByComponents(folder, location);  // an old kernel, or a filter
   return OpenError(errno, location);
 }
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<MappedFile>> MappedFile::Map(int fd, const std::string& name, int64_t max_bytes, bool one_name) {
+absl::StatusOr<std::shared_ptr<MappedFile>> MappedFile::Map(int fd, const std::string& name,
+                                                            int64_t max_bytes, bool one_name) {
   struct stat info;
   if (fstat(fd, &info) != 0) return ErrnoStatus(errno, name, "fstat");
-  if (!S_ISREG(info.st_mode)) return absl::FailedPreconditionError(absl::StrCat("\"", name, "\": is no regular file"));
-  if (one_name && info.st_nlink != 1) return Refused(name, absl::StrCat("has ", info.st_nlink, " names (hard links), expected 1"));
+  if (!S_ISREG(info.st_mode))
+    return absl::FailedPreconditionError(absl::StrCat("\"", name, "\": is no regular file"));
+  if (one_name && info.st_nlink != 1)
+    return Refused(name, absl::StrCat("has ", info.st_nlink, " names (hard links), expected 1"));
   if (info.st_size > max_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("\"", name, "\": has ", info.st_size, " bytes, more than ", max_bytes, ", the most that is read"));
+    return absl::ResourceExhaustedError(absl::StrCat("\"", name, "\": has ", info.st_size,
+                                                     " bytes, more than ", max_bytes,
+                                                     ", the most that is read"));
   }
   void* data = nullptr;
   const auto size = static_cast<size_t>(info.st_size);
@@ -114,22 +123,26 @@ MappedFile::~MappedFile() {
   if (size_ > 0) munmap(data_, size_);
 }
 
-absl::StatusOr<std::shared_ptr<MappedFile>> MappedFile::Open(const std::string& path, int64_t max_bytes) {
+absl::StatusOr<std::shared_ptr<MappedFile>> MappedFile::Open(const std::string& path,
+                                                             int64_t max_bytes) {
   const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return ErrnoStatus(errno, path, "open");
   return Map(fd.get(), path, max_bytes, /*one_name=*/false);
 }
 
-absl::StatusOr<std::shared_ptr<MappedFile>> MappedFile::OpenBeneath(const std::string& folder, const std::string& location,
+absl::StatusOr<std::shared_ptr<MappedFile>> MappedFile::OpenBeneath(const std::string& folder,
+                                                                    const std::string& location,
                                                                     bool openat2) {
   KILN_RETURN_IF_ERROR(CheckLocation(location));
   const Fd base(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (base.get() < 0) return ErrnoStatus(errno, folder, "open");
-  KILN_ASSIGN_OR_RETURN(const Fd fd, openat2 ? OpenUnder(base.get(), location) : OpenByComponents(base.get(), location));
+  KILN_ASSIGN_OR_RETURN(const Fd fd, openat2 ? OpenUnder(base.get(), location)
+                                             : OpenByComponents(base.get(), location));
   return Map(fd.get(), location, std::numeric_limits<int64_t>::max(), /*one_name=*/true);
 }
 
-absl::StatusOr<ExternalFiles::Bytes> ExternalFiles::Read(const std::string& location, int64_t offset, int64_t length) {
+absl::StatusOr<ExternalFiles::Bytes> ExternalFiles::Read(const std::string& location,
+                                                         int64_t offset, int64_t length) {
   if (folder_.empty()) return Refused(location, "the model is no file, so it has no folder");
   std::shared_ptr<MappedFile>& file = files_[location];
   if (file == nullptr) {
@@ -138,10 +151,12 @@ absl::StatusOr<ExternalFiles::Bytes> ExternalFiles::Read(const std::string& loca
   const auto size = static_cast<int64_t>(file->bytes().size());
   if (length == -1 && offset >= 0 && offset <= size) length = size - offset;
   if (offset < 0 || length < 0 || offset > size || length > size - offset) {
-    return absl::InvalidArgumentError(absl::StrCat("external data \"", location, "\": has ", size, " bytes, but ", length,
-                                                   " at offset ", offset, " are asked for; the file is incomplete or another one"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "external data \"", location, "\": has ", size, " bytes, but ", length, " at offset ",
+        offset, " are asked for; the file is incomplete or another one"));
   }
-  return Bytes{file->bytes().substr(static_cast<size_t>(offset), static_cast<size_t>(length)), file};
+  return Bytes{file->bytes().substr(static_cast<size_t>(offset), static_cast<size_t>(length)),
+               file};
 }
 
 }  // namespace kiln::onnx

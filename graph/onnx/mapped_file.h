@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file mapped for reading, and the external data files of a model, which a hostile model must not choose freely.
+// A file mapped for reading, and the external data files of a model, which a hostile model must not
+// choose freely.
 //
-// Tensors view the mapping and share in it, so a MappedFile lives as long as the last of them. Should another program cut the
-// file short while it is mapped, reading a missing page ends the process: this is the one documented fatal case.
+// Tensors view the mapping and share in it, so a MappedFile lives as long as the last of them.
+// Should another program cut the file short while it is mapped, reading a missing page ends the
+// process: this is the one documented fatal case.
 #ifndef KILN_GRAPH_ONNX_MAPPED_FILE_H_
 #define KILN_GRAPH_ONNX_MAPPED_FILE_H_
 
@@ -18,14 +20,18 @@ namespace kiln::onnx {
 
 class MappedFile {
  public:
-  // A regular file of at most `max_bytes`; links are followed, as the user has named it. kNotFound, kPermissionDenied;
-  // kFailedPrecondition if it is no regular file, kResourceExhausted if it is too long.
-  static absl::StatusOr<std::shared_ptr<MappedFile>> Open(const std::string& path, int64_t max_bytes);
+  // A regular file of at most `max_bytes`; links are followed, as the user has named it. kNotFound,
+  // kPermissionDenied; kFailedPrecondition if it is no regular file, kResourceExhausted if it is
+  // too long.
+  static absl::StatusOr<std::shared_ptr<MappedFile>> Open(const std::string& path,
+                                                          int64_t max_bytes);
 
-  // The file `location` beneath `folder`, for a name that an untrusted model has given: relative, without "..", reached by no
-  // link of any kind (openat2 where the system has it, else one component at a time), a regular file with one name.
-  // kPermissionDenied where it breaks these rules. `openat2` false: as on a system without it.
-  static absl::StatusOr<std::shared_ptr<MappedFile>> OpenBeneath(const std::string& folder, const std::string& location,
+  // The file `location` beneath `folder`, for a name that an untrusted model has given: relative,
+  // without "..", reached by no link of any kind (openat2 where the system has it, else one
+  // component at a time), a regular file with one name. kPermissionDenied where it breaks these
+  // rules. `openat2` false: as on a system without it.
+  static absl::StatusOr<std::shared_ptr<MappedFile>> OpenBeneath(const std::string& folder,
+                                                                 const std::string& location,
                                                                  bool openat2 = true);
 
   ~MappedFile();
@@ -36,7 +42,8 @@ class MappedFile {
 
  private:
   MappedFile(void* data, size_t size) : data_(data), size_(size) {}
-  static absl::StatusOr<std::shared_ptr<MappedFile>> Map(int fd, const std::string& name, int64_t max_bytes, bool one_name);
+  static absl::StatusOr<std::shared_ptr<MappedFile>> Map(int fd, const std::string& name,
+                                                         int64_t max_bytes, bool one_name);
 
   void* data_;
   size_t size_;
@@ -45,14 +52,16 @@ class MappedFile {
 // The external data of one model; maps each file once. Not thread-safe.
 class ExternalFiles {
  public:
-  // `folder` is that of the model. Empty: there is no folder (the model came as bytes), and every request is refused.
+  // `folder` is that of the model. Empty: there is no folder (the model came as bytes), and every
+  // request is refused.
   explicit ExternalFiles(std::string folder) : folder_(std::move(folder)) {}
 
   struct Bytes {
     absl::string_view bytes;
     std::shared_ptr<MappedFile> owner;
   };
-  // `length` bytes at `offset` of a file; length -1 means up to its end. kInvalidArgument if the file has fewer.
+  // `length` bytes at `offset` of a file; length -1 means up to its end. kInvalidArgument if the
+  // file has fewer.
   absl::StatusOr<Bytes> Read(const std::string& location, int64_t offset, int64_t length);
 
  private:

@@ -14,7 +14,8 @@
 namespace kiln::onnx {
 namespace {
 
-// The type that an attribute has: as it says, or, in files of before IR 2 that do not say, by what is there.
+// The type that an attribute has: as it says, or, in files of before IR 2 that do not say, by what
+// is there.
 int TypeOf(const AttributeProto& a) {
   if (a.has_type() && a.type() != AttributeProto::UNDEFINED) return a.type();
   if (a.has_f()) return AttributeProto::FLOAT;
@@ -38,23 +39,36 @@ template <typename T>
 std::vector<T> Convert(const Tensor& tensor) {
   const auto halves = [&](float (*widen)(uint16_t)) {
     std::vector<T> out;
-    for (const uint16_t bits : Elements<uint16_t, uint16_t>(tensor)) out.push_back(static_cast<T>(widen(bits)));
+    for (const uint16_t bits : Elements<uint16_t, uint16_t>(tensor))
+      out.push_back(static_cast<T>(widen(bits)));
     return out;
   };
   switch (tensor.dtype()) {
-    case DType::kF32: return Elements<T, float>(tensor);
-    case DType::kF64: return Elements<T, double>(tensor);
-    case DType::kF16: return halves(HalfToFloat);
-    case DType::kBF16: return halves(BFloatToFloat);
-    case DType::kI8: return Elements<T, int8_t>(tensor);
-    case DType::kI16: return Elements<T, int16_t>(tensor);
-    case DType::kI32: return Elements<T, int32_t>(tensor);
-    case DType::kI64: return Elements<T, int64_t>(tensor);
+    case DType::kF32:
+      return Elements<T, float>(tensor);
+    case DType::kF64:
+      return Elements<T, double>(tensor);
+    case DType::kF16:
+      return halves(HalfToFloat);
+    case DType::kBF16:
+      return halves(BFloatToFloat);
+    case DType::kI8:
+      return Elements<T, int8_t>(tensor);
+    case DType::kI16:
+      return Elements<T, int16_t>(tensor);
+    case DType::kI32:
+      return Elements<T, int32_t>(tensor);
+    case DType::kI64:
+      return Elements<T, int64_t>(tensor);
     case DType::kU8:
-    case DType::kBool: return Elements<T, uint8_t>(tensor);
-    case DType::kU16: return Elements<T, uint16_t>(tensor);
-    case DType::kU32: return Elements<T, uint32_t>(tensor);
-    case DType::kU64: return Elements<T, uint64_t>(tensor);
+    case DType::kBool:
+      return Elements<T, uint8_t>(tensor);
+    case DType::kU16:
+      return Elements<T, uint16_t>(tensor);
+    case DType::kU32:
+      return Elements<T, uint32_t>(tensor);
+    case DType::kU64:
+      return Elements<T, uint64_t>(tensor);
   }
   return {};
 }
@@ -72,8 +86,8 @@ std::string NameOf(const NodeProto& node) {
 std::vector<int64_t> ToInts(const Tensor& tensor) { return Convert<int64_t>(tensor); }
 std::vector<double> ToDoubles(const Tensor& tensor) { return Convert<double>(tensor); }
 
-NodeView::NodeView(const NodeProto& proto, int64_t opset, const char* record, std::vector<ValueId> inputs, Graph& graph,
-                   TensorSource& source)
+NodeView::NodeView(const NodeProto& proto, int64_t opset, const char* record,
+                   std::vector<ValueId> inputs, Graph& graph, TensorSource& source)
     : proto_(proto),
       opset_(opset),
       record_(record),
@@ -95,7 +109,9 @@ absl::Status NodeView::Need(int least, int most) const {
                      least == most ? absl::StrCat(least) : absl::StrCat(least, " to ", most)));
   }
   for (int k = 0; k < least; ++k) {
-    if (!has(k)) return absl::InvalidArgumentError(absl::StrCat("input ", k, " is left out, but it is not optional"));
+    if (!has(k))
+      return absl::InvalidArgumentError(
+          absl::StrCat("input ", k, " is left out, but it is not optional"));
   }
   return absl::OkStatus();
 }
@@ -117,8 +133,8 @@ const AttributeProto* NodeView::Typed(absl::string_view name, int type) {
   const bool list = type == AttributeProto::INTS || type == AttributeProto::FLOATS;
   if (list && got == AttributeProto::UNDEFINED) return a;
   if (status_.ok()) {
-    status_ = absl::InvalidArgumentError(
-        absl::StrCat("attribute \"", name, "\" has type ", got, " of AttributeProto, expected ", type));
+    status_ = absl::InvalidArgumentError(absl::StrCat("attribute \"", name, "\" has type ", got,
+                                                      " of AttributeProto, expected ", type));
   }
   return nullptr;
 }
@@ -145,7 +161,8 @@ std::vector<int64_t> NodeView::Ints(absl::string_view name, std::vector<int64_t>
 
 std::vector<double> NodeView::Floats(absl::string_view name) {
   const AttributeProto* a = Typed(name, AttributeProto::FLOATS);
-  return a != nullptr ? std::vector<double>(a->floats().begin(), a->floats().end()) : std::vector<double>();
+  return a != nullptr ? std::vector<double>(a->floats().begin(), a->floats().end())
+                      : std::vector<double>();
 }
 
 std::optional<Tensor> NodeView::TensorAttr(absl::string_view name) {
@@ -165,37 +182,46 @@ std::string NodeView::UnreadAttr() const {
 }
 
 absl::StatusOr<Shape> NodeView::Content(int k, absl::string_view what) const {
-  if (!has(k)) return absl::InvalidArgumentError(absl::StrCat("input ", k, " (", what, ") is left out"));
+  if (!has(k))
+    return absl::InvalidArgumentError(absl::StrCat("input ", k, " (", what, ") is left out"));
   const Value& v = value(k);
   if (!IsInt(v.type)) {
-    return absl::InvalidArgumentError(absl::StrCat("input ", k, " (", what, ") is ", Name(v.type), ", expected integers"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("input ", k, " (", what, ") is ", Name(v.type), ", expected integers"));
   }
   if (v.shape.size() > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("input ", k, " (", what, ") has shape ", ToString(v.shape), ", expected at most one dim"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "input ", k, " (", what, ") has shape ", ToString(v.shape), ", expected at most one dim"));
   }
-  if (v.constant && v.constant->num_elements() <= kMaxListLength) return ToShape(ToInts(*v.constant));
+  if (v.constant && v.constant->num_elements() <= kMaxListLength)
+    return ToShape(ToInts(*v.constant));
   if (v.shape_content) return *v.shape_content;
-  return absl::UnimplementedError(absl::StrCat(what, " (input \"", absl::Utf8SafeCEscape(v.name), "\") is known only at run time"));
+  return absl::UnimplementedError(absl::StrCat(what, " (input \"", absl::Utf8SafeCEscape(v.name),
+                                               "\") is known only at run time"));
 }
 
 absl::StatusOr<std::vector<int64_t>> NodeView::ConstInts(int k, absl::string_view what) const {
   KILN_ASSIGN_OR_RETURN(const Shape content, Content(k, what));
   std::optional<std::vector<int64_t>> numbers = kiln::Constant(content);
-  if (!numbers) return absl::UnimplementedError(absl::StrCat(what, " ", ToString(content), " depends on the input's extents"));
+  if (!numbers)
+    return absl::UnimplementedError(
+        absl::StrCat(what, " ", ToString(content), " depends on the input's extents"));
   return *std::move(numbers);
 }
 
 absl::StatusOr<std::vector<double>> NodeView::ConstFloats(int k, absl::string_view what) const {
-  if (!has(k)) return absl::InvalidArgumentError(absl::StrCat("input ", k, " (", what, ") is left out"));
+  if (!has(k))
+    return absl::InvalidArgumentError(absl::StrCat("input ", k, " (", what, ") is left out"));
   const Value& v = value(k);
   if (v.constant && v.constant->num_elements() <= kMaxListLength) return ToDoubles(*v.constant);
-  return absl::UnimplementedError(absl::StrCat(what, " (input \"", absl::Utf8SafeCEscape(v.name), "\") is known only at run time"));
+  return absl::UnimplementedError(absl::StrCat(what, " (input \"", absl::Utf8SafeCEscape(v.name),
+                                               "\") is known only at run time"));
 }
 
 absl::StatusOr<int64_t> NodeView::Axis(int64_t axis, int64_t rank) const {
   if (axis < -rank || axis >= rank) {
-    return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " is outside [", -rank, ", ", rank - 1, "]"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("axis ", axis, " is outside [", -rank, ", ", rank - 1, "]"));
   }
   return axis < 0 ? axis + rank : axis;
 }
@@ -207,13 +233,16 @@ absl::StatusOr<std::vector<int64_t>> NodeView::Axes(std::vector<int64_t> axes, i
   std::vector<int64_t> sorted = axes;
   std::sort(sorted.begin(), sorted.end());
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-  if (twice != sorted.end()) return absl::InvalidArgumentError(absl::StrCat("axis ", *twice, " is given twice"));
+  if (twice != sorted.end())
+    return absl::InvalidArgumentError(absl::StrCat("axis ", *twice, " is given twice"));
   return axes;
 }
 
 ValueId NodeView::Op(absl::string_view op, std::vector<ValueId> inputs, Attrs attrs) {
   if (FindOp(op) == nullptr) {
-    if (status_.ok()) status_ = absl::UnimplementedError(absl::StrCat("needs the op ", op, ", which Kiln does not have"));
+    if (status_.ok())
+      status_ =
+          absl::UnimplementedError(absl::StrCat("needs the op ", op, ", which Kiln does not have"));
     return {};
   }
   return status_.ok() ? builder_.Op(op, std::move(inputs), std::move(attrs), name_) : ValueId{};
@@ -227,16 +256,20 @@ absl::Status NodeView::Emit(absl::string_view op, std::vector<ValueId> inputs, A
   KILN_RETURN_IF_ERROR(status_);
   KILN_RETURN_IF_ERROR(builder_.status());
   const OpDef* def = FindOp(op);
-  if (def == nullptr) return absl::UnimplementedError(absl::StrCat("needs the op ", op, ", which Kiln does not have"));
+  if (def == nullptr)
+    return absl::UnimplementedError(
+        absl::StrCat("needs the op ", op, ", which Kiln does not have"));
   std::vector<std::string> names(proto_.output().begin(), proto_.output().end());
   if (def->num_outputs >= 0) {
     for (int k = def->num_outputs; k < num_outputs(); ++k) {
-      if (wants(k) && !outputs_[static_cast<size_t>(k)].valid()) return absl::UnimplementedError(absl::StrCat("output ", k, " is not supported"));
+      if (wants(k) && !outputs_[static_cast<size_t>(k)].valid())
+        return absl::UnimplementedError(absl::StrCat("output ", k, " is not supported"));
     }
     names.resize(static_cast<size_t>(def->num_outputs));
   }
-  KILN_ASSIGN_OR_RETURN(std::vector<ValueId> made,
-                        graph_.AddNode(*def, std::move(inputs), std::move(attrs), name_, std::move(names)));
+  KILN_ASSIGN_OR_RETURN(
+      std::vector<ValueId> made,
+      graph_.AddNode(*def, std::move(inputs), std::move(attrs), name_, std::move(names)));
   for (size_t k = 0; k < outputs_.size() && k < made.size(); ++k) outputs_[k] = made[k];
   return absl::OkStatus();
 }

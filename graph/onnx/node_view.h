@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // NodeView: what a converter sees of one ONNX node, and how it answers.
 //
-// Attribute readers return the default and remember an error where the attribute has another type; the importer looks at
-// status() after the converter, so that converters need no check per attribute. It also refuses a node with an attribute that
-// its converter never asked for: unknown meaning is never dropped in silence.
+// Attribute readers return the default and remember an error where the attribute has another type;
+// the importer looks at status() after the converter, so that converters need no check per
+// attribute. It also refuses a node with an attribute that its converter never asked for: unknown
+// meaning is never dropped in silence.
 //
 //   absl::Status ConvertElu(NodeView& n) {
 //     return n.Emit("elu", {n.in(0)}, {{"alpha", n.Float("alpha", 1)}});
@@ -33,11 +34,13 @@ class NodeProto;
 class NodeView {
  public:
   // All arguments outlive the view. `inputs` has an id for each input; an absent one is invalid.
-  NodeView(const NodeProto& proto, int64_t opset, const char* record, std::vector<ValueId> inputs, Graph& graph,
-           TensorSource& source);
+  NodeView(const NodeProto& proto, int64_t opset, const char* record, std::vector<ValueId> inputs,
+           Graph& graph, TensorSource& source);
 
   int64_t opset() const { return opset_; }
-  const char* record() const { return record_; }  // the op record that the table names for this operator, or ""
+  const char* record() const {
+    return record_;
+  }  // the op record that the table names for this operator, or ""
 
   // Inputs. in(k) is valid only if has(k); kInvalidArgument from Need otherwise.
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
@@ -47,7 +50,8 @@ class NodeView {
   const Value& value(int k) const { return graph_.value(in(k)); }
   const Value& value(ValueId id) const { return graph_.value(id); }
   int rank(int k) const { return static_cast<int>(value(k).shape.size()); }
-  absl::Status Need(int least, int most) const;  // the number of inputs; the first `least` are present
+  absl::Status Need(int least,
+                    int most) const;  // the number of inputs; the first `least` are present
 
   // Outputs: whether the k-th is asked for.
   int num_outputs() const;
@@ -61,14 +65,17 @@ class NodeView {
   std::vector<int64_t> Ints(absl::string_view name, std::vector<int64_t> otherwise = {});
   std::vector<double> Floats(absl::string_view name);
   std::optional<Tensor> TensorAttr(absl::string_view name);
-  void Ignore(absl::string_view name) { read_.insert(std::string(name)); }  // has no influence on inference
+  void Ignore(absl::string_view name) {
+    read_.insert(std::string(name));
+  }  // has no influence on inference
   // The first error of an attribute reader or of Op.
   const absl::Status& status() const { return status_.ok() ? builder_.status() : status_; }
   // An attribute that was neither read nor ignored; empty if there is none.
   std::string UnreadAttr() const;
 
-  // The elements of an input that must be known at import. kUnimplemented, naming `what`, where they come only at run time.
-  absl::StatusOr<Shape> Content(int k, absl::string_view what) const;              // integers, maybe symbolic
+  // The elements of an input that must be known at import. kUnimplemented, naming `what`, where
+  // they come only at run time.
+  absl::StatusOr<Shape> Content(int k, absl::string_view what) const;  // integers, maybe symbolic
   absl::StatusOr<std::vector<int64_t>> ConstInts(int k, absl::string_view what) const;
   absl::StatusOr<std::vector<double>> ConstFloats(int k, absl::string_view what) const;
 
@@ -76,9 +83,9 @@ class NodeView {
   absl::StatusOr<int64_t> Axis(int64_t axis, int64_t rank) const;
   absl::StatusOr<std::vector<int64_t>> Axes(std::vector<int64_t> axes, int64_t rank) const;
 
-  // Answers. Op adds a node on the way; a failure makes it and all that follows invalid and is reported by the next Emit.
-  // Emit adds the node whose outputs are those of the ONNX node, under their names; Give makes a value the k-th output (before
-  // Emit, where that makes only the first).
+  // Answers. Op adds a node on the way; a failure makes it and all that follows invalid and is
+  // reported by the next Emit. Emit adds the node whose outputs are those of the ONNX node, under
+  // their names; Give makes a value the k-th output (before Emit, where that makes only the first).
   ValueId Op(absl::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
   void Assume(Guard guard) { graph_.AddGuard(std::move(guard)); }
   ValueId Scalar(DType type, double value) { return builder_.Scalar(type, value); }

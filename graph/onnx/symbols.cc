@@ -11,7 +11,8 @@ namespace {
 std::string Sanitized(absl::string_view text) {
   std::string out;
   if (text.empty() || absl::ascii_isdigit(static_cast<unsigned char>(text[0]))) out = "d";
-  for (const char c : text) out.push_back(absl::ascii_isalnum(static_cast<unsigned char>(c)) ? c : '_');
+  for (const char c : text)
+    out.push_back(absl::ascii_isalnum(static_cast<unsigned char>(c)) ? c : '_');
   return out;
 }
 
@@ -30,7 +31,8 @@ bool Symbols::IsNoName(absl::string_view name) {
 std::string Symbols::Unique(absl::string_view wish) {
   const std::string stem = Sanitized(wish);
   std::string name = stem;
-  for (int k = 2; !ReadsAsSymbol(name) || used_.contains(name); ++k) name = absl::StrCat(stem, "_", k);
+  for (int k = 2; !ReadsAsSymbol(name) || used_.contains(name); ++k)
+    name = absl::StrCat(stem, "_", k);
   used_.insert(name);
   return name;
 }

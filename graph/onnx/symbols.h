@@ -14,8 +14,8 @@ namespace kiln::onnx {
 
 class Symbols {
  public:
-  // The symbol of a name that the model's author has given: the same for the same name, different for different ones. What
-  // cannot stand in a symbol becomes '_': "past + 1" is past___1.
+  // The symbol of a name that the model's author has given: the same for the same name, different
+  // for different ones. What cannot stand in a symbol becomes '_': "past + 1" is past___1.
   Dim Named(const std::string& name);
   // A symbol used nowhere else, called `wish` if that is free.
   Dim Fresh(absl::string_view wish);

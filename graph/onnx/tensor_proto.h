@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From an ONNX TensorProto to a Tensor: a view where the bytes lie well in a mapped file, else a copy.
+// From an ONNX TensorProto to a Tensor: a view where the bytes lie well in a mapped file, else a
+// copy.
 #ifndef KILN_GRAPH_ONNX_TENSOR_PROTO_H_
 #define KILN_GRAPH_ONNX_TENSOR_PROTO_H_
 
@@ -17,24 +18,28 @@ namespace kiln::onnx {
 class ExternalFiles;
 class TensorProto;
 
-// Kiln's type for the number of an ONNX element type. kUnimplemented, naming the type, for strings, complex numbers, floats of
-// 8 and integers of 4 bits; kInvalidArgument for a number that ONNX does not define.
+// Kiln's type for the number of an ONNX element type. kUnimplemented, naming the type, for strings,
+// complex numbers, floats of 8 and integers of 4 bits; kInvalidArgument for a number that ONNX does
+// not define.
 absl::StatusOr<DType> ToDType(int64_t onnx_type);
 
 // Where the bytes of tensors are, and what may still be taken.
 struct TensorSource {
-  absl::string_view bytes;           // the whole file: raw_offset counts from its start
-  std::shared_ptr<void> owner;       // keeps `bytes` alive; null: tensors are copied out
-  ExternalFiles* external = nullptr; // null: external data is refused
-  int64_t budget = kDefaultMaxTotalBytes;  // bytes that tensors may still have; each takes its own off
+  absl::string_view bytes;            // the whole file: raw_offset counts from its start
+  std::shared_ptr<void> owner;        // keeps `bytes` alive; null: tensors are copied out
+  ExternalFiles* external = nullptr;  // null: external data is refused
+  int64_t budget =
+      kDefaultMaxTotalBytes;  // bytes that tensors may still have; each takes its own off
 };
 
-// The tensor of a proto that Parse has made of a skeleton of source.bytes. Sizes are checked before memory is taken:
-// kInvalidArgument if the extents are negative or do not fit the bytes, kResourceExhausted over the budget or the rank limit,
-// kUnimplemented as ToDType. Messages do not name the tensor; the caller does. Every element of a bool tensor is 0 or 1.
+// The tensor of a proto that Parse has made of a skeleton of source.bytes. Sizes are checked before
+// memory is taken: kInvalidArgument if the extents are negative or do not fit the bytes,
+// kResourceExhausted over the budget or the rank limit, kUnimplemented as ToDType. Messages do not
+// name the tensor; the caller does. Every element of a bool tensor is 0 or 1.
 absl::StatusOr<Tensor> ToTensor(const TensorProto& proto, TensorSource& source);
 
-// Reads a serialized TensorProto, as the ONNX node tests keep their data. The tensor owns its elements.
+// Reads a serialized TensorProto, as the ONNX node tests keep their data. The tensor owns its
+// elements.
 absl::StatusOr<Tensor> ReadTensorProto(absl::string_view bytes);
 
 }  // namespace kiln::onnx

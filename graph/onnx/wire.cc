@@ -15,7 +15,19 @@ namespace kiln::onnx {
 namespace {
 
 enum class Kind : uint8_t {
-  kModel, kGraph, kNode, kAttribute, kTensor, kSparse, kEntry, kOpset, kValueInfo, kType, kTensorType, kShape, kDim,
+  kModel,
+  kGraph,
+  kNode,
+  kAttribute,
+  kTensor,
+  kSparse,
+  kEntry,
+  kOpset,
+  kValueInfo,
+  kType,
+  kTensorType,
+  kShape,
+  kDim,
 };
 
 enum class Use : uint8_t {
@@ -116,15 +128,18 @@ void PutVarint(uint64_t value, std::string& out) {
   out.push_back(static_cast<char>(value));
 }
 
-void PutTag(uint32_t number, WireType type, std::string& out) { PutVarint(uint64_t{number} << 3 | type, out); }
+void PutTag(uint32_t number, WireType type, std::string& out) {
+  PutVarint(uint64_t{number} << 3 | type, out);
+}
 
 absl::Status Broken(uint64_t position, absl::string_view what) {
-  return absl::DataLossError(
-      absl::StrCat("byte ", position, ": ", what, "; the file is damaged, cut short, or no ONNX model"));
+  return absl::DataLossError(absl::StrCat("byte ", position, ": ", what,
+                                          "; the file is damaged, cut short, or no ONNX model"));
 }
 
 absl::Status OverLimit(uint64_t position, absl::string_view what, int64_t limit) {
-  return absl::ResourceExhaustedError(absl::StrCat("byte ", position, ": more than ", limit, " ", what, ", the most that is read"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("byte ", position, ": more than ", limit, " ", what, ", the most that is read"));
 }
 
 class Walker {
@@ -152,18 +167,22 @@ class Walker {
 
   absl::StatusOr<uint64_t> ReadVarint(uint64_t& position, uint64_t end) const;
   absl::StatusOr<Tag> ReadTag(uint64_t position, uint64_t end) const;
-  absl::Status Take(const Field& field, const Tag& tag, int graph_depth, Tally& tally, std::string& out);
-  absl::Status Descend(const Field& field, const Tag& tag, int graph_depth, Tally& tally, std::string& out);
+  absl::Status Take(const Field& field, const Tag& tag, int graph_depth, Tally& tally,
+                    std::string& out);
+  absl::Status Descend(const Field& field, const Tag& tag, int graph_depth, Tally& tally,
+                       std::string& out);
 
   // Elements of a list of numbers: the one of this field, or all of a packed list.
   int64_t CountNumbers(const Tag& tag) const {
     if (tag.type != kBytes) return 1;
     if (tag.number == 7) return static_cast<int64_t>(tag.size / sizeof(float));
     const absl::string_view packed = file_.substr(tag.body, tag.size);
-    return std::count_if(packed.begin(), packed.end(), [](char c) { return static_cast<uint8_t>(c) < 0x80; });
+    return std::count_if(packed.begin(), packed.end(),
+                         [](char c) { return static_cast<uint8_t>(c) < 0x80; });
   }
   void Copy(const Tag& tag, std::string& out) const {
-    out.append(file_.data() + tag.position, static_cast<size_t>(tag.body + tag.size - tag.position));
+    out.append(file_.data() + tag.position,
+               static_cast<size_t>(tag.body + tag.size - tag.position));
   }
 
   absl::string_view file_;
@@ -185,7 +204,8 @@ absl::StatusOr<uint64_t> Walker::ReadVarint(uint64_t& position, uint64_t end) co
 absl::StatusOr<Walker::Tag> Walker::ReadTag(uint64_t position, uint64_t end) const {
   Tag tag{.position = position, .number = 0, .type = kVarint, .body = position, .size = 0};
   KILN_ASSIGN_OR_RETURN(const uint64_t key, ReadVarint(tag.body, end));
-  if (key >> 3 == 0 || key >> 3 > (uint64_t{1} << 29) - 1) return Broken(position, "a field has no valid number");
+  if (key >> 3 == 0 || key >> 3 > (uint64_t{1} << 29) - 1)
+    return Broken(position, "a field has no valid number");
   tag.number = static_cast<uint32_t>(key >> 3);
   switch (key & 7) {
     case kVarint: {
@@ -205,18 +225,22 @@ absl::StatusOr<Walker::Tag> Walker::ReadTag(uint64_t position, uint64_t end) con
       break;
     }
     default:
-      return Broken(position, absl::StrCat("field ", tag.number, " has wire type ", key & 7, ", which ONNX does not use"));
+      return Broken(position, absl::StrCat("field ", tag.number, " has wire type ", key & 7,
+                                           ", which ONNX does not use"));
   }
   tag.type = static_cast<WireType>(key & 7);
   if (tag.size > end - tag.body) {
-    return Broken(position, absl::StrCat("field ", tag.number, " has ", tag.size, " bytes, but its message has only ",
-                                         end - tag.body, " left"));
+    return Broken(position,
+                  absl::StrCat("field ", tag.number, " has ", tag.size,
+                               " bytes, but its message has only ", end - tag.body, " left"));
   }
   return tag;
 }
 
-absl::Status Walker::Walk(Kind kind, uint64_t begin, uint64_t end, int graph_depth, std::string& out) {
-  if (kind == Kind::kGraph && graph_depth > kMaxGraphDepth) return OverLimit(begin, "graphs within graphs", kMaxGraphDepth);
+absl::Status Walker::Walk(Kind kind, uint64_t begin, uint64_t end, int graph_depth,
+                          std::string& out) {
+  if (kind == Kind::kGraph && graph_depth > kMaxGraphDepth)
+    return OverLimit(begin, "graphs within graphs", kMaxGraphDepth);
   if (kind == Kind::kNode && ++nodes_ > kMaxNodes) return OverLimit(begin, "nodes", kMaxNodes);
   Tally tally;
   for (uint64_t position = begin; position < end;) {
@@ -233,18 +257,21 @@ absl::Status Walker::Walk(Kind kind, uint64_t begin, uint64_t end, int graph_dep
   return absl::OkStatus();
 }
 
-absl::Status Walker::Take(const Field& field, const Tag& tag, int graph_depth, Tally& tally, std::string& out) {
+absl::Status Walker::Take(const Field& field, const Tag& tag, int graph_depth, Tally& tally,
+                          std::string& out) {
   const bool text = field.use == Use::kName || field.use == Use::kItem;
   if (field.use != Use::kKeep && field.use != Use::kNumbers && tag.type != kBytes) {
     return Broken(tag.position, absl::StrCat("field ", tag.number, " is a number, expected bytes"));
   }
-  if (text && static_cast<int64_t>(tag.size) > kMaxNameBytes) return OverLimit(tag.position, "bytes in a name", kMaxNameBytes);
+  if (text && static_cast<int64_t>(tag.size) > kMaxNameBytes)
+    return OverLimit(tag.position, "bytes in a name", kMaxNameBytes);
   if (field.use == Use::kItem && ++tally.items > kMaxListLength) {
     return OverLimit(tag.position, "inputs, outputs or strings in one list", kMaxListLength);
   }
   if (field.use == Use::kNumbers) {
     tally.numbers += CountNumbers(tag);
-    if (tally.numbers > kMaxListLength) return OverLimit(tag.position, "numbers in one attribute", kMaxListLength);
+    if (tally.numbers > kMaxListLength)
+      return OverLimit(tag.position, "numbers in one attribute", kMaxListLength);
   }
   if (field.use == Use::kDescend) return Descend(field, tag, graph_depth, tally, out);
   if (field.use == Use::kRaw) {
@@ -263,12 +290,15 @@ absl::Status Walker::Take(const Field& field, const Tag& tag, int graph_depth, T
   return absl::OkStatus();
 }
 
-absl::Status Walker::Descend(const Field& field, const Tag& tag, int graph_depth, Tally& tally, std::string& out) {
+absl::Status Walker::Descend(const Field& field, const Tag& tag, int graph_depth, Tally& tally,
+                             std::string& out) {
   if (field.inner == Kind::kAttribute && ++tally.attributes > kMaxAttributes) {
     return OverLimit(tag.position, "attributes of one node", kMaxAttributes);
   }
-  if (field.inner == Kind::kDim && ++tally.dims > kMaxRank) return OverLimit(tag.position, "dims in a shape", kMaxRank);
-  const int depth = graph_depth + (field.inner == Kind::kGraph && field.in == Kind::kAttribute ? 1 : 0);
+  if (field.inner == Kind::kDim && ++tally.dims > kMaxRank)
+    return OverLimit(tag.position, "dims in a shape", kMaxRank);
+  const int depth =
+      graph_depth + (field.inner == Kind::kGraph && field.in == Kind::kAttribute ? 1 : 0);
   std::string inner;
   KILN_RETURN_IF_ERROR(Walk(field.inner, tag.body, tag.body + tag.size, depth, inner));
   PutTag(tag.number, kBytes, out);
@@ -281,21 +311,25 @@ absl::Status Walker::Descend(const Field& field, const Tag& tag, int graph_depth
 
 absl::StatusOr<std::string> Skeleton(absl::string_view bytes, Root root) {
   if (static_cast<int64_t>(bytes.size()) > kMaxFileBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("the model has ", bytes.size(), " bytes, more than ", kMaxFileBytes,
+    return absl::ResourceExhaustedError(absl::StrCat("the model has ", bytes.size(),
+                                                     " bytes, more than ", kMaxFileBytes,
                                                      "; keep its weights as external data"));
   }
   std::string out;
-  KILN_RETURN_IF_ERROR(
-      Walker(bytes).Walk(root == Root::kModel ? Kind::kModel : Kind::kTensor, 0, bytes.size(), 0, out));
+  KILN_RETURN_IF_ERROR(Walker(bytes).Walk(root == Root::kModel ? Kind::kModel : Kind::kTensor, 0,
+                                          bytes.size(), 0, out));
   return out;
 }
 
 absl::Status Parse(const std::string& skeleton, google::protobuf::MessageLite& message) {
   google::protobuf::io::ArrayInputStream array(skeleton.data(), static_cast<int>(skeleton.size()));
   google::protobuf::io::CodedInputStream stream(&array);
-  stream.SetRecursionLimit(4 * kMaxGraphDepth + 32);  // a graph within a graph is three messages deep
+  stream.SetRecursionLimit(4 * kMaxGraphDepth +
+                           32);  // a graph within a graph is three messages deep
   if (!message.ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
-    return absl::DataLossError("the file is no valid protocol buffer of an ONNX message; it is damaged or of another kind");
+    return absl::DataLossError(
+        "the file is no valid protocol buffer of an ONNX message; it is damaged or of another "
+        "kind");
   }
   return absl::OkStatus();
 }

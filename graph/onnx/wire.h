@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Splits a serialized ONNX message into its tensors' bytes, which stay where they are, and a skeleton of all the rest.
+// Splits a serialized ONNX message into its tensors' bytes, which stay where they are, and a
+// skeleton of all the rest.
 //
-// A file of 1 GB is 999 MB of weights. The walker goes over its wire format once, without recursion into anything that it
-// does not know, and writes a skeleton that protobuf then parses:
-//   - raw_data of each tensor (initializers and tensors in attributes) becomes raw_offset and raw_size, where the bytes lie in
+// A file of 1 GB is 999 MB of weights. The walker goes over its wire format once, without recursion
+// into anything that it does not know, and writes a skeleton that protobuf then parses:
+//   - raw_data of each tensor (initializers and tensors in attributes) becomes raw_offset and
+//   raw_size, where the bytes lie in
 //     the file; such fields in the file itself are dropped, so nobody can point them elsewhere;
-//   - fields that onnx.proto does not have (doc strings, value_info, functions, unknown ones) are dropped;
+//   - fields that onnx.proto does not have (doc strings, value_info, functions, unknown ones) are
+//   dropped;
 //   - the limits of limits.h on counts, names and depth hold in what comes out.
 //
 //   absl::StatusOr<std::string> skeleton = onnx::Skeleton(file.bytes(), onnx::Root::kModel);
@@ -29,7 +32,8 @@ namespace kiln::onnx {
 
 enum class Root : uint8_t { kModel, kTensor };
 
-// kDataLoss names the byte where the format is broken; kResourceExhausted the limit that the message passes.
+// kDataLoss names the byte where the format is broken; kResourceExhausted the limit that the
+// message passes.
 absl::StatusOr<std::string> Skeleton(absl::string_view bytes, Root root);
 
 // Parses a skeleton. kDataLoss if protobuf does not take it.

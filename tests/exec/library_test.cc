@@ -431,8 +431,7 @@ TEST(MaxPool, RoundsUpAndDilates) {
   Array<int8_t> x({1, 1, 6}), y({1, 1, 3});
   x.data = {1, 9, 2, 3, 4, -5};
   Request request;
-  request.attributes = {
-      {"kernel", {2}}, {"strides", {2}}, {"dilations", {2}}, {"ceil_mode", {1}}};
+  request.attributes = {{"kernel", {2}}, {"strides", {2}}, {"dilations", {2}}, {"ceil_mode", {1}}};
   request.inputs = {Describe(x, DType::kI8)};
   request.outputs = {Describe(y, DType::kI8)};
   KILN_ASSERT_OK(RunOp("max_pool", request, {x.data.data()}, y.data.data(), NewSession()));

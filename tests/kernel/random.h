@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random kernels and operands, for setting executors against each other and against EvalKernel.
 //
-//   const Kernel kernel = RandomKernel(seed);                  // verified; the same for the same
-//   seed everywhere RandomRun run = MakeRandomRun(kernel, seed, 20000);        // extents,
-//   parameters, operands in padded memory EvalKernel(kernel, run.InputBuffers(), run.extents,
-//   run.params, run.OutputBuffers()); EXPECT_EQ(FirstDifference(kernel, run, other), "");        //
-//   NaN equals NaN, all else to the bit, guard bytes untouched
+//   const Kernel kernel = RandomKernel(seed);            // verified; equal seeds, equal kernels
+//   RandomRun run = MakeRandomRun(kernel, seed, 20000);  // extents, parameters, padded operands
+//   EvalKernel(kernel, run.InputBuffers(), run.extents, run.params, run.OutputBuffers());
+//   EXPECT_EQ(FirstDifference(kernel, run, other), "");  // NaN equals NaN, guard bytes untouched
 #ifndef KILN_TESTS_KERNEL_RANDOM_H_
 #define KILN_TESTS_KERNEL_RANDOM_H_
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every limit of graph/onnx/limits.h and every rule on external data, each broken by a file made here.
+// Every limit of graph/onnx/limits.h and every rule on external data, each broken by a file made
+// here.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,13 +29,18 @@ constexpr auto kExhausted = absl::StatusCode::kResourceExhausted;
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr auto kDenied = absl::StatusCode::kPermissionDenied;
 
-void Write(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+void Write(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
 
-absl::Status Import(const std::string& graph) { return ImportOnnxBytes(OnnxModel(17, graph)).status(); }
+absl::Status Import(const std::string& graph) {
+  return ImportOnnxBytes(OnnxModel(17, graph)).status();
+}
 
 // A model that gives back one constant.
 std::string ModelOf(const std::string& tensor) {
-  return OnnxModel(17, OnnxGraph({OnnxNode("Identity", {"w"}, {"y"})}, {}, {OnnxValue("y")}, {tensor}));
+  return OnnxModel(17,
+                   OnnxGraph({OnnxNode("Identity", {"w"}, {"y"})}, {}, {OnnxValue("y")}, {tensor}));
 }
 
 // ---- limits
@@ -42,8 +48,10 @@ std::string ModelOf(const std::string& tensor) {
 TEST(Limits, FileBytes) {
   const TempDir dir;
   Write(dir.File("m.onnx"), "");
-  std::filesystem::resize_file(dir.File("m.onnx"), static_cast<uintmax_t>(onnx::kMaxFileBytes) + 1);  // sparse
-  EXPECT_THAT(ImportOnnx(dir.File("m.onnx")), StatusIs(kExhausted, HasSubstr("has 2147483648 bytes, more than 2147483647")));
+  std::filesystem::resize_file(dir.File("m.onnx"),
+                               static_cast<uintmax_t>(onnx::kMaxFileBytes) + 1);  // sparse
+  EXPECT_THAT(ImportOnnx(dir.File("m.onnx")),
+              StatusIs(kExhausted, HasSubstr("has 2147483648 bytes, more than 2147483647")));
 }
 
 TEST(Limits, Nodes) {
@@ -53,44 +61,53 @@ TEST(Limits, Nodes) {
 
 TEST(Limits, Fields) {
   const std::string graph = Repeat(NumberField(15000, 0), 1 << 10);
-  EXPECT_THAT(onnx::Skeleton(Repeat(BytesField(7, graph), (onnx::kMaxFields >> 10) + 1), onnx::Root::kModel),
+  EXPECT_THAT(onnx::Skeleton(Repeat(BytesField(7, graph), (onnx::kMaxFields >> 10) + 1),
+                             onnx::Root::kModel),
               StatusIs(kExhausted, HasSubstr("fields")));
 }
 
 TEST(Limits, SkeletonBytes) {
   // Repeated copies of a long text: metadata is no tensor.
   const std::string entry = BytesField(14, BytesField(2, std::string(16 << 20, 'm')));
-  EXPECT_THAT(onnx::Skeleton(Repeat(entry, (onnx::kMaxSkeletonBytes >> 24) + 1), onnx::Root::kModel),
-              StatusIs(kExhausted, HasSubstr("beside the raw data")));
+  EXPECT_THAT(
+      onnx::Skeleton(Repeat(entry, (onnx::kMaxSkeletonBytes >> 24) + 1), onnx::Root::kModel),
+      StatusIs(kExhausted, HasSubstr("beside the raw data")));
 }
 
 TEST(Limits, NameBytes) {
   const std::string longest(static_cast<size_t>(onnx::kMaxNameBytes), 'n');
-  EXPECT_THAT(Import(OnnxGraph({OnnxNode("Relu", {longest}, {"y"})}, {OnnxValue(longest, kFloat, {1})}, {OnnxValue("y")})),
+  EXPECT_THAT(Import(OnnxGraph({OnnxNode("Relu", {longest}, {"y"})},
+                               {OnnxValue(longest, kFloat, {1})}, {OnnxValue("y")})),
               IsOk());
   EXPECT_THAT(Import(OnnxGraph({OnnxNode("Relu", {longest + "n"}, {"y"})}, {}, {})),
               StatusIs(kExhausted, HasSubstr("more than 4096 bytes in a name")));
-  EXPECT_THAT(Import(OnnxGraph({}, {OnnxValue(longest + "n", kFloat, {1})}, {})), StatusIs(kExhausted));
+  EXPECT_THAT(Import(OnnxGraph({}, {OnnxValue(longest + "n", kFloat, {1})}, {})),
+              StatusIs(kExhausted));
 }
 
 TEST(Limits, Attributes) {
-  const std::vector<std::string> attributes(static_cast<size_t>(onnx::kMaxAttributes) + 1, IntAttribute("a", 1));
+  const std::vector<std::string> attributes(static_cast<size_t>(onnx::kMaxAttributes) + 1,
+                                            IntAttribute("a", 1));
   EXPECT_THAT(Import(OnnxGraph({OnnxNode("Relu", {"x"}, {"y"}, attributes)}, {}, {})),
               StatusIs(kExhausted, HasSubstr("more than 1024 attributes")));
 }
 
 TEST(Limits, ListLength) {
-  const std::string packed = BytesField(1, "axes") + BytesField(8, std::string(static_cast<size_t>(onnx::kMaxListLength) + 1, '\1'));
+  const std::string packed =
+      BytesField(1, "axes") +
+      BytesField(8, std::string(static_cast<size_t>(onnx::kMaxListLength) + 1, '\1'));
   EXPECT_THAT(Import(OnnxGraph({OnnxNode("Relu", {"x"}, {"y"}, {packed})}, {}, {})),
               StatusIs(kExhausted, HasSubstr("more than 1000000 numbers in one attribute")));
-  const std::string inputs = Repeat(BytesField(1, ""), onnx::kMaxListLength + 1) + BytesField(4, "Sum");
+  const std::string inputs =
+      Repeat(BytesField(1, ""), onnx::kMaxListLength + 1) + BytesField(4, "Sum");
   EXPECT_THAT(Import(OnnxGraph({inputs}, {}, {})), StatusIs(kExhausted, HasSubstr("in one list")));
 }
 
 TEST(Limits, GraphDepth) {
   std::string graph = OnnxGraph({}, {}, {});
   for (int depth = 0; depth < onnx::kMaxGraphDepth; ++depth) {
-    graph = OnnxGraph({OnnxNode("If", {"c"}, {"y"}, {GraphAttribute("then_branch", graph)})}, {}, {});
+    graph =
+        OnnxGraph({OnnxNode("If", {"c"}, {"y"}, {GraphAttribute("then_branch", graph)})}, {}, {});
   }
   KILN_EXPECT_OK(onnx::Skeleton(OnnxModel(17, graph), onnx::Root::kModel));
   graph = OnnxGraph({OnnxNode("If", {"c"}, {"y"}, {GraphAttribute("then_branch", graph)})}, {}, {});
@@ -99,13 +116,15 @@ TEST(Limits, GraphDepth) {
 
 TEST(Limits, DeepNestingOfAnyKindEnds) {
   std::string graph;
-  for (int depth = 0; depth < 20000; ++depth) graph = BytesField(1, BytesField(5, BytesField(6, graph)));
+  for (int depth = 0; depth < 20000; ++depth)
+    graph = BytesField(1, BytesField(5, BytesField(6, graph)));
   EXPECT_THAT(Import(graph), StatusIs(kExhausted));
 }
 
 TEST(Limits, Rank) {
   const std::vector<OnnxDim> dims(static_cast<size_t>(onnx::kMaxRank) + 1, OnnxDim(1));
-  EXPECT_THAT(Import(OnnxGraph({}, {OnnxValue("x", kFloat, dims)}, {})), StatusIs(kExhausted, HasSubstr("more than 16 dims")));
+  EXPECT_THAT(Import(OnnxGraph({}, {OnnxValue("x", kFloat, dims)}, {})),
+              StatusIs(kExhausted, HasSubstr("more than 16 dims")));
   const std::vector<int64_t> extents(static_cast<size_t>(onnx::kMaxRank) + 1, 1);
   EXPECT_THAT(ImportOnnxBytes(ModelOf(OnnxTensor("w", kFloat, extents, "abcd"))),
               StatusIs(kExhausted, HasSubstr("initializer \"w\": has rank 17, more than 16")));
@@ -113,18 +132,24 @@ TEST(Limits, Rank) {
 
 TEST(Limits, BytesOfOneTensor) {
   const int64_t big = int64_t{1} << 40;
-  EXPECT_THAT(ImportOnnxBytes(ModelOf(OnnxTensor("w", kFloat, {big, big}, "abcd"))),
-              StatusIs(kInvalid, HasSubstr("initializer \"w\": shape [1099511627776, 1099511627776] is negative or too large")));
+  EXPECT_THAT(
+      ImportOnnxBytes(ModelOf(OnnxTensor("w", kFloat, {big, big}, "abcd"))),
+      StatusIs(
+          kInvalid,
+          HasSubstr(
+              "initializer \"w\": shape [1099511627776, 1099511627776] is negative or too large")));
   EXPECT_THAT(ImportOnnxBytes(ModelOf(OnnxTensor("w", kFloat, {2}, "abcd"))),
               StatusIs(kInvalid, HasSubstr("initializer \"w\": has 4 bytes, but f32 [2] needs 8")));
 }
 
 TEST(Limits, BytesOfAllTensors) {
-  const std::string model = OnnxModel(17, OnnxGraph({OnnxNode("Add", {"a", "b"}, {"y"})}, {}, {OnnxValue("y")},
-                                                    {OnnxFloats("a", {1, 2}), OnnxFloats("b", {3, 4})}));
+  const std::string model =
+      OnnxModel(17, OnnxGraph({OnnxNode("Add", {"a", "b"}, {"y"})}, {}, {OnnxValue("y")},
+                              {OnnxFloats("a", {1, 2}), OnnxFloats("b", {3, 4})}));
   KILN_EXPECT_OK(ImportOnnxBytes(model, nullptr, {.max_total_bytes = 16}));
-  EXPECT_THAT(ImportOnnxBytes(model, nullptr, {.max_total_bytes = 15}),
-              StatusIs(kExhausted, HasSubstr("initializer \"b\": has 8 bytes, but only 7 are left")));
+  EXPECT_THAT(
+      ImportOnnxBytes(model, nullptr, {.max_total_bytes = 15}),
+      StatusIs(kExhausted, HasSubstr("initializer \"b\": has 8 bytes, but only 7 are left")));
 }
 
 // ---- external data
@@ -136,11 +161,14 @@ class ExternalData : public testing::Test {
     Write(dir_.File("model/w.bin"), std::string("\0\0\x80\x3f\0\0\0\x40", 8));  // 1.0f 2.0f
     Write(dir_.File("secret"), "12345678");
   }
-  absl::StatusOr<OnnxImport> ImportWith(const std::vector<std::pair<std::string, std::string>>& entries) {
+  absl::StatusOr<OnnxImport> ImportWith(
+      const std::vector<std::pair<std::string, std::string>>& entries) {
     Write(dir_.File("model/m.onnx"), ModelOf(OnnxExternal("w", kFloat, {2}, entries)));
     return ImportOnnx(dir_.File("model/m.onnx"));
   }
-  absl::StatusOr<OnnxImport> ImportFrom(const std::string& location) { return ImportWith({{"location", location}}); }
+  absl::StatusOr<OnnxImport> ImportFrom(const std::string& location) {
+    return ImportWith({{"location", location}});
+  }
 
   TempDir dir_;
 };
@@ -167,9 +195,11 @@ TEST_F(ExternalData, StaysBeneathTheFolder) {
   EXPECT_THAT(ImportFrom("sub/../../secret"), StatusIs(kDenied));
   EXPECT_THAT(ImportFrom(dir_.File("secret")), StatusIs(kDenied, HasSubstr("absolute")));
   EXPECT_THAT(ImportFrom(""), StatusIs(kDenied, HasSubstr("no name")));
-  EXPECT_THAT(ImportFrom(std::string("w.bin\0.txt", 10)), StatusIs(kDenied, HasSubstr("zero byte")));
+  EXPECT_THAT(ImportFrom(std::string("w.bin\0.txt", 10)),
+              StatusIs(kDenied, HasSubstr("zero byte")));
   EXPECT_THAT(ImportFrom(std::string(5000, 'n')), StatusIs(kDenied, HasSubstr("more than 4096")));
-  EXPECT_THAT(ImportFrom("missing.bin"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("missing.bin")));
+  EXPECT_THAT(ImportFrom("missing.bin"),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("missing.bin")));
 }
 
 TEST_F(ExternalData, FollowsNoLinks) {
@@ -180,7 +210,8 @@ TEST_F(ExternalData, FollowsNoLinks) {
   std::filesystem::create_directory_symlink(dir_.path(), dir_.File("model/up"));
   EXPECT_THAT(ImportFrom("up/secret"), StatusIs(kDenied));
   std::filesystem::create_hard_link(dir_.File("secret"), dir_.File("model/hard"));
-  EXPECT_THAT(ImportFrom("hard"), StatusIs(kDenied, HasSubstr("has 2 names (hard links), expected 1")));
+  EXPECT_THAT(ImportFrom("hard"),
+              StatusIs(kDenied, HasSubstr("has 2 names (hard links), expected 1")));
 }
 
 TEST_F(ExternalData, FollowsNoLinksWhereTheSystemHasNoOpenat2) {
@@ -201,17 +232,23 @@ TEST_F(ExternalData, FollowsNoLinksWhereTheSystemHasNoOpenat2) {
 
 TEST_F(ExternalData, IsARegularFile) {
   ASSERT_EQ(mkfifo(dir_.File("model/pipe").c_str(), 0600), 0);
-  EXPECT_THAT(ImportFrom("pipe"), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no regular file")));
+  EXPECT_THAT(ImportFrom("pipe"),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no regular file")));
   std::filesystem::create_directory(dir_.File("model/folder"));
   EXPECT_THAT(ImportFrom("folder"), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 TEST_F(ExternalData, LiesWithinTheFile) {
-  EXPECT_THAT(ImportWith({{"location", "w.bin"}, {"offset", "4"}}), StatusIs(kInvalid, HasSubstr("8 at offset 4 are asked for")));
-  EXPECT_THAT(ImportWith({{"location", "w.bin"}, {"offset", "9223372036854775807"}}), StatusIs(kInvalid));
-  EXPECT_THAT(ImportWith({{"location", "w.bin"}, {"offset", "-8"}}), StatusIs(kInvalid, HasSubstr("offset is \"-8\"")));
-  EXPECT_THAT(ImportWith({{"location", "w.bin"}, {"offset", "99999999999999999999"}}), StatusIs(kInvalid));
-  EXPECT_THAT(ImportWith({{"location", "w.bin"}, {"length", "4"}}), StatusIs(kInvalid, HasSubstr("has 4 bytes, but f32 [2] needs 8")));
+  EXPECT_THAT(ImportWith({{"location", "w.bin"}, {"offset", "4"}}),
+              StatusIs(kInvalid, HasSubstr("8 at offset 4 are asked for")));
+  EXPECT_THAT(ImportWith({{"location", "w.bin"}, {"offset", "9223372036854775807"}}),
+              StatusIs(kInvalid));
+  EXPECT_THAT(ImportWith({{"location", "w.bin"}, {"offset", "-8"}}),
+              StatusIs(kInvalid, HasSubstr("offset is \"-8\"")));
+  EXPECT_THAT(ImportWith({{"location", "w.bin"}, {"offset", "99999999999999999999"}}),
+              StatusIs(kInvalid));
+  EXPECT_THAT(ImportWith({{"location", "w.bin"}, {"length", "4"}}),
+              StatusIs(kInvalid, HasSubstr("has 4 bytes, but f32 [2] needs 8")));
   EXPECT_THAT(ImportWith({{"location", "w.bin"}, {"length", "junk"}}), StatusIs(kInvalid));
   EXPECT_THAT(ImportWith({{"location", "w.bin"}, {"size", "1"}, {"__class__", "x"}}), IsOk());
 }
@@ -225,12 +262,15 @@ TEST_F(ExternalData, NeedsAFolder) {
 
 TEST(NoModel, IsRefused) {
   const TempDir dir;
-  EXPECT_THAT(ImportOnnx(dir.File("absent.onnx")), StatusIs(absl::StatusCode::kNotFound, HasSubstr("absent.onnx")));
-  EXPECT_THAT(ImportOnnx(dir.path()), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no regular file")));
+  EXPECT_THAT(ImportOnnx(dir.File("absent.onnx")),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("absent.onnx")));
+  EXPECT_THAT(ImportOnnx(dir.path()),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no regular file")));
   Write(dir.File("empty.onnx"), "");
   EXPECT_THAT(ImportOnnx(dir.File("empty.onnx")), StatusIs(kInvalid, HasSubstr("no graph")));
   Write(dir.File("text.onnx"), "this is no model at all, only text");
-  EXPECT_THAT(ImportOnnx(dir.File("text.onnx")), AnyOf(StatusIs(absl::StatusCode::kDataLoss), StatusIs(kInvalid)));
+  EXPECT_THAT(ImportOnnx(dir.File("text.onnx")),
+              AnyOf(StatusIs(absl::StatusCode::kDataLoss), StatusIs(kInvalid)));
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes ONNX files byte by byte, well-formed or not, by the published field numbers and nothing of the importer's.
+// Writes ONNX files byte by byte, well-formed or not, by the published field numbers and nothing of
+// the importer's.
 //
-//   std::string model = OnnxModel(17, OnnxGraph({OnnxNode("Relu", {"x"}, {"y"})}, {OnnxValue("x", kFloat, {"n", 4})},
+//   std::string model = OnnxModel(17, OnnxGraph({OnnxNode("Relu", {"x"}, {"y"})}, {OnnxValue("x",
+//   kFloat, {"n", 4})},
 //                                               {OnnxValue("y", kFloat, {})}));
 #ifndef KILN_TESTS_ONNX_MODEL_WRITER_H_
 #define KILN_TESTS_ONNX_MODEL_WRITER_H_
@@ -51,7 +53,8 @@ inline std::string Repeat(const std::string& text, int64_t times) {
 }
 
 // TensorProto with raw_data.
-inline std::string OnnxTensor(const std::string& name, int type, const std::vector<int64_t>& dims, const std::string& raw) {
+inline std::string OnnxTensor(const std::string& name, int type, const std::vector<int64_t>& dims,
+                              const std::string& raw) {
   std::string out;
   for (const int64_t dim : dims) out += NumberField(1, dim);
   return out + NumberField(2, type) + BytesField(8, name) + BytesField(9, raw);
@@ -71,7 +74,8 @@ inline std::string OnnxExternal(const std::string& name, int type, const std::ve
   std::string out;
   for (const int64_t dim : dims) out += NumberField(1, dim);
   out += NumberField(2, type) + BytesField(8, name) + NumberField(14, 1);
-  for (const auto& [key, value] : entries) out += BytesField(13, BytesField(1, key) + BytesField(2, value));
+  for (const auto& [key, value] : entries)
+    out += BytesField(13, BytesField(1, key) + BytesField(2, value));
   return out;
 }
 
@@ -103,8 +107,10 @@ inline std::string IntsAttribute(const std::string& name, const std::vector<int6
 }
 
 // NodeProto; its name is "n_" + the first output.
-inline std::string OnnxNode(const std::string& op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
-                            const std::vector<std::string>& attributes = {}, const std::string& domain = "") {
+inline std::string OnnxNode(const std::string& op, const std::vector<std::string>& inputs,
+                            const std::vector<std::string>& outputs,
+                            const std::vector<std::string>& attributes = {},
+                            const std::string& domain = "") {
   std::string out;
   for (const std::string& input : inputs) out += BytesField(1, input);
   for (const std::string& output : outputs) out += BytesField(2, output);
@@ -115,8 +121,8 @@ inline std::string OnnxNode(const std::string& op, const std::vector<std::string
 
 // A dim is a number or a name; the empty name is a dim without either.
 struct OnnxDim {
-  OnnxDim(int value) : text(NumberField(1, value)) {}                                   // NOLINT
-  OnnxDim(const char* name) : text(*name == '\0' ? "" : BytesField(2, name)) {}         // NOLINT
+  OnnxDim(int value) : text(NumberField(1, value)) {}                            // NOLINT
+  OnnxDim(const char* name) : text(*name == '\0' ? "" : BytesField(2, name)) {}  // NOLINT
   std::string text;
 };
 
@@ -124,13 +130,16 @@ struct OnnxDim {
 inline std::string OnnxValue(const std::string& name, int type, const std::vector<OnnxDim>& dims) {
   std::string shape;
   for (const OnnxDim& dim : dims) shape += BytesField(1, dim.text);
-  return BytesField(1, name) + BytesField(2, BytesField(1, NumberField(1, type) + BytesField(2, shape)));
+  return BytesField(1, name) +
+         BytesField(2, BytesField(1, NumberField(1, type) + BytesField(2, shape)));
 }
 // ... of which the type is not said.
 inline std::string OnnxValue(const std::string& name) { return BytesField(1, name); }
 
-inline std::string OnnxGraph(const std::vector<std::string>& nodes, const std::vector<std::string>& inputs,
-                             const std::vector<std::string>& outputs, const std::vector<std::string>& initializers = {}) {
+inline std::string OnnxGraph(const std::vector<std::string>& nodes,
+                             const std::vector<std::string>& inputs,
+                             const std::vector<std::string>& outputs,
+                             const std::vector<std::string>& initializers = {}) {
   std::string out;
   for (const std::string& node : nodes) out += BytesField(1, node);
   out += BytesField(2, "g");
@@ -141,7 +150,8 @@ inline std::string OnnxGraph(const std::vector<std::string>& nodes, const std::v
 }
 
 inline std::string OnnxModel(int opset, const std::string& graph) {
-  return NumberField(1, 8) + BytesField(2, "tests") + BytesField(7, graph) + BytesField(8, BytesField(1, "") + NumberField(2, opset));
+  return NumberField(1, 8) + BytesField(2, "tests") + BytesField(7, graph) +
+         BytesField(8, BytesField(1, "") + NumberField(2, opset));
 }
 
 }  // namespace kiln

@@ -17,11 +17,13 @@ namespace {
 constexpr int kRounds = 2000;
 
 std::string ReadTiny(const std::string& name) {
-  std::ifstream in(std::string(KILN_TEST_DATA_DIR) + "/models/tiny/" + name + "/model.onnx", std::ios::binary);
+  std::ifstream in(std::string(KILN_TEST_DATA_DIR) + "/models/tiny/" + name + "/model.onnx",
+                   std::ios::binary);
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
-// One to four changes of bytes: flips, values that matter to the format, cuts, pieces moved or doubled.
+// One to four changes of bytes: flips, values that matter to the format, cuts, pieces moved or
+// doubled.
 void Damage(std::string& file, std::mt19937_64& rng) {
   constexpr char kTelling[] = {'\x00', '\x01', '\x7f', '\x80', '\xff', '\x0a', '\x12', '\x2a'};
   const auto pick = [&](size_t below) { return static_cast<size_t>(rng() % below); };
@@ -29,12 +31,24 @@ void Damage(std::string& file, std::mt19937_64& rng) {
   for (size_t k = 0; k < changes && !file.empty(); ++k) {
     const size_t at = pick(file.size());
     switch (pick(6)) {
-      case 0: file[at] = static_cast<char>(file[at] ^ (1 << pick(8))); break;
-      case 1: file[at] = kTelling[pick(sizeof(kTelling))]; break;
-      case 2: file[at] = static_cast<char>(rng()); break;
-      case 3: file.erase(at, 1 + pick(8)); break;
-      case 4: file.insert(at, file.substr(pick(file.size()), 1 + pick(64))); break;
-      default: if (pick(8) == 0) file.resize(at); break;
+      case 0:
+        file[at] = static_cast<char>(file[at] ^ (1 << pick(8)));
+        break;
+      case 1:
+        file[at] = kTelling[pick(sizeof(kTelling))];
+        break;
+      case 2:
+        file[at] = static_cast<char>(rng());
+        break;
+      case 3:
+        file.erase(at, 1 + pick(8));
+        break;
+      case 4:
+        file.insert(at, file.substr(pick(file.size()), 1 + pick(64)));
+        break;
+      default:
+        if (pick(8) == 0) file.resize(at);
+        break;
     }
   }
 }
@@ -58,14 +72,17 @@ TEST(Mutation, DamagedModelsNeverCrash) {
 
 TEST(Mutation, DamagedSmallModelsNeverCrash) {
   const std::string original = OnnxModel(
-      17, OnnxGraph({OnnxNode("Conv", {"x", "w"}, {"a"}, {IntsAttribute("pads", {1, 1, 1, 1}), IntsAttribute("strides", {2, 2})}),
-                     OnnxNode("Shape", {"a"}, {"s"}), OnnxNode("Slice", {"s", "zero", "one"}, {"b"}),
-                     OnnxNode("Concat", {"b", "rest"}, {"t"}, {IntAttribute("axis", 0)}), OnnxNode("Reshape", {"a", "t"}, {"r"}),
-                     OnnxNode("ReduceSum", {"r", "one"}, {"u"}, {IntAttribute("keepdims", 0)}),
-                     OnnxNode("Softmax", {"u"}, {"y"}, {IntAttribute("axis", -1)})},
-                    {OnnxValue("x", kFloat, {"n", 1, 8, 8})}, {OnnxValue("y", kFloat, {"n"})},
-                    {OnnxTensor("w", kFloat, {2, 1, 3, 3}, std::string(72, 'w')), OnnxInts("zero", {0}), OnnxInts("one", {1}),
-                     OnnxInts("rest", {2, -1})}));
+      17,
+      OnnxGraph({OnnxNode("Conv", {"x", "w"}, {"a"},
+                          {IntsAttribute("pads", {1, 1, 1, 1}), IntsAttribute("strides", {2, 2})}),
+                 OnnxNode("Shape", {"a"}, {"s"}), OnnxNode("Slice", {"s", "zero", "one"}, {"b"}),
+                 OnnxNode("Concat", {"b", "rest"}, {"t"}, {IntAttribute("axis", 0)}),
+                 OnnxNode("Reshape", {"a", "t"}, {"r"}),
+                 OnnxNode("ReduceSum", {"r", "one"}, {"u"}, {IntAttribute("keepdims", 0)}),
+                 OnnxNode("Softmax", {"u"}, {"y"}, {IntAttribute("axis", -1)})},
+                {OnnxValue("x", kFloat, {"n", 1, 8, 8})}, {OnnxValue("y", kFloat, {"n"})},
+                {OnnxTensor("w", kFloat, {2, 1, 3, 3}, std::string(72, 'w')), OnnxInts("zero", {0}),
+                 OnnxInts("one", {1}), OnnxInts("rest", {2, -1})}));
   std::mt19937_64 rng(7);
   for (int round = 0; round < 5 * kRounds; ++round) {
     std::string file = original;

@@ -34,27 +34,37 @@ std::string Summary(const absl::StatusOr<OnnxImport>& import) {
   EXPECT_THAT(Verify(import->graph), IsOk());
   std::string text;
   for (const Node& node : import->graph.nodes()) absl::StrAppend(&text, node.op->name, " ");
-  return absl::StrCat(text, "-> ", ToString(import->graph.value(import->graph.outputs()[0].value).shape));
+  return absl::StrCat(text, "-> ",
+                      ToString(import->graph.value(import->graph.outputs()[0].value).shape));
 }
 
 TEST(Opsets, OldBroadcastsFollowTheAxis) {
-  const std::string add = OnnxNode("Add", {"x", "b"}, {"y"}, {IntAttribute("broadcast", 1), IntAttribute("axis", 1)});
-  EXPECT_EQ(Summary(Import(6, add, kX, {OnnxFloats("b", {1, 2, 3})})), "unsqueeze add -> [2, 3, 4]");
+  const std::string add =
+      OnnxNode("Add", {"x", "b"}, {"y"}, {IntAttribute("broadcast", 1), IntAttribute("axis", 1)});
+  EXPECT_EQ(Summary(Import(6, add, kX, {OnnxFloats("b", {1, 2, 3})})),
+            "unsqueeze add -> [2, 3, 4]");
   const std::string last = OnnxNode("Add", {"x", "b"}, {"y"}, {IntAttribute("broadcast", 1)});
   EXPECT_EQ(Summary(Import(6, last, kX, {OnnxFloats("b", {1, 2, 3, 4})})), "add -> [2, 3, 4]");
-  const std::string wrong = OnnxNode("Add", {"x", "b"}, {"y"}, {IntAttribute("broadcast", 1), IntAttribute("axis", 7)});
-  EXPECT_THAT(Import(6, wrong, kX, {OnnxFloats("b", {1, 2, 3})}), StatusIs(kInvalid, HasSubstr("axis 7")));
-  EXPECT_EQ(Summary(Import(6, OnnxNode("PRelu", {"x", "b"}, {"y"}), kX, {OnnxFloats("b", {1, 2, 3})})),
-            "unsqueeze prelu -> [2, 3, 4]");
+  const std::string wrong =
+      OnnxNode("Add", {"x", "b"}, {"y"}, {IntAttribute("broadcast", 1), IntAttribute("axis", 7)});
+  EXPECT_THAT(Import(6, wrong, kX, {OnnxFloats("b", {1, 2, 3})}),
+              StatusIs(kInvalid, HasSubstr("axis 7")));
+  EXPECT_EQ(
+      Summary(Import(6, OnnxNode("PRelu", {"x", "b"}, {"y"}), kX, {OnnxFloats("b", {1, 2, 3})})),
+      "unsqueeze prelu -> [2, 3, 4]");
 }
 
 TEST(Opsets, ReduceTakesAxesAsAttributeOrInput) {
-  const std::string by_attribute = OnnxNode("ReduceSum", {"x"}, {"y"}, {IntsAttribute("axes", {1, -1})});
+  const std::string by_attribute =
+      OnnxNode("ReduceSum", {"x"}, {"y"}, {IntsAttribute("axes", {1, -1})});
   EXPECT_EQ(Summary(Import(11, by_attribute)), "reduce_sum -> [2, 1, 1]");
-  const std::string by_input = OnnxNode("ReduceSum", {"x", "a"}, {"y"}, {IntAttribute("keepdims", 0)});
+  const std::string by_input =
+      OnnxNode("ReduceSum", {"x", "a"}, {"y"}, {IntAttribute("keepdims", 0)});
   EXPECT_EQ(Summary(Import(13, by_input, kX, {OnnxInts("a", {1, -1})})), "reduce_sum -> [2]");
-  EXPECT_EQ(Summary(Import(18, OnnxNode("ReduceMax", {"x", ""}, {"y"}))), "reduce_max -> [1, 1, 1]");
-  const std::string noop = OnnxNode("ReduceMean", {"x"}, {"y"}, {IntAttribute("noop_with_empty_axes", 1)});
+  EXPECT_EQ(Summary(Import(18, OnnxNode("ReduceMax", {"x", ""}, {"y"}))),
+            "reduce_max -> [1, 1, 1]");
+  const std::string noop =
+      OnnxNode("ReduceMean", {"x"}, {"y"}, {IntAttribute("noop_with_empty_axes", 1)});
   EXPECT_EQ(Summary(Import(18, noop)), "identity -> [2, 3, 4]");
   EXPECT_EQ(Summary(Import(18, noop, kX)), "identity -> [2, 3, 4]");
 }
@@ -67,13 +77,17 @@ TEST(Opsets, ReduceRefusesAxesThatAreNone) {
 }
 
 TEST(Opsets, OperandsKnownOnlyAtRunTimeAreNamed) {
-  const std::string graph = OnnxGraph({OnnxNode("ReduceSum", {"x", "a"}, {"y"})}, {kX, OnnxValue("a", kInt64, {1})}, {OnnxValue("y")});
-  EXPECT_THAT(ImportOnnxBytes(OnnxModel(13, graph)),
-              StatusIs(kUnimplemented, HasSubstr("(ReduceSum, opset 13): axes (input \"a\") is known only at run time")));
+  const std::string graph = OnnxGraph({OnnxNode("ReduceSum", {"x", "a"}, {"y"})},
+                                      {kX, OnnxValue("a", kInt64, {1})}, {OnnxValue("y")});
+  EXPECT_THAT(
+      ImportOnnxBytes(OnnxModel(13, graph)),
+      StatusIs(kUnimplemented,
+               HasSubstr("(ReduceSum, opset 13): axes (input \"a\") is known only at run time")));
 }
 
 TEST(Opsets, OperandsMayBeGivenForOneImport) {
-  const std::string graph = OnnxGraph({OnnxNode("ReduceSum", {"x", "a"}, {"y"})}, {kX, OnnxValue("a", kInt64, {1})}, {OnnxValue("y")});
+  const std::string graph = OnnxGraph({OnnxNode("ReduceSum", {"x", "a"}, {"y"})},
+                                      {kX, OnnxValue("a", kInt64, {1})}, {OnnxValue("y")});
   Tensor axes = Tensor::Allocate(DType::kI64, {1});
   *static_cast<int64_t*>(axes.data()) = 1;
   OnnxImportOptions options;
@@ -84,47 +98,66 @@ TEST(Opsets, OperandsMayBeGivenForOneImport) {
   EXPECT_EQ(import->graph.guards()[0].ToString(), "value a == 0100000000000000");
   EXPECT_EQ(import->graph.inputs().size(), 2u);
   options.input_values["b"] = axes;
-  EXPECT_THAT(ImportOnnxBytes(OnnxModel(13, graph), nullptr, options), StatusIs(kInvalid, HasSubstr("input \"b\"")));
+  EXPECT_THAT(ImportOnnxBytes(OnnxModel(13, graph), nullptr, options),
+              StatusIs(kInvalid, HasSubstr("input \"b\"")));
 }
 
 TEST(Opsets, LayerNormalizationGivesMeanAndDeviation) {
-  const std::string node = OnnxNode("LayerNormalization", {"x", "s"}, {"n", "", "y"}, {IntAttribute("axis", 1)});
-  const auto import = Import(17, node, kX, {OnnxTensor("s", kFloat, {3, 4}, std::string(48, '\0'))});
+  const std::string node =
+      OnnxNode("LayerNormalization", {"x", "s"}, {"n", "", "y"}, {IntAttribute("axis", 1)});
+  const auto import =
+      Import(17, node, kX, {OnnxTensor("s", kFloat, {3, 4}, std::string(48, '\0'))});
   ASSERT_THAT(import, IsOk());
   EXPECT_EQ(ToString(import->graph.value(import->graph.outputs()[0].value).shape), "[2, 1, 1]");
 }
 
 TEST(Opsets, ClipTakesBoundsAsAttributesOrInputs) {
-  EXPECT_EQ(Summary(Import(7, OnnxNode("Clip", {"x"}, {"y"}, {FloatAttribute("min", 0), FloatAttribute("max", 6)}))),
+  EXPECT_EQ(Summary(Import(7, OnnxNode("Clip", {"x"}, {"y"},
+                                       {FloatAttribute("min", 0), FloatAttribute("max", 6)}))),
             "clip -> [2, 3, 4]");
   const std::vector<std::string> bound = {OnnxTensor("b", kFloat, {}, RawBytes<float>({6}))};
-  EXPECT_EQ(Summary(Import(13, OnnxNode("Clip", {"x", "", "b"}, {"y"}), kX, bound)), "clip -> [2, 3, 4]");
-  EXPECT_EQ(Summary(Import(13, OnnxNode("Clip", {"x", "b"}, {"y"}), kX, bound)), "clip -> [2, 3, 4]");
+  EXPECT_EQ(Summary(Import(13, OnnxNode("Clip", {"x", "", "b"}, {"y"}), kX, bound)),
+            "clip -> [2, 3, 4]");
+  EXPECT_EQ(Summary(Import(13, OnnxNode("Clip", {"x", "b"}, {"y"}), kX, bound)),
+            "clip -> [2, 3, 4]");
   EXPECT_EQ(Summary(Import(13, OnnxNode("Clip", {"x"}, {"y"}))), "clip -> [2, 3, 4]");
 }
 
 TEST(Opsets, OldSoftmaxSeesAMatrix) {
-  EXPECT_EQ(Summary(Import(12, OnnxNode("Softmax", {"x"}, {"y"}))), "flatten softmax reshape -> [2, 3, 4]");
-  EXPECT_EQ(Summary(Import(12, OnnxNode("Softmax", {"x"}, {"y"}, {IntAttribute("axis", 2)}))), "softmax -> [2, 3, 4]");
-  EXPECT_EQ(Summary(Import(13, OnnxNode("Softmax", {"x"}, {"y"}, {IntAttribute("axis", 1)}))), "softmax -> [2, 3, 4]");
+  EXPECT_EQ(Summary(Import(12, OnnxNode("Softmax", {"x"}, {"y"}))),
+            "flatten softmax reshape -> [2, 3, 4]");
+  EXPECT_EQ(Summary(Import(12, OnnxNode("Softmax", {"x"}, {"y"}, {IntAttribute("axis", 2)}))),
+            "softmax -> [2, 3, 4]");
+  EXPECT_EQ(Summary(Import(13, OnnxNode("Softmax", {"x"}, {"y"}, {IntAttribute("axis", 1)}))),
+            "softmax -> [2, 3, 4]");
   EXPECT_EQ(Summary(Import(13, OnnxNode("LogSoftmax", {"x"}, {"y"}))), "log_softmax -> [2, 3, 4]");
 }
 
 TEST(Opsets, SqueezeAndUnsqueezeTakeAxesAsAttributeOrInput) {
   const std::string thin = OnnxValue("x", kFloat, {1, 3, 1});
-  EXPECT_EQ(Summary(Import(11, OnnxNode("Squeeze", {"x"}, {"y"}, {IntsAttribute("axes", {0})}), thin)), "squeeze -> [3, 1]");
-  EXPECT_EQ(Summary(Import(13, OnnxNode("Squeeze", {"x", "a"}, {"y"}), thin, {OnnxInts("a", {-1})})), "squeeze -> [1, 3]");
+  EXPECT_EQ(
+      Summary(Import(11, OnnxNode("Squeeze", {"x"}, {"y"}, {IntsAttribute("axes", {0})}), thin)),
+      "squeeze -> [3, 1]");
+  EXPECT_EQ(
+      Summary(Import(13, OnnxNode("Squeeze", {"x", "a"}, {"y"}), thin, {OnnxInts("a", {-1})})),
+      "squeeze -> [1, 3]");
   EXPECT_EQ(Summary(Import(13, OnnxNode("Squeeze", {"x"}, {"y"}), thin)), "squeeze -> [3]");
-  EXPECT_EQ(Summary(Import(11, OnnxNode("Unsqueeze", {"x"}, {"y"}, {IntsAttribute("axes", {0, 4})}))), "unsqueeze -> [1, 2, 3, 4, 1]");
-  EXPECT_EQ(Summary(Import(13, OnnxNode("Unsqueeze", {"x", "a"}, {"y"}), kX, {OnnxInts("a", {-1})})), "unsqueeze -> [2, 3, 4, 1]");
+  EXPECT_EQ(
+      Summary(Import(11, OnnxNode("Unsqueeze", {"x"}, {"y"}, {IntsAttribute("axes", {0, 4})}))),
+      "unsqueeze -> [1, 2, 3, 4, 1]");
+  EXPECT_EQ(
+      Summary(Import(13, OnnxNode("Unsqueeze", {"x", "a"}, {"y"}), kX, {OnnxInts("a", {-1})})),
+      "unsqueeze -> [2, 3, 4, 1]");
 }
 
 TEST(Opsets, SliceTakesBoundsAsAttributesOrInputs) {
   EXPECT_EQ(Summary(Import(9, OnnxNode("Slice", {"x"}, {"y"},
-                                       {IntsAttribute("starts", {1}), IntsAttribute("ends", {1000}), IntsAttribute("axes", {2})}))),
+                                       {IntsAttribute("starts", {1}), IntsAttribute("ends", {1000}),
+                                        IntsAttribute("axes", {2})}))),
             "slice -> [2, 3, 3]");
-  EXPECT_EQ(Summary(Import(13, OnnxNode("Slice", {"x", "s", "e", "", "p"}, {"y"}), kX,
-                           {OnnxInts("s", {0, -1, 0}), OnnxInts("e", {2, -9, 4}), OnnxInts("p", {1, -1, 2})})),
+  EXPECT_EQ(Summary(Import(
+                13, OnnxNode("Slice", {"x", "s", "e", "", "p"}, {"y"}), kX,
+                {OnnxInts("s", {0, -1, 0}), OnnxInts("e", {2, -9, 4}), OnnxInts("p", {1, -1, 2})})),
             "slice -> [2, 3, 2]");
 }
 
@@ -136,39 +169,56 @@ TEST(Opsets, SliceToAFarEndKeepsTheExtent) {
 }
 
 TEST(Opsets, SplitTakesSizesAsAttributeInputOrCount) {
-  const auto split = [](const std::string& node, int opset, const std::vector<std::string>& initializers = {}) {
+  const auto split = [](const std::string& node, int opset,
+                        const std::vector<std::string>& initializers = {}) {
     const auto import = ImportOnnxBytes(OnnxModel(
-        opset, OnnxGraph({node, OnnxNode("Concat", {"b", "a"}, {"y"}, {IntAttribute("axis", 2)})}, {kX}, {OnnxValue("y")}, initializers)));
+        opset, OnnxGraph({node, OnnxNode("Concat", {"b", "a"}, {"y"}, {IntAttribute("axis", 2)})},
+                         {kX}, {OnnxValue("y")}, initializers)));
     std::string text = Summary(import);
     if (import.ok()) {
-      absl::StrAppend(&text, " b ", ToString(import->graph.value(import->graph.nodes()[0].outputs[1]).shape));
+      absl::StrAppend(&text, " b ",
+                      ToString(import->graph.value(import->graph.nodes()[0].outputs[1]).shape));
     }
     return text;
   };
-  EXPECT_EQ(split(OnnxNode("Split", {"x"}, {"a", "b"}, {IntAttribute("axis", 2), IntsAttribute("split", {1, 3})}), 11),
+  EXPECT_EQ(split(OnnxNode("Split", {"x"}, {"a", "b"},
+                           {IntAttribute("axis", 2), IntsAttribute("split", {1, 3})}),
+                  11),
             "split concat -> [2, 3, 4] b [2, 3, 3]");
-  EXPECT_EQ(split(OnnxNode("Split", {"x", "s"}, {"a", "b"}, {IntAttribute("axis", 2)}), 13, {OnnxInts("s", {3, 1})}),
+  EXPECT_EQ(split(OnnxNode("Split", {"x", "s"}, {"a", "b"}, {IntAttribute("axis", 2)}), 13,
+                  {OnnxInts("s", {3, 1})}),
             "split concat -> [2, 3, 4] b [2, 3, 1]");
-  EXPECT_EQ(split(OnnxNode("Split", {"x"}, {"a", "b"}, {IntAttribute("axis", 2), IntAttribute("num_outputs", 2)}), 18),
+  EXPECT_EQ(split(OnnxNode("Split", {"x"}, {"a", "b"},
+                           {IntAttribute("axis", 2), IntAttribute("num_outputs", 2)}),
+                  18),
             "split concat -> [2, 3, 4] b [2, 3, 2]");
 }
 
 TEST(Opsets, PadTakesAmountsAsAttributeOrInput) {
-  EXPECT_EQ(Summary(Import(10, OnnxNode("Pad", {"x"}, {"y"}, {IntsAttribute("pads", {0, 1, 0, 0, 2, 0})}))), "pad -> [2, 6, 4]");
-  EXPECT_EQ(Summary(Import(13, OnnxNode("Pad", {"x", "p"}, {"y"}), kX, {OnnxInts("p", {0, 0, 1, 0, 0, 1})})), "pad -> [2, 3, 6]");
-  EXPECT_EQ(Summary(Import(18, OnnxNode("Pad", {"x", "p", "", "a"}, {"y"}, {TextAttribute("mode", "reflect")}), kX,
-                           {OnnxInts("p", {1, 1}), OnnxInts("a", {-1})})),
+  EXPECT_EQ(Summary(Import(
+                10, OnnxNode("Pad", {"x"}, {"y"}, {IntsAttribute("pads", {0, 1, 0, 0, 2, 0})}))),
+            "pad -> [2, 6, 4]");
+  EXPECT_EQ(Summary(Import(13, OnnxNode("Pad", {"x", "p"}, {"y"}), kX,
+                           {OnnxInts("p", {0, 0, 1, 0, 0, 1})})),
+            "pad -> [2, 3, 6]");
+  EXPECT_EQ(Summary(Import(
+                18, OnnxNode("Pad", {"x", "p", "", "a"}, {"y"}, {TextAttribute("mode", "reflect")}),
+                kX, {OnnxInts("p", {1, 1}), OnnxInts("a", {-1})})),
             "slice slice concat -> [2, 3, 6]");
-  EXPECT_EQ(Summary(Import(18, OnnxNode("Pad", {"x", "p"}, {"y"}, {TextAttribute("mode", "edge")}), kX,
-                           {OnnxInts("p", {0, 1, 0, 2, 0, 3})})),
+  EXPECT_EQ(Summary(Import(18, OnnxNode("Pad", {"x", "p"}, {"y"}, {TextAttribute("mode", "edge")}),
+                           kX, {OnnxInts("p", {0, 1, 0, 2, 0, 3})})),
             "slice expand concat slice expand concat slice expand concat -> [4, 4, 7]");
-  EXPECT_THAT(Import(18, OnnxNode("Pad", {"x", "p"}, {"y"}, {TextAttribute("mode", "reflect")}), kX, {OnnxInts("p", {2, 0, 0, 0, 0, 0})}),
+  EXPECT_THAT(Import(18, OnnxNode("Pad", {"x", "p"}, {"y"}, {TextAttribute("mode", "reflect")}), kX,
+                     {OnnxInts("p", {2, 0, 0, 0, 0, 0})}),
               StatusIs(kInvalid, HasSubstr("needs more than 2 elements, but the axis has 2")));
 }
 
 TEST(Opsets, DropoutPassesItsInput) {
-  EXPECT_EQ(Summary(Import(7, OnnxNode("Dropout", {"x"}, {"y"}, {FloatAttribute("ratio", 0.5f)}))), "identity -> [2, 3, 4]");
-  EXPECT_EQ(Summary(Import(13, OnnxNode("Dropout", {"x", "r"}, {"y"}), kX, {OnnxFloats("r", {0.5f})})), "identity -> [2, 3, 4]");
+  EXPECT_EQ(Summary(Import(7, OnnxNode("Dropout", {"x"}, {"y"}, {FloatAttribute("ratio", 0.5f)}))),
+            "identity -> [2, 3, 4]");
+  EXPECT_EQ(
+      Summary(Import(13, OnnxNode("Dropout", {"x", "r"}, {"y"}), kX, {OnnxFloats("r", {0.5f})})),
+      "identity -> [2, 3, 4]");
   const std::string training = OnnxTensor("t", kBool, {}, "\x01");
   EXPECT_THAT(Import(13, OnnxNode("Dropout", {"x", "", "t"}, {"y"}), kX, {training}),
               StatusIs(kUnimplemented, HasSubstr("training mode is not supported")));
@@ -176,64 +226,96 @@ TEST(Opsets, DropoutPassesItsInput) {
 
 TEST(Opsets, BatchNormalizationIsForInferenceOnly) {
   const std::vector<std::string> c = {OnnxFloats("c", {1, 2, 3, 4})};
-  EXPECT_EQ(Summary(Import(15, OnnxNode("BatchNormalization", {"x", "c", "c", "c", "c"}, {"y"}, {FloatAttribute("momentum", 0.9f)}), kImage, c)),
+  EXPECT_EQ(Summary(Import(15,
+                           OnnxNode("BatchNormalization", {"x", "c", "c", "c", "c"}, {"y"},
+                                    {FloatAttribute("momentum", 0.9f)}),
+                           kImage, c)),
             "batch_norm -> [n, 4, 8, 6]");
-  EXPECT_THAT(Import(15, OnnxNode("BatchNormalization", {"x", "c", "c", "c", "c"}, {"y"}, {IntAttribute("training_mode", 1)}), kImage, c),
+  EXPECT_THAT(Import(15,
+                     OnnxNode("BatchNormalization", {"x", "c", "c", "c", "c"}, {"y"},
+                              {IntAttribute("training_mode", 1)}),
+                     kImage, c),
               StatusIs(kUnimplemented, HasSubstr("training mode")));
 }
 
 TEST(Opsets, ShapeTakesARange) {
   EXPECT_EQ(Summary(Import(13, OnnxNode("Shape", {"x"}, {"y"}))), "shape -> [3]");
-  EXPECT_EQ(Summary(Import(15, OnnxNode("Shape", {"x"}, {"y"}, {IntAttribute("start", -2), IntAttribute("end", 7)}))), "shape -> [2]");
-  EXPECT_EQ(Summary(Import(15, OnnxNode("Shape", {"x"}, {"y"}, {IntAttribute("start", 2), IntAttribute("end", 1)}))), "shape -> [0]");
+  EXPECT_EQ(Summary(Import(15, OnnxNode("Shape", {"x"}, {"y"},
+                                        {IntAttribute("start", -2), IntAttribute("end", 7)}))),
+            "shape -> [2]");
+  EXPECT_EQ(Summary(Import(15, OnnxNode("Shape", {"x"}, {"y"},
+                                        {IntAttribute("start", 2), IntAttribute("end", 1)}))),
+            "shape -> [0]");
 }
 
 TEST(Opsets, ReshapeChainsOfShapeArithmeticVanish) {
-  const std::string graph = OnnxGraph(
-      {OnnxNode("Shape", {"x"}, {"s"}), OnnxNode("Gather", {"s", "zero"}, {"n"}), OnnxNode("Unsqueeze", {"n", "axis"}, {"n1"}),
-       OnnxNode("Concat", {"n1", "rest"}, {"t"}, {IntAttribute("axis", 0)}), OnnxNode("Reshape", {"x", "t"}, {"y"})},
-      {kImage}, {OnnxValue("y")}, {OnnxTensor("zero", kInt64, {}, RawBytes<int64_t>({0})), OnnxInts("axis", {0}), OnnxInts("rest", {-1})});
+  const std::string graph =
+      OnnxGraph({OnnxNode("Shape", {"x"}, {"s"}), OnnxNode("Gather", {"s", "zero"}, {"n"}),
+                 OnnxNode("Unsqueeze", {"n", "axis"}, {"n1"}),
+                 OnnxNode("Concat", {"n1", "rest"}, {"t"}, {IntAttribute("axis", 0)}),
+                 OnnxNode("Reshape", {"x", "t"}, {"y"})},
+                {kImage}, {OnnxValue("y")},
+                {OnnxTensor("zero", kInt64, {}, RawBytes<int64_t>({0})), OnnxInts("axis", {0}),
+                 OnnxInts("rest", {-1})});
   EXPECT_EQ(Summary(ImportOnnxBytes(OnnxModel(13, graph))), "reshape -> [n, 192]");
 }
 
 TEST(Opsets, ConvReadsPaddingByName) {
-  const std::vector<std::string> w = {OnnxTensor("w", kFloat, {4, 4, 3, 3}, std::string(4 * 144, '\0'))};
+  const std::vector<std::string> w = {
+      OnnxTensor("w", kFloat, {4, 4, 3, 3}, std::string(4 * 144, '\0'))};
   const auto conv = [&](const std::vector<std::string>& attributes) {
     return Summary(Import(13, OnnxNode("Conv", {"x", "w"}, {"y"}, attributes), kImage, w));
   };
   EXPECT_EQ(conv({}), "conv -> [n, 4, 6, 4]");
   EXPECT_EQ(conv({IntsAttribute("pads", {1, 0, 1, 0})}), "conv -> [n, 4, 8, 4]");
   EXPECT_EQ(conv({TextAttribute("auto_pad", "SAME_UPPER")}), "conv -> [n, 4, 8, 6]");
-  EXPECT_EQ(conv({TextAttribute("auto_pad", "SAME_LOWER"), IntsAttribute("strides", {2, 4})}), "conv -> [n, 4, 4, 2]");
-  EXPECT_EQ(conv({TextAttribute("auto_pad", "VALID"), IntsAttribute("strides", {2, 2})}), "conv -> [n, 4, 3, 2]");
+  EXPECT_EQ(conv({TextAttribute("auto_pad", "SAME_LOWER"), IntsAttribute("strides", {2, 4})}),
+            "conv -> [n, 4, 4, 2]");
+  EXPECT_EQ(conv({TextAttribute("auto_pad", "VALID"), IntsAttribute("strides", {2, 2})}),
+            "conv -> [n, 4, 3, 2]");
   EXPECT_THAT(conv({IntsAttribute("strides", {0, 1})}), HasSubstr("must be at least 1"));
-  EXPECT_THAT(conv({IntsAttribute("strides", {1})}), HasSubstr("node \"n_y\" (Conv): kernel, strides, dilations and pads have 2, 1, 2 and 4"));
+  EXPECT_THAT(
+      conv({IntsAttribute("strides", {1})}),
+      HasSubstr("node \"n_y\" (Conv): kernel, strides, dilations and pads have 2, 1, 2 and 4"));
   EXPECT_THAT(conv({IntsAttribute("kernel_shape", {5, 5})}), HasSubstr("differs from the weight"));
 }
 
 TEST(Opsets, ResizeEnlargesByWholeFactors) {
-  const std::vector<std::string> floor = {TextAttribute("coordinate_transformation_mode", "asymmetric"), TextAttribute("nearest_mode", "floor")};
+  const std::vector<std::string> floor = {
+      TextAttribute("coordinate_transformation_mode", "asymmetric"),
+      TextAttribute("nearest_mode", "floor")};
   const std::vector<std::string> scales = {OnnxFloats("s", {1, 1, 2, 3})};
   const auto shape = [](const absl::StatusOr<OnnxImport>& import) {
     if (!import.ok()) return import.status().ToString();
     return ToString(import->graph.value(import->graph.outputs()[0].value).shape);
   };
-  EXPECT_EQ(shape(Import(13, OnnxNode("Resize", {"x", "", "s"}, {"y"}, floor), kImage, scales)), "[n, 4, 16, 18]");
-  EXPECT_EQ(shape(Import(10, OnnxNode("Resize", {"x", "s"}, {"y"}), kImage, scales)), "[n, 4, 16, 18]");
-  EXPECT_EQ(shape(Import(9, OnnxNode("Upsample", {"x", "s"}, {"y"}), kImage, scales)), "[n, 4, 16, 18]");
-  EXPECT_THAT(Import(13, OnnxNode("Resize", {"x", "", "s"}, {"y"}, {TextAttribute("mode", "linear")}), kImage, scales),
-              StatusIs(kUnimplemented, HasSubstr("mode linear")));
-  EXPECT_THAT(Import(13, OnnxNode("Resize", {"x", "", "s"}, {"y"}, floor), kImage, {OnnxFloats("s", {1, 1, 2.5f, 2})}),
+  EXPECT_EQ(shape(Import(13, OnnxNode("Resize", {"x", "", "s"}, {"y"}, floor), kImage, scales)),
+            "[n, 4, 16, 18]");
+  EXPECT_EQ(shape(Import(10, OnnxNode("Resize", {"x", "s"}, {"y"}), kImage, scales)),
+            "[n, 4, 16, 18]");
+  EXPECT_EQ(shape(Import(9, OnnxNode("Upsample", {"x", "s"}, {"y"}), kImage, scales)),
+            "[n, 4, 16, 18]");
+  EXPECT_THAT(
+      Import(13, OnnxNode("Resize", {"x", "", "s"}, {"y"}, {TextAttribute("mode", "linear")}),
+             kImage, scales),
+      StatusIs(kUnimplemented, HasSubstr("mode linear")));
+  EXPECT_THAT(Import(13, OnnxNode("Resize", {"x", "", "s"}, {"y"}, floor), kImage,
+                     {OnnxFloats("s", {1, 1, 2.5f, 2})}),
               StatusIs(kUnimplemented, HasSubstr("scale 2.5")));
 }
 
 TEST(Opsets, BlocksAndTilesAreMovedByReshapes) {
-  EXPECT_EQ(Summary(Import(13, OnnxNode("DepthToSpace", {"x"}, {"y"}, {IntAttribute("blocksize", 2)}), kImage)),
-            "reshape transpose reshape -> [n, 1, 16, 12]");
-  EXPECT_EQ(Summary(Import(13, OnnxNode("SpaceToDepth", {"x"}, {"y"}, {IntAttribute("blocksize", 2)}), kImage)),
-            "reshape transpose reshape -> [n, 16, 4, 3]");
-  EXPECT_EQ(Summary(Import(13, OnnxNode("Tile", {"x", "r"}, {"y"}), kX, {OnnxInts("r", {1, 2, 1})})),
-            "reshape expand reshape -> [2, 6, 4]");
+  EXPECT_EQ(
+      Summary(Import(13, OnnxNode("DepthToSpace", {"x"}, {"y"}, {IntAttribute("blocksize", 2)}),
+                     kImage)),
+      "reshape transpose reshape -> [n, 1, 16, 12]");
+  EXPECT_EQ(
+      Summary(Import(13, OnnxNode("SpaceToDepth", {"x"}, {"y"}, {IntAttribute("blocksize", 2)}),
+                     kImage)),
+      "reshape transpose reshape -> [n, 16, 4, 3]");
+  EXPECT_EQ(
+      Summary(Import(13, OnnxNode("Tile", {"x", "r"}, {"y"}), kX, {OnnxInts("r", {1, 2, 1})})),
+      "reshape expand reshape -> [2, 6, 4]");
 }
 
 }  // namespace

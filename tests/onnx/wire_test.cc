@@ -17,7 +17,8 @@ using ::testing::HasSubstr;
 constexpr auto kDataLoss = absl::StatusCode::kDataLoss;
 
 TEST(Wire, LeavesRawDataInTheFile) {
-  const std::string file = OnnxModel(17, OnnxGraph({}, {}, {}, {OnnxTensor("w", kInt8, {1000}, std::string(1000, 'Q'))}));
+  const std::string file = OnnxModel(
+      17, OnnxGraph({}, {}, {}, {OnnxTensor("w", kInt8, {1000}, std::string(1000, 'Q'))}));
   KILN_ASSERT_OK_AND_ASSIGN(const std::string skeleton, Skeleton(file, Root::kModel));
   EXPECT_LT(skeleton.size(), 100u);
   ModelProto model;
@@ -29,10 +30,12 @@ TEST(Wire, LeavesRawDataInTheFile) {
 }
 
 TEST(Wire, LeavesRawDataOfAttributesAndSubGraphsInTheFile) {
-  const std::string inner = OnnxGraph({}, {}, {}, {OnnxTensor("a", kInt8, {50}, std::string(50, 'A'))});
-  const std::string node = OnnxNode("Constant", {}, {"y"},
-                                    {TensorAttribute("value", OnnxTensor("", kInt8, {60}, std::string(60, 'B'))),
-                                     GraphAttribute("body", inner)});
+  const std::string inner =
+      OnnxGraph({}, {}, {}, {OnnxTensor("a", kInt8, {50}, std::string(50, 'A'))});
+  const std::string node =
+      OnnxNode("Constant", {}, {"y"},
+               {TensorAttribute("value", OnnxTensor("", kInt8, {60}, std::string(60, 'B'))),
+                GraphAttribute("body", inner)});
   const std::string file = OnnxModel(17, OnnxGraph({node}, {}, {}));
   KILN_ASSERT_OK_AND_ASSIGN(const std::string skeleton, Skeleton(file, Root::kModel));
   ModelProto model;
@@ -45,7 +48,8 @@ TEST(Wire, LeavesRawDataOfAttributesAndSubGraphsInTheFile) {
 }
 
 TEST(Wire, DropsPlacesThatTheFileItselfClaims) {
-  const std::string tensor = NumberField(2, kInt8) + NumberField(100001, 0) + NumberField(100002, 1 << 20);
+  const std::string tensor =
+      NumberField(2, kInt8) + NumberField(100001, 0) + NumberField(100002, 1 << 20);
   KILN_ASSERT_OK_AND_ASSIGN(const std::string skeleton, Skeleton(tensor, Root::kTensor));
   TensorProto parsed;
   KILN_ASSERT_OK(Parse(skeleton, parsed));
@@ -54,19 +58,24 @@ TEST(Wire, DropsPlacesThatTheFileItselfClaims) {
 }
 
 TEST(Wire, DropsWhatNobodyReads) {
-  const std::string with = NumberField(1, 8) + BytesField(6, std::string(5000, 'd')) + BytesField(25, "function") + NumberField(999, 1);
+  const std::string with = NumberField(1, 8) + BytesField(6, std::string(5000, 'd')) +
+                           BytesField(25, "function") + NumberField(999, 1);
   KILN_ASSERT_OK_AND_ASSIGN(const std::string skeleton, Skeleton(with, Root::kModel));
   EXPECT_EQ(skeleton, NumberField(1, 8));
 }
 
 TEST(Wire, NamesTheBrokenByte) {
   EXPECT_THAT(Skeleton(BytesField(2, "name").substr(0, 4), Root::kModel),
-              StatusIs(kDataLoss, HasSubstr("byte 0: field 2 has 4 bytes, but its message has only 2 left")));
+              StatusIs(kDataLoss,
+                       HasSubstr("byte 0: field 2 has 4 bytes, but its message has only 2 left")));
   EXPECT_THAT(Skeleton("\x0b", Root::kModel), StatusIs(kDataLoss, HasSubstr("wire type 3")));
-  EXPECT_THAT(Skeleton(std::string("\x00", 1), Root::kModel), StatusIs(kDataLoss, HasSubstr("no valid number")));
-  EXPECT_THAT(Skeleton("\x08" + std::string(11, '\xff'), Root::kModel), StatusIs(kDataLoss, HasSubstr("ten bytes")));
+  EXPECT_THAT(Skeleton(std::string("\x00", 1), Root::kModel),
+              StatusIs(kDataLoss, HasSubstr("no valid number")));
+  EXPECT_THAT(Skeleton("\x08" + std::string(11, '\xff'), Root::kModel),
+              StatusIs(kDataLoss, HasSubstr("ten bytes")));
   EXPECT_THAT(Skeleton("\x08\xff", Root::kModel), StatusIs(kDataLoss, HasSubstr("past the end")));
-  EXPECT_THAT(Skeleton(NumberField(7, 1), Root::kModel), StatusIs(kDataLoss, HasSubstr("expected bytes")));
+  EXPECT_THAT(Skeleton(NumberField(7, 1), Root::kModel),
+              StatusIs(kDataLoss, HasSubstr("expected bytes")));
 }
 
 TEST(Wire, RefusesLengthsThatWrapAround) {
@@ -75,9 +84,9 @@ TEST(Wire, RefusesLengthsThatWrapAround) {
 }
 
 TEST(Wire, TakesEveryPrefixWithoutHarm) {
-  const std::string file = OnnxModel(
-      17, OnnxGraph({OnnxNode("Relu", {"x"}, {"y"})}, {OnnxValue("x", kFloat, {"n", 4})}, {OnnxValue("y", kFloat, {})},
-                    {OnnxFloats("w", {1, 2, 3})}));
+  const std::string file =
+      OnnxModel(17, OnnxGraph({OnnxNode("Relu", {"x"}, {"y"})}, {OnnxValue("x", kFloat, {"n", 4})},
+                              {OnnxValue("y", kFloat, {})}, {OnnxFloats("w", {1, 2, 3})}));
   int taken = 0;
   for (size_t size = 0; size < file.size(); ++size) {
     const auto skeleton = Skeleton(absl::string_view(file).substr(0, size), Root::kModel);
