@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a kernel is called: the same for compiled code and for the block VM.
 //
-//   int kernel(void** argv)    0 on success, else an error code that the launcher turns into a status
+//   int kernel(void** argv)    0 on success, else an error that the launcher turns into a status
 //
 // argv, in this order:
 //   argv[0]    LaunchContext**   the address of the context pointer
 //   inputs     BufferArg*        one per `in` line
-//   dims       int32_t*          one per dim, iterated then sizes, in the order of the text: extents
+//   dims       int32_t*          the extent of each dim, iterated then sizes, as in the text
 //   params     void*             one per `par` line: the value, in the parameter's type
 //   outputs    BufferArg*        one per `out` line
 //
-// BufferArg and its dims are laid out as Halide's halide_buffer_t and halide_dimension_t (checked where
-// Halide is included). BufferArg.dim[0] is the innermost axis. min is 0; extents and strides (in
-// elements) are always filled in by the launcher, who has validated them: a kernel checks nothing.
-// Launches all of whose outputs are empty are skipped by the launcher. Inputs without elements still
-// have 64 readable bytes.
+// BufferArg and its dims are laid out as Halide's halide_buffer_t and halide_dimension_t (checked
+// where Halide is included). BufferArg.dim[0] is the innermost axis. min is 0; extents and strides
+// (in elements) are always filled in by the launcher, who has validated them: a kernel checks
+// nothing. Launches all of whose outputs are empty are skipped by the launcher. Inputs without
+// elements still have 64 readable bytes.
 //
-// A compiled kernel is an ELF shared object that exports k_argv, kiln_imports and kiln_abi and has no
-// undefined symbol: the few runtime functions it calls go through kiln_imports, a table of kNumImports
-// pointers that the loader fills.
+// A compiled kernel is an ELF shared object that exports k_argv, kiln_imports and kiln_abi and has
+// no undefined symbol: the few runtime functions it calls go through kiln_imports, a table of
+// kNumImports pointers that the loader fills.
 #ifndef KILN_KERNEL_ABI_H_
 #define KILN_KERNEL_ABI_H_
 

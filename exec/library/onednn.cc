@@ -365,12 +365,27 @@ PrimitiveDesc MakeConvDesc(const dnnl::engine& engine, dnnl::algorithm algorithm
                        d.pads_begin, d.pads_end, StrictAttributes());
 }
 
+// Drops axes along which there is one point and nothing slides. oneDNN works along the last axis: a
+// network over [n, c, 512, 1] runs twice as fast as one over [n, c, 512].
+void DropPointAxes(Request& request, ConvForm& form) {
+  for (size_t i = form.axes.size(); i-- > 0 && form.axes.size() > 1;) {
+    const WindowAxis& axis = form.axes[i];
+    if (axis.in != 1 || axis.out != 1 || axis.kernel != 1) continue;
+    for (Operand* operand : {&request.inputs[0], &request.inputs[1], &request.outputs[0]}) {
+      operand->shape.erase(operand->shape.begin() + static_cast<ptrdiff_t>(i) + 2);
+      operand->strides.erase(operand->strides.begin() + static_cast<ptrdiff_t>(i) + 2);
+    }
+    form.axes.erase(form.axes.begin() + static_cast<ptrdiff_t>(i));
+  }
+}
+
 template <typename Convolution>
 absl::StatusOr<std::unique_ptr<Primitive>> MakeAnyConv(
-    const Request& request, dnnl::algorithm algorithm, bool transposed,
+    Request request, dnnl::algorithm algorithm, bool transposed,
     const std::shared_ptr<Session>& any_session) {
   const auto session = std::static_pointer_cast<OneDnnSession>(any_session);
-  KILN_ASSIGN_OR_RETURN(const ConvForm form, NormalizeConv(request, transposed));
+  KILN_ASSIGN_OR_RETURN(ConvForm form, NormalizeConv(request, transposed));
+  DropPointAxes(request, form);
   const Operand& x = request.inputs[0];
   const bool empty = std::count(x.shape.begin(), x.shape.end(), 0) > 0;
   if (x.type == DType::kBool)
