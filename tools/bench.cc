@@ -200,8 +200,7 @@ int Run(const BenchFlags& flags) {
         kExitUsage);
   }
   if (const auto options = ToCompileOptions(flags.common); !options.ok()) {
-    return Fail(options.status(),
-                absl::IsFailedPrecondition(options.status()) ? kExitDevice : kExitUsage);
+    return Fail(options.status(), OptionsExit(options.status()));
   }
   const absl::StatusOr<Graph> graph = ReadModel(flags.model);
   if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));

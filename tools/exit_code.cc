@@ -37,6 +37,10 @@ int UsageExit(const absl::Status& status) {
   }
 }
 
+int OptionsExit(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) ? kExitDevice : kExitUsage;
+}
+
 int Fail(const absl::Status& status, int code) {
   std::cerr << "kiln: " << status.message() << "\n";
   if (code == kExitBug)

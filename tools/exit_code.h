@@ -25,6 +25,10 @@ int ModelExit(const absl::Status& status);
 // What a failure in what the user typed, or in a file the user named, exits with.
 int UsageExit(const absl::Status& status);
 
+// What a failure in flags that are no model and no file exits with: a device that is not there, or
+// wrong usage.
+int OptionsExit(const absl::Status& status);
+
 // Prints "kiln: <message>" to stderr and returns `code`.
 int Fail(const absl::Status& status, int code);
 

@@ -188,9 +188,7 @@ int InspectModel(const InspectFlags& flags, const CompileOptions& options) {
 
 int Run(const InspectFlags& flags) {
   const absl::StatusOr<CompileOptions> options = Options(flags);
-  if (!options.ok())
-    return Fail(options.status(),
-                absl::IsFailedPrecondition(options.status()) ? kExitDevice : kExitUsage);
+  if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
   return absl::EndsWith(flags.model, ".kernel") ? InspectKernel(flags, *options)
                                                 : InspectModel(flags, *options);
 }

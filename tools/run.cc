@@ -68,9 +68,7 @@ absl::StatusOr<Comparison> CompareWithFile(const Tensor& got, const std::string&
 
 int Run(const RunFlags& flags) {
   const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
-  if (!options.ok())
-    return Fail(options.status(),
-                absl::IsFailedPrecondition(options.status()) ? kExitDevice : kExitUsage);
+  if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
   absl::StatusOr<Graph> graph = ReadModel(flags.model);
   if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
   const absl::StatusOr<Files> save = ParseFiles("--output", flags.outputs, *graph);

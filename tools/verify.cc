@@ -72,9 +72,7 @@ absl::StatusOr<std::vector<Tensor>> RunCompiled(const Graph& graph,
 
 int Run(const VerifyFlags& flags) {
   const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
-  if (!options.ok())
-    return Fail(options.status(),
-                absl::IsFailedPrecondition(options.status()) ? kExitDevice : kExitUsage);
+  if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
   absl::StatusOr<Graph> graph = ReadModel(flags.model);
   if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
   const absl::StatusOr<std::vector<Tensor>> inputs =

@@ -71,5 +71,17 @@ TEST_F(InspectTest, JsonHasPortsAndGroups) {
   EXPECT_EQ(Kiln({"inspect", model, "--group", "99"}).exit, 2);
 }
 
+TEST_F(InspectTest, ExplainGivesAReasonForEveryEdge) {
+  const std::string model = Write("g.graph",
+                                  "graph g\ninput x : f32 [n, 4]\ninput w : f32 [4, 4]\ny = "
+                                  "exp(x)\nz = neg(y)\nm = matmul(z, w)\noutput m\n");
+  const auto results = nlohmann::json::parse(Kiln({"explain", model, "--json"}).out)["results"];
+  ASSERT_EQ(results["edges"].size(), 2u);
+  EXPECT_EQ(results["fused"], 1);
+  for (const auto& edge : results["edges"])
+    EXPECT_EQ(edge["fused"].get<bool>(), edge["reason"].get<std::string>().empty());
+  EXPECT_EQ(Kiln({"explain", model, "--node", "nobody"}).exit, 2);
+}
+
 }  // namespace
 }  // namespace kiln

@@ -19,7 +19,7 @@ namespace {
 // The call block of a run: pointers stay valid while the object and the run live.
 class Arguments {
  public:
-  Arguments(const Kernel& kernel, RandomRun& run) : params_(run.params) {
+  explicit Arguments(RandomRun& run) : params_(run.params) {
     buffers_.reserve(run.inputs.size() + run.outputs.size());
     dims_.reserve(buffers_.capacity());
     for (const int64_t extent : run.extents) extents_.push_back(static_cast<int32_t>(extent));
@@ -28,7 +28,6 @@ class Arguments {
     for (int32_t& extent : extents_) argv_.push_back(&extent);
     for (size_t k = 0; k < params_.size(); ++k) argv_.push_back(&params_[k]);
     for (RandomOperand& operand : run.outputs) Add(operand);
-    (void)kernel;
   }
   void** argv() { return argv_.data(); }
 
@@ -76,11 +75,10 @@ absl::StatusOr<program::Program> ProgramFor(const Kernel& kernel, const RandomRu
   return absl::InternalError("no size class holds the extents");
 }
 
-std::string Launch(const Kernel& kernel, const KernelFunction& function, int threads,
-                   RandomRun& run) {
+std::string Launch(const KernelFunction& function, int threads, RandomRun& run) {
   Pool pool(threads);
   Launcher launcher(&pool);
-  Arguments arguments(kernel, run);
+  Arguments arguments(run);
   const int result = launcher.Launch(function.run, function.self, arguments.argv());
   return result == 0 ? "" : absl::StrCat("returned ", result);
 }
@@ -103,12 +101,11 @@ std::string BitComparer::Difference(const Kernel& kernel, const RandomRun& run) 
   if (!vm.ok()) return absl::StrCat("VM: ", vm.status().message());
   const KernelFunction on_vm{&RunVm, vm->get(), true, nullptr};
   RandomRun want = run;
-  if (std::string error = Launch(kernel, on_vm, 1, want); !error.empty())
-    return absl::StrCat("VM ", error);
+  if (std::string error = Launch(on_vm, 1, want); !error.empty()) return absl::StrCat("VM ", error);
   const auto compare = [&](const KernelFunction& function, const std::string& name) {
     for (const int threads : {1, 2, 3}) {
       RandomRun got = run;
-      std::string error = Launch(kernel, function, threads, got);
+      std::string error = Launch(function, threads, got);
       if (error.empty()) error = FirstDifference(kernel, got, want);
       if (!error.empty()) return absl::StrCat(name, ", ", threads, " threads: ", error);
     }
