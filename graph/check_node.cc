@@ -78,7 +78,7 @@ absl::Status CheckInputs(const Graph& graph, const Node& node) {
 absl::Status CheckAttrs(const Node& node) {
   for (const auto& [name, value] : node.attrs) {
     const auto spec = std::find_if(node.op->attrs.begin(), node.op->attrs.end(),
-                                   [&](const AttrSpec& s) { return name == s.name; });
+                                   [&name = name](const AttrSpec& s) { return name == s.name; });
     if (spec == node.op->attrs.end()) {
       return absl::InvalidArgumentError(absl::StrCat(Subject(node), ": has an attribute \"", name,
                                                      "\" that the op does not know"));

@@ -112,8 +112,8 @@ T Shift(ScalarOp op, T a, T amount) {
 // Wraps: computed in uint64_t and cut to T.
 template <typename T>
 T IntArithmetic(ScalarOp op, T a, T b) {
-  const auto ua = static_cast<uint64_t>(a);
-  const auto ub = static_cast<uint64_t>(b);
+  const auto ua = static_cast<uint64_t>(static_cast<int64_t>(a));
+  const auto ub = static_cast<uint64_t>(static_cast<int64_t>(b));
   const bool overflows = std::is_signed_v<T> && b == static_cast<T>(-1);
   switch (op) {
     case ScalarOp::kAdd:

@@ -46,8 +46,11 @@ StoreOptions SettingsFromEnvironment(FileSystem& files) {
   options.trust.unsigned_too = Variable("KILN_TRUST_UNSIGNED") == "1";
   if (const std::string path = TrustFilePath(); !path.empty()) {
     auto signers = ReadTrustFile(files, path);
-    if (signers.ok()) options.trust.signers = *std::move(signers);
-    if (!signers.ok()) LogWarning(signers.status().message());
+    if (signers.ok()) {
+      options.trust.signers = *std::move(signers);
+    } else {
+      LogWarning(signers.status().message());
+    }
   }
   return options;
 }

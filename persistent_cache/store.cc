@@ -91,8 +91,11 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(FileSystem& files, StoreOptio
 void Store::OpenLayers() {
   for (const std::string& path : options_.packs) {
     auto pack = Pack::Open(files_, path, options_.trust);
-    if (pack.ok()) packs_.push_back(*std::move(pack));
-    if (!pack.ok()) LogWarning("kernels are not taken from a pack: ", pack.status().message());
+    if (pack.ok()) {
+      packs_.push_back(*std::move(pack));
+    } else {
+      LogWarning("kernels are not taken from a pack: ", pack.status().message());
+    }
   }
   if (options_.shared_directory.empty()) return;
   const auto shared = PrepareCacheDirectory(files_, options_.shared_directory, /*make=*/false);

@@ -108,7 +108,9 @@ std::string Table(const std::vector<std::vector<std::string>>& rows) {
   return out;
 }
 
-std::string Short(double value) { return absl::StrFormat(value < 100 ? "%.3g" : "%.0f", value); }
+std::string Short(double value) {
+  return value < 100 ? absl::StrFormat("%.3g", value) : absl::StrFormat("%.0f", value);
+}
 
 std::string Bytes(int64_t bytes) {
   if (bytes < 1024) return absl::StrCat(bytes, " B");

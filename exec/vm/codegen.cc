@@ -191,8 +191,9 @@ class PassBuilder {
   // number.
 
   const ScalarExpr& ExprOf(int32_t owner) const {
+    const int32_t output = ~owner;
     return owner >= 0 ? StageOf(owner).expr
-                      : plan_.kernel.outputs[static_cast<size_t>(~owner)].expr;
+                      : plan_.kernel.outputs[static_cast<size_t>(output)].expr;
   }
 
   int32_t Value(int32_t owner) {

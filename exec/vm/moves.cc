@@ -26,8 +26,8 @@ To CastOne(From x) {
     return Bool{static_cast<uint8_t>(x != From{0})};
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     using Limits = std::numeric_limits<To>;
-    constexpr From kEnd =
-        From{2} * static_cast<From>(Limits::max() / 2 + 1);  // one past the largest, exact
+    constexpr To kHalf = Limits::max() / 2 + 1;
+    constexpr From kEnd = From{2} * static_cast<From>(kHalf);  // one past the largest, exact
     if (x >= kEnd) return Limits::max();
     if (x < static_cast<From>(Limits::min())) return Limits::min();
     return x != x ? To{0} : static_cast<To>(x);
