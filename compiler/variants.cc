@@ -131,11 +131,8 @@ Variants::Variants(Graph graph, CompileOptions options, std::shared_ptr<KernelSe
       inputs_(Ports(template_, true)),
       outputs_(Ports(template_, false)) {}
 
-absl::StatusOr<std::shared_ptr<const Variant>> Variants::Make(const Graph& graph,
-                                                              std::vector<Guard> extra) {
-  KILN_ASSIGN_OR_RETURN(Compiled compiled, CompileGraph(graph, options_));
-  auto variant = std::make_shared<Variant>(std::move(compiled.variant));
-  for (Guard& guard : extra) variant->guards.push_back(std::move(guard));
+absl::StatusOr<std::shared_ptr<const Variant>> Variants::WithKernels(Variant compiled) {
+  auto variant = std::make_shared<Variant>(std::move(compiled));
   KILN_ASSIGN_OR_RETURN(variant->kernels, kernels_->GetAll(variant->program));
   return variant;
 }
@@ -143,7 +140,9 @@ absl::StatusOr<std::shared_ptr<const Variant>> Variants::Make(const Graph& graph
 absl::Status Variants::Prepare() {
   absl::MutexLock lock(&mutex_);
   if (!variants_.empty()) return absl::OkStatus();
-  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const Variant> first, Make(template_, {}));
+  KILN_ASSIGN_OR_RETURN(Compiled compiled, CompileGraph(template_, options_));
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const Variant> first,
+                        WithKernels(std::move(compiled.variant)));
   variants_.push_front(std::move(first));
   return absl::OkStatus();
 }
@@ -152,7 +151,6 @@ absl::StatusOr<std::shared_ptr<const Variant>> Variants::MakeFor(
     const std::vector<InputFacts>& inputs) {
   const SymbolValues values = BindSymbols(inputs_, inputs);
   std::map<std::string, Dim> fixed;
-  std::set<std::string> broken_before;
   while (true) {
     std::vector<Shape> shapes;
     for (const PortInfo& port : inputs_) {
@@ -161,9 +159,9 @@ absl::StatusOr<std::shared_ptr<const Variant>> Variants::MakeFor(
       shapes.push_back(std::move(shape));
     }
     KILN_ASSIGN_OR_RETURN(const Graph graph, WithInputShapes(template_, shapes));
-    KILN_ASSIGN_OR_RETURN(std::shared_ptr<const Variant> variant, Make(graph, {}));
+    KILN_ASSIGN_OR_RETURN(Compiled compiled, CompileGraph(graph, options_));
     const Guard* broken = nullptr;
-    if (Fits(*variant, inputs, &broken)) return variant;
+    if (Fits(compiled.variant, inputs, &broken)) return WithKernels(std::move(compiled.variant));
     std::set<std::string> symbols;
     if (broken != nullptr) {
       broken->left.CollectSymbols(symbols);
@@ -184,7 +182,8 @@ absl::StatusOr<std::shared_ptr<const Variant>> Variants::MakeFor(
     return absl::InvalidArgumentError(
         absl::StrCat("the shapes of the inputs do not go together: ", graph.status().message()));
   }
-  return Make(*graph, {});
+  KILN_ASSIGN_OR_RETURN(Compiled compiled, CompileGraph(*graph, options_));
+  return WithKernels(std::move(compiled.variant));
 }
 
 absl::StatusOr<std::shared_ptr<const Variant>> Variants::Get(

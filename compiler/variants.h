@@ -51,7 +51,8 @@ class Variants : public VariantProvider {
   absl::Status Prepare();
 
  private:
-  absl::StatusOr<std::shared_ptr<const Variant>> Make(const Graph& graph, std::vector<Guard> extra);
+  // Kernels are built only for a variant that is going to run.
+  absl::StatusOr<std::shared_ptr<const Variant>> WithKernels(Variant compiled);
   absl::StatusOr<std::shared_ptr<const Variant>> MakeFor(const std::vector<InputFacts>& inputs);
 
   const Graph template_;

@@ -2,7 +2,6 @@
 #include "kiln/compiler/worker.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
