@@ -12,6 +12,7 @@ namespace kiln {
 namespace {
 
 std::optional<Ex> Expand(ScalarOp op, Ex x, Ex y) {
+  if (!IsFloat(x.type())) return std::nullopt;
   if (x.type() == DType::kF32) {
     if (const std::optional<Ex> fast = math_internal::ExpandFast(op, x)) return fast;
   }
@@ -37,7 +38,7 @@ absl::StatusOr<ScalarExpr> ExpandMath(const ScalarExpr& expr) {
     if (const std::optional<Ex> made = Expand(node.op, x, y)) return made->id;
     status =
         absl::UnimplementedError(absl::StrCat("\"", Info(node.op).name, "\": has no expansion for ",
-                                              Name(node.type), "; compute it in f32"));
+                                              Name(node.type), "; cast to a float type first"));
     return -1;
   };
   out.set_root(CopyExpr(expr, expr.root(), out, replace));

@@ -8,10 +8,6 @@
 namespace kiln::math_internal {
 namespace {
 
-Ex Fma(Ex a, Ex b, Ex c) { return Apply(ScalarOp::kFma, a, b, c); }
-Ex Abs(Ex a) { return Apply(ScalarOp::kAbs, a); }
-Ex Shl(Ex a, int n) { return Apply(ScalarOp::kShl, a, a.Like(n)); }
-Ex Shr(Ex a, int n) { return Apply(ScalarOp::kShr, a, a.Like(n)); }
 Ex Bits(Ex a) { return Bitcast(a, DType::kI32); }
 Ex Floats(Ex a) { return Bitcast(a, DType::kF32); }
 
@@ -140,7 +136,7 @@ std::optional<Ex> ExpandFast(ScalarOp op, Ex x) {
     case ScalarOp::kSigmoid:
       return Sigmoid(x);
     case ScalarOp::kRsqrt:
-      return x.Like(1) / Apply(ScalarOp::kSqrt, x);
+      return x.Like(1) / Sqrt(x);
     default:
       return std::nullopt;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two families of expansions behind math.h. Private to kernel/.
+// The three families of expansions behind math.h. Private to kernel/.
 #ifndef KILN_KERNEL_MATH_INTERNAL_H_
 #define KILN_KERNEL_MATH_INTERNAL_H_
 
@@ -14,9 +14,32 @@ namespace kiln::math_internal {
 std::optional<Ex> ExpandFast(ScalarOp op, Ex x);
 
 // Everything else of one f32 operand, and pow, computed in f64 and rounded once: near to correctly
-// rounded, at half the vector width. Also the f64 functions that have an expansion. `y` is used by
-// pow only.
+// rounded, at half the vector width.
+// `y` is used by pow only. Hands f64 operands on to ExpandDouble.
 std::optional<Ex> ExpandWide(ScalarOp op, Ex x, Ex y);
+
+// All functions of f64 operands; what matters of them in sums of two f64.
+std::optional<Ex> ExpandDouble(ScalarOp op, Ex x, Ex y);
+
+// IEEE 754's pow(x, y), given the power of |x| wherever it is neither fixed nor undefined.
+Ex PowSpecials(Ex x, Ex y, Ex magnitude);
+
+// What the files of expansions write with.
+inline Ex Fma(Ex a, Ex b, Ex c) { return Apply(ScalarOp::kFma, a, b, c); }
+inline Ex Abs(Ex a) { return Apply(ScalarOp::kAbs, a); }
+inline Ex Sqrt(Ex a) { return Apply(ScalarOp::kSqrt, a); }
+inline Ex Round(Ex a) { return Apply(ScalarOp::kRound, a); }
+inline Ex Trunc(Ex a) { return Apply(ScalarOp::kTrunc, a); }
+inline Ex Shl(Ex a, int n) { return Apply(ScalarOp::kShl, a, a.Like(n)); }
+inline Ex Shr(Ex a, int n) { return Apply(ScalarOp::kShr, a, a.Like(n)); }
+
+// The bits of an f64 as u64, and back; and a u64 literal.
+inline Ex WideBits(Ex a) { return Bitcast(a, DType::kU64); }
+inline Ex Doubles(Ex a) { return Bitcast(a, DType::kF64); }
+inline Ex Word(Ex like, uint64_t bits) { return LiteralBits(*like.expr, DType::kU64, bits); }
+
+// f of |x| with the sign of x: how odd functions of f64 are made, and keep -0.
+Ex FlipSign(Ex value, Ex x);
 
 }  // namespace kiln::math_internal
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions computed in f64: of f32 operands (rounded once at the end), and of f64 ones. `terms` of
-// the series follow the precision wanted: 40 bits are plenty before rounding to f32.
+// Functions of f32 operands computed in f64 and rounded once at the end; 40 bits are plenty before
+// that. A denormal f32 is a normal f64.
 #include <initializer_list>
 #include <iterator>
 
@@ -11,43 +11,23 @@ namespace {
 
 constexpr double kInf = __builtin_inf();
 
-Ex Fma(Ex a, Ex b, Ex c) { return Apply(ScalarOp::kFma, a, b, c); }
-Ex Abs(Ex a) { return Apply(ScalarOp::kAbs, a); }
-Ex Sqrt(Ex a) { return Apply(ScalarOp::kSqrt, a); }
-Ex Round(Ex a) { return Apply(ScalarOp::kRound, a); }
-Ex Trunc(Ex a) { return Apply(ScalarOp::kTrunc, a); }
-Ex Shl(Ex a, int n) { return Apply(ScalarOp::kShl, a, a.Like(n)); }
-Ex Shr(Ex a, int n) { return Apply(ScalarOp::kShr, a, a.Like(n)); }
-Ex Bits(Ex a) { return Bitcast(a, DType::kU64); }
-Ex Doubles(Ex a) { return Bitcast(a, DType::kF64); }
-Ex Word(Ex like, uint64_t bits) { return LiteralBits(*like.expr, DType::kU64, bits); }
 Ex Nan(Ex like) { return like.Like(__builtin_nan("")); }
 
-// f of |x| with the sign of x: how odd functions are made, and keep -0.
-Ex FlipSign(Ex value, Ex x) {
-  return Doubles(Apply(ScalarOp::kXor, Bits(value),
-                       Apply(ScalarOp::kAnd, Bits(x), Word(x, uint64_t{1} << 63))));
-}
-
 struct Wide {
-  bool full;  // f64 results; else enough for f32
-
   // e^x - 1 = scale1 * scale2 * (1 + part) - 1, part = e^r - 1, |r| <= ln 2 / 2.
   struct Exponential {
     Ex part, scale1, scale2, inverse2;
   };
 
   Exponential Split(Ex x) const {
-    const double high = full ? 710 : 100;
-    const double low = full ? -746 : -120;
-    x = Select(x.Like(high) < x, x.Like(high), x);
-    x = Select(x < x.Like(low), x.Like(low), x);
+    x = Select(x.Like(100) < x, x.Like(100), x);
+    x = Select(x < x.Like(-120), x.Like(-120), x);
     const Ex magic = x.Like(0x1.8p52);
     const Ex sum = Fma(x, x.Like(0x1.71547652b82fep+0), magic);
     const Ex n = sum - magic;
     Ex r = Fma(n, x.Like(-0x1.62e42fefa39efp-1), x);
     r = Fma(n, x.Like(-0x1.abc9e3b39803fp-56), r);
-    const int degree = full ? 13 : 9;
+    constexpr int degree = 9;
     double factorial = 1;
     for (int i = 2; i <= degree; ++i) factorial *= i;
     Ex q = x.Like(1 / factorial);
@@ -56,7 +36,7 @@ struct Wide {
       q = Fma(q, r, x.Like(1 / factorial));
     }
     // The low 12 bits of the sum are n; a shift by 52 makes them an exponent.
-    const Ex bits = Bits(sum);
+    const Ex bits = WideBits(sum);
     const Ex half = Shr(Bitcast(bits, DType::kI64), 1);
     const Ex n1 = Bitcast(half, DType::kU64);
     const Ex n2 = bits - n1;
@@ -74,15 +54,14 @@ struct Wide {
   }
 
   // log of a positive, finite, normal x, plus `extra`.
-  Ex LogNormal(Ex x, Ex exponent_offset, Ex extra) const {
-    const Ex biased = Shr(Bits(x) + Word(x, 0x3ff0000000000000u - 0x3fe6a09e667f3bcdu), 52);
-    const Ex m = Doubles(Bits(x) - Shl(biased - biased.Like(1023), 52));
+  Ex LogNormal(Ex x, Ex extra) const {
+    const Ex biased = Shr(WideBits(x) + Word(x, 0x3ff0000000000000u - 0x3fe6a09e667f3bcdu), 52);
+    const Ex m = Doubles(WideBits(x) - Shl(biased - biased.Like(1023), 52));
     // An integer below 2^52 in the low bits of 1.5 * 2^52 is that float plus the integer.
-    const Ex e =
-        Doubles(biased + Word(x, 0x4338000000000000u)) - x.Like(0x1.8p52 + 1023) + exponent_offset;
+    const Ex e = Doubles(biased + Word(x, 0x4338000000000000u)) - x.Like(0x1.8p52 + 1023);
     const Ex s = (m - x.Like(1)) / (m + x.Like(1));
     const Ex z = s * s;
-    const int terms = full ? 12 : 8;
+    constexpr int terms = 8;
     Ex p = x.Like(1.0 / (2 * terms + 1));
     for (int j = terms - 1; j >= 1; --j) p = Fma(p, z, x.Like(1.0 / (2 * j + 1)));
     const Ex twice = s + s;
@@ -95,28 +74,14 @@ struct Wide {
     const Ex special = Select(x == zero, x.Like(-kInf), Select(x < zero, Nan(x), x));
     return Select((zero < x) && (x < x.Like(kInf)), value, special);
   }
-  Ex Log(Ex x) const {
-    if (!full) return LogSpecials(x, LogNormal(x, x.Like(0), x.Like(0)));
-    const Ex denormal = x < x.Like(0x1p-1022);
-    const Ex scaled = Select(denormal, x * x.Like(0x1p54), x);
-    return LogSpecials(x, LogNormal(scaled, Select(denormal, x.Like(-54), x.Like(0)), x.Like(0)));
-  }
+  Ex Log(Ex x) const { return LogSpecials(x, LogNormal(x, x.Like(0))); }
   // log(1 + x): what 1 + x rounds away comes back as a first-order term.
   Ex Log1p(Ex x) const {
     const Ex u = x + x.Like(1);
     const Ex lost = Select(x < x.Like(1), x - (u - x.Like(1)), x.Like(1) - (u - x)) / u;
-    return Select(x == x.Like(0), x, LogSpecials(u, LogNormal(u, x.Like(0), lost)));
+    return Select(x == x.Like(0), x, LogSpecials(u, LogNormal(u, lost)));
   }
 
-  Ex Tanh(Ex x) const {
-    const Ex e = Expm1(Abs(x) + Abs(x));
-    const Ex limited = Select(x.Like(0x1p60) < e, x.Like(0x1p60), e);
-    return FlipSign(limited / (limited + x.Like(2)), x);
-  }
-  Ex Sigmoid(Ex x) const {
-    const Ex e = Exp(-Abs(x));
-    return Select(x < x.Like(0), e, x.Like(1)) / (e + x.Like(1));
-  }
   Ex Softplus(Ex x) const { return Select(x.Like(0) < x, x, x.Like(0)) + Log1p(Exp(-Abs(x))); }
   Ex Sinh(Ex x) const {
     const Ex e = Expm1(Abs(x));
@@ -173,18 +138,7 @@ struct Wide {
     return Select(x < x.Like(0), x.Like(2) - tail, tail);
   }
 
-  Ex Pow(Ex x, Ex y) const {
-    const Ex zero = x.Like(0);
-    const Ex one = x.Like(1);
-    const Ex magnitude = Exp(y * Log(Abs(x)));
-    const Ex fixed = Select(Abs(x) == one, Select(Apply(ScalarOp::kIsNan, y), y, one), magnitude);
-    const Ex whole = Trunc(y) == y;
-    const Ex half = y * x.Like(0.5);
-    const Ex odd = whole && (Trunc(half) != half);
-    const Ex signed_value = Select(odd, FlipSign(fixed, x), fixed);
-    const Ex outside = (x < zero) && (x.Like(-kInf) < x) && !whole;
-    return Select((y == zero) || (x == one), one, Select(outside, Nan(x), signed_value));
-  }
+  Ex Pow(Ex x, Ex y) const { return PowSpecials(x, y, Exp(y * Log(Abs(x)))); }
 };
 
 // x = n * pi/2 + r for x >= 0, n modulo 4.
@@ -250,19 +204,11 @@ Ex SinCosTan(ScalarOp op, Ex x) {
   return Select((q.n == one) || (q.n == two), -value, value);
 }
 
-// Those accurate enough for f64 results too.
-std::optional<Ex> Either(const Wide& wide, ScalarOp op, Ex x) {
+std::optional<Ex> ForFloat(ScalarOp op, Ex x, Ex y) {
+  const Wide wide;
   switch (op) {
-    case ScalarOp::kExp:
-      return wide.Exp(x);
-    case ScalarOp::kLog:
-      return wide.Log(x);
     case ScalarOp::kLog2:
       return wide.Log(x) * x.Like(0x1.71547652b82fep+0);
-    case ScalarOp::kTanh:
-      return wide.Tanh(x);
-    case ScalarOp::kSigmoid:
-      return wide.Sigmoid(x);
     case ScalarOp::kSoftplus:
       return wide.Softplus(x);
     case ScalarOp::kExpm1:
@@ -271,16 +217,6 @@ std::optional<Ex> Either(const Wide& wide, ScalarOp op, Ex x) {
       return wide.Log1p(x);
     case ScalarOp::kAtanh:
       return wide.Atanh(x);
-    case ScalarOp::kRsqrt:
-      return x.Like(1) / Sqrt(x);
-    default:
-      return std::nullopt;
-  }
-}
-
-std::optional<Ex> ForFloat(ScalarOp op, Ex x, Ex y) {
-  const Wide wide{false};
-  switch (op) {
     case ScalarOp::kExp2:
       return wide.Exp(x * x.Like(0x1.62e42fefa39efp-1));
     case ScalarOp::kSinh:
@@ -308,7 +244,7 @@ std::optional<Ex> ForFloat(ScalarOp op, Ex x, Ex y) {
     case ScalarOp::kTan:
       return SinCosTan(op, x);
     default:
-      return Either(wide, op, x);
+      return std::nullopt;
   }
 }
 
@@ -326,11 +262,28 @@ std::optional<Ex> SmallPower(Ex x, Ex y) {
 
 }  // namespace
 
+Ex FlipSign(Ex value, Ex x) {
+  return Doubles(Apply(ScalarOp::kXor, WideBits(value),
+                       Apply(ScalarOp::kAnd, WideBits(x), Word(x, uint64_t{1} << 63))));
+}
+
+Ex PowSpecials(Ex x, Ex y, Ex magnitude) {
+  const Ex zero = x.Like(0);
+  const Ex one = x.Like(1);
+  const Ex fixed = Select(Abs(x) == one, Select(Apply(ScalarOp::kIsNan, y), y, one), magnitude);
+  const Ex whole = Trunc(y) == y;
+  const Ex half = y * x.Like(0.5);
+  const Ex odd = whole && (Trunc(half) != half);
+  const Ex signed_value = Select(odd, FlipSign(fixed, x), fixed);
+  const Ex outside = (x < zero) && (x.Like(-kInf) < x) && !whole;
+  return Select((y == zero) || (x == one), one, Select(outside, Nan(x), signed_value));
+}
+
 std::optional<Ex> ExpandWide(ScalarOp op, Ex x, Ex y) {
   if (op == ScalarOp::kPow) {
     if (const std::optional<Ex> power = SmallPower(x, y)) return power;
   }
-  if (x.type() == DType::kF64) return Either(Wide{true}, op, x);
+  if (x.type() == DType::kF64) return ExpandDouble(op, x, y);
   const std::optional<Ex> value = ForFloat(op, Cast(x, DType::kF64), Cast(y, DType::kF64));
   if (!value) return std::nullopt;
   return Cast(*value, DType::kF32);

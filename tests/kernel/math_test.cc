@@ -97,11 +97,18 @@ const Case kFloatCases[] = {
 };
 
 const Case kDoubleCases[] = {
-    {ScalarOp::kExp, std::exp, 2},     {ScalarOp::kLog, std::log, 2},
-    {ScalarOp::kLog2, std::log2, 3},   {ScalarOp::kTanh, std::tanh, 4},
-    {ScalarOp::kSigmoid, Sigmoid, 3},  {ScalarOp::kSoftplus, Softplus, 4},
-    {ScalarOp::kExpm1, std::expm1, 3}, {ScalarOp::kLog1p, std::log1p, 3},
-    {ScalarOp::kAtanh, std::atanh, 4}, {ScalarOp::kRsqrt, Rsqrt, 2},
+    {ScalarOp::kExp, std::exp, 1},     {ScalarOp::kLog, std::log, 1},
+    {ScalarOp::kTanh, std::tanh, 2},   {ScalarOp::kErf, std::erf, 2},
+    {ScalarOp::kSigmoid, Sigmoid, 1},  {ScalarOp::kRsqrt, Rsqrt, 2},
+    {ScalarOp::kSin, std::sin, 1},     {ScalarOp::kCos, std::cos, 1},
+    {ScalarOp::kTan, std::tan, 3},     {ScalarOp::kAsin, std::asin, 1},
+    {ScalarOp::kAcos, std::acos, 1},   {ScalarOp::kAtan, std::atan, 2},
+    {ScalarOp::kSinh, std::sinh, 1},   {ScalarOp::kCosh, std::cosh, 1},
+    {ScalarOp::kAsinh, std::asinh, 2}, {ScalarOp::kAcosh, std::acosh, 2},
+    {ScalarOp::kAtanh, std::atanh, 1}, {ScalarOp::kExp2, std::exp2, 1},
+    {ScalarOp::kExpm1, std::expm1, 1}, {ScalarOp::kLog2, std::log2, 1},
+    {ScalarOp::kLog1p, std::log1p, 1}, {ScalarOp::kSoftplus, Softplus, 2},
+    {ScalarOp::kErfc, std::erfc, 3},   {ScalarOp::kCbrt, std::cbrt, 1},
 };
 
 std::vector<double> Specials(bool wide) {
@@ -198,6 +205,10 @@ TEST(Math, StaysWithinItsBoundOnASampleOfDoubles) {
     for (const double x : {0x1p-1074, 0x1p-1030, 1e-300, 709.7, 709.9, -745.0, -745.3, 1e300})
       check(x);
     for (uint64_t i = 0; i < 20000; ++i) check(std::bit_cast<double>(i * 922337203685477ull));
+    for (int i = 0; i < 3000; ++i) {  // near 1 and near 0
+      check(1 + std::ldexp(i - 1500.5, -i % 50 - 12));
+      check(std::ldexp(i + 0.3, -i % 60 - 12));
+    }
     for (int i = -20000; i <= 20000; ++i) check(i * 0.00617);
     std::printf("%-9s f64 %3zu nodes, %.2Lf ULP at %a\n", Info(c.op).name, f.nodes(), worst,
                 worst_at);
@@ -205,30 +216,36 @@ TEST(Math, StaysWithinItsBoundOnASampleOfDoubles) {
   }
 }
 
-TEST(Math, RaisesToPowersAsTheCStandardSays) {
-  Function f(ScalarOp::kPow, DType::kF32);
-  std::vector<double> values = Specials(false);
+void CheckPowers(DType type, double bound) {
+  const bool wide = type == DType::kF64;
+  Function f(ScalarOp::kPow, type);
+  std::vector<double> values = Specials(wide);
   for (const double x : {2.0, -2.0, 3.0, -3.0, 2.5, -2.5, 0.3333333432674408, 1e-3, 127.0, -127.0,
                          16777216.0, 16777217.0, -1.5}) {
-    values.push_back(static_cast<float>(x));
+    values.push_back(wide ? x : static_cast<float>(x));
   }
+  if (wide) values.insert(values.end(), {0x1p-1074, -1023.0, 0x1p53, 0x1.fffffffffffffp1023});
   Real worst = 0;
+  const auto check = [&](double x, double y) {
+    const Real want = std::pow(static_cast<Real>(x), static_cast<Real>(y));
+    const Real error = wide ? DoubleUlp(f(x, y), want) : FloatUlp(f(x, y), want);
+    EXPECT_LE(error, bound) << "pow(" << x << ", " << y << ") = " << f(x, y) << ", want " << want;
+    worst = std::max(worst, error);
+  };
   for (const double x : values) {
-    for (const double y : values) {
-      const Real error = FloatUlp(f(x, y), std::pow(static_cast<Real>(x), static_cast<Real>(y)));
-      EXPECT_LE(error, 1) << "pow(" << x << ", " << y << ") = " << f(x, y) << ", want "
-                          << std::pow(x, y);
-      worst = std::max(worst, error);
-    }
+    for (const double y : values) check(x, y);
   }
   for (uint64_t bits = 0; bits < 0x7f800000u; bits += 43003) {
     const double x = std::bit_cast<float>(static_cast<uint32_t>(bits));
-    const double y = static_cast<float>(static_cast<double>(bits % 2011) / 97 - 10);
-    worst =
-        std::max(worst, FloatUlp(f(x, y), std::pow(static_cast<Real>(x), static_cast<Real>(y))));
+    check(x, static_cast<float>(static_cast<double>(bits % 2011) / 97 - 10));
+    if (wide) check(1 + x * 0x1p-120, std::sqrt(x) * 1e-8);  // near 1 and near 0
   }
-  std::printf("pow       %3zu nodes, %.2Lf ULP\n", f.nodes(), worst);
-  EXPECT_LE(worst, 1);
+  std::printf("pow %s  %3zu nodes, %.2Lf ULP\n", wide ? "f64" : "f32", f.nodes(), worst);
+}
+
+TEST(Math, RaisesToPowersAsTheCStandardSays) {
+  CheckPowers(DType::kF32, 1);
+  CheckPowers(DType::kF64, 2);
 }
 
 TEST(Math, MultipliesForSmallLiteralExponents) {
@@ -242,23 +259,26 @@ TEST(Math, MultipliesForSmallLiteralExponents) {
 
 TEST(Math, SaysWhatItCannotExpand) {
   EXPECT_TRUE(HasExpansion(ScalarOp::kErf, DType::kF32));
-  EXPECT_FALSE(HasExpansion(ScalarOp::kErf, DType::kF64));
+  EXPECT_TRUE(HasExpansion(ScalarOp::kErf, DType::kF64));
+  EXPECT_FALSE(HasExpansion(ScalarOp::kErf, DType::kI64));
   EXPECT_FALSE(HasExpansion(ScalarOp::kAdd, DType::kF32));
   ScalarExpr expr;
-  expr.set_root(Apply(ScalarOp::kErf, Param(expr, DType::kF64, 0)).id);
+  expr.set_root(Apply(ScalarOp::kErf, Param(expr, DType::kI64, 0)).id);
   const auto expanded = ExpandMath(expr);
   EXPECT_EQ(expanded.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(expanded.status().message()),
-              ::testing::HasSubstr("\"erf\": has no expansion for f64"));
+              ::testing::HasSubstr("\"erf\": has no expansion for i64"));
 }
 
 TEST(Math, EveryFloatFunctionHasAnExpansionIntoPrimitives) {
   for (int i = 0; i < kNumScalarOps; ++i) {
     const auto op = static_cast<ScalarOp>(i);
     if (!Info(op).function) continue;
-    ASSERT_TRUE(HasExpansion(op, DType::kF32)) << Info(op).name;
-    const ScalarExpr expr = Expanded(op, DType::kF32);
-    for (const ExprNode& node : expr.nodes()) EXPECT_FALSE(Info(node.op).function);
+    for (const DType type : {DType::kF32, DType::kF64}) {
+      ASSERT_TRUE(HasExpansion(op, type)) << Info(op).name;
+      const ScalarExpr expr = Expanded(op, type);
+      for (const ExprNode& node : expr.nodes()) EXPECT_FALSE(Info(node.op).function);
+    }
   }
 }
 
