@@ -13,7 +13,6 @@ find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(hwy REQUIRED)
-find_package(dnnl 3.2 CONFIG REQUIRED PATHS "${KILN_DEPS}/onednn" NO_DEFAULT_PATH)
 if(KILN_TESTS)
   find_package(GTest REQUIRED)
 endif()
@@ -32,6 +31,16 @@ set_target_properties(Halide::Halide PROPERTIES
   INTERFACE_INCLUDE_DIRECTORIES "${KILN_DEPS}/halide/include"
   INTERFACE_COMPILE_DEFINITIONS
     "HALIDE_VERSION_MAJOR=21;HALIDE_VERSION_MINOR=0;HALIDE_VERSION_PATCH=0;HALIDE_ENABLE_RTTI;HALIDE_WITH_EXCEPTIONS")
+
+# Kiln's private copy of oneDNN (scripts/privatise_onednn.py).
+if(NOT EXISTS "${KILN_DEPS}/onednn/lib/libkdnn.so.3")
+  message(FATAL_ERROR "KILN_DEPS: no private oneDNN in \"${KILN_DEPS}\"; run scripts/setup")
+endif()
+add_library(kiln::onednn SHARED IMPORTED)
+set_target_properties(kiln::onednn PROPERTIES
+  IMPORTED_LOCATION "${KILN_DEPS}/onednn/lib/libkdnn.so.3"
+  IMPORTED_SONAME libkdnn.so.3
+  INTERFACE_INCLUDE_DIRECTORIES "${KILN_DEPS}/onednn/include")
 
 find_program(KILN_CCACHE ccache)
 mark_as_advanced(KILN_CCACHE)

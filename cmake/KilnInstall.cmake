@@ -15,7 +15,7 @@ function(kiln_install_program target dir)
   target_link_options(${target} PRIVATE -Wl,--disable-new-dtags)
   install(TARGETS ${target}
     RUNTIME_DEPENDENCIES
-      PRE_INCLUDE_REGEXES "^libabsl_" "^libprotobuf-lite" "^libHalide" "^libdnnl" "^libhwy"
+      PRE_INCLUDE_REGEXES "^libabsl_" "^libprotobuf-lite" "^libHalide" "^libhwy"
       PRE_EXCLUDE_REGEXES "."
     RUNTIME DESTINATION "${dir}"
     LIBRARY DESTINATION "${private_libs}")
@@ -24,8 +24,12 @@ endfunction()
 kiln_install_program(kiln "${CMAKE_INSTALL_BINDIR}")
 kiln_install_program(kiln-codegen "${CMAKE_INSTALL_LIBEXECDIR}/kiln")
 kiln_install_program(kiln-prove "${CMAKE_INSTALL_LIBEXECDIR}/kiln")
-# Programs of others that link kiln::runtime take oneDNN from here too.
-install(IMPORTED_RUNTIME_ARTIFACTS DNNL::dnnl LIBRARY DESTINATION "${private_libs}")
+# The private oneDNN and, by exec/support, the libkomp that it runs on; programs of others that link
+# kiln::runtime take both from here too.
+install(IMPORTED_RUNTIME_ARTIFACTS kiln::onednn LIBRARY DESTINATION "${private_libs}")
+install(FILES "${KILN_DEPS}/onednn/share/doc/onednn/LICENSE"
+  "${KILN_DEPS}/onednn/share/doc/onednn/THIRD-PARTY-PROGRAMS"
+  "${CMAKE_CURRENT_LIST_DIR}/onednn-CHANGES" DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/kiln/onednn")
 
 foreach(room base kernel graph schedule fusion persistent_cache exec compiler)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/${room}/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/kiln/${room}"

@@ -67,7 +67,12 @@ absl::StatusOr<Model> Compile(Graph graph, const CompileOptions& options) {
       options.kernels != nullptr ? options.kernels : std::make_shared<KernelService>(options);
   auto variants = std::make_shared<Variants>(std::move(graph), options, std::move(kernels));
   KILN_RETURN_IF_ERROR(variants->Prepare());
-  return Model::Create(std::move(variants), {options.threads});
+  RunOptions run;
+  run.threads = options.threads;
+  if (options.dump) {
+    run.on_plan = [dump = options.dump](const std::string& text) { dump("plan", "plan", text); };
+  }
+  return Model::Create(std::move(variants), run);
 }
 
 }  // namespace kiln

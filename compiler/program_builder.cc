@@ -46,6 +46,7 @@ class Builder {
 
   absl::StatusOr<BuiltProgram> Build() {
     region_ = out_.program.add_regions();
+    out_.program.set_parallel_grain(profile_.parallel_grain);
     for (const ValueId id : graph_.inputs()) AddInput(id);
     FindViewsAndWriters();
     ChooseOutputs();

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/mman.h>
+
 #if defined(__SSE__)
 #include <xmmintrin.h>
 #endif
@@ -14,10 +16,15 @@
 #include "kiln/base/status_macros.h"
 #include "kiln/exec/model.h"
 #include "kiln/exec/model_state.h"
+#include "kiln/exec/support/turn.h"
 #include "kiln/exec/symbols.h"
 
 namespace kiln {
 namespace {
+
+// Memory from here on is given in huge pages where the system has them.
+constexpr int64_t kHugeFrom = int64_t{4} << 20;
+constexpr int64_t kHugePage = int64_t{2} << 20;
 
 // Kernels mean IEEE arithmetic; a caller may have set flush-to-zero or another rounding.
 class DefaultFloatMode {
@@ -47,30 +54,31 @@ std::string Names(const std::vector<PortInfo>& ports) {
 }
 
 // What can be said of a tensor before the program for its shape is known.
-absl::Status CheckTensor(absl::string_view subject, const PortInfo& port, const Tensor& tensor) {
+absl::Status CheckTensor(absl::string_view what, const PortInfo& port, const Tensor& tensor) {
+  const auto subject = [&] { return absl::StrCat(what, " \"", port.name, "\""); };
   if (tensor.dtype() != port.type) {
-    return Invalid(subject, ": type is ", Name(tensor.dtype()), ", expected ", Name(port.type),
+    return Invalid(subject(), ": type is ", Name(tensor.dtype()), ", expected ", Name(port.type),
                    "; convert the tensor");
   }
   if (tensor.device() != Device())
-    return Invalid(subject, ": the tensor is on a GPU; copy it to the CPU");
+    return Invalid(subject(), ": the tensor is on a GPU; copy it to the CPU");
   if (tensor.shape().size() != port.shape.size() ||
       tensor.strides().size() != tensor.shape().size()) {
-    return Invalid(subject, ": shape is ", Text(tensor.shape()), ", expected ",
+    return Invalid(subject(), ": shape is ", Text(tensor.shape()), ", expected ",
                    ToString(port.shape), "; give a tensor of this rank");
   }
   for (size_t i = 0; i < port.shape.size(); ++i) {
     const std::optional<int64_t> extent = port.shape[i].constant();
     if (tensor.shape()[i] < 0 || (extent && *extent != tensor.shape()[i])) {
-      return Invalid(subject, ": dim ", i, " is ", tensor.shape()[i], ", expected ",
+      return Invalid(subject(), ": dim ", i, " is ", tensor.shape()[i], ", expected ",
                      port.shape[i].ToString(), "; give a tensor of shape ", ToString(port.shape));
     }
   }
   const int64_t bytes = CheckedBytes(tensor.dtype(), tensor.shape());
   if (bytes < 0)
-    return Invalid(subject, ": shape ", Text(tensor.shape()), " has more than 64 bits of bytes");
+    return Invalid(subject(), ": shape ", Text(tensor.shape()), " has more than 64 bits of bytes");
   if (tensor.data() == nullptr && bytes > 0)
-    return Invalid(subject, ": no memory; give a tensor with data");
+    return Invalid(subject(), ": no memory; give a tensor with data");
   return absl::OkStatus();
 }
 
@@ -106,14 +114,18 @@ absl::Status Memory::Reserve(int64_t bytes) {
   if (bytes <= size_ && data_ != nullptr) return absl::OkStatus();
   data_.reset();
   size_ = 0;
-  const std::optional<int64_t> padded =
-      CheckedRoundUp(std::max<int64_t>(bytes, 1), kArenaAlignment);
-  if (padded) data_.reset(std::aligned_alloc(kArenaAlignment, static_cast<size_t>(*padded)));
+  const int64_t unit = bytes >= kHugeFrom ? kHugePage : kArenaAlignment;
+  const std::optional<int64_t> padded = CheckedRoundUp(std::max<int64_t>(bytes, 1), unit);
+  if (padded) {
+    data_.reset(std::aligned_alloc(static_cast<size_t>(unit), static_cast<size_t>(*padded)));
+  }
   if (data_ == nullptr) {
     return absl::ResourceExhaustedError(
         absl::StrCat("memory: ", bytes, " bytes are not available; use smaller inputs"));
   }
   size_ = *padded;
+  // A wish: without huge pages it is slower and as right.
+  if (unit == kHugePage) madvise(data_.get(), static_cast<size_t>(size_), MADV_HUGEPAGE);
   return absl::OkStatus();
 }
 
@@ -128,28 +140,28 @@ Context::State::State(Model::State* m) : model(m), launcher(&m->pool) {
 }
 
 absl::Status Context::State::Bind(absl::string_view input, Tensor view) {
-  const auto it = model->input_index.find(std::string(input));
+  const auto it = model->input_index.find(input);
   const std::vector<PortInfo>& ports = model->provider->inputs();
   if (it == model->input_index.end()) {
     return absl::NotFoundError(
         absl::StrCat("input \"", input, "\": the model has no such input; it has ", Names(ports)));
   }
-  KILN_RETURN_IF_ERROR(CheckTensor(absl::StrCat("input \"", input, "\""), ports[it->second], view));
+  KILN_RETURN_IF_ERROR(CheckTensor("input", ports[it->second], view));
   bound_inputs[it->second] = std::move(view);
   return absl::OkStatus();
 }
 
 absl::Status Context::State::BindOutput(absl::string_view output, Tensor view) {
-  const auto it = model->output_index.find(std::string(output));
+  const auto it = model->output_index.find(output);
   const std::vector<PortInfo>& ports = model->provider->outputs();
   if (it == model->output_index.end()) {
     return absl::NotFoundError(absl::StrCat(
         "output \"", output, "\": the model has no such output; it has ", Names(ports)));
   }
-  const std::string subject = absl::StrCat("output \"", output, "\"");
-  KILN_RETURN_IF_ERROR(CheckTensor(subject, ports[it->second], view));
+  KILN_RETURN_IF_ERROR(CheckTensor("output", ports[it->second], view));
   if (!UsableAsIs(view))
-    return Invalid(subject, ": the memory is not dense and aligned; bind a dense tensor");
+    return Invalid("output \"", output,
+                   "\": the memory is not dense and aligned; bind a dense tensor");
   bound_outputs[it->second] = std::move(view);
   return absl::OkStatus();
 }
@@ -208,8 +220,20 @@ absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlan() {
     const auto it = model->input_index.find(guard.input);
     if (it != model->input_index.end()) cached.values.push_back({it->second, guard.bytes});
   }
-  KILN_ASSIGN_OR_RETURN(cached.plan,
-                        ExecutionPlan::Create(program, symbols, present, model->session));
+  {
+    const Turn turn(model->pool, Turn::Share::kWhole);  // weights are packed in regions
+    KILN_ASSIGN_OR_RETURN(cached.plan,
+                          ExecutionPlan::Create(program, symbols, present, model->session));
+  }
+  if (model->on_plan) {
+    std::string text;
+    for (size_t i = 0; i < ports.size(); ++i) {
+      if (bound_inputs[i])
+        absl::StrAppend(&text, "input \"", ports[i].name, "\" ", Text(bound_inputs[i]->shape()),
+                        "\n");
+    }
+    model->on_plan(text + cached.plan->ToString());
+  }
   return cached;
 }
 
@@ -299,6 +323,8 @@ absl::Status Context::State::SetOutputs(ExecutionPlan& plan) {
 absl::Status Context::State::Run(std::vector<double>* ms) {
   const DefaultFloatMode float_mode;
   KILN_ASSIGN_OR_RETURN(current, FindPlan());
+  const Turn turn(model->pool, current->serial() ? Turn::Share::kOne : Turn::Share::kWhole);
+  launcher.set_limit(current->serial() ? 1 : model->pool.threads());
   KILN_RETURN_IF_ERROR(arena.Reserve(current->arena_bytes()));
   current->SetArena(arena.data());
   KILN_RETURN_IF_ERROR(SetInputs(*current));
@@ -340,7 +366,7 @@ absl::Status Context::BindOutput(absl::string_view output, Tensor view) {
 absl::Status Context::Run() { return state_->Run(nullptr); }
 
 absl::StatusOr<Tensor> Context::Output(absl::string_view name) const {
-  const auto it = state_->model->output_index.find(std::string(name));
+  const auto it = state_->model->output_index.find(name);
   if (it == state_->model->output_index.end()) {
     return absl::NotFoundError(absl::StrCat("output \"", name,
                                             "\": the model has no such output; it has ",

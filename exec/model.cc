@@ -75,10 +75,10 @@ absl::StatusOr<Model> Model::Create(std::shared_ptr<VariantProvider> provider,
   }
   const int threads = options.threads == 0 ? AffinityThreads() : options.threads;
   Model model;
-  model.state_ = std::make_shared<State>(std::move(provider), threads);
+  model.state_ = std::make_shared<State>(std::move(provider), threads, options.on_plan);
   KILN_RETURN_IF_ERROR(IndexPorts(model.inputs(), "input", model.state_->input_index));
   KILN_RETURN_IF_ERROR(IndexPorts(model.outputs(), "output", model.state_->output_index));
-  KILN_ASSIGN_OR_RETURN(model.state_->session, library::Session::Create(threads));
+  KILN_ASSIGN_OR_RETURN(model.state_->session, library::Session::Create(&model.state_->pool));
   return model;
 }
 

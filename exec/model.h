@@ -12,6 +12,7 @@
 #ifndef KILN_EXEC_MODEL_H_
 #define KILN_EXEC_MODEL_H_
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -26,7 +27,11 @@
 namespace kiln {
 
 struct RunOptions {
-  int threads = 0;  // hard cap of the Model; 0: the affinity mask
+  // Hard cap of the Model, however many callers it has; 0: the affinity mask. Callers beyond it
+  // wait for each other.
+  int threads = 0;
+  // Called with the text of every plan that is made, on the thread that runs. Null: nothing.
+  std::function<void(const std::string&)> on_plan = nullptr;
 };
 
 // What one context's current plan looks like: memory in bytes, work in counts.

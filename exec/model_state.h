@@ -3,6 +3,7 @@
 #ifndef KILN_EXEC_MODEL_STATE_H_
 #define KILN_EXEC_MODEL_STATE_H_
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,7 +23,8 @@
 namespace kiln {
 
 struct Model::State {
-  State(std::shared_ptr<VariantProvider> p, int threads) : provider(std::move(p)), pool(threads) {}
+  State(std::shared_ptr<VariantProvider> p, int threads, std::function<void(const std::string&)> f)
+      : provider(std::move(p)), on_plan(std::move(f)), pool(threads) {}
 
   // The checked form of a variant, shared by all contexts that have a plan of it.
   absl::StatusOr<std::shared_ptr<const CheckedProgram>> Checked(
@@ -31,6 +33,7 @@ struct Model::State {
   void GiveBack(std::unique_ptr<Context::State> context);
 
   const std::shared_ptr<VariantProvider> provider;
+  const std::function<void(const std::string&)> on_plan;
   Pool pool;
   std::shared_ptr<library::Session> session;
   std::map<std::string, size_t, std::less<>> input_index, output_index;
@@ -41,7 +44,7 @@ struct Model::State {
       ABSL_GUARDED_BY(mutex);  // last in, first out: its memory is warm
 };
 
-// 64-byte aligned memory that only grows.
+// 64-byte aligned memory that only grows; in huge pages from 4 MiB.
 class Memory {
  public:
   // kResourceExhausted when the system has no more; the old memory is then gone.

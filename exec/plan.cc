@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/exec/plan.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -17,6 +19,11 @@ namespace kiln {
 namespace {
 
 constexpr int64_t kMost32 = std::numeric_limits<int32_t>::max();
+
+constexpr int64_t kDefaultGrain = 1 << 15;
+constexpr double kProductsPerElement = 16;
+// A plan of less work, some 50 us, is serial: to wake a thread that sleeps takes as long.
+constexpr double kSerialGrains = 4;
 
 template <typename... T>
 absl::Status Invalid(const T&... text) {
@@ -89,15 +96,19 @@ class PlanBuilder {
     KILN_RETURN_IF_ERROR(SizeBuffers());
     operands_.resize(program_.thunks.size());
     problem_.steps.resize(program_.thunks.size());
-    for (size_t t = 0; t < program_.thunks.size(); ++t) {
+    for (size_t t = 0; t < program_.thunks.size(); ++t)
       KILN_RETURN_IF_ERROR(Named(t, ResolveOperands(t)));
+    ChooseThreads();
+    for (size_t t = 0; t < program_.thunks.size(); ++t)
       KILN_RETURN_IF_ERROR(Named(t, PrepareThunk(t)));
-    }
     KILN_ASSIGN_OR_RETURN(plan_->placement_, PlaceBuffers(problem_));
     plan_->bases_.resize(1 + program_.inputs.size() + program_.outputs.size() +
                          program_.variant->constants.size());
     for (size_t t = 0; t < program_.thunks.size(); ++t) AddStep(t);
     SetConstants();
+    for (const PlacementProblem::Buffer& buffer : problem_.buffers)
+      plan_->buffer_bytes_.push_back(buffer.bytes);
+    plan_->MakeReport();
     return std::move(plan_);
   }
 
@@ -194,6 +205,32 @@ class PlanBuilder {
     }
     for (const ResolvedRef& ref : operands.outputs) step.writes.push_back(AccessOf(ref));
     return absl::OkStatus();
+  }
+
+  // Work of a thunk in elements of a kernel. A contraction of a and b to y has as many products as
+  // the root of the product of their sizes for a matmul or a 1x1 convolution, and roughly so for
+  // others; kProductsPerElement of them take the time of an element.
+  static double Work(const CheckedThunk& thunk, const Operands& operands) {
+    double most = 0;
+    for (const ResolvedRef& ref : operands.inputs)
+      most = std::max(most, static_cast<double>(ref.elements));
+    for (const ResolvedRef& ref : operands.outputs)
+      most = std::max(most, static_cast<double>(ref.elements));
+    if (thunk.kind != CheckedThunk::Kind::kLibrary || operands.inputs.size() < 2) return most;
+    const auto size = [](const ResolvedRef& ref) { return static_cast<double>(ref.elements); };
+    const double products =
+        std::sqrt(size(operands.inputs[0]) * size(operands.inputs[1]) * size(operands.outputs[0]));
+    return most + products / kProductsPerElement;
+  }
+
+  void ChooseThreads() {
+    const int64_t given = program_.variant->program.parallel_grain();
+    const int64_t grain = given > 0 ? given : kDefaultGrain;
+    double work = 0;
+    for (size_t t = 0; t < program_.thunks.size(); ++t)
+      work += Work(program_.thunks[t], operands_[t]);
+    plan_->serial_ = work < kSerialGrains * static_cast<double>(grain);
+    if (plan_->serial_) session_ = session_->Serial();
   }
 
   absl::Status PrepareThunk(size_t t) {
@@ -512,7 +549,7 @@ class PlanBuilder {
   const CheckedProgram& program_;
   const SymbolValues& symbols_;
   const std::vector<bool>& present_;
-  const std::shared_ptr<library::Session>& session_;
+  std::shared_ptr<library::Session> session_;
   PlacementProblem problem_;
   std::vector<bool> absent_;  // per buffer
   std::vector<Operands> operands_;

@@ -9,6 +9,9 @@
 // Making a plan evaluates every expression, checks every operand against its buffer and the 32-bit
 // limits of kernels, picks one form of each kernel, makes the library primitives and places all
 // buffers. Running it allocates nothing.
+//
+// A plan with so little to do that waking threads would cost more than they gain is serial: all of
+// it runs on its caller.
 #ifndef KILN_EXEC_PLAN_H_
 #define KILN_EXEC_PLAN_H_
 
@@ -80,6 +83,7 @@ class ExecutionPlan {
   const CheckedProgram& program() const { return *program_; }
   const std::vector<std::vector<int64_t>>& output_shapes() const { return output_shapes_; }
   int64_t arena_bytes() const { return placement_.memory.peak; }
+  bool serial() const { return serial_; }
 
   // Memory of arena_bytes(), 64-byte aligned; dense inputs; dense outputs that overlap nothing
   // else.
@@ -92,7 +96,9 @@ class ExecutionPlan {
   absl::Status Run(Launcher& launcher, std::vector<double>* ms = nullptr);
 
   // Of the last run where it depends on kernels.
-  PlanReport report() const;
+  const PlanReport& report() const { return report_; }
+  // Buffers with their places, then launches with what they read and write; for people.
+  std::string ToString() const;
   const std::deque<PlanStep>& steps() const { return steps_; }
   bool IsVm(const PlanStep& step) const;
 
@@ -110,16 +116,20 @@ class ExecutionPlan {
     std::vector<Patch> patches;
   };
   void SetBase(size_t base, void* memory);
+  void MakeReport();
   absl::Status Snapshot();
   absl::Status RunStep(PlanStep& step, Launcher& launcher);
 
   std::shared_ptr<const CheckedProgram> program_;
   std::vector<std::vector<int64_t>> output_shapes_;
+  std::vector<int64_t> buffer_bytes_;
   Placement placement_;
+  bool serial_ = false;
   std::vector<Base> bases_;  // the arena, inputs, outputs, constants
   std::vector<KernelSlot> slots_;
   std::deque<PlanStep> steps_;  // addresses are stable: patches point into it
   int64_t constant_bytes_ = 0;
+  PlanReport report_;
 };
 
 }  // namespace kiln

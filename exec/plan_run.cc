@@ -18,17 +18,22 @@ double MillisecondsSince(Clock::time_point start) {
 }  // namespace
 
 absl::Status ExecutionPlan::Snapshot() {
+  bool changed = false;
   for (KernelSlot& slot : slots_) {
     // Read before the function: a swap in between is seen by the next run.
     const uint64_t generation = slot.handle->generation();
     if (slot.function != nullptr && slot.generation == generation) continue;
     slot.function = slot.handle->Get();
     slot.generation = generation;
+    changed = true;
     if (slot.function == nullptr || slot.function->run == nullptr) {
       slot.function = nullptr;
       return absl::InternalError("a kernel has no function");
     }
   }
+  if (!changed) return absl::OkStatus();
+  report_.vm_launches = 0;
+  for (const PlanStep& step : steps_) report_.vm_launches += IsVm(step) ? 1 : 0;
   return absl::OkStatus();
 }
 
@@ -74,24 +79,21 @@ bool ExecutionPlan::IsVm(const PlanStep& step) const {
          slots_[kernel->slot].function->vm;
 }
 
-PlanReport ExecutionPlan::report() const {
-  PlanReport report;
-  report.arena = placement_.memory.peak;
-  report.lower_bound = placement_.memory.lower_bound;
-  report.sum = placement_.memory.sum;
-  report.constants = constant_bytes_;
+void ExecutionPlan::MakeReport() {
+  report_.arena = placement_.memory.peak;
+  report_.lower_bound = placement_.memory.lower_bound;
+  report_.sum = placement_.memory.sum;
+  report_.constants = constant_bytes_;
   for (const PlanStep& step : steps_) {
-    report.bytes_moved += step.bytes;
+    report_.bytes_moved += step.bytes;
     if (std::holds_alternative<KernelLaunch>(step.launch)) {
-      ++report.kernel_launches;
-      if (IsVm(step)) ++report.vm_launches;
+      ++report_.kernel_launches;
     } else if (std::holds_alternative<LibraryLaunch>(step.launch)) {
-      ++report.library_launches;
+      ++report_.library_launches;
     } else {
-      ++report.other_launches;
+      ++report_.other_launches;
     }
   }
-  return report;
 }
 
 }  // namespace kiln

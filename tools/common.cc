@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/tools/common.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -34,7 +35,7 @@ absl::StatusOr<DumpFn> DumpFromEnvironment() {
   }
   const char* const dir = std::getenv("KILN_DUMP_DIR");
   const std::filesystem::path folder = dir != nullptr ? dir : ".";
-  auto count = std::make_shared<int>(0);
+  auto count = std::make_shared<std::atomic<int>>(0);  // plans are made on any thread
   return DumpFn([=](const std::string& stage, const std::string& name, const std::string& text) {
     if (stages.count(stage) == 0) return;
     std::error_code ignored;

@@ -13,7 +13,7 @@
 // conv). f32 conv and matmul are oneDNN's; other types of matmul and the pools are plain loops.
 //
 // A Primitive is made for exact shapes and belongs to one plan; a Session is what all plans of a
-// Model share: the number of threads, and constant weights that a primitive has packed into a
+// Model share: the pool, and constant weights that a primitive has packed into a
 // layout of its own, one copy per layout.
 #ifndef KILN_EXEC_LIBRARY_LIBRARY_H_
 #define KILN_EXEC_LIBRARY_LIBRARY_H_
@@ -29,6 +29,10 @@
 #include "absl/strings/string_view.h"
 #include "kiln/base/dtype.h"
 #include "kiln/kernel/abi.h"
+
+namespace kiln {
+class Pool;
+}
 
 namespace kiln::library {
 
@@ -70,8 +74,11 @@ class Primitive {
 class Session {
  public:
   virtual ~Session() = default;
-  // `threads` >= 1 is exact: with 1, nothing but the calling thread works.
-  static absl::StatusOr<std::shared_ptr<Session>> Create(int threads);
+  // Operators work on `pool`, which must outlive the session and its primitives, with exactly its
+  // threads; with null, on the calling thread alone.
+  static absl::StatusOr<std::shared_ptr<Session>> Create(Pool* pool);
+  // For primitives that work on the calling thread alone; shares the packed weights.
+  virtual std::shared_ptr<Session> Serial() const = 0;
 };
 
 struct Operator {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/exec/library/onednn.h"
 
-#include <omp.h>
 #if defined(__SSE__)
 #include <xmmintrin.h>
 #endif
@@ -10,13 +9,13 @@
 #include <exception>
 #include <mutex>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "dnnl.hpp"
 #include "kiln/base/status_macros.h"
+#include "kiln/exec/library/omp_scope.h"
 #include "kiln/exec/library/reference_conv.h"
 #include "kiln/exec/library/reference_matmul.h"
 #include "kiln/exec/library/shapes.h"
@@ -32,20 +31,17 @@ constexpr auto kAny = dnnl::memory::format_tag::any;
 // The state of the calling thread that oneDNN may change or depends on, put back at the end.
 class CallScope {
  public:
-  explicit CallScope(int threads) : threads_(omp_get_max_threads()) {
-    omp_set_num_threads(threads);
-  }
+  explicit CallScope(const OmpPool& pool) : omp_(pool) {}
   CallScope(const CallScope&) = delete;
   CallScope& operator=(const CallScope&) = delete;
   ~CallScope() {
-    omp_set_num_threads(threads_);
 #if defined(__SSE__)
     _mm_setcsr(csr_);
 #endif
   }
 
  private:
-  int threads_;
+  OmpScope omp_;
 #if defined(__SSE__)
   unsigned csr_ = _mm_getcsr();
 #endif
@@ -58,17 +54,31 @@ struct PackedWeights {
   std::weak_ptr<dnnl::memory> memory;
 };
 
+// Packed constants of all sessions of a Model: a layout does not depend on threads.
+struct PackedStore {
+  std::mutex mutex;
+  std::vector<PackedWeights> packed;
+};
+
 class OneDnnSession final : public Session {
  public:
-  explicit OneDnnSession(int threads) : engine_(dnnl::engine::kind::cpu, 0), threads_(threads) {}
+  OneDnnSession(kiln::Pool* pool, std::shared_ptr<PackedStore> store)
+      : engine_(dnnl::engine::kind::cpu, 0), pool_(pool), store_(std::move(store)) {}
   const dnnl::engine& engine() const { return engine_; }
 
-  // Calls f in a CallScope, alone if it may use several threads; exceptions become a Status.
+  std::shared_ptr<Session> Serial() const override {
+    return std::make_shared<OneDnnSession>(nullptr, store_);
+  }
+
+  // Calls f in a CallScope; exceptions become a Status.
   template <typename F>
   auto Call(F&& f) -> decltype(f()) {
-    std::unique_lock<std::mutex> alone(call_mutex_, std::defer_lock);
-    if (threads_ > 1) alone.lock();
-    const CallScope scope(threads_);
+    // A primitive is made for an exact number of threads.
+    if (!pool_.Ready()) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "oneDNN: the system gives no ", pool_.komp()->threads, " threads; run with fewer"));
+    }
+    const CallScope scope(pool_);
     try {
       return f();
     } catch (const dnnl::error& e) {
@@ -85,9 +95,9 @@ class OneDnnSession final : public Session {
 
   // The elements at `source` in layout `to`. Within Call.
   std::shared_ptr<dnnl::memory> Pack(const void* source, const Desc& from, const Desc& to) {
-    const std::lock_guard<std::mutex> lock(packed_mutex_);
-    std::erase_if(packed_, [](const PackedWeights& p) { return p.memory.expired(); });
-    for (const PackedWeights& p : packed_) {
+    const std::lock_guard<std::mutex> lock(store_->mutex);
+    std::erase_if(store_->packed, [](const PackedWeights& p) { return p.memory.expired(); });
+    for (const PackedWeights& p : store_->packed) {
       if (p.source != source || p.from != from || p.to != to) continue;
       if (std::shared_ptr<dnnl::memory> memory = p.memory.lock()) return memory;
     }
@@ -96,16 +106,14 @@ class OneDnnSession final : public Session {
     dnnl::stream stream(engine_);
     dnnl::reorder(raw, *memory).execute(stream, raw, *memory);
     stream.wait();
-    packed_.push_back({source, from, to, memory});
+    store_->packed.push_back({source, from, to, memory});
     return memory;
   }
 
  private:
   dnnl::engine engine_;
-  int threads_;
-  std::mutex call_mutex_;
-  std::mutex packed_mutex_;
-  std::vector<PackedWeights> packed_;
+  const OmpPool pool_;
+  const std::shared_ptr<PackedStore> store_;
 };
 
 // An operand of a primitive: the caller's memory, used as it is or through a reorder into scratch;
@@ -119,6 +127,7 @@ struct Slot {
   std::optional<dnnl::reorder> reorder;
   int64_t scratch = -1;  // offset of `own` in the scratch, when it is reordered
   std::shared_ptr<dnnl::memory> packed;
+  const void* bound = nullptr;  // what `user` points to
 };
 
 int64_t RoundUp(int64_t n) { return (n + 63) / 64 * 64; }
@@ -150,7 +159,7 @@ class OneDnnPrimitive final : public Primitive {
         slot.scratch = Reserve(own);
       }
     }
-    arguments_.emplace(id, slot.own);
+    arguments_.push_back({id, slot.own.get()});
     slots_.push_back(std::move(slot));
   }
 
@@ -160,7 +169,7 @@ class OneDnnPrimitive final : public Primitive {
     if (scratchpad.get_size() == 0) return;
     scratchpad_ = dnnl::memory(scratchpad, session_->engine(), DNNL_MEMORY_NONE);
     scratchpad_at_ = Reserve(scratchpad);
-    arguments_.emplace(DNNL_ARG_SCRATCHPAD, scratchpad_);
+    arguments_.push_back({DNNL_ARG_SCRATCHPAD, scratchpad_.get()});
   }
 
   int64_t scratch_bytes() const override { return scratch_bytes_; }
@@ -171,14 +180,17 @@ class OneDnnPrimitive final : public Primitive {
       auto* scratch = static_cast<uint8_t*>(a.scratch);
       for (Slot& slot : slots_) {
         if (slot.from == Slot::From::kConstant) continue;
-        slot.user.set_data_handle(
-            (slot.from == Slot::From::kInput ? a.inputs : a.outputs)[slot.index]);
+        const void* user = (slot.from == Slot::From::kInput ? a.inputs : a.outputs)[slot.index];
+        if (slot.bound != user) slot.user.set_data_handle(const_cast<void*>(user));
+        slot.bound = user;
         if (!slot.reorder) continue;
-        slot.own.set_data_handle(scratch + slot.scratch);
+        if (scratch_ != scratch) slot.own.set_data_handle(scratch + slot.scratch);
         if (slot.from == Slot::From::kInput) slot.reorder->execute(stream_, slot.user, slot.own);
       }
-      if (scratchpad_at_ >= 0) scratchpad_.set_data_handle(scratch + scratchpad_at_);
-      primitive_.execute(stream_, arguments_);
+      if (scratchpad_at_ >= 0 && scratch_ != scratch)
+        scratchpad_.set_data_handle(scratch + scratchpad_at_);
+      scratch_ = scratch;
+      Execute();
       for (Slot& slot : slots_) {
         if (slot.reorder && slot.from == Slot::From::kOutput)
           slot.reorder->execute(stream_, slot.own, slot.user);
@@ -189,6 +201,14 @@ class OneDnnPrimitive final : public Primitive {
   }
 
  private:
+  // The C function takes the arguments as they lie here; the C++ one copies them at each call.
+  void Execute() {
+    dnnl::error::wrap_c_api(
+        dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(arguments_.size()),
+                               arguments_.data()),
+        "could not execute a primitive");
+  }
+
   int64_t Reserve(const Desc& desc) {
     const int64_t at = scratch_bytes_;
     scratch_bytes_ += RoundUp(static_cast<int64_t>(desc.get_size()));
@@ -199,7 +219,8 @@ class OneDnnPrimitive final : public Primitive {
   dnnl::primitive primitive_;
   dnnl::stream stream_;
   std::vector<Slot> slots_;
-  std::unordered_map<int, dnnl::memory> arguments_;
+  std::vector<dnnl_exec_arg_t> arguments_;  // handles that slots_ and scratchpad_ own
+  const uint8_t* scratch_ = nullptr;        // that the handles point into
   dnnl::memory scratchpad_;
   int64_t scratchpad_at_ = -1;
   int64_t scratch_bytes_ = 0;
@@ -410,11 +431,9 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeAnyConv(
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Session>> Session::Create(int threads) {
-  if (threads < 1)
-    return absl::InvalidArgumentError(absl::StrCat("threads is ", threads, "; need at least 1"));
+absl::StatusOr<std::shared_ptr<Session>> Session::Create(kiln::Pool* pool) {
   try {
-    return std::make_shared<OneDnnSession>(threads);
+    return std::make_shared<OneDnnSession>(pool, std::make_shared<PackedStore>());
   } catch (const std::exception& e) {
     return absl::InternalError(absl::StrCat("oneDNN: no CPU engine: ", e.what()));
   }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operators that oneDNN computes. onednn.cc is the only file that sees oneDNN.
 //
-// oneDNN runs on OpenMP. Each call sets the calling thread's team to the session's threads and puts
-// the old value back. A session with more than one thread lets one caller in at a time, so that
-// callers do not multiply teams; its results do not depend on them.
+// oneDNN runs on OpenMP, which here is Kiln's own (kiln/exec/support/komp.h): each call lends it
+// the session's pool, and its regions take turns with those of kernels.
 #ifndef KILN_EXEC_LIBRARY_ONEDNN_H_
 #define KILN_EXEC_LIBRARY_ONEDNN_H_
 

@@ -15,15 +15,20 @@
 #include <thread>
 #include <utility>
 
+#include "kiln/exec/support/turn.h"
+
 namespace kiln {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A woken thread may be put on the waker's processor, so a caller that spins keeps it from running:
-// hence the short one.
 constexpr std::chrono::microseconds kWorkerSpin(100);
-constexpr std::chrono::microseconds kCallerSpin(5);
+// How long a caller spins for workers that were awake when it called them: more than it takes to
+// wake a thread, so that callers and workers do not fall into waking each other at every region.
+constexpr std::chrono::microseconds kCallerSpin(20);
+// For workers that it woke: they may be put on its own processor, which a spinning caller keeps
+// from them.
+constexpr std::chrono::microseconds kCallerSpinAfterWake(5);
 
 // Counts forks on the child's side. A team made under another number has no threads in this
 // process.
@@ -62,8 +67,11 @@ struct alignas(64) Mailbox {
   std::atomic<uint32_t> word{0};
   std::atomic<bool> asleep{false};
 
-  void Wake() {
-    if (asleep.load()) FutexWake(word);
+  // True if there was someone to wake.
+  bool Wake() {
+    if (!asleep.load()) return false;
+    FutexWake(word);
+    return true;
   }
 
   template <typename Done>
@@ -91,7 +99,9 @@ struct Pool::Team {
   };
 
   Team(int threads, uint32_t forks)
-      : fork_count(forks), workers(new Worker[static_cast<size_t>(threads - 1)]) {}
+      : fork_count(forks),
+        turnstile(threads),
+        workers(new Worker[static_cast<size_t>(threads - 1)]) {}
 
   // Stops and joins the first `started` workers.
   void Stop(int started) {
@@ -112,14 +122,14 @@ struct Pool::Team {
     const bool masked = started < count;
     while (started < count) {
       try {
-        workers[started].thread = std::thread([this, w = started] { WorkerLoop(w); });
+        workers[started].thread = std::thread([this, w = started.load()] { WorkerLoop(w); });
       } catch (const std::system_error&) {
         break;
       }
       ++started;
     }
     if (masked) pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return std::min(started, count);
+    return std::min(started.load(), count);
   }
 
   void WorkerLoop(int w) {
@@ -135,42 +145,48 @@ struct Pool::Team {
 
   void RunMember(int member) {
     const ThreadPlace outer = std::exchange(place, ThreadPlace{place.depth + 1, member});
-    const int result = (*fn)(n * member / members, n * (member + 1) / members);
-    int none = 0;
-    if (result != 0) error.compare_exchange_strong(none, result);
+    task(data, member);
     place = outer;
   }
 
-  // Workers 1 .. count take a member each; the caller is member 0 and runs what has no worker.
-  int Run(int64_t total, int count, RangeFn& call) {
-    std::lock_guard<std::mutex> lock(turn);
-    n = total;
-    members = count;
-    fn = &call;
-    error = 0;
-    const int helpers = Start(count - 1);
+  // Calls `helpers` started workers to a region. Under `turn`.
+  void Call(int helpers, MemberFn fn, void* argument) {
+    task = fn;
+    data = argument;
     pending.word.store(static_cast<uint32_t>(helpers));
+    woke = false;
     for (int w = 0; w < helpers; ++w) {
       workers[w].mail.word.fetch_add(1);
-      workers[w].mail.Wake();
+      woke |= workers[w].mail.Wake();
     }
+  }
+
+  void Wait() {
+    pending.WaitUntil([](uint32_t left) { return left == 0; },
+                      woke ? kCallerSpinAfterWake : kCallerSpin);
+  }
+
+  // Workers 1 .. members-1 take a member each; the caller is member 0 and runs what has no worker.
+  void Run(int members, MemberFn fn, void* argument) {
+    std::lock_guard<std::mutex> lock(turn);
+    const int helpers = Start(members - 1);
+    Call(helpers, fn, argument);
     RunMember(0);
-    for (int member = helpers + 1; member < count; ++member) RunMember(member);
-    pending.WaitUntil([](uint32_t left) { return left == 0; }, kCallerSpin);
-    return error;
+    for (int member = helpers + 1; member < members; ++member) RunMember(member);
+    Wait();
   }
 
   const uint32_t fork_count;
+  Turnstile turnstile;
   std::mutex turn;
   std::unique_ptr<Worker[]> workers;
-  int started = 0;
+  std::atomic<int> started{0};  // changed under `turn`
   std::atomic<bool> stop{false};
   // The region that runs; written under `turn` before the workers are called.
-  int64_t n = 0;
-  int members = 0;
-  RangeFn* fn = nullptr;
-  std::atomic<int> error{0};
-  Mailbox pending;  // workers that have not finished
+  MemberFn task = nullptr;
+  void* data = nullptr;
+  bool woke = false;  // whether a worker slept when it was called
+  Mailbox pending;    // workers that have not finished
 };
 
 Pool::Pool(int threads) : threads_(std::max(threads, 1)) {}
@@ -202,8 +218,49 @@ int Pool::ParallelFor(int64_t n, RangeFn fn, int limit) {
     --place.depth;
     return result;
   }
-  return GetTeam()->Run(n, static_cast<int>(members), fn);
+  struct Loop {
+    int64_t n, members;
+    RangeFn fn;
+    std::atomic<int> error{0};
+  } loop{n, members, fn};
+  const MemberFn part = [](void* data, int member) {
+    Loop& l = *static_cast<Loop*>(data);
+    const int result = l.fn(l.n * member / l.members, l.n * (member + 1) / l.members);
+    int none = 0;
+    if (result != 0) l.error.compare_exchange_strong(none, result);
+  };
+  GetTeam()->Run(static_cast<int>(members), part, &loop);
+  return loop.error;
 }
+
+bool Pool::Begin(int members, MemberFn task, void* data) {
+  if (place.depth > 0) return false;
+  Team& team = *GetTeam();
+  team.turn.lock();
+  if (team.Start(members - 1) < members - 1) {
+    team.turn.unlock();
+    return false;
+  }
+  team.Call(members - 1, task, data);
+  place = {1, 0};
+  return true;
+}
+
+void Pool::End() {
+  Team& team = *GetTeam();
+  team.Wait();
+  place = {0, 0};
+  team.turn.unlock();
+}
+
+bool Pool::StartThreads() {
+  Team& team = *GetTeam();
+  if (team.started.load(std::memory_order_acquire) == threads_ - 1) return true;
+  const std::lock_guard<std::mutex> lock(team.turn);
+  return team.Start(threads_ - 1) == threads_ - 1;
+}
+
+Turnstile& Pool::turnstile() { return GetTeam()->turnstile; }
 
 bool Pool::InRegion() { return place.depth > 0; }
 

@@ -6,7 +6,8 @@
 //
 // Rules, on which kernels and library operators rely:
 //   - `threads` is a hard cap: never more threads than that work in regions of one pool, the caller
-//     included. Concurrent callers take turns.
+//     included. Concurrent callers take turns, by region here; kiln/exec/support/turn.h has turns
+//     that last longer.
 //   - Member w of m = min(n, threads) runs [n*w/m, n*(w+1)/m): who runs what depends on n and
 //     threads only. With n <= threads every index has a thread of its own.
 //   - A region inside a region runs on its caller alone. So does everything when threads is 1.
@@ -25,6 +26,8 @@
 
 namespace kiln {
 
+class Turnstile;
+
 class Pool {
  public:
   // fn(begin, end) -> 0, or an error code. It must not throw.
@@ -42,6 +45,20 @@ class Pool {
   // Calls fn for all of [0, n) as written above and returns when all calls have; the result is the
   // first non-zero one, in time, else 0. At most `limit` members take part. Thread-safe.
   int ParallelFor(int64_t n, RangeFn fn, int limit = INT32_MAX);
+
+  // A region in two halves, for callers that cannot wait in a function of ours (OpenMP's entry
+  // points): has task(data, member) run on members 1 .. members-1, with 2 <= members <= threads(),
+  // and returns true; the caller is member 0 until it calls End on the same thread, which waits for
+  // the others. Returns false and does nothing inside a region or if the system refuses a thread.
+  using MemberFn = void (*)(void* data, int member);
+  bool Begin(int members, MemberFn task, void* data);
+  void End();
+
+  // Starts the threads that have not started yet. False if the system refuses one.
+  bool StartThreads();
+
+  // Where callers wait for their Turn (kiln/exec/support/turn.h).
+  Turnstile& turnstile();
 
   // True inside fn, also when the region ran on its caller alone.
   static bool InRegion();

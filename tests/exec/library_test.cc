@@ -5,12 +5,14 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <map>
 #include <memory>
 #include <random>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "kiln/base/tensor.h"
+#include "kiln/exec/support/pool.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln::library {
@@ -49,7 +51,10 @@ Operand Describe(const Array<T>& a, DType type, bool constant = false) {
   return {true, type, a.shape, DenseStrides(a.shape), constant ? a.data.data() : nullptr};
 }
 
-std::shared_ptr<Session> NewSession(int threads = 1) { return *Session::Create(threads); }
+std::shared_ptr<Session> NewSession(int threads = 1) {
+  static std::map<int, kiln::Pool> pools;
+  return *Session::Create(&pools.try_emplace(threads, threads).first->second);
+}
 
 absl::Status RunOp(absl::string_view name, const Request& request, std::vector<const void*> inputs,
                    void* output, const std::shared_ptr<Session>& session) {

@@ -322,6 +322,30 @@ TEST(Model, ProfilesEveryLaunch) {
   EXPECT_GE(times[1].ms, 0);
 }
 
+TEST(Model, TellsThePlanAsText) {
+  FakeProgram p;
+  const int x = p.Input("x", {"n"}), c = p.Constant(Values({5, 6})), y = p.Output("y", {"n"});
+  const int a = p.Temporary({"n"});
+  p.Kernel(kMix, {x, c}, {a}, {"n"});
+  p.Copy(a, y, {"n"});
+  std::vector<std::string> texts;
+  RunOptions options;
+  options.threads = 1;
+  options.on_plan = [&](const std::string& text) { texts.push_back(text); };
+  Model model = *Model::Create(p.Provider(), options);
+  for (int i = 0; i < 2; ++i) KILN_ASSERT_OK(model.Run({{"x", Values({1, 2})}}));
+  ASSERT_EQ(texts.size(), 1U);
+  EXPECT_EQ(texts[0],
+            "input \"x\" [2]\n"
+            "arena 64 bytes, lower bound 64, sum 64; constants 8 bytes; serial\n"
+            "b0 input 0 \"\" 8 bytes\n"
+            "b1 constant 0 \"\" 8 bytes\n"
+            "b2 output 0 \"\" 8 bytes\n"
+            "b3 temporary \"\" 8 bytes in the arena at 0\n"
+            "0 kernel mix \"mix_0\": b0 f32[n], b1 f32[n] -> b3 f32[n]; 24 bytes\n"
+            "1 copy \"copy\": b3 f32[n] -> b2 f32[n]; 16 bytes\n");
+}
+
 TEST(Model, EightCallersAtOnce) {
   Model model = Make(Chain(), 2);
   std::atomic<int> wrong{0};

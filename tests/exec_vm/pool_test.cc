@@ -148,6 +148,66 @@ TEST(PoolTest, WorksInAForkedChild) {
   EXPECT_EQ(sum(), 499500);
 }
 
+TEST(PoolTest, ARegionInTwoHalvesHasExactlyTheMembersAsked) {
+  Pool pool(4);
+  struct Seen {
+    std::atomic<int> members[4] = {};
+    std::atomic<int> inside{0};
+  } seen;
+  const Pool::MemberFn task = [](void* data, int member) {
+    auto& s = *static_cast<Seen*>(data);
+    ++s.members[member];
+    EXPECT_EQ(Pool::Member(), member);
+    if (Pool::InRegion()) ++s.inside;
+  };
+  ASSERT_TRUE(pool.Begin(3, task, &seen));
+  EXPECT_TRUE(Pool::InRegion());
+  EXPECT_EQ(Pool::Member(), 0);
+  EXPECT_FALSE(pool.Begin(2, task, &seen));  // nested
+  EXPECT_EQ(
+      pool.ParallelFor(5, [](int64_t begin, int64_t end) { return static_cast<int>(end - begin); }),
+      5);
+  pool.End();
+  EXPECT_FALSE(Pool::InRegion());
+  EXPECT_EQ(seen.members[0], 0);  // the caller
+  EXPECT_EQ(seen.members[1], 1);
+  EXPECT_EQ(seen.members[2], 1);
+  EXPECT_EQ(seen.members[3], 0);
+  EXPECT_EQ(seen.inside, 2);
+}
+
+TEST(PoolTest, RegionsOfBothFormsTakeTurns) {
+  Pool pool(2);
+  std::atomic<int> regions{0}, most{0};
+  const auto inside = [&] {
+    int seen = most, now = ++regions;
+    while (now > seen && !most.compare_exchange_weak(seen, now)) {
+    }
+    std::this_thread::yield();
+    --regions;
+  };
+  std::vector<std::thread> callers;
+  for (int c = 0; c < 4; ++c) {
+    callers.emplace_back([&, c] {
+      for (int i = 0; i < 300; ++i) {
+        if (c % 2 == 0) {
+          pool.ParallelFor(2, [&](int64_t begin, int64_t) {
+            if (begin == 0) inside();
+            return 0;
+          });
+        } else {
+          ASSERT_TRUE(pool.Begin(
+              2, [](void*, int) {}, nullptr));
+          inside();
+          pool.End();
+        }
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(most, 1);
+}
+
 TEST(PoolTest, SleepingWorkersWakeUp) {
   Pool pool(2);
   for (int i = 0; i < 20; ++i) {

@@ -13,11 +13,16 @@ mv "$tmp/first" "$tmp/moved"
 "$tmp/moved/libexec/kiln/kiln-codegen" --version
 # Every shared library that is not the system's comes from the tree.
 if ldd "$tmp/moved/bin/kiln" "$tmp/moved/libexec/kiln/kiln-codegen" |
-  grep -E 'not found|lib(absl|dnnl|Halide|protobuf)' | grep -v "$tmp/moved"; then
+  grep -E 'not found|lib(absl|kdnn|komp|Halide|protobuf)' | grep -v "$tmp/moved"; then
   echo "install_test: the libraries above are not taken from the tree" >&2
+  exit 1
+fi
+# oneDNN runs on Kiln's threads.
+if ldd "$tmp/moved/bin/kiln" | grep -E 'libgomp|libdnnl'; then
+  echo "install_test: the libraries above are not to be linked" >&2
   exit 1
 fi
 
 cmake -S "$consumer" -B "$tmp/build" -G Ninja -DCMAKE_PREFIX_PATH="$tmp/moved" >/dev/null
 cmake --build "$tmp/build" >/dev/null
-"$tmp/build/consumer" | grep -x 'x86-64[v34-]* 1.5 -2'
+"$tmp/build/consumer" | grep -x 'x86-64[v34-]* 1.5 -2 8'

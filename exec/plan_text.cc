@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kiln/exec/plan.h"
+
+namespace kiln {
+namespace {
+
+const char* KindName(program::Buffer::Kind kind) {
+  switch (kind) {
+    case program::Buffer::INPUT:
+      return "input";
+    case program::Buffer::OUTPUT:
+      return "output";
+    case program::Buffer::CONSTANT:
+      return "constant";
+    default:
+      return "temporary";
+  }
+}
+
+std::string Refs(const std::vector<CheckedRef>& refs) {
+  return absl::StrJoin(refs, ", ", [](std::string* out, const CheckedRef& ref) {
+    if (ref.buffer < 0) {
+      *out += "absent";
+      return;
+    }
+    absl::StrAppend(out, "b", ref.buffer, " ", Name(ref.type), ToString(ref.shape));
+    if (!ref.strides.empty()) absl::StrAppend(out, " strides ", ToString(ref.strides));
+    if (ref.offset.constant() != 0) absl::StrAppend(out, " at ", ref.offset.ToString());
+  });
+}
+
+std::string WhatOf(const PlanStep& step, const CheckedProgram& program) {
+  const CheckedThunk& thunk = program.thunks[step.thunk];
+  switch (step.launch.index()) {
+    case 0:
+      return absl::StrCat("kernel ", program.variant->program.kernels(thunk.kernel).name());
+    case 1:
+      return absl::StrCat("library ", thunk.op->name);
+    case 2:
+      return "copy";
+    default:
+      return "dims";
+  }
+}
+
+}  // namespace
+
+std::string ExecutionPlan::ToString() const {
+  std::string text =
+      absl::StrCat("arena ", placement_.memory.peak, " bytes, lower bound ",
+                   placement_.memory.lower_bound, ", sum ", placement_.memory.sum, "; constants ",
+                   constant_bytes_, " bytes; ", serial_ ? "serial" : "parallel", "\n");
+  for (size_t b = 0; b < program_->buffers.size(); ++b) {
+    const CheckedBuffer& buffer = program_->buffers[b];
+    const Placement::Place& place = placement_.places[b];
+    absl::StrAppend(&text, "b", b, " ", KindName(buffer.kind));
+    if (buffer.kind != program::Buffer::TEMPORARY) absl::StrAppend(&text, " ", buffer.index);
+    absl::StrAppend(&text, " \"", buffer.name, "\" ", buffer_bytes_[b], " bytes");
+    if (place.root != static_cast<int32_t>(b)) {
+      absl::StrAppend(&text, " in b", place.root, " at ", place.offset);
+    } else if (placement_.arena_offset[b] >= 0) {
+      absl::StrAppend(&text, " in the arena at ", placement_.arena_offset[b]);
+    }
+    text += "\n";
+  }
+  size_t number = 0;
+  for (const PlanStep& step : steps_) {
+    const CheckedThunk& thunk = program_->thunks[step.thunk];
+    absl::StrAppend(&text, number++, " ", WhatOf(step, *program_), " \"", thunk.name,
+                    "\": ", Refs(thunk.inputs), " -> ", Refs(thunk.outputs), "; ", step.bytes,
+                    " bytes");
+    if (placement_.scratch_offset[step.thunk] >= 0)
+      absl::StrAppend(&text, ", scratch at ", placement_.scratch_offset[step.thunk]);
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace kiln

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes a pool's cap hold for its callers too: whoever works on a pool has a Turn while it does.
+//
+//   const Turn turn(pool, Turn::Share::kWhole);   // regions of all members; alone meanwhile
+//   const Turn turn(pool, Turn::Share::kOne);     // no regions; `threads` such callers at once
+//
+// Regions need their exact number of members, so a caller that has regions has the pool to itself
+// for as long as it works and the others wait; handing the pool over at every region would cost
+// more than the regions. A caller passes one that waits for a moment, so that short turns do not
+// cost a switch of threads each, but nobody waits longer than turns that began before and a
+// millisecond.
+#ifndef KILN_EXEC_SUPPORT_TURN_H_
+#define KILN_EXEC_SUPPORT_TURN_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "kiln/exec/support/pool.h"
+
+namespace kiln {
+
+// Places for callers. Thread-safe.
+class Turnstile {
+ public:
+  explicit Turnstile(int places) : free_(places) {}
+  Turnstile(const Turnstile&) = delete;
+  Turnstile& operator=(const Turnstile&) = delete;
+
+  // Waits until there are `places` free ones, at most as many as there are, and takes them.
+  void Enter(int places);
+  void Leave(int places);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Waiter {
+    int places;
+    Clock::time_point since;
+    std::condition_variable wake;
+    Waiter* next = nullptr;
+  };
+  void WakeFirst();
+
+  std::mutex mutex_;
+  int free_;
+  Waiter* first_ = nullptr;  // who waits, in the order they came
+  Waiter* last_ = nullptr;
+};
+
+class Turn {
+ public:
+  enum class Share { kOne, kWhole };
+
+  Turn(Pool& pool, Share share)
+      : turnstile_(pool.turnstile()), places_(share == Share::kWhole ? pool.threads() : 1) {
+    turnstile_.Enter(places_);
+  }
+  ~Turn() { turnstile_.Leave(places_); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  Turnstile& turnstile_;
+  const int places_;
+};
+
+}  // namespace kiln
+
+#endif  // KILN_EXEC_SUPPORT_TURN_H_

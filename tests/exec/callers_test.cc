@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many callers of one Model: right results, never more threads than the cap, nothing allocated and
+// nothing copied per run.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <new>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kiln/exec/model.h"
+#include "kiln/exec/model_state.h"
+#include "kiln/exec/support/turn.h"
+#include "tests/base/status_matchers.h"
+#include "tests/exec/fake_program.h"
+
+namespace {
+std::atomic<int64_t> allocations{0};
+}
+
+void* operator new(size_t bytes) {
+  ++allocations;
+  void* memory = std::malloc(bytes);
+  if (memory == nullptr) std::abort();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace kiln {
+namespace {
+
+// Counts who works at the same time. Work is sleep: it overlaps on one processor too.
+struct Work {
+  std::atomic<int> now{0}, most{0};
+
+  void Do(int microseconds) {
+    int seen = most;
+    const int running = ++now;
+    while (running > seen && !most.compare_exchange_weak(seen, running)) {
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
+    --now;
+  }
+};
+Work work;
+
+// A kernel that works on its caller, then in a region of two tasks; y = -x.
+int BusyFn(void** argv) {
+  work.Do(200);
+  LaunchContext* const context = *static_cast<LaunchContext**>(argv[0]);
+  const TaskFn task = [](void*, int, uint8_t*) {
+    work.Do(200);
+    return 0;
+  };
+  const int error = context->parallel_for(context, task, 0, 2, nullptr);
+  return error != 0 ? error : NegateFn(argv);
+}
+const FakeKernel kBusy = {"busy", kNegate.text, BusyFn, {0, 0}};
+
+// Five busy kernels in a row: y = -x. With a grain of 1 element no plan is too small for threads.
+FakeProgram BusyChain(int64_t grain) {
+  FakeProgram p;
+  p.proto().set_parallel_grain(grain);
+  int from = p.Input("x", {"n"});
+  for (int i = 0; i < 4; ++i) {
+    const int to = p.Temporary({"n"});
+    p.Kernel(kBusy, {from}, {to}, {"n"});
+    from = to;
+  }
+  p.Kernel(kBusy, {from}, {p.Output("y", {"n"})}, {"n"});
+  return p;
+}
+
+// Wrong results of `callers` threads with `runs` runs each.
+int WrongRuns(Model& model, int callers, int runs) {
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int c = 0; c < callers; ++c) {
+    threads.emplace_back([&, c] {
+      for (int i = 0; i < runs; ++i) {
+        const auto n = static_cast<size_t>(8 + (c + i) % 3);
+        std::vector<float> x(n);
+        std::iota(x.begin(), x.end(), static_cast<float>(c * 1000 + i));
+        const auto y = model.Run({{"x", Values(x)}});
+        for (float& v : x) v = -v;
+        if (!y.ok() || Read((*y)[0]) != x) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return wrong;
+}
+
+TEST(Callers, NeverRunMoreThreadsThanTheCap) {
+  for (const int64_t grain : {int64_t{1}, int64_t{1} << 20}) {  // plans with regions, serial plans
+    for (const int threads : {1, 2, 3}) {
+      Model model = *Model::Create(BusyChain(grain).Provider(), {threads});
+      work.most = 0;
+      EXPECT_EQ(WrongRuns(model, 4, 10), 0);
+      EXPECT_LE(work.most, threads) << "grain " << grain;
+      EXPECT_GE(work.most, std::min(threads, 2)) << "grain " << grain;
+    }
+  }
+}
+
+TEST(Callers, ThirtyTwoGetRightResults) {
+  FakeProgram p;
+  const int x = p.Input("x", {"n"}), t = p.Temporary({"n"}), u = p.Temporary({"n"});
+  p.Kernel(kNegate, {x}, {t}, {"n"});
+  p.Kernel(kNegate, {t}, {u}, {"n"});
+  p.Kernel(kNegate, {u}, {p.Output("y", {"n"})}, {"n"});
+  Model model = *Model::Create(p.Provider(), {2});
+  EXPECT_EQ(WrongRuns(model, 32, 1000), 0);
+}
+
+TEST(Callers, AChildAfterForkRunsWhileTheParentsCallersDo) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer allows no new threads after a fork";
+#endif
+  Model model = *Model::Create(BusyChain(1).Provider(), {2});
+  Context context = model.NewContext();
+  KILN_ASSERT_OK(context.Bind("x", Values({1, 2, 3, 4})));
+  KILN_ASSERT_OK(context.Run());
+  std::atomic<bool> stop{false};
+  std::thread caller([&] {
+    Context other = model.NewContext();
+    KILN_EXPECT_OK(other.Bind("x", Values({1, 2, 3, 4})));
+    while (!stop) KILN_EXPECT_OK(other.Run());
+  });
+  for (int i = 0; i < 10; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(20);
+      const bool right = context.Run().ok() && Read(*context.Output("y"))[3] == -4;
+      _exit(right ? 0 : 1);
+    }
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
+  stop = true;
+  caller.join();
+}
+
+TEST(Callers, ARunAllocatesNothing) {
+  FakeProgram p = BusyChain(1);
+  const int x = 0, z = p.Output("z", {"n"}), s = p.Output("s", {"1"});
+  p.Copy(x, z, {"n"});
+  program::HostThunk& host = *p.region().add_thunks()->mutable_host();
+  host.set_op("dims");
+  host.add_dims("n");
+  FakeProgram::Ref(*host.add_outputs(), s, {"1"});
+  host.mutable_outputs(0)->set_dtype(static_cast<uint32_t>(DType::kI32));
+  Model model = *Model::Create(p.Provider(), {2});
+  Context context = model.NewContext();
+  const Tensor first = Values({1, 2, 3, 4}), second = Values({5, 6, 7, 8});
+  for (int i = 0; i < 3; ++i) {
+    KILN_ASSERT_OK(context.Bind("x", first));
+    KILN_ASSERT_OK(context.Run());
+  }
+  const int64_t before = allocations;
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(context.Run().ok());
+  EXPECT_EQ(allocations, before);
+  KILN_ASSERT_OK(context.Bind("x", second));
+  const int64_t bound = allocations;
+  ASSERT_TRUE(context.Run().ok());
+  EXPECT_EQ(allocations, bound);
+}
+
+// Where the kernel found its operands.
+const void *seen_x = nullptr, *seen_y = nullptr;
+int LookFn(void** argv) {
+  seen_x = In(argv, 0);
+  seen_y = Out(argv, 3);
+  return NegateFn(argv);
+}
+const FakeKernel kLook = {"look", kNegate.text, LookFn, {}};
+
+TEST(Callers, DenseInputsAndOutputsAreUsedWhereTheyLie) {
+  FakeProgram p;
+  p.Kernel(kLook, {p.Input("x", {"n"})}, {p.Output("y", {"n"})}, {"n"});
+  Model model = *Model::Create(p.Provider(), {1});
+  Context context = model.NewContext();
+  const Tensor x = Values({1, 2, 3}), y = Values({0, 0, 0});
+  KILN_ASSERT_OK(context.Bind("x", x));
+  KILN_ASSERT_OK(context.BindOutput("y", y));
+  KILN_ASSERT_OK(context.Run());
+  EXPECT_EQ(seen_x, x.data());
+  EXPECT_EQ(seen_y, y.data());
+  KILN_ASSERT_OK_AND_ASSIGN(const auto out, model.Run({{"x", x}}));
+  EXPECT_EQ(seen_x, x.data());
+  EXPECT_EQ(seen_y, out[0].data());
+}
+
+TEST(Memory, LargeOnesLieOnHugePages) {
+  constexpr int64_t kHuge = int64_t{2} << 20;
+  Memory memory;
+  KILN_ASSERT_OK(memory.Reserve(1000));
+  EXPECT_EQ(memory.size(), 1024);
+  KILN_ASSERT_OK(memory.Reserve(5 << 20));
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.data()) % kHuge, 0U);
+  EXPECT_EQ(memory.size(), 3 * kHuge);
+  static_cast<uint8_t*>(memory.data())[memory.size() - 1] = 1;
+}
+
+TEST(Turn, OneShareLetsAsManyInAsThereAreThreads) {
+  Pool pool(3);
+  Work at_once;
+  std::vector<std::thread> threads;
+  for (int c = 0; c < 6; ++c) {
+    threads.emplace_back([&, c] {
+      for (int i = 0; i < 50; ++i) {
+        if (c == 0) {
+          const Turn turn(pool, Turn::Share::kWhole);
+          EXPECT_EQ(at_once.now, 0);
+        } else {
+          const Turn turn(pool, Turn::Share::kOne);
+          at_once.Do(100);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(at_once.most, 3);
+  EXPECT_GE(at_once.most, 2);
+}
+
+}  // namespace
+}  // namespace kiln
