@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/compiler/compile.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "kiln/base/file_system.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/compiler/value_variants.h"
 #include "kiln/compiler/variants.h"
 #include "kiln/graph/onnx/import.h"
 #include "kiln/graph/text.h"
@@ -56,6 +58,15 @@ absl::StatusOr<Graph> ReadModel(absl::string_view path) {
 
 absl::StatusOr<Model> Compile(absl::string_view path, const CompileOptions& options) {
   KILN_RETURN_IF_ERROR(Check(options));
+  if (!absl::EndsWith(path, ".graph")) {
+    KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnx(path, {.allow_unsupported = true}));
+    if (import.unsupported.empty()) return Compile(std::move(import.graph), options);
+    if (std::all_of(import.unsupported.begin(), import.unsupported.end(),
+                    [](const UnsupportedNode& node) { return node.needs_values; })) {
+      KILN_ASSIGN_OR_RETURN(auto variants, ValueVariants::Create(path, import, options));
+      return Model::Create(std::move(variants), {options.threads});
+    }
+  }
   KILN_ASSIGN_OR_RETURN(Graph graph, ReadModel(path));
   return Compile(std::move(graph), options);
 }

@@ -18,6 +18,9 @@ absl::StatusOr<Graph> WithInputShapes(const Graph& graph, const std::vector<Shap
     map[static_cast<size_t>(graph.inputs()[k].v)] =
         out.AddInput(input.name, input.type, input_shapes[k]);
   }
+  for (const Guard& guard : graph.guards()) {  // what inference asks for it asks for again
+    if (guard.kind == Guard::Kind::kValue) out.AddGuard(guard);
+  }
   for (size_t v = 0; v < graph.values().size(); ++v) {
     const Value& value = graph.values()[v];
     if (value.producer.v < 0 && value.constant.has_value())

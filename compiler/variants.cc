@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/compiler/variants.h"
 
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -56,6 +57,17 @@ absl::Status CheckPort(const PortInfo& port, const InputFacts& input) {
   return absl::OkStatus();
 }
 
+// Whether the input that `guard` names has the bytes that it names.
+bool HoldsValue(const Guard& guard, const std::vector<InputFacts>& inputs) {
+  for (const InputFacts& input : inputs) {
+    if (input.name != guard.input) continue;
+    const Tensor dense = input.tensor.is_dense() ? input.tensor : input.tensor.Clone();
+    return static_cast<size_t>(dense.size_bytes()) == guard.bytes.size() &&
+           std::memcmp(dense.data(), guard.bytes.data(), guard.bytes.size()) == 0;
+  }
+  return false;
+}
+
 // Whether the extents fit the shapes of `variant`'s ports and all its guards; `broken` tells the
 // first guard that does not hold.
 bool Fits(const Variant& variant, const std::vector<InputFacts>& inputs, const Guard** broken) {
@@ -76,6 +88,10 @@ bool Fits(const Variant& variant, const std::vector<InputFacts>& inputs, const G
     }
   }
   for (const Guard& guard : variant.guards) {
+    if (guard.kind == Guard::Kind::kValue) {
+      if (!HoldsValue(guard, inputs)) return false;
+      continue;
+    }
     const absl::StatusOr<bool> holds = guard.Holds(values);
     if (holds.ok() && *holds) continue;
     *broken = &guard;

@@ -114,6 +114,7 @@ Found Nothing(Graph& graph, const Node& node) {
   if (!reads.ok() || reads->pieces.size() != 1 || !reads->pieces[0].bounds.empty())
     return std::nullopt;
   const NodeRead& read = reads->reads[static_cast<size_t>(reads->pieces[0].read)];
+  if (!read.value.valid()) return std::nullopt;
   for (size_t axis = 0; axis < read.axes.size(); ++axis) {
     const ReadAxis& at = read.axes[axis];
     if (at.kind != ReadAxis::Kind::kOne &&

@@ -189,6 +189,12 @@ class Emitter {
     std::optional<Ex> result;
     for (size_t i = reads.pieces.size(); i-- > 0;) {
       const NodeReads::Piece& piece = reads.pieces[i];
+      if (const NodeRead& read = reads.reads[static_cast<size_t>(piece.read)];
+          !read.value.valid()) {  // the coordinate itself
+        const auto axis = static_cast<size_t>(read.axes[0].out_axis);
+        KILN_ASSIGN_OR_RETURN(result, Position(group_.Axes(value)[axis], at[axis], scope));
+        continue;
+      }
       KILN_ASSIGN_OR_RETURN(const Ex element, ReadElement(value, piece.read, at, scope));
       std::optional<Ex> condition;
       for (const IndexPiece::Bound& bound : piece.bounds) {
@@ -229,7 +235,7 @@ class Emitter {
   }
 
   absl::StatusOr<Ex> IndexValue(const IndexExpr& index, Scope& scope) {
-    if (index.load >= 0 || index.div != 1) {
+    if (index.load >= 0 || index.div != 1 || index.mod != 0) {
       return absl::UnimplementedError("a bound is checked on an index that is loaded or divided");
     }
     Ex sum = Literal(scope.expr, DType::kI64, static_cast<double>(index.offset));

@@ -24,10 +24,12 @@ class GroupLister {
           if (input.valid() && !StaysInside(id, input)) PlaceView(input);
         }
       }
+      std::vector<ValueId> outputs = clusters_.Outputs(nodes);
+      if (outputs.empty()) continue;  // places in an axis of extent 1, which nobody needs to read
       Group& group = groups_.emplace_back();
       group.kind = facts_.nodes[static_cast<size_t>(nodes[0].v)].kind;
       group.nodes = nodes;
-      group.outputs = clusters_.Outputs(nodes);
+      group.outputs = std::move(outputs);
     }
     for (const Graph::Output& output : graph_.outputs()) PlaceView(output.value);
     return std::move(groups_);

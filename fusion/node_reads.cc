@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/graph/coordinate.h"
 
 namespace kiln {
 namespace {
@@ -55,6 +56,15 @@ class PieceReader {
       : graph_(graph), node_(node), out_(out), reads_(reads) {}
 
   absl::Status Add(const IndexPiece& piece) {
+    if (piece.input == kCoordinate) {
+      // A read of no value, whose only axis is the coordinate.
+      ReadAxis axis;
+      axis.kind = Kind::kSame;
+      axis.out_axis = piece.axes[0].out_axis;
+      reads_.pieces.push_back({static_cast<int>(reads_.reads.size()), {}});
+      reads_.reads.push_back({ValueId{}, {axis}});
+      return absl::OkStatus();
+    }
     const ValueId input = node_.inputs[static_cast<size_t>(piece.input)];
     const Shape& shape = graph_.value(input).shape;
     NodeRead read{input, {}};

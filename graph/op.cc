@@ -3,14 +3,18 @@
 
 #include <algorithm>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "kiln/base/check.h"
+#include "kiln/graph/needed_value.h"
 #include "kiln/graph/tensors.h"
 
 namespace kiln {
 namespace {
+
+constexpr absl::string_view kNeededValue = "kiln/needed_value";  // a payload of absl::Status
 
 const AttrSpec& Spec(const Node& node, absl::string_view name) {
   const auto found = std::find_if(node.op->attrs.begin(), node.op->attrs.end(),
@@ -102,9 +106,20 @@ std::optional<Shape> ContentOf(const Value& value) {
 
 absl::StatusOr<Shape> InferContext::Content(int k) const {
   if (std::optional<Shape> content = ContentOf(input(k))) return *std::move(content);
-  return absl::UnimplementedError(
-      absl::StrCat("the value of \"", input(k).name,
+  return NeedsValue(input(k));
+}
+
+absl::Status NeedsValue(const Value& value) {
+  absl::Status status = absl::UnimplementedError(
+      absl::StrCat("the value of \"", value.name,
                    "\" must be known when the model is compiled; it depends on the data"));
+  status.SetPayload(kNeededValue, absl::Cord(value.name));
+  return status;
+}
+
+std::optional<std::string> NeededValue(const absl::Status& status) {
+  const absl::optional<absl::Cord> name = status.GetPayload(kNeededValue);
+  return name ? std::optional<std::string>(std::string(*name)) : std::nullopt;
 }
 
 bool InferContext::has_dims(absl::string_view name) const {

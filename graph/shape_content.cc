@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/graph/shape_content.h"
 
+#include "kiln/graph/coordinate.h"
 #include "kiln/graph/op.h"
 
 namespace kiln {
@@ -218,6 +219,7 @@ MaybeDim Pick(const IndexMap& map, const std::vector<Known>& inputs,
     const InBounds in = Holds(piece, at);
     if (in == InBounds::kUnknown) return std::nullopt;
     if (in == InBounds::kNo) continue;
+    if (piece.input == kCoordinate) return Dim(at[static_cast<size_t>(piece.axes[0].out_axis)]);
     const std::optional<size_t> flat = Find(piece, inputs, at);
     return flat ? MaybeDim(inputs[static_cast<size_t>(piece.input)].content[*flat]) : std::nullopt;
   }

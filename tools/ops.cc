@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // kiln ops: the op registry as a table.
+#include <algorithm>
 #include <iostream>
 #include <memory>
+#include <set>
+#include <string>
 
 #include "absl/strings/str_split.h"
+#include "kiln/graph/onnx/converter.h"
 #include "kiln/graph/op.h"
 #include "kiln/tools/common.h"
 #include "kiln/tools/exit_code.h"
@@ -36,6 +40,17 @@ const char* KindName(OpKind kind) {
   return "?";
 }
 
+// ONNX operators that no record names: the importer writes them with others.
+std::set<std::string> ComposedOperators() {
+  std::set<std::string> names;
+  for (const onnx::Converter* row : onnx::AllConverters()) names.insert(row->op);
+  for (const OpDef* op : AllOps()) {
+    for (const absl::string_view name : absl::StrSplit(op->onnx, ' ', absl::SkipEmpty()))
+      names.erase(std::string(name));
+  }
+  return names;
+}
+
 int Run(const OpsFlags& flags) {
   std::vector<std::vector<std::string>> rows;
   nlohmann::json list = nlohmann::json::array();
@@ -52,7 +67,10 @@ int Run(const OpsFlags& flags) {
       if (flags.onnx) rows.push_back({name, op->name, KindName(op->kind)});
     }
   }
-  if (flags.onnx) std::sort(rows.begin() + 1, rows.end());
+  if (flags.onnx) {
+    for (const std::string& name : ComposedOperators()) rows.push_back({name, "-", "composed"});
+    std::sort(rows.begin() + 1, rows.end());
+  }
   if (flags.common.json) {
     PrintJson("ops", flags.common, {{"ops", list}});
   } else {

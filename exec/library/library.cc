@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status.h"
 #include "kiln/exec/library/onednn.h"
+#include "kiln/exec/library/order_ops.h"
 #include "kiln/exec/library/pool_ops.h"
 
 namespace kiln::library {
@@ -13,8 +14,12 @@ constexpr Operator kOperators[] = {
     {"average_pool", 1, 1, 1, MakeAveragePool},
     {"conv", 2, 3, 1, MakeConv},
     {"conv_transpose", 2, 3, 1, MakeConvTranspose},
+    {"cumulative", 1, 1, 1, MakeCumulative},
     {"matmul", 2, 2, 1, MakeMatmul},
     {"max_pool", 1, 1, 1, MakeMaxPool},
+    {"scatter_elements", 3, 3, 1, MakeScatterElements},
+    {"scatter_nd", 3, 3, 1, MakeScatterNd},
+    {"top_k", 1, 1, 2, MakeTopK},
 };
 
 absl::Status CheckOperands(const Operator& op, const Request& request) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that work element by element: arithmetic, comparison, activation, type conversion.
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/graph/onnx/compose.h"
 #include "kiln/graph/onnx/converter.h"
 #include "kiln/graph/onnx/node_view.h"
 
@@ -66,6 +68,15 @@ absl::Status Cast(NodeView& n) {
   return n.Emit("cast", {n.in(0)}, {{"to", to}});
 }
 
+absl::Status BitShift(NodeView& n) {
+  KILN_RETURN_IF_ERROR(n.Need(2, 2));
+  const std::string direction = n.Text("direction", "");
+  if (direction != "LEFT" && direction != "RIGHT")
+    return absl::InvalidArgumentError(
+        absl::StrCat("direction is \"", direction, "\", expected LEFT or RIGHT"));
+  return n.Emit(direction == "LEFT" ? "shift_left" : "shift_right", n.inputs());
+}
+
 absl::Status CastLike(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(2, 2));
   n.Ignore("saturate");
@@ -85,18 +96,49 @@ absl::Status Shrink(NodeView& n) {
   return n.Emit("where", {low, n.Op("add", {n.in(0), bias}), right});
 }
 
+// Numbers in [0, 1) that look random, one for each element of `shape`: a hash (PCG's) of the
+// element's number and the seed, the same in every run.
+ValueId Noise(NodeView& n, const Shape& shape, int64_t seed) {
+  const auto number = [&](double value) { return n.Scalar(DType::kU32, value); };
+  const auto op = [&](const char* name, ValueId a, ValueId b) { return n.Op(name, {a, b}); };
+  const ValueId flat = Coordinates(n, Product(shape), 0, 1);
+  const ValueId start = number(static_cast<double>(static_cast<uint32_t>(seed) ^ 2891336453U));
+  const ValueId state = op("add", op("mul", Cast(n, flat, DType::kU32), number(747796405)), start);
+  const ValueId turn = op("add", op("shift_right", state, number(28)), number(4));
+  const ValueId word =
+      op("mul", op("xor", op("shift_right", state, turn), state), number(277803737));
+  const ValueId bits = op("xor", op("shift_right", word, number(22)), word);
+  const ValueId high = Cast(n, op("shift_right", bits, number(8)), DType::kF32);
+  return Reshape(n, op("mul", high, n.Scalar(DType::kF32, 0x1p-24)), shape);
+}
+
+absl::Status TrainingDropout(NodeView& n, double ratio) {
+  if (!(ratio >= 0 && ratio < 1))
+    return absl::InvalidArgumentError(absl::StrCat("ratio is ", ratio, ", expected 0 to below 1"));
+  const DType type = n.value(0).type;
+  const ValueId noise = Noise(n, ShapeOf(n, n.in(0)), n.Int("seed", 0));
+  const ValueId kept = n.Op("greater_equal", {noise, n.Scalar(DType::kF32, ratio)});
+  if (n.wants(1)) KILN_RETURN_IF_ERROR(n.Give(1, n.Op("identity", {kept})));
+  const ValueId scaled = n.Op("mul", {n.in(0), n.Scalar(type, 1 / (1 - ratio))});
+  return n.Emit("where", {kept, scaled, n.Scalar(type, 0)});
+}
+
 // At inference the data pass unchanged and the mask is all true.
 absl::Status Dropout(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(1, 3));
-  n.Ignore("ratio");
   n.Ignore("seed");
-  if (n.opset() < 7 && n.Int("is_test", 0) == 0)
-    return absl::UnimplementedError("training mode is not supported");
+  double ratio = n.Float("ratio", 0.5);
+  bool training = n.opset() < 7 && n.Int("is_test", 0) == 0;
   if (n.has(2)) {
-    KILN_ASSIGN_OR_RETURN(const std::vector<double> training, n.ConstFloats(2, "training_mode"));
-    if (training.size() != 1 || training[0] != 0)
-      return absl::UnimplementedError("training mode is not supported");
+    KILN_ASSIGN_OR_RETURN(const std::vector<double> mode, n.ConstFloats(2, "training_mode"));
+    training = mode.size() == 1 && mode[0] != 0;
   }
+  if (training && n.has(1)) {
+    KILN_ASSIGN_OR_RETURN(const std::vector<double> given, n.ConstFloats(1, "ratio"));
+    if (given.size() != 1) return absl::InvalidArgumentError("ratio must have one element");
+    ratio = given[0];
+  }
+  if (training && ratio != 0) return TrainingDropout(n, ratio);
   if (n.wants(1)) {
     const ValueId mask = n.Op("expand", {n.Scalar(DType::kBool, 1), n.Op("shape", {n.in(0)})});
     KILN_RETURN_IF_ERROR(n.Give(1, mask));
@@ -116,6 +158,7 @@ constexpr Converter kRows[] = {
     {"Asinh", 9, AsRecord, "asinh"},
     {"Atan", 7, AsRecord, "atan"},
     {"Atanh", 9, AsRecord, "atanh"},
+    {"BitShift", 11, BitShift},
     {"BitwiseAnd", 18, AsRecord, "and"},
     {"BitwiseNot", 18, AsRecord, "not"},
     {"BitwiseOr", 18, AsRecord, "or"},

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products, convolution, pooling, softmax and the normalisations.
+#include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/graph/onnx/compose.h"
+#include "kiln/graph/onnx/conv_attrs.h"
 #include "kiln/graph/onnx/converter.h"
 #include "kiln/graph/onnx/node_view.h"
 #include "kiln/graph/op.h"
@@ -79,7 +83,8 @@ absl::Status CheckWindow(const Window& w) {
 }
 
 // Reads the attributes; `kernel` are the extents of the window where an operand gives them.
-absl::StatusOr<Window> ReadWindow(NodeView& n, std::vector<int64_t> kernel) {
+absl::StatusOr<Window> ReadWindow(NodeView& n, std::vector<int64_t> kernel,
+                                  bool transposed = false) {
   const int spatial = n.rank(0) - 2;
   if (spatial < 1)
     return absl::InvalidArgumentError(
@@ -99,6 +104,7 @@ absl::StatusOr<Window> ReadWindow(NodeView& n, std::vector<int64_t> kernel) {
         "kernel has ", w.kernel.size(), " dims, but the input ", count, " spatial ones"));
   }
   KILN_RETURN_IF_ERROR(CheckWindow(w));
+  if (transposed) return w;  // its padding follows from the output
   if (pad == "SAME_UPPER" || pad == "SAME_LOWER") {
     KILN_ASSIGN_OR_RETURN(w.pads, SamePads(n, w, pad == "SAME_UPPER"));
   } else if (pad != "NOTSET" && pad != "VALID" && !pad.empty()) {
@@ -108,13 +114,14 @@ absl::StatusOr<Window> ReadWindow(NodeView& n, std::vector<int64_t> kernel) {
   return w;
 }
 
-// Extents of a weight from its third dim on.
-absl::StatusOr<std::vector<int64_t>> KernelOf(const NodeView& n) {
-  if (n.rank(1) != n.rank(0) || n.rank(1) < 3) {
-    return absl::InvalidArgumentError(absl::StrCat("weight has rank ", n.rank(1), " and input ",
-                                                   n.rank(0), ", expected the same, from 3"));
+// Extents of a weight, input `weight`, from its third dim on.
+absl::StatusOr<std::vector<int64_t>> KernelOf(const NodeView& n, int weight = 1) {
+  if (n.rank(weight) != n.rank(0) || n.rank(weight) < 3) {
+    return absl::InvalidArgumentError(absl::StrCat("weight has rank ", n.rank(weight),
+                                                   " and input ", n.rank(0),
+                                                   ", expected the same, from 3"));
   }
-  const Shape& shape = n.value(1).shape;
+  const Shape& shape = n.value(weight).shape;
   const auto kernel = Constant(Shape(shape.begin() + 2, shape.end()));
   if (!kernel)
     return absl::UnimplementedError(
@@ -124,45 +131,155 @@ absl::StatusOr<std::vector<int64_t>> KernelOf(const NodeView& n) {
 
 absl::Status Conv(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(2, 3));
-  KILN_ASSIGN_OR_RETURN(std::vector<int64_t> kernel, KernelOf(n));
-  KILN_ASSIGN_OR_RETURN(const Window w, ReadWindow(n, std::move(kernel)));
+  KILN_ASSIGN_OR_RETURN(Attrs attrs, ConvAttrs(n, 1));
   std::vector<ValueId> inputs = {n.in(0), n.in(1)};
   if (n.has(2)) inputs.push_back(n.in(2));
-  return n.Emit("conv", std::move(inputs),
-                {{"strides", w.strides},
-                 {"pads", w.pads},
-                 {"dilations", w.dilations},
-                 {"group", n.Int("group", 1)}});
+  return n.Emit("conv", std::move(inputs), std::move(attrs));
+}
+
+// Padding and further output elements that give the extents that `auto_pad` or `output_shape` ask
+// for. A total that is odd leaves the larger part at the end only for SAME_UPPER.
+absl::Status FitTransposed(NodeView& n, const std::string& pad, Window& w,
+                           std::vector<int64_t>& more) {
+  const size_t spatial = w.kernel.size();
+  const std::vector<int64_t> wanted = n.Ints("output_shape");
+  const bool same = pad == "SAME_UPPER" || pad == "SAME_LOWER";
+  if (wanted.empty() && !same) return absl::OkStatus();
+  if (!wanted.empty() && wanted.size() != spatial && wanted.size() != spatial + 2)
+    return absl::InvalidArgumentError(
+        absl::StrCat("output_shape has ", wanted.size(), " elements for ", spatial, " dims"));
+  for (size_t i = 0; i < spatial; ++i) {
+    const int64_t reach = (w.kernel[i] - 1) * w.dilations[i] + 1;
+    int64_t total = reach + more[i] - w.strides[i];  // for extents of `stride` times the input's
+    if (!wanted.empty()) {
+      const std::optional<int64_t> extent = n.value(0).shape[i + 2].constant();
+      if (!extent || *extent > kMostWindow)
+        return absl::UnimplementedError("output_shape needs extents that are known");
+      total = w.strides[i] * (*extent - 1) + more[i] + reach - wanted[wanted.size() - spatial + i];
+    }
+    if (total < 0) more[i] -= total;
+    total = std::max<int64_t>(total, 0);
+    w.pads[i] = pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+    w.pads[spatial + i] = total - w.pads[i];
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ConvTranspose(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(2, 3));
-  if (n.Text("auto_pad", "NOTSET") != "NOTSET" || n.HasAttr("output_shape")) {
-    return absl::UnimplementedError("output_shape and auto_pad are not supported");
-  }
   KILN_ASSIGN_OR_RETURN(std::vector<int64_t> kernel, KernelOf(n));
-  KILN_ASSIGN_OR_RETURN(const Window w, ReadWindow(n, std::move(kernel)));
+  const std::string pad = n.Text("auto_pad", "NOTSET");
+  KILN_ASSIGN_OR_RETURN(Window w, ReadWindow(n, std::move(kernel), /*transposed=*/true));
+  std::vector<int64_t> more = n.Ints("output_padding", std::vector<int64_t>(w.strides.size(), 0));
+  if (more.size() != w.strides.size())
+    return absl::InvalidArgumentError("output_padding has another number of elements than strides");
+  KILN_RETURN_IF_ERROR(FitTransposed(n, pad, w, more));
   std::vector<ValueId> inputs = {n.in(0), n.in(1)};
   if (n.has(2)) inputs.push_back(n.in(2));
-  return n.Emit(
-      "conv_transpose", std::move(inputs),
-      {{"strides", w.strides},
-       {"pads", w.pads},
-       {"dilations", w.dilations},
-       {"group", n.Int("group", 1)},
-       {"output_padding", n.Ints("output_padding", std::vector<int64_t>(w.strides.size(), 0))}});
+  return n.Emit("conv_transpose", std::move(inputs),
+                {{"strides", w.strides},
+                 {"pads", w.pads},
+                 {"dilations", w.dilations},
+                 {"group", n.Int("group", 1)},
+                 {"output_padding", more}});
+}
+
+constexpr int64_t kMostTaps = 256;  // of a window whose places are asked for
+
+// The tap of its window that gives each output of a max pool, 0 .. taps - 1, i64: [N, C, out...].
+ValueId WinningTap(NodeView& n, ValueId x, const Window& w, const Shape& out) {
+  const size_t spatial = w.kernel.size();
+  int64_t taps = 1;
+  for (const int64_t extent : w.kernel) taps *= extent;
+  std::vector<ValueId> planes;
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    Axes starts, ends, axes, steps;
+    int64_t rest = tap;
+    for (size_t i = spatial; i-- > 0; rest /= w.kernel[i]) {
+      const int64_t start = rest % w.kernel[i] * w.dilations[i];
+      starts.push_back(start);
+      ends.push_back(start + (*out[i + 2].constant() - 1) * w.strides[i] + 1);
+      axes.push_back(static_cast<int64_t>(i) + 2);
+      steps.push_back(w.strides[i]);
+    }
+    const ValueId plane =
+        n.Op("slice", {x}, {{"starts", starts}, {"ends", ends}, {"axes", axes}, {"steps", steps}});
+    planes.push_back(Unsqueeze(n, plane, {0}));
+  }
+  const ValueId all = n.Op("concat", planes, {{"axis", int64_t{0}}});
+  const ValueId hit =
+      n.Op("or", {n.Op("equal", {all, Reduce(n, "reduce_max", all, {0})}), n.Op("is_nan", {all})});
+  const ValueId tap = Coordinates(n, taps, 0, static_cast<int64_t>(spatial) + 3);
+  const ValueId none = n.Scalar(DType::kI64, static_cast<double>(taps - 1));
+  return Reduce(n, "reduce_min", n.Op("where", {hit, tap, none}), {0}, false);
+}
+
+// Where each maximum stands, counted through the whole input; `columns`: spatial places are counted
+// with the first axis fastest.
+absl::StatusOr<ValueId> MaxPlaces(NodeView& n, ValueId x, const Window& w, const Shape& out,
+                                  bool columns) {
+  const size_t spatial = w.kernel.size();
+  const std::optional<std::vector<int64_t>> in = Constant(ShapeOf(n, x)), to = Constant(out);
+  int64_t taps = 1;
+  for (const int64_t extent : w.kernel) taps = std::min(taps * extent, kMostTaps + 1);
+  if (!in || !to || taps > kMostTaps)
+    return absl::UnimplementedError("indices need extents that are known, and a small window");
+  const auto rank = static_cast<int64_t>(spatial) + 2;
+  std::vector<int64_t> pads(2 * static_cast<size_t>(rank), 0);
+  for (size_t i = 0; i < spatial; ++i) {
+    const int64_t reach = (w.kernel[i] - 1) * w.dilations[i] + 1;
+    pads[i + 2] = w.pads[i];
+    pads[static_cast<size_t>(rank) + i + 2] =
+        std::max<int64_t>(0, ((*to)[i + 2] - 1) * w.strides[i] + reach - (*in)[i + 2] - w.pads[i]);
+  }
+  const ValueId padded =
+      n.Op("pad", {x}, {{"pads", pads}, {"value", -std::numeric_limits<double>::infinity()}});
+  const ValueId tap = WinningTap(n, padded, w, out);
+  const auto number = [&](int64_t value) {
+    return n.Scalar(DType::kI64, static_cast<double>(value));
+  };
+  const auto times = [&](ValueId a, int64_t b) { return n.Op("mul", {a, number(b)}); };
+  const auto along = [&](int64_t axis) {
+    return Coordinates(n, out[static_cast<size_t>(axis)], axis, rank);
+  };
+  int64_t plane = 1;
+  for (size_t i = 0; i < spatial; ++i) plane *= (*in)[i + 2];
+  ValueId flat = times(n.Op("add", {times(along(0), (*in)[1]), along(1)}), plane);
+  int64_t inner = 1;
+  for (size_t k = 0; k < spatial; ++k) {
+    const size_t i = spatial - 1 - k;  // taps are counted with the last axis fastest
+    int64_t weight = 1;
+    for (size_t j = columns ? 0 : i + 1; j < (columns ? i : spatial); ++j) weight *= (*in)[j + 2];
+    const ValueId own = n.Op("mod", {n.Op("div", {tap, number(inner)}), number(w.kernel[i])});
+    const ValueId origin =
+        n.Op("sub", {times(along(static_cast<int64_t>(i) + 2), w.strides[i]), number(w.pads[i])});
+    const ValueId place = n.Op("add", {origin, times(own, w.dilations[i])});
+    flat = n.Op("add", {flat, times(place, weight)});
+    inner *= w.kernel[i];
+  }
+  return flat;
 }
 
 absl::Status MaxPool(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(1, 1));
-  n.Ignore("storage_order");  // only of the indices, which are not made
+  const bool columns = n.Int("storage_order", 0) != 0;
   KILN_ASSIGN_OR_RETURN(const Window w, ReadWindow(n, {}));
-  return n.Emit("max_pool", {n.in(0)},
-                {{"kernel", w.kernel},
-                 {"strides", w.strides},
-                 {"pads", w.pads},
-                 {"dilations", w.dilations},
-                 {"ceil_mode", n.Int("ceil_mode", 0)}});
+  const Attrs attrs = {{"kernel", w.kernel},
+                       {"strides", w.strides},
+                       {"pads", w.pads},
+                       {"dilations", w.dilations},
+                       {"ceil_mode", n.Int("ceil_mode", 0)}};
+  const DType type = n.value(0).type;
+  // The numbers of a byte are floats too.
+  const ValueId x = IsFloat(type) ? n.in(0) : Cast(n, n.in(0), DType::kF32);
+  if (n.wants(1)) {
+    const Shape out = ShapeOf(n, n.Op("max_pool", {x}, attrs));
+    KILN_RETURN_IF_ERROR(n.status());
+    KILN_ASSIGN_OR_RETURN(const ValueId places, MaxPlaces(n, x, w, out, columns));
+    KILN_RETURN_IF_ERROR(n.Give(1, places));
+  }
+  if (IsFloat(type)) return n.Emit("max_pool", {x}, attrs);
+  return n.Emit("cast", {n.Op("max_pool", {x}, attrs)}, {{"to", type}});
 }
 
 absl::Status AveragePool(NodeView& n) {
@@ -175,6 +292,66 @@ absl::Status AveragePool(NodeView& n) {
                  {"dilations", w.dilations},
                  {"ceil_mode", n.Int("ceil_mode", 0)},
                  {"count_include_pad", n.Int("count_include_pad", 0)}});
+}
+
+// The p-th root of the sum of |x|^p over windows, of which padding is zeros.
+ValueId Powered(NodeView& n, ValueId x, int64_t p) {
+  if (p == 1) return n.Op("abs", {x});
+  if (p == 2) return n.Op("mul", {x, x});
+  return n.Op("pow", {n.Op("abs", {x}), n.Scalar(TypeOf(n, x), static_cast<double>(p))});
+}
+
+ValueId Rooted(NodeView& n, ValueId sum, int64_t p) {
+  if (p == 1) return sum;
+  if (p == 2) return n.Op("sqrt", {sum});
+  return n.Op("pow", {sum, n.Scalar(TypeOf(n, sum), 1.0 / static_cast<double>(p))});
+}
+
+// In ceil mode the last window may reach beyond the padded input: more zeros stand there.
+absl::Status PadForCeil(const NodeView& n, Window& w) {
+  const size_t spatial = w.kernel.size();
+  for (size_t i = 0; i < spatial; ++i) {
+    const std::optional<int64_t> extent = n.value(0).shape[i + 2].constant();
+    if (!extent || *extent > kMostWindow)
+      return absl::UnimplementedError("ceil_mode needs extents that are known");
+    const int64_t padded = *extent + w.pads[i] + w.pads[spatial + i];
+    const int64_t room = padded - ((w.kernel[i] - 1) * w.dilations[i] + 1);
+    if (room > 0) w.pads[spatial + i] += (w.strides[i] - room % w.strides[i]) % w.strides[i];
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LpPool(NodeView& n) {
+  KILN_RETURN_IF_ERROR(n.Need(1, 1));
+  const int64_t p = n.Int("p", 2);
+  if (p < 1) return absl::InvalidArgumentError(absl::StrCat("p is ", p));
+  KILN_ASSIGN_OR_RETURN(Window w, ReadWindow(n, {}));
+  if (n.Int("ceil_mode", 0) != 0) KILN_RETURN_IF_ERROR(PadForCeil(n, w));
+  const DType stored = n.value(0).type, type = ComputeType(stored);
+  std::vector<int64_t> pads(2, 0);
+  const auto middle = w.pads.begin() + static_cast<std::ptrdiff_t>(w.kernel.size());
+  pads.insert(pads.end(), w.pads.begin(), middle);
+  pads.insert(pads.end(), 2, 0);
+  pads.insert(pads.end(), middle, w.pads.end());
+  const ValueId x = n.Op("pad", {Powered(n, Cast(n, n.in(0), type), p)}, {{"pads", pads}});
+  const ValueId mean =
+      n.Op("average_pool", {x},
+           {{"kernel", w.kernel}, {"strides", w.strides}, {"dilations", w.dilations}});
+  double taps = 1;
+  for (const int64_t extent : w.kernel) taps *= static_cast<double>(extent);
+  const ValueId sum = n.Op("mul", {mean, n.Scalar(type, taps)});
+  return n.Emit("cast", {Rooted(n, sum, p)}, {{"to", stored}});
+}
+
+absl::Status GlobalLpPool(NodeView& n) {
+  KILN_RETURN_IF_ERROR(n.Need(1, 1));
+  const int64_t p = n.Int("p", 2);
+  if (p < 1 || n.rank(0) < 3)
+    return absl::InvalidArgumentError("needs p and the number of spatial dims from 1");
+  const DType stored = n.value(0).type;
+  const ValueId powers = Powered(n, Cast(n, n.in(0), ComputeType(stored)), p);
+  const ValueId sum = Reduce(n, "reduce_sum", powers, AxesFrom(2, n.rank(0)));
+  return n.Emit("cast", {Rooted(n, sum, p)}, {{"to", stored}});
 }
 
 // ---- softmax
@@ -214,10 +391,37 @@ absl::Status LayerNormalization(NodeView& n) {
   return AsRecord(n);
 }
 
+// In training, mean and variance are the batch's own, and outputs 1 and 2 the running ones.
+absl::Status TrainedBatchNormalization(NodeView& n) {
+  KILN_RETURN_IF_ERROR(n.Need(5, 5));
+  const double momentum = n.Float("momentum", 0.9);
+  const double epsilon = n.Float("epsilon", 1e-5);
+  Axes others = AxesFrom(0, n.rank(0));
+  if (others.size() < 2) return absl::InvalidArgumentError("needs two dims at least");
+  others.erase(others.begin() + 1);
+  const DType type = ComputeType(n.value(0).type);
+  const ValueId x = Cast(n, n.in(0), type);
+  const ValueId mean = Reduce(n, "reduce_mean", x, others);
+  const ValueId difference = n.Op("sub", {x, mean});
+  const ValueId variance = Reduce(n, "reduce_mean", n.Op("mul", {difference, difference}), others);
+  const auto running = [&](int output, int input, ValueId now) -> absl::Status {
+    if (!n.wants(output)) return absl::OkStatus();
+    const DType stored = n.value(input).type;
+    const ValueId old = n.Op("mul", {n.in(input), n.Scalar(stored, momentum)});
+    const ValueId part =
+        n.Op("mul", {Cast(n, Squeeze(n, now, others), stored), n.Scalar(stored, 1 - momentum)});
+    return n.Give(output, n.Op("add", {old, part}));
+  };
+  KILN_RETURN_IF_ERROR(running(1, 3, mean));
+  KILN_RETURN_IF_ERROR(running(2, 4, variance));
+  return n.Emit("batch_norm",
+                {n.in(0), n.in(1), n.in(2), Squeeze(n, mean, others), Squeeze(n, variance, others)},
+                {{"epsilon", epsilon}});
+}
+
 absl::Status BatchNormalization(NodeView& n) {
+  if (n.Int("training_mode", 0) != 0) return TrainedBatchNormalization(n);
   n.Ignore("momentum");
-  if (n.Int("training_mode", 0) != 0)
-    return absl::UnimplementedError("training mode is not supported");
   if (n.opset() < 7 && n.Int("is_test", 0) == 0)
     return absl::UnimplementedError("training mode is not supported");
   if (n.Int("spatial", 1) != 1) return absl::UnimplementedError("spatial = 0 is not supported");
@@ -300,11 +504,13 @@ constexpr Converter kRows[] = {
     {"Gemm", 6, Gemm},
     {"GlobalAveragePool", 6, AsRecord, "global_average_pool"},
     {"GlobalMaxPool", 6, AsRecord, "global_max_pool"},
+    {"GlobalLpPool", 6, GlobalLpPool},
     {"GroupNormalization", 18, GroupNormalization},
     {"InstanceNormalization", 6, AsRecord, "instance_norm"},
     {"LayerNormalization", 17, LayerNormalization, "layer_norm"},
     {"LogSoftmax", 6, FlatSoftmax, "log_softmax"},
     {"LogSoftmax", 13, AsRecord, "log_softmax"},
+    {"LpPool", 6, LpPool},
     {"MatMul", 6, AsRecord, "matmul"},
     {"MaxPool", 6, MaxPool},
     {"MeanVarianceNormalization", 9, MeanVarianceNormalization},
@@ -314,6 +520,15 @@ constexpr Converter kRows[] = {
 };
 
 }  // namespace
+
+absl::StatusOr<Attrs> ConvAttrs(NodeView& n, int weight) {
+  KILN_ASSIGN_OR_RETURN(std::vector<int64_t> kernel, KernelOf(n, weight));
+  KILN_ASSIGN_OR_RETURN(const Window w, ReadWindow(n, std::move(kernel)));
+  return Attrs{{"strides", w.strides},
+               {"pads", w.pads},
+               {"dilations", w.dilations},
+               {"group", n.Int("group", 1)}};
+}
 
 std::span<const Converter> NeuralConverters() { return kRows; }
 

@@ -40,7 +40,9 @@ absl::StatusOr<Reduction> ReadReduction(NodeView& n) {
 absl::Status Reduce(NodeView& n) {
   KILN_ASSIGN_OR_RETURN(const Reduction r, ReadReduction(n));
   if (r.noop) return n.Emit("identity", {n.in(0)});
-  return n.Emit(n.record(), {n.in(0)}, r.attrs());
+  if (n.value(0).type != DType::kBool) return n.Emit(n.record(), {n.in(0)}, r.attrs());
+  const ValueId number = n.Op("cast", {n.in(0)}, {{"to", DType::kU8}});
+  return n.Emit("cast", {n.Op(n.record(), {number}, r.attrs())}, {{"to", DType::kBool}});
 }
 
 // Reductions of which the elements are mapped first, so that reducing over no axes is not the

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/graph/onnx/compose.h"
 #include "kiln/graph/onnx/converter.h"
 #include "kiln/graph/onnx/node_view.h"
 #include "kiln/graph/op.h"
@@ -50,7 +51,7 @@ absl::Status Constant(NodeView& n) {
 
 // ---- shapes
 
-absl::Status ShapeOf(NodeView& n) {
+absl::Status ShapeOperator(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(1, 1));
   const int64_t rank = n.rank(0);
   const auto clamp = [rank](int64_t at) {
@@ -108,69 +109,43 @@ absl::Status Slice(NodeView& n) {
                  {"steps", DimsValue(steps)}});
 }
 
-Attrs SliceOf(int64_t axis, int64_t start, int64_t end, int64_t step) {
-  const auto one = [](int64_t number) { return std::vector<int64_t>{number}; };
-  return {{"starts", one(start)}, {"ends", one(end)}, {"axes", one(axis)}, {"steps", one(step)}};
+// Places along an axis of extent `in` that stand before, in and behind it under a mode of padding.
+ValueId PaddedPlaces(NodeView& n, const std::string& mode, const Dim& before, const Dim& out,
+                     ValueId extent) {
+  const auto number = [&](double value) { return n.Scalar(DType::kI64, value); };
+  ValueId at = Coordinates(n, out, 0, 1);
+  if (const auto shift = before.constant()) {
+    at = n.Op("sub", {at, number(static_cast<double>(*shift))});
+  }
+  const ValueId last = n.Op("sub", {extent, number(1)});
+  if (mode == "edge") return n.Op("clip", {at, number(0), last});
+  if (mode == "wrap") return n.Op("mod", {at, extent});
+  // The places repeat with a period of 2 * (extent - 1), forth and back; of one place, with 1.
+  const ValueId period = n.Op("max", {n.Op("mul", {last, number(2)}), number(1)});
+  const ValueId forth = n.Op("mod", {at, period});
+  return n.Op("min", {forth, n.Op("sub", {period, forth})});
 }
 
-// What stands before (or after) `x` along `axis`: its elements mirrored at the edge, or the
-// outermost one repeated.
-absl::StatusOr<ValueId> Border(NodeView& n, ValueId x, int64_t axis, int64_t amount, bool reflect,
-                               bool before) {
-  constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
-  Shape shape = n.value(x).shape;
-  Dim& extent = shape[static_cast<size_t>(axis)];
-  const std::optional<int64_t> known = extent.constant();
-  if (reflect) {
-    if (!known)
-      return absl::UnimplementedError(
-          absl::StrCat("mode reflect along an axis of extent ", extent.ToString()));
-    if (amount >= *known) {
-      return absl::InvalidArgumentError(absl::StrCat("mode reflect needs more than ", amount,
-                                                     " elements, but the axis has ", *known));
-    }
-    return n.Op("slice", {x},
-                before ? SliceOf(axis, amount, 0, -1) : SliceOf(axis, -2, -amount - 2, -1));
-  }
-  if (known == 0)
-    return absl::InvalidArgumentError("mode edge needs an element, but the axis has none");
-  const ValueId edge =
-      n.Op("slice", {x}, before ? SliceOf(axis, 0, 1, 1) : SliceOf(axis, -1, kEnd, 1));
-  extent = amount;
-  return n.Op("expand", {edge}, {{"shape", DimsValue(shape)}});
-}
-
-// Pads axis by axis with pieces of the input itself.
-absl::Status PadByPieces(NodeView& n, const Shape& pads, bool reflect) {
-  const std::optional<std::vector<int64_t>> amounts = kiln::Constant(pads);
-  if (!amounts)
-    return absl::UnimplementedError(
-        absl::StrCat("pads ", ToString(pads), " depend on the input's extents"));
-  for (const int64_t amount : *amounts) {
-    if (amount < 0)
-      return absl::UnimplementedError("negative pads are supported in mode constant only");
-  }
+// Padding with elements of the input itself, axis by axis.
+absl::Status PadByPlaces(NodeView& n, const Shape& pads, const std::string& mode) {
   const auto rank = static_cast<size_t>(n.rank(0));
-  std::vector<size_t> padded;
-  for (size_t axis = 0; axis < rank; ++axis) {
-    if ((*amounts)[axis] > 0 || (*amounts)[axis + rank] > 0) padded.push_back(axis);
-  }
   ValueId x = n.in(0);
-  for (const size_t axis : padded) {
-    std::vector<ValueId> parts = {x};
-    const auto add = [&](int64_t amount, bool before) -> absl::Status {
-      if (amount == 0) return absl::OkStatus();
-      KILN_ASSIGN_OR_RETURN(const ValueId border,
-                            Border(n, x, static_cast<int64_t>(axis), amount, reflect, before));
-      parts.insert(before ? parts.begin() : parts.end(), border);
-      return absl::OkStatus();
-    };
-    KILN_RETURN_IF_ERROR(add((*amounts)[axis], true));
-    KILN_RETURN_IF_ERROR(add((*amounts)[axis + rank], false));
-    const Attrs along = {{"axis", static_cast<int64_t>(axis)}};
-    if (axis == padded.back()) return n.Emit("concat", parts, along);
-    x = n.Op("concat", parts, along);
-    KILN_RETURN_IF_ERROR(n.status());
+  for (size_t axis = 0; axis < rank; ++axis) {
+    const Dim& before = pads[axis];
+    const Dim& after = pads[axis + rank];
+    if (before.IsConst(0) && after.IsConst(0)) continue;
+    if (!before.constant()) {
+      return absl::UnimplementedError(
+          absl::StrCat("pads ", ToString(pads), " depend on the input's extents"));
+    }
+    const Dim in = n.value(0).shape[axis];
+    if (in.IsConst(0))
+      return absl::InvalidArgumentError(
+          absl::StrCat("mode ", mode, " needs an element, but axis ", axis, " has none"));
+    const auto place = static_cast<int64_t>(axis);
+    const ValueId at = PaddedPlaces(n, mode, before, in + before + after,
+                                    ExtentOf(n, n.in(0), place, DType::kI64));
+    x = n.Op("gather", {x, at}, {{"axis", place}});
   }
   return n.Emit("identity", {x});
 }
@@ -181,7 +156,7 @@ absl::Status EmitPad(NodeView& n, const Shape& pads, double value) {
     return absl::InvalidArgumentError(absl::StrCat(
         "pads has ", pads.size(), " elements, expected two for each of ", n.rank(0), " dims"));
   }
-  if (mode == "reflect" || mode == "edge") return PadByPieces(n, pads, mode == "reflect");
+  if (mode == "reflect" || mode == "edge" || mode == "wrap") return PadByPlaces(n, pads, mode);
   if (mode != "constant")
     return absl::UnimplementedError(absl::StrCat("mode ", mode, " is not supported"));
   return n.Emit("pad", {n.in(0)}, {{"pads", DimsValue(pads)}, {"value", value}});
@@ -226,10 +201,6 @@ Attrs ShapeAttrs(const Shape& shape) {
   return {{"shape", DimsValue(shape)}, {"allowzero", int64_t{1}}};
 }
 
-ValueId ReshapeTo(NodeView& n, ValueId x, const Shape& shape) {
-  return n.Op("reshape", {x}, ShapeAttrs(shape));
-}
-
 absl::Status Tile(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(2, 2));
   KILN_ASSIGN_OR_RETURN(const Shape repeats, n.Content(1, "repeats"));
@@ -249,88 +220,8 @@ absl::Status Tile(NodeView& n) {
     together.push_back(repeats[i] * extent);
   }
   if (apart.size() == together.size()) return n.Emit("identity", {n.in(0)});
-  const ValueId copies =
-      n.Op("expand", {ReshapeTo(n, n.in(0), apart)}, {{"shape", DimsValue(wide)}});
+  const ValueId copies = n.Op("expand", {Reshape(n, n.in(0), apart)}, {{"shape", DimsValue(wide)}});
   return n.Emit("reshape", {copies}, ShapeAttrs(together));
-}
-
-// Enlarging by whole factors, each output element the nearest input element.
-absl::Status EnlargeNearest(NodeView& n, const std::vector<double>& scales) {
-  if (scales.size() != static_cast<size_t>(n.rank(0))) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "scales has ", scales.size(), " elements, but the input has rank ", n.rank(0)));
-  }
-  std::vector<int64_t> factors;
-  for (const double scale : scales) {
-    if (!(scale >= 1 && scale <= 1024 && scale == std::floor(scale))) {
-      return absl::UnimplementedError(
-          absl::StrCat("scale ", scale, " is not supported, only whole numbers from 1"));
-    }
-    factors.push_back(static_cast<int64_t>(scale));
-  }
-  return n.Emit("upsample", {n.in(0)}, {{"scales", factors}});
-}
-
-absl::Status UpsampleByAttribute(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(1, 1));
-  if (n.Text("mode", "nearest") != "nearest")
-    return absl::UnimplementedError("only mode nearest is supported");
-  return EnlargeNearest(n, n.Floats("scales"));
-}
-
-absl::Status UpsampleByInput(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(2, 2));
-  if (n.Text("mode", "nearest") != "nearest")
-    return absl::UnimplementedError("only mode nearest is supported");
-  KILN_ASSIGN_OR_RETURN(const std::vector<double> scales, n.ConstFloats(1, "scales"));
-  return EnlargeNearest(n, scales);
-}
-
-// The factors by which `sizes` enlarge the input's extents.
-absl::StatusOr<std::vector<double>> ScalesOf(const NodeView& n, const Shape& sizes) {
-  const Shape& shape = n.value(0).shape;
-  std::vector<double> scales;
-  for (size_t i = 0; i < sizes.size() && i < shape.size(); ++i) {
-    std::optional<Dim> factor;
-    if (sizes[i] == shape[i]) {
-      factor = Dim(1);
-    } else if (!shape[i].IsConst(0)) {
-      factor = sizes[i].DivideExactly(shape[i]);
-    }
-    if (!factor || !factor->constant()) {
-      return absl::UnimplementedError(absl::StrCat(
-          "size ", sizes[i].ToString(), " is not a whole multiple of ", shape[i].ToString()));
-    }
-    scales.push_back(static_cast<double>(*factor->constant()));
-  }
-  return scales;
-}
-
-absl::Status Resize(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(1, 4));
-  const std::string mode = n.Text("mode", "nearest");
-  const std::string place = n.Text("coordinate_transformation_mode", "half_pixel");
-  const std::string rounding = n.Text("nearest_mode", "round_prefer_floor");
-  n.Ignore("cubic_coeff_a");
-  n.Ignore("extrapolation_value");  // only of tf_crop_and_resize
-  n.Ignore("exclude_outside");
-  n.Ignore("antialias");  // only when made smaller
-  const bool nearest =
-      mode == "nearest" && ((place == "asymmetric" && rounding == "floor") ||
-                            (place == "half_pixel" && rounding.rfind("round_prefer_", 0) == 0));
-  if (!nearest || n.HasAttr("axes")) {
-    return absl::UnimplementedError(
-        absl::StrCat("mode ", mode, " with ", place, " and ", rounding, " is not supported"));
-  }
-  if (n.Text("keep_aspect_ratio_policy", "stretch") != "stretch")
-    return absl::UnimplementedError("keep_aspect_ratio_policy is not supported");
-  if (n.has(3)) {
-    KILN_ASSIGN_OR_RETURN(const Shape sizes, n.Content(3, "sizes"));
-    KILN_ASSIGN_OR_RETURN(const std::vector<double> scales, ScalesOf(n, sizes));
-    return EnlargeNearest(n, scales);
-  }
-  KILN_ASSIGN_OR_RETURN(const std::vector<double> scales, n.ConstFloats(2, "scales"));
-  return EnlargeNearest(n, scales);
 }
 
 struct Image {
@@ -365,7 +256,7 @@ absl::Status DepthToSpace(NodeView& n) {
                           : Shape{x.batch, *depth, x.block, x.block, x.height, x.width};
   const std::vector<int64_t> perm =
       dcr ? std::vector<int64_t>{0, 3, 4, 1, 5, 2} : std::vector<int64_t>{0, 1, 4, 2, 5, 3};
-  const ValueId blocks = n.Op("transpose", {ReshapeTo(n, n.in(0), apart)}, {{"perm", perm}});
+  const ValueId blocks = n.Op("transpose", {Reshape(n, n.in(0), apart)}, {{"perm", perm}});
   return n.Emit("reshape", {blocks},
                 ShapeAttrs({x.batch, *depth, x.height * x.block, x.width * x.block}));
 }
@@ -380,7 +271,7 @@ absl::Status SpaceToDepth(NodeView& n) {
                                                  " are not known to be multiples of ", x.block));
   }
   const Shape apart = {x.batch, x.channels, *height, x.block, *width, x.block};
-  const ValueId blocks = n.Op("transpose", {ReshapeTo(n, n.in(0), apart)},
+  const ValueId blocks = n.Op("transpose", {Reshape(n, n.in(0), apart)},
                               {{"perm", std::vector<int64_t>{0, 3, 5, 1, 2, 4}}});
   return n.Emit("reshape", {blocks},
                 ShapeAttrs({x.batch, x.channels * x.block * x.block, *height, *width}));
@@ -398,9 +289,7 @@ constexpr Converter kRows[] = {
     {"Pad", 11, PadByInputs},
     {"Range", 11, AsRecord, "range"},
     {"Reshape", 6, AsRecord, "reshape"},
-    {"Resize", 10, UpsampleByInput},  // no transformations yet: asymmetric and floor
-    {"Resize", 11, Resize},
-    {"Shape", 6, ShapeOf},
+    {"Shape", 6, ShapeOperator},
     {"Size", 6, AsRecord, "size"},
     {"Slice", 6, Slice},
     {"SpaceToDepth", 6, SpaceToDepth},
@@ -409,8 +298,6 @@ constexpr Converter kRows[] = {
     {"Tile", 6, Tile},
     {"Transpose", 6, AsRecord, "transpose"},
     {"Unsqueeze", 6, AsRecord, "unsqueeze"},
-    {"Upsample", 7, UpsampleByAttribute},
-    {"Upsample", 9, UpsampleByInput},
 };
 
 }  // namespace

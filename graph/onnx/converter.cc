@@ -19,7 +19,9 @@ bool Before(const Converter* a, const Converter* b) {
 std::vector<const Converter*> Sorted() {
   std::vector<const Converter*> all;
   for (const auto rows :
-       {ElementwiseConverters(), ReduceConverters(), ShapeConverters(), NeuralConverters()}) {
+       {ElementwiseConverters(), ReduceConverters(), ShapeConverters(), NeuralConverters(),
+        SelectConverters(), SampleConverters(), TensorConverters(), AttentionConverters(),
+        QuantizedConverters(), RecurrentConverters()}) {
     for (const Converter& row : rows) all.push_back(&row);
   }
   std::sort(all.begin(), all.end(), Before);

@@ -20,6 +20,8 @@ namespace kiln::onnx {
 
 class NodeView;
 
+// Models of older operator sets are read with these rows; what was different then has attributes or
+// operands that the rows refuse.
 inline constexpr int kOldestOpset = 6;
 
 struct Converter {
@@ -40,6 +42,12 @@ std::span<const Converter> ElementwiseConverters();
 std::span<const Converter> ReduceConverters();
 std::span<const Converter> ShapeConverters();
 std::span<const Converter> NeuralConverters();
+std::span<const Converter> SelectConverters();
+std::span<const Converter> SampleConverters();
+std::span<const Converter> TensorConverters();
+std::span<const Converter> AttentionConverters();
+std::span<const Converter> QuantizedConverters();
+std::span<const Converter> RecurrentConverters();
 
 // The row for an operator of ONNX's own domain at this version; null if there is none.
 const Converter* FindConverter(absl::string_view op, int64_t opset);

@@ -13,6 +13,8 @@
 #include "absl/strings/strip.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/graph/needed_value.h"
+#include "kiln/graph/onnx/constant_value.h"
 #include "kiln/graph/onnx/converter.h"
 #include "kiln/graph/onnx/mapped_file.h"
 #include "kiln/graph/onnx/node_view.h"
@@ -20,10 +22,13 @@
 #include "kiln/graph/onnx/symbols.h"
 #include "kiln/graph/onnx/tensor_proto.h"
 #include "kiln/graph/onnx/wire.h"
+#include "kiln/graph/op.h"
 
 namespace kiln {
 namespace onnx {
 namespace {
+
+constexpr int kMaxOperands = 16;  // of one node that tell its structure
 
 std::string Quoted(absl::string_view name) {
   return absl::StrCat("\"", absl::Utf8SafeCEscape(name), "\"");
@@ -54,6 +59,9 @@ class Importer {
   absl::Status AssumeValue(const std::string& name, const Tensor& value);
   absl::StatusOr<std::vector<ValueId>> Resolve(const NodeProto& node, bool& missing,
                                                std::string& reason) const;
+  ValueId Find(const std::string& value) const;
+  bool SettleNeeded(const absl::Status& status, std::vector<ValueId>& inputs);
+  bool NoteNeeded(const std::string& value);
   absl::Status Convert(const Converter& converter, const NodeProto& node,
                        std::vector<ValueId> inputs, std::vector<ValueId>& outputs);
   absl::Status Define(const std::string& name, Slot slot);
@@ -205,7 +213,7 @@ absl::Status Importer::AssumeValue(const std::string& name, const Tensor& value)
                      " ", ToString(ToShape(value.shape()))));
   }
   input.shape = ToShape(value.shape());
-  input.constant = value;
+  slot->second.id = out_.graph.AddConstant(name, value);  // what nodes read in place of the input
   Guard guard;
   guard.kind = Guard::Kind::kValue;
   guard.input = name;
@@ -264,6 +272,7 @@ absl::Status CheckAttributes(const NodeProto& node) {
 absl::Status Importer::Convert(const Converter& converter, const NodeProto& node,
                                std::vector<ValueId> inputs, std::vector<ValueId>& outputs) {
   NodeView view(node, OpsetOf(node), converter.record, std::move(inputs), out_.graph, source_);
+  if (OpsetOf(node) < kOldestOpset) view.Ignore("consumed_inputs");  // tells of memory only
   KILN_RETURN_IF_ERROR(converter.convert(view));
   KILN_RETURN_IF_ERROR(view.status());
   if (const std::string unread = view.UnreadAttr(); !unread.empty()) {
@@ -289,30 +298,86 @@ std::string Reason(const absl::Status& status, const NodeProto& node) {
   return std::string(text);
 }
 
+ValueId Importer::Find(const std::string& value) const {
+  const std::vector<Value>& values = out_.graph.values();
+  const auto named =
+      std::find_if(values.begin(), values.end(), [&](const Value& v) { return v.name == value; });
+  return ValueId{named == values.end() ? -1 : static_cast<int32_t>(named - values.begin())};
+}
+
+// If `status` asks for the value of an input that constants decide: puts a constant in its place
+// and tells so.
+bool Importer::SettleNeeded(const absl::Status& status, std::vector<ValueId>& inputs) {
+  const std::optional<std::string> name = NeededValue(status);
+  if (!name) return false;
+  const auto input = std::find(inputs.begin(), inputs.end(), Find(*name));
+  if (input == inputs.end() || !input->valid()) return false;
+  std::optional<Tensor> value = ConstantValue(out_.graph, *input);
+  if (!value) return false;
+  *input = out_.graph.AddConstant(*name, *std::move(value));
+  return true;
+}
+
+// Adds the graph inputs that the value called `value` is made of to value_inputs; false, adding
+// none, if one of them is larger than an operand that describes a structure.
+bool Importer::NoteNeeded(const std::string& value) {
+  const Graph& graph = out_.graph;
+  std::vector<ValueId> work = {Find(value)};
+  std::set<ValueId> seen;
+  std::set<std::string> sources;
+  while (!work.empty()) {
+    const ValueId id = work.back();
+    work.pop_back();
+    if (!id.valid() || !seen.insert(id).second) continue;
+    const Value& v = graph.value(id);
+    if (v.constant || ContentOf(v)) continue;
+    if (v.producer.v >= 0) {
+      const std::vector<ValueId>& inputs = graph.node(v.producer).inputs;
+      work.insert(work.end(), inputs.begin(), inputs.end());
+    } else {
+      if (v.shape.size() > 1) return false;
+      sources.insert(v.name);
+    }
+  }
+  const std::vector<std::string> known = out_.value_inputs;
+  for (const std::string& name : sources) {
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      out_.value_inputs.push_back(name);
+  }
+  return !sources.empty();
+}
+
 absl::Status Importer::AddNode(const NodeProto& node) {
   bool missing = false;
+  bool needs_values = false;
   std::string reason;
   KILN_ASSIGN_OR_RETURN(std::vector<ValueId> inputs, Resolve(node, missing, reason));
   KILN_RETURN_IF_ERROR(CheckAttributes(node));
 
   const int64_t opset = OpsetOf(node);
   const bool own = DomainOf(node.domain()).empty();
-  const Converter* converter = own ? FindConverter(node.op_type(), opset) : nullptr;
+  const Converter* converter =
+      own ? FindConverter(node.op_type(), std::max<int64_t>(opset, kOldestOpset)) : nullptr;
+  if (own && opset < 1) reason = "the model does not say which operator set it uses";
   bool supported = converter != nullptr && reason.empty();
-  if (own && opset < kOldestOpset)
-    reason = absl::StrCat("operator sets before ", kOldestOpset, " are not supported");
   std::vector<ValueId> outputs(static_cast<size_t>(node.output_size()));
   if (supported && !missing) {
-    const absl::Status status = Convert(*converter, node, std::move(inputs), outputs);
+    absl::Status status = Convert(*converter, node, inputs, outputs);
+    // Operands that follow from constants by a computation are computed, and the node tried again.
+    for (int tries = 0; tries < kMaxOperands && SettleNeeded(status, inputs); ++tries)
+      status = Convert(*converter, node, inputs, outputs);
     if (absl::IsUnimplemented(status)) {
       supported = false;
       reason = Reason(status, node);
+      const std::optional<std::string> value = NeededValue(status);
+      needs_values = value && NoteNeeded(*value);
       outputs.assign(outputs.size(), {});
     } else if (!status.ok()) {
       return absl::Status(status.code(), Reason(status, node));
     }
   }
-  if (!supported) out_.unsupported.push_back({NameOf(node), OperatorOf(node), opset, reason});
+  if (!supported)
+    out_.unsupported.push_back({NameOf(node), OperatorOf(node), opset, reason, needs_values});
   for (int k = 0; k < node.output_size(); ++k) {
     if (!node.output(k).empty())
       KILN_RETURN_IF_ERROR(Define(node.output(k), {outputs[static_cast<size_t>(k)], ""}));
@@ -332,12 +397,15 @@ absl::Status Importer::AddOutputs() {
     if (slot == slots_.end())
       return absl::InvalidArgumentError(absl::StrCat(subject, ": no node makes it"));
     const ValueId id = slot->second.id;
+    const absl::StatusOr<DType> declared = ToDType(output.type().tensor_type().elem_type());
+    if (declared.ok()) {
+      out_.declared_outputs.push_back({output.name(), *declared, InputShape(output)});
+    }
     if (!id.valid()) {
       if (options_.allow_unsupported || !out_.unsupported.empty()) continue;
       return absl::UnimplementedError(absl::StrCat(subject, ": ", slot->second.reason));
     }
     if (output.type().has_tensor_type()) {
-      const absl::StatusOr<DType> declared = ToDType(output.type().tensor_type().elem_type());
       const DType inferred = out_.graph.value(id).type;
       if (output.type().tensor_type().has_elem_type() &&
           (!declared.ok() || *declared != inferred)) {
@@ -410,6 +478,24 @@ absl::StatusOr<OnnxImport> ImportOnnx(absl::string_view path, const OnnxImportOp
   absl::StatusOr<OnnxImport> import = onnx::Import((*file)->bytes(), *file, external, options);
   if (!import.ok()) return Annotate(import.status(), context);
   return import;
+}
+
+absl::StatusOr<OnnxImport> ImportOnnxFor(absl::string_view path,
+                                         const std::map<std::string, Tensor>& inputs,
+                                         OnnxImportOptions options) {
+  const bool allowed = std::exchange(options.allow_unsupported, true);
+  while (true) {
+    KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnx(path, options));
+    const size_t known = options.input_values.size();
+    for (const std::string& name : import.value_inputs) {
+      const auto given = inputs.find(name);
+      if (given != inputs.end()) options.input_values.insert(*given);
+    }
+    if (options.input_values.size() > known) continue;  // what comes behind may need more of them
+    if (allowed || import.unsupported.empty()) return import;
+    options.allow_unsupported = false;  // for the error
+    return ImportOnnx(path, options);
+  }
 }
 
 absl::StatusOr<OnnxImport> ImportOnnxBytes(absl::string_view bytes, std::shared_ptr<void> owner,

@@ -49,6 +49,15 @@ struct UnsupportedNode {
   int64_t opset =
       0;  // version of the domain's operator set that the model asks for; 0: the model does not say
   std::string reason;  // empty: the operator is not in the table
+  // It would be supported if the values of OnnxImport::value_inputs were given.
+  bool needs_values = false;
+};
+
+// A graph output as the file declares it; what it leaves open is a symbol.
+struct DeclaredOutput {
+  std::string name;
+  DType type = DType::kF32;
+  Shape shape;
 };
 
 struct OnnxImport {
@@ -59,6 +68,10 @@ struct OnnxImport {
   std::map<std::string, std::string> metadata;  // metadata_props
   std::vector<UnsupportedNode>
       unsupported;  // in the order of the file; empty unless allow_unsupported
+  // Graph inputs whose values decide the structure of the unsupported nodes that need values, such
+  // as the axes of a reduction.
+  std::vector<std::string> value_inputs;
+  std::vector<DeclaredOutput> declared_outputs;  // those that are tensors of a known type
 };
 
 // Errors: kNotFound and the like for the file; kDataLoss where it is damaged; kResourceExhausted
@@ -67,6 +80,13 @@ struct OnnxImport {
 // supported.
 absl::StatusOr<OnnxImport> ImportOnnx(absl::string_view path,
                                       const OnnxImportOptions& options = {});
+
+// The import for the values that `inputs`, dense tensors by name, has for those inputs on which the
+// structure of the graph depends; the others stay free. So one import serves all inputs that agree
+// in those values.
+absl::StatusOr<OnnxImport> ImportOnnxFor(absl::string_view path,
+                                         const std::map<std::string, Tensor>& inputs,
+                                         OnnxImportOptions options = {});
 
 // The same from memory. Tensors view `bytes` when `owner`, which keeps them alive, is given.
 // External data is refused.

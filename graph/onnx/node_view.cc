@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/graph/needed_value.h"
 #include "kiln/graph/onnx/onnx.pb.h"
 #include "kiln/graph/op.h"
 
@@ -130,7 +131,8 @@ const AttributeProto* NodeView::Typed(absl::string_view name, int type) {
   const int got = TypeOf(*a);
   if (got == type) return a;
   // An empty list may have been written without a type.
-  const bool list = type == AttributeProto::INTS || type == AttributeProto::FLOATS;
+  const bool list = type == AttributeProto::INTS || type == AttributeProto::FLOATS ||
+                    type == AttributeProto::STRINGS;
   if (list && got == AttributeProto::UNDEFINED) return a;
   if (status_.ok()) {
     status_ = absl::InvalidArgumentError(absl::StrCat("attribute \"", name, "\" has type ", got,
@@ -165,6 +167,12 @@ std::vector<double> NodeView::Floats(absl::string_view name) {
                       : std::vector<double>();
 }
 
+std::vector<std::string> NodeView::Texts(absl::string_view name) {
+  const AttributeProto* a = Typed(name, AttributeProto::STRINGS);
+  return a != nullptr ? std::vector<std::string>(a->strings().begin(), a->strings().end())
+                      : std::vector<std::string>();
+}
+
 std::optional<Tensor> NodeView::TensorAttr(absl::string_view name) {
   const AttributeProto* a = Typed(name, AttributeProto::TENSOR);
   if (a == nullptr) return std::nullopt;
@@ -196,8 +204,7 @@ absl::StatusOr<Shape> NodeView::Content(int k, absl::string_view what) const {
   if (v.constant && v.constant->num_elements() <= kMaxListLength)
     return ToShape(ToInts(*v.constant));
   if (v.shape_content) return *v.shape_content;
-  return absl::UnimplementedError(absl::StrCat(what, " (input \"", absl::Utf8SafeCEscape(v.name),
-                                               "\") is known only at run time"));
+  return NeedsValue(v);
 }
 
 absl::StatusOr<std::vector<int64_t>> NodeView::ConstInts(int k, absl::string_view what) const {
@@ -214,8 +221,7 @@ absl::StatusOr<std::vector<double>> NodeView::ConstFloats(int k, absl::string_vi
     return absl::InvalidArgumentError(absl::StrCat("input ", k, " (", what, ") is left out"));
   const Value& v = value(k);
   if (v.constant && v.constant->num_elements() <= kMaxListLength) return ToDoubles(*v.constant);
-  return absl::UnimplementedError(absl::StrCat(what, " (input \"", absl::Utf8SafeCEscape(v.name),
-                                               "\") is known only at run time"));
+  return NeedsValue(v);
 }
 
 absl::StatusOr<int64_t> NodeView::Axis(int64_t axis, int64_t rank) const {

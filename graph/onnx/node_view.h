@@ -64,6 +64,7 @@ class NodeView {
   std::string Text(absl::string_view name, absl::string_view otherwise);
   std::vector<int64_t> Ints(absl::string_view name, std::vector<int64_t> otherwise = {});
   std::vector<double> Floats(absl::string_view name);
+  std::vector<std::string> Texts(absl::string_view name);
   std::optional<Tensor> TensorAttr(absl::string_view name);
   void Ignore(absl::string_view name) {
     read_.insert(std::string(name));

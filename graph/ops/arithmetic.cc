@@ -81,10 +81,24 @@ absl::Status InferPow(InferContext& c) {
   return absl::OkStatus();
 }
 
+// x - trunc(x / y) * y with one rounding, which is none while the quotient is a whole number of the
+// type; a quotient that was rounded up is one too large.
+Ex FloatRemainder(Ex x, Ex y) {
+  const Ex zero = x.Like(0);
+  const Ex quotient = Apply(ScalarOp::kTrunc, x / y);
+  const Ex rest = Apply(ScalarOp::kFma, -quotient, y, x);
+  const Ex over = (rest < zero) != (x < zero) && rest != zero;
+  const Ex size = Apply(ScalarOp::kAbs, y);
+  const Ex mended = Select(over, Select(x < zero, rest - size, rest + size), rest);
+  const Ex whole = Apply(ScalarOp::kAbs, x) == x.Like(INFINITY) || size != x.Like(INFINITY);
+  return Select(whole, mended, Select(Apply(ScalarOp::kIsNan, y), y, x));
+}
+
 Ex ModBody(ScalarBody& b) {
   const Ex x = b.in(0);
   const Ex y = b.in(1);
-  const Ex rest = Apply(ScalarOp::kMod, x, y);  // sign of the dividend
+  const Ex rest =  // sign of the dividend
+      IsFloat(x.type()) ? FloatRemainder(x, y) : Apply(ScalarOp::kMod, x, y);
   if (IntAttr(b.node(), "fmod") != 0 || (!IsFloat(x.type()) && !IsSigned(x.type()))) return rest;
   const Ex zero = x.Like(0);
   const Ex adjust = (rest != zero) && ((rest < zero) != (y < zero));
@@ -154,7 +168,8 @@ constexpr OpDef kDiv = {
 constexpr OpDef kMod = {.name = "mod",
                         .doc =
                             "The remainder of a / b, with the sign of b (or of a: attribute fmod); "
-                            "x mod 0 is 0 for integers.",
+                            "x mod 0 is 0 for integers. Of floats it is exact while a / b is below "
+                            "2^24 (of f64, 2^53).",
                         .kind = OpKind::kScalar,
                         .min_inputs = 2,
                         .max_inputs = 2,

@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/graph/builder.h"
 #include "kiln/graph/infer.h"
+#include "kiln/graph/needed_value.h"
 #include "kiln/graph/ops/ops.h"
 #include "kiln/graph/tensors.h"
 
@@ -56,8 +58,7 @@ absl::Status ReferenceSize(const Node&, std::span<const Tensor> inputs, std::spa
 absl::StatusOr<Dim> FloatRange(const InferContext& c) {
   double bound[3];
   for (int k = 0; k < 3; ++k) {
-    if (!c.input(k).constant)
-      return absl::UnimplementedError(absl::StrCat("input ", k, " must be a constant"));
+    if (!c.input(k).constant) return NeedsValue(c.input(k));
     bound[k] = ReadFloat(Dense(*c.input(k).constant), 0);
   }
   const double count = std::ceil((bound[1] - bound[0]) / bound[2]);
@@ -99,21 +100,16 @@ absl::Status InferRange(InferContext& c) {
   return absl::OkStatus();
 }
 
-absl::Status ReferenceRange(const Node&, std::span<const Tensor> inputs,
-                            std::span<Tensor> outputs) {
-  const int64_t count = outputs[0].num_elements();
-  for (int64_t i = 0; i < count; ++i) {
-    if (outputs[0].dtype() == DType::kF64) {
-      WriteFloat(outputs[0], i,
-                 ReadFloat(inputs[0], 0) + static_cast<double>(i) * ReadFloat(inputs[2], 0));
-    } else {
-      const auto step = static_cast<uint64_t>(ReadInt(inputs[2], 0));
-      WriteInt(outputs[0], i,
-               static_cast<int64_t>(static_cast<uint64_t>(ReadInt(inputs[0], 0)) +
-                                    static_cast<uint64_t>(i) * step));
-    }
-  }
-  return absl::OkStatus();
+// start + step * coordinate, rounded once.
+absl::StatusOr<std::vector<ValueId>> Range(GraphBuilder& b, const Node& node) {
+  const Value out = b.value(node.outputs[0]);
+  const DType type = ComputeType(out.type);
+  const auto to = [&](ValueId x, DType t) { return b.Op("cast", {x}, {{"to", t}}); };
+  const ValueId at = to(b.Op("iota", {}, {{"shape", DimsValue(out.shape)}}), type);
+  const ValueId way = b.Op("mul", {at, to(node.inputs[2], type)});
+  const ValueId y = to(b.Op("add", {way, to(node.inputs[0], type)}), out.type);
+  KILN_RETURN_IF_ERROR(b.status());
+  return std::vector<ValueId>{y};
 }
 
 constexpr AttrSpec kShapeAttrs[] = {
@@ -142,12 +138,11 @@ constexpr OpDef kSize = {.name = "size",
 constexpr OpDef kRange = {
     .name = "range",
     .doc = "start, start + step, ... up to but without limit; inputs start, limit, step.",
-    .kind = OpKind::kHost,
+    .kind = OpKind::kComposite,
     .min_inputs = 3,
     .max_inputs = 3,
     .infer = InferRange,
-    .reference = ReferenceRange,
-    .cuda = false,
+    .decompose = Range,
     .onnx = "Range",
     .witness = "onnx node tests: range"};
 

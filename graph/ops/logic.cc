@@ -4,6 +4,7 @@
 
 #include "kiln/base/status_macros.h"
 #include "kiln/graph/infer.h"
+#include "kiln/graph/ops/data_ops.h"
 #include "kiln/graph/ops/ops.h"
 
 namespace kiln::ops {
@@ -94,6 +95,12 @@ constexpr OpDef kOr = Compare("or", "a or b; bit by bit for integers.", Binary<S
 constexpr OpDef kXor =
     Compare("xor", "Either a or b; bit by bit for integers.", Binary<ScalarOp::kXor>, InferBits,
             "Xor BitwiseXor", "onnx node tests: xor, bitwise_xor");
+constexpr OpDef kShiftLeft =
+    Compare("shift_left", "a << b; an amount outside the bits of a gives 0.",
+            Binary<ScalarOp::kShl>, InferInteger, "BitShift", "onnx node tests: bitshift");
+constexpr OpDef kShiftRight =
+    Compare("shift_right", "a >> b, with the sign; an amount outside the bits of a gives 0 or -1.",
+            Binary<ScalarOp::kShr>, InferInteger, "BitShift", "onnx node tests: bitshift");
 constexpr OpDef kNot = {.name = "not",
                         .doc = "not x; bit by bit for integers.",
                         .kind = OpKind::kScalar,

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/graph/coordinate.h"
 #include "kiln/graph/reference/scalar.h"
 #include "kiln/graph/tensors.h"
 
@@ -71,7 +72,7 @@ struct Axis {
   std::vector<int64_t> load_strides;  // under the output's places
 };
 struct Piece {
-  const Element* from;
+  const Element* from;  // null: the coordinate of the only axis
   std::vector<Axis> axes;
   struct Bound {
     size_t out_axis;
@@ -82,10 +83,11 @@ struct Piece {
 
 absl::StatusOr<Piece> NumericPiece(const IndexPiece& piece, const SymbolValues& symbols,
                                    const std::vector<Tensor>& inputs, size_t rank) {
-  const Tensor& from = inputs[static_cast<size_t>(piece.input)];
+  const bool reads = piece.input != kCoordinate;
+  const Tensor from = reads ? inputs[static_cast<size_t>(piece.input)] : Tensor();
   const std::vector<int64_t> strides = DenseStrides(from.shape());
   Piece out;
-  out.from = Elements(from);
+  out.from = reads ? Elements(from) : nullptr;
   for (size_t i = 0; i < piece.axes.size(); ++i) {
     const IndexAxis& axis = piece.axes[i];
     Axis& a = out.axes.emplace_back();
@@ -93,8 +95,8 @@ absl::StatusOr<Piece> NumericPiece(const IndexPiece& piece, const SymbolValues& 
     KILN_ASSIGN_OR_RETURN(a.offset, axis.offset.Evaluate(symbols));
     a.out_axis = axis.out_axis;
     a.div = axis.div;
-    a.extent = from.shape()[i];
-    a.stride = strides[i];
+    a.extent = reads ? from.shape()[i] : 0;
+    a.stride = reads ? strides[i] : 0;
     a.load_input = axis.load_input;
     if (axis.load_input < 0) continue;
     const std::vector<int64_t> load =
@@ -259,6 +261,10 @@ absl::Status Move(const IndexMap& map, const SymbolValues& symbols,
                                     [&](const Piece& p) { return Holds(p, walk.at()); });
     if (piece == pieces.end()) {
       Elements(out)[i] = fill;
+      continue;
+    }
+    if (piece->from == nullptr) {
+      Elements(out)[i].i = Coordinate(piece->axes[0], walk.at(), inputs);
       continue;
     }
     int64_t offset = 0;

@@ -199,12 +199,15 @@ TEST(ImportErrors, IgnoresOperatorSetsThatNoNodeUses) {
   KILN_EXPECT_OK(ImportOnnxBytes(file));
 }
 
-TEST(ImportErrors, RefusesOldOperatorSets) {
+TEST(ImportErrors, RefusesModelsWithoutAnOperatorSet) {
   EXPECT_THAT(
-      ImportOnnxBytes(OnnxModel(5, OnnxGraph({OnnxNode("Relu", {"x"}, {"y"})}, {kX}, {kY}))),
-      StatusIs(
-          kUnimplemented,
-          HasSubstr("node \"n_y\" (Relu, opset 5): operator sets before 6 are not supported")));
+      ImportOnnxBytes(OnnxModel(0, OnnxGraph({OnnxNode("Relu", {"x"}, {"y"})}, {kX}, {kY}))),
+      StatusIs(kUnimplemented, HasSubstr("node \"n_y\" (Relu, opset 0): the model does not say")));
+}
+
+TEST(Import, ReadsOldOperatorSets) {
+  KILN_EXPECT_OK(
+      ImportOnnxBytes(OnnxModel(1, OnnxGraph({OnnxNode("Relu", {"x"}, {"y"})}, {kX}, {kY}))));
 }
 
 TEST(ImportErrors, RefusesAttributesItDoesNotKnow) {

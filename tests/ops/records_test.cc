@@ -42,6 +42,15 @@ Call CallOf(const std::string& op, const OpDef& def) {
   if (op == "concat") return {{{2, 3}, {2, 1}}, {{"axis", int64_t{1}}}};
   if (op == "split") return {{{2, 4}}, {{"axis", int64_t{1}}, {"split", L{1, 3}}}};
   if (op == "gather") return {{{4, 3}, {2, 2}}, {{"axis", int64_t{0}}}, {DType::kF32, DType::kI64}};
+  const std::vector<DType> indexed = {DType::kF32, DType::kI64};
+  if (op == "iota") return {{}, {{"shape", L{2, 3}}, {"axis", int64_t{1}}}};
+  if (op == "gather_elements") return {{{4, 3}, {2, 3}}, {{"axis", int64_t{0}}}, indexed};
+  if (op == "take") return {{{4, 3, 2}, {5}, {5}}, {}, {DType::kF32, DType::kI64, DType::kI64}};
+  if (op == "top_k") return {{{3, 4}}, {{"k", int64_t{2}}}};
+  if (op == "cumulative") return {{{3, 4}}, {{"axis", int64_t{1}}}};
+  if (op == "scatter_elements")
+    return {{{4, 3}, {2, 3}, {2, 3}}, {{"axis", int64_t{0}}, {"reduction", int64_t{1}}}, indexed};
+  if (op == "scatter_nd") return {{{4, 3}, {2, 1}, {2, 3}}, {{"reduction", int64_t{1}}}, indexed};
   if (op == "pad") return {{{2, 3}}, {{"pads", L{1, 0, 0, 2}}, {"value", 1.5}}};
   if (op == "upsample") return {{{2, 3}}, {{"scales", L{1, 2}}}};
   if (op == "constant_of_shape") return {{}, {{"shape", L{2, 3}}}};

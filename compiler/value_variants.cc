@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/compiler/value_variants.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/compare.h"
+#include "kiln/base/status_macros.h"
+
+namespace kiln {
+namespace {
+
+constexpr size_t kMaxEntries = 16;
+
+const InputFacts* Find(const std::vector<InputFacts>& inputs, const std::string& name) {
+  const auto found = std::find_if(inputs.begin(), inputs.end(),
+                                  [&](const InputFacts& input) { return input.name == name; });
+  return found == inputs.end() ? nullptr : &*found;
+}
+
+bool Agree(const std::map<std::string, Tensor>& values, const std::vector<InputFacts>& inputs) {
+  return std::all_of(values.begin(), values.end(), [&](const auto& named) {
+    const InputFacts* input = Find(inputs, named.first);
+    return input != nullptr && CompareBits(input->tensor, named.second).ok;
+  });
+}
+
+}  // namespace
+
+ValueVariants::ValueVariants(absl::string_view path, CompileOptions options,
+                             std::shared_ptr<KernelService> kernels)
+    : path_(path), options_(std::move(options)), kernels_(std::move(kernels)) {}
+
+absl::StatusOr<std::shared_ptr<ValueVariants>> ValueVariants::Create(
+    absl::string_view path, const OnnxImport& import, const CompileOptions& options) {
+  auto kernels =
+      options.kernels != nullptr ? options.kernels : std::make_shared<KernelService>(options);
+  std::shared_ptr<ValueVariants> made(new ValueVariants(path, options, std::move(kernels)));
+  for (const ValueId id : import.graph.inputs()) {
+    const Value& input = import.graph.value(id);
+    made->inputs_.push_back({input.name, input.type, input.shape, false});
+  }
+  for (const DeclaredOutput& output : import.declared_outputs)
+    made->outputs_.push_back({output.name, output.type, output.shape, false});
+  return made;
+}
+
+absl::StatusOr<std::shared_ptr<const Variant>> ValueVariants::Get(
+    const std::vector<InputFacts>& inputs) {
+  absl::MutexLock lock(&mutex_);
+  for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+    if (!Agree(it->values, inputs)) continue;
+    entries_.splice(entries_.begin(), entries_, it);
+    return entries_.front().variants->Get(inputs);
+  }
+  std::map<std::string, Tensor> given;
+  for (const InputFacts& input : inputs) given.emplace(input.name, input.tensor.Clone());
+  KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnxFor(path_, given));
+  Entry entry;
+  for (const Guard& guard : import.graph.guards()) {
+    if (guard.kind == Guard::Kind::kValue) entry.values.emplace(guard.input, given[guard.input]);
+  }
+  entry.variants = std::make_unique<Variants>(std::move(import.graph), options_, kernels_);
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const Variant> variant, entry.variants->Get(inputs));
+  entries_.push_front(std::move(entry));
+  if (entries_.size() > kMaxEntries) entries_.pop_back();
+  return variant;
+}
+
+}  // namespace kiln

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/graph/onnx/constant_value.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "kiln/graph/op.h"
+#include "kiln/graph/reference/interpreter.h"
+#include "kiln/graph/tensors.h"
+
+namespace kiln::onnx {
+namespace {
+
+constexpr int64_t kMaxElements = int64_t{1} << 16;  // of every tensor on the way
+constexpr size_t kMaxNodes = 1024;
+
+bool IsSmall(const Value& value) {
+  const std::optional<std::vector<int64_t>> shape = Constant(value.shape);
+  const int64_t elements = shape ? CheckedBytes(DType::kU8, *shape) : -1;
+  return elements >= 0 && elements <= kMaxElements;
+}
+
+// What is known of a value without computing.
+std::optional<Tensor> Known(const Value& value) {
+  if (value.constant) return value.constant;
+  const std::optional<Shape> content = ContentOf(value);
+  const std::optional<std::vector<int64_t>> shape = Constant(value.shape);
+  const auto numbers = content ? Constant(*content) : std::nullopt;
+  if (!numbers || !shape) return std::nullopt;
+  Tensor tensor = Tensor::Allocate(value.type, *shape);
+  for (size_t i = 0; i < numbers->size(); ++i)
+    WriteInt(tensor, static_cast<int64_t>(i), (*numbers)[i]);
+  return tensor;
+}
+
+// Copies what `value` is made of into a graph of its own; false where that is not only constants.
+class Extract {
+ public:
+  explicit Extract(const Graph& from) : from_(from), map_(from.values().size()) {}
+
+  bool Run(ValueId value) {
+    std::set<int32_t> nodes;
+    std::vector<ValueId> work = {value};
+    while (!work.empty()) {
+      const ValueId id = work.back();
+      work.pop_back();
+      if (!id.valid() || At(id).valid()) continue;
+      const Value& v = from_.value(id);
+      if (!IsSmall(v)) return false;
+      if (std::optional<Tensor> known = Known(v)) {
+        At(id) = to_.AddConstant("", *std::move(known));
+        continue;
+      }
+      if (v.producer.v < 0 || nodes.size() >= kMaxNodes) return false;
+      if (!nodes.insert(v.producer.v).second) continue;
+      const std::vector<ValueId>& inputs = from_.node(v.producer).inputs;
+      work.insert(work.end(), inputs.begin(), inputs.end());
+    }
+    if (!std::all_of(nodes.begin(), nodes.end(), [&](int32_t node) { return Copy(NodeId{node}); }))
+      return false;
+    to_.AddOutput(At(value), "value");
+    return true;
+  }
+
+  const Graph& graph() const { return to_; }
+
+ private:
+  ValueId& At(ValueId id) { return map_[static_cast<size_t>(id.v)]; }
+
+  bool Copy(NodeId id) {  // producers have smaller numbers
+    const Node& node = from_.node(id);
+    std::vector<ValueId> inputs;
+    for (const ValueId input : node.inputs) inputs.push_back(input.valid() ? At(input) : input);
+    const auto outputs = to_.AddNode(*node.op, std::move(inputs), node.attrs, "",
+                                     std::vector<std::string>(node.outputs.size()));
+    if (!outputs.ok()) return false;
+    for (size_t k = 0; k < outputs->size(); ++k) At(node.outputs[k]) = (*outputs)[k];
+    return true;
+  }
+
+  const Graph& from_;
+  Graph to_;
+  std::vector<ValueId> map_;
+};
+
+}  // namespace
+
+std::optional<Tensor> ConstantValue(const Graph& graph, ValueId value) {
+  Extract extract(graph);
+  if (!extract.Run(value)) return std::nullopt;
+  absl::StatusOr<std::vector<Tensor>> result = Interpret(extract.graph(), {});
+  if (!result.ok()) return std::nullopt;
+  return std::move(result->front());
+}
+
+}  // namespace kiln::onnx

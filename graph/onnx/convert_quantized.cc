@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantised tensors: x = (q - zero_point) * scale. Scale and zero point hold for the tensor, for
+// each place of an axis, or for blocks along an axis. Products are made of whole numbers, exactly.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/graph/onnx/compose.h"
+#include "kiln/graph/onnx/conv_attrs.h"
+#include "kiln/graph/onnx/converter.h"
+#include "kiln/graph/onnx/node_view.h"
+#include "kiln/graph/op.h"
+
+namespace kiln::onnx {
+namespace {
+
+struct Range {
+  double low, high;
+};
+
+absl::StatusOr<Range> RangeOf(DType type) {
+  switch (type) {
+    case DType::kU8:
+      return Range{0, 255};
+    case DType::kI8:
+      return Range{-128, 127};
+    case DType::kU16:
+      return Range{0, 65535};
+    case DType::kI16:
+      return Range{-32768, 32767};
+    default:
+      return absl::UnimplementedError(
+          absl::StrCat("quantisation to ", Name(type), " is not supported"));
+  }
+}
+
+// A scale or zero point, laid over the shape of x.
+absl::StatusOr<ValueId> Over(NodeView& n, ValueId v, ValueId x, int64_t axis, int64_t block) {
+  const Shape shape = ShapeOf(n, v);
+  const int64_t rank = RankOf(n, x);
+  if (shape.empty()) return v;
+  if (block == 0) {
+    if (shape.size() == 1 && shape[0].IsConst(1)) return Reshape(n, v, {});
+    KILN_ASSIGN_OR_RETURN(axis, n.Axis(axis, rank));
+    return OverAxis(n, v, axis, rank);
+  }
+  KILN_ASSIGN_OR_RETURN(axis, n.Axis(axis, rank));
+  if (static_cast<int64_t>(shape.size()) != rank || block < 1)
+    return absl::InvalidArgumentError("scales of blocks must have the rank of the input");
+  Shape wide = shape, joined = shape;
+  wide.insert(wide.begin() + axis + 1, Dim(block));
+  joined[static_cast<size_t>(axis)] = joined[static_cast<size_t>(axis)] * block;
+  const ValueId repeated = Reshape(n, Expand(n, Unsqueeze(n, v, {axis + 1}), wide), joined);
+  const Dim extent = ShapeOf(n, x)[static_cast<size_t>(axis)];
+  if (extent == joined[static_cast<size_t>(axis)]) return repeated;
+  return n.Op("slice", {repeated},
+              {{"starts", Axes{0}}, {"ends", DimsValue({extent})}, {"axes", Axes{axis}}});
+}
+
+// A value in the precision of its type, where a tie depends on it: the interpreter keeps more.
+ValueId Rounded(NodeView& n, ValueId x) { return n.Op("cast", {x}, {{"to", TypeOf(n, x)}}); }
+
+// round(x) + zero, within the type: what is stored.
+absl::StatusOr<ValueId> Stored(NodeView& n, ValueId x, ValueId zero, DType type) {
+  KILN_ASSIGN_OR_RETURN(const Range range, RangeOf(type));
+  const DType compute = TypeOf(n, x);
+  ValueId whole = n.Op("round", {Rounded(n, x)});
+  if (zero.valid()) whole = n.Op("add", {whole, Cast(n, zero, compute)});
+  const ValueId kept =
+      n.Op("clip", {whole, n.Scalar(compute, range.low), n.Scalar(compute, range.high)});
+  return Cast(n, kept, type);
+}
+
+absl::StatusOr<DType> TypeAttrOr(NodeView& n, const char* name, DType otherwise) {
+  const int64_t number = n.Int(name, 0);
+  return number == 0 ? absl::StatusOr<DType>(otherwise) : ToDType(number);
+}
+
+absl::Status QuantizeLinear(NodeView& n) {
+  KILN_RETURN_IF_ERROR(n.Need(2, 3));
+  n.Ignore("saturate");  // only of 8-bit floats
+  const int64_t axis = n.Int("axis", 1), block = n.Int("block_size", 0);
+  KILN_ASSIGN_OR_RETURN(DType type, TypeAttrOr(n, "output_dtype", DType::kU8));
+  if (n.has(2)) type = n.value(2).type;
+  KILN_ASSIGN_OR_RETURN(DType compute, TypeAttrOr(n, "precision", DType::kF32));
+  if (n.value(0).type == DType::kF64) compute = DType::kF64;
+  compute = ComputeType(compute);
+  const ValueId x = Cast(n, n.in(0), compute);
+  KILN_ASSIGN_OR_RETURN(ValueId scale, Over(n, n.in(1), x, axis, block));
+  ValueId zero;
+  if (n.has(2)) {
+    KILN_ASSIGN_OR_RETURN(zero, Over(n, n.in(2), x, axis, block));
+  }
+  const ValueId scaled = n.Op("div", {x, Cast(n, scale, compute)});
+  KILN_ASSIGN_OR_RETURN(const ValueId stored, Stored(n, scaled, zero, type));
+  return n.Emit("identity", {stored});
+}
+
+absl::Status DequantizeLinear(NodeView& n) {
+  KILN_RETURN_IF_ERROR(n.Need(2, 3));
+  const int64_t axis = n.Int("axis", 1), block = n.Int("block_size", 0);
+  KILN_ASSIGN_OR_RETURN(const DType type, TypeAttrOr(n, "output_dtype", n.value(1).type));
+  const DType compute = ComputeType(type);
+  KILN_ASSIGN_OR_RETURN(const ValueId scale, Over(n, n.in(1), n.in(0), axis, block));
+  ValueId x = Cast(n, n.in(0), DType::kI32);
+  if (n.has(2)) {
+    KILN_ASSIGN_OR_RETURN(const ValueId zero, Over(n, n.in(2), n.in(0), axis, block));
+    x = n.Op("sub", {x, Cast(n, zero, DType::kI32)});
+  }
+  return n.Emit("cast", {n.Op("mul", {Cast(n, x, compute), Cast(n, scale, compute)})},
+                {{"to", type}});
+}
+
+// The scale takes the range of x, with 0 in it, to 0 .. 255.
+absl::Status DynamicQuantizeLinear(NodeView& n) {
+  KILN_RETURN_IF_ERROR(n.Need(1, 1));
+  const ValueId x = n.in(0);
+  const DType type = n.value(0).type;
+  const ValueId nothing = n.Scalar(type, 0);
+  const Axes all = AxesFrom(0, n.rank(0));
+  const ValueId high = n.Op("max", {Reduce(n, "reduce_max", x, all, false), nothing});
+  const ValueId low = n.Op("min", {Reduce(n, "reduce_min", x, all, false), nothing});
+  const ValueId scale = Rounded(n, n.Op("div", {n.Op("sub", {high, low}), n.Scalar(type, 255)}));
+  const ValueId offset = n.Op("div", {n.Op("sub", {nothing, low}), scale});
+  KILN_ASSIGN_OR_RETURN(const ValueId zero, Stored(n, offset, {}, DType::kU8));
+  KILN_ASSIGN_OR_RETURN(const ValueId y, Stored(n, n.Op("div", {x, scale}), zero, DType::kU8));
+  KILN_RETURN_IF_ERROR(n.Give(1, scale));
+  KILN_RETURN_IF_ERROR(n.Give(2, zero));
+  return n.Emit("identity", {y});
+}
+
+// ---- products
+
+// A scale or zero point of a matrix by rows is a column.
+ValueId ByRows(NodeView& n, ValueId v) {
+  const Shape shape = ShapeOf(n, v);
+  return shape.size() == 1 && !shape[0].IsConst(1) ? Unsqueeze(n, v, {1}) : v;
+}
+
+// Operand k without its zero point, as `type`.
+ValueId Centered(NodeView& n, ValueId q, ValueId zero, DType type) {
+  const ValueId wide = Cast(n, q, DType::kI32);
+  const ValueId whole = zero.valid() ? n.Op("sub", {wide, Cast(n, zero, DType::kI32)}) : wide;
+  return Cast(n, whole, type);
+}
+
+absl::Status MatMulInteger(NodeView& n) {
+  KILN_RETURN_IF_ERROR(n.Need(2, 4));
+  return n.Emit("matmul", {Centered(n, n.in(0), ByRows(n, n.in(2)), DType::kI32),
+                           Centered(n, n.in(1), n.in(3), DType::kI32)});
+}
+
+absl::Status QLinearMatMul(NodeView& n) {
+  KILN_RETURN_IF_ERROR(n.Need(8, 8));
+  const ValueId product = n.Op("matmul", {Centered(n, n.in(0), ByRows(n, n.in(2)), DType::kI32),
+                                          Centered(n, n.in(3), n.in(5), DType::kI32)});
+  const auto scale = [&](ValueId v) { return Cast(n, v, DType::kF32); };
+  const ValueId real = n.Op(
+      "mul",
+      {n.Op("mul", {Cast(n, product, DType::kF32), scale(ByRows(n, n.in(1)))}), scale(n.in(4))});
+  const ValueId scaled = n.Op("div", {real, scale(ByRows(n, n.in(6)))});
+  KILN_ASSIGN_OR_RETURN(const ValueId y, Stored(n, scaled, ByRows(n, n.in(7)), n.value(7).type));
+  return n.Emit("identity", {y});
+}
+
+// Sums of products of whole numbers are exact in f64.
+absl::StatusOr<ValueId> WholeConv(NodeView& n, ValueId x, ValueId x_zero, int weight,
+                                  ValueId w_zero) {
+  KILN_ASSIGN_OR_RETURN(Attrs attrs, ConvAttrs(n, weight));
+  const Shape zeros = ShapeOf(n, w_zero);
+  if (zeros.size() == 1 && zeros[0].IsConst(1)) w_zero = Reshape(n, w_zero, {});
+  if (RankOf(n, w_zero) == 1) w_zero = OverAxis(n, w_zero, 0, n.rank(weight));
+  if (RankOf(n, x_zero) == 1) x_zero = Reshape(n, x_zero, {});
+  return n.Op("conv",
+              {Centered(n, x, x_zero, DType::kF64), Centered(n, n.in(weight), w_zero, DType::kF64)},
+              std::move(attrs));
+}
+
+absl::Status ConvInteger(NodeView& n) {
+  KILN_RETURN_IF_ERROR(n.Need(2, 4));
+  KILN_ASSIGN_OR_RETURN(const ValueId y, WholeConv(n, n.in(0), n.in(2), 1, n.in(3)));
+  return n.Emit("cast", {y}, {{"to", DType::kI32}});
+}
+
+absl::Status QLinearConv(NodeView& n) {
+  KILN_RETURN_IF_ERROR(n.Need(8, 9));
+  const int64_t rank = n.rank(0);
+  KILN_ASSIGN_OR_RETURN(ValueId sum, WholeConv(n, n.in(0), n.in(2), 3, n.in(5)));
+  const auto over = [&](int k) {
+    const Shape shape = ShapeOf(n, n.in(k));
+    const ValueId v = Cast(n, n.in(k), DType::kF64);
+    if (shape.empty()) return v;
+    return shape[0].IsConst(1) ? Reshape(n, v, {}) : OverAxis(n, v, 1, rank);
+  };
+  if (n.has(8)) sum = n.Op("add", {sum, over(8)});
+  const ValueId real = n.Op("mul", {n.Op("mul", {sum, over(1)}), over(4)});
+  KILN_ASSIGN_OR_RETURN(const ValueId y,
+                        Stored(n, n.Op("div", {real, over(6)}), over(7), n.value(7).type));
+  return n.Emit("identity", {y});
+}
+
+constexpr Converter kRows[] = {
+    {"ConvInteger", 10, ConvInteger},
+    {"DequantizeLinear", 10, DequantizeLinear},
+    {"DynamicQuantizeLinear", 11, DynamicQuantizeLinear},
+    {"MatMulInteger", 10, MatMulInteger},
+    {"QLinearConv", 10, QLinearConv},
+    {"QLinearMatMul", 10, QLinearMatMul},
+    {"QuantizeLinear", 10, QuantizeLinear},
+};
+
+}  // namespace
+
+std::span<const Converter> QuantizedConverters() { return kRows; }
+
+}  // namespace kiln::onnx

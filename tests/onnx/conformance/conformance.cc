@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// onnx_conformance: runs the ONNX project's backend tests and holds the results against a file of
+// known gaps.
+//
+//   onnx_conformance --on O3 --gaps tests/onnx/conformance/gaps.txt .deps/onnx-tests
+//
+// A case fails if it does not give what is expected and is no known gap, or if it is one and
+// passes. The last line counts. Exit 0: no case failed; 1: some did; 77: there is no data.
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "kiln/compiler/kernel_service.h"
+#include "tests/onnx/conformance/backend_case.h"
+
+namespace kiln {
+namespace {
+
+constexpr int kNoData = 77;
+
+struct Flags {
+  std::string on = "interpreter";
+  bool vm = false;
+  std::string gaps, only, filter = "*";
+  int every = 1;
+  bool verbose = false;
+  std::vector<std::string> roots;
+};
+
+// A line of the file of gaps: a pattern of "<root>/<suite>/<case>", where it holds ("all",
+// "compiled", or as --on), and why. "random" is no gap: the case passes by the share of zeros.
+struct Gap {
+  std::string pattern, on, reason;
+};
+
+std::vector<Gap> ReadGaps(const std::string& path) {
+  std::vector<Gap> gaps;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    Gap gap;
+    std::istringstream words(line);
+    words >> gap.pattern >> gap.on;
+    std::getline(words >> std::ws, gap.reason);
+    gaps.push_back(std::move(gap));
+  }
+  return gaps;
+}
+
+std::set<std::string> ReadNames(const std::string& path) {
+  std::set<std::string> names;
+  std::ifstream file(path);
+  for (std::string name; file >> name;) names.insert(name);
+  return names;
+}
+
+bool Matches(const std::string& pattern, const std::string& text) {
+  return fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
+}
+
+CompileOptions OptionsOf(const Flags& flags) {
+  CompileOptions options;
+  options.graph_opt_level = flags.on == "O0" ? 0 : 3;
+  options.compile_mode = flags.vm ? CompileMode::kNever : CompileMode::kBlock;
+  options.threads = 2;
+  options.codegen = KILN_TEST_BIN_DIR "/kiln-codegen";
+  options.kernels = std::make_shared<KernelService>(options);
+  return options;
+}
+
+// Counts of one run.
+class Tally {
+ public:
+  explicit Tally(const Flags& flags) : flags_(flags), gaps_(ReadGaps(flags.gaps)) {}
+
+  void Add(const std::string& name, const absl::Status& status) {
+    const Gap* gap = FindGap(name);
+    ++cases_;
+    passed_ += status.ok() ? 1 : 0;
+    if (!status.ok() && gap != nullptr) ++known_;
+    const bool failed = status.ok() == (gap != nullptr);
+    if (failed) {
+      ++failed_;
+      std::cout << "FAIL " << name << ": "
+                << (status.ok() ? absl::StrCat("passes, but is listed as a gap: ", gap->reason)
+                                : std::string(status.message()))
+                << "\n";
+    } else if (flags_.verbose) {
+      std::cout << (status.ok() ? "pass " : "gap  ") << name << "\n";
+    }
+    std::cout << std::flush;
+  }
+
+  Judge JudgeOf(const std::string& name) const {
+    const bool random = std::any_of(gaps_.begin(), gaps_.end(), [&](const Gap& gap) {
+      return gap.on == "random" && Matches(gap.pattern, name);
+    });
+    return random ? Judge::kShares : Judge::kValues;
+  }
+
+  int Close() const {
+    std::cout << "onnx conformance on " << flags_.on << (flags_.vm ? " (vm)" : "") << ": " << cases_
+              << " cases, " << passed_ << " passed, " << known_ << " known gaps, " << failed_
+              << " failed\n";
+    return failed_ == 0 ? 0 : 1;
+  }
+
+ private:
+  const Gap* FindGap(const std::string& name) const {
+    for (const Gap& gap : gaps_) {
+      const bool here = gap.on == "all" || gap.on == flags_.on ||
+                        (gap.on == "compiled" && flags_.on != "interpreter");
+      if (here && Matches(gap.pattern, name)) return &gap;
+    }
+    return nullptr;
+  }
+
+  const Flags& flags_;
+  std::vector<Gap> gaps_;
+  int cases_ = 0, passed_ = 0, known_ = 0, failed_ = 0;
+};
+
+int Main(const Flags& flags) {
+  const CompileOptions options = OptionsOf(flags);
+  const Executor executor = flags.on == "interpreter" ? Executor::kInterpreter : Executor::kModel;
+  std::optional<std::set<std::string>> only;
+  if (!flags.only.empty()) only = ReadNames(flags.only);
+  Tally tally(flags);
+  int seen = 0;
+  bool have_data = false;
+  for (const std::string& root : flags.roots) {
+    if (!std::filesystem::is_directory(root)) {
+      std::cout << "no data in " << root << ": run scripts/fetch_onnx_tests\n";
+      continue;
+    }
+    have_data = true;
+    const std::string prefix = std::filesystem::path(root).filename();
+    for (const std::string& name : BackendCases(root)) {
+      const std::string id = absl::StrCat(prefix, "/", name);
+      if (!Matches(flags.filter, id)) continue;
+      if (only && only->count(name.substr(name.find('/') + 1)) == 0) continue;
+      if (seen++ % flags.every != 0) continue;
+      if (flags.verbose) std::cout << "run  " << id << std::endl;
+      tally.Add(
+          id, RunBackendCase(absl::StrCat(root, "/", name), executor, tally.JudgeOf(id), options));
+    }
+  }
+  return have_data ? tally.Close() : kNoData;
+}
+
+}  // namespace
+}  // namespace kiln
+
+int main(int argc, char** argv) {
+  kiln::Flags flags;
+  CLI::App app("The ONNX backend tests on Kiln");
+  app.add_option("--on", flags.on, "Who computes")
+      ->check(CLI::IsMember({"interpreter", "O0", "O3"}));
+  app.add_flag("--vm", flags.vm, "Kernels run on the VM, none is built");
+  app.add_option("--gaps", flags.gaps, "The file of known gaps");
+  app.add_option("--only", flags.only, "A file with the names of the cases to run");
+  app.add_option("--filter", flags.filter, "A pattern of <root>/<suite>/<case>");
+  app.add_option("--every", flags.every, "Run one case of so many")->check(CLI::PositiveNumber);
+  app.add_flag("--verbose", flags.verbose, "One line per case");
+  app.add_option("roots", flags.roots, "Folders of suites")->required();
+  CLI11_PARSE(app, argc, argv);
+  return kiln::Main(flags);
+}
