@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators that find, order and write elements as data say, on special values and odd extents: the
+// interpreter and compiled programs at both ends of optimisation agree with what is written here.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kiln/compiler/compile.h"
+#include "kiln/graph/reference/interpreter.h"
+#include "kiln/graph/text.h"
+#include "tests/base/status_matchers.h"
+#include "tests/graph/tensors.h"
+
+namespace kiln {
+namespace {
+
+constexpr double kInf = INFINITY;
+const double kNan = std::numeric_limits<double>::quiet_NaN();
+
+MATCHER(Same, "") {
+  const auto& [a, b] = arg;
+  return (std::isnan(a) && std::isnan(b)) || a == b;
+}
+
+// The graph `text`, whose inputs are x0, x1, ..., on all three.
+std::vector<absl::StatusOr<std::vector<Tensor>>> RunAll(const std::string& text,
+                                                        const std::vector<Tensor>& inputs) {
+  absl::StatusOr<Graph> graph = ParseGraph("graph g\n" + text);
+  if (!graph.ok()) return {graph.status()};
+  std::vector<std::pair<std::string, Tensor>> named;
+  for (size_t k = 0; k < inputs.size(); ++k) named.emplace_back("x" + std::to_string(k), inputs[k]);
+  std::vector<absl::StatusOr<std::vector<Tensor>>> results = {Interpret(*graph, inputs)};
+  for (const int level : {0, 3}) {
+    CompileOptions options;
+    options.graph_opt_level = level;
+    options.compile_mode = CompileMode::kNever;
+    options.cache.enabled = false;
+    options.threads = 2;
+    absl::StatusOr<Model> model = Compile(*graph, options);
+    results.push_back(model.ok() ? model->Run(named) : model.status());
+  }
+  return results;
+}
+
+void Expect(const std::string& text, const std::vector<Tensor>& inputs,
+            const std::vector<std::vector<double>>& want) {
+  for (const auto& outputs : RunAll(text, inputs)) {
+    KILN_ASSERT_OK(outputs);
+    ASSERT_EQ(outputs->size(), want.size());
+    for (size_t k = 0; k < want.size(); ++k)
+      EXPECT_THAT(Values((*outputs)[k]), testing::Pointwise(Same(), want[k])) << text;
+  }
+}
+
+TEST(DataOps, TopKTakesNanForLargestAndTheFirstOfEqualOnes) {
+  Expect("input x0 : f32 [6]\nv, i = top_k(x0) {k = 4}\noutput v\noutput i\n",
+         {F32({6}, {1, kNan, -kInf, 3, 3, kInf})}, {{kNan, kInf, 3, 3}, {1, 5, 3, 4}});
+  Expect("input x0 : f32 [4]\nv, i = top_k(x0) {k = 2, largest = 0}\noutput v\noutput i\n",
+         {F32({4}, {kNan, 2, -kInf, 2})}, {{-kInf, 2}, {2, 1}});
+  Expect("input x0 : i64 [2, 0]\nv, i = top_k(x0) {k = 0}\noutput v\noutput i\n", {I64({2, 0}, {})},
+         {{}, {}});
+}
+
+TEST(DataOps, RunningSumsWrapAndKeepNan) {
+  Expect("input x0 : i8 [3]\ny = cumulative(x0)\noutput y\n",
+         {Make(DType::kI8, {3}, {100, 100, 100})}, {{100, -56, 44}});
+  Expect("input x0 : f32 [n]\ny = cumulative(x0) {reverse = 1, exclusive = 1}\noutput y\n",
+         {F32({3}, {kNan, 2, 3})}, {{5, 3, 0}});
+  Expect("input x0 : f32 [n]\ny = cumulative(x0)\noutput y\n", {F32({0}, {})}, {{}});
+}
+
+TEST(DataOps, ScattersFollowEachOtherAndRefuseIndicesOutside) {
+  const std::string nd =
+      "input x0 : f32 [4]\ninput x1 : i64 [3, 1]\ninput x2 : f32 [3]\n"
+      "y = scatter_nd(x0, x1, x2) {reduction = 1}\noutput y\n";
+  Expect(nd, {F32({4}, {1, 2, 3, 4}), I64({3, 1}, {1, -3, 3}), F32({3}, {10, 20, 30})},
+         {{1, 32, 3, 34}});
+  for (const auto& outputs :
+       RunAll(nd, {F32({4}, {1, 2, 3, 4}), I64({3, 1}, {1, 4, 3}), F32({3}, {10, 20, 30})})) {
+    EXPECT_EQ(outputs.status().code(), absl::StatusCode::kInvalidArgument) << outputs.status();
+  }
+}
+
+TEST(DataOps, CoordinatesAreClampedAndCountFromTheEnd) {
+  Expect(
+      "input x0 : f32 [2, 3]\ninput x1 : i32 [2, 1]\n"
+      "y = gather_elements(x0, x1) {axis = 1}\noutput y\n",
+      {F32({2, 3}, {1, 2, 3, 4, 5, 6}), Make(DType::kI32, {2, 1}, {-1, 7})}, {{3, 6}});
+  Expect(
+      "input x0 : f32 [2, 3]\ninput x1 : i64 [2]\ninput x2 : i64 [2]\n"
+      "y = take(x0, x1, x2)\noutput y\n",
+      {F32({2, 3}, {1, 2, 3, 4, 5, 6}), I64({2}, {1, 0}), I64({2}, {0, -1})}, {{4, 3}});
+}
+
+TEST(DataOps, RangesOfAnyLengthRun) {
+  Expect(
+      "input x0 : f32 [n, 2]\ns = iota() {shape = [n, 2]}\nf = cast(s) {to = f32}\n"
+      "y = add(x0, f)\noutput y\n",
+      {F32({3, 2}, {0, 0, 0, 0, 0, 0})}, {{0, 0, 1, 1, 2, 2}});
+}
+
+TEST(DataOps, FloatRemaindersAreThoseOfC) {
+  const std::vector<double> x = {5.5, -5.5, 5.5, -5.5, 7, kInf, 1, -0.25, 1e-30, 3};
+  const std::vector<double> y = {2, 2, -2, -2, kInf, 2, 0, 1, 1, kNan};
+  std::vector<double> want;
+  for (size_t i = 0; i < x.size(); ++i) want.push_back(std::fmod(x[i], y[i]));
+  want[8] = static_cast<double>(1e-30f);
+  const auto n = static_cast<int64_t>(x.size());
+  Expect("input x0 : f32 [10]\ninput x1 : f32 [10]\ny = mod(x0, x1) {fmod = 1}\noutput y\n",
+         {F32({n}, x), F32({n}, y)}, {want});
+}
+
+}  // namespace
+}  // namespace kiln
