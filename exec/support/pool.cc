@@ -3,6 +3,7 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,13 +23,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// How long threads stay awake for the next thing to do: more than it takes to wake one, so that
+// callers and workers do not fall into waking each other at every region.
 constexpr std::chrono::microseconds kWorkerSpin(100);
-// How long a caller spins for workers that were awake when it called them: more than it takes to
-// wake a thread, so that callers and workers do not fall into waking each other at every region.
-constexpr std::chrono::microseconds kCallerSpin(20);
-// For workers that it woke: they may be put on its own processor, which a spinning caller keeps
-// from them.
-constexpr std::chrono::microseconds kCallerSpinAfterWake(5);
+constexpr std::chrono::microseconds kCallerSpin(50);
+// From then on they offer their processor to others at every look: the system likes to put a woken
+// thread on the waker's, and who spins there keeps it from the thread that it waits for.
+constexpr int kSpinsAlone = 64;
 
 // Counts forks on the child's side. A team made under another number has no threads in this
 // process.
@@ -67,28 +68,38 @@ struct alignas(64) Mailbox {
   std::atomic<uint32_t> word{0};
   std::atomic<bool> asleep{false};
 
-  // True if there was someone to wake.
-  bool Wake() {
-    if (!asleep.load()) return false;
-    FutexWake(word);
-    return true;
+  void Wake() {
+    if (asleep.load()) FutexWake(word);
   }
 
   template <typename Done>
   void WaitUntil(Done done, std::chrono::microseconds spin) {
     if (done(word.load())) return;
+    for (int i = 0; i < kSpinsAlone; ++i) {
+      if (done(word.load(std::memory_order_acquire))) return;
+      __builtin_ia32_pause();
+    }
     const Clock::time_point give_up = Clock::now() + spin;
     do {
-      for (int i = 0; i < 32; ++i) {
-        if (done(word.load(std::memory_order_acquire))) return;
-        __builtin_ia32_pause();
-      }
+      if (done(word.load(std::memory_order_acquire))) return;
+      sched_yield();
     } while (Clock::now() < give_up);
     asleep.store(true);
     for (uint32_t seen = word.load(); !done(seen); seen = word.load()) FutexWait(word, seen);
     asleep.store(false);
   }
 };
+
+// Moves the calling thread to another processor than `cpu`, if it may run on others. The system
+// leaves two threads that take turns on one processor where they are, even beside an idle one.
+void LeaveProcessor(int cpu) {
+  cpu_set_t allowed, others;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || cpu < 0 || cpu >= CPU_SETSIZE) return;
+  others = allowed;
+  CPU_CLR(cpu, &others);
+  if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others) != 0) return;
+  sched_setaffinity(0, sizeof allowed, &allowed);
+}
 
 }  // namespace
 
@@ -138,6 +149,7 @@ struct Pool::Team {
       mail.WaitUntil([&](uint32_t word) { return word != seen; }, kWorkerSpin);
       ++seen;
       if (stop) return;
+      if (sched_getcpu() == caller_cpu) LeaveProcessor(caller_cpu);
       RunMember(w + 1);
       if (pending.word.fetch_sub(1) == 1) pending.Wake();
     }
@@ -153,17 +165,16 @@ struct Pool::Team {
   void Call(int helpers, MemberFn fn, void* argument) {
     task = fn;
     data = argument;
+    caller_cpu = sched_getcpu();
     pending.word.store(static_cast<uint32_t>(helpers));
-    woke = false;
     for (int w = 0; w < helpers; ++w) {
       workers[w].mail.word.fetch_add(1);
-      woke |= workers[w].mail.Wake();
+      workers[w].mail.Wake();
     }
   }
 
   void Wait() {
-    pending.WaitUntil([](uint32_t left) { return left == 0; },
-                      woke ? kCallerSpinAfterWake : kCallerSpin);
+    pending.WaitUntil([](uint32_t left) { return left == 0; }, kCallerSpin);
   }
 
   // Workers 1 .. members-1 take a member each; the caller is member 0 and runs what has no worker.
@@ -185,8 +196,8 @@ struct Pool::Team {
   // The region that runs; written under `turn` before the workers are called.
   MemberFn task = nullptr;
   void* data = nullptr;
-  bool woke = false;  // whether a worker slept when it was called
-  Mailbox pending;    // workers that have not finished
+  int caller_cpu = -1;
+  Mailbox pending;  // workers that have not finished
 };
 
 Pool::Pool(int threads) : threads_(std::max(threads, 1)) {}
