@@ -58,14 +58,17 @@ absl::Status CheckAccepted(const Kernel& kernel, const Params& params) {
 }
 
 // Values that would make a nest nonsense rather than slow.
-absl::Status CheckValues(const Params& params) {
+absl::Status CheckValues(const Kernel& kernel, const Params& params) {
   struct Range {
     const char* name;
     int64_t least, most;
   };
-  static constexpr Range kRanges[] = {
-      {"grain", 1, 1 << 30}, {"lanes", 1, 256}, {"levels", 1, 4}, {"outer_levels", 1, 7}};
-  for (const auto& [name, least, most] : kRanges) {
+  const int64_t last_outer = std::max(0, kernel.innermost() - 1);
+  const Range ranges[] = {{"grain", 1, 1 << 30},   {"lanes", 1, 256},
+                          {"levels", 1, 4},        {"outer_levels", 1, 7},
+                          {"turn", 0, last_outer}, {"stride_dim", 0, last_outer},
+                          {"stride_is", 1, 16}};
+  for (const auto& [name, least, most] : ranges) {
     const int64_t value = params.Get(name, least);
     if (value < least || value > most) {
       return absl::InvalidArgumentError(absl::StrCat("params: \"", name, "\" is ", value,
@@ -112,7 +115,7 @@ absl::StatusOr<Halide::Target> TargetFor(IsaLevel isa) {
 absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& params,
                                           const Halide::Target& target) {
   KILN_RETURN_IF_ERROR(CheckAccepted(kernel, params));
-  KILN_RETURN_IF_ERROR(CheckValues(params));
+  KILN_RETURN_IF_ERROR(CheckValues(kernel, params));
   KILN_RETURN_IF_ERROR(CheckIndices(kernel));
   KILN_ASSIGN_OR_RETURN(const Kernel expanded, ExpandMath(kernel));
   const Operands operands = Operands::Of(expanded);

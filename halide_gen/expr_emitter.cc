@@ -53,6 +53,16 @@ std::vector<bool> GuardedNodes(const ScalarExpr& expr) {
   return guarded;
 }
 
+// True if the axes but the last are all outer dims in order, each at its own coordinate.
+bool IsShiftedRow(const Kernel& kernel, const ExprNode& node, const std::vector<int32_t>& dims) {
+  if (static_cast<int>(dims.size()) != kernel.num_iterated()) return false;
+  for (size_t axis = 0; axis + 1 < dims.size(); ++axis) {
+    const bool own = node.index[axis].IsDim() && node.index[axis].terms[0].dim == dims[axis];
+    if (!own || dims[axis] != static_cast<int32_t>(axis)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Operands Operands::Of(const Kernel& kernel) {
@@ -153,6 +163,12 @@ Expr ExprEmitter::ReadInput(const ExprNode& node, const std::vector<Expr>& index
   const auto ref = static_cast<size_t>(node.ref);
   const KernelInput& input = kernel_.inputs[ref];
   Halide::ImageParam image = operands_.inputs[ref];
+  if (copies_[ref].defined()) {
+    const auto iterated = scope.coordinates.begin() + kernel_.num_iterated();
+    return FromStorage(copies_[ref](std::vector<Expr>(std::make_reverse_iterator(iterated),
+                                                      scope.coordinates.rend())),
+                       input.type);
+  }
   std::vector<Expr> args;
   if (input.layout != Layout::kDense || index.empty()) {
     args.assign(index.rbegin(), index.rend());
@@ -160,6 +176,8 @@ Expr ExprEmitter::ReadInput(const ExprNode& node, const std::vector<Expr>& index
     args = {scope.row * operands_.extents[static_cast<size_t>(kernel_.innermost())] + index.back()};
   } else if (identity && scope.row.defined() && SpansOuter(kernel_, input.dims)) {
     args = {scope.row};
+  } else if (scope.row.defined() && IsShiftedRow(kernel_, node, input.dims)) {
+    args = {scope.row * operands_.extents[static_cast<size_t>(input.dims.back())] + index.back()};
   } else {
     Expr flat = index[0];
     for (size_t axis = 1; axis < index.size(); ++axis) {

@@ -48,11 +48,18 @@ class ExprEmitter {
  public:
   // Both must outlive the emitter.
   ExprEmitter(const Kernel& kernel, const Operands& operands)
-      : kernel_(kernel), operands_(operands), funcs_(kernel.stages.size()) {}
+      : kernel_(kernel),
+        operands_(operands),
+        funcs_(kernel.stages.size()),
+        copies_(kernel.inputs.size()) {}
 
   // From now on reads of `stage` are calls of `func`. Its arguments are the coordinates of the
   // stage's dims, innermost first; with scopes that have a row: (innermost, row) or (row).
   void Store(int32_t stage, const Halide::Func& func) { funcs_[static_cast<size_t>(stage)] = func; }
+
+  // From now on reads of `input` are calls of `copy`, whose arguments are the coordinates of all
+  // iterated dims, innermost first. They must all be at the reader's own element.
+  void Copy(size_t input, const Halide::Func& copy) { copies_[input] = copy; }
 
   // The value of `expr` at the scope's coordinates.
   Halide::Expr Value(const ScalarExpr& expr, Scope& scope) const;
@@ -71,7 +78,8 @@ class ExprEmitter {
 
   const Kernel& kernel_;
   const Operands& operands_;
-  std::vector<Halide::Func> funcs_;  // undefined: not stored
+  std::vector<Halide::Func> funcs_;   // undefined: not stored
+  std::vector<Halide::Func> copies_;  // of inputs; undefined: read where they are
 };
 
 }  // namespace kiln

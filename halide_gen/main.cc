@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "kiln/base/cpu_features.h"
 #include "kiln/halide_gen/files.h"
@@ -19,6 +22,7 @@ namespace {
 
 struct Arguments {
   std::string file, params, target = "x86-64-v3", out = ".";
+  std::vector<int64_t> at_most;
 };
 
 int Fail(absl::string_view error) {
@@ -26,15 +30,18 @@ int Fail(absl::string_view error) {
   return 1;
 }
 
-// The parameters that the compiler would choose knowing nothing of the extents.
-absl::StatusOr<std::string> DefaultParams(const std::string& text, const std::string& target) {
+// The parameters that the compiler would choose knowing no more of the extents than `at_most`.
+absl::StatusOr<std::string> DefaultParams(const std::string& text, const std::string& target,
+                                          const std::vector<int64_t>& at_most) {
   const absl::StatusOr<Kernel> kernel = ParseKernel(text);
   if (!kernel.ok()) return kernel.status();
   const Scheduler* scheduler = FindScheduler(*kernel);
   if (scheduler == nullptr) return absl::InternalError("no scheduler accepts the kernel");
-  const SizeClass unknown{std::vector<int64_t>(kernel->dims.size(), kUnbounded)};
+  SizeClass known{std::vector<int64_t>(kernel->dims.size(), kUnbounded)};
+  std::copy_n(at_most.begin(), std::min(at_most.size(), known.at_most.size()),
+              known.at_most.begin());
   const IsaLevel isa = ParseIsaLevel(target).value_or(IsaLevel::kV3);
-  return scheduler->choose(*kernel, unknown, ProfileFor(isa)).ToString();
+  return scheduler->choose(*kernel, known, ProfileFor(isa)).ToString();
 }
 
 int CompileFile(const Arguments& arguments) {
@@ -45,7 +52,7 @@ int CompileFile(const Arguments& arguments) {
                          .target = arguments.target,
                          .sections = {"elf", "stmt", "asm"}};
   if (request.params.empty()) {
-    const auto params = DefaultParams(*text, arguments.target);
+    const auto params = DefaultParams(*text, arguments.target, arguments.at_most);
     if (!params.ok()) return Fail(params.status().message());
     request.params = *params;
   }
@@ -75,6 +82,10 @@ int Main(int argc, char** argv) {
   app.add_option("--params", arguments.params, "schedule, as \"row lanes=16\"; default: chosen")
       ->type_name("P");
   app.add_option("--target", arguments.target, "x86-64-v3 (default) or x86-64-v4")->type_name("T");
+  app.add_option("--at-most", arguments.at_most,
+                 "what the extents of the dims cannot exceed, as 4096,1024; default: unknown")
+      ->type_name("N,...")
+      ->delimiter(',');
   app.add_option("-o", arguments.out, "where the files go (default: here)")->type_name("DIR");
   try {
     app.parse(argc, argv);

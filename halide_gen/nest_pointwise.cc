@@ -10,7 +10,10 @@ using Halide::Var;
 
 std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& params,
                                        const Operands& operands) {
+  if (params.Get("cuts", 0) > 0) return PieceNests(kernel, params, operands);
+  if (params.Get("turn", -1) >= 0) return TurnNests(kernel, params, operands);
   const Var x("px"), row("prow"), task("ptask"), inside("pinside");
+  const int64_t stride_dim = params.Get("stride_dim", -1);
   const int lanes = static_cast<int>(params.Get("lanes", 16));
   const int64_t grain = params.Get("grain", 1 << 15);
   const bool rows = kernel.num_iterated() > 1;
@@ -29,6 +32,10 @@ std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& param
     } else {
       SetDense(out, {length});
       CutRow(out, x, lanes, grain);
+    }
+    if (stride_dim >= 0) {
+      out.specialize(operands.extents[static_cast<size_t>(stride_dim)] ==
+                     static_cast<int32_t>(params.Get("stride_is", 1)));
     }
     nests.push_back({out, std::move(group)});
   }

@@ -53,19 +53,39 @@ std::vector<std::vector<size_t>> GroupOutputs(const Kernel& kernel) {
   return groups;
 }
 
-Func DefineOutputs(const Kernel& kernel, const std::vector<size_t>& group,
-                   const std::vector<Var>& vars, const ExprEmitter& emitter, Scope& scope) {
+std::vector<Expr> OutputValues(const Kernel& kernel, const std::vector<size_t>& group,
+                               const ExprEmitter& emitter, Scope& scope) {
   std::vector<Expr> values;
   for (const size_t i : group) {
     const KernelOutput& output = kernel.outputs[i];
     values.push_back(ToStorage(emitter.Value(output.expr, scope), output.type));
   }
-  Func func("out" + std::to_string(group[0]));
+  return values;
+}
+
+void SetValues(Func& func, const std::vector<Expr>& at, const std::vector<Expr>& values) {
   if (values.size() == 1) {
-    func(vars) = values[0];
+    func(at) = values[0];
   } else {
-    func(vars) = Halide::Tuple(values);
+    func(at) = Halide::Tuple(values);
   }
+}
+
+Func DefineOutputs(const Kernel& kernel, const std::vector<size_t>& group,
+                   const std::vector<Var>& vars, const ExprEmitter& emitter, Scope& scope) {
+  Func func("out" + std::to_string(group[0]));
+  SetValues(func, {vars.begin(), vars.end()}, OutputValues(kernel, group, emitter, scope));
+  return func;
+}
+
+Func UndefinedOutputs(const Kernel& kernel, const std::vector<size_t>& group,
+                      const std::vector<Var>& vars) {
+  std::vector<Expr> values;
+  for (const size_t i : group) {
+    values.push_back(Halide::undef(StorageType(kernel.outputs[i].type)));
+  }
+  Func func("out" + std::to_string(group[0]));
+  SetValues(func, {vars.begin(), vars.end()}, values);
   return func;
 }
 

@@ -22,12 +22,16 @@ struct OutputNest {
 
 std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& params,
                                        const Operands& operands);
+std::vector<OutputNest> PieceNests(const Kernel& kernel, const Params& params,
+                                   const Operands& operands);
+std::vector<OutputNest> TurnNests(const Kernel& kernel, const Params& params,
+                                  const Operands& operands);
 std::vector<OutputNest> RowNests(const Kernel& kernel, const Params& params,
                                  const Operands& operands);
 std::vector<OutputNest> GeneralNests(const Kernel& kernel, const Params& params,
                                      const Operands& operands);
 
-// ---- Shared by the three.
+// ---- Shared by them.
 
 // Products of extents, as int32: of all iterated dims but the innermost; 1 for none.
 Halide::Expr RowCount(const Kernel& kernel, const Operands& operands);
@@ -44,6 +48,17 @@ std::vector<std::vector<size_t>> GroupOutputs(const Kernel& kernel);
 Halide::Func DefineOutputs(const Kernel& kernel, const std::vector<size_t>& group,
                            const std::vector<Halide::Var>& vars, const ExprEmitter& emitter,
                            Scope& scope);
+
+// The values, as in memory, of the outputs `group` in `scope`; and a Func of them over `vars` with
+// no value yet, for nests that fill it by updates.
+std::vector<Halide::Expr> OutputValues(const Kernel& kernel, const std::vector<size_t>& group,
+                                       const ExprEmitter& emitter, Scope& scope);
+Halide::Func UndefinedOutputs(const Kernel& kernel, const std::vector<size_t>& group,
+                              const std::vector<Halide::Var>& vars);
+
+// Gives `func` at `at` these values.
+void SetValues(Halide::Func& func, const std::vector<Halide::Expr>& at,
+               const std::vector<Halide::Expr>& values);
 
 // Says that the buffers of `func` have these extents (innermost first) and min 0; with SetDense,
 // that they are dense.

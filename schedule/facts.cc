@@ -38,20 +38,25 @@ int64_t CostOf(const ExprNode& node) {
 }
 
 // True if neighbours along the innermost dim may not be neighbours in memory, so that each lane
-// loads for itself.
-bool IsScattered(const Kernel& kernel, const ExprNode& node) {
+// loads for itself. `guarded`: indices may be clamped.
+bool IsScattered(const Kernel& kernel, const ExprNode& node, bool guarded) {
   for (size_t axis = 0; axis < node.index.size(); ++axis) {
     const IndexExpr& index = node.index[axis];
     const bool last = axis + 1 == node.index.size();
     for (const IndexExpr::Term& term : index.terms) {
-      const bool moves = !term.extent && term.dim == kernel.innermost();
-      const bool own =
-          index.IsDim() && OperandDims(kernel, node)[axis] == term.dim;  // others may be clamped
-      if (moves && !(last && own)) return true;
+      if (term.extent || term.dim != kernel.innermost()) continue;
+      const bool own = index.IsDim() && OperandDims(kernel, node)[axis] == term.dim;
+      const bool shifted = !guarded && term.coef == 1 && index.div == 1 && index.mod == 0;
+      if (!last || !(own || shifted)) return true;
     }
     if (index.load >= 0) return true;
   }
   return false;
+}
+
+bool HasGuard(const ScalarExpr& expr) {
+  return std::any_of(expr.nodes().begin(), expr.nodes().end(),
+                     [](const ExprNode& node) { return node.op == ScalarOp::kGuard; });
 }
 
 }  // namespace
@@ -156,6 +161,7 @@ int64_t LanesFor(const Kernel& kernel, const MachineProfile& profile, int64_t ve
   size_t widest = 1;
   bool divides = false, scattered = false;
   for (const ScalarExpr* expr : Expressions(kernel)) {
+    const bool guarded = HasGuard(*expr);
     for (const ExprNode& node : expr->nodes()) {
       // Coordinates are 64 bits wide but rarely the bulk of the work.
       if (node.op != ScalarOp::kIndex && node.op != ScalarOp::kExtent) {
@@ -163,7 +169,7 @@ int64_t LanesFor(const Kernel& kernel, const MachineProfile& profile, int64_t ve
       }
       divides =
           divides || (IsInt(node.type) && (node.op == ScalarOp::kDiv || node.op == ScalarOp::kMod));
-      scattered = scattered || (node.op == ScalarOp::kRead && IsScattered(kernel, node));
+      scattered = scattered || (node.op == ScalarOp::kRead && IsScattered(kernel, node, guarded));
     }
   }
   for (const KernelInput& input : kernel.inputs)
@@ -196,6 +202,23 @@ std::vector<std::pair<int32_t, int32_t>> ElementwisePairs(const Kernel& kernel) 
     if (same_element) pairs.emplace_back(static_cast<int32_t>(i), 0);
   }
   return pairs;
+}
+
+int32_t TurnedAlong(const Kernel& kernel, size_t input) {
+  const KernelInput& operand = kernel.inputs[input];
+  const int32_t x = kernel.innermost();
+  const std::vector<int32_t>& dims = operand.dims;
+  if (operand.layout != Layout::kDense || dims.empty() || dims.back() == x) return -1;
+  if (dims.back() > x || std::find(dims.begin(), dims.end(), x) == dims.end()) return -1;
+  if (std::any_of(dims.begin(), dims.end(), [x](int32_t dim) { return dim > x; })) return -1;
+  for (const ScalarExpr* expr : Expressions(kernel)) {
+    for (const ExprNode& node : expr->nodes()) {
+      const bool read = node.op == ScalarOp::kRead && node.source == ReadSource::kInput &&
+                        node.ref == static_cast<int32_t>(input);
+      if (read && !IsIdentityRead(node, dims)) return -1;
+    }
+  }
+  return dims.back();
 }
 
 int64_t LevelsFor(int64_t extent, int64_t block) {

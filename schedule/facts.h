@@ -59,6 +59,10 @@ int64_t LanesFor(const Kernel& kernel, const MachineProfile& profile, int64_t ve
 // written.
 std::vector<std::pair<int32_t, int32_t>> ElementwisePairs(const Kernel& kernel);
 
+// The dim along which `input` is contiguous, if that is another than the innermost, which it spans
+// too, and it is always read at the reader's own element; else -1.
+int32_t TurnedAlong(const Kernel& kernel, size_t input);
+
 // Levels of the reduction tree for at most `extent` elements in blocks of `block`.
 int64_t LevelsFor(int64_t extent, int64_t block);
 

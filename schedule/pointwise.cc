@@ -5,13 +5,21 @@
 // The dims but the innermost are run as one (rows). The innermost is vectorised; without rows it is
 // cut into tasks of `grain` elements, else tasks are so many rows that they have about as many
 // elements.
+//
+// Inputs contiguous along another dim ("turn") are turned in tiles. If that dim
+// is known to be tiny (channels of an image: "stride_dim", "stride_is"), they are loads and
+// shuffles. Rows with guards on the innermost coordinate are run in pieces ("cuts").
 #include <algorithm>
 
+#include "kiln/schedule/cuts.h"
 #include "kiln/schedule/facts.h"
 #include "kiln/schedule/schedulers.h"
 
 namespace kiln {
 namespace {
+
+constexpr int64_t kTile = 16;       // turned inputs go through tiles at most so long
+constexpr int64_t kMostStride = 4;  // strides up to this are loads and shuffles
 
 // Maps read at other elements than the reader's own are computed anew for each such read, and so
 // are those they read.
@@ -49,9 +57,55 @@ Decision Accepts(const Kernel& kernel) {
   return Decision::Yes();
 }
 
-Params Choose(const Kernel& kernel, const SizeClass&, const MachineProfile& profile) {
+bool ReadsStagesElsewhere(const Kernel& kernel) {
+  for (const ScalarExpr* expr : Expressions(kernel)) {
+    for (const ExprNode& node : expr->nodes()) {
+      const bool read = node.op == ScalarOp::kRead && node.source == ReadSource::kStage;
+      if (read && !IsIdentityRead(node, OperandDims(kernel, node))) return true;
+    }
+  }
+  return false;
+}
+
+// The dim, other than the innermost, along which most inputs that are turned run in memory; -1 if
+// none is, or if stages are read at elements that may lie in other tiles.
+int32_t TurnDim(const Kernel& kernel) {
+  if (ReadsStagesElsewhere(kernel)) return -1;
+  std::vector<int> votes(kernel.dims.size(), 0);
+  for (size_t i = 0; i < kernel.inputs.size(); ++i) {
+    const int32_t dim = TurnedAlong(kernel, i);
+    if (dim >= 0) ++votes[static_cast<size_t>(dim)];
+  }
+  const auto most = std::max_element(votes.begin(), votes.end());
+  return most == votes.end() || *most == 0 ? -1 : static_cast<int32_t>(most - votes.begin());
+}
+
+// Elements of a loop step for rows of at most `row`: no more registers than the row fills.
+int64_t LanesForRow(int64_t lanes, int64_t row) {
+  while (lanes > 8 && lanes / 2 >= row) lanes /= 2;
+  return lanes;
+}
+
+Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
   Params params{.scheduler = "pointwise", .values = {}, .in_place = ElementwisePairs(kernel)};
-  params.values = {{"grain", profile.parallel_grain}, {"lanes", LanesFor(kernel, profile, 4)}};
+  const auto known = [&](int32_t dim) { return sizes.at_most[static_cast<size_t>(dim)]; };
+  const int32_t x = kernel.innermost();
+  const std::vector<IndexExpr> cuts = Cuts(kernel);
+  const int32_t turn = TurnDim(kernel);
+  int64_t lanes = LanesForRow(LanesFor(kernel, profile, 4), known(x));
+  params.values = {{"grain", profile.parallel_grain}};
+  if (!cuts.empty()) {
+    // Pieces of rows are short.
+    lanes = LanesForRow(LanesFor(Between(kernel, cuts, 0), profile, 1), known(x));
+    params.values.emplace_back("cuts", static_cast<int64_t>(cuts.size()));
+  } else if (turn >= 0 && known(turn) >= kTile && known(x) >= kTile) {
+    params.values.emplace_back("turn", turn);
+  } else if (turn >= 0 && known(turn) <= kMostStride) {
+    params.values.emplace_back("stride_dim", turn);
+    params.values.emplace_back("stride_is", known(turn));
+  }
+  params.values.emplace_back("lanes", lanes);
+  std::sort(params.values.begin(), params.values.end());
   return params;
 }
 

@@ -66,6 +66,56 @@ TEST_P(ElementsTest, TransposedReadAndStore) {
   }
 }
 
+TEST_P(ElementsTest, TurnsInputsInTiles) {
+  CompiledKernel kernel = Compile(R"(dims a b c d
+in   0 f32 [a, d, b, c] dense
+in   1 f32 [d] dense
+in   2 u8 [a, d, c] dense
+in   3 f32 [a, b, c, d] dense
+out  0 f32 [a, b, c, d] dense = add(mul(in0[a, d, b, c], in1[d]), add(in3[a, b, c, d], cast<f32>(in2[a, d, c])))
+)");
+  EXPECT_EQ(kernel.params().Get("turn", -1), 2);
+  for (const int32_t n : {1, 7, 8, 9, 16, 33}) {
+    for (const int32_t m : {1, 15, 16, 17, 50})
+      kernel.Check({2, 3, n, m}, static_cast<uint32_t>(n));
+  }
+  CompiledKernel flat = Compile(
+      "dims a b\nin 0 f32 [b, a] dense\nout 0 f32 [a, b] dense = neg(in0[b, a])\nout 1 f64 [a, b] "
+      "dense = cast<f64>(in0[b, a])\n");
+  EXPECT_EQ(flat.params().Get("turn", -1), 0);
+  for (const int32_t n : {1, 8, 100, 600}) flat.Check({n, 4 * n + 3}, 1);
+}
+
+TEST_P(ElementsTest, ReadsTinyStridesByShuffles) {
+  CompiledKernel kernel = Compile(
+      "dims a b c\nin 0 u8 [a, c, b] dense\nin 1 f32 [b] dense\nout 0 f32 [a, b, c] dense = "
+      "sub(cast<f32>(in0[a, c, b]), in1[b])\n",
+      "", {{kUnbounded, 3, kUnbounded}});
+  EXPECT_EQ(kernel.params().Get("stride_is", 0), 3);
+  for (const int32_t b : {1, 2, 3}) {
+    for (const int32_t n : {1, 16, 17, 100, 333}) kernel.Check({4, b, n}, 1);
+  }
+}
+
+TEST_P(ElementsTest, RunsRowsInPieces) {
+  CompiledKernel rotary = Compile(R"(dims a b c
+sizes n0 n1
+in   0 f32 [a, b, n0] dense
+in   1 f32 [b, c] dense
+in   2 f32 [a, b, c] dense
+out  0 f32 [a, b, c] dense = add(mul(guard(lt(index(c), extent(n1)), neg(in0[a, b, c+|n1|]), guard(le(extent(n1), index(c)), in0[a, b, c-|n1|], 0)), in1[b, c]), in2[a, b, c])
+)");
+  EXPECT_EQ(rotary.params().Get("cuts", 0), 1);
+  for (const int32_t half : {1, 3, 16, 32, 65}) rotary.Check({3, 5, 2 * half, 2 * half, half}, 1);
+  CompiledKernel padded = Compile(R"(dims a
+sizes n0
+in   0 f32 [n0] dense
+out  0 f32 [a] dense = guard(and(le(i64:3, index(a)), lt(index(a), add(extent(n0), i64:3))), in0[a-3], 1)
+out  1 f32 [a] dense = guard(and(le(i64:3, index(a)), lt(index(a), add(extent(n0), i64:3))), neg(in0[a-3]), 7)
+)");
+  for (const int32_t n : {1, 2, 5, 16, 100, 40000}) padded.Check({n + 8, n}, 1);
+}
+
 TEST_P(ElementsTest, StridedOperands) {
   CompiledKernel kernel = Compile(R"(dims a b
 in   0 f32 [a, b] strided

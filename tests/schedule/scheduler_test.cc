@@ -65,6 +65,32 @@ TEST(SchedulerTest, DecidesByProfile) {
   EXPECT_EQ(ChosenParams(kernel, IsaLevel::kV4).Get("lanes", 0), 64);
 }
 
+TEST(SchedulerTest, ShortRowsTakeFewRegisters) {
+  const Kernel kernel = Parse(
+      "dims a b\nin 0 f32 [a, b] dense\nin 1 f32 [b] dense\nout 0 f32 [a, b] dense = "
+      "add(in0[a, b], in1[b])\n");
+  const auto lanes = [&](int64_t row) {
+    return Chosen(kernel)
+        .choose(kernel, {{kUnbounded, row}}, ProfileFor(IsaLevel::kV4))
+        .Get("lanes", 0);
+  };
+  EXPECT_EQ(lanes(kUnbounded), 64);
+  EXPECT_EQ(lanes(33), 64);
+  EXPECT_EQ(lanes(32), 32);
+  EXPECT_EQ(lanes(7), 8);
+}
+
+TEST(SchedulerTest, TurnsInputsThatRunAlongAnotherDim) {
+  const Kernel kernel = Parse(
+      "dims a b c\nin 0 u8 [a, c, b] dense\nout 0 f32 [a, b, c] dense = cast<f32>(in0[a, c, b])\n");
+  const auto params = [&](int64_t b) {
+    return Chosen(kernel).choose(kernel, {{8, b, 1000}}, ProfileFor(IsaLevel::kV3)).ToString();
+  };
+  EXPECT_EQ(params(64), "pointwise grain=32768 lanes=8 turn=1");
+  EXPECT_EQ(params(3), "pointwise grain=32768 lanes=8 stride_dim=1 stride_is=3");
+  EXPECT_EQ(params(9), "pointwise grain=32768 lanes=8");
+}
+
 TEST(SchedulerTest, OneBlockRowsAreAClassOfTheirOwn) {
   const Kernel kernel = Parse(kSoftmax);
   const Scheduler& row = Chosen(kernel);
