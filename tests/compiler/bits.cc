@@ -103,7 +103,7 @@ std::string BitComparer::Difference(const Kernel& kernel, const RandomRun& run) 
   RandomRun want = run;
   if (std::string error = Launch(on_vm, 1, want); !error.empty()) return absl::StrCat("VM ", error);
   const auto compare = [&](const KernelFunction& function, const std::string& name) {
-    for (const int threads : {1, 2, 3}) {
+    for (const int threads : {1, 2, 3, 8}) {
       RandomRun got = run;
       std::string error = Launch(function, threads, got);
       if (error.empty()) error = FirstDifference(kernel, got, want);

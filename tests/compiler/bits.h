@@ -17,8 +17,8 @@ class BitComparer {
  public:
   BitComparer();
 
-  // "" if all executors, on 1, 2 and 3 threads, agree with the VM on one thread for these operands;
-  // else what differs.
+  // "" if all executors, on 1, 2, 3 and 8 threads, agree with the VM on one thread for these
+  // operands; else what differs.
   std::string Difference(const Kernel& kernel, const RandomRun& run);
 
   const std::vector<IsaLevel>& levels() const { return levels_; }

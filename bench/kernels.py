@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Times the graphs of bench/kernels (k1 ... k17) on Kiln and on the peers that are installed, in turn, in one run.
+
+  bench/kernels.py --kiln build/release/bin/kiln --threads 1 --repeat 30 [ROW ...]
+
+Peers: ONNX Runtime, OpenVINO; one that is not installed is left out. Needs numpy and onnx: every graph is written as an
+ONNX file, which all of them read, and gets the same inputs. Every runtime has a process of its own, stopped while another
+is timed. Prints minima in ms, the ratio of the best peer's minimum to Kiln's (and of medians), and their geometric mean.
+"""
+import argparse
+import importlib.util
+import json
+import math
+import os
+import re
+import statistics
+import sys
+import tempfile
+import time
+
+import models
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernels")
+PEERS = {"ort": "onnxruntime", "openvino": "openvino"}
+ONNX_NAMES = {
+    "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "min": "Min", "relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh",
+    "exp": "Exp", "log": "Log", "neg": "Neg", "sqrt": "Sqrt", "round": "Round", "clip": "Clip", "softmax": "Softmax",
+    "log_softmax": "LogSoftmax", "layer_norm": "LayerNormalization", "instance_norm": "InstanceNormalization", "gelu": "Gelu",
+    "reduce_sum": "ReduceSum", "reduce_mean": "ReduceMean", "argmax": "ArgMax", "gather": "Gather", "cast": "Cast",
+    "gather_elements": "GatherElements", "transpose": "Transpose", "concat": "Concat", "slice": "Slice", "reshape": "Reshape",
+    "unsqueeze": "Unsqueeze"}
+# Attributes of ours that ONNX (opset 20) takes as inputs, in their order.
+AS_INPUTS = {"slice": ("starts", "ends", "axes", "steps"), "reshape": ("shape",), "unsqueeze": ("axes",), "reduce_sum": ("axes",),
+             "reduce_mean": ("axes",)}
+
+
+def numpy_type(name):
+    import numpy as np
+    return {"f32": np.float32, "i64": np.int64, "u8": np.uint8}[name]
+
+
+class Importer:
+    """One graph file as an ONNX model."""
+
+    def __init__(self, path):
+        self.nodes, self.inputs, self.constants, self.outputs = [], {}, [], []
+        lines = [line.strip() for line in open(path)]
+        instead = [line[len("# onnx "):] for line in lines if line.startswith("# onnx ")]
+        plain = [line for line in lines if line and not line.startswith("#")]
+        if instead:  # one operator of ONNX for what the graph spells out
+            plain = [line for line in plain if line.startswith("input ")] + instead + [line for line in plain
+                                                                                      if line.startswith("output ")]
+        for line in plain:
+            self.statement(line)
+
+    def constant(self, values, dtype, shape=None):
+        import numpy as np
+        import onnx
+        name = f"constant_{len(self.constants)}"
+        array = np.asarray(values, dtype)
+        self.constants.append(onnx.numpy_helper.from_array(array if shape is None else array.reshape(shape), name))
+        return name
+
+    def statement(self, line):
+        import onnx
+        if line.startswith("graph "):
+            return
+        if match := re.fullmatch(r"input (\S+) : (\w+) \[(.*)\]", line):
+            self.inputs[match[1]] = (match[2], [int(d) for d in match[3].split(",")])
+        elif match := re.fullmatch(r"const (\S+) : (\w+) \[(.*?)\] = (.*)", line):
+            shape = [int(d) for d in match[3].split(",") if d.strip()]
+            self.constants.append(onnx.numpy_helper.from_array(self.array(match[4], match[2], shape), match[1]))
+        elif match := re.fullmatch(r"output (\S+)", line):
+            self.outputs.append(match[1])
+        elif match := re.fullmatch(r"(\S+) = (\w+)\((.*?)\)(?: \{(.*)\})?", line):
+            attributes = dict(re.findall(r"(\w+) = (\[[^\]]*\]|\"[^\"]*\"|\S+?)(?:,|$)", match[4] or ""))
+            self.node(match[1], match[2], [a.strip() for a in match[3].split(",")], attributes)
+        else:
+            raise ValueError(f"not understood: {line}")
+
+    @staticmethod
+    def array(text, dtype, shape):
+        import numpy as np
+        return np.asarray(json.loads(text), numpy_type(dtype)).reshape(shape)
+
+    def node(self, result, op, operands, attributes):
+        import numpy as np
+        import onnx
+        for name in AS_INPUTS.get(op, ()):
+            if name in attributes:
+                operands = operands + [self.constant(json.loads(attributes.pop(name)), np.int64)]
+        if op == "cast":
+            kinds = {"f32": onnx.TensorProto.FLOAT, "u8": onnx.TensorProto.UINT8}
+            attributes = {"to": str(kinds[attributes["to"]])}
+        values = {k: json.loads(v) for k, v in attributes.items()}
+        self.nodes.append(onnx.helper.make_node(ONNX_NAMES[op], operands, [result], **values))
+
+    def save(self, path):
+        import onnx
+        info = onnx.helper.make_tensor_value_info
+        kind = lambda t: onnx.helper.np_dtype_to_tensor_dtype(__import__("numpy").dtype(numpy_type(t)))
+        graph = onnx.helper.make_graph(self.nodes, "kernel", [info(n, kind(t), s) for n, (t, s) in self.inputs.items()],
+                                       [onnx.ValueInfoProto(name=n) for n in self.outputs], self.constants)
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=9)
+        onnx.save(onnx.shape_inference.infer_shapes(model, strict_mode=True), path)
+
+
+def serve_openvino(threads):
+    """OpenVINO's process: the protocol of `kiln bench --serve`."""
+    import numpy as np
+    import openvino as ov
+    core, request_ = ov.Core(), None
+    for line in sys.stdin:
+        request = json.loads(line)
+        if request["cmd"] == "load":
+            config = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+            try:
+                compiled = core.compile_model(request["onnx"], "CPU", config)
+                request_ = compiled.create_infer_request()
+                for port in compiled.inputs:
+                    request_.set_tensor(port, ov.Tensor(np.load(request["inputs"][port.any_name])))
+                request_.infer()
+                answer = {"ok": True, "results": len(compiled.outputs)}
+            except Exception as error:  # noqa: BLE001: whatever it is, this row has no such peer
+                answer = {"ok": False, "error": str(error).splitlines()[0]}
+        elif request["cmd"] == "time":
+            for _ in range(request["warm"]):
+                request_.infer()
+            ms = []
+            for _ in range(request["n"]):
+                start = time.perf_counter()
+                request_.infer()
+                ms.append((time.perf_counter() - start) * 1e3)
+            answer = {"ms": ms}
+        else:
+            return
+        print(json.dumps(answer), flush=True)
+
+
+def make_inputs(inputs, folder):
+    """As bench/kernels/main.cc: numbers in [0.1, 1.1), integers below 100."""
+    import numpy as np
+    random, paths = np.random.default_rng(1), {}
+    for name, (dtype, shape) in inputs.items():
+        values = random.random(shape, np.float32) + np.float32(.1) if dtype == "f32" else random.integers(0, 100, shape)
+        paths[name] = os.path.join(folder, f"{name}.npy")
+        np.save(paths[name], values.astype(numpy_type(dtype)))
+    return paths
+
+
+def measure(row, runtimes, repeat):
+    with tempfile.TemporaryDirectory() as folder:
+        importer = Importer(os.path.join(FOLDER, row + ".graph"))
+        path = os.path.join(folder, "model.onnx")
+        importer.save(path)
+        inputs, samples = make_inputs(importer.inputs, folder), {}
+        for r in runtimes:
+            answer = r.ask(cmd="load", onnx=path, inputs=inputs, results=os.path.join(folder, r.name))
+            if answer.get("ok"):
+                samples[r.name] = []
+            else:
+                print(f"{row}, {r.name}: {answer.get('error')}", file=sys.stderr)
+        for round_ in range(models.ROUNDS):
+            for r in runtimes if round_ % 2 == 0 else runtimes[::-1]:
+                if r.name in samples:
+                    samples[r.name] += r.ask(cmd="time", n=-(-repeat // models.ROUNDS), warm=1, budget_s=60)["ms"]
+        return {n: (min(ms), statistics.median(ms)) for n, ms in samples.items()}
+
+
+def main():
+    if sys.argv[1:2] == ["--serve-openvino"]:
+        return serve_openvino(int(sys.argv[2]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="k1_64K, or k1 for all that begin so; all by default")
+    parser.add_argument("--kiln", default="build/release/bin/kiln")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--repeat", type=int, default=30)
+    args = parser.parse_args()
+    every = sorted((f[:-6] for f in os.listdir(FOLDER) if f.endswith(".graph")), key=lambda n: (int(re.match(r"k(\d+)", n)[1]), n))
+    rows = [r for r in every if not args.rows or r in args.rows or r.split("_")[0] in args.rows]
+    here = os.path.dirname(os.path.abspath(__file__))
+    commands = {
+        "kiln": [os.path.abspath(args.kiln), "bench", "--serve", "--threads", str(args.threads)],
+        "ort": [sys.executable, os.path.join(here, "models.py"), "--serve-ort", "ORT_ENABLE_ALL", str(args.threads)],
+        "openvino": [sys.executable, os.path.abspath(__file__), "--serve-openvino", str(args.threads)]}
+    names = ["kiln"] + [p for p, module in PEERS.items() if importlib.util.find_spec(module)]
+    runtimes = [models.Runtime(n, commands[n], args.threads) for n in names]
+    ratios = []
+    print("| row | " + " | ".join(f"{n} ms" for n in names) + " | best peer / kiln, minima | medians |")
+    print("| --- " * (len(names) + 3) + "|")
+    for row in rows:
+        times = measure(row, runtimes, args.repeat)
+        cells = [f"{times[n][0]:.3f}" if n in times else "-" for n in names]
+        peers = [times[n] for n in names[1:] if n in times]
+        if peers and "kiln" in times:
+            ratio = [min(p[k] for p in peers) / times["kiln"][k] for k in (0, 1)]
+            ratios.append(ratio)
+            cells += [f"{r:.2f}" for r in ratio]
+        else:
+            cells += ["-", "-"]
+        print(f"| {row} | " + " | ".join(cells) + " |", flush=True)
+    for r in runtimes:
+        r.close()
+    if ratios:
+        mean = [math.exp(sum(math.log(r[k]) for r in ratios) / len(ratios)) for k in (0, 1)]
+        print(f"\ngeometric mean over {len(ratios)} rows: {mean[0]:.2f} (minima), {mean[1]:.2f} (medians)")
+
+
+if __name__ == "__main__":
+    main()
