@@ -223,11 +223,11 @@ int Main(int argc, char** argv) {
     }
     const Result& r = sweep.result();
     const bool all = settings.stride == 1 && settings.type != DType::kF64;
-    // Below half a unit the sweep does not look.
-    const std::string worst = r.worst <= 0.5 ? "0.50" : std::to_string(r.worst).substr(0, 4);
-    std::printf("| %s | %s | %s | %s | %a | %g | %s |\n", name.c_str(), Name(settings.type).data(),
-                all ? "all" : std::to_string(r.count).c_str(), worst.c_str(), r.at, sweep.bound(),
-                r.differing == 0 ? r.executors.c_str() : "BITS DIFFER");
+    // Below half a unit the sweep does not look; above, two digits are rounded up.
+    const double worst = std::max(0.5, std::ceil(r.worst * 100 - 1e-6) / 100);
+    std::printf("| %s | %s | %s | %.2f | %a | %g | %s |\n", name.c_str(),
+                Name(settings.type).data(), all ? "all" : std::to_string(r.count).c_str(), worst,
+                r.at, sweep.bound(), r.differing == 0 ? r.executors.c_str() : "BITS DIFFER");
     std::fflush(stdout);
     good = good && r.differing == 0 && r.worst <= sweep.bound() * (1 + 1e-6);
   }
