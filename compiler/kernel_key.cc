@@ -19,6 +19,8 @@ constexpr KeyOption kOptions[] = {
     {"target", true, "field target"},
     {"kernel_timeout_ms", false, "a kernel is complete or not there"},
     {"disabled_passes", false, "decides which Kernels there are; their text is in the key"},
+    {"fusion_rules", false, "decides which Kernels there are; their text is in the key"},
+    {"no_fuse", false, "decides which Kernels there are; their text is in the key"},
     {"dump", false, "only looks"},
     {"kernels", false, "shares what is built under the same keys"},
 };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kiln/base/cpu_features.h"
+#include "kiln/fusion/group.h"
 
 namespace kiln {
 
@@ -47,6 +48,8 @@ struct CompileOptions {
   std::optional<IsaLevel> target;  // instruction set of the code; nothing: that of this machine
   uint32_t kernel_timeout_ms = 30'000;  // for building one kernel
   std::vector<std::string> disabled_passes;
+  FusionRules fusion_rules = FusionRules::kPriced;
+  std::vector<std::string> no_fuse;  // names of nodes, after passes, that join no kernel
   DumpFn dump;
   // Models that share a service share loaded kernels, workers and counts; null: one of its own. Its
   // own settings (threads of building, cache, mode, codegen) were fixed when it was made.

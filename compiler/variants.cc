@@ -128,8 +128,11 @@ absl::StatusOr<Compiled> CompileGraph(const Graph& graph, const CompileOptions& 
     };
   }
   KILN_RETURN_IF_ERROR(RunPasses(compiled.graph, passes));
-  KILN_ASSIGN_OR_RETURN(compiled.grouping,
-                        FormGroups(compiled.graph, {options.graph_opt_level, options.jit_level}));
+  const GroupOptions grouping{.level = options.graph_opt_level,
+                              .jit_level = options.jit_level,
+                              .rules = options.fusion_rules,
+                              .alone = {options.no_fuse.begin(), options.no_fuse.end()}};
+  KILN_ASSIGN_OR_RETURN(compiled.grouping, FormGroups(compiled.graph, grouping));
   if (options.dump) options.dump("groups", "groups", ToString(compiled.grouping, compiled.graph));
   const IsaLevel target = options.target.value_or(HostIsa());
   KILN_ASSIGN_OR_RETURN(BuiltProgram built,

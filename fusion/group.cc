@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/fusion/merge.h"
 #include "kiln/fusion/node_facts.h"
@@ -65,6 +66,13 @@ class GroupLister {
 }  // namespace
 
 absl::StatusOr<Grouping> FormGroups(const Graph& graph, const GroupOptions& options) {
+  std::set<std::string> unknown = options.alone;
+  for (const Node& node : graph.nodes()) unknown.erase(node.name);
+  if (!unknown.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("node \"", *unknown.begin(),
+                     "\": the graph after passes has none of that name; kiln inspect lists them"));
+  }
   KILN_ASSIGN_OR_RETURN(const GraphFacts facts, FactsOf(graph));
   Clusters clusters(graph, facts, options);
   clusters.MergeAll();

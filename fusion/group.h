@@ -16,6 +16,7 @@
 #define KILN_FUSION_GROUP_H_
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -52,18 +53,31 @@ struct Grouping {
   std::vector<EdgeDecision> edges;  // by consumer, then producer
 };
 
+// Which merges are made, among those that are legal.
+enum class FusionRules : uint8_t {
+  kPriced,  // those that pay
+  // As MegEngine's JIT has it, for comparison: a group has one output, one shape before its
+  // reductions, and nothing is broadcast inside it.
+  kGreedy,
+};
+
 struct GroupOptions {
   int level = 3;      // below 3 every node stands alone
   int jit_level = 2;  // 0 none, 1 element-wise, 2 with reductions
+  FusionRules rules = FusionRules::kPriced;
+  std::set<std::string> alone = {};  // names of nodes that join no group
 };
 
 // A pure function of graph and options. The graph is verified and has no composite nodes (pass
-// expand_composites).
+// expand_composites). kInvalidArgument names an entry of `alone` that no node has.
 absl::StatusOr<Grouping> FormGroups(const Graph& graph, const GroupOptions& options);
 
 const char* Name(Group::Kind kind);
 // One line per group and one per edge, for dumps and `kiln explain`.
 std::string ToString(const Grouping& grouping, const Graph& graph);
+// Graphviz: one cluster per group of several nodes, one arrow per edge, dashed where it passes
+// through memory, with its bytes.
+std::string ToDot(const Grouping& grouping, const Graph& graph);
 
 }  // namespace kiln
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "kiln/base/name.h"
 #include "kiln/fusion/group.h"
@@ -38,6 +39,29 @@ std::string ToString(const Grouping& grouping, const Graph& graph) {
                     " bytes: ", edge.fused ? "fused" : "not fused: ", edge.reason, "\n");
   }
   return text;
+}
+
+std::string ToDot(const Grouping& grouping, const Graph& graph) {
+  std::string text = "digraph kiln {\n  node [shape=box];\n";
+  for (size_t i = 0; i < grouping.groups.size(); ++i) {
+    const Group& group = grouping.groups[i];
+    const bool boxed = group.nodes.size() > 1;
+    if (boxed) {
+      absl::StrAppend(&text, "  subgraph cluster_", i, " {\n    label=\"", Name(group.kind), " ", i,
+                      "\";\n");
+    }
+    for (const NodeId id : group.nodes) {
+      absl::StrAppend(&text, boxed ? "    " : "  ", "n", id.v, " [label=\"",
+                      absl::CEscape(Shown(graph, id)), "\"];\n");
+    }
+    if (boxed) text += "  }\n";
+  }
+  for (const EdgeDecision& edge : grouping.edges) {
+    absl::StrAppend(&text, "  n", edge.producer.v, " -> n", edge.consumer.v);
+    if (!edge.fused) absl::StrAppend(&text, " [style=dashed, label=\"", edge.bytes, " B\"]");
+    text += ";\n";
+  }
+  return text + "}\n";
 }
 
 }  // namespace kiln

@@ -75,6 +75,11 @@ std::vector<ValueId> Clusters::Outputs(const std::vector<NodeId>& nodes) const {
 }
 
 void Clusters::MergeAll() {
+  MergeAlongEdges();
+  if (options_.rules == FusionRules::kPriced) MergeSiblings();
+}
+
+void Clusters::MergeAlongEdges() {
   std::vector<size_t> by_benefit(facts_.edges.size());
   for (size_t e = 0; e < by_benefit.size(); ++e) by_benefit[e] = e;
   std::stable_sort(by_benefit.begin(), by_benefit.end(),
@@ -114,31 +119,67 @@ int64_t Clusters::Saved(size_t e) const {
 
 Decision Clusters::MayMerge(size_t e) {
   const DataEdge& edge = facts_.edges[e];
-  const NodeFacts& from = facts_.nodes[static_cast<size_t>(edge.producer.v)];
-  const NodeFacts& to = facts_.nodes[static_cast<size_t>(edge.consumer.v)];
-  if (from.kind != Group::Kind::kKernel)
-    return Decision::No(KindReason(graph_.node(edge.producer), from.kind));
-  if (to.kind != Group::Kind::kKernel)
-    return Decision::No(KindReason(graph_.node(edge.consumer), to.kind));
+  Decision decision = MayFuse(edge.producer).And(MayFuse(edge.consumer));
+  if (!decision) return decision;
+  const int a = ClusterOf(edge.producer);
+  const int b = ClusterOf(edge.consumer);
+  decision = WithinCaps(a, b);
+  if (decision && options_.rules == FusionRules::kGreedy) decision = MayMergeGreedily(a, b);
+  if (!decision) return decision;
+  return MayRepeat(a, b).And(StayApart(a, b));
+}
+
+// Whether the node may be in a kernel with others at all.
+Decision Clusters::MayFuse(NodeId id) const {
+  const Node& node = graph_.node(id);
+  const NodeFacts& facts = facts_.nodes[static_cast<size_t>(id.v)];
+  if (facts.kind != Group::Kind::kKernel) return Decision::No(KindReason(node, facts.kind));
   if (options_.level < 3)
     return Decision::No(absl::StrCat("optimisation level ", options_.level, " does not fuse"));
   if (options_.jit_level < 1) return Decision::No("jit level 0 does not fuse");
-  const int a = ClusterOf(edge.producer);
-  const int b = ClusterOf(edge.consumer);
-  const Cluster& producer = clusters_[static_cast<size_t>(a)];
-  const Cluster& consumer = clusters_[static_cast<size_t>(b)];
-  const int reductions = producer.reductions + consumer.reductions;
+  if (options_.alone.count(node.name) != 0)
+    return Decision::No(absl::StrCat("\"", node.name, "\" stands alone by option"));
+  return Decision::Yes();
+}
+
+Decision Clusters::WithinCaps(int a, int b) const {
+  const Cluster& first = clusters_[static_cast<size_t>(a)];
+  const Cluster& second = clusters_[static_cast<size_t>(b)];
+  const int reductions = first.reductions + second.reductions;
   if (options_.jit_level < 2 && reductions > 0)
     return Decision::No("jit level 1 does not fuse reductions");
   if (reductions > kMaxReductions) {
     return Decision::No(absl::StrCat("together they have ", reductions,
                                      " reductions, the limit is ", kMaxReductions));
   }
-  if (const size_t nodes = producer.nodes.size() + consumer.nodes.size(); nodes > kMaxNodes) {
+  if (const size_t nodes = first.nodes.size() + second.nodes.size(); nodes > kMaxNodes) {
     return Decision::No(
         absl::StrCat("together they have ", nodes, " nodes, the limit is ", kMaxNodes));
   }
-  return MayRepeat(a, b).And(StayApart(a, b));
+  return Decision::Yes();
+}
+
+// MegEngine's rules (src/jit/impl/fusion_pass.cpp), see FusionRules::kGreedy.
+Decision Clusters::MayMergeGreedily(int producer, int consumer) const {
+  const Cluster& from = clusters_[static_cast<size_t>(producer)];
+  const Cluster& to = clusters_[static_cast<size_t>(consumer)];
+  if (from.reductions > 0 && to.reductions > 0)
+    return Decision::No("greedy rules: a reduction of a reduction");
+  for (const NodeId id : from.nodes) {
+    for (const size_t e : out_[static_cast<size_t>(id.v)]) {
+      const DataEdge& edge = facts_.edges[e];
+      const int reader = ClusterOf(edge.consumer);
+      if (reader != producer && reader != consumer)
+        return Decision::No("greedy rules: a second output");
+      if (reader == consumer && edge.repeats > 1)
+        return Decision::No("greedy rules: a broadcast inside the kernel");
+    }
+    for (const ValueId value : graph_.node(id).outputs) {
+      if (asked_[static_cast<size_t>(value.v)])
+        return Decision::No("greedy rules: a second output");
+    }
+  }
+  return Decision::Yes();
 }
 
 // Whether the consumer may compute the producer's elements as often as it reads them.
@@ -246,29 +287,35 @@ std::vector<int> Clusters::Later(int cluster) const {
   return later;
 }
 
-// The consumer joins the producer. What lies between them in the order and depends on the producer
-// moves behind the two.
+// The clusters from the producer's place to the consumer's, once the two are one: what depends on
+// the producer (descendants_) moves behind them.
+std::vector<int> Clusters::MergedOrder(int producer, int consumer) const {
+  const std::set<int> moved(descendants_.begin(), descendants_.end());
+  std::vector<int> window, after;
+  const int last = clusters_[static_cast<size_t>(consumer)].position;
+  for (int i = clusters_[static_cast<size_t>(producer)].position + 1; i < last; ++i) {
+    const int cluster = order_[static_cast<size_t>(i)];
+    if (cluster >= 0) (moved.count(cluster) != 0 ? after : window).push_back(cluster);
+  }
+  window.push_back(producer);
+  window.insert(window.end(), after.begin(), after.end());
+  return window;
+}
+
+// The consumer joins the producer.
 void Clusters::Merge(int producer, int consumer) {
   Cluster& into = clusters_[static_cast<size_t>(producer)];
   Cluster& from = clusters_[static_cast<size_t>(consumer)];
   const bool plain = into.plain && from.plain && SameShape(producer, consumer);
+  const std::vector<int> window = MergedOrder(producer, consumer);
   std::vector<NodeId> nodes;
   std::merge(into.nodes.begin(), into.nodes.end(), from.nodes.begin(), from.nodes.end(),
              std::back_inserter(nodes));
   for (const NodeId id : from.nodes) of_[static_cast<size_t>(id.v)] = producer;
-  const std::set<int> moved(descendants_.begin(), descendants_.end());
   const int first = into.position;
-  const int last = from.position;
-  std::vector<int> before, after;
-  for (int i = first + 1; i < last; ++i) {
-    const int cluster = order_[static_cast<size_t>(i)];
-    if (cluster >= 0) (moved.count(cluster) != 0 ? after : before).push_back(cluster);
-  }
-  before.push_back(producer);
-  before.insert(before.end(), after.begin(), after.end());
-  for (int i = first; i <= last; ++i) {
+  for (int i = first; i <= from.position; ++i) {
     const auto k = static_cast<size_t>(i - first);
-    const int cluster = k < before.size() ? before[k] : -1;
+    const int cluster = k < window.size() ? window[k] : -1;
     order_[static_cast<size_t>(i)] = cluster;
     if (cluster >= 0) clusters_[static_cast<size_t>(cluster)].position = i;
   }

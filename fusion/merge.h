@@ -5,7 +5,8 @@
 // Clusters start as single nodes and stand in an order in which they can run. Edges are tried by
 // the bytes of traffic they would save, most first, ties by node ids, again until no edge merges. A
 // merge must keep the order possible (no path out of the one cluster and into the other), must not
-// compute dear elements repeatedly, stays within the caps, and must be legal.
+// compute dear elements repeatedly, stays within the caps, and must be legal. Then siblings, which
+// read the same large value and none the other's results, merge too: the value is read once.
 #ifndef KILN_FUSION_MERGE_H_
 #define KILN_FUSION_MERGE_H_
 
@@ -46,12 +47,24 @@ class Clusters {
   };
 
   int64_t Saved(size_t edge) const;
+  void MergeAlongEdges();
   Decision MayMerge(size_t edge);
+  Decision MayFuse(NodeId node) const;
+  Decision WithinCaps(int a, int b) const;
+  Decision MayMergeGreedily(int producer, int consumer) const;
   Decision MayRepeat(int producer, int consumer) const;
   Decision StayApart(int producer, int consumer);
   void Merge(int producer, int consumer);
   bool SameShape(int a, int b) const;
   std::vector<int> Later(int cluster) const;
+  std::vector<int> MergedOrder(int producer, int consumer) const;
+
+  // merge_siblings.cc
+  void MergeSiblings();
+  bool MergeOnePair(ValueId shared, const std::vector<NodeId>& readers);
+  bool ReadsAllOf(ValueId shared, int cluster) const;
+  Decision MayMergeSiblings(int a, int b);
+  int64_t Peak(const std::vector<int>& order, int merged_into, int merged_from) const;
 
   const Graph& graph_;
   const GraphFacts& facts_;

@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/fusion/pass.h"
 #include "nlohmann/json.hpp"
 
 namespace kiln {
@@ -83,6 +84,19 @@ void AddCommonFlags(CLI::App& command, CommonOptions& options) {
       ->take_all();
   command.add_option("--dim", options.dims, "Value of a symbolic dim: batch=8 (repeatable)")
       ->take_all();
+  command
+      .add_option("--disable-pass", options.disabled_passes,
+                  "A pass that does not run; kiln opt --list-passes names them (repeatable)")
+      ->take_all();
+  command
+      .add_option("--no-fuse", options.no_fuse,
+                  "A node that shares a kernel with none (repeatable)")
+      ->take_all();
+  command
+      .add_option("--rules", options.rules,
+                  "priced: merges that pay; greedy: one output, no broadcast inside (to compare)")
+      ->check(CLI::IsMember({"priced", "greedy"}))
+      ->capture_default_str();
   command.add_option("--math", options.math, "strict or fast")
       ->check(CLI::IsMember({"strict", "fast"}))
       ->capture_default_str();
@@ -112,6 +126,15 @@ absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options) {
   out.graph_opt_level = options.level;
   out.jit_level = options.jit;
   out.threads = options.threads;
+  for (const std::string& name : options.disabled_passes) {
+    if (FindPass(name) == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--disable-pass \"", name, "\": there is none of that name; see kiln opt --list-passes"));
+    }
+  }
+  out.disabled_passes = options.disabled_passes;
+  out.no_fuse = options.no_fuse;
+  out.fusion_rules = options.rules == "greedy" ? FusionRules::kGreedy : FusionRules::kPriced;
   out.math = options.math == "fast" ? MathMode::kFast : MathMode::kStrict;
   out.compile_mode = options.compile_mode == "never"        ? CompileMode::kNever
                      : options.compile_mode == "background" ? CompileMode::kBackground

@@ -29,6 +29,7 @@ std::function<int()> AddExplain(CLI::App& command);
 std::function<int()> AddInspect(CLI::App& command);
 std::function<int()> AddVerify(CLI::App& command);
 std::function<int()> AddOps(CLI::App& command);
+std::function<int()> AddOpt(CLI::App& command);
 std::function<int()> AddCache(CLI::App& command);
 
 struct CommonOptions {
@@ -37,6 +38,8 @@ struct CommonOptions {
   std::string device = "cpu";
   int threads = 0;
   std::vector<std::string> shapes, dims;
+  std::vector<std::string> disabled_passes, no_fuse;
+  std::string rules = "priced";
   std::string math = "strict";
   std::string compile_mode = "block";
   std::string cache_dir;

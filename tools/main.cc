@@ -16,6 +16,7 @@ constexpr kiln::Verb kVerbs[] = {
     {"inspect", "Show what a model is made of, and the kernels made of it", kiln::AddInspect},
     {"explain", "Say why nodes are, or are not, in one kernel", kiln::AddExplain},
     {"verify", "Compare a model with the float64 interpreter", kiln::AddVerify},
+    {"opt", "Run passes over a graph and print what they leave", kiln::AddOpt},
     {"ops", "List the operators", kiln::AddOps},
     {"cache", "Look into the kernel cache", kiln::AddCache},
 };

@@ -80,7 +80,43 @@ TEST_F(InspectTest, ExplainGivesAReasonForEveryEdge) {
   EXPECT_EQ(results["fused"], 1);
   for (const auto& edge : results["edges"])
     EXPECT_EQ(edge["fused"].get<bool>(), edge["reason"].get<std::string>().empty());
+  EXPECT_EQ(results["traffic"]["launches"], 2);
+  EXPECT_EQ(results["traffic"]["groups"].size(), 2u);
   EXPECT_EQ(Kiln({"explain", model, "--node", "nobody"}).exit, 2);
+}
+
+TEST_F(InspectTest, ExplainObeysTheFusionFlagsAndDrawsTheGroups) {
+  const std::string model =
+      Write("g.graph", "graph g\ninput x : f32 [n, 4]\ny = exp(x)\nz = neg(y)\noutput z\n");
+  const auto fused = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"explain", model, "--json"});
+    return nlohmann::json::parse(Kiln(flags).out)["results"]["fused"].get<int>();
+  };
+  const std::string node =
+      nlohmann::json::parse(Kiln({"explain", model, "--json"}).out)["results"]["edges"][0]["from"];
+  EXPECT_EQ(fused({}), 1);
+  EXPECT_EQ(fused({"--rules", "greedy"}), 1);
+  EXPECT_EQ(fused({"--no-fuse", node}), 0);
+  EXPECT_EQ(Kiln({"explain", model, "--no-fuse", "nobody"}).exit, 3);
+  EXPECT_EQ(Kiln({"explain", model, "--disable-pass", "nobody"}).exit, 2);
+  const std::string dot = Write("g.dot", "");
+  EXPECT_EQ(Kiln({"explain", model, "--dot", dot}).exit, 0);
+  std::ifstream in(dot);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_NE(text.find("cluster_0"), std::string::npos) << text;
+}
+
+TEST_F(InspectTest, OptRunsNamedPasses) {
+  const std::string model = Write("g.graph",
+                                  "graph g\ninput x : f32 [n, 4]\nconst one : f32 [] = 1\ny = "
+                                  "mul(x, one)\nz = neg(y)\noutput z\n");
+  EXPECT_NE(Kiln({"opt", model}).out.find("mul"), std::string::npos);
+  const ProcessResult done = Kiln({"opt", model, "--passes", "algebra,dead_code"});
+  EXPECT_EQ(done.exit, 0);
+  EXPECT_EQ(done.out.find("mul"), std::string::npos) << done.out;
+  EXPECT_NE(Kiln({"opt", "--list-passes"}).out.find("fold_constants"), std::string::npos);
+  EXPECT_EQ(Kiln({"opt", model, "--passes", "nobody"}).exit, 2);
+  EXPECT_EQ(Kiln({"opt"}).exit, 2);
 }
 
 }  // namespace

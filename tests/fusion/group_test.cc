@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "gmock/gmock.h"
+#include "kiln/fusion/traffic.h"
 #include "tests/fusion/nets.h"
 
 namespace kiln {
@@ -70,7 +71,7 @@ TEST(FormGroups, KeepsNodesApartBelowLevelThreeAndAtJitLevelZero) {
   const ValueId x = b.Input("x", DType::kF32, {kBatch, 64});
   b.Output(b.Op("exp", {b.Op("relu", {x}, {}, "first")}, {}, "second"), "out");
   const Graph graph = Optimised(b);
-  for (const GroupOptions options : {GroupOptions{.level = 2}, GroupOptions{.jit_level = 0}}) {
+  for (const GroupOptions& options : {GroupOptions{.level = 2}, GroupOptions{.jit_level = 0}}) {
     const Grouping grouping = Grouped(graph, options);
     EXPECT_THAT(grouping.groups, SizeIs(2));
     const EdgeDecision* edge = FindEdge(graph, grouping, "first", "second");
@@ -344,6 +345,89 @@ TEST(FormGroups, RefusesCompositesByName) {
   const Graph graph = FinishOrDie(b);
   EXPECT_THAT(FormGroups(graph, {}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"soft\"")));
+}
+
+TEST(FormGroups, MakesOneKernelOfSiblings) {
+  const Graph graph = Parsed(
+      "graph g\ninput x : f32 [n, 64]\na = exp(x)\nb = neg(x)\ns = reduce_sum(x) {axes = [1]}\n"
+      "output a\noutput b\noutput s\n");
+  const Grouping grouping = Grouped(graph);
+  ExpectRunnable(graph, grouping);
+  ASSERT_THAT(grouping.groups, SizeIs(1));
+  EXPECT_THAT(grouping.groups[0].outputs, SizeIs(3));
+}
+
+TEST(FormGroups, KeepsSiblingsApartThatNeedEachOther) {
+  const Graph graph = Parsed(
+      "graph g\ninput x : f32 [8, 8]\na = exp(x)\nm = matmul(a, a)\nb = add(x, m)\noutput b\n");
+  const Grouping grouping = Grouped(graph);
+  ExpectRunnable(graph, grouping);
+  EXPECT_THAT(grouping.groups, SizeIs(3));
+}
+
+TEST(FormGroups, KeepsSiblingsApartThatShareOnlyASmallValue) {
+  const Graph graph = Parsed(
+      "graph g\ninput x : f32 [n, 64]\ninput y : f32 [n, 64]\ninput c : f32 [64]\na = mul(x, c)\n"
+      "b = mul(y, c)\noutput a\noutput b\n");
+  EXPECT_THAT(Grouped(graph).groups, SizeIs(2));
+}
+
+// The products need the sum, so exp(x) with it would live across them, beside x.
+TEST(FormGroups, KeepsSiblingsApartThatWouldRaiseThePeak) {
+  const Graph graph = Parsed(
+      "graph g\ninput y : f32 [512, 512]\ninput r : f32 [1, 512]\nx = matmul(y, y)\n"
+      "a = reduce_sum(x) {axes = [1], keepdims = 1}\nt = matmul(a, r)\nm = matmul(t, x)\n"
+      "p = matmul(m, m)\nq = matmul(p, m)\nb = exp(x)\nc = matmul(b, q)\nd = matmul(c, x)\n"
+      "output d\n");
+  const Grouping grouping = Grouped(graph);
+  ExpectRunnable(graph, grouping);
+  for (const Group& group : grouping.groups) EXPECT_THAT(group.nodes, SizeIs(1));
+}
+
+TEST(FormGroups, LeavesANodeAloneThatIsToBeAlone) {
+  const Graph graph =
+      Parsed("graph g\ninput x : f32 [n, 64]\na = exp(x)\nb = neg(a)\nc = abs(b)\noutput c\n");
+  ASSERT_THAT(Grouped(graph).groups, SizeIs(1));
+  const std::string name = graph.node(NodeId{1}).name;
+  const Grouping grouping = Grouped(graph, {.alone = {name}});
+  EXPECT_THAT(grouping.groups, SizeIs(3));
+  EXPECT_THAT(grouping.edges[0].reason, HasSubstr("stands alone by option"));
+  EXPECT_THAT(FormGroups(graph, {.alone = {"nobody"}}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("nobody")));
+}
+
+TEST(FormGroups, GreedyRulesCutAtBroadcastsAndSecondOutputs) {
+  GraphBuilder b("softmax");
+  const ValueId x = b.Input("x", DType::kF32, {kBatch, 64});
+  b.Output(SoftmaxParts(b, b.Op("neg", {x})), "out");
+  const Graph graph = Optimised(b);
+  ASSERT_THAT(Grouped(graph).groups, SizeIs(1));
+  const Grouping grouping = Grouped(graph, {.rules = FusionRules::kGreedy});
+  ExpectRunnable(graph, grouping);
+  EXPECT_THAT(grouping.groups, SizeIs(5));  // neg, max, exp of sub, sum, div
+  for (const Group& group : grouping.groups) EXPECT_THAT(group.outputs, SizeIs(1));
+}
+
+TEST(TrafficOf, CountsEachValueOnceAndTheLowerBound) {
+  const Graph graph = Parsed(
+      "graph g\ninput x : f32 [10]\ninput y : f32 [10]\na = mul(x, y)\nb = add(a, x)\noutput b\n");
+  const Traffic fused = TrafficOf(graph, Grouped(graph));
+  EXPECT_EQ(fused.launches, 1);
+  EXPECT_EQ(fused.walked, 120);
+  EXPECT_EQ(fused.lower_bound, 120);
+  EXPECT_EQ(fused.unfused, 240);
+  const Traffic apart = TrafficOf(graph, Grouped(graph, {.level = 0}));
+  EXPECT_EQ(apart.launches, 2);
+  EXPECT_EQ(apart.walked, 240);
+}
+
+TEST(ToDot, DrawsAClusterPerGroupAndTheBytesOfWhatIsNotFused) {
+  const Graph graph =
+      Parsed("graph g\ninput x : f32 [4, 4]\na = exp(x)\nb = neg(a)\nm = matmul(b, b)\noutput m\n");
+  const std::string dot = ToDot(Grouped(graph), graph);
+  EXPECT_THAT(dot, HasSubstr("subgraph cluster_0"));
+  EXPECT_THAT(dot, HasSubstr("n0 -> n1;"));
+  EXPECT_THAT(dot, HasSubstr("n1 -> n2 [style=dashed, label=\"64 B\"]"));
 }
 
 TEST(FormGroups, IsDeterministic) {

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Traffic: bytes that pass between kernels and memory, the plainest measure of what fusion gains.
+//
+// Example: relu(x * y) over n floats. One by one: 2 reads and a write, then a read and a write, 20
+// n bytes in two launches; as one kernel 12 n bytes in one, which is the lower bound: each input
+// and output of the graph once.
+#ifndef KILN_FUSION_TRAFFIC_H_
+#define KILN_FUSION_TRAFFIC_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "kiln/fusion/group.h"
+#include "kiln/graph/graph.h"
+
+namespace kiln {
+
+// Bytes; a value is counted once however often a group reads it, unknown extents count as 32, and
+// what is read through a view counts as the view.
+struct GroupTraffic {
+  int64_t in = 0, out = 0;
+  int64_t unfused = 0;  // in and out of its nodes, each run alone
+};
+
+struct Traffic {
+  std::vector<GroupTraffic> groups;  // of Grouping::groups; nothing for views and host groups
+  int launches = 0;                  // kernels and library operators
+  int64_t walked = 0;                // in and out of all groups
+  int64_t unfused = 0;
+  int64_t lower_bound = 0;  // inputs, constants that groups read, and outputs of the graph, once
+};
+
+// A pure function; the grouping is one of this graph.
+Traffic TrafficOf(const Graph& graph, const Grouping& grouping);
+
+}  // namespace kiln
+
+#endif  // KILN_FUSION_TRAFFIC_H_
