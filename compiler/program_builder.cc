@@ -234,7 +234,8 @@ class Builder {
   }
 
   absl::Status AddLibrary(const Group& group, program::LibraryThunk* thunk) {
-    const Node& node = graph_.node(group.nodes.front());
+    const LibraryCall& call = *group.call;
+    const Node& node = graph_.node(call.op);
     thunk->set_op(node.op->name);
     for (const AttrSpec& spec : node.op->attrs) {
       program::Attribute* const attribute = thunk->add_attributes();
@@ -245,16 +246,29 @@ class Builder {
       if (spec.kind != AttrKind::kInts) continue;
       for (int64_t v : IntsAttr(node, spec.name)) attribute->add_ints(v);
     }
-    for (const ValueId input : node.inputs) {
+    for (const StridedView& input : call.inputs) {
       program::TensorRef* const ref = thunk->add_inputs();
-      if (input.valid()) {
-        SetRef(input, ref);
+      if (input.base.valid()) {
+        SetStridedRef(input, ref);
       } else {
         ref->set_buffer(-1);
       }
     }
-    for (const ValueId output : node.outputs) SetRef(output, thunk->add_outputs());
+    SetStridedRef(call.output, thunk->add_outputs());
+    for (size_t k = 1; k < node.outputs.size(); ++k) SetRef(node.outputs[k], thunk->add_outputs());
+    for (const LibraryPostOp& op : call.post_ops) {
+      program::PostOp* const post_op = thunk->add_post_ops();
+      post_op->set_name(op.name);
+      post_op->mutable_numbers()->Add(op.numbers.begin(), op.numbers.end());
+    }
     return absl::OkStatus();
+  }
+
+  void SetStridedRef(const StridedView& view, program::TensorRef* ref) {
+    SetRef(view.base, view.shape, ref);
+    const auto item = static_cast<int64_t>(SizeOf(graph_.value(view.base).type));
+    if (!view.offset.IsConst(0)) ref->set_offset((view.offset * Dim(item)).ToString());
+    if (!IsDense(view)) SetShape(view.strides, ref->mutable_strides());
   }
 
   absl::Status AddHost(const Group& group, program::HostThunk* thunk) {

@@ -339,6 +339,8 @@ class Checker {
       }
       made.attributes[attribute.name()].assign(attribute.ints().begin(), attribute.ints().end());
     }
+    for (const program::PostOp& op : thunk.post_ops())
+      made.post_ops.push_back({op.name(), {op.numbers().begin(), op.numbers().end()}});
     KILN_ASSIGN_OR_RETURN(made.inputs, CheckRefs(thunk.inputs(), /*optional=*/true));
     KILN_ASSIGN_OR_RETURN(made.outputs, CheckRefs(thunk.outputs()));
     return absl::OkStatus();

@@ -46,6 +46,7 @@ struct CheckedThunk {
   std::vector<uint64_t> params;           // kKernel: the bytes of each value, from the low end
   const library::Operator* op = nullptr;  // kLibrary
   library::Attributes attributes;         // kLibrary
+  std::vector<library::PostOp> post_ops;  // kLibrary
 };
 
 struct CheckedBuffer {

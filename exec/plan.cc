@@ -381,6 +381,7 @@ class PlanBuilder {
     if (AllEmpty(operands.outputs)) return absl::OkStatus();
     library::Request request;
     request.attributes = thunk.attributes;
+    request.post_ops = thunk.post_ops;
     for (const ResolvedRef& ref : operands.inputs) {
       if (ref.buffer < 0) {
         request.inputs.push_back({false, DType::kF32, {}, {}, nullptr});

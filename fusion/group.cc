@@ -2,6 +2,7 @@
 #include "kiln/fusion/group.h"
 
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
@@ -20,15 +21,23 @@ class GroupLister {
 
   std::vector<Group> Run() {
     for (const std::vector<NodeId>& nodes : clusters_.InOrder()) {
-      for (const NodeId id : nodes) {
-        for (const ValueId input : graph_.node(id).inputs) {
-          if (input.valid() && !StaysInside(id, input)) PlaceView(input);
+      const NodeFacts& first = facts_.nodes[static_cast<size_t>(nodes[0].v)];
+      if (first.call >= 0) {
+        for (const StridedView& input : facts_.calls[static_cast<size_t>(first.call)].inputs) {
+          if (input.base.valid()) PlaceView(input.base);
+        }
+      } else {
+        for (const NodeId id : nodes) {
+          for (const ValueId input : graph_.node(id).inputs) {
+            if (input.valid() && !StaysInside(id, input)) PlaceView(input);
+          }
         }
       }
       std::vector<ValueId> outputs = clusters_.Outputs(nodes);
       if (outputs.empty()) continue;  // places in an axis of extent 1, which nobody needs to read
       Group& group = groups_.emplace_back();
-      group.kind = facts_.nodes[static_cast<size_t>(nodes[0].v)].kind;
+      group.kind = first.kind;
+      if (first.call >= 0) group.call = facts_.calls[static_cast<size_t>(first.call)];
       group.nodes = nodes;
       group.outputs = std::move(outputs);
     }
@@ -73,7 +82,7 @@ absl::StatusOr<Grouping> FormGroups(const Graph& graph, const GroupOptions& opti
         absl::StrCat("node \"", *unknown.begin(),
                      "\": the graph after passes has none of that name; kiln inspect lists them"));
   }
-  KILN_ASSIGN_OR_RETURN(const GraphFacts facts, FactsOf(graph));
+  KILN_ASSIGN_OR_RETURN(const GraphFacts facts, FactsOf(graph, options.level));
   Clusters clusters(graph, facts, options);
   clusters.MergeAll();
   Grouping grouping;
@@ -81,8 +90,10 @@ absl::StatusOr<Grouping> FormGroups(const Graph& graph, const GroupOptions& opti
   for (size_t e = 0; e < facts.edges.size(); ++e) {
     const DataEdge& edge = facts.edges[e];
     const bool fused = clusters.ClusterOf(edge.producer) == clusters.ClusterOf(edge.consumer);
-    grouping.edges.push_back(
-        {edge.producer, edge.consumer, fused, fused ? "" : clusters.Reason(e), edge.bytes});
+    const bool library =
+        facts.nodes[static_cast<size_t>(edge.producer.v)].kind == Group::Kind::kLibrary;
+    std::string reason = fused ? (library ? "one library call" : "") : clusters.Reason(e);
+    grouping.edges.push_back({edge.producer, edge.consumer, fused, std::move(reason), edge.bytes});
   }
   return grouping;
 }

@@ -16,11 +16,13 @@
 #define KILN_FUSION_GROUP_H_
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "kiln/fusion/library_call.h"
 #include "kiln/graph/graph.h"
 
 namespace kiln {
@@ -29,13 +31,14 @@ struct Group {
   enum class Kind : uint8_t {
     kKernel,   // scalar, reduce and index nodes: one generated kernel
     kView,     // one node: its output is its first input's memory
-    kLibrary,  // one node: a library operator
+    kLibrary,  // a library operator with what its call takes along
     kHost,     // one node: runs on the host (shape arithmetic, control flow)
   };
   Kind kind = Kind::kKernel;
   std::vector<NodeId> nodes;  // ascending
   std::vector<ValueId>
       outputs;  // values of these nodes that others, or the graph's user, need; ascending
+  std::optional<LibraryCall> call = {};  // kLibrary
 };
 
 // Why a value flows, or does not flow, inside a kernel. Views between the two nodes are looked
@@ -44,7 +47,7 @@ struct EdgeDecision {
   NodeId producer;
   NodeId consumer;
   bool fused = false;
-  std::string reason;  // empty when fused
+  std::string reason;  // empty when fused into a kernel
   int64_t bytes = 0;   // of the value; unknown extents count as 32
 };
 
@@ -62,7 +65,7 @@ enum class FusionRules : uint8_t {
 };
 
 struct GroupOptions {
-  int level = 3;      // below 3 every node stands alone
+  int level = 3;      // below 3 no kernels are fused, below 2 every node stands alone
   int jit_level = 2;  // 0 none, 1 element-wise, 2 with reductions
   FusionRules rules = FusionRules::kPriced;
   std::set<std::string> alone = {};  // names of nodes that join no group

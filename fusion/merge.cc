@@ -16,8 +16,11 @@ constexpr size_t kMaxNodes = 64;
 constexpr int kMaxReductions = 8;
 constexpr int64_t kMaxCheapRepeats = 2;  // of an element found by index arithmetic
 
-std::string KindReason(const Node& node, Group::Kind kind) {
-  return absl::StrCat("\"", node.op->name, "\" runs as a ", Name(kind), " operator");
+// `node`, of that kind, is no part of a kernel. `stopped` tells why a library call ended before the
+// other node, if it did.
+std::string KindReason(const Node& node, Group::Kind kind, const std::string& stopped) {
+  return absl::StrCat("\"", node.op->name, "\" runs as a ", Name(kind), " operator",
+                      stopped.empty() ? "" : "; no post-op: ", stopped);
 }
 
 }  // namespace
@@ -33,8 +36,15 @@ Clusters::Clusters(const Graph& graph, const GraphFacts& facts, const GroupOptio
   for (size_t i = 0; i < nodes; ++i) {
     const NodeFacts& node = facts.nodes[i];
     if (!node.live || node.kind == Group::Kind::kView) continue;
-    of_[i] = static_cast<int>(i);
-    clusters_[i] = {.nodes = {NodeId{static_cast<int32_t>(i)}},
+    std::vector<NodeId> members = {NodeId{static_cast<int32_t>(i)}};
+    if (node.call >= 0) {
+      // A call stands where its last node does: all that it reads is made before.
+      members = facts.calls[static_cast<size_t>(node.call)].nodes;
+      std::sort(members.begin(), members.end());
+      if (members.back().v != static_cast<int32_t>(i)) continue;
+    }
+    for (const NodeId member : members) of_[static_cast<size_t>(member.v)] = static_cast<int>(i);
+    clusters_[i] = {.nodes = std::move(members),
                     .position = static_cast<int>(order_.size()),
                     .reductions = node.reduces ? 1 : 0,
                     .cost = node.reduces ? 0 : node.cost,
@@ -119,6 +129,12 @@ int64_t Clusters::Saved(size_t e) const {
 
 Decision Clusters::MayMerge(size_t e) {
   const DataEdge& edge = facts_.edges[e];
+  if (const NodeFacts& from = facts_.nodes[static_cast<size_t>(edge.producer.v)];
+      from.kind != Group::Kind::kKernel) {
+    const std::string stopped =
+        from.call < 0 ? "" : facts_.calls[static_cast<size_t>(from.call)].stopped;
+    return Decision::No(KindReason(graph_.node(edge.producer), from.kind, stopped));
+  }
   Decision decision = MayFuse(edge.producer).And(MayFuse(edge.consumer));
   if (!decision) return decision;
   const int a = ClusterOf(edge.producer);
@@ -133,7 +149,7 @@ Decision Clusters::MayMerge(size_t e) {
 Decision Clusters::MayFuse(NodeId id) const {
   const Node& node = graph_.node(id);
   const NodeFacts& facts = facts_.nodes[static_cast<size_t>(id.v)];
-  if (facts.kind != Group::Kind::kKernel) return Decision::No(KindReason(node, facts.kind));
+  if (facts.kind != Group::Kind::kKernel) return Decision::No(KindReason(node, facts.kind, ""));
   if (options_.level < 3)
     return Decision::No(absl::StrCat("optimisation level ", options_.level, " does not fuse"));
   if (options_.jit_level < 1) return Decision::No("jit level 0 does not fuse");

@@ -48,13 +48,21 @@ Group::Kind KindOf(const Node& node, bool view) {
 
 class FactFinder {
  public:
-  explicit FactFinder(const Graph& graph) : graph_(graph) {}
+  FactFinder(const Graph& graph, int level) : graph_(graph), level_(level) {}
 
   absl::StatusOr<GraphFacts> Run() {
     facts_.nodes.resize(graph_.nodes().size());
     for (size_t i = 0; i < graph_.values().size(); ++i)
       facts_.root.push_back(ValueId{static_cast<int32_t>(i)});
     for (size_t i = 0; i < graph_.nodes().size(); ++i) KILN_RETURN_IF_ERROR(Classify(i));
+    for (LibraryCall& call : FindLibraryCalls(graph_, level_)) {
+      if (call.op.v < 0) continue;
+      for (const NodeId id : call.nodes) {
+        NodeFacts& facts = facts_.nodes[static_cast<size_t>(id.v)];
+        facts = {.kind = Group::Kind::kLibrary, .call = static_cast<int>(facts_.calls.size())};
+      }
+      facts_.calls.push_back(std::move(call));
+    }
     MarkLive();
     for (size_t i = 0; i < graph_.nodes().size(); ++i) {
       const NodeFacts& facts = facts_.nodes[i];
@@ -96,6 +104,14 @@ class FactFinder {
       for (const ValueId output : node.outputs)
         facts.live = facts.live || needed[static_cast<size_t>(output.v)];
       if (!facts.live) continue;
+      if (facts.call >= 0) {
+        const LibraryCall& call = facts_.calls[static_cast<size_t>(facts.call)];
+        for (const NodeId id : call.nodes) facts_.nodes[static_cast<size_t>(id.v)].live = true;
+        for (const StridedView& input : call.inputs) {
+          if (input.base.valid()) needed[static_cast<size_t>(input.base.v)] = true;
+        }
+        continue;
+      }
       for (const ValueId input : node.inputs) {
         if (input.valid()) needed[static_cast<size_t>(input.v)] = true;
       }
@@ -112,13 +128,28 @@ class FactFinder {
         for (const NodeRead& read : reads->reads) AddRead(consumer, output, read, found);
       }
     } else {
+      const int call = facts_.nodes[static_cast<size_t>(consumer.v)].call;
       for (const ValueId input : node.inputs) {
-        if (input.valid()) AddEdge(consumer, input, DataEdge(), found);
+        if (!input.valid()) continue;
+        const ValueId read =
+            call < 0 ? input
+                     : ReadInstead(facts_.calls[static_cast<size_t>(call)], consumer, input);
+        AddEdge(consumer, read, DataEdge(), found);
       }
     }
     std::sort(found.begin(), found.end(),
               [](const DataEdge& a, const DataEdge& b) { return a.producer < b.producer; });
     facts_.edges.insert(facts_.edges.end(), found.begin(), found.end());
+  }
+
+  // What a call's node reads in place of `input`: operands may be strided views of others.
+  ValueId ReadInstead(const LibraryCall& call, NodeId node, ValueId input) const {
+    if (node != call.op) return input;
+    const Node& op = graph_.node(call.op);
+    for (size_t k = 0; k < op.inputs.size(); ++k) {
+      if (op.inputs[k] == input) return call.inputs[k].base;
+    }
+    return input;
   }
 
   void AddRead(NodeId consumer, ValueId output, const NodeRead& read,
@@ -170,6 +201,7 @@ class FactFinder {
   }
 
   const Graph& graph_;
+  const int level_;
   GraphFacts facts_;
 };
 
@@ -192,6 +224,8 @@ int64_t EstimatedBytes(const Value& value) {
   return EstimatedElements(value.shape) * static_cast<int64_t>(SizeOf(value.type));
 }
 
-absl::StatusOr<GraphFacts> FactsOf(const Graph& graph) { return FactFinder(graph).Run(); }
+absl::StatusOr<GraphFacts> FactsOf(const Graph& graph, int level) {
+  return FactFinder(graph, level).Run();
+}
 
 }  // namespace kiln

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "kiln/fusion/group.h"
+#include "kiln/fusion/library_call.h"
 #include "kiln/graph/graph.h"
 
 namespace kiln {
@@ -32,18 +33,21 @@ struct NodeFacts {
   bool reduces = false;
   bool plain = false;  // scalar; every output has the node's shape
   int64_t cost = 0;    // of one element, in additions
+  int call = -1;       // kLibrary: into GraphFacts::calls; the nodes of a call share it
 };
 
 struct GraphFacts {
   std::vector<NodeFacts> nodes;  // by node
   std::vector<ValueId> root;     // by value: itself, or what it is a view of
   std::vector<DataEdge> edges;   // between live nodes that are no views; by consumer, then producer
+  std::vector<LibraryCall> calls;
 };
 
 // Functions, division and roots cost at least this; nodes that dear are never computed twice.
 inline constexpr int64_t kDear = 8;
 
-absl::StatusOr<GraphFacts> FactsOf(const Graph& graph);
+// `level` is the optimisation level: what library calls take along depends on it.
+absl::StatusOr<GraphFacts> FactsOf(const Graph& graph, int level);
 
 // Elements, and bytes, of a value; unknown extents count as 32.
 int64_t EstimatedElements(const Shape& shape);

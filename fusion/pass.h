@@ -28,6 +28,7 @@ struct Pass {
   int level;        // runs at this optimisation level and above
   const char* doc;  // one sentence
   absl::StatusOr<bool> (*run)(Graph& graph, const PassContext& context);
+  bool last = false;  // runs once, after the others have left the graph alone
 };
 
 // All passes, in running order. Immutable.
@@ -42,6 +43,8 @@ absl::StatusOr<bool> Algebra(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> CommonSubexpressions(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> ExpandComposites(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> ExpandSplits(Graph& graph, const PassContext& context);
+absl::StatusOr<bool> FoldBatchNorm(Graph& graph, const PassContext& context);
+absl::StatusOr<bool> ChannelsLast(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> DeadCode(Graph& graph, const PassContext& context);
 
 }  // namespace kiln

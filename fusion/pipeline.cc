@@ -22,6 +22,11 @@ constexpr Pass kPasses[] = {
      Algebra},
     {"fold_constants", 1, "Evaluates nodes whose inputs are all constants.", FoldConstants},
     {"common_subexpressions", 1, "Computes equal nodes once.", CommonSubexpressions},
+    {"fold_batch_norm", 2,
+     "Makes constant factors and terms of channels part of the weights before them.",
+     FoldBatchNorm},
+    {"channels_last", 2, "Lays activations around convolutions out with their channels innermost.",
+     ChannelsLast, /*last=*/true},
 };
 
 }  // namespace
@@ -56,6 +61,12 @@ absl::Status RunPasses(Graph& graph, const PipelineOptions& options) {
     }
   }
   const PassContext context{.level = options.level};
+  const auto run = [&](const Pass& pass) -> absl::StatusOr<bool> {
+    if (pass.level > options.level || options.disabled.count(pass.name) != 0) return false;
+    KILN_ASSIGN_OR_RETURN(const bool changed, RunPass(pass, graph, context));
+    if (changed && options.on_changed) options.on_changed(pass.name, graph);
+    return changed;
+  };
   bool changed = true;
   for (int round = 0; changed; ++round) {
     if (round == kMaxRounds) {
@@ -64,11 +75,13 @@ absl::Status RunPasses(Graph& graph, const PipelineOptions& options) {
     }
     changed = false;
     for (const Pass& pass : AllPasses()) {
-      if (pass.level > options.level || options.disabled.count(pass.name) != 0) continue;
-      KILN_ASSIGN_OR_RETURN(const bool changed_now, RunPass(pass, graph, context));
-      if (changed_now && options.on_changed) options.on_changed(pass.name, graph);
+      if (pass.last) continue;
+      KILN_ASSIGN_OR_RETURN(const bool changed_now, run(pass));
       changed = changed || changed_now;
     }
+  }
+  for (const Pass& pass : AllPasses()) {
+    if (pass.last) KILN_RETURN_IF_ERROR(run(pass).status());
   }
   return absl::OkStatus();
 }

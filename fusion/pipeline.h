@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pass pipeline: every pass of the level, in table order, again until none changes the graph.
+// The pass pipeline: every pass of the level, in table order, again until none changes the graph;
+// then, once, those that run last.
 #ifndef KILN_FUSION_PIPELINE_H_
 #define KILN_FUSION_PIPELINE_H_
 

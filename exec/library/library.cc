@@ -3,9 +3,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status.h"
+#include "kiln/base/status_macros.h"
 #include "kiln/exec/library/onednn.h"
 #include "kiln/exec/library/order_ops.h"
 #include "kiln/exec/library/pool_ops.h"
+#include "kiln/exec/library/post_ops.h"
 
 namespace kiln::library {
 namespace {
@@ -23,7 +25,8 @@ constexpr Operator kOperators[] = {
 };
 
 absl::Status CheckOperands(const Operator& op, const Request& request) {
-  const int inputs = static_cast<int>(request.inputs.size()),
+  KILN_RETURN_IF_ERROR(CheckPostOps(request));
+  const int inputs = static_cast<int>(request.inputs.size() - CountOperands(request)),
             outputs = static_cast<int>(request.outputs.size());
   if (inputs < op.min_inputs || inputs > op.max_inputs || outputs != op.outputs) {
     return absl::InvalidArgumentError(absl::StrCat(inputs, " inputs and ", outputs,

@@ -48,10 +48,17 @@ struct Operand {
 // Absent attributes have ONNX's defaults; one that the operator does not know is refused.
 using Attributes = std::map<std::string, std::vector<int64_t>>;
 
+// An element-wise step after the operator (post_ops.h has the table).
+struct PostOp {
+  std::string name;
+  std::vector<double> numbers;
+};
+
 struct Request {
   Attributes attributes;
-  std::vector<Operand> inputs;
+  std::vector<Operand> inputs;   // the operator's own, then the operands of post-ops, in order
   std::vector<Operand> outputs;  // present, and without zero extents
+  std::vector<PostOp> post_ops;
 };
 
 struct Arguments {
@@ -67,6 +74,8 @@ class Primitive {
   virtual ~Primitive() = default;
   virtual int64_t scratch_bytes() const { return 0; }
   virtual int64_t packed_bytes() const { return 0; }  // weights kept in another layout
+  // Who computes, and why not those that would come first, for `kiln explain --library`.
+  virtual std::string description() const { return "plain loop"; }
   virtual absl::Status Run(const Arguments& arguments) = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators that oneDNN computes. onednn.cc is the only file that sees oneDNN.
+// The operators that oneDNN computes. onednn_*.cc alone see oneDNN.
 //
 // oneDNN runs on OpenMP, which here is Kiln's own (kiln/exec/support/komp.h): each call lends it
 // the session's pool, and its regions take turns with those of kernels.

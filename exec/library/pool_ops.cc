@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/exec/library/loops.h"
+#include "kiln/exec/library/pool_rows.h"
 #include "kiln/exec/library/shapes.h"
 
 namespace kiln::library {
@@ -43,6 +44,21 @@ struct Geometry {
   std::array<int64_t, 3> in_stride{};   // elements of x
   std::array<int64_t, 3> out_stride{};  // elements of y
 };
+
+void SetGeometry(const Request& request, const PoolForm& form, Geometry& geometry) {
+  const size_t missing = 3 - form.axes.size();
+  for (size_t i = 0; i < 3; ++i) {
+    WindowAxis axis;
+    axis.in = axis.out = 1;
+    if (i >= missing) {
+      axis = form.axes[i - missing];
+      geometry.in_stride[i] = request.inputs[0].strides[2 + i - missing];
+      geometry.out_stride[i] = request.outputs[0].strides[2 + i - missing];
+    }
+    geometry.step[i] = geometry.in_stride[i] * axis.dilation;
+    geometry.taps[i] = TapsOfAxis(axis);
+  }
+}
 
 template <typename E>
 struct MaxRule {
@@ -107,18 +123,7 @@ class Pool final : public Primitive {
     x_channel_ = x.strides[1];
     y_batch_ = y.strides[0];
     y_channel_ = y.strides[1];
-    const size_t missing = 3 - form.axes.size();
-    for (size_t i = 0; i < 3; ++i) {
-      WindowAxis axis;
-      axis.in = axis.out = 1;
-      if (i >= missing) {
-        axis = form.axes[i - missing];
-        geometry_.in_stride[i] = x.strides[2 + i - missing];
-        geometry_.out_stride[i] = y.strides[2 + i - missing];
-      }
-      geometry_.step[i] = geometry_.in_stride[i] * axis.dilation;
-      geometry_.taps[i] = TapsOfAxis(axis);
-    }
+    SetGeometry(request, form, geometry_);
   }
 
   absl::Status Run(const Arguments& arguments) override {
@@ -148,12 +153,82 @@ class Pool final : public Primitive {
   Geometry geometry_;
 };
 
+// f32 with channels innermost in input and output: all channels of a tap at once, taps in the order
+// of `Plane`, so the bits are the same.
+class ChannelsLastPool final : public Primitive {
+ public:
+  ChannelsLastPool(const Request& request, const PoolForm& form, bool average)
+      : average_(average),
+        include_pad_(form.count_include_pad),
+        batch_(form.batch),
+        channels_(form.channels) {
+    const Operand &x = request.inputs[0], &y = request.outputs[0];
+    x_batch_ = x.strides[0];
+    y_batch_ = y.strides[0];
+    SetGeometry(request, form, geometry_);
+  }
+
+  std::string description() const override { return "loop over rows of channels"; }
+
+  absl::Status Run(const Arguments& arguments) override {
+    const auto* x = static_cast<const float*>(arguments.inputs[0]);
+    auto* y = static_cast<float*>(arguments.outputs[0]);
+    const auto depth = static_cast<int64_t>(geometry_.taps[0].size()),
+               height = static_cast<int64_t>(geometry_.taps[1].size());
+    ParallelRanges(arguments.context, batch_ * depth * height, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t n = row / (depth * height);
+        Row(x + n * x_batch_, y + n * y_batch_, row / height % depth, row % height);
+      }
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  void Row(const float* x, float* y, int64_t d, int64_t h) const {
+    const Taps &td = geometry_.taps[0][static_cast<size_t>(d)],
+               &th = geometry_.taps[1][static_cast<size_t>(h)];
+    y += d * geometry_.out_stride[0] + h * geometry_.out_stride[1];
+    for (const Taps& tw : geometry_.taps[2]) {
+      Pixel(x, y, td, th, tw);
+      y += geometry_.out_stride[2];
+    }
+  }
+
+  void Pixel(const float* x, float* y, const Taps& td, const Taps& th, const Taps& tw) const {
+    const Geometry& g = geometry_;
+    const auto apply = average_ ? rows_.add : rows_.max;
+    const float init = average_ ? AverageRule<Plain<float>>::Init() : MaxRule<Plain<float>>::Init();
+    std::fill(y, y + channels_, init);
+    for (int64_t i = td.first; i < td.last; ++i) {
+      for (int64_t j = th.first; j < th.last; ++j) {
+        const float* row = x + td.start * g.in_stride[0] + i * g.step[0] +
+                           th.start * g.in_stride[1] + j * g.step[1] + tw.start * g.in_stride[2];
+        for (int64_t k = tw.first; k < tw.last; ++k) apply(y, row + k * g.step[2], channels_);
+      }
+    }
+    if (!average_) return;
+    const int64_t inside = (td.last - td.first) * (th.last - th.first) * (tw.last - tw.first);
+    const int64_t count = include_pad_ ? td.counted * th.counted * tw.counted : inside;
+    for (int64_t c = 0; c < channels_; ++c) y[c] = AverageRule<Plain<float>>::Finish(y[c], count);
+  }
+
+  const bool average_, include_pad_;
+  const int64_t batch_, channels_;
+  int64_t x_batch_, y_batch_;
+  const PoolRows& rows_ = GetPoolRows();
+  Geometry geometry_;
+};
+
 absl::StatusOr<std::unique_ptr<Primitive>> MakePool(const Request& request, bool average) {
   KILN_ASSIGN_OR_RETURN(const PoolForm form, NormalizePool(request, average));
   if (average && !IsFloat(request.inputs[0].type)) {
     return absl::UnimplementedError(
         absl::StrCat("type ", Name(request.inputs[0].type), " is not supported; use a float type"));
   }
+  const bool rows = request.inputs[0].type == DType::kF32 && request.inputs[0].strides[1] == 1 &&
+                    request.outputs[0].strides[1] == 1;
+  if (rows) return std::make_unique<ChannelsLastPool>(request, form, average);
   return std::make_unique<Pool>(request, form, average);
 }
 

@@ -94,14 +94,24 @@ Aligned AlignBatch(const Operand& operand, size_t own_axes, size_t rank) {
   return batch;
 }
 
+// Whether every operand that steps along `outer` does so as along `extent` steps of `inner`.
+bool StepsAlike(const std::vector<int64_t>& outer, const std::vector<int64_t>& inner,
+                int64_t extent) {
+  for (size_t i = 0; i < outer.size(); ++i) {
+    if (outer[i] != inner[i] * extent) return false;
+  }
+  return true;
+}
+
 void MergeBatch(MatmulForm& form) {
   std::vector<MatmulForm::Batch> merged;
   for (const MatmulForm::Batch& inner : form.batch) {
     if (!merged.empty()) {
       MatmulForm::Batch& outer = merged.back();
       if (outer.a == inner.a * inner.extent && outer.b == inner.b * inner.extent &&
-          outer.c == inner.c * inner.extent) {
-        outer = {outer.extent * inner.extent, inner.a, inner.b, inner.c};
+          outer.c == inner.c * inner.extent &&
+          StepsAlike(outer.operands, inner.operands, inner.extent)) {
+        outer = {outer.extent * inner.extent, inner.a, inner.b, inner.c, inner.operands};
         continue;
       }
     }
@@ -111,11 +121,13 @@ void MergeBatch(MatmulForm& form) {
   if (!form.batch.empty()) {
     const MatmulForm::Batch& last = form.batch.back();
     // With one row the step from row to row is free: the batch's own.
-    const bool rows = form.m == 1 || (last.a == form.m * form.a_m && last.c == form.m * form.c_m);
+    const bool rows = form.m == 1 || (last.a == form.m * form.a_m && last.c == form.m * form.c_m &&
+                                      StepsAlike(last.operands, form.operands_m, form.m));
     if (last.b == 0 && last.a != 0 && rows) {
       if (form.m == 1) {
         form.a_m = last.a;
         form.c_m = last.c;
+        form.operands_m = last.operands;
       }
       form.m *= last.extent;
       form.batch.pop_back();
@@ -179,7 +191,20 @@ absl::StatusOr<MatmulForm> NormalizeMatmul(const Request& request) {
   for (size_t i = 0; i < batch_rank; ++i) {
     const int64_t ea = batch_a.extents[i], eb = batch_b.extents[i], ec = c.shape[i];
     if ((ea != eb && ea != 1 && eb != 1) || ec != (ea == 1 ? eb : ea)) return mismatch();
-    if (ec != 1) form.batch.push_back({ec, batch_a.strides[i], batch_b.strides[i], c.strides[i]});
+    if (ec == 1) continue;
+    form.batch.push_back({ec, batch_a.strides[i], batch_b.strides[i], c.strides[i]});
+    for (size_t k = 2; k < request.inputs.size(); ++k) {
+      const Operand& operand = request.inputs[k];
+      form.batch.back().operands.push_back(operand.shape[i] == 1 ? 0 : operand.strides[i]);
+    }
+  }
+  for (size_t k = 2; k < request.inputs.size(); ++k) {
+    const Operand& operand = request.inputs[k];
+    const auto step = [&](size_t axis) {
+      return operand.shape[axis] == 1 ? 0 : operand.strides[axis];
+    };
+    form.operands_m.push_back(a_matrix ? step(batch_rank) : 0);
+    form.operands_n.push_back(b_matrix ? step(rank_c - 1) : 0);
   }
   MergeBatch(form);
   return form;

@@ -23,14 +23,18 @@ absl::Status CheckAttributes(const Attributes& attributes,
 // batch dim broadcasts. Neighbouring batch dims that all operands step through alike are one, and
 // batches that share B are rows of one product:
 //   A [8, 12, 64] x B [64, 64] has m = 96 and no batch.
+// Operands of post-ops step through C; their strides, 0 where they broadcast, stand in lists.
 struct MatmulForm {
   struct Batch {
     int64_t extent, a, b, c;
+    std::vector<int64_t> operands = {};
   };
   std::vector<Batch> batch;  // outermost first, extents > 1
   int64_t m = 0, n = 0, k = 0;
   int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0, c_m = 0, c_n = 0;
+  std::vector<int64_t> operands_m = {}, operands_n = {};
 };
+// The operands of post-ops have been checked (CheckPostOps).
 absl::StatusOr<MatmulForm> NormalizeMatmul(const Request& request);
 
 // One axis over which a window slides.

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products on oneDNN.
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/exec/library/onednn.h"
+#include "kiln/exec/library/onednn_primitive.h"
+#include "kiln/exec/library/post_ops.h"
+#include "kiln/exec/library/reference_matmul.h"
+#include "kiln/exec/library/shapes.h"
+
+namespace kiln::library {
+namespace {
+
+struct MatmulDescs {
+  Dims a, b, c, a_strides, b_strides, c_strides;
+  std::vector<Dims> operands, operand_strides;
+};
+
+// Two axes and the batch, at most 12 as oneDNN has it; nothing if it cannot take these operands.
+std::optional<MatmulDescs> DescribeMatmul(const MatmulForm& f) {
+  MatmulDescs d;
+  for (const MatmulForm::Batch& batch : f.batch) {
+    d.a.push_back(batch.a == 0 ? 1 : batch.extent);
+    d.b.push_back(batch.b == 0 ? 1 : batch.extent);
+    d.c.push_back(batch.extent);
+    d.a_strides.push_back(batch.a);
+    d.b_strides.push_back(batch.b);
+    d.c_strides.push_back(batch.c);
+  }
+  d.a.insert(d.a.end(), {f.m, f.k});
+  d.b.insert(d.b.end(), {f.k, f.n});
+  d.c.insert(d.c.end(), {f.m, f.n});
+  d.a_strides.insert(d.a_strides.end(), {f.a_m, f.a_k});
+  d.b_strides.insert(d.b_strides.end(), {f.b_k, f.b_n});
+  d.c_strides.insert(d.c_strides.end(), {f.c_m, f.c_n});
+  bool takes = d.c.size() <= DNNL_MAX_NDIMS && TakesStrides(d.a, d.a_strides) &&
+               TakesStrides(d.b, d.b_strides) && TakesStrides(d.c, d.c_strides);
+  for (size_t k = 0; k < f.operands_m.size(); ++k) {
+    Dims strides;
+    for (const MatmulForm::Batch& batch : f.batch) strides.push_back(batch.operands[k]);
+    strides.insert(strides.end(), {f.operands_m[k], f.operands_n[k]});
+    Dims dims = d.c;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (strides[i] == 0) dims[i] = 1;
+    }
+    takes = takes && TakesStrides(dims, strides);
+    d.operand_strides.push_back(Tidy(dims, std::move(strides)));
+    d.operands.push_back(std::move(dims));
+  }
+  if (!takes) return std::nullopt;
+  d.a_strides = Tidy(d.a, d.a_strides);
+  d.b_strides = Tidy(d.b, d.b_strides);
+  d.c_strides = Tidy(d.c, d.c_strides);
+  return d;
+}
+
+Epilogue EpilogueOf(const MatmulDescs& d, const Request& request) {
+  Epilogue epilogue;
+  epilogue.first_operand = 2;
+  epilogue.post_ops = request.post_ops;
+  for (size_t k = 0; k < d.operands.size(); ++k)
+    epilogue.operands.emplace_back(d.operands[k], kF32, d.operand_strides[k]);
+  if (d.operands.empty() || request.post_ops[0].name != "add") return epilogue;
+  Dims over_columns(d.c.size(), 1);
+  over_columns.back() = d.c.back();
+  epilogue.bias = d.operands[0] == over_columns && d.operand_strides[0].back() == 1;
+  if (epilogue.bias) epilogue.post_ops.erase(epilogue.post_ops.begin());
+  return epilogue;
+}
+
+absl::StatusOr<std::unique_ptr<Primitive>> MakeOneDnnMatmul(
+    const MatmulDescs& d, const Request& request, const std::shared_ptr<OneDnnSession>& session) {
+  return session->Call([&]() -> absl::StatusOr<std::unique_ptr<Primitive>> {
+    using PrimitiveDesc = dnnl::matmul::primitive_desc;
+    const void* constant_b = request.inputs[1].constant;
+    const Desc a(d.a, kF32, d.a_strides), b(d.b, kF32, d.b_strides), c(d.c, kF32, d.c_strides);
+    const Desc wanted_b = constant_b != nullptr ? Desc(d.b, kF32, kAny) : b;
+    Epilogue epilogue = EpilogueOf(d, request);
+    std::optional<Desc> bias;
+    if (epilogue.bias) {
+      bias = epilogue.operands[0];
+      epilogue.operands.erase(epilogue.operands.begin());
+    }
+    const dnnl::primitive_attr attributes = AttributesOf(epilogue);
+    const PrimitiveDesc pd =
+        bias ? PrimitiveDesc(session->engine(), a, wanted_b, *bias, c, attributes)
+             : PrimitiveDesc(session->engine(), a, wanted_b, c, attributes);
+    const bool may_drop = MayDropNan(epilogue.post_ops);
+    if (may_drop && !IsGenerated(pd.impl_info_str())) {
+      return absl::UnimplementedError(
+          absl::StrCat("oneDNN ", pd.impl_info_str(), " could lose a NaN"));
+    }
+    auto primitive = std::make_unique<OneDnnPrimitive>(session);
+    primitive->AddSlot(DNNL_ARG_SRC, Slot::From::kInput, 0, a, pd.src_desc(), nullptr);
+    primitive->AddSlot(DNNL_ARG_WEIGHTS, Slot::From::kInput, 1, b, pd.weights_desc(), constant_b);
+    if (bias) {
+      primitive->AddSlot(DNNL_ARG_BIAS, Slot::From::kInput, 2, *bias, pd.bias_desc(), nullptr);
+    }
+    primitive->AddSlot(DNNL_ARG_DST, Slot::From::kOutput, 0, c, pd.dst_desc(), nullptr);
+    AddOperands(epilogue, *primitive);
+    primitive->SetPrimitive(dnnl::matmul(pd), pd.scratchpad_desc());
+    primitive->Describe(absl::StrCat("oneDNN ", pd.impl_info_str()));
+    if (may_drop) {
+      primitive->RepeatOnInvalid(
+          [request, session]() -> absl::StatusOr<std::unique_ptr<Primitive>> {
+            KILN_ASSIGN_OR_RETURN(auto alone, MakeMatmul(WithoutPostOps(request), session));
+            return WithPostOpLoops(std::move(alone), request);
+          });
+    }
+    return primitive;
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Primitive>> MakeMatmul(const Request& request,
+                                                      const std::shared_ptr<Session>& session) {
+  KILN_ASSIGN_OR_RETURN(MatmulForm form, NormalizeMatmul(request));
+  const DType type = request.inputs[0].type;
+  if (type == DType::kBool)
+    return absl::UnimplementedError("type bool is not supported; cast to a number");
+  const std::optional<MatmulDescs> descs =
+      type == DType::kF32 && form.k > 0 ? DescribeMatmul(form) : std::optional<MatmulDescs>();
+  if (descs) {
+    absl::StatusOr<std::unique_ptr<Primitive>> made =
+        MakeOneDnnMatmul(*descs, request, std::static_pointer_cast<OneDnnSession>(session));
+    if (!absl::IsUnimplemented(made.status())) return made;
+  }
+  if (!request.post_ops.empty()) {
+    KILN_ASSIGN_OR_RETURN(auto alone, MakeMatmul(WithoutPostOps(request), session));
+    return WithPostOpLoops(std::move(alone), request);
+  }
+  return MakeReferenceMatmul(type, std::move(form));
+}
+
+}  // namespace kiln::library

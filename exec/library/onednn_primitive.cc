@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/exec/library/onednn_primitive.h"
+
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/exec/library/post_ops.h"
+
+namespace kiln::library {
+namespace {
+
+int64_t RoundUp(int64_t n) { return (n + 63) / 64 * 64; }
+
+// Post-ops as attributes of a primitive. The operand of the k-th has argument id
+// ArgumentOf(k); `operands` are their layouts in terms of the primitive's output.
+dnnl::post_ops Translate(const std::vector<PostOp>& post_ops, const std::vector<Desc>& operands) {
+  using dnnl::algorithm;
+  dnnl::post_ops made;
+  size_t operand = 0;
+  for (const PostOp& op : post_ops) {
+    const auto number = [&](size_t i) { return static_cast<float>(op.numbers[i]); };
+    const auto eltwise = [&](algorithm a, float alpha, float beta) {
+      made.append_eltwise(a, alpha, beta);
+    };
+    if (op.name == "add") made.append_binary(algorithm::binary_add, operands[operand++]);
+    if (op.name == "mul") made.append_binary(algorithm::binary_mul, operands[operand++]);
+    if (op.name == "clip") eltwise(algorithm::eltwise_clip, number(0), number(1));
+    if (op.name == "elu") eltwise(algorithm::eltwise_elu, number(0), 0);
+    if (op.name == "gelu_erf") eltwise(algorithm::eltwise_gelu_erf, 0, 0);
+    if (op.name == "gelu_tanh") eltwise(algorithm::eltwise_gelu_tanh, 0, 0);
+    if (op.name == "hard_sigmoid") eltwise(algorithm::eltwise_hardsigmoid, number(0), number(1));
+    if (op.name == "hard_swish") eltwise(algorithm::eltwise_hardswish, 1.0F / 6, 0.5F);
+    if (op.name == "leaky_relu") eltwise(algorithm::eltwise_relu, number(0), 0);
+    if (op.name == "linear") eltwise(algorithm::eltwise_linear, number(0), number(1));
+    if (op.name == "relu") eltwise(algorithm::eltwise_relu, 0, 0);
+    if (op.name == "sigmoid") eltwise(algorithm::eltwise_logistic, 0, 0);
+    if (op.name == "swish") eltwise(algorithm::eltwise_swish, number(0), 0);
+    if (op.name == "tanh") eltwise(algorithm::eltwise_tanh, 0, 0);
+  }
+  return made;
+}
+
+int ArgumentOf(size_t post_op) {
+  return DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(post_op)) | DNNL_ARG_SRC_1;
+}
+
+}  // namespace
+
+CallScope::CallScope(const OmpPool& pool) : omp_(pool) {
+#if defined(__SSE__)
+  csr_ = _mm_getcsr();
+#endif
+}
+
+CallScope::~CallScope() {
+#if defined(__SSE__)
+  _mm_setcsr(csr_);
+#endif
+}
+
+bool OneDnnSession::TakeInvalid() const {
+  std::atomic<bool> invalid{false};
+#if defined(__SSE__)
+  const auto take = [&](int64_t, int64_t) {
+    const unsigned csr = _mm_getcsr();
+    if ((csr & _MM_EXCEPT_INVALID) != 0) invalid = true;
+    _mm_setcsr(csr & ~static_cast<unsigned>(_MM_EXCEPT_MASK));
+    return 0;
+  };
+  // As many parts as threads: each thread has one.
+  auto* pool = static_cast<kiln::Pool*>(pool_.komp()->pool);
+  if (pool == nullptr) {
+    take(0, 1);
+  } else {
+    pool->ParallelFor(pool->threads(), take);
+  }
+#endif
+  return invalid;
+}
+
+std::shared_ptr<dnnl::memory> OneDnnSession::Pack(const void* source, const Desc& from,
+                                                  const Desc& to) {
+  const std::lock_guard<std::mutex> lock(store_->mutex);
+  std::erase_if(store_->packed, [](const PackedWeights& p) { return p.memory.expired(); });
+  for (const PackedWeights& p : store_->packed) {
+    if (p.source != source || p.from != from || p.to != to) continue;
+    if (std::shared_ptr<dnnl::memory> memory = p.memory.lock()) return memory;
+  }
+  dnnl::memory raw(from, engine_, const_cast<void*>(source));
+  auto memory = std::make_shared<dnnl::memory>(to, engine_);
+  dnnl::stream stream(engine_);
+  dnnl::reorder(raw, *memory).execute(stream, raw, *memory);
+  stream.wait();
+  store_->packed.push_back({source, from, to, memory});
+  return memory;
+}
+
+void OneDnnPrimitive::AddSlot(int id, Slot::From from, int index, const Desc& user, const Desc& own,
+                              const void* constant) {
+  const dnnl::engine& engine = session_->engine();
+  Slot slot;
+  slot.from = from;
+  slot.index = index;
+  if (constant != nullptr && user != own) {
+    slot.from = Slot::From::kConstant;
+    slot.packed = session_->Pack(constant, user, own);
+    packed_bytes_ += static_cast<int64_t>(own.get_size());
+    slot.own = *slot.packed;
+  } else {
+    slot.user = dnnl::memory(user, engine, DNNL_MEMORY_NONE);
+    slot.own = slot.user;
+    if (user != own) {
+      slot.own = dnnl::memory(own, engine, DNNL_MEMORY_NONE);
+      slot.reorder = from == Slot::From::kInput ? dnnl::reorder(slot.user, slot.own)
+                                                : dnnl::reorder(slot.own, slot.user);
+      slot.scratch = Reserve(own);
+    }
+  }
+  arguments_.push_back({id, slot.own.get()});
+  slots_.push_back(std::move(slot));
+}
+
+void OneDnnPrimitive::SetPrimitive(dnnl::primitive primitive, const Desc& scratchpad) {
+  primitive_ = std::move(primitive);
+  stream_ = dnnl::stream(session_->engine());
+  if (scratchpad.get_size() == 0) return;
+  scratchpad_ = dnnl::memory(scratchpad, session_->engine(), DNNL_MEMORY_NONE);
+  scratchpad_at_ = Reserve(scratchpad);
+  arguments_.push_back({DNNL_ARG_SCRATCHPAD, scratchpad_.get()});
+}
+
+absl::Status OneDnnPrimitive::Run(const Arguments& a) {
+  bool invalid = false;
+  KILN_RETURN_IF_ERROR(RunOnce(a, invalid));
+  return invalid ? Repeat(a) : absl::OkStatus();
+}
+
+absl::Status OneDnnPrimitive::RunOnce(const Arguments& a, bool& invalid) {
+  return session_->Call([&] {
+    auto* scratch = static_cast<uint8_t*>(a.scratch);
+    for (Slot& slot : slots_) {
+      if (slot.from == Slot::From::kConstant) continue;
+      const void* user = (slot.from == Slot::From::kInput ? a.inputs : a.outputs)[slot.index];
+      if (slot.bound != user) slot.user.set_data_handle(const_cast<void*>(user));
+      slot.bound = user;
+      if (!slot.reorder) continue;
+      if (scratch_ != scratch) slot.own.set_data_handle(scratch + slot.scratch);
+      if (slot.from == Slot::From::kInput) slot.reorder->execute(stream_, slot.user, slot.own);
+    }
+    if (scratchpad_at_ >= 0 && scratch_ != scratch)
+      scratchpad_.set_data_handle(scratch + scratchpad_at_);
+    scratch_ = scratch;
+    if (make_repeat_) session_->TakeInvalid();
+    Execute();
+    if (make_repeat_) invalid = session_->TakeInvalid();
+    for (Slot& slot : slots_) {
+      if (slot.reorder && slot.from == Slot::From::kOutput)
+        slot.reorder->execute(stream_, slot.own, slot.user);
+    }
+    stream_.wait();
+    return absl::OkStatus();
+  });
+}
+
+absl::Status OneDnnPrimitive::Repeat(Arguments a) {
+  if (repeat_ == nullptr) {
+    KILN_ASSIGN_OR_RETURN(repeat_, make_repeat_());
+    repeat_scratch_.resize(static_cast<size_t>(repeat_->scratch_bytes()) + 64);
+  }
+  void* memory = repeat_scratch_.data();
+  size_t room = repeat_scratch_.size();
+  a.scratch = std::align(64, room - 63, memory, room);
+  return repeat_->Run(a);
+}
+
+// The C function takes the arguments as they lie here; the C++ one copies them at each call.
+void OneDnnPrimitive::Execute() {
+  dnnl::error::wrap_c_api(
+      dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(arguments_.size()),
+                             arguments_.data()),
+      "could not execute a primitive");
+}
+
+int64_t OneDnnPrimitive::Reserve(const Desc& desc) {
+  const int64_t at = scratch_bytes_;
+  scratch_bytes_ += RoundUp(static_cast<int64_t>(desc.get_size()));
+  return at;
+}
+
+dnnl::primitive_attr StrictAttributes() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);  // whatever the environment says
+  return attributes;
+}
+
+bool TakesStrides(const Dims& dims, const Dims& strides) {
+  std::vector<std::pair<int64_t, int64_t>> axes;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] > 1) axes.emplace_back(strides[i], dims[i]);
+  }
+  std::sort(axes.begin(), axes.end());
+  int64_t least = 1;
+  for (const auto& [stride, extent] : axes) {
+    if (stride < least) return false;
+    least = stride * extent;
+  }
+  return true;
+}
+
+Dims Tidy(const Dims& dims, Dims strides) {
+  int64_t span = 1;
+  for (size_t i = dims.size(); i-- > 0;) {
+    if (dims[i] == 1) strides[i] = span;
+    span = std::max(span, strides[i] * dims[i]);
+  }
+  return strides;
+}
+
+bool IsGenerated(absl::string_view implementation) {
+  return absl::StrContains(implementation, "brg") || absl::StrContains(implementation, "brdgmm") ||
+         absl::StartsWith(implementation, "jit");
+}
+
+bool MayDropNan(const std::vector<PostOp>& post_ops) {
+  return std::any_of(post_ops.begin(), post_ops.end(),
+                     [](const PostOp& op) { return FindPostOp(op.name)->drops_nan; });
+}
+
+dnnl::primitive_attr AttributesOf(const Epilogue& epilogue) {
+  dnnl::primitive_attr attributes = StrictAttributes();
+  attributes.set_post_ops(Translate(epilogue.post_ops, epilogue.operands));
+  return attributes;
+}
+
+void AddOperands(const Epilogue& epilogue, OneDnnPrimitive& primitive) {
+  size_t operand = 0;
+  for (size_t k = 0; k < epilogue.post_ops.size(); ++k) {
+    if (!FindPostOp(epilogue.post_ops[k].name)->operand) continue;
+    const Desc& desc = epilogue.operands[operand];
+    const size_t input = epilogue.first_operand + (epilogue.bias ? 1 : 0) + operand++;
+    primitive.AddSlot(ArgumentOf(k), Slot::From::kInput, static_cast<int>(input), desc, desc,
+                      nullptr);
+  }
+}
+
+absl::StatusOr<std::shared_ptr<Session>> Session::Create(kiln::Pool* pool) {
+  try {
+    return std::make_shared<OneDnnSession>(pool, std::make_shared<PackedStore>());
+  } catch (const std::exception& e) {
+    return absl::InternalError(absl::StrCat("oneDNN: no CPU engine: ", e.what()));
+  }
+}
+
+}  // namespace kiln::library

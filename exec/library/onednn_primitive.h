@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the operators on oneDNN share: the session, the primitive that binds operands to a oneDNN
+// primitive, and post-ops in oneDNN's terms. For onednn_*.cc alone: nothing else sees oneDNN.
+//
+// A primitive is made in two steps: a primitive descriptor chooses an implementation for layouts,
+// then AddSlot binds each argument to an input or output of the request, with a reorder where the
+// layouts differ and a packed copy where it is constant.
+#ifndef KILN_EXEC_LIBRARY_ONEDNN_PRIMITIVE_H_
+#define KILN_EXEC_LIBRARY_ONEDNN_PRIMITIVE_H_
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "dnnl.hpp"
+#include "kiln/exec/library/library.h"
+#include "kiln/exec/library/omp_scope.h"
+
+namespace kiln::library {
+
+using Desc = dnnl::memory::desc;
+using Dims = dnnl::memory::dims;
+inline constexpr auto kF32 = dnnl::memory::data_type::f32;
+inline constexpr auto kAny = dnnl::memory::format_tag::any;
+
+// The state of the calling thread that oneDNN may change or depends on, put back at the end.
+class CallScope {
+ public:
+  explicit CallScope(const OmpPool& pool);
+  CallScope(const CallScope&) = delete;
+  CallScope& operator=(const CallScope&) = delete;
+  ~CallScope();
+
+ private:
+  OmpScope omp_;
+  unsigned csr_ = 0;
+};
+
+// One packed copy of a constant per layout, kept while a primitive uses it.
+struct PackedWeights {
+  const void* source;
+  Desc from, to;
+  std::weak_ptr<dnnl::memory> memory;
+};
+
+// Packed constants of all sessions of a Model: a layout does not depend on threads.
+struct PackedStore {
+  std::mutex mutex;
+  std::vector<PackedWeights> packed;
+};
+
+class OneDnnSession final : public Session {
+ public:
+  OneDnnSession(kiln::Pool* pool, std::shared_ptr<PackedStore> store)
+      : engine_(dnnl::engine::kind::cpu, 0), pool_(pool), store_(std::move(store)) {}
+  const dnnl::engine& engine() const { return engine_; }
+
+  std::shared_ptr<Session> Serial() const override {
+    return std::make_shared<OneDnnSession>(nullptr, store_);
+  }
+
+  // Calls f in a CallScope; exceptions become a Status.
+  template <typename F>
+  auto Call(F&& f) -> decltype(f()) {
+    // A primitive is made for an exact number of threads.
+    if (!pool_.Ready()) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "oneDNN: the system gives no ", pool_.komp()->threads, " threads; run with fewer"));
+    }
+    const CallScope scope(pool_);
+    try {
+      return f();
+    } catch (const dnnl::error& e) {
+      const std::string text = absl::StrCat("oneDNN: ", e.what());
+      if (e.status == dnnl_unimplemented) return absl::UnimplementedError(text);
+      if (e.status == dnnl_out_of_memory) return absl::ResourceExhaustedError(text);
+      return absl::InternalError(text);
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError("oneDNN: out of memory");
+    } catch (const std::exception& e) {
+      return absl::InternalError(absl::StrCat("oneDNN: ", e.what()));
+    }
+  }
+
+  // Whether a thread has raised the floating-point flag "invalid" since it was last asked; clears
+  // it. Within Call.
+  bool TakeInvalid() const;
+
+  // The elements at `source` in layout `to`. Within Call.
+  std::shared_ptr<dnnl::memory> Pack(const void* source, const Desc& from, const Desc& to);
+
+ private:
+  dnnl::engine engine_;
+  const OmpPool pool_;
+  const std::shared_ptr<PackedStore> store_;
+};
+
+// An operand of a primitive: the caller's memory, used as it is or through a reorder into scratch;
+// or a packed constant.
+struct Slot {
+  enum class From : uint8_t { kInput, kOutput, kConstant };
+  From from = From::kInput;
+  int index = 0;
+  dnnl::memory user;  // the caller's layout
+  dnnl::memory own;   // the primitive's layout; `user` again when the layouts agree
+  std::optional<dnnl::reorder> reorder;
+  int64_t scratch = -1;  // offset of `own` in the scratch, when it is reordered
+  std::shared_ptr<dnnl::memory> packed;
+  const void* bound = nullptr;  // what `user` points to
+};
+
+class OneDnnPrimitive final : public Primitive {
+ public:
+  explicit OneDnnPrimitive(std::shared_ptr<OneDnnSession> session) : session_(std::move(session)) {}
+
+  // Declares that argument `id` has layout `own` and comes from input or output `index`, where it
+  // has layout `user`.
+  void AddSlot(int id, Slot::From from, int index, const Desc& user, const Desc& own,
+               const void* constant);
+
+  // The primitive itself, and its scratchpad.
+  void SetPrimitive(dnnl::primitive primitive, const Desc& scratchpad);
+
+  // oneDNN's maximum and minimum drop a NaN, but raise the invalid flag: a run that raised it is
+  // repeated by what `repeat` makes.
+  void RepeatOnInvalid(std::function<absl::StatusOr<std::unique_ptr<Primitive>>()> repeat) {
+    make_repeat_ = std::move(repeat);
+  }
+
+  void Describe(std::string text) { description_ = std::move(text); }
+  std::string description() const override { return description_; }
+  int64_t scratch_bytes() const override { return scratch_bytes_; }
+  int64_t packed_bytes() const override { return packed_bytes_; }
+
+  absl::Status Run(const Arguments& a) override;
+
+ private:
+  absl::Status RunOnce(const Arguments& a, bool& invalid);
+  absl::Status Repeat(Arguments a);
+  void Execute();
+  int64_t Reserve(const Desc& desc);
+
+  std::shared_ptr<OneDnnSession> session_;
+  dnnl::primitive primitive_;
+  dnnl::stream stream_;
+  std::vector<Slot> slots_;
+  std::vector<dnnl_exec_arg_t> arguments_;  // handles that slots_ and scratchpad_ own
+  const uint8_t* scratch_ = nullptr;        // that the handles point into
+  dnnl::memory scratchpad_;
+  int64_t scratchpad_at_ = -1;
+  int64_t scratch_bytes_ = 0;
+  int64_t packed_bytes_ = 0;
+  std::string description_;
+  std::function<absl::StatusOr<std::unique_ptr<Primitive>>()> make_repeat_;
+  std::unique_ptr<Primitive> repeat_;  // made when first needed, with scratch of its own
+  std::vector<uint8_t> repeat_scratch_;
+};
+
+dnnl::primitive_attr StrictAttributes();
+
+// oneDNN wants every element in a place of its own: positive strides, each at least the span of the
+// smaller ones.
+bool TakesStrides(const Dims& dims, const Dims& strides);
+
+// Strides of extent-1 axes mean nothing but can put oneDNN off a fast path: they become those of a
+// dense operand.
+Dims Tidy(const Dims& dims, Dims strides);
+
+// Code that oneDNN generates raises flags as processors do; its plain loops need not.
+bool IsGenerated(absl::string_view implementation);
+
+// Whether one of them loses a NaN in oneDNN's form.
+bool MayDropNan(const std::vector<PostOp>& post_ops);
+
+// Post-ops of a primitive about to be made: those that oneDNN runs, in its terms.
+struct Epilogue {
+  bool bias = false;  // the first post-op adds a vector over the channels: the primitive's own bias
+  std::vector<PostOp> post_ops;  // the others
+  std::vector<Desc> operands;    // of `post_ops`, in order
+  size_t first_operand = 0;      // the request's input that is the bias, or operands[0]
+};
+
+// Strict attributes with the epilogue's post-ops.
+dnnl::primitive_attr AttributesOf(const Epilogue& epilogue);
+
+// Binds the operands of the epilogue's post-ops.
+void AddOperands(const Epilogue& epilogue, OneDnnPrimitive& primitive);
+
+}  // namespace kiln::library
+
+#endif  // KILN_EXEC_LIBRARY_ONEDNN_PRIMITIVE_H_

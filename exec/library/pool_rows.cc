@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/exec/library/pool_rows.h"
+
+namespace kiln::library {
+namespace {
+
+[[gnu::always_inline]] inline void MaxLoop(float* y, const float* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float a = y[i], b = x[i];
+    const float larger = a > b ? a : b;  // b if either is NaN
+    y[i] = a != a ? a : larger;
+  }
+}
+
+[[gnu::always_inline]] inline void AddLoop(float* y, const float* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] += x[i];
+}
+
+void Max(float* y, const float* x, int64_t n) { MaxLoop(y, x, n); }
+void Add(float* y, const float* x, int64_t n) { AddLoop(y, x, n); }
+
+#if defined(__x86_64__)
+[[gnu::target("avx2")]] void MaxAvx2(float* y, const float* x, int64_t n) { MaxLoop(y, x, n); }
+[[gnu::target("avx2")]] void AddAvx2(float* y, const float* x, int64_t n) { AddLoop(y, x, n); }
+[[gnu::target("avx512f,prefer-vector-width=512")]] void MaxAvx512(float* y, const float* x,
+                                                                  int64_t n) {
+  MaxLoop(y, x, n);
+}
+[[gnu::target("avx512f,prefer-vector-width=512")]] void AddAvx512(float* y, const float* x,
+                                                                  int64_t n) {
+  AddLoop(y, x, n);
+}
+#endif
+
+}  // namespace
+
+const PoolRows& GetPoolRows() {
+  static constexpr PoolRows kPlain = {Max, Add};
+#if defined(__x86_64__)
+  static constexpr PoolRows kAvx2 = {MaxAvx2, AddAvx2}, kAvx512 = {MaxAvx512, AddAvx512};
+  if (__builtin_cpu_supports("avx512f") != 0) return kAvx512;
+  if (__builtin_cpu_supports("avx2") != 0) return kAvx2;
+#endif
+  return kPlain;
+}
+
+}  // namespace kiln::library

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/fusion/library_call.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/fusion/activation_pattern.h"
+#include "kiln/fusion/literal.h"
+#include "kiln/fusion/node_reads.h"
+#include "kiln/graph/op.h"
+
+namespace kiln {
+namespace {
+
+bool Is(const Node& node, absl::string_view op) { return node.op->name == op; }
+bool IsConv(const Node& node) { return Is(node, "conv") || Is(node, "conv_transpose"); }
+bool IsPool(const Node& node) { return Is(node, "max_pool") || Is(node, "average_pool"); }
+// Transposed convolutions take none: see fold_batch_norm.cc.
+bool TakesPostOps(const Node& node) { return Is(node, "conv") || Is(node, "matmul"); }
+
+// Channels, axis 1, are innermost and the rest lies in order.
+bool IsChannelsLast(const StridedView& view) {
+  Dim stride = view.shape[1];
+  if (!view.strides[1].IsConst(1)) return false;
+  for (size_t i = view.shape.size(); i-- > 0;) {
+    if (i == 1) continue;
+    if (!view.shape[i].IsConst(1) && !(view.strides[i] == stride)) return false;
+    stride = stride * view.shape[i];
+  }
+  return true;
+}
+
+// What operators read, and write, as fast as dense memory.
+bool TakesInput(const Node& node, size_t input, const StridedView& view) {
+  if (IsConv(node) || IsPool(node)) return input == 0 && IsChannelsLast(view);
+  const size_t rank = view.shape.size();
+  return Is(node, "matmul") && rank >= 2 &&
+         (view.strides[rank - 1].IsConst(1) || view.strides[rank - 2].IsConst(1));
+}
+
+bool TakesOutput(const Node& node, const StridedView& view) {
+  if (IsConv(node) || IsPool(node)) return IsChannelsLast(view);
+  return Is(node, "matmul") && view.shape.size() >= 2 && view.strides.back().IsConst(1);
+}
+
+// The element-wise node as a post-op on `x`, its input that is no constant; nothing if there is
+// none of its kind.
+std::optional<LibraryPostOp> UnaryPostOp(const Graph& graph, const Node& node, ValueId x) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const auto number = [&](size_t k, double otherwise) -> std::optional<double> {
+    if (k >= node.inputs.size() || !node.inputs[k].valid()) return otherwise;
+    return NumberOf(graph.value(node.inputs[k]));
+  };
+  if (node.inputs[0] == x) {
+    for (const char* name : {"relu", "sigmoid", "tanh", "hard_swish"}) {
+      if (Is(node, name)) return LibraryPostOp{name, {}};
+    }
+    for (const char* name : {"leaky_relu", "elu", "swish"}) {
+      if (Is(node, name)) return LibraryPostOp{name, {FloatAttr(node, "alpha")}};
+    }
+    if (Is(node, "hard_sigmoid"))
+      return LibraryPostOp{"hard_sigmoid", {FloatAttr(node, "alpha"), FloatAttr(node, "beta")}};
+    if (Is(node, "clip")) {
+      const std::optional<double> low = number(1, -kInf), high = number(2, kInf);
+      if (low && high && *low <= *high) return LibraryPostOp{"clip", {*low, *high}};
+      return std::nullopt;
+    }
+  }
+  if (node.inputs.size() != 2) return std::nullopt;
+  const bool left = node.inputs[0] == x;
+  const std::optional<double> c = NumberOf(graph.value(node.inputs[left ? 1 : 0]));
+  if (!c) return std::nullopt;
+  if (Is(node, "add")) return LibraryPostOp{"linear", {1, *c}};
+  if (Is(node, "mul")) return LibraryPostOp{"linear", {*c, 0}};
+  if (Is(node, "sub"))
+    return left ? LibraryPostOp{"linear", {1, -*c}} : LibraryPostOp{"linear", {-1, *c}};
+  if (Is(node, "div") && left && *c != 0) return LibraryPostOp{"linear", {1 / *c, 0}};
+  return std::nullopt;
+}
+
+// Follows the chain of nodes behind one operator.
+class Chain {
+ public:
+  Chain(const Graph& graph, const std::vector<std::vector<NodeId>>& users, std::vector<bool>& taken,
+        LibraryCall& call)
+      : graph_(graph), users_(users), taken_(taken), call_(call), op_(graph.node(call.op)) {
+    const ValueId output = op_.outputs[0];
+    at_ = output;
+    call_.output = DenseView(graph, output);
+    for (size_t i = 0; i < call_.output.shape.size(); ++i) axes_.push_back(static_cast<int>(i));
+  }
+
+  void Follow() {
+    while (Step()) {
+    }
+    // What only scales is free in the kernel that follows.
+    while (!saved_.empty() && call_.post_ops.back().name == "linear" && !EndsHere()) {
+      call_.stopped = "a multiple at the end is left to the kernel that follows";
+      Undo();
+    }
+    for (const NodeId node : call_.nodes) taken_[static_cast<size_t>(node.v)] = true;
+  }
+
+ private:
+  struct Saved {
+    size_t nodes, inputs;
+    StridedView output;
+  };
+
+  bool Stop(std::string reason) {
+    call_.stopped = std::move(reason);
+    return false;
+  }
+
+  // One node further. `at_` is the value the chain has come to: call_.output.base, or a view of it.
+  bool Step() {
+    const std::vector<NodeId>& readers = users_[static_cast<size_t>(at_.v)];
+    if (readers.empty() && !graph_.IsOutput(at_)) return false;
+    if (graph_.IsOutput(at_)) return Stop("its result is an output");
+    const auto activation = TakesPostOps(op_) ? FindActivation(graph_, users_, at_) : std::nullopt;
+    if (activation) return TakeActivation(*activation);
+    if (readers.size() != 1) return Stop("its result has several readers");
+    const NodeId id = readers[0];
+    const Node& node = graph_.node(id);
+    if (node.outputs.size() != 1 || taken_[static_cast<size_t>(id.v)])
+      return Stop("the next node belongs to another call");
+    if (ViewSource(graph_, node.outputs[0]) == at_) {
+      if (!(graph_.value(node.outputs[0]).shape == graph_.value(at_).shape)) axes_.clear();
+      at_ = node.outputs[0];
+      return true;
+    }
+    if (Is(node, "transpose")) return TakeTranspose(id, node);
+    if (!TakesPostOps(op_)) return Stop(absl::StrCat("\"", op_.op->name, "\" takes no post-ops"));
+    if (node.op->kind != OpKind::kScalar)
+      return Stop(absl::StrCat("\"", node.op->name, "\" is no post-op"));
+    if (graph_.value(node.outputs[0]).type != DType::kF32 ||
+        !(graph_.value(node.outputs[0]).shape == graph_.value(at_).shape)) {
+      return Stop(absl::StrCat("\"", node.op->name, "\" changes the type or shape"));
+    }
+    if (const auto unary = UnaryPostOp(graph_, node, at_)) return Take(id, *unary);
+    return TakeBinary(id, node);
+  }
+
+  // Enters a post-op that `nodes` make, the last of which has the result.
+  bool Take(std::vector<NodeId> nodes, LibraryPostOp op) {
+    saved_.push_back({call_.nodes.size(), call_.inputs.size(), call_.output});
+    call_.nodes.insert(call_.nodes.end(), nodes.begin(), nodes.end());
+    call_.post_ops.push_back(std::move(op));
+    at_ = graph_.node(nodes.back()).outputs[0];
+    call_.output.base = at_;
+    return true;
+  }
+  bool Take(NodeId node, LibraryPostOp op) {
+    return Take(std::vector<NodeId>{node}, std::move(op));
+  }
+
+  bool TakeActivation(const ActivationPattern& found) {
+    for (const NodeId node : found.nodes) {
+      if (taken_[static_cast<size_t>(node.v)]) return Stop("the next node belongs to another call");
+    }
+    return Take(found.nodes, {found.name, found.numbers});
+  }
+
+  void Undo() {
+    const Saved& saved = saved_.back();
+    call_.nodes.resize(saved.nodes);
+    call_.inputs.resize(saved.inputs);
+    call_.output = saved.output;
+    call_.post_ops.pop_back();
+    at_ = call_.output.base;
+    saved_.pop_back();
+  }
+
+  bool TakeTranspose(NodeId id, const Node& node) {
+    if (axes_.empty()) return Stop("the transpose follows a reshape");
+    const ValueId moved = node.outputs[0];
+    const absl::StatusOr<NodeReads> reads = ReadsOf(graph_, moved);
+    if (!reads.ok()) return Stop("the transpose is not understood");
+    const Shape dense = RowMajor(graph_.value(moved).shape);
+    // Axis i of the chain's value is axis to[i] of the moved one; extent-1 axes are nowhere.
+    std::vector<int> to;
+    for (const ReadAxis& axis : reads->reads[0].axes) to.push_back(axis.out_axis);
+    StridedView output = call_.output;
+    output.base = moved;
+    std::vector<int> axes = axes_;
+    for (size_t i = 0; i < axes_.size(); ++i) {
+      const int moved_axis = axes_[i] < 0 ? -1 : to[static_cast<size_t>(axes_[i])];
+      output.strides[i] = moved_axis < 0 ? Dim(1) : dense[static_cast<size_t>(moved_axis)];
+      axes[i] = moved_axis;
+    }
+    if (!TakesOutput(op_, output))
+      return Stop(absl::StrCat("\"", op_.op->name, "\" does not write that transpose fast"));
+    call_.nodes.push_back(id);
+    call_.output = std::move(output);
+    axes_ = std::move(axes);
+    at_ = moved;
+    saved_.clear();  // what came before stays
+    return true;
+  }
+
+  bool TakeBinary(NodeId id, const Node& node) {
+    const bool add = Is(node, "add"), mul = Is(node, "mul");
+    if (!add && !mul) return Stop(absl::StrCat("\"", node.op->name, "\" is no post-op"));
+    const ValueId other = node.inputs[node.inputs[0] == at_ ? 1 : 0];
+    if (other == at_) return Stop("both operands are its result");
+    std::optional<StridedView> operand = OperandOf(other);
+    if (!operand) {
+      return Stop(absl::StrCat("the operand of \"", node.op->name,
+                               "\" is neither a vector over the channels nor of the same shape"));
+    }
+    Take(id, {add ? "add" : "mul", {}});
+    call_.inputs.push_back(*std::move(operand));
+    return true;
+  }
+
+  // `value`, which broadcasts to the chain's value, in terms of the operator's output.
+  std::optional<StridedView> OperandOf(ValueId value) const {
+    const Value& other = graph_.value(value);
+    const Shape& shape = graph_.value(at_).shape;
+    const Shape& out = call_.output.shape;
+    if (other.type != DType::kF32) return std::nullopt;
+    StridedView operand{value, 0, out, call_.output.strides};
+    if (other.shape == shape) return operand;  // dense, as the chain's value is
+    // A vector: one axis of the chain's value, which is the operator's channels or columns.
+    const size_t channels = IsConv(op_) ? 1 : out.size() - 1;
+    std::optional<size_t> along;
+    for (size_t i = 0; i < other.shape.size(); ++i) {
+      if (other.shape[i].IsConst(1)) continue;
+      if (along) return std::nullopt;
+      along = shape.size() - other.shape.size() + i;
+    }
+    if (!along || out.empty()) return std::nullopt;
+    const bool same = axes_.empty()
+                          ? !IsConv(op_) && *along + 1 == shape.size() && shape.back() == out.back()
+                          : axes_[channels] == static_cast<int>(*along);
+    if (!same) return std::nullopt;
+    operand.shape.assign(out.size(), Dim(1));
+    operand.strides.assign(out.size(), Dim(1));
+    operand.shape[channels] = out[channels];
+    return operand;
+  }
+
+  // Whether no kernel reads the chain's value: it is an output, or library operators read it.
+  bool EndsHere() const {
+    if (graph_.IsOutput(at_)) return true;
+    std::vector<ValueId> open = {at_};
+    while (!open.empty()) {
+      const ValueId value = open.back();
+      open.pop_back();
+      for (const NodeId id : users_[static_cast<size_t>(value.v)]) {
+        const Node& node = graph_.node(id);
+        if (node.op->kind == OpKind::kLibrary) continue;
+        const bool moves = Is(node, "transpose") || ViewSource(graph_, node.outputs[0]);
+        if (!moves) return false;
+        if (graph_.IsOutput(node.outputs[0])) continue;
+        open.push_back(node.outputs[0]);
+      }
+    }
+    return true;
+  }
+
+  const Graph& graph_;
+  const std::vector<std::vector<NodeId>>& users_;
+  std::vector<bool>& taken_;
+  LibraryCall& call_;
+  const Node& op_;
+  ValueId at_;
+  std::vector<int> axes_;  // axis of the operator's output -> of at_, -1: extent 1; empty: unknown
+  std::vector<Saved> saved_;  // before each post-op, to undo those at the end
+};
+
+}  // namespace
+
+std::vector<LibraryCall> FindLibraryCalls(const Graph& graph, int level) {
+  std::vector<LibraryCall> calls(graph.nodes().size());
+  std::vector<bool> taken(graph.nodes().size(), false);
+  const std::vector<std::vector<NodeId>> users = graph.Users();
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    if (node.op->kind != OpKind::kLibrary) continue;
+    LibraryCall& call = calls[i];
+    call.op = NodeId{static_cast<int32_t>(i)};
+    call.nodes = {call.op};
+    const bool f32 = graph.value(node.outputs[0]).type == DType::kF32;
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      StridedView& input = call.inputs.emplace_back();
+      if (!node.inputs[k].valid()) continue;
+      input = DenseView(graph, node.inputs[k]);
+      if (level < 2 || !f32) continue;
+      for (const auto view : {StridedOf, StridedStep}) {
+        StridedView strided = view(graph, node.inputs[k]);
+        if (strided.base == input.base || !TakesInput(node, k, strided)) continue;
+        input = std::move(strided);
+        break;
+      }
+    }
+    call.output = DenseView(graph, node.outputs[0]);
+    if (level < 2 || !f32) continue;
+    Chain(graph, users, taken, call).Follow();
+  }
+  return calls;
+}
+
+}  // namespace kiln

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// What library calls take along, and why not more.
+#include "kiln/fusion/library_call.h"
+
+#include "gmock/gmock.h"
+#include "tests/fusion/nets.h"
+
+namespace kiln {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+std::vector<LibraryCall> CallsOf(const Graph& graph, int level = 3) {
+  std::vector<LibraryCall> calls;
+  for (LibraryCall& call : FindLibraryCalls(graph, level)) {
+    if (call.op.v >= 0) calls.push_back(std::move(call));
+  }
+  return calls;
+}
+
+std::vector<std::string> PostOps(const LibraryCall& call) {
+  std::vector<std::string> names;
+  for (const LibraryPostOp& op : call.post_ops) names.push_back(op.name);
+  return names;
+}
+
+TEST(StridedOf, SeesHeadsThroughReshapeAndTranspose) {
+  GraphBuilder b("heads");
+  const Dim s = Dim::Symbol("s");
+  const ValueId q = b.Input("q", DType::kF32, {2, s, 144});
+  const ValueId part =
+      b.Op("slice", {q},
+           {{"starts", DimsValue({48})}, {"ends", DimsValue({96})}, {"axes", DimsValue({2})}});
+  const ValueId split = b.Op("reshape", {part}, {{"shape", DimsValue({2, s, 3, 16})}});
+  const ValueId heads = b.Op("transpose", {split}, {{"perm", std::vector<int64_t>{0, 2, 3, 1}}});
+  b.Output(heads, "heads");
+  const Graph graph = FinishOrDie(b);
+  const StridedView view = StridedOf(graph, heads);
+  EXPECT_EQ(view.base, q);
+  EXPECT_EQ(view.offset, Dim(48));
+  EXPECT_EQ(view.strides, (Shape{Dim(144) * s, 16, 1, 144}));
+  EXPECT_FALSE(IsDense(view));
+  EXPECT_EQ(StridedOf(graph, q).base, q);
+}
+
+TEST(StridedOf, StopsWhereStridesCannotSayIt) {
+  GraphBuilder b("mixed");
+  const ValueId x = b.Input("x", DType::kF32, {4, 6});
+  const ValueId moved = b.Op("transpose", {x}, {{"perm", std::vector<int64_t>{1, 0}}});
+  const ValueId mixed = b.Op("reshape", {moved}, {{"shape", DimsValue({3, 8})}});
+  const ValueId wide =
+      b.Op("expand", {b.Input("y", DType::kF32, {4, 1})}, {{"shape", DimsValue({4, 6})}});
+  const ValueId back = b.Op("slice", {x},
+                            {{"starts", DimsValue({-1})},
+                             {"ends", DimsValue({-100})},
+                             {"axes", DimsValue({1})},
+                             {"steps", DimsValue({-1})}});
+  for (const ValueId value : {mixed, wide, back}) b.Output(value, "out");
+  const Graph graph = FinishOrDie(b);
+  for (const ValueId value : {mixed, wide, back}) EXPECT_EQ(StridedOf(graph, value).base, value);
+}
+
+TEST(ReshapedStrides, SplitsAndJoinsAxes) {
+  const Dim n = Dim::Symbol("n");
+  EXPECT_EQ(ReshapedStrides({n, 12}, {24, 2}, {n, 3, 4}), (Shape{24, 8, 2}));
+  EXPECT_EQ(ReshapedStrides({n, 3, 4}, {24, 8, 2}, {n, 12}), (Shape{24, 2}));
+  EXPECT_EQ(ReshapedStrides({n, 3, 4}, {24, 6, 2}, {n, 12}), std::nullopt);
+  EXPECT_EQ(ReshapedStrides({2, n}, {Dim(3) * n, 1}, {n, 2}), std::nullopt);
+}
+
+struct Layer {
+  GraphBuilder b{"layer"};
+  ValueId x = b.Input("x", DType::kF32, {Sym("n"), 8});
+  ValueId y = b.Op("matmul", {x, Weights(b, {8, 16})}, {}, "dense");
+};
+
+TEST(FindLibraryCalls, TakesBiasActivationAndResidualInOrder) {
+  Layer l;
+  const ValueId skip = l.b.Input("skip", DType::kF32, {Sym("n"), 16});
+  const ValueId bias = l.b.Op("add", {Weights(l.b, {16}), l.y});
+  l.b.Output(l.b.Op("relu", {l.b.Op("add", {l.b.Op("tanh", {bias}), skip})}), "out");
+  const std::vector<LibraryCall> calls = CallsOf(FinishOrDie(l.b));
+  ASSERT_THAT(calls, SizeIs(1));
+  EXPECT_THAT(PostOps(calls[0]), ElementsAre("add", "tanh", "add", "relu"));
+  EXPECT_THAT(calls[0].inputs, SizeIs(4));
+  EXPECT_EQ(calls[0].inputs[2].shape, (Shape{1, 16}));
+  EXPECT_EQ(calls[0].inputs[3].base, skip);
+  EXPECT_THAT(calls[0].stopped, HasSubstr("output"));
+}
+
+TEST(FindLibraryCalls, DoesItsNodeAloneBelowLevelTwo) {
+  Layer l;
+  l.b.Output(l.b.Op("relu", {l.y}), "out");
+  EXPECT_THAT(CallsOf(FinishOrDie(l.b), 1)[0].post_ops, IsEmpty());
+}
+
+TEST(FindLibraryCalls, SaysWhyItStops) {
+  struct Case {
+    ValueId (*next)(Layer& l);
+    const char* reason;
+  };
+  const Case cases[] = {
+      {[](Layer& l) { return l.b.Op("erf", {l.y}); }, "\"erf\" is no post-op"},
+      {[](Layer& l) {
+         return l.b.Op("add", {l.b.Op("exp", {l.y}), l.y});
+       },
+       "several readers"},
+      {[](Layer& l) {
+         return l.b.Op("mul", {l.y, l.y});
+       },
+       "operand"},
+      {[](Layer& l) {
+         return l.b.Op("add", {l.y, l.b.Input("m", DType::kF32, {Sym("n"), 1})});
+       },
+       "neither a vector"},
+      {[](Layer& l) {
+         return l.b.Op("cast", {l.y}, {{"to", DType::kF64}});
+       },
+       "type or shape"},
+      {[](Layer& l) { return ReduceOver(l.b, "reduce_max", l.y, {1}); }, "\"reduce_max\""},
+      {[](Layer& l) {
+         return l.b.Op("exp", {l.b.Op("mul", {l.y, l.b.Scalar(DType::kF32, 3)})});
+       },
+       "left to the kernel"},
+      {[](Layer& l) {
+         return l.b.Op("transpose", {l.y}, {{"perm", std::vector<int64_t>{1, 0}}});
+       },
+       "does not write"},
+  };
+  for (const Case& c : cases) {
+    Layer l;
+    l.b.Output(c.next(l), "out");
+    const std::vector<LibraryCall> calls = CallsOf(FinishOrDie(l.b));
+    EXPECT_THAT(calls[0].post_ops, IsEmpty()) << c.reason;
+    EXPECT_THAT(calls[0].stopped, HasSubstr(c.reason));
+  }
+}
+
+TEST(FormGroups, ShowsWhatACallTakesAndWhyItStops) {
+  Layer l;
+  const ValueId r = l.b.Op("relu", {l.y}, {}, "act");
+  l.b.Output(l.b.Op("erf", {r}, {}, "after"), "out");
+  const Graph graph = FinishOrDie(l.b);
+  const Grouping grouping = Grouped(graph);
+  EXPECT_THAT(KindsInOrder(grouping), ElementsAre("library", "kernel"));
+  ASSERT_THAT(grouping.edges, SizeIs(2));
+  EXPECT_TRUE(grouping.edges[0].fused);
+  EXPECT_EQ(grouping.edges[0].reason, "one library call");
+  EXPECT_FALSE(grouping.edges[1].fused);
+  EXPECT_THAT(grouping.edges[1].reason, HasSubstr("\"erf\" is no post-op"));
+}
+
+TEST(FormGroups, RunsACallAfterAllThatItReads) {
+  // The residual is made after the product and before the sum.
+  Layer l;
+  const ValueId skip = l.b.Op("exp", {l.b.Input("s", DType::kF32, {Sym("n"), 16})});
+  l.b.Output(l.b.Op("add", {l.y, skip}), "out");
+  EXPECT_THAT(KindsInOrder(Grouped(FinishOrDie(l.b))), ElementsAre("kernel", "library"));
+}
+
+TEST(ChannelsLast, MovesARegionWithTwoTransposes) {
+  Graph graph = Parsed(R"(
+graph net
+input x : f32 [1, 3, 8, 8]
+input w1 : f32 [16, 3, 3, 3]
+input w2 : f32 [16, 16, 3, 3]
+a = conv(x, w1)
+b = exp(a)
+c = reduce_mean(b) {axes = [2, 3]}
+d = mul(b, c)
+e = conv(d, w2)
+f = erf(e)
+output f
+)");
+  const Pass* pass = FindPass("channels_last");
+  ASSERT_NE(pass, nullptr);
+  for (const bool changed : {true, false}) {
+    const absl::StatusOr<bool> got = RunPass(*pass, graph, {});
+    KILN_ASSERT_OK(got.status());
+    EXPECT_EQ(*got, changed);
+  }
+  int kernels = 0;
+  for (const Group& group : Grouped(graph, {.level = 2}).groups)
+    kernels += group.kind == Group::Kind::kKernel ? 1 : 0;
+  EXPECT_EQ(kernels, 6) << Print(graph);  // exp, mean, mul, erf, and the borders' transposes
+}
+
+TEST(ChannelsLast, LeavesAGraphWithoutConvolutionsAlone) {
+  Graph graph = Parsed("graph g\ninput x : f32 [1, 3, 8, 8]\ny = exp(x)\noutput y\n");
+  const absl::StatusOr<bool> changed = RunPass(*FindPass("channels_last"), graph, {});
+  KILN_ASSERT_OK(changed.status());
+  EXPECT_FALSE(*changed);
+}
+
+}  // namespace
+}  // namespace kiln
