@@ -337,7 +337,7 @@ class PlanBuilder {
   }
 
   // Fills in the block of arguments; all vectors get their final size before any address is taken.
-  void FinishKernel(KernelLaunch& launch, const Operands& operands) {
+  void FinishKernel(const Kernel& kernel, KernelLaunch& launch, const Operands& operands) {
     std::vector<const ResolvedRef*> refs;
     for (const ResolvedRef& ref : operands.inputs) refs.push_back(&ref);
     for (const ResolvedRef& ref : operands.outputs) refs.push_back(&ref);
@@ -364,6 +364,7 @@ class PlanBuilder {
     for (uint64_t& param : launch.params) launch.argv.push_back(&param);
     for (size_t i = operands.inputs.size(); i < refs.size(); ++i)
       launch.argv.push_back(&launch.buffers[i]);
+    launch.boxes = PlanBoxes(kernel, launch.extents, launch.buffers);
   }
 
   // ---- Library operators
@@ -526,7 +527,8 @@ class PlanBuilder {
     for (const ResolvedRef& ref : operands.inputs) step.bytes += ref.bytes();
     for (const ResolvedRef& ref : operands.outputs) step.bytes += ref.bytes();
     if (auto* kernel = std::get_if<KernelLaunch>(&step.launch)) {
-      FinishKernel(*kernel, operands);
+      const auto k = static_cast<size_t>(program_.thunks[t].kernel);
+      FinishKernel(program_.kernels[k], *kernel, operands);
     } else if (auto* library = std::get_if<LibraryLaunch>(&step.launch)) {
       FinishLibrary(*library, operands, t);
     } else if (auto* copy = std::get_if<CopyLaunch>(&step.launch)) {

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -47,6 +48,7 @@ struct KernelLaunch {
   std::vector<int32_t> extents;
   std::vector<uint64_t> params;
   std::vector<void*> argv;
+  std::optional<BoxedLaunch> boxes;  // run in these where results leave the cache
 };
 struct LibraryLaunch {
   std::unique_ptr<library::Primitive> primitive;

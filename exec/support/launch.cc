@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/exec/support/launch.h"
 
+#include <xmmintrin.h>
+
 #include <algorithm>
 #include <cstdlib>
+#include <new>
 
 namespace kiln {
 namespace {
@@ -93,6 +96,97 @@ int Launcher::Launch(KernelFn fn, const void* self, void** argv) {
   context_.kernel = self;
   argv[0] = argument();
   return fn(argv);
+}
+
+namespace {
+
+// Arguments of one box: those of the launch, with buffers, cut extents and outputs of its own.
+struct BoxArguments {
+  void** argv;
+  BufferArg* buffers;
+  int32_t* extents;
+  uint8_t* tiles;
+
+  static size_t Bytes(const BoxedLaunch& boxes, size_t arguments) {
+    return RoundUp(arguments * sizeof(void*)) + RoundUp(boxes.steps.size() * sizeof(BufferArg)) +
+           RoundUp(boxes.extents.size() * sizeof(int32_t)) +
+           static_cast<size_t>(boxes.scratch_bytes);
+  }
+  BoxArguments(uint8_t* memory, const BoxedLaunch& boxes, size_t arguments) {
+    argv = reinterpret_cast<void**>(memory);
+    memory += RoundUp(arguments * sizeof(void*));
+    buffers = reinterpret_cast<BufferArg*>(memory);
+    memory += RoundUp(boxes.steps.size() * sizeof(BufferArg));
+    extents = reinterpret_cast<int32_t*>(memory);
+    tiles = memory + RoundUp(boxes.extents.size() * sizeof(int32_t));
+  }
+};
+
+BufferArg& Operand(void** argv, const BoxedLaunch& boxes, size_t operand) {
+  const size_t at = operand < boxes.inputs ? operand : operand + boxes.skipped;
+  return *static_cast<BufferArg*>(argv[1 + at]);
+}
+
+bool WritesInPlace(void** argv, const BoxedLaunch& boxes) {
+  for (size_t o = boxes.inputs; o < boxes.steps.size(); ++o) {
+    for (size_t i = 0; i < boxes.inputs; ++i) {
+      if (Operand(argv, boxes, o).host == Operand(argv, boxes, i).host) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+int Launcher::Launch(KernelFn fn, const void* self, void** argv, const BoxedLaunch& boxes) {
+  if (WritesInPlace(argv, boxes)) return Launch(fn, self, argv);
+  context_.kernel = self;
+  argv[0] = argument();
+  return pool_->ParallelFor(
+      boxes.boxes,
+      [&](int64_t begin, int64_t end) { return RunBoxes(fn, argv, boxes, begin, end); }, limit_);
+}
+
+int Launcher::RunBoxes(KernelFn fn, void** argv, const BoxedLaunch& boxes, int64_t begin,
+                       int64_t end) {
+  const size_t arguments = 1 + boxes.steps.size() + boxes.skipped;
+  void* const memory = Allocate(&context_, BoxArguments::Bytes(boxes, arguments));
+  if (memory == nullptr) return -1;
+  const BoxArguments box(static_cast<uint8_t*>(memory), boxes, arguments);
+  std::copy_n(argv, arguments, box.argv);
+  const size_t dims = boxes.extents.size();
+  for (size_t o = 0; o < boxes.steps.size(); ++o) {
+    new (&box.buffers[o]) BufferArg(Operand(argv, boxes, o));
+    box.argv[1 + (o < boxes.inputs ? o : o + boxes.skipped)] = &box.buffers[o];
+  }
+  for (size_t d = 0; d < dims; ++d) box.argv[1 + boxes.inputs + d] = &box.extents[d];
+  std::fill_n(box.extents, dims, 1);
+  int error = 0;
+  for (int64_t i = begin; i < end && error == 0; ++i) {
+    const int64_t first = i % boxes.along * boxes.range;
+    const int64_t count = std::min(boxes.range, boxes.extents[dims - 1] - first);
+    box.extents[dims - 1] = static_cast<int32_t>(count);
+    uint8_t* tile = box.tiles;
+    for (size_t o = 0; o < boxes.steps.size(); ++o) {
+      int64_t offset = first * boxes.steps[o][dims - 1], rest = i / boxes.along;
+      for (size_t d = dims - 1; d-- > 0;) {
+        offset += rest % boxes.extents[d] * boxes.steps[o][d];
+        rest /= boxes.extents[d];
+      }
+      uint8_t* const whole = Operand(argv, boxes, o).host + offset;
+      box.buffers[o].host = o < boxes.inputs ? whole : tile;
+      if (o < boxes.inputs) continue;
+      box.buffers[o].padding = whole;  // where the tile goes
+      tile += RoundUp(static_cast<size_t>(boxes.steps[o][dims - 1] * boxes.range));
+    }
+    error = fn(box.argv);
+    for (size_t o = boxes.inputs; o < boxes.steps.size(); ++o) {
+      StreamCopy(box.buffers[o].padding, box.buffers[o].host, count * boxes.steps[o][dims - 1]);
+    }
+  }
+  _mm_sfence();
+  Release(&context_, memory);
+  return error;
 }
 
 size_t Launcher::scratch_bytes() const {

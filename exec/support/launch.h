@@ -16,6 +16,7 @@
 #include <memory>
 #include <vector>
 
+#include "kiln/exec/support/boxes.h"
 #include "kiln/exec/support/pool.h"
 #include "kiln/kernel/abi.h"
 
@@ -57,6 +58,9 @@ class Launcher {
   // Returns the kernel's result.
   int Launch(KernelFn fn, const void* self, void** argv);
 
+  // The same, box by box; at once if an output lies where an input does.
+  int Launch(KernelFn fn, const void* self, void** argv, const BoxedLaunch& boxes);
+
   // The flag that stops kernels early when true; null for none.
   void set_cancel(const volatile bool* cancel) { context_.cancel = cancel; }
   // At most this many pool members work for the launches that follow.
@@ -72,6 +76,7 @@ class Launcher {
   static void* Allocate(LaunchContext* context, size_t bytes);
   static void Release(LaunchContext* context, void* memory);
   Slab& SlabOfThisThread();
+  int RunBoxes(KernelFn fn, void** argv, const BoxedLaunch& boxes, int64_t begin, int64_t end);
 
   struct alignas(64) OwnLine {
     Slab slab;

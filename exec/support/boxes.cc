@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/exec/support/boxes.h"
+
+#include <emmintrin.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+namespace kiln {
+namespace {
+
+// True if what of [0, cut) occurs in `dims` comes first, ascending. Extent 1 where a fixed dim is:
+// so any subset keeps the box dense if the range's dim, `cut - 1`, follows them directly.
+bool OuterFirst(const std::vector<int32_t>& dims, int cut) {
+  size_t leading = 0;
+  while (leading < dims.size() && dims[leading] < cut) ++leading;
+  const auto rest = dims.begin() + static_cast<ptrdiff_t>(leading);
+  return std::is_sorted(dims.begin(), rest) &&
+         std::all_of(rest, dims.end(), [cut](int32_t dim) { return dim >= cut; });
+}
+
+bool Has(const std::vector<int32_t>& dims, int32_t dim) {
+  return std::find(dims.begin(), dims.end(), dim) != dims.end();
+}
+
+bool IsFree(const Kernel& kernel, const ScalarExpr& expr, int32_t dim) {
+  for (const ExprNode& node : expr.nodes()) {
+    if ((node.op == ScalarOp::kIndex || node.op == ScalarOp::kExtent) && node.ref == dim)
+      return false;
+    if (node.op != ScalarOp::kRead) continue;
+    const auto ref = static_cast<size_t>(node.ref);
+    const std::vector<int32_t>& dims =
+        node.source == ReadSource::kInput ? kernel.inputs[ref].dims : kernel.stages[ref].dims;
+    for (size_t axis = 0; axis < dims.size(); ++axis) {
+      const IndexExpr& index = node.index[axis];
+      const bool own = index.IsDim() && index.terms[0].dim == dim;
+      const bool uses = std::any_of(index.terms.begin(), index.terms.end(),
+                                    [dim](const auto& term) { return term.dim == dim; });
+      if ((dims[axis] == dim) != own || (uses && !own)) return false;
+    }
+  }
+  return true;
+}
+
+// `dim` can be cut, given that all dims before it can.
+bool CanCut(const Kernel& kernel, int32_t dim) {
+  const auto ordered = [dim](const auto& operand) { return OuterFirst(operand.dims, dim + 1); };
+  if (!std::all_of(kernel.inputs.begin(), kernel.inputs.end(), ordered)) return false;
+  for (const Stage& stage : kernel.stages) {
+    if (Has(stage.over, dim) || !IsFree(kernel, stage.expr, dim)) return false;
+  }
+  return std::all_of(kernel.outputs.begin(), kernel.outputs.end(), [&](const KernelOutput& output) {
+    return output.layout == Layout::kDense && Has(output.dims, dim) && ordered(output) &&
+           IsFree(kernel, output.expr, dim);
+  });
+}
+
+}  // namespace
+
+int CuttableDims(const Kernel& kernel) {
+  const int most = std::max(1, kernel.num_iterated() - 1);
+  int dims = 0;
+  while (dims < most && dims < kernel.num_iterated() && CanCut(kernel, dims)) ++dims;
+  return dims;
+}
+
+namespace {
+
+// Working sets above this do not stay in the last-level cache; below it, non-temporal stores lose.
+constexpr int64_t kBeyondCache = int64_t{32} << 20;
+// Tiles of all outputs of a box: they stay in the second-level cache beside what the box reads.
+constexpr int64_t kTileBytes = int64_t{64} << 10;
+
+// Bytes per step of `dim` in an operand with these axes; 0 if it has no such axis.
+int64_t StepOf(const std::vector<int32_t>& dims, const BufferArg& operand, int32_t dim) {
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    if (dims[axis] != dim) continue;
+    return int64_t{operand.dim[dims.size() - 1 - axis].stride} * (operand.type_bits / 8);
+  }
+  return 0;
+}
+
+int64_t BytesOf(const BufferArg& operand) {
+  int64_t bytes = operand.type_bits / 8;
+  for (int32_t d = 0; d < operand.dimensions; ++d) bytes *= operand.dim[d].extent;
+  return bytes;
+}
+
+}  // namespace
+
+std::optional<BoxedLaunch> PlanBoxes(const Kernel& kernel, std::span<const int32_t> extents,
+                                     std::span<const BufferArg> operands) {
+  const int cuttable = CuttableDims(kernel);
+  if (cuttable == 0) return std::nullopt;
+  BoxedLaunch plan;
+  plan.inputs = kernel.inputs.size();
+  plan.skipped = kernel.dims.size() + kernel.params.size();
+  int64_t all = 0, written = 0;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    all += BytesOf(operands[i]);
+    if (i >= plan.inputs) written += BytesOf(operands[i]);
+  }
+  if (all < kBeyondCache || written < all / 8) return std::nullopt;
+  int64_t step = written;  // bytes written per step of the dim that is cut
+  for (plan.dim = 0; plan.dim < cuttable; ++plan.dim) {
+    step /= std::max(1, extents[static_cast<size_t>(plan.dim)]);
+    if (step <= kTileBytes) break;
+  }
+  if (plan.dim == cuttable || step == 0) return std::nullopt;
+  for (int d = 0; d <= plan.dim; ++d) plan.extents.push_back(extents[static_cast<size_t>(d)]);
+  const int64_t length = plan.extents.back();
+  plan.range = std::min(length, kTileBytes / step);
+  plan.along = (length + plan.range - 1) / plan.range;
+  plan.boxes = plan.along;
+  for (int d = 0; d < plan.dim; ++d) plan.boxes *= plan.extents[static_cast<size_t>(d)];
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const bool input = i < plan.inputs;
+    const std::vector<int32_t>& dims =
+        input ? kernel.inputs[i].dims : kernel.outputs[i - plan.inputs].dims;
+    std::vector<int64_t>& steps = plan.steps.emplace_back();
+    for (int d = 0; d <= plan.dim; ++d) steps.push_back(StepOf(dims, operands[i], d));
+    if (input) continue;
+    plan.scratch_bytes += (steps.back() * plan.range + 63) / 64 * 64;
+  }
+  return plan;
+}
+
+void StreamCopy(void* to, const void* from, int64_t bytes) {
+  auto* out = static_cast<uint8_t*>(to);
+  const auto* in = static_cast<const uint8_t*>(from);
+  const int64_t head = std::min<int64_t>(bytes, -reinterpret_cast<intptr_t>(out) & 63);
+  std::memcpy(out, in, static_cast<size_t>(head));
+  int64_t at = head;
+  for (; at + 64 <= bytes; at += 64) {
+    for (int64_t k = at; k < at + 64; k += 16) {
+      _mm_stream_si128(reinterpret_cast<__m128i*>(out + k),
+                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + k)));
+    }
+  }
+  std::memcpy(out + at, in + at, static_cast<size_t>(bytes - at));
+}
+
+}  // namespace kiln

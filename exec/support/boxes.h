@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a launch may be cut into boxes: ranges of its outer dims that are computed by launches of
+// their own.
+//
+// A box fixes the first dims to one coordinate each and takes a range of the next one, `dims[k]`.
+// Operands of a box are sub-ranges of the operands, dense where those are, and its extents are
+// those of the launch but for the cut dims. Example: a kernel over [a, b, c] of which a and b may
+// be cut computes coordinates (3, 10..20, all) as a launch with extents (1, 10, c) and addresses
+// moved to (3, 10).
+#ifndef KILN_EXEC_SUPPORT_BOXES_H_
+#define KILN_EXEC_SUPPORT_BOXES_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kiln/kernel/abi.h"
+#include "kiln/kernel/kernel.h"
+
+namespace kiln {
+
+// How many of the outermost dims may be cut: no reduction is over one of them, no value depends on
+// their coordinates or extents, and every operand or stage that has one is read at the reader's own
+// coordinate of it and has them first, in order, without gaps; so have all outputs. Never all dims:
+// the innermost of several is whole. 0: the launch cannot be cut.
+int CuttableDims(const Kernel& kernel);
+
+// A launch run box by box, into tiles that stay in the cache; from there results are written past
+// it (non-temporal stores). Worth while for results that would leave the cache anyway: ordinary
+// stores read every line before they write it.
+//
+// Bits do not change: boxes compute what the whole launch computes at their coordinates.
+struct BoxedLaunch {
+  int dim = 0;        // the dim whose range is cut; those before it are fixed
+  int64_t range = 1;  // steps of it in a box; the last box has what is left
+  int64_t along = 1;  // boxes along it
+  int64_t boxes = 1;  // in all
+  size_t inputs = 0;
+  size_t skipped = 0;            // arguments (extents, parameters) between inputs and outputs
+  std::vector<int64_t> extents;  // of the cut dims
+  std::vector<std::vector<int64_t>> steps;  // [operand][cut dim]: bytes
+  int64_t scratch_bytes = 0;                // of the tiles, each rounded up to 64
+};
+
+// The boxes of a launch with these extents (one per dim) and operands (inputs, then outputs), or
+// nothing if it is better run at once: it stays in the cache, its results are small beside what it
+// reads, or it cannot be cut finely enough.
+std::optional<BoxedLaunch> PlanBoxes(const Kernel& kernel, std::span<const int32_t> extents,
+                                     std::span<const BufferArg> operands);
+
+// Copies with non-temporal stores. They are ordered before later stores only by a fence.
+void StreamCopy(void* to, const void* from, int64_t bytes);
+
+}  // namespace kiln
+
+#endif  // KILN_EXEC_SUPPORT_BOXES_H_

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/exec/support/boxes.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kiln/exec/support/launch.h"
+#include "kiln/exec/vm/vm.h"
+#include "kiln/kernel/text.h"
+
+namespace kiln {
+namespace {
+
+Kernel Parse(const std::string& text) {
+  const auto kernel = ParseKernel("kernel v1 math 1\n" + text);
+  EXPECT_TRUE(kernel.ok()) << kernel.status() << "\n" << text;
+  return kernel.ok() ? *kernel : Kernel();
+}
+
+constexpr char kSoftmax[] = R"(dims a b c
+in   0 f32 [a, b, c] dense
+in   1 f32 [b, c] dense
+par  0 f32
+s0 : f32 [a, b]    = reduce max over c (mul(in0[a, b, c], par0))
+out  0 f32 [a, b, c] dense = sub(add(in0[a, b, c], in1[b, c]), s0[a, b])
+out  1 f32 [a, b] dense = s0[a, b]
+)";
+
+TEST(CuttableDimsTest, OuterDimsOfRows) {
+  EXPECT_EQ(CuttableDims(Parse(kSoftmax)), 2);
+  EXPECT_EQ(CuttableDims(Parse("dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = neg(in0[a])\n")),
+            1);
+}
+
+TEST(CuttableDimsTest, NotWhereValuesDependOnThem) {
+  const auto cuttable = [](const std::string& value) {
+    return CuttableDims(
+        Parse("dims a b c\nin 0 f32 [a, b, c] dense\nin 1 f32 [b, a] dense\nout 0 "
+              "f32 [a, b, c] dense = " +
+              value + "\n"));
+  };
+  EXPECT_EQ(cuttable("in0[a, b, c]"), 0);  // in 1 cannot be cut along a
+  const auto plain = [](const std::string& value) {
+    return CuttableDims(
+        Parse("dims a b c\nin 0 f32 [a, b, c] dense\nout 0 f32 [a, b, c] dense = " + value + "\n"));
+  };
+  EXPECT_EQ(plain("in0[a, b, c]"), 2);
+  EXPECT_EQ(plain("in0[a, b/2, c]"), 1);
+  EXPECT_EQ(plain("in0[a/2, b, c]"), 0);
+  EXPECT_EQ(plain("add(in0[a, b, c], cast<f32>(index(b)))"), 1);
+  EXPECT_EQ(plain("add(in0[a, b, c], cast<f32>(extent(a)))"), 0);
+  EXPECT_EQ(plain("add(in0[a, b, c], cast<f32>(index(c)))"), 2);
+}
+
+TEST(CuttableDimsTest, NotReducedDims) {
+  EXPECT_EQ(CuttableDims(Parse("dims a b\nin 0 f32 [a, b] dense\ns0 : f32 [b] = reduce add over a "
+                               "(in0[a, b])\nout 0 f32 [b] dense = s0[b]\n")),
+            0);
+}
+
+// Operands of kSoftmax with memory.
+struct Operands {
+  explicit Operands(std::vector<int32_t> e) : extents(std::move(e)) {
+    const auto [a, b, c] = std::tuple(extents[0], extents[1], extents[2]);
+    Add({a, b, c});
+    Add({b, c});
+    Add({a, b, c});
+    Add({a, b});
+    for (size_t i = 0; i < memory.size(); ++i) {
+      buffers[i].host = reinterpret_cast<uint8_t*>(memory[i].data());
+      buffers[i].dim = dims[i].data();
+    }
+  }
+  void Add(const std::vector<int32_t>& shape) {
+    std::vector<BufferDim> axes;
+    int32_t stride = 1;
+    for (size_t d = shape.size(); d-- > 0;) {
+      axes.push_back({0, shape[d], stride, 0});
+      stride *= shape[d];
+    }
+    dims.push_back(axes);
+    std::vector<float>& values = memory.emplace_back(static_cast<size_t>(stride));
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>(i * 2654435761u % 1000);
+    BufferArg buffer;
+    buffer.type_code = 2;
+    buffer.type_bits = 32;
+    buffer.dimensions = static_cast<int32_t>(shape.size());
+    buffers.push_back(buffer);
+  }
+  std::vector<void*> Argv() {
+    std::vector<void*> argv = {nullptr, &buffers[0], &buffers[1]};
+    for (int32_t& extent : extents) argv.push_back(&extent);
+    argv.push_back(&scale);
+    argv.push_back(&buffers[2]);
+    argv.push_back(&buffers[3]);
+    return argv;
+  }
+  float scale = 0.5f;
+  std::vector<int32_t> extents;
+  std::vector<std::vector<float>> memory;
+  std::vector<std::vector<BufferDim>> dims;
+  std::vector<BufferArg> buffers;
+};
+
+TEST(BoxedLaunchTest, SameBitsAsAtOnce) {
+  const Kernel kernel = Parse(kSoftmax);
+  const auto vm = VmKernel::Compile(kernel);
+  ASSERT_TRUE(vm.ok()) << vm.status();
+  for (const std::vector<int32_t>& extents : {std::vector<int32_t>{7, 701, 1013}, {4999, 13, 77}}) {
+    Operands whole(extents), cut(extents);
+    const auto boxes = PlanBoxes(kernel, cut.extents, cut.buffers);
+    ASSERT_TRUE(boxes.has_value());
+    EXPECT_GT(boxes->boxes, 1);
+    Pool pool(3);
+    Launcher launcher(&pool);
+    std::vector<void*> argv = whole.Argv();
+    ASSERT_EQ(launcher.Launch(&RunVm, vm->get(), argv.data()), 0);
+    argv = cut.Argv();
+    ASSERT_EQ(launcher.Launch(&RunVm, vm->get(), argv.data(), *boxes), 0);
+    EXPECT_TRUE(cut.memory == whole.memory);
+  }
+}
+
+TEST(BoxedLaunchTest, SmallLaunchesRunAtOnce) {
+  const Operands small({4, 10, 100});
+  EXPECT_FALSE(PlanBoxes(Parse(kSoftmax), small.extents, small.buffers).has_value());
+}
+
+TEST(StreamCopyTest, CopiesAtAnyAlignment) {
+  std::vector<uint8_t> from(300), to(400);
+  for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<uint8_t>(i * 7 + 1);
+  for (size_t at = 0; at < 66; at += 5) {
+    for (const size_t bytes : {0u, 1u, 63u, 64u, 65u, 200u, 299u}) {
+      std::fill(to.begin(), to.end(), uint8_t{0});
+      StreamCopy(to.data() + at, from.data() + 1, static_cast<int64_t>(bytes));
+      EXPECT_EQ(std::memcmp(to.data() + at, from.data() + 1, bytes), 0);
+      EXPECT_EQ(to[at + bytes], 0);
+      EXPECT_EQ(at > 0 ? to[at - 1] : 0, 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kiln
