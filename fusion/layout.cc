@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Channels last: regions around convolutions whose activations lie as [N, D..., C].
 //
-// Convolutions are 1.5 to 5 times as fast there (docs/performance.md), with post-ops for nothing.
+// Convolutions are 1.5 to 5 times as fast there, with post-ops for nothing.
 // Every f32 convolution is put between two transposes, which its library call takes along as
 // strides (library_call.h). Nodes that work in any order of axes follow if that saves transposes:
 // each connected set of them moves unless the values on its border with convolutions are smaller
