@@ -303,8 +303,8 @@ std::vector<int> Clusters::Later(int cluster) const {
   return later;
 }
 
-// The clusters from the producer's place to the consumer's, once the two are one: what depends on
-// the producer (descendants_) moves behind them.
+// What stands from the producer's place to the consumer's once the two are one, -1 for nothing:
+// what depends on the producer (descendants_) moves behind them.
 std::vector<int> Clusters::MergedOrder(int producer, int consumer) const {
   const std::set<int> moved(descendants_.begin(), descendants_.end());
   std::vector<int> window, after;
@@ -315,6 +315,8 @@ std::vector<int> Clusters::MergedOrder(int producer, int consumer) const {
   }
   window.push_back(producer);
   window.insert(window.end(), after.begin(), after.end());
+  window.resize(static_cast<size_t>(last - clusters_[static_cast<size_t>(producer)].position) + 1,
+                -1);
   return window;
 }
 
@@ -328,12 +330,11 @@ void Clusters::Merge(int producer, int consumer) {
   std::merge(into.nodes.begin(), into.nodes.end(), from.nodes.begin(), from.nodes.end(),
              std::back_inserter(nodes));
   for (const NodeId id : from.nodes) of_[static_cast<size_t>(id.v)] = producer;
-  const int first = into.position;
-  for (int i = first; i <= from.position; ++i) {
-    const auto k = static_cast<size_t>(i - first);
-    const int cluster = k < window.size() ? window[k] : -1;
-    order_[static_cast<size_t>(i)] = cluster;
-    if (cluster >= 0) clusters_[static_cast<size_t>(cluster)].position = i;
+  int place = into.position;
+  for (const int cluster : window) {
+    order_[static_cast<size_t>(place)] = cluster;
+    if (cluster >= 0) clusters_[static_cast<size_t>(cluster)].position = place;
+    ++place;
   }
   into.nodes = std::move(nodes);
   into.reductions += from.reductions;

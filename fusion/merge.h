@@ -63,7 +63,7 @@ class Clusters {
   void MergeSiblings();
   bool MergeOnePair(ValueId shared, const std::vector<NodeId>& readers);
   bool ReadsAllOf(ValueId shared, int cluster) const;
-  Decision MayMergeSiblings(int a, int b);
+  bool MayMergeSiblings(int a, int b);
   int64_t Peak(const std::vector<int>& order, int merged_into, int merged_from) const;
 
   const Graph& graph_;

@@ -66,20 +66,14 @@ bool Clusters::ReadsAllOf(ValueId shared, int cluster) const {
   });
 }
 
-Decision Clusters::MayMergeSiblings(int a, int b) {
-  Decision decision = WithinCaps(a, b);
-  if (decision) decision = StayApart(a, b);
-  if (!decision) return decision;
-  const int64_t now = Peak(order_, -1, -1);
+// Whether the two may be one kernel, and the peak of live memory does not grow with it.
+bool Clusters::MayMergeSiblings(int a, int b) {
+  if (!WithinCaps(a, b) || !StayApart(a, b)) return false;
   std::vector<int> order = order_;
   const std::vector<int> window = MergedOrder(a, b);
-  const int first = clusters_[static_cast<size_t>(a)].position;
-  for (int i = first; i <= clusters_[static_cast<size_t>(b)].position; ++i) {
-    const auto k = static_cast<size_t>(i - first);
-    order[static_cast<size_t>(i)] = k < window.size() ? window[k] : -1;
-  }
-  return Peak(order, a, b) <= now ? Decision::Yes()
-                                  : Decision::No("together they raise the peak of live memory");
+  std::copy(window.begin(), window.end(),
+            order.begin() + clusters_[static_cast<size_t>(a)].position);
+  return Peak(order, a, b) <= Peak(order_, -1, -1);
 }
 
 // The most bytes that live at once between clusters run in `order`, where `merged_from` is part of

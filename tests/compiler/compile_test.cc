@@ -11,20 +11,13 @@
 
 #include "kiln/graph/text.h"
 #include "tests/base/status_matchers.h"
+#include "tests/compiler/on_vm.h"
 
 namespace kiln {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-CompileOptions OnVm() {
-  CompileOptions options;
-  options.compile_mode = CompileMode::kNever;
-  options.cache.enabled = false;
-  options.threads = 1;
-  return options;
-}
 
 Tensor Floats(const std::vector<float>& values, std::vector<int64_t> shape) {
   Tensor t = Tensor::Allocate(DType::kF32, std::move(shape));

@@ -12,6 +12,7 @@
 #include "kiln/compiler/compile.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
+#include "tests/compiler/on_vm.h"
 #include "tests/graph/tensors.h"
 #include "tests/onnx/model_writer.h"
 
@@ -20,14 +21,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-CompileOptions OnVm() {
-  CompileOptions options;
-  options.compile_mode = CompileMode::kNever;
-  options.cache.enabled = false;
-  options.threads = 1;
-  return options;
-}
 
 class ValueVariantsTest : public testing::Test {
  protected:
