@@ -80,8 +80,11 @@ absl::StatusOr<Model> Compile(Graph graph, const CompileOptions& options) {
   KILN_RETURN_IF_ERROR(variants->Prepare());
   RunOptions run;
   run.threads = options.threads;
-  if (options.dump) {
-    run.on_plan = [dump = options.dump](const std::string& text) { dump("plan", "plan", text); };
+  if (options.dump || options.on_plan) {
+    run.on_plan = [dump = options.dump, on_plan = options.on_plan](const PlanInfo& plan) {
+      if (dump) dump("plan", "plan", plan.text);
+      if (on_plan) on_plan(plan);
+    };
   }
   return Model::Create(std::move(variants), run);
 }

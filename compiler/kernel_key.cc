@@ -22,6 +22,7 @@ constexpr KeyOption kOptions[] = {
     {"fusion_rules", false, "decides which Kernels there are; their text is in the key"},
     {"no_fuse", false, "decides which Kernels there are; their text is in the key"},
     {"dump", false, "only looks"},
+    {"on_plan", false, "only looks"},
     {"kernels", false, "shares what is built under the same keys"},
 };
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kiln/base/cpu_features.h"
+#include "kiln/exec/plan_info.h"
 #include "kiln/fusion/group.h"
 
 namespace kiln {
@@ -51,6 +52,7 @@ struct CompileOptions {
   FusionRules fusion_rules = FusionRules::kPriced;
   std::vector<std::string> no_fuse;  // names of nodes, after passes, that join no kernel
   DumpFn dump;
+  PlanFn on_plan;
   // Models that share a service share loaded kernels, workers and counts; null: one of its own. Its
   // own settings (threads of building, cache, mode, codegen) were fixed when it was made.
   std::shared_ptr<KernelService> kernels;

@@ -232,7 +232,7 @@ absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlan() {
         absl::StrAppend(&text, "input \"", ports[i].name, "\" ", Text(bound_inputs[i]->shape()),
                         "\n");
     }
-    model->on_plan(text + cached.plan->ToString());
+    model->on_plan({text + cached.plan->ToString(), cached.plan->LibraryCalls()});
   }
   return cached;
 }

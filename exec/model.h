@@ -12,7 +12,6 @@
 #ifndef KILN_EXEC_MODEL_H_
 #define KILN_EXEC_MODEL_H_
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -22,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "kiln/base/tensor.h"
+#include "kiln/exec/plan_info.h"
 #include "kiln/exec/provider.h"
 
 namespace kiln {
@@ -30,8 +30,7 @@ struct RunOptions {
   // Hard cap of the Model, however many callers it has; 0: the affinity mask. Callers beyond it
   // wait for each other.
   int threads = 0;
-  // Called with the text of every plan that is made, on the thread that runs. Null: nothing.
-  std::function<void(const std::string&)> on_plan = nullptr;
+  PlanFn on_plan = nullptr;
 };
 
 // What one context's current plan looks like: memory in bytes, work in counts.

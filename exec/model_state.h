@@ -3,7 +3,6 @@
 #ifndef KILN_EXEC_MODEL_STATE_H_
 #define KILN_EXEC_MODEL_STATE_H_
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,7 +22,7 @@
 namespace kiln {
 
 struct Model::State {
-  State(std::shared_ptr<VariantProvider> p, int threads, std::function<void(const std::string&)> f)
+  State(std::shared_ptr<VariantProvider> p, int threads, PlanFn f)
       : provider(std::move(p)), on_plan(std::move(f)), pool(threads) {}
 
   // The checked form of a variant, shared by all contexts that have a plan of it.
@@ -33,7 +32,7 @@ struct Model::State {
   void GiveBack(std::unique_ptr<Context::State> context);
 
   const std::shared_ptr<VariantProvider> provider;
-  const std::function<void(const std::string&)> on_plan;
+  const PlanFn on_plan;
   Pool pool;
   std::shared_ptr<library::Session> session;
   std::map<std::string, size_t, std::less<>> input_index, output_index;

@@ -28,6 +28,7 @@
 #include "kiln/exec/library/library.h"
 #include "kiln/exec/model.h"
 #include "kiln/exec/placement.h"
+#include "kiln/exec/plan_info.h"
 #include "kiln/exec/provider.h"
 #include "kiln/exec/strided_copy.h"
 #include "kiln/exec/support/launch.h"
@@ -101,6 +102,7 @@ class ExecutionPlan {
   const PlanReport& report() const { return report_; }
   // Buffers with their places, then launches with what they read and write; for people.
   std::string ToString() const;
+  std::vector<PlannedCall> LibraryCalls() const;
   const std::deque<PlanStep>& steps() const { return steps_; }
   bool IsVm(const PlanStep& step) const;
 

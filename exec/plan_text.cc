@@ -50,6 +50,23 @@ std::string WhatOf(const PlanStep& step, const CheckedProgram& program) {
 
 }  // namespace
 
+std::vector<PlannedCall> ExecutionPlan::LibraryCalls() const {
+  std::vector<PlannedCall> calls;
+  for (const PlanStep& step : steps_) {
+    const auto* launch = std::get_if<LibraryLaunch>(&step.launch);
+    if (launch == nullptr) continue;
+    const CheckedThunk& thunk = program_->thunks[step.thunk];
+    const library::Primitive& primitive = *launch->primitive;
+    calls.push_back({thunk.name, thunk.op->name,
+                     absl::StrJoin(thunk.post_ops, ", ",
+                                   [](std::string* out, const library::PostOp& op) {
+                                     absl::StrAppend(out, op.name);
+                                   }),
+                     primitive.considered(), primitive.description(), primitive.packed_bytes()});
+  }
+  return calls;
+}
+
 std::string ExecutionPlan::ToString() const {
   std::string text =
       absl::StrCat("arena ", placement_.memory.peak, " bytes, lower bound ",

@@ -13,6 +13,7 @@
 #include "kiln/graph/op.h"
 #include "kiln/tools/common.h"
 #include "kiln/tools/exit_code.h"
+#include "kiln/tools/explain_library.h"
 #include "kiln/tools/report.h"
 #include "nlohmann/json.hpp"
 
@@ -22,6 +23,8 @@ namespace {
 struct ExplainFlags {
   CommonOptions common;
   std::string model, node, dot;
+  bool library = false;
+  std::vector<std::string> inputs;  // with --library
 };
 
 // "n_Add_3 (add)"
@@ -63,6 +66,7 @@ nlohmann::json ReportGroups(const Compiled& compiled, bool print) {
 }
 
 int Run(const ExplainFlags& flags) {
+  if (flags.library) return ExplainLibrary(flags.model, flags.inputs, flags.common);
   const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
   const absl::StatusOr<Graph> graph = ReadModel(flags.model);
@@ -124,6 +128,11 @@ std::function<int()> AddExplain(CLI::App& command) {
   auto flags = std::make_shared<ExplainFlags>();
   command.add_option("MODEL", flags->model, "ONNX file, or .graph text")->required();
   command.add_option("--node", flags->node, "Only edges of this node");
+  auto* library = command.add_flag("--library", flags->library,
+                                   "Who computes each library call, and why not others");
+  command
+      .add_option("--input", flags->inputs, "With --library: n=@a.npy, random:SEED, zeros, ones")
+      ->needs(library);
   command.add_option("--dot", flags->dot, "Also write the groups as a Graphviz file");
   AddCommonFlags(command, flags->common);
   return [flags] { return Run(*flags); };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/exec/library/library.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
@@ -13,15 +15,31 @@ namespace kiln::library {
 namespace {
 
 constexpr Operator kOperators[] = {
-    {"average_pool", 1, 1, 1, MakeAveragePool},
-    {"conv", 2, 3, 1, MakeConv},
-    {"conv_transpose", 2, 3, 1, MakeConvTranspose},
-    {"cumulative", 1, 1, 1, MakeCumulative},
-    {"matmul", 2, 2, 1, MakeMatmul},
-    {"max_pool", 1, 1, 1, MakeMaxPool},
-    {"scatter_elements", 3, 3, 1, MakeScatterElements},
-    {"scatter_nd", 3, 3, 1, MakeScatterNd},
-    {"top_k", 1, 1, 2, MakeTopK},
+    {"average_pool",
+     1,
+     1,
+     1,
+     {{{"rows of channels", MakeAveragePoolRows}, {"planes", MakeAveragePoolPlanes}}}},
+    {"conv",
+     2,
+     3,
+     1,
+     {{{"oneDNN, layouts kept", MakeConvKept, true},
+       {"oneDNN, layouts of its own", MakeConvReordered, true},
+       {"loop", MakeConvLoop}}}},
+    {"conv_transpose",
+     2,
+     3,
+     1,
+     {{{"oneDNN, layouts kept", MakeConvTransposeKept, true},
+       {"oneDNN, layouts of its own", MakeConvTransposeReordered, true},
+       {"loop", MakeConvTransposeLoop}}}},
+    {"cumulative", 1, 1, 1, {{{"loop", MakeCumulative}}}},
+    {"matmul", 2, 2, 1, {{{"oneDNN", MakeOneDnnMatmul, true}, {"loop", MakeMatmulLoop}}}},
+    {"max_pool", 1, 1, 1, {{{"rows of channels", MakeMaxPoolRows}, {"planes", MakeMaxPoolPlanes}}}},
+    {"scatter_elements", 3, 3, 1, {{{"loop", MakeScatterElements}}}},
+    {"scatter_nd", 3, 3, 1, {{{"loop", MakeScatterNd}}}},
+    {"top_k", 1, 1, 2, {{{"loop", MakeTopK}}}},
 };
 
 absl::Status CheckOperands(const Operator& op, const Request& request) {
@@ -42,6 +60,24 @@ absl::Status CheckOperands(const Operator& op, const Request& request) {
   return absl::OkStatus();
 }
 
+// Of the first implementation that takes the request; those that do not are added to `considered`.
+absl::StatusOr<std::unique_ptr<Primitive>> First(const Operator& op, const Request& request,
+                                                 const std::shared_ptr<Session>& session,
+                                                 std::vector<Considered>& considered) {
+  absl::StatusOr<std::unique_ptr<Primitive>> made = absl::UnimplementedError("no implementation");
+  for (const Implementation& candidate : op.implementations) {
+    if (candidate.make == nullptr) break;
+    if (!request.post_ops.empty() && !candidate.post_ops) {
+      considered.push_back({candidate.name, "takes no post-ops"});
+      continue;
+    }
+    made = candidate.make(request, session);
+    considered.push_back({candidate.name, std::string(made.status().message())});
+    if (!absl::IsUnimplemented(made.status())) break;
+  }
+  return made;
+}
+
 }  // namespace
 
 const Operator* Find(absl::string_view name) {
@@ -53,13 +89,20 @@ const Operator* Find(absl::string_view name) {
 
 absl::StatusOr<std::unique_ptr<Primitive>> Make(const Operator& op, const Request& request,
                                                 const std::shared_ptr<Session>& session) {
-  absl::Status status = CheckOperands(op, request);
-  if (status.ok()) {
-    absl::StatusOr<std::unique_ptr<Primitive>> primitive = op.make(request, session);
-    if (primitive.ok()) return primitive;
-    status = primitive.status();
+  if (absl::Status status = CheckOperands(op, request); !status.ok())
+    return Annotate(status, op.name);
+  std::vector<Considered> considered;
+  absl::StatusOr<std::unique_ptr<Primitive>> made = First(op, request, session, considered);
+  if (!request.post_ops.empty() && absl::IsUnimplemented(made.status())) {
+    made = First(op, WithoutPostOps(request), session, considered);
+    if (made.ok()) {
+      made = WithPostOpLoops(std::move(*made), request);
+      considered.back().implementation += ", then a loop of post-ops";
+    }
   }
-  return Annotate(status, op.name);
+  if (!made.ok()) return Annotate(made.status(), op.name);
+  (*made)->set_considered(std::move(considered));
+  return made;
 }
 
 }  // namespace kiln::library

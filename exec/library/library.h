@@ -11,6 +11,8 @@
 //
 // Operands may be strided views where the operator can use them (matmul, pools, channels-last for
 // conv). f32 conv and matmul are oneDNN's; other types of matmul and the pools are plain loops.
+// Each operator has implementations in order of preference; the first that accepts a request
+// computes it, and what the others said is kept for `kiln explain --library`.
 //
 // A Primitive is made for exact shapes and belongs to one plan; a Session is what all plans of a
 // Model share: the pool, and constant weights that a primitive has packed into a
@@ -18,10 +20,12 @@
 #ifndef KILN_EXEC_LIBRARY_LIBRARY_H_
 #define KILN_EXEC_LIBRARY_LIBRARY_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -68,15 +72,27 @@ struct Arguments {
   LaunchContext* context = nullptr;  // for loops that use the pool; null: serial
 };
 
+// An implementation that was asked for a request, and why it does not take it; empty if it does.
+struct Considered {
+  std::string implementation, refusal;
+};
+
 // Belongs to one thread at a time.
 class Primitive {
  public:
   virtual ~Primitive() = default;
   virtual int64_t scratch_bytes() const { return 0; }
   virtual int64_t packed_bytes() const { return 0; }  // weights kept in another layout
-  // Who computes, and why not those that would come first, for `kiln explain --library`.
-  virtual std::string description() const { return "plain loop"; }
+  // What is known of the code that runs beyond its implementation's name; may be empty.
+  virtual std::string description() const { return {}; }
   virtual absl::Status Run(const Arguments& arguments) = 0;
+
+  // Who was asked, in order; the last one computes.
+  const std::vector<Considered>& considered() const { return considered_; }
+  void set_considered(std::vector<Considered> considered) { considered_ = std::move(considered); }
+
+ private:
+  std::vector<Considered> considered_;
 };
 
 // Thread-safe.
@@ -90,19 +106,29 @@ class Session {
   virtual std::shared_ptr<Session> Serial() const = 0;
 };
 
+// kUnimplemented: not for such operands, and why; any other error is the request's, whoever is
+// asked.
+using MakeFn = absl::StatusOr<std::unique_ptr<Primitive>> (*)(
+    const Request& request, const std::shared_ptr<Session>& session);
+
+struct Implementation {
+  const char* name = nullptr;
+  MakeFn make = nullptr;
+  bool post_ops = false;  // takes them; the others leave them to a loop that follows
+};
+
 struct Operator {
   const char* name;
   int min_inputs, max_inputs, outputs;
-  // kInvalidArgument: operands that do not fit together; kUnimplemented: a type or attribute the
-  // operator lacks.
-  absl::StatusOr<std::unique_ptr<Primitive>> (*make)(const Request& request,
-                                                     const std::shared_ptr<Session>& session);
+  std::array<Implementation, 3> implementations;  // the first that accepts computes; then nulls
 };
 
 // Null for an unknown name.
 const Operator* Find(absl::string_view name);
 
 // Checks what no operator can do without (counts, ranks, types), then makes the primitive.
+// kInvalidArgument: operands that do not fit together; kUnimplemented: what no implementation
+// takes.
 absl::StatusOr<std::unique_ptr<Primitive>> Make(const Operator& op, const Request& request,
                                                 const std::shared_ptr<Session>& session);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators that oneDNN computes. onednn_*.cc alone see oneDNN.
+// The implementations of products and convolutions, the loops for what oneDNN does not take
+// included. onednn_*.cc alone see oneDNN.
 //
 // oneDNN runs on OpenMP, which here is Kiln's own (kiln/exec/support/komp.h): each call lends it
 // the session's pool, and its regions take turns with those of kernels.
@@ -13,11 +14,21 @@
 
 namespace kiln::library {
 
-absl::StatusOr<std::unique_ptr<Primitive>> MakeMatmul(const Request& request,
-                                                      const std::shared_ptr<Session>& session);
-absl::StatusOr<std::unique_ptr<Primitive>> MakeConv(const Request& request,
-                                                    const std::shared_ptr<Session>& session);
-absl::StatusOr<std::unique_ptr<Primitive>> MakeConvTranspose(
+absl::StatusOr<std::unique_ptr<Primitive>> MakeOneDnnMatmul(
+    const Request& request, const std::shared_ptr<Session>& session);
+absl::StatusOr<std::unique_ptr<Primitive>> MakeMatmulLoop(const Request& request,
+                                                          const std::shared_ptr<Session>& session);
+absl::StatusOr<std::unique_ptr<Primitive>> MakeConvKept(const Request& request,
+                                                        const std::shared_ptr<Session>& session);
+absl::StatusOr<std::unique_ptr<Primitive>> MakeConvReordered(
+    const Request& request, const std::shared_ptr<Session>& session);
+absl::StatusOr<std::unique_ptr<Primitive>> MakeConvLoop(const Request& request,
+                                                        const std::shared_ptr<Session>& session);
+absl::StatusOr<std::unique_ptr<Primitive>> MakeConvTransposeKept(
+    const Request& request, const std::shared_ptr<Session>& session);
+absl::StatusOr<std::unique_ptr<Primitive>> MakeConvTransposeReordered(
+    const Request& request, const std::shared_ptr<Session>& session);
+absl::StatusOr<std::unique_ptr<Primitive>> MakeConvTransposeLoop(
     const Request& request, const std::shared_ptr<Session>& session);
 
 }  // namespace kiln::library

@@ -2,6 +2,7 @@
 // Convolutions and their transposes on oneDNN.
 #include <algorithm>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -143,100 +144,102 @@ void DropPointAxes(Request& request, ConvForm& form) {
   }
 }
 
-struct ConvKind {
-  dnnl::algorithm algorithm;
-  bool transposed;
+// What the implementations share: checked, with as few axes as it can have.
+struct Prepared {
+  Request request;
+  ConvForm form;
 };
 
-// Post-ops and activations whose layout is kept, then (with reorders into oneDNN's layout and
-// back, which pays 2 to 6 times for 3x3 and depthwise ones in NCHW) a layout of oneDNN's choice.
+absl::StatusOr<Prepared> Prepare(const Request& request, bool transposed) {
+  if (request.inputs[0].type == DType::kBool)
+    return absl::UnimplementedError("type bool is not supported; cast to a number");
+  KILN_ASSIGN_OR_RETURN(ConvForm form, NormalizeConv(WithoutPostOps(request), transposed));
+  Prepared prepared{request, std::move(form)};
+  DropPointAxes(prepared.request, prepared.form);
+  return prepared;
+}
+
+// One of two ways to hand activations over: `keep` has the caller's layouts; otherwise reorders go
+// to layouts of oneDNN's choice and back, which pays 2 to 6 times for 3x3 and depthwise ones in
+// NCHW.
 template <typename Convolution>
-absl::StatusOr<std::unique_ptr<Primitive>> MakeOneDnnConv(
-    const Request& request, const ConvForm& form, ConvKind kind,
-    const std::shared_ptr<OneDnnSession>& session) {
+absl::StatusOr<std::unique_ptr<Primitive>> MakeOneDnn(const Request& original, bool keep,
+                                                      const std::shared_ptr<Session>& any_session) {
   using PrimitiveDesc = typename Convolution::primitive_desc;
+  constexpr bool kTransposed = std::is_same_v<Convolution, dnnl::deconvolution_forward>;
+  constexpr auto kAlgorithm =
+      kTransposed ? dnnl::algorithm::deconvolution_direct : dnnl::algorithm::convolution_direct;
+  const auto session = std::static_pointer_cast<OneDnnSession>(any_session);
+  KILN_ASSIGN_OR_RETURN(const Prepared prepared, Prepare(original, kTransposed));
+  const Request& request = prepared.request;
+  KILN_RETURN_IF_ERROR(TakesF32(request));
+  const bool channels_last =
+      IsChannelsLast(request.inputs[0]) && IsChannelsLast(request.outputs[0]);
+  const bool product = !kTransposed && IsMatrixProduct(request, prepared.form);
+  if (keep && !channels_last && !product)
+    return absl::UnimplementedError("neither channels last nor a product of dense rows");
   return session->Call([&]() -> absl::StatusOr<std::unique_ptr<Primitive>> {
-    KILN_ASSIGN_OR_RETURN(const ConvDescs d, DescribeConv(request, form, kind.transposed));
-    std::optional<PrimitiveDesc> pd;
-    std::string verdict;
-    if (IsChannelsLast(request.inputs[0]) && IsChannelsLast(request.outputs[0])) {
-      try {
-        pd.emplace(MakeConvDesc<PrimitiveDesc>(session->engine(), kind.algorithm, d, true));
-        verdict = "channels last";
-        if (!IsGenerated(pd->impl_info_str())) pd.reset();
-      } catch (const dnnl::error& e) {
-        if (e.status != dnnl_unimplemented) throw;
-      }
-    } else if (!kind.transposed && IsMatrixProduct(request, form)) {
-      pd.emplace(MakeConvDesc<PrimitiveDesc>(session->engine(), kind.algorithm, d, true));
-      verdict = "as it is";
-    }
-    if (!pd) {
-      pd.emplace(MakeConvDesc<PrimitiveDesc>(session->engine(), kind.algorithm, d, false));
-      verdict = "layout of its own";
-    }
+    KILN_ASSIGN_OR_RETURN(const ConvDescs d, DescribeConv(request, prepared.form, kTransposed));
+    const auto pd = MakeConvDesc<PrimitiveDesc>(session->engine(), kAlgorithm, d, keep);
+    const char* name = pd.impl_info_str();
+    if (keep && channels_last && !IsGenerated(name))
+      return absl::UnimplementedError(absl::StrCat(name, " is a plain loop"));
     const bool may_drop = MayDropNan(d.epilogue.post_ops);
-    if (may_drop && !IsGenerated(pd->impl_info_str())) {
-      return absl::UnimplementedError(
-          absl::StrCat("oneDNN ", pd->impl_info_str(), " could lose a NaN"));
-    }
+    if (may_drop && !IsGenerated(name))
+      return absl::UnimplementedError(absl::StrCat(name, " could lose a NaN in a post-op"));
     auto primitive = std::make_unique<OneDnnPrimitive>(session);
-    primitive->AddSlot(DNNL_ARG_SRC, Slot::From::kInput, 0, d.x, pd->src_desc(), nullptr);
-    primitive->AddSlot(DNNL_ARG_WEIGHTS, Slot::From::kInput, 1, d.w, pd->weights_desc(),
+    primitive->AddSlot(DNNL_ARG_SRC, Slot::From::kInput, 0, d.x, pd.src_desc(), nullptr);
+    primitive->AddSlot(DNNL_ARG_WEIGHTS, Slot::From::kInput, 1, d.w, pd.weights_desc(),
                        request.inputs[1].constant);
     if (d.bias) {
-      primitive->AddSlot(DNNL_ARG_BIAS, Slot::From::kInput, d.bias_input, *d.bias, pd->bias_desc(),
+      primitive->AddSlot(DNNL_ARG_BIAS, Slot::From::kInput, d.bias_input, *d.bias, pd.bias_desc(),
                          nullptr);
     }
-    primitive->AddSlot(DNNL_ARG_DST, Slot::From::kOutput, 0, d.y, pd->dst_desc(), nullptr);
+    primitive->AddSlot(DNNL_ARG_DST, Slot::From::kOutput, 0, d.y, pd.dst_desc(), nullptr);
     AddOperands(d.epilogue, *primitive);
-    primitive->SetPrimitive(Convolution(*pd), pd->scratchpad_desc());
-    primitive->Describe(absl::StrCat("oneDNN ", pd->impl_info_str(), ", ", verdict));
-    if (may_drop) {
-      primitive->RepeatOnInvalid([request, form, kind,
-                                  session]() -> absl::StatusOr<std::unique_ptr<Primitive>> {
-        KILN_ASSIGN_OR_RETURN(
-            auto alone, MakeOneDnnConv<Convolution>(WithoutPostOps(request), form, kind, session));
-        return WithPostOpLoops(std::move(alone), request);
-      });
-    }
+    primitive->SetPrimitive(Convolution(pd), pd.scratchpad_desc());
+    primitive->Describe(name);
+    if (may_drop)
+      primitive->RepeatWithout(*Find(kTransposed ? "conv_transpose" : "conv"), original);
     return primitive;
   });
 }
 
-template <typename Convolution>
-absl::StatusOr<std::unique_ptr<Primitive>> MakeAnyConv(
-    Request request, ConvKind kind, const std::shared_ptr<Session>& any_session) {
-  const auto session = std::static_pointer_cast<OneDnnSession>(any_session);
-  KILN_ASSIGN_OR_RETURN(ConvForm form, NormalizeConv(WithoutPostOps(request), kind.transposed));
-  DropPointAxes(request, form);
-  const Operand& x = request.inputs[0];
-  const bool empty = std::count(x.shape.begin(), x.shape.end(), 0) > 0;
-  if (x.type == DType::kBool)
-    return absl::UnimplementedError("type bool is not supported; cast to a number");
-  if (x.type == DType::kF32 && !empty) {
-    auto made = MakeOneDnnConv<Convolution>(request, form, kind, session);
-    if (request.post_ops.empty() || !absl::IsUnimplemented(made.status())) return made;
-    KILN_ASSIGN_OR_RETURN(
-        auto alone, MakeOneDnnConv<Convolution>(WithoutPostOps(request), form, kind, session));
-    return WithPostOpLoops(std::move(alone), request);
-  }
-  return WithPostOpLoops(MakeReferenceConv(WithoutPostOps(request), form, kind.transposed),
-                         request);
+absl::StatusOr<std::unique_ptr<Primitive>> MakeLoop(const Request& request, bool transposed) {
+  KILN_ASSIGN_OR_RETURN(const Prepared prepared, Prepare(request, transposed));
+  return MakeReferenceConv(prepared.request, prepared.form, transposed);
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Primitive>> MakeConv(const Request& request,
-                                                    const std::shared_ptr<Session>& session) {
-  return MakeAnyConv<dnnl::convolution_forward>(
-      request, {dnnl::algorithm::convolution_direct, false}, session);
+absl::StatusOr<std::unique_ptr<Primitive>> MakeConvKept(const Request& request,
+                                                        const std::shared_ptr<Session>& session) {
+  return MakeOneDnn<dnnl::convolution_forward>(request, /*keep=*/true, session);
 }
 
-absl::StatusOr<std::unique_ptr<Primitive>> MakeConvTranspose(
+absl::StatusOr<std::unique_ptr<Primitive>> MakeConvReordered(
     const Request& request, const std::shared_ptr<Session>& session) {
-  return MakeAnyConv<dnnl::deconvolution_forward>(
-      request, {dnnl::algorithm::deconvolution_direct, true}, session);
+  return MakeOneDnn<dnnl::convolution_forward>(request, /*keep=*/false, session);
+}
+
+absl::StatusOr<std::unique_ptr<Primitive>> MakeConvLoop(const Request& request,
+                                                        const std::shared_ptr<Session>&) {
+  return MakeLoop(request, /*transposed=*/false);
+}
+
+absl::StatusOr<std::unique_ptr<Primitive>> MakeConvTransposeKept(
+    const Request& request, const std::shared_ptr<Session>& session) {
+  return MakeOneDnn<dnnl::deconvolution_forward>(request, /*keep=*/true, session);
+}
+
+absl::StatusOr<std::unique_ptr<Primitive>> MakeConvTransposeReordered(
+    const Request& request, const std::shared_ptr<Session>& session) {
+  return MakeOneDnn<dnnl::deconvolution_forward>(request, /*keep=*/false, session);
+}
+
+absl::StatusOr<std::unique_ptr<Primitive>> MakeConvTransposeLoop(const Request& request,
+                                                                 const std::shared_ptr<Session>&) {
+  return MakeLoop(request, /*transposed=*/true);
 }
 
 }  // namespace kiln::library

@@ -72,69 +72,59 @@ Epilogue EpilogueOf(const MatmulDescs& d, const Request& request) {
   return epilogue;
 }
 
-absl::StatusOr<std::unique_ptr<Primitive>> MakeOneDnnMatmul(
-    const MatmulDescs& d, const Request& request, const std::shared_ptr<OneDnnSession>& session) {
-  return session->Call([&]() -> absl::StatusOr<std::unique_ptr<Primitive>> {
-    using PrimitiveDesc = dnnl::matmul::primitive_desc;
-    const void* constant_b = request.inputs[1].constant;
-    const Desc a(d.a, kF32, d.a_strides), b(d.b, kF32, d.b_strides), c(d.c, kF32, d.c_strides);
-    const Desc wanted_b = constant_b != nullptr ? Desc(d.b, kF32, kAny) : b;
-    Epilogue epilogue = EpilogueOf(d, request);
-    std::optional<Desc> bias;
-    if (epilogue.bias) {
-      bias = epilogue.operands[0];
-      epilogue.operands.erase(epilogue.operands.begin());
-    }
-    const dnnl::primitive_attr attributes = AttributesOf(epilogue);
-    const PrimitiveDesc pd =
-        bias ? PrimitiveDesc(session->engine(), a, wanted_b, *bias, c, attributes)
-             : PrimitiveDesc(session->engine(), a, wanted_b, c, attributes);
-    const bool may_drop = MayDropNan(epilogue.post_ops);
-    if (may_drop && !IsGenerated(pd.impl_info_str())) {
-      return absl::UnimplementedError(
-          absl::StrCat("oneDNN ", pd.impl_info_str(), " could lose a NaN"));
-    }
-    auto primitive = std::make_unique<OneDnnPrimitive>(session);
-    primitive->AddSlot(DNNL_ARG_SRC, Slot::From::kInput, 0, a, pd.src_desc(), nullptr);
-    primitive->AddSlot(DNNL_ARG_WEIGHTS, Slot::From::kInput, 1, b, pd.weights_desc(), constant_b);
-    if (bias) {
-      primitive->AddSlot(DNNL_ARG_BIAS, Slot::From::kInput, 2, *bias, pd.bias_desc(), nullptr);
-    }
-    primitive->AddSlot(DNNL_ARG_DST, Slot::From::kOutput, 0, c, pd.dst_desc(), nullptr);
-    AddOperands(epilogue, *primitive);
-    primitive->SetPrimitive(dnnl::matmul(pd), pd.scratchpad_desc());
-    primitive->Describe(absl::StrCat("oneDNN ", pd.impl_info_str()));
-    if (may_drop) {
-      primitive->RepeatOnInvalid(
-          [request, session]() -> absl::StatusOr<std::unique_ptr<Primitive>> {
-            KILN_ASSIGN_OR_RETURN(auto alone, MakeMatmul(WithoutPostOps(request), session));
-            return WithPostOpLoops(std::move(alone), request);
-          });
-    }
-    return primitive;
-  });
+absl::StatusOr<std::unique_ptr<Primitive>> MakeFrom(const MatmulDescs& d, const Request& request,
+                                                    const std::shared_ptr<OneDnnSession>& session) {
+  using PrimitiveDesc = dnnl::matmul::primitive_desc;
+  const void* constant_b = request.inputs[1].constant;
+  const Desc a(d.a, kF32, d.a_strides), b(d.b, kF32, d.b_strides), c(d.c, kF32, d.c_strides);
+  const Desc wanted_b = constant_b != nullptr ? Desc(d.b, kF32, kAny) : b;
+  Epilogue epilogue = EpilogueOf(d, request);
+  std::optional<Desc> bias;
+  if (epilogue.bias) {
+    bias = epilogue.operands[0];
+    epilogue.operands.erase(epilogue.operands.begin());
+  }
+  const dnnl::primitive_attr attributes = AttributesOf(epilogue);
+  const PrimitiveDesc pd = bias
+                               ? PrimitiveDesc(session->engine(), a, wanted_b, *bias, c, attributes)
+                               : PrimitiveDesc(session->engine(), a, wanted_b, c, attributes);
+  const bool may_drop = MayDropNan(epilogue.post_ops);
+  if (may_drop && !IsGenerated(pd.impl_info_str())) {
+    return absl::UnimplementedError(
+        absl::StrCat(pd.impl_info_str(), " could lose a NaN in a post-op"));
+  }
+  auto primitive = std::make_unique<OneDnnPrimitive>(session);
+  primitive->AddSlot(DNNL_ARG_SRC, Slot::From::kInput, 0, a, pd.src_desc(), nullptr);
+  primitive->AddSlot(DNNL_ARG_WEIGHTS, Slot::From::kInput, 1, b, pd.weights_desc(), constant_b);
+  if (bias)
+    primitive->AddSlot(DNNL_ARG_BIAS, Slot::From::kInput, 2, *bias, pd.bias_desc(), nullptr);
+  primitive->AddSlot(DNNL_ARG_DST, Slot::From::kOutput, 0, c, pd.dst_desc(), nullptr);
+  AddOperands(epilogue, *primitive);
+  primitive->SetPrimitive(dnnl::matmul(pd), pd.scratchpad_desc());
+  primitive->Describe(pd.impl_info_str());
+  if (may_drop) primitive->RepeatWithout(*Find("matmul"), request);
+  return primitive;
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Primitive>> MakeMatmul(const Request& request,
-                                                      const std::shared_ptr<Session>& session) {
-  KILN_ASSIGN_OR_RETURN(MatmulForm form, NormalizeMatmul(request));
-  const DType type = request.inputs[0].type;
-  if (type == DType::kBool)
+absl::StatusOr<std::unique_ptr<Primitive>> MakeOneDnnMatmul(
+    const Request& request, const std::shared_ptr<Session>& session) {
+  KILN_ASSIGN_OR_RETURN(const MatmulForm form, NormalizeMatmul(request));
+  KILN_RETURN_IF_ERROR(TakesF32(request));
+  if (form.k == 0) return absl::UnimplementedError("sums over nothing");
+  const std::optional<MatmulDescs> descs = DescribeMatmul(form);
+  if (!descs) return absl::UnimplementedError("strides that overlap, or more than 12 axes");
+  const auto onednn = std::static_pointer_cast<OneDnnSession>(session);
+  return onednn->Call([&] { return MakeFrom(*descs, request, onednn); });
+}
+
+absl::StatusOr<std::unique_ptr<Primitive>> MakeMatmulLoop(const Request& request,
+                                                          const std::shared_ptr<Session>&) {
+  if (request.inputs[0].type == DType::kBool)
     return absl::UnimplementedError("type bool is not supported; cast to a number");
-  const std::optional<MatmulDescs> descs =
-      type == DType::kF32 && form.k > 0 ? DescribeMatmul(form) : std::optional<MatmulDescs>();
-  if (descs) {
-    absl::StatusOr<std::unique_ptr<Primitive>> made =
-        MakeOneDnnMatmul(*descs, request, std::static_pointer_cast<OneDnnSession>(session));
-    if (!absl::IsUnimplemented(made.status())) return made;
-  }
-  if (!request.post_ops.empty()) {
-    KILN_ASSIGN_OR_RETURN(auto alone, MakeMatmul(WithoutPostOps(request), session));
-    return WithPostOpLoops(std::move(alone), request);
-  }
-  return MakeReferenceMatmul(type, std::move(form));
+  KILN_ASSIGN_OR_RETURN(MatmulForm form, NormalizeMatmul(request));
+  return MakeReferenceMatmul(request.inputs[0].type, std::move(form));
 }
 
 }  // namespace kiln::library

@@ -180,6 +180,14 @@ absl::Status OneDnnPrimitive::Repeat(Arguments a) {
   return repeat_->Run(a);
 }
 
+void OneDnnPrimitive::RepeatWithout(const Operator& op, Request request) {
+  make_repeat_ = [&op, request = std::move(request),
+                  session = session_]() -> absl::StatusOr<std::unique_ptr<Primitive>> {
+    KILN_ASSIGN_OR_RETURN(auto alone, Make(op, WithoutPostOps(request), session));
+    return WithPostOpLoops(std::move(alone), request);
+  };
+}
+
 // The C function takes the arguments as they lie here; the C++ one copies them at each call.
 void OneDnnPrimitive::Execute() {
   dnnl::error::wrap_c_api(
@@ -192,6 +200,18 @@ int64_t OneDnnPrimitive::Reserve(const Desc& desc) {
   const int64_t at = scratch_bytes_;
   scratch_bytes_ += RoundUp(static_cast<int64_t>(desc.get_size()));
   return at;
+}
+
+absl::Status TakesF32(const Request& request) {
+  for (const Operand& operand : request.inputs) {
+    if (!operand.present) continue;
+    if (operand.type != DType::kF32) {
+      return absl::UnimplementedError(absl::StrCat("type ", Name(operand.type), "; takes f32"));
+    }
+    if (std::count(operand.shape.begin(), operand.shape.end(), 0) > 0)
+      return absl::UnimplementedError("an operand has no elements");
+  }
+  return absl::OkStatus();
 }
 
 dnnl::primitive_attr StrictAttributes() {

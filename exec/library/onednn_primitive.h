@@ -130,10 +130,9 @@ class OneDnnPrimitive final : public Primitive {
   void SetPrimitive(dnnl::primitive primitive, const Desc& scratchpad);
 
   // oneDNN's maximum and minimum drop a NaN, but raise the invalid flag: a run that raised it is
-  // repeated by what `repeat` makes.
-  void RepeatOnInvalid(std::function<absl::StatusOr<std::unique_ptr<Primitive>>()> repeat) {
-    make_repeat_ = std::move(repeat);
-  }
+  // repeated without
+  // post-ops in oneDNN, and with loops for them.
+  void RepeatWithout(const Operator& op, Request request);
 
   void Describe(std::string text) { description_ = std::move(text); }
   std::string description() const override { return description_; }
@@ -163,6 +162,9 @@ class OneDnnPrimitive final : public Primitive {
   std::unique_ptr<Primitive> repeat_;  // made when first needed, with scratch of its own
   std::vector<uint8_t> repeat_scratch_;
 };
+
+// kUnimplemented unless all operands are f32 and have elements.
+absl::Status TakesF32(const Request& request);
 
 dnnl::primitive_attr StrictAttributes();
 

@@ -168,8 +168,6 @@ class ChannelsLastPool final : public Primitive {
     SetGeometry(request, form, geometry_);
   }
 
-  std::string description() const override { return "loop over rows of channels"; }
-
   absl::Status Run(const Arguments& arguments) override {
     const auto* x = static_cast<const float*>(arguments.inputs[0]);
     auto* y = static_cast<float*>(arguments.outputs[0]);
@@ -220,28 +218,50 @@ class ChannelsLastPool final : public Primitive {
   Geometry geometry_;
 };
 
-absl::StatusOr<std::unique_ptr<Primitive>> MakePool(const Request& request, bool average) {
-  KILN_ASSIGN_OR_RETURN(const PoolForm form, NormalizePool(request, average));
+absl::StatusOr<PoolForm> CheckedForm(const Request& request, bool average) {
   if (average && !IsFloat(request.inputs[0].type)) {
     return absl::UnimplementedError(
         absl::StrCat("type ", Name(request.inputs[0].type), " is not supported; use a float type"));
   }
-  const bool rows = request.inputs[0].type == DType::kF32 && request.inputs[0].strides[1] == 1 &&
-                    request.outputs[0].strides[1] == 1;
-  if (rows) return std::make_unique<ChannelsLastPool>(request, form, average);
+  return NormalizePool(request, average);
+}
+
+absl::StatusOr<std::unique_ptr<Primitive>> MakeRows(const Request& request, bool average) {
+  KILN_ASSIGN_OR_RETURN(const PoolForm form, CheckedForm(request, average));
+  if (request.inputs[0].type != DType::kF32) {
+    return absl::UnimplementedError(
+        absl::StrCat("type ", Name(request.inputs[0].type), "; takes f32"));
+  }
+  if (request.inputs[0].strides[1] != 1 || request.outputs[0].strides[1] != 1)
+    return absl::UnimplementedError("channels are not innermost");
+  return std::make_unique<ChannelsLastPool>(request, form, average);
+}
+
+absl::StatusOr<std::unique_ptr<Primitive>> MakePlanes(const Request& request, bool average) {
+  KILN_ASSIGN_OR_RETURN(const PoolForm form, CheckedForm(request, average));
   return std::make_unique<Pool>(request, form, average);
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Primitive>> MakeMaxPool(const Request& request,
-                                                       const std::shared_ptr<Session>&) {
-  return MakePool(request, /*average=*/false);
+absl::StatusOr<std::unique_ptr<Primitive>> MakeMaxPoolRows(const Request& request,
+                                                           const std::shared_ptr<Session>&) {
+  return MakeRows(request, /*average=*/false);
 }
 
-absl::StatusOr<std::unique_ptr<Primitive>> MakeAveragePool(const Request& request,
-                                                           const std::shared_ptr<Session>&) {
-  return MakePool(request, /*average=*/true);
+absl::StatusOr<std::unique_ptr<Primitive>> MakeMaxPoolPlanes(const Request& request,
+                                                             const std::shared_ptr<Session>&) {
+  return MakePlanes(request, /*average=*/false);
+}
+
+absl::StatusOr<std::unique_ptr<Primitive>> MakeAveragePoolRows(const Request& request,
+                                                               const std::shared_ptr<Session>&) {
+  return MakeRows(request, /*average=*/true);
+}
+
+absl::StatusOr<std::unique_ptr<Primitive>> MakeAveragePoolPlanes(const Request& request,
+                                                                 const std::shared_ptr<Session>&) {
+  return MakePlanes(request, /*average=*/true);
 }
 
 }  // namespace kiln::library

@@ -11,10 +11,16 @@
 
 namespace kiln::library {
 
-absl::StatusOr<std::unique_ptr<Primitive>> MakeMaxPool(const Request& request,
-                                                       const std::shared_ptr<Session>& session);
-absl::StatusOr<std::unique_ptr<Primitive>> MakeAveragePool(const Request& request,
+// All channels of a point at once: f32, channels innermost.
+absl::StatusOr<std::unique_ptr<Primitive>> MakeMaxPoolRows(const Request& request,
                                                            const std::shared_ptr<Session>& session);
+absl::StatusOr<std::unique_ptr<Primitive>> MakeAveragePoolRows(
+    const Request& request, const std::shared_ptr<Session>& session);
+// Plane by plane: any type and strides.
+absl::StatusOr<std::unique_ptr<Primitive>> MakeMaxPoolPlanes(
+    const Request& request, const std::shared_ptr<Session>& session);
+absl::StatusOr<std::unique_ptr<Primitive>> MakeAveragePoolPlanes(
+    const Request& request, const std::shared_ptr<Session>& session);
 
 }  // namespace kiln::library
 

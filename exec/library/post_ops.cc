@@ -74,9 +74,7 @@ class PostOpLoops final : public Primitive {
 
   int64_t scratch_bytes() const override { return primitive_->scratch_bytes(); }
   int64_t packed_bytes() const override { return primitive_->packed_bytes(); }
-  std::string description() const override {
-    return absl::StrCat(primitive_->description(), ", then a loop of post-ops");
-  }
+  std::string description() const override { return primitive_->description(); }
 
   absl::Status Run(const Arguments& arguments) override {
     if (absl::Status status = primitive_->Run(arguments); !status.ok()) return status;

@@ -85,6 +85,23 @@ TEST_F(InspectTest, ExplainGivesAReasonForEveryEdge) {
   EXPECT_EQ(Kiln({"explain", model, "--node", "nobody"}).exit, 2);
 }
 
+TEST_F(InspectTest, ExplainSaysWhoComputesLibraryCallsAndWhyNotOthers) {
+  const std::string model = Write("g.graph",
+                                  "graph g\ninput x : f32 [4, 4]\ninput w : f64 [4, 4]\n"
+                                  "m = matmul(x, x)\no = matmul(w, w)\n"
+                                  "output m\noutput o\n");
+  const auto calls = nlohmann::json::parse(
+      Kiln({"explain", model, "--library", "--json", "-q"}).out)["results"]["library"];
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_EQ(calls[0]["considered"].size(), 1u);
+  EXPECT_EQ(calls[0]["considered"][0]["refusal"], "");
+  EXPECT_FALSE(calls[0]["code"].get<std::string>().empty());
+  ASSERT_EQ(calls[1]["considered"].size(), 2u);
+  EXPECT_EQ(calls[1]["considered"][0]["refusal"], "type f64; takes f32");
+  EXPECT_EQ(calls[1]["considered"][1]["implementation"], "loop");
+  EXPECT_EQ(Kiln({"explain", model, "--input", "x=ones"}).exit, 2);
+}
+
 TEST_F(InspectTest, ExplainObeysTheFusionFlagsAndDrawsTheGroups) {
   const std::string model =
       Write("g.graph", "graph g\ninput x : f32 [n, 4]\ny = exp(x)\nz = neg(y)\noutput z\n");

@@ -331,7 +331,7 @@ TEST(Model, TellsThePlanAsText) {
   std::vector<std::string> texts;
   RunOptions options;
   options.threads = 1;
-  options.on_plan = [&](const std::string& text) { texts.push_back(text); };
+  options.on_plan = [&](const PlanInfo& plan) { texts.push_back(plan.text); };
   Model model = *Model::Create(p.Provider(), options);
   for (int i = 0; i < 2; ++i) KILN_ASSERT_OK(model.Run({{"x", Values({1, 2})}}));
   ASSERT_EQ(texts.size(), 1U);

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/tools/explain_library.h"
+
+#include <iostream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/compiler/compile.h"
+#include "kiln/exec/plan_info.h"
+#include "kiln/tools/exit_code.h"
+#include "kiln/tools/inputs.h"
+#include "kiln/tools/report.h"
+#include "nlohmann/json.hpp"
+
+namespace kiln {
+namespace {
+
+absl::Status RunOnce(Graph graph, const std::vector<Tensor>& inputs,
+                     const CompileOptions& options) {
+  std::vector<std::pair<std::string, Tensor>> named;
+  for (size_t k = 0; k < inputs.size(); ++k)
+    named.emplace_back(graph.value(graph.inputs()[k]).name, inputs[k]);
+  KILN_ASSIGN_OR_RETURN(Model model, Compile(std::move(graph), options));
+  return model.Run(named).status();
+}
+
+nlohmann::json ToJson(const PlannedCall& call) {
+  nlohmann::json considered = nlohmann::json::array();
+  for (const library::Considered& c : call.considered)
+    considered.push_back({{"implementation", c.implementation}, {"refusal", c.refusal}});
+  return {{"nodes", call.nodes},       {"op", call.op},
+          {"post_ops", call.post_ops}, {"considered", considered},
+          {"code", call.description},  {"packed_bytes", call.packed_bytes}};
+}
+
+void Print(const std::vector<PlannedCall>& calls) {
+  std::vector<std::vector<std::string>> rows = {
+      {"call", "operator", "post-ops", "computed by", "code", "packed"}};
+  for (const PlannedCall& call : calls) {
+    rows.push_back({call.nodes, call.op, call.post_ops, call.considered.back().implementation,
+                    call.description, call.packed_bytes == 0 ? "" : Bytes(call.packed_bytes)});
+  }
+  std::cout << Table(rows) << calls.size() << " library calls\n";
+  for (const PlannedCall& call : calls) {
+    for (const library::Considered& c : call.considered) {
+      if (!c.refusal.empty())
+        std::cout << call.nodes << ": not " << c.implementation << ": " << c.refusal << "\n";
+    }
+  }
+}
+
+}  // namespace
+
+int ExplainLibrary(const std::string& path, const std::vector<std::string>& specs,
+                   const CommonOptions& common) {
+  absl::StatusOr<CompileOptions> options = ToCompileOptions(common);
+  if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
+  absl::StatusOr<Graph> graph = ReadModel(path);
+  if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
+  const absl::StatusOr<std::vector<Tensor>> inputs = MakeInputs(*graph, specs, common);
+  if (!inputs.ok()) return Fail(inputs.status(), UsageExit(inputs.status()));
+
+  std::vector<PlannedCall> calls;
+  options->compile_mode = CompileMode::kNever;
+  options->on_plan = [&](const PlanInfo& plan) {
+    calls.insert(calls.end(), plan.library_calls.begin(), plan.library_calls.end());
+  };
+  const absl::Status ran = RunOnce(*std::move(graph), *inputs, *options);
+  if (!ran.ok()) return Fail(ran, ModelExit(ran));
+  if (!common.json) {
+    Print(calls);
+    return kExitOk;
+  }
+  nlohmann::json list = nlohmann::json::array();
+  for (const PlannedCall& call : calls) list.push_back(ToJson(call));
+  PrintJson("explain", common, {{"library", list}});
+  return kExitOk;
+}
+
+}  // namespace kiln
