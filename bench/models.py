@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Times models on Kiln (-O0 and -O3) and on ONNX Runtime (optimisations off and all on), in turn, in one run.
+"""Times models on Kiln, at one or several levels, beside ONNX Runtime and OpenVINO, in turn, in one run.
 
-  bench/models.py --kiln build/release/bin/kiln --threads 1 --repeat 30 MODEL.onnx[:name=input.npy,...] ...
+  bench/models.py --kiln build/release/bin/kiln --threads 1 --repeat 20 --levels 3 MODEL.onnx[:name=input.npy,...] ...
 
-Needs numpy; ONNX Runtime is left out where it is not installed. Every runtime has a process of its own, stopped while another is timed.
-Prints minima and medians in ms and, for each pair that matters, the ratio of minima and of medians.
+Needs numpy; a peer that is not installed is left out. Every runtime has a process of its own, stopped while another is timed. An input
+that is not given is input_I.npy beside the model, else random; an open dim is 1, or as --dim says. Prints minima and medians in ms and
+the ratios that matter; several levels also print what each launches, moves and keeps.
 """
 import argparse
+import importlib.util
 import json
 import os
 import signal
@@ -20,42 +22,71 @@ import time
 ROUNDS = 6
 
 
-def serve_ort(level, threads):
-    """The peer's process: the protocol of `kiln bench --serve`."""
+class OnnxRuntime:
+    def __init__(self, level, threads, path, feeds):
+        import onnxruntime as ort
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 3
+        options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
+        session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        feeds = {i.name: feeds[i.name] for i in session.get_inputs()}
+        self.first = session.run(None, feeds)
+        binding = session.io_binding()
+        for name, value in feeds.items():
+            binding.bind_cpu_input(name, value)
+        for output, value in zip(session.get_outputs(), self.first):
+            binding.bind_ortvalue_output(output.name, ort.OrtValue.ortvalue_from_numpy(value))
+        self.run = lambda: session.run_with_iobinding(binding)
+
+
+class OpenVino:
+    def __init__(self, _, threads, path, feeds):
+        import openvino as ov
+        core = ov.Core()
+        core.set_property("CPU", {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"})
+        model = core.read_model(path)
+        model.reshape({i.any_name: feeds[i.any_name].shape for i in model.inputs})
+        compiled = core.compile_model(model, "CPU")
+        request = compiled.create_infer_request()
+        for i in compiled.inputs:
+            request.set_tensor(i, ov.Tensor(feeds[i.any_name], shared_memory=True))
+        request.infer()
+        self.first = [request.get_tensor(o).data for o in compiled.outputs]
+        self.run = request.infer
+
+
+PEERS = {"ort": ("onnxruntime", OnnxRuntime, "ORT_ENABLE_ALL"), "ort off": ("onnxruntime", OnnxRuntime, "ORT_DISABLE_ALL"),
+         "openvino": ("openvino", OpenVino, "")}
+
+
+def serve(peer, threads):
+    """A peer's process: the protocol of `kiln bench --serve`."""
     import numpy as np
-    import onnxruntime as ort
-    run = None
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # libraries that print must not break the protocol
+    runtime = None
     for line in sys.stdin:
         request = json.loads(line)
-        if request["cmd"] == "load":
-            options = ort.SessionOptions()
-            options.intra_op_num_threads = threads
-            options.log_severity_level = 3
-            options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
-            session = ort.InferenceSession(request["onnx"], options, providers=["CPUExecutionProvider"])
-            feeds = {i.name: np.load(request["inputs"][i.name]) for i in session.get_inputs()}
-            binding = session.io_binding()
-            for name, value in feeds.items():
-                binding.bind_cpu_input(name, value)
-            first = session.run(None, feeds)
-            for output, value in zip(session.get_outputs(), first):
-                binding.bind_ortvalue_output(output.name, ort.OrtValue.ortvalue_from_numpy(value))
-            for i, value in enumerate(first):
-                np.save(f"{request['results']}{i}.npy", value)
-            run = lambda: session.run_with_iobinding(binding)
-            answer = {"ok": True, "results": len(first)}
-        elif request["cmd"] == "time":
-            for _ in range(request["warm"]):
-                run()
-            ms = []
-            for _ in range(request["n"]):
-                start = time.perf_counter()
-                run()
-                ms.append((time.perf_counter() - start) * 1e3)
-            answer = {"ms": ms}
-        else:
-            return
-        print(json.dumps(answer), flush=True)
+        try:
+            if request["cmd"] == "load":
+                feeds = {n: np.load(p) for n, p in request["inputs"].items()}
+                runtime = PEERS[peer][1](PEERS[peer][2], threads, request["onnx"], feeds)
+                for i, value in enumerate(runtime.first):
+                    np.save(f"{request['results']}{i}.npy", value)
+                answer = {"ok": True, "results": len(runtime.first)}
+            else:
+                for _ in range(request["warm"]):
+                    runtime.run()
+                ms = []
+                for _ in range(request["n"]):
+                    start = time.perf_counter()
+                    runtime.run()
+                    ms.append((time.perf_counter() - start) * 1e3)
+                answer = {"ms": ms}
+        except Exception as error:  # a peer that cannot run a model is left out
+            answer = {"ok": False, "error": str(error)[:300]}
+        print(json.dumps(answer), file=answers, flush=True)
 
 
 class Runtime:
@@ -79,39 +110,51 @@ class Runtime:
         self.process.wait()
 
 
-def inputs_of(spec):
-    """MODEL.onnx:x=a.npy,y=b.npy, or MODEL.onnx with input_0.npy, ... beside it."""
+def inputs_of(args, spec, folder):
+    """The model's path, and for each input a file: the one given, input_I.npy beside the model, or random values."""
+    import numpy as np
     path, _, given = spec.partition(":")
-    if given:
-        return path, dict(item.split("=", 1) for item in given.split(","))
-    import onnx
-    graph = onnx.load(path, load_external_data=False).graph
-    weights = {t.name for t in graph.initializer}
-    names = [i.name for i in graph.input if i.name not in weights]
-    return path, {n: os.path.join(os.path.dirname(path), f"input_{i}.npy") for i, n in enumerate(names)}
+    files = dict(item.split("=", 1) for item in given.split(",")) if given else {}
+    found = subprocess.run([args.kiln, "inspect", path, "--json"], capture_output=True, text=True)
+    if found.returncode != 0:
+        raise SystemExit(found.stderr)
+    dims = dict(item.split("=") for item in args.dim)
+    rng = np.random.default_rng(0)
+    for i, port in enumerate(json.loads(found.stdout)["results"]["inputs"]):
+        name, beside = port["name"], os.path.join(os.path.dirname(path), f"input_{i}.npy")
+        if name not in files and os.path.exists(beside):
+            files[name] = beside
+        if name in files:
+            continue
+        shape = [d if isinstance(d, int) else int(dims.get(d, 1)) for d in port["shape"]]
+        kind = {"bool": "bool", "i64": "int64", "i32": "int32", "f64": "float64", "f16": "float16", "u8": "uint8", "i8": "int8"}.get(
+            port["dtype"], "float32")
+        values = rng.standard_normal(shape) if kind.startswith("float") else rng.integers(0, 2, shape)
+        files[name] = os.path.join(folder, f"in_{i}.npy")
+        np.save(files[name], values.astype(kind))
+    return os.path.abspath(path), {n: os.path.abspath(p) for n, p in files.items()}
 
 
-def measure(spec, args, folder):
-    path, inputs = inputs_of(spec)
-    path = os.path.abspath(path)
-    inputs = {n: os.path.abspath(p) for n, p in inputs.items()}
+def start(args, levels):
     kiln = [os.path.abspath(args.kiln), "bench", "--serve", "--threads", str(args.threads)]
-    me = [sys.executable, os.path.abspath(__file__), "--serve-ort"]
-    commands = {"kiln -O0": kiln + ["-O0"], "kiln -O3": kiln + ["-O3"]}
-    try:
-        import onnxruntime  # noqa: F401
-        commands["ort off"] = me + ["ORT_DISABLE_ALL", str(args.threads)]
-        commands["ort all"] = me + ["ORT_ENABLE_ALL", str(args.threads)]
-    except ImportError:
-        print("onnxruntime is not installed: left out", file=sys.stderr)
-    runtimes = [Runtime(n, c, args.threads) for n, c in commands.items()]
+    commands = {f"kiln -O{level}": kiln + [f"-O{level}"] for level in levels}
+    for peer in args.peers.split(",") if args.peers else []:
+        if importlib.util.find_spec(PEERS[peer][0]):
+            commands[peer] = [sys.executable, os.path.abspath(__file__), "--serve", peer, str(args.threads)]
+        else:
+            print(f"{PEERS[peer][0]} is not installed: left out", file=sys.stderr)
+    return [Runtime(n, c, args.threads) for n, c in commands.items()]
+
+
+def measure(args, path, inputs, levels, folder):
+    runtimes = start(args, levels)
     samples = {}
     for r in runtimes:
         answer = r.ask(cmd="load", onnx=path, inputs=inputs, results=os.path.join(folder, r.name.replace(" ", "_")))
         if answer.get("ok"):
             samples[r.name] = []
         else:
-            print(f"{r.name}: {answer.get('error')}", file=sys.stderr)
+            print(f"{r.name}: left out: {answer.get('error')}", file=sys.stderr)
     for round_ in range(ROUNDS):
         for r in runtimes if round_ % 2 == 0 else runtimes[::-1]:
             if r.name in samples:
@@ -121,25 +164,55 @@ def measure(spec, args, folder):
     return {n: (min(ms), statistics.median(ms)) for n, ms in samples.items()}
 
 
+def print_levels(args, path, inputs, levels):
+    for level in levels:
+        command = [args.kiln, "bench", path, f"-O{level}", "--iters", "1", "--warmup", "0", "--json", "-q", "--threads", str(args.threads)]
+        for name, file in inputs.items():
+            command += ["--input", f"{name}=@{file}"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            print(f"-O{level}: {done.stderr.strip()}", file=sys.stderr)
+            continue
+        r = json.loads(done.stdout)["results"]
+        launches = r["launches"]
+        print(f"-O{level}: {launches['kernel']} kernels, {launches['library']} library calls, {launches['other']} other; "
+              f"{r['bytes_moved'] / 2**20:.1f} MiB moved, arena {r['memory']['arena'] / 2**20:.1f} MiB")
+
+
+def report(times, levels):
+    print(f"{'':10} {'min ms':>9} {'median ms':>10}")
+    for name, (best, middle) in times.items():
+        print(f"{name:10} {best:9.3f} {middle:10.3f}")
+    mine = f"kiln -O{levels[-1]}"
+    others = [n for n in times if n != mine]
+    peers = [n for n in others if not n.startswith("kiln")]
+    for name in others:
+        print(f"{name} / {mine}: {times[name][0] / times[mine][0]:.2f} (minima), {times[name][1] / times[mine][1]:.2f} (medians)")
+    if peers and mine in times:
+        best = [min(times[p][k] for p in peers) / times[mine][k] for k in (0, 1)]
+        print(f"best peer / {mine}: {best[0]:.2f} (minima), {best[1]:.2f} (medians)")
+
+
 def main():
-    if sys.argv[1:2] == ["--serve-ort"]:
-        return serve_ort(sys.argv[2], int(sys.argv[3]))
+    if sys.argv[1:2] == ["--serve"]:
+        return serve(sys.argv[2], int(sys.argv[3]))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="MODEL[:name=file,...]")
     parser.add_argument("--kiln", default="build/release/bin/kiln")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--repeat", type=int, default=30)
+    parser.add_argument("--repeat", type=int, default=20)
+    parser.add_argument("--levels", default="0,3", help="of Kiln; the last one is compared with all others")
+    parser.add_argument("--peers", default="ort,ort off,openvino")
+    parser.add_argument("--dim", action="append", default=[], metavar="NAME=N")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        for spec in args.models:
-            times = measure(spec, args, folder)
-            print(f"\n{spec.partition(':')[0]}, {args.threads} thread(s)")
-            print(f"{'':10} {'min ms':>9} {'median ms':>10}")
-            for name, (best, middle) in times.items():
-                print(f"{name:10} {best:9.3f} {middle:10.3f}")
-            for a, b in (("kiln -O0", "ort off"), ("ort all", "kiln -O3"), ("kiln -O0", "kiln -O3")):
-                if a in times and b in times:
-                    print(f"{a} / {b}: {times[a][0] / times[b][0]:.2f} (minima), {times[a][1] / times[b][1]:.2f} (medians)")
+    levels = args.levels.split(",")
+    for spec in args.models:
+        with tempfile.TemporaryDirectory() as folder:
+            path, inputs = inputs_of(args, spec, folder)
+            print(f"\n{path}, {args.threads} thread(s)")
+            report(measure(args, path, inputs, levels, folder), levels)
+            if len(levels) > 1:
+                print_levels(args, path, inputs, levels)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/exec/library/gemv.h"
 #include "kiln/exec/library/onednn.h"
 #include "kiln/exec/library/order_ops.h"
 #include "kiln/exec/library/pool_ops.h"
@@ -35,7 +36,13 @@ constexpr Operator kOperators[] = {
        {"oneDNN, layouts of its own", MakeConvTransposeReordered, true},
        {"loop", MakeConvTransposeLoop}}}},
     {"cumulative", 1, 1, 1, {{{"loop", MakeCumulative}}}},
-    {"matmul", 2, 2, 1, {{{"oneDNN", MakeOneDnnMatmul, true}, {"loop", MakeMatmulLoop}}}},
+    {"matmul",
+     2,
+     2,
+     1,
+     {{{"matrix times vector", MakeGemv, true},
+       {"oneDNN", MakeOneDnnMatmul, true},
+       {"loop", MakeMatmulLoop}}}},
     {"max_pool", 1, 1, 1, {{{"rows of channels", MakeMaxPoolRows}, {"planes", MakeMaxPoolPlanes}}}},
     {"scatter_elements", 3, 3, 1, {{{"loop", MakeScatterElements}}}},
     {"scatter_nd", 3, 3, 1, {{{"loop", MakeScatterNd}}}},

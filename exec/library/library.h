@@ -104,6 +104,7 @@ class Session {
   static absl::StatusOr<std::shared_ptr<Session>> Create(Pool* pool);
   // For primitives that work on the calling thread alone; shares the packed weights.
   virtual std::shared_ptr<Session> Serial() const = 0;
+  virtual int threads() const = 0;
 };
 
 // kUnimplemented: not for such operands, and why; any other error is the request's, whoever is

@@ -67,6 +67,8 @@ class OneDnnSession final : public Session {
     return std::make_shared<OneDnnSession>(nullptr, store_);
   }
 
+  int threads() const override { return pool_.komp()->threads; }
+
   // Calls f in a CallScope; exceptions become a Status.
   template <typename F>
   auto Call(F&& f) -> decltype(f()) {

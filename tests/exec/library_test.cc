@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <map>
 #include <memory>
@@ -123,6 +124,12 @@ TEST(Matmul, AgreesWithItsDefinition) {
       {{3, 4}, {4, 5}, {3, 5}},
       {{1, 1}, {1, 1}, {1, 1}},
       {{1, 64}, {64, 128}, {1, 128}},
+      {{1, 75}, {75, 4200}, {1, 4200}},
+      {{1, 75}, {43, 75}, {1, 43}, false, true},
+      {{75, 1}, {75, 43}, {1, 43}, true, false},
+      {{43, 75}, {75, 1}, {43, 1}},
+      {{75, 43}, {1, 75}, {43, 1}, true, true},
+      {{1, 0}, {0, 4}, {1, 4}},
       {{4, 3}, {4, 5}, {3, 5}, true, false},
       {{3, 4}, {5, 4}, {3, 5}, false, true},
       {{4, 3}, {5, 4}, {3, 5}, true, true},
@@ -173,6 +180,34 @@ TEST(Matmul, TakesVectorsAsNumpyDoes) {
     double want = 0;
     for (int64_t i = 0; i < 4; ++i) want += static_cast<double>(v[i]) * m[i * 3 + j];
     EXPECT_NEAR(row[j], want, 1e-5);
+  }
+}
+
+TEST(Matmul, OfAVectorHasTheSameBitsForAnyNumberOfThreads) {
+  for (const bool along : {false, true}) {
+    const Array<float> v = Random({1, 301}, 1),
+                       m = Random(along ? Extents{533, 301} : Extents{301, 533}, 2);
+    std::vector<float> first;
+    for (const int threads : {1, 2, 3}) {
+      Array<float> y({1, 533});
+      Request request;
+      if (along) request.attributes["trans_b"] = {1};
+      request.inputs = {Describe(v, DType::kF32), Describe(m, DType::kF32)};
+      request.outputs = {Describe(y, DType::kF32)};
+      const auto primitive = Make(*Find("matmul"), request, NewSession(threads));
+      KILN_ASSERT_OK(primitive.status());
+      EXPECT_EQ((*primitive)->considered().back().implementation, "matrix times vector");
+      LaunchContext context;
+      context.parallel_for = [](LaunchContext* c, TaskFn task, int min, int n, uint8_t* closure) {
+        for (int i = min; i < min + n; ++i) task(c, i, closure);
+        return 0;
+      };
+      void* in[] = {const_cast<float*>(v.data.data()), const_cast<float*>(m.data.data())};
+      void* out = y.data.data();
+      KILN_ASSERT_OK((*primitive)->Run({in, &out, nullptr, &context}));
+      if (first.empty()) first = y.data;
+      EXPECT_EQ(std::memcmp(first.data(), y.data.data(), first.size() * sizeof(float)), 0);
+    }
   }
 }
 
