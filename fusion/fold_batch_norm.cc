@@ -41,7 +41,7 @@ const Tensor* ConstantOf(const Graph& graph, ValueId value) {
 }
 
 std::optional<Weighted> WeightedOf(const Graph& graph, const Node& node) {
-  // Transposed convolutions are left as they are: with a folded bias, a DCGAN came out wrong.
+  // Transposed convolutions stay as they are: the library adds no bias to them (onednn_conv.cc).
   const bool conv = Is(node, "conv"), matmul = Is(node, "matmul");
   if (!conv && !matmul) return std::nullopt;
   const Tensor* weights = ConstantOf(graph, node.inputs[1]);

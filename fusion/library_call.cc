@@ -18,7 +18,7 @@ namespace {
 bool Is(const Node& node, absl::string_view op) { return node.op->name == op; }
 bool IsConv(const Node& node) { return Is(node, "conv") || Is(node, "conv_transpose"); }
 bool IsPool(const Node& node) { return Is(node, "max_pool") || Is(node, "average_pool"); }
-// Transposed convolutions take none: see fold_batch_norm.cc.
+// Transposed convolutions take none: see onednn_conv.cc.
 bool TakesPostOps(const Node& node) { return Is(node, "conv") || Is(node, "matmul"); }
 
 // Channels, axis 1, are innermost and the rest lies in order.

@@ -199,10 +199,31 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeOneDnn(const Request& original, b
     AddOperands(d.epilogue, *primitive);
     primitive->SetPrimitive(Convolution(pd), pd.scratchpad_desc());
     primitive->Describe(name);
-    if (may_drop)
-      primitive->RepeatWithout(*Find(kTransposed ? "conv_transpose" : "conv"), original);
+    if (may_drop) primitive->RepeatWithout(*Find("conv"), original);
     return primitive;
   });
+}
+
+// oneDNN 3.2 adds the bias of a strided transposed convolution several times where there are many
+// input channels: a loop adds it.
+absl::StatusOr<std::unique_ptr<Primitive>> MakeTransposed(const Request& request, bool keep,
+                                                          const std::shared_ptr<Session>& session) {
+  if (request.inputs.size() < 3 || !request.inputs[2].present)
+    return MakeOneDnn<dnnl::deconvolution_forward>(request, keep, session);
+  KILN_RETURN_IF_ERROR(Prepare(request, /*transposed=*/true).status());
+  Request alone = request;
+  alone.inputs.resize(2);
+  KILN_ASSIGN_OR_RETURN(auto made, MakeOneDnn<dnnl::deconvolution_forward>(alone, keep, session));
+  Request with_bias = request;
+  const size_t rank = request.outputs[0].shape.size();
+  Operand& bias = with_bias.inputs[2];
+  const int64_t channels = bias.shape[0], stride = bias.strides[0];
+  bias.shape.assign(rank, 1);
+  bias.strides.assign(rank, 0);
+  bias.shape[1] = channels;
+  bias.strides[1] = stride;
+  with_bias.post_ops = {{"add", {}}};
+  return WithPostOpLoops(std::move(made), with_bias);
 }
 
 absl::StatusOr<std::unique_ptr<Primitive>> MakeLoop(const Request& request, bool transposed) {
@@ -229,12 +250,12 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeConvLoop(const Request& request,
 
 absl::StatusOr<std::unique_ptr<Primitive>> MakeConvTransposeKept(
     const Request& request, const std::shared_ptr<Session>& session) {
-  return MakeOneDnn<dnnl::deconvolution_forward>(request, /*keep=*/true, session);
+  return MakeTransposed(request, /*keep=*/true, session);
 }
 
 absl::StatusOr<std::unique_ptr<Primitive>> MakeConvTransposeReordered(
     const Request& request, const std::shared_ptr<Session>& session) {
-  return MakeOneDnn<dnnl::deconvolution_forward>(request, /*keep=*/false, session);
+  return MakeTransposed(request, /*keep=*/false, session);
 }
 
 absl::StatusOr<std::unique_ptr<Primitive>> MakeConvTransposeLoop(const Request& request,

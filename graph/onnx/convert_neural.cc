@@ -2,6 +2,7 @@
 // Matrix products, convolution, pooling, softmax and the normalisations.
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -174,14 +175,17 @@ absl::Status ConvTranspose(NodeView& n) {
   if (more.size() != w.strides.size())
     return absl::InvalidArgumentError("output_padding has another number of elements than strides");
   KILN_RETURN_IF_ERROR(FitTransposed(n, pad, w, more));
-  std::vector<ValueId> inputs = {n.in(0), n.in(1)};
-  if (n.has(2)) inputs.push_back(n.in(2));
-  return n.Emit("conv_transpose", std::move(inputs),
-                {{"strides", w.strides},
-                 {"pads", w.pads},
-                 {"dilations", w.dilations},
-                 {"group", n.Int("group", 1)},
-                 {"output_padding", more}});
+  const Attrs attrs = {{"strides", w.strides},
+                       {"pads", w.pads},
+                       {"dilations", w.dilations},
+                       {"group", n.Int("group", 1)},
+                       {"output_padding", more}};
+  if (!n.has(2)) return n.Emit("conv_transpose", {n.in(0), n.in(1)}, attrs);
+  // The bias joins the kernel that follows: the library has no good way to add it.
+  Axes spatial(w.strides.size());
+  std::iota(spatial.begin(), spatial.end(), 1);
+  const ValueId y = n.Op("conv_transpose", {n.in(0), n.in(1)}, attrs);
+  return n.Emit("add", {y, Unsqueeze(n, n.in(2), spatial)}, {});
 }
 
 constexpr int64_t kMostTaps = 256;  // of a window whose places are asked for
