@@ -37,6 +37,7 @@ using DumpFn =
     std::function<void(const std::string& stage, const std::string& name, const std::string& text)>;
 
 class KernelService;
+struct CustomOp;
 
 struct CompileOptions {
   int graph_opt_level = 3;  // 0..3: see kiln opt --list-passes
@@ -51,6 +52,7 @@ struct CompileOptions {
   std::vector<std::string> disabled_passes;
   FusionRules fusion_rules = FusionRules::kPriced;
   std::vector<std::string> no_fuse;  // names of nodes, after passes, that join no kernel
+  std::vector<std::shared_ptr<const CustomOp>> custom_ops;  // of models that are read: custom_op.h
   DumpFn dump;
   PlanFn on_plan;
   // Models that share a service share loaded kernels, workers and counts; null: one of its own. Its

@@ -73,6 +73,7 @@ class Builder {
     port->set_name(value.name);
     port->set_dtype(static_cast<uint32_t>(value.type));
     SetShape(value.shape, port->mutable_shape());
+    if (value.shape_content) SetShape(*value.shape_content, port->mutable_elements());
     port->set_buffer(out_.program.buffers_size());
     buffer_of_[id] = out_.program.buffers_size();
     NewBuffer(id, program::Buffer::INPUT, out_.program.inputs_size() - 1);
@@ -299,6 +300,26 @@ class Builder {
 };
 
 }  // namespace
+
+program::Program PortsOf(const Graph& graph) {
+  program::Program program;
+  for (const ValueId id : graph.inputs()) {
+    const Value& value = graph.value(id);
+    program::Port* const port = program.add_inputs();
+    port->set_name(value.name);
+    port->set_dtype(static_cast<uint32_t>(value.type));
+    SetShape(value.shape, port->mutable_shape());
+    if (value.shape_content) SetShape(*value.shape_content, port->mutable_elements());
+    port->set_buffer(-1);
+  }
+  for (const Graph::Output& output : graph.outputs()) {
+    program::Port* const port = program.add_outputs();
+    port->set_name(output.name);
+    port->set_dtype(static_cast<uint32_t>(graph.value(output.value).type));
+    SetShape(graph.value(output.value).shape, port->mutable_shape());
+  }
+  return program;
+}
 
 absl::StatusOr<BuiltProgram> BuildProgram(const Graph& graph, const Grouping& grouping,
                                           IsaLevel target, const DumpFn& dump) {

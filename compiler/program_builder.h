@@ -28,6 +28,9 @@ struct BuiltProgram {
 absl::StatusOr<BuiltProgram> BuildProgram(const Graph& graph, const Grouping& grouping,
                                           IsaLevel target, const DumpFn& dump);
 
+// A program of ports only, for what a script runs.
+program::Program PortsOf(const Graph& graph);
+
 }  // namespace kiln
 
 #endif  // KILN_COMPILER_PROGRAM_BUILDER_H_

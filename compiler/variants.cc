@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/compiler/variants.h"
 
-#include <cstring>
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -10,8 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/compiler/program_builder.h"
-#include "kiln/compiler/specialize.h"
+#include "kiln/compiler/segments.h"
+#include "kiln/exec/checked_program.h"
+#include "kiln/exec/symbols.h"
 #include "kiln/fusion/pipeline.h"
+#include "kiln/graph/rebuild.h"
 #include "kiln/graph/text.h"
 
 namespace kiln {
@@ -19,20 +22,53 @@ namespace {
 
 constexpr size_t kMaxVariants = 16;
 
-// Extents of the symbols that stand alone as an input's dim; a symbol with two extents keeps the
-// first.
-SymbolValues BindSymbols(const std::vector<PortInfo>& ports,
-                         const std::vector<InputFacts>& inputs) {
+// Values of the symbols that stand alone as an extent or an element of an input; a symbol with two
+// values keeps the first.
+SymbolValues KnownSymbols(const Graph& graph, const std::vector<InputFacts>& inputs) {
   SymbolValues values;
-  for (size_t k = 0; k < ports.size(); ++k) {
-    for (size_t axis = 0; axis < ports[k].shape.size(); ++axis) {
-      std::set<std::string> symbols;
-      ports[k].shape[axis].CollectSymbols(symbols);
-      if (symbols.size() != 1 || !(ports[k].shape[axis] == Dim::Symbol(*symbols.begin()))) continue;
-      values.emplace(*symbols.begin(), inputs[k].tensor.shape()[axis]);
+  for (size_t k = 0; k < graph.inputs().size(); ++k) {
+    const Value& input = graph.value(graph.inputs()[k]);
+    for (size_t axis = 0; axis < input.shape.size(); ++axis) {
+      if (const std::string symbol = SymbolOf(input.shape[axis]); !symbol.empty())
+        values.emplace(symbol, inputs[k].tensor.shape()[axis]);
+    }
+    if (!input.shape_content) continue;
+    const std::vector<int64_t> elements = IntElements(inputs[k].tensor);
+    for (size_t i = 0; i < elements.size() && i < input.shape_content->size(); ++i) {
+      if (const std::string symbol = SymbolOf((*input.shape_content)[i]); !symbol.empty())
+        values.emplace(symbol, elements[i]);
     }
   }
   return values;
+}
+
+// Whether the elements are those that `port` says; symbols are from 0 on.
+bool ElementsFit(const program::Port& port, const Tensor& tensor, SymbolValues& values) {
+  if (port.elements_size() == 0) return true;
+  const std::vector<int64_t> elements = IntElements(tensor);
+  if (elements.size() != static_cast<size_t>(port.elements_size())) return false;
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const absl::StatusOr<Dim> dim = Dim::Parse(port.elements(static_cast<int>(i)));
+    if (!dim.ok()) return false;
+    if (const std::string symbol = SymbolOf(*dim); !symbol.empty()) {
+      const auto [at, fresh] = values.emplace(symbol, elements[i]);
+      if (elements[i] < 0 || at->second != elements[i]) return false;
+    } else if (dim->constant() && *dim->constant() != elements[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool SameBytes(const Guard& guard, const std::vector<InputFacts>& inputs) {
+  for (const InputFacts& input : inputs) {
+    if (input.name != guard.input) continue;
+    const Tensor dense = input.tensor.is_dense() ? input.tensor : input.tensor.Clone();
+    const absl::string_view bytes(static_cast<const char*>(dense.data()),
+                                  static_cast<size_t>(dense.size_bytes()));
+    return input.present && bytes == guard.bytes;
+  }
+  return false;
 }
 
 absl::Status CheckPort(const PortInfo& port, const InputFacts& input) {
@@ -57,17 +93,6 @@ absl::Status CheckPort(const PortInfo& port, const InputFacts& input) {
   return absl::OkStatus();
 }
 
-// Whether the input that `guard` names has the bytes that it names.
-bool HoldsValue(const Guard& guard, const std::vector<InputFacts>& inputs) {
-  for (const InputFacts& input : inputs) {
-    if (input.name != guard.input) continue;
-    const Tensor dense = input.tensor.is_dense() ? input.tensor : input.tensor.Clone();
-    return static_cast<size_t>(dense.size_bytes()) == guard.bytes.size() &&
-           std::memcmp(dense.data(), guard.bytes.data(), guard.bytes.size()) == 0;
-  }
-  return false;
-}
-
 // Whether the extents fit the shapes of `variant`'s ports and all its guards; `broken` tells the
 // first guard that does not hold.
 bool Fits(const Variant& variant, const std::vector<InputFacts>& inputs, const Guard** broken) {
@@ -86,13 +111,11 @@ bool Fits(const Variant& variant, const std::vector<InputFacts>& inputs, const G
       const auto [at, fresh] = values.emplace(port.shape(axis), got);
       if (!fresh && at->second != got) return false;
     }
+    if (!ElementsFit(port, inputs[static_cast<size_t>(k)].tensor, values)) return false;
   }
   for (const Guard& guard : variant.guards) {
-    if (guard.kind == Guard::Kind::kValue) {
-      if (!HoldsValue(guard, inputs)) return false;
-      continue;
-    }
-    const absl::StatusOr<bool> holds = guard.Holds(values);
+    const absl::StatusOr<bool> holds =
+        guard.kind == Guard::Kind::kValue ? SameBytes(guard, inputs) : guard.Holds(values);
     if (holds.ok() && *holds) continue;
     *broken = &guard;
     return false;
@@ -150,6 +173,26 @@ Variants::Variants(Graph graph, CompileOptions options, std::shared_ptr<KernelSe
       inputs_(Ports(template_, true)),
       outputs_(Ports(template_, false)) {}
 
+absl::StatusOr<Variant> Variants::CompileVariant(const Graph& graph) {
+  if (!HasDynamicNodes(graph)) {
+    KILN_ASSIGN_OR_RETURN(Compiled compiled, CompileGraph(graph, options_));
+    return std::move(compiled.variant);
+  }
+  Variant variant;
+  variant.program = PortsOf(graph);
+  for (const Guard& guard : graph.guards()) {
+    if (guard.kind == Guard::Kind::kValue) variant.guards.push_back(guard);
+  }
+  KILN_ASSIGN_OR_RETURN(
+      variant.script,
+      BuildScript(graph, [&](Graph part) -> absl::StatusOr<std::shared_ptr<VariantProvider>> {
+        auto made = std::make_shared<Variants>(std::move(part), options_, kernels_);
+        KILN_RETURN_IF_ERROR(made->Prepare());
+        return std::shared_ptr<VariantProvider>(std::move(made));
+      }));
+  return variant;
+}
+
 absl::StatusOr<std::shared_ptr<const Variant>> Variants::WithKernels(Variant compiled) {
   auto variant = std::make_shared<Variant>(std::move(compiled));
   KILN_ASSIGN_OR_RETURN(variant->kernels, kernels_->GetAll(variant->program));
@@ -159,28 +202,21 @@ absl::StatusOr<std::shared_ptr<const Variant>> Variants::WithKernels(Variant com
 absl::Status Variants::Prepare() {
   absl::MutexLock lock(&mutex_);
   if (!variants_.empty()) return absl::OkStatus();
-  KILN_ASSIGN_OR_RETURN(Compiled compiled, CompileGraph(template_, options_));
-  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const Variant> first,
-                        WithKernels(std::move(compiled.variant)));
+  KILN_ASSIGN_OR_RETURN(Variant compiled, CompileVariant(template_));
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const Variant> first, WithKernels(std::move(compiled)));
   variants_.push_front(std::move(first));
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::shared_ptr<const Variant>> Variants::MakeFor(
     const std::vector<InputFacts>& inputs) {
-  const SymbolValues values = BindSymbols(inputs_, inputs);
+  const SymbolValues values = KnownSymbols(template_, inputs);
   std::map<std::string, Dim> fixed;
   while (true) {
-    std::vector<Shape> shapes;
-    for (const PortInfo& port : inputs_) {
-      Shape shape;
-      for (const Dim& extent : port.shape) shape.push_back(extent.Substitute(fixed));
-      shapes.push_back(std::move(shape));
-    }
-    KILN_ASSIGN_OR_RETURN(const Graph graph, WithInputShapes(template_, shapes));
-    KILN_ASSIGN_OR_RETURN(Compiled compiled, CompileGraph(graph, options_));
+    KILN_ASSIGN_OR_RETURN(const Graph graph, WithSymbols(template_, fixed));
+    KILN_ASSIGN_OR_RETURN(Variant compiled, CompileVariant(graph));
     const Guard* broken = nullptr;
-    if (Fits(compiled.variant, inputs, &broken)) return WithKernels(std::move(compiled.variant));
+    if (Fits(compiled, inputs, &broken)) return WithKernels(std::move(compiled));
     std::set<std::string> symbols;
     if (broken != nullptr) {
       broken->left.CollectSymbols(symbols);
@@ -201,8 +237,8 @@ absl::StatusOr<std::shared_ptr<const Variant>> Variants::MakeFor(
     return absl::InvalidArgumentError(
         absl::StrCat("the shapes of the inputs do not go together: ", graph.status().message()));
   }
-  KILN_ASSIGN_OR_RETURN(Compiled compiled, CompileGraph(*graph, options_));
-  return WithKernels(std::move(compiled.variant));
+  KILN_ASSIGN_OR_RETURN(Variant compiled, CompileVariant(*graph));
+  return WithKernels(std::move(compiled));
 }
 
 absl::StatusOr<std::shared_ptr<const Variant>> Variants::Get(

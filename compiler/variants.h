@@ -51,6 +51,8 @@ class Variants : public VariantProvider {
   absl::Status Prepare();
 
  private:
+  // Compiles, or splits into a script whose parts have variants of their own.
+  absl::StatusOr<Variant> CompileVariant(const Graph& graph);
   // Kernels are built only for a variant that is going to run.
   absl::StatusOr<std::shared_ptr<const Variant>> WithKernels(Variant compiled);
   absl::StatusOr<std::shared_ptr<const Variant>> MakeFor(const std::vector<InputFacts>& inputs);

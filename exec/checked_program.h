@@ -62,6 +62,7 @@ struct CheckedPort {
   Shape shape;
   int32_t buffer = -1;  // -1: an input that nothing reads
   bool optional = false;
+  Shape elements = {};  // of an input whose elements give symbols their values
 };
 
 struct CheckedAlias {

@@ -201,6 +201,20 @@ absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlan() {
     cached.shapes.push_back(bound ? std::optional(bound->shape()) : std::nullopt);
   }
   KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const Variant> variant, model->provider->Get(facts));
+  for (const Guard& guard : variant->guards) {
+    if (guard.kind != Guard::Kind::kValue) continue;
+    const auto it = model->input_index.find(guard.input);
+    if (it != model->input_index.end()) cached.values.push_back({it->second, guard.bytes});
+  }
+  // Elements that are symbols count as extents do.
+  for (int i = 0; i < variant->program.inputs_size(); ++i) {
+    if (variant->program.inputs(i).elements_size() == 0) continue;
+    const Tensor& tensor = facts[static_cast<size_t>(i)].tensor;
+    cached.values.push_back({static_cast<size_t>(i),
+                             std::string(static_cast<const char*>(tensor.data()),
+                                         static_cast<size_t>(tensor.size_bytes()))});
+  }
+  if (variant->script != nullptr) return MakeScript(variant, facts, std::move(cached));
   KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const CheckedProgram> program,
                         model->Checked(variant));
   if (program->outputs.size() != outputs.size()) {
@@ -215,11 +229,6 @@ absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlan() {
     }
   }
   KILN_ASSIGN_OR_RETURN(const SymbolValues symbols, BindSymbols(program->inputs, facts));
-  for (const Guard& guard : variant->guards) {
-    if (guard.kind != Guard::Kind::kValue) continue;
-    const auto it = model->input_index.find(guard.input);
-    if (it != model->input_index.end()) cached.values.push_back({it->second, guard.bytes});
-  }
   {
     const Turn turn(model->pool, Turn::Share::kWhole);  // weights are packed in regions
     KILN_ASSIGN_OR_RETURN(cached.plan,
@@ -237,25 +246,47 @@ absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlan() {
   return cached;
 }
 
-absl::StatusOr<ExecutionPlan*> Context::State::FindPlan() {
+absl::StatusOr<Context::State::CachedPlan> Context::State::MakeScript(
+    const std::shared_ptr<const Variant>& variant, const std::vector<InputFacts>& facts,
+    CachedPlan cached) {
+  std::vector<CheckedPort> ports;
+  for (const program::Port& port : variant->program.inputs()) {
+    CheckedPort& made = ports.emplace_back();
+    made.name = port.name();
+    made.type = static_cast<DType>(port.dtype());
+    for (const std::string& dim : port.shape()) {
+      KILN_ASSIGN_OR_RETURN(made.shape.emplace_back(), Dim::Parse(dim));
+    }
+    for (const std::string& element : port.elements()) {
+      KILN_ASSIGN_OR_RETURN(made.elements.emplace_back(), Dim::Parse(element));
+    }
+  }
+  KILN_ASSIGN_OR_RETURN(cached.symbols, BindSymbols(ports, facts));
+  std::unique_ptr<ScriptRun>& run = scripts[variant->script];
+  if (run == nullptr) run = std::make_unique<ScriptRun>(variant->script, *model);
+  cached.script = run.get();
+  return cached;
+}
+
+absl::StatusOr<Context::State::CachedPlan*> Context::State::FindPlan() {
   ++runs;
   for (CachedPlan& cached : plans) {
     if (!Holds(cached)) continue;
     cached.last_used = runs;
-    return cached.plan.get();
+    return &cached;
   }
   KILN_ASSIGN_OR_RETURN(CachedPlan made, MakePlan());
   made.last_used = runs;
   if (plans.size() < kMaxPlans) {
     plans.push_back(std::move(made));
-    return plans.back().plan.get();
+    return &plans.back();
   }
   const auto by_use = [](const CachedPlan& a, const CachedPlan& b) {
     return a.last_used < b.last_used;
   };
   CachedPlan& oldest = *std::min_element(plans.begin(), plans.end(), by_use);
   oldest = std::move(made);
-  return oldest.plan.get();
+  return &oldest;
 }
 
 absl::Status Context::State::SetInputs(ExecutionPlan& plan) {
@@ -320,9 +351,7 @@ absl::Status Context::State::SetOutputs(ExecutionPlan& plan) {
   return absl::OkStatus();
 }
 
-absl::Status Context::State::Run(std::vector<double>* ms) {
-  const DefaultFloatMode float_mode;
-  KILN_ASSIGN_OR_RETURN(current, FindPlan());
+absl::Status Context::State::RunPlan(std::vector<double>* ms) {
   const Turn turn(model->pool, current->serial() ? Turn::Share::kOne : Turn::Share::kWhole);
   launcher.set_limit(current->serial() ? 1 : model->pool.threads());
   KILN_RETURN_IF_ERROR(arena.Reserve(current->arena_bytes()));
@@ -337,6 +366,57 @@ absl::Status Context::State::Run(std::vector<double>* ms) {
     }
   }
   report = current->report();
+  return absl::OkStatus();
+}
+
+absl::Status Context::State::RunScript(const CachedPlan& cached, std::vector<ThunkTime>* times) {
+  std::vector<Tensor> inputs;
+  for (const std::optional<Tensor>& bound : bound_inputs)
+    inputs.push_back(!bound ? Tensor() : UsableAsIs(*bound) ? *bound : bound->Clone());
+  KILN_ASSIGN_OR_RETURN(std::vector<Tensor> results,
+                        cached.script->Run(inputs, cached.symbols, times));
+  const std::vector<PortInfo>& ports = model->provider->outputs();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    Tensor& result = results[i];
+    if (!bound_outputs[i]) {
+      // What the caller owns is handed out as a copy: outputs are the context's.
+      const bool foreign = std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& input) {
+        return input.data() != nullptr && Overlap(input, result);
+      });
+      outputs[i] = owned_outputs[i] = foreign ? result.Clone() : std::move(result);
+      continue;
+    }
+    outputs[i] = *bound_outputs[i];
+    if (outputs[i].shape() != result.shape()) {
+      return Invalid("output \"", ports[i].name, "\": the bound memory is ",
+                     Text(outputs[i].shape()), ", the result ", Text(result.shape()),
+                     "; bind memory of that shape");
+    }
+    if (result.size_bytes() > 0)
+      std::memmove(outputs[i].data(), result.data(), static_cast<size_t>(result.size_bytes()));
+  }
+  report = cached.script->report();
+  return absl::OkStatus();
+}
+
+absl::Status Context::State::Run(std::vector<ThunkTime>* times) {
+  const DefaultFloatMode float_mode;
+  KILN_ASSIGN_OR_RETURN(CachedPlan* const plan, FindPlan());
+  current = plan->plan.get();
+  if (current == nullptr) {
+    KILN_RETURN_IF_ERROR(RunScript(*plan, times));
+  } else if (times == nullptr) {
+    KILN_RETURN_IF_ERROR(RunPlan(nullptr));
+  } else {
+    std::vector<double> ms;
+    KILN_RETURN_IF_ERROR(RunPlan(&ms));
+    for (const PlanStep& step : current->steps()) {
+      static constexpr const char* kKinds[] = {"kernel", "library", "copy", "host"};
+      times->push_back({kKinds[step.launch.index()], current->program().thunks[step.thunk].name,
+                        ms[times->size()], step.bytes, current->IsVm(step)});
+    }
+  }
+  has_run = true;
   return absl::OkStatus();
 }
 
@@ -372,7 +452,7 @@ absl::StatusOr<Tensor> Context::Output(absl::string_view name) const {
                                             "\": the model has no such output; it has ",
                                             Names(state_->model->provider->outputs())));
   }
-  if (state_->current == nullptr) {
+  if (!state_->has_run) {
     return absl::FailedPreconditionError(
         absl::StrCat("output \"", name, "\": nothing has run; call Run first"));
   }
@@ -382,15 +462,8 @@ absl::StatusOr<Tensor> Context::Output(absl::string_view name) const {
 const PlanReport& Context::report() const { return state_->report; }
 
 absl::StatusOr<std::vector<ThunkTime>> Context::Profile() {
-  std::vector<double> ms;
-  KILN_RETURN_IF_ERROR(state_->Run(&ms));
-  const ExecutionPlan& plan = *state_->current;
   std::vector<ThunkTime> times;
-  for (const PlanStep& step : plan.steps()) {
-    static constexpr const char* kKinds[] = {"kernel", "library", "copy", "host"};
-    times.push_back({kKinds[step.launch.index()], plan.program().thunks[step.thunk].name,
-                     ms[times.size()], step.bytes, plan.IsVm(step)});
-  }
+  KILN_RETURN_IF_ERROR(state_->Run(&times));
   return times;
 }
 

@@ -16,6 +16,7 @@
 #include "kiln/exec/library/library.h"
 #include "kiln/exec/model.h"
 #include "kiln/exec/plan.h"
+#include "kiln/exec/script.h"
 #include "kiln/exec/support/launch.h"
 #include "kiln/exec/support/pool.h"
 
@@ -23,7 +24,13 @@ namespace kiln {
 
 struct Model::State {
   State(std::shared_ptr<VariantProvider> p, int threads, PlanFn f)
-      : provider(std::move(p)), on_plan(std::move(f)), pool(threads) {}
+      : provider(std::move(p)),
+        on_plan(std::move(f)),
+        own_pool(std::make_unique<Pool>(threads)),
+        pool(*own_pool) {}
+  // A part of another model, which outlives it: it has the same threads.
+  State(std::shared_ptr<VariantProvider> p, const State& whole)
+      : provider(std::move(p)), on_plan(whole.on_plan), pool(whole.pool), session(whole.session) {}
 
   // The checked form of a variant, shared by all contexts that have a plan of it.
   absl::StatusOr<std::shared_ptr<const CheckedProgram>> Checked(
@@ -33,7 +40,8 @@ struct Model::State {
 
   const std::shared_ptr<VariantProvider> provider;
   const PlanFn on_plan;
-  Pool pool;
+  const std::unique_ptr<Pool> own_pool;  // null: that of the whole
+  Pool& pool;
   std::shared_ptr<library::Session> session;
   std::map<std::string, size_t, std::less<>> input_index, output_index;
 
@@ -64,7 +72,8 @@ struct Context::State {
 
   absl::Status Bind(absl::string_view input, Tensor view);
   absl::Status BindOutput(absl::string_view output, Tensor view);
-  absl::Status Run(std::vector<double>* ms);
+  // With `times`, runs with a clock around every thunk.
+  absl::Status Run(std::vector<ThunkTime>* times);
   // The outputs of the last run; owned ones leave the context.
   std::vector<Tensor> TakeOutputs();
   void Unbind();
@@ -77,11 +86,17 @@ struct Context::State {
     };
     std::vector<std::optional<std::vector<int64_t>>> shapes;  // absent inputs have none
     std::vector<Value> values;
-    std::unique_ptr<ExecutionPlan> plan;
+    std::unique_ptr<ExecutionPlan> plan;  // null: a script
+    ScriptRun* script = nullptr;
+    SymbolValues symbols;  // of a script
     uint64_t last_used = 0;
   };
 
-  absl::StatusOr<ExecutionPlan*> FindPlan();
+  absl::StatusOr<CachedPlan*> FindPlan();
+  absl::StatusOr<CachedPlan> MakeScript(const std::shared_ptr<const Variant>& variant,
+                                        const std::vector<InputFacts>& facts, CachedPlan cached);
+  absl::Status RunScript(const CachedPlan& cached, std::vector<ThunkTime>* times);
+  absl::Status RunPlan(std::vector<double>* ms);
   bool Holds(const CachedPlan& cached) const;
   absl::StatusOr<CachedPlan> MakePlan();
   absl::Status SetInputs(ExecutionPlan& plan);
@@ -98,8 +113,11 @@ struct Context::State {
   std::vector<Memory> output_staging;  // of bound outputs that overlap another operand
   Memory arena;
   std::vector<CachedPlan> plans;  // at most kMaxPlans
+  // Scripts of variants in use, with the plans and memory of their callees.
+  std::map<std::shared_ptr<const Script>, std::unique_ptr<ScriptRun>> scripts;
   uint64_t runs = 0;
-  ExecutionPlan* current = nullptr;  // of the last run
+  ExecutionPlan* current = nullptr;  // of the last run, unless that was a script
+  bool has_run = false;
   PlanReport report;
 };
 

@@ -21,6 +21,8 @@
 
 namespace kiln {
 
+struct Script;  // exec/script.h
+
 // One executable form of a kernel. `self` goes to LaunchContext::kernel (the VmKernel for the VM,
 // null for compiled code).
 struct KernelFunction {
@@ -59,11 +61,14 @@ class KernelProvider {
 
 // A Program with the assumptions under which it is right, its constants and its kernels
 // (kernels[i][j] = choice j of kernel i).
+// Where the course or the extents depend on data, `script` says what runs, and of the program only
+// the ports count.
 struct Variant {
   std::vector<Guard> guards;
   program::Program program;
   std::vector<Tensor> constants;
   std::vector<std::vector<std::shared_ptr<KernelHandle>>> kernels;
+  std::shared_ptr<const Script> script;
 };
 
 // One bound input as a VariantProvider sees it. data is null where only the shape is known.

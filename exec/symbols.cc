@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/exec/symbols.h"
 
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -26,6 +27,7 @@ class Binder {
     }
     for (size_t i = 0; i < ports_.size(); ++i) KILN_RETURN_IF_ERROR(CheckTensor(i));
     ForEachDim([&](size_t i, const Dim& dim, int64_t extent) { BindPlain(i, dim, extent); });
+    for (size_t i = 0; i < ports_.size(); ++i) KILN_RETURN_IF_ERROR(BindElements(i));
     ForEachDim([&](size_t i, const Dim& dim, int64_t extent) { BindLinear(i, dim, extent); });
     for (size_t i = 0; i < ports_.size(); ++i) KILN_RETURN_IF_ERROR(CheckDims(i));
     return std::move(values_);
@@ -75,6 +77,29 @@ class Binder {
     const std::optional<std::string> symbol = OnlySymbol(dim, {});
     if (symbol && dim == Dim::Symbol(*symbol) && values_.emplace(*symbol, extent).second)
       origin_[*symbol] = i;
+  }
+
+  // Symbols stand for numbers from 0 on.
+  absl::Status BindElements(size_t i) {
+    const CheckedPort& port = ports_[i];
+    if (port.elements.empty() || !inputs_[i].present) return absl::OkStatus();
+    const std::vector<int64_t> elements = IntElements(inputs_[i].tensor);
+    if (elements.size() != port.elements.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("input \"", port.name, "\": has ",
+                                                     elements.size(), " elements, expected ",
+                                                     port.elements.size()));
+    }
+    for (size_t k = 0; k < elements.size(); ++k) {
+      const std::optional<std::string> symbol = OnlySymbol(port.elements[k], {});
+      if (!symbol || !(port.elements[k] == Dim::Symbol(*symbol))) continue;
+      if (elements[k] < 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("input \"", port.name, "\": element ", k, " is ", elements[k],
+                         "; give a number from 0 on"));
+      }
+      if (values_.emplace(*symbol, elements[k]).second) origin_[*symbol] = i;
+    }
+    return absl::OkStatus();
   }
 
   // f(0) and f(1) give the only candidate; whether it solves the dim is checked with all others at
@@ -139,6 +164,20 @@ class Binder {
 };
 
 }  // namespace
+
+std::vector<int64_t> IntElements(const Tensor& tensor) {
+  const Tensor dense = tensor.is_dense() ? tensor : tensor.Clone();
+  const size_t item = SizeOf(dense.dtype());
+  std::vector<int64_t> elements(static_cast<size_t>(dense.num_elements()));
+  for (size_t i = 0; i < elements.size(); ++i) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, static_cast<const char*>(dense.data()) + i * item, item);
+    const int unused = static_cast<int>(64 - 8 * item);
+    elements[i] = IsSigned(dense.dtype()) ? static_cast<int64_t>(bits << unused) >> unused
+                                          : static_cast<int64_t>(bits);
+  }
+  return elements;
+}
 
 absl::StatusOr<SymbolValues> BindSymbols(const std::vector<CheckedPort>& ports,
                                          const std::vector<InputFacts>& inputs) {

@@ -2,6 +2,7 @@
 // Nodes that apply one op to the same inputs with the same attributes become one, and so do equal
 // small constants.
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -27,9 +28,12 @@ using Table = absl::flat_hash_map<std::string, int32_t>;
 bool MergeConstants(Graph& graph) {
   Table first;
   bool changed = false;
+  // An input whose value is assumed stays an input, whatever its uses become.
+  std::vector<bool> is_input(graph.values().size(), false);
+  for (const ValueId id : graph.inputs()) is_input[static_cast<size_t>(id.v)] = true;
   for (size_t i = 0; i < graph.values().size(); ++i) {
     const std::optional<Tensor>& constant = graph.values()[i].constant;
-    if (!constant || !constant->is_dense() || constant->size_bytes() > kMaxComparedBytes) continue;
+    if (is_input[i] || !constant || !constant->is_dense() || constant->size_bytes() > kMaxComparedBytes) continue;
     std::string key;
     AppendTensor(*constant, key);
     const auto [it, added] = first.emplace(std::move(key), static_cast<int32_t>(i));

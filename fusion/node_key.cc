@@ -20,6 +20,8 @@ struct AttrWriter {
   void operator()(DType value) { Bits(value); }
   void operator()(const std::string& value) { absl::StrAppend(&key, value.size(), ":", value); }
   void operator()(const Tensor& value) { AppendTensor(value, key); }
+  void operator()(const Body& value) { Bits(value.get()); }
+  void operator()(const std::shared_ptr<const CustomOp>& value) { Bits(value.get()); }
   template <typename T>
   void operator()(const std::vector<T>& values) {
     Bits(values.size());

@@ -33,6 +33,14 @@ bool Matches(AttrKind kind, const AttrValue& value) {
       return text == nullptr ? std::holds_alternative<std::vector<int64_t>>(value)
                              : ParseShape(*text).ok();
     }
+    case AttrKind::kGraph: {
+      const Body* body = std::get_if<Body>(&value);
+      return body != nullptr && *body != nullptr;
+    }
+    case AttrKind::kCustom: {
+      const auto* op = std::get_if<std::shared_ptr<const CustomOp>>(&value);
+      return op != nullptr && *op != nullptr;
+    }
   }
   return false;
 }
@@ -40,7 +48,8 @@ bool Matches(AttrKind kind, const AttrValue& value) {
 const char* KindName(AttrKind kind) {
   constexpr const char* kNames[] = {"an integer",         "a float",          "a string",
                                     "a list of integers", "a list of floats", "an element type",
-                                    "a tensor",           "a list of extents"};
+                                    "a tensor",           "a list of extents", "a graph",
+                                    "a custom op"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -10,6 +10,7 @@
 #include "kiln/base/status_macros.h"
 #include "kiln/graph/check_node.h"
 #include "kiln/graph/op.h"
+#include "kiln/graph/rebuild.h"
 #include "kiln/graph/shape_content.h"
 
 namespace kiln {
@@ -160,6 +161,17 @@ bool Graph::RemoveDead() {
     live_value[Index(id)] = true;
     work.push_back(id);
   };
+  // A live node also needs the nodes that give its symbols their values.
+  std::map<std::string, ValueId> teacher;
+  for (const Node& node : nodes_) {
+    if (!node.op->dynamic) continue;
+    for (const ValueId id : node.outputs)
+      ForEachLearned(value(id), [&](const std::string& symbol) { teacher.emplace(symbol, id); });
+  }
+  for (const ValueId id : inputs_) {
+    if (!teacher.empty())
+      ForEachLearned(value(id), [&](const std::string& symbol) { teacher.erase(symbol); });
+  }
   for (const Output& output : outputs_) need(output.value);
   while (!work.empty()) {
     const NodeId producer = values_[Index(work.back())].producer;
@@ -168,6 +180,10 @@ bool Graph::RemoveDead() {
     live_node[static_cast<size_t>(producer.v)] = true;
     for (const ValueId id : node(producer).inputs) need(id);
     for (const ValueId id : node(producer).outputs) need(id);
+    if (teacher.empty()) continue;
+    for (const std::string& symbol : SymbolsOf(*this, node(producer))) {
+      if (const auto found = teacher.find(symbol); found != teacher.end()) need(found->second);
+    }
   }
   for (const ValueId id : inputs_) live_value[Index(id)] = true;
 

@@ -14,11 +14,14 @@
 //   y : f32 [n, 64] = mul(x, scale)
 //   z : f32 [n, 64] = softmax(y) {axis = 1}
 //   output z
+// An input whose elements are symbols names them, `input s : i64 [2] = [h, w]`. A graph that a node
+// owns (ops/control.cc) stands before it, between `body NAME` and `end`.
 #ifndef KILN_GRAPH_GRAPH_H_
 #define KILN_GRAPH_GRAPH_H_
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -46,9 +49,16 @@ struct ValueId {
   friend auto operator<=>(const ValueId&, const ValueId&) = default;
 };
 
+// A graph that a node owns: a branch of `if`, the body of `loop`. It is closed: what it takes from
+// the graph around it are inputs of its own, which the node feeds. Symbols of the graph around it
+// keep their meaning inside. Shared, since copies of a node have the same body; never changed.
+using Body = std::shared_ptr<const Graph>;
+struct CustomOp;  // custom_op.h
+
 // An attribute: one of a closed set. Lists may be empty.
 using AttrValue = std::variant<int64_t, double, std::string, std::vector<int64_t>,
-                               std::vector<double>, DType, Tensor>;
+                               std::vector<double>, DType, Tensor, Body,
+                               std::shared_ptr<const CustomOp>>;
 using Attrs = std::map<std::string, AttrValue>;
 
 struct Value {
@@ -57,7 +67,9 @@ struct Value {
   Shape shape;
   std::optional<Tensor> constant;      // set for constants, and for values that folding has found
   std::optional<Shape> shape_content;  // for small integer tensors that describe shapes: their
-                                       // elements, symbolically
+                                       // elements, symbolically. Of an input: its elements give
+                                       // these symbols their values
+
   NodeId producer;                     // invalid for inputs and constants
 };
 

@@ -79,6 +79,12 @@ bool HasAttr(const Node& node, absl::string_view name) {
   return node.attrs.find(std::string(name)) != node.attrs.end();
 }
 
+const Graph& GraphAttr(const Node& node, absl::string_view name) {
+  const Body* body = Given<Body>(node, name);
+  KILN_CHECK(body != nullptr && *body != nullptr);
+  return **body;
+}
+
 Shape DimsAttr(const Node& node, absl::string_view name) {
   if (const auto* numbers = Given<std::vector<int64_t>>(node, name)) return ToShape(*numbers);
   const std::string* text = Given<std::string>(node, name);

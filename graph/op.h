@@ -35,11 +35,23 @@ enum class OpKind : uint8_t {
   kLibrary,    // matmul, conv, pool: a thunk of exec/library, and a reference loop
   kHost,  // shape arithmetic and what depends on data: evaluated symbolically where possible, else
           // on the host
+  kControl,  // if, loop: runs graphs that it owns
 };
 
 // kDims is a list of extents that may be symbolic: held as kInts where all are numbers, else as the
 // text of a Shape, "[n, 64]".
-enum class AttrKind : uint8_t { kInt, kFloat, kString, kInts, kFloats, kType, kTensor, kDims };
+enum class AttrKind : uint8_t {
+  kInt,
+  kFloat,
+  kString,
+  kInts,
+  kFloats,
+  kType,
+  kTensor,
+  kDims,
+  kGraph,
+  kCustom
+};
 struct AttrSpec {
   const char* name;
   AttrKind kind;
@@ -189,6 +201,13 @@ struct OpDef {
   // differentiable yet.
   absl::StatusOr<std::vector<ValueId>> (*gradient)(GraphBuilder& b, const Node& node,
                                                    std::span<const ValueId> cotangents) = nullptr;
+  // What a node of this op gives is known only when it runs: extents of its outputs (attribute
+  // `extents`: all outputs' extents in a row, with new symbols where they depend on data), or what
+  // is executed at all. Such a node ends a segment of the program (compiler/segments.h).
+  bool dynamic = false;
+  // Reference of dynamic kHost ops: as `reference`, but the outputs are made here.
+  absl::Status (*evaluate)(const Node& node, std::span<const Tensor> inputs,
+                           std::vector<Tensor>& outputs) = nullptr;
 };
 
 // The body of a kScalar node: input k is a read of kInput k with an empty index, or a literal (see
@@ -214,6 +233,7 @@ DType TypeAttr(const Node& node, absl::string_view name);
 Shape DimsAttr(const Node& node, absl::string_view name);  // of a node that AddNode has accepted
 AttrValue DimsValue(const Shape& shape);                   // how a kDims attribute holds `shape`
 bool HasAttr(const Node& node, absl::string_view name);
+const Graph& GraphAttr(const Node& node, absl::string_view name);  // required ones only
 
 }  // namespace kiln
 

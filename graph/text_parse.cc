@@ -204,7 +204,8 @@ absl::StatusOr<AttrValue> List(Line& line, Read&& read) {
   return values;
 }
 
-absl::StatusOr<AttrValue> Attribute(Line& line, AttrKind kind) {
+absl::StatusOr<AttrValue> Attribute(Line& line, AttrKind kind,
+                                    const std::map<std::string, Body>& bodies) {
   switch (kind) {
     case AttrKind::kInt: {
       KILN_ASSIGN_OR_RETURN(const int64_t value, Int(line.Number()));
@@ -230,6 +231,14 @@ absl::StatusOr<AttrValue> Attribute(Line& line, AttrKind kind) {
       KILN_ASSIGN_OR_RETURN(const Shape value, line.Dims());
       return DimsValue(value);
     }
+    case AttrKind::kGraph: {
+      KILN_ASSIGN_OR_RETURN(const std::string name, line.Name());
+      const auto found = bodies.find(name);
+      if (found != bodies.end()) return found->second;
+      return absl::InvalidArgumentError(absl::StrCat("there is no body \"", name, "\" above"));
+    }
+    case AttrKind::kCustom:
+      return absl::InvalidArgumentError("a custom op has no text; build the graph in C++");
     case AttrKind::kTensor:
       break;
   }
@@ -242,21 +251,64 @@ absl::StatusOr<AttrValue> Attribute(Line& line, AttrKind kind) {
 class GraphParser {
  public:
   absl::StatusOr<Graph> Parse(absl::string_view text) {
-    int number = 0;
-    while (!text.empty()) {
-      ++number;
-      const size_t end = text.find('\n');
-      Line line(text.substr(0, end));
-      text = end == absl::string_view::npos ? absl::string_view() : text.substr(end + 1);
-      if (line.AtEnd()) continue;
-      KILN_RETURN_IF_ERROR(Annotate(Statement(line), absl::StrCat("line ", number)));
-    }
+    Text lines{text};
+    KILN_RETURN_IF_ERROR(Statements(lines));
     if (!named_) return absl::InvalidArgumentError("line 1: no statement \"graph NAME\"");
     KILN_RETURN_IF_ERROR(Verify(graph_));
     return std::move(graph_);
   }
 
  private:
+  // What is left to read, and the number of the line before it.
+  struct Text {
+    absl::string_view rest;
+    int number = 0;
+  };
+
+  // Up to the end of the text, or of this body.
+  absl::Status Statements(Text& text) {
+    while (!text.rest.empty()) {
+      ++text.number;
+      const size_t end = text.rest.find('\n');
+      Line line(text.rest.substr(0, end));
+      text.rest = end == absl::string_view::npos ? absl::string_view() : text.rest.substr(end + 1);
+      if (line.AtEnd()) continue;
+      const std::string subject = absl::StrCat("line ", text.number);
+      if (Line ahead = line; depth_ > 0 && ahead.TakeWord("end") && ahead.AtEnd()) {
+        closed_ = true;
+        return Annotate(Verify(graph_), subject);
+      }
+      if (Line ahead = line; named_ && ahead.TakeWord("body") && !IsValue(ahead)) {
+        const absl::StatusOr<std::string> name = ahead.Name();
+        if (!name.ok()) return Annotate(name.status(), subject);
+        KILN_RETURN_IF_ERROR(BodyBlock(*name, text, subject));
+        continue;
+      }
+      KILN_RETURN_IF_ERROR(Annotate(Statement(line), subject));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status BodyBlock(const std::string& name, Text& text, const std::string& subject) {
+    constexpr int kMaxDepth = 32;
+    GraphParser inner;
+    inner.named_ = true;
+    inner.depth_ = depth_ + 1;
+    inner.graph_.name = name;
+    if (inner.depth_ > kMaxDepth)
+      return absl::InvalidArgumentError(absl::StrCat(subject, ": bodies nest too deep"));
+    KILN_RETURN_IF_ERROR(inner.Statements(text));
+    if (!inner.closed_)
+      return absl::InvalidArgumentError(
+          absl::StrCat(subject, ": body \"", name, "\" has no \"end\""));
+    if (bodies_.emplace(name, std::make_shared<const Graph>(std::move(inner.graph_))).second)
+      return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(subject, ": body \"", name, "\" is defined twice"));
+  }
+
+  static bool IsValue(Line line) { return line.Take(':') || line.Take(',') || line.Take('='); }
+
   absl::Status Statement(Line& line) {
     KILN_RETURN_IF_ERROR(Dispatch(line));
     return line.AtEnd() ? absl::OkStatus() : line.Wrong("something unexpected");
@@ -271,12 +323,11 @@ class GraphParser {
     }
     // A value may be called like a keyword: then ":", "," or "=" follows.
     Line ahead = line;
-    const auto is_value = [](Line l) { return l.Take(':') || l.Take(',') || l.Take('='); };
-    if (ahead.TakeWord("input") && !is_value(ahead)) return Input(line = ahead);
-    if (ahead = line; ahead.TakeWord("const") && !is_value(ahead))
+    if (ahead.TakeWord("input") && !IsValue(ahead)) return Input(line = ahead);
+    if (ahead = line; ahead.TakeWord("const") && !IsValue(ahead))
       return ConstantValue(line = ahead);
-    if (ahead = line; ahead.TakeWord("output") && !is_value(ahead)) return Output(line = ahead);
-    if (ahead = line; ahead.TakeWord("guard") && !is_value(ahead)) return GuardLine(line = ahead);
+    if (ahead = line; ahead.TakeWord("output") && !IsValue(ahead)) return Output(line = ahead);
+    if (ahead = line; ahead.TakeWord("guard") && !IsValue(ahead)) return GuardLine(line = ahead);
     return NodeLine(line);
   }
 
@@ -301,7 +352,11 @@ class GraphParser {
             absl::StrCat("input \"", name, "\" has the shape ", ToString(typed.shape)));
       }
     }
-    return Define(name, graph_.AddInput(name, typed.type, std::move(typed.shape)));
+    const ValueId id = graph_.AddInput(name, typed.type, std::move(typed.shape));
+    if (line.Take('=')) {
+      KILN_ASSIGN_OR_RETURN(graph_.mutable_value(id).shape_content, line.Dims());
+    }
+    return Define(name, id);
   }
 
   absl::Status ConstantValue(Line& line) {
@@ -345,7 +400,7 @@ class GraphParser {
         return absl::InvalidArgumentError(
             absl::StrCat("op \"", op.name, "\" has no attribute \"", name, "\""));
       KILN_RETURN_IF_ERROR(line.Expect('='));
-      KILN_ASSIGN_OR_RETURN(attrs[name], Attribute(line, spec->kind));
+      KILN_ASSIGN_OR_RETURN(attrs[name], Attribute(line, spec->kind, bodies_));
     } while (line.Take(','));
     KILN_RETURN_IF_ERROR(line.Expect('}'));
     return attrs;
@@ -415,6 +470,9 @@ class GraphParser {
 
   Graph graph_;
   bool named_ = false;
+  int depth_ = 0;        // of bodies around this one
+  bool closed_ = false;  // a body: its end was read
+  std::map<std::string, Body> bodies_;
   std::map<std::string, ValueId> ids_;
 };
 

@@ -56,8 +56,14 @@ std::string TypeAndShape(DType type, const Shape& shape) {
   return absl::StrCat(Name(type), " ", ToString(shape));
 }
 
+// Bodies are called after their node's first output.
+std::string BodyName(const Graph& graph, const Node& node, absl::string_view attr) {
+  return PrintName(absl::StrCat(graph.value(node.outputs[0]).name, "/", attr));
+}
+
 struct AttrPrinter {
   AttrKind kind;
+  std::string body;
   std::string operator()(int64_t value) const { return absl::StrCat(value); }
   std::string operator()(double value) const { return PrintFloat(value); }
   std::string operator()(const std::string& value) const {
@@ -73,13 +79,15 @@ struct AttrPrinter {
         "]");
   }
   std::string operator()(DType value) const { return std::string(Name(value)); }
+  std::string operator()(const Body&) const { return body; }
+  std::string operator()(const std::shared_ptr<const CustomOp>&) const { return body; }
   std::string operator()(const Tensor& value) const {
     return absl::StrCat(TypeAndShape(value.dtype(), ToShape(value.shape())), " = ",
                         PrintElements(value));
   }
 };
 
-std::string PrintAttrs(const Node& node) {
+std::string PrintAttrs(const Graph& graph, const Node& node) {
   if (node.attrs.empty()) return "";
   std::vector<std::string> parts;
   for (const auto& [name, value] : node.attrs) {
@@ -87,7 +95,7 @@ std::string PrintAttrs(const Node& node) {
     for (const AttrSpec& spec : node.op->attrs) {
       if (name == spec.name) kind = spec.kind;
     }
-    parts.push_back(absl::StrCat(name, " = ", std::visit(AttrPrinter{kind}, value)));
+    parts.push_back(absl::StrCat(name, " = ", std::visit(AttrPrinter{kind, BodyName(graph, node, name)}, value)));
   }
   return absl::StrCat(" {", absl::StrJoin(parts, ", "), "}");
 }
@@ -109,18 +117,21 @@ std::string Print(const Graph& graph, NodeId id) {
                     [&](std::string* text, ValueId input) {
                       text->append(input.valid() ? PrintValueName(graph.value(input).name) : "_");
                     }),
-      ")", PrintAttrs(node));
+      ")", PrintAttrs(graph, node));
   if (node.name != graph.value(node.outputs[0]).name)
     absl::StrAppend(&out, " \"", absl::CHexEscape(node.name), "\"");
   return out;
 }
 
-std::string Print(const Graph& graph) {
-  std::string out = absl::StrCat("graph ", PrintName(graph.name), "\n");
+namespace {
+
+std::string PrintStatements(const Graph& graph) {
+  std::string out;
   for (const ValueId id : graph.inputs()) {
     const Value& value = graph.value(id);
     absl::StrAppend(&out, "input ", PrintValueName(value.name), " : ",
-                    TypeAndShape(value.type, value.shape), "\n");
+                    TypeAndShape(value.type, value.shape),
+                    value.shape_content ? " = " + ToString(*value.shape_content) : "", "\n");
   }
   for (const Value& value : graph.values()) {
     if (!value.constant || value.producer.v >= 0) continue;
@@ -130,6 +141,13 @@ std::string Print(const Graph& graph) {
   }
   for (const Guard& guard : graph.guards()) absl::StrAppend(&out, "guard ", guard.ToString(), "\n");
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    for (const auto& [name, value] : node.attrs) {
+      const Body* body = std::get_if<Body>(&value);
+      if (body == nullptr) continue;
+      absl::StrAppend(&out, "body ", BodyName(graph, node, name), "\n", PrintStatements(**body),
+                      "end\n");
+    }
     absl::StrAppend(&out, Print(graph, NodeId{static_cast<int32_t>(i)}), "\n");
   }
   for (const Graph::Output& output : graph.outputs()) {
@@ -138,6 +156,12 @@ std::string Print(const Graph& graph) {
                     output.name == name ? "" : absl::StrCat(" = ", PrintValueName(name)), "\n");
   }
   return out;
+}
+
+}  // namespace
+
+std::string Print(const Graph& graph) {
+  return absl::StrCat("graph ", PrintName(graph.name), "\n", PrintStatements(graph));
 }
 
 }  // namespace kiln

@@ -2,6 +2,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/graph/check_node.h"
 #include "kiln/graph/graph.h"
@@ -25,6 +26,17 @@ absl::Status VerifyValues(const Graph& graph) {
     }
   }
   for (const ValueId id : graph.inputs()) {
+    const Value& input = graph.value(id);
+    if (input.shape_content) {
+      const std::optional<std::vector<int64_t>> shape = Constant(input.shape);
+      if (!IsInt(input.type) || !shape ||
+          CheckedBytes(DType::kU8, *shape) != static_cast<int64_t>(input.shape_content->size())) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("input \"", input.name, "\": is ", Name(input.type), " ",
+                         ToString(input.shape), ", its elements are said to be ",
+                         ToString(*input.shape_content)));
+      }
+    }
     if (graph.value(id).producer.v >= 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("value \"", graph.value(id).name, "\": an input that a node computes"));
@@ -78,6 +90,11 @@ absl::Status VerifyNode(const Graph& graph, Graph& scratch, NodeId id) {
   const Node& node = graph.node(id);
   KILN_RETURN_IF_ERROR(CheckInputs(graph, node));
   KILN_RETURN_IF_ERROR(CheckAttrs(node));
+  for (const auto& [name, value] : node.attrs) {
+    if (const Body* body = std::get_if<Body>(&value))
+      KILN_RETURN_IF_ERROR(
+          Annotate(Verify(**body), absl::StrCat(Subject(node), ": body \"", name, "\"")));
+  }
   for (const ValueId input : node.inputs) {
     if (!input.valid()) continue;
     const NodeId producer = graph.value(input).producer;

@@ -34,6 +34,8 @@ const char* KindName(OpKind kind) {
       return "composite";
     case OpKind::kLibrary:
       return "library";
+    case OpKind::kControl:
+      return "control";
     case OpKind::kHost:
       return "host";
   }

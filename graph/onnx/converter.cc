@@ -21,7 +21,7 @@ std::vector<const Converter*> Sorted() {
   for (const auto rows :
        {ElementwiseConverters(), ReduceConverters(), ShapeConverters(), NeuralConverters(),
         SelectConverters(), SampleConverters(), TensorConverters(), AttentionConverters(),
-        QuantizedConverters(), RecurrentConverters()}) {
+        QuantizedConverters(), RecurrentConverters(), DynamicConverters(), ContribConverters()}) {
     for (const Converter& row : rows) all.push_back(&row);
   }
   std::sort(all.begin(), all.end(), Before);
@@ -46,6 +46,8 @@ std::optional<AttrValue> ReadAttr(NodeView& n, const AttrSpec& spec) {
     case AttrKind::kTensor:
       if (std::optional<Tensor> tensor = n.TensorAttr(spec.name)) return *std::move(tensor);
       return std::nullopt;
+    case AttrKind::kGraph:
+    case AttrKind::kCustom:
     case AttrKind::kType:
       return std::nullopt;
   }

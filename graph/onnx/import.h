@@ -10,6 +10,8 @@
 //     refused or gets its own variant. Empty, "?", "None", negative and generated names ("unk__7")
 //     say nothing: each is a fresh symbol, "<input>_dim<axis>".
 //   - An initializer that is also a graph input is a constant.
+//   - Functions are expanded; If, Loop and Scan become `if` and `loop`, or what a constant condition
+//   chooses; sequences and optional values exist at import only.
 //   - Shape arithmetic stays in the graph as nodes; inference evaluates it symbolically.
 //   - Weights are views of the mapped file (mapped_file.h) where they are aligned, and copies
 //   elsewhere.
@@ -41,6 +43,8 @@ struct OnnxImportOptions {
   // Import what can be, and list the rest in OnnxImport::unsupported, instead of failing. The graph
   // then lacks nodes and outputs, and is good for looking at only.
   bool allow_unsupported = false;
+  // Operators of the caller's; they come before functions of the model.
+  std::vector<std::shared_ptr<const CustomOp>> custom_ops = {};
 };
 
 struct UnsupportedNode {

@@ -10,6 +10,7 @@
 #include "kiln/base/status_macros.h"
 #include "kiln/graph/needed_value.h"
 #include "kiln/graph/onnx/onnx.pb.h"
+#include "kiln/graph/onnx/symbols.h"
 #include "kiln/graph/op.h"
 
 namespace kiln::onnx {
@@ -88,7 +89,8 @@ std::vector<int64_t> ToInts(const Tensor& tensor) { return Convert<int64_t>(tens
 std::vector<double> ToDoubles(const Tensor& tensor) { return Convert<double>(tensor); }
 
 NodeView::NodeView(const NodeProto& proto, int64_t opset, const char* record,
-                   std::vector<ValueId> inputs, Graph& graph, TensorSource& source)
+                   std::vector<ValueId> inputs, Graph& graph, TensorSource& source,
+                   Symbols& symbols)
     : proto_(proto),
       opset_(opset),
       record_(record),
@@ -97,7 +99,8 @@ NodeView::NodeView(const NodeProto& proto, int64_t opset, const char* record,
       graph_(graph),
       source_(source),
       builder_(&graph),
-      name_(NameOf(proto)) {}
+      name_(NameOf(proto)),
+      symbols_(symbols) {}
 
 int NodeView::num_outputs() const { return proto_.output_size(); }
 
@@ -242,6 +245,10 @@ absl::StatusOr<std::vector<int64_t>> NodeView::Axes(std::vector<int64_t> axes, i
   if (twice != sorted.end())
     return absl::InvalidArgumentError(absl::StrCat("axis ", *twice, " is given twice"));
   return axes;
+}
+
+Dim NodeView::NewSymbol(absl::string_view wish) {
+  return symbols_.Fresh(absl::StrCat(name_, "_", wish));
 }
 
 ValueId NodeView::Op(absl::string_view op, std::vector<ValueId> inputs, Attrs attrs) {

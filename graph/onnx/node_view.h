@@ -30,12 +30,13 @@ namespace kiln::onnx {
 
 class AttributeProto;
 class NodeProto;
+class Symbols;
 
 class NodeView {
  public:
   // All arguments outlive the view. `inputs` has an id for each input; an absent one is invalid.
   NodeView(const NodeProto& proto, int64_t opset, const char* record, std::vector<ValueId> inputs,
-           Graph& graph, TensorSource& source);
+           Graph& graph, TensorSource& source, Symbols& symbols);
 
   int64_t opset() const { return opset_; }
   const char* record() const {
@@ -88,6 +89,8 @@ class NodeView {
   // reported by the next Emit. Emit adds the node whose outputs are those of the ONNX node, under
   // their names; Give makes a value the k-th output (before Emit, where that makes only the first).
   ValueId Op(absl::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
+  // An extent that is found out when the node runs.
+  Dim NewSymbol(absl::string_view wish);
   void Assume(Guard guard) { graph_.AddGuard(std::move(guard)); }
   ValueId Scalar(DType type, double value) { return builder_.Scalar(type, value); }
   ValueId Ints64(const std::vector<int64_t>& values) { return builder_.Ints(values); }
@@ -112,6 +115,7 @@ class NodeView {
   std::string name_;
   std::set<std::string> read_;
   absl::Status status_;
+  Symbols& symbols_;
 };
 
 // What an unnamed node is called: after its first output.

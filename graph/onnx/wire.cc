@@ -28,6 +28,7 @@ enum class Kind : uint8_t {
   kTensorType,
   kShape,
   kDim,
+  kFunction,
 };
 
 enum class Use : uint8_t {
@@ -57,6 +58,16 @@ constexpr Field kFields[] = {
     {Kind::kModel, 7, Use::kDescend, Kind::kGraph},        // graph
     {Kind::kModel, 8, Use::kDescend, Kind::kOpset},        // opset_import
     {Kind::kModel, 14, Use::kDescend, Kind::kEntry},       // metadata_props
+    {Kind::kModel, 25, Use::kDescend, Kind::kFunction},    // functions
+    {Kind::kFunction, 1, Use::kName},                      // name
+    {Kind::kFunction, 4, Use::kItem},                      // input
+    {Kind::kFunction, 5, Use::kItem},                      // output
+    {Kind::kFunction, 6, Use::kItem},                      // attribute
+    {Kind::kFunction, 7, Use::kDescend, Kind::kNode},      // node
+    {Kind::kFunction, 9, Use::kDescend, Kind::kOpset},     // opset_import
+    {Kind::kFunction, 10, Use::kName},                     // domain
+    {Kind::kFunction, 11, Use::kDescend, Kind::kAttribute},  // attribute_proto
+    {Kind::kFunction, 13, Use::kName},                     // overload
     {Kind::kGraph, 1, Use::kDescend, Kind::kNode},         // node
     {Kind::kGraph, 2, Use::kName},                         // name
     {Kind::kGraph, 5, Use::kDescend, Kind::kTensor},       // initializer
@@ -69,6 +80,7 @@ constexpr Field kFields[] = {
     {Kind::kNode, 4, Use::kName},                          // op_type
     {Kind::kNode, 5, Use::kDescend, Kind::kAttribute},     // attribute
     {Kind::kNode, 7, Use::kName},                          // domain
+    {Kind::kNode, 8, Use::kName},                          // overload
     {Kind::kAttribute, 1, Use::kName},                     // name
     {Kind::kAttribute, 2, Use::kKeep},                     // f
     {Kind::kAttribute, 3, Use::kKeep},                     // i

@@ -86,7 +86,9 @@ absl::StatusOr<Dim> IntRange(const InferContext& c) {
 absl::Status InferRange(InferContext& c) {
   KILN_RETURN_IF_ERROR(RequireType(c, 0, IsNumber, "a float or integer type"));
   KILN_RETURN_IF_ERROR(RequireSameTypes(c));
-  for (int k = 0; k < 3; ++k) KILN_RETURN_IF_ERROR(RequireRank(c, k, 0));
+  for (int k = 0; k < 3; ++k) {  // a list of one counts as a number
+    if (c.shape(k) != Shape{1}) KILN_RETURN_IF_ERROR(RequireRank(c, k, 0));
+  }
   const bool is_float = IsFloat(c.type(0));
   KILN_ASSIGN_OR_RETURN(const Dim count, is_float ? FloatRange(c) : IntRange(c));
   c.SetOutput(0, c.type(0), {count});

@@ -39,6 +39,12 @@ extern const OpDef kConv, kConvTranspose;
 extern const OpDef kMaxPool, kAveragePool;
 // host.cc
 extern const OpDef kShape, kSize, kRange;
+// control.cc
+extern const OpDef kIf, kLoop;
+// graph/custom_op.cc
+extern const OpDef kCustom;
+// dynamic.cc
+extern const OpDef kElements, kNonzero, kCompress, kUnique, kNonMaxSuppression;
 
 }  // namespace kiln::ops
 

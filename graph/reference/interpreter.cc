@@ -2,6 +2,7 @@
 #include "kiln/graph/reference/interpreter.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,8 +10,10 @@
 #include "kiln/base/status_macros.h"
 #include "kiln/graph/builder.h"
 #include "kiln/graph/check_node.h"
+#include "kiln/graph/custom_op.h"
 #include "kiln/graph/infer.h"
 #include "kiln/graph/op.h"
+#include "kiln/graph/rebuild.h"
 #include "kiln/graph/reference/evaluate.h"
 #include "kiln/graph/reference/scalar.h"
 #include "kiln/graph/tensors.h"
@@ -22,6 +25,9 @@ using reference::ToDeclared;
 using reference::Widen;
 
 constexpr int64_t kMaxBytes = int64_t{16} << 30;
+
+absl::StatusOr<std::vector<Tensor>> RunBody(const Graph& body, std::vector<Tensor> inputs,
+                                            const SymbolValues& outer);
 
 class Interpreter {
  public:
@@ -105,9 +111,119 @@ class Interpreter {
         return RunReduce(node);
       case OpKind::kIndex:
         return RunIndex(node);
+      case OpKind::kControl:
+        KILN_RETURN_IF_ERROR(node.op == FindOp("if") ? RunIf(node) : RunLoop(node));
+        return BindOutputs(node);
       default:
-        return RunReference(node);
+        if (!node.op->dynamic) return RunReference(node);
+        KILN_RETURN_IF_ERROR(RunDynamic(node));
+        return BindOutputs(node);
     }
+  }
+
+  // What a dynamic node has found out: extents, or elements, that are symbols from here on.
+  absl::Status BindOutputs(const Node& node) {
+    for (const ValueId id : node.outputs) {
+      const Value& value = graph_.value(id);
+      const Tensor& tensor = Get(id);
+      if (tensor.shape().size() != value.shape.size()) {
+        return absl::InternalError(absl::StrCat("\"", value.name, "\" has rank ",
+                                                tensor.shape().size(), ", expected ",
+                                                ToString(value.shape)));
+      }
+      for (size_t axis = 0; axis < value.shape.size(); ++axis)
+        Learn(SymbolOf(value.shape[axis]), tensor.shape()[axis]);
+      if (!value.shape_content) continue;
+      for (size_t i = 0; i < value.shape_content->size(); ++i)
+        Learn(SymbolOf((*value.shape_content)[i]), ReadInt(tensor, static_cast<int64_t>(i)));
+    }
+    return absl::OkStatus();
+  }
+  void Learn(const std::string& symbol, int64_t value) {
+    if (!symbol.empty()) symbols_.emplace(symbol, value);
+  }
+
+  absl::Status RunDynamic(const Node& node) {
+    std::vector<Tensor> outputs;
+    if (node.op == FindOp("custom")) return RunCustom(node);
+    KILN_RETURN_IF_ERROR(node.op->evaluate(node, Inputs(node), outputs));
+    for (size_t k = 0; k < node.outputs.size(); ++k) Set(node.outputs[k], std::move(outputs[k]));
+    return absl::OkStatus();
+  }
+
+  // The caller's code takes tensors of the declared types.
+  absl::Status RunCustom(const Node& node) {
+    std::vector<Tensor> inputs, outputs;
+    for (const ValueId id : node.inputs)
+      inputs.push_back(id.valid() ? ToDeclared(Get(id), graph_.value(id).type) : Tensor());
+    for (const ValueId id : node.outputs) {
+      const Value& value = graph_.value(id);
+      KILN_ASSIGN_OR_RETURN(std::vector<int64_t> shape, Evaluate(value.shape, symbols_));
+      if (CheckedBytes(value.type, shape) < 0 || CheckedBytes(value.type, shape) > kMaxBytes)
+        return absl::ResourceExhaustedError("its result is too large");
+      outputs.push_back(Tensor::Allocate(value.type, std::move(shape)));
+    }
+    const CustomOp& op = CustomOpOf(node);
+    KILN_RETURN_IF_ERROR(op.run(inputs, op.attrs, std::span(outputs)));
+    for (size_t k = 0; k < outputs.size(); ++k) Set(node.outputs[k], Widen(outputs[k]));
+    return absl::OkStatus();
+  }
+
+  absl::Status RunIf(const Node& node) {
+    const std::vector<Tensor> inputs = Inputs(node);
+    const Graph& branch =
+        GraphAttr(node, ReadInt(inputs[0], 0) != 0 ? "then_branch" : "else_branch");
+    KILN_ASSIGN_OR_RETURN(std::vector<Tensor> results,
+                          RunBody(branch, {inputs.begin() + 1, inputs.end()}, symbols_));
+    for (size_t k = 0; k < results.size(); ++k) Set(node.outputs[k], std::move(results[k]));
+    return absl::OkStatus();
+  }
+
+  absl::Status RunLoop(const Node& node) {
+    const Graph& body = GraphAttr(node, "body");
+    const auto carried = static_cast<size_t>(IntAttr(node, "carried"));
+    std::vector<Tensor> state = Inputs(node);
+    const int64_t trips = node.inputs[0].valid() ? ReadInt(state[0], 0) : INT64_MAX;
+    bool more = !node.inputs[1].valid() || ReadInt(state[1], 0) != 0;
+    std::vector<std::vector<Tensor>> stacks(node.outputs.size() - carried);
+    const auto scalar = [](int64_t value) {
+      Tensor tensor = Tensor::Allocate(DType::kI64, {});
+      WriteInt(tensor, 0, value);
+      return tensor;
+    };
+    for (int64_t i = 0; i < trips && more; ++i) {
+      state[0] = scalar(i);
+      state[1] = scalar(1);
+      KILN_ASSIGN_OR_RETURN(std::vector<Tensor> results, RunBody(body, state, symbols_));
+      more = ReadInt(results[0], 0) != 0;
+      for (size_t k = 0; k < carried; ++k) state[k + 2] = results[k + 1];
+      for (size_t k = 0; k < stacks.size(); ++k) stacks[k].push_back(results[k + 1 + carried]);
+    }
+    for (size_t k = 0; k < carried; ++k) Set(node.outputs[k], state[k + 2]);
+    for (size_t k = 0; k < stacks.size(); ++k)
+      KILN_RETURN_IF_ERROR(Stack(node.outputs[k + carried], stacks[k]));
+    return absl::OkStatus();
+  }
+
+  // One result of all turns, along a new first axis. Without a turn, extents that no one knows are
+  // 0.
+  absl::Status Stack(ValueId id, const std::vector<Tensor>& turns) {
+    const Value& value = graph_.value(id);
+    std::vector<int64_t> shape = {static_cast<int64_t>(turns.size())};
+    for (size_t axis = 1; axis < value.shape.size(); ++axis) {
+      shape.push_back(turns.empty() ? value.shape[axis].Evaluate(symbols_).value_or(0)
+                                    : turns[0].shape()[axis - 1]);
+    }
+    Tensor out = Tensor::Allocate(IsFloat(value.type) ? DType::kF64 : DType::kI64, shape);
+    char* at = static_cast<char*>(out.data());
+    for (const Tensor& turn : turns) {
+      if (turn.shape() != turns[0].shape())
+        return absl::InvalidArgumentError("the turns' results have different shapes");
+      std::memcpy(at, turn.data(), static_cast<size_t>(turn.size_bytes()));
+      at += turn.size_bytes();
+    }
+    Set(id, std::move(out));
+    return absl::OkStatus();
   }
 
   // Appends the decomposition to the graph and runs what was appended.
@@ -197,6 +313,60 @@ class Interpreter {
   std::vector<std::optional<Tensor>> values_;  // dense, f64 or i64
 };
 
+// Whether these inputs are such that `graph` is right: extents, known elements and guards. Values of
+// symbols are added; those of the graph around it stay.
+bool Fits(const Graph& graph, const std::vector<Tensor>& inputs, SymbolValues& symbols) {
+  const auto equal = [&](const Dim& dim, int64_t value) {
+    if (const std::string symbol = SymbolOf(dim); !symbol.empty()) symbols.emplace(symbol, value);
+    const absl::StatusOr<int64_t> expected = dim.Evaluate(symbols);
+    return expected.ok() && *expected == value;
+  };
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const Value& value = graph.value(graph.inputs()[k]);
+    if (value.shape.size() != inputs[k].shape().size()) return false;
+    for (size_t axis = 0; axis < value.shape.size(); ++axis) {
+      if (!equal(value.shape[axis], inputs[k].shape()[axis])) return false;
+    }
+    if (!value.shape_content) continue;
+    for (size_t i = 0; i < value.shape_content->size(); ++i) {
+      if (!equal((*value.shape_content)[i], ReadInt(inputs[k], static_cast<int64_t>(i))))
+        return false;
+    }
+  }
+  for (const Guard& guard : graph.guards()) {
+    const absl::StatusOr<bool> holds = guard.Holds(symbols);
+    if (holds.ok() && !*holds) return false;
+  }
+  return true;
+}
+
+// A graph that a node owns, for wide inputs. Where its assumptions do not hold for them it is made
+// again for exactly their extents.
+absl::StatusOr<std::vector<Tensor>> RunBody(const Graph& body, std::vector<Tensor> inputs,
+                                            const SymbolValues& outer) {
+  SymbolValues symbols = outer;
+  std::optional<Graph> exact;
+  if (!Fits(body, inputs, symbols)) {
+    std::vector<Shape> shapes;
+    for (const Tensor& input : inputs) shapes.push_back(ToShape(input.shape()));
+    KILN_ASSIGN_OR_RETURN(exact, WithInputShapes(body, shapes));
+    symbols = outer;
+    if (!Fits(*exact, inputs, symbols)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("graph \"", body.name, "\": its assumptions do not hold for these inputs"));
+    }
+  }
+  const Graph& graph = exact ? *exact : body;
+  const std::function<void(ValueId, const Tensor&)> nobody;
+  Interpreter interpreter(graph, std::move(symbols), nobody);
+  for (size_t k = 0; k < inputs.size(); ++k)
+    interpreter.Set(graph.inputs()[k], std::move(inputs[k]));
+  KILN_RETURN_IF_ERROR(interpreter.Run());
+  std::vector<Tensor> outputs;
+  for (const Graph::Output& output : graph.outputs()) outputs.push_back(interpreter.Get(output.value));
+  return outputs;
+}
+
 absl::Status CheckInput(const Value& value, const Tensor& tensor) {
   if (tensor.dtype() != value.type || tensor.shape().size() != value.shape.size()) {
     return absl::InvalidArgumentError(
@@ -221,10 +391,21 @@ absl::StatusOr<SymbolValues> BindSymbols(const Graph& graph, std::span<const Ten
     KILN_RETURN_IF_ERROR(CheckInput(value, inputs[k]));
     for (size_t i = 0; i < value.shape.size(); ++i) {
       const Dim& dim = value.shape[i];
-      const bool is_symbol = dim.terms().size() == 1 && dim.terms()[0].coef == 1 &&
-                             dim.terms()[0].atoms.size() == 1 &&
-                             dim.terms()[0].atoms[0].kind == Dim::Atom::Kind::kSymbol;
-      if (is_symbol) symbols.emplace(dim.terms()[0].atoms[0].symbol, inputs[k].shape()[i]);
+      if (const std::string symbol = SymbolOf(dim); !symbol.empty())
+        symbols.emplace(symbol, inputs[k].shape()[i]);
+    }
+    if (!value.shape_content) continue;
+    const Tensor dense = Dense(inputs[k]);
+    for (size_t i = 0; i < value.shape_content->size(); ++i) {
+      if (dense.num_elements() != static_cast<int64_t>(value.shape_content->size())) break;
+      const std::string symbol = SymbolOf((*value.shape_content)[i]);
+      const int64_t element = ReadInt(dense, static_cast<int64_t>(i));
+      if (element < 0) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("input \"", value.name, "\": element ", i, " is ", element,
+                         "; the graph holds for elements from 0 on"));
+      }
+      if (!symbol.empty()) symbols.emplace(symbol, element);
     }
   }
   for (size_t k = 0; k < inputs.size(); ++k) {

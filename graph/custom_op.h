@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// An operator that the program around Kiln brings along. It is passed by value of a shared pointer
+// (CompileOptions::custom_ops, OnnxImportOptions::custom_ops); there is no registry.
+//
+//   auto op = std::make_shared<CustomOp>();
+//   op->domain = "my.company";
+//   op->name = "Clamp01";
+//   op->compose = [](GraphBuilder& b, const CustomCall& call) -> absl::StatusOr<...> {
+//     return std::vector{b.Op("clip", {call.inputs[0], b.Scalar(kF32, 0), b.Scalar(kF32, 1)})};
+//   };
+//
+// One of two forms: `compose` writes the op with others, and is optimised with all around it; `run`
+// computes it on the host between kernels, for inputs that lie dense on the CPU.
+#ifndef KILN_GRAPH_CUSTOM_OP_H_
+#define KILN_GRAPH_CUSTOM_OP_H_
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kiln/graph/builder.h"
+#include "kiln/graph/graph.h"
+
+namespace kiln {
+
+// One use of the op. Attributes are the node's: integers, floats, strings, lists and tensors.
+struct CustomCall {
+  std::vector<ValueId> inputs;  // invalid where absent
+  const Attrs& attrs;
+};
+struct CustomOutput {
+  DType type = DType::kF32;
+  Shape shape;
+};
+
+struct CustomOp {
+  std::string domain, name;
+  Attrs attrs;  // set by import: those of the node
+
+  std::function<absl::StatusOr<std::vector<ValueId>>(GraphBuilder& b, const CustomCall& call)>
+      compose;
+
+  // With `run`: types and shapes of the outputs from those of the inputs (absent ones are null).
+  std::function<absl::StatusOr<std::vector<CustomOutput>>(std::span<const Value* const> inputs,
+                                                          const Attrs& attrs)>
+      infer;
+  // Fills dense outputs of the inferred types and shapes. Thread-safe.
+  std::function<absl::Status(std::span<const Tensor> inputs, const Attrs& attrs,
+                             std::span<Tensor> outputs)>
+      run;
+};
+
+// Enters one use of `op`: what it composes, or a node that runs it. Errors name the op.
+absl::StatusOr<std::vector<ValueId>> AddCustomOp(Graph& graph, const CustomOp& op,
+                                                 const CustomCall& call, const std::string& name);
+// Of a node of op "custom".
+const CustomOp& CustomOpOf(const Node& node);
+
+}  // namespace kiln
+
+#endif  // KILN_GRAPH_CUSTOM_OP_H_

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// One node of a model: its inputs are looked up, its converter, function or structure is applied,
+// its outputs get names.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "kiln/base/status.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/graph/needed_value.h"
+#include "kiln/graph/onnx/constant_value.h"
+#include "kiln/graph/onnx/importer.h"
+#include "kiln/graph/onnx/node_view.h"
+#include "kiln/graph/op.h"
+
+namespace kiln::onnx {
+namespace {
+
+constexpr int64_t kMaxSymbolElements = 64;  // of one tensor whose elements become symbols
+constexpr int kMaxOperands = 16;             // of one node that tell its structure
+
+absl::Status CheckAttributes(const NodeProto& node) {
+  std::set<absl::string_view> seen;
+  for (const AttributeProto& attribute : node.attribute()) {
+    if (!seen.insert(attribute.name()).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("attribute ", Quoted(attribute.name()), " is given twice"));
+    }
+    if (!attribute.ref_attr_name().empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("attribute ", Quoted(attribute.name()),
+                       " refers to one of a function, but the node is in no function"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Inference names the node as well: `node "a" (reshape): why` is only why, behind our own subject.
+std::string Reason(const absl::Status& status, const NodeProto& node) {
+  absl::string_view text = status.message();
+  if (absl::ConsumePrefix(&text, absl::StrCat("node \"", NameOf(node), "\" ("))) {
+    const size_t end = text.find("): ");
+    if (end != absl::string_view::npos) return std::string(text.substr(end + 3));
+    text = status.message();
+  }
+  return std::string(text);
+}
+
+}  // namespace
+
+std::string Quoted(absl::string_view name) {
+  return absl::StrCat("\"", absl::Utf8SafeCEscape(name), "\"");
+}
+
+std::string DomainOf(absl::string_view domain) {
+  return domain == "ai.onnx" ? "" : std::string(domain);
+}
+
+std::string OperatorOf(const NodeProto& node) {
+  const std::string domain = DomainOf(node.domain());
+  return absl::Utf8SafeCEscape(domain.empty() ? node.op_type()
+                                              : absl::StrCat(domain, ".", node.op_type()));
+}
+
+std::string Subject(const NodeProto& node) {
+  return absl::StrCat("node ", Quoted(NameOf(node)), " (", OperatorOf(node), ")");
+}
+
+const AttributeProto* FindAttribute(const NodeProto& node, absl::string_view name) {
+  for (const AttributeProto& attribute : node.attribute()) {
+    if (attribute.name() == name) return &attribute;
+  }
+  return nullptr;
+}
+
+absl::Status Importer::Define(Scope& scope, const std::string& name, Slot slot) {
+  if (scope.slots.emplace(name, std::move(slot)).second) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("value ", Quoted(name), ": is defined twice; names must be unique in a graph"));
+}
+
+ValueId Importer::Capture(Scope& scope, ValueId outer) {
+  if (!outer.valid() || scope.graph == scope.parent->graph) return outer;
+  const auto [at, fresh] = scope.known.emplace(outer, ValueId{});
+  if (!fresh) return at->second;
+  const Value value = scope.parent->graph->value(outer);
+  if (value.constant && value.producer.v < 0) {
+    at->second = scope.graph->AddConstant(value.name, *value.constant);
+  } else {
+    at->second = scope.graph->AddInput(value.name, value.type, value.shape);
+    scope.graph->mutable_value(at->second).shape_content = value.shape_content;
+    scope.captures.push_back(outer);
+  }
+  return at->second;
+}
+
+const Slot* Importer::Find(Scope& scope, const std::string& name) {
+  const auto here = scope.slots.find(name);
+  if (here != scope.slots.end()) return &here->second;
+  if (scope.parent == nullptr) return nullptr;
+  const Slot* outer = Find(*scope.parent, name);
+  if (outer == nullptr || scope.parent->graph == scope.graph) return outer;
+  Slot slot = *outer;
+  slot.id = Capture(scope, slot.id);
+  for (ValueId& item : slot.items) item = Capture(scope, item);
+  return &scope.slots.emplace(name, std::move(slot)).first->second;
+}
+
+absl::StatusOr<std::vector<Slot>> Importer::Resolve(Scope& scope, const NodeProto& node) {
+  std::vector<Slot> slots;
+  for (const std::string& name : node.input()) {
+    if (name.empty()) {
+      slots.push_back({.kind = Slot::Kind::kNone});
+      continue;
+    }
+    const Slot* slot = Find(scope, name);
+    if (slot == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "input ", Quoted(name), " is no graph input, no initializer and no output of an ",
+          "earlier node; nodes must be in topological order"));
+    }
+    slots.push_back(*slot);
+  }
+  return slots;
+}
+
+absl::Status Importer::Convert(Scope& scope, const Converter& converter, const NodeProto& node,
+                               const std::vector<ValueId>& inputs, std::vector<Slot>& outputs) {
+  const int64_t opset = scope.opsets[DomainOf(node.domain())];
+  NodeView view(node, opset, converter.record, inputs, *scope.graph, source_, symbols_);
+  if (opset < kOldestOpset) view.Ignore("consumed_inputs");  // tells of memory only
+  KILN_RETURN_IF_ERROR(converter.convert(view));
+  KILN_RETURN_IF_ERROR(view.status());
+  if (const std::string unread = view.UnreadAttr(); !unread.empty()) {
+    return absl::UnimplementedError(absl::StrCat("attribute ", Quoted(unread), " is not known"));
+  }
+  for (int k = 0; k < node.output_size(); ++k) {
+    const ValueId id = view.outputs()[static_cast<size_t>(k)];
+    if (!node.output(k).empty() && !id.valid())
+      return absl::UnimplementedError(absl::StrCat("output ", k, " is not supported"));
+    outputs[static_cast<size_t>(k)].id = id;
+  }
+  return absl::OkStatus();
+}
+
+ValueId Importer::FindValue(const Graph& graph, const std::string& name) const {
+  const std::vector<Value>& values = graph.values();
+  const auto named =
+      std::find_if(values.begin(), values.end(), [&](const Value& v) { return v.name == name; });
+  return ValueId{named == values.end() ? -1 : static_cast<int32_t>(named - values.begin())};
+}
+
+bool Importer::SettleNeeded(Scope& scope, const absl::Status& status, std::vector<ValueId>& inputs) {
+  const std::optional<std::string> name = NeededValue(status);
+  if (!name) return false;
+  const auto input = std::find(inputs.begin(), inputs.end(), FindValue(*scope.graph, *name));
+  if (input == inputs.end() || !input->valid()) return false;
+  std::optional<Tensor> value = ConstantValue(*scope.graph, *input);
+  if (!value) return false;
+  *input = scope.graph->AddConstant(*name, *std::move(value));
+  return true;
+}
+
+bool Importer::NoteNeeded(Scope& scope, const std::string& value) {
+  // Values of a body are not the caller's to give.
+  if (scope.graph != main_.graph) return false;
+  const Graph& graph = *scope.graph;
+  std::vector<ValueId> work = {FindValue(graph, value)};
+  std::set<ValueId> seen;
+  std::set<std::string> sources;
+  while (!work.empty()) {
+    const ValueId id = work.back();
+    work.pop_back();
+    if (!id.valid() || !seen.insert(id).second) continue;
+    const Value& v = graph.value(id);
+    if (v.constant || ContentOf(v)) continue;
+    if (v.producer.v >= 0 && graph.node(v.producer).op->dynamic) return false;
+    if (v.producer.v >= 0) {
+      const std::vector<ValueId>& inputs = graph.node(v.producer).inputs;
+      work.insert(work.end(), inputs.begin(), inputs.end());
+    } else {
+      if (v.shape.size() > 1) return false;
+      sources.insert(v.name);
+    }
+  }
+  const std::vector<std::string> known = out_.value_inputs;
+  for (const std::string& name : sources) {
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      out_.value_inputs.push_back(name);
+  }
+  return !sources.empty();
+}
+
+bool Importer::MakeElements(Scope& scope, const absl::Status& status,
+                            std::vector<ValueId>& inputs) {
+  const std::optional<std::string> name = NeededValue(status);
+  if (!name) return false;
+  Graph& graph = *scope.graph;
+  const auto input = std::find(inputs.begin(), inputs.end(), FindValue(graph, *name));
+  if (input == inputs.end() || !input->valid()) return false;
+  const Value value = graph.value(*input);
+  const std::optional<std::vector<int64_t>> shape = kiln::Constant(value.shape);
+  const int64_t count = shape ? CheckedBytes(DType::kU8, *shape) : -1;
+  if (!IsInt(value.type) || value.shape.size() > 1 || count < 0 || count > kMaxSymbolElements)
+    return false;
+  Shape elements;
+  for (int64_t i = 0; i < count; ++i)
+    elements.push_back(symbols_.Fresh(absl::StrCat(value.name, "_", i)));
+  const absl::StatusOr<std::vector<ValueId>> known =
+      graph.AddNode(*FindOp("elements"), {*input}, {{"symbols", DimsValue(elements)}},
+                    absl::StrCat(value.name, "/elements"), {});
+  if (!known.ok()) return false;
+  *input = known->front();
+  return true;
+}
+
+void Importer::Unsupported(const NodeProto& node, int64_t opset, std::string reason,
+                           bool needs_values) {
+  out_.unsupported.push_back(
+      {NameOf(node), OperatorOf(node), opset, std::move(reason), needs_values});
+}
+
+absl::Status Importer::AddNode(Scope& scope, const NodeProto& node) {
+  KILN_ASSIGN_OR_RETURN(std::vector<Slot> slots, Resolve(scope, node));
+  KILN_RETURN_IF_ERROR(CheckAttributes(node));
+  const std::string domain = DomainOf(node.domain());
+  const int64_t opset = scope.opsets.count(domain) > 0 ? scope.opsets[domain] : 0;
+  bool missing = false, needs_values = false;
+  std::string reason;
+  for (const Slot& slot : slots) {
+    if (!slot.missing()) continue;
+    missing = true;
+    if (reason.empty()) reason = slot.reason;
+  }
+  std::vector<Slot> outputs(static_cast<size_t>(node.output_size()));
+  const auto attempt = [&]() -> absl::Status {
+    if (const std::shared_ptr<const CustomOp> custom = FindCustom(node)) {
+      std::vector<ValueId> ids;
+      for (const Slot& slot : slots) ids.push_back(slot.id);
+      return missing ? absl::OkStatus() : AddCustom(scope, node, *custom, ids, outputs);
+    }
+    if (const FunctionProto* function = FindFunction(node))
+      return Expand(scope, node, *function, slots, outputs);
+    if (domain.empty() && opset < 1)
+      return absl::UnimplementedError("the model does not say which operator set it uses");
+    const bool standard = domain.empty() || domain == "com.microsoft";
+    const Converter* converter =
+        standard ? FindConverter(OperatorOf(node), std::max<int64_t>(domain.empty() ? opset : 0, kOldestOpset)) : nullptr;
+    if (converter == nullptr) return absl::UnimplementedError("");
+    if (missing) return absl::OkStatus();
+    if (node.op_type() == "If" && domain.empty()) return AddIf(scope, node, slots, outputs);
+    if (node.op_type() == "Loop" && domain.empty()) return AddLoop(scope, node, slots, outputs);
+    if (node.op_type() == "Scan" && domain.empty()) return AddScan(scope, node, slots, outputs);
+    KILN_ASSIGN_OR_RETURN(const bool done, AddSequenceOp(scope, node, slots, outputs));
+    if (done) return absl::OkStatus();
+    std::vector<ValueId> inputs;
+    for (const Slot& slot : slots) {
+      if (slot.kind == Slot::Kind::kSequence)
+        return absl::UnimplementedError("a sequence is given where a tensor is expected");
+      inputs.push_back(slot.id);
+    }
+    absl::Status status = Convert(scope, *converter, node, inputs, outputs);
+    // Operands that follow from constants are computed, those that the caller's inputs decide are
+    // noted, and elements of others become symbols.
+    for (int tries = 0; tries < kMaxOperands && NeededValue(status); ++tries) {
+      if (!SettleNeeded(scope, status, inputs)) {
+        needs_values = NoteNeeded(scope, *NeededValue(status));
+        if (needs_values || !MakeElements(scope, status, inputs)) break;
+      }
+      status = Convert(scope, *converter, node, inputs, outputs);
+    }
+    return status;
+  };
+  const absl::Status status = reason.empty() ? attempt() : absl::UnimplementedError(reason);
+  if (absl::IsUnimplemented(status)) {
+    Unsupported(node, opset, Reason(status, node), needs_values);
+    outputs.assign(outputs.size(), {});
+  } else if (!status.ok()) {
+    return absl::Status(status.code(), Reason(status, node));
+  }
+  for (int k = 0; k < node.output_size(); ++k) {
+    if (!node.output(k).empty())
+      KILN_RETURN_IF_ERROR(Define(scope, node.output(k), outputs[static_cast<size_t>(k)]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Importer::AddNodes(Scope& scope,
+                                const google::protobuf::RepeatedPtrField<NodeProto>& nodes) {
+  for (const NodeProto& node : nodes) {
+    KILN_RETURN_IF_ERROR(Annotate(AddNode(scope, node), Subject(node)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kiln::onnx

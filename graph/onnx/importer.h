@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Importer: what the files of the import share. Not for users: import.h is.
+//
+// Names of a model live in scopes. The main graph is one; so is each branch, loop body and function
+// body. A scope writes its nodes into a Graph: a function, and a branch that is chosen at import,
+// into that of the scope that asks for it; other branches and bodies into a Graph of their own,
+// which then takes what it uses of the graph around as captures: inputs that the node feeds.
+#ifndef KILN_GRAPH_ONNX_IMPORTER_H_
+#define KILN_GRAPH_ONNX_IMPORTER_H_
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kiln/graph/onnx/converter.h"
+#include "kiln/graph/onnx/import.h"
+#include "kiln/graph/onnx/onnx.pb.h"
+#include "kiln/graph/onnx/symbols.h"
+#include "kiln/graph/onnx/tensor_proto.h"
+
+namespace kiln::onnx {
+
+std::string Quoted(absl::string_view name);
+
+// What a name in the model stands for. A sequence has its tensors' values: it exists at import only.
+struct Slot {
+  enum class Kind : uint8_t { kTensor, kSequence, kNone };  // kNone: an optional without a value
+  Kind kind = Kind::kTensor;
+  ValueId id = {};          // of a tensor; invalid: there is no value, because
+  std::string reason = {};  // this is not supported; empty: because a node before is not
+  std::vector<ValueId> items = {};
+
+  bool missing() const { return kind == Kind::kTensor && !id.valid(); }
+};
+
+struct Scope {
+  Graph* graph = nullptr;
+  Scope* parent = nullptr;  // where names are looked up that are not here
+  std::map<std::string, int64_t> opsets = {};
+  std::unordered_map<std::string, Slot> slots = {};
+  // If the graph is not the parent's: the parent's values that it takes, and what they are here.
+  // Constants become constants; the others are inputs, in the order of `captures`.
+  std::map<ValueId, ValueId> known = {};
+  std::vector<ValueId> captures = {};
+};
+
+class Importer {
+ public:
+  Importer(const ModelProto& model, const OnnxImportOptions& options, TensorSource& source)
+      : model_(model), options_(options), source_(source) {}
+
+  absl::StatusOr<OnnxImport> Run();
+
+ private:
+  // ---- import.cc: the main graph
+  absl::Status ReadHeader();
+  absl::Status AddInitializers(Scope& scope, const GraphProto& graph);
+  absl::Status AddInputs();
+  absl::Status AddInput(const ValueInfoProto& input);
+  Shape DeclaredShape(const ValueInfoProto& value);
+  absl::Status AssumeValue(const std::string& name, const Tensor& value);
+  absl::Status AddOutputs();
+  absl::Status UnsupportedError() const;
+
+  // ---- import_node.cc: nodes
+  absl::Status AddNodes(Scope& scope,
+                        const google::protobuf::RepeatedPtrField<NodeProto>& nodes);
+  absl::Status AddNode(Scope& scope, const NodeProto& node);
+  absl::Status Define(Scope& scope, const std::string& name, Slot slot);
+  // Null: no such name. Captures what the scope's graph does not have.
+  const Slot* Find(Scope& scope, const std::string& name);
+  ValueId Capture(Scope& scope, ValueId outer);
+  absl::StatusOr<std::vector<Slot>> Resolve(Scope& scope, const NodeProto& node);
+  absl::Status Convert(Scope& scope, const Converter& converter, const NodeProto& node,
+                       const std::vector<ValueId>& inputs, std::vector<Slot>& outputs);
+  ValueId FindValue(const Graph& graph, const std::string& name) const;
+  // If `status` asks for the value of an input that constants decide: puts a constant in its place
+  // and tells so.
+  bool SettleNeeded(Scope& scope, const absl::Status& status, std::vector<ValueId>& inputs);
+  // Adds the graph inputs that the value is made of to value_inputs; false, adding none, if one of
+  // them is larger than an operand that describes a structure.
+  bool NoteNeeded(Scope& scope, const std::string& name);
+  // If `status` asks for the elements of an integer value that is computed: has them become symbols
+  // and tells so.
+  bool MakeElements(Scope& scope, const absl::Status& status, std::vector<ValueId>& inputs);
+  void Unsupported(const NodeProto& node, int64_t opset, std::string reason,
+                   bool needs_values = false);
+
+  // ---- functions.cc
+  const FunctionProto* FindFunction(const NodeProto& node) const;
+  absl::Status Expand(Scope& scope, const NodeProto& node, const FunctionProto& function,
+                      const std::vector<Slot>& inputs, std::vector<Slot>& outputs);
+  absl::Status AddCustom(Scope& scope, const NodeProto& node, const CustomOp& op,
+                         const std::vector<ValueId>& inputs, std::vector<Slot>& outputs);
+  std::shared_ptr<const CustomOp> FindCustom(const NodeProto& node) const;
+
+  // ---- sequences.cc: false if it is none of these operators
+  absl::StatusOr<bool> AddSequenceOp(Scope& scope, const NodeProto& node,
+                                     const std::vector<Slot>& inputs, std::vector<Slot>& outputs);
+
+  // ---- control_flow.cc
+  absl::Status AddIf(Scope& scope, const NodeProto& node, const std::vector<Slot>& inputs,
+                     std::vector<Slot>& outputs);
+  absl::Status AddLoop(Scope& scope, const NodeProto& node, const std::vector<Slot>& inputs,
+                       std::vector<Slot>& outputs);
+  absl::Status AddScan(Scope& scope, const NodeProto& node, const std::vector<Slot>& inputs,
+                       std::vector<Slot>& outputs);
+  struct BodyGraph {
+    Graph graph;
+    std::vector<ValueId> captures;
+    bool complete = true;  // false: it has a node that is not supported
+  };
+  absl::StatusOr<BodyGraph> ImportBranch(Scope& scope, const GraphProto& proto,
+                                         const std::string& name,
+                                         const std::vector<ValueId>& captures);
+  struct LoopParts;
+  absl::StatusOr<BodyGraph> ImportLoopBody(Scope& scope, const LoopParts& parts,
+                                           const std::vector<Shape>& state_shapes);
+  absl::StatusOr<std::vector<ValueId>> EmitLoop(Scope& scope, const LoopParts& parts);
+  absl::StatusOr<std::vector<ValueId>> EmitScan(Scope& scope, const LoopParts& parts);
+  absl::Status RunBody(Scope& scope, const GraphProto& proto, std::vector<ValueId>& results);
+
+  const ModelProto& model_;
+  const OnnxImportOptions& options_;
+  TensorSource& source_;
+  OnnxImport out_;
+  Scope main_;
+  Symbols symbols_;
+  std::map<std::string, const FunctionProto*> functions_;
+  std::set<const FunctionProto*> active_;  // functions that are being expanded
+  int64_t expanded_nodes_ = 0;
+};
+
+std::string DomainOf(absl::string_view domain);
+std::string OperatorOf(const NodeProto& node);
+std::string Subject(const NodeProto& node);
+const AttributeProto* FindAttribute(const NodeProto& node, absl::string_view name);
+
+}  // namespace kiln::onnx
+
+#endif  // KILN_GRAPH_ONNX_IMPORTER_H_
