@@ -60,7 +60,7 @@ absl::StatusOr<Model> Compile(absl::string_view path, const CompileOptions& opti
   KILN_RETURN_IF_ERROR(Check(options));
   if (!absl::EndsWith(path, ".graph")) {
     KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnx(path, {.allow_unsupported = true,
-                                                          .custom_ops = options.custom_ops}));
+                                                               .custom_ops = options.custom_ops}));
     if (import.unsupported.empty()) return Compile(std::move(import.graph), options);
     if (std::all_of(import.unsupported.begin(), import.unsupported.end(),
                     [](const UnsupportedNode& node) { return node.needs_values; })) {

@@ -28,8 +28,8 @@ CalleeGraph WithSymbolInput(Graph graph) {
   if (made.symbols.empty()) return made;
   Shape elements;
   for (const std::string& symbol : made.symbols) elements.push_back(Dim::Symbol(symbol));
-  const ValueId id = made.graph.AddInput("kiln.symbols", DType::kI64,
-                                         {static_cast<int64_t>(made.symbols.size())});
+  const ValueId id =
+      made.graph.AddInput("kiln.symbols", DType::kI64, {static_cast<int64_t>(made.symbols.size())});
   made.graph.mutable_value(id).shape_content = std::move(elements);
   return made;
 }
@@ -41,7 +41,8 @@ class Splitter {
   void FindLevels() {
     value_level_.assign(graph_.values().size(), 0);
     for (const ValueId id : graph_.inputs())
-      ForEachLearned(graph_.value(id), [&](const std::string& symbol) { symbol_level_[symbol] = 0; });
+      ForEachLearned(graph_.value(id),
+                     [&](const std::string& symbol) { symbol_level_[symbol] = 0; });
     for (const Node& node : graph_.nodes()) {
       int level = 0;
       for (const ValueId id : node.inputs) {
@@ -278,8 +279,7 @@ class ScriptBuilder {
   std::map<ValueId, int> slots_;
 };
 
-absl::Status CollectSegments(const Graph& graph, const std::string& path,
-                             std::vector<Graph>& out) {
+absl::Status CollectSegments(const Graph& graph, const std::string& path, std::vector<Graph>& out) {
   if (!HasDynamicNodes(graph)) {
     out.push_back(WithSymbolInput(graph).graph);
     out.back().name = path;

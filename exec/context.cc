@@ -210,9 +210,9 @@ absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlan() {
   for (int i = 0; i < variant->program.inputs_size(); ++i) {
     if (variant->program.inputs(i).elements_size() == 0) continue;
     const Tensor& tensor = facts[static_cast<size_t>(i)].tensor;
-    cached.values.push_back({static_cast<size_t>(i),
-                             std::string(static_cast<const char*>(tensor.data()),
-                                         static_cast<size_t>(tensor.size_bytes()))});
+    cached.values.push_back(
+        {static_cast<size_t>(i), std::string(static_cast<const char*>(tensor.data()),
+                                             static_cast<size_t>(tensor.size_bytes()))});
   }
   if (variant->script != nullptr) return MakeScript(variant, facts, std::move(cached));
   KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const CheckedProgram> program,

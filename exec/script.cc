@@ -66,8 +66,8 @@ absl::StatusOr<std::vector<Tensor>> ScriptRun::Call(int callee, std::vector<Tens
   }
   Context::State& context = callees_[index]->context;
   if (inputs.size() != context.bound_inputs.size())
-    return absl::InternalError(absl::StrCat(inputs.size(), " inputs for a callee of ",
-                                            context.bound_inputs.size()));
+    return absl::InternalError(
+        absl::StrCat(inputs.size(), " inputs for a callee of ", context.bound_inputs.size()));
   for (size_t k = 0; k < inputs.size(); ++k) context.bound_inputs[k] = std::move(inputs[k]);
   const absl::Status status = context.Run(nullptr);
   std::vector<Tensor> outputs = context.TakeOutputs();
@@ -167,10 +167,9 @@ absl::StatusOr<Tensor> ScriptRun::Stack(const Script::Slot& slot,
 
 absl::Status ScriptRun::Learn(const Script::Slot& slot, const Tensor& tensor) {
   if (tensor.dtype() != slot.type || tensor.shape().size() != slot.shape.size()) {
-    return absl::InternalError(absl::StrCat("\"", slot.name, "\" came out as ",
-                                            Name(tensor.dtype()), " of rank ",
-                                            tensor.shape().size(), ", expected ", Name(slot.type),
-                                            " ", ToString(slot.shape)));
+    return absl::InternalError(absl::StrCat(
+        "\"", slot.name, "\" came out as ", Name(tensor.dtype()), " of rank ",
+        tensor.shape().size(), ", expected ", Name(slot.type), " ", ToString(slot.shape)));
   }
   for (size_t axis = 0; axis < slot.shape.size(); ++axis) {
     if (const std::string* symbol = Symbol(slot.shape[axis]))

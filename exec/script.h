@@ -37,7 +37,7 @@ struct ScriptStep {
   };
   Kind kind = Kind::kCall;
   std::string name, op;
-  library::Attributes attributes;    // kHost
+  library::Attributes attributes;  // kHost
   // kHost of the caller's: fills outputs whose shapes are those of the slots.
   std::function<absl::Status(const std::vector<Tensor>&, std::vector<Tensor>&)> custom;
   std::vector<int> inputs, outputs;  // slots; -1: absent

@@ -93,9 +93,9 @@ class Binder {
       const std::optional<std::string> symbol = OnlySymbol(port.elements[k], {});
       if (!symbol || !(port.elements[k] == Dim::Symbol(*symbol))) continue;
       if (elements[k] < 0) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("input \"", port.name, "\": element ", k, " is ", elements[k],
-                         "; give a number from 0 on"));
+        return absl::InvalidArgumentError(absl::StrCat("input \"", port.name, "\": element ", k,
+                                                       " is ", elements[k],
+                                                       "; give a number from 0 on"));
       }
       if (values_.emplace(*symbol, elements[k]).second) origin_[*symbol] = i;
     }

@@ -33,7 +33,9 @@ bool MergeConstants(Graph& graph) {
   for (const ValueId id : graph.inputs()) is_input[static_cast<size_t>(id.v)] = true;
   for (size_t i = 0; i < graph.values().size(); ++i) {
     const std::optional<Tensor>& constant = graph.values()[i].constant;
-    if (is_input[i] || !constant || !constant->is_dense() || constant->size_bytes() > kMaxComparedBytes) continue;
+    if (is_input[i] || !constant || !constant->is_dense() ||
+        constant->size_bytes() > kMaxComparedBytes)
+      continue;
     std::string key;
     AppendTensor(*constant, key);
     const auto [it, added] = first.emplace(std::move(key), static_cast<int32_t>(i));

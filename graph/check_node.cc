@@ -46,8 +46,8 @@ bool Matches(AttrKind kind, const AttrValue& value) {
 }
 
 const char* KindName(AttrKind kind) {
-  constexpr const char* kNames[] = {"an integer",         "a float",          "a string",
-                                    "a list of integers", "a list of floats", "an element type",
+  constexpr const char* kNames[] = {"an integer",         "a float",           "a string",
+                                    "a list of integers", "a list of floats",  "an element type",
                                     "a tensor",           "a list of extents", "a graph",
                                     "a custom op"};
   return kNames[static_cast<size_t>(kind)];

@@ -15,12 +15,11 @@ namespace {
 absl::Status InferCustom(InferContext& c) {
   const CustomOp& op = CustomOpOf(c.node());
   std::vector<const Value*> inputs;
-  for (int k = 0; k < c.num_inputs(); ++k)
-    inputs.push_back(c.has_input(k) ? &c.input(k) : nullptr);
+  for (int k = 0; k < c.num_inputs(); ++k) inputs.push_back(c.has_input(k) ? &c.input(k) : nullptr);
   KILN_ASSIGN_OR_RETURN(const std::vector<CustomOutput> outputs, op.infer(inputs, op.attrs));
   if (outputs.size() != c.outputs.size())
-    return absl::InvalidArgumentError(absl::StrCat("infer gives ", outputs.size(),
-                                                   " outputs, the node has ", c.outputs.size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("infer gives ", outputs.size(), " outputs, the node has ", c.outputs.size()));
   for (size_t k = 0; k < outputs.size(); ++k)
     c.SetOutput(static_cast<int>(k), outputs[k].type, outputs[k].shape);
   return absl::OkStatus();

@@ -56,9 +56,9 @@ using Body = std::shared_ptr<const Graph>;
 struct CustomOp;  // custom_op.h
 
 // An attribute: one of a closed set. Lists may be empty.
-using AttrValue = std::variant<int64_t, double, std::string, std::vector<int64_t>,
-                               std::vector<double>, DType, Tensor, Body,
-                               std::shared_ptr<const CustomOp>>;
+using AttrValue =
+    std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, DType,
+                 Tensor, Body, std::shared_ptr<const CustomOp>>;
 using Attrs = std::map<std::string, AttrValue>;
 
 struct Value {
@@ -70,7 +70,7 @@ struct Value {
                                        // elements, symbolically. Of an input: its elements give
                                        // these symbols their values
 
-  NodeId producer;                     // invalid for inputs and constants
+  NodeId producer;  // invalid for inputs and constants
 };
 
 struct Node {

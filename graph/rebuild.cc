@@ -65,9 +65,9 @@ absl::StatusOr<Graph> Rebuilt(const Graph& graph, const std::vector<Shape>& inpu
     for (ValueId id : node.outputs) names.push_back(graph.value(id).name);
     Attrs attrs = node.attrs;
     if (!symbols.empty()) KILN_RETURN_IF_ERROR(SubstituteAttrs(*node.op, symbols, attrs));
-    KILN_ASSIGN_OR_RETURN(const std::vector<ValueId> outputs,
-                          out.AddNode(*node.op, std::move(inputs), std::move(attrs), node.name,
-                                      std::move(names)));
+    KILN_ASSIGN_OR_RETURN(
+        const std::vector<ValueId> outputs,
+        out.AddNode(*node.op, std::move(inputs), std::move(attrs), node.name, std::move(names)));
     for (size_t k = 0; k < outputs.size(); ++k)
       map[static_cast<size_t>(node.outputs[k].v)] = outputs[k];
   }

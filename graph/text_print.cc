@@ -95,7 +95,8 @@ std::string PrintAttrs(const Graph& graph, const Node& node) {
     for (const AttrSpec& spec : node.op->attrs) {
       if (name == spec.name) kind = spec.kind;
     }
-    parts.push_back(absl::StrCat(name, " = ", std::visit(AttrPrinter{kind, BodyName(graph, node, name)}, value)));
+    parts.push_back(absl::StrCat(
+        name, " = ", std::visit(AttrPrinter{kind, BodyName(graph, node, name)}, value)));
   }
   return absl::StrCat(" {", absl::StrJoin(parts, ", "), "}");
 }

@@ -31,10 +31,9 @@ absl::Status VerifyValues(const Graph& graph) {
       const std::optional<std::vector<int64_t>> shape = Constant(input.shape);
       if (!IsInt(input.type) || !shape ||
           CheckedBytes(DType::kU8, *shape) != static_cast<int64_t>(input.shape_content->size())) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("input \"", input.name, "\": is ", Name(input.type), " ",
-                         ToString(input.shape), ", its elements are said to be ",
-                         ToString(*input.shape_content)));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "input \"", input.name, "\": is ", Name(input.type), " ", ToString(input.shape),
+            ", its elements are said to be ", ToString(*input.shape_content)));
       }
     }
     if (graph.value(id).producer.v >= 0) {

@@ -111,8 +111,9 @@ Tensor TakeSlices(const Tensor& x, const Around& a, const std::vector<int64_t>& 
   for (int64_t o = 0; o < a.outer; ++o) {
     for (const int64_t k : chosen) {
       if (bytes > 0)
-        std::memcpy(to, static_cast<const char*>(x.data()) +
-                            static_cast<size_t>(o * a.extent + k) * bytes, bytes);
+        std::memcpy(
+            to, static_cast<const char*>(x.data()) + static_cast<size_t>(o * a.extent + k) * bytes,
+            bytes);
       to += bytes;
     }
   }

@@ -68,11 +68,11 @@ bool KeepsCondition(const Graph& body) {
 struct Importer::LoopParts {
   const GraphProto* body = nullptr;
   std::string name;
-  ValueId trips, condition;        // of a Loop
-  std::vector<ValueId> state;      // carried values
-  std::vector<ValueId> scanned;    // of a Scan: tensors whose slices the turns take,
-  std::vector<int64_t> axes;       // along these axes
-  std::vector<bool> backwards;     // from the end
+  ValueId trips, condition;      // of a Loop
+  std::vector<ValueId> state;    // carried values
+  std::vector<ValueId> scanned;  // of a Scan: tensors whose slices the turns take,
+  std::vector<int64_t> axes;     // along these axes
+  std::vector<bool> backwards;   // from the end
   bool is_scan() const { return !scanned.empty(); }
 };
 
@@ -84,13 +84,12 @@ absl::Status Importer::RunBody(Scope& scope, const GraphProto& proto,
   for (const ValueInfoProto& output : proto.output()) {
     const Slot* slot = Find(scope, output.name());
     if (slot == nullptr)
-      return absl::InvalidArgumentError(
-          absl::StrCat("output ", Quoted(output.name()), " of graph ", Quoted(proto.name()),
-                       ": no node makes it"));
+      return absl::InvalidArgumentError(absl::StrCat("output ", Quoted(output.name()), " of graph ",
+                                                     Quoted(proto.name()), ": no node makes it"));
     if (slot->kind != Slot::Kind::kTensor)
-      return absl::UnimplementedError(
-          absl::StrCat("output ", Quoted(output.name()), " is a sequence or optional, which only ",
-                       "a condition known at import can choose"));
+      return absl::UnimplementedError(absl::StrCat("output ", Quoted(output.name()),
+                                                   " is a sequence or optional, which only ",
+                                                   "a condition known at import can choose"));
     results.push_back(slot->id);
   }
   return absl::OkStatus();
@@ -110,7 +109,8 @@ absl::StatusOr<Importer::BodyGraph> Importer::ImportBranch(Scope& scope, const G
   KILN_RETURN_IF_ERROR(RunBody(inner, proto, results));
   for (size_t k = 0; k < results.size(); ++k) {
     made.complete = made.complete && results[k].valid();
-    if (results[k].valid()) made.graph.AddOutput(results[k], proto.output(static_cast<int>(k)).name());
+    if (results[k].valid())
+      made.graph.AddOutput(results[k], proto.output(static_cast<int>(k)).name());
   }
   made.captures = std::move(inner.captures);
   return made;
@@ -208,10 +208,9 @@ absl::StatusOr<Importer::BodyGraph> Importer::ImportLoopBody(
     const ValueId x = Capture(inner, parts.scanned[k]);
     ValueId place = turn;
     if (parts.backwards[k]) {
-      const ValueId extent = b.Op("reshape",
-                                  {b.Op("shape", {x}, {{"start", parts.axes[k]},
-                                                       {"end", parts.axes[k] + 1}})},
-                                  {{"shape", std::vector<int64_t>{}}});
+      const ValueId extent = b.Op(
+          "reshape", {b.Op("shape", {x}, {{"start", parts.axes[k]}, {"end", parts.axes[k] + 1}})},
+          {{"shape", std::vector<int64_t>{}}});
       place = b.Op("sub", {b.Op("sub", {extent, b.Scalar(DType::kI64, 1)}), turn});
     }
     formal.push_back(b.Op("gather", {x, place}, {{"axis", parts.axes[k]}}));
@@ -229,7 +228,8 @@ absl::StatusOr<Importer::BodyGraph> Importer::ImportLoopBody(
   if (parts.is_scan()) made.graph.AddOutput(condition, "condition");
   for (size_t k = 0; k < results.size(); ++k) {
     made.complete = made.complete && results[k].valid();
-    if (results[k].valid()) made.graph.AddOutput(results[k], proto.output(static_cast<int>(k)).name());
+    if (results[k].valid())
+      made.graph.AddOutput(results[k], proto.output(static_cast<int>(k)).name());
   }
   made.captures = std::move(inner.captures);
   return made;
@@ -291,9 +291,8 @@ absl::StatusOr<std::vector<ValueId>> Importer::EmitLoop(Scope& scope, const Loop
     const Value& out = body.graph.value(body.graph.outputs()[k + 1].value);
     extents.push_back(count);
     for (const Dim& dim : out.shape)
-      extents.push_back(IsVisible(dim, visible)
-                            ? dim
-                            : symbols_.Fresh(absl::StrCat(parts.name, "_scan", k)));
+      extents.push_back(
+          IsVisible(dim, visible) ? dim : symbols_.Fresh(absl::StrCat(parts.name, "_scan", k)));
   }
   std::vector<ValueId> operands = {parts.trips, parts.condition};
   operands.insert(operands.end(), parts.state.begin(), parts.state.end());
@@ -325,8 +324,8 @@ absl::Status Importer::AddLoop(Scope& scope, const NodeProto& node, const std::v
   KILN_ASSIGN_OR_RETURN(const std::vector<ValueId> made, EmitLoop(scope, parts));
   if (made.empty()) return absl::OkStatus();
   if (outputs.size() > made.size())
-    return absl::InvalidArgumentError(absl::StrCat("the body gives ", made.size(),
-                                                   " results, the node names ", outputs.size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the body gives ", made.size(), " results, the node names ", outputs.size()));
   for (size_t k = 0; k < outputs.size(); ++k) outputs[k].id = made[k];
   return absl::OkStatus();
 }
@@ -344,13 +343,13 @@ absl::StatusOr<std::vector<ValueId>> Importer::EmitScan(Scope& scope, const Loop
       return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " of a tensor of rank ", rank));
     if (axis < 0) axis += rank;
     const Shape& first = graph.value(parts.scanned[0]).shape;
-    const Guard same = Guard::Same(shape[static_cast<size_t>(axis)],
-                                   first[static_cast<size_t>(parts.axes[0])]);
+    const Guard same =
+        Guard::Same(shape[static_cast<size_t>(axis)], first[static_cast<size_t>(parts.axes[0])]);
     if (same.Static() == false)
       return absl::InvalidArgumentError("the scanned tensors have different numbers of slices");
   }
-  parts.trips = b.Op("shape", {parts.scanned[0]},
-                     {{"start", parts.axes[0]}, {"end", parts.axes[0] + 1}});
+  parts.trips =
+      b.Op("shape", {parts.scanned[0]}, {{"start", parts.axes[0]}, {"end", parts.axes[0] + 1}});
   KILN_RETURN_IF_ERROR(b.status());
   return EmitLoop(scope, parts);
 }
@@ -364,8 +363,7 @@ absl::Status Importer::AddScan(Scope& scope, const NodeProto& node, const std::v
   const int64_t scanned = count != nullptr ? count->i() : 0;
   const bool batched = scope.opsets[""] < 9;
   const size_t first = batched ? 1 : 0;
-  if (inputs.size() < first || scanned < 1 ||
-      scanned > static_cast<int64_t>(inputs.size() - first))
+  if (inputs.size() < first || scanned < 1 || scanned > static_cast<int64_t>(inputs.size() - first))
     return absl::InvalidArgumentError(absl::StrCat("num_scan_inputs is ", scanned));
   const size_t states = inputs.size() - first - static_cast<size_t>(scanned);
   Graph& graph = *scope.graph;
@@ -388,8 +386,7 @@ absl::Status Importer::AddScan(Scope& scope, const NodeProto& node, const std::v
   }
   const auto n = static_cast<size_t>(scanned);
   parts.axes = IntsOf(node, "scan_input_axes", n, 0);
-  for (const int64_t way :
-       IntsOf(node, batched ? "directions" : "scan_input_directions", n, 0))
+  for (const int64_t way : IntsOf(node, batched ? "directions" : "scan_input_directions", n, 0))
     parts.backwards.push_back(way != 0);
   if (parts.axes.size() != n || parts.backwards.size() != n)
     return absl::InvalidArgumentError("axes or directions are not one per scanned input");
@@ -405,9 +402,9 @@ absl::Status Importer::AddScan(Scope& scope, const NodeProto& node, const std::v
     if (k >= states) {
       if (out_ways[k - states] != 0) {
         const auto one = [](int64_t v) { return std::vector<int64_t>{v}; };
-        id = b.Op("slice", {id},
-                  {{"starts", one(-1)}, {"ends", one(INT64_MIN)}, {"axes", one(0)},
-                   {"steps", one(-1)}});
+        id = b.Op(
+            "slice", {id},
+            {{"starts", one(-1)}, {"ends", one(INT64_MIN)}, {"axes", one(0)}, {"steps", one(-1)}});
       }
       const auto rank = static_cast<int64_t>(graph.value(made[k]).shape.size());
       const int64_t axis =

@@ -52,16 +52,15 @@ struct Writer {
   // 0, 1, ... of an extent.
   ValueId Count(ValueId x, int64_t axis) {
     const auto number = [&](ValueId of) { return n.Op("reshape", {of}, {{"shape", Ints{}}}); };
-    return n.Op("range",
-                {n.Scalar(DType::kI64, 0),
-                 number(n.Op("shape", {x}, {{"start", axis}, {"end", axis + 1}})),
-                 n.Scalar(DType::kI64, 1)});
+    return n.Op("range", {n.Scalar(DType::kI64, 0),
+                          number(n.Op("shape", {x}, {{"start", axis}, {"end", axis + 1}})),
+                          n.Scalar(DType::kI64, 1)});
   }
   // x / sqrt(mean(x^2) + epsilon) * scale over the last axis.
   ValueId RmsNorm(ValueId x, ValueId scale, double epsilon, ValueId* inverse = nullptr) {
     const ValueId wide = Wide(x);
-    const ValueId mean = n.Op("reduce_mean", {Mul(wide, wide)},
-                              {{"axes", Ints{-1}}, {"keepdims", int64_t{1}}});
+    const ValueId mean =
+        n.Op("reduce_mean", {Mul(wide, wide)}, {{"axes", Ints{-1}}, {"keepdims", int64_t{1}}});
     const ValueId factor = n.Op("rsqrt", {Add(mean, Scalar(wide, epsilon))});
     if (inverse != nullptr) *inverse = factor;
     return To(Mul(Mul(wide, factor), Wide(scale)), type(x));
@@ -134,8 +133,8 @@ absl::Status SkipNorm(NodeView& n, bool simplified) {
   if (simplified) return Done(n, w.RmsNorm(sum, n.in(2), epsilon));
   std::vector<ValueId> inputs = {sum, n.in(2)};
   if (n.has(3)) inputs.push_back(n.in(3));
-  return Done(n, n.Op("layer_norm", std::move(inputs),
-                      {{"axis", int64_t{-1}}, {"epsilon", epsilon}}));
+  return Done(n,
+              n.Op("layer_norm", std::move(inputs), {{"axis", int64_t{-1}}, {"epsilon", epsilon}}));
 }
 absl::Status SkipLayerNormalization(NodeView& n) { return SkipNorm(n, false); }
 absl::Status SkipSimplifiedLayerNormalization(NodeView& n) { return SkipNorm(n, true); }
@@ -154,9 +153,9 @@ absl::Status EmbedLayerNormalization(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.status());
   if (n.wants(1)) {  // how many words of each row count
     const ValueId ids = n.has(7) ? n.in(7) : w.Mul(n.in(0), w.Scalar(n.in(0), 0));
-    KILN_RETURN_IF_ERROR(n.Give(
-        1, w.To(n.Op("reduce_sum", {ids}, {{"axes", Ints{1}}, {"keepdims", int64_t{0}}}),
-                DType::kI32)));
+    KILN_RETURN_IF_ERROR(
+        n.Give(1, w.To(n.Op("reduce_sum", {ids}, {{"axes", Ints{1}}, {"keepdims", int64_t{0}}}),
+                       DType::kI32)));
   }
   if (n.wants(2)) KILN_RETURN_IF_ERROR(n.Give(2, sum));
   return Done(n, n.Op("layer_norm", {sum, n.in(5), n.in(6)},
@@ -172,8 +171,7 @@ struct Heads {
 // softmax(q k^T * scale + bias) v, in the type of q; `bias` broadcasts to the scores.
 ValueId Attend(Writer& w, const Heads& h, double scale, ValueId bias, double softcap = 0) {
   ValueId scores = w.Scale(w.Wide(w.Matmul(h.q, h.k, true)), scale);
-  if (softcap > 0)
-    scores = w.Scale(w.n.Op("tanh", {w.Scale(scores, 1 / softcap)}), softcap);
+  if (softcap > 0) scores = w.Scale(w.n.Op("tanh", {w.Scale(scores, 1 / softcap)}), softcap);
   if (bias.valid()) scores = w.Add(scores, w.To(bias, w.type(scores)));
   const ValueId weights = w.n.Op("softmax", {scores}, {{"axis", int64_t{-1}}});
   return w.Matmul(w.To(weights, w.type(h.v)), h.v);
@@ -205,7 +203,9 @@ ValueId Causal(Writer& w, ValueId q, ValueId k) {
   return w.n.Op("less_equal", {j, w.Add(i, w.n.Op("sub", {number(k), number(q)}))});
 }
 
-ValueId AddBias(Writer& w, ValueId bias, ValueId more) { return bias.valid() ? w.Add(bias, more) : more; }
+ValueId AddBias(Writer& w, ValueId bias, ValueId more) {
+  return bias.valid() ? w.Add(bias, more) : more;
+}
 
 // A mask of keys: [batch, keys] (0: not), or [batch] (how many), or [batch, queries, keys].
 absl::StatusOr<ValueId> KeyMask(Writer& w, ValueId mask, ValueId k, double masked) {
@@ -218,7 +218,8 @@ absl::StatusOr<ValueId> KeyMask(Writer& w, ValueId mask, ValueId k, double maske
     const ValueId count = w.Unsqueeze(w.To(mask, DType::kI64), {1});
     keep = w.Unsqueeze(n.Op("less", {w.Unsqueeze(w.Count(k, 2), {0}), count}), {1, 2});
   } else if (rank == 2 || rank == 3) {
-    keep = w.Unsqueeze(n.Op("not_equal", {mask, w.Scalar(mask, 0)}), rank == 2 ? Ints{1, 2} : Ints{1});
+    keep =
+        w.Unsqueeze(n.Op("not_equal", {mask, w.Scalar(mask, 0)}), rank == 2 ? Ints{1, 2} : Ints{1});
   } else {
     return absl::UnimplementedError(absl::StrCat("a mask of rank ", rank, " is not supported"));
   }
@@ -365,9 +366,7 @@ absl::Status RotaryEmbedding(NodeView& n) {
   const ValueId x = has_heads ? n.in(0) : SplitHeads(w, n.in(0), heads);
   KILN_RETURN_IF_ERROR(n.status());
   // One number: the first position of all rows.
-  const ValueId places = n.rank(1) == 1
-                             ? w.Unsqueeze(w.Add(n.in(1), w.Count(x, 2)), {0})
-                             : n.in(1);
+  const ValueId places = n.rank(1) == 1 ? w.Unsqueeze(w.Add(n.in(1), w.Count(x, 2)), {0}) : n.in(1);
   const ValueId cos = w.Unsqueeze(w.Gather(n.in(2), places), {1});
   const ValueId sin = w.Unsqueeze(w.Gather(n.in(3), places), {1});
   const ValueId y = Rotate(w, x, cos, sin, half, n.Int("interleaved", 0) != 0);
@@ -396,7 +395,8 @@ absl::Status GroupQueryAttention(NodeView& n) {
   const int64_t window = n.Int("local_window_size", -1);
   if (!n.has(1) || !n.has(2)) return absl::UnimplementedError("packed inputs are not supported");
   if (!n.has(5)) return absl::InvalidArgumentError("seqlens_k is left out");
-  if (n.has(9) || n.has(10)) return absl::UnimplementedError("input 9 and beyond are not supported");
+  if (n.has(9) || n.has(10))
+    return absl::UnimplementedError("input 9 and beyond are not supported");
   Writer w{n};
   Heads h = {SplitHeads(w, n.in(0), heads), SplitHeads(w, n.in(1), groups),
              SplitHeads(w, n.in(2), groups)};
@@ -424,10 +424,12 @@ absl::Status GroupQueryAttention(NodeView& n) {
   const ValueId i = w.Unsqueeze(places, {1}), j = w.Unsqueeze(w.Count(h.k, 2), {0});
   ValueId keep = n.Op("less_equal", {j, i});
   if (window > 0)
-    keep = n.Op("and", {keep, n.Op("greater", {j, n.Op("sub", {i, n.Scalar(DType::kI64,
-                                                     static_cast<double>(window))})})});
-  const ValueId last = w.Unsqueeze(
-      n.Op("reshape", {w.To(n.in(5), DType::kI64)}, {{"shape", Ints{-1}}}), {1, 2, 3});
+    keep = n.Op(
+        "and",
+        {keep, n.Op("greater",
+                    {j, n.Op("sub", {i, n.Scalar(DType::kI64, static_cast<double>(window))})})});
+  const ValueId last =
+      w.Unsqueeze(n.Op("reshape", {w.To(n.in(5), DType::kI64)}, {{"shape", Ints{-1}}}), {1, 2, 3});
   keep = n.Op("and", {keep, n.Op("less_equal", {w.Unsqueeze(j, {0, 1}), last})});
   h.k = RepeatHeads(w, h.k, heads / groups);
   h.v = RepeatHeads(w, h.v, heads / groups);
@@ -463,8 +465,8 @@ absl::Status FusedConv(NodeView& n) {
   if (activation == "HardSigmoid")
     return n.Emit("hard_sigmoid", {y}, {{"alpha", param(0, 0.2)}, {"beta", param(1, 0.5)}});
   if (activation == "Clip")
-    return n.Emit("min", {n.Op("max", {y, w.Scalar(y, param(0, -3.4e38))}),
-                          w.Scalar(y, param(1, 3.4e38))});
+    return n.Emit(
+        "min", {n.Op("max", {y, w.Scalar(y, param(0, -3.4e38))}), w.Scalar(y, param(1, 3.4e38))});
   return absl::UnimplementedError(absl::StrCat("activation \"", activation, "\" is not supported"));
 }
 
@@ -477,8 +479,8 @@ absl::Status MatMulNBits(NodeView& n) {
                 block = n.Int("block_size", 0);
   if (k <= 0 || cols <= 0 || block < 16 || (bits != 2 && bits != 4 && bits != 8) ||
       k > (int64_t{1} << 31) || cols > (int64_t{1} << 31) || k * cols > (int64_t{1} << 31))
-    return absl::InvalidArgumentError(absl::StrCat("K is ", k, ", N ", cols, ", bits ", bits,
-                                                   ", block_size ", block));
+    return absl::InvalidArgumentError(
+        absl::StrCat("K is ", k, ", N ", cols, ", bits ", bits, ", block_size ", block));
   if (n.has(4)) return absl::UnimplementedError("input g_idx is not supported");
   if (!n.value(1).constant || !n.value(2).constant || (n.has(3) && !n.value(3).constant))
     return absl::UnimplementedError("the weights must be constants");

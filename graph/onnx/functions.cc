@@ -68,8 +68,8 @@ absl::StatusOr<Attrs> AttrsOf(const NodeProto& node, TensorSource& source) {
         break;
       }
       default:
-        return absl::UnimplementedError(
-            absl::StrCat("attribute ", Quoted(a.name()), " has a type that custom ops do not take"));
+        return absl::UnimplementedError(absl::StrCat("attribute ", Quoted(a.name()),
+                                                     " has a type that custom ops do not take"));
     }
   }
   return attrs;

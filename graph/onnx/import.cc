@@ -31,8 +31,8 @@ absl::Status Importer::ReadHeader() {
   for (const StringStringEntryProto& entry : model_.metadata_props())
     out_.metadata[entry.key()] = entry.value();
   for (const FunctionProto& function : model_.functions()) {
-    const std::string key = absl::StrCat(DomainOf(function.domain()), "\n", function.name(), "\n",
-                                         function.overload());
+    const std::string key =
+        absl::StrCat(DomainOf(function.domain()), "\n", function.name(), "\n", function.overload());
     if (!functions_.emplace(key, &function).second)
       return absl::InvalidArgumentError(
           absl::StrCat("function ", Quoted(function.name()), ": is defined twice"));
@@ -228,10 +228,8 @@ absl::StatusOr<OnnxImport> Import(absl::string_view bytes, const std::shared_ptr
     KILN_ASSIGN_OR_RETURN(const std::string skeleton, Skeleton(bytes, Root::kModel));
     KILN_RETURN_IF_ERROR(Parse(skeleton, model));
   }
-  TensorSource source{.bytes = bytes,
-                      .owner = owner,
-                      .external = &external,
-                      .budget = options.max_total_bytes};
+  TensorSource source{
+      .bytes = bytes, .owner = owner, .external = &external, .budget = options.max_total_bytes};
   return Importer(model, options, source).Run();
 }
 

@@ -10,8 +10,8 @@
 //     refused or gets its own variant. Empty, "?", "None", negative and generated names ("unk__7")
 //     say nothing: each is a fresh symbol, "<input>_dim<axis>".
 //   - An initializer that is also a graph input is a constant.
-//   - Functions are expanded; If, Loop and Scan become `if` and `loop`, or what a constant condition
-//   chooses; sequences and optional values exist at import only.
+//   - Functions are expanded; If, Loop and Scan become `if` and `loop`, or what a constant
+//   condition chooses; sequences and optional values exist at import only.
 //   - Shape arithmetic stays in the graph as nodes; inference evaluates it symbolically.
 //   - Weights are views of the mapped file (mapped_file.h) where they are aligned, and copies
 //   elsewhere.

@@ -19,7 +19,7 @@ namespace kiln::onnx {
 namespace {
 
 constexpr int64_t kMaxSymbolElements = 64;  // of one tensor whose elements become symbols
-constexpr int kMaxOperands = 16;             // of one node that tell its structure
+constexpr int kMaxOperands = 16;            // of one node that tell its structure
 
 absl::Status CheckAttributes(const NodeProto& node) {
   std::set<absl::string_view> seen;
@@ -152,7 +152,8 @@ ValueId Importer::FindValue(const Graph& graph, const std::string& name) const {
   return ValueId{named == values.end() ? -1 : static_cast<int32_t>(named - values.begin())};
 }
 
-bool Importer::SettleNeeded(Scope& scope, const absl::Status& status, std::vector<ValueId>& inputs) {
+bool Importer::SettleNeeded(Scope& scope, const absl::Status& status,
+                            std::vector<ValueId>& inputs) {
   const std::optional<std::string> name = NeededValue(status);
   if (!name) return false;
   const auto input = std::find(inputs.begin(), inputs.end(), FindValue(*scope.graph, *name));
@@ -247,7 +248,9 @@ absl::Status Importer::AddNode(Scope& scope, const NodeProto& node) {
       return absl::UnimplementedError("the model does not say which operator set it uses");
     const bool standard = domain.empty() || domain == "com.microsoft";
     const Converter* converter =
-        standard ? FindConverter(OperatorOf(node), std::max<int64_t>(domain.empty() ? opset : 0, kOldestOpset)) : nullptr;
+        standard ? FindConverter(OperatorOf(node),
+                                 std::max<int64_t>(domain.empty() ? opset : 0, kOldestOpset))
+                 : nullptr;
     if (converter == nullptr) return absl::UnimplementedError("");
     if (missing) return absl::OkStatus();
     if (node.op_type() == "If" && domain.empty()) return AddIf(scope, node, slots, outputs);

@@ -27,7 +27,8 @@ namespace kiln::onnx {
 
 std::string Quoted(absl::string_view name);
 
-// What a name in the model stands for. A sequence has its tensors' values: it exists at import only.
+// What a name in the model stands for. A sequence has its tensors' values: it exists at import
+// only.
 struct Slot {
   enum class Kind : uint8_t { kTensor, kSequence, kNone };  // kNone: an optional without a value
   Kind kind = Kind::kTensor;
@@ -68,8 +69,7 @@ class Importer {
   absl::Status UnsupportedError() const;
 
   // ---- import_node.cc: nodes
-  absl::Status AddNodes(Scope& scope,
-                        const google::protobuf::RepeatedPtrField<NodeProto>& nodes);
+  absl::Status AddNodes(Scope& scope, const google::protobuf::RepeatedPtrField<NodeProto>& nodes);
   absl::Status AddNode(Scope& scope, const NodeProto& node);
   absl::Status Define(Scope& scope, const std::string& name, Slot slot);
   // Null: no such name. Captures what the scope's graph does not have.

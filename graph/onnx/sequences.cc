@@ -56,8 +56,7 @@ absl::StatusOr<std::vector<ValueId>> SplitTensor(Graph& graph, const NodeProto& 
   if (axis < -rank || axis >= rank)
     return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " of a tensor of rank ", rank));
   axis = axis < 0 ? axis + rank : axis;
-  const std::optional<int64_t> extent =
-      graph.value(x).shape[static_cast<size_t>(axis)].constant();
+  const std::optional<int64_t> extent = graph.value(x).shape[static_cast<size_t>(axis)].constant();
   if (!extent) return absl::UnimplementedError("the number of parts is known only at run time");
   std::vector<int64_t> sizes;
   bool keep = true;
@@ -83,11 +82,9 @@ absl::StatusOr<std::vector<ValueId>> SplitTensor(Graph& graph, const NodeProto& 
   int64_t at = 0;
   for (const int64_t size : sizes) {
     const auto one = [](int64_t v) { return std::vector<int64_t>{v}; };
-    ValueId part = b.Op("slice", {x},
-                        {{"starts", one(at)},
-                         {"ends", one(at + size)},
-                         {"axes", one(axis)},
-                         {"steps", one(1)}});
+    ValueId part = b.Op(
+        "slice", {x},
+        {{"starts", one(at)}, {"ends", one(at + size)}, {"axes", one(axis)}, {"steps", one(1)}});
     if (!keep) part = b.Op("squeeze", {part}, {{"axes", one(axis)}});
     parts.push_back(part);
     at += size;
@@ -120,8 +117,7 @@ absl::StatusOr<bool> Importer::AddSequenceOp(Scope& scope, const NodeProto& node
   Graph& graph = *scope.graph;
   const std::string& op = node.op_type();
   const auto sequence = [&](std::vector<ValueId> items) {
-    if (!outputs.empty())
-      outputs[0] = {.kind = Slot::Kind::kSequence, .items = std::move(items)};
+    if (!outputs.empty()) outputs[0] = {.kind = Slot::Kind::kSequence, .items = std::move(items)};
     return true;
   };
   const auto tensor = [&](ValueId id) {
@@ -129,7 +125,8 @@ absl::StatusOr<bool> Importer::AddSequenceOp(Scope& scope, const NodeProto& node
     return true;
   };
   if (op == "Identity" || op == "OptionalGetElement" || op == "Optional") {
-    const bool folds = op != "Identity" || (!inputs.empty() && inputs[0].kind != Slot::Kind::kTensor);
+    const bool folds =
+        op != "Identity" || (!inputs.empty() && inputs[0].kind != Slot::Kind::kTensor);
     if (!folds) return false;
     const Slot none = {.kind = Slot::Kind::kNone};
     if (op == "OptionalGetElement" && (inputs.empty() || inputs[0].kind == none.kind))
@@ -158,8 +155,7 @@ absl::StatusOr<bool> Importer::AddSequenceOp(Scope& scope, const NodeProto& node
   KILN_RETURN_IF_ERROR(WantsSequence(inputs));
   std::vector<ValueId> items = inputs[0].items;
   if (op == "SequenceLength")
-    return tensor(
-        graph.AddConstant("", OneOf(DType::kI64, static_cast<int64_t>(items.size()))));
+    return tensor(graph.AddConstant("", OneOf(DType::kI64, static_cast<int64_t>(items.size()))));
   if (op == "ConcatFromSequence") {
     KILN_ASSIGN_OR_RETURN(const ValueId joined, Joined(graph, node, inputs[0]));
     return tensor(joined);

@@ -50,78 +50,78 @@ struct Field {
 
 // All that a skeleton keeps. What is missing here is dropped.
 constexpr Field kFields[] = {
-    {Kind::kModel, 1, Use::kKeep},                         // ir_version
-    {Kind::kModel, 2, Use::kName},                         // producer_name
-    {Kind::kModel, 3, Use::kName},                         // producer_version
-    {Kind::kModel, 4, Use::kName},                         // domain
-    {Kind::kModel, 5, Use::kKeep},                         // model_version
-    {Kind::kModel, 7, Use::kDescend, Kind::kGraph},        // graph
-    {Kind::kModel, 8, Use::kDescend, Kind::kOpset},        // opset_import
-    {Kind::kModel, 14, Use::kDescend, Kind::kEntry},       // metadata_props
-    {Kind::kModel, 25, Use::kDescend, Kind::kFunction},    // functions
-    {Kind::kFunction, 1, Use::kName},                      // name
-    {Kind::kFunction, 4, Use::kItem},                      // input
-    {Kind::kFunction, 5, Use::kItem},                      // output
-    {Kind::kFunction, 6, Use::kItem},                      // attribute
-    {Kind::kFunction, 7, Use::kDescend, Kind::kNode},      // node
-    {Kind::kFunction, 9, Use::kDescend, Kind::kOpset},     // opset_import
-    {Kind::kFunction, 10, Use::kName},                     // domain
+    {Kind::kModel, 1, Use::kKeep},                           // ir_version
+    {Kind::kModel, 2, Use::kName},                           // producer_name
+    {Kind::kModel, 3, Use::kName},                           // producer_version
+    {Kind::kModel, 4, Use::kName},                           // domain
+    {Kind::kModel, 5, Use::kKeep},                           // model_version
+    {Kind::kModel, 7, Use::kDescend, Kind::kGraph},          // graph
+    {Kind::kModel, 8, Use::kDescend, Kind::kOpset},          // opset_import
+    {Kind::kModel, 14, Use::kDescend, Kind::kEntry},         // metadata_props
+    {Kind::kModel, 25, Use::kDescend, Kind::kFunction},      // functions
+    {Kind::kFunction, 1, Use::kName},                        // name
+    {Kind::kFunction, 4, Use::kItem},                        // input
+    {Kind::kFunction, 5, Use::kItem},                        // output
+    {Kind::kFunction, 6, Use::kItem},                        // attribute
+    {Kind::kFunction, 7, Use::kDescend, Kind::kNode},        // node
+    {Kind::kFunction, 9, Use::kDescend, Kind::kOpset},       // opset_import
+    {Kind::kFunction, 10, Use::kName},                       // domain
     {Kind::kFunction, 11, Use::kDescend, Kind::kAttribute},  // attribute_proto
-    {Kind::kFunction, 13, Use::kName},                     // overload
-    {Kind::kGraph, 1, Use::kDescend, Kind::kNode},         // node
-    {Kind::kGraph, 2, Use::kName},                         // name
-    {Kind::kGraph, 5, Use::kDescend, Kind::kTensor},       // initializer
-    {Kind::kGraph, 11, Use::kDescend, Kind::kValueInfo},   // input
-    {Kind::kGraph, 12, Use::kDescend, Kind::kValueInfo},   // output
-    {Kind::kGraph, 15, Use::kDescend, Kind::kSparse},      // sparse_initializer
-    {Kind::kNode, 1, Use::kItem},                          // input
-    {Kind::kNode, 2, Use::kItem},                          // output
-    {Kind::kNode, 3, Use::kName},                          // name
-    {Kind::kNode, 4, Use::kName},                          // op_type
-    {Kind::kNode, 5, Use::kDescend, Kind::kAttribute},     // attribute
-    {Kind::kNode, 7, Use::kName},                          // domain
-    {Kind::kNode, 8, Use::kName},                          // overload
-    {Kind::kAttribute, 1, Use::kName},                     // name
-    {Kind::kAttribute, 2, Use::kKeep},                     // f
-    {Kind::kAttribute, 3, Use::kKeep},                     // i
-    {Kind::kAttribute, 4, Use::kKeep},                     // s
-    {Kind::kAttribute, 5, Use::kDescend, Kind::kTensor},   // t
-    {Kind::kAttribute, 6, Use::kDescend, Kind::kGraph},    // g
-    {Kind::kAttribute, 7, Use::kNumbers},                  // floats
-    {Kind::kAttribute, 8, Use::kNumbers},                  // ints
-    {Kind::kAttribute, 9, Use::kItem},                     // strings
-    {Kind::kAttribute, 10, Use::kDescend, Kind::kTensor},  // tensors
-    {Kind::kAttribute, 11, Use::kDescend, Kind::kGraph},   // graphs
-    {Kind::kAttribute, 20, Use::kKeep},                    // type
-    {Kind::kAttribute, 21, Use::kName},                    // ref_attr_name
-    {Kind::kTensor, 1, Use::kKeep},                        // dims
-    {Kind::kTensor, 2, Use::kKeep},                        // data_type
-    {Kind::kTensor, 4, Use::kKeep},                        // float_data
-    {Kind::kTensor, 5, Use::kKeep},                        // int32_data
-    {Kind::kTensor, 7, Use::kKeep},                        // int64_data
-    {Kind::kTensor, 8, Use::kName},                        // name
-    {Kind::kTensor, 9, Use::kRaw},                         // raw_data
-    {Kind::kTensor, 10, Use::kKeep},                       // double_data
-    {Kind::kTensor, 11, Use::kKeep},                       // uint64_data
-    {Kind::kTensor, 13, Use::kDescend, Kind::kEntry},      // external_data
-    {Kind::kTensor, 14, Use::kKeep},                       // data_location
-    {Kind::kSparse, 1, Use::kDescend, Kind::kTensor},      // values
-    {Kind::kEntry, 1, Use::kName},                         // key
-    {Kind::kEntry, 2, Use::kKeep},                         // value
-    {Kind::kOpset, 1, Use::kName},                         // domain
-    {Kind::kOpset, 2, Use::kKeep},                         // version
-    {Kind::kValueInfo, 1, Use::kName},                     // name
-    {Kind::kValueInfo, 2, Use::kDescend, Kind::kType},     // type
-    {Kind::kType, 1, Use::kDescend, Kind::kTensorType},    // tensor_type
-    {Kind::kType, 4, Use::kMark},                          // sequence_type
-    {Kind::kType, 5, Use::kMark},                          // map_type
-    {Kind::kType, 8, Use::kMark},                          // sparse_tensor_type
-    {Kind::kType, 9, Use::kMark},                          // optional_type
-    {Kind::kTensorType, 1, Use::kKeep},                    // elem_type
-    {Kind::kTensorType, 2, Use::kDescend, Kind::kShape},   // shape
-    {Kind::kShape, 1, Use::kDescend, Kind::kDim},          // dim
-    {Kind::kDim, 1, Use::kKeep},                           // dim_value
-    {Kind::kDim, 2, Use::kName},                           // dim_param
+    {Kind::kFunction, 13, Use::kName},                       // overload
+    {Kind::kGraph, 1, Use::kDescend, Kind::kNode},           // node
+    {Kind::kGraph, 2, Use::kName},                           // name
+    {Kind::kGraph, 5, Use::kDescend, Kind::kTensor},         // initializer
+    {Kind::kGraph, 11, Use::kDescend, Kind::kValueInfo},     // input
+    {Kind::kGraph, 12, Use::kDescend, Kind::kValueInfo},     // output
+    {Kind::kGraph, 15, Use::kDescend, Kind::kSparse},        // sparse_initializer
+    {Kind::kNode, 1, Use::kItem},                            // input
+    {Kind::kNode, 2, Use::kItem},                            // output
+    {Kind::kNode, 3, Use::kName},                            // name
+    {Kind::kNode, 4, Use::kName},                            // op_type
+    {Kind::kNode, 5, Use::kDescend, Kind::kAttribute},       // attribute
+    {Kind::kNode, 7, Use::kName},                            // domain
+    {Kind::kNode, 8, Use::kName},                            // overload
+    {Kind::kAttribute, 1, Use::kName},                       // name
+    {Kind::kAttribute, 2, Use::kKeep},                       // f
+    {Kind::kAttribute, 3, Use::kKeep},                       // i
+    {Kind::kAttribute, 4, Use::kKeep},                       // s
+    {Kind::kAttribute, 5, Use::kDescend, Kind::kTensor},     // t
+    {Kind::kAttribute, 6, Use::kDescend, Kind::kGraph},      // g
+    {Kind::kAttribute, 7, Use::kNumbers},                    // floats
+    {Kind::kAttribute, 8, Use::kNumbers},                    // ints
+    {Kind::kAttribute, 9, Use::kItem},                       // strings
+    {Kind::kAttribute, 10, Use::kDescend, Kind::kTensor},    // tensors
+    {Kind::kAttribute, 11, Use::kDescend, Kind::kGraph},     // graphs
+    {Kind::kAttribute, 20, Use::kKeep},                      // type
+    {Kind::kAttribute, 21, Use::kName},                      // ref_attr_name
+    {Kind::kTensor, 1, Use::kKeep},                          // dims
+    {Kind::kTensor, 2, Use::kKeep},                          // data_type
+    {Kind::kTensor, 4, Use::kKeep},                          // float_data
+    {Kind::kTensor, 5, Use::kKeep},                          // int32_data
+    {Kind::kTensor, 7, Use::kKeep},                          // int64_data
+    {Kind::kTensor, 8, Use::kName},                          // name
+    {Kind::kTensor, 9, Use::kRaw},                           // raw_data
+    {Kind::kTensor, 10, Use::kKeep},                         // double_data
+    {Kind::kTensor, 11, Use::kKeep},                         // uint64_data
+    {Kind::kTensor, 13, Use::kDescend, Kind::kEntry},        // external_data
+    {Kind::kTensor, 14, Use::kKeep},                         // data_location
+    {Kind::kSparse, 1, Use::kDescend, Kind::kTensor},        // values
+    {Kind::kEntry, 1, Use::kName},                           // key
+    {Kind::kEntry, 2, Use::kKeep},                           // value
+    {Kind::kOpset, 1, Use::kName},                           // domain
+    {Kind::kOpset, 2, Use::kKeep},                           // version
+    {Kind::kValueInfo, 1, Use::kName},                       // name
+    {Kind::kValueInfo, 2, Use::kDescend, Kind::kType},       // type
+    {Kind::kType, 1, Use::kDescend, Kind::kTensorType},      // tensor_type
+    {Kind::kType, 4, Use::kMark},                            // sequence_type
+    {Kind::kType, 5, Use::kMark},                            // map_type
+    {Kind::kType, 8, Use::kMark},                            // sparse_tensor_type
+    {Kind::kType, 9, Use::kMark},                            // optional_type
+    {Kind::kTensorType, 1, Use::kKeep},                      // elem_type
+    {Kind::kTensorType, 2, Use::kDescend, Kind::kShape},     // shape
+    {Kind::kShape, 1, Use::kDescend, Kind::kDim},            // dim
+    {Kind::kDim, 1, Use::kKeep},                             // dim_value
+    {Kind::kDim, 2, Use::kName},                             // dim_param
 };
 constexpr uint32_t kRawOffset = 100001;  // TensorProto.raw_offset
 constexpr uint32_t kRawSize = 100002;    // TensorProto.raw_size

@@ -72,10 +72,9 @@ absl::Status InferIf(InferContext& c) {
     const Value& a = OutputOf(*branches[0], k);
     const Value& b = OutputOf(*branches[1], k);
     if (a.type != b.type || a.shape.size() != b.shape.size()) {
-      return absl::UnimplementedError(
-          absl::StrCat("output ", k, " is ", Name(a.type), " ", ToString(a.shape),
-                       " in one branch and ", Name(b.type), " ", ToString(b.shape),
-                       " in the other; types and ranks must be equal"));
+      return absl::UnimplementedError(absl::StrCat(
+          "output ", k, " is ", Name(a.type), " ", ToString(a.shape), " in one branch and ",
+          Name(b.type), " ", ToString(b.shape), " in the other; types and ranks must be equal"));
     }
     KILN_RETURN_IF_ERROR(SetFromExtents(c, k, a.type, a.shape.size(), extents, at));
   }
@@ -138,8 +137,9 @@ constexpr OpDef kIf = {.name = "if",
                        .witness = "onnx node tests: if",
                        .dynamic = true};
 constexpr OpDef kLoop = {.name = "loop",
-                         .doc = "A graph run again and again, with values carried from turn to "
-                                "turn; inputs trip count, condition, carried values, captures.",
+                         .doc =
+                             "A graph run again and again, with values carried from turn to "
+                             "turn; inputs trip count, condition, carried values, captures.",
                          .kind = OpKind::kControl,
                          .min_inputs = 0,
                          .max_inputs = -1,

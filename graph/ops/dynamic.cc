@@ -39,8 +39,8 @@ absl::Status InferElements(InferContext& c) {
   const Shape symbols = DimsAttr(c.node(), "symbols");
   const std::optional<std::vector<int64_t>> shape = Constant(c.shape(0));
   if (!shape || CheckedBytes(DType::kU8, *shape) != static_cast<int64_t>(symbols.size())) {
-    return absl::InvalidArgumentError(absl::StrCat(symbols.size(), " symbols for the elements of ",
-                                                   ToString(c.shape(0))));
+    return absl::InvalidArgumentError(
+        absl::StrCat(symbols.size(), " symbols for the elements of ", ToString(c.shape(0))));
   }
   c.SetOutput(0, c.type(0), c.shape(0));
   c.SetContent(0, symbols);
@@ -153,8 +153,7 @@ absl::Status InferUnique(InferContext& c) {
     rank = c.shape(0).size();
     KILN_RETURN_IF_ERROR(NormalAxis(IntAttr(c.node(), "axis"), rank).status());
   }
-  return SetExtents(
-      c, {{c.type(0), rank}, {DType::kI64, 1}, {DType::kI64, 1}, {DType::kI64, 1}});
+  return SetExtents(c, {{c.type(0), rank}, {DType::kI64, 1}, {DType::kI64, 1}, {DType::kI64, 1}});
 }
 
 absl::Status UniqueOf(const Node& node, std::span<const Tensor> inputs,
@@ -235,13 +234,11 @@ Box BoxAt(const Tensor& boxes, int64_t at, bool center) {
 double Overlap(const Box& a, const Box& b) {
   const double both = std::max(0.0, std::min(a.y2, b.y2) - std::max(a.y1, b.y1)) *
                       std::max(0.0, std::min(a.x2, b.x2) - std::max(a.x1, b.x1));
-  const double all =
-      (a.y2 - a.y1) * (a.x2 - a.x1) + (b.y2 - b.y1) * (b.x2 - b.x1) - both;
+  const double all = (a.y2 - a.y1) * (a.x2 - a.x1) + (b.y2 - b.y1) * (b.x2 - b.x1) - both;
   return all > 0 ? both / all : 0;
 }
 
-absl::Status NmsOf(const Node& node, std::span<const Tensor> inputs,
-                   std::vector<Tensor>& outputs) {
+absl::Status NmsOf(const Node& node, std::span<const Tensor> inputs, std::vector<Tensor>& outputs) {
   const Tensor& boxes = inputs[0];
   const Tensor& scores = inputs[1];
   const auto given = [&](size_t k) { return inputs.size() > k && inputs[k].num_elements() == 1; };
@@ -273,13 +270,12 @@ absl::Status NmsOf(const Node& node, std::span<const Tensor> inputs,
     }
   }
   outputs.push_back(Tensor::Allocate(DType::kI64, {static_cast<int64_t>(rows.size()) / 3, 3}));
-  for (size_t i = 0; i < rows.size(); ++i)
-    WriteInt(outputs[0], static_cast<int64_t>(i), rows[i]);
+  for (size_t i = 0; i < rows.size(); ++i) WriteInt(outputs[0], static_cast<int64_t>(i), rows[i]);
   return absl::OkStatus();
 }
 
 constexpr AttrSpec kExtents = {"extents", AttrKind::kDims, true,
-                                0,         nullptr,         "of all outputs, in a row"};
+                               0,         nullptr,         "of all outputs, in a row"};
 constexpr AttrSpec kElementsAttrs[] = {
     {"symbols", AttrKind::kDims, true, 0, nullptr, "one for each element"}};
 constexpr AttrSpec kNonzeroAttrs[] = {kExtents};
@@ -289,10 +285,9 @@ constexpr AttrSpec kUniqueAttrs[] = {
     {"axis", AttrKind::kInt, false, 0, nullptr, "absent: of all elements in a row"},
     {"sorted", AttrKind::kInt, false, 1, nullptr, "0: in the order of their first occurrence"},
     kExtents};
-constexpr AttrSpec kNmsAttrs[] = {
-    {"center_point_box", AttrKind::kInt, false, 0, nullptr,
-     "boxes are x, y, width, height instead of two corners y, x"},
-    kExtents};
+constexpr AttrSpec kNmsAttrs[] = {{"center_point_box", AttrKind::kInt, false, 0, nullptr,
+                                   "boxes are x, y, width, height instead of two corners y, x"},
+                                  kExtents};
 
 }  // namespace
 

@@ -313,8 +313,8 @@ class Interpreter {
   std::vector<std::optional<Tensor>> values_;  // dense, f64 or i64
 };
 
-// Whether these inputs are such that `graph` is right: extents, known elements and guards. Values of
-// symbols are added; those of the graph around it stay.
+// Whether these inputs are such that `graph` is right: extents, known elements and guards. Values
+// of symbols are added; those of the graph around it stay.
 bool Fits(const Graph& graph, const std::vector<Tensor>& inputs, SymbolValues& symbols) {
   const auto equal = [&](const Dim& dim, int64_t value) {
     if (const std::string symbol = SymbolOf(dim); !symbol.empty()) symbols.emplace(symbol, value);
@@ -363,7 +363,8 @@ absl::StatusOr<std::vector<Tensor>> RunBody(const Graph& body, std::vector<Tenso
     interpreter.Set(graph.inputs()[k], std::move(inputs[k]));
   KILN_RETURN_IF_ERROR(interpreter.Run());
   std::vector<Tensor> outputs;
-  for (const Graph::Output& output : graph.outputs()) outputs.push_back(interpreter.Get(output.value));
+  for (const Graph::Output& output : graph.outputs())
+    outputs.push_back(interpreter.Get(output.value));
   return outputs;
 }
 

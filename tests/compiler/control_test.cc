@@ -73,7 +73,8 @@ std::vector<Tensor> RunAll(const std::string& text, const std::vector<std::vecto
       absl::StatusOr<std::vector<Tensor>> want = Interpret(*graph, inputs);
       KILN_EXPECT_OK(want.status());
       std::vector<std::pair<std::string, Tensor>> named;
-      for (size_t k = 0; k < inputs.size(); ++k) named.push_back({model->inputs()[k].name, inputs[k]});
+      for (size_t k = 0; k < inputs.size(); ++k)
+        named.push_back({model->inputs()[k].name, inputs[k]});
       absl::StatusOr<std::vector<Tensor>> got = model->Run(named);
       KILN_EXPECT_OK(got.status());
       if (!got.ok() || !want.ok()) return {};
@@ -134,8 +135,8 @@ output z
 )";
   const Tensor s = Floats({2}, {1, 3});
   const Tensor limit = Floats({}, {20});
-  const std::vector<Tensor> got =
-      RunAll(text, {{Ints({}, {2}), s, limit}, {Ints({}, {0}), s, limit}, {Ints({}, {9}), s, limit}});
+  const std::vector<Tensor> got = RunAll(
+      text, {{Ints({}, {2}), s, limit}, {Ints({}, {0}), s, limit}, {Ints({}, {9}), s, limit}});
   ASSERT_EQ(got.size(), 2u);
   EXPECT_THAT(got[1].shape(), ElementsAre(3));  // 6, 12, 24: then it stops
   EXPECT_EQ(ReadFloat(got[0], 1), 24);
@@ -151,8 +152,8 @@ picked : f32 [count] = gather(y, flat) {axis = 0}
 twice : f32 [count] = add(picked, picked)
 output twice
 )";
-  const std::vector<Tensor> got = RunAll(
-      text, {{Floats({4}, {-1, 2, 0, 3})}, {Floats({3}, {-1, -1, -1})}, {Floats({1}, {5})}});
+  const std::vector<Tensor> got =
+      RunAll(text, {{Floats({4}, {-1, 2, 0, 3})}, {Floats({3}, {-1, -1, -1})}, {Floats({1}, {5})}});
   ASSERT_EQ(got.size(), 1u);
   EXPECT_EQ(ReadFloat(got[0], 0), 10);
 }
@@ -167,8 +168,9 @@ y : f32 [h, w] = reshape(x) {shape = [h, w]}
 z : f32 [h] = reduce_sum(y) {axes = [1], keepdims = 0}
 output z
 )";
-  const std::vector<Tensor> got = RunAll(text, {{Floats({8}, {1, 2, 3, 4, 5, 6, 7, 8}), Ints({2}, {1, 2})},
-                                                {Floats({8}, {1, 2, 3, 4, 5, 6, 7, 8}), Ints({2}, {2, 1})}});
+  const std::vector<Tensor> got =
+      RunAll(text, {{Floats({8}, {1, 2, 3, 4, 5, 6, 7, 8}), Ints({2}, {1, 2})},
+                    {Floats({8}, {1, 2, 3, 4, 5, 6, 7, 8}), Ints({2}, {2, 1})}});
   ASSERT_EQ(got.size(), 1u);
   EXPECT_THAT(got[0].shape(), ElementsAre(4));
 }

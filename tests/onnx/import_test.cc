@@ -169,7 +169,7 @@ TEST(ImportConstants, ReadsEveryFormOfConstantNode) {
 TEST(ImportErrors, ListsEveryUnsupportedNode) {
   const std::string graph =
       OnnxGraph({OnnxNode("NoSuchOp", {"x"}, {"a"}), OnnxNode("Relu", {"a"}, {"b"}),
-                 OnnxNode("FusedMatMul", {"b", "x"}, {"c"}, {}, "com.microsoft"),
+                 OnnxNode("Unheard", {"b", "x"}, {"c"}, {}, "com.microsoft"),
                  OnnxNode("Cast", {"x"}, {"d"}, {IntAttribute("to", 17)}),
                  OnnxNode("Add", {"c", "d"}, {"y"})},
                 {kX}, {kY});
@@ -177,7 +177,7 @@ TEST(ImportErrors, ListsEveryUnsupportedNode) {
   EXPECT_EQ(import.status().code(), kUnimplemented);
   EXPECT_EQ(std::string(import.status().message()),
             "3 of 5 nodes not supported: node \"n_a\" (NoSuchOp, opset 17); node \"n_c\" "
-            "(com.microsoft.FusedMatMul, opset 0); "
+            "(com.microsoft.Unheard, opset 0); "
             "node \"n_d\" (Cast, opset 17): element type float8e4m3fn is not supported");
   const TempDir dir;
   std::ofstream(dir.File("m.onnx"), std::ios::binary) << OnnxModel(17, graph);

@@ -136,7 +136,9 @@ TEST_P(RecordTest, HasTheBodyOfItsKind) {
   EXPECT_EQ(op().reduce != nullptr, op().kind == OpKind::kReduce);
   EXPECT_EQ(op().index != nullptr, op().kind == OpKind::kIndex);
   EXPECT_EQ(op().decompose != nullptr, op().kind == OpKind::kComposite);
-  EXPECT_EQ(op().reference != nullptr, op().kind == OpKind::kLibrary || op().kind == OpKind::kHost);
+  const bool host = op().kind == OpKind::kHost;
+  EXPECT_EQ(op().reference != nullptr, op().kind == OpKind::kLibrary || (host && !op().dynamic));
+  if (op().evaluate != nullptr) EXPECT_TRUE(host && op().dynamic);
 }
 
 TEST_P(RecordTest, TakesSomeType) {
