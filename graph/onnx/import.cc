@@ -172,9 +172,9 @@ absl::Status Importer::AddOutputs() {
     if (declared.ok())
       out_.declared_outputs.push_back({output.name(), *declared, DeclaredShape(output)});
     if (slot->second.kind != Slot::Kind::kTensor) {
-      const absl::Status status =
-          absl::UnimplementedError(absl::StrCat(subject, ": is a sequence or optional"));
-      if (!options_.allow_unsupported) return status;
+      if (!options_.allow_unsupported)
+        return absl::UnimplementedError(absl::StrCat(subject, ": is a sequence or optional"));
+      out_.unsupported.push_back({output.name(), "output", 0, "is a sequence or optional"});
       continue;
     }
     if (!id.valid()) {
