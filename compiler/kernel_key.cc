@@ -21,6 +21,7 @@ constexpr KeyOption kOptions[] = {
     {"disabled_passes", false, "decides which Kernels there are; their text is in the key"},
     {"fusion_rules", false, "decides which Kernels there are; their text is in the key"},
     {"no_fuse", false, "decides which Kernels there are; their text is in the key"},
+    {"custom_ops", false, "become ordinary ops, or run outside of kernels"},
     {"dump", false, "only looks"},
     {"on_plan", false, "only looks"},
     {"kernels", false, "shares what is built under the same keys"},

@@ -106,6 +106,14 @@ absl::Status CheckAttrs(const Node& node) {
   return absl::OkStatus();
 }
 
+absl::Status CheckElements(const Shape& shape) {
+  const auto extents = Constant(shape);
+  const int64_t count = extents ? CheckedBytes(DType::kBool, *extents) : 0;
+  if (count >= 0 && count <= kMaxElements) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(ToString(shape), " has more than ", kMaxElements, " elements"));
+}
+
 absl::Status InferNode(InferContext& context) {
   const Node& node = context.node();
   context.outputs.assign(node.outputs.size(), {});
@@ -130,6 +138,7 @@ absl::Status InferNode(InferContext& context) {
       return absl::InvalidArgumentError(absl::StrCat(
           Subject(node), ": the result ", ToString(output.shape), " does not fit in 64 bits"));
     }
+    KILN_RETURN_IF_ERROR(Annotate(CheckElements(output.shape), Subject(node)));
   }
   return absl::OkStatus();
 }

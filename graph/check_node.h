@@ -4,6 +4,8 @@
 #ifndef KILN_GRAPH_CHECK_NODE_H_
 #define KILN_GRAPH_CHECK_NODE_H_
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "kiln/graph/op.h"
 
@@ -17,6 +19,11 @@ absl::Status CheckInputs(const Graph& graph, const Node& node);
 
 // Attributes: known, of the right kind, and the required ones there.
 absl::Status CheckAttrs(const Node& node);
+
+// No tensor of a graph has more elements than this; larger ones are refused where their extents are
+// numbers.
+inline constexpr int64_t kMaxElements = (int64_t{1} << 40) - 1;
+absl::Status CheckElements(const Shape& shape);
 
 // Runs the record's rule; afterwards context.outputs has one entry for each output of the node.
 absl::Status InferNode(InferContext& context);

@@ -180,11 +180,15 @@ ValueId Attend(Writer& w, const Heads& h, double scale, ValueId bias, double sof
 // [batch, length, heads * size] and back.
 ValueId SplitHeads(Writer& w, ValueId x, int64_t heads) {
   const Shape shape = x.valid() ? w.n.value(x).shape : Shape(3);
+  if (shape.size() != 3)
+    return w.n.Fail(absl::StrCat(ToString(shape), " is not [batch, length, width]"));
   const Dim size = shape[2].DivideExactly(heads).value_or(shape[2].FloorDiv(heads));
   return w.Transpose(w.Reshape(x, {shape[0], shape[1], heads, size}), {0, 2, 1, 3});
 }
 ValueId JoinHeads(Writer& w, ValueId x) {
   const Shape shape = x.valid() ? w.n.value(x).shape : Shape(4);
+  if (shape.size() != 4)
+    return w.n.Fail(absl::StrCat(ToString(shape), " is not [batch, heads, length, size]"));
   return w.Reshape(w.Transpose(x, {0, 2, 1, 3}), {shape[0], shape[2], shape[1] * shape[3]});
 }
 
@@ -229,7 +233,8 @@ absl::StatusOr<ValueId> KeyMask(Writer& w, ValueId mask, ValueId k, double maske
 double ScaleOf(NodeView& n, ValueId q) {
   const double given = n.Float("scale", 0);
   if (given != 0) return given;
-  const auto size = q.valid() ? n.value(q).shape[3].constant() : std::nullopt;
+  const bool has_heads = q.valid() && n.value(q).shape.size() == 4;
+  const auto size = has_heads ? n.value(q).shape[3].constant() : std::nullopt;
   return size ? 1 / std::sqrt(static_cast<double>(*size)) : 1;
 }
 
@@ -237,14 +242,15 @@ absl::Status Attention(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(2, 7));
   const int64_t heads = n.Int("num_heads", 0);
   if (heads <= 0) return absl::InvalidArgumentError("num_heads is missing");
-  if (n.has(4) || n.Int("past_present_share_buffer", 0) != 0 || n.Int("do_rotary", 0) != 0 ||
-      n.wants(1))
-    return absl::UnimplementedError("past keys and rotary embedding are not supported");
+  if (n.Int("past_present_share_buffer", 0) != 0 || n.Int("do_rotary", 0) != 0)
+    return absl::UnimplementedError("a shared buffer and rotary embedding are not supported");
   n.Ignore("rotary_embedding_dim");
   Writer w{n};
   ValueId all = w.Matmul(n.in(0), n.in(1));
   if (n.has(2)) all = w.Add(all, n.in(2));
   KILN_RETURN_IF_ERROR(n.status());
+  if (n.value(all).shape.size() != 3)
+    return absl::InvalidArgumentError("inputs 0 and 1 are not [batch, length, width] and a matrix");
   const Dim width = n.value(all).shape[2];
   Ints sizes = n.Ints("qkv_hidden_sizes");
   if (sizes.empty()) {
@@ -256,9 +262,18 @@ absl::Status Attention(NodeView& n) {
   const auto part = [&](int64_t first, int64_t size) {
     return SplitHeads(w, w.Slice(all, 2, first, first + size), heads);
   };
-  const Heads h = {part(0, sizes[0]), part(sizes[0], sizes[1]),
-                   part(sizes[0] + sizes[1], sizes[2])};
+  Heads h = {part(0, sizes[0]), part(sizes[0], sizes[1]), part(sizes[0] + sizes[1], sizes[2])};
+  if (n.has(4)) {  // keys and values, [2, batch, heads, length, size]
+    const auto past = [&](int64_t which) {
+      return n.Op("squeeze", {w.Slice(n.in(4), 0, which, which + 1)}, {{"axes", Ints{0}}});
+    };
+    h.k = w.Concat({past(0), h.k}, 2);
+    h.v = w.Concat({past(1), h.v}, 2);
+  }
   KILN_RETURN_IF_ERROR(n.status());
+  if (n.wants(1)) {
+    KILN_RETURN_IF_ERROR(n.Give(1, w.Concat({w.Unsqueeze(h.k, {0}), w.Unsqueeze(h.v, {0})}, 0)));
+  }
   const double masked = n.Float("mask_filter_value", -10000);
   ValueId bias;
   if (n.has(3)) {
@@ -278,6 +293,10 @@ absl::Status MultiHeadAttention(NodeView& n) {
     return absl::UnimplementedError("packed queries, keys and values are not supported");
   if (n.has(8) || n.has(9) || n.wants(3))
     return absl::UnimplementedError("a shared buffer of past keys is not supported");
+  for (const int k : {1, 2}) {
+    if (n.rank(k) != 3 && n.rank(k) != 4)
+      return absl::UnimplementedError(absl::StrCat("input ", k, " has rank ", n.rank(k)));
+  }
   Writer w{n};
   ValueId parts[3] = {n.in(0), n.in(1), n.in(2)};
   if (n.has(3)) {  // one vector for all three
@@ -315,6 +334,8 @@ ValueId Rotate(Writer& w, ValueId x, ValueId cos, ValueId sin, int64_t half, boo
   NodeView& n = w.n;
   if (!x.valid()) return {};
   const Shape shape = n.value(x).shape;
+  if (shape.size() != 4)
+    return n.Fail(absl::StrCat(ToString(shape), " is not [batch, heads, length, size]"));
   const bool rest = !shape[3].IsConst(2 * half);
   const ValueId turned = rest ? w.Slice(x, 3, 0, 2 * half) : x;
   ValueId a, b;
@@ -357,6 +378,8 @@ absl::Status RotaryEmbedding(NodeView& n) {
   Writer w{n};
   KILN_ASSIGN_OR_RETURN(const int64_t half, HalfOf(n, n.in(2)));
   const bool has_heads = n.rank(0) == 4;
+  if (!has_heads && n.rank(0) != 3)
+    return absl::InvalidArgumentError(absl::StrCat("input 0 has rank ", n.rank(0)));
   int64_t heads = n.Int("num_heads", 0);
   if (!has_heads && heads == 0) {
     const std::optional<int64_t> width = n.value(0).shape[2].constant();
@@ -393,13 +416,20 @@ absl::Status GroupQueryAttention(NodeView& n) {
     if (n.Int(off, 0) != 0) return absl::UnimplementedError(absl::StrCat(off, " is not supported"));
   }
   const int64_t window = n.Int("local_window_size", -1);
-  if (!n.has(1) || !n.has(2)) return absl::UnimplementedError("packed inputs are not supported");
+  if (n.has(1) != n.has(2)) return absl::InvalidArgumentError("keys or values are left out");
   if (!n.has(5)) return absl::InvalidArgumentError("seqlens_k is left out");
   if (n.has(9) || n.has(10))
     return absl::UnimplementedError("input 9 and beyond are not supported");
   Writer w{n};
-  Heads h = {SplitHeads(w, n.in(0), heads), SplitHeads(w, n.in(1), groups),
-             SplitHeads(w, n.in(2), groups)};
+  ValueId q = n.in(0), k = n.in(1), v = n.in(2);
+  if (!n.has(1)) {  // all three in one row
+    if (n.rank(0) != 3) return absl::InvalidArgumentError("queries are not of rank 3");
+    const Dim size = n.value(0).shape[2].FloorDiv(heads + 2 * groups);
+    q = w.Slice(n.in(0), 2, 0, size * heads);
+    k = w.Slice(n.in(0), 2, size * heads, size * (heads + groups));
+    v = w.Slice(n.in(0), 2, size * (heads + groups), size * (heads + 2 * groups));
+  }
+  Heads h = {SplitHeads(w, q, heads), SplitHeads(w, k, groups), SplitHeads(w, v, groups)};
   KILN_RETURN_IF_ERROR(n.status());
   // Positions of the queries: those behind the past.
   ValueId places = w.Count(h.q, 2);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of the model are written out where they are called, and custom ops of the caller's are
 // composed or entered as such.
+#include <algorithm>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -82,6 +83,65 @@ const FunctionProto* Importer::FindFunction(const NodeProto& node) const {
   return found == functions_.end() ? nullptr : found->second;
 }
 
+absl::StatusOr<Importer::Expansion> Importer::ExpansionOf(
+    const google::protobuf::RepeatedPtrField<NodeProto>& nodes) {
+  Expansion sum;
+  const auto add = [&sum](const Expansion& part) {
+    sum.nodes = std::min(sum.nodes + part.nodes, kMaxExpandedNodes + 1);
+    sum.depth = std::max(sum.depth, part.depth);
+  };
+  for (const NodeProto& node : nodes) {
+    for (const AttributeProto& attribute : node.attribute()) {
+      if (!attribute.has_g()) continue;
+      KILN_ASSIGN_OR_RETURN(const Expansion inner, ExpansionOf(attribute.g().node()));
+      add(inner);
+    }
+    const FunctionProto* const function = FindFunction(node);
+    if (function == nullptr) continue;
+    const absl::StatusOr<Expansion> inner = ExpansionOf(*function);
+    if (!inner.ok()) return Annotate(inner.status(), Subject(node));
+    add(*inner);
+  }
+  return sum;
+}
+
+absl::StatusOr<Importer::Expansion> Importer::ExpansionOf(const FunctionProto& function) {
+  if (const auto known = expansions_.find(&function); known != expansions_.end())
+    return known->second;
+  if (!active_.insert(&function).second)
+    return absl::InvalidArgumentError("the function calls itself; functions must not be cyclic");
+  const absl::Cleanup leave = [&] { active_.erase(&function); };
+  Expansion made;
+  if (static_cast<int>(active_.size()) <= kMaxGraphDepth) {
+    KILN_ASSIGN_OR_RETURN(made, ExpansionOf(function.node()));
+  }
+  made.nodes += function.node_size();
+  ++made.depth;
+  if (made.depth > kMaxGraphDepth || static_cast<int>(active_.size()) > kMaxGraphDepth) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("functions call each other more than ", kMaxGraphDepth, " deep"));
+  }
+  if (made.nodes > kMaxExpandedNodes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("functions expand to more than ", kMaxExpandedNodes, " nodes"));
+  }
+  expansions_[&function] = made;
+  return made;
+}
+
+absl::Status Importer::CheckFunctions() {
+  if (functions_.empty()) return absl::OkStatus();
+  for (const auto& [key, function] : functions_) {
+    const absl::StatusOr<Expansion> made = ExpansionOf(*function);
+    if (!made.ok())
+      return Annotate(made.status(), absl::StrCat("function ", Quoted(function->name())));
+  }
+  KILN_ASSIGN_OR_RETURN(const Expansion all, ExpansionOf(model_.graph().node()));
+  if (all.nodes <= kMaxExpandedNodes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("functions expand to more than ", kMaxExpandedNodes, " nodes"));
+}
+
 absl::Status Importer::Expand(Scope& scope, const NodeProto& node, const FunctionProto& function,
                               const std::vector<Slot>& inputs, std::vector<Slot>& outputs) {
   if (static_cast<int>(inputs.size()) > function.input_size() ||
@@ -90,14 +150,6 @@ absl::Status Importer::Expand(Scope& scope, const NodeProto& node, const Functio
         "has ", inputs.size(), " inputs and ", node.output_size(), " outputs; the function has ",
         function.input_size(), " and ", function.output_size()));
   }
-  if (!active_.insert(&function).second)
-    return absl::InvalidArgumentError("the function calls itself; functions must not be cyclic");
-  const absl::Cleanup leave = [&] { active_.erase(&function); };
-  if (static_cast<int>(active_.size()) > kMaxGraphDepth) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("functions call each other more than ", kMaxGraphDepth, " deep"));
-  }
-
   Scope inner;
   inner.graph = scope.graph;
   inner.opsets = scope.opsets;
@@ -113,10 +165,7 @@ absl::Status Importer::Expand(Scope& scope, const NodeProto& node, const Functio
   for (const AttributeProto& a : function.attribute_proto()) given[a.name()] = &a;
   for (const AttributeProto& a : node.attribute()) given[a.name()] = &a;
   for (const NodeProto& original : function.node()) {
-    if (++expanded_nodes_ > kMaxExpandedNodes) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("functions expand to more than ", kMaxExpandedNodes, " nodes"));
-    }
+    KILN_RETURN_IF_ERROR(CountInner());
     NodeProto copy = original;
     copy.set_name(absl::StrCat(NameOf(node), "/", NameOf(original)));
     ReplaceReferences(copy, given);

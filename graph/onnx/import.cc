@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/graph/check_node.h"
 #include "kiln/graph/onnx/importer.h"
 #include "kiln/graph/onnx/mapped_file.h"
 #include "kiln/graph/onnx/node_view.h"
@@ -95,6 +96,7 @@ absl::Status Importer::AddInput(const ValueInfoProto& input) {
     return absl::UnimplementedError("the model gives no shape for it; give one");
   }
   Shape shape = given != options_.input_shapes.end() ? given->second : DeclaredShape(input);
+  KILN_RETURN_IF_ERROR(CheckElements(shape));
   const ValueId id = out_.graph.AddInput(input.name(), dtype, std::move(shape));
   return Define(main_, input.name(), {.id = id});
 }
@@ -209,6 +211,7 @@ absl::StatusOr<OnnxImport> Importer::Run() {
   if (!model_.has_graph())
     return absl::InvalidArgumentError("the model has no graph; is it an ONNX file?");
   KILN_RETURN_IF_ERROR(ReadHeader());
+  KILN_RETURN_IF_ERROR(CheckFunctions());
   KILN_RETURN_IF_ERROR(AddInitializers(main_, model_.graph()));
   KILN_RETURN_IF_ERROR(AddInputs());
   KILN_RETURN_IF_ERROR(AddNodes(main_, model_.graph().node()));

@@ -293,9 +293,16 @@ absl::Status Importer::AddNode(Scope& scope, const NodeProto& node) {
 absl::Status Importer::AddNodes(Scope& scope,
                                 const google::protobuf::RepeatedPtrField<NodeProto>& nodes) {
   for (const NodeProto& node : nodes) {
+    if (scope.parent != nullptr) KILN_RETURN_IF_ERROR(CountInner());
     KILN_RETURN_IF_ERROR(Annotate(AddNode(scope, node), Subject(node)));
   }
   return absl::OkStatus();
+}
+
+absl::Status Importer::CountInner() {
+  if (++inner_nodes_ <= kMaxExpandedNodes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "functions, branches and loop bodies expand to more than ", kMaxExpandedNodes, " nodes"));
 }
 
 }  // namespace kiln::onnx

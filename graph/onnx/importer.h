@@ -71,6 +71,7 @@ class Importer {
   // ---- import_node.cc: nodes
   absl::Status AddNodes(Scope& scope, const google::protobuf::RepeatedPtrField<NodeProto>& nodes);
   absl::Status AddNode(Scope& scope, const NodeProto& node);
+  absl::Status CountInner();  // one more node of a function, branch or body
   absl::Status Define(Scope& scope, const std::string& name, Slot slot);
   // Null: no such name. Captures what the scope's graph does not have.
   const Slot* Find(Scope& scope, const std::string& name);
@@ -93,6 +94,15 @@ class Importer {
 
   // ---- functions.cc
   const FunctionProto* FindFunction(const NodeProto& node) const;
+  // Before anything is expanded: no function is cyclic, and all that the model calls has a bounded
+  // size.
+  absl::Status CheckFunctions();
+  struct Expansion {
+    int64_t nodes = 0;
+    int depth = 0;
+  };
+  absl::StatusOr<Expansion> ExpansionOf(const FunctionProto& function);
+  absl::StatusOr<Expansion> ExpansionOf(const google::protobuf::RepeatedPtrField<NodeProto>& nodes);
   absl::Status Expand(Scope& scope, const NodeProto& node, const FunctionProto& function,
                       const std::vector<Slot>& inputs, std::vector<Slot>& outputs);
   absl::Status AddCustom(Scope& scope, const NodeProto& node, const CustomOp& op,
@@ -132,8 +142,9 @@ class Importer {
   Scope main_;
   Symbols symbols_;
   std::map<std::string, const FunctionProto*> functions_;
-  std::set<const FunctionProto*> active_;  // functions that are being expanded
-  int64_t expanded_nodes_ = 0;
+  std::set<const FunctionProto*> active_;  // functions that are being looked into
+  std::map<const FunctionProto*, Expansion> expansions_;
+  int64_t inner_nodes_ = 0;  // written so far in functions, branches and bodies
 };
 
 std::string DomainOf(absl::string_view domain);

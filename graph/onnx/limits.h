@@ -16,7 +16,7 @@ inline constexpr int64_t kMaxFields =
     int64_t{1} << 25;  // wire fields of models, graphs, nodes, attributes, tensors
 inline constexpr int64_t kMaxNodes = 1'000'000;  // sub-graphs included
 inline constexpr int64_t kMaxExpandedNodes =
-    100'000;  // that functions are expanded to: few may call each other to make many
+    100'000;  // that functions, branches and loop bodies are expanded to: few may make many
 inline constexpr int64_t kMaxNameBytes =
     4096;  // of values, nodes, operators, attributes, locations
 inline constexpr int64_t kMaxAttributes = 1024;  // of one node

@@ -265,6 +265,11 @@ ValueId NodeView::Constant(Tensor tensor) {
   return builder_.Constant(std::move(tensor), proto_.output_size() > 0 ? proto_.output(0) : "");
 }
 
+ValueId NodeView::Fail(std::string message) {
+  if (status_.ok()) status_ = absl::InvalidArgumentError(std::move(message));
+  return {};
+}
+
 absl::Status NodeView::Emit(absl::string_view op, std::vector<ValueId> inputs, Attrs attrs) {
   KILN_RETURN_IF_ERROR(status_);
   KILN_RETURN_IF_ERROR(builder_.status());

@@ -95,6 +95,8 @@ class NodeView {
   ValueId Scalar(DType type, double value) { return builder_.Scalar(type, value); }
   ValueId Ints64(const std::vector<int64_t>& values) { return builder_.Ints(values); }
   ValueId Constant(Tensor tensor);
+  // Does the same as a failed Op: kInvalidArgument with this message.
+  ValueId Fail(std::string message);
   absl::Status Emit(absl::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
   absl::Status Give(int k, ValueId value);
   const std::vector<ValueId>& outputs() const { return outputs_; }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/graph/onnx/limits.h"
@@ -33,7 +34,7 @@ enum class Kind : uint8_t {
 
 enum class Use : uint8_t {
   kKeep,     // copied as it is
-  kName,     // a text of at most kMaxNameBytes
+  kName,     // a text of at most kMaxNameBytes, in UTF-8
   kItem,     // as kName, one of a list of at most kMaxListLength
   kNumbers,  // numbers of an attribute's list, packed or not
   kDescend,  // a message that is walked in turn
@@ -142,6 +143,30 @@ void PutVarint(uint64_t value, std::string& out) {
 
 void PutTag(uint32_t number, WireType type, std::string& out) {
   PutVarint(uint64_t{number} << 3 | type, out);
+}
+
+// Well-formed UTF-8: no stray or missing bytes, no longer form than needed, no surrogates.
+bool IsUtf8(absl::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<uint8_t>(text[i]);
+    const size_t length = lead < 0x80   ? 1
+                          : lead < 0xc2 ? 0
+                          : lead < 0xe0 ? 2
+                          : lead < 0xf0 ? 3
+                          : lead < 0xf5 ? 4
+                                        : 0;
+    if (length == 0 || length > text.size() - i) return false;
+    uint32_t code = length == 1 ? lead : lead & (0x7fu >> length);
+    for (size_t k = 1; k < length; ++k) {
+      const auto next = static_cast<uint8_t>(text[i + k]);
+      if ((next & 0xc0) != 0x80) return false;
+      code = code << 6 | (next & 0x3f);
+    }
+    const bool longer = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
+    if (longer || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return false;
+    i += length;
+  }
+  return true;
 }
 
 absl::Status Broken(uint64_t position, absl::string_view what) {
@@ -277,6 +302,13 @@ absl::Status Walker::Take(const Field& field, const Tag& tag, int graph_depth, T
   }
   if (text && static_cast<int64_t>(tag.size) > kMaxNameBytes)
     return OverLimit(tag.position, "bytes in a name", kMaxNameBytes);
+  // Strings of attributes are bytes.
+  if (const absl::string_view name = file_.substr(tag.body, tag.size);
+      text && field.in != Kind::kAttribute && !IsUtf8(name)) {
+    return absl::InvalidArgumentError(absl::StrCat("byte ", tag.position, ": the name \"",
+                                                   absl::CHexEscape(name),
+                                                   "\" is not UTF-8; names must be"));
+  }
   if (field.use == Use::kItem && ++tally.items > kMaxListLength) {
     return OverLimit(tag.position, "inputs, outputs or strings in one list", kMaxListLength);
   }

@@ -96,7 +96,7 @@ output y
 end
 body b
 input x : f32 [n, 2]
-k : f32 [1, 2] = slice(x) {axes = [0], ends = [1], starts = [0], steps = [1]}
+k : f32 [min(n, 1), 2] = slice(x) {axes = [0], ends = [1], starts = [0], steps = [1]}
 output k
 end
 r : f32 [m, 2] = if(c, x) {else_branch = b, extents = [m, 2], then_branch = a}
@@ -179,7 +179,7 @@ TEST(Dynamic, ElementsOfAnInputMakeNoNewProgram) {
   const std::string text = R"(graph g
 input x : f32 [n]
 input p : i64 [1] = [pos]
-y : f32 [min(n, pos)] = slice(x) {axes = [0], ends = [pos], starts = [0], steps = [1]}
+y : f32 [pos] = slice(x) {axes = [0], ends = [pos], starts = [0], steps = [1]}
 output y
 )";
   const Tensor x = Floats({4}, {1, 2, 3, 4});
