@@ -63,6 +63,12 @@ bool IsShiftedRow(const Kernel& kernel, const ExprNode& node, const std::vector<
   return true;
 }
 
+// A load of which Halide makes a masked one when it is vectorised.
+Expr LoadIf(const Expr& condition, const Expr& load) {
+  using Halide::Internal::Call;
+  return Call::make(load.type(), Call::if_then_else, {condition, load}, Call::PureIntrinsic);
+}
+
 }  // namespace
 
 Operands Operands::Of(const Kernel& kernel) {
@@ -185,7 +191,12 @@ Expr ExprEmitter::ReadInput(const ExprNode& node, const std::vector<Expr>& index
     }
     args = {flat};
   }
-  return FromStorage(image(args), input.type);
+  Expr stored = image(args);
+  if (scope.inside.defined()) {
+    const auto* lane = scope.lane.as<Halide::Internal::Variable>();
+    if (Halide::Internal::expr_uses_var(stored, lane->name)) stored = LoadIf(scope.inside, stored);
+  }
+  return FromStorage(stored, input.type);
 }
 
 Expr ExprEmitter::ReadStage(const ExprNode& node, const std::vector<Expr>& index, bool identity,
@@ -197,6 +208,9 @@ Expr ExprEmitter::ReadStage(const ExprNode& node, const std::vector<Expr>& index
     if (scope.row.defined()) {
       args = {scope.row};
       if (SpansAll(kernel_, stage.dims)) args.insert(args.begin(), index.back());
+    } else if (scope.lane.defined() && !args.empty() && stage.dims.back() == kernel_.innermost()) {
+      args[0] = scope.tile;
+      args.insert(args.begin(), scope.lane);
     }
     return FromStorage(func(args), stage.type);
   }

@@ -37,6 +37,9 @@ struct Scope {
   std::vector<Halide::Expr>
       coordinates;  // int32, one per dim; undefined where the dim is not in scope
   Halide::Expr row;
+  Halide::Expr lane, tile;
+  // Of reads that depend on the lane: lanes where it does not hold lie outside and are not read.
+  Halide::Expr inside;
 
   // What was made in this scope: values of nodes, and the scopes of stages read at other elements.
   using Key = std::pair<int32_t, std::vector<const void*>>;

@@ -46,25 +46,32 @@ absl::StatusOr<int> Run(const std::vector<std::string>& command, const std::stri
   return status;
 }
 
+// Runs a tool that makes a file of the kernel. kUnavailable: it may do so another time.
+absl::Status Make(const std::vector<std::string>& command, const std::string& log) {
+  KILN_ASSIGN_OR_RETURN(const int status, Run(command, log));
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
+  const auto words = ReadBytes(log);
+  const std::string said = words.ok() ? *words : "";
+  const bool full = said.find("No space left") != std::string::npos || !WIFEXITED(status);
+  const std::string message =
+      absl::StrCat(command[0], ": refuses the kernel: ", said.substr(0, 400));
+  return full ? absl::UnavailableError(message) : absl::InternalError(message);
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> LinkKernel(const std::string& dir) {
   const std::string stub = dir + "/stub.o", exports = dir + "/exports", out = dir + "/k.so",
-                    log = dir + "/ld.log";
+                    object = dir + "/k.o", log = dir + "/log";
   KILN_RETURN_IF_ERROR(WriteBytes(stub, ImportStub()));
   KILN_RETURN_IF_ERROR(WriteBytes(exports, kExports));
-  KILN_ASSIGN_OR_RETURN(
-      const int status,
-      Run({"ld", "-shared", "-z", "noexecstack", "-z", "now", "-z", "noseparate-code",
-           "--hash-style=gnu", "-Bsymbolic", "--no-undefined", "--build-id=none",
-           "--version-script=" + exports, "-o", out, dir + "/k.o", stub},
-          log));
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return ReadBytes(out);
-  const auto words = ReadBytes(log);
-  const std::string said = words.ok() ? *words : "";
-  const bool full = said.find("No space left") != std::string::npos || !WIFEXITED(status);
-  const std::string message = absl::StrCat("ld: refuses the kernel: ", said.substr(0, 400));
-  return full ? absl::UnavailableError(message) : absl::InternalError(message);
+  KILN_RETURN_IF_ERROR(Make({"as", "-o", object, dir + "/k.s"}, log));
+  KILN_RETURN_IF_ERROR(
+      Make({"ld", "-shared", "-z", "noexecstack", "-z", "now", "-z", "noseparate-code",
+            "--hash-style=gnu", "-Bsymbolic", "--no-undefined", "--build-id=none",
+            "--version-script=" + exports, "-o", out, object, stub},
+           log));
+  return ReadBytes(out);
 }
 
 }  // namespace kiln

@@ -16,9 +16,9 @@ namespace kiln {
 // kiln_imports, kiln_abi.
 absl::string_view ImportStub();
 
-// Runs ld on `object` (bytes) with all files in `dir`, which exists; returns the bytes of the
-// shared object. kUnavailable if ld cannot be run or a file not be written (worth another try),
-// kInternal with ld's own words if it refuses.
+// Runs as and ld on the assembly text k.s in `dir`, with all files there; returns the bytes of the
+// shared object. kUnavailable if one cannot be run or a file not be written (worth another try),
+// kInternal with its own words if it refuses.
 absl::StatusOr<std::string> LinkKernel(const std::string& dir);
 
 }  // namespace kiln

@@ -164,7 +164,7 @@ class RootNests {
       return;
     }
     Tasks(func, {loops.begin() + 1, loops.end()}, loops[0].extent);
-    func.vectorize(x, lanes_, TailStrategy::GuardWithIf);
+    Vectors(func, x, lanes_);
   }
 
   // Returns the number of blocks.

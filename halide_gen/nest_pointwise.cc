@@ -10,6 +10,7 @@ using Halide::Var;
 
 std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& params,
                                        const Operands& operands) {
+  if (params.Get("unroll", 0) > 0) return UnrolledNests(kernel, params, operands);
   if (params.Get("cuts", 0) > 0) return PieceNests(kernel, params, operands);
   if (params.Get("turn", -1) >= 0) return TurnNests(kernel, params, operands);
   const Var x("px"), row("prow"), task("ptask"), inside("pinside");
@@ -28,7 +29,7 @@ std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& param
       SetDense(out, {length, RowCount(kernel, operands)});
       out.split(row, task, inside, PerTask(grain, length), TailStrategy::GuardWithIf)
           .parallel(task);
-      out.vectorize(x, lanes, TailStrategy::GuardWithIf);
+      Vectors(out, x, lanes);
     } else {
       SetDense(out, {length});
       CutRow(out, x, lanes, grain);

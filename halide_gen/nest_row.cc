@@ -38,7 +38,7 @@ class RowNest {
     SetDense(out, whole ? std::vector<Expr>{length_, rows} : std::vector<Expr>{rows});
     out.split(row_, task_, inside_, PerTask(grain_, length_), TailStrategy::GuardWithIf)
         .parallel(task_);
-    if (whole) out.vectorize(x_, lanes_, TailStrategy::GuardWithIf);
+    if (whole) Vectors(out, x_, lanes_);
     Place(LoopLevel(out, inside_));
     return {out, group};
   }
@@ -82,7 +82,8 @@ class RowNest {
   void Place(const LoopLevel& in_row) {
     for (Func& map : scalar_maps_) map.compute_at(in_row);
     for (Func& map : row_maps_) {
-      map.compute_at(in_row).bound(x_, 0, length_).vectorize(x_, lanes_, TailStrategy::GuardWithIf);
+      map.compute_at(in_row).bound(x_, 0, length_);
+      Vectors(map, x_, lanes_);
     }
     for (Reduction& reduction : reductions_) {
       reduction.result.compute_at(in_row);

@@ -113,12 +113,16 @@ Expr PerTask(int64_t grain, const Expr& each) {
   return Halide::max(1, static_cast<int32_t>(grain) / Halide::max(1, each));
 }
 
+void Vectors(Func& func, const Var& x, int lanes) {
+  func.vectorize(x, lanes, Halide::TailStrategy::GuardWithIf).never_partition(x);
+}
+
 void CutRow(Func& func, const Var& x, int lanes, int64_t grain) {
   const Var vector("pvector"), lane("plane"), task("ptask"), inside("pinside");
   const auto guard = Halide::TailStrategy::GuardWithIf;
   const int vectors = static_cast<int>(std::max<int64_t>(1, grain / lanes));
   func.split(x, vector, lane, lanes, guard).vectorize(lane);
-  func.split(vector, task, inside, vectors, guard).parallel(task);
+  func.split(vector, task, inside, vectors, guard).parallel(task).never_partition_all();
 }
 
 }  // namespace kiln

@@ -24,10 +24,14 @@ std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& param
                                        const Operands& operands);
 std::vector<OutputNest> PieceNests(const Kernel& kernel, const Params& params,
                                    const Operands& operands);
+std::vector<OutputNest> UnrolledNests(const Kernel& kernel, const Params& params,
+                                      const Operands& operands);
 std::vector<OutputNest> TurnNests(const Kernel& kernel, const Params& params,
                                   const Operands& operands);
 std::vector<OutputNest> RowNests(const Kernel& kernel, const Params& params,
                                  const Operands& operands);
+std::vector<OutputNest> ColumnNests(const Kernel& kernel, const Params& params,
+                                    const Operands& operands);
 std::vector<OutputNest> GeneralNests(const Kernel& kernel, const Params& params,
                                      const Operands& operands);
 
@@ -67,6 +71,11 @@ void SetDense(Halide::Func& func, const std::vector<Halide::Expr>& extents);
 
 // Rows, or elements, per task so that a task has about `grain` elements, `each` in one row.
 Halide::Expr PerTask(int64_t grain, const Halide::Expr& each);
+
+// Vectorises `func` along `x`. The tail is told apart at each step, at the cost of a compare:
+// Halide would make a loop for it, in which it tells it apart all the same, and code is what
+// compiling costs.
+void Vectors(Halide::Func& func, const Halide::Var& x, int lanes);
 
 // Vectorises `func` along its only dim `x` and cuts the vectors into tasks of about `grain`
 // elements.

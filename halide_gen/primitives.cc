@@ -44,6 +44,14 @@ Expr Fma(const Expr& a, const Expr& b, const Expr& c) {
   return Call3(a.type().bits() == 32 ? "llvm.fma.f32" : "llvm.fma.f64", a, b, c);
 }
 
+// Halide makes one cast of two, and of f64 -> f32 -> f16 a single rounding for which there is no
+// instruction. x * 1 + -0 is x.
+Expr ToHalf(const Expr& value) {
+  const auto* narrowed = value.as<Halide::Internal::Cast>();
+  const bool was_wide = narrowed != nullptr && narrowed->value.type().bits() > value.type().bits();
+  return cast(Halide::Float(16), was_wide ? Fma(value, 1.0f, -0.0f) : value);
+}
+
 Expr Abs(const Expr& value) {
   const Type type = value.type();
   if (type.is_uint()) return value;
@@ -231,7 +239,7 @@ Expr FromStorage(const Expr& stored, DType type) {
 Expr ToStorage(const Expr& value, DType type) {
   switch (type) {
     case DType::kF16:
-      return cast(Halide::Float(16), value);
+      return ToHalf(value);
     case DType::kBF16:
       return RoundBFloat(value);
     case DType::kBool:

@@ -54,6 +54,26 @@ bool IsScattered(const Kernel& kernel, const ExprNode& node, bool guarded) {
   return false;
 }
 
+// The inputs that each output depends on.
+std::vector<std::set<int32_t>> InputsOf(const Kernel& kernel) {
+  std::vector<std::set<int32_t>> of;  // stages, then outputs
+  for (const ScalarExpr* expr : Expressions(kernel)) {
+    std::set<int32_t> inputs;
+    for (const ExprNode& node : expr->nodes()) {
+      if (node.op != ScalarOp::kRead) continue;
+      if (node.source == ReadSource::kInput) {
+        inputs.insert(node.ref);
+      } else {
+        const std::set<int32_t>& stage = of[static_cast<size_t>(node.ref)];
+        inputs.insert(stage.begin(), stage.end());
+      }
+    }
+    of.push_back(std::move(inputs));
+  }
+  of.erase(of.begin(), of.begin() + static_cast<ptrdiff_t>(kernel.stages.size()));
+  return of;
+}
+
 bool HasGuard(const ScalarExpr& expr) {
   return std::any_of(expr.nodes().begin(), expr.nodes().end(),
                      [](const ExprNode& node) { return node.op == ScalarOp::kGuard; });
@@ -163,8 +183,9 @@ int64_t LanesFor(const Kernel& kernel, const MachineProfile& profile, int64_t ve
   for (const ScalarExpr* expr : Expressions(kernel)) {
     const bool guarded = HasGuard(*expr);
     for (const ExprNode& node : expr->nodes()) {
-      // Coordinates are 64 bits wide but rarely the bulk of the work.
-      if (node.op != ScalarOp::kIndex && node.op != ScalarOp::kExtent) {
+      // Coordinates are 64 bits wide but rarely the bulk of the work; constants are registers.
+      if (node.op != ScalarOp::kIndex && node.op != ScalarOp::kExtent &&
+          node.op != ScalarOp::kConst) {
         widest = std::max(widest, SizeOf(node.type));
       }
       divides =
@@ -186,12 +207,12 @@ int64_t LanesFor(const Kernel& kernel, const MachineProfile& profile, int64_t ve
 }
 
 std::vector<std::pair<int32_t, int32_t>> ElementwisePairs(const Kernel& kernel) {
-  if (kernel.outputs.size() != 1 || !OutputsInOrder(kernel, /*rows=*/false)) return {};
+  if (kernel.outputs.empty() || !OutputsInOrder(kernel, /*rows=*/false)) return {};
+  const std::vector<std::set<int32_t>> reads = InputsOf(kernel);
   std::vector<std::pair<int32_t, int32_t>> pairs;
   for (size_t i = 0; i < kernel.inputs.size(); ++i) {
     const KernelInput& input = kernel.inputs[i];
-    bool same_element = input.layout == Layout::kDense && SpansAll(kernel, input.dims) &&
-                        SizeOf(input.type) == SizeOf(kernel.outputs[0].type);
+    bool same_element = input.layout == Layout::kDense && SpansAll(kernel, input.dims);
     for (const ScalarExpr* expr : Expressions(kernel)) {
       for (const ExprNode& node : expr->nodes()) {
         const bool read = node.op == ScalarOp::kRead && node.source == ReadSource::kInput &&
@@ -199,7 +220,14 @@ std::vector<std::pair<int32_t, int32_t>> ElementwisePairs(const Kernel& kernel) 
         same_element = same_element && (!read || IsIdentityRead(node, input.dims));
       }
     }
-    if (same_element) pairs.emplace_back(static_cast<int32_t>(i), 0);
+    if (!same_element) continue;
+    // The values of an element are stored one after the other: what follows must not need it.
+    for (size_t o = kernel.outputs.size(); o-- > 0;) {
+      if (SizeOf(input.type) == SizeOf(kernel.outputs[o].type)) {
+        pairs.emplace_back(static_cast<int32_t>(i), static_cast<int32_t>(o));
+      }
+      if (reads[o].count(static_cast<int32_t>(i)) != 0) break;
+    }
   }
   return pairs;
 }

@@ -6,11 +6,14 @@
 // cut into tasks of `grain` elements, else tasks are so many rows that they have about as many
 // elements.
 //
+// If the innermost has a few elements only, vectors run along the next ("unroll").
+//
 // Inputs contiguous along another dim ("turn") are turned in tiles. If that dim
 // is known to be tiny (channels of an image: "stride_dim", "stride_is"), they are loads and
 // shuffles. Rows with guards on the innermost coordinate are run in pieces ("cuts").
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "kiln/schedule/cuts.h"
 #include "kiln/schedule/facts.h"
 #include "kiln/schedule/schedulers.h"
@@ -20,6 +23,7 @@ namespace {
 
 constexpr int64_t kTile = 16;       // turned inputs go through tiles at most so long
 constexpr int64_t kMostStride = 4;  // strides up to this are loads and shuffles
+constexpr int64_t kMostKnown = 16;  // extents up to this become constants beside such strides
 
 // Maps read at other elements than the reader's own are computed anew for each such read, and so
 // are those they read.
@@ -94,7 +98,14 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   const int32_t turn = TurnDim(kernel);
   int64_t lanes = LanesForRow(LanesFor(kernel, profile, 4), known(x));
   params.values = {{"grain", profile.parallel_grain}};
-  if (!cuts.empty()) {
+  if (x > 0 && known(x) <= kMostStride && known(x - 1) >= kTile) {
+    lanes = LanesFor(kernel, profile, 1);
+    params.values.emplace_back("unroll", std::max<int64_t>(1, known(x)));
+    for (size_t d = 0; d < sizes.at_most.size(); ++d) {
+      if (sizes.at_most[d] > kMostKnown) continue;
+      params.values.emplace_back(absl::StrCat("is", d), sizes.at_most[d]);
+    }
+  } else if (!cuts.empty()) {
     // Pieces of rows are short.
     lanes = LanesForRow(LanesFor(Between(kernel, cuts, 0), profile, 1), known(x));
     params.values.emplace_back("cuts", static_cast<int64_t>(cuts.size()));

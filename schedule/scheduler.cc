@@ -7,7 +7,8 @@
 namespace kiln {
 
 std::span<const Scheduler> CpuSchedulers() {
-  static const Scheduler kSchedulers[] = {kPointwiseScheduler, kRowScheduler, kGeneralScheduler};
+  static const Scheduler kSchedulers[] = {kPointwiseScheduler, kRowScheduler, kColumnScheduler,
+                                          kGeneralScheduler};
   return kSchedulers;
 }
 

@@ -9,6 +9,7 @@ namespace kiln {
 
 extern const Scheduler kPointwiseScheduler;
 extern const Scheduler kRowScheduler;
+extern const Scheduler kColumnScheduler;
 extern const Scheduler kGeneralScheduler;
 
 }  // namespace kiln

@@ -48,6 +48,12 @@ ValueId OverChannels(GraphBuilder& b, ValueId v, size_t rank) {
   return axes.empty() ? v : b.Op("unsqueeze", {v}, {{"axes", std::move(axes)}});
 }
 
+// x / y for y that many elements of x share: one division for each y, a product for each x.
+ValueId DivideByShared(GraphBuilder& b, ValueId x, ValueId y) {
+  if (!b.status().ok()) return {};
+  return b.Op("mul", {x, b.Op("div", {b.Scalar(b.value(y).type, 1.0), y})});
+}
+
 // (x - mean) / sqrt(variance + epsilon) over `axes`, the variance from the differences.
 ValueId Standardize(GraphBuilder& b, ValueId x, const std::vector<int64_t>& axes, double epsilon) {
   if (!b.status().ok()) return {};
@@ -55,7 +61,7 @@ ValueId Standardize(GraphBuilder& b, ValueId x, const std::vector<int64_t>& axes
   const ValueId difference = b.Op("sub", {x, Reduce(b, "reduce_mean", x, axes)});
   const ValueId variance = Reduce(b, "reduce_mean", b.Op("mul", {difference, difference}), axes);
   const ValueId deviation = b.Op("sqrt", {b.Op("add", {variance, b.Scalar(type, epsilon)})});
-  return b.Op("div", {difference, deviation});
+  return DivideByShared(b, difference, deviation);
 }
 
 // ---- softmax
@@ -70,7 +76,7 @@ Values Softmax(GraphBuilder& b, const Node& node) {
   return InComputeType(b, node, [&](const std::vector<ValueId>& in) {
     const std::vector<int64_t> axes = {IntAttr(node, "axis")};
     const ValueId e = b.Op("exp", {b.Op("sub", {in[0], Reduce(b, "reduce_max", in[0], axes)})});
-    return b.Op("div", {e, Reduce(b, "reduce_sum", e, axes)});
+    return DivideByShared(b, e, Reduce(b, "reduce_sum", e, axes));
   });
 }
 

@@ -42,7 +42,8 @@ TEST_F(InspectTest, SoftmaxOfScaledAndMaskedRowsIsTheKernelOfTheDesign) {
             "s1 : f32 [a]    = reduce max over b (s0[a, b])\n"
             "s2 : f32 [a, b] = exp(sub(s0[a, b], s1[a]))\n"
             "s3 : f32 [a]    = reduce add over b (s2[a, b])\n"
-            "out  0 f32 [a, b] dense = div(s2[a, b], s3[a])\n");
+            "s4 : f32 [a]    = div(1, s3[a])\n"
+            "out  0 f32 [a, b] dense = mul(s2[a, b], s4[a])\n");
 }
 
 TEST_F(InspectTest, KernelFilesGoThroughTheWorker) {

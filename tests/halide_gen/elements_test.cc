@@ -54,6 +54,50 @@ out  0 f32 [a, b, c] dense = add(mul(in0[a, b, c], in1[b]), sub(in2[a, c], in3[]
   kernel.Check({2, 300, 130}, 1);
 }
 
+TEST_P(ElementsTest, InnermostDimOfAFewElements) {
+  const std::string text = R"(dims a b c
+sizes n0
+in   0 f32 [a, b, n0] dense
+in   1 f32 [b] dense
+in   2 u8 [a, c, b] dense
+in   3 f32 [c] dense
+s0 : f32 [a, b] = mul(in0[a, b, [i64:0]], in1[b])
+out  0 f32 [a, b, c] dense = guard(lt(index(c), i64:1), s0[a, b], in0[a, b, c])
+out  1 f32 [a, b, c] dense = add(cast<f32>(in2[a, c, b]), in3[c])
+)";
+  for (const int64_t most : {1, 2, 3, 4}) {
+    CompiledKernel kernel = Compile(text, "", {{kUnbounded, kUnbounded, most, most}});
+    EXPECT_EQ(kernel.params().Get("unroll", 0), most);
+    for (int32_t c = 1; c <= most; ++c) {
+      for (const int32_t n : {1, 15, 16, 17, 100}) kernel.Check({3, n, c, c}, 1);
+    }
+  }
+  CompiledKernel pairs = Compile(
+      "dims a b\nin 0 f32 [a, b] dense\nin 1 f32 [a] dense\nin 2 f32 [b] dense\n"
+      "out 0 f32 [a, b] dense = add(mul(in0[a, b], in1[a]), in2[b])\n",
+      "", {{kUnbounded, 3}});
+  EXPECT_EQ(pairs.params().Get("unroll", 0), 3);
+  for (const int32_t n : {1, 15, 16, 17, 1000, 40000}) {
+    pairs.Check({n, 3}, 1);
+    pairs.Check({n, 2}, 1);
+  }
+}
+
+TEST_P(ElementsTest, SeveralOutputsOverTheirInputs) {
+  CompiledKernel kernel = Compile(R"(dims a
+in   0 f32 [a] dense
+in   1 f32 [a] dense
+in   2 f32 [a] dense
+s0 : f32 [a] = add(in1[a], in2[a])
+out  0 f32 [a] dense = sub(in0[a], sqrt(s0[a]))
+out  1 f32 [a] dense = s0[a]
+out  2 f32 [a] dense = mul(in2[a], in2[a])
+)");
+  EXPECT_EQ(kernel.params().in_place, (std::vector<std::pair<int32_t, int32_t>>{
+                                          {0, 2}, {0, 1}, {0, 0}, {1, 2}, {1, 1}, {2, 2}}));
+  for (const int32_t n : {1, 7, 64, 100, 40000}) kernel.Check({n}, static_cast<uint32_t>(n));
+}
+
 TEST_P(ElementsTest, TransposedReadAndStore) {
   CompiledKernel read =
       Compile("dims a b\nin 0 f32 [b, a] dense\nout 0 f32 [a, b] dense = neg(in0[b, a])\n");

@@ -49,7 +49,62 @@ TEST(SchedulerTest, SaysWhyTheBetterOnesRefuse) {
   EXPECT_STREQ(Chosen(kernel, &why).name, "general");
   EXPECT_EQ(
       why,
-      "pointwise: it has a reduction; row: a reduction is over another dim than the innermost");
+      "pointwise: it has a reduction; row: a reduction is over another dim than the innermost; "
+      "column: it is one reduction, which a loop nest of its own does as well");
+}
+
+TEST(SchedulerTest, SoftmaxOverAnotherAxisIsColumns) {
+  const Kernel kernel = Parse(R"(dims a b c
+in   0 f32 [a, b, c] dense
+s0 : f32 [a, c] = reduce max over b (in0[a, b, c])
+s1 : f32 [a, b, c] = exp(sub(in0[a, b, c], s0[a, c]))
+s2 : f32 [a, c] = reduce add over b (s1[a, b, c])
+out  0 f32 [a, b, c] dense = div(s1[a, b, c], s2[a, c])
+)");
+  const Scheduler& column = Chosen(kernel);
+  EXPECT_STREQ(column.name, "column");
+  EXPECT_EQ(column.choose(kernel, {{8, 1000, 49}}, ProfileFor(IsaLevel::kV4)).ToString(),
+            "column grain=32768 keep0=2 lanes=64 levels=1 outer_levels=2 inplace=0:0");
+  EXPECT_EQ(column.choose(kernel, {{8, 1000, 7}}, ProfileFor(IsaLevel::kV4)).Get("lanes", 0), 8);
+  const std::vector<SizeClass> classes = column.classes(kernel, Unknown(kernel));
+  ASSERT_EQ(classes.size(), 2u);
+  EXPECT_EQ(classes[0].at_most, (std::vector<int64_t>{kUnbounded, 1024, kUnbounded}));
+}
+
+TEST(SchedulerTest, ColumnsAreOfTheSameDims) {
+  const Kernel kernel = Parse(R"(dims a b
+in   0 f32 [a, b] dense
+s0 : f32 [a] = reduce max over b (in0[a, b])
+s1 : f32 [b] = reduce max over a (in0[a, b])
+out  0 f32 [a, b] dense = sub(s1[b], s0[a])
+)");
+  std::string why;
+  EXPECT_STREQ(Chosen(kernel, &why).name, "general");
+  EXPECT_NE(why.find("column: reductions are over different dims"), std::string::npos) << why;
+}
+
+TEST(SchedulerTest, NeighboursThatWouldBeOneDimAreNotColumns) {
+  const Kernel kernel = Parse(R"(dims a b c
+in   0 f32 [a, b, c] dense
+in   1 f32 [b] dense
+s0 : f32 [a] = reduce max over b c (in0[a, b, c])
+out  0 f32 [a, b, c] dense = mul(sub(in0[a, b, c], s0[a]), in1[b])
+)");
+  std::string why;
+  EXPECT_STREQ(Chosen(kernel, &why).name, "general");
+  EXPECT_NE(why.find("column: neighbours are reduced"), std::string::npos) << why;
+}
+
+TEST(SchedulerTest, InnermostDimsOfAFewElementsAreUnrolled) {
+  const Kernel kernel = Parse(
+      "dims a b\nin 0 f32 [a, b] dense\nin 1 f32 [b] dense\nout 0 f32 [a, b] dense = "
+      "add(in0[a, b], in1[b])\n");
+  const auto params = [&](int64_t a, int64_t b) {
+    return Chosen(kernel).choose(kernel, {{a, b}}, ProfileFor(IsaLevel::kV4)).ToString();
+  };
+  EXPECT_EQ(params(1000, 3), "pointwise grain=32768 is1=3 lanes=16 unroll=3 inplace=0:0");
+  EXPECT_EQ(params(1000, 5), "pointwise grain=32768 lanes=8 inplace=0:0");
+  EXPECT_EQ(params(10, 3), "pointwise grain=32768 lanes=8 inplace=0:0");
 }
 
 TEST(SchedulerTest, SoftmaxIsRowsAndKeepsItsExponentials) {
@@ -125,11 +180,12 @@ out  0 f32 [a, b] dense = add(add(in0[a, b], in1[b]), add(cast<f32>(in2[a, b]), 
             (std::vector<std::pair<int32_t, int32_t>>{{0, 0}, {2, 0}}));
 }
 
-TEST(SchedulerTest, GuaranteesNothingInPlaceWithSeveralOutputs) {
+TEST(SchedulerTest, AnOutputLiesOverNoInputThatALaterOneNeeds) {
   const Kernel kernel = Parse(
-      "dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = neg(in0[a])\nout 1 f32 [a] dense = "
-      "abs(in0[a])\n");
-  EXPECT_TRUE(ChosenParams(kernel).in_place.empty());
+      "dims a\nin 0 f32 [a] dense\nin 1 f32 [a] dense\nout 0 f32 [a] dense = neg(in0[a])\n"
+      "out 1 f32 [a] dense = abs(in1[a])\nout 2 f32 [a] dense = sqrt(in0[a])\n");
+  EXPECT_EQ(ChosenParams(kernel).in_place,
+            (std::vector<std::pair<int32_t, int32_t>>{{0, 2}, {1, 2}, {1, 1}}));
 }
 
 TEST(SchedulerTest, MapsThatWouldMultiplyAreKept) {

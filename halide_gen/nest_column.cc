@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// schedule/column.cc decides, this does. Every nest runs over cells; what a cell needs is computed
+// there. Example, max over a of [a, b], subtracted:
+//
+//   for cell over b / lanes, in parallel
+//     blocks, top: `lanes` accumulators each, in registers    (one level of the tree in the other)
+//     for a: out(a, cell * lanes + 0 ... lanes - 1) = in - top
+#include <algorithm>
+
+#include "kiln/halide_gen/nests.h"
+#include "kiln/halide_gen/primitives.h"
+#include "kiln/halide_gen/reduction.h"
+#include "kiln/schedule/facts.h"
+
+namespace kiln {
+namespace {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::LoopLevel;
+using Halide::TailStrategy;
+using Halide::Var;
+
+const Stage& AnyReduction(const Kernel& kernel) {
+  return *std::find_if(kernel.stages.begin(), kernel.stages.end(),
+                       [](const Stage& stage) { return stage.kind == Stage::Kind::kReduce; });
+}
+
+class ColumnNest {
+ public:
+  ColumnNest(const Kernel& kernel, const Params& params, const Operands& operands)
+      : kernel_(kernel),
+        params_(params),
+        operands_(operands),
+        emitter_(kernel, operands),
+        kept_(GetKept(params, kernel.stages.size())),
+        cell_dims_(AnyReduction(kernel).dims),
+        column_dims_(AnyReduction(kernel).over),
+        inner_(kernel.innermost()),
+        lanes_(static_cast<int>(params.Get("lanes", 16))) {
+    for (int d = 0; d < kernel.num_iterated(); ++d) {
+      dims_.emplace_back("pdim" + std::to_string(d) + "v");
+    }
+  }
+
+  OutputNest Build(const std::vector<size_t>& group) {
+    for (size_t i = 0; i < kernel_.stages.size(); ++i) BuildStage(i);
+    const std::vector<int32_t>& dims = kernel_.outputs[group[0]].dims;
+    Scope scope = OutputScope();
+    Func out = DefineOutputs(kernel_, group, OutputVars(dims), emitter_, scope);
+    std::vector<Expr> extents;
+    for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim) extents.push_back(ExtentOf(*dim));
+    SetDense(out, extents);
+    Place(LoopOverCells(out, dims));
+    return {out, group};
+  }
+
+ private:
+  // A reduction over one dim, and whether it reduces what one over another dim left.
+  struct OverDim {
+    int32_t dim;
+    std::vector<int32_t> left;  // the dims of its result
+    Reduction reduction;
+  };
+
+  const Expr& ExtentOf(int32_t dim) const { return operands_.extents[static_cast<size_t>(dim)]; }
+  const Var& VarOf(int32_t dim) const { return dims_[static_cast<size_t>(dim)]; }
+  bool Has(const std::vector<int32_t>& dims, int32_t dim) const {
+    return std::find(dims.begin(), dims.end(), dim) != dims.end();
+  }
+
+  // The loops over `dims`, innermost first: of outputs, and of what is computed in a cell.
+  std::vector<Var> OutputVars(const std::vector<int32_t>& dims) const {
+    std::vector<Var> vars;
+    for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim) vars.push_back(VarOf(*dim));
+    return vars;
+  }
+  std::vector<Var> CellVars(const std::vector<int32_t>& dims) const {
+    std::vector<Var> vars = OutputVars(dims);
+    if (Tiles() && Has(dims, inner_)) {
+      vars[0] = tile_;
+      vars.insert(vars.begin(), lane_);
+    }
+    return vars;
+  }
+
+  // All dims at their loops.
+  Scope OutputScope() const {
+    Scope scope;
+    scope.coordinates.assign(dims_.begin(), dims_.end());
+    scope.coordinates.resize(kernel_.dims.size());
+    if (!Tiles()) return scope;
+    scope.lane = VarOf(inner_) % lanes_;
+    scope.tile = VarOf(inner_) / lanes_;
+    return scope;
+  }
+  // The same, but `dim` (if any) at `index`.
+  Scope CellScope(int32_t dim = -1, const Expr& index = Expr()) const {
+    Scope scope = OutputScope();
+    if (Tiles()) {
+      scope.lane = lane_;
+      scope.tile = tile_;
+      scope.inside = lane_ < ExtentOf(inner_) - tile_ * lanes_;
+      scope.coordinates[static_cast<size_t>(inner_)] = tile_ * lanes_ + lane_;
+    }
+    if (dim >= 0) scope.coordinates[static_cast<size_t>(dim)] = index;
+    return scope;
+  }
+
+  void BuildStage(size_t i) {
+    const Stage& stage = kernel_.stages[i];
+    if (stage.kind == Stage::Kind::kReduce) {
+      BuildReduce(i);
+      return;
+    }
+    if (!kept_[i]) return;
+    Scope scope = CellScope();
+    const Expr value = ToStorage(emitter_.Value(stage.expr, scope), stage.type);
+    Func func("s" + std::to_string(i));
+    func(CellVars(stage.dims)) = value;
+    emitter_.Store(static_cast<int32_t>(i), func);
+    maps_.emplace_back(func, Has(stage.dims, inner_));
+  }
+
+  void BuildReduce(size_t i) {
+    const Stage& stage = kernel_.stages[i];
+    std::vector<int32_t> dims(static_cast<size_t>(kernel_.num_iterated()));
+    for (size_t d = 0; d < dims.size(); ++d) dims[d] = static_cast<int32_t>(d);
+    std::vector<OverDim> chain;
+    for (auto dim = stage.over.rbegin(); dim != stage.over.rend(); ++dim) {
+      const std::vector<int32_t> before = dims;
+      dims.erase(std::find(dims.begin(), dims.end(), *dim));
+      const Func previous = chain.empty() ? Func() : chain.back().reduction.result;
+      chain.push_back(
+          {*dim, dims, ReduceDim(i, *dim, chain.empty() ? nullptr : &previous, before)});
+    }
+    emitter_.Store(static_cast<int32_t>(i), chain.back().reduction.result);
+    reductions_.push_back(std::move(chain));
+  }
+
+  // Reduces `dim` of `previous`, which has the dims `before`, or of the stage's elements.
+  Reduction ReduceDim(size_t i, int32_t dim, const Func* previous,
+                      const std::vector<int32_t>& before) const {
+    const Stage& stage = kernel_.stages[i];
+    const bool lane_rule = dim == inner_;
+    std::vector<int32_t> after = before;
+    after.erase(std::find(after.begin(), after.end(), dim));
+    return BuildReduction({
+        .name = "s" + std::to_string(i) + "_over" + std::to_string(dim),
+        .op = stage.op,
+        .type = stage.type,
+        .extent = ExtentOf(dim),
+        .lanes = lane_rule,
+        .levels = static_cast<int>(params_.Get(lane_rule ? "levels" : "outer_levels", 1)),
+        .vars = CellVars(after),
+        .element = [&](const Expr& index) -> Expr {
+          Scope scope = CellScope(dim, index);
+          if (previous == nullptr) {
+            return ToStorage(emitter_.Value(stage.expr, scope), stage.type);
+          }
+          std::vector<Expr> at;
+          for (const Var& var : CellVars(before)) {
+            at.push_back(var.same_as(VarOf(dim)) ? index : Expr(var));
+          }
+          return (*previous)(at);
+        },
+    });
+  }
+
+  bool Tiles() const { return Has(cell_dims_, inner_); }
+
+  // Loops of `out`, which has `dims`: vectors innermost, cells outermost, in parallel. Returns the
+  // loop over cells.
+  LoopLevel LoopOverCells(Func& out, const std::vector<int32_t>& dims) {
+    const Var vector("pvector"), lane("pinvector"), task("ptask"), inside("pinside");
+    const auto guard = TailStrategy::GuardWithIf;
+    std::vector<Halide::VarOrRVar> order;
+    if (Has(dims, inner_)) {
+      out.split(VarOf(inner_), vector, lane, lanes_, guard).vectorize(lane);
+      order.emplace_back(lane);
+      if (!Tiles()) order.emplace_back(vector);
+    }
+    Expr elements = Tiles() ? Expr(lanes_) : Expr(1);
+    for (auto dim = column_dims_.rbegin(); dim != column_dims_.rend(); ++dim) {
+      elements = elements * ExtentOf(*dim);
+      if (Has(dims, *dim) && *dim != inner_) order.emplace_back(VarOf(*dim));
+    }
+    std::vector<Var> cell;
+    if (Tiles()) cell.push_back(vector);
+    for (auto dim = cell_dims_.rbegin(); dim != cell_dims_.rend(); ++dim) {
+      if (*dim != inner_) cell.push_back(VarOf(*dim));
+    }
+    order.insert(order.end(), cell.begin(), cell.end());
+    out.reorder(order);
+    Var all = cell[0];
+    for (size_t i = 1; i < cell.size(); ++i) {
+      const Var fused("pfused" + std::to_string(i) + "v");
+      out.fuse(all, cell[i], fused);
+      all = fused;
+    }
+    out.split(all, task, inside, PerTask(params_.Get("grain", 1 << 15), elements), guard)
+        .parallel(task);
+    // The tail of the last tile is told apart at the stores, not by a copy of all the code.
+    out.never_partition_all();
+    return LoopLevel(out, inside);
+  }
+
+  // Puts everything but the output under the loop over cells.
+  void Place(const LoopLevel& cell) {
+    for (auto& [map, vectors] : maps_) {
+      map.compute_at(cell);
+      if (!vectors) continue;
+      if (Tiles()) {
+        Lanes(map);
+      } else {
+        Vectors(map, VarOf(inner_), lanes_);
+      }
+    }
+    for (std::vector<OverDim>& chain : reductions_) {
+      LoopLevel at = cell;
+      for (auto over = chain.rbegin(); over != chain.rend(); ++over) {
+        at = over->dim == inner_ ? PlaceLanes(over->reduction, ExtentOf(over->dim), at)
+                                 : PlaceSequence(over->reduction, at);
+      }
+      Func& result = chain.back().reduction.result;
+      result.compute_at(cell);
+      if (Tiles()) Lanes(result);
+    }
+  }
+
+  // All lanes of a tile, of constant number.
+  void Lanes(Func& func) const {
+    func.bound(lane_, 0, lanes_).bound_extent(tile_, 1).vectorize(lane_);
+  }
+
+  // Each level of the tree is computed in the step of the next that takes it, the top at `at`.
+  // Returns the innermost loop.
+  LoopLevel PlaceSequence(Reduction& reduction, LoopLevel at) {
+    for (auto level = reduction.levels.rbegin(); level != reduction.levels.rend(); ++level) {
+      Func& blocks = level->blocks;
+      blocks.compute_at(at);
+      if (Tiles()) {
+        Lanes(blocks);
+        blocks.store_in(Halide::MemoryType::Stack);
+        blocks.update(0).reorder(lane_, level->step).vectorize(lane_);
+      }
+      at = LoopLevel(blocks, level->step);
+    }
+    return at;
+  }
+
+  LoopLevel PlaceLanes(Reduction& reduction, Expr count, const LoopLevel& at) {
+    for (ReductionLevel& level : reduction.levels) {
+      count = (count + static_cast<int>(kReduceBlock - 1)) / static_cast<int>(kReduceBlock);
+      level.blocks.compute_at(at);
+      if (!level.top) level.blocks.bound(level.block, 0, count);
+      ScheduleLanes(level, level.top ? at : LoopLevel(level.blocks, level.block));
+    }
+    return at;
+  }
+
+  const Kernel& kernel_;
+  const Params& params_;
+  const Operands& operands_;
+  ExprEmitter emitter_;
+  const std::vector<bool> kept_;
+  const std::vector<int32_t>&cell_dims_, &column_dims_;
+  const int32_t inner_;
+  const int lanes_;
+  const Var lane_{"plane"}, tile_{"ptile"};
+  std::vector<Var> dims_;                         // the loop over each iterated dim
+  std::vector<std::pair<Func, bool>> maps_;       // kept; whether over the innermost dim too
+  std::vector<std::vector<OverDim>> reductions_;  // innermost reduced dim first
+};
+
+}  // namespace
+
+std::vector<OutputNest> ColumnNests(const Kernel& kernel, const Params& params,
+                                    const Operands& operands) {
+  std::vector<OutputNest> nests;
+  for (const std::vector<size_t>& group : GroupOutputs(kernel)) {
+    nests.push_back(ColumnNest(kernel, params, operands).Build(group));
+  }
+  return nests;
+}
+
+}  // namespace kiln

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// "column": reductions that all go over the same dims, which are not just the innermost; with maps
+// before, between and after. Softmax over an outer axis, batch norm and instance norm are such.
+//
+// A cell is one element of the dims that are kept, or, if the innermost is kept, `lanes` neighbours
+// along it; a column is what the reduced dims span in a cell. A column passes through all stages
+// while it is in the cache. Maps over it that are dear, or needed by several loops, are kept in a
+// buffer of one column. Tasks are runs of cells.
+#include <algorithm>
+
+#include "kiln/schedule/facts.h"
+#include "kiln/schedule/schedulers.h"
+
+namespace kiln {
+namespace {
+
+const Stage* FirstReduction(const Kernel& kernel) {
+  for (const Stage& stage : kernel.stages) {
+    if (stage.kind == Stage::Kind::kReduce) return &stage;
+  }
+  return nullptr;
+}
+
+bool IsDense(const KernelOutput& output) { return output.layout == Layout::kDense; }
+
+// True if some output over all dims needs what was reduced: elements meet their column again.
+bool BroadcastsBack(const Kernel& kernel) {
+  std::vector<bool> reduced;
+  const auto needs = [&](const ScalarExpr& expr) {
+    return std::any_of(expr.nodes().begin(), expr.nodes().end(), [&](const ExprNode& node) {
+      return node.op == ScalarOp::kRead && node.source == ReadSource::kStage &&
+             reduced[static_cast<size_t>(node.ref)];
+    });
+  };
+  for (const Stage& stage : kernel.stages) {
+    reduced.push_back(stage.kind == Stage::Kind::kReduce || needs(stage.expr));
+  }
+  return std::any_of(kernel.outputs.begin(), kernel.outputs.end(), [&](const KernelOutput& output) {
+    return SpansAll(kernel, output.dims) && needs(output.expr);
+  });
+}
+
+Decision Accepts(const Kernel& kernel) {
+  const Stage* first = FirstReduction(kernel);
+  if (first == nullptr) return Decision::No("it has no reduction");
+  if (first->dims.empty()) return Decision::No("it reduces all dims");
+  if (static_cast<int>(first->dims.size() + first->over.size()) != kernel.num_iterated()) {
+    return Decision::No("a reduction does not depend on all dims");
+  }
+  // Apart from what keeps them two, they would be one dim, with another tree and other bits.
+  for (size_t i = 1; i < first->over.size(); ++i) {
+    if (first->over[i] == first->over[i - 1] + 1) return Decision::No("neighbours are reduced");
+  }
+  int reductions = 0;
+  for (const Stage& stage : kernel.stages) {
+    if (stage.kind != Stage::Kind::kReduce) continue;
+    if (stage.over != first->over || stage.dims != first->dims) {
+      return Decision::No("reductions are over different dims");
+    }
+    ++reductions;
+  }
+  for (const KernelOutput& output : kernel.outputs) {
+    if (!IsDense(output) || (!SpansAll(kernel, output.dims) && output.dims != first->dims)) {
+      return Decision::No("an output is not dense over all dims, or over those kept, in order");
+    }
+  }
+  if (reductions == 1 && !BroadcastsBack(kernel)) {
+    return Decision::No("it is one reduction, which a loop nest of its own does as well");
+  }
+  for (const ScalarExpr* expr : Expressions(kernel)) {
+    for (const ExprNode& node : expr->nodes()) {
+      if (node.op == ScalarOp::kRead && node.source == ReadSource::kStage &&
+          !IsIdentityRead(node, OperandDims(kernel, node))) {
+        return Decision::No("a stage is read at another element than the reader's own");
+      }
+    }
+  }
+  return Decision::Yes();
+}
+
+// Extents are 32-bit numbers.
+int64_t Bounded(int64_t extent) { return std::min<int64_t>(extent, INT32_MAX); }
+
+Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
+  Params params{.scheduler = "column", .values = {}, .in_place = ElementwisePairs(kernel)};
+  const Stage& reduction = *FirstReduction(kernel);
+  const int32_t x = kernel.innermost();
+  const bool tiles = reduction.over.back() != x;
+  int64_t inner = 1, outer = 1;  // greatest extents reduced by either rule
+  for (const int32_t dim : reduction.over) {
+    int64_t& extent = dim == x ? inner : outer;
+    extent = std::max(extent, Bounded(sizes.at_most[static_cast<size_t>(dim)]));
+  }
+  // In tiles a vector is all that a step has, so that it takes several to hide their latency.
+  int64_t lanes = LanesFor(kernel, profile, tiles ? 4 : 2);
+  const int64_t row = sizes.at_most[static_cast<size_t>(x)];
+  while (lanes > 8 && lanes / 2 >= row) lanes /= 2;
+  params.values = {{"grain", profile.parallel_grain},
+                   {"lanes", lanes},
+                   {"levels", LevelsFor(inner, kReduceBlock)},
+                   {"outer_levels", LevelsFor(outer, kOuterReduceBlock)}};
+  std::vector<bool> kept = MapsToKeep(kernel, {.shared_cost = 4, .single_cost = 12});
+  for (size_t i = 0; i < kept.size(); ++i) {
+    // A value per cell costs nothing to keep.
+    const Stage& stage = kernel.stages[i];
+    const bool of_cell = std::includes(reduction.dims.begin(), reduction.dims.end(),
+                                       stage.dims.begin(), stage.dims.end());
+    if (stage.kind == Stage::Kind::kMap && of_cell && Cost(stage.expr) >= 4) kept[i] = true;
+  }
+  SetKept(params, kept);
+  return params;
+}
+
+// Few columns need more than one level in the innermost dim and two in the others.
+std::vector<SizeClass> Classes(const Kernel& kernel, const SizeClass& known) {
+  SizeClass usual = known;
+  for (const int32_t dim : FirstReduction(kernel)->over) {
+    int64_t& extent = usual.at_most[static_cast<size_t>(dim)];
+    constexpr int64_t kOuterUsual = kOuterReduceBlock * kOuterReduceBlock;
+    extent = std::min(extent, dim == kernel.innermost() ? kReduceBlock : kOuterUsual);
+  }
+  if (usual.at_most == known.at_most) return {known};
+  return {usual, known};
+}
+
+}  // namespace
+
+const Scheduler kColumnScheduler = {
+    .name = "column",
+    .doc = "reductions over the same outer or several dims with maps around them, column by column",
+    .accepts = Accepts,
+    .choose = Choose,
+    .classes = Classes,
+};
+
+}  // namespace kiln

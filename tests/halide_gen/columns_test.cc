@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that reduce outer, middle or several dims column by column, against EvalKernel, bit by
+// bit, at extents with every kind of tail.
+#include <gtest/gtest.h>
+
+#include "tests/halide_gen/harness.h"
+
+namespace kiln {
+namespace {
+
+class ColumnsTest : public testing::TestWithParam<IsaLevel> {
+ protected:
+  void SetUp() override {
+    if (LevelOf(HostCpu()) < GetParam()) GTEST_SKIP() << "this machine is not " << Name(GetParam());
+  }
+  CompiledKernel Compile(const std::string& text, SizeClass sizes) {
+    CompiledKernel kernel("kernel v1 math 1\n" + text, GetParam(), "", std::move(sizes));
+    EXPECT_EQ(kernel.params().scheduler, "column");
+    return kernel;
+  }
+};
+
+TEST_P(ColumnsTest, SoftmaxOverTheOuterDim) {
+  CompiledKernel kernel = Compile(R"(dims a b
+in   0 f32 [a, b] dense
+s0 : f32 [b]    = reduce max over a (in0[a, b])
+s1 : f32 [a, b] = exp(sub(in0[a, b], s0[b]))
+s2 : f32 [b]    = reduce add over a (s1[a, b])
+s3 : f32 [b]    = div(1, s2[b])
+out  0 f32 [a, b] dense = mul(s1[a, b], s3[b])
+)",
+                                  {{1024, kUnbounded}});
+  EXPECT_EQ(kernel.params().Get("outer_levels", 0), 2);
+  for (int32_t n = 1; n <= 140; ++n) kernel.Check({n % 7, n}, static_cast<uint32_t>(n));
+  for (const int32_t rows : {1, 31, 32, 33, 65, 1000, 1024}) kernel.Check({rows, 70}, 1);
+  kernel.Check({3, 5000}, 2);
+}
+
+TEST_P(ColumnsTest, InstanceNormWithChannelsLast) {
+  const std::string text = R"(dims a b c
+sizes n0
+in   0 f32 [a, b, c] dense
+in   1 f32 [c] dense
+in   2 f32 [c] dense
+par  0 f32
+s0 : f32 [a, c]    = reduce add over b (in0[a, b, c])
+s1 : f32 [a, c]    = div(s0[a, c], cast<f32>(extent(n0)))
+s2 : f32 [a, b, c] = sub(in0[a, b, c], s1[a, c])
+s3 : f32 [a, c]    = reduce add over b (mul(s2[a, b, c], s2[a, b, c]))
+s4 : f32 [a, c]    = div(1, sqrt(add(div(s3[a, c], cast<f32>(extent(n0))), par0)))
+out  0 f32 [a, b, c] dense = add(mul(mul(s2[a, b, c], s4[a, c]), in1[c]), in2[c])
+)";
+  CompiledKernel kernel = Compile(text, {{kUnbounded, 40000, kUnbounded, kUnbounded}});
+  EXPECT_EQ(kernel.params().Get("outer_levels", 0), 4);
+  for (const int32_t c : {1, 3, 8, 16, 17, 64, 65, 100}) kernel.Check({3, 37, c, 37}, 1);
+  for (const int32_t rows : {1, 32, 33, 1025, 3000}) kernel.Check({2, rows, 5, rows}, 2);
+  kernel.Check({1, 33000, 2, 33000}, 3);
+  CompiledKernel narrow = Compile(text, {{kUnbounded, 1024, 3, 1024}});
+  EXPECT_EQ(narrow.params().Get("lanes", 0), 8);
+  for (const int32_t c : {1, 2, 3}) narrow.Check({2, 100, c, 100}, 4);
+}
+
+constexpr char kBatchNorm[] = R"(dims a b c
+sizes n0
+in   0 f32 [a, b, c] dense
+in   1 f32 [b] dense
+par  0 f32
+s0 : f32 [b]       = reduce add over a c (in0[a, b, c])
+s1 : f32 [b]       = div(s0[b], cast<f32>(extent(n0)))
+s2 : f32 [a, b, c] = sub(in0[a, b, c], s1[b])
+s3 : f32 [b]       = reduce add over a c (mul(s2[a, b, c], s2[a, b, c]))
+s4 : f32 [b]       = div(1, sqrt(add(div(s3[b], cast<f32>(extent(n0))), par0)))
+out  0 f32 [a, b, c] dense = max(mul(mul(s2[a, b, c], s4[b]), in1[b]), 0)
+out  1 f32 [b] dense = s1[b]
+out  2 f32 [b] dense = s4[b]
+)";
+
+TEST_P(ColumnsTest, BatchNormOverBothSides) {
+  CompiledKernel kernel = Compile(kBatchNorm, {{1024, kUnbounded, 4096, kUnbounded}});
+  for (const int32_t n : {1, 15, 16, 63, 64, 65, 300, 4096}) kernel.Check({3, 4, n, 3 * n}, 1);
+  for (const int32_t n : {1, 32, 33, 100}) kernel.Check({n, 3, 7, 7 * n}, 2);
+}
+
+TEST_P(ColumnsTest, BatchNormOfLongRows) {
+  CompiledKernel kernel = Compile(kBatchNorm, {{32, kUnbounded, 100000, kUnbounded}});
+  EXPECT_EQ(kernel.params().Get("levels", 0), 2);
+  for (const int32_t n : {1, 4096, 4097, 9000}) kernel.Check({2, 2, n, 2 * n}, 1);
+}
+
+TEST_P(ColumnsTest, TwoReducedDimsBeforeTheInnermost) {
+  CompiledKernel kernel = Compile(R"(dims a b c d
+in   0 f32 [a, b, c, d] dense
+in   1 f32 [b, d] dense
+s0 : f32 [b, d] = reduce add over a c (in0[a, b, c, d])
+s1 : f32 [b, d] = reduce min over a c (mul(in0[a, b, c, d], s0[b, d]))
+out  0 f32 [a, b, c, d] dense = add(sub(in0[a, b, c, d], s1[b, d]), in1[b, d])
+out  1 f32 [b, d] dense = s0[b, d]
+)",
+                                  {{1024, kUnbounded, 1024, kUnbounded}});
+  for (const int32_t n : {1, 7, 64, 100}) kernel.Check({2, 3, 5, n}, static_cast<uint32_t>(n));
+  kernel.Check({40, 2, 35, 3}, 1);
+}
+
+TEST_P(ColumnsTest, AllTypes) {
+  for (const std::string type : {"f64", "i32", "u8", "i64"}) {
+    CompiledKernel kernel = Compile("dims a b\nin 0 " + type + " [a, b] dense\n" + "s0 : " + type +
+                                        " [b] = reduce max over a (in0[a, b])\n" + "s1 : " + type +
+                                        " [b] = reduce add over a (sub(in0[a, b], s0[b]))\n" +
+                                        "out 0 " + type + " [a, b] dense = add(in0[a, b], s1[b])\n",
+                                    {{1024, kUnbounded}});
+    for (const int32_t n : {1, 9, 70, 300}) kernel.Check({35, n}, static_cast<uint32_t>(n));
+  }
+  for (const std::string type : {"f16", "bf16"}) {
+    CompiledKernel kernel =
+        Compile("dims a b\nin 0 " + type + " [a, b] dense\n" +
+                    "s0 : f32 [b] = reduce max over a (in0[a, b])\n"
+                    "s1 : bool [b] = reduce or over a (lt(s0[b], in0[a, b]))\n"
+                    "out 0 " +
+                    type + " [a, b] dense = select(s1[b], 0, sub(in0[a, b], s0[b]))\n",
+                {{1024, kUnbounded}});
+    for (const int32_t n : {1, 9, 70, 300}) kernel.Check({35, n}, static_cast<uint32_t>(n));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, ColumnsTest, testing::Values(IsaLevel::kV3, IsaLevel::kV4),
+                         [](const auto& info) {
+                           return info.param == IsaLevel::kV3 ? "V3" : "V4";
+                         });
+
+}  // namespace
+}  // namespace kiln
