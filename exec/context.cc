@@ -308,8 +308,12 @@ absl::Status Context::State::SetInputs(ExecutionPlan& plan) {
 
 bool Context::State::OverlapsOthers(size_t output) const {
   const Tensor& mine = *bound_outputs[output];
-  for (const std::optional<Tensor>& input : bound_inputs) {
-    if (input && Overlap(mine, *input)) return true;
+  for (size_t i = 0; i < bound_inputs.size(); ++i) {
+    const std::optional<Tensor>& input = bound_inputs[i];
+    if (!input || !Overlap(mine, *input)) continue;
+    const bool same = input->data() == mine.data() && UsableAsIs(*input) &&
+                      input->size_bytes() == mine.size_bytes();
+    if (!same || current == nullptr || !current->MayOverwrite(i, output)) return true;
   }
   return false;
 }

@@ -83,7 +83,8 @@ class Context {
   // are copied at Run.
   absl::Status Bind(absl::string_view input, Tensor view);
   // The output is written into this memory (dense, right type and shape, checked at Run). Unbound
-  // outputs are owned by the context.
+  // outputs are owned by the context. It may be an input's memory, which is how a state is updated:
+  // no copy is made where the kernel that writes it is the last to read the input.
   absl::Status BindOutput(absl::string_view output, Tensor view);
   absl::Status Run();
   // The last run's output: a view into the context (valid until the next Run) or of the bound

@@ -143,10 +143,15 @@ class Placer {
                          to.end > 0 && from.end - from.begin == to.end;
       const Placement::Place source = Find(from.buffer), target = Find(to.buffer);
       const auto now = static_cast<int64_t>(t);
-      if (!alike || space(source.root) != Space::kTemporary || node(source.root).last != now ||
-          node(target.root).first != now || TouchedByOthers(step, source.root, read)) {
+      if (!alike || node(source.root).last != now || node(target.root).first != now ||
+          TouchedByOthers(step, source.root, read)) {
         continue;
       }
+      if (space(source.root) == Space::kInput && space(to.buffer) == Space::kOutput &&
+          source.offset + from.begin == 0 && bytes(source.root) == bytes(to.buffer)) {
+        made_.overwritable.emplace_back(source.root, to.buffer);
+      }
+      if (space(source.root) != Space::kTemporary) continue;
       if (IsRoot(to.buffer) && space(to.buffer) == Space::kTemporary) {
         if (bytes(to.buffer) > bytes(from.buffer) - from.begin) continue;
         Link(to.buffer, from.buffer, from.begin);

@@ -64,6 +64,9 @@ struct Placement {
   std::vector<int64_t> arena_offset;    // per buffer; -1 unless the root of a class in the arena
   std::vector<int64_t> scratch_offset;  // per step, in the arena; -1: none
   std::vector<bool> copies;             // per step: a view that must be copied
+  // (input, output) buffers that may be one memory: the step that writes the output is the last to
+  // read the input and may work in place.
+  std::vector<std::pair<int32_t, int32_t>> overwritable;
   MemoryPlan memory;
 };
 

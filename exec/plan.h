@@ -92,6 +92,8 @@ class ExecutionPlan {
   // else.
   void SetArena(void* memory) { SetBase(0, memory); }
   void SetInput(size_t i, const void* data) { SetBase(1 + i, const_cast<void*>(data)); }
+  // Whether the output may be given the input's memory.
+  bool MayOverwrite(size_t input, size_t output) const;
   void SetOutput(size_t i, void* data) { SetBase(1 + program_->inputs.size() + i, data); }
 
   // Takes a snapshot of all kernels, then launches everything in order. With `ms`, the time of each

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status.h"
@@ -16,6 +18,13 @@ double MillisecondsSince(Clock::time_point start) {
 }
 
 }  // namespace
+
+bool ExecutionPlan::MayOverwrite(size_t input, size_t output) const {
+  const std::pair<int32_t, int32_t> pair(program_->inputs[input].buffer,
+                                         program_->outputs[output].buffer);
+  const auto& pairs = placement_.overwritable;
+  return std::find(pairs.begin(), pairs.end(), pair) != pairs.end();
+}
 
 absl::Status ExecutionPlan::Snapshot() {
   bool changed = false;

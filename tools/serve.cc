@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,6 +48,7 @@ class Server {
  private:
   absl::StatusOr<json> Load(const json& request) {
     context_.reset();
+    bound_.clear();
     const Clock::time_point start = Clock::now();
     KILN_ASSIGN_OR_RETURN(CompileOptions options, ToCompileOptions(common_));
     KILN_ASSIGN_OR_RETURN(Model model, Compile(request.value("onnx", ""), options));
@@ -55,8 +57,10 @@ class Server {
     for (const PortInfo& input : model.inputs()) {
       if (!files.contains(input.name)) continue;
       KILN_ASSIGN_OR_RETURN(Tensor tensor, ReadNpy(files[input.name].get<std::string>()));
-      KILN_RETURN_IF_ERROR(context_->Bind(input.name, std::move(tensor)));
+      KILN_RETURN_IF_ERROR(context_->Bind(input.name, tensor));
+      bound_[input.name] = std::move(tensor);
     }
+    KILN_RETURN_IF_ERROR(Donate(request.value("donate", json::object()), model));
     KILN_RETURN_IF_ERROR(context_->Run());
     const double seconds = SecondsSince(start);
     const std::string prefix = request.value("results", "");
@@ -65,6 +69,20 @@ class Server {
       if (!prefix.empty()) KILN_RETURN_IF_ERROR(WriteNpy(absl::StrCat(prefix, k, ".npy"), output));
     }
     return json{{"ok", true}, {"load_s", seconds}, {"results", model.outputs().size()}};
+  }
+
+  // {"p": 0}: result 0 is written over input p.
+  absl::Status Donate(const json& donate, const Model& model) {
+    for (const auto& [name, result] : donate.items()) {
+      const auto input = bound_.find(name);
+      const auto k = result.get<size_t>();
+      if (input == bound_.end() || k >= model.outputs().size()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("donate: input \"", name, "\" or result ", k, " does not exist"));
+      }
+      KILN_RETURN_IF_ERROR(context_->BindOutput(model.outputs()[k].name, input->second));
+    }
+    return absl::OkStatus();
   }
 
   absl::StatusOr<json> Time(const json& request) {
@@ -84,6 +102,7 @@ class Server {
 
   const CommonOptions common_;
   std::unique_ptr<Context> context_;
+  std::map<std::string, Tensor> bound_;  // inputs of the last load
 };
 
 }  // namespace

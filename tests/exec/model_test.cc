@@ -450,4 +450,36 @@ TEST(Model, RandomProgramsAreRight) {
 }
 
 }  // namespace
+// y = x + 2 * z, and whether y lies where x does.
+int WatchingMixFn(void** argv) {
+  if (Out(argv, 4) == In(argv, 0)) return MixFn(argv);
+  const int code = MixFn(argv);
+  Out(argv, 4)[0] = -1;
+  return code;
+}
+
+TEST(Model, AnOutputBoundOverAnInputIsUpdatedInPlaceWhereThatIsSafe) {
+  FakeProgram p;
+  const int x = p.Input("x", {"n"}), z = p.Input("z", {"n"}), y = p.Output("y", {"n"});
+  FakeKernel mix = kMix;
+  mix.run = WatchingMixFn;
+  p.Kernel(mix, {x, z}, {y}, {"n"});
+  KILN_ASSERT_OK_AND_ASSIGN(Model model, Model::Create(p.Provider(), {.threads = 1}));
+  std::vector<float> state = {1, 2, 3}, step = {1, 1, 2};
+  const Tensor view = Tensor::View(state.data(), DType::kF32, {3});
+  Context context = model.NewContext();
+  KILN_ASSERT_OK(context.Bind("x", view));
+  KILN_ASSERT_OK(context.Bind("z", Tensor::View(step.data(), DType::kF32, {3})));
+  KILN_ASSERT_OK(context.BindOutput("y", view));
+  KILN_ASSERT_OK(context.Run());
+  KILN_ASSERT_OK(context.Run());
+  EXPECT_EQ(state, (std::vector<float>{5, 6, 11}));
+  // Memory that only begins as the input does is staged: the kernel reads what it has not written.
+  std::vector<float> both = {1, 2, 3, 4};
+  KILN_ASSERT_OK(context.Bind("x", Tensor::View(both.data(), DType::kF32, {3})));
+  KILN_ASSERT_OK(context.BindOutput("y", Tensor::View(both.data() + 1, DType::kF32, {3})));
+  KILN_ASSERT_OK(context.Run());
+  EXPECT_EQ(both, (std::vector<float>{1, -1, 4, 7}));
+}
+
 }  // namespace kiln

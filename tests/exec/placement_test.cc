@@ -58,6 +58,19 @@ TEST(Placement, InPlacePairsTakeTheDyingInput) {
   EXPECT_EQ(placed.memory.peak, 128);
 }
 
+TEST(Placement, OutputsMayOverwriteInputsThatAreReadLastWhereTheyAreWritten) {
+  Problem p;
+  const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput);
+  const int32_t u = p.Add(Space::kInput), v = p.Add(Space::kOutput), w = p.Add(Space::kOutput);
+  p.Do({x}, {y}).in_place = {{0, 0}};
+  p.Do({u}, {v}).in_place = {{0, 0}};     // u is read again
+  p.Do({u, u}, {w}).in_place = {{0, 0}};  // u is read twice
+  KILN_ASSERT_OK_AND_ASSIGN(const Placement placed, PlaceBuffers(p));
+  ASSERT_EQ(placed.overwritable.size(), 1u);
+  EXPECT_EQ(placed.overwritable[0], std::make_pair(x, y));
+  EXPECT_EQ(placed.places[static_cast<size_t>(y)].root, y);
+}
+
 TEST(Placement, InPlaceIsRefusedWhileTheClassIsNeeded) {
   for (const bool through_view : {false, true}) {
     Problem p;
