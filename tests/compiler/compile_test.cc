@@ -47,6 +47,33 @@ TEST(CompileTest, RunsAnyExtentOfASymbol) {
   }
 }
 
+TEST(CompileTest, AStateIsUpdatedInItsOwnMemoryWithTheSameBits) {
+  KILN_ASSERT_OK_AND_ASSIGN(
+      Model model,
+      CompileText("graph g\ninput p : f32 [n]\ninput m : f32 [n]\ninput v : f32 [n]\n"
+                  "input g : f32 [n]\nm2 = sub(m, g)\ngg = mul(g, g)\nv2 = add(v, gg)\n"
+                  "r = sqrt(v2)\nd = div(m2, r)\np2 = sub(p, d)\n"
+                  "output p2\noutput m2\noutput v2\n"));
+  for (const int64_t n : {1, 100, 5000}) {
+    const auto values = [n](float scale) {
+      std::vector<float> made;
+      for (int64_t i = 0; i < n; ++i) made.push_back(scale * (1 + static_cast<float>(i % 97)));
+      return Floats(made, {n});
+    };
+    Tensor p = values(1), m = values(0.5F), v = values(0.25F), g = values(2);
+    KILN_ASSERT_OK_AND_ASSIGN(const auto want, model.Run({{"p", p}, {"m", m}, {"v", v}, {"g", g}}));
+    Context context = model.NewContext();
+    for (const auto& [name, tensor] : {std::pair("p", p), {"m", m}, {"v", v}, {"g", g}})
+      KILN_ASSERT_OK(context.Bind(name, tensor));
+    for (const auto& [name, tensor] : {std::pair("p2", p), {"m2", m}, {"v2", v}})
+      KILN_ASSERT_OK(context.BindOutput(name, tensor));
+    KILN_ASSERT_OK(context.Run());
+    EXPECT_EQ(ToFloats(p), ToFloats(want[0]));
+    EXPECT_EQ(ToFloats(m), ToFloats(want[1]));
+    EXPECT_EQ(ToFloats(v), ToFloats(want[2]));
+  }
+}
+
 TEST(CompileTest, InputsThatShareASymbolGetAVariantWhenTheyDiffer) {
   KILN_ASSERT_OK_AND_ASSIGN(
       Model model,

@@ -35,6 +35,28 @@ TEST_P(ElementsTest, ProductOfThree) {
     kernel.Check({n}, 1);
 }
 
+// Adam: each of three outputs may lie over the input that it replaces.
+TEST_P(ElementsTest, SeveralOutputsAreWrittenOverTheirInputs) {
+  CompiledKernel kernel = Compile(R"(dims a
+in   0 f32 [a] dense
+in   1 f32 [a] dense
+in   2 f32 [a] dense
+in   3 f32 [a] dense
+par  0 f32
+s0 : f32 [a] = add(mul(in0[a], par0), in1[a])
+s1 : f32 [a] = add(mul(in1[a], in1[a]), in2[a])
+out  0 f32 [a] dense = sub(in3[a], div(s0[a], sqrt(s1[a])))
+out  1 f32 [a] dense = s1[a]
+out  2 f32 [a] dense = s0[a]
+)");
+  // in1 is read by the last output, in2 by the second, in3 by the first.
+  const std::vector<std::pair<int32_t, int32_t>> want = {{0, 2}, {1, 2}, {2, 2}, {2, 1},
+                                                         {3, 2}, {3, 1}, {3, 0}};
+  EXPECT_EQ(kernel.params().in_place, want);
+  for (const int32_t n : {1, 15, 16, 17, 63, 64, 65, 100, 5000, 100000})
+    kernel.Check({n}, static_cast<uint32_t>(n));
+}
+
 TEST_P(ElementsTest, GeneralComputesMaps) {
   CompiledKernel kernel = Compile(kProduct, "general");
   for (const int32_t n : {1, 7, 64, 100, 40000}) kernel.Check({n}, 1);

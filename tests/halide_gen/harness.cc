@@ -177,6 +177,32 @@ void CompiledKernel::Check(const std::vector<int32_t>& extents, uint32_t seed, b
     std::copy_n(shared.bytes.begin(), used, result.bytes.begin());
     EXPECT_EQ(Difference(result, want[out]), "");
   }
+  CheckAllInPlace(extents, inputs, want, params);
+}
+
+// As many pairs at once as there are with an input and an output of their own.
+void CompiledKernel::CheckAllInPlace(const std::vector<int32_t>& extents,
+                                     const std::vector<HostArray>& inputs,
+                                     const std::vector<HostArray>& want,
+                                     const std::vector<uint64_t>& params) {
+  std::vector<std::pair<int32_t, int32_t>> pairs;
+  for (const auto& pair : params_.in_place) {
+    if (std::none_of(pairs.begin(), pairs.end(), [&](const auto& p) {
+          return p.first == pair.first || p.second == pair.second;
+        }))
+      pairs.push_back(pair);
+  }
+  if (pairs.size() < 2) return;
+  std::vector<HostArray> sources = inputs, targets = MakeOutputs(extents);
+  ASSERT_EQ(loaded_->Run(kernel_, extents, params, Views(sources), Views(targets), pairs), 0);
+  for (const auto& [input, output] : pairs) {
+    SCOPED_TRACE(testing::Message() << "output " << output << " over input " << input);
+    const auto in = static_cast<size_t>(input), out = static_cast<size_t>(output);
+    HostArray result = want[out];
+    const size_t used = want[out].bytes.size() - 64 - SizeOf(want[out].type);
+    std::copy_n(sources[in].bytes.begin(), used, result.bytes.begin());
+    EXPECT_EQ(Difference(result, want[out]), "");
+  }
 }
 
 std::vector<IsaLevel> RunnableLevels() {

@@ -32,7 +32,8 @@ class CompiledKernel {
   const LoadedKernel& loaded() const { return *loaded_; }
 
   // Runs both on inputs made from `seed` and reports the first difference as a test failure. With
-  // `in_place` also runs once per guaranteed pair with the output over the input.
+  // `in_place` also runs once per guaranteed pair with the output over the input, and once with
+  // many.
   void Check(const std::vector<int32_t>& extents, uint32_t seed, bool in_place = true);
 
  private:
@@ -42,6 +43,8 @@ class CompiledKernel {
                                     std::mt19937& random) const;
   std::vector<HostArray> MakeOutputs(const std::vector<int32_t>& extents) const;
   std::vector<uint64_t> MakeParams(std::mt19937& random) const;
+  void CheckAllInPlace(const std::vector<int32_t>& extents, const std::vector<HostArray>& inputs,
+                       const std::vector<HostArray>& want, const std::vector<uint64_t>& params);
 
   Kernel kernel_;
   Params params_;
