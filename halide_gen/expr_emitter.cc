@@ -63,13 +63,12 @@ bool IsShiftedRow(const Kernel& kernel, const ExprNode& node, const std::vector<
   return true;
 }
 
-// A load of which Halide makes a masked one when it is vectorised.
+}  // namespace
+
 Expr LoadIf(const Expr& condition, const Expr& load) {
   using Halide::Internal::Call;
   return Call::make(load.type(), Call::if_then_else, {condition, load}, Call::PureIntrinsic);
 }
-
-}  // namespace
 
 Operands Operands::Of(const Kernel& kernel) {
   Operands operands;
@@ -169,6 +168,9 @@ Expr ExprEmitter::ReadInput(const ExprNode& node, const std::vector<Expr>& index
   const auto ref = static_cast<size_t>(node.ref);
   const KernelInput& input = kernel_.inputs[ref];
   Halide::ImageParam image = operands_.inputs[ref];
+  if (copies_[ref].defined() && !scope.copy_arguments.empty()) {
+    return FromStorage(copies_[ref](scope.copy_arguments), input.type);
+  }
   if (copies_[ref].defined()) {
     const auto iterated = scope.coordinates.begin() + kernel_.num_iterated();
     return FromStorage(copies_[ref](std::vector<Expr>(std::make_reverse_iterator(iterated),
@@ -206,7 +208,8 @@ Expr ExprEmitter::ReadStage(const ExprNode& node, const std::vector<Expr>& index
   if (const Halide::Func& func = funcs_[ref]; func.defined()) {
     std::vector<Expr> args(index.rbegin(), index.rend());
     if (scope.row.defined()) {
-      args = {scope.row};
+      args = scope.row_arguments;
+      if (args.empty()) args = {scope.row};
       if (SpansAll(kernel_, stage.dims)) args.insert(args.begin(), index.back());
     } else if (scope.lane.defined() && !args.empty() && stage.dims.back() == kernel_.innermost()) {
       args[0] = scope.tile;

@@ -23,6 +23,9 @@
 
 namespace kiln {
 
+// A load of which Halide makes a masked one when it is vectorised.
+Halide::Expr LoadIf(const Halide::Expr& condition, const Halide::Expr& load);
+
 // What stands for the arguments of a launch, in the order of kernel/abi.h.
 struct Operands {
   std::vector<Halide::ImageParam> inputs;  // a dense one is flat: one dimension, all its elements
@@ -37,6 +40,9 @@ struct Scope {
   std::vector<Halide::Expr>
       coordinates;  // int32, one per dim; undefined where the dim is not in scope
   Halide::Expr row;
+  // What Funcs over rows, and copies of inputs, are called with, where that is not `row` or all
+  // coordinates.
+  std::vector<Halide::Expr> row_arguments, copy_arguments;
   Halide::Expr lane, tile;
   // Of reads that depend on the lane: lanes where it does not hold lie outside and are not read.
   Halide::Expr inside;

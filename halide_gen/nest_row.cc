@@ -113,6 +113,7 @@ class RowNest {
 // A Func is computed at one place only, so each group of outputs has its own copies of the stages.
 std::vector<OutputNest> RowNests(const Kernel& kernel, const Params& params,
                                  const Operands& operands) {
+  if (params.Get("unroll", 0) > 0) return UnrolledNests(kernel, params, operands);
   std::vector<OutputNest> nests;
   for (const std::vector<size_t>& group : GroupOutputs(kernel)) {
     nests.push_back(RowNest(kernel, params, operands).Build(group));

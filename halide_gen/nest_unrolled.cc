@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pointwise kernels whose innermost dim has a few elements only: vectors run along the next dim,
-// and a step makes all of the innermost one. Where strides are then constants, Halide makes of the
-// strided loads and stores dense ones and shuffles; so the vectors are for the extents that are
-// known ("is<dim>"), which a launch hardly ever differs from.
+// Kernels whose innermost dim has a few elements only: vectors run along the next dim, in tiles of
+// `lanes`, and a step makes all of the innermost one. What is computed in a tile is so for all its
+// lanes; those that lie outside are not loaded, and not stored. Inputs over all dims are loaded as
+// they lie, into a buffer of one tile, and read from there.
+//
+// Up to kMostStride elements, strides are constants where extents are known ("is<dim>"), and Halide
+// makes of strided loads and stores dense ones and shuffles.
+//
+// A reduction over the innermost dim is an expression of its elements: in the tree of kernel.h each
+// lane has one at most, and absent ones change nothing.
 #include <algorithm>
 #include <string>
 
 #include "kiln/halide_gen/nests.h"
+#include "kiln/halide_gen/primitives.h"
+#include "kiln/schedule/facts.h"
 
 namespace kiln {
 namespace {
@@ -16,62 +24,199 @@ using Halide::Func;
 using Halide::TailStrategy;
 using Halide::Var;
 
-// The known extents are what they are said to be.
-Expr AsKnown(const Kernel& kernel, const Params& params, const Operands& operands) {
-  Expr known = Halide::Internal::const_true();
-  for (size_t d = 0; d < kernel.dims.size(); ++d) {
-    const int64_t extent = params.Get("is" + std::to_string(d), -1);
-    if (extent >= 0) known = known && operands.extents[d] == static_cast<int32_t>(extent);
+constexpr int kMostStride = 4;
+
+class UnrolledNest {
+ public:
+  UnrolledNest(const Kernel& kernel, const Params& params, const Operands& operands)
+      : kernel_(kernel),
+        params_(params),
+        operands_(operands),
+        emitter_(kernel, operands),
+        kept_(GetKept(params, kernel.stages.size())),
+        inner_(static_cast<size_t>(kernel.innermost())),
+        most_(static_cast<int>(params.Get("unroll", 2))),
+        lanes_(static_cast<int>(params.Get("lanes", 16))),
+        width_(operands.extents[inner_]),
+        length_(operands.extents[inner_ - 1]) {}
+
+  OutputNest Build(const std::vector<size_t>& group) {
+    for (size_t i = 0; i < kernel_.inputs.size(); ++i) {
+      if (IsReadInPlace(kernel_, i)) BuildCopy(i);
+    }
+    for (size_t i = 0; i < kernel_.stages.size(); ++i) BuildStage(i);
+    const bool whole = SpansAll(kernel_, kernel_.outputs[group[0]].dims);
+    Scope scope = OutputScope(whole ? Expr(x_) : Expr());
+    std::vector<Var> vars = {y_};
+    if (whole) vars.insert(vars.begin(), x_);
+    if (Outers()) vars.push_back(outer_);
+    Func out = DefineOutputs(kernel_, group, vars, emitter_, scope);
+    std::vector<Expr> extents = {length_};
+    if (whole) extents.insert(extents.begin(), width_);
+    if (Outers()) extents.push_back(OuterCount());
+    SetDense(out, extents);
+    Schedule(out, whole);
+    for (Func& func : copies_) {
+      func.compute_at(out, vector_).bound(element_, 0, width_ * lanes_).bound_extent(tile_, 1);
+      func.vectorize(element_, lanes_, TailStrategy::RoundUp);
+    }
+    for (Func& func : funcs_) {
+      func.compute_at(out, vector_).bound(lane_, 0, lanes_).bound_extent(tile_, 1);
+      func.vectorize(lane_);
+    }
+    return {out, group};
   }
-  return known;
-}
+
+ private:
+  bool Outers() const { return inner_ > 1; }
+
+  // Loops over a tile.
+  std::vector<Var> TileVars(bool whole) const {
+    std::vector<Var> vars = {lane_, tile_};
+    if (whole) vars.insert(vars.begin(), x_);
+    if (Outers()) vars.push_back(outer_);
+    return vars;
+  }
+
+  Expr OuterCount() const {
+    Expr count = 1;
+    for (size_t d = 0; d + 1 < inner_; ++d) count = count * operands_.extents[d];
+    return count;
+  }
+
+  // At (outer, y, x), which is at (tile, lane).
+  Scope ScopeAt(const Expr& x, const Expr& y, const Expr& lane, const Expr& tile) const {
+    Scope scope;
+    scope.coordinates.resize(kernel_.dims.size());
+    scope.coordinates[inner_] = x;
+    scope.coordinates[inner_ - 1] = y;
+    scope.lane = lane;
+    scope.row = y;
+    scope.row_arguments = {lane, tile};
+    if (x.defined()) scope.copy_arguments = {lane * width_ + x, tile};
+    if (!Outers()) return scope;
+    scope.row = outer_ * length_ + y;
+    scope.row_arguments.emplace_back(outer_);
+    if (x.defined()) scope.copy_arguments.emplace_back(outer_);
+    Expr rest = outer_;
+    for (size_t d = inner_ - 1; d-- > 0;) {
+      scope.coordinates[d] = d == 0 ? rest : rest % operands_.extents[d];
+      rest = rest / operands_.extents[d];
+    }
+    return scope;
+  }
+  Scope OutputScope(const Expr& x) const { return ScopeAt(x, y_, y_ % lanes_, y_ / lanes_); }
+  Scope TileScope(const Expr& x) const {
+    Scope scope = ScopeAt(x, tile_ * lanes_ + lane_, lane_, tile_);
+    scope.inside = lane_ < length_ - tile_ * lanes_;
+    return scope;
+  }
+
+  void BuildCopy(size_t i) {
+    Halide::ImageParam image = operands_.inputs[i];
+    Expr row = tile_ * lanes_;
+    if (Outers()) row = outer_ * length_ + row;
+    std::vector<Var> vars = {element_, tile_};
+    if (Outers()) vars.push_back(outer_);
+    Func copy("tile" + std::to_string(i));
+    copy(vars) =
+        LoadIf(element_ < (length_ - tile_ * lanes_) * width_, image(row * width_ + element_));
+    emitter_.Copy(i, copy);
+    copies_.push_back(copy);
+  }
+
+  void BuildStage(size_t i) {
+    const Stage& stage = kernel_.stages[i];
+    const bool reduces = stage.kind == Stage::Kind::kReduce;
+    const bool whole = !reduces && SpansAll(kernel_, stage.dims);
+    if (!reduces && (!kept_[i] || (!whole && !SpansOuter(kernel_, stage.dims)))) return;
+    Func func("s" + std::to_string(i));
+    if (reduces) {
+      func(TileVars(false)) = Reduced(stage);
+    } else {
+      Scope scope = TileScope(whole ? Expr(x_) : Expr());
+      func(TileVars(whole)) = ToStorage(emitter_.Value(stage.expr, scope), stage.type);
+    }
+    emitter_.Store(static_cast<int32_t>(i), func);
+    if (whole) func.reorder_storage(lane_, x_);
+    funcs_.push_back(func);
+  }
+
+  Expr Reduced(const Stage& stage) const {
+    const Expr start = StartValue(stage.op, stage.type);
+    std::vector<Expr> values;
+    for (int x = 0; x < most_; ++x) {
+      Scope scope = TileScope(x == 0 ? Expr(0) : Halide::max(Halide::min(x, width_ - 1), 0));
+      const Expr value = ToStorage(emitter_.Value(stage.expr, scope), stage.type);
+      values.push_back(select(x < width_, value, start));
+    }
+    for (size_t half = kReduceLanes / 2; half > 0; half /= 2) {
+      for (size_t x = 0; x + half < values.size(); ++x) {
+        values[x] = Accumulate(stage.op, stage.type, values[x], values[x + half]);
+      }
+      values.resize(std::min(values.size(), half));
+    }
+    // The sum of nothing is +0, though adding starts with -0.
+    const bool float_add = stage.op == ReduceOp::kAdd && values[0].type().is_float();
+    return float_add ? select(width_ == 0, Halide::Internal::make_zero(values[0].type()), values[0])
+                     : values[0];
+  }
+
+  void Schedule(Func& out, bool whole) {
+    const Var step("pstep"), in_step("pinstep"), lane("plane"), task("ptask"), inside("pinside");
+    const auto guard = TailStrategy::GuardWithIf;
+    const int64_t grain = params_.Get("grain", 1 << 15);
+    std::vector<Halide::VarOrRVar> order = {lane};
+    out.split(y_, vector_, lane, lanes_, guard);
+    if (whole) {
+      out.split(x_, step, in_step, most_ <= kMostStride ? most_ : 1, guard);
+      order = {in_step, lane, step};
+    }
+    order.emplace_back(vector_);
+    if (Outers()) order.emplace_back(outer_);
+    out.reorder(order);
+    if (Outers()) {
+      out.split(outer_, task, inside, PerTask(grain, width_ * length_), guard);
+    } else {
+      out.split(vector_, task, vector_, PerTask(grain, width_ * lanes_), guard);
+    }
+    out.parallel(task).never_partition_all();
+    Halide::Stage known = most_ <= kMostStride ? out.specialize(AsKnown()) : Halide::Stage(out);
+    known.vectorize(lane);
+    if (whole) known.unroll(in_step);
+  }
+
+  // The known extents are what they are said to be.
+  Expr AsKnown() const {
+    Expr known = Halide::Internal::const_true();
+    for (size_t d = 0; d < kernel_.dims.size(); ++d) {
+      const int64_t extent = params_.Get("is" + std::to_string(d), -1);
+      if (extent >= 0) known = known && operands_.extents[d] == static_cast<int32_t>(extent);
+    }
+    return known;
+  }
+
+  const Kernel& kernel_;
+  const Params& params_;
+  const Operands& operands_;
+  ExprEmitter emitter_;
+  const std::vector<bool> kept_;
+  const size_t inner_;
+  const int most_, lanes_;
+  const Expr width_, length_;
+  const Var x_{"px"}, y_{"py"}, outer_{"pouter"}, vector_{"pvector"}, lane_{"ptilelane"},
+      tile_{"ptile"}, element_{"pelement"};
+  std::vector<Func> copies_, funcs_;  // of inputs, of stages
+};
 
 }  // namespace
 
+// A Func is computed at one place only, so each group of outputs has its own copies of the stages.
 std::vector<OutputNest> UnrolledNests(const Kernel& kernel, const Params& params,
                                       const Operands& operands) {
-  const Var x("px"), y("py"), outer("pouter"), step("pstep"), in_step("pinstep"), vector("pvector"),
-      lane("plane"), task("ptask"), inside("pinside");
-  const auto guard = TailStrategy::GuardWithIf;
-  const int lanes = static_cast<int>(params.Get("lanes", 16));
-  const int64_t grain = params.Get("grain", 1 << 15);
-  const auto inner = static_cast<size_t>(kernel.innermost());
-  const Expr width = operands.extents[inner], length = operands.extents[inner - 1];
-  const bool outers = inner > 1;
-  Scope scope;
-  scope.coordinates.resize(kernel.dims.size());
-  scope.coordinates[inner] = x;
-  scope.coordinates[inner - 1] = y;
-  scope.row = outers ? outer * length + y : Expr(y);
-  Expr rest = outer, outer_count = 1;
-  for (size_t d = inner - 1; d-- > 0;) {
-    scope.coordinates[d] = d == 0 ? rest : rest % operands.extents[d];
-    rest = rest / operands.extents[d];
-    outer_count = outer_count * operands.extents[d];
-  }
-  const ExprEmitter emitter(kernel, operands);
   std::vector<OutputNest> nests;
-  for (std::vector<size_t>& group : GroupOutputs(kernel)) {
-    std::vector<Var> vars = {x, y};
-    std::vector<Expr> extents = {width, length};
-    if (outers) {
-      vars.push_back(outer);
-      extents.push_back(outer_count);
-    }
-    Func out = DefineOutputs(kernel, group, vars, emitter, scope);
-    SetDense(out, extents);
-    out.split(x, step, in_step, static_cast<int>(params.Get("unroll", 2)), guard);
-    out.split(y, vector, lane, lanes, guard);
-    if (outers) {
-      out.reorder(in_step, lane, vector, step, outer);
-      out.split(outer, task, inside, PerTask(grain, width * length), guard);
-    } else {
-      out.reorder(in_step, lane, step, vector);
-      out.split(vector, task, inside, PerTask(grain, width * lanes), guard);
-    }
-    out.parallel(task).never_partition_all();
-    out.specialize(AsKnown(kernel, params, operands)).vectorize(lane).unroll(in_step);
-    nests.push_back({out, std::move(group)});
+  for (const std::vector<size_t>& group : GroupOutputs(kernel)) {
+    nests.push_back(UnrolledNest(kernel, params, operands).Build(group));
   }
   return nests;
 }

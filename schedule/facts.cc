@@ -206,21 +206,45 @@ int64_t LanesFor(const Kernel& kernel, const MachineProfile& profile, int64_t ve
   return std::max<int64_t>(8, vectors * profile.vector_bytes / static_cast<int64_t>(widest));
 }
 
+bool IsReadInPlace(const Kernel& kernel, size_t input) {
+  const KernelInput& operand = kernel.inputs[input];
+  if (operand.layout != Layout::kDense || !SpansAll(kernel, operand.dims)) return false;
+  for (const ScalarExpr* expr : Expressions(kernel)) {
+    for (const ExprNode& node : expr->nodes()) {
+      const bool read = node.op == ScalarOp::kRead && node.source == ReadSource::kInput &&
+                        node.ref == static_cast<int32_t>(input);
+      if (read && !IsIdentityRead(node, operand.dims)) return false;
+    }
+  }
+  return true;
+}
+
+bool SetUnrolled(Params& params, const Kernel& kernel, const SizeClass& sizes,
+                 const MachineProfile& profile, int64_t most) {
+  constexpr int64_t kMostStride = 4;  // strides up to this are shuffles, and worth constants,
+  constexpr int64_t kMostKnown = 16;  // then also for other extents up to this
+  const int x = kernel.innermost();
+  if (x < 1) return false;
+  const int64_t width = sizes.at_most[static_cast<size_t>(x)];
+  if (width > most || sizes.at_most[static_cast<size_t>(x - 1)] < kMostKnown) return false;
+  std::erase_if(params.values, [](const auto& value) { return value.first == "lanes"; });
+  params.values.emplace_back("lanes", LanesFor(kernel, profile, 1));
+  params.values.emplace_back("unroll", std::max<int64_t>(1, width));
+  for (size_t d = 0; d < sizes.at_most.size(); ++d) {
+    if (sizes.at_most[d] > kMostKnown || width > kMostStride) continue;
+    params.values.emplace_back(absl::StrCat("is", d), sizes.at_most[d]);
+  }
+  std::sort(params.values.begin(), params.values.end());
+  return true;
+}
+
 std::vector<std::pair<int32_t, int32_t>> ElementwisePairs(const Kernel& kernel) {
   if (kernel.outputs.empty() || !OutputsInOrder(kernel, /*rows=*/false)) return {};
   const std::vector<std::set<int32_t>> reads = InputsOf(kernel);
   std::vector<std::pair<int32_t, int32_t>> pairs;
   for (size_t i = 0; i < kernel.inputs.size(); ++i) {
     const KernelInput& input = kernel.inputs[i];
-    bool same_element = input.layout == Layout::kDense && SpansAll(kernel, input.dims);
-    for (const ScalarExpr* expr : Expressions(kernel)) {
-      for (const ExprNode& node : expr->nodes()) {
-        const bool read = node.op == ScalarOp::kRead && node.source == ReadSource::kInput &&
-                          node.ref == static_cast<int32_t>(i);
-        same_element = same_element && (!read || IsIdentityRead(node, input.dims));
-      }
-    }
-    if (!same_element) continue;
+    if (!IsReadInPlace(kernel, i)) continue;
     // The values of an element are stored one after the other: what follows must not need it.
     for (size_t o = kernel.outputs.size(); o-- > 0;) {
       if (SizeOf(input.type) == SizeOf(kernel.outputs[o].type)) {

@@ -54,6 +54,15 @@ std::vector<bool> GetKept(const Params& params, size_t stages);
 // elements.
 int64_t LanesFor(const Kernel& kernel, const MachineProfile& profile, int64_t vectors);
 
+// True if `input` is dense over all dims, and always read at the reader's own element.
+bool IsReadInPlace(const Kernel& kernel, size_t input);
+
+// Chooses vectors along the dim before the innermost, if that is known to have `most` elements or
+// fewer, and the other enough for a vector: sets "unroll", "lanes" and the small extents
+// ("is<dim>").
+bool SetUnrolled(Params& params, const Kernel& kernel, const SizeClass& sizes,
+                 const MachineProfile& profile, int64_t most);
+
 // (input, output) pairs of a kernel whose outputs all span all dims and are written by one loop
 // nest, in which every read of the input is at exactly the element written, or at elements of the
 // same row or column before it is written. No later output needs the input.

@@ -13,7 +13,6 @@
 // shuffles. Rows with guards on the innermost coordinate are run in pieces ("cuts").
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "kiln/schedule/cuts.h"
 #include "kiln/schedule/facts.h"
 #include "kiln/schedule/schedulers.h"
@@ -23,7 +22,6 @@ namespace {
 
 constexpr int64_t kTile = 16;       // turned inputs go through tiles at most so long
 constexpr int64_t kMostStride = 4;  // strides up to this are loads and shuffles
-constexpr int64_t kMostKnown = 16;  // extents up to this become constants beside such strides
 
 // Maps read at other elements than the reader's own are computed anew for each such read, and so
 // are those they read.
@@ -98,14 +96,8 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   const int32_t turn = TurnDim(kernel);
   int64_t lanes = LanesForRow(LanesFor(kernel, profile, 4), known(x));
   params.values = {{"grain", profile.parallel_grain}};
-  if (x > 0 && known(x) <= kMostStride && known(x - 1) >= kTile) {
-    lanes = LanesFor(kernel, profile, 1);
-    params.values.emplace_back("unroll", std::max<int64_t>(1, known(x)));
-    for (size_t d = 0; d < sizes.at_most.size(); ++d) {
-      if (sizes.at_most[d] > kMostKnown) continue;
-      params.values.emplace_back(absl::StrCat("is", d), sizes.at_most[d]);
-    }
-  } else if (!cuts.empty()) {
+  if (SetUnrolled(params, kernel, sizes, profile, kMostStride)) return params;
+  if (!cuts.empty()) {
     // Pieces of rows are short.
     lanes = LanesForRow(LanesFor(Between(kernel, cuts, 0), profile, 1), known(x));
     params.values.emplace_back("cuts", static_cast<int64_t>(cuts.size()));

@@ -4,7 +4,8 @@
 //
 // The dims but the innermost are run as one (rows); a row passes through all stages while it is in
 // the cache. Maps over the row that are dear, or needed by several loops, are kept in a buffer of
-// one row. Tasks are runs of rows.
+// one row. Tasks are runs of rows. If rows have a few elements only, vectors run across them
+// ("unroll").
 #include <algorithm>
 
 #include "kiln/schedule/facts.h"
@@ -12,6 +13,8 @@
 
 namespace kiln {
 namespace {
+
+constexpr int64_t kMostUnrolled = 8;  // rows up to this are made by vectors across rows
 
 Decision AcceptsStage(const Kernel& kernel, const Stage& stage) {
   if (stage.kind != Stage::Kind::kReduce) return Decision::Yes();
@@ -62,6 +65,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
       kept[i] = true;
   }
   SetKept(params, kept);
+  SetUnrolled(params, kernel, sizes, profile, kMostUnrolled);
   return params;
 }
 

@@ -68,6 +68,47 @@ TEST_P(ReductionsTest, LayerNorm) {
   kernel.Check({50, 768}, 1);
 }
 
+TEST_P(ReductionsTest, RowsOfAFewElements) {
+  for (const int32_t most : {1, 2, 3, 4, 5, 8}) {
+    CompiledKernel softmax = Compile(kSoftmax, "", {{kUnbounded, most}});
+    CompiledKernel norm = Compile(R"(dims a b c
+in   0 f32 [a, b, c] dense
+in   1 f32 [b] dense
+in   2 f32 [c] dense
+par  0 f32
+s0 : f32 [a, b]    = reduce add over c (in0[a, b, c])
+s1 : f32 [a, b, c] = sub(in0[a, b, c], mul(s0[a, b], par0))
+s2 : f32 [a, b]    = reduce add over c (mul(s1[a, b, c], s1[a, b, c]))
+s3 : f32 [a, b]    = div(1, sqrt(add(s2[a, b], par0)))
+out  0 f32 [a, b, c] dense = add(mul(mul(s1[a, b, c], s3[a, b]), in1[b]), in2[c])
+out  1 f32 [a, b] dense = s3[a, b]
+)",
+                                  "", {{kUnbounded, kUnbounded, most}});
+    EXPECT_EQ(softmax.params().Get("unroll", 0), most);
+    EXPECT_EQ(norm.params().Get("unroll", 0), most);
+    for (const int32_t n : {1, most}) {
+      for (const int32_t rows : {1, 7, 8, 15, 16, 17, 100}) {
+        softmax.Check({rows, n}, static_cast<uint32_t>(rows));
+        norm.Check({3, rows, n}, static_cast<uint32_t>(rows));
+      }
+      softmax.Check({20000, n}, 1);
+    }
+  }
+}
+
+TEST_P(ReductionsTest, SmallTypesInRowsOfAFewElements) {
+  for (const std::string type : {"u8", "i64", "f64", "bool"}) {
+    const std::string op = type == "bool" ? "and" : "mul", other = type == "bool" ? "or" : "max";
+    CompiledKernel kernel =
+        Compile("dims a b\nin 0 " + type + " [a, b] dense\ns0 : " + type + " [a] = reduce " + op +
+                    " over b (in0[a, b])\ns1 : " + type + " [a] = reduce " + other +
+                    " over b (in0[a, b])\nout 0 " + type + " [a] dense = s0[a]\nout 1 " + type +
+                    " [a] dense = s1[a]\n",
+                "", {{kUnbounded, 3}});
+    for (const int32_t n : {0, 1, 2, 3}) kernel.Check({37, n}, static_cast<uint32_t>(n));
+  }
+}
+
 TEST_P(ReductionsTest, GeneralGivesTheSameBitsAsRow) {
   CompiledKernel softmax = Compile(kSoftmax, "general", {{kUnbounded, 4096}});
   CompiledKernel norm = Compile(kLayerNorm, "general", {{kUnbounded, 16777216}});
