@@ -3,12 +3,15 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -52,6 +55,7 @@ FileInfo InfoOf(const struct stat& s) {
   info.size = s.st_size;
   info.allocated_bytes = static_cast<int64_t>(s.st_blocks) * 512;
   info.mtime_ns = static_cast<int64_t>(s.st_mtim.tv_sec) * 1'000'000'000 + s.st_mtim.tv_nsec;
+  info.ctime_ns = static_cast<int64_t>(s.st_ctim.tv_sec) * 1'000'000'000 + s.st_ctim.tv_nsec;
   info.mode = s.st_mode & 07777;
   info.uid = s.st_uid;
   info.device = s.st_dev;
@@ -120,6 +124,15 @@ class RealReadableFile : public ReadableFile {
     }
     content.resize(have);
     return content;
+  }
+
+  absl::StatusOr<Mapping> Map() override {
+    if (info_.size == 0) return Mapping();
+    const auto size = static_cast<size_t>(info_.size);
+    void* const data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd_.get(), 0);
+    if (data == MAP_FAILED) return ErrnoStatus(errno, path_, "mmap");
+    return Mapping{{static_cast<const char*>(data), size},
+                   std::shared_ptr<const void>(data, [size](void* at) { munmap(at, size); })};
   }
 
  private:
@@ -301,6 +314,30 @@ class RealFiles : public FileSystem {
 };
 
 }  // namespace
+
+FileIdentity IdentityOf(const FileInfo& info) {
+  return {info.device, info.inode, info.size, info.mtime_ns, info.ctime_ns};
+}
+
+bool Settled(const FileIdentity& file, int64_t read_ns) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  constexpr int64_t kTick = kSecond / 10;  // file times are those of a clock that ticks this slowly
+  const bool coarse = file.mtime_ns % kSecond == 0 && file.ctime_ns % kSecond == 0;
+  return std::max(file.mtime_ns, file.ctime_ns) < read_ns - (coarse ? 4 * kSecond : kTick);
+}
+
+absl::StatusOr<ReadableFile::Mapping> ReadableFile::Map() {
+  constexpr size_t kAlignment = 64;
+  KILN_ASSIGN_OR_RETURN(const std::string content, Read(0, info().size));
+  if (content.empty()) return Mapping();
+  const size_t rounded = (content.size() + kAlignment - 1) / kAlignment * kAlignment;
+  std::shared_ptr<void> copy(std::aligned_alloc(kAlignment, rounded),
+                             [](void* p) { std::free(p); });
+  if (copy == nullptr)
+    return absl::ResourceExhaustedError(absl::StrCat("no memory for ", rounded, " bytes"));
+  std::memcpy(copy.get(), content.data(), content.size());
+  return Mapping{{static_cast<const char*>(copy.get()), content.size()}, copy};
+}
 
 FileSystem& RealFileSystem() {
   static RealFiles* const files = new RealFiles;  // never destroyed: usable in other destructors

@@ -35,6 +35,7 @@ struct FileInfo {
   int64_t size = 0;             // bytes
   int64_t allocated_bytes = 0;  // blocks on disk * 512: what a cache limit counts
   int64_t mtime_ns = 0;         // since 1970, of the last write
+  int64_t ctime_ns = 0;         // of the last change of any kind, which no program can choose
   uint32_t mode = 0;            // permission bits only, 07777
   uint32_t uid = 0;
   uint64_t device = 0;
@@ -43,6 +44,24 @@ struct FileInfo {
   bool is_dir = false;
   bool is_symlink = false;
 };
+
+// By what a file is known again without reading it: writing to it, or putting another in its place,
+// changes one of these, unless it happens within the grain of the clock; see Settled.
+struct FileIdentity {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  int64_t size = 0;
+  int64_t mtime_ns = 0;
+  int64_t ctime_ns = 0;
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
+FileIdentity IdentityOf(const FileInfo& info);
+
+// Whether what was read from a file at `read_ns` or later may be remembered under this identity:
+// true if its times lie so far back that a write after `read_ns` gives it other ones. A file whose
+// times have no fractions of a second is taken to be on a disk that keeps full or even seconds
+// only.
+bool Settled(const FileIdentity& file, int64_t read_ns);
 
 // What statfs says of the file system that a path is on.
 struct DiskInfo {
@@ -60,6 +79,14 @@ class ReadableFile {
   virtual const FileInfo& info() const = 0;
   // Up to `bytes` bytes from `offset`; fewer only where the file ends.
   virtual absl::StatusOr<std::string> Read(int64_t offset, int64_t bytes) = 0;
+  // All of the file, at an address that is a multiple of 64, for as long as `owner` lives: mapped
+  // by the real file system (whoever cuts the file short then ends this process when it reads
+  // there), else a copy.
+  struct Mapping {
+    absl::string_view bytes;
+    std::shared_ptr<const void> owner;
+  };
+  virtual absl::StatusOr<Mapping> Map();
 };
 
 // Bytes of a lock file, held until the object or the process goes.

@@ -9,10 +9,13 @@
 #ifndef KILN_COMPILER_COMPILE_H_
 #define KILN_COMPILER_COMPILE_H_
 
+#include <memory>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "kiln/compiler/kernel_service.h"
 #include "kiln/compiler/options.h"
+#include "kiln/compiler/warm_model.h"
 #include "kiln/exec/model.h"
 #include "kiln/graph/graph.h"
 
@@ -22,11 +25,14 @@ namespace kiln {
 // ImportOnnx and ParseGraph, naming the file.
 absl::StatusOr<Graph> ReadModel(absl::string_view path);
 
-// Compiles a model and, in `block` mode, builds all kernels it needs (fetching those that the cache
-// has). kInvalidArgument: the model or an option is wrong; kUnimplemented: lists what is not
-// supported. Never fails for want of a compiler, a cache or disk space.
+// Compiles a model and, in `block` mode, builds all kernels it needs. What the cache has of a model
+// file, its Program and kernels, is fetched instead. kInvalidArgument: the model or an option is
+// wrong; kUnimplemented: lists what is not supported. Never fails for want of a compiler, a cache
+// or disk space.
 absl::StatusOr<Model> Compile(absl::string_view path, const CompileOptions& options);
 absl::StatusOr<Model> Compile(Graph graph, const CompileOptions& options);
+// A model opened before with these options, for callers that need its inputs and outputs first.
+absl::StatusOr<Model> Compile(std::shared_ptr<WarmModel> opened, const CompileOptions& options);
 
 }  // namespace kiln
 

@@ -16,6 +16,7 @@ constexpr KeyOption kOptions[] = {
     {"compile_mode", false, "decides when, not what"},
     {"cache", false, "decides where"},
     {"codegen", false, "a worker of another build is refused; the build is in the key"},
+    {"prover", false, "decides whether a kernel is kept, not what it is"},
     {"target", true, "field target"},
     {"kernel_timeout_ms", false, "a kernel is complete or not there"},
     {"disabled_passes", false, "decides which Kernels there are; their text is in the key"},
@@ -33,7 +34,7 @@ std::span<const KeyOption> KeyOptions() { return kOptions; }
 
 Preimage KernelPreimage(const KernelIdentity& identity) {
   return Preimage()
-      .Add("schema", "1")
+      .Add("schema", "2")
       .Add("artefact", "cpu kernel elf")
       .Add("abi", absl::StrCat(kKernelAbi))
       .Add("kernel", identity.text)

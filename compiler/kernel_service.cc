@@ -2,7 +2,6 @@
 #include "kiln/compiler/kernel_service.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -10,14 +9,19 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "kiln/base/cpu_model.h"
 #include "kiln/base/log.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/compiler/task_queue.h"
 #include "kiln/exec/support/loader.h"
 #include "kiln/exec/vm/vm.h"
 #include "kiln/kernel/text.h"
+#include "kiln/persistent_cache/cache.h"
 #include "kiln/persistent_cache/directory.h"
 #include "kiln/persistent_cache/settings.h"
+#include "kiln/schedule/scheduler.h"
 
 namespace kiln {
 namespace {
@@ -28,8 +32,11 @@ double MsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-std::unique_ptr<Store> OpenStore(const CacheOptions& options) {
+int Processors() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
+
+std::shared_ptr<Store> OpenStore(const CacheOptions& options) {
   if (!options.enabled) return nullptr;
+  if (options.open != nullptr) return options.open->store();
   StoreOptions settings = SettingsFromEnvironment(RealFileSystem());
   settings.read_only = options.read_only;
   settings.directory = options.directory;
@@ -59,7 +66,7 @@ std::shared_ptr<const KernelFunction> Compiled(LoadedKernel loaded) {
   return function;
 }
 
-absl::StatusOr<std::shared_ptr<const KernelFunction>> OnVm(const std::string& text) {
+absl::StatusOr<std::shared_ptr<const KernelFunction>> VmFunction(const std::string& text) {
   KILN_ASSIGN_OR_RETURN(const Kernel kernel, ParseKernel(text));
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const VmKernel> vm, VmKernel::Compile(kernel));
   auto function = std::make_shared<KernelFunction>();
@@ -68,6 +75,72 @@ absl::StatusOr<std::shared_ptr<const KernelFunction>> OnVm(const std::string& te
   function->vm = true;
   function->owner = std::move(vm);
   return function;
+}
+
+// The widest size class for which the scheduler makes these very parameters: what the code is right
+// for, whatever extents the first model that asked for it has. `asked` where there is none.
+std::vector<int64_t> WidestClass(const Kernel& kernel, const KernelIdentity& identity,
+                                 std::vector<int64_t> asked) {
+  const Scheduler* const scheduler = FindScheduler(kernel);
+  if (scheduler == nullptr) return asked;
+  const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
+  for (const SizeClass& sizes : scheduler->classes(kernel, any)) {
+    const Params params = scheduler->choose(kernel, sizes, ProfileFor(identity.target));
+    if (params.ToString() != identity.params) continue;
+    asked = sizes.at_most;
+    std::replace(asked.begin(), asked.end(), kUnbounded, int64_t{-1});
+  }
+  return asked;
+}
+
+// What whoever proves the kernel needs to know besides its key.
+std::map<std::string, std::string> MetaForProof(const KernelIdentity& identity,
+                                                const std::vector<int64_t>& asked,
+                                                const std::vector<int64_t>& example) {
+  const absl::StatusOr<Kernel> kernel = ParseKernel(identity.text);
+  const absl::StatusOr<Params> params = Params::Parse(identity.params);
+  if (!kernel.ok() || !params.ok()) return {{"at_most", FormatClass(asked)}};
+  const std::vector<int64_t> at_most = WidestClass(*kernel, identity, asked);
+  std::map<std::string, std::string> meta = {{"at_most", FormatClass(at_most)}};
+  if (NeedsExample(*kernel, *params, at_most)) meta["example"] = FormatClass(example);
+  return meta;
+}
+
+// An entry as it is before it is proved.
+Entry EntryOf(const KernelIdentity& identity, std::map<std::string, std::string> meta,
+              const Preimage& preimage, const CodegenAnswer& answer) {
+  Entry entry;
+  entry.key = preimage.Key();
+  entry.Add("preimage", preimage.bytes(), true);
+  meta.insert({{"device", "cpu"},
+               {"isa", answer.isa},
+               {"params", identity.params},
+               {"scratch", absl::StrCat(answer.scratch_bytes)},
+               {"target", std::string(Name(identity.target))},
+               {"wall_ms", absl::StrCat(answer.wall_ms)}});
+  entry.Add("meta", FormatMeta(meta), true);
+  for (const auto& [tag, bytes] : answer.sections) entry.Add(tag, bytes, tag == "elf");
+  return entry;
+}
+
+void SetMeta(Entry& entry, const std::map<std::string, std::string>& values) {
+  for (Section& section : entry.sections) {
+    if (section.tag != "meta") continue;
+    std::map<std::string, std::string> meta = ParseMeta(section.bytes);
+    for (const auto& [name, value] : values) meta[name] = value;
+    section.bytes = FormatMeta(meta);
+  }
+}
+
+// Under which it is recorded that an entry's code was proved on this model of CPU.
+Preimage RecordOf(const Entry& entry) {
+  return Preimage()
+      .Add("schema", "1")
+      .Add("artefact", "proof")
+      .Add("prover", absl::StrCat(kProofVersion))
+      .Add("entry", ToHex(entry.key))
+      .Add("elf", ToHex(Sha256(*entry.Find("elf"))))
+      .Add("cpu", CpuModelId());
 }
 
 }  // namespace
@@ -84,12 +157,38 @@ bool HostRuns(absl::string_view isa) {
   return true;
 }
 
+ProofRequest ProofOf(const Entry& entry, const std::vector<int64_t>& example) {
+  const std::string* const elf = entry.Find("elf");
+  const std::string* const preimage = entry.Find("preimage");
+  std::map<std::string, std::string> meta = MetaOf(entry);
+  std::vector<int64_t> own = ParseClass(meta["example"]);
+  return {elf != nullptr ? *elf : "", FieldOf(*preimage, "kernel"), FieldOf(*preimage, "params"),
+          ParseClass(meta["at_most"]), own.empty() ? example : std::move(own)};
+}
+
 KernelService::KernelService(const CompileOptions& options)
     : options_(options),
       target_(options.target.value_or(HostIsa())),
-      store_(OpenStore(options.cache)) {}
+      store_(OpenStore(options.cache)),
+      prover_(options.prover, Processors()),
+      builds_(std::max(1, Processors() / 2)) {}
 
-KernelService::~KernelService() = default;
+KernelService::~KernelService() {
+  ending_ = true;
+  builds_.Drop();
+  WorkerPool* workers = nullptr;
+  {
+    absl::MutexLock lock(&mutex_);
+    workers = workers_.get();
+  }
+  if (workers != nullptr) workers->Stop();
+  FinishProofs();
+}
+
+void KernelService::FinishProofs() {
+  builds_.Wait();  // adds proofs
+  prover_.Finish();
+}
 
 KernelIdentity KernelService::Identify(const std::string& text, const std::string& params) const {
   return {text, params, target_, options_.math};
@@ -110,53 +209,53 @@ void KernelService::WarnOnce(absl::string_view what) {
 
 absl::StatusOr<WorkerPool*> KernelService::Workers() {
   absl::MutexLock lock(&mutex_);
+  if (ending_) return absl::CancelledError("the kernel service ends");
   if (workers_ == nullptr && no_workers_.ok()) {
     const absl::StatusOr<std::string> executable = FindCodegen(options_.codegen);
     no_workers_ = executable.status();
     if (executable.ok()) {
-      const int size = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-      workers_ = std::make_unique<WorkerPool>(*executable, size);
+      workers_ = std::make_unique<WorkerPool>(*executable, Processors());
     }
   }
   KILN_RETURN_IF_ERROR(no_workers_);
   return workers_.get();
 }
 
-absl::StatusOr<std::shared_ptr<const KernelFunction>> KernelService::FromCache(
-    const Preimage& preimage, bool again) {
-  const std::shared_ptr<const KernelFunction> nothing;
+absl::StatusOr<bool> KernelService::NeedsProof(const Entry& entry) {
+  std::map<std::string, std::string> meta = MetaOf(entry);
+  if (meta["proved_on"] == CpuModelId()) return false;
+  if (!MayPublish()) return meta["proof"].empty();
+  const std::optional<Entry> record = store_->Lookup(RecordOf(entry));
+  if (!record.has_value()) return true;
+  const std::string* const failure = record->Find("failure");
+  if (failure == nullptr) return false;
+  return absl::UnavailableError(absl::StrCat(*failure, " (known from the cache)"));
+}
+
+absl::StatusOr<KernelService::Made> KernelService::FromCache(const Wanted& wanted, bool again) {
+  Made nothing;
   if (store_ == nullptr) return nothing;
-  const std::optional<Entry> entry =
-      again ? store_->LookupAgain(preimage) : store_->Lookup(preimage);
+  const Preimage& preimage = wanted.preimage;
+  std::optional<Entry> entry = again ? store_->LookupAgain(preimage) : store_->Lookup(preimage);
   if (!entry.has_value()) return nothing;
   if (const std::string* const failure = entry->Find("failure"); failure != nullptr)
     return absl::UnavailableError(absl::StrCat(*failure, " (known from the cache)"));
   const std::string* const elf = entry->Find("elf");
   if (elf == nullptr || !HostRuns(MetaOf(*entry)["isa"])) return nothing;
+  KILN_ASSIGN_OR_RETURN(const bool needs_proof, NeedsProof(*entry));
   absl::StatusOr<LoadedKernel> loaded = LoadKernel(*elf);
-  if (loaded.ok()) return Compiled(*std::move(loaded));
-  WarnOnce(absl::StrCat("cached kernel ", ToHex(entry->key).substr(0, 12), ": ",
-                        loaded.status().message(), "; it is built again"));
-  return nothing;
-}
-
-void KernelService::Publish(const KernelIdentity& identity, const Preimage& preimage,
-                            const CodegenAnswer& answer) {
-  if (store_ == nullptr || options_.cache.read_only) return;
-  Entry entry;
-  entry.key = preimage.Key();
-  entry.Add("preimage", preimage.bytes(), true);
-  entry.Add("meta",
-            FormatMeta({{"device", "cpu"},
-                        {"isa", answer.isa},
-                        {"params", identity.params},
-                        {"scratch", absl::StrCat(answer.scratch_bytes)},
-                        {"target", std::string(Name(identity.target))},
-                        {"wall_ms", absl::StrCat(answer.wall_ms)}}),
-            true);
-  for (const auto& [tag, bytes] : answer.sections) entry.Add(tag, bytes, tag == "elf");
-  const absl::Status done = store_->Publish(entry);
-  if (!done.ok()) WarnOnce(absl::StrCat("kernels are used but not kept: ", done.message()));
+  if (!loaded.ok()) {
+    WarnOnce(absl::StrCat("cached kernel ", ToHex(entry->key).substr(0, 12), ": ",
+                          loaded.status().message(), "; it is built again"));
+    return nothing;
+  }
+  Made made{Compiled(*std::move(loaded)), Source::kCached};
+  if (needs_proof) {
+    made.unproved = std::make_shared<Unproved>();
+    made.unproved->entry = *std::move(entry);
+    made.unproved->example = wanted.example;
+  }
+  return made;
 }
 
 absl::StatusOr<CodegenAnswer> KernelService::Emit(const KernelIdentity& identity,
@@ -175,57 +274,207 @@ absl::StatusOr<CodegenAnswer> KernelService::Emit(const KernelIdentity& identity
   return absl::InternalError(error);
 }
 
-absl::StatusOr<std::shared_ptr<const KernelFunction>> KernelService::Build(
-    const KernelIdentity& identity, const Preimage& preimage) {
+absl::StatusOr<Entry> KernelService::BuildEntry(const Wanted& wanted) {
+  const KernelIdentity& identity = wanted.identity;
   const absl::StatusOr<CodegenAnswer> answer = Emit(identity, {"elf"});
-  if (absl::IsInternal(answer.status()) && store_ != nullptr) {
+  if (absl::IsInternal(answer.status()) && MayPublish()) {
     store_
-        ->PublishFailure(preimage, answer.status().message(),
+        ->PublishFailure(wanted.preimage, answer.status().message(),
                          {{"device", "cpu"},
                           {"params", identity.params},
                           {"target", std::string(Name(identity.target))}})
         .IgnoreError();
   }
   KILN_RETURN_IF_ERROR(answer.status());
-  for (const auto& [tag, bytes] : answer->sections) {
-    if (tag != "elf") continue;
-    if (!HostRuns(answer->isa)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("kernel code needs \"", answer->isa, "\", which this machine lacks"));
-    }
-    KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, LoadKernel(bytes));
-    Publish(identity, preimage, *answer);
-    return Compiled(std::move(loaded));
-  }
+  Entry entry = EntryOf(identity, MetaForProof(identity, wanted.at_most, wanted.example),
+                        wanted.preimage, *answer);
+  if (entry.Find("elf") != nullptr) return entry;
   return absl::InternalError("kernel compiler: its answer has no code");
 }
 
-absl::StatusOr<KernelService::Made> KernelService::Make(const KernelIdentity& identity) {
-  const bool vm_only = options_.compile_mode == CompileMode::kNever || target_ < IsaLevel::kV3;
-  if (!vm_only) {
-    const Preimage preimage = KernelPreimage(identity);
-    auto made = FromCache(preimage, /*again=*/false);
-    KeyLock lock;
-    if (made.ok() && *made == nullptr && store_ != nullptr) {
-      // Another process may be building it: what it publishes meanwhile is taken. One that hangs is
-      // not waited for much longer than a build may take.
-      lock = store_->LockKey(preimage.Key(), 2 * absl::Milliseconds(options_.kernel_timeout_ms));
-      made = FromCache(preimage, /*again=*/true);
-    }
-    if (made.ok() && *made != nullptr) return Made{*std::move(made), Source::kCached};
-    if (made.ok()) made = Build(identity, preimage);
-    if (made.ok()) return Made{*std::move(made), Source::kBuilt};
-    WarnOnce(absl::StrCat("a kernel runs on the VM, slower and with the same results: ",
-                          made.status().message()));
+absl::StatusOr<KernelService::Made> KernelService::Build(const Wanted& wanted) {
+  KILN_ASSIGN_OR_RETURN(Entry entry, BuildEntry(wanted));
+  if (const std::string isa = MetaOf(entry)["isa"]; !HostRuns(isa)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("kernel code needs \"", isa, "\", which this machine lacks"));
   }
-  KILN_ASSIGN_OR_RETURN(auto vm, OnVm(identity.text));
-  return Made{std::move(vm), vm_only ? Source::kVm : Source::kFailed};
+  KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, LoadKernel(*entry.Find("elf")));
+  Made made{Compiled(std::move(loaded)), Source::kBuilt};
+  if (!MayPublish()) return made;
+  made.unproved = std::make_shared<Unproved>();
+  made.unproved->entry = std::move(entry);
+  made.unproved->example = wanted.example;
+  made.unproved->fresh = true;
+  return made;
+}
+
+// Another process may be building the same. One that hangs is not waited for much longer than a
+// build may take, and nobody is when this service ends.
+KeyLock KernelService::LockWhileWanted(const CacheKey& key) {
+  const absl::Time end =
+      absl::Now() + 2 * absl::Milliseconds(static_cast<int64_t>(options_.kernel_timeout_ms));
+  constexpr absl::Duration kStep = absl::Milliseconds(200);
+  while (true) {
+    const absl::Time begun = absl::Now();
+    KeyLock lock = store_->LockKey(key, std::min(kStep, end - begun));
+    const bool waited = absl::Now() - begun >= kStep;  // else there are no locks on this disk
+    if (lock.held() || !waited || ending_ || absl::Now() >= end) return lock;
+  }
+}
+
+absl::StatusOr<KernelService::Made> KernelService::BuildOrWait(const Wanted& wanted) {
+  std::shared_ptr<KeyLock> lock;
+  if (store_ != nullptr) {
+    lock = std::make_shared<KeyLock>(LockWhileWanted(wanted.preimage.Key()));
+    if (ending_) return absl::CancelledError("the kernel service ends");
+    absl::StatusOr<Made> made = FromCache(wanted, /*again=*/true);
+    if (!made.ok() || made->function != nullptr) return made;
+  }
+  absl::StatusOr<Made> made = Build(wanted);
+  if (made.ok() && made->unproved != nullptr) made->unproved->lock = std::move(lock);
+  return made;
+}
+
+absl::StatusOr<KernelService::Made> KernelService::OnVm(const Wanted& wanted, Source source) {
+  KILN_ASSIGN_OR_RETURN(auto function, VmFunction(wanted.identity.text));
+  return Made{std::move(function), source};
+}
+
+absl::StatusOr<KernelService::Made> KernelService::Make(const Wanted& wanted) {
+  if (options_.compile_mode == CompileMode::kNever || target_ < IsaLevel::kV3)
+    return OnVm(wanted, Source::kVm);
+  absl::StatusOr<Made> made = FromCache(wanted, /*again=*/false);
+  if (made.ok() && made->function == nullptr) {
+    if (options_.compile_mode == CompileMode::kBackground) {
+      made = OnVm(wanted, Source::kVm);
+      if (made.ok()) made->later = true;
+      return made;
+    }
+    made = BuildOrWait(wanted);
+  }
+  if (made.ok()) return made;
+  WarnOnce(absl::StrCat("a kernel runs on the VM, slower and with the same results: ",
+                        made.status().message()));
+  return OnVm(wanted, Source::kFailed);
+}
+
+void KernelService::Count(Source source, int by) {
+  counts_.cached += source == Source::kCached ? by : 0;
+  counts_.built += source == Source::kBuilt ? by : 0;
+  counts_.failed += source == Source::kFailed ? by : 0;
+  counts_.vm += source == Source::kVm || source == Source::kFailed ? by : 0;
+}
+
+void KernelService::BuildLater(Wanted wanted, std::shared_ptr<KernelHandle> handle) {
+  builds_.Add([this, wanted = std::move(wanted), handle = std::move(handle)] {
+    absl::StatusOr<Made> built = BuildOrWait(wanted);
+    if (!built.ok() && ending_) return;
+    if (built.ok()) {
+      handle->Swap(std::move(built->function));
+    } else {
+      WarnOnce(absl::StrCat("a kernel stays on the VM, slower and with the same results: ",
+                            built.status().message()));
+    }
+    const Source source = built.ok() ? built->source : Source::kFailed;
+    {
+      absl::MutexLock lock(&mutex_);
+      Count(Source::kVm, -1);
+      Count(source, 1);
+    }
+    if (built.ok() && built->unproved != nullptr)
+      ProveLater(handle, source, std::move(built->unproved));
+  });
+}
+
+void KernelService::ProveLater(std::shared_ptr<KernelHandle> handle, Source source,
+                               std::shared_ptr<Unproved> unproved) {
+  ProofRequest request = ProofOf(unproved->entry, unproved->example);
+  prover_.Add(std::move(request), [this, handle = std::move(handle), source,
+                                   unproved = std::move(unproved)](const auto& proof) {
+    AfterProof(*handle, source, *unproved, proof);
+    unproved->lock.reset();
+  });
+}
+
+void KernelService::AfterProof(KernelHandle& handle, Source source, Unproved& unproved,
+                               const absl::StatusOr<std::string>& proof) {
+  if (const absl::Status done = PublishProof(unproved, proof); !done.ok())
+    WarnOnce(absl::StrCat("kernels are used but not kept: ", done.message()));
+  if (!absl::IsDataLoss(proof.status())) return;
+  LogWarning("kernel ", ToHex(unproved.entry.key).substr(0, 12),
+             ": its compiled code was refused and runs on the VM from now on: ",
+             proof.status().message(), "; please report this as a defect");
+  auto vm = VmFunction(FieldOf(*unproved.entry.Find("preimage"), "kernel"));
+  if (!vm.ok()) return;  // cannot be: the proof has run it
+  handle.Swap(*std::move(vm));
+  absl::MutexLock lock(&mutex_);
+  Count(source, -1);
+  Count(Source::kFailed, 1);
+}
+
+absl::Status KernelService::PublishProof(Unproved& unproved,
+                                         const absl::StatusOr<std::string>& proof) {
+  Entry& entry = unproved.entry;
+  if (!MayPublish()) return absl::OkStatus();
+  if (absl::IsDataLoss(proof.status())) {
+    Preimage about = unproved.fresh ? Preimage::Of(*entry.Find("preimage")) : RecordOf(entry);
+    std::map<std::string, std::string> meta = MetaOf(entry);
+    return store_->PublishFailure(
+        about, absl::StrCat("its compiled code was refused: ", proof.status().message()),
+        {{"device", meta["device"]}, {"params", meta["params"]}, {"target", meta["target"]}});
+  }
+  KILN_RETURN_IF_ERROR(proof.status());
+  const std::map<std::string, std::string> proved = {{"proof", *proof},
+                                                     {"proved_on", CpuModelId()}};
+  if (unproved.fresh) {
+    SetMeta(entry, proved);
+    return store_->Publish(entry);
+  }
+  const Preimage about = RecordOf(entry);
+  Entry record;
+  record.key = about.Key();
+  record.Add("preimage", about.bytes(), true);
+  record.Add("meta", FormatMeta(proved), true);
+  return store_->Publish(record);
+}
+
+absl::StatusOr<KernelService::Kept> KernelService::Keep(const KernelIdentity& identity,
+                                                        const std::vector<int64_t>& at_most,
+                                                        const std::vector<int64_t>& example) {
+  if (!MayPublish()) return absl::UnavailableError("there is no cache that may be written");
+  const Wanted wanted = {identity, at_most, example, KernelPreimage(identity)};
+  std::optional<Entry> entry = store_->Lookup(wanted.preimage);
+  KeyLock lock;
+  if (!entry.has_value()) {
+    lock = LockWhileWanted(wanted.preimage.Key());
+    entry = store_->LookupAgain(wanted.preimage);
+  }
+  if (entry.has_value()) return entry->Find("failure") != nullptr ? Kept::kFailed : Kept::kWasThere;
+  absl::StatusOr<Entry> built = BuildEntry(wanted);
+  if (absl::IsInternal(built.status())) return Kept::kFailed;
+  KILN_RETURN_IF_ERROR(built.status());
+  if (!HostRuns(MetaOf(*built)["isa"])) {
+    KILN_RETURN_IF_ERROR(store_->Publish(*built));  // proved by the first CPU that can run it
+    return Kept::kBuilt;
+  }
+  Unproved unproved{*std::move(built), example, /*fresh=*/true, nullptr};
+  const absl::StatusOr<std::string> proof = prover_.Prove(ProofOf(unproved.entry, example));
+  KILN_RETURN_IF_ERROR(PublishProof(unproved, proof));
+  if (proof.ok()) return Kept::kBuilt;
+  LogWarning("kernel ", ToHex(unproved.entry.key).substr(0, 12),
+             ": its compiled code was refused: ", proof.status().message(),
+             "; please report this as a defect");
+  return Kept::kFailed;
 }
 
 absl::StatusOr<std::shared_ptr<KernelHandle>> KernelService::Get(
     const program::KernelDef& def, const program::KernelChoice& choice) {
   const KernelIdentity identity = Identify(def.text(), choice.params());
-  const CacheKey key = KernelPreimage(identity).Key();
+  Wanted wanted = {identity,
+                   {choice.at_most().begin(), choice.at_most().end()},
+                   {def.example().begin(), def.example().end()},
+                   KernelPreimage(identity)};
+  const CacheKey key = wanted.preimage.Key();
   {
     absl::MutexLock lock(&mutex_);
     const auto settled = [&]()
@@ -234,16 +483,17 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> KernelService::Get(
     if (const auto found = table_.find(key); found != table_.end()) return found->second;
     in_flight_[key] = 1;
   }
-  absl::StatusOr<Made> made = Make(identity);
+  absl::StatusOr<Made> made = Make(wanted);
   absl::MutexLock lock(&mutex_);
   in_flight_.erase(key);
   KILN_RETURN_IF_ERROR(made.status());
   ++counts_.kernels;
-  counts_.cached += made->source == Source::kCached ? 1 : 0;
-  counts_.built += made->source == Source::kBuilt ? 1 : 0;
-  counts_.failed += made->source == Source::kFailed ? 1 : 0;
-  counts_.vm += made->source == Source::kVm || made->source == Source::kFailed ? 1 : 0;
-  return table_[key] = std::make_shared<KernelHandle>(std::move(made->function));
+  Count(made->source, 1);
+  auto handle = std::make_shared<KernelHandle>(std::move(made->function));
+  table_[key] = handle;
+  if (made->unproved != nullptr) ProveLater(handle, made->source, std::move(made->unproved));
+  if (made->later) BuildLater(std::move(wanted), handle);
+  return handle;
 }
 
 absl::StatusOr<std::vector<std::vector<std::shared_ptr<KernelHandle>>>> KernelService::GetAll(
@@ -257,21 +507,12 @@ absl::StatusOr<std::vector<std::vector<std::shared_ptr<KernelHandle>>>> KernelSe
     for (int j = 0; j < program.kernels(i).choices_size(); ++j) jobs.emplace_back(i, j);
   }
   std::vector<absl::Status> results(jobs.size());
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t k = next++; k < jobs.size(); k = next++) {
-      const auto [i, j] = jobs[k];
-      auto handle = Get(program.kernels(i), program.kernels(i).choices(j));
-      results[k] = handle.status();
-      if (handle.ok()) handles[static_cast<size_t>(i)][static_cast<size_t>(j)] = *std::move(handle);
-    }
-  };
-  const size_t helpers =
-      std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), jobs.size());
-  std::vector<std::thread> threads;
-  for (size_t t = 1; t < helpers; ++t) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
+  ForEachInParallel(jobs.size(), [&](size_t k) {
+    const auto [i, j] = jobs[k];
+    auto handle = Get(program.kernels(i), program.kernels(i).choices(j));
+    results[k] = handle.status();
+    if (handle.ok()) handles[static_cast<size_t>(i)][static_cast<size_t>(j)] = *std::move(handle);
+  });
   {
     absl::MutexLock lock(&mutex_);
     counts_.ms += MsSince(start);

@@ -3,13 +3,21 @@
 //   memory table -> persistent cache -> worker process -> block VM.
 //
 // Get never fails for want of a compiler, a cache or a disk: the VM answers then, with the same
-// bits, and a warning says once why. A kernel is used from memory as soon as it is built and
-// published afterwards; what a cache returns was verified when it was read, and is used only if
-// this CPU has all instruction sets that the code really uses. Thread-safe. Kernels of one service
-// are loaded once, however many models use them.
+// bits, and a warning says once why. In `background` mode it answers at once where the cache has
+// nothing, and compiled code takes its place between two runs when it is built. What a cache
+// returns was verified when it was read, and is used only if this CPU has all instruction sets that
+// the code really uses. Thread-safe. Kernels of one service are loaded once, however many models
+// use them.
+//
+// Proof before publication: a kernel is used from memory as soon as it is built, and published when
+// kiln-prove has compared it with the VM (prover.h), while the model may be running. If that fails,
+// the VM takes its place between two runs, a warning says so, and the failure is remembered. An
+// entry that was not proved on this model of CPU is proved once more, in the same way, and that is
+// kept as a record of its own; whoever may not write the cache believes proofs of other CPUs.
 #ifndef KILN_COMPILER_KERNEL_SERVICE_H_
 #define KILN_COMPILER_KERNEL_SERVICE_H_
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,6 +28,8 @@
 #include "absl/synchronization/mutex.h"
 #include "kiln/compiler/kernel_key.h"
 #include "kiln/compiler/options.h"
+#include "kiln/compiler/prover.h"
+#include "kiln/compiler/task_queue.h"
 #include "kiln/compiler/worker.h"
 #include "kiln/exec/provider.h"
 #include "kiln/persistent_cache/store.h"
@@ -36,6 +46,7 @@ class KernelService : public KernelProvider {
  public:
   // A cache that cannot be opened is warned of and done without.
   explicit KernelService(const CompileOptions& options);
+  // Ends builds in the background that are not done; finishes the proofs of what was built.
   ~KernelService() override;
 
   absl::StatusOr<std::shared_ptr<KernelHandle>> Get(const program::KernelDef& def,
@@ -45,6 +56,9 @@ class KernelService : public KernelProvider {
   absl::StatusOr<std::vector<std::vector<std::shared_ptr<KernelHandle>>>> GetAll(
       const program::Program& program);
 
+  // Until nothing is being built in the background.
+  void WaitForBuilds() { builds_.Wait(); }
+
   KernelIdentity Identify(const std::string& text, const std::string& params) const;
 
   // The build of one kernel with extra sections ("stmt", "asm"), for people to look at; neither
@@ -52,29 +66,71 @@ class KernelService : public KernelProvider {
   absl::StatusOr<CodegenAnswer> Emit(const KernelIdentity& identity,
                                      std::vector<std::string> sections);
 
+  // Where a kernel that Keep was asked for is now.
+  enum class Kept : uint8_t { kWasThere, kBuilt, kFailed };
+  // Makes sure that the cache holds a kernel, for any target and without loading it. Proved first
+  // if this machine can run it. kUnavailable: not built, or not published; why. kFailed: building
+  // or proof is known to fail. Needs a cache that may be written.
+  // `example` is KernelDef::example.
+  absl::StatusOr<Kept> Keep(const KernelIdentity& identity, const std::vector<int64_t>& at_most,
+                            const std::vector<int64_t>& example);
+
+  // Waits for what is being built in the background, and for the proofs of all kernels so far.
+  void FinishProofs();
+
   KernelCounts counts() const;
   Store* store() const { return store_.get(); }  // null: no cache
 
  private:
   enum class Source : uint8_t { kCached, kBuilt, kVm, kFailed };
+  // What is still to be done about a kernel that is in use.
+  struct Unproved {
+    Entry entry;
+    std::vector<int64_t> example = {};  // of KernelDef
+    bool fresh = false;                 // to be published once proved; else only to be recorded
+    std::shared_ptr<KeyLock> lock;      // others wait for the entry
+  };
   struct Made {
     std::shared_ptr<const KernelFunction> function;
-    Source source;
+    Source source = Source::kVm;
+    std::shared_ptr<Unproved> unproved = nullptr;  // null: nothing
+    bool later = false;                            // compiled code is still to be built
   };
-  absl::StatusOr<Made> Make(const KernelIdentity& identity);
-  // Null: not there. An error: building it is known to fail. `again`: see Store::LookupAgain.
-  absl::StatusOr<std::shared_ptr<const KernelFunction>> FromCache(const Preimage& preimage,
-                                                                  bool again);
-  absl::StatusOr<std::shared_ptr<const KernelFunction>> Build(const KernelIdentity& identity,
-                                                              const Preimage& preimage);
+  using Class = std::vector<int64_t>;  // KernelChoice::at_most
+  struct Wanted {
+    KernelIdentity identity;
+    Class at_most;
+    std::vector<int64_t> example;  // of KernelDef
+    Preimage preimage;
+  };
+  absl::StatusOr<Made> Make(const Wanted& wanted);
+  absl::StatusOr<Made> OnVm(const Wanted& wanted, Source source);
+  // No function: not there. An error: building it is known to fail. `again`: see
+  // Store::LookupAgain.
+  absl::StatusOr<Made> FromCache(const Wanted& wanted, bool again);
+  // Builds, or takes what another process publishes meanwhile.
+  absl::StatusOr<Made> BuildOrWait(const Wanted& wanted);
+  void BuildLater(Wanted wanted, std::shared_ptr<KernelHandle> handle);
+  absl::StatusOr<Made> Build(const Wanted& wanted);
+  // Build without loading; a deterministic failure is remembered.
+  absl::StatusOr<Entry> BuildEntry(const Wanted& wanted);
+  KeyLock LockWhileWanted(const CacheKey& key);
+  // Whether a cached entry has yet to be proved for this CPU; an error if that is known to fail.
+  absl::StatusOr<bool> NeedsProof(const Entry& entry);
+  bool MayPublish() const { return store_ != nullptr && !store_->read_only(); }
+  void ProveLater(std::shared_ptr<KernelHandle> handle, Source source,
+                  std::shared_ptr<Unproved> unproved);
+  void AfterProof(KernelHandle& handle, Source source, Unproved& unproved,
+                  const absl::StatusOr<std::string>& proof);
+  // Publishes what a proof says of an entry; gives what is wrong.
+  absl::Status PublishProof(Unproved& unproved, const absl::StatusOr<std::string>& proof);
+  void Count(Source source, int by) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<WorkerPool*> Workers();
-  void Publish(const KernelIdentity& identity, const Preimage& preimage,
-               const CodegenAnswer& answer);
   void WarnOnce(absl::string_view what);
 
   const CompileOptions options_;
   const IsaLevel target_;
-  std::unique_ptr<Store> store_;
+  const std::shared_ptr<Store> store_;
 
   mutable absl::Mutex mutex_;
   std::map<CacheKey, std::shared_ptr<KernelHandle>> table_ ABSL_GUARDED_BY(mutex_);
@@ -83,7 +139,14 @@ class KernelService : public KernelProvider {
   absl::Status no_workers_ ABSL_GUARDED_BY(mutex_);
   bool warned_ ABSL_GUARDED_BY(mutex_) = false;
   KernelCounts counts_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<bool> ending_{false};
+  // Last: their threads use all of the above, and what was built in the background is proved.
+  Prover prover_;
+  TaskQueue builds_;
 };
+
+// What a kernel's entry asks of a proof; it may have an example of its own.
+ProofRequest ProofOf(const Entry& entry, const std::vector<int64_t>& example);
 
 // True if this machine has every instruction set named in `isa` (space separated, as in
 // CodegenAnswer::isa), KILN_MAX_ISA respected.

@@ -16,6 +16,8 @@
 
 namespace kiln {
 
+class Cache;
+
 // When kernels are compiled.
 enum class CompileMode : uint8_t {
   kBlock,       // before the first run
@@ -29,6 +31,8 @@ struct CacheOptions {
   bool enabled = true;
   std::string directory;   // empty: KILN_CACHE_DIR, XDG_CACHE_HOME/kiln or HOME/.cache/kiln
   bool read_only = false;  // look up, never write
+  // A cache that is open already and may be shared (cache.h); the two above are then not looked at.
+  std::shared_ptr<Cache> open = nullptr;
 };
 
 // One stage of compilation as text, for those who want to look: "graph", "groups", "kernel",
@@ -47,6 +51,7 @@ struct CompileOptions {
   CompileMode compile_mode = CompileMode::kBlock;
   CacheOptions cache;
   std::string codegen;             // path of kiln-codegen; empty: looked for, see worker.h
+  std::string prover;              // path of kiln-prove; empty: looked for, see prover.h
   std::optional<IsaLevel> target;  // instruction set of the code; nothing: that of this machine
   uint32_t kernel_timeout_ms = 30'000;  // for building one kernel
   std::vector<std::string> disabled_passes;

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/compiler/example_launch.h"
 #include "kiln/compiler/program_builder.h"
 #include "kiln/compiler/segments.h"
 #include "kiln/exec/checked_program.h"
@@ -32,7 +33,7 @@ SymbolValues KnownSymbols(const Graph& graph, const std::vector<InputFacts>& inp
       if (const std::string symbol = SymbolOf(input.shape[axis]); !symbol.empty())
         values.emplace(symbol, inputs[k].tensor.shape()[axis]);
     }
-    if (!input.shape_content) continue;
+    if (!input.shape_content || inputs[k].tensor.data() == nullptr) continue;
     const std::vector<int64_t> elements = IntElements(inputs[k].tensor);
     for (size_t i = 0; i < elements.size() && i < input.shape_content->size(); ++i) {
       if (const std::string symbol = SymbolOf((*input.shape_content)[i]); !symbol.empty())
@@ -44,7 +45,7 @@ SymbolValues KnownSymbols(const Graph& graph, const std::vector<InputFacts>& inp
 
 // Whether the elements are those that `port` says; symbols are from 0 on.
 bool ElementsFit(const program::Port& port, const Tensor& tensor, SymbolValues& values) {
-  if (port.elements_size() == 0) return true;
+  if (port.elements_size() == 0 || tensor.data() == nullptr) return true;  // shapes alone
   const std::vector<int64_t> elements = IntElements(tensor);
   if (elements.size() != static_cast<size_t>(port.elements_size())) return false;
   for (size_t i = 0; i < elements.size(); ++i) {
@@ -63,6 +64,7 @@ bool ElementsFit(const program::Port& port, const Tensor& tensor, SymbolValues& 
 bool SameBytes(const Guard& guard, const std::vector<InputFacts>& inputs) {
   for (const InputFacts& input : inputs) {
     if (input.name != guard.input) continue;
+    if (input.tensor.data() == nullptr) return guard.bytes.empty();
     const Tensor dense = input.tensor.is_dense() ? input.tensor : input.tensor.Clone();
     const absl::string_view bytes(static_cast<const char*>(dense.data()),
                                   static_cast<size_t>(dense.size_bytes()));
@@ -93,8 +95,21 @@ absl::Status CheckPort(const PortInfo& port, const InputFacts& input) {
   return absl::OkStatus();
 }
 
-// Whether the extents fit the shapes of `variant`'s ports and all its guards; `broken` tells the
-// first guard that does not hold.
+}  // namespace
+
+std::vector<PortInfo> PortInfosOf(const Graph& graph, bool inputs) {
+  std::vector<PortInfo> ports;
+  const auto add = [&](const std::string& name, ValueId id) {
+    ports.push_back({name, graph.value(id).type, graph.value(id).shape, false});
+  };
+  if (inputs) {
+    for (ValueId id : graph.inputs()) add(graph.value(id).name, id);
+  } else {
+    for (const Graph::Output& output : graph.outputs()) add(output.name, output.value);
+  }
+  return ports;
+}
+
 bool Fits(const Variant& variant, const std::vector<InputFacts>& inputs, const Guard** broken) {
   *broken = nullptr;
   SymbolValues values;
@@ -123,21 +138,6 @@ bool Fits(const Variant& variant, const std::vector<InputFacts>& inputs, const G
   return true;
 }
 
-std::vector<PortInfo> Ports(const Graph& graph, bool inputs) {
-  std::vector<PortInfo> ports;
-  const auto add = [&](const std::string& name, ValueId id) {
-    ports.push_back({name, graph.value(id).type, graph.value(id).shape, false});
-  };
-  if (inputs) {
-    for (ValueId id : graph.inputs()) add(graph.value(id).name, id);
-  } else {
-    for (const Graph::Output& output : graph.outputs()) add(output.name, output.value);
-  }
-  return ports;
-}
-
-}  // namespace
-
 absl::StatusOr<Compiled> CompileGraph(const Graph& graph, const CompileOptions& options) {
   Compiled compiled;
   compiled.graph = graph;
@@ -162,16 +162,65 @@ absl::StatusOr<Compiled> CompileGraph(const Graph& graph, const CompileOptions& 
                         BuildProgram(compiled.graph, compiled.grouping, target, options.dump));
   compiled.variant.guards = compiled.graph.guards();
   compiled.variant.program = std::move(built.program);
+  SetExampleLaunches(compiled.variant.guards, compiled.variant.program);
   compiled.variant.constants = std::move(built.constants);
   return compiled;
+}
+
+namespace {
+
+// Makes a variant with as few symbols fixed as possible, so that it fits the inputs.
+template <typename Make>
+absl::StatusOr<Variant> MakeFitting(const Graph& graph, const std::vector<InputFacts>& inputs,
+                                    const Make& make) {
+  const SymbolValues values = KnownSymbols(graph, inputs);
+  std::map<std::string, Dim> fixed;
+  while (true) {
+    KILN_ASSIGN_OR_RETURN(const Graph narrowed, WithSymbols(graph, fixed));
+    KILN_ASSIGN_OR_RETURN(Variant compiled, make(narrowed));
+    const Guard* broken = nullptr;
+    if (Fits(compiled, inputs, &broken)) return compiled;
+    std::set<std::string> symbols;
+    if (broken != nullptr) {
+      broken->left.CollectSymbols(symbols);
+      broken->right.CollectSymbols(symbols);
+    }
+    const size_t known = fixed.size();
+    for (const std::string& symbol : symbols) {
+      if (const auto at = values.find(symbol); at != values.end())
+        fixed.emplace(symbol, Dim(at->second));
+    }
+    if (fixed.size() == known) break;
+  }
+  // Inputs that share a symbol disagree: every extent is what it is.
+  std::vector<Shape> shapes;
+  for (const InputFacts& input : inputs) shapes.push_back(ToShape(input.tensor.shape()));
+  absl::StatusOr<Graph> fixed_graph = WithInputShapes(graph, shapes);
+  if (!fixed_graph.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("the shapes of the inputs do not go together: ",
+                                                   fixed_graph.status().message()));
+  }
+  return make(*fixed_graph);
+}
+
+}  // namespace
+
+absl::StatusOr<Variant> CompileFor(const Graph& graph, const CompileOptions& options,
+                                   const std::vector<InputFacts>& inputs) {
+  const std::vector<PortInfo> ports = PortInfosOf(graph, true);
+  for (size_t k = 0; k < ports.size(); ++k) KILN_RETURN_IF_ERROR(CheckPort(ports[k], inputs[k]));
+  return MakeFitting(graph, inputs, [&](const Graph& narrowed) -> absl::StatusOr<Variant> {
+    KILN_ASSIGN_OR_RETURN(Compiled compiled, CompileGraph(narrowed, options));
+    return std::move(compiled.variant);
+  });
 }
 
 Variants::Variants(Graph graph, CompileOptions options, std::shared_ptr<KernelService> kernels)
     : template_(std::move(graph)),
       options_(std::move(options)),
       kernels_(std::move(kernels)),
-      inputs_(Ports(template_, true)),
-      outputs_(Ports(template_, false)) {}
+      inputs_(PortInfosOf(template_, true)),
+      outputs_(PortInfosOf(template_, false)) {}
 
 absl::StatusOr<Variant> Variants::CompileVariant(const Graph& graph) {
   if (!HasDynamicNodes(graph)) {
@@ -210,34 +259,9 @@ absl::Status Variants::Prepare() {
 
 absl::StatusOr<std::shared_ptr<const Variant>> Variants::MakeFor(
     const std::vector<InputFacts>& inputs) {
-  const SymbolValues values = KnownSymbols(template_, inputs);
-  std::map<std::string, Dim> fixed;
-  while (true) {
-    KILN_ASSIGN_OR_RETURN(const Graph graph, WithSymbols(template_, fixed));
-    KILN_ASSIGN_OR_RETURN(Variant compiled, CompileVariant(graph));
-    const Guard* broken = nullptr;
-    if (Fits(compiled, inputs, &broken)) return WithKernels(std::move(compiled));
-    std::set<std::string> symbols;
-    if (broken != nullptr) {
-      broken->left.CollectSymbols(symbols);
-      broken->right.CollectSymbols(symbols);
-    }
-    const size_t known = fixed.size();
-    for (const std::string& symbol : symbols) {
-      if (const auto at = values.find(symbol); at != values.end())
-        fixed.emplace(symbol, Dim(at->second));
-    }
-    if (fixed.size() == known) break;
-  }
-  // Inputs that share a symbol disagree: every extent is what it is.
-  std::vector<Shape> shapes;
-  for (const InputFacts& input : inputs) shapes.push_back(ToShape(input.tensor.shape()));
-  absl::StatusOr<Graph> graph = WithInputShapes(template_, shapes);
-  if (!graph.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the shapes of the inputs do not go together: ", graph.status().message()));
-  }
-  KILN_ASSIGN_OR_RETURN(Variant compiled, CompileVariant(*graph));
+  KILN_ASSIGN_OR_RETURN(Variant compiled, MakeFitting(template_, inputs, [&](const Graph& graph) {
+                          return CompileVariant(graph);
+                        }));
   return WithKernels(std::move(compiled));
 }
 

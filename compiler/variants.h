@@ -38,6 +38,19 @@ struct Compiled {
 // Passes, grouping, lowering: the pure part of compilation.
 absl::StatusOr<Compiled> CompileGraph(const Graph& graph, const CompileOptions& options);
 
+// The same for a graph with symbols and given inputs: as few symbols as possible are fixed, so that
+// all guards hold. Inputs may be shapes alone, without data. kInvalidArgument: their shapes do not
+// go together.
+absl::StatusOr<Variant> CompileFor(const Graph& graph, const CompileOptions& options,
+                                   const std::vector<InputFacts>& inputs);
+
+// Whether the extents of `inputs`, which have the ranks and types of its ports, fit the shapes of
+// `variant`'s ports and all its guards; `broken` tells the first guard that does not hold.
+bool Fits(const Variant& variant, const std::vector<InputFacts>& inputs, const Guard** broken);
+
+// The inputs, or the outputs, of a graph.
+std::vector<PortInfo> PortInfosOf(const Graph& graph, bool inputs);
+
 class Variants : public VariantProvider {
  public:
   Variants(Graph graph, CompileOptions options, std::shared_ptr<KernelService> kernels);

@@ -8,19 +8,19 @@
 #define KILN_COMPILER_WORKER_H_
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "kiln/compiler/child_process.h"
 #include "kiln/halide_gen/protocol.h"
 
 namespace kiln {
 
-// The worker executable: `wanted` if not empty, else $KILN_CODEGEN, else beside this program or the
-// library, else in
-// ../libexec/kiln. kNotFound lists where it was looked for.
+// The worker executable, as FindProgram with $KILN_CODEGEN.
 absl::StatusOr<std::string> FindCodegen(const std::string& wanted);
 
 class WorkerPool {
@@ -35,17 +35,21 @@ class WorkerPool {
   // compiled) is in the answer. Thread-safe.
   absl::StatusOr<CodegenAnswer> Compile(const CodegenRequest& request);
 
+  // Ends all workers; calls of Compile, those under way too, give kCancelled from now on.
+  void Stop();
+
  private:
-  struct Worker;
-  absl::StatusOr<std::unique_ptr<Worker>> Start() const;
-  absl::StatusOr<std::unique_ptr<Worker>> Acquire();
-  void Release(std::unique_ptr<Worker> worker);
+  absl::StatusOr<std::unique_ptr<ChildProcess>> Start();
+  absl::StatusOr<std::unique_ptr<ChildProcess>> Acquire();
+  void Release(std::unique_ptr<ChildProcess> worker, bool usable);
 
   const std::string executable_;
   const int size_;
   absl::Mutex mutex_;
   int running_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<std::unique_ptr<Worker>> idle_ ABSL_GUARDED_BY(mutex_);
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<ChildProcess*> busy_ ABSL_GUARDED_BY(mutex_);  // started and not idle
+  std::vector<std::unique_ptr<ChildProcess>> idle_ ABSL_GUARDED_BY(mutex_);
   bool started_ ABSL_GUARDED_BY(mutex_) = false;  // at least one worker has said hello
   absl::Status broken_ ABSL_GUARDED_BY(mutex_);   // why the first did not: nobody tries again
 };

@@ -78,7 +78,9 @@ absl::StatusOr<Model> Model::Create(std::shared_ptr<VariantProvider> provider,
   model.state_ = std::make_shared<State>(std::move(provider), threads, options.on_plan);
   KILN_RETURN_IF_ERROR(IndexPorts(model.inputs(), "input", model.state_->input_index));
   KILN_RETURN_IF_ERROR(IndexPorts(model.outputs(), "output", model.state_->output_index));
-  KILN_ASSIGN_OR_RETURN(model.state_->session, library::Session::Create(&model.state_->pool));
+  KILN_ASSIGN_OR_RETURN(
+      model.state_->session,
+      library::Session::Create(&model.state_->pool, model.state_->provider->packed_constants()));
   return model;
 }
 

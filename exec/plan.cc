@@ -14,6 +14,7 @@
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/exec/resolve.h"
+#include "kiln/exec/vm/vm.h"
 
 namespace kiln {
 namespace {
@@ -35,6 +36,11 @@ bool AllEmpty(const std::vector<ResolvedRef>& refs) {
     if (ref.elements > 0) return false;
   }
   return true;
+}
+
+bool AnyEmpty(const std::vector<ResolvedRef>& refs) {
+  return std::any_of(refs.begin(), refs.end(),
+                     [](const ResolvedRef& ref) { return ref.elements == 0; });
 }
 
 // halide_type_code_t and bits.
@@ -309,6 +315,16 @@ class PlanBuilder {
     return plan_->slots_.size() - 1;
   }
 
+  // For launches with an input that has no elements while an output has some, as of a concat: what
+  // compiled code loads for vector lanes in which a guard is false lies somewhere in the operand,
+  // and there is nothing there.
+  static absl::StatusOr<std::shared_ptr<KernelHandle>> OnVm(const Kernel& kernel) {
+    KILN_ASSIGN_OR_RETURN(std::shared_ptr<const VmKernel> vm, VmKernel::Compile(kernel));
+    const void* const self = vm.get();
+    return std::make_shared<KernelHandle>(
+        std::make_shared<KernelFunction>(KernelFunction{&RunVm, self, /*vm=*/true, std::move(vm)}));
+  }
+
   absl::Status PrepareKernel(size_t t) {
     const CheckedThunk& thunk = program_.thunks[t];
     Operands& operands = operands_[t];
@@ -327,7 +343,12 @@ class PlanBuilder {
       problem_.steps[t].in_place.emplace_back(chosen.in_place(i), chosen.in_place(i + 1));
     }
     KernelLaunch launch;
-    launch.slot = SlotOf(program_.variant->kernels[k][static_cast<size_t>(*choice)]);
+    std::shared_ptr<KernelHandle> handle =
+        program_.variant->kernels[k][static_cast<size_t>(*choice)];
+    if (AnyEmpty(operands.inputs)) {
+      KILN_ASSIGN_OR_RETURN(handle, OnVm(program_.kernels[k]));
+    }
+    launch.slot = SlotOf(handle);
     launch.params = thunk.params;
     for (const int64_t extent : operands.dims)
       launch.extents.push_back(static_cast<int32_t>(extent));

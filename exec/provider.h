@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "kiln/base/guard.h"
 #include "kiln/base/tensor.h"
+#include "kiln/exec/packed_constants.h"
 #include "kiln/exec/program.pb.h"
 #include "kiln/kernel/abi.h"
 
@@ -95,6 +96,8 @@ class VariantProvider {
   // the variant is immutable.
   virtual absl::StatusOr<std::shared_ptr<const Variant>> Get(
       const std::vector<InputFacts>& inputs) = 0;
+  // Null: nothing is kept. Lives as long as the provider.
+  virtual PackedConstants* packed_constants() { return nullptr; }
 };
 
 }  // namespace kiln

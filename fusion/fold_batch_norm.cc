@@ -104,12 +104,13 @@ std::optional<Affine> AffineOf(const Graph& graph, const Node& next, ValueId y, 
   return affine;
 }
 
-// The channel of element `i` of the weights.
-int64_t ChannelOf(const Weighted& w, int64_t i) {
-  int64_t taps = 1;
-  for (size_t k = 2; k < w.shape.size(); ++k) taps *= w.shape[k];
-  if (!w.conv) return w.transposed ? i / w.shape[1] : i % w.shape[1];
-  return i / (taps * w.shape[1]);
+// How many elements of the weights, one after the other, are of one channel; then those of the next
+// follow.
+int64_t RunOf(const Weighted& w) {
+  if (!w.conv) return w.transposed ? w.shape[1] : 1;
+  int64_t run = w.shape[1];
+  for (size_t k = 2; k < w.shape.size(); ++k) run *= w.shape[k];
+  return run;
 }
 
 // Sets element i of `to`, rounded; false if that makes a number infinite or NaN.
@@ -133,9 +134,14 @@ std::optional<ValueId> Folded(Graph& graph, const Weighted& w, const Affine& aff
   Tensor shifted = Tensor::Allocate(DType::kF32, {w.channels});
   const auto* from = static_cast<const float*>(weights.data());
   bool finite = true;
-  for (int64_t i = 0; scales && i < weights.num_elements(); ++i) {
-    const double factor = affine.factor[static_cast<size_t>(ChannelOf(w, i))];
-    finite = Set(scaled, i, static_cast<double>(from[i]) * factor) && finite;
+  const int64_t count = scales ? weights.num_elements() : 0, run = RunOf(w);
+  for (int64_t begin = 0, c = 0; begin < count; begin += run, c = (c + 1) % w.channels) {
+    const double factor = affine.factor[static_cast<size_t>(c)];
+    auto* const to = static_cast<float*>(scaled.data());
+    for (int64_t i = begin; i < begin + run; ++i) {
+      to[i] = static_cast<float>(static_cast<double>(from[i]) * factor);
+      finite = finite && std::isfinite(to[i]);
+    }
   }
   for (int64_t c = 0; c < w.channels; ++c) {
     const auto k = static_cast<size_t>(c);

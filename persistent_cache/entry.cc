@@ -28,7 +28,7 @@ bool IsKnownCritical(absl::string_view tag) {
          std::end(kKnownCritical);
 }
 
-absl::Status CheckFrame(absl::string_view file) {
+absl::Status CheckFrame(absl::string_view file, bool checksum) {
   if (file.size() < kHeadBytes + kSumBytes) {
     return absl::DataLossError(absl::StrCat("entry: ", file.size(), " bytes are too few"));
   }
@@ -39,9 +39,10 @@ absl::Status CheckFrame(absl::string_view file) {
         absl::StrCat("entry: ", file.size(), " bytes, but its header says ", length));
   }
   const absl::string_view body = file.substr(0, file.size() - kSumBytes);
-  if (const Sha256Digest sum = Sha256(body);
-      std::memcmp(sum.data(), file.data() + body.size(), kSumBytes) != 0) {
-    return absl::DataLossError("entry: checksum differs");
+  if (checksum) {
+    const Sha256Digest sum = Sha256(body);
+    if (std::memcmp(sum.data(), file.data() + body.size(), kSumBytes) != 0)
+      return absl::DataLossError("entry: checksum differs");
   }
   const uint32_t version = LoadU32(file.substr(8));
   if (version != kEntryVersion) {
@@ -53,9 +54,9 @@ absl::Status CheckFrame(absl::string_view file) {
 
 // Reads row `k` of the table; `end` is where the section before ended, and is moved to where this
 // one ends.
-absl::StatusOr<Section> ReadSection(absl::string_view file, uint32_t k, size_t& end) {
+absl::StatusOr<SectionView> ReadSection(absl::string_view file, uint32_t k, size_t& end) {
   const absl::string_view row = file.substr(kHeadBytes + k * kRowBytes, kRowBytes);
-  Section section;
+  SectionView section;
   section.tag = std::string(row.substr(0, std::min(row.find('\0'), kTagBytes)));
   const uint32_t flags = LoadU32(row.substr(kTagBytes));
   const uint64_t offset = LoadU64(row.substr(kTagBytes + 8));
@@ -70,9 +71,27 @@ absl::StatusOr<Section> ReadSection(absl::string_view file, uint32_t k, size_t& 
     return absl::UnimplementedError(
         absl::StrCat("entry: unknown critical section \"", section.tag, "\""));
   }
-  section.bytes = std::string(file.substr(offset, length));
+  section.bytes = file.substr(offset, length);
   end = offset + length;
   return section;
+}
+
+absl::StatusOr<std::vector<SectionView>> ViewSections(absl::string_view file, bool checksum) {
+  if (absl::Status frame = CheckFrame(file, checksum); !frame.ok()) return frame;
+  std::vector<SectionView> views;
+  const uint32_t sections = LoadU32(file.substr(12));
+  size_t end = kHeadBytes + size_t{sections} * kRowBytes;
+  if (sections > kMaxSections || end > file.size() - kSumBytes) {
+    return absl::DataLossError(absl::StrCat("entry: ", sections, " sections do not fit"));
+  }
+  for (uint32_t k = 0; k < sections; ++k) {
+    absl::StatusOr<SectionView> section = ReadSection(file, k, end);
+    if (!section.ok()) return section.status();
+    views.push_back(*std::move(section));
+  }
+  if (end != file.size() - kSumBytes)
+    return absl::DataLossError("entry: bytes between the last section and the checksum");
+  return views;
 }
 
 }  // namespace
@@ -117,22 +136,25 @@ std::string EncodeEntry(const Entry& entry) {
 }
 
 absl::StatusOr<Entry> DecodeEntry(absl::string_view file) {
-  if (absl::Status frame = CheckFrame(file); !frame.ok()) return frame;
+  const absl::StatusOr<std::vector<SectionView>> views = ViewSections(file, /*checksum=*/true);
+  if (!views.ok()) return views.status();
   Entry entry;
   std::memcpy(entry.key.data(), file.data() + 24, entry.key.size());
-  const uint32_t sections = LoadU32(file.substr(12));
-  size_t end = kHeadBytes + size_t{sections} * kRowBytes;
-  if (sections > kMaxSections || end > file.size() - kSumBytes) {
-    return absl::DataLossError(absl::StrCat("entry: ", sections, " sections do not fit"));
-  }
-  for (uint32_t k = 0; k < sections; ++k) {
-    absl::StatusOr<Section> section = ReadSection(file, k, end);
-    if (!section.ok()) return section.status();
-    entry.sections.push_back(*std::move(section));
-  }
-  if (end != file.size() - kSumBytes)
-    return absl::DataLossError("entry: bytes between the last section and the checksum");
+  for (const SectionView& view : *views)
+    entry.sections.push_back({view.tag, view.critical, std::string(view.bytes)});
   return entry;
+}
+
+absl::StatusOr<std::vector<SectionView>> ViewEntryOf(absl::string_view file, const CacheKey& key,
+                                                     absl::string_view preimage, bool checksum) {
+  absl::StatusOr<std::vector<SectionView>> views = ViewSections(file, checksum);
+  if (!views.ok()) return views;
+  if (std::memcmp(key.data(), file.data() + 24, key.size()) != 0)
+    return absl::DataLossError("entry: holds another key");
+  for (const SectionView& view : *views) {
+    if (view.tag == "preimage" && view.bytes == preimage) return views;
+  }
+  return absl::DataLossError("entry: holds another preimage");
 }
 
 absl::StatusOr<Entry> DecodeEntryOf(absl::string_view file, const CacheKey& key,

@@ -48,6 +48,13 @@ struct Entry {
   void Add(absl::string_view tag, std::string bytes, bool critical);
 };
 
+// A section where it lies in the file of its entry.
+struct SectionView {
+  std::string tag;
+  bool critical = false;
+  absl::string_view bytes;
+};
+
 // The file of an entry. Deterministic.
 std::string EncodeEntry(const Entry& entry);
 
@@ -59,6 +66,12 @@ absl::StatusOr<Entry> DecodeEntry(absl::string_view file);
 // DecodeEntry, and that the entry is the one of `key`, and of `preimage` unless that is null.
 absl::StatusOr<Entry> DecodeEntryOf(absl::string_view file, const CacheKey& key,
                                     const std::string* preimage);
+
+// The sections of the entry of `preimage`, in place. Checks what DecodeEntryOf does; without
+// `checksum` all but the SHA-256, for a file that was checked before and is the same
+// (FileIdentity).
+absl::StatusOr<std::vector<SectionView>> ViewEntryOf(absl::string_view file, const CacheKey& key,
+                                                     absl::string_view preimage, bool checksum);
 
 // One section of an entry in a file, without reading the rest of it: for lists and for choosing
 // what to evict. Its bytes are NOT verified. kNotFound: no such section.

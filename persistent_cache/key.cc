@@ -22,6 +22,12 @@ bool TakeString(absl::string_view& rest, absl::string_view& out) {
 
 }  // namespace
 
+Preimage Preimage::Of(std::string bytes) {
+  Preimage preimage;
+  preimage.bytes_ = std::move(bytes);
+  return preimage;
+}
+
 Preimage& Preimage::Add(absl::string_view name, absl::string_view value) {
   for (absl::string_view part : {name, value}) {
     AppendU32(bytes_, static_cast<uint32_t>(part.size()));

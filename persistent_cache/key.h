@@ -24,6 +24,8 @@ using CacheKey = Sha256Digest;
 
 class Preimage {
  public:
+  // One that has these bytes, as a stored one has.
+  static Preimage Of(std::string bytes);
   Preimage& Add(absl::string_view name, absl::string_view value);
   const std::string& bytes() const { return bytes_; }
   CacheKey Key() const { return Sha256(bytes_); }

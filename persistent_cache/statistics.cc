@@ -18,7 +18,7 @@ namespace {
 constexpr char kHead[] = "kiln-statistics 1\n";
 constexpr char kEnd[] = "end\n";
 constexpr absl::string_view kSuffix = ".count";
-constexpr int64_t kMaxBytes = 16 << 20;
+constexpr int64_t kMaxBytes = 64 << 20;
 
 struct CountField {
   const char* name;
@@ -82,6 +82,7 @@ void CacheStatistics::Merge(const CacheStatistics& other) {
   if (other.since_ns != 0)
     since_ns = since_ns == 0 ? other.since_ns : std::min(since_ns, other.since_ns);
   for (const auto& [target, counts] : other.targets) targets[target] += counts;
+  for (const auto& [key, hits] : other.uses) uses[key] += hits;
 }
 
 std::string FormatStatistics(const CacheStatistics& statistics) {
@@ -93,6 +94,8 @@ std::string FormatStatistics(const CacheStatistics& statistics) {
       absl::StrAppend(&text, " ", field.name, " ", counts.*field.value);
     text += "\n";
   }
+  for (const auto& [key, hits] : statistics.uses)
+    absl::StrAppend(&text, "use ", ToHex(key), " ", hits, "\n");
   return text + kEnd;
 }
 
@@ -109,6 +112,11 @@ absl::StatusOr<CacheStatistics> ParseStatistics(absl::string_view text) {
       ok = absl::SimpleAtoi(words[1], &statistics.since_ns);
     } else if (ok && words[0] == "merged") {
       statistics.merged.emplace(words[1]);
+    } else if (words[0] == "use") {
+      const auto key = ParseHexDigest(words.size() == 3 ? words[1] : "");
+      uint64_t hits = 0;
+      ok = key.has_value() && absl::SimpleAtoi(words[2], &hits);
+      if (ok) statistics.uses[*key] += hits;
     } else if (ok) {
       CacheCounts& counts = statistics.targets[std::string(words[0])];
       for (size_t k = 1; ok && k < words.size(); k += 2) {
@@ -139,7 +147,11 @@ CacheStatistics ReadStatistics(FileSystem& files, const StoreLayout& layout) {
 void CompactStatistics(FileSystem& files, const StoreLayout& layout) {
   const auto lock = files.TryLock(layout.UpkeepLock(), kStatisticsLock);
   if (lock.ok() && *lock == nullptr) return;  // where there are no locks, a count may get lost
-  WriteTotal(files, layout, ReadAll(files, layout)).IgnoreError();
+  CacheStatistics all = ReadAll(files, layout);
+  for (auto use = all.uses.begin(); use != all.uses.end();)
+    use = absl::IsNotFound(files.Stat(layout.FileOf(use->first)).status()) ? all.uses.erase(use)
+                                                                           : std::next(use);
+  WriteTotal(files, layout, all).IgnoreError();
 }
 
 absl::Status ZeroStatistics(FileSystem& files, const StoreLayout& layout, int64_t now_ns) {
@@ -158,7 +170,7 @@ std::string StatisticsName(absl::string_view target) {
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && !absl::StrContains("_.+-", c))
       c = '_';
   }
-  return name.empty() || name == "since" || name == "merged" ? "-" : name;
+  return name.empty() || name == "since" || name == "merged" || name == "use" ? "-" : name;
 }
 
 }  // namespace kiln

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -32,17 +33,21 @@ bool IsDamage(const absl::Status& status) {
          absl::IsOutOfRange(status);
 }
 
-// The entry in `file`; refused where others than root and we can have written it.
-absl::StatusOr<Entry> ReadEntry(ReadableFile& file, const CacheKey& key,
-                                const std::string& preimage) {
-  const FileInfo& info = file.info();
+// Refuses a file that others than root and we can have written.
+absl::Status CheckFile(const FileInfo& info) {
   if ((info.uid != 0 && info.uid != geteuid()) || (info.mode & 0022) != 0) {
     return absl::FailedPreconditionError(
         absl::StrCat("entry: owned by user ", info.uid, " or writable by others"));
   }
   if (info.size > kMaxEntryBytes)
     return absl::OutOfRangeError(absl::StrCat("entry: ", info.size, " bytes are too many"));
-  KILN_ASSIGN_OR_RETURN(const std::string bytes, file.Read(0, info.size));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Entry> ReadEntry(ReadableFile& file, const CacheKey& key,
+                                const std::string& preimage) {
+  KILN_RETURN_IF_ERROR(CheckFile(file.info()));
+  KILN_ASSIGN_OR_RETURN(const std::string bytes, file.Read(0, file.info().size));
   return DecodeEntryOf(bytes, key, &preimage);
 }
 
@@ -50,6 +55,33 @@ absl::StatusOr<Entry> ReadEntry(ReadableFile& file, const CacheKey& key,
 // the user named.
 absl::Status CheckEntries(FileSystem& files, const StoreLayout& layout) {
   return PrepareCacheDirectory(files, layout.Entries(), /*make=*/false).status();
+}
+
+// Programs, proofs and what else belongs to a model are no kernels: hits, misses and publications
+// are counted and told of those.
+bool IsCounted(absl::string_view preimage) {
+  const std::string artefact = FieldOf(preimage, "artefact");
+  return artefact.empty() || absl::StrContains(artefact, "kernel");
+}
+
+constexpr size_t kBlobAlignment = 64;  // of the section "blob" in its file
+
+size_t BlobOffset(absl::string_view file, absl::string_view blob) {
+  return static_cast<size_t>(blob.data() - file.data());
+}
+
+// The file of the entry, with a section of zeros before the blob that puts it where it must be.
+absl::StatusOr<std::string> EncodeBlob(Entry& entry, absl::string_view bytes) {
+  entry.Add("pad", "", false);
+  entry.Add("blob", "", true);
+  const std::string empty = EncodeEntry(entry);
+  KILN_ASSIGN_OR_RETURN(const auto views, ViewEntryOf(empty, entry.key, *entry.Find("preimage"),
+                                                      /*checksum=*/false));
+  const size_t at = BlobOffset(empty, views.back().bytes);
+  entry.sections[entry.sections.size() - 2].bytes.assign(
+      (kBlobAlignment - at % kBlobAlignment) % kBlobAlignment, '\0');
+  entry.sections.back().bytes = std::string(bytes);
+  return EncodeEntry(entry);
 }
 
 uint64_t MsOf(const std::string& text) {
@@ -78,13 +110,14 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(FileSystem& files, StoreOptio
   }
   std::unique_ptr<Store> store(new Store(files, std::move(options)));
   store->OpenLayers();
+  const absl::StatusOr<DiskInfo> disk = files.Disk(store->options_.directory);
+  store->local_ = disk.ok() && !disk->network;
   if (store->options_.read_only) {
     if (!store->layout_.root.empty()) KILN_RETURN_IF_ERROR(CheckEntries(files, store->layout_));
     return store;
   }
   KILN_RETURN_IF_ERROR(store->Prepare());
-  const absl::StatusOr<DiskInfo> disk = files.Disk(store->layout_.root);
-  store->locks_ = disk.ok() && !disk->network;
+  store->locks_ = store->local_;
   return store;
 }
 
@@ -130,6 +163,7 @@ std::optional<Entry> Store::Find(const Preimage& preimage, bool again) {
   std::optional<Entry> entry = FindInPacks(preimage, key);
   if (!entry.has_value()) entry = FindIn(layout_, /*own=*/true, preimage, key);
   if (!entry.has_value()) entry = FindIn(shared_, /*own=*/false, preimage, key);
+  if (!IsCounted(preimage.bytes())) return entry;
   CacheCounts counts;
   if (entry.has_value()) {
     counts.hits = 1;
@@ -138,7 +172,13 @@ std::optional<Entry> Store::Find(const Preimage& preimage, bool again) {
   } else {
     counts.misses = again ? 0 : 1;
   }
-  Count(FieldOf(preimage.bytes(), "target"), counts);
+  std::string target = FieldOf(preimage.bytes(), "target");
+  if (entry.has_value()) CountUse(key);
+  Count(target, counts);
+  if (entry.has_value() || !again) {
+    Emit(entry.has_value() ? CacheEvent::Kind::kHit : CacheEvent::Kind::kMiss, key,
+         std::move(target), counts.saved_ms);
+  }
   return entry;
 }
 
@@ -207,16 +247,22 @@ absl::Status Store::Publish(const Entry& entry) {
   if (options_.read_only) return absl::FailedPreconditionError("cache: opened read-only");
   const std::string bytes = EncodeEntry(entry);
   KILN_RETURN_IF_ERROR(DecodeEntryOf(bytes, entry.key, nullptr).status());
-  absl::Status done = WriteEntry(entry.key, bytes);
+  absl::Status done = WriteEntry(entry.key, bytes, /*durable=*/true);
   if (absl::IsNotFound(done) && Prepare().ok())  // the directory was removed under us
-    done = WriteEntry(entry.key, bytes);
+    done = WriteEntry(entry.key, bytes, /*durable=*/true);
+  const std::string& preimage = *entry.Find("preimage");
+  std::string target = FieldOf(preimage, "target");
   if (!done.ok()) {
     ++publish_failures_;
+    Emit(CacheEvent::Kind::kNotPublished, entry.key, std::move(target));
     return done;
   }
   CacheCounts counts;
   (entry.Find("failure") != nullptr ? counts.failures : counts.builds) = 1;
-  Count(FieldOf(*entry.Find("preimage"), "target"), counts);
+  if (IsCounted(preimage)) {
+    Count(target, counts);
+    Emit(CacheEvent::Kind::kPublished, entry.key, std::move(target));
+  }
   PruneNowAndThen();
   return absl::OkStatus();
 }
@@ -232,7 +278,7 @@ absl::Status Store::PublishFailure(const Preimage& preimage, absl::string_view e
   return Publish(entry);
 }
 
-absl::Status Store::WriteEntry(const CacheKey& key, absl::string_view bytes) {
+absl::Status Store::WriteEntry(const CacheKey& key, absl::string_view bytes, bool durable) {
   const absl::StatusOr<DiskInfo> disk = files_.Disk(layout_.root);
   const int64_t needed = static_cast<int64_t>(bytes.size());
   if (disk.ok() && disk->free_bytes - needed < std::min(kMinFreeBytes, disk->total_bytes / 100)) {
@@ -247,7 +293,79 @@ absl::Status Store::WriteEntry(const CacheKey& key, absl::string_view bytes) {
     done = files_.MakeDir(shard, 0700);
   }
   KILN_RETURN_IF_ERROR(done);
-  return WriteWhole(files_, layout_, layout_.FileOf(key), bytes, /*durable=*/true);
+  return WriteWhole(files_, layout_, layout_.FileOf(key), bytes, durable);
+}
+
+absl::Status Store::PublishBlob(const Preimage& preimage, absl::string_view bytes,
+                                std::map<std::string, std::string> meta) {
+  if (options_.read_only) return absl::FailedPreconditionError("cache: opened read-only");
+  Entry entry;
+  entry.key = preimage.Key();
+  entry.Add("preimage", preimage.bytes(), true);
+  entry.Add("meta", FormatMeta(meta), true);
+  KILN_ASSIGN_OR_RETURN(const std::string file, EncodeBlob(entry, bytes));
+  if (file.size() > static_cast<size_t>(kMaxEntryBytes))
+    return absl::OutOfRangeError(absl::StrCat("blob: ", bytes.size(), " bytes are too many"));
+  absl::Status done = WriteEntry(entry.key, file, /*durable=*/false);
+  if (absl::IsNotFound(done) && Prepare().ok())  // the directory was removed under us
+    done = WriteEntry(entry.key, file, /*durable=*/false);
+  if (!done.ok()) {
+    ++publish_failures_;
+    return done;
+  }
+  PruneNowAndThen();
+  return absl::OkStatus();
+}
+
+bool Store::Holds(const CacheKey& key) {
+  return !layout_.root.empty() && files_.Stat(layout_.FileOf(key)).ok();
+}
+
+absl::StatusOr<MappedBlob> Store::ReadBlob(
+    const StoreLayout& layout, const Preimage& preimage, const CacheKey& key,
+    const std::function<bool(const FileIdentity&)>& was_checked) {
+  const bool own = &layout == &layout_;
+  const std::string path = layout.FileOf(key);
+  const auto file = files_.OpenRead(path);
+  if (absl::IsNotFound(file.status())) return file.status();
+  const FileInfo* const info = file.ok() ? &(*file)->info() : nullptr;
+  const auto read = [&]() -> absl::StatusOr<MappedBlob> {
+    KILN_RETURN_IF_ERROR(file.status());
+    KILN_RETURN_IF_ERROR(CheckFile(*info));
+    const FileIdentity identity = IdentityOf(*info);
+    // What other machines may cut short is not mapped, and what they may write is checked each
+    // time.
+    const bool ours = own && local_;
+    KILN_ASSIGN_OR_RETURN(ReadableFile::Mapping mapping,
+                          ours ? (*file)->Map() : (*file)->ReadableFile::Map());
+    KILN_ASSIGN_OR_RETURN(const auto views, ViewEntryOf(mapping.bytes, key, preimage.bytes(),
+                                                        !ours || !was_checked(identity)));
+    for (const SectionView& view : views) {
+      if (view.tag != "blob") continue;
+      if (BlobOffset(mapping.bytes, view.bytes) % kBlobAlignment != 0)
+        return absl::DataLossError("entry: its blob is not aligned");
+      return MappedBlob{view.bytes, std::move(mapping.owner), identity};
+    }
+    return absl::DataLossError("entry: has no blob");
+  };
+  absl::StatusOr<MappedBlob> blob = read();
+  if (blob.ok() && own) KeepFresh(path, *info);
+  if (!blob.ok()) {
+    Tell(key, blob.status());
+    if (own && IsDamage(blob.status())) SetAside(path, key, info, blob.status());
+  }
+  return blob;
+}
+
+std::optional<MappedBlob> Store::FindBlob(
+    const Preimage& preimage, const std::function<bool(const FileIdentity&)>& was_checked) {
+  const CacheKey key = preimage.Key();
+  for (const StoreLayout* layout : {&layout_, &shared_}) {
+    if (layout->root.empty()) continue;
+    absl::StatusOr<MappedBlob> blob = ReadBlob(*layout, preimage, key, was_checked);
+    if (blob.ok()) return *std::move(blob);
+  }
+  return std::nullopt;
 }
 
 }  // namespace kiln

@@ -47,6 +47,23 @@ namespace kiln {
 
 inline constexpr int64_t kDefaultCacheBytes = int64_t{2} << 30;
 
+// Something that happened to one entry. Of what is no kernel only trouble is told, and evictions.
+struct CacheEvent {
+  enum class Kind : uint8_t {
+    kHit,
+    kMiss,
+    kPublished,     // an entry, or a known failure
+    kNotPublished,  // the disk is full, ...: what was built is used and not kept
+    kDamaged,       // an entry failed a check and is not used
+    kEvicted,
+  };
+  Kind kind = Kind::kHit;
+  CacheKey key{};
+  std::string target;    // "x86-64-v3"; "" where unknown
+  uint64_t wall_ms = 0;  // kHit: what building took
+};
+using CacheEventFn = std::function<void(const CacheEvent&)>;
+
 struct StoreOptions {
   std::string directory;                   // as given; resolved and checked by Open
   bool read_only = false;                  // neither make, publish, touch, count nor set aside
@@ -55,11 +72,25 @@ struct StoreOptions {
   PackTrust trust = {};
   std::string shared_directory = "";          // looked into last; empty: none
   std::function<int64_t()> now_ns = nullptr;  // null: the system's clock
+  CacheEventFn on_event = nullptr;            // called from any thread, with no lock held
 };
 
 // Counts of this process since Open.
 struct StoreCounters {
-  uint64_t hits = 0, misses = 0, published = 0, publish_failures = 0, damaged = 0;
+  uint64_t hits = 0, misses = 0;
+  uint64_t published = 0;         // entries
+  uint64_t failures = 0;          // known failures published
+  uint64_t publish_failures = 0;  // not kept: disk full, ...
+  uint64_t damaged = 0, evictions = 0;
+  uint64_t saved_ms = 0;  // what building the hits took when they were built
+};
+
+// The section "blob" of an entry, at an address that is a multiple of 64, for as long as `owner`
+// lives.
+struct MappedBlob {
+  absl::string_view bytes;
+  std::shared_ptr<const void> owner;
+  FileIdentity file;  // of the entry
 };
 
 // The right to build one key, until the object or the process goes.
@@ -102,6 +133,19 @@ class Store {
   absl::Status PublishFailure(const Preimage& preimage, absl::string_view error,
                               std::map<std::string, std::string> meta);
 
+  // Large data that can be made again at little cost: read where it lies instead of being copied to
+  // memory, and published without waiting for the disk (one that loses power may lose it). Neither
+  // is counted.
+  absl::Status PublishBlob(const Preimage& preimage, absl::string_view bytes,
+                           std::map<std::string, std::string> meta);
+  // As Lookup, of the user's directory and the shared one. The checksum is not computed where
+  // `was_checked` says that this file was found whole before.
+  std::optional<MappedBlob> FindBlob(const Preimage& preimage,
+                                     const std::function<bool(const FileIdentity&)>& was_checked);
+
+  // Whether the user's directory has a file for `key`, whole or not.
+  bool Holds(const CacheKey& key);
+
   // By key alone, for tools: kNotFound, or kDataLoss for a damaged one (which is left where it is).
   absl::StatusOr<Entry> Read(const CacheKey& key);
   // One section without checking the entry; see PeekSection.
@@ -125,6 +169,10 @@ class Store {
   StoreCounters counters() const;
   const std::string& directory() const { return options_.directory; }
   const StoreLayout& layout() const { return layout_; }
+  bool read_only() const { return options_.read_only; }
+  // Whether what was found out about a file of the directory may be remembered (Settled): false on
+  // disks that other machines write as well.
+  bool local() const { return local_; }
   int64_t max_bytes() const { return options_.max_bytes; }
 
  private:
@@ -140,10 +188,15 @@ class Store {
   void SetAside(const std::string& path, const CacheKey& key, const FileInfo* info,
                 const absl::Status& why);
   void Tell(const CacheKey& key, const absl::Status& why);
-  absl::Status WriteEntry(const CacheKey& key, absl::string_view bytes);
+  absl::Status WriteEntry(const CacheKey& key, absl::string_view bytes, bool durable);
+  absl::StatusOr<MappedBlob> ReadBlob(const StoreLayout& layout, const Preimage& preimage,
+                                      const CacheKey& key,
+                                      const std::function<bool(const FileIdentity&)>& was_checked);
   void PruneNowAndThen();
   void Count(absl::string_view target, const CacheCounts& counts);
+  void CountUse(const CacheKey& key);
   void FlushStatistics();
+  void Emit(CacheEvent::Kind kind, const CacheKey& key, std::string target, uint64_t ms = 0);
 
   FileSystem& files_;
   StoreOptions options_;
@@ -151,6 +204,7 @@ class Store {
   StoreLayout layout_;  // of the user's directory; root is empty where there is none
   StoreLayout shared_;  // root is empty where there is none
   pid_t owner_;         // a forked child has a copy of the counts that are not its own
+  bool local_ = false;
   std::atomic<bool> locks_{true};
   std::atomic<bool> warned_{false};
   std::atomic<uint64_t> publish_failures_{0};

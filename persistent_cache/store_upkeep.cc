@@ -22,6 +22,7 @@ void Store::Tell(const CacheKey& key, const absl::Status& why) {
   CacheCounts counts;
   counts.damaged = 1;
   Count("", counts);
+  Emit(CacheEvent::Kind::kDamaged, key, "");
   if (warned_.exchange(true)) return;
   LogWarning("cache \"", options_.directory, "\": entry ", ToHex(key).substr(0, 12),
              " is not usable: ", why.message(),
@@ -88,6 +89,7 @@ absl::StatusOr<PruneReport> Store::Prune(int64_t max_bytes, bool dry_run) {
     counts.evictions = evictions;
     Count(target, counts);
   }
+  for (const EntryInfo& entry : report.evicted) Emit(CacheEvent::Kind::kEvicted, entry.key, "");
   return report;
 }
 
@@ -112,6 +114,15 @@ void Store::Count(absl::string_view target, const CacheCounts& counts) {
   const std::lock_guard<std::mutex> lock(mutex_);
   total_ += counts;
   pending_.targets[StatisticsName(target)] += counts;
+}
+
+void Store::CountUse(const CacheKey& key) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++pending_.uses[key];
+}
+
+void Store::Emit(CacheEvent::Kind kind, const CacheKey& key, std::string target, uint64_t ms) {
+  if (options_.on_event) options_.on_event({kind, key, std::move(target), ms});
 }
 
 void Store::FlushStatistics() {
@@ -145,7 +156,14 @@ absl::Status Store::ZeroStatistics() {
 
 StoreCounters Store::counters() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return {total_.hits, total_.misses, total_.builds, publish_failures_.load(), total_.damaged};
+  return {.hits = total_.hits,
+          .misses = total_.misses,
+          .published = total_.builds,
+          .failures = total_.failures,
+          .publish_failures = publish_failures_.load(),
+          .damaged = total_.damaged,
+          .evictions = total_.evictions,
+          .saved_ms = total_.saved_ms};
 }
 
 }  // namespace kiln

@@ -100,30 +100,6 @@ absl::StatusOr<int64_t> ParseAge(const std::string& text) {
   return value * unit * 1'000'000'000;
 }
 
-absl::StatusOr<std::vector<KernelIdentity>> KernelsOfModel(const CacheFlags& flags) {
-  KILN_ASSIGN_OR_RETURN(CompileOptions options, ToCompileOptions(flags.common));
-  if (!flags.compile_target.empty()) {
-    options.target = ParseIsaLevel(flags.compile_target);
-    if (!options.target.has_value()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--target \"", flags.compile_target, "\": expected x86-64-v3 or x86-64-v4"));
-    }
-  }
-  options.cache.enabled = false;  // only its keys are wanted
-  KILN_ASSIGN_OR_RETURN(const Graph graph, ReadModel(flags.model));
-  KILN_ASSIGN_OR_RETURN(const Compiled compiled, CompileGraph(graph, options));
-  const KernelService service(options);
-  std::vector<KernelIdentity> kernels;
-  std::set<CacheKey> seen;
-  for (const program::KernelDef& def : compiled.variant.program.kernels()) {
-    for (const program::KernelChoice& choice : def.choices()) {
-      KernelIdentity identity = service.Identify(def.text(), choice.params());
-      if (seen.insert(KernelPreimage(identity).Key()).second) kernels.push_back(identity);
-    }
-  }
-  return kernels;
-}
-
 namespace {
 
 struct Sub {
@@ -138,7 +114,8 @@ constexpr Sub kSubs[] = {
     {"diff", "What differs between two entries", CacheDiff},
     {"why-miss", "For each kernel of a model: hit, or what differs from the nearest entry",
      CacheWhyMiss},
-    {"verify", "Check all entries and load them in a child process", CacheVerify},
+    {"verify", "Check all entries of the cache or of a pack, load and prove them in children",
+     CacheVerify},
     {"prune", "Remove what is used least, left-overs and old quarantine", CachePrune},
     {"clear", "Remove all entries", CacheClear},
     {"pack", "Write entries into one file, to ship", CachePack},
@@ -146,15 +123,12 @@ constexpr Sub kSubs[] = {
     {"doctor", "Check everything that the cache depends on", CacheDoctor},
 };
 
-void AddModelFlags(CLI::App& command, CacheFlags& flags, bool positional) {
+void AddModel(CLI::App& command, CacheFlags& flags, bool positional) {
   AddCommonFlags(command, flags.common);
   CLI::Option* const model =
-      command.add_option(positional ? "MODEL" : "--model", flags.model,
+      command.add_option(positional ? "MODEL" : "--model", flags.model.model,
                          positional ? "Model" : "Only kernels of this model");
   if (positional) model->required();
-  if (positional)
-    command.add_option("--target", flags.compile_target,
-                       "x86-64-v3 or x86-64-v4 (default: this CPU)");
 }
 
 void AddListFlags(CLI::App& command, CacheFlags& flags) {
@@ -174,7 +148,8 @@ void AddFlags(CLI::App& command, const Sub& sub, CacheFlags& flags) {
                      "Directory of the cache (default: KILN_CACHE_DIR, else XDG)");
   const auto is = [&](int (*run)(const CacheFlags&)) { return sub.run == run; };
   if (is(CacheWhyMiss) || is(CacheList) || is(CachePack)) {
-    AddModelFlags(command, flags, is(CacheWhyMiss));
+    AddModel(command, flags, is(CacheWhyMiss));
+    if (!is(CacheList)) AddModelFlags(command, flags.model);
   } else {
     AddOutputFlags(command, flags.common);
   }
@@ -190,16 +165,19 @@ void AddFlags(CLI::App& command, const Sub& sub, CacheFlags& flags) {
     command.add_option("KEY", flags.keys, "Keys, or their first digits");
     command.add_flag("--all", flags.all, "All entries");
     command.add_option("--sign", flags.sign, "Ed25519 private key, PEM");
-    command.add_option("--target", flags.compile_target, "With --model: x86-64-v3 or x86-64-v4");
   }
-  if (is(CacheUnpack)) {
-    command.add_option("FILE", flags.file, "Pack")->required();
+  if (is(CacheUnpack)) command.add_option("FILE", flags.file, "Pack")->required();
+  if (is(CacheUnpack) || is(CacheVerify)) {
     command.add_flag("--trust-unsigned", flags.trust_unsigned,
                      "Also a pack that nobody in the trust file has signed");
   }
-  if (is(CacheVerify))
+  if (is(CacheVerify)) {
+    command.add_option("PACK", flags.file, "Pack to check, instead of the cache");
+    command.add_flag("--prove", flags.prove,
+                     "Also compare all code that this CPU runs with the VM, bit by bit");
     command.add_option("--recompile", flags.recompile,
                        "Also build so many entries again and compare the code");
+  }
   if (is(CachePrune))
     command.add_option("--max-size", flags.max_size, "Limit, such as 500M (default: 2G)");
   if (is(CacheStats)) command.add_flag("--zero", flags.zero, "Start counting again");

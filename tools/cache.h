@@ -9,8 +9,10 @@
 
 #include "absl/status/statusor.h"
 #include "kiln/compiler/kernel_key.h"
+#include "kiln/persistent_cache/pack.h"
 #include "kiln/persistent_cache/store.h"
 #include "kiln/tools/common.h"
+#include "kiln/tools/model_kernels.h"
 
 namespace kiln {
 
@@ -19,11 +21,12 @@ struct CacheFlags {
   std::string dir;
   std::vector<std::string> keys;  // KEY..., or A B
   std::string emit;               // show: a section
-  std::string model, compile_target;
+  ModelFlags model;
   std::string target, kind, older, newer, larger, sort = "used";  // ls
   std::string max_size;                                           // prune
-  std::string file, sign;                                         // pack, unpack
+  std::string file, sign;                                         // pack, unpack; verify: a pack
   int recompile = 0;                                              // verify
+  bool prove = false;                                             // verify
   bool dry_run = false, zero = false, all = false, trust_unsigned = false;
 };
 
@@ -42,6 +45,8 @@ int CacheDoctor(const CacheFlags& flags);
 
 // The cache of --dir, or of the environment; without packs and shared directory.
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const CacheFlags& flags, bool read_only);
+// The pack FILE, if whoever signed it is trusted.
+absl::StatusOr<std::unique_ptr<Pack>> OpenPack(const CacheFlags& flags);
 absl::StatusOr<std::string> CacheDirectory(const CacheFlags& flags);
 
 // The one key that starts with `prefix`. kNotFound, or kInvalidArgument if several do.
@@ -60,9 +65,6 @@ std::string Fit(const std::string& text, size_t width);
 // "3 d", "5 h", "2 min" since `ns`; and "30m", "6h", "7d" as nanoseconds.
 std::string Ago(int64_t ns);
 absl::StatusOr<int64_t> ParseAge(const std::string& text);
-
-// The distinct kernels that a model needs, in its options and --target, by key.
-absl::StatusOr<std::vector<KernelIdentity>> KernelsOfModel(const CacheFlags& flags);
 
 }  // namespace kiln
 

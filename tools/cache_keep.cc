@@ -17,6 +17,18 @@ namespace {
 
 constexpr int64_t kMaxPemBytes = 1 << 16;
 
+// The same kernels make the same pack wherever and whenever they were built: the time it took and
+// the machine that proved them stay behind.
+void LeaveOutWhatWasMeasured(Entry& entry) {
+  for (Section& section : entry.sections) {
+    if (section.tag != "meta") continue;
+    std::map<std::string, std::string> meta = ParseMeta(section.bytes);
+    meta.erase("wall_ms");
+    meta.erase("proved_on");
+    section.bytes = FormatMeta(meta);
+  }
+}
+
 // The entries that `pack` is to write.
 absl::StatusOr<std::vector<Entry>> ChooseEntries(const CacheFlags& flags, Store& store) {
   std::vector<CacheKey> keys;
@@ -24,9 +36,9 @@ absl::StatusOr<std::vector<Entry>> ChooseEntries(const CacheFlags& flags, Store&
     KILN_ASSIGN_OR_RETURN(const CacheKey key, FindKey(store, prefix));
     keys.push_back(key);
   }
-  if (!flags.model.empty()) {
-    KILN_ASSIGN_OR_RETURN(const auto kernels, KernelsOfModel(flags));
-    for (const KernelIdentity& kernel : kernels) keys.push_back(KernelPreimage(kernel).Key());
+  if (!flags.model.model.empty()) {
+    KILN_ASSIGN_OR_RETURN(const auto kernels, KernelsOfModel(flags.model, flags.common));
+    for (const KernelJob& kernel : kernels) keys.push_back(KernelPreimage(kernel.identity).Key());
   }
   if (flags.all) {
     KILN_ASSIGN_OR_RETURN(const auto entries, store.List());
@@ -37,13 +49,15 @@ absl::StatusOr<std::vector<Entry>> ChooseEntries(const CacheFlags& flags, Store&
   std::vector<Entry> entries;
   for (const CacheKey& key : keys) {
     absl::StatusOr<Entry> entry = store.Read(key);
-    if (absl::IsNotFound(entry.status()) && !flags.model.empty()) {
+    if (absl::IsNotFound(entry.status()) && !flags.model.model.empty()) {
       return absl::FailedPreconditionError(
-          absl::StrCat("model \"", flags.model, "\": its kernel ", ToHex(key).substr(0, 12),
-                       " is not in the cache; run the model once with this cache"));
+          absl::StrCat("model \"", flags.model.model, "\": its kernel ", ToHex(key).substr(0, 12),
+                       " is not in the cache; fill it with kiln compile --cache-only"));
     }
     KILN_RETURN_IF_ERROR(entry.status());
-    if (entry->Find("failure") == nullptr) entries.push_back(*std::move(entry));
+    if (entry->Find("failure") != nullptr) continue;
+    LeaveOutWhatWasMeasured(*entry);
+    entries.push_back(*std::move(entry));
   }
   if (entries.empty())
     return absl::InvalidArgumentError("pack: no entries; give keys, --model or --all");
@@ -63,6 +77,15 @@ absl::Status WriteFile(const std::string& path, const std::string& bytes) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<Pack>> OpenPack(const CacheFlags& flags) {
+  PackTrust trust;
+  trust.unsigned_too = flags.trust_unsigned;
+  if (const std::string path = TrustFilePath(); !path.empty()) {
+    KILN_ASSIGN_OR_RETURN(trust.signers, ReadTrustFile(RealFileSystem(), path));
+  }
+  return Pack::Open(RealFileSystem(), flags.file, trust);
+}
 
 int CachePrune(const CacheFlags& flags) {
   const auto store = OpenStore(flags, flags.dry_run);
@@ -154,14 +177,7 @@ int CachePack(const CacheFlags& flags) {
 }
 
 int CacheUnpack(const CacheFlags& flags) {
-  PackTrust trust;
-  trust.unsigned_too = flags.trust_unsigned;
-  if (const std::string path = TrustFilePath(); !path.empty()) {
-    auto signers = ReadTrustFile(RealFileSystem(), path);
-    if (!signers.ok()) return Fail(signers.status(), kExitCache);
-    trust.signers = *std::move(signers);
-  }
-  const auto pack = Pack::Open(RealFileSystem(), flags.file, trust);
+  const auto pack = OpenPack(flags);
   if (!pack.ok()) return Fail(pack.status(), kExitCache);
   const auto store = OpenStore(flags, flags.dry_run);
   if (!store.ok()) return Fail(store.status(), kExitCache);

@@ -82,11 +82,11 @@ class Filter {
     if (!flags.larger.empty()) {
       KILN_ASSIGN_OR_RETURN(filter.larger_, ParseByteSize(flags.larger));
     }
-    if (flags.model.empty()) return filter;
-    KILN_ASSIGN_OR_RETURN(const auto kernels, KernelsOfModel(flags));
+    if (flags.model.model.empty()) return filter;
+    KILN_ASSIGN_OR_RETURN(const auto kernels, KernelsOfModel(flags.model, flags.common));
     filter.of_model_.emplace();
-    for (const KernelIdentity& kernel : kernels)
-      filter.of_model_->insert(KernelPreimage(kernel).Key());
+    for (const KernelJob& kernel : kernels)
+      filter.of_model_->insert(KernelPreimage(kernel.identity).Key());
     return filter;
   }
   bool Takes(const EntryInfo& info) const {
@@ -208,7 +208,8 @@ int CacheList(const CacheFlags& flags) {
   if (!store.ok()) return Fail(store.status(), kExitCache);
   const absl::StatusOr<Filter> filter = Filter::Make(flags);
   if (!filter.ok())
-    return Fail(filter.status(), flags.model.empty() ? kExitUsage : ModelExit(filter.status()));
+    return Fail(filter.status(),
+                flags.model.model.empty() ? kExitUsage : ModelExit(filter.status()));
   const absl::StatusOr<std::vector<EntryInfo>> entries = (*store)->List();
   if (!entries.ok()) return Fail(entries.status(), kExitCache);
   std::vector<Line> lines;

@@ -8,7 +8,9 @@
 #include "absl/strings/strip.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/compiler/kernel_service.h"
+#include "kiln/kernel/abi.h"
 #include "kiln/tools/cache.h"
+#include "kiln/tools/elf_symbols.h"
 #include "kiln/tools/exit_code.h"
 #include "kiln/tools/report.h"
 #include "nlohmann/json.hpp"
@@ -42,15 +44,39 @@ absl::StatusOr<std::string> SectionOf(const Entry& entry, const std::string& tag
   return absl::NotFoundError(absl::StrCat("the compiler gives no section \"", tag, "\""));
 }
 
-void PrintEntry(const Entry& entry, const EntryInfo* info) {
+// The functions of its code, without the stubs through which it calls the runtime.
+std::vector<ElfSymbol> OwnFunctions(const std::string& elf) {
+  std::vector<ElfSymbol> functions = FunctionsOf(elf);
+  const auto is_stub = [](const ElfSymbol& function) {
+    return std::find(std::begin(kImportNames), std::end(kImportNames), function.name) !=
+           std::end(kImportNames);
+  };
+  functions.erase(std::remove_if(functions.begin(), functions.end(), is_stub), functions.end());
+  return functions;
+}
+
+// What the cache knows of an entry beside its content.
+struct Usage {
+  const EntryInfo* info = nullptr;  // null: gone meanwhile
+  uint64_t hits = 0;                // since counting began
+};
+
+void PrintEntry(const Entry& entry, const Usage& usage) {
   std::vector<std::vector<std::string>> rows = {{"key", ToHex(entry.key)}};
-  if (info != nullptr) rows.push_back({"used", absl::StrCat(Ago(info->mtime_ns), " ago")});
+  if (usage.info != nullptr)
+    rows.push_back({"used", absl::StrCat(Ago(usage.info->mtime_ns), " ago")});
+  rows.push_back({"hits", absl::StrCat(usage.hits)});
   for (const Section& section : entry.sections) {
     rows.push_back(
         {absl::StrCat("section ", section.tag), Bytes(static_cast<int64_t>(section.bytes.size()))});
   }
   for (const auto& [name, value] : MetaOf(entry)) rows.push_back({name, value});
   std::cout << Table(rows);
+  if (const std::string* const elf = entry.Find("elf"); elf != nullptr) {
+    std::cout << "\n[functions]\n";
+    for (const ElfSymbol& symbol : OwnFunctions(*elf))
+      std::cout << symbol.name << "  " << symbol.bytes << " bytes\n";
+  }
   if (const std::string* const failure = entry.Find("failure"); failure != nullptr)
     std::cout << "\n[failure]\n" << *failure << "\n";
   const auto fields = ParsePreimage(*entry.Find("preimage"));
@@ -58,12 +84,18 @@ void PrintEntry(const Entry& entry, const EntryInfo* info) {
     std::cout << "\n[" << name << "]\n" << absl::StripSuffix(value, "\n") << "\n";
 }
 
-nlohmann::json EntryJson(const Entry& entry, const EntryInfo* info) {
+nlohmann::json EntryJson(const Entry& entry, const Usage& usage) {
   nlohmann::json json = {{"key", ToHex(entry.key)},
                          {"sections", nlohmann::json::object()},
                          {"preimage", nlohmann::json::object()},
-                         {"meta", MetaOf(entry)}};
-  if (info != nullptr) json["bytes"] = info->bytes;
+                         {"meta", MetaOf(entry)},
+                         {"hits", usage.hits},
+                         {"symbols", nlohmann::json::array()}};
+  if (usage.info != nullptr) json["bytes"] = usage.info->bytes;
+  if (const std::string* const elf = entry.Find("elf"); elf != nullptr) {
+    for (const ElfSymbol& symbol : OwnFunctions(*elf))
+      json["symbols"].push_back({{"name", symbol.name}, {"bytes", symbol.bytes}});
+  }
   for (const Section& section : entry.sections)
     json["sections"][section.tag] = section.bytes.size();
   const auto fields = ParsePreimage(*entry.Find("preimage"));
@@ -119,14 +151,17 @@ int CacheShow(const CacheFlags& flags) {
     return kExitOk;
   }
   const absl::StatusOr<std::vector<EntryInfo>> entries = (*store)->List();
-  const EntryInfo* info = nullptr;
+  Usage usage;
   for (size_t k = 0; entries.ok() && k < entries->size(); ++k) {
-    if ((*entries)[k].key == entry->key) info = &(*entries)[k];
+    if ((*entries)[k].key == entry->key) usage.info = &(*entries)[k];
   }
+  const CacheStatistics statistics = (*store)->Statistics();
+  if (const auto uses = statistics.uses.find(entry->key); uses != statistics.uses.end())
+    usage.hits = uses->second;
   if (flags.common.json) {
-    PrintJson("cache.show", flags.common, EntryJson(*entry, info));
+    PrintJson("cache.show", flags.common, EntryJson(*entry, usage));
   } else {
-    PrintEntry(*entry, info);
+    PrintEntry(*entry, usage);
   }
   return kExitOk;
 }

@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// kiln cache verify: checksums of all entries, loading their code in a child, building some again.
+// kiln cache verify: checksums of all entries of a cache or a pack, loading their code in a child,
+// proving it, building some again.
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <functional>
 #include <iostream>
+#include <memory>
 #include <random>
+#include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "kiln/base/status_macros.h"
 #include "kiln/compiler/kernel_service.h"
+#include "kiln/compiler/prover.h"
 #include "kiln/exec/support/loader.h"
 #include "kiln/tools/cache.h"
 #include "kiln/tools/exit_code.h"
@@ -25,11 +34,34 @@ struct Checked {
   std::string wrong;    // what is wrong with it
 };
 
+// What is checked: the entries of a cache or of a pack.
+struct Entries {
+  std::vector<EntryInfo> list;
+  std::function<absl::StatusOr<Entry>(const CacheKey&)> read;
+};
+
+absl::StatusOr<Entries> EntriesOfCache(const CacheFlags& flags) {
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<Store> store, OpenStore(flags, true));
+  Entries entries;
+  KILN_ASSIGN_OR_RETURN(entries.list, store->List());
+  entries.read = [store](const CacheKey& key) { return store->Read(key); };
+  return entries;
+}
+
+absl::StatusOr<Entries> EntriesOfPack(const CacheFlags& flags) {
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<Pack> pack, OpenPack(flags));
+  Entries entries;
+  for (const Pack::Row& row : pack->rows())
+    entries.list.push_back({row.key, row.length, row.length, 0});
+  entries.read = [pack](const CacheKey& key) { return pack->Read(key, nullptr); };
+  return entries;
+}
+
 // Reads and checks every entry.
-std::vector<Checked> ReadAll(Store& store, const std::vector<EntryInfo>& entries) {
+std::vector<Checked> ReadAll(const Entries& entries) {
   std::vector<Checked> all;
-  for (const EntryInfo& info : entries) {
-    absl::StatusOr<Entry> entry = store.Read(info.key);
+  for (const EntryInfo& info : entries.list) {
+    absl::StatusOr<Entry> entry = entries.read(info.key);
     if (absl::IsNotFound(entry.status())) continue;  // evicted meanwhile
     Checked& checked = all.emplace_back();
     checked.key = info.key;
@@ -44,14 +76,14 @@ std::vector<Checked> ReadAll(Store& store, const std::vector<EntryInfo>& entries
 }
 
 // Loads from `start` on in a child, which writes "y" or "n" for each; returns where it stopped.
-size_t LoadInChild(Store& store, std::vector<Checked>& all, size_t start) {
+size_t LoadInChild(const Entries& entries, std::vector<Checked>& all, size_t start) {
   int ends[2];
   if (pipe(ends) != 0) return all.size();
   const pid_t child = fork();
   if (child == 0) {
     close(ends[0]);
     for (size_t k = start; k < all.size(); ++k) {
-      const absl::StatusOr<Entry> entry = store.Read(all[k].key);
+      const absl::StatusOr<Entry> entry = entries.read(all[k].key);
       const std::string* const elf = all[k].loads && entry.ok() ? entry->Find("elf") : nullptr;
       const bool ok = elf == nullptr || LoadKernel(*elf).ok();
       if (write(ends[1], ok ? "y" : "n", 1) != 1) break;
@@ -70,16 +102,16 @@ size_t LoadInChild(Store& store, std::vector<Checked>& all, size_t start) {
   return child > 0 ? at : all.size();
 }
 
-void LoadAll(Store& store, std::vector<Checked>& all) {
+void LoadAll(const Entries& entries, std::vector<Checked>& all) {
   for (size_t at = 0; at < all.size();) {
-    at = LoadInChild(store, all, at);
+    at = LoadInChild(entries, all, at);
     if (at < all.size()) all[at++].wrong = "loading its code ends the process";
   }
 }
 
 // Builds an entry's kernel again; what differs from the stored code, "" if nothing.
-std::string BuildAgain(Store& store, KernelService& service, const CacheKey& key) {
-  const absl::StatusOr<Entry> entry = store.Read(key);
+std::string BuildAgain(const Entries& entries, KernelService& service, const CacheKey& key) {
+  const absl::StatusOr<Entry> entry = entries.read(key);
   if (!entry.ok() || entry->Find("elf") == nullptr) return "";
   const std::string& preimage = *entry->Find("preimage");
   const std::optional<IsaLevel> target = ParseIsaLevel(FieldOf(preimage, "target"));
@@ -95,8 +127,32 @@ std::string BuildAgain(Store& store, KernelService& service, const CacheKey& key
   return "building it again gives other code; please report this as a defect";
 }
 
+// Runs the probes of all code that this machine can run; returns how many were proved. A stored
+// transcript of the same version must be what comes out.
+int ProveAll(const Entries& entries, std::vector<Checked>& all) {
+  Prover prover("", static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+  std::atomic<int> proved{0};
+  for (Checked& checked : all) {
+    const absl::StatusOr<Entry> entry = entries.read(checked.key);
+    if (!checked.wrong.empty() || !checked.loads || !entry.ok()) continue;
+    const std::string stored = MetaOf(*entry)["proof"];
+    const bool comparable = absl::StartsWith(stored, absl::StrCat(kProofVersion, ":"));
+    prover.Add(ProofOf(*entry, {}), [&checked, &proved, stored, comparable](const auto& proof) {
+      if (!proof.ok()) {
+        checked.wrong = absl::StrCat("its code is not proved: ", proof.status().message());
+      } else if (comparable && stored != *proof) {
+        checked.wrong = "its proof is not the one it should have";
+      } else {
+        ++proved;
+      }
+    });
+  }
+  prover.Finish();
+  return proved;
+}
+
 // Entries chosen at random; returns how many were built.
-int BuildSomeAgain(const CacheFlags& flags, Store& store, std::vector<Checked>& all) {
+int BuildSomeAgain(const CacheFlags& flags, const Entries& entries, std::vector<Checked>& all) {
   CompileOptions options;
   options.cache.enabled = false;
   KernelService service(options);
@@ -106,20 +162,19 @@ int BuildSomeAgain(const CacheFlags& flags, Store& store, std::vector<Checked>& 
   }
   std::shuffle(order.begin(), order.end(), std::mt19937(std::random_device()()));
   order.resize(std::min(order.size(), static_cast<size_t>(std::max(0, flags.recompile))));
-  for (const size_t k : order) all[k].wrong = BuildAgain(store, service, all[k].key);
+  for (const size_t k : order) all[k].wrong = BuildAgain(entries, service, all[k].key);
   return static_cast<int>(order.size());
 }
 
 }  // namespace
 
 int CacheVerify(const CacheFlags& flags) {
-  const auto store = OpenStore(flags, true);
-  if (!store.ok()) return Fail(store.status(), kExitCache);
-  const absl::StatusOr<std::vector<EntryInfo>> entries = (*store)->List();
+  const auto entries = flags.file.empty() ? EntriesOfCache(flags) : EntriesOfPack(flags);
   if (!entries.ok()) return Fail(entries.status(), kExitCache);
-  std::vector<Checked> all = ReadAll(**store, *entries);
-  LoadAll(**store, all);
-  const int rebuilt = BuildSomeAgain(flags, **store, all);
+  std::vector<Checked> all = ReadAll(*entries);
+  LoadAll(*entries, all);
+  const int proved = flags.prove ? ProveAll(*entries, all) : 0;
+  const int rebuilt = BuildSomeAgain(flags, *entries, all);
   int64_t bytes = 0;
   int64_t loaded = 0;
   nlohmann::json bad = nlohmann::json::array();
@@ -134,6 +189,7 @@ int CacheVerify(const CacheFlags& flags) {
               {{"entries", all.size()},
                {"bytes", bytes},
                {"loaded", loaded},
+               {"proved", proved},
                {"recompiled", rebuilt},
                {"bad", bad}});
   } else {
@@ -141,7 +197,7 @@ int CacheVerify(const CacheFlags& flags) {
       std::cout << entry["key"].get<std::string>().substr(0, 12) << "  "
                 << entry["reason"].get<std::string>() << "\n";
     std::cout << all.size() << " entries, " << Bytes(bytes) << ": " << bad.size() << " bad; "
-              << loaded << " loaded, " << rebuilt << " built again\n";
+              << loaded << " loaded, " << proved << " proved, " << rebuilt << " built again\n";
   }
   return bad.empty() ? kExitOk : kExitDiffers;
 }

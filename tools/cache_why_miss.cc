@@ -133,13 +133,13 @@ void Print(const nlohmann::json& kernel) {
 int CacheWhyMiss(const CacheFlags& flags) {
   const auto store = OpenStore(flags, true);
   if (!store.ok()) return Fail(store.status(), kExitCache);
-  const auto kernels = KernelsOfModel(flags);
+  const auto kernels = KernelsOfModel(flags.model, flags.common);
   if (!kernels.ok()) return Fail(kernels.status(), ModelExit(kernels.status()));
   const std::vector<Known> known = ReadAllPreimages(**store);
   nlohmann::json list = nlohmann::json::array();
   int64_t hits = 0;
-  for (const KernelIdentity& identity : *kernels) {
-    list.push_back(Judge(**store, identity, known));
+  for (const KernelJob& kernel : *kernels) {
+    list.push_back(Judge(**store, kernel.identity, known));
     hits += list.back()["state"] == "hit" ? 1 : 0;
   }
   if (flags.common.json) {

@@ -25,6 +25,7 @@ struct Verb {
 };
 std::function<int()> AddRun(CLI::App& command);
 std::function<int()> AddBench(CLI::App& command);
+std::function<int()> AddCompile(CLI::App& command);
 std::function<int()> AddExplain(CLI::App& command);
 std::function<int()> AddInspect(CLI::App& command);
 std::function<int()> AddVerify(CLI::App& command);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/tools/inputs.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -98,9 +99,7 @@ class Maker {
       : graph_(graph), options_(options), users_(graph.Users()) {}
 
   absl::StatusOr<std::vector<Tensor>> Make(const std::vector<std::string>& specs) {
-    KILN_ASSIGN_OR_RETURN(symbols_, ParseDims(options_.dims));
-    KILN_ASSIGN_OR_RETURN(shapes_, ParseShapes(options_.shapes));
-    KILN_RETURN_IF_ERROR(ReadSpecs(specs));
+    KILN_RETURN_IF_ERROR(ReadFlags(specs));
     std::vector<Tensor> tensors;
     for (const ValueId id : graph_.inputs()) {
       KILN_ASSIGN_OR_RETURN(Tensor tensor, MakeOne(id));
@@ -109,7 +108,22 @@ class Maker {
     return tensors;
   }
 
+  absl::StatusOr<std::vector<std::vector<int64_t>>> Shapes() {
+    KILN_RETURN_IF_ERROR(ReadFlags({}));
+    std::vector<std::vector<int64_t>> shapes;
+    for (const ValueId id : graph_.inputs()) {
+      KILN_ASSIGN_OR_RETURN(shapes.emplace_back(), ShapeOf(graph_.value(id)));
+    }
+    return shapes;
+  }
+
  private:
+  absl::Status ReadFlags(const std::vector<std::string>& specs) {
+    KILN_ASSIGN_OR_RETURN(symbols_, ParseDims(options_.dims));
+    KILN_ASSIGN_OR_RETURN(shapes_, ParseShapes(options_.shapes));
+    return ReadSpecs(specs);
+  }
+
   absl::Status ReadSpecs(const std::vector<std::string>& specs) {
     std::set<std::string> names;
     for (const ValueId id : graph_.inputs()) names.insert(graph_.value(id).name);
@@ -225,6 +239,27 @@ absl::StatusOr<std::vector<Tensor>> MakeInputs(const Graph& graph,
                                                const std::vector<std::string>& specs,
                                                const CommonOptions& options) {
   return Maker(graph, options).Make(specs);
+}
+
+absl::StatusOr<std::vector<Tensor>> MakeInputs(WarmModel& model,
+                                               const std::vector<std::string>& specs,
+                                               const CommonOptions& options) {
+  Graph ports;  // all that files need
+  for (const PortInfo& port : model.inputs()) {
+    ports.AddInput(port.name, port.type, port.shape);
+    const bool file = std::any_of(specs.begin(), specs.end(), [&](const std::string& spec) {
+      return absl::StartsWith(spec, absl::StrCat(port.name, "=@"));
+    });
+    if (file) continue;
+    KILN_ASSIGN_OR_RETURN(const Graph* const graph, model.graph());
+    return MakeInputs(*graph, specs, options);
+  }
+  return MakeInputs(ports, specs, options);
+}
+
+absl::StatusOr<std::vector<std::vector<int64_t>>> MakeShapes(const Graph& graph,
+                                                             const CommonOptions& options) {
+  return Maker(graph, options).Shapes();
 }
 
 absl::StatusOr<std::pair<std::string, std::string>> ParseFileSpec(const std::string& flag,

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "kiln/base/tensor.h"
+#include "kiln/compiler/warm_model.h"
 #include "kiln/graph/graph.h"
 #include "kiln/tools/common.h"
 
@@ -22,6 +23,15 @@ namespace kiln {
 absl::StatusOr<std::vector<Tensor>> MakeInputs(const Graph& graph,
                                                const std::vector<std::string>& specs,
                                                const CommonOptions& options);
+
+// The same; the model's graph is read only if some input is not given by a file.
+absl::StatusOr<std::vector<Tensor>> MakeInputs(WarmModel& model,
+                                               const std::vector<std::string>& specs,
+                                               const CommonOptions& options);
+
+// Only the shapes of those tensors, by --shape and --dim alone.
+absl::StatusOr<std::vector<std::vector<int64_t>>> MakeShapes(const Graph& graph,
+                                                             const CommonOptions& options);
 
 // "n=@file" of --output and --expect: name and path.
 absl::StatusOr<std::pair<std::string, std::string>> ParseFileSpec(const std::string& flag,

@@ -13,6 +13,7 @@ namespace {
 constexpr kiln::Verb kVerbs[] = {
     {"run", "Run a model once, save and check its outputs", kiln::AddRun},
     {"bench", "Time a model, or several settings of it in turn", kiln::AddBench},
+    {"compile", "Build the kernels of a model ahead of time", kiln::AddCompile},
     {"inspect", "Show what a model is made of, and the kernels made of it", kiln::AddInspect},
     {"explain", "Say why nodes are, or are not, in one kernel", kiln::AddExplain},
     {"verify", "Compare a model with the float64 interpreter", kiln::AddVerify},

@@ -57,6 +57,10 @@ nlohmann::json ToJson(const KernelCounts& counts) {
           {"failed", counts.failed},   {"vm", counts.vm},         {"ms", counts.ms}};
 }
 
+nlohmann::json ToJson(const WeightCounts& counts) {
+  return {{"mapped", counts.mapped}, {"copied", counts.copied}};
+}
+
 nlohmann::json ToJson(const Comparison& comparison) {
   return {{"max_abs", comparison.max_abs}, {"max_rel", comparison.max_rel}, {"ok", comparison.ok}};
 }
@@ -88,6 +92,11 @@ std::string FirstElements(const Tensor& tensor, int64_t most) {
 std::string Describe(const KernelCounts& counts) {
   return absl::StrFormat("%d kernels: %d cached, %d built, %d on the VM, %.0f ms", counts.kernels,
                          counts.cached, counts.built, counts.vm, counts.ms);
+}
+
+std::string Describe(const WeightCounts& counts) {
+  return absl::StrCat("weights: ", Bytes(counts.mapped), " mapped, ", Bytes(counts.copied),
+                      " copied");
 }
 
 std::string Table(const std::vector<std::vector<std::string>>& rows) {

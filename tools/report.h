@@ -9,12 +9,14 @@
 #include "kiln/base/compare.h"
 #include "kiln/base/tensor.h"
 #include "kiln/compiler/kernel_service.h"
+#include "kiln/compiler/program_cache.h"
 #include "kiln/exec/model.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace kiln {
 
 nlohmann::json ToJson(const KernelCounts& counts);
+nlohmann::json ToJson(const WeightCounts& counts);
 nlohmann::json ToJson(const Comparison& comparison);
 nlohmann::json ToJson(const PortInfo& port);
 
@@ -24,6 +26,8 @@ std::string Describe(const Tensor& tensor);
 std::string FirstElements(const Tensor& tensor, int64_t most);
 // "12 kernels: 10 cached, 2 built, 0 on the VM, 96 ms"
 std::string Describe(const KernelCounts& counts);
+// "weights: 97.5 MiB mapped, 0 B copied"
+std::string Describe(const WeightCounts& counts);
 
 // Columns padded to equal width; the first row is the head.
 std::string Table(const std::vector<std::vector<std::string>>& rows);

@@ -28,12 +28,12 @@ struct RunFlags {
 using Files = std::map<std::string, std::string>;
 
 absl::StatusOr<Files> ParseFiles(const std::string& flag, const std::vector<std::string>& specs,
-                                 const Graph& graph) {
+                                 const WarmModel& model) {
   Files files;
   for (const std::string& spec : specs) {
     KILN_ASSIGN_OR_RETURN(auto file, ParseFileSpec(flag, spec));
     bool known = false;
-    for (const Graph::Output& output : graph.outputs()) known = known || output.name == file.first;
+    for (const PortInfo& output : model.outputs()) known = known || output.name == file.first;
     if (!known)
       return absl::InvalidArgumentError(
           absl::StrCat(flag, " \"", file.first, "\": the model has no such output"));
@@ -42,20 +42,19 @@ absl::StatusOr<Files> ParseFiles(const std::string& flag, const std::vector<std:
   return files;
 }
 
-// Runs on the reference interpreter or compiled; `counts` is filled in for the latter.
-absl::StatusOr<std::vector<Tensor>> Evaluate(Graph graph, const std::vector<Tensor>& inputs,
-                                             const RunFlags& flags, const CompileOptions& options,
-                                             KernelCounts& counts) {
-  if (flags.common.device == "reference") return Interpret(graph, inputs);
-  CompileOptions with_service = options;
-  with_service.kernels = std::make_shared<KernelService>(options);
+// Runs on the reference interpreter or compiled.
+absl::StatusOr<std::vector<Tensor>> Evaluate(const std::shared_ptr<WarmModel>& opened,
+                                             const std::vector<Tensor>& inputs,
+                                             const RunFlags& flags, const CompileOptions& options) {
+  if (flags.common.device == "reference") {
+    KILN_ASSIGN_OR_RETURN(const Graph* const graph, opened->graph());
+    return Interpret(*graph, inputs);
+  }
   std::vector<std::pair<std::string, Tensor>> named;
   for (size_t k = 0; k < inputs.size(); ++k)
-    named.emplace_back(graph.value(graph.inputs()[k]).name, inputs[k]);
-  KILN_ASSIGN_OR_RETURN(Model model, Compile(std::move(graph), with_service));
-  KILN_ASSIGN_OR_RETURN(std::vector<Tensor> outputs, model.Run(named));
-  counts = with_service.kernels->counts();
-  return outputs;
+    named.emplace_back(opened->inputs()[k].name, inputs[k]);
+  KILN_ASSIGN_OR_RETURN(Model model, Compile(opened, options));
+  return model.Run(named);
 }
 
 // Compares one output with its file; a bf16 file is u16 bits.
@@ -67,22 +66,23 @@ absl::StatusOr<Comparison> CompareWithFile(const Tensor& got, const std::string&
 }
 
 int Run(const RunFlags& flags) {
-  const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
+  absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
-  absl::StatusOr<Graph> graph = ReadModel(flags.model);
-  if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
-  const absl::StatusOr<Files> save = ParseFiles("--output", flags.outputs, *graph);
+  const auto service = std::make_shared<KernelService>(*options);
+  options->kernels = service;
+  const auto opened = WarmModel::Open(flags.model, *options, service);
+  if (!opened.ok()) return Fail(opened.status(), ModelExit(opened.status()));
+  const std::shared_ptr<WarmModel>& model = *opened;
+  const absl::StatusOr<Files> save = ParseFiles("--output", flags.outputs, *model);
   if (!save.ok()) return Fail(save.status(), kExitUsage);
-  const absl::StatusOr<Files> expect = ParseFiles("--expect", flags.expects, *graph);
+  const absl::StatusOr<Files> expect = ParseFiles("--expect", flags.expects, *model);
   if (!expect.ok()) return Fail(expect.status(), kExitUsage);
-  const absl::StatusOr<std::vector<Tensor>> inputs = MakeInputs(*graph, flags.inputs, flags.common);
+  const absl::StatusOr<std::vector<Tensor>> inputs = MakeInputs(*model, flags.inputs, flags.common);
   if (!inputs.ok()) return Fail(inputs.status(), UsageExit(inputs.status()));
   std::vector<std::string> names;
-  for (const Graph::Output& output : graph->outputs()) names.push_back(output.name);
+  for (const PortInfo& output : model->outputs()) names.push_back(output.name);
 
-  KernelCounts counts;
-  const absl::StatusOr<std::vector<Tensor>> outputs =
-      Evaluate(*std::move(graph), *inputs, flags, *options, counts);
+  const absl::StatusOr<std::vector<Tensor>> outputs = Evaluate(model, *inputs, flags, *options);
   if (!outputs.ok()) return Fail(outputs.status(), ModelExit(outputs.status()));
 
   int exit = kExitOk;
@@ -108,9 +108,18 @@ int Run(const RunFlags& flags) {
     list.push_back(std::move(row));
     if (!flags.common.json) std::cout << line << "\n";
   }
-  if (flags.common.json)
-    PrintJson("run", flags.common, {{"compile", ToJson(counts)}, {"outputs", list}});
-  if (flags.common.verbose) Note(flags.common, Describe(counts));
+  std::cout.flush();  // before the cache is written
+  model->WaitUntilKept();
+  const KernelCounts counts = service->counts();
+  const WeightCounts weights = model->weights();
+  if (flags.common.json) {
+    PrintJson("run", flags.common,
+              {{"compile", ToJson(counts)}, {"weights", ToJson(weights)}, {"outputs", list}});
+  }
+  if (flags.common.verbose) {
+    Note(flags.common, Describe(counts));
+    Note(flags.common, Describe(weights));
+  }
   return exit;
 }
 

@@ -35,8 +35,9 @@
 #include "kiln/kernel/abi.h"
 
 namespace kiln {
+class PackedConstants;
 class Pool;
-}
+}  // namespace kiln
 
 namespace kiln::library {
 
@@ -101,7 +102,9 @@ class Session {
   virtual ~Session() = default;
   // Operators work on `pool`, which must outlive the session and its primitives, with exactly its
   // threads; with null, on the calling thread alone.
-  static absl::StatusOr<std::shared_ptr<Session>> Create(Pool* pool);
+  // What was packed before comes from `kept`, which must live as long too; null: from nowhere.
+  static absl::StatusOr<std::shared_ptr<Session>> Create(Pool* pool,
+                                                         PackedConstants* kept = nullptr);
   // For primitives that work on the calling thread alone; shares the packed weights.
   virtual std::shared_ptr<Session> Serial() const = 0;
   virtual int threads() const = 0;

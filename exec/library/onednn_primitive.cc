@@ -10,8 +10,11 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/exec/library/post_ops.h"
+#include "kiln/exec/packed_constants.h"
 
 namespace kiln::library {
 namespace {
@@ -45,6 +48,18 @@ dnnl::post_ops Translate(const std::vector<PostOp>& post_ops, const std::vector<
     if (op.name == "tanh") eltwise(algorithm::eltwise_tanh, 0, 0);
   }
   return made;
+}
+
+// All that there is to say of a layout; empty for one that only oneDNN knows.
+std::string TextOf(const Desc& desc) {
+  if (desc.get_format_kind() != dnnl::memory::format_kind::blocked) return "";
+  return absl::StrCat(
+      static_cast<int>(desc.get_data_type()), " [", absl::StrJoin(desc.get_dims(), ","), "] in [",
+      absl::StrJoin(desc.get_padded_dims(), ","), "] at [",
+      absl::StrJoin(desc.get_padded_offsets(), ","), "] + ", desc.get_submemory_offset(),
+      " strides [", absl::StrJoin(desc.get_strides(), ","), "] blocks [",
+      absl::StrJoin(desc.get_inner_blks(), ","), "] of [",
+      absl::StrJoin(desc.get_inner_idxs(), ","), "]");
 }
 
 int ArgumentOf(size_t post_op) {
@@ -93,12 +108,34 @@ std::shared_ptr<dnnl::memory> OneDnnSession::Pack(const void* source, const Desc
     if (p.source != source || p.from != from || p.to != to) continue;
     if (std::shared_ptr<dnnl::memory> memory = p.memory.lock()) return memory;
   }
+  std::shared_ptr<dnnl::memory> memory = MakePacked(source, from, to);
+  store_->packed.push_back({source, from, to, memory});
+  return memory;
+}
+
+std::shared_ptr<dnnl::memory> OneDnnSession::MakePacked(const void* source, const Desc& from,
+                                                        const Desc& to) {
+  const std::string from_text = TextOf(from), to_text = TextOf(to);
+  const bool keeps = store_->kept != nullptr && !from_text.empty() && !to_text.empty();
+  const std::string layout =
+      absl::StrCat("onednn ", DNNL_VERSION_HASH, " from ", from_text, " to ", to_text);
+  if (keeps) {
+    if (std::shared_ptr<const void> found =
+            store_->kept->Find(source, from.get_size(), layout, to.get_size())) {
+      auto* const mapped = new dnnl::memory(to, engine_, const_cast<void*>(found.get()));
+      return {mapped, [found](const dnnl::memory* memory) { delete memory; }};
+    }
+  }
   dnnl::memory raw(from, engine_, const_cast<void*>(source));
   auto memory = std::make_shared<dnnl::memory>(to, engine_);
   dnnl::stream stream(engine_);
   dnnl::reorder(raw, *memory).execute(stream, raw, *memory);
   stream.wait();
-  store_->packed.push_back({source, from, to, memory});
+  if (keeps) {
+    store_->kept->Keep(source, from.get_size(), layout,
+                       std::shared_ptr<const void>(memory, memory->get_data_handle()),
+                       to.get_size());
+  }
   return memory;
 }
 
@@ -271,9 +308,9 @@ void AddOperands(const Epilogue& epilogue, OneDnnPrimitive& primitive) {
   }
 }
 
-absl::StatusOr<std::shared_ptr<Session>> Session::Create(kiln::Pool* pool) {
+absl::StatusOr<std::shared_ptr<Session>> Session::Create(kiln::Pool* pool, PackedConstants* kept) {
   try {
-    return std::make_shared<OneDnnSession>(pool, std::make_shared<PackedStore>());
+    return std::make_shared<OneDnnSession>(pool, std::make_shared<PackedStore>(kept));
   } catch (const std::exception& e) {
     return absl::InternalError(absl::StrCat("oneDNN: no CPU engine: ", e.what()));
   }

@@ -53,6 +53,8 @@ struct PackedWeights {
 
 // Packed constants of all sessions of a Model: a layout does not depend on threads.
 struct PackedStore {
+  explicit PackedStore(PackedConstants* k) : kept(k) {}
+  PackedConstants* const kept;  // of earlier processes; null: none
   std::mutex mutex;
   std::vector<PackedWeights> packed;
 };
@@ -100,6 +102,7 @@ class OneDnnSession final : public Session {
   std::shared_ptr<dnnl::memory> Pack(const void* source, const Desc& from, const Desc& to);
 
  private:
+  std::shared_ptr<dnnl::memory> MakePacked(const void* source, const Desc& from, const Desc& to);
   dnnl::engine engine_;
   const OmpPool pool_;
   const std::shared_ptr<PackedStore> store_;

@@ -231,9 +231,43 @@ absl::StatusOr<OnnxImport> Import(absl::string_view bytes, const std::shared_ptr
     KILN_ASSIGN_OR_RETURN(const std::string skeleton, Skeleton(bytes, Root::kModel));
     KILN_RETURN_IF_ERROR(Parse(skeleton, model));
   }
-  TensorSource source{
-      .bytes = bytes, .owner = owner, .external = &external, .budget = options.max_total_bytes};
-  return Importer(model, options, source).Run();
+  std::vector<TensorOrigin> origins;
+  TensorSource source{.bytes = bytes,
+                      .owner = owner,
+                      .external = &external,
+                      .budget = options.max_total_bytes,
+                      .origins = &origins};
+  absl::StatusOr<OnnxImport> import = Importer(model, options, source).Run();
+  if (!import.ok()) return import;
+  import->origins = std::move(origins);
+  import->external = external.files();
+  return import;
+}
+
+void AddLocation(const TensorProto& tensor, std::set<std::string>& locations) {
+  if (tensor.data_location() != TensorProto::EXTERNAL) return;
+  for (const StringStringEntryProto& entry : tensor.external_data()) {
+    if (entry.key() == "location") locations.insert(entry.value());
+  }
+}
+
+void AddLocations(const GraphProto& graph, std::set<std::string>& locations);
+
+template <typename Nodes>
+void AddNodeLocations(const Nodes& nodes, std::set<std::string>& locations) {
+  for (const NodeProto& node : nodes) {
+    for (const AttributeProto& attribute : node.attribute()) {
+      if (attribute.has_t()) AddLocation(attribute.t(), locations);
+      for (const TensorProto& tensor : attribute.tensors()) AddLocation(tensor, locations);
+      if (attribute.has_g()) AddLocations(attribute.g(), locations);
+      for (const GraphProto& inner : attribute.graphs()) AddLocations(inner, locations);
+    }
+  }
+}
+
+void AddLocations(const GraphProto& graph, std::set<std::string>& locations) {
+  for (const TensorProto& tensor : graph.initializer()) AddLocation(tensor, locations);
+  AddNodeLocations(graph.node(), locations);
 }
 
 std::string FolderOf(const std::string& path) {
@@ -254,6 +288,7 @@ absl::StatusOr<OnnxImport> ImportOnnx(absl::string_view path, const OnnxImportOp
   onnx::ExternalFiles external(onnx::FolderOf(name));
   absl::StatusOr<OnnxImport> import = onnx::Import((*file)->bytes(), *file, external, options);
   if (!import.ok()) return Annotate(import.status(), context);
+  import->file = *file;
   return import;
 }
 
@@ -279,6 +314,17 @@ absl::StatusOr<OnnxImport> ImportOnnxBytes(absl::string_view bytes, std::shared_
                                            const OnnxImportOptions& options) {
   onnx::ExternalFiles external("");
   return onnx::Import(bytes, owner, external, options);
+}
+
+absl::StatusOr<std::vector<std::string>> ExternalLocations(absl::string_view bytes) {
+  onnx::ModelProto model;
+  KILN_ASSIGN_OR_RETURN(const std::string skeleton, onnx::Skeleton(bytes, onnx::Root::kModel));
+  KILN_RETURN_IF_ERROR(onnx::Parse(skeleton, model));
+  std::set<std::string> locations;
+  onnx::AddLocations(model.graph(), locations);
+  for (const onnx::FunctionProto& function : model.functions())
+    onnx::AddNodeLocations(function.node(), locations);
+  return std::vector<std::string>(locations.begin(), locations.end());
 }
 
 absl::StatusOr<std::vector<UnsupportedNode>> ListUnsupported(absl::string_view path) {

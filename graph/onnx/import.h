@@ -29,6 +29,8 @@
 #include "absl/strings/string_view.h"
 #include "kiln/graph/graph.h"
 #include "kiln/graph/onnx/limits.h"
+#include "kiln/graph/onnx/mapped_file.h"
+#include "kiln/graph/onnx/tensor_proto.h"
 
 namespace kiln {
 
@@ -76,6 +78,10 @@ struct OnnxImport {
   // as the axes of a reduction.
   std::vector<std::string> value_inputs;
   std::vector<DeclaredOutput> declared_outputs;  // those that are tensors of a known type
+  // Whence constants came: for whoever wants to find their bytes again without importing.
+  std::vector<onnx::TensorOrigin> origins;
+  std::map<std::string, std::shared_ptr<onnx::MappedFile>> external;  // by location
+  std::shared_ptr<onnx::MappedFile> file;                             // null: imported from memory
 };
 
 // Errors: kNotFound and the like for the file; kDataLoss where it is damaged; kResourceExhausted
@@ -97,6 +103,10 @@ absl::StatusOr<OnnxImport> ImportOnnxFor(absl::string_view path,
 absl::StatusOr<OnnxImport> ImportOnnxBytes(absl::string_view bytes,
                                            std::shared_ptr<void> owner = nullptr,
                                            const OnnxImportOptions& options = {});
+
+// Names of the external data files that a model's tensors lie in, each once. Errors as
+// ImportOnnxBytes, for what has to be read.
+absl::StatusOr<std::vector<std::string>> ExternalLocations(absl::string_view bytes);
 
 // The nodes for which ImportOnnx would fail with kUnimplemented; other errors as ImportOnnx.
 absl::StatusOr<std::vector<UnsupportedNode>> ListUnsupported(absl::string_view path);

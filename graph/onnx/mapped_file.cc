@@ -116,7 +116,9 @@ absl::StatusOr<std::shared_ptr<MappedFile>> MappedFile::Map(int fd, const std::s
     data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (data == MAP_FAILED) return ErrnoStatus(errno, name, "mmap");
   }
-  return std::shared_ptr<MappedFile>(new MappedFile(data, size));
+  const auto ns = [](const timespec& t) { return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec; };
+  return std::shared_ptr<MappedFile>(new MappedFile(
+      data, {info.st_dev, info.st_ino, info.st_size, ns(info.st_mtim), ns(info.st_ctim)}));
 }
 
 MappedFile::~MappedFile() {

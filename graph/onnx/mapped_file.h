@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "kiln/base/file_system.h"
 
 namespace kiln::onnx {
 
@@ -39,14 +40,18 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   absl::string_view bytes() const { return {static_cast<const char*>(data_), size_}; }
+  // As the file was when it was opened.
+  const FileIdentity& identity() const { return identity_; }
 
  private:
-  MappedFile(void* data, size_t size) : data_(data), size_(size) {}
+  MappedFile(void* data, const FileIdentity& identity)
+      : data_(data), size_(static_cast<size_t>(identity.size)), identity_(identity) {}
   static absl::StatusOr<std::shared_ptr<MappedFile>> Map(int fd, const std::string& name,
                                                          int64_t max_bytes, bool one_name);
 
   void* data_;
   size_t size_;
+  FileIdentity identity_;
 };
 
 // The external data of one model; maps each file once. Not thread-safe.
@@ -63,6 +68,8 @@ class ExternalFiles {
   // `length` bytes at `offset` of a file; length -1 means up to its end. kInvalidArgument if the
   // file has fewer.
   absl::StatusOr<Bytes> Read(const std::string& location, int64_t offset, int64_t length);
+  // All that were read from so far, by location.
+  const std::map<std::string, std::shared_ptr<MappedFile>>& files() const { return files_; }
 
  private:
   std::string folder_;

@@ -4,8 +4,10 @@
 #ifndef KILN_GRAPH_ONNX_TENSOR_PROTO_H_
 #define KILN_GRAPH_ONNX_TENSOR_PROTO_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -23,6 +25,12 @@ class TensorProto;
 // not define.
 absl::StatusOr<DType> ToDType(int64_t onnx_type);
 
+// A tensor that has the bytes at `at` of a file, as a view or as a copy.
+struct TensorOrigin {
+  Tensor tensor;
+  const char* at = nullptr;
+};
+
 // Where the bytes of tensors are, and what may still be taken.
 struct TensorSource {
   absl::string_view bytes;            // the whole file: raw_offset counts from its start
@@ -30,6 +38,15 @@ struct TensorSource {
   ExternalFiles* external = nullptr;  // null: external data is refused
   int64_t budget =
       kDefaultMaxTotalBytes;  // bytes that tensors may still have; each takes its own off
+  std::vector<TensorOrigin>* origins = nullptr;  // null: not wanted
+  // Memory for copies, in pieces so large that the system can use huge pages: page by page, making
+  // it costs more than the copying.
+  struct Slab {
+    std::shared_ptr<void> memory;
+    char* next = nullptr;
+    size_t left = 0;
+  };
+  Slab slab = {};
 };
 
 // The tensor of a proto that Parse has made of a skeleton of source.bytes. Sizes are checked before

@@ -94,12 +94,13 @@ TEST_F(InspectTest, ExplainSaysWhoComputesLibraryCallsAndWhyNotOthers) {
   const auto calls = nlohmann::json::parse(
       Kiln({"explain", model, "--library", "--json", "-q"}).out)["results"]["library"];
   ASSERT_EQ(calls.size(), 2u);
-  EXPECT_EQ(calls[0]["considered"].size(), 1u);
-  EXPECT_EQ(calls[0]["considered"][0]["refusal"], "");
+  ASSERT_EQ(calls[0]["considered"].size(), 2u);
+  EXPECT_EQ(calls[0]["considered"][0]["refusal"], "neither operand is one vector");
+  EXPECT_EQ(calls[0]["considered"][1]["refusal"], "");
   EXPECT_FALSE(calls[0]["code"].get<std::string>().empty());
-  ASSERT_EQ(calls[1]["considered"].size(), 2u);
-  EXPECT_EQ(calls[1]["considered"][0]["refusal"], "type f64; takes f32");
-  EXPECT_EQ(calls[1]["considered"][1]["implementation"], "loop");
+  ASSERT_EQ(calls[1]["considered"].size(), 3u);
+  EXPECT_EQ(calls[1]["considered"][1]["refusal"], "type f64; takes f32");
+  EXPECT_EQ(calls[1]["considered"][2]["implementation"], "loop");
   EXPECT_EQ(Kiln({"explain", model, "--input", "x=ones"}).exit, 2);
 }
 

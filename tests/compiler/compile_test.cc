@@ -4,7 +4,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -45,6 +47,30 @@ TEST(CompileTest, RunsAnyExtentOfASymbol) {
     EXPECT_THAT(y[0].shape(), ElementsAre(n, 2));
     EXPECT_EQ(ToFloats(y[0]), std::vector<float>(static_cast<size_t>(2 * n), 3.0f));
   }
+}
+
+// Rows of nothing between rows of something: there is no memory that compiled code could read in
+// their place.
+TEST(CompileTest, AnInputWithoutElementsIsNotReadByCompiledCode) {
+  CompileOptions options = OnVm();
+  options.compile_mode = CompileMode::kBlock;
+  options.codegen = KILN_TEST_BIN_DIR "/kiln-codegen";
+  KILN_ASSERT_OK_AND_ASSIGN(Model model,
+                            CompileText("graph g\ninput x : f32 [n, 500]\ninput y : f32 [m, 500]\n"
+                                        "a = exp(x)\nb = neg(y)\nz = concat(a, b) {axis = 0}\n"
+                                        "w = add(z, z)\noutput w\n",
+                                        options));
+  void* const nothing = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(nothing, MAP_FAILED);
+  const std::vector<float> ones(1000, 1.0f);
+  for (const bool first : {true, false}) {
+    const Tensor empty = Tensor::View(nothing, DType::kF32, {0, 500});
+    const Tensor full = Floats(ones, {2, 500});
+    KILN_ASSERT_OK_AND_ASSIGN(
+        const auto w, model.Run({{"x", first ? empty : full}, {"y", first ? full : empty}}));
+    EXPECT_EQ(ToFloats(w[0]), std::vector<float>(1000, first ? -2.0f : 2 * std::exp(1.0f)));
+  }
+  munmap(nothing, 4096);
 }
 
 TEST(CompileTest, AStateIsUpdatedInItsOwnMemoryWithTheSameBits) {

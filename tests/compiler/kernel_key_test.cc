@@ -6,7 +6,10 @@
 #include <fstream>
 #include <regex>
 #include <set>
+#include <span>
 #include <string>
+
+#include "kiln/compiler/program_cache.h"
 
 namespace kiln {
 namespace {
@@ -25,14 +28,16 @@ std::set<std::string> Fields() {
 }
 
 TEST(KernelKey, EveryOptionIsInTheKeyOrSaysWhyNot) {
-  std::set<std::string> listed;
-  for (const KeyOption& option : KeyOptions()) {
-    EXPECT_TRUE(listed.insert(option.name).second) << option.name << " stands twice";
-    EXPECT_FALSE(std::string(option.reason).empty()) << option.name;
+  for (const std::span<const KeyOption> table : {KeyOptions(), ProgramKeyOptions()}) {
+    std::set<std::string> listed;
+    for (const KeyOption& option : table) {
+      EXPECT_TRUE(listed.insert(option.name).second) << option.name << " stands twice";
+      EXPECT_FALSE(std::string(option.reason).empty()) << option.name;
+    }
+    const std::set<std::string> fields = Fields();
+    EXPECT_GT(fields.size(), 8u);
+    EXPECT_EQ(listed, fields);
   }
-  const std::set<std::string> fields = Fields();
-  EXPECT_GT(fields.size(), 8u);
-  EXPECT_EQ(listed, fields);
 }
 
 TEST(KernelKey, ChangesWithEverythingThatIsInIt) {

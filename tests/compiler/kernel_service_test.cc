@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "kiln/base/log.h"
 #include "kiln/exec/support/launch.h"
 #include "kiln/exec/support/pool.h"
@@ -123,6 +125,70 @@ TEST_F(KernelServiceTest, ThreadsAskingForOneKernelBuildItOnce) {
     threads.emplace_back([&] { EXPECT_TRUE(service.GetAll(program).ok()); });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(service.counts().built, 1);
+}
+
+TEST_F(KernelServiceTest, BackgroundAnswersOnTheVmAndSwapsTheCompiledKernelIn) {
+  CompileOptions options = Options();
+  options.compile_mode = CompileMode::kBackground;
+  KernelService service(options);
+  KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(ProgramOf(kDouble)));
+  const KernelHandle& handle = *handles[0][0];
+  const std::vector<float> in = {1, 2, -3}, want = {2, 4, -6};
+  EXPECT_EQ(RunRow(*handle.Get(), in), want);
+  EXPECT_EQ(service.counts().kernels, 1);
+  EXPECT_EQ(service.counts().vm + service.counts().built, 1);
+  service.WaitForBuilds();
+  EXPECT_EQ(handle.generation(), 1u);
+  EXPECT_FALSE(handle.Get()->vm);
+  EXPECT_EQ(RunRow(*handle.Get(), in), want);
+  EXPECT_EQ(service.counts().built, 1);
+  EXPECT_EQ(service.counts().vm, 0);
+  service.FinishProofs();
+  KernelService again(options);  // what is cached is there at once
+  KILN_ASSERT_OK_AND_ASSIGN(const auto cached, again.GetAll(ProgramOf(kDouble)));
+  EXPECT_FALSE(cached[0][0]->Get()->vm);
+}
+
+TEST_F(KernelServiceTest, BackgroundWithoutAWorkerStaysOnTheVm) {
+  CompileOptions options = Options();
+  options.compile_mode = CompileMode::kBackground;
+  options.codegen = "/nowhere";
+  KernelService service(options);
+  ExpectDoubles(service);
+  service.WaitForBuilds();
+  ExpectDoubles(service);
+  EXPECT_EQ(service.counts().failed, 1);
+  EXPECT_EQ(service.counts().vm, 1);
+}
+
+TEST_F(KernelServiceTest, AServiceThatEndsDoesNotWaitForItsBuilds) {
+  CompileOptions options = Options();
+  options.compile_mode = CompileMode::kBackground;
+  options.codegen = "/bin/cat";  // never says hello: a build that would last for ever
+  const absl::Time begun = absl::Now();
+  {
+    KernelService service(options);
+    ExpectDoubles(service);
+    absl::SleepFor(absl::Milliseconds(50));
+  }
+  EXPECT_LT(absl::Now() - begun, absl::Seconds(10));
+}
+
+TEST_F(KernelServiceTest, AKernelIsSwappedUnderRunningThreads) {
+  CompileOptions options = Options();
+  options.compile_mode = CompileMode::kBackground;
+  KernelService service(options);
+  KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(ProgramOf(kDouble)));
+  std::atomic<bool> done{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      while (!done) EXPECT_EQ(RunRow(*handles[0][0]->Get(), {1, -3}), (std::vector<float>{2, -6}));
+    });
+  }
+  service.WaitForBuilds();
+  done = true;
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_F(KernelServiceTest, WorksWithoutACache) {

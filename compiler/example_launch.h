@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Extents under which a Program launches its kernels: launches that are right for certain, for the
+// proof of what is compiled (proof.h).
+//
+// Example: of `n, 768` with the guard n % 8 == 0, KernelDef.example becomes 16, 768.
+#ifndef KILN_COMPILER_EXAMPLE_LAUNCH_H_
+#define KILN_COMPILER_EXAMPLE_LAUNCH_H_
+
+#include <vector>
+
+#include "kiln/base/guard.h"
+#include "kiln/exec/program.pb.h"
+
+namespace kiln {
+
+// Sets KernelDef.example wherever one value for all symbols is found under which all guards hold.
+void SetExampleLaunches(const std::vector<Guard>& guards, program::Program& program);
+
+}  // namespace kiln
+
+#endif  // KILN_COMPILER_EXAMPLE_LAUNCH_H_

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/compiler/model_file.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/graph/onnx/import.h"
+#include "kiln/graph/onnx/limits.h"
+
+namespace kiln {
+namespace {
+
+using onnx::MappedFile;
+
+// What is remembered of one file.
+struct Facts {
+  Sha256Digest digest{};
+  std::vector<std::string> external;  // locations
+};
+
+Preimage MemoOf(const FileIdentity& file) {
+  return Preimage()
+      .Add("schema", "1")
+      .Add("artefact", "file memo")
+      .Add("device", absl::StrCat(file.device))
+      .Add("inode", absl::StrCat(file.inode));
+}
+
+std::map<std::string, std::string> Times(const FileIdentity& file) {
+  return {{"size", absl::StrCat(file.size)},
+          {"mtime", absl::StrCat(file.mtime_ns)},
+          {"ctime", absl::StrCat(file.ctime_ns)}};
+}
+
+std::optional<Facts> Recall(Store& store, const FileIdentity& file) {
+  const std::optional<Entry> entry = store.Lookup(MemoOf(file));
+  if (!entry.has_value()) return std::nullopt;
+  std::map<std::string, std::string> meta = MetaOf(*entry);
+  for (const auto& [name, value] : Times(file)) {
+    if (meta[name] != value) return std::nullopt;
+  }
+  const std::optional<Sha256Digest> digest = ParseHexDigest(meta["sha256"]);
+  if (!digest.has_value()) return std::nullopt;
+  Facts facts{*digest, {}};
+  for (size_t k = 0; meta.count(absl::StrCat("external", k)) != 0; ++k)
+    facts.external.push_back(meta[absl::StrCat("external", k)]);
+  return facts;
+}
+
+void Remember(Store& store, const FileIdentity& file, const Facts& facts) {
+  if (store.read_only()) return;
+  std::map<std::string, std::string> meta = Times(file);
+  meta["sha256"] = ToHex(facts.digest);
+  for (size_t k = 0; k < facts.external.size(); ++k) {
+    if (absl::StrContains(facts.external[k], '\n')) return;  // cannot be said in a line
+    meta[absl::StrCat("external", k)] = facts.external[k];
+  }
+  const Preimage preimage = MemoOf(file);
+  Entry entry;
+  entry.key = preimage.Key();
+  entry.Add("preimage", preimage.bytes(), true);
+  entry.Add("meta", FormatMeta(meta), true);
+  store.Publish(entry).IgnoreError();
+}
+
+absl::StatusOr<Facts> FactsOf(Store& store, const MappedFile& file, const std::string& path,
+                              bool is_model) {
+  if (std::optional<Facts> known = Recall(store, file.identity()); known.has_value())
+    return *std::move(known);
+  const int64_t begun = SystemNowNs();
+  Facts facts;
+  facts.digest = Sha256(file.bytes());
+  if (is_model && !absl::EndsWith(path, ".graph")) {
+    KILN_ASSIGN_OR_RETURN(facts.external, ExternalLocations(file.bytes()));
+  }
+  const absl::StatusOr<DiskInfo> disk = RealFileSystem().Disk(path);
+  if (disk.ok() && !disk->network && Settled(file.identity(), begun))
+    Remember(store, file.identity(), facts);
+  return facts;
+}
+
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<ModelFile>> OpenModelFiles(const std::string& path, Store& store) {
+  std::vector<ModelFile> files;
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<MappedFile> model,
+                        MappedFile::Open(path, onnx::kMaxFileBytes));
+  KILN_ASSIGN_OR_RETURN(const Facts facts, FactsOf(store, *model, path, /*is_model=*/true));
+  files.push_back({"", path, std::move(model), facts.digest});
+  for (const std::string& location : facts.external) {
+    const std::string folder = FolderOf(path);
+    KILN_ASSIGN_OR_RETURN(std::shared_ptr<MappedFile> data,
+                          MappedFile::OpenBeneath(folder, location));
+    const std::string data_path = absl::StrCat(folder, "/", location);
+    KILN_ASSIGN_OR_RETURN(const Facts known, FactsOf(store, *data, data_path, /*is_model=*/false));
+    files.push_back({location, data_path, std::move(data), known.digest});
+  }
+  return files;
+}
+
+bool Unchanged(const std::vector<ModelFile>& files) {
+  return std::all_of(files.begin(), files.end(), [](const ModelFile& file) {
+    struct stat now;
+    if (stat(file.path.c_str(), &now) != 0) return false;
+    const auto ns = [](const timespec& t) { return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec; };
+    return FileIdentity{now.st_dev, now.st_ino, now.st_size, ns(now.st_mtim), ns(now.st_ctim)} ==
+           file.file->identity();
+  });
+}
+
+}  // namespace kiln

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files of a model, and digests of their bytes that are computed once.
+//
+// A digest is remembered in the cache under the file's device and inode, together with its size and
+// times (base/file_system.h: FileIdentity, Settled), so that the next start knows the model without
+// reading it. A file that was changed, replaced or touched is read again; so is one that changed so
+// lately that its times cannot tell one write from the next. What lies on a network disk is always
+// read.
+#ifndef KILN_COMPILER_MODEL_FILE_H_
+#define KILN_COMPILER_MODEL_FILE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kiln/base/sha256.h"
+#include "kiln/graph/onnx/mapped_file.h"
+#include "kiln/persistent_cache/store.h"
+
+namespace kiln {
+
+struct ModelFile {
+  std::string location;  // as the model names it; empty for the model itself
+  std::string path;
+  std::shared_ptr<onnx::MappedFile> file;
+  Sha256Digest digest{};
+};
+
+// The model at `path` and the external data files that it names, in the order of their names.
+// Errors as ImportOnnx.
+absl::StatusOr<std::vector<ModelFile>> OpenModelFiles(const std::string& path, Store& store);
+
+// Whether the files are still those that were opened.
+bool Unchanged(const std::vector<ModelFile>& files);
+
+}  // namespace kiln
+
+#endif  // KILN_COMPILER_MODEL_FILE_H_

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/compiler/precompile.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "kiln/base/status_macros.h"
+#include "kiln/compiler/segments.h"
+#include "kiln/compiler/variants.h"
+
+namespace kiln {
+namespace {
+
+void AddKernels(const program::Program& program, IsaLevel target, MathMode math,
+                std::set<CacheKey>& known, std::vector<KernelJob>& jobs) {
+  for (const program::KernelDef& def : program.kernels()) {
+    for (const program::KernelChoice& choice : def.choices()) {
+      KernelJob job;
+      job.identity = {def.text(), choice.params(), target, math};
+      job.at_most = {choice.at_most().begin(), choice.at_most().end()};
+      job.example = {def.example().begin(), def.example().end()};
+      job.name = def.name();
+      if (known.insert(KernelPreimage(job.identity).Key()).second) jobs.push_back(std::move(job));
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<KernelJob>> KernelsOf(
+    const Graph& graph, const CompileOptions& options, const std::vector<IsaLevel>& targets,
+    const std::vector<std::vector<InputFacts>>& variants,
+    const std::function<void(IsaLevel, const Variant&)>& on_variant) {
+  std::vector<KernelJob> jobs;
+  std::set<CacheKey> known;
+  const bool is_script = HasDynamicNodes(graph);
+  KILN_ASSIGN_OR_RETURN(const std::vector<Graph> parts, Segments(graph));
+  for (const IsaLevel target : targets) {
+    CompileOptions own = options;
+    own.target = target;
+    const auto add = [&](const Variant& variant) {
+      AddKernels(variant.program, target, own.math, known, jobs);
+      if (on_variant && !is_script) on_variant(target, variant);
+    };
+    for (const Graph& part : parts) {
+      KILN_ASSIGN_OR_RETURN(const Compiled any, CompileGraph(part, own));
+      add(any.variant);
+    }
+    for (const std::vector<InputFacts>& inputs : variants) {
+      if (is_script) break;  // what the parts are called with is known when it runs
+      KILN_ASSIGN_OR_RETURN(const Variant variant, CompileFor(graph, own, inputs));
+      add(variant);
+    }
+  }
+  return jobs;
+}
+
+void Precompile(KernelService& service, const std::vector<KernelJob>& jobs, int threads,
+                const std::function<void(const KernelJob&, const KernelDone&)>& report) {
+  std::atomic<size_t> next{0};
+  std::mutex mutex;
+  size_t done = 0;
+  const auto work = [&] {
+    for (size_t k = next++; k < jobs.size(); k = next++) {
+      auto kept = service.Keep(jobs[k].identity, jobs[k].at_most, jobs[k].example);
+      const std::lock_guard<std::mutex> lock(mutex);
+      report(jobs[k], {std::move(kept), ++done});
+    }
+  };
+  std::vector<std::thread> others;
+  for (int t = 1; t < std::min<int>(threads, static_cast<int>(jobs.size())); ++t)
+    others.emplace_back(work);
+  work();
+  for (std::thread& thread : others) thread.join();
+}
+
+}  // namespace kiln

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Filling a cache ahead of time: all kernels of a model, for machines that need not be this one.
+//
+//   KILN_ASSIGN_OR_RETURN(std::vector<KernelJob> jobs,
+//                         KernelsOf(graph, options, {IsaLevel::kV3, IsaLevel::kV4}, {inputs}));
+//   KernelService service(options);
+//   Precompile(service, jobs, 4, [](const KernelJob& job, const KernelDone& done) { ... });
+//
+// A run of the model with one of these inputs on a machine of one of these levels then builds
+// nothing. Stopping at any time leaves a cache that holds what was done.
+#ifndef KILN_COMPILER_PRECOMPILE_H_
+#define KILN_COMPILER_PRECOMPILE_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kiln/compiler/kernel_key.h"
+#include "kiln/compiler/kernel_service.h"
+#include "kiln/compiler/options.h"
+#include "kiln/exec/provider.h"
+#include "kiln/graph/graph.h"
+
+namespace kiln {
+
+struct KernelJob {
+  KernelIdentity identity;
+  std::vector<int64_t> at_most;  // its size class
+  std::vector<int64_t> example;  // as in KernelDef
+  std::string name;              // ops of the group, for people
+};
+
+// The distinct kernels, target by target, of the variant with all symbols free and of those that
+// the given sets of inputs (shapes only) would make. Of a graph with dynamic nodes those of each of
+// its parts (segments.h), for any inputs. `on_variant`, if any, sees the variants of a graph
+// without such nodes, which have no kernels yet. Errors as CompileGraph and CompileFor.
+absl::StatusOr<std::vector<KernelJob>> KernelsOf(
+    const Graph& graph, const CompileOptions& options, const std::vector<IsaLevel>& targets,
+    const std::vector<std::vector<InputFacts>>& variants,
+    const std::function<void(IsaLevel, const Variant&)>& on_variant = nullptr);
+
+struct KernelDone {
+  absl::StatusOr<KernelService::Kept> kept;
+  size_t done = 0;  // how many are, this one included
+};
+
+// Keeps every kernel in the service's cache, `threads` at a time. `report` is called once for each,
+// one call at a time.
+void Precompile(KernelService& service, const std::vector<KernelJob>& jobs, int threads,
+                const std::function<void(const KernelJob&, const KernelDone&)>& report);
+
+}  // namespace kiln
+
+#endif  // KILN_COMPILER_PRECOMPILE_H_

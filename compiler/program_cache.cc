@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/compiler/program_cache.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kiln/base/log.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/compiler/build_id.h"
+#include "kiln/compiler/task_queue.h"
+
+namespace kiln {
+namespace {
+
+constexpr int64_t kMostHere = 16384;  // bytes of a constant that the entry itself holds
+constexpr int kMaxVariants = 16;
+
+constexpr KeyOption kOptions[] = {
+    {"graph_opt_level", true, "field level"},
+    {"jit_level", true, "field jit"},
+    {"threads", false, "no Program depends on the number of threads"},
+    {"math", true, "field math"},
+    {"compile_mode", false, "decides when kernels are there, not which"},
+    {"cache", false, "decides where"},
+    {"codegen", false, "kernels have keys of their own"},
+    {"prover", false, "kernels have keys of their own"},
+    {"target", true, "field isa"},
+    {"kernel_timeout_ms", false, "kernels have keys of their own"},
+    {"disabled_passes", true, "field disabled_passes"},
+    {"fusion_rules", true, "field fusion_rules"},
+    {"no_fuse", true, "a field no_fuse each"},
+    {"dump", false, "with it nothing is looked up, so that there is something to see"},
+    {"on_plan", false, "only looks"},
+    {"custom_ops", false, "with them nothing is looked up, and nothing kept"},
+    {"kernels", false, "shares what is built under the same keys"},
+};
+
+IsaLevel TargetOf(const CompileOptions& options) { return options.target.value_or(HostIsa()); }
+
+Preimage KeyOf(const std::vector<ModelFile>& files, const CompileOptions& options) {
+  Preimage preimage;
+  preimage.Add("schema", "1").Add("artefact", "program").Add("build", kCompilerBuildId);
+  for (const ModelFile& file : files) {
+    if (!file.location.empty()) preimage.Add("external", file.location);
+    preimage.Add("model", ToHex(file.digest));
+  }
+  preimage.Add("level", absl::StrCat(options.graph_opt_level))
+      .Add("jit", absl::StrCat(options.jit_level))
+      .Add("math", options.math == MathMode::kStrict ? "strict" : "fast")
+      .Add("isa", Name(TargetOf(options)))
+      .Add("disabled_passes", absl::StrJoin(options.disabled_passes, "\n"))
+      .Add("fusion_rules", options.fusion_rules == FusionRules::kPriced ? "priced" : "greedy");
+  for (const std::string& node : options.no_fuse) preimage.Add("no_fuse", node);
+  return preimage;
+}
+
+void SetPorts(const std::vector<PortInfo>& ports,
+              google::protobuf::RepeatedPtrField<program::Port>* out) {
+  for (const PortInfo& port : ports) {
+    program::Port* const made = out->Add();
+    made->set_name(port.name);
+    made->set_dtype(static_cast<uint32_t>(port.type));
+    made->set_optional(port.optional);
+    for (const Dim& extent : port.shape) made->add_shape(extent.ToString());
+  }
+}
+
+absl::StatusOr<DType> ToDType(uint32_t number) {
+  if (number < static_cast<uint32_t>(kNumDTypes)) return static_cast<DType>(number);
+  return absl::DataLossError(absl::StrCat("element type ", number, " is unknown"));
+}
+
+absl::StatusOr<std::vector<PortInfo>> GetPorts(
+    const google::protobuf::RepeatedPtrField<program::Port>& ports) {
+  std::vector<PortInfo> out;
+  for (const program::Port& port : ports) {
+    PortInfo made;
+    made.name = port.name();
+    made.optional = port.optional();
+    KILN_ASSIGN_OR_RETURN(made.type, ToDType(port.dtype()));
+    for (const std::string& text : port.shape()) {
+      KILN_ASSIGN_OR_RETURN(Dim extent, Dim::Parse(text));
+      made.shape.push_back(std::move(extent));
+    }
+    out.push_back(std::move(made));
+  }
+  return out;
+}
+
+std::string SignatureOf(const Variant& variant) {
+  std::string text;
+  for (const Guard& guard : variant.guards) absl::StrAppend(&text, guard.ToString(), "\n");
+  for (const program::Port& port : variant.program.inputs())
+    absl::StrAppend(&text, "[", absl::StrJoin(port.shape(), ", "), "]\n");
+  return text;
+}
+
+// The constants that something other than a library operator on f32 reads: those must lie at
+// addresses that suit their type. Library operators take their weights from anywhere.
+std::set<int> ReadByKernels(const program::Program& program) {
+  std::set<int> tight;
+  const auto add = [&](int buffer) {
+    if (buffer < 0 || buffer >= program.buffers_size()) return;
+    const program::Buffer& b = program.buffers(buffer);
+    if (b.kind() == program::Buffer::CONSTANT) tight.insert(b.index());
+  };
+  for (const program::Region& region : program.regions()) {
+    for (const program::Thunk& thunk : region.thunks()) {
+      for (const program::TensorRef& ref : thunk.kernel().inputs()) add(ref.buffer());
+      for (const program::TensorRef& ref : thunk.host().inputs()) add(ref.buffer());
+      if (thunk.has_view()) add(thunk.view().from().buffer());
+      if (thunk.has_copy()) add(thunk.copy().from().buffer());
+      for (const program::TensorRef& ref : thunk.library().inputs()) {
+        if (ref.dtype() != static_cast<uint32_t>(DType::kF32)) add(ref.buffer());
+      }
+      for (const program::TensorRef& ref : thunk.conditional().results()) add(ref.buffer());
+      for (const program::TensorRef& ref : thunk.loop().carried()) add(ref.buffer());
+    }
+    for (const int buffer : region.results()) add(buffer);
+  }
+  for (const program::Alias& alias : program.aliases()) add(alias.of());
+  for (const program::Port& port : program.outputs()) add(port.buffer());
+  return tight;
+}
+
+bool Aligned(const void* data, DType type) {
+  return reinterpret_cast<uintptr_t>(data) % SizeOf(type) == 0;
+}
+
+absl::string_view BytesOf(const Tensor& dense) {
+  return {static_cast<const char*>(dense.data()), static_cast<size_t>(dense.size_bytes())};
+}
+
+}  // namespace
+
+std::span<const KeyOption> ProgramKeyOptions() { return kOptions; }
+
+absl::StatusOr<std::unique_ptr<ProgramCache>> ProgramCache::Open(const std::string& path,
+                                                                 const CompileOptions& options,
+                                                                 Store& store) {
+  KILN_ASSIGN_OR_RETURN(std::vector<ModelFile> files, OpenModelFiles(path, store));
+  Preimage preimage = KeyOf(files, options);
+  std::unique_ptr<ProgramCache> cache(new ProgramCache(store, std::move(files), std::move(preimage),
+                                                       std::string(Name(TargetOf(options)))));
+  std::shared_ptr<const stored::Model> found = cache->Find();
+  program::Program ports;
+  if (found == nullptr || !ports.ParseFromString(found->ports())) return cache;
+  auto inputs = GetPorts(ports.inputs());
+  auto outputs = GetPorts(ports.outputs());
+  if (!inputs.ok() || !outputs.ok()) return cache;
+  cache->found_ = std::move(found);
+  cache->inputs_ = *std::move(inputs);
+  cache->outputs_ = *std::move(outputs);
+  return cache;
+}
+
+ProgramCache::ProgramCache(Store& store, std::vector<ModelFile> files, Preimage preimage,
+                           std::string level)
+    : store_(store),
+      files_(std::move(files)),
+      preimage_(std::move(preimage)),
+      level_(std::move(level)),
+      blobs_(store, preimage_.Key()) {
+  for (const ModelFile& file : files_) packed_.NameFile(file.file->bytes(), file.digest, 0);
+}
+
+std::shared_ptr<const stored::Model> ProgramCache::Find() {
+  const std::optional<Entry> entry = store_.Lookup(preimage_);
+  const std::string* const bytes = entry.has_value() ? entry->Find("program") : nullptr;
+  auto model = std::make_shared<stored::Model>();
+  if (bytes == nullptr || !model->ParseFromString(*bytes)) return nullptr;
+  return model;
+}
+
+WeightCounts ProgramCache::counts() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return {counts_.mapped + packed_.mapped(), counts_.copied + packed_.made()};
+}
+
+absl::StatusOr<std::vector<Variant>> ProgramCache::Variants() const {
+  std::vector<Variant> variants;
+  if (found_ == nullptr) return variants;
+  for (const stored::Variant& kept : found_->variants()) {
+    Variant variant;
+    for (const std::string& text : kept.guards()) {
+      KILN_ASSIGN_OR_RETURN(Guard guard, Guard::Parse(text));
+      variant.guards.push_back(std::move(guard));
+    }
+    if (!variant.program.ParseFromString(kept.program()))
+      return absl::DataLossError("a cached program cannot be read");
+    variants.push_back(std::move(variant));
+  }
+  return variants;
+}
+
+absl::StatusOr<Tensor> ProgramCache::Restore(const stored::Place& place) {
+  KILN_ASSIGN_OR_RETURN(const DType type, ToDType(place.dtype()));
+  std::vector<int64_t> shape(place.shape().begin(), place.shape().end());
+  const int64_t bytes = CheckedBytes(type, shape);
+  const auto view = [&](absl::string_view at, std::shared_ptr<const void> owner,
+                        bool loose) -> absl::StatusOr<Tensor> {
+    if (bytes < 0 || static_cast<int64_t>(at.size()) != bytes)
+      return absl::DataLossError(absl::StrCat("constant: ", at.size(), " bytes, expected ", bytes));
+    if (!Aligned(at.data(), type) && !loose) return absl::DataLossError("constant: not aligned");
+    return Tensor::View(const_cast<char*>(at.data()), type, std::move(shape), {},
+                        std::const_pointer_cast<void>(std::move(owner)));
+  };
+  switch (place.bytes_case()) {
+    case stored::Place::kHere:
+      packed_.NameContent(place.here(), Sha256(place.here()), found_);
+      return view(place.here(), found_, false);
+    case stored::Place::kRange: {
+      const stored::FileRange& range = place.range();
+      if (range.file() >= files_.size()) return absl::DataLossError("constant: no such file");
+      const auto& file = files_[range.file()].file;
+      const auto size = static_cast<int64_t>(file->bytes().size());
+      if (bytes < 0 || range.offset() < 0 || range.offset() > size || bytes > size - range.offset())
+        return absl::DataLossError("constant: lies outside its file");
+      return view(
+          file->bytes().substr(static_cast<size_t>(range.offset()), static_cast<size_t>(bytes)),
+          file, range.loose());
+    }
+    case stored::Place::kBlob: {
+      Sha256Digest digest;
+      if (place.blob().size() != digest.size()) return absl::DataLossError("constant: no digest");
+      std::memcpy(digest.data(), place.blob().data(), digest.size());
+      std::optional<MappedBlob> blob = blobs_.Find(Blobs::ByContent(digest));
+      if (!blob.has_value()) return absl::NotFoundError("constant: its blob is not in the cache");
+      packed_.NameContent(blob->bytes, digest, blob->owner);
+      return view(blob->bytes, std::move(blob->owner), false);
+    }
+    case stored::Place::BYTES_NOT_SET:
+      break;
+  }
+  return absl::DataLossError("constant: is nowhere");
+}
+
+absl::Status ProgramCache::Restore(size_t k, Variant& variant) {
+  const auto& places = found_->variants(static_cast<int>(k)).constants();
+  std::vector<absl::StatusOr<Tensor>> made(static_cast<size_t>(places.size()),
+                                           absl::UnknownError(""));
+  ForEachInParallel(made.size(), [&](size_t c) { made[c] = Restore(places[static_cast<int>(c)]); });
+  std::vector<Tensor> constants;
+  int64_t bytes = 0;
+  for (absl::StatusOr<Tensor>& constant : made) {
+    KILN_RETURN_IF_ERROR(constant.status());
+    bytes += constant->size_bytes();
+    constants.push_back(*std::move(constant));
+  }
+  variant.constants = std::move(constants);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  counts_.mapped += bytes;
+  return absl::OkStatus();
+}
+
+std::shared_ptr<onnx::MappedFile> ProgramCache::FileOf(size_t number,
+                                                       const OnnxImport& import) const {
+  const auto external = import.external.find(files_[number].location);
+  std::shared_ptr<onnx::MappedFile> mapped = number == 0                         ? import.file
+                                             : external != import.external.end() ? external->second
+                                                                                 : nullptr;
+  if (mapped == nullptr || !(mapped->identity() == files_[number].file->identity())) return nullptr;
+  return mapped;
+}
+
+void ProgramCache::NameConstants(const OnnxImport& import) {
+  for (size_t f = 0; f < files_.size(); ++f) {
+    const std::shared_ptr<onnx::MappedFile> mapped = FileOf(f, import);
+    if (mapped == nullptr) continue;
+    const absl::string_view bytes = mapped->bytes();
+    packed_.NameFile(bytes, files_[f].digest, 0);
+    for (const onnx::TensorOrigin& origin : import.origins) {
+      const bool here = origin.at >= bytes.data() && origin.at < bytes.data() + bytes.size();
+      if (here && origin.tensor.data() != origin.at)
+        packed_.NameFile(BytesOf(origin.tensor), files_[f].digest, origin.at - bytes.data());
+    }
+  }
+}
+
+// True if the elements are somewhere in the model's files, at a place that `loose` or their type
+// allows.
+bool ProgramCache::SetRange(const Tensor& constant, bool loose, const OnnxImport& import,
+                            stored::Place* place) {
+  const auto origin =
+      std::find_if(import.origins.begin(), import.origins.end(),
+                   [&](const onnx::TensorOrigin& o) { return o.tensor.data() == constant.data(); });
+  if (origin == import.origins.end() || constant.size_bytes() > origin->tensor.size_bytes())
+    return false;
+  for (size_t f = 0; f < files_.size(); ++f) {
+    const std::shared_ptr<onnx::MappedFile> mapped = FileOf(f, import);
+    if (mapped == nullptr) continue;
+    const char* const begin = mapped->bytes().data();
+    if (origin->at < begin || origin->at >= begin + mapped->bytes().size()) continue;
+    if (!loose && !Aligned(origin->at, constant.dtype())) return false;
+    place->mutable_range()->set_file(static_cast<uint32_t>(f));
+    place->mutable_range()->set_offset(origin->at - begin);
+    place->mutable_range()->set_loose(loose);
+    return true;
+  }
+  return false;
+}
+
+void ProgramCache::SetPlace(const Tensor& constant, bool loose, const OnnxImport& import,
+                            stored::Place* place) {
+  place->set_dtype(static_cast<uint32_t>(constant.dtype()));
+  for (const int64_t extent : constant.shape()) place->add_shape(extent);
+  const absl::string_view bytes = BytesOf(constant);
+  const bool here = constant.size_bytes() <= kMostHere;
+  if (!here && SetRange(constant, loose, import, place)) return;
+  const Sha256Digest digest = Sha256(bytes);
+  packed_.NameContent(bytes, digest, std::make_shared<Tensor>(constant));
+  if (here) {
+    place->set_here(bytes.data(), bytes.size());
+    return;
+  }
+  blobs_.Keep(Blobs::ByContent(digest), bytes, "constant");
+  place->set_blob(digest.data(), digest.size());
+}
+
+void ProgramCache::Keep(const Variant& variant, const std::vector<PortInfo>& inputs,
+                        const std::vector<PortInfo>& outputs, const OnnxImport& import) {
+  {
+    int64_t copied = 0, mapped = 0;
+    for (const Tensor& constant : variant.constants) {
+      const bool view = std::any_of(
+          import.origins.begin(), import.origins.end(), [&](const onnx::TensorOrigin& o) {
+            return o.tensor.data() == constant.data() && o.at == constant.data();
+          });
+      (view ? mapped : copied) += constant.size_bytes();
+    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    counts_.copied += copied;
+    counts_.mapped += mapped;
+  }
+  if (store_.read_only() || !Unchanged(files_)) return;
+  stored::Variant kept;
+  kept.set_signature(SignatureOf(variant));
+  for (const Guard& guard : variant.guards) kept.add_guards(guard.ToString());
+  kept.set_program(variant.program.SerializeAsString());
+  const std::set<int> tight = ReadByKernels(variant.program);
+  std::vector<stored::Place> places(variant.constants.size());
+  ForEachInParallel(places.size(), [&](size_t c) {
+    SetPlace(variant.constants[c], tight.count(static_cast<int>(c)) == 0, import, &places[c]);
+  });
+  for (stored::Place& place : places) *kept.add_constants() = std::move(place);
+
+  const KeyLock lock = store_.LockKey(preimage_.Key(), absl::Seconds(5));
+  const std::shared_ptr<const stored::Model> before = Find();  // other processes add variants too
+  stored::Model model;
+  program::Program ports;
+  SetPorts(inputs, ports.mutable_inputs());
+  SetPorts(outputs, ports.mutable_outputs());
+  model.set_ports(ports.SerializeAsString());
+  for (size_t f = 1; f < files_.size(); ++f) model.add_external(files_[f].location);
+  bool placed = false;
+  for (int k = 0; before != nullptr && k < before->variants_size(); ++k) {
+    const bool same = before->variants(k).signature() == kept.signature();
+    *model.add_variants() = same ? kept : before->variants(k);
+    placed = placed || same;
+  }
+  if (!placed) *model.add_variants() = std::move(kept);
+  if (model.variants_size() > kMaxVariants) model.mutable_variants()->DeleteSubrange(1, 1);
+  Entry entry;
+  entry.key = preimage_.Key();
+  entry.Add("preimage", preimage_.bytes(), true);
+  entry.Add("meta", FormatMeta({{"device", "cpu"}, {"kind", "program"}, {"target", level_}}), true);
+  entry.Add("program", model.SerializeAsString(), true);
+  const absl::Status done = store_.Publish(entry);
+  if (!done.ok()) LogDebug("cache: the program is not kept: ", done.message());
+}
+
+}  // namespace kiln

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs kept from one process to the next, in the same store as kernels.
+//
+// The key of an entry is made of the digests of the model's files (model_file.h), the options that
+// decide about Programs, the target and the build id of the compiler. It holds every variant
+// compiled so far with its guards. Constants stay where they are: in the model's files, as blobs
+// (blobs.h), small ones in the entry. A start that finds its Program parses no model, runs no pass
+// and reads no weights. Anything that does not fit is a miss.
+#ifndef KILN_COMPILER_PROGRAM_CACHE_H_
+#define KILN_COMPILER_PROGRAM_CACHE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "kiln/compiler/blobs.h"
+#include "kiln/compiler/kernel_key.h"
+#include "kiln/compiler/model_file.h"
+#include "kiln/compiler/options.h"
+#include "kiln/compiler/packed_blobs.h"
+#include "kiln/compiler/stored.pb.h"
+#include "kiln/exec/provider.h"
+#include "kiln/graph/onnx/import.h"
+#include "kiln/persistent_cache/store.h"
+
+namespace kiln {
+
+// Bytes of constants, and of their packed forms, that were mapped where they lie, and bytes that
+// were copied or computed.
+struct WeightCounts {
+  int64_t mapped = 0;
+  int64_t copied = 0;
+};
+
+// How every field of CompileOptions gets into a Program's key, or why it need not.
+std::span<const KeyOption> ProgramKeyOptions();
+
+class ProgramCache {
+ public:
+  // Errors as ImportOnnx: the model then cannot be read, or has external data that may not be.
+  static absl::StatusOr<std::unique_ptr<ProgramCache>> Open(const std::string& path,
+                                                            const CompileOptions& options,
+                                                            Store& store);
+
+  // Of the entry found; no variants and no ports where there is none.
+  const std::vector<PortInfo>& inputs() const { return inputs_; }
+  const std::vector<PortInfo>& outputs() const { return outputs_; }
+  // Without constants and kernels. The first is the template's own.
+  absl::StatusOr<std::vector<Variant>> Variants() const;
+  // Gives variant `k` its constants.
+  absl::Status Restore(size_t k, Variant& variant);
+
+  // Adds a variant to the entry. `import` is what it was compiled from. Errors of the cache are
+  // only logged. Thread-safe.
+  void Keep(const Variant& variant, const std::vector<PortInfo>& inputs,
+            const std::vector<PortInfo>& outputs, const OnnxImport& import);
+
+  // Says where the constants of `import`, which must live as long as this, are in the files.
+  void NameConstants(const OnnxImport& import);
+  // Constants as library operators want them.
+  PackedConstants* packed() { return &packed_; }
+
+  WeightCounts counts() const;
+  // Until all packed constants are written.
+  void WaitUntilKept() { packed_.Wait(); }
+
+ private:
+  ProgramCache(Store& store, std::vector<ModelFile> files, Preimage preimage, std::string level);
+  std::shared_ptr<const stored::Model> Find();
+  absl::StatusOr<Tensor> Restore(const stored::Place& place);
+  void SetPlace(const Tensor& constant, bool loose, const OnnxImport& import, stored::Place* place);
+  bool SetRange(const Tensor& constant, bool loose, const OnnxImport& import, stored::Place* place);
+  // The file at `number` as `import` has mapped it; null where it is another.
+  std::shared_ptr<onnx::MappedFile> FileOf(size_t number, const OnnxImport& import) const;
+
+  Store& store_;
+  const std::vector<ModelFile> files_;
+  const Preimage preimage_;
+  const std::string level_;  // of the target: for people
+  Blobs blobs_;
+  PackedBlobs packed_{blobs_};
+  std::shared_ptr<const stored::Model> found_;  // null: nothing
+  std::vector<PortInfo> inputs_, outputs_;
+  mutable std::mutex mutex_;
+  WeightCounts counts_;  // guarded by mutex_
+};
+
+}  // namespace kiln
+
+#endif  // KILN_COMPILER_PROGRAM_CACHE_H_

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model file with the Programs that the cache has of it.
+//
+//   KILN_ASSIGN_OR_RETURN(auto opened, WarmModel::Open("net.onnx", options, service));
+//   opened->inputs()[0].name;                    // known without reading the graph on a warm start
+//   KILN_ASSIGN_OR_RETURN(Model model, Compile(opened, options));
+//
+// As a VariantProvider it hands out what was found; only when inputs fit none of it is the graph
+// read and compiled (variants.h), and what comes of that is kept for the next start, unless it is
+// a script (segments.h). Models with custom ops are always compiled: what those are is known to
+// the program alone. Thread-safe.
+#ifndef KILN_COMPILER_WARM_MODEL_H_
+#define KILN_COMPILER_WARM_MODEL_H_
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "kiln/compiler/kernel_service.h"
+#include "kiln/compiler/options.h"
+#include "kiln/compiler/program_cache.h"
+#include "kiln/compiler/task_queue.h"
+#include "kiln/compiler/variants.h"
+#include "kiln/exec/provider.h"
+#include "kiln/graph/graph.h"
+#include "kiln/graph/onnx/import.h"
+
+namespace kiln {
+
+// A model file, ONNX or ".graph" text; of the latter there is only the graph. Errors as ImportOnnx
+// and ParseGraph, naming the file.
+using CustomOps = std::vector<std::shared_ptr<const CustomOp>>;
+absl::StatusOr<OnnxImport> ImportModel(const std::string& path, const CustomOps& custom_ops = {});
+
+class WarmModel : public VariantProvider {
+ public:
+  // Where `kernels` has no cache, or the cache nothing of this model for these options, the graph
+  // is read and verified at once: errors as ImportModel.
+  static absl::StatusOr<std::shared_ptr<WarmModel>> Open(absl::string_view path,
+                                                         const CompileOptions& options,
+                                                         std::shared_ptr<KernelService> kernels);
+
+  const std::vector<PortInfo>& inputs() const override { return inputs_; }
+  const std::vector<PortInfo>& outputs() const override { return outputs_; }
+  absl::StatusOr<std::shared_ptr<const Variant>> Get(
+      const std::vector<InputFacts>& inputs) override;
+
+  PackedConstants* packed_constants() override {
+    return cache_ != nullptr ? cache_->packed() : nullptr;
+  }
+
+  // Makes the first variant, so that errors and compile time come before the first run.
+  absl::Status Prepare();
+  // Read when it is first asked for; lives as long as the model.
+  absl::StatusOr<const Graph*> graph();
+
+  WeightCounts weights() const;
+  // Until all that was compiled is in the cache.
+  void WaitUntilKept() {
+    keeping_.Wait();
+    if (cache_ != nullptr) cache_->WaitUntilKept();
+  }
+
+ private:
+  // A Program that was found. Without `stored` it is ready to run.
+  struct Slot {
+    std::shared_ptr<Variant> variant;
+    std::optional<size_t> stored;  // its number in the cache; it has no constants and kernels yet
+  };
+  WarmModel(std::string path, CompileOptions options, std::shared_ptr<KernelService> kernels)
+      : path_(std::move(path)), options_(std::move(options)), kernels_(std::move(kernels)) {}
+  absl::Status Finish(Slot& slot);
+  std::shared_ptr<const Variant> FindKept(const std::vector<InputFacts>& inputs);
+  absl::StatusOr<Variants*> Compiler();  // reads the graph
+  absl::Status Read();                   // mutex_ is held
+  void Keep(std::shared_ptr<const Variant> variant);
+
+  const std::string path_;
+  const CompileOptions options_;
+  const std::shared_ptr<KernelService> kernels_;
+  std::vector<PortInfo> inputs_, outputs_;
+  std::unique_ptr<ProgramCache> cache_;  // null: nothing is kept
+  std::mutex mutex_;                     // guards all below
+  std::list<Slot> found_;                // newest use first
+  std::optional<OnnxImport> import_;     // immutable from when it is there
+  std::unique_ptr<Variants> compiler_;   // the same
+  std::set<const Variant*> kept_;        // those of compiler_ that were given to Keep
+  TaskQueue keeping_{1};
+};
+
+}  // namespace kiln
+
+#endif  // KILN_COMPILER_WARM_MODEL_H_

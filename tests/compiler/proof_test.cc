@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// Proofs of right and wrong code, and what the service makes of them.
+#include "kiln/compiler/proof.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kiln/base/cpu_model.h"
+#include "kiln/base/log.h"
+#include "kiln/compiler/kernel_service.h"
+#include "kiln/compiler/probe.h"
+#include "kiln/compiler/prover.h"
+#include "kiln/kernel/text.h"
+#include "kiln/schedule/scheduler.h"
+#include "tests/base/status_matchers.h"
+#include "tests/base/temp_dir.h"
+#include "tests/kernel/random.h"
+
+namespace kiln {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kDouble[] =
+    "kernel v1 math 1\ndims a\nin   0 f32 [a] dense\nout  0 f32 [a] dense = add(in0[a], in0[a])\n";
+
+std::string Planted(int which) {
+  std::ifstream file(absl::StrCat(PLANTED_DIR "/planted_", which, ".so"), std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+Params ParamsOf(const Kernel& kernel) {
+  const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
+  return FindScheduler(kernel)->choose(kernel, any, ProfileFor(IsaLevel::kV3));
+}
+
+ProofRequest RequestFor(int planted) {
+  const Kernel kernel = *ParseKernel(kDouble);
+  return {Planted(planted), Print(kernel), ParamsOf(kernel).ToString(), {-1}, {}};
+}
+
+TEST(Probes, FitEveryKernel) {
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    const Kernel kernel = RandomKernel(seed);
+    const std::vector<Probe> probes = ProbesFor(kernel, ParamsOf(kernel), {});
+    EXPECT_GE(probes.size(), 5u) << seed << "\n" << Print(kernel);
+  }
+}
+
+TEST(Probes, CoverTailsBlocksTasksAndSpecials) {
+  const Kernel kernel = *ParseKernel(kDouble);
+  std::vector<int64_t> extents;
+  bool specials = false;
+  bool in_place = false;
+  for (const Probe& probe : ProbesFor(kernel, ParamsOf(kernel), {-1})) {
+    extents.push_back(probe.extents[0]);
+    specials = specials || probe.specials;
+    in_place = in_place || probe.in_place;
+  }
+  for (const int64_t wanted : {1, 31, 32, 33, 63, 65, 4097})
+    EXPECT_THAT(extents, testing::Contains(wanted));
+  EXPECT_TRUE(specials && in_place);
+}
+
+TEST(Probes, StayInTheSizeClass) {
+  const Kernel kernel = *ParseKernel(kDouble);
+  for (const Probe& probe : ProbesFor(kernel, ParamsOf(kernel), {50}))
+    EXPECT_LE(probe.extents[0], 50);
+}
+
+// Reads two elements past the coordinate: the operand must be longer than the iteration space.
+TEST(Probes, KeepUnguardedReadsInside) {
+  const Kernel kernel = *ParseKernel(
+      "kernel v1 math 1\ndims a n0\nin   0 f32 [n0] dense\n"
+      "out  0 f32 [a] dense = add(in0[a+2], in0[2*a])\n");
+  const std::vector<Probe> probes = ProbesFor(kernel, ParamsOf(kernel), {});
+  ASSERT_FALSE(probes.empty());
+  for (const Probe& probe : probes)
+    EXPECT_GE(probe.extents[1], std::max(probe.extents[0] + 2, 2 * probe.extents[0] - 1));
+}
+
+// Three pieces one after the other: no graph makes a row that is longer than they are together.
+constexpr char kConcat[] =
+    "kernel v1 math 1\ndims a b n0 n1 n2\nin   0 f32 [a, n0] dense\nin   1 f32 [a, n1] dense\n"
+    "in   2 f32 [a, n2] dense\n"
+    "out  0 f32 [a, b] dense = guard(lt(index(b), extent(n0)), in0[a, b], "
+    "guard(and(le(extent(n0), index(b)), lt(index(b), add(extent(n0), extent(n1)))), "
+    "in1[a, b-|n0|], guard(le(add(extent(n0), extent(n1)), index(b)), in2[a, b-|n0|-|n1|], "
+    "f32:0.0)))\n";
+
+TEST(Probes, KeepReadsUnderTrueGuardsInside) {
+  const Kernel kernel = *ParseKernel(kConcat);
+  const std::vector<Probe> probes = ProbesFor(kernel, ParamsOf(kernel), {});
+  EXPECT_GE(probes.size(), 8u);
+  for (const Probe& probe : probes) {
+    EXPECT_LE(probe.extents[1], probe.extents[2] + probe.extents[3] + probe.extents[4])
+        << Describe(kernel, probe);
+  }
+}
+
+TEST(Probes, FollowGuardsOnlyAsFarAsTheyAreKnown) {
+  // Whether in1 is read depends on data: it must be as long as the row.
+  const Kernel kernel = *ParseKernel(
+      "kernel v1 math 1\ndims a n0\nin   0 f32 [a] dense\nin   1 f32 [n0] dense\n"
+      "out  0 f32 [a] dense = guard(and(lt(in0[a], f32:0.5), le(i64:2, index(a))), in1[a-2], "
+      "f32:0.0)\n");
+  const std::vector<Probe> probes = ProbesFor(kernel, ParamsOf(kernel), {});
+  ASSERT_FALSE(probes.empty());
+  for (const Probe& probe : probes) EXPECT_GE(probe.extents[1], probe.extents[0] - 2);
+}
+
+// What is read is bounded by a product that no extents of probes come near.
+TEST(Probes, AreOfTheExampleWhereNoOthersFit) {
+  const Kernel kernel = *ParseKernel(
+      "kernel v1 math 1\ndims a n0 n1\nin   0 f32 [n0] dense\nin   1 f32 [n1] dense\n"
+      "out  0 f32 [a] dense = add(in0[100000*a-100000*|n1|+100000], in1[a+|n1|-1])\n");
+  const Params params = ParamsOf(kernel);
+  EXPECT_TRUE(ProbesFor(kernel, params, {}).empty());
+  EXPECT_TRUE(NeedsExample(kernel, params, {}));
+  EXPECT_EQ(ProbesOf(kernel, params, {1, 1, 1}, true).size(), 4u);
+  EXPECT_TRUE(ProbesOf(kernel, params, {1, 0, 1}, true).empty()) << "the VM runs it";
+  EXPECT_TRUE(ProbesOf(kernel, params, {1, 1}, true).empty());
+}
+
+class ProverTest : public testing::Test {
+ protected:
+  Prover prover_{KILN_TEST_BIN_DIR "/kiln-prove", 1};
+};
+
+TEST_F(ProverTest, RightCodeHasOneTranscript) {
+  KILN_ASSERT_OK_AND_ASSIGN(const std::string first, prover_.Prove(RequestFor(0)));
+  KILN_ASSERT_OK_AND_ASSIGN(const std::string second, prover_.Prove(RequestFor(0)));
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(first.substr(0, 2), "2:");
+}
+
+TEST_F(ProverTest, RefusesEachPlantedFault) {
+  const char* const kWhy[] = {"",        "out 0",   "out 0", "out 0", "out 0",
+                              "SIGSEGV", "SIGSEGV", "input", "-7",    "outside"};
+  for (int planted = 1; planted < 10; ++planted) {
+    const auto proof = prover_.Prove(RequestFor(planted));
+    EXPECT_TRUE(absl::IsDataLoss(proof.status())) << planted << ": " << proof.status();
+    EXPECT_THAT(std::string(proof.status().message()), HasSubstr(kWhy[planted])) << planted;
+  }
+  EXPECT_TRUE(prover_.Prove(RequestFor(0)).ok()) << "it lives on";
+}
+
+TEST_F(ProverTest, CodeThatIsNoKernelIsRefused) {
+  ProofRequest request = RequestFor(0);
+  request.elf = "no code";
+  EXPECT_TRUE(absl::IsDataLoss(prover_.Prove(request).status()));
+}
+
+// The second half of the row is left out where it is longer than the usual probes.
+TEST_F(ProverTest, RunsTheExampleBesideTheUsualProbes) {
+  ProofRequest request = RequestFor(10);
+  EXPECT_TRUE(prover_.Prove(request).ok());
+  request.example = {100'000};
+  const auto proof = prover_.Prove(request);
+  EXPECT_TRUE(absl::IsDataLoss(proof.status())) << proof.status();
+  EXPECT_THAT(std::string(proof.status().message()), HasSubstr("a=100000"));
+}
+
+TEST(Prover, MissingProgramIsSaid) {
+  Prover prover("/nowhere", 1);
+  EXPECT_TRUE(absl::IsNotFound(prover.Prove(RequestFor(0)).status()));
+}
+
+class ProofServiceTest : public testing::Test {
+ protected:
+  void SetUp() override { SetLogLevel(LogLevel::kOff); }
+  void TearDown() override { SetLogLevel(LogLevel::kWarning); }
+
+  CompileOptions Options(const std::string& codegen) {
+    CompileOptions options;
+    options.cache.directory = dir_.File("cache");
+    options.codegen = codegen;
+    return options;
+  }
+  static program::Program Double() {
+    program::Program program;
+    const ProofRequest request = RequestFor(0);
+    program.add_kernels()->set_text(request.kernel);
+    program.mutable_kernels(0)->add_choices()->set_params(request.params);
+    program.mutable_kernels(0)->mutable_choices(0)->add_at_most(-1);
+    return program;
+  }
+  TempDir dir_;
+};
+
+TEST_F(ProofServiceTest, WrongCodeIsReplacedByTheVmAndNeverPublished) {
+  {
+    KernelService service(Options(KILN_TEST_BIN_DIR "/planting_codegen"));
+    KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(Double()));
+    service.FinishProofs();
+    EXPECT_TRUE(handles[0][0]->Get()->vm);
+    EXPECT_EQ(handles[0][0]->generation(), 1u);
+    EXPECT_EQ(service.counts().built, 0);
+    EXPECT_EQ(service.counts().failed, 1);
+  }
+  // Not tried again, by the right compiler either, until the failure expires.
+  KernelService again(Options(KILN_TEST_BIN_DIR "/kiln-codegen"));
+  KILN_ASSERT_OK_AND_ASSIGN(const auto handles, again.GetAll(Double()));
+  EXPECT_TRUE(handles[0][0]->Get()->vm);
+  KILN_ASSERT_OK_AND_ASSIGN(const auto entries, again.store()->List());
+  ASSERT_EQ(entries.size(), 1u);
+  KILN_ASSERT_OK_AND_ASSIGN(const Entry entry, again.store()->Read(entries[0].key));
+  EXPECT_THAT(*entry.Find("failure"), HasSubstr("was refused"));
+}
+
+TEST_F(ProofServiceTest, WhatIsBuiltInTheBackgroundIsProvedAndPublished) {
+  CompileOptions options = Options(KILN_TEST_BIN_DIR "/kiln-codegen");
+  options.compile_mode = CompileMode::kBackground;
+  KernelService service(options);
+  KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(Double()));
+  service.FinishProofs();
+  EXPECT_FALSE(handles[0][0]->Get()->vm);
+  KILN_ASSERT_OK_AND_ASSIGN(const auto entries, service.store()->List());
+  ASSERT_EQ(entries.size(), 1u);
+  KILN_ASSERT_OK_AND_ASSIGN(const Entry entry, service.store()->Read(entries[0].key));
+  EXPECT_EQ(MetaOf(entry)["proved_on"], CpuModelId());
+}
+
+TEST_F(ProofServiceTest, WrongCodeBuiltInTheBackgroundGoesAgain) {
+  CompileOptions options = Options(KILN_TEST_BIN_DIR "/planting_codegen");
+  options.compile_mode = CompileMode::kBackground;
+  KernelService service(options);
+  KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(Double()));
+  service.FinishProofs();
+  EXPECT_TRUE(handles[0][0]->Get()->vm);
+  EXPECT_EQ(handles[0][0]->generation(), 2u);
+  EXPECT_EQ(service.counts().built, 0);
+  EXPECT_EQ(service.counts().failed, 1);
+  EXPECT_EQ(service.counts().vm, 1);
+}
+
+TEST_F(ProofServiceTest, EntriesSayWhereTheyWereProved) {
+  KernelService service(Options(KILN_TEST_BIN_DIR "/kiln-codegen"));
+  KILN_ASSERT_OK(service.GetAll(Double()).status());
+  service.FinishProofs();
+  KILN_ASSERT_OK_AND_ASSIGN(const auto entries, service.store()->List());
+  ASSERT_EQ(entries.size(), 1u);
+  KILN_ASSERT_OK_AND_ASSIGN(const Entry entry, service.store()->Read(entries[0].key));
+  EXPECT_EQ(MetaOf(entry)["proved_on"], CpuModelId());
+  EXPECT_THAT(MetaOf(entry)["proof"], testing::StartsWith("2:"));
+}
+
+// Puts `entry` into the cache as a CPU of another model would have.
+void PublishAsAnother(Store& store, Entry entry, const std::string& elf) {
+  for (Section& section : entry.sections) {
+    if (section.tag == "elf" && !elf.empty()) section.bytes = elf;
+    if (section.tag != "meta") continue;
+    auto meta = ParseMeta(section.bytes);
+    meta["proved_on"] = "another-1-2-3";
+    section.bytes = FormatMeta(meta);
+  }
+  KILN_ASSERT_OK(store.Publish(entry));
+}
+
+TEST_F(ProofServiceTest, AnEntryIsProvedOnceMoreOnAnotherCpu) {
+  const std::string codegen = KILN_TEST_BIN_DIR "/kiln-codegen";
+  {
+    KernelService service(Options(codegen));
+    KILN_ASSERT_OK(service.GetAll(Double()).status());
+    service.FinishProofs();
+    KILN_ASSERT_OK_AND_ASSIGN(const auto entries, service.store()->List());
+    KILN_ASSERT_OK_AND_ASSIGN(const Entry entry, service.store()->Read(entries[0].key));
+    PublishAsAnother(*service.store(), entry, "");
+  }
+  {
+    KernelService meets(Options(codegen));
+    KILN_ASSERT_OK(meets.GetAll(Double()).status());
+    meets.FinishProofs();
+    EXPECT_EQ(meets.counts().cached, 1);
+    EXPECT_EQ(meets.store()->List()->size(), 2u) << "the record";
+  }
+  CompileOptions options = Options(codegen);
+  options.prover = "/nowhere";  // not needed any more
+  KernelService knows(options);
+  KILN_ASSERT_OK_AND_ASSIGN(const auto handles, knows.GetAll(Double()));
+  EXPECT_FALSE(handles[0][0]->Get()->vm);
+}
+
+TEST_F(ProofServiceTest, WrongCodeInAnEntryIsRefusedOnAnotherCpu) {
+  const std::string codegen = KILN_TEST_BIN_DIR "/kiln-codegen";
+  for (int run = 0; run < 2; ++run) {
+    KernelService service(Options(codegen));
+    KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(Double()));
+    service.FinishProofs();
+    EXPECT_EQ(handles[0][0]->Get()->vm, run > 0);
+    if (run > 0) continue;
+    KILN_ASSERT_OK_AND_ASSIGN(const auto entries, service.store()->List());
+    KILN_ASSERT_OK_AND_ASSIGN(const Entry entry, service.store()->Read(entries[0].key));
+    PublishAsAnother(*service.store(), entry, Planted(1));
+  }
+}
+
+TEST_F(ProofServiceTest, WithoutAProverNothingIsPublished) {
+  CompileOptions options = Options(KILN_TEST_BIN_DIR "/kiln-codegen");
+  options.prover = "/nowhere";
+  KernelService service(options);
+  KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(Double()));
+  service.FinishProofs();
+  EXPECT_FALSE(handles[0][0]->Get()->vm);
+  EXPECT_TRUE(service.store()->List()->empty());
+}
+
+}  // namespace
+}  // namespace kiln

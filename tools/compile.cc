@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// kiln compile: builds the kernels of a model ahead of time.
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/sha256.h"
+#include "kiln/compiler/precompile.h"
+#include "kiln/tools/common.h"
+#include "kiln/tools/exit_code.h"
+#include "kiln/tools/model_kernels.h"
+#include "kiln/tools/progress.h"
+#include "nlohmann/json.hpp"
+
+namespace kiln {
+namespace {
+
+struct CompileFlags {
+  CommonOptions common;
+  ModelFlags model;
+  bool cache_only = false;
+  int jobs = 0;
+};
+
+struct Totals {
+  int cached = 0, built = 0, failed = 0;
+  absl::Status error;  // the first kernel that may succeed another time
+};
+
+const char* Count(const absl::StatusOr<KernelService::Kept>& kept, Totals& totals) {
+  if (!kept.ok() && totals.error.ok()) totals.error = kept.status();
+  if (!kept.ok() || *kept == KernelService::Kept::kFailed) return ++totals.failed, "failed";
+  if (*kept == KernelService::Kept::kBuilt) return ++totals.built, "built";
+  return ++totals.cached, "cached";
+}
+
+void Print(const CompileFlags& flags, const std::map<std::string, Totals>& targets,
+           const Totals& all, double ms) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto& [name, totals] : targets) {
+    list.push_back({{"name", name},
+                    {"kernels", totals.cached + totals.built + totals.failed},
+                    {"cached", totals.cached},
+                    {"built", totals.built},
+                    {"failed", totals.failed}});
+  }
+  const int kernels = all.cached + all.built + all.failed;
+  if (flags.common.json) {
+    PrintJson("compile", flags.common,
+              {{"kernels", kernels},
+               {"cached", all.cached},
+               {"built", all.built},
+               {"failed", all.failed},
+               {"ms", ms},
+               {"targets", list}});
+    return;
+  }
+  std::cout << kernels << " kernels: " << all.built << " built, " << all.cached << " were there, "
+            << all.failed << " failed, " << static_cast<int64_t>(ms) << " ms\n";
+}
+
+int CompileModel(const CompileFlags& flags) {
+  if (!flags.cache_only) {
+    return Fail(absl::InvalidArgumentError("compile: say what to make; use --cache-only"),
+                kExitUsage);
+  }
+  const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
+  if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
+  KernelService service(*options);
+  if (service.store() == nullptr || flags.common.cache_readonly || flags.common.no_cache) {
+    return Fail(absl::FailedPreconditionError(
+                    "compile: there is no cache that may be written; see kiln cache doctor"),
+                kExitCache);
+  }
+  const auto jobs = KernelsOfModel(flags.model, flags.common, service.store());
+  if (!jobs.ok()) return Fail(jobs.status(), ModelExit(jobs.status()));
+  Totals all;
+  std::map<std::string, Totals> targets;
+  const auto start = std::chrono::steady_clock::now();
+  {
+    Progress progress(flags.common, jobs->size());
+    const int cpus = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    Precompile(service, *jobs, flags.jobs > 0 ? std::min(flags.jobs, cpus) : cpus,
+               [&](const KernelJob& job, const KernelDone& done) {
+                 const std::string target(Name(job.identity.target));
+                 Count(done.kept, all);
+                 const char* const what = Count(done.kept, targets[target]);
+                 const std::string key = ToHex(KernelPreimage(job.identity).Key()).substr(0, 12);
+                 progress.Step(done.done, absl::StrCat(what, " ", target, " ", key, " ", job.name),
+                               absl::StrCat(target, " ", job.name));
+               });
+  }
+  const double ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  Print(flags, targets, all, ms);
+  if (all.failed == 0) return kExitOk;
+  if (all.error.ok()) return kExitDiffers;
+  return Fail(all.error, absl::IsNotFound(all.error) ? kExitDevice : kExitCache);
+}
+
+}  // namespace
+
+std::function<int()> AddCompile(CLI::App& command) {
+  auto flags = std::make_shared<CompileFlags>();
+  command.add_option("MODEL", flags->model.model, "ONNX file, or .graph text")->required();
+  command.add_flag("--cache-only", flags->cache_only, "Fill the kernel cache");
+  AddModelFlags(command, flags->model);
+  command.add_option("-j", flags->jobs, "Kernels built at a time (default: the CPUs)")
+      ->check(CLI::Range(1, 1024));
+  AddCommonFlags(command, flags->common);
+  return [flags] { return CompileModel(*flags); };
+}
+
+}  // namespace kiln

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels that a model needs for given targets and shapes, as `kiln compile` and `kiln cache`
+// are asked for them.
+#ifndef KILN_TOOLS_MODEL_KERNELS_H_
+#define KILN_TOOLS_MODEL_KERNELS_H_
+
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+#include "kiln/compiler/precompile.h"
+#include "kiln/tools/common.h"
+
+namespace kiln {
+
+struct ModelFlags {
+  std::string model;
+  std::vector<std::string> targets;  // empty: this machine's
+  std::string shapes;                // file
+};
+
+// --target and --shapes.
+void AddModelFlags(CLI::App& command, ModelFlags& flags);
+
+// A line of the file given with --shapes is one set of inputs: NAME=EXTENTS for an input,
+// NAME=NUMBER for a symbolic dim, separated by blanks; "#" begins a comment. Without the file there
+// is one set, that of --shape and --dim: what `kiln run` would take.
+//
+//   x=1x3x224x224
+//   batch=8 seq=128        # three variants
+//   batch=8 seq=512
+// With a `store` the Programs are kept there.
+absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(const ModelFlags& flags,
+                                                      const CommonOptions& common,
+                                                      Store* store = nullptr);
+
+}  // namespace kiln
+
+#endif  // KILN_TOOLS_MODEL_KERNELS_H_
