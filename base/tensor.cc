@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/base/tensor.h"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -47,12 +49,16 @@ int64_t CheckedBytes(DType type, const std::vector<int64_t>& shape) {
 }
 
 Tensor Tensor::Allocate(DType type, std::vector<int64_t> shape) {
-  constexpr int64_t kAlign = 64;
+  constexpr int64_t kHugePage = int64_t{2} << 20;
   const int64_t bytes = CheckedBytes(type, shape);
-  if (bytes < 0 || bytes > INT64_MAX - kAlign) std::abort();
-  const size_t padded = static_cast<size_t>((bytes + kAlign) / kAlign * kAlign);
-  void* data = std::aligned_alloc(kAlign, padded);
+  // Large tensors come in huge pages: touching them for the first time is most of what a copy
+  // costs.
+  const int64_t align = bytes >= kHugePage ? kHugePage : 64;
+  if (bytes < 0 || bytes > INT64_MAX - align) std::abort();
+  const auto padded = static_cast<size_t>((bytes + align) / align * align);
+  void* data = std::aligned_alloc(static_cast<size_t>(align), padded);
   if (data == nullptr) std::abort();
+  if (align == kHugePage) madvise(data, static_cast<size_t>(bytes), MADV_HUGEPAGE);
   return View(data, type, std::move(shape), {}, std::shared_ptr<void>(data, std::free));
 }
 

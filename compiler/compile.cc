@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/compiler/compile.h"
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -63,11 +62,7 @@ absl::StatusOr<Model> Compile(absl::string_view path, const CompileOptions& opti
     return opened.status();
   KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnx(path, {.allow_unsupported = true,
                                                              .custom_ops = options.custom_ops}));
-  const bool needs_values =
-      !import.unsupported.empty() &&
-      std::all_of(import.unsupported.begin(), import.unsupported.end(),
-                  [](const UnsupportedNode& node) { return node.needs_values; });
-  if (!needs_values) return opened.status();
+  if (!MayNeedValues(import)) return opened.status();
   KILN_ASSIGN_OR_RETURN(auto variants, ValueVariants::Create(path, import, options));
   return Model::Create(std::move(variants), RunOptionsOf(options));
 }

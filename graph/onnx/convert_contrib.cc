@@ -73,14 +73,21 @@ absl::Status Done(NodeView& n, ValueId y) { return n.Emit("identity", {y}); }
 
 absl::Status FusedMatMul(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(2, 2));
-  if (n.Int("transBatchA", 0) != 0 || n.Int("transBatchB", 0) != 0)
-    return absl::UnimplementedError("transposed batches are not supported");
   Writer w{n};
+  std::vector<ValueId> operands = n.inputs();
+  const char* const flags[] = {"transBatchA", "transBatchB"};
+  for (int k = 0; k < 2; ++k) {  // the first axis goes behind the batch axes
+    if (n.Int(flags[k], 0) == 0 || n.rank(k) < 3) continue;
+    Ints perm;
+    for (int64_t i = 1; i + 1 < n.rank(k); ++i) perm.push_back(i);
+    perm.insert(perm.end(), {0, n.rank(k) - 1});
+    operands[static_cast<size_t>(k)] = w.Transpose(n.in(k), std::move(perm));
+  }
   const double alpha = n.Float("alpha", 1);
   const Attrs attrs = {{"trans_a", int64_t{n.Int("transA", 0) != 0 && n.rank(0) > 1}},
                        {"trans_b", int64_t{n.Int("transB", 0) != 0 && n.rank(1) > 1}}};
-  if (alpha == 1) return n.Emit("matmul", n.inputs(), attrs);
-  return Done(n, w.Scale(n.Op("matmul", n.inputs(), attrs), alpha));
+  if (alpha == 1) return n.Emit("matmul", operands, attrs);
+  return Done(n, w.Scale(n.Op("matmul", operands, attrs), alpha));
 }
 
 absl::Status Gelu(NodeView& n) { return n.Emit("gelu", {n.in(0)}); }

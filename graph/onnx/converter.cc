@@ -21,7 +21,8 @@ std::vector<const Converter*> Sorted() {
   for (const auto rows :
        {ElementwiseConverters(), ReduceConverters(), ShapeConverters(), NeuralConverters(),
         SelectConverters(), SampleConverters(), TensorConverters(), AttentionConverters(),
-        QuantizedConverters(), RecurrentConverters(), DynamicConverters(), ContribConverters()}) {
+        QuantizedConverters(), RecurrentConverters(), DynamicConverters(), SignalConverters(),
+        ContribConverters()}) {
     for (const Converter& row : rows) all.push_back(&row);
   }
   std::sort(all.begin(), all.end(), Before);

@@ -49,6 +49,7 @@ std::span<const Converter> AttentionConverters();
 std::span<const Converter> QuantizedConverters();
 std::span<const Converter> RecurrentConverters();
 std::span<const Converter> DynamicConverters();  // and what import alone knows: If, sequences, ...
+std::span<const Converter> SignalConverters();
 std::span<const Converter> ContribConverters();  // "com.microsoft.Name"
 
 // The row for an operator of ONNX's own domain at this version; null if there is none.

@@ -292,6 +292,14 @@ absl::StatusOr<OnnxImport> ImportOnnx(absl::string_view path, const OnnxImportOp
   return import;
 }
 
+bool MayNeedValues(const OnnxImport& import) {
+  const auto any = [&](auto property) {
+    return std::any_of(import.unsupported.begin(), import.unsupported.end(), property);
+  };
+  return any([](const UnsupportedNode& node) { return node.needs_values; }) &&
+         !any([](const UnsupportedNode& node) { return node.reason.empty(); });
+}
+
 absl::StatusOr<OnnxImport> ImportOnnxFor(absl::string_view path,
                                          const std::map<std::string, Tensor>& inputs,
                                          OnnxImportOptions options) {

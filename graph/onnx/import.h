@@ -84,6 +84,10 @@ struct OnnxImport {
   std::shared_ptr<onnx::MappedFile> file;                             // null: imported from memory
 };
 
+// Whether the import may be complete once values of inputs are given (ImportOnnxFor): some node
+// needs them, and no operator is missing. Other nodes behind may be supported then.
+bool MayNeedValues(const OnnxImport& import);
+
 // Errors: kNotFound and the like for the file; kDataLoss where it is damaged; kResourceExhausted
 // past a limit; kInvalidArgument where the model breaks ONNX's rules; kPermissionDenied for
 // external data that leaves the model's folder; kUnimplemented lists all nodes that are not

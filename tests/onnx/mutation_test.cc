@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tiny networks with random damage: the importer refuses them or takes them, and never crashes.
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -88,6 +89,64 @@ TEST(Mutation, DamagedSmallModelsNeverCrash) {
     std::string file = original;
     Damage(file, rng);
     (void)ImportOnnxBytes(file);
+  }
+}
+
+// A model with a function, a branch and a loop, whose graphs take values from around them.
+std::string ControlFlowModel() {
+  const auto branch = [](const char* op, const char* out) {
+    return OnnxGraph({OnnxNode(op, {"x"}, {out})}, {}, {OnnxValue(out)});
+  };
+  const std::string body = OnnxGraph(
+      {OnnxNode("Concat", {"s", "x"}, {"t"}, {IntAttribute("axis", 0)}),
+       OnnxNode("Twice", {"x"}, {"u"}, {FloatAttribute("by", 2)}, "f")},
+      {OnnxValue("i", kInt64, {}), OnnxValue("go", kBool, {}), OnnxValue("s", kFloat, {"k"})},
+      {OnnxValue("go", kBool, {}), OnnxValue("t", kFloat, {"l"}), OnnxValue("u", kFloat, {"n"})});
+  const std::string function =
+      BytesField(1, "Twice") + BytesField(4, "a") + BytesField(5, "b") + BytesField(6, "by") +
+      BytesField(7,
+                 OnnxNode("Elu", {"a"}, {"b"},
+                          {BytesField(1, "alpha") + NumberField(20, 1) + BytesField(21, "by")})) +
+      BytesField(9, BytesField(1, "") + NumberField(2, 17)) + BytesField(10, "f");
+  return OnnxModel(17, OnnxGraph({OnnxNode("If", {"c"}, {"y"},
+                                           {GraphAttribute("then_branch", branch("Relu", "p")),
+                                            GraphAttribute("else_branch", branch("Neg", "q"))}),
+                                  OnnxNode("Loop", {"m", "", "y"}, {"z", "w"},
+                                           {GraphAttribute("body", body)}),
+                                  OnnxNode("NonZero", {"z"}, {"v"})},
+                                 {OnnxValue("c", kBool, {}), OnnxValue("m", kInt64, {}),
+                                  OnnxValue("x", kFloat, {"n"})},
+                                 {OnnxValue("v"), OnnxValue("w")})) +
+         BytesField(8, BytesField(1, "f") + NumberField(2, 1)) + BytesField(25, function);
+}
+
+TEST(Mutation, DamagedControlFlowNeverCrashes) {
+  const std::string original = ControlFlowModel();
+  ASSERT_TRUE(ImportOnnxBytes(original).ok()) << ImportOnnxBytes(original).status();
+  std::mt19937_64 rng(13);
+  for (int round = 0; round < 5 * kRounds; ++round) {
+    std::string file = original;
+    Damage(file, rng);
+    (void)ImportOnnxBytes(file);
+  }
+}
+
+// Every operator that ONNX tests: its first model of many, each damaged twice.
+TEST(Mutation, DamagedNodeTestsNeverCrash) {
+  const std::filesystem::path folder =
+      std::filesystem::path(KILN_TEST_DATA_DIR) / "../../.deps/onnx-tests/node";
+  if (!std::filesystem::is_directory(folder)) GTEST_SKIP() << "run scripts/fetch_onnx_tests";
+  std::mt19937_64 rng(17);
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::filesystem::path path = entry.path() / "model.onnx";
+    if (!std::filesystem::exists(path) || std::filesystem::file_size(path) > (1 << 16)) continue;
+    std::ifstream in(path, std::ios::binary);
+    const std::string original(std::istreambuf_iterator<char>(in), {});
+    for (int round = 0; round < 2; ++round) {
+      std::string file = original;
+      Damage(file, rng);
+      (void)ImportOnnxBytes(file, nullptr, {.allow_unsupported = round == 1});
+    }
   }
 }
 
