@@ -95,9 +95,16 @@ absl::Status Importer::RunBody(Scope& scope, const GraphProto& proto,
   return absl::OkStatus();
 }
 
+absl::Status Importer::CountBody() {
+  if (++bodies_ <= kMaxBodies) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "branches and loop bodies within each other are looked at more than ", kMaxBodies, " times"));
+}
+
 absl::StatusOr<Importer::BodyGraph> Importer::ImportBranch(Scope& scope, const GraphProto& proto,
                                                            const std::string& name,
                                                            const std::vector<ValueId>& captures) {
+  KILN_RETURN_IF_ERROR(CountBody());
   BodyGraph made;
   made.graph.name = name;
   Scope inner;
@@ -180,6 +187,7 @@ absl::Status Importer::AddIf(Scope& scope, const NodeProto& node, const std::vec
 
 absl::StatusOr<Importer::BodyGraph> Importer::ImportLoopBody(
     Scope& scope, const LoopParts& parts, const std::vector<Shape>& state_shapes) {
+  KILN_RETURN_IF_ERROR(CountBody());
   const GraphProto& proto = *parts.body;
   BodyGraph made;
   made.graph.name = parts.name + "/body";

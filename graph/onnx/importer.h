@@ -72,6 +72,7 @@ class Importer {
   absl::Status AddNodes(Scope& scope, const google::protobuf::RepeatedPtrField<NodeProto>& nodes);
   absl::Status AddNode(Scope& scope, const NodeProto& node);
   absl::Status CountInner();  // one more node of a function, branch or body
+  absl::Status CountBody();
   absl::Status Define(Scope& scope, const std::string& name, Slot slot);
   // Null: no such name. Captures what the scope's graph does not have.
   const Slot* Find(Scope& scope, const std::string& name);
@@ -145,6 +146,7 @@ class Importer {
   std::set<const FunctionProto*> active_;  // functions that are being looked into
   std::map<const FunctionProto*, Expansion> expansions_;
   int64_t inner_nodes_ = 0;  // written so far in functions, branches and bodies
+  int64_t bodies_ = 0;       // branches and bodies looked at so far
 };
 
 std::string DomainOf(absl::string_view domain);

@@ -17,6 +17,8 @@ inline constexpr int64_t kMaxFields =
 inline constexpr int64_t kMaxNodes = 1'000'000;  // sub-graphs included
 inline constexpr int64_t kMaxExpandedNodes =
     100'000;  // that functions, branches and loop bodies are expanded to: few may make many
+inline constexpr int64_t kMaxBodies =
+    2048;  // branches and loop bodies; each is looked at again where a loop changes extents
 inline constexpr int64_t kMaxNameBytes =
     4096;  // of values, nodes, operators, attributes, locations
 inline constexpr int64_t kMaxAttributes = 1024;  // of one node

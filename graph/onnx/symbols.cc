@@ -31,8 +31,9 @@ bool Symbols::IsNoName(absl::string_view name) {
 std::string Symbols::Unique(absl::string_view wish) {
   const std::string stem = Sanitized(wish);
   std::string name = stem;
-  for (int k = 2; !ReadsAsSymbol(name) || used_.contains(name); ++k)
-    name = absl::StrCat(stem, "_", k);
+  int& tried = tried_[stem];
+  for (; used_.contains(name) || !ReadsAsSymbol(name); ++tried)
+    name = absl::StrCat(stem, "_", tried + 2);
   used_.insert(name);
   return name;
 }

@@ -27,6 +27,7 @@ class Symbols {
 
   std::map<std::string, std::string> named_;
   std::set<std::string> used_;
+  std::map<std::string, int> tried_;  // numbers behind a stem that are taken
 };
 
 }  // namespace kiln::onnx

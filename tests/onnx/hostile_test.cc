@@ -114,6 +114,29 @@ TEST(Limits, GraphDepth) {
   EXPECT_THAT(Import(graph), StatusIs(kExhausted, HasSubstr("more than 32 graphs within graphs")));
 }
 
+TEST(Limits, Bodies) {
+  // Each body runs the one within twice, and is looked at again because it changes an extent.
+  std::string body;
+  for (int depth = 0; depth < 8; ++depth) {
+    const auto name = [depth](const char* what) { return what + std::to_string(depth); };
+    std::vector<std::string> nodes;
+    if (depth == 0) {
+      nodes = {OnnxNode("Concat", {name("s"), name("s")}, {name("t")}, {IntAttribute("axis", 0)})};
+    } else {
+      nodes = {OnnxNode("Loop", {"m", "", name("s")}, {name("u")}, {GraphAttribute("body", body)}),
+               OnnxNode("Loop", {"m", "", name("u")}, {name("t")}, {GraphAttribute("body", body)})};
+    }
+    body = OnnxGraph(nodes,
+                     {OnnxValue(name("i"), kInt64, {}), OnnxValue(name("c"), kBool, {}),
+                      OnnxValue(name("s"), kFloat, {"k"})},
+                     {OnnxValue(name("c"), kBool, {}), OnnxValue(name("t"))});
+  }
+  EXPECT_THAT(Import(OnnxGraph(
+                  {OnnxNode("Loop", {"m", "", "x"}, {"y"}, {GraphAttribute("body", body)})},
+                  {OnnxValue("x", kFloat, {1}), OnnxValue("m", kInt64, {})}, {OnnxValue("y")})),
+              StatusIs(kExhausted, HasSubstr("are looked at more than 2048 times")));
+}
+
 TEST(Limits, DeepNestingOfAnyKindEnds) {
   std::string graph;
   for (int depth = 0; depth < 20000; ++depth)
