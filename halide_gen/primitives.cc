@@ -45,11 +45,12 @@ Expr Fma(const Expr& a, const Expr& b, const Expr& c) {
 }
 
 // Halide makes one cast of two, and of f64 -> f32 -> f16 a single rounding for which there is no
-// instruction. x * 1 + -0 is x.
+// instruction. x * 1 + -0 is x; the -0 is given by its bits, since Halide takes it and 0 for equal.
 Expr ToHalf(const Expr& value) {
   const auto* narrowed = value.as<Halide::Internal::Cast>();
   const bool was_wide = narrowed != nullptr && narrowed->value.type().bits() > value.type().bits();
-  return cast(Halide::Float(16), was_wide ? Fma(value, 1.0f, -0.0f) : value);
+  const Expr minus_zero = reinterpret<float>(Expr(uint32_t{0x80000000}));
+  return cast(Halide::Float(16), was_wide ? Fma(value, 1.0f, minus_zero) : value);
 }
 
 Expr Abs(const Expr& value) {
