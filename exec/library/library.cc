@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/exec/library/deconv_product.h"
 #include "kiln/exec/library/gemv.h"
 #include "kiln/exec/library/onednn.h"
 #include "kiln/exec/library/order_ops.h"
@@ -32,7 +33,8 @@ constexpr Operator kOperators[] = {
      2,
      3,
      1,
-     {{{"oneDNN, layouts kept", MakeConvTransposeKept},
+     {{{"products, then a sum of taps", MakeDeconvProduct},
+       {"oneDNN, layouts kept", MakeConvTransposeKept},
        {"oneDNN, layouts of its own", MakeConvTransposeReordered},
        {"loop", MakeConvTransposeLoop}}}},
     {"cumulative", 1, 1, 1, {{{"loop", MakeCumulative}}}},

@@ -124,7 +124,7 @@ struct Implementation {
 struct Operator {
   const char* name;
   int min_inputs, max_inputs, outputs;
-  std::array<Implementation, 3> implementations;  // the first that accepts computes; then nulls
+  std::array<Implementation, 4> implementations;  // the first that accepts computes; then nulls
 };
 
 // Null for an unknown name.

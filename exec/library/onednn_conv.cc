@@ -84,26 +84,6 @@ absl::StatusOr<ConvDescs> DescribeConv(const Request& request, const ConvForm& f
 // oneDNN's own choice of layout, with the logical dims of `d`.
 Desc AnyLayout(const Desc& d) { return Desc(d.get_dims(), kF32, kAny); }
 
-// Where the elements of an activation [N, C, D...] lie: channels innermost, or dense as it is
-// written.
-bool IsChannelsLast(const Operand& operand) {
-  int64_t span = operand.shape[1];
-  if (operand.shape[1] != 1 && operand.strides[1] != 1) return false;
-  for (size_t i = operand.shape.size(); i-- > 0; span *= operand.shape[i]) {
-    if (i == 1) span /= operand.shape[i];
-    if (i != 1 && operand.shape[i] != 1 && operand.strides[i] != span) return false;
-  }
-  return true;
-}
-
-bool IsDense(const Operand& operand) {
-  int64_t span = 1;
-  for (size_t i = operand.shape.size(); i-- > 0; span *= operand.shape[i]) {
-    if (operand.shape[i] != 1 && operand.strides[i] != span) return false;
-  }
-  return true;
-}
-
 // The convolution is a plain matrix product over dense rows of pixels.
 bool IsMatrixProduct(const Request& request, const ConvForm& form) {
   const auto point = [](const WindowAxis& axis) {

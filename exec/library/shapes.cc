@@ -309,4 +309,22 @@ absl::StatusOr<PoolForm> NormalizePool(const Request& request, bool average) {
   return form;
 }
 
+bool IsChannelsLast(const Operand& operand) {
+  int64_t span = operand.shape[1];
+  if (operand.shape[1] != 1 && operand.strides[1] != 1) return false;
+  for (size_t i = operand.shape.size(); i-- > 0; span *= operand.shape[i]) {
+    if (i == 1) span /= operand.shape[i];
+    if (i != 1 && operand.shape[i] != 1 && operand.strides[i] != span) return false;
+  }
+  return true;
+}
+
+bool IsDense(const Operand& operand) {
+  int64_t span = 1;
+  for (size_t i = operand.shape.size(); i-- > 0; span *= operand.shape[i]) {
+    if (operand.shape[i] != 1 && operand.strides[i] != span) return false;
+  }
+  return true;
+}
+
 }  // namespace kiln::library

@@ -19,6 +19,11 @@ namespace kiln::library {
 absl::Status CheckAttributes(const Attributes& attributes,
                              std::initializer_list<absl::string_view> known);
 
+// Where the elements of an activation [N, C, D...] lie: channels innermost and dense, or dense as
+// it is written.
+bool IsChannelsLast(const Operand& operand);
+bool IsDense(const Operand& operand);
+
 // C[..., m, n] = sum over k of A[..., m, k] * B[..., k, n]; every stride in elements, 0 where a
 // batch dim broadcasts. Neighbouring batch dims that all operands step through alike are one, and
 // batches that share B are rows of one product:

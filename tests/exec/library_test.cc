@@ -412,6 +412,71 @@ TEST(Conv, AgreesWithItsDefinition) {
   for (const ConvCase& c : cases) CheckConv(c, false);
 }
 
+// [N, C, D...] with channels innermost.
+Array<float> ToLast(const Array<float>& a) {
+  Array<float> last(a.shape);
+  const int64_t channels = a.shape[1], points = Count(a.shape) / (a.shape[0] * channels);
+  for (int64_t n = 0; n < a.shape[0]; ++n) {
+    for (int64_t c = 0; c < channels; ++c) {
+      for (int64_t p = 0; p < points; ++p)
+        last[(n * points + p) * channels + c] = a[(n * channels + c) * points + p];
+    }
+  }
+  return last;
+}
+
+Operand DescribeLast(const Array<float>& a) {
+  Operand operand = Describe(a, DType::kF32);
+  int64_t step = a.shape[1];
+  for (size_t i = a.shape.size(); i-- > 2; step *= a.shape[i]) operand.strides[i] = step;
+  operand.strides[1] = 1;
+  return operand;
+}
+
+// With channels innermost and constant weights; who computed it.
+std::string CheckChannelsLast(const ConvCase& c, bool transposed) {
+  const Array<float> x = Random(c.x, 1), w = Random(c.w, 2), bias = Random({c.y[1]}, 3);
+  Array<float> y(c.y, std::numeric_limits<float>::quiet_NaN());
+  Request request;
+  request.attributes = AttributesOf(c);
+  request.inputs = {DescribeLast(x), Describe(w, DType::kF32, true)};
+  request.outputs = {DescribeLast(y)};
+  const Operator& op = *Find(transposed ? "conv_transpose" : "conv");
+  const std::string what =
+      testing::PrintToString(c.x) + testing::PrintToString(c.w) + testing::PrintToString(c.y);
+  const Array<float> x_last = ToLast(x);
+  const absl::Status ran =
+      RunOp(op.name, request, {x_last.data.data(), w.data.data()}, y.data.data(), NewSession(2));
+  EXPECT_TRUE(ran.ok()) << what << ran;
+  Array<float> want(c.y);
+  const std::vector<double> naive = NaiveConv(c, x, w, bias, transposed);
+  for (size_t i = 0; i < naive.size(); ++i) want.data[i] = static_cast<float>(naive[i]);
+  const Array<float> want_last = ToLast(want);
+  ExpectNear(y, {want_last.data.begin(), want_last.data.end()}, what);
+  return (*Make(op, request, NewSession(2)))->considered().back().implementation;
+}
+
+TEST(ConvTranspose, OfSmallImagesIsAProductAndASumOfTaps) {
+  const ConvCase cases[] = {
+      {{2, 5, 3, 3}, {5, 7, 4, 4}, {2, 7, 6, 6}, {2, 2}, {1, 1, 1, 1}, {}, 1, false},
+      {{1, 100, 1, 1}, {100, 8, 4, 4}, {1, 8, 4, 4}, {}, {}, {}, 1, false},
+      {{1, 6, 5}, {6, 4, 3}, {1, 4, 9}, {1}, {0, 0}, {2}, 1, false},
+      {{1, 3, 2, 3, 2}, {3, 4, 2, 2, 2}, {1, 4, 4, 6, 4}, {2, 2, 2}, {}, {}, 1, false},
+  };
+  for (const ConvCase& c : cases)
+    EXPECT_EQ(CheckChannelsLast(c, true), "products, then a sum of taps");
+  EXPECT_EQ(CheckChannelsLast(
+                {{1, 8, 9, 9}, {8, 16, 2, 2}, {1, 16, 18, 18}, {2, 2}, {}, {}, 1, false}, true),
+            "oneDNN, layouts kept");
+}
+
+TEST(Conv, KeepsChannelsInnermost) {
+  EXPECT_EQ(CheckChannelsLast(
+                {{2, 16, 9, 7}, {16, 16, 3, 3}, {2, 16, 5, 4}, {2, 2}, {1, 1, 1, 1}, {}, 1, false},
+                false),
+            "oneDNN, layouts kept");
+}
+
 TEST(ConvTranspose, AgreesWithItsDefinition) {
   const ConvCase cases[] = {
       {{1, 3, 4, 4}, {3, 5, 3, 3}, {1, 5, 6, 6}, {}, {}, {}},
