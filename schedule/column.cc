@@ -82,7 +82,8 @@ Decision Accepts(const Kernel& kernel) {
 int64_t Bounded(int64_t extent) { return std::min<int64_t>(extent, INT32_MAX); }
 
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
-  Params params{.scheduler = "column", .values = {}, .in_place = ElementwisePairs(kernel)};
+  // Nothing in place: the VM runs through such kernels row by row.
+  Params params{.scheduler = "column", .values = {}, .in_place = {}};
   const Stage& reduction = *FirstReduction(kernel);
   const int32_t x = kernel.innermost();
   const bool tiles = reduction.over.back() != x;

@@ -50,7 +50,9 @@ Decision Accepts(const Kernel& kernel) {
 }
 
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
-  Params params{.scheduler = "row", .values = {}, .in_place = ElementwisePairs(kernel)};
+  Params params{.scheduler = "row", .values = {}, .in_place = {}};
+  // Several outputs need not be written in one pass over the row.
+  if (kernel.outputs.size() == 1) params.in_place = ElementwisePairs(kernel);
   // Extents are 32-bit numbers, so that an unbounded row needs 3 levels.
   const int64_t row =
       std::min<int64_t>(sizes.at_most[static_cast<size_t>(kernel.innermost())], INT32_MAX);

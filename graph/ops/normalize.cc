@@ -61,7 +61,7 @@ ValueId Standardize(GraphBuilder& b, ValueId x, const std::vector<int64_t>& axes
   const ValueId difference = b.Op("sub", {x, Reduce(b, "reduce_mean", x, axes)});
   const ValueId variance = Reduce(b, "reduce_mean", b.Op("mul", {difference, difference}), axes);
   const ValueId deviation = b.Op("sqrt", {b.Op("add", {variance, b.Scalar(type, epsilon)})});
-  return DivideByShared(b, difference, deviation);
+  return b.Op("div", {difference, deviation});
 }
 
 // ---- softmax
