@@ -10,6 +10,7 @@
 #include "kiln/exec/plan_info.h"
 #include "kiln/tools/exit_code.h"
 #include "kiln/tools/inputs.h"
+#include "kiln/tools/loaded_model.h"
 #include "kiln/tools/report.h"
 #include "nlohmann/json.hpp"
 
@@ -56,10 +57,12 @@ int ExplainLibrary(const std::string& path, const std::vector<std::string>& spec
                    const CommonOptions& common) {
   absl::StatusOr<CompileOptions> options = ToCompileOptions(common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
-  absl::StatusOr<Graph> graph = ReadModel(path);
-  if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
-  const absl::StatusOr<std::vector<Tensor>> inputs = MakeInputs(*graph, specs, common);
+  const absl::StatusOr<LoadedModel> model = LoadedModel::Read(path);
+  if (!model.ok()) return Fail(model.status(), ModelExit(model.status()));
+  const absl::StatusOr<std::vector<Tensor>> inputs = MakeInputs(model->ports(), specs, common);
   if (!inputs.ok()) return Fail(inputs.status(), UsageExit(inputs.status()));
+  absl::StatusOr<Graph> graph = model->GraphFor(*inputs);
+  if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
 
   std::vector<PlannedCall> calls;
   options->compile_mode = CompileMode::kNever;

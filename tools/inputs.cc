@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/tools/inputs.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -50,6 +52,8 @@ std::optional<int64_t> IndexedExtent(const Graph& graph,
   }
   return least;
 }
+
+int64_t MemoryBytes() { return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE); }
 
 template <typename T>
 void FillInts(Tensor& tensor, int64_t lo, int64_t hi, std::mt19937_64& random) {
@@ -185,9 +189,11 @@ class Maker {
       return file->second;
     }
     KILN_ASSIGN_OR_RETURN(std::vector<int64_t> shape, ShapeOf(value));
-    if (CheckedBytes(value.type, shape) < 0) {
+    const int64_t bytes = CheckedBytes(value.type, shape);
+    if (bytes < 0 || bytes > MemoryBytes()) {
       return absl::InvalidArgumentError(absl::StrCat("input \"", value.name, "\": shape ",
-                                                     absl::StrJoin(shape, "x"), " is too large"));
+                                                     absl::StrJoin(shape, "x"),
+                                                     " needs more than this machine's memory"));
     }
     Tensor tensor = Tensor::Allocate(value.type, std::move(shape));
     KILN_RETURN_IF_ERROR(FillAsAsked(id, value, tensor));

@@ -9,8 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "kiln/base/file_system.h"
 #include "kiln/base/status_macros.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/compiler/variants.h"
+#include "kiln/compiler/parts.h"
+#include "kiln/compiler/segments.h"
 #include "kiln/graph/onnx/import.h"
 #include "kiln/graph/op.h"
 #include "kiln/graph/text.h"
@@ -18,7 +18,9 @@
 #include "kiln/kernel/text.h"
 #include "kiln/schedule/scheduler.h"
 #include "kiln/tools/common.h"
+#include "kiln/tools/emit_onnx.h"
 #include "kiln/tools/exit_code.h"
+#include "kiln/tools/loaded_model.h"
 #include "kiln/tools/report.h"
 #include "nlohmann/json.hpp"
 
@@ -27,7 +29,9 @@ namespace {
 
 struct InspectFlags {
   CommonOptions common;
-  std::string model, emit = "kernel", target;
+  std::string model, emit = "kernel", target, emit_onnx;
+  std::vector<std::string> inputs;
+  bool flat = false;
   int group = -1;
 };
 
@@ -93,35 +97,42 @@ void PrintPorts(const nlohmann::json& ports, const char* what) {
   }
 }
 
-// Groups in running order, kernels numbered as --group counts them.
-nlohmann::json PrintGroups(const Compiled& compiled, bool print) {
+// Groups in running order, numbered over all segments as --group counts them.
+nlohmann::json PrintGroups(const std::vector<Compiled>& parts, bool print) {
   nlohmann::json list = nlohmann::json::array();
-  std::vector<std::vector<std::string>> rows = {{"group", "kind", "nodes"}};
   int number = 0;
-  for (const Group& group : compiled.grouping.groups) {
-    std::vector<std::string> ops;
-    for (NodeId id : group.nodes) ops.push_back(compiled.graph.node(id).op->name);
-    rows.push_back({absl::StrCat(number), Name(group.kind), absl::StrJoin(ops, " ")});
-    list.push_back({{"group", number++}, {"kind", Name(group.kind)}, {"ops", ops}});
+  for (const Compiled& compiled : parts) {
+    std::vector<std::vector<std::string>> rows = {{"group", "kind", "nodes"}};
+    for (const Group& group : compiled.grouping.groups) {
+      std::vector<std::string> ops;
+      for (NodeId id : group.nodes) ops.push_back(compiled.graph.node(id).op->name);
+      rows.push_back({absl::StrCat(number), Name(group.kind), absl::StrJoin(ops, " ")});
+      list.push_back({{"group", number++}, {"kind", Name(group.kind)}, {"ops", ops}});
+      if (parts.size() > 1) list.back()["segment"] = compiled.graph.name;
+    }
+    if (print && parts.size() > 1) std::cout << compiled.graph.name << "\n";
+    if (print) std::cout << Table(rows);
   }
-  if (print) std::cout << Table(rows);
   return list;
 }
 
 int InspectGroup(const InspectFlags& flags, const CompileOptions& options,
-                 const Compiled& compiled) {
-  const program::Program& program = compiled.variant.program;
-  if (flags.group >= static_cast<int>(compiled.grouping.groups.size())) {
-    return Fail(
-        absl::InvalidArgumentError(absl::StrCat("--group ", flags.group, ": there are groups 0 to ",
-                                                compiled.grouping.groups.size() - 1)),
-        kExitUsage);
+                 const std::vector<Compiled>& parts) {
+  int group = flags.group;
+  size_t part = 0;
+  const auto groups = [&](size_t k) { return static_cast<int>(parts[k].grouping.groups.size()); };
+  while (part < parts.size() && group >= groups(part)) group -= groups(part++);
+  if (part == parts.size()) {
+    return Fail(absl::InvalidArgumentError(absl::StrCat(
+                    "--group ", flags.group, ": there are groups 0 to ", flags.group - group - 1)),
+                kExitUsage);
   }
-  const program::Thunk& thunk = program.regions(0).thunks(flags.group);
+  const program::Program& program = parts[part].variant.program;
+  const program::Thunk& thunk = program.regions(0).thunks(group);
   if (!thunk.has_kernel()) {
     return Fail(absl::InvalidArgumentError(absl::StrCat(
                     "--group ", flags.group, ": is no kernel but ",
-                    Name(compiled.grouping.groups[static_cast<size_t>(flags.group)].kind))),
+                    Name(parts[part].grouping.groups[static_cast<size_t>(group)].kind))),
                 kExitUsage);
   }
   const program::KernelDef& def = program.kernels(thunk.kernel().kernel());
@@ -129,59 +140,76 @@ int InspectGroup(const InspectFlags& flags, const CompileOptions& options,
 }
 
 struct Imported {
-  Graph graph;
-  nlohmann::json opset;
+  LoadedModel model;
+  nlohmann::json opset = nullptr;
   nlohmann::json unsupported = nlohmann::json::array();
 };
 
 absl::StatusOr<Imported> Import(const std::string& path) {
-  Imported out;
   if (absl::EndsWith(path, ".graph")) {
-    KILN_ASSIGN_OR_RETURN(out.graph, ReadModel(path));
-    return out;
+    KILN_ASSIGN_OR_RETURN(LoadedModel model, LoadedModel::Read(path));
+    return Imported{std::move(model)};
   }
-  OnnxImportOptions options;
-  options.allow_unsupported = true;
-  KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnx(path, options));
-  if (const auto own = import.opsets.find(""); own != import.opsets.end()) out.opset = own->second;
+  KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnx(path, {.allow_unsupported = true}));
+  nlohmann::json opset, unsupported = nlohmann::json::array();
+  if (const auto own = import.opsets.find(""); own != import.opsets.end()) opset = own->second;
   for (const UnsupportedNode& node : import.unsupported) {
-    out.unsupported.push_back(
+    unsupported.push_back(
         {{"node", node.node}, {"op", node.op}, {"opset", node.opset}, {"reason", node.reason}});
   }
-  out.graph = std::move(import.graph);
-  return out;
+  LoadedModel model = LoadedModel::Of(path, std::move(import));
+  if (model.needs_values()) unsupported.clear();
+  return Imported{std::move(model), std::move(opset), std::move(unsupported)};
+}
+
+void PrintModel(const nlohmann::json& results) {
+  PrintPorts(results["inputs"], "input ");
+  PrintPorts(results["outputs"], "output");
+  std::cout << "opset   " << results["opset"].dump() << "\nnodes   " << results["nodes"].dump()
+            << "\n";
+  for (const nlohmann::json& node : results["unsupported"]) {
+    std::cout << "unsupported  " << node["node"].get<std::string>() << " ("
+              << node["op"].get<std::string>() << ", opset " << node["opset"].dump() << ") "
+              << node["reason"].get<std::string>() << "\n";
+  }
+}
+
+int EmitModel(const InspectFlags& flags, const Graph& graph, const std::vector<Compiled>& parts) {
+  absl::Status written;
+  if (HasDynamicNodes(graph)) {  // its segments are no one graph
+    written = EmitOnnx(graph, flags.emit_onnx);
+  } else if (flags.flat) {
+    written = EmitOnnx(parts[0].graph, flags.emit_onnx);
+  } else {
+    written = EmitOnnx(parts[0], flags.emit_onnx);
+  }
+  return written.ok() ? kExitOk : Fail(written, ModelExit(written));
 }
 
 int InspectModel(const InspectFlags& flags, const CompileOptions& options) {
-  const absl::StatusOr<Imported> model = Import(flags.model);
-  if (!model.ok()) return Fail(model.status(), ModelExit(model.status()));
-  nlohmann::json results = {{"inputs", PortsJson(model->graph, true)},
-                            {"outputs", PortsJson(model->graph, false)},
-                            {"opset", model->opset},
-                            {"nodes", model->graph.nodes().size()},
-                            {"unsupported", model->unsupported}};
-  const bool supported = model->unsupported.empty();
-  absl::StatusOr<Compiled> compiled = absl::UnimplementedError("");
+  const absl::StatusOr<Imported> imported = Import(flags.model);
+  if (!imported.ok()) return Fail(imported.status(), ModelExit(imported.status()));
+  const bool supported = imported->unsupported.empty();
+  int exit = kExitOk;
+  absl::StatusOr<Graph> graph = imported->model.ports();
+  if (supported) graph = GraphToLookAt(imported->model, flags.inputs, flags.common, &exit);
+  if (!graph.ok()) return Fail(graph.status(), exit);
+  nlohmann::json results = {{"inputs", PortsJson(*graph, true)},
+                            {"outputs", PortsJson(*graph, false)},
+                            {"opset", imported->opset},
+                            {"nodes", graph->nodes().size()},
+                            {"unsupported", imported->unsupported}};
+  absl::StatusOr<std::vector<Compiled>> parts = std::vector<Compiled>();
   if (supported) {
-    compiled = CompileGraph(model->graph, options);
-    if (!compiled.ok()) return Fail(compiled.status(), ModelExit(compiled.status()));
-    if (flags.group >= 0) return InspectGroup(flags, options, *compiled);
+    parts = CompileParts(*graph, options);
+    if (!parts.ok()) return Fail(parts.status(), ModelExit(parts.status()));
+    if (flags.group >= 0) return InspectGroup(flags, options, *parts);
+    if (!flags.emit_onnx.empty()) exit = EmitModel(flags, *graph, *parts);
+    if (exit != kExitOk) return exit;
   }
   const bool text = !flags.common.json;
-  if (text) {
-    PrintPorts(results["inputs"], "input ");
-    PrintPorts(results["outputs"], "output");
-    std::cout << "opset   " << model->opset.dump() << "\nnodes   " << model->graph.nodes().size()
-              << "\n";
-  }
-  for (const nlohmann::json& node : model->unsupported) {
-    if (text) {
-      std::cout << "unsupported  " << node["node"].get<std::string>() << " ("
-                << node["op"].get<std::string>() << ", opset " << node["opset"].dump() << ") "
-                << node["reason"].get<std::string>() << "\n";
-    }
-  }
-  if (supported) results["groups"] = PrintGroups(*compiled, text);
+  if (text) PrintModel(results);
+  if (supported) results["groups"] = PrintGroups(*parts, text);
   if (!text) PrintJson("inspect", flags.common, results);
   return supported ? kExitOk : kExitUnsupported;
 }
@@ -205,6 +233,13 @@ std::function<int()> AddInspect(CLI::App& command) {
       ->capture_default_str();
   command.add_option("--target", flags->target,
                      "Instruction set: x86-64-v3 or x86-64-v4 (default: this machine's)");
+  command.add_option("--emit-onnx", flags->emit_onnx,
+                     "Write the graph after passes as an ONNX file, groups as functions");
+  command.add_flag("--flat", flags->flat, "With --emit-onnx: no functions");
+  command
+      .add_option("--input", flags->inputs,
+                  "Where values of inputs decide the structure: n=@a.npy (repeatable)")
+      ->take_all();
   AddCommonFlags(command, flags->common);
   return [flags] { return Run(*flags); };
 }

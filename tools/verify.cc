@@ -4,16 +4,20 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/compare.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/compiler/compile.h"
+#include "kiln/compiler/segments.h"
 #include "kiln/compiler/variants.h"
+#include "kiln/graph/op.h"
 #include "kiln/graph/reference/interpreter.h"
 #include "kiln/tools/common.h"
 #include "kiln/tools/exit_code.h"
 #include "kiln/tools/inputs.h"
+#include "kiln/tools/loaded_model.h"
 #include "kiln/tools/report.h"
 #include "nlohmann/json.hpp"
 
@@ -32,8 +36,26 @@ struct VerifyFlags {
 // and far below what a wrong kernel does.
 constexpr double kDeviations = 1e-3;
 
-// The graph after passes, with everything that a group hands on as an output.
+// With everything that dynamic nodes take and give as outputs too.
+Graph WithSegmentOutputs(Graph graph) {
+  std::set<ValueId> known;
+  for (const Graph::Output& output : graph.outputs()) known.insert(output.value);
+  for (const Node& node : graph.nodes()) {
+    if (!node.op->dynamic) continue;
+    std::vector<ValueId> values = node.inputs;
+    values.insert(values.end(), node.outputs.begin(), node.outputs.end());
+    for (const ValueId id : values) {
+      if (id.valid() && graph.value(id).producer.v >= 0 && known.insert(id).second)
+        graph.AddOutput(id, absl::StrCat("value ", graph.value(id).name));
+    }
+  }
+  return graph;
+}
+
+// The graph after passes, with everything that a group hands on as an output. A graph with dynamic
+// nodes is several programs: what they hand each other.
 absl::StatusOr<Graph> WithGroupOutputs(const Graph& graph, const CompileOptions& options) {
+  if (HasDynamicNodes(graph)) return WithSegmentOutputs(graph);
   KILN_ASSIGN_OR_RETURN(Compiled compiled, CompileGraph(graph, options));
   std::map<ValueId, bool> known;
   for (const Graph::Output& output : compiled.graph.outputs()) known[output.value] = true;
@@ -73,11 +95,13 @@ absl::StatusOr<std::vector<Tensor>> RunCompiled(const Graph& graph,
 int Run(const VerifyFlags& flags) {
   const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
-  absl::StatusOr<Graph> graph = ReadModel(flags.model);
-  if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
+  const absl::StatusOr<LoadedModel> model = LoadedModel::Read(flags.model);
+  if (!model.ok()) return Fail(model.status(), ModelExit(model.status()));
   const absl::StatusOr<std::vector<Tensor>> inputs =
-      MakeInputs(*graph, Seeded(*graph, flags), flags.common);
+      MakeInputs(model->ports(), Seeded(model->ports(), flags), flags.common);
   if (!inputs.ok()) return Fail(inputs.status(), UsageExit(inputs.status()));
+  absl::StatusOr<Graph> graph = model->GraphFor(*inputs);
+  if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
   if (flags.per_group) graph = WithGroupOutputs(*graph, *options);
   if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
   const absl::StatusOr<std::vector<Tensor>> got = RunCompiled(*graph, *inputs, *options);

@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <memory>
 
@@ -53,6 +55,7 @@ std::string Contents(FILE* file) {
 ProcessResult RunProcess(const std::vector<std::string>& arguments, const ProcessOptions& options) {
   const File out(tmpfile());
   const File err(tmpfile());
+  const auto start = std::chrono::steady_clock::now();
   const pid_t pid = fork();
   if (pid == 0) Become(arguments, options, out.get(), err.get());
   if (options.kill_after_us >= 0) {
@@ -61,8 +64,11 @@ ProcessResult RunProcess(const std::vector<std::string>& arguments, const Proces
     kill(pid, SIGKILL);
   }
   int status = 0;
-  waitpid(pid, &status, 0);
+  rusage usage{};
+  wait4(pid, &status, 0, &usage);
   ProcessResult result;
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.peak_kib = usage.ru_maxrss;
   result.exit = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   result.out = Contents(out.get());
   result.err = Contents(err.get());

@@ -3,6 +3,7 @@
 #ifndef KILN_TESTS_CLI_PROCESS_H_
 #define KILN_TESTS_CLI_PROCESS_H_
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,8 @@ struct ProcessResult {
   int exit = -1;    // exit status; -signal if a signal ended it
   std::string out;  // stdout
   std::string err;  // stderr
+  double seconds = 0;
+  int64_t peak_kib = 0;  // most memory that it had at once
 };
 
 struct ProcessOptions {
