@@ -77,8 +77,8 @@ s0 : f32 [a]    = reduce add over b (in0[a, b])
 s1 : f32 [a]    = div(s0[a], cast<f32>(extent(n0)))
 s2 : f32 [a, b] = sub(in0[a, b], s1[a])
 s3 : f32 [a]    = reduce add over b (mul(s2[a, b], s2[a, b]))
-s4 : f32 [a]    = div(1, sqrt(add(div(s3[a], cast<f32>(extent(n0))), par0)))
-out  0 f32 [a, b] dense = add(mul(mul(s4[a], s2[a, b]), in1[b]), in2[b])
+s4 : f32 [a]    = sqrt(add(div(s3[a], cast<f32>(extent(n0))), par0))
+out  0 f32 [a, b] dense = add(mul(div(s2[a, b], s4[a]), in1[b]), in2[b])
 )");
 }
 
