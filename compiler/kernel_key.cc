@@ -23,6 +23,8 @@ constexpr KeyOption kOptions[] = {
     {"fusion_rules", false, "decides which Kernels there are; their text is in the key"},
     {"no_fuse", false, "decides which Kernels there are; their text is in the key"},
     {"custom_ops", false, "become ordinary ops, or run outside of kernels"},
+    {"forced_fusion", false, "decides which Kernels there are; their text is in the key"},
+    {"machine", false, "decides which Kernels there are; their text is in the key"},
     {"dump", false, "only looks"},
     {"on_plan", false, "only looks"},
     {"kernels", false, "shares what is built under the same keys"},

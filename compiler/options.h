@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kiln/base/cpu_features.h"
@@ -58,6 +59,9 @@ struct CompileOptions {
   FusionRules fusion_rules = FusionRules::kPriced;
   std::vector<std::string> no_fuse;  // names of nodes, after passes, that join no kernel
   std::vector<std::shared_ptr<const CustomOp>> custom_ops;  // of models that are read: custom_op.h
+  // Names of producers and consumers, after passes, that are fused even if it does not pay.
+  std::vector<std::pair<std::string, std::string>> forced_fusion;
+  std::shared_ptr<const Machine> machine;  // what kernels cost; null: that of the target level
   DumpFn dump;
   PlanFn on_plan;
   // Models that share a service share loaded kernels, workers and counts; null: one of its own. Its

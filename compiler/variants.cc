@@ -151,13 +151,17 @@ absl::StatusOr<Compiled> CompileGraph(const Graph& graph, const CompileOptions& 
     };
   }
   KILN_RETURN_IF_ERROR(RunPasses(compiled.graph, passes));
-  const GroupOptions grouping{.level = options.graph_opt_level,
-                              .jit_level = options.jit_level,
-                              .rules = options.fusion_rules,
-                              .alone = {options.no_fuse.begin(), options.no_fuse.end()}};
+  const IsaLevel target = options.target.value_or(HostIsa());
+  const Machine& machine = options.machine ? *options.machine : ShippedMachine(target);
+  const GroupOptions grouping{
+      .level = options.graph_opt_level,
+      .jit_level = options.jit_level,
+      .rules = options.fusion_rules,
+      .alone = {options.no_fuse.begin(), options.no_fuse.end()},
+      .forced = {options.forced_fusion.begin(), options.forced_fusion.end()},
+      .machine = &machine};
   KILN_ASSIGN_OR_RETURN(compiled.grouping, FormGroups(compiled.graph, grouping));
   if (options.dump) options.dump("groups", "groups", ToString(compiled.grouping, compiled.graph));
-  const IsaLevel target = options.target.value_or(HostIsa());
   KILN_ASSIGN_OR_RETURN(BuiltProgram built,
                         BuildProgram(compiled.graph, compiled.grouping, target, options.dump));
   compiled.variant.guards = compiled.graph.guards();

@@ -76,6 +76,7 @@ class GroupLister {
 
 absl::StatusOr<Grouping> FormGroups(const Graph& graph, const GroupOptions& options) {
   std::set<std::string> unknown = options.alone;
+  for (const auto& [producer, consumer] : options.forced) unknown.insert({producer, consumer});
   for (const Node& node : graph.nodes()) unknown.erase(node.name);
   if (!unknown.empty()) {
     return absl::InvalidArgumentError(

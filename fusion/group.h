@@ -19,10 +19,12 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "kiln/fusion/library_call.h"
+#include "kiln/fusion/machine.h"
 #include "kiln/graph/graph.h"
 
 namespace kiln {
@@ -69,10 +71,14 @@ struct GroupOptions {
   int jit_level = 2;  // 0 none, 1 element-wise, 2 with reductions
   FusionRules rules = FusionRules::kPriced;
   std::set<std::string> alone = {};  // names of nodes that join no group
+  // Names of producers and consumers that are fused though it does not pay, where that is legal.
+  std::set<std::pair<std::string, std::string>> forced = {};
+  const Machine* machine = nullptr;  // for prices; null: the one shipped for x86-64-v3
 };
 
 // A pure function of graph and options. The graph is verified and has no composite nodes (pass
-// expand_composites). kInvalidArgument names an entry of `alone` that no node has.
+// expand_composites). kInvalidArgument names an entry of `alone` or `forced` that
+// no node has.
 absl::StatusOr<Grouping> FormGroups(const Graph& graph, const GroupOptions& options);
 
 const char* Name(Group::Kind kind);

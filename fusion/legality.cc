@@ -48,14 +48,16 @@ Decision CheckKernel(const Kernel& kernel) {
 
 }  // namespace
 
-Decision Legality::Check(const Group& group) {
-  std::string structure = Structure(group);
-  if (const auto it = known_.find(structure); it != known_.end()) return it->second;
+const Verdict& Legality::Check(const Group& group) {
+  const auto [it, added] = known_.try_emplace(Structure(group));
+  if (!added) return it->second;
   const absl::StatusOr<LoweredGroup> lowered = LowerGroup(graph_, group);
-  const Decision decision = lowered.ok() ? CheckKernel(lowered->canonical.kernel)
-                                         : Decision::No(std::string(lowered.status().message()));
-  known_.emplace(std::move(structure), decision);
-  return decision;
+  if (lowered.ok()) {
+    it->second = {CheckKernel(lowered->canonical.kernel), EstimatedPrice(*lowered, machine_)};
+  } else {
+    it->second.legal = Decision::No(std::string(lowered.status().message()));
+  }
+  return it->second;
 }
 
 // Equal for two sets that lower to kernels alike but for numbers: ops, attributes, who reads whom,
@@ -95,6 +97,12 @@ std::string Legality::Structure(const Group& group) const {
     }
   }
   return key;
+}
+
+Price EstimatedPrice(const LoweredGroup& lowered, const Machine& machine) {
+  std::vector<int64_t> extents;
+  for (const Dim& dim : lowered.dims) extents.push_back(EstimatedElements({dim}));
+  return PriceOf(lowered.canonical.kernel, extents, machine);
 }
 
 }  // namespace kiln

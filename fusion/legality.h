@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Legality: may a set of nodes be one kernel?
+// Legality: may a set of nodes be one kernel, and what does it cost?
 //
 // Yes, if the set lowers to a Kernel and a scheduler made for its shape accepts that. The scheduler
 // of last resort accepts every Kernel but runs each stage as a loop of its own, which saves
@@ -10,32 +10,46 @@
 #define KILN_FUSION_LEGALITY_H_
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "kiln/base/decision.h"
 #include "kiln/fusion/group.h"
+#include "kiln/fusion/lower.h"
+#include "kiln/fusion/machine.h"
 #include "kiln/fusion/node_facts.h"
+#include "kiln/fusion/price.h"
 #include "kiln/graph/graph.h"
 
 namespace kiln {
 
 inline constexpr size_t kMaxBuffers = 16;  // inputs and outputs of a kernel
 
+struct Verdict {
+  Decision legal = Decision::Yes();
+  Price price;  // with the extents that the graph knows; unknown ones count as 32
+};
+
 class Legality {
  public:
-  Legality(const Graph& graph, const GraphFacts& facts) : graph_(graph), facts_(facts) {}
+  Legality(const Graph& graph, const GraphFacts& facts, const Machine& machine)
+      : graph_(graph), facts_(facts), machine_(machine) {}
 
-  // Whether `group` (ascending nodes, outputs) may be one kernel. Thread-compatible.
-  Decision Check(const Group& group);
+  // Whether `group` (ascending nodes, outputs) may be one kernel, and its price if it lowers to
+  // one. Thread-compatible.
+  const Verdict& Check(const Group& group);
 
  private:
   std::string Structure(const Group& group) const;
 
   const Graph& graph_;
   const GraphFacts& facts_;
-  absl::flat_hash_map<std::string, Decision> known_;
+  const Machine& machine_;
+  std::unordered_map<std::string, Verdict> known_;
 };
+
+// The price of a lowered kernel, unknown extents counted as 32.
+Price EstimatedPrice(const LoweredGroup& lowered, const Machine& machine);
 
 }  // namespace kiln
 

@@ -2,20 +2,27 @@
 // The merging loop of grouping: clusters of nodes, their order, and the edges along which they
 // grow.
 //
-// Clusters start as single nodes and stand in an order in which they can run. Edges are tried by
-// the bytes of traffic they would save, most first, ties by node ids, again until no edge merges. A
-// merge must keep the order possible (no path out of the one cluster and into the other), must not
-// compute dear elements repeatedly, stays within the caps, and must be legal. Then siblings, which
-// read the same large value and none the other's results, merge too: the value is read once.
+// Clusters start as single nodes and stand in an order in which they can run. Edges wait in a queue
+// by the time that merging along them is estimated to save, most first, ties by their number; a
+// merge changes the estimates of the edges at the merged cluster, and of no others. A merge must
+// keep the order possible (no path out of the one cluster and into the other), stay within the
+// caps, not raise the peak of live memory, be legal (legality.h), and pay by the price of the
+// kernels that result: computing dear elements again and again does not. Then siblings, which read
+// the same large value and none the other's results, merge too: the value is read once.
 #ifndef KILN_FUSION_MERGE_H_
 #define KILN_FUSION_MERGE_H_
 
+#include <map>
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kiln/base/decision.h"
 #include "kiln/fusion/group.h"
 #include "kiln/fusion/legality.h"
+#include "kiln/fusion/live_set.h"
 #include "kiln/fusion/node_facts.h"
 #include "kiln/graph/graph.h"
 
@@ -37,38 +44,63 @@ class Clusters {
   std::vector<ValueId> Outputs(const std::vector<NodeId>& nodes) const;
 
  private:
+  // A value that a cluster reads, made by it or not.
+  struct Read {
+    ValueId value;
+    int times = 0;  // edges to nodes of the cluster
+    int64_t bytes = 0;
+    bool literal = false;  // a number: no operand of a kernel
+  };
+  struct Walk {
+    double bytes = 0;
+    int buffers = 0;
+  };
   struct Cluster {
     std::vector<NodeId> nodes;  // ascending; empty: merged away
     int position = 0;           // in order_
-    int version = 0;            // grows with each merge
     int reductions = 0;
-    int64_t cost = 0;   // of one element of all its nodes that are no reductions
-    bool plain = true;  // all scalar nodes of one shape
+    bool plain = true;         // all scalar nodes of one shape
+    double compute_ns = 0;     // estimated
+    std::vector<Read> reads;   // by value
+    std::optional<double> ns;  // the price of its kernel, once asked for
   };
 
-  int64_t Saved(size_t edge) const;
+  // ---- merge.cc: the queue, order and state.
+  void Start(size_t node);
+  void MergeForced();
   void MergeAlongEdges();
-  Decision MayMerge(size_t edge);
+  void Enqueue(size_t edge);
+  void EnqueueAround(int cluster);
+  Decision MayMerge(size_t edge, bool forced);
   Decision MayFuse(NodeId node) const;
-  Decision WithinCaps(int a, int b) const;
-  Decision MayMergeGreedily(int producer, int consumer) const;
-  Decision MayRepeat(int producer, int consumer) const;
   Decision StayApart(int producer, int consumer);
   void Merge(int producer, int consumer);
-  bool SameShape(int a, int b) const;
   std::vector<int> Later(int cluster) const;
+  std::vector<int> Earlier(int cluster) const;
   std::vector<int> MergedOrder(int producer, int consumer) const;
 
-  // merge_siblings.cc
+  // ---- merge_rules.cc: what a merge must obey, and what it saves.
+  Decision WithinCaps(int a, int b) const;
+  Decision MayMergeGreedily(int producer, int consumer) const;
+  Decision LegalAndPays(int a, int b, bool must_pay);
+  Decision KeepsPeak(int a, int b) const;
+  bool SameShape(int a, int b) const;
+  double Saved(int a, int b) const;
+  Walk WalkOf(const std::vector<Read>& reads, const std::vector<int>& makers) const;
+  static std::vector<Read> JoinedReads(const std::vector<Read>& a, const std::vector<Read>& b);
+  double Ns(int cluster);
+  Group Joined(int a, int b) const;
+  std::vector<int64_t> LiveAfter(int a, int b) const;
+
+  // ---- merge_siblings.cc
   void MergeSiblings();
-  bool MergeOnePair(ValueId shared, const std::vector<NodeId>& readers);
   bool ReadsAllOf(ValueId shared, int cluster) const;
   bool MayMergeSiblings(int a, int b);
-  int64_t Peak(const std::vector<int>& order, int merged_into, int merged_from) const;
 
   const Graph& graph_;
   const GraphFacts& facts_;
   const GroupOptions options_;
+  const Machine& machine_;
   Legality legality_;
   std::vector<Cluster> clusters_;         // by the node they began with
   std::vector<int> of_;                   // node -> cluster
@@ -76,8 +108,16 @@ class Clusters {
   std::vector<std::vector<size_t>> out_;  // node -> its outgoing edges
   std::vector<std::vector<size_t>> in_;   // node -> its incoming edges
   std::vector<bool> asked_;               // value -> an output of the graph, itself or by a view
+  std::vector<int> uses_;                 // value -> edges that read it
   std::vector<std::string> reasons_;      // by edge
-  std::vector<int> descendants_;          // of the producer, found by StayApart, for Merge
+  std::vector<int> between_;              // found by StayApart, for MergedOrder
+  bool needed_first_ = false;             // between_ is what the consumer needs
+  int via_ = -1;                          // the cluster that StayApart met on a path
+  std::optional<LiveSet> live_;
+
+  std::set<std::pair<int64_t, size_t>> queue_;  // -ns saved, edge
+  std::vector<int64_t> queued_as_;              // by edge; 0: not queued
+  std::map<int, std::vector<size_t>> blocked_;  // cluster -> edges around which a path leads there
 };
 
 }  // namespace kiln

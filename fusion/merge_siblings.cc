@@ -28,30 +28,22 @@ void Clusters::MergeSiblings() {
   }
   std::sort(shared.begin(), shared.end());
   for (const auto& [bytes, value] : shared) {
-    while (MergeOnePair(value, readers[value])) {
+    std::vector<std::pair<int, int>> clusters;  // position, cluster
+    for (const NodeId id : readers[value]) {
+      const int cluster = ClusterOf(id);
+      if (ReadsAllOf(value, cluster))
+        clusters.emplace_back(clusters_[static_cast<size_t>(cluster)].position, cluster);
+    }
+    std::sort(clusters.begin(), clusters.end());
+    clusters.erase(std::unique(clusters.begin(), clusters.end()), clusters.end());
+    // Each with its next neighbour, which the two then are.
+    for (size_t i = 0; i + 1 < clusters.size(); ++i) {
+      const int a = clusters[i].second;
+      if (!MayMergeSiblings(a, clusters[i + 1].second)) continue;
+      Merge(a, clusters[i + 1].second);
+      clusters[i + 1].second = a;
     }
   }
-}
-
-// Merges the first two neighbours among the clusters of `readers` that may.
-bool Clusters::MergeOnePair(ValueId shared, const std::vector<NodeId>& readers) {
-  std::vector<std::pair<int, int>> clusters;  // position, cluster
-  for (const NodeId id : readers) {
-    const int cluster = ClusterOf(id);
-    if (ReadsAllOf(shared, cluster))
-      clusters.emplace_back(clusters_[static_cast<size_t>(cluster)].position, cluster);
-  }
-  std::sort(clusters.begin(), clusters.end());
-  clusters.erase(std::unique(clusters.begin(), clusters.end()), clusters.end());
-  for (size_t i = 0; i + 1 < clusters.size(); ++i) {
-    const int a = clusters[i].second;
-    const int b = clusters[i + 1].second;
-    if (clusters[i + 1].first - clusters[i].first > kMaxDistance || !MayMergeSiblings(a, b))
-      continue;
-    Merge(a, b);
-    return true;
-  }
-  return false;
 }
 
 // True if the trip through `shared` is the cluster's longest: nothing that it computes is larger.
@@ -66,45 +58,13 @@ bool Clusters::ReadsAllOf(ValueId shared, int cluster) const {
   });
 }
 
-// Whether the two may be one kernel, and the peak of live memory does not grow with it.
 bool Clusters::MayMergeSiblings(int a, int b) {
-  if (!WithinCaps(a, b) || !StayApart(a, b)) return false;
-  std::vector<int> order = order_;
-  const std::vector<int> window = MergedOrder(a, b);
-  std::copy(window.begin(), window.end(),
-            order.begin() + clusters_[static_cast<size_t>(a)].position);
-  return Peak(order, a, b) <= Peak(order_, -1, -1);
-}
-
-// The most bytes that live at once between clusters run in `order`, where `merged_from` is part of
-// `merged_into`. What the user gives and asks for is not counted: it is not ours to place.
-int64_t Clusters::Peak(const std::vector<int>& order, int merged_into, int merged_from) const {
-  std::vector<int> position(clusters_.size(), -1);
-  for (size_t i = 0; i < order.size(); ++i) {
-    if (order[i] >= 0) position[static_cast<size_t>(order[i])] = static_cast<int>(i);
-  }
-  if (merged_from >= 0)
-    position[static_cast<size_t>(merged_from)] = position[static_cast<size_t>(merged_into)];
-  const auto at = [&](NodeId id) { return position[static_cast<size_t>(ClusterOf(id))]; };
-  std::vector<int64_t> change(order.size() + 1, 0);
-  for (size_t node = 0; node < out_.size(); ++node) {
-    std::map<ValueId, std::pair<int, int64_t>> last;  // value -> place of its last reader, bytes
-    for (const size_t e : out_[node]) {
-      const DataEdge& edge = facts_.edges[e];
-      const auto entry = last.try_emplace(edge.value, -1, edge.bytes).first;
-      entry->second.first = std::max(entry->second.first, at(edge.consumer));
-    }
-    const NodeId id{static_cast<int32_t>(node)};
-    for (const auto& [value, end] : last) {
-      const auto& [place, bytes] = end;
-      if (place <= at(id) || asked_[static_cast<size_t>(value.v)]) continue;
-      change[static_cast<size_t>(at(id))] += bytes;
-      change[static_cast<size_t>(place) + 1] -= bytes;
-    }
-  }
-  int64_t live = 0, peak = 0;
-  for (const int64_t bytes : change) peak = std::max(peak, live += bytes);
-  return peak;
+  const int distance =
+      clusters_[static_cast<size_t>(b)].position - clusters_[static_cast<size_t>(a)].position;
+  if (distance <= 0 || distance > kMaxDistance) return false;
+  via_ = -1;
+  return WithinCaps(a, b) && StayApart(a, b) && LegalAndPays(a, b, /*must_pay=*/true) &&
+         KeepsPeak(a, b);
 }
 
 }  // namespace kiln

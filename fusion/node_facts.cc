@@ -91,6 +91,9 @@ class FactFinder {
     facts.reduces = node.op->kind == OpKind::kReduce;
     facts.plain = node.op->kind == OpKind::kScalar;
     facts.cost = facts.plain ? CostOf(ScalarBodyOf(graph_, node)) : 1;
+    // A reduction computes for each element that it reads.
+    const ValueId counted = facts.reduces ? node.inputs[0] : node.outputs[0];
+    facts.elements = static_cast<double>(EstimatedElements(graph_.value(counted).shape));
     return absl::OkStatus();
   }
 
@@ -157,26 +160,15 @@ class FactFinder {
     if (!read.value.valid() || graph_.value(read.value).constant) return;
     DataEdge edge;
     const Shape& shape = graph_.value(output).shape;
-    if (!read.Runs()) {
-      edge.indexed_elements = EstimatedElements(shape);
-      AddEdge(consumer, read.value, edge, found);
-      return;
-    }
+    if (!read.Runs()) return AddEdge(consumer, read.value, edge, found);
     std::vector<bool> covered(shape.size(), false);
     for (const ReadAxis& axis : read.axes) {
       if (axis.kind == ReadAxis::Kind::kSame) covered[static_cast<size_t>(axis.out_axis)] = true;
     }
     Shape repeated;
-    bool innermost = true, outer_repeats = false;
-    for (size_t axis = shape.size(); axis-- > 0;) {
-      if (shape[axis].IsConst(1)) continue;
-      if (!covered[axis]) {
-        repeated.push_back(shape[axis]);
-        outer_repeats = outer_repeats || !innermost;
-      }
-      innermost = false;
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      if (!covered[axis]) repeated.push_back(shape[axis]);
     }
-    edge.rows = !repeated.empty() && !outer_repeats;
     edge.repeats = EstimatedElements(repeated);
     AddEdge(consumer, read.value, edge, found);
   }
@@ -192,8 +184,6 @@ class FactFinder {
     for (DataEdge& other : found) {
       if (other.value != edge.value) continue;
       other.viewed = other.viewed || edge.viewed;
-      other.indexed_elements += edge.indexed_elements;
-      if (edge.repeats > other.repeats) other.rows = edge.rows;
       other.repeats = std::max(other.repeats, edge.repeats);
       return;
     }

@@ -20,20 +20,18 @@ struct DataEdge {
   ValueId value;  // of the producer
   int64_t bytes = 0;
   bool viewed = false;  // a view lies between
-  int64_t indexed_elements =
-      0;  // read by index arithmetic, where elements do not run with the consumer's; 0: none are
-  int64_t repeats =
-      1;  // how often the other reads read an element, over all elements of the consumer
-  bool rows = false;  // the latter only along the consumer's innermost axis: once a row
+  // How often an element is read, over all elements of the consumer, by reads that run with them.
+  int64_t repeats = 1;
 };
 
 struct NodeFacts {
   bool live = false;
   Group::Kind kind = Group::Kind::kKernel;
   bool reduces = false;
-  bool plain = false;  // scalar; every output has the node's shape
-  int64_t cost = 0;    // of one element, in additions
-  int call = -1;       // kLibrary: into GraphFacts::calls; the nodes of a call share it
+  bool plain = false;   // scalar; every output has the node's shape
+  int64_t cost = 0;     // of one element, in additions
+  double elements = 0;  // that it computes
+  int call = -1;        // kLibrary: into GraphFacts::calls; the nodes of a call share it
 };
 
 struct GraphFacts {
@@ -43,7 +41,7 @@ struct GraphFacts {
   std::vector<LibraryCall> calls;
 };
 
-// Functions, division and roots cost at least this; nodes that dear are never computed twice.
+// Functions, division and roots count as so many additions.
 inline constexpr int64_t kDear = 8;
 
 // `level` is the optimisation level: what library calls take along depends on it.

@@ -2,16 +2,30 @@
 #include "kiln/fusion/traffic.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "kiln/fusion/node_facts.h"
+#include "kiln/fusion/node_reads.h"
 
 namespace kiln {
 namespace {
 
 class TrafficCounter {
  public:
-  explicit TrafficCounter(const Graph& graph) : graph_(graph) {}
+  explicit TrafficCounter(const Graph& graph) : graph_(graph) {
+    for (size_t i = 0; i < graph.values().size(); ++i)
+      root_.push_back(ValueId{static_cast<int32_t>(i)});
+    for (const Node& node : graph.nodes()) {
+      for (const ValueId output : node.outputs) {
+        if (const std::optional<ValueId> source = ViewSource(graph, output))
+          root_[static_cast<size_t>(output.v)] = Root(*source);
+      }
+    }
+  }
+
+  // The value whose memory `value` is.
+  ValueId Root(ValueId value) const { return root_[static_cast<size_t>(value.v)]; }
 
   GroupTraffic Count(const Group& group) const {
     GroupTraffic traffic;
@@ -51,13 +65,14 @@ class TrafficCounter {
     std::set<ValueId> read;
     for (const NodeId id : nodes) {
       for (const ValueId input : graph_.node(id).inputs) {
-        if (input.valid() && made.count(input) == 0) read.insert(input);
+        if (input.valid() && made.count(Root(input)) == 0) read.insert(Root(input));
       }
     }
     return read;
   }
 
   const Graph& graph_;
+  std::vector<ValueId> root_;  // by value
 };
 
 }  // namespace
@@ -75,7 +90,7 @@ Traffic TrafficOf(const Graph& graph, const Grouping& grouping) {
     traffic.walked += own.in + own.out;
     traffic.unfused += own.unfused;
   }
-  for (const Graph::Output& output : graph.outputs()) ends.insert(output.value);
+  for (const Graph::Output& output : graph.outputs()) ends.insert(counter.Root(output.value));
   traffic.lower_bound = counter.Sum(ends);
   return traffic;
 }

@@ -16,7 +16,7 @@
 namespace kiln {
 
 // Bytes; a value is counted once however often a group reads it, unknown extents count as 32, and
-// what is read through a view counts as the view.
+// a view is the value whose memory it is.
 struct GroupTraffic {
   int64_t in = 0, out = 0;
   int64_t unfused = 0;  // in and out of its nodes, each run alone

@@ -13,7 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/fusion/machine.h"
 #include "kiln/fusion/pass.h"
 #include "nlohmann/json.hpp"
 
@@ -53,6 +55,18 @@ absl::StatusOr<std::pair<std::string, std::string>> SplitAssignment(const std::s
     return absl::InvalidArgumentError(absl::StrCat(flag, " \"", text, "\": expected NAME=VALUE"));
   }
   return std::make_pair(text.substr(0, at), text.substr(at + 1));
+}
+
+absl::StatusOr<Machine> ReadMachine(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in.is_open() || in.bad()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--machine \"", path, "\": cannot be read; is it there?"));
+  }
+  absl::StatusOr<Machine> machine = ParseMachine(text);
+  if (!machine.ok()) return Annotate(machine.status(), absl::StrCat("--machine \"", path, "\""));
+  return machine;
 }
 
 }  // namespace
@@ -97,6 +111,9 @@ void AddCommonFlags(CLI::App& command, CommonOptions& options) {
                   "priced: merges that pay; greedy: one output, no broadcast inside (to compare)")
       ->check(CLI::IsMember({"priced", "greedy"}))
       ->capture_default_str();
+  command.add_option(
+      "--machine", options.machine,
+      "File of kiln devices --measure to price kernels by (default: that of the level)");
   command.add_option("--math", options.math, "strict or fast")
       ->check(CLI::IsMember({"strict", "fast"}))
       ->capture_default_str();
@@ -135,6 +152,10 @@ absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options) {
   out.disabled_passes = options.disabled_passes;
   out.no_fuse = options.no_fuse;
   out.fusion_rules = options.rules == "greedy" ? FusionRules::kGreedy : FusionRules::kPriced;
+  if (!options.machine.empty()) {
+    KILN_ASSIGN_OR_RETURN(Machine machine, ReadMachine(options.machine));
+    out.machine = std::make_shared<const Machine>(std::move(machine));
+  }
   out.math = options.math == "fast" ? MathMode::kFast : MathMode::kStrict;
   out.compile_mode = options.compile_mode == "never"        ? CompileMode::kNever
                      : options.compile_mode == "background" ? CompileMode::kBackground

@@ -31,6 +31,7 @@ std::function<int()> AddInspect(CLI::App& command);
 std::function<int()> AddVerify(CLI::App& command);
 std::function<int()> AddOps(CLI::App& command);
 std::function<int()> AddOpt(CLI::App& command);
+std::function<int()> AddDevices(CLI::App& command);
 std::function<int()> AddCache(CLI::App& command);
 
 struct CommonOptions {
@@ -40,7 +41,7 @@ struct CommonOptions {
   int threads = 0;
   std::vector<std::string> shapes, dims;
   std::vector<std::string> disabled_passes, no_fuse;
-  std::string rules = "priced";
+  std::string rules = "priced", machine;
   std::string math = "strict";
   std::string compile_mode = "block";
   std::string cache_dir;

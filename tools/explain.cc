@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// kiln explain: for every edge between two nodes, why they run in one kernel or why not, with the
-// bytes that pass; for every group, the bytes that it walks.
+#include "kiln/tools/explain.h"
+
 #include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/compiler/parts.h"
-#include "kiln/fusion/traffic.h"
+#include "kiln/base/status_macros.h"
 #include "kiln/graph/op.h"
 #include "kiln/tools/common.h"
 #include "kiln/tools/exit_code.h"
 #include "kiln/tools/explain_library.h"
+#include "kiln/tools/explain_plan.h"
+#include "kiln/tools/inputs.h"
 #include "kiln/tools/loaded_model.h"
 #include "kiln/tools/report.h"
 #include "nlohmann/json.hpp"
@@ -22,8 +24,8 @@ namespace {
 
 struct ExplainFlags {
   CommonOptions common;
-  std::string model, node, dot;
-  bool library = false;
+  std::string model, node, dot, what_if;
+  bool measure = false, library = false;
   std::vector<std::string> inputs;
 };
 
@@ -32,45 +34,55 @@ std::string Label(const Graph& graph, NodeId id) {
   return absl::StrCat(graph.node(id).name, " (", graph.node(id).op->name, ")");
 }
 
-// What is told of all segments of a model.
+// What is told of all parts of a model.
 struct Report {
   nlohmann::json edges = nlohmann::json::array(), groups = nlohmann::json::array();
   std::vector<std::vector<std::string>> rows = {{"from", "to", "bytes", "decision"}};
   size_t all_edges = 0;
   int fused = 0;
-  int64_t kernels = 0, launches = 0, walked = 0, unfused = 0, lower_bound = 0;
+  int64_t kernels = 0;
 };
 
-// The groups with what passes through memory for each, and in sum.
-void AddGroups(const Compiled& compiled, bool print, Report& report) {
-  const Traffic traffic = TrafficOf(compiled.graph, compiled.grouping);
+// The groups with what passes through memory and the time of each, and in sum.
+void AddGroups(const PlannedPart& part, bool print, Report& report) {
+  const bool measured = !part.measured_us.empty();
   std::vector<std::vector<std::string>> rows = {
-      {"group", "kind", "nodes", "in", "out", "unfused", "members"}};
-  for (size_t i = 0; i < compiled.grouping.groups.size(); ++i) {
-    const Group& group = compiled.grouping.groups[i];
-    const GroupTraffic& bytes = traffic.groups[i];
+      {"group", "kind", "nodes", "in", "out", "unfused", "predicted us"}};
+  if (measured) rows[0].emplace_back("measured us");
+  rows[0].emplace_back("members");
+  for (size_t i = 0; i < part.compiled.grouping.groups.size(); ++i) {
+    const Group& group = part.compiled.grouping.groups[i];
+    const GroupTraffic& bytes = part.traffic.groups[i];
     std::vector<std::string> members;
-    for (const NodeId id : group.nodes) members.push_back(Label(compiled.graph, id));
+    for (const NodeId id : group.nodes) members.push_back(Label(part.compiled.graph, id));
     const size_t number = report.groups.size();
-    rows.push_back({absl::StrCat(number), Name(group.kind), absl::StrCat(group.nodes.size()),
-                    Bytes(bytes.in), Bytes(bytes.out), Bytes(bytes.unfused),
-                    absl::StrCat(members[0], members.size() > 1 ? " ..." : "")});
-    report.groups.push_back({{"group", number},
-                             {"kind", Name(group.kind)},
-                             {"nodes", members},
-                             {"bytes_in", bytes.in},
-                             {"bytes_out", bytes.out},
-                             {"bytes_unfused", bytes.unfused}});
+    std::vector<std::string>& row = rows.emplace_back();
+    row = {absl::StrCat(number),
+           Name(group.kind),
+           absl::StrCat(group.nodes.size()),
+           Bytes(bytes.in),
+           Bytes(bytes.out),
+           Bytes(bytes.unfused),
+           Short(part.predicted_us[i])};
+    if (measured) row.push_back(Short(part.measured_us[i]));
+    row.push_back(absl::StrCat(members[0], members.size() > 1 ? " ..." : ""));
+    nlohmann::json& json = report.groups.emplace_back();
+    json = {{"group", number},
+            {"kind", Name(group.kind)},
+            {"nodes", members},
+            {"bytes_in", bytes.in},
+            {"bytes_out", bytes.out},
+            {"bytes_unfused", bytes.unfused},
+            {"predicted_us", part.predicted_us[i]}};
+    if (measured) json["measured_us"] = part.measured_us[i];
     report.kernels += group.kind == Group::Kind::kKernel ? 1 : 0;
   }
-  report.launches += traffic.launches;
-  report.walked += traffic.walked;
-  report.unfused += traffic.unfused;
-  report.lower_bound += traffic.lower_bound;
   if (print) {
-    std::cout << Table(rows) << traffic.launches << " launches walk " << Bytes(traffic.walked)
-              << "; node by node " << Bytes(traffic.unfused) << "; inputs and outputs once "
-              << Bytes(traffic.lower_bound) << "\n\n";
+    const PlanSums sums = SumOf({part});
+    std::cout << Table(rows) << sums.launches << " launches walk " << Bytes(sums.walked)
+              << "; node by node " << Bytes(sums.unfused) << "; inputs and outputs once "
+              << Bytes(sums.lower_bound) << "; predicted " << Short(sums.predicted_us)
+              << " us with one thread\n\n";
   }
 }
 
@@ -83,7 +95,7 @@ void AddEdges(const Compiled& compiled, const std::string& node, Report& report)
     if (!node.empty() && node != from && node != to) continue;
     report.rows.push_back({Label(compiled.graph, edge.producer),
                            Label(compiled.graph, edge.consumer), Bytes(edge.bytes),
-                           edge.fused ? "one kernel" : edge.reason});
+                           edge.reason.empty() ? "one kernel" : edge.reason});
     report.edges.push_back({{"from", from},
                             {"to", to},
                             {"fused", edge.fused},
@@ -92,12 +104,115 @@ void AddEdges(const Compiled& compiled, const std::string& node, Report& report)
   }
 }
 
-absl::Status WriteDot(const std::string& path, const std::vector<Compiled>& parts) {
+// The edge FROM:TO, if a part has it.
+std::optional<EdgeDecision> FindEdge(const std::vector<PlannedPart>& parts,
+                                     const std::string& name) {
+  for (const PlannedPart& part : parts) {
+    const Graph& graph = part.compiled.graph;
+    for (const EdgeDecision& edge : part.compiled.grouping.edges) {
+      if (absl::StrCat(graph.node(edge.producer).name, ":", graph.node(edge.consumer).name) == name)
+        return edge;
+    }
+  }
+  return std::nullopt;
+}
+
+nlohmann::json ToJson(const PlanSums& sums) {
+  return {{"launches", sums.launches},
+          {"bytes_walked", sums.walked},
+          {"predicted_us", sums.predicted_us}};
+}
+
+// What fusing the edge --what-if all the same would do.
+int WhatIf(const Graph& graph, const ExplainFlags& flags, CompileOptions options,
+           const std::vector<PlannedPart>& parts) {
+  const std::optional<EdgeDecision> asked = FindEdge(parts, flags.what_if);
+  if (!asked) {
+    return Fail(absl::InvalidArgumentError(absl::StrCat(
+                    "--what-if \"", flags.what_if,
+                    "\": no edge of the graph after passes; expected FROM:TO as explain names them")),
+                kExitUsage);
+  }
+  const size_t colon = flags.what_if.find(':');
+  options.forced_fusion.emplace_back(flags.what_if.substr(0, colon),
+                                     flags.what_if.substr(colon + 1));
+  const absl::StatusOr<std::vector<PlannedPart>> forced = PlanParts(graph, options);
+  if (!forced.ok()) return Fail(forced.status(), ModelExit(forced.status()));
+  const std::optional<EdgeDecision> after = FindEdge(*forced, flags.what_if);
+  const bool fused = after && after->fused;
+  const PlanSums as_it_is = SumOf(parts), with_it = SumOf(*forced);
+  if (flags.common.json) {
+    PrintJson("explain", flags.common,
+              {{"what_if",
+                {{"edge", flags.what_if},
+                 {"possible", fused},
+                 {"reason", fused || !after ? asked->reason : after->reason},
+                 {"as_it_is", ToJson(as_it_is)},
+                 {"with_it", ToJson(with_it)}}}});
+    return kExitOk;
+  }
+  const auto row = [](const char* name, const PlanSums& sums) {
+    return std::vector<std::string>{name, absl::StrCat(sums.launches), Bytes(sums.walked),
+                                    Short(sums.predicted_us)};
+  };
+  const std::string could = asked->fused ? "it is" : "it could be";
+  std::cout << "if " << flags.what_if << " were one kernel: "
+            << (fused ? could : "it cannot, " + (after ? after->reason : asked->reason)) << "\n"
+            << Table({{"", "launches", "walked", "predicted us"},
+                      row("as it is", as_it_is),
+                      row("with it", with_it)});
+  return kExitOk;
+}
+
+absl::Status WriteDot(const std::string& path, const std::vector<PlannedPart>& parts) {
   std::ofstream file(path);
-  for (const Compiled& part : parts) file << ToDot(part.grouping, part.graph);
+  for (const PlannedPart& part : parts) file << ToDot(part.compiled.grouping, part.compiled.graph);
   if (file.flush()) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat("--dot \"", path, "\": cannot be written; is the folder there?"));
+}
+
+int Print(const std::vector<PlannedPart>& parts, const ExplainFlags& flags) {
+  Report report;
+  for (const PlannedPart& part : parts) {
+    const bool print = !flags.common.json && flags.node.empty();
+    if (print && parts.size() > 1) std::cout << part.compiled.graph.name << "\n";
+    AddEdges(part.compiled, flags.node, report);
+    AddGroups(part, print, report);
+  }
+  if (!flags.node.empty() && report.edges.empty()) {
+    return Fail(
+        absl::InvalidArgumentError(absl::StrCat(
+            "--node \"", flags.node, "\": no edge of the graph after passes has that node")),
+        kExitUsage);
+  }
+  if (!flags.common.json) {
+    std::cout << Table(report.rows) << report.all_edges << " edges, " << report.fused
+              << " inside kernels; " << report.kernels << " kernels\n";
+    return kExitOk;
+  }
+  const PlanSums sums = SumOf(parts);
+  PrintJson("explain", flags.common,
+            {{"edges", report.edges},
+             {"groups", report.groups.size()},
+             {"kernels", report.kernels},
+             {"fused", report.fused},
+             {"traffic",
+              {{"groups", report.groups},
+               {"launches", sums.launches},
+               {"bytes_walked", sums.walked},
+               {"bytes_unfused", sums.unfused},
+               {"bytes_lower_bound", sums.lower_bound},
+               {"predicted_us", sums.predicted_us}}}});
+  return kExitOk;
+}
+
+// Inputs and then the parts' times by them.
+absl::Status Measure(const Graph& graph, const ExplainFlags& flags, const CompileOptions& options,
+                     std::vector<PlannedPart>& parts) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<Tensor> inputs,
+                        MakeInputs(graph, flags.inputs, flags.common));
+  return MeasureParts(graph, inputs, options, parts);
 }
 
 int Run(const ExplainFlags& flags) {
@@ -109,42 +224,18 @@ int Run(const ExplainFlags& flags) {
   int exit = kExitOk;
   const absl::StatusOr<Graph> graph = GraphToLookAt(*model, flags.inputs, flags.common, &exit);
   if (!graph.ok()) return Fail(graph.status(), exit);
-  const absl::StatusOr<std::vector<Compiled>> parts = CompileParts(*graph, *options);
+  absl::StatusOr<std::vector<PlannedPart>> parts = PlanParts(*graph, *options);
   if (!parts.ok()) return Fail(parts.status(), ModelExit(parts.status()));
+  if (!flags.what_if.empty()) return WhatIf(*graph, flags, *options, *parts);
   if (!flags.dot.empty()) {
     const absl::Status written = WriteDot(flags.dot, *parts);
     if (!written.ok()) return Fail(written, kExitIo);
   }
-  Report report;
-  for (const Compiled& part : *parts) {
-    const bool print = !flags.common.json && flags.node.empty();
-    if (print && parts->size() > 1) std::cout << part.graph.name << "\n";
-    AddEdges(part, flags.node, report);
-    AddGroups(part, print, report);
+  if (flags.measure) {
+    const absl::Status measured = Measure(*graph, flags, *options, *parts);
+    if (!measured.ok()) return Fail(measured, ModelExit(measured));
   }
-  if (!flags.node.empty() && report.edges.empty()) {
-    return Fail(
-        absl::InvalidArgumentError(absl::StrCat(
-            "--node \"", flags.node, "\": no edge of the graph after passes has that node")),
-        kExitUsage);
-  }
-  if (flags.common.json) {
-    PrintJson("explain", flags.common,
-              {{"edges", report.edges},
-               {"groups", report.groups.size()},
-               {"kernels", report.kernels},
-               {"fused", report.fused},
-               {"traffic",
-                {{"groups", report.groups},
-                 {"launches", report.launches},
-                 {"bytes_walked", report.walked},
-                 {"bytes_unfused", report.unfused},
-                 {"bytes_lower_bound", report.lower_bound}}}});
-  } else {
-    std::cout << Table(report.rows) << report.all_edges << " edges, " << report.fused
-              << " inside kernels; " << report.kernels << " kernels\n";
-  }
-  return kExitOk;
+  return Print(*parts, flags);
 }
 
 }  // namespace
@@ -157,10 +248,13 @@ std::function<int()> AddExplain(CLI::App& command) {
                    "Who computes each library call, and why not others");
   command
       .add_option("--input", flags->inputs,
-                  "With --library, and where values decide the structure: n=@a.npy, random:SEED, "
-                  "zeros, ones")
+                  "With --library or --measure, and where values decide the structure: n=@a.npy, "
+                  "random:SEED, zeros, ones")
       ->take_all();
   command.add_option("--dot", flags->dot, "Also write the groups as a Graphviz file");
+  command.add_option("--what-if", flags->what_if,
+                     "FROM:TO: what fusing that edge would change, whether it pays or not");
+  command.add_flag("--measure", flags->measure, "Also run the model, and time every group");
   AddCommonFlags(command, flags->common);
   return [flags] { return Run(*flags); };
 }

@@ -19,6 +19,7 @@ constexpr kiln::Verb kVerbs[] = {
     {"verify", "Compare a model with the float64 interpreter", kiln::AddVerify},
     {"opt", "Run passes over a graph and print what they leave", kiln::AddOpt},
     {"ops", "List the operators", kiln::AddOps},
+    {"devices", "Show what kernels can run on, and measure it", kiln::AddDevices},
     {"cache", "Look into the kernel cache", kiln::AddCache},
 };
 

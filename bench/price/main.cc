@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// kiln-bench-price: how well prices foretell times, over random kernels of every kind.
+//
+//   kiln-bench-price [--each N] [--seed S] [--machine FILE] [--list]
+//
+// Takes N random graphs of a kind (default 40) that become one kernel which runs for more than 20
+// us, with one thread. Prints for each kind and for all: kernels, their rank correlation, the share
+// of predicted / measured within 0.6 ... 1.6, and the lowest and highest ratio. --list prints a
+// line for each kernel too.
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "bench/price/random_graph.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/compiler/compile.h"
+#include "kiln/compiler/measure_machine.h"
+#include "kiln/compiler/variants.h"
+#include "kiln/fusion/predict.h"
+#include "kiln/schedule/scheduler.h"
+
+namespace kiln::bench {
+namespace {
+
+constexpr double kLeastUs = 20;
+constexpr double kSeconds = 0.03;  // for each kernel
+
+struct Settings {
+  int each = 40;
+  uint64_t seed = 1;
+  bool list = false;
+  Machine machine = ShippedMachine(HostIsa());
+};
+
+struct Sample {
+  double predicted = 0, measured = 0;  // us
+  double Ratio() const { return predicted / measured; }
+};
+
+// Nothing to compare if the graph is more than one kernel, or a short one.
+absl::StatusOr<Sample> Take(const Graph& graph, const Settings& settings) {
+  CompileOptions options;
+  options.threads = 1;
+  KILN_ASSIGN_OR_RETURN(const Compiled compiled, CompileGraph(graph, options));
+  Sample sample;
+  if (compiled.grouping.groups.size() != 1) return sample;
+  KILN_ASSIGN_OR_RETURN(const std::vector<double> ns,
+                        PredictNs(compiled.graph, compiled.grouping, settings.machine));
+  KILN_ASSIGN_OR_RETURN(const double measured, RunNs(graph, options, kSeconds));
+  return Sample{ns[0] / 1000, measured / 1000};
+}
+
+// Ranks of the values, 0 for the least.
+std::vector<double> Ranks(const std::vector<double>& values) {
+  std::vector<size_t> order(values.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] < values[b]; });
+  std::vector<double> ranks(values.size());
+  for (size_t i = 0; i < order.size(); ++i) ranks[order[i]] = static_cast<double>(i);
+  return ranks;
+}
+
+double RankCorrelation(const std::vector<Sample>& samples) {
+  std::vector<double> predicted, measured;
+  for (const Sample& sample : samples) {
+    predicted.push_back(sample.predicted);
+    measured.push_back(sample.measured);
+  }
+  const std::vector<double> a = Ranks(predicted), b = Ranks(measured);
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  const auto n = static_cast<double>(a.size());
+  return n < 2 ? 1 : 1 - 6 * sum / (n * (n * n - 1));
+}
+
+void Report(const char* name, const std::vector<Sample>& samples) {
+  if (samples.empty()) return;
+  const auto within = std::count_if(samples.begin(), samples.end(), [](const Sample& sample) {
+    return sample.Ratio() >= 0.6 && sample.Ratio() <= 1.6;
+  });
+  const auto [least, most] =
+      std::minmax_element(samples.begin(), samples.end(),
+                          [](const Sample& a, const Sample& b) { return a.Ratio() < b.Ratio(); });
+  std::printf(
+      "%-7s %4zu kernels   rank correlation %.3f   within 0.6..1.6 %3.0f %%   ratio %.2f..%.2f\n",
+      name, samples.size(), RankCorrelation(samples),
+      100.0 * static_cast<double>(within) / static_cast<double>(samples.size()), least->Ratio(),
+      most->Ratio());
+}
+
+bool ParseArguments(int argc, char** argv, Settings& settings) {
+  for (int i = 1; i < argc; ++i) {
+    const absl::string_view flag = argv[i];
+    if (flag == "--list") {
+      settings.list = true;
+    } else if (i + 1 == argc) {
+      return false;
+    } else if (flag == "--each") {
+      if (!absl::SimpleAtoi(argv[++i], &settings.each) || settings.each < 1) return false;
+    } else if (flag == "--seed") {
+      if (!absl::SimpleAtoi(argv[++i], &settings.seed)) return false;
+    } else if (flag == "--machine") {
+      std::ifstream in(argv[++i]);
+      const absl::StatusOr<Machine> machine =
+          ParseMachine(std::string(std::istreambuf_iterator<char>(in), {}));
+      if (!machine.ok()) return false;
+      settings.machine = *machine;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+int Main(int argc, char** argv) {
+  Settings settings;
+  if (!ParseArguments(argc, argv, settings)) {
+    std::fprintf(stderr,
+                 "usage: kiln-bench-price [--each N] [--seed S] [--machine FILE] [--list]\n");
+    return 2;
+  }
+  std::vector<Sample> all;
+  for (int k = 0; k < kNumKinds; ++k) {
+    const auto kind = static_cast<Kind>(k);
+    std::vector<Sample> samples;
+    const uint64_t first = settings.seed * 100'000;
+    for (uint64_t seed = first; seed < first + 10 * static_cast<uint64_t>(settings.each) &&
+                                samples.size() < static_cast<size_t>(settings.each);
+         ++seed) {
+      const absl::StatusOr<Graph> graph = RandomGraph(kind, seed);
+      const absl::StatusOr<Sample> sample =
+          graph.ok() ? Take(*graph, settings) : absl::StatusOr<Sample>(graph.status());
+      if (!sample.ok()) {
+        std::fprintf(stderr, "%s %llu: %s\n", Name(kind), static_cast<unsigned long long>(seed),
+                     std::string(sample.status().message()).c_str());
+        continue;
+      }
+      if (sample->measured < kLeastUs) continue;
+      samples.push_back(*sample);
+      if (settings.list) {
+        std::printf("%-7s seed %-8llu predicted %9.1f us   measured %9.1f us   ratio %.2f\n",
+                    Name(kind), static_cast<unsigned long long>(seed), sample->predicted,
+                    sample->measured, sample->Ratio());
+      }
+    }
+    Report(Name(kind), samples);
+    all.insert(all.end(), samples.begin(), samples.end());
+  }
+  Report("all", all);
+  return 0;
+}
+
+}  // namespace
+}  // namespace kiln::bench
+
+int main(int argc, char** argv) { return kiln::bench::Main(argc, argv); }

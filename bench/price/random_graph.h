@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random graphs that become one kernel each, of a kind.
+#ifndef KILN_BENCH_PRICE_RANDOM_GRAPH_H_
+#define KILN_BENCH_PRICE_RANDOM_GRAPH_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "kiln/graph/graph.h"
+
+namespace kiln::bench {
+
+enum class Kind : uint8_t {
+  kMap,     // element by element, with operands that are broadcast
+  kRow,     // reductions over the innermost axis, with maps before, between and after
+  kColumn,  // reductions over the outer axis
+  kIndex,   // transposes, slices, concatenations and gathers, with maps
+};
+inline constexpr int kNumKinds = 4;
+const char* Name(Kind kind);
+
+// Equal seeds give equal graphs; extents are numbers, operands have 64 KiB to 32 MiB.
+absl::StatusOr<Graph> RandomGraph(Kind kind, uint64_t seed);
+
+}  // namespace kiln::bench
+
+#endif  // KILN_BENCH_PRICE_RANDOM_GRAPH_H_

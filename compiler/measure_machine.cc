@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/compiler/measure_machine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/compiler/compile.h"
+#include "kiln/compiler/variants.h"
+#include "kiln/fusion/legality.h"
+#include "kiln/graph/text.h"
+
+namespace kiln {
+namespace {
+
+constexpr double kSeconds = 0.05;  // for each kernel
+
+double Now() {
+  return std::chrono::duration<double, std::nano>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// Numbers near 1, indices 0: nothing that a kernel's time depends on.
+void Fill(const Tensor& tensor) {
+  std::memset(tensor.data(), 0, static_cast<size_t>(tensor.size_bytes()));
+  if (tensor.dtype() != DType::kF32) return;
+  for (int64_t i = 0; i < tensor.num_elements(); ++i)
+    static_cast<float*>(tensor.data())[i] = 1.0f + static_cast<float>(i % 64) * 0x1p-10f;
+}
+
+class MachineMeasurer {
+ public:
+  explicit MachineMeasurer(const CompileOptions& options) : options_(options) {
+    options_.threads = 1;
+    options_.graph_opt_level = 3;
+  }
+
+  absl::StatusOr<Machine> Run() {
+    machine_ = ShippedMachine(options_.target.value_or(HostIsa()));
+    machine_.target = options_.target.value_or(HostIsa());
+    KILN_ASSIGN_OR_RETURN(machine_.launch_ns, Ns("input x : f32 [16]\ny = neg(x)\noutput y\n"));
+    KILN_RETURN_IF_ERROR(Sets());
+    KILN_RETURN_IF_ERROR(Arithmetic());
+    KILN_RETURN_IF_ERROR(Places());
+    // 2 * 512^3 operations.
+    KILN_ASSIGN_OR_RETURN(const double product,
+                          Ns("input x : f32 [512, 512]\ninput w : f32 [512, 512]\n"
+                             "y = matmul(x, w)\noutput y\n"));
+    machine_.gflops = 2.0 * 512 * 512 * 512 / product;
+    return machine_;
+  }
+
+ private:
+  absl::StatusOr<double> Ns(const std::string& body) {
+    KILN_ASSIGN_OR_RETURN(const Graph graph, ParseGraph("graph probe\n" + body));
+    return RunNs(graph, options_, kSeconds);
+  }
+
+  // Bandwidth by the bytes of the operands.
+  absl::Status Sets() {
+    machine_.sets.clear();
+    for (int64_t bytes = 1 << 14; bytes <= (int64_t{1} << 28); bytes *= 4) {
+      KILN_ASSIGN_OR_RETURN(const double ns, Ns(absl::StrCat("input x : f32 [", bytes / 8,
+                                                             "]\ny = neg(x)\noutput y\n")));
+      const double walked = std::max(ns - machine_.launch_ns, ns / 8);
+      machine_.sets.push_back({bytes, static_cast<double>(bytes) / walked});
+    }
+    return absl::OkStatus();
+  }
+
+  // Chains of one operation over a set that fits the first cache.
+  absl::Status Arithmetic() {
+    struct Row {
+      const char* ops;
+      const char* type;
+      int count;
+      double Machine::*ns;
+    };
+    constexpr Row kRows[] = {{"add mul", "f32", 48, &Machine::add_ns},
+                             {"div", "f32", 12, &Machine::div_ns},
+                             {"sqrt", "f32", 12, &Machine::sqrt_ns},
+                             {"div", "i32", 4, &Machine::integer_div_ns}};
+    for (const Row& row : kRows) {
+      KILN_ASSIGN_OR_RETURN(const double few, Chain(row.ops, row.type, 2));
+      KILN_ASSIGN_OR_RETURN(const double many, Chain(row.ops, row.type, 2 + row.count));
+      machine_.*row.ns = std::max(1e-4, (many - few) / row.count / kChainElements);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<double> Chain(const std::string& ops, const std::string& type, int length) {
+    std::string body = absl::StrCat("input v0 : ", type, " [", kChainElements,
+                                    "]\ninput x : ", type, " [", kChainElements, "]\n");
+    for (int i = 0; i < length; ++i) {
+      const std::string op = ops == "add mul" ? (i % 2 == 0 ? "add" : "mul") : ops;
+      absl::StrAppend(&body, "v", i + 1, " = ", op, "(v", i, op == "sqrt" ? ")\n" : ", x)\n");
+    }
+    return Ns(absl::StrCat(body, "output v", length, "\n"));
+  }
+
+  // What the machine so far says of a graph that is one kernel.
+  absl::StatusOr<double> Priced(const std::string& body) {
+    KILN_ASSIGN_OR_RETURN(const Graph graph, ParseGraph("graph probe\n" + body));
+    KILN_ASSIGN_OR_RETURN(const Compiled compiled, CompileGraph(graph, options_));
+    KILN_ASSIGN_OR_RETURN(const LoweredGroup lowered,
+                          LowerGroup(compiled.graph, compiled.grouping.groups.front()));
+    return EstimatedPrice(lowered, machine_).ns;
+  }
+
+  // The rest of what kernels cost that take elements from elsewhere, or have short rows.
+  absl::Status Places() {
+    struct Row {
+      const char* body;
+      double count;
+      double Machine::*ns;
+    };
+    constexpr Row kRows[] = {
+        {"input x : f32 [2048, 64]\ny = reduce_sum(x) {axes = [1]}\noutput y\n", 2048,
+         &Machine::loop_ns},
+        {"input x : f32 [64, 1024]\ninput i : i64 [64, 1024]\n"
+         "y = gather_elements(x, i) {axis = 1}\noutput y\n",
+         64 * 1024, &Machine::gather_ns},
+        {"input x : f32 [512, 512]\ny = transpose(x) {perm = [1, 0]}\noutput y\n", 512 * 512,
+         &Machine::turn_ns}};
+    for (const Row& row : kRows) {
+      machine_.*row.ns = 0;
+      KILN_ASSIGN_OR_RETURN(const double priced, Priced(row.body));
+      KILN_ASSIGN_OR_RETURN(const double ns, Ns(row.body));
+      machine_.*row.ns = std::max(1e-3, (ns - priced) / row.count);
+    }
+    return absl::OkStatus();
+  }
+
+  static constexpr int kChainElements = 2048;
+
+  CompileOptions options_;
+  Machine machine_;
+};
+
+}  // namespace
+
+absl::StatusOr<double> RunNs(const Graph& graph, const CompileOptions& options, double seconds) {
+  KILN_ASSIGN_OR_RETURN(Model model, Compile(graph, options));
+  Context context = model.NewContext();
+  std::vector<Tensor> held;
+  const auto allocate = [&](const PortInfo& port) -> absl::StatusOr<Tensor> {
+    KILN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, Evaluate(port.shape, {}));
+    held.push_back(Tensor::Allocate(port.type, shape));
+    Fill(held.back());
+    return held.back();
+  };
+  for (const PortInfo& port : model.inputs()) {
+    KILN_ASSIGN_OR_RETURN(const Tensor tensor, allocate(port));
+    KILN_RETURN_IF_ERROR(context.Bind(port.name, tensor));
+  }
+  for (const PortInfo& port : model.outputs()) {
+    KILN_ASSIGN_OR_RETURN(const Tensor tensor, allocate(port));
+    KILN_RETURN_IF_ERROR(context.BindOutput(port.name, tensor));
+  }
+  KILN_RETURN_IF_ERROR(context.Run());
+  if (context.report().vm_launches > 0) {
+    return absl::FailedPreconditionError(
+        "kernels: they run on the block VM; kiln-codegen is needed to measure compiled ones");
+  }
+  // Runs shorter than the clock's own time are taken together.
+  double start = Now();
+  KILN_RETURN_IF_ERROR(context.Run());
+  const int batch =
+      static_cast<int>(std::clamp(20'000 / std::max(1.0, Now() - start), 1.0, 1000.0));
+  double least = INFINITY;
+  const double end = Now() + seconds * 1e9;
+  for (int i = 0; i < 3 || Now() < end; ++i) {
+    start = Now();
+    for (int k = 0; k < batch; ++k) KILN_RETURN_IF_ERROR(context.Run());
+    least = std::min(least, (Now() - start) / batch);
+  }
+  return least;
+}
+
+absl::StatusOr<Machine> MeasureMachine(const CompileOptions& options) {
+  return MachineMeasurer(options).Run();
+}
+
+}  // namespace kiln

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/fusion/predict.h"
+
+#include <algorithm>
+
+#include "absl/strings/string_view.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/fusion/legality.h"
+#include "kiln/fusion/lower.h"
+#include "kiln/fusion/node_facts.h"
+#include "kiln/fusion/traffic.h"
+#include "kiln/graph/op.h"
+
+namespace kiln {
+namespace {
+
+// Multiplications and additions of a library operator; 0 where they do not count.
+double Flops(const Graph& graph, const Node& node) {
+  const absl::string_view op = node.op->name;
+  const auto elements = [&](ValueId value) {
+    return static_cast<double>(EstimatedElements(graph.value(value).shape));
+  };
+  const double results = elements(node.outputs[0]);
+  if (op == "matmul") {
+    const Shape& a = graph.value(node.inputs[0]).shape;
+    return 2 * results * static_cast<double>(EstimatedElements({a.back()}));
+  }
+  if (op != "conv" && op != "conv_transpose") return 0;
+  const Shape& weights = graph.value(node.inputs[1]).shape;
+  const bool transposed = op == "conv_transpose";
+  // Each result of a convolution, or each element that a transposed one scatters, meets one filter.
+  const double places = transposed ? elements(node.inputs[0]) : results;
+  return 2 * places * elements(node.inputs[1]) /
+         std::max(1.0, static_cast<double>(EstimatedElements({weights[0]})));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<double>> PredictNs(const Graph& graph, const Grouping& grouping,
+                                              const Machine& machine) {
+  const Traffic traffic = TrafficOf(graph, grouping);
+  std::vector<double> predicted;
+  for (size_t i = 0; i < grouping.groups.size(); ++i) {
+    const Group& group = grouping.groups[i];
+    double ns = 0;
+    if (group.kind == Group::Kind::kKernel) {
+      KILN_ASSIGN_OR_RETURN(const LoweredGroup lowered, LowerGroup(graph, group));
+      ns = EstimatedPrice(lowered, machine).ns;
+    } else if (group.kind == Group::Kind::kLibrary) {
+      const GroupTraffic& bytes = traffic.groups[i];
+      const double flops = Flops(graph, graph.node(group.call->op));
+      ns = TimeOf(static_cast<double>(bytes.in + bytes.out), flops / machine.gflops, machine);
+    }
+    predicted.push_back(ns);
+  }
+  return predicted;
+}
+
+}  // namespace kiln

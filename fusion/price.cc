@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/fusion/price.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "kiln/kernel/math.h"
+#include "kiln/schedule/facts.h"
+#include "kiln/schedule/scheduler.h"
+
+namespace kiln {
+namespace {
+
+// The part of the shorter of walking and computing that does not hide behind the longer.
+constexpr double kNotHidden = 0.25;
+
+// How much of what a function is made of.
+struct Parts {
+  double adds = 0, divs = 0, sqrts = 0;
+};
+
+Parts PartsOf(const ScalarExpr& expr) {
+  Parts parts;
+  for (const ExprNode& node : expr.nodes()) {
+    if (node.op == ScalarOp::kDiv) {
+      parts.divs += 1;
+    } else if (node.op == ScalarOp::kSqrt) {
+      parts.sqrts += 1;
+    } else if (node.op != ScalarOp::kBitcast && Info(node.op).arity > 0) {
+      parts.adds += 1;
+    }
+  }
+  return parts;
+}
+
+// Functions by their expansions for f32.
+std::array<Parts, kNumScalarOps> FunctionParts() {
+  std::array<Parts, kNumScalarOps> table;
+  for (int i = 0; i < kNumScalarOps; ++i) {
+    const auto op = static_cast<ScalarOp>(i);
+    if (!Info(op).function) continue;
+    ScalarExpr expr;
+    const Ex x = Param(expr, DType::kF32, 0);
+    const Ex result =
+        Info(op).arity == 2 ? Apply(op, x, Param(expr, DType::kF32, 1)) : Apply(op, x);
+    expr.set_root(result.id);
+    const absl::StatusOr<ScalarExpr> expanded = ExpandMath(expr);
+    table[static_cast<size_t>(i)] = expanded.ok() ? PartsOf(*expanded) : Parts{30, 1, 0};
+  }
+  return table;
+}
+
+bool IsDear(ScalarOp op) {
+  return op == ScalarOp::kDiv || op == ScalarOp::kMod || op == ScalarOp::kSqrt || Info(op).function;
+}
+
+double NodeNs(const ScalarExpr& expr, const ExprNode& node, const Machine& machine) {
+  static const std::array<Parts, kNumScalarOps> kParts = FunctionParts();
+  if (Info(node.op).arity == 0) return 0;
+  const DType type = node.type == DType::kBool ? expr.node(node.args[0]).type : node.type;
+  const double width = std::max<double>(1, static_cast<double>(SizeOf(type)) / 4);
+  if (Info(node.op).function) {
+    const Parts& parts = kParts[static_cast<size_t>(node.op)];
+    return width * (parts.adds * machine.add_ns + parts.divs * machine.div_ns +
+                    parts.sqrts * machine.sqrt_ns);
+  }
+  if (node.op == ScalarOp::kDiv || node.op == ScalarOp::kMod)
+    return IsInt(type) ? machine.integer_div_ns : width * machine.div_ns;
+  if (node.op == ScalarOp::kSqrt) return width * machine.sqrt_ns;
+  return width * machine.add_ns;
+}
+
+class Pricer {
+ public:
+  Pricer(const Kernel& kernel, std::span<const int64_t> extents, const Machine& machine)
+      : kernel_(kernel), extents_(extents), machine_(machine), exprs_(Expressions(kernel)) {
+    const Scheduler* const scheduler = FindScheduler(kernel);
+    if (scheduler == nullptr) return;  // the last accepts all
+    params_ =
+        scheduler->choose(kernel, {{extents.begin(), extents.end()}}, ProfileFor(machine.target));
+    one_nest_ = params_.scheduler == "pointwise";
+    apart_ = params_.scheduler == "general";
+    kept_ = GetKept(params_, kernel.stages.size());
+  }
+
+  Price Run() {
+    FindRuns();
+    for (size_t e = 0; e < exprs_.size(); ++e) AddExpr(e);
+    price_.memory_ns = WalkNs() + OddReadsNs();
+    price_.ns = machine_.launch_ns + loops_ * machine_.loop_ns +
+                std::max(price_.memory_ns, price_.compute_ns) +
+                kNotHidden * std::min(price_.memory_ns, price_.compute_ns);
+    return price_;
+  }
+
+ private:
+  bool Stored(size_t e) const {
+    return e >= kernel_.stages.size() || kernel_.stages[e].kind == Stage::Kind::kReduce || kept_[e];
+  }
+
+  double Elements(const std::vector<int32_t>& dims) const {
+    double elements = 1;
+    for (const int32_t dim : dims)
+      elements *= static_cast<double>(extents_[static_cast<size_t>(dim)]);
+    return elements;
+  }
+
+  const std::vector<int32_t>& Dims(size_t e) const {
+    const size_t stages = kernel_.stages.size();
+    return e < stages ? kernel_.stages[e].dims : kernel_.outputs[e - stages].dims;
+  }
+
+  // Elements that the loop of a stored expression runs over.
+  double Domain(size_t e) const {
+    const double own = Elements(Dims(e));
+    return e < kernel_.stages.size() ? own * Elements(kernel_.stages[e].over) : own;
+  }
+
+  double Row() const {
+    return std::max<double>(
+        1, static_cast<double>(extents_[static_cast<size_t>(kernel_.innermost())]));
+  }
+
+  static bool Has(const std::vector<int32_t>& dims, int32_t dim) {
+    return std::find(dims.begin(), dims.end(), dim) != dims.end();
+  }
+
+  bool VariesAlongRow(const ExprNode& read) const {
+    for (const IndexExpr& index : read.index) {
+      if (index.load >= 0) return true;
+      for (const IndexExpr::Term& term : index.terms) {
+        if (!term.extent && term.dim == kernel_.innermost()) return true;
+      }
+    }
+    return false;
+  }
+
+  // How often each expression is computed: its domain if it is stored, else as its readers ask.
+  void FindRuns() {
+    runs_.assign(exprs_.size(), 0);
+    for (size_t e = exprs_.size(); e-- > 0;) {
+      if (Stored(e)) {
+        runs_[e] = Domain(e);
+        loops_ += runs_[e] / RowOf(e);
+      }
+      std::set<std::pair<int32_t, bool>> own;  // stages read at the reader's own element
+      for (const ExprNode& node : exprs_[e]->nodes()) {
+        if (node.op != ScalarOp::kRead || node.source != ReadSource::kStage) continue;
+        const auto stage = static_cast<size_t>(node.ref);
+        const bool varies = VariesAlongRow(node);
+        if (IsIdentityRead(node, kernel_.stages[stage].dims) &&
+            !own.insert({node.ref, varies}).second)
+          continue;
+        const double asked = varies ? runs_[e] : runs_[e] / Row();
+        runs_[stage] = one_nest_ ? std::max(runs_[stage], asked) : runs_[stage] + asked;
+      }
+    }
+    if (one_nest_) loops_ = 0;
+    for (size_t e = kernel_.stages.size(); one_nest_ && e < exprs_.size(); ++e)
+      loops_ = std::max(loops_, runs_[e] / RowOf(e));
+  }
+
+  // The extent that the innermost loop of a stored expression runs over.
+  double RowOf(size_t e) const {
+    const bool row =
+        Has(Dims(e), kernel_.innermost()) ||
+        (e < kernel_.stages.size() && Has(kernel_.stages[e].over, kernel_.innermost()));
+    return row ? Row() : std::max(1.0, Domain(e));
+  }
+
+  // The dims that each node varies with, as bits.
+  static std::vector<uint64_t> VariesWith(const ScalarExpr& expr) {
+    std::vector<uint64_t> varies;
+    const auto bit = [](int32_t dim) { return dim < 64 ? uint64_t{1} << dim : 0; };
+    for (const ExprNode& node : expr.nodes()) {
+      uint64_t own = node.op == ScalarOp::kIndex ? bit(node.ref) : 0;
+      for (const ExprId arg : node.args) {
+        if (arg >= 0) own |= varies[static_cast<size_t>(arg)];
+      }
+      for (const IndexExpr& index : node.index) {
+        if (index.load >= 0) own |= varies[static_cast<size_t>(index.load)];
+        for (const IndexExpr::Term& term : index.terms) own |= term.extent ? 0 : bit(term.dim);
+      }
+      varies.push_back(own);
+    }
+    return varies;
+  }
+
+  void AddExpr(size_t e) {
+    const ScalarExpr& expr = *exprs_[e];
+    const std::vector<uint64_t> varies = VariesWith(expr);
+    for (size_t i = 0; i < varies.size(); ++i) {
+      const ExprNode& node = expr.nodes()[i];
+      price_.compute_ns += runs_[e] * NodeNs(expr, node, machine_);
+      if (!IsDear(node.op)) continue;
+      double distinct = 1;
+      for (size_t dim = 0; dim < std::min<size_t>(64, kernel_.dims.size()); ++dim) {
+        if ((varies[i] >> dim & 1) != 0) distinct *= static_cast<double>(extents_[dim]);
+      }
+      price_.dear_repeats = std::max(price_.dear_repeats, runs_[e] / std::max(1.0, distinct));
+    }
+    if (e >= kernel_.stages.size()) return;
+    const Stage& stage = kernel_.stages[e];
+    if (stage.kind == Stage::Kind::kReduce) price_.compute_ns += runs_[e] * machine_.add_ns;
+    if (!kept_[e]) return;
+    // Kept rows stay in the nearest cache, whole stages where they fit.
+    const double bytes = 2 * Domain(e) * static_cast<double>(SizeOf(stage.type));
+    price_.compute_ns += bytes / machine_.GbPerS(apart_ ? bytes : 0);
+  }
+
+  // Every operand once.
+  double WalkNs() {
+    for (size_t k = 0; k < kernel_.inputs.size(); ++k) {
+      const KernelInput& input = kernel_.inputs[k];
+      const double all = Elements(input.dims);
+      price_.bytes += std::min(all, ElementsRead(k)) * static_cast<double>(SizeOf(input.type));
+    }
+    for (const KernelOutput& output : kernel_.outputs)
+      price_.bytes += Elements(output.dims) * static_cast<double>(SizeOf(output.type));
+    return price_.bytes / machine_.GbPerS(price_.bytes);
+  }
+
+  // Elements of an input that are asked for, if each read asked for others.
+  double ElementsRead(size_t input) const {
+    double elements = 0;
+    for (size_t e = 0; e < exprs_.size(); ++e) {
+      for (const ExprNode& node : exprs_[e]->nodes()) {
+        if (node.op == ScalarOp::kRead && node.source == ReadSource::kInput &&
+            static_cast<size_t>(node.ref) == input)
+          elements += runs_[e];
+      }
+    }
+    return elements;
+  }
+
+  // What reads cost over the walk: those that are not along rows, and those of second loops.
+  double OddReadsNs() const {
+    double ns = 0;
+    std::vector<double> asked(kernel_.inputs.size(), 0);
+    for (size_t e = 0; e < exprs_.size(); ++e) {
+      for (const ExprNode& node : exprs_[e]->nodes()) {
+        if (node.op != ScalarOp::kRead || node.source != ReadSource::kInput) continue;
+        const auto input = static_cast<size_t>(node.ref);
+        if (!VariesAlongRow(node)) continue;
+        asked[input] += runs_[e];
+        if (!AlongRow(node)) ns += runs_[e] * (Turned() ? machine_.turn_ns : machine_.gather_ns);
+      }
+    }
+    for (size_t k = 0; k < asked.size(); ++k) {
+      const KernelInput& input = kernel_.inputs[k];
+      const double all = Elements(input.dims);
+      if (asked[k] <= all) continue;
+      const double again = (asked[k] - all) * static_cast<double>(SizeOf(input.type));
+      const double near = all * static_cast<double>(SizeOf(input.type));
+      const bool row = Has(input.dims, kernel_.innermost()) && !apart_;
+      ns += again / machine_.GbPerS(row ? Row() * 4 : near);
+    }
+    return ns;
+  }
+
+  bool Turned() const { return params_.Get("turn", -1) >= 0 || params_.Get("stride_is", 0) > 0; }
+
+  // True if neighbours in the row are neighbours in memory.
+  bool AlongRow(const ExprNode& read) const {
+    for (size_t axis = 0; axis < read.index.size(); ++axis) {
+      const IndexExpr& index = read.index[axis];
+      if (index.load >= 0) return false;
+      for (const IndexExpr::Term& term : index.terms) {
+        if (term.extent || term.dim != kernel_.innermost()) continue;
+        if (axis + 1 != read.index.size() || term.coef != 1 || index.div != 1 || index.mod != 0)
+          return false;
+      }
+    }
+    return true;
+  }
+
+  const Kernel& kernel_;
+  const std::span<const int64_t> extents_;
+  const Machine& machine_;
+  const std::vector<const ScalarExpr*> exprs_;
+  Params params_;
+  bool one_nest_ = false;  // all outputs in one loop nest
+  bool apart_ = false;     // every stage in a loop nest of its own
+  std::vector<bool> kept_;
+  std::vector<double> runs_;
+  double loops_ = 0;
+  Price price_;
+};
+
+}  // namespace
+
+Price PriceOf(const Kernel& kernel, std::span<const int64_t> extents, const Machine& machine) {
+  if (kernel.num_iterated() == 0) {
+    Price price;
+    price.ns = machine.launch_ns;
+    return price;
+  }
+  return Pricer(kernel, extents, machine).Run();
+}
+
+double TimeOf(double bytes, double compute_ns, const Machine& machine) {
+  const double memory_ns = bytes / machine.GbPerS(bytes);
+  return machine.launch_ns + std::max(memory_ns, compute_ns) +
+         kNotHidden * std::min(memory_ns, compute_ns);
+}
+
+double ElementNs(const ScalarExpr& expr, const Machine& machine) {
+  double ns = 0;
+  for (const ExprNode& node : expr.nodes()) ns += NodeNs(expr, node, machine);
+  return ns;
+}
+
+}  // namespace kiln

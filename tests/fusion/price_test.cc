@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/fusion/price.h"
+
+#include "gmock/gmock.h"
+#include "kiln/fusion/live_set.h"
+#include "kiln/fusion/machine.h"
+#include "kiln/fusion/predict.h"
+#include "kiln/kernel/text.h"
+#include "tests/fusion/nets.h"
+
+namespace kiln {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Round numbers, with which prices can be checked by hand.
+constexpr char kText[] =
+    "kiln machine 1\n# a comment\ntarget x86-64-v3\nlaunch 100\nloop 1\ngather 2\nturn 1\n"
+    "gflops 10\nadd 1\ndiv 4\nsqrt 4\ninteger_div 8\nset 1000 100\nset 2000 50\n";
+
+Machine Simple() { return *ParseMachine(kText); }
+
+TEST(Machine, ShipsAFileForEachLevel) {
+  EXPECT_EQ(ShippedMachine(IsaLevel::kV3).target, IsaLevel::kV3);
+  EXPECT_EQ(ShippedMachine(IsaLevel::kV4).target, IsaLevel::kV4);
+  EXPECT_EQ(ShippedMachine(IsaLevel::kBaseline).target, IsaLevel::kV3);
+}
+
+TEST(Machine, ReadsWhatItPrints) {
+  const absl::StatusOr<Machine> again = ParseMachine(ToString(Simple()));
+  ASSERT_THAT(again, IsOk());
+  EXPECT_EQ(ToString(*again), ToString(Simple()));
+}
+
+TEST(Machine, RefusesWhatIsNoMachine) {
+  const auto refused = [](const std::string& text, const char* why) {
+    EXPECT_THAT(ParseMachine(text), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(why)))
+        << text;
+  };
+  const std::string text = kText;
+  refused("", "lacks the line \"kiln machine 1\"");
+  refused("kiln machine 2\n", "machine line 1");
+  refused("kiln machine 1\nlaunch 100\n", "target");
+  refused(text + "speed 3\n", "\"speed 3\"");
+  refused(text + "launch 100\n", "\"launch 100\"");
+  refused(text + "set 1500 3\n", "\"set 1500 3\"");
+  refused(text + "set 3000 0\n", "\"set 3000 0\"");
+  refused(text + "set 3000 inf\n", "inf");
+  refused(text + "set 3000 nan\n", "nan");
+}
+
+TEST(Machine, InterpolatesBandwidth) {
+  EXPECT_EQ(Simple().GbPerS(0), 100);
+  EXPECT_EQ(Simple().GbPerS(1500), 75);
+  EXPECT_EQ(Simple().GbPerS(1e9), 50);
+}
+
+Price Of(const char* body, std::vector<int64_t> extents) {
+  const absl::StatusOr<Kernel> kernel = ParseKernel(std::string("kernel v1 math 1\n") + body);
+  EXPECT_TRUE(kernel.ok()) << kernel.status();
+  return kernel.ok() ? PriceOf(*kernel, extents, Simple()) : Price();
+}
+
+TEST(PriceOf, AddsWhatDoesNotHideToTheLongerOfWalkingAndComputing) {
+  const Price price = Of("dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = neg(in0[a])\n", {1000});
+  EXPECT_EQ(price.bytes, 8000);
+  EXPECT_EQ(price.memory_ns, 8000 / 50.0);
+  EXPECT_EQ(price.compute_ns, 1000);
+  EXPECT_EQ(price.ns, 100 + 1 + 1000 + 0.25 * 160);
+}
+
+TEST(PriceOf, CountsDearElementsThatAreComputedAgainAndAgain) {
+  const Price price =
+      Of("dims a b\nin 0 f32 [a, b] dense\nin 1 f32 [b] dense\n"
+         "out 0 f32 [a, b] dense = mul(in0[a, b], exp(in1[b]))\n",
+         {10, 20});
+  EXPECT_EQ(price.dear_repeats, 10);
+  EXPECT_GT(price.compute_ns, 200 * 10);
+}
+
+TEST(PriceOf, ComputesOnceARowWhatIsTheSameAlongIt) {
+  const Price price =
+      Of("dims a b\nin 0 f32 [a, b] dense\nin 1 f32 [a] dense\ns0 : f32 [a] = sqrt(in1[a])\n"
+         "out 0 f32 [a, b] dense = mul(in0[a, b], s0[a])\n",
+         {10, 20});
+  EXPECT_EQ(price.dear_repeats, 1);
+  EXPECT_EQ(price.compute_ns, 10 * 4 + 200);
+}
+
+TEST(PriceOf, IsFiniteWithoutElements) {
+  const Price price = Of("dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = neg(in0[a])\n", {0});
+  EXPECT_GE(price.ns, 100);
+  EXPECT_LT(price.ns, 1000);
+}
+
+TEST(PredictNs, TakesProductsAtTheirFlops) {
+  const Graph graph = Parsed(
+      "graph g\ninput x : f32 [100, 100]\ninput w : f32 [100, 100]\ny = matmul(x, w)\noutput y\n");
+  const absl::StatusOr<std::vector<double>> ns = PredictNs(graph, Grouped(graph), Simple());
+  ASSERT_THAT(ns, IsOk());
+  const double compute = 2e6 / 10, walk = 120000 / 50.0;
+  EXPECT_THAT(*ns, ElementsAre(100 + compute + 0.25 * walk));
+}
+
+// A value lives from the place that makes it to the last that reads it.
+TEST(LiveSet, KnowsWhatLivesAndWhatWouldAfterAMove) {
+  const Graph graph = Parsed(
+      "graph g\ninput x : f32 [10]\na = matmul(x, x)\nb = neg(x)\nc = exp(b)\nd = add(a, c)\n"
+      "output d\n");
+  const absl::StatusOr<GraphFacts> facts = FactsOf(graph, 0);
+  ASSERT_THAT(facts, IsOk());
+  const auto place = [](NodeId id) { return id.v; };
+  std::vector<bool> asked(graph.values().size(), false);
+  asked[static_cast<size_t>(graph.outputs()[0].value.v)] = true;
+  const LiveSet live(*facts, asked, 4, place);
+  const std::vector<NodeId> all = {NodeId{0}, NodeId{1}, NodeId{2}, NodeId{3}};
+  // a is 4 bytes, b and c 40.
+  EXPECT_THAT(live.Moved(0, 3, all, place, place), ElementsAre(4, 44, 84, 44));
+  const auto together = [](NodeId id) { return std::max(id.v, 2); };
+  const std::vector<int64_t> moved = live.Moved(0, 3, all, place, together);
+  EXPECT_THAT(moved, ElementsAre(0, 0, 44, 44));
+  EXPECT_FALSE(live.RaisesPeak(0, moved));
+  EXPECT_TRUE(live.RaisesPeak(1, {85}));
+}
+
+}  // namespace
+}  // namespace kiln
