@@ -4,26 +4,15 @@
 #include <optional>
 #include <vector>
 
-#include "kiln/base/status_macros.h"
 #include "kiln/fusion/literal.h"
 #include "kiln/fusion/node_reads.h"
 #include "kiln/fusion/pass.h"
+#include "kiln/fusion/rewrite.h"
 #include "kiln/graph/builder.h"
 #include "kiln/graph/op.h"
-#include "kiln/graph/tensors.h"
 
 namespace kiln {
 namespace {
-
-// What a rule finds: the value that the node's only output may be replaced by, or nothing.
-using Found = std::optional<ValueId>;
-
-bool Is(const Node& node, absl::string_view op) { return node.op->name == op; }
-
-const Node* Producer(const Graph& graph, ValueId value) {
-  const NodeId id = graph.value(value).producer;
-  return id.v < 0 ? nullptr : &graph.node(id);
-}
 
 // Every value of `from` is a value of `to`.
 bool Widens(DType from, DType to) {
@@ -40,7 +29,7 @@ bool Widens(DType from, DType to) {
 
 // add, sub, mul, div, pow with a number on the right (or on either side, where the op commutes)
 // that leaves x as it is.
-Found Neutral(Graph& graph, const Node& node) {
+Found Neutral(Graph& graph, const Node& node, const PassContext&) {
   if (node.inputs.size() != 2) return std::nullopt;
   const bool commutes = Is(node, "add") || Is(node, "mul");
   for (const int k : {1, 0}) {
@@ -58,7 +47,7 @@ Found Neutral(Graph& graph, const Node& node) {
 }
 
 // f(f(x)) is x.
-Found Involution(Graph& graph, const Node& node) {
+Found Involution(Graph& graph, const Node& node, const PassContext&) {
   const bool neg = Is(node, "neg");
   if (!neg && !Is(node, "not")) return std::nullopt;
   const Node* inner = Producer(graph, node.inputs[0]);
@@ -66,31 +55,7 @@ Found Involution(Graph& graph, const Node& node) {
   return inner->inputs[0];
 }
 
-Found Square(Graph& graph, const Node& node) {
-  if (!Is(node, "pow") || NumberOf(graph.value(node.inputs[1])) != 2) return std::nullopt;
-  GraphBuilder b(&graph);
-  const ValueId result = b.Op("mul", {node.inputs[0], node.inputs[0]}, {}, node.name);
-  return b.status().ok() ? Found(result) : std::nullopt;
-}
-
-// x / 2^k is x * 2^-k: both are the one true value, rounded once.
-Found DivideByPowerOfTwo(Graph& graph, const Node& node) {
-  if (!Is(node, "div")) return std::nullopt;
-  const Value& value = graph.value(node.inputs[1]);
-  const std::optional<double> number = NumberOf(value);
-  if (!number || *number == 1 || !IsFloat(value.type)) return std::nullopt;
-  int exponent = 0;
-  constexpr int kLimit = 14;  // both powers are normal in every float type
-  if (std::abs(std::frexp(*number, &exponent)) != 0.5 || std::abs(exponent - 1) > kLimit)
-    return std::nullopt;
-  Tensor reciprocal = FilledTensor(value.type, value.constant->shape(), 1 / *number);
-  GraphBuilder b(&graph);
-  const ValueId factor = b.Constant(std::move(reciprocal));
-  const ValueId result = b.Op("mul", {node.inputs[0], factor}, {}, node.name);
-  return b.status().ok() ? Found(result) : std::nullopt;
-}
-
-Found CastOfCast(Graph& graph, const Node& node) {
+Found CastOfCast(Graph& graph, const Node& node, const PassContext&) {
   if (!Is(node, "cast")) return std::nullopt;
   const DType to = graph.value(node.outputs[0]).type;
   if (graph.value(node.inputs[0]).type == to) return node.inputs[0];
@@ -105,7 +70,7 @@ Found CastOfCast(Graph& graph, const Node& node) {
 }
 
 // An index node that reads every element of one input at its own place.
-Found Nothing(Graph& graph, const Node& node) {
+Found Nothing(Graph& graph, const Node& node, const PassContext&) {
   if (Is(node, "identity")) return node.inputs[0];
   if (node.op->kind != OpKind::kIndex || node.outputs.size() != 1 ||
       ViewSource(graph, node.outputs[0]))
@@ -125,7 +90,7 @@ Found Nothing(Graph& graph, const Node& node) {
   return read.value;
 }
 
-Found TransposeOfTranspose(Graph& graph, const Node& node) {
+Found TransposeOfTranspose(Graph& graph, const Node& node, const PassContext&) {
   if (!Is(node, "transpose")) return std::nullopt;
   const Node* inner = Producer(graph, node.inputs[0]);
   if (inner == nullptr || !Is(*inner, "transpose")) return std::nullopt;
@@ -145,7 +110,7 @@ Found TransposeOfTranspose(Graph& graph, const Node& node) {
 }
 
 // Views of views are one reshape, or nothing.
-Found ViewOfView(Graph& graph, const Node& node) {
+Found ViewOfView(Graph& graph, const Node& node, const PassContext&) {
   const std::optional<ValueId> source = ViewSource(graph, node.outputs[0]);
   if (!source) return std::nullopt;
   const Shape shape = graph.value(node.outputs[0]).shape;
@@ -163,47 +128,13 @@ Found ViewOfView(Graph& graph, const Node& node) {
   return result;
 }
 
-using Rule = Found (*)(Graph& graph, const Node& node);
-constexpr Rule kRules[] = {
-    Nothing,   Neutral, Involution, Square, DivideByPowerOfTwo, CastOfCast, TransposeOfTranspose,
-    ViewOfView};
-
-bool Simplify(Graph& graph, NodeId id) {
-  const Node node = graph.node(id);  // a copy: rules add nodes
-  if (node.outputs.size() != 1) return false;
-  const ValueId from = node.outputs[0];
-  for (const Rule rule : kRules) {
-    const Found to = rule(graph, node);
-    if (!to || *to == from) continue;
-    const Value& a = graph.value(from);
-    const Value& b = graph.value(*to);
-    if (a.type != b.type || !(a.shape == b.shape)) continue;
-    // An output of the graph stays the result of a node.
-    if (b.producer.v < 0 && graph.IsOutput(from)) continue;
-    graph.ReplaceUses(from, *to);
-    return true;
-  }
-  return false;
-}
+constexpr Rule kRules[] = {Nothing,   Neutral, Involution, CastOfCast, TransposeOfTranspose,
+                           ViewOfView};
 
 }  // namespace
 
-absl::StatusOr<bool> Algebra(Graph& graph, const PassContext&) {
-  bool changed = false;
-  for (bool again = true; again;) {
-    again = false;
-    const size_t count = graph.nodes().size();
-    for (size_t i = 0; i < count; ++i) {
-      const NodeId id{static_cast<int32_t>(i)};
-      again = Simplify(graph, id) || again;
-    }
-    if (!again && graph.nodes().size() == count)
-      break;  // no rule has left a node that it then did not use
-    KILN_RETURN_IF_ERROR(graph.Sort());
-    graph.RemoveDead();
-    changed = changed || again;
-  }
-  return changed;
+absl::StatusOr<bool> Algebra(Graph& graph, const PassContext& context) {
+  return Rewrite(graph, kRules, context);
 }
 
 }  // namespace kiln

@@ -330,7 +330,7 @@ void Clusters::Merge(int producer, int consumer) {
   into.compute_ns += from.compute_ns;
   into.reads = JoinedReads(into.reads, from.reads);
   into.plain = plain;
-  into.ns.reset();
+  into.price.reset();
   from = Cluster();
   if (const auto it = blocked_.find(consumer); it != blocked_.end()) {
     std::vector<size_t> edges = std::move(it->second);

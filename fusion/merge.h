@@ -59,10 +59,10 @@ class Clusters {
     std::vector<NodeId> nodes;  // ascending; empty: merged away
     int position = 0;           // in order_
     int reductions = 0;
-    bool plain = true;         // all scalar nodes of one shape
-    double compute_ns = 0;     // estimated
-    std::vector<Read> reads;   // by value
-    std::optional<double> ns;  // the price of its kernel, once asked for
+    bool plain = true;           // all scalar nodes of one shape
+    double compute_ns = 0;       // estimated
+    std::vector<Read> reads;     // by value
+    std::optional<Price> price;  // of its kernel, once asked for
   };
 
   // ---- merge.cc: the queue, order and state.
@@ -88,7 +88,7 @@ class Clusters {
   double Saved(int a, int b) const;
   Walk WalkOf(const std::vector<Read>& reads, const std::vector<int>& makers) const;
   static std::vector<Read> JoinedReads(const std::vector<Read>& a, const std::vector<Read>& b);
-  double Ns(int cluster);
+  Price PriceOfCluster(int cluster);
   Group Joined(int a, int b) const;
   std::vector<int64_t> LiveAfter(int a, int b) const;
 

@@ -81,7 +81,9 @@ Decision Clusters::LegalAndPays(int a, int b, bool must_pay) {
   const Verdict& verdict = legality_.Check(Joined(a, b));
   if (!verdict.legal || !must_pay) return verdict.legal;
   const Price& together = verdict.price;
-  const double apart = Ns(a) + Ns(b);
+  const Price first = PriceOfCluster(a), second = PriceOfCluster(b);
+  const double set = std::max({together.bytes, first.bytes, second.bytes});
+  const double apart = NsWithin(first, set, machine_) + NsWithin(second, set, machine_);
   if (together.ns < kTolerance * apart) return Decision::Yes();
   const std::string times =
       absl::StrFormat("%.1f us as one kernel, %.1f us as two", together.ns / 1000, apart / 1000);
@@ -91,15 +93,15 @@ Decision Clusters::LegalAndPays(int a, int b, bool must_pay) {
 }
 
 // The price of the cluster as it stands.
-double Clusters::Ns(int cluster) {
+Price Clusters::PriceOfCluster(int cluster) {
   Cluster& asked = clusters_[static_cast<size_t>(cluster)];
-  if (!asked.ns) {
+  if (!asked.price) {
     Group group;
     group.nodes = asked.nodes;
     group.outputs = Outputs(group.nodes);
-    asked.ns = legality_.Check(group).price.ns;
+    asked.price = legality_.Check(group).price;
   }
-  return *asked.ns;
+  return *asked.price;
 }
 
 // Element-wise clusters of one shape can always be one kernel, up to the cap on its buffers.
@@ -186,9 +188,11 @@ double Clusters::Saved(int a, int b) const {
   const Cluster& first = clusters_[static_cast<size_t>(a)];
   const Cluster& second = clusters_[static_cast<size_t>(b)];
   const Walk together = WalkOf(JoinedReads(first.reads, second.reads), {a, b});
-  return TimeOf(WalkOf(first.reads, {a}).bytes, first.compute_ns, machine_) +
-         TimeOf(WalkOf(second.reads, {b}).bytes, second.compute_ns, machine_) -
-         TimeOf(together.bytes, first.compute_ns + second.compute_ns, machine_);
+  const double walked[] = {WalkOf(first.reads, {a}).bytes, WalkOf(second.reads, {b}).bytes};
+  const double set = std::max({together.bytes, walked[0], walked[1]});
+  return TimeOf(walked[0], set, first.compute_ns, machine_) +
+         TimeOf(walked[1], set, second.compute_ns, machine_) -
+         TimeOf(together.bytes, set, first.compute_ns + second.compute_ns, machine_);
 }
 
 // The bytes that live from the producer's place to the consumer's once they are one.

@@ -20,6 +20,7 @@ namespace kiln {
 // What passes may know besides the graph.
 struct PassContext {
   int level = 3;                                 // the optimisation level of the run
+  bool fast = false;                             // results may be rounded otherwise
   int64_t max_folded_bytes = int64_t{64} << 20;  // constants larger than this are not made
 };
 
@@ -40,6 +41,11 @@ const Pass* FindPass(absl::string_view name);
 absl::StatusOr<bool> FoldShapes(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> FoldConstants(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> Algebra(Graph& graph, const PassContext& context);
+absl::StatusOr<bool> StrengthReduction(Graph& graph, const PassContext& context);
+absl::StatusOr<bool> ConstantChains(Graph& graph, const PassContext& context);
+absl::StatusOr<bool> Reductions(Graph& graph, const PassContext& context);
+absl::StatusOr<bool> SinkMoves(Graph& graph, const PassContext& context);
+absl::StatusOr<bool> MergeProducts(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> CommonSubexpressions(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> ExpandComposites(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> ExpandSplits(Graph& graph, const PassContext& context);

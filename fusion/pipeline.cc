@@ -18,13 +18,22 @@ constexpr Pass kPasses[] = {
     {"fold_shapes", 0, "Makes constants of values that shape arithmetic has found.", FoldShapes},
     {"expand_composites", 0, "Writes composite operators as what they mean.", ExpandComposites},
     {"expand_splits", 0, "Writes a split as a slice for each part.", ExpandSplits},
-    {"algebra", 1, "Exact simplifications: x * 1, transpose of transpose, pow(x, 2), and the like.",
+    {"algebra", 1, "Exact simplifications: x * 1, transpose of transpose, views of views, casts.",
      Algebra},
+    {"strength_reduction", 1, "Writes powers and divisions by numbers as products and roots.",
+     StrengthReduction},
+    {"constant_chains", 1, "Joins the numbers of (x op c1) op c2.", ConstantChains},
+    {"reductions", 1, "Joins reductions of reductions, and makes sums over counts means.",
+     Reductions},
+    {"sink_moves", 1, "Drops transposes and reshapes that are undone behind element-wise nodes.",
+     SinkMoves},
     {"fold_constants", 1, "Evaluates nodes whose inputs are all constants.", FoldConstants},
     {"common_subexpressions", 1, "Computes equal nodes once.", CommonSubexpressions},
     {"fold_batch_norm", 2,
      "Makes constant factors and terms of channels part of the weights before them.",
      FoldBatchNorm},
+    {"merge_products", 2,
+     "Joins products of one value with several constant matrices, as in attention.", MergeProducts},
     {"channels_last", 2, "Lays activations around convolutions out with their channels innermost.",
      ChannelsLast, /*last=*/true},
 };
@@ -60,7 +69,7 @@ absl::Status RunPasses(Graph& graph, const PipelineOptions& options) {
           absl::StrCat("pass \"", name, "\": there is none of that name; see --list-passes"));
     }
   }
-  const PassContext context{.level = options.level};
+  const PassContext context{.level = options.level, .fast = options.fast};
   const auto run = [&](const Pass& pass) -> absl::StatusOr<bool> {
     if (pass.level > options.level || options.disabled.count(pass.name) != 0) return false;
     KILN_ASSIGN_OR_RETURN(const bool changed, RunPass(pass, graph, context));

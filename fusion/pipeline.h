@@ -17,6 +17,7 @@ namespace kiln {
 
 struct PipelineOptions {
   int level = 3;
+  bool fast = false;                    // fast math
   std::set<std::string> disabled = {};  // names of passes that do not run
   // Called after each pass that changed the graph (for dumps); may be empty.
   std::function<void(absl::string_view pass, const Graph& graph)> on_changed = {};

@@ -49,7 +49,8 @@ absl::StatusOr<std::vector<double>> PredictNs(const Graph& graph, const Grouping
     } else if (group.kind == Group::Kind::kLibrary) {
       const GroupTraffic& bytes = traffic.groups[i];
       const double flops = Flops(graph, graph.node(group.call->op));
-      ns = TimeOf(static_cast<double>(bytes.in + bytes.out), flops / machine.gflops, machine);
+      const auto walked = static_cast<double>(bytes.in + bytes.out);
+      ns = TimeOf(walked, walked, flops / machine.gflops, machine);
     }
     predicted.push_back(ns);
   }

@@ -14,6 +14,8 @@
 namespace kiln {
 namespace {
 
+// A loop that reduces folds lanes at its end; one that maps only starts and ends.
+constexpr double kMapLoop = 0.25;
 // The part of the shorter of walking and computing that does not hide behind the longer.
 constexpr double kNotHidden = 0.25;
 
@@ -73,6 +75,8 @@ double NodeNs(const ScalarExpr& expr, const ExprNode& node, const Machine& machi
   return width * machine.add_ns;
 }
 
+double Overlapped(double a, double b) { return std::max(a, b) + kNotHidden * std::min(a, b); }
+
 class Pricer {
  public:
   Pricer(const Kernel& kernel, std::span<const int64_t> extents, const Machine& machine)
@@ -84,6 +88,12 @@ class Pricer {
     one_nest_ = params_.scheduler == "pointwise";
     apart_ = params_.scheduler == "general";
     kept_ = GetKept(params_, kernel.stages.size());
+    // What does not vary with the dims of the inner loops is computed outside of them.
+    hoisted_ = {kernel.innermost()};
+    if (params_.scheduler != "column") return;
+    for (const Stage& stage : kernel.stages) {
+      if (stage.kind == Stage::Kind::kReduce) hoisted_ = stage.over;
+    }
   }
 
   Price Run() {
@@ -91,8 +101,7 @@ class Pricer {
     for (size_t e = 0; e < exprs_.size(); ++e) AddExpr(e);
     price_.memory_ns = WalkNs() + OddReadsNs();
     price_.ns = machine_.launch_ns + loops_ * machine_.loop_ns +
-                std::max(price_.memory_ns, price_.compute_ns) +
-                kNotHidden * std::min(price_.memory_ns, price_.compute_ns);
+                Overlapped(price_.memory_ns, price_.compute_ns);
     return price_;
   }
 
@@ -144,7 +153,9 @@ class Pricer {
     for (size_t e = exprs_.size(); e-- > 0;) {
       if (Stored(e)) {
         runs_[e] = Domain(e);
-        loops_ += runs_[e] / RowOf(e);
+        const bool reduces =
+            e < kernel_.stages.size() && kernel_.stages[e].kind == Stage::Kind::kReduce;
+        loops_ += runs_[e] / RowOf(e) * (reduces ? 1 : kMapLoop);
       }
       std::set<std::pair<int32_t, bool>> own;  // stages read at the reader's own element
       for (const ExprNode& node : exprs_[e]->nodes()) {
@@ -160,7 +171,7 @@ class Pricer {
     }
     if (one_nest_) loops_ = 0;
     for (size_t e = kernel_.stages.size(); one_nest_ && e < exprs_.size(); ++e)
-      loops_ = std::max(loops_, runs_[e] / RowOf(e));
+      loops_ = std::max(loops_, kMapLoop * runs_[e] / RowOf(e));
   }
 
   // The extent that the innermost loop of a stored expression runs over.
@@ -189,18 +200,32 @@ class Pricer {
     return varies;
   }
 
+  // How often a node of expression `e` is computed that varies with those dims.
+  double RunsOf(size_t e, uint64_t varies) const {
+    double runs = runs_[e];
+    for (const int32_t dim : hoisted_) {
+      const bool looped =
+          Has(Dims(e), dim) || (e < kernel_.stages.size() && Has(kernel_.stages[e].over, dim));
+      if (!looped) continue;
+      if (dim >= 64 || (varies >> dim & 1) != 0) return runs_[e];
+      runs /= std::max<double>(1, static_cast<double>(extents_[static_cast<size_t>(dim)]));
+    }
+    return runs;
+  }
+
   void AddExpr(size_t e) {
     const ScalarExpr& expr = *exprs_[e];
     const std::vector<uint64_t> varies = VariesWith(expr);
     for (size_t i = 0; i < varies.size(); ++i) {
       const ExprNode& node = expr.nodes()[i];
-      price_.compute_ns += runs_[e] * NodeNs(expr, node, machine_);
+      const double runs = RunsOf(e, varies[i]);
+      price_.compute_ns += runs * NodeNs(expr, node, machine_);
       if (!IsDear(node.op)) continue;
       double distinct = 1;
       for (size_t dim = 0; dim < std::min<size_t>(64, kernel_.dims.size()); ++dim) {
         if ((varies[i] >> dim & 1) != 0) distinct *= static_cast<double>(extents_[dim]);
       }
-      price_.dear_repeats = std::max(price_.dear_repeats, runs_[e] / std::max(1.0, distinct));
+      price_.dear_repeats = std::max(price_.dear_repeats, runs / std::max(1.0, distinct));
     }
     if (e >= kernel_.stages.size()) return;
     const Stage& stage = kernel_.stages[e];
@@ -285,6 +310,7 @@ class Pricer {
   bool one_nest_ = false;  // all outputs in one loop nest
   bool apart_ = false;     // every stage in a loop nest of its own
   std::vector<bool> kept_;
+  std::vector<int32_t> hoisted_;  // dims of the innermost loops
   std::vector<double> runs_;
   double loops_ = 0;
   Price price_;
@@ -301,10 +327,15 @@ Price PriceOf(const Kernel& kernel, std::span<const int64_t> extents, const Mach
   return Pricer(kernel, extents, machine).Run();
 }
 
-double TimeOf(double bytes, double compute_ns, const Machine& machine) {
-  const double memory_ns = bytes / machine.GbPerS(bytes);
-  return machine.launch_ns + std::max(memory_ns, compute_ns) +
-         kNotHidden * std::min(memory_ns, compute_ns);
+double TimeOf(double bytes, double set_bytes, double compute_ns, const Machine& machine) {
+  return machine.launch_ns + Overlapped(bytes / machine.GbPerS(set_bytes), compute_ns);
+}
+
+double NsWithin(const Price& price, double set_bytes, const Machine& machine) {
+  const double slower =
+      price.bytes / machine.GbPerS(set_bytes) - price.bytes / machine.GbPerS(price.bytes);
+  return price.ns - Overlapped(price.memory_ns, price.compute_ns) +
+         Overlapped(price.memory_ns + std::max(0.0, slower), price.compute_ns);
 }
 
 double ElementNs(const ScalarExpr& expr, const Machine& machine) {

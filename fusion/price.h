@@ -30,8 +30,13 @@ struct Price {
 // For a verified kernel; one extent per dim. Pure and thread-safe.
 Price PriceOf(const Kernel& kernel, std::span<const int64_t> extents, const Machine& machine);
 
-// The time of a kernel that walks `bytes` and computes for `compute_ns`.
-double TimeOf(double bytes, double compute_ns, const Machine& machine);
+// The time of a kernel that walks `bytes`, as fast as a set of `set_bytes`, and computes for
+// `compute_ns`.
+double TimeOf(double bytes, double set_bytes, double compute_ns, const Machine& machine);
+
+// The price in ns of a kernel that is one of several which together walk `set_bytes`, more than it
+// does alone: what one leaves in the cache does not wait there for the next.
+double NsWithin(const Price& price, double set_bytes, const Machine& machine);
 
 // Of one element of the expression in vector code, reads aside.
 double ElementNs(const ScalarExpr& expr, const Machine& machine);

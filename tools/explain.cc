@@ -104,14 +104,18 @@ void AddEdges(const Compiled& compiled, const std::string& node, Report& report)
   }
 }
 
-// The edge FROM:TO, if a part has it.
-std::optional<EdgeDecision> FindEdge(const std::vector<PlannedPart>& parts,
-                                     const std::string& name) {
+struct NamedEdge {
+  std::string from, to;
+  EdgeDecision decision;
+};
+
+// The edge "FROM:TO", if a part has it.
+std::optional<NamedEdge> FindEdge(const std::vector<PlannedPart>& parts, const std::string& name) {
   for (const PlannedPart& part : parts) {
-    const Graph& graph = part.compiled.graph;
     for (const EdgeDecision& edge : part.compiled.grouping.edges) {
-      if (absl::StrCat(graph.node(edge.producer).name, ":", graph.node(edge.consumer).name) == name)
-        return edge;
+      const std::string& from = part.compiled.graph.node(edge.producer).name;
+      const std::string& to = part.compiled.graph.node(edge.consumer).name;
+      if (absl::StrCat(from, ":", to) == name) return NamedEdge{from, to, edge};
     }
   }
   return std::nullopt;
@@ -126,27 +130,26 @@ nlohmann::json ToJson(const PlanSums& sums) {
 // What fusing the edge --what-if all the same would do.
 int WhatIf(const Graph& graph, const ExplainFlags& flags, CompileOptions options,
            const std::vector<PlannedPart>& parts) {
-  const std::optional<EdgeDecision> asked = FindEdge(parts, flags.what_if);
+  const std::optional<NamedEdge> asked = FindEdge(parts, flags.what_if);
   if (!asked) {
     return Fail(absl::InvalidArgumentError(absl::StrCat(
                     "--what-if \"", flags.what_if,
                     "\": no edge of the graph after passes; expected FROM:TO as explain names them")),
                 kExitUsage);
   }
-  const size_t colon = flags.what_if.find(':');
-  options.forced_fusion.emplace_back(flags.what_if.substr(0, colon),
-                                     flags.what_if.substr(colon + 1));
+  options.forced_fusion.emplace_back(asked->from, asked->to);
   const absl::StatusOr<std::vector<PlannedPart>> forced = PlanParts(graph, options);
   if (!forced.ok()) return Fail(forced.status(), ModelExit(forced.status()));
-  const std::optional<EdgeDecision> after = FindEdge(*forced, flags.what_if);
-  const bool fused = after && after->fused;
+  const std::optional<NamedEdge> after = FindEdge(*forced, flags.what_if);
+  const bool fused = after && after->decision.fused;
+  const std::string& reason = (fused || !after ? asked : after)->decision.reason;
   const PlanSums as_it_is = SumOf(parts), with_it = SumOf(*forced);
   if (flags.common.json) {
     PrintJson("explain", flags.common,
               {{"what_if",
                 {{"edge", flags.what_if},
                  {"possible", fused},
-                 {"reason", fused || !after ? asked->reason : after->reason},
+                 {"reason", reason},
                  {"as_it_is", ToJson(as_it_is)},
                  {"with_it", ToJson(with_it)}}}});
     return kExitOk;
@@ -155,9 +158,9 @@ int WhatIf(const Graph& graph, const ExplainFlags& flags, CompileOptions options
     return std::vector<std::string>{name, absl::StrCat(sums.launches), Bytes(sums.walked),
                                     Short(sums.predicted_us)};
   };
-  const std::string could = asked->fused ? "it is" : "it could be";
+  const std::string could = asked->decision.fused ? "it is" : "it could be";
   std::cout << "if " << flags.what_if << " were one kernel: "
-            << (fused ? could : "it cannot, " + (after ? after->reason : asked->reason)) << "\n"
+            << (fused ? could : "it cannot, " + reason) << "\n"
             << Table({{"", "launches", "walked", "predicted us"},
                       row("as it is", as_it_is),
                       row("with it", with_it)});

@@ -2,11 +2,14 @@
 // kiln-bench-price: how well prices foretell times, over random kernels of every kind.
 //
 //   kiln-bench-price [--each N] [--seed S] [--machine FILE] [--list]
+//   kiln-bench-price [--list] MODEL...
 //
 // Takes N random graphs of a kind (default 40) that become one kernel which runs for more than 20
 // us, with one thread. Prints for each kind and for all: kernels, their rank correlation, the share
-// of predicted / measured within 0.6 ... 1.6, and the lowest and highest ratio. --list prints a
-// line for each kernel too.
+// of predicted / measured within 0.6 ... 1.6, and the lowest and highest ratio. --list prints
+// a line for each kernel too.
+//
+// With models: which of their fused kernels take longer than their nodes one by one (gain.h).
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -15,6 +18,7 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "bench/price/gain.h"
 #include "bench/price/random_graph.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/compiler/compile.h"
@@ -27,12 +31,14 @@ namespace kiln::bench {
 namespace {
 
 constexpr double kLeastUs = 20;
-constexpr double kSeconds = 0.03;  // for each kernel
+constexpr double kLeastGroupUs = 1;  // shorter kernels of models are noise
+constexpr double kSeconds = 0.03;    // for each kernel
 
 struct Settings {
   int each = 40;
   uint64_t seed = 1;
   bool list = false;
+  std::vector<std::string> models;
   Machine machine = ShippedMachine(HostIsa());
 };
 
@@ -97,6 +103,8 @@ bool ParseArguments(int argc, char** argv, Settings& settings) {
     const absl::string_view flag = argv[i];
     if (flag == "--list") {
       settings.list = true;
+    } else if (!flag.empty() && flag[0] != '-') {
+      settings.models.emplace_back(flag);
     } else if (i + 1 == argc) {
       return false;
     } else if (flag == "--each") {
@@ -120,9 +128,16 @@ int Main(int argc, char** argv) {
   Settings settings;
   if (!ParseArguments(argc, argv, settings)) {
     std::fprintf(stderr,
-                 "usage: kiln-bench-price [--each N] [--seed S] [--machine FILE] [--list]\n");
+                 "usage: kiln-bench-price [--each N] [--seed S] [--machine FILE] [--list]\n"
+                 "       kiln-bench-price [--list] MODEL...\n");
     return 2;
   }
+  for (const std::string& path : settings.models) {
+    const absl::Status done = PrintGains(path, kLeastGroupUs, settings.list);
+    if (!done.ok())
+      std::fprintf(stderr, "%s: %s\n", path.c_str(), std::string(done.message()).c_str());
+  }
+  if (!settings.models.empty()) return 0;
   std::vector<Sample> all;
   for (int k = 0; k < kNumKinds; ++k) {
     const auto kind = static_cast<Kind>(k);

@@ -449,7 +449,7 @@ TEST(FormGroups, IsFastForTenThousandNodes) {
   const auto start = std::chrono::steady_clock::now();
   const Grouping grouping = Grouped(graph);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(seconds.count(), 4);  // 0.3 on an idle computer
+  EXPECT_LT(seconds.count(), 10);  // 0.3 on an idle computer
   EXPECT_LT(KernelGroups(grouping).size(), 2100u);
 }
 
@@ -466,7 +466,7 @@ TEST(FormGroups, IsFastForManyReadersOfOneValue) {
   const auto start = std::chrono::steady_clock::now();
   const Grouping grouping = Grouped(graph);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(seconds.count(), 4);
+  EXPECT_LT(seconds.count(), 10);  // 1.4 on an idle computer
   EXPECT_LE(KernelGroups(grouping).size(), 2501u);
 }
 

@@ -97,6 +97,14 @@ constexpr Case kOthers[] = {
      "g = unsqueeze(c) {axes = [-1]}\nh = unsqueeze(f) {axes = [-1]}\ni = concat(g, h) {axis = "
      "-1}\n"
      "y = reshape(i) {shape = [0, 12, 512, 64]}\noutput y\n"},
+    {"batch_norm_training",
+     "input x : f32 [8, 64, 56, 56]\ninput gamma : f32 [64, 1, 1]\ninput beta : f32 [64, 1, 1]\n"
+     "input mean : f32 [64, 1, 1]\nconst epsilon : f32 [] = 1e-05\nconst keep : f32 [] = 0.9\n"
+     "const take : f32 [] = 0.1\nm = reduce_mean(x) {axes = [0, 2, 3], keepdims = 1}\n"
+     "d = sub(x, m)\nq = mul(d, d)\nv = reduce_mean(q) {axes = [0, 2, 3], keepdims = 1}\n"
+     "a = add(v, epsilon)\nb = sqrt(a)\nt = div(d, b)\ng = mul(t, gamma)\nh = add(g, beta)\n"
+     "y = relu(h)\nm1 = mul(mean, keep)\nm2 = mul(m, take)\nnew_mean = add(m1, m2)\noutput y\n"
+     "output new_mean\n"},
     {"adam",
      "input p : f32 [n]\ninput g : f32 [n]\ninput m : f32 [n]\ninput v : f32 [n]\n"
      "const b1 : f32 [] = 0.9\nconst c1 : f32 [] = 0.1\nconst b2 : f32 [] = 0.999\n"
@@ -122,7 +130,8 @@ void ExpectOneKernel(const std::string& text) {
 
 class OverAnAxis : public testing::TestWithParam<Case> {};
 TEST_P(OverAnAxis, IsOneKernel) {
-  for (const auto& [shape, axis] : {std::pair("[n, 512]", "1"), std::pair("[n, 8, 49]", "-1")}) {
+  for (const auto& [shape, axis] : {std::pair("[n, 512]", "1"), std::pair("[n, 8, 49]", "-1"),
+                                    std::pair("[128, 4096]", "0"), std::pair("[n, 64, 49]", "1")}) {
     ExpectOneKernel(absl::StrReplaceAll(GetParam().text, {{"SHAPE", shape}, {"AXIS", axis}}));
   }
 }

@@ -22,13 +22,13 @@ std::vector<std::string> OpNames(const Graph& graph) {
 }
 
 // Runs one pass twice: the second time must find nothing to do.
-bool RunTwice(const char* name, Graph& graph) {
+bool RunTwice(const char* name, Graph& graph, bool fast = false) {
   const Pass* pass = FindPass(name);
   EXPECT_NE(pass, nullptr) << name;
-  const absl::StatusOr<bool> first = RunPass(*pass, graph, {});
+  const absl::StatusOr<bool> first = RunPass(*pass, graph, {.fast = fast});
   EXPECT_TRUE(first.ok()) << first.status();
   const std::vector<std::string> once = OpNames(graph);
-  const absl::StatusOr<bool> second = RunPass(*pass, graph, {});
+  const absl::StatusOr<bool> second = RunPass(*pass, graph, {.fast = fast});
   EXPECT_TRUE(second.ok()) << second.status();
   EXPECT_FALSE(second.ok() && *second) << name << " is not idempotent";
   EXPECT_EQ(OpNames(graph), once);
@@ -116,21 +116,139 @@ TEST(Algebra, KeepsANeutralNumberThatBroadcasts) {
   EXPECT_FALSE(RunTwice("algebra", graph));
 }
 
-TEST(Algebra, WritesPowerTwoAsProduct) {
+// The ops that a pass leaves of `op` with a number on the right, with strict or fast math.
+std::vector<std::string> Reduced(const char* op, double number, bool fast) {
   Net net;
-  Graph graph = net.With(net.b.Op("pow", {net.x, net.b.Scalar(DType::kF32, 2)}));
-  EXPECT_TRUE(RunTwice("algebra", graph));
-  EXPECT_THAT(OpNames(graph), ElementsAre("mul"));
+  Graph graph = net.With(net.b.Op(op, {net.x, net.b.Scalar(DType::kF32, number)}));
+  RunTwice("strength_reduction", graph, fast);
+  return OpNames(graph);
 }
 
-TEST(Algebra, MultipliesInsteadOfDividingOnlyWhereExact) {
-  for (const double divisor : {8.0, -0.25, 3.0, 1e-30}) {
-    Net net;
-    Graph graph = net.With(net.b.Op("div", {net.x, net.b.Scalar(DType::kF32, divisor)}));
-    const bool exact = divisor == 8 || divisor == -0.25;
-    EXPECT_EQ(RunTwice("algebra", graph), exact) << divisor;
-    EXPECT_THAT(OpNames(graph), ElementsAre(exact ? "mul" : "div"));
+TEST(StrengthReduction, WritesPowersAsProductsAndRootsWhereExact) {
+  EXPECT_THAT(Reduced("pow", 2, false), ElementsAre("mul"));
+  EXPECT_THAT(Reduced("pow", -1, false), ElementsAre("reciprocal"));
+  for (const double exponent : {0.5, -0.5, 3.0, 2.5})
+    EXPECT_THAT(Reduced("pow", exponent, false), ElementsAre("pow"));
+  EXPECT_THAT(Reduced("pow", 0.5, true), ElementsAre("sqrt"));
+  EXPECT_THAT(Reduced("pow", -0.5, true), ElementsAre("rsqrt"));
+  EXPECT_THAT(Reduced("pow", 3, true), ElementsAre("mul", "mul"));
+  EXPECT_THAT(Reduced("pow", 2.5, true), ElementsAre("pow"));
+}
+
+TEST(StrengthReduction, MultipliesInsteadOfDividingWhereExact) {
+  for (const double divisor : {8.0, -0.25}) {
+    EXPECT_THAT(Reduced("div", divisor, false), ElementsAre("mul"));
   }
+  EXPECT_THAT(Reduced("div", 3, false), ElementsAre("div"));
+  EXPECT_THAT(Reduced("div", 3, true), ElementsAre("mul"));
+  for (const double divisor : {1e-30, 0.0}) {
+    EXPECT_THAT(Reduced("div", divisor, true), ElementsAre("div"));
+  }
+}
+
+TEST(ConstantChains, JoinsNumbersWhereExact) {
+  const auto left = [](const char* op, DType type, double a, double b, bool fast) {
+    GraphBuilder builder("net");
+    const ValueId x = builder.Input("x", type, {8});
+    const ValueId inner = builder.Op(op, {builder.Scalar(type, a), x});
+    builder.Output(builder.Op(op, {inner, builder.Scalar(type, b)}), "y");
+    Graph graph = FinishOrDie(builder);
+    RunTwice("constant_chains", graph, fast);
+    return graph.nodes().size();
+  };
+  EXPECT_EQ(left("max", DType::kF32, 1, 3, false), 1u);
+  EXPECT_EQ(left("min", DType::kF32, 1, 3, false), 1u);
+  EXPECT_EQ(left("add", DType::kI32, 1, 3, false), 1u);
+  EXPECT_EQ(left("add", DType::kF32, 1, 3, false), 2u);
+  EXPECT_EQ(left("mul", DType::kF32, 1, 3, true), 1u);
+  EXPECT_EQ(left("max", DType::kF32, NAN, 3, false), 2u);
+  EXPECT_EQ(left("mul", DType::kI8, 100, 100, false), 2u);
+}
+
+TEST(Reductions, JoinsReductionsOfReductions) {
+  const auto left = [](const char* op, bool fast) {
+    GraphBuilder b("net");
+    const ValueId x = b.Input("x", DType::kF32, {2, 3, 4, 5});
+    b.Output(ReduceOver(b, op, ReduceOver(b, op, x, {1}, 0), {1, -1}, 0), "y");
+    Graph graph = FinishOrDie(b);
+    RunTwice("reductions", graph, fast);
+    return graph.nodes().size() == 1 ? IntsAttr(graph.nodes()[0], "axes") : std::vector<int64_t>{};
+  };
+  EXPECT_THAT(left("reduce_max", false), ElementsAre(1, 2, 3));
+  EXPECT_THAT(left("reduce_sum", false), IsEmpty());
+  EXPECT_THAT(left("reduce_sum", true), ElementsAre(1, 2, 3));
+}
+
+TEST(Reductions, KeepsAReductionThatOthersRead) {
+  GraphBuilder b("net");
+  const ValueId inner = ReduceOver(b, "reduce_max", b.Input("x", DType::kF32, {2, 3, 4}), {1});
+  b.Output(ReduceOver(b, "reduce_max", inner, {2}), "y");
+  b.Output(inner, "z");
+  Graph graph = FinishOrDie(b);
+  EXPECT_FALSE(RunTwice("reductions", graph));
+}
+
+TEST(Reductions, MakesASumOverItsCountAMean) {
+  for (const double count : {12.0, 13.0}) {
+    GraphBuilder b("net");
+    const ValueId sum = ReduceOver(b, "reduce_sum", b.Input("x", DType::kF32, {2, 3, 4}), {1, 2});
+    b.Output(b.Op("div", {sum, b.Scalar(DType::kF32, count)}), "y");
+    Graph graph = FinishOrDie(b);
+    EXPECT_EQ(RunTwice("reductions", graph), count == 12);
+    EXPECT_EQ(OpNames(graph)[0], count == 12 ? "reduce_mean" : "reduce_sum");
+  }
+}
+
+TEST(SinkMoves, DropsMovesThatAreUndone) {
+  GraphBuilder b("net");
+  const ValueId x = b.Input("x", DType::kF32, {2, 6});
+  const ValueId split = b.Op("reshape", {x, b.Ints({2, 2, 3})});
+  const ValueId scaled = b.Op("mul", {b.Op("exp", {split}), b.Scalar(DType::kF32, 3)});
+  b.Output(b.Op("reshape", {scaled, b.Ints({2, 6})}), "reshaped");
+  b.Output(b.Op("transpose", {b.Op("tanh", {b.Op("transpose", {x})})}), "transposed");
+  Graph graph = FinishOrDie(b);
+  ASSERT_THAT(RunPasses(graph, {.level = 1}), IsOk());
+  EXPECT_THAT(OpNames(graph), ::testing::UnorderedElementsAre("exp", "mul", "tanh"));
+}
+
+TEST(SinkMoves, KeepsMovesThatOthersNeed) {
+  GraphBuilder b("net");
+  const ValueId turned = b.Op("transpose", {b.Input("x", DType::kF32, {2, 6})});
+  b.Output(b.Op("transpose", {b.Op("tanh", {turned})}), "y");
+  b.Output(b.Op("relu", {turned}), "z");
+  Graph graph = FinishOrDie(b);
+  EXPECT_FALSE(RunTwice("sink_moves", graph));
+}
+
+// Two products of x, with or without a bias, and what becomes of them.
+Graph TwoProducts(bool bias, const char* after) {
+  GraphBuilder b("net");
+  const ValueId x = b.Input("x", DType::kF32, {Sym("n"), 8});
+  for (const int64_t width : {4, 6}) {
+    ValueId y = b.Op("matmul", {x, Weights(b, {8, width}, static_cast<double>(width))});
+    if (bias) y = b.Op("add", {y, Weights(b, {width}, -static_cast<double>(width))});
+    b.Output(b.Op(after, {y}), absl::StrCat("y", width));
+  }
+  Graph graph = FinishOrDie(b);
+  RunTwice("merge_products", graph);
+  return graph;
+}
+
+TEST(MergeProducts, PutsConstantMatricesSideBySide) {
+  const Graph graph = TwoProducts(true, "transpose");
+  EXPECT_THAT(OpNames(graph),
+              ElementsAre("matmul", "add", "slice", "transpose", "slice", "transpose"));
+  const Tensor& weights = *graph.value(graph.nodes()[0].inputs[1]).constant;
+  EXPECT_EQ(weights.shape(), (std::vector<int64_t>{8, 10}));
+  const auto* numbers = static_cast<const float*>(weights.data());
+  EXPECT_EQ(numbers[13], 4);
+  EXPECT_EQ(numbers[14], 6);
+}
+
+TEST(MergeProducts, LeavesActivationsToTheirLibraryCalls) {
+  EXPECT_THAT(OpNames(TwoProducts(true, "relu")),
+              ElementsAre("matmul", "add", "relu", "matmul", "add", "relu"));
+  EXPECT_EQ(OpNames(TwoProducts(false, "transpose"))[1], "slice");
 }
 
 TEST(Algebra, JoinsTransposes) {

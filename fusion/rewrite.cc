@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/fusion/rewrite.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kiln/base/status_macros.h"
+#include "kiln/graph/builder.h"
+#include "kiln/graph/op.h"
+#include "kiln/graph/tensors.h"
+
+namespace kiln {
+namespace {
+
+bool Apply(Graph& graph, NodeId id, std::span<const Rule> rules, const PassContext& context) {
+  const Node node = graph.node(id);  // a copy: rules add nodes
+  if (node.outputs.size() != 1) return false;
+  const ValueId from = node.outputs[0];
+  for (const Rule rule : rules) {
+    const Found to = rule(graph, node, context);
+    if (!to || *to == from) continue;
+    const Value& a = graph.value(from);
+    const Value& b = graph.value(*to);
+    if (a.type != b.type || !(a.shape == b.shape)) continue;
+    // An output of the graph stays the result of a node.
+    if (b.producer.v < 0 && graph.IsOutput(from)) continue;
+    graph.ReplaceUses(from, *to);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> Rewrite(Graph& graph, std::span<const Rule> rules,
+                             const PassContext& context) {
+  bool changed = false;
+  for (bool again = true; again;) {
+    again = false;
+    const size_t count = graph.nodes().size();
+    for (size_t i = 0; i < count; ++i) {
+      const NodeId id{static_cast<int32_t>(i)};
+      again = Apply(graph, id, rules, context) || again;
+    }
+    if (!again && graph.nodes().size() == count)
+      break;  // no rule has left a node that it then did not use
+    KILN_RETURN_IF_ERROR(graph.Sort());
+    graph.RemoveDead();
+    changed = changed || again;
+  }
+  return changed;
+}
+
+bool Is(const Node& node, absl::string_view op) { return node.op->name == op; }
+
+const Node* Producer(const Graph& graph, ValueId value) {
+  const NodeId id = graph.value(value).producer;
+  return id.v < 0 ? nullptr : &graph.node(id);
+}
+
+bool HasOneReader(const Graph& graph, ValueId value) {
+  if (graph.IsOutput(value)) return false;
+  int reads = 0;
+  for (const Node& node : graph.nodes())
+    reads += static_cast<int>(std::count(node.inputs.begin(), node.inputs.end(), value));
+  return reads == 1;
+}
+
+ValueId ConstantLike(Graph& graph, ValueId like, double number) {
+  const Value& value = graph.value(like);
+  Tensor tensor = FilledTensor(value.type, value.constant->shape(), number);
+  return graph.AddConstant("", std::move(tensor));
+}
+
+Found Made(Graph& graph, absl::string_view op, std::vector<ValueId> inputs, Attrs attrs,
+           const std::string& name) {
+  GraphBuilder b(&graph);
+  const ValueId result = b.Op(op, std::move(inputs), std::move(attrs), name);
+  return b.status().ok() ? Found(result) : std::nullopt;
+}
+
+}  // namespace kiln
