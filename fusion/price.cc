@@ -19,6 +19,12 @@ constexpr double kMapLoop = 0.25;
 // The part of the shorter of walking and computing that does not hide behind the longer.
 constexpr double kNotHidden = 0.25;
 
+// A product of 64-bit integers, in additions: vector units have none, or a slow one.
+constexpr double kWideProduct = 6;
+
+// Elements of a type take so many times the room of an f32.
+double Width(DType type) { return std::max<double>(1, static_cast<double>(SizeOf(type)) / 4); }
+
 // How much of what a function is made of.
 struct Parts {
   double adds = 0, divs = 0, sqrts = 0;
@@ -27,12 +33,14 @@ struct Parts {
 Parts PartsOf(const ScalarExpr& expr) {
   Parts parts;
   for (const ExprNode& node : expr.nodes()) {
+    const double width = Width(node.type);
+    const bool wide_product = node.op == ScalarOp::kMul && IsInt(node.type) && width > 1;
     if (node.op == ScalarOp::kDiv) {
-      parts.divs += 1;
+      parts.divs += width;
     } else if (node.op == ScalarOp::kSqrt) {
-      parts.sqrts += 1;
+      parts.sqrts += width;
     } else if (node.op != ScalarOp::kBitcast && Info(node.op).arity > 0) {
-      parts.adds += 1;
+      parts.adds += wide_product ? kWideProduct : width;
     }
   }
   return parts;
@@ -63,7 +71,7 @@ double NodeNs(const ScalarExpr& expr, const ExprNode& node, const Machine& machi
   static const std::array<Parts, kNumScalarOps> kParts = FunctionParts();
   if (Info(node.op).arity == 0) return 0;
   const DType type = node.type == DType::kBool ? expr.node(node.args[0]).type : node.type;
-  const double width = std::max<double>(1, static_cast<double>(SizeOf(type)) / 4);
+  const double width = Width(type);
   if (Info(node.op).function) {
     const Parts& parts = kParts[static_cast<size_t>(node.op)];
     return width * (parts.adds * machine.add_ns + parts.divs * machine.div_ns +
