@@ -8,6 +8,7 @@ file(
   "${PROJECT_SOURCE_DIR}/graph/*.h" "${PROJECT_SOURCE_DIR}/graph/*.cc" "${PROJECT_SOURCE_DIR}/graph/*.proto"
   "${PROJECT_SOURCE_DIR}/schedule/*.h" "${PROJECT_SOURCE_DIR}/schedule/*.cc"
   "${PROJECT_SOURCE_DIR}/fusion/*.h" "${PROJECT_SOURCE_DIR}/fusion/*.cc"
+  "${PROJECT_SOURCE_DIR}/fusion/machines/*.machine"
   "${PROJECT_SOURCE_DIR}/exec/*.h" "${PROJECT_SOURCE_DIR}/exec/*.cc" "${PROJECT_SOURCE_DIR}/exec/*.proto"
   "${PROJECT_SOURCE_DIR}/compiler/*.h" "${PROJECT_SOURCE_DIR}/compiler/*.cc"
   "${PROJECT_SOURCE_DIR}/compiler/*.proto")

@@ -13,6 +13,7 @@
 #include "kiln/base/status_macros.h"
 #include "kiln/compiler/build_id.h"
 #include "kiln/compiler/task_queue.h"
+#include "kiln/fusion/machine.h"
 
 namespace kiln {
 namespace {
@@ -33,6 +34,8 @@ constexpr KeyOption kOptions[] = {
     {"kernel_timeout_ms", false, "kernels have keys of their own"},
     {"disabled_passes", true, "field disabled_passes"},
     {"fusion_rules", true, "field fusion_rules"},
+    {"forced_fusion", true, "fields forced_producer, forced_consumer"},
+    {"machine", true, "field machine"},
     {"no_fuse", true, "a field no_fuse each"},
     {"dump", false, "with it nothing is looked up, so that there is something to see"},
     {"on_plan", false, "only looks"},
@@ -56,6 +59,9 @@ Preimage KeyOf(const std::vector<ModelFile>& files, const CompileOptions& option
       .Add("disabled_passes", absl::StrJoin(options.disabled_passes, "\n"))
       .Add("fusion_rules", options.fusion_rules == FusionRules::kPriced ? "priced" : "greedy");
   for (const std::string& node : options.no_fuse) preimage.Add("no_fuse", node);
+  for (const auto& [producer, consumer] : options.forced_fusion)
+    preimage.Add("forced_producer", producer).Add("forced_consumer", consumer);
+  if (options.machine) preimage.Add("machine", ToString(*options.machine));
   return preimage;
 }
 
