@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/tools/explain.h"
-
-#include <algorithm>
+// kiln explain: for every edge between two nodes, why they run in one kernel or why not, with the
+// bytes that pass; for every group, the bytes that it walks and the time that it takes.
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -132,10 +131,11 @@ int WhatIf(const Graph& graph, const ExplainFlags& flags, CompileOptions options
            const std::vector<PlannedPart>& parts) {
   const std::optional<NamedEdge> asked = FindEdge(parts, flags.what_if);
   if (!asked) {
-    return Fail(absl::InvalidArgumentError(absl::StrCat(
-                    "--what-if \"", flags.what_if,
-                    "\": no edge of the graph after passes; expected FROM:TO as explain names them")),
-                kExitUsage);
+    return Fail(
+        absl::InvalidArgumentError(absl::StrCat(
+            "--what-if \"", flags.what_if,
+            "\": no edge of the graph after passes; expected FROM:TO as explain names them")),
+        kExitUsage);
   }
   options.forced_fusion.emplace_back(asked->from, asked->to);
   const absl::StatusOr<std::vector<PlannedPart>> forced = PlanParts(graph, options);
@@ -159,8 +159,8 @@ int WhatIf(const Graph& graph, const ExplainFlags& flags, CompileOptions options
                                     Short(sums.predicted_us)};
   };
   const std::string could = asked->decision.fused ? "it is" : "it could be";
-  std::cout << "if " << flags.what_if << " were one kernel: "
-            << (fused ? could : "it cannot, " + reason) << "\n"
+  std::cout << "if " << flags.what_if
+            << " were one kernel: " << (fused ? could : "it cannot, " + reason) << "\n"
             << Table({{"", "launches", "walked", "predicted us"},
                       row("as it is", as_it_is),
                       row("with it", with_it)});

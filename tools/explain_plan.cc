@@ -62,8 +62,7 @@ PlanSums SumOf(const std::vector<PlannedPart>& parts) {
     sums.walked += part.traffic.walked;
     sums.unfused += part.traffic.unfused;
     sums.lower_bound += part.traffic.lower_bound;
-    sums.predicted_us +=
-        std::accumulate(part.predicted_us.begin(), part.predicted_us.end(), 0.0);
+    sums.predicted_us += std::accumulate(part.predicted_us.begin(), part.predicted_us.end(), 0.0);
   }
   return sums;
 }
