@@ -9,20 +9,15 @@ ONNX file, which all of them read, and gets the same inputs. Every runtime has a
 is timed. Prints minima in ms, the ratio of the best peer's minimum to Kiln's (and of medians), and their geometric mean.
 """
 import argparse
-import importlib.util
 import json
 import math
 import os
 import re
-import statistics
-import sys
 import tempfile
-import time
 
 import models
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernels")
-PEERS = {"ort": "onnxruntime", "openvino": "openvino"}
 ONNX_NAMES = {
     "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "min": "Min", "relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh",
     "exp": "Exp", "log": "Log", "neg": "Neg", "sqrt": "Sqrt", "round": "Round", "clip": "Clip", "softmax": "Softmax",
@@ -106,38 +101,6 @@ class Importer:
         onnx.save(onnx.shape_inference.infer_shapes(model, strict_mode=True), path)
 
 
-def serve_openvino(threads):
-    """OpenVINO's process: the protocol of `kiln bench --serve`."""
-    import numpy as np
-    import openvino as ov
-    core, request_ = ov.Core(), None
-    for line in sys.stdin:
-        request = json.loads(line)
-        if request["cmd"] == "load":
-            config = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
-            try:
-                compiled = core.compile_model(request["onnx"], "CPU", config)
-                request_ = compiled.create_infer_request()
-                for port in compiled.inputs:
-                    request_.set_tensor(port, ov.Tensor(np.load(request["inputs"][port.any_name])))
-                request_.infer()
-                answer = {"ok": True, "results": len(compiled.outputs)}
-            except Exception as error:  # noqa: BLE001: whatever it is, this row has no such peer
-                answer = {"ok": False, "error": str(error).splitlines()[0]}
-        elif request["cmd"] == "time":
-            for _ in range(request["warm"]):
-                request_.infer()
-            ms = []
-            for _ in range(request["n"]):
-                start = time.perf_counter()
-                request_.infer()
-                ms.append((time.perf_counter() - start) * 1e3)
-            answer = {"ms": ms}
-        else:
-            return
-        print(json.dumps(answer), flush=True)
-
-
 def make_inputs(inputs, folder):
     """As bench/kernels/main.cc: numbers in [0.1, 1.1), integers below 100."""
     import numpy as np
@@ -154,38 +117,21 @@ def measure(row, runtimes, repeat):
         importer = Importer(os.path.join(FOLDER, row + ".graph"))
         path = os.path.join(folder, "model.onnx")
         importer.save(path)
-        inputs, samples = make_inputs(importer.inputs, folder), {}
-        for r in runtimes:
-            answer = r.ask(cmd="load", onnx=path, inputs=inputs, results=os.path.join(folder, r.name))
-            if answer.get("ok"):
-                samples[r.name] = []
-            else:
-                print(f"{row}, {r.name}: {answer.get('error')}", file=sys.stderr)
-        for round_ in range(models.ROUNDS):
-            for r in runtimes if round_ % 2 == 0 else runtimes[::-1]:
-                if r.name in samples:
-                    samples[r.name] += r.ask(cmd="time", n=-(-repeat // models.ROUNDS), warm=1, budget_s=60)["ms"]
-        return {n: (min(ms), statistics.median(ms)) for n, ms in samples.items()}
+        return models.interleave(runtimes, path, make_inputs(importer.inputs, folder), folder, repeat)
 
 
 def main():
-    if sys.argv[1:2] == ["--serve-openvino"]:
-        return serve_openvino(int(sys.argv[2]))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", nargs="*", metavar="ROW", help="k1_64K, or k1 for all that begin so; all by default")
     parser.add_argument("--kiln", default="build/release/bin/kiln")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=30)
+    parser.add_argument("--peers", default="ort,openvino")
     args = parser.parse_args()
     every = sorted((f[:-6] for f in os.listdir(FOLDER) if f.endswith(".graph")), key=lambda n: (int(re.match(r"k(\d+)", n)[1]), n))
     rows = [r for r in every if not args.rows or r in args.rows or r.split("_")[0] in args.rows]
-    here = os.path.dirname(os.path.abspath(__file__))
-    commands = {
-        "kiln": [os.path.abspath(args.kiln), "bench", "--serve", "--threads", str(args.threads)],
-        "ort": [sys.executable, os.path.join(here, "models.py"), "--serve-ort", "ORT_ENABLE_ALL", str(args.threads)],
-        "openvino": [sys.executable, os.path.abspath(__file__), "--serve-openvino", str(args.threads)]}
-    names = ["kiln"] + [p for p, module in PEERS.items() if importlib.util.find_spec(module)]
-    runtimes = [models.Runtime(n, commands[n], args.threads) for n in names]
+    runtimes = models.start(args, ["3"])
+    names = [r.name for r in runtimes]
     ratios = []
     print("| row | " + " | ".join(f"{n} ms" for n in names) + " | best peer / kiln, minima | medians |")
     print("| --- " * (len(names) + 3) + "|")
@@ -193,8 +139,8 @@ def main():
         times = measure(row, runtimes, args.repeat)
         cells = [f"{times[n][0]:.3f}" if n in times else "-" for n in names]
         peers = [times[n] for n in names[1:] if n in times]
-        if peers and "kiln" in times:
-            ratio = [min(p[k] for p in peers) / times["kiln"][k] for k in (0, 1)]
+        if peers and names[0] in times:
+            ratio = [min(p[k] for p in peers) / times[names[0]][k] for k in (0, 1)]
             ratios.append(ratio)
             cells += [f"{r:.2f}" for r in ratio]
         else:

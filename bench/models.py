@@ -146,8 +146,8 @@ def start(args, levels):
     return [Runtime(n, c, args.threads) for n, c in commands.items()]
 
 
-def measure(args, path, inputs, levels, folder):
-    runtimes = start(args, levels)
+def interleave(runtimes, path, inputs, folder, repeat):
+    """(minimum, median) in ms of every runtime that can load the model."""
     samples = {}
     for r in runtimes:
         answer = r.ask(cmd="load", onnx=path, inputs=inputs, results=os.path.join(folder, r.name.replace(" ", "_")))
@@ -158,10 +158,16 @@ def measure(args, path, inputs, levels, folder):
     for round_ in range(ROUNDS):
         for r in runtimes if round_ % 2 == 0 else runtimes[::-1]:
             if r.name in samples:
-                samples[r.name] += r.ask(cmd="time", n=-(-args.repeat // ROUNDS), warm=2 if round_ == 0 else 1, budget_s=60)["ms"]
+                samples[r.name] += r.ask(cmd="time", n=-(-repeat // ROUNDS), warm=2 if round_ == 0 else 1, budget_s=60)["ms"]
+    return {n: (min(ms), statistics.median(ms)) for n, ms in samples.items()}
+
+
+def measure(args, path, inputs, levels, folder):
+    runtimes = start(args, levels)
+    times = interleave(runtimes, path, inputs, folder, args.repeat)
     for r in runtimes:
         r.close()
-    return {n: (min(ms), statistics.median(ms)) for n, ms in samples.items()}
+    return times
 
 
 def print_levels(args, path, inputs, levels):
