@@ -64,6 +64,13 @@ class Fitter {
     return at_most_[dim] < 0 ? std::numeric_limits<int32_t>::max() : at_most_[dim];
   }
 
+  bool InClass(const std::vector<int64_t>& extents) const {
+    for (size_t d = 0; d < extents.size(); ++d) {
+      if (extents[d] > Limit(d)) return false;
+    }
+    return true;
+  }
+
   // Extents grow until all reads fit; nothing if they cannot, or if there would be nothing to do.
   std::optional<std::vector<int64_t>> Fit(std::vector<int64_t> extents) const {
     for (size_t d = 0; d < extents.size(); ++d) extents[d] = std::min(extents[d], Limit(d));
@@ -260,11 +267,13 @@ std::vector<Probe> ProbesFor(const Kernel& kernel, const Params& params,
 }
 
 std::vector<Probe> ProbesOf(const Kernel& kernel, const Params& params,
+                            const std::vector<int64_t>& at_most,
                             const std::vector<int64_t>& extents, bool alone) {
   std::vector<Probe> probes;
   if (extents.size() != kernel.dims.size()) return probes;
-  const Fitter fitter(kernel, {});
-  if (!fitter.Launched(extents) || fitter.Most(extents) > (alone ? kMostAlone : kMostOfExample))
+  const Fitter fitter(kernel, at_most);
+  if (!fitter.InClass(extents) || !fitter.Launched(extents) ||
+      fitter.Most(extents) > (alone ? kMostAlone : kMostOfExample))
     return probes;
   for (int k = 0; k < (alone ? 4 : 2); ++k) AddProbe(kernel, extents, probes);
   AddInPlace(params, probes);

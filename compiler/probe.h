@@ -37,9 +37,10 @@ std::vector<Probe> ProbesFor(const Kernel& kernel, const Params& params,
                              const std::vector<int64_t>& at_most);
 
 // Probes with the extents of a launch that some program makes, which need no search and are right
-// for certain. None if they are no launch of this kernel, or a long one; where these are the only
-// probes, `alone`, it may take longer.
+// for certain. None if they are no launch of this kernel, beyond `at_most`, or a long one; where
+// these are the only probes, `alone`, it may take longer.
 std::vector<Probe> ProbesOf(const Kernel& kernel, const Params& params,
+                            const std::vector<int64_t>& at_most,
                             const std::vector<int64_t>& extents, bool alone);
 
 // "a=3 b=17", for messages and the transcript.

@@ -343,17 +343,6 @@ absl::StatusOr<ProofRequest> DecodeProofRequest(absl::string_view bytes) {
                       ParseClass(FieldOf(bytes, "at_most")), ParseClass(FieldOf(bytes, "example"))};
 }
 
-namespace {
-
-bool Fits(const std::vector<int64_t>& extents, const std::vector<int64_t>& at_most) {
-  for (size_t d = 0; d < std::min(extents.size(), at_most.size()); ++d) {
-    if (at_most[d] >= 0 && extents[d] > at_most[d]) return false;
-  }
-  return true;
-}
-
-}  // namespace
-
 absl::StatusOr<std::string> ProveKernel(const ProofRequest& request) {
   const absl::StatusOr<Kernel> kernel = ParseKernel(request.kernel);
   const absl::StatusOr<Params> params = Params::Parse(request.params);
@@ -364,10 +353,8 @@ absl::StatusOr<std::string> ProveKernel(const ProofRequest& request) {
   const auto vm = VmKernel::Compile(*kernel);
   if (!vm.ok()) return absl::UnimplementedError(absl::StrCat("proof: ", vm.status().message()));
   std::vector<Probe> probes = ProbesFor(*kernel, *params, request.at_most);
-  // The example is the launch's, which may be of a larger class of sizes than this code is for.
-  const bool fits = Fits(request.example, request.at_most);
   std::vector<Probe> unsaid =
-      ProbesOf(*kernel, *params, fits ? request.example : std::vector<int64_t>(), probes.empty());
+      ProbesOf(*kernel, *params, request.at_most, request.example, probes.empty());
   if (probes.empty()) probes.swap(unsaid);
   if (probes.empty()) return absl::UnimplementedError("proof: no extents fit this kernel");
   KILN_ASSIGN_OR_RETURN(const LoadedKernel loaded, LoadKernel(request.elf));

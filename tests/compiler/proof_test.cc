@@ -122,9 +122,10 @@ TEST(Probes, AreOfTheExampleWhereNoOthersFit) {
   const Params params = ParamsOf(kernel);
   EXPECT_TRUE(ProbesFor(kernel, params, {}).empty());
   EXPECT_TRUE(NeedsExample(kernel, params, {}));
-  EXPECT_EQ(ProbesOf(kernel, params, {1, 1, 1}, true).size(), 4u);
-  EXPECT_TRUE(ProbesOf(kernel, params, {1, 0, 1}, true).empty()) << "the VM runs it";
-  EXPECT_TRUE(ProbesOf(kernel, params, {1, 1}, true).empty());
+  EXPECT_EQ(ProbesOf(kernel, params, {}, {1, 1, 1}, true).size(), 4u);
+  EXPECT_TRUE(ProbesOf(kernel, params, {-1, -1, 0}, {1, 1, 1}, true).empty()) << "beyond the class";
+  EXPECT_TRUE(ProbesOf(kernel, params, {}, {1, 0, 1}, true).empty()) << "the VM runs it";
+  EXPECT_TRUE(ProbesOf(kernel, params, {}, {1, 1}, true).empty());
 }
 
 class ProverTest : public testing::Test {
