@@ -74,10 +74,7 @@ class Gemv final : public Primitive {
 absl::StatusOr<std::unique_ptr<Primitive>> MakeGemv(const Request& request,
                                                     const std::shared_ptr<Session>& session) {
   KILN_ASSIGN_OR_RETURN(const MatmulForm matmul, NormalizeMatmul(request));
-  if (request.inputs[0].type != DType::kF32) {
-    return absl::UnimplementedError(
-        absl::StrCat("type ", Name(request.inputs[0].type), "; takes f32"));
-  }
+  KILN_RETURN_IF_ERROR(TakesF32(request));
   KILN_ASSIGN_OR_RETURN(const GemvForm form, Normalize(matmul));
   return WithPostOpLoops(std::make_unique<Gemv>(form, session->threads()), request);
 }

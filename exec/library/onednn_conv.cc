@@ -152,7 +152,7 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeOneDnn(const Request& original, b
   const auto session = std::static_pointer_cast<OneDnnSession>(any_session);
   KILN_ASSIGN_OR_RETURN(const Prepared prepared, Prepare(original, kTransposed));
   const Request& request = prepared.request;
-  KILN_RETURN_IF_ERROR(TakesF32(request));
+  KILN_RETURN_IF_ERROR(TakesOperands(request));
   const bool channels_last =
       IsChannelsLast(request.inputs[0]) && IsChannelsLast(request.outputs[0]);
   const bool product = !kTransposed && IsMatrixProduct(request, prepared.form);

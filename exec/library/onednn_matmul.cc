@@ -111,7 +111,7 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeFrom(const MatmulDescs& d, const 
 absl::StatusOr<std::unique_ptr<Primitive>> MakeOneDnnMatmul(
     const Request& request, const std::shared_ptr<Session>& session) {
   KILN_ASSIGN_OR_RETURN(const MatmulForm form, NormalizeMatmul(request));
-  KILN_RETURN_IF_ERROR(TakesF32(request));
+  KILN_RETURN_IF_ERROR(TakesOperands(request));
   if (form.k == 0) return absl::UnimplementedError("sums over nothing");
   const std::optional<MatmulDescs> descs = DescribeMatmul(form);
   if (!descs) return absl::UnimplementedError("strides that overlap, or more than 12 axes");

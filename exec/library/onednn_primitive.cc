@@ -239,13 +239,10 @@ int64_t OneDnnPrimitive::Reserve(const Desc& desc) {
   return at;
 }
 
-absl::Status TakesF32(const Request& request) {
+absl::Status TakesOperands(const Request& request) {
+  KILN_RETURN_IF_ERROR(TakesF32(request));
   for (const Operand& operand : request.inputs) {
-    if (!operand.present) continue;
-    if (operand.type != DType::kF32) {
-      return absl::UnimplementedError(absl::StrCat("type ", Name(operand.type), "; takes f32"));
-    }
-    if (std::count(operand.shape.begin(), operand.shape.end(), 0) > 0)
+    if (operand.present && std::count(operand.shape.begin(), operand.shape.end(), 0) > 0)
       return absl::UnimplementedError("an operand has no elements");
   }
   return absl::OkStatus();

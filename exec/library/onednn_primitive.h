@@ -169,7 +169,7 @@ class OneDnnPrimitive final : public Primitive {
 };
 
 // kUnimplemented unless all operands are f32 and have elements.
-absl::Status TakesF32(const Request& request);
+absl::Status TakesOperands(const Request& request);
 
 dnnl::primitive_attr StrictAttributes();
 

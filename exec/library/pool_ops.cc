@@ -46,17 +46,15 @@ struct Geometry {
 };
 
 void SetGeometry(const Request& request, const PoolForm& form, Geometry& geometry) {
-  const size_t missing = 3 - form.axes.size();
-  for (size_t i = 0; i < 3; ++i) {
-    WindowAxis axis;
-    axis.in = axis.out = 1;
+  const ThreeAxes axes = Widen(form.axes);
+  const size_t missing = axes.size() - form.axes.size();
+  for (size_t i = 0; i < axes.size(); ++i) {
     if (i >= missing) {
-      axis = form.axes[i - missing];
       geometry.in_stride[i] = request.inputs[0].strides[2 + i - missing];
       geometry.out_stride[i] = request.outputs[0].strides[2 + i - missing];
     }
-    geometry.step[i] = geometry.in_stride[i] * axis.dilation;
-    geometry.taps[i] = TapsOfAxis(axis);
+    geometry.step[i] = geometry.in_stride[i] * axes[i].dilation;
+    geometry.taps[i] = TapsOfAxis(axes[i]);
   }
 }
 
@@ -228,10 +226,7 @@ absl::StatusOr<PoolForm> CheckedForm(const Request& request, bool average) {
 
 absl::StatusOr<std::unique_ptr<Primitive>> MakeRows(const Request& request, bool average) {
   KILN_ASSIGN_OR_RETURN(const PoolForm form, CheckedForm(request, average));
-  if (request.inputs[0].type != DType::kF32) {
-    return absl::UnimplementedError(
-        absl::StrCat("type ", Name(request.inputs[0].type), "; takes f32"));
-  }
+  KILN_RETURN_IF_ERROR(TakesF32(request));
   if (request.inputs[0].strides[1] != 1 || request.outputs[0].strides[1] != 1)
     return absl::UnimplementedError("channels are not innermost");
   return std::make_unique<ChannelsLastPool>(request, form, average);

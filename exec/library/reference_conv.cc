@@ -9,8 +9,6 @@
 namespace kiln::library {
 namespace {
 
-// Always three spatial axes; missing ones, in front, have extent 1 and stride 0.
-using Axes = std::array<WindowAxis, 3>;
 using Steps = std::array<int64_t, 5>;  // batch, channel, three spatial
 
 Steps StepsOf(const Operand& operand) {
@@ -20,27 +18,13 @@ Steps StepsOf(const Operand& operand) {
   return steps;
 }
 
-// The input coordinate that tap `k` of the window at output `o` meets; negative if none.
-int64_t Meets(const WindowAxis& axis, bool transposed, int64_t o, int64_t k) {
-  if (!transposed) {
-    const int64_t i = o * axis.stride + k * axis.dilation - axis.pad_begin;
-    return i < axis.in ? i : -1;
-  }
-  const int64_t reached = o + axis.pad_begin - k * axis.dilation;
-  if (reached < 0 || reached % axis.stride != 0) return -1;
-  const int64_t i = reached / axis.stride;
-  return i < axis.in ? i : -1;
-}
-
 class ReferenceConv final : public Primitive {
  public:
   ReferenceConv(const Request& request, const ConvForm& form, bool transposed)
-      : transposed_(transposed), type_(request.inputs[0].type), form_(form) {
-    const size_t missing = 3 - form.axes.size();
-    for (size_t i = 0; i < 3; ++i) {
-      axes_[i].in = axes_[i].out = 1;
-      if (i >= missing) axes_[i] = form.axes[i - missing];
-    }
+      : transposed_(transposed),
+        type_(request.inputs[0].type),
+        form_(form),
+        axes_(Widen(form.axes)) {
     x_ = StepsOf(request.inputs[0]);
     w_ = StepsOf(request.inputs[1]);
     y_ = StepsOf(request.outputs[0]);
@@ -116,7 +100,7 @@ class ReferenceConv final : public Primitive {
   bool transposed_;
   DType type_;
   ConvForm form_;
-  Axes axes_;
+  const ThreeAxes axes_;
   Steps x_{}, w_{}, y_{};
   std::optional<int64_t> bias_;  // stride
 };

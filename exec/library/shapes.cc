@@ -148,6 +148,35 @@ absl::Status CheckAttributes(const Attributes& attributes,
   return absl::OkStatus();
 }
 
+absl::Status TakesF32(const Request& request) {
+  for (const Operand& operand : request.inputs) {
+    if (operand.present && operand.type != DType::kF32)
+      return absl::UnimplementedError(absl::StrCat("type ", Name(operand.type), "; takes f32"));
+  }
+  return absl::OkStatus();
+}
+
+ThreeAxes Widen(const std::vector<WindowAxis>& axes) {
+  ThreeAxes three;
+  const size_t missing = three.size() - axes.size();
+  for (size_t i = 0; i < three.size(); ++i) {
+    three[i].in = three[i].out = 1;
+    if (i >= missing) three[i] = axes[i - missing];
+  }
+  return three;
+}
+
+int64_t Meets(const WindowAxis& axis, bool transposed, int64_t o, int64_t k) {
+  if (!transposed) {
+    const int64_t i = o * axis.stride + k * axis.dilation - axis.pad_begin;
+    return i < axis.in ? i : -1;
+  }
+  const int64_t reached = o + axis.pad_begin - k * axis.dilation;
+  if (reached < 0 || reached % axis.stride != 0) return -1;
+  const int64_t i = reached / axis.stride;
+  return i < axis.in ? i : -1;
+}
+
 absl::StatusOr<MatmulForm> NormalizeMatmul(const Request& request) {
   KILN_RETURN_IF_ERROR(CheckAttributes(request.attributes, {"trans_a", "trans_b"}));
   KILN_ASSIGN_OR_RETURN(const int64_t trans_a, GetInt(request.attributes, "trans_a", 0));

@@ -4,6 +4,7 @@
 #ifndef KILN_EXEC_LIBRARY_SHAPES_H_
 #define KILN_EXEC_LIBRARY_SHAPES_H_
 
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <vector>
@@ -18,6 +19,9 @@ namespace kiln::library {
 // kUnimplemented if there is an attribute whose name is not in `known`.
 absl::Status CheckAttributes(const Attributes& attributes,
                              std::initializer_list<absl::string_view> known);
+
+// kUnimplemented unless all inputs are f32.
+absl::Status TakesF32(const Request& request);
 
 // Where the elements of an activation [N, C, D...] lie: channels innermost and dense, or dense as
 // it is written.
@@ -46,6 +50,13 @@ absl::StatusOr<MatmulForm> NormalizeMatmul(const Request& request);
 struct WindowAxis {
   int64_t in = 0, out = 0, kernel = 1, stride = 1, dilation = 1, pad_begin = 0, pad_end = 0;
 };
+
+// Always three axes; missing ones, in front, have extent 1.
+using ThreeAxes = std::array<WindowAxis, 3>;
+ThreeAxes Widen(const std::vector<WindowAxis>& axes);
+
+// The input coordinate that tap `k` of the window at output `o` meets; negative if none.
+int64_t Meets(const WindowAxis& axis, bool transposed, int64_t o, int64_t k);
 
 struct ConvForm {
   int64_t batch = 0, groups = 1;
