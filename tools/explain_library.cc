@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/compile.h"
 #include "kiln/exec/plan_info.h"
 #include "kiln/tools/exit_code.h"
 #include "kiln/tools/inputs.h"
@@ -16,15 +14,6 @@
 
 namespace kiln {
 namespace {
-
-absl::Status RunOnce(Graph graph, const std::vector<Tensor>& inputs,
-                     const CompileOptions& options) {
-  std::vector<std::pair<std::string, Tensor>> named;
-  for (size_t k = 0; k < inputs.size(); ++k)
-    named.emplace_back(graph.value(graph.inputs()[k]).name, inputs[k]);
-  KILN_ASSIGN_OR_RETURN(Model model, Compile(std::move(graph), options));
-  return model.Run(named).status();
-}
 
 nlohmann::json ToJson(const PlannedCall& call) {
   nlohmann::json considered = nlohmann::json::array();
@@ -69,7 +58,7 @@ int ExplainLibrary(const std::string& path, const std::vector<std::string>& spec
   options->on_plan = [&](const PlanInfo& plan) {
     calls.insert(calls.end(), plan.library_calls.begin(), plan.library_calls.end());
   };
-  const absl::Status ran = RunOnce(*std::move(graph), *inputs, *options);
+  const absl::Status ran = RunGraph(*std::move(graph), *inputs, *options).status();
   if (!ran.ok()) return Fail(ran, ModelExit(ran));
   if (!common.json) {
     Print(calls);

@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "kiln/base/npy.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/compiler/compile.h"
 #include "kiln/graph/op.h"
 
 namespace kiln {
@@ -266,6 +267,15 @@ absl::StatusOr<std::vector<Tensor>> MakeInputs(WarmModel& model,
 absl::StatusOr<std::vector<std::vector<int64_t>>> MakeShapes(const Graph& graph,
                                                              const CommonOptions& options) {
   return Maker(graph, options).Shapes();
+}
+
+absl::StatusOr<std::vector<Tensor>> RunGraph(Graph graph, const std::vector<Tensor>& inputs,
+                                             const CompileOptions& options) {
+  std::vector<std::pair<std::string, Tensor>> named;
+  for (size_t k = 0; k < inputs.size(); ++k)
+    named.emplace_back(graph.value(graph.inputs()[k]).name, inputs[k]);
+  KILN_ASSIGN_OR_RETURN(Model model, Compile(std::move(graph), options));
+  return model.Run(named);
 }
 
 absl::StatusOr<std::pair<std::string, std::string>> ParseFileSpec(const std::string& flag,

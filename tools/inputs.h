@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "kiln/base/tensor.h"
+#include "kiln/compiler/options.h"
 #include "kiln/compiler/warm_model.h"
 #include "kiln/graph/graph.h"
 #include "kiln/tools/common.h"
@@ -32,6 +33,10 @@ absl::StatusOr<std::vector<Tensor>> MakeInputs(WarmModel& model,
 // Only the shapes of those tensors, by --shape and --dim alone.
 absl::StatusOr<std::vector<std::vector<int64_t>>> MakeShapes(const Graph& graph,
                                                              const CommonOptions& options);
+
+// Compiles the graph, and runs it once on `inputs`, in its order.
+absl::StatusOr<std::vector<Tensor>> RunGraph(Graph graph, const std::vector<Tensor>& inputs,
+                                             const CompileOptions& options);
 
 // "n=@file" of --output and --expect: name and path.
 absl::StatusOr<std::pair<std::string, std::string>> ParseFileSpec(const std::string& flag,

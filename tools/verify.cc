@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "kiln/base/compare.h"
 #include "kiln/base/status_macros.h"
-#include "kiln/compiler/compile.h"
 #include "kiln/compiler/segments.h"
 #include "kiln/compiler/variants.h"
 #include "kiln/graph/op.h"
@@ -82,16 +81,6 @@ std::vector<std::string> Seeded(const Graph& graph, const VerifyFlags& flags) {
   return specs;
 }
 
-absl::StatusOr<std::vector<Tensor>> RunCompiled(const Graph& graph,
-                                                const std::vector<Tensor>& inputs,
-                                                const CompileOptions& options) {
-  KILN_ASSIGN_OR_RETURN(Model model, Compile(graph, options));
-  std::vector<std::pair<std::string, Tensor>> named;
-  for (size_t k = 0; k < inputs.size(); ++k)
-    named.emplace_back(graph.value(graph.inputs()[k]).name, inputs[k]);
-  return model.Run(named);
-}
-
 int Run(const VerifyFlags& flags) {
   const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
@@ -104,7 +93,7 @@ int Run(const VerifyFlags& flags) {
   if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
   if (flags.per_group) graph = WithGroupOutputs(*graph, *options);
   if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
-  const absl::StatusOr<std::vector<Tensor>> got = RunCompiled(*graph, *inputs, *options);
+  const absl::StatusOr<std::vector<Tensor>> got = RunGraph(*graph, *inputs, *options);
   if (!got.ok()) return Fail(got.status(), ModelExit(got.status()));
   const absl::StatusOr<std::vector<Tensor>> want = Interpret(*graph, *inputs);
   if (!want.ok()) return Fail(want.status(), ModelExit(want.status()));
