@@ -65,7 +65,7 @@ bool SetUnrolled(Params& params, const Kernel& kernel, const SizeClass& sizes,
 
 // (input, output) pairs of a kernel whose outputs all span all dims and are written by one loop
 // nest, in which every read of the input is at exactly the element written, or at elements of the
-// same row or column before it is written. No later output needs the input.
+// same row before it is written. No later output needs the input.
 std::vector<std::pair<int32_t, int32_t>> ElementwisePairs(const Kernel& kernel);
 
 // The dim along which `input` is contiguous, if that is another than the innermost, which it spans
