@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/exec/library/post_ops.h"
+#include "kiln/exec/library/shapes.h"
 #include "kiln/exec/packed_constants.h"
 
 namespace kiln::library {
