@@ -2,12 +2,14 @@
 #include "kiln/compiler/child_process.h"
 
 #include <dlfcn.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -101,7 +103,12 @@ ChildProcess::~ChildProcess() {
 }
 
 absl::StatusOr<std::string> ChildProcess::Read(int timeout_ms) {
-  return ReadFrame(fd_, timeout_ms);
+  constexpr int kSliceMs = 250;  // a stop in the middle of one costs no more than this
+  for (int left = timeout_ms; left > 0; left -= kSliceMs) {
+    pollfd wait = {fd_, POLLIN, 0};
+    if (poll(&wait, 1, std::min(left, kSliceMs)) > 0) return ReadFrame(fd_, timeout_ms);
+  }
+  return ReadFrame(fd_, std::min(timeout_ms, 0));
 }
 
 absl::Status ChildProcess::Write(absl::string_view payload) { return WriteFrame(fd_, payload); }

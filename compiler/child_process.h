@@ -32,7 +32,8 @@ class ChildProcess {
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  // As ReadFrame and WriteFrame.
+  // As ReadFrame and WriteFrame. Time in which this process was stopped or frozen, and most likely
+  // the other with it, does not count.
   absl::StatusOr<std::string> Read(int timeout_ms);
   absl::Status Write(absl::string_view payload);
 

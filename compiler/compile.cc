@@ -5,10 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
-#include "kiln/compiler/value_variants.h"
 #include "kiln/compiler/variants.h"
 
 namespace kiln {
@@ -55,16 +53,9 @@ absl::StatusOr<Model> Compile(absl::string_view path, const CompileOptions& opti
   KILN_RETURN_IF_ERROR(Check(options));
   auto kernels =
       options.kernels != nullptr ? options.kernels : std::make_shared<KernelService>(options);
-  absl::StatusOr<std::shared_ptr<WarmModel>> opened =
-      WarmModel::Open(path, options, std::move(kernels));
-  if (opened.ok()) return Compile(*std::move(opened), options);
-  if (!absl::IsUnimplemented(opened.status()) || absl::EndsWith(path, ".graph"))
-    return opened.status();
-  KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnx(path, {.allow_unsupported = true,
-                                                             .custom_ops = options.custom_ops}));
-  if (!MayNeedValues(import)) return opened.status();
-  KILN_ASSIGN_OR_RETURN(auto variants, ValueVariants::Create(path, import, options));
-  return Model::Create(std::move(variants), RunOptionsOf(options));
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<WarmModel> opened,
+                        WarmModel::Open(path, options, std::move(kernels)));
+  return Compile(std::move(opened), options);
 }
 
 absl::StatusOr<Model> Compile(std::shared_ptr<WarmModel> opened, const CompileOptions& options) {

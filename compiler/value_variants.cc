@@ -48,24 +48,32 @@ absl::StatusOr<std::shared_ptr<ValueVariants>> ValueVariants::Create(
 
 absl::StatusOr<std::shared_ptr<const Variant>> ValueVariants::Get(
     const std::vector<InputFacts>& inputs) {
+  KILN_ASSIGN_OR_RETURN(Made made, Make(inputs));
+  return std::move(made.variant);
+}
+
+absl::StatusOr<ValueVariants::Made> ValueVariants::Make(const std::vector<InputFacts>& inputs) {
   absl::MutexLock lock(&mutex_);
   for (auto it = entries_.begin(); it != entries_.end(); ++it) {
     if (!Agree(it->values, inputs)) continue;
     entries_.splice(entries_.begin(), entries_, it);
-    return entries_.front().variants->Get(inputs);
+    KILN_ASSIGN_OR_RETURN(auto variant, entries_.front().variants->Get(inputs));
+    return Made{std::move(variant), entries_.front().import};
   }
   std::map<std::string, Tensor> given;
   for (const InputFacts& input : inputs) given.emplace(input.name, input.tensor.Clone());
-  KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnxFor(path_, given));
+  KILN_ASSIGN_OR_RETURN(OnnxImport import,
+                        ImportOnnxFor(path_, given, {.custom_ops = options_.custom_ops}));
   Entry entry;
-  for (const Guard& guard : import.graph.guards()) {
+  entry.import = std::make_shared<const OnnxImport>(std::move(import));
+  for (const Guard& guard : entry.import->graph.guards()) {
     if (guard.kind == Guard::Kind::kValue) entry.values.emplace(guard.input, given[guard.input]);
   }
-  entry.variants = std::make_unique<Variants>(std::move(import.graph), options_, kernels_);
+  entry.variants = std::make_unique<Variants>(entry.import->graph, options_, kernels_);
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const Variant> variant, entry.variants->Get(inputs));
   entries_.push_front(std::move(entry));
   if (entries_.size() > kMaxEntries) entries_.pop_back();
-  return variant;
+  return Made{std::move(variant), entries_.front().import};
 }
 
 }  // namespace kiln

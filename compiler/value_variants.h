@@ -31,8 +31,8 @@ namespace kiln {
 
 class ValueVariants : public VariantProvider {
  public:
-  // `import` is that of the file at `path` without values. kUnimplemented if an output's type or
-  // rank is left open in the file. The file is read again when a variant is made.
+  // `import` is that of the file at `path` without values. The file is read again when a variant is
+  // made.
   static absl::StatusOr<std::shared_ptr<ValueVariants>> Create(absl::string_view path,
                                                                const OnnxImport& import,
                                                                const CompileOptions& options);
@@ -42,6 +42,13 @@ class ValueVariants : public VariantProvider {
   absl::StatusOr<std::shared_ptr<const Variant>> Get(
       const std::vector<InputFacts>& inputs) override;
 
+  // The same, with the import for these values.
+  struct Made {
+    std::shared_ptr<const Variant> variant;
+    std::shared_ptr<const OnnxImport> import;
+  };
+  absl::StatusOr<Made> Make(const std::vector<InputFacts>& inputs);
+
  private:
   ValueVariants(absl::string_view path, CompileOptions options,
                 std::shared_ptr<KernelService> kernels);
@@ -49,6 +56,7 @@ class ValueVariants : public VariantProvider {
   // The variants for some values of inputs; those not named are free.
   struct Entry {
     std::map<std::string, Tensor> values;
+    std::shared_ptr<const OnnxImport> import;
     std::unique_ptr<Variants> variants;
   };
 

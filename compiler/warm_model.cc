@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/compiler/warm_model.h"
 
+#include <map>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -14,6 +15,7 @@ namespace kiln {
 namespace {
 
 constexpr int64_t kMaxTextBytes = int64_t{64} << 20;
+constexpr size_t kMostKept = 16;  // variants that one process keeps; an entry has room for as many
 
 }  // namespace
 
@@ -52,16 +54,34 @@ absl::StatusOr<std::shared_ptr<WarmModel>> WarmModel::Open(absl::string_view pat
   }
   KILN_ASSIGN_OR_RETURN(const Graph* const graph, model->graph());
   model->inputs_ = PortInfosOf(*graph, true);
-  model->outputs_ = PortInfosOf(*graph, false);
+  model->outputs_ =
+      model->values_ != nullptr ? model->values_->outputs() : PortInfosOf(*graph, false);
   return model;
 }
 
 absl::Status WarmModel::Read() {
-  if (import_.has_value()) return absl::OkStatus();
-  KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportModel(path_, options_.custom_ops));
-  KILN_RETURN_IF_ERROR(Verify(import.graph));
-  import_ = std::move(import);
+  if (import_ != nullptr) return absl::OkStatus();
+  absl::StatusOr<OnnxImport> import = ImportModel(path_, options_.custom_ops);
+  if (absl::IsUnimplemented(import.status()) && !absl::EndsWith(path_, ".graph")) {
+    KILN_RETURN_IF_ERROR(ReadWithoutValues());
+    return import_ != nullptr ? absl::OkStatus() : import.status();
+  }
+  KILN_RETURN_IF_ERROR(import.status());
+  KILN_RETURN_IF_ERROR(Verify(import->graph));
+  import_ = std::make_shared<const OnnxImport>(*std::move(import));
   if (cache_ != nullptr) cache_->NameConstants(*import_);
+  compiler_ = std::make_unique<Variants>(import_->graph, options_, kernels_);
+  return absl::OkStatus();
+}
+
+absl::Status WarmModel::ReadWithoutValues() {
+  KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnx(path_, {.allow_unsupported = true,
+                                                              .custom_ops = options_.custom_ops}));
+  if (!MayNeedValues(import)) return absl::OkStatus();
+  CompileOptions options = options_;
+  options.kernels = kernels_;
+  KILN_ASSIGN_OR_RETURN(values_, ValueVariants::Create(path_, import, options));
+  import_ = std::make_shared<const OnnxImport>(std::move(import));
   return absl::OkStatus();
 }
 
@@ -71,12 +91,15 @@ absl::StatusOr<const Graph*> WarmModel::graph() {
   return &import_->graph;
 }
 
-absl::StatusOr<Variants*> WarmModel::Compiler() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  KILN_RETURN_IF_ERROR(Read());
-  if (compiler_ == nullptr)
-    compiler_ = std::make_unique<Variants>(import_->graph, options_, kernels_);
-  return compiler_.get();
+absl::StatusOr<Graph> WarmModel::GraphFor(const std::vector<Tensor>& inputs) {
+  KILN_ASSIGN_OR_RETURN(const Graph* const any, graph());
+  if (values_ == nullptr) return *any;
+  std::map<std::string, Tensor> named;
+  for (size_t k = 0; k < inputs.size() && k < inputs_.size(); ++k)
+    named[inputs_[k].name] = inputs[k].is_dense() ? inputs[k] : inputs[k].Clone();
+  KILN_ASSIGN_OR_RETURN(OnnxImport import,
+                        ImportOnnxFor(path_, named, {.custom_ops = options_.custom_ops}));
+  return std::move(import.graph);
 }
 
 absl::Status WarmModel::Finish(Slot& slot) {
@@ -97,8 +120,8 @@ absl::Status WarmModel::Prepare() {
       found_.pop_front();
     }
   }
-  KILN_ASSIGN_OR_RETURN(Variants* const compiler, Compiler());
-  return compiler->Prepare();
+  KILN_RETURN_IF_ERROR(graph().status());
+  return compiler_ != nullptr ? compiler_->Prepare() : absl::OkStatus();
 }
 
 std::shared_ptr<const Variant> WarmModel::FindKept(const std::vector<InputFacts>& inputs) {
@@ -125,20 +148,26 @@ std::shared_ptr<const Variant> WarmModel::FindKept(const std::vector<InputFacts>
 absl::StatusOr<std::shared_ptr<const Variant>> WarmModel::Get(
     const std::vector<InputFacts>& inputs) {
   if (std::shared_ptr<const Variant> kept = FindKept(inputs); kept != nullptr) return kept;
-  KILN_ASSIGN_OR_RETURN(Variants* const compiler, Compiler());
-  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const Variant> made, compiler->Get(inputs));
+  KILN_ASSIGN_OR_RETURN(ValueVariants::Made made, Make(inputs));
   Keep(made);
-  return made;
+  return std::move(made.variant);
 }
 
-void WarmModel::Keep(std::shared_ptr<const Variant> variant) {
-  if (cache_ == nullptr || variant->script != nullptr) return;
+absl::StatusOr<ValueVariants::Made> WarmModel::Make(const std::vector<InputFacts>& inputs) {
+  KILN_RETURN_IF_ERROR(graph().status());
+  if (values_ != nullptr) return values_->Make(inputs);
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const Variant> variant, compiler_->Get(inputs));
+  return ValueVariants::Made{std::move(variant), import_};
+}
+
+void WarmModel::Keep(ValueVariants::Made made) {
+  if (cache_ == nullptr || made.variant->script != nullptr) return;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!kept_.insert(variant.get()).second) return;
+    if (kept_.size() >= kMostKept || !kept_.insert(made.variant.get()).second) return;
   }
-  keeping_.Add([this, variant = std::move(variant)] {
-    cache_->Keep(*variant, inputs_, outputs_, *import_);
+  keeping_.Add([this, made = std::move(made)] {
+    cache_->Keep(*made.variant, inputs_, outputs_, *made.import);
   });
 }
 

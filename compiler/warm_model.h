@@ -6,9 +6,10 @@
 //   KILN_ASSIGN_OR_RETURN(Model model, Compile(opened, options));
 //
 // As a VariantProvider it hands out what was found; only when inputs fit none of it is the graph
-// read and compiled (variants.h), and what comes of that is kept for the next start, unless it is
-// a script (segments.h). Models with custom ops are always compiled: what those are is known to
-// the program alone. Thread-safe.
+// read and compiled (variants.h, or value_variants.h where values of inputs decide the graph's
+// structure), and what comes of that is kept for the next start. Not kept are scripts (segments.h):
+// which variants their parts need is known only while they run. Models with custom ops are always
+// compiled: what those are is known to the program alone. Thread-safe.
 #ifndef KILN_COMPILER_WARM_MODEL_H_
 #define KILN_COMPILER_WARM_MODEL_H_
 
@@ -27,6 +28,7 @@
 #include "kiln/compiler/options.h"
 #include "kiln/compiler/program_cache.h"
 #include "kiln/compiler/task_queue.h"
+#include "kiln/compiler/value_variants.h"
 #include "kiln/compiler/variants.h"
 #include "kiln/exec/provider.h"
 #include "kiln/graph/graph.h"
@@ -56,10 +58,14 @@ class WarmModel : public VariantProvider {
     return cache_ != nullptr ? cache_->packed() : nullptr;
   }
 
-  // Makes the first variant, so that errors and compile time come before the first run.
+  // Makes the first variant, so that errors and compile time come before the first run. Where
+  // values decide, there is none before they are known.
   absl::Status Prepare();
-  // Read when it is first asked for; lives as long as the model.
+  // Read when it is first asked for; lives as long as the model. Where values of inputs decide its
+  // structure, all its inputs and what could be read without them.
   absl::StatusOr<const Graph*> graph();
+  // The graph that holds for `inputs`, one for each of the model's in order.
+  absl::StatusOr<Graph> GraphFor(const std::vector<Tensor>& inputs);
 
   WeightCounts weights() const;
   // Until all that was compiled is in the cache.
@@ -78,9 +84,10 @@ class WarmModel : public VariantProvider {
       : path_(std::move(path)), options_(std::move(options)), kernels_(std::move(kernels)) {}
   absl::Status Finish(Slot& slot);
   std::shared_ptr<const Variant> FindKept(const std::vector<InputFacts>& inputs);
-  absl::StatusOr<Variants*> Compiler();  // reads the graph
-  absl::Status Read();                   // mutex_ is held
-  void Keep(std::shared_ptr<const Variant> variant);
+  absl::Status Read();               // mutex_ is held
+  absl::Status ReadWithoutValues();  // the same
+  absl::StatusOr<ValueVariants::Made> Make(const std::vector<InputFacts>& inputs);
+  void Keep(ValueVariants::Made made);
 
   const std::string path_;
   const CompileOptions options_;
@@ -89,9 +96,11 @@ class WarmModel : public VariantProvider {
   std::unique_ptr<ProgramCache> cache_;  // null: nothing is kept
   std::mutex mutex_;                     // guards all below
   std::list<Slot> found_;                // newest use first
-  std::optional<OnnxImport> import_;     // immutable from when it is there
-  std::unique_ptr<Variants> compiler_;   // the same
-  std::set<const Variant*> kept_;        // those of compiler_ that were given to Keep
+  // Immutable from when they are there: the import with the one or the other.
+  std::shared_ptr<const OnnxImport> import_;
+  std::unique_ptr<Variants> compiler_;
+  std::shared_ptr<ValueVariants> values_;  // where values of inputs decide the structure
+  std::set<const Variant*> kept_;          // those that were given to Keep
   TaskQueue keeping_{1};
 };
 

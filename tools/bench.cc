@@ -239,10 +239,8 @@ int Run(const BenchFlags& flags) {
 std::function<int()> AddBench(CLI::App& command) {
   auto flags = std::make_shared<BenchFlags>();
   command.add_option("MODEL", flags->model, "ONNX file, or .graph text");
-  command
-      .add_option("--input", flags->inputs,
-                  "n=@a.npy, n=random:SEED[:LO:HI], n=zeros or n=ones (repeatable)")
-      ->take_all();
+  Repeatable(command.add_option("--input", flags->inputs,
+                                "n=@a.npy, n=random:SEED[:LO:HI], n=zeros or n=ones (repeatable)"));
   command.add_option("--warmup", flags->warmup, "Runs before timing")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();

@@ -109,8 +109,10 @@ void LoadAll(const Entries& entries, std::vector<Checked>& all) {
   }
 }
 
-// Builds an entry's kernel again; what differs from the stored code, "" if nothing.
-std::string BuildAgain(const Entries& entries, KernelService& service, const CacheKey& key) {
+// Builds an entry's kernel again; what differs from the stored code, "" if nothing. An error is not
+// the entry's: it may be built another time.
+absl::StatusOr<std::string> BuildAgain(const Entries& entries, KernelService& service,
+                                       const CacheKey& key) {
   const absl::StatusOr<Entry> entry = entries.read(key);
   if (!entry.ok() || entry->Find("elf") == nullptr) return "";
   const std::string& preimage = *entry->Find("preimage");
@@ -120,7 +122,9 @@ std::string BuildAgain(const Entries& entries, KernelService& service, const Cac
       FieldOf(preimage, "math") == "fast" ? MathMode::kFast : MathMode::kStrict};
   if (KernelPreimage(identity).Key() != key) return "";  // by another compiler
   const absl::StatusOr<CodegenAnswer> answer = service.Emit(identity, {"elf"});
-  if (!answer.ok()) return absl::StrCat("it cannot be built again: ", answer.status().message());
+  if (absl::IsInternal(answer.status()))
+    return absl::StrCat("it cannot be built again: ", answer.status().message());
+  KILN_RETURN_IF_ERROR(answer.status());
   for (const auto& [tag, bytes] : answer->sections) {
     if (tag == "elf" && bytes == *entry->Find("elf")) return "";
   }
@@ -162,8 +166,18 @@ int BuildSomeAgain(const CacheFlags& flags, const Entries& entries, std::vector<
   }
   std::shuffle(order.begin(), order.end(), std::mt19937(std::random_device()()));
   order.resize(std::min(order.size(), static_cast<size_t>(std::max(0, flags.recompile))));
-  for (const size_t k : order) all[k].wrong = BuildAgain(entries, service, all[k].key);
-  return static_cast<int>(order.size());
+  int built = 0;
+  for (const size_t k : order) {
+    absl::StatusOr<std::string> wrong = BuildAgain(entries, service, all[k].key);
+    if (!wrong.ok()) {
+      Note(flags.common, absl::StrCat(ToHex(all[k].key).substr(0, 12),
+                                      " was not built again: ", wrong.status().message()));
+      continue;
+    }
+    all[k].wrong = *std::move(wrong);
+    ++built;
+  }
+  return built;
 }
 
 }  // namespace

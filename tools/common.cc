@@ -71,6 +71,8 @@ absl::StatusOr<Machine> ReadMachine(const std::string& path) {
 
 }  // namespace
 
+void Repeatable(CLI::Option* option) { option->take_all()->allow_extra_args(false); }
+
 void AddOutputFlags(CLI::App& command, CommonOptions& options) {
   command.add_flag("--json", options.json, "Print one JSON object on stdout (docs/json.md)");
   command.add_flag("-q,--quiet", options.quiet, "No notices");
@@ -94,18 +96,15 @@ void AddCommonFlags(CLI::App& command, CommonOptions& options) {
       ->check(CLI::Range(0, 1024))
       ->envname("KILN_THREADS")
       ->capture_default_str();
-  command.add_option("--shape", options.shapes, "Shape of an input: n=1x3x224x224 (repeatable)")
-      ->take_all();
-  command.add_option("--dim", options.dims, "Value of a symbolic dim: batch=8 (repeatable)")
-      ->take_all();
-  command
-      .add_option("--disable-pass", options.disabled_passes,
-                  "A pass that does not run; kiln opt --list-passes names them (repeatable)")
-      ->take_all();
-  command
-      .add_option("--no-fuse", options.no_fuse,
-                  "A node that shares a kernel with none (repeatable)")
-      ->take_all();
+  Repeatable(command.add_option("--shape", options.shapes,
+                                "Shape of an input: n=1x3x224x224 (repeatable)"));
+  Repeatable(
+      command.add_option("--dim", options.dims, "Value of a symbolic dim: batch=8 (repeatable)"));
+  Repeatable(command.add_option(
+      "--disable-pass", options.disabled_passes,
+      "A pass that does not run; kiln opt --list-passes names them (repeatable)"));
+  Repeatable(command.add_option("--no-fuse", options.no_fuse,
+                                "A node that shares a kernel with none (repeatable)"));
   command
       .add_option("--rules", options.rules,
                   "priced: merges that pay; greedy: one output, no broadcast inside (to compare)")

@@ -52,6 +52,8 @@ struct CommonOptions {
 // Flags of verbs that compile and run a model; the environment (KILN_GRAPH_OPT_LEVEL,
 // KILN_JIT_LEVEL, KILN_THREADS) gives defaults.
 void AddCommonFlags(CLI::App& command, CommonOptions& options);
+// A flag that may be given several times, with one value each: what follows the value is not its.
+void Repeatable(CLI::Option* option);
 // --json, -q, -v only.
 void AddOutputFlags(CLI::App& command, CommonOptions& options);
 

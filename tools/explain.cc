@@ -249,11 +249,10 @@ std::function<int()> AddExplain(CLI::App& command) {
   command.add_option("--node", flags->node, "Only edges of this node");
   command.add_flag("--library", flags->library,
                    "Who computes each library call, and why not others");
-  command
-      .add_option("--input", flags->inputs,
-                  "With --library or --measure, and where values decide the structure: n=@a.npy, "
-                  "random:SEED, zeros, ones")
-      ->take_all();
+  Repeatable(command.add_option(
+      "--input", flags->inputs,
+      "With --library or --measure, and where values decide the structure: n=@a.npy, "
+      "random:SEED, zeros, ones"));
   command.add_option("--dot", flags->dot, "Also write the groups as a Graphviz file");
   command.add_option("--what-if", flags->what_if,
                      "FROM:TO: what fusing that edge would change, whether it pays or not");

@@ -236,10 +236,9 @@ std::function<int()> AddInspect(CLI::App& command) {
   command.add_option("--emit-onnx", flags->emit_onnx,
                      "Write the graph after passes as an ONNX file, groups as functions");
   command.add_flag("--flat", flags->flat, "With --emit-onnx: no functions");
-  command
-      .add_option("--input", flags->inputs,
-                  "Where values of inputs decide the structure: n=@a.npy (repeatable)")
-      ->take_all();
+  Repeatable(
+      command.add_option("--input", flags->inputs,
+                         "Where values of inputs decide the structure: n=@a.npy (repeatable)"));
   AddCommonFlags(command, flags->common);
   return [flags] { return Run(*flags); };
 }

@@ -77,11 +77,10 @@ absl::StatusOr<std::vector<std::vector<InputFacts>>> VariantsOf(const ModelFlags
 }  // namespace
 
 void AddModelFlags(CLI::App& command, ModelFlags& flags) {
-  command
-      .add_option("--target", flags.targets,
-                  "x86-64-v3 or x86-64-v4 (repeatable; default: this CPU's)")
-      ->check(CLI::IsMember({"x86-64-v3", "x86-64-v4"}))
-      ->take_all();
+  Repeatable(command
+                 .add_option("--target", flags.targets,
+                             "x86-64-v3 or x86-64-v4 (repeatable; default: this CPU's)")
+                 ->check(CLI::IsMember({"x86-64-v3", "x86-64-v4"})));
   command.add_option("--shapes", flags.shapes,
                      "File with one set of inputs a line: NAME=1x3x224x224, DIM=8");
 }

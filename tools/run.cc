@@ -47,8 +47,8 @@ absl::StatusOr<std::vector<Tensor>> Evaluate(const std::shared_ptr<WarmModel>& o
                                              const std::vector<Tensor>& inputs,
                                              const RunFlags& flags, const CompileOptions& options) {
   if (flags.common.device == "reference") {
-    KILN_ASSIGN_OR_RETURN(const Graph* const graph, opened->graph());
-    return Interpret(*graph, inputs);
+    KILN_ASSIGN_OR_RETURN(const Graph graph, opened->GraphFor(inputs));
+    return Interpret(graph, inputs);
   }
   std::vector<std::pair<std::string, Tensor>> named;
   for (size_t k = 0; k < inputs.size(); ++k)
@@ -128,16 +128,12 @@ int Run(const RunFlags& flags) {
 std::function<int()> AddRun(CLI::App& command) {
   auto flags = std::make_shared<RunFlags>();
   command.add_option("MODEL", flags->model, "ONNX file, or .graph text")->required();
-  command
-      .add_option("--input", flags->inputs,
-                  "n=@a.npy, n=random:SEED[:LO:HI], n=zeros or n=ones (repeatable)")
-      ->take_all();
-  command.add_option("--output", flags->outputs, "n=@y.npy: save an output (repeatable)")
-      ->take_all();
-  command
-      .add_option("--expect", flags->expects,
-                  "n=@ref.npy: compare an output; any miss is exit 1 (repeatable)")
-      ->take_all();
+  Repeatable(command.add_option("--input", flags->inputs,
+                                "n=@a.npy, n=random:SEED[:LO:HI], n=zeros or n=ones (repeatable)"));
+  Repeatable(
+      command.add_option("--output", flags->outputs, "n=@y.npy: save an output (repeatable)"));
+  Repeatable(command.add_option("--expect", flags->expects,
+                                "n=@ref.npy: compare an output; any miss is exit 1 (repeatable)"));
   command.add_option("--rtol", flags->rtol, "Relative bound of --expect")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();

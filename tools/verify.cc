@@ -125,10 +125,8 @@ int Run(const VerifyFlags& flags) {
 std::function<int()> AddVerify(CLI::App& command) {
   auto flags = std::make_shared<VerifyFlags>();
   command.add_option("MODEL", flags->model, "ONNX file, or .graph text")->required();
-  command
-      .add_option("--input", flags->inputs,
-                  "n=@a.npy, n=random:SEED[:LO:HI], n=zeros or n=ones (repeatable)")
-      ->take_all();
+  Repeatable(command.add_option("--input", flags->inputs,
+                                "n=@a.npy, n=random:SEED[:LO:HI], n=zeros or n=ones (repeatable)"));
   command.add_option("--seed", flags->seed, "Seed of inputs that are not given")
       ->capture_default_str();
   command.add_flag("--per-group", flags->per_group,

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -116,15 +117,22 @@ TEST_F(CompileVerbTest, VerifyProvesACacheAndAPack) {
   EXPECT_EQ(json::parse(result.out)["results"]["proved"], kernels);
 }
 
-TEST_F(CompileVerbTest, KilledAtAnyTimeLeavesAValidCache) {
-  for (const int us : {5'000, 100'000, 300'000, 900'000}) {
-    Kiln({"compile", model_, "-O0", "--cache-only", "-q", "--cache-dir", cache_},
-         {.kill_after_us = us});
-    if (!std::filesystem::exists(cache_)) continue;
-    EXPECT_EQ(Kiln({"cache", "verify", "--dir", cache_}).exit, 0);
+TEST_F(CompileVerbTest, KilledOrInterruptedAtAnyTimeLeavesAValidCache) {
+  std::mt19937 random(1);
+  for (const int signal : {SIGKILL, SIGINT}) {
+    const std::string cache = cache_ + std::to_string(signal);
+    for (const int at_most_us : {5'000, 100'000, 300'000, 900'000}) {
+      const int us = std::uniform_int_distribution<int>(at_most_us / 4, at_most_us)(random);
+      const ProcessResult stopped =
+          Kiln({"compile", model_, "-O0", "--cache-only", "-q", "--cache-dir", cache},
+               {.kill_after_us = us, .signal = signal});
+      EXPECT_TRUE(stopped.exit == -signal || stopped.exit == 0) << stopped.exit;
+      if (!std::filesystem::exists(cache)) continue;
+      EXPECT_EQ(Kiln({"cache", "verify", "--dir", cache}).exit, 0);
+    }
+    Compile(cache, {"-O0"});
+    EXPECT_EQ(Compile(cache, {"-O0"})["built"], 0);
   }
-  Compile(cache_, {"-O0"});
-  EXPECT_EQ(Compile(cache_, {"-O0"})["built"], 0);
 }
 
 TEST_F(CompileVerbTest, RefusesWhatCannotBe) {

@@ -60,8 +60,8 @@ ProcessResult RunProcess(const std::vector<std::string>& arguments, const Proces
   if (pid == 0) Become(arguments, options, out.get(), err.get());
   if (options.kill_after_us >= 0) {
     usleep(static_cast<useconds_t>(options.kill_after_us));
-    kill(-pid, SIGKILL);
-    kill(pid, SIGKILL);
+    kill(-pid, options.signal);
+    kill(pid, options.signal);
   }
   int status = 0;
   rusage usage{};

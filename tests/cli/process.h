@@ -3,6 +3,8 @@
 #ifndef KILN_TESTS_CLI_PROCESS_H_
 #define KILN_TESTS_CLI_PROCESS_H_
 
+#include <signal.h>
+
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -22,7 +24,8 @@ struct ProcessOptions {
   std::vector<std::pair<std::string, std::string>> environment =
       {};                      // set over this process's own; an empty value unsets
   std::string directory = {};  // working directory; empty: this one's
-  int kill_after_us = -1;      // SIGKILL to the process and its children after this long
+  int kill_after_us = -1;      // a signal to the process and its children after this long
+  int signal = SIGKILL;        // which; SIGINT is what Ctrl-C on a terminal does
 };
 
 // arguments[0] is the program's path.

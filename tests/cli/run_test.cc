@@ -4,9 +4,13 @@
 
 #include <fstream>
 
+#include "kiln/base/npy.h"
 #include "nlohmann/json.hpp"
+#include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 #include "tests/cli/process.h"
+#include "tests/graph/tensors.h"
+#include "tests/onnx/model_writer.h"
 
 namespace kiln {
 namespace {
@@ -124,6 +128,47 @@ TEST_F(RunTest, WorksWithoutWorkerOrCacheOnTheVm) {
   EXPECT_EQ(c["vm"], c["kernels"]);
   EXPECT_EQ(c["failed"], c["vm"]);
   EXPECT_NE(result.err.find("kiln-codegen"), std::string::npos);
+}
+
+TEST_F(RunTest, ValuesOfInputsMayDecideTheStructure) {
+  const std::string model = dir_.File("sum.onnx");
+  std::ofstream(model, std::ios::binary) << OnnxModel(
+      18, OnnxGraph({OnnxNode("ReduceSum", {"x", "axes"}, {"y"}, {IntAttribute("keepdims", 0)})},
+                    {OnnxValue("x", kFloat, {"n", 2}), OnnxValue("axes", kInt64, {1})},
+                    {OnnxValue("y", kFloat, {"m"})}));
+  const std::string cache = dir_.File("cache");
+  const auto run = [&](int64_t axis, std::vector<double> want, const char* device) {
+    KILN_EXPECT_OK(WriteNpy(dir_.File("axes.npy"), I64({1}, {static_cast<double>(axis)})));
+    KILN_EXPECT_OK(WriteNpy(dir_.File("x.npy"), F32({3, 2}, {1, 2, 3, 4, 5, 6})));
+    KILN_EXPECT_OK(WriteNpy(dir_.File("y.npy"), F32({static_cast<int64_t>(want.size())}, want)));
+    return RunJson({"run", model, "--cache-dir", cache, "--device", device, "--input",
+                    "x=@" + dir_.File("x.npy"), "--input", "axes=@" + dir_.File("axes.npy"),
+                    "--expect", "y=@" + dir_.File("y.npy")})["results"]["compile"];
+  };
+  run(1, {3, 7, 11}, "reference");
+  EXPECT_GT(run(1, {3, 7, 11}, "cpu")["built"], 0);
+  EXPECT_GT(run(0, {9, 12}, "cpu")["built"], 0);
+  EXPECT_EQ(run(1, {3, 7, 11}, "cpu")["built"], 0);
+}
+
+// A value is all that a repeatable flag takes: what follows it may be MODEL.
+TEST_F(RunTest, RepeatableFlagsMayStandBeforeTheModel) {
+  for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
+           {"--disable-pass", "dead_code", "--disable-pass", "fold_shapes"},
+           {"--no-fuse", "y"},
+           {"--dim", "n=2"},
+           {"--shape", "x=2x64"},
+           {"--input", "x=ones"}}) {
+    for (const char* verb : {"run", "bench", "inspect", "explain", "verify"}) {
+      if ((flags[0] == "--input" || flags[0] == "--no-fuse") && verb != std::string("run"))
+        continue;
+      std::vector<std::string> arguments = {verb, "-q"};
+      arguments.insert(arguments.end(), flags.begin(), flags.end());
+      arguments.push_back(model_);
+      const ProcessResult result = Kiln(arguments);
+      EXPECT_EQ(result.exit, 0) << verb << " " << flags[0] << ": " << result.err;
+    }
+  }
 }
 
 TEST_F(RunTest, BenchReportsWhatTheContractNames) {

@@ -302,5 +302,36 @@ TEST_F(WarmStartTest, VariantsMadeLaterAreKeptToo) {
   run(4, 1, false);  // both found
 }
 
+// y = ReduceSum(x, axes) * w. Axes decide the structure: each value has its variant in the entry.
+TEST_F(WarmStartTest, VariantsForValuesAreKeptToo) {
+  Write(model_,
+        OnnxModel(18, OnnxGraph({OnnxNode("ReduceSum", {"x", "axes"}, {"s"}),
+                                 OnnxNode("Mul", {"s", "w"}, {"y"})},
+                                {OnnxValue("x", kFloat, {"n", 2}), OnnxValue("axes", kInt64, {1})},
+                                {OnnxValue("y", kFloat, {"p", "q"})}, {OnnxFloats("w", {2})})));
+  LetFilesSettle();
+  const auto run = [&](int64_t axis, float want, bool file_is_read) {
+    const auto service = std::make_shared<KernelService>(Options());
+    KILN_ASSERT_OK_AND_ASSIGN(const auto opened, WarmModel::Open(model_, Options(), service));
+    ASSERT_EQ(opened->outputs().size(), 1u);
+    KILN_ASSERT_OK_AND_ASSIGN(Model model, Compile(opened, Options()));
+    if (!file_is_read) std::filesystem::rename(model_, dir_.File("away"));
+    const std::vector<float> x = {1, 2, 3, 4};
+    Tensor a = Tensor::Allocate(DType::kF32, {2, 2}), axes = Tensor::Allocate(DType::kI64, {1});
+    std::memcpy(a.data(), x.data(), sizeof(float) * x.size());
+    *static_cast<int64_t*>(axes.data()) = axis;
+    const auto y = model.Run({{"x", a}, {"axes", axes}});
+    if (!file_is_read) std::filesystem::rename(dir_.File("away"), model_);
+    KILN_ASSERT_OK(y.status());
+    EXPECT_EQ(static_cast<const float*>((*y)[0].data())[0], want * 2);
+    opened->WaitUntilKept();
+  };
+  run(1, 3, true);
+  run(1, 3, false);
+  run(0, 4, true);
+  run(0, 4, false);
+  run(1, 3, false);
+}
+
 }  // namespace
 }  // namespace kiln
