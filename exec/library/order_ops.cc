@@ -141,6 +141,12 @@ class Cumulative final : public Primitive {
 // ---- scatter
 enum Reduction : int64_t { kReplace, kAdd, kMultiply, kMaximum, kMinimum };
 
+// Sums and products of truth values are "or" and "and".
+int64_t ReductionOf(int64_t reduction, DType type) {
+  if (type != DType::kBool) return reduction;
+  return reduction == kAdd ? kMaximum : reduction == kMultiply ? kMinimum : reduction;
+}
+
 template <typename E>
 typename E::Storage Combined(int64_t reduction, typename E::Storage old,
                              typename E::Storage update) {
@@ -212,7 +218,7 @@ class Scatter final : public Primitive {
       : type_(request.inputs[0].type),
         index_(request.inputs[1].type),
         places_(std::move(places)),
-        reduction_(IntOf(request, "reduction", 0)) {
+        reduction_(ReductionOf(IntOf(request, "reduction", 0), type_)) {
     for (const int64_t extent : request.inputs[0].shape) elements_ *= extent;
     for (const int64_t extent : request.inputs[2].shape) updates_ *= extent;
   }

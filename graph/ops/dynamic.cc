@@ -14,8 +14,11 @@
 namespace kiln::ops {
 namespace {
 
-double Number(const Tensor& t, int64_t i) {
-  return t.dtype() == DType::kF64 ? ReadFloat(t, i) : static_cast<double>(ReadInt(t, i));
+// Exact for every element: a long double has 64 bits of mantissa.
+long double Number(const Tensor& t, int64_t i) {
+  if (t.dtype() == DType::kF64) return ReadFloat(t, i);
+  if (t.dtype() == DType::kU64) return static_cast<uint64_t>(ReadInt(t, i));
+  return ReadInt(t, i);
 }
 
 absl::Status SetExtents(InferContext& c, std::vector<std::pair<DType, size_t>> outputs) {
@@ -161,7 +164,7 @@ absl::Status UniqueOf(const Node& node, std::span<const Tensor> inputs,
   const Tensor& x = inputs[0];
   KILN_ASSIGN_OR_RETURN(const Around a, AroundAxis(node, x));
   const auto slice = [&](int64_t k) {
-    std::vector<double> values;
+    std::vector<long double> values;
     for (int64_t o = 0; o < a.outer; ++o) {
       for (int64_t i = 0; i < a.inner; ++i)
         values.push_back(Number(x, (o * a.extent + k) * a.inner + i));
@@ -169,9 +172,9 @@ absl::Status UniqueOf(const Node& node, std::span<const Tensor> inputs,
     return values;
   };
   std::vector<int64_t> firsts, inverse, counts;
-  std::vector<std::vector<double>> kinds;
+  std::vector<std::vector<long double>> kinds;
   for (int64_t k = 0; k < a.extent; ++k) {
-    std::vector<double> values = slice(k);
+    std::vector<long double> values = slice(k);
     const auto known = std::find(kinds.begin(), kinds.end(), values);
     inverse.push_back(known - kinds.begin());
     if (known == kinds.end()) {
@@ -185,7 +188,9 @@ absl::Status UniqueOf(const Node& node, std::span<const Tensor> inputs,
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   if (IntAttr(node, "sorted") != 0) {
     // NaN is the largest, and equal to nothing.
-    const auto less = [](double p, double q) { return std::isnan(q) ? !std::isnan(p) : p < q; };
+    const auto less = [](long double p, long double q) {
+      return std::isnan(q) ? !std::isnan(p) : p < q;
+    };
     std::stable_sort(order.begin(), order.end(), [&](size_t p, size_t q) {
       return std::lexicographical_compare(kinds[p].begin(), kinds[p].end(), kinds[q].begin(),
                                           kinds[q].end(), less);

@@ -33,9 +33,10 @@ Around AroundAxis(const std::vector<int64_t>& shape, int64_t axis) {
   return around;
 }
 
-// Calls f on typed elements of wide tensors: double or int64_t.
+// Calls f on typed elements of wide tensors: double, int64_t or uint64_t.
 template <typename F>
 auto ForWide(const Tensor& tensor, F&& f) {
+  if (tensor.dtype() == DType::kU64) return f(uint64_t{});
   return tensor.dtype() == DType::kF64 ? f(double{}) : f(int64_t{});
 }
 

@@ -146,8 +146,11 @@ class Interpreter {
   absl::Status RunDynamic(const Node& node) {
     std::vector<Tensor> outputs;
     if (node.op == FindOp("custom")) return RunCustom(node);
-    KILN_RETURN_IF_ERROR(node.op->evaluate(node, Inputs(node), outputs));
-    for (size_t k = 0; k < node.outputs.size(); ++k) Set(node.outputs[k], std::move(outputs[k]));
+    KILN_RETURN_IF_ERROR(node.op->evaluate(node, OrderedInputs(node), outputs));
+    for (size_t k = 0; k < node.outputs.size(); ++k) {
+      const bool is_u64 = outputs[k].dtype() == DType::kU64;
+      Set(node.outputs[k], is_u64 ? SeenAs(outputs[k], DType::kI64) : std::move(outputs[k]));
+    }
     return absl::OkStatus();
   }
 
@@ -252,6 +255,19 @@ class Interpreter {
     return inputs;
   }
 
+  // For references, which order elements: u64 is i64's bits with an order of its own.
+  std::vector<Tensor> OrderedInputs(const Node& node) {
+    std::vector<Tensor> inputs = Inputs(node);
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      if (node.inputs[k].valid() && graph_.value(node.inputs[k]).type == DType::kU64)
+        inputs[k] = SeenAs(inputs[k], DType::kU64);
+    }
+    return inputs;
+  }
+  static Tensor SeenAs(const Tensor& wide, DType type) {
+    return Tensor::View(wide.data(), type, wide.shape(), {}, wide.owner());
+  }
+
   absl::Status RunScalar(const Node& node) {
     const ScalarExpr body = ScalarBodyOf(graph_, node);
     KILN_RETURN_IF_ERROR(reference::CheckScalar(body));
@@ -298,7 +314,7 @@ class Interpreter {
     for (const ValueId id : node.outputs) {
       KILN_ASSIGN_OR_RETURN(outputs.emplace_back(), NewOutput(id));
     }
-    KILN_RETURN_IF_ERROR(node.op->reference(node, Inputs(node), std::span(outputs)));
+    KILN_RETURN_IF_ERROR(node.op->reference(node, OrderedInputs(node), std::span(outputs)));
     for (size_t k = 0; k < outputs.size(); ++k) {
       reference::WrapAll(outputs[k], graph_.value(node.outputs[k]).type);
       Set(node.outputs[k], std::move(outputs[k]));

@@ -107,7 +107,12 @@ TEST_P(CompiledTest, AgreesWithTheInterpreterForEveryType) {
   ExpectAgreesForAllTypes(Draw::kRange);
 }
 
-TEST_P(CompiledTest, AgreesOnEdgesOfEveryType) { ExpectAgreesForAllTypes(Draw::kEdges); }
+TEST_P(CompiledTest, AgreesOnEdgesOfEveryType) {
+  const std::string op = GetParam()->name;
+  if (op == "elements") GTEST_SKIP() << "its input is extents";
+  if (op == "conv") GTEST_SKIP() << "oneDNN multiplies the zeros of its padding (docs/numerics.md)";
+  ExpectAgreesForAllTypes(Draw::kEdges);
+}
 
 INSTANTIATE_TEST_SUITE_P(All, CompiledTest, testing::ValuesIn(AllOps().begin(), AllOps().end()),
                          [](const testing::TestParamInfo<const OpDef*>& info) {
