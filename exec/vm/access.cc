@@ -3,34 +3,39 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 namespace kiln::vm {
 namespace {
 
-int64_t FloorDiv(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+constexpr int64_t kNowhere = std::numeric_limits<int64_t>::min();
 
 // One read of n elements.
 class Reader {
  public:
-  Reader(const Read& read, const ReadState& state, int32_t vec, size_t n, const Worker& worker,
+  Reader(const Read& read, const ReadState& state, const Pass& pass, size_t n, const Worker& worker,
          const Frame& frame)
-      : read_(read), state_(state), vec_(vec), n_(n), worker_(worker), frame_(frame) {
+      : read_(read), state_(state), pass_(pass), n_(n), worker_(worker), frame_(frame) {
     num_dims_ = worker.launch->program->num_iterated;
-    const uint8_t* start = state.base != nullptr || read.source == ReadSource::kInput
-                               ? state.base
-                               : worker.temps + state.temp_offset;
-    base_ = start + At(state.linear, worker.coordinate, num_dims_) * read.size;
-    step_ = Step(state.linear);
+    if (read.source == ReadSource::kInput) {
+      base_ = state.base + At(state.linear, worker.coordinate, num_dims_) * read.size;
+    } else {
+      base_ = worker.temps + state.temp_offset + TempAt(state.linear, worker) * read.size;
+    }
   }
 
   // Returns where the elements lie: in the operand, or in `own`, where they are then copied.
   uint8_t* Into(uint8_t* own) {
-    if (state_.num_axes == 0) {
+    if (int64_t at = 0; state_.patterned && StartsInside(at)) {
+      const Pattern& pattern = state_.pattern;
+      const uint8_t* base = base_ + at * read_.size;
       // Operations on whole vectors must stay inside the operand.
-      if (step_ == 1 && n_ % kVectorElements == 0 && !read_.copy)
-        return const_cast<uint8_t*>(base_);
-      GatherStrided(read_.size, own, base_, step_, n_);
-    } else if (state_.only_linear) {
+      const bool dense =
+          pattern.step == 1 && pattern.spans == nullptr && pattern.offsets == nullptr;
+      if (dense && n_ % kVectorElements == 0 && !read_.copy)
+        return const_cast<uint8_t*>(base + pattern.start * read_.size);
+      GatherPattern(read_.size, own, base, pattern, n_);
+    } else if (state_.only_linear && !worker_.launch->program->wide) {
       GuardedRange(own);
     } else {
       Positions(own);
@@ -39,11 +44,24 @@ class Reader {
   }
 
  private:
-  int64_t Step(const Linear& linear) const { return vec_ < 0 ? 0 : linear.step[vec_]; }
+  int64_t Step(const Linear& linear) const { return pass_.vec < 0 ? 0 : linear.step[pass_.vec]; }
+
+  // Adds to `at` what the axes that the pattern has only in part add to the start of the block;
+  // false if some element may be outside one of them.
+  bool StartsInside(int64_t& at) const {
+    for (int32_t k = 0; k < state_.num_axes; ++k) {
+      const AxisState& axis = state_.axes[k];
+      if (axis.invariant) continue;
+      const int64_t first = At(axis.index, worker_.coordinate, num_dims_);
+      if (first + axis.low < 0 || first + axis.high >= axis.extent) return false;
+      at += first * axis.stride;
+    }
+    return true;
+  }
 
   // All axes are linear but may be outside: along the vector dim the inside is one range.
   void GuardedRange(uint8_t* own) {
-    int64_t begin = 0, end = static_cast<int64_t>(n_), step = step_, at = 0;
+    int64_t begin = 0, end = static_cast<int64_t>(n_), step = Step(state_.linear), at = 0;
     for (int32_t k = 0; k < state_.num_axes; ++k) {
       const AxisState& axis = state_.axes[k];
       const int64_t first = At(axis.index, worker_.coordinate, num_dims_), by = Step(axis.index);
@@ -69,96 +87,73 @@ class Reader {
     std::memset(own + end * read_.size, 0, (n_ - static_cast<size_t>(end)) * read_.size);
   }
 
-  // Works out the position of each element; axis by axis while all are inside, else element by
-  // element.
+  // Works out the position of each element, axis by axis; kNowhere: it is outside one of them.
   void Positions(uint8_t* own) {
     int64_t* at = frame_.positions;
     std::fill(at, at + n_, 0);
-    bool outside = false;
-    for (int32_t k = 0; k < state_.num_axes; ++k) outside = AddAxis(state_.axes[k], at) || outside;
-    if (outside) {
-      Checked(own);
-      return;
-    }
-    Gather(own, at);
-  }
-
-  int64_t Value(const AxisState& axis, const int64_t* loaded, int64_t first, int64_t by,
-                size_t i) const {
-    if (loaded != nullptr) {
-      const int64_t position = loaded[i] < 0 ? loaded[i] + axis.extent : loaded[i];
-      return std::clamp<int64_t>(position, 0, std::max<int64_t>(axis.extent - 1, 0));
-    }
-    int64_t value = first + by * static_cast<int64_t>(i);
-    if (axis.div > 1) value = FloorDiv(value, axis.div);
-    if (axis.mod > 0) value -= FloorDiv(value, axis.mod) * axis.mod;
-    return value;
-  }
-
-  // Adds the axis to every position; true if some value lies outside the axis.
-  bool AddAxis(const AxisState& axis, int64_t* at) const {
-    const auto* loaded =
-        axis.load == 0 ? nullptr : reinterpret_cast<const int64_t*>(frame_.regs[axis.load]);
-    const int64_t first = At(axis.index, worker_.coordinate, num_dims_), by = Step(axis.index);
-    bool outside = axis.extent == 0;
+    Advance(state_.linear, at);
+    for (int32_t k = 0; k < state_.num_axes; ++k) AddAxis(state_.axes[k], at);
     for (size_t i = 0; i < n_; ++i) {
-      const int64_t value = Value(axis, loaded, first, by, i);
-      outside = outside || value < 0 || value >= axis.extent;
-      at[i] += value * axis.stride;
-    }
-    return outside;
-  }
-
-  void Gather(uint8_t* own, const int64_t* at) const {
-    for (size_t i = 0; i < n_; ++i) {
-      const uint8_t* from = base_ + (at[i] + step_ * static_cast<int64_t>(i)) * read_.size;
-      std::memcpy(own + i * read_.size, from, read_.size);
-    }
-  }
-
-  // Element by element: 0 where some axis is outside.
-  void Checked(uint8_t* own) const {
-    for (size_t i = 0; i < n_; ++i) {
-      int64_t at = step_ * static_cast<int64_t>(i);
-      bool inside = true;
-      for (int32_t k = 0; k < state_.num_axes; ++k) {
-        const AxisState& axis = state_.axes[k];
-        const auto* loaded =
-            axis.load == 0 ? nullptr : reinterpret_cast<const int64_t*>(frame_.regs[axis.load]);
-        const int64_t value =
-            Value(axis, loaded, At(axis.index, worker_.coordinate, num_dims_), Step(axis.index), i);
-        inside = inside && value >= 0 && value < axis.extent;
-        at += value * axis.stride;
-      }
-      if (inside) {
-        std::memcpy(own + i * read_.size, base_ + at * read_.size, read_.size);
+      uint8_t* to = own + i * read_.size;
+      if (at[i] == kNowhere) {
+        std::memset(to, 0, read_.size);
       } else {
-        std::memset(own + i * read_.size, 0, read_.size);
+        std::memcpy(to, base_ + at[i] * read_.size, read_.size);
       }
+    }
+  }
+
+  // Adds what the steps add to the start of the block.
+  void Advance(const Linear& linear, int64_t* at) const {
+    const Launch& launch = *worker_.launch;
+    const Tile& tile = launch.tiles[&pass_ - launch.program->passes.data()];
+    AddSteps(linear, pass_, tile, launch.extents, n_, at);
+  }
+
+  void AddAxis(const AxisState& axis, int64_t* at) const {
+    const int64_t* loaded = nullptr;
+    int64_t* values = frame_.positions + kBlock;
+    if (axis.load != 0) {
+      loaded = reinterpret_cast<const int64_t*>(frame_.regs[axis.load]);
+    } else {
+      std::fill(values, values + n_, At(axis.index, worker_.coordinate, num_dims_));
+      Advance(axis.index, values);
+    }
+    for (size_t i = 0; i < n_; ++i) {
+      int64_t value;
+      if (loaded != nullptr) {
+        value = LoadedPosition(loaded[i], axis.extent);
+      } else {
+        value = axis.At(values[i]);
+      }
+      const bool outside = value < 0 || value >= axis.extent || at[i] == kNowhere;
+      at[i] = outside ? kNowhere : at[i] + value * axis.stride;
     }
   }
 
   const Read& read_;
   const ReadState& state_;
-  const int32_t vec_;
+  const Pass& pass_;
   const size_t n_;
   const Worker& worker_;
   const Frame& frame_;
   int32_t num_dims_;
   const uint8_t* base_;
-  int64_t step_;
 };
 
-void Coordinate(const Insn& insn, int32_t vec, size_t n, const Worker& worker, uint8_t* dst) {
+void Coordinate(const Insn& insn, const Pass& pass, const Tile& tile, size_t n,
+                const Worker& worker, uint8_t* dst) {
   auto* out = reinterpret_cast<int64_t*>(dst);
-  const int64_t first = worker.coordinate[insn.ref], by = insn.ref == vec ? 1 : 0;
-  for (size_t i = 0; i < n; ++i) out[i] = first + by * static_cast<int64_t>(i);
+  Linear index;
+  index.step[insn.ref] = 1;
+  std::fill(out, out + n, worker.coordinate[insn.ref]);
+  AddSteps(index, pass, tile, worker.launch->extents, n, out);
 }
 
 }  // namespace
 
-void RunList(const std::vector<Insn>& list, int32_t vec, size_t n, size_t fill,
-             const Worker& worker, const Pass& pass, Frame& frame) {
+void RunList(const std::vector<Insn>& list, size_t n, size_t fill, const Worker& worker,
+             const Pass& pass, Frame& frame) {
   const Launch& launch = *worker.launch;
   uint8_t** regs = frame.regs;
   for (const Insn& insn : list) {
@@ -172,12 +167,12 @@ void RunList(const std::vector<Insn>& list, int32_t vec, size_t n, size_t fill,
       case Insn::Kind::kRead: {
         uint8_t* own = frame.storage + pass.reg_offset[static_cast<size_t>(insn.dst)];
         regs[insn.dst] = Reader(launch.program->reads[static_cast<size_t>(insn.ref)],
-                                launch.reads[insn.ref], vec, n, worker, frame)
+                                launch.reads[insn.ref], pass, n, worker, frame)
                              .Into(own);
         break;
       }
       case Insn::Kind::kCoordinate:
-        Coordinate(insn, vec, n, worker, dst);
+        Coordinate(insn, pass, launch.tiles[&pass - launch.program->passes.data()], n, worker, dst);
         break;
       case Insn::Kind::kParam:
         std::memcpy(dst, launch.params[insn.ref], insn.size);
@@ -186,7 +181,7 @@ void RunList(const std::vector<Insn>& list, int32_t vec, size_t n, size_t fill,
         std::memcpy(dst, &insn.imm, insn.size);
         break;
       case Insn::Kind::kExtent:
-        std::memcpy(dst, &launch.extents[insn.ref], sizeof(int64_t));
+        std::memcpy(dst, &launch.sizes[insn.ref], sizeof(int64_t));
         break;
       case Insn::Kind::kFill:
         FillElements(insn.size, dst, regs[insn.a], fill);

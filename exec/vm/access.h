@@ -18,10 +18,17 @@ inline int64_t At(const Linear& linear, const int64_t* coordinate, int32_t num_d
   return at;
 }
 
-// Runs `list` for n elements along dim `vec` (-1: none) from the worker's coordinates; kFill writes
-// `fill` elements.
-void RunList(const std::vector<Insn>& list, int32_t vec, size_t n, size_t fill,
-             const Worker& worker, const Pass& pass, Frame& frame);
+// The same in a temporary, which holds the coordinates of the worker's cell only.
+inline int64_t TempAt(const Linear& linear, const Worker& worker) {
+  const Program& program = *worker.launch->program;
+  const int64_t at = At(linear, worker.coordinate, program.num_iterated);
+  return program.group < 0 ? at : at - linear.step[program.group] * worker.group_first;
+}
+
+// Runs a list of the pass for n elements from the worker's coordinates; kFill writes `fill`
+// elements.
+void RunList(const std::vector<Insn>& list, size_t n, size_t fill, const Worker& worker,
+             const Pass& pass, Frame& frame);
 
 }  // namespace kiln::vm
 

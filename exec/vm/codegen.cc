@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a plan to instructions: expressions become registers by value numbering, one pass at a time.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <functional>
 #include <initializer_list>
@@ -34,7 +35,9 @@ struct Register {
 class PassBuilder {
  public:
   PassBuilder(const Plan& plan, const PassPlan& pass, const OpTable& ops, Program& program)
-      : plan_(plan), pass_plan_(pass), ops_(ops), program_(program), regs_(1) {}
+      : plan_(plan), pass_plan_(pass), ops_(ops), program_(program), regs_(1) {
+    pass_.reads_begin = program.reads.size();
+  }
 
   absl::StatusOr<Pass> Build() {
     Shape();
@@ -45,6 +48,7 @@ class PassBuilder {
     FuseHorner();
     DropUnused();
     Allocate();
+    pass_.reads_end = program_.reads.size();
     return std::move(pass_);
   }
 
@@ -71,8 +75,8 @@ class PassBuilder {
 
   // How often something that depends on the coordinate along `dim` changes.
   Level LevelOfDim(int32_t dim) const {
-    return dim == pass_.vec || (pass_.shape == Pass::Shape::kOuter && dim == pass_.over) ? kBody
-                                                                                         : kRow;
+    const bool in_block = dim == pass_.vec || (program_.wide && (pass_plan_.dims >> dim & 1) != 0);
+    return in_block || (pass_.shape == Pass::Shape::kOuter && dim == pass_.over) ? kBody : kRow;
   }
 
   std::vector<Insn>& List(Level level) {
@@ -289,6 +293,14 @@ class PassBuilder {
         if (!term.extent) level = std::max(level, LevelOfDim(term.dim));
       }
       int32_t load = 0;
+      const ExprNode* position = index.load < 0 ? nullptr : &ExprOf(owner).node(index.load);
+      if (position != nullptr && position->op == ScalarOp::kConst &&
+          position->type == DType::kI64) {
+        read.linear.push_back({});
+        read.axes.push_back(
+            {static_cast<int32_t>(k), {}, 0, true, static_cast<int64_t>(position->imm)});
+        continue;
+      }
       if (index.load >= 0) {
         load = values_[{owner, index.load}];
         const DType type = ExprOf(owner).node(index.load).type;
@@ -297,7 +309,7 @@ class PassBuilder {
       }
       const bool linear = index.load < 0 && index.div == 1 && index.mod == 0;
       read.linear.push_back(linear ? index : IndexExpr{});
-      if (!linear) read.axes.push_back({static_cast<int32_t>(k), index, load});
+      if (!linear) read.axes.push_back({static_cast<int32_t>(k), index, load, false, 0});
     }
     if (level == kBody) {
       for (Axis& axis : read.axes) axis.load = axis.load == 0 ? 0 : Block(axis.load);
@@ -312,7 +324,8 @@ class PassBuilder {
              old.linear == read.linear &&
              std::equal(old.axes.begin(), old.axes.end(), read.axes.begin(), read.axes.end(),
                         [](const Axis& a, const Axis& b) {
-                          return a.axis == b.axis && a.index == b.index && a.load == b.load;
+                          return a.axis == b.axis && a.index == b.index && a.load == b.load &&
+                                 a.fixed == b.fixed && a.position == b.position;
                         });
     };
     for (const int32_t id : my_reads_) {
@@ -540,7 +553,8 @@ class PassBuilder {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Program>> CompileProgram(const Kernel& kernel, const OpTable& ops) {
+absl::StatusOr<std::unique_ptr<Program>> CompileProgram(const Kernel& kernel, const OpTable& ops,
+                                                        bool wide) {
   KILN_RETURN_IF_ERROR(Verify(kernel));
   if (kernel.num_iterated() > kMaxDims) {
     return absl::UnimplementedError(absl::StrCat("kernel: ", kernel.num_iterated(),
@@ -550,8 +564,13 @@ absl::StatusOr<std::unique_ptr<Program>> CompileProgram(const Kernel& kernel, co
   KILN_ASSIGN_OR_RETURN(Kernel expanded, ExpandMath(kernel));
   for (Stage& stage : expanded.stages) stage.expr.Prune();
   for (KernelOutput& output : expanded.outputs) output.expr.Prune();
-  const Plan plan = MakePlan(expanded);
+  const Plan plan = MakePlan(expanded, wide);
+  const bool has_rows = std::any_of(plan.passes.begin(), plan.passes.end(),
+                                    [](const PassPlan& p) { return std::popcount(p.dims) > 1; });
+  if (wide && !has_rows) return std::unique_ptr<Program>();
   auto program = std::make_unique<Program>();
+  program->wide = wide;
+  program->group = plan.group;
   program->kernel = plan.kernel;
   program->num_iterated = plan.kernel.num_iterated();
   program->prefix = plan.prefix;

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/exec/vm/launch_state.h"
 
+#include <algorithm>
+#include <limits>
 #include <new>
 
 namespace kiln::vm {
 namespace {
 
 constexpr int64_t kMaxTempBytes = int64_t{1} << 46;
+constexpr int64_t kNowhere = std::numeric_limits<int64_t>::min();
+constexpr int64_t kGroupElements = 2048;  // of a cell of a wide program: its temporaries stay in L1
 
 // Adds `scale` times the index to `to`.
 void AddIndex(const IndexExpr& index, const int64_t* extents, int64_t scale, Linear& to) {
@@ -72,7 +76,7 @@ AxisState BindAxis(const IndexExpr& index, int32_t load, Place place, const int6
 AxisState* BindRead(const Program& program, const Read& read, void** inputs, const Launch& launch,
                     AxisState* axes, ReadState& state) {
   state.axes = axes;
-  state.only_linear = read.axes.empty();
+  state.only_linear = true;
   size_t special = 0;
   const std::vector<int32_t>* stage_dims = nullptr;
   if (read.source == ReadSource::kInput) {
@@ -89,14 +93,23 @@ AxisState* BindRead(const Program& program, const Read& read, void** inputs, con
                        (*stage_dims)[k]);
     const bool is_special =
         special < read.axes.size() && read.axes[special].axis == static_cast<int32_t>(k);
-    const bool fixed = stage_dims != nullptr && (*stage_dims)[k] < program.prefix;
-    if (is_special) {
-      *axes++ = BindAxis(read.axes[special].index, read.axes[special].load, place, launch.extents);
+    const bool fixed = stage_dims != nullptr &&
+                       ((*stage_dims)[k] < program.prefix || (*stage_dims)[k] == program.group);
+    if (is_special && read.axes[special].fixed) {
+      const int64_t position = LoadedPosition(read.axes[special++].position, place.extent);
+      if (place.extent > 0) {
+        state.linear.offset += position * place.stride;
+      } else {
+        *axes++ = BindAxis(IndexExpr::Constant(-1), 0, place, launch.sizes);  // outside
+      }
+    } else if (is_special) {
+      state.only_linear = false;
+      *axes++ = BindAxis(read.axes[special].index, read.axes[special].load, place, launch.sizes);
       ++special;
     } else if (read.guarded && !fixed) {
-      *axes++ = BindAxis(read.linear[k], 0, place, launch.extents);
+      *axes++ = BindAxis(read.linear[k], 0, place, launch.sizes);
     } else {
-      AddIndex(read.linear[k], launch.extents, place.stride, state.linear);
+      AddIndex(read.linear[k], launch.sizes, place.stride, state.linear);
     }
   }
   state.num_axes = static_cast<int32_t>(axes - state.axes);
@@ -109,15 +122,117 @@ size_t MaxAxes(const Program& program) {
   return axes;
 }
 
+// Gives one pass of a launch its patterns.
+class PatternBinder {
+ public:
+  PatternBinder(const Program& program, const Pass& pass, const Tile& tile, Launch& launch,
+                uint8_t*& memory)
+      : program_(program), pass_(pass), tile_(tile), launch_(launch), memory_(memory) {
+    n_ = static_cast<size_t>(std::min(tile.block, tile.length));
+  }
+
+  bool Bind() {
+    for (size_t r = pass_.reads_begin; r < pass_.reads_end; ++r) {
+      if (!BindReadPattern(launch_.reads[r])) return false;
+    }
+    for (const Sink& sink : pass_.sinks) {
+      if (sink.kind == Sink::Kind::kReduce) continue;
+      const bool temp = sink.kind == Sink::Kind::kTemp;
+      if (!Make(temp ? launch_.temps[sink.ref].linear : launch_.stores[sink.ref].linear,
+                temp ? launch_.temps[sink.ref].pattern : launch_.stores[sink.ref].pattern))
+        return false;
+    }
+    return true;
+  }
+
+ private:
+  bool Make(const Linear& linear, Pattern& pattern) {
+    if (!program_.wide) {
+      pattern.step = pass_.vec < 0 ? 1 : linear.step[pass_.vec];
+      return true;
+    }
+    std::fill(at_, at_ + n_, 0);
+    AddSteps(linear, pass_, tile_, launch_.extents, n_, at_);
+    return Finish(pattern);
+  }
+
+  bool Finish(Pattern& pattern) {
+    memory_ += kPatternBytes;
+    return MakePattern(at_, n_, memory_ - kPatternBytes, pattern);
+  }
+
+  // Whether the axis has the same values in each block: it varies with inner dims only.
+  bool Invariant(const AxisState& axis) const {
+    for (int32_t d = 0; d < program_.num_iterated; ++d) {
+      if (axis.index.step[d] == 0) continue;
+      bool inner = false;
+      for (int32_t k = tile_.first + 1; k <= static_cast<int32_t>(pass_.rows.size()); ++k)
+        inner = inner || DimAt(pass_, k) == d;
+      if (!inner) return false;
+    }
+    return true;
+  }
+
+  bool BindReadPattern(ReadState& state) {
+    if (!program_.wide) {
+      state.pattern.step = pass_.vec < 0 ? 0 : state.linear.step[pass_.vec];
+      state.patterned = state.num_axes == 0;
+      return true;
+    }
+    std::fill(at_, at_ + n_, 0);
+    AddSteps(state.linear, pass_, tile_, launch_.extents, n_, at_);
+    for (int32_t a = 0; a < state.num_axes; ++a) {
+      AxisState& axis = state.axes[a];
+      axis.invariant = axis.load == 0 && Invariant(axis);
+      const bool linear = axis.load == 0 && axis.div == 1 && axis.mod == 0;
+      if (!axis.invariant && !linear) return true;  // positions are worked out block by block
+      AddAxis(axis);
+    }
+    state.patterned = true;
+    return Finish(state.pattern);
+  }
+
+  void AddAxis(AxisState& axis) {
+    std::fill(values_, values_ + n_, axis.invariant ? axis.index.offset : 0);
+    AddSteps(axis.index, pass_, tile_, launch_.extents, n_, values_);
+    for (size_t i = 0; i < n_; ++i) {
+      const int64_t value = axis.invariant ? axis.At(values_[i]) : values_[i];
+      axis.low = std::min(axis.low, value);
+      axis.high = std::max(axis.high, value);
+      if (axis.invariant && (value < 0 || value >= axis.extent)) {
+        at_[i] = kNowhere;
+      } else if (at_[i] != kNowhere) {
+        at_[i] += value * axis.stride;
+      }
+    }
+  }
+
+  const Program& program_;
+  const Pass& pass_;
+  const Tile& tile_;
+  Launch& launch_;
+  uint8_t*& memory_;
+  size_t n_ = 0;
+  int64_t at_[kBlock], values_[kBlock];
+};
+
+size_t PatternBytes(const Program& program) {
+  if (!program.wide) return 0;
+  return (program.reads.size() + program.temps.size() + program.kernel.outputs.size()) *
+         kPatternBytes;
+}
+
 }  // namespace
 
 size_t LaunchBytes(const Program& program) {
   return program.reads.size() * sizeof(ReadState) + MaxAxes(program) * sizeof(AxisState) +
-         program.temps.size() * sizeof(TempState) + program.kernel.outputs.size() * sizeof(Linear) +
-         program.kernel.dims.size() * sizeof(int64_t);
+         program.temps.size() * sizeof(TempState) +
+         program.kernel.outputs.size() * sizeof(StoreState) + program.passes.size() * sizeof(Tile) +
+         2 * program.kernel.dims.size() * sizeof(int64_t) + PatternBytes(program);
 }
 
-bool BindLaunch(const Program& program, void** argv, void* memory, Launch& launch) {
+bool BindLaunch(const Program& program, void** argv, int64_t group_extent, void* memory,
+                Launch& launch) {
   const Kernel& kernel = program.kernel;
   launch.program = &program;
   launch.context = *static_cast<LaunchContext**>(argv[0]);
@@ -130,22 +245,59 @@ bool BindLaunch(const Program& program, void** argv, void* memory, Launch& launc
   launch.reads = static_cast<ReadState*>(memory);
   auto* axes = reinterpret_cast<AxisState*>(launch.reads + num_reads);
   launch.temps = reinterpret_cast<TempState*>(axes + num_axes);
-  launch.stores = reinterpret_cast<Linear*>(launch.temps + num_temps);
-  launch.extents = reinterpret_cast<int64_t*>(launch.stores + kernel.outputs.size());
+  launch.stores = reinterpret_cast<StoreState*>(launch.temps + num_temps);
+  launch.tiles = reinterpret_cast<Tile*>(launch.stores + kernel.outputs.size());
+  launch.sizes = reinterpret_cast<int64_t*>(launch.tiles + program.passes.size());
+  launch.extents = launch.sizes + kernel.dims.size();
   for (size_t d = 0; d < kernel.dims.size(); ++d)
-    launch.extents[d] = *static_cast<const int32_t*>(dims[d]);
+    launch.sizes[d] = *static_cast<const int32_t*>(dims[d]);
+  std::copy_n(launch.sizes, kernel.dims.size(), launch.extents);
+  if (program.group >= 0) launch.extents[program.group] = group_extent;
   for (size_t i = 0; i < num_reads; ++i) new (&launch.reads[i]) ReadState;
   for (size_t i = 0; i < num_temps; ++i) new (&launch.temps[i]) TempState;
   if (!BindTemps(program, launch)) return false;
   for (size_t i = 0; i < num_reads; ++i)
     axes = BindRead(program, program.reads[i], inputs, launch, axes, launch.reads[i]);
   for (size_t o = 0; o < kernel.outputs.size(); ++o) {
-    Linear& store = *new (&launch.stores[o]) Linear;
+    Linear& store = (new (&launch.stores[o]) StoreState)->linear;
     const std::vector<int32_t>& out_dims = kernel.outputs[o].dims;
     for (size_t k = 0; k < out_dims.size(); ++k)
       store.step[out_dims[k]] = InputAxis(*launch.outputs[o], k).stride;
   }
+  auto* patterns = reinterpret_cast<uint8_t*>(launch.extents + kernel.dims.size());
+  for (size_t p = 0; p < program.passes.size(); ++p) {
+    const Pass& pass = program.passes[p];
+    Tile& tile = *new (&launch.tiles[p]) Tile(TileOf(pass, launch.extents, program.wide));
+    if (!PatternBinder(program, pass, tile, launch, patterns).Bind()) return false;
+  }
   return true;
+}
+
+int64_t GroupExtent(const Program& wide, const int64_t* extents) {
+  for (int32_t d = 0; d < wide.num_iterated; ++d) {
+    if (extents[d] == 0) return 0;
+  }
+  const Pass* heaviest = nullptr;
+  double most = 0, elements = 1;  // of a pass, to one coordinate of the group
+  for (const Pass& pass : wide.passes) {
+    double own = pass.vec < 0 ? 1 : static_cast<double>(extents[pass.vec]);
+    for (const int32_t d : pass.rows) own *= static_cast<double>(extents[d]);
+    if (pass.shape == Pass::Shape::kOuter) own *= static_cast<double>(extents[pass.over]);
+    if (own * static_cast<double>(pass.body.size() + 1) > most) {
+      most = own * static_cast<double>(pass.body.size() + 1);
+      heaviest = &pass;
+    }
+    elements = std::max(elements, own);
+  }
+  const Tile tile = TileOf(*heaviest, extents, /*wide=*/true);
+  if (!tile.Spans(*heaviest)) return 0;
+  if (wide.group < 0) return 1;
+  const int64_t all = extents[wide.group];
+  const double each = elements / static_cast<double>(all);
+  if (each >= static_cast<double>(kGroupElements)) return 1;
+  const auto group = static_cast<int64_t>(static_cast<double>(kGroupElements) / each);
+  const int64_t block = DimAt(*heaviest, tile.first) == wide.group ? tile.block / tile.inner : 1;
+  return std::min(all, std::max(block, group / block * block));
 }
 
 }  // namespace kiln::vm

@@ -8,18 +8,15 @@
 #ifndef KILN_EXEC_VM_LAUNCH_STATE_H_
 #define KILN_EXEC_VM_LAUNCH_STATE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "kiln/exec/vm/program.h"
+#include "kiln/exec/vm/tile.h"
 #include "kiln/kernel/abi.h"
 
 namespace kiln::vm {
-
-struct Linear {
-  int64_t offset = 0;
-  int64_t step[kMaxDims] = {};
-};
 
 // An axis with its run-time facts; value = floor((offset + sum of step * coordinate) / div) mod
 // `mod`, or a loaded position.
@@ -29,6 +26,11 @@ struct AxisState {
   int64_t extent = 0;
   int64_t stride = 0;  // elements
   int32_t load = 0;
+  // Of a wide program. Invariant: in the pattern altogether. Else its values lie at most `low` and
+  // `high` from that at the start of the block, and the pattern has what is added to that.
+  bool invariant = false;
+  int64_t low = 0, high = 0;
+  int64_t At(int64_t value) const;  // of an axis that is not loaded: floor(value / div) mod `mod`
 };
 
 struct ReadState {
@@ -38,32 +40,62 @@ struct ReadState {
   AxisState* axes = nullptr;  // guarded reads: every axis; else those that are not linear
   int32_t num_axes = 0;
   bool only_linear = true;  // all axes are linear (which a guarded read has in `axes`)
+  bool patterned = false;   // `pattern` says where elements lie
+  Pattern pattern;
 };
 
 struct TempState {
   size_t offset = 0;  // bytes into the cell's memory
   int64_t elements = 0;
   Linear linear;
+  Pattern pattern;  // of the pass that writes it
+};
+
+struct StoreState {
+  Linear linear;
+  Pattern pattern;
 };
 
 struct Launch {
   const Program* program = nullptr;
   LaunchContext* context = nullptr;
-  int64_t* extents = nullptr;  // of every dim
+  int64_t* sizes = nullptr;    // extents of every dim
+  int64_t* extents = nullptr;  // of the loops: those of a cell for the program's `group`
   void** params = nullptr;
   BufferArg** outputs = nullptr;
   ReadState* reads = nullptr;
   TempState* temps = nullptr;
-  Linear* stores = nullptr;  // one per output
-  size_t temp_bytes = 0;     // of one cell
+  StoreState* stores = nullptr;  // one per output
+  Tile* tiles = nullptr;         // one per pass
+  size_t temp_bytes = 0;         // of one cell
 };
+
+inline int64_t FloorDiv(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+
+// Where an axis is read that is asked for `position`: negative ones count from the end, and all are
+// clamped.
+inline int64_t LoadedPosition(int64_t position, int64_t extent) {
+  return std::clamp<int64_t>(position < 0 ? position + extent : position, 0,
+                             std::max<int64_t>(extent - 1, 0));
+}
+
+inline int64_t AxisState::At(int64_t value) const {
+  if (div > 1) value = FloorDiv(value, div);
+  return mod > 0 ? value - FloorDiv(value, mod) * mod : value;
+}
 
 // Bytes that BindLaunch needs for the arrays of a launch.
 size_t LaunchBytes(const Program& program);
 
-// Fills `launch` for these arguments; its arrays lie in `memory`. False if a temporary would be
-// larger than any memory.
-bool BindLaunch(const Program& program, void** argv, void* memory, Launch& launch);
+// Fills `launch` for these arguments; its arrays lie in `memory`. A cell has `group_extent`
+// coordinates of the program's group. False if a temporary would be larger than any memory, or an
+// operand of a wide program too far apart.
+bool BindLaunch(const Program& program, void** argv, int64_t group_extent, void* memory,
+                Launch& launch);
+
+// The coordinates of its group that a cell of a wide program takes at these extents; 0 if the
+// narrow program is the better one.
+int64_t GroupExtent(const Program& wide, const int64_t* extents);
 
 }  // namespace kiln::vm
 

@@ -303,13 +303,16 @@ void LanesLoop(const OpArgs& x) {
   for (size_t l = 0; i + l < n; ++l) dst[l] = F::Do(dst[l], a[i + l]);
 }
 
+template <typename F, typename T, size_t kWidth>
+void Halve(T* lanes) {
+#pragma GCC ivdep
+  for (size_t l = 0; l < kWidth; ++l) lanes[l] = F::Do(lanes[l], lanes[l + kWidth]);
+  if constexpr (kWidth > 1) Halve<F, T, kWidth / 2>(lanes);
+}
+
 template <typename F, typename T>
 void FoldLoop(const OpArgs& x) {
-  auto* dst = static_cast<T*>(x.dst);
-  for (size_t w = kReduceLanes / 2; w > 0; w /= 2) {
-#pragma GCC ivdep
-    for (size_t l = 0; l < w; ++l) dst[l] = F::Do(dst[l], dst[l + w]);
-  }
+  Halve<F, T, kReduceLanes / 2>(static_cast<T*>(x.dst));
 }
 
 template <typename F, typename T>
@@ -321,9 +324,47 @@ void SequenceLoop(const OpArgs& x) {
   *static_cast<T*>(x.dst) = value;
 }
 
+// Lanes past the end of a short row equal the identity, which changes nothing after it has met each
+// element once: those folds are left out.
+template <typename F, typename T>
+void ShortRow(const T* a, size_t width, T identity, T* dst) {
+  T lanes[kReduceLanes];
+  for (size_t l = 0; l < width; ++l) lanes[l] = F::Do(identity, a[l]);
+  for (size_t w = kReduceLanes / 2; w > 0; w /= 2) {
+    for (size_t l = 0; l < w && l + w < width; ++l) lanes[l] = F::Do(lanes[l], lanes[l + w]);
+    if (width > w) width = w;
+  }
+  *dst = lanes[0];
+}
+
+template <typename F, typename T, OpFn kLanes>
+void RowsLoop(const OpArgs& x) {
+  const size_t width = x.imm;
+  const auto* a = static_cast<const T*>(x.a);
+  auto* dst = static_cast<T*>(x.dst);
+  const T identity = *static_cast<const T*>(x.b);
+  alignas(64) T lanes[kReduceLanes], last[512 + kVectorElements];
+  for (size_t at = 0; at < x.n; at += width, ++dst) {
+    const T* row = a + at;
+    if (width <= kReduceLanes / 4) {
+      ShortRow<F, T>(row, width, identity, dst);
+      continue;
+    }
+    if (at + width + kVectorElements > x.n) {  // a whole vector may end outside the operand
+      for (size_t i = 0; i < width; ++i) last[i] = row[i];
+      row = last;
+    }
+    for (size_t l = 0; l < kReduceLanes; ++l) lanes[l] = identity;
+    kLanes({lanes, row, nullptr, nullptr, width, 0});
+    FoldLoop<F, T>({lanes, nullptr, nullptr, nullptr, 0, 0});
+    *dst = lanes[0];
+  }
+}
+
 template <typename F, typename T>
 constexpr ReduceFns ReduceLoops() {
-  return {&LanesLoop<F, T>, &FoldLoop<F, T>, &SequenceLoop<F, T>, &Map2<F, T, T>};
+  return {&LanesLoop<F, T>, &FoldLoop<F, T>, &SequenceLoop<F, T>, &Map2<F, T, T>,
+          &RowsLoop<F, T, &LanesLoop<F, T>>};
 }
 
 // ---- Finding a loop.

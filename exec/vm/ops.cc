@@ -43,13 +43,17 @@ ReduceFns Reduce(ReduceOp op, DType type) {
   if (type == DType::kF32) {
     switch (op) {
       case ReduceOp::kAdd:
-        return {&VLanes<VAdd>, fns.fold, fns.sequence, &VMap2<VAdd>};
+        return {&VLanes<VAdd>, fns.fold, fns.sequence, &VMap2<VAdd>,
+                &RowsLoop<Add, float, &VLanes<VAdd>>};
       case ReduceOp::kMul:
-        return {&VLanes<VMul>, fns.fold, fns.sequence, &VMap2<VMul>};
+        return {&VLanes<VMul>, fns.fold, fns.sequence, &VMap2<VMul>,
+                &RowsLoop<Mul, float, &VLanes<VMul>>};
       case ReduceOp::kMax:
-        return {&VLanes<VMax>, fns.fold, fns.sequence, &VMap2<VMax>};
+        return {&VLanes<VMax>, fns.fold, fns.sequence, &VMap2<VMax>,
+                &RowsLoop<Max, float, &VLanes<VMax>>};
       case ReduceOp::kMin:
-        return {&VLanes<VMin>, fns.fold, fns.sequence, &VMap2<VMin>};
+        return {&VLanes<VMin>, fns.fold, fns.sequence, &VMap2<VMin>,
+                &RowsLoop<Min, float, &VLanes<VMin>>};
       default:
         break;
     }

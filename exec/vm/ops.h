@@ -39,6 +39,8 @@ struct ReduceFns {
   OpFn fold;      // dst[0] = the 64 lanes of dst folded by halves
   OpFn sequence;  // dst[0] = op(... op(dst[0], a[0]) ..., a[n - 1])
   OpFn combine;   // dst[i] = op(a[i], b[i])
+  // dst[r] = the lane rule for row r of n / imm rows of imm <= 512 elements; b: the identity
+  OpFn rows;
 };
 
 struct OpTable {

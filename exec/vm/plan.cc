@@ -8,7 +8,8 @@
 namespace kiln::vm {
 namespace {
 
-// Up to this many operations are repeated rather than stored.
+// Up to this many operations are repeated rather than stored. A wide plan, which has no values of a
+// row, stores all that is read by more dims.
 constexpr int kCheap = 4;
 
 // `from` with stage numbers translated.
@@ -63,7 +64,7 @@ Kernel SplitReductions(const Kernel& kernel) {
 
 class Planner {
  public:
-  explicit Planner(const Kernel& kernel) { plan_.kernel = SplitReductions(kernel); }
+  Planner(const Kernel& kernel, bool wide) : wide_(wide) { plan_.kernel = SplitReductions(kernel); }
 
   Plan Make() {
     const Kernel& k = plan_.kernel;
@@ -116,6 +117,7 @@ class Planner {
     plan_.prefix = std::min(std::countr_one(common), k.num_iterated());
     everything_in_one_ = plan_.prefix == k.num_iterated();
     if (everything_in_one_) plan_.prefix = 0;  // one pass over all dims, cut where it likes
+    if (wide_ && plan_.prefix > 0) plan_.group = --plan_.prefix;
     inner_ = ~((DimSet{1} << plan_.prefix) - 1);
   }
 
@@ -132,8 +134,8 @@ class Planner {
         }
       }
       bool store = stage.kind == Stage::Kind::kReduce || shifted_[s];
-      if (!store && !everything_in_one_ && cost[s] > kCheap) {
-        store = readers_[s].size() > 1;
+      if (!store && !everything_in_one_ && cost[s] > (wide_ ? 0 : kCheap)) {
+        store = cost[s] > kCheap && readers_[s].size() > 1;
         for (const DimSet reader : readers_[s])
           store = store || ((reader & inner_) & ~SetOf(stage.dims)) != 0;
       }
@@ -234,6 +236,7 @@ class Planner {
                      });
   }
 
+  const bool wide_;
   Plan plan_;
   DimSet inner_ = 0;  // dims beyond the prefix
   DimSet mixed_ = 0;  // dims along which some stage is read elsewhere
@@ -268,6 +271,6 @@ bool IsIdentity(const ExprNode& read, const std::vector<int32_t>& stage_dims) {
   return true;
 }
 
-Plan MakePlan(const Kernel& kernel) { return Planner(kernel).Make(); }
+Plan MakePlan(const Kernel& kernel, bool wide) { return Planner(kernel, wide).Make(); }
 
 }  // namespace kiln::vm

@@ -35,13 +35,15 @@ struct PassPlan {
 struct Plan {
   Kernel kernel;  // every reduction is over one dim
   int32_t prefix = 0;
+  int32_t group = -1;         // wide: the dim before the passes' own that they have too
   std::vector<int32_t> temp;  // per stage: its temporary, or -1
   int32_t num_temps = 0;
   std::vector<PassPlan> passes;  // in the order of execution
 };
 
-// `kernel` is verified, its functions are expanded, and it has at most 16 iterated dims.
-Plan MakePlan(const Kernel& kernel);
+// `kernel` is verified, its functions are expanded, and it has at most 16 iterated dims. A wide
+// plan leaves the last dim of the prefix to the passes.
+Plan MakePlan(const Kernel& kernel, bool wide);
 
 }  // namespace kiln::vm
 

@@ -11,6 +11,11 @@
 //     pass 1 lanes:  read, mul, add, sub, .. -> store t1, reduce add into t2
 //     pass 2 map:    read t1, div            -> output
 //
+// A block lies along the vector dim, the last of its pass. Where that dim is short, a block of it
+// costs more to start than to run: then the launch takes the kernel's *wide* program, whose blocks
+// span several dims (launch_state.h). In it nothing is computed once per row, and a cell is a few
+// consecutive coordinates of the last dim of the prefix, `group`, which all passes have.
+//
 // An instruction runs once per worker (constants, parameters), once per row (what does not vary
 // along the vector dim; one element) or once per block. Where the body uses a register of the first
 // two, its operation either takes one element or the register is first filled into a block.
@@ -48,7 +53,9 @@ struct Insn {
 struct Axis {
   int32_t axis = 0;
   IndexExpr index;
-  int32_t load = 0;  // register with i64 positions, or 0
+  int32_t load = 0;    // register with i64 positions, or 0
+  bool fixed = false;  // the position loaded is always `position`
+  int64_t position = 0;
 };
 
 struct Read {
@@ -87,6 +94,7 @@ struct Pass {
   std::vector<Sink> sinks;
   std::vector<size_t> reg_offset;  // of each register in the frame
   size_t frame_bytes = 0;
+  size_t reads_begin = 0, reads_end = 0;  // in Program::reads
   std::vector<std::unique_ptr<std::vector<float>>> tables;
 };
 
@@ -100,6 +108,8 @@ struct Program {
   Kernel kernel;  // expanded; its inputs, outputs, dims and parameters are those of the text
   int32_t num_iterated = 0;
   int32_t prefix = 0;
+  bool wide = false;
+  int32_t group = -1;    // wide: the dim that a cell has several coordinates of, or -1
   size_t max_sinks = 0;  // of a pass
   std::vector<Pass> passes;
   std::vector<Temp> temps;
@@ -107,8 +117,9 @@ struct Program {
 };
 
 // kInvalidArgument: Verify or ExpandMath refuses the kernel. kUnimplemented: more than kMaxDims
-// iterated dims.
-absl::StatusOr<std::unique_ptr<Program>> CompileProgram(const Kernel& kernel, const OpTable& ops);
+// iterated dims. With `wide`, null if that program would be the same.
+absl::StatusOr<std::unique_ptr<Program>> CompileProgram(const Kernel& kernel, const OpTable& ops,
+                                                        bool wide);
 
 }  // namespace kiln::vm
 

@@ -15,6 +15,10 @@ constexpr size_t kAccumulatorBytes = static_cast<size_t>(kBlock) * 8;
 
 size_t RoundUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+const Tile& TileIn(const Launch& launch, const Pass& pass) {
+  return launch.tiles[&pass - launch.program->passes.data()];
+}
+
 class UnitRunner {
  public:
   UnitRunner(const Pass& pass, const Units& units, uint8_t* const* partials, Worker& worker,
@@ -24,6 +28,7 @@ class UnitRunner {
         partials_(partials),
         worker_(worker),
         launch_(*worker.launch),
+        tile_(TileIn(launch_, pass)),
         frame_(frame) {}
 
   void Run(int64_t begin, int64_t end) {
@@ -43,30 +48,44 @@ class UnitRunner {
 
  private:
   void EnterRow(int64_t row) {
-    for (size_t k = pass_.rows.size(); k > 0; --k) {
-      const int32_t d = pass_.rows[k - 1];
-      worker_.coordinate[d] = row % launch_.extents[d];
+    for (int32_t k = tile_.first - 1; k >= 0; --k) {
+      const int32_t d = DimAt(pass_, k);
+      Enter(d, row % launch_.extents[d]);
       row /= launch_.extents[d];
     }
-    const int64_t fill = pass_.vec < 0 ? 1 : std::min(kBlock, launch_.extents[pass_.vec]);
-    RunList(pass_.row, pass_.vec, 1, static_cast<size_t>(fill), worker_, pass_, frame_);
+    if (pass_.vec >= 0) EnterTile(0);
+    const int64_t fill = std::min(kBlock, tile_.length);
+    RunList(pass_.row, 1, static_cast<size_t>(fill), worker_, pass_, frame_);
+  }
+
+  void Enter(int32_t dim, int64_t at) {
+    worker_.coordinate[dim] = dim == launch_.program->group ? worker_.group_first + at : at;
+  }
+
+  // To the block that starts at element `at` of the tile.
+  void EnterTile(int64_t at) {
+    const auto last = static_cast<int32_t>(pass_.rows.size());
+    Enter(DimAt(pass_, tile_.first), at / tile_.inner);
+    for (int32_t k = tile_.first + 1; k <= last; ++k) Enter(DimAt(pass_, k), 0);
   }
 
   uint8_t* Accumulator(size_t sink) const { return frame_.accumulators + sink * kAccumulatorBytes; }
 
-  // A chunk along the vector dim: a map, or one block of a reduction along it.
+  // A chunk of the tile: a map, or one block of a reduction along the vector dim, or such
+  // reductions of whole rows.
   void VectorUnit(int64_t row, int64_t chunk) {
-    const int64_t extent = pass_.vec < 0 ? 1 : launch_.extents[pass_.vec];
     const int64_t begin = chunk * units_.vec_chunk,
-                  end = std::min(extent, begin + units_.vec_chunk);
-    const bool reduces = pass_.shape != Pass::Shape::kMap;
+                  end = std::min(tile_.length, begin + units_.vec_chunk);
+    const bool whole_rows = pass_.shape == Pass::Shape::kLanes && tile_.Spans(pass_);
+    const bool reduces = pass_.shape != Pass::Shape::kMap && !whole_rows;
     const size_t lanes = pass_.shape == Pass::Shape::kLanes ? kReduceLanes : 1;
     if (reduces) StartAccumulators(lanes);
-    for (int64_t at = begin; at < end; at += kBlock) {
-      const auto n = static_cast<size_t>(std::min(kBlock, end - at));
-      if (pass_.vec >= 0) worker_.coordinate[pass_.vec] = at;
+    for (int64_t at = begin; at < end; at += tile_.block) {
+      const auto n = static_cast<size_t>(std::min(tile_.block, end - at));
+      if (pass_.vec >= 0) EnterTile(at);
       Block(n);
-      for (size_t s = 0; s < pass_.sinks.size(); ++s) {
+      if (whole_rows) ReduceRows(row * tile_.length + at, n);
+      for (size_t s = 0; s < pass_.sinks.size() && reduces; ++s) {
         const Sink& sink = pass_.sinks[s];
         if (sink.kind != Sink::Kind::kReduce) continue;
         const OpArgs args = {Accumulator(s), frame_.regs[sink.reg], nullptr, nullptr, n, 0};
@@ -82,14 +101,24 @@ class UnitRunner {
     }
   }
 
+  // Reduces the rows of a block of n elements, the first of which is element `at` of the pass.
+  void ReduceRows(int64_t at, size_t n) {
+    const int64_t width = launch_.extents[pass_.vec];
+    for (size_t s = 0; s < pass_.sinks.size(); ++s) {
+      const Sink& sink = pass_.sinks[s];
+      if (sink.kind != Sink::Kind::kReduce) continue;
+      sink.fns.rows({Result(s, at / width), frame_.regs[sink.reg], &sink.identity, nullptr, n,
+                     static_cast<uint64_t>(width)});
+    }
+  }
+
   // A block of the vector dim, for one block of a reduction along another dim.
   void OuterUnit(int64_t row, int64_t vec_chunk, int64_t over_chunk) {
-    const int64_t vec_extent = launch_.extents[pass_.vec];
-    const int64_t at = vec_chunk * kBlock;
-    const auto n = static_cast<size_t>(std::min(kBlock, vec_extent - at));
+    const int64_t at = vec_chunk * tile_.block;
+    const auto n = static_cast<size_t>(std::min(tile_.block, tile_.length - at));
     const int64_t begin = over_chunk * kOuterReduceBlock;
     const int64_t end = std::min(launch_.extents[pass_.over], begin + kOuterReduceBlock);
-    worker_.coordinate[pass_.vec] = at;
+    EnterTile(at);
     StartAccumulators(n);
     for (int64_t x = begin; x < end; ++x) {
       worker_.coordinate[pass_.over] = x;
@@ -103,7 +132,7 @@ class UnitRunner {
     for (size_t s = 0; s < pass_.sinks.size(); ++s) {
       const Sink& sink = pass_.sinks[s];
       if (sink.kind != Sink::Kind::kReduce) continue;
-      std::memcpy(Result(s, over_chunk * units_.results + row * vec_extent + at), Accumulator(s),
+      std::memcpy(Result(s, over_chunk * units_.results + row * tile_.length + at), Accumulator(s),
                   n * sink.size);
     }
   }
@@ -131,31 +160,38 @@ class UnitRunner {
       if (!sink.direct) continue;
       const Target target = TargetOf(sink);
       frame_.regs[sink.reg] =
-          whole && target.stride == 1
-              ? target.data
+          whole && target.dense()
+              ? target.start(sink.size)
               : frame_.storage + pass_.reg_offset[static_cast<size_t>(sink.reg)];
     }
-    RunList(pass_.body, pass_.vec, n, n, worker_, pass_, frame_);
+    RunList(pass_.body, n, n, worker_, pass_, frame_);
     for (const Sink& sink : pass_.sinks) {
       if (sink.kind == Sink::Kind::kReduce) continue;
       const Target target = TargetOf(sink);
       const uint8_t* reg = frame_.regs[sink.reg];
-      if (reg != target.data) ScatterStrided(sink.size, target.data, target.stride, reg, n);
+      if (reg != target.start(sink.size))
+        ScatterPattern(sink.size, target.base, *target.pattern, reg, n);
     }
   }
 
   struct Target {
-    uint8_t* data;
-    int64_t stride;
+    uint8_t* base;
+    const Pattern* pattern;
+    bool dense() const {
+      return pattern->step == 1 && pattern->spans == nullptr && pattern->offsets == nullptr;
+    }
+    uint8_t* start(size_t size) const { return base + pattern->start * static_cast<int64_t>(size); }
   };
 
   Target TargetOf(const Sink& sink) const {
-    const bool temp = sink.kind == Sink::Kind::kTemp;
-    const Linear& linear = temp ? launch_.temps[sink.ref].linear : launch_.stores[sink.ref];
-    uint8_t* base =
-        temp ? worker_.temps + launch_.temps[sink.ref].offset : launch_.outputs[sink.ref]->host;
-    const int64_t at = At(linear, worker_.coordinate, launch_.program->num_iterated);
-    return {base + at * sink.size, pass_.vec < 0 ? 1 : linear.step[pass_.vec]};
+    if (sink.kind == Sink::Kind::kTemp) {
+      const TempState& temp = launch_.temps[sink.ref];
+      return {worker_.temps + temp.offset + TempAt(temp.linear, worker_) * sink.size,
+              &temp.pattern};
+    }
+    const StoreState& store = launch_.stores[sink.ref];
+    const int64_t at = At(store.linear, worker_.coordinate, launch_.program->num_iterated);
+    return {launch_.outputs[sink.ref]->host + at * sink.size, &store.pattern};
   }
 
   const Pass& pass_;
@@ -163,6 +199,7 @@ class UnitRunner {
   uint8_t* const* partials_;
   Worker& worker_;
   const Launch& launch_;
+  const Tile& tile_;
   Frame& frame_;
 };
 
@@ -210,31 +247,34 @@ void ReduceColumns(const Sink& sink, uint8_t* data, int64_t n, int64_t width) {
 
 }  // namespace
 
-Units UnitsOf(const Pass& pass, const int64_t* extents) {
+Units UnitsOf(const Pass& pass, const Launch& launch) {
+  const Tile& tile = TileIn(launch, pass);
   Units units;
-  for (const int32_t d : pass.rows) units.rows *= extents[d];
+  for (int32_t k = 0; k < tile.first; ++k) units.rows *= launch.extents[DimAt(pass, k)];
   units.results = units.rows;
-  const int64_t vec = pass.vec < 0 ? 1 : extents[pass.vec];
   switch (pass.shape) {
     case Pass::Shape::kMap:
-      units.vec_chunk = kMapChunk;
+      units.vec_chunk = std::max(kMapChunk / tile.block, int64_t{1}) * tile.block;
       break;
     case Pass::Shape::kLanes:
       units.vec_chunk = kReduceBlock;
+      if (!tile.Spans(pass)) break;
+      units.vec_chunk = kReduceBlock / tile.block * tile.block;
+      units.results = units.rows * tile.length / launch.extents[pass.vec];
       break;
     case Pass::Shape::kSequence:
       units.vec_chunk = kOuterReduceBlock;
       break;
     case Pass::Shape::kOuter:
-      units.vec_chunk = kBlock;
-      units.over_chunks = CeilDiv(extents[pass.over], kOuterReduceBlock);
-      units.results *= vec;
+      units.vec_chunk = tile.block;
+      units.over_chunks = CeilDiv(launch.extents[pass.over], kOuterReduceBlock);
+      units.results *= tile.length;
       break;
   }
-  units.vec_chunks = CeilDiv(vec, units.vec_chunk);
+  units.vec_chunks = CeilDiv(tile.length, units.vec_chunk);
   if (pass.shape == Pass::Shape::kOuter) {
     units.parts = units.over_chunks;
-  } else if (pass.shape != Pass::Shape::kMap) {
+  } else if (pass.shape != Pass::Shape::kMap && !tile.Spans(pass)) {
     units.parts = units.vec_chunks;
   }
   return units;
@@ -242,7 +282,7 @@ Units UnitsOf(const Pass& pass, const int64_t* extents) {
 
 size_t FrameBytes(const Pass& pass) {
   return RoundUp(pass.frame_bytes) + RoundUp(pass.reg_offset.size() * sizeof(uint8_t*)) +
-         static_cast<size_t>(kBlock) * sizeof(int64_t) + pass.sinks.size() * kAccumulatorBytes;
+         2 * static_cast<size_t>(kBlock) * sizeof(int64_t) + pass.sinks.size() * kAccumulatorBytes;
 }
 
 void StartFrame(const Pass& pass, Worker& worker, void* memory, Frame& frame) {
@@ -250,11 +290,11 @@ void StartFrame(const Pass& pass, Worker& worker, void* memory, Frame& frame) {
   frame.accumulators = frame.storage + RoundUp(pass.frame_bytes);
   frame.positions =
       reinterpret_cast<int64_t*>(frame.accumulators + pass.sinks.size() * kAccumulatorBytes);
-  frame.regs = reinterpret_cast<uint8_t**>(frame.positions + kBlock);
+  frame.regs = reinterpret_cast<uint8_t**>(frame.positions + 2 * kBlock);
   for (size_t r = 0; r < pass.reg_offset.size(); ++r)
     frame.regs[r] = frame.storage + pass.reg_offset[r];
-  const int64_t fill = pass.vec < 0 ? 1 : std::min(kBlock, worker.launch->extents[pass.vec]);
-  RunList(pass.once, pass.vec, 1, static_cast<size_t>(fill), worker, pass, frame);
+  const int64_t fill = std::min(kBlock, TileIn(*worker.launch, pass).length);
+  RunList(pass.once, 1, static_cast<size_t>(fill), worker, pass, frame);
 }
 
 void RunUnits(const Pass& pass, const Units& units, int64_t begin, int64_t end,

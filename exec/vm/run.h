@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running the passes of a cell.
 //
-// A pass is cut into units: (row, chunk of the vector dim, chunk of the reduced dim), numbered with
-// the last fastest. Any worker may run any range of units. A unit of a reduction leaves the result
-// of one block of the rule in kernel.h; when there are several to a result, they lie in `partials`
-// until FinishPass reduces them again.
+// A pass is cut into units: (row, chunk of the tile, chunk of the reduced dim), numbered with the
+// last fastest; the tile is the vector dim or, in a wide program, more (tile.h). Any worker may run
+// any range of units. A unit of a reduction leaves the result of one block of the rule in kernel.h;
+// when there are several to a result, they lie in `partials` until FinishPass reduces them again.
 #ifndef KILN_EXEC_VM_RUN_H_
 #define KILN_EXEC_VM_RUN_H_
 
@@ -19,7 +19,7 @@ namespace kiln::vm {
 struct Frame {
   uint8_t* storage = nullptr;
   uint8_t** regs = nullptr;         // where each register lies now: its own storage, or an operand
-  int64_t* positions = nullptr;     // kBlock of them
+  int64_t* positions = nullptr;     // two blocks of them
   uint8_t* accumulators = nullptr;  // a block for each sink
 };
 
@@ -27,19 +27,20 @@ struct Frame {
 struct Worker {
   const Launch* launch = nullptr;
   int64_t coordinate[kMaxDims] = {};
+  int64_t group_first = 0;  // where the cell starts along the program's group
   uint8_t* temps = nullptr;
 };
 
 struct Units {
-  int64_t rows = 1;
-  int64_t vec_chunks = 1, vec_chunk = 1;  // of the vector dim
+  int64_t rows = 1;                       // of the dims around the tile
+  int64_t vec_chunks = 1, vec_chunk = 1;  // of the tile
   int64_t over_chunks = 1;                // kOuter: of the reduced dim
   int64_t count() const { return rows * vec_chunks * over_chunks; }
   // Chunks whose results become one, and the number of results.
   int64_t parts = 1, results = 1;
 };
 
-Units UnitsOf(const Pass& pass, const int64_t* extents);
+Units UnitsOf(const Pass& pass, const Launch& launch);
 
 size_t FrameBytes(const Pass& pass);
 // Lays a frame out in `memory` and runs the instructions that run once.

@@ -87,12 +87,14 @@ void PlacePartials(const Pass& pass, const Units& units, uint8_t* memory, uint8_
 
 class Runner {
  public:
-  explicit Runner(const Launch& launch)
-      : launch_(launch), program_(*launch.program), context_(launch.context) {}
+  // `tail` is for the last cell along the program's group, which may be smaller.
+  Runner(const Launch& launch, const Launch& tail)
+      : launch_(launch), tail_(tail), program_(*launch.program), context_(launch.context) {}
 
   int Run() {
     int64_t cells = 1, work = 0;
     for (int32_t d = 0; d < program_.prefix; ++d) cells *= launch_.extents[d];
+    cells *= Groups();
     if (cells == 0) return 0;
     for (const Pass& pass : program_.passes) work += WorkOf(pass, launch_.extents);
     const int64_t total = work > (int64_t{1} << 50) / cells ? int64_t{1} << 50 : work * cells;
@@ -105,7 +107,20 @@ class Runner {
   }
 
  private:
+  int64_t Groups() const {
+    if (program_.group < 0) return 1;
+    const int64_t each = launch_.extents[program_.group];
+    return (launch_.sizes[program_.group] + each - 1) / each;
+  }
+
   void EnterCell(int64_t cell, Worker& worker) const {
+    if (program_.group >= 0) {
+      const int64_t groups = Groups(), group = cell % groups;
+      cell /= groups;
+      worker.launch = group == groups - 1 ? &tail_ : &launch_;
+      worker.group_first = group * launch_.extents[program_.group];
+      worker.coordinate[program_.group] = worker.group_first;
+    }
     for (int32_t d = program_.prefix - 1; d >= 0; --d) {
       worker.coordinate[d] = cell % launch_.extents[d];
       cell /= launch_.extents[d];
@@ -119,7 +134,7 @@ class Runner {
            partial_bytes = 0;
     for (const Pass& pass : program_.passes) {
       bytes += FrameBytes(pass);
-      partial_bytes = std::max(partial_bytes, PartialBytes(pass, UnitsOf(pass, launch_.extents)));
+      partial_bytes = std::max(partial_bytes, PartialBytes(pass, UnitsOf(pass, launch_)));
     }
     const Scratch frame_memory(context_, bytes), temps(context_, launch_.temp_bytes),
         partial_memory(context_, partial_bytes);
@@ -130,6 +145,7 @@ class Runner {
     worker.launch = &launch_;
     worker.temps = temps.data();
     EnterCell(begin, worker);
+    worker.launch = &launch_;  // whose blocks are the longest
     uint8_t* memory = frame_memory.data();
     for (const Pass& pass : program_.passes) memory += FrameBytes(pass);
     auto* frames = reinterpret_cast<Frame*>(memory);
@@ -144,7 +160,7 @@ class Runner {
       EnterCell(cell, worker);
       for (size_t p = 0; p < passes; ++p) {
         const Pass& pass = program_.passes[p];
-        const Units units = UnitsOf(pass, launch_.extents);
+        const Units units = UnitsOf(pass, *worker.launch);
         PlacePartials(pass, units, partial_memory.data(), partials);
         RunUnits(pass, units, 0, units.count(), partials, worker, frames[p]);
         FinishPass(pass, units, partials, worker);
@@ -170,7 +186,7 @@ class Runner {
   }
 
   int ParallelPass(const Pass& pass, const Worker& worker) const {
-    const Units units = UnitsOf(pass, launch_.extents);
+    const Units units = UnitsOf(pass, *worker.launch);
     const Scratch memory(context_,
                          PartialBytes(pass, units) + pass.sinks.size() * sizeof(uint8_t*));
     if (memory.data() == nullptr) return kVmOutOfMemory;
@@ -193,34 +209,62 @@ class Runner {
   }
 
   const Launch& launch_;
+  const Launch& tail_;
   const Program& program_;
   LaunchContext* const context_;
 };
 
-int Run(const Program& program, void** argv) {
+constexpr int kUnbound = 1;
+
+// kUnbound: nothing ran, since BindLaunch refused.
+int RunProgram(const Program& program, void** argv, int64_t group_extent) {
   LaunchContext* context = *static_cast<LaunchContext**>(argv[0]);
-  const Scratch arrays(context, LaunchBytes(program));
-  Launch launch;
-  if (arrays.data() == nullptr || !BindLaunch(program, argv, arrays.data(), launch))
-    return kVmOutOfMemory;
-  return Runner(launch).Run();
+  const size_t bytes = LaunchBytes(program);
+  const Scratch arrays(context, program.group < 0 ? bytes : 2 * bytes);
+  if (arrays.data() == nullptr) return kVmOutOfMemory;
+  Launch launch, tail;
+  if (!BindLaunch(program, argv, group_extent, arrays.data(), launch)) return kUnbound;
+  if (program.group < 0) return Runner(launch, launch).Run();
+  const int64_t rest = launch.sizes[program.group] % group_extent;
+  if (rest == 0) return Runner(launch, launch).Run();
+  if (!BindLaunch(program, argv, rest, arrays.data() + bytes, tail)) return kUnbound;
+  return Runner(launch, tail).Run();
+}
+
+int Run(const Program& program, const Program* wide, void** argv) {
+  if (wide != nullptr) {
+    int64_t extents[kMaxDims];
+    for (size_t d = 0; d < static_cast<size_t>(wide->num_iterated); ++d)
+      extents[d] = *static_cast<const int32_t*>(argv[1 + wide->kernel.inputs.size() + d]);
+    const int64_t group = GroupExtent(*wide, extents);
+    if (group > 0) {
+      const int error = RunProgram(*wide, argv, group);
+      if (error != kUnbound) return error;
+    }
+  }
+  const int error = RunProgram(program, argv, 0);
+  return error == kUnbound ? kVmOutOfMemory : error;
 }
 
 }  // namespace
 }  // namespace vm
 
-VmKernel::VmKernel(std::unique_ptr<vm::Program> program) : program_(std::move(program)) {}
+VmKernel::VmKernel(std::unique_ptr<vm::Program> program, std::unique_ptr<vm::Program> wide)
+    : program_(std::move(program)), wide_(std::move(wide)) {}
 VmKernel::~VmKernel() = default;
 
 absl::StatusOr<std::unique_ptr<VmKernel>> VmKernel::Compile(const Kernel& kernel, IsaLevel isa) {
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<vm::Program> program,
-                        vm::CompileProgram(kernel, vm::OpsFor(isa)));
-  return std::unique_ptr<VmKernel>(new VmKernel(std::move(program)));
+                        vm::CompileProgram(kernel, vm::OpsFor(isa), /*wide=*/false));
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<vm::Program> wide,
+                        vm::CompileProgram(kernel, vm::OpsFor(isa), /*wide=*/true));
+  return std::unique_ptr<VmKernel>(new VmKernel(std::move(program), std::move(wide)));
 }
 
 int RunVm(void** argv) {
   const LaunchContext* context = *static_cast<LaunchContext**>(argv[0]);
-  return vm::Run(static_cast<const VmKernel*>(context->kernel)->program(), argv);
+  const auto& kernel = *static_cast<const VmKernel*>(context->kernel);
+  return vm::Run(kernel.program(), kernel.wide(), argv);
 }
 
 }  // namespace kiln

@@ -33,10 +33,12 @@ class VmKernel {
   ~VmKernel();
 
   const vm::Program& program() const { return *program_; }
+  // What runs where the innermost dims are short; may be null.
+  const vm::Program* wide() const { return wide_.get(); }
 
  private:
-  explicit VmKernel(std::unique_ptr<vm::Program> program);
-  std::unique_ptr<vm::Program> program_;
+  VmKernel(std::unique_ptr<vm::Program> program, std::unique_ptr<vm::Program> wide);
+  std::unique_ptr<vm::Program> program_, wide_;
 };
 
 // Results of RunVm besides 0.

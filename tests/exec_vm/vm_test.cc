@@ -68,6 +68,35 @@ TEST(VmTest, SoftmaxHasThreePasses) {
   EXPECT_EQ((*vm)->program().temps.size(), 3u);
 }
 
+TEST(VmTest, ShortRowsShareBlocks) {
+  const auto vm = VmKernel::Compile(Parse(kSoftmax));
+  ASSERT_TRUE(vm.ok()) << vm.status();
+  ASSERT_NE((*vm)->wide(), nullptr);
+  EXPECT_EQ((*vm)->wide()->prefix, 0);
+  EXPECT_EQ((*vm)->wide()->group, 0);
+  ExpectExact(kSoftmax,
+              {{1000, 1}, {4099, 2}, {701, 13}, {512, 16}, {300, 17}, {97, 100}, {8, 170}});
+}
+
+TEST(VmTest, VectorsHaveNoRowsToShare) {
+  const auto vm =
+      VmKernel::Compile(Parse("dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = neg(in0[a])"));
+  ASSERT_TRUE(vm.ok()) << vm.status();
+  EXPECT_EQ((*vm)->wide(), nullptr);
+}
+
+TEST(VmTest, BlocksOverSeveralDimsKeepToTheirOperands) {
+  // Pieces of rows, one element of an axis, and an axis of the outer dim that ends early.
+  ExpectExact(R"(
+dims a b c
+sizes n0 n1
+in   0 f32 [n1, b, c] dense
+in   1 f32 [b] dense
+out  0 f32 [a, b, c] dense = guard(and(lt(index(a), extent(n1)), lt(index(c), extent(n0))), mul(in0[a, b, c], in1[b]), in0[[i64:-1], b, [i64:1]])
+)",
+              {{40, 3, 2, 1, 33}, {9, 5, 7, 3, 2}, {200, 1, 13, 13, 200}, {3, 31, 16, 15, 1}});
+}
+
 TEST(VmTest, Softmax) {
   ExpectExact(kSoftmax, {{3, 1},
                          {2, 7},

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks over several dims, and where their elements lie.
+//
+// A block of a pass covers consecutive elements, in row-major order, of its last dims: all of the
+// inner ones and some coordinates of the first. Rows [a = 100, b = 40] of a wide program: dims a
+// and b, blocks of 400 elements (ten rows), inner = 40, length = 4000. The narrow program takes b
+// alone: inner = 1, length = 40, blocks of 512.
+//
+// A block starts at coordinate 0 of its inner dims. So where an element lies, relative to the start
+// of its block, is the same for every block, and is worked out once per launch as a Pattern.
+#ifndef KILN_EXEC_VM_TILE_H_
+#define KILN_EXEC_VM_TILE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "kiln/exec/vm/program.h"
+
+namespace kiln::vm {
+
+struct Tile {
+  int32_t first = 0;       // among the pass's rows; rows.size() is the vector dim
+  int64_t inner = 1;       // elements to one coordinate of the first dim
+  int64_t length = 1;      // elements of all its coordinates
+  int64_t block = kBlock;  // elements of a block: a multiple of inner
+  bool Spans(const Pass& pass) const { return first < static_cast<int32_t>(pass.rows.size()); }
+};
+
+// The dim of a pass at place k among its rows and the vector dim.
+inline int32_t DimAt(const Pass& pass, int32_t k) {
+  return k < static_cast<int32_t>(pass.rows.size()) ? pass.rows[static_cast<size_t>(k)] : pass.vec;
+}
+
+// With `wide`, over as many dims as fit into a block. Extents are those of the loops.
+Tile TileOf(const Pass& pass, const int64_t* extents, bool wide);
+
+struct Linear {
+  int64_t offset = 0;
+  int64_t step[kMaxDims] = {};
+};
+
+// Elements [begin, end) of a block lie at offset + step * (i - begin); or outside: they are 0.
+struct Span {
+  int32_t begin = 0, end = 0, offset = 0, step = 0;
+  bool outside = false;
+};
+
+inline constexpr size_t kMaxSpans = 64;
+inline constexpr int32_t kOutside = std::numeric_limits<int32_t>::min();
+
+// Positions of a block's elements relative to its start: start + step * i; or in spans where these
+// are long; or one by one.
+struct Pattern {
+  int64_t start = 0, step = 0;
+  const Span* spans = nullptr;
+  size_t num_spans = 0;
+  const int32_t* offsets = nullptr;  // kOutside: the element is 0
+};
+
+// Bytes for what a Pattern points to.
+inline constexpr size_t kPatternBytes =
+    kMaxSpans * sizeof(Span) + static_cast<size_t>(kBlock) * sizeof(int32_t);
+
+// Adds to at[i], for the first n elements of a block, what the steps add to the block's start.
+void AddSteps(const Linear& linear, const Pass& pass, const Tile& tile, const int64_t* extents,
+              size_t n, int64_t* at);
+
+// The pattern of the positions at[0, n) (INT64_MIN: outside), in `memory`. False if one is too far
+// from the start.
+bool MakePattern(const int64_t* at, size_t n, void* memory, Pattern& pattern);
+
+// The elements of a pattern, of `size` bytes: the first n from `base` to `own`, and back.
+void GatherPattern(size_t size, void* own, const uint8_t* base, const Pattern& pattern, size_t n);
+void ScatterPattern(size_t size, uint8_t* base, const Pattern& pattern, const void* own, size_t n);
+
+}  // namespace kiln::vm
+
+#endif  // KILN_EXEC_VM_TILE_H_
