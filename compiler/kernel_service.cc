@@ -171,7 +171,7 @@ KernelService::KernelService(const CompileOptions& options)
       target_(options.target.value_or(HostIsa())),
       store_(OpenStore(options.cache)),
       prover_(options.prover, Processors()),
-      builds_(std::max(1, Processors() / 2)) {}
+      builds_(std::max(1, Processors() / 2), kBuildingLater) {}
 
 KernelService::~KernelService() {
   ending_ = true;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -70,10 +71,8 @@ void Remember(Store& store, const FileIdentity& file, const Facts& facts) {
   store.Publish(entry).IgnoreError();
 }
 
-absl::StatusOr<Facts> FactsOf(Store& store, const MappedFile& file, const std::string& path,
+absl::StatusOr<Facts> Compute(Store& store, const MappedFile& file, const std::string& path,
                               bool is_model) {
-  if (std::optional<Facts> known = Recall(store, file.identity()); known.has_value())
-    return *std::move(known);
   const int64_t begun = SystemNowNs();
   Facts facts;
   facts.digest = Sha256(file.bytes());
@@ -86,29 +85,53 @@ absl::StatusOr<Facts> FactsOf(Store& store, const MappedFile& file, const std::s
   return facts;
 }
 
+// Nothing if facts must be computed, and that is not to be done now.
+using Files = absl::StatusOr<std::optional<std::vector<ModelFile>>>;
+
 std::string FolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<ModelFile>> OpenModelFiles(const std::string& path, Store& store) {
+Files OpenFiles(const std::string& path, Store& store, bool may_compute) {
   std::vector<ModelFile> files;
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<MappedFile> model,
                         MappedFile::Open(path, onnx::kMaxFileBytes));
-  KILN_ASSIGN_OR_RETURN(const Facts facts, FactsOf(store, *model, path, /*is_model=*/true));
-  files.push_back({"", path, std::move(model), facts.digest});
-  for (const std::string& location : facts.external) {
+  std::optional<Facts> facts = Recall(store, model->identity());
+  if (!facts.has_value() && !may_compute) return std::nullopt;
+  if (!facts.has_value()) {
+    KILN_ASSIGN_OR_RETURN(facts, Compute(store, *model, path, /*is_model=*/true));
+  }
+  files.push_back({"", path, std::move(model), facts->digest});
+  for (const std::string& location : facts->external) {
     const std::string folder = FolderOf(path);
     KILN_ASSIGN_OR_RETURN(std::shared_ptr<MappedFile> data,
                           MappedFile::OpenBeneath(folder, location));
     const std::string data_path = absl::StrCat(folder, "/", location);
-    KILN_ASSIGN_OR_RETURN(const Facts known, FactsOf(store, *data, data_path, /*is_model=*/false));
-    files.push_back({location, data_path, std::move(data), known.digest});
+    std::optional<Facts> known = Recall(store, data->identity());
+    if (!known.has_value() && !may_compute) return std::nullopt;
+    if (!known.has_value()) {
+      KILN_ASSIGN_OR_RETURN(known, Compute(store, *data, data_path, /*is_model=*/false));
+    }
+    files.push_back({location, data_path, std::move(data), known->digest});
   }
   return files;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<ModelFile>> OpenModelFiles(const std::string& path, Store& store,
+                                                      const std::function<void()>& beside) {
+  KILN_ASSIGN_OR_RETURN(std::optional<std::vector<ModelFile>> known,
+                        OpenFiles(path, store, /*may_compute=*/false));
+  if (known.has_value()) return *std::move(known);
+  Files computed = std::nullopt;
+  std::thread computing([&] { computed = OpenFiles(path, store, /*may_compute=*/true); });
+  beside();
+  computing.join();
+  KILN_RETURN_IF_ERROR(computed.status());
+  return **std::move(computed);
 }
 
 bool Unchanged(const std::vector<ModelFile>& files) {

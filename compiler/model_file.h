@@ -9,6 +9,7 @@
 #ifndef KILN_COMPILER_MODEL_FILE_H_
 #define KILN_COMPILER_MODEL_FILE_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,8 +29,10 @@ struct ModelFile {
 };
 
 // The model at `path` and the external data files that it names, in the order of their names.
-// Errors as ImportOnnx.
-absl::StatusOr<std::vector<ModelFile>> OpenModelFiles(const std::string& path, Store& store);
+// Errors as ImportOnnx. Where a digest must be computed, which takes a second for a GB or two,
+// `beside` is called meanwhile.
+absl::StatusOr<std::vector<ModelFile>> OpenModelFiles(const std::string& path, Store& store,
+                                                      const std::function<void()>& beside);
 
 // Whether the files are still those that were opened.
 bool Unchanged(const std::vector<ModelFile>& files);

@@ -25,7 +25,7 @@ namespace kiln {
 
 class PackedBlobs : public PackedConstants {
  public:
-  explicit PackedBlobs(Blobs& blobs) : blobs_(blobs) {}
+  PackedBlobs(Blobs& blobs, Yielding yielding) : blobs_(blobs), publishing_(1, yielding) {}
 
   // `memory` holds the bytes from `offset` on of the file with this digest, for as long as this
   // object lives.
@@ -72,7 +72,7 @@ class PackedBlobs : public PackedConstants {
   std::map<const char*, Known> known_;  // by where it begins
   std::list<Nameless> nameless_;
   int64_t mapped_ = 0, made_ = 0;
-  TaskQueue publishing_{1};
+  TaskQueue publishing_;
 };
 
 }  // namespace kiln

@@ -146,13 +146,13 @@ absl::string_view BytesOf(const Tensor& dense) {
 
 std::span<const KeyOption> ProgramKeyOptions() { return kOptions; }
 
-absl::StatusOr<std::unique_ptr<ProgramCache>> ProgramCache::Open(const std::string& path,
-                                                                 const CompileOptions& options,
-                                                                 Store& store) {
-  KILN_ASSIGN_OR_RETURN(std::vector<ModelFile> files, OpenModelFiles(path, store));
+absl::StatusOr<std::unique_ptr<ProgramCache>> ProgramCache::Open(
+    const std::string& path, const CompileOptions& options, Store& store,
+    const std::function<void()>& beside) {
+  KILN_ASSIGN_OR_RETURN(std::vector<ModelFile> files, OpenModelFiles(path, store, beside));
   Preimage preimage = KeyOf(files, options);
-  std::unique_ptr<ProgramCache> cache(new ProgramCache(store, std::move(files), std::move(preimage),
-                                                       std::string(Name(TargetOf(options)))));
+  std::unique_ptr<ProgramCache> cache(
+      new ProgramCache(store, std::move(files), std::move(preimage), options));
   std::shared_ptr<const stored::Model> found = cache->Find();
   program::Program ports;
   if (found == nullptr || !ports.ParseFromString(found->ports())) return cache;
@@ -166,12 +166,13 @@ absl::StatusOr<std::unique_ptr<ProgramCache>> ProgramCache::Open(const std::stri
 }
 
 ProgramCache::ProgramCache(Store& store, std::vector<ModelFile> files, Preimage preimage,
-                           std::string level)
+                           const CompileOptions& options)
     : store_(store),
       files_(std::move(files)),
       preimage_(std::move(preimage)),
-      level_(std::move(level)),
-      blobs_(store, preimage_.Key()) {
+      level_(Name(TargetOf(options))),
+      blobs_(store, preimage_.Key()),
+      packed_(blobs_, KeepingOf(options)) {
   for (const ModelFile& file : files_) packed_.NameFile(file.file->bytes(), file.digest, 0);
 }
 

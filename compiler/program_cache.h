@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -26,6 +27,7 @@
 #include "kiln/compiler/options.h"
 #include "kiln/compiler/packed_blobs.h"
 #include "kiln/compiler/stored.pb.h"
+#include "kiln/compiler/task_queue.h"
 #include "kiln/exec/provider.h"
 #include "kiln/graph/onnx/import.h"
 #include "kiln/persistent_cache/store.h"
@@ -39,15 +41,22 @@ struct WeightCounts {
   int64_t copied = 0;
 };
 
+// In `background` mode the first answer comes before anything is kept.
+inline Yielding KeepingOf(const CompileOptions& options) {
+  return options.compile_mode == CompileMode::kBackground ? kKeepingLater : kKeeping;
+}
+
 // How every field of CompileOptions gets into a Program's key, or why it need not.
 std::span<const KeyOption> ProgramKeyOptions();
 
 class ProgramCache {
  public:
   // Errors as ImportOnnx: the model then cannot be read, or has external data that may not be.
+  // `beside` as OpenModelFiles.
   static absl::StatusOr<std::unique_ptr<ProgramCache>> Open(const std::string& path,
                                                             const CompileOptions& options,
-                                                            Store& store);
+                                                            Store& store,
+                                                            const std::function<void()>& beside);
 
   // Of the entry found; no variants and no ports where there is none.
   const std::vector<PortInfo>& inputs() const { return inputs_; }
@@ -72,7 +81,8 @@ class ProgramCache {
   void WaitUntilKept() { packed_.Wait(); }
 
  private:
-  ProgramCache(Store& store, std::vector<ModelFile> files, Preimage preimage, std::string level);
+  ProgramCache(Store& store, std::vector<ModelFile> files, Preimage preimage,
+               const CompileOptions& options);
   std::shared_ptr<const stored::Model> Find();
   absl::StatusOr<Tensor> Restore(const stored::Place& place);
   void SetPlace(const Tensor& constant, bool loose, const OnnxImport& import, stored::Place* place);
@@ -85,7 +95,7 @@ class ProgramCache {
   const Preimage preimage_;
   const std::string level_;  // of the target: for people
   Blobs blobs_;
-  PackedBlobs packed_{blobs_};
+  PackedBlobs packed_;
   std::shared_ptr<const stored::Model> found_;  // null: nothing
   std::vector<PortInfo> inputs_, outputs_;
   mutable std::mutex mutex_;

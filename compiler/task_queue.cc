@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/compiler/task_queue.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <atomic>
 #include <utility>
@@ -30,6 +32,8 @@ void TaskQueue::Add(std::function<void()> task) {
 
 void TaskQueue::Wait() {
   std::unique_lock<std::mutex> lock(mutex_);
+  hurried_ = true;
+  changed_.notify_all();
   changed_.wait(lock, [this] { return tasks_.empty() && running_ == 0; });
 }
 
@@ -44,7 +48,10 @@ void TaskQueue::Drop() {
 }
 
 void TaskQueue::Work() {
+  // On Linux this is the thread's.
+  if (yielding_.niceness != 0) setpriority(PRIO_PROCESS, 0, yielding_.niceness);
   std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait_for(lock, yielding_.head_start, [this] { return hurried_ || ending_ || dropped_; });
   while (true) {
     changed_.wait(lock, [this] { return !tasks_.empty() || ending_; });
     if (tasks_.empty()) return;

@@ -38,8 +38,11 @@ absl::StatusOr<std::shared_ptr<WarmModel>> WarmModel::Open(absl::string_view pat
   Store* const store = kernels->store();
   std::shared_ptr<WarmModel> model(new WarmModel(std::string(path), options, std::move(kernels)));
   if (store != nullptr && !options.dump && options.custom_ops.empty()) {
-    auto cache = ProgramCache::Open(model->path_, options, *store);
+    // A model that no process has met is read while its digest is computed.
+    auto cache =
+        ProgramCache::Open(model->path_, options, *store, [&] { model->Read().IgnoreError(); });
     if (cache.ok()) model->cache_ = *std::move(cache);
+    if (cache.ok() && model->compiler_ != nullptr) model->cache_->NameConstants(*model->import_);
     if (!cache.ok()) LogDebug("cache: no programs: ", cache.status().message());
   }
   if (model->cache_ != nullptr && !model->cache_->outputs().empty()) {

@@ -81,7 +81,10 @@ class WarmModel : public VariantProvider {
     std::optional<size_t> stored;  // its number in the cache; it has no constants and kernels yet
   };
   WarmModel(std::string path, CompileOptions options, std::shared_ptr<KernelService> kernels)
-      : path_(std::move(path)), options_(std::move(options)), kernels_(std::move(kernels)) {}
+      : path_(std::move(path)),
+        options_(std::move(options)),
+        kernels_(std::move(kernels)),
+        keeping_(1, KeepingOf(options_)) {}
   absl::Status Finish(Slot& slot);
   std::shared_ptr<const Variant> FindKept(const std::vector<InputFacts>& inputs);
   absl::Status Read();               // mutex_ is held
@@ -101,7 +104,7 @@ class WarmModel : public VariantProvider {
   std::unique_ptr<Variants> compiler_;
   std::shared_ptr<ValueVariants> values_;  // where values of inputs decide the structure
   std::set<const Variant*> kept_;          // those that were given to Keep
-  TaskQueue keeping_{1};
+  TaskQueue keeping_;
 };
 
 }  // namespace kiln

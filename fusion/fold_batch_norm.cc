@@ -3,7 +3,9 @@
 // part of its weights and bias: what is left of a batch norm, and the like. The weights are rounded
 // once more than the formula says.
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -133,16 +135,18 @@ std::optional<ValueId> Folded(Graph& graph, const Weighted& w, const Affine& aff
   Tensor scaled = scales ? Tensor::Allocate(DType::kF32, w.shape) : weights;
   Tensor shifted = Tensor::Allocate(DType::kF32, {w.channels});
   const auto* from = static_cast<const float*>(weights.data());
-  bool finite = true;
+  constexpr uint32_t kExponent = 0x7f800000;  // all ones: infinite or NaN
+  uint32_t greatest = 0;
   const int64_t count = scales ? weights.num_elements() : 0, run = RunOf(w);
   for (int64_t begin = 0, c = 0; begin < count; begin += run, c = (c + 1) % w.channels) {
     const double factor = affine.factor[static_cast<size_t>(c)];
     auto* const to = static_cast<float*>(scaled.data());
     for (int64_t i = begin; i < begin + run; ++i) {
       to[i] = static_cast<float>(static_cast<double>(from[i]) * factor);
-      finite = finite && std::isfinite(to[i]);
+      greatest = std::max(greatest, std::bit_cast<uint32_t>(to[i]) & kExponent);
     }
   }
+  bool finite = greatest != kExponent;
   for (int64_t c = 0; c < w.channels; ++c) {
     const auto k = static_cast<size_t>(c);
     const double old =

@@ -96,7 +96,7 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(const ModelFlags& flags,
   KILN_ASSIGN_OR_RETURN(const auto variants, VariantsOf(flags, import.graph, common));
   const auto keep = [&](IsaLevel target, const Variant& variant) {
     options.target = target;
-    const auto cache = ProgramCache::Open(flags.model, options, *store);
+    const auto cache = ProgramCache::Open(flags.model, options, *store, [] {});
     if (!cache.ok()) return;  // text graphs have no Programs in the cache
     (*cache)->Keep(variant, PortInfosOf(import.graph, true), PortInfosOf(import.graph, false),
                    import);
