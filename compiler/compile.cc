@@ -5,9 +5,11 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/compiler/variants.h"
+#include "kiln/exec/package.h"
 
 namespace kiln {
 namespace {
@@ -51,6 +53,7 @@ absl::StatusOr<Graph> ReadModel(absl::string_view path) {
 
 absl::StatusOr<Model> Compile(absl::string_view path, const CompileOptions& options) {
   KILN_RETURN_IF_ERROR(Check(options));
+  if (absl::EndsWith(path, ".kiln")) return LoadPackage(path, RunOptionsOf(options));
   auto kernels =
       options.kernels != nullptr ? options.kernels : std::make_shared<KernelService>(options);
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<WarmModel> opened,

@@ -26,7 +26,8 @@ namespace kiln {
 absl::StatusOr<Graph> ReadModel(absl::string_view path);
 
 // Compiles a model and, in `block` mode, builds all kernels it needs. What the cache has of a model
-// file, its Program and kernels, is fetched instead. kInvalidArgument: the model or an option is
+// file, its Program and kernels, is fetched instead. A package (exec/package.h, name ends in
+// ".kiln") is loaded as it is. kInvalidArgument: the model or an option is
 // wrong; kUnimplemented: lists what is not supported. Never fails for want of a compiler, a cache
 // or disk space.
 absl::StatusOr<Model> Compile(absl::string_view path, const CompileOptions& options);

@@ -145,18 +145,6 @@ Preimage RecordOf(const Entry& entry) {
 
 }  // namespace
 
-bool HostRuns(absl::string_view isa) {
-  const CpuFeatures& host = HostCpu();
-  for (absl::string_view wanted : absl::StrSplit(isa, ' ', absl::SkipEmpty())) {
-    if (absl::StartsWith(wanted, "avx512") && HostIsa() < IsaLevel::kV4) return false;
-    const auto known =
-        std::find_if(AllCpuFeatures().begin(), AllCpuFeatures().end(),
-                     [&](const CpuFeatureName& feature) { return feature.name == wanted; });
-    if (known == AllCpuFeatures().end() || !(host.*known->has)) return false;
-  }
-  return true;
-}
-
 ProofRequest ProofOf(const Entry& entry, const std::vector<int64_t>& example) {
   const std::string* const elf = entry.Find("elf");
   const std::string* const preimage = entry.Find("preimage");

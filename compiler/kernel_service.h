@@ -148,10 +148,6 @@ class KernelService : public KernelProvider {
 // What a kernel's entry asks of a proof; it may have an example of its own.
 ProofRequest ProofOf(const Entry& entry, const std::vector<int64_t>& example);
 
-// True if this machine has every instruction set named in `isa` (space separated, as in
-// CodegenAnswer::isa), KILN_MAX_ISA respected.
-bool HostRuns(absl::string_view isa);
-
 }  // namespace kiln
 
 #endif  // KILN_COMPILER_KERNEL_SERVICE_H_

@@ -13,6 +13,7 @@
 #include "kiln/base/status_macros.h"
 #include "kiln/compiler/build_id.h"
 #include "kiln/compiler/task_queue.h"
+#include "kiln/exec/ports.h"
 #include "kiln/fusion/machine.h"
 
 namespace kiln {
@@ -63,39 +64,6 @@ Preimage KeyOf(const std::vector<ModelFile>& files, const CompileOptions& option
     preimage.Add("forced_producer", producer).Add("forced_consumer", consumer);
   if (options.machine) preimage.Add("machine", ToString(*options.machine));
   return preimage;
-}
-
-void SetPorts(const std::vector<PortInfo>& ports,
-              google::protobuf::RepeatedPtrField<program::Port>* out) {
-  for (const PortInfo& port : ports) {
-    program::Port* const made = out->Add();
-    made->set_name(port.name);
-    made->set_dtype(static_cast<uint32_t>(port.type));
-    made->set_optional(port.optional);
-    for (const Dim& extent : port.shape) made->add_shape(extent.ToString());
-  }
-}
-
-absl::StatusOr<DType> ToDType(uint32_t number) {
-  if (number < static_cast<uint32_t>(kNumDTypes)) return static_cast<DType>(number);
-  return absl::DataLossError(absl::StrCat("element type ", number, " is unknown"));
-}
-
-absl::StatusOr<std::vector<PortInfo>> GetPorts(
-    const google::protobuf::RepeatedPtrField<program::Port>& ports) {
-  std::vector<PortInfo> out;
-  for (const program::Port& port : ports) {
-    PortInfo made;
-    made.name = port.name();
-    made.optional = port.optional();
-    KILN_ASSIGN_OR_RETURN(made.type, ToDType(port.dtype()));
-    for (const std::string& text : port.shape()) {
-      KILN_ASSIGN_OR_RETURN(Dim extent, Dim::Parse(text));
-      made.shape.push_back(std::move(extent));
-    }
-    out.push_back(std::move(made));
-  }
-  return out;
 }
 
 std::string SignatureOf(const Variant& variant) {

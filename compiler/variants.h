@@ -44,10 +44,6 @@ absl::StatusOr<Compiled> CompileGraph(const Graph& graph, const CompileOptions& 
 absl::StatusOr<Variant> CompileFor(const Graph& graph, const CompileOptions& options,
                                    const std::vector<InputFacts>& inputs);
 
-// Whether the extents of `inputs`, which have the ranks and types of its ports, fit the shapes of
-// `variant`'s ports and all its guards; `broken` tells the first guard that does not hold.
-bool Fits(const Variant& variant, const std::vector<InputFacts>& inputs, const Guard** broken);
-
 // The inputs, or the outputs, of a graph.
 std::vector<PortInfo> PortInfosOf(const Graph& graph, bool inputs);
 

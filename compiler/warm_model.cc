@@ -9,6 +9,7 @@
 #include "kiln/base/file_system.h"
 #include "kiln/base/log.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/exec/fits.h"
 #include "kiln/graph/text.h"
 
 namespace kiln {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "kiln/base/file_system.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/compiler/package_writer.h"
 #include "kiln/persistent_cache/pack.h"
 #include "kiln/persistent_cache/settings.h"
 #include "kiln/tools/cache.h"
@@ -16,18 +17,6 @@ namespace kiln {
 namespace {
 
 constexpr int64_t kMaxPemBytes = 1 << 16;
-
-// The same kernels make the same pack wherever and whenever they were built: the time it took and
-// the machine that proved them stay behind.
-void LeaveOutWhatWasMeasured(Entry& entry) {
-  for (Section& section : entry.sections) {
-    if (section.tag != "meta") continue;
-    std::map<std::string, std::string> meta = ParseMeta(section.bytes);
-    meta.erase("wall_ms");
-    meta.erase("proved_on");
-    section.bytes = FormatMeta(meta);
-  }
-}
 
 // The entries that `pack` is to write.
 absl::StatusOr<std::vector<Entry>> ChooseEntries(const CacheFlags& flags, Store& store) {
@@ -62,18 +51,6 @@ absl::StatusOr<std::vector<Entry>> ChooseEntries(const CacheFlags& flags, Store&
   if (entries.empty())
     return absl::InvalidArgumentError("pack: no entries; give keys, --model or --all");
   return entries;
-}
-
-absl::Status WriteFile(const std::string& path, const std::string& bytes) {
-  FileSystem& files = RealFileSystem();
-  const std::string temporary = absl::StrCat(path, ".", UniqueName());
-  KILN_ASSIGN_OR_RETURN(const auto file, files.CreateExclusive(temporary, 0644));
-  absl::Status done = file->Append(bytes);
-  if (done.ok()) done = file->Sync();
-  if (const absl::Status closed = file->Close(); done.ok()) done = closed;
-  if (done.ok()) done = files.Rename(temporary, path);
-  if (!done.ok()) files.Unlink(temporary).IgnoreError();
-  return done;
 }
 
 }  // namespace
@@ -158,7 +135,7 @@ int CachePack(const CacheFlags& flags) {
   const auto bytes = EncodePack(*entries, key.has_value() ? &*key : nullptr);
   if (!bytes.ok()) return Fail(bytes.status(), kExitCache);
   if (!flags.dry_run) {
-    if (const absl::Status done = WriteFile(flags.file, *bytes); !done.ok())
+    if (const absl::Status done = WriteFileDurably(flags.file, *bytes); !done.ok())
       return Fail(done, kExitIo);
   }
   const std::string signer = key.has_value() ? ToHex(key->public_key()) : "";

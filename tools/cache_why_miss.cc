@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "kiln/compiler/kernel_service.h"
+#include "kiln/exec/support/loader.h"
 #include "kiln/tools/cache.h"
 #include "kiln/tools/exit_code.h"
 #include "kiln/tools/report.h"

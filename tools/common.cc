@@ -13,10 +13,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "kiln/base/file_system.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/fusion/machine.h"
 #include "kiln/fusion/pass.h"
+#include "kiln/persistent_cache/layout.h"
 #include "nlohmann/json.hpp"
 
 namespace kiln {
@@ -208,6 +210,18 @@ void PrintJson(const std::string& verb, const CommonOptions& options, nlohmann::
                                    {"compile_mode", options.compile_mode}}},
                                  {"results", std::move(results)}};
   std::cout << object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+}
+
+absl::Status WriteFileDurably(const std::string& path, const std::string& bytes) {
+  FileSystem& files = RealFileSystem();
+  const std::string temporary = absl::StrCat(path, ".", UniqueName());
+  KILN_ASSIGN_OR_RETURN(const auto file, files.CreateExclusive(temporary, 0644));
+  absl::Status done = file->Append(bytes);
+  if (done.ok()) done = file->Sync();
+  if (const absl::Status closed = file->Close(); done.ok()) done = closed;
+  if (done.ok()) done = files.Rename(temporary, path);
+  if (!done.ok()) files.Unlink(temporary).IgnoreError();
+  return done;
 }
 
 void Note(const CommonOptions& options, const std::string& line) {

@@ -69,6 +69,9 @@ absl::StatusOr<std::map<std::string, std::vector<int64_t>>> ParseShapes(
 // {"schema": "kiln.<verb>/1", "kiln": version, "config": ..., "results": results}, on stdout.
 void PrintJson(const std::string& verb, const CommonOptions& options, nlohmann::json results);
 
+// Writes a temporary file beside `path` and renames it.
+absl::Status WriteFileDurably(const std::string& path, const std::string& bytes);
+
 // A line for people on stderr, unless -q.
 void Note(const CommonOptions& options, const std::string& line);
 

@@ -12,6 +12,7 @@
 #include "kiln/tools/exit_code.h"
 #include "kiln/tools/model_kernels.h"
 #include "kiln/tools/progress.h"
+#include "kiln/tools/report.h"
 #include "nlohmann/json.hpp"
 
 namespace kiln {
@@ -20,6 +21,7 @@ namespace {
 struct CompileFlags {
   CommonOptions common;
   ModelFlags model;
+  std::string output;
   bool cache_only = false;
   int jobs = 0;
 };
@@ -37,7 +39,7 @@ const char* Count(const absl::StatusOr<KernelService::Kept>& kept, Totals& total
 }
 
 void Print(const CompileFlags& flags, const std::map<std::string, Totals>& targets,
-           const Totals& all, double ms) {
+           const Totals& all, double ms, size_t package_bytes) {
   nlohmann::json list = nlohmann::json::array();
   for (const auto& [name, totals] : targets) {
     list.push_back({{"name", name},
@@ -54,16 +56,22 @@ void Print(const CompileFlags& flags, const std::map<std::string, Totals>& targe
                {"built", all.built},
                {"failed", all.failed},
                {"ms", ms},
+               {"package_bytes", package_bytes},
                {"targets", list}});
     return;
+  }
+  if (package_bytes > 0) {
+    std::cout << "wrote \"" << flags.output << "\", " << Bytes(static_cast<int64_t>(package_bytes))
+              << "\n";
   }
   std::cout << kernels << " kernels: " << all.built << " built, " << all.cached << " were there, "
             << all.failed << " failed, " << static_cast<int64_t>(ms) << " ms\n";
 }
 
 int CompileModel(const CompileFlags& flags) {
-  if (!flags.cache_only) {
-    return Fail(absl::InvalidArgumentError("compile: say what to make; use --cache-only"),
+  if (flags.cache_only != flags.output.empty()) {
+    return Fail(absl::InvalidArgumentError(
+                    "compile: say what to make, a package (-o m.kiln) or --cache-only"),
                 kExitUsage);
   }
   const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
@@ -74,7 +82,9 @@ int CompileModel(const CompileFlags& flags) {
                     "compile: there is no cache that may be written; see kiln cache doctor"),
                 kExitCache);
   }
-  const auto jobs = KernelsOfModel(flags.model, flags.common, service.store());
+  std::unique_ptr<PackageWriter> package;
+  const auto jobs = KernelsOfModel(flags.model, flags.common, service.store(),
+                                   flags.cache_only ? nullptr : &package);
   if (!jobs.ok()) return Fail(jobs.status(), ModelExit(jobs.status()));
   Totals all;
   std::map<std::string, Totals> targets;
@@ -94,7 +104,15 @@ int CompileModel(const CompileFlags& flags) {
   }
   const double ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  Print(flags, targets, all, ms);
+  size_t package_bytes = 0;
+  if (package != nullptr) {
+    const absl::StatusOr<std::string> file = package->Encode(*service.store());
+    if (!file.ok()) return Fail(file.status(), ModelExit(file.status()));
+    const absl::Status written = WriteFileDurably(flags.output, *file);
+    if (!written.ok()) return Fail(written, kExitIo);
+    package_bytes = file->size();
+  }
+  Print(flags, targets, all, ms, package_bytes);
   if (all.failed == 0) return kExitOk;
   if (all.error.ok()) return kExitDiffers;
   return Fail(all.error, absl::IsNotFound(all.error) ? kExitDevice : kExitCache);
@@ -105,6 +123,8 @@ int CompileModel(const CompileFlags& flags) {
 std::function<int()> AddCompile(CLI::App& command) {
   auto flags = std::make_shared<CompileFlags>();
   command.add_option("MODEL", flags->model.model, "ONNX file, or .graph text")->required();
+  command.add_option("-o,--output", flags->output,
+                     "Write a package: the model for these targets, in one file (m.kiln)");
   command.add_flag("--cache-only", flags->cache_only, "Fill the kernel cache");
   AddModelFlags(command, flags->model);
   command.add_option("-j", flags->jobs, "Kernels built at a time (default: the CPUs)")

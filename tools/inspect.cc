@@ -11,6 +11,7 @@
 #include "kiln/base/status_macros.h"
 #include "kiln/compiler/parts.h"
 #include "kiln/compiler/segments.h"
+#include "kiln/exec/package.h"
 #include "kiln/graph/onnx/import.h"
 #include "kiln/graph/op.h"
 #include "kiln/graph/text.h"
@@ -214,7 +215,38 @@ int InspectModel(const InspectFlags& flags, const CompileOptions& options) {
   return supported ? kExitOk : kExitUnsupported;
 }
 
+int InspectPackage(const InspectFlags& flags) {
+  const auto package = Package::Open(flags.model);
+  if (!package.ok()) return Fail(package.status(), ModelExit(package.status()));
+  nlohmann::json results = {{"inputs", nlohmann::json::array()},
+                            {"outputs", nlohmann::json::array()},
+                            {"opset", nullptr},
+                            {"nodes", 0},
+                            {"unsupported", nlohmann::json::array()},
+                            {"targets", nlohmann::json::array()}};
+  for (const PortInfo& port : (*package)->inputs()) results["inputs"].push_back(ToJson(port));
+  for (const PortInfo& port : (*package)->outputs()) results["outputs"].push_back(ToJson(port));
+  std::vector<std::vector<std::string>> rows = {{"target", "variants", "kernels", "code"}};
+  for (const Package::Target& target : (*package)->targets()) {
+    results["targets"].push_back({{"name", target.name},
+                                  {"variants", target.variants},
+                                  {"kernels", target.kernels},
+                                  {"bytes", target.bytes}});
+    rows.push_back({target.name, absl::StrCat(target.variants), absl::StrCat(target.kernels),
+                    Bytes(target.bytes)});
+  }
+  if (flags.common.json) {
+    PrintJson("inspect", flags.common, results);
+    return kExitOk;
+  }
+  PrintPorts(results["inputs"], "input ");
+  PrintPorts(results["outputs"], "output");
+  std::cout << Table(rows);
+  return kExitOk;
+}
+
 int Run(const InspectFlags& flags) {
+  if (absl::EndsWith(flags.model, ".kiln")) return InspectPackage(flags);
   const absl::StatusOr<CompileOptions> options = Options(flags);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
   return absl::EndsWith(flags.model, ".kernel") ? InspectKernel(flags, *options)
@@ -225,7 +257,9 @@ int Run(const InspectFlags& flags) {
 
 std::function<int()> AddInspect(CLI::App& command) {
   auto flags = std::make_shared<InspectFlags>();
-  command.add_option("MODEL", flags->model, "ONNX file, .graph or .kernel text")->required();
+  command
+      .add_option("MODEL", flags->model, "ONNX file, .graph or .kernel text, or a .kiln package")
+      ->required();
   command.add_option("--group", flags->group, "Show this group")->check(CLI::NonNegativeNumber);
   command
       .add_option("--emit", flags->emit, "Of a group or .kernel file: kernel, stmt (Halide) or asm")

@@ -11,6 +11,8 @@
 #include "kiln/base/status_macros.h"
 #include "kiln/compiler/compile.h"
 #include "kiln/compiler/program_cache.h"
+#include "kiln/compiler/segments.h"
+#include "kiln/compiler/variants.h"
 #include "kiln/tools/inputs.h"
 
 namespace kiln {
@@ -86,7 +88,8 @@ void AddModelFlags(CLI::App& command, ModelFlags& flags) {
 }
 
 absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(const ModelFlags& flags,
-                                                      const CommonOptions& common, Store* store) {
+                                                      const CommonOptions& common, Store* store,
+                                                      std::unique_ptr<PackageWriter>* package) {
   KILN_ASSIGN_OR_RETURN(CompileOptions options, ToCompileOptions(common));
   std::vector<IsaLevel> targets;
   for (const std::string& name : flags.targets)
@@ -94,12 +97,20 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(const ModelFlags& flags,
   if (targets.empty()) targets.push_back(HostIsa());
   KILN_ASSIGN_OR_RETURN(const OnnxImport import, ImportModel(flags.model));
   KILN_ASSIGN_OR_RETURN(const auto variants, VariantsOf(flags, import.graph, common));
+  const std::vector<PortInfo> inputs = PortInfosOf(import.graph, true);
+  const std::vector<PortInfo> outputs = PortInfosOf(import.graph, false);
+  if (package != nullptr && HasDynamicNodes(import.graph)) {
+    return absl::UnimplementedError(
+        "package: models with branches, loops or data-dependent sizes cannot be packed yet; use "
+        "--cache-only and ship the model with a kernel pack");
+  }
+  if (package != nullptr) *package = std::make_unique<PackageWriter>(inputs, outputs, options.math);
   const auto keep = [&](IsaLevel target, const Variant& variant) {
+    if (package != nullptr) (*package)->Add(target, variant);
     options.target = target;
     const auto cache = ProgramCache::Open(flags.model, options, *store, [] {});
     if (!cache.ok()) return;  // text graphs have no Programs in the cache
-    (*cache)->Keep(variant, PortInfosOf(import.graph, true), PortInfosOf(import.graph, false),
-                   import);
+    (*cache)->Keep(variant, inputs, outputs, import);
   };
   if (store == nullptr) return KernelsOf(import.graph, options, targets, variants);
   return KernelsOf(import.graph, options, targets, variants, keep);

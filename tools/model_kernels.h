@@ -4,11 +4,13 @@
 #ifndef KILN_TOOLS_MODEL_KERNELS_H_
 #define KILN_TOOLS_MODEL_KERNELS_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
+#include "kiln/compiler/package_writer.h"
 #include "kiln/compiler/precompile.h"
 #include "kiln/tools/common.h"
 
@@ -30,10 +32,11 @@ void AddModelFlags(CLI::App& command, ModelFlags& flags);
 //   x=1x3x224x224
 //   batch=8 seq=128        # three variants
 //   batch=8 seq=512
-// With a `store` the Programs are kept there.
-absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(const ModelFlags& flags,
-                                                      const CommonOptions& common,
-                                                      Store* store = nullptr);
+// With a `store` the Programs are kept there; with a `package` they go into that. kUnimplemented: a
+// model with dynamic nodes (segments.h) has no package.
+absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(
+    const ModelFlags& flags, const CommonOptions& common, Store* store = nullptr,
+    std::unique_ptr<PackageWriter>* package = nullptr);
 
 }  // namespace kiln
 

@@ -4,10 +4,12 @@
 #include <map>
 #include <memory>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "kiln/base/npy.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/compiler/compile.h"
+#include "kiln/exec/package.h"
 #include "kiln/graph/reference/interpreter.h"
 #include "kiln/tools/common.h"
 #include "kiln/tools/exit_code.h"
@@ -28,12 +30,12 @@ struct RunFlags {
 using Files = std::map<std::string, std::string>;
 
 absl::StatusOr<Files> ParseFiles(const std::string& flag, const std::vector<std::string>& specs,
-                                 const WarmModel& model) {
+                                 const std::vector<PortInfo>& outputs) {
   Files files;
   for (const std::string& spec : specs) {
     KILN_ASSIGN_OR_RETURN(auto file, ParseFileSpec(flag, spec));
     bool known = false;
-    for (const PortInfo& output : model.outputs()) known = known || output.name == file.first;
+    for (const PortInfo& output : outputs) known = known || output.name == file.first;
     if (!known)
       return absl::InvalidArgumentError(
           absl::StrCat(flag, " \"", file.first, "\": the model has no such output"));
@@ -42,20 +44,75 @@ absl::StatusOr<Files> ParseFiles(const std::string& flag, const std::vector<std:
   return files;
 }
 
-// Runs on the reference interpreter or compiled.
-absl::StatusOr<std::vector<Tensor>> Evaluate(const std::shared_ptr<WarmModel>& opened,
-                                             const std::vector<Tensor>& inputs,
-                                             const RunFlags& flags, const CompileOptions& options) {
-  if (flags.common.device == "reference") {
-    KILN_ASSIGN_OR_RETURN(const Graph graph, opened->GraphFor(inputs));
-    return Interpret(graph, inputs);
+// A model file, or a package.
+class Subject {
+ public:
+  static absl::StatusOr<Subject> Open(const RunFlags& flags, CompileOptions& options) {
+    Subject subject;
+    if (absl::EndsWith(flags.model, ".kiln")) {
+      KILN_ASSIGN_OR_RETURN(subject.package_, Package::Open(flags.model));
+      return subject;
+    }
+    subject.service_ = std::make_shared<KernelService>(options);
+    options.kernels = subject.service_;
+    KILN_ASSIGN_OR_RETURN(subject.model_, WarmModel::Open(flags.model, options, subject.service_));
+    return subject;
   }
-  std::vector<std::pair<std::string, Tensor>> named;
-  for (size_t k = 0; k < inputs.size(); ++k)
-    named.emplace_back(opened->inputs()[k].name, inputs[k]);
-  KILN_ASSIGN_OR_RETURN(Model model, Compile(opened, options));
-  return model.Run(named);
-}
+
+  const VariantProvider& ports() const {
+    return model_ != nullptr ? static_cast<const VariantProvider&>(*model_) : *package_;
+  }
+
+  absl::StatusOr<std::vector<Tensor>> Inputs(const RunFlags& flags) const {
+    if (model_ != nullptr) return MakeInputs(*model_, flags.inputs, flags.common);
+    Graph graph;
+    for (const PortInfo& port : package_->inputs())
+      graph.AddInput(port.name, port.type, port.shape);
+    return MakeInputs(graph, flags.inputs, flags.common);
+  }
+
+  // Runs on the reference interpreter or compiled.
+  absl::StatusOr<std::vector<Tensor>> Evaluate(const std::vector<Tensor>& inputs,
+                                               const RunFlags& flags,
+                                               const CompileOptions& options) const {
+    if (flags.common.device == "reference") {
+      if (package_ != nullptr)
+        return absl::UnimplementedError(
+            "device \"reference\": a package has no graph; use --device cpu");
+      KILN_ASSIGN_OR_RETURN(const Graph graph, model_->GraphFor(inputs));
+      return Interpret(graph, inputs);
+    }
+    std::vector<std::pair<std::string, Tensor>> named;
+    for (size_t k = 0; k < inputs.size(); ++k)
+      named.emplace_back(ports().inputs()[k].name, inputs[k]);
+    if (package_ != nullptr) {
+      KILN_ASSIGN_OR_RETURN(Model model, Model::Create(package_, {options.threads}));
+      absl::StatusOr<std::vector<Tensor>> outputs = model.Run(named);
+      if (!absl::IsNotFound(outputs.status())) return outputs;
+      return absl::UnimplementedError(outputs.status().message());  // no variant for these shapes
+    }
+    KILN_ASSIGN_OR_RETURN(Model model, Compile(model_, options));
+    return model.Run(named);
+  }
+
+  void WaitUntilKept() const {
+    if (model_ != nullptr) model_->WaitUntilKept();
+  }
+  KernelCounts counts() const {
+    if (service_ != nullptr) return service_->counts();
+    KernelCounts counts;
+    counts.cached = package_->compiled();
+    counts.vm = package_->on_vm();
+    counts.kernels = counts.cached + counts.vm;
+    return counts;
+  }
+  WeightCounts weights() const { return model_ != nullptr ? model_->weights() : WeightCounts(); }
+
+ private:
+  std::shared_ptr<KernelService> service_;
+  std::shared_ptr<WarmModel> model_;  // null: it is a package
+  std::shared_ptr<Package> package_;
+};
 
 // Compares one output with its file; a bf16 file is u16 bits.
 absl::StatusOr<Comparison> CompareWithFile(const Tensor& got, const std::string& path,
@@ -68,21 +125,20 @@ absl::StatusOr<Comparison> CompareWithFile(const Tensor& got, const std::string&
 int Run(const RunFlags& flags) {
   absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
-  const auto service = std::make_shared<KernelService>(*options);
-  options->kernels = service;
-  const auto opened = WarmModel::Open(flags.model, *options, service);
-  if (!opened.ok()) return Fail(opened.status(), ModelExit(opened.status()));
-  const std::shared_ptr<WarmModel>& model = *opened;
-  const absl::StatusOr<Files> save = ParseFiles("--output", flags.outputs, *model);
+  const absl::StatusOr<Subject> model = Subject::Open(flags, *options);
+  if (!model.ok()) return Fail(model.status(), ModelExit(model.status()));
+  const absl::StatusOr<Files> save =
+      ParseFiles("--output", flags.outputs, model->ports().outputs());
   if (!save.ok()) return Fail(save.status(), kExitUsage);
-  const absl::StatusOr<Files> expect = ParseFiles("--expect", flags.expects, *model);
+  const absl::StatusOr<Files> expect =
+      ParseFiles("--expect", flags.expects, model->ports().outputs());
   if (!expect.ok()) return Fail(expect.status(), kExitUsage);
-  const absl::StatusOr<std::vector<Tensor>> inputs = MakeInputs(*model, flags.inputs, flags.common);
+  const absl::StatusOr<std::vector<Tensor>> inputs = model->Inputs(flags);
   if (!inputs.ok()) return Fail(inputs.status(), UsageExit(inputs.status()));
   std::vector<std::string> names;
-  for (const PortInfo& output : model->outputs()) names.push_back(output.name);
+  for (const PortInfo& output : model->ports().outputs()) names.push_back(output.name);
 
-  const absl::StatusOr<std::vector<Tensor>> outputs = Evaluate(model, *inputs, flags, *options);
+  const absl::StatusOr<std::vector<Tensor>> outputs = model->Evaluate(*inputs, flags, *options);
   if (!outputs.ok()) return Fail(outputs.status(), ModelExit(outputs.status()));
 
   int exit = kExitOk;
@@ -110,7 +166,7 @@ int Run(const RunFlags& flags) {
   }
   std::cout.flush();  // before the cache is written
   model->WaitUntilKept();
-  const KernelCounts counts = service->counts();
+  const KernelCounts counts = model->counts();
   const WeightCounts weights = model->weights();
   if (flags.common.json) {
     PrintJson("run", flags.common,
@@ -127,7 +183,8 @@ int Run(const RunFlags& flags) {
 
 std::function<int()> AddRun(CLI::App& command) {
   auto flags = std::make_shared<RunFlags>();
-  command.add_option("MODEL", flags->model, "ONNX file, or .graph text")->required();
+  command.add_option("MODEL", flags->model, "ONNX file, .graph text, or a .kiln package")
+      ->required();
   Repeatable(command.add_option("--input", flags->inputs,
                                 "n=@a.npy, n=random:SEED[:LO:HI], n=zeros or n=ones (repeatable)"));
   Repeatable(

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -14,7 +15,10 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "kiln/base/cpu_features.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/exec/support/elf_check.h"
@@ -188,6 +192,18 @@ absl::StatusOr<LoadedKernel> LoadKernel(absl::string_view bytes, absl::string_vi
   kernel.function_ = reinterpret_cast<KernelFn>(dlsym(kernel.object_.get(), "k_argv"));
   if (kernel.function_ == nullptr) return OpenError();
   return kernel;
+}
+
+bool HostRuns(absl::string_view isa) {
+  const CpuFeatures& host = HostCpu();
+  for (absl::string_view wanted : absl::StrSplit(isa, ' ', absl::SkipEmpty())) {
+    if (absl::StartsWith(wanted, "avx512") && HostIsa() < IsaLevel::kV4) return false;
+    const auto known =
+        std::find_if(AllCpuFeatures().begin(), AllCpuFeatures().end(),
+                     [&](const CpuFeatureName& feature) { return feature.name == wanted; });
+    if (known == AllCpuFeatures().end() || !(host.*known->has)) return false;
+  }
+  return true;
 }
 
 }  // namespace kiln

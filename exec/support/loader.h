@@ -36,6 +36,10 @@ class LoadedKernel {
 // descriptors. Thread-safe.
 absl::StatusOr<LoadedKernel> LoadKernel(absl::string_view bytes, absl::string_view name = "kernel");
 
+// True if this machine has every instruction set named in `isa` (space separated, as in the meta
+// section of an entry), KILN_MAX_ISA respected.
+bool HostRuns(absl::string_view isa);
+
 }  // namespace kiln
 
 #endif  // KILN_EXEC_SUPPORT_LOADER_H_

@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "kiln/base/log.h"
 #include "kiln/exec/support/launch.h"
+#include "kiln/exec/support/loader.h"
 #include "kiln/exec/support/pool.h"
 #include "kiln/kernel/text.h"
 #include "kiln/schedule/scheduler.h"

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/exec/package.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/cpu_features.h"
+#include "kiln/base/file_system.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/exec/fits.h"
+#include "kiln/exec/ports.h"
+#include "kiln/exec/support/loader.h"
+#include "kiln/exec/vm/vm.h"
+#include "kiln/kernel/text.h"
+#include "kiln/persistent_cache/entry.h"
+
+namespace kiln {
+namespace {
+
+absl::StatusOr<CacheKey> KeyOf(absl::string_view bytes) {
+  CacheKey key{};
+  if (bytes.size() != key.size()) return absl::DataLossError("a kernel or constant has no key");
+  std::copy(bytes.begin(), bytes.end(), key.begin());
+  return key;
+}
+
+// The best target that this CPU can run; else, for the VM, any.
+const packaged::Target* Choose(const packaged::Package& package, bool* run_code) {
+  const packaged::Target* best = nullptr;
+  *run_code = false;
+  for (const packaged::Target& target : package.targets()) {
+    const std::optional<IsaLevel> level = ParseIsaLevel(target.name());
+    const bool runs = level.has_value() && *level <= HostIsa();
+    const bool better =
+        best == nullptr || (runs && !*run_code) ||
+        (runs && *level > ParseIsaLevel(best->name()).value_or(IsaLevel::kBaseline));
+    if (!better) continue;
+    best = &target;
+    *run_code = *run_code || runs;
+  }
+  return best;
+}
+
+}  // namespace
+
+Preimage PackagePreimage() { return Preimage().Add("schema", "1").Add("artefact", "package"); }
+
+Preimage ConstantPreimage(absl::string_view digest) {
+  return Preimage().Add("schema", "1").Add("artefact", "constant").Add("digest", digest);
+}
+
+absl::StatusOr<std::shared_ptr<Package>> Package::Open(absl::string_view path) {
+  std::shared_ptr<Package> made(new Package);
+  PackTrust trust;
+  trust.unsigned_too = true;
+  auto pack = Pack::Open(RealFileSystem(), path, trust);
+  if (absl::IsUnimplemented(pack.status())) return absl::DataLossError(pack.status().message());
+  KILN_RETURN_IF_ERROR(pack.status());
+  made->pack_ = *std::move(pack);
+  const absl::Status read = made->Read();
+  if (read.ok()) return made;
+  const std::string text = absl::StrCat("package \"", path, "\": ", read.message());
+  return absl::IsUnimplemented(read) ? absl::DataLossError(text) : absl::Status(read.code(), text);
+}
+
+absl::Status Package::Read() {
+  const Preimage preimage = PackagePreimage();
+  absl::StatusOr<Entry> entry = pack_->Read(preimage.Key(), &preimage.bytes());
+  if (absl::IsNotFound(entry.status()))
+    return absl::DataLossError("is a pack of kernels without a model");
+  KILN_RETURN_IF_ERROR(entry.status());
+  const std::string* const bytes = entry->Find("package");
+  program::Program ports;
+  if (bytes == nullptr || !stored_.ParseFromString(*bytes) ||
+      !ports.ParseFromString(stored_.ports()))
+    return absl::DataLossError("its description cannot be read");
+  KILN_ASSIGN_OR_RETURN(inputs_, GetPorts(ports.inputs()));
+  KILN_ASSIGN_OR_RETURN(outputs_, GetPorts(ports.outputs()));
+  bool run_code = false;
+  const packaged::Target* const target = Choose(stored_, &run_code);
+  if (target == nullptr) return absl::DataLossError("has no target");
+  for (const packaged::Variant& stored : target->variants()) {
+    KILN_ASSIGN_OR_RETURN(Variant variant, Restore(stored, run_code));
+    variants_.push_back(std::make_shared<const Variant>(std::move(variant)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Variant> Package::Restore(const packaged::Variant& stored, bool run_code) {
+  Variant variant;
+  for (const std::string& text : stored.guards()) {
+    KILN_ASSIGN_OR_RETURN(variant.guards.emplace_back(), Guard::Parse(text));
+  }
+  if (!variant.program.ParseFromString(stored.program()))
+    return absl::DataLossError("a program cannot be read");
+  if (variant.program.inputs_size() != static_cast<int>(inputs_.size()))
+    return absl::DataLossError("a program has other inputs than the model");
+  for (const packaged::Constant& constant : stored.constants()) {
+    KILN_ASSIGN_OR_RETURN(variant.constants.emplace_back(), Restore(constant));
+  }
+  for (const program::KernelDef& def : variant.program.kernels()) {
+    auto& choices = variant.kernels.emplace_back();
+    for (const program::KernelChoice& choice : def.choices()) {
+      KILN_ASSIGN_OR_RETURN(choices.emplace_back(), Kernel(def, choice, run_code));
+    }
+  }
+  return variant;
+}
+
+absl::StatusOr<Tensor> Package::Restore(const packaged::Constant& stored) {
+  KILN_ASSIGN_OR_RETURN(const DType type, ToDType(stored.dtype()));
+  const std::vector<int64_t> shape(stored.shape().begin(), stored.shape().end());
+  const int64_t bytes = CheckedBytes(type, shape);
+  const auto view = [&](const Tensor& of) -> absl::StatusOr<Tensor> {
+    if (bytes < 0 || bytes != of.size_bytes())
+      return absl::DataLossError("a constant has another size than its shape says");
+    return Tensor::View(of.data(), type, shape, {}, of.owner());
+  };
+  if (const auto known = constants_.find(stored.blob()); known != constants_.end())
+    return view(known->second);
+  const Preimage preimage = ConstantPreimage(stored.blob());
+  KILN_ASSIGN_OR_RETURN(const Entry entry, pack_->Read(preimage.Key(), &preimage.bytes()));
+  const std::string* const blob = entry.Find("blob");
+  if (blob == nullptr) return absl::DataLossError("a constant has no elements");
+  Tensor elements = Tensor::Allocate(DType::kU8, {static_cast<int64_t>(blob->size())});
+  std::copy(blob->begin(), blob->end(), static_cast<char*>(elements.data()));
+  constants_[stored.blob()] = elements;
+  return view(elements);
+}
+
+absl::StatusOr<std::shared_ptr<KernelHandle>> Package::Kernel(const program::KernelDef& def,
+                                                              const program::KernelChoice& choice,
+                                                              bool run_code) {
+  // A choice without code is on the VM, and known by its text.
+  const std::string& name = choice.key().empty() ? def.text() : choice.key();
+  if (const auto known = kernels_.find(name); known != kernels_.end()) return known->second;
+  auto function = std::make_shared<KernelFunction>();
+  if (run_code && !choice.key().empty()) {
+    KILN_ASSIGN_OR_RETURN(const CacheKey key, KeyOf(choice.key()));
+    KILN_ASSIGN_OR_RETURN(const Entry entry, pack_->Read(key, nullptr));
+    const std::string* const elf = entry.Find("elf");
+    if (elf != nullptr && HostRuns(MetaOf(entry)["isa"])) {
+      KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, LoadKernel(*elf));
+      auto owner = std::make_shared<LoadedKernel>(std::move(loaded));
+      function->run = owner->function();
+      function->owner = std::move(owner);
+    }
+  }
+  if (function->run == nullptr) {
+    KILN_ASSIGN_OR_RETURN(const kiln::Kernel kernel, ParseKernel(def.text()));
+    KILN_ASSIGN_OR_RETURN(std::shared_ptr<const VmKernel> vm, VmKernel::Compile(kernel));
+    function->run = &RunVm;
+    function->self = vm.get();
+    function->vm = true;
+    function->owner = std::move(vm);
+  }
+  ++(function->vm ? on_vm_ : compiled_);
+  return kernels_[name] = std::make_shared<KernelHandle>(std::move(function));
+}
+
+absl::StatusOr<std::shared_ptr<const Variant>> Package::Get(const std::vector<InputFacts>& inputs) {
+  for (size_t k = 0; k < inputs_.size(); ++k)
+    KILN_RETURN_IF_ERROR(CheckPort(inputs_[k], inputs[k]));
+  const Guard* broken = nullptr;
+  for (const std::shared_ptr<const Variant>& variant : variants_) {
+    const Guard* here = nullptr;
+    if (Fits(*variant, inputs, &here)) return variant;
+    if (here != nullptr) broken = here;
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "no variant in the package fits these inputs",
+      broken != nullptr ? absl::StrCat(": \"", broken->ToString(), "\" does not hold") : "",
+      "; compile the package with --shapes for them"));
+}
+
+std::vector<Package::Target> Package::targets() const {
+  std::vector<Target> list;
+  for (const packaged::Target& target : stored_.targets()) {
+    std::set<std::string> keys;
+    for (const packaged::Variant& variant : target.variants()) {
+      program::Program program;
+      if (!program.ParseFromString(variant.program())) continue;
+      for (const program::KernelDef& def : program.kernels()) {
+        for (const program::KernelChoice& choice : def.choices()) keys.insert(choice.key());
+      }
+    }
+    Target& made = list.emplace_back();
+    made.name = target.name();
+    made.variants = target.variants_size();
+    for (const Pack::Row& row : pack_->rows()) {
+      if (keys.count(std::string(row.key.begin(), row.key.end())) == 0) continue;
+      ++made.kernels;
+      made.bytes += row.length;
+    }
+  }
+  return list;
+}
+
+absl::StatusOr<Model> LoadPackage(absl::string_view path, const RunOptions& options) {
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<Package> package, Package::Open(path));
+  return Model::Create(std::move(package), options);
+}
+
+}  // namespace kiln

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// A package: a model compiled ahead of time, in one file that needs neither compiler nor cache.
+//
+//   absl::StatusOr<kiln::Model> model = kiln::LoadPackage("resnet50.kiln");
+//   auto y = model->Run({{"x", x}});
+//
+// The file has the form of a pack (persistent_cache/pack.h): the entry PackagePreimage() with the
+// Programs of each target (package.proto), an entry for each kernel, as in the cache, and one for
+// each constant. Every byte that is used is checked before anything runs. The Programs are those of
+// the best target that this CPU can run; a kernel without code, or whose code this CPU cannot run,
+// runs on the VM, with the same bits.
+//
+// Inputs that break the guards of all stored variants are kNotFound, with the guard's text. Code in
+// a package runs as you: load packages of those whose programs you would run.
+#ifndef KILN_EXEC_PACKAGE_H_
+#define KILN_EXEC_PACKAGE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "kiln/exec/model.h"
+#include "kiln/exec/package.pb.h"
+#include "kiln/exec/provider.h"
+#include "kiln/persistent_cache/key.h"
+#include "kiln/persistent_cache/pack.h"
+
+namespace kiln {
+
+Preimage PackagePreimage();
+// Under which the elements with this digest lie.
+Preimage ConstantPreimage(absl::string_view digest);
+
+class Package : public VariantProvider {
+ public:
+  // kDataLoss: damaged, of another version, or no package; kNotFound and the like for the file.
+  static absl::StatusOr<std::shared_ptr<Package>> Open(absl::string_view path);
+
+  const std::vector<PortInfo>& inputs() const override { return inputs_; }
+  const std::vector<PortInfo>& outputs() const override { return outputs_; }
+  absl::StatusOr<std::shared_ptr<const Variant>> Get(
+      const std::vector<InputFacts>& inputs) override;
+
+  struct Target {
+    std::string name;
+    int variants = 0;
+    int kernels = 0;    // distinct ones with code
+    int64_t bytes = 0;  // of their entries
+  };
+  std::vector<Target> targets() const;
+  // Of the target in use: kernels that run compiled, and on the VM.
+  int compiled() const { return compiled_; }
+  int on_vm() const { return on_vm_; }
+
+ private:
+  Package() = default;
+  absl::Status Read();
+  absl::StatusOr<Variant> Restore(const packaged::Variant& stored, bool run_code);
+  absl::StatusOr<Tensor> Restore(const packaged::Constant& stored);
+  absl::StatusOr<std::shared_ptr<KernelHandle>> Kernel(const program::KernelDef& def,
+                                                       const program::KernelChoice& choice,
+                                                       bool run_code);
+
+  std::unique_ptr<Pack> pack_;
+  packaged::Package stored_;
+  std::vector<PortInfo> inputs_, outputs_;
+  std::vector<std::shared_ptr<const Variant>> variants_;          // immutable after Open
+  std::map<std::string, std::shared_ptr<KernelHandle>> kernels_;  // by key
+  std::map<std::string, Tensor> constants_;                       // by digest
+  int compiled_ = 0, on_vm_ = 0;
+};
+
+// Package::Open, and a Model of it.
+absl::StatusOr<Model> LoadPackage(absl::string_view path, const RunOptions& options = {});
+
+}  // namespace kiln
+
+#endif  // KILN_EXEC_PACKAGE_H_

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ports as files hold them.
+#ifndef KILN_EXEC_PORTS_H_
+#define KILN_EXEC_PORTS_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kiln/exec/program.pb.h"
+#include "kiln/exec/provider.h"
+
+namespace kiln {
+
+using StoredPorts = google::protobuf::RepeatedPtrField<program::Port>;
+
+void SetPorts(const std::vector<PortInfo>& ports, StoredPorts* out);
+// kDataLoss and kInvalidArgument: no types or dims.
+absl::StatusOr<std::vector<PortInfo>> GetPorts(const StoredPorts& ports);
+absl::StatusOr<DType> ToDType(uint32_t number);
+
+}  // namespace kiln
+
+#endif  // KILN_EXEC_PORTS_H_
