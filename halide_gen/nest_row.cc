@@ -39,7 +39,7 @@ class RowNest {
     out.split(row_, task_, inside_, PerTask(grain_, length_), TailStrategy::GuardWithIf)
         .parallel(task_);
     if (whole) Vectors(out, x_, lanes_);
-    Place(LoopLevel(out, inside_));
+    Place(LoopLevel(out, inside_), LoopLevel(out, task_));
     return {out, group};
   }
 
@@ -78,12 +78,13 @@ class RowNest {
     (whole ? row_maps_ : scalar_maps_).push_back(func);
   }
 
-  // Puts everything but the output under the loop over rows.
-  void Place(const LoopLevel& in_row) {
+  // Puts everything but the output under the loop over rows. The rows of a task share one buffer:
+  // to ask for one takes as long as a short row does.
+  void Place(const LoopLevel& in_row, const LoopLevel& in_task) {
     for (Func& map : scalar_maps_) map.compute_at(in_row);
     for (Func& map : row_maps_) {
-      map.compute_at(in_row).bound(x_, 0, length_);
-      Vectors(map, x_, lanes_);
+      map.compute_at(in_row).hoist_storage(in_task).bound(x_, 0, length_).align_storage(x_, lanes_);
+      map.vectorize(x_, lanes_, TailStrategy::PredicateLoads).never_partition(x_);
     }
     for (Reduction& reduction : reductions_) {
       reduction.result.compute_at(in_row);

@@ -158,25 +158,34 @@ Expr FloatToInt(const Expr& value, Type to) {
   const Expr low = Halide::Internal::make_const(from, least);
   const Expr high = Halide::Internal::make_const(from, above);
   const Expr zero = Number(to, 0);
+  // Vector units convert to 32 bits. All values of narrower types are floats, so that the ends are
+  // cut off before; these forms are one instruction each.
+  if (to.bits() < 32 && from.bits() >= 32) {
+    const Expr most = Halide::Internal::make_const(from, above - 1);
+    const Expr number =
+        to.is_uint() ? value : select(Halide::is_nan(value), Number(from, 0), value);
+    const Expr raised = select(number > low, number, low);
+    const Expr whole = cast<int32_t>(select(raised < most, raised, most));
+    // Without the mask Halide would make one conversion of this and of any that follows.
+    const Type bits = to.with_code(Type::UInt);
+    return WithType(cast(bits, whole & ((1 << to.bits()) - 1)), to);
+  }
   const Expr safe = select(value > low && value < high, value, Number(from, 0));
-  // Vector units convert to 32 bits; narrower types fit in there.
-  const Expr exact = to.bits() < 32 ? cast(to, cast<int32_t>(safe)) : cast(to, safe);
+  const Expr exact = cast(to, safe);
   return select(value > low, select(value < high, exact, to.max()),
                 select(Halide::is_nan(value), zero, to.min()));
 }
 
 Expr Rounded(ScalarOp op, const Expr& a) {
   if (!a.type().is_float()) return a;
-  switch (op) {
-    case ScalarOp::kFloor:
-      return Halide::floor(a);
-    case ScalarOp::kCeil:
-      return Halide::ceil(a);
-    case ScalarOp::kTrunc:
-      return Halide::trunc(a);
-    default:
-      return Halide::round(a);  // to nearest even
-  }
+  // Halide's own cut 512-bit vectors into halves.
+  const std::string type = a.type().bits() == 32 ? ".f32" : ".f64";
+  const char* name = op == ScalarOp::kFloor   ? "llvm.floor"
+                     : op == ScalarOp::kCeil  ? "llvm.ceil"
+                     : op == ScalarOp::kTrunc ? "llvm.trunc"
+                                              : "llvm.roundeven";
+  return Halide::Internal::Call::make(a.type(), name + type, {a},
+                                      Halide::Internal::Call::PureExtern);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ using Halide::Var;
 constexpr int kLanes = static_cast<int>(kReduceLanes);
 constexpr int kBlock = static_cast<int>(kReduceBlock);
 constexpr int kOuterBlock = static_cast<int>(kOuterReduceBlock);
-constexpr int kFolded = 8;
+constexpr int kFolded = 16;
 
 using Element = std::function<Expr(const Expr&)>;
 
@@ -45,6 +45,22 @@ Expr DependentOn(const Halide::RVar& step, const Expr& element) {
   return select(step >= 0, element, Halide::Internal::make_zero(element.type()));
 }
 
+// The last `length` % 64 elements. They are copied first and meet the lanes as one whole step,
+// absent ones being the identity: so the lanes stay in registers, where a store of some of them
+// would have to reach the memory before the fold could read it.
+void CombineRest(const ReductionSpec& spec, const Element& element, const std::vector<Expr>& at,
+                 const Expr& length, ReductionLevel& level) {
+  level.rest = Func(level.blocks.name() + "_rest");
+  level.rest_extent = length % kLanes;
+  level.rest(With(level.lane, at)) = element(length / kLanes * kLanes + level.lane);
+  const RDom some(0, Halide::min(level.rest_extent, 1), level.blocks.name() + "_some");
+  level.tail = some.x;
+  const std::vector<Expr> lane = With(level.lane, at);
+  const Expr value =
+      select(level.lane < level.rest_extent, level.rest(lane), StartValue(spec.op, spec.type));
+  level.lanes(lane) = Accumulate(spec.op, spec.type, level.lanes(lane), DependentOn(some.x, value));
+}
+
 // `count` elements by the lane rule, block k = elements [4096k, 4096k + 4096); one block if
 // `level.top`.
 void BuildLanes(const ReductionSpec& spec, const Element& element, const Expr& count,
@@ -65,7 +81,7 @@ void BuildLanes(const ReductionSpec& spec, const Element& element, const Expr& c
   };
   lanes(With(level.lane, rest)) = StartValue(spec.op, spec.type);
   const RDom step(0, level.top ? steps : Expr(kBlock / kLanes), name + "_step");
-  const RDom tail(0, level.top ? length % kLanes : Expr(kLanes), name + "_tail");
+  const RDom tail(0, kLanes, name + "_tail");
   if (!level.top) {
     RDom(step).where(step.x < steps);
     RDom(tail).where(tail.x < length - steps * kLanes);
@@ -73,7 +89,11 @@ void BuildLanes(const ReductionSpec& spec, const Element& element, const Expr& c
   level.step = step.x;
   level.tail = tail.x;
   combine(step.x, level.lane, begin + step.x * kLanes + level.lane);
-  combine(tail.x, tail.x, begin + steps * kLanes + tail.x);
+  if (level.top) {
+    CombineRest(spec, element, rest, length, level);
+  } else {
+    combine(tail.x, tail.x, begin + steps * kLanes + tail.x);
+  }
 
   std::vector<Expr> parts;
   for (int i = 0; i < kLanes; i += kFolded) parts.push_back(lanes(With(level.fold + i, rest)));
@@ -105,7 +125,17 @@ void ScheduleLanes(ReductionLevel& level, const Halide::LoopLevel& at) {
   Func& lanes = level.lanes;
   lanes.compute_at(at).store_in(stack).bound(level.lane, 0, kLanes).vectorize(level.lane);
   lanes.update(0).reorder(level.lane, level.step).vectorize(level.lane);
-  lanes.update(1).vectorize(level.tail, kTailLanes, Halide::TailStrategy::GuardWithIf);
+  if (level.top) {
+    lanes.update(1).reorder(level.lane, level.tail).vectorize(level.lane);
+    level.rest.compute_at(lanes, level.tail)
+        .store_in(stack)
+        .bound(level.lane, 0, level.rest_extent);
+    level.rest.bound_storage(level.lane, kLanes);
+    level.rest.vectorize(level.lane, kTailLanes, Halide::TailStrategy::PredicateLoads)
+        .never_partition(level.lane);
+  } else {
+    lanes.update(1).vectorize(level.tail, kTailLanes, Halide::TailStrategy::GuardWithIf);
+  }
   level.folded.compute_at(at).store_in(stack).bound(level.fold, 0, kFolded).vectorize(level.fold);
 }
 

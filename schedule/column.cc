@@ -5,7 +5,8 @@
 // A cell is one element of the dims that are kept, or, if the innermost is kept, `lanes` neighbours
 // along it; a column is what the reduced dims span in a cell. A column passes through all stages
 // while it is in the cache. Maps over it that are dear, or needed by several loops, are kept in a
-// buffer of one column. Tasks are runs of cells.
+// buffer of one column. Tasks are runs of cells. A single reduction over long rows is left to
+// "general".
 #include <algorithm>
 
 #include "kiln/schedule/facts.h"
@@ -51,21 +52,16 @@ Decision Accepts(const Kernel& kernel) {
   for (size_t i = 1; i < first->over.size(); ++i) {
     if (first->over[i] == first->over[i - 1] + 1) return Decision::No("neighbours are reduced");
   }
-  int reductions = 0;
   for (const Stage& stage : kernel.stages) {
     if (stage.kind != Stage::Kind::kReduce) continue;
     if (stage.over != first->over || stage.dims != first->dims) {
       return Decision::No("reductions are over different dims");
     }
-    ++reductions;
   }
   for (const KernelOutput& output : kernel.outputs) {
     if (!IsDense(output) || (!SpansAll(kernel, output.dims) && output.dims != first->dims)) {
       return Decision::No("an output is not dense over all dims, or over those kept, in order");
     }
-  }
-  if (reductions == 1 && !BroadcastsBack(kernel)) {
-    return Decision::No("it is one reduction, which a loop nest of its own does as well");
   }
   for (const ScalarExpr* expr : Expressions(kernel)) {
     for (const ExprNode& node : expr->nodes()) {
@@ -81,7 +77,22 @@ Decision Accepts(const Kernel& kernel) {
 // Extents are 32-bit numbers.
 int64_t Bounded(int64_t extent) { return std::min<int64_t>(extent, INT32_MAX); }
 
+// One reduction that no element meets again goes over its operand once either way. Cells keep their
+// accumulators in registers, but steps along a column of long rows find neither a line nor a page
+// of the step before: then blocks of whole rows are better, and they may have as many tasks.
+bool SweepsRows(const Kernel& kernel, const SizeClass& sizes) {
+  constexpr int64_t kMostRowBytes = 1024;
+  const auto is_reduction = [](const Stage& stage) { return stage.kind == Stage::Kind::kReduce; };
+  if (std::count_if(kernel.stages.begin(), kernel.stages.end(), is_reduction) > 1) return false;
+  if (BroadcastsBack(kernel)) return false;
+  const Stage& reduction = *FirstReduction(kernel);
+  const int64_t row = Bounded(sizes.at_most[static_cast<size_t>(kernel.innermost())]);
+  return reduction.over.back() == kernel.innermost() ||
+         row * static_cast<int64_t>(SizeOf(reduction.type)) > kMostRowBytes;
+}
+
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
+  if (SweepsRows(kernel, sizes)) return kGeneralScheduler.choose(kernel, sizes, profile);
   // Nothing in place: the VM runs through such kernels row by row.
   Params params{.scheduler = "column", .values = {}, .in_place = {}};
   const Stage& reduction = *FirstReduction(kernel);
@@ -93,9 +104,8 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
     extent = std::max(extent, Bounded(sizes.at_most[static_cast<size_t>(dim)]));
   }
   // In tiles a vector is all that a step has, so that it takes several to hide their latency.
-  int64_t lanes = LanesFor(kernel, profile, tiles ? 4 : 2);
-  const int64_t row = sizes.at_most[static_cast<size_t>(x)];
-  while (lanes > 8 && lanes / 2 >= row) lanes /= 2;
+  const int64_t lanes =
+      LanesForRow(LanesFor(kernel, profile, tiles ? 4 : 2), sizes.at_most[static_cast<size_t>(x)]);
   params.values = {{"grain", profile.parallel_grain},
                    {"lanes", lanes},
                    {"levels", LevelsFor(inner, kReduceBlock)},

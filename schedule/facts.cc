@@ -177,6 +177,11 @@ std::vector<bool> GetKept(const Params& params, size_t stages) {
   return kept;
 }
 
+int64_t LanesForRow(int64_t lanes, int64_t row) {
+  while (lanes > 8 && lanes / 2 >= row) lanes /= 2;
+  return lanes;
+}
+
 int64_t LanesFor(const Kernel& kernel, const MachineProfile& profile, int64_t vectors) {
   size_t widest = 1;
   bool divides = false, scattered = false;

@@ -54,6 +54,9 @@ std::vector<bool> GetKept(const Params& params, size_t stages);
 // elements.
 int64_t LanesFor(const Kernel& kernel, const MachineProfile& profile, int64_t vectors);
 
+// Elements of a loop step for rows of at most `row`: no more registers than the row fills.
+int64_t LanesForRow(int64_t lanes, int64_t row);
+
 // True if `input` is dense over all dims, and always read at the reader's own element.
 bool IsReadInPlace(const Kernel& kernel, size_t input);
 

@@ -82,12 +82,6 @@ int32_t TurnDim(const Kernel& kernel) {
   return most == votes.end() || *most == 0 ? -1 : static_cast<int32_t>(most - votes.begin());
 }
 
-// Elements of a loop step for rows of at most `row`: no more registers than the row fills.
-int64_t LanesForRow(int64_t lanes, int64_t row) {
-  while (lanes > 8 && lanes / 2 >= row) lanes /= 2;
-  return lanes;
-}
-
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
   Params params{.scheduler = "pointwise", .values = {}, .in_place = ElementwisePairs(kernel)};
   const auto known = [&](int32_t dim) { return sizes.at_most[static_cast<size_t>(dim)]; };

@@ -57,7 +57,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   const int64_t row =
       std::min<int64_t>(sizes.at_most[static_cast<size_t>(kernel.innermost())], INT32_MAX);
   params.values = {{"grain", profile.parallel_grain},
-                   {"lanes", LanesFor(kernel, profile, 2)},
+                   {"lanes", LanesForRow(LanesFor(kernel, profile, 2), row)},
                    {"levels", LevelsFor(row, kReduceBlock)}};
   std::vector<bool> kept = MapsToKeep(kernel, {.shared_cost = 4, .single_cost = 12});
   for (size_t i = 0; i < kept.size(); ++i) {

@@ -43,14 +43,26 @@ TEST(SchedulerTest, LastAcceptsEverything) {
 
 TEST(SchedulerTest, SaysWhyTheBetterOnesRefuse) {
   const Kernel kernel = Parse(
-      "dims a b\nin 0 f32 [a, b] dense\ns0 : f32 [b] = reduce add over a (in0[a, b])\nout 0 f32 "
-      "[b] dense = s0[b]\n");
+      "dims a b\nin 0 f32 [a, b] dense\ns0 : f32 [] = reduce add over a b (in0[a, b])\nout 0 f32 "
+      "[] dense = s0[]\n");
   std::string why;
   EXPECT_STREQ(Chosen(kernel, &why).name, "general");
   EXPECT_EQ(
       why,
       "pointwise: it has a reduction; row: a reduction is over another dim than the innermost; "
-      "column: it is one reduction, which a loop nest of its own does as well");
+      "column: it reduces all dims");
+}
+
+TEST(SchedulerTest, OneReductionOverShortRowsIsColumns) {
+  const Kernel kernel = Parse(
+      "dims a b c\nin 0 f32 [a, b, c] dense\ns0 : f32 [a, c] = reduce add over b (in0[a, b, c])\n"
+      "out 0 f32 [a, c] dense = s0[a, c]\n");
+  const Scheduler& column = Chosen(kernel);
+  EXPECT_STREQ(column.name, "column");
+  const MachineProfile& profile = ProfileFor(IsaLevel::kV4);
+  EXPECT_EQ(column.choose(kernel, {{8, 1000, 13}}, profile).scheduler, "column");
+  EXPECT_EQ(column.choose(kernel, {{8, 1000, 4000}}, profile).scheduler, "general");
+  EXPECT_EQ(column.choose(kernel, Unknown(kernel), profile).scheduler, "general");
 }
 
 TEST(SchedulerTest, SoftmaxOverAnotherAxisIsColumns) {
