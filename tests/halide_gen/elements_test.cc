@@ -35,6 +35,21 @@ TEST_P(ElementsTest, ProductOfThree) {
     kernel.Check({n}, 1);
 }
 
+// A conversion of a conversion is not one conversion: the first saturates.
+TEST_P(ElementsTest, NarrowIntegersOfFloatsAreShiftedAndConvertedOn) {
+  CompiledKernel kernel = Compile(R"(dims a
+in   0 f32 [a] dense
+in   1 f32 [a] dense
+out  0 i16 [a] dense = shr(cast<i16>(in0[a]), cast<i16>(in1[a]))
+out  1 i8 [a] dense = shr(cast<i8>(in0[a]), cast<i8>(in1[a]))
+out  2 u8 [a] dense = shl(cast<u8>(in0[a]), cast<u8>(in1[a]))
+out  3 i8 [a] dense = cast<i8>(cast<u8>(in0[a]))
+out  4 u16 [a] dense = cast<u16>(cast<i16>(in0[a]))
+out  5 f32 [a] dense = add(round(in0[a]), trunc(in1[a]))
+)");
+  for (const int32_t n : {1, 15, 100, 5000}) kernel.Check({n}, static_cast<uint32_t>(n));
+}
+
 // Adam: each of three outputs may lie over the input that it replaces.
 TEST_P(ElementsTest, SeveralOutputsAreWrittenOverTheirInputs) {
   CompiledKernel kernel = Compile(R"(dims a
