@@ -97,6 +97,11 @@ absl::StatusOr<Variant> Package::Restore(const packaged::Variant& stored, bool r
     return absl::DataLossError("a program cannot be read");
   if (variant.program.inputs_size() != static_cast<int>(inputs_.size()))
     return absl::DataLossError("a program has other inputs than the model");
+  for (size_t k = 0; k < inputs_.size(); ++k) {
+    const program::Port& port = variant.program.inputs(static_cast<int>(k));
+    if (port.shape_size() != static_cast<int>(inputs_[k].shape.size()))
+      return absl::DataLossError("a program has inputs of other ranks than the model");
+  }
   for (const packaged::Constant& constant : stored.constants()) {
     KILN_ASSIGN_OR_RETURN(variant.constants.emplace_back(), Restore(constant));
   }

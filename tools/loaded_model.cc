@@ -4,6 +4,7 @@
 #include <map>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/compiler/compile.h"
 #include "kiln/tools/exit_code.h"
@@ -16,6 +17,10 @@ LoadedModel LoadedModel::Of(const std::string& path, OnnxImport import) {
 }
 
 absl::StatusOr<LoadedModel> LoadedModel::Read(const std::string& path) {
+  if (absl::EndsWith(path, ".kiln")) {
+    return absl::UnimplementedError(absl::StrCat(
+        "package \"", path, "\": has no graph; use kiln run, kiln inspect or kiln bench --serve"));
+  }
   if (!absl::EndsWith(path, ".graph")) {
     KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnx(path, {.allow_unsupported = true}));
     if (import.unsupported.empty() || MayNeedValues(import)) return Of(path, std::move(import));

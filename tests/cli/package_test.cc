@@ -138,6 +138,8 @@ TEST_F(PackageTest, TellsWhatDoesNotFit) {
   EXPECT_EQ(Kiln({"run", sum, "-q", "--shape", "x=4", "--shape", "y=1"}).exit, 0);
   EXPECT_EQ(Kiln({"run", sum, "-q", "--device", "reference"}).exit, 4);
   EXPECT_EQ(Kiln({"run", dir_.File("none.kiln")}).exit, 7);
+  for (const char* verb : {"bench", "verify", "explain"})
+    EXPECT_NE(Kiln({verb, sum}).err.find("has no graph"), std::string::npos) << verb;
   EXPECT_EQ(Kiln({"compile", model, "-o", sum, "--cache-only"}).exit, 2);
 }
 
