@@ -149,14 +149,17 @@ TEST(FormGroups, PutsAValueWithItsOnlyReader) {
     graph g
     input x : f32 [512, 64]
     y = relu(x)
+    rows = reduce_sum(y) {axes = [1]}
     square = mul(y, y)
-    sum = reduce_sum(square) {axes = [0]}
+    columns = reduce_sum(square) {axes = [0]}
     output y
-    output sum
+    output rows
+    output columns
   )");
   const Grouping grouping = Grouped(graph);
   ASSERT_THAT(grouping.groups, SizeIs(2)) << ToString(grouping, graph);
-  EXPECT_THAT(grouping.groups[0].nodes, SizeIs(1));  // relu; the square is never stored
+  EXPECT_THAT(grouping.groups[0].nodes, SizeIs(2)) << ToString(grouping, graph);  // relu, rows
+  EXPECT_THAT(grouping.groups[1].nodes, SizeIs(2));  // the square is never stored
 }
 
 // One encoder layer as exporters write it: projections are library nodes between fused pieces.
