@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/base/sha256.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 
 #include "kiln/base/check.h"
@@ -20,8 +21,12 @@ Sha256Digest Sha256(absl::string_view bytes) {
 
 void Sha256Hasher::Free::operator()(evp_md_ctx_st* context) const { EVP_MD_CTX_free(context); }
 
-// OpenSSL's calls fail only when there is no memory or no SHA-256 in the library at all.
-Sha256Hasher::Sha256Hasher() : context_(EVP_MD_CTX_new()) {
+// OpenSSL's calls fail only when there is no memory or no SHA-256 in the library at all. Unless the
+// program itself has started OpenSSL it is not taken down at exit: a Model in a variable of static
+// duration hashes what it keeps after that.
+Sha256Hasher::Sha256Hasher() {
+  KILN_CHECK(OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr) == 1);
+  context_.reset(EVP_MD_CTX_new());
   KILN_CHECK(context_ != nullptr);
   KILN_CHECK(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1);
 }

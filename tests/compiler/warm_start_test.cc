@@ -5,9 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -150,6 +152,20 @@ TEST_F(WarmStartTest, MapsWhatTheFirstStartMade) {
   LetFilesSettle();
   ExpectWarm(Start(1));
   ExpectWarm(Start(1));
+}
+
+// Ends after what libraries have registered to be called at exit.
+std::optional<Model> model_of_static_duration;
+
+TEST_F(WarmStartTest, AModelMayLiveUntilTheProcessHasEnded) {
+  const auto start_and_exit = [&] {
+    const auto service = std::make_shared<KernelService>(Options());
+    model_of_static_duration = *Compile(*WarmModel::Open(model_, Options(), service), Options());
+    const Tensor x = Tensor::Allocate(DType::kF32, {1, kWidth});
+    std::memset(x.data(), 0, sizeof(float) * kWidth);
+    std::exit(model_of_static_duration->Run({{"x", x}}).ok() ? 0 : 1);
+  };
+  EXPECT_EXIT(start_and_exit(), testing::ExitedWithCode(0), "");
 }
 
 TEST_F(WarmStartTest, FollowsAModelThatIsWrittenOver) {
