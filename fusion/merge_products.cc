@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -43,10 +44,14 @@ bool OnlyMoved(const Graph& graph, ValueId value, const std::vector<NodeId>& rea
   });
 }
 
+// Whether the weights are [n, k].
+bool IsTurned(const Node& product) { return IntAttr(product, "trans_b") != 0; }
+
 std::optional<Part> PartOf(const Graph& graph, NodeId id,
                            const std::vector<std::vector<NodeId>>& users) {
   const Node& node = graph.node(id);
-  if (!Is(node, "matmul") || !IsConstant(graph, node.inputs[1], 2)) return std::nullopt;
+  if (!Is(node, "matmul") || IntAttr(node, "trans_a") != 0 || !IsConstant(graph, node.inputs[1], 2))
+    return std::nullopt;
   Part part{id, node.inputs[1], {}, node.outputs[0]};
   const auto readers = [&](ValueId v) { return users[static_cast<size_t>(v.v)]; };
   if (readers(part.result).size() == 1 && !graph.IsOutput(part.result)) {
@@ -54,7 +59,8 @@ std::optional<Part> PartOf(const Graph& graph, NodeId id,
     if (Is(next, "add")) {
       const ValueId other = next.inputs[next.inputs[0] == part.result ? 1 : 0];
       if (other == part.result || !IsConstant(graph, other, 1)) return std::nullopt;
-      if (!(graph.value(other).shape[0] == graph.value(part.weights).shape[1])) return std::nullopt;
+      if (!(graph.value(other).shape[0] == graph.value(part.weights).shape[IsTurned(node) ? 0 : 1]))
+        return std::nullopt;
       part.bias = other;
       part.result = next.outputs[0];
     }
@@ -63,10 +69,31 @@ std::optional<Part> PartOf(const Graph& graph, NodeId id,
   return part;
 }
 
-// The matrices (or vectors) side by side.
+// Of a matrix [k, n], or [n, k] where it is `turned`, or a vector.
+int64_t Columns(const Graph& graph, ValueId value, bool turned) {
+  const std::vector<int64_t>& shape = graph.value(value).constant->shape();
+  return turned ? shape.front() : shape.back();
+}
+
+// Turned matrices, or vectors, one after the other.
+Tensor Stacked(const Graph& graph, const std::vector<ValueId>& values) {
+  std::vector<int64_t> shape = graph.value(values[0]).constant->shape();
+  shape.front() = 0;
+  for (const ValueId value : values) shape.front() += Columns(graph, value, /*turned=*/true);
+  Tensor all = Tensor::Allocate(DType::kF32, shape);
+  auto* to = static_cast<char*>(all.data());
+  for (const ValueId value : values) {
+    const Tensor& from = *graph.value(value).constant;
+    std::memcpy(to, from.data(), static_cast<size_t>(from.size_bytes()));
+    to += from.size_bytes();
+  }
+  return all;
+}
+
+// Matrices side by side.
 Tensor SideBySide(const Graph& graph, const std::vector<ValueId>& values) {
   std::vector<int64_t> shape = graph.value(values[0]).constant->shape();
-  const int64_t rows = shape.size() == 1 ? 1 : shape[0];
+  const int64_t rows = shape[0];
   shape.back() = 0;
   for (const ValueId value : values) shape.back() += graph.value(value).constant->shape().back();
   Tensor all = Tensor::Allocate(DType::kF32, shape);
@@ -91,15 +118,18 @@ bool Merge(Graph& graph, const std::vector<Part>& parts) {
   }
   const Node first = graph.node(parts[0].product);  // a copy: nodes are added
   GraphBuilder b(&graph);
-  ValueId y = b.Op("matmul", {first.inputs[0], b.Constant(SideBySide(graph, weights))}, first.attrs,
-                   first.name);
-  if (!biases.empty()) y = b.Op("add", {y, b.Constant(SideBySide(graph, biases))}, {}, first.name);
+  const bool turned = IsTurned(first);
+  ValueId y = b.Op(
+      "matmul",
+      {first.inputs[0], b.Constant(turned ? Stacked(graph, weights) : SideBySide(graph, weights))},
+      first.attrs, first.name);
+  if (!biases.empty()) y = b.Op("add", {y, b.Constant(Stacked(graph, biases))}, {}, first.name);
   if (!b.status().ok()) return false;
   const auto axis = static_cast<int64_t>(graph.value(y).shape.size()) - 1;
   int64_t start = 0;
   std::vector<ValueId> slices;
   for (const Part& part : parts) {
-    const int64_t end = start + graph.value(part.weights).constant->shape().back();
+    const int64_t end = start + Columns(graph, part.weights, turned);
     slices.push_back(b.Op("slice", {y},
                           {{"starts", DimsValue({Dim(start)})},
                            {"ends", DimsValue({Dim(end)})},
@@ -117,12 +147,13 @@ bool Merge(Graph& graph, const std::vector<Part>& parts) {
 
 absl::StatusOr<bool> MergeProducts(Graph& graph, const PassContext& context) {
   const std::vector<std::vector<NodeId>> users = graph.Users();
-  // By operand, and whether there is a bias.
-  std::map<std::pair<ValueId, bool>, std::vector<Part>> alike;
+  // By operand, how the weights lie, and whether there is a bias.
+  std::map<std::tuple<ValueId, bool, bool>, std::vector<Part>> alike;
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const NodeId id{static_cast<int32_t>(i)};
     if (const std::optional<Part> part = PartOf(graph, id, users))
-      alike[{graph.node(id).inputs[0], part->bias.valid()}].push_back(*part);
+      alike[{graph.node(id).inputs[0], IsTurned(graph.node(id)), part->bias.valid()}].push_back(
+          *part);
   }
   const size_t count = graph.nodes().size();
   bool changed = false;

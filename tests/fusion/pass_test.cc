@@ -220,12 +220,16 @@ TEST(SinkMoves, KeepsMovesThatOthersNeed) {
   EXPECT_FALSE(RunTwice("sink_moves", graph));
 }
 
-// Two products of x, with or without a bias, and what becomes of them.
-Graph TwoProducts(bool bias, const char* after) {
+// Two products of x, with or without a bias, with weights that lie the one or the other way, and
+// what becomes of them.
+Graph TwoProducts(bool bias, const char* after, bool turned = false) {
   GraphBuilder b("net");
   const ValueId x = b.Input("x", DType::kF32, {Sym("n"), 8});
   for (const int64_t width : {4, 6}) {
-    ValueId y = b.Op("matmul", {x, Weights(b, {8, width}, static_cast<double>(width))});
+    const std::vector<int64_t> shape =
+        turned ? std::vector{width, int64_t{8}} : std::vector{int64_t{8}, width};
+    ValueId y = b.Op("matmul", {x, Weights(b, shape, static_cast<double>(width))},
+                     {{"trans_b", int64_t{turned}}});
     if (bias) y = b.Op("add", {y, Weights(b, {width}, -static_cast<double>(width))});
     b.Output(b.Op(after, {y}), absl::StrCat("y", width));
   }
@@ -243,6 +247,31 @@ TEST(MergeProducts, PutsConstantMatricesSideBySide) {
   const auto* numbers = static_cast<const float*>(weights.data());
   EXPECT_EQ(numbers[13], 4);
   EXPECT_EQ(numbers[14], 6);
+}
+
+TEST(MergeProducts, StacksConstantMatricesThatLieTheOtherWay) {
+  const Graph graph = TwoProducts(true, "transpose", /*turned=*/true);
+  EXPECT_THAT(OpNames(graph),
+              ElementsAre("matmul", "add", "slice", "transpose", "slice", "transpose"));
+  const Tensor& weights = *graph.value(graph.nodes()[0].inputs[1]).constant;
+  EXPECT_EQ(weights.shape(), (std::vector<int64_t>{10, 8}));
+  const auto* numbers = static_cast<const float*>(weights.data());
+  EXPECT_EQ(numbers[31], 4);
+  EXPECT_EQ(numbers[32], 6);
+}
+
+TEST(SplitConcats, JoinsManyPartsInSteps) {
+  GraphBuilder b("net");
+  std::vector<ValueId> parts;
+  for (int i = 0; i < 300; ++i) {
+    const std::string name = absl::StrCat("x", i);
+    parts.push_back(b.Input(name, DType::kF32, {Sym("n"), 1}));
+  }
+  b.Output(b.Op("concat", std::move(parts), {{"axis", int64_t{-1}}}), "y");
+  Graph graph = FinishOrDie(b);
+  EXPECT_TRUE(RunTwice("split_concats", graph));
+  for (const Node& node : graph.nodes()) EXPECT_LE(node.inputs.size(), 16U);
+  EXPECT_EQ(graph.value(graph.outputs()[0].value).shape, (Shape{Sym("n"), Dim(300)}));
 }
 
 TEST(MergeProducts, LeavesActivationsToTheirLibraryCalls) {
