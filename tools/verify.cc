@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kiln verify: runs a model compiled and on the float64 interpreter, and compares outputs, or what
 // every group hands on.
+#include <algorithm>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -34,6 +35,22 @@ struct VerifyFlags {
 // Floats may be off by this many standard deviations of the value: room for any order of summation,
 // and far below what a wrong kernel does.
 constexpr double kDeviations = 1e-3;
+constexpr double kRelative = 1e-5;
+// And by this many units of the coarsest type of the graph: every operator rounds to its type,
+// which the interpreter does not.
+constexpr double kUnits = 8;
+
+// The largest relative error of rounding to a float type of the graph.
+double CoarsestUnit(const Graph& graph) {
+  double unit = 0;
+  for (const Value& value : graph.values()) {
+    const double own = value.type == DType::kBF16  ? 0x1p-8
+                       : value.type == DType::kF16 ? 0x1p-11
+                                                   : 0x1p-24;
+    unit = std::max(unit, own);
+  }
+  return unit;
+}
 
 // With everything that dynamic nodes take and give as outputs too.
 Graph WithSegmentOutputs(Graph graph) {
@@ -101,9 +118,10 @@ int Run(const VerifyFlags& flags) {
   bool ok = true;
   nlohmann::json list = nlohmann::json::array();
   std::vector<std::vector<std::string>> rows = {{"output", "type", "max abs", "bound", ""}};
+  const double rounding = kUnits * CoarsestUnit(*graph);
   for (size_t k = 0; k < got->size(); ++k) {
-    const double bound = kDeviations * StandardDeviation((*want)[k]);
-    const Comparison c = Compare((*got)[k], (*want)[k], 1e-5, bound);
+    const double bound = std::max(kDeviations, rounding) * StandardDeviation((*want)[k]);
+    const Comparison c = Compare((*got)[k], (*want)[k], std::max(kRelative, rounding), bound);
     ok = ok && c.ok;
     nlohmann::json row = ToJson(c);
     row["name"] = graph->outputs()[k].name;

@@ -174,6 +174,14 @@ TEST_F(InspectTest, ShowsModelsOfSeveralSegments) {
   EXPECT_EQ(Kiln({"verify", model, "--per-group", "--shape", "x=5", "-q"}).exit, 0);
 }
 
+TEST_F(InspectTest, VerifyKnowsThatNarrowTypesRoundAtEveryOperator) {
+  const std::string model = Write("h.graph",
+                                  "graph g\ninput x : f16 [n, 33]\na = gelu(x)\nb = exp(a)\n"
+                                  "c = sqrt(b)\ny = softmax(c)\noutput y\n");
+  EXPECT_EQ(Kiln({"verify", model, "--shape", "x=7x33", "-q"}).exit, 0);
+  EXPECT_EQ(Kiln({"verify", model, "--shape", "x=7x33", "-O0", "--jit", "0", "-q"}).exit, 0);
+}
+
 TEST_F(InspectTest, ListsWhatCannotRun) {
   const std::string model =
       Write("m.onnx", OnnxModel(17, OnnxGraph({OnnxNode("NoSuchOp", {"x"}, {"a"}),
