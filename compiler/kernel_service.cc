@@ -150,8 +150,9 @@ ProofRequest ProofOf(const Entry& entry, const std::vector<int64_t>& example) {
   const std::string* const preimage = entry.Find("preimage");
   std::map<std::string, std::string> meta = MetaOf(entry);
   std::vector<int64_t> own = ParseClass(meta["example"]);
+  if (own.empty()) own = example;
   return {elf != nullptr ? *elf : "", FieldOf(*preimage, "kernel"), FieldOf(*preimage, "params"),
-          ParseClass(meta["at_most"]), own.empty() ? example : std::move(own)};
+          ParseClass(meta["at_most"]), std::move(own)};
 }
 
 KernelService::KernelService(const CompileOptions& options)

@@ -42,9 +42,10 @@ absl::StatusOr<std::shared_ptr<WarmModel>> WarmModel::Open(absl::string_view pat
     // A model that no process has met is read while its digest is computed.
     auto cache =
         ProgramCache::Open(model->path_, options, *store, [&] { model->Read().IgnoreError(); });
-    if (cache.ok()) model->cache_ = *std::move(cache);
-    if (cache.ok() && model->compiler_ != nullptr) model->cache_->NameConstants(*model->import_);
     if (!cache.ok()) LogDebug("cache: no programs: ", cache.status().message());
+    if (cache.ok()) model->cache_ = *std::move(cache);
+    if (model->cache_ != nullptr && model->compiler_ != nullptr)
+      model->cache_->NameConstants(*model->import_);
   }
   if (model->cache_ != nullptr && !model->cache_->outputs().empty()) {
     absl::StatusOr<std::vector<Variant>> found = model->cache_->Variants();

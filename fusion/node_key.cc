@@ -13,7 +13,9 @@ struct AttrWriter {
 
   template <typename T>
   void Bits(const T& value) {
-    key.append(reinterpret_cast<const char*>(&value), sizeof(value));
+    // Of pointers, the pointer itself.
+    key.append(reinterpret_cast<const char*>(&value),
+               sizeof(T));  // NOLINT(bugprone-sizeof-expression)
   }
   void operator()(int64_t value) { Bits(value); }
   void operator()(double value) { Bits(value); }

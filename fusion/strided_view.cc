@@ -64,7 +64,7 @@ std::optional<Shape> ReshapedStrides(const Shape& shape, const Shape& strides, c
     // The shortest runs of axes, from the inside, with equally many elements.
     Dim old_elements = shape[--i];
     Dim new_elements = to[--j];
-    const Dim stride = strides[i];
+    const Dim& stride = strides[i];
     made[j] = stride;
     while (!(old_elements == new_elements)) {
       if (j > 0 && old_elements.DivideExactly(new_elements)) {

@@ -126,7 +126,8 @@ class Cumulative final : public Primitive {
     Sum sum = static_cast<Sum>(product_ ? 1 : 0);
     for (int64_t i = 0; i < x_.extent; ++i) {
       const int64_t at = (reverse_ ? x_.extent - 1 - i : i) * x_.inner;
-      const Sum x = static_cast<Sum>(E::Load(from[at]));
+      // Signed bytes keep their sign, modulo 2^32: sums wrap as the standard says.
+      const Sum x = static_cast<Sum>(E::Load(from[at]));  // NOLINT(bugprone-signed-char-misuse)
       const Sum next = product_ ? sum * x : sum + x;
       to[at] = E::Store(static_cast<typename E::Compute>(exclusive_ ? sum : next));
       sum = next;

@@ -246,7 +246,7 @@ absl::StatusOr<std::vector<AxisScale>> BySizes(NodeView& n, const Axes& axes, co
     const double in =
         static_cast<double>(*n.value(0).shape[static_cast<size_t>(a.axis)].constant());
     a.scale = common;
-    a.out = Dim(static_cast<int64_t>(common * in + 0.5));
+    a.out = Dim(static_cast<int64_t>(std::floor(common * in + 0.5)));
   }
   return all;
 }

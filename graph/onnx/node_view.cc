@@ -266,7 +266,7 @@ ValueId NodeView::Constant(Tensor tensor) {
 }
 
 ValueId NodeView::Fail(std::string message) {
-  if (status_.ok()) status_ = absl::InvalidArgumentError(std::move(message));
+  if (status_.ok()) status_ = absl::InvalidArgumentError(message);
   return {};
 }
 
