@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "kiln/base/sha256.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/base/tensor_bytes.h"
 #include "kiln/compiler/kernel_key.h"
 #include "kiln/exec/package.h"
 #include "kiln/exec/ports.h"
@@ -20,10 +21,6 @@ namespace {
 template <typename Array>
 std::string Text(const Array& bytes) {
   return {bytes.begin(), bytes.end()};
-}
-
-absl::string_view BytesOf(const Tensor& dense) {
-  return {static_cast<const char*>(dense.data()), static_cast<size_t>(dense.size_bytes())};
 }
 
 Entry EntryFor(const Preimage& preimage, const char* kind) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "kiln/base/log.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/base/tensor_bytes.h"
 #include "kiln/compiler/build_id.h"
 #include "kiln/compiler/task_queue.h"
 #include "kiln/exec/ports.h"
@@ -104,10 +105,6 @@ std::set<int> ReadByKernels(const program::Program& program) {
 
 bool Aligned(const void* data, DType type) {
   return reinterpret_cast<uintptr_t>(data) % SizeOf(type) == 0;
-}
-
-absl::string_view BytesOf(const Tensor& dense) {
-  return {static_cast<const char*>(dense.data()), static_cast<size_t>(dense.size_bytes())};
 }
 
 }  // namespace

@@ -131,9 +131,7 @@ absl::Status WarmModel::Prepare() {
 
 std::shared_ptr<const Variant> WarmModel::FindKept(const std::vector<InputFacts>& inputs) {
   for (size_t k = 0; k < inputs_.size(); ++k) {  // the compiler says what is wrong
-    const Tensor& tensor = inputs[k].tensor;
-    if (tensor.dtype() != inputs_[k].type || tensor.shape().size() != inputs_[k].shape.size())
-      return nullptr;
+    if (!CheckPort(inputs_[k], inputs[k]).ok()) return nullptr;
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   for (auto it = found_.begin(); it != found_.end();) {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "kiln/base/dim.h"
+#include "kiln/base/tensor_bytes.h"
 #include "kiln/exec/symbols.h"
 
 namespace kiln {
@@ -44,9 +44,7 @@ bool SameBytes(const Guard& guard, const std::vector<InputFacts>& inputs) {
     if (input.name != guard.input) continue;
     if (input.tensor.data() == nullptr) return guard.bytes.empty();
     const Tensor dense = input.tensor.is_dense() ? input.tensor : input.tensor.Clone();
-    const absl::string_view bytes(static_cast<const char*>(dense.data()),
-                                  static_cast<size_t>(dense.size_bytes()));
-    return input.present && bytes == guard.bytes;
+    return input.present && BytesOf(dense) == guard.bytes;
   }
   return false;
 }

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "kiln/exec/vm/ops.h"
+#include "kiln/exec/vm/with_size.h"
 #include "kiln/kernel/eval.h"
 
 namespace kiln::vm {
@@ -70,21 +71,6 @@ auto WithType(DType type, F f) {
       return f(Bool{});
     default:
       return f(float{});
-  }
-}
-
-// Calls f with an unsigned integer of `size` bytes.
-template <typename F>
-void WithSize(size_t size, F f) {
-  switch (size) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    default:
-      return f(uint64_t{});
   }
 }
 

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "kiln/exec/vm/with_size.h"
+
 namespace kiln::vm {
 namespace {
 
@@ -28,20 +30,6 @@ Span SpanAt(const int64_t* at, size_t n, size_t i) {
   }
   span.end = static_cast<int32_t>(i);
   return span;
-}
-
-template <typename F>
-void WithSize(size_t size, F f) {
-  switch (size) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    default:
-      return f(uint64_t{});
-  }
 }
 
 }  // namespace

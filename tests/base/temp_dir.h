@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A new empty directory of mode 0700, removed with all that is in it when the object goes.
+// A new empty directory of mode 0700, removed with all that is in it when the object goes; and what
+// lies in a file.
 #ifndef KILN_TESTS_BASE_TEMP_DIR_H_
 #define KILN_TESTS_BASE_TEMP_DIR_H_
 
 #include <stdlib.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include "gtest/gtest.h"
@@ -30,6 +33,12 @@ class TempDir {
  private:
   std::string path_;
 };
+
+// All bytes of a file; none if it cannot be read.
+inline std::string Contents(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
 
 }  // namespace kiln
 

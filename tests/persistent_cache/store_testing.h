@@ -60,10 +60,6 @@ class StoreTestBase : public testing::Test {
   StoreLayout Files() { return {Path() + "/v1"}; }
   std::string FileOf(int k) { return Files().FileOf(PreimageOf(k).Key()); }
 
-  static std::string Contents(const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
   static void Overwrite(const std::string& path, const std::string& bytes) {
     std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
   }
