@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <set>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/halide_gen/expr_emitter.h"
 #include "kiln/halide_gen/nests.h"
+#include "kiln/halide_gen/prefetch.h"
 #include "kiln/kernel/abi.h"
 #include "kiln/kernel/math.h"
 #include "kiln/schedule/facts.h"
@@ -86,6 +89,17 @@ std::vector<OutputNest> BuildNests(const Kernel& kernel, const Params& params,
   return GeneralNests(kernel, params, operands);
 }
 
+// Inputs with an element for each point of the iteration space; others stay in the cache.
+std::set<std::string> StreamedInputs(const Kernel& kernel, const Operands& operands) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < kernel.inputs.size(); ++i) {
+    if (kernel.inputs[i].dims.size() >= static_cast<size_t>(kernel.num_iterated())) {
+      names.insert(operands.inputs[i].name());
+    }
+  }
+  return names;
+}
+
 // Outputs come in the order of the nests; puts them into that of the kernel.
 void OrderOutputs(const std::vector<OutputNest>& nests, size_t inputs, Halide::Module& module) {
   std::vector<Halide::Internal::LoweredFunc>& functions =
@@ -123,8 +137,10 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& pa
   const std::vector<OutputNest> nests = BuildNests(expanded, params, operands);
   std::vector<Halide::Func> funcs;
   for (const OutputNest& nest : nests) funcs.push_back(nest.func);
-  Halide::Module module = Halide::Pipeline(funcs).compile_to_module(
-      operands.arguments, "k", target, Halide::LinkageType::ExternalPlusArgv);
+  Halide::Pipeline pipeline(funcs);
+  pipeline.add_custom_lowering_pass(new Prefetching(StreamedInputs(expanded, operands)));
+  Halide::Module module = pipeline.compile_to_module(operands.arguments, "k", target,
+                                                     Halide::LinkageType::ExternalPlusArgv);
   OrderOutputs(nests, operands.arguments.size(), module);
   return module;
 }
