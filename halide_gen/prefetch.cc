@@ -23,10 +23,10 @@ using Halide::Internal::Ramp;
 using Halide::Internal::Stmt;
 using Halide::Internal::Variable;
 
-constexpr int kLine = 64;         // bytes that come at once
-constexpr int kAhead = 2048;      // bytes of an input between what is read and what is asked for
+constexpr int kLine = 64;          // bytes that come at once
+constexpr int kAhead = 2048;       // bytes of an input between what is read and what is asked for
 constexpr size_t kMostLines = 16;  // asked for in a step
-constexpr int kMostNodes = 64;    // of an index
+constexpr int kMostNames = 64;     // in an index
 
 // A vector loaded in a step: elements [first, first + span) of `buffer`.
 struct Vector {
@@ -36,7 +36,8 @@ struct Vector {
   int span = 0;
 };
 
-// True if an expression has more than kMostNodes nodes, or one that is not arithmetic on integers.
+// True if an expression has more than kMostNames names, or a node that is no arithmetic on
+// integers.
 class Opaque : public IRVisitor {
  public:
   static bool Is(const Expr& expr) {
@@ -53,14 +54,15 @@ class Opaque : public IRVisitor {
     is_ = is_ || !op->is_pure();
     IRVisitor::visit(op);
   }
-  void visit(const Variable*) override { is_ = is_ || ++nodes_ > kMostNodes; }
+  void visit(const Variable*) override { is_ = is_ || ++names_ > kMostNames; }
 
   bool is_ = false;
-  int nodes_ = 0;
+  int names_ = 0;
 };
 
 // The vectors that a step of a loop loads, but not those of loops inside. Names bound in the step
-// are replaced by what they stand for.
+// are replaced by what they stand for; where that is no arithmetic, so that they have no meaning
+// before the step, vectors are left out.
 class LoadsOfStep : public IRVisitor {
  public:
   explicit LoadsOfStep(const std::set<std::string>& inputs) : inputs_(inputs) {}
@@ -83,6 +85,7 @@ class LoadsOfStep : public IRVisitor {
     const Expr index = Halide::Internal::substitute(known_, op->index);
     const auto* ramp = index.as<Ramp>();
     if (ramp == nullptr || Opaque::Is(ramp->base)) return;
+    if (Halide::Internal::expr_uses_vars(ramp->base, inner_)) return;
     const auto stride = Halide::Internal::as_const_int(ramp->stride);
     if (!stride || *stride < 1 || *stride * op->type.bytes() > kLine / 2) return;
     const Vector vector{op->name, op->type.element_of(), ramp->base,
@@ -95,12 +98,17 @@ class LoadsOfStep : public IRVisitor {
 
   void Bind(const std::string& name, const Expr& value) {
     value.accept(this);
-    if (Opaque::Is(value)) return;
-    known_[name] = Halide::Internal::substitute(known_, value);
+    const Expr in_full = Halide::Internal::substitute(known_, value);
+    if (Opaque::Is(in_full)) {
+      inner_.push(name);
+    } else {
+      known_[name] = in_full;
+    }
   }
 
   const std::set<std::string>& inputs_;
   std::map<std::string, Expr> known_;
+  Halide::Internal::Scope<> inner_;
   std::vector<Vector> vectors_;
 };
 

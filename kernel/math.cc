@@ -19,21 +19,37 @@ std::optional<Ex> Expand(ScalarOp op, Ex x, Ex y) {
   return math_internal::ExpandWide(op, x, y);
 }
 
-}  // namespace
-
-bool HasExpansion(ScalarOp op, DType type) {
-  if (!Info(op).function || (type != DType::kF32 && type != DType::kF64)) return false;
-  ScalarExpr expr;
-  return Expand(op, Param(expr, type, 0), Param(expr, type, 1)).has_value();
+// True if node `id` of an expression of `kernel` is a - max(a), the maximum over some dims: the
+// form of a softmax. It is not above 0, or NaN.
+bool IsBelowMaximum(const Kernel& kernel, const ScalarExpr& expr, ExprId id) {
+  const ExprNode& difference = expr.node(id);
+  if (difference.op != ScalarOp::kSub || difference.type != DType::kF32) return false;
+  const ExprNode& read = expr.node(difference.args[1]);
+  if (read.op != ScalarOp::kRead || read.source != ReadSource::kStage) return false;
+  const Stage& stage = kernel.stages[static_cast<size_t>(read.ref)];
+  if (stage.kind != Stage::Kind::kReduce || stage.op != ReduceOp::kMax) return false;
+  if (stage.type != DType::kF32) return false;
+  for (size_t axis = 0; axis < stage.dims.size(); ++axis) {
+    if (read.index[axis] != IndexExpr::Dim(stage.dims[axis])) return false;
+  }
+  // Equal nodes of one expression have one id.
+  ScalarExpr both = expr;
+  const auto copy = [](ExprId, const std::vector<ExprId>&) -> ExprId { return -1; };
+  return CopyExpr(stage.expr, stage.expr.root(), both, copy) == difference.args[0];
 }
 
-absl::StatusOr<ScalarExpr> ExpandMath(const ScalarExpr& expr) {
+// `kernel` is where `expr` stands, or nullptr.
+absl::StatusOr<ScalarExpr> Expanded(const ScalarExpr& expr, const Kernel* kernel) {
   ScalarExpr out;
   absl::Status status;
   const auto replace = [&](ExprId id, const std::vector<ExprId>& map) -> ExprId {
     const ExprNode& node = expr.node(id);
     if (!Info(node.op).function || !status.ok()) return -1;
     const Ex x{&out, map[static_cast<size_t>(node.args[0])]};
+    if (node.op == ScalarOp::kExp && kernel != nullptr &&
+        IsBelowMaximum(*kernel, expr, node.args[0])) {
+      return math_internal::ExpNotPositive(x).id;
+    }
     const Ex y = node.args[1] < 0 ? x : Ex{&out, map[static_cast<size_t>(node.args[1])]};
     if (const std::optional<Ex> made = Expand(node.op, x, y)) return made->id;
     status =
@@ -47,13 +63,23 @@ absl::StatusOr<ScalarExpr> ExpandMath(const ScalarExpr& expr) {
   return out;
 }
 
+}  // namespace
+
+bool HasExpansion(ScalarOp op, DType type) {
+  if (!Info(op).function || (type != DType::kF32 && type != DType::kF64)) return false;
+  ScalarExpr expr;
+  return Expand(op, Param(expr, type, 0), Param(expr, type, 1)).has_value();
+}
+
+absl::StatusOr<ScalarExpr> ExpandMath(const ScalarExpr& expr) { return Expanded(expr, nullptr); }
+
 absl::StatusOr<Kernel> ExpandMath(const Kernel& kernel) {
   Kernel out = kernel;
   for (Stage& stage : out.stages) {
-    KILN_ASSIGN_OR_RETURN(stage.expr, ExpandMath(stage.expr));
+    KILN_ASSIGN_OR_RETURN(stage.expr, Expanded(stage.expr, &kernel));
   }
   for (KernelOutput& output : out.outputs) {
-    KILN_ASSIGN_OR_RETURN(output.expr, ExpandMath(output.expr));
+    KILN_ASSIGN_OR_RETURN(output.expr, Expanded(output.expr, &kernel));
   }
   return out;
 }

@@ -29,16 +29,18 @@ Ex WithSign(Ex magnitude, Ex x) {
   return Floats(Apply(ScalarOp::kOr, Bits(magnitude), sign));
 }
 
-// e^x = 2^n e^r with n = round(x / ln 2). Adding 1.5 * 2^23 rounds, and leaves n in the low bits of
-// the sum, from where a shift by 23 brings it into the exponent: the upper bits of the constant
-// fall out.
+// e^x = 2^n e^r with n = round(x / ln 2). Adding 1.5 * 2^23 + bias rounds, and leaves n + bias in
+// the low bits of the sum, from where a shift by 23 brings it into the exponent: the upper bits of
+// the constant fall out.
+constexpr double kMagic = 0x1.8p23;
+
 struct ExpParts {
-  Ex sum_bits;  // low 9 bits: n
   Ex fraction;  // e^r, in [0.7, 1.42]; NaN for NaN
+  Ex power;     // 2^(n + bias - 127), for n + bias in [1, 254]
 };
 
-ExpParts SplitExp(Ex x) {
-  const Ex magic = x.Like(0x1.8p23);
+// `magic` is kMagic + bias.
+ExpParts SplitExp(Ex x, Ex magic) {
   const Ex sum = Fma(x, x.Like(0x1.715476p+0), magic);
   const Ex n = sum - magic;
   Ex r = Fma(n, x.Like(-0x1.62e430p-1), x);
@@ -46,28 +48,28 @@ ExpParts SplitExp(Ex x) {
   // Minimax on |r| <= ln 2 / 2 with the first two coefficients exact: 0.06 ULP.
   const Ex fraction =
       Horner(r, {0x1.6a2420p-10, 0x1.1239ecp-7, 0x1.5558f2p-5, 0x1.555492p-3, 0x1.fffffcp-2, 1, 1});
-  return {Bits(sum), fraction};
+  return {fraction, Floats(Shl(Bits(sum), 23))};
 }
-
-Ex PowerOfTwo(Ex low_bits) { return Floats(Shl(low_bits, 23) + low_bits.Like(0x3f800000)); }
 
 // For x in [-87, 88]: the result is normal.
 Ex ExpNormal(Ex x) {
-  const ExpParts parts = SplitExp(x);
-  return parts.fraction * PowerOfTwo(parts.sum_bits);
+  const ExpParts parts = SplitExp(x, x.Like(kMagic + 127));
+  return parts.fraction * parts.power;
 }
 
-// For x below 89. Scaled in two steps, so that denormal results round once and large ones overflow
-// to infinity. Below -104 the second factor is 0 at once: processors take a hundred cycles for a
-// product that underflows, and masked scores are all of them such.
-Ex ExpScaled(Ex x) {
-  const ExpParts parts = SplitExp(AtLeast(x, -104.0f));
-  const Ex half = Shr(parts.sum_bits, 1);
-  const Ex rest = Select(x < x.Like(-104), x.Like(0), PowerOfTwo(parts.sum_bits - half));
-  return parts.fraction * PowerOfTwo(half) * rest;
-}
+// Below -104 the power is 0 at once: processors take a hundred cycles for a product that
+// underflows, and masked scores are all of them such.
+Ex UnlessZero(Ex x, Ex power) { return Select(x < x.Like(-104), x.Like(0), power); }
 
-Ex Exp(Ex x) { return ExpScaled(AtMost(x, 89.0f)); }
+// Results from 0 to infinity: the power is kept 64 off and made good by a product, so that denormal
+// results round once and large ones overflow.
+Ex Exp(Ex x) {
+  x = AtMost(x, 89.0f);
+  const Ex low = x < x.Like(0);
+  const Ex magic = Select(low, x.Like(kMagic + 127 + 64), x.Like(kMagic + 127 - 64));
+  const ExpParts parts = SplitExp(AtLeast(x, -104.0f), magic);
+  return parts.fraction * UnlessZero(x, parts.power) * Select(low, x.Like(0x1p-64), x.Like(0x1p64));
+}
 
 // log x = e ln 2 + log(1 + f), 1 + f in [sqrt 1/2, sqrt 2]; polynomial of Cephes' logf.
 Ex Log(Ex x) {
@@ -119,11 +121,16 @@ Ex Erf(Ex x) {
 
 // e / (1 + e) or 1 / (1 + e) with e = e^-|x|: small results keep their bits.
 Ex Sigmoid(Ex x) {
-  const Ex e = ExpScaled(-Abs(x));
+  const Ex e = ExpNotPositive(-Abs(x));
   return Select(x < x.Like(0), e, x.Like(1)) / (e + x.Like(1));
 }
 
 }  // namespace
+
+Ex ExpNotPositive(Ex x) {
+  const ExpParts parts = SplitExp(AtLeast(x, -104.0f), x.Like(kMagic + 127 + 64));
+  return parts.fraction * UnlessZero(x, parts.power) * x.Like(0x1p-64);
+}
 
 std::optional<Ex> ExpandFast(ScalarOp op, Ex x) {
   switch (op) {

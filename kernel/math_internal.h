@@ -13,6 +13,9 @@ namespace kiln::math_internal {
 // operations.
 std::optional<Ex> ExpandFast(ScalarOp op, Ex x);
 
+// exp of an f32 that is not above 0, or NaN: the bits of the other expansion in fewer operations.
+Ex ExpNotPositive(Ex x);
+
 // Everything else of one f32 operand, and pow, computed in f64 and rounded once: near to correctly
 // rounded, at half the vector width.
 // `y` is used by pow only. Hands f64 operands on to ExpandDouble.

@@ -120,6 +120,26 @@ TEST_F(WorkerTest, SaysHelloAnswersAndEndsWithItsInput) {
   EXPECT_EQ(worker.Finish(), 0);
 }
 
+TEST_F(WorkerTest, LoopsAskForWhatTheyWillReadAndNotForWhatStaysInTheCache) {
+  const CodegenAnswer answer =
+      Serve(Request("kernel v1 math 1\ndims a b\nin 0 f32 [a, b] dense\nin 1 f32 [b] dense\n"
+                    "out 0 f32 [a, b] dense = add(in0[a, b], in1[b])\n",
+                    "pointwise lanes=32"));
+  ASSERT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
+  EXPECT_TRUE(absl::StrContains(answer.sections[1].second, "prefetch(in0"));
+  EXPECT_FALSE(absl::StrContains(answer.sections[1].second, "prefetch(in1"));
+  EXPECT_TRUE(absl::StrContains(answer.sections[2].second, "prefetcht0"));
+  EXPECT_FALSE(absl::StrContains(answer.sections[2].second, "prefetchnta"));
+}
+
+TEST_F(WorkerTest, WhereToReadIsNotKnownBeforeTheStepInAGather) {
+  const CodegenAnswer answer =
+      Serve(Request("kernel v1 math 1\ndims a b\nsizes n0\nin 0 f32 [n0, b] dense\n"
+                    "in 1 i64 [a] dense\nout 0 f32 [a, b] dense = in0[[in1[a]], b]\n",
+                    "pointwise lanes=32"));
+  EXPECT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
+}
+
 TEST_F(WorkerTest, AnotherProcessGivesTheSameBytes) {
   std::vector<CodegenAnswer> answers;
   for (int i = 0; i < 2; ++i) {

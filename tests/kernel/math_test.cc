@@ -9,9 +9,11 @@
 #include <limits>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kiln/kernel/eval.h"
+#include "kiln/kernel/text.h"
 
 namespace kiln {
 namespace {
@@ -255,6 +257,40 @@ TEST(Math, MultipliesForSmallLiteralExponents) {
     expr.set_root(Apply(ScalarOp::kPow, x, x.Like(n)).id);
     EXPECT_LE(ExpandMath(expr)->nodes().size(), 3u) << n;
   }
+}
+
+// exp(x - m) of a kernel whose stage m is the maximum of `operand`.
+std::vector<uint64_t> ExpBelowMaximum(const char* operand, const std::vector<double>& differences,
+                                      size_t& nodes) {
+  const absl::StatusOr<Kernel> kernel = ParseKernel(
+      absl::StrCat("kernel v1 math 1\ndims a b\nin 0 f32 [a, b] dense\nin 1 f32 [a, b] dense\n"
+                   "s0 : f32 [a] = reduce max over b (",
+                   operand,
+                   "[a, b])\nout 0 f32 [a, b] dense = exp(sub(in0[a, b], s0[a]))\nout 1 f32 [a, b] "
+                   "dense = in1[a, b]\n"));
+  EXPECT_TRUE(kernel.ok()) << kernel.status();
+  const absl::StatusOr<Kernel> expanded = ExpandMath(*kernel);
+  EXPECT_TRUE(expanded.ok()) << expanded.status();
+  const ScalarExpr& expr = expanded->outputs[0].expr;
+  nodes = expr.nodes().size();
+  std::vector<uint64_t> scratch, results;
+  for (const double x : differences) {
+    const auto leaf = [&](ExprId id, const uint64_t*) {
+      return ConstBits(DType::kF32, expr.node(id).source == ReadSource::kStage ? 0.0 : x);
+    };
+    results.push_back(EvalScalar(expr, leaf, scratch));
+  }
+  return results;
+}
+
+TEST(Math, ExpBelowAMaximumIsTheSameInFewerOperations) {
+  std::vector<double> below = {0.0, -0.0, -103.9, -104.0, -104.1, -1e30, -HUGE_VAL, NAN, -1e-45};
+  for (int i = 0; i < 100000; ++i) below.push_back(-i * 1.0437e-3);
+  size_t fewer = 0, all = 0;
+  EXPECT_EQ(ExpBelowMaximum("in0", below, fewer), ExpBelowMaximum("in1", below, all));
+  EXPECT_LT(fewer, all);
+  // The maximum of something else bounds nothing.
+  EXPECT_EQ(ExpBelowMaximum("in1", {1000.0}, all)[0], ConstBits(DType::kF32, HUGE_VAL));
 }
 
 TEST(Math, SaysWhatItCannotExpand) {
