@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exact simplifications: each keeps every bit of every result (payloads of NaN aside).
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "kiln/fusion/literal.h"
@@ -10,6 +13,7 @@
 #include "kiln/fusion/rewrite.h"
 #include "kiln/graph/builder.h"
 #include "kiln/graph/op.h"
+#include "kiln/graph/tensors.h"
 
 namespace kiln {
 namespace {
@@ -42,6 +46,38 @@ Found Neutral(Graph& graph, const Node& node, const PassContext&) {
     if (Is(node, "add") && *number == 0 && (whole || std::signbit(*number))) return x;
     if (Is(node, "sub") && *number == 0 && (whole || !std::signbit(*number))) return x;
     if ((Is(node, "mul") || Is(node, "div") || Is(node, "pow")) && *number == 1) return x;
+  }
+  return std::nullopt;
+}
+
+bool AllEqual(const Tensor& tensor) {
+  constexpr int64_t kMostElements = 1 << 16;  // vectors over channels and the like
+  if (tensor.num_elements() < 2 || tensor.num_elements() > kMostElements) return false;
+  const Tensor dense = Dense(tensor);
+  const auto* bytes = static_cast<const char*>(dense.data());
+  const size_t size = SizeOf(dense.dtype());
+  return std::memcmp(bytes, bytes + size, size * static_cast<size_t>(dense.num_elements() - 1)) ==
+         0;
+}
+
+// A constant operand with the same number everywhere is that number, if another operand has the
+// result's shape.
+Found OneNumber(Graph& graph, const Node& node, const PassContext&) {
+  if (node.op->kind != OpKind::kScalar || node.inputs.size() < 2) return std::nullopt;
+  const Shape& shape = graph.value(node.outputs[0]).shape;
+  for (size_t k = 0; k < node.inputs.size(); ++k) {
+    const auto whole = [&](ValueId input) {
+      return input.valid() && input != node.inputs[k] && graph.value(input).shape == shape;
+    };
+    if (!node.inputs[k].valid() || std::none_of(node.inputs.begin(), node.inputs.end(), whole))
+      continue;
+    const std::optional<Tensor> constant = graph.value(node.inputs[k]).constant;
+    if (!constant || !AllEqual(*constant)) continue;
+    std::vector<ValueId> inputs = node.inputs;
+    const Tensor dense = Dense(*constant);
+    inputs[k] = graph.AddConstant(
+        "", Tensor::View(dense.data(), dense.dtype(), {}, {}, dense.owner()).Clone());
+    return Made(graph, node.op->name, std::move(inputs), node.attrs, node.name);
   }
   return std::nullopt;
 }
@@ -128,8 +164,8 @@ Found ViewOfView(Graph& graph, const Node& node, const PassContext&) {
   return result;
 }
 
-constexpr Rule kRules[] = {Nothing,   Neutral, Involution, CastOfCast, TransposeOfTranspose,
-                           ViewOfView};
+constexpr Rule kRules[] = {
+    Nothing, OneNumber, Neutral, Involution, CastOfCast, TransposeOfTranspose, ViewOfView};
 
 }  // namespace
 

@@ -35,6 +35,7 @@ absl::StatusOr<GroupAxes> GroupAxes::Make(const Graph& graph, const std::vector<
   }
   group.ShareInputs();
   group.ShareOutputs(outputs);
+  group.ShareReduced(outputs);
   return group;
 }
 
@@ -124,6 +125,28 @@ void GroupAxes::ShareOutputs(const std::vector<ValueId>& outputs) {
     const bool same_shape = graph_->value(output).shape == graph_->value(outputs[0]).shape;
     if (same_shape && Axes(output) != Axes(outputs[0]))
       Share(axes_.at(outputs[0]), axes_.at(output));
+  }
+}
+
+// Likewise for outputs that have a dim of their own and the shape of what a reduction reduces, such
+// as its result for each of those elements again.
+void GroupAxes::ShareReduced(const std::vector<ValueId>& outputs) {
+  for (const ValueId value : order_) {
+    const std::vector<NodeRead>& reads = reads_.at(value).reads;
+    const bool reduces = !reads.empty() && std::any_of(reads[0].axes.begin(), reads[0].axes.end(),
+                                                       [](const ReadAxis& axis) {
+                                                         return axis.kind == Kind::kReduced;
+                                                       });
+    if (!reduces) continue;
+    const AxisList& operand = read_axes_.at({value, 0});
+    for (const ValueId output : outputs) {
+      if (!(graph_->value(output).shape == graph_->value(reads[0].value).shape)) continue;
+      const Atoms have = Flatten(Leaves(operand)), other = Flatten(Axes(output));
+      const bool tied = std::all_of(other.begin(), other.end(), [&](Atom atom) {
+        return std::find(have.begin(), have.end(), atom) != have.end();
+      });
+      if (!tied) Share(operand, axes_.at(output));
+    }
   }
 }
 

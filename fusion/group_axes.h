@@ -56,6 +56,7 @@ class GroupAxes {
   absl::Status ConstrainView(ValueId view);
   void ShareInputs();
   void ShareOutputs(const std::vector<ValueId>& outputs);
+  void ShareReduced(const std::vector<ValueId>& outputs);
   void Share(const AxisList& a, const AxisList& b);
   bool Consistent() const;
   std::vector<Atoms> Leaves(const AxisList& axes) const;

@@ -51,6 +51,7 @@ absl::StatusOr<bool> ExpandComposites(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> ExpandSplits(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> SplitConcats(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> FoldBatchNorm(Graph& graph, const PassContext& context);
+absl::StatusOr<bool> ChannelGroups(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> ChannelsLast(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> DeadCode(Graph& graph, const PassContext& context);
 

@@ -94,10 +94,12 @@ class Pricer {
     params_ =
         scheduler->choose(kernel, {{extents.begin(), extents.end()}}, ProfileFor(machine.target));
     one_nest_ = params_.scheduler == "pointwise";
-    apart_ = params_.scheduler == "general";
+    apart_ = params_.scheduler == "general" || params_.scheduler == "sweep";
+    for (int64_t k = 0; k < params_.Get("flat", 1); ++k)
+      row_dims_.push_back(kernel.innermost() - static_cast<int32_t>(k));
     kept_ = GetKept(params_, kernel.stages.size());
     // What does not vary with the dims of the inner loops is computed outside of them.
-    hoisted_ = {kernel.innermost()};
+    hoisted_ = row_dims_;
     if (params_.scheduler != "column") return;
     for (const Stage& stage : kernel.stages) {
       if (stage.kind == Stage::Kind::kReduce) hoisted_ = stage.over;
@@ -136,10 +138,7 @@ class Pricer {
     return e < kernel_.stages.size() ? own * Elements(kernel_.stages[e].over) : own;
   }
 
-  double Row() const {
-    return std::max<double>(
-        1, static_cast<double>(extents_[static_cast<size_t>(kernel_.innermost())]));
-  }
+  double Row() const { return std::max(1.0, Elements(row_dims_)); }
 
   static bool Has(const std::vector<int32_t>& dims, int32_t dim) {
     return std::find(dims.begin(), dims.end(), dim) != dims.end();
@@ -149,7 +148,7 @@ class Pricer {
     for (const IndexExpr& index : read.index) {
       if (index.load >= 0) return true;
       for (const IndexExpr::Term& term : index.terms) {
-        if (!term.extent && term.dim == kernel_.innermost()) return true;
+        if (!term.extent && Has(row_dims_, term.dim)) return true;
       }
     }
     return false;
@@ -184,10 +183,11 @@ class Pricer {
 
   // The extent that the innermost loop of a stored expression runs over.
   double RowOf(size_t e) const {
-    const bool row =
-        Has(Dims(e), kernel_.innermost()) ||
-        (e < kernel_.stages.size() && Has(kernel_.stages[e].over, kernel_.innermost()));
-    return row ? Row() : std::max(1.0, Domain(e));
+    const auto runs = [&](int32_t dim) {
+      return Has(Dims(e), dim) || (e < kernel_.stages.size() && Has(kernel_.stages[e].over, dim));
+    };
+    if (std::all_of(row_dims_.begin(), row_dims_.end(), runs)) return Row();
+    return std::max(1.0, runs(kernel_.innermost()) ? Elements({kernel_.innermost()}) : Domain(e));
   }
 
   // The dims that each node varies with, as bits.
@@ -274,12 +274,15 @@ class Pricer {
     double ns = 0;
     std::vector<double> asked(kernel_.inputs.size(), 0);
     for (size_t e = 0; e < exprs_.size(); ++e) {
+      // Each lane finds its own address where guards may clamp it.
+      const bool clamped = params_.Get("cuts", 0) == 0 && HasGuard(*exprs_[e]);
       for (const ExprNode& node : exprs_[e]->nodes()) {
         if (node.op != ScalarOp::kRead || node.source != ReadSource::kInput) continue;
         const auto input = static_cast<size_t>(node.ref);
         if (!VariesAlongRow(node)) continue;
         asked[input] += runs_[e];
-        if (!AlongRow(node)) ns += runs_[e] * (Turned() ? machine_.turn_ns : machine_.gather_ns);
+        if (!AlongRow(node, clamped))
+          ns += runs_[e] * (Turned() ? machine_.turn_ns : machine_.gather_ns);
       }
     }
     for (size_t k = 0; k < asked.size(); ++k) {
@@ -296,13 +299,19 @@ class Pricer {
 
   bool Turned() const { return params_.Get("turn", -1) >= 0 || params_.Get("stride_is", 0) > 0; }
 
-  // True if neighbours in the row are neighbours in memory.
-  bool AlongRow(const ExprNode& read) const {
+  static bool HasGuard(const ScalarExpr& expr) {
+    return std::any_of(expr.nodes().begin(), expr.nodes().end(),
+                       [](const ExprNode& node) { return node.op == ScalarOp::kGuard; });
+  }
+
+  // True if neighbours in the row are neighbours in memory. `clamped`: shifted reads are not.
+  bool AlongRow(const ExprNode& read, bool clamped) const {
     for (size_t axis = 0; axis < read.index.size(); ++axis) {
       const IndexExpr& index = read.index[axis];
       if (index.load >= 0) return false;
       for (const IndexExpr::Term& term : index.terms) {
         if (term.extent || term.dim != kernel_.innermost()) continue;
+        if (clamped && !index.IsDim()) return false;
         if (axis + 1 != read.index.size() || term.coef != 1 || index.div != 1 || index.mod != 0)
           return false;
       }
@@ -318,7 +327,8 @@ class Pricer {
   bool one_nest_ = false;  // all outputs in one loop nest
   bool apart_ = false;     // every stage in a loop nest of its own
   std::vector<bool> kept_;
-  std::vector<int32_t> hoisted_;  // dims of the innermost loops
+  std::vector<int32_t> row_dims_;  // that the innermost loop runs over
+  std::vector<int32_t> hoisted_;   // dims of the innermost loops
   std::vector<double> runs_;
   double loops_ = 0;
   Price price_;

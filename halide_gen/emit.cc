@@ -67,10 +67,15 @@ absl::Status CheckValues(const Kernel& kernel, const Params& params) {
     int64_t least, most;
   };
   const int64_t last_outer = std::max(0, kernel.innermost() - 1);
-  const Range ranges[] = {{"grain", 1, 1 << 30},   {"lanes", 1, 256},
-                          {"levels", 1, 4},        {"outer_levels", 1, 7},
-                          {"turn", 0, last_outer}, {"stride_dim", 0, last_outer},
-                          {"stride_is", 1, 16},    {"unroll", 0, kernel.innermost() > 0 ? 8 : 0}};
+  const Range ranges[] = {{"grain", 1, 1 << 30},
+                          {"lanes", 1, 256},
+                          {"levels", 1, 4},
+                          {"outer_levels", 1, 7},
+                          {"turn", 0, last_outer},
+                          {"stride_dim", 0, last_outer},
+                          {"stride_is", 1, 16},
+                          {"unroll", 0, kernel.innermost() > 0 ? 8 : 0},
+                          {"flat", 1, std::max(1, kernel.num_iterated())}};
   for (const auto& [name, least, most] : ranges) {
     const int64_t value = params.Get(name, least);
     if (value < least || value > most) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/halide_gen/expr_emitter.h"
 
+#include <algorithm>
 #include <string>
 
 #include "kiln/halide_gen/primitives.h"
@@ -51,6 +52,28 @@ std::vector<bool> GuardedNodes(const ScalarExpr& expr) {
     }
   }
   return guarded;
+}
+
+// How many of the last `flat` dims are among `dims`.
+int OfTail(const Kernel& kernel, const std::vector<int32_t>& dims, int flat) {
+  const int32_t first = kernel.num_iterated() - flat;
+  return static_cast<int>(std::count_if(dims.begin(), dims.end(), [&](int32_t dim) {
+    return dim >= first && dim < kernel.num_iterated();
+  }));
+}
+
+bool HasSomeOfTail(const Kernel& kernel, const std::vector<int32_t>& dims, int flat) {
+  const int of_tail = OfTail(kernel, dims, flat);
+  return of_tail > 0 && of_tail < flat;
+}
+
+// True if the last of `dims` are the last `flat` ones of the kernel.
+bool EndsWithTail(const Kernel& kernel, const std::vector<int32_t>& dims, int flat) {
+  if (OfTail(kernel, dims, flat) != flat) return false;
+  for (int k = 1; k <= flat; ++k) {
+    if (dims[dims.size() - static_cast<size_t>(k)] != kernel.num_iterated() - k) return false;
+  }
+  return true;
 }
 
 // True if the axes but the last are all outer dims in order, each at its own coordinate.
@@ -187,11 +210,15 @@ Expr ExprEmitter::ReadInput(const ExprNode& node, const std::vector<Expr>& index
   } else if (scope.row.defined() && IsShiftedRow(kernel_, node, input.dims)) {
     args = {scope.row * operands_.extents[static_cast<size_t>(input.dims.back())] + index.back()};
   } else {
-    Expr flat = index[0];
+    const bool whole =
+        identity && scope.tail.defined() && EndsWithTail(kernel_, input.dims, scope.flat);
+    const size_t axes = index.size() - (whole ? static_cast<size_t>(scope.flat) : 0);
+    Expr flat = axes == 0 ? Expr(0) : index[0];
     for (size_t axis = 1; axis < index.size(); ++axis) {
-      flat = flat * operands_.extents[static_cast<size_t>(input.dims[axis])] + index[axis];
+      flat = flat * operands_.extents[static_cast<size_t>(input.dims[axis])];
+      if (axis < axes) flat = flat + index[axis];
     }
-    args = {flat};
+    args = {whole ? (axes == 0 ? scope.tail : flat + scope.tail) : flat};
   }
   Expr stored = image(args);
   if (scope.inside.defined()) {
@@ -207,7 +234,11 @@ Expr ExprEmitter::ReadStage(const ExprNode& node, const std::vector<Expr>& index
   const Stage& stage = kernel_.stages[ref];
   if (const Halide::Func& func = funcs_[ref]; func.defined()) {
     std::vector<Expr> args(index.rbegin(), index.rend());
-    if (scope.row.defined()) {
+    if (scope.flat > 1) {
+      const bool some = HasSomeOfTail(kernel_, stage.dims, scope.flat);
+      args = FlatArguments(stage, index, scope);
+      if (some && scope.tail.defined()) return FromStorage(spreads_[ref](args), stage.type);
+    } else if (scope.row.defined()) {
       args = scope.row_arguments;
       if (args.empty()) args = {scope.row};
       if (SpansAll(kernel_, stage.dims)) args.insert(args.begin(), index.back());
@@ -229,6 +260,27 @@ Expr ExprEmitter::ReadStage(const ExprNode& node, const std::vector<Expr>& index
     }
   }
   return Value(stage.expr, *inner);
+}
+
+// What a Func of a stage is called with where the last dims run as one.
+std::vector<Expr> ExprEmitter::FlatArguments(const Stage& stage, const std::vector<Expr>& index,
+                                             const Scope& scope) const {
+  const int first = kernel_.num_iterated() - scope.flat;
+  const bool whole = EndsWithTail(kernel_, stage.dims, scope.flat);
+  const bool spread = scope.tail.defined() && HasSomeOfTail(kernel_, stage.dims, scope.flat);
+  Expr tail = scope.tail;
+  std::vector<Expr> args;
+  for (size_t axis = 0; axis < index.size(); ++axis) {
+    const int32_t dim = stage.dims[axis];
+    if (dim < first || (!whole && !spread)) {
+      args.insert(args.begin(), index[axis]);
+    } else if (whole && !scope.tail.defined()) {
+      tail = dim == first ? index[axis]
+                          : tail * operands_.extents[static_cast<size_t>(dim)] + index[axis];
+    }
+  }
+  if (whole || spread) args.insert(args.begin(), tail);
+  return args;
 }
 
 }  // namespace kiln

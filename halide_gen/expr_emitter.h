@@ -8,7 +8,7 @@
 //
 // Where all dims but the innermost run as one, scope.row is their common row-major index; operands
 // and Funcs that span all dims, or all outer ones, are then addressed by it, without dividing it
-// up.
+// up. Likewise where the last dims run as one: scope.tail is their index.
 #ifndef KILN_HALIDE_GEN_EXPR_EMITTER_H_
 #define KILN_HALIDE_GEN_EXPR_EMITTER_H_
 
@@ -44,6 +44,10 @@ struct Scope {
   // coordinates.
   std::vector<Halide::Expr> row_arguments, copy_arguments;
   Halide::Expr lane, tile;
+  // Where the last `flat` dims run as one: their common index, undefined in loops that lack some of
+  // them.
+  int flat = 1;
+  Halide::Expr tail;
   // Of reads that depend on the lane: lanes where it does not hold lie outside and are not read.
   Halide::Expr inside;
 
@@ -60,11 +64,18 @@ class ExprEmitter {
       : kernel_(kernel),
         operands_(operands),
         funcs_(kernel.stages.size()),
+        spreads_(kernel.stages.size()),
         copies_(kernel.inputs.size()) {}
 
   // From now on reads of `stage` are calls of `func`. Its arguments are the coordinates of the
   // stage's dims, innermost first; with scopes that have a row: (innermost, row) or (row).
   void Store(int32_t stage, const Halide::Func& func) { funcs_[static_cast<size_t>(stage)] = func; }
+
+  // Reads of `stage`, which has some but not all of the dims that run as one, are calls of `spread`
+  // in scopes with a tail; it has that in their place.
+  void Spread(int32_t stage, const Halide::Func& spread) {
+    spreads_[static_cast<size_t>(stage)] = spread;
+  }
 
   // From now on reads of `input` are calls of `copy`, whose arguments are the coordinates of all
   // iterated dims, innermost first. They must all be at the reader's own element.
@@ -82,13 +93,17 @@ class ExprEmitter {
                          bool identity, const Scope& scope) const;
   Halide::Expr ReadStage(const ExprNode& node, const std::vector<Halide::Expr>& index,
                          bool identity, Scope& scope) const;
+  std::vector<Halide::Expr> FlatArguments(const Stage& stage,
+                                          const std::vector<Halide::Expr>& index,
+                                          const Scope& scope) const;
   Halide::Expr Index(const IndexExpr& index, const std::vector<Halide::Expr>& values,
                      const Scope& scope, int32_t axis_dim, bool guarded) const;
 
   const Kernel& kernel_;
   const Operands& operands_;
-  std::vector<Halide::Func> funcs_;   // undefined: not stored
-  std::vector<Halide::Func> copies_;  // of inputs; undefined: read where they are
+  std::vector<Halide::Func> funcs_;    // undefined: not stored
+  std::vector<Halide::Func> spreads_;  // of stages
+  std::vector<Halide::Func> copies_;   // of inputs; undefined: read where they are
 };
 
 }  // namespace kiln

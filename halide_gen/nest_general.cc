@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/general.cc decides, this does. Everything stored is a Func of its own, computed whole
-// before it is used.
+// schedule/general.cc and sweep.cc decide, this does. Everything stored is a Func of its own,
+// computed whole before it is used. The last "flat" dims are one loop wherever all of them are
+// looped over; what has only some of them is spread over all, once, for the loops that need it.
 #include <algorithm>
 
 #include "kiln/halide_gen/nests.h"
@@ -37,7 +38,9 @@ class RootNests {
         operands_(operands),
         emitter_(kernel, operands),
         lanes_(static_cast<int>(params.Get("lanes", 16))),
-        grain_(params.Get("grain", 1 << 15)) {
+        grain_(params.Get("grain", 1 << 15)),
+        first_of_tail_(static_cast<size_t>(kernel.num_iterated()) -
+                       static_cast<size_t>(params.Get("flat", 1))) {
     for (size_t d = 0; d < kernel.dims.size(); ++d)
       dims_.emplace_back("pdim" + std::to_string(d) + "v");
   }
@@ -58,40 +61,95 @@ class RootNests {
   }
 
  private:
+  // How many of the dims that run as one are among `dims`.
+  size_t OfTail(const std::vector<int32_t>& dims) const {
+    return static_cast<size_t>(std::count_if(dims.begin(), dims.end(), [&](int32_t dim) {
+      return static_cast<size_t>(dim) >= first_of_tail_;
+    }));
+  }
+  size_t Flat() const { return static_cast<size_t>(kernel_.num_iterated()) - first_of_tail_; }
+  bool RunsFlat(const std::vector<int32_t>& dims) const {
+    return Flat() > 1 && OfTail(dims) == Flat();
+  }
+
   // Loops over `dims`, innermost first.
   std::vector<Loop> LoopsOver(const std::vector<int32_t>& dims) const {
     std::vector<Loop> loops;
+    const bool flat = RunsFlat(dims);
+    if (flat) {
+      Expr all = operands_.extents[first_of_tail_];
+      for (size_t d = first_of_tail_ + 1; d < first_of_tail_ + Flat(); ++d)
+        all = all * operands_.extents[d];
+      loops.push_back({tail_, all});
+    }
     for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim) {
       const auto d = static_cast<size_t>(*dim);
-      loops.push_back({dims_[d], operands_.extents[d]});
+      if (!flat || d < first_of_tail_) loops.push_back({dims_[d], operands_.extents[d]});
     }
     return loops;
   }
 
-  // All dims at their loops, but `dim` (if any) at `index`.
-  Scope ScopeAt(int32_t dim = -1, const Expr& index = Expr()) const {
+  // In loops over `dims`: all dims at their loops, but `dim` (if any) at `index`.
+  Scope ScopeAt(const std::vector<int32_t>& dims, int32_t dim = -1,
+                const Expr& index = Expr()) const {
     Scope scope;
     scope.coordinates.assign(dims_.begin(), dims_.end());
+    scope.flat = static_cast<int>(Flat());
+    if (RunsFlat(dims)) {
+      scope.tail = tail_;
+      Expr rest = tail_;
+      for (size_t d = first_of_tail_ + Flat() - 1; d >= first_of_tail_; --d) {
+        const bool outermost = d == first_of_tail_;
+        scope.coordinates[d] = outermost ? rest : rest % operands_.extents[d];
+        if (outermost) break;
+        rest = rest / operands_.extents[d];
+      }
+    }
     if (dim >= 0) scope.coordinates[static_cast<size_t>(dim)] = index;
     return scope;
+  }
+
+  // Reads of stage `i` are calls of `func` from now on.
+  void Store(size_t i, const Func& func) {
+    emitter_.Store(static_cast<int32_t>(i), func);
+    std::vector<int32_t> dims = kernel_.stages[i].dims;
+    const size_t of_tail = OfTail(dims);
+    if (of_tail == 0 || of_tail == Flat()) return;
+    std::erase_if(dims, [&](int32_t dim) { return static_cast<size_t>(dim) >= first_of_tail_; });
+    for (size_t d = first_of_tail_; d < first_of_tail_ + Flat(); ++d)
+      dims.push_back(static_cast<int32_t>(d));
+    const Scope scope = ScopeAt(dims);
+    std::vector<Expr> at;
+    const std::vector<int32_t>& own = kernel_.stages[i].dims;
+    for (auto dim = own.rbegin(); dim != own.rend(); ++dim)
+      at.push_back(scope.coordinates[static_cast<size_t>(*dim)]);
+    const std::vector<Loop> loops = LoopsOver(dims);
+    Func spread("s" + std::to_string(i) + "_spread");
+    spread(Vars(loops)) = func(at);
+    spread.compute_root();
+    ScheduleMap(spread, loops);
+    emitter_.Spread(static_cast<int32_t>(i), spread);
   }
 
   void BuildMap(size_t i) {
     const Stage& stage = kernel_.stages[i];
     const std::vector<Loop> loops = LoopsOver(stage.dims);
-    Scope scope = ScopeAt();
+    Scope scope = ScopeAt(stage.dims);
     const Expr value = ToStorage(emitter_.Value(stage.expr, scope), stage.type);
     Func func("s" + std::to_string(i));
     func(Vars(loops)) = value;
     func.compute_root();
     ScheduleMap(func, loops);
-    emitter_.Store(static_cast<int32_t>(i), func);
+    Store(i, func);
   }
 
   OutputNest BuildOutputs(const std::vector<size_t>& group) {
     const KernelOutput& output = kernel_.outputs[group[0]];
-    const std::vector<Loop> loops = LoopsOver(output.dims);
-    Scope scope = ScopeAt();
+    std::vector<Loop> loops = LoopsOver(output.dims);
+    // Strides are those of the buffer, which has all the dims.
+    for (size_t k = 1; RunsFlat(output.dims) && k < Flat(); ++k)
+      loops.insert(loops.begin() + 1, {Var("pone" + std::to_string(k)), 1});
+    Scope scope = ScopeAt(output.dims);
     Func func = DefineOutputs(kernel_, group, Vars(loops), emitter_, scope);
     std::vector<Expr> extents;
     for (const Loop& loop : loops) extents.push_back(loop.extent);
@@ -114,17 +172,18 @@ class RootNests {
     std::sort(dims.begin(), dims.end());
     Func previous;
     for (auto dim = stage.over.rbegin(); dim != stage.over.rend(); ++dim) {
-      const std::vector<Loop> before = LoopsOver(dims);
+      const std::vector<int32_t> before = dims;
       dims.erase(std::find(dims.begin(), dims.end(), *dim));
-      previous = ReduceDim(i, *dim, previous, before, LoopsOver(dims));
+      previous = ReduceDim(i, *dim, previous, before, dims);
     }
-    emitter_.Store(static_cast<int32_t>(i), previous);
+    Store(i, previous);
   }
 
-  // Reduces `dim` of `previous`, which has arguments `before`, or of the stage's elements if it is
-  // undefined.
-  Func ReduceDim(size_t i, int32_t dim, const Func& previous, const std::vector<Loop>& before,
-                 const std::vector<Loop>& after) {
+  // Reduces `dim` of `previous`, which has the dims `before`, or of the stage's elements if it is
+  // undefined; leaves `after`.
+  Func ReduceDim(size_t i, int32_t dim, const Func& previous, const std::vector<int32_t>& before,
+                 const std::vector<int32_t>& dims) {
+    const std::vector<Loop> after = LoopsOver(dims);
     const Stage& stage = kernel_.stages[i];
     const bool lane_rule = dim == kernel_.innermost();
     Reduction reduction = BuildReduction({
@@ -136,14 +195,9 @@ class RootNests {
         .levels = static_cast<int>(params_.Get(lane_rule ? "levels" : "outer_levels", 1)),
         .vars = Vars(after),
         .element = [&](const Expr& index) -> Expr {
-          Scope scope = ScopeAt(dim, index);
+          Scope scope = ScopeAt(dims, dim, index);
           if (!previous.defined()) return ToStorage(emitter_.Value(stage.expr, scope), stage.type);
-          std::vector<Expr> at;
-          for (const Loop& loop : before) {
-            at.push_back(loop.var.same_as(dims_[static_cast<size_t>(dim)]) ? index
-                                                                           : Expr(loop.var));
-          }
-          return previous(at);
+          return previous(Coordinates(before, scope));
         },
     });
     Expr count = operands_.extents[static_cast<size_t>(dim)];
@@ -152,6 +206,24 @@ class RootNests {
                         : ScheduleSequence(level, after, count);
     }
     return reduction.result;
+  }
+
+  // What a Func over `dims` is called with at the coordinates of `scope`.
+  std::vector<Expr> Coordinates(const std::vector<int32_t>& dims, const Scope& scope) const {
+    std::vector<Expr> at;
+    const bool flat = RunsFlat(dims);
+    Expr tail = scope.tail;
+    for (const int32_t dim : dims) {
+      const auto d = static_cast<size_t>(dim);
+      if (!flat || d < first_of_tail_) {
+        at.insert(at.begin(), scope.coordinates[d]);
+      } else if (!scope.tail.defined()) {
+        tail = d == first_of_tail_ ? scope.coordinates[d]
+                                   : tail * operands_.extents[d] + scope.coordinates[d];
+      }
+    }
+    if (flat) at.insert(at.begin(), tail);
+    return at;
   }
 
   // `func` whole, vectorised over its innermost loop.
@@ -232,7 +304,8 @@ class RootNests {
   ExprEmitter emitter_;
   const int lanes_;
   const int64_t grain_;
-  const Var task_{"ptask"}, inside_{"pinside"};
+  const size_t first_of_tail_;  // the first of the dims that run as one
+  const Var task_{"ptask"}, inside_{"pinside"}, tail_{"ptail"};
   std::vector<Var> dims_;  // the loop over each dim
 };
 

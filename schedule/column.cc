@@ -48,10 +48,6 @@ Decision Accepts(const Kernel& kernel) {
   if (static_cast<int>(first->dims.size() + first->over.size()) != kernel.num_iterated()) {
     return Decision::No("a reduction does not depend on all dims");
   }
-  // Apart from what keeps them two, they would be one dim, with another tree and other bits.
-  for (size_t i = 1; i < first->over.size(); ++i) {
-    if (first->over[i] == first->over[i - 1] + 1) return Decision::No("neighbours are reduced");
-  }
   for (const Stage& stage : kernel.stages) {
     if (stage.kind != Stage::Kind::kReduce) continue;
     if (stage.over != first->over || stage.dims != first->dims) {

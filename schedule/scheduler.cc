@@ -8,7 +8,7 @@ namespace kiln {
 
 std::span<const Scheduler> CpuSchedulers() {
   static const Scheduler kSchedulers[] = {kPointwiseScheduler, kRowScheduler, kColumnScheduler,
-                                          kGeneralScheduler};
+                                          kSweepScheduler, kGeneralScheduler};
   return kSchedulers;
 }
 

@@ -54,14 +54,17 @@ ValueId DivideByShared(GraphBuilder& b, ValueId x, ValueId y) {
   return b.Op("mul", {x, b.Op("div", {b.Scalar(b.value(y).type, 1.0), y})});
 }
 
-// (x - mean) / sqrt(variance + epsilon) over `axes`, the variance from the differences.
-ValueId Standardize(GraphBuilder& b, ValueId x, const std::vector<int64_t>& axes, double epsilon) {
+struct Centred {
+  ValueId difference, deviation;  // x - mean, sqrt(variance + epsilon)
+};
+
+// Over `axes`; the variance is that of the differences.
+Centred Centre(GraphBuilder& b, ValueId x, const std::vector<int64_t>& axes, double epsilon) {
   if (!b.status().ok()) return {};
   const DType type = b.value(x).type;
   const ValueId difference = b.Op("sub", {x, Reduce(b, "reduce_mean", x, axes)});
   const ValueId variance = Reduce(b, "reduce_mean", b.Op("mul", {difference, difference}), axes);
-  const ValueId deviation = b.Op("sqrt", {b.Op("add", {variance, b.Scalar(type, epsilon)})});
-  return b.Op("div", {difference, deviation});
+  return {difference, b.Op("sqrt", {b.Op("add", {variance, b.Scalar(type, epsilon)})})};
 }
 
 // ---- softmax
@@ -109,7 +112,8 @@ Values LayerNorm(GraphBuilder& b, const Node& node) {
     const size_t rank = Rank(b, in[0]);
     int64_t axis = IntAttr(node, "axis");
     if (axis < 0) axis += static_cast<int64_t>(rank);
-    ValueId y = Standardize(b, in[0], AxesFrom(axis, rank), FloatAttr(node, "epsilon"));
+    const Centred x = Centre(b, in[0], AxesFrom(axis, rank), FloatAttr(node, "epsilon"));
+    ValueId y = b.Op("div", {x.difference, x.deviation});  // as exporters write it
     if (in.size() > 1 && in[1].valid()) y = b.Op("mul", {y, in[1]});
     if (in.size() > 2 && in[2].valid()) y = b.Op("add", {y, in[2]});
     return y;
@@ -144,7 +148,8 @@ Values BatchNorm(GraphBuilder& b, const Node& node) {
 Values InstanceNorm(GraphBuilder& b, const Node& node) {
   return InComputeType(b, node, [&](const std::vector<ValueId>& in) {
     const size_t rank = Rank(b, in[0]);
-    const ValueId y = Standardize(b, in[0], AxesFrom(2, rank), FloatAttr(node, "epsilon"));
+    const Centred x = Centre(b, in[0], AxesFrom(2, rank), FloatAttr(node, "epsilon"));
+    const ValueId y = DivideByShared(b, x.difference, x.deviation);
     return b.Op("add",
                 {b.Op("mul", {y, OverChannels(b, in[1], rank)}), OverChannels(b, in[2], rank)});
   });

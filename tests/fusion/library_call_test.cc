@@ -2,7 +2,9 @@
 // What library calls take along, and why not more.
 #include "kiln/fusion/library_call.h"
 
+#include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
+#include "kiln/fusion/traffic.h"
 #include "tests/fusion/nets.h"
 
 namespace kiln {
@@ -186,6 +188,38 @@ output f
   for (const Group& group : Grouped(graph, {.level = 2}).groups)
     kernels += group.kind == Group::Kind::kKernel ? 1 : 0;
   EXPECT_EQ(kernels, 6) << Print(graph);  // exp, mean, mul, erf, and the borders' transposes
+}
+
+TEST(ChannelsLast, GroupNormAndWhatFollowsAreOneKernelBetweenConvolutions) {
+  for (const char* groups : {"1", "8", "32"}) {
+    Graph graph = Parsed(absl::StrReplaceAll(R"(graph g
+input x : f32 [1, 32, 16, 16]
+input w : f32 [32, 32, 3, 3]
+input scale : f32 [32, 1, 1]
+input bias : f32 [32, 1, 1]
+const e : f32 [] = 1e-5
+a = conv(x, w) {pads = [1, 1, 1, 1]}
+g = reshape(a) {shape = [0, GROUPS, -1]}
+m = reduce_mean(g) {axes = [2], keepdims = 1}
+d = sub(g, m)
+q = mul(d, d)
+v = reduce_mean(q) {axes = [2], keepdims = 1}
+s = add(v, e)
+r = sqrt(s)
+n = div(d, r)
+b = reshape(n) {shape = [1, 32, 16, 16]}
+c = mul(b, scale)
+h = add(c, bias)
+i = swish(h)
+y = conv(i, w) {pads = [1, 1, 1, 1]}
+output y
+)",
+                                             {{"GROUPS", groups}}));
+    ASSERT_THAT(RunPasses(graph, {}), IsOk());
+    const Grouping grouping = Grouped(graph);
+    const Traffic traffic = TrafficOf(graph, grouping);
+    EXPECT_EQ(traffic.launches, 4) << ToString(grouping, graph);  // and the transposed input
+  }
 }
 
 TEST(ChannelsLast, LeavesAGraphWithoutConvolutionsAlone) {

@@ -78,6 +78,12 @@ constexpr Case kOthers[] = {
     {"instance_norm",
      "input x : f32 [n, 64, 14, 14]\ninput s : f32 [64]\ninput b : f32 [64]\n"
      "y = instance_norm(x, s, b)\noutput y\n"},
+    {"group_norm",
+     "input x : f32 [4, 32, 64, 64]\ninput s : f32 [32, 1, 1]\ninput b : f32 [32, 1, 1]\n"
+     "const ones : f32 [8] = [1, 1, 1, 1, 1, 1, 1, 1]\n"
+     "const zeros : f32 [8] = [0, 0, 0, 0, 0, 0, 0, 0]\ng = reshape(x) {shape = [4, 8, 16384]}\n"
+     "n = instance_norm(g, ones, zeros)\nr = reshape(n) {shape = [4, 32, 64, 64]}\nt = mul(r, s)\n"
+     "u = add(t, b)\ny = swish(u)\noutput y\n"},
     {"cross_entropy",
      "input x : f32 [n, 1000]\ninput label : i64 [n]\nl = log_softmax(x) {axis = 1}\n"
      "i = unsqueeze(label) {axes = [1]}\np = gather_elements(l, i) {axis = 1}\ny = neg(p)\n"

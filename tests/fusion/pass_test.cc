@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "kiln/fusion/pipeline.h"
 #include "tests/fusion/nets.h"
@@ -272,6 +273,62 @@ TEST(SplitConcats, JoinsManyPartsInSteps) {
   EXPECT_TRUE(RunTwice("split_concats", graph));
   for (const Node& node : graph.nodes()) EXPECT_LE(node.inputs.size(), 16U);
   EXPECT_EQ(graph.value(graph.outputs()[0].value).shape, (Shape{Sym("n"), Dim(300)}));
+}
+
+constexpr char kGroupNorm[] = R"(graph g
+input x : f32 [2, 6, 5, 5]
+input w : f32 [6, 6, 1, 1]
+const e : f32 [] = 1e-5
+a = conv(x, w)
+g = reshape(a) {shape = [2, 3, 50]}
+m = reduce_mean(g) {axes = [2], keepdims = 1}
+d = sub(g, m)
+q = mul(d, d)
+v = reduce_mean(q) {axes = [-1], keepdims = 1}
+s = add(v, e)
+r = sqrt(s)
+n = div(d, r)
+y = reshape(n) {shape = [2, 6, 5, 5]}
+output y
+)";
+
+TEST(ChannelGroups, ReducesChannelByChannelFirst) {
+  Graph graph = Parsed(kGroupNorm);
+  EXPECT_TRUE(RunTwice("channel_groups", graph));
+  ASSERT_THAT(RunPasses(graph, {.disabled = {"channels_last"}}), IsOk());
+  for (const Node& node : graph.nodes()) {
+    const Shape& shape = graph.value(node.outputs[0]).shape;
+    EXPECT_FALSE(shape == Shape({2, 3, 50})) << node.op->name;
+    if (node.op->kind == OpKind::kReduce) {
+      EXPECT_STREQ(node.op->name, "reduce_sum");
+    }
+  }
+}
+
+TEST(ChannelGroups, KeepsGroupsThatOthersRead) {
+  Graph graph = Parsed(absl::StrCat(kGroupNorm, "output n\n"));
+  EXPECT_FALSE(RunTwice("channel_groups", graph));
+}
+
+TEST(ChannelGroups, KeepsThemWithoutConvolutions) {
+  Graph graph = Parsed(absl::StrReplaceAll(kGroupNorm, {{"conv(x, w)", "relu(x)"}}));
+  EXPECT_FALSE(RunTwice("channel_groups", graph));
+}
+
+TEST(Algebra, TakesConstantsOfEqualElementsAsOneNumber) {
+  Graph graph = Parsed(R"(graph g
+input x : f32 [2, 3]
+const ones : f32 [3] = [1, 1, 1]
+const some : f32 [3] = [1, 1, 2]
+const wide : f32 [4, 2, 3] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+a = mul(x, ones)
+b = mul(a, some)
+y = sub(b, wide)
+output y
+)");
+  EXPECT_TRUE(RunTwice("algebra", graph));
+  EXPECT_THAT(OpNames(graph), ElementsAre("mul", "sub"));
+  EXPECT_EQ(graph.value(graph.outputs()[0].value).shape, (Shape{4, 2, 3}));
 }
 
 TEST(MergeProducts, LeavesActivationsToTheirLibraryCalls) {

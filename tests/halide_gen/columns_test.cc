@@ -13,9 +13,10 @@ class ColumnsTest : public testing::TestWithParam<IsaLevel> {
   void SetUp() override {
     if (LevelOf(HostCpu()) < GetParam()) GTEST_SKIP() << "this machine is not " << Name(GetParam());
   }
-  CompiledKernel Compile(const std::string& text, SizeClass sizes) {
+  CompiledKernel Compile(const std::string& text, SizeClass sizes,
+                         const std::string& scheduler = "column") {
     CompiledKernel kernel("kernel v1 math 1\n" + text, GetParam(), "", std::move(sizes));
-    EXPECT_EQ(kernel.params().scheduler, "column");
+    EXPECT_EQ(kernel.params().scheduler, scheduler);
     return kernel;
   }
 };
@@ -99,6 +100,54 @@ out  1 f32 [b, d] dense = s0[b, d]
                                   {{1024, kUnbounded, 1024, kUnbounded}});
   for (const int32_t n : {1, 7, 64, 100}) kernel.Check({2, 3, 5, n}, static_cast<uint32_t>(n));
   kernel.Check({40, 2, 35, 3}, 1);
+}
+
+TEST_P(ColumnsTest, GroupNorm) {
+  CompiledKernel kernel = Compile(R"(dims a b c d
+sizes n0
+in   0 f32 [a, b, c, d] dense
+in   1 f32 [b, c] dense
+in   2 f32 [b, c] dense
+par  0 f32
+s0 : f32 [a, b]       = reduce add over c d (in0[a, b, c, d])
+s1 : f32 [a, b]       = div(s0[a, b], cast<f32>(extent(n0)))
+s2 : f32 [a, b, c, d] = sub(in0[a, b, c, d], s1[a, b])
+s3 : f32 [a, b]       = reduce add over c d (mul(s2[a, b, c, d], s2[a, b, c, d]))
+s4 : f32 [a, b]       = div(1, sqrt(add(div(s3[a, b], cast<f32>(extent(n0))), par0)))
+out  0 f32 [a, b, c, d] dense = add(mul(mul(s2[a, b, c, d], s4[a, b]), in1[b, c]), in2[b, c])
+)",
+                                  {{kUnbounded, kUnbounded, 1024, 4096, kUnbounded}});
+  for (const int32_t n : {0, 1, 15, 16, 63, 64, 65, 197, 4093, 4096}) {
+    for (const int32_t c : {1, 3, 4}) kernel.Check({2, 3, c, n, c * n}, 1);
+  }
+  for (const int32_t c : {0, 1, 31, 32, 33, 67}) kernel.Check({1, 5, c, 7, 7 * c}, 2);
+}
+
+TEST_P(ColumnsTest, GroupNormWithChannelsLast) {
+  CompiledKernel kernel = Compile(R"(dims a b c d
+sizes n0
+in   0 f32 [a, b, c, d] dense
+in   1 f32 [c, d] dense
+in   2 f32 [c] dense
+par  0 f32
+s0 : f32 [a, c, d]    = reduce add over b (in0[a, b, c, d])
+s1 : f32 [a, c]       = reduce add over d (s0[a, c, d])
+s2 : f32 [a, c]       = div(s1[a, c], cast<f32>(extent(n0)))
+s3 : f32 [a, b, c, d] = sub(in0[a, b, c, d], s2[a, c])
+s4 : f32 [a, c, d]    = reduce add over b (mul(s3[a, b, c, d], s3[a, b, c, d]))
+s5 : f32 [a, c]       = reduce add over d (s4[a, c, d])
+s6 : f32 [a, c]       = div(1, sqrt(add(div(s5[a, c], cast<f32>(extent(n0))), par0)))
+out  0 f32 [a, b, c, d] dense = add(mul(mul(s3[a, b, c, d], s6[a, c]), in1[c, d]), in2[c])
+out  1 f32 [a, c] dense = s2[a, c]
+)",
+                                  {{kUnbounded, 32768, kUnbounded, 4096, kUnbounded}}, "sweep");
+  EXPECT_EQ(kernel.params().Get("flat", 0), 2);
+  for (const int32_t n : {0, 1, 2, 3, 5, 16, 31, 64, 65}) {
+    for (const int32_t groups : {1, 3, 8}) kernel.Check({2, 37, groups, n, 37 * n}, 1);
+  }
+  for (const int32_t n : {0, 1, 31, 32, 33, 1025, 2000}) kernel.Check({1, n, 2, 5, 5 * n}, 2);
+  kernel.Check({0, 5, 4, 3, 15}, 3);
+  kernel.Check({2, 5, 0, 3, 15}, 3);
 }
 
 TEST_P(ColumnsTest, AllTypes) {

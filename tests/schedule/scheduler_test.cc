@@ -50,7 +50,7 @@ TEST(SchedulerTest, SaysWhyTheBetterOnesRefuse) {
   EXPECT_EQ(
       why,
       "pointwise: it has a reduction; row: a reduction is over another dim than the innermost; "
-      "column: it reduces all dims");
+      "column: it reduces all dims; sweep: a reduction over all dims takes the innermost");
 }
 
 TEST(SchedulerTest, OneReductionOverShortRowsIsColumns) {
@@ -95,16 +95,41 @@ out  0 f32 [a, b] dense = sub(s1[b], s0[a])
   EXPECT_NE(why.find("column: reductions are over different dims"), std::string::npos) << why;
 }
 
-TEST(SchedulerTest, NeighboursThatWouldBeOneDimAreNotColumns) {
+TEST(SchedulerTest, NeighboursKeptApartAreColumns) {
   const Kernel kernel = Parse(R"(dims a b c
 in   0 f32 [a, b, c] dense
 in   1 f32 [b] dense
 s0 : f32 [a] = reduce max over b c (in0[a, b, c])
 out  0 f32 [a, b, c] dense = mul(sub(in0[a, b, c], s0[a]), in1[b])
 )");
+  EXPECT_STREQ(Chosen(kernel).name, "column");
+}
+
+TEST(SchedulerTest, ReductionsOfWhatReductionsLeaveAreSweeps) {
+  const Kernel kernel = Parse(R"(dims a b c
+in   0 f32 [a, b, c] dense
+s0 : f32 [b, c] = reduce add over a (in0[a, b, c])
+s1 : f32 [b]    = reduce add over c (s0[b, c])
+s2 : f32 [b]    = sqrt(s1[b])
+out  0 f32 [a, b, c] dense = sub(in0[a, b, c], s2[b])
+)");
+  const Scheduler& sweep = Chosen(kernel);
+  EXPECT_STREQ(sweep.name, "sweep");
+  EXPECT_EQ(sweep.choose(kernel, {{100, 8, 4}}, ProfileFor(IsaLevel::kV3)).ToString(),
+            "sweep flat=2 grain=32768 keep0=4 lanes=16 levels=1 outer_levels=2");
+}
+
+TEST(SchedulerTest, ReductionsOfRowsAreNoSweepsOverThem) {
+  const Kernel kernel = Parse(R"(dims a b
+in   0 f32 [a, b] dense
+s0 : f32 [a] = reduce add over b (in0[a, b])
+s1 : f32 [b] = reduce add over a (in0[a, b])
+out  0 f32 [a, b] dense = sub(s0[a], s1[b])
+)");
   std::string why;
   EXPECT_STREQ(Chosen(kernel, &why).name, "general");
-  EXPECT_NE(why.find("column: neighbours are reduced"), std::string::npos) << why;
+  EXPECT_NE(why.find("sweep: a reduction over all dims takes the innermost"), std::string::npos)
+      << why;
 }
 
 TEST(SchedulerTest, InnermostDimsOfAFewElementsAreUnrolled) {
