@@ -23,10 +23,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long threads stay awake for the next thing to do: more than it takes to wake one, so that
-// callers and workers do not fall into waking each other at every region.
-constexpr std::chrono::microseconds kWorkerSpin(100);
-constexpr std::chrono::microseconds kCallerSpin(50);
+// How long threads stay awake for the next thing to do. To sleep and be woken costs some 100 us on a
+// virtual processor: a caller sleeps only where the others' shares last much longer than its own,
+// workers only where the caller works alone for long or the run has ended.
+constexpr std::chrono::milliseconds kWorkerSpin(1);
+constexpr std::chrono::milliseconds kCallerSpin(2);
 // From then on they offer their processor to others at every look: the system likes to put a woken
 // thread on the waker's, and who spins there keeps it from the thread that it waits for.
 constexpr int kSpinsAlone = 64;
@@ -73,7 +74,7 @@ struct alignas(64) Mailbox {
   }
 
   template <typename Done>
-  void WaitUntil(Done done, std::chrono::microseconds spin) {
+  void WaitUntil(Done done, std::chrono::milliseconds spin) {
     if (done(word.load())) return;
     for (int i = 0; i < kSpinsAlone; ++i) {
       if (done(word.load(std::memory_order_acquire))) return;

@@ -12,7 +12,7 @@
 //     threads only. With n <= threads every index has a thread of its own.
 //   - A region inside a region runs on its caller alone. So does everything when threads is 1.
 //   - No allocation per region. Threads start with the first region that wants them, wait awake
-//     for at most 100 us after their last work, offering their processor to others, and then sleep.
+//     for at most 1 ms after their last work, offering their processor to others, and then sleep.
 //   - A child after fork() starts anew with no threads; forking while another thread is in a region
 //     is safe for the pool.
 //   - Should the system refuse a thread, its share is run by the caller: slower, same partition.
