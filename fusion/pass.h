@@ -46,6 +46,7 @@ absl::StatusOr<bool> ConstantChains(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> Reductions(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> SinkMoves(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> MergeProducts(Graph& graph, const PassContext& context);
+absl::StatusOr<bool> MergeRows(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> CommonSubexpressions(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> ExpandComposites(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> ExpandSplits(Graph& graph, const PassContext& context);

@@ -40,6 +40,9 @@ constexpr Pass kPasses[] = {
      ChannelGroups},
     {"merge_products", 2,
      "Joins products of one value with several constant matrices, as in attention.", MergeProducts},
+    {"merge_rows", 2,
+     "Joins products of few rows each with one constant matrix, as in recurrent networks.",
+     MergeRows},
     {"channels_last", 2, "Lays activations around convolutions out with their channels innermost.",
      ChannelsLast, /*last=*/true},
 };

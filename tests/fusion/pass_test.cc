@@ -261,6 +261,44 @@ TEST(MergeProducts, StacksConstantMatricesThatLieTheOtherWay) {
   EXPECT_EQ(numbers[32], 6);
 }
 
+// A recurrence of three steps: the products of the inputs do not need each other, those of the
+// states do.
+Graph ThreeSteps(int64_t rows) {
+  GraphBuilder b("net");
+  ValueId state = b.Input("h", DType::kF32, {rows, 64});
+  const ValueId of_input = Weights(b, {32, 64}, 1), of_state = Weights(b, {64, 64}, 2);
+  for (const char* name : {"x0", "x1", "x2"}) {
+    const ValueId x = b.Op("matmul", {b.Input(name, DType::kF32, {rows, 32}), of_input});
+    state = b.Op("tanh", {b.Op("add", {x, b.Op("matmul", {state, of_state})})});
+  }
+  b.Output(state, "y");
+  return FinishOrDie(b);
+}
+
+TEST(MergeRows, JoinsProductsThatDoNotNeedEachOther) {
+  Graph graph = ThreeSteps(2);
+  EXPECT_TRUE(RunTwice("merge_rows", graph));
+  const std::vector<std::string> ops = OpNames(graph);
+  EXPECT_EQ(std::count(ops.begin(), ops.end(), "matmul"), 4);
+  EXPECT_EQ(std::count(ops.begin(), ops.end(), "slice"), 3);
+}
+
+TEST(MergeRows, LeavesManyRowsAlone) {
+  Graph graph = ThreeSteps(200);
+  EXPECT_FALSE(RunTwice("merge_rows", graph));
+}
+
+TEST(MergeRows, LeavesActivationsToTheirLibraryCalls) {
+  GraphBuilder b("net");
+  const ValueId weights = Weights(b, {64, 64}, 1);
+  for (const char* name : {"a", "b"}) {
+    const ValueId x = b.Input(name, DType::kF32, {1, 64});
+    b.Output(b.Op("relu", {b.Op("matmul", {x, weights})}), std::string("y") + name);
+  }
+  Graph graph = FinishOrDie(b);
+  EXPECT_FALSE(RunTwice("merge_rows", graph));
+}
+
 TEST(SplitConcats, JoinsManyPartsInSteps) {
   GraphBuilder b("net");
   std::vector<ValueId> parts;
