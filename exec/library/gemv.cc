@@ -39,12 +39,18 @@ absl::StatusOr<GemvForm> Normalize(const MatmulForm& f) {
 
 class Gemv final : public Primitive {
  public:
-  Gemv(const GemvForm& form, int threads) : form_(form), threads_(threads) {}
+  Gemv(const GemvForm& form, int threads, bool backwards)
+      : form_(form), threads_(threads), backwards_(backwards) {}
+
+  int64_t scratch_bytes() const override {
+    return shares_ > 1 ? shares_ * form_.sums * int64_t{sizeof(float)} : 0;
+  }
 
   absl::Status Run(const Arguments& arguments) override {
     const auto* matrix = static_cast<const float*>(arguments.inputs[form_.matrix_is_a ? 0 : 1]);
     const auto* vector = static_cast<const float*>(arguments.inputs[form_.matrix_is_a ? 1 : 0]);
     auto* y = static_cast<float*>(arguments.outputs[0]);
+    auto* partial = static_cast<float*>(arguments.scratch);
     // One part a thread: short rows read slowly. Whole cache lines of the result: no two threads
     // write one.
     const int64_t lines = (form_.sums + kLine - 1) / kLine;
@@ -56,7 +62,11 @@ class Gemv final : public Primitive {
                              form_.stride,
                              form_.terms,
                              end - begin,
-                             y + begin};
+                             y + begin,
+                             partial + shares_ * begin,
+                             shares_,
+                             backwards_,
+                             form_.terms * form_.sums >= kFarElements};
       (form_.across ? rows_.across : rows_.along)(part);
     });
     return absl::OkStatus();
@@ -64,8 +74,12 @@ class Gemv final : public Primitive {
 
  private:
   static constexpr int64_t kLine = 16;
+  // 32 MiB: more than caches keep from one product to the next.
+  static constexpr int64_t kFarElements = int64_t{8} << 20;
   const GemvForm form_;
   const int threads_;
+  const bool backwards_;
+  const int64_t shares_ = form_.across ? Shares(form_.terms, form_.sums) : 1;
   const GemvRows& rows_ = GetGemvRows();
 };
 
@@ -76,7 +90,9 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeGemv(const Request& request,
   KILN_ASSIGN_OR_RETURN(const MatmulForm matmul, NormalizeMatmul(request));
   KILN_RETURN_IF_ERROR(TakesF32(request));
   KILN_ASSIGN_OR_RETURN(const GemvForm form, Normalize(matmul));
-  return WithPostOpLoops(std::make_unique<Gemv>(form, session->threads()), request);
+  const void* const matrix = request.inputs[form.matrix_is_a ? 0 : 1].constant;
+  const bool backwards = matrix != nullptr && session->AddReader(matrix) % 2 == 1;
+  return WithPostOpLoops(std::make_unique<Gemv>(form, session->threads(), backwards), request);
 }
 
 }  // namespace kiln::library

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix times vector: a product with one row or one column, which is as fast as the matrix can be
-// read. The matrix is read once, in the order it lies in memory, and never packed.
+// read. The matrix is read once, in the order it lies in memory or from its end, and never packed.
 #ifndef KILN_EXEC_LIBRARY_GEMV_H_
 #define KILN_EXEC_LIBRARY_GEMV_H_
 

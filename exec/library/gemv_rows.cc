@@ -23,13 +23,17 @@ constexpr int64_t kBlock = 4096;
 // Rows read side by side: as many streams as a prefetcher follows.
 constexpr int64_t kRows = 8;
 
-template <int64_t kCount>
+// kAhead: also asks for what lies `ahead` elements further.
+template <int64_t kCount, bool kAhead = false>
 [[gnu::always_inline]] inline void AddRows(const float* const* rows, const float* scale, float* y,
-                                           int64_t n) {
+                                           int64_t n, int64_t ahead = 0) {
   int64_t j = 0;
   for (; j + kLanes <= n; j += kLanes) {
     Lanes sum = Load(y + j);
-    for (int64_t r = 0; r < kCount; ++r) sum += Load(rows[r] + j) * scale[r];
+    for (int64_t r = 0; r < kCount; ++r) {
+      sum += Load(rows[r] + j) * scale[r];
+      if constexpr (kAhead) __builtin_prefetch(rows[r] + j + ahead);
+    }
     Store(y + j, sum);
   }
   for (; j < n; ++j) {
@@ -39,21 +43,49 @@ template <int64_t kCount>
   }
 }
 
-[[gnu::always_inline]] inline void AcrossLoop(const GemvPart& p) {
-  for (int64_t begin = 0; begin < p.sums; begin += kBlock) {
-    const int64_t n = std::min(kBlock, p.sums - begin);
-    float* y = p.y + begin;
-    std::fill(y, y + n, 0.0F);
-    int64_t t = 0;
-    for (; t + kRows <= p.terms; t += kRows) {
-      const float* rows[kRows];
-      for (int64_t r = 0; r < kRows; ++r) rows[r] = p.matrix + (t + r) * p.stride + begin;
+// y[0, n) = the sums of columns [begin, begin + n) over the terms [t, end).
+[[gnu::always_inline]] inline void AddShare(const GemvPart& p, int64_t begin, int64_t n, int64_t t,
+                                            int64_t end, float* y) {
+  std::fill(y, y + n, 0.0F);
+  const auto row = [&](int64_t term) { return p.matrix + term * p.stride + begin; };
+  for (; t + kRows <= end; t += kRows) {
+    const float* rows[kRows];
+    for (int64_t r = 0; r < kRows; ++r) rows[r] = row(t + r);
+    if (p.prefetch && t + 2 * kRows <= end) {
+      AddRows<kRows, true>(rows, p.vector + t, y, n, kRows * p.stride);
+    } else {
       AddRows<kRows>(rows, p.vector + t, y, n);
     }
-    for (; t < p.terms; ++t) {
-      const float* row = p.matrix + t * p.stride + begin;
-      AddRows<1>(&row, p.vector + t, y, n);
+  }
+  for (; t < end; ++t) {
+    const float* const last = row(t);
+    AddRows<1>(&last, p.vector + t, y, n);
+  }
+}
+
+// Neighbours are added, then neighbouring pairs: the same whichever came first.
+[[gnu::always_inline]] inline void AddShares(float* partial, int64_t shares, int64_t n, float* y) {
+  for (int64_t step = 1; step < shares; step *= 2) {
+    for (int64_t s = 0; s < shares; s += 2 * step) {
+      float* const to = partial + s * n;
+      const float* const from = to + step * n;
+      for (int64_t j = 0; j < n; ++j) to[j] += from[j];
     }
+  }
+  std::memcpy(y, partial, static_cast<size_t>(n) * sizeof(float));
+}
+
+[[gnu::always_inline]] inline void AcrossLoop(const GemvPart& p) {
+  const int64_t blocks = (p.sums + kBlock - 1) / kBlock;
+  for (int64_t i = 0; i < blocks; ++i) {
+    const int64_t begin = (p.backwards ? blocks - 1 - i : i) * kBlock;
+    const int64_t n = std::min(kBlock, p.sums - begin);
+    for (int64_t k = 0; k < p.shares; ++k) {
+      const int64_t share = p.backwards ? p.shares - 1 - k : k;
+      AddShare(p, begin, n, p.terms * share / p.shares, p.terms * (share + 1) / p.shares,
+               p.shares == 1 ? p.y + begin : p.partial + share * n);
+    }
+    if (p.shares > 1) AddShares(p.partial, p.shares, n, p.y + begin);
   }
 }
 
@@ -87,9 +119,9 @@ template <int64_t kCount>
 }
 
 [[gnu::always_inline]] inline void AlongLoop(const GemvPart& p) {
-  int64_t j = 0;
-  for (; j + 4 <= p.sums; j += 4) Dot<4>(p, j);
-  for (; j < p.sums; ++j) Dot<1>(p, j);
+  const int64_t fours = p.sums / 4;
+  for (int64_t i = 0; i < fours; ++i) Dot<4>(p, 4 * (p.backwards ? fours - 1 - i : i));
+  for (int64_t j = 4 * fours; j < p.sums; ++j) Dot<1>(p, j);
 }
 
 void Across(const GemvPart& part) { AcrossLoop(part); }
@@ -103,6 +135,14 @@ void Along(const GemvPart& part) { AlongLoop(part); }
 #endif
 
 }  // namespace
+
+int64_t Shares(int64_t terms, int64_t sums) {
+  // Shares of long rows would only move their partial sums; their blocks can change places.
+  if (sums > 2 * kBlock) return 1;
+  int64_t shares = 1;
+  while (shares < 8 && terms / shares >= 8 * kRows) shares *= 2;
+  return shares;
+}
 
 const GemvRows& GetGemvRows() {
   static constexpr GemvRows kPlain = {Across, Along};

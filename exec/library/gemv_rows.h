@@ -14,7 +14,15 @@ struct GemvPart {
   int64_t stride;  // of the axis that is not dense, in elements
   int64_t terms, sums;
   float* y;
+  float* partial;  // for `across`: Shares(terms, all sums) * sums elements
+  int64_t shares;
+  bool backwards;  // walks the matrix from its end: the same sums
+  bool prefetch;   // the matrix comes from memory, not from a cache
 };
+
+// Sums over neighbouring rows are made of this many shares of the terms, which may be summed in any
+// order; a power of two. Of the whole product's extents, so that they decide the bits alone.
+int64_t Shares(int64_t terms, int64_t sums);
 
 struct GemvRows {
   // Neighbouring sums are neighbours in memory: y[j] = sum over t of vector[t] * matrix[t * stride

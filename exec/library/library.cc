@@ -96,6 +96,11 @@ const Operator* Find(absl::string_view name) {
   return nullptr;
 }
 
+int Session::AddReader(const void* constant) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return readers_[constant]++;
+}
+
 absl::StatusOr<std::unique_ptr<Primitive>> Make(const Operator& op, const Request& request,
                                                 const std::shared_ptr<Session>& session) {
   if (absl::Status status = CheckOperands(op, request); !status.ok())

@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -108,6 +109,14 @@ class Session {
   // For primitives that work on the calling thread alone; shares the packed weights.
   virtual std::shared_ptr<Session> Serial() const = 0;
   virtual int threads() const = 0;
+
+  // How many primitives have said before that they read the constant. Each second one may walk it
+  // backwards: it meets first what its neighbour left in the caches.
+  int AddReader(const void* constant);
+
+ private:
+  std::mutex mutex_;
+  std::map<const void*, int> readers_;
 };
 
 // kUnimplemented: not for such operands, and why; any other error is the request's, whoever is

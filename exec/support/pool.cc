@@ -23,8 +23,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long threads stay awake for the next thing to do. To sleep and be woken costs some 100 us on a
-// virtual processor: a caller sleeps only where the others' shares last much longer than its own,
+// How long threads stay awake for the next thing to do. To sleep and be woken costs some 100 us on
+// a virtual processor: a caller sleeps only where the others' shares last much longer than its own,
 // workers only where the caller works alone for long or the run has ended.
 constexpr std::chrono::milliseconds kWorkerSpin(1);
 constexpr std::chrono::milliseconds kCallerSpin(2);

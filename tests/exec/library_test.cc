@@ -183,18 +183,22 @@ TEST(Matmul, TakesVectorsAsNumpyDoes) {
   }
 }
 
-TEST(Matmul, OfAVectorHasTheSameBitsForAnyNumberOfThreads) {
+TEST(Matmul, OfAVectorHasTheSameBitsForAnyNumberOfThreadsAndEitherWay) {
   for (const bool along : {false, true}) {
     const Array<float> v = Random({1, 301}, 1),
                        m = Random(along ? Extents{533, 301} : Extents{301, 533}, 2);
     std::vector<float> first;
-    for (const int threads : {1, 2, 3}) {
+    const std::vector<std::shared_ptr<Session>> sessions = {NewSession(1), NewSession(2),
+                                                            NewSession(3)};
+    // The second product of a session walks the matrix backwards.
+    for (size_t i = 0; i < 2 * sessions.size(); ++i) {
       Array<float> y({1, 533});
       Request request;
       if (along) request.attributes["trans_b"] = {1};
       request.inputs = {Describe(v, DType::kF32), Describe(m, DType::kF32)};
+      request.inputs[1].constant = m.data.data();
       request.outputs = {Describe(y, DType::kF32)};
-      const auto primitive = Make(*Find("matmul"), request, NewSession(threads));
+      const auto primitive = Make(*Find("matmul"), request, sessions[i / 2]);
       KILN_ASSERT_OK(primitive.status());
       EXPECT_EQ((*primitive)->considered().back().implementation, "matrix times vector");
       LaunchContext context;
@@ -204,7 +208,9 @@ TEST(Matmul, OfAVectorHasTheSameBitsForAnyNumberOfThreads) {
       };
       void* in[] = {const_cast<float*>(v.data.data()), const_cast<float*>(m.data.data())};
       void* out = y.data.data();
-      KILN_ASSERT_OK((*primitive)->Run({in, &out, nullptr, &context}));
+      std::vector<float> scratch(static_cast<size_t>((*primitive)->scratch_bytes()) /
+                                 sizeof(float));
+      KILN_ASSERT_OK((*primitive)->Run({in, &out, scratch.data(), &context}));
       if (first.empty()) first = y.data;
       EXPECT_EQ(std::memcmp(first.data(), y.data.data(), first.size() * sizeof(float)), 0);
     }
