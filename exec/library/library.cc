@@ -7,6 +7,7 @@
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/exec/library/deconv_product.h"
+#include "kiln/exec/library/few_rows.h"
 #include "kiln/exec/library/gemv.h"
 #include "kiln/exec/library/onednn.h"
 #include "kiln/exec/library/order_ops.h"
@@ -26,7 +27,8 @@ constexpr Operator kOperators[] = {
      2,
      3,
      1,
-     {{{"oneDNN, layouts kept", MakeConvKept, true},
+     {{{"rows times panels", MakeFewRowsConv, true},
+       {"oneDNN, layouts kept", MakeConvKept, true},
        {"oneDNN, layouts of its own", MakeConvReordered, true},
        {"loop", MakeConvLoop}}}},
     {"conv_transpose",
@@ -43,6 +45,7 @@ constexpr Operator kOperators[] = {
      2,
      1,
      {{{"matrix times vector", MakeGemv, true},
+       {"rows times panels", MakeFewRowsMatmul, true},
        {"oneDNN", MakeOneDnnMatmul, true},
        {"loop", MakeMatmulLoop}}}},
     {"max_pool", 1, 1, 1, {{{"rows of channels", MakeMaxPoolRows}, {"planes", MakeMaxPoolPlanes}}}},

@@ -29,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -109,6 +110,12 @@ class Session {
   // For primitives that work on the calling thread alone; shares the packed weights.
   virtual std::shared_ptr<Session> Serial() const = 0;
   virtual int threads() const = 0;
+
+  // The `bytes` bytes at `constant` in another layout, of which `layout` tells everything: the
+  // `packed_bytes` bytes that `pack` fills, made once for a Model and kept for later processes.
+  virtual absl::StatusOr<std::shared_ptr<const void>> Packed(
+      const void* constant, size_t bytes, const std::string& layout, size_t packed_bytes,
+      absl::FunctionRef<void(void* packed)> pack) = 0;
 
   // How many primitives have said before that they read the constant. Each second one may walk it
   // backwards: it meets first what its neighbour left in the caches.

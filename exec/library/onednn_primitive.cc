@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -99,6 +100,29 @@ bool OneDnnSession::TakeInvalid() const {
   }
 #endif
   return invalid;
+}
+
+absl::StatusOr<std::shared_ptr<const void>> OneDnnSession::Packed(
+    const void* constant, size_t bytes, const std::string& layout, size_t packed_bytes,
+    absl::FunctionRef<void(void* packed)> pack) {
+  const std::lock_guard<std::mutex> lock(store_->mutex);
+  std::weak_ptr<const void>& known = store_->layouts[{constant, layout}];
+  if (std::shared_ptr<const void> memory = known.lock()) return memory;
+  if (store_->kept != nullptr) {
+    if (auto found = store_->kept->Find(constant, bytes, layout, packed_bytes)) {
+      known = found;
+      return found;
+    }
+  }
+  constexpr size_t kAlign = 64;
+  std::shared_ptr<void> memory(
+      std::aligned_alloc(kAlign, (packed_bytes + kAlign - 1) / kAlign * kAlign), std::free);
+  if (memory == nullptr)
+    return absl::ResourceExhaustedError(absl::StrCat("no ", packed_bytes, " bytes for weights"));
+  pack(memory.get());
+  if (store_->kept != nullptr) store_->kept->Keep(constant, bytes, layout, memory, packed_bytes);
+  known = memory;
+  return memory;
 }
 
 std::shared_ptr<dnnl::memory> OneDnnSession::Pack(const void* source, const Desc& from,

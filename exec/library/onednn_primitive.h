@@ -10,6 +10,7 @@
 
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -57,6 +58,7 @@ struct PackedStore {
   PackedConstants* const kept;  // of earlier processes; null: none
   std::mutex mutex;
   std::vector<PackedWeights> packed;
+  std::map<std::pair<const void*, std::string>, std::weak_ptr<const void>> layouts;  // not oneDNN's
 };
 
 class OneDnnSession final : public Session {
@@ -70,6 +72,10 @@ class OneDnnSession final : public Session {
   }
 
   int threads() const override { return pool_.komp()->threads; }
+
+  absl::StatusOr<std::shared_ptr<const void>> Packed(
+      const void* constant, size_t bytes, const std::string& layout, size_t packed_bytes,
+      absl::FunctionRef<void(void* packed)> pack) override;
 
   // Calls f in a CallScope; exceptions become a Status.
   template <typename F>

@@ -3,25 +3,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kiln/exec/library/loops.h"
+#include "kiln/exec/library/post_op_rows.h"
 
 namespace kiln::library {
 namespace {
 
-float Clamp(float x, float low, float high) {
-  // Comparisons with NaN are false: it falls through.
-  if (x < low) x = low;
-  return x > high ? high : x;
-}
 float Sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
 
 constexpr PostOpRule kRules[] = {
-    {"add", 0, true, [](float x, float y, const float*) { return x + y; }, false},
-    {"clip", 2, false, [](float x, float, const float* c) { return Clamp(x, c[0], c[1]); }, true},
+    {"add", 0, true, AddStep::Apply, false},
+    {"clip", 2, false, ClipStep::Apply, true},
     {"elu", 1, false,
      [](float x, float, const float* c) { return x > 0 ? x : std::expm1(x) * c[0]; }, true},
     {"gelu_erf", 0, false,
@@ -31,44 +29,56 @@ constexpr PostOpRule kRules[] = {
        return x * 0.5F * (std::tanh((x + x * x * x * 0.044715F) * 0.79788456F) + 1);
      },
      true},
-    {"hard_sigmoid", 2, false,
-     [](float x, float, const float* c) { return Clamp(x * c[0] + c[1], 0, 1); }, true},
-    {"hard_swish", 0, false,
-     [](float x, float, const float*) { return x * Clamp(x * (1.0F / 6) + 0.5F, 0, 1); }, true},
-    {"leaky_relu", 1, false, [](float x, float, const float* c) { return x < 0 ? x * c[0] : x; },
-     true},
-    {"linear", 2, false, [](float x, float, const float* c) { return x * c[0] + c[1]; }, false},
-    {"mul", 0, true, [](float x, float y, const float*) { return x * y; }, false},
-    {"relu", 0, false, [](float x, float, const float*) { return x < 0 ? 0.0F : x; }, true},
+    {"hard_sigmoid", 2, false, HardSigmoidStep::Apply, true},
+    {"hard_swish", 0, false, HardSwishStep::Apply, true},
+    {"leaky_relu", 1, false, LeakyReluStep::Apply, true},
+    {"linear", 2, false, LinearStep::Apply, false},
+    {"mul", 0, true, MulStep::Apply, false},
+    {"relu", 0, false, ReluStep::Apply, true},
     {"sigmoid", 0, false, [](float x, float, const float*) { return Sigmoid(x); }, true},
     {"swish", 1, false, [](float x, float, const float* c) { return x * Sigmoid(x * c[0]); }, true},
     {"tanh", 0, false, [](float x, float, const float*) { return std::tanh(x); }, true},
 };
 
-// Strides of an operand along the output's axes: 0 where it broadcasts.
-std::vector<int64_t> StepsOver(const Operand& operand) {
-  std::vector<int64_t> steps = operand.strides;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    if (operand.shape[i] == 1) steps[i] = 0;
-  }
+// The output's axes, outermost in memory first: loops run as it lies.
+std::vector<size_t> MemoryOrder(const Operand& output) {
+  std::vector<size_t> order(output.shape.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const auto key = [&](size_t axis) {  // where there is one element, there is no step
+      return output.shape[axis] == 1 ? INT64_MAX : std::abs(output.strides[axis]);
+    };
+    return key(a) > key(b);
+  });
+  return order;
+}
+
+// Strides of an operand along the axes in `order`: 0 where it broadcasts.
+std::vector<int64_t> StepsOver(const Operand& operand, const std::vector<size_t>& order) {
+  std::vector<int64_t> steps;
+  for (const size_t axis : order)
+    steps.push_back(operand.shape[axis] == 1 ? 0 : operand.strides[axis]);
   return steps;
 }
 
 class PostOpLoops final : public Primitive {
  public:
   PostOpLoops(std::unique_ptr<Primitive> primitive, const Request& request)
-      : primitive_(std::move(primitive)), shape_(request.outputs[0].shape) {
+      : primitive_(std::move(primitive)) {
+    const std::vector<size_t> order = MemoryOrder(request.outputs[0]);
+    for (const size_t axis : order) shape_.push_back(request.outputs[0].shape[axis]);
     rows_ = 1;
     for (size_t i = 0; i + 1 < shape_.size(); ++i) rows_ *= shape_[i];
-    output_ = StepsOver(request.outputs[0]);
+    output_ = StepsOver(request.outputs[0], order);
     size_t operand = request.inputs.size() - CountOperands(request);
     for (const PostOp& op : request.post_ops) {
       Step& step = steps_.emplace_back();
       step.rule = FindPostOp(op.name);
-      step.numbers.assign(op.numbers.begin(), op.numbers.end());
+      step.row = FindPostOpRow(op.name);
+      std::copy(op.numbers.begin(), op.numbers.end(), step.numbers);
       if (!step.rule->operand) continue;
       step.input = operand;
-      step.strides = StepsOver(request.inputs[operand++]);
+      step.strides = StepsOver(request.inputs[operand++], order);
     }
   }
 
@@ -86,8 +96,9 @@ class PostOpLoops final : public Primitive {
 
  private:
   struct Step {
-    const PostOpRule* rule;
-    std::vector<float> numbers;
+    const PostOpRule* rule = nullptr;
+    PostOpRow row = nullptr;  // a loop for dense rows, where there is one
+    float numbers[2] = {};    // no rule has more
     size_t input = 0;
     std::vector<int64_t> strides;
   };
@@ -105,7 +116,8 @@ class PostOpLoops final : public Primitive {
     auto* y = static_cast<float*>(arguments.outputs[0]);
     if (!shape_.empty()) y += OffsetOf(row, output_);
     for (const Step& step : steps_) {
-      const float* operand = nullptr;
+      static constexpr float kNone = 0;
+      const float* operand = &kNone;
       int64_t step_operand = 0;
       if (step.rule->operand) {
         operand = static_cast<const float*>(arguments.inputs[step.input]);
@@ -114,10 +126,13 @@ class PostOpLoops final : public Primitive {
           step_operand = step.strides.back();
         }
       }
+      if (step.row != nullptr && step_y == 1 && (step_operand == 0 || step_operand == 1)) {
+        step.row(y, operand, step_operand, count, step.numbers);
+        continue;
+      }
       for (int64_t i = 0; i < count; ++i) {
         float& element = y[i * step_y];
-        element = step.rule->apply(element, operand == nullptr ? 0 : operand[i * step_operand],
-                                   step.numbers.data());
+        element = step.rule->apply(element, operand[i * step_operand], step.numbers);
       }
     }
   }
