@@ -121,8 +121,13 @@ class MachineMeasurer {
       double Machine::*ns;
     };
     constexpr Row kRows[] = {
-        {"input x : f32 [2048, 64]\ny = reduce_sum(x) {axes = [1]}\noutput y\n", 2048,
+        {"input x : f32 [2048, 64]\ny = reduce_sum(x) {axes = [1], keepdims = 1}\noutput y\n", 2048,
          &Machine::loop_ns},
+        {"input x : f32 [2048, 64]\na = reduce_sum(x) {axes = [1], keepdims = 1}\nb = sub(x, a)\n"
+         "c = reduce_sum(b) {axes = [1], keepdims = 1}\nd = sub(b, c)\ne = reduce_sum(d) {axes = "
+         "[1], keepdims = 1}\n"
+         "y = sub(d, e)\noutput y\n",
+         3 * 2048, &Machine::fold_ns},
         {"input x : f32 [64, 1024]\ninput i : i64 [64, 1024]\n"
          "y = gather_elements(x, i) {axis = 1}\noutput y\n",
          64 * 1024, &Machine::gather_ns},

@@ -10,6 +10,7 @@
 //   target x86-64-v3
 //   launch 180           # ns for a kernel to start and end
 //   loop 6               # ns for a loop over a row to start and end
+//   fold 9               # ns more for a reduction whose result the row waits for
 //   gather 0.9           # ns for an element read at a place that is computed or far away
 //   turn 0.3             # ns for an element of an operand that runs along another dim
 //   gflops 55            # of library products and convolutions
@@ -39,7 +40,7 @@ struct Machine {
     double gb_per_s = 1;
   };
   IsaLevel target = IsaLevel::kV3;
-  double launch_ns = 0, loop_ns = 0, gather_ns = 0, turn_ns = 0;
+  double launch_ns = 0, loop_ns = 0, fold_ns = 0, gather_ns = 0, turn_ns = 0;
   double add_ns = 0, div_ns = 0, sqrt_ns = 0, integer_div_ns = 0;
   double gflops = 1;
   std::vector<Set> sets;  // ascending, at least one

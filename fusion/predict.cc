@@ -45,7 +45,8 @@ absl::StatusOr<std::vector<double>> PredictNs(const Graph& graph, const Grouping
     double ns = 0;
     if (group.kind == Group::Kind::kKernel) {
       KILN_ASSIGN_OR_RETURN(const LoweredGroup lowered, LowerGroup(graph, group));
-      ns = EstimatedPrice(lowered, machine).ns;
+      const Price price = EstimatedPrice(lowered, machine);
+      ns = price.ns + price.short_rows_ns;
     } else if (group.kind == Group::Kind::kLibrary) {
       const GroupTraffic& bytes = traffic.groups[i];
       const double flops = Flops(graph, graph.node(group.call->op));

@@ -22,6 +22,9 @@ constexpr double kNotHidden = 0.25;
 // A product of 64-bit integers, in additions: vector units have none, or a slow one.
 constexpr double kWideProduct = 6;
 
+// The greatest or least of two floats, in additions: NaN is told apart.
+constexpr double kLetsNanThrough = 3.25;
+
 // Elements of a type take so many times the room of an f32.
 double Width(DType type) { return std::max<double>(1, static_cast<double>(SizeOf(type)) / 4); }
 
@@ -67,20 +70,33 @@ bool IsDear(ScalarOp op) {
   return op == ScalarOp::kDiv || op == ScalarOp::kMod || op == ScalarOp::kSqrt || Info(op).function;
 }
 
-double NodeNs(const ScalarExpr& expr, const ExprNode& node, const Machine& machine) {
+// Divisions and roots have a unit of their own, which works beside the others.
+struct Work {
+  double ns = 0, divider_ns = 0;
+  void Add(const Work& more, double times) {
+    ns += times * more.ns;
+    divider_ns += times * more.divider_ns;
+  }
+};
+
+Work WorkOf(const ScalarExpr& expr, const ExprNode& node, const Machine& machine) {
   static const std::array<Parts, kNumScalarOps> kParts = FunctionParts();
-  if (Info(node.op).arity == 0) return 0;
+  if (Info(node.op).arity == 0) return {};
   const DType type = node.type == DType::kBool ? expr.node(node.args[0]).type : node.type;
   const double width = Width(type);
   if (Info(node.op).function) {
     const Parts& parts = kParts[static_cast<size_t>(node.op)];
-    return width * (parts.adds * machine.add_ns + parts.divs * machine.div_ns +
-                    parts.sqrts * machine.sqrt_ns);
+    return {width * parts.adds * machine.add_ns,
+            width * (parts.divs * machine.div_ns + parts.sqrts * machine.sqrt_ns)};
   }
-  if (node.op == ScalarOp::kDiv || node.op == ScalarOp::kMod)
-    return IsInt(type) ? machine.integer_div_ns : width * machine.div_ns;
-  if (node.op == ScalarOp::kSqrt) return width * machine.sqrt_ns;
-  return width * machine.add_ns;
+  if (node.op == ScalarOp::kDiv || node.op == ScalarOp::kMod) {
+    if (IsInt(type)) return {machine.integer_div_ns, 0};
+    return {0, width * machine.div_ns};
+  }
+  if (node.op == ScalarOp::kSqrt) return {0, width * machine.sqrt_ns};
+  if ((node.op == ScalarOp::kMax || node.op == ScalarOp::kMin) && !IsInt(type))
+    return {width * kLetsNanThrough * machine.add_ns, 0};
+  return {width * machine.add_ns, 0};
 }
 
 double Overlapped(double a, double b) { return std::max(a, b) + kNotHidden * std::min(a, b); }
@@ -110,6 +126,7 @@ class Pricer {
     FindRuns();
     for (size_t e = 0; e < exprs_.size(); ++e) AddExpr(e);
     price_.memory_ns = WalkNs() + OddReadsNs();
+    price_.short_rows_ns += folds_ * machine_.fold_ns;
     price_.ns = machine_.launch_ns + loops_ * machine_.loop_ns +
                 Overlapped(price_.memory_ns, price_.compute_ns);
     return price_;
@@ -163,6 +180,7 @@ class Pricer {
         const bool reduces =
             e < kernel_.stages.size() && kernel_.stages[e].kind == Stage::Kind::kReduce;
         loops_ += runs_[e] / RowOf(e) * (reduces ? 1 : kMapLoop);
+        if (reduces && AwaitedByRow(e)) folds_ += runs_[e] / RowOf(e);
       }
       std::set<std::pair<int32_t, bool>> own;  // stages read at the reader's own element
       for (const ExprNode& node : exprs_[e]->nodes()) {
@@ -181,11 +199,56 @@ class Pricer {
       loops_ = std::max(loops_, kMapLoop * runs_[e] / RowOf(e));
   }
 
+  bool LoopsOver(size_t e, int32_t dim) const {
+    return Has(Dims(e), dim) || (e < kernel_.stages.size() && Has(kernel_.stages[e].over, dim));
+  }
+
+  // True if `e` reduces the innermost dim and a loop over that needs the result: loops over one row
+  // cannot overlap then.
+  bool AwaitedByRow(size_t e) const {
+    if (apart_ || !Has(kernel_.stages[e].over, kernel_.innermost())) return false;
+    std::set<int32_t> needs = {static_cast<int32_t>(e)};
+    for (size_t reader = e + 1; reader < exprs_.size(); ++reader) {
+      const std::vector<ExprNode>& nodes = exprs_[reader]->nodes();
+      const bool reads = std::any_of(nodes.begin(), nodes.end(), [&](const ExprNode& node) {
+        return node.op == ScalarOp::kRead && node.source == ReadSource::kStage &&
+               needs.count(node.ref) != 0;
+      });
+      if (!reads) continue;
+      if (LoopsOver(reader, kernel_.innermost())) return true;
+      needs.insert(static_cast<int32_t>(reader));
+    }
+    return false;
+  }
+
+  // How many times the work of its elements the vectors of a stored expression's loop do: lanes
+  // beyond the end of a row, and registers that a vector does not fill, work too.
+  double LaneFactor(size_t e) const {
+    constexpr double kTailLanes = 16;
+    const double lanes = static_cast<double>(params_.Get("lanes", 1));
+    if (params_.Get("unroll", 0) > 0 || Elements(row_dims_) < 1) return 1;
+    const double bytes = ProfileFor(machine_.target).vector_bytes;
+    const double filled = std::max(1.0, bytes / 4 / lanes);
+    if (!LoopsOver(e, kernel_.innermost())) return filled;
+    const double row = RowOf(e);
+    const bool by_lanes =
+        e < kernel_.stages.size() && Has(kernel_.stages[e].over, kernel_.innermost());
+    const double most = by_lanes ? static_cast<double>(kReduceLanes) : lanes;
+    const double rest = std::fmod(row, most);
+    const double step = by_lanes ? kTailLanes : lanes;
+    return filled * (row - rest + std::ceil(rest / step) * step) / row;
+  }
+
+  // What a row has one of is computed for one row at a time, without vectors.
+  double ScalarFactor(size_t e, const ExprNode& node) const {
+    const bool scalar = params_.scheduler == "row" && params_.Get("unroll", 0) == 0 &&
+                        Info(node.op).function && !LoopsOver(e, kernel_.innermost());
+    return scalar ? static_cast<double>(ProfileFor(machine_.target).vector_bytes) / 4 : 1;
+  }
+
   // The extent that the innermost loop of a stored expression runs over.
   double RowOf(size_t e) const {
-    const auto runs = [&](int32_t dim) {
-      return Has(Dims(e), dim) || (e < kernel_.stages.size() && Has(kernel_.stages[e].over, dim));
-    };
+    const auto runs = [&](int32_t dim) { return LoopsOver(e, dim); };
     if (std::all_of(row_dims_.begin(), row_dims_.end(), runs)) return Row();
     return std::max(1.0, runs(kernel_.innermost()) ? Elements({kernel_.innermost()}) : Domain(e));
   }
@@ -212,9 +275,7 @@ class Pricer {
   double RunsOf(size_t e, uint64_t varies) const {
     double runs = runs_[e];
     for (const int32_t dim : hoisted_) {
-      const bool looped =
-          Has(Dims(e), dim) || (e < kernel_.stages.size() && Has(kernel_.stages[e].over, dim));
-      if (!looped) continue;
+      if (!LoopsOver(e, dim)) continue;
       if (dim >= 64 || (varies >> dim & 1) != 0) return runs_[e];
       runs /= std::max<double>(1, static_cast<double>(extents_[static_cast<size_t>(dim)]));
     }
@@ -224,10 +285,11 @@ class Pricer {
   void AddExpr(size_t e) {
     const ScalarExpr& expr = *exprs_[e];
     const std::vector<uint64_t> varies = VariesWith(expr);
+    Work work;  // of the loop over its elements
     for (size_t i = 0; i < varies.size(); ++i) {
       const ExprNode& node = expr.nodes()[i];
       const double runs = RunsOf(e, varies[i]);
-      price_.compute_ns += runs * NodeNs(expr, node, machine_);
+      work.Add(WorkOf(expr, node, machine_), runs * ScalarFactor(e, node));
       if (!IsDear(node.op)) continue;
       double distinct = 1;
       for (size_t dim = 0; dim < std::min<size_t>(64, kernel_.dims.size()); ++dim) {
@@ -235,25 +297,38 @@ class Pricer {
       }
       price_.dear_repeats = std::max(price_.dear_repeats, runs / std::max(1.0, distinct));
     }
-    if (e >= kernel_.stages.size()) return;
+    if (e < kernel_.stages.size()) work.ns += CombineNs(e);
+    const double ns = Overlapped(work.ns, work.divider_ns);
+    price_.compute_ns += ns;
+    price_.short_rows_ns += (LaneFactor(e) - 1) * ns;
+    if (e >= kernel_.stages.size() || !kept_[e]) return;
     const Stage& stage = kernel_.stages[e];
-    if (stage.kind == Stage::Kind::kReduce) price_.compute_ns += runs_[e] * machine_.add_ns;
-    if (!kept_[e]) return;
     // Kept rows stay in the nearest cache, whole stages where they fit.
     const double bytes = 2 * Domain(e) * static_cast<double>(SizeOf(stage.type));
     price_.compute_ns += bytes / machine_.GbPerS(apart_ ? bytes : 0);
   }
 
-  // Every operand once.
+  // What a reduction takes to combine its elements.
+  double CombineNs(size_t e) const {
+    const Stage& stage = kernel_.stages[e];
+    if (stage.kind != Stage::Kind::kReduce) return 0;
+    const bool selects = stage.op == ReduceOp::kMax || stage.op == ReduceOp::kMin;
+    return runs_[e] * machine_.add_ns * (selects && !IsInt(stage.type) ? kLetsNanThrough : 1);
+  }
+
+  // Every operand once. Bandwidths are of as much read as written; to write a line takes reading it
+  // too.
   double WalkNs() {
     for (size_t k = 0; k < kernel_.inputs.size(); ++k) {
       const KernelInput& input = kernel_.inputs[k];
       const double all = Elements(input.dims);
       price_.bytes += std::min(all, ElementsRead(k)) * static_cast<double>(SizeOf(input.type));
     }
+    const double read = price_.bytes;
     for (const KernelOutput& output : kernel_.outputs)
       price_.bytes += Elements(output.dims) * static_cast<double>(SizeOf(output.type));
-    return price_.bytes / machine_.GbPerS(price_.bytes);
+    const double moved = (read + 2 * (price_.bytes - read)) / 1.5;
+    return (one_nest_ ? moved : price_.bytes) / machine_.GbPerS(price_.bytes);
   }
 
   // Elements of an input that are asked for, if each read asked for others.
@@ -281,8 +356,7 @@ class Pricer {
         const auto input = static_cast<size_t>(node.ref);
         if (!VariesAlongRow(node)) continue;
         asked[input] += runs_[e];
-        if (!AlongRow(node, clamped))
-          ns += runs_[e] * (Turned() ? machine_.turn_ns : machine_.gather_ns);
+        if (!AlongRow(node, clamped)) ns += runs_[e] * (Turned() ? TurnNs() : machine_.gather_ns);
       }
     }
     for (size_t k = 0; k < asked.size(); ++k) {
@@ -295,6 +369,14 @@ class Pricer {
       ns += again / machine_.GbPerS(row ? Row() * 4 : near);
     }
     return ns;
+  }
+
+  // Of an element that is turned: its lines come in pieces, which costs more the further away they
+  // are.
+  double TurnNs() const {
+    constexpr double kMeasured = 1 << 21;  // bytes of the operands by which turn_ns was measured
+    const double far = machine_.GbPerS(kMeasured) / machine_.GbPerS(price_.bytes);
+    return machine_.turn_ns * std::pow(std::max(1.0, far), 1.5);
   }
 
   bool Turned() const { return params_.Get("turn", -1) >= 0 || params_.Get("stride_is", 0) > 0; }
@@ -330,7 +412,7 @@ class Pricer {
   std::vector<int32_t> row_dims_;  // that the innermost loop runs over
   std::vector<int32_t> hoisted_;   // dims of the innermost loops
   std::vector<double> runs_;
-  double loops_ = 0;
+  double loops_ = 0, folds_ = 0;
   Price price_;
 };
 
@@ -357,9 +439,9 @@ double NsWithin(const Price& price, double set_bytes, const Machine& machine) {
 }
 
 double ElementNs(const ScalarExpr& expr, const Machine& machine) {
-  double ns = 0;
-  for (const ExprNode& node : expr.nodes()) ns += NodeNs(expr, node, machine);
-  return ns;
+  Work work;
+  for (const ExprNode& node : expr.nodes()) work.Add(WorkOf(expr, node, machine), 1);
+  return Overlapped(work.ns, work.divider_ns);
 }
 
 }  // namespace kiln

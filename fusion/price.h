@@ -19,9 +19,13 @@
 namespace kiln {
 
 struct Price {
-  double ns = 0;         // of a call; all that follows is part of it
+  double ns = 0;         // of a call, short rows aside; the two that follow are part of it
   double memory_ns = 0;  // walking the operands, each once
   double compute_ns = 0;
+  // More, where rows are short: lanes beyond their end, and loops that wait for a reduction. No
+  // part of what merges are judged by: what takes a row up again in another kernel spends as much
+  // on starting, which `ns` does not count.
+  double short_rows_ns = 0;
   double bytes = 0;  // of the operands, each once
   // The most often that an element of a map with functions, divisions or roots is computed.
   double dear_repeats = 1;

@@ -51,13 +51,17 @@ std::vector<Tensor> RunAndCompare(Graph graph, const SymbolValues& symbols, int 
   return *got;
 }
 
-void RunAtAllLevels(const Graph& graph, const SymbolValues& symbols, unsigned seed) {
+// Fusing keeps every bit, unless a factor cuts an axis that is reduced: the sums over its two parts
+// are of another order than those over the whole (`cuts`).
+void RunAtAllLevels(const Graph& graph, const SymbolValues& symbols, unsigned seed,
+                    bool cuts = false) {
   const std::vector<Tensor> apart = RunAndCompare(graph, symbols, 0, seed);
   for (const int jit_level : {1, 2}) {
     const std::vector<Tensor> fused = RunAndCompare(graph, symbols, jit_level, seed);
     ASSERT_EQ(fused.size(), apart.size());
     for (size_t k = 0; k < apart.size(); ++k) {
-      const Comparison comparison = CompareBits(fused[k], apart[k]);
+      const Comparison comparison =
+          cuts ? Compare(fused[k], apart[k], 1e-5, 1e-6) : CompareBits(fused[k], apart[k]);
       EXPECT_TRUE(comparison.ok) << "fusing changes bits at jit level " << jit_level << ": "
                                  << comparison.what << "\n"
                                  << Print(graph);
@@ -175,7 +179,7 @@ TEST(FusedKernels, NormaliseAndAttend) {
               input x : f32 [n, 33, 7]
               y = softmax(x) {axis = 1}
               output y)"}) {
-    RunAtAllLevels(Parsed(text), {{"n", 2}}, 3);
+    RunAtAllLevels(Parsed(text), {{"n", 2}}, 3, Parsed(text).name == "groups");
   }
 }
 

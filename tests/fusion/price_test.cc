@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 // Round numbers, with which prices can be checked by hand.
 constexpr char kText[] =
-    "kiln machine 1\n# a comment\ntarget x86-64-v3\nlaunch 100\nloop 1\ngather 2\nturn 1\n"
+    "kiln machine 1\n# a comment\ntarget x86-64-v3\nlaunch 100\nloop 1\nfold 1\ngather 2\nturn 1\n"
     "gflops 10\nadd 1\ndiv 4\nsqrt 4\ninteger_div 8\nset 1000 100\nset 2000 50\n";
 
 Machine Simple() { return *ParseMachine(kText); }
@@ -68,6 +68,24 @@ TEST(PriceOf, AddsWhatDoesNotHideToTheLongerOfWalkingAndComputing) {
   EXPECT_EQ(price.memory_ns, 8000 / 50.0);
   EXPECT_EQ(price.compute_ns, 1000);
   EXPECT_EQ(price.ns, 100 + 0.25 + 1000 + 0.25 * 160);
+}
+
+TEST(PriceOf, CountsLinesThatAreReadToBeWritten) {
+  const Price price =
+      Of("dims a\nin 0 f32 [a] dense\nin 1 f32 [a] dense\nin 2 f32 [a] dense\n"
+         "out 0 f32 [a] dense = fma(in0[a], in1[a], in2[a])\n",
+         {1000});
+  EXPECT_EQ(price.bytes, 16000);
+  EXPECT_DOUBLE_EQ(price.memory_ns, (12000 + 2 * 4000) / 1.5 / 50);
+}
+
+TEST(PriceOf, CountsShortRowsApart) {
+  const char* const kSoftmax =
+      "dims a b\nin 0 f32 [a, b] dense\ns0 : f32 [a] = reduce max over b (in0[a, b])\n"
+      "out 0 f32 [a, b] dense = sub(in0[a, b], s0[a])\n";
+  const Price whole = Of(kSoftmax, {10, 64}), part = Of(kSoftmax, {10, 65});
+  EXPECT_EQ(whole.short_rows_ns, 10);  // each row waits for its reduction
+  EXPECT_GT(part.short_rows_ns, 10 + 10 * 15 * 3);
 }
 
 TEST(PriceOf, CountsDearElementsThatAreComputedAgainAndAgain) {
