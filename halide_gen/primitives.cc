@@ -78,15 +78,30 @@ Expr Sign(const Expr& value) {
   return select(value > zero, one, value < zero, Number(type, -1), value);
 }
 
-Expr Max(const Expr& a, const Expr& b) {
+// Halide walks expressions as trees here and there: operands that stand in several places get a
+// name, or a chain of n of these would be 3^n long.
+template <typename Formula>
+Expr WithNames(const Expr& a, const Expr& b, Formula&& formula) {
+  using Halide::Internal::Let;
+  using Halide::Internal::Variable;
+  const std::string first = Halide::Internal::unique_name('p');
+  const std::string second = Halide::Internal::unique_name('p');
+  const Expr body = formula(Variable::make(a.type(), first), Variable::make(b.type(), second));
+  return Let::make(first, a, Let::make(second, b, body));
+}
+
+Expr Larger(const Expr& a, const Expr& b) {
   const Expr larger = select(a > b, a, b);
   return a.type().is_float() ? select(Halide::is_nan(a), a, larger) : larger;
 }
 
-Expr Min(const Expr& a, const Expr& b) {
+Expr Smaller(const Expr& a, const Expr& b) {
   const Expr smaller = select(a < b, a, b);
   return a.type().is_float() ? select(Halide::is_nan(a), a, smaller) : smaller;
 }
+
+Expr Max(const Expr& a, const Expr& b) { return WithNames(a, b, Larger); }
+Expr Min(const Expr& a, const Expr& b) { return WithNames(a, b, Smaller); }
 
 // Halide takes a <= b to be !(b < a), which is true of NaN.
 Expr LessOrEqual(const Expr& a, const Expr& b) {
