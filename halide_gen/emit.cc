@@ -71,6 +71,7 @@ absl::Status CheckValues(const Kernel& kernel, const Params& params) {
                           {"lanes", 1, 256},
                           {"levels", 1, 4},
                           {"outer_levels", 1, 7},
+                          {"at_once", 1, 8},
                           {"turn", 0, last_outer},
                           {"stride_dim", 0, last_outer},
                           {"stride_is", 1, 16},

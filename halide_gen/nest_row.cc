@@ -24,6 +24,7 @@ class RowNest {
         kept_(GetKept(params, kernel.stages.size())),
         lanes_(static_cast<int>(params.Get("lanes", 16))),
         levels_(static_cast<int>(params.Get("levels", 1))),
+        at_once_(static_cast<int>(params.Get("at_once", 1))),
         grain_(params.Get("grain", 1 << 15)),
         length_(operands.extents[static_cast<size_t>(kernel.innermost())]) {}
 
@@ -36,10 +37,11 @@ class RowNest {
         DefineOutputs(kernel_, group, whole ? std::vector<Var>{x_, row_} : std::vector<Var>{row_},
                       emitter_, scope);
     SetDense(out, whole ? std::vector<Expr>{length_, rows} : std::vector<Expr>{rows});
-    out.split(row_, task_, inside_, PerTask(grain_, length_), TailStrategy::GuardWithIf)
-        .parallel(task_);
+    const auto guard = TailStrategy::GuardWithIf;
+    out.split(row_, task_, inside_, PerTask(grain_, length_), guard).parallel(task_);
+    if (at_once_ > 1) out.split(inside_, block_, in_block_, RowsAtOnce(), guard);
     if (whole) Vectors(out, x_, lanes_);
-    Place(LoopLevel(out, inside_), LoopLevel(out, task_));
+    Place(LoopLevel(out, at_once_ > 1 ? block_ : inside_), LoopLevel(out, task_));
     return {out, group};
   }
 
@@ -71,6 +73,10 @@ class RowNest {
     const bool whole = SpansAll(kernel_, stage.dims);
     if (!kept_[i] || (!whole && !SpansOuter(kernel_, stage.dims))) return;
     Scope scope = ScopeAt(whole ? Expr(x_) : Expr());
+    if (whole) {  // the buffer is whole vectors long, and filled so
+      scope.lane = x_;
+      scope.inside = x_ < length_;
+    }
     const Expr value = ToStorage(emitter_.Value(stage.expr, scope), stage.type);
     Func func(name);
     func(whole ? std::vector<Var>{x_, row_} : std::vector<Var>{row_}) = value;
@@ -78,16 +84,29 @@ class RowNest {
     (whole ? row_maps_ : scalar_maps_).push_back(func);
   }
 
+  // No more than kShortRow elements twice: what a stage leaves is to be near for the next.
+  Expr RowsAtOnce() const {
+    return Halide::clamp(static_cast<int>(2 * kShortRow) / Halide::max(1, length_), 1, at_once_);
+  }
+
   // Puts everything but the output under the loop over rows. The rows of a task share one buffer:
   // to ask for one takes as long as a short row does.
-  void Place(const LoopLevel& in_row, const LoopLevel& in_task) {
-    for (Func& map : scalar_maps_) map.compute_at(in_row);
+  void Place(const LoopLevel& in_block, const LoopLevel& in_task) {
+    const auto place_scalar = [&](Func& func) {
+      func.compute_at(in_block);
+      if (at_once_ > 1) func.store_in(Halide::MemoryType::Stack).bound_storage(row_, at_once_);
+    };
+    for (Func& map : scalar_maps_) place_scalar(map);
     for (Func& map : row_maps_) {
-      map.compute_at(in_row).hoist_storage(in_task).bound(x_, 0, length_).align_storage(x_, lanes_);
-      map.vectorize(x_, lanes_, TailStrategy::PredicateLoads).never_partition(x_);
+      map.compute_at(in_block)
+          .hoist_storage(in_task)
+          .bound(x_, 0, length_)
+          .align_storage(x_, lanes_);
+      map.vectorize(x_, lanes_, TailStrategy::RoundUp).never_partition(x_);
     }
     for (Reduction& reduction : reductions_) {
-      reduction.result.compute_at(in_row);
+      place_scalar(reduction.result);
+      const LoopLevel in_row = at_once_ > 1 ? LoopLevel(reduction.result, row_) : in_block;
       Expr blocks = length_;
       for (ReductionLevel& level : reduction.levels) {
         blocks = (blocks + static_cast<int>(kReduceBlock - 1)) / static_cast<int>(kReduceBlock);
@@ -101,10 +120,11 @@ class RowNest {
   const Operands& operands_;
   ExprEmitter emitter_;
   const std::vector<bool> kept_;
-  const int lanes_, levels_;
+  const int lanes_, levels_, at_once_;
   const int64_t grain_;
   const Expr length_;
-  const Var x_{"px"}, row_{"prow"}, task_{"ptask"}, inside_{"pinside"};
+  const Var x_{"px"}, row_{"prow"}, task_{"ptask"}, inside_{"pinside"}, block_{"pblock"},
+      in_block_{"pinblock"};
   std::vector<Func> row_maps_, scalar_maps_;
   std::vector<Reduction> reductions_;
 };

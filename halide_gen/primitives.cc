@@ -40,17 +40,31 @@ Expr Call3(const char* name, const Expr& a, const Expr& b, const Expr& c) {
                                       Halide::Internal::Call::PureExtern);
 }
 
+// Halide's own copies its operand, once for every time that a node of it is used.
+Expr IsNan(const Expr& value) {
+  const char* name = value.type().bits() == 32 ? "is_nan_f32" : "is_nan_f64";
+  return Halide::Internal::Call::make(Halide::Bool(value.type().lanes()), name, {value},
+                                      Halide::Internal::Call::PureExtern);
+}
+
 Expr Fma(const Expr& a, const Expr& b, const Expr& c) {
   return Call3(a.type().bits() == 32 ? "llvm.fma.f32" : "llvm.fma.f64", a, b, c);
 }
 
+// `value`, as which Halide does not know it: x * 1 + -0 is x, and LLVM knows that. The -0 is given
+// by its bits, since Halide takes it and 0 for equal.
+Expr Hidden(const Expr& value) {
+  const Type type = value.type();
+  const Type bits = type.with_code(Type::UInt);
+  return Fma(value, Number(type, 1), reinterpret(type, SignBit(bits)));
+}
+
 // Halide makes one cast of two, and of f64 -> f32 -> f16 a single rounding for which there is no
-// instruction. x * 1 + -0 is x; the -0 is given by its bits, since Halide takes it and 0 for equal.
+// instruction.
 Expr ToHalf(const Expr& value) {
   const auto* narrowed = value.as<Halide::Internal::Cast>();
   const bool was_wide = narrowed != nullptr && narrowed->value.type().bits() > value.type().bits();
-  const Expr minus_zero = reinterpret<float>(Expr(uint32_t{0x80000000}));
-  return cast(Halide::Float(16), was_wide ? Fma(value, 1.0f, minus_zero) : value);
+  return cast(Halide::Float(16), was_wide ? Hidden(value) : value);
 }
 
 Expr Abs(const Expr& value) {
@@ -92,12 +106,12 @@ Expr WithNames(const Expr& a, const Expr& b, Formula&& formula) {
 
 Expr Larger(const Expr& a, const Expr& b) {
   const Expr larger = select(a > b, a, b);
-  return a.type().is_float() ? select(Halide::is_nan(a), a, larger) : larger;
+  return a.type().is_float() ? select(IsNan(a), a, larger) : larger;
 }
 
 Expr Smaller(const Expr& a, const Expr& b) {
   const Expr smaller = select(a < b, a, b);
-  return a.type().is_float() ? select(Halide::is_nan(a), a, smaller) : smaller;
+  return a.type().is_float() ? select(IsNan(a), a, smaller) : smaller;
 }
 
 Expr Max(const Expr& a, const Expr& b) { return WithNames(a, b, Larger); }
@@ -108,10 +122,10 @@ Expr LessOrEqual(const Expr& a, const Expr& b) {
   return a.type().is_float() ? a < b || a == b : a <= b;
 }
 
-// Halide refuses to divide by a literal zero unless it does not see it.
+// Halide refuses to divide by what it finds to be zero.
 Expr Divide(const Expr& a, const Expr& b) {
-  if (!Halide::Internal::is_const_zero(b)) return a / b;
-  return a / reinterpret(b.type(), Number(b.type().with_code(Type::UInt), 0));
+  const bool is_number = Halide::Internal::is_const(b) && !Halide::Internal::is_const_zero(b);
+  return a / (is_number ? b : Hidden(b));
 }
 
 // C's division or remainder of integers, with x / 0 = x % 0 = 0 and wrapping.
@@ -157,7 +171,7 @@ Expr RoundBFloat(const Expr& value) {
   const Expr even = (bits >> 16) & Expr(uint32_t{1});
   const Expr rounded = (bits + (even + Expr(uint32_t{0x7fff}))) >> 16;
   const Expr quiet = (bits >> 16) | Expr(uint32_t{0x40});
-  return cast<uint16_t>(select(Halide::is_nan(value), quiet, rounded));
+  return cast<uint16_t>(select(IsNan(value), quiet, rounded));
 }
 
 Expr FromBFloat(const Expr& bits) {
@@ -177,8 +191,7 @@ Expr FloatToInt(const Expr& value, Type to) {
   // cut off before; these forms are one instruction each.
   if (to.bits() < 32 && from.bits() >= 32) {
     const Expr most = Halide::Internal::make_const(from, above - 1);
-    const Expr number =
-        to.is_uint() ? value : select(Halide::is_nan(value), Number(from, 0), value);
+    const Expr number = to.is_uint() ? value : select(IsNan(value), Number(from, 0), value);
     const Expr raised = select(number > low, number, low);
     const Expr whole = cast<int32_t>(select(raised < most, raised, most));
     // Without the mask Halide would make one conversion of this and of any that follows.
@@ -188,7 +201,7 @@ Expr FloatToInt(const Expr& value, Type to) {
   const Expr safe = select(value > low && value < high, value, Number(from, 0));
   const Expr exact = cast(to, safe);
   return select(value > low, select(value < high, exact, to.max()),
-                select(Halide::is_nan(value), zero, to.min()));
+                select(IsNan(value), zero, to.min()));
 }
 
 Expr Rounded(ScalarOp op, const Expr& a) {
@@ -344,7 +357,7 @@ Expr Primitive(const ExprNode& node, const Expr args[3], DType from) {
     case ScalarOp::kLe:
       return LessOrEqual(a, b);
     case ScalarOp::kIsNan:
-      return a.type().is_float() ? Halide::is_nan(a) : Halide::Internal::const_false();
+      return a.type().is_float() ? IsNan(a) : Halide::Internal::const_false();
     case ScalarOp::kAnd:
     case ScalarOp::kOr:
     case ScalarOp::kXor:

@@ -35,8 +35,8 @@ Ex WithSign(Ex magnitude, Ex x) {
 constexpr double kMagic = 0x1.8p23;
 
 struct ExpParts {
-  Ex fraction;  // e^r, in [0.7, 1.42]; NaN for NaN
-  Ex power;     // 2^(n + bias - 127), for n + bias in [1, 254]
+  Ex fraction;    // e^r, in [0.7, 1.42]; NaN for NaN
+  Ex power_bits;  // of 2^(n + bias - 127), for n + bias in [1, 254]
 };
 
 // `magic` is kMagic + bias.
@@ -48,18 +48,20 @@ ExpParts SplitExp(Ex x, Ex magic) {
   // Minimax on |r| <= ln 2 / 2 with the first two coefficients exact: 0.06 ULP.
   const Ex fraction =
       Horner(r, {0x1.6a2420p-10, 0x1.1239ecp-7, 0x1.5558f2p-5, 0x1.555492p-3, 0x1.fffffcp-2, 1, 1});
-  return {fraction, Floats(Shl(Bits(sum), 23))};
+  return {fraction, Shl(Bits(sum), 23)};
 }
 
 // For x in [-87, 88]: the result is normal.
 Ex ExpNormal(Ex x) {
   const ExpParts parts = SplitExp(x, x.Like(kMagic + 127));
-  return parts.fraction * parts.power;
+  return parts.fraction * Floats(parts.power_bits);
 }
 
 // Below -104 the power is 0 at once: processors take a hundred cycles for a product that
 // underflows, and masked scores are all of them such.
-Ex UnlessZero(Ex x, Ex power) { return Select(x < x.Like(-104), x.Like(0), power); }
+Ex PowerOrZero(Ex x, Ex power_bits) {
+  return Floats(Select(x < x.Like(-104), power_bits.Like(0), power_bits));
+}
 
 // Results from 0 to infinity: the power is kept 64 off and made good by a product, so that denormal
 // results round once and large ones overflow.
@@ -68,7 +70,8 @@ Ex Exp(Ex x) {
   const Ex low = x < x.Like(0);
   const Ex magic = Select(low, x.Like(kMagic + 127 + 64), x.Like(kMagic + 127 - 64));
   const ExpParts parts = SplitExp(AtLeast(x, -104.0f), magic);
-  return parts.fraction * UnlessZero(x, parts.power) * Select(low, x.Like(0x1p-64), x.Like(0x1p64));
+  return parts.fraction * PowerOrZero(x, parts.power_bits) *
+         Select(low, x.Like(0x1p-64), x.Like(0x1p64));
 }
 
 // log x = e ln 2 + log(1 + f), 1 + f in [sqrt 1/2, sqrt 2]; polynomial of Cephes' logf.
@@ -129,7 +132,7 @@ Ex Sigmoid(Ex x) {
 
 Ex ExpNotPositive(Ex x) {
   const ExpParts parts = SplitExp(AtLeast(x, -104.0f), x.Like(kMagic + 127 + 64));
-  return parts.fraction * UnlessZero(x, parts.power) * x.Like(0x1p-64);
+  return parts.fraction * PowerOrZero(x, parts.power_bits) * x.Like(0x1p-64);
 }
 
 std::optional<Ex> ExpandFast(ScalarOp op, Ex x) {

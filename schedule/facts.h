@@ -75,6 +75,9 @@ std::vector<std::pair<int32_t, int32_t>> ElementwisePairs(const Kernel& kernel);
 // too, and it is always read at the reader's own element; else -1.
 int32_t TurnedAlong(const Kernel& kernel, size_t input);
 
+// To fold a row of so many elements takes about as long as to read it.
+inline constexpr int64_t kShortRow = 200;
+
 // Levels of the reduction tree for at most `extent` elements in blocks of `block`.
 int64_t LevelsFor(int64_t extent, int64_t block);
 

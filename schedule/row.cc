@@ -4,7 +4,9 @@
 //
 // The dims but the innermost are run as one (rows); a row passes through all stages while it is in
 // the cache. Maps over the row that are dear, or needed by several loops, are kept in a buffer of
-// one row. Tasks are runs of rows. If rows have a few elements only, vectors run across them
+// one row. Tasks are runs of rows. Short rows take each stage by several ("at_once"): to fold a row
+// is a chain of operations that wait for each other, and the processor goes on with the next row.
+// If rows have a few elements only, vectors run across them
 // ("unroll").
 #include <algorithm>
 
@@ -14,6 +16,7 @@
 namespace kiln {
 namespace {
 
+constexpr int64_t kMostAtOnce = 8;
 constexpr int64_t kMostUnrolled = 8;  // rows up to this are made by vectors across rows
 
 Decision AcceptsStage(const Kernel& kernel, const Stage& stage) {
@@ -59,6 +62,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   params.values = {{"grain", profile.parallel_grain},
                    {"lanes", LanesForRow(LanesFor(kernel, profile, 2), row)},
                    {"levels", LevelsFor(row, kReduceBlock)}};
+  if (row <= kShortRow) params.values.emplace_back("at_once", kMostAtOnce);
   std::vector<bool> kept = MapsToKeep(kernel, {.shared_cost = 4, .single_cost = 12});
   for (size_t i = 0; i < kept.size(); ++i) {
     // One value per row costs nothing to keep, and would be computed for every vector of the row.

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled code and the VM give the same bits: every kernel of the networks at -O0 and -O3, 300
-// random kernels (KILN_RANDOM_KERNELS: another number), 1, 2, 3 and 8 threads, AVX2 and, where this
-// machine has it, AVX-512.
+// random kernels (KILN_RANDOM_KERNELS: another number, or seeds FIRST-LAST), 1, 2, 3 and 8 threads,
+// AVX2 and, where this machine has it, AVX-512.
 #include "tests/compiler/bits.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -26,16 +28,21 @@ BitComparer& Comparer() {
   return *comparer;
 }
 
-int NumRandomKernels() {
+// The first seed, and the one behind the last.
+std::pair<int, int> RandomSeeds() {
   const char* asked = std::getenv("KILN_RANDOM_KERNELS");
-  return asked != nullptr ? std::atoi(asked) : 300;
+  if (asked == nullptr) return {0, 300};
+  const char* const dash = std::strchr(asked, '-');
+  if (dash == nullptr) return {0, std::atoi(asked)};
+  return {std::atoi(asked), std::atoi(dash + 1) + 1};
 }
 
 // Seeds in ten slices, so that a failure names a small range and slices may run in parallel.
 class RandomKernelsTest : public testing::TestWithParam<int> {};
 
 TEST_P(RandomKernelsTest, CompiledAndVmAgree) {
-  for (int k = GetParam(); k < NumRandomKernels(); k += 10) {
+  const auto [first, end] = RandomSeeds();
+  for (int k = first + GetParam(); k < end; k += 10) {
     const auto seed = static_cast<uint64_t>(k);
     const Kernel kernel = RandomKernel(seed);
     EXPECT_EQ(Comparer().Difference(kernel, MakeRandomRun(kernel, seed, 50'000)), "")

@@ -121,6 +121,14 @@ TEST_P(OpsTest, BitcastsAndLiterals) {
                               {"f32", "add(0x1.8p+1, div(1, in0[a]))"}}));
 }
 
+TEST_P(OpsTest, DividesByWhatIsFoundToBeZero) {
+  CheckAll(ElementwiseText(
+      "f32", {{"f32", "div(in0[a], cast<f32>(sub(cast<i32>(in0[a]), cast<i32>(in0[a]))))"},
+              {"f64", "div(cast<f64>(in0[a]), cast<f64>(mod(cast<i32>(in0[a]), i32:-1)))"},
+              {"f32", "rsqrt(cast<f32>(mul(cast<i32>(in0[a]), i32:0)))"},
+              {"f32", "div(in0[a], in1[a])"}}));
+}
+
 // A few functions together; bench/ulp runs every one.
 TEST_P(OpsTest, Functions) {
   for (const auto& [type, count] : {std::pair("f32", 8u), {"f64", 4u}}) {

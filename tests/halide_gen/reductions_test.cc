@@ -215,6 +215,30 @@ out  3 f32 [a, b] dense = s1[a, b]
   for (const int32_t n : {1, 16, 65, 300, 5000}) kernel.Check({2, 3, n}, static_cast<uint32_t>(n));
 }
 
+constexpr char kBothRanks[] = R"(dims a b
+in   0 f16 [a, b] dense
+in   1 f32 [a, b] dense
+s0 : f32 [a] = reduce max over b (add(in0[a, b], in1[a, b]))
+s1 : f32 [a] = exp(s0[a])
+s2 : f32 [a, b] = exp(sub(add(in0[a, b], in1[a, b]), s1[a]))
+s3 : f32 [a] = reduce add over b (s2[a, b])
+out  0 f32 [a] dense = s3[a]
+out  1 f16 [a, b] dense = mul(s2[a, b], s3[a])
+)";
+
+TEST_P(ReductionsTest, ShortRowsTakeEachStageBySeveral) {
+  for (const std::string text : {kSoftmax, kLayerNorm, kBothRanks}) {
+    CompiledKernel kernel = Compile(text, "", {{kUnbounded, 200}});
+    EXPECT_EQ(kernel.params().Get("at_once", 1), 8);
+    for (const int32_t n : {0, 1, 15, 33, 50, 64, 97, 131, 200}) {
+      for (const int32_t rows : {0, 1, 2, 7, 8, 9, 331}) {
+        kernel.Check({rows, n}, static_cast<uint32_t>(rows + n));
+      }
+    }
+    kernel.Check({20000, 31}, 1);  // several tasks
+  }
+}
+
 TEST_P(ReductionsTest, SixteenBitRows) {
   for (const std::string type : {"f16", "bf16"}) {
     CompiledKernel kernel = Compile("dims a b\nin 0 " + type + " [a, b] dense\n" +
