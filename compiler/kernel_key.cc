@@ -26,6 +26,7 @@ constexpr KeyOption kOptions[] = {
     {"forced_fusion", false, "decides which Kernels there are; their text is in the key"},
     {"machine", false, "decides which Kernels there are; their text is in the key"},
     {"dump", false, "only looks"},
+    {"dump_code", false, "only looks"},
     {"on_plan", false, "only looks"},
     {"kernels", false, "shares what is built under the same keys"},
 };

@@ -63,6 +63,7 @@ struct CompileOptions {
   std::vector<std::pair<std::string, std::string>> forced_fusion;
   std::shared_ptr<const Machine> machine;  // what kernels cost; null: that of the target level
   DumpFn dump;
+  bool dump_code = false;  // "stmt" and "asm" too: every kernel is compiled once more
   PlanFn on_plan;
   // Models that share a service share loaded kernels, workers and counts; null: one of its own. Its
   // own settings (threads of building, cache, mode, codegen) were fixed when it was made.

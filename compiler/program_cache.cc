@@ -40,6 +40,7 @@ constexpr KeyOption kOptions[] = {
     {"machine", true, "field machine"},
     {"no_fuse", true, "a field no_fuse each"},
     {"dump", false, "with it nothing is looked up, so that there is something to see"},
+    {"dump_code", false, "only looks"},
     {"on_plan", false, "only looks"},
     {"custom_ops", false, "with them nothing is looked up, and nothing kept"},
     {"kernels", false, "shares what is built under the same keys"},

@@ -168,9 +168,25 @@ absl::StatusOr<Variant> Variants::CompileVariant(const Graph& graph) {
   return variant;
 }
 
+// What the worker makes of the kernels. One that it cannot build has nothing to show.
+void Variants::DumpCode(const program::Program& program) const {
+  for (int k = 0; k < program.kernels_size(); ++k) {
+    for (int choice = 0; choice < program.kernels(k).choices_size(); ++choice) {
+      const std::string& params = program.kernels(k).choices(choice).params();
+      const auto answer =
+          kernels_->Emit(kernels_->Identify(program.kernels(k).text(), params), {"stmt", "asm"});
+      if (!answer.ok()) continue;
+      for (const auto& [stage, text] : answer->sections) {
+        options_.dump(stage, absl::StrCat("kernel", k, ".", choice), text);
+      }
+    }
+  }
+}
+
 absl::StatusOr<std::shared_ptr<const Variant>> Variants::WithKernels(Variant compiled) {
   auto variant = std::make_shared<Variant>(std::move(compiled));
   KILN_ASSIGN_OR_RETURN(variant->kernels, kernels_->GetAll(variant->program));
+  if (options_.dump && options_.dump_code) DumpCode(variant->program);
   return variant;
 }
 

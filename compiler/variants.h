@@ -64,6 +64,8 @@ class Variants : public VariantProvider {
   absl::StatusOr<Variant> CompileVariant(const Graph& graph);
   // Kernels are built only for a variant that is going to run.
   absl::StatusOr<std::shared_ptr<const Variant>> WithKernels(Variant compiled);
+  // For DumpFn, if it is asked for.
+  void DumpCode(const program::Program& program) const;
   absl::StatusOr<std::shared_ptr<const Variant>> MakeFor(const std::vector<InputFacts>& inputs);
 
   const Graph template_;

@@ -28,9 +28,9 @@ constexpr absl::string_view kStages[] = {"graph", "groups", "kernel", "stmt", "a
 
 // Writes the stages named in KILN_DUMP to KILN_DUMP_DIR (default: the working directory), or
 // nothing if the variable is unset.
-absl::StatusOr<DumpFn> DumpFromEnvironment() {
+absl::Status DumpAsTheEnvironmentSays(CompileOptions& options) {
   const char* const wanted = std::getenv("KILN_DUMP");
-  if (wanted == nullptr || wanted[0] == '\0') return DumpFn();
+  if (wanted == nullptr || wanted[0] == '\0') return absl::OkStatus();
   const std::set<std::string> stages = absl::StrSplit(wanted, ',');
   for (const std::string& stage : stages) {
     if (std::find(std::begin(kStages), std::end(kStages), stage) != std::end(kStages)) continue;
@@ -41,12 +41,14 @@ absl::StatusOr<DumpFn> DumpFromEnvironment() {
   const char* const dir = std::getenv("KILN_DUMP_DIR");
   const std::filesystem::path folder = dir != nullptr ? dir : ".";
   auto count = std::make_shared<std::atomic<int>>(0);  // plans are made on any thread
-  return DumpFn([=](const std::string& stage, const std::string& name, const std::string& text) {
+  options.dump_code = stages.count("stmt") + stages.count("asm") > 0;
+  options.dump = [=](const std::string& stage, const std::string& name, const std::string& text) {
     if (stages.count(stage) == 0) return;
     std::error_code ignored;
     std::filesystem::create_directories(folder, ignored);
     std::ofstream(folder / absl::StrCat((*count)++, ".", stage, ".", name, ".txt")) << text;
-  });
+  };
+  return absl::OkStatus();
 }
 
 // "name=value" at the first '='.
@@ -162,7 +164,7 @@ absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options) {
                      : options.compile_mode == "background" ? CompileMode::kBackground
                                                             : CompileMode::kBlock;
   out.cache = {!options.no_cache, options.cache_dir, options.cache_readonly};
-  KILN_ASSIGN_OR_RETURN(out.dump, DumpFromEnvironment());
+  KILN_RETURN_IF_ERROR(DumpAsTheEnvironmentSays(out));
   return out;
 }
 

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "kiln/base/npy.h"
 #include "kiln/graph/tensors.h"
@@ -49,6 +52,21 @@ TEST_F(InspectTest, SoftmaxOfScaledAndMaskedRowsIsTheKernelOfTheDesign) {
             "s3 : f32 [a]    = reduce add over b (s2[a, b])\n"
             "s4 : f32 [a]    = div(1, s3[a])\n"
             "out  0 f32 [a, b] dense = mul(s2[a, b], s4[a])\n");
+}
+
+TEST_F(InspectTest, DumpsHoldTheCodeOfEveryKernel) {
+  const std::string model =
+      Write("relu.graph", "graph relu\ninput x : f32 [n]\ny = relu(x)\noutput y\n");
+  const ProcessResult result =
+      Kiln({"run", model, "-q"},
+           {.environment = {{"KILN_DUMP", "stmt,asm"}, {"KILN_DUMP_DIR", dir_.File("dump")}}});
+  EXPECT_EQ(result.exit, 0) << result.err;
+  std::vector<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(dir_.File("dump"))) {
+    names.push_back(file.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"0.stmt.kernel0.0.txt", "1.asm.kernel0.0.txt"}));
 }
 
 TEST_F(InspectTest, KernelFilesGoThroughTheWorker) {
