@@ -98,12 +98,15 @@ class Runtime:
                                         preexec_fn=lambda: os.sched_setaffinity(0, cpus))
 
     def ask(self, **request):
-        self.process.send_signal(signal.SIGCONT)
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
-        answer = json.loads(self.process.stdout.readline() or '{"ok": false, "error": "the process ended"}')
+        return json.loads(self.process.stdout.readline() or '{"ok": false, "error": "the process ended"}')
+
+    def stop(self):
         self.process.send_signal(signal.SIGSTOP)
-        return answer
+
+    def go_on(self):
+        self.process.send_signal(signal.SIGCONT)
 
     def close(self):
         self.process.kill()
@@ -150,15 +153,21 @@ def interleave(runtimes, path, inputs, folder, repeat):
     """(minimum, median) in ms of every runtime that can load the model."""
     samples = {}
     for r in runtimes:
+        r.go_on()
         answer = r.ask(cmd="load", onnx=path, inputs=inputs, results=os.path.join(folder, r.name.replace(" ", "_")))
         if answer.get("ok"):
             samples[r.name] = []
         else:
             print(f"{r.name}: left out: {answer.get('error')}", file=sys.stderr)
+    # Only now: who is stopped while it builds a kernel keeps others from it.
+    for r in runtimes:
+        r.stop()
     for round_ in range(ROUNDS):
         for r in runtimes if round_ % 2 == 0 else runtimes[::-1]:
             if r.name in samples:
+                r.go_on()
                 samples[r.name] += r.ask(cmd="time", n=-(-repeat // ROUNDS), warm=2 if round_ == 0 else 1, budget_s=60)["ms"]
+                r.stop()
     return {n: (min(ms), statistics.median(ms)) for n, ms in samples.items()}
 
 
