@@ -59,15 +59,7 @@ Decision Accepts(const Kernel& kernel) {
       return Decision::No("an output is not dense over all dims, or over those kept, in order");
     }
   }
-  for (const ScalarExpr* expr : Expressions(kernel)) {
-    for (const ExprNode& node : expr->nodes()) {
-      if (node.op == ScalarOp::kRead && node.source == ReadSource::kStage &&
-          !IsIdentityRead(node, OperandDims(kernel, node))) {
-        return Decision::No("a stage is read at another element than the reader's own");
-      }
-    }
-  }
-  return Decision::Yes();
+  return StagesReadInPlace(kernel);
 }
 
 // Extents are 32-bit numbers.

@@ -119,6 +119,18 @@ std::vector<const ScalarExpr*> Expressions(const Kernel& kernel) {
   return exprs;
 }
 
+Decision StagesReadInPlace(const Kernel& kernel) {
+  for (const ScalarExpr* expr : Expressions(kernel)) {
+    for (const ExprNode& node : expr->nodes()) {
+      if (node.op == ScalarOp::kRead && node.source == ReadSource::kStage &&
+          !IsIdentityRead(node, OperandDims(kernel, node))) {
+        return Decision::No("a stage is read at another element than the reader's own");
+      }
+    }
+  }
+  return Decision::Yes();
+}
+
 int64_t Cost(const ScalarExpr& expr) {
   int64_t cost = 0;
   for (const ExprNode& node : expr.nodes()) cost += CostOf(node);

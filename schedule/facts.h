@@ -30,6 +30,9 @@ bool SpansOuter(const Kernel& kernel, const std::vector<int32_t>& dims);
 // innermost.
 bool OutputsInOrder(const Kernel& kernel, bool rows);
 
+// No if a stage is read at another element than the reader's own.
+Decision StagesReadInPlace(const Kernel& kernel);
+
 // All expressions of the kernel: stages first, then outputs.
 std::vector<const ScalarExpr*> Expressions(const Kernel& kernel);
 

@@ -64,15 +64,7 @@ Decision Accepts(const Kernel& kernel) {
     if (output.layout != Layout::kDense || !in_order || (part && OverAny(swept, output.dims)))
       return Decision::No("an output is not dense over all dims, or over those kept, in order");
   }
-  for (const ScalarExpr* expr : Expressions(kernel)) {
-    for (const ExprNode& node : expr->nodes()) {
-      if (node.op == ScalarOp::kRead && node.source == ReadSource::kStage &&
-          !IsIdentityRead(node, OperandDims(kernel, node))) {
-        return Decision::No("a stage is read at another element than the reader's own");
-      }
-    }
-  }
-  return Decision::Yes();
+  return StagesReadInPlace(kernel);
 }
 
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
