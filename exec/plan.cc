@@ -19,7 +19,7 @@
 namespace kiln {
 namespace {
 
-constexpr int64_t kMost32 = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMostExtent = int64_t{1} << 40;  // more elements than memory has
 
 constexpr int64_t kDefaultGrain = 1 << 15;
 constexpr double kProductsPerElement = 16;
@@ -64,22 +64,20 @@ bool FitsLayout(const ResolvedRef& ref, Layout layout) {
   return false;
 }
 
-// Kernels compute element offsets in 32 bits.
-absl::Status CheckLimits(const ResolvedRef& ref) {
-  int64_t span = 1;
-  for (size_t i = 0; i < ref.shape.size(); ++i) {
-    const int64_t stride = ref.strides[i] < 0 ? -(ref.strides[i] + 1) : ref.strides[i];
-    const std::optional<int64_t> step = ref.shape[i] > 0 ? CheckedMul(ref.shape[i] - 1, stride) : 0;
-    const std::optional<int64_t> sum = step ? CheckedAdd(span, *step) : std::nullopt;
-    if (!sum || *sum > kMost32 || ref.shape[i] > kMost32 || stride > kMost32) {
-      return absl::OutOfRangeError(
-          absl::StrCat("operand [", absl::StrJoin(ref.shape, ", "), "] with strides [",
-                       absl::StrJoin(ref.strides, ", "), "] spans more than ", kMost32,
-                       " elements; split the tensor"));
-    }
-    span = *sum;
+std::vector<OperandShape> ShapesOf(const std::vector<ResolvedRef>& inputs,
+                                   const std::vector<ResolvedRef>& outputs) {
+  std::vector<OperandShape> shapes;
+  for (const auto* refs : {&inputs, &outputs}) {
+    for (const ResolvedRef& ref : *refs)
+      shapes.push_back({ref.shape, ref.strides, static_cast<int64_t>(SizeOf(ref.type))});
   }
-  return absl::OkStatus();
+  return shapes;
+}
+
+// What does not fit belongs to dims of which a piece has one coordinate.
+int32_t Clamped(int64_t value) {
+  return static_cast<int32_t>(std::clamp<int64_t>(value, std::numeric_limits<int32_t>::min(),
+                                                  std::numeric_limits<int32_t>::max()));
 }
 
 }  // namespace
@@ -270,15 +268,15 @@ class PlanBuilder {
       return Invalid("operand [", absl::StrJoin(ref.shape, ", "), "]: strides [",
                      absl::StrJoin(ref.strides, ", "), "] are not those the kernel was made for");
     }
-    return CheckLimits(ref);
+    return absl::OkStatus();
   }
 
   absl::Status CheckKernelOperands(const Kernel& kernel, const Operands& operands) {
     for (size_t i = 0; i < operands.dims.size(); ++i) {
       const int64_t extent = operands.dims[i];
-      if (extent < 0 || extent > kMost32) {
+      if (extent < 0 || extent > kMostExtent) {
         return absl::OutOfRangeError(
-            absl::StrCat("dim ", i, " is ", extent, "; kernels take 0 to ", kMost32));
+            absl::StrCat("dim ", i, " is ", extent, "; kernels take 0 to ", kMostExtent));
       }
     }
     for (size_t i = 0; i < kernel.inputs.size(); ++i) {
@@ -318,11 +316,11 @@ class PlanBuilder {
   // For launches with an input that has no elements while an output has some, as of a concat: what
   // compiled code loads for vector lanes in which a guard is false lies somewhere in the operand,
   // and there is nothing there.
-  static absl::StatusOr<std::shared_ptr<KernelHandle>> OnVm(const Kernel& kernel) {
+  static absl::StatusOr<std::shared_ptr<KernelHandle>> OnVm(const Kernel& kernel, KernelFn run) {
     KILN_ASSIGN_OR_RETURN(std::shared_ptr<const VmKernel> vm, VmKernel::Compile(kernel));
     const void* const self = vm.get();
     return std::make_shared<KernelHandle>(
-        std::make_shared<KernelFunction>(KernelFunction{&RunVm, self, /*vm=*/true, std::move(vm)}));
+        std::make_shared<KernelFunction>(KernelFunction{run, self, /*vm=*/true, std::move(vm)}));
   }
 
   absl::Status PrepareKernel(size_t t) {
@@ -345,26 +343,33 @@ class PlanBuilder {
     KernelLaunch launch;
     std::shared_ptr<KernelHandle> handle =
         program_.variant->kernels[k][static_cast<size_t>(*choice)];
-    if (AnyEmpty(operands.inputs)) {
-      KILN_ASSIGN_OR_RETURN(handle, OnVm(program_.kernels[k]));
+    const Kernel& kernel = program_.kernels[k];
+    const std::vector<OperandShape> shapes = ShapesOf(operands.inputs, operands.outputs);
+    if (!FitsAtOnce(kernel, operands.dims, shapes)) {
+      launch.pieces = PlanPieces(kernel, operands.dims, shapes);
+      launch.large = !launch.pieces.has_value();
+    }
+    if (launch.large || AnyEmpty(operands.inputs)) {
+      KILN_ASSIGN_OR_RETURN(handle, OnVm(kernel, launch.large ? &RunLargeVm : &RunVm));
+    } else {
+      launch.boxes = PlanBoxes(kernel, operands.dims, shapes);
     }
     launch.slot = SlotOf(handle);
     launch.params = thunk.params;
-    for (const int64_t extent : operands.dims)
-      launch.extents.push_back(static_cast<int32_t>(extent));
     operands.step.emplace();
     operands.step->launch = std::move(launch);
     return absl::OkStatus();
   }
 
   // Fills in the block of arguments; all vectors get their final size before any address is taken.
-  void FinishKernel(const Kernel& kernel, KernelLaunch& launch, const Operands& operands) {
+  void FinishKernel(KernelLaunch& launch, const Operands& operands) {
     std::vector<const ResolvedRef*> refs;
     for (const ResolvedRef& ref : operands.inputs) refs.push_back(&ref);
     for (const ResolvedRef& ref : operands.outputs) refs.push_back(&ref);
     size_t axes = 0;
     for (const ResolvedRef* ref : refs) axes += ref->shape.size();
     launch.dims.resize(axes);
+    if (launch.large) launch.large_dims.resize(axes);
     launch.buffers.resize(refs.size());
     size_t at = 0;
     for (size_t i = 0; i < refs.size(); ++i) {
@@ -372,20 +377,25 @@ class PlanBuilder {
       BufferArg& buffer = launch.buffers[i];
       std::tie(buffer.type_code, buffer.type_bits) = TypeCode(ref.type);
       buffer.dimensions = static_cast<int32_t>(ref.shape.size());
-      buffer.dim = launch.dims.data() + at;
+      buffer.dim = launch.large ? reinterpret_cast<BufferDim*>(launch.large_dims.data() + at)
+                                : launch.dims.data() + at;
       for (size_t axis = ref.shape.size(); axis-- > 0; ++at) {  // innermost first
-        launch.dims[at] = {0, static_cast<int32_t>(ref.shape[axis]),
-                           static_cast<int32_t>(ref.strides[axis]), 0};
+        launch.dims[at] = {0, Clamped(ref.shape[axis]), Clamped(ref.strides[axis]), 0};
+        if (launch.large) launch.large_dims[at] = {ref.shape[axis], ref.strides[axis]};
       }
       AddPatch(&buffer.host, ref);
     }
+    for (const int64_t extent : operands.dims) launch.extents.push_back(Clamped(extent));
+    if (launch.large) launch.large_extents = operands.dims;
     launch.argv.push_back(nullptr);
     for (size_t i = 0; i < operands.inputs.size(); ++i) launch.argv.push_back(&launch.buffers[i]);
-    for (int32_t& extent : launch.extents) launch.argv.push_back(&extent);
+    for (size_t d = 0; d < operands.dims.size(); ++d) {
+      launch.argv.push_back(launch.large ? static_cast<void*>(&launch.large_extents[d])
+                                         : &launch.extents[d]);
+    }
     for (uint64_t& param : launch.params) launch.argv.push_back(&param);
     for (size_t i = operands.inputs.size(); i < refs.size(); ++i)
       launch.argv.push_back(&launch.buffers[i]);
-    launch.boxes = PlanBoxes(kernel, launch.extents, launch.buffers);
   }
 
   // ---- Library operators
@@ -548,8 +558,7 @@ class PlanBuilder {
     for (const ResolvedRef& ref : operands.inputs) step.bytes += ref.bytes();
     for (const ResolvedRef& ref : operands.outputs) step.bytes += ref.bytes();
     if (auto* kernel = std::get_if<KernelLaunch>(&step.launch)) {
-      const auto k = static_cast<size_t>(program_.thunks[t].kernel);
-      FinishKernel(program_.kernels[k], *kernel, operands);
+      FinishKernel(*kernel, operands);
     } else if (auto* library = std::get_if<LibraryLaunch>(&step.launch)) {
       FinishLibrary(*library, operands, t);
     } else if (auto* copy = std::get_if<CopyLaunch>(&step.launch)) {

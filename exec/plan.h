@@ -6,9 +6,13 @@
 //   plan->SetArena(memory);  plan->SetInput(0, x);  plan->SetOutput(0, y);   // cheap when nothing
 //   changed plan->Run(launcher);
 //
-// Making a plan evaluates every expression, checks every operand against its buffer and the 32-bit
-// limits of kernels, picks one form of each kernel, makes the library primitives and places all
-// buffers. Running it allocates nothing.
+// Making a plan evaluates every expression, checks every operand against its buffer, picks one form
+// of each kernel, makes the library primitives and places all buffers. Running it allocates
+// nothing.
+//
+// A launch of more elements than kernels can count (kMostElements) runs in pieces, each a launch
+// with base addresses of its own; one that cannot be cut, as a row of more elements, runs on the VM
+// with 64-bit indices.
 //
 // A plan with so little to do that waking threads would cost more than they gain is serial: all of
 // it runs on its caller.
@@ -32,6 +36,7 @@
 #include "kiln/exec/provider.h"
 #include "kiln/exec/strided_copy.h"
 #include "kiln/exec/support/launch.h"
+#include "kiln/exec/vm/vm.h"
 
 namespace kiln {
 
@@ -49,7 +54,11 @@ struct KernelLaunch {
   std::vector<int32_t> extents;
   std::vector<uint64_t> params;
   std::vector<void*> argv;
-  std::optional<BoxedLaunch> boxes;  // run in these where results leave the cache
+  std::optional<BoxedLaunch> boxes;   // run in these where results leave the cache
+  std::optional<BoxedLaunch> pieces;  // else in these where there is more than kernels can count
+  std::vector<LargeDim> large_dims;   // in place of `dims` and `extents` for RunLargeVm
+  std::vector<int64_t> large_extents;
+  bool large = false;  // runs by RunLargeVm
 };
 struct LibraryLaunch {
   std::unique_ptr<library::Primitive> primitive;
@@ -77,8 +86,8 @@ struct PlanStep {
 class ExecutionPlan {
  public:
   // `present` has one entry per input. Errors name the thunk: kInvalidArgument for operands that do
-  // not fit, kOutOfRange beyond the 32-bit limits, kUnimplemented for what no library operator
-  // does.
+  // not fit, kOutOfRange where no form of a kernel is for the extents, kUnimplemented for what no
+  // library operator does.
   static absl::StatusOr<std::unique_ptr<ExecutionPlan>> Create(
       std::shared_ptr<const CheckedProgram> program, const SymbolValues& symbols,
       const std::vector<bool>& present, const std::shared_ptr<library::Session>& session);

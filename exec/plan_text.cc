@@ -37,8 +37,13 @@ std::string Refs(const std::vector<CheckedRef>& refs) {
 std::string WhatOf(const PlanStep& step, const CheckedProgram& program) {
   const CheckedThunk& thunk = program.thunks[step.thunk];
   switch (step.launch.index()) {
-    case 0:
-      return absl::StrCat("kernel ", program.variant->program.kernels(thunk.kernel).name());
+    case 0: {
+      const auto& launch = std::get<KernelLaunch>(step.launch);
+      return absl::StrCat(
+          "kernel ", program.variant->program.kernels(thunk.kernel).name(),
+          launch.pieces ? absl::StrCat(" in ", launch.pieces->boxes, " pieces") : "",
+          launch.large ? " on the VM with 64-bit indices" : "");
+    }
     case 1:
       return absl::StrCat("library ", thunk.op->name);
     case 2:

@@ -64,7 +64,9 @@ void AddGroups(const PlannedPart& part, bool print, Report& report) {
            Bytes(bytes.unfused),
            Short(part.predicted_us[i])};
     if (measured) row.push_back(Short(part.measured_us[i]));
-    row.push_back(absl::StrCat(members[0], members.size() > 1 ? " ..." : ""));
+    const std::string& large = part.large[i];
+    row.push_back(absl::StrCat(members[0], members.size() > 1 ? " ..." : "",
+                               large.empty() ? "" : absl::StrCat(" (", large, ")")));
     nlohmann::json& json = report.groups.emplace_back();
     json = {{"group", number},
             {"kind", Name(group.kind)},
@@ -74,6 +76,7 @@ void AddGroups(const PlannedPart& part, bool print, Report& report) {
             {"bytes_unfused", bytes.unfused},
             {"predicted_us", part.predicted_us[i]}};
     if (measured) json["measured_us"] = part.measured_us[i];
+    if (!large.empty()) json["large"] = large;
     report.kernels += group.kind == Group::Kind::kKernel ? 1 : 0;
   }
   if (print) {

@@ -2,14 +2,18 @@
 #include "kiln/tools/explain_plan.h"
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/compiler/compile.h"
 #include "kiln/compiler/parts.h"
+#include "kiln/exec/support/boxes.h"
+#include "kiln/fusion/lower.h"
 #include "kiln/fusion/predict.h"
 
 namespace kiln {
@@ -36,6 +40,38 @@ absl::StatusOr<std::vector<double>> LeastTimes(Context& context) {
   return least;
 }
 
+std::optional<std::vector<int64_t>> Constants(const std::vector<Dim>& dims) {
+  std::vector<int64_t> values;
+  for (const Dim& dim : dims) {
+    if (!dim.constant()) return std::nullopt;
+    values.push_back(*dim.constant());
+  }
+  return values;
+}
+
+// With operands that are dense; a plan knows how they really lie.
+std::string FormOfLarge(const Graph& graph, const Group& group) {
+  if (group.kind != Group::Kind::kKernel) return "";
+  const absl::StatusOr<LoweredGroup> lowered = LowerGroup(graph, group);
+  if (!lowered.ok()) return "";
+  const std::optional<std::vector<int64_t>> extents = Constants(lowered->dims);
+  if (!extents) return "";
+  const Kernel& kernel = lowered->canonical.kernel;
+  std::deque<std::vector<int64_t>> kept;
+  std::vector<OperandShape> operands;
+  const auto add = [&](const auto& operand) {
+    std::vector<int64_t>& shape = kept.emplace_back();
+    for (const int32_t dim : operand.dims) shape.push_back((*extents)[static_cast<size_t>(dim)]);
+    const std::vector<int64_t>& strides = kept.emplace_back(DenseStrides(shape));
+    operands.push_back({shape, strides, static_cast<int64_t>(SizeOf(operand.type))});
+  };
+  for (const KernelInput& input : kernel.inputs) add(input);
+  for (const KernelOutput& output : kernel.outputs) add(output);
+  if (FitsAtOnce(kernel, *extents, operands)) return "";
+  const std::optional<BoxedLaunch> pieces = PlanPieces(kernel, *extents, operands);
+  return pieces ? absl::StrCat(pieces->boxes, " pieces") : "VM, 64-bit indices";
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<PlannedPart>> PlanParts(const Graph& graph,
@@ -51,6 +87,8 @@ absl::StatusOr<std::vector<PlannedPart>> PlanParts(const Graph& graph,
     KILN_ASSIGN_OR_RETURN(part.predicted_us,
                           PredictNs(part.compiled.graph, part.compiled.grouping, machine));
     for (double& us : part.predicted_us) us /= 1000;
+    for (const Group& group : part.compiled.grouping.groups)
+      part.large.push_back(FormOfLarge(part.compiled.graph, group));
   }
   return parts;
 }

@@ -4,6 +4,7 @@
 #define KILN_TOOLS_EXPLAIN_PLAN_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,6 +23,9 @@ struct PlannedPart {
   Traffic traffic;
   std::vector<double> predicted_us;
   std::vector<double> measured_us;  // empty if not measured
+  // How kernels run that have more elements than kernels count: "2 pieces" or "VM, 64-bit indices";
+  // else, and where extents are unknown, empty.
+  std::vector<std::string> large;
 };
 
 struct PlanSums {

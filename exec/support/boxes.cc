@@ -5,7 +5,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <limits>
+
+#include "kiln/base/checked.h"
 
 namespace kiln {
 namespace {
@@ -71,59 +75,134 @@ namespace {
 constexpr int64_t kBeyondCache = int64_t{32} << 20;
 // Tiles of all outputs of a box: they stay in the second-level cache beside what the box reads.
 constexpr int64_t kTileBytes = int64_t{64} << 10;
+constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
 
-// Bytes per step of `dim` in an operand with these axes; 0 if it has no such axis.
-int64_t StepOf(const std::vector<int32_t>& dims, const BufferArg& operand, int32_t dim) {
+int64_t Times(int64_t a, int64_t b) { return CheckedMul(a, b).value_or(kEndless); }
+
+// Elements per step of `dim` in an operand with these axes; 0 if it has no such axis.
+int64_t StrideOf(const std::vector<int32_t>& dims, const OperandShape& operand, int32_t dim) {
   for (size_t axis = 0; axis < dims.size(); ++axis) {
-    if (dims[axis] != dim) continue;
-    return int64_t{operand.dim[dims.size() - 1 - axis].stride} * (operand.type_bits / 8);
+    if (dims[axis] == dim) return operand.strides[axis];
   }
   return 0;
 }
 
-int64_t BytesOf(const BufferArg& operand) {
-  int64_t bytes = operand.type_bits / 8;
-  for (int32_t d = 0; d < operand.dimensions; ++d) bytes *= operand.dim[d].extent;
-  return bytes;
+int64_t BytesOf(const OperandShape& operand) {
+  int64_t bytes = operand.item;
+  for (const int64_t extent : operand.shape) bytes = Times(bytes, extent);
+  return std::min(bytes, kEndless / 64);  // sums of a few do not overflow
+}
+
+const std::vector<int32_t>& DimsOf(const Kernel& kernel, size_t operand) {
+  const size_t inputs = kernel.inputs.size();
+  return operand < inputs ? kernel.inputs[operand].dims : kernel.outputs[operand - inputs].dims;
+}
+
+// Elements from the first to the last of an operand at one coordinate of each dim before `cut`.
+int64_t SpanOf(const std::vector<int32_t>& dims, const OperandShape& operand, int cut) {
+  int64_t span = 1;
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    if (dims[axis] < cut || operand.shape[axis] == 0) continue;
+    const int64_t steps = Times(operand.shape[axis] - 1, std::abs(operand.strides[axis]));
+    span = CheckedAdd(span, steps).value_or(kEndless);
+  }
+  return span;
+}
+
+// Points of the iteration space at one coordinate of each dim before `cut`.
+int64_t PointsOf(const Kernel& kernel, std::span<const int64_t> extents, int cut) {
+  int64_t points = 1;
+  for (int d = cut; d < kernel.num_iterated(); ++d)
+    points = Times(points, std::max<int64_t>(1, extents[static_cast<size_t>(d)]));
+  return points;
+}
+
+// The longest range of `dim` that stays below `most` at one coordinate of each dim before it; 0 if
+// none does.
+int64_t RangeBelow(int64_t most, const Kernel& kernel, std::span<const int64_t> extents,
+                   std::span<const OperandShape> operands, int dim) {
+  for (const int64_t size : extents.subspan(static_cast<size_t>(kernel.num_iterated()))) {
+    if (size > most) return 0;
+  }
+  int64_t range = most / PointsOf(kernel, extents, dim + 1);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const int64_t room = most - SpanOf(DimsOf(kernel, i), operands[i], dim + 1);
+    const int64_t stride = std::abs(StrideOf(DimsOf(kernel, i), operands[i], dim));
+    range = room < 0 ? 0 : std::min(range, room / std::max<int64_t>(1, stride) + 1);
+  }
+  return range;
+}
+
+// Cuts all dims before plan.dim, and that one into ranges of plan.range.
+void FillIn(const Kernel& kernel, std::span<const int64_t> extents,
+            std::span<const OperandShape> operands, BoxedLaunch& plan) {
+  plan.inputs = kernel.inputs.size();
+  plan.skipped = kernel.dims.size() + kernel.params.size();
+  const auto cut = static_cast<size_t>(plan.dim) + 1;
+  plan.extents.assign(extents.begin(), extents.begin() + static_cast<ptrdiff_t>(cut));
+  const int64_t length = plan.extents.back();
+  plan.range = std::min(length, plan.range);
+  plan.along = length == 0 ? 0 : (length + plan.range - 1) / plan.range;
+  plan.boxes = plan.along;
+  for (size_t d = 0; d + 1 < cut; ++d) plan.boxes *= plan.extents[d];
+  for (size_t i = 0; i < operands.size(); ++i) {
+    std::vector<int64_t>& steps = plan.steps.emplace_back();
+    for (int d = 0; d <= plan.dim; ++d)
+      steps.push_back(StrideOf(DimsOf(kernel, i), operands[i], d) * operands[i].item);
+  }
 }
 
 }  // namespace
 
-std::optional<BoxedLaunch> PlanBoxes(const Kernel& kernel, std::span<const int32_t> extents,
-                                     std::span<const BufferArg> operands) {
+bool FitsAtOnce(const Kernel& kernel, std::span<const int64_t> extents,
+                std::span<const OperandShape> operands, int64_t most) {
+  for (const int64_t extent : extents) {
+    if (extent > most) return false;
+  }
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (SpanOf(DimsOf(kernel, i), operands[i], 0) > most) return false;
+  }
+  return PointsOf(kernel, extents, 0) <= most;
+}
+
+std::optional<BoxedLaunch> PlanBoxes(const Kernel& kernel, std::span<const int64_t> extents,
+                                     std::span<const OperandShape> operands) {
   const int cuttable = CuttableDims(kernel);
   if (cuttable == 0) return std::nullopt;
   BoxedLaunch plan;
-  plan.inputs = kernel.inputs.size();
-  plan.skipped = kernel.dims.size() + kernel.params.size();
   int64_t all = 0, written = 0;
   for (size_t i = 0; i < operands.size(); ++i) {
     all += BytesOf(operands[i]);
-    if (i >= plan.inputs) written += BytesOf(operands[i]);
+    if (i >= kernel.inputs.size()) written += BytesOf(operands[i]);
   }
   if (all < kBeyondCache || written < all / 8) return std::nullopt;
   int64_t step = written;  // bytes written per step of the dim that is cut
   for (plan.dim = 0; plan.dim < cuttable; ++plan.dim) {
-    step /= std::max(1, extents[static_cast<size_t>(plan.dim)]);
+    step /= std::max<int64_t>(1, extents[static_cast<size_t>(plan.dim)]);
     if (step <= kTileBytes) break;
   }
   if (plan.dim == cuttable || step == 0) return std::nullopt;
-  for (int d = 0; d <= plan.dim; ++d) plan.extents.push_back(extents[static_cast<size_t>(d)]);
-  const int64_t length = plan.extents.back();
-  plan.range = std::min(length, kTileBytes / step);
-  plan.along = (length + plan.range - 1) / plan.range;
-  plan.boxes = plan.along;
-  for (int d = 0; d < plan.dim; ++d) plan.boxes *= plan.extents[static_cast<size_t>(d)];
-  for (size_t i = 0; i < operands.size(); ++i) {
-    const bool input = i < plan.inputs;
-    const std::vector<int32_t>& dims =
-        input ? kernel.inputs[i].dims : kernel.outputs[i - plan.inputs].dims;
-    std::vector<int64_t>& steps = plan.steps.emplace_back();
-    for (int d = 0; d <= plan.dim; ++d) steps.push_back(StepOf(dims, operands[i], d));
-    if (input) continue;
-    plan.scratch_bytes += (steps.back() * plan.range + 63) / 64 * 64;
-  }
+  plan.tiles = true;
+  plan.range = kTileBytes / step;
+  if (RangeBelow(kMostElements, kernel, extents, operands, plan.dim) < plan.range)
+    return std::nullopt;
+  FillIn(kernel, extents, operands, plan);
+  for (size_t i = kernel.inputs.size(); i < operands.size(); ++i)
+    plan.scratch_bytes += (plan.steps[i].back() * plan.range + 63) / 64 * 64;
   return plan;
+}
+
+std::optional<BoxedLaunch> PlanPieces(const Kernel& kernel, std::span<const int64_t> extents,
+                                      std::span<const OperandShape> operands, int64_t most) {
+  const int cuttable = CuttableDims(kernel);
+  BoxedLaunch plan;
+  for (plan.dim = 0; plan.dim < cuttable; ++plan.dim) {
+    plan.range = RangeBelow(most, kernel, extents, operands, plan.dim);
+    if (plan.range == 0) continue;
+    FillIn(kernel, extents, operands, plan);
+    return plan;
+  }
+  return std::nullopt;
 }
 
 void StreamCopy(void* to, const void* from, int64_t bytes) {

@@ -7,6 +7,9 @@
 // those of the launch but for the cut dims. Example: a kernel over [a, b, c] of which a and b may
 // be cut computes coordinates (3, 10..20, all) as a launch with extents (1, 10, c) and addresses
 // moved to (3, 10).
+//
+// There are two reasons: results that would leave the cache anyway (PlanBoxes), and launches that
+// have more elements than kernels can count (PlanPieces).
 #ifndef KILN_EXEC_SUPPORT_BOXES_H_
 #define KILN_EXEC_SUPPORT_BOXES_H_
 
@@ -15,10 +18,19 @@
 #include <span>
 #include <vector>
 
-#include "kiln/kernel/abi.h"
 #include "kiln/kernel/kernel.h"
 
 namespace kiln {
+
+// Kernels compute with 32 bits: extents, the product of the iterated ones and the offsets of an
+// operand's elements stay below this. Vectors, blocks and tasks are rounded up beyond it.
+inline constexpr int64_t kMostElements = (int64_t{1} << 31) - (int64_t{1} << 21);
+
+// Where an operand's elements lie; axes outermost first.
+struct OperandShape {
+  std::span<const int64_t> shape, strides;  // in elements
+  int64_t item = 0;                         // bytes of one
+};
 
 // How many of the outermost dims may be cut: no reduction is over one of them, no value depends on
 // their coordinates or extents, and every operand or stage that has one is read at the reader's own
@@ -26,9 +38,9 @@ namespace kiln {
 // the innermost of several is whole. 0: the launch cannot be cut.
 int CuttableDims(const Kernel& kernel);
 
-// A launch run box by box, into tiles that stay in the cache; from there results are written past
-// it (non-temporal stores). Worth while for results that would leave the cache anyway: ordinary
-// stores read every line before they write it.
+// A launch run box by box. With tiles, boxes run in parallel, each by one thread into tiles that
+// stay in the cache; from there results are written past it (non-temporal stores). Without, they
+// run one after the other, each by all threads, straight to its place.
 //
 // Bits do not change: boxes compute what the whole launch computes at their coordinates.
 struct BoxedLaunch {
@@ -40,14 +52,26 @@ struct BoxedLaunch {
   size_t skipped = 0;            // arguments (extents, parameters) between inputs and outputs
   std::vector<int64_t> extents;  // of the cut dims
   std::vector<std::vector<int64_t>> steps;  // [operand][cut dim]: bytes
-  int64_t scratch_bytes = 0;                // of the tiles, each rounded up to 64
+  bool tiles = false;
+  int64_t scratch_bytes = 0;  // of the tiles, each rounded up to 64
 };
 
-// The boxes of a launch with these extents (one per dim) and operands (inputs, then outputs), or
-// nothing if it is better run at once: it stays in the cache, its results are small beside what it
-// reads, or it cannot be cut finely enough.
-std::optional<BoxedLaunch> PlanBoxes(const Kernel& kernel, std::span<const int32_t> extents,
-                                     std::span<const BufferArg> operands);
+// Whether a launch with these extents (one per dim) and operands (inputs, then outputs) stays below
+// `most`.
+bool FitsAtOnce(const Kernel& kernel, std::span<const int64_t> extents,
+                std::span<const OperandShape> operands, int64_t most = kMostElements);
+
+// Boxes with tiles, worth while for results that would leave the cache anyway: ordinary stores read
+// every line before they write it. Nothing if the launch is better run at once: it stays in the
+// cache, its results are small beside what it reads, or it cannot be cut finely enough.
+std::optional<BoxedLaunch> PlanBoxes(const Kernel& kernel, std::span<const int64_t> extents,
+                                     std::span<const OperandShape> operands);
+
+// Boxes without tiles, as large as they can be below `most`. Nothing if the launch cannot be cut so
+// finely, as where one row has more elements.
+std::optional<BoxedLaunch> PlanPieces(const Kernel& kernel, std::span<const int64_t> extents,
+                                      std::span<const OperandShape> operands,
+                                      int64_t most = kMostElements);
 
 // Copies with non-temporal stores. They are ordered before later stores only by a fence.
 void StreamCopy(void* to, const void* from, int64_t bytes);

@@ -127,6 +127,8 @@ BufferArg& Operand(void** argv, const BoxedLaunch& boxes, size_t operand) {
   return *static_cast<BufferArg*>(argv[1 + at]);
 }
 
+}  // namespace
+
 bool WritesInPlace(void** argv, const BoxedLaunch& boxes) {
   for (size_t o = boxes.inputs; o < boxes.steps.size(); ++o) {
     for (size_t i = 0; i < boxes.inputs; ++i) {
@@ -136,12 +138,10 @@ bool WritesInPlace(void** argv, const BoxedLaunch& boxes) {
   return false;
 }
 
-}  // namespace
-
 int Launcher::Launch(KernelFn fn, const void* self, void** argv, const BoxedLaunch& boxes) {
-  if (WritesInPlace(argv, boxes)) return Launch(fn, self, argv);
   context_.kernel = self;
   argv[0] = argument();
+  if (!boxes.tiles) return RunBoxes(fn, argv, boxes, 0, boxes.boxes);
   return pool_->ParallelFor(
       boxes.boxes,
       [&](int64_t begin, int64_t end) { return RunBoxes(fn, argv, boxes, begin, end); }, limit_);
@@ -174,17 +174,17 @@ int Launcher::RunBoxes(KernelFn fn, void** argv, const BoxedLaunch& boxes, int64
         rest /= boxes.extents[d];
       }
       uint8_t* const whole = Operand(argv, boxes, o).host + offset;
-      box.buffers[o].host = o < boxes.inputs ? whole : tile;
-      if (o < boxes.inputs) continue;
+      box.buffers[o].host = o < boxes.inputs || !boxes.tiles ? whole : tile;
+      if (o < boxes.inputs || !boxes.tiles) continue;
       box.buffers[o].padding = whole;  // where the tile goes
       tile += RoundUp(static_cast<size_t>(boxes.steps[o][dims - 1] * boxes.range));
     }
     error = fn(box.argv);
-    for (size_t o = boxes.inputs; o < boxes.steps.size(); ++o) {
+    for (size_t o = boxes.inputs; o < boxes.steps.size() && boxes.tiles; ++o) {
       StreamCopy(box.buffers[o].padding, box.buffers[o].host, count * boxes.steps[o][dims - 1]);
     }
   }
-  _mm_sfence();
+  if (boxes.tiles) _mm_sfence();
   Release(&context_, memory);
   return error;
 }

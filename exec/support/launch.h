@@ -47,6 +47,9 @@ class Slab {
   size_t reserved_ = 0;
 };
 
+// Whether an output of a launch lies where an input does.
+bool WritesInPlace(void** argv, const BoxedLaunch& boxes);
+
 // One launch at a time; any thread. The pool must outlive it.
 class Launcher {
  public:
@@ -58,7 +61,7 @@ class Launcher {
   // Returns the kernel's result.
   int Launch(KernelFn fn, const void* self, void** argv);
 
-  // The same, box by box; at once if an output lies where an input does.
+  // The same, box by box. With tiles, no output may lie where an input does.
   int Launch(KernelFn fn, const void* self, void** argv, const BoxedLaunch& boxes);
 
   // The flag that stops kernels early when true; null for none.

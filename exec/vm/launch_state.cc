@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/exec/vm/launch_state.h"
 
+#include "kiln/exec/vm/vm.h"
+
 #include <algorithm>
 #include <limits>
 #include <new>
@@ -29,9 +31,13 @@ struct Place {
   int64_t extent, stride;
 };
 
-Place InputAxis(const BufferArg& buffer, size_t axis) {
-  const BufferDim& dim = buffer.dim[static_cast<size_t>(buffer.dimensions) - 1 - axis];
-  return {dim.extent, dim.stride};
+Place InputAxis(const Launch& launch, const BufferArg& buffer, size_t axis) {
+  const size_t at = static_cast<size_t>(buffer.dimensions) - 1 - axis;
+  if (launch.large) {
+    const LargeDim& dim = reinterpret_cast<const LargeDim*>(buffer.dim)[at];
+    return {dim.extent, dim.stride};
+  }
+  return {buffer.dim[at].extent, buffer.dim[at].stride};
 }
 
 // The axes of a stage in the temporary that holds it: dims of the prefix are fixed within a cell.
@@ -88,7 +94,7 @@ AxisState* BindRead(const Program& program, const Read& read, void** inputs, con
   for (size_t k = 0; k < read.linear.size(); ++k) {
     const Place place =
         stage_dims == nullptr
-            ? InputAxis(*static_cast<const BufferArg*>(inputs[read.ref]), k)
+            ? InputAxis(launch, *static_cast<const BufferArg*>(inputs[read.ref]), k)
             : TempAxis(program, launch, program.temps[static_cast<size_t>(read.ref)],
                        (*stage_dims)[k]);
     const bool is_special =
@@ -231,10 +237,11 @@ size_t LaunchBytes(const Program& program) {
          2 * program.kernel.dims.size() * sizeof(int64_t) + PatternBytes(program);
 }
 
-bool BindLaunch(const Program& program, void** argv, int64_t group_extent, void* memory,
+bool BindLaunch(const Program& program, void** argv, bool large, int64_t group_extent, void* memory,
                 Launch& launch) {
   const Kernel& kernel = program.kernel;
   launch.program = &program;
+  launch.large = large;
   launch.context = *static_cast<LaunchContext**>(argv[0]);
   void** inputs = argv + 1;
   void** dims = inputs + kernel.inputs.size();
@@ -250,7 +257,7 @@ bool BindLaunch(const Program& program, void** argv, int64_t group_extent, void*
   launch.sizes = reinterpret_cast<int64_t*>(launch.tiles + program.passes.size());
   launch.extents = launch.sizes + kernel.dims.size();
   for (size_t d = 0; d < kernel.dims.size(); ++d)
-    launch.sizes[d] = *static_cast<const int32_t*>(dims[d]);
+    launch.sizes[d] = ExtentArgument(kernel, argv, d, large);
   std::copy_n(launch.sizes, kernel.dims.size(), launch.extents);
   if (program.group >= 0) launch.extents[program.group] = group_extent;
   for (size_t i = 0; i < num_reads; ++i) new (&launch.reads[i]) ReadState;
@@ -262,7 +269,7 @@ bool BindLaunch(const Program& program, void** argv, int64_t group_extent, void*
     Linear& store = (new (&launch.stores[o]) StoreState)->linear;
     const std::vector<int32_t>& out_dims = kernel.outputs[o].dims;
     for (size_t k = 0; k < out_dims.size(); ++k)
-      store.step[out_dims[k]] = InputAxis(*launch.outputs[o], k).stride;
+      store.step[out_dims[k]] = InputAxis(launch, *launch.outputs[o], k).stride;
   }
   auto* patterns = reinterpret_cast<uint8_t*>(launch.extents + kernel.dims.size());
   for (size_t p = 0; p < program.passes.size(); ++p) {

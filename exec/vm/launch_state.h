@@ -63,6 +63,7 @@ struct Launch {
   int64_t* extents = nullptr;  // of the loops: those of a cell for the program's `group`
   void** params = nullptr;
   BufferArg** outputs = nullptr;
+  bool large = false;  // arguments are as RunLargeVm takes them
   ReadState* reads = nullptr;
   TempState* temps = nullptr;
   StoreState* stores = nullptr;  // one per output
@@ -87,10 +88,16 @@ inline int64_t AxisState::At(int64_t value) const {
 // Bytes that BindLaunch needs for the arrays of a launch.
 size_t LaunchBytes(const Program& program);
 
+// The extent of dim `d` among the arguments of a launch; `large` as for RunLargeVm.
+inline int64_t ExtentArgument(const Kernel& kernel, void** argv, size_t d, bool large) {
+  const void* extent = argv[1 + kernel.inputs.size() + d];
+  return large ? *static_cast<const int64_t*>(extent) : *static_cast<const int32_t*>(extent);
+}
+
 // Fills `launch` for these arguments; its arrays lie in `memory`. A cell has `group_extent`
 // coordinates of the program's group. False if a temporary would be larger than any memory, or an
 // operand of a wide program too far apart.
-bool BindLaunch(const Program& program, void** argv, int64_t group_extent, void* memory,
+bool BindLaunch(const Program& program, void** argv, bool large, int64_t group_extent, void* memory,
                 Launch& launch);
 
 // The coordinates of its group that a cell of a wide program takes at these extents; 0 if the

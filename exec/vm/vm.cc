@@ -217,32 +217,35 @@ class Runner {
 constexpr int kUnbound = 1;
 
 // kUnbound: nothing ran, since BindLaunch refused.
-int RunProgram(const Program& program, void** argv, int64_t group_extent) {
+int RunProgram(const Program& program, void** argv, bool large, int64_t group_extent) {
   LaunchContext* context = *static_cast<LaunchContext**>(argv[0]);
   const size_t bytes = LaunchBytes(program);
   const Scratch arrays(context, program.group < 0 ? bytes : 2 * bytes);
   if (arrays.data() == nullptr) return kVmOutOfMemory;
   Launch launch, tail;
-  if (!BindLaunch(program, argv, group_extent, arrays.data(), launch)) return kUnbound;
+  if (!BindLaunch(program, argv, large, group_extent, arrays.data(), launch)) return kUnbound;
   if (program.group < 0) return Runner(launch, launch).Run();
   const int64_t rest = launch.sizes[program.group] % group_extent;
   if (rest == 0) return Runner(launch, launch).Run();
-  if (!BindLaunch(program, argv, rest, arrays.data() + bytes, tail)) return kUnbound;
+  if (!BindLaunch(program, argv, large, rest, arrays.data() + bytes, tail)) return kUnbound;
   return Runner(launch, tail).Run();
 }
 
-int Run(const Program& program, const Program* wide, void** argv) {
+int Run(void** argv, bool large) {
+  const LaunchContext* context = *static_cast<LaunchContext**>(argv[0]);
+  const auto& kernel = *static_cast<const VmKernel*>(context->kernel);
+  const Program* wide = kernel.wide();
   if (wide != nullptr) {
     int64_t extents[kMaxDims];
     for (size_t d = 0; d < static_cast<size_t>(wide->num_iterated); ++d)
-      extents[d] = *static_cast<const int32_t*>(argv[1 + wide->kernel.inputs.size() + d]);
+      extents[d] = ExtentArgument(wide->kernel, argv, d, large);
     const int64_t group = GroupExtent(*wide, extents);
     if (group > 0) {
-      const int error = RunProgram(*wide, argv, group);
+      const int error = RunProgram(*wide, argv, large, group);
       if (error != kUnbound) return error;
     }
   }
-  const int error = RunProgram(program, argv, 0);
+  const int error = RunProgram(kernel.program(), argv, large, 0);
   return error == kUnbound ? kVmOutOfMemory : error;
 }
 
@@ -261,10 +264,7 @@ absl::StatusOr<std::unique_ptr<VmKernel>> VmKernel::Compile(const Kernel& kernel
   return std::unique_ptr<VmKernel>(new VmKernel(std::move(program), std::move(wide)));
 }
 
-int RunVm(void** argv) {
-  const LaunchContext* context = *static_cast<LaunchContext**>(argv[0]);
-  const auto& kernel = *static_cast<const VmKernel*>(context->kernel);
-  return vm::Run(kernel.program(), kernel.wide(), argv);
-}
+int RunVm(void** argv) { return vm::Run(argv, /*large=*/false); }
+int RunLargeVm(void** argv) { return vm::Run(argv, /*large=*/true); }
 
 }  // namespace kiln

@@ -49,6 +49,12 @@ inline constexpr int kVmCancelled = -2;
 // that is only read at the output's own coordinates.
 int RunVm(void** argv);
 
+// The same for launches beyond 32 bits: extents are int64_t, and BufferArg.dim points to LargeDims.
+struct LargeDim {
+  int64_t extent = 0, stride = 0;  // elements
+};
+int RunLargeVm(void** argv);
+
 }  // namespace kiln
 
 #endif  // KILN_EXEC_VM_VM_H_

@@ -109,6 +109,18 @@ TEST_F(InspectTest, ExplainGivesAReasonForEveryEdge) {
   EXPECT_EQ(Kiln({"explain", model, "--node", "nobody"}).exit, 2);
 }
 
+TEST_F(InspectTest, ExplainSaysHowKernelsOfMoreElementsThan32BitsRun) {
+  const auto large = [&](const std::string& text) {
+    const auto results =
+        nlohmann::json::parse(Kiln({"explain", Write("g.graph", text), "--json"}).out)["results"];
+    return results["traffic"]["groups"][0].value("large", "");
+  };
+  EXPECT_EQ(large("graph g\ninput x : u8 [60000, 50000]\ny = add(x, x)\noutput y\n"), "2 pieces");
+  EXPECT_EQ(large("graph g\ninput x : i8 [3000000000]\ny = reduce_max(x) {axes = [0]}\noutput y\n"),
+            "VM, 64-bit indices");
+  EXPECT_EQ(large("graph g\ninput x : u8 [20000, 50000]\ny = add(x, x)\noutput y\n"), "");
+}
+
 TEST_F(InspectTest, ExplainSaysWhoComputesLibraryCallsAndWhyNotOthers) {
   const std::string model = Write("g.graph",
                                   "graph g\ninput x : f32 [4, 4]\ninput w : f64 [4, 4]\n"

@@ -288,8 +288,8 @@ TEST(MalformedProgram, ErrorsSayWhatIsWrong) {
       invalid, "begins outside");
   expect([](P& p) { p.region().mutable_thunks(2)->mutable_kernel()->set_dims(0, "n"); }, invalid,
          "the kernel's dim 0 is 2");
-  expect([](P& p) { p.region().mutable_thunks(2)->mutable_kernel()->set_dims(0, "3000000000"); },
-         absl::StatusCode::kOutOfRange, "3000000000");
+  expect([](P& p) { p.region().mutable_thunks(2)->mutable_kernel()->set_dims(0, "3000000000000"); },
+         absl::StatusCode::kOutOfRange, "3000000000000");
   expect([](P& p) { p.proto().mutable_aliases(0)->set_kind(program::Alias::DONATED); }, refused,
          "donated");
   expect([](P& p) { p.variant->constants.clear(); }, invalid, "1 constants declared, 0 supplied");

@@ -100,6 +100,21 @@ struct Operands {
     argv.push_back(&buffers[3]);
     return argv;
   }
+  std::vector<int64_t> Extents() const { return {extents.begin(), extents.end()}; }
+  std::vector<OperandShape> Shapes() {
+    shapes.clear();
+    for (const std::vector<BufferDim>& axes : dims) {
+      auto& [shape, strides] = shapes.emplace_back();
+      for (size_t k = axes.size(); k-- > 0;) {
+        shape.push_back(axes[k].extent);
+        strides.push_back(axes[k].stride);
+      }
+    }
+    std::vector<OperandShape> made;
+    for (const auto& [shape, strides] : shapes) made.push_back({shape, strides, 4});
+    return made;
+  }
+  std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>> shapes;
   float scale = 0.5f;
   std::vector<int32_t> extents;
   std::vector<std::vector<float>> memory;
@@ -113,7 +128,7 @@ TEST(BoxedLaunchTest, SameBitsAsAtOnce) {
   ASSERT_TRUE(vm.ok()) << vm.status();
   for (const std::vector<int32_t>& extents : {std::vector<int32_t>{7, 701, 1013}, {4999, 13, 77}}) {
     Operands whole(extents), cut(extents);
-    const auto boxes = PlanBoxes(kernel, cut.extents, cut.buffers);
+    const auto boxes = PlanBoxes(kernel, cut.Extents(), cut.Shapes());
     ASSERT_TRUE(boxes.has_value());
     EXPECT_GT(boxes->boxes, 1);
     Pool pool(3);
@@ -127,8 +142,67 @@ TEST(BoxedLaunchTest, SameBitsAsAtOnce) {
 }
 
 TEST(BoxedLaunchTest, SmallLaunchesRunAtOnce) {
-  const Operands small({4, 10, 100});
-  EXPECT_FALSE(PlanBoxes(Parse(kSoftmax), small.extents, small.buffers).has_value());
+  Operands small({4, 10, 100});
+  EXPECT_FALSE(PlanBoxes(Parse(kSoftmax), small.Extents(), small.Shapes()).has_value());
+}
+
+TEST(PiecesTest, SameBitsAsAtOnceHoweverFewElementsAPieceMayHave) {
+  const Kernel kernel = Parse(kSoftmax);
+  const auto vm = VmKernel::Compile(kernel);
+  ASSERT_TRUE(vm.ok()) << vm.status();
+  Pool pool(3);
+  Launcher launcher(&pool);
+  const std::pair<int64_t, int64_t> cases[] = {{99, 0},   {100, 65}, {501, 15},
+                                               {700, 10}, {1300, 5}, {6499, 2}};
+  for (const auto& [most, boxes] : cases) {
+    Operands whole({5, 13, 100}), cut(whole.extents);
+    const auto pieces = PlanPieces(kernel, cut.Extents(), cut.Shapes(), most);
+    ASSERT_EQ(pieces ? pieces->boxes : 0, boxes) << most;
+    if (!pieces) continue;
+    std::vector<void*> argv = whole.Argv();
+    ASSERT_EQ(launcher.Launch(&RunVm, vm->get(), argv.data()), 0);
+    argv = cut.Argv();
+    ASSERT_EQ(launcher.Launch(&RunVm, vm->get(), argv.data(), *pieces), 0);
+    EXPECT_TRUE(cut.memory == whole.memory) << most;
+  }
+}
+
+// What becomes of a launch: "at once", "<pieces> of <range>", or "one".
+std::string Pieces(const Kernel& kernel, const std::vector<int64_t>& extents,
+                   const std::vector<std::vector<int64_t>>& strides, int64_t item) {
+  std::vector<std::vector<int64_t>> shapes;
+  const auto add = [&](const auto& operand) {
+    std::vector<int64_t>& shape = shapes.emplace_back();
+    for (const int32_t dim : operand.dims) shape.push_back(extents[static_cast<size_t>(dim)]);
+  };
+  for (const KernelInput& input : kernel.inputs) add(input);
+  for (const KernelOutput& output : kernel.outputs) add(output);
+  std::vector<OperandShape> operands;
+  for (size_t i = 0; i < shapes.size(); ++i) operands.push_back({shapes[i], strides[i], item});
+  if (FitsAtOnce(kernel, extents, operands)) return "at once";
+  const auto pieces = PlanPieces(kernel, extents, operands);
+  if (!pieces) return "one";
+  return std::to_string(pieces->boxes) + " of " + std::to_string(pieces->range);
+}
+
+TEST(PiecesTest, AreBelowWhatKernelsCount) {
+  const Kernel flat = Parse("dims a\nin 0 u8 [a] dense\nout 0 u8 [a] dense = in0[a]\n");
+  EXPECT_EQ(Pieces(flat, {2'000'000'000}, {{1}, {1}}, 1), "at once");
+  EXPECT_EQ(Pieces(flat, {kMostElements}, {{1}, {1}}, 1), "at once");
+  EXPECT_EQ(Pieces(flat, {2'200'000'000}, {{1}, {1}}, 1), "2 of 2145386496");
+  EXPECT_EQ(Pieces(flat, {int64_t{1} << 40}, {{1}, {1}}, 1), "513 of 2145386496");
+  const Kernel rows = Parse(
+      "dims a b\nin 0 f32 [a, b] rows\nin 1 f32 [b] dense\ns0 : f32 [a] = reduce add over b "
+      "(add(in0[a, b], in1[b]))\nout 0 f32 [a] dense = s0[a]\n");
+  EXPECT_EQ(Pieces(rows, {3, 800'000'000}, {{800'000'000, 1}, {1}, {1}}, 4), "2 of 2");
+  EXPECT_EQ(Pieces(rows, {3, 100}, {{3'000'000'000, 1}, {1}, {1}}, 4), "3 of 1");
+  EXPECT_EQ(Pieces(rows, {60'000, 60'000}, {{0, 1}, {1}, {1}}, 4), "2 of 35756");
+  EXPECT_EQ(Pieces(rows, {3, 2'200'000'000}, {{2'200'000'000, 1}, {1}, {1}}, 4), "one");
+  EXPECT_EQ(Pieces(rows, {3'000'000'000, 0}, {{0, 1}, {1}, {1}}, 4), "2 of 2145386496");
+  const Kernel columns = Parse(
+      "dims a b\nin 0 u8 [a, b] dense\ns0 : u8 [b] = reduce add over a (in0[a, b])\nout 0 u8 [b] "
+      "dense = s0[b]\n");
+  EXPECT_EQ(Pieces(columns, {50'000, 50'000}, {{50'000, 1}, {1}}, 1), "one");
 }
 
 TEST(StreamCopyTest, CopiesAtAnyAlignment) {
