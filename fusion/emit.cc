@@ -2,6 +2,7 @@
 #include "kiln/fusion/emit.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -216,9 +217,9 @@ class Emitter {
     KILN_ASSIGN_OR_RETURN(const Ex position, Position(group_.Axes(value)[axis], at[axis], scope));
     const auto require = [&](Ex holds) { condition = condition ? *condition && holds : holds; };
     const std::optional<int64_t> lower = bound.lower.constant();
-    if (!lower || *lower > 0) require(DimValue(bound.lower, scope) <= position);
+    if (!lower || *lower > 0) require(SumValue(BoundParts(value, bound.lower), scope) <= position);
     if (!(bound.upper == graph_.value(value).shape[axis]))
-      require(position < DimValue(bound.upper, scope));
+      require(position < SumValue(BoundParts(value, bound.upper), scope));
     return absl::OkStatus();
   }
 
@@ -297,7 +298,9 @@ class Emitter {
         AddTerm(result.index, term);
       }
     }
-    AddDim(result.index, axis.offset);
+    // Sizes are extents, which keep numbers out of the text.
+    for (const auto& [part, times] : BoundParts(value, Dim(0) - axis.offset))
+      AddTerm(result.index, {Size(part), true, -times});
     result.index.div = axis.div;
     return result;
   }
@@ -387,26 +390,60 @@ class Emitter {
     return kFirstSize + static_cast<int32_t>(sizes_.size()) - 1;
   }
 
-  // Adds `dim` to an index as size terms, which keep numbers out of the text. Sizes are extents, so
-  // they are made positive.
-  void AddDim(IndexExpr& index, const Dim& dim) {
-    for (const auto& [part, sign] : Parts(dim)) AddTerm(index, {Size(part), true, sign});
-  }
+  // How many times each of several positive extents.
+  using Sum = std::vector<std::pair<Dim, int64_t>>;
 
-  Ex DimValue(const Dim& dim, Scope& scope) {
+  Ex SumValue(const Sum& parts, Scope& scope) {
     std::optional<Ex> sum;
-    for (const auto& [part, sign] : Parts(dim)) {
-      const Ex size = Extent(scope.expr, Size(part));
+    for (const auto& [part, times] : parts) {
+      Ex size = Extent(scope.expr, Size(part));
+      if (const auto most = static_cast<uint64_t>(std::abs(times)); most > 1)
+        size = size * LiteralBits(scope.expr, DType::kI64, most);
       if (!sum) {
-        sum = sign > 0 ? size : -size;
+        sum = times > 0 ? size : -size;
       } else {
-        sum = sign > 0 ? *sum + size : *sum - size;
+        sum = times > 0 ? *sum + size : *sum - size;
       }
     }
     return sum ? *sum : Literal(scope.expr, DType::kI64, 0);
   }
 
-  static std::vector<std::pair<Dim, int64_t>> Parts(const Dim& dim) {
+  // A place on an axis of `value`. Bounds of its pieces are sums of the extents before them: that
+  // shows their order, so that rows can be run piece by piece (schedule/cuts.h).
+  Sum BoundParts(ValueId value, const Dim& place) {
+    const auto [it, added] = bounds_.try_emplace(value);
+    std::map<Dim, Sum>& known = it->second;
+    if (added) {
+      for (const NodeReads::Piece& piece : group_.reads(value).pieces) {
+        for (const IndexPiece::Bound& bound : piece.bounds) AddBoundParts(bound, known);
+      }
+    }
+    const auto found = known.find(place);
+    return found == known.end() ? Parts(place) : found->second;
+  }
+
+  static void AddBoundParts(const IndexPiece::Bound& bound, std::map<Dim, Sum>& known) {
+    const Sum& lower = known.try_emplace(bound.lower, Parts(bound.lower)).first->second;
+    const Sum extent = Parts(bound.upper - bound.lower);
+    const bool positive =
+        std::all_of(extent.begin(), extent.end(), [](const auto& part) { return part.second > 0; });
+    if (!positive) return;
+    Sum upper = lower;
+    for (const auto& [part, times] : extent) {
+      const auto same = std::find_if(upper.begin(), upper.end(),
+                                     [&](const auto& own) { return own.first == part; });
+      if (same == upper.end()) {
+        upper.emplace_back(part, times);
+      } else {
+        same->second += times;
+      }
+    }
+    std::erase_if(upper, [](const auto& part) { return part.second == 0; });
+    known.try_emplace(bound.upper, std::move(upper));
+  }
+
+  // Extents are positive, so what is negative is subtracted.
+  static Sum Parts(const Dim& dim) {
     SymbolValues zeros, large;
     std::set<std::string> symbols;
     dim.CollectSymbols(symbols);
@@ -417,7 +454,7 @@ class Emitter {
     // The part without symbols is kept apart, so that `n - 1` is not negative for n = 0.
     const int64_t constant = dim.Evaluate(zeros).value_or(0);
     const Dim rest = dim - Dim(constant);
-    std::vector<std::pair<Dim, int64_t>> parts;
+    Sum parts;
     if (!rest.IsConst(0)) {
       const bool negative = rest.Evaluate(large).value_or(0) < 0;
       parts.emplace_back(negative ? Dim(0) - rest : rest, negative ? -1 : 1);
@@ -434,6 +471,7 @@ class Emitter {
   EmittedGroup result_;
   std::vector<std::pair<int, Dim>> sizes_;
   std::map<ValueId, int32_t> stages_;
+  std::map<ValueId, std::map<Dim, Sum>> bounds_;
 };
 
 }  // namespace

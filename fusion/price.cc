@@ -194,6 +194,10 @@ class Pricer {
         runs_[stage] = one_nest_ ? std::max(runs_[stage], asked) : runs_[stage] + asked;
       }
     }
+    if (params_.Get("unroll", 0) > 0) {  // a vector has an element of each of several rows
+      loops_ /= static_cast<double>(params_.Get("lanes", 1));
+      folds_ = 0;
+    }
     if (one_nest_) loops_ = 0;
     for (size_t e = kernel_.stages.size(); one_nest_ && e < exprs_.size(); ++e)
       loops_ = std::max(loops_, kMapLoop * runs_[e] / RowOf(e));
@@ -359,6 +363,7 @@ class Pricer {
         if (!AlongRow(node, clamped)) ns += runs_[e] * (Turned() ? TurnNs() : machine_.gather_ns);
       }
     }
+    if (params_.Get("unroll", 0) > 0 && !one_nest_) ns += StridesNs();
     for (size_t k = 0; k < asked.size(); ++k) {
       const KernelInput& input = kernel_.inputs[k];
       const double all = Elements(input.dims);
@@ -369,6 +374,17 @@ class Pricer {
       ns += again / machine_.GbPerS(row ? Row() * 4 : near);
     }
     return ns;
+  }
+
+  // What vectors across rows take to sort the elements that they load and store, before and after
+  // reductions.
+  double StridesNs() const {
+    double elements = 0;
+    for (size_t k = 0; k < kernel_.inputs.size(); ++k)
+      elements += IsReadInPlace(kernel_, k) ? Elements(kernel_.inputs[k].dims) : 0;
+    for (const KernelOutput& output : kernel_.outputs)
+      elements += SpansAll(kernel_, output.dims) ? Elements(output.dims) : 0;
+    return elements * machine_.turn_ns;
   }
 
   // Of an element that is turned: its lines come in pieces, which costs more the further away they

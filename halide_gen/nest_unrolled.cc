@@ -4,8 +4,8 @@
 // lanes; those that lie outside are not loaded, and not stored. Inputs over all dims are loaded as
 // they lie, into a buffer of one tile, and read from there.
 //
-// Up to kMostStride elements, strides are constants where extents are known ("is<dim>"), and Halide
-// makes of strided loads and stores dense ones and shuffles.
+// Strides are constants where extents are known ("is<dim>"): then Halide makes of strided loads and
+// stores dense ones and shuffles, and guards on the innermost coordinate are decided.
 //
 // A reduction over the innermost dim is an expression of its elements: in the tree of kernel.h each
 // lane has one at most, and absent ones change nothing.
@@ -23,8 +23,6 @@ using Halide::Expr;
 using Halide::Func;
 using Halide::TailStrategy;
 using Halide::Var;
-
-constexpr int kMostStride = 4;
 
 class UnrolledNest {
  public:
@@ -169,7 +167,7 @@ class UnrolledNest {
     std::vector<Halide::VarOrRVar> order = {lane};
     out.split(y_, vector_, lane, lanes_, guard);
     if (whole) {
-      out.split(x_, step, in_step, most_ <= kMostStride ? most_ : 1, guard);
+      out.split(x_, step, in_step, most_, guard);
       order = {in_step, lane, step};
     }
     order.emplace_back(vector_);
@@ -181,7 +179,7 @@ class UnrolledNest {
       out.split(vector_, task, vector_, PerTask(grain, width_ * lanes_), guard);
     }
     out.parallel(task).never_partition_all();
-    Halide::Stage known = most_ <= kMostStride ? out.specialize(AsKnown()) : Halide::Stage(out);
+    Halide::Stage known = out.specialize(AsKnown());
     known.vectorize(lane);
     if (whole) known.unroll(in_step);
   }

@@ -73,6 +73,9 @@ bool SweepsRows(const Kernel& kernel, const SizeClass& sizes) {
   const auto is_reduction = [](const Stage& stage) { return stage.kind == Stage::Kind::kReduce; };
   if (std::count_if(kernel.stages.begin(), kernel.stages.end(), is_reduction) > 1) return false;
   if (BroadcastsBack(kernel)) return false;
+  // An output over all dims is a loop nest of its own, which would walk the columns once more.
+  const auto is_whole = [&](const KernelOutput& output) { return SpansAll(kernel, output.dims); };
+  if (std::any_of(kernel.outputs.begin(), kernel.outputs.end(), is_whole)) return true;
   const Stage& reduction = *FirstReduction(kernel);
   const int64_t row = Bounded(sizes.at_most[static_cast<size_t>(kernel.innermost())]);
   return reduction.over.back() == kernel.innermost() ||

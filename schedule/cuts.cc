@@ -2,6 +2,7 @@
 #include "kiln/schedule/cuts.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -10,6 +11,7 @@
 namespace kiln {
 namespace {
 
+constexpr int64_t kMostFactor = 1 << 10;
 constexpr size_t kMostCuts = 8;  // each piece is a loop nest of its own
 
 // offset + sum of coefficient * (coordinate or extent of a dim); the key is (is extent, dim).
@@ -45,6 +47,15 @@ std::optional<Linear> LinearOf(const ScalarExpr& expr, ExprId id) {
       if (!a || !b) return std::nullopt;
       linear = *a;
       linear.Add(*b, node.op == ScalarOp::kAdd ? 1 : -1);
+      return linear;
+    }
+    case ScalarOp::kMul: {
+      const std::optional<Linear> a = LinearOf(expr, node.args[0]);
+      const std::optional<Linear> b = LinearOf(expr, node.args[1]);
+      if (!a || !b || (!a->terms.empty() && !b->terms.empty())) return std::nullopt;
+      const Linear& number = a->terms.empty() ? *a : *b;
+      if (std::abs(number.offset) > kMostFactor) return std::nullopt;
+      linear.Add(a->terms.empty() ? *b : *a, number.offset);
       return linear;
     }
     default:

@@ -238,8 +238,7 @@ bool IsReadInPlace(const Kernel& kernel, size_t input) {
 
 bool SetUnrolled(Params& params, const Kernel& kernel, const SizeClass& sizes,
                  const MachineProfile& profile, int64_t most) {
-  constexpr int64_t kMostStride = 4;  // strides up to this are shuffles, and worth constants,
-  constexpr int64_t kMostKnown = 16;  // then also for other extents up to this
+  constexpr int64_t kMostKnown = 16;  // extents up to this are worth constants
   const int x = kernel.innermost();
   if (x < 1) return false;
   const int64_t width = sizes.at_most[static_cast<size_t>(x)];
@@ -248,7 +247,7 @@ bool SetUnrolled(Params& params, const Kernel& kernel, const SizeClass& sizes,
   params.values.emplace_back("lanes", LanesFor(kernel, profile, 1));
   params.values.emplace_back("unroll", std::max<int64_t>(1, width));
   for (size_t d = 0; d < sizes.at_most.size(); ++d) {
-    if (sizes.at_most[d] > kMostKnown || width > kMostStride) continue;
+    if (sizes.at_most[d] > kMostKnown) continue;
     params.values.emplace_back(absl::StrCat("is", d), sizes.at_most[d]);
   }
   std::sort(params.values.begin(), params.values.end());

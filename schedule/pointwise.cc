@@ -6,7 +6,8 @@
 // cut into tasks of `grain` elements, else tasks are so many rows that they have about as many
 // elements.
 //
-// If the innermost has a few elements only, vectors run along the next ("unroll").
+// If the innermost has a few elements only, vectors run along the next ("unroll"), which also
+// decides guards.
 //
 // Inputs contiguous along another dim ("turn") are turned in tiles. If that dim
 // is known to be tiny (channels of an image: "stride_dim", "stride_is"), they are loads and
@@ -22,6 +23,13 @@ namespace {
 
 constexpr int64_t kTile = 16;       // turned inputs go through tiles at most so long
 constexpr int64_t kMostStride = 4;  // strides up to this are loads and shuffles
+
+// Rows up to this are made by vectors across rows. One more fills half a register, which is as good
+// where all its elements are computed alike.
+constexpr int64_t kMostUnrolled = 7;
+
+// Starting the loop of a piece costs as much as a few elements whose guards are looked at.
+constexpr int64_t kLeastPiece = 4;
 
 // Maps read at other elements than the reader's own are computed anew for each such read, and so
 // are those they read.
@@ -90,9 +98,10 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   const int32_t turn = TurnDim(kernel);
   int64_t lanes = LanesForRow(LanesFor(kernel, profile, 4), known(x));
   params.values = {{"grain", profile.parallel_grain}};
-  if (SetUnrolled(params, kernel, sizes, profile, kMostStride)) return params;
-  if (!cuts.empty()) {
-    // Pieces of rows are short.
+  const int64_t most = kMostUnrolled + (cuts.empty() ? 0 : 1);
+  if (SetUnrolled(params, kernel, sizes, profile, most)) return params;
+  const bool long_enough = known(x) / kLeastPiece >= static_cast<int64_t>(cuts.size()) + 1;
+  if (!cuts.empty() && long_enough) {
     lanes = LanesForRow(LanesFor(Between(kernel, cuts, 0), profile, 1), known(x));
     params.values.emplace_back("cuts", static_cast<int64_t>(cuts.size()));
   } else if (turn >= 0 && known(turn) >= kTile && known(x) >= kTile) {

@@ -15,13 +15,13 @@
 #include "kiln/compiler/variants.h"
 #include "kiln/fusion/lower.h"
 #include "kiln/graph/op.h"
+#include "kiln/graph/rebuild.h"
 #include "kiln/kernel/text.h"
 
 namespace kiln::bench {
 namespace {
 
 constexpr double kAllowed = 1.08;
-constexpr double kSeconds = 0.02;  // for each run
 
 // The nodes of a group, with the views between them, as a graph.
 class Cut {
@@ -83,9 +83,29 @@ class Cut {
   std::map<ValueId, ValueId> taken_;
 };
 
+absl::StatusOr<int64_t> KernelsOf(const Graph& graph, const CompileOptions& options) {
+  KILN_ASSIGN_OR_RETURN(const Compiled compiled, CompileGraph(graph, options));
+  return std::count_if(compiled.grouping.groups.begin(), compiled.grouping.groups.end(),
+                       [](const Group& group) { return group.kind == Group::Kind::kKernel; });
+}
+
+// The graph with numbers for its symbols, 1 where nothing is given.
+absl::StatusOr<Graph> WithDims(const Graph& graph, const SymbolValues& given) {
+  std::set<std::string> symbols = FreeSymbols(graph);
+  for (const ValueId input : graph.inputs()) {
+    for (const Dim& dim : graph.value(input).shape) dim.CollectSymbols(symbols);
+  }
+  std::map<std::string, Dim> dims;
+  for (const std::string& symbol : symbols) {
+    const auto it = given.find(symbol);
+    dims.emplace(symbol, it == given.end() ? 1 : it->second);
+  }
+  return WithSymbols(graph, dims);
+}
+
 }  // namespace
 
-absl::Status PrintGains(const std::string& path, double least_us, bool list) {
+absl::Status PrintGains(const std::string& path, const GainSettings& settings) {
   CompileOptions options;
   options.threads = 1;
   KILN_ASSIGN_OR_RETURN(const Graph graph, ReadModel(path));
@@ -101,25 +121,28 @@ absl::Status PrintGains(const std::string& path, double least_us, bool list) {
     std::string key = Print(lowered.canonical.kernel);
     for (const Dim& dim : lowered.dims) absl::StrAppend(&key, " ", dim.ToString());
     if (!seen.insert(key).second) continue;
-    KILN_ASSIGN_OR_RETURN(const Graph cut, Cut(compiled.graph, group).Run());
+    KILN_ASSIGN_OR_RETURN(const Graph open, Cut(compiled.graph, group).Run());
+    KILN_ASSIGN_OR_RETURN(const Graph cut, WithDims(open, settings.dims));
+    KILN_ASSIGN_OR_RETURN(const int64_t kernels, KernelsOf(cut, options));
     std::vector<double> ratios;
     double fused_us = 0;
     for (int run = 0; run < 3; ++run) {
-      KILN_ASSIGN_OR_RETURN(const double fused, RunNs(cut, options, kSeconds));
-      KILN_ASSIGN_OR_RETURN(const double unfused, RunNs(cut, apart, kSeconds));
+      KILN_ASSIGN_OR_RETURN(const double fused, RunNs(cut, options, settings.seconds));
+      KILN_ASSIGN_OR_RETURN(const double unfused, RunNs(cut, apart, settings.seconds));
       ratios.push_back(fused / unfused);
       fused_us = fused / 1000;
     }
-    if (fused_us < least_us) continue;
+    if (fused_us < settings.least_us) continue;
     std::sort(ratios.begin(), ratios.end());
     const bool bad = ratios[1] > kAllowed;
     ++timed;
     slower += bad ? 1 : 0;
     gain -= std::log(ratios[1]);
-    if (!bad && !list) continue;
-    std::printf("%s: %s of %zu nodes, %.1f us: fused / unfused %.2f %.2f %.2f%s\n", path.c_str(),
+    if (!bad && kernels == 1 && !settings.list) continue;
+    std::printf("%s: %s of %zu nodes, %.1f us: fused / unfused %.2f %.2f %.2f%s%s\n", path.c_str(),
                 compiled.graph.node(group.nodes[0]).name.c_str(), group.nodes.size(), fused_us,
-                ratios[0], ratios[1], ratios[2], bad ? "  SLOWER" : "");
+                ratios[0], ratios[1], ratios[2], bad ? "  SLOWER" : "",
+                kernels == 1 ? "" : "  (alone it is several kernels)");
   }
   std::printf("%s: %d kernels, %d slower than their nodes; unfused / fused %.2f (geometric mean)\n",
               path.c_str(), timed, slower, timed == 0 ? 1 : std::exp(gain / timed));

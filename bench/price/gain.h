@@ -6,14 +6,21 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "kiln/base/dim.h"
 
 namespace kiln::bench {
 
-// Times the distinct fused kernels of a model whose extents are numbers, three times in turn with
-// their nodes as kernels of their own, with one thread. Prints a line for each that is slower by
-// more than 8 % in two of the three (with `list`, for all), and a summary. Runs of less than
-// `least` us are left out.
-absl::Status PrintGains(const std::string& path, double least_us, bool list);
+struct GainSettings {
+  SymbolValues dims;      // of the model's symbols; 1 where nothing is said
+  double seconds = 0.02;  // for each run
+  double least_us = 1;    // kernels that take less are noise
+  bool list = false;      // a line for each kernel
+};
+
+// Times the distinct fused kernels of a model three times in turn with their nodes as kernels of
+// their own, with one thread. Prints a line for each that is slower by more than 8 % in two of the
+// three, and a summary.
+absl::Status PrintGains(const std::string& path, const GainSettings& settings);
 
 }  // namespace kiln::bench
 

@@ -2,14 +2,15 @@
 // kiln-bench-price: how well prices foretell times, over random kernels of every kind.
 //
 //   kiln-bench-price [--each N] [--seed S] [--machine FILE] [--list]
-//   kiln-bench-price [--list] MODEL...
+//   kiln-bench-price [--list] [--dim NAME=N]... [--seconds S] MODEL...
 //
 // Takes N random graphs of a kind (default 40) that become one kernel which runs for more than 20
 // us, with one thread. Prints for each kind and for all: kernels, their rank correlation, the share
 // of predicted / measured within 0.6 ... 1.6, and the lowest and highest ratio. --list prints
 // a line for each kernel too.
 //
-// With models: which of their fused kernels take longer than their nodes one by one (gain.h).
+// With models: which of their fused kernels take longer than their nodes one by one (gain.h), each
+// timed for S seconds a run (default 0.02; 0 builds the kernels and times next to nothing).
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "bench/price/gain.h"
 #include "bench/price/random_graph.h"
 #include "kiln/base/status_macros.h"
@@ -31,14 +33,14 @@ namespace kiln::bench {
 namespace {
 
 constexpr double kLeastUs = 20;
-constexpr double kLeastGroupUs = 1;  // shorter kernels of models are noise
-constexpr double kSeconds = 0.03;    // for each kernel
+constexpr double kSeconds = 0.03;  // for each kernel
 
 struct Settings {
   int each = 40;
   uint64_t seed = 1;
   bool list = false;
   std::vector<std::string> models;
+  GainSettings gain;
   Machine machine = ShippedMachine(HostIsa());
 };
 
@@ -102,7 +104,7 @@ bool ParseArguments(int argc, char** argv, Settings& settings) {
   for (int i = 1; i < argc; ++i) {
     const absl::string_view flag = argv[i];
     if (flag == "--list") {
-      settings.list = true;
+      settings.list = settings.gain.list = true;
     } else if (!flag.empty() && flag[0] != '-') {
       settings.models.emplace_back(flag);
     } else if (i + 1 == argc) {
@@ -111,6 +113,11 @@ bool ParseArguments(int argc, char** argv, Settings& settings) {
       if (!absl::SimpleAtoi(argv[++i], &settings.each) || settings.each < 1) return false;
     } else if (flag == "--seed") {
       if (!absl::SimpleAtoi(argv[++i], &settings.seed)) return false;
+    } else if (flag == "--seconds") {
+      if (!absl::SimpleAtod(argv[++i], &settings.gain.seconds)) return false;
+    } else if (flag == "--dim") {
+      const std::pair<std::string, std::string> dim = absl::StrSplit(argv[++i], '=');
+      if (!absl::SimpleAtoi(dim.second, &settings.gain.dims[dim.first])) return false;
     } else if (flag == "--machine") {
       std::ifstream in(argv[++i]);
       const absl::StatusOr<Machine> machine =
@@ -129,11 +136,11 @@ int Main(int argc, char** argv) {
   if (!ParseArguments(argc, argv, settings)) {
     std::fprintf(stderr,
                  "usage: kiln-bench-price [--each N] [--seed S] [--machine FILE] [--list]\n"
-                 "       kiln-bench-price [--list] MODEL...\n");
+                 "       kiln-bench-price [--list] [--dim NAME=N]... [--seconds S] MODEL...\n");
     return 2;
   }
   for (const std::string& path : settings.models) {
-    const absl::Status done = PrintGains(path, kLeastGroupUs, settings.list);
+    const absl::Status done = PrintGains(path, settings.gain);
     if (!done.ok())
       std::fprintf(stderr, "%s: %s\n", path.c_str(), std::string(done.message()).c_str());
   }

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "gmock/gmock.h"
+#include "kiln/kernel/text.h"
+#include "kiln/schedule/cuts.h"
 #include "tests/fusion/nets.h"
 
 namespace kiln {
@@ -133,6 +135,36 @@ in   0 f32 [a, n0] dense
 in   1 f32 [a, n1] dense
 out  0 f32 [a, b] dense = guard(lt(add(extent(n2), index(b)), extent(n0)), in0[a, b+|n2|], guard(le(extent(n0), add(extent(n2), index(b))), in1[a, b-|n0|+|n2|], 0))
 )");
+}
+
+// However large they are, parts are known to come one after the other.
+TEST(LowerGroup, BoundsOfPartsAreSumsOfTheirExtents) {
+  const std::string pieces = KernelOf(R"(
+    graph g
+    input x : f32 [n, 24]
+    input y : f32 [n, 24]
+    input z : f32 [n, 5]
+    w = concat(x, y, z) {axis = 1}
+    output w
+  )");
+  EXPECT_EQ(pieces, R"(kernel v1 math 1
+dims a b
+sizes n0 n1
+in   0 f32 [a, n0] dense
+in   1 f32 [a, n0] dense
+in   2 f32 [a, n1] dense
+out  0 f32 [a, b] dense = guard(lt(index(b), extent(n0)), in0[a, b], guard(and(lt(index(b), mul(extent(n0), i64:2)), le(extent(n0), index(b))), in1[a, b-|n0|], guard(le(mul(extent(n0), i64:2), index(b)), in2[a, b-2*|n0|], 0)))
+)");
+  EXPECT_EQ(Cuts(*ParseKernel(pieces)).size(), 2u);
+  // A pad's end is its beginning and what is between.
+  EXPECT_EQ(Cuts(*ParseKernel(KernelOf(R"(
+    graph g
+    input x : f32 [n, w]
+    y = pad(x) {pads = [0, 3, 0, 4]}
+    output y
+  )")))
+                .size(),
+            2u);
 }
 
 TEST(LowerGroup, WritesAGatherAsALoadedIndex) {

@@ -106,6 +106,15 @@ TEST(PriceOf, ComputesOnceARowWhatIsTheSameAlongIt) {
   EXPECT_EQ(price.compute_ns, 10 * 4 + 200);
 }
 
+TEST(PriceOf, RowsOfAFewElementsStartNoLoops) {
+  constexpr char kSums[] =
+      "dims a b\nin 0 f32 [a, b] dense\ns0 : f32 [a] = reduce add over b (in0[a, b])\n"
+      "out 0 f32 [a, b] dense = sub(in0[a, b], s0[a])\n";
+  const Price across = Of(kSums, {1000, 8}), along = Of(kSums, {1000, 9});
+  EXPECT_EQ(across.short_rows_ns, 0);
+  EXPECT_GT(along.short_rows_ns, 0);
+}
+
 TEST(PriceOf, IsFiniteWithoutElements) {
   const Price price = Of("dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = neg(in0[a])\n", {0});
   EXPECT_GE(price.ns, 100);

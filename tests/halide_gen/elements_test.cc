@@ -195,6 +195,15 @@ out  0 f32 [a] dense = guard(and(le(i64:3, index(a)), lt(index(a), add(extent(n0
 out  1 f32 [a] dense = guard(and(le(i64:3, index(a)), lt(index(a), add(extent(n0), i64:3))), neg(in0[a-3]), 7)
 )");
   for (const int32_t n : {1, 2, 5, 16, 100, 40000}) padded.Check({n + 8, n}, 1);
+  CompiledKernel thirds = Compile(R"(dims a b
+sizes n0 n1
+in   0 f32 [a, n0] dense
+in   1 f32 [a, n0] dense
+in   2 f32 [a, n1] dense
+out  0 f32 [a, b] dense = guard(lt(index(b), extent(n0)), in0[a, b], guard(and(le(extent(n0), index(b)), lt(index(b), mul(extent(n0), i64:2))), in1[a, b-|n0|], guard(le(mul(extent(n0), i64:2), index(b)), in2[a, b-2*|n0|], 0)))
+)");
+  EXPECT_EQ(thirds.params().Get("cuts", 0), 2);
+  for (const int32_t n : {0, 1, 17, 64}) thirds.Check({9, 2 * n + 5, n, 5}, 1);
 }
 
 TEST_P(ElementsTest, StridedOperands) {

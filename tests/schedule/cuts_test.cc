@@ -39,6 +39,16 @@ TEST(CutsTest, DecidesBothSidesOfAPad) {
   EXPECT_EQ(Piece(kernel, 2), "0");
 }
 
+TEST(CutsTest, DecidesThreeEqualParts) {
+  const Kernel kernel = Parse(
+      "guard(lt(index(b), extent(n1)), in1[a, b], guard(and(le(extent(n1), index(b)), "
+      "lt(index(b), mul(extent(n1), i64:2))), in1[a, b-|n1|], 0))");
+  ASSERT_EQ(Cuts(kernel).size(), 2u);
+  EXPECT_EQ(Piece(kernel, 0), "in1[a, b]");
+  EXPECT_EQ(Piece(kernel, 1), "in1[a, b-|n1|]");
+  EXPECT_EQ(Piece(kernel, 2), "0");
+}
+
 TEST(CutsTest, KeepsWhatDependsOnMore) {
   const Kernel kernel =
       Parse("guard(and(lt(index(b), extent(n0)), lt(index(a), i64:5)), in0[a, b], 0)");
@@ -52,6 +62,8 @@ TEST(CutsTest, NoneWhereTheOrderDependsOnExtents) {
                          "extent(n1)), in1[a, b], 0))"))
                   .empty());
   EXPECT_TRUE(Cuts(Parse("guard(lt(index(b), index(a)), in0[a, b], 0)")).empty());
+  EXPECT_TRUE(
+      Cuts(Parse("guard(lt(index(b), mul(extent(n0), extent(n1))), in0[a, b], 0)")).empty());
   EXPECT_TRUE(Cuts(Parse("select(lt(index(b), extent(n0)), in0[a, b], 0)")).empty());
 }
 

@@ -65,6 +65,30 @@ TEST(SchedulerTest, OneReductionOverShortRowsIsColumns) {
   EXPECT_EQ(column.choose(kernel, Unknown(kernel), profile).scheduler, "general");
 }
 
+TEST(SchedulerTest, WhatIsReducedAndAlsoStoredIsSweptOnce) {
+  const Kernel kernel = Parse(
+      "dims a b\nin 0 f32 [a, b] dense\ns0 : f32 [a, b] = exp(in0[a, b])\n"
+      "s1 : f32 [b] = reduce add over a (s0[a, b])\n"
+      "out 0 f32 [a, b] dense = s0[a, b]\nout 1 f32 [b] dense = s1[b]\n");
+  const Scheduler& column = Chosen(kernel);
+  EXPECT_STREQ(column.name, "column");
+  EXPECT_EQ(column.choose(kernel, {{480, 64}}, ProfileFor(IsaLevel::kV4)).scheduler, "general");
+}
+
+TEST(SchedulerTest, RowsAreCutWherePiecesAreWorthALoop) {
+  const Kernel kernel = Parse(
+      "dims a b\nsizes n0\nin 0 f32 [a, n0] dense\nin 1 f32 [a, n0] dense\nout 0 f32 [a, b] dense "
+      "= guard(lt(index(b), extent(n0)), in0[a, b], guard(le(extent(n0), index(b)), in1[a, "
+      "b-|n0|], guard(lt(index(b), mul(extent(n0), i64:2)), in1[a, b], 0)))\n");
+  const auto cuts = [&](int64_t b) {
+    const SizeClass sizes{{1000, b, kUnbounded}};
+    return Chosen(kernel).choose(kernel, sizes, ProfileFor(IsaLevel::kV4)).Get("cuts", 0);
+  };
+  EXPECT_EQ(cuts(kUnbounded), 2);
+  EXPECT_EQ(cuts(48), 2);
+  EXPECT_EQ(cuts(9), 0);
+}
+
 TEST(SchedulerTest, SoftmaxOverAnotherAxisIsColumns) {
   const Kernel kernel = Parse(R"(dims a b c
 in   0 f32 [a, b, c] dense
@@ -140,7 +164,8 @@ TEST(SchedulerTest, InnermostDimsOfAFewElementsAreUnrolled) {
     return Chosen(kernel).choose(kernel, {{a, b}}, ProfileFor(IsaLevel::kV4)).ToString();
   };
   EXPECT_EQ(params(1000, 3), "pointwise grain=32768 is1=3 lanes=16 unroll=3 inplace=0:0");
-  EXPECT_EQ(params(1000, 5), "pointwise grain=32768 lanes=8 inplace=0:0");
+  EXPECT_EQ(params(1000, 7), "pointwise grain=32768 is1=7 lanes=16 unroll=7 inplace=0:0");
+  EXPECT_EQ(params(1000, 8), "pointwise grain=32768 lanes=8 inplace=0:0");
   EXPECT_EQ(params(10, 3), "pointwise grain=32768 lanes=8 inplace=0:0");
 }
 
@@ -169,7 +194,7 @@ TEST(SchedulerTest, ShortRowsTakeFewRegisters) {
   EXPECT_EQ(lanes(kUnbounded), 64);
   EXPECT_EQ(lanes(33), 64);
   EXPECT_EQ(lanes(32), 32);
-  EXPECT_EQ(lanes(7), 8);
+  EXPECT_EQ(lanes(8), 8);
 }
 
 TEST(SchedulerTest, TurnsInputsThatRunAlongAnotherDim) {
