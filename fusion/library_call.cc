@@ -223,7 +223,13 @@ class Chain {
     const Shape& out = call_.output.shape;
     if (other.type != DType::kF32) return std::nullopt;
     StridedView operand{value, 0, out, call_.output.strides};
-    if (other.shape == shape) return operand;  // dense, as the chain's value is
+    if (other.shape == shape) {  // dense, as the chain's value is, maybe amidst other memory
+      if (const StridedView view = StridedOf(graph_, value); IsDense(view)) {
+        operand.base = view.base;
+        operand.offset = view.offset;
+      }
+      return operand;
+    }
     // A vector: one axis of the chain's value, which is the operator's channels or columns.
     const size_t channels = IsConv(op_) ? 1 : out.size() - 1;
     std::optional<size_t> along;

@@ -9,6 +9,9 @@
 namespace kiln {
 namespace {
 
+// What the peak may grow by from its start, as a divisor: less than placing rounds up.
+constexpr int64_t kSlack = 64;
+
 // Turns changes at places into what there is at places.
 void Accumulate(std::vector<int64_t>& change) {
   int64_t live = 0;
@@ -35,6 +38,8 @@ LiveSet::LiveSet(const GraphFacts& facts, std::vector<bool> asked, int places,
   for (const Use& use : uses_) Add(use, 0, places - 1, place_of, 1, live_);
   Accumulate(live_);
   live_.pop_back();
+  if (places > 0) allowed_ = *std::max_element(live_.begin(), live_.end());
+  allowed_ += allowed_ / kSlack;
 }
 
 // Adds `sign` times the bytes of `use` where it lives within [first, last], as changes.
@@ -77,7 +82,7 @@ bool LiveSet::RaisesPeak(int first, const std::vector<int64_t>& moved) const {
   // Most merges are seen to be harmless where they happen.
   if (most <= *std::max_element(begin, begin + static_cast<std::ptrdiff_t>(moved.size())))
     return false;
-  return most > *std::max_element(live_.begin(), live_.end());
+  return most > std::max(allowed_, *std::max_element(live_.begin(), live_.end()));
 }
 
 void LiveSet::Set(int first, const std::vector<int64_t>& moved) {

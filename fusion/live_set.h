@@ -31,7 +31,8 @@ class LiveSet {
   // `nodes`: all nodes that run there.
   std::vector<int64_t> Moved(int first, int last, const std::vector<NodeId>& nodes,
                              const PlaceOf& before, const PlaceOf& after) const;
-  // True if the bytes in `moved`, from place `first` on, are more than the peak is now.
+  // True if the bytes in `moved`, from place `first` on, are more than the peak is now, and clearly
+  // more than it was at first.
   bool RaisesPeak(int first, const std::vector<int64_t>& moved) const;
   void Set(int first, const std::vector<int64_t>& moved);
 
@@ -48,6 +49,7 @@ class LiveSet {
   std::vector<Use> uses_;
   std::vector<std::vector<int>> touched_;  // by node: uses that it makes or reads
   std::vector<int64_t> live_;              // by place
+  int64_t allowed_ = 0;                    // a peak that nobody minds
 };
 
 }  // namespace kiln

@@ -2,6 +2,7 @@
 #include "kiln/fusion/node_facts.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <set>
 #include <string>
@@ -147,12 +148,18 @@ class FactFinder {
 
   // What a call's node reads in place of `input`: operands may be strided views of others.
   ValueId ReadInstead(const LibraryCall& call, NodeId node, ValueId input) const {
-    if (node != call.op) return input;
-    const Node& op = graph_.node(call.op);
-    for (size_t k = 0; k < op.inputs.size(); ++k) {
-      if (op.inputs[k] == input) return call.inputs[k].base;
+    const std::vector<ValueId>& operands = graph_.node(call.op).inputs;
+    for (size_t k = 0; node == call.op && k < operands.size(); ++k) {
+      if (operands[k] == input) return call.inputs[k].base;
     }
-    return input;
+    const auto reads = [&](ValueId base) {
+      return std::any_of(call.inputs.begin() + static_cast<std::ptrdiff_t>(operands.size()),
+                         call.inputs.end(),
+                         [&](const StridedView& operand) { return operand.base == base; });
+    };
+    if (node == call.op || reads(input)) return input;
+    const ValueId base = StridedOf(graph_, input).base;
+    return reads(base) ? base : input;
   }
 
   void AddRead(NodeId consumer, ValueId output, const NodeRead& read,

@@ -50,6 +50,7 @@ absl::StatusOr<bool> MergeRows(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> CommonSubexpressions(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> ExpandComposites(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> ExpandSplits(Graph& graph, const PassContext& context);
+absl::StatusOr<bool> JoinParts(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> SplitConcats(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> FoldBatchNorm(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> ChannelGroups(Graph& graph, const PassContext& context);

@@ -20,6 +20,7 @@ constexpr Pass kPasses[] = {
     {"fold_shapes", 0, "Makes constants of values that shape arithmetic has found.", FoldShapes},
     {"expand_composites", 0, "Writes composite operators as what they mean.", ExpandComposites},
     {"expand_splits", 0, "Writes a split as a slice for each part.", ExpandSplits},
+    {"join_parts", 1, "Drops concats of all the parts that a value was cut into.", JoinParts},
     {"split_concats", 0, "Writes a concat of many parts as a concat of concats.", SplitConcats},
     {"algebra", 1, "Exact simplifications: x * 1, transpose of transpose, views of views, casts.",
      Algebra},

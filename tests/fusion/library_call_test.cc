@@ -93,6 +93,21 @@ TEST(FindLibraryCalls, TakesBiasActivationAndResidualInOrder) {
   EXPECT_THAT(calls[0].stopped, HasSubstr("output"));
 }
 
+TEST(FindLibraryCalls, AddsRowsOfALargerValueWhereTheyLie) {
+  GraphBuilder b("net");
+  const ValueId all = b.Input("all", DType::kF32, {35, 16});
+  const ValueId rows = b.Op("slice", {all, b.Ints({4}), b.Ints({6}), b.Ints({0})}, {}, "rows");
+  const ValueId y = b.Op("matmul", {b.Input("x", DType::kF32, {2, 8}), Weights(b, {8, 16})});
+  b.Output(b.Op("add", {y, rows}), "out");
+  const Graph graph = FinishOrDie(b);
+  const std::vector<LibraryCall> calls = CallsOf(graph);
+  ASSERT_THAT(calls, SizeIs(1));
+  ASSERT_THAT(calls[0].inputs, SizeIs(3));
+  EXPECT_EQ(calls[0].inputs[2].base, all);
+  EXPECT_EQ(calls[0].inputs[2].offset, Dim(4 * 16));
+  EXPECT_THAT(KindsInOrder(Grouped(graph)), ElementsAre("library"));
+}
+
 TEST(FindLibraryCalls, DoesItsNodeAloneBelowLevelTwo) {
   Layer l;
   l.b.Output(l.b.Op("relu", {l.y}), "out");

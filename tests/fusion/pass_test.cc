@@ -212,6 +212,35 @@ TEST(SinkMoves, DropsMovesThatAreUndone) {
   EXPECT_THAT(OpNames(graph), ::testing::UnorderedElementsAre("exp", "mul", "tanh"));
 }
 
+Graph Cut(const std::string& body) {
+  return Parsed(
+      "graph net\ninput x : f32 [1, 4, n]\ninput z : f32 [1, 4, n]\n"
+      "a, b = split(x) {axis = 1, split = [1, 3]}\n"
+      "c, d = split(z) {axis = 1, split = [1, 3]}\n" +
+      body + "r = relu(y)\noutput r\n");
+}
+
+TEST(JoinParts, DropsConcatsOfAllParts) {
+  for (const char* body :
+       {"y = concat(a, b) {axis = 1}\n",
+        "p = squeeze(a) {axes = [0]}\nq = squeeze(b) {axes = [0]}\nj = concat(p, q) {axis = 0}\n"
+        "y = unsqueeze(j) {axes = [0]}\n"}) {
+    Graph graph = Cut(body);
+    ASSERT_THAT(RunPasses(graph, {.level = 1}), IsOk());
+    EXPECT_THAT(OpNames(graph), ElementsAre("relu")) << body;
+  }
+}
+
+TEST(JoinParts, KeepsOtherConcats) {
+  for (const char* body : {"y = concat(b, a) {axis = 1}\n", "y = concat(a, d) {axis = 1}\n",
+                           "y = concat(a, a) {axis = 1}\n", "y = concat(b, b) {axis = 2}\n",
+                           "y = concat(a, b, a) {axis = 1}\n"}) {
+    Graph graph = Cut(body);
+    RunTwice("expand_splits", graph);
+    EXPECT_FALSE(RunTwice("join_parts", graph)) << body;
+  }
+}
+
 TEST(SinkMoves, KeepsMovesThatOthersNeed) {
   GraphBuilder b("net");
   const ValueId turned = b.Op("transpose", {b.Input("x", DType::kF32, {2, 6})});

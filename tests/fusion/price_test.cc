@@ -148,7 +148,7 @@ TEST(LiveSet, KnowsWhatLivesAndWhatWouldAfterAMove) {
   const std::vector<int64_t> moved = live.Moved(0, 3, all, place, together);
   EXPECT_THAT(moved, ElementsAre(0, 0, 44, 44));
   EXPECT_FALSE(live.RaisesPeak(0, moved));
-  EXPECT_TRUE(live.RaisesPeak(1, {85}));
+  EXPECT_TRUE(live.RaisesPeak(1, {86}));
 }
 
 }  // namespace
