@@ -2,9 +2,16 @@
 // Pointwise kernels some of whose inputs are contiguous along another dim ("turn") than the
 // outputs.
 //
-// Whole tiles of 8 x 16 elements over (turn, innermost) are copied into a buffer on the stack by
-// loads along the former, and read from there along the latter; Halide makes the stores into the
-// buffer shuffles. What is left over at both edges is read where it is, one lane at a time.
+// Tiles of 8 x 16 elements over (turn, innermost) are copied into a buffer on the stack by loads
+// along the former, and read from there along the latter; Halide makes the stores into the buffer
+// shuffles. Tiles that reach over an edge are loops of their own, in which loads and stores outside
+// are left out:
+//
+//          whole x   rest
+//   whole  Tiles     Right
+//   rest   Bottom    Right
+//
+// Rows of 8 elements and fewer have tiles of 8 x 8.
 #include "kiln/halide_gen/nests.h"
 #include "kiln/halide_gen/primitives.h"
 #include "kiln/schedule/facts.h"
@@ -20,8 +27,7 @@ using Halide::Stage;
 using Halide::TailStrategy;
 using Halide::Var;
 
-constexpr int kTile = 16;     // along the innermost dim
-constexpr int kTurnTile = 8;  // along the other: fewer elements are left over
+constexpr int kTurnTile = 8;  // along the other dim than the innermost
 
 class TurnNest {
  public:
@@ -30,6 +36,7 @@ class TurnNest {
         operands_(operands),
         turn_(static_cast<size_t>(params.Get("turn", 0))),
         inner_(static_cast<size_t>(kernel.innermost())),
+        tile_(static_cast<int>(params.Get("tile", 16))),
         grain_(2 * params.Get("grain", 1 << 15)) {
     for (int d = 0; d < kernel.num_iterated(); ++d) {
       dims_.emplace_back("pdim" + std::to_string(d) + "v");
@@ -41,15 +48,21 @@ class TurnNest {
     std::vector<Expr> extents;
     for (size_t d = dims_.size(); d-- > 0;) extents.push_back(operands_.extents[d]);
     SetDense(out, extents);
-    Tiles(out, group);
-    const Expr whole_x = extents[0] / kTile * kTile;
-    const Expr turn = operands_.extents[turn_], whole_turn = turn / kTurnTile * kTurnTile;
-    Edge(out, group, 1, RDom(whole_x, extents[0] - whole_x, 0, turn, "right"));
-    Edge(out, group, 2, RDom(0, whole_x, whole_turn, turn - whole_turn, "bottom"));
+    const auto up = [](const Expr& extent, int tile) { return (extent + (tile - 1)) / tile; };
+    const Expr x = extents[0], whole_x = x / tile_, all_x = up(x, tile_);
+    const Expr turn = operands_.extents[turn_];
+    const Expr whole_turn = turn / kTurnTile, all_turn = up(turn, kTurnTile);
+    const Halide::Range lane = {0, tile_}, step = {0, kTurnTile}, columns = {0, whole_x};
+    const Halide::Range turns = {0, whole_turn}, rest = {whole_turn, all_turn - whole_turn};
+    Tiles(out, group, {lane, step, turns, columns}, Edge::kNone);
+    Tiles(out, group, {lane, step, rest, columns}, Edge::kBottom);
+    Tiles(out, group, {lane, step, {0, all_turn}, {whole_x, all_x - whole_x}}, Edge::kRight);
     return {out, group};
   }
 
  private:
+  enum class Edge { kNone, kBottom, kRight };
+
   template <typename T>
   static std::vector<T> Reversed(const std::vector<T>& of) {
     return {of.rbegin(), of.rend()};
@@ -74,31 +87,34 @@ class TurnNest {
     SetValues(out, Reversed(at), values);
   }
 
-  void Tiles(Func& out, const std::vector<size_t>& group) {
-    const Expr x_tiles = operands_.extents[inner_] / kTile;
-    const Expr turn_tiles = operands_.extents[turn_] / kTurnTile;
-    const RDom r({{0, kTile}, {0, kTurnTile}, {0, turn_tiles}, {0, x_tiles}}, "tile");
+  // The tiles of `range`: lanes and steps in one, then which along the turned dim and which along
+  // the innermost.
+  void Tiles(Func& out, const std::vector<size_t>& group, const Halide::Region& range, Edge edge) {
+    RDom r(range, "tile");
+    const Expr x = r[3] * tile_ + r[0], t = r[2] * kTurnTile + r[1];
+    if (edge == Edge::kRight) r.where(x < operands_.extents[inner_]);
+    if (edge != Edge::kNone) r.where(t < operands_.extents[turn_]);
     ExprEmitter emitter(kernel_, operands_);
     std::vector<Func> copies;
     for (size_t i = 0; i < kernel_.inputs.size(); ++i) {
       if (TurnedAlong(kernel_, i) != static_cast<int32_t>(turn_)) continue;
-      copies.push_back(CopyOf(i));
+      copies.push_back(CopyOf(i, edge));
       emitter.Copy(i, copies.back());
     }
-    SetAt(out, group, emitter, r[3] * kTile + r[0], r[2] * kTurnTile + r[1]);
-    Stage tiles = out.update(0);
+    SetAt(out, group, emitter, x, t);
+    Stage tiles = out.update(static_cast<int>(edge));
     tiles.allow_race_conditions().vectorize(r[0]);
-    Tasks(tiles, {r[0], r[1], r[2]}, r[3], operands_.extents[turn_] * kTile);
+    Tasks(tiles, r, edge);
     for (Func& copy : copies) {
-      const Var x = dims_[inner_], t = dims_[turn_];
+      const Var column = dims_[inner_], row = dims_[turn_];
       copy.compute_at(out, r[2]).store_in(Halide::MemoryType::Stack);
-      copy.bound_extent(x, kTile).bound_extent(t, kTurnTile);
-      copy.reorder(t, x).vectorize(t).unroll(x);
+      copy.bound_extent(column, tile_).bound_extent(row, kTurnTile);
+      copy.reorder(row, column).vectorize(row).unroll(column);
     }
   }
 
   // Input `i` over all iterated dims, as in memory.
-  Func CopyOf(size_t i) const {
+  Func CopyOf(size_t i, Edge edge) const {
     const KernelInput& input = kernel_.inputs[i];
     Expr flat = 0;
     for (const int32_t dim : input.dims) {
@@ -107,23 +123,16 @@ class TurnNest {
     }
     Func copy("turned" + std::to_string(i));
     Halide::ImageParam image = operands_.inputs[i];
-    copy(Reversed<Var>(dims_)) = image(flat);
+    Expr inside = dims_[turn_] < operands_.extents[turn_];
+    if (edge == Edge::kRight) inside = inside && dims_[inner_] < operands_.extents[inner_];
+    copy(Reversed<Var>(dims_)) = edge == Edge::kNone ? image(flat) : LoadIf(inside, image(flat));
     return copy;
   }
 
-  void Edge(Func& out, const std::vector<size_t>& group, int index, const RDom& r) {
-    SetAt(out, group, ExprEmitter(kernel_, operands_), r.x, r.y);
-    Stage edge = out.update(index);
-    const RVar vector("pvector"), lane("plane");
-    edge.split(r.x, vector, lane, kTile, TailStrategy::GuardWithIf).vectorize(lane);
-    Tasks(edge, {lane, vector}, r.y, operands_.extents[inner_]);
-  }
-
-  // Cuts the loop over the outer dims, or, where there are none, over `along`, into tasks; a step
-  // of the latter is `each` elements of work.
-  void Tasks(Stage& stage, const std::vector<RVar>& inside, const RVar& along, const Expr& each) {
-    std::vector<Halide::VarOrRVar> order(inside.begin(), inside.end());
-    order.emplace_back(along);
+  // Cuts the loop over the outer dims into tasks, or, where there are none, that over tiles along
+  // the innermost; at the right edge, where there is one such, over those along the other.
+  void Tasks(Stage& stage, const RDom& r, Edge edge) {
+    std::vector<Halide::VarOrRVar> order = {r[0], r[1], r[2], r[3]};
     std::vector<Var> rest;
     for (size_t d = dims_.size(); d-- > 0;) {
       if (d != inner_ && d != turn_) rest.push_back(dims_[d]);
@@ -132,7 +141,10 @@ class TurnNest {
     stage.reorder(order);
     if (rest.empty()) {
       const RVar task("ptask"), in_task("pintask");
-      stage.split(along, task, in_task, PerTask(grain_, each), TailStrategy::GuardWithIf);
+      const bool right = edge == Edge::kRight;
+      const Expr each = (right ? Expr(kTurnTile) : operands_.extents[turn_]) * tile_;
+      stage.split(right ? r[2] : r[3], task, in_task, PerTask(grain_, each),
+                  TailStrategy::GuardWithIf);
       stage.allow_race_conditions().parallel(task);
       return;
     }
@@ -146,14 +158,14 @@ class TurnNest {
     const Var task("ptask"), in_task("pintask");
     const Expr image = operands_.extents[inner_] * operands_.extents[turn_];
     stage.split(all, task, in_task, PerTask(grain_, image), TailStrategy::GuardWithIf);
-    order.assign(inside.begin(), inside.end());
-    order.insert(order.end(), {in_task, along, task});
+    order = {r[0], r[1], r[2], in_task, r[3], task};
     stage.reorder(order).parallel(task);
   }
 
   const Kernel& kernel_;
   const Operands& operands_;
   const size_t turn_, inner_;
+  const int tile_;  // elements along the innermost dim
   const int64_t grain_;
   std::vector<Var> dims_;  // the loop over each iterated dim
 };

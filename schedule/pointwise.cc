@@ -21,7 +21,7 @@
 namespace kiln {
 namespace {
 
-constexpr int64_t kTile = 16;       // turned inputs go through tiles at most so long
+constexpr int64_t kSmallTile = 8;   // turned inputs of rows up to this go through tiles so long
 constexpr int64_t kMostStride = 4;  // strides up to this are loads and shuffles
 
 // Rows up to this are made by vectors across rows. One more fills half a register, which is as good
@@ -104,8 +104,9 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   if (!cuts.empty() && long_enough) {
     lanes = LanesForRow(LanesFor(Between(kernel, cuts, 0), profile, 1), known(x));
     params.values.emplace_back("cuts", static_cast<int64_t>(cuts.size()));
-  } else if (turn >= 0 && known(turn) >= kTile && known(x) >= kTile) {
+  } else if (turn >= 0 && known(turn) > kMostStride && known(x) > kMostStride) {
     params.values.emplace_back("turn", turn);
+    if (known(x) <= kSmallTile) params.values.emplace_back("tile", kSmallTile);
   } else if (turn >= 0 && known(turn) <= kMostStride) {
     params.values.emplace_back("stride_dim", turn);
     params.values.emplace_back("stride_is", known(turn));
