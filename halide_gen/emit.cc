@@ -13,6 +13,7 @@
 #include "kiln/halide_gen/expr_emitter.h"
 #include "kiln/halide_gen/nests.h"
 #include "kiln/halide_gen/prefetch.h"
+#include "kiln/halide_gen/uniform_loads.h"
 #include "kiln/kernel/abi.h"
 #include "kiln/kernel/math.h"
 #include "kiln/schedule/facts.h"
@@ -145,6 +146,7 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& pa
   for (const OutputNest& nest : nests) funcs.push_back(nest.func);
   Halide::Pipeline pipeline(funcs);
   pipeline.add_custom_lowering_pass(new Prefetching(StreamedInputs(expanded, operands)));
+  pipeline.add_custom_lowering_pass(new UniformLoads);
   Halide::Module module = pipeline.compile_to_module(operands.arguments, "k", target,
                                                      Halide::LinkageType::ExternalPlusArgv);
   OrderOutputs(nests, operands.arguments.size(), module);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/halide_gen/reduction.h"
 
+#include "kiln/halide_gen/expr_emitter.h"
 #include "kiln/halide_gen/primitives.h"
 
 namespace kiln {
@@ -45,19 +46,52 @@ Expr DependentOn(const Halide::RVar& step, const Expr& element) {
   return select(step >= 0, element, Halide::Internal::make_zero(element.type()));
 }
 
-// The last `length` % 64 elements. They are copied first and meet the lanes as one whole step,
-// absent ones being the identity: so the lanes stay in registers, where a store of some of them
-// would have to reach the memory before the fold could read it.
+// An element: how many operations it takes, addresses aside, and the element with loads where
+// `condition` holds only.
+class Loads : public Halide::Internal::IRMutator {
+ public:
+  explicit Loads(Expr condition) : condition_(std::move(condition)) {}
+  int operations() const { return operations_; }
+
+  Expr mutate(const Expr& expr) override {
+    ++operations_;
+    return IRMutator::mutate(expr);
+  }
+  using IRMutator::mutate;
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Halide::Internal::Call* op) override {
+    const bool loads = op->call_type == Halide::Internal::Call::Halide ||
+                       op->call_type == Halide::Internal::Call::Image;
+    return loads ? LoadIf(condition_, op) : IRMutator::visit(op);
+  }
+
+  const Expr condition_;
+  int operations_ = 0;
+};
+
+// The last `length` % 64 elements meet the lanes as one whole step, absent ones being the identity:
+// so the lanes stay in registers, where a store of some of them would have to reach the memory
+// before the fold could read it. Elements that are dear are computed first, as many as there are.
 void CombineRest(const ReductionSpec& spec, const Element& element, const std::vector<Expr>& at,
                  const Expr& length, ReductionLevel& level) {
-  level.rest = Func(level.blocks.name() + "_rest");
-  level.rest_extent = length % kLanes;
-  level.rest(With(level.lane, at)) = element(length / kLanes * kLanes + level.lane);
-  const RDom some(0, Halide::min(level.rest_extent, 1), level.blocks.name() + "_some");
-  level.tail = some.x;
+  constexpr int kMostOperations = 16;
   const std::vector<Expr> lane = With(level.lane, at);
-  const Expr value =
-      select(level.lane < level.rest_extent, level.rest(lane), StartValue(spec.op, spec.type));
+  const Expr present = level.lane < length % kLanes;
+  Expr value = element(length / kLanes * kLanes + level.lane);
+  Loads loads(present);
+  if (const Expr masked = loads.mutate(value); loads.operations() <= kMostOperations) {
+    value = masked;
+  } else {
+    level.rest = Func(level.blocks.name() + "_rest");
+    level.rest_extent = length % kLanes;
+    level.rest(lane) = value;
+    value = level.rest(lane);
+  }
+  const RDom some(0, Halide::min(length % kLanes, 1), level.blocks.name() + "_some");
+  level.tail = some.x;
+  value = select(present, value, StartValue(spec.op, spec.type));
   level.lanes(lane) = Accumulate(spec.op, spec.type, level.lanes(lane), DependentOn(some.x, value));
 }
 
@@ -125,18 +159,17 @@ void ScheduleLanes(ReductionLevel& level, const Halide::LoopLevel& at) {
   Func& lanes = level.lanes;
   lanes.compute_at(at).store_in(stack).bound(level.lane, 0, kLanes).vectorize(level.lane);
   lanes.update(0).reorder(level.lane, level.step).vectorize(level.lane);
-  if (level.top) {
-    lanes.update(1).reorder(level.lane, level.tail).vectorize(level.lane);
-    level.rest.compute_at(lanes, level.tail)
-        .store_in(stack)
-        .bound(level.lane, 0, level.rest_extent);
-    level.rest.bound_storage(level.lane, kLanes);
-    level.rest.vectorize(level.lane, kTailLanes, Halide::TailStrategy::PredicateLoads)
-        .never_partition(level.lane);
-  } else {
-    lanes.update(1).vectorize(level.tail, kTailLanes, Halide::TailStrategy::GuardWithIf);
-  }
   level.folded.compute_at(at).store_in(stack).bound(level.fold, 0, kFolded).vectorize(level.fold);
+  if (!level.top) {
+    lanes.update(1).vectorize(level.tail, kTailLanes, Halide::TailStrategy::GuardWithIf);
+    return;
+  }
+  lanes.update(1).reorder(level.lane, level.tail).vectorize(level.lane);
+  if (!level.rest.defined()) return;
+  level.rest.compute_at(lanes, level.tail).store_in(stack);
+  level.rest.bound(level.lane, 0, level.rest_extent).bound_storage(level.lane, kLanes);
+  level.rest.vectorize(level.lane, kTailLanes, Halide::TailStrategy::PredicateLoads)
+      .never_partition(level.lane);
 }
 
 Reduction BuildReduction(const ReductionSpec& spec) {

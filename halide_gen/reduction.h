@@ -38,7 +38,7 @@ struct ReductionSpec {
 
 struct ReductionLevel {
   Halide::Func lanes, folded;  // lane rule only
-  Halide::Func rest;  // the same at the top: what a last, incomplete step adds to the lanes
+  Halide::Func rest;  // what a last, incomplete step at the top adds to the lanes, if that is dear
   Halide::Expr rest_extent;
   Halide::Func
       blocks;  // lane rule: arguments (k, vars...), else (vars..., k); k is absent at the top

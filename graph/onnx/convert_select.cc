@@ -18,18 +18,21 @@ namespace {
 
 // ---- order
 
-constexpr double kFar = 0x1p62;  // beyond every coordinate
-
 // Places along `axis` where x is its extreme (or NaN, if there is one): the coordinate there, and
-// elsewhere one that loses.
+// elsewhere one that loses. Coordinates that are known to fit are i32, of which a vector has twice
+// as many.
 ValueId Candidates(NodeView& n, ValueId x, int64_t axis, const char* extreme, bool last) {
   const ValueId best = Reduce(n, extreme, x, {axis});
   ValueId hit = n.Op("equal", {x, best});
   if (IsFloat(TypeOf(n, x))) hit = n.Op("or", {hit, n.Op("is_nan", {x})});
   const Shape shape = ShapeOf(n, x);
   if (shape.empty()) return {};
-  const ValueId at = Coordinates(n, shape[static_cast<size_t>(axis)], axis, RankOf(n, x));
-  return n.Op("where", {hit, at, n.Scalar(DType::kI64, last ? -1 : kFar)});
+  const Dim& extent = shape[static_cast<size_t>(axis)];
+  const bool fits = extent.constant().value_or(INT64_MAX) < INT32_MAX;
+  const DType type = fits ? DType::kI32 : DType::kI64;
+  const double far = fits ? INT32_MAX : 0x1p62;
+  const ValueId at = Cast(n, Coordinates(n, extent, axis, RankOf(n, x)), type);
+  return n.Op("where", {hit, at, n.Scalar(type, last ? -1 : far)});
 }
 
 absl::Status ArgExtreme(NodeView& n) {
@@ -37,8 +40,9 @@ absl::Status ArgExtreme(NodeView& n) {
   KILN_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", 0), n.rank(0)));
   const bool last = n.Int("select_last_index", 0) != 0;
   const ValueId at = Candidates(n, n.in(0), axis, n.record(), last);
-  return n.Emit(last ? "reduce_max" : "reduce_min", {at},
-                {{"axes", Axes{axis}}, {"keepdims", n.Int("keepdims", 1)}});
+  const Attrs over = {{"axes", Axes{axis}}, {"keepdims", n.Int("keepdims", 1)}};
+  const ValueId place = n.Op(last ? "reduce_max" : "reduce_min", {at}, over);
+  return n.Emit("cast", {place}, {{"to", DType::kI64}});
 }
 
 // 1 at the first place of the maximum along an axis, else 0.
