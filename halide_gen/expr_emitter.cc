@@ -191,10 +191,10 @@ Expr ExprEmitter::ReadInput(const ExprNode& node, const std::vector<Expr>& index
   const auto ref = static_cast<size_t>(node.ref);
   const KernelInput& input = kernel_.inputs[ref];
   Halide::ImageParam image = operands_.inputs[ref];
-  if (copies_[ref].defined() && !scope.copy_arguments.empty()) {
+  if (copies_[ref].defined() && identity && !scope.copy_arguments.empty()) {
     return FromStorage(copies_[ref](scope.copy_arguments), input.type);
   }
-  if (copies_[ref].defined()) {
+  if (copies_[ref].defined() && identity) {
     const auto iterated = scope.coordinates.begin() + kernel_.num_iterated();
     return FromStorage(copies_[ref](std::vector<Expr>(std::make_reverse_iterator(iterated),
                                                       scope.coordinates.rend())),

@@ -77,8 +77,8 @@ class ExprEmitter {
     spreads_[static_cast<size_t>(stage)] = spread;
   }
 
-  // From now on reads of `input` are calls of `copy`, whose arguments are the coordinates of all
-  // iterated dims, innermost first. They must all be at the reader's own element.
+  // From now on reads of `input` at the reader's own element are calls of `copy`, whose arguments
+  // are the coordinates of all iterated dims, innermost first.
   void Copy(size_t input, const Halide::Func& copy) { copies_[input] = copy; }
 
   // The value of `expr` at the scope's coordinates.

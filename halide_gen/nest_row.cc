@@ -135,6 +135,7 @@ class RowNest {
 std::vector<OutputNest> RowNests(const Kernel& kernel, const Params& params,
                                  const Operands& operands) {
   if (params.Get("unroll", 0) > 0) return UnrolledNests(kernel, params, operands);
+  if (params.Get("across", 0) > 0) return AcrossNests(kernel, params, operands);
   std::vector<OutputNest> nests;
   for (const std::vector<size_t>& group : GroupOutputs(kernel)) {
     nests.push_back(RowNest(kernel, params, operands).Build(group));

@@ -7,9 +7,9 @@ using Halide::Expr;
 using Halide::Internal::And;
 using Halide::Internal::Broadcast;
 using Halide::Internal::Call;
+using Halide::Internal::LE;
 using Halide::Internal::Let;
 using Halide::Internal::LetStmt;
-using Halide::Internal::LE;
 using Halide::Internal::LT;
 using Halide::Internal::Ramp;
 using Halide::Internal::ScopedBinding;
@@ -36,8 +36,9 @@ Expr UniformLoads::visit(const Call* op) {
   if (!first.defined()) return IRMutator::visit(op);
   const Expr value = mutate(shared->value);
   const Expr none = Halide::Internal::make_zero(value.type());
-  return Broadcast::make(Call::make(value.type(), Call::if_then_else, {first, value, none}, op->call_type),
-                         op->type.lanes());
+  return Broadcast::make(
+      Call::make(value.type(), Call::if_then_else, {first, value, none}, op->call_type),
+      op->type.lanes());
 }
 
 Expr UniformLoads::FirstLane(const Expr& mask) const {

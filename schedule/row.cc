@@ -6,8 +6,7 @@
 // the cache. Maps over the row that are dear, or needed by several loops, are kept in a buffer of
 // one row. Tasks are runs of rows. Short rows take each stage by several ("at_once"): to fold a row
 // is a chain of operations that wait for each other, and the processor goes on with the next row.
-// If rows have a few elements only, vectors run across them
-// ("unroll").
+// If rows are shorter still, vectors run across them ("across", "unroll").
 #include <algorithm>
 
 #include "kiln/schedule/facts.h"
@@ -17,7 +16,10 @@ namespace kiln {
 namespace {
 
 constexpr int64_t kMostAtOnce = 8;
-constexpr int64_t kMostUnrolled = 8;  // rows up to this are made by vectors across rows
+constexpr int64_t kMostUnrolled = 8;    // rows up to this may be an expression,
+constexpr int64_t kMostStrided = 4;     // and are where loads are shuffles
+constexpr int64_t kMostAcross = 24;     // else vectors run across rows up to this,
+constexpr int64_t kMostAcrossMax = 63;  // or this, if to fold them takes long
 
 Decision AcceptsStage(const Kernel& kernel, const Stage& stage) {
   if (stage.kind != Stage::Kind::kReduce) return Decision::Yes();
@@ -44,6 +46,45 @@ Decision Accepts(const Kernel& kernel) {
   return StagesReadInPlace(kernel);
 }
 
+// True if what is known of a row, or of one column, is known of the rows of a vector: inputs are
+// dense, and span all dims, all but the innermost, or that at most.
+bool ReadsWholeRows(const Kernel& kernel) {
+  for (const KernelInput& input : kernel.inputs) {
+    const bool column =
+        input.dims.empty() || input.dims == std::vector<int32_t>{kernel.innermost()};
+    const bool rows = SpansAll(kernel, input.dims) || SpansOuter(kernel, input.dims);
+    if (input.layout != Layout::kDense || (!rows && !column)) return false;
+  }
+  for (const ScalarExpr* expr : Expressions(kernel)) {
+    for (const ExprNode& node : expr->nodes()) {
+      const bool outer = node.op == ScalarOp::kIndex && node.ref != kernel.innermost();
+      if (outer && kernel.num_iterated() > 2) return false;
+    }
+  }
+  return true;
+}
+
+// A step of the fold of a row is four instructions that wait for each other, for NaN's sake, not
+// one.
+bool FoldsSlowly(const Kernel& kernel) {
+  return std::any_of(kernel.stages.begin(), kernel.stages.end(), [](const Stage& stage) {
+    const bool extreme = stage.op == ReduceOp::kMax || stage.op == ReduceOp::kMin;
+    return stage.kind == Stage::Kind::kReduce && extreme && IsFloat(stage.type);
+  });
+}
+
+bool RunsAcross(const Kernel& kernel, const SizeClass& sizes, int64_t lanes) {
+  const auto x = static_cast<size_t>(kernel.innermost());
+  const int64_t most = FoldsSlowly(kernel) ? kMostAcrossMax : kMostAcross;
+  if (sizes.at_most[x] <= kMostStrided || sizes.at_most[x] > most) return false;
+  if (!ReadsWholeRows(kernel)) return false;
+  int64_t rows = 1;
+  for (size_t d = 0; d < x && rows < 2 * lanes; ++d) {
+    rows = sizes.at_most[d] < 2 * lanes ? rows * sizes.at_most[d] : 2 * lanes;
+  }
+  return rows >= 2 * lanes;
+}
+
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
   Params params{.scheduler = "row", .values = {}, .in_place = {}};
   // Several outputs need not be written in one pass over the row.
@@ -54,7 +95,13 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   params.values = {{"grain", profile.parallel_grain},
                    {"lanes", LanesForRow(LanesFor(kernel, profile, 2), row)},
                    {"levels", LevelsFor(row, kReduceBlock)}};
-  if (row <= kShortRow) params.values.emplace_back("at_once", kMostAtOnce);
+  const int64_t lanes = profile.vector_bytes / 4;
+  const bool across = RunsAcross(kernel, sizes, lanes);
+  if (across) {
+    params.values = {{"across", row}, {"grain", profile.parallel_grain}, {"lanes", lanes}};
+  } else if (row <= kShortRow) {
+    params.values.emplace_back("at_once", kMostAtOnce);
+  }
   std::vector<bool> kept = MapsToKeep(kernel, {.shared_cost = 4, .single_cost = 12});
   for (size_t i = 0; i < kept.size(); ++i) {
     // One value per row costs nothing to keep, and would be computed for every vector of the row.
@@ -63,7 +110,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
       kept[i] = true;
   }
   SetKept(params, kept);
-  SetUnrolled(params, kernel, sizes, profile, kMostUnrolled);
+  if (!across) SetUnrolled(params, kernel, sizes, profile, kMostUnrolled);
   return params;
 }
 

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row kernels with short rows: vectors run across `lanes` rows, and a step makes one element of
+// each. Schedule/row.cc decides, this does. Example, the sum of x * x in rows of n:
+//
+//   for tile over rows / lanes, in parallel
+//     turned(i, 0 ... lanes - 1) = x(rows of the tile, i)      loads along rows, and shuffles
+//     for i: s(0 ... lanes - 1) combines turned(i) * turned(i) in the order of kernel.h
+//     out(rows of the tile) = s
+//
+// Along a row, stages would end in folds of nearly empty vectors. Outputs over all dims are turned
+// back in the same blocks. Rows that lie outside are neither loaded nor stored.
+#include <algorithm>
+#include <bit>
+#include <string>
+
+#include "kiln/halide_gen/nests.h"
+#include "kiln/halide_gen/primitives.h"
+#include "kiln/schedule/facts.h"
+
+namespace kiln {
+namespace {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::RDom;
+using Halide::TailStrategy;
+using Halide::Var;
+
+constexpr int kFewColumns = 8;
+constexpr auto kStack = Halide::MemoryType::Stack;
+
+class AcrossNest {
+ public:
+  AcrossNest(const Kernel& kernel, const Params& params, const Operands& operands)
+      : kernel_(kernel),
+        operands_(operands),
+        emitter_(kernel, operands),
+        kept_(GetKept(params, kernel.stages.size())),
+        most_(static_cast<int>(params.Get("across", 1))),
+        lanes_(static_cast<int>(params.Get("lanes", 16))),
+        block_(most_ <= kFewColumns ? kFewColumns : lanes_),
+        grain_(params.Get("grain", 1 << 15)),
+        length_(operands.extents[static_cast<size_t>(kernel.innermost())]),
+        rows_(RowCount(kernel, operands)) {}
+
+  OutputNest Build(const std::vector<size_t>& group) {
+    for (size_t i = 0; i < kernel_.inputs.size(); ++i) {
+      const KernelInput& input = kernel_.inputs[i];
+      if (input.layout == Layout::kDense && SpansAll(kernel_, input.dims)) BuildCopy(i);
+    }
+    for (size_t i = 0; i < kernel_.stages.size(); ++i) BuildStage(i);
+    const bool whole = SpansAll(kernel_, kernel_.outputs[group[0]].dims);
+    Func out = whole ? WholeRows(group) : OnePerRow(group);
+    const auto guard = TailStrategy::GuardWithIf;
+    out.split(tile_, task_, tile_, PerTask(grain_, length_ * lanes_), guard).parallel(task_);
+    out.never_partition_all();
+    for (Func& copy : copies_) Place(copy, out);
+    for (Func& func : funcs_) {
+      Place(func, out);
+      func.vectorize(lane_);
+    }
+    return {out, group};
+  }
+
+ private:
+  // At (row, x), where the row is `lane_` of `tile_`.
+  Scope ScopeAt(const Expr& x) const {
+    Scope scope = RowScope(kernel_, operands_, tile_ * lanes_ + lane_, x);
+    scope.lane = lane_;
+    scope.inside = lane_ < rows_ - tile_ * lanes_;
+    scope.row_arguments = {lane_, tile_};
+    if (x.defined()) scope.copy_arguments = {x, lane_, tile_};
+    return scope;
+  }
+
+  std::vector<Expr> Values(const std::vector<size_t>& group, const Expr& x) const {
+    Scope scope = ScopeAt(x);
+    return OutputValues(kernel_, group, emitter_, scope);
+  }
+
+  // Loads along rows, one row of the tile after the other; Halide makes of the strided stores into
+  // the buffer shuffles.
+  void BuildCopy(size_t i) {
+    Func copy("turned" + std::to_string(i));
+    Halide::ImageParam image = operands_.inputs[i];
+    const Expr row = tile_ * lanes_ + lane_;
+    copy(x_, lane_, tile_) = LoadIf(row < rows_ && x_ < length_, image(row * length_ + x_));
+    emitter_.Copy(i, copy);
+    const Var block("pblock"), column("pcolumn");
+    copy.bound(x_, 0, (Halide::max(length_, 1) + (block_ - 1)) / block_ * block_)
+        .bound_storage(x_, (most_ + (block_ - 1)) / block_ * block_)
+        .reorder_storage(lane_, x_, tile_)
+        .split(x_, block, column, block_, TailStrategy::RoundUp)
+        .reorder(column, lane_, block)
+        .vectorize(column)
+        .unroll(lane_);
+    copies_.push_back(copy);
+  }
+
+  void BuildStage(size_t i) {
+    const Stage& stage = kernel_.stages[i];
+    if (stage.kind == Stage::Kind::kReduce) {
+      emitter_.Store(static_cast<int32_t>(i), Reduced(i));
+      return;
+    }
+    const bool whole = SpansAll(kernel_, stage.dims);
+    if (!kept_[i] || (!whole && !SpansOuter(kernel_, stage.dims))) return;
+    Scope scope = ScopeAt(whole ? Expr(x_) : Expr());
+    const Expr value = ToStorage(emitter_.Value(stage.expr, scope), stage.type);
+    Func func("s" + std::to_string(i));
+    if (whole) {
+      func(x_, lane_, tile_) = value;
+      func.bound_storage(x_, most_).reorder_storage(lane_, x_, tile_).reorder(lane_, x_, tile_);
+    } else {
+      func(lane_, tile_) = value;
+    }
+    emitter_.Store(static_cast<int32_t>(i), func);
+    funcs_.push_back(func);
+  }
+
+  // The column `x`, or the last: Halide takes what it finds to be needed as a fact about extents.
+  Expr Inside(const Expr& x) const { return Halide::max(Halide::min(x, length_ - 1), 0); }
+
+  // The tree of kernel.h for at most 64 elements: each has a lane of its own there, and the lanes
+  // fold by halves. Elements that are absent would change nothing.
+  Func Reduced(size_t i) {
+    const Stage& stage = kernel_.stages[i];
+    const std::string name = "s" + std::to_string(i);
+    const auto element = [&](const Expr& x) {
+      Scope scope = ScopeAt(Inside(x));
+      return ToStorage(emitter_.Value(stage.expr, scope), stage.type);
+    };
+    const Var at("pat");
+    Func tree(name + "_tree");
+    int half = static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(most_, 2)))) / 2;
+    tree(at, lane_, tile_) = element(at);
+    for (int level = 0; half > 0; half /= 2, ++level) {
+      const Expr above = Halide::clamp(length_ - half, 0, half);
+      const RDom fold(0, above, name + "_fold" + std::to_string(level));
+      const Expr upper = level == 0 ? element(fold.x + half) : tree(fold.x + half, lane_, tile_);
+      tree(fold.x, lane_, tile_) =
+          Accumulate(stage.op, stage.type, tree(fold.x, lane_, tile_), upper);
+      tree.update(level).reorder(lane_, fold.x).vectorize(lane_);
+      if (level == 0) tree.bound_storage(at, half);
+    }
+    tree.reorder_storage(lane_, at, tile_).reorder(lane_, at, tile_);
+    funcs_.push_back(tree);
+    Func result(name);
+    const Expr start = StartValue(stage.op, stage.type);
+    const bool float_add = stage.op == ReduceOp::kAdd && start.type().is_float();
+    const Expr of_nothing = float_add ? Halide::Internal::make_zero(start.type()) : start;
+    result(lane_, tile_) = select(length_ == 0, of_nothing, tree(0, lane_, tile_));
+    funcs_.push_back(result);
+    return result;
+  }
+
+  Func OnePerRow(const std::vector<size_t>& group) {
+    Func values("values" + std::to_string(group[0]));
+    SetValues(values, {lane_, tile_}, Values(group, Expr()));
+    funcs_.push_back(values);
+    Func out = Result(group, {row_}, values, {row_ % lanes_, row_ / lanes_});
+    SetDense(out, {rows_});
+    out.split(row_, tile_, in_tile_, lanes_, TailStrategy::GuardWithIf).vectorize(in_tile_);
+    return out;
+  }
+
+  Func WholeRows(const std::vector<size_t>& group) {
+    Func back("back" + std::to_string(group[0]));
+    // Columns of the last block that lie outside repeat the last.
+    SetValues(back, {x_, lane_, tile_}, Values(group, Inside(x_)));
+    Func out = Result(group, {x_, row_}, back, {x_, row_ % lanes_, row_ / lanes_});
+    SetDense(out, {length_, rows_});
+    const Var block("pblock"), column("pcolumn");
+    out.split(row_, tile_, in_tile_, lanes_, TailStrategy::GuardWithIf);
+    out.split(x_, block, column, block_, TailStrategy::GuardWithIf).vectorize(column);
+    out.reorder(column, in_tile_, block, tile_);
+    back.compute_at(out, block).store_in(kStack);
+    back.bound_extent(x_, block_).bound(lane_, 0, lanes_).bound_extent(tile_, 1);
+    back.reorder(lane_, x_, tile_).vectorize(lane_).unroll(x_);
+    return out;
+  }
+
+  // A Func of the outputs `group` over `vars` with the values of `func` at `at`.
+  static Func Result(const std::vector<size_t>& group, const std::vector<Var>& vars,
+                     const Func& func, const std::vector<Expr>& at) {
+    Func out("out" + std::to_string(group[0]));
+    std::vector<Expr> values;
+    for (size_t k = 0; k < group.size(); ++k) {
+      values.push_back(group.size() == 1 ? Expr(func(at)) : Expr(func(at)[static_cast<int>(k)]));
+    }
+    SetValues(out, {vars.begin(), vars.end()}, values);
+    return out;
+  }
+
+  void Place(Func& func, const Func& out) const {
+    func.compute_at(out, tile_).store_in(kStack);
+    func.bound(lane_, 0, lanes_).bound_extent(tile_, 1);
+  }
+
+  const Kernel& kernel_;
+  const Operands& operands_;
+  ExprEmitter emitter_;
+  const std::vector<bool> kept_;
+  const int most_, lanes_;
+  const int block_;  // columns turned at once
+  const int64_t grain_;
+  const Expr length_, rows_;
+  const Var x_{"px"}, lane_{"plane"}, tile_{"ptile"}, row_{"prow"}, in_tile_{"pintile"},
+      task_{"ptask"};
+  std::vector<Func> copies_, funcs_;
+};
+
+}  // namespace
+
+// A Func is computed at one place only, so each group of outputs has its own copies of the stages.
+std::vector<OutputNest> AcrossNests(const Kernel& kernel, const Params& params,
+                                    const Operands& operands) {
+  std::vector<OutputNest> nests;
+  for (const std::vector<size_t>& group : GroupOutputs(kernel)) {
+    nests.push_back(AcrossNest(kernel, params, operands).Build(group));
+  }
+  return nests;
+}
+
+}  // namespace kiln
