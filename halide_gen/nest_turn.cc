@@ -104,10 +104,10 @@ class TurnNest {
     SetAt(out, group, emitter, x, t);
     Stage tiles = out.update(static_cast<int>(edge));
     tiles.allow_race_conditions().vectorize(r[0]);
-    Tasks(tiles, r, edge);
+    const RVar tile = Tasks(tiles, r, edge);
     for (Func& copy : copies) {
       const Var column = dims_[inner_], row = dims_[turn_];
-      copy.compute_at(out, r[2]).store_in(Halide::MemoryType::Stack);
+      copy.compute_at(out, tile).store_in(Halide::MemoryType::Stack);
       copy.bound_extent(column, tile_).bound_extent(row, kTurnTile);
       copy.reorder(row, column).vectorize(row).unroll(column);
     }
@@ -131,7 +131,8 @@ class TurnNest {
 
   // Cuts the loop over the outer dims into tasks, or, where there are none, that over tiles along
   // the innermost; at the right edge, where there is one such, over those along the other.
-  void Tasks(Stage& stage, const RDom& r, Edge edge) {
+  // Returns the innermost loop over tiles.
+  RVar Tasks(Stage& stage, const RDom& r, Edge edge) {
     std::vector<Halide::VarOrRVar> order = {r[0], r[1], r[2], r[3]};
     std::vector<Var> rest;
     for (size_t d = dims_.size(); d-- > 0;) {
@@ -146,7 +147,7 @@ class TurnNest {
       stage.split(right ? r[2] : r[3], task, in_task, PerTask(grain_, each),
                   TailStrategy::GuardWithIf);
       stage.allow_race_conditions().parallel(task);
-      return;
+      return right ? in_task : r[2];
     }
     Var all = rest[0];
     for (size_t i = 1; i < rest.size(); ++i) {
@@ -160,6 +161,7 @@ class TurnNest {
     stage.split(all, task, in_task, PerTask(grain_, image), TailStrategy::GuardWithIf);
     order = {r[0], r[1], r[2], in_task, r[3], task};
     stage.reorder(order).parallel(task);
+    return r[2];
   }
 
   const Kernel& kernel_;

@@ -84,7 +84,7 @@ out  0 f32 [a, b, c] dense = add(mul(mul(s1[a, b, c], s3[a, b]), in1[b]), in2[c]
 out  1 f32 [a, b] dense = s3[a, b]
 )",
                                   "", {{kUnbounded, kUnbounded, most}});
-    EXPECT_EQ(softmax.params().Get("unroll", 0), most);
+    EXPECT_EQ(softmax.params().Get(most > 4 ? "across" : "unroll", 0), most);
     EXPECT_EQ(norm.params().Get("unroll", 0), most);
     for (const int32_t n : {1, most}) {
       for (const int32_t rows : {1, 7, 8, 15, 16, 17, 100}) {
@@ -106,6 +106,58 @@ TEST_P(ReductionsTest, SmallTypesInRowsOfAFewElements) {
                     " [a] dense = s1[a]\n",
                 "", {{kUnbounded, 3}});
     for (const int32_t n : {0, 1, 2, 3}) kernel.Check({37, n}, static_cast<uint32_t>(n));
+  }
+}
+
+TEST_P(ReductionsTest, VectorsAcrossShortRows) {
+  for (const int32_t most : {5, 8, 9, 16, 24, 33, 63}) {
+    CompiledKernel softmax = Compile(kSoftmax, "", {{kUnbounded, most}});
+    // The place of the maximum, and what a row and a column bring along.
+    CompiledKernel place = Compile(R"(dims a b
+in   0 f32 [a, b] dense
+in   1 i32 [b] dense
+in   2 f32 [a] dense
+par  0 i32
+s0 : f32 [a] = reduce max over b (mul(in0[a, b], in2[a]))
+s1 : i32 [a] = reduce min over b (select(eq(s0[a], mul(in0[a, b], in2[a])), in1[b], par0))
+out  0 i64 [a] dense = cast<i64>(s1[a])
+out  1 f32 [a, b] dense = sub(in0[a, b], s0[a])
+out  2 f32 [a] dense = s0[a]
+)",
+                                   "", {{kUnbounded, most}});
+    // Elements of a row read at an index as well.
+    CompiledKernel entropy = Compile(R"(dims a b
+in   0 f32 [a, b] dense
+in   1 i64 [a] dense
+s0 : f32 [a] = reduce max over b (in0[a, b])
+s1 : f32 [a] = reduce add over b (exp(sub(in0[a, b], s0[a])))
+out  0 f32 [a] dense = sub(add(log(s1[a]), s0[a]), in0[a, [in1[a]]])
+)",
+                                     "", {{kUnbounded, most}});
+    for (const CompiledKernel* kernel : {&softmax, &place, &entropy})
+      EXPECT_EQ(kernel->params().Get("across", 0), most);
+    for (const int32_t n : {0, 1, 2, most / 2, most - 1, most}) {
+      for (const int32_t rows : {1, 7, 8, 15, 16, 17, 100}) {
+        softmax.Check({rows, n}, static_cast<uint32_t>(rows));
+        place.Check({rows, n}, static_cast<uint32_t>(rows));
+        if (n > 0) entropy.Check({rows, n}, static_cast<uint32_t>(rows));
+      }
+    }
+    softmax.Check({20000, most}, 1);
+  }
+}
+
+TEST_P(ReductionsTest, VectorsAcrossRowsOfAnyType) {
+  for (const std::string type : {"u8", "i16", "i64", "f64", "bool"}) {
+    const std::string op = type == "bool" ? "and" : "add", other = type == "bool" ? "or" : "max";
+    CompiledKernel kernel =
+        Compile("dims a b\nin 0 " + type + " [a, b] dense\ns0 : " + type + " [a] = reduce " + op +
+                    " over b (in0[a, b])\ns1 : " + type + " [a] = reduce " + other +
+                    " over b (in0[a, b])\nout 0 " + type + " [a] dense = s0[a]\nout 1 " + type +
+                    " [a] dense = s1[a]\nout 2 " + type + " [a, b] dense = in0[a, b]\n",
+                "", {{kUnbounded, 13}});
+    EXPECT_EQ(kernel.params().Get("across", 0), 13);
+    for (const int32_t n : {0, 1, 5, 12, 13}) kernel.Check({37, n}, static_cast<uint32_t>(n));
   }
 }
 

@@ -205,7 +205,35 @@ TEST(SchedulerTest, TurnsInputsThatRunAlongAnotherDim) {
   };
   EXPECT_EQ(params(64), "pointwise grain=32768 lanes=8 turn=1");
   EXPECT_EQ(params(3), "pointwise grain=32768 lanes=8 stride_dim=1 stride_is=3");
-  EXPECT_EQ(params(9), "pointwise grain=32768 lanes=8");
+  EXPECT_EQ(params(9), "pointwise grain=32768 lanes=8 turn=1");
+}
+
+TEST(SchedulerTest, VectorsRunAcrossShortRows) {
+  const auto across = [](const std::string& reduction, int64_t rows, int64_t row) {
+    const Kernel kernel = Parse("dims a b\nin 0 f32 [a, b] dense\ns0 : f32 [a] = " + reduction +
+                                " over b (in0[a, b])\nout 0 f32 [a] dense = s0[a]\n");
+    return Chosen(kernel).choose(kernel, {{rows, row}}, ProfileFor(IsaLevel::kV4)).Get("across", 0);
+  };
+  EXPECT_EQ(across("reduce add", kUnbounded, 4), 0);
+  EXPECT_EQ(across("reduce add", kUnbounded, 5), 5);
+  EXPECT_EQ(across("reduce add", kUnbounded, 24), 24);
+  EXPECT_EQ(across("reduce add", kUnbounded, 25), 0);
+  EXPECT_EQ(across("reduce max", kUnbounded, 25), 25);
+  EXPECT_EQ(across("reduce max", kUnbounded, 64), 0);
+  EXPECT_EQ(across("reduce max", 32, 25), 25);
+  EXPECT_EQ(across("reduce max", 31, 25), 0);
+}
+
+TEST(SchedulerTest, InputsThatSpanSomeOuterDimsKeepVectorsAlongRows) {
+  const Kernel kernel = Parse(R"(dims a b c
+in 0 f32 [a, b, c] dense
+in 1 f32 [b] dense
+s0 : f32 [a, b] = reduce max over c (mul(in0[a, b, c], in1[b]))
+out 0 f32 [a, b] dense = s0[a, b]
+)");
+  const Params params = Chosen(kernel).choose(kernel, {{99, 99, 9}}, ProfileFor(IsaLevel::kV4));
+  EXPECT_EQ(params.Get("across", 0), 0);
+  EXPECT_EQ(params.Get("at_once", 0), 8);
 }
 
 TEST(SchedulerTest, OneBlockRowsAreAClassOfTheirOwn) {
