@@ -194,7 +194,7 @@ class Pricer {
         runs_[stage] = one_nest_ ? std::max(runs_[stage], asked) : runs_[stage] + asked;
       }
     }
-    if (params_.Get("unroll", 0) > 0) {  // a vector has an element of each of several rows
+    if (AcrossRows()) {  // a vector has an element of each of several rows
       loops_ /= static_cast<double>(params_.Get("lanes", 1));
       folds_ = 0;
     }
@@ -363,7 +363,7 @@ class Pricer {
         if (!AlongRow(node, clamped)) ns += runs_[e] * (Turned() ? TurnNs() : machine_.gather_ns);
       }
     }
-    if (params_.Get("unroll", 0) > 0 && !one_nest_) ns += StridesNs();
+    if (AcrossRows() && !one_nest_) ns += StridesNs();
     for (size_t k = 0; k < asked.size(); ++k) {
       const KernelInput& input = kernel_.inputs[k];
       const double all = Elements(input.dims);
@@ -375,6 +375,8 @@ class Pricer {
     }
     return ns;
   }
+
+  bool AcrossRows() const { return params_.Get("unroll", 0) + params_.Get("across", 0) > 0; }
 
   // What vectors across rows take to sort the elements that they load and store, before and after
   // reductions.

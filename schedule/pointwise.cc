@@ -98,13 +98,14 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   const int32_t turn = TurnDim(kernel);
   int64_t lanes = LanesForRow(LanesFor(kernel, profile, 4), known(x));
   params.values = {{"grain", profile.parallel_grain}};
+  const bool tiles = cuts.empty() && turn >= 0 && std::min(known(turn), known(x)) > kMostStride;
   const int64_t most = kMostUnrolled + (cuts.empty() ? 0 : 1);
-  if (SetUnrolled(params, kernel, sizes, profile, most)) return params;
+  if (!tiles && SetUnrolled(params, kernel, sizes, profile, most)) return params;
   const bool long_enough = known(x) / kLeastPiece >= static_cast<int64_t>(cuts.size()) + 1;
   if (!cuts.empty() && long_enough) {
     lanes = LanesForRow(LanesFor(Between(kernel, cuts, 0), profile, 1), known(x));
     params.values.emplace_back("cuts", static_cast<int64_t>(cuts.size()));
-  } else if (turn >= 0 && known(turn) > kMostStride && known(x) > kMostStride) {
+  } else if (tiles) {
     params.values.emplace_back("turn", turn);
     if (known(x) <= kSmallTile) params.values.emplace_back("tile", kSmallTile);
   } else if (turn >= 0 && known(turn) <= kMostStride) {
