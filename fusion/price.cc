@@ -230,7 +230,7 @@ class Pricer {
   double LaneFactor(size_t e) const {
     constexpr double kTailLanes = 16;
     const double lanes = static_cast<double>(params_.Get("lanes", 1));
-    if (params_.Get("unroll", 0) > 0 || Elements(row_dims_) < 1) return 1;
+    if (AcrossRows() || Elements(row_dims_) < 1) return 1;
     const double bytes = ProfileFor(machine_.target).vector_bytes;
     const double filled = std::max(1.0, bytes / 4 / lanes);
     if (!LoopsOver(e, kernel_.innermost())) return filled;
@@ -386,7 +386,8 @@ class Pricer {
       elements += IsReadInPlace(kernel_, k) ? Elements(kernel_.inputs[k].dims) : 0;
     for (const KernelOutput& output : kernel_.outputs)
       elements += SpansAll(kernel_, output.dims) ? Elements(output.dims) : 0;
-    return elements * machine_.turn_ns;
+    // Tiles that stay in registers take half as long as those of a transposition.
+    return elements * machine_.turn_ns * (params_.Get("across", 0) > 0 ? 0.5 : 1);
   }
 
   // Of an element that is turned: its lines come in pieces, which costs more the further away they

@@ -45,8 +45,8 @@ class AcrossNest {
 
   OutputNest Build(const std::vector<size_t>& group) {
     for (size_t i = 0; i < kernel_.inputs.size(); ++i) {
-      const KernelInput& input = kernel_.inputs[i];
-      if (input.layout == Layout::kDense && SpansAll(kernel_, input.dims)) BuildCopy(i);
+      const std::vector<int32_t>& dims = kernel_.inputs[i].dims;
+      if (dims.size() > 1 && dims.back() == kernel_.innermost()) BuildCopy(i);
     }
     for (size_t i = 0; i < kernel_.stages.size(); ++i) BuildStage(i);
     const bool whole = SpansAll(kernel_, kernel_.outputs[group[0]].dims);
@@ -81,10 +81,19 @@ class AcrossNest {
   // Loads along rows, one row of the tile after the other; Halide makes of the strided stores into
   // the buffer shuffles.
   void BuildCopy(size_t i) {
+    const std::vector<int32_t>& dims = kernel_.inputs[i].dims;
+    const Scope scope = ScopeAt(x_);
+    Expr row = scope.row;
+    if (!SpansAll(kernel_, dims)) {
+      row = scope.coordinates[static_cast<size_t>(dims[0])];
+      for (size_t axis = 1; axis + 1 < dims.size(); ++axis) {
+        const auto dim = static_cast<size_t>(dims[axis]);
+        row = row * operands_.extents[dim] + scope.coordinates[dim];
+      }
+    }
     Func copy("turned" + std::to_string(i));
     Halide::ImageParam image = operands_.inputs[i];
-    const Expr row = tile_ * lanes_ + lane_;
-    copy(x_, lane_, tile_) = LoadIf(row < rows_ && x_ < length_, image(row * length_ + x_));
+    copy(x_, lane_, tile_) = LoadIf(scope.row < rows_ && x_ < length_, image(row * length_ + x_));
     emitter_.Copy(i, copy);
     const Var block("pblock"), column("pcolumn");
     copy.bound(x_, 0, (Halide::max(length_, 1) + (block_ - 1)) / block_ * block_)

@@ -46,14 +46,14 @@ Decision Accepts(const Kernel& kernel) {
   return StagesReadInPlace(kernel);
 }
 
-// True if what is known of a row, or of one column, is known of the rows of a vector: inputs are
-// dense, and span all dims, all but the innermost, or that at most.
+// True if the rows of a vector find what they read along whole rows of inputs, or at their own or a
+// common place: inputs are dense, and have the innermost dim last or just all others.
 bool ReadsWholeRows(const Kernel& kernel) {
   for (const KernelInput& input : kernel.inputs) {
-    const bool column =
-        input.dims.empty() || input.dims == std::vector<int32_t>{kernel.innermost()};
-    const bool rows = SpansAll(kernel, input.dims) || SpansOuter(kernel, input.dims);
-    if (input.layout != Layout::kDense || (!rows && !column)) return false;
+    const bool row = !input.dims.empty() && input.dims.back() == kernel.innermost() &&
+                     std::is_sorted(input.dims.begin(), input.dims.end());
+    const bool one = input.dims.empty() || SpansOuter(kernel, input.dims);
+    if (input.layout != Layout::kDense || (!row && !one)) return false;
   }
   for (const ScalarExpr* expr : Expressions(kernel)) {
     for (const ExprNode& node : expr->nodes()) {

@@ -134,6 +134,16 @@ s1 : f32 [a] = reduce add over b (exp(sub(in0[a, b], s0[a])))
 out  0 f32 [a] dense = sub(add(log(s1[a]), s0[a]), in0[a, [in1[a]]])
 )",
                                      "", {{kUnbounded, most}});
+    // Rows of an input that several rows share.
+    CompiledKernel masked = Compile(R"(dims a b c d
+in   0 f32 [a, b, c, d] dense
+in   1 f32 [a, c, d] dense
+in   2 f32 [b, d] dense
+s0 : f32 [a, b, c] = reduce max over d (add(in0[a, b, c, d], mul(in1[a, c, d], in2[b, d])))
+out  0 f32 [a, b, c, d] dense = sub(add(in0[a, b, c, d], in1[a, c, d]), s0[a, b, c])
+)",
+                                    "", {{kUnbounded, kUnbounded, kUnbounded, most}});
+    EXPECT_EQ(masked.params().Get("across", 0), most);
     for (const CompiledKernel* kernel : {&softmax, &place, &entropy})
       EXPECT_EQ(kernel->params().Get("across", 0), most);
     for (const int32_t n : {0, 1, 2, most / 2, most - 1, most}) {
@@ -141,6 +151,7 @@ out  0 f32 [a] dense = sub(add(log(s1[a]), s0[a]), in0[a, [in1[a]]])
         softmax.Check({rows, n}, static_cast<uint32_t>(rows));
         place.Check({rows, n}, static_cast<uint32_t>(rows));
         if (n > 0) entropy.Check({rows, n}, static_cast<uint32_t>(rows));
+        masked.Check({2, 3, rows, n}, static_cast<uint32_t>(rows));
       }
     }
     softmax.Check({20000, most}, 1);

@@ -224,7 +224,7 @@ TEST(SchedulerTest, VectorsRunAcrossShortRows) {
   EXPECT_EQ(across("reduce max", 31, 25), 0);
 }
 
-TEST(SchedulerTest, InputsThatSpanSomeOuterDimsKeepVectorsAlongRows) {
+TEST(SchedulerTest, ValuesOfSomeOuterDimsKeepVectorsAlongRows) {
   const Kernel kernel = Parse(R"(dims a b c
 in 0 f32 [a, b, c] dense
 in 1 f32 [b] dense
