@@ -138,9 +138,18 @@ def inputs_of(args, spec, folder):
     return os.path.abspath(path), {n: os.path.abspath(p) for n, p in files.items()}
 
 
+def options_of(level):
+    """0 to 3, or greedy: level 3 that groups by the rules of fusion/group.h's FusionRules::kGreedy."""
+    return ["-O3", "--rules=greedy"] if level == "greedy" else [f"-O{level}"]
+
+
+def name_of(level):
+    return "kiln greedy" if level == "greedy" else f"kiln -O{level}"
+
+
 def start(args, levels):
     kiln = [os.path.abspath(args.kiln), "bench", "--serve", "--threads", str(args.threads)]
-    commands = {f"kiln -O{level}": kiln + [f"-O{level}"] for level in levels}
+    commands = {name_of(level): kiln + options_of(level) for level in levels}
     for peer in args.peers.split(",") if args.peers else []:
         if importlib.util.find_spec(PEERS[peer][0]):
             commands[peer] = [sys.executable, os.path.abspath(__file__), "--serve", peer, str(args.threads)]
@@ -181,16 +190,16 @@ def measure(args, path, inputs, levels, folder):
 
 def print_levels(args, path, inputs, levels):
     for level in levels:
-        command = [args.kiln, "bench", path, f"-O{level}", "--iters", "1", "--warmup", "0", "--json", "-q", "--threads", str(args.threads)]
+        command = [args.kiln, "bench", path, *options_of(level), "--iters", "1", "--warmup", "0", "--json", "-q", "--threads", str(args.threads)]
         for name, file in inputs.items():
             command += ["--input", f"{name}=@{file}"]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
-            print(f"-O{level}: {done.stderr.strip()}", file=sys.stderr)
+            print(f"{name_of(level)}: {done.stderr.strip()}", file=sys.stderr)
             continue
         r = json.loads(done.stdout)["results"]
         launches = r["launches"]
-        print(f"-O{level}: {launches['kernel']} kernels, {launches['library']} library calls, {launches['other']} other; "
+        print(f"{name_of(level)}: {launches['kernel']} kernels, {launches['library']} library calls, {launches['other']} other; "
               f"{r['bytes_moved'] / 2**20:.1f} MiB moved, arena {r['memory']['arena'] / 2**20:.1f} MiB")
 
 
@@ -198,7 +207,7 @@ def report(times, levels):
     print(f"{'':10} {'min ms':>9} {'median ms':>10}")
     for name, (best, middle) in times.items():
         print(f"{name:10} {best:9.3f} {middle:10.3f}")
-    mine = f"kiln -O{levels[-1]}"
+    mine = name_of(levels[-1])
     others = [n for n in times if n != mine]
     peers = [n for n in others if not n.startswith("kiln")]
     for name in others:
@@ -212,11 +221,11 @@ def main():
     if sys.argv[1:2] == ["--serve"]:
         return serve(sys.argv[2], int(sys.argv[3]))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="+", metavar="MODEL[:name=file,...]")
+    parser.add_argument("models", nargs="+", metavar="MODEL[:name=file,...]", help="ONNX files; .graph files too without peers")
     parser.add_argument("--kiln", default="build/release/bin/kiln")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=20)
-    parser.add_argument("--levels", default="0,3", help="of Kiln; the last one is compared with all others")
+    parser.add_argument("--levels", default="0,3", help="of Kiln, 0 to 3 or greedy; the last one is compared with all others")
     parser.add_argument("--peers", default="ort,ort off,openvino")
     parser.add_argument("--dim", action="append", default=[], metavar="NAME=N")
     args = parser.parse_args()

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kiln/kernel/math.h"
+#include "kiln/schedule/cuts.h"
 #include "kiln/schedule/facts.h"
 #include "kiln/schedule/scheduler.h"
 
@@ -124,8 +125,14 @@ class Pricer {
 
   Price Run() {
     FindRuns();
-    for (size_t e = 0; e < exprs_.size(); ++e) AddExpr(e);
-    price_.memory_ns = WalkNs() + OddReadsNs();
+    const double walk_ns = WalkNs();
+    if (params_.Get("cuts", 0) > 0) {
+      AddPieces();
+    } else {
+      for (size_t e = 0; e < exprs_.size(); ++e) AddExpr(e);
+      price_.memory_ns = OddReadsNs();
+    }
+    price_.memory_ns += walk_ns;
     price_.short_rows_ns += folds_ * machine_.fold_ns;
     price_.ns = machine_.launch_ns + loops_ * machine_.loop_ns +
                 Overlapped(price_.memory_ns, price_.compute_ns);
@@ -303,13 +310,32 @@ class Pricer {
     }
     if (e < kernel_.stages.size()) work.ns += CombineNs(e);
     const double ns = Overlapped(work.ns, work.divider_ns);
-    price_.compute_ns += ns;
+    price_.compute_ns += ns + GatherNs(e);
     price_.short_rows_ns += (LaneFactor(e) - 1) * ns;
     if (e >= kernel_.stages.size() || !kept_[e]) return;
     const Stage& stage = kernel_.stages[e];
     // Kept rows stay in the nearest cache, whole stages where they fit.
     const double bytes = 2 * Domain(e) * static_cast<double>(SizeOf(stage.type));
     price_.compute_ns += bytes / machine_.GbPerS(apart_ ? bytes : 0);
+  }
+
+  // Rows that run in pieces: each element computes what its piece needs. Pieces count as equally
+  // long.
+  void AddPieces() {
+    const std::vector<IndexExpr> cuts = Cuts(kernel_);
+    std::vector<int64_t> extents(extents_.begin(), extents_.end());
+    int64_t& row = extents[static_cast<size_t>(kernel_.innermost())];
+    row = std::max<int64_t>(1, row / static_cast<int64_t>(cuts.size() + 1));
+    for (size_t k = 0; k <= cuts.size(); ++k) {
+      const Kernel piece = Between(kernel_, cuts, k);
+      Pricer pricer(piece, extents, machine_);
+      const Price price = pricer.Run();
+      price_.compute_ns += price.compute_ns;
+      price_.short_rows_ns += price.short_rows_ns;
+      price_.memory_ns += pricer.OddReadsNs();
+      price_.dear_repeats = std::max(price_.dear_repeats, price.dear_repeats);
+      loops_ += pricer.loops_;
+    }
   }
 
   // What a reduction takes to combine its elements.
@@ -348,19 +374,34 @@ class Pricer {
     return elements;
   }
 
-  // What reads cost over the walk: those that are not along rows, and those of second loops.
+  // Reads of elements one by one keep the units busy that compute, too.
+  double GatherNs(size_t e) const {
+    if (Turned()) return 0;
+    double elements = 0;
+    const bool clamped = Clamped(e);
+    for (const ExprNode& node : exprs_[e]->nodes()) {
+      if (node.op == ScalarOp::kRead && node.source == ReadSource::kInput && VariesAlongRow(node) &&
+          !AlongRow(node, clamped))
+        elements += runs_[e];
+    }
+    return elements * machine_.gather_ns;
+  }
+
+  // Each lane finds its own address where guards may clamp it.
+  bool Clamped(size_t e) const { return params_.Get("cuts", 0) == 0 && HasGuard(*exprs_[e]); }
+
+  // What reads cost over the walk: those that are turned, and those of second loops.
   double OddReadsNs() const {
     double ns = 0;
     std::vector<double> asked(kernel_.inputs.size(), 0);
     for (size_t e = 0; e < exprs_.size(); ++e) {
-      // Each lane finds its own address where guards may clamp it.
-      const bool clamped = params_.Get("cuts", 0) == 0 && HasGuard(*exprs_[e]);
+      const bool clamped = Clamped(e);
       for (const ExprNode& node : exprs_[e]->nodes()) {
         if (node.op != ScalarOp::kRead || node.source != ReadSource::kInput) continue;
         const auto input = static_cast<size_t>(node.ref);
         if (!VariesAlongRow(node)) continue;
         asked[input] += runs_[e];
-        if (!AlongRow(node, clamped)) ns += runs_[e] * (Turned() ? TurnNs() : machine_.gather_ns);
+        if (Turned() && !AlongRow(node, clamped)) ns += runs_[e] * TurnNs();
       }
     }
     if (AcrossRows() && !one_nest_) ns += StridesNs();
@@ -395,7 +436,7 @@ class Pricer {
   double TurnNs() const {
     constexpr double kMeasured = 1 << 21;  // bytes of the operands by which turn_ns was measured
     const double far = machine_.GbPerS(kMeasured) / machine_.GbPerS(price_.bytes);
-    return machine_.turn_ns * std::pow(std::max(1.0, far), 1.5);
+    return machine_.turn_ns * std::max(1.0, far);
   }
 
   bool Turned() const { return params_.Get("turn", -1) >= 0 || params_.Get("stride_is", 0) > 0; }

@@ -195,14 +195,17 @@ int64_t LanesForRow(int64_t lanes, int64_t row) {
 }
 
 int64_t LanesFor(const Kernel& kernel, const MachineProfile& profile, int64_t vectors) {
+  const auto is_i64 = [](const auto& made) { return made.type == DType::kI64; };
+  const bool makes_i64 = std::any_of(kernel.stages.begin(), kernel.stages.end(), is_i64) ||
+                         std::any_of(kernel.outputs.begin(), kernel.outputs.end(), is_i64);
   size_t widest = 1;
   bool divides = false, scattered = false;
   for (const ScalarExpr* expr : Expressions(kernel)) {
     const bool guarded = HasGuard(*expr);
     for (const ExprNode& node : expr->nodes()) {
-      // Coordinates are 64 bits wide but rarely the bulk of the work; constants are registers.
-      if (node.op != ScalarOp::kIndex && node.op != ScalarOp::kExtent &&
-          node.op != ScalarOp::kConst) {
+      // Coordinates and indices are 64 bits wide but rarely the bulk of the work; constants are
+      // registers.
+      if (node.op != ScalarOp::kConst && (node.type != DType::kI64 || makes_i64)) {
         widest = std::max(widest, SizeOf(node.type));
       }
       divides =

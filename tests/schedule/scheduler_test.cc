@@ -197,6 +197,17 @@ TEST(SchedulerTest, ShortRowsTakeFewRegisters) {
   EXPECT_EQ(lanes(8), 8);
 }
 
+TEST(SchedulerTest, IndicesDoNotNarrowWhatIsMadeOfTheElements) {
+  const auto lanes = [&](const char* type, const char* value) {
+    const Kernel kernel = Parse("dims a b\nsizes n0\nin 0 " + std::string(type) +
+                                " [a, n0] dense\nin 1 i64 [a, b] dense\nout 0 " + type +
+                                " [a, b] dense = " + value + "\n");
+    return ChosenParams(kernel, IsaLevel::kV4).Get("lanes", 0);
+  };
+  EXPECT_EQ(lanes("f32", "log(in0[a, [in1[a, b]]])"), 16);
+  EXPECT_EQ(lanes("i64", "neg(in0[a, [in1[a, b]]])"), 8);
+}
+
 TEST(SchedulerTest, TurnsInputsThatRunAlongAnotherDim) {
   const Kernel kernel = Parse(
       "dims a b c\nin 0 u8 [a, c, b] dense\nout 0 f32 [a, b, c] dense = cast<f32>(in0[a, c, b])\n");
