@@ -19,6 +19,7 @@ constexpr KeyOption kOptions[] = {
     {"prover", false, "decides whether a kernel is kept, not what it is"},
     {"target", true, "field target"},
     {"kernel_timeout_ms", false, "a kernel is complete or not there"},
+    {"kernel_cpu_ms", false, "a kernel is complete or not there"},
     {"disabled_passes", false, "decides which Kernels there are; their text is in the key"},
     {"fusion_rules", false, "decides which Kernels there are; their text is in the key"},
     {"no_fuse", false, "decides which Kernels there are; their text is in the key"},

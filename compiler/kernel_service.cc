@@ -256,6 +256,7 @@ absl::StatusOr<CodegenAnswer> KernelService::Emit(const KernelIdentity& identity
   request.target = std::string(Name(identity.target));
   request.sections = std::move(sections);
   request.timeout_ms = options_.kernel_timeout_ms;
+  request.cpu_ms = options_.kernel_cpu_ms;
   KILN_ASSIGN_OR_RETURN(CodegenAnswer answer, workers->Compile(request));
   if (answer.outcome == CodegenAnswer::Outcome::kOk) return answer;
   const std::string error = absl::StrCat("kernel compiler: ", answer.error);

@@ -34,6 +34,7 @@ constexpr KeyOption kOptions[] = {
     {"prover", false, "kernels have keys of their own"},
     {"target", true, "field isa"},
     {"kernel_timeout_ms", false, "kernels have keys of their own"},
+    {"kernel_cpu_ms", false, "kernels have keys of their own"},
     {"disabled_passes", true, "field disabled_passes"},
     {"fusion_rules", true, "field fusion_rules"},
     {"forced_fusion", true, "fields forced_producer, forced_consumer"},

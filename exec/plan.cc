@@ -331,25 +331,22 @@ class PlanBuilder {
     if (AllEmpty(operands.outputs)) return absl::OkStatus();
     const program::KernelDef& def = program_.variant->program.kernels(thunk.kernel);
     const std::optional<int> choice = Choose(def, operands.dims);
-    if (!choice) {
-      return absl::OutOfRangeError(absl::StrCat("no form of kernel \"", def.name(),
-                                                "\" is made for extents [",
-                                                absl::StrJoin(operands.dims, ", "), "]"));
-    }
-    const program::KernelChoice& chosen = def.choices(*choice);
-    for (int i = 0; i < chosen.in_place_size(); i += 2) {
-      problem_.steps[t].in_place.emplace_back(chosen.in_place(i), chosen.in_place(i + 1));
-    }
     KernelLaunch launch;
-    std::shared_ptr<KernelHandle> handle =
-        program_.variant->kernels[k][static_cast<size_t>(*choice)];
+    std::shared_ptr<KernelHandle> handle;  // none: no form is for these extents
+    if (choice) {
+      const program::KernelChoice& chosen = def.choices(*choice);
+      for (int i = 0; i < chosen.in_place_size(); i += 2) {
+        problem_.steps[t].in_place.emplace_back(chosen.in_place(i), chosen.in_place(i + 1));
+      }
+      handle = program_.variant->kernels[k][static_cast<size_t>(*choice)];
+    }
     const Kernel& kernel = program_.kernels[k];
     const std::vector<OperandShape> shapes = ShapesOf(operands.inputs, operands.outputs);
     if (!FitsAtOnce(kernel, operands.dims, shapes)) {
       launch.pieces = PlanPieces(kernel, operands.dims, shapes);
       launch.large = !launch.pieces.has_value();
     }
-    if (launch.large || AnyEmpty(operands.inputs)) {
+    if (handle == nullptr || launch.large || AnyEmpty(operands.inputs)) {
       KILN_ASSIGN_OR_RETURN(handle, OnVm(kernel, launch.large ? &RunLargeVm : &RunVm));
     } else {
       launch.boxes = PlanBoxes(kernel, operands.dims, shapes);

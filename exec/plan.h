@@ -86,8 +86,8 @@ struct PlanStep {
 class ExecutionPlan {
  public:
   // `present` has one entry per input. Errors name the thunk: kInvalidArgument for operands that do
-  // not fit, kOutOfRange where no form of a kernel is for the extents, kUnimplemented for what no
-  // library operator does.
+  // not fit, kOutOfRange for extents beyond any memory, kUnimplemented for what no library operator
+  // does.
   static absl::StatusOr<std::unique_ptr<ExecutionPlan>> Create(
       std::shared_ptr<const CheckedProgram> program, const SymbolValues& symbols,
       const std::vector<bool>& present, const std::shared_ptr<library::Session>& session);

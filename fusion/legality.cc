@@ -10,6 +10,7 @@
 #include "kiln/fusion/lower.h"
 #include "kiln/fusion/node_key.h"
 #include "kiln/graph/op.h"
+#include "kiln/schedule/facts.h"
 #include "kiln/schedule/scheduler.h"
 
 namespace kiln {
@@ -33,6 +34,11 @@ Decision CheckKernel(const Kernel& kernel) {
   if (const size_t buffers = kernel.inputs.size() + kernel.outputs.size(); buffers > kMaxBuffers) {
     return Decision::No(absl::StrCat("the kernel would have ", buffers,
                                      " inputs and outputs, the limit is ", kMaxBuffers));
+  }
+  if (const int64_t work = CompileWork(kernel); work > kMaxWork) {
+    return Decision::No(absl::StrCat("compiling the kernel would take long: ", work,
+                                     " operations with functions expanded, the limit is ",
+                                     kMaxWork));
   }
   std::string reasons;
   const auto schedulers = CpuSchedulers();

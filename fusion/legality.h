@@ -24,6 +24,7 @@
 namespace kiln {
 
 inline constexpr size_t kMaxBuffers = 16;  // inputs and outputs of a kernel
+inline constexpr int64_t kMaxWork = 800;   // of CompileWork: some 0.4 s
 
 struct Verdict {
   Decision legal = Decision::Yes();

@@ -104,11 +104,18 @@ Price Clusters::PriceOfCluster(int cluster) {
   return *asked.price;
 }
 
-// Element-wise clusters of one shape can always be one kernel, up to the cap on its buffers.
+// Element-wise clusters of one shape can always be one kernel, up to the cap on its buffers, if
+// they compute so little that the cap on what compiling takes cannot be near.
 bool Clusters::SameShape(int a, int b) const {
+  constexpr int64_t kLittle = 8 * kDear;
   const Cluster& first = clusters_[static_cast<size_t>(a)];
   const Cluster& second = clusters_[static_cast<size_t>(b)];
   if (!first.plain || !second.plain) return false;
+  int64_t cost = 0;
+  for (const Cluster* cluster : {&first, &second}) {
+    for (const NodeId id : cluster->nodes) cost += facts_.nodes[static_cast<size_t>(id.v)].cost;
+  }
+  if (cost > kLittle) return false;
   const auto shape = [&](const Cluster& cluster) -> const Shape& {
     return graph_.value(graph_.node(cluster.nodes[0]).outputs[0]).shape;
   };

@@ -26,6 +26,7 @@ enum class Tag : uint8_t {
   kTarget,
   kSection,
   kTimeout,
+  kCpu,
   kOutcome,
   kError,
   kSectionName,
@@ -123,6 +124,7 @@ std::string Encode(const CodegenRequest& request) {
   PutField(out, Tag::kTarget, request.target);
   for (const std::string& section : request.sections) PutField(out, Tag::kSection, section);
   PutNumber(out, Tag::kTimeout, request.timeout_ms, 4);
+  PutNumber(out, Tag::kCpu, request.cpu_ms, 4);
   return out;
 }
 
@@ -176,6 +178,10 @@ absl::StatusOr<CodegenRequest> DecodeRequest(absl::string_view payload) {
       case Tag::kTimeout:
         KILN_RETURN_IF_ERROR(Number(field, 4, number));
         request.timeout_ms = static_cast<uint32_t>(number);
+        break;
+      case Tag::kCpu:
+        KILN_RETURN_IF_ERROR(Number(field, 4, number));
+        request.cpu_ms = static_cast<uint32_t>(number);
         break;
       default:
         return Damaged("a request has an unknown field");

@@ -30,6 +30,7 @@ struct CodegenRequest {
   std::string target;                 // "x86-64-v3", "x86-64-v4"
   std::vector<std::string> sections;  // wanted: "elf", "stmt", "asm"
   uint32_t timeout_ms = 30000;
+  uint32_t cpu_ms = 0;  // of processor time; 0: no limit of its own
 };
 
 struct CodegenAnswer {

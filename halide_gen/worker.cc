@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,6 +48,8 @@ CodegenAnswer Failure(Outcome outcome, std::string error) {
   const rlim_t seconds = request.timeout_ms / 1000 + 2;
   const rlimit time{seconds, seconds}, memory{kMostMemory, kMostMemory}, no_core{0, 0};
   setrlimit(RLIMIT_CPU, &time);
+  const itimerval budget{{}, {request.cpu_ms / 1000, request.cpu_ms % 1000 * 1000}};
+  setitimer(ITIMER_PROF, &budget, nullptr);  // SIGPROF ends the child; zero sets nothing
   setrlimit(RLIMIT_AS, &memory);
   setrlimit(RLIMIT_CORE, &no_core);
   const int log = open((dir + "/stderr").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -59,7 +62,7 @@ CodegenAnswer Failure(Outcome outcome, std::string error) {
 }
 
 // The answer for a child that ended without one.
-CodegenAnswer Died(int status, const std::string& dir) {
+CodegenAnswer Died(int status, const CodegenRequest& request, const std::string& dir) {
   const auto log = ReadBytes(dir + "/stderr");
   std::string said = log.ok() ? *log : "";
   while (!said.empty() && said.back() == '\n') said.pop_back();
@@ -67,6 +70,10 @@ CodegenAnswer Died(int status, const std::string& dir) {
   if (!WIFSIGNALED(status))
     return Failure(Outcome::kTransient, absl::StrCat("codegen: stopped; ", said));
   const int signal = WTERMSIG(status);
+  if (signal == SIGPROF) {
+    return Failure(Outcome::kTransient, absl::StrCat("codegen: needs more than ", request.cpu_ms,
+                                                     " ms of processor time; allow more of it"));
+  }
   if (signal == SIGXCPU || signal == SIGKILL) {
     return Failure(Outcome::kTransient,
                    "codegen: ran out of time or memory; try again with a longer time limit");
@@ -104,7 +111,7 @@ CodegenAnswer ServeIn(const CodegenRequest& request, const std::string& dir) {
                    absl::StrCat("codegen: not done within ", request.timeout_ms,
                                 " ms; try again with a longer time limit"));
   }
-  if (!payload.ok()) return Died(status, dir);
+  if (!payload.ok()) return Died(status, request, dir);
   const auto answer = DecodeAnswer(*payload);
   return answer.ok() ? *answer
                      : Failure(Outcome::kTransient, std::string(answer.status().message()));

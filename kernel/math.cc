@@ -71,6 +71,19 @@ bool HasExpansion(ScalarOp op, DType type) {
   return Expand(op, Param(expr, type, 0), Param(expr, type, 1)).has_value();
 }
 
+int64_t ExpandedSize(ScalarOp op, DType type) {
+  if (!Info(op).function || (type != DType::kF32 && type != DType::kF64)) return 1;
+  ScalarExpr expr;
+  const Ex x = Param(expr, type, 0), y = Param(expr, type, 1);
+  if (!Expand(op, x, y)) return 1;
+  int64_t size = 0;
+  for (const ExprNode& node : expr.nodes()) {
+    if (node.op != ScalarOp::kConst && node.op != ScalarOp::kParam)
+      size += SizeOf(node.type) == 8 ? 2 : 1;
+  }
+  return size;
+}
+
 absl::StatusOr<ScalarExpr> ExpandMath(const ScalarExpr& expr) { return Expanded(expr, nullptr); }
 
 absl::StatusOr<Kernel> ExpandMath(const Kernel& kernel) {

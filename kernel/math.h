@@ -6,9 +6,11 @@
 // values (NaN, infinities, signed zeros, denormals) are right for every input. Bounds over all f32
 // inputs stand in docs/numerics.md; ULP bounds of math version 1: exp, log, sigmoid <= 2, tanh, erf
 // <= 3 (see the table for the measured ones). Coefficients are immediates here and no part of the
-// text; changing any bit of a result means a new kMathVersion.
+// text; changing any bit of a released result means a new kMathVersion.
 #ifndef KILN_KERNEL_MATH_H_
 #define KILN_KERNEL_MATH_H_
+
+#include <cstdint>
 
 #include "absl/status/statusor.h"
 #include "kiln/kernel/kernel.h"
@@ -24,6 +26,10 @@ absl::StatusOr<Kernel> ExpandMath(const Kernel& kernel);
 
 // True if ExpandMath knows `op` for `type`.
 bool HasExpansion(ScalarOp op, DType type);
+
+// Operations of the expansion of `op` for `type`, those on 8 bytes counted twice; 1 where it has
+// none.
+int64_t ExpandedSize(ScalarOp op, DType type);
 
 }  // namespace kiln
 

@@ -122,7 +122,7 @@ std::vector<SizeClass> Classes(const Kernel& kernel, const SizeClass& known) {
     extent = std::min(extent, dim == kernel.innermost() ? kReduceBlock : kOuterUsual);
   }
   if (usual.at_most == known.at_most) return {known};
-  return {usual, known};
+  return {usual, WidestReduced(kernel, known)};
 }
 
 }  // namespace

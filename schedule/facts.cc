@@ -2,9 +2,11 @@
 #include "kiln/schedule/facts.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "kiln/kernel/math.h"
 
 namespace kiln {
 namespace {
@@ -137,6 +139,52 @@ int64_t Cost(const ScalarExpr& expr) {
   return cost;
 }
 
+namespace {
+
+using Sizes = std::array<int64_t, kNumScalarOps>;
+
+// ExpandedSize of all ops.
+Sizes SizesFor(DType type) {
+  Sizes sizes;
+  for (size_t op = 0; op < sizes.size(); ++op)
+    sizes[op] = ExpandedSize(static_cast<ScalarOp>(op), type);
+  return sizes;
+}
+
+int64_t SizeOfNode(const ExprNode& node) {
+  static const Sizes narrow = SizesFor(DType::kF32), wide = SizesFor(DType::kF64);
+  return (node.type == DType::kF64 ? wide : narrow)[static_cast<size_t>(node.op)];
+}
+
+}  // namespace
+
+int64_t CompileWork(const Kernel& kernel) {
+  constexpr int64_t kReducedDim = 40;
+  int64_t work = 0;
+  for (const ScalarExpr* expr : Expressions(kernel)) {
+    for (const ExprNode& node : expr->nodes()) work += SizeOfNode(node);
+  }
+  for (const Stage& stage : kernel.stages)
+    work += kReducedDim * static_cast<int64_t>(stage.over.size());
+  return work;
+}
+
+SizeClass WidestReduced(const Kernel& kernel, const SizeClass& known) {
+  constexpr int64_t kMost =
+      kOuterReduceBlock * kOuterReduceBlock * kOuterReduceBlock * kOuterReduceBlock;
+  int reduced = 0;
+  SizeClass widest = known;
+  for (const Stage& stage : kernel.stages) {
+    for (const int32_t dim : stage.over) {
+      if (dim == kernel.innermost()) continue;
+      ++reduced;
+      int64_t& extent = widest.at_most[static_cast<size_t>(dim)];
+      extent = std::min(extent, kMost);
+    }
+  }
+  return reduced > 1 ? widest : known;
+}
+
 std::vector<bool> MapsToKeep(const Kernel& kernel, const KeepRule& rule) {
   const size_t stages = kernel.stages.size();
   const std::vector<const ScalarExpr*> exprs = Expressions(kernel);
@@ -223,6 +271,11 @@ int64_t LanesFor(const Kernel& kernel, const MachineProfile& profile, int64_t ve
   // What vector units cannot do becomes code of its own for every lane.
   if (divides) return 8;
   if (scattered) vectors = 1;
+  // Vectors side by side hide latencies, but the time that compiling takes grows faster than them.
+  constexpr int64_t kMostOfFour = 350, kMostOfTwo = 700;
+  const int64_t work = CompileWork(kernel);
+  if (work > kMostOfFour) vectors = std::min<int64_t>(vectors, 2);
+  if (work > kMostOfTwo) vectors = 1;
   return std::max<int64_t>(8, vectors * profile.vector_bytes / static_cast<int64_t>(widest));
 }
 

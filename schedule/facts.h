@@ -39,6 +39,15 @@ std::vector<const ScalarExpr*> Expressions(const Kernel& kernel);
 // Rough cost of one element, in units of an addition.
 int64_t Cost(const ScalarExpr& expr);
 
+// What compiling a kernel takes, about 0.5 ms each with one vector at a time: operations with
+// functions expanded, and as many as weigh the same for each dim that is reduced.
+int64_t CompileWork(const Kernel& kernel);
+
+// The widest class of a scheduler with a loop for each level of a reduction: `known`, but where
+// several dims but the innermost are reduced, each only as long as four levels reach. More would
+// take seconds to compile, and the VM runs what is beyond.
+SizeClass WidestReduced(const Kernel& kernel, const SizeClass& known);
+
 // Decides which maps to keep: those read other than by identity (if `reindexed`), and those that
 // are dear enough and needed by several loops. `shared_cost` and `single_cost` are the costs from
 // which a map needed by several loops or by one is kept.

@@ -53,7 +53,7 @@ std::vector<SizeClass> Classes(const Kernel& kernel, const SizeClass& known) {
     }
   }
   if (usual.at_most == known.at_most) return {known};
-  return {usual, known};
+  return {usual, WidestReduced(kernel, known)};
 }
 
 }  // namespace

@@ -342,6 +342,22 @@ TEST(FormGroups, HoldsTheCapOnBuffers) {
   EXPECT_LE(grouping.groups.size(), 6u);
 }
 
+TEST(FormGroups, CutsChainsOfFunctionsThatWouldTakeLongToCompile) {
+  const auto kernels = [](const char* op, int length) {
+    GraphBuilder b("chain");
+    ValueId x = b.Input("x", DType::kF32, {kBatch, 64});
+    for (int i = 0; i < length; ++i) x = b.Op(op, {x});
+    b.Output(x, "out");
+    const Graph graph = FinishOrDie(b);
+    return KernelGroups(Grouped(graph)).size();
+  };
+  EXPECT_EQ(kernels("neg", 60), 1u);
+  EXPECT_EQ(kernels("tanh", 8), 1u);
+  EXPECT_GE(kernels("tanh", 60), 2u);
+  EXPECT_LE(kernels("tanh", 60), 8u);
+  EXPECT_GE(kernels("tan", 20), 3u);
+}
+
 TEST(FormGroups, RefusesCompositesByName) {
   GraphBuilder b("raw");
   b.Output(b.Op("softmax", {b.Input("x", DType::kF32, {4, 4})}, {}, "soft"), "out");

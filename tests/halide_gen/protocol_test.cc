@@ -44,13 +44,15 @@ TEST(ProtocolTest, MessagesSurviveEncoding) {
   ASSERT_TRUE(hello.ok());
   EXPECT_EQ(hello->build_id, "id");
   EXPECT_EQ(hello->compiler, "halide");
-  const auto request = DecodeRequest(Encode(CodegenRequest{"k", "p", "t", {"elf", "stmt"}, 12}));
+  const auto request =
+      DecodeRequest(Encode(CodegenRequest{"k", "p", "t", {"elf", "stmt"}, 12, 34}));
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(request->kernel, "k");
   EXPECT_EQ(request->params, "p");
   EXPECT_EQ(request->target, "t");
   EXPECT_EQ(request->sections, (std::vector<std::string>{"elf", "stmt"}));
   EXPECT_EQ(request->timeout_ms, 12u);
+  EXPECT_EQ(request->cpu_ms, 34u);
   const CodegenAnswer want = SomeAnswer();
   const auto answer = DecodeAnswer(Encode(want));
   ASSERT_TRUE(answer.ok());

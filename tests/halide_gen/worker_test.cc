@@ -193,6 +193,16 @@ TEST_F(WorkerTest, RunningOutOfTimeIsTransient) {
   EXPECT_EQ(answer.error, "codegen: not done within 1 ms; try again with a longer time limit");
 }
 
+TEST_F(WorkerTest, RunningOutOfProcessorTimeIsTransient) {
+  CodegenRequest request = Request(kSum, "row lanes=16 levels=3");
+  request.cpu_ms = 10;
+  const CodegenAnswer answer = Serve(request);
+  EXPECT_EQ(answer.outcome, CodegenAnswer::Outcome::kTransient);
+  EXPECT_EQ(answer.error, "codegen: needs more than 10 ms of processor time; allow more of it");
+  request.cpu_ms = 60'000;
+  EXPECT_EQ(Serve(request).outcome, CodegenAnswer::Outcome::kOk);
+}
+
 TEST_F(WorkerTest, NoPlaceForFilesIsTransient) {
   WorkerProcess worker(dir_ + "/missing");
   ASSERT_TRUE(worker.Read().ok());

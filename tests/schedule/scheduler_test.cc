@@ -247,6 +247,37 @@ out 0 f32 [a, b] dense = s0[a, b]
   EXPECT_EQ(params.Get("at_once", 0), 8);
 }
 
+TEST(SchedulerTest, LargeExpressionsTakeFewerVectorsAtOnce) {
+  const auto lanes = [](int functions) {
+    std::string value = "in0[a]";
+    for (int i = 0; i < functions; ++i) value = "erf(" + value + ")";
+    const Kernel kernel =
+        Parse("dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = " + value + "\n");
+    return Chosen(kernel)
+        .choose(kernel, Unknown(kernel), ProfileFor(IsaLevel::kV4))
+        .Get("lanes", 0);
+  };
+  EXPECT_EQ(lanes(1), 64);
+  EXPECT_EQ(lanes(4), 64);
+  EXPECT_EQ(lanes(12), 32);
+  EXPECT_EQ(lanes(20), 16);
+}
+
+TEST(SchedulerTest, SeveralReducedDimsHaveFourLevelsAtMost) {
+  const auto widest = [](const std::string& over) {
+    const Kernel kernel =
+        Parse("dims a b c\nin 0 f32 [a, b, c] dense\ns0 : f32 [c] = reduce add over " + over +
+              " (in0[a, b, c])\nout 0 f32 [c] dense = s0[c]\n");
+    return CpuSchedulers().back().classes(kernel, Unknown(kernel)).back().at_most[0];
+  };
+  EXPECT_EQ(widest("a b"), 1 << 20);
+  const Kernel one = Parse(
+      "dims a b\nin 0 f32 [a, b] dense\ns0 : f32 [b] = reduce add over a (in0[a, b])\nout 0 f32 "
+      "[b] "
+      "dense = s0[b]\n");
+  EXPECT_EQ(CpuSchedulers().back().classes(one, Unknown(one)).back().at_most[0], kUnbounded);
+}
+
 TEST(SchedulerTest, OneBlockRowsAreAClassOfTheirOwn) {
   const Kernel kernel = Parse(kSoftmax);
   const Scheduler& row = Chosen(kernel);
