@@ -401,7 +401,7 @@ class Pricer {
         const auto input = static_cast<size_t>(node.ref);
         if (!VariesAlongRow(node)) continue;
         asked[input] += runs_[e];
-        if (Turned() && !AlongRow(node, clamped)) ns += runs_[e] * TurnNs();
+        if (Turned() && !AlongRow(node, clamped)) ns += runs_[e] * machine_.turn_ns;
       }
     }
     if (AcrossRows() && !one_nest_) ns += StridesNs();
@@ -429,14 +429,6 @@ class Pricer {
       elements += SpansAll(kernel_, output.dims) ? Elements(output.dims) : 0;
     // Tiles that stay in registers take half as long as those of a transposition.
     return elements * machine_.turn_ns * (params_.Get("across", 0) > 0 ? 0.5 : 1);
-  }
-
-  // Of an element that is turned: its lines come in pieces, which costs more the further away they
-  // are.
-  double TurnNs() const {
-    constexpr double kMeasured = 1 << 21;  // bytes of the operands by which turn_ns was measured
-    const double far = machine_.GbPerS(kMeasured) / machine_.GbPerS(price_.bytes);
-    return machine_.turn_ns * std::max(1.0, far);
   }
 
   bool Turned() const { return params_.Get("turn", -1) >= 0 || params_.Get("stride_is", 0) > 0; }
