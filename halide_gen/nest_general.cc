@@ -186,8 +186,9 @@ class RootNests {
     const std::vector<Loop> after = LoopsOver(dims);
     const Stage& stage = kernel_.stages[i];
     const bool lane_rule = dim == kernel_.innermost();
-    Reduction reduction = BuildReduction({
-        .name = "s" + std::to_string(i) + "_over" + std::to_string(dim),
+    const std::string name = "s" + std::to_string(i) + "_over" + std::to_string(dim);
+    const ReductionSpec spec = {
+        .name = name,
         .op = stage.op,
         .type = stage.type,
         .extent = operands_.extents[static_cast<size_t>(dim)],
@@ -199,7 +200,15 @@ class RootNests {
           if (!previous.defined()) return ToStorage(emitter_.Value(stage.expr, scope), stage.type);
           return previous(Coordinates(before, scope));
         },
-    });
+    };
+    if (const auto few = static_cast<int>(params_.Get("few", 0)); lane_rule && few > 0) {
+      Func result(name);
+      result(Vars(after)) = ReduceFew(spec, few);
+      result.compute_root();
+      ScheduleMap(result, after);
+      return result;
+    }
+    Reduction reduction = BuildReduction(spec);
     Expr count = operands_.extents[static_cast<size_t>(dim)];
     for (ReductionLevel& level : reduction.levels) {
       count = lane_rule ? ScheduleLaneLevel(level, reduction.result, after, count)

@@ -14,6 +14,7 @@
 
 #include "kiln/halide_gen/nests.h"
 #include "kiln/halide_gen/primitives.h"
+#include "kiln/halide_gen/reduction.h"
 #include "kiln/schedule/facts.h"
 
 namespace kiln {
@@ -141,23 +142,16 @@ class UnrolledNest {
   }
 
   Expr Reduced(const Stage& stage) const {
-    const Expr start = StartValue(stage.op, stage.type);
-    std::vector<Expr> values;
-    for (int x = 0; x < most_; ++x) {
-      Scope scope = TileScope(x == 0 ? Expr(0) : Halide::max(Halide::min(x, width_ - 1), 0));
-      const Expr value = ToStorage(emitter_.Value(stage.expr, scope), stage.type);
-      values.push_back(select(x < width_, value, start));
-    }
-    for (size_t half = kReduceLanes / 2; half > 0; half /= 2) {
-      for (size_t x = 0; x + half < values.size(); ++x) {
-        values[x] = Accumulate(stage.op, stage.type, values[x], values[x + half]);
-      }
-      values.resize(std::min(values.size(), half));
-    }
-    // The sum of nothing is +0, though adding starts with -0.
-    const bool float_add = stage.op == ReduceOp::kAdd && values[0].type().is_float();
-    return float_add ? select(width_ == 0, Halide::Internal::make_zero(values[0].type()), values[0])
-                     : values[0];
+    const auto element = [&](const Expr& x) {
+      Scope scope = TileScope(x);
+      return ToStorage(emitter_.Value(stage.expr, scope), stage.type);
+    };
+    ReductionSpec spec;
+    spec.op = stage.op;
+    spec.type = stage.type;
+    spec.extent = width_;
+    spec.element = element;
+    return ReduceFew(spec, most_);
   }
 
   void Schedule(Func& out, bool whole) {

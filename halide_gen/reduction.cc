@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/halide_gen/reduction.h"
 
+#include <algorithm>
+
 #include "kiln/halide_gen/expr_emitter.h"
 #include "kiln/halide_gen/primitives.h"
 
@@ -205,6 +207,24 @@ Reduction BuildReduction(const ReductionSpec& spec) {
   reduction.result(spec.vars) =
       float_add ? select(spec.extent == 0, Halide::Internal::make_zero(top.type()), top) : top;
   return reduction;
+}
+
+Expr ReduceFew(const ReductionSpec& spec, int most) {
+  const Expr start = StartValue(spec.op, spec.type);
+  std::vector<Expr> values;
+  for (int x = 0; x < most; ++x) {
+    const Expr value = spec.element(Halide::max(Halide::min(x, spec.extent - 1), 0));
+    values.push_back(select(x < spec.extent, value, start));
+  }
+  for (size_t half = kReduceLanes / 2; half > 0; half /= 2) {
+    for (size_t x = 0; x + half < values.size(); ++x)
+      values[x] = Accumulate(spec.op, spec.type, values[x], values[x + half]);
+    values.resize(std::min(values.size(), half));
+  }
+  // The sum of nothing is +0, though adding starts with -0.
+  const bool float_add = spec.op == ReduceOp::kAdd && values[0].type().is_float();
+  const Expr zero = Halide::Internal::make_zero(values[0].type());
+  return float_add ? select(spec.extent == 0, zero, values[0]) : values[0];
 }
 
 }  // namespace kiln

@@ -54,6 +54,10 @@ struct Reduction {
 
 Reduction BuildReduction(const ReductionSpec& spec);
 
+// The value of a reduction by the lane rule of at most `most` elements, as an expression of them:
+// each has a lane of its own. Elements are asked for where there is one.
+Halide::Expr ReduceFew(const ReductionSpec& spec, int most);
+
 // Lane rule: computes and folds the accumulators of a block at `at`, in registers where they fit.
 void ScheduleLanes(ReductionLevel& level, const Halide::LoopLevel& at);
 

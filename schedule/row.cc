@@ -85,6 +85,13 @@ bool RunsAcross(const Kernel& kernel, const SizeClass& sizes, int64_t lanes) {
   return rows >= 2 * lanes;
 }
 
+// Elements of a loop step: for short rows half as many if less of the last step is empty then.
+int64_t LanesAlong(int64_t lanes, int64_t row) {
+  lanes = LanesForRow(lanes, row);
+  const auto steps = [row](int64_t step) { return (row + step - 1) / step * step; };
+  return row <= kShortRow && lanes > 16 && steps(lanes / 2) < steps(lanes) ? lanes / 2 : lanes;
+}
+
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
   Params params{.scheduler = "row", .values = {}, .in_place = {}};
   // Several outputs need not be written in one pass over the row.
@@ -93,7 +100,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   const int64_t row =
       std::min<int64_t>(sizes.at_most[static_cast<size_t>(kernel.innermost())], INT32_MAX);
   params.values = {{"grain", profile.parallel_grain},
-                   {"lanes", LanesForRow(LanesFor(kernel, profile, 2), row)},
+                   {"lanes", LanesAlong(LanesFor(kernel, profile, 2), row)},
                    {"levels", LevelsFor(row, kReduceBlock)}};
   const int64_t lanes = profile.vector_bytes / 4;
   const bool across = RunsAcross(kernel, sizes, lanes);
