@@ -62,6 +62,8 @@ Decision Accepts(const Kernel& kernel) {
   return StagesReadInPlace(kernel);
 }
 
+constexpr int64_t kManyPages = 1024;  // steps, each of another page, whose addresses stay known
+
 // Extents are 32-bit numbers.
 int64_t Bounded(int64_t extent) { return std::min<int64_t>(extent, INT32_MAX); }
 
@@ -94,9 +96,11 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
     int64_t& extent = dim == x ? inner : outer;
     extent = std::max(extent, Bounded(sizes.at_most[static_cast<size_t>(dim)]));
   }
-  // In tiles a vector is all that a step has, so that it takes several to hide their latency.
+  // In tiles a vector is all that a step has, so that it takes several to hide their latency; and
+  // more where a step finds its page no longer known.
+  const int64_t vectors = !tiles ? 2 : outer > kManyPages ? 8 : 4;
   const int64_t lanes =
-      LanesForRow(LanesFor(kernel, profile, tiles ? 4 : 2), sizes.at_most[static_cast<size_t>(x)]);
+      LanesForRow(LanesFor(kernel, profile, vectors), sizes.at_most[static_cast<size_t>(x)]);
   params.values = {{"grain", profile.parallel_grain},
                    {"lanes", lanes},
                    {"levels", LevelsFor(inner, kReduceBlock)},
