@@ -105,16 +105,26 @@ absl::Status GroupAxes::Constrain(ValueId value) {
   return absl::OkStatus();
 }
 
-// Makes reads of one outside value run together.
+// Makes reads of one outside value run together. Axes that a read does not run along, as one that
+// it finds places on, tie nothing: the first read of each such kind stands for it.
 void GroupAxes::ShareInputs() {
-  std::map<ValueId, const AxisList*> first;
+  std::map<ValueId, std::vector<const AxisList*>> firsts;
+  const auto same_kind = [](const AxisList& a, const AxisList& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const Atoms& x, const Atoms& y) { return x.empty() == y.empty(); });
+  };
   for (const ValueId value : order_) {
     const std::vector<NodeRead>& reads = reads_.at(value).reads;
     for (size_t k = 0; k < reads.size(); ++k) {
       if (!reads[k].value.valid() || Inside(reads[k].value)) continue;
       const AxisList& mine = read_axes_.at({value, static_cast<int>(k)});
-      const auto [it, added] = first.emplace(reads[k].value, &mine);
-      if (!added) Share(*it->second, mine);
+      std::vector<const AxisList*>& known = firsts[reads[k].value];
+      bool added = true;
+      for (const AxisList* first : known) {
+        Share(*first, mine);
+        added = added && !same_kind(*first, mine);
+      }
+      if (added) known.push_back(&mine);
     }
   }
 }

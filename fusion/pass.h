@@ -44,6 +44,7 @@ absl::StatusOr<bool> Algebra(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> StrengthReduction(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> ConstantChains(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> Reductions(Graph& graph, const PassContext& context);
+absl::StatusOr<bool> GatherFirst(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> SinkMoves(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> MergeProducts(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> MergeRows(Graph& graph, const PassContext& context);

@@ -31,6 +31,8 @@ constexpr Pass kPasses[] = {
      Reductions},
     {"sink_moves", 1, "Drops transposes and reshapes that are undone behind element-wise nodes.",
      SinkMoves},
+    {"gather_first", 1, "Computes what is picked from element-wise nodes for what is picked only.",
+     GatherFirst},
     {"fold_constants", 1, "Evaluates nodes whose inputs are all constants.", FoldConstants},
     {"common_subexpressions", 1, "Computes equal nodes once.", CommonSubexpressions},
     {"fold_batch_norm", 2,

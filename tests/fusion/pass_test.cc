@@ -250,6 +250,28 @@ TEST(SinkMoves, KeepsMovesThatOthersNeed) {
   EXPECT_FALSE(RunTwice("sink_moves", graph));
 }
 
+TEST(GatherFirst, ComputesWhatIsPickedOnly) {
+  const auto net = [](int64_t classes, Shape offset) {
+    GraphBuilder b("net");
+    const ValueId x = b.Input("x", DType::kF32, {Sym("n"), classes});
+    const ValueId l = b.Input("l", DType::kF32, std::move(offset));
+    const ValueId i = b.Input("i", DType::kI64, {Sym("n"), 1});
+    b.Output(
+        b.Op("gather_elements", {b.Op("neg", {b.Op("sub", {x, l})}), i}, {{"axis", int64_t{1}}}),
+        "y");
+    return FinishOrDie(b);
+  };
+  Graph graph = net(10, {Sym("n"), 1});
+  EXPECT_TRUE(RunTwice("gather_first", graph));
+  EXPECT_THAT(OpNames(graph), ElementsAre("gather_elements", "sub", "neg"));
+  // As many as there are, or operands that other elements share.
+  Graph few = net(3, {Sym("n"), 1});
+  EXPECT_FALSE(RunTwice("gather_first", few));
+  Graph shared = net(10, {10});
+  RunTwice("gather_first", shared);
+  EXPECT_THAT(OpNames(shared), ElementsAre("sub", "gather_elements", "neg"));
+}
+
 // Two products of x, with or without a bias, with weights that lie the one or the other way, and
 // what becomes of them.
 Graph TwoProducts(bool bias, const char* after, bool turned = false) {
