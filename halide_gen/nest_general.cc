@@ -206,6 +206,8 @@ class RootNests {
       result(Vars(after)) = ReduceFew(spec, few);
       result.compute_root();
       ScheduleMap(result, after);
+      // Strides are constants then: Halide makes of strided loads dense ones and shuffles.
+      result.specialize(spec.extent == few);
       return result;
     }
     Reduction reduction = BuildReduction(spec);

@@ -1,12 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 // schedule/pointwise.cc decides, this does.
+#include <algorithm>
+
 #include "kiln/halide_gen/nests.h"
+#include "kiln/halide_gen/primitives.h"
+#include "kiln/schedule/facts.h"
 
 namespace kiln {
 
 using Halide::Expr;
+using Halide::Func;
 using Halide::TailStrategy;
 using Halide::Var;
+
+namespace {
+
+// Stages that are the same along a row and worth it are computed once a row: Halide leaves loads in
+// the loop along the row, and what is made of them.
+std::vector<Func> StoreRowStages(const Kernel& kernel, const Operands& operands, const Var& row,
+                                 ExprEmitter& emitter) {
+  constexpr int64_t kLeastCost = 4;
+  std::vector<Func> stored;
+  if (!StagesReadInPlace(kernel)) return stored;
+  for (size_t i = 0; i < kernel.stages.size(); ++i) {
+    const Stage& stage = kernel.stages[i];
+    const bool along = std::count(stage.dims.begin(), stage.dims.end(), kernel.innermost()) > 0;
+    if (along || stage.dims.empty() || Cost(stage.expr) < kLeastCost) continue;
+    Scope scope = RowScope(kernel, operands, row, Expr());
+    stored.emplace_back("s" + std::to_string(i));
+    stored.back()(row) = ToStorage(emitter.Value(stage.expr, scope), stage.type);
+    emitter.Store(static_cast<int32_t>(i), stored.back());
+  }
+  return stored;
+}
+
+}  // namespace
 
 std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& params,
                                        const Operands& operands) {
@@ -19,17 +47,20 @@ std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& param
   const int64_t grain = params.Get("grain", 1 << 15);
   const bool rows = kernel.num_iterated() > 1;
   const Expr length = operands.extents[static_cast<size_t>(kernel.innermost())];
-  const ExprEmitter emitter(kernel, operands);
-  Scope scope = RowScope(kernel, operands, rows ? Expr(row) : Expr(), x);
   std::vector<OutputNest> nests;
   for (std::vector<size_t>& group : GroupOutputs(kernel)) {
+    ExprEmitter emitter(kernel, operands);
+    std::vector<Func> of_row;
+    if (rows) of_row = StoreRowStages(kernel, operands, row, emitter);
+    Scope scope = RowScope(kernel, operands, rows ? Expr(row) : Expr(), x);
     const std::vector<Var> vars = rows ? std::vector<Var>{x, row} : std::vector<Var>{x};
-    Halide::Func out = DefineOutputs(kernel, group, vars, emitter, scope);
+    Func out = DefineOutputs(kernel, group, vars, emitter, scope);
     if (rows) {
       SetDense(out, {length, RowCount(kernel, operands)});
       out.split(row, task, inside, PerTask(grain, length), TailStrategy::GuardWithIf)
           .parallel(task);
       Vectors(out, x, lanes);
+      for (Func& func : of_row) func.compute_at(out, inside);
     } else {
       SetDense(out, {length});
       CutRow(out, x, lanes, grain);
