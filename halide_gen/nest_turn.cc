@@ -155,10 +155,16 @@ class TurnNest {
       stage.fuse(all, rest[i], fused);
       all = fused;
     }
-    // Steps along the outer dims inside: they find the pages of the step before.
+    // Steps along the outer dims inside: they find the pages of the step before. So tasks are few.
+    constexpr int kMostTasks = 16;
     const Var task("ptask"), in_task("pintask");
     const Expr image = operands_.extents[inner_] * operands_.extents[turn_];
-    stage.split(all, task, in_task, PerTask(grain_, image), TailStrategy::GuardWithIf);
+    Expr images = 1;
+    for (size_t d = 0; d < dims_.size(); ++d) {
+      if (d != inner_ && d != turn_) images = images * operands_.extents[d];
+    }
+    const Expr each = Halide::max(PerTask(grain_, image), images / kMostTasks);
+    stage.split(all, task, in_task, each, TailStrategy::GuardWithIf);
     order = {r[0], r[1], r[2], in_task, r[3], task};
     stage.reorder(order).parallel(task);
     return r[2];

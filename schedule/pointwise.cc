@@ -90,6 +90,16 @@ int32_t TurnDim(const Kernel& kernel) {
   return most == votes.end() || *most == 0 ? -1 : static_cast<int32_t>(most - votes.begin());
 }
 
+// True if in every input that runs along `turn` the innermost dim comes next, so that its elements
+// are as far from each other as `turn` is long.
+bool StridesByTurn(const Kernel& kernel, int32_t turn) {
+  for (size_t i = 0; i < kernel.inputs.size(); ++i) {
+    const std::vector<int32_t>& dims = kernel.inputs[i].dims;
+    if (TurnedAlong(kernel, i) == turn && dims[dims.size() - 2] != kernel.innermost()) return false;
+  }
+  return true;
+}
+
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
   Params params{.scheduler = "pointwise", .values = {}, .in_place = ElementwisePairs(kernel)};
   const auto known = [&](int32_t dim) { return sizes.at_most[static_cast<size_t>(dim)]; };
@@ -98,7 +108,8 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   const int32_t turn = TurnDim(kernel);
   int64_t lanes = LanesForRow(LanesFor(kernel, profile, 4), known(x));
   params.values = {{"grain", profile.parallel_grain}};
-  const bool tiles = cuts.empty() && turn >= 0 && std::min(known(turn), known(x)) > kMostStride;
+  const bool strided = turn >= 0 && known(turn) <= kMostStride && StridesByTurn(kernel, turn);
+  const bool tiles = cuts.empty() && turn >= 0 && !strided && known(x) > kMostStride;
   const int64_t most = kMostUnrolled + (cuts.empty() ? 0 : 1);
   if (!tiles && SetUnrolled(params, kernel, sizes, profile, most)) return params;
   const bool long_enough = known(x) / kLeastPiece >= static_cast<int64_t>(cuts.size()) + 1;
@@ -108,7 +119,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   } else if (tiles) {
     params.values.emplace_back("turn", turn);
     if (known(x) <= kSmallTile) params.values.emplace_back("tile", kSmallTile);
-  } else if (turn >= 0 && known(turn) <= kMostStride) {
+  } else if (strided) {
     params.values.emplace_back("stride_dim", turn);
     params.values.emplace_back("stride_is", known(turn));
   }

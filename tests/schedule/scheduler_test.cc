@@ -217,6 +217,10 @@ TEST(SchedulerTest, TurnsInputsThatRunAlongAnotherDim) {
   EXPECT_EQ(params(64), "pointwise grain=32768 lanes=8 turn=1");
   EXPECT_EQ(params(3), "pointwise grain=32768 lanes=8 stride_dim=1 stride_is=3");
   EXPECT_EQ(params(9), "pointwise grain=32768 lanes=8 turn=1");
+  // Elements along the innermost dim lie far from each other, however few run along the other.
+  const Kernel far = Parse(
+      "dims a b c\nin 0 f32 [c, b, a] dense\nout 0 f32 [a, b, c] dense = neg(in0[c, b, a])\n");
+  EXPECT_EQ(Chosen(far).choose(far, {{4, 99, 1000}}, ProfileFor(IsaLevel::kV3)).Get("turn", -1), 0);
 }
 
 TEST(SchedulerTest, VectorsRunAcrossShortRows) {
