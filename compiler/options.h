@@ -55,8 +55,9 @@ struct CompileOptions {
   std::string prover;              // path of kiln-prove; empty: looked for, see prover.h
   std::optional<IsaLevel> target;  // instruction set of the code; nothing: that of this machine
   uint32_t kernel_timeout_ms = 30'000;  // for building one kernel
-  // Of processor time for that; a kernel that needs more stays on the VM. 0: no limit.
-  uint32_t kernel_cpu_ms = 1'000;
+  // Of processor time for that; a kernel that needs more stays on the VM. Groups are kept so small
+  // that a fast machine needs less than a second; a slow one may take longer. 0: no limit.
+  uint32_t kernel_cpu_ms = 4'000;
   std::vector<std::string> disabled_passes;
   FusionRules fusion_rules = FusionRules::kPriced;
   std::vector<std::string> no_fuse;  // names of nodes, after passes, that join no kernel

@@ -27,7 +27,7 @@ Longest LongestReductions(const Kernel& kernel, const SizeClass& sizes) {
   return longest;
 }
 
-constexpr int64_t kMostFew = 8;  // rows up to this are reduced by vectors across them
+constexpr int64_t kMostFew = 4;  // rows up to this are reduced by vectors across them
 
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
   Params params{.scheduler = "general", .values = {}, .in_place = {}};
@@ -40,14 +40,13 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
                    {"lanes", LanesFor(kernel, profile, 2)},
                    {"levels", levels(longest.inner, kReduceBlock)},
                    {"outer_levels", levels(longest.outer, kOuterReduceBlock)}};
-  // Results without dims have nothing across which vectors could run.
-  const bool across =
-      std::all_of(kernel.stages.begin(), kernel.stages.end(), [&](const Stage& stage) {
-        const bool rows = !stage.over.empty() && stage.over.back() == kernel.innermost();
-        return !rows || stage.dims.size() + stage.over.size() > 1;
-      });
-  if (across && longest.inner > 0 && longest.inner <= kMostFew)
-    params.values.emplace_back("few", longest.inner);
+  // A few elements reduced along with outer dims.
+  const bool few = longest.inner > 0 && longest.inner <= kMostFew &&
+                   std::all_of(kernel.stages.begin(), kernel.stages.end(), [](const Stage& stage) {
+                     const bool along = stage.over.size() > 1 && !stage.dims.empty();
+                     return stage.kind == Stage::Kind::kMap || along;
+                   });
+  if (few) params.values.emplace_back("few", longest.inner);
   SetKept(params, MapsToKeep(kernel, {.reindexed = true, .shared_cost = 12}));
   return params;
 }
