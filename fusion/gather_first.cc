@@ -9,6 +9,7 @@
 #include "kiln/fusion/literal.h"
 #include "kiln/fusion/pass.h"
 #include "kiln/fusion/rewrite.h"
+#include "kiln/graph/infer.h"
 #include "kiln/graph/op.h"
 
 namespace kiln {
@@ -31,9 +32,7 @@ Found OfFewer(Graph& graph, const Node& node, const PassContext&) {
   if (producer == nullptr || producer->op->kind != OpKind::kScalar) return std::nullopt;
   if (producer->outputs.size() != 1) return std::nullopt;
   const Shape all = graph.value(node.inputs[0]).shape, picked = graph.value(node.inputs[1]).shape;
-  const int64_t given = IntAttr(node, "axis");
-  const auto axis =
-      static_cast<size_t>(given < 0 ? given + static_cast<int64_t>(all.size()) : given);
+  const auto axis = static_cast<size_t>(*NormalAxis(IntAttr(node, "axis"), all.size()));
   if (!SameElsewhere(all, picked, axis)) return std::nullopt;
   const int64_t few = picked[axis].constant().value_or(INT64_MAX / kFewer);
   if (all[axis].constant().value_or(0) < kFewer * few) return std::nullopt;

@@ -9,6 +9,7 @@
 #include "kiln/fusion/node_reads.h"
 #include "kiln/fusion/pass.h"
 #include "kiln/fusion/rewrite.h"
+#include "kiln/graph/infer.h"
 #include "kiln/graph/op.h"
 
 namespace kiln {
@@ -66,9 +67,7 @@ size_t Leading(const Shape& shape, const Shape& whole) {
 Found Join(Graph& graph, const Node& node, const PassContext&) {
   if (!Is(node, "concat") || node.inputs.size() < 2) return std::nullopt;
   const Shape shape = graph.value(node.outputs[0]).shape;
-  const int64_t given = IntAttr(node, "axis");
-  const size_t axis =
-      static_cast<size_t>(given < 0 ? given + static_cast<int64_t>(shape.size()) : given);
+  const auto axis = static_cast<size_t>(*NormalAxis(IntAttr(node, "axis"), shape.size()));
   if (const Found value = CutFrom(graph, node.inputs, axis)) return value;
   // Parts one after the other in memory, as their concat is: whatever their shapes are.
   for (size_t k = 0; k < axis; ++k) {

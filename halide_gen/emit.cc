@@ -78,6 +78,9 @@ absl::Status CheckValues(const Kernel& kernel, const Params& params) {
                           {"stride_dim", 0, last_outer},
                           {"stride_is", 1, 16},
                           {"unroll", 0, kernel.innermost() > 0 ? 8 : 0},
+                          {"across", 0, kernel.innermost() > 0 ? kReduceLanes : 0},
+                          {"few", 0, 8},
+                          {"tile", 8, 16},
                           {"flat", 1, std::max(1, kernel.num_iterated())}};
   for (const auto& [name, least, most] : ranges) {
     const int64_t value = params.Get(name, least);

@@ -143,6 +143,7 @@ class AcrossNest {
     Func tree(name + "_tree");
     int half = static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(most_, 2)))) / 2;
     tree(at, lane_, tile_) = element(at);
+    tree.bound_storage(at, half);
     for (int level = 0; half > 0; half /= 2, ++level) {
       const Expr above = Halide::clamp(length_ - half, 0, half);
       const RDom fold(0, above, name + "_fold" + std::to_string(level));
@@ -150,15 +151,12 @@ class AcrossNest {
       tree(fold.x, lane_, tile_) =
           Accumulate(stage.op, stage.type, tree(fold.x, lane_, tile_), upper);
       tree.update(level).reorder(lane_, fold.x).vectorize(lane_);
-      if (level == 0) tree.bound_storage(at, half);
     }
     tree.reorder_storage(lane_, at, tile_).reorder(lane_, at, tile_);
     funcs_.push_back(tree);
     Func result(name);
-    const Expr start = StartValue(stage.op, stage.type);
-    const bool float_add = stage.op == ReduceOp::kAdd && start.type().is_float();
-    const Expr of_nothing = float_add ? Halide::Internal::make_zero(start.type()) : start;
-    result(lane_, tile_) = select(length_ == 0, of_nothing, tree(0, lane_, tile_));
+    result(lane_, tile_) =
+        select(length_ == 0, ValueOfNothing(stage.op, stage.type), tree(0, lane_, tile_));
     funcs_.push_back(result);
     return result;
   }

@@ -135,8 +135,11 @@ class TurnNest {
   RVar Tasks(Stage& stage, const RDom& r, Edge edge) {
     std::vector<Halide::VarOrRVar> order = {r[0], r[1], r[2], r[3]};
     std::vector<Var> rest;
+    Expr images = 1;
     for (size_t d = dims_.size(); d-- > 0;) {
-      if (d != inner_ && d != turn_) rest.push_back(dims_[d]);
+      if (d == inner_ || d == turn_) continue;
+      rest.push_back(dims_[d]);
+      images = images * operands_.extents[d];
     }
     order.insert(order.end(), rest.begin(), rest.end());
     stage.reorder(order);
@@ -159,10 +162,6 @@ class TurnNest {
     constexpr int kMostTasks = 16;
     const Var task("ptask"), in_task("pintask");
     const Expr image = operands_.extents[inner_] * operands_.extents[turn_];
-    Expr images = 1;
-    for (size_t d = 0; d < dims_.size(); ++d) {
-      if (d != inner_ && d != turn_) images = images * operands_.extents[d];
-    }
     const Expr each = Halide::max(PerTask(grain_, image), images / kMostTasks);
     stage.split(all, task, in_task, each, TailStrategy::GuardWithIf);
     order = {r[0], r[1], r[2], in_task, r[3], task};

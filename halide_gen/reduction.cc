@@ -153,6 +153,13 @@ void BuildSequence(const ReductionSpec& spec, const Element& element, const Expr
                                 DependentOn(step.x, element(begin + step.x)));
 }
 
+// `value`, of accumulators that started with the identity, which stands for nothing in all but sums
+// of floats.
+Expr OrNothing(const ReductionSpec& spec, const Expr& value) {
+  const bool float_add = spec.op == ReduceOp::kAdd && value.type().is_float();
+  return float_add ? select(spec.extent == 0, ValueOfNothing(spec.op, spec.type), value) : value;
+}
+
 }  // namespace
 
 void ScheduleLanes(ReductionLevel& level, const Halide::LoopLevel& at) {
@@ -200,12 +207,9 @@ Reduction BuildReduction(const ReductionSpec& spec) {
     count = (count + (block - 1)) / block;
     reduction.levels.push_back(std::move(level));
   }
-  // The sum of nothing is +0, though adding starts with -0.
   reduction.result = Func(spec.name);
-  const Expr top = reduction.levels.back().blocks(Arguments(spec.vars));
-  const bool float_add = spec.op == ReduceOp::kAdd && top.type().is_float();
   reduction.result(spec.vars) =
-      float_add ? select(spec.extent == 0, Halide::Internal::make_zero(top.type()), top) : top;
+      OrNothing(spec, reduction.levels.back().blocks(Arguments(spec.vars)));
   return reduction;
 }
 
@@ -221,10 +225,7 @@ Expr ReduceFew(const ReductionSpec& spec, int most) {
       values[x] = Accumulate(spec.op, spec.type, values[x], values[x + half]);
     values.resize(std::min(values.size(), half));
   }
-  // The sum of nothing is +0, though adding starts with -0.
-  const bool float_add = spec.op == ReduceOp::kAdd && values[0].type().is_float();
-  const Expr zero = Halide::Internal::make_zero(values[0].type());
-  return float_add ? select(spec.extent == 0, zero, values[0]) : values[0];
+  return OrNothing(spec, values[0]);
 }
 
 }  // namespace kiln

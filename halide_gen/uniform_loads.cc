@@ -16,17 +16,15 @@ using Halide::Internal::ScopedBinding;
 using Halide::Internal::Stmt;
 using Halide::Internal::Variable;
 
-Stmt UniformLoads::visit(const LetStmt* op) {
+template <typename LetOrLetStmt>
+auto UniformLoads::MutateLet(const LetOrLetStmt* op) {
   const Expr value = mutate(op->value);
   const ScopedBinding<Expr> bind(value.type().is_vector(), masks_, op->name, value);
-  return LetStmt::make(op->name, value, mutate(op->body));
+  return LetOrLetStmt::make(op->name, value, mutate(op->body));
 }
 
-Expr UniformLoads::visit(const Let* op) {
-  const Expr value = mutate(op->value);
-  const ScopedBinding<Expr> bind(value.type().is_vector(), masks_, op->name, value);
-  return Let::make(op->name, value, mutate(op->body));
-}
+Stmt UniformLoads::visit(const LetStmt* op) { return MutateLet(op); }
+Expr UniformLoads::visit(const Let* op) { return MutateLet(op); }
 
 Expr UniformLoads::visit(const Call* op) {
   const bool masks = op->is_intrinsic(Call::if_then_else) && op->args.size() == 2;

@@ -24,6 +24,8 @@ class UniformLoads : public Halide::Internal::IRMutator {
   Halide::Expr visit(const Halide::Internal::Call* op) override;
 
  private:
+  template <typename LetOrLetStmt>
+  auto MutateLet(const LetOrLetStmt* op);
   // A condition of the first lane, which holds if that of any lane does; undefined if not known.
   Halide::Expr FirstLane(const Halide::Expr& mask) const;
 
