@@ -71,6 +71,7 @@ absl::Status CheckValues(const Kernel& kernel, const Params& params) {
   const int64_t last_outer = std::max(0, kernel.innermost() - 1);
   const Range ranges[] = {{"grain", 1, 1 << 30},
                           {"lanes", 1, 256},
+                          {"outer_lanes", 1, 256},
                           {"levels", 1, 4},
                           {"outer_levels", 1, 7},
                           {"at_once", 1, 8},
@@ -79,7 +80,6 @@ absl::Status CheckValues(const Kernel& kernel, const Params& params) {
                           {"stride_is", 1, 16},
                           {"unroll", 0, kernel.innermost() > 0 ? 8 : 0},
                           {"across", 0, kernel.innermost() > 0 ? kReduceLanes : 0},
-                          {"few", 0, 8},
                           {"tile", 8, 16},
                           {"flat", 1, std::max(1, kernel.num_iterated())}};
   for (const auto& [name, least, most] : ranges) {

@@ -86,7 +86,33 @@ bool IsShiftedRow(const Kernel& kernel, const ExprNode& node, const std::vector<
   return true;
 }
 
+// Calls of Funcs and images that depend on a lane become masked loads.
+class MaskedLoads : public Halide::Internal::IRMutator {
+ public:
+  MaskedLoads(const Expr& condition, const Halide::Var& lane)
+      : condition_(condition), lane_(lane) {}
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Halide::Internal::Call* op) override {
+    if (!IsLoad(*op)) return IRMutator::visit(op);
+    return Halide::Internal::expr_uses_var(op, lane_.name()) ? LoadIf(condition_, op) : Expr(op);
+  }
+
+  const Expr& condition_;
+  const Halide::Var& lane_;
+};
+
 }  // namespace
+
+bool IsLoad(const Halide::Internal::Call& call) {
+  using Halide::Internal::Call;
+  return call.call_type == Call::Halide || call.call_type == Call::Image;
+}
+
+Expr LoadsIf(const Expr& condition, const Halide::Var& lane, const Expr& value) {
+  return MaskedLoads(condition, lane).mutate(value);
+}
 
 Expr LoadIf(const Expr& condition, const Expr& load) {
   using Halide::Internal::Call;

@@ -23,8 +23,15 @@
 
 namespace kiln {
 
+// True for a read of a Func or an image.
+bool IsLoad(const Halide::Internal::Call& call);
+
 // A load of which Halide makes a masked one when it is vectorised.
 Halide::Expr LoadIf(const Halide::Expr& condition, const Halide::Expr& load);
+
+// `value` with such loads for all whose address depends on `lane`.
+Halide::Expr LoadsIf(const Halide::Expr& condition, const Halide::Var& lane,
+                     const Halide::Expr& value);
 
 // What stands for the arguments of a launch, in the order of kernel/abi.h.
 struct Operands {

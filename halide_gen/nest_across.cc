@@ -15,6 +15,7 @@
 
 #include "kiln/halide_gen/nests.h"
 #include "kiln/halide_gen/primitives.h"
+#include "kiln/halide_gen/reduction.h"
 #include "kiln/schedule/facts.h"
 
 namespace kiln {
@@ -44,13 +45,35 @@ class AcrossNest {
         rows_(RowCount(kernel, operands)) {}
 
   OutputNest Build(const std::vector<size_t>& group) {
+    BuildCopies();
+    for (size_t i = 0; i < kernel_.stages.size(); ++i) BuildStage(i);
+    const bool whole = SpansAll(kernel_, kernel_.outputs[group[0]].dims);
+    Func out = whole ? WholeRows(group) : OnePerRow(group);
+    PlaceAll(out);
+    return {out, group};
+  }
+
+  // The values of stage `i` for all rows, with rows of at least kFewColumns / 2.
+  Func Rows(size_t i) {
+    BuildCopies();
+    const Func reduced = Reduced(i);
+    Func rows("s" + std::to_string(i) + "_rows");
+    rows(row_) = reduced(row_ % lanes_, row_ / lanes_);
+    rows.compute_root().bound(row_, 0, rows_);
+    rows.split(row_, tile_, in_tile_, lanes_, TailStrategy::GuardWithIf).vectorize(in_tile_);
+    PlaceAll(rows);
+    return rows;
+  }
+
+ private:
+  void BuildCopies() {
     for (size_t i = 0; i < kernel_.inputs.size(); ++i) {
       const std::vector<int32_t>& dims = kernel_.inputs[i].dims;
       if (dims.size() > 1 && dims.back() == kernel_.innermost()) BuildCopy(i);
     }
-    for (size_t i = 0; i < kernel_.stages.size(); ++i) BuildStage(i);
-    const bool whole = SpansAll(kernel_, kernel_.outputs[group[0]].dims);
-    Func out = whole ? WholeRows(group) : OnePerRow(group);
+  }
+
+  void PlaceAll(Func& out) {
     const auto guard = TailStrategy::GuardWithIf;
     out.split(tile_, task_, tile_, PerTask(grain_, length_ * lanes_), guard).parallel(task_);
     out.never_partition_all();
@@ -59,10 +82,8 @@ class AcrossNest {
       Place(func, out);
       func.vectorize(lane_);
     }
-    return {out, group};
   }
 
- private:
   // At (row, x), where the row is `lane_` of `tile_`.
   Scope ScopeAt(const Expr& x) const {
     Scope scope = RowScope(kernel_, operands_, tile_ * lanes_ + lane_, x);
@@ -142,7 +163,8 @@ class AcrossNest {
     const Var at("pat");
     Func tree(name + "_tree");
     int half = static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(most_, 2)))) / 2;
-    tree(at, lane_, tile_) = element(at);
+    tree(at, lane_, tile_) =
+        select(at < length_, element(at), ValueOfNothing(stage.op, stage.type));
     tree.bound_storage(at, half);
     for (int level = 0; half > 0; half /= 2, ++level) {
       const Expr above = Halide::clamp(length_ - half, 0, half);
@@ -155,8 +177,7 @@ class AcrossNest {
     tree.reorder_storage(lane_, at, tile_).reorder(lane_, at, tile_);
     funcs_.push_back(tree);
     Func result(name);
-    result(lane_, tile_) =
-        select(length_ == 0, ValueOfNothing(stage.op, stage.type), tree(0, lane_, tile_));
+    result(lane_, tile_) = tree(0, lane_, tile_);
     funcs_.push_back(result);
     return result;
   }
@@ -217,7 +238,40 @@ class AcrossNest {
   std::vector<Func> copies_, funcs_;
 };
 
+// Rows of so few elements that loads with a constant stride, of which Halide makes dense ones and
+// shuffles, turn them.
+Func StridedRows(const Kernel& kernel, size_t i, const Params& params, const Operands& operands) {
+  const Stage& stage = kernel.stages[i];
+  const ExprEmitter emitter(kernel, operands);
+  const auto most = static_cast<int>(params.Get("across", 1));
+  const Var row("prow");
+  const ReductionSpec spec = {
+      .name = "s" + std::to_string(i) + "_rows",
+      .op = stage.op,
+      .type = stage.type,
+      .extent = operands.extents[static_cast<size_t>(kernel.innermost())],
+      .vars = {row},
+      .element = [&](const Expr& x) -> Expr {
+        Scope scope = RowScope(kernel, operands, row, x);
+        return ToStorage(emitter.Value(stage.expr, scope), stage.type);
+      },
+  };
+  Func rows(spec.name);
+  rows(row) = ReduceFew(spec, most);
+  rows.compute_root().bound(row, 0, RowCount(kernel, operands));
+  CutRow(rows, row, static_cast<int>(params.Get("lanes", 16)), params.Get("grain", 1 << 15));
+  rows.specialize(spec.extent == most);
+  return rows;
+}
+
 }  // namespace
+
+Func ReducedRows(const Kernel& kernel, size_t stage, const Params& params,
+                 const Operands& operands) {
+  if (params.Get("across", 0) <= kFewColumns / 2)
+    return StridedRows(kernel, stage, params, operands);
+  return AcrossNest(kernel, params, operands).Rows(stage);
+}
 
 // A Func is computed at one place only, so each group of outputs has its own copies of the stages.
 std::vector<OutputNest> AcrossNests(const Kernel& kernel, const Params& params,

@@ -38,6 +38,7 @@ class RootNests {
         operands_(operands),
         emitter_(kernel, operands),
         lanes_(static_cast<int>(params.Get("lanes", 16))),
+        outer_lanes_(static_cast<int>(params.Get("outer_lanes", 16))),
         grain_(params.Get("grain", 1 << 15)),
         first_of_tail_(static_cast<size_t>(kernel.num_iterated()) -
                        static_cast<size_t>(params.Get("flat", 1))) {
@@ -187,6 +188,12 @@ class RootNests {
     const Stage& stage = kernel_.stages[i];
     const bool lane_rule = dim == kernel_.innermost();
     const std::string name = "s" + std::to_string(i) + "_over" + std::to_string(dim);
+    if (lane_rule && params_.Get("across", 0) > 0) {
+      Func result(name);
+      result(Vars(after)) = ReducedRows(kernel_, i, params_, operands_)(RowAt(dims));
+      return result;
+    }
+    const bool tiles = !lane_rule && NeverEmpty(dims);
     const ReductionSpec spec = {
         .name = name,
         .op = stage.op,
@@ -197,23 +204,19 @@ class RootNests {
         .vars = Vars(after),
         .element = [&](const Expr& index) -> Expr {
           Scope scope = ScopeAt(dims, dim, index);
-          if (!previous.defined()) return ToStorage(emitter_.Value(stage.expr, scope), stage.type);
-          return previous(Coordinates(before, scope));
+          const Expr element = previous.defined()
+                                   ? Expr(previous(Coordinates(before, scope)))
+                                   : ToStorage(emitter_.Value(stage.expr, scope), stage.type);
+          if (!tiles) return element;
+          // Tiles are whole, also where the last row of sums ends inside.
+          return LoadsIf(after[0].var < after[0].extent, after[0].var, element);
         },
     };
-    if (const auto few = static_cast<int>(params_.Get("few", 0)); lane_rule && few > 0) {
-      Func result(name);
-      result(Vars(after)) = ReduceFew(spec, few);
-      result.compute_root();
-      ScheduleMap(result, after);
-      // Strides are constants then: Halide makes of strided loads dense ones and shuffles.
-      result.specialize(spec.extent == few);
-      return result;
-    }
     Reduction reduction = BuildReduction(spec);
     Expr count = operands_.extents[static_cast<size_t>(dim)];
     for (ReductionLevel& level : reduction.levels) {
       count = lane_rule ? ScheduleLaneLevel(level, reduction.result, after, count)
+              : tiles   ? ScheduleTiles(level, after, LoopsInside(dims, dim), count)
                         : ScheduleSequence(level, after, count);
     }
     return reduction.result;
@@ -265,10 +268,65 @@ class RootNests {
     return blocks;
   }
 
+  // The row at the loops over all dims but the innermost, `outer`.
+  Expr RowAt(const std::vector<int32_t>& outer) const {
+    Expr row = 0;
+    for (const int32_t dim : outer) {
+      const auto d = static_cast<size_t>(dim);
+      row = row * operands_.extents[d] + dims_[d];
+    }
+    return row;
+  }
+
+  // How many of the loops over `dims`, which lack `dim`, run inside a loop over it.
+  size_t LoopsInside(const std::vector<int32_t>& dims, int32_t dim) const {
+    const auto inside = static_cast<size_t>(
+        std::count_if(dims.begin(), dims.end(), [&](int32_t other) { return other > dim; }));
+    return RunsFlat(dims) ? inside - Flat() + 1 : inside;
+  }
+
+  // True if no launch has a loop over `dims` of no elements: those that lie in every output, which
+  // has elements. Of what is read under a condition Halide concludes that there is something.
+  bool NeverEmpty(const std::vector<int32_t>& dims) const {
+    const auto in_all_outputs = [&](int32_t dim) {
+      return std::all_of(kernel_.outputs.begin(), kernel_.outputs.end(), [&](const auto& output) {
+        return std::count(output.dims.begin(), output.dims.end(), dim) > 0;
+      });
+    };
+    return !dims.empty() && std::all_of(dims.begin(), dims.end(), in_all_outputs);
+  }
+
+  // Sums along `loops`, of which `inside` run inside the loop that is reduced; `count` of them make
+  // the last level. A tile of neighbours is in registers for the length of a block, and blocks
+  // follow each other as they lie in memory. Returns the number of blocks.
+  Expr ScheduleTiles(ReductionLevel& level, const std::vector<Loop>& loops, size_t inside,
+                     const Expr& count) const {
+    const Expr blocks = OuterBlocks(count);
+    std::vector<Loop> all = loops;
+    if (!level.top) {
+      const auto at = static_cast<std::ptrdiff_t>(std::max<size_t>(inside, 1));
+      all.insert(all.begin() + at, {level.block, Halide::max(blocks, 1)});
+    }
+    Func& sums = level.blocks;
+    Func stored = sums.in();
+    stored.compute_root();
+    Bound(stored, all);
+    const Var x = loops[0].var, in_tile("pintile");
+    all[0].var = Var("ptile");
+    stored.split(x, all[0].var, in_tile, outer_lanes_, TailStrategy::PredicateStores);
+    stored.vectorize(in_tile);
+    const Expr length = level.top ? count : Expr(static_cast<int>(kOuterReduceBlock));
+    Tasks(stored, all, length * outer_lanes_);
+    stored.reorder(in_tile, inside_, task_).never_partition_all();
+    sums.compute_at(stored, inside_).store_in(Halide::MemoryType::Stack);
+    sums.bound_extent(x, outer_lanes_).vectorize(x);
+    sums.update(0).reorder(x, level.step).vectorize(x);
+    return blocks;
+  }
+
   Expr ScheduleSequence(ReductionLevel& level, const std::vector<Loop>& loops,
                         const Expr& count) const {
-    const Expr blocks =
-        (count + static_cast<int>(kOuterReduceBlock - 1)) / static_cast<int>(kOuterReduceBlock);
+    const Expr blocks = OuterBlocks(count);
     Func& func = level.blocks;
     std::vector<Loop> all = loops;
     if (!level.top) all.push_back({level.block, blocks});
@@ -292,6 +350,10 @@ class RootNests {
     return blocks;
   }
 
+  static Expr OuterBlocks(const Expr& count) {
+    return (count + static_cast<int>(kOuterReduceBlock - 1)) / static_cast<int>(kOuterReduceBlock);
+  }
+
   static void Bound(Func& func, const std::vector<Loop>& loops) {
     for (const Loop& loop : loops) func.bound(loop.var, 0, loop.extent);
   }
@@ -313,7 +375,7 @@ class RootNests {
   const Params& params_;
   const Operands& operands_;
   ExprEmitter emitter_;
-  const int lanes_;
+  const int lanes_, outer_lanes_;  // of a vector; of a tile of sums
   const int64_t grain_;
   const size_t first_of_tail_;  // the first of the dims that run as one
   const Var task_{"ptask"}, inside_{"pinside"}, tail_{"ptail"};

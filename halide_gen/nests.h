@@ -42,6 +42,12 @@ std::vector<OutputNest> GeneralNests(const Kernel& kernel, const Params& params,
 // Products of extents, as int32: of all iterated dims but the innermost; 1 for none.
 Halide::Expr RowCount(const Kernel& kernel, const Operands& operands);
 
+// The reduction `stage` over the innermost dim, for every row: a Func of the row, computed before
+// all else. It is over other dims too, which are not reduced yet, and reads whole rows of inputs,
+// of at most "across" elements.
+Halide::Func ReducedRows(const Kernel& kernel, size_t stage, const Params& params,
+                         const Operands& operands);
+
 // The scope of a nest with the coordinates `row` (undefined if there are no outer dims) and `x`
 // (undefined in loops over rows).
 Scope RowScope(const Kernel& kernel, const Operands& operands, const Halide::Expr& row,

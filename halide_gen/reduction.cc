@@ -48,15 +48,17 @@ Expr DependentOn(const Halide::RVar& step, const Expr& element) {
   return select(step >= 0, element, Halide::Internal::make_zero(element.type()));
 }
 
-// An element: how many operations it takes, addresses aside, and the element with loads where
-// `condition` holds only.
-class Loads : public Halide::Internal::IRMutator {
+// How many operations an expression takes, addresses aside.
+class Operations : public Halide::Internal::IRMutator {
  public:
-  explicit Loads(Expr condition) : condition_(std::move(condition)) {}
-  int operations() const { return operations_; }
+  static int Of(const Expr& expr) {
+    Operations operations;
+    operations.mutate(expr);
+    return operations.count_;
+  }
 
   Expr mutate(const Expr& expr) override {
-    ++operations_;
+    ++count_;
     return IRMutator::mutate(expr);
   }
   using IRMutator::mutate;
@@ -64,13 +66,10 @@ class Loads : public Halide::Internal::IRMutator {
  private:
   using IRMutator::visit;
   Expr visit(const Halide::Internal::Call* op) override {
-    const bool loads = op->call_type == Halide::Internal::Call::Halide ||
-                       op->call_type == Halide::Internal::Call::Image;
-    return loads ? LoadIf(condition_, op) : IRMutator::visit(op);
+    return IsLoad(*op) ? Expr(op) : IRMutator::visit(op);
   }
 
-  const Expr condition_;
-  int operations_ = 0;
+  int count_ = 0;
 };
 
 // The last `length` % 64 elements meet the lanes as one whole step, absent ones being the identity:
@@ -82,9 +81,8 @@ void CombineRest(const ReductionSpec& spec, const Element& element, const std::v
   const std::vector<Expr> lane = With(level.lane, at);
   const Expr present = level.lane < length % kLanes;
   Expr value = element(length / kLanes * kLanes + level.lane);
-  Loads loads(present);
-  if (const Expr masked = loads.mutate(value); loads.operations() <= kMostOperations) {
-    value = masked;
+  if (Operations::Of(value) <= kMostOperations) {
+    value = LoadsIf(present, level.lane, value);
   } else {
     level.rest = Func(level.blocks.name() + "_rest");
     level.rest_extent = length % kLanes;

@@ -279,6 +279,22 @@ int64_t LanesFor(const Kernel& kernel, const MachineProfile& profile, int64_t ve
   return std::max<int64_t>(8, vectors * profile.vector_bytes / static_cast<int64_t>(widest));
 }
 
+bool ReadsWholeRows(const Kernel& kernel) {
+  for (const KernelInput& input : kernel.inputs) {
+    const bool row = !input.dims.empty() && input.dims.back() == kernel.innermost() &&
+                     std::is_sorted(input.dims.begin(), input.dims.end());
+    const bool one = input.dims.empty() || SpansOuter(kernel, input.dims);
+    if (input.layout != Layout::kDense || (!row && !one)) return false;
+  }
+  for (const ScalarExpr* expr : Expressions(kernel)) {
+    for (const ExprNode& node : expr->nodes()) {
+      const bool outer = node.op == ScalarOp::kIndex && node.ref != kernel.innermost();
+      if (outer && kernel.num_iterated() > 2) return false;
+    }
+  }
+  return true;
+}
+
 bool IsReadInPlace(const Kernel& kernel, size_t input) {
   const KernelInput& operand = kernel.inputs[input];
   if (operand.layout != Layout::kDense || !SpansAll(kernel, operand.dims)) return false;

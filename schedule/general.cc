@@ -27,7 +27,21 @@ Longest LongestReductions(const Kernel& kernel, const SizeClass& sizes) {
   return longest;
 }
 
-constexpr int64_t kMostFew = 4;  // rows up to this are reduced by vectors across them
+// True if the innermost dim is reduced along with others only, of elements of whole rows: then the
+// rows of all outer dims are reduced as one, by vectors across them.
+bool ReducesRowsFirst(const Kernel& kernel) {
+  if (!ReadsWholeRows(kernel)) return false;
+  const auto reads_inputs = [&](const ScalarExpr& expr) {
+    return std::none_of(expr.nodes().begin(), expr.nodes().end(), [](const ExprNode& node) {
+      return node.op == ScalarOp::kRead && node.source == ReadSource::kStage;
+    });
+  };
+  return std::all_of(kernel.stages.begin(), kernel.stages.end(), [&](const Stage& stage) {
+    if (stage.kind == Stage::Kind::kMap || stage.over.back() != kernel.innermost()) return true;
+    const auto dims = static_cast<int>(stage.dims.size() + stage.over.size());
+    return stage.over.size() > 1 && dims == kernel.num_iterated() && reads_inputs(stage.expr);
+  });
+}
 
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
   Params params{.scheduler = "general", .values = {}, .in_place = {}};
@@ -36,17 +50,14 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   const auto levels = [](int64_t extent, int64_t block) {
     return LevelsFor(std::min<int64_t>(extent, INT32_MAX), block);
   };
+  constexpr int64_t kMostAcross = 32;
+  const bool across = longest.inner > 0 && longest.inner <= kMostAcross && ReducesRowsFirst(kernel);
   params.values = {{"grain", profile.parallel_grain},
-                   {"lanes", LanesFor(kernel, profile, 2)},
+                   {"lanes", across ? profile.vector_bytes / 4 : LanesFor(kernel, profile, 2)},
                    {"levels", levels(longest.inner, kReduceBlock)},
+                   {"outer_lanes", LanesFor(kernel, profile, 4)},
                    {"outer_levels", levels(longest.outer, kOuterReduceBlock)}};
-  // A few elements reduced along with outer dims.
-  const bool few = longest.inner > 0 && longest.inner <= kMostFew &&
-                   std::all_of(kernel.stages.begin(), kernel.stages.end(), [](const Stage& stage) {
-                     const bool along = stage.over.size() > 1 && !stage.dims.empty();
-                     return stage.kind == Stage::Kind::kMap || along;
-                   });
-  if (few) params.values.emplace_back("few", longest.inner);
+  if (across) params.values.emplace_back("across", longest.inner);
   SetKept(params, MapsToKeep(kernel, {.reindexed = true, .shared_cost = 12}));
   return params;
 }

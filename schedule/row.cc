@@ -46,24 +46,6 @@ Decision Accepts(const Kernel& kernel) {
   return StagesReadInPlace(kernel);
 }
 
-// True if the rows of a vector find what they read along whole rows of inputs, or at their own or a
-// common place: inputs are dense, and have the innermost dim last or just all others.
-bool ReadsWholeRows(const Kernel& kernel) {
-  for (const KernelInput& input : kernel.inputs) {
-    const bool row = !input.dims.empty() && input.dims.back() == kernel.innermost() &&
-                     std::is_sorted(input.dims.begin(), input.dims.end());
-    const bool one = input.dims.empty() || SpansOuter(kernel, input.dims);
-    if (input.layout != Layout::kDense || (!row && !one)) return false;
-  }
-  for (const ScalarExpr* expr : Expressions(kernel)) {
-    for (const ExprNode& node : expr->nodes()) {
-      const bool outer = node.op == ScalarOp::kIndex && node.ref != kernel.innermost();
-      if (outer && kernel.num_iterated() > 2) return false;
-    }
-  }
-  return true;
-}
-
 // A step of the fold of a row is four instructions that wait for each other, for NaN's sake, not
 // one.
 bool FoldsSlowly(const Kernel& kernel) {

@@ -178,7 +178,6 @@ TEST_F(WorkerTest, RefusalsAreDeterministicAndSayWhy) {
             "params: \"lanes\" is 0; it must be from 1 to 256");
   EXPECT_EQ(error(Request(kSum, "row across=65")),
             "params: \"across\" is 65; it must be from 0 to 64");
-  EXPECT_EQ(error(Request(kSum, "general few=9")), "params: \"few\" is 9; it must be from 0 to 8");
   EXPECT_EQ(error(Request(kSum, "row tile=32")), "params: \"tile\" is 32; it must be from 8 to 16");
   EXPECT_TRUE(absl::StrContains(error(Request("kernel v2\n", "pointwise")), "line 1"));
   CodegenRequest old = Request(kRelu, "pointwise");
