@@ -14,8 +14,14 @@ constexpr int64_t kNowhere = std::numeric_limits<int64_t>::min();
 class Reader {
  public:
   Reader(const Read& read, const ReadState& state, const Pass& pass, size_t n, const Worker& worker,
-         const Frame& frame)
-      : read_(read), state_(state), pass_(pass), n_(n), worker_(worker), frame_(frame) {
+         Frame& frame)
+      : read_(read),
+        state_(state),
+        pass_(pass),
+        n_(n),
+        worker_(worker),
+        frame_(frame),
+        ops_(*worker.launch->program->ops) {
     num_dims_ = worker.launch->program->num_iterated;
     if (read.source == ReadSource::kInput) {
       base_ = state.base + At(state.linear, worker.coordinate, num_dims_) * read.size;
@@ -29,12 +35,14 @@ class Reader {
     if (int64_t at = 0; state_.patterned && StartsInside(at)) {
       const Pattern& pattern = state_.pattern;
       const uint8_t* base = base_ + at * read_.size;
+      if (state_.covered > 0)
+        frame_.fetches->Add(base + state_.ahead, state_.covered, /*written=*/false);
       // Operations on whole vectors must stay inside the operand.
       const bool dense =
           pattern.step == 1 && pattern.spans == nullptr && pattern.offsets == nullptr;
       if (dense && n_ % kVectorElements == 0 && !read_.copy)
         return const_cast<uint8_t*>(base + pattern.start * read_.size);
-      GatherPattern(read_.size, own, base, pattern, n_);
+      ops_.gather(read_.size, own, base, pattern, n_);
     } else if (state_.only_linear && !worker_.launch->program->wide) {
       GuardedRange(own);
     } else {
@@ -82,8 +90,9 @@ class Reader {
       return;
     }
     std::memset(own, 0, static_cast<size_t>(begin) * read_.size);
-    GatherStrided(read_.size, own + begin * read_.size, base_ + (at + begin * step) * read_.size,
-                  step, static_cast<size_t>(end - begin));
+    ops_.gather_strided(read_.size, own + begin * read_.size,
+                        base_ + (at + begin * step) * read_.size, step,
+                        static_cast<size_t>(end - begin));
     std::memset(own + end * read_.size, 0, (n_ - static_cast<size_t>(end)) * read_.size);
   }
 
@@ -136,7 +145,8 @@ class Reader {
   const Pass& pass_;
   const size_t n_;
   const Worker& worker_;
-  const Frame& frame_;
+  Frame& frame_;
+  const OpTable& ops_;
   int32_t num_dims_;
   const uint8_t* base_;
 };
@@ -156,13 +166,15 @@ void RunList(const std::vector<Insn>& list, size_t n, size_t fill, const Worker&
              const Pass& pass, Frame& frame) {
   const Launch& launch = *worker.launch;
   uint8_t** regs = frame.regs;
+  const int64_t lines = launch.lines;
   for (const Insn& insn : list) {
     uint8_t* dst = regs[insn.dst];
     switch (insn.kind) {
       case Insn::Kind::kOp:
+        frame.fetches->Some(lines);
         insn.fn({dst, regs[insn.a],
                  insn.table != nullptr ? static_cast<const void*>(insn.table) : regs[insn.b],
-                 regs[insn.c], n, insn.imm});
+                 regs[insn.c], n, insn.imm, regs[insn.d]});
         break;
       case Insn::Kind::kRead: {
         uint8_t* own = frame.storage + pass.reg_offset[static_cast<size_t>(insn.dst)];
@@ -184,7 +196,7 @@ void RunList(const std::vector<Insn>& list, size_t n, size_t fill, const Worker&
         std::memcpy(dst, &launch.sizes[insn.ref], sizeof(int64_t));
         break;
       case Insn::Kind::kFill:
-        FillElements(insn.size, dst, regs[insn.a], fill);
+        launch.program->ops->fill(insn.size, dst, regs[insn.a], fill);
         break;
     }
   }

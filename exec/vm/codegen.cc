@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/exec/vm/finish.h"
 #include "kiln/exec/vm/plan.h"
 #include "kiln/exec/vm/program.h"
 #include "kiln/kernel/eval.h"
@@ -22,15 +23,10 @@
 namespace kiln::vm {
 namespace {
 
-constexpr size_t kSlotBytes = 64;  // a register of one element: room for one whole vector
-
-enum Level : uint8_t { kOnce, kRow, kBody };
-
-struct Register {
-  uint8_t size = 0;
-  Level level = kOnce;  // how often it is written
-  bool block = false;   // has room for a block
-};
+// The value of a reduction of nothing, as bits.
+uint64_t EmptyValue(ReduceOp op, DType type) {
+  return op == ReduceOp::kAdd && IsFloat(type) ? 0 : Identity(op, type);
+}
 
 class PassBuilder {
  public:
@@ -45,9 +41,8 @@ class PassBuilder {
     for (const int32_t o : pass_plan_.outputs) AddOutputSink(o);
     if (!status_.ok()) return status_;
     MarkDirect();
-    FuseHorner();
-    DropUnused();
-    Allocate();
+    FinishLists(
+        ops_, program_.reads, regs_, [this](int32_t reg) { return Block(reg); }, pass_);
     pass_.reads_end = program_.reads.size();
     return std::move(pass_);
   }
@@ -76,17 +71,27 @@ class PassBuilder {
   // How often something that depends on the coordinate along `dim` changes.
   Level LevelOfDim(int32_t dim) const {
     const bool in_block = dim == pass_.vec || (program_.wide && (pass_plan_.dims >> dim & 1) != 0);
+    if (dim == pass_.vec && plan_.kernel.num_iterated() > 1) return kInner;
     return in_block || (pass_.shape == Pass::Shape::kOuter && dim == pass_.over) ? kBody : kRow;
   }
 
   std::vector<Insn>& List(Level level) {
-    return level == kOnce ? pass_.once : level == kRow ? pass_.row : pass_.body;
+    switch (level) {
+      case kOnce:
+        return pass_.once;
+      case kRow:
+        return pass_.row;
+      case kInner:
+        return pass_.inner;
+      default:
+        return pass_.body;
+    }
   }
 
   // Appends `insn`, or finds the register of an equal one.
   int32_t Emit(Insn insn, size_t size, Level level, bool block) {
-    const auto key = std::make_tuple(insn.kind, insn.fn, insn.a, insn.b, insn.c, insn.ref, insn.imm,
-                                     size, block);
+    const auto key = std::make_tuple(insn.kind, insn.fn, insn.a, insn.b, insn.c, insn.d, insn.ref,
+                                     insn.imm, size, block);
     const auto [it, is_new] = known_.try_emplace(key, static_cast<int32_t>(regs_.size()));
     if (!is_new) return it->second;
     regs_.push_back({static_cast<uint8_t>(size), level, block});
@@ -108,7 +113,8 @@ class PassBuilder {
   // Which of the operands are one element, not a block; and whether some varies within the block.
   struct Mix {
     unsigned mask = 0;
-    bool body = false;
+    Level level = kOnce;
+    bool varies() const { return VariesInBlock(level); }
   };
 
   Mix MixOf(std::initializer_list<int32_t> args) {
@@ -116,20 +122,20 @@ class PassBuilder {
     unsigned bit = 1;
     for (const int32_t arg : args) {
       if (arg != 0 && !Reg(arg).block) mix.mask |= bit;
-      mix.body = mix.body || (arg != 0 && Reg(arg).level == kBody);
+      if (arg != 0) mix.level = Join(mix.level, Reg(arg).level);
       bit *= 2;
     }
     return mix;
   }
 
   // A function that takes its operands as they are, varying or not.
-  int32_t Direct(OpFn fn, size_t size, int32_t a, int32_t b, int32_t c) {
+  int32_t Direct(OpFn fn, size_t size, Level level, int32_t a, int32_t b, int32_t c) {
     Insn insn;
     insn.fn = fn;
     insn.a = a;
     insn.b = b;
     insn.c = c;
-    return Emit(insn, size, kBody, true);
+    return Emit(insn, size, level, true);
   }
 
   // Many primitives take operands that do not vary within the block as they are; the others want
@@ -137,28 +143,52 @@ class PassBuilder {
   int32_t Primitive(ScalarOp op, DType operand, size_t size, int32_t a, int32_t b, int32_t c) {
     const Mix mix = MixOf({a, b, c});
     const OpFn uniform =
-        mix.body && mix.mask != 0 ? ops_.find_uniform(op, operand, mix.mask) : nullptr;
-    return uniform != nullptr ? Direct(uniform, size, a, b, c)
-                              : Op(ops_.find(op, operand), size, a, b, c);
+        mix.varies() && mix.mask != 0 ? ops_.find_uniform(op, operand, mix.mask) : nullptr;
+    Insn insn;
+    insn.op = operand == DType::kF32 ? op : ScalarOp::kConst;
+    if (uniform == nullptr) return Op(ops_.find(op, operand), size, a, b, c, insn);
+    insn.fn = uniform;
+    insn.uniform = static_cast<uint8_t>(mix.mask);
+    insn.a = a;
+    insn.b = b;
+    insn.c = c;
+    return Emit(insn, size, mix.level, true);
   }
 
-  // select(lt(p, q), p, q) and select(lt(p, q), q, p) are one step.
+  // select(lt(p, q), p, q), select(lt(p, q), q, p) and select(lt(p, q), r, s) are one step.
   int32_t Select(const ScalarExpr& expr, const ExprNode& node, int32_t condition, int32_t yes,
                  int32_t no, const std::function<int32_t(ExprId)>& value) {
     const ExprNode& test = expr.node(node.args[0]);
-    if (test.op == ScalarOp::kLt && node.type == DType::kF32 &&
-        expr.node(test.args[0]).type == DType::kF32) {
+    if (Info(test.op).arity == 2 && expr.node(test.args[0]).type == DType::kF32) {
       const int32_t p = value(test.args[0]), q = value(test.args[1]);
       const Mix mix = MixOf({p, q});
       const bool lesser = yes == p && no == q, greater = yes == q && no == p;
-      const OpFn fn =
-          mix.body && (lesser || greater) ? ops_.find_choice(greater, mix.mask) : nullptr;
-      if (fn != nullptr) return Direct(fn, 4, p, q, 0);
+      const bool clamps = test.op == ScalarOp::kLt && node.type == DType::kF32 && mix.varies();
+      OpFn fn = clamps && (lesser || greater) ? ops_.find_choice(greater, mix.mask) : nullptr;
+      if (fn != nullptr) return Direct(fn, 4, mix.level, p, q, 0);
+      fn = SizeOf(node.type) == 4 && mix.level == kBody ? ops_.find_choose(test.op) : nullptr;
+      if (fn != nullptr) return Choose(fn, p, q, yes, no);
     }
     return Op(ops_.find(node.op, node.type), SizeOf(node.type), condition, yes, no);
   }
 
-  int32_t Op(OpFn fn, size_t size, int32_t a, int32_t b = 0, int32_t c = 0) {
+  int32_t Choose(OpFn fn, int32_t p, int32_t q, int32_t yes, int32_t no) {
+    Insn insn;
+    insn.fn = fn;
+    insn.a = p;
+    insn.b = q;
+    insn.c = yes;
+    insn.d = no;
+    unsigned bit = 1;
+    for (const int32_t reg : {p, q, yes, no}) {
+      if (!Reg(reg).block) insn.imm |= bit;
+      bit *= 2;
+    }
+    return Emit(insn, 4, kBody, true);
+  }
+
+  // `insn` has what is to be known about the operation besides.
+  int32_t Op(OpFn fn, size_t size, int32_t a, int32_t b = 0, int32_t c = 0, Insn insn = {}) {
     if (fn == nullptr) {
       if (status_.ok())
         status_ = absl::InvalidArgumentError(
@@ -167,16 +197,15 @@ class PassBuilder {
     }
     int32_t args[] = {a, b, c};
     Level level = kOnce;
-    for (const int32_t arg : args) level = std::max(level, arg == 0 ? kOnce : Reg(arg).level);
-    if (level == kBody) {
+    for (const int32_t arg : args) level = Join(level, arg == 0 ? kOnce : Reg(arg).level);
+    if (VariesInBlock(level)) {
       for (int32_t& arg : args) arg = arg == 0 ? 0 : Block(arg);
     }
-    Insn insn;
     insn.fn = fn;
     insn.a = args[0];
     insn.b = args[1];
     insn.c = args[2];
-    return Emit(insn, size, level, level == kBody);
+    return Emit(insn, size, level, VariesInBlock(level));
   }
 
   int32_t Leaf(Insn::Kind kind, int32_t ref, uint64_t imm, size_t size, Level level) {
@@ -184,7 +213,7 @@ class PassBuilder {
     insn.kind = kind;
     insn.ref = ref;
     insn.imm = imm;
-    return Emit(insn, size, level, level == kBody);
+    return Emit(insn, size, level, VariesInBlock(level));
   }
 
   int32_t Const(DType type, uint64_t bits) {
@@ -247,11 +276,11 @@ class PassBuilder {
         return ReadNode(owner, node, guarded);
       case ScalarOp::kCast:
         if (type_of(0) == node.type) return arg(0);
-        return Op(FindCast(type_of(0), node.type), SizeOf(node.type), arg(0));
+        return Op(ops_.cast(type_of(0), node.type), SizeOf(node.type), arg(0));
       case ScalarOp::kBitcast:
-        return node.type == DType::kBool ? Op(&NormaliseBool, 1, arg(0)) : arg(0);
+        return node.type == DType::kBool ? Op(ops_.normalise_bool, 1, arg(0)) : arg(0);
       case ScalarOp::kRoundTo:
-        return Op(FindRoundTo(node.aux), 4, arg(0));
+        return Op(node.aux == DType::kF16 ? ops_.round_to_half : ops_.round_to_bfloat, 4, arg(0));
       case ScalarOp::kSelect:
       case ScalarOp::kGuard:
         return Select(expr, node, arg(0), arg(1), arg(2), [&](ExprId of) {
@@ -269,8 +298,8 @@ class PassBuilder {
       const DType type = plan_.kernel.inputs[static_cast<size_t>(node.ref)].type;
       const int32_t raw = Access(owner, node, node.ref, SizeOf(type), kOnce, guarded);
       if (type == DType::kF16) return Op(ops_.half_to_float, 4, raw);
-      if (type == DType::kBF16) return Op(&BFloatToFloatBlock, 4, raw);
-      if (type == DType::kBool) return Op(&NormaliseBool, 1, raw);
+      if (type == DType::kBF16) return Op(ops_.bfloat_to_float, 4, raw);
+      if (type == DType::kBool) return Op(ops_.normalise_bool, 1, raw);
       return raw;
     }
     const bool here = std::find(pass_plan_.stages.begin(), pass_plan_.stages.end(), node.ref) !=
@@ -290,7 +319,7 @@ class PassBuilder {
     for (size_t k = 0; k < node.index.size(); ++k) {
       const IndexExpr& index = node.index[k];
       for (const IndexExpr::Term& term : index.terms) {
-        if (!term.extent) level = std::max(level, LevelOfDim(term.dim));
+        if (!term.extent) level = Join(level, LevelOfDim(term.dim));
       }
       int32_t load = 0;
       const ExprNode* position = index.load < 0 ? nullptr : &ExprOf(owner).node(index.load);
@@ -304,14 +333,14 @@ class PassBuilder {
       if (index.load >= 0) {
         load = values_[{owner, index.load}];
         const DType type = ExprOf(owner).node(index.load).type;
-        if (type != DType::kI64) load = Op(FindCast(type, DType::kI64), 8, load);
-        level = std::max(level, Reg(load).level);
+        if (type != DType::kI64) load = Op(ops_.cast(type, DType::kI64), 8, load);
+        level = Join(level, Reg(load).level);
       }
       const bool linear = index.load < 0 && index.div == 1 && index.mod == 0;
       read.linear.push_back(linear ? index : IndexExpr{});
       if (!linear) read.axes.push_back({static_cast<int32_t>(k), index, load, false, 0});
     }
-    if (level == kBody) {
+    if (VariesInBlock(level)) {
       for (Axis& axis : read.axes) axis.load = axis.load == 0 ? 0 : Block(axis.load);
     }
     return Leaf(Insn::Kind::kRead, ReadId(std::move(read)), 0, size, level);
@@ -364,7 +393,7 @@ class PassBuilder {
     const KernelOutput& output = plan_.kernel.outputs[static_cast<size_t>(o)];
     int32_t reg = Value(~o);
     if (output.type == DType::kF16) reg = Op(ops_.float_to_half, 2, reg);
-    if (output.type == DType::kBF16) reg = Op(&FloatToBFloatBlock, 2, reg);
+    if (output.type == DType::kBF16) reg = Op(ops_.float_to_bfloat, 2, reg);
     Sink sink;
     sink.ref = o;
     AddSink(sink, reg, SizeOf(output.type));
@@ -375,169 +404,24 @@ class PassBuilder {
   void MarkDirect() {
     std::set<int32_t> taken;
     for (Sink& sink : pass_.sinks) {
-      const auto made = std::find_if(pass_.body.begin(), pass_.body.end(),
-                                     [&](const Insn& i) { return i.dst == sink.reg; });
+      const auto makes = [&](const Insn& insn) { return insn.dst == sink.reg; };
+      const auto copied = [&](const Insn& insn) {
+        if (insn.kind == Insn::Kind::kRead && !pass_plan_.outputs.empty())
+          program_.reads[static_cast<size_t>(insn.ref)].copy = true;
+      };
+      const auto inner = std::find_if(pass_.inner.begin(), pass_.inner.end(), makes);
+      if (inner != pass_.inner.end()) copied(*inner);
+      const auto made = std::find_if(pass_.body.begin(), pass_.body.end(), makes);
       if (made == pass_.body.end()) continue;
-      if (made->kind == Insn::Kind::kRead && !pass_plan_.outputs.empty())
-        program_.reads[static_cast<size_t>(made->ref)].copy = true;
+      copied(*made);
       if (made->kind != Insn::Kind::kOp || sink.kind == Sink::Kind::kReduce) continue;
       const bool last = made + 1 == pass_.body.end();
       sink.direct = (sink.kind == Sink::Kind::kTemp || last) && taken.insert(sink.reg).second;
     }
   }
 
-  // ---- Improving and finishing the lists.
-
-  std::map<int32_t, int> UsesInBody() const {
-    std::map<int32_t, int> uses;
-    for (const Insn& insn : pass_.body) {
-      for (const int32_t r : {insn.a, insn.b, insn.c}) ++uses[r];
-      if (insn.kind != Insn::Kind::kRead) continue;
-      for (const Axis& axis : program_.reads[static_cast<size_t>(insn.ref)].axes) ++uses[axis.load];
-    }
-    for (const Sink& sink : pass_.sinks) uses[sink.reg] += 2;  // never inside a chain
-    return uses;
-  }
-
-  // The value of a register that holds an f32 constant.
-  bool IsConstant(int32_t reg, float* value) const {
-    for (const Insn& insn : pass_.once) {
-      if (insn.dst != reg || insn.kind != Insn::Kind::kConst || insn.size != 4) continue;
-      const auto bits = static_cast<uint32_t>(insn.imm);
-      std::memcpy(value, &bits, sizeof(bits));
-      return true;
-    }
-    return false;
-  }
-
-  // A step of a polynomial: a product with at most one factor that is one element, plus one that
-  // is.
-  bool IsStep(OpFn fn) const {
-    if (fn == nullptr) return false;
-    const auto is = [&](unsigned mask) {
-      return fn == ops_.find_uniform(ScalarOp::kFma, DType::kF32, mask);
-    };
-    return is(4) || is(5) || is(6);
-  }
-
-  // Chains p = fma(p, x, k) with constant k and one x become one instruction that keeps p in a
-  // processor register.
-  void FuseHorner() {
-    const std::map<int32_t, int> uses = UsesInBody();
-    struct Chain {
-      size_t insn;  // its last step
-      int32_t x;    // 0 after one step: either factor may be it
-      std::vector<float> k;
-      bool HasX(int32_t other, const Insn& step) const {
-        return other != 0 && (x != 0 ? x == other : step.a == other || step.b == other);
-      }
-    };
-    std::map<int32_t, Chain> chains;  // by the register of the last step
-    std::set<size_t> dead;
-    for (size_t i = 0; i < pass_.body.size(); ++i) {
-      Insn& insn = pass_.body[i];
-      float k = 0;
-      if (insn.kind != Insn::Kind::kOp || !IsStep(insn.fn) || !IsConstant(insn.c, &k)) continue;
-      auto before = chains.end();
-      for (const auto& [p, x] : {std::pair(insn.a, insn.b), std::pair(insn.b, insn.a)}) {
-        const auto it = chains.find(p);
-        if (it != chains.end() && uses.at(p) == 1 &&
-            it->second.HasX(x, pass_.body[it->second.insn])) {
-          before = it;
-          before->second.x = x;
-        }
-      }
-      if (before == chains.end()) {
-        chains[insn.dst] = {i, 0, {k}};
-        continue;
-      }
-      Chain chain = std::move(before->second);
-      const Insn first = pass_.body[chain.insn];
-      const int32_t start = first.table != nullptr ? first.c
-                            : first.a == chain.x   ? first.b
-                                                   : first.a;
-      dead.insert(chain.insn);
-      chains.erase(before);
-      chain.k.push_back(k);
-      chain.insn = i;
-      insn.fn = ops_.horner;
-      insn.a = chain.x;
-      insn.b = 0;
-      insn.c = Block(start);
-      insn.imm = chain.k.size();
-      pass_.tables.push_back(std::make_unique<std::vector<float>>(chain.k));
-      insn.table = pass_.tables.back()->data();
-      chains[insn.dst] = std::move(chain);
-    }
-    std::vector<Insn> kept;
-    for (size_t i = 0; i < pass_.body.size(); ++i) {
-      if (dead.count(i) == 0) kept.push_back(pass_.body[i]);
-    }
-    pass_.body = std::move(kept);
-  }
-
-  void DropUnused() {
-    std::set<int32_t> used;
-    for (const Sink& sink : pass_.sinks) used.insert(sink.reg);
-    for (std::vector<Insn>* list : {&pass_.body, &pass_.row, &pass_.once}) {
-      std::vector<Insn> kept;
-      for (auto insn = list->rbegin(); insn != list->rend(); ++insn) {
-        if (used.count(insn->dst) == 0) continue;
-        used.insert({insn->a, insn->b, insn->c});
-        if (insn->kind == Insn::Kind::kRead) {
-          for (const Axis& axis : program_.reads[static_cast<size_t>(insn->ref)].axes)
-            used.insert(axis.load);
-        }
-        kept.push_back(*insn);
-      }
-      list->assign(kept.rbegin(), kept.rend());
-    }
-  }
-
-  static size_t BlockBytes(size_t size) { return static_cast<size_t>(kBlock) * size + kSlotBytes; }
-
-  // Registers of the body share memory once their last reader has run; those of other lists keep
-  // theirs.
-  void Allocate() {
-    pass_.reg_offset.assign(regs_.size(), 0);
-    const auto place = [this](int32_t reg, size_t bytes) {
-      pass_.reg_offset[static_cast<size_t>(reg)] = pass_.frame_bytes;
-      pass_.frame_bytes += (bytes + kSlotBytes - 1) / kSlotBytes * kSlotBytes;
-    };
-    for (const std::vector<Insn>* list : {&pass_.once, &pass_.row}) {
-      for (const Insn& insn : *list)
-        place(insn.dst, Reg(insn.dst).block ? BlockBytes(insn.size) : kSlotBytes);
-    }
-    std::map<int32_t, int> left = UsesInBody();
-    std::multimap<size_t, size_t> free;  // element size -> offset
-    for (const Insn& insn : pass_.body) {
-      std::vector<int32_t> args = {insn.a, insn.b, insn.c};
-      if (insn.kind == Insn::Kind::kRead) {
-        for (const Axis& axis : program_.reads[static_cast<size_t>(insn.ref)].axes)
-          args.push_back(axis.load);
-      }
-      // An operand of another size must not be overwritten while it is read.
-      const auto release = [&](bool same_size) {
-        for (int32_t& r : args) {
-          if (r == 0 || Reg(r).level != kBody ||
-              (Reg(r).size == insn.size && insn.kind == Insn::Kind::kOp) != same_size)
-            continue;
-          if (--left[r] == 0) free.emplace(Reg(r).size, pass_.reg_offset[static_cast<size_t>(r)]);
-        }
-      };
-      release(true);
-      if (const auto it = free.find(insn.size); it != free.end()) {
-        pass_.reg_offset[static_cast<size_t>(insn.dst)] = it->second;
-        free.erase(it);
-      } else {
-        place(insn.dst, BlockBytes(insn.size));
-      }
-      release(false);
-    }
-  }
-
-  using Key =
-      std::tuple<Insn::Kind, OpFn, int32_t, int32_t, int32_t, int32_t, uint64_t, size_t, bool>;
+  using Key = std::tuple<Insn::Kind, OpFn, int32_t, int32_t, int32_t, int32_t, int32_t, uint64_t,
+                         size_t, bool>;
 
   const Plan& plan_;
   const PassPlan& pass_plan_;
@@ -550,6 +434,21 @@ class PassBuilder {
   std::map<std::pair<int32_t, ExprId>, int32_t> values_;
   std::vector<int32_t> my_reads_;
 };
+
+// Marks the reads of the first pass that reads their input.
+void MarkFirstReads(Program& program) {
+  std::set<int32_t> seen;
+  for (const Pass& pass : program.passes) {
+    std::set<int32_t> here;
+    for (size_t r = pass.reads_begin; r < pass.reads_end; ++r) {
+      Read& read = program.reads[r];
+      if (read.source != ReadSource::kInput) continue;
+      read.first = seen.count(read.ref) == 0;
+      here.insert(read.ref);
+    }
+    seen.merge(here);
+  }
+}
 
 }  // namespace
 
@@ -569,6 +468,7 @@ absl::StatusOr<std::unique_ptr<Program>> CompileProgram(const Kernel& kernel, co
                                     [](const PassPlan& p) { return std::popcount(p.dims) > 1; });
   if (wide && !has_rows) return std::unique_ptr<Program>();
   auto program = std::make_unique<Program>();
+  program->ops = &ops;
   program->wide = wide;
   program->group = plan.group;
   program->kernel = plan.kernel;
@@ -589,6 +489,7 @@ absl::StatusOr<std::unique_ptr<Program>> CompileProgram(const Kernel& kernel, co
     program->max_sinks = std::max(program->max_sinks, built.sinks.size());
     program->passes.push_back(std::move(built));
   }
+  MarkFirstReads(*program);
   return program;
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/exec/vm/launch_state.h"
 
+#include "kiln/exec/vm/run.h"
 #include "kiln/exec/vm/vm.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <new>
 
@@ -12,6 +14,8 @@ namespace {
 
 constexpr int64_t kMaxTempBytes = int64_t{1} << 46;
 constexpr int64_t kNowhere = std::numeric_limits<int64_t>::min();
+constexpr int64_t kFetchedBytes = int64_t{4} << 20;
+constexpr size_t kLeastRun = 32;          // elements; shorter ones are worked out one by one
 constexpr int64_t kGroupElements = 2048;  // of a cell of a wide program: its temporaries stay in L1
 
 // Adds `scale` times the index to `to`.
@@ -128,18 +132,33 @@ size_t MaxAxes(const Program& program) {
   return axes;
 }
 
+// What the passes of a cell do, in all.
+struct Work {
+  double lines = 0;  // of the cache to be fetched
+  double operations = 0;
+};
+
 // Gives one pass of a launch its patterns.
 class PatternBinder {
  public:
-  PatternBinder(const Program& program, const Pass& pass, const Tile& tile, Launch& launch,
-                uint8_t*& memory)
-      : program_(program), pass_(pass), tile_(tile), launch_(launch), memory_(memory) {
+  PatternBinder(const Program& program, const Pass& pass, void** inputs, Tile& tile, Launch& launch,
+                uint8_t*& memory, Work& work)
+      : program_(program),
+        pass_(pass),
+        inputs_(inputs),
+        tile_(tile),
+        launch_(launch),
+        memory_(memory),
+        work_(work) {
     n_ = static_cast<size_t>(std::min(tile.block, tile.length));
+    const auto inner = static_cast<size_t>(tile.inner);
+    run_ = inner >= kLeastRun && n_ % inner == 0 ? inner : n_;
   }
 
   bool Bind() {
     for (size_t r = pass_.reads_begin; r < pass_.reads_end; ++r) {
-      if (!BindReadPattern(launch_.reads[r])) return false;
+      const size_t window = program_.reads[r].size == 4 ? program_.ops->window : 0;
+      if (!BindReadPattern(launch_.reads[r], window)) return false;
     }
     for (const Sink& sink : pass_.sinks) {
       if (sink.kind == Sink::Kind::kReduce) continue;
@@ -148,6 +167,9 @@ class PatternBinder {
                 temp ? launch_.temps[sink.ref].pattern : launch_.stores[sink.ref].pattern))
         return false;
     }
+    FetchAhead();
+    for (const Insn& insn : pass_.body)
+      work_.operations += insn.kind == Insn::Kind::kOp ? Blocks() : 0;
     return true;
   }
 
@@ -157,14 +179,82 @@ class PatternBinder {
       pattern.step = pass_.vec < 0 ? 1 : linear.step[pass_.vec];
       return true;
     }
-    std::fill(at_, at_ + n_, 0);
-    AddSteps(linear, pass_, tile_, launch_.extents, n_, at_);
-    return Finish(pattern);
+    if (LieEvenly(linear, pass_, tile_, launch_.extents, pattern.step)) return true;
+    Start(linear);
+    return Finish(0, pattern);
   }
 
-  bool Finish(Pattern& pattern) {
+  void Start(const Linear& linear) {
+    std::fill(at_, at_ + run_, 0);
+    AddSteps(linear, pass_, tile_, launch_.extents, run_, at_);
+    step_ = StepOf(linear);
+  }
+
+  // From one run of positions to the next.
+  int64_t StepOf(const Linear& linear) const {
+    return run_ < n_ ? linear.step[DimAt(pass_, tile_.first)] : 0;
+  }
+
+  bool Finish(size_t window, Pattern& pattern) {
     memory_ += kPatternBytes;
-    return MakePattern(at_, n_, memory_ - kPatternBytes, pattern);
+    return MakePattern({at_, run_, step_, n_}, window, memory_ - kPatternBytes, pattern);
+  }
+
+  // Decides what is fetched ahead: operands that the caches do not hold. The processor does that
+  // itself for a loop that reads all the time, but not for one that computes in between. A program
+  // of several passes fetches for the next cell, others for the next block.
+  void FetchAhead() {
+    if (pass_.vec < 0) return;
+    for (const Insn& insn : pass_.body) {
+      const bool reads = insn.kind == Insn::Kind::kRead;
+      const Read* read = reads ? &program_.reads[static_cast<size_t>(insn.ref)] : nullptr;
+      if (!reads || !read->first || BytesOf(*read) < kFetchedBytes) continue;
+      ReadState& state = launch_.reads[insn.ref];
+      Fetch(state.linear, read->size, state);
+    }
+    for (const Sink& sink : pass_.sinks) {
+      if (sink.kind != Sink::Kind::kOutput || program_.passes.size() == 1) continue;
+      StoreState& state = launch_.stores[sink.ref];
+      int64_t bytes = sink.size;
+      for (const int32_t d : program_.kernel.outputs[static_cast<size_t>(sink.ref)].dims)
+        bytes *= launch_.sizes[d];
+      if (bytes >= kFetchedBytes) Fetch(state.linear, sink.size, state);
+    }
+  }
+
+  template <typename State>
+  void Fetch(const Linear& linear, int64_t size, State& state) {
+    const int64_t per_block =
+        std::abs(tile_.block / tile_.inner * linear.step[DimAt(pass_, tile_.first)] * size);
+    const int32_t group = program_.group, last = group < 0 ? program_.prefix - 1 : group;
+    if (program_.passes.size() == 1) {
+      state.ahead = tile_.block / tile_.inner * linear.step[DimAt(pass_, tile_.first)] * size;
+    } else if (last >= 0) {
+      state.ahead = linear.step[last] * size * (group < 0 ? 1 : launch_.extents[group]);
+    }
+    if (state.ahead == 0 || per_block > 2 * kBlock * size) return;  // far apart, or here already
+    state.covered = per_block;
+    work_.lines += static_cast<double>(state.covered / Fetches::kLine) * Blocks();
+  }
+
+  // Blocks of the pass in a cell.
+  double Blocks() const {
+    auto blocks = static_cast<double>((tile_.length + tile_.block - 1) / tile_.block);
+    for (int32_t k = 0; k < tile_.first; ++k)
+      blocks *= static_cast<double>(launch_.extents[DimAt(pass_, k)]);
+    if (pass_.shape == Pass::Shape::kOuter)
+      blocks *= static_cast<double>(launch_.extents[pass_.over]);
+    return blocks;
+  }
+
+  int64_t BytesOf(const Read& read) const {
+    const BufferArg& buffer = *static_cast<const BufferArg*>(inputs_[read.ref]);
+    int64_t bytes = read.size;
+    for (size_t axis = 0; axis < read.linear.size(); ++axis) {
+      const Place place = InputAxis(launch_, buffer, axis);
+      bytes = std::max(bytes, place.extent * std::abs(place.stride) * read.size);
+    }
+    return bytes;
   }
 
   // Whether the axis has the same values in each block: it varies with inner dims only.
@@ -179,14 +269,18 @@ class PatternBinder {
     return true;
   }
 
-  bool BindReadPattern(ReadState& state) {
+  bool BindReadPattern(ReadState& state, size_t window) {
     if (!program_.wide) {
       state.pattern.step = pass_.vec < 0 ? 0 : state.linear.step[pass_.vec];
       state.patterned = state.num_axes == 0;
       return true;
     }
-    std::fill(at_, at_ + n_, 0);
-    AddSteps(state.linear, pass_, tile_, launch_.extents, n_, at_);
+    if (state.num_axes == 0 &&
+        LieEvenly(state.linear, pass_, tile_, launch_.extents, state.pattern.step)) {
+      state.patterned = true;
+      return true;
+    }
+    Start(state.linear);
     for (int32_t a = 0; a < state.num_axes; ++a) {
       AxisState& axis = state.axes[a];
       axis.invariant = axis.load == 0 && Invariant(axis);
@@ -195,13 +289,13 @@ class PatternBinder {
       AddAxis(axis);
     }
     state.patterned = true;
-    return Finish(state.pattern);
+    return Finish(window, state.pattern);
   }
 
   void AddAxis(AxisState& axis) {
-    std::fill(values_, values_ + n_, axis.invariant ? axis.index.offset : 0);
-    AddSteps(axis.index, pass_, tile_, launch_.extents, n_, values_);
-    for (size_t i = 0; i < n_; ++i) {
+    std::fill(values_, values_ + run_, axis.invariant ? axis.index.offset : 0);
+    AddSteps(axis.index, pass_, tile_, launch_.extents, run_, values_);
+    for (size_t i = 0; i < run_; ++i) {
       const int64_t value = axis.invariant ? axis.At(values_[i]) : values_[i];
       axis.low = std::min(axis.low, value);
       axis.high = std::max(axis.high, value);
@@ -211,14 +305,23 @@ class PatternBinder {
         at_[i] += value * axis.stride;
       }
     }
+    if (axis.invariant) return;
+    const int64_t step = StepOf(axis.index);
+    const int64_t more = static_cast<int64_t>(n_ / run_ - 1) * step;
+    axis.low += std::min<int64_t>(more, 0);
+    axis.high += std::max<int64_t>(more, 0);
+    step_ += step * axis.stride;
   }
 
   const Program& program_;
   const Pass& pass_;
-  const Tile& tile_;
+  void** const inputs_;
+  Tile& tile_;
   Launch& launch_;
   uint8_t*& memory_;
-  size_t n_ = 0;
+  Work& work_;
+  size_t n_ = 0, run_ = 0;  // elements of a block, and of the runs that it consists of
+  int64_t step_ = 0;        // from one run to the next
   int64_t at_[kBlock], values_[kBlock];
 };
 
@@ -272,11 +375,14 @@ bool BindLaunch(const Program& program, void** argv, bool large, int64_t group_e
       store.step[out_dims[k]] = InputAxis(launch, *launch.outputs[o], k).stride;
   }
   auto* patterns = reinterpret_cast<uint8_t*>(launch.extents + kernel.dims.size());
+  Work work;
   for (size_t p = 0; p < program.passes.size(); ++p) {
     const Pass& pass = program.passes[p];
     Tile& tile = *new (&launch.tiles[p]) Tile(TileOf(pass, launch.extents, program.wide));
-    if (!PatternBinder(program, pass, tile, launch, patterns).Bind()) return false;
+    if (!PatternBinder(program, pass, inputs, tile, launch, patterns, work).Bind()) return false;
   }
+  if (work.lines > 0)
+    launch.lines = static_cast<int64_t>(work.lines / std::max(work.operations, 1.0)) + 1;
   return true;
 }
 

@@ -42,6 +42,9 @@ struct ReadState {
   bool only_linear = true;  // all axes are linear (which a guarded read has in `axes`)
   bool patterned = false;   // `pattern` says where elements lie
   Pattern pattern;
+  // Bytes from the start of a block to one that is to be fetched when it is read, and how many that
+  // one covers; 0: none is.
+  int64_t ahead = 0, covered = 0;
 };
 
 struct TempState {
@@ -54,6 +57,7 @@ struct TempState {
 struct StoreState {
   Linear linear;
   Pattern pattern;
+  int64_t ahead = 0, covered = 0;  // as of a read
 };
 
 struct Launch {
@@ -69,6 +73,7 @@ struct Launch {
   StoreState* stores = nullptr;  // one per output
   Tile* tiles = nullptr;         // one per pass
   size_t temp_bytes = 0;         // of one cell
+  int64_t lines = 0;             // of the cache to be fetched with each operation
 };
 
 inline int64_t FloorDiv(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }

@@ -10,7 +10,9 @@
 #define HWY_TARGET_INCLUDE "kiln/exec/vm/ops.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kiln/exec/vm/casts-inl.h"
 #include "kiln/exec/vm/loops-inl.h"
+#include "kiln/exec/vm/moves-inl.h"
 #include "kiln/exec/vm/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -25,6 +27,14 @@ OpFn Find(ScalarOp op, DType operand) {
   }
 #endif
   return WithType(operand, [op](auto zero) { return FindLoop<decltype(zero)>(op); });
+}
+
+OpFn FindCast(DType from, DType to) {
+#if HWY_NATIVE_FMA
+  if (from == DType::kF32 && to == DType::kU8) return &VToBytes<uint8_t>;
+  if (from == DType::kF32 && to == DType::kI8) return &VToBytes<int8_t>;
+#endif
+  return Cast(from, to);
 }
 
 OpFn FindUniform(ScalarOp op, DType operand, unsigned mask) {
@@ -43,17 +53,13 @@ ReduceFns Reduce(ReduceOp op, DType type) {
   if (type == DType::kF32) {
     switch (op) {
       case ReduceOp::kAdd:
-        return {&VLanes<VAdd>, fns.fold, fns.sequence, &VMap2<VAdd>,
-                &RowsLoop<Add, float, &VLanes<VAdd>>};
+        return VReduce<VAdd>(fns);
       case ReduceOp::kMul:
-        return {&VLanes<VMul>, fns.fold, fns.sequence, &VMap2<VMul>,
-                &RowsLoop<Mul, float, &VLanes<VMul>>};
+        return VReduce<VMul>(fns);
       case ReduceOp::kMax:
-        return {&VLanes<VMax>, fns.fold, fns.sequence, &VMap2<VMax>,
-                &RowsLoop<Max, float, &VLanes<VMax>>};
+        return VReduce<VMax>(fns);
       case ReduceOp::kMin:
-        return {&VLanes<VMin>, fns.fold, fns.sequence, &VMap2<VMin>,
-                &RowsLoop<Min, float, &VLanes<VMin>>};
+        return VReduce<VMin>(fns);
       default:
         break;
     }
@@ -63,6 +69,8 @@ ReduceFns Reduce(ReduceOp op, DType type) {
 }
 
 #if !HWY_NATIVE_FMA
+OpFn FindPair(ScalarOp, ScalarOp, bool) { return nullptr; }
+OpFn FindChoose(ScalarOp) { return nullptr; }
 OpFn FindChoice(bool, unsigned) { return nullptr; }
 
 void HalfToFloatLoop(const OpArgs& x) {
@@ -73,6 +81,11 @@ void HalfToFloatLoop(const OpArgs& x) {
 void FloatToHalfLoop(const OpArgs& x) {
   for (size_t i = 0; i < x.n; ++i)
     static_cast<uint16_t*>(x.dst)[i] = FloatToHalf(static_cast<const float*>(x.a)[i]);
+}
+
+void RoundToHalfLoop(const OpArgs& x) {
+  for (size_t i = 0; i < x.n; ++i)
+    static_cast<float*>(x.dst)[i] = HalfToFloat(FloatToHalf(static_cast<const float*>(x.a)[i]));
 }
 
 void HornerLoop(const OpArgs& x) {
@@ -88,12 +101,34 @@ void HornerLoop(const OpArgs& x) {
 
 const OpTable& Table() {
 #if HWY_NATIVE_FMA
-  static constexpr OpTable kTable = {&Find,         &FindUniform,  &FindChoice, &Reduce,
-                                     &VHalfToFloat, &VFloatToHalf, &VHorner};
+  constexpr OpFn kHalfToFloat = &VHalfToFloat, kFloatToHalf = &VFloatToHalf, kHorner = &VHorner,
+                 kRoundToHalf = &VRoundToHalf;
 #else
-  static constexpr OpTable kTable = {
-      &Find, &FindUniform, &FindChoice, &Reduce, &HalfToFloatLoop, &FloatToHalfLoop, &HornerLoop};
+  constexpr OpFn kHalfToFloat = &HalfToFloatLoop, kFloatToHalf = &FloatToHalfLoop,
+                 kHorner = &HornerLoop, kRoundToHalf = &RoundToHalfLoop;
 #endif
+  static constexpr OpTable kTable = {
+      .find = &Find,
+      .find_uniform = &FindUniform,
+      .find_pair = &FindPair,
+      .find_choose = &FindChoose,
+      .find_choice = &FindChoice,
+      .reduce = &Reduce,
+      .cast = &FindCast,
+      .half_to_float = kHalfToFloat,
+      .float_to_half = kFloatToHalf,
+      .bfloat_to_float = &BFloatToFloatBlock,
+      .float_to_bfloat = &FloatToBFloatBlock,
+      .round_to_half = kRoundToHalf,
+      .round_to_bfloat = &RoundToBFloatBlock,
+      .normalise_bool = &NormaliseBool,
+      .horner = kHorner,
+      .fill = &Fill,
+      .gather_strided = &GatherStrided,
+      .gather = &GatherPattern,
+      .scatter = &ScatterPattern,
+      .window = kWindow,
+  };
   return kTable;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The VM's operations on blocks: dst[i] = op(a[i], b[i], c[i]) for i in [0, n), one function per op
-// and type.
+// and type; and moves of blocks.
 //
 // There is one table per instruction set, all with the same bits: vectors where the processor has
 // fused multiply-add, plain loops with std::fma where it has not. f32 operations work on whole
@@ -28,6 +28,7 @@ struct OpArgs {
   const void* c;
   size_t n;
   uint64_t imm;
+  const void* d = nullptr;
 };
 
 // dst may be a, b or c exactly when their elements have one size.
@@ -43,6 +44,8 @@ struct ReduceFns {
   OpFn rows;
 };
 
+struct Pattern;
+
 struct OpTable {
   // The function of a node that is neither a leaf, a cast nor a bit cast; null if the type has
   // none. `operand` is the type of the first operand (of the second for select and guard).
@@ -51,38 +54,36 @@ struct OpTable {
   // Here and below null means that the table has none, and the caller fills a block or takes
   // several steps.
   OpFn (*find_uniform)(ScalarOp op, DType operand, unsigned mask);
+  // outer(inner(a, b), c) or, with `second`, outer(c, inner(a, b)), of f32. Of these and the next
+  // ones imm says which operands are one element: 1: a, 2: b, 4: c, 8: d.
+  OpFn (*find_pair)(ScalarOp inner, ScalarOp outer, bool second);
+  // select(a < b, c, d), or a <= b: floats compared, elements of four bytes chosen.
+  OpFn (*find_choose)(ScalarOp comparison);
   // select(a < b, a, b), or with `greater` select(a < b, b, a), of f32.
   OpFn (*find_choice)(bool greater, unsigned mask);
   ReduceFns (*reduce)(ReduceOp op, DType type);
+  // A conversion as scalar_expr.h defines kCast. Never null for types that occur.
+  OpFn (*cast)(DType from, DType to);
   OpFn half_to_float;  // u16 bits -> f32
   OpFn float_to_half;  // f32 -> u16 bits
+  OpFn bfloat_to_float, float_to_bfloat;
+  OpFn round_to_half, round_to_bfloat;  // f32 -> f32
+  OpFn normalise_bool;                  // bytes -> bytes 0 and 1
   // dst[i] = fma(... fma(fma(c, a, k0), a, k1) ..., km): a polynomial in a; `b` points to imm
   // coefficients k.
   OpFn horner;
+
+  // Moving n elements of `size` 1, 2, 4 or 8 bytes.
+  void (*fill)(size_t size, void* dst, const void* element, size_t n);
+  // dst[i] = src[i * stride]
+  void (*gather_strided)(size_t size, void* dst, const void* src, int64_t stride, size_t n);
+  // The elements of a pattern (tile.h) from `base` to `own`, and back.
+  void (*gather)(size_t size, void* own, const uint8_t* base, const Pattern& pattern, size_t n);
+  void (*scatter)(size_t size, uint8_t* base, const Pattern& pattern, const void* own, size_t n);
+  size_t window;  // elements of four bytes in a vector for Pattern::windows; 0: not used
 };
 
 const OpTable& OpsFor(IsaLevel level);
-
-// ---- The same code on every instruction set.
-
-// A conversion as scalar_expr.h defines kCast. Never null for types that occur.
-OpFn FindCast(DType from, DType to);
-
-// The value of a reduction of nothing, as bits.
-uint64_t EmptyValue(ReduceOp op, DType type);
-
-// Rounding of f32 to 16-bit floats and back; and bytes to bools.
-void BFloatToFloatBlock(const OpArgs& x);
-void FloatToBFloatBlock(const OpArgs& x);
-void NormaliseBool(const OpArgs& x);
-OpFn FindRoundTo(DType aux);
-
-// Moving elements of `size` 1, 2, 4 or 8 bytes.
-void FillElements(size_t size, void* dst, const void* element, size_t n);
-void GatherStrided(size_t size, void* dst, const void* src, int64_t stride,
-                   size_t n);  // dst[i] = src[i * stride]
-void ScatterStrided(size_t size, void* dst, int64_t stride, const void* src,
-                    size_t n);  // dst[i * stride] = src[i]
 
 }  // namespace kiln::vm
 

@@ -17,8 +17,10 @@
 // consecutive coordinates of the last dim of the prefix, `group`, which all passes have.
 //
 // An instruction runs once per worker (constants, parameters), once per row (what does not vary
-// along the vector dim; one element) or once per block. Where the body uses a register of the first
-// two, its operation either takes one element or the register is first filled into a block.
+// along the vector dim; one element), once per place in rows (`inner`: what depends on the
+// coordinate along the vector dim and on no other) or once per block. Where a block needs a
+// register of the first two, its operation either takes one element or the register is first
+// filled.
 #ifndef KILN_EXEC_VM_PROGRAM_H_
 #define KILN_EXEC_VM_PROGRAM_H_
 
@@ -42,11 +44,13 @@ struct Insn {
   Kind kind = Kind::kOp;
   uint8_t size = 0;  // bytes of an element of dst: kParam, kConst, kFill
   int32_t dst = 0;   // registers; 0 is none
-  int32_t a = 0, b = 0, c = 0;
+  int32_t a = 0, b = 0, c = 0, d = 0;
   int32_t ref = 0;  // read, dim or parameter
   uint64_t imm = 0;
   OpFn fn = nullptr;
-  const float* table = nullptr;  // in place of b: coefficients, owned by the Pass
+  ScalarOp op = ScalarOp::kConst;  // of an operation on f32 that may be one of a pair
+  uint8_t uniform = 0;             // its operands that are one element, as in ops.h
+  const float* table = nullptr;    // in place of b: coefficients, owned by the Pass
 };
 
 // One axis of a read whose position is not just a linear function of the coordinates.
@@ -63,6 +67,7 @@ struct Read {
   int32_t ref = 0;                // input, or temporary
   uint8_t size = 0;               // bytes of an element
   bool guarded = false;           // positions may lie outside: such elements are 0
+  bool first = false;             // no pass before reads this input
   bool copy = false;              // the register must not point into the operand
   std::vector<IndexExpr> linear;  // per axis; empty terms and offset for those in `axes`
   std::vector<Axis> axes;
@@ -90,7 +95,7 @@ struct Pass {
   std::vector<int32_t> rows;  // loops around the vector dim, ascending; not the reduced one
   int32_t vec = -1;           // the vector dim; -1: a single element
   int32_t over = -1;          // the reduced dim
-  std::vector<Insn> once, row, body;
+  std::vector<Insn> once, row, inner, body;
   std::vector<Sink> sinks;
   std::vector<size_t> reg_offset;  // of each register in the frame
   size_t frame_bytes = 0;
@@ -106,6 +111,7 @@ struct Temp {
 
 struct Program {
   Kernel kernel;  // expanded; its inputs, outputs, dims and parameters are those of the text
+  const OpTable* ops = nullptr;
   int32_t num_iterated = 0;
   int32_t prefix = 0;
   bool wide = false;

@@ -141,7 +141,7 @@ class UnitRunner {
     for (size_t s = 0; s < pass_.sinks.size(); ++s) {
       const Sink& sink = pass_.sinks[s];
       if (sink.kind == Sink::Kind::kReduce)
-        FillElements(sink.size, Accumulator(s), &sink.identity, n);
+        launch_.program->ops->fill(sink.size, Accumulator(s), &sink.identity, n);
     }
   }
 
@@ -153,8 +153,19 @@ class UnitRunner {
     return base + index * sink.size;
   }
 
+  // Runs what depends on the place in the row alone, unless it is there from the block before.
+  void Inner(size_t n) {
+    const int64_t at = worker_.coordinate[pass_.vec];
+    if (frame_.inner_launch == &launch_ && frame_.inner_at == at && frame_.inner_n == n) return;
+    RunList(pass_.inner, n, n, worker_, pass_, frame_);
+    frame_.inner_launch = &launch_;
+    frame_.inner_at = at;
+    frame_.inner_n = n;
+  }
+
   // Runs the body on n elements from the current coordinates and stores what is to be stored.
   void Block(size_t n) {
+    if (!pass_.inner.empty()) Inner(n);
     const bool whole = n % kVectorElements == 0;
     for (const Sink& sink : pass_.sinks) {
       if (!sink.direct) continue;
@@ -164,13 +175,19 @@ class UnitRunner {
               ? target.start(sink.size)
               : frame_.storage + pass_.reg_offset[static_cast<size_t>(sink.reg)];
     }
+    for (const Sink& sink : pass_.sinks) {
+      if (sink.kind != Sink::Kind::kOutput || launch_.stores[sink.ref].covered == 0) continue;
+      const StoreState& state = launch_.stores[sink.ref];
+      frame_.fetches->Add(TargetOf(sink).start(sink.size) + state.ahead, state.covered,
+                          /*written=*/true);
+    }
     RunList(pass_.body, n, n, worker_, pass_, frame_);
     for (const Sink& sink : pass_.sinks) {
       if (sink.kind == Sink::Kind::kReduce) continue;
       const Target target = TargetOf(sink);
       const uint8_t* reg = frame_.regs[sink.reg];
       if (reg != target.start(sink.size))
-        ScatterPattern(sink.size, target.base, *target.pattern, reg, n);
+        launch_.program->ops->scatter(sink.size, target.base, *target.pattern, reg, n);
     }
   }
 
@@ -204,7 +221,7 @@ class UnitRunner {
 };
 
 // Reduces n consecutive values to one by the rule, in place.
-void ReduceRow(const Pass& pass, const Sink& sink, uint8_t* data, int64_t n) {
+void ReduceRow(const OpTable& ops, const Pass& pass, const Sink& sink, uint8_t* data, int64_t n) {
   alignas(64) uint8_t acc[kReduceLanes * 8 + 64];
   const bool lanes = pass.shape == Pass::Shape::kLanes;
   const int64_t block = lanes ? kReduceBlock : kOuterReduceBlock;
@@ -212,7 +229,7 @@ void ReduceRow(const Pass& pass, const Sink& sink, uint8_t* data, int64_t n) {
     const int64_t blocks = CeilDiv(n, block);
     for (int64_t k = 0; k < blocks; ++k) {
       const auto count = static_cast<size_t>(std::min(block, n - k * block));
-      FillElements(sink.size, acc, &sink.identity, lanes ? kReduceLanes : 1);
+      ops.fill(sink.size, acc, &sink.identity, lanes ? kReduceLanes : 1);
       const OpArgs args = {acc, data + k * block * sink.size, nullptr, nullptr, count, 0};
       (lanes ? sink.fns.lanes : sink.fns.sequence)(args);
       if (lanes) sink.fns.fold(args);
@@ -223,7 +240,7 @@ void ReduceRow(const Pass& pass, const Sink& sink, uint8_t* data, int64_t n) {
 }
 
 // The same for n rows of `width` values, element by element.
-void ReduceColumns(const Sink& sink, uint8_t* data, int64_t n, int64_t width) {
+void ReduceColumns(const OpTable& ops, const Sink& sink, uint8_t* data, int64_t n, int64_t width) {
   const int64_t row_bytes = width * sink.size;
   alignas(64) uint8_t acc[kAccumulatorBytes + 64];
   alignas(64) uint8_t part[kAccumulatorBytes + 64];
@@ -233,7 +250,7 @@ void ReduceColumns(const Sink& sink, uint8_t* data, int64_t n, int64_t width) {
       const int64_t end = std::min(n, (k + 1) * kOuterReduceBlock);
       for (int64_t at = 0; at < width; at += kBlock) {
         const auto count = static_cast<size_t>(std::min(kBlock, width - at));
-        FillElements(sink.size, acc, &sink.identity, count);
+        ops.fill(sink.size, acc, &sink.identity, count);
         for (int64_t j = k * kOuterReduceBlock; j < end; ++j) {
           std::memcpy(part, data + j * row_bytes + at * sink.size, count * sink.size);
           sink.fns.combine({acc, acc, part, nullptr, count, 0});
@@ -287,6 +304,7 @@ size_t FrameBytes(const Pass& pass) {
 
 void StartFrame(const Pass& pass, Worker& worker, void* memory, Frame& frame) {
   frame.storage = static_cast<uint8_t*>(memory);
+  frame.fetches = &worker.fetches;
   frame.accumulators = frame.storage + RoundUp(pass.frame_bytes);
   frame.positions =
       reinterpret_cast<int64_t*>(frame.accumulators + pass.sinks.size() * kAccumulatorBytes);
@@ -305,19 +323,20 @@ void RunUnits(const Pass& pass, const Units& units, int64_t begin, int64_t end,
 void FinishPass(const Pass& pass, const Units& units, uint8_t* const* partials,
                 const Worker& worker) {
   if (pass.over < 0 || units.parts == 1) return;
+  const OpTable& ops = *worker.launch->program->ops;
   for (size_t s = 0; s < pass.sinks.size(); ++s) {
     const Sink& sink = pass.sinks[s];
     if (sink.kind != Sink::Kind::kReduce) continue;
     uint8_t* out = worker.temps + worker.launch->temps[sink.ref].offset;
     if (units.parts == 0) {
-      FillElements(sink.size, out, &sink.empty, static_cast<size_t>(units.results));
+      ops.fill(sink.size, out, &sink.empty, static_cast<size_t>(units.results));
     } else if (pass.shape == Pass::Shape::kOuter) {
-      ReduceColumns(sink, partials[s], units.parts, units.results);
+      ReduceColumns(ops, sink, partials[s], units.parts, units.results);
       std::memcpy(out, partials[s], static_cast<size_t>(units.results) * sink.size);
     } else {
       for (int64_t r = 0; r < units.results; ++r) {
         uint8_t* row = partials[s] + r * units.parts * sink.size;
-        ReduceRow(pass, sink, row, units.parts);
+        ReduceRow(ops, pass, sink, row, units.parts);
         std::memcpy(out + r * sink.size, row, sink.size);
       }
     }

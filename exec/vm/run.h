@@ -15,12 +15,50 @@
 
 namespace kiln::vm {
 
+// Bytes to be fetched into the cache before they are needed. They are asked for a few at a time,
+// between instructions: the processor waits when it is asked for too many at once.
+class Fetches {
+ public:
+  void Add(const uint8_t* at, int64_t bytes, bool written) {
+    if (next_ == size_) next_ = size_ = 0;
+    if (size_ < kMost) ranges_[size_++] = {at, at + bytes, written};
+  }
+  void Some(int64_t lines) {
+    for (; lines > 0 && next_ < size_; --lines) {
+      Range& range = ranges_[next_];
+      if (range.written) {
+        __builtin_prefetch(range.at, 1);
+      } else {
+        __builtin_prefetch(range.at);
+      }
+      range.at += kLine;
+      if (range.at >= range.end) ++next_;
+    }
+  }
+
+  static constexpr int64_t kLine = 64;  // bytes that caches fetch at once
+
+ private:
+  static constexpr int kMost = 32;
+  struct Range {
+    const uint8_t *at, *end;
+    bool written;
+  };
+  Range ranges_[kMost];
+  int size_ = 0, next_ = 0;
+};
+
 // Registers of one pass for one worker.
 struct Frame {
   uint8_t* storage = nullptr;
   uint8_t** regs = nullptr;         // where each register lies now: its own storage, or an operand
   int64_t* positions = nullptr;     // two blocks of them
   uint8_t* accumulators = nullptr;  // a block for each sink
+  Fetches* fetches = nullptr;       // of the worker
+  // What the instructions of `inner` last ran for.
+  const Launch* inner_launch = nullptr;
+  int64_t inner_at = 0;
+  size_t inner_n = 0;
 };
 
 // What one thread works with. `temps` is the memory of the cell it works in.
@@ -29,6 +67,7 @@ struct Worker {
   int64_t coordinate[kMaxDims] = {};
   int64_t group_first = 0;  // where the cell starts along the program's group
   uint8_t* temps = nullptr;
+  Fetches fetches;
 };
 
 struct Units {

@@ -2,18 +2,15 @@
 #include "kiln/exec/vm/tile.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
-
-#include "kiln/exec/vm/with_size.h"
 
 namespace kiln::vm {
 namespace {
 
 constexpr int64_t kNowhere = std::numeric_limits<int64_t>::min();
 
-// Spans shorter than this on average are slower than element by element.
-constexpr size_t kLeastSpan = 8;
+// Spans shorter than this on average are slower than element by element, or than windows.
+constexpr size_t kLeastSpan = 8, kLeastSpanBesideWindows = 40;
 
 // The span that starts at element i.
 Span SpanAt(const int64_t* at, size_t n, size_t i) {
@@ -30,6 +27,76 @@ Span SpanAt(const int64_t* at, size_t n, size_t i) {
   }
   span.end = static_cast<int32_t>(i);
   return span;
+}
+
+// Appends a span, or makes the last one longer; false if there are too many.
+bool Append(Span span, Span* spans, size_t& count) {
+  if (count > 0) {
+    Span& last = spans[count - 1];
+    const int32_t length = last.end - last.begin;
+    const bool even = span.end - span.begin == 1 || span.step == last.step;
+    const bool next = int64_t{last.offset} + int64_t{last.step} * length == span.offset;
+    if (last.outside == span.outside && (span.outside || (even && next))) {
+      last.end = span.end;
+      return true;
+    }
+  }
+  if (count == kMaxSpans) return false;
+  spans[count++] = span;
+  return true;
+}
+
+// False if there are too many spans.
+bool MakeSpans(const Positions& positions, Span* spans, size_t& count) {
+  count = 0;
+  for (size_t i = 0; i < positions.run;) {
+    const Span span = SpanAt(positions.at, positions.run, i);
+    if (!Append(span, spans, count)) return false;
+    i = static_cast<size_t>(span.end);
+  }
+  const size_t of_run = count;
+  if (positions.n / positions.run * of_run > 2 * kMaxSpans) return positions.n == positions.run;
+  for (size_t first = positions.run; first < positions.n; first += positions.run) {
+    const int64_t more = static_cast<int64_t>(first / positions.run) * positions.step;
+    for (size_t i = 0; i < positions.run;) {
+      Span span = SpanAt(positions.at, positions.run, i);
+      i = static_cast<size_t>(span.end);
+      span.begin += static_cast<int32_t>(first);
+      span.end += static_cast<int32_t>(first);
+      span.offset += static_cast<int32_t>(span.outside ? 0 : more);
+      if (!Append(span, spans, count)) return false;
+    }
+  }
+  return true;
+}
+
+// Whether all positions, and the steps between them, are 32-bit numbers.
+bool WithinReach(const Positions& positions) {
+  int64_t low = 0, high = 0;
+  for (size_t i = 0; i < positions.run; ++i) {
+    if (positions.at[i] == kNowhere) continue;
+    low = std::min(low, positions.at[i]);
+    high = std::max(high, positions.at[i]);
+  }
+  const int64_t more = static_cast<int64_t>(positions.n / positions.run - 1) * positions.step;
+  constexpr int64_t kReach = std::numeric_limits<int32_t>::max() / 4;
+  return low + std::min<int64_t>(more, 0) > -kReach && high + std::max<int64_t>(more, 0) < kReach;
+}
+
+// The window of offsets[0, count), which become offsets from its start.
+Window WindowOf(int32_t* offsets, size_t count, size_t most) {
+  int64_t low = std::numeric_limits<int64_t>::max(), high = kNowhere;
+  for (size_t i = 0; i < count; ++i) {
+    if (offsets[i] == kOutside) continue;
+    low = std::min<int64_t>(low, offsets[i]);
+    high = std::max<int64_t>(high, offsets[i]);
+  }
+  if (high == kNowhere) return {0, kNothing};
+  if (high - low >= static_cast<int64_t>(most)) return {};
+  for (size_t i = 0; i < count; ++i) {
+    if (offsets[i] != kOutside) offsets[i] -= static_cast<int32_t>(low);
+  }
+  return {static_cast<int32_t>(low), static_cast<int32_t>(high - low + 1)};
 }
 
 }  // namespace
@@ -78,83 +145,55 @@ void AddSteps(const Linear& linear, const Pass& pass, const Tile& tile, const in
   }
 }
 
-bool MakePattern(const int64_t* at, size_t n, void* memory, Pattern& pattern) {
-  pattern = Pattern();
-  for (size_t i = 0; i < n; ++i) {
-    if (at[i] != kNowhere && (at[i] <= kOutside || at[i] > std::numeric_limits<int32_t>::max()))
+bool LieEvenly(const Linear& linear, const Pass& pass, const Tile& tile, const int64_t* extents,
+               int64_t& step) {
+  step = 0;
+  int64_t below = 0;  // the step that continues the dims inside; 0: there are none yet
+  for (auto k = static_cast<int32_t>(pass.rows.size()); k >= tile.first; --k) {
+    const int32_t d = DimAt(pass, k);
+    if (d < 0 || extents[d] == 1) continue;
+    if (below == 0) {
+      step = linear.step[d];
+      if (step == 0 && k > tile.first) return false;
+    } else if (linear.step[d] != below) {
       return false;
+    }
+    below = linear.step[d] * extents[d];
   }
+  return true;
+}
+
+bool MakePattern(const Positions& positions, size_t window, void* memory, Pattern& pattern) {
+  pattern = Pattern();
+  const size_t n = positions.n;
+  if (!WithinReach(positions)) return false;
   auto* spans = static_cast<Span*>(memory);
-  size_t done = 0;
-  while (done < n && pattern.num_spans < kMaxSpans) {
-    spans[pattern.num_spans] = SpanAt(at, n, done);
-    done = static_cast<size_t>(spans[pattern.num_spans++].end);
-  }
-  if (done == n && pattern.num_spans == 1 && !spans[0].outside) {
+  const bool all = MakeSpans(positions, spans, pattern.num_spans);
+  if (all && pattern.num_spans == 1 && !spans[0].outside) {
     pattern.start = spans[0].offset;
     pattern.step = n > 1 ? spans[0].step : 0;
     return true;
   }
-  if (done == n && pattern.num_spans * kLeastSpan <= n) {
+  const size_t least = window > 0 ? kLeastSpanBesideWindows : kLeastSpan;
+  if (all && pattern.num_spans * least <= n) {
     pattern.spans = spans;
     return true;
   }
   auto* offsets = reinterpret_cast<int32_t*>(spans + kMaxSpans);
-  for (size_t i = 0; i < n; ++i)
-    offsets[i] = at[i] == kNowhere ? kOutside : static_cast<int32_t>(at[i]);
-  pattern.offsets = offsets;
-  return true;
-}
-
-void GatherPattern(size_t size, void* own, const uint8_t* base, const Pattern& pattern, size_t n) {
-  const auto bytes = static_cast<int64_t>(size);
-  if (pattern.offsets != nullptr) {
-    WithSize(size, [&](auto zero) {
-      using T = decltype(zero);
-      const auto* from = reinterpret_cast<const T*>(base);
-      for (size_t i = 0; i < n; ++i) {
-        const int32_t at = pattern.offsets[i];
-        static_cast<T*>(own)[i] = at == kOutside ? T{0} : from[at];
-      }
-    });
-    return;
-  }
-  if (pattern.spans == nullptr)
-    return GatherStrided(size, own, base + pattern.start * bytes, pattern.step, n);
-  auto* out = static_cast<uint8_t*>(own);
-  for (size_t s = 0; s < pattern.num_spans; ++s) {
-    const Span& span = pattern.spans[s];
-    const auto begin = static_cast<size_t>(span.begin);
-    if (begin >= n) break;
-    const size_t count = std::min(n, static_cast<size_t>(span.end)) - begin;
-    if (span.outside) {
-      std::memset(out + begin * size, 0, count * size);
-    } else {
-      GatherStrided(size, out + begin * size, base + span.offset * bytes, span.step, count);
+  for (size_t first = 0; first < n; first += positions.run) {
+    const int64_t more = static_cast<int64_t>(first / positions.run) * positions.step;
+    for (size_t i = 0; i < positions.run; ++i) {
+      const int64_t at = positions.at[i];
+      offsets[first + i] = at == kNowhere ? kOutside : static_cast<int32_t>(at + more);
     }
   }
-}
-
-void ScatterPattern(size_t size, uint8_t* base, const Pattern& pattern, const void* own, size_t n) {
-  const auto bytes = static_cast<int64_t>(size);
-  if (pattern.offsets != nullptr) {
-    WithSize(size, [&](auto zero) {
-      using T = decltype(zero);
-      auto* to = reinterpret_cast<T*>(base);
-      for (size_t i = 0; i < n; ++i) to[pattern.offsets[i]] = static_cast<const T*>(own)[i];
-    });
-    return;
-  }
-  if (pattern.spans == nullptr)
-    return ScatterStrided(size, base + pattern.start * bytes, pattern.step, own, n);
-  const auto* from = static_cast<const uint8_t*>(own);
-  for (size_t s = 0; s < pattern.num_spans; ++s) {
-    const Span& span = pattern.spans[s];
-    const auto begin = static_cast<size_t>(span.begin);
-    if (begin >= n) break;
-    const size_t count = std::min(n, static_cast<size_t>(span.end)) - begin;
-    ScatterStrided(size, base + span.offset * bytes, span.step, from + begin * size, count);
-  }
+  pattern.offsets = offsets;
+  if (window == 0) return true;
+  auto* windows = static_cast<Window*>(memory);
+  for (size_t i = 0; i < n; i += window)
+    windows[i / window] = WindowOf(offsets + i, std::min(window, n - i), 2 * window);
+  pattern.windows = windows;
+  return true;
 }
 
 }  // namespace kiln::vm

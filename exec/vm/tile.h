@@ -46,16 +46,24 @@ struct Span {
   bool outside = false;
 };
 
+// A vector's worth of elements that all lie at start ... start + count - 1, which are at most two
+// vectors. A count of 0: they lie farther apart; kNothing: all are outside.
+struct Window {
+  int32_t start = 0, count = 0;
+};
+inline constexpr int32_t kNothing = -1;
+
 inline constexpr size_t kMaxSpans = 64;
 inline constexpr int32_t kOutside = std::numeric_limits<int32_t>::min();
 
 // Positions of a block's elements relative to its start: start + step * i; or in spans where these
-// are long; or one by one.
+// are long; or one by one, with vectors picked out of windows where neighbours lie near.
 struct Pattern {
   int64_t start = 0, step = 0;
   const Span* spans = nullptr;
   size_t num_spans = 0;
   const int32_t* offsets = nullptr;  // kOutside: the element is 0
+  const Window* windows = nullptr;   // for each vector of offsets, which are from its start then
 };
 
 // Bytes for what a Pattern points to.
@@ -66,13 +74,21 @@ inline constexpr size_t kPatternBytes =
 void AddSteps(const Linear& linear, const Pass& pass, const Tile& tile, const int64_t* extents,
               size_t n, int64_t* at);
 
-// The pattern of the positions at[0, n) (INT64_MIN: outside), in `memory`. False if one is too far
-// from the start.
-bool MakePattern(const int64_t* at, size_t n, void* memory, Pattern& pattern);
+// Whether the elements of the pass's blocks lie evenly, `step` apart, however many dims they span.
+bool LieEvenly(const Linear& linear, const Pass& pass, const Tile& tile, const int64_t* extents,
+               int64_t& step);
 
-// The elements of a pattern, of `size` bytes: the first n from `base` to `own`, and back.
-void GatherPattern(size_t size, void* own, const uint8_t* base, const Pattern& pattern, size_t n);
-void ScatterPattern(size_t size, uint8_t* base, const Pattern& pattern, const void* own, size_t n);
+// Positions of n elements of a block: at[i] + r * step for element i of run r; INT64_MIN: outside.
+struct Positions {
+  const int64_t* at = nullptr;
+  size_t run = 0;    // elements
+  int64_t step = 0;  // from one run to the next
+  size_t n = 0;      // a multiple of `run`
+};
+
+// Their pattern, in `memory`, with windows for vectors of `window` elements unless that is 0. False
+// if one is too far from the start.
+bool MakePattern(const Positions& positions, size_t window, void* memory, Pattern& pattern);
 
 }  // namespace kiln::vm
 

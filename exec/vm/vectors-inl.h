@@ -9,6 +9,7 @@
 #endif
 
 #include <cstring>
+#include <limits>
 
 #include "hwy/highway.h"
 #include "kiln/exec/vm/ops.h"
@@ -38,13 +39,11 @@ struct VDiv {
 };
 struct VMax {
   static HWY_INLINE V Do(V a, V b) {
-    return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::Gt(a, b)), a, b);
+    return hn::IfThenElse(hn::IsNaN(a), a, hn::Max(a, b));  // Max is a > b ? a : b, bit by bit
   }
 };
 struct VMin {
-  static HWY_INLINE V Do(V a, V b) {
-    return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::Lt(a, b)), a, b);
-  }
+  static HWY_INLINE V Do(V a, V b) { return hn::IfThenElse(hn::IsNaN(a), a, hn::Min(a, b)); }
 };
 // select(a < b, a, b) and select(a < b, b, a): how clamps are written.
 struct VLesser {
@@ -126,6 +125,61 @@ void VFma(const OpArgs& x) {
   for (; i < x.n; i += step) hn::StoreU(hn::MulAdd(a(i), b(i), c(i)), d, dst + i);
 }
 
+// Where a loop over whole vectors reads an operand, and how far it goes from one to the next: not
+// at all for one element, of which `all` is filled.
+struct Source {
+  const float* at;
+  size_t step;
+};
+
+HWY_INLINE Source SourceOf(const void* data, bool uniform, float* all) {
+  const auto* at = static_cast<const float*>(data);
+  if (!uniform) return {at, hn::Lanes(D())};
+  hn::StoreU(hn::Set(D(), *at), D(), all);
+  return {all, 0};
+}
+
+template <typename F, typename G, bool kSecond>
+void VPair(const OpArgs& x) {
+  const D d;
+  float all[3][HWY_MAX_BYTES / sizeof(float)];
+  auto [a, a_step] = SourceOf(x.a, (x.imm & 1) != 0, all[0]);
+  auto [b, b_step] = SourceOf(x.b, (x.imm & 2) != 0, all[1]);
+  auto [c, c_step] = SourceOf(x.c, (x.imm & 4) != 0, all[2]);
+  auto* dst = static_cast<float*>(x.dst);
+  float* const end = dst + x.n;
+  const auto one = [&](const float* p, const float* q, const float* r) {
+    const V inner = F::Do(hn::LoadU(d, p), hn::LoadU(d, q)), other = hn::LoadU(d, r);
+    return kSecond ? G::Do(other, inner) : G::Do(inner, other);
+  };
+  for (; dst + 2 * hn::Lanes(d) <= end; dst += 2 * hn::Lanes(d)) {
+    const V low = one(a, b, c), high = one(a + a_step, b + b_step, c + c_step);
+    hn::StoreU(low, d, dst);
+    hn::StoreU(high, d, dst + hn::Lanes(d));
+    a += 2 * a_step, b += 2 * b_step, c += 2 * c_step;
+  }
+  for (; dst < end; dst += hn::Lanes(d), a += a_step, b += b_step, c += c_step)
+    hn::StoreU(one(a, b, c), d, dst);
+}
+
+template <bool kOrEqual>
+void VChoose(const OpArgs& x) {
+  const D d;
+  float all[4][HWY_MAX_BYTES / sizeof(float)];
+  auto [a, a_step] = SourceOf(x.a, (x.imm & 1) != 0, all[0]);
+  auto [b, b_step] = SourceOf(x.b, (x.imm & 2) != 0, all[1]);
+  auto [yes, yes_step] = SourceOf(x.c, (x.imm & 4) != 0, all[2]);
+  auto [no, no_step] = SourceOf(x.d, (x.imm & 8) != 0, all[3]);
+  auto* dst = static_cast<float*>(x.dst);
+  float* const end = dst + x.n;
+  for (; dst < end; dst += hn::Lanes(d)) {
+    const V left = hn::LoadU(d, a), right = hn::LoadU(d, b);
+    const auto holds = kOrEqual ? hn::Le(left, right) : hn::Lt(left, right);
+    hn::StoreU(hn::IfThenElse(holds, hn::LoadU(d, yes), hn::LoadU(d, no)), d, dst);
+    a += a_step, b += b_step, yes += yes_step, no += no_step;
+  }
+}
+
 inline void VHorner(const OpArgs& x) {
   const D d;
   const auto* a = static_cast<const float*>(x.a);
@@ -172,6 +226,63 @@ void VLanes(const OpArgs& x) {
   }
 }
 
+// Lanes of a reduction in vectors.
+inline constexpr size_t kLaneVectors = kReduceLanes / (HWY_MAX_BYTES / sizeof(float));
+
+// All lanes folded by halves; lane l of vector v is lane v * (lanes of a vector) + l.
+template <typename F>
+HWY_INLINE float Fold(V* lanes) {
+  for (size_t half = kLaneVectors / 2; half > 0; half /= 2) {
+    for (size_t v = 0; v < half; ++v) lanes[v] = F::Do(lanes[v], lanes[v + half]);
+  }
+  V v = lanes[0];
+#if HWY_TARGET <= HWY_AVX3
+  v = F::Do(v, V{_mm512_shuffle_f32x4(v.raw, v.raw, 0x4e)});
+#endif
+  v = F::Do(v, hn::SwapAdjacentBlocks(v));
+  v = F::Do(v, hn::Shuffle1032(v));
+  v = F::Do(v, hn::Shuffle2301(v));
+  return hn::GetLane(v);
+}
+
+template <typename F>
+void VFold(const OpArgs& x) {
+  auto* dst = static_cast<float*>(x.dst);
+  V lanes[kLaneVectors];
+  for (size_t v = 0; v < kLaneVectors; ++v)
+    lanes[v] = hn::LoadU(D(), dst + v * (kReduceLanes / kLaneVectors));
+  *dst = Fold<F>(lanes);
+}
+
+template <typename F>
+void VRows(const OpArgs& x) {
+  const D d;
+  constexpr size_t kStep = kReduceLanes / kLaneVectors;
+  const size_t width = x.imm, whole = width / kReduceLanes * kReduceLanes;
+  auto* dst = static_cast<float*>(x.dst);
+  const auto* row = static_cast<const float*>(x.a);
+  const V identity = hn::Set(d, *static_cast<const float*>(x.b));
+  for (size_t at = 0; at < x.n; at += width, row += width) {
+    V lanes[kLaneVectors];
+    for (size_t v = 0; v < kLaneVectors; ++v) lanes[v] = identity;
+    for (size_t i = 0; i < whole; i += kReduceLanes) {
+      for (size_t v = 0; v < kLaneVectors; ++v)
+        lanes[v] = F::Do(lanes[v], hn::LoadU(d, row + i + v * kStep));
+    }
+    for (size_t v = 0; v < kLaneVectors && whole + v * kStep < width; ++v) {
+      const auto inside = hn::FirstN(d, width - whole - v * kStep);
+      const V element = hn::MaskedLoad(inside, d, row + whole + v * kStep);
+      lanes[v] = hn::IfThenElse(inside, F::Do(lanes[v], element), lanes[v]);
+    }
+    *dst++ = Fold<F>(lanes);
+  }
+}
+
+template <typename F>
+ReduceFns VReduce(const ReduceFns& loops) {
+  return {&VLanes<F>, &VFold<F>, loops.sequence, &VMap2<F>, &VRows<F>};
+}
+
 inline void VHalfToFloat(const OpArgs& x) {
   const D d;
   const hn::Rebind<hwy::float16_t, D> half;
@@ -188,6 +299,33 @@ inline void VFloatToHalf(const OpArgs& x) {
   auto* dst = static_cast<hwy::float16_t*>(x.dst);
   for (size_t i = 0; i < x.n; i += hn::Lanes(d))
     hn::StoreU(hn::DemoteTo(half, hn::LoadU(d, a + i)), half, dst + i);
+}
+
+inline void VRoundToHalf(const OpArgs& x) {
+  const D d;
+  const hn::Rebind<hwy::float16_t, D> half;
+  const auto* a = static_cast<const float*>(x.a);
+  auto* dst = static_cast<float*>(x.dst);
+  for (size_t i = 0; i < x.n; i += hn::Lanes(d))
+    hn::StoreU(hn::PromoteTo(d, hn::DemoteTo(half, hn::LoadU(d, a + i))), d, dst + i);
+}
+
+// f32 to a type of one byte, saturated; NaN becomes 0.
+template <typename To>
+void VToBytes(const OpArgs& x) {
+  const D d;
+  const hn::Rebind<int32_t, D> integers;
+  const hn::Rebind<To, D> bytes;
+  using Limits = std::numeric_limits<To>;
+  const V least = hn::Set(d, Limits::min()), most = hn::Set(d, Limits::max());
+  const auto* a = static_cast<const float*>(x.a);
+  auto* dst = static_cast<To*>(x.dst);
+  for (size_t i = 0; i < x.n; i += hn::Lanes(d)) {
+    const V v = hn::LoadU(d, a + i);
+    const V number = hn::IfThenZeroElse(hn::IsNaN(v), v);
+    const auto inside = hn::ConvertTo(integers, hn::Min(hn::Max(number, least), most));
+    hn::StoreU(hn::DemoteTo(bytes, inside), bytes, dst + i);
+  }
 }
 
 inline OpFn FindVector(ScalarOp op) {
@@ -223,6 +361,50 @@ inline OpFn FindVector(ScalarOp op) {
     default:
       return nullptr;
   }
+}
+
+template <typename F>
+OpFn FindOuter(ScalarOp outer, bool second) {
+  switch (outer) {
+    case ScalarOp::kAdd:
+      return second ? &VPair<F, VAdd, true> : &VPair<F, VAdd, false>;
+    case ScalarOp::kSub:
+      return second ? &VPair<F, VSub, true> : &VPair<F, VSub, false>;
+    case ScalarOp::kMul:
+      return second ? &VPair<F, VMul, true> : &VPair<F, VMul, false>;
+    case ScalarOp::kDiv:
+      return second ? &VPair<F, VDiv, true> : &VPair<F, VDiv, false>;
+    case ScalarOp::kMin:
+      return second ? &VPair<F, VMin, true> : &VPair<F, VMin, false>;
+    case ScalarOp::kMax:
+      return second ? &VPair<F, VMax, true> : &VPair<F, VMax, false>;
+    default:
+      return nullptr;
+  }
+}
+
+inline OpFn FindPair(ScalarOp inner, ScalarOp outer, bool second) {
+  switch (inner) {
+    case ScalarOp::kAdd:
+      return FindOuter<VAdd>(outer, second);
+    case ScalarOp::kSub:
+      return FindOuter<VSub>(outer, second);
+    case ScalarOp::kMul:
+      return FindOuter<VMul>(outer, second);
+    case ScalarOp::kDiv:
+      return FindOuter<VDiv>(outer, second);
+    case ScalarOp::kMin:
+      return FindOuter<VMin>(outer, second);
+    case ScalarOp::kMax:
+      return FindOuter<VMax>(outer, second);
+    default:
+      return nullptr;
+  }
+}
+
+inline OpFn FindChoose(ScalarOp comparison) {
+  if (comparison == ScalarOp::kLt) return &VChoose<false>;
+  return comparison == ScalarOp::kLe ? &VChoose<true> : nullptr;
 }
 
 template <typename F>

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The last steps of making a pass: fewer instructions, and places for registers.
+#ifndef KILN_EXEC_VM_FINISH_H_
+#define KILN_EXEC_VM_FINISH_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "kiln/exec/vm/program.h"
+
+namespace kiln::vm {
+
+enum Level : uint8_t { kOnce, kRow, kInner, kBody };
+
+// How often something changes that depends on two others.
+inline Level Join(Level a, Level b) {
+  if (a == b || b == kOnce) return a;
+  return a == kOnce ? b : kBody;
+}
+
+inline bool VariesInBlock(Level level) { return level >= kInner; }
+
+struct Register {
+  uint8_t size = 0;
+  Level level = kOnce;  // how often it is written
+  bool block = false;   // has room for a block
+};
+
+// Joins chains of instructions into one each, drops those whose result nobody needs, and gives
+// registers their places in the frame; `regs` is by number. `block` returns a register that holds a
+// block filled with the one element of another.
+void FinishLists(const OpTable& ops, const std::vector<Read>& reads,
+                 const std::vector<Register>& regs, const std::function<int32_t(int32_t)>& block,
+                 Pass& pass);
+
+}  // namespace kiln::vm
+
+#endif  // KILN_EXEC_VM_FINISH_H_

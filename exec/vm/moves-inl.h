@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Moving elements, whatever their type. Included once per instruction set by ops.cc.
+#if defined(KILN_EXEC_VM_MOVES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef KILN_EXEC_VM_MOVES_INL_H_
+#undef KILN_EXEC_VM_MOVES_INL_H_
+#else
+#define KILN_EXEC_VM_MOVES_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "hwy/highway.h"
+#include "kiln/exec/vm/ops.h"
+#include "kiln/exec/vm/tile.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kiln::vm {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Calls f with an unsigned integer of `size` bytes.
+template <typename F>
+HWY_INLINE void WithSize(size_t size, F f) {
+  switch (size) {
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    default:
+      return f(uint64_t{});
+  }
+}
+
+inline void Fill(size_t size, void* dst, const void* element, size_t n) {
+  WithSize(size, [&](auto zero) {
+    using T = decltype(zero);
+    T value;
+    std::memcpy(&value, element, sizeof(T));
+    auto* to = static_cast<T*>(dst);
+#pragma GCC ivdep
+    for (size_t i = 0; i < n; ++i) to[i] = value;
+  });
+}
+
+#if HWY_NATIVE_FMA
+// The first of every kStride elements by loads of whole vectors, as far as these end inside
+// src[0, (n - 1) * kStride]. Returns how many it did.
+template <int kStride, typename T>
+size_t Deinterleave(T* dst, const T* src, size_t n) {
+  const hn::ScalableTag<T> d;
+  const size_t step = hn::Lanes(d);
+  hn::Vec<decltype(d)> first, rest;
+  size_t i = 0;
+  for (; i + step < n; i += step) {
+    const T* from = src + i * kStride;
+    if constexpr (kStride == 2) {
+      hn::LoadInterleaved2(d, from, first, rest);
+    } else if constexpr (kStride == 3) {
+      hn::LoadInterleaved3(d, from, first, rest, rest);
+    } else {
+      hn::LoadInterleaved4(d, from, first, rest, rest, rest);
+    }
+    hn::StoreU(first, d, dst + i);
+  }
+  return i;
+}
+#endif
+
+// dst[i] = src[i * stride]
+inline void GatherStrided(size_t size, void* dst, const void* src, int64_t stride, size_t n) {
+  if (stride == 1) {
+    std::memcpy(dst, src, n * size);
+    return;
+  }
+  if (stride == 0) {
+    Fill(size, dst, src, n);
+    return;
+  }
+  WithSize(size, [&](auto zero) {
+    using T = decltype(zero);
+    const auto* from = static_cast<const T*>(src);
+    auto* to = static_cast<T*>(dst);
+    size_t i = 0;
+#if HWY_NATIVE_FMA
+    if (stride == 2) i = Deinterleave<2>(to, from, n);
+    if (stride == 3) i = Deinterleave<3>(to, from, n);
+    if (stride == 4) i = Deinterleave<4>(to, from, n);
+#endif
+    for (; i < n; ++i) to[i] = from[static_cast<int64_t>(i) * stride];
+  });
+}
+
+// dst[i * stride] = src[i]
+inline void ScatterStrided(size_t size, void* dst, int64_t stride, const void* src, size_t n) {
+  if (stride == 1) {
+    std::memcpy(dst, src, n * size);
+    return;
+  }
+  WithSize(size, [&](auto zero) {
+    using T = decltype(zero);
+    auto* to = static_cast<T*>(dst);
+    for (size_t i = 0; i < n; ++i)
+      to[static_cast<int64_t>(i) * stride] = static_cast<const T*>(src)[i];
+  });
+}
+
+// ---- Patterns.
+
+template <typename T>
+void GatherOffsets(T* to, const T* from, const int32_t* offsets, size_t n) {
+  for (size_t i = 0; i < n; ++i) to[i] = offsets[i] == kOutside ? T{0} : from[offsets[i]];
+}
+
+#if HWY_NATIVE_FMA
+inline constexpr size_t kWindow = HWY_MAX_BYTES / sizeof(float);
+using WindowTag = hn::ScalableTag<float>;
+using WindowVec = hn::Vec<WindowTag>;
+
+// Elements index[k] of the vectors `low` and `high` behind each other; 0 where that is negative.
+HWY_INLINE WindowVec Pick(WindowVec low, WindowVec high, const int32_t* index) {
+#if HWY_TARGET <= HWY_AVX3
+  const __m512i at = _mm512_loadu_si512(index);
+  const __mmask16 inside = _mm512_cmpge_epi32_mask(at, _mm512_setzero_si512());
+  return WindowVec{_mm512_maskz_permutex2var_ps(inside, low.raw, at, high.raw)};
+#else
+  const __m256i at = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(index));
+  const __m256 from_low = _mm256_permutevar8x32_ps(low.raw, at),
+               from_high = _mm256_permutevar8x32_ps(high.raw, at);
+  const __m256 upper = _mm256_castsi256_ps(_mm256_slli_epi32(at, 28));  // of index 8 ... 15
+  const __m256 chosen = _mm256_blendv_ps(from_low, from_high, upper);
+  return WindowVec{_mm256_andnot_ps(_mm256_castsi256_ps(_mm256_srai_epi32(at, 31)), chosen)};
+#endif
+}
+
+inline void GatherWindows(float* own, const float* base, const Pattern& pattern, size_t n) {
+  const WindowTag d;
+  const Window* w = pattern.windows;
+  for (size_t i = 0; i < n; i += kWindow, ++w) {
+    const auto count = static_cast<size_t>(w->count);
+    const float* from = base + w->start;
+    if (w->count == kNothing) {
+      hn::StoreU(hn::Zero(d), d, own + i);  // blocks have room for whole vectors
+      continue;
+    }
+    if (count == 0 || i + kWindow > n) {
+      GatherOffsets(own + i, from, pattern.offsets + i, std::min(kWindow, n - i));
+      continue;
+    }
+    const WindowVec low = hn::MaskedLoad(hn::FirstN(d, std::min(count, kWindow)), d, from);
+    WindowVec high = low;
+    if (count > kWindow) high = hn::MaskedLoad(hn::FirstN(d, count - kWindow), d, from + kWindow);
+    hn::StoreU(Pick(low, high, pattern.offsets + i), d, own + i);
+  }
+}
+#else
+inline constexpr size_t kWindow = 0;
+#endif
+
+// The first n elements of a pattern, of `size` bytes, from `base` to `own`.
+inline void GatherPattern(size_t size, void* own, const uint8_t* base, const Pattern& pattern,
+                          size_t n) {
+  const auto bytes = static_cast<int64_t>(size);
+  if (pattern.offsets != nullptr) {
+#if HWY_NATIVE_FMA
+    if (pattern.windows != nullptr)
+      return GatherWindows(static_cast<float*>(own), reinterpret_cast<const float*>(base), pattern,
+                           n);
+#endif
+    WithSize(size, [&](auto zero) {
+      using T = decltype(zero);
+      GatherOffsets(static_cast<T*>(own), reinterpret_cast<const T*>(base), pattern.offsets, n);
+    });
+    return;
+  }
+  if (pattern.spans == nullptr)
+    return GatherStrided(size, own, base + pattern.start * bytes, pattern.step, n);
+  auto* out = static_cast<uint8_t*>(own);
+  for (size_t s = 0; s < pattern.num_spans; ++s) {
+    const Span& span = pattern.spans[s];
+    const auto begin = static_cast<size_t>(span.begin);
+    if (begin >= n) break;
+    const size_t count = std::min(n, static_cast<size_t>(span.end)) - begin;
+    if (span.outside) {
+      std::memset(out + begin * size, 0, count * size);
+    } else {
+      GatherStrided(size, out + begin * size, base + span.offset * bytes, span.step, count);
+    }
+  }
+}
+
+// And back. Patterns of results have no windows.
+inline void ScatterPattern(size_t size, uint8_t* base, const Pattern& pattern, const void* own,
+                           size_t n) {
+  const auto bytes = static_cast<int64_t>(size);
+  if (pattern.offsets != nullptr) {
+    WithSize(size, [&](auto zero) {
+      using T = decltype(zero);
+      auto* to = reinterpret_cast<T*>(base);
+      for (size_t i = 0; i < n; ++i) to[pattern.offsets[i]] = static_cast<const T*>(own)[i];
+    });
+    return;
+  }
+  if (pattern.spans == nullptr)
+    return ScatterStrided(size, base + pattern.start * bytes, pattern.step, own, n);
+  const auto* from = static_cast<const uint8_t*>(own);
+  for (size_t s = 0; s < pattern.num_spans; ++s) {
+    const Span& span = pattern.spans[s];
+    const auto begin = static_cast<size_t>(span.begin);
+    if (begin >= n) break;
+    const size_t count = std::min(n, static_cast<size_t>(span.end)) - begin;
+    ScatterStrided(size, base + span.offset * bytes, span.step, from + begin * size, count);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kiln::vm
+HWY_AFTER_NAMESPACE();
+
+#endif
