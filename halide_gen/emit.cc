@@ -111,6 +111,14 @@ std::set<std::string> StreamedInputs(const Kernel& kernel, const Operands& opera
   return names;
 }
 
+std::set<std::string> OutputBuffers(const std::vector<OutputNest>& nests) {
+  std::set<std::string> names;
+  for (const OutputNest& nest : nests) {
+    for (Halide::OutputImageParam buffer : nest.func.output_buffers()) names.insert(buffer.name());
+  }
+  return names;
+}
+
 // Outputs come in the order of the nests; puts them into that of the kernel.
 void OrderOutputs(const std::vector<OutputNest>& nests, size_t inputs, Halide::Module& module) {
   std::vector<Halide::Internal::LoweredFunc>& functions =
@@ -149,7 +157,8 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& pa
   std::vector<Halide::Func> funcs;
   for (const OutputNest& nest : nests) funcs.push_back(nest.func);
   Halide::Pipeline pipeline(funcs);
-  pipeline.add_custom_lowering_pass(new Prefetching(StreamedInputs(expanded, operands)));
+  pipeline.add_custom_lowering_pass(
+      new Prefetching(StreamedInputs(expanded, operands), OutputBuffers(nests)));
   pipeline.add_custom_lowering_pass(new UniformLoads);
   pipeline.add_custom_lowering_pass(new SquareTurns);
   Halide::Module module = pipeline.compile_to_module(operands.arguments, "k", target,

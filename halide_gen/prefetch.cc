@@ -21,20 +21,15 @@ using Halide::Internal::LetStmt;
 using Halide::Internal::Load;
 using Halide::Internal::Ramp;
 using Halide::Internal::Stmt;
+using Halide::Internal::Store;
 using Halide::Internal::Variable;
+
+using Vector = Prefetching::Vector;
 
 constexpr int kLine = 64;          // bytes that come at once
 constexpr int kAhead = 2048;       // bytes of an input between what is read and what is asked for
 constexpr size_t kMostLines = 16;  // asked for in a step
 constexpr int kMostNames = 64;     // in an index
-
-// A vector loaded in a step: elements [first, first + span) of `buffer`.
-struct Vector {
-  std::string buffer;
-  Type type;
-  Expr first;
-  int span = 0;
-};
 
 // True if an expression has more than kMostNames names, or a node that is no arithmetic on
 // integers.
@@ -60,15 +55,21 @@ class Opaque : public IRVisitor {
   int names_ = 0;
 };
 
-// The vectors that a step of a loop loads, but not those of loops inside. Names bound in the step
-// are replaced by what they stand for; where that is no arithmetic, so that they have no meaning
-// before the step, vectors are left out.
-class LoadsOfStep : public IRVisitor {
+// The vectors that a step of a loop loads or stores, but not those of loops inside. Names bound in
+// the step are replaced by what they stand for; where that is no arithmetic, so that they have no
+// meaning before the step, vectors are left out.
+class VectorsOfStep : public IRVisitor {
  public:
-  explicit LoadsOfStep(const std::set<std::string>& inputs) : inputs_(inputs) {}
-  const std::vector<Vector>& vectors() const { return vectors_; }
+  VectorsOfStep() = default;
+  // Of a step inside one whose names are those of `outer`, which must live on.
+  explicit VectorsOfStep(const VectorsOfStep& outer) : known_(outer.known_) {
+    inner_.set_containing_scope(&outer.inner_);
+  }
 
- private:
+  const std::vector<Vector>& loaded() const { return loaded_; }
+  const std::vector<Vector>& stored() const { return stored_; }
+
+ protected:
   using IRVisitor::visit;
   void visit(const For*) override {}
   void visit(const LetStmt* op) override {
@@ -81,19 +82,29 @@ class LoadsOfStep : public IRVisitor {
   }
   void visit(const Load* op) override {
     IRVisitor::visit(op);
-    if (inputs_.count(op->name) == 0 || Opaque::Is(op->index)) return;
-    const Expr index = Halide::Internal::substitute(known_, op->index);
+    Add(op->name, op->type, op->index, loaded_);
+  }
+  void visit(const Store* op) override {
+    IRVisitor::visit(op);
+    Add(op->name, op->value.type(), op->index, stored_);
+  }
+
+ private:
+  void Add(const std::string& buffer, const Type& type, const Expr& at,
+           std::vector<Vector>& vectors) const {
+    if (Opaque::Is(at)) return;
+    const Expr index = Halide::Internal::substitute(known_, at);
     const auto* ramp = index.as<Ramp>();
     if (ramp == nullptr || Opaque::Is(ramp->base)) return;
     if (Halide::Internal::expr_uses_vars(ramp->base, inner_)) return;
     const auto stride = Halide::Internal::as_const_int(ramp->stride);
-    if (!stride || *stride < 1 || *stride * op->type.bytes() > kLine / 2) return;
-    const Vector vector{op->name, op->type.element_of(), ramp->base,
+    if (!stride || *stride < 1 || *stride * type.bytes() > kLine / 2) return;
+    const Vector vector{buffer, type.element_of(), ramp->base,
                         static_cast<int>(*stride) * ramp->lanes};
-    const bool known = std::any_of(vectors_.begin(), vectors_.end(), [&](const Vector& other) {
+    const bool known = std::any_of(vectors.begin(), vectors.end(), [&](const Vector& other) {
       return other.buffer == vector.buffer && Halide::Internal::equal(other.first, vector.first);
     });
-    if (!known) vectors_.push_back(vector);
+    if (!known) vectors.push_back(vector);
   }
 
   void Bind(const std::string& name, const Expr& value) {
@@ -106,10 +117,9 @@ class LoadsOfStep : public IRVisitor {
     }
   }
 
-  const std::set<std::string>& inputs_;
   std::map<std::string, Expr> known_;
   Halide::Internal::Scope<> inner_;
-  std::vector<Vector> vectors_;
+  std::vector<Vector> loaded_, stored_;
 };
 
 // By how many elements `index` grows at each step of `loop`, if that is the same for all.
@@ -122,18 +132,119 @@ std::optional<Expr> Growth(const Expr& index, const For& loop) {
   return growth;
 }
 
+// A loop, and what its steps load and store, in names that are bound outside the row.
+struct LoopOfRow {
+  const For* loop;
+  std::vector<Vector> loaded, stored;
+};
+
+// The loops that follow each other in a row, without those inside them.
+class LoopsOfRow : public VectorsOfStep {
+ public:
+  const std::vector<LoopOfRow>& loops() const { return loops_; }
+
+ private:
+  using VectorsOfStep::visit;
+  void visit(const For* loop) override {
+    if (loop->for_type != ForType::Serial) return;
+    VectorsOfStep step(*this);
+    loop->body.accept(&step);
+    loops_.push_back({loop, step.loaded(), step.stored()});
+  }
+
+  std::vector<LoopOfRow> loops_;
+};
+
+// How many expressions a loop has.
+class Size : public Halide::Internal::IRMutator {
+ public:
+  static int Of(const Stmt& body) {
+    Size size;
+    size.mutate(body);
+    return size.size_;
+  }
+
+  Expr mutate(const Expr& expr) override {
+    ++size_;
+    return IRMutator::mutate(expr);
+  }
+  using IRMutator::mutate;
+
+ private:
+  int size_ = 0;
+};
+
+// How many elements a step of `loop` goes along; not positive if that is not known.
+int64_t ElementsPerStep(const LoopOfRow& loop) {
+  int64_t most = 0;
+  for (const std::vector<Vector>* vectors : {&loop.loaded, &loop.stored}) {
+    for (const Vector& vector : *vectors) {
+      const std::optional<Expr> growth = Growth(vector.first, *loop.loop);
+      const auto step = growth ? Halide::Internal::as_const_int(*growth) : std::nullopt;
+      if (step) most = std::max(most, *step);
+    }
+  }
+  return most;
+}
+
+// `body` of a step that asks for `bytes` of `buffer` from element `first` on, as far as `lines`
+// allows.
+Stmt Asking(const std::string& buffer, const Type& type, const Expr& first, int64_t bytes,
+            size_t& lines, Stmt body) {
+  const Expr base = Variable::make(Halide::Handle(), buffer);
+  for (int64_t at = 0; at < bytes && lines < kMostLines; at += kLine, ++lines) {
+    const Expr line =
+        Call::make(type, Call::prefetch, {base, first + static_cast<int>(at / type.bytes()), 1, 1},
+                   Call::Intrinsic);
+    body = Halide::Internal::Block::make(Halide::Internal::Evaluate::make(line), body);
+  }
+  return body;
+}
+
 }  // namespace
 
+// A loop that writes a row of an output waits for the lines that it writes; the one before it in
+// the row with the most to compute, if that is much, has the time to ask for them.
+void Prefetching::FindWrites(const Stmt& row) {
+  constexpr int kMuch = 64;
+  LoopsOfRow found;
+  row.accept(&found);
+  const For* busy = nullptr;
+  int most = kMuch;
+  int64_t per_step = 0;
+  for (const LoopOfRow& loop : found.loops()) {
+    bool writes = false;
+    for (const Vector& vector : loop.stored) {
+      if (outputs_.count(vector.buffer) == 0) continue;
+      writes = true;
+      const std::optional<Expr> growth = Growth(vector.first, *loop.loop);
+      if (busy == nullptr || !growth || !Halide::Internal::is_const(*growth)) continue;
+      const Expr step = Variable::make(Halide::Int(32), busy->name);
+      const Expr begin = Halide::Internal::substitute(loop.loop->name, 0, vector.first);
+      const auto span = static_cast<int>(per_step);
+      writes_[busy].push_back({vector.buffer, vector.type, begin + step * span, span});
+    }
+    const int size = Size::Of(loop.loop->body);
+    const int64_t along = ElementsPerStep(loop);
+    if (writes || along <= 0 || size <= most) continue;
+    busy = loop.loop;
+    most = size;
+    per_step = along;
+  }
+}
+
 Stmt Prefetching::visit(const For* loop) {
+  FindWrites(loop->body);
   Stmt body = mutate(loop->body);
   if (loop->for_type != ForType::Serial) {
     return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy,
                      loop->device_api, body);
   }
-  LoadsOfStep loads(inputs_);
-  loop->body.accept(&loads);
+  VectorsOfStep vectors;
+  loop->body.accept(&vectors);
   size_t lines = 0;
-  for (const Vector& vector : loads.vectors()) {
+  for (const Vector& vector : vectors.loaded()) {
+    if (inputs_.count(vector.buffer) == 0) continue;
     const std::optional<Expr> growth = Growth(vector.first, *loop);
     if (!growth) continue;
     const int bytes = vector.span * vector.type.bytes();
@@ -141,12 +252,12 @@ Stmt Prefetching::visit(const For* loop) {
     const int64_t step_bytes = step ? std::abs(*step) * vector.type.bytes() : bytes;
     const int64_t steps = std::max<int64_t>(1, kAhead / std::max<int64_t>(1, step_bytes));
     const Expr first = Halide::Internal::simplify(vector.first + *growth * static_cast<int>(steps));
-    const Expr base = Variable::make(Halide::Handle(), vector.buffer);
-    for (int at = 0; at < bytes && lines < kMostLines; at += kLine, ++lines) {
-      const Expr line = Call::make(vector.type, Call::prefetch,
-                                   {base, first + at / vector.type.bytes(), 1, 1}, Call::Intrinsic);
-      body = Halide::Internal::Block::make(Halide::Internal::Evaluate::make(line), body);
-    }
+    body = Asking(vector.buffer, vector.type, first, bytes, lines, body);
+  }
+  for (const Vector& vector : writes_[loop]) {
+    const Expr first = Halide::Internal::simplify(vector.first);
+    body =
+        Asking(vector.buffer, vector.type, first, vector.span * vector.type.bytes(), lines, body);
   }
   return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy,
                    loop->device_api, body);

@@ -8,6 +8,11 @@
 // becomes, for f32,
 //   for (x, 0, n) { prefetch in0 at (x + 8)*64 + 0, 16, 32, 48;  out[...] = f(in0[...]) }
 //
+// A row that is read, computed on and written in loops one after the other waits for the lines it
+// writes. So the loop before asks for them, while it computes on what is near:
+//   for (x, 0, n) { s1[ramp(x*64, 1, 64)] = f(...) }       here prefetch out0 at row*m + x*64, ...
+//   for (x, 0, n) { out0[ramp(row*m + x*64, 1, 64)] = g(s1[...]) }
+//
 // What lies so far ahead may lie behind the end of the input: to prefetch is a hint, it never
 // faults. Private: has Halide.h.
 #ifndef KILN_HALIDE_GEN_PREFETCH_H_
@@ -15,23 +20,40 @@
 
 #include <Halide.h>
 
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace kiln {
 
 // A lowering pass: for each serial loop, the vectors that it loads from the buffers `inputs` at
-// addresses that grow with its steps are asked for some steps before.
+// addresses that grow with its steps are asked for some steps before; and lines of `outputs` by the
+// loop before the one that writes them.
 class Prefetching : public Halide::Internal::IRMutator {
  public:
-  explicit Prefetching(std::set<std::string> inputs) : inputs_(std::move(inputs)) {}
+  // Elements [first, first + span) of `buffer`, of a step.
+  struct Vector {
+    std::string buffer;
+    Halide::Type type;
+    Halide::Expr first;
+    int span = 0;
+  };
+
+  Prefetching(std::set<std::string> inputs, std::set<std::string> outputs)
+      : inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
 
  protected:
   using IRMutator::visit;
   Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override;
 
  private:
-  const std::set<std::string> inputs_;
+  void FindWrites(const Halide::Internal::Stmt& row);
+
+  const std::set<std::string> inputs_, outputs_;
+  std::map<const Halide::Internal::For*, std::vector<Vector>>
+      writes_;  // of later loops, that a loop is to ask for
 };
 
 }  // namespace kiln
