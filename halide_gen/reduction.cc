@@ -48,18 +48,19 @@ Expr DependentOn(const Halide::RVar& step, const Expr& element) {
   return select(step >= 0, element, Halide::Internal::make_zero(element.type()));
 }
 
-// How many operations an expression takes, addresses aside.
+// Whether an expression takes at most so many operations, addresses aside. Expressions share
+// operands, so counting all of them as a tree could take forever.
 class Operations : public Halide::Internal::IRMutator {
  public:
-  static int Of(const Expr& expr) {
-    Operations operations;
+  static bool AtMost(int most, const Expr& expr) {
+    Operations operations(most);
     operations.mutate(expr);
-    return operations.count_;
+    return operations.left_ >= 0;
   }
 
   Expr mutate(const Expr& expr) override {
-    ++count_;
-    return IRMutator::mutate(expr);
+    if (left_ >= 0) --left_;
+    return left_ < 0 ? expr : IRMutator::mutate(expr);
   }
   using IRMutator::mutate;
 
@@ -69,7 +70,9 @@ class Operations : public Halide::Internal::IRMutator {
     return IsLoad(*op) ? Expr(op) : IRMutator::visit(op);
   }
 
-  int count_ = 0;
+  explicit Operations(int most) : left_(most) {}
+
+  int left_;
 };
 
 // The last `length` % 64 elements meet the lanes as one whole step, absent ones being the identity:
@@ -81,7 +84,7 @@ void CombineRest(const ReductionSpec& spec, const Element& element, const std::v
   const std::vector<Expr> lane = With(level.lane, at);
   const Expr present = level.lane < length % kLanes;
   Expr value = element(length / kLanes * kLanes + level.lane);
-  if (Operations::Of(value) <= kMostOperations) {
+  if (Operations::AtMost(kMostOperations, value)) {
     value = LoadsIf(present, level.lane, value);
   } else {
     level.rest = Func(level.blocks.name() + "_rest");
