@@ -29,6 +29,7 @@ using Vector = Prefetching::Vector;
 constexpr int kLine = 64;          // bytes that come at once
 constexpr int kAhead = 2048;       // bytes of an input between what is read and what is asked for
 constexpr size_t kMostLines = 16;  // asked for in a step
+constexpr int kMostRows = 16;      // of a tile
 constexpr int kMostNames = 64;     // in an index
 
 // True if an expression has more than kMostNames names, or a node that is no arithmetic on
@@ -233,8 +234,28 @@ void Prefetching::FindWrites(const Stmt& row) {
   }
 }
 
+// A tile writes a few lines that lie far from each other: the step before asks for them.
+void Prefetching::FindTiles(const For* loop) {
+  LoopsOfRow found;
+  loop->body.accept(&found);
+  const Expr next = Variable::make(Halide::Int(32), loop->name) + 1;
+  for (const LoopOfRow& tile : found.loops()) {
+    const auto rows = Halide::Internal::as_const_int(tile.loop->extent);
+    if (!rows || *rows > kMostRows) continue;
+    for (const Vector& vector : tile.stored) {
+      if (outputs_.count(vector.buffer) == 0) continue;
+      const Expr first = Halide::Internal::substitute(loop->name, next, vector.first);
+      for (int row = 0; row < *rows; ++row) {
+        const Expr at = Halide::Internal::substitute(tile.loop->name, row, first);
+        writes_[loop].push_back({vector.buffer, vector.type, at, vector.span});
+      }
+    }
+  }
+}
+
 Stmt Prefetching::visit(const For* loop) {
   FindWrites(loop->body);
+  FindTiles(loop);
   Stmt body = mutate(loop->body);
   if (loop->for_type != ForType::Serial) {
     return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy,
@@ -254,6 +275,7 @@ Stmt Prefetching::visit(const For* loop) {
     const Expr first = Halide::Internal::simplify(vector.first + *growth * static_cast<int>(steps));
     body = Asking(vector.buffer, vector.type, first, bytes, lines, body);
   }
+  lines = 0;
   for (const Vector& vector : writes_[loop]) {
     const Expr first = Halide::Internal::simplify(vector.first);
     body =

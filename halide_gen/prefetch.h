@@ -13,6 +13,8 @@
 //   for (x, 0, n) { s1[ramp(x*64, 1, 64)] = f(...) }       here prefetch out0 at row*m + x*64, ...
 //   for (x, 0, n) { out0[ramp(row*m + x*64, 1, 64)] = g(s1[...]) }
 //
+// And a loop over tiles of a transposition asks for the lines that the next tile writes.
+//
 // What lies so far ahead may lie behind the end of the input: to prefetch is a hint, it never
 // faults. Private: has Halide.h.
 #ifndef KILN_HALIDE_GEN_PREFETCH_H_
@@ -29,8 +31,8 @@
 namespace kiln {
 
 // A lowering pass: for each serial loop, the vectors that it loads from the buffers `inputs` at
-// addresses that grow with its steps are asked for some steps before; and lines of `outputs` by the
-// loop before the one that writes them.
+// addresses that grow with its steps are asked for some steps before; and lines of `outputs` by a
+// loop, or step, before the one that writes them.
 class Prefetching : public Halide::Internal::IRMutator {
  public:
   // Elements [first, first + span) of `buffer`, of a step.
@@ -50,6 +52,7 @@ class Prefetching : public Halide::Internal::IRMutator {
 
  private:
   void FindWrites(const Halide::Internal::Stmt& row);
+  void FindTiles(const Halide::Internal::For* loop);
 
   const std::set<std::string> inputs_, outputs_;
   std::map<const Halide::Internal::For*, std::vector<Vector>>
