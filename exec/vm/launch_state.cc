@@ -208,7 +208,8 @@ class PatternBinder {
     for (const Insn& insn : pass_.body) {
       const bool reads = insn.kind == Insn::Kind::kRead;
       const Read* read = reads ? &program_.reads[static_cast<size_t>(insn.ref)] : nullptr;
-      if (!reads || !read->first || BytesOf(*read) < kFetchedBytes) continue;
+      if (!reads || !read->first || BytesOf(*read) < kFetchedBytes || HasNear(*read, insn.ref))
+        continue;
       ReadState& state = launch_.reads[insn.ref];
       Fetch(state.linear, read->size, state);
     }
@@ -220,6 +221,19 @@ class PatternBinder {
         bytes *= launch_.sizes[d];
       if (bytes >= kFetchedBytes) Fetch(state.linear, sink.size, state);
     }
+  }
+
+  // Whether another read of the pass fetches what this one reads, or nearly that.
+  bool HasNear(const Read& read, int32_t r) const {
+    const Linear& mine = launch_.reads[r].linear;
+    for (size_t other = pass_.reads_begin; other < pass_.reads_end; ++other) {
+      const ReadState& state = launch_.reads[other];
+      if (program_.reads[other].ref != read.ref || state.covered == 0) continue;
+      const bool same = std::equal(mine.step, mine.step + kMaxDims, state.linear.step);
+      if (same && std::abs(mine.offset - state.linear.offset) * read.size < state.covered)
+        return true;
+    }
+    return false;
   }
 
   template <typename State>

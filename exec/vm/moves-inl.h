@@ -120,14 +120,14 @@ inline constexpr size_t kWindow = HWY_MAX_BYTES / sizeof(float);
 using WindowTag = hn::ScalableTag<float>;
 using WindowVec = hn::Vec<WindowTag>;
 
-// Elements index[k] of the vectors `low` and `high` behind each other; 0 where that is negative.
-HWY_INLINE WindowVec Pick(WindowVec low, WindowVec high, const int32_t* index) {
+// Elements picks[k] of the vectors `low` and `high` behind each other; 0 where that is negative.
+HWY_INLINE WindowVec Pick(WindowVec low, WindowVec high, const int8_t* picks) {
 #if HWY_TARGET <= HWY_AVX3
-  const __m512i at = _mm512_loadu_si512(index);
+  const __m512i at = _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(picks)));
   const __mmask16 inside = _mm512_cmpge_epi32_mask(at, _mm512_setzero_si512());
   return WindowVec{_mm512_maskz_permutex2var_ps(inside, low.raw, at, high.raw)};
 #else
-  const __m256i at = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(index));
+  const __m256i at = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(picks)));
   const __m256 from_low = _mm256_permutevar8x32_ps(low.raw, at),
                from_high = _mm256_permutevar8x32_ps(high.raw, at);
   const __m256 upper = _mm256_castsi256_ps(_mm256_slli_epi32(at, 28));  // of index 8 ... 15
@@ -141,19 +141,19 @@ inline void GatherWindows(float* own, const float* base, const Pattern& pattern,
   const Window* w = pattern.windows;
   for (size_t i = 0; i < n; i += kWindow, ++w) {
     const auto count = static_cast<size_t>(w->count);
-    const float* from = base + w->start;
     if (w->count == kNothing) {
       hn::StoreU(hn::Zero(d), d, own + i);  // blocks have room for whole vectors
       continue;
     }
     if (count == 0 || i + kWindow > n) {
-      GatherOffsets(own + i, from, pattern.offsets + i, std::min(kWindow, n - i));
+      GatherOffsets(own + i, base, pattern.offsets + i, std::min(kWindow, n - i));
       continue;
     }
+    const float* from = base + w->start;
     const WindowVec low = hn::MaskedLoad(hn::FirstN(d, std::min(count, kWindow)), d, from);
     WindowVec high = low;
     if (count > kWindow) high = hn::MaskedLoad(hn::FirstN(d, count - kWindow), d, from + kWindow);
-    hn::StoreU(Pick(low, high, pattern.offsets + i), d, own + i);
+    hn::StoreU(Pick(low, high, pattern.picks + i), d, own + i);
   }
 }
 #else

@@ -83,8 +83,8 @@ bool WithinReach(const Positions& positions) {
   return low + std::min<int64_t>(more, 0) > -kReach && high + std::max<int64_t>(more, 0) < kReach;
 }
 
-// The window of offsets[0, count), which become offsets from its start.
-Window WindowOf(int32_t* offsets, size_t count, size_t most) {
+// The window of offsets[0, count), and the picks of these.
+Window WindowOf(const int32_t* offsets, size_t count, size_t most, int8_t* picks) {
   int64_t low = std::numeric_limits<int64_t>::max(), high = kNowhere;
   for (size_t i = 0; i < count; ++i) {
     if (offsets[i] == kOutside) continue;
@@ -93,9 +93,8 @@ Window WindowOf(int32_t* offsets, size_t count, size_t most) {
   }
   if (high == kNowhere) return {0, kNothing};
   if (high - low >= static_cast<int64_t>(most)) return {};
-  for (size_t i = 0; i < count; ++i) {
-    if (offsets[i] != kOutside) offsets[i] -= static_cast<int32_t>(low);
-  }
+  for (size_t i = 0; i < count; ++i)
+    picks[i] = offsets[i] == kOutside ? int8_t{-1} : static_cast<int8_t>(offsets[i] - low);
   return {static_cast<int32_t>(low), static_cast<int32_t>(high - low + 1)};
 }
 
@@ -190,9 +189,11 @@ bool MakePattern(const Positions& positions, size_t window, void* memory, Patter
   pattern.offsets = offsets;
   if (window == 0) return true;
   auto* windows = static_cast<Window*>(memory);
+  auto* picks = reinterpret_cast<int8_t*>(windows + static_cast<size_t>(kBlock) / window);
   for (size_t i = 0; i < n; i += window)
-    windows[i / window] = WindowOf(offsets + i, std::min(window, n - i), 2 * window);
+    windows[i / window] = WindowOf(offsets + i, std::min(window, n - i), 2 * window, picks + i);
   pattern.windows = windows;
+  pattern.picks = picks;
   return true;
 }
 

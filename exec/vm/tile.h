@@ -47,7 +47,8 @@ struct Span {
 };
 
 // A vector's worth of elements that all lie at start ... start + count - 1, which are at most two
-// vectors. A count of 0: they lie farther apart; kNothing: all are outside.
+// vectors; its picks say where in it, negative ones being outside. A count of 0: they lie farther
+// apart; kNothing: all are outside.
 struct Window {
   int32_t start = 0, count = 0;
 };
@@ -63,12 +64,16 @@ struct Pattern {
   const Span* spans = nullptr;
   size_t num_spans = 0;
   const int32_t* offsets = nullptr;  // kOutside: the element is 0
-  const Window* windows = nullptr;   // for each vector of offsets, which are from its start then
+  const Window* windows = nullptr;   // for each vector of offsets
+  const int8_t* picks = nullptr;     // for each element of a window
 };
 
 // Bytes for what a Pattern points to.
 inline constexpr size_t kPatternBytes =
     kMaxSpans * sizeof(Span) + static_cast<size_t>(kBlock) * sizeof(int32_t);
+
+static_assert(static_cast<size_t>(kBlock) / 8 * sizeof(Window) + kBlock <= kMaxSpans * sizeof(Span),
+              "windows and picks lie in place of spans");
 
 // Adds to at[i], for the first n elements of a block, what the steps add to the block's start.
 void AddSteps(const Linear& linear, const Pass& pass, const Tile& tile, const int64_t* extents,
