@@ -97,6 +97,42 @@ out  0 f32 [a, b, c] dense = guard(and(lt(index(a), extent(n1)), lt(index(c), ex
               {{40, 3, 2, 1, 33}, {9, 5, 7, 3, 2}, {200, 1, 13, 13, 200}, {3, 31, 16, 15, 1}});
 }
 
+TEST(VmTest, NeighboursArePickedOutOfWindows) {
+  // Pairs and triples taken apart and put together, each element of a row several times.
+  ExpectExact(R"(
+dims a b c
+sizes n0
+in   0 f32 [a, b, n0] dense
+in   1 f32 [b] dense
+out  0 f32 [a, b, c] dense = select(lt(index(c), i64:1), mul(in0[a, b, [i64:0]], in1[b]), sub(in0[a, b, [i64:-1]], in1[b]))
+)",
+              {{3, 100, 2, 2}, {2, 700, 3, 5}, {70, 3, 4, 3}, {1, 33, 7, 40}, {5, 2, 170, 2}});
+}
+
+TEST(VmTest, WhatVariesAlongARowAloneIsRightInEachRow) {
+  ExpectExact(R"(
+dims a b
+in   0 f32 [a, b] dense
+in   1 f32 [b] dense
+s0 : f32 [a] = reduce max over b (sub(in0[a, b], in1[b]))
+out  0 f32 [a, b] dense = select(lt(index(b), i64:300), add(in0[a, b], in1[b]), mul(s0[a], exp(in1[b])))
+out  1 f32 [a, b] dense = in1[b]
+)",
+              {{1, 700}, {5, 4099}, {40, 513}, {300, 16}, {77, 13}, {0, 5}});
+}
+
+TEST(VmTest, ComparedAndChosenInOneStep) {
+  ExpectExact(R"(
+dims a
+in   0 f32 [a] dense
+in   1 f32 [a] dense
+par  0 f32
+out  0 f32 [a] dense = div(min(select(le(in0[a], par0), in1[a], 0x1p-1), max(sub(par0, in1[a]), in0[a])), select(lt(par0, in0[a]), par0, in1[a]))
+out  1 i32 [a] dense = select(lt(in1[a], in0[a]), bitcast<i32>(in0[a]), bitcast<i32>(add(in1[a], in1[a])))
+)",
+              {{1}, {15}, {513}, {5000}});
+}
+
 TEST(VmTest, Softmax) {
   ExpectExact(kSoftmax, {{3, 1},
                          {2, 7},
