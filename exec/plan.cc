@@ -25,6 +25,8 @@ constexpr int64_t kDefaultGrain = 1 << 15;
 constexpr double kProductsPerElement = 16;
 // A plan of less work, some 50 us, is serial: to wake a thread that sleeps takes as long.
 constexpr double kSerialGrains = 4;
+// And so is a library call of less.
+constexpr double kAloneGrains = 0.5;
 
 template <typename... T>
 absl::Status Invalid(const T&... text) {
@@ -227,13 +229,16 @@ class PlanBuilder {
     return most + products / kProductsPerElement;
   }
 
-  void ChooseThreads() {
+  double Grain() const {
     const int64_t given = program_.variant->program.parallel_grain();
-    const int64_t grain = given > 0 ? given : kDefaultGrain;
+    return static_cast<double>(given > 0 ? given : kDefaultGrain);
+  }
+
+  void ChooseThreads() {
     double work = 0;
     for (size_t t = 0; t < program_.thunks.size(); ++t)
       work += Work(program_.thunks[t], operands_[t]);
-    plan_->serial_ = work < kSerialGrains * static_cast<double>(grain);
+    plan_->serial_ = work < kSerialGrains * Grain();
     if (plan_->serial_) session_ = session_->Serial();
   }
 
@@ -422,12 +427,22 @@ class PlanBuilder {
       request.outputs.push_back({true, ref.type, ref.shape, ref.strides, nullptr});
     }
     LibraryLaunch launch;
-    KILN_ASSIGN_OR_RETURN(launch.primitive, library::Make(*thunk.op, request, session_));
+    KILN_ASSIGN_OR_RETURN(launch.primitive,
+                          library::Make(*thunk.op, request, SessionFor(thunk, operands)));
     problem_.steps[t].scratch = launch.primitive->scratch_bytes();
     plan_->constant_bytes_ += launch.primitive->packed_bytes();
     operands.step.emplace();
     operands.step->launch = std::move(launch);
     return absl::OkStatus();
+  }
+
+  // Small calls are over before another thread has its part.
+  const std::shared_ptr<library::Session>& SessionFor(const CheckedThunk& thunk,
+                                                      const Operands& operands) {
+    if (session_->threads() == 1 || Work(thunk, operands) >= kAloneGrains * Grain())
+      return session_;
+    if (alone_ == nullptr) alone_ = session_->Serial();
+    return alone_;
   }
 
   void FinishLibrary(LibraryLaunch& launch, const Operands& operands, size_t t) {
@@ -580,6 +595,7 @@ class PlanBuilder {
   const SymbolValues& symbols_;
   const std::vector<bool>& present_;
   std::shared_ptr<library::Session> session_;
+  std::shared_ptr<library::Session> alone_;  // for one thread; made when first needed
   PlacementProblem problem_;
   std::vector<bool> absent_;  // per buffer
   std::vector<Operands> operands_;

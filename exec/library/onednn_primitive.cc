@@ -82,24 +82,20 @@ CallScope::~CallScope() {
 #endif
 }
 
-bool OneDnnSession::TakeInvalid() const {
-  std::atomic<bool> invalid{false};
+InvalidWatch::InvalidWatch() {
 #if defined(__SSE__)
-  const auto take = [&](int64_t, int64_t) {
-    const unsigned csr = _mm_getcsr();
-    if ((csr & _MM_EXCEPT_INVALID) != 0) invalid = true;
-    _mm_setcsr(csr & ~static_cast<unsigned>(_MM_EXCEPT_MASK));
-    return 0;
-  };
-  // As many parts as threads: each thread has one.
-  auto* pool = static_cast<kiln::Pool*>(pool_.komp()->pool);
-  if (pool == nullptr) {
-    take(0, 1);
-  } else {
-    pool->ParallelFor(pool->threads(), take);
-  }
+  _MM_SET_EXCEPTION_STATE(0);
 #endif
-  return invalid;
+  kiln_omp_watch_invalid(&by_others_);
+}
+
+InvalidWatch::~InvalidWatch() { kiln_omp_watch_invalid(nullptr); }
+
+bool InvalidWatch::Raised() const {
+#if defined(__SSE__)
+  if ((_MM_GET_EXCEPTION_STATE() & _MM_EXCEPT_INVALID) != 0) return true;
+#endif
+  return __atomic_load_n(&by_others_, __ATOMIC_RELAXED);
 }
 
 absl::StatusOr<std::shared_ptr<const void>> OneDnnSession::Packed(
@@ -219,9 +215,13 @@ absl::Status OneDnnPrimitive::RunOnce(const Arguments& a, bool& invalid) {
     if (scratchpad_at_ >= 0 && scratch_ != scratch)
       scratchpad_.set_data_handle(scratch + scratchpad_at_);
     scratch_ = scratch;
-    if (make_repeat_) session_->TakeInvalid();
-    Execute();
-    if (make_repeat_) invalid = session_->TakeInvalid();
+    if (make_repeat_) {
+      const InvalidWatch watch;
+      Execute();
+      invalid = watch.Raised();
+    } else {
+      Execute();
+    }
     for (Slot& slot : slots_) {
       if (slot.reorder && slot.from == Slot::From::kOutput)
         slot.reorder->execute(stream_, slot.own, slot.user);

@@ -45,6 +45,21 @@ class CallScope {
   unsigned csr_ = 0;
 };
 
+// Watches for the floating-point flag "invalid", on all threads that work for the calling one.
+// Within a CallScope, which puts the flags back.
+class InvalidWatch {
+ public:
+  InvalidWatch();
+  InvalidWatch(const InvalidWatch&) = delete;
+  InvalidWatch& operator=(const InvalidWatch&) = delete;
+  ~InvalidWatch();
+  // Whether it has been raised since.
+  bool Raised() const;
+
+ private:
+  bool by_others_ = false;
+};
+
 // One packed copy of a constant per layout, kept while a primitive uses it.
 struct PackedWeights {
   const void* source;
@@ -99,10 +114,6 @@ class OneDnnSession final : public Session {
       return absl::InternalError(absl::StrCat("oneDNN: ", e.what()));
     }
   }
-
-  // Whether a thread has raised the floating-point flag "invalid" since it was last asked; clears
-  // it. Within Call.
-  bool TakeInvalid() const;
 
   // The elements at `source` in layout `to`. Within Call.
   std::shared_ptr<dnnl::memory> Pack(const void* source, const Desc& from, const Desc& to);

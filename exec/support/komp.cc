@@ -4,6 +4,9 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
 
 #include <algorithm>
 #include <atomic>
@@ -20,6 +23,7 @@ struct Team {
   void (*body)(void*) = nullptr;
   void* data = nullptr;
   int size = 1;
+  bool* invalid = nullptr;  // told when a member but the first raises that flag
   std::atomic<int> arrived{0};
   std::atomic<uint32_t> phase{0};  // of the barrier
   std::atomic<int> asleep{0};
@@ -35,6 +39,7 @@ struct Thread {
   Team* team = nullptr;  // that it is a member of
   int member = 0;
   int alone = 0;  // regions of one member that it is in
+  bool* invalid = nullptr;
   Cursor cursor;
   Team own;
 };
@@ -44,7 +49,18 @@ void RunMember(void* data, int member) {
   auto* team = static_cast<Team*>(data);
   self.team = team;
   self.member = member;
+#if defined(__SSE__)
+  if (team->invalid != nullptr) {
+    _MM_SET_EXCEPTION_STATE(0);
+    team->body(team->data);
+    if ((_MM_GET_EXCEPTION_STATE() & _MM_EXCEPT_INVALID) != 0)
+      __atomic_store_n(team->invalid, true, __ATOMIC_RELAXED);
+  } else {
+    team->body(team->data);
+  }
+#else
   team->body(team->data);
+#endif
   self.team = nullptr;
   self.member = 0;
 }
@@ -61,6 +77,10 @@ extern "C" {
 
 __attribute__((visibility("default"))) const KompPool* kiln_omp_bind(const KompPool* pool) {
   return std::exchange(self.pool, pool);
+}
+
+__attribute__((visibility("default"))) void kiln_omp_watch_invalid(bool* invalid) {
+  self.invalid = invalid;
 }
 
 int komp_get_max_threads() { return self.pool != nullptr ? self.pool->threads : 1; }
@@ -80,6 +100,7 @@ void komp_parallel_start(void (*body)(void*), void* data, unsigned count) {
     team.body = body;
     team.data = data;
     team.size = size;
+    team.invalid = self.invalid;
     if (pool->begin(pool->pool, size, RunMember, &team)) {
       self.team = &team;
       return;

@@ -29,6 +29,10 @@ struct KompPool {
 // Binds the calling thread to `pool` (null: to none), which must stay until the next call. Returns
 // the pool before.
 const KompPool* kiln_omp_bind(const KompPool* pool);
+
+// From now on *invalid becomes true when another member of a region that the calling thread begins
+// raises the floating-point flag "invalid". Null: nobody watches.
+void kiln_omp_watch_invalid(bool* invalid);
 }
 
 #endif  // KILN_EXEC_SUPPORT_KOMP_H_

@@ -224,6 +224,32 @@ TEST(Komp, TheProgramsOwnOpenMpIsLeftAlone) {
   EXPECT_EQ(OwnOpenMp(), std::make_pair(3, 499500));
 }
 
+TEST(Komp, TellsWhichRegionsRaisedInvalidOnOtherThreads) {
+  const Omp omp;
+  Pool pool(2);
+  const OmpPool lent(&pool);
+  const OmpScope scope(lent);
+  bool invalid = false;
+  kiln_omp_watch_invalid(&invalid);
+  const auto divide = [&](int member, float by) {
+    omp.Region(2, [&, member, by] {
+      if (omp.member() != member) return;
+      volatile float zero = 0;
+      zero = zero / by;
+    });
+  };
+  divide(1, 2);
+  EXPECT_FALSE(invalid);
+  divide(1, 0);
+  EXPECT_TRUE(invalid);
+  invalid = false;
+  divide(1, 2);  // the flag that the thread raised before is forgotten
+  EXPECT_FALSE(invalid);
+  kiln_omp_watch_invalid(nullptr);
+  divide(1, 0);
+  EXPECT_FALSE(invalid);
+}
+
 TEST(Komp, CallersShareTheThreadsOfThePool) {
   Pool pool(2);
   const auto session = *Session::Create(&pool);
