@@ -80,6 +80,7 @@ absl::Status CheckValues(const Kernel& kernel, const Params& params) {
                           {"stride_is", 1, 16},
                           {"unroll", 0, kernel.innermost() > 0 ? 8 : 0},
                           {"across", 0, kernel.innermost() > 0 ? kReduceLanes : 0},
+                          {"blocks_apart", 0, 1},
                           {"tile", 8, 16},
                           {"flat", 1, std::max(1, kernel.num_iterated())}};
   for (const auto& [name, least, most] : ranges) {

@@ -75,7 +75,8 @@ class AcrossNest {
 
   void PlaceAll(Func& out) {
     const auto guard = TailStrategy::GuardWithIf;
-    out.split(tile_, task_, tile_, PerTask(grain_, length_ * lanes_), guard).parallel(task_);
+    const Expr per_task = PerTask(grain_, length_ * lanes_, rows_ / lanes_);
+    out.split(tile_, task_, tile_, per_task, guard).parallel(task_);
     out.never_partition_all();
     for (Func& copy : copies_) Place(copy, out);
     for (Func& func : funcs_) {
@@ -258,8 +259,9 @@ Func StridedRows(const Kernel& kernel, size_t i, const Params& params, const Ope
   };
   Func rows(spec.name);
   rows(row) = ReduceFew(spec, most);
-  rows.compute_root().bound(row, 0, RowCount(kernel, operands));
-  CutRow(rows, row, static_cast<int>(params.Get("lanes", 16)), params.Get("grain", 1 << 15));
+  const Expr count = RowCount(kernel, operands);
+  rows.compute_root().bound(row, 0, count);
+  CutRow(rows, row, static_cast<int>(params.Get("lanes", 16)), params.Get("grain", 1 << 15), count);
   rows.specialize(spec.extent == most);
   return rows;
 }

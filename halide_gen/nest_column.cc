@@ -118,6 +118,10 @@ class ColumnNest {
     const Expr value = ToStorage(emitter_.Value(stage.expr, scope), stage.type);
     Func func("s" + std::to_string(i));
     func(CellVars(stage.dims)) = value;
+    // Reductions ask for whole blocks, and the last has elements that are not there.
+    for (const int32_t dim : stage.dims) {
+      if (Has(column_dims_, dim)) func.bound(VarOf(dim), 0, ExtentOf(dim));
+    }
     emitter_.Store(static_cast<int32_t>(i), func);
     maps_.emplace_back(func, Has(stage.dims, inner_));
   }
@@ -186,9 +190,15 @@ class ColumnNest {
       if (Has(dims, *dim) && *dim != inner_) order.emplace_back(VarOf(*dim));
     }
     std::vector<Var> cell;
-    if (Tiles()) cell.push_back(vector);
+    Expr cells = 1;
+    if (Tiles()) {
+      cell.push_back(vector);
+      cells = (ExtentOf(inner_) + lanes_ - 1) / lanes_;
+    }
     for (auto dim = cell_dims_.rbegin(); dim != cell_dims_.rend(); ++dim) {
-      if (*dim != inner_) cell.push_back(VarOf(*dim));
+      if (*dim == inner_) continue;
+      cell.push_back(VarOf(*dim));
+      cells = cells * ExtentOf(*dim);
     }
     order.insert(order.end(), cell.begin(), cell.end());
     out.reorder(order);
@@ -198,7 +208,7 @@ class ColumnNest {
       out.fuse(all, cell[i], fused);
       all = fused;
     }
-    out.split(all, task, inside, PerTask(params_.Get("grain", 1 << 15), elements), guard)
+    out.split(all, task, inside, PerTask(params_.Get("grain", 1 << 15), elements, cells), guard)
         .parallel(task);
     // The tail of the last tile is told apart at the stores, not by a copy of all the code.
     out.never_partition_all();
@@ -218,6 +228,7 @@ class ColumnNest {
     }
     for (std::vector<OverDim>& chain : reductions_) {
       LoopLevel at = cell;
+      if (BlocksApart()) PlaceBlocksApart(chain[0]);
       for (auto over = chain.rbegin(); over != chain.rend(); ++over) {
         at = over->dim == inner_ ? PlaceLanes(over->reduction, ExtentOf(over->dim), at)
                                  : PlaceSequence(over->reduction, at);
@@ -236,17 +247,49 @@ class ColumnNest {
   // Each level of the tree is computed in the step of the next that takes it, the top at `at`.
   // Returns the innermost loop.
   LoopLevel PlaceSequence(Reduction& reduction, LoopLevel at) {
-    for (auto level = reduction.levels.rbegin(); level != reduction.levels.rend(); ++level) {
-      Func& blocks = level->blocks;
-      blocks.compute_at(at);
-      if (Tiles()) {
-        Lanes(blocks);
-        blocks.store_in(Halide::MemoryType::Stack);
-        blocks.update(0).reorder(lane_, level->step).vectorize(lane_);
-      }
-      at = LoopLevel(blocks, level->step);
+    const size_t first = BlocksApart() ? 1 : 0;
+    for (size_t i = reduction.levels.size(); i-- > first;) {
+      ReductionLevel& level = reduction.levels[i];
+      PlaceBlocks(level, at);
+      at = LoopLevel(level.blocks, level.step);
     }
     return at;
+  }
+
+  bool BlocksApart() const {
+    return params_.Get("blocks_apart", 0) != 0 && Tiles() && maps_.empty() &&
+           column_dims_.size() == 1 && params_.Get("outer_levels", 1) > 1;
+  }
+
+  // The blocks of the first level, which is not the top, before all cells: their rows are tasks.
+  void PlaceBlocksApart(OverDim& over) {
+    ReductionLevel& level = over.reduction.levels[0];
+    const int block = static_cast<int>(kOuterReduceBlock);
+    const Expr tiles = (ExtentOf(inner_) + (lanes_ - 1)) / lanes_;
+    const Expr count = (ExtentOf(over.dim) + (block - 1)) / block;
+    Func all = level.blocks.in();
+    all.compute_root().bound(lane_, 0, lanes_).bound(tile_, 0, tiles).bound(level.block, 0, count);
+    Expr each = tiles * (lanes_ * block);
+    for (const int32_t dim : over.left) {
+      if (dim == inner_) continue;
+      all.bound(VarOf(dim), 0, ExtentOf(dim));
+      each = each * ExtentOf(dim);
+    }
+    const Var task("ptask"), inside("pinside");
+    const Expr per_task = PerTask(params_.Get("grain", 1 << 15), each, count);
+    all.split(level.block, task, inside, per_task, TailStrategy::GuardWithIf).parallel(task);
+    all.vectorize(lane_);
+    PlaceBlocks(level, LoopLevel(all, tile_));
+  }
+
+  // A level of the tree, in registers.
+  void PlaceBlocks(ReductionLevel& level, const LoopLevel& at) {
+    Func& blocks = level.blocks;
+    blocks.compute_at(at);
+    if (!Tiles()) return;
+    Lanes(blocks);
+    blocks.store_in(Halide::MemoryType::Stack);
+    blocks.update(0).reorder(lane_, level.step).vectorize(lane_);
   }
 
   LoopLevel PlaceLanes(Reduction& reduction, Expr count, const LoopLevel& at) {

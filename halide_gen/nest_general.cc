@@ -215,9 +215,10 @@ class RootNests {
     Reduction reduction = BuildReduction(spec);
     Expr count = operands_.extents[static_cast<size_t>(dim)];
     for (ReductionLevel& level : reduction.levels) {
-      count = lane_rule ? ScheduleLaneLevel(level, reduction.result, after, count)
-              : tiles   ? ScheduleTiles(level, after, LoopsInside(dims, dim), count)
-                        : ScheduleSequence(level, after, count);
+      const bool first = &level == &reduction.levels.front();
+      count = lane_rule ? ScheduleLaneLevel(level, first, reduction.result, after, count)
+              : tiles   ? ScheduleTiles(level, first, after, LoopsInside(dims, dim), count)
+                        : ScheduleSequence(level, first, after, count);
     }
     return reduction.result;
   }
@@ -246,16 +247,16 @@ class RootNests {
     if (loops.empty()) return;
     const Var x = loops[0].var;
     if (loops.size() == 1) {
-      CutRow(func, x, lanes_, grain_);
+      CutRow(func, x, lanes_, grain_, loops[0].extent);
       return;
     }
-    Tasks(func, {loops.begin() + 1, loops.end()}, loops[0].extent);
+    Tasks(func, {loops.begin() + 1, loops.end()}, {.each = loops[0].extent});
     Vectors(func, x, lanes_);
   }
 
   // Returns the number of blocks.
-  Expr ScheduleLaneLevel(ReductionLevel& level, Func& result, const std::vector<Loop>& loops,
-                         const Expr& count) const {
+  Expr ScheduleLaneLevel(ReductionLevel& level, bool first, Func& result,
+                         const std::vector<Loop>& loops, const Expr& count) const {
     const Expr blocks =
         (count + static_cast<int>(kReduceBlock - 1)) / static_cast<int>(kReduceBlock);
     Func& whole = level.top ? result : level.blocks;
@@ -263,7 +264,8 @@ class RootNests {
     if (!level.top) all.insert(all.begin(), {level.block, blocks});
     whole.compute_root();
     Bound(whole, all);
-    if (!all.empty()) Tasks(whole, all, level.top ? count : Expr(static_cast<int>(kReduceBlock)));
+    const Expr each = level.top ? count : Expr(static_cast<int>(kReduceBlock));
+    if (!all.empty()) Tasks(whole, all, {.each = each, .finely = first});
     ScheduleLanes(level, all.empty() ? LoopLevel::root() : LoopLevel(whole, inside_));
     return blocks;
   }
@@ -299,8 +301,8 @@ class RootNests {
   // Sums along `loops`, of which `inside` run inside the loop that is reduced; `count` of them make
   // the last level. A tile of neighbours is in registers for the length of a block, and blocks
   // follow each other as they lie in memory. Returns the number of blocks.
-  Expr ScheduleTiles(ReductionLevel& level, const std::vector<Loop>& loops, size_t inside,
-                     const Expr& count) const {
+  Expr ScheduleTiles(ReductionLevel& level, bool first, const std::vector<Loop>& loops,
+                     size_t inside, const Expr& count) const {
     const Expr blocks = OuterBlocks(count);
     std::vector<Loop> all = loops;
     if (!level.top) {
@@ -312,11 +314,13 @@ class RootNests {
     stored.compute_root();
     Bound(stored, all);
     const Var x = loops[0].var, in_tile("pintile");
-    all[0].var = Var("ptile");
+    all[0] = {Var("ptile"), (loops[0].extent + (outer_lanes_ - 1)) / outer_lanes_};
     stored.split(x, all[0].var, in_tile, outer_lanes_, TailStrategy::PredicateStores);
     stored.vectorize(in_tile);
     const Expr length = level.top ? count : Expr(static_cast<int>(kOuterReduceBlock));
-    Tasks(stored, all, length * outer_lanes_);
+    Cut cut = {.each = length * outer_lanes_, .finely = first};
+    if (!level.top) cut.whole = all[0].extent;
+    Tasks(stored, all, cut);
     stored.reorder(in_tile, inside_, task_).never_partition_all();
     sums.compute_at(stored, inside_).store_in(Halide::MemoryType::Stack);
     sums.bound_extent(x, outer_lanes_).vectorize(x);
@@ -324,7 +328,7 @@ class RootNests {
     return blocks;
   }
 
-  Expr ScheduleSequence(ReductionLevel& level, const std::vector<Loop>& loops,
+  Expr ScheduleSequence(ReductionLevel& level, bool first, const std::vector<Loop>& loops,
                         const Expr& count) const {
     const Expr blocks = OuterBlocks(count);
     Func& func = level.blocks;
@@ -340,11 +344,13 @@ class RootNests {
       const Var x = loops[0].var, tile("ptile"), in_tile("pintile");
       func.vectorize(x, lanes_, TailStrategy::GuardWithIf);
       update.split(x, tile, in_tile, lanes_, TailStrategy::GuardWithIf).vectorize(in_tile);
-      all[0].var = tile;
+      all[0] = {tile, (loops[0].extent + (lanes_ - 1)) / lanes_};
       order.insert(order.begin(), in_tile);
       length = length * lanes_;
     }
-    Tasks(update, all, length);
+    Cut cut = {.each = length, .finely = first};
+    if (!level.top && !loops.empty()) cut.whole = all[0].extent;
+    Tasks(update, all, cut);
     order.insert(order.end(), {inside_, task_});
     update.reorder(order);
     return blocks;
@@ -358,17 +364,33 @@ class RootNests {
     for (const Loop& loop : loops) func.bound(loop.var, 0, loop.extent);
   }
 
-  // Runs `loops` as one, cut into tasks; a step is `each` elements of work.
+  // How loops are cut into tasks.
+  struct Cut {
+    Expr each;            // elements of work in a step
+    bool finely = true;   // few tasks are cut finer: not where Halide would fold the number of
+                          // blocks of blocks into constants that overflow
+    Expr whole = Expr();  // if given, tasks are multiples of so many steps where there are enough
+  };
+
+  // Runs `loops` as one, cut into tasks.
   template <typename Schedulable>
-  void Tasks(Schedulable& func, const std::vector<Loop>& loops, const Expr& each) const {
+  void Tasks(Schedulable& func, const std::vector<Loop>& loops, const Cut& cut) const {
     Var all = loops[0].var;
+    Expr count = loops[0].extent;
     for (size_t i = 1; i < loops.size(); ++i) {
       const Var fused("pfused" + std::to_string(i) + "v");
       func.fuse(all, loops[i].var, fused);
       all = fused;
+      count = count * loops[i].extent;
     }
-    func.split(all, task_, inside_, PerTask(grain_, each), TailStrategy::GuardWithIf)
-        .parallel(task_);
+    Expr per_task = PerTask(grain_, cut.each, cut.finely ? count : Expr());
+    if (cut.whole.defined()) {
+      constexpr int kEnough = 4;
+      const Expr most = 2 * PerTask(grain_, cut.each);
+      const Expr wholes = Halide::max(1, per_task / cut.whole) * cut.whole;
+      per_task = select(count >= kEnough * cut.whole && cut.whole <= most, wholes, per_task);
+    }
+    func.split(all, task_, inside_, per_task, TailStrategy::GuardWithIf).parallel(task_);
   }
 
   const Kernel& kernel_;

@@ -57,10 +57,11 @@ std::vector<OutputNest> PieceNests(const Kernel& kernel, const Params& params,
       update.split(along.x, vector, lane, lanes, guard).vectorize(lane);
       if (rows) {
         update.reorder(lane, vector, row);
-        update.split(row, task, inside, PerTask(grain, length), guard).parallel(task);
+        const Expr per_task = PerTask(grain, length, RowCount(kernel, operands));
+        update.split(row, task, inside, per_task, guard).parallel(task);
       } else {
-        const int vectors = static_cast<int>(std::max<int64_t>(1, grain / lanes));
-        update.split(vector, chunk, in_chunk, vectors, guard).parallel(chunk);
+        const Expr per_task = PerTask(grain, lanes, (end - begin) / lanes);
+        update.split(vector, chunk, in_chunk, per_task, guard).parallel(chunk);
       }
       begin = end;
     }

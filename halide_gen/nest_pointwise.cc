@@ -56,14 +56,15 @@ std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& param
     const std::vector<Var> vars = rows ? std::vector<Var>{x, row} : std::vector<Var>{x};
     Func out = DefineOutputs(kernel, group, vars, emitter, scope);
     if (rows) {
-      SetDense(out, {length, RowCount(kernel, operands)});
-      out.split(row, task, inside, PerTask(grain, length), TailStrategy::GuardWithIf)
+      const Expr count = RowCount(kernel, operands);
+      SetDense(out, {length, count});
+      out.split(row, task, inside, PerTask(grain, length, count), TailStrategy::GuardWithIf)
           .parallel(task);
       Vectors(out, x, lanes);
       for (Func& func : of_row) func.compute_at(out, inside);
     } else {
       SetDense(out, {length});
-      CutRow(out, x, lanes, grain);
+      CutRow(out, x, lanes, grain, length);
     }
     if (stride_dim >= 0) {
       out.specialize(operands.extents[static_cast<size_t>(stride_dim)] ==

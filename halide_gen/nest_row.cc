@@ -38,7 +38,7 @@ class RowNest {
                       emitter_, scope);
     SetDense(out, whole ? std::vector<Expr>{length_, rows} : std::vector<Expr>{rows});
     const auto guard = TailStrategy::GuardWithIf;
-    out.split(row_, task_, inside_, PerTask(grain_, length_), guard).parallel(task_);
+    out.split(row_, task_, inside_, PerTask(grain_, length_, rows), guard).parallel(task_);
     if (at_once_ > 1) out.split(inside_, block_, in_block_, RowsAtOnce(), guard);
     if (whole) Vectors(out, x_, lanes_);
     Place(LoopLevel(out, at_once_ > 1 ? block_ : inside_), LoopLevel(out, task_));

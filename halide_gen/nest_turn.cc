@@ -147,8 +147,8 @@ class TurnNest {
       const RVar task("ptask"), in_task("pintask");
       const bool right = edge == Edge::kRight;
       const Expr each = (right ? Expr(kTurnTile) : operands_.extents[turn_]) * tile_;
-      stage.split(right ? r[2] : r[3], task, in_task, PerTask(grain_, each),
-                  TailStrategy::GuardWithIf);
+      stage.split(right ? r[2] : r[3], task, in_task,
+                  PerTask(grain_, each, r[right ? 2 : 3].extent()), TailStrategy::GuardWithIf);
       stage.allow_race_conditions().parallel(task);
       return right ? in_task : r[2];
     }
@@ -162,7 +162,7 @@ class TurnNest {
     constexpr int kMostTasks = 16;
     const Var task("ptask"), in_task("pintask");
     const Expr image = operands_.extents[inner_] * operands_.extents[turn_];
-    const Expr each = Halide::max(PerTask(grain_, image), images / kMostTasks);
+    const Expr each = Halide::max(PerTask(grain_, image, images), images / kMostTasks);
     stage.split(all, task, in_task, each, TailStrategy::GuardWithIf);
     order = {r[0], r[1], r[2], in_task, r[3], task};
     stage.reorder(order).parallel(task);

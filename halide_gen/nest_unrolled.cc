@@ -168,9 +168,11 @@ class UnrolledNest {
     if (Outers()) order.emplace_back(outer_);
     out.reorder(order);
     if (Outers()) {
-      out.split(outer_, task, inside, PerTask(grain, width_ * length_), guard);
+      Expr count = 1;
+      for (size_t d = 0; d + 1 < inner_; ++d) count = count * operands_.extents[d];
+      out.split(outer_, task, inside, PerTask(grain, width_ * length_, count), guard);
     } else {
-      out.split(vector_, task, vector_, PerTask(grain, width_ * lanes_), guard);
+      out.split(vector_, task, vector_, PerTask(grain, width_ * lanes_, length_ / lanes_), guard);
     }
     out.parallel(task).never_partition_all();
     Halide::Stage known = out.specialize(AsKnown());

@@ -109,20 +109,25 @@ void SetExtents(Func& func, const std::vector<Expr>& extents) {
   }
 }
 
-Expr PerTask(int64_t grain, const Expr& each) {
-  return Halide::max(1, static_cast<int32_t>(grain) / Halide::max(1, each));
+Expr PerTask(int64_t grain, const Expr& each, const Expr& count) {
+  constexpr int kParts = 8, kFew = 16;
+  const Expr whole = Halide::max(1, static_cast<int32_t>(grain) / Halide::max(1, each));
+  if (!count.defined()) return whole;
+  const Expr is_few = count > whole && count < kFew * whole;
+  return Halide::select(is_few, Halide::max(1, whole / kParts), whole);
 }
 
 void Vectors(Func& func, const Var& x, int lanes) {
   func.vectorize(x, lanes, Halide::TailStrategy::GuardWithIf).never_partition(x);
 }
 
-void CutRow(Func& func, const Var& x, int lanes, int64_t grain) {
+void CutRow(Func& func, const Var& x, int lanes, int64_t grain, const Expr& extent) {
   const Var vector("pvector"), lane("plane"), task("ptask"), inside("pinside");
   const auto guard = Halide::TailStrategy::GuardWithIf;
-  const int vectors = static_cast<int>(std::max<int64_t>(1, grain / lanes));
   func.split(x, vector, lane, lanes, guard).vectorize(lane);
-  func.split(vector, task, inside, vectors, guard).parallel(task).never_partition_all();
+  func.split(vector, task, inside, PerTask(grain, lanes, extent / lanes), guard)
+      .parallel(task)
+      .never_partition_all();
 }
 
 }  // namespace kiln

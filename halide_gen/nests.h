@@ -77,17 +77,22 @@ void SetValues(Halide::Func& func, const std::vector<Halide::Expr>& at,
 void SetExtents(Halide::Func& func, const std::vector<Halide::Expr>& extents);
 void SetDense(Halide::Func& func, const std::vector<Halide::Expr>& extents);
 
-// Rows, or elements, per task so that a task has about `grain` elements, `each` in one row.
-Halide::Expr PerTask(int64_t grain, const Halide::Expr& each);
+// Of `count` rows with `each` elements, how many make a task: about `grain` elements, and an eighth
+// of that where there would be a few tasks only: threads take equal numbers of them, and lines that
+// another thread wrote come slowly, so that all kernels should cut what they share alike. Without
+// `count`, always about `grain`.
+Halide::Expr PerTask(int64_t grain, const Halide::Expr& each,
+                     const Halide::Expr& count = Halide::Expr());
 
 // Vectorises `func` along `x`. The tail is told apart at each step, at the cost of a compare:
 // Halide would make a loop for it, in which it tells it apart all the same, and code is what
 // compiling costs.
 void Vectors(Halide::Func& func, const Halide::Var& x, int lanes);
 
-// Vectorises `func` along its only dim `x` and cuts the vectors into tasks of about `grain`
-// elements.
-void CutRow(Halide::Func& func, const Halide::Var& x, int lanes, int64_t grain);
+// Vectorises `func` along its only dim `x`, which is `extent` long, and cuts the vectors into
+// tasks.
+void CutRow(Halide::Func& func, const Halide::Var& x, int lanes, int64_t grain,
+            const Halide::Expr& extent);
 
 }  // namespace kiln
 

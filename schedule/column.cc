@@ -64,17 +64,22 @@ Decision Accepts(const Kernel& kernel) {
 
 constexpr int64_t kManyPages = 1024;  // steps, each of another page, whose addresses stay known
 
+// One reduction that no element meets again.
+bool IsSingle(const Kernel& kernel) {
+  const auto is_reduction = [](const Stage& stage) { return stage.kind == Stage::Kind::kReduce; };
+  return std::count_if(kernel.stages.begin(), kernel.stages.end(), is_reduction) == 1 &&
+         !BroadcastsBack(kernel);
+}
+
 // Extents are 32-bit numbers.
 int64_t Bounded(int64_t extent) { return std::min<int64_t>(extent, INT32_MAX); }
 
-// One reduction that no element meets again goes over its operand once either way. Cells keep their
+// A single reduction goes over its operand once either way. Cells keep their
 // accumulators in registers, but steps along a column of long rows find neither a line nor a page
 // of the step before: then blocks of whole rows are better, and they may have as many tasks.
 bool SweepsRows(const Kernel& kernel, const SizeClass& sizes) {
   constexpr int64_t kMostRowBytes = 1024;
-  const auto is_reduction = [](const Stage& stage) { return stage.kind == Stage::Kind::kReduce; };
-  if (std::count_if(kernel.stages.begin(), kernel.stages.end(), is_reduction) > 1) return false;
-  if (BroadcastsBack(kernel)) return false;
+  if (!IsSingle(kernel)) return false;
   // An output over all dims is a loop nest of its own, which would walk the columns once more.
   const auto is_whole = [&](const KernelOutput& output) { return SpansAll(kernel, output.dims); };
   if (std::any_of(kernel.outputs.begin(), kernel.outputs.end(), is_whole)) return true;
@@ -82,6 +87,23 @@ bool SweepsRows(const Kernel& kernel, const SizeClass& sizes) {
   const int64_t row = Bounded(sizes.at_most[static_cast<size_t>(kernel.innermost())]);
   return reduction.over.back() == kernel.innermost() ||
          row * static_cast<int64_t>(SizeOf(reduction.type)) > kMostRowBytes;
+}
+
+// Few cells are few tasks, and have each thread read a part of every row, where what comes before
+// and after runs along rows. The blocks of a single reduction are made by tasks of their own then.
+bool BlocksApart(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile,
+                 int64_t lanes) {
+  constexpr int64_t kFewCells = 8;
+  const auto extent = [&](int32_t dim) { return Bounded(sizes.at_most[static_cast<size_t>(dim)]); };
+  const Stage& reduction = *FirstReduction(kernel);
+  if (!IsSingle(kernel) || reduction.over.size() != 1 || reduction.over[0] == kernel.innermost())
+    return false;
+  int64_t cells = extent(kernel.innermost()) / lanes + 1, elements = extent(kernel.innermost());
+  for (int32_t dim = 0; dim < kernel.innermost(); ++dim) {
+    elements = Bounded(elements * extent(dim));
+    if (dim != reduction.over[0]) cells = Bounded(cells * extent(dim));
+  }
+  return cells < kFewCells && elements > profile.parallel_grain;
 }
 
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
@@ -113,6 +135,9 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
                                        stage.dims.begin(), stage.dims.end());
     if (stage.kind == Stage::Kind::kMap && of_cell && Cost(stage.expr) >= 4) kept[i] = true;
   }
+  const bool none_kept = std::find(kept.begin(), kept.end(), true) == kept.end();
+  if (none_kept && BlocksApart(kernel, sizes, profile, lanes))
+    params.values.insert(params.values.begin(), {"blocks_apart", 1});
   SetKept(params, kept);
   return params;
 }

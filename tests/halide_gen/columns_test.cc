@@ -37,6 +37,23 @@ out  0 f32 [a, b] dense = mul(s1[a, b], s3[b])
   kernel.Check({3, 5000}, 2);
 }
 
+TEST_P(ColumnsTest, BlocksApart) {
+  for (const int64_t rows : {1000, 40000}) {
+    CompiledKernel kernel = Compile(R"(dims a b c
+sizes n0
+in   0 f32 [a, b, c] dense
+in   1 f32 [a, c] dense
+s0 : f32 [a, c] = reduce max over b (mul(in0[a, b, c], in1[a, c]))
+out  0 f32 [a, c] dense = div(s0[a, c], cast<f32>(extent(n0)))
+)",
+                                    {{2, rows, 90, rows}});
+    EXPECT_EQ(kernel.params().Get("blocks_apart", 0), 1);
+    for (const int32_t c : {1, 7, 16, 63, 64, 65, 90}) kernel.Check({2, 37, c, 37}, 1);
+    for (const int32_t n : {0, 1, 31, 32, 33, 1000}) kernel.Check({2, n, 70, n}, 2);
+    if (rows > 1000) kernel.Check({1, 33000, 20, 33000}, 3);
+  }
+}
+
 TEST_P(ColumnsTest, InstanceNormWithChannelsLast) {
   const std::string text = R"(dims a b c
 sizes n0

@@ -65,6 +65,19 @@ TEST(SchedulerTest, OneReductionOverShortRowsIsColumns) {
   EXPECT_EQ(column.choose(kernel, Unknown(kernel), profile).scheduler, "general");
 }
 
+TEST(SchedulerTest, BlocksOfTallColumnsAreTasksWhereTilesWouldBeFew) {
+  const Kernel kernel = Parse(
+      "dims a b c\nin 0 f32 [a, b, c] dense\ns0 : f32 [a, c] = reduce add over b (in0[a, b, c])\n"
+      "out 0 f32 [a, c] dense = s0[a, c]\n");
+  const auto apart = [&](int64_t a, int64_t b, int64_t c) {
+    const SizeClass sizes{{a, b, c}};
+    return Chosen(kernel).choose(kernel, sizes, ProfileFor(IsaLevel::kV4)).Get("blocks_apart", 0);
+  };
+  EXPECT_EQ(apart(1, 3136, 96), 1);
+  EXPECT_EQ(apart(1, 100, 96), 0);  // one task is enough
+  EXPECT_EQ(apart(64, 3136, 96), 0);
+}
+
 TEST(SchedulerTest, WhatIsReducedAndAlsoStoredIsSweptOnce) {
   const Kernel kernel = Parse(
       "dims a b\nin 0 f32 [a, b] dense\ns0 : f32 [a, b] = exp(in0[a, b])\n"
