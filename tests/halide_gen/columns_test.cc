@@ -2,6 +2,7 @@
 // Kernels that reduce outer, middle or several dims column by column, against EvalKernel, bit by
 // bit, at extents with every kind of tail.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include "tests/halide_gen/harness.h"
 
@@ -35,6 +36,29 @@ out  0 f32 [a, b] dense = mul(s1[a, b], s3[b])
   for (int32_t n = 1; n <= 140; ++n) kernel.Check({n % 7, n}, static_cast<uint32_t>(n));
   for (const int32_t rows : {1, 31, 32, 33, 65, 1000, 1024}) kernel.Check({rows, 70}, 1);
   kernel.Check({3, 5000}, 2);
+}
+
+// The last block of a column has fewer elements than others.
+TEST_P(ColumnsTest, ReadNothingBehindTheirOperands) {
+  constexpr int64_t kRows = 76, kColumns = 1024, kBytes = 4 * kRows * kColumns, kPage = 4096;
+  static_assert(kBytes % kPage == 0);
+  CompiledKernel kernel = Compile(R"(dims a b
+in   0 f32 [a, b] dense
+s0 : f32 [b]    = reduce max over a (in0[a, b])
+s1 : f32 [a, b] = exp(sub(in0[a, b], s0[b]))
+s2 : f32 [b]    = reduce add over a (s1[a, b])
+out  0 f32 [a, b] dense = div(s1[a, b], s2[b])
+)",
+                                  {{kRows, kColumns}});
+  void* const memory =
+      mmap(nullptr, kBytes + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  ASSERT_EQ(mprotect(static_cast<uint8_t*>(memory) + kBytes, kPage, PROT_NONE), 0);
+  const HostView input{DType::kF32, {kRows, kColumns}, {kColumns, 1}, memory};
+  HostArray output = HostArray::Make(DType::kF32, {kRows, kColumns});
+  EXPECT_EQ(kernel.loaded().Run(kernel.kernel(), {kRows, kColumns}, {}, {input}, {output.View()}),
+            0);
+  munmap(memory, kBytes + kPage);
 }
 
 TEST_P(ColumnsTest, BlocksApart) {
