@@ -40,8 +40,8 @@ class Reader {
       // Operations on whole vectors must stay inside the operand.
       const bool dense =
           pattern.step == 1 && pattern.spans == nullptr && pattern.offsets == nullptr;
-      if (dense && n_ % kVectorElements == 0 && !read_.copy)
-        return const_cast<uint8_t*>(base + pattern.start * read_.size);
+      const uint8_t* const start = base + pattern.start * read_.size;
+      if (dense && !read_.copy && MayReadVectors(start)) return const_cast<uint8_t*>(start);
       ops_.gather(read_.size, own, base, pattern, n_);
     } else if (state_.only_linear && !worker_.launch->program->wide) {
       GuardedRange(own);
@@ -52,6 +52,13 @@ class Reader {
   }
 
  private:
+  // Whether whole vectors from `start` on stay inside the operand. Temporaries have room for them.
+  bool MayReadVectors(const uint8_t* start) const {
+    if (n_ % kVectorElements == 0 || read_.source == ReadSource::kStage) return true;
+    const size_t whole = (n_ + kVectorElements - 1) / kVectorElements * kVectorElements;
+    return state_.end != nullptr && state_.end - start >= static_cast<int64_t>(whole * read_.size);
+  }
+
   int64_t Step(const Linear& linear) const { return pass_.vec < 0 ? 0 : linear.step[pass_.vec]; }
 
   // Adds to `at` what the axes that the pattern has only in part add to the start of the block;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <limits>
 #include <new>
 
@@ -82,6 +83,37 @@ AxisState BindAxis(const IndexExpr& index, int32_t load, Place place, const int6
   return axis;
 }
 
+// Bytes from the start of an operand of these dims to the end of its last element; 0: it has none,
+// or goes backwards.
+int64_t BytesTo(const Launch& launch, const BufferArg& buffer, const std::vector<int32_t>& dims,
+                int64_t size) {
+  int64_t elements = 1;
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    const int64_t extent = launch.sizes[dims[axis]],
+                  stride = InputAxis(launch, buffer, axis).stride;
+    if (extent == 0 || stride < 0) return 0;
+    elements += (extent - 1) * stride;
+  }
+  return elements * size;
+}
+
+const uint8_t* EndOf(const Program& program, const Read& read, void** inputs,
+                     const Launch& launch) {
+  const Kernel& kernel = program.kernel;
+  const auto& buffer = *static_cast<const BufferArg*>(inputs[read.ref]);
+  const uint8_t* const base = buffer.host;
+  const int64_t bytes =
+      BytesTo(launch, buffer, kernel.inputs[static_cast<size_t>(read.ref)].dims, read.size);
+  for (size_t o = 0; o < kernel.outputs.size(); ++o) {
+    const KernelOutput& output = kernel.outputs[o];
+    const uint8_t* const to = launch.outputs[o]->host;
+    const int64_t written =
+        BytesTo(launch, *launch.outputs[o], output.dims, static_cast<int64_t>(SizeOf(output.type)));
+    if (std::less<>()(to, base + bytes) && std::less<>()(base, to + written)) return nullptr;
+  }
+  return base + bytes;
+}
+
 // A guarded read checks every axis, so all of its axes are kept apart.
 AxisState* BindRead(const Program& program, const Read& read, void** inputs, const Launch& launch,
                     AxisState* axes, ReadState& state) {
@@ -91,6 +123,7 @@ AxisState* BindRead(const Program& program, const Read& read, void** inputs, con
   const std::vector<int32_t>* stage_dims = nullptr;
   if (read.source == ReadSource::kInput) {
     state.base = static_cast<const BufferArg*>(inputs[read.ref])->host;
+    state.end = EndOf(program, read, inputs, launch);
   } else {
     state.temp_offset = launch.temps[read.ref].offset;
     stage_dims = &program.temps[static_cast<size_t>(read.ref)].stage_dims;

@@ -35,7 +35,10 @@ struct AxisState {
 
 struct ReadState {
   const uint8_t* base = nullptr;  // inputs
-  size_t temp_offset = 0;         // temporaries: bytes into the cell's memory
+  // Inputs: what lies before may be read, though it be no element that was asked for. Null where an
+  // output shares the memory.
+  const uint8_t* end = nullptr;
+  size_t temp_offset = 0;  // temporaries: bytes into the cell's memory
   Linear linear;
   AxisState* axes = nullptr;  // guarded reads: every axis; else those that are not linear
   int32_t num_axes = 0;

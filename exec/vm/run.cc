@@ -171,7 +171,7 @@ class UnitRunner {
       if (!sink.direct) continue;
       const Target target = TargetOf(sink);
       frame_.regs[sink.reg] =
-          whole && target.dense()
+          target.dense() && (whole || HasRoom(sink, n))
               ? target.start(sink.size)
               : frame_.storage + pass_.reg_offset[static_cast<size_t>(sink.reg)];
     }
@@ -189,6 +189,17 @@ class UnitRunner {
       if (reg != target.start(sink.size))
         launch_.program->ops->scatter(sink.size, target.base, *target.pattern, reg, n);
     }
+  }
+
+  // Whether the last vector of a block may go past its elements: at the end of a temporary.
+  bool HasRoom(const Sink& sink, size_t n) const {
+    if (sink.kind != Sink::Kind::kTemp || tile_.first != 0 || pass_.vec < 0 ||
+        pass_.shape == Pass::Shape::kOuter)
+      return false;
+    const int64_t at = (worker_.coordinate[DimAt(pass_, 0)] -
+                        (DimAt(pass_, 0) == launch_.program->group ? worker_.group_first : 0)) *
+                       tile_.inner;
+    return at + static_cast<int64_t>(n) == tile_.length;
   }
 
   struct Target {
