@@ -13,6 +13,7 @@
 #include "kiln/fusion/lower.h"
 #include "kiln/graph/op.h"
 #include "kiln/kernel/text.h"
+#include "kiln/schedule/facts.h"
 #include "kiln/schedule/scheduler.h"
 
 namespace kiln {
@@ -204,6 +205,7 @@ class Builder {
   absl::StatusOr<int> KernelIndex(const Group& group, const LoweredGroup& lowered) {
     const Kernel& kernel = lowered.canonical.kernel;
     program::KernelDef def;
+    def.set_grain(GrainFor(kernel, profile_));
     def.set_text(Print(kernel));
     std::string why;
     const Scheduler* const scheduler = FindScheduler(kernel, &why);

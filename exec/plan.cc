@@ -213,15 +213,19 @@ class PlanBuilder {
     return absl::OkStatus();
   }
 
-  // Work of a thunk in elements of a kernel. A contraction of a and b to y has as many products as
-  // the root of the product of their sizes for a matmul or a 1x1 convolution, and roughly so for
-  // others; kProductsPerElement of them take the time of an element.
-  static double Work(const CheckedThunk& thunk, const Operands& operands) {
+  // Work of a thunk in elements of a kernel of few operations. A contraction of a and b to y has as
+  // many products as the root of the product of their sizes for a matmul or a 1x1 convolution, and
+  // roughly so for others; kProductsPerElement of them take the time of an element.
+  double Work(const CheckedThunk& thunk, const Operands& operands) const {
     double most = 0;
     for (const ResolvedRef& ref : operands.inputs)
       most = std::max(most, static_cast<double>(ref.elements));
     for (const ResolvedRef& ref : operands.outputs)
       most = std::max(most, static_cast<double>(ref.elements));
+    if (thunk.kind == CheckedThunk::Kind::kKernel) {
+      const int64_t grain = program_.variant->program.kernels(thunk.kernel).grain();
+      return grain > 0 ? most * Grain() / static_cast<double>(grain) : most;
+    }
     if (thunk.kind != CheckedThunk::Kind::kLibrary || operands.inputs.size() < 2) return most;
     const auto size = [](const ResolvedRef& ref) { return static_cast<double>(ref.elements); };
     const double products =

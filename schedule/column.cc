@@ -123,7 +123,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   const int64_t vectors = !tiles ? 2 : outer > kManyPages ? 8 : 4;
   const int64_t lanes =
       LanesForRow(LanesFor(kernel, profile, vectors), sizes.at_most[static_cast<size_t>(x)]);
-  params.values = {{"grain", profile.parallel_grain},
+  params.values = {{"grain", GrainFor(kernel, profile)},
                    {"lanes", lanes},
                    {"levels", LevelsFor(inner, kReduceBlock)},
                    {"outer_levels", LevelsFor(outer, kOuterReduceBlock)}};

@@ -169,6 +169,17 @@ int64_t CompileWork(const Kernel& kernel) {
   return work;
 }
 
+int64_t GrainFor(const Kernel& kernel, const MachineProfile& profile) {
+  constexpr int64_t kFewOperations = 16, kLeastGrain = 2048;
+  int64_t operations = 0;
+  for (const ScalarExpr* expr : Expressions(kernel)) {
+    for (const ExprNode& node : expr->nodes()) operations += SizeOfNode(node);
+  }
+  const int64_t few = std::min(kLeastGrain, profile.parallel_grain);
+  return std::max(few,
+                  profile.parallel_grain * kFewOperations / std::max(kFewOperations, operations));
+}
+
 SizeClass WidestReduced(const Kernel& kernel, const SizeClass& known) {
   constexpr int64_t kMost =
       kOuterReduceBlock * kOuterReduceBlock * kOuterReduceBlock * kOuterReduceBlock;

@@ -52,7 +52,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   };
   constexpr int64_t kMostAcross = 32;
   const bool across = longest.inner > 0 && longest.inner <= kMostAcross && ReducesRowsFirst(kernel);
-  params.values = {{"grain", profile.parallel_grain},
+  params.values = {{"grain", GrainFor(kernel, profile)},
                    {"lanes", across ? profile.vector_bytes / 4 : LanesFor(kernel, profile, 2)},
                    {"levels", levels(longest.inner, kReduceBlock)},
                    {"outer_lanes", LanesFor(kernel, profile, 4)},

@@ -107,7 +107,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   const std::vector<IndexExpr> cuts = Cuts(kernel);
   const int32_t turn = TurnDim(kernel);
   int64_t lanes = LanesForRow(LanesFor(kernel, profile, 4), known(x));
-  params.values = {{"grain", profile.parallel_grain}};
+  params.values = {{"grain", GrainFor(kernel, profile)}};
   const bool strided = turn >= 0 && known(turn) <= kMostStride && StridesByTurn(kernel, turn);
   const bool tiles = cuts.empty() && turn >= 0 && !strided && known(x) > kMostStride;
   const int64_t most = kMostUnrolled + (cuts.empty() ? 0 : 1);

@@ -81,13 +81,13 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   // Extents are 32-bit numbers, so that an unbounded row needs 3 levels.
   const int64_t row =
       std::min<int64_t>(sizes.at_most[static_cast<size_t>(kernel.innermost())], INT32_MAX);
-  params.values = {{"grain", profile.parallel_grain},
+  params.values = {{"grain", GrainFor(kernel, profile)},
                    {"lanes", LanesAlong(LanesFor(kernel, profile, 2), row)},
                    {"levels", LevelsFor(row, kReduceBlock)}};
   const int64_t lanes = profile.vector_bytes / 4;
   const bool across = RunsAcross(kernel, sizes, lanes);
   if (across) {
-    params.values = {{"across", row}, {"grain", profile.parallel_grain}, {"lanes", lanes}};
+    params.values = {{"across", row}, {"grain", GrainFor(kernel, profile)}, {"lanes", lanes}};
   } else if (row <= kShortRow) {
     params.values.emplace_back("at_once", kMostAtOnce);
   }
