@@ -86,7 +86,8 @@ bool IsShiftedRow(const Kernel& kernel, const ExprNode& node, const std::vector<
   return true;
 }
 
-// Calls of Funcs and images that depend on a lane become masked loads.
+// Calls of Funcs and images that depend on a lane become masked loads, those in their addresses
+// too.
 class MaskedLoads : public Halide::Internal::IRMutator {
  public:
   MaskedLoads(const Expr& condition, const Halide::Var& lane)
@@ -95,8 +96,9 @@ class MaskedLoads : public Halide::Internal::IRMutator {
  private:
   using IRMutator::visit;
   Expr visit(const Halide::Internal::Call* op) override {
-    if (!IsLoad(*op)) return IRMutator::visit(op);
-    return Halide::Internal::expr_uses_var(op, lane_.name()) ? LoadIf(condition_, op) : Expr(op);
+    const Expr call = IRMutator::visit(op);
+    const bool along = IsLoad(*op) && Halide::Internal::expr_uses_var(op, lane_.name());
+    return along ? LoadIf(condition_, call) : call;
   }
 
   const Expr& condition_;

@@ -2,8 +2,10 @@
 #include "tests/halide_gen/harness.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "absl/strings/str_join.h"
 #include "kiln/halide_gen/worker.h"
@@ -86,6 +88,40 @@ std::vector<HostView> Views(std::vector<HostArray>& arrays) {
   return views;
 }
 
+// Copies of arrays that end where a page does, with no memory behind it.
+class AtPageEnds {
+ public:
+  explicit AtPageEnds(const std::vector<HostArray>& arrays) {
+    for (const HostArray& array : arrays) Add(array);
+  }
+  AtPageEnds(const AtPageEnds&) = delete;
+  AtPageEnds& operator=(const AtPageEnds&) = delete;
+  ~AtPageEnds() {
+    for (const auto& [start, bytes] : mappings_) munmap(start, bytes);
+  }
+
+  const std::vector<HostView>& views() const { return views_; }
+
+ private:
+  void Add(const HostArray& array) {
+    constexpr size_t kPage = 4096;
+    // Behind the elements, of which a launcher keeps one at least, an array has room to spare.
+    const size_t size = SizeOf(array.type), bytes = std::max(array.bytes.size() - 64 - size, size);
+    const size_t pages = (bytes + kPage - 1) / kPage * kPage;
+    void* const start =
+        mmap(nullptr, pages + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(start, MAP_FAILED);
+    mappings_.emplace_back(start, pages + kPage);
+    uint8_t* const end = static_cast<uint8_t*>(start) + pages;
+    ASSERT_EQ(mprotect(end, kPage, PROT_NONE), 0);
+    std::memcpy(end - bytes, array.bytes.data(), bytes);
+    views_.push_back({array.type, array.extents, array.strides, end - bytes});
+  }
+
+  std::vector<std::pair<void*, size_t>> mappings_;
+  std::vector<HostView> views_;
+};
+
 bool AnyZero(const HostArray& array) {
   for (const int64_t extent : array.extents) {
     if (extent == 0) return true;
@@ -158,7 +194,8 @@ void CompiledKernel::Check(const std::vector<int32_t>& extents, uint32_t seed, b
   const absl::Status naive =
       EvalKernel(kernel_, NaiveBuffers(inputs), wide, params, NaiveBuffers(want));
   ASSERT_TRUE(naive.ok()) << naive;
-  ASSERT_EQ(loaded_->Run(kernel_, extents, params, Views(inputs), Views(got)), 0);
+  const AtPageEnds guarded(inputs);
+  ASSERT_EQ(loaded_->Run(kernel_, extents, params, guarded.views(), Views(got)), 0);
   for (size_t i = 0; i < want.size(); ++i)
     EXPECT_EQ(Difference(got[i], want[i]), "") << "output " << i;
   if (!in_place) return;

@@ -2,6 +2,7 @@
 // Kernels with reductions against EvalKernel, bit by bit, at extents with every kind of tail.
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "tests/halide_gen/harness.h"
 
 namespace kiln {
@@ -171,6 +172,23 @@ out  1 f32 [b] dense = s1[b]
     EXPECT_EQ(kernel.params().Get("across", 0), most);
     for (const int32_t n : {0, 1, most}) {
       for (const int32_t rows : {1, 16, 35}) kernel.Check({33, rows, n}, 1);
+    }
+  }
+}
+
+// What an index leads to is not read where the index is not, and neither is the index.
+TEST_P(ReductionsTest, ReadNothingBehindTheirOperands) {
+  for (const char* dims : {"[a]", "[b, a]"}) {
+    const bool rows = dims[1] == 'b';
+    CompiledKernel kernel = Compile(
+        absl::StrCat("dims ", rows ? "b a" : "a", "\nsizes n0\n", "in 0 f32 [n0] dense\nin 1 i64 ",
+                     dims, " dense\ns0 : f32 ", rows ? "[b]" : "[]",
+                     " = reduce max over a (in0[[in1", dims, "]])\nout 0 f32 ", rows ? "[b]" : "[]",
+                     " dense = s0", rows ? "[b]" : "[]", "\n"),
+        rows ? "row" : "general",
+        {rows ? std::vector<int64_t>{8, 128, 64} : std::vector<int64_t>{128, 64}});
+    for (const int32_t n : {1, 5, 64, 70, 100}) {
+      kernel.Check(rows ? std::vector<int32_t>{3, n, 9} : std::vector<int32_t>{n, 9}, 1);
     }
   }
 }
