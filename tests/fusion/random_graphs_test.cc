@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "kiln/base/compare.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/compiler/compile.h"
+#include "kiln/compiler/kernel_service.h"
 #include "kiln/graph/text.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
@@ -69,10 +71,13 @@ void Check(uint64_t seed, const std::string& cache) {
   if (net.library) return;
   for (const int threads : {1, 2, 3, 8}) {  // all from the cache now
     options.threads = threads;
+    options.kernels = std::make_shared<KernelService>(options);
     KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> again, RunNet(net, options));
     SCOPED_TRACE(absl::StrCat("threads ", threads));
     ExpectSameBits(again, fused);
+    EXPECT_EQ(options.kernels->counts().failed, 0) << "kernels are refused by their proofs";
   }
+  options.kernels = nullptr;
   options.compile_mode = CompileMode::kNever;
   KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> on_vm, RunNet(net, options));
   SCOPED_TRACE("on the VM");
