@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -175,9 +176,11 @@ int64_t GrainFor(const Kernel& kernel, const MachineProfile& profile) {
   for (const ScalarExpr* expr : Expressions(kernel)) {
     for (const ExprNode& node : expr->nodes()) operations += SizeOfNode(node);
   }
-  const int64_t few = std::min(kLeastGrain, profile.parallel_grain);
-  return std::max(few,
-                  profile.parallel_grain * kFewOperations / std::max(kFewOperations, operations));
+  const int64_t grain =
+      profile.parallel_grain * kFewOperations / std::max(kFewOperations, operations);
+  // Halide folds splits by other numbers into constants that overflow.
+  const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(grain)));
+  return std::max(power, std::min(kLeastGrain, profile.parallel_grain));
 }
 
 SizeClass WidestReduced(const Kernel& kernel, const SizeClass& known) {

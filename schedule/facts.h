@@ -43,8 +43,8 @@ int64_t Cost(const ScalarExpr& expr);
 // functions expanded, and as many as weigh the same for each dim that is reduced.
 int64_t CompileWork(const Kernel& kernel);
 
-// Elements of a task: `profile.parallel_grain`, or fewer where each takes more than a few
-// operations.
+// Elements of a task: `profile.parallel_grain`, or a smaller power of two where each takes more
+// than a few operations.
 int64_t GrainFor(const Kernel& kernel, const MachineProfile& profile);
 
 // The widest class of a scheduler with a loop for each level of a reduction: `known`, but where
