@@ -105,14 +105,9 @@ class AcrossNest {
   void BuildCopy(size_t i) {
     const std::vector<int32_t>& dims = kernel_.inputs[i].dims;
     const Scope scope = ScopeAt(x_);
-    Expr row = scope.row;
-    if (!SpansAll(kernel_, dims)) {
-      row = scope.coordinates[static_cast<size_t>(dims[0])];
-      for (size_t axis = 1; axis + 1 < dims.size(); ++axis) {
-        const auto dim = static_cast<size_t>(dims[axis]);
-        row = row * operands_.extents[dim] + scope.coordinates[dim];
-      }
-    }
+    const Expr row = SpansAll(kernel_, dims)
+                         ? scope.row
+                         : RowMajor(operands_, {dims.begin(), dims.end() - 1}, scope.coordinates);
     Func copy("turned" + std::to_string(i));
     Halide::ImageParam image = operands_.inputs[i];
     copy(x_, lane_, tile_) = LoadIf(scope.row < rows_ && x_ < length_, image(row * length_ + x_));

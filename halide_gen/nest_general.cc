@@ -190,7 +190,8 @@ class RootNests {
     const std::string name = "s" + std::to_string(i) + "_over" + std::to_string(dim);
     if (lane_rule && params_.Get("across", 0) > 0) {
       Func result(name);
-      result(Vars(after)) = ReducedRows(kernel_, i, params_, operands_)(RowAt(dims));
+      const Expr row = RowMajor(operands_, dims, {dims_.begin(), dims_.end()});
+      result(Vars(after)) = ReducedRows(kernel_, i, params_, operands_)(row);
       return result;
     }
     const bool tiles = !lane_rule && NeverEmpty(dims);
@@ -268,16 +269,6 @@ class RootNests {
     if (!all.empty()) Tasks(whole, all, {.each = each, .finely = first});
     ScheduleLanes(level, all.empty() ? LoopLevel::root() : LoopLevel(whole, inside_));
     return blocks;
-  }
-
-  // The row at the loops over all dims but the innermost, `outer`.
-  Expr RowAt(const std::vector<int32_t>& outer) const {
-    Expr row = 0;
-    for (const int32_t dim : outer) {
-      const auto d = static_cast<size_t>(dim);
-      row = row * operands_.extents[d] + dims_[d];
-    }
-    return row;
   }
 
   // How many of the loops over `dims`, which lack `dim`, run inside a loop over it.

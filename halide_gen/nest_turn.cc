@@ -115,12 +115,7 @@ class TurnNest {
 
   // Input `i` over all iterated dims, as in memory.
   Func CopyOf(size_t i, Edge edge) const {
-    const KernelInput& input = kernel_.inputs[i];
-    Expr flat = 0;
-    for (const int32_t dim : input.dims) {
-      const auto d = static_cast<size_t>(dim);
-      flat = flat * operands_.extents[d] + dims_[d];
-    }
+    const Expr flat = RowMajor(operands_, kernel_.inputs[i].dims, {dims_.begin(), dims_.end()});
     Func copy("turned" + std::to_string(i));
     Halide::ImageParam image = operands_.inputs[i];
     Expr inside = dims_[turn_] < operands_.extents[turn_];

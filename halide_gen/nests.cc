@@ -20,6 +20,16 @@ Expr RowCount(const Kernel& kernel, const Operands& operands) {
   return rows;
 }
 
+Expr RowMajor(const Operands& operands, const std::vector<int32_t>& dims,
+              const std::vector<Expr>& coordinates) {
+  Expr place = 0;
+  for (const int32_t dim : dims) {
+    const auto d = static_cast<size_t>(dim);
+    place = place * operands.extents[d] + coordinates[d];
+  }
+  return place;
+}
+
 Scope RowScope(const Kernel& kernel, const Operands& operands, const Expr& row, const Expr& x) {
   Scope scope;
   scope.coordinates.resize(kernel.dims.size());

@@ -42,6 +42,10 @@ std::vector<OutputNest> GeneralNests(const Kernel& kernel, const Params& params,
 // Products of extents, as int32: of all iterated dims but the innermost; 1 for none.
 Halide::Expr RowCount(const Kernel& kernel, const Operands& operands);
 
+// The place of an element in a row-major operand over `dims`, at the coordinates of all dims.
+Halide::Expr RowMajor(const Operands& operands, const std::vector<int32_t>& dims,
+                      const std::vector<Halide::Expr>& coordinates);
+
 // The reduction `stage` over the innermost dim, for every row: a Func of the row, computed before
 // all else. It is over other dims too, which are not reduced yet, and reads whole rows of inputs,
 // of at most "across" elements.

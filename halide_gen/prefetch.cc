@@ -188,99 +188,93 @@ int64_t ElementsPerStep(const LoopOfRow& loop) {
   return most;
 }
 
-// `body` of a step that asks for `bytes` of `buffer` from element `first` on, as far as `lines`
-// allows.
-Stmt Asking(const std::string& buffer, const Type& type, const Expr& first, int64_t bytes,
-            size_t& lines, Stmt body) {
-  const Expr base = Variable::make(Halide::Handle(), buffer);
-  for (int64_t at = 0; at < bytes && lines < kMostLines; at += kLine, ++lines) {
+// `body` of a step that asks for `vector`, as far as `lines` allows.
+Stmt Asking(const Vector& vector, size_t& lines, Stmt body) {
+  const Expr base = Variable::make(Halide::Handle(), vector.buffer);
+  const Expr first = Halide::Internal::simplify(vector.first);
+  const int size = vector.type.bytes();
+  for (int at = 0; at < vector.span * size && lines < kMostLines; at += kLine, ++lines) {
     const Expr line =
-        Call::make(type, Call::prefetch, {base, first + static_cast<int>(at / type.bytes()), 1, 1},
-                   Call::Intrinsic);
+        Call::make(vector.type, Call::prefetch, {base, first + at / size, 1, 1}, Call::Intrinsic);
     body = Halide::Internal::Block::make(Halide::Internal::Evaluate::make(line), body);
   }
   return body;
 }
 
-}  // namespace
-
 // A loop that writes a row of an output waits for the lines that it writes; the one before it in
 // the row with the most to compute, if that is much, has the time to ask for them.
-void Prefetching::FindWrites(const Stmt& row) {
+void FindWrites(const std::vector<LoopOfRow>& row, const std::set<std::string>& outputs,
+                Prefetching::Asked& asked) {
   constexpr int kMuch = 64;
-  LoopsOfRow found;
-  row.accept(&found);
   const For* busy = nullptr;
   int most = kMuch;
   int64_t per_step = 0;
-  for (const LoopOfRow& loop : found.loops()) {
+  for (const LoopOfRow& loop : row) {
     bool writes = false;
     for (const Vector& vector : loop.stored) {
-      if (outputs_.count(vector.buffer) == 0) continue;
+      if (outputs.count(vector.buffer) == 0) continue;
       writes = true;
       const std::optional<Expr> growth = Growth(vector.first, *loop.loop);
       if (busy == nullptr || !growth || !Halide::Internal::is_const(*growth)) continue;
       const Expr step = Variable::make(Halide::Int(32), busy->name);
       const Expr begin = Halide::Internal::substitute(loop.loop->name, 0, vector.first);
       const auto span = static_cast<int>(per_step);
-      writes_[busy].push_back({vector.buffer, vector.type, begin + step * span, span});
+      asked[busy].push_back({vector.buffer, vector.type, begin + step * span, span});
     }
+    if (writes) continue;
     const int size = Size::Of(loop.loop->body);
     const int64_t along = ElementsPerStep(loop);
-    if (writes || along <= 0 || size <= most) continue;
+    if (along <= 0 || size <= most) continue;
     busy = loop.loop;
     most = size;
     per_step = along;
   }
 }
 
-// A tile writes a few lines that lie far from each other: the step before asks for them.
-void Prefetching::FindTiles(const For* loop) {
-  LoopsOfRow found;
-  loop->body.accept(&found);
+// A tile writes a few lines that lie far from each other: the step of `loop` before asks for them.
+void FindTiles(const For* loop, const std::vector<LoopOfRow>& tiles,
+               const std::set<std::string>& outputs, Prefetching::Asked& asked) {
   const Expr next = Variable::make(Halide::Int(32), loop->name) + 1;
-  for (const LoopOfRow& tile : found.loops()) {
+  for (const LoopOfRow& tile : tiles) {
     const auto rows = Halide::Internal::as_const_int(tile.loop->extent);
     if (!rows || *rows > kMostRows) continue;
     for (const Vector& vector : tile.stored) {
-      if (outputs_.count(vector.buffer) == 0) continue;
+      if (outputs.count(vector.buffer) == 0) continue;
       const Expr first = Halide::Internal::substitute(loop->name, next, vector.first);
       for (int row = 0; row < *rows; ++row) {
         const Expr at = Halide::Internal::substitute(tile.loop->name, row, first);
-        writes_[loop].push_back({vector.buffer, vector.type, at, vector.span});
+        asked[loop].push_back({vector.buffer, vector.type, at, vector.span});
       }
     }
   }
 }
 
+}  // namespace
+
 Stmt Prefetching::visit(const For* loop) {
-  FindWrites(loop->body);
-  FindTiles(loop);
+  LoopsOfRow step;
+  loop->body.accept(&step);
+  FindWrites(step.loops(), outputs_, writes_);
+  FindTiles(loop, step.loops(), outputs_, writes_);
   Stmt body = mutate(loop->body);
   if (loop->for_type != ForType::Serial) {
     return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy,
                      loop->device_api, body);
   }
-  VectorsOfStep vectors;
-  loop->body.accept(&vectors);
   size_t lines = 0;
-  for (const Vector& vector : vectors.loaded()) {
+  for (Vector vector : step.loaded()) {
     if (inputs_.count(vector.buffer) == 0) continue;
     const std::optional<Expr> growth = Growth(vector.first, *loop);
     if (!growth) continue;
-    const int bytes = vector.span * vector.type.bytes();
-    const auto step = Halide::Internal::as_const_int(*growth);
-    const int64_t step_bytes = step ? std::abs(*step) * vector.type.bytes() : bytes;
+    const int size = vector.type.bytes();
+    const auto known = Halide::Internal::as_const_int(*growth);
+    const int64_t step_bytes = (known ? std::abs(*known) : vector.span) * size;
     const int64_t steps = std::max<int64_t>(1, kAhead / std::max<int64_t>(1, step_bytes));
-    const Expr first = Halide::Internal::simplify(vector.first + *growth * static_cast<int>(steps));
-    body = Asking(vector.buffer, vector.type, first, bytes, lines, body);
+    vector.first += *growth * static_cast<int>(steps);
+    body = Asking(vector, lines, body);
   }
   lines = 0;
-  for (const Vector& vector : writes_[loop]) {
-    const Expr first = Halide::Internal::simplify(vector.first);
-    body =
-        Asking(vector.buffer, vector.type, first, vector.span * vector.type.bytes(), lines, body);
-  }
+  for (const Vector& vector : writes_[loop]) body = Asking(vector, lines, body);
   return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy,
                    loop->device_api, body);
 }

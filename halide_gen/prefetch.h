@@ -43,6 +43,9 @@ class Prefetching : public Halide::Internal::IRMutator {
     int span = 0;
   };
 
+  // What a loop is to ask for beside its own inputs.
+  using Asked = std::map<const Halide::Internal::For*, std::vector<Vector>>;
+
   Prefetching(std::set<std::string> inputs, std::set<std::string> outputs)
       : inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
 
@@ -51,12 +54,8 @@ class Prefetching : public Halide::Internal::IRMutator {
   Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override;
 
  private:
-  void FindWrites(const Halide::Internal::Stmt& row);
-  void FindTiles(const Halide::Internal::For* loop);
-
   const std::set<std::string> inputs_, outputs_;
-  std::map<const Halide::Internal::For*, std::vector<Vector>>
-      writes_;  // of later loops, that a loop is to ask for
+  Asked writes_;  // lines that later loops, or steps, write
 };
 
 }  // namespace kiln

@@ -50,16 +50,12 @@ void RunMember(void* data, int member) {
   self.team = team;
   self.member = member;
 #if defined(__SSE__)
-  if (team->invalid != nullptr) {
-    _MM_SET_EXCEPTION_STATE(0);
-    team->body(team->data);
-    if ((_MM_GET_EXCEPTION_STATE() & _MM_EXCEPT_INVALID) != 0)
-      __atomic_store_n(team->invalid, true, __ATOMIC_RELAXED);
-  } else {
-    team->body(team->data);
-  }
-#else
+  if (team->invalid != nullptr) _MM_SET_EXCEPTION_STATE(0);
+#endif
   team->body(team->data);
+#if defined(__SSE__)
+  if (team->invalid != nullptr && (_MM_GET_EXCEPTION_STATE() & _MM_EXCEPT_INVALID) != 0)
+    __atomic_store_n(team->invalid, true, __ATOMIC_RELAXED);
 #endif
   self.team = nullptr;
   self.member = 0;

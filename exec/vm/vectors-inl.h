@@ -201,22 +201,24 @@ inline void VHorner(const OpArgs& x) {
   }
 }
 
+// Lanes of a reduction in vectors.
+inline constexpr size_t kLaneVectors = kReduceLanes / (HWY_MAX_BYTES / sizeof(float));
+
 template <typename F>
 void VLanes(const OpArgs& x) {
   const D d;
-  constexpr size_t kLanes = kReduceLanes;
-  constexpr size_t kVectors = kLanes / (HWY_MAX_BYTES / sizeof(float));
   const size_t step = hn::Lanes(d);
   auto* dst = static_cast<float*>(x.dst);
   const auto* a = static_cast<const float*>(x.a);
-  const size_t whole = x.n / kLanes * kLanes;
+  const size_t whole = x.n / kReduceLanes * kReduceLanes;
   if (whole > 0) {
-    V acc[kVectors];
-    for (size_t v = 0; v < kVectors; ++v) acc[v] = hn::LoadU(d, dst + v * step);
-    for (size_t i = 0; i < whole; i += kLanes) {
-      for (size_t v = 0; v < kVectors; ++v) acc[v] = F::Do(acc[v], hn::LoadU(d, a + i + v * step));
+    V acc[kLaneVectors];
+    for (size_t v = 0; v < kLaneVectors; ++v) acc[v] = hn::LoadU(d, dst + v * step);
+    for (size_t i = 0; i < whole; i += kReduceLanes) {
+      for (size_t v = 0; v < kLaneVectors; ++v)
+        acc[v] = F::Do(acc[v], hn::LoadU(d, a + i + v * step));
     }
-    for (size_t v = 0; v < kVectors; ++v) hn::StoreU(acc[v], d, dst + v * step);
+    for (size_t v = 0; v < kLaneVectors; ++v) hn::StoreU(acc[v], d, dst + v * step);
   }
   for (size_t v = 0; whole + v * step < x.n; ++v) {
     const V old = hn::LoadU(d, dst + v * step);
@@ -225,9 +227,6 @@ void VLanes(const OpArgs& x) {
     hn::StoreU(hn::IfThenElse(hn::FirstN(d, count), all, old), d, dst + v * step);
   }
 }
-
-// Lanes of a reduction in vectors.
-inline constexpr size_t kLaneVectors = kReduceLanes / (HWY_MAX_BYTES / sizeof(float));
 
 // All lanes folded by halves; lane l of vector v is lane v * (lanes of a vector) + l.
 template <typename F>
