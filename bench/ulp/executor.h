@@ -21,7 +21,7 @@ struct Executor {
 };
 
 // Compiled for every level this machine has, and the VM: the public API for functions that have an
-// operator, else the VM on a kernel's text. pow is -pow(-x, -(-y)).
+// operator, else the VM on a kernel's text. A function of two is tried as y = -f(-x, y).
 absl::StatusOr<std::vector<Executor>> Executors(ScalarOp op, DType type, bool has_operator);
 
 }  // namespace kiln::ulp

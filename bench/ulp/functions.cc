@@ -20,6 +20,10 @@ template <typename T>
 T Softplus(T x) {
   return std::isnan(x) ? x : (x > 0 ? x : 0) + std::log1p(std::exp(-std::fabs(x)));
 }
+template <typename T>
+T Quotient(T x, T y) {
+  return x / y;
+}
 
 struct Format {
   int digits, least;  // bits of the significand; exponent of the smallest denormal
@@ -65,11 +69,26 @@ constexpr Function kFunctions[] = {
     {ScalarOp::kLog1p, false, std::log1p, std::log1p, 3, 3},
     {ScalarOp::kErfc, false, std::erfc, std::erfc, 3, 3},
     {ScalarOp::kCbrt, false, std::cbrt, std::cbrt, 3, 3},
+    {ScalarOp::kDiv, true, nullptr, nullptr, 0.5, 0.5, Quotient<double>, Quotient<long double>},
+    {ScalarOp::kPow, true, nullptr, nullptr, 8, 8, std::pow, std::pow},
 };
 
 }  // namespace
 
 std::span<const Function> Functions() { return kFunctions; }
+
+double Function::Bound(DType type) const {
+  if (type == DType::kF64) return bound64;
+  // Halves are computed in f32 and rounded once more.
+  return type == DType::kF32 ? bound32 : std::min(bound32, 1.0);
+}
+
+bool IsNearest(DType type, double got, double want) {
+  if (type == DType::kF32) return static_cast<float>(want) == got && want != 0;
+  // The unit is at least |got| * 2^-digits, up to twice that, and more for denormals.
+  return std::fabs(got - want) <= std::fabs(got) * std::ldexp(0.5, -FormatOf(type).digits) &&
+         want != 0;
+}
 
 double Error(DType type, double got, long double want) {
   constexpr double kWrong = std::numeric_limits<double>::infinity();
