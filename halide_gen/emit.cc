@@ -18,6 +18,7 @@
 #include "kiln/kernel/abi.h"
 #include "kiln/kernel/math.h"
 #include "kiln/schedule/facts.h"
+#include "kiln/schedule/links.h"
 
 namespace kiln {
 namespace {
@@ -69,6 +70,8 @@ absl::Status CheckValues(const Kernel& kernel, const Params& params) {
     int64_t least, most;
   };
   const int64_t last_outer = std::max(0, kernel.innermost() - 1);
+  const std::optional<Kernel> linked = InLinks(kernel);
+  const int64_t links = linked ? static_cast<int64_t>(linked->stages.size()) : 0;
   const Range ranges[] = {{"grain", 1, 1 << 30},
                           {"lanes", 1, 256},
                           {"outer_lanes", 1, 256},
@@ -81,6 +84,7 @@ absl::Status CheckValues(const Kernel& kernel, const Params& params) {
                           {"unroll", 0, kernel.innermost() > 0 ? 8 : 0},
                           {"across", 0, kernel.innermost() > 0 ? kReduceLanes : 0},
                           {"blocks_apart", 0, 1},
+                          {"links", 0, links},
                           {"tile", 8, 16},
                           {"flat", 1, std::max(1, kernel.num_iterated())}};
   for (const auto& [name, least, most] : ranges) {
@@ -152,7 +156,9 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& pa
   KILN_RETURN_IF_ERROR(CheckAccepted(kernel, params));
   KILN_RETURN_IF_ERROR(CheckValues(kernel, params));
   KILN_RETURN_IF_ERROR(CheckIndices(kernel));
-  KILN_ASSIGN_OR_RETURN(const Kernel expanded, ExpandMath(kernel));
+  const std::optional<Kernel> linked =
+      params.Get("links", 0) > 0 ? InLinks(kernel) : std::optional<Kernel>();
+  KILN_ASSIGN_OR_RETURN(const Kernel expanded, ExpandMath(linked ? *linked : kernel));
   const Operands operands = Operands::Of(expanded);
   const std::vector<OutputNest> nests = BuildNests(expanded, params, operands);
   std::vector<Halide::Func> funcs;

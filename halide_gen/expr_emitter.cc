@@ -270,7 +270,7 @@ Expr ExprEmitter::ReadStage(const ExprNode& node, const std::vector<Expr>& index
       args = scope.row_arguments;
       if (args.empty()) args = {scope.row};
       if (SpansAll(kernel_, stage.dims)) args.insert(args.begin(), index.back());
-    } else if (scope.lane.defined() && !args.empty() && stage.dims.back() == kernel_.innermost()) {
+    } else if (scope.tile.defined() && !args.empty() && stage.dims.back() == kernel_.innermost()) {
       args[0] = scope.tile;
       args.insert(args.begin(), scope.lane);
     }

@@ -24,6 +24,8 @@ std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& param
                                        const Operands& operands);
 std::vector<OutputNest> PieceNests(const Kernel& kernel, const Params& params,
                                    const Operands& operands);
+std::vector<OutputNest> LinkNests(const Kernel& kernel, const Params& params,
+                                  const Operands& operands);
 std::vector<OutputNest> UnrolledNests(const Kernel& kernel, const Params& params,
                                       const Operands& operands);
 std::vector<OutputNest> AcrossNests(const Kernel& kernel, const Params& params,

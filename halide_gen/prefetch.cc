@@ -240,6 +240,8 @@ void FindTiles(const For* loop, const std::vector<LoopOfRow>& tiles,
     if (!rows || *rows > kMostRows) continue;
     for (const Vector& vector : tile.stored) {
       if (outputs.count(vector.buffer) == 0) continue;
+      const std::optional<Expr> growth = Growth(vector.first, *tile.loop);
+      if (growth && Halide::Internal::is_const(*growth, vector.span)) continue;  // no tile
       const Expr first = Halide::Internal::substitute(loop->name, next, vector.first);
       for (int row = 0; row < *rows; ++row) {
         const Expr at = Halide::Internal::substitute(tile.loop->name, row, first);

@@ -77,12 +77,12 @@ std::vector<std::set<int32_t>> InputsOf(const Kernel& kernel) {
   return of;
 }
 
+}  // namespace
+
 bool HasGuard(const ScalarExpr& expr) {
   return std::any_of(expr.nodes().begin(), expr.nodes().end(),
                      [](const ExprNode& node) { return node.op == ScalarOp::kGuard; });
 }
-
-}  // namespace
 
 bool IsIdentityRead(const ExprNode& node, const std::vector<int32_t>& dims) {
   for (size_t axis = 0; axis < dims.size(); ++axis) {
@@ -152,19 +152,23 @@ Sizes SizesFor(DType type) {
   return sizes;
 }
 
-int64_t SizeOfNode(const ExprNode& node) {
+}  // namespace
+
+int64_t Operations(const ExprNode& node) {
   static const Sizes narrow = SizesFor(DType::kF32), wide = SizesFor(DType::kF64);
   return (node.type == DType::kF64 ? wide : narrow)[static_cast<size_t>(node.op)];
 }
 
-}  // namespace
+int64_t Operations(const ScalarExpr& expr) {
+  int64_t operations = 0;
+  for (const ExprNode& node : expr.nodes()) operations += Operations(node);
+  return operations;
+}
 
 int64_t CompileWork(const Kernel& kernel) {
   constexpr int64_t kReducedDim = 40;
   int64_t work = 0;
-  for (const ScalarExpr* expr : Expressions(kernel)) {
-    for (const ExprNode& node : expr->nodes()) work += SizeOfNode(node);
-  }
+  for (const ScalarExpr* expr : Expressions(kernel)) work += Operations(*expr);
   for (const Stage& stage : kernel.stages)
     work += kReducedDim * static_cast<int64_t>(stage.over.size());
   return work;
@@ -173,9 +177,7 @@ int64_t CompileWork(const Kernel& kernel) {
 int64_t GrainFor(const Kernel& kernel, const MachineProfile& profile) {
   constexpr int64_t kFewOperations = 16, kLeastGrain = 2048;
   int64_t operations = 0;
-  for (const ScalarExpr* expr : Expressions(kernel)) {
-    for (const ExprNode& node : expr->nodes()) operations += SizeOfNode(node);
-  }
+  for (const ScalarExpr* expr : Expressions(kernel)) operations += Operations(*expr);
   const int64_t grain =
       profile.parallel_grain * kFewOperations / std::max(kFewOperations, operations);
   // Halide folds splits by other numbers into constants that overflow.

@@ -36,8 +36,15 @@ Decision StagesReadInPlace(const Kernel& kernel);
 // All expressions of the kernel: stages first, then outputs.
 std::vector<const ScalarExpr*> Expressions(const Kernel& kernel);
 
+// True if parts of `expr` only count where some condition holds.
+bool HasGuard(const ScalarExpr& expr);
+
 // Rough cost of one element, in units of an addition.
 int64_t Cost(const ScalarExpr& expr);
+
+// Operations of one element, with functions expanded.
+int64_t Operations(const ExprNode& node);
+int64_t Operations(const ScalarExpr& expr);
 
 // What compiling a kernel takes, about 0.5 ms each with one vector at a time: operations with
 // functions expanded, and as many as weigh the same for each dim that is reduced.

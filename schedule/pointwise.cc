@@ -11,11 +11,13 @@
 //
 // Inputs contiguous along another dim ("turn") are turned in tiles. If that dim
 // is known to be tiny (channels of an image: "stride_dim", "stride_is"), they are loads and
-// shuffles. Rows with guards on the innermost coordinate are run in pieces ("cuts").
+// shuffles. Rows with guards on the innermost coordinate are run in pieces ("cuts"), long chains in
+// "links".
 #include <algorithm>
 
 #include "kiln/schedule/cuts.h"
 #include "kiln/schedule/facts.h"
+#include "kiln/schedule/links.h"
 #include "kiln/schedule/schedulers.h"
 
 namespace kiln {
@@ -100,6 +102,14 @@ bool StridesByTurn(const Kernel& kernel, int32_t turn) {
   return true;
 }
 
+// Steps of links overlap; those of a link as long as two functions do so too little.
+int64_t VectorsOfLinks(const Kernel& linked) {
+  constexpr int64_t kMostOfTwo = 64;
+  int64_t most = 0;
+  for (const ScalarExpr* link : Expressions(linked)) most = std::max(most, Operations(*link));
+  return most > kMostOfTwo ? 4 : 2;
+}
+
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
   Params params{.scheduler = "pointwise", .values = {}, .in_place = ElementwisePairs(kernel)};
   const auto known = [&](int32_t dim) { return sizes.at_most[static_cast<size_t>(dim)]; };
@@ -122,13 +132,26 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   } else if (strided) {
     params.values.emplace_back("stride_dim", turn);
     params.values.emplace_back("stride_is", known(turn));
+  } else if (known(x) >= kStrip) {
+    if (const std::optional<Kernel> linked = InLinks(kernel)) {
+      params.values.emplace_back("links", static_cast<int64_t>(linked->stages.size()));
+      lanes = LanesFor(kernel, profile, VectorsOfLinks(*linked));
+    }
   }
   params.values.emplace_back("lanes", lanes);
   std::sort(params.values.begin(), params.values.end());
   return params;
 }
 
-std::vector<SizeClass> Classes(const Kernel&, const SizeClass& known) { return {known}; }
+// Rows too short for a strip are run without links.
+std::vector<SizeClass> Classes(const Kernel& kernel, const SizeClass& known) {
+  SizeClass short_rows = known;
+  int64_t& row = short_rows.at_most[static_cast<size_t>(kernel.innermost())];
+  const bool any = kernel.num_iterated() > 1 && row == kUnbounded;
+  if (!any || Choose(kernel, known, MachineProfile()).Get("links", 0) == 0) return {known};
+  row = kStrip - 1;
+  return {short_rows, known};
+}
 
 }  // namespace
 

@@ -206,6 +206,27 @@ out  0 f32 [a, b] dense = guard(lt(index(b), extent(n0)), in0[a, b], guard(and(l
   for (const int32_t n : {0, 1, 17, 64}) thirds.Check({9, 2 * n + 5, n, 5}, 1);
 }
 
+TEST_P(ElementsTest, RunsLongChainsInLinks) {
+  CompiledKernel chain = Compile(R"(dims a
+in   0 f32 [a] dense
+par  0 f32
+out  0 f32 [a] dense = add(mul(tanh(log(add(exp(tanh(mul(sin(cos(log(add(exp(in0[a]), par0)))), in0[a]))), 1))), cast<f32>(index(a))), sigmoid(tanh(erf(in0[a]))))
+)");
+  EXPECT_GT(chain.params().Get("links", 0), 2);
+  for (const int32_t n : {0, 1, 15, 16, 100, 255, 256, 257, 511, 513, 5000, 40000}) {
+    chain.Check({n}, static_cast<uint32_t>(n));
+  }
+  CompiledKernel rows = Compile(R"(dims a b c
+in   0 f32 [a, b, c] dense
+in   1 f32 [c] dense
+in   2 bf16 [a, b] dense
+out  0 f16 [a, b, c] dense = add(select(lt(tanh(sin(exp(cos(add(erf(exp(in0[a, b, c])), in1[c]))))), in2[a, b]), 3, 5), exp(sigmoid(in1[c])))
+)");
+  EXPECT_GT(rows.params().Get("links", 0), 2);
+  for (const int32_t n : {0, 1, 17, 256, 300, 1000}) rows.Check({3, 2, n}, 1);
+  rows.Check({70, 9, 260}, 1);
+}
+
 TEST_P(ElementsTest, StridedOperands) {
   CompiledKernel kernel = Compile(R"(dims a b
 in   0 f32 [a, b] strided

@@ -268,8 +268,8 @@ TEST(SchedulerTest, LargeExpressionsTakeFewerVectorsAtOnce) {
   const auto lanes = [](int functions) {
     std::string value = "in0[a]";
     for (int i = 0; i < functions; ++i) value = "erf(" + value + ")";
-    const Kernel kernel =
-        Parse("dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = " + value + "\n");
+    const Kernel kernel = Parse("dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = " + value +
+                                "\nout 1 f32 [a] dense = in0[a]\n");  // which is not run in links
     return Chosen(kernel)
         .choose(kernel, Unknown(kernel), ProfileFor(IsaLevel::kV4))
         .Get("lanes", 0);
@@ -278,6 +278,19 @@ TEST(SchedulerTest, LargeExpressionsTakeFewerVectorsAtOnce) {
   EXPECT_EQ(lanes(4), 64);
   EXPECT_EQ(lanes(12), 32);
   EXPECT_EQ(lanes(20), 16);
+}
+
+TEST(SchedulerTest, ChainsOfFunctionsRunInLinksWhereRowsAreLong) {
+  const Kernel kernel = Parse(
+      "dims a b\nin 0 f32 [a, b] dense\nin 1 f32 [b] dense\n"
+      "out 0 f32 [a, b] dense = tanh(add(exp(log(in0[a, b])), in1[b]))\n");
+  const auto links = [&](const SizeClass& sizes) {
+    return Chosen(kernel).choose(kernel, sizes, ProfileFor(IsaLevel::kV4)).Get("links", 0);
+  };
+  const std::vector<SizeClass> classes = Chosen(kernel).classes(kernel, Unknown(kernel));
+  ASSERT_EQ(classes.size(), 2u);
+  EXPECT_EQ(links(classes[0]), 0);
+  EXPECT_EQ(links(classes[1]), 2);
 }
 
 TEST(SchedulerTest, SeveralReducedDimsHaveFourLevelsAtMost) {
