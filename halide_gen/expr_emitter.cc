@@ -87,16 +87,16 @@ bool IsShiftedRow(const Kernel& kernel, const ExprNode& node, const std::vector<
 }
 
 // Calls of Funcs and images that depend on a lane become masked loads, those in their addresses
-// too.
-class MaskedLoads : public Halide::Internal::IRMutator {
+// too. Each shared expression is visited once: as a tree, functions of functions have no end.
+class MaskedLoads : public Halide::Internal::IRGraphMutator {
  public:
   MaskedLoads(const Expr& condition, const Halide::Var& lane)
       : condition_(condition), lane_(lane) {}
 
  private:
-  using IRMutator::visit;
+  using IRGraphMutator::visit;
   Expr visit(const Halide::Internal::Call* op) override {
-    const Expr call = IRMutator::visit(op);
+    const Expr call = IRGraphMutator::visit(op);
     const bool along = IsLoad(*op) && Halide::Internal::expr_uses_var(op, lane_.name());
     return along ? LoadIf(condition_, call) : call;
   }

@@ -212,6 +212,17 @@ TEST_P(ColumnsTest, AllTypes) {
   }
 }
 
+// Their expressions share so much that no walk over them as trees ends.
+TEST_P(ColumnsTest, FunctionsOfFunctions) {
+  const char* const kMaximum = R"(dims a b
+in 0 f32 [a, b] dense
+s0 : f32 [b] = reduce max over a (tanh(log(erf(softplus(in0[a, b])))))
+out 0 f32 [b] dense = s0[b]
+)";
+  CompiledKernel kernel = Compile(kMaximum, {{4096, 4096}}, "general");
+  for (const int32_t n : {1, 70, 300}) kernel.Check({35, n}, static_cast<uint32_t>(n));
+}
+
 INSTANTIATE_TEST_SUITE_P(Levels, ColumnsTest, testing::Values(IsaLevel::kV3, IsaLevel::kV4),
                          [](const auto& info) {
                            return info.param == IsaLevel::kV3 ? "V3" : "V4";
