@@ -131,7 +131,7 @@ class MachineMeasurer {
         {"input x : f32 [64, 1024]\ninput i : i64 [64, 1024]\n"
          "y = gather_elements(x, i) {axis = 1}\noutput y\n",
          64 * 1024, &Machine::gather_ns},
-        {"input x : f32 [512, 512]\ny = transpose(x) {perm = [1, 0]}\noutput y\n", 512 * 512,
+        {"input x : f32 [256, 256]\ny = transpose(x) {perm = [1, 0]}\noutput y\n", 256 * 256,
          &Machine::turn_ns}};
     for (const Row& row : kRows) {
       machine_.*row.ns = 0;

@@ -19,6 +19,12 @@ namespace {
 constexpr double kMapLoop = 0.25;
 // The part of the shorter of walking and computing that does not hide behind the longer.
 constexpr double kNotHidden = 0.25;
+// The same for loops that take one vector at a time of elements found or turned: a vector waits for
+// its elements, and no other is there to be computed meanwhile.
+constexpr double kNotHiddenByOne = 0.6;
+
+// Divisions and roots of f64, in those of f32: a vector has half as many, and each takes longer.
+constexpr double kWideDivision = 3.2;
 
 // A product of 64-bit integers, in additions: vector units have none, or a slow one.
 constexpr double kWideProduct = 6;
@@ -28,6 +34,8 @@ constexpr double kLetsNanThrough = 3.25;
 
 // Elements of a type take so many times the room of an f32.
 double Width(DType type) { return std::max<double>(1, static_cast<double>(SizeOf(type)) / 4); }
+
+double DivisionWidth(DType type) { return Width(type) > 1 ? kWideDivision : 1; }
 
 // How much of what a function is made of.
 struct Parts {
@@ -40,9 +48,9 @@ Parts PartsOf(const ScalarExpr& expr) {
     const double width = Width(node.type);
     const bool wide_product = node.op == ScalarOp::kMul && IsInt(node.type) && width > 1;
     if (node.op == ScalarOp::kDiv) {
-      parts.divs += width;
+      parts.divs += DivisionWidth(node.type);
     } else if (node.op == ScalarOp::kSqrt) {
-      parts.sqrts += width;
+      parts.sqrts += DivisionWidth(node.type);
     } else if (node.op != ScalarOp::kBitcast && Info(node.op).arity > 0) {
       parts.adds += wide_product ? kWideProduct : width;
     }
@@ -88,19 +96,21 @@ Work WorkOf(const ScalarExpr& expr, const ExprNode& node, const Machine& machine
   if (Info(node.op).function) {
     const Parts& parts = kParts[static_cast<size_t>(node.op)];
     return {width * parts.adds * machine.add_ns,
-            width * (parts.divs * machine.div_ns + parts.sqrts * machine.sqrt_ns)};
+            DivisionWidth(type) * (parts.divs * machine.div_ns + parts.sqrts * machine.sqrt_ns)};
   }
   if (node.op == ScalarOp::kDiv || node.op == ScalarOp::kMod) {
     if (IsInt(type)) return {machine.integer_div_ns, 0};
-    return {0, width * machine.div_ns};
+    return {0, DivisionWidth(type) * machine.div_ns};
   }
-  if (node.op == ScalarOp::kSqrt) return {0, width * machine.sqrt_ns};
+  if (node.op == ScalarOp::kSqrt) return {0, DivisionWidth(type) * machine.sqrt_ns};
   if ((node.op == ScalarOp::kMax || node.op == ScalarOp::kMin) && !IsInt(type))
     return {width * kLetsNanThrough * machine.add_ns, 0};
   return {width * machine.add_ns, 0};
 }
 
-double Overlapped(double a, double b) { return std::max(a, b) + kNotHidden * std::min(a, b); }
+double Overlapped(double a, double b, double not_hidden = kNotHidden) {
+  return std::max(a, b) + not_hidden * std::min(a, b);
+}
 
 class Pricer {
  public:
@@ -135,7 +145,7 @@ class Pricer {
     price_.memory_ns += walk_ns;
     price_.short_rows_ns += folds_ * machine_.fold_ns;
     price_.ns = machine_.launch_ns + loops_ * machine_.loop_ns +
-                Overlapped(price_.memory_ns, price_.compute_ns);
+                Overlapped(price_.memory_ns, price_.compute_ns, not_hidden_);
     return price_;
   }
 
@@ -162,6 +172,8 @@ class Pricer {
     return e < kernel_.stages.size() ? own * Elements(kernel_.stages[e].over) : own;
   }
 
+  int64_t VectorBytes() const { return ProfileFor(machine_.target).vector_bytes; }
+
   double Row() const { return std::max(1.0, Elements(row_dims_)); }
 
   static bool Has(const std::vector<int32_t>& dims, int32_t dim) {
@@ -187,7 +199,7 @@ class Pricer {
         const bool reduces =
             e < kernel_.stages.size() && kernel_.stages[e].kind == Stage::Kind::kReduce;
         loops_ += runs_[e] / RowOf(e) * (reduces ? 1 : kMapLoop);
-        if (reduces && AwaitedByRow(e)) folds_ += runs_[e] / RowOf(e);
+        if (reduces && AwaitedByRow(e)) folds_ += CombineAdds(e) * runs_[e] / RowOf(e);
       }
       std::set<std::pair<int32_t, bool>> own;  // stages read at the reader's own element
       for (const ExprNode& node : exprs_[e]->nodes()) {
@@ -238,7 +250,7 @@ class Pricer {
     constexpr double kTailLanes = 16;
     const double lanes = static_cast<double>(params_.Get("lanes", 1));
     if (AcrossRows() || Elements(row_dims_) < 1) return 1;
-    const double bytes = ProfileFor(machine_.target).vector_bytes;
+    const auto bytes = static_cast<double>(VectorBytes());
     const double filled = std::max(1.0, bytes / 4 / lanes);
     if (!LoopsOver(e, kernel_.innermost())) return filled;
     const double row = RowOf(e);
@@ -254,7 +266,7 @@ class Pricer {
   double ScalarFactor(size_t e, const ExprNode& node) const {
     const bool scalar = params_.scheduler == "row" && params_.Get("unroll", 0) == 0 &&
                         Info(node.op).function && !LoopsOver(e, kernel_.innermost());
-    return scalar ? static_cast<double>(ProfileFor(machine_.target).vector_bytes) / 4 : 1;
+    return scalar ? static_cast<double>(VectorBytes()) / 4 : 1;
   }
 
   // The extent that the innermost loop of a stored expression runs over.
@@ -309,8 +321,12 @@ class Pricer {
       price_.dear_repeats = std::max(price_.dear_repeats, runs / std::max(1.0, distinct));
     }
     if (e < kernel_.stages.size()) work.ns += CombineNs(e);
-    const double ns = Overlapped(work.ns, work.divider_ns);
-    price_.compute_ns += ns + GatherNs(e);
+    const double gather_ns = GatherNs(e);
+    const bool by_one =
+        (Turned() || AcrossRows() || gather_ns > 0) && 4 * params_.Get("lanes", 1) <= VectorBytes();
+    if (by_one) not_hidden_ = kNotHiddenByOne;
+    const double ns = Overlapped(work.ns, work.divider_ns, by_one ? kNotHiddenByOne : kNotHidden);
+    price_.compute_ns += ns + gather_ns;
     price_.short_rows_ns += (LaneFactor(e) - 1) * ns;
     if (e >= kernel_.stages.size() || !kept_[e]) return;
     const Stage& stage = kernel_.stages[e];
@@ -342,8 +358,14 @@ class Pricer {
   double CombineNs(size_t e) const {
     const Stage& stage = kernel_.stages[e];
     if (stage.kind != Stage::Kind::kReduce) return 0;
+    return runs_[e] * machine_.add_ns * CombineAdds(e);
+  }
+
+  // What combining two elements of a reduction takes, in additions.
+  double CombineAdds(size_t e) const {
+    const Stage& stage = kernel_.stages[e];
     const bool selects = stage.op == ReduceOp::kMax || stage.op == ReduceOp::kMin;
-    return runs_[e] * machine_.add_ns * (selects && !IsInt(stage.type) ? kLetsNanThrough : 1);
+    return selects && !IsInt(stage.type) ? kLetsNanThrough : 1;
   }
 
   // Every operand once. Bandwidths are of as much read as written; to write a line takes reading it
@@ -465,6 +487,7 @@ class Pricer {
   std::vector<int32_t> hoisted_;   // dims of the innermost loops
   std::vector<double> runs_;
   double loops_ = 0, folds_ = 0;
+  double not_hidden_ = kNotHidden;
   Price price_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/fusion/price.h"
 
+#include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "kiln/fusion/live_set.h"
 #include "kiln/fusion/machine.h"
@@ -84,8 +85,29 @@ TEST(PriceOf, CountsShortRowsApart) {
       "dims a b\nin 0 f32 [a, b] dense\ns0 : f32 [a] = reduce max over b (in0[a, b])\n"
       "out 0 f32 [a, b] dense = sub(in0[a, b], s0[a])\n";
   const Price whole = Of(kSoftmax, {10, 64}), part = Of(kSoftmax, {10, 65});
-  EXPECT_EQ(whole.short_rows_ns, 10);  // each row waits for its reduction
+  // Each row waits for its reduction; a maximum lets NaN through, which takes more than a sum.
+  EXPECT_EQ(whole.short_rows_ns, 10 * 3.25);
   EXPECT_GT(part.short_rows_ns, 10 + 10 * 15 * 3);
+}
+
+TEST(PriceOf, HidesLessOfWhatOneVectorAtATimeComputes) {
+  const Price along = Of(
+      "dims a b\nin 0 f32 [a, b] dense\nout 0 f32 [a, b] dense = div(neg(in0[a, b]), in0[a, b])\n",
+      {100, 100});
+  const Price turned = Of(
+      "dims a b\nin 0 f32 [b, a] dense\nout 0 f32 [a, b] dense = div(neg(in0[b, a]), in0[b, a])\n",
+      {100, 100});
+  EXPECT_EQ(along.compute_ns, 4e4 + 0.25 * 1e4);
+  EXPECT_EQ(turned.compute_ns, 4e4 + 0.6 * 1e4);
+}
+
+TEST(PriceOf, DivisionsOfF64TakeMoreThanTwiceThoseOfF32) {
+  constexpr char kDivision[] =
+      "dims a\nin 0 %s [a] dense\nout 0 %s [a] dense = div(in0[a], in0[a])\n";
+  const double narrow =
+      Of(absl::StrReplaceAll(kDivision, {{"%s", "f32"}}).c_str(), {100}).compute_ns;
+  const double wide = Of(absl::StrReplaceAll(kDivision, {{"%s", "f64"}}).c_str(), {100}).compute_ns;
+  EXPECT_EQ(wide, 3.2 * narrow);
 }
 
 TEST(PriceOf, CountsDearElementsThatAreComputedAgainAndAgain) {
