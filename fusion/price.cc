@@ -121,6 +121,7 @@ class Pricer {
     params_ =
         scheduler->choose(kernel, {{extents.begin(), extents.end()}}, ProfileFor(machine.target));
     one_nest_ = params_.scheduler == "pointwise";
+    lane_dim_ = kernel.innermost() - (params_.Get("unroll", 0) > 0 ? 1 : 0);
     apart_ = params_.scheduler == "general" || params_.scheduler == "sweep";
     for (int64_t k = 0; k < params_.Get("flat", 1); ++k)
       row_dims_.push_back(kernel.innermost() - static_cast<int32_t>(k));
@@ -180,15 +181,16 @@ class Pricer {
     return std::find(dims.begin(), dims.end(), dim) != dims.end();
   }
 
-  bool VariesAlongRow(const ExprNode& read) const {
+  static bool VariesAlong(const ExprNode& read, const std::vector<int32_t>& dims) {
     for (const IndexExpr& index : read.index) {
       if (index.load >= 0) return true;
       for (const IndexExpr::Term& term : index.terms) {
-        if (!term.extent && Has(row_dims_, term.dim)) return true;
+        if (!term.extent && Has(dims, term.dim)) return true;
       }
     }
     return false;
   }
+  bool VariesAlongRow(const ExprNode& read) const { return VariesAlong(read, row_dims_); }
 
   // How often each expression is computed: its domain if it is stored, else as its readers ask.
   void FindRuns() {
@@ -214,12 +216,12 @@ class Pricer {
       }
     }
     if (AcrossRows()) {  // a vector has an element of each of several rows
-      loops_ /= static_cast<double>(params_.Get("lanes", 1));
+      loops_ /= RowsAtOnce();
       folds_ = 0;
     }
     if (one_nest_) loops_ = 0;
     for (size_t e = kernel_.stages.size(); one_nest_ && e < exprs_.size(); ++e)
-      loops_ = std::max(loops_, kMapLoop * runs_[e] / RowOf(e));
+      loops_ = std::max(loops_, kMapLoop * runs_[e] / RowOf(e) / RowsAtOnce());
   }
 
   bool LoopsOver(size_t e, int32_t dim) const {
@@ -402,9 +404,9 @@ class Pricer {
     double elements = 0;
     const bool clamped = Clamped(e);
     for (const ExprNode& node : exprs_[e]->nodes()) {
-      if (node.op == ScalarOp::kRead && node.source == ReadSource::kInput && VariesAlongRow(node) &&
-          !AlongRow(node, clamped))
-        elements += runs_[e];
+      if (node.op == ScalarOp::kRead && node.source == ReadSource::kInput &&
+          VariesAlong(node, {lane_dim_}) && !AlongLanes(node, clamped))
+        elements += VariesAlongRow(node) ? runs_[e] : runs_[e] / Row();
     }
     return elements * machine_.gather_ns;
   }
@@ -423,7 +425,7 @@ class Pricer {
         const auto input = static_cast<size_t>(node.ref);
         if (!VariesAlongRow(node)) continue;
         asked[input] += runs_[e];
-        if (Turned() && !AlongRow(node, clamped)) ns += runs_[e] * machine_.turn_ns;
+        if (Turned() && !AlongLanes(node, clamped)) ns += runs_[e] * machine_.turn_ns;
       }
     }
     if (AcrossRows() && !one_nest_) ns += StridesNs();
@@ -440,6 +442,11 @@ class Pricer {
   }
 
   bool AcrossRows() const { return params_.Get("unroll", 0) + params_.Get("across", 0) > 0; }
+
+  // Rows that vectors across them take together.
+  double RowsAtOnce() const {
+    return AcrossRows() ? static_cast<double>(params_.Get("lanes", 1)) : 1;
+  }
 
   // What vectors across rows take to sort the elements that they load and store, before and after
   // reductions.
@@ -460,16 +467,21 @@ class Pricer {
                        [](const ExprNode& node) { return node.op == ScalarOp::kGuard; });
   }
 
-  // True if neighbours in the row are neighbours in memory. `clamped`: shifted reads are not.
-  bool AlongRow(const ExprNode& read, bool clamped) const {
-    for (size_t axis = 0; axis < read.index.size(); ++axis) {
+  // True if neighbours in a vector are neighbours in memory, or a few elements of the innermost dim
+  // apart. `clamped`: shifted reads are not.
+  bool AlongLanes(const ExprNode& read, bool clamped) const {
+    size_t axes = read.index.size();
+    const bool few = lane_dim_ != kernel_.innermost() && axes > 0;
+    if (few && read.index[axes - 1].IsDim() &&
+        read.index[axes - 1].terms[0].dim == kernel_.innermost())
+      --axes;
+    for (size_t axis = 0; axis < axes; ++axis) {
       const IndexExpr& index = read.index[axis];
       if (index.load >= 0) return false;
       for (const IndexExpr::Term& term : index.terms) {
-        if (term.extent || term.dim != kernel_.innermost()) continue;
+        if (term.extent || term.dim != lane_dim_) continue;
         if (clamped && !index.IsDim()) return false;
-        if (axis + 1 != read.index.size() || term.coef != 1 || index.div != 1 || index.mod != 0)
-          return false;
+        if (axis + 1 != axes || term.coef != 1 || index.div != 1 || index.mod != 0) return false;
       }
     }
     return true;
@@ -480,6 +492,7 @@ class Pricer {
   const Machine& machine_;
   const std::vector<const ScalarExpr*> exprs_;
   Params params_;
+  int32_t lane_dim_ = 0;   // that vectors run along in loop nests of elements
   bool one_nest_ = false;  // all outputs in one loop nest
   bool apart_ = false;     // every stage in a loop nest of its own
   std::vector<bool> kept_;

@@ -137,6 +137,17 @@ TEST(PriceOf, RowsOfAFewElementsStartNoLoops) {
   EXPECT_GT(along.short_rows_ns, 0);
 }
 
+// Pairs of an element each of two operands: vectors run along the dim before the pair.
+TEST(PriceOf, PairsAreGatheredFromWhatVectorsDoNotRunAlong) {
+  constexpr char kPairs[] =
+      "dims a b c\nin 0 f32 [a, b] dense\nin 1 f32 [%s] dense\n"
+      "out 0 f32 [a, b, c] dense = select(lt(index(c), i64:1), in0[a, b], in1[%s])\n";
+  const Price along = Of(absl::StrReplaceAll(kPairs, {{"%s", "a, b"}}).c_str(), {100, 100, 2});
+  const Price turned = Of(absl::StrReplaceAll(kPairs, {{"%s", "b, a"}}).c_str(), {100, 100, 2});
+  EXPECT_LT(along.ns, 100 + 0.25 * 1e4 / 8 + along.memory_ns + along.compute_ns);
+  EXPECT_EQ(turned.compute_ns - along.compute_ns, 1e4 * 2);
+}
+
 TEST(PriceOf, IsFiniteWithoutElements) {
   const Price price = Of("dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = neg(in0[a])\n", {0});
   EXPECT_GE(price.ns, 100);
