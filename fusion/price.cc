@@ -266,8 +266,9 @@ class Pricer {
 
   // What a row has one of is computed for one row at a time, without vectors.
   double ScalarFactor(size_t e, const ExprNode& node) const {
-    const bool scalar = params_.scheduler == "row" && params_.Get("unroll", 0) == 0 &&
-                        Info(node.op).function && !LoopsOver(e, kernel_.innermost());
+    const bool rows = params_.scheduler == "row" || params_.scheduler == "cross";
+    const bool scalar = rows && params_.Get("unroll", 0) == 0 && Info(node.op).function &&
+                        !LoopsOver(e, kernel_.innermost());
     return scalar ? static_cast<double>(VectorBytes()) / 4 : 1;
   }
 

@@ -85,6 +85,7 @@ absl::Status CheckValues(const Kernel& kernel, const Params& params) {
                           {"across", 0, kernel.innermost() > 0 ? kReduceLanes : 0},
                           {"blocks_apart", 0, 1},
                           {"links", 0, links},
+                          {"together", 0, 1},
                           {"tile", 8, 16},
                           {"flat", 1, std::max(1, kernel.num_iterated())}};
   for (const auto& [name, least, most] : ranges) {
@@ -102,6 +103,7 @@ std::vector<OutputNest> BuildNests(const Kernel& kernel, const Params& params,
   if (params.scheduler == "pointwise") return PointwiseNests(kernel, params, operands);
   if (params.scheduler == "row") return RowNests(kernel, params, operands);
   if (params.scheduler == "column") return ColumnNests(kernel, params, operands);
+  if (params.scheduler == "cross") return CrossNests(kernel, params, operands);
   return GeneralNests(kernel, params, operands);
 }
 

@@ -32,10 +32,11 @@ std::vector<Var> Vars(const std::vector<Loop>& loops) {
 
 class RootNests {
  public:
-  RootNests(const Kernel& kernel, const Params& params, const Operands& operands)
+  RootNests(const Kernel& kernel, const Params& params, const Operands& operands, const Func* rows)
       : kernel_(kernel),
         params_(params),
         operands_(operands),
+        rows_(rows),
         emitter_(kernel, operands),
         lanes_(static_cast<int>(params.Get("lanes", 16))),
         outer_lanes_(static_cast<int>(params.Get("outer_lanes", 16))),
@@ -304,16 +305,26 @@ class RootNests {
     Func stored = sums.in();
     stored.compute_root();
     Bound(stored, all);
-    const Var x = loops[0].var, in_tile("pintile");
-    all[0] = {Var("ptile"), (loops[0].extent + (outer_lanes_ - 1)) / outer_lanes_};
-    stored.split(x, all[0].var, in_tile, outer_lanes_, TailStrategy::PredicateStores);
+    const Var x = loops[0].var, tile("ptile"), in_tile("pintile");
+    all[0] = {tile, (loops[0].extent + (outer_lanes_ - 1)) / outer_lanes_};
+    stored.split(x, tile, in_tile, outer_lanes_, TailStrategy::PredicateStores);
     stored.vectorize(in_tile);
-    const Expr length = level.top ? count : Expr(static_cast<int>(kOuterReduceBlock));
-    Cut cut = {.each = length * outer_lanes_, .finely = first};
-    if (!level.top) cut.whole = all[0].extent;
-    Tasks(stored, all, cut);
-    stored.reorder(in_tile, inside_, task_).never_partition_all();
-    sums.compute_at(stored, inside_).store_in(Halide::MemoryType::Stack);
+    const bool together = rows_ != nullptr && first && !level.top;
+    if (together) {
+      const BlockLoops blocked = BlocksOf(count, loops[0].extent, grain_);
+      stored.split(level.block, blocked.task, blocked.block, blocked.per_task,
+                   TailStrategy::GuardWithIf);
+      stored.reorder(in_tile, tile, blocked.block, blocked.task).parallel(blocked.task);
+      stored.compute_with(*rows_, blocked.block);
+    } else {
+      const Expr length = level.top ? count : Expr(static_cast<int>(kOuterReduceBlock));
+      Cut cut = {.each = length * outer_lanes_, .finely = first};
+      if (!level.top) cut.whole = all[0].extent;
+      Tasks(stored, all, cut);
+      stored.reorder(in_tile, inside_, task_);
+    }
+    stored.never_partition_all();
+    sums.compute_at(stored, together ? tile : inside_).store_in(Halide::MemoryType::Stack);
     sums.bound_extent(x, outer_lanes_).vectorize(x);
     sums.update(0).reorder(x, level.step).vectorize(x);
     return blocks;
@@ -387,6 +398,7 @@ class RootNests {
   const Kernel& kernel_;
   const Params& params_;
   const Operands& operands_;
+  const Func* const rows_;  // that blocks of reductions run along with; or nullptr
   ExprEmitter emitter_;
   const int lanes_, outer_lanes_;  // of a vector; of a tile of sums
   const int64_t grain_;
@@ -398,8 +410,8 @@ class RootNests {
 }  // namespace
 
 std::vector<OutputNest> GeneralNests(const Kernel& kernel, const Params& params,
-                                     const Operands& operands) {
-  return RootNests(kernel, params, operands).Build();
+                                     const Operands& operands, const Func* rows) {
+  return RootNests(kernel, params, operands, rows).Build();
 }
 
 }  // namespace kiln

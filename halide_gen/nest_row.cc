@@ -25,6 +25,7 @@ class RowNest {
         lanes_(static_cast<int>(params.Get("lanes", 16))),
         levels_(static_cast<int>(params.Get("levels", 1))),
         at_once_(static_cast<int>(params.Get("at_once", 1))),
+        together_(params.Get("together", 0) > 0),
         grain_(params.Get("grain", 1 << 15)),
         length_(operands.extents[static_cast<size_t>(kernel.innermost())]) {}
 
@@ -38,7 +39,15 @@ class RowNest {
                       emitter_, scope);
     SetDense(out, whole ? std::vector<Expr>{length_, rows} : std::vector<Expr>{rows});
     const auto guard = TailStrategy::GuardWithIf;
-    out.split(row_, task_, inside_, PerTask(grain_, length_, rows), guard).parallel(task_);
+    if (together_) {
+      const BlockLoops loops = BlocksOf(rows, length_, grain_);
+      out.split(row_, loops.number, inside_, static_cast<int>(kOuterReduceBlock), guard)
+          .split(loops.number, loops.task, loops.block, loops.per_task, guard)
+          .never_partition_all();
+    } else {
+      out.split(row_, task_, inside_, PerTask(grain_, length_, rows), guard);
+    }
+    out.parallel(task_);
     if (at_once_ > 1) out.split(inside_, block_, in_block_, RowsAtOnce(), guard);
     if (whole) Vectors(out, x_, lanes_);
     Place(LoopLevel(out, at_once_ > 1 ? block_ : inside_), LoopLevel(out, task_));
@@ -121,9 +130,10 @@ class RowNest {
   ExprEmitter emitter_;
   const std::vector<bool> kept_;
   const int lanes_, levels_, at_once_;
+  const bool together_;  // with nests that reduce blocks of rows
   const int64_t grain_;
   const Expr length_;
-  const Var x_{"px"}, row_{"prow"}, task_{"ptask"}, inside_{"pinside"}, block_{"pblock"},
+  const Var x_{"px"}, row_{"prow"}, task_{"ptask"}, inside_{"pinside"}, block_{"pseveral"},
       in_block_{"pinblock"};
   std::vector<Func> row_maps_, scalar_maps_;
   std::vector<Reduction> reductions_;

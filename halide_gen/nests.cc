@@ -127,6 +127,14 @@ Expr PerTask(int64_t grain, const Expr& each, const Expr& count) {
   return Halide::select(is_few, Halide::max(1, whole / kParts), whole);
 }
 
+BlockLoops BlocksOf(const Expr& rows, const Expr& length, int64_t grain) {
+  constexpr auto kRows = static_cast<int>(kOuterReduceBlock);
+  BlockLoops loops;
+  loops.blocks = (rows + (kRows - 1)) / kRows;
+  loops.per_task = PerTask(grain, length * kRows, loops.blocks);
+  return loops;
+}
+
 void Vectors(Func& func, const Var& x, int lanes) {
   func.vectorize(x, lanes, Halide::TailStrategy::GuardWithIf).never_partition(x);
 }

@@ -36,8 +36,12 @@ std::vector<OutputNest> RowNests(const Kernel& kernel, const Params& params,
                                  const Operands& operands);
 std::vector<OutputNest> ColumnNests(const Kernel& kernel, const Params& params,
                                     const Operands& operands);
+std::vector<OutputNest> CrossNests(const Kernel& kernel, const Params& params,
+                                   const Operands& operands);
+// With `rows`, a nest of RowNests that runs in blocks ("together"), the blocks of reductions over
+// the outer dim run along with its.
 std::vector<OutputNest> GeneralNests(const Kernel& kernel, const Params& params,
-                                     const Operands& operands);
+                                     const Operands& operands, const Halide::Func* rows = nullptr);
 
 // ---- Shared by them.
 
@@ -89,6 +93,15 @@ void SetDense(Halide::Func& func, const std::vector<Halide::Expr>& extents);
 // `count`, always about `grain`.
 Halide::Expr PerTask(int64_t grain, const Halide::Expr& each,
                      const Halide::Expr& count = Halide::Expr());
+
+// The outermost loops of nests that run together: tasks of blocks of kOuterReduceBlock rows. Halide
+// runs loops of one name together, and takes what a loop was split off for a part of its name:
+// `number` has that of ReductionLevel::block.
+struct BlockLoops {
+  Halide::Var number{"block"}, task{"ptask"}, block{"pblock"};
+  Halide::Expr blocks, per_task;
+};
+BlockLoops BlocksOf(const Halide::Expr& rows, const Halide::Expr& length, int64_t grain);
 
 // Vectorises `func` along `x`. The tail is told apart at each step, at the cost of a compare:
 // Halide would make a loop for it, in which it tells it apart all the same, and code is what

@@ -7,8 +7,8 @@
 namespace kiln {
 
 std::span<const Scheduler> CpuSchedulers() {
-  static const Scheduler kSchedulers[] = {kPointwiseScheduler, kRowScheduler, kColumnScheduler,
-                                          kSweepScheduler, kGeneralScheduler};
+  static const Scheduler kSchedulers[] = {kPointwiseScheduler, kRowScheduler,   kColumnScheduler,
+                                          kCrossScheduler,     kSweepScheduler, kGeneralScheduler};
   return kSchedulers;
 }
 

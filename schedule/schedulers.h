@@ -10,6 +10,7 @@ namespace kiln {
 extern const Scheduler kPointwiseScheduler;
 extern const Scheduler kRowScheduler;
 extern const Scheduler kColumnScheduler;
+extern const Scheduler kCrossScheduler;
 extern const Scheduler kSweepScheduler;
 extern const Scheduler kGeneralScheduler;
 

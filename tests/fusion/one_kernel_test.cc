@@ -56,6 +56,14 @@ constexpr Case kOthers[] = {
      "const i : f32 [] = 1\nconst s : f32 [] = 6\no1 = mul(a, b)\no2 = add(o1, c)\no3 = relu(o2)\n"
      "o4 = mul(o3, a)\no5 = sub(o4, b)\no6 = mul(o5, h)\no7 = add(o6, i)\ny = min(o7, s)\n"
      "output y\n"},
+    {"layer_norm_backward",
+     "input dy : f32 [n, 512]\ninput x : f32 [n, 512]\ninput g : f32 [512]\n"
+     "input m : f32 [n, 1]\ninput r : f32 [n, 1]\nc = sub(x, m)\nh = mul(c, r)\n"
+     "w = mul(dy, g)\np = mul(w, h)\npm = reduce_mean(p) {axes = [1], keepdims = 1}\n"
+     "wm = reduce_mean(w) {axes = [1], keepdims = 1}\nhp = mul(h, pm)\nd = sub(w, hp)\n"
+     "e = sub(d, wm)\ndx = mul(e, r)\nf = mul(dy, h)\n"
+     "dg = reduce_sum(f) {axes = [0], keepdims = 0}\n"
+     "db = reduce_sum(dy) {axes = [0], keepdims = 0}\noutput dx\noutput dg\noutput db\n"},
     {"swiglu",
      "input a : f32 [n, 512]\ninput b : f32 [n, 512]\ns = sigmoid(a)\nt = mul(a, s)\n"
      "y = mul(t, b)\noutput y\n"},

@@ -324,6 +324,43 @@ out  0 f32 [a] dense = s3[a]
 out  1 f16 [a, b] dense = mul(s2[a, b], s3[a])
 )";
 
+// Layer norm backward: rows, and sums down the same rows.
+TEST_P(ReductionsTest, RowsAndReductionsDownThem) {
+  const std::string text = R"(dims a b
+in   0 f32 [a, b] dense
+in   1 f32 [a, b] dense
+in   2 f32 [b] dense
+in   3 f32 [a] dense
+par  0 f32
+s0 : f32 [a, b] = mul(tanh(in1[a, b]), in3[a])
+s1 : f32 [a, b] = mul(in0[a, b], in2[b])
+s2 : f32 [a]    = reduce add over b (mul(s1[a, b], s0[a, b]))
+s3 : f32 [a]    = reduce max over b (s1[a, b])
+s4 : f32 [b]    = reduce add over a (mul(in0[a, b], s0[a, b]))
+s5 : f32 [b]    = reduce min over a (in0[a, b])
+out  0 f32 [a, b] dense = mul(sub(sub(s1[a, b], mul(s0[a, b], mul(s2[a], par0))), s3[a]), in3[a])
+out  1 f32 [b] dense = add(s4[b], in2[b])
+out  2 f16 [b] dense = s5[b]
+out  3 f32 [a, b] dense = s0[a, b]
+)";
+  CompiledKernel kernel = Compile(text, "", {{kUnbounded, 4096}});
+  EXPECT_EQ(kernel.params().scheduler, "cross");
+  EXPECT_EQ(kernel.params().Get("together", 0), 1);
+  for (const int32_t rows : {0, 1, 31, 32, 33, 64, 100, 1025}) {
+    for (const int32_t columns : {0, 1, 7, 64, 100, 257}) {
+      kernel.Check({rows, columns}, static_cast<uint32_t>(rows + columns));
+    }
+  }
+  kernel.Check({33, 4096}, 1);
+  kernel.Check({2000, 300}, 1);
+  CompiledKernel any = Compile(text);
+  for (const int32_t columns : {3, 1000, 5000}) any.Check({70, columns}, 1);
+  for (const int32_t columns : {6, 100}) {
+    CompiledKernel narrow = Compile(text, "", {{kUnbounded, columns}});
+    for (const int32_t rows : {0, 1, 33, 1000}) narrow.Check({rows, columns}, 1);
+  }
+}
+
 TEST_P(ReductionsTest, ShortRowsTakeEachStageBySeveral) {
   for (const std::string text : {kSoftmax, kLayerNorm, kBothRanks}) {
     CompiledKernel kernel = Compile(text, "", {{kUnbounded, 200}});

@@ -50,7 +50,8 @@ TEST(SchedulerTest, SaysWhyTheBetterOnesRefuse) {
   EXPECT_EQ(
       why,
       "pointwise: it has a reduction; row: a reduction is over another dim than the innermost; "
-      "column: it reduces all dims; sweep: a reduction over all dims takes the innermost");
+      "column: it reduces all dims; cross: no output is over all dims; sweep: a reduction over all "
+      "dims takes the innermost");
 }
 
 TEST(SchedulerTest, OneReductionOverShortRowsIsColumns) {
@@ -167,6 +168,27 @@ out  0 f32 [a, b] dense = sub(s0[a], s1[b])
   EXPECT_STREQ(Chosen(kernel, &why).name, "general");
   EXPECT_NE(why.find("sweep: a reduction over all dims takes the innermost"), std::string::npos)
       << why;
+}
+
+TEST(SchedulerTest, RowsAndReductionsDownThemGoTogether) {
+  const Kernel kernel = Parse(R"(dims a b
+in   0 f32 [a, b] dense
+in   1 f32 [a, b] dense
+s0 : f32 [a, b] = exp(in0[a, b])
+s1 : f32 [a]    = reduce add over b (mul(s0[a, b], in1[a, b]))
+s2 : f32 [b]    = reduce add over a (mul(s0[a, b], in1[a, b]))
+out  0 f32 [a, b] dense = sub(s0[a, b], s1[a])
+out  1 f32 [b] dense = neg(s2[b])
+)");
+  const Scheduler& cross = Chosen(kernel);
+  EXPECT_STREQ(cross.name, "cross");
+  const auto choose = [&](int64_t a, int64_t b) {
+    return cross.choose(kernel, {{a, b}}, ProfileFor(IsaLevel::kV3));
+  };
+  EXPECT_EQ(choose(1000, 1000).ToString(),
+            "cross grain=16384 keep0=1 lanes=16 levels=1 outer_lanes=32 outer_levels=2 together=1");
+  EXPECT_EQ(choose(1000, 6).Get("together", 0), 0);
+  EXPECT_EQ(choose(30, 1000).Get("together", 0), 0);
 }
 
 TEST(SchedulerTest, InnermostDimsOfAFewElementsAreUnrolled) {
