@@ -14,6 +14,7 @@
 #include "kiln/halide_gen/nests.h"
 #include "kiln/halide_gen/prefetch.h"
 #include "kiln/halide_gen/square_turns.h"
+#include "kiln/halide_gen/steady_loads.h"
 #include "kiln/halide_gen/uniform_loads.h"
 #include "kiln/kernel/abi.h"
 #include "kiln/kernel/math.h"
@@ -169,6 +170,7 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& pa
   pipeline.add_custom_lowering_pass(
       new Prefetching(StreamedInputs(expanded, operands), OutputBuffers(nests)));
   pipeline.add_custom_lowering_pass(new UniformLoads);
+  pipeline.add_custom_lowering_pass(new SteadyLoads);
   pipeline.add_custom_lowering_pass(new SquareTurns);
   Halide::Module module = pipeline.compile_to_module(operands.arguments, "k", target,
                                                      Halide::LinkageType::ExternalPlusArgv);

@@ -91,6 +91,22 @@ out  0 f32 [a, b, c] dense = add(mul(in0[a, b, c], in1[b]), sub(in2[a, c], in3[]
   kernel.Check({2, 300, 130}, 1);
 }
 
+// What a row has one of is loaded before the loop over it, if the row has elements at all.
+TEST_P(ElementsTest, ValuesOfARow) {
+  const char* const kQuantised = R"(dims a b c
+in   0 u8 [a, b, c] dense
+in   1 u8 [b] dense
+in   2 f32 [b] dense
+out  0 f32 [a, b, c] dense = mul(sub(cast<f32>(in0[a, b, c]), cast<f32>(in1[b])), in2[b])
+out  1 f32 [a, b, c] dense = guard(lt(index(c), i64:3), in2[b], cast<f32>(in0[a, b, c]))
+)";
+  CompiledKernel kernel = Compile(kQuantised);
+  for (const int32_t c : {0, 1, 16, 63, 64, 65, 200})
+    kernel.Check({3, 5, c}, static_cast<uint32_t>(c));
+  kernel.Check({3, 0, 70}, 1);
+  kernel.Check({0, 4, 70}, 2);
+}
+
 TEST_P(ElementsTest, InnermostDimOfAFewElements) {
   const std::string text = R"(dims a b c
 sizes n0
