@@ -5,7 +5,11 @@
 //   for cell over b / lanes, in parallel
 //     blocks, top: `lanes` accumulators each, in registers    (one level of the tree in the other)
 //     for a: out(a, cell * lanes + 0 ... lanes - 1) = in - top
+//
+// Where outputs of several loop nests need what was reduced, a nest before theirs computes that for
+// all cells, and keeps it.
 #include <algorithm>
+#include <map>
 
 #include "kiln/halide_gen/nests.h"
 #include "kiln/halide_gen/primitives.h"
@@ -26,9 +30,14 @@ const Stage& AnyReduction(const Kernel& kernel) {
                        [](const Stage& stage) { return stage.kind == Stage::Kind::kReduce; });
 }
 
+// Funcs by stage, with the arguments of those made in a cell.
+using OfCells = std::map<size_t, Func>;
+
 class ColumnNest {
  public:
-  ColumnNest(const Kernel& kernel, const Params& params, const Operands& operands)
+  // `of_cells` need not be computed.
+  ColumnNest(const Kernel& kernel, const Params& params, const Operands& operands,
+             const OfCells& of_cells)
       : kernel_(kernel),
         params_(params),
         operands_(operands),
@@ -37,14 +46,43 @@ class ColumnNest {
         cell_dims_(AnyReduction(kernel).dims),
         column_dims_(AnyReduction(kernel).over),
         inner_(kernel.innermost()),
-        lanes_(static_cast<int>(params.Get("lanes", 16))) {
+        lanes_(static_cast<int>(params.Get("lanes", 16))),
+        made_(of_cells) {
     for (int d = 0; d < kernel.num_iterated(); ++d) {
       dims_.emplace_back("pdim" + std::to_string(d) + "v");
     }
   }
 
-  OutputNest Build(const std::vector<size_t>& group) {
+  // A nest that computes `stages` for all cells.
+  OfCells BuildCells(const std::vector<size_t>& stages) {
     for (size_t i = 0; i < kernel_.stages.size(); ++i) BuildStage(i);
+    Scope scope = OutputScope();
+    std::vector<Expr> values;
+    for (const size_t i : stages) values.push_back(AtOutput(i, scope));
+    const std::vector<Var> vars = OutputVars(cell_dims_);
+    Func cells("cells");
+    SetValues(cells, {vars.begin(), vars.end()}, values);
+    for (const int32_t dim : cell_dims_) cells.bound(VarOf(dim), 0, ExtentOf(dim));
+    cells.compute_root();
+    Place(LoopOverCells(cells, cell_dims_));
+
+    std::vector<Expr> at(vars.begin(), vars.end());
+    if (Tiles()) at[0] = tile_ * lanes_ + lane_;
+    OfCells of_cells;
+    for (const size_t i : stages) {
+      Func view("s" + std::to_string(i) + "_of_cell");
+      const auto value = static_cast<int>(of_cells.size());
+      view(CellVars(cell_dims_)) = stages.size() == 1 ? Expr(cells(at)) : Expr(cells(at)[value]);
+      of_cells.emplace(i, view);
+    }
+    return of_cells;
+  }
+
+  OutputNest Build(const std::vector<size_t>& group) {
+    for (size_t i = 0; i < kernel_.stages.size(); ++i) {
+      if (made_.empty()) BuildStage(i);
+    }
+    for (const auto& [i, func] : made_) emitter_.Store(static_cast<int32_t>(i), func);
     const std::vector<int32_t>& dims = kernel_.outputs[group[0]].dims;
     Scope scope = OutputScope();
     Func out = DefineOutputs(kernel_, group, OutputVars(dims), emitter_, scope);
@@ -107,6 +145,26 @@ class ColumnNest {
     return scope;
   }
 
+  void Store(size_t i, const Func& func) {
+    emitter_.Store(static_cast<int32_t>(i), func);
+    stored_.emplace(i, func);
+  }
+
+  // The value, as in memory, of a stage over kept dims in the loops of outputs.
+  Expr AtOutput(size_t i, Scope& scope) const {
+    const auto stored = stored_.find(i);
+    if (stored == stored_.end()) {
+      return ToStorage(emitter_.Value(kernel_.stages[i].expr, scope), kernel_.stages[i].type);
+    }
+    std::vector<Expr> at;
+    for (const Var& var : OutputVars(cell_dims_)) at.emplace_back(var);
+    if (Tiles()) {
+      at[0] = scope.tile;
+      at.insert(at.begin(), scope.lane);
+    }
+    return stored->second(at);
+  }
+
   void BuildStage(size_t i) {
     const Stage& stage = kernel_.stages[i];
     if (stage.kind == Stage::Kind::kReduce) {
@@ -122,7 +180,7 @@ class ColumnNest {
     for (const int32_t dim : stage.dims) {
       if (Has(column_dims_, dim)) func.bound(VarOf(dim), 0, ExtentOf(dim));
     }
-    emitter_.Store(static_cast<int32_t>(i), func);
+    Store(i, func);
     maps_.emplace_back(func, Has(stage.dims, inner_));
   }
 
@@ -138,7 +196,7 @@ class ColumnNest {
       chain.push_back(
           {*dim, dims, ReduceDim(i, *dim, chain.empty() ? nullptr : &previous, before)});
     }
-    emitter_.Store(static_cast<int32_t>(i), chain.back().reduction.result);
+    Store(i, chain.back().reduction.result);
     reductions_.push_back(std::move(chain));
   }
 
@@ -186,7 +244,7 @@ class ColumnNest {
     }
     Expr elements = Tiles() ? Expr(lanes_) : Expr(1);
     for (auto dim = column_dims_.rbegin(); dim != column_dims_.rend(); ++dim) {
-      elements = elements * ExtentOf(*dim);
+      if (!reductions_.empty() || Has(dims, *dim)) elements = elements * ExtentOf(*dim);
       if (Has(dims, *dim) && *dim != inner_) order.emplace_back(VarOf(*dim));
     }
     std::vector<Var> cell;
@@ -311,6 +369,8 @@ class ColumnNest {
   const int32_t inner_;
   const int lanes_;
   const Var lane_{"plane"}, tile_{"ptile"};
+  const OfCells made_;                            // by a nest before
+  OfCells stored_;                                // made by this one
   std::vector<Var> dims_;                         // the loop over each iterated dim
   std::vector<std::pair<Func, bool>> maps_;       // kept; whether over the innermost dim too
   std::vector<std::vector<OverDim>> reductions_;  // innermost reduced dim first
@@ -320,9 +380,13 @@ class ColumnNest {
 
 std::vector<OutputNest> ColumnNests(const Kernel& kernel, const Params& params,
                                     const Operands& operands) {
+  const std::vector<std::vector<size_t>> groups = GroupOutputs(kernel);
+  const std::vector<size_t> shared = SharedStages(kernel, groups, AnyReduction(kernel).dims);
+  OfCells of_cells;
+  if (!shared.empty()) of_cells = ColumnNest(kernel, params, operands, {}).BuildCells(shared);
   std::vector<OutputNest> nests;
-  for (const std::vector<size_t>& group : GroupOutputs(kernel)) {
-    nests.push_back(ColumnNest(kernel, params, operands).Build(group));
+  for (const std::vector<size_t>& group : groups) {
+    nests.push_back(ColumnNest(kernel, params, operands, of_cells).Build(group));
   }
   return nests;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // schedule/row.cc decides, this does. Every nest runs over rows; what a row needs is computed
-// there.
+// there, or before by a nest for all rows, if outputs of several nests need it.
+#include <map>
+
 #include "kiln/halide_gen/nests.h"
 #include "kiln/halide_gen/primitives.h"
 #include "kiln/halide_gen/reduction.h"
@@ -15,9 +17,13 @@ using Halide::LoopLevel;
 using Halide::TailStrategy;
 using Halide::Var;
 
+using OfRows = std::map<size_t, Func>;  // by stage
+
 class RowNest {
  public:
-  RowNest(const Kernel& kernel, const Params& params, const Operands& operands)
+  // `of_rows` need not be computed.
+  RowNest(const Kernel& kernel, const Params& params, const Operands& operands,
+          const OfRows& of_rows)
       : kernel_(kernel),
         operands_(operands),
         emitter_(kernel, operands),
@@ -27,35 +33,77 @@ class RowNest {
         at_once_(static_cast<int>(params.Get("at_once", 1))),
         together_(params.Get("together", 0) > 0),
         grain_(params.Get("grain", 1 << 15)),
-        length_(operands.extents[static_cast<size_t>(kernel.innermost())]) {}
+        length_(operands.extents[static_cast<size_t>(kernel.innermost())]),
+        rows_(RowCount(kernel, operands)),
+        made_(of_rows) {}
+
+  // A nest that computes `stages` for all rows.
+  OfRows BuildRows(const std::vector<size_t>& stages) {
+    for (size_t i = 0; i < kernel_.stages.size(); ++i) BuildStage(i);
+    Scope scope = ScopeAt(Expr());
+    std::vector<Expr> values;
+    for (const size_t i : stages) {
+      const auto stored = stored_.find(i);
+      const Stage& stage = kernel_.stages[i];
+      values.push_back(stored != stored_.end()
+                           ? Expr(stored->second(row_))
+                           : ToStorage(emitter_.Value(stage.expr, scope), stage.type));
+    }
+    Func rows("rows");
+    SetValues(rows, {row_}, values);
+    rows.bound(row_, 0, rows_).compute_root();
+    Loop(rows, false);
+    OfRows of_rows;
+    for (const size_t i : stages) {
+      Func view("s" + std::to_string(i) + "_of_row");
+      const auto value = static_cast<int>(of_rows.size());
+      view(row_) = stages.size() == 1 ? Expr(rows(row_)) : Expr(rows(row_)[value]);
+      of_rows.emplace(i, view);
+    }
+    return of_rows;
+  }
 
   OutputNest Build(const std::vector<size_t>& group) {
-    for (size_t i = 0; i < kernel_.stages.size(); ++i) BuildStage(i);
+    for (size_t i = 0; i < kernel_.stages.size(); ++i) {
+      if (made_.empty()) BuildStage(i);
+    }
+    for (const auto& [i, func] : made_) emitter_.Store(static_cast<int32_t>(i), func);
     const bool whole = SpansAll(kernel_, kernel_.outputs[group[0]].dims);
     Scope scope = ScopeAt(whole ? Expr(x_) : Expr());
-    const Expr rows = RowCount(kernel_, operands_);
     Func out =
         DefineOutputs(kernel_, group, whole ? std::vector<Var>{x_, row_} : std::vector<Var>{row_},
                       emitter_, scope);
-    SetDense(out, whole ? std::vector<Expr>{length_, rows} : std::vector<Expr>{rows});
-    const auto guard = TailStrategy::GuardWithIf;
-    if (together_) {
-      const BlockLoops loops = BlocksOf(rows, length_, grain_);
-      out.split(row_, loops.number, inside_, static_cast<int>(kOuterReduceBlock), guard)
-          .split(loops.number, loops.task, loops.block, loops.per_task, guard)
-          .never_partition_all();
-    } else {
-      out.split(row_, task_, inside_, PerTask(grain_, length_, rows), guard);
-    }
-    out.parallel(task_);
-    if (at_once_ > 1) out.split(inside_, block_, in_block_, RowsAtOnce(), guard);
-    if (whole) Vectors(out, x_, lanes_);
-    Place(LoopLevel(out, at_once_ > 1 ? block_ : inside_), LoopLevel(out, task_));
+    SetDense(out, whole ? std::vector<Expr>{length_, rows_} : std::vector<Expr>{rows_});
+    Loop(out, whole);
     return {out, group};
   }
 
  private:
   Scope ScopeAt(const Expr& x) const { return RowScope(kernel_, operands_, row_, x); }
+
+  // The loops of `out`, along rows if it is `whole`.
+  void Loop(Func& out, bool whole) {
+    const auto guard = TailStrategy::GuardWithIf;
+    const Expr each = whole || !reductions_.empty() ? length_ : Expr(1);
+    if (together_) {
+      const BlockLoops loops = BlocksOf(rows_, length_, grain_);
+      out.split(row_, loops.number, inside_, static_cast<int>(kOuterReduceBlock), guard)
+          .split(loops.number, loops.task, loops.block, loops.per_task, guard)
+          .never_partition_all();
+    } else {
+      out.split(row_, task_, inside_, PerTask(grain_, each, rows_), guard);
+    }
+    out.parallel(task_);
+    const bool blocks = at_once_ > 1 && !reductions_.empty();
+    if (blocks) out.split(inside_, block_, in_block_, RowsAtOnce(), guard);
+    if (whole) Vectors(out, x_, lanes_);
+    Place(LoopLevel(out, blocks ? block_ : inside_), LoopLevel(out, task_));
+  }
+
+  void Store(size_t i, const Func& func) {
+    emitter_.Store(static_cast<int32_t>(i), func);
+    stored_.emplace(i, func);
+  }
 
   void BuildStage(size_t i) {
     const Stage& stage = kernel_.stages[i];
@@ -75,7 +123,7 @@ class RowNest {
                 return ToStorage(emitter_.Value(stage.expr, scope), stage.type);
               },
       });
-      emitter_.Store(static_cast<int32_t>(i), reduction.result);
+      Store(i, reduction.result);
       reductions_.push_back(reduction);
       return;
     }
@@ -89,7 +137,7 @@ class RowNest {
     const Expr value = ToStorage(emitter_.Value(stage.expr, scope), stage.type);
     Func func(name);
     func(whole ? std::vector<Var>{x_, row_} : std::vector<Var>{row_}) = value;
-    emitter_.Store(static_cast<int32_t>(i), func);
+    Store(i, func);
     (whole ? row_maps_ : scalar_maps_).push_back(func);
   }
 
@@ -132,7 +180,9 @@ class RowNest {
   const int lanes_, levels_, at_once_;
   const bool together_;  // with nests that reduce blocks of rows
   const int64_t grain_;
-  const Expr length_;
+  const Expr length_, rows_;
+  const OfRows made_;  // by a nest before
+  OfRows stored_;      // made by this one
   const Var x_{"px"}, row_{"prow"}, task_{"ptask"}, inside_{"pinside"}, block_{"pseveral"},
       in_block_{"pinblock"};
   std::vector<Func> row_maps_, scalar_maps_;
@@ -141,14 +191,20 @@ class RowNest {
 
 }  // namespace
 
-// A Func is computed at one place only, so each group of outputs has its own copies of the stages.
 std::vector<OutputNest> RowNests(const Kernel& kernel, const Params& params,
                                  const Operands& operands) {
   if (params.Get("unroll", 0) > 0) return UnrolledNests(kernel, params, operands);
   if (params.Get("across", 0) > 0) return AcrossNests(kernel, params, operands);
+  const std::vector<std::vector<size_t>> groups = GroupOutputs(kernel);
+  std::vector<int32_t> outer;
+  for (int32_t dim = 0; dim < kernel.innermost(); ++dim) outer.push_back(dim);
+  const std::vector<size_t> shared = SharedStages(kernel, groups, outer);
+  OfRows of_rows;
+  if (!shared.empty() && params.Get("together", 0) == 0)
+    of_rows = RowNest(kernel, params, operands, {}).BuildRows(shared);
   std::vector<OutputNest> nests;
-  for (const std::vector<size_t>& group : GroupOutputs(kernel)) {
-    nests.push_back(RowNest(kernel, params, operands).Build(group));
+  for (const std::vector<size_t>& group : groups) {
+    nests.push_back(RowNest(kernel, params, operands, of_rows).Build(group));
   }
   return nests;
 }

@@ -2,6 +2,7 @@
 #include "kiln/halide_gen/nests.h"
 
 #include <algorithm>
+#include <set>
 
 #include "kiln/halide_gen/primitives.h"
 
@@ -10,6 +11,25 @@ namespace kiln {
 using Halide::Expr;
 using Halide::Func;
 using Halide::Var;
+
+namespace {
+
+// Adds the stages over `dims` that `expr` reads and that stand on a reduction.
+void AddReduced(const Kernel& kernel, const ScalarExpr& expr, const std::vector<int32_t>& dims,
+                std::set<size_t>& stages) {
+  for (const ExprNode& node : expr.nodes()) {
+    if (node.op != ScalarOp::kRead || node.source != ReadSource::kStage) continue;
+    const auto ref = static_cast<size_t>(node.ref);
+    const Stage& stage = kernel.stages[ref];
+    std::set<size_t> below;
+    if (stage.kind == Stage::Kind::kMap) AddReduced(kernel, stage.expr, dims, below);
+    const bool stands = stage.kind == Stage::Kind::kReduce || !below.empty();
+    if (stands && stage.dims == dims) below = {ref};
+    stages.insert(below.begin(), below.end());
+  }
+}
+
+}  // namespace
 
 Expr RowCount(const Kernel& kernel, const Operands& operands) {
   Expr rows = 1;
@@ -43,6 +63,21 @@ Scope RowScope(const Kernel& kernel, const Operands& operands, const Expr& row, 
     rest = rest / operands.extents[dim];
   }
   return scope;
+}
+
+std::vector<size_t> SharedStages(const Kernel& kernel,
+                                 const std::vector<std::vector<size_t>>& groups,
+                                 const std::vector<int32_t>& dims) {
+  std::set<size_t> shared;
+  int readers = 0;
+  for (const std::vector<size_t>& group : groups) {
+    std::set<size_t> read;
+    for (const size_t output : group) AddReduced(kernel, kernel.outputs[output].expr, dims, read);
+    readers += read.empty() ? 0 : 1;
+    shared.merge(read);
+  }
+  if (readers < 2) return {};
+  return {shared.begin(), shared.end()};
 }
 
 std::vector<std::vector<size_t>> GroupOutputs(const Kernel& kernel) {

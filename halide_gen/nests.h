@@ -63,6 +63,12 @@ Halide::Func ReducedRows(const Kernel& kernel, size_t stage, const Params& param
 Scope RowScope(const Kernel& kernel, const Operands& operands, const Halide::Expr& row,
                const Halide::Expr& x);
 
+// A Func is computed at one place only. The stages over just `dims` that stand on reductions and
+// that outputs read, if outputs of several `groups` read such: one nest may compute them for all.
+std::vector<size_t> SharedStages(const Kernel& kernel,
+                                 const std::vector<std::vector<size_t>>& groups,
+                                 const std::vector<int32_t>& dims);
+
 // Groups the outputs whose dims and layout are equal, so that one nest can make them.
 std::vector<std::vector<size_t>> GroupOutputs(const Kernel& kernel);
 

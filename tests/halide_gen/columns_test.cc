@@ -129,6 +129,39 @@ TEST_P(ColumnsTest, BatchNormOfLongRows) {
   for (const int32_t n : {1, 4096, 4097, 9000}) kernel.Check({2, 2, n, 2 * n}, 1);
 }
 
+// What was reduced is computed once for all outputs.
+TEST_P(ColumnsTest, OutputsOfBothRanksInTiles) {
+  CompiledKernel kernel = Compile(R"(dims a b c
+in   0 f32 [a, b, c] dense
+in   1 f16 [c] dense
+s0 : f32 [a, c] = reduce add over b (in0[a, b, c])
+s1 : f32 [a, b, c] = sub(in0[a, b, c], s0[a, c])
+s2 : f32 [a, c] = reduce add over b (mul(s1[a, b, c], s1[a, b, c]))
+s3 : f32 [a, c] = sqrt(add(s2[a, c], cast<f32>(in1[c])))
+out  0 f32 [a, c] dense = s0[a, c]
+out  1 f32 [a, b, c] dense = div(s1[a, b, c], s3[a, c])
+out  2 f64 [a, c] dense = cast<f64>(mul(s2[a, c], s3[a, c]))
+)",
+                                  {{kUnbounded, 900, kUnbounded}});
+  for (int32_t n = 0; n <= 140; n += 3) kernel.Check({n % 4, 5, n}, static_cast<uint32_t>(n));
+  for (const int32_t rows : {0, 1, 31, 32, 33, 900}) kernel.Check({2, rows, 70}, 1);
+}
+
+TEST_P(ColumnsTest, OutputsOfBothRanksOverBothSides) {
+  CompiledKernel kernel = Compile(R"(dims a b c
+in   0 f32 [a, b, c] dense
+in   1 f32 [b] dense
+s0 : f32 [b] = reduce max over a c (in0[a, b, c])
+s1 : f32 [a, b, c] = exp(sub(in0[a, b, c], s0[b]))
+s2 : f32 [b] = reduce add over a c (s1[a, b, c])
+out  0 f32 [a, b, c] dense = div(s1[a, b, c], s2[b])
+out  1 f32 [b] dense = add(s2[b], in1[b])
+)",
+                                  {{100, kUnbounded, 900}});
+  for (int32_t n = 0; n <= 140; n += 3) kernel.Check({n % 5, n % 4, n}, static_cast<uint32_t>(n));
+  for (const int32_t a : {0, 1, 31, 32, 33, 100}) kernel.Check({a, 2, 70}, 1);
+}
+
 TEST_P(ColumnsTest, TwoReducedDimsBeforeTheInnermost) {
   CompiledKernel kernel = Compile(R"(dims a b c d
 in   0 f32 [a, b, c, d] dense
