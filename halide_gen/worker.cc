@@ -21,6 +21,7 @@
 #include "kiln/halide_gen/build_id.h"
 #include "kiln/halide_gen/compile.h"
 #include "kiln/halide_gen/files.h"
+#include "kiln/halide_gen/inherit.h"
 
 namespace kiln {
 namespace {
@@ -101,8 +102,13 @@ CodegenAnswer ServeIn(const CodegenRequest& request, const std::string& dir) {
   const auto payload =
       ReadFrame(ends[0], static_cast<int>(std::min<uint32_t>(request.timeout_ms, INT32_MAX)));
   close(ends[0]);
+  if (payload.ok()) {  // it has nothing left to do but to end
+    const auto answer = DecodeAnswer(*payload);
+    return answer.ok() ? *answer
+                       : Failure(Outcome::kTransient, std::string(answer.status().message()));
+  }
   const bool late = absl::IsDeadlineExceeded(payload.status());
-  if (!payload.ok() && late) kill(child, SIGKILL);
+  if (late) kill(child, SIGKILL);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
@@ -111,10 +117,7 @@ CodegenAnswer ServeIn(const CodegenRequest& request, const std::string& dir) {
                    absl::StrCat("codegen: not done within ", request.timeout_ms,
                                 " ms; try again with a longer time limit"));
   }
-  if (!payload.ok()) return Died(status, request, dir);
-  const auto answer = DecodeAnswer(*payload);
-  return answer.ok() ? *answer
-                     : Failure(Outcome::kTransient, std::string(answer.status().message()));
+  return Died(status, request, dir);
 }
 
 }  // namespace
@@ -122,9 +125,11 @@ CodegenAnswer ServeIn(const CodegenRequest& request, const std::string& dir) {
 CodegenHello Hello() { return {kCodegenBuildId, kCodegenCompiler}; }
 
 CodegenAnswer Serve(const CodegenRequest& request) {
-  static const bool kWarm = (WarmUp(), true);
+  static const bool kWarm = (WarmUp(), InheritPages("libHalide"), true);
   static_cast<void>(kWarm);
   const Clock::time_point start = Clock::now();
+  while (waitpid(-1, nullptr, WNOHANG) > 0) {  // children that answered
+  }
   const auto dir = ScratchDir::Make();
   CodegenAnswer answer = dir.ok()
                              ? ServeIn(request, dir->path())
