@@ -128,7 +128,7 @@ class Reader {
 
   void AddAxis(const AxisState& axis, int64_t* at) const {
     const int64_t* loaded = nullptr;
-    int64_t* values = frame_.positions + kBlock;
+    int64_t* values = frame_.positions + pass_.block;
     if (axis.load != 0) {
       loaded = reinterpret_cast<const int64_t*>(frame_.regs[axis.load]);
     } else {

@@ -37,6 +37,7 @@ class PassBuilder {
 
   absl::StatusOr<Pass> Build() {
     Shape();
+    if (program_.wide) pass_.block = kWideBlock;
     for (const int32_t s : pass_plan_.stages) AddStageSink(s);
     for (const int32_t o : pass_plan_.outputs) AddOutputSink(o);
     if (!status_.ok()) return status_;

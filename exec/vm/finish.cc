@@ -167,7 +167,9 @@ class Finisher {
     }
   }
 
-  static size_t BlockBytes(size_t size) { return static_cast<size_t>(kBlock) * size + kSlotBytes; }
+  size_t BlockBytes(size_t size) const {
+    return static_cast<size_t>(pass_.block) * size + kSlotBytes;
+  }
 
   // Registers of the body share memory once their last reader has run; those of other lists keep
   // theirs.

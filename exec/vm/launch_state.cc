@@ -17,7 +17,7 @@ constexpr int64_t kMaxTempBytes = int64_t{1} << 46;
 constexpr int64_t kNowhere = std::numeric_limits<int64_t>::min();
 constexpr int64_t kFetchedBytes = int64_t{4} << 20;
 constexpr size_t kLeastRun = 32;          // elements; shorter ones are worked out one by one
-constexpr int64_t kGroupElements = 2048;  // of a cell of a wide program: its temporaries stay in L1
+constexpr int64_t kGroupElements = 4096;  // of a cell of a wide program: its temporaries stay in L1
 
 // Adds `scale` times the index to `to`.
 void AddIndex(const IndexExpr& index, const int64_t* extents, int64_t scale, Linear& to) {
@@ -279,7 +279,8 @@ class PatternBinder {
     } else if (last >= 0) {
       state.ahead = linear.step[last] * size * (group < 0 ? 1 : launch_.extents[group]);
     }
-    if (state.ahead == 0 || per_block > 2 * kBlock * size) return;  // far apart, or here already
+    if (state.ahead == 0 || per_block > 2 * pass_.block * size)
+      return;  // far apart, or here already
     state.covered = per_block;
     work_.lines += static_cast<double>(state.covered / Fetches::kLine) * Blocks();
   }
@@ -369,7 +370,7 @@ class PatternBinder {
   Work& work_;
   size_t n_ = 0, run_ = 0;  // elements of a block, and of the runs that it consists of
   int64_t step_ = 0;        // from one run to the next
-  int64_t at_[kBlock], values_[kBlock];
+  int64_t at_[kWideBlock], values_[kWideBlock];
 };
 
 size_t PatternBytes(const Program& program) {

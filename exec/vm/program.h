@@ -35,8 +35,11 @@
 
 namespace kiln::vm {
 
-inline constexpr int kMaxDims = 16;     // iterated dims
-inline constexpr int64_t kBlock = 512;  // elements of a register; divides the blocks of reductions
+inline constexpr int kMaxDims = 16;  // iterated dims
+// Elements of a block: of the vector dim alone, which divide the blocks of reductions; and of
+// several dims in a wide program. Larger ones would cost less for each element to start, but all
+// that a pass keeps of a long row should stay in the nearest cache.
+inline constexpr int64_t kBlock = 512, kWideBlock = 1024;
 inline constexpr int64_t kMapChunk = 4096;  // elements of a row that are one unit of work
 
 struct Insn {
@@ -95,6 +98,7 @@ struct Pass {
   std::vector<int32_t> rows;  // loops around the vector dim, ascending; not the reduced one
   int32_t vec = -1;           // the vector dim; -1: a single element
   int32_t over = -1;          // the reduced dim
+  int64_t block = kBlock;     // the most elements of a register
   std::vector<Insn> once, row, inner, body;
   std::vector<Sink> sinks;
   std::vector<size_t> reg_offset;  // of each register in the frame

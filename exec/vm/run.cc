@@ -11,7 +11,7 @@ namespace {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-constexpr size_t kAccumulatorBytes = static_cast<size_t>(kBlock) * 8;
+size_t AccumulatorBytes(const Pass& pass) { return static_cast<size_t>(pass.block) * 8; }
 
 size_t RoundUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -54,7 +54,7 @@ class UnitRunner {
       row /= launch_.extents[d];
     }
     if (pass_.vec >= 0) EnterTile(0);
-    const int64_t fill = std::min(kBlock, tile_.length);
+    const int64_t fill = std::min(pass_.block, tile_.length);
     RunList(pass_.row, 1, static_cast<size_t>(fill), worker_, pass_, frame_);
   }
 
@@ -69,7 +69,9 @@ class UnitRunner {
     for (int32_t k = tile_.first + 1; k <= last; ++k) Enter(DimAt(pass_, k), 0);
   }
 
-  uint8_t* Accumulator(size_t sink) const { return frame_.accumulators + sink * kAccumulatorBytes; }
+  uint8_t* Accumulator(size_t sink) const {
+    return frame_.accumulators + sink * AccumulatorBytes(pass_);
+  }
 
   // A chunk of the tile: a map, or one block of a reduction along the vector dim, or such
   // reductions of whole rows.
@@ -253,8 +255,8 @@ void ReduceRow(const OpTable& ops, const Pass& pass, const Sink& sink, uint8_t* 
 // The same for n rows of `width` values, element by element.
 void ReduceColumns(const OpTable& ops, const Sink& sink, uint8_t* data, int64_t n, int64_t width) {
   const int64_t row_bytes = width * sink.size;
-  alignas(64) uint8_t acc[kAccumulatorBytes + 64];
-  alignas(64) uint8_t part[kAccumulatorBytes + 64];
+  alignas(64) uint8_t acc[kBlock * 8 + 64];
+  alignas(64) uint8_t part[kBlock * 8 + 64];
   while (n > 1) {
     const int64_t blocks = CeilDiv(n, kOuterReduceBlock);
     for (int64_t k = 0; k < blocks; ++k) {
@@ -310,7 +312,8 @@ Units UnitsOf(const Pass& pass, const Launch& launch) {
 
 size_t FrameBytes(const Pass& pass) {
   return RoundUp(pass.frame_bytes) + RoundUp(pass.reg_offset.size() * sizeof(uint8_t*)) +
-         2 * static_cast<size_t>(kBlock) * sizeof(int64_t) + pass.sinks.size() * kAccumulatorBytes;
+         2 * static_cast<size_t>(pass.block) * sizeof(int64_t) +
+         pass.sinks.size() * AccumulatorBytes(pass);
 }
 
 void StartFrame(const Pass& pass, Worker& worker, void* memory, Frame& frame) {
@@ -318,11 +321,11 @@ void StartFrame(const Pass& pass, Worker& worker, void* memory, Frame& frame) {
   frame.fetches = &worker.fetches;
   frame.accumulators = frame.storage + RoundUp(pass.frame_bytes);
   frame.positions =
-      reinterpret_cast<int64_t*>(frame.accumulators + pass.sinks.size() * kAccumulatorBytes);
-  frame.regs = reinterpret_cast<uint8_t**>(frame.positions + 2 * kBlock);
+      reinterpret_cast<int64_t*>(frame.accumulators + pass.sinks.size() * AccumulatorBytes(pass));
+  frame.regs = reinterpret_cast<uint8_t**>(frame.positions + 2 * pass.block);
   for (size_t r = 0; r < pass.reg_offset.size(); ++r)
     frame.regs[r] = frame.storage + pass.reg_offset[r];
-  const int64_t fill = std::min(kBlock, TileIn(*worker.launch, pass).length);
+  const int64_t fill = std::min(pass.block, TileIn(*worker.launch, pass).length);
   RunList(pass.once, 1, static_cast<size_t>(fill), worker, pass, frame);
 }
 

@@ -104,13 +104,14 @@ Tile TileOf(const Pass& pass, const int64_t* extents, bool wide) {
   Tile tile;
   tile.first = static_cast<int32_t>(pass.rows.size());
   tile.length = pass.vec < 0 ? 1 : extents[pass.vec];
+  tile.block = pass.block;
   if (!wide || pass.vec < 0) return tile;
-  while (tile.first > 0 && 3 * tile.length <= kBlock) {
+  while (tile.first > 0 && 2 * tile.length <= pass.block) {
     tile.inner = tile.length;
     tile.length *= extents[DimAt(pass, --tile.first)];
   }
   // Blocks of whole vectors where that takes few coordinates.
-  const int64_t most = kBlock / tile.inner;
+  const int64_t most = pass.block / tile.inner;
   const int64_t even =
       static_cast<int64_t>(kVectorElements) / std::gcd(tile.inner, int64_t{kVectorElements});
   tile.block = (most >= even ? most / even * even : most) * tile.inner;
@@ -189,7 +190,7 @@ bool MakePattern(const Positions& positions, size_t window, void* memory, Patter
   pattern.offsets = offsets;
   if (window == 0) return true;
   auto* windows = static_cast<Window*>(memory);
-  auto* picks = reinterpret_cast<int8_t*>(windows + static_cast<size_t>(kBlock) / window);
+  auto* picks = reinterpret_cast<int8_t*>(windows + static_cast<size_t>(kWideBlock) / window);
   for (size_t i = 0; i < n; i += window)
     windows[i / window] = WindowOf(offsets + i, std::min(window, n - i), 2 * window, picks + i);
   pattern.windows = windows;

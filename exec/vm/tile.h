@@ -3,7 +3,7 @@
 //
 // A block of a pass covers consecutive elements, in row-major order, of its last dims: all of the
 // inner ones and some coordinates of the first. Rows [a = 100, b = 40] of a wide program: dims a
-// and b, blocks of 400 elements (ten rows), inner = 40, length = 4000. The narrow program takes b
+// and b, blocks of 640 elements (16 rows), inner = 40, length = 4000. The narrow program takes b
 // alone: inner = 1, length = 40, blocks of 512.
 //
 // A block starts at coordinate 0 of its inner dims. So where an element lies, relative to the start
@@ -54,7 +54,7 @@ struct Window {
 };
 inline constexpr int32_t kNothing = -1;
 
-inline constexpr size_t kMaxSpans = 64;
+inline constexpr size_t kMaxSpans = 128;
 inline constexpr int32_t kOutside = std::numeric_limits<int32_t>::min();
 
 // Positions of a block's elements relative to its start: start + step * i; or in spans where these
@@ -70,9 +70,10 @@ struct Pattern {
 
 // Bytes for what a Pattern points to.
 inline constexpr size_t kPatternBytes =
-    kMaxSpans * sizeof(Span) + static_cast<size_t>(kBlock) * sizeof(int32_t);
+    kMaxSpans * sizeof(Span) + static_cast<size_t>(kWideBlock) * sizeof(int32_t);
 
-static_assert(static_cast<size_t>(kBlock) / 8 * sizeof(Window) + kBlock <= kMaxSpans * sizeof(Span),
+static_assert(static_cast<size_t>(kWideBlock) / 8 * sizeof(Window) + kWideBlock <=
+                  kMaxSpans * sizeof(Span),
               "windows and picks lie in place of spans");
 
 // Adds to at[i], for the first n elements of a block, what the steps add to the block's start.

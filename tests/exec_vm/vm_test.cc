@@ -74,8 +74,19 @@ TEST(VmTest, ShortRowsShareBlocks) {
   ASSERT_NE((*vm)->wide(), nullptr);
   EXPECT_EQ((*vm)->wide()->prefix, 0);
   EXPECT_EQ((*vm)->wide()->group, 0);
-  ExpectExact(kSoftmax,
-              {{1000, 1}, {4099, 2}, {701, 13}, {512, 16}, {300, 17}, {97, 100}, {8, 170}});
+  ExpectExact(kSoftmax, {{1000, 1},
+                         {4099, 2},
+                         {701, 13},
+                         {512, 16},
+                         {300, 17},
+                         {97, 100},
+                         {8, 170},
+                         {50, 331},
+                         {7, 341},
+                         {9, 342},
+                         {11, 511},
+                         {5, 512},
+                         {3, 513}});
 }
 
 TEST(VmTest, VectorsHaveNoRowsToShare) {
@@ -94,7 +105,11 @@ in   0 f32 [n1, b, c] dense
 in   1 f32 [b] dense
 out  0 f32 [a, b, c] dense = guard(and(lt(index(a), extent(n1)), lt(index(c), extent(n0))), mul(in0[a, b, c], in1[b]), in0[[i64:-1], b, [i64:1]])
 )",
-              {{40, 3, 2, 1, 33}, {9, 5, 7, 3, 2}, {200, 1, 13, 13, 200}, {3, 31, 16, 15, 1}});
+              {{40, 3, 2, 1, 33},
+               {9, 5, 7, 3, 2},
+               {200, 1, 13, 13, 200},
+               {3, 31, 16, 15, 1},
+               {9, 30, 17, 11, 7}});
 }
 
 TEST(VmTest, NeighboursArePickedOutOfWindows) {
@@ -158,7 +173,7 @@ s2 : f32 [a] = reduce add over b (mul(sub(in0[a, b], s1[a]), sub(in0[a, b], s1[a
 s3 : f32 [a] = div(1, sqrt(add(div(s2[a], cast<f32>(extent(b))), par0)))
 out 0 f32 [a, b] dense = mul(mul(sub(in0[a, b], s1[a]), s3[a]), in1[b])
 )",
-              {{1, 1}, {4, 768}, {3, 5000}, {64, 65}});
+              {{1, 1}, {4, 768}, {3, 5000}, {64, 65}, {31, 331}, {6, 512}});
 }
 
 TEST(VmTest, ChainsOfAnyLength) {
