@@ -155,10 +155,14 @@ void BuildSequence(const ReductionSpec& spec, const Element& element, const Expr
 }
 
 // `value`, of accumulators that started with the identity, which stands for nothing in all but sums
-// of floats.
+// of floats: those start with -0, and nothing is 0. A mask says so: of a choice between the sum and
+// 0 Halide would make one between computing the sum, stage by stage, and not.
 Expr OrNothing(const ReductionSpec& spec, const Expr& value) {
-  const bool float_add = spec.op == ReduceOp::kAdd && value.type().is_float();
-  return float_add ? select(spec.extent == 0, ValueOfNothing(spec.op, spec.type), value) : value;
+  if (spec.op != ReduceOp::kAdd || !value.type().is_float()) return value;
+  const Halide::Type bits = value.type().with_code(Halide::Type::UInt);
+  const Expr none = Halide::Internal::make_zero(bits);
+  const Expr mask = select(spec.extent == 0, none, ~none);
+  return Halide::reinterpret(value.type(), Halide::reinterpret(bits, value) & mask);
 }
 
 }  // namespace
