@@ -35,7 +35,7 @@ Ex WithSign(Ex magnitude, Ex x) {
 constexpr double kMagic = 0x1.8p23;
 
 struct ExpParts {
-  Ex fraction;    // e^r, in [0.7, 1.42]; NaN for NaN
+  Ex r;           // in [-0.35, 0.35]; NaN for NaN
   Ex power_bits;  // of 2^(n + bias - 127), for n + bias in [1, 254]
 };
 
@@ -45,16 +45,20 @@ ExpParts SplitExp(Ex x, Ex magic) {
   const Ex n = sum - magic;
   Ex r = Fma(n, x.Like(-0x1.62e430p-1), x);
   r = Fma(n, x.Like(0x1.05c610p-29), r);
-  // Minimax on |r| <= ln 2 / 2 with the first two coefficients exact: 0.06 ULP.
-  const Ex fraction =
-      Horner(r, {0x1.6a2420p-10, 0x1.1239ecp-7, 0x1.5558f2p-5, 0x1.555492p-3, 0x1.fffffcp-2, 1, 1});
-  return {fraction, Shl(Bits(sum), 23)};
+  return {r, Shl(Bits(sum), 23)};
 }
+
+// (e^r - 1 - r) / r^2, minimax on |r| <= ln 2 / 2: 0.06 ULP of e^r.
+Ex ExpTail(Ex r) {
+  return Horner(r, {0x1.6a2420p-10, 0x1.1239ecp-7, 0x1.5558f2p-5, 0x1.555492p-3, 0x1.fffffcp-2});
+}
+
+Ex ExpFraction(Ex r) { return Fma(Fma(ExpTail(r), r, r.Like(1)), r, r.Like(1)); }
 
 // For x in [-87, 88]: the result is normal.
 Ex ExpNormal(Ex x) {
   const ExpParts parts = SplitExp(x, x.Like(kMagic + 127));
-  return parts.fraction * Floats(parts.power_bits);
+  return ExpFraction(parts.r) * Floats(parts.power_bits);
 }
 
 // Below -104 the power is 0 at once: processors take a hundred cycles for a product that
@@ -70,7 +74,7 @@ Ex Exp(Ex x) {
   const Ex low = x < x.Like(0);
   const Ex magic = Select(low, x.Like(kMagic + 127 + 64), x.Like(kMagic + 127 - 64));
   const ExpParts parts = SplitExp(AtLeast(x, -104.0f), magic);
-  return parts.fraction * PowerOrZero(x, parts.power_bits) *
+  return ExpFraction(parts.r) * PowerOrZero(x, parts.power_bits) *
          Select(low, x.Like(0x1p-64), x.Like(0x1p64));
 }
 
@@ -94,16 +98,14 @@ Ex Log(Ex x) {
   return Select((x.Like(0) < x) && (x < infinity), value, special);
 }
 
-// Near 0 an odd polynomial, else 1 - 2 / (e^2|x| + 1): no cancellation, since e^2|x| + 1 > 4.
+// m / (m + 2) with m = e^2|x| - 1 = 2^n (e^r - 1) + 2^n - 1, of which nothing cancels.
 Ex Tanh(Ex x) {
   const Ex t = Abs(x);
-  const Ex square = t * t;
-  const Ex p = Horner(square, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2,
-                               1.33314422036e-1, -3.33332819422e-1});
-  const Ex near = Fma(t * square, p, t);
-  const Ex e = ExpNormal(AtMost(t + t, 20.0f));
-  const Ex far = x.Like(1) - x.Like(2) / (e + x.Like(1));
-  return WithSign(Select(t < x.Like(0.625), near, far), x);
+  const ExpParts parts = SplitExp(AtMost(t + t, 20.0f), x.Like(kMagic + 127));
+  const Ex power = Floats(parts.power_bits);
+  const Ex p = Fma(parts.r * parts.r, ExpTail(parts.r), parts.r);
+  const Ex m = Fma(power, p, power - x.Like(1));
+  return WithSign(m / (m + x.Like(2)), x);
 }
 
 // Near 0 an odd polynomial, else 1 - e^p(|x|). Coefficients: N. Juffa's public erff.
@@ -135,7 +137,7 @@ Ex Sigmoid(Ex x) {
 
 Ex ExpNotPositive(Ex x) {
   const ExpParts parts = SplitExp(AtLeast(x, -104.0f), x.Like(kMagic + 127 + 64));
-  return parts.fraction * PowerOrZero(x, parts.power_bits) * x.Like(0x1p-64);
+  return ExpFraction(parts.r) * PowerOrZero(x, parts.power_bits) * x.Like(0x1p-64);
 }
 
 std::optional<Ex> ExpandFast(ScalarOp op, Ex x) {
