@@ -2,14 +2,18 @@
 #include "kiln/exec/library/few_rows.h"
 
 #include <algorithm>
-#include <cstring>
-#include <string>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
-#include "kiln/exec/library/few_rows_block.h"
 #include "kiln/exec/library/loops.h"
+#include "kiln/exec/library/panel_block.h"
+#include "kiln/exec/library/panel_product.h"
+#include "kiln/exec/library/post_op_rows.h"
+#include "kiln/exec/library/post_ops.h"
+#include "kiln/exec/library/shapes.h"
 
 namespace kiln::library {
 namespace {
@@ -18,121 +22,203 @@ namespace {
 // fetched is no longer what one waits for.
 constexpr int64_t kMostRows = 64;
 constexpr int64_t kLeastBytes = int64_t{1} << 19;
-// Terms of a piece of a panel, 64 KiB: this one and the next lie in the second-level cache.
-constexpr int64_t kPieceTerms = 512;
 
-int64_t Panels(const FewRowsForm& f) { return (f.columns + kPanel - 1) / kPanel; }
-int64_t PanelElements(const FewRowsForm& f) { return f.segments * f.terms * kPanel; }
+// How many elements lie between the first and the last; 0 if an axis goes backwards.
+int64_t Span(const Operand& operand) {
+  int64_t span = 1;
+  for (size_t i = 0; i < operand.shape.size(); ++i) {
+    if (operand.strides[i] < 0) return 0;
+    span += (operand.shape[i] - 1) * operand.strides[i];
+  }
+  return span;
+}
 
-void PackPanel(const FewRowsForm& f, const float* matrix, int64_t first, int64_t columns,
-               float* to) {
-  // Whichever of columns and terms are neighbours in memory run innermost.
-  if (f.w_column == 1) {
-    for (int64_t s = 0; s < f.segments; ++s) {
-      for (int64_t t = 0; t < f.terms; ++t) {
-        std::memcpy(to + (s * f.terms + t) * kPanel,
-                    matrix + s * f.w_segment + t * f.w_term + first,
-                    static_cast<size_t>(columns) * sizeof(float));
+int64_t Elements(const Operand& operand) {
+  int64_t count = 1;
+  for (const int64_t extent : operand.shape) count *= extent;
+  return count;
+}
+
+// Dense in some order of its axes.
+bool IsWholeConstant(const Operand& operand) {
+  return operand.constant != nullptr && Span(operand) == Elements(operand);
+}
+
+// Post-ops that follow as loops must not take longer than what is won.
+absl::Status TakesPostOps(const Request& request) {
+  for (const PostOp& op : request.post_ops) {
+    if (FindPostOpRow(op.name) == nullptr)
+      return absl::UnimplementedError(absl::StrCat("no loop of rows for post-op ", op.name));
+  }
+  return absl::OkStatus();
+}
+
+// The product, shared by panels among the threads: each reads its part of the matrix once.
+class FewRows {
+ public:
+  static absl::StatusOr<FewRows> Make(PanelForm form, int64_t rows, const Operand& matrix,
+                                      const std::shared_ptr<Session>& session) {
+    if (rows < 2 || rows > kMostRows)
+      return absl::UnimplementedError(absl::StrCat(rows, " rows; it pays from 2 to ", kMostRows));
+    const int64_t elements = Elements(matrix), bytes = elements * int64_t{sizeof(float)};
+    if (bytes < kLeastBytes || form.terms < kPanel || form.columns < kPanel) {
+      return absl::UnimplementedError(absl::StrCat("the matrix has ", bytes,
+                                                   " bytes; it pays from ", kLeastBytes,
+                                                   " in rows and columns of ", kPanel));
+    }
+    KILN_ASSIGN_OR_RETURN(PanelProduct product,
+                          PanelProduct::Make(std::move(form), matrix.constant, elements, session));
+    return FewRows(std::move(product), rows, session->threads());
+  }
+
+  const PanelForm& form() const { return product_.form(); }
+  int64_t rows() const { return rows_; }
+  int64_t segments() const { return static_cast<int64_t>(form().segments.size()); }
+  int64_t packed_bytes() const { return product_.packed_bytes(); }
+
+  void Run(const PanelRows& rows, LaunchContext* context) const {
+    const int64_t all = product_.panels();
+    ParallelRanges(context, threads_, [&](int64_t first, int64_t last) {
+      const int64_t end = all * last / threads_;
+      for (int64_t i = all * first / threads_; i < end; ++i) product_.Run(i, rows, i + 1 == end);
+    });
+  }
+
+ private:
+  FewRows(PanelProduct product, int64_t rows, int threads)
+      : product_(std::move(product)), rows_(rows), threads_(threads) {}
+
+  PanelProduct product_;
+  int64_t rows_;
+  int threads_;
+};
+
+absl::StatusOr<PanelForm> FormOf(const MatmulForm& m) {
+  PanelForm f{.terms = m.k, .columns = m.n, .w_term = m.b_k, .w_column = m.b_n};
+  if (m.batch.size() > 1 || (m.batch.size() == 1 && m.batch[0].a != 0))
+    return absl::UnimplementedError("several products");
+  if (m.batch.size() == 1) {
+    f.groups = m.batch[0].extent;
+    f.w_group = m.batch[0].b;
+  }
+  if (m.a_k != 1 || m.c_n != 1) return absl::UnimplementedError("rows are not dense");
+  return f;
+}
+
+class FewRowsMatmul final : public Primitive {
+ public:
+  FewRowsMatmul(FewRows product, const MatmulForm& m)
+      : product_(std::move(product)),
+        a_step_(m.a_m),
+        c_step_(m.c_m),
+        c_group_(m.batch.empty() ? 0 : m.batch[0].c) {}
+  int64_t packed_bytes() const override { return product_.packed_bytes(); }
+
+  absl::Status Run(const Arguments& arguments) override {
+    const auto* const a = static_cast<const float*>(arguments.inputs[0]);
+    auto* const c = static_cast<float*>(arguments.outputs[0]);
+    const float* x[kMostRows];
+    float* y[kMostRows];
+    for (int64_t r = 0; r < product_.rows(); ++r) {
+      x[r] = a + r * a_step_;
+      y[r] = c + r * c_step_;
+    }
+    product_.Run({product_.rows(), x, y, c_group_}, arguments.context);
+    return absl::OkStatus();
+  }
+
+ private:
+  const FewRows product_;
+  const int64_t a_step_, c_step_, c_group_;
+};
+
+// Channels innermost: every output point is a row, every tap of the window a segment.
+class FewRowsConv final : public Primitive {
+ public:
+  FewRowsConv(FewRows product, const ConvForm& form, bool has_bias)
+      : product_(std::move(product)), axes_(Widen(form.axes)), has_bias_(has_bias) {}
+
+  int64_t scratch_bytes() const override {
+    return product_.segments() * product_.rows() * int64_t{sizeof(const float*)};
+  }
+  int64_t packed_bytes() const override { return product_.packed_bytes(); }
+
+  absl::Status Run(const Arguments& arguments) override {
+    const PanelForm& f = product_.form();
+    auto* const x = static_cast<const float**>(arguments.scratch);
+    PointRows(static_cast<const float*>(arguments.inputs[0]), x);
+    float* y[kMostRows];
+    for (int64_t r = 0; r < product_.rows(); ++r)
+      y[r] = static_cast<float*>(arguments.outputs[0]) + r * f.columns;
+    const auto* const bias = has_bias_ ? static_cast<const float*>(arguments.inputs[2]) : nullptr;
+    product_.Run({product_.rows(), x, y, 0, bias}, arguments.context);
+    return absl::OkStatus();
+  }
+
+ private:
+  void PointRows(const float* x, const float** rows) const {
+    const int64_t terms = product_.form().terms, count = product_.rows();
+    const auto& [d, h, w] = axes_;
+    const int64_t outputs = d.out * h.out * w.out;
+    for (int64_t tap = 0; tap < product_.segments(); ++tap) {
+      for (int64_t row = 0; row < count; ++row) {
+        const int64_t o = row % outputs;
+        const int64_t z = Meets(d, false, o / (h.out * w.out), tap / (h.kernel * w.kernel));
+        const int64_t y = Meets(h, false, o / w.out % h.out, tap / w.kernel % h.kernel);
+        const int64_t column = Meets(w, false, o % w.out, tap % w.kernel);
+        const int64_t point = ((row / outputs * d.in + z) * h.in + y) * w.in + column;
+        const bool inside = z >= 0 && y >= 0 && column >= 0;
+        rows[tap * count + row] = inside ? x + point * terms : nullptr;
       }
     }
-    return;
   }
-  for (int64_t c = 0; c < columns; ++c) {
-    const float* const column = matrix + (first + c) * f.w_column;
-    for (int64_t t = 0; t < f.terms; ++t) {
-      for (int64_t s = 0; s < f.segments; ++s)
-        to[(s * f.terms + t) * kPanel + c] = column[s * f.w_segment + t * f.w_term];
-    }
-  }
-}
 
-void PackMatrix(const FewRowsForm& f, const float* matrix, float* packed) {
-  std::fill(packed, packed + f.groups * Panels(f) * PanelElements(f), 0.0F);
-  for (int64_t g = 0; g < f.groups; ++g) {
-    for (int64_t first = 0; first < f.columns; first += kPanel) {
-      PackPanel(f, matrix + g * f.w_group, first, std::min(kPanel, f.columns - first), packed);
-      packed += PanelElements(f);
-    }
-  }
-}
+  const FewRows product_;
+  const ThreeAxes axes_;
+  const bool has_bias_;
+};
 
 }  // namespace
 
-absl::StatusOr<FewRows> FewRows::Make(const FewRowsForm& f, const void* matrix, int64_t elements,
-                                      const std::shared_ptr<Session>& session) {
-  if (f.rows < 2 || f.rows > kMostRows)
-    return absl::UnimplementedError(absl::StrCat(f.rows, " rows; it pays from 2 to ", kMostRows));
-  const int64_t bytes = elements * int64_t{sizeof(float)};
-  if (bytes < kLeastBytes || f.terms < kPanel || f.columns < kPanel) {
-    return absl::UnimplementedError(absl::StrCat("the matrix has ", bytes, " bytes; it pays from ",
-                                                 kLeastBytes, " in rows and columns of ", kPanel));
+absl::StatusOr<std::unique_ptr<Primitive>> MakeFewRowsMatmul(
+    const Request& request, const std::shared_ptr<Session>& session) {
+  KILN_RETURN_IF_ERROR(TakesF32(request));
+  KILN_RETURN_IF_ERROR(TakesPostOps(request));
+  const Operand& b = request.inputs[1];
+  if (!IsWholeConstant(b)) return absl::UnimplementedError("the matrix is no dense constant");
+  KILN_ASSIGN_OR_RETURN(const MatmulForm matmul, NormalizeMatmul(request));
+  KILN_ASSIGN_OR_RETURN(PanelForm form, FormOf(matmul));
+  KILN_ASSIGN_OR_RETURN(FewRows product, FewRows::Make(std::move(form), matmul.m, b, session));
+  return WithPostOpLoops(std::make_unique<FewRowsMatmul>(std::move(product), matmul), request);
+}
+
+absl::StatusOr<std::unique_ptr<Primitive>> MakeFewRowsConv(
+    const Request& request, const std::shared_ptr<Session>& session) {
+  KILN_RETURN_IF_ERROR(TakesF32(request));
+  KILN_RETURN_IF_ERROR(TakesPostOps(request));
+  const Request conv = WithoutPostOps(request);
+  KILN_ASSIGN_OR_RETURN(const ConvForm form, NormalizeConv(conv, /*transposed=*/false));
+  const Operand &x = conv.inputs[0], &w = conv.inputs[1];
+  if (form.groups != 1) return absl::UnimplementedError("several groups");
+  if (w.constant == nullptr || !IsDense(w))
+    return absl::UnimplementedError("the weights are no dense constant");
+  if (!IsChannelsLast(x) || !IsChannelsLast(conv.outputs[0]))
+    return absl::UnimplementedError("channels are not innermost");
+  int64_t rows = form.batch, taps = 1;
+  for (const WindowAxis& axis : form.axes) {
+    rows *= axis.out;
+    taps *= axis.kernel;
   }
-  if (FindRowsTimesPanel(1) == nullptr) return absl::UnimplementedError("needs AVX-512");
-  FewRows made(f, session->threads());
-  const std::string layout =
-      absl::StrCat("panels of ", kPanel, ": groups ", f.groups, " at ", f.w_group, ", segments ",
-                   f.segments, " at ", f.w_segment, ", terms ", f.terms, " at ", f.w_term,
-                   ", columns ", f.columns, " at ", f.w_column);
-  KILN_ASSIGN_OR_RETURN(
-      made.packed_, session->Packed(matrix, static_cast<size_t>(bytes), layout,
-                                    static_cast<size_t>(made.packed_bytes()), [&](void* packed) {
-                                      PackMatrix(f, static_cast<const float*>(matrix),
-                                                 static_cast<float*>(packed));
-                                    }));
-  return made;
-}
-
-int64_t FewRows::packed_bytes() const {
-  return form_.groups * Panels(form_) * PanelElements(form_) * int64_t{sizeof(float)};
-}
-
-void FewRows::Run(const float* const* rows, const float* bias, float* y,
-                  LaunchContext* context) const {
-  const int64_t panels = Panels(form_), all = form_.groups * panels;
-  ParallelRanges(context, threads_, [&](int64_t first, int64_t last) {
-    const int64_t end = all * last / threads_;
-    for (int64_t i = all * first / threads_; i < end; ++i)
-      RunPanel(i / panels, i % panels, i + 1 == end, rows, bias, y);
-  });
-}
-
-void FewRows::RunPanel(int64_t group, int64_t panel, bool last, const float* const* rows,
-                       const float* bias, float* y) const {
-  const FewRowsForm& f = form_;
-  alignas(64) float sums[kMostRows * kPanel];
-  const int64_t first = panel * kPanel, columns = std::min(kPanel, f.columns - first);
-  const auto width = static_cast<size_t>(columns) * sizeof(float);
-  std::fill(sums, sums + f.rows * kPanel, 0.0F);
-  for (int64_t r = 0; bias != nullptr && r < f.rows; ++r)
-    std::memcpy(sums + r * kPanel, bias + first, width);
-  const float* piece =
-      static_cast<const float*>(packed_.get()) + (group * Panels(f) + panel) * PanelElements(f);
-  const int64_t blocks = (f.rows + kBlockRows - 1) / kBlockRows;
-  for (int64_t s = 0; s < f.segments; ++s) {
-    const float* const* const of_segment = rows + s * f.rows;
-    for (int64_t t = 0; t < f.terms; t += kPieceTerms) {
-      const int64_t terms = std::min(kPieceTerms, f.terms - t);
-      const float* const next = piece + terms * kPanel;
-      const bool end = last && s + 1 == f.segments && t + terms == f.terms;
-      // Each block asks for its part of the next piece, which is taken to be as long as this one.
-      const int64_t lines = terms * 2 / Ahead::kStreams * Ahead::kStreams;
-      for (int64_t b = 0; b < blocks; ++b) {
-        const int64_t begin = f.rows * b / blocks, count = f.rows * (b + 1) / blocks - begin;
-        const float* at[kBlockRows];
-        for (int64_t r = 0; r < count; ++r) at[r] = of_segment[begin + r] + t;
-        Ahead ahead;
-        if (!end) {
-          const int64_t line = lines * b / blocks;
-          ahead = {reinterpret_cast<const char*>(next), lines / Ahead::kStreams * 64, line,
-                   lines * (b + 1) / blocks - line};
-        }
-        FindRowsTimesPanel(count)({at, terms, piece, sums + begin * kPanel, ahead});
-      }
-      piece = next;
-    }
-  }
-  for (int64_t r = 0; r < f.rows; ++r)
-    std::memcpy(y + group * f.y_group + r * f.y_row + first, sums + r * kPanel, width);
+  PanelForm f{.terms = form.in_channels,
+              .columns = form.out_channels,
+              .segments = std::vector<int64_t>(static_cast<size_t>(taps)),
+              .w_term = taps,
+              .w_column = form.in_channels * taps};
+  std::iota(f.segments.begin(), f.segments.end(), 0);
+  KILN_ASSIGN_OR_RETURN(FewRows product, FewRows::Make(std::move(f), rows, w, session));
+  const bool has_bias = conv.inputs.size() > 2 && conv.inputs[2].present;
+  return WithPostOpLoops(std::make_unique<FewRowsConv>(std::move(product), form, has_bias),
+                         request);
 }
 
 }  // namespace kiln::library

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/exec/library/deconv_phases.h"
 #include "kiln/exec/library/deconv_product.h"
 #include "kiln/exec/library/few_rows.h"
 #include "kiln/exec/library/gemv.h"
@@ -35,7 +36,8 @@ constexpr Operator kOperators[] = {
      2,
      3,
      1,
-     {{{"products, then a sum of taps", MakeDeconvProduct},
+     {{{"rows times panels, by phase", MakeDeconvPhases, true},
+       {"products, then a sum of taps", MakeDeconvProduct},
        {"oneDNN, layouts kept", MakeConvTransposeKept},
        {"oneDNN, layouts of its own", MakeConvTransposeReordered},
        {"loop", MakeConvTransposeLoop}}}},

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kiln/exec/library/few_rows_block.h"
+#include "kiln/exec/library/panel_block.h"
 #include "kiln/exec/support/pool.h"
 #include "tests/base/status_matchers.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/library/few_rows_block.h"
+#include "kiln/exec/library/panel_block.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -42,8 +42,8 @@ template <int kRows>
   std::copy(b.rows, b.rows + kRows, rows);
   Sums<kRows> sums;
   for (int r = 0; r < kRows; ++r) {
-    sums.low[r] = _mm512_loadu_ps(b.sums + r * kPanel);
-    sums.high[r] = _mm512_loadu_ps(b.sums + r * kPanel + 16);
+    sums.low[r] = _mm512_loadu_ps(b.sums[r]);
+    sums.high[r] = _mm512_loadu_ps(b.sums[r] + 16);
   }
   // A line or a few after every few terms: all at once would wait for each other.
   const int64_t burst = (b.ahead.lines + b.terms - 1) / b.terms;
@@ -60,8 +60,8 @@ template <int kRows>
   }
   AddTerms<kRows>(rows, b.panel, std::min(t, b.terms), b.terms, sums);
   for (int r = 0; r < kRows; ++r) {
-    _mm512_storeu_ps(b.sums + r * kPanel, sums.low[r]);
-    _mm512_storeu_ps(b.sums + r * kPanel + 16, sums.high[r]);
+    _mm512_storeu_ps(b.sums[r], sums.low[r]);
+    _mm512_storeu_ps(b.sums[r] + 16, sums.high[r]);
   }
 }
 

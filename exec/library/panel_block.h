@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loop of products of few rows: a block of rows times a panel of 32 columns, while the
+// The inner loop of products by panels: a block of rows times a panel of 32 columns, while the
 // next piece of the matrix is asked for.
-#ifndef KILN_EXEC_LIBRARY_FEW_ROWS_BLOCK_H_
-#define KILN_EXEC_LIBRARY_FEW_ROWS_BLOCK_H_
+#ifndef KILN_EXEC_LIBRARY_PANEL_BLOCK_H_
+#define KILN_EXEC_LIBRARY_PANEL_BLOCK_H_
 
 #include <cstdint>
 
@@ -28,7 +28,7 @@ struct RowsTimesPanel {
   const float* const* rows;
   int64_t terms;
   const float* panel;
-  float* sums;
+  float* const* sums;
   Ahead ahead;
 };
 
@@ -38,4 +38,4 @@ RowsTimesPanelFn FindRowsTimesPanel(int64_t rows);
 
 }  // namespace kiln::library
 
-#endif  // KILN_EXEC_LIBRARY_FEW_ROWS_BLOCK_H_
+#endif  // KILN_EXEC_LIBRARY_PANEL_BLOCK_H_

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transposed convolutions by phase against the loop that defines them.
+#include "kiln/exec/library/deconv_phases.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kiln/exec/library/panel_block.h"
+#include "kiln/exec/library/post_ops.h"
+#include "kiln/exec/library/reference_conv.h"
+#include "kiln/exec/library/shapes.h"
+#include "kiln/exec/support/pool.h"
+#include "tests/base/status_matchers.h"
+
+namespace kiln::library {
+namespace {
+
+using Extents = std::vector<int64_t>;
+
+int64_t Count(const Extents& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+Operand Dense(const Extents& shape) {
+  Operand operand{.shape = shape, .strides = Extents(shape.size(), 1)};
+  for (size_t i = shape.size() - 1; i-- > 0;)
+    operand.strides[i] = operand.strides[i + 1] * shape[i + 1];
+  return operand;
+}
+
+// [N, C, D...] with the channels innermost.
+Operand ChannelsLast(const Extents& shape) {
+  Operand operand{.shape = shape, .strides = Extents(shape.size(), 1)};
+  int64_t step = shape[1];
+  for (size_t i = shape.size(); i-- > 0;) {
+    if (i == 1) continue;
+    operand.strides[i] = step;
+    step *= shape[i];
+  }
+  return operand;
+}
+
+struct Axis {
+  int64_t in, kernel, stride = 1, dilation = 1, pad_begin = 0, pad_end = 0, output_padding = 0;
+  int64_t Out() const {
+    return (in - 1) * stride + (kernel - 1) * dilation + 1 - pad_begin - pad_end + output_padding;
+  }
+};
+
+Request RequestOf(int64_t batch, int64_t in_channels, int64_t out_channels,
+                  const std::vector<Axis>& axes) {
+  Request request;
+  Extents x = {batch, in_channels}, w = {in_channels, out_channels}, y = {batch, out_channels};
+  Extents strides, dilations, begins, ends;
+  for (const Axis& axis : axes) {
+    x.push_back(axis.in);
+    w.push_back(axis.kernel);
+    y.push_back(axis.Out());
+    strides.push_back(axis.stride);
+    dilations.push_back(axis.dilation);
+    begins.push_back(axis.pad_begin);
+    ends.push_back(axis.pad_end);
+  }
+  begins.insert(begins.end(), ends.begin(), ends.end());
+  request.attributes = {{"strides", strides}, {"dilations", dilations}, {"pads", begins}};
+  request.inputs = {ChannelsLast(x), Dense(w)};
+  request.outputs = {ChannelsLast(y)};
+  return request;
+}
+
+class DeconvPhasesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (FindRowsTimesPanel(1) == nullptr) GTEST_SKIP() << "needs AVX-512";
+  }
+
+  // Random inputs for the request, whose weights become constant.
+  void Fill(Request& request, uint64_t seed) {
+    std::mt19937_64 random(seed);
+    inputs_.clear();
+    for (const Operand& operand : request.inputs) {
+      std::vector<float>& values = inputs_.emplace_back(static_cast<size_t>(Count(operand.shape)));
+      for (float& x : values) x = static_cast<float>(random() % 2001) / 1000.0F - 1;
+    }
+    request.inputs[1].constant = inputs_[1].data();
+  }
+
+  std::vector<float> Run(Primitive& primitive, const Request& request, bool in_parts) {
+    std::vector<float> y(static_cast<size_t>(Count(request.outputs[0].shape)), 7);
+    std::vector<double> scratch(static_cast<size_t>(primitive.scratch_bytes() / 8 + 8));
+    std::vector<void*> in;
+    for (std::vector<float>& input : inputs_) in.push_back(input.data());
+    void* out = y.data();
+    LaunchContext context;
+    context.parallel_for = [](LaunchContext* c, TaskFn task, int min, int n, uint8_t* closure) {
+      for (int i = min + n; i-- > min;) task(c, i, closure);
+      return 0;
+    };
+    KILN_EXPECT_OK(primitive.Run({in.data(), &out, scratch.data(), in_parts ? &context : nullptr}));
+    return y;
+  }
+
+  std::vector<float> Wanted(const Request& request) {
+    const Request alone = WithoutPostOps(request);
+    auto loop = MakeReferenceConv(alone, *NormalizeConv(alone, true), true);
+    return Run(*WithPostOpLoops(std::move(loop), request), request, false);
+  }
+
+  // Near the reference, NaN where it has NaN; the same bits in one part and in many.
+  void Check(const Request& request) {
+    const std::vector<float> want = Wanted(request);
+    auto primitive = MakeDeconvPhasesAnyway(request, session_);
+    KILN_ASSERT_OK(primitive.status());
+    const std::vector<float> got = Run(**primitive, request, false);
+    for (size_t i = 0; i < got.size(); ++i) {
+      if (std::isnan(want[i]) || std::isinf(want[i])) {
+        ASSERT_EQ(std::isnan(got[i]), std::isnan(want[i])) << i;
+        ASSERT_EQ(std::isinf(got[i]), std::isinf(want[i])) << i;
+      } else {
+        ASSERT_NEAR(got[i], want[i], 1e-4 * (1 + std::abs(want[i]))) << i;
+      }
+    }
+    const std::vector<float> again = Run(**primitive, request, true);
+    ASSERT_EQ(std::memcmp(again.data(), got.data(), got.size() * sizeof(float)), 0);
+  }
+
+  Pool pool_{2};
+  const std::shared_ptr<Session> session_ = *Session::Create(&pool_);
+  std::vector<std::vector<float>> inputs_;
+};
+
+TEST_F(DeconvPhasesTest, AgreesWithItsDefinition) {
+  const std::vector<std::vector<Axis>> cases = {
+      {{4, 4, 2, 1, 1, 1}, {4, 4, 2, 1, 1, 1}},
+      {{3, 3, 2, 1, 1, 1, 1}, {5, 3, 2, 1, 1, 0, 1}},  // output padding, unequal pads
+      {{3, 2, 3, 1, 0, 0, 2}, {2, 2, 3, 1, 0, 0, 1}},  // outputs that no tap reaches
+      {{5, 3, 3, 2, 2, 1}, {4, 5, 1, 3, 6, 5}},        // dilations
+      {{6, 5, 1, 1, 2, 2}},
+      {{1, 7, 4, 1, 3, 0}, {9, 1, 1}},
+      {{2, 3, 2, 1, 0, 1}, {3, 2, 1}, {2, 4, 3, 1, 1, 1}},
+      {{17, 2, 2}, {19, 2, 2}},  // several blocks of rows
+  };
+  uint64_t seed = 0;
+  for (const std::vector<Axis>& axes : cases) {
+    SCOPED_TRACE(++seed);
+    Request request = RequestOf(1 + static_cast<int64_t>(seed % 3), 35, 41, axes);
+    Fill(request, seed);
+    Check(request);
+    request.inputs.push_back(Dense({41}));
+    Fill(request, seed);
+    Check(request);
+    request.inputs.push_back(ChannelsLast(request.outputs[0].shape));
+    request.post_ops = {{"add", {}}, {"leaky_relu", {0.25}}};
+    Fill(request, seed);
+    Check(request);
+  }
+}
+
+TEST_F(DeconvPhasesTest, AgreesForRandomShapes) {
+  std::mt19937_64 random(1);
+  const auto draw = [&](int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
+  };
+  for (int round = 0; round < 40; ++round) {
+    SCOPED_TRACE(round);
+    std::vector<Axis> axes(static_cast<size_t>(draw(1, 2)));
+    for (Axis& axis : axes) {
+      axis = {draw(1, 6), draw(1, 5), draw(1, 3), draw(1, 2)};
+      const int64_t most = (axis.kernel - 1) * axis.dilation;
+      axis.pad_begin = draw(0, most);
+      axis.pad_end = draw(0, most);
+      axis.output_padding = draw(0, std::max(axis.stride, axis.dilation) - 1);
+      if (axis.Out() < 1) axis.pad_begin = axis.pad_end = 0;
+    }
+    Request request = RequestOf(draw(1, 8), draw(32, 40), draw(32, 70), axes);
+    Fill(request, static_cast<uint64_t>(round));
+    Check(request);
+  }
+}
+
+TEST_F(DeconvPhasesTest, AddsLongSums) {
+  Request request = RequestOf(2, 1100, 33, {{3, 4, 2, 1, 1, 1}, {2, 4, 2, 1, 1, 1}});
+  Fill(request, 5);
+  Check(request);
+}
+
+TEST_F(DeconvPhasesTest, NanReachesWhatItMeets) {
+  Request request = RequestOf(2, 32, 32, {{4, 3, 2, 1, 1, 0}, {5, 3, 2, 1, 0, 1}});
+  Fill(request, 3);
+  inputs_[0][100] = std::nanf("");
+  inputs_[0][700] = INFINITY;
+  Check(request);
+}
+
+TEST_F(DeconvPhasesTest, LeavesTheRestAlone) {
+  const std::vector<Axis> axes = {{4, 4, 2, 1, 1, 1}, {4, 4, 2, 1, 1, 1}};
+  const auto refuses = [&](const Request& request) {
+    EXPECT_EQ(MakeDeconvPhases(request, session_).status().code(),
+              absl::StatusCode::kUnimplemented);
+  };
+  Request request = RequestOf(1, 64, 64, axes);
+  refuses(request);  // weights that are no constant
+  Fill(request, 1);
+  KILN_EXPECT_OK(MakeDeconvPhases(request, session_).status());
+  request.inputs[0] = Dense(request.inputs[0].shape);
+  refuses(request);
+  for (const Request& small : {RequestOf(1, 64, 3, axes), RequestOf(5, 64, 64, axes),
+                               RequestOf(9, 64, 64, {{1, 3}, {1, 3}})}) {
+    request = small;
+    Fill(request, 1);
+    refuses(request);
+  }
+  request = RequestOf(1, 64, 64, axes);
+  request.attributes["group"] = {2};
+  request.inputs[1] = Dense({64, 32, 4, 4});
+  Fill(request, 1);
+  refuses(request);
+}
+
+}  // namespace
+}  // namespace kiln::library
