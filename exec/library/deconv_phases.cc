@@ -18,17 +18,15 @@
 namespace kiln::library {
 namespace {
 
-// Measured on x86-64-v4: with small images, or weights that the second-level cache holds nothing
-// of, phases are faster than oneDNN, up to 1.6 times.
+// Measured on x86-64-v4: with weights far larger than the second-level cache phases are faster than
+// oneDNN, up to 1.6 times, and with few points than a product per tap. Else oneDNN is, up to 1.4.
 constexpr int64_t kLeastBytes = int64_t{1} << 23;
 constexpr int64_t kMostPoints = 64;
+// Each is packed and planned for itself.
+constexpr size_t kMostPhases = 64;
 
 // Row pointers of a block lie on the stack.
 constexpr int64_t kMostPointers = 4096;
-
-// Rows that lie a multiple of so many elements apart share few sets of the first-level cache, and
-// a block of them does not fit: they are copied apart.
-constexpr int64_t kAlias = 512, kApart = 16;
 
 // Along one axis: the outputs first + j * stride for j < count, and the taps that reach them, each
 // from input j + shift.
@@ -91,11 +89,10 @@ class DeconvPhases final : public Primitive {
         axes_(Widen(form.axes)),
         phases_(std::move(phases)),
         has_bias_(has_bias),
-        step_(form.in_channels + (form.in_channels % kAlias == 0 ? kApart : 0)) {}
+        inputs_(form.batch * axes_[0].in * axes_[1].in * axes_[2].in, form.in_channels,
+                form.in_channels, 1) {}
 
-  int64_t scratch_bytes() const override {
-    return Copies() ? Points() * step_ * int64_t{sizeof(float)} : 0;
-  }
+  int64_t scratch_bytes() const override { return inputs_.scratch_bytes(); }
   int64_t packed_bytes() const override {
     int64_t bytes = 0;
     for (const Phase& phase : phases_) bytes += phase.product.packed_bytes();
@@ -103,15 +100,8 @@ class DeconvPhases final : public Primitive {
   }
 
   absl::Status Run(const Arguments& arguments) override {
-    const auto* x = static_cast<const float*>(arguments.inputs[0]);
-    if (Copies()) {
-      auto* const apart = static_cast<float*>(arguments.scratch);
-      ParallelRanges(arguments.context, Points(), [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i)
-          std::copy_n(x + i * form_.in_channels, form_.in_channels, apart + i * step_);
-      });
-      x = apart;
-    }
+    const float* const x = inputs_.Get(static_cast<const float*>(arguments.inputs[0]),
+                                       arguments.scratch, arguments.context);
     int64_t tasks = 0;
     for (const Phase& phase : phases_) tasks += phase.Tasks();
     ParallelRanges(arguments.context, tasks, [&](int64_t begin, int64_t end) {
@@ -127,9 +117,6 @@ class DeconvPhases final : public Primitive {
   }
 
  private:
-  bool Copies() const { return step_ != form_.in_channels; }
-  int64_t Points() const { return form_.batch * axes_[0].in * axes_[1].in * axes_[2].in; }
-
   // Tasks [begin, end) of the phase: each is one panel for one block of rows.
   void RunPhase(const Phase& phase, int64_t begin, int64_t end, const float* x,
                 const Arguments& a) const {
@@ -166,7 +153,7 @@ class DeconvPhases final : public Primitive {
     const auto& [d, h, w] = axes_;
     Walk at(phase, first);
     for (int64_t row = 0; row < count; ++row, at.Next()) {
-      const float* const image = x + at.image() * d.in * h.in * w.in * step_;
+      const float* const image = x + at.image() * d.in * h.in * w.in * inputs_.step();
       int64_t to = row;
       for (const AxisPhase::Tap& tap_d : phase.axes[0].taps) {
         const int64_t z = at[0] + tap_d.shift;
@@ -175,8 +162,9 @@ class DeconvPhases final : public Primitive {
           const bool outside = z < 0 || z >= d.in || r < 0 || r >= h.in;
           for (const AxisPhase::Tap& tap_w : phase.axes[2].taps) {
             const int64_t c = at[2] + tap_w.shift;
-            from[to] = outside || c < 0 || c >= w.in ? nullptr
-                                                     : image + ((z * h.in + r) * w.in + c) * step_;
+            from[to] = outside || c < 0 || c >= w.in
+                           ? nullptr
+                           : image + ((z * h.in + r) * w.in + c) * inputs_.step();
             to += count;
           }
         }
@@ -188,7 +176,7 @@ class DeconvPhases final : public Primitive {
   const ThreeAxes axes_;
   const std::vector<Phase> phases_;
   const bool has_bias_;
-  const int64_t step_;  // from point to point of what is read
+  const RowsApart inputs_;
 };
 
 absl::StatusOr<Phase> MakePhase(std::array<AxisPhase, 3> axes, const ConvForm& form,
@@ -262,11 +250,19 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeDeconvPhasesAnyway(
   const bool has_bias = conv.inputs.size() > 2 && conv.inputs[2].present;
   if (has_bias && !IsDense(conv.inputs[2]))
     return absl::UnimplementedError("the bias is not dense");
-  const ThreeAxes window = Widen(form.axes);
+  std::array<std::vector<AxisPhase>, 3> along;
+  size_t count = 1;
+  for (size_t i = 0; i < 3; ++i) {
+    const WindowAxis axis = Widen(form.axes)[i];
+    const auto most = static_cast<int64_t>(kMostPhases / count);
+    if (std::min(axis.stride, axis.out) > most) return absl::UnimplementedError("too many phases");
+    along[i] = PhasesOf(axis);
+    count *= along[i].size();
+  }
   std::vector<Phase> phases;
-  for (const AxisPhase& d : PhasesOf(window[0])) {
-    for (const AxisPhase& h : PhasesOf(window[1])) {
-      for (const AxisPhase& w_axis : PhasesOf(window[2])) {
+  for (const AxisPhase& d : along[0]) {
+    for (const AxisPhase& h : along[1]) {
+      for (const AxisPhase& w_axis : along[2]) {
         KILN_ASSIGN_OR_RETURN(Phase phase, MakePhase({d, h, w_axis}, form, w, session));
         phases.push_back(std::move(phase));
       }

@@ -109,18 +109,20 @@ class FewRowsMatmul final : public Primitive {
  public:
   FewRowsMatmul(FewRows product, const MatmulForm& m)
       : product_(std::move(product)),
-        a_step_(m.a_m),
+        a_(m.m, m.k, m.a_m, 1),
         c_step_(m.c_m),
         c_group_(m.batch.empty() ? 0 : m.batch[0].c) {}
+  int64_t scratch_bytes() const override { return a_.scratch_bytes(); }
   int64_t packed_bytes() const override { return product_.packed_bytes(); }
 
   absl::Status Run(const Arguments& arguments) override {
-    const auto* const a = static_cast<const float*>(arguments.inputs[0]);
+    const float* const a = a_.Get(static_cast<const float*>(arguments.inputs[0]), arguments.scratch,
+                                  arguments.context);
     auto* const c = static_cast<float*>(arguments.outputs[0]);
     const float* x[kMostRows];
     float* y[kMostRows];
     for (int64_t r = 0; r < product_.rows(); ++r) {
-      x[r] = a + r * a_step_;
+      x[r] = a + r * a_.step();
       y[r] = c + r * c_step_;
     }
     product_.Run({product_.rows(), x, y, c_group_}, arguments.context);
@@ -129,24 +131,32 @@ class FewRowsMatmul final : public Primitive {
 
  private:
   const FewRows product_;
-  const int64_t a_step_, c_step_, c_group_;
+  const RowsApart a_;
+  const int64_t c_step_, c_group_;
 };
 
 // Channels innermost: every output point is a row, every tap of the window a segment.
 class FewRowsConv final : public Primitive {
  public:
   FewRowsConv(FewRows product, const ConvForm& form, bool has_bias)
-      : product_(std::move(product)), axes_(Widen(form.axes)), has_bias_(has_bias) {}
+      : product_(std::move(product)),
+        axes_(Widen(form.axes)),
+        has_bias_(has_bias),
+        inputs_(form.batch * axes_[0].in * axes_[1].in * axes_[2].in, form.in_channels,
+                form.in_channels, axes_[2].stride) {}
 
   int64_t scratch_bytes() const override {
-    return product_.segments() * product_.rows() * int64_t{sizeof(const float*)};
+    return inputs_.scratch_bytes() +
+           product_.segments() * product_.rows() * int64_t{sizeof(const float*)};
   }
   int64_t packed_bytes() const override { return product_.packed_bytes(); }
 
   absl::Status Run(const Arguments& arguments) override {
     const PanelForm& f = product_.form();
-    auto* const x = static_cast<const float**>(arguments.scratch);
-    PointRows(static_cast<const float*>(arguments.inputs[0]), x);
+    auto* const memory = static_cast<uint8_t*>(arguments.scratch);
+    auto* const x = reinterpret_cast<const float**>(memory + inputs_.scratch_bytes());
+    PointRows(
+        inputs_.Get(static_cast<const float*>(arguments.inputs[0]), memory, arguments.context), x);
     float* y[kMostRows];
     for (int64_t r = 0; r < product_.rows(); ++r)
       y[r] = static_cast<float*>(arguments.outputs[0]) + r * f.columns;
@@ -157,7 +167,7 @@ class FewRowsConv final : public Primitive {
 
  private:
   void PointRows(const float* x, const float** rows) const {
-    const int64_t terms = product_.form().terms, count = product_.rows();
+    const int64_t count = product_.rows();
     const auto& [d, h, w] = axes_;
     const int64_t outputs = d.out * h.out * w.out;
     for (int64_t tap = 0; tap < product_.segments(); ++tap) {
@@ -168,7 +178,7 @@ class FewRowsConv final : public Primitive {
         const int64_t column = Meets(w, false, o % w.out, tap % w.kernel);
         const int64_t point = ((row / outputs * d.in + z) * h.in + y) * w.in + column;
         const bool inside = z >= 0 && y >= 0 && column >= 0;
-        rows[tap * count + row] = inside ? x + point * terms : nullptr;
+        rows[tap * count + row] = inside ? x + point * inputs_.step() : nullptr;
       }
     }
   }
@@ -176,6 +186,7 @@ class FewRowsConv final : public Primitive {
   const FewRows product_;
   const ThreeAxes axes_;
   const bool has_bias_;
+  const RowsApart inputs_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/exec/library/loops.h"
 #include "kiln/exec/library/panel_block.h"
 
 namespace kiln::library {
@@ -133,6 +134,28 @@ void PanelProduct::Sum(const float* panel, const PanelRows& rows, bool last, flo
       piece = next;
     }
   }
+}
+
+RowsApart::RowsApart(int64_t count, int64_t terms, int64_t step, int64_t stride)
+    : count_(count), terms_(terms), step_(step), own_step_(step) {
+  constexpr int64_t kAlias = 1024, kLine = 16, kWays = 8;
+  if (count <= kWays || step * stride % kAlias != 0) return;
+  own_step_ = (terms + kLine - 1) / kLine * kLine;
+  while (own_step_ * stride % kAlias == 0) own_step_ += kLine;
+}
+
+int64_t RowsApart::scratch_bytes() const {
+  return own_step_ == step_ ? 0 : count_ * own_step_ * int64_t{sizeof(float)};
+}
+
+const float* RowsApart::Get(const float* rows, void* scratch, LaunchContext* context) const {
+  if (own_step_ == step_) return rows;
+  auto* const apart = static_cast<float*>(scratch);
+  ParallelRanges(context, count_, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      std::copy_n(rows + i * step_, terms_, apart + i * own_step_);
+  });
+  return apart;
 }
 
 }  // namespace kiln::library

@@ -63,6 +63,20 @@ class PanelProduct {
   std::shared_ptr<const void> packed_;
 };
 
+// Rows that lie a multiple of 4 KiB apart share few sets of the first-level cache, and a block of
+// them does not fit: such rows are copied to where they lie otherwise.
+class RowsApart {
+ public:
+  // `count` rows of `terms` elements, `step` apart, of which a block takes every `stride`-th.
+  RowsApart(int64_t count, int64_t terms, int64_t step, int64_t stride);
+  int64_t step() const { return own_step_; }  // from row to row of what Get() returns
+  int64_t scratch_bytes() const;
+  const float* Get(const float* rows, void* scratch, LaunchContext* context) const;
+
+ private:
+  int64_t count_, terms_, step_, own_step_;
+};
+
 }  // namespace kiln::library
 
 #endif  // KILN_EXEC_LIBRARY_PANEL_PRODUCT_H_

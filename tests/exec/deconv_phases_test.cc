@@ -211,8 +211,9 @@ TEST_F(DeconvPhasesTest, LeavesTheRestAlone) {
   KILN_EXPECT_OK(MakeDeconvPhases(request, session_).status());
   request.inputs[0] = Dense(request.inputs[0].shape);
   refuses(request);
-  for (const Request& small : {RequestOf(1, 64, 3, axes), RequestOf(5, 64, 64, axes),
-                               RequestOf(9, 64, 64, {{1, 3}, {1, 3}})}) {
+  for (const Request& small :
+       {RequestOf(1, 64, 3, axes), RequestOf(5, 64, 64, axes),
+        RequestOf(9, 64, 64, {{1, 3}, {1, 3}}), RequestOf(1, 64, 64, {{2, 3, 9}, {2, 3, 9}})}) {
     request = small;
     Fill(request, 1);
     refuses(request);
