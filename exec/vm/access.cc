@@ -167,6 +167,18 @@ void Coordinate(const Insn& insn, const Pass& pass, const Tile& tile, size_t n,
   AddSteps(index, pass, tile, worker.launch->extents, n, out);
 }
 
+void RunStrip(const Strip& strip, size_t n, const Launch& launch, Frame& frame) {
+  Step* const steps = frame.steps + strip.first;
+  for (const size_t s : strip.moving) {
+    steps[s].x = AddressOf(strip.steps[s].x, frame);
+    steps[s].y = AddressOf(strip.steps[s].y, frame);
+  }
+  for (size_t at = 0; at < n; at += kStripPart) {
+    frame.fetches->Some(launch.lines);
+    launch.program->ops->run_strip(steps, at, std::min(n, at + kStripPart));
+  }
+}
+
 }  // namespace
 
 void RunList(const std::vector<Insn>& list, size_t n, size_t fill, const Worker& worker,
@@ -179,9 +191,10 @@ void RunList(const std::vector<Insn>& list, size_t n, size_t fill, const Worker&
     switch (insn.kind) {
       case Insn::Kind::kOp:
         frame.fetches->Some(lines);
-        insn.fn({dst, regs[insn.a],
-                 insn.table != nullptr ? static_cast<const void*>(insn.table) : regs[insn.b],
-                 regs[insn.c], n, insn.imm, regs[insn.d]});
+        insn.fn({dst, regs[insn.a], regs[insn.b], regs[insn.c], n, insn.imm});
+        break;
+      case Insn::Kind::kStrip:
+        RunStrip(pass.strips[static_cast<size_t>(insn.ref)], n, launch, frame);
         break;
       case Insn::Kind::kRead: {
         uint8_t* own = frame.storage + pass.reg_offset[static_cast<size_t>(insn.dst)];

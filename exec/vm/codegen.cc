@@ -41,9 +41,8 @@ class PassBuilder {
     for (const int32_t s : pass_plan_.stages) AddStageSink(s);
     for (const int32_t o : pass_plan_.outputs) AddOutputSink(o);
     if (!status_.ok()) return status_;
-    MarkDirect();
-    FinishLists(
-        ops_, program_.reads, regs_, [this](int32_t reg) { return Block(reg); }, pass_);
+    MarkCopied();
+    FinishLists(ops_, program_.reads, regs_, pass_);
     pass_.reads_end = program_.reads.size();
     return std::move(pass_);
   }
@@ -91,8 +90,8 @@ class PassBuilder {
 
   // Appends `insn`, or finds the register of an equal one.
   int32_t Emit(Insn insn, size_t size, Level level, bool block) {
-    const auto key = std::make_tuple(insn.kind, insn.fn, insn.a, insn.b, insn.c, insn.d, insn.ref,
-                                     insn.imm, size, block);
+    const auto key = std::make_tuple(insn.kind, insn.fn, insn.step, insn.from, insn.a, insn.b,
+                                     insn.c, insn.ref, insn.imm, size, block);
     const auto [it, is_new] = known_.try_emplace(key, static_cast<int32_t>(regs_.size()));
     if (!is_new) return it->second;
     regs_.push_back({static_cast<uint8_t>(size), level, block});
@@ -111,85 +110,53 @@ class PassBuilder {
     return Emit(fill, Reg(reg).size, Reg(reg).level, true);
   }
 
-  // Which of the operands are one element, not a block; and whether some varies within the block.
-  struct Mix {
-    unsigned mask = 0;
+  Level LevelOf(std::initializer_list<int32_t> args) {
     Level level = kOnce;
-    bool varies() const { return VariesInBlock(level); }
-  };
-
-  Mix MixOf(std::initializer_list<int32_t> args) {
-    Mix mix;
-    unsigned bit = 1;
-    for (const int32_t arg : args) {
-      if (arg != 0 && !Reg(arg).block) mix.mask |= bit;
-      if (arg != 0) mix.level = Join(mix.level, Reg(arg).level);
-      bit *= 2;
-    }
-    return mix;
+    for (const int32_t arg : args) level = Join(level, arg == 0 ? kOnce : Reg(arg).level);
+    return level;
   }
 
-  // A function that takes its operands as they are, varying or not.
-  int32_t Direct(OpFn fn, size_t size, Level level, int32_t a, int32_t b, int32_t c) {
+  bool HasStep(StepOp step, DType operand) const {
+    return step != StepOp::kNone &&
+           ops_.find_step(step, operand, Where::kA, Where::kB, Where::kA).wide != nullptr;
+  }
+
+  // What varies within the block is a step of a strip, if there is one; all else is `fn`.
+  int32_t Operation(OpFn fn, StepOp step, DType from, DType to, int32_t a, int32_t b = 0,
+                    int32_t c = 0) {
+    const Level level = LevelOf({a, b, c});
+    if (!VariesInBlock(level) || !HasStep(step, from)) return Op(fn, SizeOf(to), a, b, c);
     Insn insn;
-    insn.fn = fn;
+    insn.step = step;
+    insn.from = from;
+    insn.to = to;
     insn.a = a;
     insn.b = b;
     insn.c = c;
-    return Emit(insn, size, level, true);
+    return Emit(insn, SizeOf(to), level, true);
   }
 
-  // Many primitives take operands that do not vary within the block as they are; the others want
-  // them filled.
-  int32_t Primitive(ScalarOp op, DType operand, size_t size, int32_t a, int32_t b, int32_t c) {
-    const Mix mix = MixOf({a, b, c});
-    const OpFn uniform =
-        mix.varies() && mix.mask != 0 ? ops_.find_uniform(op, operand, mix.mask) : nullptr;
-    Insn insn;
-    insn.op = operand == DType::kF32 ? op : ScalarOp::kConst;
-    if (uniform == nullptr) return Op(ops_.find(op, operand), size, a, b, c, insn);
-    insn.fn = uniform;
-    insn.uniform = static_cast<uint8_t>(mix.mask);
-    insn.a = a;
-    insn.b = b;
-    insn.c = c;
-    return Emit(insn, size, mix.level, true);
+  int32_t Convert(OpFn fn, DType from, DType to, int32_t a) {
+    return Operation(fn, StepCast(from, to), from, to, a);
   }
 
-  // select(lt(p, q), p, q), select(lt(p, q), q, p) and select(lt(p, q), r, s) are one step.
+  // select(lt(p, q), p, q) and select(lt(p, q), q, p) are one step.
   int32_t Select(const ScalarExpr& expr, const ExprNode& node, int32_t condition, int32_t yes,
                  int32_t no, const std::function<int32_t(ExprId)>& value) {
     const ExprNode& test = expr.node(node.args[0]);
-    if (Info(test.op).arity == 2 && expr.node(test.args[0]).type == DType::kF32) {
+    if (test.op == ScalarOp::kLt && node.type == DType::kF32 &&
+        expr.node(test.args[0]).type == DType::kF32) {
       const int32_t p = value(test.args[0]), q = value(test.args[1]);
-      const Mix mix = MixOf({p, q});
       const bool lesser = yes == p && no == q, greater = yes == q && no == p;
-      const bool clamps = test.op == ScalarOp::kLt && node.type == DType::kF32 && mix.varies();
-      OpFn fn = clamps && (lesser || greater) ? ops_.find_choice(greater, mix.mask) : nullptr;
-      if (fn != nullptr) return Direct(fn, 4, mix.level, p, q, 0);
-      fn = SizeOf(node.type) == 4 && mix.level == kBody ? ops_.find_choose(test.op) : nullptr;
-      if (fn != nullptr) return Choose(fn, p, q, yes, no);
+      const StepOp step = lesser ? StepOp::kLesser : greater ? StepOp::kGreater : StepOp::kNone;
+      if (VariesInBlock(LevelOf({p, q})) && HasStep(step, DType::kF32))
+        return Operation(nullptr, step, DType::kF32, DType::kF32, p, q);
     }
-    return Op(ops_.find(node.op, node.type), SizeOf(node.type), condition, yes, no);
+    return Operation(ops_.find(node.op, node.type), StepOpOf(node.op, node.type), node.type,
+                     node.type, condition, yes, no);
   }
 
-  int32_t Choose(OpFn fn, int32_t p, int32_t q, int32_t yes, int32_t no) {
-    Insn insn;
-    insn.fn = fn;
-    insn.a = p;
-    insn.b = q;
-    insn.c = yes;
-    insn.d = no;
-    unsigned bit = 1;
-    for (const int32_t reg : {p, q, yes, no}) {
-      if (!Reg(reg).block) insn.imm |= bit;
-      bit *= 2;
-    }
-    return Emit(insn, 4, kBody, true);
-  }
-
-  // `insn` has what is to be known about the operation besides.
-  int32_t Op(OpFn fn, size_t size, int32_t a, int32_t b = 0, int32_t c = 0, Insn insn = {}) {
+  int32_t Op(OpFn fn, size_t size, int32_t a, int32_t b = 0, int32_t c = 0) {
     if (fn == nullptr) {
       if (status_.ok())
         status_ = absl::InvalidArgumentError(
@@ -197,11 +164,11 @@ class PassBuilder {
       return a;
     }
     int32_t args[] = {a, b, c};
-    Level level = kOnce;
-    for (const int32_t arg : args) level = Join(level, arg == 0 ? kOnce : Reg(arg).level);
+    const Level level = LevelOf({a, b, c});
     if (VariesInBlock(level)) {
       for (int32_t& arg : args) arg = arg == 0 ? 0 : Block(arg);
     }
+    Insn insn;
     insn.fn = fn;
     insn.a = args[0];
     insn.b = args[1];
@@ -277,18 +244,20 @@ class PassBuilder {
         return ReadNode(owner, node, guarded);
       case ScalarOp::kCast:
         if (type_of(0) == node.type) return arg(0);
-        return Op(ops_.cast(type_of(0), node.type), SizeOf(node.type), arg(0));
+        return Convert(ops_.cast(type_of(0), node.type), type_of(0), node.type, arg(0));
       case ScalarOp::kBitcast:
         return node.type == DType::kBool ? Op(ops_.normalise_bool, 1, arg(0)) : arg(0);
       case ScalarOp::kRoundTo:
-        return Op(node.aux == DType::kF16 ? ops_.round_to_half : ops_.round_to_bfloat, 4, arg(0));
+        return Operation(node.aux == DType::kF16 ? ops_.round_to_half : ops_.round_to_bfloat,
+                         StepCast(DType::kF32, node.aux), DType::kF32, DType::kF32, arg(0));
       case ScalarOp::kSelect:
       case ScalarOp::kGuard:
         return Select(expr, node, arg(0), arg(1), arg(2), [&](ExprId of) {
           return values_[{owner, of}];
         });
       default:
-        return Primitive(node.op, type_of(0), SizeOf(node.type), arg(0), arg(1), arg(2));
+        return Operation(ops_.find(node.op, type_of(0)), StepOpOf(node.op, type_of(0)), type_of(0),
+                         node.type, arg(0), arg(1), arg(2));
     }
   }
 
@@ -298,9 +267,9 @@ class PassBuilder {
     if (node.source == ReadSource::kInput) {
       const DType type = plan_.kernel.inputs[static_cast<size_t>(node.ref)].type;
       const int32_t raw = Access(owner, node, node.ref, SizeOf(type), kOnce, guarded);
-      if (type == DType::kF16) return Op(ops_.half_to_float, 4, raw);
-      if (type == DType::kBF16) return Op(ops_.bfloat_to_float, 4, raw);
-      if (type == DType::kBool) return Op(ops_.normalise_bool, 1, raw);
+      if (type == DType::kF16) return Convert(ops_.half_to_float, type, DType::kF32, raw);
+      if (type == DType::kBF16) return Convert(ops_.bfloat_to_float, type, DType::kF32, raw);
+      if (type == DType::kBool) return Convert(ops_.normalise_bool, DType::kU8, type, raw);
       return raw;
     }
     const bool here = std::find(pass_plan_.stages.begin(), pass_plan_.stages.end(), node.ref) !=
@@ -393,36 +362,29 @@ class PassBuilder {
   void AddOutputSink(int32_t o) {
     const KernelOutput& output = plan_.kernel.outputs[static_cast<size_t>(o)];
     int32_t reg = Value(~o);
-    if (output.type == DType::kF16) reg = Op(ops_.float_to_half, 2, reg);
-    if (output.type == DType::kBF16) reg = Op(ops_.float_to_bfloat, 2, reg);
+    if (output.type == DType::kF16)
+      reg = Convert(ops_.float_to_half, DType::kF32, output.type, reg);
+    if (output.type == DType::kBF16)
+      reg = Convert(ops_.float_to_bfloat, DType::kF32, output.type, reg);
     Sink sink;
     sink.ref = o;
     AddSink(sink, reg, SizeOf(output.type));
   }
 
-  // A temporary may be written by the instruction that makes it. An output may only by the last
-  // instruction: what is read after it could be the input it overwrites.
-  void MarkDirect() {
-    std::set<int32_t> taken;
-    for (Sink& sink : pass_.sinks) {
-      const auto makes = [&](const Insn& insn) { return insn.dst == sink.reg; };
-      const auto copied = [&](const Insn& insn) {
-        if (insn.kind == Insn::Kind::kRead && !pass_plan_.outputs.empty())
-          program_.reads[static_cast<size_t>(insn.ref)].copy = true;
-      };
-      const auto inner = std::find_if(pass_.inner.begin(), pass_.inner.end(), makes);
-      if (inner != pass_.inner.end()) copied(*inner);
-      const auto made = std::find_if(pass_.body.begin(), pass_.body.end(), makes);
-      if (made == pass_.body.end()) continue;
-      copied(*made);
-      if (made->kind != Insn::Kind::kOp || sink.kind == Sink::Kind::kReduce) continue;
-      const bool last = made + 1 == pass_.body.end();
-      sink.direct = (sink.kind == Sink::Kind::kTemp || last) && taken.insert(sink.reg).second;
+  // What a pass with outputs only moves is copied: it could be the input that they overwrite.
+  void MarkCopied() {
+    for (const Sink& sink : pass_.sinks) {
+      for (const std::vector<Insn>* list : {&pass_.inner, &pass_.body}) {
+        for (const Insn& insn : *list) {
+          if (insn.dst == sink.reg && insn.kind == Insn::Kind::kRead && !pass_plan_.outputs.empty())
+            program_.reads[static_cast<size_t>(insn.ref)].copy = true;
+        }
+      }
     }
   }
 
-  using Key = std::tuple<Insn::Kind, OpFn, int32_t, int32_t, int32_t, int32_t, int32_t, uint64_t,
-                         size_t, bool>;
+  using Key = std::tuple<Insn::Kind, OpFn, StepOp, DType, int32_t, int32_t, int32_t, int32_t,
+                         uint64_t, size_t, bool>;
 
   const Plan& plan_;
   const PassPlan& pass_plan_;

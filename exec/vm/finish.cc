@@ -1,152 +1,95 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/exec/vm/finish.h"
 
-#include <cstring>
 #include <map>
 #include <set>
-#include <utility>
+
+#include "kiln/exec/vm/strips.h"
 
 namespace kiln::vm {
 namespace {
 
-constexpr size_t kSlotBytes = 64;  // a register of one element: room for one whole vector
+constexpr size_t kOneBytes = 64;  // a register of one element: room for one whole vector
+
+constexpr size_t kFrameBytes = size_t{16} << 10;  // of longer blocks
 
 class Finisher {
  public:
   Finisher(const OpTable& ops, const std::vector<Read>& reads, const std::vector<Register>& regs,
-           const std::function<int32_t(int32_t)>& block, Pass& pass)
-      : ops_(ops), reads_(reads), regs_(regs), block_(block), pass_(pass) {}
+           Pass& pass)
+      : ops_(ops), reads_(reads), regs_(regs), pass_(pass) {}
 
   void Finish() {
-    FuseHorner();
-    FusePairs();
     DropUnused();
+    pass_.operations = pass_.body.size();
+    std::set<int32_t> wanted;
+    for (const Sink& sink : pass_.sinks) wanted.insert(sink.reg);
+    FormStrips(ops_, reads_, regs_, wanted, pass_.body, pass_);
+    for (const Insn& insn : pass_.body) {
+      const std::vector<int32_t> operands = OperandsOf(insn, reads_, pass_);
+      wanted.insert(operands.begin(), operands.end());
+    }
+    FormStrips(ops_, reads_, regs_, wanted, pass_.inner, pass_);
+    MarkDirect();
+    MarkMoving();
+    ChooseBlock();
     Allocate();
   }
 
  private:
   const Register& Reg(int32_t r) const { return regs_[static_cast<size_t>(r)]; }
 
+  const Strip& StripOf(const Insn& insn) const {
+    return pass_.strips[static_cast<size_t>(insn.ref)];
+  }
+
   std::map<int32_t, int> UsesInBody() const {
     std::map<int32_t, int> uses;
     for (const Insn& insn : pass_.body) {
-      for (const int32_t r : {insn.a, insn.b, insn.c, insn.d}) ++uses[r];
-      if (insn.kind != Insn::Kind::kRead) continue;
-      for (const Axis& axis : reads_[static_cast<size_t>(insn.ref)].axes) ++uses[axis.load];
+      for (const int32_t reg : OperandsOf(insn, reads_, pass_)) ++uses[reg];
     }
-    for (const Sink& sink : pass_.sinks) uses[sink.reg] += 2;  // never inside a chain
+    for (const Sink& sink : pass_.sinks) ++uses[sink.reg];
     return uses;
   }
 
-  // The value of a register that holds an f32 constant.
-  bool IsConstant(int32_t reg, float* value) const {
-    for (const Insn& insn : pass_.once) {
-      if (insn.dst != reg || insn.kind != Insn::Kind::kConst || insn.size != 4) continue;
-      const auto bits = static_cast<uint32_t>(insn.imm);
-      std::memcpy(value, &bits, sizeof(bits));
-      return true;
+  // A temporary may be written by the instruction that makes it. An output may only by what comes
+  // last: what is read after it could be the input it overwrites.
+  void MarkDirect() {
+    std::set<int32_t> taken, made, last;
+    for (const Insn& insn : pass_.body) {
+      const bool strip = insn.kind == Insn::Kind::kStrip, at_end = &insn == &pass_.body.back();
+      if (strip) {
+        made.insert(StripOf(insn).writes.begin(), StripOf(insn).writes.end());
+        if (at_end) last.insert(StripOf(insn).last.begin(), StripOf(insn).last.end());
+      } else if (insn.kind == Insn::Kind::kOp) {
+        made.insert(insn.dst);
+        if (at_end) last.insert(insn.dst);
+      }
     }
-    return false;
+    for (Sink& sink : pass_.sinks) {
+      if (sink.kind == Sink::Kind::kReduce) continue;
+      const std::set<int32_t>& from = sink.kind == Sink::Kind::kTemp ? made : last;
+      sink.direct = from.count(sink.reg) != 0 && taken.insert(sink.reg).second;
+    }
   }
 
-  // A step of a polynomial: a product with at most one factor that is one element, plus one that
-  // is.
-  bool IsStep(OpFn fn) const {
-    if (fn == nullptr) return false;
-    const auto is = [&](unsigned mask) {
-      return fn == ops_.find_uniform(ScalarOp::kFma, DType::kF32, mask);
-    };
-    return is(4) || is(5) || is(6);
-  }
-
-  // Chains p = fma(p, x, k) with constant k and one x become one instruction that keeps p in a
-  // processor register.
-  void FuseHorner() {
-    const std::map<int32_t, int> uses = UsesInBody();
-    struct Chain {
-      size_t insn;  // its last step
-      int32_t x;    // 0 after one step: either factor may be it
-      std::vector<float> k;
-      bool HasX(int32_t other, const Insn& step) const {
-        return other != 0 && (x != 0 ? x == other : step.a == other || step.b == other);
+  // Registers that may lie in operands.
+  void MarkMoving() {
+    std::set<int32_t> moving;
+    for (const std::vector<Insn>* list : {&pass_.once, &pass_.row, &pass_.inner, &pass_.body}) {
+      for (const Insn& insn : *list) {
+        if (insn.kind == Insn::Kind::kRead) moving.insert(insn.dst);
       }
-    };
-    std::map<int32_t, Chain> chains;  // by the register of the last step
-    std::set<size_t> dead;
-    for (size_t i = 0; i < pass_.body.size(); ++i) {
-      Insn& insn = pass_.body[i];
-      float k = 0;
-      if (insn.kind != Insn::Kind::kOp || !IsStep(insn.fn) || !IsConstant(insn.c, &k)) continue;
-      auto before = chains.end();
-      for (const auto& [p, x] : {std::pair(insn.a, insn.b), std::pair(insn.b, insn.a)}) {
-        const auto it = chains.find(p);
-        if (it != chains.end() && uses.at(p) == 1 &&
-            it->second.HasX(x, pass_.body[it->second.insn])) {
-          before = it;
-          before->second.x = x;
-        }
-      }
-      if (before == chains.end()) {
-        chains[insn.dst] = {i, 0, {k}};
-        continue;
-      }
-      Chain chain = std::move(before->second);
-      const Insn first = pass_.body[chain.insn];
-      const int32_t start = first.table != nullptr ? first.c
-                            : first.a == chain.x   ? first.b
-                                                   : first.a;
-      dead.insert(chain.insn);
-      chains.erase(before);
-      chain.k.push_back(k);
-      chain.insn = i;
-      insn.fn = ops_.horner;
-      insn.a = chain.x;
-      insn.b = 0;
-      insn.c = block_(start);
-      insn.imm = chain.k.size();
-      pass_.tables.push_back(std::make_unique<std::vector<float>>(chain.k));
-      insn.table = pass_.tables.back()->data();
-      chains[insn.dst] = std::move(chain);
     }
-    Drop(dead);
-  }
-
-  // An operation whose result only the next one needs is one instruction with it: what is between
-  // stays in a processor register.
-  void FusePairs() {
-    const std::map<int32_t, int> uses = UsesInBody();
-    std::map<int32_t, size_t> makers;  // by register
-    std::set<size_t> dead;
-    for (size_t i = 0; i < pass_.body.size(); ++i) {
-      Insn& insn = pass_.body[i];
-      if (insn.kind != Insn::Kind::kOp || insn.op == ScalarOp::kConst) continue;
-      bool fused = false;
-      for (const bool second : {false, true}) {
-        const auto inner = makers.find(second ? insn.b : insn.a);
-        if (fused || inner == makers.end() || uses.at(inner->first) != 1) continue;
-        const Insn& before = pass_.body[inner->second];
-        const OpFn fn = ops_.find_pair(before.op, insn.op, second);
-        if (fn == nullptr) continue;
-        const bool uniform = (insn.uniform & (second ? 1 : 2)) != 0;
-        insn.c = second ? insn.a : insn.b;
-        insn.a = before.a;
-        insn.b = before.b;
-        insn.fn = fn;
-        insn.imm = before.uniform | (uniform ? 4u : 0u);
-        dead.insert(inner->second);
-        fused = true;
+    for (const Sink& sink : pass_.sinks) {
+      if (sink.direct) moving.insert(sink.reg);
+    }
+    for (Strip& strip : pass_.strips) {
+      for (size_t s = 0; s < strip.steps.size(); ++s) {
+        if (moving.count(strip.steps[s].x) != 0 || moving.count(strip.steps[s].y) != 0)
+          strip.moving.push_back(s);
       }
-      if (!fused) makers[insn.dst] = i;
     }
-    Drop(dead);
-  }
-
-  void Drop(const std::set<size_t>& dead) {
-    std::vector<Insn> kept;
-    for (size_t i = 0; i < pass_.body.size(); ++i) {
-      if (dead.count(i) == 0) kept.push_back(pass_.body[i]);
-    }
-    pass_.body = std::move(kept);
   }
 
   void DropUnused() {
@@ -156,74 +99,98 @@ class Finisher {
       std::vector<Insn> kept;
       for (auto insn = list->rbegin(); insn != list->rend(); ++insn) {
         if (used.count(insn->dst) == 0) continue;
-        used.insert({insn->a, insn->b, insn->c, insn->d});
-        if (insn->kind == Insn::Kind::kRead) {
-          for (const Axis& axis : reads_[static_cast<size_t>(insn->ref)].axes)
-            used.insert(axis.load);
-        }
+        const std::vector<int32_t> operands = OperandsOf(*insn, reads_, pass_);
+        used.insert(operands.begin(), operands.end());
         kept.push_back(*insn);
       }
       list->assign(kept.rbegin(), kept.rend());
     }
   }
 
+  // Longer blocks where few registers of a block lie in the frame: not operands, which mostly stay
+  // where they are, nor results that are written to their places.
+  void ChooseBlock() {
+    if (pass_.block != kBlock || pass_.shape == Pass::Shape::kSequence) return;
+    std::set<int32_t> direct;
+    for (const Sink& sink : pass_.sinks) {
+      if (sink.direct) direct.insert(sink.reg);
+    }
+    size_t bytes = 1;  // of all registers for one element
+    for (const std::vector<Insn>* list : {&pass_.once, &pass_.row, &pass_.inner, &pass_.body}) {
+      for (const Insn& insn : *list) {
+        if (insn.kind == Insn::Kind::kRead && OperandsOf(insn, reads_, pass_).empty()) continue;
+        for (const int32_t reg : ResultsOf(insn))
+          bytes += Reg(reg).block && direct.count(reg) == 0 ? Reg(reg).size : 0;
+      }
+    }
+    while (pass_.block < kMostBlock && 2 * static_cast<size_t>(pass_.block) * bytes <= kFrameBytes)
+      pass_.block *= 2;
+  }
+
   size_t BlockBytes(size_t size) const {
-    return static_cast<size_t>(pass_.block) * size + kSlotBytes;
+    return static_cast<size_t>(pass_.block) * size + kOneBytes;
+  }
+
+  void Place(int32_t reg, size_t bytes) {
+    pass_.reg_offset[static_cast<size_t>(reg)] = pass_.frame_bytes;
+    pass_.frame_bytes += (bytes + kOneBytes - 1) / kOneBytes * kOneBytes;
+  }
+
+  std::vector<int32_t> ResultsOf(const Insn& insn) const {
+    return insn.kind == Insn::Kind::kStrip ? StripOf(insn).writes : std::vector<int32_t>{insn.dst};
   }
 
   // Registers of the body share memory once their last reader has run; those of other lists keep
   // theirs.
   void Allocate() {
     pass_.reg_offset.assign(regs_.size(), 0);
-    const auto place = [this](int32_t reg, size_t bytes) {
-      pass_.reg_offset[static_cast<size_t>(reg)] = pass_.frame_bytes;
-      pass_.frame_bytes += (bytes + kSlotBytes - 1) / kSlotBytes * kSlotBytes;
-    };
     for (const std::vector<Insn>* list : {&pass_.once, &pass_.row, &pass_.inner}) {
-      for (const Insn& insn : *list)
-        place(insn.dst, Reg(insn.dst).block ? BlockBytes(insn.size) : kSlotBytes);
+      for (const Insn& insn : *list) {
+        for (const int32_t reg : ResultsOf(insn))
+          Place(reg, Reg(reg).block ? BlockBytes(Reg(reg).size) : kOneBytes);
+      }
     }
     std::map<int32_t, int> left = UsesInBody();
     std::multimap<size_t, size_t> free;  // element size -> offset
+    const auto release = [&](int32_t reg) {
+      free.emplace(Reg(reg).size, pass_.reg_offset[static_cast<size_t>(reg)]);
+    };
     for (const Insn& insn : pass_.body) {
-      std::vector<int32_t> args = {insn.a, insn.b, insn.c, insn.d};
-      if (insn.kind == Insn::Kind::kRead) {
-        for (const Axis& axis : reads_[static_cast<size_t>(insn.ref)].axes)
-          args.push_back(axis.load);
-      }
-      // An operand of another size must not be overwritten while it is read.
-      const auto release = [&](bool same_size) {
-        for (int32_t& r : args) {
-          if (r == 0 || Reg(r).level != kBody ||
-              (Reg(r).size == insn.size && insn.kind == Insn::Kind::kOp) != same_size)
-            continue;
-          if (--left[r] == 0) free.emplace(Reg(r).size, pass_.reg_offset[static_cast<size_t>(r)]);
+      // The result may lie over an operand of an operation when their elements have one size.
+      const std::vector<int32_t> operands = OperandsOf(insn, reads_, pass_);
+      const auto release_operands = [&](bool before) {
+        for (const int32_t reg : operands) {
+          const bool same = insn.kind == Insn::Kind::kOp && Reg(reg).size == Reg(insn.dst).size;
+          if (Reg(reg).level == kBody && same == before && --left[reg] == 0) release(reg);
         }
       };
-      release(true);
-      if (const auto it = free.find(insn.size); it != free.end()) {
-        pass_.reg_offset[static_cast<size_t>(insn.dst)] = it->second;
-        free.erase(it);
-      } else {
-        place(insn.dst, BlockBytes(insn.size));
+      release_operands(/*before=*/true);
+      for (const int32_t reg : ResultsOf(insn)) {
+        if (const auto it = free.find(Reg(reg).size); it != free.end()) {
+          pass_.reg_offset[static_cast<size_t>(reg)] = it->second;
+          free.erase(it);
+        } else {
+          Place(reg, BlockBytes(Reg(reg).size));
+        }
       }
-      release(false);
+      release_operands(/*before=*/false);
+      for (const int32_t reg : ResultsOf(insn)) {
+        if (left[reg] == 0) release(reg);  // needed within the strip only
+      }
     }
   }
 
   const OpTable& ops_;
   const std::vector<Read>& reads_;
   const std::vector<Register>& regs_;
-  const std::function<int32_t(int32_t)>& block_;
   Pass& pass_;
 };
 
 }  // namespace
 
 void FinishLists(const OpTable& ops, const std::vector<Read>& reads,
-                 const std::vector<Register>& regs, const std::function<int32_t(int32_t)>& block,
-                 Pass& pass) {
-  Finisher(ops, reads, regs, block, pass).Finish();
+                 const std::vector<Register>& regs, Pass& pass) {
+  Finisher(ops, reads, regs, pass).Finish();
 }
 
 }  // namespace kiln::vm

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last steps of making a pass: fewer instructions, and places for registers.
+// The last steps of making a pass: strips, and places for registers.
 #ifndef KILN_EXEC_VM_FINISH_H_
 #define KILN_EXEC_VM_FINISH_H_
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "kiln/exec/vm/program.h"
@@ -27,12 +26,10 @@ struct Register {
   bool block = false;   // has room for a block
 };
 
-// Joins chains of instructions into one each, drops those whose result nobody needs, and gives
-// registers their places in the frame; `regs` is by number. `block` returns a register that holds a
-// block filled with the one element of another.
+// Drops instructions whose result nobody needs, makes strips of steps, and gives registers their
+// places in the frame; `regs` is by number.
 void FinishLists(const OpTable& ops, const std::vector<Read>& reads,
-                 const std::vector<Register>& regs, const std::function<int32_t(int32_t)>& block,
-                 Pass& pass);
+                 const std::vector<Register>& regs, Pass& pass);
 
 }  // namespace kiln::vm
 

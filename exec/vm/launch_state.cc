@@ -201,8 +201,11 @@ class PatternBinder {
         return false;
     }
     FetchAhead();
-    for (const Insn& insn : pass_.body)
-      work_.operations += insn.kind == Insn::Kind::kOp ? Blocks() : 0;
+    for (const Insn& insn : pass_.body) {
+      if (insn.kind == Insn::Kind::kOp) work_.operations += Blocks();
+      if (insn.kind == Insn::Kind::kStrip)
+        work_.operations += Blocks() * static_cast<double>((n_ + kStripPart - 1) / kStripPart);
+    }
     return true;
   }
 
@@ -444,8 +447,8 @@ int64_t GroupExtent(const Program& wide, const int64_t* extents) {
     double own = pass.vec < 0 ? 1 : static_cast<double>(extents[pass.vec]);
     for (const int32_t d : pass.rows) own *= static_cast<double>(extents[d]);
     if (pass.shape == Pass::Shape::kOuter) own *= static_cast<double>(extents[pass.over]);
-    if (own * static_cast<double>(pass.body.size() + 1) > most) {
-      most = own * static_cast<double>(pass.body.size() + 1);
+    if (own * static_cast<double>(pass.operations + 1) > most) {
+      most = own * static_cast<double>(pass.operations + 1);
       heaviest = &pass;
     }
     elements = std::max(elements, own);

@@ -252,17 +252,6 @@ void Map2(const OpArgs& x) {
   for (size_t i = 0; i < n; ++i) dst[i] = F::Do(a[i], b[i]);
 }
 
-// b is one element.
-template <typename F, typename T>
-void Map2Uniform(const OpArgs& x) {
-  const size_t n = x.n;
-  auto* dst = static_cast<T*>(x.dst);
-  const auto* a = static_cast<const T*>(x.a);
-  const T b = *static_cast<const T*>(x.b);
-#pragma GCC ivdep
-  for (size_t i = 0; i < n; ++i) dst[i] = F::Do(a[i], b);
-}
-
 template <typename F, typename T>
 void Map3(const OpArgs& x) {
   const size_t n = x.n;
@@ -453,29 +442,6 @@ OpFn FindLoop(ScalarOp op) {
         return FindFloatOnly<T>(op);
       else
         return FindBits<T>(op);
-  }
-}
-
-// The operations on bits of floats that expansions are made of.
-template <typename T>
-OpFn FindUniformLoop(ScalarOp op) {
-  switch (op) {
-    case ScalarOp::kAdd:
-      return &Map2Uniform<Add, T>;
-    case ScalarOp::kSub:
-      return &Map2Uniform<Sub, T>;
-    case ScalarOp::kAnd:
-      return &Map2Uniform<And, T>;
-    case ScalarOp::kOr:
-      return &Map2Uniform<Or, T>;
-    case ScalarOp::kXor:
-      return &Map2Uniform<Xor, T>;
-    case ScalarOp::kShl:
-      return &Map2Uniform<Shl, T>;
-    case ScalarOp::kShr:
-      return &Map2Uniform<Shr, T>;
-    default:
-      return nullptr;
   }
 }
 

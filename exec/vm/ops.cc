@@ -13,6 +13,7 @@
 #include "kiln/exec/vm/casts-inl.h"
 #include "kiln/exec/vm/loops-inl.h"
 #include "kiln/exec/vm/moves-inl.h"
+#include "kiln/exec/vm/steps-inl.h"
 #include "kiln/exec/vm/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -37,16 +38,6 @@ OpFn FindCast(DType from, DType to) {
   return Cast(from, to);
 }
 
-OpFn FindUniform(ScalarOp op, DType operand, unsigned mask) {
-#if HWY_NATIVE_FMA
-  if (operand == DType::kF32) return FindUniformFloat(op, mask);
-#endif
-  if (mask != 2) return nullptr;
-  if (operand == DType::kI32) return FindUniformLoop<int32_t>(op);
-  if (operand == DType::kU32) return FindUniformLoop<uint32_t>(op);
-  return nullptr;
-}
-
 ReduceFns Reduce(ReduceOp op, DType type) {
   ReduceFns fns = WithType(type, [op](auto zero) { return FindReduce<decltype(zero)>(op); });
 #if HWY_NATIVE_FMA
@@ -69,9 +60,9 @@ ReduceFns Reduce(ReduceOp op, DType type) {
 }
 
 #if !HWY_NATIVE_FMA
-OpFn FindPair(ScalarOp, ScalarOp, bool) { return nullptr; }
-OpFn FindChoose(ScalarOp) { return nullptr; }
-OpFn FindChoice(bool, unsigned) { return nullptr; }
+StepFn FindStep(StepOp, DType, Where, Where, Where) { return {}; }
+StepFn FindMove(StepMove, DType) { return {}; }
+void RunStrip(const Step*, size_t, size_t) {}
 
 void HalfToFloatLoop(const OpArgs& x) {
   for (size_t i = 0; i < x.n; ++i)
@@ -87,32 +78,21 @@ void RoundToHalfLoop(const OpArgs& x) {
   for (size_t i = 0; i < x.n; ++i)
     static_cast<float*>(x.dst)[i] = HalfToFloat(FloatToHalf(static_cast<const float*>(x.a)[i]));
 }
-
-void HornerLoop(const OpArgs& x) {
-  const auto* k = static_cast<const float*>(x.b);
-  for (size_t i = 0; i < x.n; ++i) {
-    const float a = static_cast<const float*>(x.a)[i];
-    float p = static_cast<const float*>(x.c)[i];
-    for (size_t m = 0; m < x.imm; ++m) p = std::fma(p, a, k[m]);
-    static_cast<float*>(x.dst)[i] = p;
-  }
-}
 #endif
 
 const OpTable& Table() {
 #if HWY_NATIVE_FMA
-  constexpr OpFn kHalfToFloat = &VHalfToFloat, kFloatToHalf = &VFloatToHalf, kHorner = &VHorner,
+  constexpr OpFn kHalfToFloat = &VHalfToFloat, kFloatToHalf = &VFloatToHalf,
                  kRoundToHalf = &VRoundToHalf;
 #else
   constexpr OpFn kHalfToFloat = &HalfToFloatLoop, kFloatToHalf = &FloatToHalfLoop,
-                 kHorner = &HornerLoop, kRoundToHalf = &RoundToHalfLoop;
+                 kRoundToHalf = &RoundToHalfLoop;
 #endif
   static constexpr OpTable kTable = {
       .find = &Find,
-      .find_uniform = &FindUniform,
-      .find_pair = &FindPair,
-      .find_choose = &FindChoose,
-      .find_choice = &FindChoice,
+      .find_step = &FindStep,
+      .find_move = &FindMove,
+      .run_strip = &RunStrip,
       .reduce = &Reduce,
       .cast = &FindCast,
       .half_to_float = kHalfToFloat,
@@ -122,7 +102,6 @@ const OpTable& Table() {
       .round_to_half = kRoundToHalf,
       .round_to_bfloat = &RoundToBFloatBlock,
       .normalise_bool = &NormaliseBool,
-      .horner = kHorner,
       .fill = &Fill,
       .gather_strided = &GatherStrided,
       .gather = &GatherPattern,

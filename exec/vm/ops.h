@@ -14,6 +14,7 @@
 
 #include "kiln/base/cpu_features.h"
 #include "kiln/base/dtype.h"
+#include "kiln/exec/vm/step.h"
 #include "kiln/kernel/kernel.h"
 #include "kiln/kernel/scalar_expr.h"
 
@@ -28,7 +29,6 @@ struct OpArgs {
   const void* c;
   size_t n;
   uint64_t imm;
-  const void* d = nullptr;
 };
 
 // dst may be a, b or c exactly when their elements have one size.
@@ -50,17 +50,12 @@ struct OpTable {
   // The function of a node that is neither a leaf, a cast nor a bit cast; null if the type has
   // none. `operand` is the type of the first operand (of the second for select and guard).
   OpFn (*find)(ScalarOp op, DType operand);
-  // The same when the operands of `mask` (1: a, 2: b, 4: c) are one element instead of a block.
-  // Here and below null means that the table has none, and the caller fills a block or takes
-  // several steps.
-  OpFn (*find_uniform)(ScalarOp op, DType operand, unsigned mask);
-  // outer(inner(a, b), c) or, with `second`, outer(c, inner(a, b)), of f32. Of these and the next
-  // ones imm says which operands are one element: 1: a, 2: b, 4: c, 8: d.
-  OpFn (*find_pair)(ScalarOp inner, ScalarOp outer, bool second);
-  // select(a < b, c, d), or a <= b: floats compared, elements of four bytes chosen.
-  OpFn (*find_choose)(ScalarOp comparison);
-  // select(a < b, a, b), or with `greater` select(a < b, b, a), of f32.
-  OpFn (*find_choice)(bool greater, unsigned mask);
+  // Steps of strips; null where the table has none for these operands. `find_move` is for the types
+  // in which operands lie in blocks.
+  StepFn (*find_step)(StepOp op, DType operand, Where a, Where b, Where c);
+  StepFn (*find_move)(StepMove move, DType type);
+  // Takes elements [begin, end) of a block through the steps, which end with kEnd.
+  void (*run_strip)(const Step* steps, size_t begin, size_t end);
   ReduceFns (*reduce)(ReduceOp op, DType type);
   // A conversion as scalar_expr.h defines kCast. Never null for types that occur.
   OpFn (*cast)(DType from, DType to);
@@ -69,9 +64,6 @@ struct OpTable {
   OpFn bfloat_to_float, float_to_bfloat;
   OpFn round_to_half, round_to_bfloat;  // f32 -> f32
   OpFn normalise_bool;                  // bytes -> bytes 0 and 1
-  // dst[i] = fma(... fma(fma(c, a, k0), a, k1) ..., km): a polynomial in a; `b` points to imm
-  // coefficients k.
-  OpFn horner;
 
   // Moving n elements of `size` 1, 2, 4 or 8 bytes.
   void (*fill)(size_t size, void* dst, const void* element, size_t n);

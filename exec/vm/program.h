@@ -19,8 +19,8 @@
 // An instruction runs once per worker (constants, parameters), once per row (what does not vary
 // along the vector dim; one element), once per place in rows (`inner`: what depends on the
 // coordinate along the vector dim and on no other) or once per block. Where a block needs a
-// register of the first two, its operation either takes one element or the register is first
-// filled.
+// register of the first two, the step of a strip takes one element; for other operations the
+// register is first filled.
 #ifndef KILN_EXEC_VM_PROGRAM_H_
 #define KILN_EXEC_VM_PROGRAM_H_
 
@@ -37,23 +37,39 @@ namespace kiln::vm {
 
 inline constexpr int kMaxDims = 16;  // iterated dims
 // Elements of a block: of the vector dim alone, which divide the blocks of reductions; and of
-// several dims in a wide program. Larger ones would cost less for each element to start, but all
-// that a pass keeps of a long row should stay in the nearest cache.
-inline constexpr int64_t kBlock = 512, kWideBlock = 1024;
+// several dims in a wide program. Larger ones cost less for each element to start, but all that a
+// pass keeps of a long row should stay in the nearest cache.
+inline constexpr int64_t kBlock = 512, kMostBlock = 4096, kWideBlock = 1024;
 inline constexpr int64_t kMapChunk = 4096;  // elements of a row that are one unit of work
 
 struct Insn {
-  enum class Kind : uint8_t { kOp, kRead, kCoordinate, kParam, kConst, kExtent, kFill };
+  enum class Kind : uint8_t { kOp, kRead, kCoordinate, kParam, kConst, kExtent, kFill, kStrip };
   Kind kind = Kind::kOp;
   uint8_t size = 0;  // bytes of an element of dst: kParam, kConst, kFill
   int32_t dst = 0;   // registers; 0 is none
-  int32_t a = 0, b = 0, c = 0, d = 0;
-  int32_t ref = 0;  // read, dim or parameter
+  int32_t a = 0, b = 0, c = 0;
+  int32_t ref = 0;  // read, dim, parameter or strip
   uint64_t imm = 0;
   OpFn fn = nullptr;
-  ScalarOp op = ScalarOp::kConst;  // of an operation on f32 that may be one of a pair
-  uint8_t uniform = 0;             // its operands that are one element, as in ops.h
-  const float* table = nullptr;    // in place of b: coefficients, owned by the Pass
+  // A kOp without `fn` becomes part of a strip: what it is, and the types that its operands and its
+  // result lie in memory with.
+  StepOp step = StepOp::kNone;
+  DType from = DType::kF32, to = DType::kF32;
+};
+
+// Operations that run together, see step.h. Operands of a step in memory are registers, or slots as
+// negative numbers.
+struct StripStep {
+  StepFn fn;
+  int32_t x = 0, y = 0;
+};
+
+struct Strip {
+  std::vector<StripStep> steps;
+  std::vector<int32_t> reads, writes;  // registers, each once
+  std::vector<int32_t> last;           // of those written, the ones after the last load
+  size_t first = 0;                    // of the steps among those of the pass
+  std::vector<size_t> moving;          // steps with registers that do not stay in one place
 };
 
 // One axis of a read whose position is not just a linear function of the coordinates.
@@ -100,11 +116,14 @@ struct Pass {
   int32_t over = -1;          // the reduced dim
   int64_t block = kBlock;     // the most elements of a register
   std::vector<Insn> once, row, inner, body;
+  std::vector<Strip> strips;
+  size_t operations = 0;  // of the body
+  size_t num_steps = 0;   // of all strips
+  size_t num_slots = 0;   // of any strip
   std::vector<Sink> sinks;
   std::vector<size_t> reg_offset;  // of each register in the frame
   size_t frame_bytes = 0;
   size_t reads_begin = 0, reads_end = 0;  // in Program::reads
-  std::vector<std::unique_ptr<std::vector<float>>> tables;
 };
 
 struct Temp {

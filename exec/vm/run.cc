@@ -11,7 +11,9 @@ namespace {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-size_t AccumulatorBytes(const Pass& pass) { return static_cast<size_t>(pass.block) * 8; }
+size_t AccumulatorBytes(const Pass& pass) {
+  return (pass.shape == Pass::Shape::kOuter ? static_cast<size_t>(pass.block) : kReduceLanes) * 8;
+}
 
 size_t RoundUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -34,9 +36,9 @@ class UnitRunner {
   void Run(int64_t begin, int64_t end) {
     int64_t row = -1;
     for (int64_t unit = begin; unit < end; ++unit) {
-      const int64_t over_chunk = unit % units_.over_chunks;
-      const int64_t vec_chunk = unit / units_.over_chunks % units_.vec_chunks;
-      const int64_t unit_row = unit / units_.over_chunks / units_.vec_chunks;
+      const int64_t vec_chunk = unit % units_.vec_chunks;
+      const int64_t over_chunk = unit / units_.vec_chunks % units_.over_chunks;
+      const int64_t unit_row = unit / units_.vec_chunks / units_.over_chunks;
       if (unit_row != row) EnterRow(row = unit_row);
       if (pass_.shape == Pass::Shape::kOuter) {
         OuterUnit(row, vec_chunk, over_chunk);
@@ -313,6 +315,7 @@ Units UnitsOf(const Pass& pass, const Launch& launch) {
 size_t FrameBytes(const Pass& pass) {
   return RoundUp(pass.frame_bytes) + RoundUp(pass.reg_offset.size() * sizeof(uint8_t*)) +
          2 * static_cast<size_t>(pass.block) * sizeof(int64_t) +
+         RoundUp(pass.num_steps * sizeof(Step)) + pass.num_slots * kSlotBytes +
          pass.sinks.size() * AccumulatorBytes(pass);
 }
 
@@ -322,9 +325,16 @@ void StartFrame(const Pass& pass, Worker& worker, void* memory, Frame& frame) {
   frame.accumulators = frame.storage + RoundUp(pass.frame_bytes);
   frame.positions =
       reinterpret_cast<int64_t*>(frame.accumulators + pass.sinks.size() * AccumulatorBytes(pass));
-  frame.regs = reinterpret_cast<uint8_t**>(frame.positions + 2 * pass.block);
+  frame.slots = reinterpret_cast<uint8_t*>(frame.positions + 2 * pass.block);
+  frame.steps = reinterpret_cast<Step*>(frame.slots + pass.num_slots * kSlotBytes);
+  frame.regs = reinterpret_cast<uint8_t**>(frame.steps + pass.num_steps);
   for (size_t r = 0; r < pass.reg_offset.size(); ++r)
     frame.regs[r] = frame.storage + pass.reg_offset[r];
+  Step* step = frame.steps;
+  for (const Strip& strip : pass.strips) {
+    for (const StripStep& s : strip.steps)
+      *step++ = {s.fn, AddressOf(s.x, frame), AddressOf(s.y, frame)};
+  }
   const int64_t fill = std::min(pass.block, TileIn(*worker.launch, pass).length);
   RunList(pass.once, 1, static_cast<size_t>(fill), worker, pass, frame);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running the passes of a cell.
 //
-// A pass is cut into units: (row, chunk of the tile, chunk of the reduced dim), numbered with the
+// A pass is cut into units: (row, chunk of the reduced dim, chunk of the tile), numbered with the
 // last fastest; the tile is the vector dim or, in a wide program, more (tile.h). Any worker may run
 // any range of units. A unit of a reduction leaves the result of one block of the rule in kernel.h;
 // when there are several to a result, they lie in `partials` until FinishPass reduces them again.
@@ -51,7 +51,9 @@ class Fetches {
 // Registers of one pass for one worker.
 struct Frame {
   uint8_t* storage = nullptr;
-  uint8_t** regs = nullptr;         // where each register lies now: its own storage, or an operand
+  uint8_t** regs = nullptr;  // where each register lies now: its own storage, or an operand
+  Step* steps = nullptr;     // of all strips
+  uint8_t* slots = nullptr;
   int64_t* positions = nullptr;     // two blocks of them
   uint8_t* accumulators = nullptr;  // a block for each sink
   Fetches* fetches = nullptr;       // of the worker
@@ -69,6 +71,8 @@ struct Worker {
   uint8_t* temps = nullptr;
   Fetches fetches;
 };
+
+inline constexpr size_t kStripPart = 128;  // elements of a strip between fetches
 
 struct Units {
   int64_t rows = 1;                       // of the dims around the tile

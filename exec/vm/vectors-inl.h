@@ -74,131 +74,43 @@ struct VTrunc {
   static HWY_INLINE V Do(V a) { return hn::Trunc(a); }
 };
 
-// An operand of a loop: a block, or one element that stands for a whole block.
-template <bool kUniform>
-struct Operand {
-  explicit HWY_INLINE Operand(const void* data)
-      : p(static_cast<const float*>(data)), all(hn::Set(D(), *p)) {}
-  HWY_INLINE V operator()(size_t i) const { return kUniform ? all : hn::LoadU(D(), p + i); }
-  const float* p;
-  V all;
-};
-
 template <typename F>
 void VMap1(const OpArgs& x) {
   const D d;
-  const Operand<false> a(x.a);
+  const auto* a = static_cast<const float*>(x.a);
   auto* dst = static_cast<float*>(x.dst);
-  for (size_t i = 0; i < x.n; i += hn::Lanes(d)) hn::StoreU(F::Do(a(i)), d, dst + i);
+  for (size_t i = 0; i < x.n; i += hn::Lanes(d)) hn::StoreU(F::Do(hn::LoadU(d, a + i)), d, dst + i);
 }
 
-template <typename F, bool kA = false, bool kB = false>
+template <typename F>
 void VMap2(const OpArgs& x) {
   const D d;
-  const Operand<kA> a(x.a);
-  const Operand<kB> b(x.b);
+  const auto* a = static_cast<const float*>(x.a);
+  const auto* b = static_cast<const float*>(x.b);
   auto* dst = static_cast<float*>(x.dst);
   const size_t step = hn::Lanes(d);
+  const auto one = [&](size_t i) {
+    hn::StoreU(F::Do(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, dst + i);
+  };
   size_t i = 0;
   for (; i + 4 * step <= x.n; i += 4 * step) {
-    hn::StoreU(F::Do(a(i), b(i)), d, dst + i);
-    hn::StoreU(F::Do(a(i + step), b(i + step)), d, dst + i + step);
-    hn::StoreU(F::Do(a(i + 2 * step), b(i + 2 * step)), d, dst + i + 2 * step);
-    hn::StoreU(F::Do(a(i + 3 * step), b(i + 3 * step)), d, dst + i + 3 * step);
+    one(i);
+    one(i + step);
+    one(i + 2 * step);
+    one(i + 3 * step);
   }
-  for (; i < x.n; i += step) hn::StoreU(F::Do(a(i), b(i)), d, dst + i);
+  for (; i < x.n; i += step) one(i);
 }
 
-template <bool kA = false, bool kB = false, bool kC = false>
-void VFma(const OpArgs& x) {
-  const D d;
-  const Operand<kA> a(x.a);
-  const Operand<kB> b(x.b);
-  const Operand<kC> c(x.c);
-  auto* dst = static_cast<float*>(x.dst);
-  const size_t step = hn::Lanes(d);
-  size_t i = 0;
-  for (; i + 2 * step <= x.n; i += 2 * step) {
-    hn::StoreU(hn::MulAdd(a(i), b(i), c(i)), d, dst + i);
-    hn::StoreU(hn::MulAdd(a(i + step), b(i + step), c(i + step)), d, dst + i + step);
-  }
-  for (; i < x.n; i += step) hn::StoreU(hn::MulAdd(a(i), b(i), c(i)), d, dst + i);
-}
-
-// Where a loop over whole vectors reads an operand, and how far it goes from one to the next: not
-// at all for one element, of which `all` is filled.
-struct Source {
-  const float* at;
-  size_t step;
-};
-
-HWY_INLINE Source SourceOf(const void* data, bool uniform, float* all) {
-  const auto* at = static_cast<const float*>(data);
-  if (!uniform) return {at, hn::Lanes(D())};
-  hn::StoreU(hn::Set(D(), *at), D(), all);
-  return {all, 0};
-}
-
-template <typename F, typename G, bool kSecond>
-void VPair(const OpArgs& x) {
-  const D d;
-  float all[3][HWY_MAX_BYTES / sizeof(float)];
-  auto [a, a_step] = SourceOf(x.a, (x.imm & 1) != 0, all[0]);
-  auto [b, b_step] = SourceOf(x.b, (x.imm & 2) != 0, all[1]);
-  auto [c, c_step] = SourceOf(x.c, (x.imm & 4) != 0, all[2]);
-  auto* dst = static_cast<float*>(x.dst);
-  float* const end = dst + x.n;
-  const auto one = [&](const float* p, const float* q, const float* r) {
-    const V inner = F::Do(hn::LoadU(d, p), hn::LoadU(d, q)), other = hn::LoadU(d, r);
-    return kSecond ? G::Do(other, inner) : G::Do(inner, other);
-  };
-  for (; dst + 2 * hn::Lanes(d) <= end; dst += 2 * hn::Lanes(d)) {
-    const V low = one(a, b, c), high = one(a + a_step, b + b_step, c + c_step);
-    hn::StoreU(low, d, dst);
-    hn::StoreU(high, d, dst + hn::Lanes(d));
-    a += 2 * a_step, b += 2 * b_step, c += 2 * c_step;
-  }
-  for (; dst < end; dst += hn::Lanes(d), a += a_step, b += b_step, c += c_step)
-    hn::StoreU(one(a, b, c), d, dst);
-}
-
-template <bool kOrEqual>
-void VChoose(const OpArgs& x) {
-  const D d;
-  float all[4][HWY_MAX_BYTES / sizeof(float)];
-  auto [a, a_step] = SourceOf(x.a, (x.imm & 1) != 0, all[0]);
-  auto [b, b_step] = SourceOf(x.b, (x.imm & 2) != 0, all[1]);
-  auto [yes, yes_step] = SourceOf(x.c, (x.imm & 4) != 0, all[2]);
-  auto [no, no_step] = SourceOf(x.d, (x.imm & 8) != 0, all[3]);
-  auto* dst = static_cast<float*>(x.dst);
-  float* const end = dst + x.n;
-  for (; dst < end; dst += hn::Lanes(d)) {
-    const V left = hn::LoadU(d, a), right = hn::LoadU(d, b);
-    const auto holds = kOrEqual ? hn::Le(left, right) : hn::Lt(left, right);
-    hn::StoreU(hn::IfThenElse(holds, hn::LoadU(d, yes), hn::LoadU(d, no)), d, dst);
-    a += a_step, b += b_step, yes += yes_step, no += no_step;
-  }
-}
-
-inline void VHorner(const OpArgs& x) {
+inline void VFma(const OpArgs& x) {
   const D d;
   const auto* a = static_cast<const float*>(x.a);
-  const auto* k = static_cast<const float*>(x.b);
+  const auto* b = static_cast<const float*>(x.b);
   const auto* c = static_cast<const float*>(x.c);
   auto* dst = static_cast<float*>(x.dst);
-  const size_t step = hn::Lanes(d);
-  for (size_t i = 0; i < x.n; i += 2 * step) {  // two chains hide each other's latency
-    const size_t j = i + step < x.n ? i + step : i;
-    const V a0 = hn::LoadU(d, a + i), a1 = hn::LoadU(d, a + j);
-    V p0 = hn::LoadU(d, c + i), p1 = hn::LoadU(d, c + j);
-    for (size_t m = 0; m < x.imm; ++m) {
-      const V next = hn::Set(d, k[m]);
-      p0 = hn::MulAdd(p0, a0, next);
-      p1 = hn::MulAdd(p1, a1, next);
-    }
-    hn::StoreU(p0, d, dst + i);
-    hn::StoreU(p1, d, dst + j);
-  }
+  for (size_t i = 0; i < x.n; i += hn::Lanes(d))
+    hn::StoreU(hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), hn::LoadU(d, c + i)), d,
+               dst + i);
 }
 
 // Lanes of a reduction in vectors.
@@ -342,7 +254,7 @@ inline OpFn FindVector(ScalarOp op) {
     case ScalarOp::kMax:
       return &VMap2<VMax>;
     case ScalarOp::kFma:
-      return &VFma<>;
+      return &VFma;
     case ScalarOp::kNeg:
       return &VMap1<VNeg>;
     case ScalarOp::kAbs:
@@ -357,97 +269,6 @@ inline OpFn FindVector(ScalarOp op) {
       return &VMap1<VRound>;
     case ScalarOp::kTrunc:
       return &VMap1<VTrunc>;
-    default:
-      return nullptr;
-  }
-}
-
-template <typename F>
-OpFn FindOuter(ScalarOp outer, bool second) {
-  switch (outer) {
-    case ScalarOp::kAdd:
-      return second ? &VPair<F, VAdd, true> : &VPair<F, VAdd, false>;
-    case ScalarOp::kSub:
-      return second ? &VPair<F, VSub, true> : &VPair<F, VSub, false>;
-    case ScalarOp::kMul:
-      return second ? &VPair<F, VMul, true> : &VPair<F, VMul, false>;
-    case ScalarOp::kDiv:
-      return second ? &VPair<F, VDiv, true> : &VPair<F, VDiv, false>;
-    case ScalarOp::kMin:
-      return second ? &VPair<F, VMin, true> : &VPair<F, VMin, false>;
-    case ScalarOp::kMax:
-      return second ? &VPair<F, VMax, true> : &VPair<F, VMax, false>;
-    default:
-      return nullptr;
-  }
-}
-
-inline OpFn FindPair(ScalarOp inner, ScalarOp outer, bool second) {
-  switch (inner) {
-    case ScalarOp::kAdd:
-      return FindOuter<VAdd>(outer, second);
-    case ScalarOp::kSub:
-      return FindOuter<VSub>(outer, second);
-    case ScalarOp::kMul:
-      return FindOuter<VMul>(outer, second);
-    case ScalarOp::kDiv:
-      return FindOuter<VDiv>(outer, second);
-    case ScalarOp::kMin:
-      return FindOuter<VMin>(outer, second);
-    case ScalarOp::kMax:
-      return FindOuter<VMax>(outer, second);
-    default:
-      return nullptr;
-  }
-}
-
-inline OpFn FindChoose(ScalarOp comparison) {
-  if (comparison == ScalarOp::kLt) return &VChoose<false>;
-  return comparison == ScalarOp::kLe ? &VChoose<true> : nullptr;
-}
-
-template <typename F>
-OpFn UniformMap2(unsigned mask) {
-  return mask == 1 ? &VMap2<F, true, false> : mask == 2 ? &VMap2<F, false, true> : nullptr;
-}
-
-inline OpFn FindChoice(bool greater, unsigned mask) {
-  if (mask == 0) return greater ? &VMap2<VGreater> : &VMap2<VLesser>;
-  return greater ? UniformMap2<VGreater>(mask) : UniformMap2<VLesser>(mask);
-}
-
-inline OpFn FindUniformFloat(ScalarOp op, unsigned mask) {
-  switch (op) {
-    case ScalarOp::kAdd:
-      return UniformMap2<VAdd>(mask);
-    case ScalarOp::kSub:
-      return UniformMap2<VSub>(mask);
-    case ScalarOp::kMul:
-      return UniformMap2<VMul>(mask);
-    case ScalarOp::kDiv:
-      return UniformMap2<VDiv>(mask);
-    case ScalarOp::kMin:
-      return UniformMap2<VMin>(mask);
-    case ScalarOp::kMax:
-      return UniformMap2<VMax>(mask);
-    case ScalarOp::kFma:
-      break;
-    default:
-      return nullptr;
-  }
-  switch (mask) {
-    case 1:
-      return &VFma<true, false, false>;
-    case 2:
-      return &VFma<false, true, false>;
-    case 3:
-      return &VFma<true, true, false>;
-    case 4:
-      return &VFma<false, false, true>;
-    case 5:
-      return &VFma<true, false, true>;
-    case 6:
-      return &VFma<false, true, true>;
     default:
       return nullptr;
   }

@@ -42,7 +42,7 @@ int64_t WorkOf(const Pass& pass, const int64_t* extents) {
   for (const int32_t d : pass.rows) elements *= static_cast<double>(extents[d]);
   if (pass.vec >= 0) elements *= static_cast<double>(extents[pass.vec]);
   if (pass.shape == Pass::Shape::kOuter) elements *= static_cast<double>(extents[pass.over]);
-  return static_cast<int64_t>(std::min(elements * static_cast<double>(pass.body.size() + 1), 1e15));
+  return static_cast<int64_t>(std::min(elements * static_cast<double>(pass.operations + 1), 1e15));
 }
 
 int64_t TasksFor(int64_t work, int64_t units) {

@@ -278,6 +278,70 @@ TEST(VmTest, CastsBetweenAllTypes) {
   }
 }
 
+// Each value is read by some that come much later, so that most wait in slots; and there are more
+// operations than one strip has.
+TEST(VmTest, LongChains) {
+  std::string text = "dims a\nin 0 f32 [a] dense\nin 1 f32 [a] rows\n";
+  const auto value = [](int k) {
+    return k < 0 ? "in" + std::to_string(k % 2 + 1) + "[a]" : "s" + std::to_string(k) + "[a]";
+  };
+  constexpr int kStages = 120;
+  for (int k = 0; k < kStages; ++k) {
+    const std::string x = value(k - 1), y = value(k - 4), z = value(k - 11);
+    text += "s" + std::to_string(k) + " : f32 [a] = select(lt(" + x + ", " + y + "), fma(" + x +
+            ", 0.5, " + z + "), mul(sub(" + y + ", max(" + z + ", " + x + ")), 0.25))\n";
+  }
+  text += "out 0 f32 [a] dense = " + value(kStages - 1) + "\nout 1 bool [a] dense = and(lt(" +
+          value(kStages - 1) + ", " + value(kStages / 2) + "), ne(" + value(kStages - 2) + ", 0))";
+  ExpectExact(text, {{1}, {63}, {64}, {65}, {1000}, {5003}});
+  if (HostIsa() == IsaLevel::kBaseline) return;
+  const auto vm = VmKernel::Compile(Parse(text));
+  ASSERT_TRUE(vm.ok()) << vm.status();
+  ASSERT_EQ((*vm)->program().passes.size(), 1u);
+  EXPECT_GT((*vm)->program().passes[0].strips.size(), 1u);
+  EXPECT_GT((*vm)->program().passes[0].num_slots, 8u);
+}
+
+TEST(VmTest, TypesMixInAStrip) {
+  const std::string text = R"(
+dims a
+in 0 u8 [a] dense
+in 1 f16 [a] dense
+in 2 i32 [a] dense
+in 3 bool [a] dense
+in 4 bf16 [a] dense
+s0 : f32 [a] = mul(sub(cast<f32>(in0[a]), 7), in1[a])
+s1 : bool [a] = or(and(in3[a], le(s0[a], in4[a])), lt(in2[a], cast<i32>(in0[a])))
+s2 : f32 [a] = select(s1[a], s0[a], cast<f32>(s1[a]))
+out 0 u8 [a] dense = cast<u8>(round(s2[a]))
+out 1 bf16 [a] dense = add(s2[a], cast<f32>(shr(in2[a], i32:3)))
+out 2 i8 [a] dense = cast<i8>(s0[a])
+out 3 f16 [a] dense = neg(s2[a])
+out 4 i32 [a] dense = add(cast<i32>(s0[a]), cast<i32>(s1[a]))
+)";
+  ExpectExact(text, {{1}, {31}, {300}, {4100}});
+  if (HostIsa() == IsaLevel::kBaseline) return;
+  const auto vm = VmKernel::Compile(Parse(text));
+  ASSERT_TRUE(vm.ok()) << vm.status();
+  EXPECT_EQ((*vm)->program().passes[0].strips.size(), 1u);
+}
+
+TEST(VmTest, LongBlocks) {
+  const std::string text = R"(
+dims a b
+in 0 f32 [a, b] dense
+in 1 f32 [b] dense
+s0 : f32 [a] = reduce add over b (mul(in0[a, b], in1[b]))
+s1 : f32 [b] = reduce max over a (in0[a, b])
+out 0 f32 [a, b] dense = sub(mul(in0[a, b], s0[a]), s1[b])
+)";
+  ExpectExact(text, {{3, 4095}, {2, 4096}, {35, 4097}, {3, 9001}, {70, 2500}});
+  if (HostIsa() == IsaLevel::kBaseline) return;
+  const auto vm = VmKernel::Compile(Parse(text));
+  ASSERT_TRUE(vm.ok()) << vm.status();
+  for (const vm::Pass& pass : (*vm)->program().passes) EXPECT_GT(pass.block, vm::kBlock);
+}
+
 TEST(VmTest, SixteenBitFloats) {
   for (const char* type : {"f16", "bf16"}) {
     const std::string t = type;
