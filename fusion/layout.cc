@@ -31,6 +31,9 @@ namespace kiln {
 namespace {
 
 bool Is(const Node& node, absl::string_view op) { return node.op->name == op; }
+bool IsConv(const Node& node) { return Is(node, "conv") || Is(node, "conv_transpose"); }
+// Drops or adds axes of one element.
+bool ChangesRank(const Node& node) { return Is(node, "squeeze") || Is(node, "unsqueeze"); }
 
 std::vector<int64_t> ToLast(size_t rank) {
   std::vector<int64_t> perm = {0};
@@ -87,6 +90,20 @@ std::optional<Attrs> MovedAttrs(const Node& node, size_t rank) {
     return true;
   };
   if (node.op->kind == OpKind::kScalar) return attrs;
+  if (ChangesRank(node)) {
+    // Behind the channels alone, of which no fewer than three axes stay.
+    if (node.inputs.size() > 1 || DimsAttr(node, "axes").empty()) return std::nullopt;
+    Shape axes;
+    for (const Dim& axis : DimsAttr(node, "axes")) {
+      if (!axis.constant()) return std::nullopt;
+      axes.push_back(MovedAxis(*axis.constant(), rank));
+      if (*axes.back().constant() < 1 || axes.back().IsConst(static_cast<int64_t>(rank) - 1))
+        return std::nullopt;
+    }
+    if (axes.size() + 3 > rank) return std::nullopt;
+    attrs["axes"] = DimsValue(axes);
+    return attrs;
+  }
   if (Is(node, "max_pool") || Is(node, "average_pool")) return attrs;
   if (node.op->kind == OpKind::kReduce) {
     std::vector<int64_t> axes = IntsAttr(node, "axes");
@@ -142,6 +159,7 @@ class Mover {
     if (!any) return false;
     Connect();
     Choose();
+    if (std::find(moves_.begin(), moves_.end(), true) == moves_.end()) return false;
     for (size_t i = 0; i < count_; ++i) {
       if (moves_[i]) KILN_RETURN_IF_ERROR(Move(graph_.nodes()[i]));
     }
@@ -163,29 +181,32 @@ class Mover {
 
   // The rank of the activations that the node works on; 0 if it has none.
   size_t RankOf(const Node& node) const {
-    if (node.op->kind == OpKind::kReduce) return Rank(node.inputs[0]);
+    if (node.op->kind == OpKind::kReduce || Is(node, "squeeze")) return Rank(node.inputs[0]);
     return node.outputs.empty() ? 0 : Rank(node.outputs[0]);
   }
 
   Place PlaceOf(const Node& node) const {
     const size_t rank = RankOf(node);
     if (rank < 3 || rank > 5 || node.outputs.size() != 1) return Place::kFixed;
-    if (Is(node, "conv") || Is(node, "conv_transpose")) {
-      if (graph_.value(node.outputs[0]).type != DType::kF32) return Place::kFixed;
-      const StridedView input = StridedStep(graph_, node.inputs[0]);
-      const bool done = input.base != node.inputs[0] && input.strides[1].IsConst(1);
-      return done ? Place::kFixed : Place::kAnchor;
+    if (IsConv(node)) {
+      return graph_.value(node.outputs[0]).type == DType::kF32 ? Place::kAnchor : Place::kFixed;
     }
     return MovedAttrs(node, rank) ? Place::kFree : Place::kFixed;
+  }
+
+  // Whether the value is a transpose of one with channels last.
+  bool IsSeenFirst(ValueId value) const {
+    const StridedView view = StridedStep(graph_, value);
+    return view.base != value && view.strides[1].IsConst(1);
   }
 
   // Activations that the node reads: of its rank, and not constant.
   std::vector<ValueId> Activations(const Node& node) const {
     std::vector<ValueId> read;
-    const bool first = Is(node, "conv") || Is(node, "conv_transpose");
+    const bool first = IsConv(node) || ChangesRank(node);
     for (const ValueId input : node.inputs) {
-      const bool activation =
-          input.valid() && Rank(input) == RankOf(node) && !graph_.value(input).constant;
+      const bool activation = input.valid() && !graph_.value(input).constant &&
+                              (Rank(input) == RankOf(node) || ChangesRank(node));
       if (activation) read.push_back(input);
       if (first) break;
     }
@@ -229,7 +250,7 @@ class Mover {
         if (from == Place::kFixed) near_fixed[set] += cost(input);
       }
       const ValueId output = node.outputs[0];
-      if (Rank(output) != RankOf(node)) continue;
+      if (Rank(output) != RankOf(node) && !ChangesRank(node)) continue;
       bool anchor = false, fixed = graph_.IsOutput(output);
       for (const NodeId user : users_[static_cast<size_t>(output.v)]) {
         anchor = anchor || places_[static_cast<size_t>(user.v)] == Place::kAnchor;
@@ -242,6 +263,16 @@ class Mover {
       const int64_t saved = places_[i] == Place::kFree ? near_anchors[Root(i)] : 0;
       const bool follows = saved > 0 && saved >= near_fixed[Root(i)];
       moves_.push_back(places_[i] == Place::kAnchor || follows);
+    }
+    // What reads channels last already gains if it may write them so.
+    for (size_t i = 0; i < count_; ++i) {
+      const Node& node = graph_.nodes()[i];
+      if (places_[i] != Place::kAnchor || !IsSeenFirst(node.inputs[0])) continue;
+      const std::vector<NodeId>& users = users_[static_cast<size_t>(node.outputs[0].v)];
+      moves_[i] = std::any_of(users.begin(), users.end(), [&](NodeId user) {
+        const auto u = static_cast<size_t>(user.v);
+        return places_[u] == Place::kFree && moves_[u];
+      });
     }
   }
 
@@ -307,11 +338,11 @@ class Mover {
     const size_t rank = RankOf(node);
     std::vector<ValueId> inputs = node.inputs;
     const ValueId output = node.outputs[0];
-    const bool anchor = Is(node, "conv") || Is(node, "conv_transpose");
+    const bool anchor = IsConv(node);
     const bool pool = Is(node, "max_pool") || Is(node, "average_pool");
     if (anchor || pool) {
       // Its operands stay as they are written, between transposes.
-      inputs[0] = Permuted(Last(inputs[0]), ToFirst(rank));
+      if (!anchor || !IsSeenFirst(inputs[0])) inputs[0] = Permuted(Last(inputs[0]), ToFirst(rank));
       const ValueId result = builder_.Op(node.op->name, std::move(inputs), node.attrs, node.name);
       KILN_RETURN_IF_ERROR(Annotate(builder_.status(), node.name));
       last_[output] = Permuted(result, ToLast(rank));
@@ -319,12 +350,13 @@ class Mover {
     }
     for (size_t k = 0; k < inputs.size(); ++k) {
       const bool element = node.op->kind == OpKind::kScalar || Is(node, "concat") || k == 0;
-      if (inputs[k].valid() && element) inputs[k] = Operand(inputs[k], rank);
+      if (!inputs[k].valid() || !element) continue;
+      inputs[k] = ChangesRank(node) ? Last(inputs[k]) : Operand(inputs[k], rank);
     }
     const std::optional<Attrs> attrs = MovedAttrs(node, rank);
     const ValueId result = builder_.Op(node.op->name, std::move(inputs), *attrs, node.name);
     KILN_RETURN_IF_ERROR(Annotate(builder_.status(), node.name));
-    if (Rank(output) == rank) {
+    if (Rank(output) == rank || ChangesRank(node)) {
       last_[output] = result;
     } else {
       graph_.ReplaceUses(output, result);
@@ -349,8 +381,7 @@ bool JoinMoves(Graph& graph) {
   const std::vector<std::vector<NodeId>> users = graph.Users();
   const auto windows = [&](NodeId id) {
     const Node& node = graph.node(id);
-    return Is(node, "conv") || Is(node, "conv_transpose") || Is(node, "max_pool") ||
-           Is(node, "average_pool");
+    return IsConv(node) || Is(node, "max_pool") || Is(node, "average_pool");
   };
   const size_t count = graph.nodes().size();
   for (size_t i = 0; i < count; ++i) {

@@ -234,6 +234,19 @@ TEST(LibraryCalls, DoNotFoldFactorsThatOverflow) {
   net.Check(net.b.Op("mul", {c, big}), input, 1, 2);
 }
 
+TEST(LibraryCalls, FollowChannelsLastThroughAxesOfOneElement) {
+  Net net({2, 4, 20});
+  const auto axis = [&](const char* op, ValueId x) {
+    return net.b.Op(op, {x}, {{"axes", DimsValue({3})}});
+  };
+  const ValueId a = net.Conv(axis("unsqueeze", net.b.Op("exp", {net.x})), {16, 4, 5, 1});
+  const ValueId b = net.b.Op("erf", {axis("squeeze", a)});
+  const ValueId c = net.Conv(axis("unsqueeze", b), {6, 16, 3, 1});
+  const ValueId y = net.b.Op("reduce_max", {axis("squeeze", c)},
+                             {{"axes", std::vector<int64_t>{2}}, {"keepdims", int64_t{0}}});
+  net.Check(y, Random({2, 4, 20}, 9), 2, 3);
+}
+
 TEST(LibraryCalls, TakeOneDimensionalConvolutionsAndVolumes) {
   Net line({2, 4, 20});
   line.Check(line.b.Op("relu", {line.Conv(line.b.Op("relu", {line.Conv(line.x, {16, 4, 3}, 1)}),

@@ -237,6 +237,35 @@ output y
   }
 }
 
+TEST(ChannelsLast, WritesThemSoWhereTheInputHasThemSo) {
+  Graph graph = Parsed(R"(graph g
+input x : f32 [2, 20, 8]
+input w : f32 [16, 8, 5, 1]
+u = unsqueeze(x) {axes = [3]}
+t = transpose(u) {perm = [0, 2, 1, 3]}
+a = conv(t, w)
+s = squeeze(a) {axes = [-1]}
+b = exp(s)
+c = reduce_max(b) {axes = [2]}
+output c
+)");
+  const Pass* pass = FindPass("channels_last");
+  ASSERT_NE(pass, nullptr);
+  for (const bool changed : {true, false}) {
+    const absl::StatusOr<bool> got = RunPass(*pass, graph, {});
+    KILN_ASSERT_OK(got.status());
+    EXPECT_EQ(*got, changed) << Print(graph);
+  }
+  const Grouping grouping = Grouped(graph, {.level = 2});
+  int kernels = 0;
+  for (const Group& group : grouping.groups) {
+    if (group.kind == Group::Kind::kKernel) ++kernels;
+    if (!group.call) continue;
+    EXPECT_TRUE(group.call->output.strides[1].IsConst(1)) << Print(graph);
+  }
+  EXPECT_EQ(kernels, 2) << Print(graph);  // exp, max
+}
+
 TEST(ChannelsLast, LeavesAGraphWithoutConvolutionsAlone) {
   Graph graph = Parsed("graph g\ninput x : f32 [1, 3, 8, 8]\ny = exp(x)\noutput y\n");
   const absl::StatusOr<bool> changed = RunPass(*FindPass("channels_last"), graph, {});
