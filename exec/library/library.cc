@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/exec/library/conv_dots.h"
 #include "kiln/exec/library/deconv_phases.h"
 #include "kiln/exec/library/deconv_product.h"
 #include "kiln/exec/library/few_rows.h"
@@ -28,7 +29,8 @@ constexpr Operator kOperators[] = {
      2,
      3,
      1,
-     {{{"rows times panels", MakeFewRowsConv, true},
+     {{{"dot products", MakeConvDots, true},
+       {"rows times panels", MakeFewRowsConv, true},
        {"oneDNN, layouts kept", MakeConvKept, true},
        {"oneDNN, layouts of its own", MakeConvReordered, true},
        {"loop", MakeConvLoop}}}},

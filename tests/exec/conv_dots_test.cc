@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions to few channels against the loop that defines them.
+#include "kiln/exec/library/conv_dots.h"
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kiln/exec/library/dot_block.h"
+#include "tests/base/status_matchers.h"
+#include "tests/exec/conv_harness.h"
+
+namespace kiln::library {
+namespace {
+
+struct Axis {
+  int64_t in, kernel, stride = 1, pad_begin = 0, pad_end = 0, dilation = 1;
+  int64_t Out() const {
+    return (in + pad_begin + pad_end - (kernel - 1) * dilation - 1) / stride + 1;
+  }
+};
+
+Request RequestOf(int64_t batch, int64_t in_channels, int64_t out_channels,
+                  const std::vector<Axis>& axes) {
+  Request request;
+  Extents x = {batch, in_channels}, w = {out_channels, in_channels}, y = {batch, out_channels};
+  Extents strides, dilations, begins, ends;
+  for (const Axis& axis : axes) {
+    x.push_back(axis.in);
+    w.push_back(axis.kernel);
+    y.push_back(axis.Out());
+    strides.push_back(axis.stride);
+    dilations.push_back(axis.dilation);
+    begins.push_back(axis.pad_begin);
+    ends.push_back(axis.pad_end);
+  }
+  begins.insert(begins.end(), ends.begin(), ends.end());
+  request.attributes = {{"strides", strides}, {"dilations", dilations}, {"pads", begins}};
+  request.inputs = {ChannelsLast(x), Dense(w)};
+  request.outputs = {ChannelsLast(y)};
+  return request;
+}
+
+class ConvDotsTest : public ConvTest {
+ protected:
+  ConvDotsTest() : ConvTest(/*transposed=*/false) {}
+  void SetUp() override {
+    if (FindDots() == nullptr) GTEST_SKIP() << "needs AVX-512";
+  }
+};
+
+TEST_F(ConvDotsTest, AgreesWithItsDefinition) {
+  const std::vector<std::vector<Axis>> cases = {
+      {{5, 3, 1, 1, 1}, {9, 3, 1, 1, 1}},
+      {{6, 3, 2, 1, 0}, {11, 4, 3, 2, 1}},    // strides, unequal pads
+      {{7, 2, 1, 0, 2, 3}, {3, 7, 1, 3, 3}},  // an outer dilation; all windows cross an edge
+      {{200, 3, 1, 1, 1}},                    // several tasks a line
+      {{3, 2, 1, 1, 0}, {4, 3, 2, 0, 1}, {12, 5, 2, 4, 4}},
+      {{8, 1}, {4, 3, 4, 6, 6}},  // windows beyond the image altogether
+  };
+  uint64_t seed = 0;
+  for (const std::vector<Axis>& axes : cases) {
+    for (const int64_t filters : {1, 2, 3, 5}) {
+      SCOPED_TRACE(testing::Message() << seed << " to " << filters);
+      Request request = RequestOf(1 + static_cast<int64_t>(seed % 3), 67, filters, axes);
+      Fill(request, ++seed);
+      Check(MakeConvDots, request);
+      request.inputs.push_back(Dense({filters}));
+      Fill(request, seed);
+      Check(MakeConvDots, request);
+      request.inputs.push_back(ChannelsLast(request.outputs[0].shape));
+      request.post_ops = {{"add", {}}, {"sigmoid", {}}};
+      Fill(request, seed);
+      Check(MakeConvDots, request);
+    }
+  }
+}
+
+TEST_F(ConvDotsTest, FiltersSignals) {
+  for (const int64_t stride : {1, 2, 5}) {
+    Request request = RequestOf(2, 1, 1, {{1000, 200, stride}});
+    Fill(request, 1);
+    Check(MakeConvDots, request);
+  }
+}
+
+TEST_F(ConvDotsTest, NanReachesWhatItMeetsAndInfiniteWeightsNotWhatTheyMiss) {
+  Request request = RequestOf(1, 40, 2, {{6, 3, 1, 1, 1}, {7, 3, 1, 1, 1}});
+  Fill(request, 3);
+  inputs_[0][100] = std::nanf("");
+  inputs_[0][700] = INFINITY;
+  inputs_[1][4] = INFINITY;
+  Check(MakeConvDots, request);
+}
+
+TEST_F(ConvDotsTest, LeavesTheRestAlone) {
+  const std::vector<Axis> axes = {{8, 3}, {8, 3}};
+  const auto refuses = [&](const Request& request) {
+    EXPECT_EQ(MakeConvDots(request, session_).status().code(), absl::StatusCode::kUnimplemented);
+  };
+  Request request = RequestOf(1, 64, 2, axes);
+  refuses(request);  // weights that are no constant
+  Fill(request, 1);
+  KILN_EXPECT_OK(MakeConvDots(request, session_).status());
+  request.inputs[0] = Dense(request.inputs[0].shape);
+  refuses(request);
+  for (const Request& other : {RequestOf(1, 64, 16, axes), RequestOf(1, 2, 2, axes),
+                               RequestOf(1, 64, 2, {{8, 3}, {8, 3, 1, 0, 0, 2}})}) {
+    request = other;
+    Fill(request, 1);
+    refuses(request);
+  }
+  request = RequestOf(1, 64, 2, axes);
+  request.attributes["group"] = {2};
+  request.inputs[1] = Dense({2, 32, 3, 3});
+  Fill(request, 1);
+  refuses(request);
+}
+
+}  // namespace
+}  // namespace kiln::library
