@@ -173,6 +173,7 @@ void RunStrip(const Strip& strip, size_t n, const Launch& launch, Frame& frame) 
     steps[s].x = AddressOf(strip.steps[s].x, frame);
     steps[s].y = AddressOf(strip.steps[s].y, frame);
   }
+  if (launch.lines == 0) return launch.program->ops->run_strip(steps, 0, n);
   for (size_t at = 0; at < n; at += kStripPart) {
     frame.fetches->Some(launch.lines);
     launch.program->ops->run_strip(steps, at, std::min(n, at + kStripPart));

@@ -72,7 +72,8 @@ class PassBuilder {
   Level LevelOfDim(int32_t dim) const {
     const bool in_block = dim == pass_.vec || (program_.wide && (pass_plan_.dims >> dim & 1) != 0);
     if (dim == pass_.vec && plan_.kernel.num_iterated() > 1) return kInner;
-    return in_block || (pass_.shape == Pass::Shape::kOuter && dim == pass_.over) ? kBody : kRow;
+    if (in_block) return kBody;
+    return pass_.shape == Pass::Shape::kOuter && dim == pass_.over ? kOver : kRow;
   }
 
   std::vector<Insn>& List(Level level) {
@@ -81,6 +82,8 @@ class PassBuilder {
         return pass_.once;
       case kRow:
         return pass_.row;
+      case kOver:
+        return pass_.each;
       case kInner:
         return pass_.inner;
       default:
@@ -127,6 +130,7 @@ class PassBuilder {
     const Level level = LevelOf({a, b, c});
     if (!VariesInBlock(level) || !HasStep(step, from)) return Op(fn, SizeOf(to), a, b, c);
     Insn insn;
+    insn.fn = fn;
     insn.step = step;
     insn.from = from;
     insn.to = to;

@@ -76,7 +76,8 @@ class Finisher {
   // Registers that may lie in operands.
   void MarkMoving() {
     std::set<int32_t> moving;
-    for (const std::vector<Insn>* list : {&pass_.once, &pass_.row, &pass_.inner, &pass_.body}) {
+    for (const std::vector<Insn>* list :
+         {&pass_.once, &pass_.row, &pass_.each, &pass_.inner, &pass_.body}) {
       for (const Insn& insn : *list) {
         if (insn.kind == Insn::Kind::kRead) moving.insert(insn.dst);
       }
@@ -95,7 +96,8 @@ class Finisher {
   void DropUnused() {
     std::set<int32_t> used;
     for (const Sink& sink : pass_.sinks) used.insert(sink.reg);
-    for (std::vector<Insn>* list : {&pass_.body, &pass_.inner, &pass_.row, &pass_.once}) {
+    for (std::vector<Insn>* list :
+         {&pass_.body, &pass_.inner, &pass_.each, &pass_.row, &pass_.once}) {
       std::vector<Insn> kept;
       for (auto insn = list->rbegin(); insn != list->rend(); ++insn) {
         if (used.count(insn->dst) == 0) continue;
@@ -116,7 +118,8 @@ class Finisher {
       if (sink.direct) direct.insert(sink.reg);
     }
     size_t bytes = 1;  // of all registers for one element
-    for (const std::vector<Insn>* list : {&pass_.once, &pass_.row, &pass_.inner, &pass_.body}) {
+    for (const std::vector<Insn>* list :
+         {&pass_.once, &pass_.row, &pass_.each, &pass_.inner, &pass_.body}) {
       for (const Insn& insn : *list) {
         if (insn.kind == Insn::Kind::kRead && OperandsOf(insn, reads_, pass_).empty()) continue;
         for (const int32_t reg : ResultsOf(insn))
@@ -144,7 +147,7 @@ class Finisher {
   // theirs.
   void Allocate() {
     pass_.reg_offset.assign(regs_.size(), 0);
-    for (const std::vector<Insn>* list : {&pass_.once, &pass_.row, &pass_.inner}) {
+    for (const std::vector<Insn>* list : {&pass_.once, &pass_.row, &pass_.each, &pass_.inner}) {
       for (const Insn& insn : *list) {
         for (const int32_t reg : ResultsOf(insn))
           Place(reg, Reg(reg).block ? BlockBytes(Reg(reg).size) : kOneBytes);

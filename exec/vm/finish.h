@@ -10,12 +10,12 @@
 
 namespace kiln::vm {
 
-enum Level : uint8_t { kOnce, kRow, kInner, kBody };
+enum Level : uint8_t { kOnce, kRow, kOver, kInner, kBody };
 
 // How often something changes that depends on two others.
 inline Level Join(Level a, Level b) {
-  if (a == b || b == kOnce) return a;
-  return a == kOnce ? b : kBody;
+  if (a > b) return Join(b, a);
+  return a == b || a == kOnce || b == kOver ? b : kBody;
 }
 
 inline bool VariesInBlock(Level level) { return level >= kInner; }

@@ -19,6 +19,8 @@ constexpr int64_t kFetchedBytes = int64_t{4} << 20;
 constexpr size_t kLeastRun = 32;          // elements; shorter ones are worked out one by one
 constexpr int64_t kGroupElements = 4096;  // of a cell of a wide program: its temporaries stay in L1
 
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 // Adds `scale` times the index to `to`.
 void AddIndex(const IndexExpr& index, const int64_t* extents, int64_t scale, Linear& to) {
   to.offset += index.offset * scale;
@@ -382,12 +384,45 @@ size_t PatternBytes(const Program& program) {
          kPatternBytes;
 }
 
+Units UnitsOf(const Pass& pass, const Tile& tile, const int64_t* extents) {
+  Units units;
+  for (int32_t k = 0; k < tile.first; ++k) units.rows *= extents[DimAt(pass, k)];
+  units.results = units.rows;
+  switch (pass.shape) {
+    case Pass::Shape::kMap:
+      units.vec_chunk = std::max(kMapChunk / tile.block, int64_t{1}) * tile.block;
+      break;
+    case Pass::Shape::kLanes:
+      units.vec_chunk = kReduceBlock;
+      if (!tile.Spans(pass)) break;
+      units.vec_chunk = kReduceBlock / tile.block * tile.block;
+      units.results = units.rows * tile.length / extents[pass.vec];
+      break;
+    case Pass::Shape::kSequence:
+      units.vec_chunk = kOuterReduceBlock;
+      break;
+    case Pass::Shape::kOuter:
+      units.vec_chunk = tile.block;
+      units.over_chunks = CeilDiv(extents[pass.over], kOuterReduceBlock);
+      units.results *= tile.length;
+      break;
+  }
+  units.vec_chunks = CeilDiv(tile.length, units.vec_chunk);
+  if (pass.shape == Pass::Shape::kOuter) {
+    units.parts = units.over_chunks;
+  } else if (pass.shape != Pass::Shape::kMap && !tile.Spans(pass)) {
+    units.parts = units.vec_chunks;
+  }
+  return units;
+}
+
 }  // namespace
 
 size_t LaunchBytes(const Program& program) {
   return program.reads.size() * sizeof(ReadState) + MaxAxes(program) * sizeof(AxisState) +
          program.temps.size() * sizeof(TempState) +
-         program.kernel.outputs.size() * sizeof(StoreState) + program.passes.size() * sizeof(Tile) +
+         program.kernel.outputs.size() * sizeof(StoreState) +
+         program.passes.size() * (sizeof(Tile) + sizeof(Units)) +
          2 * program.kernel.dims.size() * sizeof(int64_t) + PatternBytes(program);
 }
 
@@ -408,7 +443,8 @@ bool BindLaunch(const Program& program, void** argv, bool large, int64_t group_e
   launch.temps = reinterpret_cast<TempState*>(axes + num_axes);
   launch.stores = reinterpret_cast<StoreState*>(launch.temps + num_temps);
   launch.tiles = reinterpret_cast<Tile*>(launch.stores + kernel.outputs.size());
-  launch.sizes = reinterpret_cast<int64_t*>(launch.tiles + program.passes.size());
+  launch.units = reinterpret_cast<Units*>(launch.tiles + program.passes.size());
+  launch.sizes = reinterpret_cast<int64_t*>(launch.units + program.passes.size());
   launch.extents = launch.sizes + kernel.dims.size();
   for (size_t d = 0; d < kernel.dims.size(); ++d)
     launch.sizes[d] = ExtentArgument(kernel, argv, d, large);
@@ -430,6 +466,7 @@ bool BindLaunch(const Program& program, void** argv, bool large, int64_t group_e
   for (size_t p = 0; p < program.passes.size(); ++p) {
     const Pass& pass = program.passes[p];
     Tile& tile = *new (&launch.tiles[p]) Tile(TileOf(pass, launch.extents, program.wide));
+    new (&launch.units[p]) Units(UnitsOf(pass, tile, launch.extents));
     if (!PatternBinder(program, pass, inputs, tile, launch, patterns, work).Bind()) return false;
   }
   if (work.lines > 0)

@@ -63,6 +63,16 @@ struct StoreState {
   int64_t ahead = 0, covered = 0;  // as of a read
 };
 
+// How a pass is cut into units, see run.h.
+struct Units {
+  int64_t rows = 1;                       // of the dims around the tile
+  int64_t vec_chunks = 1, vec_chunk = 1;  // of the tile
+  int64_t over_chunks = 1;                // kOuter: of the reduced dim
+  int64_t count() const { return rows * vec_chunks * over_chunks; }
+  // Chunks whose results become one, and the number of results.
+  int64_t parts = 1, results = 1;
+};
+
 struct Launch {
   const Program* program = nullptr;
   LaunchContext* context = nullptr;
@@ -75,6 +85,7 @@ struct Launch {
   TempState* temps = nullptr;
   StoreState* stores = nullptr;  // one per output
   Tile* tiles = nullptr;         // one per pass
+  Units* units = nullptr;        // one per pass
   size_t temp_bytes = 0;         // of one cell
   int64_t lines = 0;             // of the cache to be fetched with each operation
 };

@@ -17,10 +17,10 @@
 // consecutive coordinates of the last dim of the prefix, `group`, which all passes have.
 //
 // An instruction runs once per worker (constants, parameters), once per row (what does not vary
-// along the vector dim; one element), once per place in rows (`inner`: what depends on the
-// coordinate along the vector dim and on no other) or once per block. Where a block needs a
-// register of the first two, the step of a strip takes one element; for other operations the
-// register is first filled.
+// along the vector dim; one element), once per element of the reduced dim where that is another
+// (one element too), once per place in rows (`inner`: what depends on the coordinate along the
+// vector dim and on no other) or once per block. Where a block needs a register of the first three,
+// the step of a strip takes one element; for other operations the register is first filled.
 #ifndef KILN_EXEC_VM_PROGRAM_H_
 #define KILN_EXEC_VM_PROGRAM_H_
 
@@ -39,7 +39,7 @@ inline constexpr int kMaxDims = 16;  // iterated dims
 // Elements of a block: of the vector dim alone, which divide the blocks of reductions; and of
 // several dims in a wide program. Larger ones cost less for each element to start, but all that a
 // pass keeps of a long row should stay in the nearest cache.
-inline constexpr int64_t kBlock = 512, kMostBlock = 4096, kWideBlock = 1024;
+inline constexpr int64_t kBlock = 512, kMostBlock = 4096, kWideBlock = 2048;
 inline constexpr int64_t kMapChunk = 4096;  // elements of a row that are one unit of work
 
 struct Insn {
@@ -51,7 +51,7 @@ struct Insn {
   int32_t ref = 0;  // read, dim, parameter or strip
   uint64_t imm = 0;
   OpFn fn = nullptr;
-  // A kOp without `fn` becomes part of a strip: what it is, and the types that its operands and its
+  // A kOp that may be part of a strip: what it is there, and the types that its operands and its
   // result lie in memory with.
   StepOp step = StepOp::kNone;
   DType from = DType::kF32, to = DType::kF32;
@@ -115,7 +115,7 @@ struct Pass {
   int32_t vec = -1;           // the vector dim; -1: a single element
   int32_t over = -1;          // the reduced dim
   int64_t block = kBlock;     // the most elements of a register
-  std::vector<Insn> once, row, inner, body;
+  std::vector<Insn> once, row, each, inner, body;
   std::vector<Strip> strips;
   size_t operations = 0;  // of the body
   size_t num_steps = 0;   // of all strips

@@ -75,6 +75,18 @@ class UnitRunner {
     return frame_.accumulators + sink * AccumulatorBytes(pass_);
   }
 
+  // Elements of the block at `at`. Where it would be written to its place but for its last
+  // elements, which are no whole vector, these are a block of their own.
+  size_t BlockAt(int64_t at, int64_t end) const {
+    const auto n = static_cast<size_t>(std::min(tile_.block, end - at));
+    const size_t whole = n / kVectorElements * kVectorElements;
+    const bool cut = pass_.shape == Pass::Shape::kMap && tile_.inner == 1 &&
+                     n >= 2 * static_cast<size_t>(kBlock) &&
+                     std::any_of(pass_.sinks.begin(), pass_.sinks.end(),
+                                 [](const Sink& sink) { return sink.direct; });
+    return cut ? whole : n;
+  }
+
   // A chunk of the tile: a map, or one block of a reduction along the vector dim, or such
   // reductions of whole rows.
   void VectorUnit(int64_t row, int64_t chunk) {
@@ -84,8 +96,8 @@ class UnitRunner {
     const bool reduces = pass_.shape != Pass::Shape::kMap && !whole_rows;
     const size_t lanes = pass_.shape == Pass::Shape::kLanes ? kReduceLanes : 1;
     if (reduces) StartAccumulators(lanes);
-    for (int64_t at = begin; at < end; at += tile_.block) {
-      const auto n = static_cast<size_t>(std::min(tile_.block, end - at));
+    for (int64_t at = begin; at < end;) {
+      const size_t n = BlockAt(at, end);
       if (pass_.vec >= 0) EnterTile(at);
       Block(n);
       if (whole_rows) ReduceRows(row * tile_.length + at, n);
@@ -95,6 +107,7 @@ class UnitRunner {
         const OpArgs args = {Accumulator(s), frame_.regs[sink.reg], nullptr, nullptr, n, 0};
         (lanes == 1 ? sink.fns.sequence : sink.fns.lanes)(args);
       }
+      at += static_cast<int64_t>(n);
     }
     if (!reduces) return;
     for (size_t s = 0; s < pass_.sinks.size(); ++s) {
@@ -126,6 +139,7 @@ class UnitRunner {
     StartAccumulators(n);
     for (int64_t x = begin; x < end; ++x) {
       worker_.coordinate[pass_.over] = x;
+      RunList(pass_.each, 1, n, worker_, pass_, frame_);
       Block(n);
       for (size_t s = 0; s < pass_.sinks.size(); ++s) {
         const Sink& sink = pass_.sinks[s];
@@ -278,39 +292,6 @@ void ReduceColumns(const OpTable& ops, const Sink& sink, uint8_t* data, int64_t 
 }
 
 }  // namespace
-
-Units UnitsOf(const Pass& pass, const Launch& launch) {
-  const Tile& tile = TileIn(launch, pass);
-  Units units;
-  for (int32_t k = 0; k < tile.first; ++k) units.rows *= launch.extents[DimAt(pass, k)];
-  units.results = units.rows;
-  switch (pass.shape) {
-    case Pass::Shape::kMap:
-      units.vec_chunk = std::max(kMapChunk / tile.block, int64_t{1}) * tile.block;
-      break;
-    case Pass::Shape::kLanes:
-      units.vec_chunk = kReduceBlock;
-      if (!tile.Spans(pass)) break;
-      units.vec_chunk = kReduceBlock / tile.block * tile.block;
-      units.results = units.rows * tile.length / launch.extents[pass.vec];
-      break;
-    case Pass::Shape::kSequence:
-      units.vec_chunk = kOuterReduceBlock;
-      break;
-    case Pass::Shape::kOuter:
-      units.vec_chunk = tile.block;
-      units.over_chunks = CeilDiv(launch.extents[pass.over], kOuterReduceBlock);
-      units.results *= tile.length;
-      break;
-  }
-  units.vec_chunks = CeilDiv(tile.length, units.vec_chunk);
-  if (pass.shape == Pass::Shape::kOuter) {
-    units.parts = units.over_chunks;
-  } else if (pass.shape != Pass::Shape::kMap && !tile.Spans(pass)) {
-    units.parts = units.vec_chunks;
-  }
-  return units;
-}
 
 size_t FrameBytes(const Pass& pass) {
   return RoundUp(pass.frame_bytes) + RoundUp(pass.reg_offset.size() * sizeof(uint8_t*)) +

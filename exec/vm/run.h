@@ -74,17 +74,6 @@ struct Worker {
 
 inline constexpr size_t kStripPart = 128;  // elements of a strip between fetches
 
-struct Units {
-  int64_t rows = 1;                       // of the dims around the tile
-  int64_t vec_chunks = 1, vec_chunk = 1;  // of the tile
-  int64_t over_chunks = 1;                // kOuter: of the reduced dim
-  int64_t count() const { return rows * vec_chunks * over_chunks; }
-  // Chunks whose results become one, and the number of results.
-  int64_t parts = 1, results = 1;
-};
-
-Units UnitsOf(const Pass& pass, const Launch& launch);
-
 size_t FrameBytes(const Pass& pass);
 // Lays a frame out in `memory` and runs the instructions that run once.
 void StartFrame(const Pass& pass, Worker& worker, void* memory, Frame& frame);

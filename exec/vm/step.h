@@ -85,6 +85,7 @@ enum class StepMove : uint8_t {
   kTake,      // A = B
   kKeep,      // B = A
   kStore,     // x = A
+  kStoreEnd,  // the same, and end
   kSave,      // x = A, a slot
   kSaveKept,  // x = B, a slot
   kEnd,

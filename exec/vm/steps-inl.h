@@ -188,6 +188,23 @@ void Narrow(const Step* s, size_t at, V a, V b) {
   return reinterpret_cast<NarrowFn>(s->fn.narrow)(s, at, a, b);
 }
 
+// The last step of a strip.
+template <typename S>
+void WideLast(const Step* s, size_t at, V a0, V a1, V a2, V a3, V b0, V b1, V b2, V b3) {
+  const S step(*s);
+  const size_t n = hn::Lanes(D());
+  step({at, 0}, a0, b0);
+  step({at + n, n}, a1, b1);
+  step({at + 2 * n, 2 * n}, a2, b2);
+  step({at + 3 * n, 3 * n}, a3, b3);
+}
+
+template <typename S>
+void NarrowLast(const Step* s, size_t at, V a, V b) {
+  const S step(*s);
+  step({at, 0}, a, b);
+}
+
 inline void WideEnd(const Step*, size_t, V, V, V, V, V, V, V, V) {}
 inline void NarrowEnd(const Step*, size_t, V, V) {}
 
@@ -197,6 +214,11 @@ StepFn Make() {
 }
 
 static_assert(4 * HWY_MAX_BYTES <= kSlotBytes);
+
+template <typename S>
+StepFn MakeLast() {
+  return {reinterpret_cast<void (*)()>(&WideLast<S>), reinterpret_cast<void (*)()>(&NarrowLast<S>)};
+}
 
 inline void RunStrip(const Step* steps, size_t begin, size_t end) {
   const V z = hn::Zero(D());
@@ -314,7 +336,7 @@ struct SRoundToBFloat {
 
 // ---- Finding a step.
 
-// With an operand in A: the others anywhere.
+// With an operand in A, the other anywhere; or with a block and another or one element.
 template <typename F, DType kType = DType::kF32>
 StepFn FindBinary(Where a, Where b) {
   using enum Where;
@@ -332,17 +354,22 @@ StepFn FindBinary(Where a, Where b) {
         return Make<BinaryStep<F, kA, kOne, kType>>();
     }
   }
-  if (b != kA) return {};
-  switch (a) {
-    case kB:
-      return Make<BinaryStep<F, kB, kA, kType>>();
-    case kBlock:
-      return Make<BinaryStep<F, kBlock, kA, kType>>();
-    case kSlot:
-      return Make<BinaryStep<F, kSlot, kA, kType>>();
-    default:
-      return Make<BinaryStep<F, kOne, kA, kType>>();
+  if (b == kA) {
+    switch (a) {
+      case kB:
+        return Make<BinaryStep<F, kB, kA, kType>>();
+      case kBlock:
+        return Make<BinaryStep<F, kBlock, kA, kType>>();
+      case kSlot:
+        return Make<BinaryStep<F, kSlot, kA, kType>>();
+      default:
+        return Make<BinaryStep<F, kOne, kA, kType>>();
+    }
   }
+  if (a == kBlock && b == kBlock) return Make<BinaryStep<F, kBlock, kBlock, kType>>();
+  if (a == kBlock && b == kOne) return Make<BinaryStep<F, kBlock, kOne, kType>>();
+  if (a == kOne && b == kBlock) return Make<BinaryStep<F, kOne, kBlock, kType>>();
+  return {};
 }
 
 template <typename F, Where kX, Where kY>
@@ -402,7 +429,7 @@ inline StepFn FindSelect(Where a, Where b, Where c) {
     if (b == kSlot) return FindThird<SSelect, kA, kSlot>(c);
     return FindThird<SSelect, kA, kOne>(c);
   }
-  if (a != kB) return {};
+  if (a != kB || (b != kA && c != kA)) return {};
   return b == kA ? FindThird<SSelect, kB, kA>(c) : FindSecond<SSelect, kB, kA>(b);
 }
 
@@ -550,6 +577,8 @@ StepFn MoveOf(StepMove move) {
       return Make<LoadStep<Where::kSlot, DType::kF32>>();
     case StepMove::kStore:
       return Make<StoreStep<kType>>();
+    case StepMove::kStoreEnd:
+      return MakeLast<StoreStep<kType>>();
     case StepMove::kSave:
       return Make<SaveStep<false>>();
     case StepMove::kSaveKept:

@@ -13,7 +13,13 @@ namespace {
 constexpr size_t kMaxOperations = 192;  // of a strip
 constexpr size_t kNever = std::numeric_limits<size_t>::max();
 
-bool IsStep(const Insn& insn) { return insn.kind == Insn::Kind::kOp && insn.fn == nullptr; }
+bool IsStep(const Insn& insn) { return insn.kind == Insn::Kind::kOp && insn.step != StepOp::kNone; }
+
+// Whether the operation is no slower by itself: it takes blocks only.
+bool StandsAlone(const Insn& insn, const std::vector<Register>& regs) {
+  const auto fits = [&](int32_t reg) { return reg == 0 || regs[static_cast<size_t>(reg)].block; };
+  return insn.fn != nullptr && fits(insn.a) && fits(insn.b) && fits(insn.c);
+}
 
 // What of an instruction's operands is in memory with another type than `from`: conditions.
 DType TypeOf(const Insn& insn, size_t operand) {
@@ -115,7 +121,11 @@ class StripWriter {
         if (slots_.count(reg) != 0 && NextUse(reg, i) == kNever) FreeSlot(reg);
       }
     }
-    Move(StepMove::kEnd, DType::kF32, 0);
+    if (inside_.count(in_a_) == 0) {
+      strip_.steps.back().fn = ops_.find_move(StepMove::kStoreEnd, insns_.back().to);
+    } else {
+      Move(StepMove::kEnd, DType::kF32, 0);
+    }
     return std::move(strip_);
   }
 
@@ -139,8 +149,8 @@ class StripWriter {
   }
 
   Where WhereIs(int32_t reg) const {
-    if (reg == in_a_) return Where::kA;
-    if (reg == in_b_) return Where::kB;
+    if (reg != 0 && reg == in_a_) return Where::kA;
+    if (reg != 0 && reg == in_b_) return Where::kB;
     if (slots_.count(reg) != 0) return Where::kSlot;
     return IsBlock(reg) ? Where::kBlock : Where::kOne;
   }
@@ -190,12 +200,14 @@ class StripWriter {
     return in_b_ != 0 && std::find(operands.begin(), operands.end(), in_b_) != operands.end();
   }
 
-  // Whether an operand in A will do: for select the condition is in A or B besides.
-  bool IsReady(const Insn& insn) const {
-    if (in_a_ == 0) return false;
-    if (insn.step == StepOp::kSelect && insn.a != in_a_ && (insn.a != in_b_ || in_b_ == 0))
-      return false;
-    return insn.a == in_a_ || insn.b == in_a_ || insn.c == in_a_;
+  // The step that takes the operands where they are, if there is one.
+  StripStep StepOf(size_t i, std::array<std::pair<Where, int32_t>, 3>& at) const {
+    const Operands operands = OperandsAt(i);
+    for (size_t k = 0; k < operands.size(); ++k) at[k] = {WhereIs(operands[k]), operands[k]};
+    if (insns_[i].step == StepOp::kFma && at[1].first < at[0].first) std::swap(at[0], at[1]);
+    StripStep step;
+    step.fn = ops_.find_step(insns_[i].step, insns_[i].from, at[0].first, at[1].first, at[2].first);
+    return step;
   }
 
   // The operand to bring into A: what is in B, or the first block.
@@ -211,7 +223,6 @@ class StripWriter {
 
   void Enter(size_t i) {
     const Insn& insn = insns_[i];
-    if (IsReady(insn)) return;
     const size_t chosen = Chosen(insn, OperandsAt(i));
     const int32_t reg = OperandsAt(i)[chosen];
     Leave(i, UsesB(i));
@@ -230,20 +241,15 @@ class StripWriter {
   }
 
   void Operation(size_t i) {
-    const Insn& insn = insns_[i];
-    const Operands operands = OperandsAt(i);
-    Enter(i);
-    Leave(i + 1, UsesB(i));
     std::array<std::pair<Where, int32_t>, 3> at = {};
-    for (size_t k = 0; k < operands.size(); ++k) at[k] = {WhereIs(operands[k]), operands[k]};
-    if (insn.step == StepOp::kFma && at[1].first < at[0].first) std::swap(at[0], at[1]);
-    StripStep step;
-    step.fn = ops_.find_step(insn.step, insn.from, at[0].first, at[1].first, at[2].first);
+    if (StepOf(i, at).fn.wide == nullptr) Enter(i);
+    Leave(i + 1, UsesB(i));
+    StripStep step = StepOf(i, at);
     for (const auto& [where, reg] : at) {
       if (reg != 0 && InMemory(where)) (step.x == 0 ? step.x : step.y) = NameOf(reg);
     }
-    if (insn.step != StepOp::kSame) strip_.steps.push_back(step);
-    in_a_ = insn.dst;
+    if (insns_[i].step != StepOp::kSame) strip_.steps.push_back(step);
+    in_a_ = insns_[i].dst;
   }
 
   const OpTable& ops_;
@@ -304,6 +310,10 @@ void FormStrips(const OpTable& ops, const std::vector<Read>& reads,
     for (const Insn& insn : take(/*steps=*/false)) out.push_back(insn);
     const std::vector<Insn> steps = take(/*steps=*/true);
     if (steps.empty()) continue;
+    if (steps.size() == 1 && StandsAlone(steps[0], regs)) {
+      out.push_back(steps[0]);
+      continue;
+    }
     std::set<int32_t> needed = wanted;
     for (const Insn& insn : left) {
       for (const int32_t reg : OperandsOf(insn, reads, pass)) needed.insert(reg);

@@ -46,7 +46,7 @@ bool Append(Span span, Span* spans, size_t& count) {
   return true;
 }
 
-// False if there are too many spans.
+// False if there are too many spans. Those of the first run are those of the others, moved.
 bool MakeSpans(const Positions& positions, Span* spans, size_t& count) {
   count = 0;
   for (size_t i = 0; i < positions.run;) {
@@ -54,13 +54,15 @@ bool MakeSpans(const Positions& positions, Span* spans, size_t& count) {
     if (!Append(span, spans, count)) return false;
     i = static_cast<size_t>(span.end);
   }
+  if (positions.n == positions.run) return true;
   const size_t of_run = count;
-  if (positions.n / positions.run * of_run > 2 * kMaxSpans) return positions.n == positions.run;
+  if (positions.n / positions.run * of_run > 2 * kMaxSpans) return false;
+  Span first_run[kMaxSpans];
+  std::copy_n(spans, of_run, first_run);
   for (size_t first = positions.run; first < positions.n; first += positions.run) {
     const int64_t more = static_cast<int64_t>(first / positions.run) * positions.step;
-    for (size_t i = 0; i < positions.run;) {
-      Span span = SpanAt(positions.at, positions.run, i);
-      i = static_cast<size_t>(span.end);
+    for (size_t k = 0; k < of_run; ++k) {
+      Span span = first_run[k];
       span.begin += static_cast<int32_t>(first);
       span.end += static_cast<int32_t>(first);
       span.offset += static_cast<int32_t>(span.outside ? 0 : more);
@@ -106,7 +108,7 @@ Tile TileOf(const Pass& pass, const int64_t* extents, bool wide) {
   tile.length = pass.vec < 0 ? 1 : extents[pass.vec];
   tile.block = pass.block;
   if (!wide || pass.vec < 0) return tile;
-  while (tile.first > 0 && 2 * tile.length <= pass.block) {
+  while (tile.first > 0 && tile.length <= kBlock && 2 * tile.length <= pass.block) {
     tile.inner = tile.length;
     tile.length *= extents[DimAt(pass, --tile.first)];
   }
@@ -191,8 +193,15 @@ bool MakePattern(const Positions& positions, size_t window, void* memory, Patter
   if (window == 0) return true;
   auto* windows = static_cast<Window*>(memory);
   auto* picks = reinterpret_cast<int8_t*>(windows + static_cast<size_t>(kWideBlock) / window);
-  for (size_t i = 0; i < n; i += window)
+  const size_t run = positions.run % window == 0 ? positions.run : n;
+  for (size_t i = 0; i < run; i += window)
     windows[i / window] = WindowOf(offsets + i, std::min(window, n - i), 2 * window, picks + i);
+  for (size_t i = run; i < n; i += window) {  // as in the first run, moved
+    const auto more = static_cast<int32_t>(static_cast<int64_t>(i / run) * positions.step);
+    const Window& of_first = windows[i % run / window];
+    windows[i / window] = {of_first.start + more, of_first.count};
+    std::copy_n(picks + i % run, window, picks + i);
+  }
   pattern.windows = windows;
   pattern.picks = picks;
   return true;

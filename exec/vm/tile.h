@@ -3,7 +3,7 @@
 //
 // A block of a pass covers consecutive elements, in row-major order, of its last dims: all of the
 // inner ones and some coordinates of the first. Rows [a = 100, b = 40] of a wide program: dims a
-// and b, blocks of 640 elements (16 rows), inner = 40, length = 4000. The narrow program takes b
+// and b, blocks of 2000 elements (50 rows), inner = 40, length = 4000. The narrow program takes b
 // alone: inner = 1, length = 40, blocks of 512.
 //
 // A block starts at coordinate 0 of its inner dims. So where an element lies, relative to the start
@@ -54,7 +54,7 @@ struct Window {
 };
 inline constexpr int32_t kNothing = -1;
 
-inline constexpr size_t kMaxSpans = 128;
+inline constexpr size_t kMaxSpans = 256;
 inline constexpr int32_t kOutside = std::numeric_limits<int32_t>::min();
 
 // Positions of a block's elements relative to its start: start + step * i; or in spans where these

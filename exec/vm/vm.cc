@@ -132,9 +132,10 @@ class Runner {
     const size_t passes = program_.passes.size();
     size_t bytes = passes * sizeof(Frame) + program_.max_sinks * sizeof(uint8_t*) + 64,
            partial_bytes = 0;
-    for (const Pass& pass : program_.passes) {
+    for (size_t p = 0; p < passes; ++p) {
+      const Pass& pass = program_.passes[p];
       bytes += FrameBytes(pass);
-      partial_bytes = std::max(partial_bytes, PartialBytes(pass, UnitsOf(pass, launch_)));
+      partial_bytes = std::max(partial_bytes, PartialBytes(pass, launch_.units[p]));
     }
     const Scratch frame_memory(context_, bytes), temps(context_, launch_.temp_bytes),
         partial_memory(context_, partial_bytes);
@@ -160,7 +161,7 @@ class Runner {
       EnterCell(cell, worker);
       for (size_t p = 0; p < passes; ++p) {
         const Pass& pass = program_.passes[p];
-        const Units units = UnitsOf(pass, *worker.launch);
+        const Units& units = worker.launch->units[p];
         PlacePartials(pass, units, partial_memory.data(), partials);
         RunUnits(pass, units, 0, units.count(), partials, worker, frames[p]);
         FinishPass(pass, units, partials, worker);
@@ -186,7 +187,7 @@ class Runner {
   }
 
   int ParallelPass(const Pass& pass, const Worker& worker) const {
-    const Units units = UnitsOf(pass, *worker.launch);
+    const Units& units = worker.launch->units[&pass - program_.passes.data()];
     const Scratch memory(context_,
                          PartialBytes(pass, units) + pass.sinks.size() * sizeof(uint8_t*));
     if (memory.data() == nullptr) return kVmOutOfMemory;
