@@ -109,10 +109,16 @@ class Finisher {
     }
   }
 
+  bool StaysInPlace(const Insn& read) const {
+    return !reads_[static_cast<size_t>(read.ref)].guarded &&
+           OperandsOf(read, reads_, pass_).empty();
+  }
+
   // Longer blocks where few registers of a block lie in the frame: not operands, which mostly stay
   // where they are, nor results that are written to their places.
   void ChooseBlock() {
-    if (pass_.block != kBlock || pass_.shape == Pass::Shape::kSequence) return;
+    if (pass_.shape == Pass::Shape::kSequence) return;
+    const int64_t most = pass_.block == kBlock ? kMostBlock : kMostWideBlock;
     std::set<int32_t> direct;
     for (const Sink& sink : pass_.sinks) {
       if (sink.direct) direct.insert(sink.reg);
@@ -121,12 +127,12 @@ class Finisher {
     for (const std::vector<Insn>* list :
          {&pass_.once, &pass_.row, &pass_.each, &pass_.inner, &pass_.body}) {
       for (const Insn& insn : *list) {
-        if (insn.kind == Insn::Kind::kRead && OperandsOf(insn, reads_, pass_).empty()) continue;
+        if (insn.kind == Insn::Kind::kRead && StaysInPlace(insn)) continue;
         for (const int32_t reg : ResultsOf(insn))
           bytes += Reg(reg).block && direct.count(reg) == 0 ? Reg(reg).size : 0;
       }
     }
-    while (pass_.block < kMostBlock && 2 * static_cast<size_t>(pass_.block) * bytes <= kFrameBytes)
+    while (pass_.block < most && 2 * static_cast<size_t>(pass_.block) * bytes <= kFrameBytes)
       pass_.block *= 2;
   }
 

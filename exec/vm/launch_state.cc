@@ -375,7 +375,7 @@ class PatternBinder {
   Work& work_;
   size_t n_ = 0, run_ = 0;  // elements of a block, and of the runs that it consists of
   int64_t step_ = 0;        // from one run to the next
-  int64_t at_[kWideBlock], values_[kWideBlock];
+  int64_t at_[kMostWideBlock], values_[kMostWideBlock];
 };
 
 size_t PatternBytes(const Program& program) {

@@ -192,7 +192,7 @@ bool MakePattern(const Positions& positions, size_t window, void* memory, Patter
   pattern.offsets = offsets;
   if (window == 0) return true;
   auto* windows = static_cast<Window*>(memory);
-  auto* picks = reinterpret_cast<int8_t*>(windows + static_cast<size_t>(kWideBlock) / window);
+  auto* picks = reinterpret_cast<int8_t*>(windows + static_cast<size_t>(kMostWideBlock) / window);
   const size_t run = positions.run % window == 0 ? positions.run : n;
   for (size_t i = 0; i < run; i += window)
     windows[i / window] = WindowOf(offsets + i, std::min(window, n - i), 2 * window, picks + i);

@@ -70,9 +70,9 @@ struct Pattern {
 
 // Bytes for what a Pattern points to.
 inline constexpr size_t kPatternBytes =
-    kMaxSpans * sizeof(Span) + static_cast<size_t>(kWideBlock) * sizeof(int32_t);
+    kMaxSpans * sizeof(Span) + static_cast<size_t>(kMostWideBlock) * sizeof(int32_t);
 
-static_assert(static_cast<size_t>(kWideBlock) / 8 * sizeof(Window) + kWideBlock <=
+static_assert(static_cast<size_t>(kMostWideBlock) / 8 * sizeof(Window) + kMostWideBlock <=
                   kMaxSpans * sizeof(Span),
               "windows and picks lie in place of spans");
 
