@@ -238,11 +238,10 @@ class PatternBinder {
     return MakePattern({at_, run_, step_, n_}, window, memory_ - kPatternBytes, pattern);
   }
 
-  // Decides what is fetched ahead: operands that the caches do not hold. The processor does that
-  // itself for a loop that reads all the time, but not for one that computes in between. A program
-  // of several passes fetches for the next cell, others for the next block.
+  // Decides what is fetched ahead: operands that the caches do not hold. A program of several
+  // passes fetches for the next cell, others for the next block.
   void FetchAhead() {
-    if (pass_.vec < 0) return;
+    if (pass_.vec < 0 || !program_.fetches) return;
     for (const Insn& insn : pass_.body) {
       const bool reads = insn.kind == Insn::Kind::kRead;
       const Read* read = reads ? &program_.reads[static_cast<size_t>(insn.ref)] : nullptr;

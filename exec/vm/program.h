@@ -140,6 +140,7 @@ struct Program {
   int32_t num_iterated = 0;
   int32_t prefix = 0;
   bool wide = false;
+  bool fetches = false;  // operands should be fetched before they are read
   int32_t group = -1;    // wide: the dim that a cell has several coordinates of, or -1
   size_t max_sinks = 0;  // of a pass
   std::vector<Pass> passes;
