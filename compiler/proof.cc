@@ -228,6 +228,7 @@ class Prover {
 
   int Launch(const Probe& probe, const std::vector<uint8_t*>& hosts, KernelFn fn,
              const void* self) {
+    const size_t inputs = kernel_.inputs.size();
     SerialLaunch launch;
     launch.backwards = probe.seed % 2 != 0;
     launch.context.kernel = self;
@@ -237,7 +238,8 @@ class Prover {
     std::vector<int32_t> extents(probe.extents.begin(), probe.extents.end());
     std::vector<uint64_t> values = probe.params;
     std::vector<void*> argv = {&launch.self};
-    const size_t inputs = kernel_.inputs.size();
+    launch.context.stream_lines = std::all_of(buffers.begin() + static_cast<ptrdiff_t>(inputs),
+                                              buffers.end(), WholeLines);
     for (size_t k = 0; k < inputs; ++k) argv.push_back(&buffers[k]);
     for (int32_t& extent : extents) argv.push_back(&extent);
     for (uint64_t& value : values) argv.push_back(&value);

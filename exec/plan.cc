@@ -357,10 +357,10 @@ class PlanBuilder {
     }
     if (handle == nullptr || launch.large || AnyEmpty(operands.inputs)) {
       KILN_ASSIGN_OR_RETURN(handle, OnVm(kernel, launch.large ? &RunLargeVm : &RunVm));
-    } else {
-      launch.boxes = PlanBoxes(kernel, operands.dims, shapes);
     }
+    launch.leaves_cache = LeavesCache(shapes, kernel.inputs.size());
     launch.slot = SlotOf(handle);
+    launch.inputs = kernel.inputs.size();
     launch.params = thunk.params;
     operands.step.emplace();
     operands.step->launch = std::move(launch);

@@ -36,6 +36,7 @@
 #include "kiln/exec/provider.h"
 #include "kiln/exec/strided_copy.h"
 #include "kiln/exec/support/launch.h"
+#include "kiln/exec/support/stream.h"
 #include "kiln/exec/vm/vm.h"
 
 namespace kiln {
@@ -49,13 +50,14 @@ struct KernelSlot {
 
 struct KernelLaunch {
   size_t slot = 0;
+  size_t inputs = 0;
   std::vector<BufferArg> buffers;  // inputs, then outputs
   std::vector<BufferDim> dims;     // of all buffers
   std::vector<int32_t> extents;
   std::vector<uint64_t> params;
   std::vector<void*> argv;
-  std::optional<BoxedLaunch> boxes;   // run in these where results leave the cache
-  std::optional<BoxedLaunch> pieces;  // else in these where there is more than kernels can count
+  bool leaves_cache = false;          // what it writes does, beside what it reads
+  std::optional<BoxedLaunch> pieces;  // run in these where there is more than kernels can count
   std::vector<LargeDim> large_dims;   // in place of `dims` and `extents` for RunLargeVm
   std::vector<int64_t> large_extents;
   bool large = false;  // runs by RunLargeVm

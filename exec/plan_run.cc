@@ -53,10 +53,10 @@ absl::Status ExecutionPlan::RunStep(PlanStep& step, Launcher& launcher) {
   if (auto* kernel = std::get_if<KernelLaunch>(&step.launch)) {
     const KernelFunction& function = *slots_[kernel->slot].function;
     void** const argv = kernel->argv.data();
-    const bool tiles = kernel->boxes && !WritesInPlace(argv, *kernel->boxes);
-    const std::optional<BoxedLaunch>& boxes = tiles ? kernel->boxes : kernel->pieces;
-    const int error = boxes ? launcher.Launch(function.run, function.self, argv, *boxes)
-                            : launcher.Launch(function.run, function.self, argv);
+    const bool stream = kernel->leaves_cache && MayStream(kernel->buffers, kernel->inputs);
+    const int error = kernel->pieces
+                          ? launcher.Launch(function.run, function.self, argv, *kernel->pieces)
+                          : launcher.Launch(function.run, function.self, argv, stream);
     if (error != 0)
       return absl::InternalError(absl::StrCat(name(), ": the kernel failed with code ", error));
   } else if (auto* library = std::get_if<LibraryLaunch>(&step.launch)) {

@@ -16,6 +16,7 @@
 #include "kiln/halide_gen/files.h"
 #include "kiln/halide_gen/isa_scan.h"
 #include "kiln/halide_gen/link.h"
+#include "kiln/halide_gen/streams.h"
 #include "kiln/kernel/text.h"
 
 namespace kiln {
@@ -58,6 +59,7 @@ absl::Status CompileInto(const CodegenRequest& request, const std::string& dir,
   // Halide's prefetches bypass the caches but for one way of the first; loops read what they fetch
   // again.
   assembly = absl::StrReplaceAll(assembly, {{"\tprefetchnta\t", "\tprefetcht0\t"}});
+  assembly = WithStreams(assembly);
   KILN_RETURN_IF_ERROR(WriteBytes(dir + "/k.s", assembly));
   answer.isa = IsaOf(assembly);
   for (const std::string& name : request.sections) {

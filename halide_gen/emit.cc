@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/halide_gen/aligned_stores.h"
 #include "kiln/halide_gen/expr_emitter.h"
 #include "kiln/halide_gen/nests.h"
 #include "kiln/halide_gen/prefetch.h"
@@ -163,7 +164,7 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& pa
       params.Get("links", 0) > 0 ? InLinks(kernel) : std::optional<Kernel>();
   KILN_ASSIGN_OR_RETURN(const Kernel expanded, ExpandMath(linked ? *linked : kernel));
   const Operands operands = Operands::Of(expanded);
-  const std::vector<OutputNest> nests = BuildNests(expanded, params, operands);
+  std::vector<OutputNest> nests = BuildNests(expanded, params, operands);
   std::vector<Halide::Func> funcs;
   for (const OutputNest& nest : nests) funcs.push_back(nest.func);
   Halide::Pipeline pipeline(funcs);
@@ -172,6 +173,7 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& pa
   pipeline.add_custom_lowering_pass(new UniformLoads);
   pipeline.add_custom_lowering_pass(new SteadyLoads);
   pipeline.add_custom_lowering_pass(new SquareTurns);
+  pipeline.add_custom_lowering_pass(new AlignedStores(expanded, operands, nests));
   Halide::Module module = pipeline.compile_to_module(operands.arguments, "k", target,
                                                      Halide::LinkageType::ExternalPlusArgv);
   OrderOutputs(nests, operands.arguments.size(), module);

@@ -12,9 +12,11 @@ namespace {
 
 using Halide::Expr;
 using Halide::Type;
+using Halide::Internal::Broadcast;
 using Halide::Internal::Call;
 using Halide::Internal::For;
 using Halide::Internal::ForType;
+using Halide::Internal::IfThenElse;
 using Halide::Internal::IRVisitor;
 using Halide::Internal::Let;
 using Halide::Internal::LetStmt;
@@ -175,6 +177,39 @@ class Size : public Halide::Internal::IRMutator {
   int size_ = 0;
 };
 
+// How many operations on vectors a step has; of two cases, those of the longer.
+class Operations : public Halide::Internal::IRMutator {
+ public:
+  static int Of(const Stmt& body) {
+    Operations operations;
+    operations.mutate(body);
+    return operations.count_;
+  }
+
+  Expr mutate(const Expr& expr) override {
+    const bool moves = expr.as<Load>() != nullptr || expr.as<Ramp>() != nullptr ||
+                       expr.as<Variable>() != nullptr || expr.as<Broadcast>() != nullptr;
+    if (expr.type().is_vector() && !moves) ++count_;
+    return IRMutator::mutate(expr);
+  }
+  using IRMutator::mutate;
+
+ private:
+  using IRMutator::visit;
+  Stmt visit(const IfThenElse* op) override {
+    count_ += std::max(Of(op->then_case), op->else_case.defined() ? Of(op->else_case) : 0);
+    return op;
+  }
+  int count_ = 0;
+};
+
+// Whether a step that loads `vectors` computes so little that the processor, which sees them follow
+// each other, fetches them early enough itself; to ask takes room for misses away from it.
+bool FetchesItself(const For& loop, const std::vector<Vector>& vectors) {
+  constexpr int kLittle = 24;  // operations for a vector
+  return Operations::Of(loop.body) < kLittle * static_cast<int>(vectors.size());
+}
+
 // How many elements a step of `loop` goes along; not positive if that is not known.
 int64_t ElementsPerStep(const LoopOfRow& loop) {
   int64_t most = 0;
@@ -263,6 +298,7 @@ Stmt Prefetching::visit(const For* loop) {
     return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy,
                      loop->device_api, body);
   }
+  const bool by_itself = FetchesItself(*loop, step.loaded());
   size_t lines = 0;
   for (Vector vector : step.loaded()) {
     if (inputs_.count(vector.buffer) == 0) continue;
@@ -270,6 +306,7 @@ Stmt Prefetching::visit(const For* loop) {
     if (!growth) continue;
     const int size = vector.type.bytes();
     const auto known = Halide::Internal::as_const_int(*growth);
+    if (by_itself && known && std::abs(*known) <= vector.span) continue;
     const int64_t step_bytes = (known ? std::abs(*known) : vector.span) * size;
     const int64_t steps = std::max<int64_t>(1, kAhead / std::max<int64_t>(1, step_bytes));
     vector.first += *growth * static_cast<int>(steps);

@@ -27,7 +27,7 @@
 
 namespace kiln {
 
-inline constexpr uint32_t kKernelAbi = 1;
+inline constexpr uint32_t kKernelAbi = 2;
 
 struct BufferDim {
   int32_t min = 0;
@@ -49,6 +49,16 @@ struct BufferArg {
   void* padding = nullptr;
 };
 
+inline constexpr int64_t kLine = 64;  // bytes that a cache holds or leaves at once
+
+// Whether an operand begins at a line and all its rows do.
+inline bool WholeLines(const BufferArg& operand) {
+  int64_t bytes = reinterpret_cast<intptr_t>(operand.host);
+  for (int32_t axis = 1; axis < operand.dimensions; ++axis)
+    bytes |= int64_t{operand.dim[axis].stride} * (operand.type_bits / 8);
+  return bytes % kLine == 0;
+}
+
 // One call of `task` per index in [0, n); returns the first non-zero result, else 0. Static
 // partition; nested calls are serial.
 using TaskFn = int (*)(void* user_context, int index, uint8_t* closure);
@@ -63,6 +73,9 @@ struct LaunchContext {
   void (*release)(LaunchContext* context, void* memory) = nullptr;
   const volatile bool* cancel = nullptr;  // when set and true, kernels may stop early
   void* stream = nullptr;                 // CUDA
+  // Outputs would leave the cache anyway, are WholeLines and lie over no input: they may be written
+  // past the cache.
+  bool stream_lines = false;
 };
 
 using KernelFn = int (*)(void** argv);

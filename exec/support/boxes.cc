@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/exec/support/boxes.h"
 
-#include <emmintrin.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <limits>
 
 #include "kiln/base/checked.h"
@@ -71,10 +68,6 @@ int CuttableDims(const Kernel& kernel) {
 
 namespace {
 
-// Working sets above this do not stay in the last-level cache; below it, non-temporal stores lose.
-constexpr int64_t kBeyondCache = int64_t{32} << 20;
-// Tiles of all outputs of a box: they stay in the second-level cache beside what the box reads.
-constexpr int64_t kTileBytes = int64_t{64} << 10;
 constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
 
 int64_t Times(int64_t a, int64_t b) { return CheckedMul(a, b).value_or(kEndless); }
@@ -85,12 +78,6 @@ int64_t StrideOf(const std::vector<int32_t>& dims, const OperandShape& operand, 
     if (dims[axis] == dim) return operand.strides[axis];
   }
   return 0;
-}
-
-int64_t BytesOf(const OperandShape& operand) {
-  int64_t bytes = operand.item;
-  for (const int64_t extent : operand.shape) bytes = Times(bytes, extent);
-  return std::min(bytes, kEndless / 64);  // sums of a few do not overflow
 }
 
 const std::vector<int32_t>& DimsOf(const Kernel& kernel, size_t operand) {
@@ -165,33 +152,6 @@ bool FitsAtOnce(const Kernel& kernel, std::span<const int64_t> extents,
   return PointsOf(kernel, extents, 0) <= most;
 }
 
-std::optional<BoxedLaunch> PlanBoxes(const Kernel& kernel, std::span<const int64_t> extents,
-                                     std::span<const OperandShape> operands) {
-  const int cuttable = CuttableDims(kernel);
-  if (cuttable == 0) return std::nullopt;
-  BoxedLaunch plan;
-  int64_t all = 0, written = 0;
-  for (size_t i = 0; i < operands.size(); ++i) {
-    all += BytesOf(operands[i]);
-    if (i >= kernel.inputs.size()) written += BytesOf(operands[i]);
-  }
-  if (all < kBeyondCache || written < all / 8) return std::nullopt;
-  int64_t step = written;  // bytes written per step of the dim that is cut
-  for (plan.dim = 0; plan.dim < cuttable; ++plan.dim) {
-    step /= std::max<int64_t>(1, extents[static_cast<size_t>(plan.dim)]);
-    if (step <= kTileBytes) break;
-  }
-  if (plan.dim == cuttable || step == 0) return std::nullopt;
-  plan.tiles = true;
-  plan.range = kTileBytes / step;
-  if (RangeBelow(kMostElements, kernel, extents, operands, plan.dim) < plan.range)
-    return std::nullopt;
-  FillIn(kernel, extents, operands, plan);
-  for (size_t i = kernel.inputs.size(); i < operands.size(); ++i)
-    plan.scratch_bytes += (plan.steps[i].back() * plan.range + 63) / 64 * 64;
-  return plan;
-}
-
 std::optional<BoxedLaunch> PlanPieces(const Kernel& kernel, std::span<const int64_t> extents,
                                       std::span<const OperandShape> operands, int64_t most) {
   const int cuttable = CuttableDims(kernel);
@@ -203,21 +163,6 @@ std::optional<BoxedLaunch> PlanPieces(const Kernel& kernel, std::span<const int6
     return plan;
   }
   return std::nullopt;
-}
-
-void StreamCopy(void* to, const void* from, int64_t bytes) {
-  auto* out = static_cast<uint8_t*>(to);
-  const auto* in = static_cast<const uint8_t*>(from);
-  const int64_t head = std::min<int64_t>(bytes, -reinterpret_cast<intptr_t>(out) & 63);
-  std::memcpy(out, in, static_cast<size_t>(head));
-  int64_t at = head;
-  for (; at + 64 <= bytes; at += 64) {
-    for (int64_t k = at; k < at + 64; k += 16) {
-      _mm_stream_si128(reinterpret_cast<__m128i*>(out + k),
-                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + k)));
-    }
-  }
-  std::memcpy(out + at, in + at, static_cast<size_t>(bytes - at));
 }
 
 }  // namespace kiln

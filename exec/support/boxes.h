@@ -8,8 +8,7 @@
 // be cut computes coordinates (3, 10..20, all) as a launch with extents (1, 10, c) and addresses
 // moved to (3, 10).
 //
-// There are two reasons: results that would leave the cache anyway (PlanBoxes), and launches that
-// have more elements than kernels can count (PlanPieces).
+// So run launches that have more elements than kernels can count.
 #ifndef KILN_EXEC_SUPPORT_BOXES_H_
 #define KILN_EXEC_SUPPORT_BOXES_H_
 
@@ -38,9 +37,7 @@ struct OperandShape {
 // the innermost of several is whole. 0: the launch cannot be cut.
 int CuttableDims(const Kernel& kernel);
 
-// A launch run box by box. With tiles, boxes run in parallel, each by one thread into tiles that
-// stay in the cache; from there results are written past it (non-temporal stores). Without, they
-// run one after the other, each by all threads, straight to its place.
+// A launch run box by box: one after the other, each by all threads.
 //
 // Bits do not change: boxes compute what the whole launch computes at their coordinates.
 struct BoxedLaunch {
@@ -52,8 +49,6 @@ struct BoxedLaunch {
   size_t skipped = 0;            // arguments (extents, parameters) between inputs and outputs
   std::vector<int64_t> extents;  // of the cut dims
   std::vector<std::vector<int64_t>> steps;  // [operand][cut dim]: bytes
-  bool tiles = false;
-  int64_t scratch_bytes = 0;  // of the tiles, each rounded up to 64
 };
 
 // Whether a launch with these extents (one per dim) and operands (inputs, then outputs) stays below
@@ -61,20 +56,11 @@ struct BoxedLaunch {
 bool FitsAtOnce(const Kernel& kernel, std::span<const int64_t> extents,
                 std::span<const OperandShape> operands, int64_t most = kMostElements);
 
-// Boxes with tiles, worth while for results that would leave the cache anyway: ordinary stores read
-// every line before they write it. Nothing if the launch is better run at once: it stays in the
-// cache, its results are small beside what it reads, or it cannot be cut finely enough.
-std::optional<BoxedLaunch> PlanBoxes(const Kernel& kernel, std::span<const int64_t> extents,
-                                     std::span<const OperandShape> operands);
-
-// Boxes without tiles, as large as they can be below `most`. Nothing if the launch cannot be cut so
+// Boxes as large as they can be below `most`. Nothing if the launch cannot be cut so
 // finely, as where one row has more elements.
 std::optional<BoxedLaunch> PlanPieces(const Kernel& kernel, std::span<const int64_t> extents,
                                       std::span<const OperandShape> operands,
                                       int64_t most = kMostElements);
-
-// Copies with non-temporal stores. They are ordered before later stores only by a fence.
-void StreamCopy(void* to, const void* from, int64_t bytes);
 
 }  // namespace kiln
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/exec/support/launch.h"
 
-#include <xmmintrin.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <new>
@@ -92,8 +90,9 @@ Launcher::Launcher(Pool* pool)
   context_.release = &Launcher::Release;
 }
 
-int Launcher::Launch(KernelFn fn, const void* self, void** argv) {
+int Launcher::Launch(KernelFn fn, const void* self, void** argv, bool stream_lines) {
   context_.kernel = self;
+  context_.stream_lines = stream_lines;
   argv[0] = argument();
   return fn(argv);
 }
@@ -105,12 +104,10 @@ struct BoxArguments {
   void** argv;
   BufferArg* buffers;
   int32_t* extents;
-  uint8_t* tiles;
 
   static size_t Bytes(const BoxedLaunch& boxes, size_t arguments) {
     return RoundUp(arguments * sizeof(void*)) + RoundUp(boxes.steps.size() * sizeof(BufferArg)) +
-           RoundUp(boxes.extents.size() * sizeof(int32_t)) +
-           static_cast<size_t>(boxes.scratch_bytes);
+           RoundUp(boxes.extents.size() * sizeof(int32_t));
   }
   BoxArguments(uint8_t* memory, const BoxedLaunch& boxes, size_t arguments) {
     argv = reinterpret_cast<void**>(memory);
@@ -118,7 +115,6 @@ struct BoxArguments {
     buffers = reinterpret_cast<BufferArg*>(memory);
     memory += RoundUp(boxes.steps.size() * sizeof(BufferArg));
     extents = reinterpret_cast<int32_t*>(memory);
-    tiles = memory + RoundUp(boxes.extents.size() * sizeof(int32_t));
   }
 };
 
@@ -129,26 +125,10 @@ BufferArg& Operand(void** argv, const BoxedLaunch& boxes, size_t operand) {
 
 }  // namespace
 
-bool WritesInPlace(void** argv, const BoxedLaunch& boxes) {
-  for (size_t o = boxes.inputs; o < boxes.steps.size(); ++o) {
-    for (size_t i = 0; i < boxes.inputs; ++i) {
-      if (Operand(argv, boxes, o).host == Operand(argv, boxes, i).host) return true;
-    }
-  }
-  return false;
-}
-
 int Launcher::Launch(KernelFn fn, const void* self, void** argv, const BoxedLaunch& boxes) {
   context_.kernel = self;
+  context_.stream_lines = false;
   argv[0] = argument();
-  if (!boxes.tiles) return RunBoxes(fn, argv, boxes, 0, boxes.boxes);
-  return pool_->ParallelFor(
-      boxes.boxes,
-      [&](int64_t begin, int64_t end) { return RunBoxes(fn, argv, boxes, begin, end); }, limit_);
-}
-
-int Launcher::RunBoxes(KernelFn fn, void** argv, const BoxedLaunch& boxes, int64_t begin,
-                       int64_t end) {
   const size_t arguments = 1 + boxes.steps.size() + boxes.skipped;
   void* const memory = Allocate(&context_, BoxArguments::Bytes(boxes, arguments));
   if (memory == nullptr) return -1;
@@ -162,29 +142,20 @@ int Launcher::RunBoxes(KernelFn fn, void** argv, const BoxedLaunch& boxes, int64
   for (size_t d = 0; d < dims; ++d) box.argv[1 + boxes.inputs + d] = &box.extents[d];
   std::fill_n(box.extents, dims, 1);
   int error = 0;
-  for (int64_t i = begin; i < end && error == 0; ++i) {
+  for (int64_t i = 0; i < boxes.boxes && error == 0; ++i) {
     const int64_t first = i % boxes.along * boxes.range;
     const int64_t count = std::min(boxes.range, boxes.extents[dims - 1] - first);
     box.extents[dims - 1] = static_cast<int32_t>(count);
-    uint8_t* tile = box.tiles;
     for (size_t o = 0; o < boxes.steps.size(); ++o) {
       int64_t offset = first * boxes.steps[o][dims - 1], rest = i / boxes.along;
       for (size_t d = dims - 1; d-- > 0;) {
         offset += rest % boxes.extents[d] * boxes.steps[o][d];
         rest /= boxes.extents[d];
       }
-      uint8_t* const whole = Operand(argv, boxes, o).host + offset;
-      box.buffers[o].host = o < boxes.inputs || !boxes.tiles ? whole : tile;
-      if (o < boxes.inputs || !boxes.tiles) continue;
-      box.buffers[o].padding = whole;  // where the tile goes
-      tile += RoundUp(static_cast<size_t>(boxes.steps[o][dims - 1] * boxes.range));
+      box.buffers[o].host = Operand(argv, boxes, o).host + offset;
     }
     error = fn(box.argv);
-    for (size_t o = boxes.inputs; o < boxes.steps.size() && boxes.tiles; ++o) {
-      StreamCopy(box.buffers[o].padding, box.buffers[o].host, count * boxes.steps[o][dims - 1]);
-    }
   }
-  if (boxes.tiles) _mm_sfence();
   Release(&context_, memory);
   return error;
 }

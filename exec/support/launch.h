@@ -47,9 +47,6 @@ class Slab {
   size_t reserved_ = 0;
 };
 
-// Whether an output of a launch lies where an input does.
-bool WritesInPlace(void** argv, const BoxedLaunch& boxes);
-
 // One launch at a time; any thread. The pool must outlive it.
 class Launcher {
  public:
@@ -57,11 +54,11 @@ class Launcher {
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
-  // Runs fn(argv) with argv[0] set to this context; `self` is what LaunchContext::kernel gets.
-  // Returns the kernel's result.
-  int Launch(KernelFn fn, const void* self, void** argv);
+  // Runs fn(argv) with argv[0] set to this context; `self` and `stream_lines` are what the context
+  // gets. Returns the kernel's result.
+  int Launch(KernelFn fn, const void* self, void** argv, bool stream_lines = false);
 
-  // The same, box by box. With tiles, no output may lie where an input does.
+  // The same, box by box.
   int Launch(KernelFn fn, const void* self, void** argv, const BoxedLaunch& boxes);
 
   // The flag that stops kernels early when true; null for none.
@@ -79,7 +76,6 @@ class Launcher {
   static void* Allocate(LaunchContext* context, size_t bytes);
   static void Release(LaunchContext* context, void* memory);
   Slab& SlabOfThisThread();
-  int RunBoxes(KernelFn fn, void** argv, const BoxedLaunch& boxes, int64_t begin, int64_t end);
 
   struct alignas(64) OwnLine {
     Slab slab;

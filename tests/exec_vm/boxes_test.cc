@@ -122,30 +122,6 @@ struct Operands {
   std::vector<BufferArg> buffers;
 };
 
-TEST(BoxedLaunchTest, SameBitsAsAtOnce) {
-  const Kernel kernel = Parse(kSoftmax);
-  const auto vm = VmKernel::Compile(kernel);
-  ASSERT_TRUE(vm.ok()) << vm.status();
-  for (const std::vector<int32_t>& extents : {std::vector<int32_t>{7, 701, 1013}, {4999, 13, 77}}) {
-    Operands whole(extents), cut(extents);
-    const auto boxes = PlanBoxes(kernel, cut.Extents(), cut.Shapes());
-    ASSERT_TRUE(boxes.has_value());
-    EXPECT_GT(boxes->boxes, 1);
-    Pool pool(3);
-    Launcher launcher(&pool);
-    std::vector<void*> argv = whole.Argv();
-    ASSERT_EQ(launcher.Launch(&RunVm, vm->get(), argv.data()), 0);
-    argv = cut.Argv();
-    ASSERT_EQ(launcher.Launch(&RunVm, vm->get(), argv.data(), *boxes), 0);
-    EXPECT_TRUE(cut.memory == whole.memory);
-  }
-}
-
-TEST(BoxedLaunchTest, SmallLaunchesRunAtOnce) {
-  Operands small({4, 10, 100});
-  EXPECT_FALSE(PlanBoxes(Parse(kSoftmax), small.Extents(), small.Shapes()).has_value());
-}
-
 TEST(PiecesTest, SameBitsAsAtOnceHoweverFewElementsAPieceMayHave) {
   const Kernel kernel = Parse(kSoftmax);
   const auto vm = VmKernel::Compile(kernel);
@@ -203,20 +179,6 @@ TEST(PiecesTest, AreBelowWhatKernelsCount) {
       "dims a b\nin 0 u8 [a, b] dense\ns0 : u8 [b] = reduce add over a (in0[a, b])\nout 0 u8 [b] "
       "dense = s0[b]\n");
   EXPECT_EQ(Pieces(columns, {50'000, 50'000}, {{50'000, 1}, {1}}, 1), "one");
-}
-
-TEST(StreamCopyTest, CopiesAtAnyAlignment) {
-  std::vector<uint8_t> from(300), to(400);
-  for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<uint8_t>(i * 7 + 1);
-  for (size_t at = 0; at < 66; at += 5) {
-    for (const size_t bytes : {0u, 1u, 63u, 64u, 65u, 200u, 299u}) {
-      std::fill(to.begin(), to.end(), uint8_t{0});
-      StreamCopy(to.data() + at, from.data() + 1, static_cast<int64_t>(bytes));
-      EXPECT_EQ(std::memcmp(to.data() + at, from.data() + 1, bytes), 0);
-      EXPECT_EQ(to[at + bytes], 0);
-      EXPECT_EQ(at > 0 ? to[at - 1] : 0, 0);
-    }
-  }
 }
 
 }  // namespace

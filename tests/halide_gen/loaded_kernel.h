@@ -44,8 +44,8 @@ class LoadedKernel {
   LoadedKernel& operator=(const LoadedKernel&) = delete;
 
   // Calls it; `params` as kConst holds them. Tasks run last first, so that a dependence between
-  // tasks shows. For each pair of `in_place` the output is written over the input. Returns the
-  // kernel's result.
+  // tasks shows. For each pair of `in_place` the output is written over the input. Outputs of whole
+  // lines may be streamed. Returns the kernel's result.
   int Run(const Kernel& kernel, const std::vector<int32_t>& extents,
           const std::vector<uint64_t>& params, const std::vector<HostView>& inputs,
           const std::vector<HostView>& outputs,

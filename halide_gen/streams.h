@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels whose results leave the cache anyway write them past it.
+//
+// An ordinary store reads the line that it writes, which for large results is a third or a half of
+// all that memory moves; a non-temporal store does not. Where a kernel has aligned stores to
+// outputs (aligned_stores.h), its code is there twice: with ordinary stores, for memory that lies
+// anywhere, and with non-temporal ones and no prefetches. k_argv takes the second where
+// LaunchContext::stream_lines says that it may. Bits are the same. Example:
+//   vmovaps %zmm0, (%rdi,%rax)      becomes vmovups in the first and vmovntps in the second
+#ifndef KILN_HALIDE_GEN_STREAMS_H_
+#define KILN_HALIDE_GEN_STREAMS_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace kiln {
+
+// From assembly (AT&T, as LLVM prints it) with aligned stores. Code without any, or with tables of
+// jumps, only has its stores made ordinary.
+std::string WithStreams(absl::string_view assembly);
+
+}  // namespace kiln
+
+#endif  // KILN_HALIDE_GEN_STREAMS_H_
