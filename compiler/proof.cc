@@ -238,8 +238,8 @@ class Prover {
     std::vector<int32_t> extents(probe.extents.begin(), probe.extents.end());
     std::vector<uint64_t> values = probe.params;
     std::vector<void*> argv = {&launch.self};
-    launch.context.stream_lines = std::all_of(buffers.begin() + static_cast<ptrdiff_t>(inputs),
-                                              buffers.end(), WholeLines);
+    launch.context.stream_lines =
+        std::all_of(buffers.begin() + static_cast<ptrdiff_t>(inputs), buffers.end(), WholeLines);
     for (size_t k = 0; k < inputs; ++k) argv.push_back(&buffers[k]);
     for (int32_t& extent : extents) argv.push_back(&extent);
     for (uint64_t& value : values) argv.push_back(&value);

@@ -44,8 +44,8 @@ AlignedStores::AlignedStores(const Kernel& kernel, const Operands& operands,
 Stmt AlignedStores::visit(const LetStmt* op) {
   const bool integer = op->value.type().is_int() && op->value.type().is_scalar();
   if (!integer || known_.contains(op->name)) return IRMutator::visit(op);
-  const ScopedBinding<ModulusRemainder> bound(known_, op->name,
-                                              Halide::Internal::modulus_remainder(op->value, known_));
+  const ScopedBinding<ModulusRemainder> bound(
+      known_, op->name, Halide::Internal::modulus_remainder(op->value, known_));
   return IRMutator::visit(op);
 }
 

@@ -109,9 +109,12 @@ std::vector<OutputNest> BuildNests(const Kernel& kernel, const Params& params,
   return GeneralNests(kernel, params, operands);
 }
 
-// Inputs with an element for each point of the iteration space; others stay in the cache.
-std::set<std::string> StreamedInputs(const Kernel& kernel, const Operands& operands) {
+// Inputs with an element for each point of the iteration space; others stay in the cache, and so
+// do rows that are reduced along the other dims right after they have been read ("cross").
+std::set<std::string> StreamedInputs(const Kernel& kernel, const Params& params,
+                                     const Operands& operands) {
   std::set<std::string> names;
+  if (params.scheduler == "cross") return names;
   for (size_t i = 0; i < kernel.inputs.size(); ++i) {
     if (kernel.inputs[i].dims.size() >= static_cast<size_t>(kernel.num_iterated())) {
       names.insert(operands.inputs[i].name());
@@ -169,7 +172,7 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& pa
   for (const OutputNest& nest : nests) funcs.push_back(nest.func);
   Halide::Pipeline pipeline(funcs);
   pipeline.add_custom_lowering_pass(
-      new Prefetching(StreamedInputs(expanded, operands), OutputBuffers(nests)));
+      new Prefetching(StreamedInputs(expanded, params, operands), OutputBuffers(nests)));
   pipeline.add_custom_lowering_pass(new UniformLoads);
   pipeline.add_custom_lowering_pass(new SteadyLoads);
   pipeline.add_custom_lowering_pass(new SquareTurns);

@@ -30,6 +30,8 @@ std::vector<Var> Vars(const std::vector<Loop>& loops) {
   return vars;
 }
 
+constexpr int kTileBytes = 16 << 10;  // of sums that are added to row by row
+
 class RootNests {
  public:
   RootNests(const Kernel& kernel, const Params& params, const Operands& operands, const Func* rows)
@@ -291,8 +293,10 @@ class RootNests {
   }
 
   // Sums along `loops`, of which `inside` run inside the loop that is reduced; `count` of them make
-  // the last level. A tile of neighbours is in registers for the length of a block, and blocks
-  // follow each other as they lie in memory. Returns the number of blocks.
+  // the last level. A tile of neighbours is in the first-level cache for the length of a block, so
+  // that a row is read for some KiB before the next, and blocks follow each other as they lie
+  // in memory; at the last level, where rows are few, it is in registers. Returns the number of
+  // blocks.
   Expr ScheduleTiles(ReductionLevel& level, bool first, const std::vector<Loop>& loops,
                      size_t inside, const Expr& count) const {
     const Expr blocks = OuterBlocks(count);
@@ -305,29 +309,44 @@ class RootNests {
     Func stored = sums.in();
     stored.compute_root();
     Bound(stored, all);
-    const Var x = loops[0].var, tile("ptile"), in_tile("pintile");
-    all[0] = {tile, (loops[0].extent + (outer_lanes_ - 1)) / outer_lanes_};
-    stored.split(x, tile, in_tile, outer_lanes_, TailStrategy::PredicateStores);
-    stored.vectorize(in_tile);
+    const Var x = loops[0].var, all_vectors("pallvectors"), tile("ptile"), vectors("pvectors"),
+              lane("plane");
+    const int most =
+        level.top ? 1 : std::max(1, kTileBytes / sums.types()[0].bytes() / outer_lanes_);
+    const Expr in_tile = VectorsOfTile(loops[0].extent, most);
+    const Expr tile_length = in_tile * outer_lanes_;
+    all[0] = {tile, (loops[0].extent + (tile_length - 1)) / tile_length};
+    stored.split(x, all_vectors, lane, outer_lanes_, TailStrategy::PredicateStores);
+    stored.split(all_vectors, tile, vectors, in_tile, TailStrategy::GuardWithIf);
+    stored.vectorize(lane);
     const bool together = rows_ != nullptr && first && !level.top;
     if (together) {
       const BlockLoops blocked = BlocksOf(count, loops[0].extent, grain_);
       stored.split(level.block, blocked.task, blocked.block, blocked.per_task,
                    TailStrategy::GuardWithIf);
-      stored.reorder(in_tile, tile, blocked.block, blocked.task).parallel(blocked.task);
+      stored.reorder(lane, vectors, tile, blocked.block, blocked.task).parallel(blocked.task);
       stored.compute_with(*rows_, blocked.block);
     } else {
       const Expr length = level.top ? count : Expr(static_cast<int>(kOuterReduceBlock));
-      Cut cut = {.each = length * outer_lanes_, .finely = first};
+      Cut cut = {.each = length * tile_length, .finely = first};
       if (!level.top) cut.whole = all[0].extent;
       Tasks(stored, all, cut);
-      stored.reorder(in_tile, inside_, task_);
+      stored.reorder(lane, vectors, inside_, task_);
     }
     stored.never_partition_all();
     sums.compute_at(stored, together ? tile : inside_).store_in(Halide::MemoryType::Stack);
-    sums.bound_extent(x, outer_lanes_).vectorize(x);
-    sums.update(0).reorder(x, level.step).vectorize(x);
+    sums.bound_extent(x, tile_length).bound_storage(x, most * outer_lanes_);
+    sums.split(x, vectors, lane, outer_lanes_, TailStrategy::RoundUp).vectorize(lane);
+    sums.update(0).split(x, vectors, lane, outer_lanes_, TailStrategy::RoundUp).vectorize(lane);
+    sums.update(0).reorder(lane, vectors, level.step);
     return blocks;
+  }
+
+  // A row of sums is cut into tiles of equal lengths, `most` vectors or less.
+  Expr VectorsOfTile(const Expr& row, int most) const {
+    const Expr vectors = Halide::max(1, (row + (outer_lanes_ - 1)) / outer_lanes_);
+    const Expr tiles = (vectors + (most - 1)) / most;
+    return (vectors + (tiles - 1)) / tiles;
   }
 
   Expr ScheduleSequence(ReductionLevel& level, bool first, const std::vector<Loop>& loops,

@@ -21,9 +21,9 @@ constexpr absl::string_view kEntry = "k_argv", kAnywhere = ".anywhere", kLines =
 
 // What each aligned store is without alignment.
 constexpr std::pair<absl::string_view, absl::string_view> kUnaligned[] = {
-    {"vmovaps", "vmovups"},   {"vmovapd", "vmovupd"},     {"vmovdqa", "vmovdqu"},
-    {"movaps", "movups"},     {"vmovdqa32", "vmovdqu32"}, {"vmovdqa64", "vmovdqu64"},
-    {"movapd", "movupd"},     {"movdqa", "movdqu"}};
+    {"vmovaps", "vmovups"}, {"vmovapd", "vmovupd"},     {"vmovdqa", "vmovdqu"},
+    {"movaps", "movups"},   {"vmovdqa32", "vmovdqu32"}, {"vmovdqa64", "vmovdqu64"},
+    {"movapd", "movupd"},   {"movdqa", "movdqu"}};
 
 bool IsNameChar(char c) { return absl::ascii_isalnum(c) || c == '_' || c == '.' || c == '$'; }
 
@@ -131,11 +131,11 @@ std::string WithStreams(absl::string_view assembly) {
   const bool tables = absl::StrContains(assembly, ".LJTI");
   if (!any || tables || code.defined.count(kEntry) == 0) return Ordinary(assembly);
   const Names entry = {std::string(kEntry)};
-  const std::string choice = absl::StrCat(
-      "\t.text\n\t.globl\t", kEntry, "\n\t.type\t", kEntry, ",@function\n", kEntry,
-      ":\n\tmovq\t(%rdi), %rax\n\tmovq\t(%rax), %rax\n\tcmpb\t$0, ",
-      offsetof(LaunchContext, stream_lines), "(%rax)\n\tjne\t", kEntry, kLines, "\n\tjmp\t",
-      kEntry, kAnywhere, "\n\t.size\t", kEntry, ", .-", kEntry, "\n");
+  const std::string choice =
+      absl::StrCat("\t.text\n\t.globl\t", kEntry, "\n\t.type\t", kEntry, ",@function\n", kEntry,
+                   ":\n\tmovq\t(%rdi), %rax\n\tmovq\t(%rax), %rax\n\tcmpb\t$0, ",
+                   offsetof(LaunchContext, stream_lines), "(%rax)\n\tjne\t", kEntry, kLines,
+                   "\n\tjmp\t", kEntry, kAnywhere, "\n\t.size\t", kEntry, ", .-", kEntry, "\n");
   return absl::StrCat(Renamed(Ordinary(assembly), entry, kAnywhere), Streaming(code), choice);
 }
 

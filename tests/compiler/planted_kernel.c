@@ -8,7 +8,7 @@ struct Buffer {
 };
 
 __attribute__((visibility("protected"), aligned(4096))) void* kiln_imports[20];
-const unsigned kiln_abi = 1;
+const unsigned kiln_abi = 2;
 
 int k_argv(void** argv) {
   float* in = ((struct Buffer*)argv[1])->host;

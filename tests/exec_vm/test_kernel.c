@@ -4,7 +4,7 @@
 typedef int (*Task)(void* context, int index, unsigned char* closure);
 
 __attribute__((visibility("protected"), aligned(4096))) void* kiln_imports[20];
-const unsigned kiln_abi = 1;
+const unsigned kiln_abi = 2;
 
 static int One(void* context, int index, unsigned char* closure) {
   void* (*allocate)(void*, unsigned long) = (void* (*)(void*, unsigned long))kiln_imports[1];

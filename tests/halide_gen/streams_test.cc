@@ -55,7 +55,8 @@ TEST(WithStreams, AlignedStoresToMemoryAreThereTwice) {
 
 TEST(WithStreams, TheEntryChooses) {
   const std::string text = WithStreams(Assembly("\tvmovaps\t%zmm0, (%rdi)\n"));
-  EXPECT_EQ(After(text, "k_argv.anywhere"), "\tcallq\tk@PLT\n\tretq\n\t.section\t"
+  EXPECT_EQ(After(text, "k_argv.anywhere"),
+            "\tcallq\tk@PLT\n\tretq\n\t.section\t"
             "\".note.GNU-stack\",\"\",@progbits\n");
   EXPECT_THAT(After(text, "k_argv.lines"), HasSubstr("\tcallq\tk.lines@PLT\n"));
   EXPECT_THAT(After(text, "k_argv"),
