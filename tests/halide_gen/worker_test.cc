@@ -123,13 +123,22 @@ TEST_F(WorkerTest, SaysHelloAnswersAndEndsWithItsInput) {
 TEST_F(WorkerTest, LoopsAskForWhatTheyWillReadAndNotForWhatStaysInTheCache) {
   const CodegenAnswer answer =
       Serve(Request("kernel v1 math 1\ndims a b\nin 0 f32 [a, b] dense\nin 1 f32 [b] dense\n"
-                    "out 0 f32 [a, b] dense = add(in0[a, b], in1[b])\n",
+                    "out 0 f32 [a, b] dense = pow(tanh(add(in0[a, b], in1[b])), in0[a, b])\n",
                     "pointwise lanes=32"));
   ASSERT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
   EXPECT_TRUE(absl::StrContains(answer.sections[1].second, "prefetch(in0"));
   EXPECT_FALSE(absl::StrContains(answer.sections[1].second, "prefetch(in1"));
   EXPECT_TRUE(absl::StrContains(answer.sections[2].second, "prefetcht0"));
   EXPECT_FALSE(absl::StrContains(answer.sections[2].second, "prefetchnta"));
+}
+
+TEST_F(WorkerTest, LoopsThatComputeLittleLeaveItToTheProcessor) {
+  const CodegenAnswer answer =
+      Serve(Request("kernel v1 math 1\ndims a b\nin 0 f32 [a, b] dense\nin 1 f32 [a, b] dense\n"
+                    "out 0 f32 [a, b] dense = add(in0[a, b], in1[a, b])\n",
+                    "pointwise lanes=32"));
+  ASSERT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
+  EXPECT_FALSE(absl::StrContains(answer.sections[1].second, "prefetch("));
 }
 
 TEST_F(WorkerTest, WhereToReadIsNotKnownBeforeTheStepInAGather) {
