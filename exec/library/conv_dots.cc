@@ -118,12 +118,7 @@ bool Pays(const ConvForm& form) {
 }
 
 absl::Status Takes(const Request& conv, const ConvForm& form) {
-  if (form.groups != 1) return absl::UnimplementedError("several groups");
-  const Operand& w = conv.inputs[1];
-  if (w.constant == nullptr || !IsDense(w))
-    return absl::UnimplementedError("the weights are no dense constant");
-  if (!IsChannelsLast(conv.inputs[0]) || !IsChannelsLast(conv.outputs[0]))
-    return absl::UnimplementedError("channels are not innermost");
+  KILN_RETURN_IF_ERROR(TakesOneGroup(conv, form));
   if (conv.inputs.size() > 2 && conv.inputs[2].present && !IsDense(conv.inputs[2]))
     return absl::UnimplementedError("the bias is not dense");
   const auto [d, h, last] = Widen(form.axes);

@@ -241,12 +241,8 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeDeconvPhasesAnyway(
   KILN_RETURN_IF_ERROR(TakesF32(request));
   const Request conv = WithoutPostOps(request);
   KILN_ASSIGN_OR_RETURN(const ConvForm form, NormalizeConv(conv, /*transposed=*/true));
-  const Operand &x = conv.inputs[0], &w = conv.inputs[1];
-  if (form.groups != 1) return absl::UnimplementedError("several groups");
-  if (w.constant == nullptr || !IsDense(w))
-    return absl::UnimplementedError("the weights are no dense constant");
-  if (!IsChannelsLast(x) || !IsChannelsLast(conv.outputs[0]))
-    return absl::UnimplementedError("channels are not innermost");
+  const Operand& w = conv.inputs[1];
+  KILN_RETURN_IF_ERROR(TakesOneGroup(conv, form));
   const bool has_bias = conv.inputs.size() > 2 && conv.inputs[2].present;
   if (has_bias && !IsDense(conv.inputs[2]))
     return absl::UnimplementedError("the bias is not dense");

@@ -96,15 +96,10 @@ Request ProductOf(const Request& request, const ConvForm& form, int64_t points) 
 absl::StatusOr<std::unique_ptr<Primitive>> MakeDeconvProduct(
     const Request& request, const std::shared_ptr<Session>& session) {
   KILN_ASSIGN_OR_RETURN(const ConvForm form, NormalizeConv(request, /*transposed=*/true));
-  const Operand &x = request.inputs[0], &w = request.inputs[1];
   KILN_RETURN_IF_ERROR(TakesF32(request));
-  if (form.groups != 1) return absl::UnimplementedError("several groups");
+  KILN_RETURN_IF_ERROR(TakesOneGroup(request, form));
   if (request.inputs.size() > 2 && request.inputs[2].present)
     return absl::UnimplementedError("adds no bias");
-  if (w.constant == nullptr || !IsDense(w))
-    return absl::UnimplementedError("the weights are no dense constant");
-  if (!IsChannelsLast(x) || !IsChannelsLast(request.outputs[0]))
-    return absl::UnimplementedError("channels are not innermost");
   int64_t points = form.batch;
   for (const WindowAxis& axis : form.axes) points *= axis.in;
   if (points > kMostPoints || points == 0 || form.in_channels == 0) {

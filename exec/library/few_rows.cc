@@ -209,12 +209,8 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeFewRowsConv(
   KILN_RETURN_IF_ERROR(TakesPostOps(request));
   const Request conv = WithoutPostOps(request);
   KILN_ASSIGN_OR_RETURN(const ConvForm form, NormalizeConv(conv, /*transposed=*/false));
-  const Operand &x = conv.inputs[0], &w = conv.inputs[1];
-  if (form.groups != 1) return absl::UnimplementedError("several groups");
-  if (w.constant == nullptr || !IsDense(w))
-    return absl::UnimplementedError("the weights are no dense constant");
-  if (!IsChannelsLast(x) || !IsChannelsLast(conv.outputs[0]))
-    return absl::UnimplementedError("channels are not innermost");
+  const Operand& w = conv.inputs[1];
+  KILN_RETURN_IF_ERROR(TakesOneGroup(conv, form));
   int64_t rows = form.batch, taps = 1;
   for (const WindowAxis& axis : form.axes) {
     rows *= axis.out;

@@ -295,6 +295,16 @@ absl::StatusOr<ConvForm> NormalizeConv(const Request& request, bool transposed) 
   return form;
 }
 
+absl::Status TakesOneGroup(const Request& request, const ConvForm& form) {
+  const Operand& w = request.inputs[1];
+  if (form.groups != 1) return absl::UnimplementedError("several groups");
+  if (w.constant == nullptr || !IsDense(w))
+    return absl::UnimplementedError("the weights are no dense constant");
+  if (!IsChannelsLast(request.inputs[0]) || !IsChannelsLast(request.outputs[0]))
+    return absl::UnimplementedError("channels are not innermost");
+  return absl::OkStatus();
+}
+
 absl::StatusOr<PoolForm> NormalizePool(const Request& request, bool average) {
   if (average) {
     KILN_RETURN_IF_ERROR(CheckAttributes(

@@ -66,6 +66,10 @@ struct ConvForm {
 // `transposed`: the roles of in and out are swapped in the rule of shapes.
 absl::StatusOr<ConvForm> NormalizeConv(const Request& request, bool transposed);
 
+// kUnimplemented, with the reason, for convolutions that our own loops do not take: of several
+// groups, with weights that are no dense constant, or whose channels are not innermost.
+absl::Status TakesOneGroup(const Request& request, const ConvForm& form);
+
 struct PoolForm {
   int64_t batch = 0, channels = 0;
   std::vector<WindowAxis> axes;

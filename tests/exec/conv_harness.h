@@ -48,6 +48,28 @@ inline Operand ChannelsLast(const Extents& shape) {
   return operand;
 }
 
+// A convolution over `axes`, each with in, Out(), kernel, stride, dilation and pads; x, w and y
+// have their leading extents.
+template <typename Axis>
+Request ConvRequest(Extents x, Extents w, Extents y, const std::vector<Axis>& axes) {
+  Request request;
+  Extents strides, dilations, begins, ends;
+  for (const Axis& axis : axes) {
+    x.push_back(axis.in);
+    w.push_back(axis.kernel);
+    y.push_back(axis.Out());
+    strides.push_back(axis.stride);
+    dilations.push_back(axis.dilation);
+    begins.push_back(axis.pad_begin);
+    ends.push_back(axis.pad_end);
+  }
+  begins.insert(begins.end(), ends.begin(), ends.end());
+  request.attributes = {{"strides", strides}, {"dilations", dilations}, {"pads", begins}};
+  request.inputs = {ChannelsLast(x), Dense(w)};
+  request.outputs = {ChannelsLast(y)};
+  return request;
+}
+
 class ConvTest : public testing::Test {
  protected:
   explicit ConvTest(bool transposed) : transposed_(transposed) {}

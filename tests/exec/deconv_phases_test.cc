@@ -24,23 +24,8 @@ struct Axis {
 
 Request RequestOf(int64_t batch, int64_t in_channels, int64_t out_channels,
                   const std::vector<Axis>& axes) {
-  Request request;
-  Extents x = {batch, in_channels}, w = {in_channels, out_channels}, y = {batch, out_channels};
-  Extents strides, dilations, begins, ends;
-  for (const Axis& axis : axes) {
-    x.push_back(axis.in);
-    w.push_back(axis.kernel);
-    y.push_back(axis.Out());
-    strides.push_back(axis.stride);
-    dilations.push_back(axis.dilation);
-    begins.push_back(axis.pad_begin);
-    ends.push_back(axis.pad_end);
-  }
-  begins.insert(begins.end(), ends.begin(), ends.end());
-  request.attributes = {{"strides", strides}, {"dilations", dilations}, {"pads", begins}};
-  request.inputs = {ChannelsLast(x), Dense(w)};
-  request.outputs = {ChannelsLast(y)};
-  return request;
+  return ConvRequest({batch, in_channels}, {in_channels, out_channels}, {batch, out_channels},
+                     axes);
 }
 
 class DeconvPhasesTest : public ConvTest {
