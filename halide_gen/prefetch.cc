@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "kiln/kernel/abi.h"
+
 namespace kiln {
 namespace {
 
@@ -28,7 +30,6 @@ using Halide::Internal::Variable;
 
 using Vector = Prefetching::Vector;
 
-constexpr int kLine = 64;          // bytes that come at once
 constexpr int kAhead = 2048;       // bytes of an input between what is read and what is asked for
 constexpr size_t kMostLines = 16;  // asked for in a step
 constexpr int kMostRows = 16;      // of a tile
@@ -228,7 +229,7 @@ Stmt Asking(const Vector& vector, size_t& lines, Stmt body) {
   const Expr base = Variable::make(Halide::Handle(), vector.buffer);
   const Expr first = Halide::Internal::simplify(vector.first);
   const int size = vector.type.bytes();
-  for (int at = 0; at < vector.span * size && lines < kMostLines; at += kLine, ++lines) {
+  for (int at = 0; at < vector.span * size && lines < kMostLines; at += int{kLine}, ++lines) {
     const Expr line =
         Call::make(vector.type, Call::prefetch, {base, first + at / size, 1, 1}, Call::Intrinsic);
     body = Halide::Internal::Block::make(Halide::Internal::Evaluate::make(line), body);
@@ -298,7 +299,7 @@ Stmt Prefetching::visit(const For* loop) {
     return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy,
                      loop->device_api, body);
   }
-  const bool by_itself = FetchesItself(*loop, step.loaded());
+  const bool by_itself = !step.loaded().empty() && FetchesItself(*loop, step.loaded());
   size_t lines = 0;
   for (Vector vector : step.loaded()) {
     if (inputs_.count(vector.buffer) == 0) continue;

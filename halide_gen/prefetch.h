@@ -8,6 +8,8 @@
 // becomes, for f32,
 //   for (x, 0, n) { prefetch in0 at (x + 8)*64 + 0, 16, 32, 48;  out[...] = f(in0[...]) }
 //
+// Where it computes little and goes along line after line, the processor does as well by itself.
+//
 // A row that is read, computed on and written in loops one after the other waits for the lines it
 // writes. So the loop before asks for them, while it computes on what is near:
 //   for (x, 0, n) { s1[ramp(x*64, 1, 64)] = f(...) }       here prefetch out0 at row*m + x*64, ...

@@ -12,8 +12,8 @@
 
 namespace kiln::library {
 
-// conv of f32 to at most 4 channels, channels innermost, one group, constant weights, the taps
-// along the last axis side by side. Others are kUnimplemented.
+// conv of f32 where that pays by the counts of channels and taps, channels innermost, one group,
+// constant weights, the taps along the last axis side by side. Others are kUnimplemented.
 absl::StatusOr<std::unique_ptr<Primitive>> MakeConvDots(const Request& request,
                                                         const std::shared_ptr<Session>& session);
 

@@ -56,8 +56,8 @@ struct BoxedLaunch {
 bool FitsAtOnce(const Kernel& kernel, std::span<const int64_t> extents,
                 std::span<const OperandShape> operands, int64_t most = kMostElements);
 
-// Boxes as large as they can be below `most`. Nothing if the launch cannot be cut so
-// finely, as where one row has more elements.
+// Boxes as large as they can be below `most`. Nothing if the launch cannot be cut so finely, as
+// where one row has more elements.
 std::optional<BoxedLaunch> PlanPieces(const Kernel& kernel, std::span<const int64_t> extents,
                                       std::span<const OperandShape> operands,
                                       int64_t most = kMostElements);

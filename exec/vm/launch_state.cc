@@ -286,7 +286,7 @@ class PatternBinder {
     if (state.ahead == 0 || per_block > 2 * pass_.block * size)
       return;  // far apart, or here already
     state.covered = per_block;
-    work_.lines += static_cast<double>(state.covered / Fetches::kLine) * Blocks();
+    work_.lines += static_cast<double>(state.covered / kLine) * Blocks();
   }
 
   // Blocks of the pass in a cell.

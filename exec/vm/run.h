@@ -36,8 +36,6 @@ class Fetches {
     }
   }
 
-  static constexpr int64_t kLine = 64;  // bytes that caches fetch at once
-
  private:
   static constexpr int kMost = 32;
   struct Range {

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -15,40 +14,16 @@
 #include "kiln/exec/library/panel_block.h"
 #include "kiln/exec/support/pool.h"
 #include "tests/base/status_matchers.h"
+#include "tests/exec/conv_harness.h"
 
 namespace kiln::library {
 namespace {
-
-using Extents = std::vector<int64_t>;
-
-int64_t Count(const Extents& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-}
 
 std::vector<float> Random(int64_t count, uint64_t seed) {
   std::vector<float> values(static_cast<size_t>(count));
   std::mt19937_64 random(seed);
   for (float& x : values) x = static_cast<float>(random() % 2001) / 1000.0F - 1;
   return values;
-}
-
-Operand Dense(const Extents& shape) {
-  Operand operand{.shape = shape, .strides = Extents(shape.size(), 1)};
-  for (size_t i = shape.size() - 1; i-- > 0;)
-    operand.strides[i] = operand.strides[i + 1] * shape[i + 1];
-  return operand;
-}
-
-// [N, C, D...] with the channels innermost.
-Operand ChannelsLast(const Extents& shape) {
-  Operand operand{.shape = shape, .strides = Extents(shape.size(), 1)};
-  int64_t step = shape[1];
-  for (size_t i = shape.size(); i-- > 0;) {
-    if (i == 1) continue;
-    operand.strides[i] = step;
-    step *= shape[i];
-  }
-  return operand;
 }
 
 class FewRowsTest : public testing::Test {
