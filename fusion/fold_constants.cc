@@ -2,16 +2,14 @@
 // Nodes whose inputs are all constants are evaluated by the kernel that they would be: the bits are
 // those of a run without this pass. Broadcasts are left alone, since a kernel reads the small
 // operand as often as it likes.
-#include <cstring>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "kiln/base/status_macros.h"
-#include "kiln/fusion/lower.h"
+#include "kiln/fusion/constant_kernel.h"
 #include "kiln/fusion/node_reads.h"
 #include "kiln/fusion/pass.h"
 #include "kiln/graph/op.h"
-#include "kiln/kernel/naive.h"
 
 namespace kiln {
 namespace {
@@ -40,31 +38,11 @@ bool Foldable(const Graph& graph, const Node& node, const PassContext& context) 
   return output_bytes <= kSmallBytes || output_bytes <= 2 * input_bytes;
 }
 
-absl::StatusOr<Tensor> EvaluateKernel(const Graph& graph, ValueId value) {
-  const Group group{Group::Kind::kKernel, {graph.value(value).producer}, {value}};
-  KILN_ASSIGN_OR_RETURN(const LoweredGroup lowered, LowerGroup(graph, group));
-  KILN_ASSIGN_OR_RETURN(const std::vector<int64_t> extents, Evaluate(lowered.dims, {}));
-  std::vector<Tensor> kept;  // dense copies live until the kernel has run
-  std::vector<NaiveBuffer> inputs;
-  for (size_t k = 0; k < lowered.inputs.size(); ++k) {
-    const Tensor& constant = *graph.value(lowered.inputs[k]).constant;
-    kept.push_back(constant.is_dense() ? constant : constant.Clone());
-    KILN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, Evaluate(lowered.input_shapes[k], {}));
-    inputs.push_back({kept.back().data(), DenseStrides(shape)});
-  }
-  std::vector<uint64_t> params;
-  for (const CanonicalKernel::ParamValue& param : lowered.canonical.params)
-    params.push_back(param.bits);
-  Tensor result = Tensor::Allocate(graph.value(value).type, *Constant(graph.value(value).shape));
-  KILN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, Evaluate(lowered.output_shapes[0], {}));
-  const NaiveBuffer output{result.data(), DenseStrides(shape)};
-  KILN_RETURN_IF_ERROR(EvalKernel(lowered.canonical.kernel, inputs, extents, params, {&output, 1}));
-  return result;
-}
-
 absl::StatusOr<Tensor> Evaluated(const Graph& graph, ValueId value) {
   const std::optional<ValueId> source = ViewSource(graph, value);
-  if (!source) return EvaluateKernel(graph, value);
+  if (!source) {
+    return EvaluateConstants(graph, {Group::Kind::kKernel, {graph.value(value).producer}, {value}});
+  }
   const Tensor& constant = *graph.value(*source).constant;
   const Tensor dense = constant.is_dense() ? constant : constant.Clone();
   // The view shares the constant's memory; a tensor without an owner is as long-lived as the

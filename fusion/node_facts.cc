@@ -19,6 +19,8 @@ namespace {
 
 constexpr int64_t kUnknownExtent = 32;
 
+}  // namespace
+
 int64_t CostOf(const ScalarExpr& expr) {
   int64_t cost = 0;
   for (const ExprNode& node : expr.nodes()) {
@@ -32,6 +34,8 @@ int64_t CostOf(const ScalarExpr& expr) {
   }
   return cost;
 }
+
+namespace {
 
 Group::Kind KindOf(const Node& node, bool view) {
   switch (node.op->kind) {

@@ -10,6 +10,7 @@
 #include "kiln/fusion/group.h"
 #include "kiln/fusion/library_call.h"
 #include "kiln/graph/graph.h"
+#include "kiln/kernel/scalar_expr.h"
 
 namespace kiln {
 
@@ -43,6 +44,9 @@ struct GraphFacts {
 
 // Functions, division and roots count as so many additions.
 inline constexpr int64_t kDear = 8;
+
+// Of one evaluation, in additions.
+int64_t CostOf(const ScalarExpr& expr);
 
 // `level` is the optimisation level: what library calls take along depends on it.
 absl::StatusOr<GraphFacts> FactsOf(const Graph& graph, int level);

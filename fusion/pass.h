@@ -55,6 +55,7 @@ absl::StatusOr<bool> JoinParts(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> SplitConcats(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> FoldBatchNorm(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> ChannelGroups(Graph& graph, const PassContext& context);
+absl::StatusOr<bool> Tabulate(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> ChannelsLast(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> DeadCode(Graph& graph, const PassContext& context);
 

@@ -46,6 +46,8 @@ constexpr Pass kPasses[] = {
     {"merge_rows", 2,
      "Joins products of few rows each with one constant matrix, as in recurrent networks.",
      MergeRows},
+    {"tabulate", 2, "Looks what chains of nodes make of bytes up in tables.", Tabulate,
+     /*last=*/true},
     {"channels_last", 2, "Lays activations around convolutions out with their channels innermost.",
      ChannelsLast, /*last=*/true},
 };

@@ -104,9 +104,11 @@ Expr WithNames(const Expr& a, const Expr& b, Formula&& formula) {
   return Let::make(first, a, Let::make(second, b, body));
 }
 
+Expr Greater(const Expr& a, const Expr& b) { return select(a > b, a, b); }
+
 Expr Larger(const Expr& a, const Expr& b) {
-  const Expr larger = select(a > b, a, b);
-  return a.type().is_float() ? select(IsNan(a), a, larger) : larger;
+  const Expr greater = Greater(a, b);
+  return a.type().is_float() ? select(IsNan(a), a, greater) : greater;
 }
 
 Expr Smaller(const Expr& a, const Expr& b) {
@@ -397,6 +399,8 @@ Expr Accumulate(ReduceOp op, DType type, const Expr& acc, const Expr& element) {
       return acc & element;
     case ReduceOp::kOr:
       return acc | element;
+    case ReduceOp::kGreatest:
+      return WithNames(acc, element, Greater);
   }
   return Expr();
 }

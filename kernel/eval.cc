@@ -283,6 +283,7 @@ uint64_t Combine(ReduceOp op, DType type, uint64_t a, uint64_t b) {
                                ScalarOp::kMin, ScalarOp::kAnd, ScalarOp::kOr};
   return WithType(type, [&](auto t) {
     using T = decltype(t);
+    if (op == ReduceOp::kGreatest) return FromBits<T>(a) > FromBits<T>(b) ? a : b;
     return ToBits(Arithmetic(kOps[static_cast<size_t>(op)], FromBits<T>(a), FromBits<T>(b), T{}));
   });
 }
@@ -297,6 +298,7 @@ uint64_t Identity(ReduceOp op, DType type) {
       case ReduceOp::kMul:
         return ToBits(static_cast<T>(1));
       case ReduceOp::kMax:
+      case ReduceOp::kGreatest:
         return ToBits(Limits::has_infinity ? static_cast<T>(-Limits::infinity())
                                            : Limits::lowest());
       case ReduceOp::kMin:

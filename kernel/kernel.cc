@@ -301,7 +301,7 @@ absl::Status CheckOutput(const Kernel& kernel, size_t k) {
 }  // namespace
 
 const char* Name(ReduceOp op) {
-  constexpr const char* kNames[] = {"add", "mul", "max", "min", "and", "or"};
+  constexpr const char* kNames[] = {"add", "mul", "max", "min", "and", "or", "greatest"};
   return kNames[static_cast<size_t>(op)];
 }
 

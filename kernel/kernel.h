@@ -74,7 +74,9 @@ struct KernelInput {
   friend bool operator==(const KernelInput&, const KernelInput&) = default;
 };
 
-enum class ReduceOp : uint8_t { kAdd, kMul, kMax, kMin, kAnd, kOr };
+// kGreatest is a > b ? a : b: kMax, but NaN may be lost. It is in no text: ExpandMath makes it of a
+// kMax where NaN shows without it (nan_shows.h).
+enum class ReduceOp : uint8_t { kAdd, kMul, kMax, kMin, kAnd, kOr, kGreatest };
 const char* Name(ReduceOp op);
 
 struct Stage {

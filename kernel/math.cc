@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/kernel/math_internal.h"
+#include "kiln/kernel/nan_shows.h"
 
 namespace kiln {
 namespace {
@@ -88,8 +89,10 @@ absl::StatusOr<ScalarExpr> ExpandMath(const ScalarExpr& expr) { return Expanded(
 
 absl::StatusOr<Kernel> ExpandMath(const Kernel& kernel) {
   Kernel out = kernel;
-  for (Stage& stage : out.stages) {
+  for (size_t i = 0; i < out.stages.size(); ++i) {
+    Stage& stage = out.stages[i];
     KILN_ASSIGN_OR_RETURN(stage.expr, Expanded(stage.expr, &kernel));
+    if (NanShowsWithout(kernel, i)) stage.op = ReduceOp::kGreatest;
   }
   for (KernelOutput& output : out.outputs) {
     KILN_ASSIGN_OR_RETURN(output.expr, Expanded(output.expr, &kernel));

@@ -9,6 +9,7 @@
 // If rows are shorter still, vectors run across them ("across", "unroll").
 #include <algorithm>
 
+#include "kiln/kernel/nan_shows.h"
 #include "kiln/schedule/facts.h"
 #include "kiln/schedule/schedulers.h"
 
@@ -49,10 +50,14 @@ Decision Accepts(const Kernel& kernel) {
 // A step of the fold of a row is four instructions that wait for each other, for NaN's sake, not
 // one.
 bool FoldsSlowly(const Kernel& kernel) {
-  return std::any_of(kernel.stages.begin(), kernel.stages.end(), [](const Stage& stage) {
+  for (size_t i = 0; i < kernel.stages.size(); ++i) {
+    const Stage& stage = kernel.stages[i];
     const bool extreme = stage.op == ReduceOp::kMax || stage.op == ReduceOp::kMin;
-    return stage.kind == Stage::Kind::kReduce && extreme && IsFloat(stage.type);
-  });
+    if (stage.kind == Stage::Kind::kReduce && extreme && IsFloat(stage.type) &&
+        !NanShowsWithout(kernel, i))
+      return true;
+  }
+  return false;
 }
 
 bool RunsAcross(const Kernel& kernel, const SizeClass& sizes, int64_t lanes) {

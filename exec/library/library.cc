@@ -11,6 +11,7 @@
 #include "kiln/exec/library/deconv_product.h"
 #include "kiln/exec/library/few_rows.h"
 #include "kiln/exec/library/gemv.h"
+#include "kiln/exec/library/lookup.h"
 #include "kiln/exec/library/onednn.h"
 #include "kiln/exec/library/order_ops.h"
 #include "kiln/exec/library/pool_ops.h"
@@ -44,6 +45,7 @@ constexpr Operator kOperators[] = {
        {"oneDNN, layouts of its own", MakeConvTransposeReordered},
        {"loop", MakeConvTransposeLoop}}}},
     {"cumulative", 1, 1, 1, {{{"loop", MakeCumulative}}}},
+    {"lookup", 2, 2, 1, {{{"permutations of bytes", MakeLookup}}}},
     {"matmul",
      2,
      2,

@@ -2,12 +2,16 @@
 // Library operators: what Kiln does not generate itself, behind one table. Nothing outside this
 // folder knows who computes.
 //
-//   matmul          A, B: numpy's rules (batch dims broadcast, rank-1 operands). ints trans_a,
-//   trans_b swap the last two axes. conv            x [N, C, D...], w [M, C/group, K...], optional
-//   bias [M]. strides, pads (all begins, then all ends), conv_transpose  dilations, group;
-//   conv_transpose: w [C, M/group, K...] and output_padding (the output's shape decides). max_pool
-//   x [N, C, D...]. kernel, strides, pads, dilations, ceil_mode; padding never wins, NaN
-//   does. average_pool    the same and count_include_pad.
+// - matmul: A, B by numpy's rules (batch dims broadcast, rank-1 operands); trans_a and trans_b swap
+//   the last two axes.
+// - conv: x [N, C, D...], w [M, C/group, K...], optional bias [M]; strides, pads (all begins, then
+//   all ends), dilations, group.
+// - conv_transpose: likewise with w [C, M/group, K...] and output_padding (the output's shape
+//   decides).
+// - max_pool: x [N, C, D...]; kernel, strides, pads, dilations, ceil_mode; padding never wins, NaN
+//   does.
+// - average_pool: the same and count_include_pad.
+// - lookup: x of bytes, table [rows, 256] of bytes; axis.
 //
 // Operands may be strided views where the operator can use them (matmul, pools, channels-last for
 // conv). f32 conv and matmul are oneDNN's; other types of matmul and the pools are plain loops.

@@ -16,11 +16,6 @@
 namespace kiln::library {
 namespace {
 
-int64_t IntOf(const Request& request, const char* name, int64_t otherwise) {
-  const auto found = request.attributes.find(name);
-  return found == request.attributes.end() || found->second.empty() ? otherwise : found->second[0];
-}
-
 absl::Status RequireDense(const Request& request) {
   for (const auto* operands : {&request.inputs, &request.outputs}) {
     for (const Operand& operand : *operands) {
@@ -29,30 +24,6 @@ absl::Status RequireDense(const Request& request) {
     }
   }
   return absl::OkStatus();
-}
-
-// A tensor as [outer, extent, inner] around one axis; lanes run along it.
-struct Around {
-  int64_t outer = 1, extent = 1, inner = 1;
-  int64_t lanes() const { return outer * inner; }
-  int64_t first(int64_t lane, int64_t length) const {
-    return lane / inner * length * inner + lane % inner;
-  }
-};
-
-absl::StatusOr<Around> AroundAxis(const Request& request) {
-  const std::vector<int64_t>& shape = request.inputs[0].shape;
-  const auto rank = static_cast<int64_t>(shape.size());
-  int64_t axis = IntOf(request, "axis", 0);
-  if (axis < 0) axis += rank;
-  if (axis < 0 || axis >= rank)
-    return absl::InvalidArgumentError(absl::StrCat("axis is outside a tensor of rank ", rank));
-  Around around;
-  for (int64_t i = 0; i < rank; ++i) {
-    int64_t& part = i < axis ? around.outer : i == axis ? around.extent : around.inner;
-    part *= shape[static_cast<size_t>(i)];
-  }
-  return around;
 }
 
 // ---- top_k

@@ -348,6 +348,26 @@ absl::StatusOr<PoolForm> NormalizePool(const Request& request, bool average) {
   return form;
 }
 
+int64_t IntOf(const Request& request, const char* name, int64_t otherwise) {
+  const auto found = request.attributes.find(name);
+  return found == request.attributes.end() || found->second.empty() ? otherwise : found->second[0];
+}
+
+absl::StatusOr<Around> AroundAxis(const Request& request) {
+  const std::vector<int64_t>& shape = request.inputs[0].shape;
+  const auto rank = static_cast<int64_t>(shape.size());
+  int64_t axis = IntOf(request, "axis", 0);
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis >= rank)
+    return absl::InvalidArgumentError(absl::StrCat("axis is outside a tensor of rank ", rank));
+  Around around;
+  for (int64_t i = 0; i < rank; ++i) {
+    int64_t& part = i < axis ? around.outer : i == axis ? around.extent : around.inner;
+    part *= shape[static_cast<size_t>(i)];
+  }
+  return around;
+}
+
 bool IsChannelsLast(const Operand& operand) {
   int64_t span = operand.shape[1];
   if (operand.shape[1] != 1 && operand.strides[1] != 1) return false;

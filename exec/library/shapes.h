@@ -28,6 +28,20 @@ absl::Status TakesF32(const Request& request);
 bool IsChannelsLast(const Operand& operand);
 bool IsDense(const Operand& operand);
 
+// The first number of an attribute.
+int64_t IntOf(const Request& request, const char* name, int64_t otherwise);
+
+// A tensor as [outer, extent, inner] around one axis; lanes run along it.
+struct Around {
+  int64_t outer = 1, extent = 1, inner = 1;
+  int64_t lanes() const { return outer * inner; }
+  int64_t first(int64_t lane, int64_t length) const {
+    return lane / inner * length * inner + lane % inner;
+  }
+};
+// Of input 0, around the attribute `axis`.
+absl::StatusOr<Around> AroundAxis(const Request& request);
+
 // C[..., m, n] = sum over k of A[..., m, k] * B[..., k, n]; every stride in elements, 0 where a
 // batch dim broadcasts. Neighbouring batch dims that all operands step through alike are one, and
 // batches that share B are rows of one product:

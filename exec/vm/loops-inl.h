@@ -125,6 +125,12 @@ struct Max {
     return (a != a) | (a > b) ? a : b;
   }
 };
+struct Greatest {
+  template <typename T>
+  static T Do(T a, T b) {
+    return a > b ? a : b;
+  }
+};
 struct Min {
   template <typename T>
   static T Do(T a, T b) {
@@ -454,6 +460,8 @@ ReduceFns FindReduce(ReduceOp op) {
       return ReduceLoops<Mul, T>();
     case ReduceOp::kMax:
       return ReduceLoops<Max, T>();
+    case ReduceOp::kGreatest:
+      return ReduceLoops<Greatest, T>();
     case ReduceOp::kMin:
       return ReduceLoops<Min, T>();
     default:

@@ -49,6 +49,8 @@ ReduceFns Reduce(ReduceOp op, DType type) {
         return VReduce<VMul>(fns);
       case ReduceOp::kMax:
         return VReduce<VMax>(fns);
+      case ReduceOp::kGreatest:
+        return VReduce<VGreatest>(fns);
       case ReduceOp::kMin:
         return VReduce<VMin>(fns);
       default:

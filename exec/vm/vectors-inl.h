@@ -37,10 +37,11 @@ struct VMul {
 struct VDiv {
   static HWY_INLINE V Do(V a, V b) { return hn::Div(a, b); }
 };
+struct VGreatest {
+  static HWY_INLINE V Do(V a, V b) { return hn::Max(a, b); }  // a > b ? a : b, bit by bit
+};
 struct VMax {
-  static HWY_INLINE V Do(V a, V b) {
-    return hn::IfThenElse(hn::IsNaN(a), a, hn::Max(a, b));  // Max is a > b ? a : b, bit by bit
-  }
+  static HWY_INLINE V Do(V a, V b) { return hn::IfThenElse(hn::IsNaN(a), a, VGreatest::Do(a, b)); }
 };
 struct VMin {
   static HWY_INLINE V Do(V a, V b) { return hn::IfThenElse(hn::IsNaN(a), a, hn::Min(a, b)); }

@@ -11,6 +11,8 @@ namespace kiln::ops {
 extern const OpDef kIota, kGatherElements, kTake;
 // order.cc
 extern const OpDef kTopK, kCumulative, kScatterElements, kScatterNd;
+// lookup.cc
+extern const OpDef kLookup;
 // logic.cc
 extern const OpDef kShiftLeft, kShiftRight;
 

@@ -145,8 +145,10 @@ out  0 f32 [a, b, c, d] dense = sub(add(in0[a, b, c, d], in1[a, c, d]), s0[a, b,
 )",
                                     "", {{kUnbounded, kUnbounded, kUnbounded, most}});
     EXPECT_EQ(masked.params().Get("across", 0), most);
-    for (const CompiledKernel* kernel : {&softmax, &place, &entropy})
-      EXPECT_EQ(kernel->params().Get("across", 0), most);
+    EXPECT_EQ(place.params().Get("across", 0), most);
+    // Those whose maxima may lose NaN fold fast.
+    for (const CompiledKernel* kernel : {&softmax, &entropy})
+      EXPECT_EQ(kernel->params().Get("across", 0), most < 24 ? most : 0);
     for (const int32_t n : {0, 1, 2, most / 2, most - 1, most}) {
       for (const int32_t rows : {1, 7, 8, 15, 16, 17, 100}) {
         softmax.Check({rows, n}, static_cast<uint32_t>(rows));

@@ -38,6 +38,8 @@ Call CallOf(const std::string& op, const OpDef& def) {
   if (op == "iota") return {{}, {{"shape", L{2, 3}}, {"axis", int64_t{1}}}};
   if (op == "gather_elements") return {{{4, 3}, {2, 3}}, {{"axis", int64_t{0}}}, indexed};
   if (op == "take") return {{{4, 3, 2}, {5}, {5}}, {}, {DType::kF32, DType::kI64, DType::kI64}};
+  if (op == "lookup")
+    return {{{2, 3, 4}, {3, 256}}, {{"axis", int64_t{1}}}, {DType::kU8, DType::kI8}};
   if (op == "top_k") return {{{3, 4}}, {{"k", int64_t{2}}}};
   if (op == "cumulative") return {{{3, 4}}, {{"axis", int64_t{1}}}};
   if (op == "scatter_elements")
