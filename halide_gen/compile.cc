@@ -56,10 +56,7 @@ absl::Status CompileInto(const CodegenRequest& request, const std::string& dir,
   // Machine code is made once: the text says what it uses, and is assembled.
   module.compile({{Halide::OutputFileType::assembly, dir + "/k.s"}});
   KILN_ASSIGN_OR_RETURN(std::string assembly, ReadBytes(dir + "/k.s"));
-  // Halide's prefetches bypass the caches but for one way of the first; loops read what they fetch
-  // again.
-  assembly = absl::StrReplaceAll(assembly, {{"\tprefetchnta\t", "\tprefetcht0\t"}});
-  assembly = WithStreams(assembly);
+  assembly = WithStreams(WithPrefetches(assembly));
   KILN_RETURN_IF_ERROR(WriteBytes(dir + "/k.s", assembly));
   answer.isa = IsaOf(assembly);
   for (const std::string& name : request.sections) {

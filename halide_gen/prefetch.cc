@@ -34,6 +34,13 @@ constexpr int kAhead = 2048;       // bytes of an input between what is read and
 constexpr size_t kMostLines = 16;  // asked for in a step
 constexpr int kMostRows = 16;      // of a tile
 constexpr int kMostNames = 64;     // in an index
+constexpr int kMuch = 64;          // expressions of a loop that has the time to ask for others
+
+bool Holds(const std::vector<Vector>& vectors, const Vector& vector) {
+  return std::any_of(vectors.begin(), vectors.end(), [&](const Vector& other) {
+    return other.buffer == vector.buffer && Halide::Internal::equal(other.first, vector.first);
+  });
+}
 
 // True if an expression has more than kMostNames names, or a node that is no arithmetic on
 // integers.
@@ -105,10 +112,7 @@ class VectorsOfStep : public IRVisitor {
     if (!stride || *stride < 1 || *stride * type.bytes() > kLine / 2) return;
     const Vector vector{buffer, type.element_of(), ramp->base,
                         static_cast<int>(*stride) * ramp->lanes};
-    const bool known = std::any_of(vectors.begin(), vectors.end(), [&](const Vector& other) {
-      return other.buffer == vector.buffer && Halide::Internal::equal(other.first, vector.first);
-    });
-    if (!known) vectors.push_back(vector);
+    if (!Holds(vectors, vector)) vectors.push_back(vector);
   }
 
   void Bind(const std::string& name, const Expr& value) {
@@ -159,6 +163,14 @@ class LoopsOfRow : public VectorsOfStep {
   std::vector<LoopOfRow> loops_;
 };
 
+// True if it is the rest of a row of `buffer` that a step loads itself: the loops do the row.
+bool LoadedInside(const std::vector<LoopOfRow>& loops, const std::string& buffer) {
+  return std::any_of(loops.begin(), loops.end(), [&](const LoopOfRow& loop) {
+    return std::any_of(loop.loaded.begin(), loop.loaded.end(),
+                       [&](const Vector& vector) { return vector.buffer == buffer; });
+  });
+}
+
 // How many expressions a loop has.
 class Size : public Halide::Internal::IRMutator {
  public:
@@ -204,11 +216,9 @@ class Operations : public Halide::Internal::IRMutator {
   int count_ = 0;
 };
 
-// Whether a step that loads `vectors` computes so little that the processor, which sees them follow
-// each other, fetches them early enough itself; to ask takes room for misses away from it.
-bool FetchesItself(const For& loop, const std::vector<Vector>& vectors) {
-  constexpr int kLittle = 24;  // operations for a vector
-  return Operations::Of(loop.body) < kLittle * static_cast<int>(vectors.size());
+// Whether a step that loads `vectors` has less than `operations` for each.
+bool ComputesLess(const For& loop, const std::vector<Vector>& vectors, int operations) {
+  return Operations::Of(loop.body) < operations * static_cast<int>(vectors.size());
 }
 
 // How many elements a step of `loop` goes along; not positive if that is not known.
@@ -224,15 +234,17 @@ int64_t ElementsPerStep(const LoopOfRow& loop) {
   return most;
 }
 
-// `body` of a step that asks for `vector`, as far as `lines` allows.
-Stmt Asking(const Vector& vector, size_t& lines, Stmt body) {
+// `body` of a step that asks for `vector`, as far as `lines` allows. `beside_streams`: also where
+// results go past the caches; what is not stands there twice (streams.h).
+Stmt Asking(const Vector& vector, bool beside_streams, size_t& lines, Stmt body) {
   const Expr base = Variable::make(Halide::Handle(), vector.buffer);
   const Expr first = Halide::Internal::simplify(vector.first);
   const int size = vector.type.bytes();
   for (int at = 0; at < vector.span * size && lines < kMostLines; at += int{kLine}, ++lines) {
     const Expr line =
         Call::make(vector.type, Call::prefetch, {base, first + at / size, 1, 1}, Call::Intrinsic);
-    body = Halide::Internal::Block::make(Halide::Internal::Evaluate::make(line), body);
+    for (int times = beside_streams ? 1 : 2; times > 0; --times)
+      body = Halide::Internal::Block::make(Halide::Internal::Evaluate::make(line), body);
   }
   return body;
 }
@@ -241,7 +253,6 @@ Stmt Asking(const Vector& vector, size_t& lines, Stmt body) {
 // the row with the most to compute, if that is much, has the time to ask for them.
 void FindWrites(const std::vector<LoopOfRow>& row, const std::set<std::string>& outputs,
                 Prefetching::Asked& asked) {
-  constexpr int kMuch = 64;
   const For* busy = nullptr;
   int most = kMuch;
   int64_t per_step = 0;
@@ -264,6 +275,38 @@ void FindWrites(const std::vector<LoopOfRow>& row, const std::set<std::string>& 
     busy = loop.loop;
     most = size;
     per_step = along;
+  }
+}
+
+// A row that several loops walk comes from memory in the first of them, which computes little. The
+// one of the others that computes most has the time to ask for the next row.
+void FindNextRow(const For* rows, const std::vector<LoopOfRow>& row,
+                 const std::set<std::string>& inputs, Prefetching::Asked& asked) {
+  if (row.size() < 2) return;
+  const auto busy = std::max_element(row.begin() + 1, row.end(), [](const auto& a, const auto& b) {
+    return Size::Of(a.loop->body) < Size::Of(b.loop->body);
+  });
+  if (Size::Of(busy->loop->body) <= kMuch) return;
+  const int64_t along = ElementsPerStep(*busy);
+  if (along <= 0) return;
+  const Expr step = Variable::make(Halide::Int(32), busy->loop->name);
+  const Expr next = Variable::make(Halide::Int(32), rows->name) + 1;
+  std::vector<Vector> found;
+  for (auto loop = row.begin(); loop != busy; ++loop) {
+    for (const Vector& vector : loop->loaded) {
+      const std::optional<Expr> growth = Growth(vector.first, *loop->loop);
+      if (inputs.count(vector.buffer) == 0 || !growth || !Growth(vector.first, *rows)) continue;
+      if (!Halide::Internal::is_const(*growth)) continue;
+      const Expr begin = Halide::Internal::substitute(loop->loop->name, 0, vector.first);
+      const Vector row_of = {vector.buffer, vector.type, Halide::Internal::simplify(begin), 0};
+      if (!Holds(found, row_of)) found.push_back(row_of);
+    }
+  }
+  for (Vector& vector : found) {
+    vector.first = Halide::Internal::substitute(rows->name, next, vector.first) +
+                   step * static_cast<int>(along);
+    vector.span = static_cast<int>(along);
+    asked[busy->loop].push_back(vector);
   }
 }
 
@@ -293,16 +336,19 @@ Stmt Prefetching::visit(const For* loop) {
   LoopsOfRow step;
   loop->body.accept(&step);
   FindWrites(step.loops(), outputs_, writes_);
+  if (loop->for_type == ForType::Serial) FindNextRow(loop, step.loops(), inputs_, next_);
   FindTiles(loop, step.loops(), outputs_, writes_);
   Stmt body = mutate(loop->body);
   if (loop->for_type != ForType::Serial) {
     return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy,
                      loop->device_api, body);
   }
-  const bool by_itself = !step.loaded().empty() && FetchesItself(*loop, step.loaded());
+  // The processor sees loads that follow each other, and fetches early enough for a loop with
+  // little else to do; to ask takes room for misses away from it.
+  const bool by_itself = !step.loaded().empty() && ComputesLess(*loop, step.loaded(), 24);
   size_t lines = 0;
   for (Vector vector : step.loaded()) {
-    if (inputs_.count(vector.buffer) == 0) continue;
+    if (inputs_.count(vector.buffer) == 0 || LoadedInside(step.loops(), vector.buffer)) continue;
     const std::optional<Expr> growth = Growth(vector.first, *loop);
     if (!growth) continue;
     const int size = vector.type.bytes();
@@ -311,10 +357,14 @@ Stmt Prefetching::visit(const For* loop) {
     const int64_t step_bytes = (known ? std::abs(*known) : vector.span) * size;
     const int64_t steps = std::max<int64_t>(1, kAhead / std::max<int64_t>(1, step_bytes));
     vector.first += *growth * static_cast<int>(steps);
-    body = Asking(vector, lines, body);
+    body = Asking(vector, /*beside_streams=*/true, lines, body);
   }
+  // So do stores past the caches.
+  const bool has_room = !ComputesLess(*loop, step.loaded(), 12);
+  for (const Vector& vector : next_[loop]) body = Asking(vector, has_room, lines, body);
   lines = 0;
-  for (const Vector& vector : writes_[loop]) body = Asking(vector, lines, body);
+  for (const Vector& vector : writes_[loop])
+    body = Asking(vector, /*beside_streams=*/false, lines, body);
   return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy,
                    loop->device_api, body);
 }

@@ -15,6 +15,11 @@
 //   for (x, 0, n) { s1[ramp(x*64, 1, 64)] = f(...) }       here prefetch out0 at row*m + x*64, ...
 //   for (x, 0, n) { out0[ramp(row*m + x*64, 1, 64)] = g(s1[...]) }
 //
+// Likewise the first loop of a row waits for it, and has little to compute meanwhile; a later one
+// that computes more asks for the next row:
+//   for (x, 0, n) { max = ... in0[ramp(row*m + x*64, 1, 64)] }
+//   for (x, 0, n) { s1[...] = f(in0[...]) }                here prefetch in0 at (row + 1)*m + x*64
+//
 // And a loop over tiles of a transposition asks for the lines that the next tile writes.
 //
 // What lies so far ahead may lie behind the end of the input: to prefetch is a hint, it never
@@ -57,6 +62,7 @@ class Prefetching : public Halide::Internal::IRMutator {
 
  private:
   const std::set<std::string> inputs_, outputs_;
+  Asked next_;    // lines of the next row
   Asked writes_;  // lines that later loops, or steps, write
 };
 

@@ -19,6 +19,8 @@ using Names = std::set<std::string, std::less<>>;
 
 constexpr absl::string_view kEntry = "k_argv", kAnywhere = ".anywhere", kLines = ".lines";
 
+constexpr char kPrefetch[] = "\tprefetcht0\t", kNotBesideStreams[] = " # not beside streams";
+
 // What each aligned store is without alignment.
 constexpr std::pair<absl::string_view, absl::string_view> kUnaligned[] = {
     {"vmovaps", "vmovups"}, {"vmovapd", "vmovupd"},     {"vmovdqa", "vmovdqu"},
@@ -109,7 +111,7 @@ std::string Streaming(const Code& code) {
   std::string out;
   for (const absl::string_view line : code.lines) {
     const Instruction instruction(line);
-    if (absl::StartsWith(instruction.operation, "prefetch")) continue;
+    if (absl::EndsWith(line, kNotBesideStreams)) continue;
     if (StoresToOutput(instruction)) {
       const bool vex = instruction.operation[0] == 'v';
       absl::StrAppend(&out, vex ? "\tvmovntps\t" : "\tmovntps\t", instruction.operands, "\n");
@@ -123,6 +125,26 @@ std::string Streaming(const Code& code) {
 }
 
 }  // namespace
+
+std::string WithPrefetches(absl::string_view assembly) {
+  std::string out;
+  absl::string_view last;  // prefetch of the block, as far as its like may follow
+  for (const absl::string_view line : absl::StrSplit(assembly, '\n')) {
+    const Instruction instruction(line);
+    const bool is_label = !line.empty() && line[0] != '\t';
+    if (is_label || absl::StartsWith(instruction.operation, "j")) last = "";
+    if (instruction.operation != "prefetchnta") {
+      absl::StrAppend(&out, line, "\n");
+    } else if (instruction.operands == last) {
+      out.insert(out.find('\n', out.rfind(kPrefetch)), kNotBesideStreams);
+      last = "";
+    } else {
+      absl::StrAppend(&out, kPrefetch, instruction.operands, "\n");
+      last = instruction.operands;
+    }
+  }
+  return out;
+}
 
 std::string WithStreams(absl::string_view assembly) {
   const Code code(assembly);

@@ -48,9 +48,33 @@ TEST(WithStreams, AlignedStoresToMemoryAreThereTwice) {
             "\tvmovups\t%zmm0, 64(%rdi,%rax,4)\n\tvmovdqu\t%ymm2, (%rdi)\n"
             "\tjne\t.LBB0_1\n\tretq\n");
   EXPECT_EQ(After(text, ".LBB0_1.lines"),
-            "\tvmovaps\t.LCPI0_0(%rip), %zmm1\n\tvmovntps\t%zmm0, 64(%rdi,%rax,4)\n"
+            "\tprefetcht0\t512(%rsi)\n\tvmovaps\t.LCPI0_0(%rip), %zmm1\n"
+            "\tvmovntps\t%zmm0, 64(%rdi,%rax,4)\n"
             "\tvmovntps\t%ymm2, (%rdi)\n\tjne\t.LBB0_1.lines\n\tsfence\n\tretq\n");
   EXPECT_THAT(text, HasSubstr("\t.size\tk.lines, .Lfunc_end0.lines-k.lines\n"));
+}
+
+TEST(WithPrefetches, WhatStandsThereTwiceIsNotBesideStreams) {
+  const std::string named = WithPrefetches(
+      Assembly("\tprefetchnta\t(%rsi)\n\tprefetchnta\t(%rdi)\n\tvaddps\t%zmm0, %zmm0, %zmm0\n"
+               "\tprefetchnta\t(%rdi)\n\tprefetchnta\t64(%rsi)\n\tvmovaps\t%zmm0, (%rdi)\n"));
+  EXPECT_THAT(named, Not(HasSubstr("prefetchnta")));
+  const std::string text = WithStreams(named);
+  EXPECT_THAT(After(text, ".LBB0_1"),
+              HasSubstr("\tprefetcht0\t(%rsi)\n\tprefetcht0\t(%rdi) # not beside streams\n"
+                        "\tvaddps\t%zmm0, %zmm0, %zmm0\n\tprefetcht0\t64(%rsi)\n\tvmovups"));
+  EXPECT_THAT(After(text, ".LBB0_1.lines"),
+              HasSubstr("\tprefetcht0\t(%rsi)\n\tvaddps\t%zmm0, %zmm0, %zmm0\n"
+                        "\tprefetcht0\t64(%rsi)\n\tvmovntps"));
+}
+
+TEST(WithPrefetches, TwoBlocksMayAskForOneLine) {
+  const std::string text = WithPrefetches(
+      "\tprefetchnta\t(%rsi)\n\tjne\t.LBB0_1\n\tprefetchnta\t(%rsi)\n.LBB0_1:\n"
+      "\tprefetchnta\t(%rsi)\n");
+  EXPECT_EQ(text,
+            "\tprefetcht0\t(%rsi)\n\tjne\t.LBB0_1\n\tprefetcht0\t(%rsi)\n.LBB0_1:\n"
+            "\tprefetcht0\t(%rsi)\n\n");
 }
 
 TEST(WithStreams, TheEntryChooses) {

@@ -132,6 +132,23 @@ TEST_F(WorkerTest, LoopsAskForWhatTheyWillReadAndNotForWhatStaysInTheCache) {
   EXPECT_FALSE(absl::StrContains(answer.sections[2].second, "prefetchnta"));
 }
 
+TEST_F(WorkerTest, ALoopThatComputesMuchAsksForTheNextRow) {
+  const CodegenAnswer answer =
+      Serve(Request("kernel v1 math 1\ndims a b\nin 0 f32 [a, b] dense\n"
+                    "s0 : f32 [a] = reduce max over b (in0[a, b])\n"
+                    "s1 : f32 [a, b] = exp(sub(in0[a, b], s0[a]))\n"
+                    "s2 : f32 [a] = reduce add over b (s1[a, b])\n"
+                    "out 0 f32 [a, b] dense = div(s1[a, b], s2[a])\n",
+                    "row keep0=2 lanes=64 levels=1"));
+  ASSERT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
+  const std::string& code = answer.sections[1].second;
+  const size_t first = code.find("prefetch(in0"), exps = code.find("for (s1");
+  EXPECT_NE(first, std::string::npos);
+  EXPECT_GT(first, exps) << "not before the loop of the exponentials";
+  EXPECT_TRUE(
+      absl::StrContains(code.substr(first, code.find('\n', first) - first), "+ 1)*extent1"));
+}
+
 TEST_F(WorkerTest, LoopsThatComputeLittleLeaveItToTheProcessor) {
   const CodegenAnswer answer =
       Serve(Request("kernel v1 math 1\ndims a b\nin 0 f32 [a, b] dense\nin 1 f32 [a, b] dense\n"
