@@ -106,21 +106,19 @@ class Rows {
 
   static Known OfOperation(const ExprNode& node, const std::vector<Known>& known) {
     Known of;
-    bool nan_operand = false;
     for (const ExprId arg : node.args) {
       if (arg < 0) continue;
       const Known& operand = known[static_cast<size_t>(arg)];
       of.differs = of.differs || operand.differs;
       of.with = of.with || operand.with;
       of.shows = of.shows || operand.shows;
-      nan_operand = nan_operand || operand.shows;
     }
+    // Of a NaN only that it is one is known, not its bits.
+    of.differs = of.differs || (of.shows && node.op == ScalarOp::kBitcast);
     const bool keeps = KeepsNan(node);
     of.with = of.with && keeps;
     of.shows = of.shows && keeps;
-    // Of a NaN only that it is one counts; but its bits may differ.
-    if (of.shows) of.differs = false;
-    if (node.op == ScalarOp::kBitcast && nan_operand) of.differs = true;
+    of.differs = of.differs && !of.shows;
     return of;
   }
 

@@ -46,6 +46,11 @@ TEST(NanShowsWithout, IsSoWhereTheResultIsHidden) {
             "out 0 f32 [a, b] dense = select(lt(in1[a, b], 0), 0, div(s1[a, b], s2[a]))\n"));
 }
 
+TEST(NanShowsWithout, IsNotSoWhereTheResultMayBeAnother) {
+  EXPECT_FALSE(Shows(std::string(kExps) +
+                     "out 0 f32 [a, b] dense = select(lt(in1[a, b], 0), s1[a, b], s2[a])\n"));
+}
+
 TEST(NanShowsWithout, IsNotSoWhereTheMaximumIsSeen) {
   EXPECT_FALSE(Shows("out 0 f32 [a] dense = s0[a]\n"));
   EXPECT_FALSE(Shows("out 0 f32 [a, b] dense = exp(sub(in0[a, b], s0[a]))\n"));
