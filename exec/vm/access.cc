@@ -172,6 +172,8 @@ void RunStrip(const Strip& strip, size_t n, const Launch& launch, Frame& frame) 
   for (const size_t s : strip.moving) {
     steps[s].x = AddressOf(strip.steps[s].x, frame);
     steps[s].y = AddressOf(strip.steps[s].y, frame);
+    const StripStep& step = strip.steps[s];
+    if (step.past.wide != nullptr) steps[s].fn = frame.streams ? step.past : step.fn;
   }
   if (launch.lines == 0) return launch.program->ops->run_strip(steps, 0, n);
   for (size_t at = 0; at < n; at += kStripPart) {

@@ -417,22 +417,11 @@ void MarkFirstReads(Program& program) {
   }
 }
 
-// The processor fetches for itself what a loop reads all the time, but not for one that computes in
-// between, or that picks out parts.
+// The processor fetches for itself what is read in one go, but not what a program picks out parts
+// of.
 bool ShouldFetch(const Program& program) {
-  constexpr size_t kLeastWork = 8;  // operations to each element that is read
-  size_t operations = 0, reads = 0;
-  for (const Pass& pass : program.passes) {
-    operations += pass.operations;
-    for (const Insn& insn : pass.body) {
-      if (insn.kind != Insn::Kind::kRead) continue;
-      const Read& read = program.reads[static_cast<size_t>(insn.ref)];
-      if (read.guarded || !read.axes.empty()) return true;
-      --operations;
-      reads += read.first ? 1 : 0;
-    }
-  }
-  return operations >= kLeastWork * reads;
+  return std::any_of(program.reads.begin(), program.reads.end(),
+                     [](const Read& read) { return read.guarded || !read.axes.empty(); });
 }
 
 }  // namespace

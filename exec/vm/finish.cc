@@ -32,6 +32,7 @@ class Finisher {
     FormStrips(ops_, reads_, regs_, wanted, pass_.inner, pass_);
     MarkDirect();
     MarkMoving();
+    MarkStreamed();
     ChooseBlock();
     Allocate();
   }
@@ -52,8 +53,8 @@ class Finisher {
     return uses;
   }
 
-  // A temporary may be written by the instruction that makes it. An output may only by what comes
-  // last: what is read after it could be the input it overwrites.
+  // A temporary may be written by the instruction that makes it. An output that lies over an input
+  // may only by what comes last: what is read after it could be that input.
   void MarkDirect() {
     std::set<int32_t> taken, made, last;
     for (const Insn& insn : pass_.body) {
@@ -68,8 +69,9 @@ class Finisher {
     }
     for (Sink& sink : pass_.sinks) {
       if (sink.kind == Sink::Kind::kReduce) continue;
-      const std::set<int32_t>& from = sink.kind == Sink::Kind::kTemp ? made : last;
-      sink.direct = from.count(sink.reg) != 0 && taken.insert(sink.reg).second;
+      sink.direct_apart = made.count(sink.reg) != 0 && taken.insert(sink.reg).second;
+      sink.direct =
+          sink.direct_apart && (sink.kind == Sink::Kind::kTemp || last.count(sink.reg) != 0);
     }
   }
 
@@ -83,12 +85,32 @@ class Finisher {
       }
     }
     for (const Sink& sink : pass_.sinks) {
-      if (sink.direct) moving.insert(sink.reg);
+      if (sink.direct_apart) moving.insert(sink.reg);
     }
     for (Strip& strip : pass_.strips) {
       for (size_t s = 0; s < strip.steps.size(); ++s) {
         if (moving.count(strip.steps[s].x) != 0 || moving.count(strip.steps[s].y) != 0)
           strip.moving.push_back(s);
+      }
+    }
+  }
+
+  // Only what nothing reads again may be written past the cache: outputs.
+  void MarkStreamed() {
+    std::map<int32_t, int> uses = UsesInBody();
+    for (const Strip& strip : pass_.strips) {
+      for (const StripStep& step : strip.steps) {
+        if (step.past.wide == nullptr) ++uses[step.x], ++uses[step.y];
+      }
+    }
+    std::set<int32_t> streamed;
+    for (const Sink& sink : pass_.sinks) {
+      if (sink.kind == Sink::Kind::kOutput && sink.direct_apart && uses[sink.reg] == 1)
+        streamed.insert(sink.reg);
+    }
+    for (Strip& strip : pass_.strips) {
+      for (StripStep& step : strip.steps) {
+        if (streamed.count(step.x) == 0) step.past = StepFn();
       }
     }
   }

@@ -111,7 +111,8 @@ const uint8_t* EndOf(const Program& program, const Read& read, void** inputs,
     const uint8_t* const to = launch.outputs[o]->host;
     const int64_t written =
         BytesTo(launch, *launch.outputs[o], output.dims, static_cast<int64_t>(SizeOf(output.type)));
-    if (std::less<>()(to, base + bytes) && std::less<>()(base, to + written)) return nullptr;
+    const bool overlaps = std::less<>()(to, base + bytes) && std::less<>()(base, to + written);
+    if (to == base || overlaps) return nullptr;
   }
   return base + bytes;
 }
@@ -251,7 +252,8 @@ class PatternBinder {
       Fetch(state.linear, read->size, state);
     }
     for (const Sink& sink : pass_.sinks) {
-      if (sink.kind != Sink::Kind::kOutput || program_.passes.size() == 1) continue;
+      if (sink.kind != Sink::Kind::kOutput || program_.passes.size() == 1 || launch_.streams)
+        continue;
       StoreState& state = launch_.stores[sink.ref];
       int64_t bytes = sink.size;
       for (const int32_t d : program_.kernel.outputs[static_cast<size_t>(sink.ref)].dims)
@@ -452,8 +454,12 @@ bool BindLaunch(const Program& program, void** argv, bool large, int64_t group_e
   for (size_t i = 0; i < num_reads; ++i) new (&launch.reads[i]) ReadState;
   for (size_t i = 0; i < num_temps; ++i) new (&launch.temps[i]) TempState;
   if (!BindTemps(program, launch)) return false;
-  for (size_t i = 0; i < num_reads; ++i)
+  for (size_t i = 0; i < num_reads; ++i) {
     axes = BindRead(program, program.reads[i], inputs, launch, axes, launch.reads[i]);
+    launch.apart =
+        launch.apart && (launch.reads[i].base == nullptr || launch.reads[i].end != nullptr);
+  }
+  launch.streams = launch.context->stream_lines && launch.apart;
   for (size_t o = 0; o < kernel.outputs.size(); ++o) {
     Linear& store = (new (&launch.stores[o]) StoreState)->linear;
     const std::vector<int32_t>& out_dims = kernel.outputs[o].dims;

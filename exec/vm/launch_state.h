@@ -80,7 +80,9 @@ struct Launch {
   int64_t* extents = nullptr;  // of the loops: those of a cell for the program's `group`
   void** params = nullptr;
   BufferArg** outputs = nullptr;
-  bool large = false;  // arguments are as RunLargeVm takes them
+  bool large = false;    // arguments are as RunLargeVm takes them
+  bool apart = true;     // no output lies over an input
+  bool streams = false;  // outputs are written past the cache
   ReadState* reads = nullptr;
   TempState* temps = nullptr;
   StoreState* stores = nullptr;  // one per output

@@ -108,6 +108,14 @@ inline void ScatterStrided(size_t size, void* dst, int64_t stride, const void* s
   });
 }
 
+inline void StreamLines(void* dst, const void* src, size_t bytes) {
+  const hn::ScalableTag<uint8_t> d;
+  for (size_t i = 0; i < bytes; i += hn::Lanes(d)) {
+    const auto v = hn::LoadU(d, static_cast<const uint8_t*>(src) + i);
+    hn::Stream(v, d, static_cast<uint8_t*>(dst) + i);
+  }
+}
+
 // ---- Patterns.
 
 template <typename T>

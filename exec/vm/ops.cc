@@ -8,6 +8,7 @@
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kiln/exec/vm/ops.cc"
+#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "kiln/exec/vm/casts-inl.h"
@@ -108,6 +109,8 @@ const OpTable& Table() {
       .gather_strided = &GatherStrided,
       .gather = &GatherPattern,
       .scatter = &ScatterPattern,
+      .stream = &StreamLines,
+      .end_streams = &hwy::FlushStream,
       .window = kWindow,
   };
   return kTable;

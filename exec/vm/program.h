@@ -63,6 +63,7 @@ struct Insn {
 // negative numbers.
 struct StripStep {
   StepFn fn;
+  StepFn past;  // of a store: the one past the cache, where there is one
   int32_t x = 0, y = 0;
 };
 
@@ -98,7 +99,9 @@ struct Sink {
   enum class Kind : uint8_t { kTemp, kOutput, kReduce };
   Kind kind = Kind::kOutput;
   uint8_t size = 0;
-  bool direct = false;  // the body may write the register straight to its place
+  // The body may write the register straight to its place: always, or where no output lies over an
+  // input.
+  bool direct = false, direct_apart = false;
   int32_t reg = 0;
   int32_t ref = 0;     // temporary or output
   ReduceFns fns = {};  // kReduce

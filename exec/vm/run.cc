@@ -83,7 +83,7 @@ class UnitRunner {
     const bool cut = pass_.shape == Pass::Shape::kMap && tile_.inner == 1 &&
                      n >= 2 * static_cast<size_t>(kBlock) &&
                      std::any_of(pass_.sinks.begin(), pass_.sinks.end(),
-                                 [](const Sink& sink) { return sink.direct; });
+                                 [this](const Sink& sink) { return Direct(sink); });
     return cut ? whole : n;
   }
 
@@ -181,18 +181,19 @@ class UnitRunner {
     frame_.inner_n = n;
   }
 
+  struct Target {
+    uint8_t* base;
+    const Pattern* pattern;
+    bool dense() const {
+      return pattern->step == 1 && pattern->spans == nullptr && pattern->offsets == nullptr;
+    }
+    uint8_t* start(size_t size) const { return base + pattern->start * static_cast<int64_t>(size); }
+  };
+
   // Runs the body on n elements from the current coordinates and stores what is to be stored.
   void Block(size_t n) {
     if (!pass_.inner.empty()) Inner(n);
-    const bool whole = n % kVectorElements == 0;
-    for (const Sink& sink : pass_.sinks) {
-      if (!sink.direct) continue;
-      const Target target = TargetOf(sink);
-      frame_.regs[sink.reg] =
-          target.dense() && (whole || HasRoom(sink, n))
-              ? target.start(sink.size)
-              : frame_.storage + pass_.reg_offset[static_cast<size_t>(sink.reg)];
-    }
+    PlaceResults(n);
     for (const Sink& sink : pass_.sinks) {
       if (sink.kind != Sink::Kind::kOutput || launch_.stores[sink.ref].covered == 0) continue;
       const StoreState& state = launch_.stores[sink.ref];
@@ -204,9 +205,39 @@ class UnitRunner {
       if (sink.kind == Sink::Kind::kReduce) continue;
       const Target target = TargetOf(sink);
       const uint8_t* reg = frame_.regs[sink.reg];
-      if (reg != target.start(sink.size))
-        launch_.program->ops->scatter(sink.size, target.base, *target.pattern, reg, n);
+      if (reg != target.start(sink.size)) Store(sink, target, reg, n);
     }
+  }
+
+  bool Direct(const Sink& sink) const { return launch_.apart ? sink.direct_apart : sink.direct; }
+
+  // Lets the registers of direct results of a block lie in their places, where these have room for
+  // its last vector.
+  void PlaceResults(size_t n) {
+    const bool whole = n % kVectorElements == 0;
+    frame_.streams = launch_.streams;
+    for (const Sink& sink : pass_.sinks) {
+      if (!Direct(sink)) continue;
+      const Target target = TargetOf(sink);
+      const bool in_place = target.dense() && (whole || HasRoom(sink, n));
+      frame_.regs[sink.reg] =
+          in_place ? target.start(sink.size)
+                   : frame_.storage + pass_.reg_offset[static_cast<size_t>(sink.reg)];
+      if (sink.kind == Sink::Kind::kOutput)
+        frame_.streams = frame_.streams && in_place && AtLine(frame_.regs[sink.reg]);
+    }
+  }
+
+  static bool AtLine(const uint8_t* at) { return reinterpret_cast<uintptr_t>(at) % kLine == 0; }
+
+  void Store(const Sink& sink, const Target& target, const uint8_t* reg, size_t n) const {
+    const OpTable& ops = *launch_.program->ops;
+    uint8_t* const start = target.start(sink.size);
+    const size_t bytes = n * sink.size;
+    if (launch_.streams && sink.kind == Sink::Kind::kOutput && target.dense() && AtLine(start) &&
+        bytes % kLine == 0)
+      return ops.stream(start, reg, bytes);
+    ops.scatter(sink.size, target.base, *target.pattern, reg, n);
   }
 
   // Whether the last vector of a block may go past its elements: at the end of a temporary.
@@ -219,15 +250,6 @@ class UnitRunner {
                        tile_.inner;
     return at + static_cast<int64_t>(n) == tile_.length;
   }
-
-  struct Target {
-    uint8_t* base;
-    const Pattern* pattern;
-    bool dense() const {
-      return pattern->step == 1 && pattern->spans == nullptr && pattern->offsets == nullptr;
-    }
-    uint8_t* start(size_t size) const { return base + pattern->start * static_cast<int64_t>(size); }
-  };
 
   Target TargetOf(const Sink& sink) const {
     if (sink.kind == Sink::Kind::kTemp) {

@@ -86,6 +86,8 @@ enum class StepMove : uint8_t {
   kKeep,      // B = A
   kStore,     // x = A
   kStoreEnd,  // the same, and end
+  kStream,    // x = A past the cache, where x is aligned to lines
+  kStreamEnd,
   kSave,      // x = A, a slot
   kSaveKept,  // x = B, a slot
   kEnd,

@@ -39,7 +39,7 @@ constexpr auto NarrowZero() {
     return int8_t{};
   } else if constexpr (kType == DType::kI16) {
     return int16_t{};
-  } else if constexpr (kType == DType::kU16 || kType == DType::kBF16) {
+  } else if constexpr (kType == DType::kU16 || kType == DType::kF16 || kType == DType::kBF16) {
     return uint16_t{};
   } else {
     return uint8_t{};
@@ -63,21 +63,35 @@ HWY_INLINE V LoadLanes(const void* block, size_t at) {
   }
 }
 
+// What a vector is in memory.
 template <DType kType>
-HWY_INLINE void StoreLanes(V v, void* block, size_t at) {
-  if constexpr (kType == DType::kF16) {
-    const hn::Rebind<hwy::float16_t, D> d;
-    hn::StoreU(hn::DemoteTo(d, v), d, static_cast<hwy::float16_t*>(block) + at);
-  } else if constexpr (kType == DType::kF32) {
-    hn::StoreU(v, D(), static_cast<float*>(block) + at);
+HWY_INLINE auto Packed(V v) {
+  if constexpr (kType == DType::kF32) {
+    return v;
+  } else if constexpr (kType == DType::kF16) {
+    const hn::Rebind<hwy::float16_t, D> half;
+    return hn::BitCast(hn::Rebind<uint16_t, D>(), hn::DemoteTo(half, v));
   } else {
-    using T = decltype(NarrowZero<kType>());
-    const hn::Rebind<T, DI> d;
     VI lanes = Ints(v);
     if constexpr (kType == DType::kBF16) lanes = hn::BitCast(DI(), hn::ShiftRight<16>(Words(v)));
     if constexpr (kType == DType::kBool) lanes = hn::Neg(lanes);
-    hn::StoreU(hn::DemoteTo(d, lanes), d, static_cast<T*>(block) + at);
+    return hn::DemoteTo(hn::Rebind<decltype(NarrowZero<kType>()), DI>(), lanes);
   }
+}
+
+template <DType kType>
+HWY_INLINE void StoreLanes(V v, void* block, size_t at) {
+  const auto lanes = Packed<kType>(v);
+  const hn::DFromV<decltype(lanes)> d;
+  hn::StoreU(lanes, d, static_cast<hn::TFromD<decltype(d)>*>(block) + at);
+}
+
+// The same past the cache; not for vectors that are less than the processor stores so.
+template <DType kType>
+HWY_INLINE void StreamLanes(V v, void* block, size_t at) {
+  const auto lanes = Packed<kType>(v);
+  const hn::DFromV<decltype(lanes)> d;
+  hn::Stream(lanes, d, static_cast<hn::TFromD<decltype(d)>*>(block) + at);
 }
 
 // The elements that a vector has: in blocks, and in slots.
@@ -124,6 +138,13 @@ template <DType kType>
 struct StoreStep {
   explicit HWY_INLINE StoreStep(const Step& s) : x(const_cast<void*>(s.x)) {}
   HWY_INLINE void operator()(Place at, V& a, V&) const { StoreLanes<kType>(a, x, at.block); }
+  void* x;
+};
+
+template <DType kType>
+struct StreamStep {
+  explicit HWY_INLINE StreamStep(const Step& s) : x(const_cast<void*>(s.x)) {}
+  HWY_INLINE void operator()(Place at, V& a, V&) const { StreamLanes<kType>(a, x, at.block); }
   void* x;
 };
 
@@ -566,6 +587,11 @@ inline StepFn FindStep(StepOp op, DType operand, Where a, Where b, Where c) {
   return a == Where::kA ? FindUnary(op) : StepFn{};
 }
 
+// Whether the elements of a vector are as much as the processor stores past the cache at once.
+template <DType kType>
+inline constexpr bool kStreams = kType == DType::kF32 ||
+                                 HWY_MAX_BYTES / sizeof(float) * sizeof(NarrowZero<kType>()) >= 16;
+
 template <DType kType>
 StepFn MoveOf(StepMove move) {
   switch (move) {
@@ -579,6 +605,12 @@ StepFn MoveOf(StepMove move) {
       return Make<StoreStep<kType>>();
     case StepMove::kStoreEnd:
       return MakeLast<StoreStep<kType>>();
+    case StepMove::kStream:
+      if constexpr (kStreams<kType>) return Make<StreamStep<kType>>();
+      return {};
+    case StepMove::kStreamEnd:
+      if constexpr (kStreams<kType>) return MakeLast<StreamStep<kType>>();
+      return {};
     case StepMove::kSave:
       return Make<SaveStep<false>>();
     case StepMove::kSaveKept:

@@ -99,8 +99,8 @@ class StripOrder {
 class StripWriter {
  public:
   StripWriter(const OpTable& ops, const std::vector<Register>& regs, const std::vector<Insn>& insns,
-              const std::set<int32_t>& wanted)
-      : ops_(ops), regs_(regs), insns_(insns) {
+              const std::set<int32_t>& wanted, const std::set<int32_t>& outputs)
+      : ops_(ops), regs_(regs), insns_(insns), outputs_(outputs) {
     for (size_t i = 0; i < insns.size(); ++i) {
       if (wanted.count(insns[i].dst) == 0) inside_.insert(insns[i].dst);
       for (const int32_t reg : OperandsAt(i)) {
@@ -123,6 +123,7 @@ class StripWriter {
     }
     if (inside_.count(in_a_) == 0) {
       strip_.steps.back().fn = ops_.find_move(StepMove::kStoreEnd, insns_.back().to);
+      strip_.steps.back().past = ops_.find_move(StepMove::kStreamEnd, insns_.back().to);
     } else {
       Move(StepMove::kEnd, DType::kF32, 0);
     }
@@ -167,7 +168,9 @@ class StripWriter {
   }
 
   void Move(StepMove move, DType type, int32_t name) {
-    strip_.steps.push_back({ops_.find_move(move, type), name, 0});
+    const StepFn past =
+        move == StepMove::kStore ? ops_.find_move(StepMove::kStream, type) : StepFn();
+    strip_.steps.push_back({ops_.find_move(move, type), past, name, 0});
   }
 
   void FreeSlot(int32_t reg) {
@@ -175,9 +178,10 @@ class StripWriter {
     slots_.erase(reg);
   }
 
-  // Unless it is in memory already.
+  // Unless it is in memory already. Outputs are not read again: they may have gone past the cache.
   void Save(StepMove move, int32_t reg) {
-    if (inside_.count(reg) == 0 || slots_.count(reg) != 0) return;
+    const bool stored = inside_.count(reg) == 0 && outputs_.count(reg) == 0;
+    if (stored || slots_.count(reg) != 0) return;
     if (free_.empty()) free_.insert(-static_cast<int32_t>(++num_slots_));
     slots_[reg] = *free_.rbegin();
     free_.erase(slots_[reg]);
@@ -256,6 +260,7 @@ class StripWriter {
   const std::vector<Register>& regs_;
   const std::vector<Insn>& insns_;
   Strip strip_;
+  const std::set<int32_t>& outputs_;             // registers that are results of the kernel
   std::set<int32_t> inside_;                     // results that nothing but the strip needs
   std::map<int32_t, std::vector<size_t>> uses_;  // by register, ascending
   std::map<int32_t, int32_t> slots_;             // by register
@@ -286,6 +291,10 @@ void FormStrips(const OpTable& ops, const std::vector<Read>& reads,
                 std::vector<Insn>& list, Pass& pass) {
   std::set<int32_t> missing;  // registers of the list that no instruction in `out` makes
   for (const Insn& insn : list) missing.insert(insn.dst);
+  std::set<int32_t> outputs;
+  for (const Sink& sink : pass.sinks) {
+    if (sink.kind == Sink::Kind::kOutput) outputs.insert(sink.reg);
+  }
   std::vector<Insn> out, left = std::move(list);
   // Takes from `left` all steps, or all that are none, that can run after `out`; steps up to the
   // most of a strip.
@@ -310,7 +319,7 @@ void FormStrips(const OpTable& ops, const std::vector<Read>& reads,
     for (const Insn& insn : take(/*steps=*/false)) out.push_back(insn);
     const std::vector<Insn> steps = take(/*steps=*/true);
     if (steps.empty()) continue;
-    if (steps.size() == 1 && StandsAlone(steps[0], regs)) {
+    if (steps.size() == 1 && StandsAlone(steps[0], regs) && wanted.count(steps[0].dst) == 0) {
       out.push_back(steps[0]);
       continue;
     }
@@ -322,7 +331,7 @@ void FormStrips(const OpTable& ops, const std::vector<Read>& reads,
     strip.kind = Insn::Kind::kStrip;
     strip.ref = static_cast<int32_t>(pass.strips.size());
     const std::vector<Insn> ordered = StripOrder(steps, needed, regs.size()).Make();
-    StripWriter writer(ops, regs, ordered, needed);
+    StripWriter writer(ops, regs, ordered, needed, outputs);
     pass.strips.push_back(writer.Write());
     pass.strips.back().first = pass.num_steps;
     pass.num_steps += pass.strips.back().steps.size();

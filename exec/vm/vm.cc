@@ -127,6 +127,11 @@ class Runner {
     }
   }
 
+  // Stores past the cache are not ordered with others: before a task ends they are waited for.
+  void EndStreams() const {
+    if (launch_.streams) program_.ops->end_streams();
+  }
+
   // Cells [begin, end) on this thread alone.
   int Cells(int64_t begin, int64_t end) const {
     const size_t passes = program_.passes.size();
@@ -167,6 +172,7 @@ class Runner {
         FinishPass(pass, units, partials, worker);
       }
     }
+    EndStreams();
     return 0;
   }
 
@@ -203,6 +209,7 @@ class Runner {
           Frame frame;
           StartFrame(pass, mine, frame_memory.data(), frame);
           RunUnits(pass, units, begin, end, partials, mine, frame);
+          EndStreams();
           return 0;
         });
     if (error == 0) FinishPass(pass, units, partials, worker);

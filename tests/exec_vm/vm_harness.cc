@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/exec_vm/vm_harness.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -39,13 +40,14 @@ bool IsNanBits(DType type, uint64_t bits) {
 
 }  // namespace
 
-TestArg::TestArg(void* data, const std::vector<int64_t>& extents,
+TestArg::TestArg(DType type, void* data, const std::vector<int64_t>& extents,
                  const std::vector<int64_t>& strides) {
   for (size_t k = extents.size(); k > 0; --k) {
     dims.push_back(
         {0, static_cast<int32_t>(extents[k - 1]), static_cast<int32_t>(strides[k - 1]), 0});
   }
   arg.host = static_cast<uint8_t*>(data);
+  arg.type_bits = static_cast<uint8_t>(8 * SizeOf(type));
   arg.dimensions = static_cast<int32_t>(dims.size());
   arg.dim = dims.data();
 }
@@ -164,6 +166,7 @@ int RunInVm(const Kernel& kernel, const Case& c, Operands& operands) {
   std::vector<void*> argv = {nullptr};
   const auto add = [&argv](TestBuffer& buffer) {
     buffer.arg.host = static_cast<uint8_t*>(buffer.data());
+    buffer.arg.type_bits = static_cast<uint8_t>(8 * SizeOf(buffer.type));
     buffer.arg.dimensions = static_cast<int32_t>(buffer.dims.size());
     buffer.arg.dim = buffer.dims.data();
     argv.push_back(&buffer.arg);
@@ -174,7 +177,9 @@ int RunInVm(const Kernel& kernel, const Case& c, Operands& operands) {
   for (TestBuffer& output : operands.outputs) add(output);
   Pool pool(c.threads);
   Launcher launcher(&pool);
-  return launcher.Launch(&RunVm, vm->get(), argv.data());
+  const bool lines = std::all_of(operands.outputs.begin(), operands.outputs.end(),
+                                 [](const TestBuffer& output) { return WholeLines(output.arg); });
+  return launcher.Launch(&RunVm, vm->get(), argv.data(), lines);
 }
 
 std::string CompareWithNaive(const Kernel& kernel, const Case& c) {

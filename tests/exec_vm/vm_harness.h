@@ -14,13 +14,15 @@
 #include "kiln/kernel/abi.h"
 #include "kiln/kernel/kernel.h"
 #include "kiln/kernel/naive.h"
+#include "tests/kernel/line_bytes.h"
 
 namespace kiln {
 
 // A BufferArg over memory of the caller; axes outermost first, strides in elements.
 struct TestArg {
   TestArg() = default;
-  TestArg(void* data, const std::vector<int64_t>& extents, const std::vector<int64_t>& strides);
+  TestArg(DType type, void* data, const std::vector<int64_t>& extents,
+          const std::vector<int64_t>& strides);
   TestArg(const TestArg&) = delete;
   TestArg(TestArg&& other) noexcept : dims(std::move(other.dims)), arg(other.arg) {}
   std::vector<BufferDim> dims;
@@ -32,7 +34,7 @@ struct TestArg {
 struct TestBuffer {
   DType type = DType::kF32;
   std::vector<int64_t> extents, strides;  // outermost first
-  std::vector<uint8_t> bytes;
+  LineBytes bytes;
   std::vector<BufferDim> dims;
   BufferArg arg;
 
@@ -70,7 +72,7 @@ struct Operands {
 };
 Operands MakeOperands(const Kernel& kernel, const Case& c);
 
-// Runs the VM on `operands`; its error, or 0.
+// Runs the VM on `operands`, past the cache where their rows are whole lines; its error, or 0.
 int RunInVm(const Kernel& kernel, const Case& c, Operands& operands);
 
 // "" if the VM's outputs equal those of EvalKernel, else what differs first.

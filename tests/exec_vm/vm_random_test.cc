@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The VM against EvalKernel on random kernels: every instruction set, one to three threads.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ int RunInVm(const VmKernel& vm, RandomRun& run, Pool& pool) {
   args.reserve(run.inputs.size() + run.outputs.size());
   std::vector<void*> argv = {nullptr};
   const auto add = [&](RandomOperand& operand) {
-    args.emplace_back(operand.data(), operand.shape, operand.strides);
+    args.emplace_back(operand.type, operand.data(), operand.shape, operand.strides);
     argv.push_back(&args.back().arg);
   };
   for (RandomOperand& input : run.inputs) add(input);
@@ -27,7 +28,9 @@ int RunInVm(const VmKernel& vm, RandomRun& run, Pool& pool) {
   for (uint64_t& param : run.params) argv.push_back(&param);
   for (RandomOperand& output : run.outputs) add(output);
   Launcher launcher(&pool);
-  return launcher.Launch(&kiln::RunVm, &vm, argv.data());
+  const bool lines = std::all_of(args.begin() + static_cast<ptrdiff_t>(run.inputs.size()),
+                                 args.end(), [](const TestArg& a) { return WholeLines(a.arg); });
+  return launcher.Launch(&kiln::RunVm, &vm, argv.data(), lines);
 }
 
 TEST(VmRandomTest, EqualsNaiveEvaluation) {

@@ -502,6 +502,49 @@ TEST(VmTest, WritesOverItsInput) {
   }
 }
 
+// How many stores of the kernel's strips have a form that goes past the cache.
+int StoresPastTheCache(const std::string& text, IsaLevel isa) {
+  auto vm = VmKernel::Compile(Parse(text), isa);
+  EXPECT_TRUE(vm.ok());
+  int stores = 0;
+  for (const vm::Pass& pass : (*vm)->program().passes) {
+    for (const vm::Strip& strip : pass.strips) {
+      for (const vm::StripStep& step : strip.steps) stores += step.past.wide != nullptr ? 1 : 0;
+    }
+  }
+  return stores;
+}
+
+// Rows of whole lines are written past the cache: by strips, by strips that need again what they
+// write, and as copies.
+TEST(VmTest, WritesPastTheCache) {
+  const std::string in = "dims a b\nin 0 f32 [a, b] dense\nout 0 ";
+  const std::vector<std::vector<int64_t>> rows = {{3, 64}, {2, 4160}, {1, 128}, {5, 704}};
+  for (const std::string type : {"f32", "f16", "bf16"})
+    ExpectExact(in + type + " [a, b] dense = mul(in0[a, b], 3)", rows);
+  for (const std::string type : {"u8", "i8", "u16", "i16", "i32", "bool", "f64", "i64"}) {
+    ExpectExact(in + type + " [a, b] dense = cast<" + type + ">(mul(in0[a, b], 3))", rows);
+  }
+  const std::string three = R"(
+dims a
+in   0 f32 [a] dense
+in   1 f32 [a] dense
+s0 : f32 [a] = fma(in0[a], in1[a], in0[a])
+s1 : f32 [a] = mul(s0[a], in1[a])
+out  0 f32 [a] dense = s0[a]
+out  1 f32 [a] dense = s1[a]
+out  2 f32 [a] dense = div(add(in1[a], s1[a]), add(s0[a], s0[a]))
+)";
+  ExpectExact(three, {{1}, {16}, {64}, {4096}, {10000}});
+  for (const IsaLevel isa : LevelsHere())
+    EXPECT_EQ(StoresPastTheCache(three, isa), isa == IsaLevel::kBaseline ? 0 : 3);
+  EXPECT_EQ(StoresPastTheCache(kSoftmax, HostIsa()), HostIsa() == IsaLevel::kBaseline ? 0 : 1);
+  ExpectExact(
+      in +
+          "f32 [a, b] dense = in0[a, b]\nin 1 f32 [b, a] dense\nout 1 f32 [a, b] dense = in1[b, a]",
+      {{16, 32}, {64, 700}, {700, 64}, {3, 1024}});
+}
+
 TEST(VmTest, KeepsItsScratchBetweenLaunches) {
   const Kernel kernel = Parse(kSoftmax);
   auto vm = VmKernel::Compile(kernel);

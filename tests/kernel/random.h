@@ -14,6 +14,7 @@
 
 #include "kiln/kernel/kernel.h"
 #include "kiln/kernel/naive.h"
+#include "tests/kernel/line_bytes.h"
 
 namespace kiln {
 
@@ -26,7 +27,7 @@ struct RandomOperand {
   DType type = DType::kF32;
   std::vector<int64_t> shape;    // outermost first
   std::vector<int64_t> strides;  // elements
-  std::vector<uint8_t> bytes;    // first element at kPad; kPad bytes of 0xa5 on both sides
+  LineBytes bytes;               // first element at kPad; kPad bytes of 0xa5 on both sides
   static constexpr size_t kPad = 64;
   void* data() { return bytes.data() + kPad; }
 };
