@@ -38,10 +38,9 @@ class Reader {
       if (state_.covered > 0)
         frame_.fetches->Add(base + state_.ahead, state_.covered, /*written=*/false);
       // Operations on whole vectors must stay inside the operand.
-      const bool dense =
-          pattern.step == 1 && pattern.spans == nullptr && pattern.offsets == nullptr;
       const uint8_t* const start = base + pattern.start * read_.size;
-      if (dense && !read_.copy && MayReadVectors(start)) return const_cast<uint8_t*>(start);
+      if (pattern.dense() && !read_.copy && MayReadVectors(start))
+        return const_cast<uint8_t*>(start);
       ops_.gather(read_.size, own, base, pattern, n_);
     } else if (state_.only_linear && !worker_.launch->program->wide) {
       GuardedRange(own);

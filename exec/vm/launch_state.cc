@@ -334,6 +334,12 @@ class PatternBinder {
       state.patterned = true;
       return true;
     }
+    if (state.num_axes == 0 && window > 0 &&
+        LieTurned(state.linear, pass_, tile_, launch_.extents, state.pattern.step)) {
+      state.pattern.columns = tile_.inner;
+      state.patterned = true;
+      return true;
+    }
     Start(state.linear);
     for (int32_t a = 0; a < state.num_axes; ++a) {
       AxisState& axis = state.axes[a];

@@ -164,6 +164,54 @@ inline void GatherWindows(float* own, const float* base, const Pattern& pattern,
     hn::StoreU(Pick(low, high, pattern.picks + i), d, own + i);
   }
 }
+
+// The transpose of eight vectors of eight.
+using Eight = hn::FixedTag<float, 8>;
+HWY_INLINE void Turn(hn::Vec<Eight> (&v)[8]) {
+  const Eight d;
+  const hn::FixedTag<double, 4> pairs;
+  hn::Vec<Eight> t[8];
+  for (size_t k = 0; k < 8; k += 2) {
+    t[k] = hn::InterleaveLower(d, v[k], v[k + 1]);
+    t[k + 1] = hn::InterleaveUpper(d, v[k], v[k + 1]);
+  }
+  for (size_t k = 0; k < 8; k += 4) {
+    for (size_t half = 0; half < 2; ++half) {
+      const auto low = hn::BitCast(pairs, t[k + half]), high = hn::BitCast(pairs, t[k + 2 + half]);
+      v[k + 2 * half] = hn::BitCast(d, hn::InterleaveLower(pairs, low, high));
+      v[k + 2 * half + 1] = hn::BitCast(d, hn::InterleaveUpper(pairs, low, high));
+    }
+  }
+  for (size_t k = 0; k < 4; ++k) {
+    const auto low = v[k], high = v[k + 4];
+    v[k] = hn::ConcatLowerLower(d, high, low);
+    v[k + 4] = hn::ConcatUpperUpper(d, high, low);
+  }
+}
+
+// own[r * columns + c] = from[c * step + r], by tiles of eight rows and columns. The processor does
+// not foresee the lines of the blocks that follow, which lie `step` apart.
+inline void GatherTurned(float* own, const float* from, int64_t step, size_t columns, size_t n) {
+  const Eight d;
+  const size_t rows = (n + columns - 1) / columns;
+  for (size_t r = 0; r < rows; r += 8) {
+    const size_t height = std::min<size_t>(8, rows - r);
+    const auto tall = hn::FirstN(d, height);
+    for (size_t c = 0; c < columns; c += 8) {
+      const size_t width = std::min<size_t>(8, columns - c);
+      const auto wide = hn::FirstN(d, width);
+      hn::Vec<Eight> v[8];
+      for (size_t k = 0; k < 8; ++k) {
+        const float* const at = from + static_cast<int64_t>(c + std::min(k, width - 1)) * step + r;
+        v[k] = hn::MaskedLoad(tall, d, at);
+        __builtin_prefetch(at + 2 * rows);
+      }
+      Turn(v);
+      for (size_t k = 0; k < height; ++k)
+        hn::BlendedStore(v[k], wide, d, own + (r + k) * columns + c);
+    }
+  }
+}
 #else
 inline constexpr size_t kWindow = 0;
 #endif
@@ -184,6 +232,11 @@ inline void GatherPattern(size_t size, void* own, const uint8_t* base, const Pat
     });
     return;
   }
+#if HWY_NATIVE_FMA
+  if (pattern.columns > 0)
+    return GatherTurned(static_cast<float*>(own), reinterpret_cast<const float*>(base),
+                        pattern.step, static_cast<size_t>(pattern.columns), n);
+#endif
   if (pattern.spans == nullptr)
     return GatherStrided(size, own, base + pattern.start * bytes, pattern.step, n);
   auto* out = static_cast<uint8_t*>(own);

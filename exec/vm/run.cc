@@ -184,9 +184,6 @@ class UnitRunner {
   struct Target {
     uint8_t* base;
     const Pattern* pattern;
-    bool dense() const {
-      return pattern->step == 1 && pattern->spans == nullptr && pattern->offsets == nullptr;
-    }
     uint8_t* start(size_t size) const { return base + pattern->start * static_cast<int64_t>(size); }
   };
 
@@ -219,7 +216,7 @@ class UnitRunner {
     for (const Sink& sink : pass_.sinks) {
       if (!Direct(sink)) continue;
       const Target target = TargetOf(sink);
-      const bool in_place = target.dense() && (whole || HasRoom(sink, n));
+      const bool in_place = target.pattern->dense() && (whole || HasRoom(sink, n));
       frame_.regs[sink.reg] =
           in_place ? target.start(sink.size)
                    : frame_.storage + pass_.reg_offset[static_cast<size_t>(sink.reg)];
@@ -234,8 +231,8 @@ class UnitRunner {
     const OpTable& ops = *launch_.program->ops;
     uint8_t* const start = target.start(sink.size);
     const size_t bytes = n * sink.size;
-    if (launch_.streams && sink.kind == Sink::Kind::kOutput && target.dense() && AtLine(start) &&
-        bytes % kLine == 0)
+    if (launch_.streams && sink.kind == Sink::Kind::kOutput && target.pattern->dense() &&
+        AtLine(start) && bytes % kLine == 0)
       return ops.stream(start, reg, bytes);
     ops.scatter(sink.size, target.base, *target.pattern, reg, n);
   }

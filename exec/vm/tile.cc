@@ -147,22 +147,38 @@ void AddSteps(const Linear& linear, const Pass& pass, const Tile& tile, const in
   }
 }
 
-bool LieEvenly(const Linear& linear, const Pass& pass, const Tile& tile, const int64_t* extents,
-               int64_t& step) {
+namespace {
+
+// LieEvenly for the dims from place `first` on.
+bool LieEvenlyFrom(int32_t first, const Linear& linear, const Pass& pass, const int64_t* extents,
+                   int64_t& step) {
   step = 0;
   int64_t below = 0;  // the step that continues the dims inside; 0: there are none yet
-  for (auto k = static_cast<int32_t>(pass.rows.size()); k >= tile.first; --k) {
+  for (auto k = static_cast<int32_t>(pass.rows.size()); k >= first; --k) {
     const int32_t d = DimAt(pass, k);
     if (d < 0 || extents[d] == 1) continue;
     if (below == 0) {
       step = linear.step[d];
-      if (step == 0 && k > tile.first) return false;
+      if (step == 0 && k > first) return false;
     } else if (linear.step[d] != below) {
       return false;
     }
     below = linear.step[d] * extents[d];
   }
   return true;
+}
+
+}  // namespace
+
+bool LieEvenly(const Linear& linear, const Pass& pass, const Tile& tile, const int64_t* extents,
+               int64_t& step) {
+  return LieEvenlyFrom(tile.first, linear, pass, extents, step);
+}
+
+bool LieTurned(const Linear& linear, const Pass& pass, const Tile& tile, const int64_t* extents,
+               int64_t& step) {
+  return tile.Spans(pass) && linear.step[DimAt(pass, tile.first)] == 1 &&
+         LieEvenlyFrom(tile.first + 1, linear, pass, extents, step) && step != 0;
 }
 
 bool MakePattern(const Positions& positions, size_t window, void* memory, Pattern& pattern) {

@@ -57,15 +57,18 @@ inline constexpr int32_t kNothing = -1;
 inline constexpr size_t kMaxSpans = 256;
 inline constexpr int32_t kOutside = std::numeric_limits<int32_t>::min();
 
-// Positions of a block's elements relative to its start: start + step * i; or in spans where these
-// are long; or one by one, with vectors picked out of windows where neighbours lie near.
+// Positions of a block's elements relative to its start: start + step * i; or those of a matrix
+// that is read by columns: step * (i mod columns) + i / columns; or in spans where these are long;
+// or one by one, with vectors picked out of windows where neighbours lie near.
 struct Pattern {
   int64_t start = 0, step = 0;
+  int64_t columns = 0;
   const Span* spans = nullptr;
   size_t num_spans = 0;
   const int32_t* offsets = nullptr;  // kOutside: the element is 0
   const Window* windows = nullptr;   // for each vector of offsets
   const int8_t* picks = nullptr;     // for each element of a window
+  bool dense() const { return step == 1 && columns == 0 && spans == nullptr && offsets == nullptr; }
 };
 
 // Bytes for what a Pattern points to.
@@ -82,6 +85,11 @@ void AddSteps(const Linear& linear, const Pass& pass, const Tile& tile, const in
 
 // Whether the elements of the pass's blocks lie evenly, `step` apart, however many dims they span.
 bool LieEvenly(const Linear& linear, const Pass& pass, const Tile& tile, const int64_t* extents,
+               int64_t& step);
+
+// Whether that is so for the inner dims of blocks, while the first dim goes from each element to
+// its neighbour: blocks are matrices read by columns.
+bool LieTurned(const Linear& linear, const Pass& pass, const Tile& tile, const int64_t* extents,
                int64_t& step);
 
 // Positions of n elements of a block: at[i] + r * step for element i of run r; INT64_MIN: outside.

@@ -396,6 +396,16 @@ out 1 f32 [b, a, c] strided = in1[a, b, c]
               {{1, 1, 1}, {5, 6, 7}, {3, 2, 600}, {70, 3, 2}});
 }
 
+TEST(VmTest, MatricesReadByColumns) {
+  for (const std::string type : {"f32", "i32", "i16"}) {
+    ExpectExact("dims a b c\nin 0 " + type + " [a, c, b] dense\nin 1 " + type +
+                    " [b] dense\nout 0 " + type +
+                    " [a, b, c] dense = add(in0[a, c, b], in1[b])\nout 1 " + type +
+                    " [a, b, c] dense = in0[a, c, b]",
+                {{2, 20, 96}, {3, 9, 109}, {1, 17, 30}, {2, 56, 256}, {5, 1, 40}, {4, 7, 13}});
+  }
+}
+
 TEST(VmTest, IndexArithmetic) {
   ExpectExact(R"(
 dims a b
