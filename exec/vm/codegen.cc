@@ -17,6 +17,7 @@
 #include "kiln/exec/vm/finish.h"
 #include "kiln/exec/vm/plan.h"
 #include "kiln/exec/vm/program.h"
+#include "kiln/exec/vm/sweep.h"
 #include "kiln/kernel/eval.h"
 #include "kiln/kernel/math.h"
 
@@ -465,6 +466,7 @@ absl::StatusOr<std::unique_ptr<Program>> CompileProgram(const Kernel& kernel, co
   }
   MarkFirstReads(*program);
   program->fetches = ShouldFetch(*program);
+  program->swept = SweptPasses(*program);
   return program;
 }
 

@@ -146,6 +146,7 @@ struct Program {
   bool fetches = false;  // operands should be fetched before they are read
   int32_t group = -1;    // wide: the dim that a cell has several coordinates of, or -1
   size_t max_sinks = 0;  // of a pass
+  size_t swept = 0;      // passes that go over rows together, see sweep.h
   std::vector<Pass> passes;
   std::vector<Temp> temps;
   std::vector<Read> reads;  // of all passes

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "kiln/base/status_macros.h"
 #include "kiln/exec/vm/program.h"
 #include "kiln/exec/vm/run.h"
+#include "kiln/exec/vm/sweep.h"
 #include "kiln/kernel/abi.h"
 
 namespace kiln {
@@ -65,25 +67,90 @@ int Parallel(LaunchContext* context, int64_t n, int64_t tasks, F f) {
                                reinterpret_cast<uint8_t*>(&closure));
 }
 
+size_t RoundUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
 // Bytes of the partial results of one reduction.
 size_t PartialBytes(const Sink& sink, const Units& units) {
   if (sink.kind != Sink::Kind::kReduce || units.parts <= 1) return 0;
-  return (static_cast<size_t>(units.parts * units.results) * sink.size + 63) / 64 * 64;
+  return RoundUp(static_cast<size_t>(units.parts * units.results) * sink.size);
 }
 
-size_t PartialBytes(const Pass& pass, const Units& units) {
-  size_t bytes = 0;
-  for (const Sink& sink : pass.sinks) bytes += PartialBytes(sink, units);
-  return bytes;
-}
+// Passes [first, last) of a program.
+struct PassRange {
+  size_t first, last;
+  size_t size() const { return last - first; }
+};
 
-// Points partials[s] into `memory` for each sink.
-void PlacePartials(const Pass& pass, const Units& units, uint8_t* memory, uint8_t** partials) {
-  for (size_t s = 0; s < pass.sinks.size(); ++s) {
-    partials[s] = memory;
-    memory += PartialBytes(pass.sinks[s], units);
+// Memory for the partial results of some passes.
+class Partials {
+ public:
+  Partials(const Launch& launch, PassRange range)
+      : range_(range),
+        each_(launch.program->max_sinks),
+        memory_(launch.context, PointerBytes() + Bytes(launch, range)) {
+    if (!ok()) return;
+    uint8_t* at = memory_.data() + PointerBytes();
+    for (size_t p = range.first; p < range.last; ++p) {
+      const std::vector<Sink>& sinks = launch.program->passes[p].sinks;
+      for (size_t s = 0; s < sinks.size(); ++s) {
+        (*this)[p][s] = at;
+        at += PartialBytes(sinks[s], launch.units[p]);
+      }
+    }
   }
-}
+  bool ok() const { return memory_.data() != nullptr; }
+  // For each sink of the pass.
+  uint8_t** operator[](size_t pass) const {
+    return reinterpret_cast<uint8_t**>(memory_.data()) + (pass - range_.first) * each_;
+  }
+
+ private:
+  size_t PointerBytes() const { return RoundUp(range_.size() * each_ * sizeof(uint8_t*)); }
+  static size_t Bytes(const Launch& launch, PassRange range) {
+    size_t bytes = 0;
+    for (size_t p = range.first; p < range.last; ++p) {
+      for (const Sink& sink : launch.program->passes[p].sinks)
+        bytes += PartialBytes(sink, launch.units[p]);
+    }
+    return bytes;
+  }
+
+  const PassRange range_;
+  const size_t each_;
+  const Scratch memory_;
+};
+
+// Frames for some passes.
+class Frames {
+ public:
+  Frames(const Launch& launch, PassRange range, Worker& worker)
+      : range_(range), memory_(launch.context, Bytes(launch, range)) {
+    if (!ok()) return;
+    auto* const frames = reinterpret_cast<Frame*>(memory_.data());
+    uint8_t* at = memory_.data() + FramesBytes(range);
+    for (size_t p = range.first; p < range.last; ++p) {
+      const Pass& pass = launch.program->passes[p];
+      StartFrame(pass, worker, at, *new (&frames[p - range.first]) Frame);
+      at += FrameBytes(pass);
+    }
+  }
+  bool ok() const { return memory_.data() != nullptr; }
+  Frame& operator[](size_t pass) const {
+    return reinterpret_cast<Frame*>(memory_.data())[pass - range_.first];
+  }
+
+ private:
+  static size_t FramesBytes(PassRange range) { return RoundUp(range.size() * sizeof(Frame)); }
+  static size_t Bytes(const Launch& launch, PassRange range) {
+    size_t bytes = FramesBytes(range);
+    for (size_t p = range.first; p < range.last; ++p)
+      bytes += FrameBytes(launch.program->passes[p]);
+    return bytes;
+  }
+
+  const PassRange range_;
+  const Scratch memory_;
+};
 
 class Runner {
  public:
@@ -134,42 +201,24 @@ class Runner {
 
   // Cells [begin, end) on this thread alone.
   int Cells(int64_t begin, int64_t end) const {
-    const size_t passes = program_.passes.size();
-    size_t bytes = passes * sizeof(Frame) + program_.max_sinks * sizeof(uint8_t*) + 64,
-           partial_bytes = 0;
-    for (size_t p = 0; p < passes; ++p) {
-      const Pass& pass = program_.passes[p];
-      bytes += FrameBytes(pass);
-      partial_bytes = std::max(partial_bytes, PartialBytes(pass, launch_.units[p]));
-    }
-    const Scratch frame_memory(context_, bytes), temps(context_, launch_.temp_bytes),
-        partial_memory(context_, partial_bytes);
-    if (frame_memory.data() == nullptr || temps.data() == nullptr ||
-        partial_memory.data() == nullptr)
-      return kVmOutOfMemory;
+    const PassRange all = {0, program_.passes.size()};
+    const Scratch temps(context_, launch_.temp_bytes);
+    const Partials partials(launch_, all);
+    if (temps.data() == nullptr || !partials.ok()) return kVmOutOfMemory;
     Worker worker;
-    worker.launch = &launch_;
     worker.temps = temps.data();
     EnterCell(begin, worker);
     worker.launch = &launch_;  // whose blocks are the longest
-    uint8_t* memory = frame_memory.data();
-    for (const Pass& pass : program_.passes) memory += FrameBytes(pass);
-    auto* frames = reinterpret_cast<Frame*>(memory);
-    auto** partials = reinterpret_cast<uint8_t**>(frames + passes);
-    memory = frame_memory.data();
-    for (size_t p = 0; p < passes; ++p) {
-      StartFrame(program_.passes[p], worker, memory, *new (&frames[p]) Frame);
-      memory += FrameBytes(program_.passes[p]);
-    }
+    const Frames frames(launch_, all, worker);
+    if (!frames.ok()) return kVmOutOfMemory;
     for (int64_t cell = begin; cell < end; ++cell) {
       if (Cancelled(context_)) return kVmCancelled;
       EnterCell(cell, worker);
-      for (size_t p = 0; p < passes; ++p) {
+      for (size_t p = 0; p < all.last; ++p) {
         const Pass& pass = program_.passes[p];
         const Units& units = worker.launch->units[p];
-        PlacePartials(pass, units, partial_memory.data(), partials);
-        RunUnits(pass, units, 0, units.count(), partials, worker, frames[p]);
-        FinishPass(pass, units, partials, worker);
+        RunUnits(pass, units, 0, units.count(), partials[p], worker, frames[p]);
+        FinishPass(pass, units, partials[p], worker);
       }
     }
     EndStreams();
@@ -183,36 +232,47 @@ class Runner {
     Worker worker;
     worker.launch = &launch_;
     worker.temps = temps.data();
+    const size_t swept = MaySweep(launch_) ? program_.swept : 0;
     for (int64_t cell = 0; cell < cells; ++cell) {
       EnterCell(cell, worker);
-      for (const Pass& pass : program_.passes) {
-        if (const int error = ParallelPass(pass, worker); error != 0) return error;
+      for (size_t p = 0; p < program_.passes.size();) {
+        const PassRange range = {p, p < swept ? swept : p + 1};
+        if (const int error = ParallelPasses(range, worker); error != 0) return error;
+        p = range.last;
       }
     }
     return 0;
   }
 
-  int ParallelPass(const Pass& pass, const Worker& worker) const {
-    const Units& units = worker.launch->units[&pass - program_.passes.data()];
-    const Scratch memory(context_,
-                         PartialBytes(pass, units) + pass.sinks.size() * sizeof(uint8_t*));
-    if (memory.data() == nullptr) return kVmOutOfMemory;
-    auto** partials = reinterpret_cast<uint8_t**>(memory.data() + PartialBytes(pass, units));
-    PlacePartials(pass, units, memory.data(), partials);
-    const int64_t tasks = TasksFor(WorkOf(pass, launch_.extents), units.count());
-    const int error =
-        Parallel(context_, units.count(), tasks, [&](int64_t begin, int64_t end) -> int {
-          if (Cancelled(context_)) return kVmCancelled;
-          const Scratch frame_memory(context_, FrameBytes(pass));
-          if (frame_memory.data() == nullptr) return kVmOutOfMemory;
-          Worker mine = worker;
-          Frame frame;
-          StartFrame(pass, mine, frame_memory.data(), frame);
-          RunUnits(pass, units, begin, end, partials, mine, frame);
-          EndStreams();
-          return 0;
-        });
-    if (error == 0) FinishPass(pass, units, partials, worker);
+  // One pass, or those that are swept together.
+  int ParallelPasses(PassRange range, const Worker& worker) const {
+    const Launch& launch = *worker.launch;
+    const Partials partials(launch, range);
+    if (!partials.ok()) return kVmOutOfMemory;
+    int64_t work = 0;
+    for (size_t p = range.first; p < range.last; ++p)
+      work += WorkOf(program_.passes[p], launch_.extents);
+    const bool sweep = range.size() > 1;
+    const int64_t parts = sweep ? SweptBlocks(launch) : launch.units[range.first].count();
+    const auto task = [&](int64_t begin, int64_t end) -> int {
+      if (Cancelled(context_)) return kVmCancelled;
+      Worker mine = worker;
+      const Frames frames(launch, range, mine);
+      if (!frames.ok()) return kVmOutOfMemory;
+      const auto run = [&](size_t p, std::pair<int64_t, int64_t> units) {
+        RunUnits(program_.passes[p], launch.units[p], units.first, units.second, partials[p], mine,
+                 frames[p]);
+      };
+      if (!sweep) run(range.first, {begin, end});
+      for (int64_t block = begin; block < end && sweep; ++block) {
+        for (size_t p = range.first; p < range.last; ++p) run(p, UnitsOfBlock(launch, p, block));
+      }
+      EndStreams();
+      return 0;
+    };
+    const int error = Parallel(context_, parts, TasksFor(work, parts), task);
+    for (size_t p = range.first; p < range.last && error == 0; ++p)
+      FinishPass(program_.passes[p], launch.units[p], partials[p], worker);
     return error;
   }
 

@@ -469,6 +469,34 @@ out 1 f32 [b] dense = s2[b]
               {{1, 1}, {20, 30}, {600, 7}, {2, 5000}});
 }
 
+TEST(VmTest, RowAndColumnSumsTakeBlocksOfRowsInTurn) {
+  const std::string text = R"(
+dims a b
+in   0 f32 [a, b] dense
+in   1 f32 [a] dense
+in   2 f32 [a, b] dense
+s0 : f32 [a, b] = mul(in0[a, b], in1[a])
+s1 : f32 [b]    = reduce add over a (mul(s0[a, b], in2[a, b]))
+s2 : f32 [a]    = reduce add over b (s0[a, b])
+out  0 f32 [b] dense = s1[b]
+out  1 f32 [a, b] dense = sub(in2[a, b], mul(s0[a, b], s2[a]))
+)";
+  auto vm = VmKernel::Compile(Parse(text));
+  ASSERT_TRUE(vm.ok());
+  EXPECT_EQ((*vm)->program().swept, 3u);
+  EXPECT_EQ((*vm)->program().passes.size(), 4u);
+  // What needs a sum of columns waits until all rows are summed.
+  auto all = VmKernel::Compile(Parse(R"(
+dims a b
+in   0 f32 [a, b] dense
+s0 : f32 [b]    = reduce add over a (in0[a, b])
+out  0 f32 [a, b] dense = sub(in0[a, b], s0[b])
+)"));
+  ASSERT_TRUE(all.ok());
+  EXPECT_EQ((*all)->program().swept, 0u);
+  ExpectExact(text, {{300, 700}, {31, 4096}, {65, 4097}, {3000, 1}, {0, 3}});
+}
+
 TEST(VmTest, ManyDims) {
   ExpectExact(R"(
 dims a b c d e
