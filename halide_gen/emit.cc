@@ -12,6 +12,7 @@
 #include "kiln/base/status_macros.h"
 #include "kiln/halide_gen/aligned_stores.h"
 #include "kiln/halide_gen/expr_emitter.h"
+#include "kiln/halide_gen/factors.h"
 #include "kiln/halide_gen/nests.h"
 #include "kiln/halide_gen/prefetch.h"
 #include "kiln/halide_gen/square_turns.h"
@@ -131,13 +132,17 @@ std::set<std::string> OutputBuffers(const std::vector<OutputNest>& nests) {
   return names;
 }
 
+// "k" among the bodies of parallel loops.
+Halide::Internal::LoweredFunc& EntryOf(Halide::Module& module) {
+  std::vector<Halide::Internal::LoweredFunc>& functions = module.functions();
+  return *std::find_if(functions.begin(), functions.end(),
+                       [](const auto& f) { return f.name == "k"; });
+}
+
 // Outputs come in the order of the nests; puts them into that of the kernel.
-void OrderOutputs(const std::vector<OutputNest>& nests, size_t inputs, Halide::Module& module) {
-  std::vector<Halide::Internal::LoweredFunc>& functions =
-      module.functions();  // "k" and bodies of parallel loops
-  const auto entry =
-      std::find_if(functions.begin(), functions.end(), [](const auto& f) { return f.name == "k"; });
-  std::vector<Halide::Internal::LoweredArgument>& args = entry->args;
+void OrderOutputs(const std::vector<OutputNest>& nests, size_t inputs,
+                  Halide::Internal::LoweredFunc& entry) {
+  std::vector<Halide::Internal::LoweredArgument>& args = entry.args;
   std::vector<Halide::Internal::LoweredArgument> ordered = args;
   size_t next = inputs;
   for (const OutputNest& nest : nests) {
@@ -177,9 +182,14 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& pa
   pipeline.add_custom_lowering_pass(new SteadyLoads);
   pipeline.add_custom_lowering_pass(new SquareTurns);
   pipeline.add_custom_lowering_pass(new AlignedStores(expanded, operands, nests));
-  Halide::Module module = pipeline.compile_to_module(operands.arguments, "k", target,
-                                                     Halide::LinkageType::ExternalPlusArgv);
-  OrderOutputs(nests, operands.arguments.size(), module);
+  const Factors factors(funcs);
+  std::vector<Halide::Argument> arguments = operands.arguments;
+  for (const Halide::Argument& factor : factors.arguments()) arguments.push_back(factor);
+  Halide::Module module =
+      pipeline.compile_to_module(arguments, "k", target, Halide::LinkageType::ExternalPlusArgv);
+  Halide::Internal::LoweredFunc& entry = EntryOf(module);
+  factors.Define(entry);
+  OrderOutputs(nests, operands.arguments.size(), entry);
   return module;
 }
 

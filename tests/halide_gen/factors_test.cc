@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/halide_gen/factors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "kiln/halide_gen/worker.h"
+
+namespace kiln {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(FactorsTest, AreWorkedOutOnceByTheEntry) {
+  const CodegenAnswer answer = Serve({.kernel = R"(kernel v1 math 1
+dims a b
+in   0 f32 [a, b] dense
+s0 : f32 [a]    = reduce add over b (in0[a, b])
+out  0 f32 [a, b] dense = sub(in0[a, b], s0[a])
+)",
+                                      .params = "row grain=4321 lanes=16 levels=1",
+                                      .target = "x86-64-v3",
+                                      .sections = {"stmt"}});
+  ASSERT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
+  const std::string& text = answer.sections[0].second;
+  const size_t entry = text.find("external_plus_argv func k (");
+  ASSERT_NE(entry, std::string::npos);
+  EXPECT_THAT(text.substr(0, entry), Not(HasSubstr("4321")));
+  EXPECT_THAT(text.substr(entry), HasSubstr("let factor0v = "));
+  EXPECT_THAT(text.substr(entry, text.find('\n', entry) - entry), Not(HasSubstr("factor")));
+}
+
+TEST(FactorsTest, EqualOnesAreOneVariable) {
+  const Halide::Var x("x"), task("task"), inside("inside");
+  const Halide::Param<int32_t> n("n");
+  Halide::Func a("a"), b("b");
+  a(x) = x;
+  b(x) = a(x) + 1;
+  for (Halide::Func* func : {&a, &b}) {
+    func->compute_root().split(x, task, inside, Halide::max(n / 3, 1),
+                               Halide::TailStrategy::GuardWithIf);
+  }
+  EXPECT_EQ(Factors({b}).arguments().size(), 1u);
+  a.split(inside, x, inside, 8, Halide::TailStrategy::GuardWithIf);
+  EXPECT_EQ(Factors({a}).arguments().size(), 1u);  // 8 stays what it is
+}
+
+}  // namespace
+}  // namespace kiln
