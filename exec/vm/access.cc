@@ -169,9 +169,9 @@ void Coordinate(const Insn& insn, const Pass& pass, const Tile& tile, size_t n,
 void RunStrip(const Strip& strip, size_t n, const Launch& launch, Frame& frame) {
   Step* const steps = frame.steps + strip.first;
   for (const size_t s : strip.moving) {
-    steps[s].x = AddressOf(strip.steps[s].x, frame);
-    steps[s].y = AddressOf(strip.steps[s].y, frame);
     const StripStep& step = strip.steps[s];
+    steps[s].x = frame.regs[step.x];
+    steps[s].y = frame.regs[step.y];
     if (step.past.wide != nullptr) steps[s].fn = frame.streams ? step.past : step.fn;
   }
   if (launch.lines == 0) return launch.program->ops->run_strip(steps, 0, n);

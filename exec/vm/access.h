@@ -25,11 +25,6 @@ inline int64_t TempAt(const Linear& linear, const Worker& worker) {
   return program.group < 0 ? at : at - linear.step[program.group] * worker.group_first;
 }
 
-// Where what a step of a strip names lies now.
-inline const void* AddressOf(int32_t name, const Frame& frame) {
-  return name < 0 ? frame.slots + static_cast<size_t>(-name - 1) * kSlotBytes : frame.regs[name];
-}
-
 // Runs a list of the pass for n elements from the worker's coordinates; kFill writes `fill`
 // elements.
 void RunList(const std::vector<Insn>& list, size_t n, size_t fill, const Worker& worker,

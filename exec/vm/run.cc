@@ -313,7 +313,8 @@ void ReduceColumns(const OpTable& ops, const Sink& sink, uint8_t* data, int64_t 
 }  // namespace
 
 size_t FrameBytes(const Pass& pass) {
-  return RoundUp(pass.frame_bytes) + RoundUp(pass.reg_offset.size() * sizeof(uint8_t*)) +
+  return RoundUp(pass.frame_bytes) +
+         RoundUp((pass.num_slots + pass.reg_offset.size()) * sizeof(uint8_t*)) +
          2 * static_cast<size_t>(pass.block) * sizeof(int64_t) +
          RoundUp(pass.num_steps * sizeof(Step)) + pass.num_slots * kSlotBytes +
          pass.sinks.size() * AccumulatorBytes(pass);
@@ -325,15 +326,16 @@ void StartFrame(const Pass& pass, Worker& worker, void* memory, Frame& frame) {
   frame.accumulators = frame.storage + RoundUp(pass.frame_bytes);
   frame.positions =
       reinterpret_cast<int64_t*>(frame.accumulators + pass.sinks.size() * AccumulatorBytes(pass));
-  frame.slots = reinterpret_cast<uint8_t*>(frame.positions + 2 * pass.block);
-  frame.steps = reinterpret_cast<Step*>(frame.slots + pass.num_slots * kSlotBytes);
-  frame.regs = reinterpret_cast<uint8_t**>(frame.steps + pass.num_steps);
+  auto* const slots = reinterpret_cast<uint8_t*>(frame.positions + 2 * pass.block);
+  frame.steps = reinterpret_cast<Step*>(slots + pass.num_slots * kSlotBytes);
+  frame.regs = reinterpret_cast<uint8_t**>(frame.steps + pass.num_steps) + pass.num_slots;
+  for (size_t k = 0; k < pass.num_slots; ++k)
+    frame.regs[-static_cast<ptrdiff_t>(k + 1)] = slots + k * kSlotBytes;
   for (size_t r = 0; r < pass.reg_offset.size(); ++r)
     frame.regs[r] = frame.storage + pass.reg_offset[r];
   Step* step = frame.steps;
   for (const Strip& strip : pass.strips) {
-    for (const StripStep& s : strip.steps)
-      *step++ = {s.fn, AddressOf(s.x, frame), AddressOf(s.y, frame)};
+    for (const StripStep& s : strip.steps) *step++ = {s.fn, frame.regs[s.x], frame.regs[s.y]};
   }
   const int64_t fill = std::min(pass.block, TileIn(*worker.launch, pass).length);
   RunList(pass.once, 1, static_cast<size_t>(fill), worker, pass, frame);

@@ -49,9 +49,9 @@ class Fetches {
 // Registers of one pass for one worker.
 struct Frame {
   uint8_t* storage = nullptr;
-  uint8_t** regs = nullptr;  // where each register lies now: its own storage, or an operand
-  Step* steps = nullptr;     // of all strips
-  uint8_t* slots = nullptr;
+  // Where each register lies now: its own storage, or an operand. Slots, by their names, before.
+  uint8_t** regs = nullptr;
+  Step* steps = nullptr;            // of all strips
   int64_t* positions = nullptr;     // two blocks of them
   uint8_t* accumulators = nullptr;  // a block for each sink
   Fetches* fetches = nullptr;       // of the worker
