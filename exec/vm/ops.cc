@@ -14,6 +14,7 @@
 #include "kiln/exec/vm/casts-inl.h"
 #include "kiln/exec/vm/loops-inl.h"
 #include "kiln/exec/vm/moves-inl.h"
+#include "kiln/exec/vm/step_table-inl.h"
 #include "kiln/exec/vm/steps-inl.h"
 #include "kiln/exec/vm/vectors-inl.h"
 
