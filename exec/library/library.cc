@@ -9,11 +9,13 @@
 #include "kiln/exec/library/conv_dots.h"
 #include "kiln/exec/library/deconv_phases.h"
 #include "kiln/exec/library/deconv_product.h"
+#include "kiln/exec/library/depthwise_conv.h"
 #include "kiln/exec/library/few_rows.h"
 #include "kiln/exec/library/gemv.h"
 #include "kiln/exec/library/lookup.h"
 #include "kiln/exec/library/onednn.h"
 #include "kiln/exec/library/order_ops.h"
+#include "kiln/exec/library/point_conv.h"
 #include "kiln/exec/library/pool_ops.h"
 #include "kiln/exec/library/post_ops.h"
 
@@ -32,6 +34,8 @@ constexpr Operator kOperators[] = {
      1,
      {{{"dot products", MakeConvDots, true},
        {"rows times panels", MakeFewRowsConv, true},
+       {"points", MakePointConv, true},
+       {"channel by channel", MakeDepthwiseConv, true},
        {"oneDNN, layouts kept", MakeConvKept, true},
        {"oneDNN, layouts of its own", MakeConvReordered, true},
        {"loop", MakeConvLoop}}}},

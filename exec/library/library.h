@@ -144,7 +144,7 @@ struct Implementation {
 struct Operator {
   const char* name;
   int min_inputs, max_inputs, outputs;
-  std::array<Implementation, 5> implementations;  // the first that accepts computes; then nulls
+  std::array<Implementation, 7> implementations;  // the first that accepts computes; then nulls
 };
 
 // Null for an unknown name.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "kiln/exec/library/logistic_rows.h"
+
 namespace kiln::library {
 namespace {
 
@@ -62,6 +64,8 @@ constexpr Named kRows[] = {
     {"linear", Of<LinearStep>},
     {"mul", Of<MulStep>},
     {"relu", Of<ReluStep>},
+    {"sigmoid", FindSigmoidRow},
+    {"swish", FindSwishRow},
 };
 
 }  // namespace

@@ -49,8 +49,8 @@ struct ReluStep {
 // x[i] = the step of x[i] and y[i * step], for 0 <= i < n; `step` is 0 or 1, `c` has two numbers.
 using PostOpRow = void (*)(float* x, const float* y, int64_t step, int64_t n, const float* c);
 
-// The loop of the post-op of that name for this processor; null if it is none of the above. All
-// give the bits of Apply.
+// The loop of the post-op of that name for this processor: of one of the above, which gives the
+// bits of Apply, or of a logistic function (logistic_rows.h); null if it is none of them.
 PostOpRow FindPostOpRow(absl::string_view name);
 
 }  // namespace kiln::library
