@@ -35,6 +35,7 @@ class Placer {
       for (const Access& a : p_.steps[t].reads) Touch(a.buffer, static_cast<int64_t>(t));
       for (const Access& a : p_.steps[t].writes) Touch(a.buffer, static_cast<int64_t>(t));
     }
+    for (const PlacementProblem::Repeat& repeat : p_.repeats) Extend(repeat);
     for (const PlacementProblem::Fixed& fixed : p_.fixed) KILN_RETURN_IF_ERROR(AddFixed(fixed));
     for (size_t t = 0; t < p_.steps.size(); ++t) {
       if (p_.steps[t].view) {
@@ -63,6 +64,20 @@ class Placer {
   void Touch(int32_t b, int64_t t) {
     node(b).first = std::min(node(b).first, t);
     node(b).last = std::max(node(b).last, t);
+  }
+
+  // Over all of the repeated steps, where one of them and a step outside touch the buffer.
+  void Extend(const PlacementProblem::Repeat& repeat) {
+    const auto begin = static_cast<int64_t>(repeat.begin),
+               last = static_cast<int64_t>(repeat.end) - 1;
+    for (size_t b = 0; b < n_; ++b) {
+      Node& n = nodes_[b];
+      const bool outside =
+          n.first < begin || n.last > last || p_.buffers[b].space != Space::kTemporary;
+      if (!outside || n.first > last || n.last < begin) continue;
+      n.first = std::min(n.first, begin);
+      n.last = std::max(n.last, last);
+    }
   }
 
   // The root of b's class and b's offset in it. Halves the path, so that long chains of views stay

@@ -50,9 +50,15 @@ struct PlacementProblem {
     int32_t buffer = 0, of = 0;
     int64_t offset = 0;
   };
+  // Steps [begin, end) run several times before the next: what lives on entry or at the end lives
+  // throughout.
+  struct Repeat {
+    size_t begin = 0, end = 0;
+  };
   std::vector<Buffer> buffers;
   std::vector<Fixed> fixed;
   std::vector<Step> steps;
+  std::vector<Repeat> repeats;
 };
 
 struct Placement {

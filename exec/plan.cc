@@ -13,7 +13,9 @@
 #include "kiln/base/checked.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/exec/operands.h"
 #include "kiln/exec/resolve.h"
+#include "kiln/exec/rounds.h"
 #include "kiln/exec/vm/vm.h"
 
 namespace kiln {
@@ -101,16 +103,18 @@ class PlanBuilder {
       return Invalid("program: one flag per input is needed");
     KILN_RETURN_IF_ERROR(SizeBuffers());
     operands_.resize(program_.thunks.size());
+    prepared_.resize(program_.thunks.size());
     problem_.steps.resize(program_.thunks.size());
     for (size_t t = 0; t < program_.thunks.size(); ++t)
       KILN_RETURN_IF_ERROR(Named(t, ResolveOperands(t)));
     ChooseThreads();
+    rounds_ = CutIntoRounds(program_, operands_, problem_);
     for (size_t t = 0; t < program_.thunks.size(); ++t)
       KILN_RETURN_IF_ERROR(Named(t, PrepareThunk(t)));
     KILN_ASSIGN_OR_RETURN(plan_->placement_, PlaceBuffers(problem_));
     plan_->bases_.resize(1 + program_.inputs.size() + program_.outputs.size() +
                          program_.variant->constants.size());
-    for (size_t t = 0; t < program_.thunks.size(); ++t) AddStep(t);
+    AddSteps();
     SetConstants();
     for (const PlacementProblem::Buffer& buffer : problem_.buffers)
       plan_->buffer_bytes_.push_back(buffer.bytes);
@@ -120,13 +124,6 @@ class PlanBuilder {
 
  private:
   using Space = PlacementProblem::Space;
-
-  // Operands of one thunk, and what was prepared before buffers had places.
-  struct Operands {
-    std::vector<ResolvedRef> inputs, outputs;
-    std::vector<int64_t> dims;
-    std::optional<PlanStep> step;  // absent: nothing to launch
-  };
 
   absl::Status Named(size_t t, const absl::Status& status) const {
     if (status.ok()) return status;
@@ -192,10 +189,6 @@ class PlanBuilder {
       made.push_back(std::move(one));
     }
     return made;
-  }
-
-  static PlacementProblem::Access AccessOf(const ResolvedRef& ref) {
-    return {ref.buffer, ref.begin, ref.end, ref.dense, static_cast<int64_t>(SizeOf(ref.type))};
   }
 
   absl::Status ResolveOperands(size_t t) {
@@ -362,8 +355,8 @@ class PlanBuilder {
     launch.slot = SlotOf(handle);
     launch.inputs = kernel.inputs.size();
     launch.params = thunk.params;
-    operands.step.emplace();
-    operands.step->launch = std::move(launch);
+    prepared_[t].emplace();
+    prepared_[t]->launch = std::move(launch);
     return absl::OkStatus();
   }
 
@@ -435,8 +428,8 @@ class PlanBuilder {
                           library::Make(*thunk.op, request, SessionFor(thunk, operands)));
     problem_.steps[t].scratch = launch.primitive->scratch_bytes();
     plan_->constant_bytes_ += launch.primitive->packed_bytes();
-    operands.step.emplace();
-    operands.step->launch = std::move(launch);
+    prepared_[t].emplace();
+    prepared_[t]->launch = std::move(launch);
     return absl::OkStatus();
   }
 
@@ -487,8 +480,8 @@ class PlanBuilder {
     if (to.elements == 0) return absl::OkStatus();
     CopyLaunch launch;
     launch.copy = StridedCopy(to.shape, from.strides, to.strides, SizeOf(to.type));
-    operands.step.emplace();
-    operands.step->launch = std::move(launch);
+    prepared_[t].emplace();
+    prepared_[t]->launch = std::move(launch);
     return absl::OkStatus();
   }
 
@@ -517,8 +510,8 @@ class PlanBuilder {
       std::memcpy(launch.bytes.data() + i * item, &value, item);
     }
     launch.copy = StridedCopy(to.shape, DenseStrides(to.shape), to.strides, item);
-    operands.step.emplace();
-    operands.step->launch = std::move(launch);
+    prepared_[t].emplace();
+    prepared_[t]->launch = std::move(launch);
     return absl::OkStatus();
   }
 
@@ -538,7 +531,10 @@ class PlanBuilder {
 
   // ---- Putting it together
 
-  void AddPatch(void* slot, const ResolvedRef& ref) { AddPatch(slot, ref.buffer, ref.offset); }
+  void AddPatch(void* slot, const ResolvedRef& ref) {
+    AddPatch(slot, ref.buffer, ref.offset);
+    if (ref.part_bytes != 0) plan_->rounds_.back().moving.push_back({slot, ref.part_bytes});
+  }
 
   // `slot` holds a pointer to the bytes of an operand. Empty operands of a launch get an address
   // they never use.
@@ -565,14 +561,15 @@ class PlanBuilder {
     plan_->bases_[base].patches.push_back({slot, offset});
   }
 
-  void AddStep(size_t t) {
+  void AddStep(size_t t, int64_t times) {
     Operands& operands = operands_[t];
     if (plan_->placement_.copies[t]) AddViewCopy(t);
-    if (!operands.step) return;
-    PlanStep& step = plan_->steps_.emplace_back(*std::move(operands.step));
+    if (!prepared_[t]) return;
+    PlanStep& step = plan_->steps_.emplace_back(*std::move(prepared_[t]));
     step.thunk = t;
-    for (const ResolvedRef& ref : operands.inputs) step.bytes += ref.bytes();
-    for (const ResolvedRef& ref : operands.outputs) step.bytes += ref.bytes();
+    step.times = times;
+    for (const ResolvedRef& ref : operands.inputs) step.bytes += ref.bytes() * step.times;
+    for (const ResolvedRef& ref : operands.outputs) step.bytes += ref.bytes() * step.times;
     if (auto* kernel = std::get_if<KernelLaunch>(&step.launch)) {
       FinishKernel(*kernel, operands);
     } else if (auto* library = std::get_if<LibraryLaunch>(&step.launch)) {
@@ -583,6 +580,17 @@ class PlanBuilder {
     } else if (auto* dims = std::get_if<DimsLaunch>(&step.launch)) {
       AddPatch(&dims->to, operands.outputs[0]);
     }
+  }
+
+  void AddSteps() {
+    size_t t = 0;
+    for (const Round& round : rounds_) {
+      for (; t < round.begin; ++t) AddStep(t, 1);
+      plan_->rounds_.push_back({plan_->steps_.size(), 0, round.parts, {}});
+      for (; t < round.end; ++t) AddStep(t, round.parts);
+      plan_->rounds_.back().end = plan_->steps_.size();
+    }
+    for (; t < program_.thunks.size(); ++t) AddStep(t, 1);
   }
 
   void SetConstants() {
@@ -603,6 +611,8 @@ class PlanBuilder {
   PlacementProblem problem_;
   std::vector<bool> absent_;  // per buffer
   std::vector<Operands> operands_;
+  std::vector<std::optional<PlanStep>> prepared_;  // before buffers have places; absent: no launch
+  std::vector<Round> rounds_;
 };
 
 absl::StatusOr<std::unique_ptr<ExecutionPlan>> ExecutionPlan::Create(

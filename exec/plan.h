@@ -81,7 +81,19 @@ struct DimsLaunch {
 struct PlanStep {
   std::variant<KernelLaunch, LibraryLaunch, CopyLaunch, DimsLaunch> launch;
   size_t thunk = 0;
-  int64_t bytes = 0;  // read and written
+  int64_t times = 1;
+  int64_t bytes = 0;  // read and written, in all
+};
+
+// Steps that run once for each part of the batch (rounds.h).
+struct PlanRound {
+  size_t begin = 0, end = 0;
+  int64_t parts = 1;
+  struct Moving {
+    void* slot;    // holds the address of the part
+    int64_t step;  // to the next one
+  };
+  std::vector<Moving> moving;
 };
 
 // Belongs to one caller at a time.
@@ -136,6 +148,8 @@ class ExecutionPlan {
   void MakeReport();
   absl::Status Snapshot();
   absl::Status RunStep(PlanStep& step, Launcher& launcher);
+  absl::Status RunSteps(size_t begin, size_t end, Launcher& launcher, std::vector<double>* ms);
+  absl::Status RunRound(const PlanRound& round, Launcher& launcher, std::vector<double>* ms);
 
   std::shared_ptr<const CheckedProgram> program_;
   std::vector<std::vector<int64_t>> output_shapes_;
@@ -145,6 +159,7 @@ class ExecutionPlan {
   std::vector<Base> bases_;  // the arena, inputs, outputs, constants
   std::vector<KernelSlot> slots_;
   std::deque<PlanStep> steps_;  // addresses are stable: patches point into it
+  std::vector<PlanRound> rounds_;
   int64_t constant_bytes_ = 0;
   PlanReport report_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -42,7 +43,7 @@ absl::Status ExecutionPlan::Snapshot() {
   }
   if (!changed) return absl::OkStatus();
   report_.vm_launches = 0;
-  for (const PlanStep& step : steps_) report_.vm_launches += IsVm(step) ? 1 : 0;
+  for (const PlanStep& step : steps_) report_.vm_launches += IsVm(step) ? step.times : 0;
   return absl::OkStatus();
 }
 
@@ -71,19 +72,50 @@ absl::Status ExecutionPlan::RunStep(PlanStep& step, Launcher& launcher) {
   return absl::OkStatus();
 }
 
-absl::Status ExecutionPlan::Run(Launcher& launcher, std::vector<double>* ms) {
-  KILN_RETURN_IF_ERROR(Snapshot());
+absl::Status ExecutionPlan::RunSteps(size_t begin, size_t end, Launcher& launcher,
+                                     std::vector<double>* ms) {
   if (ms == nullptr) {
-    for (PlanStep& step : steps_) KILN_RETURN_IF_ERROR(RunStep(step, launcher));
+    for (size_t i = begin; i < end; ++i) KILN_RETURN_IF_ERROR(RunStep(steps_[i], launcher));
     return absl::OkStatus();
   }
-  ms->resize(steps_.size());
-  for (size_t i = 0; i < steps_.size(); ++i) {
+  for (size_t i = begin; i < end; ++i) {
     const Clock::time_point start = Clock::now();
     KILN_RETURN_IF_ERROR(RunStep(steps_[i], launcher));
     (*ms)[i] += MillisecondsSince(start);
   }
   return absl::OkStatus();
+}
+
+absl::Status ExecutionPlan::RunRound(const PlanRound& round, Launcher& launcher,
+                                     std::vector<double>* ms) {
+  const auto move = [&](int64_t parts) {
+    for (const PlanRound::Moving& moving : round.moving) {
+      uint8_t* address = nullptr;
+      std::memcpy(&address, moving.slot, sizeof address);
+      address += parts * moving.step;
+      std::memcpy(moving.slot, &address, sizeof address);
+    }
+  };
+  absl::Status status;
+  int64_t part = 0;
+  for (; part < round.parts && status.ok(); ++part) {
+    status = RunSteps(round.begin, round.end, launcher, ms);
+    move(1);
+  }
+  move(-part);
+  return status;
+}
+
+absl::Status ExecutionPlan::Run(Launcher& launcher, std::vector<double>* ms) {
+  KILN_RETURN_IF_ERROR(Snapshot());
+  if (ms != nullptr) ms->resize(steps_.size());
+  size_t done = 0;
+  for (const PlanRound& round : rounds_) {
+    KILN_RETURN_IF_ERROR(RunSteps(done, round.begin, launcher, ms));
+    KILN_RETURN_IF_ERROR(RunRound(round, launcher, ms));
+    done = round.end;
+  }
+  return RunSteps(done, steps_.size(), launcher, ms);
 }
 
 bool ExecutionPlan::IsVm(const PlanStep& step) const {
@@ -100,11 +132,11 @@ void ExecutionPlan::MakeReport() {
   for (const PlanStep& step : steps_) {
     report_.bytes_moved += step.bytes;
     if (std::holds_alternative<KernelLaunch>(step.launch)) {
-      ++report_.kernel_launches;
+      report_.kernel_launches += step.times;
     } else if (std::holds_alternative<LibraryLaunch>(step.launch)) {
-      ++report_.library_launches;
+      report_.library_launches += step.times;
     } else {
-      ++report_.other_launches;
+      report_.other_launches += step.times;
     }
   }
 }

@@ -96,6 +96,7 @@ std::string ExecutionPlan::ToString() const {
     absl::StrAppend(&text, number++, " ", WhatOf(step, *program_), " \"", thunk.name,
                     "\": ", Refs(thunk.inputs), " -> ", Refs(thunk.outputs), "; ", step.bytes,
                     " bytes");
+    if (step.times > 1) absl::StrAppend(&text, " in ", step.times, " parts");
     if (placement_.scratch_offset[step.thunk] >= 0)
       absl::StrAppend(&text, ", scratch at ", placement_.scratch_offset[step.thunk]);
     text += "\n";

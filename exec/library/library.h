@@ -145,6 +145,8 @@ struct Operator {
   const char* name;
   int min_inputs, max_inputs, outputs;
   std::array<Implementation, 7> implementations;  // the first that accepts computes; then nulls
+  // The first axis of input 0 and of the output counts images, which are computed each by itself.
+  bool by_images = false;
 };
 
 // Null for an unknown name.

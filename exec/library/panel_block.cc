@@ -24,6 +24,7 @@ template <int kRows>
                                                                     const float* panel,
                                                                     int64_t begin, int64_t end,
                                                                     Sums<kRows>& sums) {
+#pragma GCC unroll 1
   for (int64_t t = begin; t < end; ++t) {
     const __m512 low = _mm512_loadu_ps(panel + t * kPanel);
     const __m512 high = _mm512_loadu_ps(panel + t * kPanel + 16);
@@ -45,20 +46,22 @@ template <int kRows>
     sums.low[r] = _mm512_loadu_ps(b.sums[r]);
     sums.high[r] = _mm512_loadu_ps(b.sums[r] + 16);
   }
-  // A line or a few after every few terms: all at once would wait for each other.
-  const int64_t burst = (b.ahead.lines + b.terms - 1) / b.terms;
-  const int64_t step = std::max<int64_t>(1, b.terms / std::max<int64_t>(1, b.ahead.lines));
+  // A line or a few after every few terms: all at once would wait for each other, and after each
+  // term the sums would.
+  constexpr int64_t kStep = 4;
+  const int64_t burst = (b.ahead.lines * kStep + b.terms - 1) / b.terms;
   int64_t t = 0;
-  for (int64_t i = 0; i < b.ahead.lines && t < b.terms; t += step) {
-    for (const int64_t end = i + burst; i < end; ++i) {
-      const int64_t line = b.ahead.line + i;
-      _mm_prefetch(b.ahead.from + line % Ahead::kStreams * b.ahead.stream_bytes +
-                       line / Ahead::kStreams * 64,
-                   _MM_HINT_T1);
+  for (int64_t i = b.ahead.line, last = i + b.ahead.lines; i < last;) {
+    for (const int64_t end = std::min(i + burst, last); i < end; ++i) {
+      _mm_prefetch(
+          b.ahead.from + i % Ahead::kStreams * b.ahead.stream_bytes + i / Ahead::kStreams * 64,
+          _MM_HINT_T1);
     }
-    AddTerms<kRows>(rows, b.panel, t, std::min(t + step, b.terms), sums);
+    const int64_t begin = t;
+    t = std::min(t + kStep, b.terms);
+    AddTerms<kRows>(rows, b.panel, begin, t, sums);
   }
-  AddTerms<kRows>(rows, b.panel, std::min(t, b.terms), b.terms, sums);
+  AddTerms<kRows>(rows, b.panel, t, b.terms, sums);
   for (int r = 0; r < kRows; ++r) {
     _mm512_storeu_ps(b.sums[r], sums.low[r]);
     _mm512_storeu_ps(b.sums[r] + 16, sums.high[r]);

@@ -126,6 +126,8 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakePointConv(const Request& request,
   KILN_ASSIGN_OR_RETURN(RowFinish finish, RowFinish::Make(request));
   PointForm point{form.batch, form.in_channels, form.out_channels};
   for (const WindowAxis& axis : form.axes) point.rows *= axis.out;
+  if (DivideUp(point.rows, kPointRows) < session->threads())
+    return absl::UnimplementedError("fewer blocks of rows than threads");
   const auto* const filters = static_cast<const float*>(conv.inputs[1].constant);
   const int64_t bytes = point.terms * point.columns * int64_t{sizeof(float)};
   const int64_t packed_bytes = point.terms * PaddedColumns(point.columns) * int64_t{sizeof(float)};

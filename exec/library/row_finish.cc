@@ -2,8 +2,12 @@
 #include "kiln/exec/library/row_finish.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/exec/library/loops.h"
 #include "kiln/exec/library/post_ops.h"
 #include "kiln/exec/library/shapes.h"
 
@@ -16,6 +20,28 @@ bool IsChannelVector(const Operand& operand) {
   }
   return operand.shape[1] == 1 || operand.strides[1] == 1;
 }
+
+class FinishedRows final : public Primitive {
+ public:
+  FinishedRows(std::unique_ptr<Primitive> primitive, RowFinish finish, int64_t rows)
+      : primitive_(std::move(primitive)), finish_(std::move(finish)), rows_(rows) {}
+
+  int64_t scratch_bytes() const override { return primitive_->scratch_bytes(); }
+  int64_t packed_bytes() const override { return primitive_->packed_bytes(); }
+  std::string description() const override { return primitive_->description(); }
+
+  absl::Status Run(const Arguments& arguments) override {
+    KILN_RETURN_IF_ERROR(primitive_->Run(arguments));
+    ParallelRanges(arguments.context, rows_,
+                   [&](int64_t begin, int64_t end) { finish_.Run(arguments, begin, end - begin); });
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::unique_ptr<Primitive> primitive_;
+  const RowFinish finish_;
+  const int64_t rows_;
+};
 
 }  // namespace
 
@@ -74,6 +100,11 @@ void RowFinish::Run(const Arguments& arguments, int64_t row, int64_t rows) const
         break;
     }
   }
+}
+
+std::unique_ptr<Primitive> WithRowFinish(std::unique_ptr<Primitive> primitive, RowFinish finish,
+                                         int64_t rows) {
+  return std::make_unique<FinishedRows>(std::move(primitive), std::move(finish), rows);
 }
 
 }  // namespace kiln::library

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -40,6 +41,10 @@ class RowFinish {
   float high_ = std::numeric_limits<float>::infinity();
   std::vector<Step> steps_;
 };
+
+// Runs `primitive`, then the finish over all rows of its output.
+std::unique_ptr<Primitive> WithRowFinish(std::unique_ptr<Primitive> primitive, RowFinish finish,
+                                         int64_t rows);
 
 }  // namespace kiln::library
 

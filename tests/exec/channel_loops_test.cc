@@ -7,6 +7,7 @@
 #include "kiln/exec/library/depthwise_block.h"
 #include "kiln/exec/library/depthwise_conv.h"
 #include "kiln/exec/library/logistic_rows.h"
+#include "kiln/exec/library/onednn.h"
 #include "kiln/exec/library/point_block.h"
 #include "kiln/exec/library/point_conv.h"
 #include "tests/base/status_matchers.h"
@@ -73,7 +74,7 @@ Request DepthwiseRequest(int64_t batch, int64_t channels, const std::vector<Axis
 TEST_F(ChannelLoopsTest, Points) {
   uint64_t seed = 0;
   for (const int64_t columns : {1, 7, 8, 9, 16, 21, 24, 30, 32, 33, 72, 81}) {
-    for (const std::vector<Axis>& axes : {std::vector<Axis>{{1}, {1}}, {{5}, {3}}, {{29}}}) {
+    for (const std::vector<Axis>& axes : {std::vector<Axis>{{5}, {3}}, {{1}, {15}}, {{29}}}) {
       SCOPED_TRACE(testing::Message() << columns << " columns, " << axes.size() << " axes");
       const int64_t batch = 1 + static_cast<int64_t>(seed++ % 3);
       CheckFinishes(MakePointConv, PointRequest(batch, 19, columns, axes), seed);
@@ -99,6 +100,11 @@ TEST_F(ChannelLoopsTest, Depthwise) {
   }
 }
 
+// oneDNN's convolution, then the loops over rows.
+TEST_F(ChannelLoopsTest, LogisticFunctionsFollowOtherConvolutions) {
+  CheckFinishes(MakeConvKept, PointRequest(2, 19, 40, {{9, 3, 2, 1, 1}, {8, 3, 1, 1, 1}}), 5);
+}
+
 TEST_F(ChannelLoopsTest, NanAndInfinityReachWhatTheyMeet) {
   Request depthwise = DepthwiseRequest(1, 20, {{6, 3, 1, 1, 1}, {7, 3, 1, 1, 1}});
   Request points = PointRequest(1, 20, 12, {{6}, {7}});
@@ -118,7 +124,8 @@ TEST_F(ChannelLoopsTest, LeaveTheRestAlone) {
   Refuses(MakePointConv, PointRequest(1, 8, 8, plane));
   Refuses(MakePointConv, PointRequest(1, 8, 8, {{8, 1, 2}}));
   Refuses(MakePointConv, PointRequest(1, 8, 8, {{8, 1, 1, 1, 1}}));
-  Refuses(MakePointConv, PointRequest(1, 2048, 8, {{8}}));
+  Refuses(MakePointConv, PointRequest(1, 2048, 8, {{29}}));
+  Refuses(MakePointConv, PointRequest(1, 8, 8, {{14}}));  // one block for two threads
   Refuses(MakeDepthwiseConv, PointRequest(1, 8, 8, plane));
   Refuses(MakeDepthwiseConv, DepthwiseRequest(1, 8, {{8, 3}, {8, 3, 1, 0, 0, 2}}));
   Refuses(MakeDepthwiseConv, DepthwiseRequest(1, 8, {{8, 3}, {8, 4}}));

@@ -45,6 +45,23 @@ TEST(Placement, TemporariesShareTheArenaOverTime) {
   EXPECT_EQ(placed.arena_offset[static_cast<size_t>(y)], -1);
 }
 
+TEST(Placement, WhatLivesBesideRepeatedStepsLivesThroughoutThem) {
+  Problem p;
+  const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput);
+  const int32_t a = p.Add(Space::kTemporary), b = p.Add(Space::kTemporary, 50),
+                c = p.Add(Space::kTemporary, 50), d = p.Add(Space::kTemporary);
+  p.Do({x}, {a});
+  p.Do({a}, {b}).in_place = {{0, 0}};
+  p.Do({b}, {c}).in_place = {{0, 0}};
+  p.Do({c}, {d});
+  p.Do({d}, {y});
+  p.repeats = {{1, 4}};
+  KILN_ASSERT_OK_AND_ASSIGN(const Placement placed, PlaceBuffers(p));
+  // b and c are one; a, which is read again, and d, which has been written, share with none.
+  EXPECT_EQ(placed.places[static_cast<size_t>(c)].root, b);
+  EXPECT_EQ(placed.memory.peak, 128 + 64 + 128);
+}
+
 TEST(Placement, InPlacePairsTakeTheDyingInput) {
   Problem p;
   const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput);

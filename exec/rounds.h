@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rounds: neighbouring steps of a plan that run for one part of the batch after the other, where
+// the whole batch's activations would leave the caches between a step and the next.
+//
+// A step can be cut into parts if part k of what it writes depends on part k of what it reads and
+// on operands that all parts share, as weights. Parts of a buffer are equal and follow each other
+// in memory. What is written and read within a round only needs memory for one part.
+//
+//   conv [8, 32, 112, 112] -> conv [8, 96, 112, 112] -> conv [8, 96, 56, 56]     one after the
+//   other 8 times: conv [1, 32, 112, 112] -> conv [1, 96, 112, 112] -> conv [1, 96, 56, 56]     a
+//   round
+#ifndef KILN_EXEC_ROUNDS_H_
+#define KILN_EXEC_ROUNDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kiln/exec/checked_program.h"
+#include "kiln/exec/operands.h"
+#include "kiln/exec/placement.h"
+
+namespace kiln {
+
+// How a step can be cut.
+struct Cut {
+  int64_t parts = 0;      // any divisor of this many; 0: not at all
+  bool images = false;    // the parts are images: others follow them
+  std::vector<bool> cut;  // inputs, then outputs: in parts; the others are shared
+  int64_t cut_bytes = 0, shared_bytes = 0;
+};
+
+// Steps [begin, end).
+struct Round {
+  size_t begin = 0, end = 0;
+  int64_t parts = 1;
+};
+
+// Where it pays: what stays in the caches against what shared operands cost that are read once for
+// each part. In order, without overlap, each of two steps and more.
+std::vector<Round> ChooseRounds(const std::vector<Cut>& steps);
+
+// Chooses rounds among the program's thunks and makes their operands those of the first part, with
+// buffers for one part where no other step touches them.
+std::vector<Round> CutIntoRounds(const CheckedProgram& program, std::vector<Operands>& operands,
+                                 PlacementProblem& problem);
+
+}  // namespace kiln
+
+#endif  // KILN_EXEC_ROUNDS_H_
