@@ -440,6 +440,26 @@ absl::Status Take(Writer& w) {
   return w.Last("GatherND", {w.in(0), rows}, {{"batch_dims", w.Int("batch")}});
 }
 
+// A gather from all rows of the table, one behind the other.
+absl::Status Lookup(Writer& w) {
+  const std::optional<int64_t> rows = w.input(1).shape[0].constant();
+  if (!rows) return absl::UnimplementedError("has a table of an unknown number of rows");
+  const double bytes = 256;
+  std::string index = w.Cast(w.in(0), DType::kI64);
+  if (w.input(0).type == DType::kI8) index = w.Add("Mod", {index, w.Scalar(DType::kI64, bytes)});
+  if (*rows > 1) {
+    const auto rank = static_cast<int64_t>(w.input(0).shape.size());
+    const int64_t axis = w.Int("axis") < 0 ? w.Int("axis") + rank : w.Int("axis");
+    std::vector<int64_t> shape(static_cast<size_t>(rank - axis), 1);
+    shape[0] = *rows;
+    Tensor starts = Tensor::Allocate(DType::kI64, shape);
+    for (int64_t row = 0; row < *rows; ++row) WriteInt(starts, row, row * 256);
+    index = w.Add("Add", {index, w.scope.Constant(starts, "kiln_rows")});
+  }
+  return w.Last("Gather", {w.Add("Reshape", {w.in(1), w.scope.Ints({-1})}), index},
+                {{"axis", int64_t{0}}});
+}
+
 // ---- products
 
 absl::Status Matmul(Writer& w) {
@@ -524,6 +544,7 @@ constexpr Special kSpecials[] = {
     {"gather_elements", GatherElements},
     {"if", If},
     {"iota", Iota},
+    {"lookup", Lookup},
     {"loop", Loop},
     {"matmul", Matmul},
     {"mod", Mod},

@@ -108,6 +108,15 @@ TEST(ExportOnnx, KeepsWhatScalarOpsMean) {
   ExpectSame(Parsed(text + outputs));
 }
 
+TEST(ExportOnnx, KeepsTables) {
+  std::string rows = "[";
+  for (int i = 0; i < 512; ++i) rows += (i == 0 ? "" : ", ") + std::to_string(i * 7 % 251);
+  ExpectSame(Parsed(
+      "graph g\ninput x : u8 [n, 2, 6]\ninput i : i8 [3, 2]\nconst t : u8 [2, 256] = " + rows +
+      "]\ny = lookup(x, t) {axis = 1}\none = slice(t) {starts = [1], ends = [2], "
+      "axes = [0]}\nz = lookup(i, one)\noutput y\noutput z\n"));
+}
+
 TEST(ExportOnnx, KeepsWhatMovesReducesAndMultiplies) {
   ExpectSame(Parsed(R"(graph g
 input x : f32 [n, 4, 6]
