@@ -33,11 +33,6 @@ bool HasParts(const ResolvedRef& ref, int64_t parts, int64_t buffer_bytes) {
   return ref.strides[0] >= span;
 }
 
-bool HasOperand(const library::PostOp& op) {
-  const library::PostOpRule* const rule = library::FindPostOp(op.name);
-  return rule != nullptr && rule->operand;
-}
-
 void MarkLibrary(const CheckedThunk& thunk, const Operands& operands, Cut& cut) {
   if (!thunk.op->by_images || operands.inputs.empty() || operands.outputs.empty() ||
       operands.outputs[0].shape.empty())
@@ -46,8 +41,7 @@ void MarkLibrary(const CheckedThunk& thunk, const Operands& operands, Cut& cut) 
   cut.images = true;
   cut.cut[0] = true;
   // Of the operands of post-ops those that are not broadcast along the images.
-  const auto count =
-      static_cast<size_t>(std::count_if(thunk.post_ops.begin(), thunk.post_ops.end(), HasOperand));
+  const size_t count = library::CountOperands(thunk.post_ops);
   size_t operand = operands.inputs.size() - std::min(count, operands.inputs.size() - 1);
   for (; operand < operands.inputs.size(); ++operand) {
     const std::vector<int64_t>& shape = operands.inputs[operand].shape;

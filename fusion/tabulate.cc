@@ -38,18 +38,18 @@ struct Chain {
 
 class Finder {
  public:
-  Finder(const Graph& graph, ValueId result)
-      : graph_(graph), result_(result), users_(graph.Users()) {}
+  Finder(const Graph& graph, ValueId result) : graph_(graph), result_(result) {}
 
   std::optional<Chain> Find() {
-    if (!Take(result_) || !chain_.x.valid() || chain_.cost < kLeastCost) return std::nullopt;
+    if (!Take(result_) || !chain_.x.valid() || chain_.cost < kLeastCost || !RowsAreLong())
+      return std::nullopt;
+    users_ = graph_.Users();  // walks the whole graph
     std::sort(chain_.nodes.begin(), chain_.nodes.end());
     const bool inside = std::all_of(chain_.nodes.begin(), chain_.nodes.end(), [&](NodeId id) {
       const ValueId value = graph_.node(id).outputs[0];
       return value == result_ || OnlyReadInside(value);
     });
-    if (!inside || !StandsAlone() || !RowsAreLong()) return std::nullopt;
-    return chain_;
+    return inside && StandsAlone() ? std::optional(chain_) : std::nullopt;
   }
 
  private:
@@ -129,7 +129,7 @@ class Finder {
 
   const Graph& graph_;
   const ValueId result_;
-  const std::vector<std::vector<NodeId>> users_;
+  std::vector<std::vector<NodeId>> users_;
   Chain chain_;
 };
 

@@ -21,8 +21,8 @@ namespace kiln {
 // stands there twice is made one, and left out beside stores past the caches (prefetch.h).
 std::string WithPrefetches(absl::string_view assembly);
 
-// From assembly with aligned stores. Code without any, or with tables of
-// jumps, only has its stores made ordinary.
+// From assembly with aligned stores. Code without any, or with tables of jumps, only has its stores
+// made ordinary.
 std::string WithStreams(absl::string_view assembly);
 
 }  // namespace kiln

@@ -17,8 +17,6 @@ namespace {
 constexpr int64_t kMostSegments = 64;  // whose pointers lie on the stack
 constexpr int64_t kTaskOutputs = 64;
 
-int64_t DivideUp(int64_t n, int64_t d) { return (n + d - 1) / d; }
-
 class ConvDots final : public Primitive {
  public:
   ConvDots(const ConvForm& form, std::shared_ptr<const void> filters, bool has_bias)
@@ -119,8 +117,6 @@ bool Pays(const ConvForm& form) {
 
 absl::Status Takes(const Request& conv, const ConvForm& form) {
   KILN_RETURN_IF_ERROR(TakesOneGroup(conv, form));
-  if (conv.inputs.size() > 2 && conv.inputs[2].present && !IsDense(conv.inputs[2]))
-    return absl::UnimplementedError("the bias is not dense");
   const auto [d, h, last] = Widen(form.axes);
   if (last.dilation != 1 && last.kernel > 1)
     return absl::UnimplementedError("the taps along the last axis are apart");
@@ -158,7 +154,7 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeConvDots(const Request& request,
                           }
                         }
                       }));
-  const bool has_bias = conv.inputs.size() > 2 && conv.inputs[2].present;
+  const bool has_bias = HasBias(conv);
   return WithPostOpLoops(std::make_unique<ConvDots>(form, std::move(filters), has_bias), request);
 }
 

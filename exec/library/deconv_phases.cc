@@ -243,9 +243,7 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeDeconvPhasesAnyway(
   KILN_ASSIGN_OR_RETURN(const ConvForm form, NormalizeConv(conv, /*transposed=*/true));
   const Operand& w = conv.inputs[1];
   KILN_RETURN_IF_ERROR(TakesOneGroup(conv, form));
-  const bool has_bias = conv.inputs.size() > 2 && conv.inputs[2].present;
-  if (has_bias && !IsDense(conv.inputs[2]))
-    return absl::UnimplementedError("the bias is not dense");
+  const bool has_bias = HasBias(conv);
   std::array<std::vector<AxisPhase>, 3> along;
   size_t count = 1;
   for (size_t i = 0; i < 3; ++i) {

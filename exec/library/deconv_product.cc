@@ -98,8 +98,7 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeDeconvProduct(
   KILN_ASSIGN_OR_RETURN(const ConvForm form, NormalizeConv(request, /*transposed=*/true));
   KILN_RETURN_IF_ERROR(TakesF32(request));
   KILN_RETURN_IF_ERROR(TakesOneGroup(request, form));
-  if (request.inputs.size() > 2 && request.inputs[2].present)
-    return absl::UnimplementedError("adds no bias");
+  if (HasBias(request)) return absl::UnimplementedError("adds no bias");
   int64_t points = form.batch;
   for (const WindowAxis& axis : form.axes) points *= axis.in;
   if (points > kMostPoints || points == 0 || form.in_channels == 0) {

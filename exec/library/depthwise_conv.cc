@@ -20,7 +20,6 @@ constexpr int64_t kMostSegments = 16;
 constexpr int64_t kMostKernel = 8, kMostStride = 2;
 constexpr int64_t kMostPoints = (kMostDepthwise - 1) * kMostStride + kMostKernel;
 
-int64_t DivideUp(int64_t n, int64_t d) { return (n + d - 1) / d; }
 int64_t Padded(int64_t channels) { return DivideUp(channels, kDepthwiseLanes) * kDepthwiseLanes; }
 
 // [tap][channel], and then the zeros that lie beyond the image.
@@ -114,15 +113,9 @@ class DepthwiseConv final : public Primitive {
 };
 
 absl::Status Takes(const Request& conv, const ConvForm& form) {
-  const Operand &x = conv.inputs[0], &w = conv.inputs[1];
   if (form.groups == 1 || form.in_channels != 1 || form.out_channels != 1)
     return absl::UnimplementedError("not a group for each channel");
-  if (w.constant == nullptr || !IsDense(w))
-    return absl::UnimplementedError("the weights are no dense constant");
-  if (!IsChannelsLast(x) || !IsChannelsLast(conv.outputs[0]))
-    return absl::UnimplementedError("channels are not innermost");
-  if (conv.inputs.size() > 2 && conv.inputs[2].present && !IsDense(conv.inputs[2]))
-    return absl::UnimplementedError("the bias is not dense");
+  KILN_RETURN_IF_ERROR(TakesRows(conv));
   const auto [depth, lines, line] = Widen(form.axes);
   if (depth.in != 1 || depth.kernel != 1 || depth.out != 1)
     return absl::UnimplementedError("three axes");
@@ -155,7 +148,7 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeDepthwiseConv(
           absl::StrCat("depthwise, ", taps, " taps of ", form.groups),
           static_cast<size_t>((taps + 1) * Padded(form.groups)) * sizeof(float),
           [&](void* to) { Pack(filters, form.groups, taps, static_cast<float*>(to)); }));
-  const bool has_bias = conv.inputs.size() > 2 && conv.inputs[2].present;
+  const bool has_bias = HasBias(conv);
   return std::make_unique<DepthwiseConv>(form, std::move(packed), has_bias, std::move(finish));
 }
 

@@ -223,7 +223,7 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeFewRowsConv(
               .w_column = form.in_channels * taps};
   std::iota(f.segments.begin(), f.segments.end(), 0);
   KILN_ASSIGN_OR_RETURN(FewRows product, FewRows::Make(std::move(f), rows, w, session));
-  const bool has_bias = conv.inputs.size() > 2 && conv.inputs[2].present;
+  const bool has_bias = HasBias(conv);
   return WithPostOpLoops(std::make_unique<FewRowsConv>(std::move(product), form, has_bias),
                          request);
 }

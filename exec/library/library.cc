@@ -74,7 +74,7 @@ constexpr Operator kOperators[] = {
 
 absl::Status CheckOperands(const Operator& op, const Request& request) {
   KILN_RETURN_IF_ERROR(CheckPostOps(request));
-  const int inputs = static_cast<int>(request.inputs.size() - CountOperands(request)),
+  const int inputs = static_cast<int>(request.inputs.size() - CountOperands(request.post_ops)),
             outputs = static_cast<int>(request.outputs.size());
   if (inputs < op.min_inputs || inputs > op.max_inputs || outputs != op.outputs) {
     return absl::InvalidArgumentError(absl::StrCat(inputs, " inputs and ", outputs,

@@ -14,7 +14,7 @@
 // - lookup: x of bytes, table [rows, 256] of bytes; axis.
 //
 // Operands may be strided views where the operator can use them (matmul, pools, channels-last for
-// conv). f32 conv and matmul are oneDNN's; other types of matmul and the pools are plain loops.
+// conv). f32 conv and matmul are oneDNN's or loops of ours; the rest is plain loops.
 // Each operator has implementations in order of preference; the first that accepts a request
 // computes it, and what the others said is kept for `kiln explain --library`.
 //

@@ -23,16 +23,15 @@ class Lookup final : public Primitive {
     const auto* table = static_cast<const uint8_t*>(arguments.inputs[1]);
     auto* y = static_cast<uint8_t*>(arguments.outputs[0]);
     const int64_t all = x_.outer * x_.extent * x_.inner, row = one_row_ ? all : x_.inner;
-    ParallelRanges(arguments.context, (all + kGrain - 1) / kGrain,
-                   [&](int64_t first, int64_t last) {
-                     const int64_t end = std::min(last * kGrain, all);
-                     for (int64_t i = first * kGrain; i < end;) {
-                       const int64_t n = std::min(row - i % row, end - i);
-                       const int64_t of_table = one_row_ ? 0 : i / row % x_.extent;
-                       row_(x + i, table + of_table * kTableBytes, y + i, n);
-                       i += n;
-                     }
-                   });
+    ParallelRanges(arguments.context, DivideUp(all, kGrain), [&](int64_t first, int64_t last) {
+      const int64_t end = std::min(last * kGrain, all);
+      for (int64_t i = first * kGrain; i < end;) {
+        const int64_t n = std::min(row - i % row, end - i);
+        const int64_t of_table = one_row_ ? 0 : i / row % x_.extent;
+        row_(x + i, table + of_table * kTableBytes, y + i, n);
+        i += n;
+      }
+    });
     return absl::OkStatus();
   }
 

@@ -78,6 +78,8 @@ auto ForElement(DType type, F&& f) {
   return f.template operator()<Plain<uint8_t>>();
 }
 
+inline int64_t DivideUp(int64_t n, int64_t d) { return (n + d - 1) / d; }
+
 // body(begin, end) over parts of [0, n), on the pool of `context` when there is one.
 template <typename Body>
 void ParallelRanges(LaunchContext* context, int64_t n, const Body& body) {

@@ -38,7 +38,7 @@ absl::StatusOr<ConvDescs> DescribeConv(const Request& request, const ConvForm& f
   KILN_ASSIGN_OR_RETURN(d.x, describe(request.inputs[0]));
   KILN_RETURN_IF_ERROR(describe(request.inputs[1]).status());
   KILN_ASSIGN_OR_RETURN(d.y, describe(request.outputs[0]));
-  const size_t own = request.inputs.size() - CountOperands(request);
+  const size_t own = request.inputs.size() - CountOperands(request.post_ops);
   if (own > 2 && request.inputs[2].present) {
     KILN_ASSIGN_OR_RETURN(d.bias, describe(request.inputs[2]));
   }
@@ -115,7 +115,8 @@ void DropPointAxes(Request& request, ConvForm& form) {
     const WindowAxis& axis = form.axes[i];
     if (axis.in != 1 || axis.out != 1 || axis.kernel != 1) continue;
     std::vector<Operand*> operands = {&request.inputs[0], &request.inputs[1], &request.outputs[0]};
-    for (size_t k = request.inputs.size() - CountOperands(request); k < request.inputs.size(); ++k)
+    for (size_t k = request.inputs.size() - CountOperands(request.post_ops);
+         k < request.inputs.size(); ++k)
       operands.push_back(&request.inputs[k]);
     for (Operand* operand : operands) {
       operand->shape.erase(operand->shape.begin() + static_cast<ptrdiff_t>(i) + 2);
@@ -232,7 +233,7 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeConvKept(const Request& request,
   if (!finish.ok()) return make(request);
   Request before = request;
   before.post_ops.assign(request.post_ops.begin(), logistic);
-  before.inputs.resize(request.inputs.size() - CountOperands(after));
+  before.inputs.resize(request.inputs.size() - CountOperands(after.post_ops));
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<Primitive> primitive, make(before));
   int64_t rows = 1;
   const std::vector<int64_t>& shape = request.outputs[0].shape;

@@ -21,7 +21,6 @@ constexpr int64_t kGroup = 8;
 // 2 MiB: more than second-level caches hold.
 constexpr int64_t kFarElements = int64_t{1} << 19;
 
-int64_t DivideUp(int64_t n, int64_t d) { return (n + d - 1) / d; }
 int64_t PaddedColumns(int64_t columns) { return DivideUp(columns, kPointColumns) * kPointColumns; }
 
 struct PointForm {
@@ -105,8 +104,6 @@ absl::Status Takes(const Request& conv, const ConvForm& form) {
     if (axis.kernel != 1 || axis.stride != 1 || axis.in != axis.out)
       return absl::UnimplementedError("windows are not points side by side");
   }
-  if (conv.inputs.size() > 2 && conv.inputs[2].present && !IsDense(conv.inputs[2]))
-    return absl::UnimplementedError("the bias is not dense");
   // Of rows a multiple of 4 KiB apart the first-level cache keeps a few only.
   constexpr int64_t kAlias = 1024;
   if (form.in_channels % kAlias == 0)
@@ -138,7 +135,7 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakePointConv(const Request& request,
                                         static_cast<size_t>(packed_bytes), [&](void* packed) {
                                           Pack(point, filters, static_cast<float*>(packed));
                                         }));
-  const bool has_bias = conv.inputs.size() > 2 && conv.inputs[2].present;
+  const bool has_bias = HasBias(conv);
   return std::make_unique<PointConv>(point, std::move(matrix), has_bias, std::move(finish));
 }
 

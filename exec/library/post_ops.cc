@@ -70,7 +70,7 @@ class PostOpLoops final : public Primitive {
     rows_ = 1;
     for (size_t i = 0; i + 1 < shape_.size(); ++i) rows_ *= shape_[i];
     output_ = StepsOver(request.outputs[0], order);
-    size_t operand = request.inputs.size() - CountOperands(request);
+    size_t operand = request.inputs.size() - CountOperands(request.post_ops);
     for (const PostOp& op : request.post_ops) {
       Step& step = steps_.emplace_back();
       step.rule = FindPostOp(op.name);
@@ -151,9 +151,9 @@ const PostOpRule* FindPostOp(absl::string_view name) {
   return found == std::end(kRules) ? nullptr : found;
 }
 
-size_t CountOperands(const Request& request) {
+size_t CountOperands(std::span<const PostOp> post_ops) {
   size_t count = 0;
-  for (const PostOp& op : request.post_ops) {
+  for (const PostOp& op : post_ops) {
     const PostOpRule* rule = FindPostOp(op.name);
     if (rule != nullptr && rule->operand) ++count;
   }
@@ -168,7 +168,7 @@ absl::Status CheckPostOps(const Request& request) {
     return absl::UnimplementedError(
         absl::StrCat("post-ops on type ", Name(output.type), " are not supported; use f32"));
   }
-  const size_t operands = CountOperands(request);
+  const size_t operands = CountOperands(request.post_ops);
   if (operands > request.inputs.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat(operands, " operands of post-ops among ", request.inputs.size(), " inputs"));
@@ -199,7 +199,7 @@ absl::Status CheckPostOps(const Request& request) {
 
 Request WithoutPostOps(const Request& request) {
   Request alone = request;
-  alone.inputs.resize(request.inputs.size() - CountOperands(request));
+  alone.inputs.resize(request.inputs.size() - CountOperands(request.post_ops));
   alone.post_ops.clear();
   return alone;
 }

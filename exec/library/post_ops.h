@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,7 @@ struct PostOpRule {
 const PostOpRule* FindPostOp(absl::string_view name);
 
 // How many of the request's inputs are operands of post-ops.
-size_t CountOperands(const Request& request);
+size_t CountOperands(std::span<const PostOp> post_ops);
 
 // kInvalidArgument unless every post-op is known, has its numbers, and finds an f32 operand that
 // broadcasts to output 0. kUnimplemented if output 0 is not f32.

@@ -28,8 +28,7 @@ class ReferenceConv final : public Primitive {
     x_ = StepsOf(request.inputs[0]);
     w_ = StepsOf(request.inputs[1]);
     y_ = StepsOf(request.outputs[0]);
-    if (request.inputs.size() > 2 && request.inputs[2].present)
-      bias_ = request.inputs[2].strides[0];
+    if (HasBias(request)) bias_ = request.inputs[2].strides[0];
   }
 
   absl::Status Run(const Arguments& arguments) override {

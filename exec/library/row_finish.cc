@@ -49,7 +49,7 @@ absl::StatusOr<RowFinish> RowFinish::Make(const Request& request) {
   const Operand& output = request.outputs[0];
   RowFinish made;
   made.columns_ = output.shape[1];
-  size_t operand = request.inputs.size() - CountOperands(request);
+  size_t operand = request.inputs.size() - CountOperands(request.post_ops);
   for (const PostOp& op : request.post_ops) {
     const bool first = &op == &request.post_ops.front();
     if (first && op.name == "relu") {

@@ -249,7 +249,7 @@ absl::StatusOr<ConvForm> NormalizeConv(const Request& request, bool transposed) 
         CheckAttributes(request.attributes, {"dilations", "group", "kernel", "pads", "strides"}));
   }
   const Operand &x = request.inputs[0], &w = request.inputs[1], &y = request.outputs[0];
-  const bool has_bias = request.inputs.size() > 2 && request.inputs[2].present;
+  const bool has_bias = HasBias(request);
   const auto mismatch = [&] {
     return Invalid("shapes ", Text(x.shape), " and ", Text(w.shape),
                    has_bias ? absl::StrCat(" with bias ", Text(request.inputs[2].shape)) : "",
@@ -295,14 +295,22 @@ absl::StatusOr<ConvForm> NormalizeConv(const Request& request, bool transposed) 
   return form;
 }
 
-absl::Status TakesOneGroup(const Request& request, const ConvForm& form) {
-  const Operand& w = request.inputs[1];
-  if (form.groups != 1) return absl::UnimplementedError("several groups");
+bool HasBias(const Request& conv) { return conv.inputs.size() > 2 && conv.inputs[2].present; }
+
+absl::Status TakesRows(const Request& conv) {
+  const Operand& w = conv.inputs[1];
   if (w.constant == nullptr || !IsDense(w))
     return absl::UnimplementedError("the weights are no dense constant");
-  if (!IsChannelsLast(request.inputs[0]) || !IsChannelsLast(request.outputs[0]))
+  if (!IsChannelsLast(conv.inputs[0]) || !IsChannelsLast(conv.outputs[0]))
     return absl::UnimplementedError("channels are not innermost");
+  if (HasBias(conv) && !IsDense(conv.inputs[2]))
+    return absl::UnimplementedError("the bias is not dense");
   return absl::OkStatus();
+}
+
+absl::Status TakesOneGroup(const Request& request, const ConvForm& form) {
+  if (form.groups != 1) return absl::UnimplementedError("several groups");
+  return TakesRows(request);
 }
 
 absl::StatusOr<PoolForm> NormalizePool(const Request& request, bool average) {

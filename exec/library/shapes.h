@@ -80,8 +80,12 @@ struct ConvForm {
 // `transposed`: the roles of in and out are swapped in the rule of shapes.
 absl::StatusOr<ConvForm> NormalizeConv(const Request& request, bool transposed);
 
-// kUnimplemented, with the reason, for convolutions that our own loops do not take: of several
-// groups, with weights that are no dense constant, or whose channels are not innermost.
+bool HasBias(const Request& conv);
+
+// kUnimplemented, with the reason, for convolutions that our own loops do not take: with weights
+// that are no dense constant, whose channels are not innermost, or with a bias that is not dense.
+absl::Status TakesRows(const Request& conv);
+// Likewise, and for those of several groups.
 absl::Status TakesOneGroup(const Request& request, const ConvForm& form);
 
 struct PoolForm {

@@ -15,8 +15,6 @@ size_t AccumulatorBytes(const Pass& pass) {
   return (pass.shape == Pass::Shape::kOuter ? static_cast<size_t>(pass.block) : kReduceLanes) * 8;
 }
 
-size_t RoundUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 const Tile& TileIn(const Launch& launch, const Pass& pass) {
   return launch.tiles[&pass - launch.program->passes.data()];
 }

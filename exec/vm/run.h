@@ -62,6 +62,9 @@ struct Frame {
   size_t inner_n = 0;
 };
 
+// Bytes up to the next line: what is laid out one behind the other begins at lines.
+inline size_t RoundUp(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
 // What one thread works with. `temps` is the memory of the cell it works in.
 struct Worker {
   const Launch* launch = nullptr;

@@ -67,8 +67,6 @@ int Parallel(LaunchContext* context, int64_t n, int64_t tasks, F f) {
                                reinterpret_cast<uint8_t*>(&closure));
 }
 
-size_t RoundUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 // Bytes of the partial results of one reduction.
 size_t PartialBytes(const Sink& sink, const Units& units) {
   if (sink.kind != Sink::Kind::kReduce || units.parts <= 1) return 0;

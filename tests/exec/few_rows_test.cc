@@ -141,5 +141,19 @@ TEST_F(FewRowsTest, LeavesManyRowsAndSmallMatricesAlone) {
   }
 }
 
+TEST_F(FewRowsTest, LeavesABiasWithGapsAlone) {
+  const std::vector<float> weights(static_cast<size_t>(160 * 1024));
+  Request request;
+  request.attributes = {{"strides", {1, 1}}, {"pads", {0, 0, 0, 0}}, {"dilations", {1, 1}}};
+  request.inputs = {ChannelsLast({1, 1024, 7, 7}), Dense({160, 1024, 1, 1}), Dense({160})};
+  request.inputs[1].constant = weights.data();
+  request.outputs = {ChannelsLast({1, 160, 7, 7})};
+  Pool pool(1);
+  const std::shared_ptr<Session> session = *Session::Create(&pool);
+  KILN_EXPECT_OK(MakeFewRowsConv(request, session).status());
+  request.inputs[2].strides = {2};
+  EXPECT_EQ(MakeFewRowsConv(request, session).status().code(), absl::StatusCode::kUnimplemented);
+}
+
 }  // namespace
 }  // namespace kiln::library
