@@ -18,6 +18,7 @@
 #include "kiln/halide_gen/square_turns.h"
 #include "kiln/halide_gen/steady_loads.h"
 #include "kiln/halide_gen/uniform_loads.h"
+#include "kiln/halide_gen/whole_steps.h"
 #include "kiln/kernel/abi.h"
 #include "kiln/kernel/math.h"
 #include "kiln/schedule/facts.h"
@@ -181,6 +182,7 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& pa
   pipeline.add_custom_lowering_pass(new UniformLoads);
   pipeline.add_custom_lowering_pass(new SteadyLoads);
   pipeline.add_custom_lowering_pass(new SquareTurns);
+  pipeline.add_custom_lowering_pass(new WholeSteps);
   pipeline.add_custom_lowering_pass(new AlignedStores(expanded, operands, nests));
   const Factors factors(funcs);
   std::vector<Halide::Argument> arguments = operands.arguments;

@@ -36,7 +36,7 @@ constexpr double kMagic = 0x1.8p23;
 
 struct ExpParts {
   Ex r;           // in [-0.35, 0.35]; NaN for NaN
-  Ex power_bits;  // of 2^(n + bias - 127), for n + bias in [1, 254]
+  Ex power_bits;  // of 2^(n + bias - 127), for n + bias in [1, 254]; 0 for 0
 };
 
 // `magic` is kMagic + bias.
@@ -61,21 +61,21 @@ Ex ExpNormal(Ex x) {
   return ExpFraction(parts.r) * Floats(parts.power_bits);
 }
 
-// Below -104 the power is 0 at once: processors take a hundred cycles for a product that
-// underflows, and masked scores are all of them such.
-Ex PowerOrZero(Ex x, Ex power_bits) {
-  return Floats(Select(x < x.Like(-104), power_bits.Like(0), power_bits));
-}
+// The power is kept some way off and made good by a product, so that denormal results round once
+// and large ones overflow. What is below kNothing, as masked scores are, becomes that, whose n of
+// -152 makes the power 0: processors take a hundred cycles for a product that underflows, and no
+// more than for others for one with 0.
+constexpr int kOffLow = 25, kOffHigh = -64;
+constexpr float kNothing = -105.3f;
 
-// Results from 0 to infinity: the power is kept 64 off and made good by a product, so that denormal
-// results round once and large ones overflow.
+// Results from 0 to infinity.
 Ex Exp(Ex x) {
   x = AtMost(x, 89.0f);
   const Ex low = x < x.Like(0);
-  const Ex magic = Select(low, x.Like(kMagic + 127 + 64), x.Like(kMagic + 127 - 64));
-  const ExpParts parts = SplitExp(AtLeast(x, -104.0f), magic);
-  return ExpFraction(parts.r) * PowerOrZero(x, parts.power_bits) *
-         Select(low, x.Like(0x1p-64), x.Like(0x1p64));
+  const Ex magic = Select(low, x.Like(kMagic + 127 + kOffLow), x.Like(kMagic + 127 + kOffHigh));
+  const ExpParts parts = SplitExp(AtLeast(x, kNothing), magic);
+  return ExpFraction(parts.r) * Floats(parts.power_bits) *
+         Select(low, x.Like(0x1p-25), x.Like(0x1p64));
 }
 
 // log x = e ln 2 + log(1 + f), 1 + f in [sqrt 1/2, sqrt 2]; polynomial of Cephes' logf.
@@ -136,8 +136,8 @@ Ex Sigmoid(Ex x) {
 }  // namespace
 
 Ex ExpNotPositive(Ex x) {
-  const ExpParts parts = SplitExp(AtLeast(x, -104.0f), x.Like(kMagic + 127 + 64));
-  return ExpFraction(parts.r) * PowerOrZero(x, parts.power_bits) * x.Like(0x1p-64);
+  const ExpParts parts = SplitExp(AtLeast(x, kNothing), x.Like(kMagic + 127 + kOffLow));
+  return ExpFraction(parts.r) * Floats(parts.power_bits) * x.Like(0x1p-25);
 }
 
 std::optional<Ex> ExpandFast(ScalarOp op, Ex x) {

@@ -4,6 +4,7 @@
 #include "kiln/kernel/math.h"
 
 #include <bit>
+#include <cfenv>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -284,13 +285,24 @@ std::vector<uint64_t> ExpBelowMaximum(const char* operand, const std::vector<dou
 }
 
 TEST(Math, ExpBelowAMaximumIsTheSameInFewerOperations) {
-  std::vector<double> below = {0.0, -0.0, -103.9, -104.0, -104.1, -1e30, -HUGE_VAL, NAN, -1e-45};
+  std::vector<double> below = {0.0,    -0.0,   -103.9, -104.0,    -104.1, -105.2,
+                               -105.4, -120.0, -1e30,  -HUGE_VAL, NAN,    -1e-45};
   for (int i = 0; i < 100000; ++i) below.push_back(-i * 1.0437e-3);
   size_t fewer = 0, all = 0;
   EXPECT_EQ(ExpBelowMaximum("in0", below, fewer), ExpBelowMaximum("in1", below, all));
   EXPECT_LT(fewer, all);
   // The maximum of something else bounds nothing.
   EXPECT_EQ(ExpBelowMaximum("in1", {1000.0}, all)[0], ConstBits(DType::kF32, HUGE_VAL));
+}
+
+TEST(Math, ExpOfWhatIsFarBelowAMaximumDoesNotUnderflow) {
+  size_t nodes = 0;
+  for (const char* other : {"in0", "in1"}) {
+    std::feclearexcept(FE_UNDERFLOW);
+    EXPECT_EQ(ExpBelowMaximum(other, {-105.4, -1e4, -1e30, -HUGE_VAL}, nodes),
+              std::vector<uint64_t>(4, 0));
+    EXPECT_EQ(std::fetestexcept(FE_UNDERFLOW), 0);
+  }
 }
 
 TEST(Math, SaysWhatItCannotExpand) {
