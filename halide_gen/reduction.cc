@@ -40,6 +40,19 @@ Expr FoldByHalves(const ReductionSpec& spec, std::vector<Expr> values) {
   return values[0];
 }
 
+// The same of single values, as a vector of which each half is combined with the other: of single
+// ones the compiler makes vectors of two, by more shuffles than there are steps.
+Expr FoldVector(const ReductionSpec& spec, const std::vector<Expr>& values) {
+  using Halide::Internal::Shuffle;
+  Expr all = Shuffle::make_concat(values);
+  for (int half = all.type().lanes() / 2; half > 1; half /= 2) {
+    all = Accumulate(spec.op, spec.type, Shuffle::make_slice(all, 0, 1, half),
+                     Shuffle::make_slice(all, half, 1, half));
+  }
+  return Accumulate(spec.op, spec.type, Shuffle::make_extract_element(all, 0),
+                    Shuffle::make_extract_element(all, 1));
+}
+
 // `element`, said so that it depends on `step`: Halide drops a loop over which nothing varies, but
 // a constant is to be added as often as there are elements. The condition always holds and is
 // simplified away.
@@ -137,7 +150,9 @@ void BuildLanes(const ReductionSpec& spec, const Element& element, const Expr& c
   level.folded(With(level.fold, rest)) = FoldByHalves(spec, parts);
   parts.clear();
   for (int i = 0; i < kFolded; ++i) parts.push_back(level.folded(With(i, rest)));
-  level.blocks(rest) = FoldByHalves(spec, parts);
+  // Halide asks for which of several blocks a stage is needed, and may not find vectors there. A
+  // fold of thousands of elements takes no time.
+  level.blocks(rest) = spec.levels == 1 ? FoldVector(spec, parts) : FoldByHalves(spec, parts);
 }
 
 // `count` elements by the rule of the other dims.
