@@ -141,9 +141,10 @@ class RowNest {
     (whole ? row_maps_ : scalar_maps_).push_back(func);
   }
 
-  // No more than kShortRow elements twice: what a stage leaves is to be near for the next.
+  // No more than four of the longest that are short: what a stage leaves is to be near for the
+  // next.
   Expr RowsAtOnce() const {
-    return Halide::clamp(static_cast<int>(2 * kShortRow) / Halide::max(1, length_), 1, at_once_);
+    return Halide::clamp(static_cast<int>(4 * kShortRow) / Halide::max(1, length_), 1, at_once_);
   }
 
   // Puts everything but the output under the loop over rows. The rows of a task share one buffer:

@@ -150,9 +150,9 @@ void BuildLanes(const ReductionSpec& spec, const Element& element, const Expr& c
   level.folded(With(level.fold, rest)) = FoldByHalves(spec, parts);
   parts.clear();
   for (int i = 0; i < kFolded; ++i) parts.push_back(level.folded(With(i, rest)));
-  // Halide asks for which of several blocks a stage is needed, and may not find vectors there. A
-  // fold of thousands of elements takes no time.
-  level.blocks(rest) = spec.levels == 1 ? FoldVector(spec, parts) : FoldByHalves(spec, parts);
+  // Halide asks under which conditions a stage is needed, and may not find vectors of them there.
+  const bool chooses = spec.op != ReduceOp::kAdd && spec.op != ReduceOp::kMul;
+  level.blocks(rest) = chooses ? FoldByHalves(spec, parts) : FoldVector(spec, parts);
 }
 
 // `count` elements by the rule of the other dims.
