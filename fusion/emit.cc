@@ -429,13 +429,13 @@ class Emitter {
         std::all_of(extent.begin(), extent.end(), [](const auto& part) { return part.second > 0; });
     if (!positive) return;
     Sum upper = lower;
-    for (const auto& [part, times] : extent) {
+    for (const auto& part : extent) {
       const auto same = std::find_if(upper.begin(), upper.end(),
-                                     [&](const auto& own) { return own.first == part; });
+                                     [&](const auto& own) { return own.first == part.first; });
       if (same == upper.end()) {
-        upper.emplace_back(part, times);
+        upper.push_back(part);
       } else {
-        same->second += times;
+        same->second += part.second;
       }
     }
     std::erase_if(upper, [](const auto& part) { return part.second == 0; });

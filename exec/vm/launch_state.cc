@@ -206,8 +206,9 @@ class PatternBinder {
     FetchAhead();
     for (const Insn& insn : pass_.body) {
       if (insn.kind == Insn::Kind::kOp) work_.operations += Blocks();
+      const int64_t parts = (n_ + kStripPart - 1) / kStripPart;
       if (insn.kind == Insn::Kind::kStrip)
-        work_.operations += Blocks() * static_cast<double>((n_ + kStripPart - 1) / kStripPart);
+        work_.operations += Blocks() * static_cast<double>(parts);
     }
     return true;
   }
@@ -288,12 +289,14 @@ class PatternBinder {
     if (state.ahead == 0 || per_block > 2 * pass_.block * size)
       return;  // far apart, or here already
     state.covered = per_block;
-    work_.lines += static_cast<double>(state.covered / kLine) * Blocks();
+    const int64_t lines = state.covered / kLine;
+    work_.lines += static_cast<double>(lines) * Blocks();
   }
 
   // Blocks of the pass in a cell.
   double Blocks() const {
-    auto blocks = static_cast<double>((tile_.length + tile_.block - 1) / tile_.block);
+    const int64_t along = (tile_.length + tile_.block - 1) / tile_.block;
+    auto blocks = static_cast<double>(along);
     for (int32_t k = 0; k < tile_.first; ++k)
       blocks *= static_cast<double>(launch_.extents[DimAt(pass_, k)]);
     if (pass_.shape == Pass::Shape::kOuter)
