@@ -404,12 +404,37 @@ class Pricer {
     if (Turned()) return 0;
     double elements = 0;
     const bool clamped = Clamped(e);
-    for (const ExprNode& node : exprs_[e]->nodes()) {
+    const std::vector<double> reached = Reached(*exprs_[e]);
+    for (size_t i = 0; i < reached.size(); ++i) {
+      const ExprNode& node = exprs_[e]->nodes()[i];
       if (node.op == ScalarOp::kRead && node.source == ReadSource::kInput &&
           VariesAlong(node, {lane_dim_}) && !AlongLanes(node, clamped))
-        elements += VariesAlongRow(node) ? runs_[e] : runs_[e] / Row();
+        elements += reached[i] * (VariesAlongRow(node) ? runs_[e] : runs_[e] / Row());
     }
     return elements * machine_.gather_ns;
+  }
+
+  // The part of an expression's runs that comes to each node, where choices that all lanes make
+  // alike are branches; both sides count as equally likely.
+  std::vector<double> Reached(const ScalarExpr& expr) const {
+    const std::vector<ExprNode>& nodes = expr.nodes();
+    const std::vector<uint64_t> varies = VariesWith(expr);
+    std::vector<double> reached(nodes.size(), 0);
+    reached[static_cast<size_t>(expr.root())] = 1;
+    const auto reach = [&](ExprId id, double part) {
+      if (id < 0) return;
+      double& known = reached[static_cast<size_t>(id)];
+      known = std::max(known, part);
+    };
+    for (size_t i = nodes.size(); i-- > 0;) {
+      const ExprNode& node = nodes[i];
+      const bool branches = node.op == ScalarOp::kGuard && lane_dim_ < 64 &&
+                            (varies[static_cast<size_t>(node.args[0])] >> lane_dim_ & 1) == 0;
+      for (const ExprId arg : node.args)
+        reach(arg, branches && arg != node.args[0] ? reached[i] / 2 : reached[i]);
+      for (const IndexExpr& index : node.index) reach(index.load, reached[i]);
+    }
+    return reached;
   }
 
   // Each lane finds its own address where guards may clamp it.

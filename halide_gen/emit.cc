@@ -18,6 +18,7 @@
 #include "kiln/halide_gen/square_turns.h"
 #include "kiln/halide_gen/steady_loads.h"
 #include "kiln/halide_gen/uniform_loads.h"
+#include "kiln/halide_gen/uniform_selects.h"
 #include "kiln/halide_gen/whole_steps.h"
 #include "kiln/kernel/abi.h"
 #include "kiln/kernel/math.h"
@@ -180,6 +181,7 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& pa
   pipeline.add_custom_lowering_pass(
       new Prefetching(StreamedInputs(expanded, params, operands), OutputBuffers(nests)));
   pipeline.add_custom_lowering_pass(new UniformLoads);
+  pipeline.add_custom_lowering_pass(new UniformSelects);
   pipeline.add_custom_lowering_pass(new SteadyLoads);
   pipeline.add_custom_lowering_pass(new SquareTurns);
   // Nests of rows and columns lack registers as it is: branches between loads cost them 3 %.

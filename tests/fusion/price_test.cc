@@ -148,6 +148,19 @@ TEST(PriceOf, PairsAreGatheredFromWhatVectorsDoNotRunAlong) {
   EXPECT_EQ(turned.compute_ns - along.compute_ns, 1e4 * 2);
 }
 
+// Each vector runs across the axis of the concat, and finds the elements of one part alone.
+TEST(PriceOf, FindsElementsOfOnePartOfAConcat) {
+  constexpr char kRoots[] =
+      "dims a b c\nin 0 f32 [b, a, c] dense\nin 1 f32 [b, a, c] dense\n"
+      "s0 : f32 [a, b] = reduce add over c (%s)\nout 0 f32 [a, b] dense = sqrt(s0[a, b])\n";
+  const auto with = [&](const char* read) {
+    return Of(absl::StrReplaceAll(kRoots, {{"%s", read}}).c_str(), {100, 100, 2}).compute_ns;
+  };
+  const double either = with("guard(lt(index(a), i64:50), in0[b, a, c], in1[b, a, c])");
+  const double by_lane = with("guard(lt(index(b), i64:50), in0[b, a, c], in1[b, a, c])");
+  EXPECT_EQ(by_lane - either, 100 * 100 * 2 * Simple().gather_ns);
+}
+
 TEST(PriceOf, IsFiniteWithoutElements) {
   const Price price = Of("dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = neg(in0[a])\n", {0});
   EXPECT_GE(price.ns, 100);

@@ -273,6 +273,23 @@ out  0 f32 [a, b] dense = guard(lt(index(b), extent(n0)), in0[a, b], guard(bool:
   }
 }
 
+// Vectors run across the axis of the concat, element by element.
+TEST_P(ElementsTest, FindsElementsOfOnePartOfAConcat) {
+  CompiledKernel kernel = Compile(R"(dims a b c
+sizes n0 n1
+in   0 f32 [b, n0, c] dense
+in   1 f32 [b, n1] dense
+in   2 f32 [a] dense
+s0 : f32 [a, b, c] = mul(guard(lt(index(a), extent(n0)), in0[b, a, c], guard(le(extent(n0), index(a)), in1[b, a-|n0|], 0)), in2[a])
+s1 : f32 [a, b]    = reduce add over c (mul(s0[a, b, c], s0[a, b, c]))
+out  0 f32 [a, b] dense = sqrt(s1[a, b])
+)");
+  for (const int32_t n : {1, 15, 33}) {
+    kernel.Check({n + 5, 37, 2, n, 5}, 1);
+    kernel.Check({n + 3, 16, 2, 3, n}, 2);
+  }
+}
+
 TEST_P(ElementsTest, AffineDividedAndLoadedIndices) {
   CompiledKernel kernel = Compile(R"(dims a b
 sizes n0 n1 n2
