@@ -26,6 +26,19 @@ bool Agree(const std::map<std::string, Tensor>& values, const std::vector<InputF
   });
 }
 
+// Whether the inputs have the extents that the graph's do not leave open.
+bool HaveShapes(const Graph& graph, const std::vector<InputFacts>& inputs) {
+  return std::all_of(graph.inputs().begin(), graph.inputs().end(), [&](ValueId id) {
+    const Value& wanted = graph.value(id);
+    const InputFacts* input = Find(inputs, wanted.name);
+    if (input == nullptr || input->tensor.shape().size() != wanted.shape.size()) return false;
+    return std::equal(wanted.shape.begin(), wanted.shape.end(), input->tensor.shape().begin(),
+                      [](const Dim& dim, int64_t extent) {
+                        return !dim.constant() || *dim.constant() == extent;
+                      });
+  });
+}
+
 }  // namespace
 
 ValueVariants::ValueVariants(absl::string_view path, CompileOptions options,
@@ -55,7 +68,7 @@ absl::StatusOr<std::shared_ptr<const Variant>> ValueVariants::Get(
 absl::StatusOr<ValueVariants::Made> ValueVariants::Make(const std::vector<InputFacts>& inputs) {
   absl::MutexLock lock(&mutex_);
   for (auto it = entries_.begin(); it != entries_.end(); ++it) {
-    if (!Agree(it->values, inputs)) continue;
+    if (!Agree(it->values, inputs) || !HaveShapes(it->import->graph, inputs)) continue;
     entries_.splice(entries_.begin(), entries_, it);
     KILN_ASSIGN_OR_RETURN(auto variant, entries_.front().variants->Get(inputs));
     return Made{std::move(variant), entries_.front().import};

@@ -4,7 +4,9 @@
 //
 // For every new combination of those values the file is imported again, with the values as
 // constants under a guard on their bytes; all other inputs stay free, and have Variants of their
-// own behind it. The newest 16 combinations are kept.
+// own behind it. Where the structure depends on extents that the file leaves open, such as the
+// number of steps of an LSTM, an import holds for one set of shapes. The newest 16 combinations are
+// kept.
 //
 // Example: y = ReduceSum(x [n, 4], axes). The first run with axes = [1] imports for that; runs with
 // another n use the same Program; axes = [0] is imported anew.
@@ -53,7 +55,8 @@ class ValueVariants : public VariantProvider {
   ValueVariants(absl::string_view path, CompileOptions options,
                 std::shared_ptr<KernelService> kernels);
 
-  // The variants for some values of inputs; those not named are free.
+  // The variants for some values of inputs, and for the shapes that the import's inputs have;
+  // values not named and open extents are free.
   struct Entry {
     std::map<std::string, Tensor> values;
     std::shared_ptr<const OnnxImport> import;

@@ -82,7 +82,7 @@ absl::Status WarmModel::Read() {
 absl::Status WarmModel::ReadWithoutValues() {
   KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnx(path_, {.allow_unsupported = true,
                                                               .custom_ops = options_.custom_ops}));
-  if (!MayNeedValues(import)) return absl::OkStatus();
+  if (!MayNeedInputs(path_, import, {.custom_ops = options_.custom_ops})) return absl::OkStatus();
   CompileOptions options = options_;
   options.kernels = kernels_;
   KILN_ASSIGN_OR_RETURN(values_, ValueVariants::Create(path_, import, options));

@@ -159,7 +159,6 @@ absl::StatusOr<Imported> Import(const std::string& path) {
         {{"node", node.node}, {"op", node.op}, {"opset", node.opset}, {"reason", node.reason}});
   }
   LoadedModel model = LoadedModel::Of(path, std::move(import));
-  if (model.needs_values()) unsupported.clear();
   return Imported{std::move(model), std::move(opset), std::move(unsupported)};
 }
 
@@ -188,14 +187,22 @@ int EmitModel(const InspectFlags& flags, const Graph& graph, const std::vector<C
 }
 
 int InspectModel(const InspectFlags& flags, const CompileOptions& options) {
-  const absl::StatusOr<Imported> imported = Import(flags.model);
+  absl::StatusOr<Imported> imported = Import(flags.model);
   if (!imported.ok()) return Fail(imported.status(), ModelExit(imported.status()));
-  const bool supported = imported->unsupported.empty();
+  const bool needs_inputs = imported->model.needs_inputs();
+  bool supported = imported->unsupported.empty() || needs_inputs;
   int exit = kExitOk;
   absl::StatusOr<Graph> graph = imported->model.ports();
   if (supported) graph = GraphToLookAt(imported->model, flags.inputs, flags.common, &exit);
+  const bool any_inputs = needs_inputs && flags.inputs.empty();
+  if (any_inputs && (exit == kExitUnsupported || exit == kExitModel)) {  // others may do
+    Note(flags.common, std::string(graph.status().message()));
+    supported = false;
+    graph = imported->model.ports();
+  }
   if (!graph.ok()) return Fail(graph.status(), exit);
-  nlohmann::json results = {{"inputs", PortsJson(*graph, true)},
+  if (supported) imported->unsupported.clear();
+  nlohmann::json results = {{"inputs", PortsJson(imported->model.ports(), true)},
                             {"outputs", PortsJson(*graph, false)},
                             {"opset", imported->opset},
                             {"nodes", graph->nodes().size()},

@@ -12,8 +12,8 @@
 
 namespace kiln {
 LoadedModel LoadedModel::Of(const std::string& path, OnnxImport import) {
-  const bool needs_values = MayNeedValues(import);
-  return LoadedModel(path, std::move(import.graph), needs_values);
+  const bool needs_inputs = MayNeedInputs(path, import);
+  return LoadedModel(path, std::move(import.graph), needs_inputs);
 }
 
 absl::StatusOr<LoadedModel> LoadedModel::Read(const std::string& path) {
@@ -23,14 +23,16 @@ absl::StatusOr<LoadedModel> LoadedModel::Read(const std::string& path) {
   }
   if (!absl::EndsWith(path, ".graph")) {
     KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnx(path, {.allow_unsupported = true}));
-    if (import.unsupported.empty() || MayNeedValues(import)) return Of(path, std::move(import));
+    const bool complete = import.unsupported.empty();
+    LoadedModel model = Of(path, std::move(import));
+    if (complete || model.needs_inputs()) return model;
   }
   KILN_ASSIGN_OR_RETURN(Graph graph, ReadModel(path));  // for its error, if it is ONNX
   return LoadedModel(path, std::move(graph), false);
 }
 
 absl::StatusOr<Graph> LoadedModel::GraphFor(const std::vector<Tensor>& inputs) const {
-  if (!needs_values_) return graph_;
+  if (!needs_inputs_) return graph_;
   std::map<std::string, Tensor> named;
   for (size_t k = 0; k < inputs.size() && k < graph_.inputs().size(); ++k) {
     const Tensor& value = inputs[k];
@@ -42,7 +44,7 @@ absl::StatusOr<Graph> LoadedModel::GraphFor(const std::vector<Tensor>& inputs) c
 
 absl::StatusOr<Graph> GraphToLookAt(const LoadedModel& model, const std::vector<std::string>& specs,
                                     const CommonOptions& options, int* exit) {
-  if (!model.needs_values()) return model.ports();
+  if (!model.needs_inputs()) return model.ports();
   const absl::StatusOr<std::vector<Tensor>> inputs = MakeInputs(model.ports(), specs, options);
   if (!inputs.ok()) {
     *exit = UsageExit(inputs.status());

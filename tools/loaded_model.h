@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The model of a verb. The structure of some models depends on values of their inputs, such as the
-// axes of a reduction: their graph is there only for given inputs.
+// axes of a reduction, or on their shapes, such as the steps of an LSTM: their graph is there only
+// for given inputs.
 //
 //   KILN_ASSIGN_OR_RETURN(LoadedModel model, LoadedModel::Read(path));
 //   KILN_ASSIGN_OR_RETURN(std::vector<Tensor> inputs, MakeInputs(model.ports(), specs, options));
@@ -22,25 +23,25 @@ namespace kiln {
 
 class LoadedModel {
  public:
-  // ONNX, or text where the name ends in ".graph". Errors as ReadModel; nodes that need values of
-  // inputs are none.
+  // ONNX, or text where the name ends in ".graph". Errors as ReadModel; nodes that need values or
+  // shapes of inputs are none.
   static absl::StatusOr<LoadedModel> Read(const std::string& path);
   // The same for an ONNX file that was imported with allow_unsupported.
   static LoadedModel Of(const std::string& path, OnnxImport import);
 
-  bool needs_values() const { return needs_values_; }
-  // The graph; all its inputs at least, if it needs values.
+  bool needs_inputs() const { return needs_inputs_; }
+  // The graph; all its inputs at least, if it needs inputs.
   const Graph& ports() const { return graph_; }
   // The graph that holds for `inputs`, one for each of its inputs in order.
   absl::StatusOr<Graph> GraphFor(const std::vector<Tensor>& inputs) const;
 
  private:
-  LoadedModel(std::string path, Graph graph, bool needs_values)
-      : path_(std::move(path)), graph_(std::move(graph)), needs_values_(needs_values) {}
+  LoadedModel(std::string path, Graph graph, bool needs_inputs)
+      : path_(std::move(path)), graph_(std::move(graph)), needs_inputs_(needs_inputs) {}
 
   std::string path_;
   Graph graph_;
-  bool needs_values_;
+  bool needs_inputs_;
 };
 
 // The graph for verbs that only look: values that decide its structure are those that `specs` give,

@@ -153,9 +153,16 @@ absl::Status Importer::AddIf(Scope& scope, const NodeProto& node, const std::vec
     return absl::OkStatus();
   }
   const std::string name = NameOf(node);
+  const size_t before = out_.unsupported.size();
   KILN_ASSIGN_OR_RETURN(BodyGraph a, ImportBranch(scope, *then_branch, name + "/then", {}));
   KILN_ASSIGN_OR_RETURN(BodyGraph b, ImportBranch(scope, *else_branch, name + "/else", a.captures));
-  if (!a.complete || !b.complete) return absl::OkStatus();
+  if (!a.complete || !b.complete) {
+    // Its value known, the condition leaves one of them.
+    const bool needs_values = NoteNeeded(scope, graph.value(inputs[0].id).name);
+    for (size_t k = before; k < out_.unsupported.size(); ++k)
+      out_.unsupported[k].needs_values |= needs_values;
+    return absl::OkStatus();
+  }
   // What only the second takes, the first takes too.
   for (size_t k = a.captures.size(); k < b.captures.size(); ++k) {
     const Value& value = graph.value(b.captures[k]);

@@ -2,6 +2,7 @@
 #include "kiln/graph/onnx/import.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -292,12 +293,64 @@ absl::StatusOr<OnnxImport> ImportOnnx(absl::string_view path, const OnnxImportOp
   return import;
 }
 
+namespace {
+
 bool MayNeedValues(const OnnxImport& import) {
   const auto any = [&](auto property) {
     return std::any_of(import.unsupported.begin(), import.unsupported.end(), property);
   };
   return any([](const UnsupportedNode& node) { return node.needs_values; }) &&
          !any([](const UnsupportedNode& node) { return node.reason.empty(); });
+}
+
+// Enters shapes without open extents for inputs that have some, where shape_of(input) is one;
+// whether there was any.
+template <typename ShapeOf>
+bool CloseShapes(const Graph& graph, const ShapeOf& shape_of, OnnxImportOptions& options) {
+  bool any = false;
+  for (const ValueId id : graph.inputs()) {
+    const Value& input = graph.value(id);
+    if (Constant(input.shape)) continue;
+    std::optional<Shape> shape = shape_of(input);
+    if (!shape) continue;
+    options.input_shapes.insert_or_assign(input.name, *std::move(shape));
+    any = true;
+  }
+  return any;
+}
+
+// That of the tensor for an input, if there is one of its rank.
+std::optional<Shape> ShapeOf(const std::map<std::string, Tensor>& tensors, const Value& input) {
+  const auto found = tensors.find(input.name);
+  if (found == tensors.end() || found->second.shape().size() != input.shape.size())
+    return std::nullopt;
+  Shape shape;
+  for (const int64_t extent : found->second.shape()) shape.push_back(Dim(extent));
+  return shape;
+}
+
+}  // namespace
+
+bool MayNeedInputs(absl::string_view path, const OnnxImport& import,
+                   const OnnxImportOptions& options) {
+  if (MayNeedValues(import)) return true;
+  const bool missing = std::any_of(import.unsupported.begin(), import.unsupported.end(),
+                                   [](const UnsupportedNode& node) { return node.reason.empty(); });
+  if (import.unsupported.empty() || missing) return false;
+  // Any extents tell whether open ones are what is in the way, if the model takes them.
+  for (const int64_t extent : {64, 512, 4096, 1}) {
+    OnnxImportOptions closed = options;
+    closed.allow_unsupported = true;
+    const auto shape_of = [&](const Value& input) {
+      Shape shape = input.shape;
+      for (Dim& dim : shape) dim = dim.constant() ? dim : Dim(extent);
+      return std::optional(shape);
+    };
+    if (!CloseShapes(import.graph, shape_of, closed)) return false;
+    const absl::StatusOr<OnnxImport> tried = ImportOnnx(path, closed);
+    if (tried.ok() && (tried->unsupported.empty() || MayNeedValues(*tried))) return true;
+  }
+  return false;
 }
 
 absl::StatusOr<OnnxImport> ImportOnnxFor(absl::string_view path,
@@ -312,7 +365,10 @@ absl::StatusOr<OnnxImport> ImportOnnxFor(absl::string_view path,
       if (given != inputs.end()) options.input_values.insert(*given);
     }
     if (options.input_values.size() > known) continue;  // what comes behind may need more of them
-    if (allowed || import.unsupported.empty()) return import;
+    if (import.unsupported.empty()) return import;
+    const auto shape_of = [&](const Value& input) { return ShapeOf(inputs, input); };
+    if (CloseShapes(import.graph, shape_of, options)) continue;
+    if (allowed) return import;
     options.allow_unsupported = false;  // for the error
     return ImportOnnx(path, options);
   }

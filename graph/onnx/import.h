@@ -84,9 +84,11 @@ struct OnnxImport {
   std::shared_ptr<onnx::MappedFile> file;                             // null: imported from memory
 };
 
-// Whether the import may be complete once values of inputs are given (ImportOnnxFor): some node
-// needs them, and no operator is missing. Other nodes behind may be supported then.
-bool MayNeedValues(const OnnxImport& import);
+// Whether the import of `path`, made with allow_unsupported, may be complete once inputs are given
+// (ImportOnnxFor): no operator is missing, but some node needs values of inputs, or extents that
+// the file leaves open. Other nodes behind may be supported then.
+bool MayNeedInputs(absl::string_view path, const OnnxImport& import,
+                   const OnnxImportOptions& options = {});
 
 // Errors: kNotFound and the like for the file; kDataLoss where it is damaged; kResourceExhausted
 // past a limit; kInvalidArgument where the model breaks ONNX's rules; kPermissionDenied for
@@ -97,7 +99,7 @@ absl::StatusOr<OnnxImport> ImportOnnx(absl::string_view path,
 
 // The import for the values that `inputs`, dense tensors by name, has for those inputs on which the
 // structure of the graph depends; the others stay free. So one import serves all inputs that agree
-// in those values.
+// in those values. Where that does not suffice the import holds for the shapes of `inputs` alone.
 absl::StatusOr<OnnxImport> ImportOnnxFor(absl::string_view path,
                                          const std::map<std::string, Tensor>& inputs,
                                          OnnxImportOptions options = {});

@@ -253,7 +253,12 @@ absl::Status Importer::AddNode(Scope& scope, const NodeProto& node) {
                  : nullptr;
     if (converter == nullptr) return absl::UnimplementedError("");
     if (missing) return absl::OkStatus();
-    if (node.op_type() == "If" && domain.empty()) return AddIf(scope, node, slots, outputs);
+    if (node.op_type() == "If" && domain.empty()) {
+      absl::Status status = AddIf(scope, node, slots, outputs);
+      if (absl::IsUnimplemented(status))
+        needs_values = NoteNeeded(scope, scope.graph->value(slots[0].id).name);
+      return status;
+    }
     if (node.op_type() == "Loop" && domain.empty()) return AddLoop(scope, node, slots, outputs);
     if (node.op_type() == "Scan" && domain.empty()) return AddScan(scope, node, slots, outputs);
     KILN_ASSIGN_OR_RETURN(const bool done, AddSequenceOp(scope, node, slots, outputs));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models whose structure depends on values that come with each run, through the public API.
+// Models whose structure depends on values or shapes that come with each run, through the public
+// API.
 #include "kiln/compiler/value_variants.h"
 
 #include <gmock/gmock.h>
@@ -34,8 +35,61 @@ class ValueVariantsTest : public testing::Test {
     return Compile(path, OnVm());
   }
 
+  absl::StatusOr<Model> Written(const std::string& graph) {
+    const std::string path = dir_.File("model.onnx");
+    std::ofstream(path, std::ios::binary) << OnnxModel(18, graph);
+    return Compile(path, OnVm());
+  }
+
   TempDir dir_;
 };
+
+// y = 0, 1, ..., as many as x has rows, as exporters count them in floats.
+TEST_F(ValueVariantsTest, EachShapeGetsItsProgramWhereItDecidesTheStructure) {
+  KILN_ASSERT_OK_AND_ASSIGN(
+      Model model,
+      Written(OnnxGraph(
+          {OnnxNode("Shape", {"x"}, {"shape"}),
+           OnnxNode("Cast", {"shape"}, {"f"}, {IntAttribute("to", kFloat)}),
+           OnnxNode("Cast", {"f"}, {"i"}, {IntAttribute("to", kInt64)}),
+           OnnxNode("Squeeze", {"i"}, {"n"}), OnnxNode("Range", {"zero", "n", "one"}, {"y"})},
+          {OnnxValue("x", kFloat, {"n"})}, {OnnxValue("y", kInt64, {"m"})},
+          {OnnxTensor("zero", kInt64, {}, RawBytes<int64_t>({0})),
+           OnnxTensor("one", kInt64, {}, RawBytes<int64_t>({1}))})));
+  for (int round = 0; round < 2; ++round) {
+    for (const int64_t n : {2, 3}) {
+      KILN_ASSERT_OK_AND_ASSIGN(const auto counted,
+                                model.Run({{"x", FilledTensor(DType::kF32, {n}, 1)}}));
+      EXPECT_EQ(counted[0].shape(), std::vector<int64_t>{n});
+      EXPECT_EQ(Values(counted[0]).back(), static_cast<double>(n - 1));
+    }
+  }
+}
+
+// One branch drops an axis, the other does not: what the condition's value chooses is taken.
+TEST_F(ValueVariantsTest, BranchesOfOtherRanksAreChosenByTheConditionsValue) {
+  const auto branch = [](const std::string& node) {
+    return OnnxGraph({node}, {}, {OnnxValue("r")});
+  };
+  KILN_ASSERT_OK_AND_ASSIGN(
+      Model model,
+      Written(OnnxGraph(
+          {OnnxNode("If", {"drop"}, {"chosen"},
+                    {GraphAttribute("then_branch", branch(OnnxNode("ReduceSum", {"x"}, {"r"},
+                                                                   {IntAttribute("keepdims", 0)}))),
+                     GraphAttribute("else_branch", branch(OnnxNode("Neg", {"x"}, {"r"})))}),
+           OnnxNode("Reshape", {"chosen", "flat"}, {"y"})},
+          {OnnxValue("x", kFloat, {"n"}), OnnxValue("drop", kBool, {})},
+          {OnnxValue("y", kFloat, {"m"})}, {OnnxInts("flat", {-1})})));
+  KILN_ASSERT_OK_AND_ASSIGN(
+      const auto sum,
+      model.Run({{"x", F32({2}, {1, 2})}, {"drop", FilledTensor(DType::kBool, {}, 1)}}));
+  EXPECT_THAT(Values(sum[0]), ElementsAre(3));
+  KILN_ASSERT_OK_AND_ASSIGN(
+      const auto kept,
+      model.Run({{"x", F32({2}, {1, 2})}, {"drop", FilledTensor(DType::kBool, {}, 0)}}));
+  EXPECT_THAT(Values(kept[0]), ElementsAre(-1, -2));
+}
 
 TEST_F(ValueVariantsTest, EachValueGetsItsProgramAndOtherExtentsShareIt) {
   KILN_ASSERT_OK_AND_ASSIGN(Model model, SumOverAxes());
