@@ -496,6 +496,10 @@ class Pricer {
   // True if neighbours in a vector are neighbours in memory, or a few elements of the innermost dim
   // apart. `clamped`: shifted reads are not.
   bool AlongLanes(const ExprNode& read, bool clamped) const {
+    const bool in_table = read.source == ReadSource::kInput &&
+                          static_cast<size_t>(read.ref) < kMostTables &&
+                          ((params_.Get("tables", 0) >> read.ref) & 1) != 0;
+    if (in_table) return true;
     size_t axes = read.index.size();
     const bool few = lane_dim_ != kernel_.innermost() && axes > 0;
     if (few && read.index[axes - 1].IsDim() &&

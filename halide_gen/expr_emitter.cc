@@ -228,9 +228,18 @@ Expr ExprEmitter::ReadInput(const ExprNode& node, const std::vector<Expr>& index
                                                       scope.coordinates.rend())),
                        input.type);
   }
+  if (const Table& table = tables_[ref]; table.func.defined() && identity && scope.start.defined()) {
+    const bool rows = scope.row.defined() && scope.flat == 1;
+    Expr step = scope.start % table.period + scope.step;
+    if (rows && input.dims.back() == kernel_.innermost())
+      step = step * operands_.extents[static_cast<size_t>(kernel_.innermost())] + index.back();
+    return FromStorage(table.func(step), input.type);
+  }
   std::vector<Expr> args;
   if (input.layout != Layout::kDense || index.empty()) {
     args.assign(index.rbegin(), index.rend());
+  } else if (identity && scope.place.defined() && SpansAll(kernel_, input.dims)) {
+    args = {scope.place};
   } else if (identity && scope.row.defined() && SpansAll(kernel_, input.dims)) {
     args = {scope.row * operands_.extents[static_cast<size_t>(kernel_.innermost())] + index.back()};
   } else if (identity && scope.row.defined() && SpansOuter(kernel_, input.dims)) {
@@ -262,7 +271,9 @@ Expr ExprEmitter::ReadStage(const ExprNode& node, const std::vector<Expr>& index
   const Stage& stage = kernel_.stages[ref];
   if (const Halide::Func& func = funcs_[ref]; func.defined()) {
     std::vector<Expr> args(index.rbegin(), index.rend());
-    if (scope.flat > 1) {
+    if (scope.place.defined()) {
+      args = scope.row_arguments;
+    } else if (scope.flat > 1) {
       const bool some = HasSomeOfTail(kernel_, stage.dims, scope.flat);
       args = FlatArguments(stage, index, scope);
       if (some && scope.tail.defined()) return FromStorage(spreads_[ref](args), stage.type);

@@ -51,10 +51,15 @@ struct Scope {
   // coordinates.
   std::vector<Halide::Expr> row_arguments, copy_arguments;
   Halide::Expr lane, tile;
+  // The first step of a vector along what runs as one, see tables.h, and the steps from there.
+  Halide::Expr start, step;
   // Where the last `flat` dims run as one: their common index, undefined in loops that lack some of
   // them.
   int flat = 1;
   Halide::Expr tail;
+  // There: the place of the element in operands over all dims, for element-wise loop nests; Funcs
+  // over all dims are then called with `row_arguments`.
+  Halide::Expr place;
   // Of reads that depend on the lane: lanes where it does not hold lie outside and are not read.
   Halide::Expr inside;
 
@@ -72,7 +77,8 @@ class ExprEmitter {
         operands_(operands),
         funcs_(kernel.stages.size()),
         spreads_(kernel.stages.size()),
-        copies_(kernel.inputs.size()) {}
+        copies_(kernel.inputs.size()),
+        tables_(kernel.inputs.size()) {}
 
   // From now on reads of `stage` are calls of `func`. Its arguments are the coordinates of the
   // stage's dims, innermost first; with scopes that have a row: (innermost, row) or (row).
@@ -87,6 +93,12 @@ class ExprEmitter {
   // From now on reads of `input` at the reader's own element are calls of `copy`, whose arguments
   // are the coordinates of all iterated dims, innermost first.
   void Copy(size_t input, const Halide::Func& copy) { copies_[input] = copy; }
+
+  // From now on reads of `input` at the reader's own element, in scopes with a start, are calls of
+  // `table`, in which it comes back after `period` steps, see tables.h.
+  void Repeat(size_t input, const Halide::Func& table, const Halide::Expr& period) {
+    tables_[input] = {table, period};
+  }
 
   // The value of `expr` at the scope's coordinates.
   Halide::Expr Value(const ScalarExpr& expr, Scope& scope) const;
@@ -111,6 +123,11 @@ class ExprEmitter {
   std::vector<Halide::Func> funcs_;    // undefined: not stored
   std::vector<Halide::Func> spreads_;  // of stages
   std::vector<Halide::Func> copies_;   // of inputs; undefined: read where they are
+  struct Table {
+    Halide::Func func;
+    Halide::Expr period;
+  };
+  std::vector<Table> tables_;  // of inputs
 };
 
 }  // namespace kiln

@@ -2,6 +2,7 @@
 // schedule/links.h says what links are, schedule/pointwise.cc decides, this does.
 #include "kiln/halide_gen/nests.h"
 #include "kiln/halide_gen/primitives.h"
+#include "kiln/halide_gen/tables.h"
 #include "kiln/schedule/links.h"
 
 namespace kiln {
@@ -16,12 +17,17 @@ std::vector<OutputNest> LinkNests(const Kernel& kernel, const Params& params,
   const Var x("px"), row("prow"), strip("pstrip"), lane("plane"), task("ptask"), inside("pinside");
   const int lanes = static_cast<int>(params.Get("lanes", 16));
   const int64_t grain = params.Get("grain", 1 << 15);
-  const bool rows = kernel.num_iterated() > 1;
-  const Expr length = operands.extents[static_cast<size_t>(kernel.innermost())];
+  const int flat = static_cast<int>(params.Get("flat", 1));
+  const bool rows = kernel.num_iterated() > flat;
+  const FlatLoops loops = LoopsOfFlat(kernel, params, operands, x, row);
+  const Expr& length = loops.extents[0];
   const std::vector<Var> vars = rows ? std::vector<Var>{x, row} : std::vector<Var>{x};
-  const auto scope_at_x = [&] { return RowScope(kernel, operands, rows ? Expr(row) : Expr(), x); };
+  const auto scope_at_x = [&] {
+    return FlatScope(kernel, params, operands, rows ? Expr(row) : Expr(), x);
+  };
 
   ExprEmitter emitter(kernel, operands);
+  UseTables(kernel, params, operands, kernel.innermost(), lanes, emitter);
   std::vector<Func> links;
   for (size_t i = 0; i < kernel.stages.size(); ++i) {
     Scope scope = scope_at_x();  // whole vectors are made: the last may reach behind the row
@@ -33,15 +39,14 @@ std::vector<OutputNest> LinkNests(const Kernel& kernel, const Params& params,
     emitter.Store(static_cast<int32_t>(i), links.back());
   }
   Scope scope = scope_at_x();
-  Func out = DefineOutputs(kernel, {0}, vars, emitter, scope);
+  Func out = DefineOutputs(kernel, {0}, loops.vars, emitter, scope);
   const auto guard = TailStrategy::GuardWithIf;
   out.split(x, strip, lane, kStrip, guard);
+  SetDense(out, loops.extents);
   if (rows) {
-    const Expr count = RowCount(kernel, operands);
-    SetDense(out, {length, count});
+    const Expr& count = loops.extents.back();
     out.split(row, task, inside, PerTask(grain, length, count), guard);
   } else {
-    SetDense(out, {length});
     out.split(strip, task, inside, PerTask(grain, kStrip, length / kStrip), guard);
   }
   Vectors(out, lane, lanes);

@@ -4,6 +4,7 @@
 
 #include "kiln/halide_gen/nests.h"
 #include "kiln/halide_gen/primitives.h"
+#include "kiln/halide_gen/tables.h"
 #include "kiln/schedule/facts.h"
 
 namespace kiln {
@@ -19,13 +20,12 @@ namespace {
 // the loop along the row, and what is made of them.
 std::vector<Func> StoreRowStages(const Kernel& kernel, const Operands& operands, const Var& row,
                                  ExprEmitter& emitter) {
-  constexpr int64_t kLeastCost = 4;
   std::vector<Func> stored;
   if (!StagesReadInPlace(kernel)) return stored;
   for (size_t i = 0; i < kernel.stages.size(); ++i) {
     const Stage& stage = kernel.stages[i];
     const bool along = std::count(stage.dims.begin(), stage.dims.end(), kernel.innermost()) > 0;
-    if (along || stage.dims.empty() || Cost(stage.expr) < kLeastCost) continue;
+    if (along || stage.dims.empty() || Cost(stage.expr) < kLeastOfRow) continue;
     Scope scope = RowScope(kernel, operands, row, Expr());
     stored.emplace_back("s" + std::to_string(i));
     stored.back()(row) = ToStorage(emitter.Value(stage.expr, scope), stage.type);
@@ -46,25 +46,26 @@ std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& param
   const int64_t stride_dim = params.Get("stride_dim", -1);
   const int lanes = static_cast<int>(params.Get("lanes", 16));
   const int64_t grain = params.Get("grain", 1 << 15);
-  const bool rows = kernel.num_iterated() > 1;
-  const Expr length = operands.extents[static_cast<size_t>(kernel.innermost())];
+  const int flat = static_cast<int>(params.Get("flat", 1));
+  const bool rows = kernel.num_iterated() > flat;
+  const FlatLoops loops = LoopsOfFlat(kernel, params, operands, x, row);
+  const Expr& length = loops.extents[0];
   std::vector<OutputNest> nests;
   for (std::vector<size_t>& group : GroupOutputs(kernel)) {
     ExprEmitter emitter(kernel, operands);
     std::vector<Func> of_row;
-    if (rows) of_row = StoreRowStages(kernel, operands, row, emitter);
-    Scope scope = RowScope(kernel, operands, rows ? Expr(row) : Expr(), x);
-    const std::vector<Var> vars = rows ? std::vector<Var>{x, row} : std::vector<Var>{x};
-    Func out = DefineOutputs(kernel, group, vars, emitter, scope);
+    UseTables(kernel, params, operands, kernel.innermost(), lanes, emitter);
+    if (rows && flat == 1) of_row = StoreRowStages(kernel, operands, row, emitter);
+    Scope scope = FlatScope(kernel, params, operands, rows ? Expr(row) : Expr(), x);
+    Func out = DefineOutputs(kernel, group, loops.vars, emitter, scope);
+    SetDense(out, loops.extents);
     if (rows) {
-      const Expr count = RowCount(kernel, operands);
-      SetDense(out, {length, count});
+      const Expr count = loops.extents.back();
       out.split(row, task, inside, PerTask(grain, length, count), TailStrategy::GuardWithIf)
           .parallel(task);
       Vectors(out, x, lanes);
       for (Func& func : of_row) func.compute_at(out, inside);
     } else {
-      SetDense(out, {length});
       CutRow(out, x, lanes, grain, length);
     }
     if (stride_dim >= 0) {

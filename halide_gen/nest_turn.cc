@@ -11,7 +11,8 @@
 //   whole  Tiles     Right
 //   rest   Bottom    Right
 //
-// Rows of 8 elements and fewer have tiles of 8 x 8.
+// Rows of 8 elements and fewer have tiles of 8 x 8. Where the turned dim is short, tiles run along
+// it and those before it as one ("turns").
 #include "kiln/halide_gen/nests.h"
 #include "kiln/halide_gen/primitives.h"
 #include "kiln/schedule/facts.h"
@@ -35,23 +36,26 @@ class TurnNest {
       : kernel_(kernel),
         operands_(operands),
         turn_(static_cast<size_t>(params.Get("turn", 0))),
+        first_(turn_ + 1 - static_cast<size_t>(params.Get("turns", 1))),
         inner_(static_cast<size_t>(kernel.innermost())),
         tile_(static_cast<int>(params.Get("tile", 16))),
         grain_(2 * params.Get("grain", 1 << 15)) {
     for (int d = 0; d < kernel.num_iterated(); ++d) {
       dims_.emplace_back("pdim" + std::to_string(d) + "v");
     }
+    for (size_t d = first_; d <= turn_; ++d)
+      turned_ = d == first_ ? operands.extents[d] : turned_ * operands.extents[d];
   }
 
   OutputNest Build(const std::vector<size_t>& group) {
     Func out = UndefinedOutputs(kernel_, group, Reversed<Var>(dims_));
     std::vector<Expr> extents;
-    for (size_t d = dims_.size(); d-- > 0;) extents.push_back(operands_.extents[d]);
+    for (size_t d = dims_.size(); d-- > 0;)
+      extents.push_back(d == turn_ ? turned_ : IsTurned(d) ? Expr(1) : operands_.extents[d]);
     SetDense(out, extents);
     const auto up = [](const Expr& extent, int tile) { return (extent + (tile - 1)) / tile; };
     const Expr x = extents[0], whole_x = x / tile_, all_x = up(x, tile_);
-    const Expr turn = operands_.extents[turn_];
-    const Expr whole_turn = turn / kTurnTile, all_turn = up(turn, kTurnTile);
+    const Expr whole_turn = turned_ / kTurnTile, all_turn = up(turned_, kTurnTile);
     const Halide::Range lane = {0, tile_}, step = {0, kTurnTile}, columns = {0, whole_x};
     const Halide::Range turns = {0, whole_turn}, rest = {whole_turn, all_turn - whole_turn};
     Tiles(out, group, {lane, step, turns, columns}, Edge::kNone);
@@ -68,13 +72,30 @@ class TurnNest {
     return {of.rbegin(), of.rend()};
   }
 
-  // The coordinates with (innermost, turn) = (x, t).
+  // True for the dims that run as one.
+  bool IsTurned(size_t dim) const { return first_ <= dim && dim <= turn_; }
+
+  // Arguments of Funcs over all dims, innermost first, with (innermost, turn) = (x, t). The others
+  // that run as one with the latter are at 0.
+  std::vector<Expr> At(const Expr& x, const Expr& t) const {
+    std::vector<Expr> at(dims_.begin(), dims_.end());
+    for (size_t d = first_; d < turn_; ++d) at[d] = 0;
+    at[inner_] = x;
+    at[turn_] = t;
+    return Reversed(at);
+  }
+
   Scope ScopeAt(const Expr& x, const Expr& t) const {
     Scope scope;
     scope.coordinates.assign(dims_.begin(), dims_.end());
     scope.coordinates.resize(kernel_.dims.size());
     scope.coordinates[inner_] = x;
-    scope.coordinates[turn_] = t;
+    Expr rest = t;
+    for (size_t d = turn_ + 1; d-- > first_;) {
+      scope.coordinates[d] = d == first_ ? rest : rest % operands_.extents[d];
+      rest = rest / operands_.extents[d];
+    }
+    scope.copy_arguments = At(x, t);
     return scope;
   }
 
@@ -82,9 +103,7 @@ class TurnNest {
              const Expr& t) const {
     Scope scope = ScopeAt(x, t);
     const std::vector<Expr> values = OutputValues(kernel_, group, emitter, scope);
-    std::vector<Expr> at(scope.coordinates.begin(),
-                         scope.coordinates.begin() + kernel_.num_iterated());
-    SetValues(out, Reversed(at), values);
+    SetValues(out, At(x, t), values);
   }
 
   // The tiles of `range`: lanes and steps in one, then which along the turned dim and which along
@@ -93,7 +112,7 @@ class TurnNest {
     RDom r(range, "tile");
     const Expr x = r[3] * tile_ + r[0], t = r[2] * kTurnTile + r[1];
     if (edge == Edge::kRight) r.where(x < operands_.extents[inner_]);
-    if (edge != Edge::kNone) r.where(t < operands_.extents[turn_]);
+    if (edge != Edge::kNone) r.where(t < turned_);
     ExprEmitter emitter(kernel_, operands_);
     std::vector<Func> copies;
     for (size_t i = 0; i < kernel_.inputs.size(); ++i) {
@@ -115,10 +134,13 @@ class TurnNest {
 
   // Input `i` over all iterated dims, as in memory.
   Func CopyOf(size_t i, Edge edge) const {
-    const Expr flat = RowMajor(operands_, kernel_.inputs[i].dims, {dims_.begin(), dims_.end()});
+    std::vector<int32_t> outer = kernel_.inputs[i].dims;  // the dims that are turned come last
+    outer.resize(outer.size() - (turn_ + 1 - first_));
+    const Expr flat =
+        RowMajor(operands_, outer, {dims_.begin(), dims_.end()}) * turned_ + dims_[turn_];
     Func copy("turned" + std::to_string(i));
     Halide::ImageParam image = operands_.inputs[i];
-    Expr inside = dims_[turn_] < operands_.extents[turn_];
+    Expr inside = dims_[turn_] < turned_;
     if (edge == Edge::kRight) inside = inside && dims_[inner_] < operands_.extents[inner_];
     copy(Reversed<Var>(dims_)) = edge == Edge::kNone ? image(flat) : LoadIf(inside, image(flat));
     return copy;
@@ -132,7 +154,7 @@ class TurnNest {
     std::vector<Var> rest;
     Expr images = 1;
     for (size_t d = dims_.size(); d-- > 0;) {
-      if (d == inner_ || d == turn_) continue;
+      if (d == inner_ || IsTurned(d)) continue;
       rest.push_back(dims_[d]);
       images = images * operands_.extents[d];
     }
@@ -141,7 +163,7 @@ class TurnNest {
     if (rest.empty()) {
       const RVar task("ptask"), in_task("pintask");
       const bool right = edge == Edge::kRight;
-      const Expr each = (right ? Expr(kTurnTile) : operands_.extents[turn_]) * tile_;
+      const Expr each = (right ? Expr(kTurnTile) : turned_) * tile_;
       stage.split(right ? r[2] : r[3], task, in_task,
                   PerTask(grain_, each, r[right ? 2 : 3].extent()), TailStrategy::GuardWithIf);
       stage.allow_race_conditions().parallel(task);
@@ -156,7 +178,7 @@ class TurnNest {
     // Steps along the outer dims inside: they find the pages of the step before. So tasks are few.
     constexpr int kMostTasks = 16;
     const Var task("ptask"), in_task("pintask");
-    const Expr image = operands_.extents[inner_] * operands_.extents[turn_];
+    const Expr image = operands_.extents[inner_] * turned_;
     const Expr each = Halide::max(PerTask(grain_, image, images), images / kMostTasks);
     stage.split(all, task, in_task, each, TailStrategy::GuardWithIf);
     order = {r[0], r[1], r[2], in_task, r[3], task};
@@ -166,7 +188,9 @@ class TurnNest {
 
   const Kernel& kernel_;
   const Operands& operands_;
-  const size_t turn_, inner_;
+  const size_t turn_, first_;  // tiles run along the dims from `first_` to `turn_` as one
+  Expr turned_;                // their elements
+  const size_t inner_;
   const int tile_;  // elements along the innermost dim
   const int64_t grain_;
   std::vector<Var> dims_;  // the loop over each iterated dim

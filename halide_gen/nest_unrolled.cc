@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels whose innermost dim has a few elements only: vectors run along the next dim, in tiles of
-// `lanes`, and a step makes all of the innermost one. What is computed in a tile is so for all its
+// Kernels whose innermost dim has a few elements only: vectors run along the next dim, or the next
+// few as one ("along"), in tiles of `lanes`, and a step makes all of the innermost one. What is computed in a tile is so for all its
 // lanes; those that lie outside are not loaded, and not stored. Inputs over all dims are loaded as
 // they lie, into a buffer of one tile, and read from there.
 //
@@ -15,6 +15,7 @@
 #include "kiln/halide_gen/nests.h"
 #include "kiln/halide_gen/primitives.h"
 #include "kiln/halide_gen/reduction.h"
+#include "kiln/halide_gen/tables.h"
 #include "kiln/schedule/facts.h"
 
 namespace kiln {
@@ -34,10 +35,13 @@ class UnrolledNest {
         emitter_(kernel, operands),
         kept_(GetKept(params, kernel.stages.size())),
         inner_(static_cast<size_t>(kernel.innermost())),
+        first_(inner_ - static_cast<size_t>(params.Get("along", 1))),
         most_(static_cast<int>(params.Get("unroll", 2))),
         lanes_(static_cast<int>(params.Get("lanes", 16))),
         width_(operands.extents[inner_]),
-        length_(operands.extents[inner_ - 1]) {}
+        length_(Extents(first_, inner_)) {
+    UseTables(kernel, params, operands, kernel.innermost() - 1, lanes_, emitter_);
+  }
 
   OutputNest Build(const std::vector<size_t>& group) {
     for (size_t i = 0; i < kernel_.inputs.size(); ++i) {
@@ -47,10 +51,15 @@ class UnrolledNest {
     const bool whole = SpansAll(kernel_, kernel_.outputs[group[0]].dims);
     Scope scope = OutputScope(whole ? Expr(x_) : Expr());
     std::vector<Var> vars = {y_};
+    std::vector<Expr> extents = {length_};
+    // Strides are those of the buffer, which has all the dims.
+    for (size_t d = first_ + 1; Outers() && d < inner_; ++d) {
+      vars.emplace_back("pone" + std::to_string(d));
+      extents.emplace_back(1);
+    }
     if (whole) vars.insert(vars.begin(), x_);
     if (Outers()) vars.push_back(outer_);
     Func out = DefineOutputs(kernel_, group, vars, emitter_, scope);
-    std::vector<Expr> extents = {length_};
     if (whole) extents.insert(extents.begin(), width_);
     if (Outers()) extents.push_back(OuterCount());
     SetDense(out, extents);
@@ -67,7 +76,14 @@ class UnrolledNest {
   }
 
  private:
-  bool Outers() const { return inner_ > 1; }
+  bool Outers() const { return first_ > 0; }
+
+  Expr Extents(size_t first, size_t end) const {
+    Expr count = 1;
+    for (size_t d = first; d < end; ++d)
+      count = d == first ? operands_.extents[d] : count * operands_.extents[d];
+    return count;
+  }
 
   // Loops over a tile.
   std::vector<Var> TileVars(bool whole) const {
@@ -77,18 +93,16 @@ class UnrolledNest {
     return vars;
   }
 
-  Expr OuterCount() const {
-    Expr count = 1;
-    for (size_t d = 0; d + 1 < inner_; ++d) count = count * operands_.extents[d];
-    return count;
-  }
+  Expr OuterCount() const { return Extents(0, first_); }
 
   // At (outer, y, x), which is at (tile, lane).
   Scope ScopeAt(const Expr& x, const Expr& y, const Expr& lane, const Expr& tile) const {
     Scope scope;
     scope.coordinates.resize(kernel_.dims.size());
     scope.coordinates[inner_] = x;
-    scope.coordinates[inner_ - 1] = y;
+    Divide(y, first_, inner_, scope);
+    scope.start = tile * lanes_;
+    scope.step = lane;
     scope.lane = lane;
     scope.row = y;
     scope.row_arguments = {lane, tile};
@@ -97,13 +111,18 @@ class UnrolledNest {
     scope.row = outer_ * length_ + y;
     scope.row_arguments.emplace_back(outer_);
     if (x.defined()) scope.copy_arguments.emplace_back(outer_);
-    Expr rest = outer_;
-    for (size_t d = inner_ - 1; d-- > 0;) {
-      scope.coordinates[d] = d == 0 ? rest : rest % operands_.extents[d];
-      rest = rest / operands_.extents[d];
-    }
+    Divide(outer_, 0, first_, scope);
     return scope;
   }
+
+  // The coordinates of the dims from `first` to before `end` at `rest`, which counts them as one.
+  void Divide(Expr rest, size_t first, size_t end, Scope& scope) const {
+    for (size_t d = end; d-- > first;) {
+      scope.coordinates[d] = d == first ? rest : rest % operands_.extents[d];
+      rest = rest / operands_.extents[d];
+    }
+  }
+
   Scope OutputScope(const Expr& x) const { return ScopeAt(x, y_, y_ % lanes_, y_ / lanes_); }
   Scope TileScope(const Expr& x) const {
     Scope scope = ScopeAt(x, tile_ * lanes_ + lane_, lane_, tile_);
@@ -168,9 +187,7 @@ class UnrolledNest {
     if (Outers()) order.emplace_back(outer_);
     out.reorder(order);
     if (Outers()) {
-      Expr count = 1;
-      for (size_t d = 0; d + 1 < inner_; ++d) count = count * operands_.extents[d];
-      out.split(outer_, task, inside, PerTask(grain, width_ * length_, count), guard);
+      out.split(outer_, task, inside, PerTask(grain, width_ * length_, OuterCount()), guard);
     } else {
       out.split(vector_, task, vector_, PerTask(grain, width_ * lanes_, length_ / lanes_), guard);
     }
@@ -195,7 +212,7 @@ class UnrolledNest {
   const Operands& operands_;
   ExprEmitter emitter_;
   const std::vector<bool> kept_;
-  const size_t inner_;
+  const size_t inner_, first_;  // vectors run along the dims from `first_` to before `inner_`
   const int most_, lanes_;
   const Expr width_, length_;
   const Var x_{"px"}, y_{"py"}, outer_{"pouter"}, vector_{"pvector"}, lane_{"ptilelane"},

@@ -29,15 +29,33 @@ void AddReduced(const Kernel& kernel, const ScalarExpr& expr, const std::vector<
   }
 }
 
+// The product of the extents of the dims from `first` to before `end`.
+Expr Extents(const Operands& operands, int first, int end) {
+  Expr product = 1;
+  for (int d = first; d < end; ++d) {
+    const Expr extent = operands.extents[static_cast<size_t>(d)];
+    product = d == first ? extent : product * extent;
+  }
+  return product;
+}
+
+// Sets the coordinates of the dims from `first` to before `end` to those at `rest`, their index.
+void Divide(const Operands& operands, Expr rest, int first, int end, Scope& scope) {
+  for (int d = end - 1; d >= first; --d) {
+    const auto dim = static_cast<size_t>(d);
+    scope.coordinates[dim] = d == first ? rest : rest % operands.extents[dim];
+    rest = rest / operands.extents[dim];
+  }
+}
+
 }  // namespace
 
-Expr RowCount(const Kernel& kernel, const Operands& operands) {
-  Expr rows = 1;
-  for (int d = 0; d + 1 < kernel.num_iterated(); ++d) {
-    const Expr extent = operands.extents[static_cast<size_t>(d)];
-    rows = d == 0 ? extent : rows * extent;
-  }
-  return rows;
+Expr RowCount(const Kernel& kernel, const Operands& operands, int flat) {
+  return Extents(operands, 0, kernel.num_iterated() - flat);
+}
+
+Expr TailLength(const Kernel& kernel, const Operands& operands, int flat) {
+  return Extents(operands, kernel.num_iterated() - flat, kernel.num_iterated());
 }
 
 Expr RowMajor(const Operands& operands, const std::vector<int32_t>& dims,
@@ -56,13 +74,42 @@ Scope RowScope(const Kernel& kernel, const Operands& operands, const Expr& row, 
   if (kernel.num_iterated() == 0) return scope;
   scope.coordinates[static_cast<size_t>(kernel.innermost())] = x;
   scope.row = row;
-  Expr rest = row;
-  for (int d = kernel.num_iterated() - 2; d >= 0; --d) {
-    const auto dim = static_cast<size_t>(d);
-    scope.coordinates[dim] = d == 0 ? rest : rest % operands.extents[dim];
-    rest = rest / operands.extents[dim];
-  }
+  Divide(operands, row, 0, kernel.num_iterated() - 1, scope);
   return scope;
+}
+
+Scope FlatScope(const Kernel& kernel, const Params& params, const Operands& operands,
+                const Expr& row, const Expr& x) {
+  const int flat = static_cast<int>(params.Get("flat", 1));
+  const int lanes = static_cast<int>(params.Get("lanes", 16));
+  if (flat == 1) return RowScope(kernel, operands, row, x);
+  Scope scope;
+  scope.coordinates.resize(kernel.dims.size());
+  const int first = kernel.num_iterated() - flat;
+  if (row.defined()) Divide(operands, row, 0, first, scope);
+  Divide(operands, x, first, kernel.num_iterated(), scope);
+  scope.flat = flat;
+  scope.tail = x;
+  scope.start = x / lanes * lanes;
+  scope.step = x % lanes;
+  scope.place = row.defined() ? row * TailLength(kernel, operands, flat) + x : x;
+  scope.row_arguments = {x};
+  if (row.defined()) scope.row_arguments.push_back(row);
+  return scope;
+}
+
+FlatLoops LoopsOfFlat(const Kernel& kernel, const Params& params, const Operands& operands,
+                      const Var& x, const Var& row) {
+  const int flat = static_cast<int>(params.Get("flat", 1));
+  FlatLoops loops = {{x}, {TailLength(kernel, operands, flat)}};
+  if (kernel.num_iterated() == flat) return loops;
+  for (int k = 1; k < flat; ++k) {
+    loops.vars.emplace_back("pone" + std::to_string(k));
+    loops.extents.emplace_back(1);
+  }
+  loops.vars.push_back(row);
+  loops.extents.push_back(RowCount(kernel, operands, flat));
+  return loops;
 }
 
 std::vector<size_t> SharedStages(const Kernel& kernel,

@@ -45,8 +45,9 @@ std::vector<OutputNest> GeneralNests(const Kernel& kernel, const Params& params,
 
 // ---- Shared by them.
 
-// Products of extents, as int32: of all iterated dims but the innermost; 1 for none.
-Halide::Expr RowCount(const Kernel& kernel, const Operands& operands);
+// Products of extents, as int32: of all iterated dims but the last `flat`, 1 for none; and of those.
+Halide::Expr RowCount(const Kernel& kernel, const Operands& operands, int flat = 1);
+Halide::Expr TailLength(const Kernel& kernel, const Operands& operands, int flat);
 
 // The place of an element in a row-major operand over `dims`, at the coordinates of all dims.
 Halide::Expr RowMajor(const Operands& operands, const std::vector<int32_t>& dims,
@@ -62,6 +63,19 @@ Halide::Func ReducedRows(const Kernel& kernel, size_t stage, const Params& param
 // (undefined in loops over rows).
 Scope RowScope(const Kernel& kernel, const Operands& operands, const Halide::Expr& row,
                const Halide::Expr& x);
+
+// The same for vectors of `lanes` where the last dims run as one ("flat"), at `x`.
+Scope FlatScope(const Kernel& kernel, const Params& params, const Operands& operands,
+                const Halide::Expr& row, const Halide::Expr& x);
+
+// The loops over the outputs of such a nest, `x` and what is outside of it, and their extents.
+// Strides are those of a buffer, which has all the dims.
+struct FlatLoops {
+  std::vector<Halide::Var> vars;
+  std::vector<Halide::Expr> extents;
+};
+FlatLoops LoopsOfFlat(const Kernel& kernel, const Params& params, const Operands& operands,
+                      const Halide::Var& x, const Halide::Var& row);
 
 // A Func is computed at one place only. The stages over just `dims` that stand on reductions and
 // that outputs read, if outputs of several `groups` read such: one nest may compute them for all.

@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <set>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "kiln/kernel/math.h"
@@ -311,29 +312,104 @@ bool ReadsWholeRows(const Kernel& kernel) {
   return true;
 }
 
-bool IsReadInPlace(const Kernel& kernel, size_t input) {
-  const KernelInput& operand = kernel.inputs[input];
-  if (operand.layout != Layout::kDense || !SpansAll(kernel, operand.dims)) return false;
+namespace {
+
+// True if `holds(node)` for all reads of the input.
+template <typename Fn>
+bool AllReads(const Kernel& kernel, size_t input, Fn&& holds) {
   for (const ScalarExpr* expr : Expressions(kernel)) {
     for (const ExprNode& node : expr->nodes()) {
       const bool read = node.op == ScalarOp::kRead && node.source == ReadSource::kInput &&
                         node.ref == static_cast<int32_t>(input);
-      if (read && !IsIdentityRead(node, operand.dims)) return false;
+      if (read && !holds(node)) return false;
     }
   }
   return true;
 }
 
+bool IsReadAtOwnElement(const Kernel& kernel, size_t input) {
+  return AllReads(kernel, input, [&](const ExprNode& node) {
+    return IsIdentityRead(node, kernel.inputs[input].dims);
+  });
+}
+
+// True if reads of the input are along rows of it, each at the reader's own outer dims.
+bool IsReadAlongRows(const Kernel& kernel, size_t input) {
+  const std::vector<int32_t>& dims = kernel.inputs[input].dims;
+  if (dims.size() != static_cast<size_t>(kernel.num_iterated())) return false;
+  for (size_t axis = 0; axis + 1 < dims.size(); ++axis)
+    if (dims[axis] != static_cast<int32_t>(axis)) return false;
+  return AllReads(kernel, input, [&](const ExprNode& node) {
+    for (size_t axis = 0; axis + 1 < dims.size(); ++axis)
+      if (!node.index[axis].IsDim() || node.index[axis].terms[0].dim != dims[axis]) return false;
+    return true;
+  });
+}
+
+int64_t Product(const SizeClass& sizes, int32_t first, int32_t last) {
+  int64_t product = 1;
+  for (int32_t d = first; d <= last; ++d) {
+    const int64_t extent = sizes.at_most[static_cast<size_t>(d)];
+    product = extent > INT32_MAX / std::max<int64_t>(1, product) ? INT32_MAX : product * extent;
+  }
+  return product;
+}
+
+}  // namespace
+
+bool IsReadInPlace(const Kernel& kernel, size_t input) {
+  const KernelInput& operand = kernel.inputs[input];
+  if (operand.layout != Layout::kDense || !SpansAll(kernel, operand.dims)) return false;
+  return IsReadAtOwnElement(kernel, input);
+}
+
+std::optional<int64_t> TablesToRunAsOne(const Kernel& kernel, const SizeClass& sizes, int32_t first,
+                                        int32_t last) {
+  constexpr int64_t kLongest = 4096;
+  const auto in_run = [&](int32_t dim) { return first <= dim && dim <= last; };
+  const bool rows = last < kernel.innermost();
+  if (!StagesReadInPlace(kernel)) return std::nullopt;
+  for (const ScalarExpr* expr : Expressions(kernel)) {
+    for (const ExprNode& node : expr->nodes())
+      if (node.op == ScalarOp::kIndex && in_run(node.ref)) return std::nullopt;
+  }
+  int64_t tables = 0;
+  for (size_t i = 0; i < kernel.inputs.size(); ++i) {
+    const std::vector<int32_t>& dims = kernel.inputs[i].dims;
+    if (std::none_of(dims.begin(), dims.end(), in_run)) continue;
+    if (kernel.inputs[i].layout != Layout::kDense) return std::nullopt;
+    if (IsReadInPlace(kernel, i) || (rows && IsReadAlongRows(kernel, i))) continue;
+    if (!IsReadAtOwnElement(kernel, i)) return std::nullopt;
+    if (rows && SpansOuter(kernel, dims)) continue;
+    const int32_t from = *std::min_element(dims.begin(), dims.end());
+    if (from < first || i >= kMostTables) return std::nullopt;
+    const bool last_axis = std::max_element(dims.begin(), dims.end()) == dims.end() - 1;
+    if (!last_axis || Product(sizes, from, last) > kLongest) return std::nullopt;
+    tables |= int64_t{1} << i;
+  }
+  return tables;
+}
+
 bool SetUnrolled(Params& params, const Kernel& kernel, const SizeClass& sizes,
                  const MachineProfile& profile, int64_t most) {
   constexpr int64_t kMostKnown = 16;  // extents up to this are worth constants
+  constexpr int64_t kManyRows = 64;   // of which a part of a vector is little
   const int x = kernel.innermost();
   if (x < 1) return false;
   const int64_t width = sizes.at_most[static_cast<size_t>(x)];
-  if (width > most || sizes.at_most[static_cast<size_t>(x - 1)] < kMostKnown) return false;
+  if (width > most) return false;
+  int32_t first = x - 1;
+  int64_t tables = 0;
+  for (int32_t d = x - 2; d >= 0 && Product(sizes, first, x - 1) < kManyRows; --d) {
+    const std::optional<int64_t> taken = TablesToRunAsOne(kernel, sizes, d, x - 1);
+    if (taken) std::tie(first, tables) = std::pair(d, *taken);
+  }
+  if (Product(sizes, first, x - 1) < kMostKnown) return false;
   std::erase_if(params.values, [](const auto& value) { return value.first == "lanes"; });
   params.values.emplace_back("lanes", LanesFor(kernel, profile, 1));
   params.values.emplace_back("unroll", std::max<int64_t>(1, width));
+  if (first < x - 1) params.values.emplace_back("along", x - first);
+  if (tables != 0) params.values.emplace_back("tables", tables);
   for (size_t d = 0; d < sizes.at_most.size(); ++d) {
     if (sizes.at_most[d] > kMostKnown) continue;
     params.values.emplace_back(absl::StrCat("is", d), sizes.at_most[d]);
@@ -367,13 +443,7 @@ int32_t TurnedAlong(const Kernel& kernel, size_t input) {
   if (operand.layout != Layout::kDense || dims.empty() || dims.back() == x) return -1;
   if (dims.back() > x || std::find(dims.begin(), dims.end(), x) == dims.end()) return -1;
   if (std::any_of(dims.begin(), dims.end(), [x](int32_t dim) { return dim > x; })) return -1;
-  for (const ScalarExpr* expr : Expressions(kernel)) {
-    for (const ExprNode& node : expr->nodes()) {
-      const bool read = node.op == ScalarOp::kRead && node.source == ReadSource::kInput &&
-                        node.ref == static_cast<int32_t>(input);
-      if (read && !IsIdentityRead(node, dims)) return -1;
-    }
-  }
+  if (!IsReadAtOwnElement(kernel, input)) return -1;
   return dims.back();
 }
 

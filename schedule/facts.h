@@ -8,6 +8,7 @@
 #define KILN_SCHEDULE_FACTS_H_
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,9 @@ Decision StagesReadInPlace(const Kernel& kernel);
 
 // All expressions of the kernel: stages first, then outputs.
 std::vector<const ScalarExpr*> Expressions(const Kernel& kernel);
+
+// Maps over outer dims only from this cost on are worth computing once a row.
+inline constexpr int64_t kLeastOfRow = 4;
 
 // True if parts of `expr` only count where some condition holds.
 bool HasGuard(const ScalarExpr& expr);
@@ -87,9 +91,18 @@ bool ReadsWholeRows(const Kernel& kernel);
 // True if `input` is dense over all dims, and always read at the reader's own element.
 bool IsReadInPlace(const Kernel& kernel, size_t input);
 
-// Chooses vectors along the dim before the innermost, if that is known to have `most` elements or
-// fewer, and the other enough for a vector: sets "unroll", "lanes" and the small extents
-// ("is<dim>").
+// Inputs that tables can be made of, see halide_gen/tables.h.
+inline constexpr size_t kMostTables = 60;
+
+// If vectors can run along the dims from `first` to `last` as one, the inputs that take tables for
+// it, as bits: those over some of these dims only. Any other is contiguous along all of them, or
+// the same. No where that would take long tables, or coordinates of these dims are used.
+std::optional<int64_t> TablesToRunAsOne(const Kernel& kernel, const SizeClass& sizes, int32_t first,
+                                        int32_t last);
+
+// Chooses vectors along the dims before the innermost, if that is known to have `most` elements or
+// fewer, and they enough for a vector: along the last of them, or so many ("along") as make tails
+// rare. Sets "unroll", "lanes" and the small extents ("is<dim>").
 bool SetUnrolled(Params& params, const Kernel& kernel, const SizeClass& sizes,
                  const MachineProfile& profile, int64_t most);
 

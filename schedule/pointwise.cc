@@ -6,14 +6,16 @@
 // cut into tasks of `grain` elements, else tasks are so many rows that they have about as many
 // elements.
 //
-// If the innermost has a few elements only, vectors run along the next ("unroll"), which also
-// decides guards.
+// If the innermost has a few elements only, it runs as one with those before ("flat", "tables"), or
+// vectors run along the next ("unroll"), which also decides guards.
 //
 // Inputs contiguous along another dim ("turn") are turned in tiles. If that dim
 // is known to be tiny (channels of an image: "stride_dim", "stride_is"), they are loads and
 // shuffles. Rows with guards on the innermost coordinate are run in pieces ("cuts"), long chains in
 // "links".
 #include <algorithm>
+
+#include <optional>
 
 #include "kiln/schedule/cuts.h"
 #include "kiln/schedule/facts.h"
@@ -32,6 +34,12 @@ constexpr int64_t kMostUnrolled = 7;
 
 // Starting the loop of a piece costs as much as a few elements whose guards are looked at.
 constexpr int64_t kLeastPiece = 4;
+
+// Rows up to this run as one where they can.
+constexpr int64_t kMostFlat = 15;
+
+// A tail is a small part of so many elements that are turned.
+constexpr int64_t kMostTurned = 128;
 
 // Maps read at other elements than the reader's own are computed anew for each such read, and so
 // are those they read.
@@ -102,12 +110,56 @@ bool StridesByTurn(const Kernel& kernel, int32_t turn) {
   return true;
 }
 
+// How many dims up to `turn` run as one: more than one where they lie so in all inputs that are
+// turned, and `turn` alone would leave much of the last tile empty.
+int64_t DimsTurned(const Kernel& kernel, const SizeClass& sizes, int32_t turn) {
+  constexpr int64_t kTile = 8;  // elements of a tile along them
+  const auto wasteful = [](int64_t extent) {
+    const int64_t empty = (kTile - extent % kTile) % kTile;
+    return empty * kTile > extent;
+  };
+  const auto lies_before = [&](int32_t dim) {
+    for (size_t i = 0; i < kernel.inputs.size(); ++i) {
+      const std::vector<int32_t>& dims = kernel.inputs[i].dims;
+      if (TurnedAlong(kernel, i) != turn) continue;
+      const auto at = static_cast<size_t>(turn - dim);
+      if (dims.size() <= at + 1 || dims[dims.size() - 1 - at] != dim) return false;
+    }
+    return true;
+  };
+  int32_t first = turn;
+  int64_t extent = sizes.at_most[static_cast<size_t>(turn)];
+  while (extent < kMostTurned && wasteful(extent) && first > 0 && lies_before(first - 1)) {
+    --first;
+    extent *= std::min(kMostTurned, sizes.at_most[static_cast<size_t>(first)]);
+  }
+  return turn - first + 1;
+}
+
 // Steps of links overlap; those of a link as long as two functions do so too little.
 int64_t VectorsOfLinks(const Kernel& linked) {
   constexpr int64_t kMostOfTwo = 64;
   int64_t most = 0;
   for (const ScalarExpr* link : Expressions(linked)) most = std::max(most, Operations(*link));
   return most > kMostOfTwo ? 4 : 2;
+}
+
+// Short rows that can run as one with the dims before: sets "flat", how many dims do, and the tables
+// that it takes.
+bool SetFlat(Params& params, const Kernel& kernel, const SizeClass& sizes) {
+  const int32_t x = kernel.innermost();
+  if (sizes.at_most[static_cast<size_t>(x)] > kMostFlat) return false;
+  const bool apart = std::any_of(kernel.stages.begin(), kernel.stages.end(), [&](const Stage& stage) {
+    return !SpansAll(kernel, stage.dims) && Cost(stage.expr) >= kLeastOfRow;
+  });
+  for (int32_t first = 0; first < x && !apart; ++first) {
+    const std::optional<int64_t> tables = TablesToRunAsOne(kernel, sizes, first, x);
+    if (!tables) continue;
+    params.values.emplace_back("flat", x - first + 1);
+    if (*tables != 0) params.values.emplace_back("tables", *tables);
+    return true;
+  }
+  return false;
 }
 
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
@@ -121,18 +173,22 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   const bool strided = turn >= 0 && known(turn) <= kMostStride && StridesByTurn(kernel, turn);
   const bool tiles = cuts.empty() && turn >= 0 && !strided && known(x) > kMostStride;
   const int64_t most = kMostUnrolled + (cuts.empty() ? 0 : 1);
-  if (!tiles && SetUnrolled(params, kernel, sizes, profile, most)) return params;
+  const bool flat = cuts.empty() && turn < 0 && SetFlat(params, kernel, sizes);
+  if (flat) lanes = LanesFor(kernel, profile, 4);
+  if (!flat && !tiles && SetUnrolled(params, kernel, sizes, profile, most)) return params;
   const bool long_enough = known(x) / kLeastPiece >= static_cast<int64_t>(cuts.size()) + 1;
   if (!cuts.empty() && long_enough) {
     lanes = LanesForRow(LanesFor(Between(kernel, cuts, 0), profile, 1), known(x));
     params.values.emplace_back("cuts", static_cast<int64_t>(cuts.size()));
   } else if (tiles) {
     params.values.emplace_back("turn", turn);
+    if (const int64_t dims = DimsTurned(kernel, sizes, turn); dims > 1)
+      params.values.emplace_back("turns", dims);
     if (known(x) <= kSmallTile) params.values.emplace_back("tile", kSmallTile);
   } else if (strided) {
     params.values.emplace_back("stride_dim", turn);
     params.values.emplace_back("stride_is", known(turn));
-  } else if (known(x) >= kStrip) {
+  } else if (flat || known(x) >= kStrip) {
     if (const std::optional<Kernel> linked = InLinks(kernel)) {
       params.values.emplace_back("links", static_cast<int64_t>(linked->stages.size()));
       lanes = LanesFor(kernel, profile, VectorsOfLinks(*linked));

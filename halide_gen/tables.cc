@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/halide_gen/tables.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "kiln/halide_gen/nests.h"
+#include "kiln/schedule/facts.h"
+
+namespace kiln {
+namespace {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::RDom;
+using Halide::Var;
+
+// The table of input `i`: over `period` steps of `width` elements each, and `lanes` steps more.
+Func TableOf(const Kernel& kernel, const Operands& operands, size_t i, int32_t last,
+             const Expr& elements, const Expr& more) {
+  const std::vector<int32_t>& dims = kernel.inputs[i].dims;
+  const bool whole_rows = dims.back() > last;
+  Halide::Region ranges;  // innermost first
+  std::vector<int32_t> run;
+  for (int32_t d = *std::min_element(dims.begin(), dims.end()); d <= last; ++d) run.push_back(d);
+  if (whole_rows) run.push_back(dims.back());
+  for (auto d = run.rbegin(); d != run.rend(); ++d)
+    ranges.emplace_back(0, operands.extents[static_cast<size_t>(*d)]);
+  const RDom r(ranges, "table"), again(0, more, "again");
+  std::vector<Expr> coordinates(kernel.dims.size());
+  for (size_t k = 0; k < run.size(); ++k)
+    coordinates[static_cast<size_t>(run[run.size() - 1 - k])] = r[static_cast<int>(k)];
+  const Var t("pstep");
+  Halide::ImageParam image = operands.inputs[i];
+  Func table("table" + std::to_string(i));
+  table(t) = Halide::undef(image.type());
+  table(RowMajor(operands, run, coordinates)) = image(RowMajor(operands, dims, coordinates));
+  table(elements + again) = table(again);
+  table.compute_root().bound(t, 0, elements + more);
+  return table;
+}
+
+}  // namespace
+
+void UseTables(const Kernel& kernel, const Params& params, const Operands& operands, int32_t last,
+               int lanes, ExprEmitter& emitter) {
+  for (size_t i = 0; i < kernel.inputs.size(); ++i) {
+    const std::vector<int32_t>& dims = kernel.inputs[i].dims;
+    if (i >= kMostTables || ((params.Get("tables", 0) >> i) & 1) == 0) continue;
+    Expr period = 1;
+    for (int32_t d = *std::min_element(dims.begin(), dims.end()); d <= last; ++d)
+      period = period * operands.extents[static_cast<size_t>(d)];
+    const Expr width = dims.back() > last ? operands.extents[static_cast<size_t>(dims.back())] : 1;
+    emitter.Repeat(i, TableOf(kernel, operands, i, last, period * width, width * lanes), period);
+  }
+}
+
+}  // namespace kiln

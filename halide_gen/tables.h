@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inputs over some of the dims that run as one, written out for all of them.
+//
+// Where dims b, c, d run as one, neighbours along an input over c alone repeat and come back after
+// |c| * |d| steps. A table has them for one such period and for as many steps more as a vector has
+// lanes, so that each vector is one load, wherever it begins. Example, |c| = 2, |d| = 3, 4 lanes:
+//   in: p q   ->   table: p p p q q q p p p q
+//
+// Private: has Halide.h.
+#ifndef KILN_HALIDE_GEN_TABLES_H_
+#define KILN_HALIDE_GEN_TABLES_H_
+
+#include <Halide.h>
+
+#include "kiln/halide_gen/expr_emitter.h"
+#include "kiln/kernel/kernel.h"
+#include "kiln/schedule/scheduler.h"
+
+namespace kiln {
+
+// Makes tables of the inputs that `params` names ("tables"), for vectors of `lanes` steps along
+// what runs as one: the dims up to `last`. `emitter` reads them from now on. Where the innermost
+// dim comes after `last`, a step is a row of it in inputs that have it.
+void UseTables(const Kernel& kernel, const Params& params, const Operands& operands, int32_t last,
+               int lanes, ExprEmitter& emitter);
+
+}  // namespace kiln
+
+#endif  // KILN_HALIDE_GEN_TABLES_H_
