@@ -85,6 +85,7 @@ absl::Status CheckValues(const Kernel& kernel, const Params& params) {
                           {"at_once", 1, 8},
                           {"turn", 0, last_outer},
                           {"turns", 1, params.Get("turn", 0) + 1},
+                          {"order", 0, last_outer},
                           {"stride_dim", 0, last_outer},
                           {"stride_is", 1, 16},
                           {"unroll", 0, kernel.innermost() > 0 ? 8 : 0},

@@ -26,6 +26,8 @@ std::vector<OutputNest> PieceNests(const Kernel& kernel, const Params& params,
                                    const Operands& operands);
 std::vector<OutputNest> LinkNests(const Kernel& kernel, const Params& params,
                                   const Operands& operands);
+std::vector<OutputNest> OrderedNests(const Kernel& kernel, const Params& params,
+                                     const Operands& operands);
 std::vector<OutputNest> UnrolledNests(const Kernel& kernel, const Params& params,
                                       const Operands& operands);
 std::vector<OutputNest> AcrossNests(const Kernel& kernel, const Params& params,

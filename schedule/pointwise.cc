@@ -38,6 +38,9 @@ constexpr int64_t kLeastPiece = 4;
 // Rows up to this run as one where they can.
 constexpr int64_t kMostFlat = 15;
 
+// A vector that makes a tiny row has idle lanes; with up to so many operations they do not count.
+constexpr int64_t kFewOperations = 16;
+
 // A tail is a small part of so many elements that are turned.
 constexpr int64_t kMostTurned = 128;
 
@@ -162,6 +165,27 @@ bool SetFlat(Params& params, const Kernel& kernel, const SizeClass& sizes) {
   return false;
 }
 
+// The outer dim along which rows follow each other in the first input that has them in another
+// order than the outputs; the last outer one if there is none such, but an input has a row for
+// several of them. -1 if rows need no coordinates.
+int32_t RowsOrder(const Kernel& kernel) {
+  const int32_t x = kernel.innermost();
+  int32_t order = -1;
+  for (size_t i = 0; i < kernel.inputs.size(); ++i) {
+    const std::vector<int32_t>& dims = kernel.inputs[i].dims;
+    const bool iterated =
+        std::all_of(dims.begin(), dims.end(), [x](int32_t dim) { return dim <= x; });
+    if (kernel.inputs[i].layout != Layout::kDense || !iterated) return -1;
+    if (dims.empty() || dims == std::vector<int32_t>{x} || SpansOuter(kernel, dims) ||
+        SpansAll(kernel, dims))
+      continue;
+    const bool moved = dims.back() == x && static_cast<int32_t>(dims.size()) == x + 1;
+    if (moved) return dims[dims.size() - 2];
+    order = x - 1;
+  }
+  return order;
+}
+
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
   Params params{.scheduler = "pointwise", .values = {}, .in_place = ElementwisePairs(kernel)};
   const auto known = [&](int32_t dim) { return sizes.at_most[static_cast<size_t>(dim)]; };
@@ -175,7 +199,11 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   const int64_t most = kMostUnrolled + (cuts.empty() ? 0 : 1);
   const bool flat = cuts.empty() && turn < 0 && SetFlat(params, kernel, sizes);
   if (flat) lanes = LanesFor(kernel, profile, 4);
-  if (!flat && !tiles && SetUnrolled(params, kernel, sizes, profile, most)) return params;
+  const int32_t order = flat || !cuts.empty() || turn >= 0 || known(x) > kShortRow ||
+                                (known(x) <= kMostUnrolled && CompileWork(kernel) > kFewOperations)
+                            ? -1
+                            : RowsOrder(kernel);
+  if (order < 0 && !flat && !tiles && SetUnrolled(params, kernel, sizes, profile, most)) return params;
   const bool long_enough = known(x) / kLeastPiece >= static_cast<int64_t>(cuts.size()) + 1;
   if (!cuts.empty() && long_enough) {
     lanes = LanesForRow(LanesFor(Between(kernel, cuts, 0), profile, 1), known(x));
@@ -188,6 +216,8 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   } else if (strided) {
     params.values.emplace_back("stride_dim", turn);
     params.values.emplace_back("stride_is", known(turn));
+  } else if (order >= 0) {
+    params.values.emplace_back("order", order);
   } else if (flat || known(x) >= kStrip) {
     if (const std::optional<Kernel> linked = InLinks(kernel)) {
       params.values.emplace_back("links", static_cast<int64_t>(linked->stages.size()));
