@@ -3,8 +3,9 @@
 // of for several: a loop for each dim, so that no row takes divisions to find.
 //
 // Where the rows of an input follow each other along another dim ("order") than those of outputs,
-// blocks of some rows of the outputs are made for one step along it after the other: what is read
-// and what is written are runs of a few KiB then. Example: out0[a, b, c, x] of in0[a, c, b, x]:
+// blocks of a few rows of the outputs are made for one step along it after the other, so that what
+// is read and what is written runs in few streams. If there are few steps, blocks are single rows:
+// then reads run in one. Example: out0[a, b, c, x] of in0[a, c, b, x]:
 //   for a, for blocks of c, for b, for c in the block: a row
 #include "kiln/halide_gen/nests.h"
 #include "kiln/halide_gen/primitives.h"
@@ -18,7 +19,8 @@ using Halide::Var;
 
 std::vector<OutputNest> OrderedNests(const Kernel& kernel, const Params& params,
                                      const Operands& operands) {
-  constexpr int kBlock = 1024;  // elements
+  constexpr int kBlock = 256;  // elements
+  constexpr int kFewSteps = 16;
   const auto guard = TailStrategy::GuardWithIf;
   const auto inner = static_cast<size_t>(kernel.innermost());
   const auto order = static_cast<size_t>(params.Get("order", 0));
@@ -40,13 +42,16 @@ std::vector<OutputNest> OrderedNests(const Kernel& kernel, const Params& params,
     const Var x = vars[inner], row = vars[inner - 1];
     const Var block("pblock"), in_block("pinblock"), task("ptask"), inside("pinside");
     const Expr length = extents[0];
-    const Expr rows = Halide::max(1, kBlock / Halide::max(1, length));
+    const bool moved = order + 1 != inner;
+    const Expr steps = operands.extents[order];
+    Expr rows = Halide::max(1, kBlock / Halide::max(1, length));
+    if (moved) rows = select(steps <= kFewSteps, 1, rows);
     out.split(row, block, in_block, rows, guard);
     std::vector<Halide::VarOrRVar> loops = {x, in_block};
     Expr each = rows * length, count = (extents[1] + rows - 1) / rows;
-    if (order + 1 != inner) {
+    if (moved) {
       loops.emplace_back(vars[order]);
-      each = each * operands.extents[order];
+      each = each * steps;
     }
     loops.emplace_back(block);
     out.reorder(loops);

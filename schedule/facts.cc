@@ -365,7 +365,8 @@ bool IsReadInPlace(const Kernel& kernel, size_t input) {
 
 std::optional<int64_t> TablesToRunAsOne(const Kernel& kernel, const SizeClass& sizes, int32_t first,
                                         int32_t last) {
-  constexpr int64_t kLongest = 4096;
+  constexpr int64_t kLongest = 4096, kLeastRepeats = 8;
+  const int64_t longest = std::min(kLongest, Product(sizes, 0, last) / kLeastRepeats);
   const auto in_run = [&](int32_t dim) { return first <= dim && dim <= last; };
   const bool rows = last < kernel.innermost();
   if (!StagesReadInPlace(kernel)) return std::nullopt;
@@ -384,7 +385,7 @@ std::optional<int64_t> TablesToRunAsOne(const Kernel& kernel, const SizeClass& s
     const int32_t from = *std::min_element(dims.begin(), dims.end());
     if (from < first || i >= kMostTables) return std::nullopt;
     const bool last_axis = std::max_element(dims.begin(), dims.end()) == dims.end() - 1;
-    if (!last_axis || Product(sizes, from, last) > kLongest) return std::nullopt;
+    if (!last_axis || Product(sizes, from, last) > longest) return std::nullopt;
     tables |= int64_t{1} << i;
   }
   return tables;

@@ -186,6 +186,16 @@ int32_t RowsOrder(const Kernel& kernel) {
   return order;
 }
 
+// Elements of a step for rows of `row`, from `most` by halves to `least`: as many as leave the
+// fewest lanes idle in the last.
+int64_t FewestIdle(int64_t most, int64_t least, int64_t row) {
+  const auto made = [row](int64_t lanes) { return (row + lanes - 1) / lanes * lanes; };
+  int64_t best = most;
+  for (int64_t lanes = most / 2; lanes >= least; lanes /= 2)
+    if (made(lanes) < made(best)) best = lanes;
+  return best;
+}
+
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
   Params params{.scheduler = "pointwise", .values = {}, .in_place = ElementwisePairs(kernel)};
   const auto known = [&](int32_t dim) { return sizes.at_most[static_cast<size_t>(dim)]; };
@@ -218,6 +228,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
     params.values.emplace_back("stride_is", known(turn));
   } else if (order >= 0) {
     params.values.emplace_back("order", order);
+    lanes = FewestIdle(LanesFor(kernel, profile, 4), LanesFor(kernel, profile, 1), known(x));
   } else if (flat || known(x) >= kStrip) {
     if (const std::optional<Kernel> linked = InLinks(kernel)) {
       params.values.emplace_back("links", static_cast<int64_t>(linked->stages.size()));

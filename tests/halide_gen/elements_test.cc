@@ -136,6 +136,81 @@ out  1 f32 [a, b, c] dense = add(cast<f32>(in2[a, c, b]), in3[c])
   }
 }
 
+// The tables of inputs over some of the dims begin anew in vectors, and wherever rows do.
+TEST_P(ElementsTest, ShortRowsRunAsOne) {
+  CompiledKernel kernel = Compile(R"(dims a b c d
+in   0 f32 [a, b, c, d] dense
+in   1 f32 [c] dense
+in   2 u8 [b, d] dense
+in   3 f32 [d] dense
+s0 : f32 [c] = neg(in1[c])
+out  0 f32 [a, b, c, d] dense = add(mul(in0[a, b, c, d], s0[c]), sub(cast<f32>(in2[b, d]), in3[d]))
+out  1 f64 [a, b, c, d] dense = cast<f64>(add(in0[a, b, c, d], in1[c]))
+)",
+                                  "", {{kUnbounded, 4, 20, 7}});
+  EXPECT_EQ(kernel.params().Get("flat", 1), 4);
+  EXPECT_EQ(kernel.params().Get("tables", 0), 14);
+  for (const int32_t d : {1, 2, 7}) {
+    for (const int32_t c : {1, 3, 20}) kernel.Check({5, 4, c, d}, static_cast<uint32_t>(c));
+  }
+  kernel.Check({0, 4, 3, 3}, 1);
+  kernel.Check({300, 4, 20, 7}, 1);
+  CompiledKernel rows = Compile(R"(dims a b c d
+in   0 f32 [a, b, c, d] dense
+in   1 f32 [b] dense
+in   2 f32 [d] dense
+out  0 f32 [a, b, c, d] dense = add(mul(in0[a, b, c, d], in1[b]), in2[d])
+)",
+                                "", {{kUnbounded, kUnbounded, 20, 7}});
+  EXPECT_EQ(rows.params().Get("flat", 1), 2);
+  for (const int32_t c : {1, 3, 20}) rows.Check({5, 4, c, 7}, static_cast<uint32_t>(c));
+}
+
+TEST_P(ElementsTest, VectorsAcrossRowsRunAlongSeveralDims) {
+  CompiledKernel kernel = Compile(R"(dims a b c d
+sizes n0
+in   0 f32 [a, b, c, n0] dense
+in   1 f32 [c] dense
+in   2 f32 [b, d] dense
+s0 : f32 [a, b, c] = mul(in0[a, b, c, [i64:0]], in1[c])
+out  0 f32 [a, b, c, d] dense = guard(lt(index(d), i64:1), s0[a, b, c], in2[b, d])
+)",
+                                  "", {{kUnbounded, 9, 7, 2, 2}});
+  EXPECT_EQ(kernel.params().Get("along", 1), 3);
+  EXPECT_EQ(kernel.params().Get("tables", 0), 6);
+  for (const int32_t n : {1, 2, 17, 200}) kernel.Check({n, 9, 7, 2, 2}, 1);
+  kernel.Check({17, 3, 5, 2, 1}, 1);
+  kernel.Check({17, 3, 5, 1, 1}, 1);
+  CompiledKernel outer = Compile(R"(dims a b c d
+in   0 f32 [a, b, c, d] dense
+in   1 f32 [c] dense
+in   2 f32 [a] dense
+out  0 f32 [a, b, c, d] dense = guard(lt(index(d), i64:1), mul(in0[a, b, c, d], in1[c]), in2[a])
+)",
+                                 "", {{kUnbounded, 40, 7, 3}});
+  EXPECT_EQ(outer.params().Get("along", 1), 2);
+  for (const int32_t n : {1, 17, 40}) outer.Check({3, n, 7, 3}, 1);
+}
+
+TEST_P(ElementsTest, ShortRowsInAnotherOrder) {
+  CompiledKernel kernel = Compile(R"(dims a b c d
+in   0 f32 [a, c, b, d] dense
+in   1 f32 [b] dense
+in   2 f32 [a, c, d] dense
+out  0 f32 [a, b, c, d] dense = add(mul(in0[a, c, b, d], in1[b]), in2[a, c, d])
+)",
+                                  "", {{kUnbounded, kUnbounded, kUnbounded, 40}});
+  EXPECT_EQ(kernel.params().Get("order", -1), 1);
+  for (const int32_t d : {1, 16, 17, 33, 40}) {
+    for (const int32_t b : {1, 16, 17, 100}) kernel.Check({3, b, 37, d}, static_cast<uint32_t>(b));
+  }
+  CompiledKernel two = Compile(
+      "dims a b c\nin 0 f32 [b, a, c] dense\nout 0 f32 [a, b, c] dense = neg(in0[b, a, c])\n", "",
+      {{kUnbounded, kUnbounded, 6}});
+  EXPECT_EQ(two.params().Get("order", -1), 0);
+  for (const int32_t a : {1, 16, 17, 1000}) two.Check({a, 70, 6}, 1);
+}
+
 TEST_P(ElementsTest, SeveralOutputsOverTheirInputs) {
   CompiledKernel kernel = Compile(R"(dims a
 in   0 f32 [a] dense
@@ -175,6 +250,17 @@ out  0 f32 [a, b, c, d] dense = add(mul(in0[a, d, b, c], in1[d]), add(in3[a, b, 
   for (const int32_t n : {1, 7, 8, 9, 16, 33}) {
     for (const int32_t m : {1, 15, 16, 17, 50})
       kernel.Check({2, 3, n, m}, static_cast<uint32_t>(n));
+  }
+  CompiledKernel several = Compile(R"(dims a b c d
+in   0 f32 [a, d, b, c] dense
+in   1 f32 [a, c] dense
+in   2 f32 [a, b, c, d] dense
+out  0 f32 [a, b, c, d] dense = add(mul(in0[a, d, b, c], in1[a, c]), in2[a, b, c, d])
+)",
+                                   "", {{kUnbounded, kUnbounded, 7, kUnbounded}});
+  EXPECT_EQ(several.params().Get("turns", 1), 2);
+  for (const int32_t b : {1, 3, 7, 50}) {
+    for (const int32_t d : {1, 16, 17, 50}) several.Check({2, b, 7, d}, static_cast<uint32_t>(b));
   }
   CompiledKernel flat = Compile(
       "dims a b\nin 0 f32 [b, a] dense\nout 0 f32 [a, b] dense = neg(in0[b, a])\nout 1 f64 [a, b] "

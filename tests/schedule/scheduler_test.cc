@@ -193,8 +193,8 @@ out  1 f32 [b] dense = neg(s2[b])
 
 TEST(SchedulerTest, InnermostDimsOfAFewElementsAreUnrolled) {
   const Kernel kernel = Parse(
-      "dims a b\nin 0 f32 [a, b] dense\nin 1 f32 [b] dense\nout 0 f32 [a, b] dense = "
-      "add(in0[a, b], in1[b])\n");
+      "dims a b\nin 0 f32 [a, b] dense\nin 1 f32 [a] dense\nout 0 f32 [a, b] dense = "
+      "add(in0[a, b], in1[a])\n");
   const auto params = [&](int64_t a, int64_t b) {
     return Chosen(kernel).choose(kernel, {{a, b}}, ProfileFor(IsaLevel::kV4)).ToString();
   };
@@ -202,6 +202,56 @@ TEST(SchedulerTest, InnermostDimsOfAFewElementsAreUnrolled) {
   EXPECT_EQ(params(1000, 7), "pointwise grain=32768 is1=7 lanes=16 unroll=7 inplace=0:0");
   EXPECT_EQ(params(1000, 8), "pointwise grain=32768 lanes=8 inplace=0:0");
   EXPECT_EQ(params(10, 3), "pointwise grain=32768 lanes=8 inplace=0:0");
+}
+
+// So many that tails are rare; what has only some of them repeats.
+TEST(SchedulerTest, VectorsAcrossRowsRunAlongSeveralDims) {
+  const Kernel kernel = Parse(
+      "dims a b c d\nin 0 f32 [a, b, c, d] dense\nin 1 f32 [c] dense\nout 0 f32 [a, b, c, d] "
+      "dense = guard(lt(index(d), i64:1), in0[a, b, c, d], in1[c])\n");
+  const auto params = [&](int64_t a, int64_t b, int64_t c) {
+    return Chosen(kernel).choose(kernel, {{a, b, c, 2}}, ProfileFor(IsaLevel::kV4)).ToString();
+  };
+  EXPECT_EQ(params(99, 20, 5),
+            "pointwise along=2 grain=32768 is2=5 is3=2 lanes=16 tables=2 unroll=2 inplace=0:0");
+  EXPECT_EQ(params(99, 2, 5),
+            "pointwise along=3 grain=32768 is1=2 is2=5 is3=2 lanes=16 tables=2 unroll=2 "
+            "inplace=0:0");
+  EXPECT_EQ(params(99, 2, 64), "pointwise grain=32768 is1=2 is3=2 lanes=16 unroll=2 inplace=0:0");
+}
+
+TEST(SchedulerTest, ShortRowsRunAsOneWithWhatRepeats) {
+  const auto params = [](const std::string& dims, std::vector<int64_t> extents) {
+    const Kernel kernel = Parse("dims a b c d\nin 0 f32 [a, b, c, d] dense\nin 1 f32 [" + dims +
+                                "] dense\nout 0 f32 [a, b, c, d] dense = add(in0[a, b, c, d], in1[" +
+                                dims + "])\n");
+    const Params chosen =
+        Chosen(kernel).choose(kernel, {std::move(extents)}, ProfileFor(IsaLevel::kV4));
+    return std::pair(chosen.Get("flat", 1), chosen.Get("tables", 0));
+  };
+  using Pair = std::pair<int64_t, int64_t>;
+  EXPECT_EQ(params("c, d", {9, 9, 9, 9}), Pair(4, 2));
+  EXPECT_EQ(params("b", {9, 9, 9, 9}), Pair(4, 2));
+  EXPECT_EQ(params("a", {9, 9, 9, 9}), Pair(3, 0));         // a number for each row
+  EXPECT_EQ(params("a, c", {9, 9, 9, 9}), Pair(1, 0));      // neither
+  EXPECT_EQ(params("a", {9, 9, 9, 16}), Pair(1, 0));        // long enough
+  EXPECT_EQ(params("b", {9, 1000, 9, 9}), Pair(2, 0));      // too long a table
+  EXPECT_EQ(params("b", {7, 9, 9, 9}), Pair(2, 0));         // of which little is read again
+}
+
+TEST(SchedulerTest, ShortRowsInAnotherOrderAreRunInLoops) {
+  const auto order = [](const std::string& dims, int64_t c) {
+    const Kernel kernel = Parse("dims a b c\nin 0 f32 [" + dims + "] dense\nout 0 f32 [a, b, c] " +
+                                "dense = neg(in0[" + dims + "])\n");
+    const Params chosen = Chosen(kernel).choose(kernel, {{99, 99, c}}, ProfileFor(IsaLevel::kV4));
+    return std::pair(chosen.Get("order", -1), chosen.Get("lanes", 0));
+  };
+  using Pair = std::pair<int64_t, int64_t>;
+  EXPECT_EQ(order("b, a, c", 5), Pair(0, 16));
+  EXPECT_EQ(order("b, a, c", 30), Pair(0, 32));
+  EXPECT_EQ(order("b, a, c", 33), Pair(0, 16));
+  EXPECT_EQ(order("b, a, c", 1000), Pair(-1, 64));
+  EXPECT_EQ(order("a, b, c", 30).first, -1);
 }
 
 TEST(SchedulerTest, SoftmaxIsRowsAndKeepsItsExponentials) {
@@ -229,7 +279,7 @@ TEST(SchedulerTest, ShortRowsTakeFewRegisters) {
   EXPECT_EQ(lanes(kUnbounded), 64);
   EXPECT_EQ(lanes(33), 64);
   EXPECT_EQ(lanes(32), 32);
-  EXPECT_EQ(lanes(8), 8);
+  EXPECT_EQ(lanes(16), 16);
 }
 
 TEST(SchedulerTest, IndicesDoNotNarrowWhatIsMadeOfTheElements) {
@@ -252,6 +302,18 @@ TEST(SchedulerTest, TurnsInputsThatRunAlongAnotherDim) {
   EXPECT_EQ(params(64), "pointwise grain=32768 lanes=8 turn=1");
   EXPECT_EQ(params(3), "pointwise grain=32768 lanes=8 stride_dim=1 stride_is=3");
   EXPECT_EQ(params(9), "pointwise grain=32768 lanes=8 turn=1");
+  // Tiles run along several dims that are short.
+  const Kernel image = Parse(
+      "dims a b c d\nin 0 f32 [a, d, b, c] dense\nin 1 f32 [c] dense\nout 0 f32 [a, b, c, d] dense "
+      "= add(in0[a, d, b, c], in1[c])\n");
+  const auto turns = [&](int64_t c) {
+    return Chosen(image).choose(image, {{8, 99, c, 1000}}, ProfileFor(IsaLevel::kV3))
+        .Get("turns", 1);
+  };
+  EXPECT_EQ(turns(7), 2);
+  EXPECT_EQ(turns(33), 2);
+  EXPECT_EQ(turns(56), 1);
+  EXPECT_EQ(turns(113), 1);
   // Elements along the innermost dim lie far from each other, however few run along the other.
   const Kernel far = Parse(
       "dims a b c\nin 0 f32 [c, b, a] dense\nout 0 f32 [a, b, c] dense = neg(in0[c, b, a])\n");
