@@ -84,7 +84,7 @@ absl::Status CheckValues(const Kernel& kernel, const Params& params) {
                           {"outer_levels", 1, 7},
                           {"at_once", 1, 8},
                           {"turn", 0, last_outer},
-                          {"turns", 1, params.Get("turn", 0) + 1},
+                          {"turns", 1, std::max(1, kernel.innermost())},
                           {"order", 0, last_outer},
                           {"stride_dim", 0, last_outer},
                           {"stride_is", 1, 16},

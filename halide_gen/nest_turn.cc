@@ -12,7 +12,9 @@
 //   rest   Bottom    Right
 //
 // Rows of 8 elements and fewer have tiles of 8 x 8. Where the turned dim is short, tiles run along
-// it and those before it as one ("turns").
+// it and those before it in the inputs as one ("turns").
+#include <algorithm>
+
 #include "kiln/halide_gen/nests.h"
 #include "kiln/halide_gen/primitives.h"
 #include "kiln/schedule/facts.h"
@@ -36,22 +38,26 @@ class TurnNest {
       : kernel_(kernel),
         operands_(operands),
         turn_(static_cast<size_t>(params.Get("turn", 0))),
-        first_(turn_ + 1 - static_cast<size_t>(params.Get("turns", 1))),
+        turns_(LastDims(kernel, turn_, static_cast<size_t>(params.Get("turns", 1)))),
         inner_(static_cast<size_t>(kernel.innermost())),
         tile_(static_cast<int>(params.Get("tile", 16))),
         grain_(2 * params.Get("grain", 1 << 15)) {
     for (int d = 0; d < kernel.num_iterated(); ++d) {
       dims_.emplace_back("pdim" + std::to_string(d) + "v");
     }
-    for (size_t d = first_; d <= turn_; ++d)
-      turned_ = d == first_ ? operands.extents[d] : turned_ * operands.extents[d];
+    for (const size_t d : turns_)
+      turned_ = turned_.defined() ? turned_ * operands.extents[d] : operands.extents[d];
+    for (size_t k = 0; k < turns_.size(); ++k)
+      in_order_ = in_order_ && turns_[k] + (turns_.size() - 1 - k) == turn_;
   }
 
   OutputNest Build(const std::vector<size_t>& group) {
     Func out = UndefinedOutputs(kernel_, group, Reversed<Var>(dims_));
     std::vector<Expr> extents;
     for (size_t d = dims_.size(); d-- > 0;)
-      extents.push_back(d == turn_ ? turned_ : IsTurned(d) ? Expr(1) : operands_.extents[d]);
+      extents.push_back(!in_order_ || !IsTurned(d) ? operands_.extents[d]
+                        : d == turn_               ? turned_
+                                                   : Expr(1));
     SetDense(out, extents);
     const auto up = [](const Expr& extent, int tile) { return (extent + (tile - 1)) / tile; };
     const Expr x = extents[0], whole_x = x / tile_, all_x = up(x, tile_);
@@ -72,30 +78,37 @@ class TurnNest {
     return {of.rbegin(), of.rend()};
   }
 
-  // True for the dims that run as one.
-  bool IsTurned(size_t dim) const { return first_ <= dim && dim <= turn_; }
-
-  // Arguments of Funcs over all dims, innermost first, with (innermost, turn) = (x, t). The others
-  // that run as one with the latter are at 0.
-  std::vector<Expr> At(const Expr& x, const Expr& t) const {
-    std::vector<Expr> at(dims_.begin(), dims_.end());
-    for (size_t d = first_; d < turn_; ++d) at[d] = 0;
-    at[inner_] = x;
-    at[turn_] = t;
-    return Reversed(at);
+  // The last `count` dims of the inputs that are turned along `turn`, in their order.
+  static std::vector<size_t> LastDims(const Kernel& kernel, size_t turn, size_t count) {
+    for (size_t i = 0; i < kernel.inputs.size(); ++i) {
+      const std::vector<int32_t>& dims = kernel.inputs[i].dims;
+      if (TurnedAlong(kernel, i) == static_cast<int32_t>(turn))
+        return {dims.end() - static_cast<std::ptrdiff_t>(std::min(count, dims.size())), dims.end()};
+    }
+    return {turn};
   }
 
+  bool IsTurned(size_t dim) const {
+    return std::find(turns_.begin(), turns_.end(), dim) != turns_.end();
+  }
+
+  // At `x` of the innermost dim and `t` of those that run as one.
   Scope ScopeAt(const Expr& x, const Expr& t) const {
     Scope scope;
     scope.coordinates.assign(dims_.begin(), dims_.end());
     scope.coordinates.resize(kernel_.dims.size());
     scope.coordinates[inner_] = x;
     Expr rest = t;
-    for (size_t d = turn_ + 1; d-- > first_;) {
-      scope.coordinates[d] = d == first_ ? rest : rest % operands_.extents[d];
-      rest = rest / operands_.extents[d];
+    for (size_t k = turns_.size(); k-- > 0;) {
+      const Expr& extent = operands_.extents[turns_[k]];
+      scope.coordinates[turns_[k]] = k == 0 ? rest : rest % extent;
+      rest = rest / extent;
     }
-    scope.copy_arguments = At(x, t);
+    scope.copy_arguments = {dims_.begin(), dims_.end()};
+    for (const size_t d : turns_) scope.copy_arguments[d] = 0;
+    scope.copy_arguments[inner_] = x;
+    scope.copy_arguments[turn_] = t;
+    std::reverse(scope.copy_arguments.begin(), scope.copy_arguments.end());
     return scope;
   }
 
@@ -103,7 +116,10 @@ class TurnNest {
              const Expr& t) const {
     Scope scope = ScopeAt(x, t);
     const std::vector<Expr> values = OutputValues(kernel_, group, emitter, scope);
-    SetValues(out, At(x, t), values);
+    std::vector<Expr> at(scope.coordinates.begin(),
+                         scope.coordinates.begin() + kernel_.num_iterated());
+    std::reverse(at.begin(), at.end());
+    SetValues(out, in_order_ ? scope.copy_arguments : at, values);
   }
 
   // The tiles of `range`: lanes and steps in one, then which along the turned dim and which along
@@ -132,10 +148,11 @@ class TurnNest {
     }
   }
 
-  // Input `i` over all iterated dims, as in memory.
+  // Input `i` over all iterated dims, as in memory; of those that run as one the last stands for
+  // all.
   Func CopyOf(size_t i, Edge edge) const {
     std::vector<int32_t> outer = kernel_.inputs[i].dims;  // the dims that are turned come last
-    outer.resize(outer.size() - (turn_ + 1 - first_));
+    outer.resize(outer.size() - turns_.size());
     const Expr flat =
         RowMajor(operands_, outer, {dims_.begin(), dims_.end()}) * turned_ + dims_[turn_];
     Func copy("turned" + std::to_string(i));
@@ -188,8 +205,10 @@ class TurnNest {
 
   const Kernel& kernel_;
   const Operands& operands_;
-  const size_t turn_, first_;  // tiles run along the dims from `first_` to `turn_` as one
-  Expr turned_;                // their elements
+  const size_t turn_;
+  const std::vector<size_t> turns_;  // dims that tiles run along as one; the last is `turn_`
+  Expr turned_;                      // their elements
+  bool in_order_ = true;             // outputs have them in the same order, as one
   const size_t inner_;
   const int tile_;  // elements along the innermost dim
   const int64_t grain_;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels whose innermost dim has a few elements only: vectors run along the next dim, or the next
-// few as one ("along"), in tiles of `lanes`, and a step makes all of the innermost one. What is computed in a tile is so for all its
-// lanes; those that lie outside are not loaded, and not stored. Inputs over all dims are loaded as
-// they lie, into a buffer of one tile, and read from there.
+// few as one ("along"), in tiles of `lanes`, and a step makes all of the innermost one. What is
+// computed in a tile is so for all its lanes; those that lie outside are not loaded, and not
+// stored. Inputs over all dims are loaded as they lie, into a buffer of one tile, and read from
+// there.
 //
 // Strides are constants where extents are known ("is<dim>"): then Halide makes of strided loads and
 // stores dense ones and shuffles, and guards on the innermost coordinate are decided.

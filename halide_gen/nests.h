@@ -47,7 +47,8 @@ std::vector<OutputNest> GeneralNests(const Kernel& kernel, const Params& params,
 
 // ---- Shared by them.
 
-// Products of extents, as int32: of all iterated dims but the last `flat`, 1 for none; and of those.
+// Products of extents, as int32: of all iterated dims but the last `flat`, 1 for none; and of
+// those.
 Halide::Expr RowCount(const Kernel& kernel, const Operands& operands, int flat = 1);
 Halide::Expr TailLength(const Kernel& kernel, const Operands& operands, int flat);
 

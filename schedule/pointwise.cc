@@ -9,10 +9,11 @@
 // If the innermost has a few elements only, it runs as one with those before ("flat", "tables"), or
 // vectors run along the next ("unroll"), which also decides guards.
 //
-// Inputs contiguous along another dim ("turn") are turned in tiles. If that dim
-// is known to be tiny (channels of an image: "stride_dim", "stride_is"), they are loads and
-// shuffles. Rows with guards on the innermost coordinate are run in pieces ("cuts"), long chains in
-// "links".
+// Inputs contiguous along another dim ("turn") are turned in tiles, which run along several dims
+// where those are short ("turns"). Short rows that lie in another order have a loop for each dim
+// ("order"). If the turned dim is known to be tiny (channels of an image: "stride_dim",
+// "stride_is"), they are loads and shuffles. Rows with guards on the innermost coordinate are run
+// in pieces ("cuts"), long chains in "links".
 #include <algorithm>
 
 #include <optional>
@@ -113,30 +114,30 @@ bool StridesByTurn(const Kernel& kernel, int32_t turn) {
   return true;
 }
 
-// How many dims up to `turn` run as one: more than one where they lie so in all inputs that are
-// turned, and `turn` alone would leave much of the last tile empty.
+// How many of the last dims of inputs that are turned run as one: more than one where all these
+// inputs have the same there, and `turn` alone would leave much of the last tile empty.
 int64_t DimsTurned(const Kernel& kernel, const SizeClass& sizes, int32_t turn) {
   constexpr int64_t kTile = 8;  // elements of a tile along them
   const auto wasteful = [](int64_t extent) {
     const int64_t empty = (kTile - extent % kTile) % kTile;
     return empty * kTile > extent;
   };
-  const auto lies_before = [&](int32_t dim) {
-    for (size_t i = 0; i < kernel.inputs.size(); ++i) {
-      const std::vector<int32_t>& dims = kernel.inputs[i].dims;
-      if (TurnedAlong(kernel, i) != turn) continue;
-      const auto at = static_cast<size_t>(turn - dim);
-      if (dims.size() <= at + 1 || dims[dims.size() - 1 - at] != dim) return false;
-    }
-    return true;
-  };
-  int32_t first = turn;
-  int64_t extent = sizes.at_most[static_cast<size_t>(turn)];
-  while (extent < kMostTurned && wasteful(extent) && first > 0 && lies_before(first - 1)) {
-    --first;
-    extent *= std::min(kMostTurned, sizes.at_most[static_cast<size_t>(first)]);
+  std::vector<int32_t> common;  // innermost first
+  for (size_t i = 0; i < kernel.inputs.size(); ++i) {
+    if (TurnedAlong(kernel, i) != turn) continue;
+    const std::vector<int32_t>& dims = kernel.inputs[i].dims;
+    if (common.empty()) common.assign(dims.rbegin(), dims.rend());
+    const auto differ = std::mismatch(common.begin(), common.end(), dims.rbegin(), dims.rend());
+    common.erase(differ.first, common.end());
   }
-  return turn - first + 1;
+  size_t count = 0;
+  int64_t extent = 1;
+  do {
+    extent *= std::min(kMostTurned, sizes.at_most[static_cast<size_t>(common[count])]);
+    ++count;
+  } while (extent < kMostTurned && wasteful(extent) && count < common.size() &&
+           common[count] != kernel.innermost());
+  return static_cast<int64_t>(count);
 }
 
 // Steps of links overlap; those of a link as long as two functions do so too little.
@@ -147,14 +148,15 @@ int64_t VectorsOfLinks(const Kernel& linked) {
   return most > kMostOfTwo ? 4 : 2;
 }
 
-// Short rows that can run as one with the dims before: sets "flat", how many dims do, and the tables
-// that it takes.
+// Short rows that can run as one with the dims before: sets "flat", how many dims do, and the
+// tables that it takes.
 bool SetFlat(Params& params, const Kernel& kernel, const SizeClass& sizes) {
   const int32_t x = kernel.innermost();
   if (sizes.at_most[static_cast<size_t>(x)] > kMostFlat) return false;
-  const bool apart = std::any_of(kernel.stages.begin(), kernel.stages.end(), [&](const Stage& stage) {
-    return !SpansAll(kernel, stage.dims) && Cost(stage.expr) >= kLeastOfRow;
-  });
+  const bool apart =
+      std::any_of(kernel.stages.begin(), kernel.stages.end(), [&](const Stage& stage) {
+        return !SpansAll(kernel, stage.dims) && Cost(stage.expr) >= kLeastOfRow;
+      });
   for (int32_t first = 0; first < x && !apart; ++first) {
     const std::optional<int64_t> tables = TablesToRunAsOne(kernel, sizes, first, x);
     if (!tables) continue;
@@ -213,7 +215,8 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
                                 (known(x) <= kMostUnrolled && CompileWork(kernel) > kFewOperations)
                             ? -1
                             : RowsOrder(kernel);
-  if (order < 0 && !flat && !tiles && SetUnrolled(params, kernel, sizes, profile, most)) return params;
+  if (order < 0 && !flat && !tiles && SetUnrolled(params, kernel, sizes, profile, most))
+    return params;
   const bool long_enough = known(x) / kLeastPiece >= static_cast<int64_t>(cuts.size()) + 1;
   if (!cuts.empty() && long_enough) {
     lanes = LanesForRow(LanesFor(Between(kernel, cuts, 0), profile, 1), known(x));

@@ -262,6 +262,14 @@ out  0 f32 [a, b, c, d] dense = add(mul(in0[a, d, b, c], in1[a, c]), in2[a, b, c
   for (const int32_t b : {1, 3, 7, 50}) {
     for (const int32_t d : {1, 16, 17, 50}) several.Check({2, b, 7, d}, static_cast<uint32_t>(b));
   }
+  CompiledKernel reversed = Compile(
+      "dims a b c\nin 0 f32 [c, b, a] dense\nin 1 f32 [b] dense\nout 0 f32 [a, b, c] dense = "
+      "sub(in0[c, b, a], in1[b])\n",
+      "", {{5, kUnbounded, kUnbounded}});
+  EXPECT_EQ(reversed.params().Get("turns", 1), 2);
+  for (const int32_t b : {1, 3, 8, 50}) {
+    for (const int32_t a : {1, 5}) reversed.Check({a, b, 40}, static_cast<uint32_t>(b));
+  }
   CompiledKernel flat = Compile(
       "dims a b\nin 0 f32 [b, a] dense\nout 0 f32 [a, b] dense = neg(in0[b, a])\nout 1 f64 [a, b] "
       "dense = cast<f64>(in0[b, a])\n");

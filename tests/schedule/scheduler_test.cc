@@ -222,9 +222,9 @@ TEST(SchedulerTest, VectorsAcrossRowsRunAlongSeveralDims) {
 
 TEST(SchedulerTest, ShortRowsRunAsOneWithWhatRepeats) {
   const auto params = [](const std::string& dims, std::vector<int64_t> extents) {
-    const Kernel kernel = Parse("dims a b c d\nin 0 f32 [a, b, c, d] dense\nin 1 f32 [" + dims +
-                                "] dense\nout 0 f32 [a, b, c, d] dense = add(in0[a, b, c, d], in1[" +
-                                dims + "])\n");
+    const Kernel kernel =
+        Parse("dims a b c d\nin 0 f32 [a, b, c, d] dense\nin 1 f32 [" + dims +
+              "] dense\nout 0 f32 [a, b, c, d] dense = add(in0[a, b, c, d], in1[" + dims + "])\n");
     const Params chosen =
         Chosen(kernel).choose(kernel, {std::move(extents)}, ProfileFor(IsaLevel::kV4));
     return std::pair(chosen.Get("flat", 1), chosen.Get("tables", 0));
@@ -232,11 +232,11 @@ TEST(SchedulerTest, ShortRowsRunAsOneWithWhatRepeats) {
   using Pair = std::pair<int64_t, int64_t>;
   EXPECT_EQ(params("c, d", {9, 9, 9, 9}), Pair(4, 2));
   EXPECT_EQ(params("b", {9, 9, 9, 9}), Pair(4, 2));
-  EXPECT_EQ(params("a", {9, 9, 9, 9}), Pair(3, 0));         // a number for each row
-  EXPECT_EQ(params("a, c", {9, 9, 9, 9}), Pair(1, 0));      // neither
-  EXPECT_EQ(params("a", {9, 9, 9, 16}), Pair(1, 0));        // long enough
-  EXPECT_EQ(params("b", {9, 1000, 9, 9}), Pair(2, 0));      // too long a table
-  EXPECT_EQ(params("b", {7, 9, 9, 9}), Pair(2, 0));         // of which little is read again
+  EXPECT_EQ(params("a", {9, 9, 9, 9}), Pair(3, 0));     // a number for each row
+  EXPECT_EQ(params("a, c", {9, 9, 9, 9}), Pair(1, 0));  // neither
+  EXPECT_EQ(params("a", {9, 9, 9, 16}), Pair(1, 0));    // long enough
+  EXPECT_EQ(params("b", {9, 1000, 9, 9}), Pair(2, 0));  // too long a table
+  EXPECT_EQ(params("b", {7, 9, 9, 9}), Pair(2, 0));     // of which little is read again
 }
 
 TEST(SchedulerTest, ShortRowsInAnotherOrderAreRunInLoops) {
@@ -307,7 +307,8 @@ TEST(SchedulerTest, TurnsInputsThatRunAlongAnotherDim) {
       "dims a b c d\nin 0 f32 [a, d, b, c] dense\nin 1 f32 [c] dense\nout 0 f32 [a, b, c, d] dense "
       "= add(in0[a, d, b, c], in1[c])\n");
   const auto turns = [&](int64_t c) {
-    return Chosen(image).choose(image, {{8, 99, c, 1000}}, ProfileFor(IsaLevel::kV3))
+    return Chosen(image)
+        .choose(image, {{8, 99, c, 1000}}, ProfileFor(IsaLevel::kV3))
         .Get("turns", 1);
   };
   EXPECT_EQ(turns(7), 2);
