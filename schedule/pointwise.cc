@@ -15,7 +15,6 @@
 // "stride_is"), they are loads and shuffles. Rows with guards on the innermost coordinate are run
 // in pieces ("cuts"), long chains in "links".
 #include <algorithm>
-
 #include <optional>
 
 #include "kiln/schedule/cuts.h"
@@ -215,8 +214,8 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
                                 (known(x) <= kMostUnrolled && CompileWork(kernel) > kFewOperations)
                             ? -1
                             : RowsOrder(kernel);
-  if (order < 0 && !flat && !tiles && SetUnrolled(params, kernel, sizes, profile, most))
-    return params;
+  const bool moved = order >= 0 && order < x - 1;
+  if (!moved && !flat && !tiles && SetUnrolled(params, kernel, sizes, profile, most)) return params;
   const bool long_enough = known(x) / kLeastPiece >= static_cast<int64_t>(cuts.size()) + 1;
   if (!cuts.empty() && long_enough) {
     lanes = LanesForRow(LanesFor(Between(kernel, cuts, 0), profile, 1), known(x));
