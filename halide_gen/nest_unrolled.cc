@@ -40,7 +40,7 @@ class UnrolledNest {
         most_(static_cast<int>(params.Get("unroll", 2))),
         lanes_(static_cast<int>(params.Get("lanes", 16))),
         width_(operands.extents[inner_]),
-        length_(Extents(first_, inner_)) {
+        length_(ExtentOf(operands, static_cast<int>(first_), kernel.innermost())) {
     UseTables(kernel, params, operands, kernel.innermost() - 1, lanes_, emitter_);
   }
 
@@ -79,13 +79,6 @@ class UnrolledNest {
  private:
   bool Outers() const { return first_ > 0; }
 
-  Expr Extents(size_t first, size_t end) const {
-    Expr count = 1;
-    for (size_t d = first; d < end; ++d)
-      count = d == first ? operands_.extents[d] : count * operands_.extents[d];
-    return count;
-  }
-
   // Loops over a tile.
   std::vector<Var> TileVars(bool whole) const {
     std::vector<Var> vars = {lane_, tile_};
@@ -94,14 +87,14 @@ class UnrolledNest {
     return vars;
   }
 
-  Expr OuterCount() const { return Extents(0, first_); }
+  Expr OuterCount() const { return ExtentOf(operands_, 0, static_cast<int>(first_)); }
 
   // At (outer, y, x), which is at (tile, lane).
   Scope ScopeAt(const Expr& x, const Expr& y, const Expr& lane, const Expr& tile) const {
     Scope scope;
     scope.coordinates.resize(kernel_.dims.size());
     scope.coordinates[inner_] = x;
-    Divide(y, first_, inner_, scope);
+    SetCoordinates(operands_, y, static_cast<int>(first_), static_cast<int>(inner_), scope);
     scope.start = tile * lanes_;
     scope.step = lane;
     scope.lane = lane;
@@ -112,16 +105,8 @@ class UnrolledNest {
     scope.row = outer_ * length_ + y;
     scope.row_arguments.emplace_back(outer_);
     if (x.defined()) scope.copy_arguments.emplace_back(outer_);
-    Divide(outer_, 0, first_, scope);
+    SetCoordinates(operands_, outer_, 0, static_cast<int>(first_), scope);
     return scope;
-  }
-
-  // The coordinates of the dims from `first` to before `end` at `rest`, which counts them as one.
-  void Divide(Expr rest, size_t first, size_t end, Scope& scope) const {
-    for (size_t d = end; d-- > first;) {
-      scope.coordinates[d] = d == first ? rest : rest % operands_.extents[d];
-      rest = rest / operands_.extents[d];
-    }
   }
 
   Scope OutputScope(const Expr& x) const { return ScopeAt(x, y_, y_ % lanes_, y_ / lanes_); }

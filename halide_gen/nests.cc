@@ -29,8 +29,9 @@ void AddReduced(const Kernel& kernel, const ScalarExpr& expr, const std::vector<
   }
 }
 
-// The product of the extents of the dims from `first` to before `end`.
-Expr Extents(const Operands& operands, int first, int end) {
+}  // namespace
+
+Expr ExtentOf(const Operands& operands, int first, int end) {
   Expr product = 1;
   for (int d = first; d < end; ++d) {
     const Expr extent = operands.extents[static_cast<size_t>(d)];
@@ -39,8 +40,7 @@ Expr Extents(const Operands& operands, int first, int end) {
   return product;
 }
 
-// Sets the coordinates of the dims from `first` to before `end` to those at `rest`, their index.
-void Divide(const Operands& operands, Expr rest, int first, int end, Scope& scope) {
+void SetCoordinates(const Operands& operands, Expr rest, int first, int end, Scope& scope) {
   for (int d = end - 1; d >= first; --d) {
     const auto dim = static_cast<size_t>(d);
     scope.coordinates[dim] = d == first ? rest : rest % operands.extents[dim];
@@ -48,14 +48,12 @@ void Divide(const Operands& operands, Expr rest, int first, int end, Scope& scop
   }
 }
 
-}  // namespace
-
 Expr RowCount(const Kernel& kernel, const Operands& operands, int flat) {
-  return Extents(operands, 0, kernel.num_iterated() - flat);
+  return ExtentOf(operands, 0, kernel.num_iterated() - flat);
 }
 
 Expr TailLength(const Kernel& kernel, const Operands& operands, int flat) {
-  return Extents(operands, kernel.num_iterated() - flat, kernel.num_iterated());
+  return ExtentOf(operands, kernel.num_iterated() - flat, kernel.num_iterated());
 }
 
 Expr RowMajor(const Operands& operands, const std::vector<int32_t>& dims,
@@ -74,7 +72,7 @@ Scope RowScope(const Kernel& kernel, const Operands& operands, const Expr& row, 
   if (kernel.num_iterated() == 0) return scope;
   scope.coordinates[static_cast<size_t>(kernel.innermost())] = x;
   scope.row = row;
-  Divide(operands, row, 0, kernel.num_iterated() - 1, scope);
+  SetCoordinates(operands, row, 0, kernel.num_iterated() - 1, scope);
   return scope;
 }
 
@@ -86,8 +84,8 @@ Scope FlatScope(const Kernel& kernel, const Params& params, const Operands& oper
   Scope scope;
   scope.coordinates.resize(kernel.dims.size());
   const int first = kernel.num_iterated() - flat;
-  if (row.defined()) Divide(operands, row, 0, first, scope);
-  Divide(operands, x, first, kernel.num_iterated(), scope);
+  if (row.defined()) SetCoordinates(operands, row, 0, first, scope);
+  SetCoordinates(operands, x, first, kernel.num_iterated(), scope);
   scope.flat = flat;
   scope.tail = x;
   scope.start = x / lanes * lanes;

@@ -47,6 +47,12 @@ std::vector<OutputNest> GeneralNests(const Kernel& kernel, const Params& params,
 
 // ---- Shared by them.
 
+// The product of the extents of the dims from `first` to before `end`, as int32.
+Halide::Expr ExtentOf(const Operands& operands, int first, int end);
+
+// Sets the coordinates of those dims to where `rest`, their common index, is.
+void SetCoordinates(const Operands& operands, Halide::Expr rest, int first, int end, Scope& scope);
+
 // Products of extents, as int32: of all iterated dims but the last `flat`, 1 for none; and of
 // those.
 Halide::Expr RowCount(const Kernel& kernel, const Operands& operands, int flat = 1);
