@@ -324,7 +324,7 @@ class Pricer {
       price_.dear_repeats = std::max(price_.dear_repeats, runs / std::max(1.0, distinct));
     }
     if (e < kernel_.stages.size()) work.ns += CombineNs(e);
-    const double gather_ns = GatherNs(e);
+    const double gather_ns = GatherNs(e, varies);
     const bool by_one =
         (Turned() || AcrossRows() || gather_ns > 0) && 4 * params_.Get("lanes", 1) <= VectorBytes();
     if (by_one) not_hidden_ = kNotHiddenByOne;
@@ -400,11 +400,11 @@ class Pricer {
   }
 
   // Reads of elements one by one keep the units busy that compute, too.
-  double GatherNs(size_t e) const {
+  double GatherNs(size_t e, const std::vector<uint64_t>& varies) const {
     if (Turned()) return 0;
     double elements = 0;
     const bool clamped = Clamped(e);
-    const std::vector<double> reached = Reached(*exprs_[e]);
+    const std::vector<double> reached = Reached(*exprs_[e], varies);
     for (size_t i = 0; i < reached.size(); ++i) {
       const ExprNode& node = exprs_[e]->nodes()[i];
       if (node.op == ScalarOp::kRead && node.source == ReadSource::kInput &&
@@ -416,9 +416,8 @@ class Pricer {
 
   // The part of an expression's runs that comes to each node, where choices that all lanes make
   // alike are branches; both sides count as equally likely.
-  std::vector<double> Reached(const ScalarExpr& expr) const {
+  std::vector<double> Reached(const ScalarExpr& expr, const std::vector<uint64_t>& varies) const {
     const std::vector<ExprNode>& nodes = expr.nodes();
-    const std::vector<uint64_t> varies = VariesWith(expr);
     std::vector<double> reached(nodes.size(), 0);
     reached[static_cast<size_t>(expr.root())] = 1;
     const auto reach = [&](ExprId id, double part) {
@@ -487,11 +486,6 @@ class Pricer {
   }
 
   bool Turned() const { return params_.Get("turn", -1) >= 0 || params_.Get("stride_is", 0) > 0; }
-
-  static bool HasGuard(const ScalarExpr& expr) {
-    return std::any_of(expr.nodes().begin(), expr.nodes().end(),
-                       [](const ExprNode& node) { return node.op == ScalarOp::kGuard; });
-  }
 
   // True if neighbours in a vector are neighbours in memory, or a few elements of the innermost dim
   // apart. `clamped`: shifted reads are not.

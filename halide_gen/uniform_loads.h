@@ -13,23 +13,19 @@
 
 #include <Halide.h>
 
+#include "kiln/halide_gen/masks.h"
+
 namespace kiln {
 
 // A lowering pass. Masks of other forms than above are left as they are.
-class UniformLoads : public Halide::Internal::IRMutator {
+class UniformLoads : public MaskReader {
  protected:
-  using IRMutator::visit;
-  Halide::Internal::Stmt visit(const Halide::Internal::LetStmt* op) override;
-  Halide::Expr visit(const Halide::Internal::Let* op) override;
+  using MaskReader::visit;
   Halide::Expr visit(const Halide::Internal::Call* op) override;
 
  private:
-  template <typename LetOrLetStmt>
-  auto MutateLet(const LetOrLetStmt* op);
   // A condition of the first lane, which holds if that of any lane does; undefined if not known.
   Halide::Expr FirstLane(const Halide::Expr& mask) const;
-
-  Halide::Internal::Scope<Halide::Expr> masks_;  // of names in scope
 };
 
 }  // namespace kiln

@@ -18,27 +18,24 @@
 
 #include <string>
 
+#include "kiln/halide_gen/masks.h"
+
 namespace kiln {
 
 // A lowering pass. Loads that are not of the innermost loop, have masks of other forms than above,
 // or stand under a condition, are left as they are.
-class WholeSteps : public Halide::Internal::IRMutator {
+class WholeSteps : public MaskReader {
  protected:
-  using IRMutator::visit;
+  using MaskReader::visit;
   Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override;
   Halide::Internal::Stmt visit(const Halide::Internal::IfThenElse* op) override;
-  Halide::Internal::Stmt visit(const Halide::Internal::LetStmt* op) override;
-  Halide::Expr visit(const Halide::Internal::Let* op) override;
   Halide::Expr visit(const Halide::Internal::Load* op) override;
 
  private:
-  template <typename LetOrLetStmt>
-  auto MutateLet(const LetOrLetStmt* op);
   // A condition that holds if that of every lane does; undefined if it is not known.
   Halide::Expr LastLane(const Halide::Expr& mask) const;
 
-  std::string loop_;                             // the innermost serial one around
-  Halide::Internal::Scope<Halide::Expr> masks_;  // of names in scope
+  std::string loop_;  // the innermost serial one around
 };
 
 }  // namespace kiln

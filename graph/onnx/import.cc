@@ -295,12 +295,15 @@ absl::StatusOr<OnnxImport> ImportOnnx(absl::string_view path, const OnnxImportOp
 
 namespace {
 
+bool LacksOperator(const OnnxImport& import) {
+  return std::any_of(import.unsupported.begin(), import.unsupported.end(),
+                     [](const UnsupportedNode& node) { return node.reason.empty(); });
+}
+
 bool MayNeedValues(const OnnxImport& import) {
-  const auto any = [&](auto property) {
-    return std::any_of(import.unsupported.begin(), import.unsupported.end(), property);
-  };
-  return any([](const UnsupportedNode& node) { return node.needs_values; }) &&
-         !any([](const UnsupportedNode& node) { return node.reason.empty(); });
+  return !LacksOperator(import) &&
+         std::any_of(import.unsupported.begin(), import.unsupported.end(),
+                     [](const UnsupportedNode& node) { return node.needs_values; });
 }
 
 // Enters shapes without open extents for inputs that have some, where shape_of(input) is one;
@@ -334,9 +337,7 @@ std::optional<Shape> ShapeOf(const std::map<std::string, Tensor>& tensors, const
 bool MayNeedInputs(absl::string_view path, const OnnxImport& import,
                    const OnnxImportOptions& options) {
   if (MayNeedValues(import)) return true;
-  const bool missing = std::any_of(import.unsupported.begin(), import.unsupported.end(),
-                                   [](const UnsupportedNode& node) { return node.reason.empty(); });
-  if (import.unsupported.empty() || missing) return false;
+  if (import.unsupported.empty() || LacksOperator(import)) return false;
   // Any extents tell whether open ones are what is in the way, if the model takes them.
   for (const int64_t extent : {64, 512, 4096, 1}) {
     OnnxImportOptions closed = options;
