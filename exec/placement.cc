@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "kiln/base/checked.h"
 #include "kiln/base/status_macros.h"
 
 namespace kiln {
@@ -248,29 +250,77 @@ class Placer {
     return absl::OkStatus();
   }
 
-  absl::Status PlanArena() {
+  // What is placed together: all of the arena but what lanes have of their own, or that of one lane.
+  struct Area {
     std::vector<Interval> intervals;
-    std::vector<int64_t*> offsets;
+    std::vector<int64_t*> offsets, steps;  // to fill in
+    void Add(const Interval& interval, int64_t& offset, int64_t& step) {
+      intervals.push_back(interval);
+      offsets.push_back(&offset);
+      steps.push_back(&step);
+    }
+    absl::StatusOr<MemoryPlan> Plan() const {
+      KILN_ASSIGN_OR_RETURN(MemoryPlan plan, PlanMemory(intervals, kArenaAlignment));
+      KILN_RETURN_IF_ERROR(VerifyPlan(intervals, plan, kArenaAlignment));
+      for (size_t i = 0; i < offsets.size(); ++i) *offsets[i] = plan.offsets[i];
+      return plan;
+    }
+  };
+
+  // Of a life within a repeat with lanes: the repeat's; else the last one.
+  Area& AreaOf(std::vector<Area>& areas, const Interval& life) {
+    for (size_t r = 0; r < p_.repeats.size(); ++r) {
+      const PlacementProblem::Repeat& repeat = p_.repeats[r];
+      if (repeat.lanes > 1 && life.lower >= static_cast<int64_t>(repeat.begin) &&
+          life.upper <= static_cast<int64_t>(repeat.end))
+        return areas[r];
+    }
+    return areas.back();
+  }
+
+  absl::Status PlanArena() {
     made_.arena_offset.assign(n_, -1);
+    made_.arena_step.assign(n_, 0);
     made_.scratch_offset.assign(p_.steps.size(), -1);
+    made_.scratch_step.assign(p_.steps.size(), 0);
+    std::vector<Area> areas(p_.repeats.size() + 1);
     for (size_t b = 0; b < n_; ++b) {
       made_.places.push_back(Find(static_cast<int32_t>(b)));
       const Node& n = nodes_[b];
       if (n.parent != static_cast<int32_t>(b) || p_.buffers[b].space != Space::kTemporary ||
           n.last < 0)
         continue;
-      intervals.push_back({n.first, n.last + 1, p_.buffers[b].bytes});
-      offsets.push_back(&made_.arena_offset[b]);
+      const Interval life = {n.first, n.last + 1, p_.buffers[b].bytes};
+      AreaOf(areas, life).Add(life, made_.arena_offset[b], made_.arena_step[b]);
     }
     for (size_t t = 0; t < p_.steps.size(); ++t) {
       if (p_.steps[t].scratch == 0) continue;
-      intervals.push_back(
-          {static_cast<int64_t>(t), static_cast<int64_t>(t) + 1, p_.steps[t].scratch});
-      offsets.push_back(&made_.scratch_offset[t]);
+      const Interval life = {static_cast<int64_t>(t), static_cast<int64_t>(t) + 1,
+                             p_.steps[t].scratch};
+      AreaOf(areas, life).Add(life, made_.scratch_offset[t], made_.scratch_step[t]);
     }
-    KILN_ASSIGN_OR_RETURN(made_.memory, PlanMemory(intervals, kArenaAlignment));
-    KILN_RETURN_IF_ERROR(VerifyPlan(intervals, made_.memory, kArenaAlignment));
-    for (size_t i = 0; i < offsets.size(); ++i) *offsets[i] = made_.memory.offsets[i];
+    return PlanAreas(areas);
+  }
+
+  // Lanes run beside each other: to the rest of the arena they are one interval.
+  absl::Status PlanAreas(std::vector<Area>& areas) {
+    std::vector<int64_t> begins(areas.size(), 0), steps(areas.size(), 0);
+    for (size_t r = 0; r < p_.repeats.size(); ++r) {
+      const PlacementProblem::Repeat& repeat = p_.repeats[r];
+      if (areas[r].intervals.empty()) continue;
+      KILN_ASSIGN_OR_RETURN(const MemoryPlan lane, areas[r].Plan());
+      const std::optional<int64_t> all = CheckedMul(lane.peak, repeat.lanes);
+      if (!all) return absl::ResourceExhaustedError("the lanes of a round need too much memory");
+      steps[r] = lane.peak;
+      areas.back().intervals.push_back({static_cast<int64_t>(repeat.begin),
+                                        static_cast<int64_t>(repeat.end), *all});
+      areas.back().offsets.push_back(&begins[r]);
+    }
+    KILN_ASSIGN_OR_RETURN(made_.memory, areas.back().Plan());
+    for (size_t r = 0; r < p_.repeats.size(); ++r) {
+      for (int64_t* offset : areas[r].offsets) *offset += begins[r];
+      for (int64_t* step : areas[r].steps) *step = steps[r];
+    }
     return absl::OkStatus();
   }
 

@@ -108,7 +108,10 @@ class PlanBuilder {
     for (size_t t = 0; t < program_.thunks.size(); ++t)
       KILN_RETURN_IF_ERROR(Named(t, ResolveOperands(t)));
     ChooseThreads();
-    rounds_ = CutIntoRounds(program_, operands_, problem_);
+    rounds_ = CutIntoRounds(program_, session_->threads(), operands_, problem_);
+    lanes_.assign(program_.thunks.size(), 1);
+    for (const Round& round : rounds_)
+      std::fill(&lanes_[round.begin], &lanes_[round.begin] + (round.end - round.begin), round.lanes);
     for (size_t t = 0; t < program_.thunks.size(); ++t)
       KILN_RETURN_IF_ERROR(Named(t, PrepareThunk(t)));
     KILN_ASSIGN_OR_RETURN(plan_->placement_, PlaceBuffers(problem_));
@@ -124,6 +127,10 @@ class PlanBuilder {
 
  private:
   using Space = PlacementProblem::Space;
+  struct LaneAt {
+    int64_t number = 0;
+    int64_t first = 0;  // part
+  };
 
   absl::Status Named(size_t t, const absl::Status& status) const {
     if (status.ok()) return status;
@@ -355,13 +362,12 @@ class PlanBuilder {
     launch.slot = SlotOf(handle);
     launch.inputs = kernel.inputs.size();
     launch.params = thunk.params;
-    prepared_[t].emplace();
-    prepared_[t]->launch = std::move(launch);
+    for (int64_t lane = 0; lane < lanes_[t]; ++lane) prepared_[t].emplace_back(launch);
     return absl::OkStatus();
   }
 
   // Fills in the block of arguments; all vectors get their final size before any address is taken.
-  void FinishKernel(KernelLaunch& launch, const Operands& operands) {
+  void FinishKernel(KernelLaunch& launch, const Operands& operands, const LaneAt& lane) {
     std::vector<const ResolvedRef*> refs;
     for (const ResolvedRef& ref : operands.inputs) refs.push_back(&ref);
     for (const ResolvedRef& ref : operands.outputs) refs.push_back(&ref);
@@ -382,7 +388,7 @@ class PlanBuilder {
         launch.dims[at] = {0, Clamped(ref.shape[axis]), Clamped(ref.strides[axis]), 0};
         if (launch.large) launch.large_dims[at] = {ref.shape[axis], ref.strides[axis]};
       }
-      AddPatch(&buffer.host, ref);
+      AddPatch(&buffer.host, ref, lane);
     }
     for (const int64_t extent : operands.dims) launch.extents.push_back(Clamped(extent));
     if (launch.large) launch.large_extents = operands.dims;
@@ -423,35 +429,38 @@ class PlanBuilder {
     for (const ResolvedRef& ref : operands.outputs) {
       request.outputs.push_back({true, ref.type, ref.shape, ref.strides, nullptr});
     }
-    LibraryLaunch launch;
-    KILN_ASSIGN_OR_RETURN(launch.primitive,
-                          library::Make(*thunk.op, request, SessionFor(thunk, operands)));
-    problem_.steps[t].scratch = launch.primitive->scratch_bytes();
-    plan_->constant_bytes_ += launch.primitive->packed_bytes();
-    prepared_[t].emplace();
-    prepared_[t]->launch = std::move(launch);
+    for (int64_t lane = 0; lane < lanes_[t]; ++lane) {
+      LibraryLaunch launch;
+      KILN_ASSIGN_OR_RETURN(launch.primitive, library::Make(*thunk.op, request, SessionFor(t)));
+      problem_.steps[t].scratch = launch.primitive->scratch_bytes();
+      if (lane == 0) plan_->constant_bytes_ += launch.primitive->packed_bytes();
+      prepared_[t].emplace_back(std::move(launch));
+    }
     return absl::OkStatus();
   }
 
-  // Small calls are over before another thread has its part.
-  const std::shared_ptr<library::Session>& SessionFor(const CheckedThunk& thunk,
-                                                      const Operands& operands) {
-    if (session_->threads() == 1 || Work(thunk, operands) >= kAloneGrains * Grain())
-      return session_;
+  // Lanes have a thread each, and small calls are over before another thread has its part.
+  const std::shared_ptr<library::Session>& SessionFor(size_t t) {
+    const bool shares =
+        lanes_[t] == 1 && Work(program_.thunks[t], operands_[t]) >= kAloneGrains * Grain();
+    if (session_->threads() == 1 || shares) return session_;
     if (alone_ == nullptr) alone_ = session_->Serial();
     return alone_;
   }
 
-  void FinishLibrary(LibraryLaunch& launch, const Operands& operands, size_t t) {
+  void FinishLibrary(LibraryLaunch& launch, const Operands& operands, size_t t,
+                     const LaneAt& lane) {
     launch.inputs.resize(operands.inputs.size());
     launch.outputs.resize(operands.outputs.size());
     for (size_t i = 0; i < operands.inputs.size(); ++i) {
-      if (operands.inputs[i].buffer >= 0) AddPatch(&launch.inputs[i], operands.inputs[i]);
+      if (operands.inputs[i].buffer >= 0) AddPatch(&launch.inputs[i], operands.inputs[i], lane);
     }
     for (size_t i = 0; i < operands.outputs.size(); ++i)
-      AddPatch(&launch.outputs[i], operands.outputs[i]);
+      AddPatch(&launch.outputs[i], operands.outputs[i], lane);
     const int64_t scratch = plan_->placement_.scratch_offset[t];
-    if (scratch >= 0) plan_->bases_[0].patches.push_back({&launch.scratch, scratch});
+    if (scratch < 0) return;
+    const int64_t step = plan_->placement_.scratch_step[t];
+    plan_->bases_[0].patches.push_back({&launch.scratch, scratch + lane.number * step});
   }
 
   // ---- Views, copies, values of dims
@@ -480,8 +489,7 @@ class PlanBuilder {
     if (to.elements == 0) return absl::OkStatus();
     CopyLaunch launch;
     launch.copy = StridedCopy(to.shape, from.strides, to.strides, SizeOf(to.type));
-    prepared_[t].emplace();
-    prepared_[t]->launch = std::move(launch);
+    prepared_[t].emplace_back(std::move(launch));
     return absl::OkStatus();
   }
 
@@ -510,8 +518,7 @@ class PlanBuilder {
       std::memcpy(launch.bytes.data() + i * item, &value, item);
     }
     launch.copy = StridedCopy(to.shape, DenseStrides(to.shape), to.strides, item);
-    prepared_[t].emplace();
-    prepared_[t]->launch = std::move(launch);
+    prepared_[t].emplace_back(std::move(launch));
     return absl::OkStatus();
   }
 
@@ -521,24 +528,25 @@ class PlanBuilder {
     CopyLaunch launch;
     launch.copy = StridedCopy({to.end}, {1}, {1}, 1);
     PlanStep& step = plan_->steps_.emplace_back();
-    step.launch = std::move(launch);
+    step.launches.emplace_back(std::move(launch));
     step.thunk = t;
     step.bytes = 2 * to.end;
-    CopyLaunch& placed = std::get<CopyLaunch>(step.launch);
-    AddPatch(&placed.from, from.buffer, from.begin);
-    AddPatch(&placed.to, to.buffer, 0);
+    CopyLaunch& placed = std::get<CopyLaunch>(step.launches[0]);
+    AddPatch(&placed.from, from.buffer, from.begin, {});
+    AddPatch(&placed.to, to.buffer, 0, {});
   }
 
   // ---- Putting it together
 
-  void AddPatch(void* slot, const ResolvedRef& ref) {
-    AddPatch(slot, ref.buffer, ref.offset);
-    if (ref.part_bytes != 0) plan_->rounds_.back().moving.push_back({slot, ref.part_bytes});
+  void AddPatch(void* slot, const ResolvedRef& ref, const LaneAt& lane) {
+    AddPatch(slot, ref.buffer, ref.offset + lane.first * ref.part_bytes, lane);
+    if (ref.part_bytes != 0)
+      plan_->rounds_.back().lanes[static_cast<size_t>(lane.number)].moving.push_back({slot, ref.part_bytes});
   }
 
   // `slot` holds a pointer to the bytes of an operand. Empty operands of a launch get an address
   // they never use.
-  void AddPatch(void* slot, int32_t buffer, int64_t offset) {
+  void AddPatch(void* slot, int32_t buffer, int64_t offset, const LaneAt& lane) {
     const Placement::Place& place = plan_->placement_.places[static_cast<size_t>(buffer)];
     const CheckedBuffer& root = program_.buffers[static_cast<size_t>(place.root)];
     size_t base = 0;
@@ -555,42 +563,54 @@ class PlanBuilder {
             1 + program_.inputs.size() + program_.outputs.size() + static_cast<size_t>(root.index);
         break;
       default:
-        offset += plan_->placement_.arena_offset[static_cast<size_t>(place.root)];
+        offset += plan_->placement_.arena_offset[static_cast<size_t>(place.root)] +
+                  lane.number * plan_->placement_.arena_step[static_cast<size_t>(place.root)];
         break;
     }
     plan_->bases_[base].patches.push_back({slot, offset});
   }
 
-  void AddStep(size_t t, int64_t times) {
+  void Finish(PlanLaunch& launch, const Operands& operands, size_t t, const LaneAt& lane) {
+    if (auto* kernel = std::get_if<KernelLaunch>(&launch)) {
+      FinishKernel(*kernel, operands, lane);
+    } else if (auto* library = std::get_if<LibraryLaunch>(&launch)) {
+      FinishLibrary(*library, operands, t, lane);
+    } else if (auto* copy = std::get_if<CopyLaunch>(&launch)) {
+      AddPatch(&copy->from, operands.inputs[0], lane);
+      AddPatch(&copy->to, operands.outputs[0], lane);
+    } else if (auto* dims = std::get_if<DimsLaunch>(&launch)) {
+      AddPatch(&dims->to, operands.outputs[0], lane);
+    }
+  }
+
+  void AddStep(size_t t, const Round& round) {
     Operands& operands = operands_[t];
     if (plan_->placement_.copies[t]) AddViewCopy(t);
-    if (!prepared_[t]) return;
-    PlanStep& step = plan_->steps_.emplace_back(*std::move(prepared_[t]));
+    if (prepared_[t].empty()) return;
+    PlanStep& step = plan_->steps_.emplace_back();
+    step.launches = std::move(prepared_[t]);
     step.thunk = t;
-    step.times = times;
+    step.times = round.parts;
     for (const ResolvedRef& ref : operands.inputs) step.bytes += ref.bytes() * step.times;
     for (const ResolvedRef& ref : operands.outputs) step.bytes += ref.bytes() * step.times;
-    if (auto* kernel = std::get_if<KernelLaunch>(&step.launch)) {
-      FinishKernel(*kernel, operands);
-    } else if (auto* library = std::get_if<LibraryLaunch>(&step.launch)) {
-      FinishLibrary(*library, operands, t);
-    } else if (auto* copy = std::get_if<CopyLaunch>(&step.launch)) {
-      AddPatch(&copy->from, operands.inputs[0]);
-      AddPatch(&copy->to, operands.outputs[0]);
-    } else if (auto* dims = std::get_if<DimsLaunch>(&step.launch)) {
-      AddPatch(&dims->to, operands.outputs[0]);
+    for (size_t lane = 0; lane < step.launches.size(); ++lane) {
+      Finish(step.launches[lane], operands, t,
+             {static_cast<int64_t>(lane), FirstPart(round, static_cast<int64_t>(lane))});
     }
   }
 
   void AddSteps() {
     size_t t = 0;
     for (const Round& round : rounds_) {
-      for (; t < round.begin; ++t) AddStep(t, 1);
-      plan_->rounds_.push_back({plan_->steps_.size(), 0, round.parts, {}});
-      for (; t < round.end; ++t) AddStep(t, round.parts);
-      plan_->rounds_.back().end = plan_->steps_.size();
+      for (; t < round.begin; ++t) AddStep(t, {});
+      PlanRound& made = plan_->rounds_.emplace_back();
+      made.begin = plan_->steps_.size();
+      for (int64_t lane = 0; lane < round.lanes; ++lane)
+        made.lanes.push_back({FirstPart(round, lane + 1) - FirstPart(round, lane), {}, {}});
+      for (; t < round.end; ++t) AddStep(t, round);
+      made.end = plan_->steps_.size();
     }
-    for (; t < program_.thunks.size(); ++t) AddStep(t, 1);
+    for (; t < program_.thunks.size(); ++t) AddStep(t, {});
   }
 
   void SetConstants() {
@@ -611,8 +631,9 @@ class PlanBuilder {
   PlacementProblem problem_;
   std::vector<bool> absent_;  // per buffer
   std::vector<Operands> operands_;
-  std::vector<std::optional<PlanStep>> prepared_;  // before buffers have places; absent: no launch
+  std::vector<std::vector<PlanLaunch>> prepared_;  // before buffers have places; empty: no launch
   std::vector<Round> rounds_;
+  std::vector<int64_t> lanes_;  // per thunk
 };
 
 absl::StatusOr<std::unique_ptr<ExecutionPlan>> ExecutionPlan::Create(

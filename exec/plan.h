@@ -78,8 +78,10 @@ struct DimsLaunch {
   void* to = nullptr;
 };
 
+using PlanLaunch = std::variant<KernelLaunch, LibraryLaunch, CopyLaunch, DimsLaunch>;
+
 struct PlanStep {
-  std::variant<KernelLaunch, LibraryLaunch, CopyLaunch, DimsLaunch> launch;
+  std::vector<PlanLaunch> launches;  // one; in a round, one for each lane
   size_t thunk = 0;
   int64_t times = 1;
   int64_t bytes = 0;  // read and written, in all
@@ -87,13 +89,17 @@ struct PlanStep {
 
 // Steps that run once for each part of the batch (rounds.h).
 struct PlanRound {
-  size_t begin = 0, end = 0;
-  int64_t parts = 1;
   struct Moving {
     void* slot;    // holds the address of the part
     int64_t step;  // to the next one
   };
-  std::vector<Moving> moving;
+  struct Lane {
+    int64_t parts = 0;
+    std::vector<Moving> moving;
+    absl::Status status;  // of the last run
+  };
+  size_t begin = 0, end = 0;
+  std::vector<Lane> lanes;  // the last one has the most parts
 };
 
 // Belongs to one caller at a time.
@@ -147,9 +153,12 @@ class ExecutionPlan {
   void SetBase(size_t base, void* memory);
   void MakeReport();
   absl::Status Snapshot();
-  absl::Status RunStep(PlanStep& step, Launcher& launcher);
-  absl::Status RunSteps(size_t begin, size_t end, Launcher& launcher, std::vector<double>* ms);
-  absl::Status RunRound(const PlanRound& round, Launcher& launcher, std::vector<double>* ms);
+  absl::Status RunStep(PlanStep& step, size_t lane, Launcher& launcher);
+  absl::Status RunSteps(size_t begin, size_t end, size_t lane, Launcher& launcher,
+                        std::vector<double>* ms);
+  absl::Status RunLane(const PlanRound& round, size_t lane, Launcher& launcher,
+                       std::vector<double>* ms);
+  absl::Status RunRound(PlanRound& round, Launcher& launcher, std::vector<double>* ms);
 
   std::shared_ptr<const CheckedProgram> program_;
   std::vector<std::vector<int64_t>> output_shapes_;

@@ -47,11 +47,12 @@ absl::Status ExecutionPlan::Snapshot() {
   return absl::OkStatus();
 }
 
-absl::Status ExecutionPlan::RunStep(PlanStep& step, Launcher& launcher) {
+absl::Status ExecutionPlan::RunStep(PlanStep& step, size_t lane, Launcher& launcher) {
+  PlanLaunch& launch = step.launches[lane];
   const auto name = [&] {
     return absl::StrCat("thunk ", step.thunk, " \"", program_->thunks[step.thunk].name, "\"");
   };
-  if (auto* kernel = std::get_if<KernelLaunch>(&step.launch)) {
+  if (auto* kernel = std::get_if<KernelLaunch>(&launch)) {
     const KernelFunction& function = *slots_[kernel->slot].function;
     void** const argv = kernel->argv.data();
     const bool stream = kernel->leaves_cache && MayStream(kernel->buffers, kernel->inputs);
@@ -60,36 +61,36 @@ absl::Status ExecutionPlan::RunStep(PlanStep& step, Launcher& launcher) {
                           : launcher.Launch(function.run, function.self, argv, stream);
     if (error != 0)
       return absl::InternalError(absl::StrCat(name(), ": the kernel failed with code ", error));
-  } else if (auto* library = std::get_if<LibraryLaunch>(&step.launch)) {
+  } else if (auto* library = std::get_if<LibraryLaunch>(&launch)) {
     const absl::Status status = library->primitive->Run(
         {library->inputs.data(), library->outputs.data(), library->scratch, launcher.context()});
     if (!status.ok()) return Annotate(status, name());
-  } else if (auto* copy = std::get_if<CopyLaunch>(&step.launch)) {
+  } else if (auto* copy = std::get_if<CopyLaunch>(&launch)) {
     copy->copy.Run(copy->from, copy->to);
-  } else if (auto* dims = std::get_if<DimsLaunch>(&step.launch)) {
+  } else if (auto* dims = std::get_if<DimsLaunch>(&launch)) {
     dims->copy.Run(dims->bytes.data(), dims->to);
   }
   return absl::OkStatus();
 }
 
-absl::Status ExecutionPlan::RunSteps(size_t begin, size_t end, Launcher& launcher,
-                                     std::vector<double>* ms) {
+absl::Status ExecutionPlan::RunSteps(size_t begin, size_t end, size_t lane,
+                                     Launcher& launcher, std::vector<double>* ms) {
   if (ms == nullptr) {
-    for (size_t i = begin; i < end; ++i) KILN_RETURN_IF_ERROR(RunStep(steps_[i], launcher));
+    for (size_t i = begin; i < end; ++i) KILN_RETURN_IF_ERROR(RunStep(steps_[i], lane, launcher));
     return absl::OkStatus();
   }
   for (size_t i = begin; i < end; ++i) {
     const Clock::time_point start = Clock::now();
-    KILN_RETURN_IF_ERROR(RunStep(steps_[i], launcher));
+    KILN_RETURN_IF_ERROR(RunStep(steps_[i], lane, launcher));
     (*ms)[i] += MillisecondsSince(start);
   }
   return absl::OkStatus();
 }
 
-absl::Status ExecutionPlan::RunRound(const PlanRound& round, Launcher& launcher,
-                                     std::vector<double>* ms) {
+absl::Status ExecutionPlan::RunLane(const PlanRound& round, size_t lane, Launcher& launcher,
+                                    std::vector<double>* ms) {
   const auto move = [&](int64_t parts) {
-    for (const PlanRound::Moving& moving : round.moving) {
+    for (const PlanRound::Moving& moving : round.lanes[lane].moving) {
       uint8_t* address = nullptr;
       std::memcpy(&address, moving.slot, sizeof address);
       address += parts * moving.step;
@@ -98,28 +99,41 @@ absl::Status ExecutionPlan::RunRound(const PlanRound& round, Launcher& launcher,
   };
   absl::Status status;
   int64_t part = 0;
-  for (; part < round.parts && status.ok(); ++part) {
-    status = RunSteps(round.begin, round.end, launcher, ms);
+  for (; part < round.lanes[lane].parts && status.ok(); ++part) {
+    status = RunSteps(round.begin, round.end, lane, launcher, ms);
     move(1);
   }
   move(-part);
   return status;
 }
 
+absl::Status ExecutionPlan::RunRound(PlanRound& round, Launcher& launcher,
+                                     std::vector<double>* ms) {
+  const size_t lanes = round.lanes.size();
+  if (lanes == 1) return RunLane(round, 0, launcher, ms);
+  // The last lane's times are the round's.
+  launcher.Share(static_cast<int>(lanes), [&](int i) {
+    const auto lane = static_cast<size_t>(i);
+    round.lanes[lane].status = RunLane(round, lane, launcher, lane + 1 == lanes ? ms : nullptr);
+  });
+  for (const PlanRound::Lane& lane : round.lanes) KILN_RETURN_IF_ERROR(lane.status);
+  return absl::OkStatus();
+}
+
 absl::Status ExecutionPlan::Run(Launcher& launcher, std::vector<double>* ms) {
   KILN_RETURN_IF_ERROR(Snapshot());
   if (ms != nullptr) ms->resize(steps_.size());
   size_t done = 0;
-  for (const PlanRound& round : rounds_) {
-    KILN_RETURN_IF_ERROR(RunSteps(done, round.begin, launcher, ms));
+  for (PlanRound& round : rounds_) {
+    KILN_RETURN_IF_ERROR(RunSteps(done, round.begin, 0, launcher, ms));
     KILN_RETURN_IF_ERROR(RunRound(round, launcher, ms));
     done = round.end;
   }
-  return RunSteps(done, steps_.size(), launcher, ms);
+  return RunSteps(done, steps_.size(), 0, launcher, ms);
 }
 
 bool ExecutionPlan::IsVm(const PlanStep& step) const {
-  const auto* kernel = std::get_if<KernelLaunch>(&step.launch);
+  const auto* kernel = std::get_if<KernelLaunch>(&step.launches[0]);
   return kernel != nullptr && slots_[kernel->slot].function != nullptr &&
          slots_[kernel->slot].function->vm;
 }
@@ -131,9 +145,9 @@ void ExecutionPlan::MakeReport() {
   report_.constants = constant_bytes_;
   for (const PlanStep& step : steps_) {
     report_.bytes_moved += step.bytes;
-    if (std::holds_alternative<KernelLaunch>(step.launch)) {
+    if (std::holds_alternative<KernelLaunch>(step.launches[0])) {
       report_.kernel_launches += step.times;
-    } else if (std::holds_alternative<LibraryLaunch>(step.launch)) {
+    } else if (std::holds_alternative<LibraryLaunch>(step.launches[0])) {
       report_.library_launches += step.times;
     } else {
       report_.other_launches += step.times;

@@ -36,9 +36,9 @@ std::string Refs(const std::vector<CheckedRef>& refs) {
 
 std::string WhatOf(const PlanStep& step, const CheckedProgram& program) {
   const CheckedThunk& thunk = program.thunks[step.thunk];
-  switch (step.launch.index()) {
+  switch (step.launches[0].index()) {
     case 0: {
-      const auto& launch = std::get<KernelLaunch>(step.launch);
+      const auto& launch = std::get<KernelLaunch>(step.launches[0]);
       return absl::StrCat(
           "kernel ", program.variant->program.kernels(thunk.kernel).name(),
           launch.pieces ? absl::StrCat(" in ", launch.pieces->boxes, " pieces") : "",
@@ -58,7 +58,7 @@ std::string WhatOf(const PlanStep& step, const CheckedProgram& program) {
 std::vector<PlannedCall> ExecutionPlan::LibraryCalls() const {
   std::vector<PlannedCall> calls;
   for (const PlanStep& step : steps_) {
-    const auto* launch = std::get_if<LibraryLaunch>(&step.launch);
+    const auto* launch = std::get_if<LibraryLaunch>(&step.launches[0]);
     if (launch == nullptr) continue;
     const CheckedThunk& thunk = program_->thunks[step.thunk];
     const library::Primitive& primitive = *launch->primitive;
@@ -87,6 +87,8 @@ std::string ExecutionPlan::ToString() const {
       absl::StrAppend(&text, " in b", place.root, " at ", place.offset);
     } else if (placement_.arena_offset[b] >= 0) {
       absl::StrAppend(&text, " in the arena at ", placement_.arena_offset[b]);
+      if (placement_.arena_step[b] > 0)
+        absl::StrAppend(&text, ", lanes ", placement_.arena_step[b], " apart");
     }
     text += "\n";
   }
@@ -97,6 +99,8 @@ std::string ExecutionPlan::ToString() const {
                     "\": ", Refs(thunk.inputs), " -> ", Refs(thunk.outputs), "; ", step.bytes,
                     " bytes");
     if (step.times > 1) absl::StrAppend(&text, " in ", step.times, " parts");
+    if (step.launches.size() > 1)
+      absl::StrAppend(&text, " on ", step.launches.size(), " lanes");
     if (placement_.scratch_offset[step.thunk] >= 0)
       absl::StrAppend(&text, ", scratch at ", placement_.scratch_offset[step.thunk]);
     text += "\n";

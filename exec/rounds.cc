@@ -85,22 +85,28 @@ Cut CutOf(const CheckedProgram& program, const CheckedThunk& thunk, const Operan
   return cut;
 }
 
-// The steps [begin, end) in `parts` parts: bytes that are fetched less.
-int64_t Gain(const Cut& step, int64_t parts) {
+// A thread each, if they are busy but for an eighth of the time; else one for all threads.
+int64_t LanesFor(int64_t parts, int64_t threads) {
+  const int64_t busy = (parts + threads - 1) / threads * threads;
+  return busy - parts <= busy / 8 ? std::min(parts, threads) : 1;
+}
+
+// Of a step that a lane runs `turns` times: bytes that are fetched less.
+int64_t Gain(const Cut& step, int64_t turns) {
   const int64_t saved = step.cut_bytes > kKept ? step.cut_bytes : 0;
-  return saved - (parts - 1) * (step.shared_bytes + kStart);
+  return saved - (turns - 1) * (step.shared_bytes + kStart);
 }
 
 // The neighbours among [begin, end) that gain most together.
-Round Best(const std::vector<Cut>& steps, size_t begin, size_t end, int64_t parts) {
-  Round best{begin, begin, parts};
+Round Best(const std::vector<Cut>& steps, size_t begin, size_t end, int64_t turns) {
+  Round best{begin, begin};
   int64_t most = 0, sum = 0;
   size_t from = begin;
   for (size_t t = begin; t < end; ++t) {
-    sum += Gain(steps[t], parts);
+    sum += Gain(steps[t], turns);
     if (sum > most) {
       most = sum;
-      best = {from, t + 1, parts};
+      best = {from, t + 1};
     }
     if (sum < 0) {
       sum = 0;
@@ -110,18 +116,22 @@ Round Best(const std::vector<Cut>& steps, size_t begin, size_t end, int64_t part
   return best;
 }
 
-// No more parts than keep every step's share in the caches.
-int64_t FewestParts(const std::vector<Cut>& steps, const Round& round) {
+// No more parts than fill the lanes and keep in the caches what lanes walk at once.
+void ChooseParts(const std::vector<Cut>& steps, int64_t images, int64_t threads, Round& round) {
   int64_t most = 0;
   for (size_t t = round.begin; t < round.end; ++t) most = std::max(most, steps[t].cut_bytes);
-  int64_t parts = 1;
-  while (parts < round.parts && (round.parts % parts != 0 || most / parts > kKept)) ++parts;
-  return parts;
+  const bool in_lanes = LanesFor(images, threads) > 1;
+  const auto fits = [&](int64_t parts) {
+    const int64_t lanes = LanesFor(parts, threads);
+    return images % parts == 0 && most / parts * lanes <= kKept && (lanes > 1 || !in_lanes);
+  };
+  while (round.parts < images && !fits(round.parts)) ++round.parts;
+  round.lanes = LanesFor(round.parts, threads);
 }
 
 }  // namespace
 
-std::vector<Round> ChooseRounds(const std::vector<Cut>& steps) {
+std::vector<Round> ChooseRounds(const std::vector<Cut>& steps, int threads) {
   std::vector<Round> rounds;
   for (size_t begin = 0; begin < steps.size();) {
     int64_t images = 0;  // of the steps from `begin` on
@@ -134,8 +144,9 @@ std::vector<Round> ChooseRounds(const std::vector<Cut>& steps) {
     if (images > 1) {
       // Kernels ahead of the first images may not fit them.
       for (size_t t = begin; t < end; ++t) begin = steps[t].parts % images == 0 ? begin : t + 1;
-      Round round = Best(steps, begin, end, images);
-      round.parts = FewestParts(steps, round);
+      const int64_t lanes = LanesFor(images, threads);
+      Round round = Best(steps, begin, end, (images + lanes - 1) / lanes);
+      ChooseParts(steps, images, threads, round);
       if (round.end - round.begin > 1 && round.parts > 1) rounds.push_back(round);
     }
     begin = std::max(end, begin + 1);
@@ -193,14 +204,14 @@ void CutOperands(const Cut& cut, int64_t parts, const std::vector<bool>& within,
 
 }  // namespace
 
-std::vector<Round> CutIntoRounds(const CheckedProgram& program, std::vector<Operands>& operands,
-                                 PlacementProblem& problem) {
+std::vector<Round> CutIntoRounds(const CheckedProgram& program, int threads,
+                                 std::vector<Operands>& operands, PlacementProblem& problem) {
   std::vector<Cut> cuts;
   for (size_t t = 0; t < operands.size(); ++t)
     cuts.push_back(CutOf(program, program.thunks[t], operands[t], problem.buffers));
-  std::vector<Round> rounds = ChooseRounds(cuts);
+  std::vector<Round> rounds = ChooseRounds(cuts, threads);
   for (const Round& round : rounds) {
-    problem.repeats.push_back({round.begin, round.end});
+    problem.repeats.push_back({round.begin, round.end, round.lanes});
     const std::vector<bool> within = BuffersWithin(round, problem);
     for (size_t b = 0; b < within.size(); ++b)
       problem.buffers[b].bytes /= within[b] ? round.parts : 1;

@@ -9,6 +9,11 @@
 //   conv [8, 32, 112, 112] -> conv [8, 96, 112, 112] -> conv [8, 96, 56, 56]     one after the
 //   other 8 times: conv [1, 32, 112, 112] -> conv [1, 96, 112, 112] -> conv [1, 96, 56, 56]     a
 //   round
+//
+// Where threads can have about as many parts each, they take whole parts: a lane is a thread with
+// buffers and scratch of its own that runs all steps of the round for one of its parts after the
+// other. No line that one thread writes is then read by another before the round ends, and nobody
+// waits between steps. Otherwise all threads share each step, part by part.
 #ifndef KILN_EXEC_ROUNDS_H_
 #define KILN_EXEC_ROUNDS_H_
 
@@ -34,16 +39,22 @@ struct Cut {
 struct Round {
   size_t begin = 0, end = 0;
   int64_t parts = 1;
+  int64_t lanes = 1;  // 1: all threads share each step
 };
 
-// Where it pays: what stays in the caches against what shared operands cost that are read once for
-// each part. In order, without overlap, each of two steps and more.
-std::vector<Round> ChooseRounds(const std::vector<Cut>& steps);
+// Of a lane; those of the next begin where its parts end. The last lane has the most.
+inline int64_t FirstPart(const Round& round, int64_t lane) {
+  return round.parts * lane / round.lanes;
+}
+
+// Where it pays: what stays in the caches against what shared operands cost that a lane reads again
+// for each of its parts. In order, without overlap, each of two steps and more.
+std::vector<Round> ChooseRounds(const std::vector<Cut>& steps, int threads);
 
 // Chooses rounds among the program's thunks and makes their operands those of the first part, with
 // buffers for one part where no other step touches them.
-std::vector<Round> CutIntoRounds(const CheckedProgram& program, std::vector<Operands>& operands,
-                                 PlacementProblem& problem);
+std::vector<Round> CutIntoRounds(const CheckedProgram& program, int threads,
+                                 std::vector<Operands>& operands, PlacementProblem& problem);
 
 }  // namespace kiln
 

@@ -91,10 +91,19 @@ Launcher::Launcher(Pool* pool)
 }
 
 int Launcher::Launch(KernelFn fn, const void* self, void** argv, bool stream_lines) {
-  context_.kernel = self;
-  context_.stream_lines = stream_lines;
-  argv[0] = argument();
+  LaunchContext context = context_;
+  context.kernel = self;
+  context.stream_lines = stream_lines;
+  LaunchContext* argument = &context;
+  argv[0] = &argument;
   return fn(argv);
+}
+
+void Launcher::Share(int n, absl::FunctionRef<void(int)> fn) {
+  pool_->ParallelFor(n, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) fn(static_cast<int>(i));
+    return 0;
+  });
 }
 
 namespace {
@@ -126,9 +135,10 @@ BufferArg& Operand(void** argv, const BoxedLaunch& boxes, size_t operand) {
 }  // namespace
 
 int Launcher::Launch(KernelFn fn, const void* self, void** argv, const BoxedLaunch& boxes) {
-  context_.kernel = self;
-  context_.stream_lines = false;
-  argv[0] = argument();
+  LaunchContext context = context_;
+  context.kernel = self;
+  LaunchContext* argument = &context;
+  argv[0] = &argument;
   const size_t arguments = 1 + boxes.steps.size() + boxes.skipped;
   void* const memory = Allocate(&context_, BoxArguments::Bytes(boxes, arguments));
   if (memory == nullptr) return -1;

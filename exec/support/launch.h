@@ -3,7 +3,7 @@
 // between launches.
 //
 //   Launcher launcher(&pool);                      // one per caller, as a Context has
-//   void* argv[] = {launcher.argument(), &in, &extent, &out};
+//   void* argv[] = {nullptr, &in, &extent, &out};
 //   int error = launcher.Launch(fn, self, argv);   // argv[0] is filled in
 //
 // Scratch comes from one slab per pool member: bump allocation, freed last in, first out (others
@@ -16,6 +16,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "kiln/exec/support/boxes.h"
 #include "kiln/exec/support/pool.h"
 #include "kiln/kernel/abi.h"
@@ -47,28 +48,31 @@ class Slab {
   size_t reserved_ = 0;
 };
 
-// One launch at a time; any thread. The pool must outlive it.
+// One caller at a time; any thread. The pool must outlive it.
 class Launcher {
  public:
   explicit Launcher(Pool* pool);
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
-  // Runs fn(argv) with argv[0] set to this context; `self` and `stream_lines` are what the context
-  // gets. Returns the kernel's result.
+  // Runs fn(argv) with argv[0] set to a context of the launch; `self` and `stream_lines` are what
+  // the context gets. Returns the kernel's result.
   int Launch(KernelFn fn, const void* self, void** argv, bool stream_lines = false);
 
   // The same, box by box.
   int Launch(KernelFn fn, const void* self, void** argv, const BoxedLaunch& boxes);
+
+  // Calls fn(i) for all i in [0, n), n at most the pool's threads, each on a member of its own. What
+  // they launch runs on their members alone, beside each other.
+  void Share(int n, absl::FunctionRef<void(int i)> fn);
 
   // The flag that stops kernels early when true; null for none.
   void set_cancel(const volatile bool* cancel) { context_.cancel = cancel; }
   // At most this many pool members work for the launches that follow.
   void set_limit(int members) { limit_ = members; }
 
+  // For loops that are no kernels.
   LaunchContext* context() { return &context_; }
-  // What argv[0] must hold.
-  void* argument() { return &self_; }
   size_t scratch_bytes() const;
 
  private:
@@ -84,8 +88,7 @@ class Launcher {
   Pool* const pool_;
   int limit_ = INT32_MAX;
   std::unique_ptr<OwnLine[]> slabs_;  // one per pool member
-  LaunchContext context_;
-  LaunchContext* self_ = &context_;
+  LaunchContext context_;  // what launches start from
 };
 
 }  // namespace kiln

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/exec/placement.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "gtest/gtest.h"
 #include "tests/base/status_matchers.h"
 
@@ -60,6 +64,47 @@ TEST(Placement, WhatLivesBesideRepeatedStepsLivesThroughoutThem) {
   // b and c are one; a, which is read again, and d, which has been written, share with none.
   EXPECT_EQ(placed.places[static_cast<size_t>(c)].root, b);
   EXPECT_EQ(placed.memory.peak, 128 + 64 + 128);
+}
+
+TEST(Placement, LanesShareNothingAtAnyTime) {
+  Problem p;
+  const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput);
+  const int32_t a = p.Add(Space::kTemporary), e = p.Add(Space::kTemporary);
+  const int32_t b = p.Add(Space::kTemporary, 64), c = p.Add(Space::kTemporary, 128),
+                d = p.Add(Space::kTemporary, 192);
+  p.Do({x}, {a});
+  p.Do({a}, {b});
+  p.Do({b}, {c}).scratch = 256;
+  p.Do({c}, {d});
+  p.Do({d}, {e});
+  p.Do({e}, {y});
+  p.repeats = {{1, 5, 3}};
+  KILN_ASSERT_OK_AND_ASSIGN(const Placement placed, PlaceBuffers(p));
+  // In a lane, steps share memory over time: the second one has 64 + 128 + 256 bytes, the others no
+  // more. What lanes share lies beside them.
+  EXPECT_EQ(placed.memory.peak, 3 * (64 + 128 + 256) + 128 + 128);
+  EXPECT_EQ(placed.arena_step[static_cast<size_t>(a)], 0);
+  EXPECT_EQ(placed.scratch_step[2], 64 + 128 + 256);
+  std::vector<std::pair<int64_t, int64_t>> lanes(3, {placed.memory.peak, 0});
+  const auto add = [&](int64_t offset, int64_t step, int64_t bytes) {
+    for (int64_t lane = 0; lane < 3; ++lane) {
+      auto& [begin, end] = lanes[static_cast<size_t>(lane)];
+      begin = std::min(begin, offset + lane * step);
+      end = std::max(end, offset + lane * step + bytes);
+    }
+  };
+  add(placed.scratch_offset[2], placed.scratch_step[2], 256);
+  for (const int32_t buffer : {b, c, d}) {
+    const auto i = static_cast<size_t>(buffer);
+    add(placed.arena_offset[i], placed.arena_step[i], p.buffers[i].bytes);
+  }
+  std::vector<std::pair<int64_t, int64_t>> all = lanes;
+  for (const int32_t buffer : {a, e}) {
+    const int64_t offset = placed.arena_offset[static_cast<size_t>(buffer)];
+    all.emplace_back(offset, offset + 100);
+  }
+  std::sort(all.begin(), all.end());
+  for (size_t i = 1; i < all.size(); ++i) EXPECT_LE(all[i - 1].second, all[i].first) << i;
 }
 
 TEST(Placement, InPlacePairsTakeTheDyingInput) {
