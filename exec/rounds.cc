@@ -91,19 +91,19 @@ int64_t LanesFor(int64_t parts, int64_t threads) {
   return busy - parts <= busy / 8 ? std::min(parts, threads) : 1;
 }
 
-// Of a step that a lane runs `turns` times: bytes that are fetched less.
-int64_t Gain(const Cut& step, int64_t turns) {
+// The steps [begin, end) in `parts` parts: bytes that are fetched less.
+int64_t Gain(const Cut& step, int64_t parts) {
   const int64_t saved = step.cut_bytes > kKept ? step.cut_bytes : 0;
-  return saved - (turns - 1) * (step.shared_bytes + kStart);
+  return saved - (parts - 1) * (step.shared_bytes + kStart);
 }
 
 // The neighbours among [begin, end) that gain most together.
-Round Best(const std::vector<Cut>& steps, size_t begin, size_t end, int64_t turns) {
+Round Best(const std::vector<Cut>& steps, size_t begin, size_t end, int64_t parts) {
   Round best{begin, begin};
   int64_t most = 0, sum = 0;
   size_t from = begin;
   for (size_t t = begin; t < end; ++t) {
-    sum += Gain(steps[t], turns);
+    sum += Gain(steps[t], parts);
     if (sum > most) {
       most = sum;
       best = {from, t + 1};
@@ -144,8 +144,7 @@ std::vector<Round> ChooseRounds(const std::vector<Cut>& steps, int threads) {
     if (images > 1) {
       // Kernels ahead of the first images may not fit them.
       for (size_t t = begin; t < end; ++t) begin = steps[t].parts % images == 0 ? begin : t + 1;
-      const int64_t lanes = LanesFor(images, threads);
-      Round round = Best(steps, begin, end, (images + lanes - 1) / lanes);
+      Round round = Best(steps, begin, end, images);
       ChooseParts(steps, images, threads, round);
       if (round.end - round.begin > 1 && round.parts > 1) rounds.push_back(round);
     }

@@ -47,8 +47,9 @@ inline int64_t FirstPart(const Round& round, int64_t lane) {
   return round.parts * lane / round.lanes;
 }
 
-// Where it pays: what stays in the caches against what shared operands cost that a lane reads again
-// for each of its parts. In order, without overlap, each of two steps and more.
+// Where it pays: what stays in the caches against what shared operands cost that are read once for
+// each part. In order, without overlap, each of two steps and more; the same steps for any number of
+// threads.
 std::vector<Round> ChooseRounds(const std::vector<Cut>& steps, int threads);
 
 // Chooses rounds among the program's thunks and makes their operands those of the first part, with
