@@ -250,7 +250,7 @@ class Placer {
     return absl::OkStatus();
   }
 
-  // What is placed together: all of the arena but what lanes have of their own, or that of one lane.
+  // What is placed together: what a lane has of its own, or all the rest of the arena.
   struct Area {
     std::vector<Interval> intervals;
     std::vector<int64_t*> offsets, steps;  // to fill in
@@ -302,7 +302,7 @@ class Placer {
     return PlanAreas(areas);
   }
 
-  // Lanes run beside each other: to the rest of the arena they are one interval.
+  // Lanes are at different steps at a time: to the rest of the arena they are one interval.
   absl::Status PlanAreas(std::vector<Area>& areas) {
     std::vector<int64_t> begins(areas.size(), 0), steps(areas.size(), 0);
     for (size_t r = 0; r < p_.repeats.size(); ++r) {
@@ -312,8 +312,8 @@ class Placer {
       const std::optional<int64_t> all = CheckedMul(lane.peak, repeat.lanes);
       if (!all) return absl::ResourceExhaustedError("the lanes of a round need too much memory");
       steps[r] = lane.peak;
-      areas.back().intervals.push_back({static_cast<int64_t>(repeat.begin),
-                                        static_cast<int64_t>(repeat.end), *all});
+      areas.back().intervals.push_back(
+          {static_cast<int64_t>(repeat.begin), static_cast<int64_t>(repeat.end), *all});
       areas.back().offsets.push_back(&begins[r]);
     }
     KILN_ASSIGN_OR_RETURN(made_.memory, areas.back().Plan());

@@ -51,8 +51,8 @@ struct PlacementProblem {
     int64_t offset = 0;
   };
   // Steps [begin, end) run several times before the next: what lives on entry or at the end lives
-  // throughout. So they do in each of `lanes` threads at once, with temporaries and scratch of
-  // their own.
+  // throughout. They may do so in several lanes at once: what lives within them then has a place
+  // for each lane, which no other lane uses for anything.
   struct Repeat {
     size_t begin = 0, end = 0;
     int64_t lanes = 1;
@@ -73,7 +73,7 @@ struct Placement {
   std::vector<int64_t> scratch_offset;  // per step, in the arena; -1: none
   // The same places of the next lane lie so many bytes further; 0: all lanes share them.
   std::vector<int64_t> arena_step, scratch_step;
-  std::vector<bool> copies;             // per step: a view that must be copied
+  std::vector<bool> copies;  // per step: a view that must be copied
   // (input, output) buffers that may be one memory: the step that writes the output is the last to
   // read the input and may work in place.
   std::vector<std::pair<int32_t, int32_t>> overwritable;

@@ -110,8 +110,10 @@ class PlanBuilder {
     ChooseThreads();
     rounds_ = CutIntoRounds(program_, session_->threads(), operands_, problem_);
     lanes_.assign(program_.thunks.size(), 1);
-    for (const Round& round : rounds_)
-      std::fill(&lanes_[round.begin], &lanes_[round.begin] + (round.end - round.begin), round.lanes);
+    for (const Round& round : rounds_) {
+      std::fill_n(lanes_.begin() + static_cast<ptrdiff_t>(round.begin), round.end - round.begin,
+                  round.lanes);
+    }
     for (size_t t = 0; t < program_.thunks.size(); ++t)
       KILN_RETURN_IF_ERROR(Named(t, PrepareThunk(t)));
     KILN_ASSIGN_OR_RETURN(plan_->placement_, PlaceBuffers(problem_));
@@ -127,9 +129,10 @@ class PlanBuilder {
 
  private:
   using Space = PlacementProblem::Space;
+  // Whose addresses are filled in: a lane of a round (rounds.h), outside rounds the only one.
   struct LaneAt {
     int64_t number = 0;
-    int64_t first = 0;  // part
+    int64_t first = 0;  // of its parts
   };
 
   absl::Status Named(size_t t, const absl::Status& status) const {
@@ -541,7 +544,8 @@ class PlanBuilder {
   void AddPatch(void* slot, const ResolvedRef& ref, const LaneAt& lane) {
     AddPatch(slot, ref.buffer, ref.offset + lane.first * ref.part_bytes, lane);
     if (ref.part_bytes != 0)
-      plan_->rounds_.back().lanes[static_cast<size_t>(lane.number)].moving.push_back({slot, ref.part_bytes});
+      plan_->rounds_.back().lanes[static_cast<size_t>(lane.number)].moving.push_back(
+          {slot, ref.part_bytes});
   }
 
   // `slot` holds a pointer to the bytes of an operand. Empty operands of a launch get an address

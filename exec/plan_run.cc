@@ -73,8 +73,8 @@ absl::Status ExecutionPlan::RunStep(PlanStep& step, size_t lane, Launcher& launc
   return absl::OkStatus();
 }
 
-absl::Status ExecutionPlan::RunSteps(size_t begin, size_t end, size_t lane,
-                                     Launcher& launcher, std::vector<double>* ms) {
+absl::Status ExecutionPlan::RunSteps(size_t begin, size_t end, size_t lane, Launcher& launcher,
+                                     std::vector<double>* ms) {
   if (ms == nullptr) {
     for (size_t i = begin; i < end; ++i) KILN_RETURN_IF_ERROR(RunStep(steps_[i], lane, launcher));
     return absl::OkStatus();

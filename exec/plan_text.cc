@@ -99,8 +99,7 @@ std::string ExecutionPlan::ToString() const {
                     "\": ", Refs(thunk.inputs), " -> ", Refs(thunk.outputs), "; ", step.bytes,
                     " bytes");
     if (step.times > 1) absl::StrAppend(&text, " in ", step.times, " parts");
-    if (step.launches.size() > 1)
-      absl::StrAppend(&text, " on ", step.launches.size(), " lanes");
+    if (step.launches.size() > 1) absl::StrAppend(&text, " on ", step.launches.size(), " lanes");
     if (placement_.scratch_offset[step.thunk] >= 0)
       absl::StrAppend(&text, ", scratch at ", placement_.scratch_offset[step.thunk]);
     text += "\n";

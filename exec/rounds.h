@@ -10,10 +10,10 @@
 //   other 8 times: conv [1, 32, 112, 112] -> conv [1, 96, 112, 112] -> conv [1, 96, 56, 56]     a
 //   round
 //
-// Where threads can have about as many parts each, they take whole parts: a lane is a thread with
-// buffers and scratch of its own that runs all steps of the round for one of its parts after the
-// other. No line that one thread writes is then read by another before the round ends, and nobody
-// waits between steps. Otherwise all threads share each step, part by part.
+// Threads take whole parts where that leaves them idle for an eighth of the time at most: a lane is
+// a thread with buffers and scratch of its own that runs all steps of the round for one of its
+// parts after the other. Of what lives within the round no thread reads what another one wrote, and
+// nobody waits between steps. Otherwise all threads share each step, part by part.
 #ifndef KILN_EXEC_ROUNDS_H_
 #define KILN_EXEC_ROUNDS_H_
 
@@ -48,8 +48,8 @@ inline int64_t FirstPart(const Round& round, int64_t lane) {
 }
 
 // Where it pays: what stays in the caches against what shared operands cost that are read once for
-// each part. In order, without overlap, each of two steps and more; the same steps for any number of
-// threads.
+// each part. In order, without overlap, each of two steps and more; the same steps for any number
+// of threads.
 std::vector<Round> ChooseRounds(const std::vector<Cut>& steps, int threads);
 
 // Chooses rounds among the program's thunks and makes their operands those of the first part, with

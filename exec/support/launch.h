@@ -62,8 +62,8 @@ class Launcher {
   // The same, box by box.
   int Launch(KernelFn fn, const void* self, void** argv, const BoxedLaunch& boxes);
 
-  // Calls fn(i) for all i in [0, n), n at most the pool's threads, each on a member of its own. What
-  // they launch runs on their members alone, beside each other.
+  // Calls fn(i) for all i in [0, n), n at most the pool's threads, each on a member of its own.
+  // What they launch runs on their members alone, beside each other.
   void Share(int n, absl::FunctionRef<void(int i)> fn);
 
   // The flag that stops kernels early when true; null for none.
@@ -88,7 +88,7 @@ class Launcher {
   Pool* const pool_;
   int limit_ = INT32_MAX;
   std::unique_ptr<OwnLine[]> slabs_;  // one per pool member
-  LaunchContext context_;  // what launches start from
+  LaunchContext context_;             // what launches start from
 };
 
 }  // namespace kiln

@@ -232,8 +232,8 @@ TEST_P(LanesTest, FailAndBeginAnew) {
 TEST_P(LanesTest, WriteNoThreadsMemoryButTheirOwn) {
   Averages model(kNegateAndNote, threads_);
   TheNotes().all.clear();
-  KILN_ASSERT_OK(model.model.Run(
-      {{"x", Values(Random(kImages * kImage), {kImages, 4, 160, 160})}}));
+  KILN_ASSERT_OK(
+      model.model.Run({{"x", Values(Random(kImages * kImage), {kImages, 4, 160, 160})}}));
   const std::vector<Note>& notes = TheNotes().all;
   std::set<int> members;
   for (const Note& note : notes) members.insert(note.member);
