@@ -416,9 +416,8 @@ absl::Status Context::State::Run(std::vector<ThunkTime>* times) {
     KILN_RETURN_IF_ERROR(RunPlan(&ms));
     for (const PlanStep& step : current->steps()) {
       static constexpr const char* kKinds[] = {"kernel", "library", "copy", "host"};
-      times->push_back({kKinds[step.launches[0].index()],
-                        current->program().thunks[step.thunk].name, ms[times->size()], step.bytes,
-                        current->IsVm(step)});
+      times->push_back({kKinds[step.launch.index()], current->program().thunks[step.thunk].name,
+                        ms[times->size()], step.bytes, current->IsVm(step)});
     }
   }
   has_run = true;

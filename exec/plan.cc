@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -531,10 +532,10 @@ class PlanBuilder {
     CopyLaunch launch;
     launch.copy = StridedCopy({to.end}, {1}, {1}, 1);
     PlanStep& step = plan_->steps_.emplace_back();
-    step.launches.emplace_back(std::move(launch));
+    step.launch = std::move(launch);
     step.thunk = t;
     step.bytes = 2 * to.end;
-    CopyLaunch& placed = std::get<CopyLaunch>(step.launches[0]);
+    CopyLaunch& placed = std::get<CopyLaunch>(step.launch);
     AddPatch(&placed.from, from.buffer, from.begin, {});
     AddPatch(&placed.to, to.buffer, 0, {});
   }
@@ -592,14 +593,16 @@ class PlanBuilder {
     if (plan_->placement_.copies[t]) AddViewCopy(t);
     if (prepared_[t].empty()) return;
     PlanStep& step = plan_->steps_.emplace_back();
-    step.launches = std::move(prepared_[t]);
+    step.launch = std::move(prepared_[t].front());
+    std::move(prepared_[t].begin() + 1, prepared_[t].end(), std::back_inserter(step.others));
     step.thunk = t;
     step.times = round.parts;
     for (const ResolvedRef& ref : operands.inputs) step.bytes += ref.bytes() * step.times;
     for (const ResolvedRef& ref : operands.outputs) step.bytes += ref.bytes() * step.times;
-    for (size_t lane = 0; lane < step.launches.size(); ++lane) {
-      Finish(step.launches[lane], operands, t,
-             {static_cast<int64_t>(lane), FirstPart(round, static_cast<int64_t>(lane))});
+    Finish(step.launch, operands, t, {});
+    for (size_t i = 0; i < step.others.size(); ++i) {
+      const auto lane = static_cast<int64_t>(i) + 1;
+      Finish(step.others[i], operands, t, {lane, FirstPart(round, lane)});
     }
   }
 

@@ -81,7 +81,8 @@ struct DimsLaunch {
 using PlanLaunch = std::variant<KernelLaunch, LibraryLaunch, CopyLaunch, DimsLaunch>;
 
 struct PlanStep {
-  std::vector<PlanLaunch> launches;  // one; in a round, one for each lane
+  PlanLaunch launch;
+  std::vector<PlanLaunch> others;  // of the further lanes of a round
   size_t thunk = 0;
   int64_t times = 1;
   int64_t bytes = 0;  // read and written, in all

@@ -48,7 +48,7 @@ absl::Status ExecutionPlan::Snapshot() {
 }
 
 absl::Status ExecutionPlan::RunStep(PlanStep& step, size_t lane, Launcher& launcher) {
-  PlanLaunch& launch = step.launches[lane];
+  PlanLaunch& launch = lane == 0 ? step.launch : step.others[lane - 1];
   const auto name = [&] {
     return absl::StrCat("thunk ", step.thunk, " \"", program_->thunks[step.thunk].name, "\"");
   };
@@ -133,7 +133,7 @@ absl::Status ExecutionPlan::Run(Launcher& launcher, std::vector<double>* ms) {
 }
 
 bool ExecutionPlan::IsVm(const PlanStep& step) const {
-  const auto* kernel = std::get_if<KernelLaunch>(&step.launches[0]);
+  const auto* kernel = std::get_if<KernelLaunch>(&step.launch);
   return kernel != nullptr && slots_[kernel->slot].function != nullptr &&
          slots_[kernel->slot].function->vm;
 }
@@ -145,9 +145,9 @@ void ExecutionPlan::MakeReport() {
   report_.constants = constant_bytes_;
   for (const PlanStep& step : steps_) {
     report_.bytes_moved += step.bytes;
-    if (std::holds_alternative<KernelLaunch>(step.launches[0])) {
+    if (std::holds_alternative<KernelLaunch>(step.launch)) {
       report_.kernel_launches += step.times;
-    } else if (std::holds_alternative<LibraryLaunch>(step.launches[0])) {
+    } else if (std::holds_alternative<LibraryLaunch>(step.launch)) {
       report_.library_launches += step.times;
     } else {
       report_.other_launches += step.times;

@@ -36,9 +36,9 @@ std::string Refs(const std::vector<CheckedRef>& refs) {
 
 std::string WhatOf(const PlanStep& step, const CheckedProgram& program) {
   const CheckedThunk& thunk = program.thunks[step.thunk];
-  switch (step.launches[0].index()) {
+  switch (step.launch.index()) {
     case 0: {
-      const auto& launch = std::get<KernelLaunch>(step.launches[0]);
+      const auto& launch = std::get<KernelLaunch>(step.launch);
       return absl::StrCat(
           "kernel ", program.variant->program.kernels(thunk.kernel).name(),
           launch.pieces ? absl::StrCat(" in ", launch.pieces->boxes, " pieces") : "",
@@ -58,7 +58,7 @@ std::string WhatOf(const PlanStep& step, const CheckedProgram& program) {
 std::vector<PlannedCall> ExecutionPlan::LibraryCalls() const {
   std::vector<PlannedCall> calls;
   for (const PlanStep& step : steps_) {
-    const auto* launch = std::get_if<LibraryLaunch>(&step.launches[0]);
+    const auto* launch = std::get_if<LibraryLaunch>(&step.launch);
     if (launch == nullptr) continue;
     const CheckedThunk& thunk = program_->thunks[step.thunk];
     const library::Primitive& primitive = *launch->primitive;
@@ -99,7 +99,7 @@ std::string ExecutionPlan::ToString() const {
                     "\": ", Refs(thunk.inputs), " -> ", Refs(thunk.outputs), "; ", step.bytes,
                     " bytes");
     if (step.times > 1) absl::StrAppend(&text, " in ", step.times, " parts");
-    if (step.launches.size() > 1) absl::StrAppend(&text, " on ", step.launches.size(), " lanes");
+    if (!step.others.empty()) absl::StrAppend(&text, " on ", step.others.size() + 1, " lanes");
     if (placement_.scratch_offset[step.thunk] >= 0)
       absl::StrAppend(&text, ", scratch at ", placement_.scratch_offset[step.thunk]);
     text += "\n";
