@@ -64,14 +64,20 @@ std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& param
       const Expr count = loops.extents.back();
       out.split(row, task, inside, PerTask(grain, length, count), TailStrategy::GuardWithIf)
           .parallel(task);
-      Vectors(out, x, lanes);
       for (Func& func : of_row) func.compute_at(out, inside);
+      if (stride_dim >= 0) {
+        // Masks take strided loads apart into elements: the last vector of a row begins earlier
+        // instead, where no input is lost when an element is made twice.
+        const bool twice = params.in_place.empty();
+        const Expr strided = operands.extents[static_cast<size_t>(stride_dim)] ==
+                             static_cast<int32_t>(params.Get("stride_is", 1));
+        out.specialize(twice ? strided && length >= lanes : strided)
+            .vectorize(x, lanes, twice ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf)
+            .never_partition(x);
+      }
+      Vectors(out, x, lanes);
     } else {
       CutRow(out, x, lanes, grain, length);
-    }
-    if (stride_dim >= 0) {
-      out.specialize(operands.extents[static_cast<size_t>(stride_dim)] ==
-                     static_cast<int32_t>(params.Get("stride_is", 1)));
     }
     nests.push_back({out, std::move(group)});
   }

@@ -286,6 +286,14 @@ TEST_P(ElementsTest, ReadsTinyStridesByShuffles) {
   for (const int32_t b : {1, 2, 3}) {
     for (const int32_t n : {1, 16, 17, 100, 333}) kernel.Check({4, b, n}, 1);
   }
+  // An input that the output takes the place of is read once only.
+  CompiledKernel in_place = Compile(
+      "dims a b c\nin 0 u8 [a, c, b] dense\nin 1 f32 [a, b, c] dense\nout 0 f32 [a, b, c] dense = "
+      "sub(cast<f32>(in0[a, c, b]), in1[a, b, c])\n",
+      "", {{kUnbounded, 3, kUnbounded}});
+  EXPECT_EQ(in_place.params().Get("stride_is", 0), 3);
+  EXPECT_FALSE(in_place.params().in_place.empty());
+  for (const int32_t n : {1, 16, 17, 100}) in_place.Check({4, 3, n}, 1);
 }
 
 TEST_P(ElementsTest, RunsRowsInPieces) {
