@@ -5,6 +5,7 @@
 #include <map>
 
 #include "kiln/kernel/abi.h"
+#include "kiln/schedule/cuts.h"
 
 namespace kiln {
 
@@ -17,9 +18,33 @@ using Halide::Internal::Stmt;
 using Halide::Internal::Store;
 using Halide::Internal::Variable;
 
-AlignedStores::AlignedStores(const Kernel& kernel, const Operands& operands,
+std::optional<std::vector<LineExtent>> CutsAtLines(const Kernel& kernel, const Params& params) {
+  if (params.Get("cuts", 0) == 0) return std::vector<LineExtent>();
+  int64_t line = 1;
+  for (const KernelOutput& output : kernel.outputs)
+    line = std::max(line, kLine / static_cast<int64_t>(SizeOf(output.type)));
+  std::map<size_t, int64_t> extents;
+  for (const IndexExpr& cut : Cuts(kernel)) {
+    if (cut.offset % line != 0) return std::nullopt;
+    for (const IndexExpr::Term& term : cut.terms) extents[static_cast<size_t>(term.dim)] = line;
+  }
+  std::vector<LineExtent> found;
+  for (const auto& [dim, multiple] : extents) found.push_back({dim, multiple});
+  return found;
+}
+
+AlignedStores::AlignedStores(const Kernel& kernel, const Params& params, const Operands& operands,
                              std::vector<OutputNest>& nests) {
   std::map<std::string, int64_t> multiples;  // of each variable
+  const auto is = [&](const Expr& extent, int64_t multiple) {
+    const auto* variable = extent.as<Variable>();
+    if (variable == nullptr) return;
+    int64_t& known = multiples[variable->name];
+    known = std::max(known, multiple);
+  };
+  const std::optional<std::vector<LineExtent>> cuts = CutsAtLines(kernel, params);
+  if (!cuts) return;
+  for (const LineExtent& cut : *cuts) is(operands.extents[cut.dim], cut.multiple);
   for (OutputNest& nest : nests) {
     const std::vector<Halide::OutputImageParam> buffers = nest.func.output_buffers();
     for (size_t b = 0; b < buffers.size(); ++b) {
@@ -28,14 +53,10 @@ AlignedStores::AlignedStores(const Kernel& kernel, const Operands& operands,
       outputs_.insert(buffer.name());
       const KernelOutput& output = kernel.outputs[nest.outputs[b]];
       const int64_t line = kLine / buffer.type().bytes();
-      const auto is = [&](const std::string& name) {
-        multiples[name] = std::max(multiples[name], line);
-      };
       for (int axis = 1; axis < buffer.dimensions(); ++axis)
-        is(buffer.name() + ".stride." + std::to_string(axis));
-      if (output.layout != Layout::kDense || output.dims.size() < 2) continue;
-      const auto& row = operands.extents[static_cast<size_t>(output.dims.back())];
-      if (const auto* extent = row.as<Variable>(); extent != nullptr) is(extent->name);
+        multiples[buffer.name() + ".stride." + std::to_string(axis)] = line;
+      if (output.layout == Layout::kDense && output.dims.size() >= 2)
+        is(operands.extents[static_cast<size_t>(output.dims.back())], line);
     }
   }
   for (const auto& [name, multiple] : multiples) known_.push(name, ModulusRemainder(multiple, 0));

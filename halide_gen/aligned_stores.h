@@ -7,6 +7,9 @@
 // these and those to its stack: assembly says which may go past the caches (streams.h). Example:
 //   out0[ramp(row*extent1 + x*16, 1, 16)] = ...       extent1 is a multiple of 16: aligned
 //   out0[ramp(row*extent1 + x*16 + 8, 1, 16)] = ...   not
+// Rows that are made in pieces (schedule/cuts.h) are so if the extents that make up their cuts are
+// multiples of a line, which the kernel looks for when it is called. A row of which some pieces go
+// past the caches takes longer than one of which none does.
 //
 // Private: has Halide.h.
 #ifndef KILN_HALIDE_GEN_ALIGNED_STORES_H_
@@ -14,19 +17,25 @@
 
 #include <Halide.h>
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "kiln/halide_gen/nests.h"
+#include "kiln/halide_gen/streams.h"
 
 namespace kiln {
+
+// What is taken for granted of extents besides; nothing if some pieces of rows are never aligned.
+std::optional<std::vector<LineExtent>> CutsAtLines(const Kernel& kernel, const Params& params);
 
 // Says in each Store how it is aligned. A lowering pass; comes last.
 class AlignedStores : public Halide::Internal::IRMutator {
  public:
   // Tells Halide, too, that the buffers of `nests` begin at lines.
-  AlignedStores(const Kernel& kernel, const Operands& operands, std::vector<OutputNest>& nests);
+  AlignedStores(const Kernel& kernel, const Params& params, const Operands& operands,
+                std::vector<OutputNest>& nests);
 
  protected:
   using IRMutator::visit;

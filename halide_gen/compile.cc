@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/halide_gen/aligned_stores.h"
 #include "kiln/halide_gen/emit.h"
 #include "kiln/halide_gen/files.h"
 #include "kiln/halide_gen/isa_scan.h"
@@ -56,7 +57,8 @@ absl::Status CompileInto(const CodegenRequest& request, const std::string& dir,
   // Machine code is made once: the text says what it uses, and is assembled.
   module.compile({{Halide::OutputFileType::assembly, dir + "/k.s"}});
   KILN_ASSIGN_OR_RETURN(std::string assembly, ReadBytes(dir + "/k.s"));
-  assembly = WithStreams(WithPrefetches(assembly));
+  const auto cuts = CutsAtLines(kernel, params).value_or(std::vector<LineExtent>());
+  assembly = WithStreams(WithPrefetches(assembly), cuts, kernel.inputs.size());
   KILN_RETURN_IF_ERROR(WriteBytes(dir + "/k.s", assembly));
   answer.isa = IsaOf(assembly);
   for (const std::string& name : request.sections) {

@@ -189,7 +189,7 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& pa
   pipeline.add_custom_lowering_pass(new SquareTurns);
   // Nests of rows and columns lack registers as it is: branches between loads cost them 3 %.
   if (params.scheduler != "cross") pipeline.add_custom_lowering_pass(new WholeSteps);
-  pipeline.add_custom_lowering_pass(new AlignedStores(expanded, operands, nests));
+  pipeline.add_custom_lowering_pass(new AlignedStores(expanded, params, operands, nests));
   const Factors factors(funcs);
   std::vector<Halide::Argument> arguments = operands.arguments;
   for (const Halide::Argument& factor : factors.arguments()) arguments.push_back(factor);

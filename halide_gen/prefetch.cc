@@ -278,8 +278,23 @@ void FindWrites(const std::vector<LoopOfRow>& row, const std::set<std::string>& 
   }
 }
 
+// `vector` where `loop` begins.
+Vector BeginOf(const Vector& vector, const For& loop) {
+  const Expr begin = Halide::Internal::substitute(loop.name, 0, vector.first);
+  return {vector.buffer, vector.type, Halide::Internal::simplify(begin), 0};
+}
+
+// Whether `loop` reads another part of the buffer than one from `begin` on.
+bool ReadsElsewhere(const LoopOfRow& loop, const Vector& begin) {
+  std::vector<Vector> same;
+  for (const Vector& vector : loop.loaded)
+    if (vector.buffer == begin.buffer) same.push_back(BeginOf(vector, *loop.loop));
+  return !same.empty() && !Holds(same, begin);
+}
+
 // A row that several loops walk comes from memory in the first of them, which computes little. The
-// one of the others that computes most has the time to ask for the next row.
+// one of the others that computes most has the time to ask for the next row. Loops that walk a part
+// each do not wait for each other.
 void FindNextRow(const For* rows, const std::vector<LoopOfRow>& row,
                  const std::set<std::string>& inputs, Prefetching::Asked& asked) {
   if (row.size() < 2) return;
@@ -297,9 +312,8 @@ void FindNextRow(const For* rows, const std::vector<LoopOfRow>& row,
       const std::optional<Expr> growth = Growth(vector.first, *loop->loop);
       if (inputs.count(vector.buffer) == 0 || !growth || !Growth(vector.first, *rows)) continue;
       if (!Halide::Internal::is_const(*growth)) continue;
-      const Expr begin = Halide::Internal::substitute(loop->loop->name, 0, vector.first);
-      const Vector row_of = {vector.buffer, vector.type, Halide::Internal::simplify(begin), 0};
-      if (!Holds(found, row_of)) found.push_back(row_of);
+      const Vector row_of = BeginOf(vector, *loop->loop);
+      if (!Holds(found, row_of) && !ReadsElsewhere(*busy, row_of)) found.push_back(row_of);
     }
   }
   for (Vector& vector : found) {

@@ -146,18 +146,23 @@ std::string WithPrefetches(absl::string_view assembly) {
   return out;
 }
 
-std::string WithStreams(absl::string_view assembly) {
+std::string WithStreams(absl::string_view assembly, std::span<const LineExtent> extents,
+                        size_t inputs) {
   const Code code(assembly);
   bool any = false;
   for (const absl::string_view line : code.lines) any = any || StoresToOutput(Instruction(line));
   const bool tables = absl::StrContains(assembly, ".LJTI");
   if (!any || tables || code.defined.count(kEntry) == 0) return Ordinary(assembly);
   const Names entry = {std::string(kEntry)};
-  const std::string choice =
-      absl::StrCat("\t.text\n\t.globl\t", kEntry, "\n\t.type\t", kEntry, ",@function\n", kEntry,
-                   ":\n\tmovq\t(%rdi), %rax\n\tmovq\t(%rax), %rax\n\tcmpb\t$0, ",
-                   offsetof(LaunchContext, stream_lines), "(%rax)\n\tjne\t", kEntry, kLines,
-                   "\n\tjmp\t", kEntry, kAnywhere, "\n\t.size\t", kEntry, ", .-", kEntry, "\n");
+  std::string choice = absl::StrCat("\t.text\n\t.globl\t", kEntry, "\n\t.type\t", kEntry,
+                                    ",@function\n", kEntry, ":\n");
+  for (const auto& [dim, multiple] : extents) {
+    absl::StrAppend(&choice, "\tmovq\t", (1 + inputs + dim) * sizeof(void*), "(%rdi), %rax\n",
+                    "\ttestl\t$", multiple - 1, ", (%rax)\n\tjne\t", kEntry, kAnywhere, "\n");
+  }
+  absl::StrAppend(&choice, "\tmovq\t(%rdi), %rax\n\tmovq\t(%rax), %rax\n\tcmpb\t$0, ",
+                  offsetof(LaunchContext, stream_lines), "(%rax)\n\tjne\t", kEntry, kLines,
+                  "\n\tjmp\t", kEntry, kAnywhere, "\n\t.size\t", kEntry, ", .-", kEntry, "\n");
   return absl::StrCat(Renamed(Ordinary(assembly), entry, kAnywhere), Streaming(code), choice);
 }
 

@@ -10,11 +10,20 @@
 #ifndef KILN_HALIDE_GEN_STREAMS_H_
 #define KILN_HALIDE_GEN_STREAMS_H_
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 
 #include "absl/strings/string_view.h"
 
 namespace kiln {
+
+// An extent that aligned stores take to be a multiple, a power of two.
+struct LineExtent {
+  size_t dim;
+  int64_t multiple;
+};
 
 // Names the prefetches of assembly as LLVM prints it (AT&T) for Halide: all are of the kind that
 // bypasses the caches but for one way of the first, and loops read what they fetch again. One that
@@ -22,8 +31,9 @@ namespace kiln {
 std::string WithPrefetches(absl::string_view assembly);
 
 // From assembly with aligned stores. Code without any, or with tables of jumps, only has its stores
-// made ordinary.
-std::string WithStreams(absl::string_view assembly);
+// made ordinary. The entry looks at `extents` too, which come after `inputs` among its arguments.
+std::string WithStreams(absl::string_view assembly, std::span<const LineExtent> extents = {},
+                        size_t inputs = 0);
 
 }  // namespace kiln
 

@@ -17,6 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 // A loop with these instructions, and the entry, as LLVM prints them.
 std::string Assembly(const std::string& body) {
@@ -88,6 +89,15 @@ TEST(WithStreams, TheEntryChooses) {
                                      "(%rax)\n\tjne\tk_argv.lines\n\tjmp\tk_argv.anywhere\n")));
 }
 
+TEST(WithStreams, TheEntryLooksAtExtents) {
+  const std::vector<LineExtent> extents = {{0, 16}, {2, 64}};
+  const std::string text = WithStreams(Assembly("\tvmovaps\t%zmm0, (%rdi)\n"), extents, 3);
+  EXPECT_THAT(After(text, "k_argv"),
+              StartsWith("\tmovq\t32(%rdi), %rax\n\ttestl\t$15, (%rax)\n\tjne\tk_argv.anywhere\n"
+                         "\tmovq\t48(%rdi), %rax\n\ttestl\t$63, (%rax)\n\tjne\tk_argv.anywhere\n"
+                         "\tmovq\t(%rdi), %rax\n"));
+}
+
 TEST(WithStreams, OneFormWhereNothingGoesPastTheCache) {
   for (const std::string body :
        {"\tvmovups\t%zmm0, (%rdi)\n", "\tvmovaps\t%zmm0, 64(%rsp)\n", "\tvmovaps\t(%rdi), %zmm0\n",
@@ -135,6 +145,15 @@ const Case kCases[] = {
      true},
     {"dims a b\nin 0 f32 [a, b] dense\nout 0 f32 [a, b] strided = neg(in0[a, b])\n",
      {{3, 64}, {5, 128}},
+     false},
+    // Cut at lines, elsewhere though rows are of lines, and never at lines.
+    {"dims a b\nsizes n0 n1\nin 0 f32 [a, n0] dense\nin 1 f32 [a, n1] dense\nout 0 f32 [a, b] "
+     "dense = guard(lt(index(b), extent(n0)), in0[a, b], in1[a, b-|n0|])\n",
+     {{3, 64, 32, 32}, {5, 80, 16, 64}, {40, 64, 9, 55}, {7, 23, 9, 14}, {3, 64, 64, 0}},
+     true},
+    {"dims a b\nsizes n0\nin 0 f32 [a, n0] dense\nout 0 f32 [a, b] dense = "
+     "guard(le(i64:3, index(b)), in0[a, b-3], 0)\n",
+     {{3, 64, 61}, {5, 128, 125}, {9, 20, 17}},
      false},
 };
 
