@@ -229,6 +229,7 @@ class Builder {
   static void AddChoice(const Params& params, const SizeClass& sizes,
                         program::KernelChoice* choice) {
     choice->set_params(params.ToString());
+    choice->set_row_step(params.RowStep());
     for (int64_t bound : sizes.at_most) choice->add_at_most(bound == kUnbounded ? -1 : bound);
     for (const auto& [input, output] : params.in_place) {
       choice->add_in_place(input);

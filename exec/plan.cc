@@ -31,6 +31,16 @@ constexpr double kSerialGrains = 4;
 // And so is a library call of less.
 constexpr double kAloneGrains = 0.5;
 
+// Whether a kernel takes longer in place: a load waits for a masked store before it to be done where
+// they overlap, masked lanes included, as do the end of a row and the beginning of the next. It
+// waits for about as long as a row of kLongRow elements takes.
+bool RowsWait(const Kernel& kernel, int64_t step, std::span<const int64_t> dims) {
+  constexpr int64_t kLongRow = 200;
+  if (kernel.num_iterated() < 2 || step <= 1) return false;
+  const int64_t row = dims[static_cast<size_t>(kernel.innermost())];
+  return row < kLongRow && row % step != 0;
+}
+
 template <typename... T>
 absl::Status Invalid(const T&... text) {
   return absl::InvalidArgumentError(absl::StrCat(text...));
@@ -348,7 +358,8 @@ class PlanBuilder {
     std::shared_ptr<KernelHandle> handle;  // none: no form is for these extents
     if (choice) {
       const program::KernelChoice& chosen = def.choices(*choice);
-      for (int i = 0; i < chosen.in_place_size(); i += 2) {
+      const bool waits = RowsWait(program_.kernels[k], chosen.row_step(), operands.dims);
+      for (int i = 0; i < chosen.in_place_size() && !waits; i += 2) {
         problem_.steps[t].in_place.emplace_back(chosen.in_place(i), chosen.in_place(i + 1));
       }
       handle = program_.variant->kernels[k][static_cast<size_t>(*choice)];

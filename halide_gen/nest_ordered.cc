@@ -53,6 +53,18 @@ std::vector<OutputNest> OrderedNests(const Kernel& kernel, const Params& params,
       loops.emplace_back(vars[order]);
       each = each * steps;
     }
+    std::vector<Expr> counts(operands.extents);
+    if (!moved && inner > 1) {  // where few rows follow each other, a block has several times those
+      const Var in_outer("pinouter");
+      const Expr times = Halide::max(1, kBlock / Halide::max(1, length * extents[1]));
+      Var& outer = vars[inner - 2];
+      const Var outer_block("pouterblock");
+      out.split(outer, outer_block, in_outer, times, guard);
+      outer = outer_block;
+      loops.emplace_back(in_outer);
+      each = each * times;
+      counts[inner - 2] = (counts[inner - 2] + times - 1) / times;
+    }
     loops.emplace_back(block);
     out.reorder(loops);
     Var all = block;
@@ -61,7 +73,7 @@ std::vector<OutputNest> OrderedNests(const Kernel& kernel, const Params& params,
       const Var fused("pfused" + std::to_string(d) + "v");
       out.fuse(all, vars[d], fused);
       all = fused;
-      count = count * operands.extents[d];
+      count = count * counts[d];
     }
     out.split(all, task, inside, PerTask(grain, each, count), guard).parallel(task);
     out.never_partition_all();

@@ -26,6 +26,11 @@ int64_t Params::Get(absl::string_view name, int64_t otherwise) const {
   return otherwise;
 }
 
+int64_t Params::RowStep() const {
+  const bool other_rows = Get("flat", 1) > 1 || Get("unroll", 0) > 0 || Get("across", 0) > 0;
+  return other_rows || Get("turn", -1) >= 0 ? 1 : Get("lanes", 1);
+}
+
 std::string Params::ToString() const {
   std::string text = scheduler;
   for (const auto& [name, value] : values) absl::StrAppend(&text, " ", name, "=", value);

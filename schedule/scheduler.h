@@ -53,6 +53,9 @@ struct Params {
 
   // The value named `name`, or `otherwise`.
   int64_t Get(absl::string_view name, int64_t otherwise) const;
+  // Elements of a row that a step of its loop takes, of which the last step masks those beyond the
+  // row; 1 if steps do not end with rows.
+  int64_t RowStep() const;
   std::string ToString() const;
   static absl::StatusOr<Params> Parse(absl::string_view text);
   friend bool operator==(const Params&, const Params&) = default;
