@@ -79,14 +79,18 @@ int64_t Bounded(int64_t extent) { return std::min<int64_t>(extent, INT32_MAX); }
 // of the step before: then blocks of whole rows are better, and they may have as many tasks.
 bool SweepsRows(const Kernel& kernel, const SizeClass& sizes) {
   constexpr int64_t kMostRowBytes = 1024;
+  constexpr int64_t kFewSteps = 16;  // whose lines and pages the processor follows
   if (!IsSingle(kernel)) return false;
   // An output over all dims is a loop nest of its own, which would walk the columns once more.
   const auto is_whole = [&](const KernelOutput& output) { return SpansAll(kernel, output.dims); };
   if (std::any_of(kernel.outputs.begin(), kernel.outputs.end(), is_whole)) return true;
   const Stage& reduction = *FirstReduction(kernel);
+  if (reduction.over.back() == kernel.innermost()) return true;
+  int64_t column = 1;
+  for (const int32_t dim : reduction.over)
+    column = Bounded(column * Bounded(sizes.at_most[static_cast<size_t>(dim)]));
   const int64_t row = Bounded(sizes.at_most[static_cast<size_t>(kernel.innermost())]);
-  return reduction.over.back() == kernel.innermost() ||
-         row * static_cast<int64_t>(SizeOf(reduction.type)) > kMostRowBytes;
+  return column > kFewSteps && row * static_cast<int64_t>(SizeOf(reduction.type)) > kMostRowBytes;
 }
 
 // Few cells are few tasks, and have each thread read a part of every row, where what comes before
