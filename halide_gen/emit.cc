@@ -17,6 +17,7 @@
 #include "kiln/halide_gen/prefetch.h"
 #include "kiln/halide_gen/square_turns.h"
 #include "kiln/halide_gen/steady_loads.h"
+#include "kiln/halide_gen/strided_loads.h"
 #include "kiln/halide_gen/uniform_loads.h"
 #include "kiln/halide_gen/uniform_selects.h"
 #include "kiln/halide_gen/whole_steps.h"
@@ -189,6 +190,7 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& pa
   pipeline.add_custom_lowering_pass(new SquareTurns);
   // Nests of rows and columns lack registers as it is: branches between loads cost them 3 %.
   if (params.scheduler != "cross") pipeline.add_custom_lowering_pass(new WholeSteps);
+  pipeline.add_custom_lowering_pass(new StridedLoads);
   pipeline.add_custom_lowering_pass(new AlignedStores(expanded, params, operands, nests));
   const Factors factors(funcs);
   std::vector<Halide::Argument> arguments = operands.arguments;
