@@ -267,9 +267,8 @@ class Pricer {
   // What a row has one of is computed for one row at a time, without vectors.
   double ScalarFactor(size_t e, const ExprNode& node) const {
     const bool rows = params_.scheduler == "row" || params_.scheduler == "cross";
-    const bool one_by_one = one_nest_ ? IsDear(node.op) : rows && Info(node.op).function;
-    const bool scalar =
-        one_by_one && params_.Get("unroll", 0) == 0 && !LoopsOver(e, kernel_.innermost());
+    const bool scalar = rows && params_.Get("unroll", 0) == 0 && Info(node.op).function &&
+                        !LoopsOver(e, kernel_.innermost());
     return scalar ? static_cast<double>(VectorBytes()) / 4 : 1;
   }
 

@@ -4,15 +4,15 @@
 //
 // Tiles of 8 x 16 elements over (turn, innermost) are copied into a buffer on the stack by loads
 // along the former, and read from there along the latter; Halide makes the stores into the buffer
-// shuffles. Tiles that reach over an edge are loops of their own, in which loads and stores outside
-// are left out:
-//
-//          whole x   rest
-//   whole  Tiles     Right
-//   rest   Bottom    Right
+// shuffles. Loads and stores of tiles that reach over an edge have masks.
 //
 // Rows of 8 elements and fewer have tiles of 8 x 8. Where the turned dim is short, tiles run along
 // it and those before it in the inputs as one ("turns").
+//
+// Tiles follow each other along the turned dim, then along the outer dims: so they find the pages
+// of the tile before. Where rows of the outputs are not whole lines, neighbours along a row share
+// lines, which have to be complete before they leave the cache: then blocks of all dims are made
+// one after the other.
 #include <algorithm>
 
 #include "kiln/halide_gen/nests.h"
@@ -31,6 +31,10 @@ using Halide::TailStrategy;
 using Halide::Var;
 
 constexpr int kTurnTile = 8;  // along the other dim than the innermost
+constexpr int kLineBytes = 64;
+constexpr int kBlockTiles = 128;     // of a block along the turned dim: a page of each of its rows
+constexpr int kBlockSize = 1 << 16;  // elements of a block of several images, about
+constexpr int kMostTasks = 16;       // longer ones find more pages again
 
 class TurnNest {
  public:
@@ -59,20 +63,11 @@ class TurnNest {
                         : d == turn_               ? turned_
                                                    : Expr(1));
     SetDense(out, extents);
-    const auto up = [](const Expr& extent, int tile) { return (extent + (tile - 1)) / tile; };
-    const Expr x = extents[0], whole_x = x / tile_, all_x = up(x, tile_);
-    const Expr whole_turn = turned_ / kTurnTile, all_turn = up(turned_, kTurnTile);
-    const Halide::Range lane = {0, tile_}, step = {0, kTurnTile}, columns = {0, whole_x};
-    const Halide::Range turns = {0, whole_turn}, rest = {whole_turn, all_turn - whole_turn};
-    Tiles(out, group, {lane, step, turns, columns}, Edge::kNone);
-    Tiles(out, group, {lane, step, rest, columns}, Edge::kBottom);
-    Tiles(out, group, {lane, step, {0, all_turn}, {whole_x, all_x - whole_x}}, Edge::kRight);
+    Tiles(out, group);
     return {out, group};
   }
 
  private:
-  enum class Edge { kNone, kBottom, kRight };
-
   template <typename T>
   static std::vector<T> Reversed(const std::vector<T>& of) {
     return {of.rbegin(), of.rend()};
@@ -112,95 +107,104 @@ class TurnNest {
     return scope;
   }
 
-  void SetAt(Func& out, const std::vector<size_t>& group, const ExprEmitter& emitter, const Expr& x,
-             const Expr& t) const {
-    Scope scope = ScopeAt(x, t);
-    const std::vector<Expr> values = OutputValues(kernel_, group, emitter, scope);
-    std::vector<Expr> at(scope.coordinates.begin(),
-                         scope.coordinates.begin() + kernel_.num_iterated());
-    std::reverse(at.begin(), at.end());
-    SetValues(out, in_order_ ? scope.copy_arguments : at, values);
-  }
-
-  // The tiles of `range`: lanes and steps in one, then which along the turned dim and which along
-  // the innermost.
-  void Tiles(Func& out, const std::vector<size_t>& group, const Halide::Region& range, Edge edge) {
-    RDom r(range, "tile");
-    const Expr x = r[3] * tile_ + r[0], t = r[2] * kTurnTile + r[1];
-    if (edge == Edge::kRight) r.where(x < operands_.extents[inner_]);
-    if (edge != Edge::kNone) r.where(t < turned_);
+  void Tiles(Func& out, const std::vector<size_t>& group) {
+    const Expr row = operands_.extents[inner_];
+    const int line = kLineBytes / static_cast<int>(SizeOf(kernel_.outputs[group[0]].type));
+    const auto up = [](const Expr& extent, int tile) { return (extent + (tile - 1)) / tile; };
+    const Expr tiles = up(turned_, kTurnTile);
+    RDom r({{0, tile_},
+            {0, kTurnTile},
+            {0, 2},
+            {0, kBlockTiles},
+            {0, up(row, tile_)},
+            {0, up(tiles, kBlockTiles)}},
+           "tile");
+    const Expr at_edge = r[2], tile = r[5] * kBlockTiles + r[3];
+    const Expr x = r[4] * tile_ + r[0], t = tile * kTurnTile + r[1];
+    const Expr whole = (r[4] + 1) * tile_ <= row && (tile + 1) * kTurnTile <= turned_;
+    r.where(tile < tiles);
+    r.where(select(at_edge == 0, whole, !whole));
+    r.where(at_edge == 0 || t < turned_);
+    r.where(at_edge == 0 || x < row);
     ExprEmitter emitter(kernel_, operands_);
     std::vector<Func> copies;
     for (size_t i = 0; i < kernel_.inputs.size(); ++i) {
       if (TurnedAlong(kernel_, i) != static_cast<int32_t>(turn_)) continue;
-      copies.push_back(CopyOf(i, edge));
+      copies.push_back(CopyOf(i));
       emitter.Copy(i, copies.back());
     }
-    SetAt(out, group, emitter, x, t);
-    Stage tiles = out.update(static_cast<int>(edge));
-    tiles.allow_race_conditions().vectorize(r[0]);
-    const RVar tile = Tasks(tiles, r, edge);
+    Scope scope = ScopeAt(x, t);
+    std::vector<Expr> at(scope.coordinates.begin(),
+                         scope.coordinates.begin() + kernel_.num_iterated());
+    std::reverse(at.begin(), at.end());
+    if (in_order_) at = scope.copy_arguments;
+    scope.copy_arguments.push_back(at_edge);
+    SetValues(out, at, OutputValues(kernel_, group, emitter, scope));
+    Stage stage = out.update();
+    stage.allow_race_conditions().vectorize(r[0]);
+    Tasks(stage, r, row % line == 0);
     for (Func& copy : copies) {
-      const Var column = dims_[inner_], row = dims_[turn_];
-      copy.compute_at(out, tile).store_in(Halide::MemoryType::Stack);
-      copy.bound_extent(column, tile_).bound_extent(row, kTurnTile);
-      copy.reorder(row, column).vectorize(row).unroll(column);
+      const Var column = dims_[inner_], row_of = dims_[turn_];
+      copy.compute_at(out, r[2]).store_in(Halide::MemoryType::Stack);
+      copy.bound_extent(column, tile_).bound_extent(row_of, kTurnTile);
+      copy.reorder(row_of, column).vectorize(row_of).unroll(column);
     }
+    stage.unroll(r[2]).never_partition_all();
   }
 
   // Input `i` over all iterated dims, as in memory; of those that run as one the last stands for
-  // all.
-  Func CopyOf(size_t i, Edge edge) const {
+  // all. The last argument says whether parts may lie outside.
+  Func CopyOf(size_t i) const {
     std::vector<int32_t> outer = kernel_.inputs[i].dims;  // the dims that are turned come last
     outer.resize(outer.size() - turns_.size());
-    const Expr flat =
-        RowMajor(operands_, outer, {dims_.begin(), dims_.end()}) * turned_ + dims_[turn_];
+    const Var at_edge("pedge");
+    std::vector<Expr> at(dims_.begin(), dims_.end());
+    at[inner_] = select(at_edge == 0, at[inner_],
+                        Halide::clamp(at[inner_], 0, operands_.extents[inner_] - 1));
+    const Expr flat = RowMajor(operands_, outer, at) * turned_ + dims_[turn_];
     Func copy("turned" + std::to_string(i));
     Halide::ImageParam image = operands_.inputs[i];
-    Expr inside = dims_[turn_] < turned_;
-    if (edge == Edge::kRight) inside = inside && dims_[inner_] < operands_.extents[inner_];
-    copy(Reversed<Var>(dims_)) = edge == Edge::kNone ? image(flat) : LoadIf(inside, image(flat));
+    std::vector<Var> vars = Reversed<Var>(dims_);
+    vars.push_back(at_edge);
+    copy(vars) = LoadIf(at_edge == 0 || dims_[turn_] < turned_, image(flat));
     return copy;
   }
 
-  // Cuts the loop over the outer dims into tasks, or, where there are none, that over tiles along
-  // the innermost; at the right edge, where there is one such, over those along the other.
-  // Returns the innermost loop over tiles.
-  RVar Tasks(Stage& stage, const RDom& r, Edge edge) {
-    std::vector<Halide::VarOrRVar> order = {r[0], r[1], r[2], r[3]};
-    std::vector<Var> rest;
+  // Cuts the loop over the outer dims into tasks, or, where there are none, that over blocks and
+  // tiles along the innermost.
+  void Tasks(Stage& stage, const RDom& r, const Expr& whole_lines) {
+    std::vector<Var> outer;
     Expr images = 1;
     for (size_t d = dims_.size(); d-- > 0;) {
       if (d == inner_ || IsTurned(d)) continue;
-      rest.push_back(dims_[d]);
+      outer.push_back(dims_[d]);
       images = images * operands_.extents[d];
     }
-    order.insert(order.end(), rest.begin(), rest.end());
+    const auto guard = TailStrategy::GuardWithIf;
+    std::vector<Halide::VarOrRVar> order = {r[0], r[1], r[2], r[3], r[4], r[5]};
+    order.insert(order.end(), outer.begin(), outer.end());
     stage.reorder(order);
-    if (rest.empty()) {
-      const RVar task("ptask"), in_task("pintask");
-      const bool right = edge == Edge::kRight;
-      const Expr each = (right ? Expr(kTurnTile) : turned_) * tile_;
-      stage.split(right ? r[2] : r[3], task, in_task,
-                  PerTask(grain_, each, r[right ? 2 : 3].extent()), TailStrategy::GuardWithIf);
-      stage.allow_race_conditions().parallel(task);
-      return right ? in_task : r[2];
+    if (outer.empty()) {
+      const RVar all("pall"), task("ptask"), in_task("pintask");
+      stage.fuse(r[4], r[5], all);
+      const Expr each = Halide::min(turned_, kBlockTiles * kTurnTile) * tile_;
+      const Expr count = r[4].extent() * r[5].extent();
+      stage.split(all, task, in_task, PerTask(grain_, each, count), guard).parallel(task);
+      return;
     }
-    Var all = rest[0];
-    for (size_t i = 1; i < rest.size(); ++i) {
+    Var all = outer[0];
+    for (size_t i = 1; i < outer.size(); ++i) {
       const Var fused("pfused" + std::to_string(i) + "v");
-      stage.fuse(all, rest[i], fused);
+      stage.fuse(all, outer[i], fused);
       all = fused;
     }
-    // Steps along the outer dims inside: they find the pages of the step before. So tasks are few.
-    constexpr int kMostTasks = 16;
-    const Var task("ptask"), in_task("pintask");
+    const Var task("ptask"), in_task("pintask"), block("pblock"), in_block("pinblock");
     const Expr image = operands_.extents[inner_] * turned_;
     const Expr each = Halide::max(PerTask(grain_, image, images), images / kMostTasks);
-    stage.split(all, task, in_task, each, TailStrategy::GuardWithIf);
-    order = {r[0], r[1], r[2], in_task, r[3], task};
-    stage.reorder(order).parallel(task);
-    return r[2];
+    const Expr together =
+        select(whole_lines, each, Halide::clamp(kBlockSize / Halide::max(1, image), 1, each));
+    stage.split(all, task, in_task, each, guard).split(in_task, block, in_block, together, guard);
+    stage.reorder({r[0], r[1], r[2], r[3], in_block, r[4], r[5], block, task}).parallel(task);
   }
 
   const Kernel& kernel_;

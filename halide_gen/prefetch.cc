@@ -338,7 +338,9 @@ void FindTiles(const For* loop, const std::vector<LoopOfRow>& tiles,
       const Expr first = Halide::Internal::substitute(loop->name, next, vector.first);
       for (int row = 0; row < *rows; ++row) {
         const Expr at = Halide::Internal::substitute(tile.loop->name, row, first);
-        asked[loop].push_back({vector.buffer, vector.type, at, vector.span});
+        const Vector line = {vector.buffer, vector.type, Halide::Internal::simplify(at),
+                             vector.span};
+        if (!Holds(asked[loop], line)) asked[loop].push_back(line);
       }
     }
   }

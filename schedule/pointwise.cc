@@ -25,7 +25,7 @@
 namespace kiln {
 namespace {
 
-constexpr int64_t kSmallTile = 8;   // turned inputs of rows up to this go through tiles so long
+constexpr int64_t kSmallTile = 8;   // of turned inputs, where others would leave many lanes idle
 constexpr int64_t kMostStride = 4;  // strides up to this are loads and shuffles
 
 // Rows up to this are made by vectors across rows. One more fills half a register, which is as good
@@ -139,6 +139,13 @@ int64_t DimsTurned(const Kernel& kernel, const SizeClass& sizes, int32_t turn) {
   return static_cast<int64_t>(count);
 }
 
+// Whether tiles of half the length leave so many fewer lanes of rows of `row` idle that they are
+// faster.
+bool SmallTiles(int64_t row) {
+  const auto lanes = [row](int64_t tile) { return (row / tile + (row % tile != 0)) * tile; };
+  return row < kMostTurned && 6 * lanes(kSmallTile) <= 5 * lanes(2 * kSmallTile);
+}
+
 // Steps of links overlap; those of a link as long as two functions do so too little.
 int64_t VectorsOfLinks(const Kernel& linked) {
   constexpr int64_t kMostOfTwo = 64;
@@ -224,7 +231,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
     params.values.emplace_back("turn", turn);
     if (const int64_t dims = DimsTurned(kernel, sizes, turn); dims > 1)
       params.values.emplace_back("turns", dims);
-    if (known(x) <= kSmallTile) params.values.emplace_back("tile", kSmallTile);
+    if (SmallTiles(known(x))) params.values.emplace_back("tile", kSmallTile);
   } else if (strided) {
     params.values.emplace_back("stride_dim", turn);
     params.values.emplace_back("stride_is", known(turn));
