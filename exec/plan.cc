@@ -31,9 +31,9 @@ constexpr double kSerialGrains = 4;
 // And so is a library call of less.
 constexpr double kAloneGrains = 0.5;
 
-// Whether a kernel takes longer in place: a load waits for a masked store before it to be done where
-// they overlap, masked lanes included, as do the end of a row and the beginning of the next. It
-// waits for about as long as a row of kLongRow elements takes.
+// Whether a kernel takes longer in place: a load waits for a masked store before it to be done
+// where they overlap, masked lanes included, as do the end of a row and the beginning of the next.
+// It waits for about as long as a row of kLongRow elements takes.
 bool RowsWait(const Kernel& kernel, int64_t step, std::span<const int64_t> dims) {
   constexpr int64_t kLongRow = 200;
   if (kernel.num_iterated() < 2 || step <= 1) return false;
