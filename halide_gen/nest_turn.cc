@@ -17,6 +17,7 @@
 
 #include "kiln/halide_gen/nests.h"
 #include "kiln/halide_gen/primitives.h"
+#include "kiln/kernel/abi.h"
 #include "kiln/schedule/facts.h"
 
 namespace kiln {
@@ -30,8 +31,7 @@ using Halide::Stage;
 using Halide::TailStrategy;
 using Halide::Var;
 
-constexpr int kTurnTile = 8;  // along the other dim than the innermost
-constexpr int kLineBytes = 64;
+constexpr int kTurnTile = 8;         // along the other dim than the innermost
 constexpr int kBlockTiles = 128;     // of a block along the turned dim: a page of each of its rows
 constexpr int kBlockSize = 1 << 16;  // elements of a block of several images, about
 constexpr int kMostTasks = 16;       // longer ones find more pages again
@@ -107,9 +107,12 @@ class TurnNest {
     return scope;
   }
 
+  // One loop nest. Of `r`: lane and step in a tile, whether that is at an edge, its place in a block
+  // along the turned dim and along the innermost, and the block.
   void Tiles(Func& out, const std::vector<size_t>& group) {
     const Expr row = operands_.extents[inner_];
-    const int line = kLineBytes / static_cast<int>(SizeOf(kernel_.outputs[group[0]].type));
+    const auto line =
+        static_cast<int>(kLine / static_cast<int64_t>(SizeOf(kernel_.outputs[group[0]].type)));
     const auto up = [](const Expr& extent, int tile) { return (extent + (tile - 1)) / tile; };
     const Expr tiles = up(turned_, kTurnTile);
     RDom r({{0, tile_},

@@ -213,7 +213,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   int64_t lanes = LanesForRow(LanesFor(kernel, profile, 4), known(x));
   params.values = {{"grain", GrainFor(kernel, profile)}};
   const bool strided = turn >= 0 && known(turn) <= kMostStride && StridesByTurn(kernel, turn);
-  const bool tiles = cuts.empty() && turn >= 0 && !strided && known(x) > kMostStride;
+  const bool turned = cuts.empty() && turn >= 0 && !strided;
   const int64_t most = kMostUnrolled + (cuts.empty() ? 0 : 1);
   const bool flat = cuts.empty() && turn < 0 && SetFlat(params, kernel, sizes);
   if (flat) lanes = LanesFor(kernel, profile, 4);
@@ -222,12 +222,13 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
                             ? -1
                             : RowsOrder(kernel);
   const bool moved = order >= 0 && order < x - 1;
-  if (!moved && !flat && !tiles && SetUnrolled(params, kernel, sizes, profile, most)) return params;
+  const bool tiny = !turned || known(x) <= kMostStride;
+  if (!moved && !flat && tiny && SetUnrolled(params, kernel, sizes, profile, most)) return params;
   const bool long_enough = known(x) / kLeastPiece >= static_cast<int64_t>(cuts.size()) + 1;
   if (!cuts.empty() && long_enough) {
     lanes = LanesForRow(LanesFor(Between(kernel, cuts, 0), profile, 1), known(x));
     params.values.emplace_back("cuts", static_cast<int64_t>(cuts.size()));
-  } else if (tiles) {
+  } else if (turned) {
     params.values.emplace_back("turn", turn);
     if (const int64_t dims = DimsTurned(kernel, sizes, turn); dims > 1)
       params.values.emplace_back("turns", dims);
