@@ -107,8 +107,8 @@ class TurnNest {
     return scope;
   }
 
-  // One loop nest. Of `r`: lane and step in a tile, whether that is at an edge, its place in a block
-  // along the turned dim and along the innermost, and the block.
+  // One loop nest. Of `r`: lane and step in a tile, whether that is at an edge, its place in a
+  // block along the turned dim and along the innermost, and the block.
   void Tiles(Func& out, const std::vector<size_t>& group) {
     const Expr row = operands_.extents[inner_];
     const auto line =
