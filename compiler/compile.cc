@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/compiler/model_source.h"
 #include "kiln/compiler/variants.h"
 #include "kiln/exec/package.h"
 
@@ -47,8 +48,9 @@ RunOptions RunOptionsOf(const CompileOptions& options) {
 }  // namespace
 
 absl::StatusOr<Graph> ReadModel(absl::string_view path) {
-  KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportModel(std::string(path)));
-  return std::move(import.graph);
+  KILN_ASSIGN_OR_RETURN(const ModelSource source, ModelSource::Read(std::string(path)));
+  if (!source.needs_inputs()) return source.graph();
+  return ImportOnnx(path).status();  // says what they are needed for
 }
 
 absl::StatusOr<Model> Compile(absl::string_view path, const CompileOptions& options) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "kiln/base/compare.h"
 #include "kiln/base/status_macros.h"
 
@@ -41,30 +40,6 @@ bool HaveShapes(const Graph& graph, const std::vector<InputFacts>& inputs) {
 
 }  // namespace
 
-ValueVariants::ValueVariants(absl::string_view path, CompileOptions options,
-                             std::shared_ptr<KernelService> kernels)
-    : path_(path), options_(std::move(options)), kernels_(std::move(kernels)) {}
-
-absl::StatusOr<std::shared_ptr<ValueVariants>> ValueVariants::Create(
-    absl::string_view path, const OnnxImport& import, const CompileOptions& options) {
-  auto kernels =
-      options.kernels != nullptr ? options.kernels : std::make_shared<KernelService>(options);
-  std::shared_ptr<ValueVariants> made(new ValueVariants(path, options, std::move(kernels)));
-  for (const ValueId id : import.graph.inputs()) {
-    const Value& input = import.graph.value(id);
-    made->inputs_.push_back({input.name, input.type, input.shape, false});
-  }
-  for (const DeclaredOutput& output : import.declared_outputs)
-    made->outputs_.push_back({output.name, output.type, output.shape, false});
-  return made;
-}
-
-absl::StatusOr<std::shared_ptr<const Variant>> ValueVariants::Get(
-    const std::vector<InputFacts>& inputs) {
-  KILN_ASSIGN_OR_RETURN(Made made, Make(inputs));
-  return std::move(made.variant);
-}
-
 absl::StatusOr<ValueVariants::Made> ValueVariants::Make(const std::vector<InputFacts>& inputs) {
   absl::MutexLock lock(&mutex_);
   for (auto it = entries_.begin(); it != entries_.end(); ++it) {
@@ -75,10 +50,8 @@ absl::StatusOr<ValueVariants::Made> ValueVariants::Make(const std::vector<InputF
   }
   std::map<std::string, Tensor> given;
   for (const InputFacts& input : inputs) given.emplace(input.name, input.tensor.Clone());
-  KILN_ASSIGN_OR_RETURN(OnnxImport import,
-                        ImportOnnxFor(path_, given, {.custom_ops = options_.custom_ops}));
   Entry entry;
-  entry.import = std::make_shared<const OnnxImport>(std::move(import));
+  KILN_ASSIGN_OR_RETURN(entry.import, source_.For(given));
   for (const Guard& guard : entry.import->graph.guards()) {
     if (guard.kind == Guard::Kind::kValue) entry.values.emplace(guard.input, given[guard.input]);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ValueVariants: variants of an ONNX file whose structure depends on the values of some inputs,
-// such as the axes of a reduction or the number of a top-k that a caller gives with each run.
+// ValueVariants: variants of a model whose structure depends on the values of some inputs
+// (model_source.h), such as the axes of a reduction or the number of a top-k that a caller gives
+// with each run.
 //
 // For every new combination of those values the file is imported again, with the values as
 // constants under a guard on their bytes; all other inputs stay free, and have Variants of their
@@ -17,13 +18,14 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "kiln/compiler/kernel_service.h"
+#include "kiln/compiler/model_source.h"
 #include "kiln/compiler/options.h"
 #include "kiln/compiler/variants.h"
 #include "kiln/exec/provider.h"
@@ -31,20 +33,12 @@
 
 namespace kiln {
 
-class ValueVariants : public VariantProvider {
+class ValueVariants {
  public:
-  // `import` is that of the file at `path` without values. The file is read again when a variant is
-  // made.
-  static absl::StatusOr<std::shared_ptr<ValueVariants>> Create(absl::string_view path,
-                                                               const OnnxImport& import,
-                                                               const CompileOptions& options);
+  ValueVariants(ModelSource source, CompileOptions options, std::shared_ptr<KernelService> kernels)
+      : source_(std::move(source)), options_(std::move(options)), kernels_(std::move(kernels)) {}
 
-  const std::vector<PortInfo>& inputs() const override { return inputs_; }
-  const std::vector<PortInfo>& outputs() const override { return outputs_; }
-  absl::StatusOr<std::shared_ptr<const Variant>> Get(
-      const std::vector<InputFacts>& inputs) override;
-
-  // The same, with the import for these values.
+  // The variant that fits these inputs, and the import that it was compiled from.
   struct Made {
     std::shared_ptr<const Variant> variant;
     std::shared_ptr<const OnnxImport> import;
@@ -52,9 +46,6 @@ class ValueVariants : public VariantProvider {
   absl::StatusOr<Made> Make(const std::vector<InputFacts>& inputs);
 
  private:
-  ValueVariants(absl::string_view path, CompileOptions options,
-                std::shared_ptr<KernelService> kernels);
-
   // The variants for some values of inputs, and for the shapes that the import's inputs have;
   // values not named and open extents are free.
   struct Entry {
@@ -63,10 +54,9 @@ class ValueVariants : public VariantProvider {
     std::unique_ptr<Variants> variants;
   };
 
-  const std::string path_;
+  const ModelSource source_;
   const CompileOptions options_;
   const std::shared_ptr<KernelService> kernels_;
-  std::vector<PortInfo> inputs_, outputs_;
   absl::Mutex mutex_;
   std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // newest use first
 };

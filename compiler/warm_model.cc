@@ -1,37 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/compiler/warm_model.h"
 
-#include <map>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "kiln/base/file_system.h"
 #include "kiln/base/log.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/exec/fits.h"
-#include "kiln/graph/text.h"
 
 namespace kiln {
 namespace {
 
-constexpr int64_t kMaxTextBytes = int64_t{64} << 20;
 constexpr size_t kMostKept = 16;  // variants that one process keeps; an entry has room for as many
 
 }  // namespace
-
-absl::StatusOr<OnnxImport> ImportModel(const std::string& path, const CustomOps& custom_ops) {
-  if (!absl::EndsWith(path, ".graph")) return ImportOnnx(path, {.custom_ops = custom_ops});
-  KILN_ASSIGN_OR_RETURN(const std::string text, RealFileSystem().ReadFile(path, kMaxTextBytes));
-  absl::StatusOr<Graph> graph = ParseGraph(text);
-  if (!graph.ok()) {
-    return absl::Status(graph.status().code(),
-                        absl::StrCat("\"", path, "\": ", graph.status().message()));
-  }
-  OnnxImport import;
-  import.graph = *std::move(graph);
-  return import;
-}
 
 absl::StatusOr<std::shared_ptr<WarmModel>> WarmModel::Open(absl::string_view path,
                                                            const CompileOptions& options,
@@ -45,7 +26,7 @@ absl::StatusOr<std::shared_ptr<WarmModel>> WarmModel::Open(absl::string_view pat
     if (!cache.ok()) LogDebug("cache: no programs: ", cache.status().message());
     if (cache.ok()) model->cache_ = *std::move(cache);
     if (model->cache_ != nullptr && model->compiler_ != nullptr)
-      model->cache_->NameConstants(*model->import_);
+      model->cache_->NameConstants(*model->source_->import());
   }
   if (model->cache_ != nullptr && !model->cache_->outputs().empty()) {
     absl::StatusOr<std::vector<Variant>> found = model->cache_->Variants();
@@ -57,54 +38,35 @@ absl::StatusOr<std::shared_ptr<WarmModel>> WarmModel::Open(absl::string_view pat
       return model;
     }
   }
-  KILN_ASSIGN_OR_RETURN(const Graph* const graph, model->graph());
-  model->inputs_ = PortInfosOf(*graph, true);
-  model->outputs_ =
-      model->values_ != nullptr ? model->values_->outputs() : PortInfosOf(*graph, false);
+  KILN_RETURN_IF_ERROR(model->graph().status());
+  model->inputs_ = model->source_->inputs();
+  model->outputs_ = model->source_->outputs();
   return model;
 }
 
 absl::Status WarmModel::Read() {
-  if (import_ != nullptr) return absl::OkStatus();
-  absl::StatusOr<OnnxImport> import = ImportModel(path_, options_.custom_ops);
-  if (absl::IsUnimplemented(import.status()) && !absl::EndsWith(path_, ".graph")) {
-    KILN_RETURN_IF_ERROR(ReadWithoutValues());
-    return import_ != nullptr ? absl::OkStatus() : import.status();
+  if (source_.has_value()) return absl::OkStatus();
+  KILN_ASSIGN_OR_RETURN(ModelSource source, ModelSource::Read(path_, options_.custom_ops));
+  if (source.needs_inputs()) {
+    values_ = std::make_unique<ValueVariants>(source, options_, kernels_);
+  } else {
+    KILN_RETURN_IF_ERROR(Verify(source.graph()));
+    if (cache_ != nullptr) cache_->NameConstants(*source.import());
+    compiler_ = std::make_unique<Variants>(source.graph(), options_, kernels_);
   }
-  KILN_RETURN_IF_ERROR(import.status());
-  KILN_RETURN_IF_ERROR(Verify(import->graph));
-  import_ = std::make_shared<const OnnxImport>(*std::move(import));
-  if (cache_ != nullptr) cache_->NameConstants(*import_);
-  compiler_ = std::make_unique<Variants>(import_->graph, options_, kernels_);
-  return absl::OkStatus();
-}
-
-absl::Status WarmModel::ReadWithoutValues() {
-  KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnx(path_, {.allow_unsupported = true,
-                                                              .custom_ops = options_.custom_ops}));
-  if (!MayNeedInputs(path_, import, {.custom_ops = options_.custom_ops})) return absl::OkStatus();
-  CompileOptions options = options_;
-  options.kernels = kernels_;
-  KILN_ASSIGN_OR_RETURN(values_, ValueVariants::Create(path_, import, options));
-  import_ = std::make_shared<const OnnxImport>(std::move(import));
+  source_ = std::move(source);
   return absl::OkStatus();
 }
 
 absl::StatusOr<const Graph*> WarmModel::graph() {
   const std::lock_guard<std::mutex> lock(mutex_);
   KILN_RETURN_IF_ERROR(Read());
-  return &import_->graph;
+  return &source_->graph();
 }
 
 absl::StatusOr<Graph> WarmModel::GraphFor(const std::vector<Tensor>& inputs) {
-  KILN_ASSIGN_OR_RETURN(const Graph* const any, graph());
-  if (values_ == nullptr) return *any;
-  std::map<std::string, Tensor> named;
-  for (size_t k = 0; k < inputs.size() && k < inputs_.size(); ++k)
-    named[inputs_[k].name] = inputs[k].is_dense() ? inputs[k] : inputs[k].Clone();
-  KILN_ASSIGN_OR_RETURN(OnnxImport import,
-                        ImportOnnxFor(path_, named, {.custom_ops = options_.custom_ops}));
-  return std::move(import.graph);
+  KILN_RETURN_IF_ERROR(graph().status());
+  return source_->GraphFor(inputs);
 }
 
 absl::Status WarmModel::Finish(Slot& slot) {
@@ -160,7 +122,7 @@ absl::StatusOr<ValueVariants::Made> WarmModel::Make(const std::vector<InputFacts
   KILN_RETURN_IF_ERROR(graph().status());
   if (values_ != nullptr) return values_->Make(inputs);
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const Variant> variant, compiler_->Get(inputs));
-  return ValueVariants::Made{std::move(variant), import_};
+  return ValueVariants::Made{std::move(variant), source_->import()};
 }
 
 void WarmModel::Keep(ValueVariants::Made made) {

@@ -25,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "kiln/compiler/kernel_service.h"
+#include "kiln/compiler/model_source.h"
 #include "kiln/compiler/options.h"
 #include "kiln/compiler/program_cache.h"
 #include "kiln/compiler/task_queue.h"
@@ -36,15 +37,10 @@
 
 namespace kiln {
 
-// A model file, ONNX or ".graph" text; of the latter there is only the graph. Errors as ImportOnnx
-// and ParseGraph, naming the file.
-using CustomOps = std::vector<std::shared_ptr<const CustomOp>>;
-absl::StatusOr<OnnxImport> ImportModel(const std::string& path, const CustomOps& custom_ops = {});
-
 class WarmModel : public VariantProvider {
  public:
   // Where `kernels` has no cache, or the cache nothing of this model for these options, the graph
-  // is read and verified at once: errors as ImportModel.
+  // is read and verified at once: errors as ModelSource.
   static absl::StatusOr<std::shared_ptr<WarmModel>> Open(absl::string_view path,
                                                          const CompileOptions& options,
                                                          std::shared_ptr<KernelService> kernels);
@@ -87,8 +83,7 @@ class WarmModel : public VariantProvider {
         keeping_(1, KeepingOf(options_)) {}
   absl::Status Finish(Slot& slot);
   std::shared_ptr<const Variant> FindKept(const std::vector<InputFacts>& inputs);
-  absl::Status Read();               // mutex_ is held
-  absl::Status ReadWithoutValues();  // the same
+  absl::Status Read();  // mutex_ is held
   absl::StatusOr<ValueVariants::Made> Make(const std::vector<InputFacts>& inputs);
   void Keep(ValueVariants::Made made);
 
@@ -99,10 +94,10 @@ class WarmModel : public VariantProvider {
   std::unique_ptr<ProgramCache> cache_;  // null: nothing is kept
   std::mutex mutex_;                     // guards all below
   std::list<Slot> found_;                // newest use first
-  // Immutable from when they are there: the import with the one or the other.
-  std::shared_ptr<const OnnxImport> import_;
+  // Immutable from when they are there: the source with the one or the other.
+  std::optional<ModelSource> source_;
   std::unique_ptr<Variants> compiler_;
-  std::shared_ptr<ValueVariants> values_;  // where values of inputs decide the structure
+  std::unique_ptr<ValueVariants> values_;  // where the model needs inputs
   std::set<const Variant*> kept_;          // those that were given to Keep
   TaskQueue keeping_;
 };

@@ -2,11 +2,15 @@
 #include "kiln/exec/package.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "kiln/base/cpu_features.h"
+#include "kiln/base/dim.h"
 #include "kiln/base/file_system.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/exec/fits.h"
@@ -41,6 +45,29 @@ const packaged::Target* Choose(const packaged::Package& package, bool* run_code)
     *run_code = *run_code || runs;
   }
   return best;
+}
+
+// The first extent that no variant takes, with those that they take; "" if there is none.
+std::string OtherExtent(const std::vector<std::shared_ptr<const Variant>>& variants,
+                        const std::vector<InputFacts>& inputs) {
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const std::vector<int64_t>& shape = inputs[k].tensor.shape();
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      std::set<int64_t> taken;
+      bool open = false;
+      for (const std::shared_ptr<const Variant>& variant : variants) {
+        const absl::StatusOr<Dim> dim =
+            Dim::Parse(variant->program.inputs(static_cast<int>(k)).shape(static_cast<int>(axis)));
+        const auto extent = dim.ok() ? dim->constant() : std::nullopt;
+        open = open || !extent.has_value();
+        if (extent.has_value()) taken.insert(*extent);
+      }
+      if (open || taken.count(shape[axis]) != 0) continue;
+      return absl::StrCat("input \"", inputs[k].name, "\": dim ", axis, " is ", shape[axis],
+                          ", the package has variants for ", absl::StrJoin(taken, ", "));
+    }
+  }
+  return "";
 }
 
 }  // namespace
@@ -174,10 +201,12 @@ absl::StatusOr<std::shared_ptr<const Variant>> Package::Get(const std::vector<In
     if (Fits(*variant, inputs, &here)) return variant;
     if (here != nullptr) broken = here;
   }
-  return absl::NotFoundError(absl::StrCat(
-      "no variant in the package fits these inputs",
-      broken != nullptr ? absl::StrCat(": \"", broken->ToString(), "\" does not hold") : "",
-      "; compile the package with --shapes for them"));
+  const std::string why = broken != nullptr
+                              ? absl::StrCat("\"", broken->ToString(), "\" does not hold")
+                              : OtherExtent(variants_, inputs);
+  return absl::NotFoundError(absl::StrCat("no variant in the package fits these inputs",
+                                          why.empty() ? "" : ": ", why,
+                                          "; compile the package with --shapes for them"));
 }
 
 std::vector<Package::Target> Package::targets() const {

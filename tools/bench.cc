@@ -13,10 +13,10 @@
 #include "absl/strings/strip.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/compiler/compile.h"
+#include "kiln/compiler/model_source.h"
 #include "kiln/tools/common.h"
 #include "kiln/tools/exit_code.h"
 #include "kiln/tools/inputs.h"
-#include "kiln/tools/loaded_model.h"
 #include "kiln/tools/report.h"
 #include "kiln/tools/serve.h"
 #include "nlohmann/json.hpp"
@@ -203,10 +203,10 @@ int Run(const BenchFlags& flags) {
   if (const auto options = ToCompileOptions(flags.common); !options.ok()) {
     return Fail(options.status(), OptionsExit(options.status()));
   }
-  const absl::StatusOr<LoadedModel> model = LoadedModel::Read(flags.model);
+  const absl::StatusOr<ModelSource> model = ModelSource::Read(flags.model);
   if (!model.ok()) return Fail(model.status(), ModelExit(model.status()));
   const absl::StatusOr<std::vector<Tensor>> inputs =
-      MakeInputs(model->ports(), flags.inputs, flags.common);
+      MakeInputs(model->graph(), flags.inputs, flags.common);
   if (!inputs.ok()) return Fail(inputs.status(), UsageExit(inputs.status()));
   const absl::StatusOr<Graph> graph = model->GraphFor(*inputs);
   if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));

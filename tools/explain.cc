@@ -8,13 +8,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/compiler/model_source.h"
 #include "kiln/graph/op.h"
 #include "kiln/tools/common.h"
 #include "kiln/tools/exit_code.h"
 #include "kiln/tools/explain_library.h"
 #include "kiln/tools/explain_plan.h"
 #include "kiln/tools/inputs.h"
-#include "kiln/tools/loaded_model.h"
 #include "kiln/tools/report.h"
 #include "nlohmann/json.hpp"
 
@@ -225,7 +225,7 @@ int Run(const ExplainFlags& flags) {
   if (flags.library) return ExplainLibrary(flags.model, flags.inputs, flags.common);
   const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
-  const absl::StatusOr<LoadedModel> model = LoadedModel::Read(flags.model);
+  const absl::StatusOr<ModelSource> model = ModelSource::Read(flags.model);
   if (!model.ok()) return Fail(model.status(), ModelExit(model.status()));
   int exit = kExitOk;
   const absl::StatusOr<Graph> graph = GraphToLookAt(*model, flags.inputs, flags.common, &exit);

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kiln/compiler/model_source.h"
 #include "kiln/exec/plan_info.h"
 #include "kiln/tools/exit_code.h"
 #include "kiln/tools/inputs.h"
-#include "kiln/tools/loaded_model.h"
 #include "kiln/tools/report.h"
 #include "nlohmann/json.hpp"
 
@@ -46,9 +46,9 @@ int ExplainLibrary(const std::string& path, const std::vector<std::string>& spec
                    const CommonOptions& common) {
   absl::StatusOr<CompileOptions> options = ToCompileOptions(common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
-  const absl::StatusOr<LoadedModel> model = LoadedModel::Read(path);
+  const absl::StatusOr<ModelSource> model = ModelSource::Read(path);
   if (!model.ok()) return Fail(model.status(), ModelExit(model.status()));
-  const absl::StatusOr<std::vector<Tensor>> inputs = MakeInputs(model->ports(), specs, common);
+  const absl::StatusOr<std::vector<Tensor>> inputs = MakeInputs(model->graph(), specs, common);
   if (!inputs.ok()) return Fail(inputs.status(), UsageExit(inputs.status()));
   absl::StatusOr<Graph> graph = model->GraphFor(*inputs);
   if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));

@@ -19,6 +19,7 @@
 #include "kiln/base/status_macros.h"
 #include "kiln/compiler/compile.h"
 #include "kiln/graph/op.h"
+#include "kiln/tools/exit_code.h"
 
 namespace kiln {
 namespace {
@@ -113,13 +114,52 @@ class Maker {
     return tensors;
   }
 
-  absl::StatusOr<std::vector<std::vector<int64_t>>> Shapes() {
-    KILN_RETURN_IF_ERROR(ReadFlags({}));
-    std::vector<std::vector<int64_t>> shapes;
+  absl::StatusOr<std::map<std::string, Tensor>> Values(const std::vector<std::string>& specs) {
+    KILN_RETURN_IF_ERROR(ReadFlags(specs));
+    std::map<std::string, Tensor> tensors;
     for (const ValueId id : graph_.inputs()) {
-      KILN_ASSIGN_OR_RETURN(shapes.emplace_back(), ShapeOf(graph_.value(id)));
+      if (specs_.count(graph_.value(id).name) == 0) continue;
+      KILN_ASSIGN_OR_RETURN(tensors[graph_.value(id).name], MakeOne(id));
     }
-    return shapes;
+    return tensors;
+  }
+
+  absl::StatusOr<std::vector<Tensor>> Shapes(const std::vector<std::string>& specs) {
+    KILN_RETURN_IF_ERROR(ReadFlags(specs));
+    std::vector<Tensor> tensors;
+    for (const ValueId id : graph_.inputs()) {
+      const Value& value = graph_.value(id);
+      if (specs_.count(value.name) != 0) {
+        KILN_ASSIGN_OR_RETURN(tensors.emplace_back(), MakeOne(id));
+        continue;
+      }
+      KILN_ASSIGN_OR_RETURN(std::vector<int64_t> shape, ShapeOf(value));
+      if (CheckedBytes(value.type, shape) < 0)
+        return absl::InvalidArgumentError(
+            absl::StrCat("input \"", value.name, "\": its shape is too large"));
+      tensors.push_back(Tensor::View(nullptr, value.type, std::move(shape)));
+    }
+    return tensors;
+  }
+
+  absl::Status AllGiven(const std::vector<std::string>& specs) {
+    KILN_RETURN_IF_ERROR(ReadFlags(specs));
+    for (const ValueId id : graph_.inputs()) {
+      const Value& value = graph_.value(id);
+      if (shapes_.count(value.name) != 0 || files_.count(value.name) != 0) continue;
+      for (size_t axis = 0; axis < value.shape.size(); ++axis) {
+        std::set<std::string> symbols;
+        value.shape[axis].CollectSymbols(symbols);
+        for (const std::string& symbol : symbols) {
+          if (symbols_.count(symbol) != 0) continue;
+          return absl::UnimplementedError(
+              absl::StrCat("input \"", value.name, "\": the model's structure depends on dim ",
+                           axis, ", which is not given; set it with --dim ", symbol,
+                           "=N or --shape ", value.name, "=EXTENTS"));
+        }
+      }
+    }
+    return absl::OkStatus();
   }
 
  private:
@@ -264,9 +304,34 @@ absl::StatusOr<std::vector<Tensor>> MakeInputs(WarmModel& model,
   return MakeInputs(ports, specs, options);
 }
 
-absl::StatusOr<std::vector<std::vector<int64_t>>> MakeShapes(const Graph& graph,
-                                                             const CommonOptions& options) {
-  return Maker(graph, options).Shapes();
+absl::StatusOr<std::map<std::string, Tensor>> MakeValues(const Graph& graph,
+                                                         const std::vector<std::string>& specs,
+                                                         const CommonOptions& options) {
+  return Maker(graph, options).Values(specs);
+}
+
+absl::StatusOr<std::vector<Tensor>> MakeShapes(const Graph& graph,
+                                               const std::vector<std::string>& specs,
+                                               const CommonOptions& options) {
+  return Maker(graph, options).Shapes(specs);
+}
+
+absl::Status AllShapesGiven(const Graph& graph, const std::vector<std::string>& specs,
+                            const CommonOptions& options) {
+  return Maker(graph, options).AllGiven(specs);
+}
+
+absl::StatusOr<Graph> GraphToLookAt(const ModelSource& model, const std::vector<std::string>& specs,
+                                    const CommonOptions& options, int* exit) {
+  if (!model.needs_inputs()) return model.graph();
+  const absl::StatusOr<std::vector<Tensor>> inputs = MakeInputs(model.graph(), specs, options);
+  if (!inputs.ok()) {
+    *exit = UsageExit(inputs.status());
+    return inputs.status();
+  }
+  absl::StatusOr<Graph> graph = model.GraphFor(*inputs);
+  if (!graph.ok()) *exit = ModelExit(graph.status());
+  return graph;
 }
 
 absl::StatusOr<std::vector<Tensor>> RunGraph(Graph graph, const std::vector<Tensor>& inputs,

@@ -3,12 +3,14 @@
 #ifndef KILN_TOOLS_INPUTS_H_
 #define KILN_TOOLS_INPUTS_H_
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "kiln/base/tensor.h"
+#include "kiln/compiler/model_source.h"
 #include "kiln/compiler/options.h"
 #include "kiln/compiler/warm_model.h"
 #include "kiln/graph/graph.h"
@@ -30,9 +32,25 @@ absl::StatusOr<std::vector<Tensor>> MakeInputs(WarmModel& model,
                                                const std::vector<std::string>& specs,
                                                const CommonOptions& options);
 
-// Only the shapes of those tensors, by --shape and --dim alone.
-absl::StatusOr<std::vector<std::vector<int64_t>>> MakeShapes(const Graph& graph,
-                                                             const CommonOptions& options);
+// Only those tensors that `specs` give, by name.
+absl::StatusOr<std::map<std::string, Tensor>> MakeValues(const Graph& graph,
+                                                         const std::vector<std::string>& specs,
+                                                         const CommonOptions& options);
+
+// The same tensors as MakeInputs, without data where `specs` give none.
+absl::StatusOr<std::vector<Tensor>> MakeShapes(const Graph& graph,
+                                               const std::vector<std::string>& specs,
+                                               const CommonOptions& options);
+
+// Whether nothing is left open by the model and the user. kUnimplemented names an input, its dim
+// and the flags that set it.
+absl::Status AllShapesGiven(const Graph& graph, const std::vector<std::string>& specs,
+                            const CommonOptions& options);
+
+// The graph for verbs that only look: shapes and values that decide its structure are those that
+// MakeInputs makes of `specs`. `exit` is what fits the error.
+absl::StatusOr<Graph> GraphToLookAt(const ModelSource& model, const std::vector<std::string>& specs,
+                                    const CommonOptions& options, int* exit);
 
 // Compiles the graph, and runs it once on `inputs`, in its order.
 absl::StatusOr<std::vector<Tensor>> RunGraph(Graph graph, const std::vector<Tensor>& inputs,

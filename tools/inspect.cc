@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "kiln/base/file_system.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/compiler/model_source.h"
 #include "kiln/compiler/parts.h"
 #include "kiln/compiler/segments.h"
 #include "kiln/exec/package.h"
@@ -21,7 +22,7 @@
 #include "kiln/tools/common.h"
 #include "kiln/tools/emit_onnx.h"
 #include "kiln/tools/exit_code.h"
-#include "kiln/tools/loaded_model.h"
+#include "kiln/tools/inputs.h"
 #include "kiln/tools/report.h"
 #include "nlohmann/json.hpp"
 
@@ -141,14 +142,14 @@ int InspectGroup(const InspectFlags& flags, const CompileOptions& options,
 }
 
 struct Imported {
-  LoadedModel model;
+  ModelSource model;
   nlohmann::json opset = nullptr;
   nlohmann::json unsupported = nlohmann::json::array();
 };
 
 absl::StatusOr<Imported> Import(const std::string& path) {
   if (absl::EndsWith(path, ".graph")) {
-    KILN_ASSIGN_OR_RETURN(LoadedModel model, LoadedModel::Read(path));
+    KILN_ASSIGN_OR_RETURN(ModelSource model, ModelSource::Read(path));
     return Imported{std::move(model)};
   }
   KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnx(path, {.allow_unsupported = true}));
@@ -158,7 +159,7 @@ absl::StatusOr<Imported> Import(const std::string& path) {
     unsupported.push_back(
         {{"node", node.node}, {"op", node.op}, {"opset", node.opset}, {"reason", node.reason}});
   }
-  LoadedModel model = LoadedModel::Of(path, std::move(import));
+  ModelSource model = ModelSource::Of(path, std::move(import));
   return Imported{std::move(model), std::move(opset), std::move(unsupported)};
 }
 
@@ -192,17 +193,17 @@ int InspectModel(const InspectFlags& flags, const CompileOptions& options) {
   const bool needs_inputs = imported->model.needs_inputs();
   bool supported = imported->unsupported.empty() || needs_inputs;
   int exit = kExitOk;
-  absl::StatusOr<Graph> graph = imported->model.ports();
+  absl::StatusOr<Graph> graph = imported->model.graph();
   if (supported) graph = GraphToLookAt(imported->model, flags.inputs, flags.common, &exit);
   const bool any_inputs = needs_inputs && flags.inputs.empty();
   if (any_inputs && (exit == kExitUnsupported || exit == kExitModel)) {  // others may do
     Note(flags.common, std::string(graph.status().message()));
     supported = false;
-    graph = imported->model.ports();
+    graph = imported->model.graph();
   }
   if (!graph.ok()) return Fail(graph.status(), exit);
   if (supported) imported->unsupported.clear();
-  nlohmann::json results = {{"inputs", PortsJson(imported->model.ports(), true)},
+  nlohmann::json results = {{"inputs", PortsJson(imported->model.graph(), true)},
                             {"outputs", PortsJson(*graph, false)},
                             {"opset", imported->opset},
                             {"nodes", graph->nodes().size()},

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/tools/model_kernels.h"
 
+#include <algorithm>
+#include <functional>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/types/span.h"
 #include "kiln/base/file_system.h"
 #include "kiln/base/status_macros.h"
-#include "kiln/compiler/compile.h"
+#include "kiln/compiler/model_source.h"
 #include "kiln/compiler/program_cache.h"
 #include "kiln/compiler/segments.h"
-#include "kiln/compiler/variants.h"
 #include "kiln/tools/inputs.h"
 
 namespace kiln {
@@ -20,60 +23,96 @@ namespace {
 
 constexpr int64_t kMaxShapesBytes = int64_t{16} << 20;
 
-// One set of inputs, shapes only.
-absl::StatusOr<std::vector<InputFacts>> FactsFor(const Graph& graph, const CommonOptions& common) {
-  KILN_ASSIGN_OR_RETURN(const auto shapes, MakeShapes(graph, common));
-  std::vector<InputFacts> facts;
-  for (size_t k = 0; k < shapes.size(); ++k) {
-    const Value& value = graph.value(graph.inputs()[k]);
-    if (CheckedBytes(value.type, shapes[k]) < 0)
-      return absl::InvalidArgumentError(
-          absl::StrCat("input \"", value.name, "\": its shape is too large"));
-    facts.push_back({value.name, true, Tensor::View(nullptr, value.type, shapes[k])});
-  }
-  return facts;
+// What the user says about one set of inputs.
+struct Line {
+  CommonOptions common;
+  std::vector<std::string> values;  // as --input
+  std::string where;                // for errors
+};
+
+absl::Status At(const Line& line, const absl::Status& status) {
+  return line.where.empty()
+             ? status
+             : absl::Status(status.code(), absl::StrCat(line.where, ": ", status.message()));
 }
 
 // The flags that a line of the file stands for.
-absl::StatusOr<CommonOptions> OptionsOfLine(absl::string_view line, const Graph& graph,
-                                            const CommonOptions& common) {
+void AddWords(absl::string_view text, const Graph& graph, Line& line) {
   std::set<std::string> inputs;
   for (const ValueId id : graph.inputs()) inputs.insert(graph.value(id).name);
-  CommonOptions options = common;
-  for (absl::string_view word : absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty())) {
-    const std::string text(word);
-    const bool shape = inputs.count(text.substr(0, text.find('='))) != 0;
-    (shape ? options.shapes : options.dims).push_back(text);
+  for (absl::string_view word : absl::StrSplit(text, absl::ByAnyChar(" \t\r"), absl::SkipEmpty())) {
+    const std::pair<std::string, std::string> named = absl::StrSplit(word, absl::MaxSplits('=', 1));
+    const bool value = !named.second.empty() && !absl::ascii_isdigit(named.second[0]);
+    const bool input = inputs.count(named.first) != 0;
+    (!input ? line.common.dims : value ? line.values : line.common.shapes).emplace_back(word);
   }
-  return options;
 }
 
-absl::StatusOr<std::vector<std::vector<InputFacts>>> VariantsOf(const ModelFlags& flags,
-                                                                const Graph& graph,
-                                                                const CommonOptions& common) {
-  std::vector<std::vector<InputFacts>> variants;
-  if (flags.shapes.empty()) {
-    KILN_ASSIGN_OR_RETURN(variants.emplace_back(), FactsFor(graph, common));
-    return variants;
-  }
+absl::StatusOr<std::vector<Line>> LinesOf(const ModelFlags& flags, const Graph& graph,
+                                          const CommonOptions& common) {
+  if (flags.shapes.empty()) return std::vector<Line>{{common, flags.inputs, ""}};
   KILN_ASSIGN_OR_RETURN(const std::string text,
                         RealFileSystem().ReadFile(flags.shapes, kMaxShapesBytes));
+  std::vector<Line> lines;
   int number = 0;
-  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+  for (absl::string_view words : absl::StrSplit(text, '\n')) {
     ++number;
-    line = line.substr(0, line.find('#'));
-    if (absl::StripAsciiWhitespace(line).empty()) continue;
-    absl::StatusOr<CommonOptions> options = OptionsOfLine(line, graph, common);
-    absl::StatusOr<std::vector<InputFacts>> facts =
-        options.ok() ? FactsFor(graph, *options) : options.status();
-    if (!facts.ok()) {
-      return absl::Status(
-          facts.status().code(),
-          absl::StrCat("\"", flags.shapes, "\" line ", number, ": ", facts.status().message()));
-    }
-    variants.push_back(*std::move(facts));
+    words = words.substr(0, words.find('#'));
+    if (absl::StripAsciiWhitespace(words).empty()) continue;
+    lines.push_back({common, flags.inputs, absl::StrCat("\"", flags.shapes, "\" line ", number)});
+    AddWords(words, graph, lines.back());
   }
-  return variants;
+  return lines;
+}
+
+absl::StatusOr<std::vector<InputFacts>> FactsOf(const Line& line, const Graph& graph) {
+  KILN_ASSIGN_OR_RETURN(std::vector<Tensor> tensors, MakeShapes(graph, line.values, line.common));
+  std::vector<InputFacts> facts;
+  for (size_t k = 0; k < tensors.size(); ++k)
+    facts.push_back({graph.value(graph.inputs()[k]).name, true, std::move(tensors[k])});
+  return facts;
+}
+
+// What a run with these inputs imports: for their shapes, if these are needed. No dim that is
+// needed is made up.
+absl::StatusOr<std::shared_ptr<const OnnxImport>> ImportFor(const Line& line,
+                                                            const ModelSource& source) {
+  if (!source.needs_inputs()) return source.import();
+  const absl::Status all_given = AllShapesGiven(source.graph(), line.values, line.common);
+  if (all_given.ok()) {
+    KILN_ASSIGN_OR_RETURN(const std::vector<InputFacts> facts, FactsOf(line, source.graph()));
+    std::map<std::string, Tensor> named;
+    for (const InputFacts& input : facts) named.emplace(input.name, input.tensor);
+    return source.For(named);
+  }
+  if (!absl::IsUnimplemented(all_given)) return all_given;
+  KILN_ASSIGN_OR_RETURN(const auto values, MakeValues(source.graph(), line.values, line.common));
+  auto import = source.For(values);
+  if (!absl::IsUnimplemented(import.status())) return import;
+  const std::vector<std::string>& needed = source.import()->value_inputs;
+  const bool lacks_value = std::any_of(needed.begin(), needed.end(), [&](const std::string& name) {
+    return values.count(name) == 0;
+  });
+  return lacks_value ? import.status() : all_given;
+}
+
+// An import, and the sets of inputs that it is compiled for.
+struct ForInputs {
+  std::shared_ptr<const OnnxImport> import;
+  std::vector<std::vector<InputFacts>> inputs;
+};
+
+absl::StatusOr<ForInputs> ImportFor(absl::Span<const Line> lines, const ModelSource& source) {
+  ForInputs made{source.import(), {}};
+  for (const Line& line : lines) {
+    auto import = ImportFor(line, source);
+    if (!import.ok()) return At(line, import.status());
+    auto facts = FactsOf(line, source.graph());
+    if (!facts.ok()) return At(line, facts.status());
+    made.import = *std::move(import);
+    made.inputs.push_back(*std::move(facts));
+  }
+  return made;
 }
 
 }  // namespace
@@ -84,7 +123,10 @@ void AddModelFlags(CLI::App& command, ModelFlags& flags) {
                              "x86-64-v3 or x86-64-v4 (repeatable; default: this CPU's)")
                  ->check(CLI::IsMember({"x86-64-v3", "x86-64-v4"})));
   command.add_option("--shapes", flags.shapes,
-                     "File with one set of inputs a line: NAME=1x3x224x224, DIM=8");
+                     "File with one set of inputs a line: NAME=1x3x224x224, DIM=8, NAME=@a.npy");
+  Repeatable(command.add_option("--input", flags.inputs,
+                                "Value of an input that decides the model's structure, as for run "
+                                "(repeatable)"));
 }
 
 absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(const ModelFlags& flags,
@@ -95,25 +137,42 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(const ModelFlags& flags,
   for (const std::string& name : flags.targets)
     targets.push_back(ParseIsaLevel(name).value_or(HostIsa()));
   if (targets.empty()) targets.push_back(HostIsa());
-  KILN_ASSIGN_OR_RETURN(const OnnxImport import, ImportModel(flags.model));
-  KILN_ASSIGN_OR_RETURN(const auto variants, VariantsOf(flags, import.graph, common));
-  const std::vector<PortInfo> inputs = PortInfosOf(import.graph, true);
-  const std::vector<PortInfo> outputs = PortInfosOf(import.graph, false);
-  if (package != nullptr && HasDynamicNodes(import.graph)) {
-    return absl::UnimplementedError(
-        "package: models with branches, loops or data-dependent sizes cannot be packed yet; use "
-        "--cache-only and ship the model with a kernel pack");
-  }
+  KILN_ASSIGN_OR_RETURN(const ModelSource source, ModelSource::Read(flags.model));
+  KILN_ASSIGN_OR_RETURN(const std::vector<Line> lines, LinesOf(flags, source.graph(), common));
+  const std::vector<PortInfo> inputs = source.inputs();
+  const std::vector<PortInfo> outputs = source.outputs();
   if (package != nullptr) *package = std::make_unique<PackageWriter>(inputs, outputs, options.math);
-  const auto keep = [&](IsaLevel target, const Variant& variant) {
-    if (package != nullptr) (*package)->Add(target, variant);
-    options.target = target;
-    const auto cache = ProgramCache::Open(flags.model, options, *store, [] {});
-    if (!cache.ok()) return;  // text graphs have no Programs in the cache
-    (*cache)->Keep(variant, inputs, outputs, import);
-  };
-  if (store == nullptr) return KernelsOf(import.graph, options, targets, variants);
-  return KernelsOf(import.graph, options, targets, variants, keep);
+  std::vector<KernelJob> jobs;
+  std::set<CacheKey> known;
+  // Where lines need imports of their own, one is there at a time.
+  std::vector<absl::Span<const Line>> rounds;
+  if (!source.needs_inputs()) rounds.push_back(lines);
+  for (const Line& line : lines) {
+    if (source.needs_inputs()) rounds.push_back(absl::MakeConstSpan(&line, 1));
+  }
+  for (const absl::Span<const Line> round : rounds) {
+    KILN_ASSIGN_OR_RETURN(const ForInputs made, ImportFor(round, source));
+    if (package != nullptr && HasDynamicNodes(made.import->graph)) {
+      return absl::UnimplementedError(
+          "package: models with branches, loops or data-dependent sizes cannot be packed yet; use "
+          "--cache-only and ship the model with a kernel pack");
+    }
+    const auto keep = [&](IsaLevel target, const Variant& variant) {
+      if (package != nullptr) (*package)->Add(target, variant);
+      options.target = target;
+      const auto cache = ProgramCache::Open(flags.model, options, *store, [] {});
+      if (!cache.ok()) return;  // text graphs have no Programs in the cache
+      (*cache)->Keep(variant, inputs, outputs, *made.import);
+    };
+    std::function<void(IsaLevel, const Variant&)> on_variant;
+    if (store != nullptr) on_variant = keep;
+    KILN_ASSIGN_OR_RETURN(std::vector<KernelJob> more,
+                          KernelsOf(made.import->graph, options, targets, made.inputs, on_variant));
+    for (KernelJob& job : more) {
+      if (known.insert(KernelPreimage(job.identity).Key()).second) jobs.push_back(std::move(job));
+    }
+  }
+  return jobs;
 }
 
 }  // namespace kiln

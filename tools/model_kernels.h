@@ -20,20 +20,23 @@ struct ModelFlags {
   std::string model;
   std::vector<std::string> targets;  // empty: this machine's
   std::string shapes;                // file
+  std::vector<std::string> inputs;   // values, as MakeInputs takes them
 };
 
-// --target and --shapes.
+// --target, --shapes and --input.
 void AddModelFlags(CLI::App& command, ModelFlags& flags);
 
 // A line of the file given with --shapes is one set of inputs: NAME=EXTENTS for an input,
-// NAME=NUMBER for a symbolic dim, separated by blanks; "#" begins a comment. Without the file there
-// is one set, that of --shape and --dim: what `kiln run` would take.
+// NAME=NUMBER for a symbolic dim, NAME=@FILE.npy for a value, separated by blanks; "#" begins a
+// comment. Without the file there is one set, that of --shape, --dim and --input: what `kiln run`
+// would take.
 //
 //   x=1x3x224x224
 //   batch=8 seq=128        # three variants
 //   batch=8 seq=512
 // With a `store` the Programs are kept there; with a `package` they go into that. kUnimplemented: a
-// model with dynamic nodes (segments.h) has no package.
+// model with dynamic nodes (segments.h) has no package; a dim or a value on which the model's
+// structure depends is not given.
 absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(
     const ModelFlags& flags, const CommonOptions& common, Store* store = nullptr,
     std::unique_ptr<PackageWriter>* package = nullptr);

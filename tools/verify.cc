@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "kiln/base/compare.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/compiler/model_source.h"
 #include "kiln/compiler/segments.h"
 #include "kiln/compiler/variants.h"
 #include "kiln/graph/op.h"
@@ -17,7 +18,6 @@
 #include "kiln/tools/common.h"
 #include "kiln/tools/exit_code.h"
 #include "kiln/tools/inputs.h"
-#include "kiln/tools/loaded_model.h"
 #include "kiln/tools/report.h"
 #include "nlohmann/json.hpp"
 
@@ -101,10 +101,10 @@ std::vector<std::string> Seeded(const Graph& graph, const VerifyFlags& flags) {
 int Run(const VerifyFlags& flags) {
   const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
-  const absl::StatusOr<LoadedModel> model = LoadedModel::Read(flags.model);
+  const absl::StatusOr<ModelSource> model = ModelSource::Read(flags.model);
   if (!model.ok()) return Fail(model.status(), ModelExit(model.status()));
   const absl::StatusOr<std::vector<Tensor>> inputs =
-      MakeInputs(model->ports(), Seeded(model->ports(), flags), flags.common);
+      MakeInputs(model->graph(), Seeded(model->graph(), flags), flags.common);
   if (!inputs.ok()) return Fail(inputs.status(), UsageExit(inputs.status()));
   absl::StatusOr<Graph> graph = model->GraphFor(*inputs);
   if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));

@@ -361,12 +361,23 @@ absl::StatusOr<OnnxImport> ImportOnnxFor(absl::string_view path,
   while (true) {
     KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnx(path, options));
     const size_t known = options.input_values.size();
+    std::string lacking;
     for (const std::string& name : import.value_inputs) {
       const auto given = inputs.find(name);
-      if (given != inputs.end()) options.input_values.insert(*given);
+      if (given != inputs.end() && given->second.data() != nullptr) {
+        options.input_values.insert(*given);
+      } else {
+        lacking = name;
+      }
     }
     if (options.input_values.size() > known) continue;  // what comes behind may need more of them
     if (import.unsupported.empty()) return import;
+    if (!lacking.empty() && !allowed) {
+      return absl::UnimplementedError(absl::StrCat(
+          "input ", onnx::Quoted(lacking),
+          ": the model's structure depends on its value, which is not given; give it with --input ",
+          lacking, "=@FILE.npy"));
+    }
     const auto shape_of = [&](const Value& input) { return ShapeOf(inputs, input); };
     if (CloseShapes(import.graph, shape_of, options)) continue;
     if (allowed) return import;

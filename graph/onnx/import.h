@@ -100,6 +100,7 @@ absl::StatusOr<OnnxImport> ImportOnnx(absl::string_view path,
 // The import for the values that `inputs`, dense tensors by name, has for those inputs on which the
 // structure of the graph depends; the others stay free. So one import serves all inputs that agree
 // in those values. Where that does not suffice the import holds for the shapes of `inputs` alone.
+// Of a tensor without data only the shape is known; kUnimplemented names one whose value is needed.
 absl::StatusOr<OnnxImport> ImportOnnxFor(absl::string_view path,
                                          const std::map<std::string, Tensor>& inputs,
                                          OnnxImportOptions options = {});

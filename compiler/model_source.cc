@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/compiler/model_source.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "kiln/base/file_system.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/compiler/variants.h"
+#include "kiln/graph/text.h"
+
+namespace kiln {
+namespace {
+
+constexpr int64_t kMaxTextBytes = int64_t{64} << 20;
+
+absl::StatusOr<Graph> ReadText(const std::string& path) {
+  KILN_ASSIGN_OR_RETURN(const std::string text, RealFileSystem().ReadFile(path, kMaxTextBytes));
+  absl::StatusOr<Graph> graph = ParseGraph(text);
+  if (graph.ok()) return graph;
+  return absl::Status(graph.status().code(),
+                      absl::StrCat("\"", path, "\": ", graph.status().message()));
+}
+
+}  // namespace
+
+ModelSource ModelSource::Of(const std::string& path, OnnxImport import,
+                            const CustomOps& custom_ops) {
+  const bool needs_inputs = MayNeedInputs(path, import, {.custom_ops = custom_ops});
+  return ModelSource(path, custom_ops, std::move(import), needs_inputs);
+}
+
+absl::StatusOr<ModelSource> ModelSource::Read(const std::string& path,
+                                              const CustomOps& custom_ops) {
+  if (absl::EndsWith(path, ".kiln")) {
+    return absl::UnimplementedError(absl::StrCat(
+        "package \"", path, "\": has no graph; use kiln run, kiln inspect or kiln bench --serve"));
+  }
+  if (absl::EndsWith(path, ".graph")) {
+    OnnxImport import;
+    KILN_ASSIGN_OR_RETURN(import.graph, ReadText(path));
+    return ModelSource(path, custom_ops, std::move(import), false);
+  }
+  absl::StatusOr<OnnxImport> whole = ImportOnnx(path, {.custom_ops = custom_ops});
+  if (whole.ok()) return ModelSource(path, custom_ops, *std::move(whole), false);
+  if (!absl::IsUnimplemented(whole.status())) return whole.status();
+  KILN_ASSIGN_OR_RETURN(OnnxImport part,
+                        ImportOnnx(path, {.allow_unsupported = true, .custom_ops = custom_ops}));
+  ModelSource source = Of(path, std::move(part), custom_ops);
+  if (!source.needs_inputs()) return whole.status();
+  return source;
+}
+
+std::vector<PortInfo> ModelSource::inputs() const { return PortInfosOf(graph(), true); }
+
+std::vector<PortInfo> ModelSource::outputs() const {
+  if (!needs_inputs_) return PortInfosOf(graph(), false);
+  std::vector<PortInfo> ports;
+  for (const DeclaredOutput& output : import_->declared_outputs)
+    ports.push_back({output.name, output.type, output.shape, false});
+  return ports;
+}
+
+absl::StatusOr<std::shared_ptr<const OnnxImport>> ModelSource::For(
+    const std::map<std::string, Tensor>& inputs) const {
+  if (!needs_inputs_) return import_;
+  KILN_ASSIGN_OR_RETURN(OnnxImport import,
+                        ImportOnnxFor(path_, inputs, {.custom_ops = custom_ops_}));
+  return std::make_shared<const OnnxImport>(std::move(import));
+}
+
+absl::StatusOr<Graph> ModelSource::GraphFor(const std::vector<Tensor>& inputs) const {
+  std::map<std::string, Tensor> named;
+  for (size_t k = 0; k < inputs.size() && k < graph().inputs().size(); ++k) {
+    const Tensor& value = inputs[k];
+    named[graph().value(graph().inputs()[k]).name] = value.is_dense() ? value : value.Clone();
+  }
+  KILN_ASSIGN_OR_RETURN(const auto import, For(named));
+  return import->graph;
+}
+
+}  // namespace kiln

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model file, and its graph for given inputs: the structure of some models depends on values of
+// their inputs, such as the axes of a reduction, or on their shapes, such as the steps of an LSTM.
+//
+//   KILN_ASSIGN_OR_RETURN(ModelSource source, ModelSource::Read("net.onnx"));
+//   source.inputs();                                         // as the file declares them
+//   KILN_ASSIGN_OR_RETURN(auto import, source.For({{"x", x}, {"axes", axes}}));
+//
+// Whoever runs a model and whoever compiles it ahead for given shapes take the same import here,
+// and so the same kernels.
+#ifndef KILN_COMPILER_MODEL_SOURCE_H_
+#define KILN_COMPILER_MODEL_SOURCE_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kiln/base/tensor.h"
+#include "kiln/exec/provider.h"
+#include "kiln/graph/graph.h"
+#include "kiln/graph/onnx/import.h"
+
+namespace kiln {
+
+using CustomOps = std::vector<std::shared_ptr<const CustomOp>>;
+
+class ModelSource {
+ public:
+  // ONNX, or text where the name ends in ".graph"; of the latter there is only the graph. Errors as
+  // ImportOnnx and ParseGraph, naming the file; nodes that need values or shapes of inputs are
+  // none.
+  static absl::StatusOr<ModelSource> Read(const std::string& path,
+                                          const CustomOps& custom_ops = {});
+  // The same for an ONNX file that was imported with allow_unsupported.
+  static ModelSource Of(const std::string& path, OnnxImport import,
+                        const CustomOps& custom_ops = {});
+
+  bool needs_inputs() const { return needs_inputs_; }
+  // The model; if it needs inputs, what could be imported without: all inputs at least.
+  const std::shared_ptr<const OnnxImport>& import() const { return import_; }
+  const Graph& graph() const { return import_->graph; }
+  // What the model takes and gives, for whichever inputs.
+  std::vector<PortInfo> inputs() const;
+  std::vector<PortInfo> outputs() const;
+
+  // The import that holds for `inputs`, as ImportOnnxFor.
+  absl::StatusOr<std::shared_ptr<const OnnxImport>> For(
+      const std::map<std::string, Tensor>& inputs) const;
+  // Its graph for tensors in the order of the model's inputs.
+  absl::StatusOr<Graph> GraphFor(const std::vector<Tensor>& inputs) const;
+
+ private:
+  ModelSource(std::string path, CustomOps custom_ops, OnnxImport import, bool needs_inputs)
+      : path_(std::move(path)),
+        custom_ops_(std::move(custom_ops)),
+        import_(std::make_shared<const OnnxImport>(std::move(import))),
+        needs_inputs_(needs_inputs) {}
+
+  std::string path_;
+  CustomOps custom_ops_;
+  std::shared_ptr<const OnnxImport> import_;
+  bool needs_inputs_;
+};
+
+}  // namespace kiln
+
+#endif  // KILN_COMPILER_MODEL_SOURCE_H_
