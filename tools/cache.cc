@@ -149,7 +149,7 @@ void AddFlags(CLI::App& command, const Sub& sub, CacheFlags& flags) {
   const auto is = [&](int (*run)(const CacheFlags&)) { return sub.run == run; };
   if (is(CacheWhyMiss) || is(CacheList) || is(CachePack)) {
     AddModel(command, flags, is(CacheWhyMiss));
-    if (!is(CacheList)) AddModelFlags(command, flags.model);
+    is(CacheList) ? AddInputFlags(command, flags.model) : AddModelFlags(command, flags.model);
   } else {
     AddOutputFlags(command, flags.common);
   }

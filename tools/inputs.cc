@@ -144,6 +144,8 @@ class Maker {
 
   absl::Status AllGiven(const std::vector<std::string>& specs) {
     KILN_RETURN_IF_ERROR(ReadFlags(specs));
+    std::string first, flags;
+    std::set<std::string> named;
     for (const ValueId id : graph_.inputs()) {
       const Value& value = graph_.value(id);
       if (shapes_.count(value.name) != 0 || files_.count(value.name) != 0) continue;
@@ -151,15 +153,16 @@ class Maker {
         std::set<std::string> symbols;
         value.shape[axis].CollectSymbols(symbols);
         for (const std::string& symbol : symbols) {
-          if (symbols_.count(symbol) != 0) continue;
-          return absl::UnimplementedError(
-              absl::StrCat("input \"", value.name, "\": the model's structure depends on dim ",
-                           axis, ", which is not given; set it with --dim ", symbol,
-                           "=N or --shape ", value.name, "=EXTENTS"));
+          if (symbols_.count(symbol) != 0 || !named.insert(symbol).second) continue;
+          if (first.empty()) first = absl::StrCat("input \"", value.name, "\": dim ", axis);
+          absl::StrAppend(&flags, " --dim ", symbol, "=N");
         }
       }
     }
-    return absl::OkStatus();
+    if (first.empty()) return absl::OkStatus();
+    return absl::UnimplementedError(absl::StrCat(
+        first, " is not given, and the model's structure depends on the shapes of its inputs; set",
+        flags, ", or give shapes with --shape NAME=EXTENTS"));
   }
 
  private:

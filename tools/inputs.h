@@ -42,8 +42,8 @@ absl::StatusOr<std::vector<Tensor>> MakeShapes(const Graph& graph,
                                                const std::vector<std::string>& specs,
                                                const CommonOptions& options);
 
-// Whether nothing is left open by the model and the user. kUnimplemented names an input, its dim
-// and the flags that set it.
+// Whether the model and the user leave no extent open, for models that need shapes. kUnimplemented
+// names an input, its dim and the flags for all that is open.
 absl::Status AllShapesGiven(const Graph& graph, const std::vector<std::string>& specs,
                             const CommonOptions& options);
 

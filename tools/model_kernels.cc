@@ -117,16 +117,20 @@ absl::StatusOr<ForInputs> ImportFor(absl::Span<const Line> lines, const ModelSou
 
 }  // namespace
 
-void AddModelFlags(CLI::App& command, ModelFlags& flags) {
-  Repeatable(command
-                 .add_option("--target", flags.targets,
-                             "x86-64-v3 or x86-64-v4 (repeatable; default: this CPU's)")
-                 ->check(CLI::IsMember({"x86-64-v3", "x86-64-v4"})));
+void AddInputFlags(CLI::App& command, ModelFlags& flags) {
   command.add_option("--shapes", flags.shapes,
                      "File with one set of inputs a line: NAME=1x3x224x224, DIM=8, NAME=@a.npy");
   Repeatable(command.add_option("--input", flags.inputs,
                                 "Value of an input that decides the model's structure, as for run "
                                 "(repeatable)"));
+}
+
+void AddModelFlags(CLI::App& command, ModelFlags& flags) {
+  Repeatable(command
+                 .add_option("--target", flags.targets,
+                             "x86-64-v3 or x86-64-v4 (repeatable; default: this CPU's)")
+                 ->check(CLI::IsMember({"x86-64-v3", "x86-64-v4"})));
+  AddInputFlags(command, flags);
 }
 
 absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(const ModelFlags& flags,

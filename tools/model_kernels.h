@@ -23,7 +23,9 @@ struct ModelFlags {
   std::vector<std::string> inputs;   // values, as MakeInputs takes them
 };
 
-// --target, --shapes and --input.
+// --shapes and --input.
+void AddInputFlags(CLI::App& command, ModelFlags& flags);
+// --target and those.
 void AddModelFlags(CLI::App& command, ModelFlags& flags);
 
 // A line of the file given with --shapes is one set of inputs: NAME=EXTENTS for an input,

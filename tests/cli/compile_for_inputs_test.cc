@@ -83,9 +83,8 @@ class CompileForInputsTest : public testing::Test {
 TEST_F(CompileForInputsTest, SaysWhichDimOrValueIsWanted) {
   ProcessResult refused = Compile(counted_, {"--cache-only"});
   EXPECT_EQ(refused.exit, 4);
-  EXPECT_THAT(refused.err, HasSubstr("input \"x\""));
-  EXPECT_THAT(refused.err, HasSubstr("dim 0"));
-  EXPECT_THAT(refused.err, HasSubstr("--dim rows=N or --shape x="));
+  EXPECT_THAT(refused.err, HasSubstr("input \"x\": dim 0 is not given"));
+  EXPECT_THAT(refused.err, HasSubstr("set --dim rows=N, or"));
   refused = Compile(sum_, {"--cache-only"});
   EXPECT_EQ(refused.exit, 4);
   EXPECT_THAT(refused.err, HasSubstr("input \"axes\""));
@@ -106,6 +105,8 @@ TEST_F(CompileForInputsTest, RunsAndBenchesOfTheseShapesBuildNothing) {
     const json run = Run("run", counted_, {"--dim", dim});
     ExpectNothingBuilt(run["compile"]);
     EXPECT_EQ(run["outputs"][0]["shape"], json({rows}));
+    EXPECT_EQ(run["weights"]["copied"], 0) << "the Program is there";
+    EXPECT_GT(run["weights"]["mapped"].get<int>(), 0);
     ExpectNothingBuilt(Run("bench", counted_, {"--dim", dim, "--iters", "1"})["compile"]);
   }
 }
@@ -147,6 +148,14 @@ TEST_F(CompileForInputsTest, ValuesOfTheCommandLineAndOfLinesDecide) {
   const json run = Run("run", sum_, {"--input", "axes=@" + Axis(0), "--dim", "n=3"});
   ExpectNothingBuilt(run["compile"]);
   EXPECT_EQ(run["outputs"][0]["shape"], json({4}));
+  for (const char* command : {"why-miss", "ls"}) {
+    std::vector<std::string> asked = {"cache", command,   "--json",           "-q",    "--dir",
+                                      cache_,  "--input", "axes=@" + Axis(0), "--dim", "n=3"};
+    if (command == std::string("ls")) asked.push_back("--model");
+    asked.push_back(sum_);
+    const ProcessResult told = Kiln(asked);
+    EXPECT_EQ(told.exit, 0) << told.err;
+  }
   const ProcessResult other = Kiln({"run", sum_, "-q", "--json", "--input", "axes=@" + Axis(1),
                                     "--dim", "n=3", "--cache-dir", cache_});
   ASSERT_EQ(other.exit, 0) << other.err;

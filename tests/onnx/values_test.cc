@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operands that tell a model's structure: computed from constants, or given with each run.
+#include <fstream>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -7,12 +8,14 @@
 #include "kiln/graph/onnx/import.h"
 #include "kiln/graph/tensors.h"
 #include "tests/base/status_matchers.h"
+#include "tests/base/temp_dir.h"
 #include "tests/onnx/model_writer.h"
 
 namespace kiln {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 const std::string kX = OnnxValue("x", kFloat, {"n", 4});
@@ -42,6 +45,23 @@ TEST(Values, ThatAreGivenAreGuarded) {
   EXPECT_EQ(ToString(import.graph.value(import.graph.outputs()[0].value).shape), "[n, 1]");
   ASSERT_EQ(import.graph.guards().size(), 1u);
   EXPECT_EQ(import.graph.guards()[0].input, "axes");
+}
+
+// Of inputs without data only the shapes count.
+TEST(Values, ThatAreNotKnownAreAskedForByName) {
+  TempDir dir;
+  const std::string path = dir.File("sum.onnx");
+  std::ofstream(path, std::ios::binary) << SumOverAxes();
+  const Tensor x = Tensor::View(nullptr, DType::kF32, {3, 4});
+  const absl::Status status =
+      ImportOnnxFor(path, {{"x", x}, {"axes", Tensor::View(nullptr, DType::kI64, {1})}}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(status.message(),
+              HasSubstr("input \"axes\": the model's structure depends on its value"));
+  KILN_ASSERT_OK_AND_ASSIGN(
+      const OnnxImport import,
+      ImportOnnxFor(path, {{"x", x}, {"axes", FilledTensor(DType::kI64, {1}, 1)}}));
+  EXPECT_EQ(ToString(import.graph.value(import.graph.outputs()[0].value).shape), "[n, 1]");
 }
 
 // Data never become a guard: an operand made of them is not supported, and no value is asked for.
