@@ -232,14 +232,29 @@ absl::Status ProgramCache::Restore(size_t k, Variant& variant) {
   return absl::OkStatus();
 }
 
+std::shared_ptr<onnx::MappedFile> ProgramCache::ImportedFile(size_t number,
+                                                             const OnnxImport& import) const {
+  if (number == 0) return import.file;
+  const auto external = import.external.find(files_[number].location);
+  return external != import.external.end() ? external->second : nullptr;
+}
+
+bool ProgramCache::IsSame(size_t number, const onnx::MappedFile& imported) const {
+  return imported.identity() == files_[number].file->identity();
+}
+
 std::shared_ptr<onnx::MappedFile> ProgramCache::FileOf(size_t number,
                                                        const OnnxImport& import) const {
-  const auto external = import.external.find(files_[number].location);
-  std::shared_ptr<onnx::MappedFile> mapped = number == 0                         ? import.file
-                                             : external != import.external.end() ? external->second
-                                                                                 : nullptr;
-  if (mapped == nullptr || !(mapped->identity() == files_[number].file->identity())) return nullptr;
-  return mapped;
+  std::shared_ptr<onnx::MappedFile> mapped = ImportedFile(number, import);
+  return mapped != nullptr && IsSame(number, *mapped) ? mapped : nullptr;
+}
+
+bool ProgramCache::HasOtherFiles(const OnnxImport& import) const {
+  for (size_t f = 0; f < files_.size(); ++f) {
+    const std::shared_ptr<onnx::MappedFile> mapped = ImportedFile(f, import);
+    if (mapped != nullptr && !IsSame(f, *mapped)) return true;
+  }
+  return false;
 }
 
 void ProgramCache::NameConstants(const OnnxImport& import) {
@@ -311,7 +326,7 @@ void ProgramCache::Keep(const Variant& variant, const std::vector<PortInfo>& inp
     counts_.copied += copied;
     counts_.mapped += mapped;
   }
-  if (store_.read_only() || !Unchanged(files_)) return;
+  if (store_.read_only() || HasOtherFiles(import) || !Unchanged(files_)) return;
   stored::Variant kept;
   kept.set_signature(SignatureOf(variant));
   for (const Guard& guard : variant.guards) kept.add_guards(guard.ToString());

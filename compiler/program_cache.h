@@ -66,8 +66,8 @@ class ProgramCache {
   // Gives variant `k` its constants.
   absl::Status Restore(size_t k, Variant& variant);
 
-  // Adds a variant to the entry. `import` is what it was compiled from. Errors of the cache are
-  // only logged. Thread-safe.
+  // Adds a variant to the entry. `import` is what it was compiled from; of other files than were
+  // opened here nothing is kept. Errors of the cache are only logged. Thread-safe.
   void Keep(const Variant& variant, const std::vector<PortInfo>& inputs,
             const std::vector<PortInfo>& outputs, const OnnxImport& import);
 
@@ -87,8 +87,12 @@ class ProgramCache {
   absl::StatusOr<Tensor> Restore(const stored::Place& place);
   void SetPlace(const Tensor& constant, bool loose, const OnnxImport& import, stored::Place* place);
   bool SetRange(const Tensor& constant, bool loose, const OnnxImport& import, stored::Place* place);
-  // The file at `number` as `import` has mapped it; null where it is another.
+  // The file at `number` as `import` has mapped it; null where it has not.
+  std::shared_ptr<onnx::MappedFile> ImportedFile(size_t number, const OnnxImport& import) const;
+  bool IsSame(size_t number, const onnx::MappedFile& imported) const;
+  // ImportedFile; null where it is another than was opened here.
   std::shared_ptr<onnx::MappedFile> FileOf(size_t number, const OnnxImport& import) const;
+  bool HasOtherFiles(const OnnxImport& import) const;
 
   Store& store_;
   const std::vector<ModelFile> files_;

@@ -16,6 +16,9 @@
 #include "absl/time/clock.h"
 #include "kiln/base/log.h"
 #include "kiln/compiler/compile.h"
+#include "kiln/compiler/model_source.h"
+#include "kiln/compiler/program_cache.h"
+#include "kiln/compiler/variants.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 #include "tests/onnx/model_writer.h"
@@ -189,6 +192,35 @@ TEST_F(WarmStartTest, FollowsAModelThatIsReplaced) {
   std::filesystem::rename(dir_.File("new"), model_);
   ExpectCold(Start(5));
   ExpectWarm(Start(5));
+}
+
+// As a program that compiles ahead may: it imports, the file is replaced, it keeps what it made.
+TEST_F(WarmStartTest, AVariantOfAFileThatWasReplacedIsNotKept) {
+  KILN_ASSERT_OK_AND_ASSIGN(const ModelSource source, ModelSource::Read(model_));
+  KILN_ASSERT_OK_AND_ASSIGN(const Compiled compiled, CompileGraph(source.graph(), Options()));
+  const auto service = std::make_shared<KernelService>(Options());
+  const auto variants_after_keeping = [&] {
+    const auto open = [&] {
+      return *ProgramCache::Open(model_, Options(), *service->store(), [] {});
+    };
+    open()->Keep(compiled.variant, source.inputs(), source.outputs(), *source.import());
+    return open()->Variants()->size();
+  };
+  Write(dir_.File("new"), ModelWith(OnnxFloats("w", Ramp(5))));
+  LetFilesSettle();
+  std::filesystem::rename(model_, dir_.File("old"));
+  std::filesystem::rename(dir_.File("new"), model_);
+  EXPECT_EQ(variants_after_keeping(), 0u);
+  Start(5);
+}
+
+TEST_F(WarmStartTest, AVariantMadeAheadIsKept) {
+  KILN_ASSERT_OK_AND_ASSIGN(const ModelSource source, ModelSource::Read(model_));
+  KILN_ASSERT_OK_AND_ASSIGN(const Compiled compiled, CompileGraph(source.graph(), Options()));
+  const auto service = std::make_shared<KernelService>(Options());
+  const auto cache = *ProgramCache::Open(model_, Options(), *service->store(), [] {});
+  cache->Keep(compiled.variant, source.inputs(), source.outputs(), *source.import());
+  ExpectWarm(Start(1));
 }
 
 TEST_F(WarmStartTest, KnowsACopyOfTheModel) {
