@@ -35,6 +35,7 @@ constexpr int kTurnTile = 8;         // along the other dim than the innermost
 constexpr int kBlockTiles = 128;     // of a block along the turned dim: a page of each of its rows
 constexpr int kBlockSize = 1 << 16;  // elements of a block of several images, about
 constexpr int kMostTasks = 16;       // longer ones find more pages again
+constexpr int64_t kFewOperations = 16;
 
 class TurnNest {
  public:
@@ -153,6 +154,8 @@ class TurnNest {
       copy.reorder(row_of, column).vectorize(row_of).unroll(column);
     }
     stage.unroll(r[2]).never_partition_all();
+    // Tiles of loops that are unrolled stay in registers; code grows by what a step computes.
+    if (CompileWork(kernel_) <= kFewOperations) stage.unroll(r[1]);
   }
 
   // Input `i` over all iterated dims, as in memory; of those that run as one the last stands for
