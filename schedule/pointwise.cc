@@ -236,6 +236,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   } else if (strided) {
     params.values.emplace_back("stride_dim", turn);
     params.values.emplace_back("stride_is", known(turn));
+    if (known(x) >= kMostTurned && known(x) != kUnbounded) lanes *= 2;  // short rows take fewer
   } else if (order >= 0) {
     params.values.emplace_back("order", order);
     lanes = FewestIdle(LanesFor(kernel, profile, 4), LanesFor(kernel, profile, 1), known(x));

@@ -300,7 +300,7 @@ TEST(SchedulerTest, TurnsInputsThatRunAlongAnotherDim) {
     return Chosen(kernel).choose(kernel, {{8, b, 1000}}, ProfileFor(IsaLevel::kV3)).ToString();
   };
   EXPECT_EQ(params(64), "pointwise grain=32768 lanes=8 turn=1");
-  EXPECT_EQ(params(3), "pointwise grain=32768 lanes=8 stride_dim=1 stride_is=3");
+  EXPECT_EQ(params(3), "pointwise grain=32768 lanes=16 stride_dim=1 stride_is=3");
   EXPECT_EQ(params(9), "pointwise grain=32768 lanes=8 turn=1");
   // Tiles run along several dims that are short.
   const Kernel image = Parse(
