@@ -260,13 +260,8 @@ class ColumnNest {
     }
     order.insert(order.end(), cell.begin(), cell.end());
     out.reorder(order);
-    Var all = cell[0];
-    for (size_t i = 1; i < cell.size(); ++i) {
-      const Var fused("pfused" + std::to_string(i) + "v");
-      out.fuse(all, cell[i], fused);
-      all = fused;
-    }
-    out.split(all, task, inside, PerTask(params_.Get("grain", 1 << 15), elements, cells), guard)
+    out.split(Fused(out, cell), task, inside,
+              PerTask(params_.Get("grain", 1 << 15), elements, cells), guard)
         .parallel(task);
     // The tail of the last tile is told apart at the stores, not by a copy of all the code.
     out.never_partition_all();

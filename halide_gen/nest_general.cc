@@ -396,14 +396,13 @@ class RootNests {
   // Runs `loops` as one, cut into tasks.
   template <typename Schedulable>
   void Tasks(Schedulable& func, const std::vector<Loop>& loops, const Cut& cut) const {
-    Var all = loops[0].var;
+    std::vector<Var> vars = {loops[0].var};
     Expr count = loops[0].extent;
     for (size_t i = 1; i < loops.size(); ++i) {
-      const Var fused("pfused" + std::to_string(i) + "v");
-      func.fuse(all, loops[i].var, fused);
-      all = fused;
+      vars.push_back(loops[i].var);
       count = count * loops[i].extent;
     }
+    const Var all = Fused(func, vars);
     Expr per_task = PerTask(grain_, cut.each, cut.finely ? count : Expr());
     if (cut.whole.defined()) {
       constexpr int kEnough = 4;

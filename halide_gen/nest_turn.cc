@@ -198,18 +198,13 @@ class TurnNest {
       stage.split(all, task, in_task, PerTask(grain_, each, count), guard).parallel(task);
       return;
     }
-    Var all = outer[0];
-    for (size_t i = 1; i < outer.size(); ++i) {
-      const Var fused("pfused" + std::to_string(i) + "v");
-      stage.fuse(all, outer[i], fused);
-      all = fused;
-    }
     const Var task("ptask"), in_task("pintask"), block("pblock"), in_block("pinblock");
     const Expr image = operands_.extents[inner_] * turned_;
     const Expr each = Halide::max(PerTask(grain_, image, images), images / kMostTasks);
     const Expr together =
         select(whole_lines, each, Halide::clamp(kBlockSize / Halide::max(1, image), 1, each));
-    stage.split(all, task, in_task, each, guard).split(in_task, block, in_block, together, guard);
+    stage.split(Fused(stage, outer), task, in_task, each, guard)
+        .split(in_task, block, in_block, together, guard);
     stage.reorder({r[0], r[1], r[2], r[3], in_block, r[4], r[5], block, task}).parallel(task);
   }
 
