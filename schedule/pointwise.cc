@@ -10,7 +10,8 @@
 // vectors run along the next ("unroll"), which also decides guards.
 //
 // Inputs contiguous along another dim ("turn") are turned in tiles, which run along several dims
-// where those are short ("turns"). Short rows that lie in another order have a loop for each dim
+// where those are short ("turns"), and follow each other along rows where the turned dim is still
+// short ("columns"). Short rows that lie in another order have a loop for each dim
 // ("order"). If the turned dim is known to be tiny (channels of an image: "stride_dim",
 // "stride_is"), they are loads and shuffles. Rows with guards on the innermost coordinate are run
 // in pieces ("cuts"), long chains in "links".
@@ -43,6 +44,11 @@ constexpr int64_t kFewOperations = 16;
 
 // A tail is a small part of so many elements that are turned.
 constexpr int64_t kMostTurned = 128;
+
+// Up to so many elements that are turned make a loop over tiles too short to set out on: then
+// `kColumns` tiles along the row follow each other.
+constexpr int64_t kFewTurned = 16;
+constexpr int64_t kColumns = 64;
 
 // Maps read at other elements than the reader's own are computed anew for each such read, and so
 // are those they read.
@@ -232,6 +238,8 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
     params.values.emplace_back("turn", turn);
     if (const int64_t dims = DimsTurned(kernel, sizes, turn); dims > 1)
       params.values.emplace_back("turns", dims);
+    else if (known(turn) <= kFewTurned && known(x) >= kMostTurned)
+      params.values.emplace_back("columns", kColumns);
     if (SmallTiles(known(x))) params.values.emplace_back("tile", kSmallTile);
   } else if (strided) {
     params.values.emplace_back("stride_dim", turn);

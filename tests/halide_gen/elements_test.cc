@@ -270,6 +270,21 @@ out  0 f32 [a, b, c, d] dense = add(mul(in0[a, d, b, c], in1[a, c]), in2[a, b, c
   for (const int32_t b : {1, 3, 8, 50}) {
     for (const int32_t a : {1, 5}) reversed.Check({a, b, 40}, static_cast<uint32_t>(b));
   }
+  CompiledKernel tiny = Compile(
+      "dims a b c d e\nin 0 f32 [a, e, d, c, b] dense\nin 1 f32 [c] dense\nout 0 f32 [a, b, c, d, "
+      "e] dense = sub(in0[a, e, d, c, b], in1[c])\n",
+      "", {{kUnbounded, 5, 2, kUnbounded, kUnbounded}});
+  EXPECT_EQ(tiny.params().Get("turns", 1), 3);
+  for (const int32_t b : {1, 2, 4, 5}) {
+    for (const int32_t c : {1, 2}) tiny.Check({3, b, c, 9, 18}, static_cast<uint32_t>(b));
+  }
+  CompiledKernel few = Compile(
+      "dims a b c\nin 0 f32 [a, c, b] dense\nout 0 f32 [a, b, c] dense = neg(in0[a, c, b])\n", "",
+      {{kUnbounded, 16, kUnbounded}});
+  EXPECT_EQ(few.params().Get("columns", 1), 64);
+  for (const int32_t b : {1, 8, 9, 16}) {
+    for (const int32_t c : {1, 130, 1024, 1100}) few.Check({2, b, c}, static_cast<uint32_t>(b));
+  }
   CompiledKernel flat = Compile(
       "dims a b\nin 0 f32 [b, a] dense\nout 0 f32 [a, b] dense = neg(in0[b, a])\nout 1 f64 [a, b] "
       "dense = cast<f64>(in0[b, a])\n");
