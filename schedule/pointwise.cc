@@ -17,6 +17,7 @@
 // in pieces ("cuts"), long chains in "links".
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "kiln/schedule/cuts.h"
 #include "kiln/schedule/facts.h"
@@ -120,8 +121,9 @@ bool StridesByTurn(const Kernel& kernel, int32_t turn) {
 }
 
 // How many of the last dims of inputs that are turned run as one: more than one where all these
-// inputs have the same there, and `turn` alone would leave much of the last tile empty.
-int64_t DimsTurned(const Kernel& kernel, const SizeClass& sizes, int32_t turn) {
+// inputs have the same there, and `turn` alone would leave much of the last tile empty. And how many
+// elements that are, if few.
+std::pair<int64_t, int64_t> Turned(const Kernel& kernel, const SizeClass& sizes, int32_t turn) {
   constexpr int64_t kTile = 8;  // elements of a tile along them
   const auto wasteful = [](int64_t extent) {
     const int64_t empty = (kTile - extent % kTile) % kTile;
@@ -142,7 +144,7 @@ int64_t DimsTurned(const Kernel& kernel, const SizeClass& sizes, int32_t turn) {
     ++count;
   } while (extent < kMostTurned && wasteful(extent) && count < common.size() &&
            common[count] != kernel.innermost());
-  return static_cast<int64_t>(count);
+  return {static_cast<int64_t>(count), extent};
 }
 
 // Whether tiles of half the length leave so many fewer lanes of rows of `row` idle that they are
@@ -236,9 +238,9 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
     params.values.emplace_back("cuts", static_cast<int64_t>(cuts.size()));
   } else if (turned) {
     params.values.emplace_back("turn", turn);
-    if (const int64_t dims = DimsTurned(kernel, sizes, turn); dims > 1)
-      params.values.emplace_back("turns", dims);
-    else if (known(turn) <= kFewTurned && known(x) >= kMostTurned)
+    const auto [dims, extent] = Turned(kernel, sizes, turn);
+    if (dims > 1) params.values.emplace_back("turns", dims);
+    if (extent <= kFewTurned && known(x) >= kMostTurned)
       params.values.emplace_back("columns", kColumns);
     if (SmallTiles(known(x))) params.values.emplace_back("tile", kSmallTile);
   } else if (strided) {
