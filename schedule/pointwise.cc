@@ -121,8 +121,8 @@ bool StridesByTurn(const Kernel& kernel, int32_t turn) {
 }
 
 // How many of the last dims of inputs that are turned run as one: more than one where all these
-// inputs have the same there, and `turn` alone would leave much of the last tile empty. And how many
-// elements that are, if few.
+// inputs have the same there, and `turn` alone would leave much of the last tile empty. And how
+// many elements that are, if few.
 std::pair<int64_t, int64_t> Turned(const Kernel& kernel, const SizeClass& sizes, int32_t turn) {
   constexpr int64_t kTile = 8;  // elements of a tile along them
   const auto wasteful = [](int64_t extent) {
