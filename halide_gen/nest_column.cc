@@ -214,6 +214,7 @@ class ColumnNest {
         .extent = ExtentOf(dim),
         .lanes = lane_rule,
         .levels = static_cast<int>(params_.Get(lane_rule ? "levels" : "outer_levels", 1)),
+        .accumulators = static_cast<int>(params_.Get("accumulators", kReduceLanes)),
         .vars = CellVars(after),
         .element = [&](const Expr& index) -> Expr {
           Scope scope = CellScope(dim, index);

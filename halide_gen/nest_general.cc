@@ -205,6 +205,7 @@ class RootNests {
         .extent = operands_.extents[static_cast<size_t>(dim)],
         .lanes = lane_rule,
         .levels = static_cast<int>(params_.Get(lane_rule ? "levels" : "outer_levels", 1)),
+        .accumulators = static_cast<int>(params_.Get("accumulators", kReduceLanes)),
         .vars = Vars(after),
         .element = [&](const Expr& index) -> Expr {
           Scope scope = ScopeAt(dims, dim, index);

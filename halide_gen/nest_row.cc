@@ -30,6 +30,7 @@ class RowNest {
         kept_(GetKept(params, kernel.stages.size())),
         lanes_(static_cast<int>(params.Get("lanes", 16))),
         levels_(static_cast<int>(params.Get("levels", 1))),
+        accumulators_(static_cast<int>(params.Get("accumulators", kReduceLanes))),
         at_once_(static_cast<int>(params.Get("at_once", 1))),
         together_(params.Get("together", 0) > 0),
         grain_(params.Get("grain", 1 << 15)),
@@ -116,6 +117,7 @@ class RowNest {
           .extent = length_,
           .lanes = true,
           .levels = levels_,
+          .accumulators = accumulators_,
           .vars = {row_},
           .element =
               [&](const Expr& x) {
@@ -178,7 +180,7 @@ class RowNest {
   const Operands& operands_;
   ExprEmitter emitter_;
   const std::vector<bool> kept_;
-  const int lanes_, levels_, at_once_;
+  const int lanes_, levels_, accumulators_, at_once_;
   const bool together_;  // with nests that reduce blocks of rows
   const int64_t grain_;
   const Expr length_, rows_;

@@ -88,6 +88,9 @@ class Operations : public Halide::Internal::IRMutator {
   int left_;
 };
 
+// Whether there may be enough elements for a step of all lanes.
+bool HasSteps(const ReductionSpec& spec) { return spec.accumulators == kLanes; }
+
 // The last `length` % 64 elements meet the lanes as one whole step, absent ones being the identity:
 // so the lanes stay in registers, where a store of some of them would have to reach the memory
 // before the fold could read it. Elements that are dear are computed first, as many as there are.
@@ -95,17 +98,18 @@ void CombineRest(const ReductionSpec& spec, const Element& element, const std::v
                  const Expr& length, ReductionLevel& level) {
   constexpr int kMostOperations = 16;
   const std::vector<Expr> lane = With(level.lane, at);
-  const Expr present = level.lane < length % kLanes;
+  const Expr rest = length % kLanes;
+  const Expr present = level.lane < rest;
   Expr value = element(length / kLanes * kLanes + level.lane);
   if (Operations::AtMost(kMostOperations, value)) {
     value = LoadsIf(present, level.lane, value);
   } else {
     level.rest = Func(level.blocks.name() + "_rest");
-    level.rest_extent = length % kLanes;
+    level.rest_extent = rest;
     level.rest(lane) = value;
     value = level.rest(lane);
   }
-  const RDom some(0, Halide::min(length % kLanes, 1), level.blocks.name() + "_some");
+  const RDom some(0, Halide::min(rest, 1), level.blocks.name() + "_some");
   level.tail = some.x;
   value = select(present, value, StartValue(spec.op, spec.type));
   level.lanes(lane) = Accumulate(spec.op, spec.type, level.lanes(lane), DependentOn(some.x, value));
@@ -138,7 +142,7 @@ void BuildLanes(const ReductionSpec& spec, const Element& element, const Expr& c
   }
   level.step = step.x;
   level.tail = tail.x;
-  combine(step.x, level.lane, begin + step.x * kLanes + level.lane);
+  if (HasSteps(spec)) combine(step.x, level.lane, begin + step.x * kLanes + level.lane);
   if (level.top) {
     CombineRest(spec, element, rest, length, level);
   } else {
@@ -146,7 +150,9 @@ void BuildLanes(const ReductionSpec& spec, const Element& element, const Expr& c
   }
 
   std::vector<Expr> parts;
-  for (int i = 0; i < kLanes; i += kFolded) parts.push_back(lanes(With(level.fold + i, rest)));
+  level.accumulators = spec.accumulators;
+  for (int i = 0; i < spec.accumulators; i += kFolded)
+    parts.push_back(lanes(With(level.fold + i, rest)));
   level.folded(With(level.fold, rest)) = FoldByHalves(spec, parts);
   parts.clear();
   for (int i = 0; i < kFolded; ++i) parts.push_back(level.folded(With(i, rest)));
@@ -186,17 +192,19 @@ void ScheduleLanes(ReductionLevel& level, const Halide::LoopLevel& at) {
   constexpr int kTailLanes = 16;
   const auto stack = Halide::MemoryType::Stack;
   Func& lanes = level.lanes;
-  lanes.compute_at(at).store_in(stack).bound(level.lane, 0, kLanes).vectorize(level.lane);
-  lanes.update(0).reorder(level.lane, level.step).vectorize(level.lane);
+  const bool steps = level.accumulators == kLanes;
+  lanes.compute_at(at).store_in(stack).bound(level.lane, 0, level.accumulators);
+  lanes.vectorize(level.lane);
+  if (steps) lanes.update(0).reorder(level.lane, level.step).vectorize(level.lane);
   level.folded.compute_at(at).store_in(stack).bound(level.fold, 0, kFolded).vectorize(level.fold);
   if (!level.top) {
     lanes.update(1).vectorize(level.tail, kTailLanes, Halide::TailStrategy::GuardWithIf);
     return;
   }
-  lanes.update(1).reorder(level.lane, level.tail).vectorize(level.lane);
+  lanes.update(steps ? 1 : 0).reorder(level.lane, level.tail).vectorize(level.lane);
   if (!level.rest.defined()) return;
   level.rest.compute_at(lanes, level.tail).store_in(stack);
-  level.rest.bound(level.lane, 0, level.rest_extent).bound_storage(level.lane, kLanes);
+  level.rest.bound(level.lane, 0, level.rest_extent).bound_storage(level.lane, level.accumulators);
   level.rest.vectorize(level.lane, kTailLanes, Halide::TailStrategy::PredicateLoads)
       .never_partition(level.lane);
 }

@@ -8,6 +8,8 @@
 //                      a block that is no multiple of 64 is combined by a second update over `tail`
 //   folded(j, k, ...)  the first three halvings, 8 values of 8 lanes each
 //   blocks(k, ...)     the other three halvings
+// Fewer elements than 64 leave accumulators at the identity, which changes nothing: a spec may say
+// that only so many have to be there ("accumulators", 16 or 32).
 // and the blocks are reduced in the same way, until at the top level one is left, which has no k.
 // Other dims have, per block of 32 elements, one accumulator: `blocks` itself, with its update
 // over `step`. `levels` bounds the extent: 4096^levels, or 32^levels, elements.
@@ -31,7 +33,8 @@ struct ReductionSpec {
   Halide::Expr extent;  // of the reduced dim
   bool lanes = true;    // the rule of the innermost dim
   int levels = 1;
-  std::vector<Halide::Var> vars;  // of the result, innermost first
+  int accumulators = static_cast<int>(kReduceLanes);  // of the lane rule that may take elements
+  std::vector<Halide::Var> vars;                      // of the result, innermost first
   std::function<Halide::Expr(const Halide::Expr&)>
       element;  // at an index along the reduced dim, as in memory
 };
@@ -44,6 +47,7 @@ struct ReductionLevel {
       blocks;  // lane rule: arguments (k, vars...), else (vars..., k); k is absent at the top
   Halide::Var lane, fold, block;
   Halide::RVar step, tail;
+  int accumulators = 0;
   bool top = false;
 };
 

@@ -131,6 +131,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
                    {"lanes", lanes},
                    {"levels", LevelsFor(inner, kReduceBlock)},
                    {"outer_levels", LevelsFor(outer, kOuterReduceBlock)}};
+  if (!tiles) SetAccumulators(params, inner);
   std::vector<bool> kept = MapsToKeep(kernel, {.shared_cost = 4, .single_cost = 12});
   for (size_t i = 0; i < kept.size(); ++i) {
     // A value per cell costs nothing to keep.

@@ -454,4 +454,12 @@ int64_t LevelsFor(int64_t extent, int64_t block) {
   return levels;
 }
 
+void SetAccumulators(Params& params, int64_t row) {
+  for (const int64_t few : {16, 32}) {
+    if (row > few) continue;
+    params.values.emplace_back("accumulators", few);
+    return;
+  }
+}
+
 }  // namespace kiln

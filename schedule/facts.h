@@ -122,6 +122,10 @@ inline constexpr int64_t kShortRow = 200;
 // Levels of the reduction tree for at most `extent` elements in blocks of `block`.
 int64_t LevelsFor(int64_t extent, int64_t block);
 
+// Sets "accumulators" where at most `row` elements are reduced by the lane rule and leave others
+// idle.
+void SetAccumulators(Params& params, int64_t row);
+
 }  // namespace kiln
 
 #endif  // KILN_SCHEDULE_FACTS_H_

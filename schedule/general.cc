@@ -58,6 +58,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
                    {"outer_lanes", LanesFor(kernel, profile, 4)},
                    {"outer_levels", levels(longest.outer, kOuterReduceBlock)}};
   if (across) params.values.emplace_back("across", longest.inner);
+  if (!across && longest.inner > 0) SetAccumulators(params, longest.inner);
   SetKept(params, MapsToKeep(kernel, {.reindexed = true, .shared_cost = 12}));
   return params;
 }

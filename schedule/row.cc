@@ -95,6 +95,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
     params.values = {{"across", row}, {"grain", GrainFor(kernel, profile)}, {"lanes", lanes}};
   } else if (row <= kShortRow) {
     params.values.emplace_back("at_once", kMostAtOnce);
+    SetAccumulators(params, row);
   }
   std::vector<bool> kept = MapsToKeep(kernel, {.shared_cost = 4, .single_cost = 12});
   for (size_t i = 0; i < kept.size(); ++i) {
