@@ -47,6 +47,7 @@ class ColumnNest {
         column_dims_(AnyReduction(kernel).over),
         inner_(kernel.innermost()),
         lanes_(static_cast<int>(params.Get("lanes", 16))),
+        at_once_(static_cast<int>(params.Get("at_once", 1))),
         made_(of_cells) {
     for (int d = 0; d < kernel.num_iterated(); ++d) {
       dims_.emplace_back("pdim" + std::to_string(d) + "v");
@@ -259,6 +260,15 @@ class ColumnNest {
       cell.push_back(VarOf(*dim));
       cells = cells * ExtentOf(*dim);
     }
+    if (at_once_ > 1) {
+      const Var several("pseveral"), in_block("pinblock");
+      const Expr at_once = AtOnce(elements, at_once_);
+      out.split(cell[0], several, in_block, at_once, guard);
+      order.emplace_back(in_block);
+      cell[0] = several;
+      elements = elements * at_once;
+      cells = cells / at_once;
+    }
     order.insert(order.end(), cell.begin(), cell.end());
     out.reorder(order);
     out.split(Fused(out, cell), task, inside,
@@ -272,25 +282,31 @@ class ColumnNest {
   // Puts everything but the output under the loop over cells.
   void Place(const LoopLevel& cell) {
     for (auto& [map, vectors] : maps_) {
-      map.compute_at(cell);
-      if (!vectors) continue;
-      if (Tiles()) {
-        Lanes(map);
-      } else {
+      if (vectors && !Tiles()) {
+        map.compute_at(cell);
         Vectors(map, VarOf(inner_), lanes_);
+      } else {
+        PlaceOfCell(map, cell);
       }
     }
     for (std::vector<OverDim>& chain : reductions_) {
-      LoopLevel at = cell;
+      Func& result = chain.back().reduction.result;
+      LoopLevel at = at_once_ > 1 ? LoopLevel(result, VarOf(cell_dims_.back())) : cell;
       if (BlocksApart()) PlaceBlocksApart(chain[0]);
       for (auto over = chain.rbegin(); over != chain.rend(); ++over) {
         at = over->dim == inner_ ? PlaceLanes(over->reduction, ExtentOf(over->dim), at)
                                  : PlaceSequence(over->reduction, at);
       }
-      Func& result = chain.back().reduction.result;
-      result.compute_at(cell);
-      if (Tiles()) Lanes(result);
+      PlaceOfCell(result, cell);
     }
+  }
+
+  // A value, or tile, of each cell.
+  void PlaceOfCell(Func& func, const LoopLevel& cell) {
+    func.compute_at(cell);
+    if (Tiles()) Lanes(func);
+    if (at_once_ > 1)
+      func.store_in(Halide::MemoryType::Stack).bound_storage(VarOf(cell_dims_.back()), at_once_);
   }
 
   // All lanes of a tile, of constant number.
@@ -363,7 +379,7 @@ class ColumnNest {
   const std::vector<bool> kept_;
   const std::vector<int32_t>&cell_dims_, &column_dims_;
   const int32_t inner_;
-  const int lanes_;
+  const int lanes_, at_once_;
   const Var lane_{"plane"}, tile_{"ptile"};
   const OfCells made_;                            // by a nest before
   OfCells stored_;                                // made by this one

@@ -96,7 +96,7 @@ class RowNest {
     }
     out.parallel(task_);
     const bool blocks = at_once_ > 1 && !reductions_.empty();
-    if (blocks) out.split(inside_, block_, in_block_, RowsAtOnce(), guard);
+    if (blocks) out.split(inside_, block_, in_block_, AtOnce(length_, at_once_), guard);
     if (whole) Vectors(out, x_, lanes_);
     Place(LoopLevel(out, blocks ? block_ : inside_), LoopLevel(out, task_));
   }
@@ -141,12 +141,6 @@ class RowNest {
     func(whole ? std::vector<Var>{x_, row_} : std::vector<Var>{row_}) = value;
     Store(i, func);
     (whole ? row_maps_ : scalar_maps_).push_back(func);
-  }
-
-  // No more than four of the longest that are short: what a stage leaves is to be near for the
-  // next.
-  Expr RowsAtOnce() const {
-    return Halide::clamp(static_cast<int>(4 * kShortRow) / Halide::max(1, length_), 1, at_once_);
   }
 
   // Puts everything but the output under the loop over rows. The rows of a task share one buffer:

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "kiln/halide_gen/primitives.h"
+#include "kiln/schedule/facts.h"
 
 namespace kiln {
 
@@ -205,6 +206,10 @@ Expr PerTask(int64_t grain, const Expr& each, const Expr& count) {
   if (!count.defined()) return whole;
   const Expr is_few = count > whole && count < kFew * whole;
   return Halide::select(is_few, Halide::max(1, whole / kParts), whole);
+}
+
+Expr AtOnce(const Expr& length, int most) {
+  return Halide::clamp(static_cast<int>(4 * kShortRow) / Halide::max(1, length), 1, most);
 }
 
 BlockLoops BlocksOf(const Expr& rows, const Expr& length, int64_t grain) {

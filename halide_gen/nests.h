@@ -133,6 +133,10 @@ struct BlockLoops {
 };
 BlockLoops BlocksOf(const Halide::Expr& rows, const Halide::Expr& length, int64_t grain);
 
+// How many short rows of `length` a stage takes, `most` or fewer: no more than four of the longest
+// that are short, so that what a stage leaves is near for the next.
+Halide::Expr AtOnce(const Halide::Expr& length, int most);
+
 // Makes one loop of `vars`, innermost first, of a Func or Stage; returns it.
 template <typename Schedulable>
 Halide::Var Fused(Schedulable& of, const std::vector<Halide::Var>& vars) {

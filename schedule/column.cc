@@ -62,6 +62,7 @@ Decision Accepts(const Kernel& kernel) {
   return StagesReadInPlace(kernel);
 }
 
+constexpr int64_t kMostAtOnce = 8;
 constexpr int64_t kManyPages = 1024;  // steps, each of another page, whose addresses stay known
 
 // One reduction that no element meets again.
@@ -110,6 +111,20 @@ bool BlocksApart(const Kernel& kernel, const SizeClass& sizes, const MachineProf
   return cells < kFewCells && elements > profile.parallel_grain;
 }
 
+// True if to fold a column takes longer than to read it; what is kept over columns would need
+// memory for several.
+bool ShortColumns(const Kernel& kernel, const SizeClass& sizes, const std::vector<bool>& kept) {
+  const Stage& reduction = *FirstReduction(kernel);
+  int64_t column = 1;
+  for (const int32_t dim : reduction.over)
+    column = Bounded(column * Bounded(sizes.at_most[static_cast<size_t>(dim)]));
+  const auto is_kept = [&](const Stage& stage) {
+    return kept[static_cast<size_t>(&stage - kernel.stages.data())] && SpansAll(kernel, stage.dims);
+  };
+  return !reduction.dims.empty() && column <= 2 * kShortRow &&
+         std::none_of(kernel.stages.begin(), kernel.stages.end(), is_kept);
+}
+
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
   if (SweepsRows(kernel, sizes)) return kGeneralScheduler.choose(kernel, sizes, profile);
   // Nothing in place: the VM runs through such kernels row by row.
@@ -140,6 +155,8 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
                                        stage.dims.begin(), stage.dims.end());
     if (stage.kind == Stage::Kind::kMap && of_cell && Cost(stage.expr) >= 4) kept[i] = true;
   }
+  if (!tiles && ShortColumns(kernel, sizes, kept))
+    params.values.emplace_back("at_once", kMostAtOnce);
   const bool none_kept = std::find(kept.begin(), kept.end(), true) == kept.end();
   if (none_kept && BlocksApart(kernel, sizes, profile, lanes))
     params.values.insert(params.values.begin(), {"blocks_apart", 1});

@@ -176,8 +176,7 @@ out  1 f32 [b, d] dense = s0[b, d]
   kernel.Check({40, 2, 35, 3}, 1);
 }
 
-TEST_P(ColumnsTest, GroupNorm) {
-  CompiledKernel kernel = Compile(R"(dims a b c d
+constexpr char kGroupNorm[] = R"(dims a b c d
 sizes n0
 in   0 f32 [a, b, c, d] dense
 in   1 f32 [b, c] dense
@@ -189,12 +188,27 @@ s2 : f32 [a, b, c, d] = sub(in0[a, b, c, d], s1[a, b])
 s3 : f32 [a, b]       = reduce add over c d (mul(s2[a, b, c, d], s2[a, b, c, d]))
 s4 : f32 [a, b]       = div(1, sqrt(add(div(s3[a, b], cast<f32>(extent(n0))), par0)))
 out  0 f32 [a, b, c, d] dense = add(mul(mul(s2[a, b, c, d], s4[a, b]), in1[b, c]), in2[b, c])
-)",
-                                  {{kUnbounded, kUnbounded, 1024, 4096, kUnbounded}});
+)";
+
+TEST_P(ColumnsTest, GroupNorm) {
+  CompiledKernel kernel = Compile(kGroupNorm, {{kUnbounded, kUnbounded, 1024, 4096, kUnbounded}});
   for (const int32_t n : {0, 1, 15, 16, 63, 64, 65, 197, 4093, 4096}) {
     for (const int32_t c : {1, 3, 4}) kernel.Check({2, 3, c, n, c * n}, 1);
   }
   for (const int32_t c : {0, 1, 31, 32, 33, 67}) kernel.Check({1, 5, c, 7, 7 * c}, 2);
+}
+
+// Of short columns a stage takes several, and has no more accumulators than a row has elements.
+TEST_P(ColumnsTest, GroupNormOfShortColumns) {
+  for (const int64_t most : {16, 32, 40}) {
+    CompiledKernel kernel = Compile(kGroupNorm, {{kUnbounded, kUnbounded, 4, most, kUnbounded}});
+    EXPECT_EQ(kernel.params().Get("at_once", 1), 8);
+    EXPECT_EQ(kernel.params().Get("accumulators", 64), most > 32 ? 64 : most);
+    for (const int32_t n : {0, 1, 15, 16, 17, 31, 32, 40}) {
+      if (n > most) continue;
+      for (const int32_t b : {0, 1, 7, 8, 9, 20}) kernel.Check({3, b, 3, n, 3 * n}, 1);
+    }
+  }
 }
 
 TEST_P(ColumnsTest, GroupNormWithChannelsLast) {
