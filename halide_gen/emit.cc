@@ -82,7 +82,7 @@ absl::Status CheckValues(const Kernel& kernel, const Params& params) {
                           {"lanes", 1, 256},
                           {"outer_lanes", 1, 256},
                           {"levels", 1, 4},
-                          {"accumulators", 16, kReduceLanes},
+                          {"accumulators", 2, kReduceLanes},
                           {"outer_levels", 1, 7},
                           {"at_once", 1, 8},
                           {"turn", 0, last_outer},

@@ -51,7 +51,8 @@ struct Scope {
   // coordinates.
   std::vector<Halide::Expr> row_arguments, copy_arguments;
   Halide::Expr lane, tile;
-  // The first step of a vector along what runs as one, see tables.h, and the steps from there.
+  // The first step of a vector along what runs as one, counted over all that is, see tables.h, and
+  // the steps from there.
   Halide::Expr start, step;
   // Where the last `flat` dims run as one: their common index, undefined in loops that lack some of
   // them.

@@ -102,6 +102,7 @@ class UnrolledNest {
     scope.row_arguments = {lane, tile};
     if (x.defined()) scope.copy_arguments = {lane * width_ + x, tile};
     if (!Outers()) return scope;
+    scope.start = outer_ * length_ + scope.start;
     scope.row = outer_ * length_ + y;
     scope.row_arguments.emplace_back(outer_);
     if (x.defined()) scope.copy_arguments.emplace_back(outer_);

@@ -89,9 +89,10 @@ Scope FlatScope(const Kernel& kernel, const Params& params, const Operands& oper
   SetCoordinates(operands, x, first, kernel.num_iterated(), scope);
   scope.flat = flat;
   scope.tail = x;
-  scope.start = x / lanes * lanes;
+  const Expr length = TailLength(kernel, operands, flat);
+  scope.start = row.defined() ? row * length + x / lanes * lanes : x / lanes * lanes;
   scope.step = x % lanes;
-  scope.place = row.defined() ? row * TailLength(kernel, operands, flat) + x : x;
+  scope.place = row.defined() ? row * length + x : x;
   scope.row_arguments = {x};
   if (row.defined()) scope.row_arguments.push_back(row);
   return scope;

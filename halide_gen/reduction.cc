@@ -29,12 +29,15 @@ std::vector<Expr> With(Expr first, const std::vector<Expr>& rest) {
   return all;
 }
 
-// values[i] with values[i + half], until one is left.
+// values[i] with values[i + half], until one is left. Those that would change nothing are
+// undefined.
 Expr FoldByHalves(const ReductionSpec& spec, std::vector<Expr> values) {
   while (values.size() > 1) {
     const size_t half = values.size() / 2;
-    for (size_t i = 0; i < half; ++i)
+    for (size_t i = 0; i < half; ++i) {
+      if (!values[i + half].defined()) continue;
       values[i] = Accumulate(spec.op, spec.type, values[i], values[i + half]);
+    }
     values.resize(half);
   }
   return values[0];
@@ -151,14 +154,19 @@ void BuildLanes(const ReductionSpec& spec, const Element& element, const Expr& c
 
   std::vector<Expr> parts;
   level.accumulators = spec.accumulators;
-  for (int i = 0; i < spec.accumulators; i += kFolded)
-    parts.push_back(lanes(With(level.fold + i, rest)));
+  for (int i = 0; i < kLanes; i += kFolded) {
+    const bool some = i < spec.accumulators;
+    parts.push_back(some ? Expr(lanes(With(level.fold + i, rest))) : Expr());
+  }
   level.folded(With(level.fold, rest)) = FoldByHalves(spec, parts);
   parts.clear();
-  for (int i = 0; i < kFolded; ++i) parts.push_back(level.folded(With(i, rest)));
+  for (int i = 0; i < std::min(kFolded, spec.accumulators); ++i)
+    parts.push_back(level.folded(With(i, rest)));
   // Halide asks under which conditions a stage is needed, and may not find vectors of them there.
-  const bool chooses = spec.op != ReduceOp::kAdd && spec.op != ReduceOp::kMul;
-  level.blocks(rest) = chooses ? FoldByHalves(spec, parts) : FoldVector(spec, parts);
+  // Of two values it makes a ramp, which is another number where their difference is rounded.
+  const bool one_by_one =
+      (spec.op != ReduceOp::kAdd && spec.op != ReduceOp::kMul) || parts.size() == 2;
+  level.blocks(rest) = one_by_one ? FoldByHalves(spec, parts) : FoldVector(spec, parts);
 }
 
 // `count` elements by the rule of the other dims.
@@ -196,7 +204,8 @@ void ScheduleLanes(ReductionLevel& level, const Halide::LoopLevel& at) {
   lanes.compute_at(at).store_in(stack).bound(level.lane, 0, level.accumulators);
   lanes.vectorize(level.lane);
   if (steps) lanes.update(0).reorder(level.lane, level.step).vectorize(level.lane);
-  level.folded.compute_at(at).store_in(stack).bound(level.fold, 0, kFolded).vectorize(level.fold);
+  level.folded.compute_at(at).store_in(stack).vectorize(level.fold);
+  level.folded.bound(level.fold, 0, std::min(kFolded, level.accumulators));
   if (!level.top) {
     lanes.update(1).vectorize(level.tail, kTailLanes, Halide::TailStrategy::GuardWithIf);
     return;

@@ -383,7 +383,7 @@ std::optional<int64_t> TablesToRunAsOne(const Kernel& kernel, const SizeClass& s
     if (!IsReadAtOwnElement(kernel, i)) return std::nullopt;
     if (rows && SpansOuter(kernel, dims)) continue;
     const int32_t from = *std::min_element(dims.begin(), dims.end());
-    if (from < first || i >= kMostTables) return std::nullopt;
+    if (i >= kMostTables) return std::nullopt;
     const bool last_axis = std::max_element(dims.begin(), dims.end()) == dims.end() - 1;
     if (!last_axis || Product(sizes, from, last) > longest) return std::nullopt;
     tables |= int64_t{1} << i;
@@ -455,7 +455,7 @@ int64_t LevelsFor(int64_t extent, int64_t block) {
 }
 
 void SetAccumulators(Params& params, int64_t row) {
-  for (const int64_t few : {16, 32}) {
+  for (const int64_t few : {2, 4, 8, 16, 32, 48}) {
     if (row > few) continue;
     params.values.emplace_back("accumulators", few);
     return;

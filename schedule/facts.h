@@ -95,9 +95,9 @@ bool IsReadInPlace(const Kernel& kernel, size_t input);
 inline constexpr size_t kMostTables = 60;
 
 // If vectors can run along the dims from `first` to `last` as one, the inputs that take tables for
-// it, as bits: those over some of these dims only. Any other is contiguous along all of them, or
-// the same. None where that would take tables that are long or seldom read, or coordinates of these
-// dims.
+// it, as bits: those over some of these dims only, and maybe of those before. Any other is
+// contiguous along all of them, or the same. None where that would take tables that are long or
+// seldom read, or coordinates of these dims.
 std::optional<int64_t> TablesToRunAsOne(const Kernel& kernel, const SizeClass& sizes, int32_t first,
                                         int32_t last);
 

@@ -378,7 +378,8 @@ TEST_P(ReductionsTest, ShortRowsTakeEachStageBySeveral) {
 
 TEST_P(ReductionsTest, ShortRowsHaveFewAccumulators) {
   for (const std::string text : {kSoftmax, kLayerNorm, kBothRanks}) {
-    for (const auto& [rows, row] : std::vector<std::pair<int64_t, int64_t>>{{9, 16}, {9, 32}}) {
+    for (const auto& [rows, row] :
+         std::vector<std::pair<int64_t, int64_t>>{{9, 16}, {9, 32}, {99, 48}}) {
       CompiledKernel kernel = Compile(text, "", {{rows, row}});
       EXPECT_EQ(kernel.params().Get("accumulators", 64), row);
       for (int32_t n = 0; n <= row; ++n) kernel.Check({9, n}, static_cast<uint32_t>(n));

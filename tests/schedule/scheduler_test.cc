@@ -154,7 +154,7 @@ out  0 f32 [a, b, c] dense = sub(in0[a, b, c], s2[b])
   const Scheduler& sweep = Chosen(kernel);
   EXPECT_STREQ(sweep.name, "sweep");
   EXPECT_EQ(sweep.choose(kernel, {{100, 8, 4}}, ProfileFor(IsaLevel::kV3)).ToString(),
-            "sweep accumulators=16 flat=2 grain=32768 keep0=4 lanes=16 levels=1 outer_lanes=32 "
+            "sweep accumulators=4 flat=2 grain=32768 keep0=4 lanes=16 levels=1 outer_lanes=32 "
             "outer_levels=2");
 }
 
