@@ -5,7 +5,8 @@
 // A cell is one element of the dims that are kept, or, if the innermost is kept, `lanes` neighbours
 // along it; a column is what the reduced dims span in a cell. A column passes through all stages
 // while it is in the cache. Maps over it that are dear, or needed by several loops, are kept in a
-// buffer of one column. Tasks are runs of cells. A single reduction over long rows is left to
+// buffer of one column. Tasks are runs of cells. Short columns take each stage by several
+// ("at_once"), as short rows do. A single reduction over long rows is left to
 // "general".
 #include <algorithm>
 
@@ -118,11 +119,9 @@ bool ShortColumns(const Kernel& kernel, const SizeClass& sizes, const std::vecto
   int64_t column = 1;
   for (const int32_t dim : reduction.over)
     column = Bounded(column * Bounded(sizes.at_most[static_cast<size_t>(dim)]));
-  const auto is_kept = [&](const Stage& stage) {
-    return kept[static_cast<size_t>(&stage - kernel.stages.data())] && SpansAll(kernel, stage.dims);
-  };
-  return !reduction.dims.empty() && column <= 2 * kShortRow &&
-         std::none_of(kernel.stages.begin(), kernel.stages.end(), is_kept);
+  for (size_t i = 0; i < kept.size(); ++i)
+    if (kept[i] && SpansAll(kernel, kernel.stages[i].dims)) return false;
+  return !reduction.dims.empty() && column <= 2 * kShortRow;
 }
 
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
