@@ -47,7 +47,7 @@ class ColumnNest {
         column_dims_(AnyReduction(kernel).over),
         inner_(kernel.innermost()),
         lanes_(static_cast<int>(params.Get("lanes", 16))),
-        at_once_(static_cast<int>(params.Get("at_once", 1))),
+        at_once_(cell_dims_.empty() ? 1 : static_cast<int>(params.Get("at_once", 1))),
         made_(of_cells) {
     for (int d = 0; d < kernel.num_iterated(); ++d) {
       dims_.emplace_back("pdim" + std::to_string(d) + "v");
@@ -282,11 +282,12 @@ class ColumnNest {
   // Puts everything but the output under the loop over cells.
   void Place(const LoopLevel& cell) {
     for (auto& [map, vectors] : maps_) {
-      if (vectors && !Tiles()) {
-        map.compute_at(cell);
-        Vectors(map, VarOf(inner_), lanes_);
+      PlaceInCell(map, cell);
+      if (!vectors) continue;
+      if (Tiles()) {
+        Lanes(map);
       } else {
-        PlaceOfCell(map, cell);
+        Vectors(map, VarOf(inner_), lanes_);
       }
     }
     for (std::vector<OverDim>& chain : reductions_) {
@@ -297,16 +298,20 @@ class ColumnNest {
         at = over->dim == inner_ ? PlaceLanes(over->reduction, ExtentOf(over->dim), at)
                                  : PlaceSequence(over->reduction, at);
       }
-      PlaceOfCell(result, cell);
+      PlaceInCell(result, cell);
+      if (Tiles()) Lanes(result);
     }
   }
 
-  // A value, or tile, of each cell.
-  void PlaceOfCell(Func& func, const LoopLevel& cell) {
+  // Of short columns, what several cells have stays on the stack.
+  void PlaceInCell(Func& func, const LoopLevel& cell) const {
     func.compute_at(cell);
-    if (Tiles()) Lanes(func);
-    if (at_once_ > 1)
-      func.store_in(Halide::MemoryType::Stack).bound_storage(VarOf(cell_dims_.back()), at_once_);
+    if (at_once_ == 1) return;
+    const Var& several = VarOf(cell_dims_.back());
+    const std::vector<Var> args = func.args();
+    const auto is_several = [&](const Var& var) { return var.same_as(several); };
+    if (std::any_of(args.begin(), args.end(), is_several))
+      func.store_in(Halide::MemoryType::Stack).bound_storage(several, at_once_);
   }
 
   // All lanes of a tile, of constant number.

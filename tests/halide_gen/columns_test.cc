@@ -211,6 +211,30 @@ TEST_P(ColumnsTest, GroupNormOfShortColumns) {
   }
 }
 
+// Maps that are kept may lack the dim of the tiles, or of which several cells are taken at once.
+TEST_P(ColumnsTest, MapsOfFewerDimsThanCells) {
+  CompiledKernel tiles = Compile(R"(dims a b
+in   0 f32 [a, b] dense
+in   1 f32 [] dense
+s0 : f32 [b] = reduce add over a (in0[a, b])
+s1 : f32 []  = exp(in1[])
+out  0 f32 [a, b] dense = mul(sub(in0[a, b], s0[b]), s1[])
+)",
+                                 {{900, kUnbounded}});
+  for (const int32_t n : {0, 1, 33, 70}) tiles.Check({40, n}, 1);
+  CompiledKernel several = Compile(R"(dims a b c d
+in   0 f32 [a, b, c, d] dense
+in   1 f32 [a] dense
+in   2 f32 [c] dense
+s0 : f32 [a, b] = reduce add over c d (mul(in0[a, b, c, d], in2[c]))
+s1 : f32 [a]    = exp(in1[a])
+out  0 f32 [a, b, c, d] dense = mul(sub(in0[a, b, c, d], s0[a, b]), s1[a])
+)",
+                                   {{kUnbounded, kUnbounded, 4, 30}});
+  EXPECT_EQ(several.params().Get("at_once", 1), 8);
+  for (const int32_t n : {0, 1, 17, 30}) several.Check({3, 9, 3, n}, 1);
+}
+
 TEST_P(ColumnsTest, GroupNormWithChannelsLast) {
   CompiledKernel kernel = Compile(R"(dims a b c d
 sizes n0
