@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/exec/support/launch.h"
 
+#include <alloca.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 
@@ -108,6 +111,20 @@ void Launcher::Share(int n, absl::FunctionRef<void(int)> fn) {
 
 namespace {
 
+// Runs tasks [begin, end) with the stack at the end of a page. Loops keep vectors on it that they
+// have no registers for, and one that lies across two pages takes longer than all else of a step
+// (Zen 4: 3.3 times as long a gelu). Where the stack begins differs from process to process.
+[[gnu::noinline]] int RunTasks(LaunchContext* context, TaskFn task, int64_t begin, int64_t end,
+                               uint8_t* closure) {
+  constexpr uintptr_t kPage = 4096;
+  const auto here = reinterpret_cast<uintptr_t>(alloca(1));
+  *static_cast<volatile char*>(alloca(1 + here % kPage)) = 0;
+  for (int64_t i = begin; i < end; ++i) {
+    if (const int error = task(context, static_cast<int>(i), closure); error != 0) return error;
+  }
+  return 0;
+}
+
 // Arguments of one box: those of the launch, with buffers, cut extents and outputs of its own.
 struct BoxArguments {
   void** argv;
@@ -182,11 +199,7 @@ int Launcher::ParallelFor(LaunchContext* context, TaskFn task, int min, int n, u
   return self->pool_->ParallelFor(
       n,
       [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          if (const int error = task(context, min + static_cast<int>(i), closure); error != 0)
-            return error;
-        }
-        return 0;
+        return RunTasks(context, task, min + begin, min + end, closure);
       },
       self->limit_);
 }

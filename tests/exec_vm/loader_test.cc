@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/exec/support/loader.h"
 
+#include <alloca.h>
 #include <elf.h>
 
 #include <cstdlib>
@@ -54,6 +55,40 @@ TEST(LoaderTest, RunsAKernel) {
   const auto kernel = LoadKernel(TestKernel(1));
   ASSERT_TRUE(kernel.ok()) << kernel.status();
   EXPECT_EQ(FactorOf(*kernel), 1);
+}
+
+// Where the frames of the tasks of a kernel begin, in bytes from the start of a page.
+std::vector<uintptr_t>* frames = nullptr;
+
+int KernelOfFrames(void** argv) {
+  LaunchContext* const context = *static_cast<LaunchContext**>(argv[0]);
+  const TaskFn task = [](void*, int index, uint8_t*) {
+    (*frames)[static_cast<size_t>(index)] =
+        reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) % 4096;
+    return 0;
+  };
+  return context->parallel_for(context, task, 0, static_cast<int>(frames->size()), nullptr);
+}
+
+// Launches from `depth` bytes further down on the stack.
+[[gnu::noinline]] void LaunchBelow(Launcher& launcher, size_t depth) {
+  *static_cast<volatile char*>(alloca(depth + 1)) = 0;
+  void* argv[] = {nullptr};
+  EXPECT_EQ(launcher.Launch(KernelOfFrames, nullptr, argv), 0);
+}
+
+TEST(LoaderTest, TasksBeginAtTheEndOfAPageOfTheStack) {
+  constexpr uintptr_t kNear = 256;
+  std::vector<uintptr_t> seen(4);
+  frames = &seen;
+  for (const int threads : {1, 2}) {
+    Pool pool(threads);
+    Launcher launcher(&pool);
+    for (size_t depth = 0; depth < 4096; depth += 128) {
+      LaunchBelow(launcher, depth);
+      for (const uintptr_t frame : seen) EXPECT_GE(frame, 4096 - kNear) << "depth " << depth;
+    }
+  }
 }
 
 TEST(LoaderTest, NeverConfusesKernelsWhoseDescriptorsHaveOneNumber) {
