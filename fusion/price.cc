@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "kiln/kernel/math.h"
@@ -414,8 +415,25 @@ class Pricer {
     return elements * machine_.gather_ns;
   }
 
+  // The part of elements for which `condition` holds: known where it compares a coordinate with an
+  // extent, as those of concats do, else one half.
+  double PartWhere(const ScalarExpr& expr, ExprId condition) const {
+    const ExprNode& compare = expr.node(condition);
+    if (compare.op != ScalarOp::kLt && compare.op != ScalarOp::kLe) return 0.5;
+    const ExprNode* index = &expr.node(compare.args[0]);
+    const ExprNode* extent = &expr.node(compare.args[1]);
+    const bool above = extent->op == ScalarOp::kIndex;
+    if (above) std::swap(index, extent);
+    if (index->op != ScalarOp::kIndex || extent->op != ScalarOp::kExtent) return 0.5;
+    const auto of = [&](const ExprNode* node) {
+      return static_cast<double>(extents_[static_cast<size_t>(node->ref)]);
+    };
+    const double below = std::min(1.0, of(extent) / std::max(1.0, of(index)));
+    return above ? 1 - below : below;
+  }
+
   // The part of an expression's runs that comes to each node, where choices that all lanes make
-  // alike are branches; both sides count as equally likely.
+  // alike are branches.
   std::vector<double> Reached(const ScalarExpr& expr, const std::vector<uint64_t>& varies) const {
     const std::vector<ExprNode>& nodes = expr.nodes();
     std::vector<double> reached(nodes.size(), 0);
@@ -429,8 +447,10 @@ class Pricer {
       const ExprNode& node = nodes[i];
       const bool branches = node.op == ScalarOp::kGuard && lane_dim_ < 64 &&
                             (varies[static_cast<size_t>(node.args[0])] >> lane_dim_ & 1) == 0;
-      for (const ExprId arg : node.args)
-        reach(arg, branches && arg != node.args[0] ? reached[i] / 2 : reached[i]);
+      const double holds = branches ? PartWhere(expr, node.args[0]) : 1;
+      reach(node.args[0], reached[i]);
+      reach(node.args[1], reached[i] * holds);
+      reach(node.args[2], reached[i] * (branches ? 1 - holds : 1));
       for (const IndexExpr& index : node.index) reach(index.load, reached[i]);
     }
     return reached;
