@@ -8,11 +8,11 @@
 //                      a block that is no multiple of 64 is combined by a second update over `tail`
 //   folded(j, k, ...)  the first three halvings, 8 values of 8 lanes each
 //   blocks(k, ...)     the other three halvings
-// Fewer elements than 64 leave accumulators at the identity, which changes nothing: a spec may say
-// that only so many have to be there ("accumulators": 2, 4, 8, or a multiple of 16).
 // and the blocks are reduced in the same way, until at the top level one is left, which has no k.
 // Other dims have, per block of 32 elements, one accumulator: `blocks` itself, with its update
-// over `step`. `levels` bounds the extent: 4096^levels, or 32^levels, elements.
+// over `step`. Fewer elements than 64 leave accumulators at the identity, which changes nothing: a
+// spec may say that only so many have to be there ("accumulators": 2, 4, 8, or a multiple of 16).
+// `levels` bounds the extent: 4096^levels, or 32^levels, elements.
 #ifndef KILN_HALIDE_GEN_REDUCTION_H_
 #define KILN_HALIDE_GEN_REDUCTION_H_
 

@@ -6,8 +6,7 @@
 // along it; a column is what the reduced dims span in a cell. A column passes through all stages
 // while it is in the cache. Maps over it that are dear, or needed by several loops, are kept in a
 // buffer of one column. Tasks are runs of cells. Short columns take each stage by several
-// ("at_once"), as short rows do. A single reduction over long rows is left to
-// "general".
+// ("at_once"), as short rows do. A single reduction over long rows is left to "general".
 #include <algorithm>
 
 #include "kiln/schedule/facts.h"
@@ -76,6 +75,14 @@ bool IsSingle(const Kernel& kernel) {
 // Extents are 32-bit numbers.
 int64_t Bounded(int64_t extent) { return std::min<int64_t>(extent, INT32_MAX); }
 
+// What the reduced dims span.
+int64_t ColumnElements(const Stage& reduction, const SizeClass& sizes) {
+  int64_t column = 1;
+  for (const int32_t dim : reduction.over)
+    column = Bounded(column * Bounded(sizes.at_most[static_cast<size_t>(dim)]));
+  return column;
+}
+
 // A single reduction goes over its operand once either way. Cells keep their
 // accumulators in registers, but steps along a column of long rows find neither a line nor a page
 // of the step before: then blocks of whole rows are better, and they may have as many tasks.
@@ -88,9 +95,7 @@ bool SweepsRows(const Kernel& kernel, const SizeClass& sizes) {
   if (std::any_of(kernel.outputs.begin(), kernel.outputs.end(), is_whole)) return true;
   const Stage& reduction = *FirstReduction(kernel);
   if (reduction.over.back() == kernel.innermost()) return true;
-  int64_t column = 1;
-  for (const int32_t dim : reduction.over)
-    column = Bounded(column * Bounded(sizes.at_most[static_cast<size_t>(dim)]));
+  const int64_t column = ColumnElements(reduction, sizes);
   const int64_t row = Bounded(sizes.at_most[static_cast<size_t>(kernel.innermost())]);
   return column > kFewSteps && row * static_cast<int64_t>(SizeOf(reduction.type)) > kMostRowBytes;
 }
@@ -116,12 +121,9 @@ bool BlocksApart(const Kernel& kernel, const SizeClass& sizes, const MachineProf
 // memory for several.
 bool ShortColumns(const Kernel& kernel, const SizeClass& sizes, const std::vector<bool>& kept) {
   const Stage& reduction = *FirstReduction(kernel);
-  int64_t column = 1;
-  for (const int32_t dim : reduction.over)
-    column = Bounded(column * Bounded(sizes.at_most[static_cast<size_t>(dim)]));
   for (size_t i = 0; i < kept.size(); ++i)
     if (kept[i] && SpansAll(kernel, kernel.stages[i].dims)) return false;
-  return !reduction.dims.empty() && column <= 2 * kShortRow;
+  return !reduction.dims.empty() && ColumnElements(reduction, sizes) <= 2 * kShortRow;
 }
 
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
