@@ -16,7 +16,7 @@
 #include "kiln/halide_gen/nests.h"
 #include "kiln/halide_gen/prefetch.h"
 #include "kiln/halide_gen/square_turns.h"
-#include "kiln/halide_gen/steady_loads.h"
+#include "kiln/halide_gen/steady_values.h"
 #include "kiln/halide_gen/strided_loads.h"
 #include "kiln/halide_gen/uniform_loads.h"
 #include "kiln/halide_gen/uniform_selects.h"
@@ -188,7 +188,7 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& pa
       new Prefetching(StreamedInputs(expanded, params, operands), OutputBuffers(nests)));
   pipeline.add_custom_lowering_pass(new UniformLoads);
   pipeline.add_custom_lowering_pass(new UniformSelects);
-  pipeline.add_custom_lowering_pass(new SteadyLoads);
+  pipeline.add_custom_lowering_pass(new SteadyValues);
   pipeline.add_custom_lowering_pass(new SquareTurns);
   // Nests of rows and columns lack registers as it is: branches between loads cost them 3 %.
   if (params.scheduler != "cross") pipeline.add_custom_lowering_pass(new WholeSteps);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/steady_loads.h"
+#include "kiln/halide_gen/steady_values.h"
 
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace kiln {
 namespace {
@@ -13,6 +14,7 @@ namespace {
 using Halide::Expr;
 using Halide::Internal::Allocate;
 using Halide::Internal::Call;
+using Halide::Internal::Div;
 using Halide::Internal::For;
 using Halide::Internal::ForType;
 using Halide::Internal::IfThenElse;
@@ -21,11 +23,12 @@ using Halide::Internal::IRGraphVisitor;
 using Halide::Internal::Let;
 using Halide::Internal::LetStmt;
 using Halide::Internal::Load;
+using Halide::Internal::Mod;
 using Halide::Internal::Stmt;
 using Halide::Internal::Store;
 using Halide::Internal::Variable;
 
-using Loads = std::set<Expr, Halide::Internal::IRDeepCompare>;
+using Values = std::set<Expr, Halide::Internal::IRDeepCompare>;
 using Names = std::map<Expr, std::string, Halide::Internal::IRDeepCompare>;
 
 constexpr size_t kMostSteady = 8;  // more would not stay in registers
@@ -75,7 +78,7 @@ class IsFree : public IRGraphVisitor {
 class EachStep : public IRGraphVisitor {
  public:
   explicit EachStep(const Own& own) : own_(own) {}
-  Loads loads;
+  Values loads;
 
  private:
   using IRGraphVisitor::visit;
@@ -110,14 +113,47 @@ class EachStep : public IRGraphVisitor {
   const Own& own_;
 };
 
-// Puts names in place of loads.
+// Quotients and remainders, whatever their conditions are.
+class Quotients : public IRGraphVisitor {
+ public:
+  explicit Quotients(const Own& own) : own_(own) {}
+  Values quotients;
+
+ private:
+  using IRGraphVisitor::visit;
+  void visit(const Div* op) override { Visit(op); }
+  void visit(const Mod* op) override { Visit(op); }
+
+  template <typename Quotient>
+  void Visit(const Quotient* op) {
+    IsFree parts(own_.names);
+    op->a.accept(&parts);
+    op->b.accept(&parts);
+    const bool dear =
+        op->type.is_scalar() && !op->type.is_float() && !Halide::Internal::is_const(op->b);
+    if (dear && parts.free) {
+      quotients.insert(op);
+    } else {
+      IRGraphVisitor::visit(op);
+    }
+  }
+
+  const Own& own_;
+};
+
+// Puts names in place of values.
 class Named : public IRGraphMutator {
  public:
   explicit Named(const Names& names) : names_(names) {}
 
  private:
   using IRGraphMutator::visit;
-  Expr visit(const Load* op) override {
+  Expr visit(const Load* op) override { return NameOf(op); }
+  Expr visit(const Div* op) override { return NameOf(op); }
+  Expr visit(const Mod* op) override { return NameOf(op); }
+
+  template <typename Value>
+  Expr NameOf(const Value* op) {
     const auto name = names_.find(op);
     return name == names_.end() ? IRGraphMutator::visit(op)
                                 : Variable::make(op->type, name->second);
@@ -128,21 +164,25 @@ class Named : public IRGraphMutator {
 
 }  // namespace
 
-Stmt SteadyLoads::visit(const For* loop) {
+Stmt SteadyValues::visit(const For* loop) {
   Own own;
   own.names.insert(loop->name);
   loop->body.accept(&own);
   if (own.has_loops) return IRMutator::visit(loop);
+  if (loop->for_type != ForType::Serial) return loop;
   EachStep each(own);
   loop->body.accept(&each);
-  const bool worth = !each.loads.empty() && each.loads.size() <= kMostSteady;
-  if (loop->for_type != ForType::Serial || !worth) return loop;
+  Quotients dear(own);
+  loop->body.accept(&dear);
+  Values steady = std::move(dear.quotients);
+  if (each.loads.size() <= kMostSteady) steady.merge(each.loads);
+  if (steady.empty()) return loop;
   Names names;
-  for (const Expr& load : each.loads)
-    names.emplace(load, Halide::Internal::unique_name(loop->name + ".steady"));
+  for (const Expr& value : steady)
+    names.emplace(value, Halide::Internal::unique_name(loop->name + ".steady"));
   Stmt moved = For::make(loop->name, loop->min, loop->extent, loop->for_type,
                          loop->partition_policy, loop->device_api, Named(names).mutate(loop->body));
-  for (const auto& [load, name] : names) moved = LetStmt::make(name, load, moved);
+  for (const auto& [value, name] : names) moved = LetStmt::make(name, value, moved);
   return IfThenElse::make(0 < loop->extent, moved);
 }
 
