@@ -53,18 +53,6 @@ class AcrossNest {
     return {out, group};
   }
 
-  // The values of stage `i` for all rows, with rows of at least kFewColumns / 2.
-  Func Rows(size_t i) {
-    BuildCopies();
-    const Func reduced = Reduced(i);
-    Func rows("s" + std::to_string(i) + "_rows");
-    rows(row_) = reduced(row_ % lanes_, row_ / lanes_);
-    rows.compute_root().bound(row_, 0, rows_);
-    rows.split(row_, tile_, in_tile_, lanes_, TailStrategy::GuardWithIf).vectorize(in_tile_);
-    PlaceAll(rows);
-    return rows;
-  }
-
  private:
   void BuildCopies() {
     for (size_t i = 0; i < kernel_.inputs.size(); ++i) {
@@ -234,41 +222,7 @@ class AcrossNest {
   std::vector<Func> copies_, funcs_;
 };
 
-// Rows of so few elements that loads with a constant stride, of which Halide makes dense ones and
-// shuffles, turn them.
-Func StridedRows(const Kernel& kernel, size_t i, const Params& params, const Operands& operands) {
-  const Stage& stage = kernel.stages[i];
-  const ExprEmitter emitter(kernel, operands);
-  const auto most = static_cast<int>(params.Get("across", 1));
-  const Var row("prow");
-  const ReductionSpec spec = {
-      .name = "s" + std::to_string(i) + "_rows",
-      .op = stage.op,
-      .type = stage.type,
-      .extent = operands.extents[static_cast<size_t>(kernel.innermost())],
-      .vars = {row},
-      .element = [&](const Expr& x) -> Expr {
-        Scope scope = RowScope(kernel, operands, row, x);
-        return ToStorage(emitter.Value(stage.expr, scope), stage.type);
-      },
-  };
-  Func rows(spec.name);
-  rows(row) = ReduceFew(spec, most);
-  const Expr count = RowCount(kernel, operands);
-  rows.compute_root().bound(row, 0, count);
-  CutRow(rows, row, static_cast<int>(params.Get("lanes", 16)), params.Get("grain", 1 << 15), count);
-  rows.specialize(spec.extent == most);
-  return rows;
-}
-
 }  // namespace
-
-Func ReducedRows(const Kernel& kernel, size_t stage, const Params& params,
-                 const Operands& operands) {
-  if (params.Get("across", 0) <= kFewColumns / 2)
-    return StridedRows(kernel, stage, params, operands);
-  return AcrossNest(kernel, params, operands).Rows(stage);
-}
 
 // A Func is computed at one place only, so each group of outputs has its own copies of the stages.
 std::vector<OutputNest> AcrossNests(const Kernel& kernel, const Params& params,

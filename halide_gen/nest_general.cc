@@ -191,7 +191,7 @@ class RootNests {
     const Stage& stage = kernel_.stages[i];
     const bool lane_rule = dim == kernel_.innermost();
     const std::string name = "s" + std::to_string(i) + "_over" + std::to_string(dim);
-    if (lane_rule && params_.Get("across", 0) > 0) {
+    if (lane_rule && params_.Get("rows_first", 0) > 0) {
       Func result(name);
       const Expr row = RowMajor(operands_, dims, {dims_.begin(), dims_.end()});
       result(Vars(after)) = ReducedRows(kernel_, i, params_, operands_)(row);

@@ -64,6 +64,16 @@ class RowNest {
     return of_rows;
   }
 
+  // The reduction `i`, of elements of inputs, for all rows.
+  Func Rows(size_t i) {
+    BuildStage(i);
+    Func rows("s" + std::to_string(i) + "_rows");
+    rows(row_) = stored_.at(i)(row_);
+    rows.bound(row_, 0, rows_).compute_root();
+    Loop(rows, false);
+    return rows;
+  }
+
   OutputNest Build(const std::vector<size_t>& group) {
     for (size_t i = 0; i < kernel_.stages.size(); ++i) {
       if (made_.empty()) BuildStage(i);
@@ -186,7 +196,40 @@ class RowNest {
   std::vector<Reduction> reductions_;
 };
 
+// Rows of so few elements that loads with a constant stride, of which Halide makes dense ones and
+// shuffles, turn them.
+Func StridedRows(const Kernel& kernel, size_t i, const Params& params, const Operands& operands) {
+  const Stage& stage = kernel.stages[i];
+  const ExprEmitter emitter(kernel, operands);
+  const auto most = static_cast<int>(params.Get("across", 1));
+  const Var row("prow");
+  const ReductionSpec spec = {
+      .name = "s" + std::to_string(i) + "_rows",
+      .op = stage.op,
+      .type = stage.type,
+      .extent = operands.extents[static_cast<size_t>(kernel.innermost())],
+      .vars = {row},
+      .element = [&](const Expr& x) -> Expr {
+        Scope scope = RowScope(kernel, operands, row, x);
+        return ToStorage(emitter.Value(stage.expr, scope), stage.type);
+      },
+  };
+  Func rows(spec.name);
+  rows(row) = ReduceFew(spec, most);
+  const Expr count = RowCount(kernel, operands);
+  rows.compute_root().bound(row, 0, count);
+  CutRow(rows, row, static_cast<int>(params.Get("lanes", 16)), params.Get("grain", 1 << 15), count);
+  rows.specialize(spec.extent == most);
+  return rows;
+}
+
 }  // namespace
+
+Func ReducedRows(const Kernel& kernel, size_t stage, const Params& params,
+                 const Operands& operands) {
+  if (params.Get("across", 0) > 0) return StridedRows(kernel, stage, params, operands);
+  return RowNest(kernel, params, operands, {}).Rows(stage);
+}
 
 std::vector<OutputNest> RowNests(const Kernel& kernel, const Params& params,
                                  const Operands& operands) {

@@ -3,7 +3,8 @@
 // few as one ("along"), in tiles of `lanes`, and a step makes all of the innermost one. What is
 // computed in a tile is so for all its lanes; those that lie outside are not loaded, and not
 // stored. Inputs over all dims are loaded as they lie, into a buffer of one tile, and read from
-// there.
+// there. Outputs of one value per row are an expression of elements that are read once: nothing is
+// kept for them.
 //
 // Strides are constants where extents are known ("is<dim>"): then Halide makes of strided loads and
 // stores dense ones and shuffles, and guards on the innermost coordinate are decided.
@@ -45,11 +46,12 @@ class UnrolledNest {
   }
 
   OutputNest Build(const std::vector<size_t>& group) {
-    for (size_t i = 0; i < kernel_.inputs.size(); ++i) {
+    const bool whole = SpansAll(kernel_, kernel_.outputs[group[0]].dims);
+    in_tiles_ = whole;
+    for (size_t i = 0; in_tiles_ && i < kernel_.inputs.size(); ++i) {
       if (IsReadInPlace(kernel_, i)) BuildCopy(i);
     }
     for (size_t i = 0; i < kernel_.stages.size(); ++i) BuildStage(i);
-    const bool whole = SpansAll(kernel_, kernel_.outputs[group[0]].dims);
     Scope scope = OutputScope(whole ? Expr(x_) : Expr());
     std::vector<Var> vars = {y_};
     std::vector<Expr> extents = {length_};
@@ -65,6 +67,7 @@ class UnrolledNest {
     if (Outers()) extents.push_back(OuterCount());
     SetDense(out, extents);
     Schedule(out, whole);
+    if (!in_tiles_) return {out, group};
     for (Func& func : copies_) {
       func.compute_at(out, vector_).bound(element_, 0, width_ * lanes_).bound_extent(tile_, 1);
       func.vectorize(element_, lanes_, TailStrategy::RoundUp);
@@ -113,7 +116,7 @@ class UnrolledNest {
   Scope OutputScope(const Expr& x) const { return ScopeAt(x, y_, y_ % lanes_, y_ / lanes_); }
   Scope TileScope(const Expr& x) const {
     Scope scope = ScopeAt(x, tile_ * lanes_ + lane_, lane_, tile_);
-    scope.inside = lane_ < length_ - tile_ * lanes_;
+    if (in_tiles_) scope.inside = lane_ < length_ - tile_ * lanes_;
     return scope;
   }
 
@@ -204,6 +207,7 @@ class UnrolledNest {
   const Expr width_, length_;
   const Var x_{"px"}, y_{"py"}, outer_{"pouter"}, vector_{"pvector"}, lane_{"ptilelane"},
       tile_{"ptile"}, element_{"pelement"};
+  bool in_tiles_ = true;              // or what a vector of rows needs is one expression
   std::vector<Func> copies_, funcs_;  // of inputs, of stages
 };
 

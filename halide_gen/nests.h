@@ -64,8 +64,7 @@ Halide::Expr RowMajor(const Operands& operands, const std::vector<int32_t>& dims
                       const std::vector<Halide::Expr>& coordinates);
 
 // The reduction `stage` over the innermost dim, for every row: a Func of the row, computed before
-// all else. It is over other dims too, which are not reduced yet, and reads whole rows of inputs,
-// of at most "across" elements.
+// all else. It is over other dims too, which are not reduced yet, and reads whole rows of inputs.
 Halide::Func ReducedRows(const Kernel& kernel, size_t stage, const Params& params,
                          const Operands& operands);
 

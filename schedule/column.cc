@@ -62,7 +62,6 @@ Decision Accepts(const Kernel& kernel) {
   return StagesReadInPlace(kernel);
 }
 
-constexpr int64_t kMostAtOnce = 8;
 constexpr int64_t kManyPages = 1024;  // steps, each of another page, whose addresses stay known
 
 // One reduction that no element meets again.

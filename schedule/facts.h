@@ -119,6 +119,10 @@ int32_t TurnedAlong(const Kernel& kernel, size_t input);
 // To fold a row of so many elements takes about as long as to read it.
 inline constexpr int64_t kShortRow = 200;
 
+// So many short rows or columns take a stage together, at most: the processor folds the next while
+// the steps of one wait for each other.
+inline constexpr int64_t kMostAtOnce = 8;
+
 // Levels of the reduction tree for at most `extent` elements in blocks of `block`.
 int64_t LevelsFor(int64_t extent, int64_t block);
 

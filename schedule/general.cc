@@ -50,14 +50,18 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   const auto levels = [](int64_t extent, int64_t block) {
     return LevelsFor(std::min<int64_t>(extent, INT32_MAX), block);
   };
-  constexpr int64_t kMostAcross = 32;
-  const bool across = longest.inner > 0 && longest.inner <= kMostAcross && ReducesRowsFirst(kernel);
+  constexpr int64_t kMostStrided = 8;  // elements of a row that lie a constant apart in many rows
+  const bool rows_first =
+      longest.inner > 0 && longest.inner <= kShortRow && ReducesRowsFirst(kernel);
+  const bool across = rows_first && longest.inner <= kMostStrided;
   params.values = {{"grain", GrainFor(kernel, profile)},
                    {"lanes", across ? profile.vector_bytes / 4 : LanesFor(kernel, profile, 2)},
                    {"levels", levels(longest.inner, kReduceBlock)},
                    {"outer_lanes", LanesFor(kernel, profile, 4)},
                    {"outer_levels", levels(longest.outer, kOuterReduceBlock)}};
+  if (rows_first) params.values.emplace_back("rows_first", 1);
   if (across) params.values.emplace_back("across", longest.inner);
+  if (rows_first && !across) params.values.emplace_back("at_once", kMostAtOnce);
   if (!across && longest.inner > 0) SetAccumulators(params, longest.inner);
   SetKept(params, MapsToKeep(kernel, {.reindexed = true, .shared_cost = 12}));
   return params;

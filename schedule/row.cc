@@ -16,11 +16,9 @@
 namespace kiln {
 namespace {
 
-constexpr int64_t kMostAtOnce = 8;
 constexpr int64_t kMostUnrolled = 8;    // rows up to this may be an expression,
-constexpr int64_t kMostStrided = 4;     // and are where loads are shuffles
-constexpr int64_t kMostAcross = 24;     // else vectors run across rows up to this,
-constexpr int64_t kMostAcrossMax = 63;  // or this, if to fold them takes long
+constexpr int64_t kMostStrided = 4;     // or this, where whole rows are stored;
+constexpr int64_t kMostAcrossMax = 63;  // up to this vectors run across, if to fold takes long
 
 Decision AcceptsStage(const Kernel& kernel, const Stage& stage) {
   if (stage.kind != Stage::Kind::kReduce) return Decision::Yes();
@@ -60,10 +58,17 @@ bool FoldsSlowly(const Kernel& kernel) {
   return false;
 }
 
+// Where folding is fast, vectors run along rows that fill one, and along those that leave one value
+// each.
 bool RunsAcross(const Kernel& kernel, const SizeClass& sizes, int64_t lanes) {
   const auto x = static_cast<size_t>(kernel.innermost());
-  const int64_t most = FoldsSlowly(kernel) ? kMostAcrossMax : kMostAcross;
-  if (sizes.at_most[x] <= kMostStrided || sizes.at_most[x] > most) return false;
+  const bool whole =
+      std::any_of(kernel.outputs.begin(), kernel.outputs.end(),
+                  [&](const KernelOutput& output) { return SpansAll(kernel, output.dims); });
+  const int64_t least = whole ? kMostStrided : kMostUnrolled;
+  const int64_t most =
+      FoldsSlowly(kernel) ? kMostAcrossMax : std::max(whole ? lanes - 1 : 0, kMostUnrolled);
+  if (sizes.at_most[x] <= least || sizes.at_most[x] > most) return false;
   if (!ReadsWholeRows(kernel)) return false;
   int64_t rows = 1;
   for (size_t d = 0; d < x && rows < 2 * lanes; ++d) {

@@ -324,19 +324,24 @@ TEST(SchedulerTest, TurnsInputsThatRunAlongAnotherDim) {
 }
 
 TEST(SchedulerTest, VectorsRunAcrossShortRows) {
-  const auto across = [](const std::string& reduction, int64_t rows, int64_t row) {
-    const Kernel kernel = Parse("dims a b\nin 0 f32 [a, b] dense\ns0 : f32 [a] = " + reduction +
-                                " over b (in0[a, b])\nout 0 f32 [a] dense = s0[a]\n");
+  const auto across = [](const std::string& reduction, int64_t rows, int64_t row, bool whole) {
+    const Kernel kernel =
+        Parse("dims a b\nin 0 f32 [a, b] dense\ns0 : f32 [a] = " + reduction +
+              " over b (in0[a, b])\nout 0 f32 " +
+              (whole ? "[a, b] dense = sub(in0[a, b], s0[a])" : "[a] dense = s0[a]") + "\n");
     return Chosen(kernel).choose(kernel, {{rows, row}}, ProfileFor(IsaLevel::kV4)).Get("across", 0);
   };
-  EXPECT_EQ(across("reduce add", kUnbounded, 4), 0);
-  EXPECT_EQ(across("reduce add", kUnbounded, 5), 5);
-  EXPECT_EQ(across("reduce add", kUnbounded, 24), 24);
-  EXPECT_EQ(across("reduce add", kUnbounded, 25), 0);
-  EXPECT_EQ(across("reduce max", kUnbounded, 25), 25);
-  EXPECT_EQ(across("reduce max", kUnbounded, 64), 0);
-  EXPECT_EQ(across("reduce max", 32, 25), 25);
-  EXPECT_EQ(across("reduce max", 31, 25), 0);
+  EXPECT_EQ(across("reduce add", kUnbounded, 4, true), 0);
+  EXPECT_EQ(across("reduce add", kUnbounded, 5, true), 5);
+  EXPECT_EQ(across("reduce add", kUnbounded, 15, true), 15);
+  EXPECT_EQ(across("reduce add", kUnbounded, 16, true), 0);
+  EXPECT_EQ(across("reduce add", kUnbounded, 5, false), 0);
+  EXPECT_EQ(across("reduce max", kUnbounded, 8, false), 0);
+  EXPECT_EQ(across("reduce max", kUnbounded, 9, false), 9);
+  EXPECT_EQ(across("reduce max", kUnbounded, 25, true), 25);
+  EXPECT_EQ(across("reduce max", kUnbounded, 64, true), 0);
+  EXPECT_EQ(across("reduce max", 32, 25, true), 25);
+  EXPECT_EQ(across("reduce max", 31, 25, true), 0);
 }
 
 TEST(SchedulerTest, ValuesOfSomeOuterDimsKeepVectorsAlongRows) {
