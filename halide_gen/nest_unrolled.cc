@@ -40,6 +40,7 @@ class UnrolledNest {
         first_(inner_ - static_cast<size_t>(params.Get("along", 1))),
         most_(static_cast<int>(params.Get("unroll", 2))),
         lanes_(static_cast<int>(params.Get("lanes", 16))),
+        whole_rows_(params.Get("whole_rows", 0) > 0),
         width_(operands.extents[inner_]),
         length_(ExtentOf(operands, static_cast<int>(first_), kernel.innermost())) {
     UseTables(kernel, params, operands, kernel.innermost() - 1, lanes_, emitter_);
@@ -47,7 +48,7 @@ class UnrolledNest {
 
   OutputNest Build(const std::vector<size_t>& group) {
     const bool whole = SpansAll(kernel_, kernel_.outputs[group[0]].dims);
-    in_tiles_ = whole;
+    in_tiles_ = whole && !whole_rows_;
     for (size_t i = 0; in_tiles_ && i < kernel_.inputs.size(); ++i) {
       if (IsReadInPlace(kernel_, i)) BuildCopy(i);
     }
@@ -184,7 +185,8 @@ class UnrolledNest {
     out.parallel(task).never_partition_all();
     Halide::Stage known = out.specialize(AsKnown());
     known.vectorize(lane);
-    if (whole) known.unroll(in_step);
+    if (whole && whole_rows_) known.vectorize(in_step);
+    if (whole && !whole_rows_) known.unroll(in_step);
   }
 
   // The known extents are what they are said to be.
@@ -204,6 +206,7 @@ class UnrolledNest {
   const std::vector<bool> kept_;
   const size_t inner_, first_;  // vectors run along the dims from `first_` to before `inner_`
   const int most_, lanes_;
+  const bool whole_rows_;  // a vector holds all elements of its rows
   const Expr width_, length_;
   const Var x_{"px"}, y_{"py"}, outer_{"pouter"}, vector_{"pvector"}, lane_{"ptilelane"},
       tile_{"ptile"}, element_{"pelement"};

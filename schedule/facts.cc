@@ -363,6 +363,16 @@ bool IsReadInPlace(const Kernel& kernel, size_t input) {
   return IsReadAtOwnElement(kernel, input);
 }
 
+bool ReadsInOrder(const Kernel& kernel) {
+  if (!StagesReadInPlace(kernel)) return false;
+  for (size_t i = 0; i < kernel.inputs.size(); ++i) {
+    const KernelInput& input = kernel.inputs[i];
+    const bool in_order = std::is_sorted(input.dims.begin(), input.dims.end());
+    if (input.layout != Layout::kDense || !in_order || !IsReadAtOwnElement(kernel, i)) return false;
+  }
+  return true;
+}
+
 std::optional<int64_t> TablesToRunAsOne(const Kernel& kernel, const SizeClass& sizes, int32_t first,
                                         int32_t last) {
   constexpr int64_t kLongest = 4096, kLeastRepeats = 8;

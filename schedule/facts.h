@@ -91,6 +91,10 @@ bool ReadsWholeRows(const Kernel& kernel);
 // True if `input` is dense over all dims, and always read at the reader's own element.
 bool IsReadInPlace(const Kernel& kernel, size_t input);
 
+// True if inputs are dense, with their dims in the order of loops, and all is read at the reader's
+// own element.
+bool ReadsInOrder(const Kernel& kernel);
+
 // Inputs that tables can be made of, see halide_gen/tables.h.
 inline constexpr size_t kMostTables = 60;
 

@@ -34,6 +34,10 @@ constexpr int64_t kMostStride = 4;  // strides up to this are loads and shuffles
 // where all its elements are computed alike.
 constexpr int64_t kMostUnrolled = 7;
 
+// Rows up to this lie whole in vectors over several, where inputs lie in order and that takes no
+// more to compile, in vectors times operations.
+constexpr int64_t kMostWhole = 15, kMostWholeWork = 400;
+
 // Starting the loop of a piece costs as much as a few elements whose guards are looked at.
 constexpr int64_t kLeastPiece = 4;
 
@@ -222,7 +226,9 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   params.values = {{"grain", GrainFor(kernel, profile)}};
   const bool strided = turn >= 0 && known(turn) <= kMostStride && StridesByTurn(kernel, turn);
   const bool turned = cuts.empty() && turn >= 0 && !strided;
-  const int64_t most = kMostUnrolled + (cuts.empty() ? 0 : 1);
+  const bool whole_rows = cuts.empty() && ReadsInOrder(kernel);
+  const bool light = known(x) <= kMostWhole && known(x) * CompileWork(kernel) <= kMostWholeWork;
+  const int64_t most = whole_rows && light ? kMostWhole : kMostUnrolled + (cuts.empty() ? 0 : 1);
   const bool flat = cuts.empty() && turn < 0 && SetFlat(params, kernel, sizes);
   if (flat) lanes = LanesFor(kernel, profile, 4);
   const int32_t order = flat || !cuts.empty() || turn >= 0 || known(x) > kShortRow ||
@@ -231,7 +237,10 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
                             : RowsOrder(kernel);
   const bool moved = order >= 0 && order < x - 1;
   const bool tiny = !turned || known(x) <= kMostStride;
-  if (!moved && !flat && tiny && SetUnrolled(params, kernel, sizes, profile, most)) return params;
+  if (!moved && !flat && tiny && SetUnrolled(params, kernel, sizes, profile, most)) {
+    if (whole_rows) params.values.emplace_back("whole_rows", 1);
+    return params;
+  }
   const bool long_enough = known(x) / kLeastPiece >= static_cast<int64_t>(cuts.size()) + 1;
   if (!cuts.empty() && long_enough) {
     lanes = LanesForRow(LanesFor(Between(kernel, cuts, 0), profile, 1), known(x));

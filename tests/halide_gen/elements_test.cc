@@ -136,6 +136,26 @@ out  1 f32 [a, b, c] dense = add(cast<f32>(in2[a, c, b]), in3[c])
   }
 }
 
+TEST_P(ElementsTest, ShortRowsLieWholeInVectors) {
+  for (const int64_t most : {1, 2, 5, 8, 12, 15}) {
+    for (const std::string type : {"f32", "u8", "i64", "f64"}) {
+      CompiledKernel kernel = Compile(
+          "dims a b c\nin 0 " + type + " [a, b, c] dense\nin 1 " + type + " [a, b] dense\nin 2 " +
+              type + " [a, c] dense\nin 3 f32 [b] dense\n" + "s0 : " + type +
+              " [a, b, c] = add(mul(in0[a, b, c], in1[a, b]), in2[a, c])\n" + "out 0 " + type +
+              " [a, b, c] dense = select(lt(in1[a, b], s0[a, b, c]), "
+              "s0[a, b, c], in2[a, c])\n" +
+              "out 1 f32 [a, b, c] dense = mul(in3[b], cast<f32>(index(c)))\n",
+          "", {{kUnbounded, kUnbounded, most}});
+      EXPECT_EQ(kernel.params().Get("whole_rows", 0), 1);
+      for (const int32_t b : {1, 7, 15, 16, 17, 100})
+        kernel.Check({3, b, static_cast<int32_t>(most)}, 1);
+      kernel.Check({3, 20, std::max(1, static_cast<int32_t>(most) - 1)}, 1);
+      kernel.Check({3, 20, 0}, 1);
+    }
+  }
+}
+
 // The tables of inputs over some of the dims begin anew in vectors, and wherever rows do.
 TEST_P(ElementsTest, ShortRowsRunAsOne) {
   CompiledKernel kernel = Compile(R"(dims a b c d

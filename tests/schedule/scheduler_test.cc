@@ -199,10 +199,25 @@ TEST(SchedulerTest, InnermostDimsOfAFewElementsAreUnrolled) {
   const auto params = [&](int64_t a, int64_t b) {
     return Chosen(kernel).choose(kernel, {{a, b}}, ProfileFor(IsaLevel::kV4)).ToString();
   };
-  EXPECT_EQ(params(1000, 3), "pointwise grain=32768 is1=3 lanes=16 unroll=3 inplace=0:0");
-  EXPECT_EQ(params(1000, 7), "pointwise grain=32768 is1=7 lanes=16 unroll=7 inplace=0:0");
-  EXPECT_EQ(params(1000, 8), "pointwise grain=32768 lanes=8 inplace=0:0");
+  EXPECT_EQ(params(1000, 3),
+            "pointwise grain=32768 is1=3 lanes=16 unroll=3 whole_rows=1 inplace=0:0");
+  EXPECT_EQ(params(1000, 15),
+            "pointwise grain=32768 is1=15 lanes=16 unroll=15 whole_rows=1 inplace=0:0");
+  EXPECT_EQ(params(1000, 16), "pointwise grain=32768 lanes=16 inplace=0:0");
   EXPECT_EQ(params(10, 3), "pointwise grain=32768 lanes=8 inplace=0:0");
+}
+
+TEST(SchedulerTest, LongExpressionsTakeFewerRowsWhole) {
+  const Kernel kernel = Parse(
+      "dims a b\nin 0 f32 [a, b] dense\nin 1 f32 [a] dense\nout 0 f32 [a, b] dense = "
+      "erf(add(in0[a, b], in1[a]))\n");
+  const auto whole = [&](int64_t b) {
+    return Chosen(kernel)
+        .choose(kernel, {{1000, b}}, ProfileFor(IsaLevel::kV4))
+        .Get("whole_rows", 0);
+  };
+  EXPECT_EQ(whole(7), 1);
+  EXPECT_EQ(whole(15), 0);
 }
 
 // So many that tails are rare; what has only some of them repeats.
