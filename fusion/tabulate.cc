@@ -20,8 +20,8 @@ namespace kiln {
 namespace {
 
 constexpr int64_t kBytes = 256;
-constexpr int64_t kMostRows = 256;       // of a table: to compute one takes some ten microseconds
-constexpr int64_t kLeastInner = kBytes;  // bytes in a row that one table is for
+constexpr int64_t kMostRows = 2048;  // of a table: to compute one takes 30 microseconds
+constexpr int64_t kLeastInner = 64;  // bytes in a row that one table is for
 constexpr size_t kMostNodes = 64;
 constexpr int64_t kLeastCost = 16;  // additions; a lookup without permutations is as dear
 

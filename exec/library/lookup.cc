@@ -24,12 +24,13 @@ class Lookup final : public Primitive {
     auto* y = static_cast<uint8_t*>(arguments.outputs[0]);
     const int64_t all = x_.outer * x_.extent * x_.inner, row = one_row_ ? all : x_.inner;
     ParallelRanges(arguments.context, DivideUp(all, kGrain), [&](int64_t first, int64_t last) {
-      const int64_t end = std::min(last * kGrain, all);
-      for (int64_t i = first * kGrain; i < end;) {
-        const int64_t n = std::min(row - i % row, end - i);
-        const int64_t of_table = one_row_ ? 0 : i / row % x_.extent;
+      const int64_t end = std::min(last * kGrain, all), tables = one_row_ ? 1 : x_.extent;
+      int64_t i = first * kGrain, of_table = i / row % tables;
+      for (int64_t n = row - i % row; i < end; n = row) {
+        n = std::min(n, end - i);
         row_(x + i, table + of_table * kTableBytes, y + i, n);
         i += n;
+        of_table = of_table + 1 < tables ? of_table + 1 : 0;
       }
     });
     return absl::OkStatus();

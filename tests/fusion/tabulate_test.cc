@@ -94,7 +94,7 @@ TEST(Tabulate, TakesUnknownExtentsAroundLongRows) {
 }
 
 TEST(Tabulate, LeavesShortRows) {
-  Graph graph = Chain(DType::kU8, kChannels, {64, 3, 5, 51}).Built();
+  Graph graph = Chain(DType::kU8, kChannels, {64, 3, 7, 9}).Built();
   EXPECT_FALSE(Tabulated(graph));
 }
 
