@@ -216,6 +216,16 @@ int64_t FewestIdle(int64_t most, int64_t least, int64_t row) {
   return best;
 }
 
+// For rows of `row` far from each other. Stores of vectors as long as a line cross lines where rows
+// are short: halves do so less often.
+int64_t LanesInOrder(const Kernel& kernel, const MachineProfile& profile, int64_t row) {
+  constexpr int64_t kLine = 64, kQuarter = 4;
+  const int64_t vector = LanesFor(kernel, profile, 1);
+  const bool halves = profile.vector_bytes == kLine && row <= 2 * vector;
+  const int64_t lanes = FewestIdle(LanesFor(kernel, profile, 4), halves ? vector / 2 : vector, row);
+  return row <= kQuarter ? std::min(lanes, kQuarter) : lanes;
+}
+
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
   Params params{.scheduler = "pointwise", .values = {}, .in_place = ElementwisePairs(kernel)};
   const auto known = [&](int32_t dim) { return sizes.at_most[static_cast<size_t>(dim)]; };
@@ -258,7 +268,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
     if (known(x) >= kMostTurned && known(x) != kUnbounded) lanes *= 2;  // short rows take fewer
   } else if (order >= 0) {
     params.values.emplace_back("order", order);
-    lanes = FewestIdle(LanesFor(kernel, profile, 4), LanesFor(kernel, profile, 1), known(x));
+    lanes = LanesInOrder(kernel, profile, known(x));
   } else if (flat || known(x) >= kStrip) {
     if (const std::optional<Kernel> linked = InLinks(kernel)) {
       params.values.emplace_back("links", static_cast<int64_t>(linked->stages.size()));

@@ -263,7 +263,9 @@ TEST(SchedulerTest, ShortRowsInAnotherOrderAreRunInLoops) {
     return std::pair(chosen.Get("order", -1), chosen.Get("lanes", 0));
   };
   using Pair = std::pair<int64_t, int64_t>;
-  EXPECT_EQ(order("b, a, c", 5), Pair(0, 16));
+  EXPECT_EQ(order("b, a, c", 3), Pair(0, 4));
+  EXPECT_EQ(order("b, a, c", 5), Pair(0, 8));
+  EXPECT_EQ(order("b, a, c", 17), Pair(0, 8));
   EXPECT_EQ(order("b, a, c", 30), Pair(0, 32));
   EXPECT_EQ(order("b, a, c", 33), Pair(0, 16));
   EXPECT_EQ(order("b, a, c", 1000), Pair(-1, 64));
