@@ -141,7 +141,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   // more where a step finds its page no longer known.
   const int64_t vectors = !tiles ? 2 : outer > kManyPages ? 8 : 4;
   const int64_t lanes =
-      LanesForRow(LanesFor(kernel, profile, vectors), sizes.at_most[static_cast<size_t>(x)]);
+      LanesForRow(kernel, profile, vectors, sizes.at_most[static_cast<size_t>(x)]);
   params.values = {{"grain", GrainFor(kernel, profile)},
                    {"lanes", lanes},
                    {"levels", LevelsFor(inner, kReduceBlock)},

@@ -296,6 +296,15 @@ int64_t LanesFor(const Kernel& kernel, const MachineProfile& profile, int64_t ve
   return std::max<int64_t>(8, vectors * profile.vector_bytes / static_cast<int64_t>(widest));
 }
 
+int64_t LanesForRow(const Kernel& kernel, const MachineProfile& profile, int64_t vectors,
+                    int64_t row) {
+  constexpr int64_t kLine = 64;
+  const int64_t vector = LanesFor(kernel, profile, 1);
+  const bool three_halves = row > vector && row <= vector + vector / 2;
+  if (profile.vector_bytes == kLine && three_halves) return vector / 2;
+  return LanesForRow(LanesFor(kernel, profile, vectors), row);
+}
+
 bool ReadsWholeRows(const Kernel& kernel) {
   for (const KernelInput& input : kernel.inputs) {
     const bool row = !input.dims.empty() && input.dims.back() == kernel.innermost() &&

@@ -84,6 +84,11 @@ int64_t LanesFor(const Kernel& kernel, const MachineProfile& profile, int64_t ve
 // Elements of a loop step for rows of at most `row`: no more registers than the row fills.
 int64_t LanesForRow(int64_t lanes, int64_t row);
 
+// The same of LanesFor. Stores of vectors as long as a line cross lines where rows are short: one
+// that three halves hold takes those.
+int64_t LanesForRow(const Kernel& kernel, const MachineProfile& profile, int64_t vectors,
+                    int64_t row);
+
 // True if the rows of a vector find what they read along whole rows of inputs, or at their own or a
 // common place: inputs are dense, and have the innermost dim last or just all others.
 bool ReadsWholeRows(const Kernel& kernel);

@@ -232,7 +232,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   const int32_t x = kernel.innermost();
   const std::vector<IndexExpr> cuts = Cuts(kernel);
   const int32_t turn = TurnDim(kernel);
-  int64_t lanes = LanesForRow(LanesFor(kernel, profile, 4), known(x));
+  int64_t lanes = LanesForRow(kernel, profile, 4, known(x));
   params.values = {{"grain", GrainFor(kernel, profile)}};
   const bool strided = turn >= 0 && known(turn) <= kMostStride && StridesByTurn(kernel, turn);
   const bool turned = cuts.empty() && turn >= 0 && !strided;
@@ -253,7 +253,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   }
   const bool long_enough = known(x) / kLeastPiece >= static_cast<int64_t>(cuts.size()) + 1;
   if (!cuts.empty() && long_enough) {
-    lanes = LanesForRow(LanesFor(Between(kernel, cuts, 0), profile, 1), known(x));
+    lanes = LanesForRow(Between(kernel, cuts, 0), profile, 1, known(x));
     params.values.emplace_back("cuts", static_cast<int64_t>(cuts.size()));
   } else if (turned) {
     params.values.emplace_back("turn", turn);

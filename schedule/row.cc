@@ -78,8 +78,8 @@ bool RunsAcross(const Kernel& kernel, const SizeClass& sizes, int64_t lanes) {
 }
 
 // Elements of a loop step: for short rows half as many if less of the last step is empty then.
-int64_t LanesAlong(int64_t lanes, int64_t row) {
-  lanes = LanesForRow(lanes, row);
+int64_t LanesAlong(const Kernel& kernel, const MachineProfile& profile, int64_t row) {
+  const int64_t lanes = LanesForRow(kernel, profile, 2, row);
   const auto steps = [row](int64_t step) { return (row + step - 1) / step * step; };
   return row <= kShortRow && lanes > 16 && steps(lanes / 2) < steps(lanes) ? lanes / 2 : lanes;
 }
@@ -92,7 +92,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   const int64_t row =
       std::min<int64_t>(sizes.at_most[static_cast<size_t>(kernel.innermost())], INT32_MAX);
   params.values = {{"grain", GrainFor(kernel, profile)},
-                   {"lanes", LanesAlong(LanesFor(kernel, profile, 2), row)},
+                   {"lanes", LanesAlong(kernel, profile, row)},
                    {"levels", LevelsFor(row, kReduceBlock)}};
   const int64_t lanes = profile.vector_bytes / 4;
   const bool across = RunsAcross(kernel, sizes, lanes);

@@ -297,6 +297,9 @@ TEST(SchedulerTest, ShortRowsTakeFewRegisters) {
   EXPECT_EQ(lanes(kUnbounded), 64);
   EXPECT_EQ(lanes(33), 64);
   EXPECT_EQ(lanes(32), 32);
+  EXPECT_EQ(lanes(25), 32);
+  EXPECT_EQ(lanes(24), 8);  // three halves
+  EXPECT_EQ(lanes(17), 8);
   EXPECT_EQ(lanes(16), 16);
 }
 
