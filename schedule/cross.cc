@@ -49,7 +49,8 @@ Decision Accepts(const Kernel& kernel) {
 
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
   const Halves halves = HalvesOf(kernel);
-  Params params = kRowScheduler.choose(halves.rows.kernel, sizes, profile);
+  const bool several = sizes.at_most[0] <= kOuterReduceBlock;
+  Params params = RowParams(halves.rows.kernel, sizes, profile, several);
   const Params columns = kGeneralScheduler.choose(halves.columns.kernel, sizes, profile);
   const std::vector<bool> kept_rows = GetKept(params, halves.rows.stages.size());
   params.scheduler = "cross";
@@ -59,10 +60,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
                              LanesForRow(columns.Get("outer_lanes", 8), sizes.at_most[1]));
   params.values.emplace_back("outer_levels", columns.Get("outer_levels", 1));
   const bool along = params.Get("across", 0) == 0 && params.Get("unroll", 0) == 0;
-  if (along && sizes.at_most[0] > kOuterReduceBlock) {
-    std::erase_if(params.values, [](const auto& value) { return value.first == "at_once"; });
-    params.values.emplace_back("together", 1);
-  }
+  if (along && !several) params.values.emplace_back("together", 1);
   std::vector<bool> kept(kernel.stages.size(), false);
   for (size_t i = 0; i < kept_rows.size(); ++i) kept[halves.rows.stages[i]] = kept_rows[i];
   SetKept(params, kept);

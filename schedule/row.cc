@@ -16,9 +16,10 @@
 namespace kiln {
 namespace {
 
-constexpr int64_t kMostUnrolled = 8;    // rows up to this may be an expression,
-constexpr int64_t kMostStrided = 4;     // or this, where whole rows are stored;
-constexpr int64_t kMostAcrossMax = 63;  // up to this vectors run across, if to fold takes long
+constexpr int64_t kMostUnrolled = 8;  // rows up to this may be an expression,
+constexpr int64_t kMostStrided = 4;   // or this, where whole rows are stored;
+constexpr int64_t kMostAcross = 24;  // up to this vectors run across, if one row is folded at once,
+constexpr int64_t kMostAcrossMax = 63;  // or this, if to fold takes long
 
 Decision AcceptsStage(const Kernel& kernel, const Stage& stage) {
   if (stage.kind != Stage::Kind::kReduce) return Decision::Yes();
@@ -60,14 +61,19 @@ bool FoldsSlowly(const Kernel& kernel) {
 
 // Where folding is fast, vectors run along rows that fill one, and along those that leave one value
 // each.
-bool RunsAcross(const Kernel& kernel, const SizeClass& sizes, int64_t lanes) {
+int64_t MostAcross(const Kernel& kernel, int64_t lanes, bool whole, bool several) {
+  if (FoldsSlowly(kernel)) return kMostAcrossMax;
+  if (!whole) return kMostUnrolled;
+  return several ? std::max(lanes - 1, kMostUnrolled) : kMostAcross;
+}
+
+bool RunsAcross(const Kernel& kernel, const SizeClass& sizes, int64_t lanes, bool several) {
   const auto x = static_cast<size_t>(kernel.innermost());
   const bool whole =
       std::any_of(kernel.outputs.begin(), kernel.outputs.end(),
                   [&](const KernelOutput& output) { return SpansAll(kernel, output.dims); });
   const int64_t least = whole ? kMostStrided : kMostUnrolled;
-  const int64_t most =
-      FoldsSlowly(kernel) ? kMostAcrossMax : std::max(whole ? lanes - 1 : 0, kMostUnrolled);
+  const int64_t most = MostAcross(kernel, lanes, whole, several);
   if (sizes.at_most[x] <= least || sizes.at_most[x] > most) return false;
   if (!ReadsWholeRows(kernel)) return false;
   int64_t rows = 1;
@@ -84,7 +90,10 @@ int64_t LanesAlong(const Kernel& kernel, const MachineProfile& profile, int64_t 
   return row <= kShortRow && lanes > 16 && steps(lanes / 2) < steps(lanes) ? lanes / 2 : lanes;
 }
 
-Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
+}  // namespace
+
+Params RowParams(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile,
+                 bool several) {
   Params params{.scheduler = "row", .values = {}, .in_place = {}};
   // Several outputs need not be written in one pass over the row.
   if (kernel.outputs.size() == 1) params.in_place = ElementwisePairs(kernel);
@@ -95,11 +104,11 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
                    {"lanes", LanesAlong(kernel, profile, row)},
                    {"levels", LevelsFor(row, kReduceBlock)}};
   const int64_t lanes = profile.vector_bytes / 4;
-  const bool across = RunsAcross(kernel, sizes, lanes);
+  const bool across = RunsAcross(kernel, sizes, lanes, several);
   if (across) {
     params.values = {{"across", row}, {"grain", GrainFor(kernel, profile)}, {"lanes", lanes}};
   } else if (row <= kShortRow) {
-    params.values.emplace_back("at_once", kMostAtOnce);
+    if (several) params.values.emplace_back("at_once", kMostAtOnce);
     SetAccumulators(params, row);
   }
   std::vector<bool> kept = MapsToKeep(kernel, {.shared_cost = 4, .single_cost = 12});
@@ -112,6 +121,12 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   SetKept(params, kept);
   if (!across) SetUnrolled(params, kernel, sizes, profile, kMostUnrolled);
   return params;
+}
+
+namespace {
+
+Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
+  return RowParams(kernel, sizes, profile, /*several=*/true);
 }
 
 // Rows of one block need no second level of the tree.

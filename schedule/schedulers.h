@@ -14,6 +14,10 @@ extern const Scheduler kCrossScheduler;
 extern const Scheduler kSweepScheduler;
 extern const Scheduler kGeneralScheduler;
 
+// The choice of kRowScheduler, where short rows may go through a stage by `several` or one by one.
+Params RowParams(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile,
+                 bool several);
+
 }  // namespace kiln
 
 #endif  // KILN_SCHEDULE_SCHEDULERS_H_

@@ -189,6 +189,8 @@ out  1 f32 [b] dense = neg(s2[b])
   EXPECT_EQ(choose(1000, 1000).ToString(),
             "cross grain=16384 keep0=1 lanes=16 levels=1 outer_lanes=32 outer_levels=2 together=1");
   EXPECT_EQ(choose(1000, 6).Get("together", 0), 0);
+  EXPECT_EQ(choose(1000, 24).Get("across", 0), 24);  // rows go through stages one by one
+  EXPECT_EQ(choose(1000, 25).Get("together", 0), 1);
   EXPECT_EQ(choose(30, 1000).Get("together", 0), 0);
 }
 
