@@ -11,6 +11,7 @@
 // back in the same blocks. Rows that lie outside are neither loaded nor stored.
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <string>
 
 #include "kiln/halide_gen/nests.h"
@@ -28,6 +29,8 @@ using Halide::TailStrategy;
 using Halide::Var;
 
 constexpr int kFewColumns = 8;
+constexpr int kMostInRegisters = 32;
+constexpr int64_t kFewOperations = 8;
 constexpr auto kStack = Halide::MemoryType::Stack;
 
 class AcrossNest {
@@ -144,6 +147,8 @@ class AcrossNest {
       Scope scope = ScopeAt(Inside(x));
       return ToStorage(emitter_.Value(stage.expr, scope), stage.type);
     };
+    if (most_ <= kMostInRegisters && Operations(stage.expr) <= kFewOperations)
+      return ReducedInRegisters(stage, name, element);
     const Var at("pat");
     Func tree(name + "_tree");
     int half = static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(most_, 2)))) / 2;
@@ -162,6 +167,35 @@ class AcrossNest {
     funcs_.push_back(tree);
     Func result(name);
     result(lane_, tile_) = tree(0, lane_, tile_);
+    funcs_.push_back(result);
+    return result;
+  }
+
+  // The same of few elements that are easily computed, level by level: steps that met in memory
+  // would wait for each other.
+  Func ReducedInRegisters(const Stage& stage, const std::string& name,
+                          const std::function<Expr(const Expr&)>& element) {
+    ReductionSpec spec;
+    spec.op = stage.op;
+    spec.type = stage.type;
+    spec.extent = length_;
+    const Var at("pat");
+    Func below;
+    const auto value = [&](const Expr& x) -> Expr {
+      if (below.defined()) return below(x, lane_, tile_);
+      return select(x < length_, element(x), StartValue(stage.op, stage.type));
+    };
+    int half = static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(most_, 2)))) / 2;
+    for (; half > 0; half /= 2) {
+      Func level(name + "_" + std::to_string(half));
+      level(at, lane_, tile_) = Accumulate(stage.op, stage.type, value(at), value(at + half));
+      level.bound(at, 0, half).reorder_storage(lane_, at, tile_);
+      level.reorder(lane_, at, tile_).unroll(at);
+      funcs_.push_back(level);
+      below = level;
+    }
+    Func result(name);
+    result(lane_, tile_) = OrNothing(spec, below(0, lane_, tile_));
     funcs_.push_back(result);
     return result;
   }

@@ -183,17 +183,6 @@ void BuildSequence(const ReductionSpec& spec, const Element& element, const Expr
                                 DependentOn(step.x, element(begin + step.x)));
 }
 
-// `value`, of accumulators that started with the identity, which stands for nothing in all but sums
-// of floats: those start with -0, and nothing is 0. A mask says so: of a choice between the sum and
-// 0 Halide would make one between computing the sum, stage by stage, and not.
-Expr OrNothing(const ReductionSpec& spec, const Expr& value) {
-  if (spec.op != ReduceOp::kAdd || !value.type().is_float()) return value;
-  const Halide::Type bits = value.type().with_code(Halide::Type::UInt);
-  const Expr none = Halide::Internal::make_zero(bits);
-  const Expr mask = select(spec.extent == 0, none, ~none);
-  return Halide::reinterpret(value.type(), Halide::reinterpret(bits, value) & mask);
-}
-
 }  // namespace
 
 void ScheduleLanes(ReductionLevel& level, const Halide::LoopLevel& at) {
@@ -248,6 +237,17 @@ Reduction BuildReduction(const ReductionSpec& spec) {
   reduction.result(spec.vars) =
       OrNothing(spec, reduction.levels.back().blocks(Arguments(spec.vars)));
   return reduction;
+}
+
+// The identity stands for nothing in all but sums of floats: those start with -0, and nothing is 0.
+// A mask says so: of a choice between the sum and 0 Halide would make one between computing the
+// sum, stage by stage, and not.
+Expr OrNothing(const ReductionSpec& spec, const Expr& value) {
+  if (spec.op != ReduceOp::kAdd || !value.type().is_float()) return value;
+  const Halide::Type bits = value.type().with_code(Halide::Type::UInt);
+  const Expr none = Halide::Internal::make_zero(bits);
+  const Expr mask = select(spec.extent == 0, none, ~none);
+  return Halide::reinterpret(value.type(), Halide::reinterpret(bits, value) & mask);
 }
 
 Expr ReduceFew(const ReductionSpec& spec, int most) {

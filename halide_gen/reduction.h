@@ -62,6 +62,10 @@ Reduction BuildReduction(const ReductionSpec& spec);
 // each has a lane of its own. Elements are asked for where there is one.
 Halide::Expr ReduceFew(const ReductionSpec& spec, int most);
 
+// `value`, made of accumulators that started with the identity: if there is no element, what the
+// reduction of nothing is.
+Halide::Expr OrNothing(const ReductionSpec& spec, const Halide::Expr& value);
+
 // Lane rule: computes and folds the accumulators of a block at `at`, in registers where they fit.
 void ScheduleLanes(ReductionLevel& level, const Halide::LoopLevel& at);
 
