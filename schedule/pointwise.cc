@@ -41,8 +41,8 @@ constexpr int64_t kMostWhole = 15, kMostWholeWork = 400;
 // Starting the loop of a piece costs as much as a few elements whose guards are looked at.
 constexpr int64_t kLeastPiece = 4;
 
-// Rows up to this run as one where they can.
-constexpr int64_t kMostFlat = 15;
+// Rows up to this run as one where they can: of longer ones the last step is a small part.
+constexpr int64_t kMostFlat = 512;
 
 // A vector that makes a tiny row has idle lanes; with up to so many operations they do not count.
 constexpr int64_t kFewOperations = 16;
@@ -166,11 +166,12 @@ int64_t VectorsOfLinks(const Kernel& linked) {
   return most > kMostOfTwo ? 4 : 2;
 }
 
-// Short rows that can run as one with the dims before: sets "flat", how many dims do, and the
-// tables that it takes.
-bool SetFlat(Params& params, const Kernel& kernel, const SizeClass& sizes) {
+// Rows that are no whole steps of `lanes` and can run as one with the dims before: sets "flat", how
+// many dims do, and the tables that it takes.
+bool SetFlat(Params& params, const Kernel& kernel, const SizeClass& sizes, int64_t lanes) {
   const int32_t x = kernel.innermost();
-  if (sizes.at_most[static_cast<size_t>(x)] > kMostFlat) return false;
+  const int64_t row = sizes.at_most[static_cast<size_t>(x)];
+  if (row > kMostFlat || row % lanes == 0) return false;
   const bool apart =
       std::any_of(kernel.stages.begin(), kernel.stages.end(), [&](const Stage& stage) {
         return !SpansAll(kernel, stage.dims) && Cost(stage.expr) >= kLeastOfRow;
@@ -239,8 +240,9 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   const bool whole_rows = cuts.empty() && ReadsInOrder(kernel);
   const bool light = known(x) <= kMostWhole && known(x) * CompileWork(kernel) <= kMostWholeWork;
   const int64_t most = whole_rows && light ? kMostWhole : kMostUnrolled + (cuts.empty() ? 0 : 1);
-  const bool flat = cuts.empty() && turn < 0 && SetFlat(params, kernel, sizes);
-  if (flat) lanes = LanesFor(kernel, profile, 4);
+  const int64_t whole_lanes = LanesFor(kernel, profile, 4);
+  const bool flat = cuts.empty() && turn < 0 && SetFlat(params, kernel, sizes, whole_lanes);
+  if (flat) lanes = whole_lanes;
   const int32_t order = flat || !cuts.empty() || turn >= 0 || known(x) > kShortRow ||
                                 (known(x) <= kMostUnrolled && CompileWork(kernel) > kFewOperations)
                             ? -1

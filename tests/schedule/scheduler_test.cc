@@ -252,7 +252,9 @@ TEST(SchedulerTest, ShortRowsRunAsOneWithWhatRepeats) {
   EXPECT_EQ(params("b", {9, 9, 9, 9}), Pair(4, 2));
   EXPECT_EQ(params("a", {9, 9, 9, 9}), Pair(3, 0));     // a number for each row
   EXPECT_EQ(params("a, c", {9, 9, 9, 9}), Pair(1, 0));  // neither
-  EXPECT_EQ(params("a", {9, 9, 9, 16}), Pair(1, 0));    // long enough
+  EXPECT_EQ(params("a", {9, 9, 9, 16}), Pair(3, 0));
+  EXPECT_EQ(params("a", {9, 9, 9, 64}), Pair(1, 0));    // whole steps
+  EXPECT_EQ(params("a", {9, 9, 9, 600}), Pair(1, 0));   // long enough
   EXPECT_EQ(params("b", {9, 1000, 9, 9}), Pair(2, 0));  // too long a table
   EXPECT_EQ(params("b", {7, 9, 9, 9}), Pair(2, 0));     // of which little is read again
 }
@@ -289,8 +291,8 @@ TEST(SchedulerTest, DecidesByProfile) {
 
 TEST(SchedulerTest, ShortRowsTakeFewRegisters) {
   const Kernel kernel = Parse(
-      "dims a b\nin 0 f32 [a, b] dense\nin 1 f32 [b] dense\nout 0 f32 [a, b] dense = "
-      "add(in0[a, b], in1[b])\n");
+      "dims a b\nin 0 f32 [a, b] dense\nin 1 f32 [a] dense\nout 0 f32 [a, b] dense = "
+      "add(in0[a, b], in1[a])\n");
   const auto lanes = [&](int64_t row) {
     return Chosen(kernel)
         .choose(kernel, {{kUnbounded, row}}, ProfileFor(IsaLevel::kV4))
@@ -396,8 +398,8 @@ TEST(SchedulerTest, LargeExpressionsTakeFewerVectorsAtOnce) {
 
 TEST(SchedulerTest, ChainsOfFunctionsRunInLinksWhereRowsAreLong) {
   const Kernel kernel = Parse(
-      "dims a b\nin 0 f32 [a, b] dense\nin 1 f32 [b] dense\n"
-      "out 0 f32 [a, b] dense = tanh(add(exp(log(in0[a, b])), in1[b]))\n");
+      "dims a b\nin 0 f32 [a, b] dense\nin 1 f32 [a] dense\n"
+      "out 0 f32 [a, b] dense = tanh(add(exp(log(in0[a, b])), in1[a]))\n");
   const auto links = [&](const SizeClass& sizes) {
     return Chosen(kernel).choose(kernel, sizes, ProfileFor(IsaLevel::kV4)).Get("links", 0);
   };
