@@ -28,7 +28,8 @@ namespace kiln {
 namespace {
 
 constexpr int64_t kSmallTile = 8;   // of turned inputs, where others would leave many lanes idle
-constexpr int64_t kMostStride = 4;  // strides up to this are loads and shuffles
+constexpr int64_t kMostStride = 4;  // strides up to this are loads and shuffles,
+constexpr int64_t kHalf = 8;        // and of two such steps the second may begin earlier
 
 // Rows up to this are made by vectors across rows. One more fills half a register, which is as good
 // where all its elements are computed alike.
@@ -268,6 +269,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
     params.values.emplace_back("stride_dim", turn);
     params.values.emplace_back("stride_is", known(turn));
     if (known(x) >= kMostTurned && known(x) != kUnbounded) lanes *= 2;  // short rows take fewer
+    if (known(x) >= kHalf && known(x) < 2 * kHalf) lanes = kHalf;  // no masks, see PointwiseNests
   } else if (order >= 0) {
     params.values.emplace_back("order", order);
     lanes = LanesInOrder(kernel, profile, known(x));

@@ -321,11 +321,12 @@ TEST(SchedulerTest, IndicesDoNotNarrowWhatIsMadeOfTheElements) {
 TEST(SchedulerTest, TurnsInputsThatRunAlongAnotherDim) {
   const Kernel kernel = Parse(
       "dims a b c\nin 0 u8 [a, c, b] dense\nout 0 f32 [a, b, c] dense = cast<f32>(in0[a, c, b])\n");
-  const auto params = [&](int64_t b) {
-    return Chosen(kernel).choose(kernel, {{8, b, 1000}}, ProfileFor(IsaLevel::kV3)).ToString();
+  const auto params = [&](int64_t b, int64_t c = 1000) {
+    return Chosen(kernel).choose(kernel, {{8, b, c}}, ProfileFor(IsaLevel::kV3)).ToString();
   };
   EXPECT_EQ(params(64), "pointwise grain=32768 lanes=8 turn=1");
   EXPECT_EQ(params(3), "pointwise grain=32768 lanes=16 stride_dim=1 stride_is=3");
+  EXPECT_EQ(params(3, 9), "pointwise grain=32768 lanes=8 stride_dim=1 stride_is=3");
   // A loop over two tiles is too short.
   EXPECT_EQ(params(9), "pointwise columns=64 grain=32768 lanes=8 turn=1");
   // Tiles run along several dims that are short.
