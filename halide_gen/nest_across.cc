@@ -138,6 +138,11 @@ class AcrossNest {
   // The column `x`, or the last: Halide takes what it finds to be needed as a fact about extents.
   Expr Inside(const Expr& x) const { return Halide::max(Halide::min(x, length_ - 1), 0); }
 
+  // What the first level of the tree leaves of a row's elements.
+  int FirstHalf() const {
+    return static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(most_, 2)))) / 2;
+  }
+
   // The tree of kernel.h for at most 64 elements: each has a lane of its own there, and the lanes
   // fold by halves. Elements that are absent would change nothing.
   Func Reduced(size_t i) {
@@ -151,7 +156,7 @@ class AcrossNest {
       return ReducedInRegisters(stage, name, element);
     const Var at("pat");
     Func tree(name + "_tree");
-    int half = static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(most_, 2)))) / 2;
+    int half = FirstHalf();
     tree(at, lane_, tile_) =
         select(at < length_, element(at), ValueOfNothing(stage.op, stage.type));
     tree.bound_storage(at, half);
@@ -185,7 +190,7 @@ class AcrossNest {
       if (below.defined()) return below(x, lane_, tile_);
       return select(x < length_, element(x), StartValue(stage.op, stage.type));
     };
-    int half = static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(most_, 2)))) / 2;
+    int half = FirstHalf();
     for (; half > 0; half /= 2) {
       Func level(name + "_" + std::to_string(half));
       level(at, lane_, tile_) = Accumulate(stage.op, stage.type, value(at), value(at + half));

@@ -4,7 +4,8 @@
 // computed in a tile is so for all its lanes; those that lie outside are not loaded, and not
 // stored. Inputs over all dims are loaded as they lie, into a buffer of one tile, and read from
 // there. Outputs of one value per row are an expression of elements that are read once: nothing is
-// kept for them.
+// kept for them. Nor is it where inputs lie in order ("whole_rows"): there a vector holds all
+// elements of its rows, and what a row has one of is shuffled to them.
 //
 // Strides are constants where extents are known ("is<dim>"): then Halide makes of strided loads and
 // stores dense ones and shuffles, and guards on the innermost coordinate are decided.
@@ -185,8 +186,12 @@ class UnrolledNest {
     out.parallel(task).never_partition_all();
     Halide::Stage known = out.specialize(AsKnown());
     known.vectorize(lane);
-    if (whole && whole_rows_) known.vectorize(in_step);
-    if (whole && !whole_rows_) known.unroll(in_step);
+    if (!whole) return;
+    if (whole_rows_) {
+      known.vectorize(in_step);
+    } else {
+      known.unroll(in_step);
+    }
   }
 
   // The known extents are what they are said to be.

@@ -298,10 +298,9 @@ int64_t LanesFor(const Kernel& kernel, const MachineProfile& profile, int64_t ve
 
 int64_t LanesForRow(const Kernel& kernel, const MachineProfile& profile, int64_t vectors,
                     int64_t row) {
-  constexpr int64_t kLine = 64;
   const int64_t vector = LanesFor(kernel, profile, 1);
   const bool three_halves = row > vector && row <= vector + vector / 2;
-  if (profile.vector_bytes == kLine && three_halves) return vector / 2;
+  if (profile.VectorsFillLines() && three_halves) return vector / 2;
   return LanesForRow(LanesFor(kernel, profile, vectors), row);
 }
 

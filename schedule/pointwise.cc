@@ -6,8 +6,9 @@
 // cut into tasks of `grain` elements, else tasks are so many rows that they have about as many
 // elements.
 //
-// If the innermost has a few elements only, it runs as one with those before ("flat", "tables"), or
-// vectors run along the next ("unroll"), which also decides guards.
+// If the rows end inside a step, they run as one with the dims before where they can ("flat",
+// "tables"). Else, if the innermost dim has a few elements only, vectors run along the next
+// ("unroll"), which also decides guards, or hold several rows whole ("whole_rows").
 //
 // Inputs contiguous along another dim ("turn") are turned in tiles, which run along several dims
 // where those are short ("turns"), and follow each other along rows where the turned dim is still
@@ -221,9 +222,9 @@ int64_t FewestIdle(int64_t most, int64_t least, int64_t row) {
 // For rows of `row` far from each other. Stores of vectors as long as a line cross lines where rows
 // are short: halves do so less often.
 int64_t LanesInOrder(const Kernel& kernel, const MachineProfile& profile, int64_t row) {
-  constexpr int64_t kLine = 64, kQuarter = 4;
+  constexpr int64_t kQuarter = 4;
   const int64_t vector = LanesFor(kernel, profile, 1);
-  const bool halves = profile.vector_bytes == kLine && row <= 2 * vector;
+  const bool halves = profile.VectorsFillLines() && row <= 2 * vector;
   const int64_t lanes = FewestIdle(LanesFor(kernel, profile, 4), halves ? vector / 2 : vector, row);
   return row <= kQuarter ? std::min(lanes, kQuarter) : lanes;
 }

@@ -40,6 +40,9 @@ struct MachineProfile {
   int64_t l1_bytes = 32 << 10;
   int64_t l2_bytes = 1 << 20;
   int64_t parallel_grain = 1 << 15;  // elements of work below which a task is not worth a thread
+
+  // True if a vector is as long as a line, so that any store that is not aligned crosses lines.
+  bool VectorsFillLines() const { return vector_bytes == 64; }
 };
 const MachineProfile& ProfileFor(IsaLevel isa);
 

@@ -202,14 +202,18 @@ TEST_P(ReductionsTest, ReadNothingBehindTheirOperands) {
 TEST_P(ReductionsTest, VectorsAcrossRowsOfAnyType) {
   for (const std::string type : {"u8", "i16", "i64", "f64", "bool"}) {
     const std::string op = type == "bool" ? "and" : "add", other = type == "bool" ? "or" : "max";
-    CompiledKernel kernel =
-        Compile("dims a b\nin 0 " + type + " [a, b] dense\ns0 : " + type + " [a] = reduce " + op +
-                    " over b (in0[a, b])\ns1 : " + type + " [a] = reduce " + other +
-                    " over b (in0[a, b])\nout 0 " + type + " [a] dense = s0[a]\nout 1 " + type +
-                    " [a] dense = s1[a]\nout 2 " + type + " [a, b] dense = in0[a, b]\n",
-                "", {{kUnbounded, 8}});
-    EXPECT_EQ(kernel.params().Get("across", 0), 8);
-    for (const int32_t n : {0, 1, 5, 7, 8}) kernel.Check({37, n}, static_cast<uint32_t>(n));
+    for (const int32_t most : {8, 13}) {
+      CompiledKernel kernel =
+          Compile("dims a b\nin 0 " + type + " [a, b] dense\ns0 : " + type + " [a] = reduce " + op +
+                      " over b (in0[a, b])\ns1 : " + type + " [a] = reduce " + other +
+                      " over b (in0[a, b])\nout 0 " + type + " [a] dense = s0[a]\nout 1 " + type +
+                      " [a] dense = s1[a]\nout 2 " + type + " [a, b] dense = in0[a, b]\n",
+                  "", {{kUnbounded, most}});
+      const bool across = most == 8 || GetParam() == IsaLevel::kV4 || type == "f64";
+      EXPECT_EQ(kernel.params().Get("across", 0), across ? most : 0);
+      for (const int32_t n : {0, 1, 5, most - 1, most})
+        kernel.Check({37, n}, static_cast<uint32_t>(n));
+    }
   }
 }
 
