@@ -18,6 +18,8 @@ namespace {
 
 // A loop that reduces folds lanes at its end; one that maps only starts and ends.
 constexpr double kMapLoop = 0.25;
+// Of what the fold of a row takes, the part that is left where rows fold together.
+constexpr double kAbreastFold = 0.3;
 // The part of the shorter of walking and computing that does not hide behind the longer.
 constexpr double kNotHidden = 0.25;
 // The same for loops that take one vector at a time of elements found or turned: a vector waits for
@@ -220,6 +222,7 @@ class Pricer {
       loops_ /= RowsAtOnce();
       folds_ = 0;
     }
+    if (params_.Get("abreast", 0) > 0) folds_ *= kAbreastFold;
     if (one_nest_) loops_ = 0;
     for (size_t e = kernel_.stages.size(); one_nest_ && e < exprs_.size(); ++e)
       loops_ = std::max(loops_, kMapLoop * runs_[e] / RowOf(e) / RowsAtOnce());
@@ -268,15 +271,17 @@ class Pricer {
   // What a row has one of is computed for one row at a time, without vectors.
   double ScalarFactor(size_t e, const ExprNode& node) const {
     const bool rows = params_.scheduler == "row" || params_.scheduler == "cross";
-    const bool scalar = rows && params_.Get("unroll", 0) == 0 && Info(node.op).function &&
-                        !LoopsOver(e, kernel_.innermost());
+    const bool vectors = params_.Get("unroll", 0) + params_.Get("abreast", 0) > 0;
+    const bool scalar =
+        rows && !vectors && Info(node.op).function && !LoopsOver(e, kernel_.innermost());
     return scalar ? static_cast<double>(VectorBytes()) / 4 : 1;
   }
 
   // The extent that the innermost loop of a stored expression runs over.
   double RowOf(size_t e) const {
     const auto runs = [&](int32_t dim) { return LoopsOver(e, dim); };
-    if (std::all_of(row_dims_.begin(), row_dims_.end(), runs)) return Row();
+    const bool by_dim = params_.scheduler == "column" && e < kernel_.stages.size();
+    if (!by_dim && std::all_of(row_dims_.begin(), row_dims_.end(), runs)) return Row();
     return std::max(1.0, runs(kernel_.innermost()) ? Elements({kernel_.innermost()}) : Domain(e));
   }
 

@@ -20,6 +20,7 @@
 #include "kiln/halide_gen/strided_loads.h"
 #include "kiln/halide_gen/uniform_loads.h"
 #include "kiln/halide_gen/uniform_selects.h"
+#include "kiln/halide_gen/whole_loads.h"
 #include "kiln/halide_gen/whole_steps.h"
 #include "kiln/kernel/abi.h"
 #include "kiln/kernel/math.h"
@@ -85,6 +86,7 @@ absl::Status CheckValues(const Kernel& kernel, const Params& params) {
                           {"accumulators", 2, kReduceLanes},
                           {"outer_levels", 1, 7},
                           {"at_once", 1, kMostAtOnce},
+                          {"abreast", 0, kAbreast},
                           {"turn", 0, last_outer},
                           {"turns", 1, std::max(1, kernel.innermost())},
                           {"columns", 1, 1 << 10},
@@ -192,6 +194,7 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& pa
   pipeline.add_custom_lowering_pass(new UniformSelects);
   pipeline.add_custom_lowering_pass(new SteadyValues);
   pipeline.add_custom_lowering_pass(new SquareTurns);
+  pipeline.add_custom_lowering_pass(new WholeLoads);
   // Nests of rows and columns lack registers as it is: branches between loads cost them 3 %.
   if (params.scheduler != "cross") pipeline.add_custom_lowering_pass(new WholeSteps);
   pipeline.add_custom_lowering_pass(new StridedLoads);

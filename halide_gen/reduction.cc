@@ -12,6 +12,7 @@ namespace {
 using Halide::Expr;
 using Halide::Func;
 using Halide::RDom;
+using Halide::TailStrategy;
 using Halide::Var;
 
 constexpr int kLanes = static_cast<int>(kReduceLanes);
@@ -118,6 +119,21 @@ void CombineRest(const ReductionSpec& spec, const Element& element, const std::v
   level.lanes(lane) = Accumulate(spec.op, spec.type, level.lanes(lane), DependentOn(some.x, value));
 }
 
+// The folds of several rows, step by step: a vector holds what is left of all of them.
+void FoldAbreast(const ReductionSpec& spec, const std::vector<Expr>& rest, ReductionLevel& level) {
+  level.abreast = spec.abreast;
+  level.row = spec.row;
+  Func below = level.folded;
+  for (int half = std::min(kFolded, spec.accumulators) / 2; half > 0; half /= 2) {
+    Func step(level.blocks.name() + "_" + std::to_string(half));
+    step(With(level.fold, rest)) = Accumulate(spec.op, spec.type, below(With(level.fold, rest)),
+                                              below(With(level.fold + half, rest)));
+    level.halves.push_back(step);
+    below = step;
+  }
+  level.blocks(rest) = below(With(0, rest));
+}
+
 // `count` elements by the lane rule, block k = elements [4096k, 4096k + 4096); one block if
 // `level.top`.
 void BuildLanes(const ReductionSpec& spec, const Element& element, const Expr& count,
@@ -159,6 +175,10 @@ void BuildLanes(const ReductionSpec& spec, const Element& element, const Expr& c
     parts.push_back(some ? Expr(lanes(With(level.fold + i, rest))) : Expr());
   }
   level.folded(With(level.fold, rest)) = FoldByHalves(spec, parts);
+  if (spec.abreast > 0) {
+    FoldAbreast(spec, rest, level);
+    return;
+  }
   parts.clear();
   for (int i = 0; i < std::min(kFolded, spec.accumulators); ++i)
     parts.push_back(level.folded(With(i, rest)));
@@ -185,7 +205,9 @@ void BuildSequence(const ReductionSpec& spec, const Element& element, const Expr
 
 }  // namespace
 
-void ScheduleLanes(ReductionLevel& level, const Halide::LoopLevel& at) {
+namespace {
+
+void ScheduleRow(ReductionLevel& level, const Halide::LoopLevel& at) {
   constexpr int kTailLanes = 16;
   const auto stack = Halide::MemoryType::Stack;
   Func& lanes = level.lanes;
@@ -196,15 +218,37 @@ void ScheduleLanes(ReductionLevel& level, const Halide::LoopLevel& at) {
   level.folded.compute_at(at).store_in(stack).vectorize(level.fold);
   level.folded.bound(level.fold, 0, std::min(kFolded, level.accumulators));
   if (!level.top) {
-    lanes.update(1).vectorize(level.tail, kTailLanes, Halide::TailStrategy::GuardWithIf);
+    lanes.update(1).vectorize(level.tail, kTailLanes, TailStrategy::GuardWithIf);
     return;
   }
   lanes.update(steps ? 1 : 0).reorder(level.lane, level.tail).vectorize(level.lane);
   if (!level.rest.defined()) return;
   level.rest.compute_at(lanes, level.tail).store_in(stack);
   level.rest.bound(level.lane, 0, level.rest_extent).bound_storage(level.lane, level.accumulators);
-  level.rest.vectorize(level.lane, kTailLanes, Halide::TailStrategy::PredicateLoads)
+  level.rest.vectorize(level.lane, kTailLanes, TailStrategy::PredicateLoads)
       .never_partition(level.lane);
+}
+}  // namespace
+
+void Abreast(Halide::Func& func, const Var& row, int abreast) {
+  func.bound_extent(row, abreast).bound_storage(row, abreast);
+}
+
+void ScheduleLanes(ReductionLevel& level, const Halide::LoopLevel& at) {
+  ScheduleRow(level, at);
+  if (level.abreast == 0) return;
+  level.lanes.compute_at(level.folded, level.row);
+  Abreast(level.folded, level.row, level.abreast);
+  level.folded.reorder(level.fold, level.row);
+  int left = std::min(kFolded, level.accumulators) / 2;
+  for (Func& half : level.halves) {
+    const Var rows("prows"), inside("pinrows");
+    half.compute_at(at).store_in(Halide::MemoryType::Stack).bound(level.fold, 0, left);
+    Abreast(half, level.row, level.abreast);
+    half.split(level.row, rows, inside, level.abreast / left, TailStrategy::RoundUp);
+    half.reorder(level.fold, inside, rows).vectorize(level.fold).vectorize(inside).unroll(rows);
+    left /= 2;
+  }
 }
 
 Reduction BuildReduction(const ReductionSpec& spec) {
@@ -246,7 +290,9 @@ Expr OrNothing(const ReductionSpec& spec, const Expr& value) {
   if (spec.op != ReduceOp::kAdd || !value.type().is_float()) return value;
   const Halide::Type bits = value.type().with_code(Halide::Type::UInt);
   const Expr none = Halide::Internal::make_zero(bits);
-  const Expr mask = select(spec.extent == 0, none, ~none);
+  const Expr empty = spec.empty.defined() ? spec.empty : spec.extent == 0;
+  if (Halide::Internal::is_const_zero(empty)) return value;
+  const Expr mask = select(empty, none, ~none);
   return Halide::reinterpret(value.type(), Halide::reinterpret(bits, value) & mask);
 }
 

@@ -9,6 +9,8 @@
 //   folded(j, k, ...)  the first three halvings, 8 values of 8 lanes each
 //   blocks(k, ...)     the other three halvings
 // and the blocks are reduced in the same way, until at the top level one is left, which has no k.
+// Rows abreast leave their `folded` side by side, and share the vectors of each halving from there
+// on: `halves`, of which blocks is the last.
 // Other dims have, per block of 32 elements, one accumulator: `blocks` itself, with its update
 // over `step`. Fewer elements than 64 leave accumulators at the identity, which changes nothing: a
 // spec may say that only so many have to be there ("accumulators": 2, 4, 8, or a multiple of 16).
@@ -31,10 +33,15 @@ struct ReductionSpec {
   ReduceOp op = ReduceOp::kAdd;
   DType type = DType::kF32;
   Halide::Expr extent;  // of the reduced dim
-  bool lanes = true;    // the rule of the innermost dim
+  // Whether there is no element, if that is not just that `extent` is 0. Where one dim after the
+  // other is reduced, the last says it for all: sums of nothing may be called -0 until then.
+  Halide::Expr empty{};
+  bool lanes = true;  // the rule of the innermost dim
   int levels = 1;
   int accumulators = static_cast<int>(kReduceLanes);  // of the lane rule that may take elements
   std::vector<Halide::Var> vars;                      // of the result, innermost first
+  int abreast = 0;    // of the lane rule: so many neighbours along `row`, one of `vars`, fold
+  Halide::Var row{};  // together, if positive
   std::function<Halide::Expr(const Halide::Expr&)>
       element;  // at an index along the reduced dim, as in memory
 };
@@ -43,11 +50,14 @@ struct ReductionLevel {
   Halide::Func lanes, folded;  // lane rule only
   Halide::Func rest;  // what a last, incomplete step at the top adds to the lanes, if that is dear
   Halide::Expr rest_extent;
+  std::vector<Halide::Func> halves;  // of rows abreast: what each step of their folds leaves
   Halide::Func
       blocks;  // lane rule: arguments (k, vars...), else (vars..., k); k is absent at the top
   Halide::Var lane, fold, block;
   Halide::RVar step, tail;
   int accumulators = 0;
+  int abreast = 0;
+  Halide::Var row;
   bool top = false;
 };
 
@@ -65,6 +75,9 @@ Halide::Expr ReduceFew(const ReductionSpec& spec, int most);
 // `value`, made of accumulators that started with the identity: if there is no element, what the
 // reduction of nothing is.
 Halide::Expr OrNothing(const ReductionSpec& spec, const Halide::Expr& value);
+
+// Computes and keeps `func` for all `abreast` rows from the first on that is asked for.
+void Abreast(Halide::Func& func, const Halide::Var& row, int abreast);
 
 // Lane rule: computes and folds the accumulators of a block at `at`, in registers where they fit.
 void ScheduleLanes(ReductionLevel& level, const Halide::LoopLevel& at);

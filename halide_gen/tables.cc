@@ -17,13 +17,13 @@ using Halide::RDom;
 using Halide::Var;
 
 // The table of input `i`: over `period` steps of `width` elements each, and `lanes` steps more.
-Func TableOf(const Kernel& kernel, const Operands& operands, size_t i, int32_t last,
+Func TableOf(const Kernel& kernel, const Operands& operands, size_t i, int32_t first, int32_t last,
              const Expr& elements, const Expr& more) {
   const std::vector<int32_t>& dims = kernel.inputs[i].dims;
   const bool whole_rows = dims.back() > last;
   Halide::Region ranges;  // innermost first
   std::vector<int32_t> run;
-  for (int32_t d = *std::min_element(dims.begin(), dims.end()); d <= last; ++d) run.push_back(d);
+  for (int32_t d = first; d <= last; ++d) run.push_back(d);
   if (whole_rows) run.push_back(dims.back());
   for (auto d = run.rbegin(); d != run.rend(); ++d)
     ranges.emplace_back(0, operands.extents[static_cast<size_t>(*d)]);
@@ -44,15 +44,17 @@ Func TableOf(const Kernel& kernel, const Operands& operands, size_t i, int32_t l
 }  // namespace
 
 void UseTables(const Kernel& kernel, const Params& params, const Operands& operands, int32_t last,
-               int lanes, ExprEmitter& emitter) {
+               int lanes, ExprEmitter& emitter, int32_t whole_from) {
   for (size_t i = 0; i < kernel.inputs.size(); ++i) {
     const std::vector<int32_t>& dims = kernel.inputs[i].dims;
     if (i >= kMostTables || ((params.Get("tables", 0) >> i) & 1) == 0) continue;
+    const int32_t first = std::min(*std::min_element(dims.begin(), dims.end()), whole_from);
     Expr period = 1;
-    for (int32_t d = *std::min_element(dims.begin(), dims.end()); d <= last; ++d)
+    for (int32_t d = first; d <= last; ++d)
       period = period * operands.extents[static_cast<size_t>(d)];
     const Expr width = dims.back() > last ? operands.extents[static_cast<size_t>(dims.back())] : 1;
-    emitter.Repeat(i, TableOf(kernel, operands, i, last, period * width, width * lanes), period);
+    emitter.Repeat(i, TableOf(kernel, operands, i, first, last, period * width, width * lanes),
+                   period);
   }
 }
 

@@ -12,6 +12,8 @@
 
 #include <Halide.h>
 
+#include <cstdint>
+
 #include "kiln/halide_gen/expr_emitter.h"
 #include "kiln/kernel/kernel.h"
 #include "kiln/schedule/scheduler.h"
@@ -20,9 +22,10 @@ namespace kiln {
 
 // Makes tables of the inputs that `params` names ("tables"), for vectors of `lanes` steps along
 // what runs as one: the dims up to `last`. `emitter` reads them from now on. Where the innermost
-// dim comes after `last`, a step is a row of it in inputs that have it.
+// dim comes after `last`, a step is a row of it in inputs that have it. No table repeats within
+// the dims from `whole_from` on.
 void UseTables(const Kernel& kernel, const Params& params, const Operands& operands, int32_t last,
-               int lanes, ExprEmitter& emitter);
+               int lanes, ExprEmitter& emitter, int32_t whole_from = INT32_MAX);
 
 }  // namespace kiln
 

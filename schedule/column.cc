@@ -6,7 +6,8 @@
 // along it; a column is what the reduced dims span in a cell. A column passes through all stages
 // while it is in the cache. Maps over it that are dear, or needed by several loops, are kept in a
 // buffer of one column. Tasks are runs of cells. Short columns take each stage by several
-// ("at_once"), as short rows do. A single reduction over long rows is left to "general".
+// ("at_once"), as short rows do; those in one piece are run like rows of several dims ("flat",
+// "abreast"). A single reduction over long rows is left to "general".
 #include <algorithm>
 
 #include "kiln/schedule/facts.h"
@@ -61,6 +62,8 @@ Decision Accepts(const Kernel& kernel) {
   }
   return StagesReadInPlace(kernel);
 }
+
+constexpr int64_t kL2s = 8;  // operands of so many lie in the cache behind
 
 constexpr int64_t kManyPages = 1024;  // steps, each of another page, whose addresses stay known
 
@@ -125,6 +128,31 @@ bool ShortColumns(const Kernel& kernel, const SizeClass& sizes, const std::vecto
   return !reduction.dims.empty() && ColumnElements(reduction, sizes) <= 2 * kShortRow;
 }
 
+// Where the reduced dims are the last, columns lie side by side like rows of several dims: then
+// outputs run along all of them ("flat"), with tables of what is the same along some. Columns that
+// fold together are read piece by piece, which pays where they come from a cache.
+bool SetFlat(Params& params, const Kernel& kernel, const SizeClass& sizes,
+             const MachineProfile& profile, const std::vector<bool>& kept) {
+  const Stage& reduction = *FirstReduction(kernel);
+  const auto flat = static_cast<int32_t>(reduction.over.size());
+  const int32_t x = kernel.innermost(), first = x + 1 - flat;
+  if (flat < 2 || reduction.over.front() != first) return false;
+  const int64_t element = static_cast<int64_t>(SizeOf(reduction.type));
+  const int64_t column = element * ColumnElements(reduction, sizes);
+  const bool far = HasElements(reduction.dims, sizes, kL2s * profile.l2_bytes / column);
+  if (!HasElements(reduction.dims, sizes, 2 * kAbreast) || far ||
+      kAbreast * column > profile.l1_bytes * 5 / 8)
+    return false;
+  for (size_t i = 0; i < kept.size(); ++i)
+    if (kept[i] && kernel.stages[i].dims != reduction.dims) return false;
+  const std::optional<int64_t> tables = TablesToRunAsOne(kernel, sizes, first, x);
+  if (!tables) return false;
+  params.values.emplace_back("flat", flat);
+  params.values.emplace_back("abreast", kAbreast);
+  if (*tables != 0) params.values.emplace_back("tables", *tables);
+  return true;
+}
+
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
   if (SweepsRows(kernel, sizes)) return kGeneralScheduler.choose(kernel, sizes, profile);
   // Nothing in place: the VM runs through such kernels row by row.
@@ -155,7 +183,8 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
                                        stage.dims.begin(), stage.dims.end());
     if (stage.kind == Stage::Kind::kMap && of_cell && Cost(stage.expr) >= 4) kept[i] = true;
   }
-  if (!tiles && ShortColumns(kernel, sizes, kept))
+  const bool is_short = !tiles && ShortColumns(kernel, sizes, kept);
+  if (is_short && !SetFlat(params, kernel, sizes, profile, kept))
     params.values.emplace_back("at_once", kMostAtOnce);
   const bool none_kept = std::find(kept.begin(), kept.end(), true) == kept.end();
   if (none_kept && BlocksApart(kernel, sizes, profile, lanes))

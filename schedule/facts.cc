@@ -109,6 +109,20 @@ bool SpansOuter(const Kernel& kernel, const std::vector<int32_t>& dims) {
          std::find(dims.begin(), dims.end(), kernel.innermost()) == dims.end();
 }
 
+bool StoresWholeRows(const Kernel& kernel) {
+  return std::any_of(kernel.outputs.begin(), kernel.outputs.end(),
+                     [&](const KernelOutput& output) { return SpansAll(kernel, output.dims); });
+}
+
+bool HasElements(const std::vector<int32_t>& dims, const SizeClass& sizes, int64_t least) {
+  int64_t elements = 1;
+  for (const int32_t dim : dims) {
+    const int64_t extent = sizes.at_most[static_cast<size_t>(dim)];
+    elements = std::min(least, elements < least && extent < least ? elements * extent : least);
+  }
+  return elements >= least;
+}
+
 bool OutputsInOrder(const Kernel& kernel, bool rows) {
   return std::all_of(kernel.outputs.begin(), kernel.outputs.end(), [&](const KernelOutput& output) {
     return output.layout == Layout::kDense &&

@@ -27,6 +27,10 @@ const std::vector<int32_t>& OperandDims(const Kernel& kernel, const ExprNode& no
 bool SpansAll(const Kernel& kernel, const std::vector<int32_t>& dims);
 bool SpansOuter(const Kernel& kernel, const std::vector<int32_t>& dims);
 
+// True if some output spans all dims, or if `dims` have `least` elements or more.
+bool StoresWholeRows(const Kernel& kernel);
+bool HasElements(const std::vector<int32_t>& dims, const SizeClass& sizes, int64_t least);
+
 // True if the outputs are dense, and each spans all dims, or (if `rows` holds) all but the
 // innermost.
 bool OutputsInOrder(const Kernel& kernel, bool rows);
@@ -131,6 +135,10 @@ inline constexpr int64_t kShortRow = 200;
 // So many short rows or columns take a stage together, at most: the processor folds the next while
 // the steps of one wait for each other.
 inline constexpr int64_t kMostAtOnce = 8;
+
+// So many rows, or columns that lie in one piece, fold together while they stay in the nearest
+// cache until all stages are through.
+inline constexpr int64_t kAbreast = 16;
 
 // Levels of the reduction tree for at most `extent` elements in blocks of `block`.
 int64_t LevelsFor(int64_t extent, int64_t block);

@@ -61,7 +61,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
                    {"outer_levels", levels(longest.outer, kOuterReduceBlock)}};
   if (rows_first) params.values.emplace_back("rows_first", 1);
   if (across) params.values.emplace_back("across", longest.inner);
-  if (rows_first && !across) params.values.emplace_back("at_once", kMostAtOnce);
+  if (rows_first && !across) params.values.emplace_back("abreast", kAbreast);
   if (!across && longest.inner > 0) SetAccumulators(params, longest.inner);
   SetKept(params, MapsToKeep(kernel, {.reindexed = true, .shared_cost = 12}));
   return params;

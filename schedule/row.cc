@@ -6,20 +6,22 @@
 // the cache. Maps over the row that are dear, or needed by several loops, are kept in a buffer of
 // one row. Tasks are runs of rows. Short rows take each stage by several ("at_once"): to fold a row
 // is a chain of operations that wait for each other, and the processor goes on with the next row.
-// If rows are shorter still, vectors run across them ("across", "unroll").
+// Sixteen of them fold together ("abreast") where they stay in the nearest cache: each leaves a
+// vector, and a fold step takes the vectors of all, so that none has idle lanes. If rows are
+// shorter still, and their elements take much to compute, vectors run across them ("across",
+// "unroll").
 #include <algorithm>
 
-#include "kiln/kernel/nan_shows.h"
 #include "kiln/schedule/facts.h"
 #include "kiln/schedule/schedulers.h"
 
 namespace kiln {
 namespace {
 
-constexpr int64_t kMostUnrolled = 8;  // rows up to this may be an expression,
-constexpr int64_t kMostStrided = 4;   // or this, where whole rows are stored;
-constexpr int64_t kMostAcross = 24;  // up to this vectors run across, if one row is folded at once,
-constexpr int64_t kMostAcrossMax = 63;  // or this, if to fold takes long
+constexpr int64_t kMostUnrolled = 8;    // rows up to this may be an expression,
+constexpr int64_t kMostStrided = 4;     // or this, where whole rows are stored
+constexpr int64_t kMostAcross = 13;     // up to this vectors run across rows with functions,
+constexpr int64_t kMostAcrossOne = 24;  // or this, where each row leaves one value
 
 Decision AcceptsStage(const Kernel& kernel, const Stage& stage) {
   if (stage.kind != Stage::Kind::kReduce) return Decision::Yes();
@@ -46,41 +48,43 @@ Decision Accepts(const Kernel& kernel) {
   return StagesReadInPlace(kernel);
 }
 
-// A step of the fold of a row is four instructions that wait for each other, for NaN's sake, not
-// one.
-bool FoldsSlowly(const Kernel& kernel) {
-  for (size_t i = 0; i < kernel.stages.size(); ++i) {
-    const Stage& stage = kernel.stages[i];
-    const bool extreme = stage.op == ReduceOp::kMax || stage.op == ReduceOp::kMin;
-    if (stage.kind == Stage::Kind::kReduce && extreme && IsFloat(stage.type) &&
-        !NanShowsWithout(kernel, i))
-      return true;
-  }
-  return false;
+bool HasFunctions(const Kernel& kernel) {
+  const std::vector<const ScalarExpr*> exprs = Expressions(kernel);
+  return std::any_of(exprs.begin(), exprs.end(), [](const ScalarExpr* expr) {
+    return std::any_of(expr->nodes().begin(), expr->nodes().end(),
+                       [](const ExprNode& node) { return Info(node.op).function; });
+  });
 }
 
-// Where folding is fast, vectors run along rows that fill one, and along those that leave one value
-// each.
-int64_t MostAcross(const Kernel& kernel, int64_t lanes, bool whole, bool several) {
-  if (FoldsSlowly(kernel)) return kMostAcrossMax;
-  if (!whole) return kMostUnrolled;
-  return several ? std::max(lanes - 1, kMostUnrolled) : kMostAcross;
+bool HasRows(const Kernel& kernel, const SizeClass& sizes, int64_t least) {
+  std::vector<int32_t> outer;
+  for (int32_t d = 0; d < kernel.innermost(); ++d) outer.push_back(d);
+  return HasElements(outer, sizes, least);
 }
 
+// Along a row of a few elements most lanes would be idle: that counts where each computes much.
 bool RunsAcross(const Kernel& kernel, const SizeClass& sizes, int64_t lanes, bool several) {
-  const auto x = static_cast<size_t>(kernel.innermost());
-  const bool whole =
-      std::any_of(kernel.outputs.begin(), kernel.outputs.end(),
-                  [&](const KernelOutput& output) { return SpansAll(kernel, output.dims); });
-  const int64_t least = whole ? kMostStrided : kMostUnrolled;
-  const int64_t most = MostAcross(kernel, lanes, whole, several);
-  if (sizes.at_most[x] <= least || sizes.at_most[x] > most) return false;
-  if (!ReadsWholeRows(kernel)) return false;
-  int64_t rows = 1;
-  for (size_t d = 0; d < x && rows < 2 * lanes; ++d) {
-    rows = sizes.at_most[d] < 2 * lanes ? rows * sizes.at_most[d] : 2 * lanes;
-  }
-  return rows >= 2 * lanes;
+  const int64_t row = sizes.at_most[static_cast<size_t>(kernel.innermost())];
+  const bool whole = StoresWholeRows(kernel);
+  if (row <= (whole ? kMostStrided : kMostUnrolled)) return false;
+  if (several && !HasFunctions(kernel)) return false;
+  if (row > (whole ? kMostAcross : kMostAcrossOne)) return false;
+  return ReadsWholeRows(kernel) && HasRows(kernel, sizes, 2 * lanes);
+}
+
+// Rows that fold together stay in the nearest cache until all stages are through.
+bool FoldsAbreast(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile,
+                  const std::vector<bool>& kept) {
+  const int64_t row = sizes.at_most[static_cast<size_t>(kernel.innermost())];
+  if (row > kShortRow || !HasRows(kernel, sizes, 2 * kAbreast)) return false;
+  size_t bytes = 0;  // of an element
+  for (const KernelInput& input : kernel.inputs)
+    if (SpansAll(kernel, input.dims)) bytes += SizeOf(input.type);
+  for (const KernelOutput& output : kernel.outputs)
+    if (SpansAll(kernel, output.dims)) bytes += SizeOf(output.type);
+  for (size_t i = 0; i < kept.size(); ++i)
+    if (kept[i] && SpansAll(kernel, kernel.stages[i].dims)) bytes += SizeOf(kernel.stages[i].type);
+  return kAbreast * row * static_cast<int64_t>(bytes) <= profile.l1_bytes * 3 / 8;
 }
 
 // Elements of a loop step: for short rows half as many if less of the last step is empty then.
@@ -103,14 +107,6 @@ Params RowParams(const Kernel& kernel, const SizeClass& sizes, const MachineProf
   params.values = {{"grain", GrainFor(kernel, profile)},
                    {"lanes", LanesAlong(kernel, profile, row)},
                    {"levels", LevelsFor(row, kReduceBlock)}};
-  const int64_t lanes = profile.vector_bytes / 4;
-  const bool across = RunsAcross(kernel, sizes, lanes, several);
-  if (across) {
-    params.values = {{"across", row}, {"grain", GrainFor(kernel, profile)}, {"lanes", lanes}};
-  } else if (row <= kShortRow) {
-    if (several) params.values.emplace_back("at_once", kMostAtOnce);
-    SetAccumulators(params, row);
-  }
   std::vector<bool> kept = MapsToKeep(kernel, {.shared_cost = 4, .single_cost = 12});
   for (size_t i = 0; i < kept.size(); ++i) {
     // One value per row costs nothing to keep, and would be computed for every vector of the row.
@@ -118,8 +114,22 @@ Params RowParams(const Kernel& kernel, const SizeClass& sizes, const MachineProf
     if (stage.kind == Stage::Kind::kMap && SpansOuter(kernel, stage.dims) && Cost(stage.expr) >= 4)
       kept[i] = true;
   }
+  const int64_t lanes = profile.vector_bytes / 4;
+  const bool across = RunsAcross(kernel, sizes, lanes, several);
+  if (across) {
+    params.values = {{"across", row}, {"grain", GrainFor(kernel, profile)}, {"lanes", lanes}};
+  } else if (row <= kShortRow) {
+    if (FoldsAbreast(kernel, sizes, profile, kept)) {
+      params.values.emplace_back("abreast", kAbreast);
+    } else if (several) {
+      params.values.emplace_back("at_once", kMostAtOnce);
+    }
+    SetAccumulators(params, row);
+  }
   SetKept(params, kept);
-  if (!across) SetUnrolled(params, kernel, sizes, profile, kMostUnrolled);
+  const bool light = StoresWholeRows(kernel) && !HasFunctions(kernel);
+  const bool along = light && params.Get("abreast", 0) > 0;
+  if (!across) SetUnrolled(params, kernel, sizes, profile, along ? kMostStrided : kMostUnrolled);
   return params;
 }
 

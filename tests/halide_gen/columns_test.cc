@@ -211,6 +211,41 @@ TEST_P(ColumnsTest, GroupNormOfShortColumns) {
   }
 }
 
+// Columns in one piece fold together, and outputs run along all of their dims.
+TEST_P(ColumnsTest, GroupNormOfColumnsInOnePiece) {
+  for (const int64_t most : {1, 8, 13, 32, 50}) {
+    CompiledKernel kernel = Compile(kGroupNorm, {{2000, 5, 4, most, kUnbounded}});
+    EXPECT_EQ(kernel.params().Get("flat", 1), 2);
+    EXPECT_EQ(kernel.params().Get("abreast", 0), 16);
+    EXPECT_EQ(kernel.params().Get("tables", 0), 6);
+    for (const int32_t n : {0, 1, 2, 3, 8, 13, 17, 32, 47, 50}) {
+      if (n > most) continue;
+      for (const int32_t a : {0, 1, 3, 4, 7}) kernel.Check({a, 5, 4, n, 4 * n}, 1);
+      kernel.Check({13, 3, 2, n, 2 * n}, 2);
+      kernel.Check({13, 5, 0, n, 0}, 2);
+    }
+    kernel.Check({600, 5, 4, static_cast<int32_t>(most), 1}, 3);  // several tasks
+  }
+}
+
+// What columns leave beside an output over all dims; scales along each of the dims of a column.
+TEST_P(ColumnsTest, ColumnsInOnePieceLeaveValuesToo) {
+  CompiledKernel kernel = Compile(R"(dims a b c d
+in   0 f32 [a, b, c, d] dense
+in   1 f32 [d] dense
+in   2 f32 [c] dense
+in   3 f32 [a] dense
+s0 : f32 [a]          = reduce max over b c d (mul(in0[a, b, c, d], in1[d]))
+s1 : f32 [a]          = sqrt(add(s0[a], mul(in3[a], in3[a])))
+out  0 f32 [a, b, c, d] dense = mul(add(in0[a, b, c, d], s1[a]), mul(in1[d], in2[c]))
+out  1 f32 [a] dense = add(s1[a], in3[a])
+)",
+                                  {{9000, 3, 4, 5}});
+  EXPECT_EQ(kernel.params().Get("flat", 1), 3);
+  for (const int32_t a : {0, 1, 15, 16, 17, 100, 5000})
+    for (const int32_t d : {1, 5}) kernel.Check({a, 3, 4, d}, static_cast<uint32_t>(a));
+}
+
 // Maps that are kept may lack the dim of the tiles, or of which several cells are taken at once.
 TEST_P(ColumnsTest, MapsOfFewerDimsThanCells) {
   CompiledKernel tiles = Compile(R"(dims a b

@@ -86,7 +86,7 @@ out  1 f32 [a, b] dense = s3[a, b]
 )",
                                   "", {{kUnbounded, kUnbounded, most}});
     EXPECT_EQ(softmax.params().Get(most > 4 ? "across" : "unroll", 0), most);
-    EXPECT_EQ(norm.params().Get("unroll", 0), most);
+    EXPECT_EQ(norm.params().Get("unroll", 0), most > 4 ? 0 : most);
     for (const int32_t n : {1, most}) {
       for (const int32_t rows : {1, 7, 8, 15, 16, 17, 100}) {
         softmax.Check({rows, n}, static_cast<uint32_t>(rows));
@@ -110,8 +110,9 @@ TEST_P(ReductionsTest, SmallTypesInRowsOfAFewElements) {
   }
 }
 
-TEST_P(ReductionsTest, VectorsAcrossShortRows) {
-  for (const int32_t most : {5, 9, 33, 63}) {
+// Vectors run across rows where each element computes much, else along rows that fold together.
+TEST_P(ReductionsTest, ShortRowsAcrossOrAbreast) {
+  for (const int32_t most : {5, 9, 25, 33, 63}) {
     CompiledKernel softmax = Compile(kSoftmax, "", {{kUnbounded, most}});
     // The place of the maximum, and what a row and a column bring along.
     CompiledKernel place = Compile(R"(dims a b
@@ -144,13 +145,10 @@ s0 : f32 [a, b, c] = reduce max over d (add(in0[a, b, c, d], mul(in1[a, c, d], i
 out  0 f32 [a, b, c, d] dense = sub(add(in0[a, b, c, d], in1[a, c, d]), s0[a, b, c])
 )",
                                     "", {{kUnbounded, kUnbounded, kUnbounded, most}});
-    EXPECT_EQ(masked.params().Get("across", 0), most);
-    EXPECT_EQ(place.params().Get("across", 0), most);
-    // Those whose maxima may lose NaN fold fast: vectors run along what fills one, and along rows
-    // that leave one value each.
-    EXPECT_EQ(softmax.params().Get("across", 0),
-              most <= 8 || most < ProfileFor(GetParam()).vector_bytes / 4 ? most : 0);
-    EXPECT_EQ(entropy.params().Get("across", 0), 0);
+    EXPECT_EQ(masked.params().Get("abreast", 0), 16);
+    EXPECT_EQ(place.params().Get("abreast", 0), 16);
+    EXPECT_EQ(softmax.params().Get("across", 0), most <= 13 ? most : 0);
+    EXPECT_EQ(entropy.params().Get("across", 0), most > 8 && most <= 24 ? most : 0);
     EXPECT_EQ(entropy.params().Get("unroll", 0), most <= 8 ? most : 0);
     for (const int32_t n : {0, 1, 2, most / 2, most - 1, most}) {
       for (const int32_t rows : {1, 7, 8, 15, 16, 17, 100}) {
@@ -199,18 +197,17 @@ TEST_P(ReductionsTest, ReadNothingBehindTheirOperands) {
   }
 }
 
-TEST_P(ReductionsTest, VectorsAcrossRowsOfAnyType) {
+TEST_P(ReductionsTest, RowsOfAnyTypeAbreast) {
   for (const std::string type : {"u8", "i16", "i64", "f64", "bool"}) {
     const std::string op = type == "bool" ? "and" : "add", other = type == "bool" ? "or" : "max";
-    for (const int32_t most : {8, 13}) {
+    for (const int32_t most : {8, 13, 40}) {
       CompiledKernel kernel =
           Compile("dims a b\nin 0 " + type + " [a, b] dense\ns0 : " + type + " [a] = reduce " + op +
                       " over b (in0[a, b])\ns1 : " + type + " [a] = reduce " + other +
                       " over b (in0[a, b])\nout 0 " + type + " [a] dense = s0[a]\nout 1 " + type +
                       " [a] dense = s1[a]\nout 2 " + type + " [a, b] dense = in0[a, b]\n",
                   "", {{kUnbounded, most}});
-      const bool across = most == 8 || GetParam() == IsaLevel::kV4 || type == "f64";
-      EXPECT_EQ(kernel.params().Get("across", 0), across ? most : 0);
+      EXPECT_EQ(kernel.params().Get("abreast", 0), 16);
       for (const int32_t n : {0, 1, 5, most - 1, most})
         kernel.Check({37, n}, static_cast<uint32_t>(n));
     }
@@ -371,17 +368,22 @@ out  3 f32 [a, b] dense = s0[a, b]
   }
 }
 
+// Rows fold together while as many of them stay in the nearest cache, else by several in turn.
 TEST_P(ReductionsTest, ShortRowsTakeEachStageBySeveral) {
-  for (const std::string text : {kSoftmax, kLayerNorm, kBothRanks}) {
-    CompiledKernel kernel = Compile(text, "", {{kUnbounded, 200}});
-    EXPECT_EQ(kernel.params().Get("at_once", 1), 8);
+  const auto check = [&](const std::string& text, int32_t most) {
+    CompiledKernel kernel = Compile(text, "", {{kUnbounded, most}});
+    EXPECT_EQ(kernel.params().Get("abreast", 0), most == 200 ? 0 : 16);
+    EXPECT_EQ(kernel.params().Get("at_once", 1), most == 200 ? 8 : 1);
     for (const int32_t n : {0, 1, 15, 33, 50, 64, 97, 131, 200}) {
+      if (n > most) break;
       for (const int32_t rows : {0, 1, 2, 7, 8, 9, 331}) {
         kernel.Check({rows, n}, static_cast<uint32_t>(rows + n));
       }
     }
     kernel.Check({20000, 31}, 1);  // several tasks
-  }
+  };
+  for (const std::string text : {kSoftmax, kLayerNorm, kBothRanks})
+    for (const int32_t most : {48, 200}) check(text, most);
 }
 
 TEST_P(ReductionsTest, ShortRowsHaveFewAccumulators) {

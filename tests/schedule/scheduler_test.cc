@@ -189,8 +189,9 @@ out  1 f32 [b] dense = neg(s2[b])
   EXPECT_EQ(choose(1000, 1000).ToString(),
             "cross grain=16384 keep0=1 lanes=16 levels=1 outer_lanes=32 outer_levels=2 together=1");
   EXPECT_EQ(choose(1000, 6).Get("together", 0), 0);
-  EXPECT_EQ(choose(1000, 24).Get("across", 0), 24);  // rows go through stages one by one
-  EXPECT_EQ(choose(1000, 25).Get("together", 0), 1);
+  EXPECT_EQ(choose(1000, 13).Get("across", 0), 13);
+  EXPECT_EQ(choose(1000, 14).Get("abreast", 0), 16);
+  EXPECT_EQ(choose(1000, 14).Get("together", 0), 1);
   EXPECT_EQ(choose(30, 1000).Get("together", 0), 0);
 }
 
@@ -348,25 +349,37 @@ TEST(SchedulerTest, TurnsInputsThatRunAlongAnotherDim) {
   EXPECT_EQ(Chosen(far).choose(far, {{4, 99, 1000}}, ProfileFor(IsaLevel::kV3)).Get("turn", -1), 0);
 }
 
-TEST(SchedulerTest, VectorsRunAcrossShortRows) {
-  const auto across = [](const std::string& reduction, int64_t rows, int64_t row, bool whole) {
+// Along rows of a few elements most lanes are idle, which counts where each computes much.
+TEST(SchedulerTest, VectorsRunAcrossShortRowsOfFunctions) {
+  const auto choose = [](const std::string& function, int64_t rows, int64_t row, bool whole) {
     const Kernel kernel =
-        Parse("dims a b\nin 0 f32 [a, b] dense\ns0 : f32 [a] = " + reduction +
-              " over b (in0[a, b])\nout 0 f32 " +
+        Parse("dims a b\nin 0 f32 [a, b] dense\ns0 : f32 [a] = reduce add over b (" + function +
+              "(in0[a, b]))\nout 0 f32 " +
               (whole ? "[a, b] dense = sub(in0[a, b], s0[a])" : "[a] dense = s0[a]") + "\n");
-    return Chosen(kernel).choose(kernel, {{rows, row}}, ProfileFor(IsaLevel::kV4)).Get("across", 0);
+    return Chosen(kernel).choose(kernel, {{rows, row}}, ProfileFor(IsaLevel::kV4));
   };
-  EXPECT_EQ(across("reduce add", kUnbounded, 4, true), 0);
-  EXPECT_EQ(across("reduce add", kUnbounded, 5, true), 5);
-  EXPECT_EQ(across("reduce add", kUnbounded, 15, true), 15);
-  EXPECT_EQ(across("reduce add", kUnbounded, 16, true), 0);
-  EXPECT_EQ(across("reduce add", kUnbounded, 5, false), 0);
-  EXPECT_EQ(across("reduce max", kUnbounded, 8, false), 0);
-  EXPECT_EQ(across("reduce max", kUnbounded, 9, false), 9);
-  EXPECT_EQ(across("reduce max", kUnbounded, 25, true), 25);
-  EXPECT_EQ(across("reduce max", kUnbounded, 64, true), 0);
-  EXPECT_EQ(across("reduce max", 32, 25, true), 25);
-  EXPECT_EQ(across("reduce max", 31, 25, true), 0);
+  const auto across = [&](int64_t rows, int64_t row, bool whole) {
+    return choose("exp", rows, row, whole).Get("across", 0);
+  };
+  EXPECT_EQ(across(kUnbounded, 4, true), 0);
+  EXPECT_EQ(across(kUnbounded, 5, true), 5);
+  EXPECT_EQ(across(kUnbounded, 13, true), 13);
+  EXPECT_EQ(across(kUnbounded, 14, true), 0);
+  EXPECT_EQ(across(kUnbounded, 8, false), 0);
+  EXPECT_EQ(across(kUnbounded, 9, false), 9);
+  EXPECT_EQ(across(kUnbounded, 24, false), 24);
+  EXPECT_EQ(across(kUnbounded, 25, false), 0);
+  EXPECT_EQ(across(32, 12, true), 12);
+  EXPECT_EQ(across(31, 12, true), 0);
+  const auto abreast = [&](int64_t rows, int64_t row, bool whole) {
+    return choose("neg", rows, row, whole).Get("abreast", 0);
+  };
+  EXPECT_EQ(abreast(kUnbounded, 5, true), 16);
+  EXPECT_EQ(abreast(kUnbounded, 96, true), 16);
+  EXPECT_EQ(abreast(kUnbounded, 97, true), 0);  // 16 rows of two operands are too much
+  EXPECT_EQ(abreast(kUnbounded, 192, false), 16);
+  EXPECT_EQ(abreast(kUnbounded, 193, false), 0);
+  EXPECT_EQ(abreast(31, 100, true), 0);
 }
 
 TEST(SchedulerTest, ValuesOfSomeOuterDimsKeepVectorsAlongRows) {
@@ -378,7 +391,7 @@ out 0 f32 [a, b] dense = s0[a, b]
 )");
   const Params params = Chosen(kernel).choose(kernel, {{99, 99, 9}}, ProfileFor(IsaLevel::kV4));
   EXPECT_EQ(params.Get("across", 0), 0);
-  EXPECT_EQ(params.Get("at_once", 0), 8);
+  EXPECT_EQ(params.Get("abreast", 0), 16);
 }
 
 TEST(SchedulerTest, LargeExpressionsTakeFewerVectorsAtOnce) {

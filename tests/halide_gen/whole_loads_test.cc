@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/halide_gen/whole_loads.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "kiln/halide_gen/worker.h"
+
+namespace kiln {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// The loops of sums of short rows, as the worker prints them.
+std::string Loops(const std::string& params) {
+  const CodegenAnswer answer = Serve({.kernel = R"(kernel v1 math 1
+dims a b
+in   0 f32 [a, b] dense
+s0 : f32 [a] = reduce add over b (in0[a, b])
+out  0 f32 [a] dense = s0[a]
+)",
+                                      .params = params,
+                                      .target = "x86-64-v4",
+                                      .sections = {"stmt"}});
+  EXPECT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
+  return answer.sections[0].second;
+}
+
+TEST(WholeLoadsTest, HalvesOfTwoRowsComeFromTheVectorsThatWereStored) {
+  const std::string loops = Loops("row abreast=16 accumulators=16 grain=8192 lanes=16 levels=1");
+  EXPECT_THAT(loops, HasSubstr("shuffle(s0_top_folded[ramp(0, 1, 16) aligned(16, 0)], "
+                               "s0_top_folded[ramp(16, 1, 16) aligned(16, 0)], "
+                               "8, 9, 10, 11, 12, 13, 14, 15, 24,"));
+  EXPECT_THAT(loops, HasSubstr("s0_top_2[ramp(16, 1, 16) aligned(16, 0)], 1, 2, 16)"));
+  EXPECT_THAT(loops, Not(HasSubstr("_folded[ramp(8, 1")));
+}
+
+TEST(WholeLoadsTest, PartsOfOneVectorStayWhatTheyAre) {
+  const std::string loops = Loops("row accumulators=16 grain=8192 lanes=16 levels=1");
+  EXPECT_THAT(loops, HasSubstr("_folded[ramp(0, 1, 16)"));
+  EXPECT_THAT(loops, Not(HasSubstr("aligned(16, 0)], s0")));
+}
+
+}  // namespace
+}  // namespace kiln
