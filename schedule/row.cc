@@ -12,6 +12,7 @@
 // "unroll").
 #include <algorithm>
 
+#include "kiln/kernel/nan_shows.h"
 #include "kiln/schedule/facts.h"
 #include "kiln/schedule/schedulers.h"
 
@@ -56,6 +57,18 @@ bool HasFunctions(const Kernel& kernel) {
   });
 }
 
+// Without masks in registers of their own a maximum that lets NaN through takes many operations.
+bool FoldsSlowly(const Kernel& kernel, const MachineProfile& profile) {
+  for (size_t i = 0; i < kernel.stages.size(); ++i) {
+    const Stage& stage = kernel.stages[i];
+    const bool extreme = stage.op == ReduceOp::kMax || stage.op == ReduceOp::kMin;
+    if (stage.kind == Stage::Kind::kReduce && extreme && IsFloat(stage.type) &&
+        !NanShowsWithout(kernel, i))
+      return profile.isa != IsaLevel::kV4;
+  }
+  return false;
+}
+
 bool HasRows(const Kernel& kernel, const SizeClass& sizes, int64_t least) {
   std::vector<int32_t> outer;
   for (int32_t d = 0; d < kernel.innermost(); ++d) outer.push_back(d);
@@ -63,13 +76,14 @@ bool HasRows(const Kernel& kernel, const SizeClass& sizes, int64_t least) {
 }
 
 // Along a row of a few elements most lanes would be idle: that counts where each computes much.
-bool RunsAcross(const Kernel& kernel, const SizeClass& sizes, int64_t lanes, bool several) {
+bool RunsAcross(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile,
+                bool several) {
   const int64_t row = sizes.at_most[static_cast<size_t>(kernel.innermost())];
   const bool whole = StoresWholeRows(kernel);
   if (row <= (whole ? kMostStrided : kMostUnrolled)) return false;
-  if (several && !HasFunctions(kernel)) return false;
   if (row > (whole ? kMostAcross : kMostAcrossOne)) return false;
-  return ReadsWholeRows(kernel) && HasRows(kernel, sizes, 2 * lanes);
+  if (several && !HasFunctions(kernel) && !FoldsSlowly(kernel, profile)) return false;
+  return ReadsWholeRows(kernel) && HasRows(kernel, sizes, profile.vector_bytes / 2);
 }
 
 // Rows that fold together stay in the nearest cache until all stages are through.
@@ -115,7 +129,7 @@ Params RowParams(const Kernel& kernel, const SizeClass& sizes, const MachineProf
       kept[i] = true;
   }
   const int64_t lanes = profile.vector_bytes / 4;
-  const bool across = RunsAcross(kernel, sizes, lanes, several);
+  const bool across = RunsAcross(kernel, sizes, profile, several);
   if (across) {
     params.values = {{"across", row}, {"grain", GrainFor(kernel, profile)}, {"lanes", lanes}};
   } else if (row <= kShortRow) {

@@ -145,8 +145,9 @@ s0 : f32 [a, b, c] = reduce max over d (add(in0[a, b, c, d], mul(in1[a, c, d], i
 out  0 f32 [a, b, c, d] dense = sub(add(in0[a, b, c, d], in1[a, c, d]), s0[a, b, c])
 )",
                                     "", {{kUnbounded, kUnbounded, kUnbounded, most}});
-    EXPECT_EQ(masked.params().Get("abreast", 0), 16);
-    EXPECT_EQ(place.params().Get("abreast", 0), 16);
+    const bool slow = GetParam() == IsaLevel::kV3 && most <= 13;  // maxima in which NaN shows
+    EXPECT_EQ(masked.params().Get("abreast", 0), slow ? 0 : 16);
+    EXPECT_EQ(place.params().Get("across", 0), slow ? most : 0);
     EXPECT_EQ(softmax.params().Get("across", 0), most <= 13 ? most : 0);
     EXPECT_EQ(entropy.params().Get("across", 0), most > 8 && most <= 24 ? most : 0);
     EXPECT_EQ(entropy.params().Get("unroll", 0), most <= 8 ? most : 0);
@@ -197,7 +198,7 @@ TEST_P(ReductionsTest, ReadNothingBehindTheirOperands) {
   }
 }
 
-TEST_P(ReductionsTest, RowsOfAnyTypeAbreast) {
+TEST_P(ReductionsTest, ShortRowsOfAnyType) {
   for (const std::string type : {"u8", "i16", "i64", "f64", "bool"}) {
     const std::string op = type == "bool" ? "and" : "add", other = type == "bool" ? "or" : "max";
     for (const int32_t most : {8, 13, 40}) {
@@ -207,7 +208,8 @@ TEST_P(ReductionsTest, RowsOfAnyTypeAbreast) {
                       " over b (in0[a, b])\nout 0 " + type + " [a] dense = s0[a]\nout 1 " + type +
                       " [a] dense = s1[a]\nout 2 " + type + " [a, b] dense = in0[a, b]\n",
                   "", {{kUnbounded, most}});
-      EXPECT_EQ(kernel.params().Get("abreast", 0), 16);
+      const bool slow = GetParam() == IsaLevel::kV3 && type == "f64" && most <= 13;
+      EXPECT_EQ(kernel.params().Get("abreast", 0), slow ? 0 : 16);
       for (const int32_t n : {0, 1, 5, most - 1, most})
         kernel.Check({37, n}, static_cast<uint32_t>(n));
     }
