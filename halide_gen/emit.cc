@@ -82,6 +82,7 @@ absl::Status CheckValues(const Kernel& kernel, const Params& params) {
   const Range ranges[] = {{"grain", 1, 1 << 30},
                           {"lanes", 1, 256},
                           {"outer_lanes", 1, 256},
+                          {"outer_vectors", 0, 1},
                           {"levels", 1, 4},
                           {"accumulators", 2, kReduceLanes},
                           {"outer_levels", 1, 7},

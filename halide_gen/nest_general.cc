@@ -312,8 +312,8 @@ class RootNests {
     Bound(stored, all);
     const Var x = loops[0].var, all_vectors("pallvectors"), tile("ptile"), vectors("pvectors"),
               lane("plane");
-    const int most =
-        level.top ? 1 : std::max(1, kTileBytes / sums.types()[0].bytes() / outer_lanes_);
+    const bool one = level.top || params_.Get("outer_vectors", 0) == 1;
+    const int most = one ? 1 : std::max(1, kTileBytes / sums.types()[0].bytes() / outer_lanes_);
     const Expr in_tile = VectorsOfTile(loops[0].extent, most);
     const Expr tile_length = in_tile * outer_lanes_;
     all[0] = {tile, (loops[0].extent + (tile_length - 1)) / tile_length};
@@ -345,6 +345,7 @@ class RootNests {
 
   // A row of sums is cut into tiles of equal lengths, `most` vectors or less.
   Expr VectorsOfTile(const Expr& row, int most) const {
+    if (most == 1) return 1;
     const Expr vectors = Halide::max(1, (row + (outer_lanes_ - 1)) / outer_lanes_);
     const Expr tiles = (vectors + (most - 1)) / most;
     return (vectors + (tiles - 1)) / tiles;

@@ -56,8 +56,9 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   params.scheduler = "cross";
   params.in_place.clear();  // reductions read the inputs when rows are written
   std::erase_if(params.values, [](const auto& value) { return value.first.starts_with("keep"); });
-  params.values.emplace_back("outer_lanes",
-                             LanesForRow(columns.Get("outer_lanes", 8), sizes.at_most[1]));
+  const int64_t outer_lanes = LanesForRow(columns.Get("outer_lanes", 8), sizes.at_most[1]);
+  params.values.emplace_back("outer_lanes", outer_lanes);
+  if (sizes.at_most[1] <= outer_lanes) params.values.emplace_back("outer_vectors", 1);
   params.values.emplace_back("outer_levels", columns.Get("outer_levels", 1));
   const bool along = params.Get("across", 0) == 0 && params.Get("unroll", 0) == 0;
   if (along && !several) params.values.emplace_back("together", 1);
