@@ -184,7 +184,9 @@ absl::StatusOr<LoweredGroup> LowerGroup(const Graph& graph, const Group& group) 
   std::vector<Dim> extents;
   for (const int32_t atom : order) extents.push_back(axes.extent(atom));
   extents.insert(extents.end(), emitted.sizes.begin(), emitted.sizes.end());
-  KILN_ASSIGN_OR_RETURN(CanonicalKernel canonical, Canonicalize(emitted.kernel));
+  std::vector<int64_t> known;
+  for (const Dim& extent : extents) known.push_back(extent.constant().value_or(0));
+  KILN_ASSIGN_OR_RETURN(CanonicalKernel canonical, Canonicalize(emitted.kernel, known));
   return Bind(std::move(canonical), extents, emitted.inputs, group.outputs);
 }
 

@@ -228,8 +228,7 @@ Expr ExprEmitter::ReadInput(const ExprNode& node, const std::vector<Expr>& index
                                                       scope.coordinates.rend())),
                        input.type);
   }
-  if (const Table& table = tables_[ref];
-      table.func.defined() && identity && scope.start.defined()) {
+  if (const Table& table = tables_[ref]; table.func.defined() && scope.start.defined()) {
     const bool rows = scope.row.defined() && scope.flat == 1;
     Expr step = scope.start % table.period + scope.step;
     if (rows && input.dims.back() == kernel_.innermost())

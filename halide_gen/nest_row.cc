@@ -87,7 +87,7 @@ class RowNest {
     }
     for (const auto& [i, func] : made_) emitter_.Store(static_cast<int32_t>(i), func);
     const bool whole = SpansAll(kernel_, kernel_.outputs[group[0]].dims);
-    if (flat_ > 1) {
+    if (params_.Get("tables", 0) != 0) {
       const int32_t x = kernel_.innermost();
       UseTables(kernel_, params_, operands_, x, lanes_, emitter_, x + 1 - flat_);
     }
@@ -103,7 +103,12 @@ class RowNest {
  private:
   // At `row_` and `x`, of all that a row has.
   Scope ScopeAt(const Expr& x) const {
-    if (flat_ == 1) return RowScope(kernel_, operands_, row_, x);
+    if (flat_ == 1) {
+      Scope scope = RowScope(kernel_, operands_, row_, x);
+      scope.start = row_ * length_;
+      scope.step = x;
+      return scope;
+    }
     Scope scope;
     scope.coordinates.resize(kernel_.dims.size());
     const int first = kernel_.num_iterated() - flat_;

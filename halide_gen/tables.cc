@@ -20,7 +20,8 @@ using Halide::Var;
 Func TableOf(const Kernel& kernel, const Operands& operands, size_t i, int32_t first, int32_t last,
              const Expr& elements, const Expr& more) {
   const std::vector<int32_t>& dims = kernel.inputs[i].dims;
-  const bool whole_rows = dims.back() > last;
+  const int64_t divisor = DivisorOf(kernel, i);
+  const bool whole_rows = divisor == 0 && dims.back() > last;
   Halide::Region ranges;  // innermost first
   std::vector<int32_t> run;
   for (int32_t d = first; d <= last; ++d) run.push_back(d);
@@ -32,6 +33,9 @@ Func TableOf(const Kernel& kernel, const Operands& operands, size_t i, int32_t f
   for (size_t k = 0; k < run.size(); ++k)
     coordinates[static_cast<size_t>(run[run.size() - 1 - k])] = r[static_cast<int>(k)];
   const Var t("pstep");
+  if (divisor != 0)
+    coordinates[static_cast<size_t>(dims.back())] =
+        coordinates[static_cast<size_t>(last)] / static_cast<int32_t>(divisor);
   Halide::ImageParam image = operands.inputs[i];
   Func table("table" + std::to_string(i));
   table(t) = Halide::undef(image.type());
@@ -52,7 +56,8 @@ void UseTables(const Kernel& kernel, const Params& params, const Operands& opera
     Expr period = 1;
     for (int32_t d = first; d <= last; ++d)
       period = period * operands.extents[static_cast<size_t>(d)];
-    const Expr width = dims.back() > last ? operands.extents[static_cast<size_t>(dims.back())] : 1;
+    const bool whole_rows = dims.back() > last && DivisorOf(kernel, i) == 0;
+    const Expr width = whole_rows ? operands.extents[static_cast<size_t>(dims.back())] : 1;
     emitter.Repeat(i, TableOf(kernel, operands, i, first, last, period * width, width * lanes),
                    period);
   }

@@ -240,6 +240,14 @@ class DimMapper {
  public:
   DimMapper(const Flat& from, std::vector<int32_t> map) : from_(from), map_(std::move(map)) {}
 
+  // Reads of `inputs` have a last axis `axis`, read at the quotient of what it was read at.
+  DimMapper& Divide(std::vector<bool> inputs, int32_t axis, int64_t by) {
+    divided_ = std::move(inputs);
+    axis_ = axis;
+    by_ = by;
+    return *this;
+  }
+
   Flat Run(std::vector<std::vector<int32_t>> dims, int num_iterated) {
     Flat to;
     to.dims = std::move(dims);
@@ -247,7 +255,10 @@ class DimMapper {
     to.params = from_.params;
     to.param_values = from_.param_values;
     to.inputs = from_.inputs;
-    for (KernelInput& input : to.inputs) input.dims = List(input.dims);
+    for (size_t i = 0; i < to.inputs.size(); ++i) {
+      to.inputs[i].dims = List(to.inputs[i].dims);
+      if (Divided(i)) to.inputs[i].dims.back() = axis_;
+    }
     const std::vector<bool> live = Live(from_);
     std::vector<ExprId> node_map(live.size(), -1);
     for (size_t i = 0; i < live.size(); ++i) {
@@ -292,6 +303,9 @@ class DimMapper {
                 });
       indices.push_back(std::move(index));
     }
+    if (node.op == ScalarOp::kRead && node.source == ReadSource::kInput &&
+        Divided(static_cast<size_t>(node.ref)))
+      indices.back().div = by_;
     node.index = std::move(indices);
     if (node.op == ScalarOp::kRead && node.source == ReadSource::kStage) {
       FlatStage stage = from_.stages[static_cast<size_t>(node.ref)];
@@ -303,9 +317,51 @@ class DimMapper {
     return node;
   }
 
+  bool Divided(size_t input) const { return input < divided_.size() && divided_[input]; }
+
   const Flat& from_;
   std::vector<int32_t> map_;
+  std::vector<bool> divided_;
+  int32_t axis_ = -1;
+  int64_t by_ = 1;
 };
+
+// The last axis of a read that has dim d alone, of d and d + 1, as such.
+bool ReadsFirst(const std::vector<int32_t>& axes, bool dense, const std::vector<IndexExpr>& index,
+                int32_t d) {
+  if (axes.empty() || !dense || axes.back() != d || !IsCoordinate(index.back(), d)) return false;
+  for (size_t k = 0; k + 1 < axes.size(); ++k) {
+    if (axes[k] >= d || !IsCoordinate(index[k], axes[k])) return false;
+  }
+  return true;
+}
+
+// Inputs that are only read so, if that is all that keeps dims d and d + 1, which are reduced
+// together, from being merged.
+std::vector<bool> InputsAlongFirst(const Flat& flat, int32_t d) {
+  std::vector<bool> along(flat.inputs.size(), false), other(flat.inputs.size(), false);
+  std::vector<bool> live = Live(flat);
+  bool reduces = false;
+  for (size_t i = 0; i < live.size(); ++i) {
+    const ExprNode& node = flat.graph.nodes()[i];
+    if (!live[i] || node.op != ScalarOp::kRead) continue;
+    const auto ref = static_cast<size_t>(node.ref);
+    if (node.source == ReadSource::kStage) {
+      const FlatStage& stage = flat.stages[ref];
+      const DimSet pair = Bit(d) | Bit(d + 1);
+      reduces = reduces || (stage.reduce && (stage.over & pair) == pair);
+      continue;
+    }
+    const KernelInput& input = flat.inputs[ref];
+    const bool first = ReadsFirst(input.dims, input.layout == Layout::kDense, node.index, d);
+    (first ? along : other)[ref] = true;
+    if (first) live[i] = false;
+  }
+  for (size_t i = 0; i < along.size(); ++i)
+    if (along[i] && other[i]) return {};
+  if (!reduces || !CanMerge(flat, live, d)) return {};
+  return along;
+}
 
 }  // namespace
 
@@ -391,6 +447,48 @@ Flat MergeDims(const Flat& flat) {
     if (d < used.num_iterated) ++merged_count;
   }
   return DimMapper(used, map).Run(std::move(dims), merged_count);
+}
+
+Flat DivideDims(const Flat& flat, std::span<const int64_t> raw_extents) {
+  // Longer rows, and whole vectors, are as well reduced one by one.
+  constexpr int64_t kMostDivided = 96, kVector = 16, kMostElements = 16384;
+  const auto extent = [&](int32_t dim) {
+    int64_t product = 1;
+    for (const int32_t raw : flat.dims[static_cast<size_t>(dim)]) {
+      const bool known = static_cast<size_t>(raw) < raw_extents.size();
+      product *= known ? std::min(raw_extents[static_cast<size_t>(raw)], kMostElements + 1) : 0;
+      product = std::min(product, kMostElements + 1);
+    }
+    return product;
+  };
+  const int32_t last = flat.num_iterated - 1, first = last - 1;
+  if (first < 1) return flat;
+  const int64_t row = extent(last);
+  const bool whole = row > 2 * kVector && row % kVector == 0;
+  if (row < 2 || row > kMostDivided || whole) return flat;
+  const std::vector<bool> along = InputsAlongFirst(flat, first);
+  if (std::find(along.begin(), along.end(), true) == along.end()) return flat;
+  for (size_t i = 0; i < along.size(); ++i) {
+    if (!along[i]) continue;
+    int64_t elements = row;
+    for (const int32_t dim : flat.inputs[i].dims)
+      elements = std::min(elements * extent(dim), kMostElements + 1);
+    if (elements == 0 || elements > kMostElements) return flat;
+  }
+  std::vector<int32_t> map;
+  std::vector<std::vector<int32_t>> dims;
+  for (int32_t dim = 0; dim < static_cast<int32_t>(flat.dims.size()); ++dim) {
+    map.push_back(dim == last ? -1 : static_cast<int32_t>(dims.size()));
+    const std::vector<int32_t>& raw = flat.dims[static_cast<size_t>(dim)];
+    if (dim == last) {
+      dims.back().insert(dims.back().end(), raw.begin(), raw.end());
+    } else {
+      dims.push_back(raw);
+    }
+  }
+  dims.push_back(flat.dims[static_cast<size_t>(first)]);
+  const auto axis = static_cast<int32_t>(dims.size()) - 1;
+  return DimMapper(flat, map).Divide(along, axis, row).Run(std::move(dims), last);
 }
 
 }  // namespace kiln::canonical_internal

@@ -10,6 +10,7 @@
 #define KILN_KERNEL_CANONICAL_FLAT_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kiln/kernel/canonical.h"
@@ -62,6 +63,9 @@ std::vector<bool> Live(const Flat& flat);
 
 // Step 2: dims merged, unused ones dropped, those that are only extents made sizes.
 Flat MergeDims(const Flat& flat);
+
+// And the two innermost, if what is read along the first alone can be read at quotients.
+Flat DivideDims(const Flat& flat, std::span<const int64_t> raw_extents);
 
 // Step 4, first half: a hash of every node that depends on no numbering; equal for isomorphic
 // computations.

@@ -379,6 +379,39 @@ int64_t Product(const SizeClass& sizes, int32_t first, int32_t last) {
 
 }  // namespace
 
+int64_t DivisorOf(const Kernel& kernel, size_t input) {
+  const KernelInput& operand = kernel.inputs[input];
+  if (operand.layout != Layout::kDense || operand.dims.empty()) return 0;
+  int64_t divisor = 0;
+  const bool all = AllReads(kernel, input, [&](const ExprNode& node) {
+    for (size_t axis = 0; axis + 1 < node.index.size(); ++axis) {
+      const IndexExpr& index = node.index[axis];
+      if (!index.IsDim() || index.terms[0].dim != operand.dims[axis]) return false;
+    }
+    IndexExpr last = node.index.back();
+    if (last.div < 2 || (divisor != 0 && divisor != last.div)) return false;
+    divisor = last.div;
+    last.div = 1;
+    return last.IsDim() && last.terms[0].dim == kernel.innermost();
+  });
+  return all ? divisor : 0;
+}
+
+int64_t TablesOfQuotients(const Kernel& kernel, const SizeClass& sizes) {
+  constexpr int64_t kLongest = 16384;
+  int64_t tables = 0;
+  for (size_t i = 0; i < std::min(kernel.inputs.size(), kMostTables); ++i) {
+    const std::vector<int32_t>& dims = kernel.inputs[i].dims;
+    if (DivisorOf(kernel, i) == 0) continue;
+    const int32_t x = kernel.innermost(), first = x + 1 - static_cast<int32_t>(dims.size());
+    bool run = first >= 0;  // its dims but the last are those before x
+    for (size_t axis = 0; run && axis + 1 < dims.size(); ++axis)
+      run = dims[axis] == first + static_cast<int32_t>(axis);
+    if (run && Product(sizes, first, x) <= kLongest) tables |= int64_t{1} << i;
+  }
+  return tables;
+}
+
 bool IsReadInPlace(const Kernel& kernel, size_t input) {
   const KernelInput& operand = kernel.inputs[input];
   if (operand.layout != Layout::kDense || !SpansAll(kernel, operand.dims)) return false;

@@ -107,6 +107,12 @@ bool ReadsInOrder(const Kernel& kernel);
 // Inputs that tables can be made of, see halide_gen/tables.h.
 inline constexpr size_t kMostTables = 60;
 
+// The divisor, if the dense `input` is always read at x / divisor along its last axis, x being the
+// innermost dim, and at the reader's own element otherwise; else 0. And such inputs, as bits, of
+// which tables along x can be made.
+int64_t DivisorOf(const Kernel& kernel, size_t input);
+int64_t TablesOfQuotients(const Kernel& kernel, const SizeClass& sizes);
+
 // If vectors can run along the dims from `first` to `last` as one, the inputs that take tables for
 // it, as bits: those over some of these dims only, and maybe of those before. Any other is
 // contiguous along all of them, or the same. None where that would take tables that are long or

@@ -143,7 +143,11 @@ Params RowParams(const Kernel& kernel, const SizeClass& sizes, const MachineProf
   SetKept(params, kept);
   const bool light = StoresWholeRows(kernel) && !HasFunctions(kernel);
   const bool along = light && params.Get("abreast", 0) > 0;
-  if (!across) SetUnrolled(params, kernel, sizes, profile, along ? kMostStrided : kMostUnrolled);
+  const bool unrolled =
+      !across && SetUnrolled(params, kernel, sizes, profile, along ? kMostStrided : kMostUnrolled);
+  const int64_t tables = TablesOfQuotients(kernel, sizes);
+  if (!across && !unrolled && tables != 0) params.values.emplace_back("tables", tables);
+  std::sort(params.values.begin(), params.values.end());
   return params;
 }
 

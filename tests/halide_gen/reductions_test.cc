@@ -163,6 +163,31 @@ out  0 f32 [a, b, c, d] dense = sub(add(in0[a, b, c, d], in1[a, c, d]), s0[a, b,
   }
 }
 
+// Group norm of small images: scales of channels, of which a row has several, are tables along it.
+TEST_P(ReductionsTest, InputsReadAtQuotients) {
+  for (const int32_t most : {7, 40, 300, 5000}) {
+    CompiledKernel kernel = Compile(R"(dims a b c
+sizes n0
+in   0 f32 [a, b, c] dense
+in   1 f32 [b, n0] dense
+in   2 f32 [n0] dense
+par  0 f32
+s0 : f32 [a, b]    = reduce add over c (in0[a, b, c])
+s1 : f32 [a, b]    = mul(s0[a, b], par0)
+s2 : f32 [a, b, c] = sub(in0[a, b, c], s1[a, b])
+s3 : f32 [a, b]    = reduce add over c (mul(s2[a, b, c], in2[c/7]))
+out  0 f32 [a, b, c] dense = add(mul(mul(s2[a, b, c], s3[a, b]), in1[b, c/7]), in2[c/7])
+)",
+                                    "", {{kUnbounded, 3, most, (most + 6) / 7}});
+    EXPECT_EQ(kernel.params().scheduler, "row");
+    EXPECT_EQ(kernel.params().Get("tables", 0), 6);
+    for (const int32_t n : {1, 7, 8, 39, 40, 299, 5000}) {
+      if (n > most) break;
+      for (const int32_t a : {0, 1, 5, 6, 40}) kernel.Check({a, 3, n, (n + 6) / 7}, 1);
+    }
+  }
+}
+
 TEST_P(ReductionsTest, ShortRowsAndOuterDims) {
   for (const int32_t most : {1, 3, 4, 8, 13, 32, 150}) {
     CompiledKernel kernel = Compile(R"(dims a b c

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kiln/kernel/text.h"
@@ -17,10 +18,10 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-CanonicalKernel Canonical(const std::string& body) {
+CanonicalKernel Canonical(const std::string& body, const std::vector<int64_t>& extents = {}) {
   const auto raw = ParseKernel("kernel v1 math 1\n" + body);
   EXPECT_TRUE(raw.ok()) << raw.status() << "\n" << body;
-  auto canonical = Canonicalize(*raw);
+  auto canonical = Canonicalize(*raw, extents);
   EXPECT_TRUE(canonical.ok()) << canonical.status() << "\n" << body;
   // Its text parses, and is a fixed point.
   const std::string text = Print(canonical->kernel);
@@ -30,7 +31,9 @@ CanonicalKernel Canonical(const std::string& body) {
   EXPECT_EQ(Print(Canonicalize(*again)->kernel), text);
   return *std::move(canonical);
 }
-std::string Text(const std::string& body) { return Print(Canonical(body).kernel); }
+std::string Text(const std::string& body, const std::vector<int64_t>& extents = {}) {
+  return Print(Canonical(body, extents).kernel);
+}
 
 TEST(Canonicalize, GivesTheDocumentedSoftmax) {
   // One stage per node, mask first, as a lowering writes it.
@@ -313,6 +316,43 @@ TEST(Canonicalize, NumbersSizesByFirstUse) {
   EXPECT_EQ(text,
             "kernel v1 math 1\ndims a\nsizes n0 n1\nin   0 f32 [n0] dense\nin   1 f32 [n1] dense\n"
             "out  0 f32 [a] dense = sub(in0[a], in1[-a+|n0|-1])\n");
+}
+
+constexpr char kGroups[] =
+    "dims n g c p\nin 0 f32 [n, g, c, p] dense\nin 1 f32 [g, c] dense\n"
+    "s0 : f32 [n, g] = reduce add over c p (in0[n, g, c, p])\n"
+    "out 0 f32 [n, g, c, p] dense = mul(sub(in0[n, g, c, p], s0[n, g]), in1[g, c])\n";
+
+TEST(Canonicalize, WhatIsReducedTogetherIsOneRowIfTheRestCanBeReadAtQuotients) {
+  const CanonicalKernel groups = Canonical(kGroups, {0, 8, 3, 20});
+  EXPECT_EQ(Print(groups.kernel),
+            "kernel v1 math 1\ndims a b c\nsizes n0\nin   0 f32 [a, b, c] dense\n"
+            "in   1 f32 [b, n0] dense\ns0 : f32 [a, b] = reduce add over c (in0[a, b, c])\n"
+            "out  0 f32 [a, b, c] dense = mul(sub(in0[a, b, c], s0[a, b]), in1[b, c/20])\n");
+  EXPECT_THAT(groups.dims,
+              ElementsAre(ElementsAre(0), ElementsAre(1), ElementsAre(2, 3), ElementsAre(2)));
+}
+
+TEST(Canonicalize, RowsStayApartWhereQuotientsAreUnknownOrDoNotPay) {
+  const std::string apart = Text(kGroups);
+  EXPECT_THAT(apart, HasSubstr("reduce add over c d"));
+  EXPECT_EQ(Text(kGroups, {0, 8, 3, 0}), apart);     // elements of a channel not known
+  EXPECT_EQ(Text(kGroups, {0, 0, 3, 20}), apart);    // how large a table would be
+  EXPECT_EQ(Text(kGroups, {0, 8, 3, 97}), apart);    // long rows
+  EXPECT_EQ(Text(kGroups, {0, 8, 3, 48}), apart);    // whole vectors
+  EXPECT_EQ(Text(kGroups, {0, 300, 3, 20}), apart);  // a long table
+  EXPECT_EQ(Text(kGroups, {0, 1 << 30, 1 << 30, 20}), apart);
+  EXPECT_NE(Text(kGroups, {0, 8, 3, 96 - 1}), apart);
+  // Another use of the channel's number.
+  const std::string index = absl::StrReplaceAll(kGroups, {{"in1[g, c])", "cast<f32>(index(c)))"}});
+  EXPECT_EQ(Text(index, {0, 8, 3, 20}), Text(index));
+  // Read along the elements of a channel too; no reduction of both.
+  const std::string other = absl::StrReplaceAll(kGroups, {{"[g, c]", "[g, p]"}});
+  EXPECT_EQ(Text(other, {0, 8, 3, 20}), Text(other));
+  const std::string half = absl::StrReplaceAll(
+      kGroups, {{"s0 : f32 [n, g] = reduce add over c p", "s0 : f32 [n, g, c] = reduce add over p"},
+                {"s0[n, g]", "s0[n, g, c]"}});
+  EXPECT_EQ(Text(half, {0, 8, 3, 20}), Text(half));
 }
 
 }  // namespace
