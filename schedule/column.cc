@@ -139,8 +139,8 @@ bool SetFlat(Params& params, const Kernel& kernel, const SizeClass& sizes,
   if (flat < 2 || reduction.over.front() != first) return false;
   const int64_t element = static_cast<int64_t>(SizeOf(reduction.type));
   const int64_t column = element * ColumnElements(reduction, sizes);
-  const bool far = HasElements(reduction.dims, sizes, kL2s * profile.l2_bytes / column);
-  if (!HasElements(reduction.dims, sizes, 2 * kAbreast) || far ||
+  const bool far = ElementsOf(sizes, 0, x) * element >= kL2s * profile.l2_bytes;
+  if (far || ElementsOf(sizes, 0, first - 1) < 2 * kAbreast ||
       kAbreast * column > profile.l1_bytes * 5 / 8)
     return false;
   for (size_t i = 0; i < kept.size(); ++i)

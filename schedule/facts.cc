@@ -114,13 +114,13 @@ bool StoresWholeRows(const Kernel& kernel) {
                      [&](const KernelOutput& output) { return SpansAll(kernel, output.dims); });
 }
 
-bool HasElements(const std::vector<int32_t>& dims, const SizeClass& sizes, int64_t least) {
-  int64_t elements = 1;
-  for (const int32_t dim : dims) {
-    const int64_t extent = sizes.at_most[static_cast<size_t>(dim)];
-    elements = std::min(least, elements < least && extent < least ? elements * extent : least);
+int64_t ElementsOf(const SizeClass& sizes, int32_t first, int32_t last) {
+  int64_t product = 1;
+  for (int32_t d = first; d <= last; ++d) {
+    const int64_t extent = sizes.at_most[static_cast<size_t>(d)];
+    product = extent > INT32_MAX / std::max<int64_t>(1, product) ? INT32_MAX : product * extent;
   }
-  return elements >= least;
+  return product;
 }
 
 bool OutputsInOrder(const Kernel& kernel, bool rows) {
@@ -368,15 +368,6 @@ bool IsReadAlongRows(const Kernel& kernel, size_t input) {
   });
 }
 
-int64_t Product(const SizeClass& sizes, int32_t first, int32_t last) {
-  int64_t product = 1;
-  for (int32_t d = first; d <= last; ++d) {
-    const int64_t extent = sizes.at_most[static_cast<size_t>(d)];
-    product = extent > INT32_MAX / std::max<int64_t>(1, product) ? INT32_MAX : product * extent;
-  }
-  return product;
-}
-
 }  // namespace
 
 int64_t DivisorOf(const Kernel& kernel, size_t input) {
@@ -407,7 +398,7 @@ int64_t TablesOfQuotients(const Kernel& kernel, const SizeClass& sizes) {
     bool run = first >= 0;  // its dims but the last are those before x
     for (size_t axis = 0; run && axis + 1 < dims.size(); ++axis)
       run = dims[axis] == first + static_cast<int32_t>(axis);
-    if (run && Product(sizes, first, x) <= kLongest) tables |= int64_t{1} << i;
+    if (run && ElementsOf(sizes, first, x) <= kLongest) tables |= int64_t{1} << i;
   }
   return tables;
 }
@@ -431,7 +422,7 @@ bool ReadsInOrder(const Kernel& kernel) {
 std::optional<int64_t> TablesToRunAsOne(const Kernel& kernel, const SizeClass& sizes, int32_t first,
                                         int32_t last) {
   constexpr int64_t kLongest = 4096, kLeastRepeats = 8;
-  const int64_t longest = std::min(kLongest, Product(sizes, 0, last) / kLeastRepeats);
+  const int64_t longest = std::min(kLongest, ElementsOf(sizes, 0, last) / kLeastRepeats);
   const auto in_run = [&](int32_t dim) { return first <= dim && dim <= last; };
   const bool rows = last < kernel.innermost();
   if (!StagesReadInPlace(kernel)) return std::nullopt;
@@ -450,7 +441,7 @@ std::optional<int64_t> TablesToRunAsOne(const Kernel& kernel, const SizeClass& s
     const int32_t from = *std::min_element(dims.begin(), dims.end());
     if (i >= kMostTables) return std::nullopt;
     const bool last_axis = std::max_element(dims.begin(), dims.end()) == dims.end() - 1;
-    if (!last_axis || Product(sizes, from, last) > longest) return std::nullopt;
+    if (!last_axis || ElementsOf(sizes, from, last) > longest) return std::nullopt;
     tables |= int64_t{1} << i;
   }
   return tables;
@@ -466,11 +457,11 @@ bool SetUnrolled(Params& params, const Kernel& kernel, const SizeClass& sizes,
   if (width > most) return false;
   int32_t first = x - 1;
   int64_t tables = 0;
-  for (int32_t d = x - 2; d >= 0 && Product(sizes, first, x - 1) < kManyRows; --d) {
+  for (int32_t d = x - 2; d >= 0 && ElementsOf(sizes, first, x - 1) < kManyRows; --d) {
     const std::optional<int64_t> taken = TablesToRunAsOne(kernel, sizes, d, x - 1);
     if (taken) std::tie(first, tables) = std::pair(d, *taken);
   }
-  if (Product(sizes, first, x - 1) < kMostKnown) return false;
+  if (ElementsOf(sizes, first, x - 1) < kMostKnown) return false;
   std::erase_if(params.values, [](const auto& value) { return value.first == "lanes"; });
   params.values.emplace_back("lanes", LanesFor(kernel, profile, 1));
   params.values.emplace_back("unroll", std::max<int64_t>(1, width));

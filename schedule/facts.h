@@ -27,9 +27,11 @@ const std::vector<int32_t>& OperandDims(const Kernel& kernel, const ExprNode& no
 bool SpansAll(const Kernel& kernel, const std::vector<int32_t>& dims);
 bool SpansOuter(const Kernel& kernel, const std::vector<int32_t>& dims);
 
-// True if some output spans all dims, or if `dims` have `least` elements or more.
+// True if some output spans all dims.
 bool StoresWholeRows(const Kernel& kernel);
-bool HasElements(const std::vector<int32_t>& dims, const SizeClass& sizes, int64_t least);
+
+// How many elements the dims from `first` to `last` have at most, or INT32_MAX if that is less.
+int64_t ElementsOf(const SizeClass& sizes, int32_t first, int32_t last);
 
 // True if the outputs are dense, and each spans all dims, or (if `rows` holds) all but the
 // innermost.

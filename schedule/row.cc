@@ -69,12 +69,6 @@ bool FoldsSlowly(const Kernel& kernel, const MachineProfile& profile) {
   return false;
 }
 
-bool HasRows(const Kernel& kernel, const SizeClass& sizes, int64_t least) {
-  std::vector<int32_t> outer;
-  for (int32_t d = 0; d < kernel.innermost(); ++d) outer.push_back(d);
-  return HasElements(outer, sizes, least);
-}
-
 // Along a row of a few elements most lanes would be idle: that counts where each computes much.
 bool RunsAcross(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile,
                 bool several) {
@@ -83,14 +77,15 @@ bool RunsAcross(const Kernel& kernel, const SizeClass& sizes, const MachineProfi
   if (row <= (whole ? kMostStrided : kMostUnrolled)) return false;
   if (row > (whole ? kMostAcross : kMostAcrossOne)) return false;
   if (several && !HasFunctions(kernel) && !FoldsSlowly(kernel, profile)) return false;
-  return ReadsWholeRows(kernel) && HasRows(kernel, sizes, profile.vector_bytes / 2);
+  return ReadsWholeRows(kernel) &&
+         ElementsOf(sizes, 0, kernel.innermost() - 1) >= profile.vector_bytes / 2;
 }
 
 // Rows that fold together stay in the nearest cache until all stages are through.
 bool FoldsAbreast(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile,
                   const std::vector<bool>& kept) {
   const int64_t row = sizes.at_most[static_cast<size_t>(kernel.innermost())];
-  if (row > kShortRow || !HasRows(kernel, sizes, 2 * kAbreast)) return false;
+  if (row > kShortRow || ElementsOf(sizes, 0, kernel.innermost() - 1) < 2 * kAbreast) return false;
   size_t bytes = 0;  // of an element
   for (const KernelInput& input : kernel.inputs)
     if (SpansAll(kernel, input.dims)) bytes += SizeOf(input.type);

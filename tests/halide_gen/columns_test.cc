@@ -228,6 +228,13 @@ TEST_P(ColumnsTest, GroupNormOfColumnsInOnePiece) {
   }
 }
 
+TEST_P(ColumnsTest, ColumnsKnownToBeEmpty) {
+  for (const auto& [c, d] : {std::pair<int32_t, int32_t>{0, 7}, {4, 0}, {0, 0}}) {
+    CompiledKernel kernel = Compile(kGroupNorm, {{40, 5, c, d, 0}});
+    kernel.Check({40, 5, c, d, 0}, 1);
+  }
+}
+
 // What columns leave beside an output over all dims; scales along each of the dims of a column.
 TEST_P(ColumnsTest, ColumnsInOnePieceLeaveValuesToo) {
   CompiledKernel kernel = Compile(R"(dims a b c d
