@@ -280,6 +280,7 @@ class Pricer {
   // The extent that the innermost loop of a stored expression runs over.
   double RowOf(size_t e) const {
     const auto runs = [&](int32_t dim) { return LoopsOver(e, dim); };
+    // Columns run as one where they are stored, but are reduced one dim after the other.
     const bool by_dim = params_.scheduler == "column" && e < kernel_.stages.size();
     if (!by_dim && std::all_of(row_dims_.begin(), row_dims_.end(), runs)) return Row();
     return std::max(1.0, runs(kernel_.innermost()) ? Elements({kernel_.innermost()}) : Domain(e));

@@ -95,8 +95,8 @@ class ExprEmitter {
   // are the coordinates of all iterated dims, innermost first.
   void Copy(size_t input, const Halide::Func& copy) { copies_[input] = copy; }
 
-  // From now on reads of `input` at the reader's own element, in scopes with a start, are calls of
-  // `table`, in which it comes back after `period` steps, see tables.h.
+  // From now on reads of `input`, in scopes with a start, are calls of `table`, in which it comes
+  // back after `period` steps, see tables.h.
   void Repeat(size_t input, const Halide::Func& table, const Halide::Expr& period) {
     tables_[input] = {table, period};
   }

@@ -203,10 +203,7 @@ void BuildSequence(const ReductionSpec& spec, const Element& element, const Expr
                                 DependentOn(step.x, element(begin + step.x)));
 }
 
-}  // namespace
-
-namespace {
-
+// Lane rule: one row after the other.
 void ScheduleRow(ReductionLevel& level, const Halide::LoopLevel& at) {
   constexpr int kTailLanes = 16;
   const auto stack = Halide::MemoryType::Stack;
@@ -228,6 +225,7 @@ void ScheduleRow(ReductionLevel& level, const Halide::LoopLevel& at) {
   level.rest.vectorize(level.lane, kTailLanes, TailStrategy::PredicateLoads)
       .never_partition(level.lane);
 }
+
 }  // namespace
 
 void Abreast(Halide::Func& func, const Var& row, int abreast) {

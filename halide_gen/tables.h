@@ -5,6 +5,8 @@
 // |c| * |d| steps. A table has them for one such period and for as many steps more as a vector has
 // lanes, so that each vector is one load, wherever it begins. Example, |c| = 2, |d| = 3, 4 lanes:
 //   in: p q   ->   table: p p p q q q p p p q
+// Likewise what is read at quotients: where c and d are one dim x, the input over c is read at
+// x / |d|.
 //
 // Private: has Halide.h.
 #ifndef KILN_HALIDE_GEN_TABLES_H_

@@ -17,6 +17,7 @@ using Halide::Internal::Stmt;
 using Halide::Internal::Store;
 using Halide::Internal::Variable;
 
+// Whether a statement stores to a buffer.
 class Stores : public Halide::Internal::IRVisitor {
  public:
   static bool To(const std::string& buffer, const Stmt& stmt) {
@@ -50,7 +51,8 @@ Stmt WholeLoads::visit(const Allocate* op) {
 
 Stmt WholeLoads::visit(const LetStmt* op) {
   const auto* load = op->value.as<Load>();
-  if (load != nullptr && !Stores::To(load->name, op->body)) named_[op->name] = load;
+  if (load != nullptr && sizes_.count(load->name) > 0 && !Stores::To(load->name, op->body))
+    named_[op->name] = load;
   return IRMutator::visit(op);
 }
 

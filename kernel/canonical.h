@@ -46,6 +46,10 @@ struct CanonicalKernel {
   std::vector<ParamValue> params;
 };
 
+// Inputs are read at quotients where there are at most so many of them, repeats included: kernels
+// have tables of them.
+inline constexpr int64_t kMostQuotients = 16384;
+
 // `extents`: those of the raw dims that are known, else 0; empty if none is.
 absl::StatusOr<CanonicalKernel> Canonicalize(const Kernel& raw,
                                              std::span<const int64_t> extents = {});

@@ -451,13 +451,13 @@ Flat MergeDims(const Flat& flat) {
 
 Flat DivideDims(const Flat& flat, std::span<const int64_t> raw_extents) {
   // Longer rows, and whole vectors, are as well reduced one by one.
-  constexpr int64_t kMostDivided = 96, kVector = 16, kMostElements = 16384;
+  constexpr int64_t kMostDivided = 96, kVector = 16;
   const auto extent = [&](int32_t dim) {
     int64_t product = 1;
     for (const int32_t raw : flat.dims[static_cast<size_t>(dim)]) {
       const bool known = static_cast<size_t>(raw) < raw_extents.size();
-      product *= known ? std::min(raw_extents[static_cast<size_t>(raw)], kMostElements + 1) : 0;
-      product = std::min(product, kMostElements + 1);
+      product *= known ? std::min(raw_extents[static_cast<size_t>(raw)], kMostQuotients + 1) : 0;
+      product = std::min(product, kMostQuotients + 1);
     }
     return product;
   };
@@ -472,8 +472,8 @@ Flat DivideDims(const Flat& flat, std::span<const int64_t> raw_extents) {
     if (!along[i]) continue;
     int64_t elements = row;
     for (const int32_t dim : flat.inputs[i].dims)
-      elements = std::min(elements * extent(dim), kMostElements + 1);
-    if (elements == 0 || elements > kMostElements) return flat;
+      elements = std::min(elements * extent(dim), kMostQuotients + 1);
+    if (elements == 0 || elements > kMostQuotients) return flat;
   }
   std::vector<int32_t> map;
   std::vector<std::vector<int32_t>> dims;

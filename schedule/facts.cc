@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "kiln/kernel/canonical.h"
 #include "kiln/kernel/math.h"
 
 namespace kiln {
@@ -389,7 +390,6 @@ int64_t DivisorOf(const Kernel& kernel, size_t input) {
 }
 
 int64_t TablesOfQuotients(const Kernel& kernel, const SizeClass& sizes) {
-  constexpr int64_t kLongest = 16384;
   int64_t tables = 0;
   for (size_t i = 0; i < std::min(kernel.inputs.size(), kMostTables); ++i) {
     const std::vector<int32_t>& dims = kernel.inputs[i].dims;
@@ -398,7 +398,7 @@ int64_t TablesOfQuotients(const Kernel& kernel, const SizeClass& sizes) {
     bool run = first >= 0;  // its dims but the last are those before x
     for (size_t axis = 0; run && axis + 1 < dims.size(); ++axis)
       run = dims[axis] == first + static_cast<int32_t>(axis);
-    if (run && ElementsOf(sizes, first, x) <= kLongest) tables |= int64_t{1} << i;
+    if (run && ElementsOf(sizes, first, x) <= kMostQuotients) tables |= int64_t{1} << i;
   }
   return tables;
 }

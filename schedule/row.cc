@@ -59,12 +59,13 @@ bool HasFunctions(const Kernel& kernel) {
 
 // Without masks in registers of their own a maximum that lets NaN through takes many operations.
 bool FoldsSlowly(const Kernel& kernel, const MachineProfile& profile) {
+  if (profile.isa == IsaLevel::kV4) return false;
   for (size_t i = 0; i < kernel.stages.size(); ++i) {
     const Stage& stage = kernel.stages[i];
     const bool extreme = stage.op == ReduceOp::kMax || stage.op == ReduceOp::kMin;
     if (stage.kind == Stage::Kind::kReduce && extreme && IsFloat(stage.type) &&
         !NanShowsWithout(kernel, i))
-      return profile.isa != IsaLevel::kV4;
+      return true;
   }
   return false;
 }

@@ -253,6 +253,15 @@ void CompiledKernel::CheckAllInPlace(const std::vector<int32_t>& extents,
   }
 }
 
+std::string Statements(const std::string& kernel, const std::string& params) {
+  const CodegenAnswer answer = Serve({.kernel = "kernel v1 math 1\n" + kernel,
+                                      .params = params,
+                                      .target = "x86-64-v4",
+                                      .sections = {"stmt"}});
+  EXPECT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
+  return answer.sections.empty() ? "" : answer.sections[0].second;
+}
+
 std::vector<IsaLevel> RunnableLevels() {
   std::vector<IsaLevel> levels;
   for (const IsaLevel isa : {IsaLevel::kV3, IsaLevel::kV4}) {

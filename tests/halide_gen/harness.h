@@ -52,6 +52,9 @@ class CompiledKernel {
   std::unique_ptr<LoadedKernel> loaded_;
 };
 
+// The loops of `kernel`, whose header is left out, for x86-64-v4, as the worker prints them.
+std::string Statements(const std::string& kernel, const std::string& params);
+
 // The levels this machine can run, for parameterised tests; at least x86-64-v3 is needed for any.
 std::vector<IsaLevel> RunnableLevels();
 

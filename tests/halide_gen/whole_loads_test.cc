@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "kiln/halide_gen/worker.h"
+#include "tests/halide_gen/harness.h"
 
 namespace kiln {
 namespace {
@@ -16,17 +16,12 @@ using testing::Not;
 
 // The loops of sums of short rows, as the worker prints them.
 std::string Loops(const std::string& params) {
-  const CodegenAnswer answer = Serve({.kernel = R"(kernel v1 math 1
-dims a b
+  return Statements(R"(dims a b
 in   0 f32 [a, b] dense
 s0 : f32 [a] = reduce add over b (in0[a, b])
 out  0 f32 [a] dense = s0[a]
 )",
-                                      .params = params,
-                                      .target = "x86-64-v4",
-                                      .sections = {"stmt"}});
-  EXPECT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
-  return answer.sections[0].second;
+                    params);
 }
 
 TEST(WholeLoadsTest, HalvesOfTwoRowsComeFromTheVectorsThatWereStored) {

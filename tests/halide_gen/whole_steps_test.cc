@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "kiln/halide_gen/worker.h"
+#include "tests/halide_gen/harness.h"
 
 namespace kiln {
 namespace {
@@ -22,19 +22,14 @@ std::string Between(const std::string& begin, const std::string& end, const std:
 
 // As the worker prints them.
 std::string Loops(const std::string& params) {
-  const CodegenAnswer answer = Serve({.kernel = R"(kernel v1 math 1
-dims a b
+  return Statements(R"(dims a b
 in   0 f32 [a, b] dense
 s0 : f32 [a]    = reduce max over b (in0[a, b])
 s1 : f32 [a, b] = exp(sub(in0[a, b], s0[a]))
 s2 : f32 [a]    = reduce add over b (s1[a, b])
 out  0 f32 [a, b] dense = div(s1[a, b], s2[a])
 )",
-                                      .params = params,
-                                      .target = "x86-64-v4",
-                                      .sections = {"stmt"}});
-  EXPECT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
-  return answer.sections[0].second;
+                    params);
 }
 
 constexpr char kParams[] = "row grain=8192 keep0=2 lanes=32 levels=1";
