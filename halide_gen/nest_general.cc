@@ -198,23 +198,27 @@ class RootNests {
       return result;
     }
     const bool tiles = !lane_rule && NeverEmpty(dims);
+    // Tiles are whole, also where the last row of sums ends inside.
+    const Expr inside = tiles ? Expr(after[0].var < after[0].extent) : Expr();
+    Expr empty = Halide::Internal::const_false();
+    if (dims.size() == stage.dims.size())
+      for (const int32_t over : stage.over)
+        empty = empty || operands_.extents[static_cast<size_t>(over)] == 0;
     const ReductionSpec spec = {
         .name = name,
         .op = stage.op,
         .type = stage.type,
         .extent = operands_.extents[static_cast<size_t>(dim)],
+        .empty = empty,
         .lanes = lane_rule,
         .levels = static_cast<int>(params_.Get(lane_rule ? "levels" : "outer_levels", 1)),
         .accumulators = static_cast<int>(params_.Get("accumulators", kReduceLanes)),
         .vars = Vars(after),
+        .inside = inside,
         .element = [&](const Expr& index) -> Expr {
           Scope scope = ScopeAt(dims, dim, index);
-          const Expr element = previous.defined()
-                                   ? Expr(previous(Coordinates(before, scope)))
-                                   : ToStorage(emitter_.Value(stage.expr, scope), stage.type);
-          if (!tiles) return element;
-          // Tiles are whole, also where the last row of sums ends inside.
-          return LoadsIf(after[0].var < after[0].extent, after[0].var, element);
+          if (previous.defined()) return previous(Coordinates(before, scope));
+          return ToStorage(emitter_.Value(stage.expr, scope), stage.type);
         },
     };
     Reduction reduction = BuildReduction(spec);

@@ -251,7 +251,10 @@ void ScheduleLanes(ReductionLevel& level, const Halide::LoopLevel& at) {
 
 Reduction BuildReduction(const ReductionSpec& spec) {
   Reduction reduction;
-  Element element = spec.element;
+  const auto if_inside = [&](const Expr& element) {
+    return spec.inside.defined() ? LoadsIf(spec.inside, spec.vars[0], element) : element;
+  };
+  Element element = [&](const Expr& index) { return if_inside(spec.element(index)); };
   Expr count = spec.extent;
   const int block = spec.lanes ? kBlock : kOuterBlock;
   for (int i = 0; i < spec.levels; ++i) {
@@ -266,11 +269,10 @@ Reduction BuildReduction(const ReductionSpec& spec) {
     } else {
       BuildSequence(spec, element, count, level);
     }
-    element = [blocks = level.blocks, vars = Arguments(spec.vars),
-               lanes = spec.lanes](const Expr& k) {
-      std::vector<Expr> at = vars;
-      at.insert(lanes ? at.begin() : at.end(), k);
-      return blocks(at);
+    element = [&, blocks = level.blocks](const Expr& k) {
+      std::vector<Expr> at = Arguments(spec.vars);
+      at.insert(spec.lanes ? at.begin() : at.end(), k);
+      return if_inside(blocks(at));
     };
     count = (count + (block - 1)) / block;
     reduction.levels.push_back(std::move(level));

@@ -42,6 +42,8 @@ struct ReductionSpec {
   std::vector<Halide::Var> vars;                      // of the result, innermost first
   int abreast = 0;    // of the lane rule: so many neighbours along `row`, one of `vars`, fold
   Halide::Var row{};  // together, if positive
+  // If given, only where it holds there is something to load along the first of `vars`.
+  Halide::Expr inside{};
   std::function<Halide::Expr(const Halide::Expr&)>
       element;  // at an index along the reduced dim, as in memory
 };

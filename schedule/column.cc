@@ -65,6 +65,12 @@ Decision Accepts(const Kernel& kernel) {
 
 constexpr int64_t kL2s = 8;  // operands of so many lie in the cache behind
 
+// Whether a reduction's operand, as large as it may be, comes from memory.
+bool IsFar(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
+  const auto element = static_cast<int64_t>(SizeOf(FirstReduction(kernel)->type));
+  return ElementsOf(sizes, 0, kernel.innermost()) * element >= kL2s * profile.l2_bytes;
+}
+
 constexpr int64_t kManyPages = 1024;  // steps, each of another page, whose addresses stay known
 
 // One reduction that no element meets again.
@@ -100,6 +106,18 @@ bool SweepsRows(const Kernel& kernel, const SizeClass& sizes) {
   const int64_t column = ColumnElements(reduction, sizes);
   const int64_t row = Bounded(sizes.at_most[static_cast<size_t>(kernel.innermost())]);
   return column > kFewSteps && row * static_cast<int64_t>(SizeOf(reduction.type)) > kMostRowBytes;
+}
+
+// A cell that is a whole row reads its operand line after line. It takes longer to store, which
+// does not count where columns are long, or come from memory.
+bool TakesWholeRows(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile,
+                    int64_t vector) {
+  constexpr int64_t kLongColumn = 64;
+  const int64_t registers = profile.isa == IsaLevel::kV4 ? 16 : 12;  // for accumulators
+  const Stage& reduction = *FirstReduction(kernel);
+  const int32_t x = kernel.innermost();
+  if (!IsSingle(kernel) || sizes.at_most[static_cast<size_t>(x)] > registers * vector) return false;
+  return ColumnElements(reduction, sizes) > kLongColumn || IsFar(kernel, sizes, profile);
 }
 
 // Few cells are few tasks, and have each thread read a part of every row, where what comes before
@@ -139,8 +157,7 @@ bool SetFlat(Params& params, const Kernel& kernel, const SizeClass& sizes,
   if (flat < 2 || reduction.over.front() != first) return false;
   const int64_t element = static_cast<int64_t>(SizeOf(reduction.type));
   const int64_t column = element * ColumnElements(reduction, sizes);
-  const bool far = ElementsOf(sizes, 0, x) * element >= kL2s * profile.l2_bytes;
-  if (far || ElementsOf(sizes, 0, first - 1) < 2 * kAbreast ||
+  if (IsFar(kernel, sizes, profile) || ElementsOf(sizes, 0, first - 1) < 2 * kAbreast ||
       kAbreast * column > profile.l1_bytes * 5 / 8)
     return false;
   for (size_t i = 0; i < kept.size(); ++i)
@@ -168,8 +185,11 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   // In tiles a vector is all that a step has, so that it takes several to hide their latency; and
   // more where a step finds its page no longer known.
   const int64_t vectors = !tiles ? 2 : outer > kManyPages ? 8 : 4;
-  const int64_t lanes =
-      LanesForRow(kernel, profile, vectors, sizes.at_most[static_cast<size_t>(x)]);
+  const int64_t row = sizes.at_most[static_cast<size_t>(x)];
+  const int64_t vector = LanesFor(kernel, profile, 1);
+  int64_t lanes = LanesForRow(kernel, profile, vectors, row);
+  if (tiles && row > lanes && TakesWholeRows(kernel, sizes, profile, vector))
+    lanes = (row + vector - 1) / vector * vector;
   params.values = {{"grain", GrainFor(kernel, profile)},
                    {"lanes", lanes},
                    {"levels", LevelsFor(inner, kReduceBlock)},

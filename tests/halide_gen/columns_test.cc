@@ -61,6 +61,44 @@ out  0 f32 [a, b] dense = div(s1[a, b], s2[b])
   munmap(memory, kBytes + kPage);
 }
 
+// A cell is a row of no power of two, also where blocks of rows are tasks.
+TEST_P(ColumnsTest, WholeRowsOfCells) {
+  const int32_t most = GetParam() == IsaLevel::kV4 ? 256 : 96;
+  for (const int32_t columns : {most / 2 + 5, most - 3, most}) {
+    for (const int32_t rows : {70, 3000}) {
+      CompiledKernel kernel = Compile(R"(dims a b c
+in   0 f32 [a, b, c] dense
+in   1 f32 [b] dense
+s0 : f32 [a, c] = reduce add over b (mul(in0[a, b, c], in1[b]))
+out  0 f32 [a, c] dense = div(s0[a, c], 3)
+)",
+                                      {{4, rows, columns}});
+      EXPECT_GE(kernel.params().Get("lanes", 0), columns);
+      for (const int32_t n : {1, columns - 1, columns}) kernel.Check({3, rows - 1, n}, 5);
+      kernel.Check({4, 33, columns}, 6);
+    }
+  }
+}
+
+// Scratch ends where nothing can be read, and the last tile of a row of sums is not full.
+TEST_P(ColumnsTest, TilesOfSumsEndWithTheirRows) {
+  CompiledKernel one = Compile(R"(dims a b
+in   0 f32 [a, b] dense
+s0 : f32 [b] = reduce add over a (in0[a, b])
+out  0 f32 [b] dense = s0[b]
+)",
+                               {{kUnbounded, kUnbounded}}, "general");
+  for (const int32_t columns : {1, 300, 4500}) one.Check({2100, columns}, 1);
+  CompiledKernel two = Compile(R"(dims a b c d
+in   0 f32 [a, b, c, d] dense
+s0 : f32 [b, d] = reduce add over a c (in0[a, b, c, d])
+out  0 f32 [b, d] dense = s0[b, d]
+)",
+                               {{kUnbounded, kUnbounded, kUnbounded, kUnbounded}}, "general");
+  two.Check({40, 3, 40, 300}, 2);
+  for (const int32_t none : {0, 2}) two.Check({none, 3, 2 - none, 5}, 3);
+}
+
 TEST_P(ColumnsTest, BlocksApart) {
   for (const int64_t rows : {1000, 40000}) {
     CompiledKernel kernel = Compile(R"(dims a b c

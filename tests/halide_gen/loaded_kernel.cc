@@ -21,14 +21,30 @@ int ParallelFor(void* context, TaskFn task, int min, int n, uint8_t* closure) {
   return 0;
 }
 
+// Scratch ends where nothing can be read: its length stands before it.
+constexpr size_t kPage = 4096, kLine = 64;
+
+size_t Pages(size_t bytes) { return (bytes + 2 * kLine + kPage - 1) / kPage * kPage; }
+
 void* Allocate(void*, size_t bytes) {
-  void* memory = nullptr;
-  if (posix_memalign(&memory, 64, bytes + 64) != 0) return nullptr;
-  std::memset(memory, 0xff, bytes + 64);  // what is read before it is written shows as NaN
-  return memory;
+  const size_t pages = Pages(bytes), length = (bytes + kLine - 1) / kLine * kLine;
+  void* const first =
+      mmap(nullptr, pages + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (first == MAP_FAILED) return nullptr;
+  uint8_t* const end = static_cast<uint8_t*>(first) + pages;
+  if (mprotect(end, kPage, PROT_NONE) != 0) return nullptr;
+  std::memset(end - length, 0xff, length);  // what is read before it is written shows as NaN
+  std::memcpy(end - length - sizeof(bytes), &bytes, sizeof(bytes));
+  return end - length;
 }
 
-void Release(void*, void* memory) { std::free(memory); }
+void Release(void*, void* memory) {
+  if (memory == nullptr) return;
+  size_t bytes = 0;
+  std::memcpy(&bytes, static_cast<uint8_t*>(memory) - sizeof(bytes), sizeof(bytes));
+  const size_t pages = Pages(bytes), length = (bytes + kLine - 1) / kLine * kLine;
+  munmap(static_cast<uint8_t*>(memory) + length - pages, pages + kPage);
+}
 
 int Unreachable() { return -1; }
 

@@ -103,6 +103,25 @@ TEST(SchedulerTest, RowsAreCutWherePiecesAreWorthALoop) {
   EXPECT_EQ(cuts(9), 0);
 }
 
+TEST(SchedulerTest, CellsOfLongColumnsAreWholeRows) {
+  const Kernel kernel = Parse(R"(dims a b c
+in   0 f32 [a, b, c] dense
+s0 : f32 [a, c] = reduce add over b (in0[a, b, c])
+out  0 f32 [a, c] dense = s0[a, c]
+)");
+  const auto lanes = [&](int64_t a, int64_t b, int64_t c, IsaLevel isa = IsaLevel::kV4) {
+    const Params params = Chosen(kernel).choose(kernel, {{a, b, c}}, ProfileFor(isa));
+    return params.scheduler == "column" ? params.Get("lanes", 0) : 0;
+  };
+  EXPECT_EQ(lanes(8, 1000, 49), 64);
+  EXPECT_EQ(lanes(8, 1000, 210), 224);
+  EXPECT_EQ(lanes(8, 60, 210), 64);
+  EXPECT_EQ(lanes(1000, 60, 210), 224);
+  EXPECT_EQ(lanes(8, 1000, 257), 0);
+  EXPECT_EQ(lanes(8, 1000, 90, IsaLevel::kV3), 96);
+  EXPECT_EQ(lanes(8, 1000, 97, IsaLevel::kV3), 32);
+}
+
 TEST(SchedulerTest, SoftmaxOverAnotherAxisIsColumns) {
   const Kernel kernel = Parse(R"(dims a b c
 in   0 f32 [a, b, c] dense
