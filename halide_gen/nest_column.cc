@@ -255,7 +255,11 @@ class ColumnNest {
     }
     std::vector<Var> cell;
     Expr cells = 1;
-    if (Tiles()) {
+    // One step where the row has no more lanes; without a division to tell where it begins.
+    const bool in_row = Tiles() && params_.Get("in_row", 0) > 0;
+    if (in_row) {
+      order.emplace_back(vector);
+    } else if (Tiles()) {
       cell.push_back(vector);
       cells = (ExtentOf(inner_) + lanes_ - 1) / lanes_;
     }
@@ -280,7 +284,7 @@ class ColumnNest {
         .parallel(task);
     // The tail of the last tile is told apart at the stores, not by a copy of all the code.
     out.never_partition_all();
-    return LoopLevel(out, inside);
+    return LoopLevel(out, in_row ? vector : inside);
   }
 
   // Puts everything but the output under the loop over cells.

@@ -5,9 +5,10 @@
 // A cell is one element of the dims that are kept, or, if the innermost is kept, `lanes` neighbours
 // along it; a column is what the reduced dims span in a cell. A column passes through all stages
 // while it is in the cache. Maps over it that are dear, or needed by several loops, are kept in a
-// buffer of one column. Tasks are runs of cells. Short columns take each stage by several
-// ("at_once"), as short rows do; those in one piece are run like rows of several dims ("flat",
-// "abreast"). A single reduction over long rows is left to "general".
+// buffer of one column. Tasks are runs of cells; where a cell has all of its row, cells are counted
+// without the innermost dim ("in_row"). Short columns take each stage by several ("at_once"), as
+// short rows do; those in one piece are run like rows of several dims ("flat", "abreast"). A single
+// reduction over long rows is left to "general".
 #include <algorithm>
 
 #include "kiln/schedule/facts.h"
@@ -108,16 +109,16 @@ bool SweepsRows(const Kernel& kernel, const SizeClass& sizes) {
   return column > kFewSteps && row * static_cast<int64_t>(SizeOf(reduction.type)) > kMostRowBytes;
 }
 
-// A cell that is a whole row reads its operand line after line. It takes longer to store, which
-// does not count where columns are long, or come from memory.
+// A cell that is a whole row reads its operand line after line. If it takes many vectors it takes
+// longer to store, which does not count where columns are long, or come from memory.
 bool TakesWholeRows(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile,
                     int64_t vector) {
   constexpr int64_t kLongColumn = 64;
   const int64_t registers = profile.isa == IsaLevel::kV4 ? 16 : 12;  // for accumulators
-  const Stage& reduction = *FirstReduction(kernel);
-  const int32_t x = kernel.innermost();
-  if (!IsSingle(kernel) || sizes.at_most[static_cast<size_t>(x)] > registers * vector) return false;
-  return ColumnElements(reduction, sizes) > kLongColumn || IsFar(kernel, sizes, profile);
+  const int64_t row = sizes.at_most[static_cast<size_t>(kernel.innermost())];
+  if (!IsSingle(kernel) || row > registers * vector) return false;
+  return row <= 2 * vector || IsFar(kernel, sizes, profile) ||
+         ColumnElements(*FirstReduction(kernel), sizes) > kLongColumn;
 }
 
 // Few cells are few tasks, and have each thread read a part of every row, where what comes before
@@ -194,6 +195,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
                    {"lanes", lanes},
                    {"levels", LevelsFor(inner, kReduceBlock)},
                    {"outer_levels", LevelsFor(outer, kOuterReduceBlock)}};
+  if (tiles && row <= lanes && reduction.dims.size() > 1) params.values.emplace_back("in_row", 1);
   if (!tiles) SetAccumulators(params, inner);
   std::vector<bool> kept = MapsToKeep(kernel, {.shared_cost = 4, .single_cost = 12});
   for (size_t i = 0; i < kept.size(); ++i) {

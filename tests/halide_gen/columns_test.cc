@@ -61,22 +61,23 @@ out  0 f32 [a, b] dense = div(s1[a, b], s2[b])
   munmap(memory, kBytes + kPage);
 }
 
-// A cell is a row of no power of two, also where blocks of rows are tasks.
+// A cell is a row, also where blocks of rows are tasks, or columns have a few elements.
 TEST_P(ColumnsTest, WholeRowsOfCells) {
-  const int32_t most = GetParam() == IsaLevel::kV4 ? 256 : 96;
-  for (const int32_t columns : {most / 2 + 5, most - 3, most}) {
-    for (const int32_t rows : {70, 3000}) {
-      CompiledKernel kernel = Compile(R"(dims a b c
+  const int32_t vector = GetParam() == IsaLevel::kV4 ? 16 : 8, most = vector == 16 ? 256 : 96;
+  for (const auto [rows, columns] : std::vector<std::pair<int32_t, int32_t>>{
+           {3, 5}, {2, vector}, {20, vector + 3}, {70, most / 2 + 5}, {3000, most - 3}}) {
+    CompiledKernel kernel = Compile(R"(dims a b c
 in   0 f32 [a, b, c] dense
 in   1 f32 [b] dense
 s0 : f32 [a, c] = reduce add over b (mul(in0[a, b, c], in1[b]))
 out  0 f32 [a, c] dense = div(s0[a, c], 3)
 )",
-                                      {{4, rows, columns}});
-      EXPECT_GE(kernel.params().Get("lanes", 0), columns);
-      for (const int32_t n : {1, columns - 1, columns}) kernel.Check({3, rows - 1, n}, 5);
-      kernel.Check({4, 33, columns}, 6);
-    }
+                                    {{4, rows, columns}});
+    EXPECT_GE(kernel.params().Get("lanes", 0), columns);
+    EXPECT_EQ(kernel.params().Get("in_row", 0), 1);
+    for (const int32_t n : {1, columns - 1, columns}) kernel.Check({3, rows - 1, n}, 5);
+    kernel.Check({4, 2, columns}, 6);
+    kernel.Check({1, 0, columns}, 7);
   }
 }
 

@@ -133,7 +133,7 @@ out  0 f32 [a, b, c] dense = div(s1[a, b, c], s2[a, c])
   const Scheduler& column = Chosen(kernel);
   EXPECT_STREQ(column.name, "column");
   EXPECT_EQ(column.choose(kernel, {{8, 1000, 49}}, ProfileFor(IsaLevel::kV4)).ToString(),
-            "column grain=16384 keep0=2 lanes=64 levels=1 outer_levels=2");
+            "column grain=16384 in_row=1 keep0=2 lanes=64 levels=1 outer_levels=2");
   EXPECT_EQ(column.choose(kernel, {{8, 1000, 7}}, ProfileFor(IsaLevel::kV4)).Get("lanes", 0), 8);
   const std::vector<SizeClass> classes = column.classes(kernel, Unknown(kernel));
   ASSERT_EQ(classes.size(), 2u);
