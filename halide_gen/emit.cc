@@ -123,12 +123,21 @@ std::vector<OutputNest> BuildNests(const Kernel& kernel, const Params& params,
   return GeneralNests(kernel, params, operands);
 }
 
+// Whether reductions are over other dims than the innermost only.
+bool KeepsInnermost(const Kernel& kernel) {
+  return std::none_of(kernel.stages.begin(), kernel.stages.end(), [&](const Stage& stage) {
+    return stage.kind == Stage::Kind::kReduce && stage.over.back() == kernel.innermost();
+  });
+}
+
 // Inputs with an element for each point of the iteration space; others stay in the cache, and so
-// do rows that are reduced along the other dims right after they have been read ("cross").
+// do rows that are reduced along the other dims right after they have been read ("cross"). Down a
+// column the processor follows the lines by itself, and does not ask for those behind its end.
 std::set<std::string> StreamedInputs(const Kernel& kernel, const Params& params,
                                      const Operands& operands) {
   std::set<std::string> names;
-  if (params.scheduler == "cross") return names;
+  if (params.scheduler == "cross" || (params.scheduler == "column" && KeepsInnermost(kernel)))
+    return names;
   for (size_t i = 0; i < kernel.inputs.size(); ++i) {
     if (kernel.inputs[i].dims.size() >= static_cast<size_t>(kernel.num_iterated())) {
       names.insert(operands.inputs[i].name());

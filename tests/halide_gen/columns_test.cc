@@ -64,7 +64,7 @@ out  0 f32 [a, b] dense = div(s1[a, b], s2[b])
 // A cell is a row, also where blocks of rows are tasks, or columns have a few elements.
 TEST_P(ColumnsTest, WholeRowsOfCells) {
   const int32_t vector = GetParam() == IsaLevel::kV4 ? 16 : 8, most = vector == 16 ? 256 : 96;
-  for (const auto [rows, columns] : std::vector<std::pair<int32_t, int32_t>>{
+  for (const auto& [rows, columns] : std::vector<std::pair<int32_t, int32_t>>{
            {3, 5}, {2, vector}, {20, vector + 3}, {70, most / 2 + 5}, {3000, most - 3}}) {
     CompiledKernel kernel = Compile(R"(dims a b c
 in   0 f32 [a, b, c] dense
