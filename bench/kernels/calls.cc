@@ -20,24 +20,34 @@ namespace {
 constexpr int kRounds = 101;
 constexpr double kChunkMicroseconds = 200;
 
-// Notes with which arguments a kernel is called, and calls it.
+template <typename F>
+double Microseconds(int calls, F f) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < calls; ++i) f();
+  const auto took = std::chrono::steady_clock::now() - start;
+  return std::chrono::duration<double, std::micro>(took).count() / calls;
+}
+
+// Stands for a kernel. Its arguments live as long as a launch: what they are timed with is called
+// there.
 struct Recorder {
   std::shared_ptr<const KernelFunction> kernel;
-  void** argv = nullptr;
-  int calls = 0;
-
-  int Call() const {
-    (*static_cast<LaunchContext**>(argv[0]))->kernel = kernel->self;
-    return kernel->run(argv);
-  }
+  int launches = 0;
+  int timed = 0;            // calls of the kernel that the next launch times, beside its own
+  double microseconds = 0;  // for each of them
 };
 
 int Record(void** argv) {
   LaunchContext* const context = *static_cast<LaunchContext**>(argv[0]);
   auto* const recorder = static_cast<Recorder*>(const_cast<void*>(context->kernel));
-  recorder->argv = argv;
-  ++recorder->calls;
-  const int result = recorder->Call();
+  ++recorder->launches;
+  const auto call = [&] {
+    context->kernel = recorder->kernel->self;
+    return recorder->kernel->run(argv);
+  };
+  const int result = call();
+  const int timed = std::exchange(recorder->timed, 0);
+  if (timed > 0) recorder->microseconds = Microseconds(timed, call);
   context->kernel = recorder;  // boxes of one launch are called one after the other
   return result;
 }
@@ -65,29 +75,21 @@ class RecordingProvider : public VariantProvider {
     return recorded;
   }
 
-  // The recorder of the only call so far; null if there were others, or none.
-  const Recorder* OnlyCall() const {
-    const Recorder* only = nullptr;
-    int calls = 0;
+  // The recorder of the only launch so far; null if there were others, or none.
+  Recorder* OnlyLaunch() const {
+    Recorder* only = nullptr;
+    int launches = 0;
     for (const auto& recorder : recorders_) {
-      calls += recorder->calls;
-      if (recorder->calls > 0) only = recorder.get();
+      launches += recorder->launches;
+      if (recorder->launches > 0) only = recorder.get();
     }
-    return calls == 1 ? only : nullptr;
+    return launches == 1 ? only : nullptr;
   }
 
  private:
   const std::shared_ptr<VariantProvider> from_;
   std::vector<std::unique_ptr<Recorder>> recorders_;
 };
-
-template <typename F>
-double Microseconds(int calls, F f) {
-  const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < calls; ++i) f();
-  const auto took = std::chrono::steady_clock::now() - start;
-  return std::chrono::duration<double, std::micro>(took).count() / calls;
-}
 
 double Median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + kRounds / 2, values.end());
@@ -101,15 +103,19 @@ absl::Status PrintRow(const std::string& path, const CompileOptions& options) {
   KILN_ASSIGN_OR_RETURN(Model model, Model::Create(provider, {.threads = options.threads}));
   const std::string name = std::filesystem::path(path).stem();
   KILN_ASSIGN_OR_RETURN(const std::unique_ptr<Row> row, MakeRow(std::move(model), name));
-  const Recorder* const recorder = provider->OnlyCall();
+  Recorder* const recorder = provider->OnlyLaunch();
   if (recorder == nullptr) return absl::OkStatus();  // several kernels, or boxes
   const auto run = [&row] { return row->context->Run().ok(); };
-  const auto call = [recorder] { return recorder->Call(); };
-  const int calls = std::max(1, static_cast<int>(kChunkMicroseconds / Microseconds(20, call)));
+  const auto bare_call = [&](int calls) {
+    recorder->timed = calls;
+    run();
+    return recorder->microseconds;
+  };
+  const int calls = std::max(1, static_cast<int>(kChunkMicroseconds / bare_call(20)));
   std::vector<double> runs, bare, more;
   for (int round = 0; round < kRounds; ++round) {
     runs.push_back(Microseconds(calls, run));
-    bare.push_back(Microseconds(calls, call));
+    bare.push_back(bare_call(calls));
     more.push_back(runs.back() - bare.back());
   }
   const double least = *std::min_element(runs.begin(), runs.end()),
