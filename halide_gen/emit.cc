@@ -80,8 +80,8 @@ absl::Status CheckValues(const Kernel& kernel, const Params& params) {
   const std::optional<Kernel> linked = InLinks(kernel);
   const int64_t links = linked ? static_cast<int64_t>(linked->stages.size()) : 0;
   const Range ranges[] = {{"grain", 1, 1 << 30},
-                          {"lanes", 1, 256},
-                          {"outer_lanes", 1, 256},
+                          {"lanes", 1, kMostLanes},
+                          {"outer_lanes", 1, kMostLanes},
                           {"outer_vectors", 0, 1},
                           {"levels", 1, 4},
                           {"accumulators", 2, kReduceLanes},
@@ -99,6 +99,7 @@ absl::Status CheckValues(const Kernel& kernel, const Params& params) {
                           {"along", 1, std::max(1, kernel.innermost())},
                           {"across", 0, kernel.innermost() > 0 ? kReduceLanes : 0},
                           {"rows_first", 0, 1},
+                          {"in_row", 0, 1},
                           {"blocks_apart", 0, 1},
                           {"links", 0, links},
                           {"together", 0, 1},

@@ -116,7 +116,7 @@ bool TakesWholeRows(const Kernel& kernel, const SizeClass& sizes, const MachineP
   constexpr int64_t kLongColumn = 64;
   const int64_t registers = profile.isa == IsaLevel::kV4 ? 16 : 12;  // for accumulators
   const int64_t row = sizes.at_most[static_cast<size_t>(kernel.innermost())];
-  if (!IsSingle(kernel) || row > registers * vector) return false;
+  if (!IsSingle(kernel) || row > std::min(registers * vector, kMostLanes)) return false;
   return row <= 2 * vector || IsFar(kernel, sizes, profile) ||
          ColumnElements(*FirstReduction(kernel), sizes) > kLongColumn;
 }
@@ -188,7 +188,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   const int64_t vectors = !tiles ? 2 : outer > kManyPages ? 8 : 4;
   const int64_t row = sizes.at_most[static_cast<size_t>(x)];
   const int64_t vector = LanesFor(kernel, profile, 1);
-  int64_t lanes = LanesForRow(kernel, profile, vectors, row);
+  int64_t lanes = std::min(LanesForRow(kernel, profile, vectors, row), kMostLanes);
   if (tiles && row > lanes && TakesWholeRows(kernel, sizes, profile, vector))
     lanes = (row + vector - 1) / vector * vector;
   params.values = {{"grain", GrainFor(kernel, profile)},

@@ -144,6 +144,9 @@ inline constexpr int64_t kShortRow = 200;
 // the steps of one wait for each other.
 inline constexpr int64_t kMostAtOnce = 8;
 
+// Lanes of the longest vector, so that code stays short.
+inline constexpr int64_t kMostLanes = 256;
+
 // So many rows, or columns that lie in one piece, fold together while they stay in the nearest
 // cache until all stages are through.
 inline constexpr int64_t kAbreast = 16;

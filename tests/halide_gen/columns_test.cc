@@ -364,6 +364,20 @@ TEST_P(ColumnsTest, AllTypes) {
   }
 }
 
+// However many lanes a vector has.
+TEST_P(ColumnsTest, LongColumnsOfNarrowTypes) {
+  for (const std::string type : {"u8", "i8", "bool"}) {
+    for (const int32_t columns : {200, 500, 900}) {
+      CompiledKernel kernel =
+          Compile("dims a b c\nin 0 " + type + " [a, b, c] dense\ns0 : " + type +
+                      " [a, c] = reduce " + (type == "bool" ? "or" : "max") +
+                      " over b (in0[a, b, c])\nout 0 " + type + " [a, c] dense = s0[a, c]\n",
+                  {{2, 2000, columns}});
+      for (const int32_t n : {columns - 1, columns}) kernel.Check({2, 1500, n}, 3);
+    }
+  }
+}
+
 // Their expressions share so much that no walk over them as trees ends.
 TEST_P(ColumnsTest, FunctionsOfFunctions) {
   const char* const kMaximum = R"(dims a b
