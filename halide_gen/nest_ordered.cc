@@ -59,12 +59,15 @@ std::vector<OutputNest> OrderedNests(const Kernel& kernel, const Params& params,
     const bool moved = order + 1 != inner;
     const Expr steps = operands.extents[order];
     Expr rows = Halide::max(1, kBlock / Halide::max(1, length));
-    if (moved) rows = select(steps <= kFewSteps, 1, rows);
+    const Expr few = moved ? steps <= kFewSteps : Halide::Internal::const_false();
+    if (moved) rows = select(few, Halide::max(1, rows / Halide::max(1, steps)), rows);
     out.split(row, block, in_block, rows, guard);
     std::vector<Halide::VarOrRVar> loops = {x, in_block};
     Expr each = rows * length, count = (above + rows - 1) / rows;
     if (moved) {
-      loops.emplace_back(vars[order]);
+      const Var run("prun");
+      out.split(in_block, run, in_block, select(few, 1, rows), guard);
+      loops.insert(loops.end(), {vars[order], run});
       each = each * steps;
     }
     std::vector<Expr> counts(operands.extents);
