@@ -4,9 +4,10 @@
 //
 // Where the rows of an input follow each other along another dim ("order") than those of outputs,
 // blocks of a few rows of the outputs are made for one step along it after the other, so that what
-// is read and what is written runs in few streams. If there are few steps, blocks are single rows:
-// then reads run in one. Example: out0[a, b, c, x] of in0[a, c, b, x]:
+// is read and what is written runs in few streams. If there are few steps, they are made row by row
+// in a block: then reads run in one. Example: out0[a, b, c, x] of in0[a, c, b, x]:
 //   for a, for blocks of c, for b, for c in the block: a row
+//   for a, for blocks of c, for c in the block, for b: a row    (few b)
 #include <algorithm>
 #include <cstddef>
 

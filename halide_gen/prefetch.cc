@@ -369,6 +369,8 @@ Stmt Prefetching::visit(const For* loop) {
     if (!growth) continue;
     const int size = vector.type.bytes();
     const auto known = Halide::Internal::as_const_int(*growth);
+    // Rows of a few elements would ask for each of their lines again and again.
+    if (!known && vector.span * size < int{kLine} / 2) continue;
     if (by_itself && known && std::abs(*known) <= vector.span) continue;
     const int64_t step_bytes = (known ? std::abs(*known) : vector.span) * size;
     const int64_t steps = std::max<int64_t>(1, kAhead / std::max<int64_t>(1, step_bytes));
