@@ -208,15 +208,12 @@ class ColumnNest {
     const bool lane_rule = dim == inner_;
     std::vector<int32_t> after = before;
     after.erase(std::find(after.begin(), after.end(), dim));
-    Expr empty = Halide::Internal::const_false();
-    if (after.size() == cell_dims_.size())
-      for (const int32_t over : column_dims_) empty = empty || ExtentOf(over) == 0;
     return BuildReduction({
         .name = "s" + std::to_string(i) + "_over" + std::to_string(dim),
         .op = stage.op,
         .type = stage.type,
         .extent = ExtentOf(dim),
-        .empty = empty,
+        .empty = ReducesNothing(operands_, stage, after),
         .lanes = lane_rule,
         .levels = static_cast<int>(params_.Get(lane_rule ? "levels" : "outer_levels", 1)),
         .accumulators = static_cast<int>(params_.Get("accumulators", kReduceLanes)),

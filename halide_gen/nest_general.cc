@@ -200,16 +200,12 @@ class RootNests {
     const bool tiles = !lane_rule && NeverEmpty(dims);
     // Tiles are whole, also where the last row of sums ends inside.
     const Expr inside = tiles ? Expr(after[0].var < after[0].extent) : Expr();
-    Expr empty = Halide::Internal::const_false();
-    if (dims.size() == stage.dims.size())
-      for (const int32_t over : stage.over)
-        empty = empty || operands_.extents[static_cast<size_t>(over)] == 0;
     const ReductionSpec spec = {
         .name = name,
         .op = stage.op,
         .type = stage.type,
         .extent = operands_.extents[static_cast<size_t>(dim)],
-        .empty = empty,
+        .empty = ReducesNothing(operands_, stage, dims),
         .lanes = lane_rule,
         .levels = static_cast<int>(params_.Get(lane_rule ? "levels" : "outer_levels", 1)),
         .accumulators = static_cast<int>(params_.Get("accumulators", kReduceLanes)),

@@ -67,6 +67,15 @@ Expr RowMajor(const Operands& operands, const std::vector<int32_t>& dims,
   return place;
 }
 
+Expr ReducesNothing(const Operands& operands, const Stage& stage,
+                    const std::vector<int32_t>& left) {
+  Expr nothing = Halide::Internal::const_false();
+  if (left.size() != stage.dims.size()) return nothing;
+  for (const int32_t over : stage.over)
+    nothing = nothing || operands.extents[static_cast<size_t>(over)] == 0;
+  return nothing;
+}
+
 Scope RowScope(const Kernel& kernel, const Operands& operands, const Expr& row, const Expr& x) {
   Scope scope;
   scope.coordinates.resize(kernel.dims.size());

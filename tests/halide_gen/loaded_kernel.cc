@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -21,28 +20,28 @@ int ParallelFor(void* context, TaskFn task, int min, int n, uint8_t* closure) {
   return 0;
 }
 
-// Scratch ends where nothing can be read: its length stands before it.
-constexpr size_t kPage = 4096, kLine = 64;
+// Scratch is whole lines that end where nothing can be read; before it stands its length.
+constexpr size_t kPage = 4096;
 
-size_t Pages(size_t bytes) { return (bytes + 2 * kLine + kPage - 1) / kPage * kPage; }
+size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 void* Allocate(void*, size_t bytes) {
-  const size_t pages = Pages(bytes), length = (bytes + kLine - 1) / kLine * kLine;
+  const size_t length = RoundUp(bytes, kLine), pages = RoundUp(length + sizeof(length), kPage);
   void* const first =
       mmap(nullptr, pages + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (first == MAP_FAILED) return nullptr;
   uint8_t* const end = static_cast<uint8_t*>(first) + pages;
   if (mprotect(end, kPage, PROT_NONE) != 0) return nullptr;
   std::memset(end - length, 0xff, length);  // what is read before it is written shows as NaN
-  std::memcpy(end - length - sizeof(bytes), &bytes, sizeof(bytes));
+  std::memcpy(end - length - sizeof(length), &length, sizeof(length));
   return end - length;
 }
 
 void Release(void*, void* memory) {
   if (memory == nullptr) return;
-  size_t bytes = 0;
-  std::memcpy(&bytes, static_cast<uint8_t*>(memory) - sizeof(bytes), sizeof(bytes));
-  const size_t pages = Pages(bytes), length = (bytes + kLine - 1) / kLine * kLine;
+  size_t length = 0;
+  std::memcpy(&length, static_cast<uint8_t*>(memory) - sizeof(length), sizeof(length));
+  const size_t pages = RoundUp(length + sizeof(length), kPage);
   munmap(static_cast<uint8_t*>(memory) + length - pages, pages + kPage);
 }
 
