@@ -126,7 +126,7 @@ class Pricer {
     one_nest_ = params_.scheduler == "pointwise";
     lane_dim_ = kernel.innermost() - (params_.Get("unroll", 0) > 0 ? 1 : 0);
     apart_ = params_.scheduler == "general" || params_.scheduler == "sweep";
-    for (int64_t k = 0; k < params_.Get("flat", 1); ++k)
+    for (int64_t k = 0; k < std::max(params_.Get("flat", 1), params_.Get("block", 1)); ++k)
       row_dims_.push_back(kernel.innermost() - static_cast<int32_t>(k));
     kept_ = GetKept(params_, kernel.stages.size());
     // What does not vary with the dims of the inner loops is computed outside of them.
@@ -332,8 +332,8 @@ class Pricer {
     }
     if (e < kernel_.stages.size()) work.ns += CombineNs(e);
     const double gather_ns = GatherNs(e, varies);
-    const bool by_one =
-        (Turned() || AcrossRows() || gather_ns > 0) && 4 * params_.Get("lanes", 1) <= VectorBytes();
+    const bool by_one = (Turned() || AcrossRows() || gather_ns > 0) && !InBlocks() &&
+                        4 * params_.Get("lanes", 1) <= VectorBytes();
     if (by_one) not_hidden_ = kNotHiddenByOne;
     const double ns = Overlapped(work.ns, work.divider_ns, by_one ? kNotHiddenByOne : kNotHidden);
     price_.compute_ns += ns + gather_ns;
@@ -492,7 +492,11 @@ class Pricer {
     return ns;
   }
 
-  bool AcrossRows() const { return params_.Get("unroll", 0) + params_.Get("across", 0) > 0; }
+  bool InBlocks() const { return params_.Get("block", 0) > 0; }
+
+  bool AcrossRows() const {
+    return InBlocks() || params_.Get("unroll", 0) + params_.Get("across", 0) > 0;
+  }
 
   // Rows that vectors across them take together.
   double RowsAtOnce() const {
@@ -513,7 +517,9 @@ class Pricer {
     return all * machine_.turn_ns * (params_.Get("across", 0) > 0 ? 0.5 : 1);
   }
 
-  bool Turned() const { return params_.Get("turn", -1) >= 0 || params_.Get("stride_is", 0) > 0; }
+  bool Turned() const {
+    return InBlocks() || params_.Get("turn", -1) >= 0 || params_.Get("stride_is", 0) > 0;
+  }
 
   // True if neighbours in a vector are neighbours in memory, or a few elements of the innermost dim
   // apart. `clamped`: shifted reads are not.

@@ -13,6 +13,8 @@
 #include "kiln/halide_gen/aligned_stores.h"
 #include "kiln/halide_gen/expr_emitter.h"
 #include "kiln/halide_gen/factors.h"
+#include "kiln/halide_gen/grouped_loads.h"
+#include "kiln/halide_gen/narrow_stores.h"
 #include "kiln/halide_gen/nests.h"
 #include "kiln/halide_gen/prefetch.h"
 #include "kiln/halide_gen/square_turns.h"
@@ -90,6 +92,7 @@ absl::Status CheckValues(const Kernel& kernel, const Params& params) {
                           {"abreast", 0, kAbreast},
                           {"turn", 0, last_outer},
                           {"turns", 1, std::max(1, kernel.innermost())},
+                          {"block", 1, std::max(1, kernel.innermost())},
                           {"columns", 1, 1 << 10},
                           {"order", 0, last_outer},
                           {"stride_dim", 0, last_outer},
@@ -209,6 +212,10 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& pa
   // Nests of rows and columns lack registers as it is: branches between loads cost them 3 %.
   if (params.scheduler != "cross") pipeline.add_custom_lowering_pass(new WholeSteps);
   pipeline.add_custom_lowering_pass(new StridedLoads);
+  if (params.Get("block", 0) > 0) {
+    pipeline.add_custom_lowering_pass(new GroupedLoads);
+    pipeline.add_custom_lowering_pass(new NarrowStores);
+  }
   pipeline.add_custom_lowering_pass(new AlignedStores(expanded, params, operands, nests));
   const Factors factors(funcs);
   std::vector<Halide::Argument> arguments = operands.arguments;

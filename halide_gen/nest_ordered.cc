@@ -21,25 +21,6 @@ using Halide::Func;
 using Halide::TailStrategy;
 using Halide::Var;
 
-namespace {
-
-// The outputs `group` with a loop `vars` for each dim, outermost first.
-Func OverDims(const Kernel& kernel, const Operands& operands, const std::vector<size_t>& group,
-              const std::vector<Var>& vars) {
-  const ExprEmitter emitter(kernel, operands);
-  Scope scope;
-  scope.coordinates.assign(vars.begin(), vars.end());
-  scope.coordinates.resize(kernel.dims.size());
-  Func out = DefineOutputs(kernel, group, {vars.rbegin(), vars.rend()}, emitter, scope);
-  std::vector<Expr> extents(operands.extents.begin(),
-                            operands.extents.begin() + static_cast<std::ptrdiff_t>(vars.size()));
-  std::reverse(extents.begin(), extents.end());
-  SetDense(out, extents);
-  return out;
-}
-
-}  // namespace
-
 std::vector<OutputNest> OrderedNests(const Kernel& kernel, const Params& params,
                                      const Operands& operands) {
   constexpr int kBlock = 256;  // elements
@@ -53,7 +34,7 @@ std::vector<OutputNest> OrderedNests(const Kernel& kernel, const Params& params,
   for (std::vector<size_t>& group : GroupOutputs(kernel)) {
     std::vector<Var> vars;  // outermost first
     for (size_t d = 0; d <= inner; ++d) vars.emplace_back("pdim" + std::to_string(d) + "v");
-    Func out = OverDims(kernel, operands, group, vars);
+    Func out = DefineOverDims(kernel, operands, group, vars);
     const Var x = vars[inner], row = vars[inner - 1];
     const Var block("pblock"), in_block("pinblock"), task("ptask"), inside("pinside");
     const Expr &length = operands.extents[inner], &above = operands.extents[inner - 1];

@@ -39,6 +39,7 @@ std::vector<Func> StoreRowStages(const Kernel& kernel, const Operands& operands,
 std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& params,
                                        const Operands& operands) {
   if (params.Get("unroll", 0) > 0) return UnrolledNests(kernel, params, operands);
+  if (params.Get("block", 0) > 0) return BlockNests(kernel, params, operands);
   if (params.Get("cuts", 0) > 0) return PieceNests(kernel, params, operands);
   if (params.Get("turn", -1) >= 0) return TurnNests(kernel, params, operands);
   if (params.Get("order", -1) >= 0) return OrderedNests(kernel, params, operands);

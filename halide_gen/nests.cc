@@ -154,6 +154,20 @@ std::vector<std::vector<size_t>> GroupOutputs(const Kernel& kernel) {
   return groups;
 }
 
+Func DefineOverDims(const Kernel& kernel, const Operands& operands,
+                    const std::vector<size_t>& group, const std::vector<Var>& dims) {
+  const ExprEmitter emitter(kernel, operands);
+  Scope scope;
+  scope.coordinates.assign(dims.begin(), dims.end());
+  scope.coordinates.resize(kernel.dims.size());
+  Func out = DefineOutputs(kernel, group, {dims.rbegin(), dims.rend()}, emitter, scope);
+  std::vector<Expr> extents(operands.extents.begin(),
+                            operands.extents.begin() + static_cast<std::ptrdiff_t>(dims.size()));
+  std::reverse(extents.begin(), extents.end());
+  SetDense(out, extents);
+  return out;
+}
+
 std::vector<Expr> OutputValues(const Kernel& kernel, const std::vector<size_t>& group,
                                const ExprEmitter& emitter, Scope& scope) {
   std::vector<Expr> values;

@@ -29,6 +29,8 @@ std::vector<OutputNest> LinkNests(const Kernel& kernel, const Params& params,
                                   const Operands& operands);
 std::vector<OutputNest> OrderedNests(const Kernel& kernel, const Params& params,
                                      const Operands& operands);
+std::vector<OutputNest> BlockNests(const Kernel& kernel, const Params& params,
+                                   const Operands& operands);
 std::vector<OutputNest> UnrolledNests(const Kernel& kernel, const Params& params,
                                       const Operands& operands);
 std::vector<OutputNest> AcrossNests(const Kernel& kernel, const Params& params,
@@ -104,6 +106,10 @@ std::vector<std::vector<size_t>> GroupOutputs(const Kernel& kernel);
 Halide::Func DefineOutputs(const Kernel& kernel, const std::vector<size_t>& group,
                            const std::vector<Halide::Var>& vars, const ExprEmitter& emitter,
                            Scope& scope);
+
+// The same with a loop `dims` for each dim, outermost first; outputs are dense.
+Halide::Func DefineOverDims(const Kernel& kernel, const Operands& operands,
+                            const std::vector<size_t>& group, const std::vector<Halide::Var>& dims);
 
 // The values, as in memory, of the outputs `group` in `scope`; and a Func of them over `vars` with
 // no value yet, for nests that fill it by updates.

@@ -12,14 +12,16 @@
 //
 // Inputs contiguous along another dim ("turn") are turned in tiles, which run along several dims
 // where those are short ("turns"), and follow each other along rows where the turned dim is still
-// short ("columns"). Short rows that lie in another order have a loop for each dim
-// ("order"). If the turned dim is known to be tiny (channels of an image: "stride_dim",
-// "stride_is"), they are loads and shuffles. Rows with guards on the innermost coordinate are run
-// in pieces ("cuts"), long chains in "links".
+// short ("columns"). If the turned dim is known to be tiny (channels of an image: "stride_dim",
+// "stride_is"), they are loads and shuffles; where the last dims all are, vectors hold blocks of
+// them ("block"). Short rows that lie in another order have a loop for each dim ("order"). Rows
+// with guards on the innermost coordinate are run in pieces ("cuts"), long chains in "links".
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "kiln/schedule/cuts.h"
 #include "kiln/schedule/facts.h"
 #include "kiln/schedule/links.h"
@@ -29,8 +31,7 @@ namespace kiln {
 namespace {
 
 constexpr int64_t kSmallTile = 8;   // of turned inputs, where others would leave many lanes idle
-constexpr int64_t kMostStride = 4;  // strides up to this are loads and shuffles,
-constexpr int64_t kHalf = 8;        // and of two such steps the second may begin earlier
+constexpr int64_t kMostStride = 4;  // strides up to this are loads and shuffles
 
 // Rows up to this are made by vectors across rows. One more fills half a register, which is as good
 // where all its elements are computed alike.
@@ -209,6 +210,30 @@ int32_t RowsOrder(const Kernel& kernel) {
   return order;
 }
 
+// If the last dims are known to be tiny, and `turn` is one of them or comes right before: sets
+// "block", how many they are, their extents ("is<dim>"), and "lanes", how many such blocks make a
+// vector.
+bool SetBlock(Params& params, const Kernel& kernel, const SizeClass& sizes,
+              const MachineProfile& profile, int32_t turn) {
+  constexpr int64_t kMostElements = 128;  // of a vector
+  const auto known = [&](int32_t dim) { return sizes.at_most[static_cast<size_t>(dim)]; };
+  const int64_t work = std::max<int64_t>(1, CompileWork(kernel));
+  const int64_t most =
+      std::min(kMostElements, kMostWholeWork / work * LanesFor(kernel, profile, 1));
+  const int32_t x = kernel.innermost();
+  int32_t first = x + 1;
+  int64_t block = 1;
+  while (first > 0 && block > 0 && known(first - 1) <= most / block) block *= known(--first);
+  if (block == 0 || first >= x || first == 0 || turn < first - 1) return false;
+  const auto lanes = static_cast<uint64_t>(std::clamp<int64_t>(known(first - 1), 1, most / block));
+  params.values.emplace_back("block", x + 1 - first);
+  params.values.emplace_back("lanes", std::bit_floor(lanes));
+  for (int32_t d = first; d <= x; ++d) params.values.emplace_back(absl::StrCat("is", d), known(d));
+  std::sort(params.values.begin(), params.values.end());
+  params.in_place.clear();  // the last vector makes elements twice
+  return true;
+}
+
 // Elements of a step for rows of `row`, from `most` by halves to `least`: as many as leave the
 // fewest lanes idle in the last.
 int64_t FewestIdle(int64_t most, int64_t least, int64_t row) {
@@ -255,6 +280,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
     if (whole_rows) params.values.emplace_back("whole_rows", 1);
     return params;
   }
+  if (cuts.empty() && turn >= 0 && SetBlock(params, kernel, sizes, profile, turn)) return params;
   const bool long_enough = known(x) / kLeastPiece >= static_cast<int64_t>(cuts.size()) + 1;
   if (!cuts.empty() && long_enough) {
     lanes = LanesForRow(Between(kernel, cuts, 0), profile, 1, known(x));
@@ -270,7 +296,6 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
     params.values.emplace_back("stride_dim", turn);
     params.values.emplace_back("stride_is", known(turn));
     if (known(x) >= kMostTurned && known(x) != kUnbounded) lanes *= 2;  // short rows take fewer
-    if (known(x) >= kHalf && known(x) < 2 * kHalf) lanes = kHalf;  // no masks, see PointwiseNests
   } else if (order >= 0) {
     params.values.emplace_back("order", order);
     lanes = LanesInOrder(kernel, profile, known(x));

@@ -346,7 +346,7 @@ TEST(SchedulerTest, TurnsInputsThatRunAlongAnotherDim) {
   };
   EXPECT_EQ(params(64), "pointwise grain=32768 lanes=8 turn=1");
   EXPECT_EQ(params(3), "pointwise grain=32768 lanes=16 stride_dim=1 stride_is=3");
-  EXPECT_EQ(params(3, 9), "pointwise grain=32768 lanes=8 stride_dim=1 stride_is=3");
+  EXPECT_EQ(params(3, 9), "pointwise block=2 grain=32768 is1=3 is2=9 lanes=4");
   // A loop over two tiles is too short.
   EXPECT_EQ(params(9), "pointwise columns=64 grain=32768 lanes=8 turn=1");
   // Tiles run along several dims that are short.

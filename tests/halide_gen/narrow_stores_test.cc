@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/halide_gen/narrow_stores.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+
+namespace kiln {
+namespace {
+
+using Halide::Expr;
+using Halide::Internal::Broadcast;
+using Halide::Internal::LetStmt;
+using Halide::Internal::Load;
+using Halide::Internal::Ramp;
+using Halide::Internal::Shuffle;
+using Halide::Internal::Stmt;
+using Halide::Internal::Store;
+using Halide::Internal::Variable;
+using testing::HasSubstr;
+using testing::Not;
+
+const Expr kFirst = Variable::make(Halide::Int(32), "i");
+
+Expr Loaded(int lanes) {
+  return Load::make(Halide::Float(32, lanes), "in0", Ramp::make(kFirst, 1, lanes), {}, {},
+                    Halide::Internal::const_true(lanes), {});
+}
+
+Stmt Stored(const Expr& value) {
+  const int lanes = value.type().lanes();
+  return Store::make("out0", value, Ramp::make(kFirst, 1, lanes), {},
+                     Halide::Internal::const_true(lanes), {});
+}
+
+std::string Narrow(const Stmt& stmt) {
+  std::ostringstream text;
+  text << Halide::Internal::simplify(NarrowStores().mutate(stmt));
+  return text.str();
+}
+
+TEST(NarrowStoresTest, PartsArePowersOfTwo) {
+  const std::string text = Narrow(Stored(Loaded(97) + Broadcast::make(2.0f, 97)));
+  EXPECT_THAT(text,
+              HasSubstr("out0[ramp(i, 1, 64)] = (float32x64)in0[ramp(i, 1, 64)] + x64(2.000000f)"));
+  EXPECT_THAT(text,
+              HasSubstr("out0[ramp(i + 64, 1, 32)] = (float32x32)in0[ramp(i + 64, 1, 32)] + x32("));
+  EXPECT_THAT(text, HasSubstr("out0[i + 96] = (float32)in0[i + 96] + 2.000000f"));
+}
+
+TEST(NarrowStoresTest, OfAShuffleAPartTakesWhatItNeeds) {
+  const Expr a = Variable::make(Halide::Float(32, 64), "a");
+  const Expr b = Variable::make(Halide::Float(32, 8), "b");
+  const std::string text = Narrow(Stored(Shuffle::make_concat({a, b})));
+  EXPECT_THAT(text, HasSubstr("out0[ramp(i, 1, 64)] = (float32x64)a\n"));
+  EXPECT_THAT(text, HasSubstr("out0[ramp(i + 64, 1, 8)] = (float32x8)b\n"));
+}
+
+TEST(NarrowStoresTest, NamesAreOfParts) {
+  const Expr named = Variable::make(Halide::Float(32, 72), "t");
+  const std::string text = Narrow(LetStmt::make("t", Loaded(72), Stored(named * named)));
+  EXPECT_THAT(text, HasSubstr("= (float32x8)in0[ramp(i + 64, 1, 8)]"));
+  EXPECT_THAT(text, Not(HasSubstr("slice")));
+  EXPECT_THAT(text, Not(HasSubstr("72")));
+}
+
+TEST(NarrowStoresTest, VectorsOfRegistersAreLeft) {
+  EXPECT_THAT(Narrow(Stored(Loaded(64))), HasSubstr("out0[ramp(i, 1, 64)] = (float32x64)in0["));
+}
+
+}  // namespace
+}  // namespace kiln
