@@ -81,7 +81,8 @@ absl::Status CheckValues(const Kernel& kernel, const Params& params) {
   const int64_t last_outer = std::max(0, kernel.innermost() - 1);
   const std::optional<Kernel> linked = InLinks(kernel);
   const int64_t links = linked ? static_cast<int64_t>(linked->stages.size()) : 0;
-  const Range ranges[] = {{"grain", 1, 1 << 30},
+  const Range ranges[] = {{"as_they_lie", 0, 1},
+                          {"grain", 1, 1 << 30},
                           {"lanes", 1, kMostLanes},
                           {"outer_lanes", 1, kMostLanes},
                           {"outer_vectors", 0, 1},

@@ -235,7 +235,7 @@ class ColumnNest {
   bool Tiles() const { return Has(cell_dims_, inner_); }
 
   // Loops of `out`, which has `dims`: vectors innermost, cells outermost, in parallel. Returns the
-  // loop over cells.
+  // loop over cells. Where a nest before has made what they have, rows may be taken as they lie.
   LoopLevel LoopOverCells(Func& out, const std::vector<int32_t>& dims) {
     const Var vector("pvector"), lane("pinvector"), task("ptask"), inside("pinside");
     const auto guard = TailStrategy::GuardWithIf;
@@ -246,7 +246,9 @@ class ColumnNest {
       if (!Tiles()) order.emplace_back(vector);
     }
     Expr elements = Tiles() ? Expr(lanes_) : Expr(1);
-    for (auto dim = column_dims_.rbegin(); dim != column_dims_.rend(); ++dim) {
+    const bool as_they_lie = !made_.empty() && params_.Get("as_they_lie", 0) > 0;
+    if (as_they_lie && !Tiles() && Has(dims, inner_)) elements = ExtentOf(inner_);
+    for (auto dim = column_dims_.rbegin(); dim != column_dims_.rend() && !as_they_lie; ++dim) {
       if (!reductions_.empty() || Has(dims, *dim)) elements = elements * ExtentOf(*dim);
       if (Has(dims, *dim) && *dim != inner_) order.emplace_back(VarOf(*dim));
     }
@@ -260,12 +262,13 @@ class ColumnNest {
       cell.push_back(vector);
       cells = (ExtentOf(inner_) + lanes_ - 1) / lanes_;
     }
-    for (auto dim = cell_dims_.rbegin(); dim != cell_dims_.rend(); ++dim) {
+    const std::vector<int32_t>& outer = as_they_lie ? dims : cell_dims_;
+    for (auto dim = outer.rbegin(); dim != outer.rend(); ++dim) {
       if (*dim == inner_) continue;
       cell.push_back(VarOf(*dim));
       cells = cells * ExtentOf(*dim);
     }
-    if (at_once_ > 1) {
+    if (at_once_ > 1 && !as_they_lie) {
       const Var several("pseveral"), in_block("pinblock");
       const Expr at_once = AtOnce(elements, at_once_);
       out.split(cell[0], several, in_block, at_once, guard);

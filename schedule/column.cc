@@ -171,6 +171,17 @@ bool SetFlat(Params& params, const Kernel& kernel, const SizeClass& sizes,
   return true;
 }
 
+// Whether outputs that need what all cells have are made row by row as these lie in memory, not
+// cell by cell. Lines that two cells share are then written once, which counts where they come from
+// memory; but what a cell has is loaded for each row, which counts where rows are short.
+bool AsTheyLie(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
+  constexpr int64_t kLongRow = 128;
+  constexpr int64_t kShare = 48;  // elements of rows of so many, for each byte of the near cache
+  const int32_t x = kernel.innermost();
+  const int64_t row = sizes.at_most[static_cast<size_t>(x)];
+  return row >= kLongRow || row * ElementsOf(sizes, 0, x) > kShare * profile.l2_bytes;
+}
+
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
   if (SweepsRows(kernel, sizes)) return kGeneralScheduler.choose(kernel, sizes, profile);
   // Nothing in place: the VM runs through such kernels row by row.
@@ -211,6 +222,8 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   const bool none_kept = std::find(kept.begin(), kept.end(), true) == kept.end();
   if (none_kept && BlocksApart(kernel, sizes, profile, lanes))
     params.values.insert(params.values.begin(), {"blocks_apart", 1});
+  if (!tiles && kernel.outputs.size() > 1 && AsTheyLie(kernel, sizes, profile))
+    params.values.insert(params.values.begin(), {"as_they_lie", 1});
   SetKept(params, kept);
   return params;
 }

@@ -158,8 +158,13 @@ out  2 f32 [b] dense = s4[b]
 
 TEST_P(ColumnsTest, BatchNormOverBothSides) {
   CompiledKernel kernel = Compile(kBatchNorm, {{1024, kUnbounded, 4096, kUnbounded}});
+  EXPECT_EQ(kernel.params().Get("as_they_lie", 0), 1);
   for (const int32_t n : {1, 15, 16, 63, 64, 65, 300, 4096}) kernel.Check({3, 4, n, 3 * n}, 1);
   for (const int32_t n : {1, 32, 33, 100}) kernel.Check({n, 3, 7, 7 * n}, 2);
+  kernel.Check({0, 3, 7, 0}, 2);
+  CompiledKernel near = Compile(kBatchNorm, {{100, 20, 65, 6500}});
+  EXPECT_EQ(near.params().Get("as_they_lie", 0), 0);
+  for (const int32_t n : {1, 15, 16, 64, 65}) near.Check({3, 4, n, 3 * n}, 1);
 }
 
 TEST_P(ColumnsTest, BatchNormOfLongRows) {

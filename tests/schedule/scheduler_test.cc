@@ -368,6 +368,22 @@ TEST(SchedulerTest, TurnsInputsThatRunAlongAnotherDim) {
   EXPECT_EQ(Chosen(far).choose(far, {{4, 99, 1000}}, ProfileFor(IsaLevel::kV3)).Get("turn", -1), 0);
 }
 
+// Of outputs that need what a nest before reduced.
+TEST(SchedulerTest, RowsOfImagesAreTakenAsTheyLie) {
+  const Kernel kernel = Parse(
+      "dims a b c\nin 0 f32 [a, b, c] dense\ns0 : f32 [b] = reduce add over a c (in0[a, b, c])\n"
+      "out 0 f32 [b] dense = s0[b]\nout 1 f32 [a, b, c] dense = sub(in0[a, b, c], s0[b])\n");
+  const auto as_they_lie = [&](int64_t a, int64_t c) {
+    const Params params = Chosen(kernel).choose(kernel, {{a, 100, c}}, ProfileFor(IsaLevel::kV3));
+    EXPECT_EQ(params.scheduler, "column");
+    return params.Get("as_they_lie", 0) != 0;
+  };
+  EXPECT_TRUE(as_they_lie(10, 128));
+  EXPECT_FALSE(as_they_lie(100, 40));
+  EXPECT_TRUE(as_they_lie(1000, 40));  // from memory
+  EXPECT_FALSE(as_they_lie(1000, 12));
+}
+
 // Along rows of a few elements most lanes are idle, which counts where each computes much.
 TEST(SchedulerTest, VectorsRunAcrossShortRowsOfFunctions) {
   const auto choose = [](const std::string& function, int64_t rows, int64_t row, bool whole) {
