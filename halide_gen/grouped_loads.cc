@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include "kiln/halide_gen/picked_lanes.h"
 
 namespace kiln {
 namespace {
@@ -249,7 +252,7 @@ std::vector<std::vector<size_t>> Groups(const Sum& place) {
 // Dense vectors with all that is loaded, and where each lane is there.
 struct Pieces {
   std::vector<Expr> loads;
-  std::vector<std::pair<size_t, int>> lanes;  // the load, and the element in it
+  std::vector<PickedLane> lanes;  // of the loads
 };
 
 // Those of a group: vectors of a power of two of elements, up to `most`, which may overlap.
@@ -272,36 +275,22 @@ void AddPieces(const Load& load, const Sum& place, std::vector<size_t> group, in
   }
 }
 
-// Lanes `begin` to before `end`.
-Expr Shuffled(const Pieces& pieces, size_t begin, size_t end) {
-  std::vector<Expr> used;
-  std::map<size_t, int> starts;  // by load
-  int elements = 0;
-  std::vector<int> indices;
-  for (size_t lane = begin; lane < end; ++lane) {
-    const auto& [load, element] = pieces.lanes[lane];
-    const auto [start, is_new] = starts.emplace(load, elements);
-    if (is_new) {
-      used.push_back(pieces.loads[load]);
-      elements += used.back().type().lanes();
-    }
-    indices.push_back(start->second + element);
-  }
-  return Shuffle::make(used, indices);
-}
-
 // The lanes of `load` at `place`; undefined if loads of groups save little.
 Expr InGroups(const Load& load, const Sum& place) {
   constexpr size_t kLoads = 3, kLanes = 4;  // more loads for the lanes are as good as one for each
   const size_t lanes = place.constant.size();
   const auto most = static_cast<size_t>(kVectorBits / load.type.bits());
-  Pieces pieces{{}, std::vector<std::pair<size_t, int>>(lanes)};
+  Pieces pieces{{}, std::vector<PickedLane>(lanes)};
   for (const std::vector<size_t>& group : Groups(place))
     AddPieces(load, place, group, static_cast<int64_t>(most), pieces);
   if (pieces.loads.size() * kLanes > lanes * kLoads) return Expr();
   std::vector<Expr> parts;
-  for (size_t begin = 0; begin < lanes; begin += most)
-    parts.push_back(Shuffled(pieces, begin, std::min(lanes, begin + most)));
+  for (auto lane = pieces.lanes.begin(); lane != pieces.lanes.end();) {
+    const auto left = static_cast<size_t>(pieces.lanes.end() - lane);
+    const auto end = lane + static_cast<std::ptrdiff_t>(std::min(most, left));
+    parts.push_back(PickLanes(pieces.loads, {lane, end}));
+    lane = end;
+  }
   return parts.size() == 1 ? parts[0] : Shuffle::make_concat(parts);
 }
 

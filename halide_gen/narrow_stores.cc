@@ -5,6 +5,8 @@
 #include <bit>
 #include <utility>
 
+#include "kiln/halide_gen/picked_lanes.h"
+
 namespace kiln {
 namespace {
 
@@ -24,7 +26,7 @@ using Halide::Internal::Stmt;
 using Halide::Internal::Store;
 using Halide::Internal::Variable;
 
-constexpr unsigned kMostLanes = 64;  // of a part: a few registers hide what each waits for
+constexpr unsigned kPartLanes = 64;  // of a part: a few registers hide what each waits for
 
 struct Range {
   int begin, lanes;
@@ -34,7 +36,7 @@ struct Range {
 std::vector<Range> PartsIn(int lanes) {
   std::vector<Range> parts;
   for (int begin = 0; begin < lanes; begin += parts.back().lanes) {
-    const unsigned left = std::min(kMostLanes, static_cast<unsigned>(lanes - begin));
+    const unsigned left = std::min(kPartLanes, static_cast<unsigned>(lanes - begin));
     parts.push_back({begin, static_cast<int>(std::bit_floor(left))});
   }
   return parts;
@@ -47,11 +49,8 @@ using Parts = std::map<std::string, std::vector<Expr>>;
 // One part of vectors.
 class PartOf : public IRMutator {
  public:
-  PartOf(size_t part, int of, const Parts& named)
-      : part_(part),
-        begin_(PartsIn(of)[part].begin),
-        lanes_(PartsIn(of)[part].lanes),
-        named_(named) {}
+  PartOf(size_t part, Range range, const Parts& named)
+      : part_(part), begin_(range.begin), lanes_(range.lanes), named_(named) {}
 
   using IRMutator::mutate;
   Expr mutate(const Expr& vector) override {
@@ -86,26 +85,13 @@ class PartOf : public IRMutator {
 
   // Of what is shuffled only what the part needs.
   Expr visit(const Shuffle* op) override {
-    std::vector<std::pair<size_t, int>> place;  // of each element: the vector, where in that
+    std::vector<PickedLane> all;
     for (size_t k = 0; k < op->vectors.size(); ++k)
-      for (int e = 0; e < op->vectors[k].type().lanes(); ++e) place.emplace_back(k, e);
-    std::map<size_t, int> starts;  // by vector
-    std::vector<Expr> used;
-    std::vector<int> indices;
-    int elements = 0;
-    for (int lane = begin_; lane < begin_ + lanes_; ++lane) {
-      const auto [k, e] = place[static_cast<size_t>(op->indices[static_cast<size_t>(lane)])];
-      const auto [start, is_new] = starts.emplace(k, elements);
-      if (is_new) {
-        used.push_back(op->vectors[k]);
-        elements += used.back().type().lanes();
-      }
-      indices.push_back(start->second + e);
-    }
-    bool whole = used.size() == 1 && elements == lanes_;
-    for (int lane = 0; lane < lanes_; ++lane)
-      whole = whole && indices[static_cast<size_t>(lane)] == lane;
-    return whole ? used[0] : Shuffle::make(used, indices);
+      for (int e = 0; e < op->vectors[k].type().lanes(); ++e) all.push_back({k, e});
+    std::vector<PickedLane> lanes;
+    for (int lane = begin_; lane < begin_ + lanes_; ++lane)
+      lanes.push_back(all[static_cast<size_t>(op->indices[static_cast<size_t>(lane)])]);
+    return PickLanes(op->vectors, lanes);
   }
 
   Expr visit(const Load* op) override {
@@ -148,8 +134,9 @@ Stmt NarrowStores::visit(const LetStmt* op) {
   if (IsNarrow(lanes)) return IRMutator::visit(op);
   std::vector<std::pair<std::string, Expr>> values;
   std::vector<Expr> names;
-  for (size_t part = 0; part < PartsIn(lanes).size(); ++part) {
-    const Expr value = PartOf(part, lanes, parts_).mutate(op->value);
+  const std::vector<Range> ranges = PartsIn(lanes);
+  for (size_t part = 0; part < ranges.size(); ++part) {
+    const Expr value = PartOf(part, ranges[part], parts_).mutate(op->value);
     values.emplace_back(Halide::Internal::unique_name("part"), value);
     names.push_back(Variable::make(value.type(), values.back().first));
   }
@@ -167,8 +154,9 @@ Stmt NarrowStores::visit(const Store* op) {
                       !Halide::Internal::is_const_one(op->predicate);
   if (narrow) return IRMutator::visit(op);
   std::vector<Stmt> stores;
-  for (size_t part = 0; part < PartsIn(lanes).size(); ++part) {
-    PartOf of(part, lanes, parts_);
+  const std::vector<Range> ranges = PartsIn(lanes);
+  for (size_t part = 0; part < ranges.size(); ++part) {
+    PartOf of(part, ranges[part], parts_);
     const Expr value = of.mutate(op->value);
     stores.push_back(Store::make(op->name, value, of.mutate(op->index), op->param,
                                  Halide::Internal::const_true(value.type().lanes()), {}));

@@ -36,6 +36,7 @@ class BlockNest {
         lanes_(static_cast<int>(params.Get("lanes", 1))),
         run_(operands.extents[first_ - 1]),
         block_(ExtentOf(operands, static_cast<int>(first_), kernel.num_iterated())),
+        vectors_((run_ + (lanes_ - 1)) / lanes_),
         known_(AsKnown()),
         loops_(Ranges(), "block") {}
 
@@ -91,8 +92,7 @@ class BlockNest {
     Halide::Region ranges;
     for (size_t d = rank_; d-- > 0;) {
       if (d + 1 == first_) ranges.emplace_back(0, lanes_);
-      ranges.emplace_back(0,
-                          d + 1 == first_ ? (run_ + (lanes_ - 1)) / lanes_ : operands_.extents[d]);
+      ranges.emplace_back(0, d + 1 == first_ ? vectors_ : operands_.extents[d]);
     }
     return ranges;
   }
@@ -119,8 +119,7 @@ class BlockNest {
     const size_t near = NearDim();
     const RVar rows("prows"), in_rows("pinrows"), task("ptask"), inside("pinside");
     const Expr at_once = Halide::max(1, kRows / Halide::max(1, block_ * lanes_));
-    const Expr vectors = (run_ + (lanes_ - 1)) / lanes_;
-    Expr each = at_once * lanes_ * block_, count = (vectors + at_once - 1) / at_once;
+    Expr each = at_once * lanes_ * block_, count = (vectors_ + at_once - 1) / at_once;
     stage.allow_race_conditions().split(Along(first_ - 1), rows, in_rows, at_once, guard);
     std::vector<Halide::VarOrRVar> order;
     for (size_t d = rank_; d-- > first_;) order.emplace_back(Along(d));
@@ -149,6 +148,7 @@ class BlockNest {
   const size_t rank_, first_;  // of dims; the first of the block
   const int lanes_;            // blocks in a vector
   const Expr run_, block_;     // extents of the dim before the block, elements of that
+  const Expr vectors_;         // along that dim
   const Expr known_;
   RDom loops_;
 };

@@ -75,6 +75,16 @@ TEST_P(BlocksTest, BlocksFollowEachOtherAlongADimThatIsTurned) {
   }
 }
 
+// Bytes of pixels with few channels, of rows of few pixels.
+TEST_P(BlocksTest, RowsOfChannels) {
+  CompiledKernel kernel = Compile(
+      "dims a b c\nin 0 u8 [a, c, b] dense\nin 1 f32 [b] dense\nout 0 f32 [a, b, c] dense = "
+      "sub(cast<f32>(in0[a, c, b]), in1[b])\n",
+      {{kUnbounded, 3, 15}});
+  EXPECT_EQ(kernel.params().Get("block", 0), 2);
+  for (const int32_t n : {1, 7, 8, 9, 15}) kernel.Check({40, 3, n}, 1);
+}
+
 INSTANTIATE_TEST_SUITE_P(Levels, BlocksTest, testing::Values(IsaLevel::kV3, IsaLevel::kV4),
                          [](const auto& info) {
                            return info.param == IsaLevel::kV3 ? "V3" : "V4";
