@@ -42,10 +42,10 @@ std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& param
   if (params.Get("block", 0) > 0) return BlockNests(kernel, params, operands);
   if (params.Get("cuts", 0) > 0) return PieceNests(kernel, params, operands);
   if (params.Get("turn", -1) >= 0) return TurnNests(kernel, params, operands);
+  if (params.Get("stride_dim", -1) >= 0) return ChannelNests(kernel, params, operands);
   if (params.Get("order", -1) >= 0) return OrderedNests(kernel, params, operands);
   if (params.Get("links", 0) > 0) return LinkNests(kernel, params, operands);
   const Var x("px"), row("prow"), task("ptask"), inside("pinside");
-  const int64_t stride_dim = params.Get("stride_dim", -1);
   const int lanes = static_cast<int>(params.Get("lanes", 16));
   const int64_t grain = params.Get("grain", 1 << 15);
   const int flat = static_cast<int>(params.Get("flat", 1));
@@ -66,16 +66,6 @@ std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& param
       out.split(row, task, inside, PerTask(grain, length, count), TailStrategy::GuardWithIf)
           .parallel(task);
       for (Func& func : of_row) func.compute_at(out, inside);
-      if (stride_dim >= 0) {
-        // Masks take strided loads apart into elements: the last vector of a row begins earlier
-        // instead, where no input is lost when an element is made twice.
-        const bool twice = params.in_place.empty();
-        const Expr strided = operands.extents[static_cast<size_t>(stride_dim)] ==
-                             static_cast<int32_t>(params.Get("stride_is", 1));
-        out.specialize(twice ? strided && length >= lanes : strided)
-            .vectorize(x, lanes, twice ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf)
-            .never_partition(x);
-      }
       Vectors(out, x, lanes);
     } else {
       CutRow(out, x, lanes, grain, length);

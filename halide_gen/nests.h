@@ -31,6 +31,8 @@ std::vector<OutputNest> OrderedNests(const Kernel& kernel, const Params& params,
                                      const Operands& operands);
 std::vector<OutputNest> BlockNests(const Kernel& kernel, const Params& params,
                                    const Operands& operands);
+std::vector<OutputNest> ChannelNests(const Kernel& kernel, const Params& params,
+                                     const Operands& operands);
 std::vector<OutputNest> UnrolledNests(const Kernel& kernel, const Params& params,
                                       const Operands& operands);
 std::vector<OutputNest> AcrossNests(const Kernel& kernel, const Params& params,

@@ -13,9 +13,10 @@
 // Inputs contiguous along another dim ("turn") are turned in tiles, which run along several dims
 // where those are short ("turns"), and follow each other along rows where the turned dim is still
 // short ("columns"). If the turned dim is known to be tiny (channels of an image: "stride_dim",
-// "stride_is"), they are loads and shuffles; where the last dims all are, vectors hold blocks of
-// them ("block"). Short rows that lie in another order have a loop for each dim ("order"). Rows
-// with guards on the innermost coordinate are run in pieces ("cuts"), long chains in "links".
+// "stride_is"), they are loads and shuffles, in long rows those of all channels at each step
+// ("together"); where the last dims all are, vectors hold blocks of them ("block"). Short rows that
+// lie in another order have a loop for each dim ("order"). Rows with guards on the innermost
+// coordinate are run in pieces ("cuts"), long chains in "links".
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -32,6 +33,10 @@ namespace {
 
 constexpr int64_t kSmallTile = 8;   // of turned inputs, where others would leave many lanes idle
 constexpr int64_t kMostStride = 4;  // strides up to this are loads and shuffles
+
+// The processor takes some lines to see that a stream of stores has begun: only in rows of so many
+// elements may those of several channels run side by side.
+constexpr int64_t kLongChannel = 2048;
 
 // Rows up to this are made by vectors across rows. One more fills half a register, which is as good
 // where all its elements are computed alike.
@@ -296,6 +301,7 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
     params.values.emplace_back("stride_dim", turn);
     params.values.emplace_back("stride_is", known(turn));
     if (known(x) >= kMostTurned && known(x) != kUnbounded) lanes *= 2;  // short rows take fewer
+    if (known(x) >= kLongChannel) params.values.emplace_back("together", 1);
   } else if (order >= 0) {
     params.values.emplace_back("order", order);
     lanes = LanesInOrder(kernel, profile, known(x));

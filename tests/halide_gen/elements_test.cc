@@ -318,8 +318,19 @@ TEST_P(ElementsTest, ReadsTinyStridesByShuffles) {
       "sub(cast<f32>(in0[a, c, b]), in1[b])\n",
       "", {{kUnbounded, 3, kUnbounded}});
   EXPECT_EQ(kernel.params().Get("stride_is", 0), 3);
-  for (const int32_t b : {1, 2, 3}) {
-    for (const int32_t n : {1, 16, 17, 100, 333}) kernel.Check({4, b, n}, 1);
+  EXPECT_EQ(kernel.params().Get("together", 0), 1);
+  for (const int32_t b : {0, 1, 2, 3}) {
+    for (const int32_t n : {0, 1, 16, 17, 100, 333}) kernel.Check({4, b, n}, 1);
+  }
+  kernel.Check({1, 3, 30011}, 1);
+  CompiledKernel short_rows = Compile(
+      "dims a b c\nin 0 u8 [b, c, a] dense\nin 1 f32 [a] dense\nout 0 f32 [a, b, c] dense = "
+      "sub(cast<f32>(in0[b, c, a]), in1[a])\n",
+      "", {{4, kUnbounded, 1000}});
+  EXPECT_EQ(short_rows.params().Get("stride_is", 0), 4);
+  EXPECT_EQ(short_rows.params().Get("together", 0), 0);
+  for (const int32_t a : {1, 4}) {
+    for (const int32_t n : {1, 16, 63, 64, 100, 1000}) short_rows.Check({a, 3, n}, 1);
   }
   // An input that the output takes the place of is read once only.
   CompiledKernel in_place = Compile(
