@@ -15,6 +15,7 @@
 #include "kiln/halide_gen/factors.h"
 #include "kiln/halide_gen/grouped_loads.h"
 #include "kiln/halide_gen/narrow_stores.h"
+#include "kiln/halide_gen/narrow_tails.h"
 #include "kiln/halide_gen/nests.h"
 #include "kiln/halide_gen/prefetch.h"
 #include "kiln/halide_gen/square_turns.h"
@@ -217,6 +218,7 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& pa
     pipeline.add_custom_lowering_pass(new GroupedLoads);
     pipeline.add_custom_lowering_pass(new NarrowStores);
   }
+  pipeline.add_custom_lowering_pass(new NarrowTails(target.natural_vector_size<float>()));
   pipeline.add_custom_lowering_pass(new AlignedStores(expanded, params, operands, nests));
   const Factors factors(funcs);
   std::vector<Halide::Argument> arguments = operands.arguments;

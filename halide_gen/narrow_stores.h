@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "kiln/halide_gen/vector_part.h"
+
 namespace kiln {
 
 // A lowering pass. Stores with masks are left as they are.
@@ -28,6 +30,9 @@ class NarrowStores : public Halide::Internal::IRMutator {
   Halide::Internal::Stmt visit(const Halide::Internal::Store* op) override;
 
  private:
+  // For vectors of `lanes`.
+  VectorPart PartAt(size_t part, int lanes) const;
+
   std::map<std::string, std::vector<Halide::Expr>> parts_;  // of named vectors
 };
 

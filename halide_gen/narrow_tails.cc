@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/halide_gen/narrow_tails.h"
+
+#include <optional>
+#include <string>
+
+#include "kiln/halide_gen/vector_part.h"
+
+namespace kiln {
+namespace {
+
+using Halide::Expr;
+using Halide::Internal::Block;
+using Halide::Internal::Call;
+using Halide::Internal::For;
+using Halide::Internal::IfThenElse;
+using Halide::Internal::IRMutator;
+using Halide::Internal::LetStmt;
+using Halide::Internal::Stmt;
+using Halide::Internal::Store;
+using Halide::Internal::Variable;
+
+// What there is to know of a tail.
+class Tail : public MaskReader {
+ public:
+  std::optional<RowMask> row;  // of the first store
+  int calls = 0;               // with vectors: functions, and arithmetic in strict order
+
+ protected:
+  using MaskReader::visit;
+  Stmt visit(const Store* op) override {
+    if (!row) row = FindRowMask(Unnamed(op->predicate));
+    return MaskReader::visit(op);
+  }
+  Expr visit(const Call* op) override {
+    calls += op->type.is_vector() ? 1 : 0;
+    return MaskReader::visit(op);
+  }
+};
+
+// A part of a tail whose vectors have `of` lanes.
+class PartOfTail : public IRMutator {
+ public:
+  PartOfTail(int of, const VectorPart& part) : of_(of), part_(part) {}
+
+  bool ok() const { return ok_ && part_.ok(); }
+
+  using IRMutator::mutate;
+  Stmt mutate(const Stmt& stmt) override {
+    ok_ = ok_ && (stmt.as<LetStmt>() || stmt.as<Block>() || stmt.as<Store>());
+    return ok_ ? IRMutator::mutate(stmt) : stmt;
+  }
+
+ protected:
+  using IRMutator::visit;
+
+  Stmt visit(const LetStmt* op) override {
+    if (op->value.type().is_scalar()) return LetStmt::make(op->name, op->value, mutate(op->body));
+    const Expr value = Part(op->value);
+    const std::string name = Halide::Internal::unique_name("part");
+    part_.Name(op->name, Variable::make(value.type(), name));
+    return LetStmt::make(name, value, mutate(op->body));
+  }
+
+  Stmt visit(const Store* op) override {
+    return Store::make(op->name, Part(op->value), Part(op->index), op->param, Part(op->predicate),
+                       {});
+  }
+
+ private:
+  Expr Part(const Expr& vector) {
+    ok_ = ok_ && vector.type().lanes() == of_;
+    return ok_ ? part_.mutate(vector) : vector;
+  }
+
+  const int of_;
+  VectorPart part_;
+  bool ok_ = true;
+};
+
+}  // namespace
+
+Stmt NarrowTails::visit(const IfThenElse* op) {
+  constexpr int kLeastCalls = 16;  // below, compiling is quick and a loop takes longer than masks
+  if (!op->else_case.defined()) return MaskReader::visit(op);
+  Tail tail;
+  tail.mutate(op->else_case);
+  const std::optional<RowMask>& row = tail.row;
+  const bool narrow = row && row->lanes >= 2 * lanes_ && row->lanes % lanes_ == 0 &&
+                      Halide::Internal::is_const_one(row->step) && tail.calls >= kLeastCalls;
+  if (!narrow) return MaskReader::visit(op);
+  const std::string step = Halide::Internal::unique_name("tail");
+  PartOfTail part(row->lanes, VectorPart(Variable::make(Halide::Int(32), step) * lanes_, lanes_));
+  const Stmt body = part.mutate(op->else_case);
+  if (!part.ok()) return MaskReader::visit(op);
+  const Expr held = row->limit - row->first + (row->up_to ? 1 : 0);
+  const Expr steps = Halide::Internal::simplify(
+      Halide::clamp((held + (lanes_ - 1)) / lanes_, 0, row->lanes / lanes_));
+  return IfThenElse::make(op->condition, op->then_case,
+                          For::make(step, 0, steps, Halide::Internal::ForType::Serial,
+                                    Halide::Partition::Never, Halide::DeviceAPI::None, body));
+}
+
+}  // namespace kiln
