@@ -72,7 +72,7 @@ std::array<Parts, kNumScalarOps> FunctionParts() {
     const Ex result =
         Info(op).arity == 2 ? Apply(op, x, Param(expr, DType::kF32, 1)) : Apply(op, x);
     expr.set_root(result.id);
-    const absl::StatusOr<ScalarExpr> expanded = ExpandMath(expr);
+    const absl::StatusOr<ScalarExpr> expanded = ExpandForUsual(expr);
     table[static_cast<size_t>(i)] = expanded.ok() ? PartsOf(*expanded) : Parts{30, 1, 0};
   }
   return table;

@@ -18,6 +18,7 @@
 #include "kiln/halide_gen/narrow_tails.h"
 #include "kiln/halide_gen/nests.h"
 #include "kiln/halide_gen/prefetch.h"
+#include "kiln/halide_gen/rare_selects.h"
 #include "kiln/halide_gen/square_turns.h"
 #include "kiln/halide_gen/steady_values.h"
 #include "kiln/halide_gen/strided_loads.h"
@@ -219,6 +220,7 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& pa
     pipeline.add_custom_lowering_pass(new NarrowStores);
   }
   pipeline.add_custom_lowering_pass(new NarrowTails(target.natural_vector_size<float>()));
+  pipeline.add_custom_lowering_pass(new RareSelects);
   pipeline.add_custom_lowering_pass(new AlignedStores(expanded, params, operands, nests));
   const Factors factors(funcs);
   std::vector<Halide::Argument> arguments = operands.arguments;

@@ -12,10 +12,12 @@
 namespace kiln {
 namespace {
 
-std::optional<Ex> Expand(ScalarOp op, Ex x, Ex y) {
+using math_internal::Operands;
+
+std::optional<Ex> Expand(ScalarOp op, Ex x, Ex y, Operands operands = Operands::kAll) {
   if (!IsFloat(x.type())) return std::nullopt;
   if (x.type() == DType::kF32) {
-    if (const std::optional<Ex> fast = math_internal::ExpandFast(op, x)) return fast;
+    if (const std::optional<Ex> fast = math_internal::ExpandFast(op, x, operands)) return fast;
   }
   return math_internal::ExpandWide(op, x, y);
 }
@@ -40,7 +42,8 @@ bool IsBelowMaximum(const Kernel& kernel, const ScalarExpr& expr, ExprId id) {
 }
 
 // `kernel` is where `expr` stands, or nullptr.
-absl::StatusOr<ScalarExpr> Expanded(const ScalarExpr& expr, const Kernel* kernel) {
+absl::StatusOr<ScalarExpr> Expanded(const ScalarExpr& expr, const Kernel* kernel,
+                                    Operands operands = Operands::kAll) {
   ScalarExpr out;
   absl::Status status;
   const auto replace = [&](ExprId id, const std::vector<ExprId>& map) -> ExprId {
@@ -52,7 +55,7 @@ absl::StatusOr<ScalarExpr> Expanded(const ScalarExpr& expr, const Kernel* kernel
       return math_internal::ExpNotPositive(x).id;
     }
     const Ex y = node.args[1] < 0 ? x : Ex{&out, map[static_cast<size_t>(node.args[1])]};
-    if (const std::optional<Ex> made = Expand(node.op, x, y)) return made->id;
+    if (const std::optional<Ex> made = Expand(node.op, x, y, operands)) return made->id;
     status =
         absl::UnimplementedError(absl::StrCat("\"", Info(node.op).name, "\": has no expansion for ",
                                               Name(node.type), "; cast to a float type first"));
@@ -86,6 +89,10 @@ int64_t ExpandedSize(ScalarOp op, DType type) {
 }
 
 absl::StatusOr<ScalarExpr> ExpandMath(const ScalarExpr& expr) { return Expanded(expr, nullptr); }
+
+absl::StatusOr<ScalarExpr> ExpandForUsual(const ScalarExpr& expr) {
+  return Expanded(expr, nullptr, Operands::kUsual);
+}
 
 absl::StatusOr<Kernel> ExpandMath(const Kernel& kernel) {
   Kernel out = kernel;

@@ -21,7 +21,10 @@ namespace kiln {
 // have none.
 absl::StatusOr<ScalarExpr> ExpandMath(const ScalarExpr& expr);
 
-// The same for all expressions of a kernel.
+// What usual operands take of it, which is what it costs: right for them alone.
+absl::StatusOr<ScalarExpr> ExpandForUsual(const ScalarExpr& expr);
+
+// ExpandMath for all expressions of a kernel.
 absl::StatusOr<Kernel> ExpandMath(const Kernel& kernel);
 
 // True if ExpandMath knows `op` for `type`.

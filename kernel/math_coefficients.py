@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints kernel/math_f64_tables.h: the coefficients of the f64 expansions. Needs mpmath.
+"""Prints kernel/math_f64_tables.h: the coefficients of the f64 expansions. Needs mpmath, and numpy for f32.
 
   kernel/math_coefficients.py > kernel/math_f64_tables.h
+  kernel/math_coefficients.py --f32        those of softplus, atan, asin, sin and cos in kernel/math_f32.cc
 
 Each polynomial interpolates its function in the Chebyshev nodes of its interval, which is within a few per cent of the
 minimax polynomial, in 60 digits; only then are its coefficients rounded. The comment above each table states the
 largest error of the rounded polynomial, relative to what it is added to.
 """
+import sys
+
 import mpmath as mp
 
 mp.mp.dps = 60
@@ -37,6 +40,41 @@ def table(name, what, f, low, high, degree, weight):
 def of_root(f):
     """A function of z = x^2, given as a function of x."""
     return lambda z: f(mp.sqrt(z))
+
+
+def fit_f32(name, f, high, degree, weight):
+    """Least squares, weighted anew towards the smallest largest error (Lawson's method), each coefficient from the
+    lowest on rounded to f32 before the next ones are found."""
+    import numpy as np
+    low = mp.mpf("1e-4")
+    at = [(low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * (k + mp.mpf("0.5")) / 400) for k in range(400)]
+    x, want, weights = (np.array([float(g(z)) for z in at]) for g in (lambda z: z, f, weight))
+    done = []
+    for i in range(degree + 1):
+        rest = want - sum(a * x**j for j, a in enumerate(done))
+        powers, lawson, best = np.stack([x**j for j in range(i, degree + 1)], 1), np.ones_like(x), (9e9, None)
+        for _ in range(60):
+            scale = np.sqrt(lawson) * weights
+            c = np.linalg.lstsq(powers * scale[:, None], rest * scale, rcond=None)[0]
+            error = np.abs((powers @ c - rest) * weights)
+            best = min(best, (error.max(), c), key=lambda b: b[0])
+            lawson = lawson * (error + 1e-30) / (lawson * (error + 1e-30)).max()
+        done.append(float(np.float32(best[1][0])))
+    error = np.abs((sum(a * x**j for j, a in enumerate(done)) - want) * weights).max()
+    print(f"{name}: 2^{np.log2(error):.1f}\n  " + ", ".join(float.hex(a) for a in reversed(done)))
+
+
+def tables_f32():
+    quarter = (mp.pi / 4 * mp.mpf("1.0005"))**2
+    odd = lambda g: of_root(lambda x: (g(x) / x - 1) / x**2)
+    relative = lambda g: of_root(lambda x: x**3 / g(x))
+    fit_f32("(log(1 + t) - t) / t^2, t <= 1", lambda t: (mp.log(1 + t) - t) / t**2, mp.mpf(1), 9,
+            lambda t: t**2 / mp.log(1 + t))
+    fit_f32("(atan x - x) / x^3 in x^2, x <= 1", odd(mp.atan), mp.mpf(1), 8, relative(mp.atan))
+    fit_f32("(asin x - x) / x^3 in x^2, x <= 1/2", odd(mp.asin), mp.mpf("0.25"), 4, relative(mp.asin))
+    fit_f32("(sin x - x) / x^3 in x^2, x <= pi / 4", odd(mp.sin), quarter, 2, relative(mp.sin))
+    fit_f32("(cos x - 1 + x^2 / 2) / x^4 in x^2, x <= pi / 4",
+            of_root(lambda x: (mp.cos(x) - 1 + x * x / 2) / x**4), quarter, 2, lambda z: z * z / mp.cos(mp.sqrt(z)))
 
 
 def turns():
@@ -95,4 +133,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    tables_f32() if "--f32" in sys.argv[1:] else main()

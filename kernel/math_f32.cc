@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of networks in f32 arithmetic. NaN needs no select where every path to the result
-// multiplies by it.
+// multiplies by it. Polynomials that name no source are math_coefficients.py's.
 #include <initializer_list>
 
 #include "kiln/kernel/math_internal.h"
@@ -23,10 +23,13 @@ Ex Horner(Ex x, std::initializer_list<double> coefficients) {
   return sum;
 }
 
+Ex SignBit(Ex x) {
+  return Apply(ScalarOp::kAnd, Bits(x), LiteralBits(*x.expr, DType::kI32, 0x80000000u));
+}
+
 // `magnitude` (not negative, or NaN) with the sign of x.
 Ex WithSign(Ex magnitude, Ex x) {
-  const Ex sign = Apply(ScalarOp::kAnd, Bits(x), LiteralBits(*x.expr, DType::kI32, 0x80000000u));
-  return Floats(Apply(ScalarOp::kOr, Bits(magnitude), sign));
+  return Floats(Apply(ScalarOp::kOr, Bits(magnitude), SignBit(x)));
 }
 
 // e^x = 2^n e^r with n = round(x / ln 2). Adding 1.5 * 2^23 + bias rounds, and leaves n + bias in
@@ -108,6 +111,114 @@ Ex Tanh(Ex x) {
   return WithSign(m / (m + x.Like(2)), x);
 }
 
+// m as in Tanh, with half the power, which is finite where the result is; near 0 x itself.
+Ex Expm1(Ex x) {
+  const ExpParts parts = SplitExp(AtLeast(AtMost(x, 89.0f), -20.0f), x.Like(kMagic + 126));
+  const Ex half = Floats(parts.power_bits);
+  const Ex p = Fma(parts.r * parts.r, ExpTail(parts.r), parts.r);
+  const Ex m = Fma(half, p, half - x.Like(0.5));
+  return Select(Abs(x) < x.Like(0x1p-25), x, m + m);
+}
+
+// max(x, 0) + log(1 + t) with t = e^-|x|, which is t + t^2 q(t): q to 2^-30 of the sum.
+Ex Softplus(Ex x) {
+  const Ex t = ExpNotPositive(-Abs(x));
+  const Ex q =
+      Horner(t, {0x1.113634p-9, -0x1.c0a200p-7, 0x1.58ff44p-5, -0x1.54f16cp-4, 0x1.ff28d8p-4,
+                 -0x1.4a72b2p-3, 0x1.978b54p-3, -0x1.ffc59ep-3, 0x1.5553b6p-2, -0x1.fffff8p-2});
+  return AtLeast(x, 0) + Fma(t * t, q, t);
+}
+
+// atan u for u in [0, 1], u + u^3 p(u^2): to 2^-28.5 of it. Above 1 it is pi/2 - atan(1 / |x|).
+Ex Atan(Ex x) {
+  const Ex t = Abs(x);
+  const Ex one = x.Like(1);
+  const Ex u = Select(one < t, one / t, t);
+  const Ex square = u * u;
+  const Ex p =
+      Horner(square, {-0x1.d4984ap-10, 0x1.64c1cep-7, -0x1.fdfc1cp-6, 0x1.da5ed4p-5, -0x1.58155ep-4,
+                      0x1.c08f64p-4, -0x1.2420b6p-3, 0x1.9991e6p-3, -0x1.55553ep-2});
+  const Ex angle = Fma(u * square, p, u);
+  return WithSign(Select(one < t, x.Like(0x1.921fb6p+0) - angle, angle), x);
+}
+
+// With asin s = s + s^3 p(s^2) for s in [0, 1/2], to 2^-27.6 of it; beyond, |x| = 1 - 2 s^2 and
+// asin |x| = pi/2 - 2 asin s. NaN for |x| > 1, of whose s^2 there is no root.
+struct AsinParts {
+  Ex near;   // |x| <= 1/2
+  Ex angle;  // asin of |x| or s
+};
+AsinParts SplitAsin(Ex x) {
+  const Ex t = Abs(x);
+  const Ex near = t <= x.Like(0.5);
+  const Ex half = Fma(t, x.Like(-0.5), x.Like(0.5));
+  const Ex square = Select(near, t * t, half);
+  const Ex s = Select(near, t, Sqrt(half));
+  const Ex p =
+      Horner(square, {0x1.595c60p-5, 0x1.8c3e50p-6, 0x1.747bb8p-5, 0x1.330204p-4, 0x1.5555c8p-3});
+  return {near, Fma(s * square, p, s)};
+}
+
+// The constants are pi/2 in two parts.
+Ex Asin(Ex x) {
+  const AsinParts parts = SplitAsin(x);
+  const Ex far = Fma(parts.angle, x.Like(-2), x.Like(-0x1.777a5cp-25)) + x.Like(0x1.921fb6p+0);
+  return WithSign(Select(parts.near, parts.angle, far), x);
+}
+
+Ex Acos(Ex x) {
+  const AsinParts parts = SplitAsin(x);
+  const Ex below = x < x.Like(0);
+  const Ex near =
+      x.Like(0x1.921fb6p+0) - (Select(below, -parts.angle, parts.angle) + x.Like(0x1.777a5cp-25));
+  const Ex twice = parts.angle + parts.angle;
+  const Ex far = Select(below, x.Like(0x1.921fb6p+1) - (twice + x.Like(0x1.777a5cp-24)), twice);
+  return Select(parts.near, near, far);
+}
+
+// sin and cos of r, |r| <= pi/4 and a little: to 2^-28 and 2^-33 of them.
+Ex SinNear(Ex r, Ex square) {
+  return Fma(r * square, Horner(square, {-0x1.995300p-13, 0x1.110776p-7, -0x1.555546p-3}), r);
+}
+Ex CosNear(Ex square) {
+  const Ex p = Horner(square, {0x1.99e904p-16, -0x1.6c0c2ap-10, 0x1.55554ap-5});
+  return Fma(square * square, p, Fma(square, square.Like(-0.5), square.Like(1)));
+}
+
+// sin(|x| + turns pi/2): |x| = n pi/2 + r, pi/2 in three parts, and n, as of SplitExp, in the low
+// bits of the sum. For |x| below kMostTurned, beyond which n is off by too much: what few operands
+// take (halide_gen/rare_selects.h).
+constexpr float kMostTurned = 8192;
+
+Ex SinTurned(Ex t, int turns) {
+  const Ex magic = t.Like(kMagic);
+  const Ex sum = Fma(t, t.Like(0x1.45f306p-1), magic);
+  const Ex n = sum - magic;
+  Ex r = Fma(n, t.Like(-0x1.921fb6p+0), t);
+  r = Fma(n, t.Like(0x1.777a5cp-25), r);
+  r = Fma(n, t.Like(0x1.ee59dap-50), r);
+  const Ex square = r * r;
+  const Ex bits = turns == 0 ? Bits(sum) : Bits(sum) + Bits(sum).Like(turns);
+  const Ex odd = Apply(ScalarOp::kAnd, bits, bits.Like(1)) == bits.Like(1);
+  const Ex value = Select(odd, CosNear(square), SinNear(r, square));
+  const Ex sign = Shl(Apply(ScalarOp::kAnd, bits, bits.Like(2)), 30);
+  return Floats(Apply(ScalarOp::kXor, Bits(value), sign));
+}
+
+Ex Sin(Ex x, Operands operands) {
+  const Ex t = Abs(x);
+  const Ex near = Floats(Apply(ScalarOp::kXor, Bits(SinTurned(t, 0)), SignBit(x)));
+  if (operands == Operands::kUsual) return near;
+  return Select(t < x.Like(kMostTurned), near, *ExpandWide(ScalarOp::kSin, x, x));
+}
+
+Ex Cos(Ex x, Operands operands) {
+  const Ex t = Abs(x);
+  const Ex near = SinTurned(t, 1);
+  if (operands == Operands::kUsual) return near;
+  return Select(t < x.Like(kMostTurned), near, *ExpandWide(ScalarOp::kCos, x, x));
+}
+
 // Near 0 an odd polynomial, else 1 - e^p(|x|). Coefficients: N. Juffa's public erff.
 Ex Erf(Ex x) {
   const Ex t = Abs(x);
@@ -140,7 +251,7 @@ Ex ExpNotPositive(Ex x) {
   return ExpFraction(parts.r) * Floats(parts.power_bits) * x.Like(0x1p-25);
 }
 
-std::optional<Ex> ExpandFast(ScalarOp op, Ex x) {
+std::optional<Ex> ExpandFast(ScalarOp op, Ex x, Operands operands) {
   switch (op) {
     case ScalarOp::kExp:
       return Exp(x);
@@ -152,6 +263,20 @@ std::optional<Ex> ExpandFast(ScalarOp op, Ex x) {
       return Erf(x);
     case ScalarOp::kSigmoid:
       return Sigmoid(x);
+    case ScalarOp::kExpm1:
+      return Expm1(x);
+    case ScalarOp::kSoftplus:
+      return Softplus(x);
+    case ScalarOp::kSin:
+      return Sin(x, operands);
+    case ScalarOp::kCos:
+      return Cos(x, operands);
+    case ScalarOp::kAtan:
+      return Atan(x);
+    case ScalarOp::kAsin:
+      return Asin(x);
+    case ScalarOp::kAcos:
+      return Acos(x);
     case ScalarOp::kRsqrt:
       return x.Like(1) / Sqrt(x);
     default:

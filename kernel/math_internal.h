@@ -9,9 +9,11 @@
 
 namespace kiln::math_internal {
 
-// exp, log, tanh, erf, sigmoid, rsqrt in f32 arithmetic: the functions of networks, counted in
-// operations.
-std::optional<Ex> ExpandFast(ScalarOp op, Ex x);
+// Whether with what operands take that few are, such as angles of a thousand turns.
+enum class Operands : bool { kAll, kUsual };
+
+// The functions of networks in f32 arithmetic, counted in operations.
+std::optional<Ex> ExpandFast(ScalarOp op, Ex x, Operands operands);
 
 // exp of an f32 that is not above 0, or NaN: the bits of the other expansion in fewer operations.
 Ex ExpNotPositive(Ex x);

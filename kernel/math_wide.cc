@@ -82,7 +82,6 @@ struct Wide {
     return Select(x == x.Like(0), x, LogSpecials(u, LogNormal(u, lost)));
   }
 
-  Ex Softplus(Ex x) const { return Select(x.Like(0) < x, x, x.Like(0)) + Log1p(Exp(-Abs(x))); }
   Ex Sinh(Ex x) const {
     const Ex e = Expm1(Abs(x));
     return FlipSign(x.Like(0.5) * (e + e / (e + x.Like(1))), x);
@@ -105,23 +104,6 @@ struct Wide {
     const Ex t = Abs(x);
     return FlipSign(x.Like(0.5) * Log1p((t + t) / (x.Like(1) - t)), x);
   }
-
-  // atan t = 2 atan(t / (1 + sqrt(1 + t^2))), three times: then t < 0.2 and the series is short.
-  // For t >= 0.
-  Ex AtanPositive(Ex t) const {
-    t = Select(t.Like(0x1p200) < t, t.Like(0x1p200), t);
-    for (int i = 0; i < 3; ++i) t = t / (t.Like(1) + Sqrt(Fma(t, t, t.Like(1))));
-    const Ex z = t * t;
-    Ex p = t.Like(1.0 / 17);
-    for (int j = 7; j >= 1; --j) p = Fma(p, z, t.Like((j % 2 != 0 ? -1.0 : 1.0) / (2 * j + 1)));
-    return t.Like(8) * Fma(t * z, p, t);
-  }
-  Ex Atan(Ex x) const { return FlipSign(AtanPositive(Abs(x)), x); }
-  Ex Asin(Ex x) const {
-    const Ex t = Abs(x);
-    return FlipSign(AtanPositive(t / Sqrt((x.Like(1) - t) * (x.Like(1) + t))), x);
-  }
-  Ex Acos(Ex x) const { return x.Like(2) * AtanPositive(Sqrt((x.Like(1) - x) / (x.Like(1) + x))); }
 
   Ex Cbrt(Ex x) const { return FlipSign(Exp(Log(Abs(x)) * x.Like(1.0 / 3)), x); }
 
@@ -209,10 +191,6 @@ std::optional<Ex> ForFloat(ScalarOp op, Ex x, Ex y) {
   switch (op) {
     case ScalarOp::kLog2:
       return wide.Log(x) * x.Like(0x1.71547652b82fep+0);
-    case ScalarOp::kSoftplus:
-      return wide.Softplus(x);
-    case ScalarOp::kExpm1:
-      return Select(x == x.Like(0), x, wide.Expm1(x));
     case ScalarOp::kLog1p:
       return wide.Log1p(x);
     case ScalarOp::kAtanh:
@@ -227,12 +205,6 @@ std::optional<Ex> ForFloat(ScalarOp op, Ex x, Ex y) {
       return wide.Asinh(x);
     case ScalarOp::kAcosh:
       return wide.Acosh(x);
-    case ScalarOp::kAtan:
-      return wide.Atan(x);
-    case ScalarOp::kAsin:
-      return wide.Asin(x);
-    case ScalarOp::kAcos:
-      return wide.Acos(x);
     case ScalarOp::kCbrt:
       return wide.Cbrt(x);
     case ScalarOp::kErfc:
