@@ -120,6 +120,28 @@ Ex Expm1(Ex x) {
   return Select(Abs(x) < x.Like(0x1p-25), x, m + m);
 }
 
+// A quarter of the power is finite where the result is.
+ExpParts SplitQuarter(Ex t) { return SplitExp(AtMost(t, 89.7f), t.Like(kMagic + 125)); }
+
+// (e^t + e^-t) / 2 for t = |x|, of q = e^t / 4.
+Ex Cosh(Ex x) {
+  const ExpParts parts = SplitQuarter(Abs(x));
+  const Ex q = ExpFraction(parts.r) * Floats(parts.power_bits);
+  return q + q + x.Like(0.125) / q;
+}
+
+// (m + m / (m + 1)) / 2 for t = |x|, m as in Tanh, of q = m / 4; near 0 x itself.
+Ex Sinh(Ex x) {
+  const Ex t = Abs(x);
+  const ExpParts parts = SplitQuarter(t);
+  const Ex quarter = Floats(parts.power_bits);
+  const Ex p = Fma(parts.r * parts.r, ExpTail(parts.r), parts.r);
+  const Ex q = Fma(quarter, p, quarter - x.Like(0.25));
+  const Ex twice = q + q;
+  const Ex far = WithSign(twice + q / (twice + x.Like(0.5)), x);
+  return Select(t < x.Like(0x1p-12), x, far);
+}
+
 // max(x, 0) + log(1 + t) with t = e^-|x|, which is t + t^2 q(t): q to 2^-30 of the sum.
 Ex Softplus(Ex x) {
   const Ex t = ExpNotPositive(-Abs(x));
@@ -265,6 +287,10 @@ std::optional<Ex> ExpandFast(ScalarOp op, Ex x, Operands operands) {
       return Sigmoid(x);
     case ScalarOp::kExpm1:
       return Expm1(x);
+    case ScalarOp::kSinh:
+      return Sinh(x);
+    case ScalarOp::kCosh:
+      return Cosh(x);
     case ScalarOp::kSoftplus:
       return Softplus(x);
     case ScalarOp::kSin:

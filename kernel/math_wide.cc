@@ -14,9 +14,9 @@ constexpr double kInf = __builtin_inf();
 Ex Nan(Ex like) { return like.Like(__builtin_nan("")); }
 
 struct Wide {
-  // e^x - 1 = scale1 * scale2 * (1 + part) - 1, part = e^r - 1, |r| <= ln 2 / 2.
+  // e^x = scale1 * scale2 * (1 + part), part = e^r - 1, |r| <= ln 2 / 2.
   struct Exponential {
-    Ex part, scale1, scale2, inverse2;
+    Ex part, scale1, scale2;
   };
 
   Exponential Split(Ex x) const {
@@ -41,16 +41,11 @@ struct Wide {
     const Ex n1 = Bitcast(half, DType::kU64);
     const Ex n2 = bits - n1;
     const Ex one = Word(x, 0x3ff0000000000000u);
-    return {r * q, Doubles(Shl(n1, 52) + one), Doubles(Shl(n2, 52) + one),
-            Doubles(one - Shl(n2, 52))};
+    return {r * q, Doubles(Shl(n1, 52) + one), Doubles(Shl(n2, 52) + one)};
   }
   Ex Exp(Ex x) const {
     const Exponential e = Split(x);
     return Fma(e.scale1, e.part, e.scale1) * e.scale2;
-  }
-  Ex Expm1(Ex x) const {
-    const Exponential e = Split(x);
-    return Fma(e.scale1, e.part, e.scale1 - e.inverse2) * e.scale2;
   }
 
   // log of a positive, finite, normal x, plus `extra`.
@@ -82,14 +77,6 @@ struct Wide {
     return Select(x == x.Like(0), x, LogSpecials(u, LogNormal(u, lost)));
   }
 
-  Ex Sinh(Ex x) const {
-    const Ex e = Expm1(Abs(x));
-    return FlipSign(x.Like(0.5) * (e + e / (e + x.Like(1))), x);
-  }
-  Ex Cosh(Ex x) const {
-    const Ex e = Exp(Abs(x));
-    return x.Like(0.5) * (e + x.Like(1) / e);
-  }
   Ex Asinh(Ex x) const {
     const Ex t = Abs(x);
     const Ex square = t * t;
@@ -197,10 +184,6 @@ std::optional<Ex> ForFloat(ScalarOp op, Ex x, Ex y) {
       return wide.Atanh(x);
     case ScalarOp::kExp2:
       return wide.Exp(x * x.Like(0x1.62e42fefa39efp-1));
-    case ScalarOp::kSinh:
-      return wide.Sinh(x);
-    case ScalarOp::kCosh:
-      return wide.Cosh(x);
     case ScalarOp::kAsinh:
       return wide.Asinh(x);
     case ScalarOp::kAcosh:
