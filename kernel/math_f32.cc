@@ -56,6 +56,8 @@ Ex ExpTail(Ex r) {
   return Horner(r, {0x1.6a2420p-10, 0x1.1239ecp-7, 0x1.5558f2p-5, 0x1.555492p-3, 0x1.fffffcp-2});
 }
 
+// e^r - 1, of which nothing cancels, and e^r.
+Ex ExpFractionLessOne(Ex r) { return Fma(r * r, ExpTail(r), r); }
 Ex ExpFraction(Ex r) { return Fma(Fma(ExpTail(r), r, r.Like(1)), r, r.Like(1)); }
 
 // For x in [-87, 88]: the result is normal.
@@ -106,7 +108,7 @@ Ex Tanh(Ex x) {
   const Ex t = Abs(x);
   const ExpParts parts = SplitExp(AtMost(t + t, 20.0f), x.Like(kMagic + 127));
   const Ex power = Floats(parts.power_bits);
-  const Ex p = Fma(parts.r * parts.r, ExpTail(parts.r), parts.r);
+  const Ex p = ExpFractionLessOne(parts.r);
   const Ex m = Fma(power, p, power - x.Like(1));
   return WithSign(m / (m + x.Like(2)), x);
 }
@@ -115,7 +117,7 @@ Ex Tanh(Ex x) {
 Ex Expm1(Ex x) {
   const ExpParts parts = SplitExp(AtLeast(AtMost(x, 89.0f), -20.0f), x.Like(kMagic + 126));
   const Ex half = Floats(parts.power_bits);
-  const Ex p = Fma(parts.r * parts.r, ExpTail(parts.r), parts.r);
+  const Ex p = ExpFractionLessOne(parts.r);
   const Ex m = Fma(half, p, half - x.Like(0.5));
   return Select(Abs(x) < x.Like(0x1p-25), x, m + m);
 }
@@ -135,7 +137,7 @@ Ex Sinh(Ex x) {
   const Ex t = Abs(x);
   const ExpParts parts = SplitQuarter(t);
   const Ex quarter = Floats(parts.power_bits);
-  const Ex p = Fma(parts.r * parts.r, ExpTail(parts.r), parts.r);
+  const Ex p = ExpFractionLessOne(parts.r);
   const Ex q = Fma(quarter, p, quarter - x.Like(0.25));
   const Ex twice = q + q;
   const Ex far = WithSign(twice + q / (twice + x.Like(0.5)), x);

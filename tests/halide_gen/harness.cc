@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kiln/halide_gen/worker.h"
 #include "kiln/kernel/naive.h"
@@ -260,6 +261,11 @@ std::string Statements(const std::string& kernel, const std::string& params) {
                                       .sections = {"stmt"}});
   EXPECT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
   return answer.sections.empty() ? "" : answer.sections[0].second;
+}
+
+std::string StatementsOf(const std::string& expr, int lanes) {
+  return Statements("dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = " + expr + "\n",
+                    absl::StrCat("pointwise grain=1024 lanes=", lanes));
 }
 
 std::vector<IsaLevel> RunnableLevels() {

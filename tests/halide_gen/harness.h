@@ -55,6 +55,9 @@ class CompiledKernel {
 // The loops of `kernel`, whose header is left out, for x86-64-v4, as the worker prints them.
 std::string Statements(const std::string& kernel, const std::string& params);
 
+// The same of a pointwise kernel of f32 in0[a], in vectors of `lanes`.
+std::string StatementsOf(const std::string& expr, int lanes);
+
 // The levels this machine can run, for parameterised tests; at least x86-64-v3 is needed for any.
 std::vector<IsaLevel> RunnableLevels();
 

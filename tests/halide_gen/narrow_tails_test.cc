@@ -22,14 +22,8 @@ using Halide::Internal::Variable;
 using testing::HasSubstr;
 using testing::Not;
 
-// As the worker prints them.
-std::string Loops(const std::string& expr) {
-  return Statements("dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = " + expr + "\n",
-                    "pointwise grain=1024 lanes=64");
-}
-
 TEST(NarrowTailsTest, ALoopMakesVectors) {
-  const std::string text = Loops("sigmoid(in0[a])");
+  const std::string text = StatementsOf("sigmoid(in0[a])", 64);
   EXPECT_THAT(text, HasSubstr("for (tail, 0, "));
   EXPECT_THAT(text, HasSubstr("float32x64"));
   EXPECT_THAT(text, HasSubstr("(tail*16)"));
@@ -37,7 +31,7 @@ TEST(NarrowTailsTest, ALoopMakesVectors) {
 }
 
 TEST(NarrowTailsTest, WhatComputesLittleIsLeft) {
-  EXPECT_THAT(Loops("mul(in0[a], in0[a])"), Not(HasSubstr("for (tail")));
+  EXPECT_THAT(StatementsOf("mul(in0[a], in0[a])", 64), Not(HasSubstr("for (tail")));
 }
 
 TEST(NarrowTailsTest, GiveTheBitsOfWholeSteps) {

@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <string>
-
 #include "tests/halide_gen/harness.h"
 
 namespace kiln {
@@ -14,19 +12,14 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// As the worker prints them.
-std::string Loops(const std::string& expr) {
-  return Statements("dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = " + expr + "\n",
-                    "pointwise grain=1024 lanes=32");
-}
-
 TEST(RareSelectsTest, MuchIsBehindABranch) {
-  EXPECT_THAT(Loops("sin(in0[a])"), HasSubstr("if_then_else((uint1)vector_reduce_and(usual), value,"
-                                              " select(usual, value, let "));
+  EXPECT_THAT(StatementsOf("sin(in0[a])", 32),
+              HasSubstr("if_then_else((uint1)vector_reduce_and(usual), value,"
+                        " select(usual, value, let "));
 }
 
 TEST(RareSelectsTest, LittleIsNot) {
-  EXPECT_THAT(Loops("select(lt(in0[a], f32:0x1p+00), in0[a], exp(in0[a]))"),
+  EXPECT_THAT(StatementsOf("select(lt(in0[a], f32:0x1p+00), in0[a], exp(in0[a]))", 32),
               Not(HasSubstr("vector_reduce")));
 }
 
