@@ -345,14 +345,16 @@ class Pricer {
     price_.compute_ns += bytes / machine_.GbPerS(apart_ ? bytes : 0);
   }
 
-  // Rows that run in pieces: each element computes what its piece needs. Pieces count as equally
-  // long.
+  // Rows that run in pieces: each element computes what its piece needs, or all pieces where those
+  // share vectors.
   void AddPieces() {
     const std::vector<IndexExpr> cuts = Cuts(kernel_);
     std::vector<int64_t> extents(extents_.begin(), extents_.end());
     int64_t& row = extents[static_cast<size_t>(kernel_.innermost())];
-    row = std::max<int64_t>(1, row / static_cast<int64_t>(cuts.size() + 1));
+    const std::vector<int64_t> lengths = PieceLengths(kernel_, cuts, extents_);
+    const bool shared = params_.Get("order", -1) >= 0;
     for (size_t k = 0; k <= cuts.size(); ++k) {
+      if (!shared) row = std::max<int64_t>(1, lengths[k]);
       const Kernel piece = Between(kernel_, cuts, k);
       Pricer pricer(piece, extents, machine_);
       const Price price = pricer.Run();
@@ -360,7 +362,7 @@ class Pricer {
       price_.short_rows_ns += price.short_rows_ns;
       price_.memory_ns += pricer.OddReadsNs();
       price_.dear_repeats = std::max(price_.dear_repeats, price.dear_repeats);
-      loops_ += pricer.loops_;
+      loops_ += shared && k > 0 ? 0 : pricer.loops_;
     }
   }
 

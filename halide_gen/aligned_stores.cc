@@ -19,7 +19,7 @@ using Halide::Internal::Store;
 using Halide::Internal::Variable;
 
 std::optional<std::vector<LineExtent>> CutsAtLines(const Kernel& kernel, const Params& params) {
-  if (params.Get("cuts", 0) == 0) return std::vector<LineExtent>();
+  if (params.Get("cuts", 0) == 0 || params.Get("order", -1) >= 0) return std::vector<LineExtent>();
   int64_t line = 1;
   for (const KernelOutput& output : kernel.outputs)
     line = std::max(line, kLine / static_cast<int64_t>(SizeOf(output.type)));

@@ -90,12 +90,16 @@ bool IsShiftedRow(const Kernel& kernel, const ExprNode& node, const std::vector<
 // too. Each shared expression is visited once: as a tree, functions of functions have no end.
 class MaskedLoads : public Halide::Internal::IRGraphMutator {
  public:
-  MaskedLoads(const Expr& condition, const Halide::Var& lane)
-      : condition_(condition), lane_(lane) {}
+  MaskedLoads(const Expr& condition, const Halide::Var& lane, const std::vector<Expr>& always)
+      : condition_(condition), lane_(lane), always_(always) {}
 
  private:
   using IRGraphMutator::visit;
   Expr visit(const Halide::Internal::Call* op) override {
+    const bool always = std::any_of(always_.begin(), always_.end(), [op](const Expr& load) {
+      return Halide::Internal::graph_equal(load, op);
+    });
+    if (always) return op;
     const Expr call = IRGraphMutator::visit(op);
     const bool along = IsLoad(*op) && Halide::Internal::expr_uses_var(op, lane_.name());
     return along ? LoadIf(condition_, call) : call;
@@ -103,6 +107,7 @@ class MaskedLoads : public Halide::Internal::IRGraphMutator {
 
   const Expr& condition_;
   const Halide::Var& lane_;
+  const std::vector<Expr>& always_;
 };
 
 }  // namespace
@@ -112,8 +117,9 @@ bool IsLoad(const Halide::Internal::Call& call) {
   return call.call_type == Call::Halide || call.call_type == Call::Image;
 }
 
-Expr LoadsIf(const Expr& condition, const Halide::Var& lane, const Expr& value) {
-  return MaskedLoads(condition, lane).mutate(value);
+Expr LoadsIf(const Expr& condition, const Halide::Var& lane, const Expr& value,
+             const std::vector<Expr>& always) {
+  return MaskedLoads(condition, lane, always).mutate(value);
 }
 
 Expr LoadIf(const Expr& condition, const Expr& load) {

@@ -29,9 +29,9 @@ bool IsLoad(const Halide::Internal::Call& call);
 // A load of which Halide makes a masked one when it is vectorised.
 Halide::Expr LoadIf(const Halide::Expr& condition, const Halide::Expr& load);
 
-// `value` with such loads for all whose address depends on `lane`.
+// `value` with such loads for all whose address depends on `lane`, but those in `always`.
 Halide::Expr LoadsIf(const Halide::Expr& condition, const Halide::Var& lane,
-                     const Halide::Expr& value);
+                     const Halide::Expr& value, const std::vector<Halide::Expr>& always = {});
 
 // What stands for the arguments of a launch, in the order of kernel/abi.h.
 struct Operands {

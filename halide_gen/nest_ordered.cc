@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pointwise kernels of short rows that inputs have in another order than the outputs, or only one
-// of for several: a loop for each dim, so that no row takes divisions to find.
+// of for several, or that consist of pieces, which share vectors (pieces.h): a loop for each dim,
+// so that no row takes divisions to find.
 //
 // Where the rows of an input follow each other along another dim ("order") than those of outputs,
 // blocks of a few rows of the outputs are made for one step along it after the other, so that what
@@ -10,8 +11,10 @@
 //   for a, for blocks of c, for c in the block, for b: a row    (few b)
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 
 #include "kiln/halide_gen/nests.h"
+#include "kiln/halide_gen/pieces.h"
 #include "kiln/halide_gen/primitives.h"
 
 namespace kiln {
@@ -34,7 +37,11 @@ std::vector<OutputNest> OrderedNests(const Kernel& kernel, const Params& params,
   for (std::vector<size_t>& group : GroupOutputs(kernel)) {
     std::vector<Var> vars;  // outermost first
     for (size_t d = 0; d <= inner; ++d) vars.emplace_back("pdim" + std::to_string(d) + "v");
-    Func out = DefineOverDims(kernel, operands, group, vars);
+    Func out("out" + std::to_string(group[0]));
+    SetValues(out, {vars.rbegin(), vars.rend()}, BlendedPieces(kernel, operands, group, vars));
+    const auto first = operands.extents.begin();
+    SetDense(out, {std::make_reverse_iterator(first + kernel.num_iterated()),
+                   std::make_reverse_iterator(first)});
     const Var x = vars[inner], row = vars[inner - 1];
     const Var block("pblock"), in_block("pinblock"), task("ptask"), inside("pinside");
     const Expr &length = operands.extents[inner], &above = operands.extents[inner - 1];

@@ -4,31 +4,17 @@
 #include <algorithm>
 
 #include "kiln/halide_gen/nests.h"
+#include "kiln/halide_gen/pieces.h"
 #include "kiln/schedule/cuts.h"
 
 namespace kiln {
 namespace {
 
-using Halide::clamp;
 using Halide::Expr;
 using Halide::RDom;
 using Halide::select;
 using Halide::TailStrategy;
 using Halide::Var;
-
-// Where pieces begin, and behind the last one.
-std::vector<Expr> EdgesOf(const std::vector<IndexExpr>& cuts, const Operands& operands,
-                          const Expr& length) {
-  std::vector<Expr> edges = {0};
-  for (const IndexExpr& cut : cuts) {
-    Expr sum = static_cast<int32_t>(cut.offset);
-    for (const IndexExpr::Term& term : cut.terms)
-      sum = sum + operands.extents[static_cast<size_t>(term.dim)] * static_cast<int32_t>(term.coef);
-    edges.push_back(clamp(sum, edges.back(), length));
-  }
-  edges.push_back(length);
-  return edges;
-}
 
 // What `of` is for each of `count` pieces, for the piece `number`: decided once the loop over
 // pieces is unrolled.

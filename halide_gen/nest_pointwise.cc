@@ -40,10 +40,10 @@ std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& param
                                        const Operands& operands) {
   if (params.Get("unroll", 0) > 0) return UnrolledNests(kernel, params, operands);
   if (params.Get("block", 0) > 0) return BlockNests(kernel, params, operands);
+  if (params.Get("order", -1) >= 0) return OrderedNests(kernel, params, operands);
   if (params.Get("cuts", 0) > 0) return PieceNests(kernel, params, operands);
   if (params.Get("turn", -1) >= 0) return TurnNests(kernel, params, operands);
   if (params.Get("stride_dim", -1) >= 0) return ChannelNests(kernel, params, operands);
-  if (params.Get("order", -1) >= 0) return OrderedNests(kernel, params, operands);
   if (params.Get("links", 0) > 0) return LinkNests(kernel, params, operands);
   const Var x("px"), row("prow"), task("ptask"), inside("pinside");
   const int lanes = static_cast<int>(params.Get("lanes", 16));

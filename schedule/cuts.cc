@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "kiln/schedule/scheduler.h"
+
 namespace kiln {
 namespace {
 
@@ -220,6 +222,27 @@ Kernel Between(const Kernel& kernel, const std::vector<IndexExpr>& cuts, size_t 
   const Decider decider(kernel, cuts, piece);
   ForEachExpr(decided, [&](ScalarExpr& expr) { expr = decider.Decide(expr); });
   return decided;
+}
+
+std::vector<int64_t> PieceLengths(const Kernel& kernel, const std::vector<IndexExpr>& cuts,
+                                  std::span<const int64_t> extents) {
+  const int64_t row = extents[static_cast<size_t>(kernel.innermost())];
+  if (row == kUnbounded) return {};
+  std::vector<int64_t> lengths;
+  int64_t begin = 0;
+  for (const IndexExpr& cut : cuts) {
+    int64_t edge = cut.offset;
+    for (const IndexExpr::Term& term : cut.terms) {
+      const int64_t extent = extents[static_cast<size_t>(term.dim)];
+      if (extent == kUnbounded) return {};
+      edge += term.coef * extent;
+    }
+    edge = std::clamp(edge, begin, row);
+    lengths.push_back(edge - begin);
+    begin = edge;
+  }
+  lengths.push_back(row - begin);
+  return lengths;
 }
 
 }  // namespace kiln

@@ -10,6 +10,7 @@
 #ifndef KILN_SCHEDULE_CUTS_H_
 #define KILN_SCHEDULE_CUTS_H_
 
+#include <span>
 #include <vector>
 
 #include "kiln/kernel/kernel.h"
@@ -24,6 +25,11 @@ std::vector<IndexExpr> Cuts(const Kernel& kernel);
 // The kernel where cuts[piece - 1] <= innermost coordinate < cuts[piece]: comparisons with cuts and
 // the guards that depend on nothing else are replaced by what they are there.
 Kernel Between(const Kernel& kernel, const std::vector<IndexExpr>& cuts, size_t piece);
+
+// How long the pieces of a row are where dims have these extents; none if one that matters is
+// unbounded. Example: cuts {|n0|} and extents {n0: 3, the row: 10} give {3, 7}.
+std::vector<int64_t> PieceLengths(const Kernel& kernel, const std::vector<IndexExpr>& cuts,
+                                  std::span<const int64_t> extents);
 
 }  // namespace kiln
 

@@ -16,7 +16,8 @@
 // "stride_is"), they are loads and shuffles, in long rows those of all channels at each step
 // ("together"); where the last dims all are, vectors hold blocks of them ("block"). Short rows that
 // lie in another order have a loop for each dim ("order"). Rows with guards on the innermost
-// coordinate are run in pieces ("cuts"), long chains in "links".
+// coordinate are run in pieces ("cuts"), short ones in vectors over several ("order", too), long
+// chains in "links".
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -259,6 +260,27 @@ int64_t LanesInOrder(const Kernel& kernel, const MachineProfile& profile, int64_
   return row <= kQuarter ? std::min(lanes, kQuarter) : lanes;
 }
 
+// Whether short rows with cuts take less work in vectors over several pieces, whose lanes compute
+// all of them, than in vectors of one piece each.
+bool Blends(const Kernel& kernel, const std::vector<IndexExpr>& cuts, const SizeClass& sizes,
+            const MachineProfile& profile) {
+  constexpr int64_t kLeastWork = 16;   // of a vector: its loop, mask and store, in operations
+  constexpr int64_t kMostVectors = 4;  // of longer rows, few elements are near a cut
+  const int32_t x = kernel.innermost();
+  const int64_t row = sizes.at_most[static_cast<size_t>(x)];
+  const int64_t lanes = LanesFor(kernel, profile, 1);
+  const auto vectors = [lanes](int64_t elements) { return (elements + lanes - 1) / lanes; };
+  if (x == 0 || row > kMostVectors * lanes) return false;
+  const std::vector<int64_t> lengths = PieceLengths(kernel, cuts, sizes.at_most);
+  int64_t all = kLeastWork, apart = 0;  // of a vector over pieces; of a row in pieces
+  for (size_t piece = 0; piece < lengths.size(); ++piece) {
+    const int64_t work = CompileWork(Between(kernel, cuts, piece));
+    all += work;
+    apart += vectors(lengths[piece]) * (work + kLeastWork);
+  }
+  return vectors(row) * all < apart;
+}
+
 Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile) {
   Params params{.scheduler = "pointwise", .values = {}, .in_place = ElementwisePairs(kernel)};
   const auto known = [&](int32_t dim) { return sizes.at_most[static_cast<size_t>(dim)]; };
@@ -287,7 +309,11 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const MachineProfile
   }
   if (cuts.empty() && turn >= 0 && SetBlock(params, kernel, sizes, profile, turn)) return params;
   const bool long_enough = known(x) / kLeastPiece >= static_cast<int64_t>(cuts.size()) + 1;
-  if (!cuts.empty() && long_enough) {
+  if (!cuts.empty() && Blends(kernel, cuts, sizes, profile)) {
+    params.values.emplace_back("order", x - 1);
+    params.values.emplace_back("cuts", static_cast<int64_t>(cuts.size()));
+    lanes = LanesInOrder(kernel, profile, known(x));
+  } else if (!cuts.empty() && long_enough) {
     lanes = LanesForRow(Between(kernel, cuts, 0), profile, 1, known(x));
     params.values.emplace_back("cuts", static_cast<int64_t>(cuts.size()));
   } else if (turned) {

@@ -370,6 +370,40 @@ out  0 f32 [a, b] dense = guard(lt(index(b), extent(n0)), in0[a, b], guard(and(l
   for (const int32_t n : {0, 1, 17, 64}) thirds.Check({9, 2 * n + 5, n, 5}, 1);
 }
 
+TEST_P(ElementsTest, RunsShortRowsInVectorsOverPieces) {
+  CompiledKernel rotary = Compile(R"(dims a b c
+sizes n0 n1
+in   0 f32 [a, b, n0] dense
+in   1 f32 [b, c] dense
+in   2 f32 [a, b, c] dense
+out  0 f32 [a, b, c] dense = add(mul(guard(lt(index(c), extent(n1)), neg(in0[a, b, c+|n1|]), guard(le(extent(n1), index(c)), in0[a, b, c-|n1|], 0)), in1[b, c]), in2[a, b, c])
+)",
+                                  "", {{40, 50, 14, 14, 7}});
+  EXPECT_EQ(rotary.params().Get("order", -1) == 1, GetParam() == IsaLevel::kV4);
+  for (const int32_t half : {0, 1, 5, 7, 16, 40}) rotary.Check({3, 5, 2 * half, 2 * half, half}, 1);
+  // A row that is looked up, narrow types, two outputs.
+  CompiledKernel three = Compile(R"(dims a b
+sizes n0 n1
+in   0 u8 [a, n0] dense
+in   1 u8 [n1, n0] dense
+in   2 i32 [a] dense
+out  0 u8 [a, b] dense = guard(lt(index(b), extent(n0)), in0[a, b], guard(and(le(extent(n0), index(b)), lt(index(b), mul(extent(n0), i64:2))), in1[[in2[a]], b-|n0|], guard(le(mul(extent(n0), i64:2), index(b)), u8:9, u8:0)))
+out  1 u8 [a, b] dense = guard(and(le(extent(n0), index(b)), lt(index(b), mul(extent(n0), i64:2))), in0[a, b-|n0|], u8:3)
+)",
+                                 "", {{1000, 15, 5, 100}});
+  EXPECT_EQ(three.params().Get("cuts", 0), 2);
+  EXPECT_EQ(three.params().Get("order", -1), 0);
+  for (const int32_t n : {1, 5, 7, 33}) three.Check({9, 3 * n, n, 4}, 1);
+  CompiledKernel padded = Compile(R"(dims a b
+sizes n0
+in   0 f16 [a, n0] dense
+out  0 f16 [a, b] dense = guard(and(le(i64:1, index(b)), lt(index(b), add(extent(n0), i64:1))), mul(in0[a, b-1], in0[a, b-1]), 1)
+)",
+                                  "", {{1000, 12, 10}});
+  EXPECT_EQ(padded.params().Get("order", -1), 0);
+  for (const int32_t n : {0, 1, 10, 15, 70}) padded.Check({9, n + 2, n}, 1);
+}
+
 TEST_P(ElementsTest, RunsLongChainsInLinks) {
   CompiledKernel chain = Compile(R"(dims a
 in   0 f32 [a] dense

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kiln/kernel/text.h"
+#include "kiln/schedule/scheduler.h"
 
 namespace kiln {
 namespace {
@@ -55,6 +56,19 @@ TEST(CutsTest, KeepsWhatDependsOnMore) {
   ASSERT_EQ(Cuts(kernel).size(), 1u);
   EXPECT_EQ(Piece(kernel, 0), "guard(lt(index(a), i64:5), in0[a, b], 0)");
   EXPECT_EQ(Piece(kernel, 1), "0");
+}
+
+TEST(CutsTest, PiecesAreAsLongAsExtentsSay) {
+  const Kernel kernel = Parse(
+      "guard(and(le(i64:2, index(b)), lt(index(b), add(i64:2, extent(n1)))), in1[a, b-2], 0)");
+  const auto lengths = [&](int64_t b, int64_t n1) {
+    return PieceLengths(kernel, Cuts(kernel), std::vector<int64_t>{kUnbounded, b, kUnbounded, n1});
+  };
+  EXPECT_EQ(lengths(12, 7), (std::vector<int64_t>{2, 7, 3}));
+  EXPECT_EQ(lengths(5, 7), (std::vector<int64_t>{2, 3, 0}));
+  EXPECT_EQ(lengths(1, 7), (std::vector<int64_t>{1, 0, 0}));
+  EXPECT_TRUE(lengths(12, kUnbounded).empty());
+  EXPECT_TRUE(lengths(kUnbounded, 7).empty());
 }
 
 TEST(CutsTest, NoneWhereTheOrderDependsOnExtents) {

@@ -103,6 +103,23 @@ TEST(SchedulerTest, RowsAreCutWherePiecesAreWorthALoop) {
   EXPECT_EQ(cuts(9), 0);
 }
 
+TEST(SchedulerTest, PiecesShareVectorsWhereThoseAreFewer) {
+  const Kernel kernel = Parse(
+      "dims a b\nsizes n0 n1\nin 0 f32 [a, n0] dense\nin 1 f32 [a, n1] dense\nout 0 f32 [a, b] "
+      "dense = guard(lt(index(b), extent(n0)), in0[a, b], guard(le(extent(n0), index(b)), in1[a, "
+      "b-|n0|], 0))\n");
+  const auto share = [&](int64_t first, int64_t second) {
+    const SizeClass sizes{{1000, first + second, first, second}};
+    const Params params = Chosen(kernel).choose(kernel, sizes, ProfileFor(IsaLevel::kV4));
+    EXPECT_EQ(params.Get("cuts", 0), 1);
+    return params.Get("order", -1) == 0;
+  };
+  EXPECT_TRUE(share(5, 7));     // one beside two
+  EXPECT_TRUE(share(1, 31));    // two beside three
+  EXPECT_FALSE(share(16, 16));  // two beside two
+  EXPECT_FALSE(share(1, 127));
+}
+
 TEST(SchedulerTest, CellsOfLongColumnsAreWholeRows) {
   const Kernel kernel = Parse(R"(dims a b c
 in   0 f32 [a, b, c] dense
