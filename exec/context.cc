@@ -356,8 +356,8 @@ absl::Status Context::State::SetOutputs(ExecutionPlan& plan) {
 }
 
 absl::Status Context::State::RunPlan(std::vector<double>* ms) {
-  const Turn turn(model->pool, current->serial() ? Turn::Share::kOne : Turn::Share::kWhole);
-  launcher.set_limit(current->serial() ? 1 : model->pool.threads());
+  const Turn turn(model->pool, current->share());
+  launcher.set_limit(turn.whole() ? model->pool.threads() : 1);
   KILN_RETURN_IF_ERROR(arena.Reserve(current->arena_bytes()));
   current->SetArena(arena.data());
   KILN_RETURN_IF_ERROR(SetInputs(*current));

@@ -28,6 +28,8 @@ constexpr int64_t kDefaultGrain = 1 << 15;
 constexpr double kProductsPerElement = 16;
 // A plan of less work, some 50 us, is serial: to wake a thread that sleeps takes as long.
 constexpr double kSerialGrains = 4;
+// From this on, some 10 us, kernels are cut into tasks, which threads that are awake may share.
+constexpr double kReadyGrains = 1;
 // And so is a library call of less.
 constexpr double kAloneGrains = 0.5;
 
@@ -256,8 +258,9 @@ class PlanBuilder {
     double work = 0;
     for (size_t t = 0; t < program_.thunks.size(); ++t)
       work += Work(program_.thunks[t], operands_[t]);
-    plan_->serial_ = work < kSerialGrains * Grain();
-    if (plan_->serial_) session_ = session_->Serial();
+    if (work >= kSerialGrains * Grain()) return;
+    plan_->share_ = work < kReadyGrains * Grain() ? Turn::Share::kOne : Turn::Share::kReady;
+    session_ = session_->Serial();
   }
 
   absl::Status PrepareThunk(size_t t) {

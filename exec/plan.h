@@ -15,7 +15,8 @@
 // with 64-bit indices.
 //
 // A plan with so little to do that waking threads would cost more than they gain is serial: all of
-// it runs on its caller.
+// it runs on its caller. If it has a little more, and threads are awake, those take part in kernels
+// (Turn::Share::kReady).
 #ifndef KILN_EXEC_PLAN_H_
 #define KILN_EXEC_PLAN_H_
 
@@ -37,6 +38,7 @@
 #include "kiln/exec/strided_copy.h"
 #include "kiln/exec/support/launch.h"
 #include "kiln/exec/support/stream.h"
+#include "kiln/exec/support/turn.h"
 #include "kiln/exec/vm/vm.h"
 
 namespace kiln {
@@ -116,7 +118,8 @@ class ExecutionPlan {
   const CheckedProgram& program() const { return *program_; }
   const std::vector<std::vector<int64_t>>& output_shapes() const { return output_shapes_; }
   int64_t arena_bytes() const { return placement_.memory.peak; }
-  bool serial() const { return serial_; }
+  // How much of the pool a run takes.
+  Turn::Share share() const { return share_; }
 
   // Memory of arena_bytes(), 64-byte aligned; dense inputs; dense outputs that overlap nothing
   // else.
@@ -165,7 +168,7 @@ class ExecutionPlan {
   std::vector<std::vector<int64_t>> output_shapes_;
   std::vector<int64_t> buffer_bytes_;
   Placement placement_;
-  bool serial_ = false;
+  Turn::Share share_ = Turn::Share::kWhole;
   std::vector<Base> bases_;  // the arena, inputs, outputs, constants
   std::vector<KernelSlot> slots_;
   std::deque<PlanStep> steps_;  // addresses are stable: patches point into it

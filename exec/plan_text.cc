@@ -22,6 +22,17 @@ const char* KindName(program::Buffer::Kind kind) {
   }
 }
 
+const char* ShareName(Turn::Share share) {
+  switch (share) {
+    case Turn::Share::kOne:
+      return "serial";
+    case Turn::Share::kReady:
+      return "serial, parallel with threads that are awake";
+    default:
+      return "parallel";
+  }
+}
+
 std::string Refs(const std::vector<CheckedRef>& refs) {
   return absl::StrJoin(refs, ", ", [](std::string* out, const CheckedRef& ref) {
     if (ref.buffer < 0) {
@@ -76,7 +87,7 @@ std::string ExecutionPlan::ToString() const {
   std::string text =
       absl::StrCat("arena ", placement_.memory.peak, " bytes, lower bound ",
                    placement_.memory.lower_bound, ", sum ", placement_.memory.sum, "; constants ",
-                   constant_bytes_, " bytes; ", serial_ ? "serial" : "parallel", "\n");
+                   constant_bytes_, " bytes; ", ShareName(share_), "\n");
   for (size_t b = 0; b < program_->buffers.size(); ++b) {
     const CheckedBuffer& buffer = program_->buffers[b];
     const Placement::Place& place = placement_.places[b];

@@ -28,6 +28,14 @@ using Clock = std::chrono::steady_clock;
 // workers only where the caller works alone for long or the run has ended.
 constexpr std::chrono::milliseconds kWorkerSpin(1);
 constexpr std::chrono::milliseconds kCallerSpin(2);
+// Who asks for awake threads within this time of the last question will ask again.
+constexpr std::chrono::microseconds kAMoment(200);
+// Workers that keep a caller waiting for longer than uneven shares of a small plan do share their
+// processor with others. If that comes twice in a few regions they are not Ready for a time, which
+// doubles as often as that comes again soon.
+constexpr std::chrono::microseconds kLate(20);
+constexpr int kFewRegions = 16;
+constexpr std::chrono::milliseconds kShortestRest(4), kLongestRest(128);
 // From then on they offer their processor to others at every look: the system likes to put a woken
 // thread on the waker's, and who spins there keeps it from the thread that it waits for.
 constexpr int kSpinsAlone = 64;
@@ -80,14 +88,17 @@ struct alignas(64) Mailbox {
       if (done(word.load(std::memory_order_acquire))) return;
       __builtin_ia32_pause();
     }
-    const Clock::time_point give_up = Clock::now() + spin;
-    do {
-      if (done(word.load(std::memory_order_acquire))) return;
-      sched_yield();
-    } while (Clock::now() < give_up);
-    asleep.store(true);
-    for (uint32_t seen = word.load(); !done(seen); seen = word.load()) FutexWait(word, seen);
-    asleep.store(false);
+    for (;;) {
+      const Clock::time_point give_up = Clock::now() + spin;
+      do {
+        if (done(word.load(std::memory_order_acquire))) return;
+        sched_yield();
+      } while (Clock::now() < give_up);
+      asleep.store(true);
+      const uint32_t seen = word.load();
+      if (!done(seen)) FutexWait(word, seen);
+      asleep.store(false);
+    }
   }
 };
 
@@ -174,8 +185,29 @@ struct Pool::Team {
     }
   }
 
+  bool Awake() const {
+    for (int w = 0; w < started; ++w)
+      if (workers[w].mail.asleep.load(std::memory_order_relaxed)) return false;
+    return true;
+  }
+
   void Wait() {
-    pending.WaitUntil([](uint32_t left) { return left == 0; }, kCallerSpin);
+    const auto none = [](uint32_t left) { return left == 0; };
+    lateness = std::max(0, lateness - 1);
+    if (none(pending.word.load())) return;
+    const Clock::time_point since = Clock::now();
+    pending.WaitUntil(none, kCallerSpin);
+    const Clock::time_point now = Clock::now();
+    if (now - since < kLate) return;
+    lateness += kFewRegions;
+    if (lateness > kFewRegions) Rest(now.time_since_epoch());
+  }
+
+  void Rest(Clock::duration now) {
+    const Clock::duration longer = std::min<Clock::duration>(2 * rest, kLongestRest);
+    rest = now - rested_until.load() < longer ? longer : kShortestRest;
+    rested_until = now + rest;
+    lateness = 0;
   }
 
   // Workers 1 .. members-1 take a member each; the caller is member 0 and runs what has no worker.
@@ -194,6 +226,10 @@ struct Pool::Team {
   std::unique_ptr<Worker[]> workers;
   std::atomic<int> started{0};  // changed under `turn`
   std::atomic<bool> stop{false};
+  std::atomic<Clock::duration> asked{};         // when Ready was called last
+  std::atomic<Clock::duration> rested_until{};  // from when on workers may be Ready
+  Clock::duration rest = kShortestRest;         // the last one; under `turn`
+  int lateness = 0;  // kFewRegions for each late region, less one for every region; under `turn`
   // The region that runs; written under `turn` before the workers are called.
   MemberFn task = nullptr;
   void* data = nullptr;
@@ -270,6 +306,23 @@ bool Pool::StartThreads() {
   if (team.started.load(std::memory_order_acquire) == threads_ - 1) return true;
   const std::lock_guard<std::mutex> lock(team.turn);
   return team.Start(threads_ - 1) == threads_ - 1;
+}
+
+bool Pool::Ready() {
+  if (threads_ == 1) return false;
+  Team& team = *GetTeam();
+  const Clock::duration now = Clock::now().time_since_epoch();
+  const Clock::duration since = now - team.asked.exchange(now);
+  if (now < team.rested_until.load()) return false;
+  const bool all = team.started.load(std::memory_order_acquire) == threads_ - 1;
+  if (all && team.Awake()) return true;
+  if (since > kAMoment) return false;
+  if (!all) {
+    StartThreads();
+  } else {
+    for (int w = 0; w < threads_ - 1; ++w) team.workers[w].mail.Wake();
+  }
+  return false;
 }
 
 Turnstile& Pool::turnstile() { return GetTeam()->turnstile; }

@@ -12,7 +12,8 @@
 //     threads only. With n <= threads every index has a thread of its own.
 //   - A region inside a region runs on its caller alone. So does everything when threads is 1.
 //   - No allocation per region. Threads start with the first region that wants them, wait awake
-//     for at most 1 ms after their last work, offering their processor to others, and then sleep.
+//     for at most 1 ms after their last work or after Ready, offering their processor to others,
+//     and then sleep.
 //   - A child after fork() starts anew with no threads; forking while another thread is in a region
 //     is safe for the pool.
 //   - Should the system refuse a thread, its share is run by the caller: slower, same partition.
@@ -56,6 +57,12 @@ class Pool {
 
   // Starts the threads that have not started yet. False if the system refuses one.
   bool StartThreads();
+
+  // Whether all threads wait awake, so that a region begins at once. Else they are woken for the
+  // next who asks, if the last one asked a moment ago: who asks again and again has threads that
+  // are awake, and who does so now and then leaves them asleep. Not for some milliseconds after a
+  // region waited long for them: others have the processors. Thread-safe.
+  bool Ready();
 
   // Where callers wait for their Turn (kiln/exec/support/turn.h).
   Turnstile& turnstile();

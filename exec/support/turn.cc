@@ -7,6 +7,18 @@ namespace {
 // For so long others may pass the one that waits first.
 constexpr std::chrono::milliseconds kPatience(1);
 
+// Callers that come again and again work beside each other for so long after they met.
+constexpr std::chrono::milliseconds kTogether(10);
+
+// Takes all places of `pool` if it is worth it.
+bool EnterIfReady(Pool& pool) {
+  Turnstile& turnstile = pool.turnstile();
+  if (!turnstile.TryEnter(pool.threads())) return false;
+  if (pool.Ready()) return true;
+  turnstile.Leave(pool.threads());
+  return false;
+}
+
 }  // namespace
 
 void Turnstile::WakeFirst() {
@@ -19,7 +31,8 @@ void Turnstile::Enter(int places) {
     free_ -= places;
     return;
   }
-  Waiter me{places, Clock::now(), {}};
+  contended_ = Clock::now();
+  Waiter me{places, contended_, {}};
   (last_ == nullptr ? first_ : last_->next) = &me;
   last_ = &me;
   me.wake.wait(lock, [&] { return first_ == &me && free_ >= places; });
@@ -29,11 +42,28 @@ void Turnstile::Enter(int places) {
   WakeFirst();
 }
 
+bool Turnstile::TryEnter(int places) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const Clock::time_point now = Clock::now();
+  if (free_ < places) contended_ = now;
+  if (now - contended_ < kTogether) return false;
+  free_ -= places;
+  return true;
+}
+
 void Turnstile::Leave(int places) {
   // Under the lock: the one woken may be gone the moment it can run.
   const std::lock_guard<std::mutex> lock(mutex_);
   free_ += places;
   WakeFirst();
+}
+
+Turn::Turn(Pool& pool, Share share)
+    : turnstile_(pool.turnstile()),
+      whole_(share == Share::kWhole || (share == Share::kReady && EnterIfReady(pool))),
+      places_(whole_ ? pool.threads() : 1) {
+  if (share == Share::kReady && whole_) return;  // has entered
+  turnstile_.Enter(places_);
 }
 
 }  // namespace kiln

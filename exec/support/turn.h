@@ -3,6 +3,8 @@
 //
 //   const Turn turn(pool, Turn::Share::kWhole);   // regions of all members; alone meanwhile
 //   const Turn turn(pool, Turn::Share::kOne);     // no regions; `threads` such callers at once
+//   const Turn turn(pool, Turn::Share::kReady);   // regions if turn.whole(): if nobody else works
+//                                                 // on the pool, nor did lately, and it is Ready
 //
 // Regions need their exact number of members, so a caller that has regions has the pool to itself
 // for as long as it works and the others wait; handing the pool over at every region would cost
@@ -29,6 +31,8 @@ class Turnstile {
 
   // Waits until there are `places` free ones, at most as many as there are, and takes them.
   void Enter(int places);
+  // Takes them if they are free and no caller has found too few in the last milliseconds.
+  bool TryEnter(int places);
   void Leave(int places);
 
  private:
@@ -43,24 +47,24 @@ class Turnstile {
 
   std::mutex mutex_;
   int free_;
-  Waiter* first_ = nullptr;  // who waits, in the order they came
+  Clock::time_point contended_;  // when a caller last found too few places
+  Waiter* first_ = nullptr;      // who waits, in the order they came
   Waiter* last_ = nullptr;
 };
 
 class Turn {
  public:
-  enum class Share { kOne, kWhole };
+  enum class Share { kOne, kWhole, kReady };
 
-  Turn(Pool& pool, Share share)
-      : turnstile_(pool.turnstile()), places_(share == Share::kWhole ? pool.threads() : 1) {
-    turnstile_.Enter(places_);
-  }
+  Turn(Pool& pool, Share share);
   ~Turn() { turnstile_.Leave(places_); }
+  bool whole() const { return whole_; }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
  private:
   Turnstile& turnstile_;
+  const bool whole_;
   const int places_;
 };
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <new>
 #include <numeric>
 #include <thread>
@@ -225,6 +226,51 @@ TEST(Turn, OneShareLetsAsManyInAsThereAreThreads) {
           const Turn turn(pool, Turn::Share::kOne);
           at_once.Do(100);
         }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(at_once.most, 3);
+  EXPECT_GE(at_once.most, 2);
+}
+
+// Whether `holds` becomes true when it is asked every `pause` for some seconds.
+bool Becomes(std::chrono::microseconds pause, const std::function<bool()>& holds) {
+  for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+       std::chrono::steady_clock::now() < end;) {
+    if (holds()) return true;
+    std::this_thread::sleep_for(pause);
+  }
+  return false;
+}
+
+TEST(Turn, ReadyOneHasThreadsThatAreAwakeToItself) {
+  Pool alone(1);
+  EXPECT_FALSE(alone.Ready());
+  Pool pool(3);
+  const auto whole = [&] { return Turn(pool, Turn::Share::kReady).whole(); };
+  EXPECT_FALSE(whole());  // no threads yet, and it may be the only time
+  EXPECT_TRUE(Becomes(std::chrono::microseconds(0), whole));
+  EXPECT_TRUE(Becomes(std::chrono::milliseconds(20), [&] { return !whole(); }));  // they sleep
+  EXPECT_TRUE(Becomes(std::chrono::microseconds(0), whole));
+  {
+    const Turn other(pool, Turn::Share::kOne);
+    for (int i = 0; i < 1000; ++i) EXPECT_FALSE(whole());
+  }
+  EXPECT_FALSE(whole());  // the other comes again, perhaps
+  EXPECT_TRUE(Becomes(std::chrono::microseconds(0), whole));
+}
+
+TEST(Turn, ReadyOnesWorkBesideEachOther) {
+  Pool pool(3);
+  Work at_once;
+  std::vector<std::thread> threads;
+  for (int c = 0; c < 6; ++c) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 50; ++i) {
+        const Turn turn(pool, Turn::Share::kReady);
+        EXPECT_TRUE(!turn.whole() || at_once.now == 0);
+        at_once.Do(100);
       }
     });
   }
