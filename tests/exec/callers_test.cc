@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "kiln/exec/model.h"
 #include "kiln/exec/model_state.h"
@@ -100,14 +101,28 @@ int WrongRuns(Model& model, int callers, int runs) {
   return wrong;
 }
 
+// Whether `holds` becomes true when it is asked every `pause` for some seconds.
+bool Becomes(std::chrono::microseconds pause, const std::function<bool()>& holds) {
+  for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+       std::chrono::steady_clock::now() < end;) {
+    if (holds()) return true;
+    std::this_thread::sleep_for(pause);
+  }
+  return false;
+}
+
 TEST(Callers, NeverRunMoreThreadsThanTheCap) {
   for (const int64_t grain : {int64_t{1}, int64_t{1} << 20}) {  // plans with regions, serial plans
     for (const int threads : {1, 2, 3}) {
+      SCOPED_TRACE(absl::StrCat("grain ", grain, ", threads ", threads));
       Model model = *Model::Create(BusyChain(grain).Provider(), {threads});
       work.most = 0;
-      EXPECT_EQ(WrongRuns(model, 4, 10), 0);
-      EXPECT_LE(work.most, threads) << "grain " << grain;
-      EXPECT_GE(work.most, std::min(threads, 2)) << "grain " << grain;
+      // Where others have the processors, a worker may come late to all regions of a round.
+      EXPECT_TRUE(Becomes(std::chrono::microseconds(0), [&] {
+        EXPECT_EQ(WrongRuns(model, 4, 10), 0);
+        return work.most >= std::min(threads, 2);
+      }));
+      EXPECT_LE(work.most, threads);
     }
   }
 }
@@ -232,16 +247,6 @@ TEST(Turn, OneShareLetsAsManyInAsThereAreThreads) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_LE(at_once.most, 3);
   EXPECT_GE(at_once.most, 2);
-}
-
-// Whether `holds` becomes true when it is asked every `pause` for some seconds.
-bool Becomes(std::chrono::microseconds pause, const std::function<bool()>& holds) {
-  for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-       std::chrono::steady_clock::now() < end;) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(pause);
-  }
-  return false;
 }
 
 TEST(Turn, ReadyOneHasThreadsThatAreAwakeToItself) {
