@@ -19,9 +19,15 @@ Factors::Factors(const std::vector<Halide::Func>& funcs) {
   for (const Halide::Func& func : funcs)
     functions.merge(Halide::Internal::find_transitive_calls(func.function()));
   for (auto& [name, function] : functions) {
-    Visit(function.definition());
-    for (const Definition& update : function.updates()) Visit(update);
+    Visit(function);
+    // Calls go to wrappers only once Halide lowers them.
+    for (const auto& [caller, wrapper] : function.schedule().wrappers()) Visit(Function(wrapper));
   }
+}
+
+void Factors::Visit(const Function& function) {
+  Visit(function.definition());
+  for (const Definition& update : function.updates()) Visit(update);
 }
 
 void Factors::Visit(Definition definition) {

@@ -31,6 +31,7 @@ class Factors {
     Halide::Param<int32_t> variable;
     Halide::Expr value;
   };
+  void Visit(const Halide::Internal::Function& function);
   void Visit(Halide::Internal::Definition definition);
   Halide::Expr VariableFor(const Halide::Expr& value);
   std::vector<Factor> factors_;

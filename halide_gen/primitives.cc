@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "kiln/halide_gen/vector_fma.h"
 #include "kiln/kernel/eval.h"
 
 namespace kiln {
@@ -48,7 +49,7 @@ Expr IsNan(const Expr& value) {
 }
 
 Expr Fma(const Expr& a, const Expr& b, const Expr& c) {
-  return Call3(a.type().bits() == 32 ? "llvm.fma.f32" : "llvm.fma.f64", a, b, c);
+  return Call3(VectorFmaName(a.type().bits()), a, b, c);
 }
 
 // `value`, as which Halide does not know it: x * 1 + -0 is x, and LLVM knows that. The -0 is given

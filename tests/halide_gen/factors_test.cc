@@ -48,5 +48,17 @@ TEST(FactorsTest, EqualOnesAreOneVariable) {
   EXPECT_EQ(Factors({a}).arguments().size(), 1u);  // 8 stays what it is
 }
 
+TEST(FactorsTest, WrappersHaveThem) {
+  const Halide::Var x("x"), task("task"), inside("inside");
+  const Halide::Param<int32_t> n("n");
+  Halide::Func a("a"), b("b");
+  a(x) = x;
+  b(x) = a(x) + 1;
+  a.compute_root();
+  a.in().compute_root().split(x, task, inside, Halide::max(n / 3, 1),
+                              Halide::TailStrategy::GuardWithIf);
+  EXPECT_EQ(Factors({b}).arguments().size(), 1u);
+}
+
 }  // namespace
 }  // namespace kiln
