@@ -28,10 +28,10 @@ constexpr int64_t kDefaultGrain = 1 << 15;
 constexpr double kProductsPerElement = 16;
 // A plan of less work, some 50 us, is serial: to wake a thread that sleeps takes as long.
 constexpr double kSerialGrains = 4;
-// From this on, some 10 us, kernels are cut into tasks, which threads that are awake may share.
-constexpr double kReadyGrains = 1;
 // And so is a library call of less.
 constexpr double kAloneGrains = 0.5;
+// From this on, some 10 us, kernels are cut into tasks, which threads that are awake may share.
+constexpr double kReadyGrains = 1;
 
 // Whether a kernel takes longer in place: a load waits for a masked store before it to be done
 // where they overlap, masked lanes included, as do the end of a row and the beginning of the next.

@@ -36,11 +36,6 @@ Expr SignBit(Type bits) {
   return Halide::Internal::make_const(bits, uint64_t{1} << (bits.bits() - 1));
 }
 
-Expr Call3(const char* name, const Expr& a, const Expr& b, const Expr& c) {
-  return Halide::Internal::Call::make(a.type(), name, {a, b, c},
-                                      Halide::Internal::Call::PureExtern);
-}
-
 // Halide's own copies its operand, once for every time that a node of it is used.
 Expr IsNan(const Expr& value) {
   const char* name = value.type().bits() == 32 ? "is_nan_f32" : "is_nan_f64";
@@ -49,7 +44,8 @@ Expr IsNan(const Expr& value) {
 }
 
 Expr Fma(const Expr& a, const Expr& b, const Expr& c) {
-  return Call3(VectorFmaName(a.type().bits()), a, b, c);
+  return Halide::Internal::Call::make(a.type(), VectorFmaName(a.type().bits()), {a, b, c},
+                                      Halide::Internal::Call::PureExtern);
 }
 
 // `value`, as which Halide does not know it: x * 1 + -0 is x, and LLVM knows that. The -0 is given

@@ -48,8 +48,8 @@ define internal <8 x double> @kiln_fma_f64x8(<8 x double> %a, <8 x double> %b, <
   ret <8 x double> %r
 }
 
-; Linking takes functions of no other module along only if they are used. LLVM sees that this constructor does nothing, and
-; nothing is left of it and of them once they are inlined.
+; Linking leaves internal functions behind that nothing uses. LLVM sees that this constructor does nothing, and once the
+; functions are inlined, nothing is left of it and of them.
 @llvm.global_ctors = appending global [1 x { i32, void ()*, i8* }]
     [{ i32, void ()*, i8* } { i32 65535, void ()* @kiln_use_all, i8* null }]
 define internal void @kiln_use_all() {

@@ -28,6 +28,9 @@ using Clock = std::chrono::steady_clock;
 // workers only where the caller works alone for long or the run has ended.
 constexpr std::chrono::milliseconds kWorkerSpin(1);
 constexpr std::chrono::milliseconds kCallerSpin(2);
+// From then on they offer their processor to others at every look: the system likes to put a woken
+// thread on the waker's, and who spins there keeps it from the thread that it waits for.
+constexpr int kSpinsAlone = 64;
 // Who asks for awake threads within this time of the last question will ask again.
 constexpr std::chrono::microseconds kAMoment(200);
 // Workers that keep a caller waiting for longer than uneven shares of a small plan do share their
@@ -36,9 +39,6 @@ constexpr std::chrono::microseconds kAMoment(200);
 constexpr std::chrono::microseconds kLate(20);
 constexpr int kFewRegions = 16;
 constexpr std::chrono::milliseconds kShortestRest(4), kLongestRest(128);
-// From then on they offer their processor to others at every look: the system likes to put a woken
-// thread on the waker's, and who spins there keeps it from the thread that it waits for.
-constexpr int kSpinsAlone = 64;
 
 // Counts forks on the child's side. A team made under another number has no threads in this
 // process.
@@ -72,7 +72,7 @@ void FutexWake(std::atomic<uint32_t>& word) {
 
 // A word that one thread waits on and others change. The waiter spins, then says that it sleeps; a
 // change that sees it asleep wakes it. Both sides are sequentially consistent: either the waiter
-// sees the change or the changer sees the sleeper.
+// sees the change or the changer sees the sleeper. Woken without a change, it spins anew.
 struct alignas(64) Mailbox {
   std::atomic<uint32_t> word{0};
   std::atomic<bool> asleep{false};
@@ -185,8 +185,9 @@ struct Pool::Team {
     }
   }
 
-  bool Awake() const {
-    for (int w = 0; w < started; ++w)
+  bool Awake(int count) const {
+    if (started.load(std::memory_order_acquire) < count) return false;
+    for (int w = 0; w < count; ++w)
       if (workers[w].mail.asleep.load(std::memory_order_relaxed)) return false;
     return true;
   }
@@ -314,14 +315,9 @@ bool Pool::Ready() {
   const Clock::duration now = Clock::now().time_since_epoch();
   const Clock::duration since = now - team.asked.exchange(now);
   if (now < team.rested_until.load()) return false;
-  const bool all = team.started.load(std::memory_order_acquire) == threads_ - 1;
-  if (all && team.Awake()) return true;
-  if (since > kAMoment) return false;
-  if (!all) {
-    StartThreads();
-  } else {
-    for (int w = 0; w < threads_ - 1; ++w) team.workers[w].mail.Wake();
-  }
+  if (team.Awake(threads_ - 1)) return true;
+  if (since > kAMoment || !StartThreads()) return false;
+  for (int w = 0; w < threads_ - 1; ++w) team.workers[w].mail.Wake();
   return false;
 }
 

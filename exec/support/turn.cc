@@ -10,13 +10,17 @@ constexpr std::chrono::milliseconds kPatience(1);
 // Callers that come again and again work beside each other for so long after they met.
 constexpr std::chrono::milliseconds kTogether(10);
 
-// Takes all places of `pool` if it is worth it.
-bool EnterIfReady(Pool& pool) {
+// Takes places of `pool`; whether all.
+bool Enter(Pool& pool, Turn::Share share) {
+  const int all = pool.threads();
   Turnstile& turnstile = pool.turnstile();
-  if (!turnstile.TryEnter(pool.threads())) return false;
-  if (pool.Ready()) return true;
-  turnstile.Leave(pool.threads());
-  return false;
+  if (share == Turn::Share::kReady && turnstile.TryEnter(all)) {
+    if (pool.Ready()) return true;
+    turnstile.Leave(all - 1);
+    return false;
+  }
+  turnstile.Enter(share == Turn::Share::kWhole ? all : 1);
+  return share == Turn::Share::kWhole;
 }
 
 }  // namespace
@@ -45,7 +49,7 @@ void Turnstile::Enter(int places) {
 bool Turnstile::TryEnter(int places) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const Clock::time_point now = Clock::now();
-  if (free_ < places) contended_ = now;
+  if (free_ < places || first_ != nullptr) contended_ = now;
   if (now - contended_ < kTogether) return false;
   free_ -= places;
   return true;
@@ -60,10 +64,7 @@ void Turnstile::Leave(int places) {
 
 Turn::Turn(Pool& pool, Share share)
     : turnstile_(pool.turnstile()),
-      whole_(share == Share::kWhole || (share == Share::kReady && EnterIfReady(pool))),
-      places_(whole_ ? pool.threads() : 1) {
-  if (share == Share::kReady && whole_) return;  // has entered
-  turnstile_.Enter(places_);
-}
+      whole_(Enter(pool, share)),
+      places_(whole_ ? pool.threads() : 1) {}
 
 }  // namespace kiln

@@ -31,7 +31,8 @@ class Turnstile {
 
   // Waits until there are `places` free ones, at most as many as there are, and takes them.
   void Enter(int places);
-  // Takes them if they are free and no caller has found too few in the last milliseconds.
+  // Takes them if they are free, nobody waits, and no caller has found too few in the last
+  // milliseconds.
   bool TryEnter(int places);
   void Leave(int places);
 

@@ -249,6 +249,26 @@ TEST(Turn, OneShareLetsAsManyInAsThereAreThreads) {
   EXPECT_GE(at_once.most, 2);
 }
 
+TEST(Turn, NobodyPassesTheOneThatWaitsForAll) {
+  Turnstile places(2);
+  places.Enter(2);
+  std::thread other([&] {
+    places.Enter(2);
+    places.Leave(2);
+  });
+  places.Leave(1);
+  const auto refused = [&] {
+    if (!places.TryEnter(1)) return true;
+    places.Leave(1);
+    return false;
+  };
+  EXPECT_TRUE(Becomes(std::chrono::milliseconds(1), refused));  // the other waits now,
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));   // and has for long
+  EXPECT_TRUE(refused());
+  places.Leave(1);
+  other.join();
+}
+
 TEST(Turn, ReadyOneHasThreadsThatAreAwakeToItself) {
   Pool alone(1);
   EXPECT_FALSE(alone.Ready());

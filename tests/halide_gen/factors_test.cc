@@ -33,30 +33,34 @@ out  0 f32 [a, b] dense = sub(in0[a, b], s0[a])
   EXPECT_THAT(text.substr(entry, text.find('\n', entry) - entry), Not(HasSubstr("factor")));
 }
 
-TEST(FactorsTest, EqualOnesAreOneVariable) {
-  const Halide::Var x("x"), task("task"), inside("inside");
-  const Halide::Param<int32_t> n("n");
-  Halide::Func a("a"), b("b");
-  a(x) = x;
-  b(x) = a(x) + 1;
-  for (Halide::Func* func : {&a, &b}) {
-    func->compute_root().split(x, task, inside, Halide::max(n / 3, 1),
-                               Halide::TailStrategy::GuardWithIf);
+// b is made of a; both can be cut into tasks of a third of n.
+class TwoFuncsTest : public testing::Test {
+ protected:
+  TwoFuncsTest() {
+    a(x) = x;
+    b(x) = a(x) + 1;
   }
+  void Cut(Halide::Func func) {
+    func.compute_root().split(x, task, inside, Halide::max(n / 3, 1),
+                              Halide::TailStrategy::GuardWithIf);
+  }
+
+  const Halide::Var x{"x"}, task{"task"}, inside{"inside"};
+  const Halide::Param<int32_t> n{"n"};
+  Halide::Func a{"a"}, b{"b"};
+};
+
+TEST_F(TwoFuncsTest, EqualFactorsAreOneVariable) {
+  Cut(a);
+  Cut(b);
   EXPECT_EQ(Factors({b}).arguments().size(), 1u);
   a.split(inside, x, inside, 8, Halide::TailStrategy::GuardWithIf);
   EXPECT_EQ(Factors({a}).arguments().size(), 1u);  // 8 stays what it is
 }
 
-TEST(FactorsTest, WrappersHaveThem) {
-  const Halide::Var x("x"), task("task"), inside("inside");
-  const Halide::Param<int32_t> n("n");
-  Halide::Func a("a"), b("b");
-  a(x) = x;
-  b(x) = a(x) + 1;
+TEST_F(TwoFuncsTest, WrappersHaveFactors) {
   a.compute_root();
-  a.in().compute_root().split(x, task, inside, Halide::max(n / 3, 1),
-                              Halide::TailStrategy::GuardWithIf);
+  Cut(a.in());
   EXPECT_EQ(Factors({b}).arguments().size(), 1u);
 }
 
