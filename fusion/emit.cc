@@ -95,7 +95,24 @@ class Emitter {
     stage.expr.set_root(root.id);
     stage.expr.Prune();
     result_.kernel.stages.push_back(std::move(stage));
+    result_.runs.emplace_back();
     return static_cast<int32_t>(result_.kernel.stages.size()) - 1;
+  }
+
+  // The runs of reduced axes of a reduction's operand that have dims, outermost first.
+  static std::vector<ReducedRun> RunsOf(const NodeRead& read, const std::vector<Atoms>& axes) {
+    std::vector<ReducedRun> runs;
+    bool reduced_before = false;
+    for (size_t axis = 0; axis < axes.size(); ++axis) {
+      const bool reduced = read.axes[axis].kind == Kind::kReduced;
+      if (reduced && !reduced_before) runs.emplace_back();
+      reduced_before = reduced;
+      if (!reduced) continue;
+      runs.back().dims.insert(runs.back().dims.end(), axes[axis].begin(), axes[axis].end());
+      runs.back().by_lanes = axis + 1 == axes.size();
+    }
+    std::erase_if(runs, [](const ReducedRun& run) { return run.dims.empty(); });
+    return runs;
   }
 
   // The stage that computes `value` over its own dims.
@@ -142,6 +159,7 @@ class Emitter {
     }
     const std::vector<int32_t> dims = stage.dims;
     const int32_t reduced = AddStage(std::move(stage), scope, element);
+    result_.runs.back() = RunsOf(read, axes);
     if (rule.after == nullptr) return reduced;
     Scope after;
     const Ex result = ReadStage(reduced, after.expr);

@@ -19,10 +19,18 @@ namespace kiln {
 
 inline constexpr int32_t kFirstSize = 1 << 24;
 
+// Neighbouring axes of a reduction's operand that are reduced: to the tree of the reduction they
+// are one axis. By lanes if the operand's last axis is among them, else by rows (kernel.h).
+struct ReducedRun {
+  std::vector<int32_t> dims;  // in axis order; axes of extent 1 have none
+  bool by_lanes = false;
+};
+
 struct EmittedGroup {
   Kernel kernel;  // `dims` is empty: ids are atoms and sizes; stage dims are in axis order
-  std::vector<ValueId> inputs;  // of the graph, by kernel input
-  std::vector<Dim> sizes;       // extent of size kFirstSize + k
+  std::vector<std::vector<ReducedRun>> runs;  // by stage; none of a map
+  std::vector<ValueId> inputs;                // of the graph, by kernel input
+  std::vector<Dim> sizes;                     // extent of size kFirstSize + k
 };
 
 // `outputs` in the order of the kernel's outputs. kUnimplemented, with a reason, if the group

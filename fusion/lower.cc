@@ -10,6 +10,7 @@
 #include "kiln/fusion/emit.h"
 #include "kiln/fusion/group_axes.h"
 #include "kiln/fusion/literal.h"
+#include "kiln/fusion/reduction_runs.h"
 
 namespace kiln {
 namespace {
@@ -121,8 +122,10 @@ class Numbering {
   const std::vector<int32_t>& order_;
 };
 
-void NumberDims(Kernel& kernel, const std::vector<int32_t>& order, size_t sizes) {
+void NumberDims(EmittedGroup& emitted, const std::vector<int32_t>& order) {
   const Numbering numbering(order);
+  Kernel& kernel = emitted.kernel;
+  const size_t sizes = emitted.sizes.size();
   for (size_t i = 0; i < order.size(); ++i) kernel.dims.push_back({absl::StrCat("d", i), true});
   for (size_t i = 0; i < sizes; ++i) kernel.dims.push_back({absl::StrCat("n", i), false});
   for (KernelInput& input : kernel.inputs)
@@ -135,6 +138,9 @@ void NumberDims(Kernel& kernel, const std::vector<int32_t>& order, size_t sizes)
   for (KernelOutput& output : kernel.outputs) {
     output.dims = numbering.Numbers(std::move(output.dims), false);
     output.expr = numbering.Rewrite(output.expr);
+  }
+  for (std::vector<ReducedRun>& runs : emitted.runs) {
+    for (ReducedRun& run : runs) run.dims = numbering.Numbers(std::move(run.dims), false);
   }
 }
 
@@ -178,15 +184,17 @@ absl::StatusOr<LoweredGroup> LowerGroup(const Graph& graph, const Group& group) 
   }
   KILN_ASSIGN_OR_RETURN(const GroupAxes axes, GroupAxes::Make(graph, group.nodes, group.outputs));
   KILN_ASSIGN_OR_RETURN(EmittedGroup emitted, EmitGroup(axes, group.outputs));
-  const std::vector<int32_t> order = IterationOrder(axes, emitted);
+  std::vector<int32_t> order = IterationOrder(axes, emitted);
+  KeepRunsApart(emitted, order);
   KILN_RETURN_IF_ERROR(CheckDomain(emitted.kernel, order));
-  NumberDims(emitted.kernel, order, emitted.sizes.size());
+  NumberDims(emitted, order);
   std::vector<Dim> extents;
-  for (const int32_t atom : order) extents.push_back(axes.extent(atom));
+  for (const int32_t dim : order) extents.push_back(dim < kFirstUnit ? axes.extent(dim) : Dim(1));
   extents.insert(extents.end(), emitted.sizes.begin(), emitted.sizes.end());
   std::vector<int64_t> known;
   for (const Dim& extent : extents) known.push_back(extent.constant().value_or(0));
   KILN_ASSIGN_OR_RETURN(CanonicalKernel canonical, Canonicalize(emitted.kernel, known));
+  KILN_RETURN_IF_ERROR(CheckRuns(emitted, canonical));
   return Bind(std::move(canonical), extents, emitted.inputs, group.outputs);
 }
 

@@ -42,9 +42,12 @@ NodeRead ReduceRead(const Graph& graph, const Node& node) {
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     ReadAxis& added = read.axes.emplace_back();
     const int out_axis = reduced[axis] && !keep ? -1 : next++;
-    if (shape[axis].IsConst(1)) continue;
-    added.kind = reduced[axis] ? Kind::kReduced : Kind::kSame;
-    if (!reduced[axis]) added.out_axis = out_axis;
+    if (reduced[axis]) {
+      added.kind = Kind::kReduced;
+    } else if (!shape[axis].IsConst(1)) {
+      added.kind = Kind::kSame;
+      added.out_axis = out_axis;
+    }
   }
   return read;
 }

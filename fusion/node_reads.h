@@ -22,7 +22,7 @@ namespace kiln {
 
 struct ReadAxis {
   enum class Kind : uint8_t {
-    kOne,      // the axis has extent 1
+    kOne,      // the axis has extent 1 and is not reduced
     kSame,     // o[out_axis], over the whole axis
     kReduced,  // all elements
     kAffine,   // floor((coef * o[out_axis] + offset) / div); out_axis -1: offset alone

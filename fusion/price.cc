@@ -541,10 +541,18 @@ class Pricer {
       for (const IndexExpr::Term& term : index.terms) {
         if (term.extent || term.dim != lane_dim_) continue;
         if (clamped && !index.IsDim()) return false;
-        if (axis + 1 != axes || term.coef != 1 || index.div != 1 || index.mod != 0) return false;
+        if (axis + 1 != axes || term.coef != 1 || index.mod != 0) return false;
+        if (index.div != 1 && !OneForAVector(read, index.div)) return false;
       }
     }
     return true;
+  }
+
+  // True if vectors along rows begin at multiples of their length, each within one quotient.
+  bool OneForAVector(const ExprNode& read, int64_t divisor) const {
+    return read.source == ReadSource::kInput &&
+           DivisorOf(kernel_, static_cast<size_t>(read.ref)) != 0 &&
+           divisor % params_.Get("lanes", 16) == 0;
   }
 
   const Kernel& kernel_;

@@ -9,9 +9,9 @@
 //   2. neighbouring iterated dims are merged iff every input, stage and output uses them as a dense
 //      pair, none of them is used by kIndex, kExtent or index arithmetic, and reductions take both
 //      or neither. A reduction is then taken by the text that results: only that defines the bits
-//      And if the two innermost dims c and d are reduced together, and are no pair only because
-//      inputs over c, of few elements, are read along them: those are read at (c d) / |d| then, if
-//      |d| is known
+//      (lowering sees to it that this is what the operator says, fusion/reduction_runs.h). And if
+//      the two innermost dims c and d are reduced together, and are no pair only because inputs
+//      over c are read along them: those are read at (c d) / |d| then, if |d| is known
 //   3. map stages are forgotten and chosen anew: a node is a stage if it is used more than once,
 //      does not vary along the innermost dim of the place it is used in, is read at other
 //      coordinates, or keeps an expression from growing deeper than 200. Leaves, one cheap op on
@@ -45,10 +45,6 @@ struct CanonicalKernel {
   };
   std::vector<ParamValue> params;
 };
-
-// Inputs are read at quotients where there are at most so many of them, repeats included: kernels
-// have tables of them.
-inline constexpr int64_t kMostQuotients = 16384;
 
 // `extents`: those of the raw dims that are known, else 0; empty if none is.
 absl::StatusOr<CanonicalKernel> Canonicalize(const Kernel& raw,

@@ -4,8 +4,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
+
+#include "kiln/base/checked.h"
 
 namespace kiln::canonical_internal {
 namespace {
@@ -450,31 +454,18 @@ Flat MergeDims(const Flat& flat) {
 }
 
 Flat DivideDims(const Flat& flat, std::span<const int64_t> raw_extents) {
-  // Longer rows, and whole vectors, are as well reduced one by one.
-  constexpr int64_t kMostDivided = 96, kVector = 16;
-  const auto extent = [&](int32_t dim) {
-    int64_t product = 1;
-    for (const int32_t raw : flat.dims[static_cast<size_t>(dim)]) {
-      const bool known = static_cast<size_t>(raw) < raw_extents.size();
-      product *= known ? std::min(raw_extents[static_cast<size_t>(raw)], kMostQuotients + 1) : 0;
-      product = std::min(product, kMostQuotients + 1);
-    }
-    return product;
-  };
   const int32_t last = flat.num_iterated - 1, first = last - 1;
   if (first < 1) return flat;
-  const int64_t row = extent(last);
-  const bool whole = row > 2 * kVector && row % kVector == 0;
-  if (row < 2 || row > kMostDivided || whole) return flat;
+  int64_t row = 1;  // elements of the innermost dim; 0: not known, or too many for an index
+  for (const int32_t raw : flat.dims[static_cast<size_t>(last)]) {
+    const auto at = static_cast<size_t>(raw);
+    const std::optional<int64_t> product =
+        CheckedMul(row, at < raw_extents.size() ? raw_extents[at] : 0);
+    row = product && *product <= INT32_MAX ? *product : 0;
+  }
+  if (row < 2) return flat;
   const std::vector<bool> along = InputsAlongFirst(flat, first);
   if (std::find(along.begin(), along.end(), true) == along.end()) return flat;
-  for (size_t i = 0; i < along.size(); ++i) {
-    if (!along[i]) continue;
-    int64_t elements = row;
-    for (const int32_t dim : flat.inputs[i].dims)
-      elements = std::min(elements * extent(dim), kMostQuotients + 1);
-    if (elements == 0 || elements > kMostQuotients) return flat;
-  }
   std::vector<int32_t> map;
   std::vector<std::vector<int32_t>> dims;
   for (int32_t dim = 0; dim < static_cast<int32_t>(flat.dims.size()); ++dim) {

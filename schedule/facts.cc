@@ -390,6 +390,7 @@ int64_t DivisorOf(const Kernel& kernel, size_t input) {
 }
 
 int64_t TablesOfQuotients(const Kernel& kernel, const SizeClass& sizes) {
+  constexpr int64_t kMostQuotients = 16384;  // repeats included: a table stays in the cache
   int64_t tables = 0;
   for (size_t i = 0; i < std::min(kernel.inputs.size(), kMostTables); ++i) {
     const std::vector<int32_t>& dims = kernel.inputs[i].dims;
