@@ -82,30 +82,6 @@ absl::Status CheckTensor(absl::string_view what, const PortInfo& port, const Ten
   return absl::OkStatus();
 }
 
-bool UsableAsIs(const Tensor& tensor) {
-  return tensor.is_dense() &&
-         reinterpret_cast<uintptr_t>(tensor.data()) % SizeOf(tensor.dtype()) == 0;
-}
-
-// The addresses that elements of a view lie at.
-std::pair<uintptr_t, uintptr_t> Range(const Tensor& tensor) {
-  auto low = reinterpret_cast<uintptr_t>(tensor.data()), high = low;
-  if (tensor.num_elements() == 0) return {low, low};
-  for (int i = 0; i < tensor.rank(); ++i) {
-    const auto axis = static_cast<size_t>(i);
-    const int64_t step = (tensor.shape()[axis] - 1) * tensor.strides()[axis] *
-                         static_cast<int64_t>(SizeOf(tensor.dtype()));
-    (step < 0 ? low : high) += static_cast<uintptr_t>(step);
-  }
-  return {low, high + SizeOf(tensor.dtype())};
-}
-
-bool Overlap(const Tensor& a, const Tensor& b) {
-  const auto [a_low, a_high] = Range(a);
-  const auto [b_low, b_high] = Range(b);
-  return a_low < b_high && b_low < a_high;
-}
-
 }  // namespace
 
 void Memory::Free::operator()(void* p) const { std::free(p); }
@@ -136,7 +112,6 @@ Context::State::State(Model::State* m) : model(m), launcher(&m->pool) {
   bound_outputs.resize(outs);
   outputs.resize(outs);
   owned_outputs.resize(outs);
-  output_staging.resize(outs);
 }
 
 absl::Status Context::State::Bind(absl::string_view input, Tensor view) {
@@ -289,68 +264,99 @@ absl::StatusOr<Context::State::CachedPlan*> Context::State::FindPlan() {
   return &oldest;
 }
 
-absl::Status Context::State::SetInputs(ExecutionPlan& plan) {
-  for (size_t i = 0; i < bound_inputs.size(); ++i) {
-    if (!bound_inputs[i]) continue;
-    const Tensor& tensor = *bound_inputs[i];
-    if (UsableAsIs(tensor)) {
-      plan.SetInput(i, tensor.data());
-      continue;
-    }
-    KILN_RETURN_IF_ERROR(input_copies[i].Reserve(tensor.size_bytes()));
-    StridedCopy(tensor.shape(), tensor.strides(), DenseStrides(tensor.shape()),
-                SizeOf(tensor.dtype()))
-        .Run(tensor.data(), input_copies[i].data());
-    plan.SetInput(i, input_copies[i].data());
-  }
-  return absl::OkStatus();
-}
-
-bool Context::State::OverlapsOthers(size_t output) const {
-  const Tensor& mine = *bound_outputs[output];
-  for (size_t i = 0; i < bound_inputs.size(); ++i) {
-    const std::optional<Tensor>& input = bound_inputs[i];
-    if (!input || !Overlap(mine, *input)) continue;
-    const bool same = input->data() == mine.data() && UsableAsIs(*input) &&
-                      input->size_bytes() == mine.size_bytes();
-    if (!same || current == nullptr || !current->MayOverwrite(i, output)) return true;
+// What an input is read from: the caller's memory, unless an output is written there too early.
+bool Context::State::NeedsCopy(size_t i, const ExecutionPlan& plan) {
+  const MemoryRange range = RangeOf(*bound_inputs[i]);
+  for (auto it = written.From(range.begin); it != written.end() && it->range.begin < range.end;
+       ++it) {
+    shared = true;
+    if (plan.ReadsEndBeforeWrites(i, it->port)) continue;
+    const bool same = it->range.begin == range.begin && it->range.end == range.end;
+    if (!same || donated[it->port] || !plan.WritesInPlace(i, it->port)) return true;
+    donated[it->port] = true;
   }
   return false;
 }
 
-absl::Status Context::State::SetOutputs(ExecutionPlan& plan) {
-  const std::vector<PortInfo>& ports = model->provider->outputs();
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const std::vector<int64_t>& shape = plan.output_shapes()[i];
-    if (!bound_outputs[i]) {
-      if (owned_outputs[i].data() == nullptr || owned_outputs[i].shape() != shape) {
-        Memory memory;
-        KILN_RETURN_IF_ERROR(memory.Reserve(CheckedBytes(ports[i].type, shape)));
-        auto owner = std::make_shared<Memory>(std::move(memory));
-        owned_outputs[i] = Tensor::View(owner->data(), ports[i].type, shape, {}, owner);
-      }
-      outputs[i] = owned_outputs[i];
-      plan.SetOutput(i, outputs[i].data());
+absl::Status Context::State::SetInputs(ExecutionPlan& plan) {
+  donated.assign(outputs.size(), false);
+  shared = false;
+  for (size_t i = 0; i < bound_inputs.size(); ++i) {
+    if (!bound_inputs[i]) continue;
+    const Tensor& tensor = *bound_inputs[i];
+    const bool usable = UsableAsIs(tensor);
+    if (usable && !NeedsCopy(i, plan)) {
+      plan.SetInput(i, tensor.data());
       continue;
     }
-    outputs[i] = *bound_outputs[i];
-    if (outputs[i].shape() != shape) {
-      return Invalid("output \"", ports[i].name, "\": the bound memory is ",
-                     Text(outputs[i].shape()), ", the result ", Text(shape),
-                     "; bind memory of that shape");
+    Memory& copy = input_copies[i];
+    KILN_RETURN_IF_ERROR(copy.Reserve(tensor.size_bytes()));
+    if (usable) {
+      std::memcpy(copy.data(), tensor.data(), static_cast<size_t>(tensor.size_bytes()));
+    } else {
+      StridedCopy(tensor.shape(), tensor.strides(), DenseStrides(tensor.shape()),
+                  SizeOf(tensor.dtype()))
+          .Run(tensor.data(), copy.data());
     }
-    for (size_t j = 0; j < i; ++j) {
-      if (Overlap(outputs[i], outputs[j])) {
-        return Invalid("outputs \"", ports[j].name, "\" and \"", ports[i].name,
-                       "\": bound to the same memory");
-      }
+    plan.SetInput(i, copy.data());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Context::State::CheckBoundOutputs() {
+  written.Clear();
+  for (size_t i = 0; i < bound_outputs.size(); ++i) {
+    if (bound_outputs[i]) written.Add(RangeOf(*bound_outputs[i]), i);
+  }
+  if (const auto both = written.SortApart()) {
+    const std::vector<PortInfo>& ports = model->provider->outputs();
+    return Invalid("outputs \"", ports[both->first].name, "\" and \"", ports[both->second].name,
+                   "\": bound to memory that overlaps; bind each to memory of its own");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Context::State::CheckBoundShape(size_t i, const std::vector<int64_t>& shape) const {
+  if (!bound_outputs[i] || bound_outputs[i]->shape() == shape) return absl::OkStatus();
+  return Invalid("output \"", model->provider->outputs()[i].name, "\": the bound memory is ",
+                 Text(bound_outputs[i]->shape()), ", the result ", Text(shape),
+                 "; bind memory of that shape");
+}
+
+// Memory of the context's own that is not bound now: an output of an earlier run may have become an
+// input, or another output.
+absl::StatusOr<Tensor> Context::State::OwnOutput(size_t i, const std::vector<int64_t>& shape) {
+  std::vector<Tensor>& owned = owned_outputs[i];
+  std::erase_if(owned, [&](const Tensor& tensor) { return tensor.shape() != shape; });
+  for (const Tensor& tensor : owned) {
+    if (!taken.Overlaps(RangeOf(tensor))) return tensor;
+  }
+  const DType type = model->provider->outputs()[i].type;
+  Memory memory;
+  KILN_RETURN_IF_ERROR(memory.Reserve(CheckedBytes(type, shape)));
+  auto owner = std::make_shared<Memory>(std::move(memory));
+  owned.push_back(Tensor::View(owner->data(), type, shape, {}, owner));
+  return owned.back();
+}
+
+absl::Status Context::State::SetOutputs(ExecutionPlan& plan) {
+  for (size_t i = 0; i < outputs.size(); ++i)
+    KILN_RETURN_IF_ERROR(CheckBoundShape(i, plan.output_shapes()[i]));
+  KILN_RETURN_IF_ERROR(CheckBoundOutputs());
+  taken.Clear();
+  for (const auto* ports : {&bound_inputs, &bound_outputs}) {
+    for (const std::optional<Tensor>& bound : *ports) {
+      if (bound) taken.Add(RangeOf(*bound), 0);
     }
-    void* data = outputs[i].data();
-    if (OverlapsOthers(i)) {
-      KILN_RETURN_IF_ERROR(output_staging[i].Reserve(outputs[i].size_bytes()));
-      data = output_staging[i].data();
+  }
+  taken.SortJoined();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (bound_outputs[i]) {
+      outputs[i] = *bound_outputs[i];
+    } else {
+      KILN_ASSIGN_OR_RETURN(outputs[i], OwnOutput(i, plan.output_shapes()[i]));
     }
-    plan.SetOutput(i, data);
+    plan.SetOutput(i, outputs[i].data());
   }
   return absl::OkStatus();
 }
@@ -360,44 +366,37 @@ absl::Status Context::State::RunPlan(std::vector<double>* ms) {
   launcher.set_limit(turn.whole() ? model->pool.threads() : 1);
   KILN_RETURN_IF_ERROR(arena.Reserve(current->arena_bytes()));
   current->SetArena(arena.data());
-  KILN_RETURN_IF_ERROR(SetInputs(*current));
+  // What fails, fails before anything is written.
   KILN_RETURN_IF_ERROR(SetOutputs(*current));
+  KILN_RETURN_IF_ERROR(SetInputs(*current));
+  if (shared) KILN_RETURN_IF_ERROR(current->VerifyPorts());
   KILN_RETURN_IF_ERROR(current->Run(launcher, ms));
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (bound_outputs[i] && outputs[i].size_bytes() > 0 && OverlapsOthers(i)) {
-      std::memcpy(outputs[i].data(), output_staging[i].data(),
-                  static_cast<size_t>(outputs[i].size_bytes()));
-    }
-  }
   report = current->report();
   return absl::OkStatus();
 }
 
 absl::Status Context::State::RunScript(const CachedPlan& cached, std::vector<ThunkTime>* times) {
+  KILN_RETURN_IF_ERROR(CheckBoundOutputs());
   std::vector<Tensor> inputs;
   for (const std::optional<Tensor>& bound : bound_inputs)
     inputs.push_back(!bound ? Tensor() : UsableAsIs(*bound) ? *bound : bound->Clone());
   KILN_ASSIGN_OR_RETURN(std::vector<Tensor> results,
                         cached.script->Run(inputs, cached.symbols, times));
-  const std::vector<PortInfo>& ports = model->provider->outputs();
+  for (size_t i = 0; i < outputs.size(); ++i)
+    KILN_RETURN_IF_ERROR(CheckBoundShape(i, results[i].shape()));
   for (size_t i = 0; i < outputs.size(); ++i) {
+    // A result may be an input's memory: it is not overwritten with another result, and what the
+    // caller owns is not handed out as the context's.
     Tensor& result = results[i];
-    if (!bound_outputs[i]) {
-      // What the caller owns is handed out as a copy: outputs are the context's.
-      const bool foreign = std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& input) {
-        return input.data() != nullptr && Overlap(input, result);
-      });
-      outputs[i] = owned_outputs[i] = foreign ? result.Clone() : std::move(result);
-      continue;
-    }
-    outputs[i] = *bound_outputs[i];
-    if (outputs[i].shape() != result.shape()) {
-      return Invalid("output \"", ports[i].name, "\": the bound memory is ",
-                     Text(outputs[i].shape()), ", the result ", Text(result.shape()),
-                     "; bind memory of that shape");
-    }
-    if (result.size_bytes() > 0)
-      std::memmove(outputs[i].data(), result.data(), static_cast<size_t>(result.size_bytes()));
+    const bool foreign = std::any_of(inputs.begin(), inputs.end(),
+                                     [&](const Tensor& input) { return Overlap(input, result); });
+    if (foreign || written.Overlaps(RangeOf(result))) result = result.Clone();
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Tensor& result = results[i];
+    outputs[i] = bound_outputs[i] ? *bound_outputs[i] : result;
+    if (bound_outputs[i] && result.size_bytes() > 0)
+      std::memcpy(outputs[i].data(), result.data(), static_cast<size_t>(result.size_bytes()));
   }
   report = cached.script->report();
   return absl::OkStatus();
@@ -426,7 +425,10 @@ absl::Status Context::State::Run(std::vector<ThunkTime>* times) {
 
 std::vector<Tensor> Context::State::TakeOutputs() {
   std::vector<Tensor> taken = outputs;
-  for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = owned_outputs[i] = Tensor();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    outputs[i] = Tensor();
+    owned_outputs[i].clear();
+  }
   return taken;
 }
 

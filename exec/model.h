@@ -83,12 +83,15 @@ class Context {
   // are copied at Run.
   absl::Status Bind(absl::string_view input, Tensor view);
   // The output is written into this memory (dense, right type and shape, checked at Run). Unbound
-  // outputs are owned by the context. It may be an input's memory, which is how a state is updated:
-  // no copy is made where the kernel that writes it is the last to read the input.
+  // outputs are owned by the context. It may be an input's memory, or overlap it in any way, which
+  // is how a state is updated: the result is that of a run without overlap. No copy of the input is
+  // made where it has been read before its memory is written, or where the last kernel to read it
+  // works in place. Outputs that overlap each other are an error, before anything is written.
   absl::Status BindOutput(absl::string_view output, Tensor view);
   absl::Status Run();
   // The last run's output: a view into the context (valid until the next Run) or of the bound
-  // memory.
+  // memory. It may be bound as an input or output of the next run, which then has its unbound
+  // outputs elsewhere.
   absl::StatusOr<Tensor> Output(absl::string_view name) const;
 
   // Of the last run. Empty before it.

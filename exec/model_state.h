@@ -12,6 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "kiln/exec/binding.h"
 #include "kiln/exec/checked_program.h"
 #include "kiln/exec/library/library.h"
 #include "kiln/exec/model.h"
@@ -99,18 +100,26 @@ struct Context::State {
   absl::Status RunPlan(std::vector<double>* ms);
   bool Holds(const CachedPlan& cached) const;
   absl::StatusOr<CachedPlan> MakePlan();
-  absl::Status SetInputs(ExecutionPlan& plan);
+  // Before SetInputs. Fails if bound outputs do not have the plan's shapes, or overlap.
   absl::Status SetOutputs(ExecutionPlan& plan);
-  bool OverlapsOthers(size_t output) const;
+  absl::Status SetInputs(ExecutionPlan& plan);
+  absl::Status CheckBoundOutputs();
+  absl::Status CheckBoundShape(size_t output, const std::vector<int64_t>& shape) const;
+  absl::StatusOr<Tensor> OwnOutput(size_t output, const std::vector<int64_t>& shape);
+  bool NeedsCopy(size_t input, const ExecutionPlan& plan);
 
   Model::State* const model;
   std::shared_ptr<Model::State> keep;  // set for contexts that a user holds
   Launcher launcher;
   std::vector<std::optional<Tensor>> bound_inputs, bound_outputs;
-  std::vector<Tensor> outputs;         // of the last run
-  std::vector<Tensor> owned_outputs;   // memory of unbound outputs, kept while the shape stays
-  std::vector<Memory> input_copies;    // of inputs that are not dense
-  std::vector<Memory> output_staging;  // of bound outputs that overlap another operand
+  std::vector<Tensor> outputs;  // of the last run
+  // Memory of unbound outputs, kept while the shape stays; more than one where an earlier output is
+  // bound.
+  std::vector<std::vector<Tensor>> owned_outputs;
+  std::vector<Memory> input_copies;  // of inputs that are not dense, or overwritten too early
+  BoundMemory written, taken;        // by bound outputs; by all that is bound
+  std::vector<bool> donated;         // outputs that are written in place of an input
+  bool shared = false;               // an output is written where an input lies
   Memory arena;
   std::vector<CachedPlan> plans;  // at most kMaxPlans
   // Scripts of variants in use, with the plans and memory of their callees.

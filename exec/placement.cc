@@ -164,10 +164,6 @@ class Placer {
           TouchedByOthers(step, source.root, read)) {
         continue;
       }
-      if (space(source.root) == Space::kInput && space(to.buffer) == Space::kOutput &&
-          source.offset + from.begin == 0 && bytes(source.root) == bytes(to.buffer)) {
-        made_.overwritable.emplace_back(source.root, to.buffer);
-      }
       if (space(source.root) != Space::kTemporary) continue;
       if (IsRoot(to.buffer) && space(to.buffer) == Space::kTemporary) {
         if (bytes(to.buffer) > bytes(from.buffer) - from.begin) continue;

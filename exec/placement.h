@@ -74,14 +74,12 @@ struct Placement {
   // The same places of the next lane lie so many bytes further; 0: all lanes share them.
   std::vector<int64_t> arena_step, scratch_step;
   std::vector<bool> copies;  // per step: a view that must be copied
-  // (input, output) buffers that may be one memory: the step that writes the output is the last to
-  // read the input and may work in place.
-  std::vector<std::pair<int32_t, int32_t>> overwritable;
   MemoryPlan memory;
 };
 
 // kInvalidArgument if a step reads what nothing wrote, writes an input or constant, or overlaps its
-// own operands. Accesses and buffer numbers are the caller's to check. The plan is verified.
+// own operands. Accesses and buffer numbers are the caller's to check. What lies in the arena is
+// verified; plan_verifier.h has all of it.
 absl::StatusOr<Placement> PlaceBuffers(const PlacementProblem& problem);
 
 }  // namespace kiln

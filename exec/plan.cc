@@ -15,6 +15,7 @@
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/exec/operands.h"
+#include "kiln/exec/plan_verifier.h"
 #include "kiln/exec/resolve.h"
 #include "kiln/exec/rounds.h"
 #include "kiln/exec/vm/vm.h"
@@ -130,6 +131,8 @@ class PlanBuilder {
     for (size_t t = 0; t < program_.thunks.size(); ++t)
       KILN_RETURN_IF_ERROR(Named(t, PrepareThunk(t)));
     KILN_ASSIGN_OR_RETURN(plan_->placement_, PlaceBuffers(problem_));
+    if (kVerifyPlans) KILN_RETURN_IF_ERROR(VerifyPlacement(problem_, plan_->placement_));
+    plan_->donations_ = Donations(problem_, plan_->placement_);
     plan_->bases_.resize(1 + program_.inputs.size() + program_.outputs.size() +
                          program_.variant->constants.size());
     AddSteps();
@@ -137,6 +140,8 @@ class PlanBuilder {
     for (const PlacementProblem::Buffer& buffer : problem_.buffers)
       plan_->buffer_bytes_.push_back(buffer.bytes);
     plan_->MakeReport();
+    if (kVerifyPlans)
+      plan_->problem_ = std::make_unique<const PlacementProblem>(std::move(problem_));
     return std::move(plan_);
   }
 

@@ -30,6 +30,7 @@
 
 #include "absl/status/statusor.h"
 #include "kiln/exec/checked_program.h"
+#include "kiln/exec/donation.h"
 #include "kiln/exec/library/library.h"
 #include "kiln/exec/model.h"
 #include "kiln/exec/placement.h"
@@ -122,12 +123,18 @@ class ExecutionPlan {
   Turn::Share share() const { return share_; }
 
   // Memory of arena_bytes(), 64-byte aligned; dense inputs; dense outputs that overlap nothing
-  // else.
+  // else but for the inputs that the next two functions allow.
   void SetArena(void* memory) { SetBase(0, memory); }
   void SetInput(size_t i, const void* data) { SetBase(1 + i, const_cast<void*>(data)); }
-  // Whether the output may be given the input's memory.
-  bool MayOverwrite(size_t input, size_t output) const;
   void SetOutput(size_t i, void* data) { SetBase(1 + program_->inputs.size() + i, data); }
+  // Whether the output may overlap the input in any way.
+  bool ReadsEndBeforeWrites(size_t input, size_t output) const;
+  // Whether the output may be the input's memory, from the first byte on; then no other input may
+  // overlap it that is not read before all writes.
+  bool WritesInPlace(size_t input, size_t output) const;
+  // Whether a run is right with inputs and outputs where they have been set (plan_verifier.h). Does
+  // nothing unless kVerifyPlans.
+  absl::Status VerifyPorts() const;
 
   // Takes a snapshot of all kernels, then launches everything in order. With `ms`, the time of each
   // step is added to it.
@@ -168,6 +175,8 @@ class ExecutionPlan {
   std::vector<std::vector<int64_t>> output_shapes_;
   std::vector<int64_t> buffer_bytes_;
   Placement placement_;
+  Donations donations_;
+  std::unique_ptr<const PlacementProblem> problem_;  // null unless kVerifyPlans
   Turn::Share share_ = Turn::Share::kWhole;
   std::vector<Base> bases_;  // the arena, inputs, outputs, constants
   std::vector<KernelSlot> slots_;

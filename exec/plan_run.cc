@@ -8,6 +8,7 @@
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/exec/plan.h"
+#include "kiln/exec/plan_verifier.h"
 
 namespace kiln {
 namespace {
@@ -20,11 +21,29 @@ double MillisecondsSince(Clock::time_point start) {
 
 }  // namespace
 
-bool ExecutionPlan::MayOverwrite(size_t input, size_t output) const {
-  const std::pair<int32_t, int32_t> pair(program_->inputs[input].buffer,
-                                         program_->outputs[output].buffer);
-  const auto& pairs = placement_.overwritable;
-  return std::find(pairs.begin(), pairs.end(), pair) != pairs.end();
+bool ExecutionPlan::ReadsEndBeforeWrites(size_t input, size_t output) const {
+  const int32_t buffer = program_->inputs[input].buffer;
+  return buffer < 0 || donations_.ReadsEndBeforeWrites(buffer, program_->outputs[output].buffer);
+}
+
+bool ExecutionPlan::WritesInPlace(size_t input, size_t output) const {
+  const int32_t buffer = program_->inputs[input].buffer;
+  return buffer >= 0 && donations_.WritesInPlace(buffer, program_->outputs[output].buffer);
+}
+
+absl::Status ExecutionPlan::VerifyPorts() const {
+  if (problem_ == nullptr) return absl::OkStatus();
+  std::vector<int64_t> addresses(problem_->buffers.size());
+  const auto add = [&](const std::vector<CheckedPort>& ports, size_t first) {
+    for (size_t i = 0; i < ports.size(); ++i) {
+      if (ports[i].buffer < 0) continue;
+      addresses[static_cast<size_t>(ports[i].buffer)] =
+          static_cast<int64_t>(reinterpret_cast<intptr_t>(bases_[first + i].memory));
+    }
+  };
+  add(program_->inputs, 1);
+  add(program_->outputs, 1 + program_->inputs.size());
+  return VerifyPlacement(*problem_, placement_, addresses);
 }
 
 absl::Status ExecutionPlan::Snapshot() {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/exec/binding.h"
 #include "kiln/exec/library/dynamic_ops.h"
 #include "kiln/exec/model_state.h"
 #include "kiln/exec/symbols.h"
@@ -222,12 +223,13 @@ absl::StatusOr<std::vector<Tensor>> ScriptRun::Run(const std::vector<Tensor>& in
                         ms.count(), 0, false});
     }
   }
+  // What is handed out is no constant's memory, whichever way it came (as a loop that never turns).
   std::vector<Tensor> outputs;
   for (const int slot : script_->outputs) {
+    const Tensor& result = slots[static_cast<size_t>(slot)];
     const bool constant =
         std::any_of(script_->constants.begin(), script_->constants.end(),
-                    [&](const std::pair<int, Tensor>& c) { return c.first == slot; });
-    const Tensor& result = slots[static_cast<size_t>(slot)];
+                    [&](const std::pair<int, Tensor>& c) { return Overlap(c.second, result); });
     outputs.push_back(constant ? result.Clone() : result);
   }
   return outputs;

@@ -482,4 +482,36 @@ TEST(Model, AnOutputBoundOverAnInputIsUpdatedInPlaceWhereThatIsSafe) {
   EXPECT_EQ(both, (std::vector<float>{1, -1, 4, 7}));
 }
 
+// t = -(x), which lies in y; y = x + 2 * t.
+TEST(Model, AnOutputOverAnInputThatIsReadAfterItsMemoryIsWrittenIsRight) {
+  FakeProgram p;
+  const int x = p.Input("x", {"n"}), y = p.Output("y", {"n"}), t = p.Temporary({"n"});
+  p.Kernel(kNegate, {x}, {t}, {"n"});
+  p.Kernel(kMix, {x, t}, {y}, {"n"});
+  KILN_ASSERT_OK_AND_ASSIGN(Model model, Model::Create(p.Provider(), {.threads = 1}));
+  std::vector<float> state = {1, 2, 3};
+  const Tensor view = Tensor::View(state.data(), DType::kF32, {3});
+  Context context = model.NewContext();
+  KILN_ASSERT_OK(context.Bind("x", view));
+  KILN_ASSERT_OK(context.BindOutput("y", view));
+  KILN_ASSERT_OK(context.Run());
+  EXPECT_EQ(state, (std::vector<float>{-1, -2, -3}));
+}
+
+TEST(Model, AnUnboundOutputFedBackIsNotOverwrittenWhileItIsRead) {
+  FakeProgram p;
+  const int x = p.Input("x", {"n"}), y = p.Output("y", {"n"}), t = p.Temporary({"n"});
+  p.Kernel(kNegate, {x}, {t}, {"n"});
+  p.Kernel(kMix, {x, t}, {y}, {"n"});
+  KILN_ASSERT_OK_AND_ASSIGN(Model model, Model::Create(p.Provider(), {.threads = 1}));
+  Context context = model.NewContext();
+  KILN_ASSERT_OK(context.Bind("x", Values({1, 2})));
+  for (const float sign : {-1.0F, 1.0F, -1.0F, 1.0F}) {
+    KILN_ASSERT_OK(context.Run());
+    KILN_ASSERT_OK_AND_ASSIGN(const Tensor made, context.Output("y"));
+    EXPECT_EQ(Read(made), (std::vector<float>{sign, 2 * sign}));
+    KILN_ASSERT_OK(context.Bind("x", made));
+  }
+}
+
 }  // namespace kiln

@@ -7,30 +7,15 @@
 
 #include "gtest/gtest.h"
 #include "tests/base/status_matchers.h"
+#include "tests/exec/placement_problem.h"
 
 namespace kiln {
 namespace {
 
 using testing::HasSubstr;
 using Space = PlacementProblem::Space;
-using Step = PlacementProblem::Step;
 
-// Accesses to whole buffers of 100 bytes.
-struct Problem : PlacementProblem {
-  int32_t Add(Space space, int64_t bytes = 100) {
-    buffers.push_back({space, bytes});
-    return static_cast<int32_t>(buffers.size()) - 1;
-  }
-  Access Whole(int32_t b) const { return {b, 0, buffers[static_cast<size_t>(b)].bytes, true, 4}; }
-  Step& Do(const std::vector<int32_t>& reads, const std::vector<int32_t>& writes,
-           bool view = false) {
-    Step& step = steps.emplace_back();
-    step.view = view;
-    for (const int32_t b : reads) step.reads.push_back(Whole(b));
-    for (const int32_t b : writes) step.writes.push_back(Whole(b));
-    return step;
-  }
-};
+using Problem = HandProblem;
 
 TEST(Placement, TemporariesShareTheArenaOverTime) {
   Problem p;
@@ -118,19 +103,6 @@ TEST(Placement, InPlacePairsTakeTheDyingInput) {
   EXPECT_EQ(placed.places[static_cast<size_t>(b)].root, a);
   EXPECT_EQ(placed.places[static_cast<size_t>(a)].root, a);
   EXPECT_EQ(placed.memory.peak, 128);
-}
-
-TEST(Placement, OutputsMayOverwriteInputsThatAreReadLastWhereTheyAreWritten) {
-  Problem p;
-  const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput);
-  const int32_t u = p.Add(Space::kInput), v = p.Add(Space::kOutput), w = p.Add(Space::kOutput);
-  p.Do({x}, {y}).in_place = {{0, 0}};
-  p.Do({u}, {v}).in_place = {{0, 0}};     // u is read again
-  p.Do({u, u}, {w}).in_place = {{0, 0}};  // u is read twice
-  KILN_ASSERT_OK_AND_ASSIGN(const Placement placed, PlaceBuffers(p));
-  ASSERT_EQ(placed.overwritable.size(), 1u);
-  EXPECT_EQ(placed.overwritable[0], std::make_pair(x, y));
-  EXPECT_EQ(placed.places[static_cast<size_t>(y)].root, y);
 }
 
 TEST(Placement, InPlaceIsRefusedWhileTheClassIsNeeded) {
