@@ -325,18 +325,19 @@ absl::Status Context::State::CheckBoundShape(size_t i, const std::vector<int64_t
 
 // Memory of the context's own that is not bound now: an output of an earlier run may have become an
 // input, or another output.
-absl::StatusOr<Tensor> Context::State::OwnOutput(size_t i, const std::vector<int64_t>& shape) {
+absl::StatusOr<const Tensor*> Context::State::OwnOutput(size_t i,
+                                                        const std::vector<int64_t>& shape) {
   std::vector<Tensor>& owned = owned_outputs[i];
   std::erase_if(owned, [&](const Tensor& tensor) { return tensor.shape() != shape; });
   for (const Tensor& tensor : owned) {
-    if (!taken.Overlaps(RangeOf(tensor))) return tensor;
+    if (!taken.Overlaps(RangeOf(tensor))) return &tensor;
   }
   const DType type = model->provider->outputs()[i].type;
   Memory memory;
   KILN_RETURN_IF_ERROR(memory.Reserve(CheckedBytes(type, shape)));
   auto owner = std::make_shared<Memory>(std::move(memory));
   owned.push_back(Tensor::View(owner->data(), type, shape, {}, owner));
-  return owned.back();
+  return &owned.back();
 }
 
 absl::Status Context::State::SetOutputs(ExecutionPlan& plan) {
@@ -354,7 +355,8 @@ absl::Status Context::State::SetOutputs(ExecutionPlan& plan) {
     if (bound_outputs[i]) {
       outputs[i] = *bound_outputs[i];
     } else {
-      KILN_ASSIGN_OR_RETURN(outputs[i], OwnOutput(i, plan.output_shapes()[i]));
+      KILN_ASSIGN_OR_RETURN(const Tensor* own, OwnOutput(i, plan.output_shapes()[i]));
+      outputs[i] = *own;  // into memory that its shape has already
     }
     plan.SetOutput(i, outputs[i].data());
   }

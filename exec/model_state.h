@@ -105,7 +105,7 @@ struct Context::State {
   absl::Status SetInputs(ExecutionPlan& plan);
   absl::Status CheckBoundOutputs();
   absl::Status CheckBoundShape(size_t output, const std::vector<int64_t>& shape) const;
-  absl::StatusOr<Tensor> OwnOutput(size_t output, const std::vector<int64_t>& shape);
+  absl::StatusOr<const Tensor*> OwnOutput(size_t output, const std::vector<int64_t>& shape);
   bool NeedsCopy(size_t input, const ExecutionPlan& plan);
 
   Model::State* const model;

@@ -33,8 +33,8 @@
 //   greatest, true or all ones, false or 0), which absent elements equal.
 //   acc = combine(acc, element), in this operand order; a fold is combine(lane l, lane l + w).
 //   An empty reduction gives the identity, except float add: +0.
-// Nothing in this rule depends on threads, vector width or schedule. Lowering places dims so that it
-// is the order that operand and axes of the operator say (fusion/reduction_runs.h).
+// Nothing in this rule depends on threads, vector width or schedule. Lowering places dims so that
+// it is the order that operand and axes of the operator say (fusion/reduction_runs.h).
 #ifndef KILN_KERNEL_KERNEL_H_
 #define KILN_KERNEL_KERNEL_H_
 
