@@ -32,6 +32,9 @@ absl::Status InferSameAsFirst(InferContext& c);  // float; type and shape of inp
 absl::StatusOr<Shape> Broadcast(InferContext& c, const Shape& a, const Shape& b);
 absl::StatusOr<Shape> BroadcastInputs(InferContext& c);
 
+// That input `k` broadcasts to the shape of input 0 without widening it.
+absl::Status RequireBroadcastsToFirst(InferContext& c, int k, absl::string_view what);
+
 absl::Status RequireType(const InferContext& c, int input, bool (*allowed)(DType),
                          absl::string_view names);
 absl::Status RequireSameTypes(const InferContext& c);  // of all inputs that are there
