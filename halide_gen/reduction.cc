@@ -221,7 +221,9 @@ void ScheduleRow(ReductionLevel& level, const Halide::LoopLevel& at) {
   lanes.update(steps ? 1 : 0).reorder(level.lane, level.tail).vectorize(level.lane);
   if (!level.rest.defined()) return;
   level.rest.compute_at(lanes, level.tail).store_in(stack);
-  level.rest.bound(level.lane, 0, level.rest_extent).bound_storage(level.lane, level.accumulators);
+  // Vectors are stored whole, also where there are fewer accumulators than elements in one.
+  level.rest.bound(level.lane, 0, level.rest_extent)
+      .bound_storage(level.lane, std::max(level.accumulators, kTailLanes));
   level.rest.vectorize(level.lane, kTailLanes, TailStrategy::PredicateLoads)
       .never_partition(level.lane);
 }

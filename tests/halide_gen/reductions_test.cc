@@ -424,6 +424,23 @@ TEST_P(ReductionsTest, ShortRowsHaveFewAccumulators) {
   }
 }
 
+// Expensive elements are computed in whole vectors before they meet the accumulators, of which a
+// row shorter than a vector has fewer.
+TEST_P(ReductionsTest, ShortRowsOfExpensiveElements) {
+  constexpr char kText[] =
+      "dims a b c\nsizes n0\nin 0 f32 [a, b, c] dense\nin 1 f32 [a, n0, c] dense\n"
+      "in 2 i64 [a, c] dense\n"
+      "s0 : f32 [a, c] = reduce max over b (in0[a, b, c])\n"
+      "s1 : f32 [a, c] = reduce add over b (exp(sub(in0[a, b, c], s0[a, c])))\n"
+      "s2 : f32 [] = reduce add over a c (neg(sub(sub(in1[a, [in2[a, c]], c], s0[a, c]), "
+      "log(s1[a, c]))))\n"
+      "out 0 f32 [] dense = s2[]\n";
+  for (const int64_t row : {1, 2, 3, 4, 7, 8, 15, 16, 17}) {
+    CompiledKernel kernel = Compile(kText, "", {{kUnbounded, kUnbounded, row, kUnbounded}});
+    for (int32_t n = 1; n <= row; ++n) kernel.Check({3, 5, n, 5}, static_cast<uint32_t>(n));
+  }
+}
+
 TEST_P(ReductionsTest, SixteenBitRows) {
   for (const std::string type : {"f16", "bf16"}) {
     CompiledKernel kernel = Compile("dims a b\nin 0 " + type + " [a, b] dense\n" +
