@@ -340,10 +340,7 @@ absl::StatusOr<const Tensor*> Context::State::OwnOutput(size_t i,
   return &owned.back();
 }
 
-absl::Status Context::State::SetOutputs(ExecutionPlan& plan) {
-  for (size_t i = 0; i < outputs.size(); ++i)
-    KILN_RETURN_IF_ERROR(CheckBoundShape(i, plan.output_shapes()[i]));
-  KILN_RETURN_IF_ERROR(CheckBoundOutputs());
+void Context::State::FindTaken() {
   taken.Clear();
   for (const auto* ports : {&bound_inputs, &bound_outputs}) {
     for (const std::optional<Tensor>& bound : *ports) {
@@ -351,6 +348,15 @@ absl::Status Context::State::SetOutputs(ExecutionPlan& plan) {
     }
   }
   taken.SortJoined();
+}
+
+absl::Status Context::State::SetOutputs(ExecutionPlan& plan) {
+  for (size_t i = 0; i < outputs.size(); ++i)
+    KILN_RETURN_IF_ERROR(CheckBoundShape(i, plan.output_shapes()[i]));
+  KILN_RETURN_IF_ERROR(CheckBoundOutputs());
+  // Only memory of the context's own has to keep clear of what is bound.
+  if (std::find(bound_outputs.begin(), bound_outputs.end(), std::nullopt) != bound_outputs.end())
+    FindTaken();
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (bound_outputs[i]) {
       outputs[i] = *bound_outputs[i];

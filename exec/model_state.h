@@ -106,6 +106,7 @@ struct Context::State {
   absl::Status CheckBoundOutputs();
   absl::Status CheckBoundShape(size_t output, const std::vector<int64_t>& shape) const;
   absl::StatusOr<const Tensor*> OwnOutput(size_t output, const std::vector<int64_t>& shape);
+  void FindTaken();
   bool NeedsCopy(size_t input, const ExecutionPlan& plan);
 
   Model::State* const model;

@@ -548,7 +548,7 @@ class Pricer {
     return true;
   }
 
-  // True if vectors along rows begin at multiples of their length, each within one quotient.
+  // True if a vector along a row, which begins at a multiple of its length, reads one element.
   bool OneForAVector(const ExprNode& read, int64_t divisor) const {
     return read.source == ReadSource::kInput &&
            DivisorOf(kernel_, static_cast<size_t>(read.ref)) != 0 &&

@@ -10,8 +10,8 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -25,6 +25,7 @@
 #include "kiln/graph/builder.h"
 #include "kiln/graph/op.h"
 #include "kiln/graph/text.h"
+#include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/compiler/on_vm.h"
 
@@ -384,17 +385,12 @@ std::string Check(const Case& c, Generator& random) {
   return "";
 }
 
-int64_t FromEnvironment(const char* name, int64_t otherwise) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? otherwise : std::atoll(value);
-}
-
 TEST(ReductionOrder, IsThatOfTheOperandAndItsAxes) {
-  const int64_t count = FromEnvironment("KILN_RANDOM_REDUCTIONS", 400);
-  const int64_t first = FromEnvironment("KILN_SEED", 1);
+  const uint64_t count = FromEnvironment("KILN_RANDOM_REDUCTIONS", 400);
+  const uint64_t first = FromEnvironment("KILN_SEED", 1);
   int wrong = 0;
-  for (int64_t seed = first; seed < first + count && wrong < 10; ++seed) {
-    Generator random(static_cast<uint64_t>(seed));
+  for (uint64_t seed = first; seed < first + count && wrong < 10; ++seed) {
+    Generator random(seed);
     const Case c = random.Draw();
     const std::string error = Check(c, random);
     EXPECT_EQ(error, "") << "seed " << seed << ": " << Describe(c) << " (failure " << ++wrong

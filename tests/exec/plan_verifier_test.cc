@@ -4,7 +4,6 @@
 // KILN_PLACEMENTS random programs from KILN_PLACEMENT_SEED on.
 #include "kiln/exec/plan_verifier.h"
 
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "kiln/exec/donation.h"
 #include "kiln/exec/tag_map.h"
+#include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/exec/placement_problem.h"
 #include "tests/exec/random_placement.h"
@@ -23,11 +23,6 @@ namespace {
 
 using testing::HasSubstr;
 using Space = PlacementProblem::Space;
-
-uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
-  const char* const asked = std::getenv(name);
-  return asked != nullptr ? std::strtoull(asked, nullptr, 0) : otherwise;
-}
 
 auto Refuses(const char* text) { return StatusIs(absl::StatusCode::kInternal, HasSubstr(text)); }
 

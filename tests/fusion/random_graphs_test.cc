@@ -4,7 +4,6 @@
 // KILN_RANDOM_GRAPHS says.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "kiln/compiler/compile.h"
 #include "kiln/compiler/kernel_service.h"
 #include "kiln/graph/text.h"
+#include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 #include "tests/fusion/random_graph.h"
@@ -23,10 +23,7 @@
 namespace kiln {
 namespace {
 
-int NumGraphs() {
-  const char* asked = std::getenv("KILN_RANDOM_GRAPHS");
-  return asked != nullptr ? std::atoi(asked) : 20;
-}
+int NumGraphs() { return static_cast<int>(FromEnvironment("KILN_RANDOM_GRAPHS", 20)); }
 
 absl::StatusOr<std::vector<Tensor>> RunNet(const RandomNet& net, const CompileOptions& options) {
   KILN_ASSIGN_OR_RETURN(Model model, Compile(net.graph, options));

@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "kiln/kernel/text.h"
+#include "tests/base/environment.h"
 #include "tests/halide_gen/harness.h"
 
 namespace kiln {
@@ -58,10 +58,7 @@ class RandomTest : public testing::TestWithParam<IsaLevel> {
 };
 
 // KILN_RANDOM_SEEDS asks for more.
-uint64_t Seeds(uint64_t usual) {
-  const char* asked = std::getenv("KILN_RANDOM_SEEDS");
-  return asked != nullptr ? std::strtoull(asked, nullptr, 10) : usual;
-}
+uint64_t Seeds(uint64_t usual) { return FromEnvironment("KILN_RANDOM_SEEDS", usual); }
 
 TEST_P(RandomTest, ChosenScheduler) {
   for (uint64_t seed = 0; seed < Seeds(8); ++seed) CheckSeed(seed, GetParam(), "");
