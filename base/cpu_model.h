@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which model of processor this is: what a proof of compiled code was made on. No part of any key.
+// Which model of processor this is: what a validation of compiled code was made on. No part of any
+// key.
 #ifndef KILN_BASE_CPU_MODEL_H_
 #define KILN_BASE_CPU_MODEL_H_
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The installed tree can be moved as a whole:
-#   bin/kiln   libexec/kiln/kiln-codegen, kiln-prove   include/kiln/<room>/*.h
+#   bin/kiln   libexec/kiln/kiln-codegen, kiln-validate   include/kiln/<room>/*.h
 #   lib/libkiln_*.a   lib/cmake/kiln   lib/kiln: the shared libraries that only Kiln needs
 set(private_libs "${CMAKE_INSTALL_LIBDIR}/kiln")
 
@@ -23,7 +23,7 @@ endfunction()
 
 kiln_install_program(kiln "${CMAKE_INSTALL_BINDIR}")
 kiln_install_program(kiln-codegen "${CMAKE_INSTALL_LIBEXECDIR}/kiln")
-kiln_install_program(kiln-prove "${CMAKE_INSTALL_LIBEXECDIR}/kiln")
+kiln_install_program(kiln-validate "${CMAKE_INSTALL_LIBEXECDIR}/kiln")
 # The private oneDNN and, by exec/support, the libkomp that it runs on; programs of others that link
 # kiln::runtime take both from here too.
 install(IMPORTED_RUNTIME_ARTIFACTS kiln::onednn LIBRARY DESTINATION "${private_libs}")

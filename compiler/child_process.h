@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A helper program of Kiln that talks in frames (halide_gen/protocol.h) over its stdin and stdout:
-// kiln-codegen, kiln-prove.
+// kiln-codegen, kiln-validate.
 #ifndef KILN_COMPILER_CHILD_PROCESS_H_
 #define KILN_COMPILER_CHILD_PROCESS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Extents under which a Program launches its kernels: launches that are right for certain, for the
-// proof of what is compiled (proof.h).
+// validation of what is compiled (validation.h).
 //
 // Example: of `n, 768` with the guard n % 8 == 0, KernelDef.example becomes 16, 768.
 #ifndef KILN_COMPILER_EXAMPLE_LAUNCH_H_

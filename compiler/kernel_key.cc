@@ -16,7 +16,7 @@ constexpr KeyOption kOptions[] = {
     {"compile_mode", false, "decides when, not what"},
     {"cache", false, "decides where"},
     {"codegen", false, "a worker of another build is refused; the build is in the key"},
-    {"prover", false, "decides whether a kernel is kept, not what it is"},
+    {"validator", false, "decides whether a kernel is kept, not what it is"},
     {"target", true, "field target"},
     {"kernel_timeout_ms", false, "a kernel is complete or not there"},
     {"kernel_cpu_ms", false, "a kernel is complete or not there"},

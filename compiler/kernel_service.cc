@@ -93,10 +93,10 @@ std::vector<int64_t> WidestClass(const Kernel& kernel, const KernelIdentity& ide
   return asked;
 }
 
-// What whoever proves the kernel needs to know besides its key.
-std::map<std::string, std::string> MetaForProof(const KernelIdentity& identity,
-                                                const std::vector<int64_t>& asked,
-                                                const std::vector<int64_t>& example) {
+// What whoever validates the kernel needs to know besides its key.
+std::map<std::string, std::string> MetaForValidation(const KernelIdentity& identity,
+                                                     const std::vector<int64_t>& asked,
+                                                     const std::vector<int64_t>& example) {
   const absl::StatusOr<Kernel> kernel = ParseKernel(identity.text);
   const absl::StatusOr<Params> params = Params::Parse(identity.params);
   if (!kernel.ok() || !params.ok()) return {{"at_most", FormatClass(asked)}};
@@ -106,7 +106,7 @@ std::map<std::string, std::string> MetaForProof(const KernelIdentity& identity,
   return meta;
 }
 
-// An entry as it is before it is proved.
+// An entry as it is before it is validated.
 Entry EntryOf(const KernelIdentity& identity, std::map<std::string, std::string> meta,
               const Preimage& preimage, const CodegenAnswer& answer) {
   Entry entry;
@@ -132,12 +132,12 @@ void SetMeta(Entry& entry, const std::map<std::string, std::string>& values) {
   }
 }
 
-// Under which it is recorded that an entry's code was proved on this model of CPU.
+// Under which it is recorded that an entry's code was validated on this model of CPU.
 Preimage RecordOf(const Entry& entry) {
   return Preimage()
       .Add("schema", "1")
-      .Add("artefact", "proof")
-      .Add("prover", absl::StrCat(kProofVersion))
+      .Add("artefact", "validation")
+      .Add("validator", absl::StrCat(kValidationVersion))
       .Add("entry", ToHex(entry.key))
       .Add("elf", ToHex(Sha256(*entry.Find("elf"))))
       .Add("cpu", CpuModelId());
@@ -145,7 +145,7 @@ Preimage RecordOf(const Entry& entry) {
 
 }  // namespace
 
-ProofRequest ProofOf(const Entry& entry, const std::vector<int64_t>& example) {
+ValidationRequest ValidationOf(const Entry& entry, const std::vector<int64_t>& example) {
   const std::string* const elf = entry.Find("elf");
   const std::string* const preimage = entry.Find("preimage");
   std::map<std::string, std::string> meta = MetaOf(entry);
@@ -159,7 +159,7 @@ KernelService::KernelService(const CompileOptions& options)
     : options_(options),
       target_(options.target.value_or(HostIsa())),
       store_(OpenStore(options.cache)),
-      prover_(options.prover, Processors()),
+      validator_(options.validator, Processors()),
       builds_(std::max(1, Processors() / 2), kBuildingLater) {}
 
 KernelService::~KernelService() {
@@ -171,12 +171,12 @@ KernelService::~KernelService() {
     workers = workers_.get();
   }
   if (workers != nullptr) workers->Stop();
-  FinishProofs();
+  FinishValidations();
 }
 
-void KernelService::FinishProofs() {
-  builds_.Wait();  // adds proofs
-  prover_.Finish();
+void KernelService::FinishValidations() {
+  builds_.Wait();  // adds validations
+  validator_.Finish();
 }
 
 KernelIdentity KernelService::Identify(const std::string& text, const std::string& params) const {
@@ -210,10 +210,10 @@ absl::StatusOr<WorkerPool*> KernelService::Workers() {
   return workers_.get();
 }
 
-absl::StatusOr<bool> KernelService::NeedsProof(const Entry& entry) {
+absl::StatusOr<bool> KernelService::NeedsValidation(const Entry& entry) {
   std::map<std::string, std::string> meta = MetaOf(entry);
-  if (meta["proved_on"] == CpuModelId()) return false;
-  if (!MayPublish()) return meta["proof"].empty();
+  if (meta["validated_on"] == CpuModelId()) return false;
+  if (!MayPublish()) return meta["validation"].empty();
   const std::optional<Entry> record = store_->Lookup(RecordOf(entry));
   if (!record.has_value()) return true;
   const std::string* const failure = record->Find("failure");
@@ -231,7 +231,7 @@ absl::StatusOr<KernelService::Made> KernelService::FromCache(const Wanted& wante
     return absl::UnavailableError(absl::StrCat(*failure, " (known from the cache)"));
   const std::string* const elf = entry->Find("elf");
   if (elf == nullptr || !HostRuns(MetaOf(*entry)["isa"])) return nothing;
-  KILN_ASSIGN_OR_RETURN(const bool needs_proof, NeedsProof(*entry));
+  KILN_ASSIGN_OR_RETURN(const bool needs_validation, NeedsValidation(*entry));
   absl::StatusOr<LoadedKernel> loaded = LoadKernel(*elf);
   if (!loaded.ok()) {
     WarnOnce(absl::StrCat("cached kernel ", ToHex(entry->key).substr(0, 12), ": ",
@@ -239,10 +239,10 @@ absl::StatusOr<KernelService::Made> KernelService::FromCache(const Wanted& wante
     return nothing;
   }
   Made made{Compiled(*std::move(loaded)), Source::kCached};
-  if (needs_proof) {
-    made.unproved = std::make_shared<Unproved>();
-    made.unproved->entry = *std::move(entry);
-    made.unproved->example = wanted.example;
+  if (needs_validation) {
+    made.unvalidated = std::make_shared<Unvalidated>();
+    made.unvalidated->entry = *std::move(entry);
+    made.unvalidated->example = wanted.example;
   }
   return made;
 }
@@ -276,7 +276,7 @@ absl::StatusOr<Entry> KernelService::BuildEntry(const Wanted& wanted) {
         .IgnoreError();
   }
   KILN_RETURN_IF_ERROR(answer.status());
-  Entry entry = EntryOf(identity, MetaForProof(identity, wanted.at_most, wanted.example),
+  Entry entry = EntryOf(identity, MetaForValidation(identity, wanted.at_most, wanted.example),
                         wanted.preimage, *answer);
   if (entry.Find("elf") != nullptr) return entry;
   return absl::InternalError("kernel compiler: its answer has no code");
@@ -291,10 +291,10 @@ absl::StatusOr<KernelService::Made> KernelService::Build(const Wanted& wanted) {
   KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, LoadKernel(*entry.Find("elf")));
   Made made{Compiled(std::move(loaded)), Source::kBuilt};
   if (!MayPublish()) return made;
-  made.unproved = std::make_shared<Unproved>();
-  made.unproved->entry = std::move(entry);
-  made.unproved->example = wanted.example;
-  made.unproved->fresh = true;
+  made.unvalidated = std::make_shared<Unvalidated>();
+  made.unvalidated->entry = std::move(entry);
+  made.unvalidated->example = wanted.example;
+  made.unvalidated->fresh = true;
   return made;
 }
 
@@ -321,7 +321,7 @@ absl::StatusOr<KernelService::Made> KernelService::BuildOrWait(const Wanted& wan
     if (!made.ok() || made->function != nullptr) return made;
   }
   absl::StatusOr<Made> made = Build(wanted);
-  if (made.ok() && made->unproved != nullptr) made->unproved->lock = std::move(lock);
+  if (made.ok() && made->unvalidated != nullptr) made->unvalidated->lock = std::move(lock);
   return made;
 }
 
@@ -371,60 +371,61 @@ void KernelService::BuildLater(Wanted wanted, std::shared_ptr<KernelHandle> hand
       Count(Source::kVm, -1);
       Count(source, 1);
     }
-    if (built.ok() && built->unproved != nullptr)
-      ProveLater(handle, source, std::move(built->unproved));
+    if (built.ok() && built->unvalidated != nullptr)
+      ValidateLater(handle, source, std::move(built->unvalidated));
   });
 }
 
-void KernelService::ProveLater(std::shared_ptr<KernelHandle> handle, Source source,
-                               std::shared_ptr<Unproved> unproved) {
-  ProofRequest request = ProofOf(unproved->entry, unproved->example);
-  prover_.Add(std::move(request), [this, handle = std::move(handle), source,
-                                   unproved = std::move(unproved)](const auto& proof) {
-    AfterProof(*handle, source, *unproved, proof);
-    unproved->lock.reset();
-  });
+void KernelService::ValidateLater(std::shared_ptr<KernelHandle> handle, Source source,
+                                  std::shared_ptr<Unvalidated> unvalidated) {
+  ValidationRequest request = ValidationOf(unvalidated->entry, unvalidated->example);
+  validator_.Add(std::move(request),
+                 [this, handle = std::move(handle), source,
+                  unvalidated = std::move(unvalidated)](const auto& validation) {
+                   AfterValidation(*handle, source, *unvalidated, validation);
+                   unvalidated->lock.reset();
+                 });
 }
 
-void KernelService::AfterProof(KernelHandle& handle, Source source, Unproved& unproved,
-                               const absl::StatusOr<std::string>& proof) {
-  if (const absl::Status done = PublishProof(unproved, proof); !done.ok())
+void KernelService::AfterValidation(KernelHandle& handle, Source source, Unvalidated& unvalidated,
+                                    const absl::StatusOr<std::string>& validation) {
+  if (const absl::Status done = PublishValidation(unvalidated, validation); !done.ok())
     WarnOnce(absl::StrCat("kernels are used but not kept: ", done.message()));
-  if (!absl::IsDataLoss(proof.status())) return;
-  LogWarning("kernel ", ToHex(unproved.entry.key).substr(0, 12),
+  if (!absl::IsDataLoss(validation.status())) return;
+  LogWarning("kernel ", ToHex(unvalidated.entry.key).substr(0, 12),
              ": its compiled code was refused and runs on the VM from now on: ",
-             proof.status().message(), "; please report this as a defect");
-  auto vm = VmFunction(FieldOf(*unproved.entry.Find("preimage"), "kernel"));
-  if (!vm.ok()) return;  // cannot be: the proof has run it
+             validation.status().message(), "; please report this as a defect");
+  auto vm = VmFunction(FieldOf(*unvalidated.entry.Find("preimage"), "kernel"));
+  if (!vm.ok()) return;  // cannot be: the validation has run it
   handle.Swap(*std::move(vm));
   absl::MutexLock lock(&mutex_);
   Count(source, -1);
   Count(Source::kFailed, 1);
 }
 
-absl::Status KernelService::PublishProof(Unproved& unproved,
-                                         const absl::StatusOr<std::string>& proof) {
-  Entry& entry = unproved.entry;
+absl::Status KernelService::PublishValidation(Unvalidated& unvalidated,
+                                              const absl::StatusOr<std::string>& validation) {
+  Entry& entry = unvalidated.entry;
   if (!MayPublish()) return absl::OkStatus();
-  if (absl::IsDataLoss(proof.status())) {
-    Preimage about = unproved.fresh ? Preimage::Of(*entry.Find("preimage")) : RecordOf(entry);
+  if (absl::IsDataLoss(validation.status())) {
+    Preimage about = unvalidated.fresh ? Preimage::Of(*entry.Find("preimage")) : RecordOf(entry);
     std::map<std::string, std::string> meta = MetaOf(entry);
     return store_->PublishFailure(
-        about, absl::StrCat("its compiled code was refused: ", proof.status().message()),
+        about, absl::StrCat("its compiled code was refused: ", validation.status().message()),
         {{"device", meta["device"]}, {"params", meta["params"]}, {"target", meta["target"]}});
   }
-  KILN_RETURN_IF_ERROR(proof.status());
-  const std::map<std::string, std::string> proved = {{"proof", *proof},
-                                                     {"proved_on", CpuModelId()}};
-  if (unproved.fresh) {
-    SetMeta(entry, proved);
+  KILN_RETURN_IF_ERROR(validation.status());
+  const std::map<std::string, std::string> validated = {{"validation", *validation},
+                                                        {"validated_on", CpuModelId()}};
+  if (unvalidated.fresh) {
+    SetMeta(entry, validated);
     return store_->Publish(entry);
   }
   const Preimage about = RecordOf(entry);
   Entry record;
   record.key = about.Key();
   record.Add("preimage", about.bytes(), true);
-  record.Add("meta", FormatMeta(proved), true);
+  record.Add("meta", FormatMeta(validated), true);
   return store_->Publish(record);
 }
 
@@ -444,15 +445,16 @@ absl::StatusOr<KernelService::Kept> KernelService::Keep(const KernelIdentity& id
   if (absl::IsInternal(built.status())) return Kept::kFailed;
   KILN_RETURN_IF_ERROR(built.status());
   if (!HostRuns(MetaOf(*built)["isa"])) {
-    KILN_RETURN_IF_ERROR(store_->Publish(*built));  // proved by the first CPU that can run it
+    KILN_RETURN_IF_ERROR(store_->Publish(*built));  // validated by the first CPU that can run it
     return Kept::kBuilt;
   }
-  Unproved unproved{*std::move(built), example, /*fresh=*/true, nullptr};
-  const absl::StatusOr<std::string> proof = prover_.Prove(ProofOf(unproved.entry, example));
-  KILN_RETURN_IF_ERROR(PublishProof(unproved, proof));
-  if (proof.ok()) return Kept::kBuilt;
-  LogWarning("kernel ", ToHex(unproved.entry.key).substr(0, 12),
-             ": its compiled code was refused: ", proof.status().message(),
+  Unvalidated unvalidated{*std::move(built), example, /*fresh=*/true, nullptr};
+  const absl::StatusOr<std::string> validation =
+      validator_.Validate(ValidationOf(unvalidated.entry, example));
+  KILN_RETURN_IF_ERROR(PublishValidation(unvalidated, validation));
+  if (validation.ok()) return Kept::kBuilt;
+  LogWarning("kernel ", ToHex(unvalidated.entry.key).substr(0, 12),
+             ": its compiled code was refused: ", validation.status().message(),
              "; please report this as a defect");
   return Kept::kFailed;
 }
@@ -481,7 +483,8 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> KernelService::Get(
   Count(made->source, 1);
   auto handle = std::make_shared<KernelHandle>(std::move(made->function));
   table_[key] = handle;
-  if (made->unproved != nullptr) ProveLater(handle, made->source, std::move(made->unproved));
+  if (made->unvalidated != nullptr)
+    ValidateLater(handle, made->source, std::move(made->unvalidated));
   if (made->later) BuildLater(std::move(wanted), handle);
   return handle;
 }

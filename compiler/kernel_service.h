@@ -9,11 +9,12 @@
 // the code really uses. Thread-safe. Kernels of one service are loaded once, however many models
 // use them.
 //
-// Proof before publication: a kernel is used from memory as soon as it is built, and published when
-// kiln-prove has compared it with the VM (prover.h), while the model may be running. If that fails,
-// the VM takes its place between two runs, a warning says so, and the failure is remembered. An
-// entry that was not proved on this model of CPU is proved once more, in the same way, and that is
-// kept as a record of its own; whoever may not write the cache believes proofs of other CPUs.
+// Validation before publication: a kernel is used from memory as soon as it is built, and published
+// when kiln-validate has compared it with the VM (validator.h), while the model may be running. If
+// that fails, the VM takes its place between two runs, a warning says so, and the failure is
+// remembered. An entry that was not validated on this model of CPU is validated once more, in the
+// same way, and that is kept as a record of its own; whoever may not write the cache believes
+// validations of other CPUs.
 #ifndef KILN_COMPILER_KERNEL_SERVICE_H_
 #define KILN_COMPILER_KERNEL_SERVICE_H_
 
@@ -28,8 +29,8 @@
 #include "absl/synchronization/mutex.h"
 #include "kiln/compiler/kernel_key.h"
 #include "kiln/compiler/options.h"
-#include "kiln/compiler/prover.h"
 #include "kiln/compiler/task_queue.h"
+#include "kiln/compiler/validator.h"
 #include "kiln/compiler/worker.h"
 #include "kiln/exec/provider.h"
 #include "kiln/persistent_cache/store.h"
@@ -46,7 +47,7 @@ class KernelService : public KernelProvider {
  public:
   // A cache that cannot be opened is warned of and done without.
   explicit KernelService(const CompileOptions& options);
-  // Ends builds in the background that are not done; finishes the proofs of what was built.
+  // Ends builds in the background that are not done; finishes the validations of what was built.
   ~KernelService() override;
 
   absl::StatusOr<std::shared_ptr<KernelHandle>> Get(const program::KernelDef& def,
@@ -68,15 +69,15 @@ class KernelService : public KernelProvider {
 
   // Where a kernel that Keep was asked for is now.
   enum class Kept : uint8_t { kWasThere, kBuilt, kFailed };
-  // Makes sure that the cache holds a kernel, for any target and without loading it. Proved first
-  // if this machine can run it. kUnavailable: not built, or not published; why. kFailed: building
-  // or proof is known to fail. Needs a cache that may be written.
-  // `example` is KernelDef::example.
+  // Makes sure that the cache holds a kernel, for any target and without loading it. Validated
+  // first if this machine can run it. kUnavailable: not built, or not published; why. kFailed:
+  // building or validation is known to fail. Needs a cache that may be written. `example` is
+  // KernelDef::example.
   absl::StatusOr<Kept> Keep(const KernelIdentity& identity, const std::vector<int64_t>& at_most,
                             const std::vector<int64_t>& example);
 
-  // Waits for what is being built in the background, and for the proofs of all kernels so far.
-  void FinishProofs();
+  // Waits for what is being built in the background, and for the validations of all kernels so far.
+  void FinishValidations();
 
   KernelCounts counts() const;
   Store* store() const { return store_.get(); }  // null: no cache
@@ -84,17 +85,17 @@ class KernelService : public KernelProvider {
  private:
   enum class Source : uint8_t { kCached, kBuilt, kVm, kFailed };
   // What is still to be done about a kernel that is in use.
-  struct Unproved {
+  struct Unvalidated {
     Entry entry;
     std::vector<int64_t> example = {};  // of KernelDef
-    bool fresh = false;                 // to be published once proved; else only to be recorded
+    bool fresh = false;                 // to be published once validated; else only to be recorded
     std::shared_ptr<KeyLock> lock;      // others wait for the entry
   };
   struct Made {
     std::shared_ptr<const KernelFunction> function;
     Source source = Source::kVm;
-    std::shared_ptr<Unproved> unproved = nullptr;  // null: nothing
-    bool later = false;                            // compiled code is still to be built
+    std::shared_ptr<Unvalidated> unvalidated = nullptr;  // null: nothing
+    bool later = false;                                  // compiled code is still to be built
   };
   using Class = std::vector<int64_t>;  // KernelChoice::at_most
   struct Wanted {
@@ -115,15 +116,16 @@ class KernelService : public KernelProvider {
   // Build without loading; a deterministic failure is remembered.
   absl::StatusOr<Entry> BuildEntry(const Wanted& wanted);
   KeyLock LockWhileWanted(const CacheKey& key);
-  // Whether a cached entry has yet to be proved for this CPU; an error if that is known to fail.
-  absl::StatusOr<bool> NeedsProof(const Entry& entry);
+  // Whether a cached entry has yet to be validated for this CPU; an error if that is known to fail.
+  absl::StatusOr<bool> NeedsValidation(const Entry& entry);
   bool MayPublish() const { return store_ != nullptr && !store_->read_only(); }
-  void ProveLater(std::shared_ptr<KernelHandle> handle, Source source,
-                  std::shared_ptr<Unproved> unproved);
-  void AfterProof(KernelHandle& handle, Source source, Unproved& unproved,
-                  const absl::StatusOr<std::string>& proof);
-  // Publishes what a proof says of an entry; gives what is wrong.
-  absl::Status PublishProof(Unproved& unproved, const absl::StatusOr<std::string>& proof);
+  void ValidateLater(std::shared_ptr<KernelHandle> handle, Source source,
+                     std::shared_ptr<Unvalidated> unvalidated);
+  void AfterValidation(KernelHandle& handle, Source source, Unvalidated& unvalidated,
+                       const absl::StatusOr<std::string>& validation);
+  // Publishes what a validation says of an entry; gives what is wrong.
+  absl::Status PublishValidation(Unvalidated& unvalidated,
+                                 const absl::StatusOr<std::string>& validation);
   void Count(Source source, int by) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<WorkerPool*> Workers();
   void WarnOnce(absl::string_view what);
@@ -140,13 +142,13 @@ class KernelService : public KernelProvider {
   bool warned_ ABSL_GUARDED_BY(mutex_) = false;
   KernelCounts counts_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> ending_{false};
-  // Last: their threads use all of the above, and what was built in the background is proved.
-  Prover prover_;
+  // Last: their threads use all of the above, and what was built in the background is validated.
+  Validator validator_;
   TaskQueue builds_;
 };
 
-// What a kernel's entry asks of a proof; it may have an example of its own.
-ProofRequest ProofOf(const Entry& entry, const std::vector<int64_t>& example);
+// What a kernel's entry asks of a validation; it may have an example of its own.
+ValidationRequest ValidationOf(const Entry& entry, const std::vector<int64_t>& example);
 
 }  // namespace kiln
 

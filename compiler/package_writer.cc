@@ -38,7 +38,7 @@ void LeaveOutWhatWasMeasured(Entry& entry) {
     if (section.tag != "meta") continue;
     std::map<std::string, std::string> meta = ParseMeta(section.bytes);
     meta.erase("wall_ms");
-    meta.erase("proved_on");
+    meta.erase("validated_on");
     section.bytes = FormatMeta(meta);
   }
 }

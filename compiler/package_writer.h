@@ -27,7 +27,7 @@
 namespace kiln {
 
 // The same kernels make the same files wherever and whenever they were built: the time it took and
-// the machine that proved them stay behind.
+// the machine that validated them stay behind.
 void LeaveOutWhatWasMeasured(Entry& entry);
 
 class PackageWriter {

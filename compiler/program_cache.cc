@@ -31,7 +31,7 @@ constexpr KeyOption kOptions[] = {
     {"compile_mode", false, "decides when kernels are there, not which"},
     {"cache", false, "decides where"},
     {"codegen", false, "kernels have keys of their own"},
-    {"prover", false, "kernels have keys of their own"},
+    {"validator", false, "kernels have keys of their own"},
     {"target", true, "field isa"},
     {"kernel_timeout_ms", false, "kernels have keys of their own"},
     {"kernel_cpu_ms", false, "kernels have keys of their own"},

@@ -57,8 +57,8 @@ absl::Status CheckEntries(FileSystem& files, const StoreLayout& layout) {
   return PrepareCacheDirectory(files, layout.Entries(), /*make=*/false).status();
 }
 
-// Programs, proofs and what else belongs to a model are no kernels: hits, misses and publications
-// are counted and told of those.
+// Programs, validations and what else belongs to a model are no kernels: hits, misses and
+// publications are counted and told of those.
 bool IsCounted(absl::string_view preimage) {
   const std::string artefact = FieldOf(preimage, "artefact");
   return artefact.empty() || absl::StrContains(artefact, "kernel");

@@ -114,7 +114,7 @@ constexpr Sub kSubs[] = {
     {"diff", "What differs between two entries", CacheDiff},
     {"why-miss", "For each kernel of a model: hit, or what differs from the nearest entry",
      CacheWhyMiss},
-    {"verify", "Check all entries of the cache or of a pack, load and prove them in children",
+    {"verify", "Check all entries of the cache or of a pack, load and validate them in children",
      CacheVerify},
     {"prune", "Remove what is used least, left-overs and old quarantine", CachePrune},
     {"clear", "Remove all entries", CacheClear},
@@ -173,7 +173,7 @@ void AddFlags(CLI::App& command, const Sub& sub, CacheFlags& flags) {
   }
   if (is(CacheVerify)) {
     command.add_option("PACK", flags.file, "Pack to check, instead of the cache");
-    command.add_flag("--prove", flags.prove,
+    command.add_flag("--validate,--prove", flags.validate,
                      "Also compare all code that this CPU runs with the VM, bit by bit");
     command.add_option("--recompile", flags.recompile,
                        "Also build so many entries again and compare the code");

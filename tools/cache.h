@@ -26,7 +26,7 @@ struct CacheFlags {
   std::string max_size;                                           // prune
   std::string file, sign;                                         // pack, unpack; verify: a pack
   int recompile = 0;                                              // verify
-  bool prove = false;                                             // verify
+  bool validate = false;                                          // verify
   bool dry_run = false, zero = false, all = false, trust_unsigned = false;
 };
 

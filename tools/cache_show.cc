@@ -84,11 +84,22 @@ void PrintEntry(const Entry& entry, const Usage& usage) {
     std::cout << "\n[" << name << "]\n" << absl::StripSuffix(value, "\n") << "\n";
 }
 
+// What an entry says of itself, what was renamed also under its older name.
+std::map<std::string, std::string> MetaForJson(const Entry& entry) {
+  std::map<std::string, std::string> meta = MetaOf(entry);
+  const std::pair<const char*, const char*> renamed[] = {{"validation", "proof"},
+                                                         {"validated_on", "proved_on"}};
+  for (const auto& [name, older] : renamed) {
+    if (const auto found = meta.find(name); found != meta.end()) meta[older] = found->second;
+  }
+  return meta;
+}
+
 nlohmann::json EntryJson(const Entry& entry, const Usage& usage) {
   nlohmann::json json = {{"key", ToHex(entry.key)},
                          {"sections", nlohmann::json::object()},
                          {"preimage", nlohmann::json::object()},
-                         {"meta", MetaOf(entry)},
+                         {"meta", MetaForJson(entry)},
                          {"hits", usage.hits},
                          {"symbols", nlohmann::json::array()}};
   if (usage.info != nullptr) json["bytes"] = usage.info->bytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kiln cache verify: checksums of all entries of a cache or a pack, loading their code in a child,
-// proving it, building some again.
+// validating it, building some again.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/compiler/kernel_service.h"
-#include "kiln/compiler/prover.h"
+#include "kiln/compiler/validator.h"
 #include "kiln/exec/support/loader.h"
 #include "kiln/tools/cache.h"
 #include "kiln/tools/exit_code.h"
@@ -131,28 +131,29 @@ absl::StatusOr<std::string> BuildAgain(const Entries& entries, KernelService& se
   return "building it again gives other code; please report this as a defect";
 }
 
-// Runs the probes of all code that this machine can run; returns how many were proved. A stored
+// Runs the probes of all code that this machine can run; returns how many were validated. A stored
 // transcript of the same version must be what comes out.
-int ProveAll(const Entries& entries, std::vector<Checked>& all) {
-  Prover prover("", static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
-  std::atomic<int> proved{0};
+int ValidateAll(const Entries& entries, std::vector<Checked>& all) {
+  Validator validator("", static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+  std::atomic<int> validated{0};
   for (Checked& checked : all) {
     const absl::StatusOr<Entry> entry = entries.read(checked.key);
     if (!checked.wrong.empty() || !checked.loads || !entry.ok()) continue;
-    const std::string stored = MetaOf(*entry)["proof"];
-    const bool comparable = absl::StartsWith(stored, absl::StrCat(kProofVersion, ":"));
-    prover.Add(ProofOf(*entry, {}), [&checked, &proved, stored, comparable](const auto& proof) {
-      if (!proof.ok()) {
-        checked.wrong = absl::StrCat("its code is not proved: ", proof.status().message());
-      } else if (comparable && stored != *proof) {
-        checked.wrong = "its proof is not the one it should have";
+    const std::string stored = MetaOf(*entry)["validation"];
+    const bool comparable = absl::StartsWith(stored, absl::StrCat(kValidationVersion, ":"));
+    validator.Add(ValidationOf(*entry, {}), [&checked, &validated, stored,
+                                             comparable](const auto& validation) {
+      if (!validation.ok()) {
+        checked.wrong = absl::StrCat("its code is not validated: ", validation.status().message());
+      } else if (comparable && stored != *validation) {
+        checked.wrong = "its validation is not the one it should have";
       } else {
-        ++proved;
+        ++validated;
       }
     });
   }
-  prover.Finish();
-  return proved;
+  validator.Finish();
+  return validated;
 }
 
 // Entries chosen at random; returns how many were built.
@@ -187,7 +188,7 @@ int CacheVerify(const CacheFlags& flags) {
   if (!entries.ok()) return Fail(entries.status(), kExitCache);
   std::vector<Checked> all = ReadAll(*entries);
   LoadAll(*entries, all);
-  const int proved = flags.prove ? ProveAll(*entries, all) : 0;
+  const int validated = flags.validate ? ValidateAll(*entries, all) : 0;
   const int rebuilt = BuildSomeAgain(flags, *entries, all);
   int64_t bytes = 0;
   int64_t loaded = 0;
@@ -203,7 +204,8 @@ int CacheVerify(const CacheFlags& flags) {
               {{"entries", all.size()},
                {"bytes", bytes},
                {"loaded", loaded},
-               {"proved", proved},
+               {"validated", validated},
+               {"proved", validated},  // the older name
                {"recompiled", rebuilt},
                {"bad", bad}});
   } else {
@@ -211,7 +213,8 @@ int CacheVerify(const CacheFlags& flags) {
       std::cout << entry["key"].get<std::string>().substr(0, 12) << "  "
                 << entry["reason"].get<std::string>() << "\n";
     std::cout << all.size() << " entries, " << Bytes(bytes) << ": " << bad.size() << " bad; "
-              << loaded << " loaded, " << proved << " proved, " << rebuilt << " built again\n";
+              << loaded << " loaded, " << validated << " validated, " << rebuilt
+              << " built again\n";
   }
   return bad.empty() ? kExitOk : kExitDiffers;
 }

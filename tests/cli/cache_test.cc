@@ -73,7 +73,9 @@ TEST_F(CacheTest, ListsShowsAndClears) {
   Compile();
   EXPECT_EQ(Cache({"show", key})["hits"], 1);
   EXPECT_FALSE(shown["symbols"].empty());
-  EXPECT_FALSE(shown["meta"]["proof"].get<std::string>().empty());
+  EXPECT_FALSE(shown["meta"]["validation"].get<std::string>().empty());
+  EXPECT_EQ(shown["meta"]["proof"], shown["meta"]["validation"]) << "its older name";
+  EXPECT_EQ(shown["meta"]["proved_on"], shown["meta"]["validated_on"]);
   EXPECT_NE(shown["preimage"]["kernel"].get<std::string>().find("kernel v1"), std::string::npos);
   EXPECT_EQ(Kiln({"cache", "show", key, "--dir", cache_, "--emit", "elf"}).out.substr(1, 3), "ELF");
   EXPECT_EQ(Kiln({"cache", "show", "ffffffffffffffff", "--dir", cache_}).exit, 6);

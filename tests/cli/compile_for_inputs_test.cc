@@ -62,7 +62,7 @@ class CompileForInputsTest : public testing::Test {
     more.insert(more.begin(),
                 {verb, model, "-q", "--json", "--cache-readonly", "--cache-dir", cache_});
     const ProcessResult run =
-        Kiln(more, {{{"KILN_CODEGEN", "/nonexistent"}, {"KILN_PROVE", "/nonexistent"}}});
+        Kiln(more, {{{"KILN_CODEGEN", "/nonexistent"}, {"KILN_VALIDATE", "/nonexistent"}}});
     EXPECT_EQ(run.exit, 0) << run.err;
     return run.exit == 0 ? json::parse(run.out)["results"] : json();
   }

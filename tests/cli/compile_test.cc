@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kiln compile --cache-only, packs of what it made, and proofs of what is in a cache.
+// kiln compile --cache-only, packs of what it made, and validations of what is in a cache.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,13 +40,13 @@ class CompileVerbTest : public testing::Test {
   const std::string cache_ = dir_.File("cache");
 };
 
-TEST_F(CompileVerbTest, ARunAfterwardsBuildsNothingWithoutCompilerOrProver) {
+TEST_F(CompileVerbTest, ARunAfterwardsBuildsNothingWithoutCompilerOrValidator) {
   const json first = Compile(cache_);
   EXPECT_GT(first["built"].get<int>(), 0);
   EXPECT_EQ(Compile(cache_)["cached"], first["kernels"]);
   const ProcessResult run =
       Kiln({"run", model_, "-q", "--json", "--cache-readonly", "--cache-dir", cache_},
-           {{{"KILN_CODEGEN", "/nonexistent"}, {"KILN_PROVE", "/nonexistent"}}});
+           {{{"KILN_CODEGEN", "/nonexistent"}, {"KILN_VALIDATE", "/nonexistent"}}});
   const json compile = json::parse(run.out)["results"]["compile"];
   EXPECT_EQ(compile["built"], 0) << run.err;
   EXPECT_EQ(compile["vm"], 0);
@@ -73,7 +73,7 @@ TEST_F(CompileVerbTest, BuildsForOtherLevelsThanThisMachine) {
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), results["kernels"].get<int>())
       << result.err;
   EXPECT_NE(result.err.find("built x86-64-v4"), std::string::npos) << result.err;
-  // A machine of the other level proves what it meets, and builds nothing.
+  // A machine of the other level validates what it meets, and builds nothing.
   if (HostIsa() < IsaLevel::kV4) return;
   const ProcessResult run =
       Kiln({"run", model_, "-q", "--json", "--cache-dir", cache_, "--dim", "n=77"},
@@ -98,17 +98,19 @@ TEST_F(CompileVerbTest, SameInputsGiveTheSamePack) {
   EXPECT_EQ(packs[0], packs[1]);
 }
 
-TEST_F(CompileVerbTest, VerifyProvesACacheAndAPack) {
+TEST_F(CompileVerbTest, VerifyValidatesACacheAndAPack) {
   const int kernels = Compile(cache_)["kernels"].get<int>();
-  ProcessResult result = Kiln({"cache", "verify", "--prove", "--dir", cache_, "--json"});
+  ProcessResult result = Kiln({"cache", "verify", "--validate", "--dir", cache_, "--json"});
   ASSERT_EQ(result.exit, 0) << result.out << result.err;
-  EXPECT_EQ(json::parse(result.out)["results"]["proved"], kernels);
+  EXPECT_EQ(json::parse(result.out)["results"]["validated"], kernels);
+  result = Kiln({"cache", "verify", "--prove", "--dir", cache_, "--json"});
+  EXPECT_EQ(json::parse(result.out)["results"]["proved"], kernels) << "the older names";
   const std::string pack = dir_.File("pack");
   ASSERT_EQ(Kiln({"cache", "pack", pack, "--all", "--dir", cache_}).exit, 0);
-  EXPECT_EQ(Kiln({"cache", "verify", pack, "--prove"}).exit, 6) << "nobody signed it";
-  result = Kiln({"cache", "verify", pack, "--prove", "--trust-unsigned", "--json"});
+  EXPECT_EQ(Kiln({"cache", "verify", pack, "--validate"}).exit, 6) << "nobody signed it";
+  result = Kiln({"cache", "verify", pack, "--validate", "--trust-unsigned", "--json"});
   ASSERT_EQ(result.exit, 0) << result.out << result.err;
-  EXPECT_EQ(json::parse(result.out)["results"]["proved"], kernels);
+  EXPECT_EQ(json::parse(result.out)["results"]["validated"], kernels);
 }
 
 TEST_F(CompileVerbTest, KilledOrInterruptedAtAnyTimeLeavesAValidCache) {

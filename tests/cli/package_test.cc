@@ -43,7 +43,7 @@ class PackageTest : public testing::Test {
     return Kiln({"run", package, "-q", "--json", "--dim", "n=3", "--input", "x=random:5",
                  "--expect", "y=@" + right_, "--rtol", "0", "--atol", "0"},
                 {{{"KILN_CODEGEN", "/nonexistent"},
-                  {"KILN_PROVE", "/nonexistent"},
+                  {"KILN_VALIDATE", "/nonexistent"},
                   {"KILN_CACHE_DIR", dir_.File("nowhere")},
                   {"KILN_MAX_ISA", isa}}});
   }

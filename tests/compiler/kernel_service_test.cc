@@ -144,7 +144,7 @@ TEST_F(KernelServiceTest, BackgroundAnswersOnTheVmAndSwapsTheCompiledKernelIn) {
   EXPECT_EQ(RunRow(*handle.Get(), in), want);
   EXPECT_EQ(service.counts().built, 1);
   EXPECT_EQ(service.counts().vm, 0);
-  service.FinishProofs();
+  service.FinishValidations();
   KernelService again(options);  // what is cached is there at once
   KILN_ASSERT_OK_AND_ASSIGN(const auto cached, again.GetAll(ProgramOf(kDouble)));
   EXPECT_FALSE(cached[0][0]->Get()->vm);

@@ -72,7 +72,7 @@ void Check(uint64_t seed, const std::string& cache) {
     KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> again, RunNet(net, options));
     SCOPED_TRACE(absl::StrCat("threads ", threads));
     ExpectSameBits(again, fused);
-    EXPECT_EQ(options.kernels->counts().failed, 0) << "kernels are refused by their proofs";
+    EXPECT_EQ(options.kernels->counts().failed, 0) << "kernels are refused by their validations";
   }
   options.kernels = nullptr;
   options.compile_mode = CompileMode::kNever;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The proof that compiled code does what its Kernel text says: it runs on the kernel's probes
+// The validation that compiled code does what its Kernel text says: it runs on the kernel's probes
 // (probe.h), and every bit of every output is compared with the VM's.
 //
-//   absl::StatusOr<std::string> transcript = ProveKernel({elf, text, params, at_most});
+//   absl::StatusOr<std::string> transcript = ValidateKernel({elf, text, params, at_most});
 //   // "2:9d61b1...": version and SHA-256 of what was asked and answered; kDataLoss: refused
 //
-// Wrong code may do anything to the process that runs it: only kiln-prove calls this, in a child of
-// its own for each kernel (prover.h). The transcript depends on text, schedule and class only, not
-// on the code or the machine, so whoever has the kernel can check it. It tells of the example only
-// where no other extents are found to fit; the entry then has them.
-#ifndef KILN_COMPILER_PROOF_H_
-#define KILN_COMPILER_PROOF_H_
+// Wrong code may do anything to the process that runs it: only kiln-validate calls this, in a child
+// of its own for each kernel (validator.h). The transcript depends on text, schedule and class
+// only, not on the code or the machine, so whoever has the kernel can check it. It tells of the
+// example only where no other extents are found to fit; the entry then has them.
+#ifndef KILN_COMPILER_VALIDATION_H_
+#define KILN_COMPILER_VALIDATION_H_
 
 #include <cstdint>
 #include <string>
@@ -23,10 +23,10 @@
 
 namespace kiln {
 
-// Counts changes of the probes: a proof of another version says nothing here.
-inline constexpr int kProofVersion = 2;
+// Counts changes of the probes: a validation of another version says nothing here.
+inline constexpr int kValidationVersion = 2;
 
-struct ProofRequest {
+struct ValidationRequest {
   std::string elf;
   std::string kernel;            // text
   std::string params;            // Params::ToString()
@@ -35,8 +35,8 @@ struct ProofRequest {
 };
 
 // As bytes for the child process, and back.
-std::string Encode(const ProofRequest& request);
-absl::StatusOr<ProofRequest> DecodeProofRequest(absl::string_view bytes);
+std::string Encode(const ValidationRequest& request);
+absl::StatusOr<ValidationRequest> DecodeValidationRequest(absl::string_view bytes);
 
 // "64,-1", as it stands in an entry; the inverse gives nothing for other texts.
 std::string FormatClass(const std::vector<int64_t>& at_most);
@@ -47,11 +47,11 @@ std::vector<int64_t> ParseClass(absl::string_view text);
 // nothing to compare (the VM cannot run it, or no extents fit and the example does not). Code that
 // reads or writes beyond an operand, or uses an instruction that this machine lacks, ends the
 // process.
-absl::StatusOr<std::string> ProveKernel(const ProofRequest& request);
+absl::StatusOr<std::string> ValidateKernel(const ValidationRequest& request);
 
-// True if a proof of the kernel is one of its example.
+// True if a validation of the kernel is one of its example.
 bool NeedsExample(const Kernel& kernel, const Params& params, const std::vector<int64_t>& at_most);
 
 }  // namespace kiln
 
-#endif  // KILN_COMPILER_PROOF_H_
+#endif  // KILN_COMPILER_VALIDATION_H_

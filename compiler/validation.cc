@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/proof.h"
+#include "kiln/compiler/validation.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -178,9 +178,9 @@ std::string FirstDifference(const Operand& operand, const std::string& got,
 }
 
 // Runs the probes of one kernel.
-class Prover {
+class ProbeRunner {
  public:
-  Prover(const Kernel& kernel, const Params& params, const VmKernel& vm, KernelFn code)
+  ProbeRunner(const Kernel& kernel, const Params& params, const VmKernel& vm, KernelFn code)
       : kernel_(kernel), params_(params), vm_(vm), code_(code) {
     const size_t operands = kernel.inputs.size() + kernel.outputs.size();
     for (size_t k = 0; k < operands; ++k) memory_.push_back(std::make_unique<GuardedMemory>());
@@ -220,7 +220,7 @@ class Prover {
     hosts_.assign(operands_.size(), nullptr);
     for (size_t k = 0; k < operands_.size(); ++k) {
       hosts_[k] = memory_[k]->Place(operands_[k].bytes, probe.at_end);
-      if (hosts_[k] == nullptr) return absl::ResourceExhaustedError("proof: no memory");
+      if (hosts_[k] == nullptr) return absl::ResourceExhaustedError("validation: no memory");
       if (k < inputs_.size()) std::memcpy(hosts_[k], inputs_[k].data(), inputs_[k].size());
     }
     return absl::OkStatus();
@@ -256,7 +256,7 @@ class Prover {
     for (size_t k = 0; k < outputs.size(); ++k)
       hosts[inputs_.size() + k] = reinterpret_cast<uint8_t*>(outputs[k].data());
     if (const int error = Launch(probe, hosts, &RunVm, &vm_); error != 0)
-      return absl::ResourceExhaustedError(absl::StrCat("proof: the VM returns ", error));
+      return absl::ResourceExhaustedError(absl::StrCat("validation: the VM returns ", error));
     for (size_t k = 0; k < outputs.size(); ++k)
       OneNan(operands_[inputs_.size() + k].type, outputs[k]);
     return outputs;
@@ -329,7 +329,7 @@ std::vector<int64_t> ParseClass(absl::string_view text) {
   return at_most;
 }
 
-std::string Encode(const ProofRequest& request) {
+std::string Encode(const ValidationRequest& request) {
   return Preimage()
       .Add("elf", request.elf)
       .Add("kernel", request.kernel)
@@ -339,34 +339,36 @@ std::string Encode(const ProofRequest& request) {
       .bytes();
 }
 
-absl::StatusOr<ProofRequest> DecodeProofRequest(absl::string_view bytes) {
+absl::StatusOr<ValidationRequest> DecodeValidationRequest(absl::string_view bytes) {
   KILN_RETURN_IF_ERROR(ParsePreimage(bytes).status());
-  return ProofRequest{FieldOf(bytes, "elf"), FieldOf(bytes, "kernel"), FieldOf(bytes, "params"),
-                      ParseClass(FieldOf(bytes, "at_most")), ParseClass(FieldOf(bytes, "example"))};
+  return ValidationRequest{FieldOf(bytes, "elf"), FieldOf(bytes, "kernel"),
+                           FieldOf(bytes, "params"), ParseClass(FieldOf(bytes, "at_most")),
+                           ParseClass(FieldOf(bytes, "example"))};
 }
 
-absl::StatusOr<std::string> ProveKernel(const ProofRequest& request) {
+absl::StatusOr<std::string> ValidateKernel(const ValidationRequest& request) {
   const absl::StatusOr<Kernel> kernel = ParseKernel(request.kernel);
   const absl::StatusOr<Params> params = Params::Parse(request.params);
   if (!kernel.ok() || !params.ok()) {
     return absl::UnimplementedError(
-        absl::StrCat("proof: ", (kernel.ok() ? params.status() : kernel.status()).message()));
+        absl::StrCat("validation: ", (kernel.ok() ? params.status() : kernel.status()).message()));
   }
   const auto vm = VmKernel::Compile(*kernel);
-  if (!vm.ok()) return absl::UnimplementedError(absl::StrCat("proof: ", vm.status().message()));
+  if (!vm.ok())
+    return absl::UnimplementedError(absl::StrCat("validation: ", vm.status().message()));
   std::vector<Probe> probes = ProbesFor(*kernel, *params, request.at_most);
   std::vector<Probe> unsaid =
       ProbesOf(*kernel, *params, request.at_most, request.example, probes.empty());
   if (probes.empty()) probes.swap(unsaid);
-  if (probes.empty()) return absl::UnimplementedError("proof: no extents fit this kernel");
+  if (probes.empty()) return absl::UnimplementedError("validation: no extents fit this kernel");
   KILN_ASSIGN_OR_RETURN(const LoadedKernel loaded, LoadKernel(request.elf));
-  Prover prover(*kernel, *params, **vm, loaded.function());
+  ProbeRunner runner(*kernel, *params, **vm, loaded.function());
   Sha256Hasher transcript;
   transcript.Update(request.kernel);
-  for (const Probe& probe : probes) KILN_RETURN_IF_ERROR(prover.Run(probe, transcript));
+  for (const Probe& probe : probes) KILN_RETURN_IF_ERROR(runner.Run(probe, transcript));
   Sha256Hasher nothing;
-  for (const Probe& probe : unsaid) KILN_RETURN_IF_ERROR(prover.Run(probe, nothing));
-  return absl::StrCat(kProofVersion, ":", ToHex(transcript.Finish()));
+  for (const Probe& probe : unsaid) KILN_RETURN_IF_ERROR(runner.Run(probe, nothing));
+  return absl::StrCat(kValidationVersion, ":", ToHex(transcript.Finish()));
 }
 
 bool NeedsExample(const Kernel& kernel, const Params& params, const std::vector<int64_t>& at_most) {

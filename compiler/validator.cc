@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/prover.h"
+#include "kiln/compiler/validator.h"
+
+#include <cstdlib>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -12,34 +14,41 @@ namespace kiln {
 namespace {
 
 constexpr int kHelloTimeoutMs = 20'000;
-constexpr int kAnswerTimeoutMs = 60'000;  // kiln-prove limits the processor time by itself
+constexpr int kAnswerTimeoutMs = 60'000;  // kiln-validate limits the processor time by itself
+
+// The environment variable that names the executable; its older name where only that is set.
+const char* Variable() {
+  return std::getenv("KILN_VALIDATE") == nullptr && std::getenv("KILN_PROVE") != nullptr
+             ? "KILN_PROVE"
+             : "KILN_VALIDATE";
+}
 
 }  // namespace
 
-std::string EncodeProof(const absl::StatusOr<std::string>& proof) {
+std::string EncodeValidation(const absl::StatusOr<std::string>& validation) {
   return Preimage()
-      .Add("code", absl::StrCat(static_cast<int>(proof.status().code())))
-      .Add("text", proof.ok() ? absl::string_view(*proof) : proof.status().message())
+      .Add("code", absl::StrCat(static_cast<int>(validation.status().code())))
+      .Add("text", validation.ok() ? absl::string_view(*validation) : validation.status().message())
       .bytes();
 }
 
-absl::StatusOr<std::string> DecodeProof(absl::string_view bytes) {
+absl::StatusOr<std::string> DecodeValidation(absl::string_view bytes) {
   int code = 0;
   if (!absl::SimpleAtoi(FieldOf(bytes, "code"), &code))
-    return absl::UnavailableError("kiln-prove: its answer cannot be read");
+    return absl::UnavailableError("kiln-validate: its answer cannot be read");
   if (code == 0) return FieldOf(bytes, "text");
   return absl::Status(static_cast<absl::StatusCode>(code), FieldOf(bytes, "text"));
 }
 
-std::string ProverHello() {
-  return absl::StrCat("kiln-prove ", kProofVersion, " math ", kMathVersion, " codegen ",
+std::string ValidatorHello() {
+  return absl::StrCat("kiln-validate ", kValidationVersion, " math ", kMathVersion, " codegen ",
                       kCodegenBuildId);
 }
 
-Prover::Prover(std::string executable, int processes)
+Validator::Validator(std::string executable, int processes)
     : executable_(std::move(executable)), processes_(processes) {}
 
-Prover::~Prover() {
+Validator::~Validator() {
   Finish();
   std::vector<std::thread> threads;
   {
@@ -50,7 +59,7 @@ Prover::~Prover() {
   for (std::thread& thread : threads) thread.join();
 }
 
-absl::StatusOr<std::unique_ptr<ChildProcess>> Prover::Acquire() {
+absl::StatusOr<std::unique_ptr<ChildProcess>> Validator::Acquire() {
   {
     absl::MutexLock lock(&mutex_);
     if (!idle_.empty()) {
@@ -60,18 +69,18 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> Prover::Acquire() {
     }
   }
   KILN_ASSIGN_OR_RETURN(const std::string path,
-                        FindProgram("kiln-prove", executable_, "KILN_PROVE"));
+                        FindProgram("kiln-validate", executable_, Variable()));
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> process, ChildProcess::Start(path));
   const absl::StatusOr<std::string> hello = process->Read(kHelloTimeoutMs);
-  if (!hello.ok() || *hello != ProverHello()) {
+  if (!hello.ok() || *hello != ValidatorHello()) {
     return absl::NotFoundError(absl::StrCat(
         "\"", path, "\": ", hello.ok() ? "is of another build" : hello.status().message(),
-        "; install the program of this build, or set KILN_PROVE"));
+        "; install the program of this build, or set KILN_VALIDATE"));
   }
   return process;
 }
 
-absl::StatusOr<std::string> Prover::Prove(const ProofRequest& request) {
+absl::StatusOr<std::string> Validator::Validate(const ValidationRequest& request) {
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> process, Acquire());
   absl::Status failed = process->Write(Encode(request));
   if (failed.ok()) {
@@ -79,14 +88,14 @@ absl::StatusOr<std::string> Prover::Prove(const ProofRequest& request) {
     if (answer.ok()) {
       absl::MutexLock lock(&mutex_);
       idle_.push_back(std::move(process));
-      return DecodeProof(*answer);
+      return DecodeValidation(*answer);
     }
     failed = answer.status();
   }
-  return absl::UnavailableError(absl::StrCat("kiln-prove: ", failed.message()));
+  return absl::UnavailableError(absl::StrCat("kiln-validate: ", failed.message()));
 }
 
-void Prover::Add(ProofRequest request, Done done) {
+void Validator::Add(ValidationRequest request, Done done) {
   absl::MutexLock lock(&mutex_);
   jobs_.push_back({std::move(request), std::move(done)});
   ++pending_;
@@ -94,15 +103,16 @@ void Prover::Add(ProofRequest request, Done done) {
     threads_.emplace_back([this] { Work(); });
 }
 
-void Prover::Finish() {
+void Validator::Finish() {
   absl::MutexLock lock(&mutex_);
   mutex_.Await(absl::Condition(
-      +[](Prover* prover) ABSL_NO_THREAD_SAFETY_ANALYSIS { return prover->pending_ == 0; }, this));
+      +[](Validator* validator) ABSL_NO_THREAD_SAFETY_ANALYSIS { return validator->pending_ == 0; },
+      this));
 }
 
-void Prover::Work() {
-  const auto something = +[](Prover* prover) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    return prover->stop_ || !prover->jobs_.empty();
+void Validator::Work() {
+  const auto something = +[](Validator* validator) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return validator->stop_ || !validator->jobs_.empty();
   };
   for (;;) {
     Job job;
@@ -115,7 +125,7 @@ void Prover::Work() {
       job = std::move(jobs_.front());
       jobs_.pop_front();
     }
-    job.done(Prove(job.request));
+    job.done(Validate(job.request));
     job = {};  // what `done` holds goes before Finish returns
     absl::MutexLock lock(&mutex_);
     --pending_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Proofs of right and wrong code, and what the service makes of them.
-#include "kiln/compiler/proof.h"
+// Validations of right and wrong code, and what the service makes of them.
+#include "kiln/compiler/validation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include "kiln/base/log.h"
 #include "kiln/compiler/kernel_service.h"
 #include "kiln/compiler/probe.h"
-#include "kiln/compiler/prover.h"
+#include "kiln/compiler/validator.h"
 #include "kiln/kernel/text.h"
 #include "kiln/schedule/scheduler.h"
 #include "tests/base/status_matchers.h"
@@ -39,7 +39,7 @@ Params ParamsOf(const Kernel& kernel) {
   return FindScheduler(kernel)->choose(kernel, any, ProfileFor(IsaLevel::kV3));
 }
 
-ProofRequest RequestFor(int planted) {
+ValidationRequest RequestFor(int planted) {
   const Kernel kernel = *ParseKernel(kDouble);
   return {Planted(planted), Print(kernel), ParamsOf(kernel).ToString(), {-1}, {}};
 }
@@ -128,51 +128,51 @@ TEST(Probes, AreOfTheExampleWhereNoOthersFit) {
   EXPECT_TRUE(ProbesOf(kernel, params, {}, {1, 1}, true).empty());
 }
 
-class ProverTest : public testing::Test {
+class ValidatorTest : public testing::Test {
  protected:
-  Prover prover_{KILN_TEST_BIN_DIR "/kiln-prove", 1};
+  Validator validator_{KILN_TEST_BIN_DIR "/kiln-validate", 1};
 };
 
-TEST_F(ProverTest, RightCodeHasOneTranscript) {
-  KILN_ASSERT_OK_AND_ASSIGN(const std::string first, prover_.Prove(RequestFor(0)));
-  KILN_ASSERT_OK_AND_ASSIGN(const std::string second, prover_.Prove(RequestFor(0)));
+TEST_F(ValidatorTest, RightCodeHasOneTranscript) {
+  KILN_ASSERT_OK_AND_ASSIGN(const std::string first, validator_.Validate(RequestFor(0)));
+  KILN_ASSERT_OK_AND_ASSIGN(const std::string second, validator_.Validate(RequestFor(0)));
   EXPECT_EQ(first, second);
   EXPECT_EQ(first.substr(0, 2), "2:");
 }
 
-TEST_F(ProverTest, RefusesEachPlantedFault) {
+TEST_F(ValidatorTest, RefusesEachPlantedFault) {
   const char* const kWhy[] = {"",        "out 0",   "out 0", "out 0", "out 0",
                               "SIGSEGV", "SIGSEGV", "input", "-7",    "outside"};
   for (int planted = 1; planted < 10; ++planted) {
-    const auto proof = prover_.Prove(RequestFor(planted));
-    EXPECT_TRUE(absl::IsDataLoss(proof.status())) << planted << ": " << proof.status();
-    EXPECT_THAT(std::string(proof.status().message()), HasSubstr(kWhy[planted])) << planted;
+    const auto validation = validator_.Validate(RequestFor(planted));
+    EXPECT_TRUE(absl::IsDataLoss(validation.status())) << planted << ": " << validation.status();
+    EXPECT_THAT(std::string(validation.status().message()), HasSubstr(kWhy[planted])) << planted;
   }
-  EXPECT_TRUE(prover_.Prove(RequestFor(0)).ok()) << "it lives on";
+  EXPECT_TRUE(validator_.Validate(RequestFor(0)).ok()) << "it lives on";
 }
 
-TEST_F(ProverTest, CodeThatIsNoKernelIsRefused) {
-  ProofRequest request = RequestFor(0);
+TEST_F(ValidatorTest, CodeThatIsNoKernelIsRefused) {
+  ValidationRequest request = RequestFor(0);
   request.elf = "no code";
-  EXPECT_TRUE(absl::IsDataLoss(prover_.Prove(request).status()));
+  EXPECT_TRUE(absl::IsDataLoss(validator_.Validate(request).status()));
 }
 
 // The second half of the row is left out where it is longer than the usual probes.
-TEST_F(ProverTest, RunsTheExampleBesideTheUsualProbes) {
-  ProofRequest request = RequestFor(10);
-  EXPECT_TRUE(prover_.Prove(request).ok());
+TEST_F(ValidatorTest, RunsTheExampleBesideTheUsualProbes) {
+  ValidationRequest request = RequestFor(10);
+  EXPECT_TRUE(validator_.Validate(request).ok());
   request.example = {100'000};
-  const auto proof = prover_.Prove(request);
-  EXPECT_TRUE(absl::IsDataLoss(proof.status())) << proof.status();
-  EXPECT_THAT(std::string(proof.status().message()), HasSubstr("a=100000"));
+  const auto validation = validator_.Validate(request);
+  EXPECT_TRUE(absl::IsDataLoss(validation.status())) << validation.status();
+  EXPECT_THAT(std::string(validation.status().message()), HasSubstr("a=100000"));
 }
 
-TEST(Prover, MissingProgramIsSaid) {
-  Prover prover("/nowhere", 1);
-  EXPECT_TRUE(absl::IsNotFound(prover.Prove(RequestFor(0)).status()));
+TEST(Validator, MissingProgramIsSaid) {
+  Validator validator("/nowhere", 1);
+  EXPECT_TRUE(absl::IsNotFound(validator.Validate(RequestFor(0)).status()));
 }
 
-class ProofServiceTest : public testing::Test {
+class ValidationServiceTest : public testing::Test {
  protected:
   void SetUp() override { SetLogLevel(LogLevel::kOff); }
   void TearDown() override { SetLogLevel(LogLevel::kWarning); }
@@ -185,7 +185,7 @@ class ProofServiceTest : public testing::Test {
   }
   static program::Program Double() {
     program::Program program;
-    const ProofRequest request = RequestFor(0);
+    const ValidationRequest request = RequestFor(0);
     program.add_kernels()->set_text(request.kernel);
     program.mutable_kernels(0)->add_choices()->set_params(request.params);
     program.mutable_kernels(0)->mutable_choices(0)->add_at_most(-1);
@@ -194,11 +194,11 @@ class ProofServiceTest : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(ProofServiceTest, WrongCodeIsReplacedByTheVmAndNeverPublished) {
+TEST_F(ValidationServiceTest, WrongCodeIsReplacedByTheVmAndNeverPublished) {
   {
     KernelService service(Options(KILN_TEST_BIN_DIR "/planting_codegen"));
     KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(Double()));
-    service.FinishProofs();
+    service.FinishValidations();
     EXPECT_TRUE(handles[0][0]->Get()->vm);
     EXPECT_EQ(handles[0][0]->generation(), 1u);
     EXPECT_EQ(service.counts().built, 0);
@@ -214,25 +214,25 @@ TEST_F(ProofServiceTest, WrongCodeIsReplacedByTheVmAndNeverPublished) {
   EXPECT_THAT(*entry.Find("failure"), HasSubstr("was refused"));
 }
 
-TEST_F(ProofServiceTest, WhatIsBuiltInTheBackgroundIsProvedAndPublished) {
+TEST_F(ValidationServiceTest, WhatIsBuiltInTheBackgroundIsValidatedAndPublished) {
   CompileOptions options = Options(KILN_TEST_BIN_DIR "/kiln-codegen");
   options.compile_mode = CompileMode::kBackground;
   KernelService service(options);
   KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(Double()));
-  service.FinishProofs();
+  service.FinishValidations();
   EXPECT_FALSE(handles[0][0]->Get()->vm);
   KILN_ASSERT_OK_AND_ASSIGN(const auto entries, service.store()->List());
   ASSERT_EQ(entries.size(), 1u);
   KILN_ASSERT_OK_AND_ASSIGN(const Entry entry, service.store()->Read(entries[0].key));
-  EXPECT_EQ(MetaOf(entry)["proved_on"], CpuModelId());
+  EXPECT_EQ(MetaOf(entry)["validated_on"], CpuModelId());
 }
 
-TEST_F(ProofServiceTest, WrongCodeBuiltInTheBackgroundGoesAgain) {
+TEST_F(ValidationServiceTest, WrongCodeBuiltInTheBackgroundGoesAgain) {
   CompileOptions options = Options(KILN_TEST_BIN_DIR "/planting_codegen");
   options.compile_mode = CompileMode::kBackground;
   KernelService service(options);
   KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(Double()));
-  service.FinishProofs();
+  service.FinishValidations();
   EXPECT_TRUE(handles[0][0]->Get()->vm);
   EXPECT_EQ(handles[0][0]->generation(), 2u);
   EXPECT_EQ(service.counts().built, 0);
@@ -240,15 +240,15 @@ TEST_F(ProofServiceTest, WrongCodeBuiltInTheBackgroundGoesAgain) {
   EXPECT_EQ(service.counts().vm, 1);
 }
 
-TEST_F(ProofServiceTest, EntriesSayWhereTheyWereProved) {
+TEST_F(ValidationServiceTest, EntriesSayWhereTheyWereValidated) {
   KernelService service(Options(KILN_TEST_BIN_DIR "/kiln-codegen"));
   KILN_ASSERT_OK(service.GetAll(Double()).status());
-  service.FinishProofs();
+  service.FinishValidations();
   KILN_ASSERT_OK_AND_ASSIGN(const auto entries, service.store()->List());
   ASSERT_EQ(entries.size(), 1u);
   KILN_ASSERT_OK_AND_ASSIGN(const Entry entry, service.store()->Read(entries[0].key));
-  EXPECT_EQ(MetaOf(entry)["proved_on"], CpuModelId());
-  EXPECT_THAT(MetaOf(entry)["proof"], testing::StartsWith("2:"));
+  EXPECT_EQ(MetaOf(entry)["validated_on"], CpuModelId());
+  EXPECT_THAT(MetaOf(entry)["validation"], testing::StartsWith("2:"));
 }
 
 // Puts `entry` into the cache as a CPU of another model would have.
@@ -257,18 +257,18 @@ void PublishAsAnother(Store& store, Entry entry, const std::string& elf) {
     if (section.tag == "elf" && !elf.empty()) section.bytes = elf;
     if (section.tag != "meta") continue;
     auto meta = ParseMeta(section.bytes);
-    meta["proved_on"] = "another-1-2-3";
+    meta["validated_on"] = "another-1-2-3";
     section.bytes = FormatMeta(meta);
   }
   KILN_ASSERT_OK(store.Publish(entry));
 }
 
-TEST_F(ProofServiceTest, AnEntryIsProvedOnceMoreOnAnotherCpu) {
+TEST_F(ValidationServiceTest, AnEntryIsValidatedOnceMoreOnAnotherCpu) {
   const std::string codegen = KILN_TEST_BIN_DIR "/kiln-codegen";
   {
     KernelService service(Options(codegen));
     KILN_ASSERT_OK(service.GetAll(Double()).status());
-    service.FinishProofs();
+    service.FinishValidations();
     KILN_ASSERT_OK_AND_ASSIGN(const auto entries, service.store()->List());
     KILN_ASSERT_OK_AND_ASSIGN(const Entry entry, service.store()->Read(entries[0].key));
     PublishAsAnother(*service.store(), entry, "");
@@ -276,23 +276,23 @@ TEST_F(ProofServiceTest, AnEntryIsProvedOnceMoreOnAnotherCpu) {
   {
     KernelService meets(Options(codegen));
     KILN_ASSERT_OK(meets.GetAll(Double()).status());
-    meets.FinishProofs();
+    meets.FinishValidations();
     EXPECT_EQ(meets.counts().cached, 1);
     EXPECT_EQ(meets.store()->List()->size(), 2u) << "the record";
   }
   CompileOptions options = Options(codegen);
-  options.prover = "/nowhere";  // not needed any more
+  options.validator = "/nowhere";  // not needed any more
   KernelService knows(options);
   KILN_ASSERT_OK_AND_ASSIGN(const auto handles, knows.GetAll(Double()));
   EXPECT_FALSE(handles[0][0]->Get()->vm);
 }
 
-TEST_F(ProofServiceTest, WrongCodeInAnEntryIsRefusedOnAnotherCpu) {
+TEST_F(ValidationServiceTest, WrongCodeInAnEntryIsRefusedOnAnotherCpu) {
   const std::string codegen = KILN_TEST_BIN_DIR "/kiln-codegen";
   for (int run = 0; run < 2; ++run) {
     KernelService service(Options(codegen));
     KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(Double()));
-    service.FinishProofs();
+    service.FinishValidations();
     EXPECT_EQ(handles[0][0]->Get()->vm, run > 0);
     if (run > 0) continue;
     KILN_ASSERT_OK_AND_ASSIGN(const auto entries, service.store()->List());
@@ -301,12 +301,12 @@ TEST_F(ProofServiceTest, WrongCodeInAnEntryIsRefusedOnAnotherCpu) {
   }
 }
 
-TEST_F(ProofServiceTest, WithoutAProverNothingIsPublished) {
+TEST_F(ValidationServiceTest, WithoutAValidatorNothingIsPublished) {
   CompileOptions options = Options(KILN_TEST_BIN_DIR "/kiln-codegen");
-  options.prover = "/nowhere";
+  options.validator = "/nowhere";
   KernelService service(options);
   KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(Double()));
-  service.FinishProofs();
+  service.FinishValidations();
   EXPECT_FALSE(handles[0][0]->Get()->vm);
   EXPECT_TRUE(service.store()->List()->empty());
 }
