@@ -2,7 +2,7 @@
 // Extents under which a Program launches its kernels: launches that are right for certain, for the
 // validation of what is compiled (validation.h).
 //
-// Example: of `n, 768` with the guard n % 8 == 0, KernelDef.example becomes 16, 768.
+// Example: of `n, 768` with the guard n % 8 == 0, KernelDef.example becomes 8, 768.
 #ifndef KILN_COMPILER_EXAMPLE_LAUNCH_H_
 #define KILN_COMPILER_EXAMPLE_LAUNCH_H_
 
@@ -13,7 +13,8 @@
 
 namespace kiln {
 
-// Sets KernelDef.example wherever one value for all symbols is found under which all guards hold.
+// Sets KernelDef.example wherever values of the symbols are found under which all guards hold; if
+// there are any, such that the launch has something to do.
 void SetExampleLaunches(const std::vector<Guard>& guards, program::Program& program);
 
 }  // namespace kiln

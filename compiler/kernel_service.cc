@@ -6,9 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "kiln/base/cpu_model.h"
@@ -21,7 +20,6 @@
 #include "kiln/persistent_cache/cache.h"
 #include "kiln/persistent_cache/directory.h"
 #include "kiln/persistent_cache/settings.h"
-#include "kiln/schedule/scheduler.h"
 
 namespace kiln {
 namespace {
@@ -77,89 +75,25 @@ absl::StatusOr<std::shared_ptr<const KernelFunction>> VmFunction(const std::stri
   return function;
 }
 
-// The widest size class for which the scheduler makes these very parameters: what the code is right
-// for, whatever extents the first model that asked for it has. `asked` where there is none.
-std::vector<int64_t> WidestClass(const Kernel& kernel, const KernelIdentity& identity,
-                                 std::vector<int64_t> asked) {
-  const Scheduler* const scheduler = FindScheduler(kernel);
-  if (scheduler == nullptr) return asked;
-  const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
-  for (const SizeClass& sizes : scheduler->classes(kernel, any)) {
-    const Params params = scheduler->choose(kernel, sizes, ProfileFor(identity.target));
-    if (params.ToString() != identity.params) continue;
-    asked = sizes.at_most;
-    std::replace(asked.begin(), asked.end(), kUnbounded, int64_t{-1});
-  }
-  return asked;
-}
+constexpr char kUnvalidatedMeta[] = "unvalidated";  // of a known failure
 
-// What whoever validates the kernel needs to know besides its key.
-std::map<std::string, std::string> MetaForValidation(const KernelIdentity& identity,
-                                                     const std::vector<int64_t>& asked,
-                                                     const std::vector<int64_t>& example) {
-  const absl::StatusOr<Kernel> kernel = ParseKernel(identity.text);
-  const absl::StatusOr<Params> params = Params::Parse(identity.params);
-  if (!kernel.ok() || !params.ok()) return {{"at_most", FormatClass(asked)}};
-  const std::vector<int64_t> at_most = WidestClass(*kernel, identity, asked);
-  std::map<std::string, std::string> meta = {{"at_most", FormatClass(at_most)}};
-  if (NeedsExample(*kernel, *params, at_most)) meta["example"] = FormatClass(example);
-  return meta;
-}
+// Whether a failure is that of a kernel whose code could not be validated.
+bool IsUnvalidated(const absl::Status& status) { return absl::IsUnimplemented(status); }
 
-// An entry as it is before it is validated.
-Entry EntryOf(const KernelIdentity& identity, std::map<std::string, std::string> meta,
-              const Preimage& preimage, const CodegenAnswer& answer) {
-  Entry entry;
-  entry.key = preimage.Key();
-  entry.Add("preimage", preimage.bytes(), true);
-  meta.insert({{"device", "cpu"},
-               {"isa", answer.isa},
-               {"params", identity.params},
-               {"scratch", absl::StrCat(answer.scratch_bytes)},
-               {"target", std::string(Name(identity.target))},
-               {"wall_ms", absl::StrCat(answer.wall_ms)}});
-  entry.Add("meta", FormatMeta(meta), true);
-  for (const auto& [tag, bytes] : answer.sections) entry.Add(tag, bytes, tag == "elf");
-  return entry;
-}
-
-void SetMeta(Entry& entry, const std::map<std::string, std::string>& values) {
-  for (Section& section : entry.sections) {
-    if (section.tag != "meta") continue;
-    std::map<std::string, std::string> meta = ParseMeta(section.bytes);
-    for (const auto& [name, value] : values) meta[name] = value;
-    section.bytes = FormatMeta(meta);
-  }
-}
-
-// Under which it is recorded that an entry's code was validated on this model of CPU.
-Preimage RecordOf(const Entry& entry) {
-  return Preimage()
-      .Add("schema", "1")
-      .Add("artefact", "validation")
-      .Add("validator", absl::StrCat(kValidationVersion))
-      .Add("entry", ToHex(entry.key))
-      .Add("elf", ToHex(Sha256(*entry.Find("elf"))))
-      .Add("cpu", CpuModelId());
+absl::Status KnownFailure(const Entry& entry) {
+  const std::string text = absl::StrCat(*entry.Find("failure"), " (known from the cache)");
+  return MetaOf(entry).count(kUnvalidatedMeta) != 0 ? absl::UnimplementedError(text)
+                                                    : absl::UnavailableError(text);
 }
 
 }  // namespace
-
-ValidationRequest ValidationOf(const Entry& entry, const std::vector<int64_t>& example) {
-  const std::string* const elf = entry.Find("elf");
-  const std::string* const preimage = entry.Find("preimage");
-  std::map<std::string, std::string> meta = MetaOf(entry);
-  std::vector<int64_t> own = ParseClass(meta["example"]);
-  if (own.empty()) own = example;
-  return {elf != nullptr ? *elf : "", FieldOf(*preimage, "kernel"), FieldOf(*preimage, "params"),
-          ParseClass(meta["at_most"]), std::move(own)};
-}
 
 KernelService::KernelService(const CompileOptions& options)
     : options_(options),
       target_(options.target.value_or(HostIsa())),
       store_(OpenStore(options.cache)),
-      validator_(options.validator, Processors()),
+      publishing_(2),
+      validator_(options.validator, std::max(1, Processors() / 2)),
       builds_(std::max(1, Processors() / 2), kBuildingLater) {}
 
 KernelService::~KernelService() {
@@ -175,8 +109,9 @@ KernelService::~KernelService() {
 }
 
 void KernelService::FinishValidations() {
-  builds_.Wait();  // adds validations
+  builds_.Wait();
   validator_.Finish();
+  publishing_.Wait();
 }
 
 KernelIdentity KernelService::Identify(const std::string& text, const std::string& params) const {
@@ -210,28 +145,36 @@ absl::StatusOr<WorkerPool*> KernelService::Workers() {
   return workers_.get();
 }
 
-absl::StatusOr<bool> KernelService::NeedsValidation(const Entry& entry) {
+absl::StatusOr<KernelService::Validated> KernelService::WhereValidated(const Entry& entry) {
   std::map<std::string, std::string> meta = MetaOf(entry);
-  if (meta["validated_on"] == CpuModelId()) return false;
-  if (!MayPublish()) return meta["validation"].empty();
-  const std::optional<Entry> record = store_->Lookup(RecordOf(entry));
-  if (!record.has_value()) return true;
-  const std::string* const failure = record->Find("failure");
-  if (failure == nullptr) return false;
-  return absl::UnavailableError(absl::StrCat(*failure, " (known from the cache)"));
+  const std::string& transcript = meta["validation"];
+  const bool of_this_version = absl::StartsWith(transcript, absl::StrCat(kValidationVersion, ":"));
+  if (of_this_version && meta["validated_on"] == CpuModelId()) return Validated::kHere;
+  if (!transcript.empty() && !MayPublish()) return Validated::kHere;
+  if (const std::optional<Entry> record = store_->Lookup(RecordOf(entry)); record.has_value()) {
+    if (record->Find("failure") == nullptr) return Validated::kHere;
+    return KnownFailure(*record);
+  }
+  return transcript.empty() ? Validated::kNowhere : Validated::kElsewhere;
 }
 
-absl::StatusOr<KernelService::Made> KernelService::FromCache(const Wanted& wanted, bool again) {
+absl::StatusOr<KernelService::Made> KernelService::FromCache(const Wanted& wanted, bool again,
+                                                             bool may_wait) {
   Made nothing;
   if (store_ == nullptr) return nothing;
   const Preimage& preimage = wanted.preimage;
   std::optional<Entry> entry = again ? store_->LookupAgain(preimage) : store_->Lookup(preimage);
   if (!entry.has_value()) return nothing;
-  if (const std::string* const failure = entry->Find("failure"); failure != nullptr)
-    return absl::UnavailableError(absl::StrCat(*failure, " (known from the cache)"));
+  if (entry->Find("failure") != nullptr) return KnownFailure(*entry);
   const std::string* const elf = entry->Find("elf");
   if (elf == nullptr || !HostRuns(MetaOf(*entry)["isa"])) return nothing;
-  KILN_ASSIGN_OR_RETURN(const bool needs_validation, NeedsValidation(*entry));
+  KILN_ASSIGN_OR_RETURN(const Validated where, WhereValidated(*entry));
+  if (where == Validated::kNowhere) {
+    if (!may_wait) return nothing;
+    KILN_ASSIGN_OR_RETURN(const Validation validation,
+                          ValidateFirst(*entry, /*fresh=*/false, wanted.example));
+    if (MayPublish()) PublishLater(MakeRecord(*entry, validation), nullptr);
+  }
   absl::StatusOr<LoadedKernel> loaded = LoadKernel(*elf);
   if (!loaded.ok()) {
     WarnOnce(absl::StrCat("cached kernel ", ToHex(entry->key).substr(0, 12), ": ",
@@ -239,11 +182,8 @@ absl::StatusOr<KernelService::Made> KernelService::FromCache(const Wanted& wante
     return nothing;
   }
   Made made{Compiled(*std::move(loaded)), Source::kCached};
-  if (needs_validation) {
-    made.unvalidated = std::make_shared<Unvalidated>();
-    made.unvalidated->entry = *std::move(entry);
-    made.unvalidated->example = wanted.example;
-  }
+  if (where == Validated::kElsewhere)
+    made.again = std::make_shared<ToValidate>(ToValidate{*std::move(entry), wanted.example});
   return made;
 }
 
@@ -276,26 +216,78 @@ absl::StatusOr<Entry> KernelService::BuildEntry(const Wanted& wanted) {
         .IgnoreError();
   }
   KILN_RETURN_IF_ERROR(answer.status());
-  Entry entry = EntryOf(identity, MetaForValidation(identity, wanted.at_most, wanted.example),
-                        wanted.preimage, *answer);
+  Entry entry = EntryOf(identity, wanted.at_most, wanted.preimage, *answer);
   if (entry.Find("elf") != nullptr) return entry;
   return absl::InternalError("kernel compiler: its answer has no code");
 }
 
-absl::StatusOr<KernelService::Made> KernelService::Build(const Wanted& wanted) {
-  KILN_ASSIGN_OR_RETURN(Entry entry, BuildEntry(wanted));
-  if (const std::string isa = MetaOf(entry)["isa"]; !HostRuns(isa)) {
+void KernelService::AddValidation(Entry& entry, const Validation& validation,
+                                  const std::vector<int64_t>& example) {
+  std::map<std::string, std::string> meta = MetaOfValidation(validation);
+  if (validation.of_example) meta["example"] = FormatClass(example);
+  SetMeta(entry, meta);
+}
+
+absl::Status KernelService::Remember(const Entry& entry, bool fresh, const absl::Status& why) {
+  std::map<std::string, std::string> meta = MetaOf(entry);
+  std::map<std::string, std::string> about = {
+      {"device", meta["device"]}, {"params", meta["params"]}, {"target", meta["target"]}};
+  if (IsUnvalidated(why)) about.emplace(kUnvalidatedMeta, std::string(1, '1'));
+  return store_->PublishFailure(fresh ? Preimage::Of(*entry.Find("preimage")) : RecordOf(entry),
+                                why.message(), std::move(about));
+}
+
+absl::StatusOr<Validation> KernelService::ValidateFirst(const Entry& entry, bool fresh,
+                                                        const std::vector<int64_t>& example) {
+  const Clock::time_point start = Clock::now();
+  absl::StatusOr<Validation> validation = validator_.Validate(ValidationOf(entry, example));
+  {
+    absl::MutexLock lock(&mutex_);
+    counts_.validate_ms += MsSince(start);
+  }
+  if (validation.ok()) return validation;
+  const absl::Status& status = validation.status();
+  absl::Status failed;
+  if (absl::IsDataLoss(status)) {
+    failed = absl::DataLossError(absl::StrCat("its compiled code was refused: ", status.message()));
+    LogWarning("kernel ", ToHex(entry.key).substr(0, 12), ": ", failed.message(),
+               "; it runs on the VM, please report this as a defect");
+  } else {
+    failed = absl::UnimplementedError(
+        absl::StrCat("its compiled code cannot be validated: ", status.message()));
+  }
+  // What passes, such as a lack of memory, is tried again by the next process.
+  if (MayPublish() && (absl::IsDataLoss(status) || absl::IsUnimplemented(status)))
+    Remember(entry, fresh, failed).IgnoreError();
+  return failed;
+}
+
+void KernelService::PublishLater(Entry entry, std::shared_ptr<KeyLock> lock) {
+  publishing_.Add([this, entry = std::move(entry), lock = std::move(lock)] {
+    if (const absl::Status done = store_->Publish(entry); !done.ok())
+      WarnOnce(absl::StrCat("kernels are used but not kept: ", done.message()));
+  });
+}
+
+absl::StatusOr<KernelService::Made> KernelService::Build(const Wanted& wanted,
+                                                         std::shared_ptr<KeyLock> lock) {
+  const Clock::time_point start = Clock::now();
+  absl::StatusOr<Entry> entry = BuildEntry(wanted);
+  {
+    absl::MutexLock mutex(&mutex_);
+    counts_.build_ms += MsSince(start);
+  }
+  KILN_RETURN_IF_ERROR(entry.status());
+  if (const std::string isa = MetaOf(*entry)["isa"]; !HostRuns(isa)) {
     return absl::FailedPreconditionError(
         absl::StrCat("kernel code needs \"", isa, "\", which this machine lacks"));
   }
-  KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, LoadKernel(*entry.Find("elf")));
-  Made made{Compiled(std::move(loaded)), Source::kBuilt};
-  if (!MayPublish()) return made;
-  made.unvalidated = std::make_shared<Unvalidated>();
-  made.unvalidated->entry = std::move(entry);
-  made.unvalidated->example = wanted.example;
-  made.unvalidated->fresh = true;
-  return made;
+  KILN_ASSIGN_OR_RETURN(const Validation validation,
+                        ValidateFirst(*entry, /*fresh=*/true, wanted.example));
+  AddValidation(*entry, validation, wanted.example);
+  KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, LoadKernel(*entry->Find("elf")));
+  if (MayPublish()) PublishLater(*std::move(entry), std::move(lock));
+  return Made{Compiled(std::move(loaded)), Source::kBuilt};
 }
 
 // Another process may be building the same. One that hangs is not waited for much longer than a
@@ -317,12 +309,10 @@ absl::StatusOr<KernelService::Made> KernelService::BuildOrWait(const Wanted& wan
   if (store_ != nullptr) {
     lock = std::make_shared<KeyLock>(LockWhileWanted(wanted.preimage.Key()));
     if (ending_) return absl::CancelledError("the kernel service ends");
-    absl::StatusOr<Made> made = FromCache(wanted, /*again=*/true);
+    absl::StatusOr<Made> made = FromCache(wanted, /*again=*/true, /*may_wait=*/true);
     if (!made.ok() || made->function != nullptr) return made;
   }
-  absl::StatusOr<Made> made = Build(wanted);
-  if (made.ok() && made->unvalidated != nullptr) made->unvalidated->lock = std::move(lock);
-  return made;
+  return Build(wanted, std::move(lock));
 }
 
 absl::StatusOr<KernelService::Made> KernelService::OnVm(const Wanted& wanted, Source source) {
@@ -333,9 +323,10 @@ absl::StatusOr<KernelService::Made> KernelService::OnVm(const Wanted& wanted, So
 absl::StatusOr<KernelService::Made> KernelService::Make(const Wanted& wanted) {
   if (options_.compile_mode == CompileMode::kNever || target_ < IsaLevel::kV3)
     return OnVm(wanted, Source::kVm);
-  absl::StatusOr<Made> made = FromCache(wanted, /*again=*/false);
+  const bool may_wait = options_.compile_mode == CompileMode::kBlock;
+  absl::StatusOr<Made> made = FromCache(wanted, /*again=*/false, may_wait);
   if (made.ok() && made->function == nullptr) {
-    if (options_.compile_mode == CompileMode::kBackground) {
+    if (!may_wait) {
       made = OnVm(wanted, Source::kVm);
       if (made.ok()) made->later = true;
       return made;
@@ -343,16 +334,20 @@ absl::StatusOr<KernelService::Made> KernelService::Make(const Wanted& wanted) {
     made = BuildOrWait(wanted);
   }
   if (made.ok()) return made;
-  WarnOnce(absl::StrCat("a kernel runs on the VM, slower and with the same results: ",
-                        made.status().message()));
-  return OnVm(wanted, Source::kFailed);
+  if (!absl::IsDataLoss(made.status())) {  // each of those was warned of
+    WarnOnce(absl::StrCat("a kernel runs on the VM, slower and with the same results: ",
+                          made.status().message()));
+  }
+  return OnVm(wanted, IsUnvalidated(made.status()) ? Source::kUnvalidated : Source::kFailed);
 }
 
 void KernelService::Count(Source source, int by) {
   counts_.cached += source == Source::kCached ? by : 0;
   counts_.built += source == Source::kBuilt ? by : 0;
-  counts_.failed += source == Source::kFailed ? by : 0;
-  counts_.vm += source == Source::kVm || source == Source::kFailed ? by : 0;
+  const bool failed = source == Source::kFailed || source == Source::kUnvalidated;
+  counts_.unvalidated += source == Source::kUnvalidated ? by : 0;
+  counts_.failed += failed ? by : 0;
+  counts_.vm += source == Source::kVm || failed ? by : 0;
 }
 
 void KernelService::BuildLater(Wanted wanted, std::shared_ptr<KernelHandle> handle) {
@@ -361,72 +356,46 @@ void KernelService::BuildLater(Wanted wanted, std::shared_ptr<KernelHandle> hand
     if (!built.ok() && ending_) return;
     if (built.ok()) {
       handle->Swap(std::move(built->function));
-    } else {
+    } else if (!absl::IsDataLoss(built.status())) {  // each of those was warned of
       WarnOnce(absl::StrCat("a kernel stays on the VM, slower and with the same results: ",
                             built.status().message()));
     }
-    const Source source = built.ok() ? built->source : Source::kFailed;
     {
       absl::MutexLock lock(&mutex_);
       Count(Source::kVm, -1);
-      Count(source, 1);
+      Count(built.ok()                      ? built->source
+            : IsUnvalidated(built.status()) ? Source::kUnvalidated
+                                            : Source::kFailed,
+            1);
     }
-    if (built.ok() && built->unvalidated != nullptr)
-      ValidateLater(handle, source, std::move(built->unvalidated));
+    if (built.ok() && built->again != nullptr) ValidateAgain(handle, std::move(built->again));
   });
 }
 
-void KernelService::ValidateLater(std::shared_ptr<KernelHandle> handle, Source source,
-                                  std::shared_ptr<Unvalidated> unvalidated) {
-  ValidationRequest request = ValidationOf(unvalidated->entry, unvalidated->example);
+void KernelService::ValidateAgain(std::shared_ptr<KernelHandle> handle,
+                                  std::shared_ptr<ToValidate> what) {
+  ValidationRequest request = ValidationOf(what->entry, what->example);
+  request.nobody_waits = true;
   validator_.Add(std::move(request),
-                 [this, handle = std::move(handle), source,
-                  unvalidated = std::move(unvalidated)](const auto& validation) {
-                   AfterValidation(*handle, source, *unvalidated, validation);
-                   unvalidated->lock.reset();
-                 });
+                 [this, handle = std::move(handle), what = std::move(what)](
+                     const auto& validation) { AfterValidation(*handle, *what, validation); });
 }
 
-void KernelService::AfterValidation(KernelHandle& handle, Source source, Unvalidated& unvalidated,
-                                    const absl::StatusOr<std::string>& validation) {
-  if (const absl::Status done = PublishValidation(unvalidated, validation); !done.ok())
-    WarnOnce(absl::StrCat("kernels are used but not kept: ", done.message()));
-  if (!absl::IsDataLoss(validation.status())) return;
-  LogWarning("kernel ", ToHex(unvalidated.entry.key).substr(0, 12),
-             ": its compiled code was refused and runs on the VM from now on: ",
-             validation.status().message(), "; please report this as a defect");
-  auto vm = VmFunction(FieldOf(*unvalidated.entry.Find("preimage"), "kernel"));
+void KernelService::AfterValidation(KernelHandle& handle, const ToValidate& what,
+                                    const absl::StatusOr<Validation>& validation) {
+  if (validation.ok()) return PublishLater(MakeRecord(what.entry, *validation), nullptr);
+  if (!absl::IsDataLoss(validation.status())) return;  // it was validated elsewhere
+  const absl::Status refused = absl::DataLossError(
+      absl::StrCat("its compiled code was refused: ", validation.status().message()));
+  if (MayPublish()) Remember(what.entry, /*fresh=*/false, refused).IgnoreError();
+  LogWarning("kernel ", ToHex(what.entry.key).substr(0, 12), ": ", refused.message(),
+             "; it runs on the VM from now on, please report this as a defect");
+  auto vm = VmFunction(FieldOf(*what.entry.Find("preimage"), "kernel"));
   if (!vm.ok()) return;  // cannot be: the validation has run it
   handle.Swap(*std::move(vm));
   absl::MutexLock lock(&mutex_);
-  Count(source, -1);
+  Count(Source::kCached, -1);
   Count(Source::kFailed, 1);
-}
-
-absl::Status KernelService::PublishValidation(Unvalidated& unvalidated,
-                                              const absl::StatusOr<std::string>& validation) {
-  Entry& entry = unvalidated.entry;
-  if (!MayPublish()) return absl::OkStatus();
-  if (absl::IsDataLoss(validation.status())) {
-    Preimage about = unvalidated.fresh ? Preimage::Of(*entry.Find("preimage")) : RecordOf(entry);
-    std::map<std::string, std::string> meta = MetaOf(entry);
-    return store_->PublishFailure(
-        about, absl::StrCat("its compiled code was refused: ", validation.status().message()),
-        {{"device", meta["device"]}, {"params", meta["params"]}, {"target", meta["target"]}});
-  }
-  KILN_RETURN_IF_ERROR(validation.status());
-  const std::map<std::string, std::string> validated = {{"validation", *validation},
-                                                        {"validated_on", CpuModelId()}};
-  if (unvalidated.fresh) {
-    SetMeta(entry, validated);
-    return store_->Publish(entry);
-  }
-  const Preimage about = RecordOf(entry);
-  Entry record;
-  record.key = about.Key();
-  record.Add("preimage", about.bytes(), true);
-  record.Add("meta", FormatMeta(validated), true);
-  return store_->Publish(record);
 }
 
 absl::StatusOr<KernelService::Kept> KernelService::Keep(const KernelIdentity& identity,
@@ -440,23 +409,30 @@ absl::StatusOr<KernelService::Kept> KernelService::Keep(const KernelIdentity& id
     lock = LockWhileWanted(wanted.preimage.Key());
     entry = store_->LookupAgain(wanted.preimage);
   }
-  if (entry.has_value()) return entry->Find("failure") != nullptr ? Kept::kFailed : Kept::kWasThere;
-  absl::StatusOr<Entry> built = BuildEntry(wanted);
+  if (entry.has_value() && entry->Find("failure") != nullptr) return Kept::kFailed;
+  const bool was_there = entry.has_value();
+  if (was_there && !MetaOf(*entry)["validation"].empty()) return Kept::kWasThere;
+  absl::StatusOr<Entry> built = was_there ? *std::move(entry) : BuildEntry(wanted);
   if (absl::IsInternal(built.status())) return Kept::kFailed;
   KILN_RETURN_IF_ERROR(built.status());
-  if (!HostRuns(MetaOf(*built)["isa"])) {
+  const bool runs_here = built->Find("elf") != nullptr && HostRuns(MetaOf(*built)["isa"]);
+  if (was_there && !runs_here) return Kept::kWasThere;
+  if (!runs_here) {
+    SetExampleIfNeeded(*built, example);
     KILN_RETURN_IF_ERROR(store_->Publish(*built));  // validated by the first CPU that can run it
     return Kept::kBuilt;
   }
-  Unvalidated unvalidated{*std::move(built), example, /*fresh=*/true, nullptr};
-  const absl::StatusOr<std::string> validation =
-      validator_.Validate(ValidationOf(unvalidated.entry, example));
-  KILN_RETURN_IF_ERROR(PublishValidation(unvalidated, validation));
-  if (validation.ok()) return Kept::kBuilt;
-  LogWarning("kernel ", ToHex(unvalidated.entry.key).substr(0, 12),
-             ": its compiled code was refused: ", validation.status().message(),
-             "; please report this as a defect");
-  return Kept::kFailed;
+  const absl::StatusOr<Validation> validation = ValidateFirst(*built, !was_there, example);
+  if (!validation.ok()) {
+    // Known from now on; anything else may go better another time.
+    const std::optional<Entry> known =
+        store_->LookupAgain(was_there ? RecordOf(*built) : wanted.preimage);
+    if (known.has_value() && known->Find("failure") != nullptr) return Kept::kFailed;
+    return absl::UnavailableError(validation.status().message());
+  }
+  AddValidation(*built, *validation, example);
+  KILN_RETURN_IF_ERROR(store_->Publish(*built));
+  return was_there ? Kept::kWasThere : Kept::kBuilt;
 }
 
 absl::StatusOr<std::shared_ptr<KernelHandle>> KernelService::Get(
@@ -483,8 +459,7 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> KernelService::Get(
   Count(made->source, 1);
   auto handle = std::make_shared<KernelHandle>(std::move(made->function));
   table_[key] = handle;
-  if (made->unvalidated != nullptr)
-    ValidateLater(handle, made->source, std::move(made->unvalidated));
+  if (made->again != nullptr) ValidateAgain(handle, std::move(made->again));
   if (made->later) BuildLater(std::move(wanted), handle);
   return handle;
 }

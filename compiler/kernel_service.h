@@ -9,12 +9,14 @@
 // the code really uses. Thread-safe. Kernels of one service are loaded once, however many models
 // use them.
 //
-// Validation before publication: a kernel is used from memory as soon as it is built, and published
-// when kiln-validate has compared it with the VM (validator.h), while the model may be running. If
-// that fails, the VM takes its place between two runs, a warning says so, and the failure is
-// remembered. An entry that was not validated on this model of CPU is validated once more, in the
-// same way, and that is kept as a record of its own; whoever may not write the cache believes
-// validations of other CPUs.
+// Validation before use: a kernel that was just built runs in kiln-validate first, and is compared
+// with the VM there (exec/validate/validator.h); it is used, and published, when that has passed,
+// in every mode. Where the code fails or crashes there, where no extents to try it on are found, or
+// without kiln-validate, the VM runs, and a warning says so; what cannot become better is
+// remembered, so that the next process does not build it again. An entry that was validated on
+// another model of CPU is used at once, and validated once more in the background, which is kept as
+// a record of its own; whoever may not write the cache believes validations of other CPUs. An
+// entry that nobody validated (built for a CPU that the builder is not) is as one just built.
 #ifndef KILN_COMPILER_KERNEL_SERVICE_H_
 #define KILN_COMPILER_KERNEL_SERVICE_H_
 
@@ -27,12 +29,13 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "kiln/compiler/kernel_entry.h"
 #include "kiln/compiler/kernel_key.h"
 #include "kiln/compiler/options.h"
 #include "kiln/compiler/task_queue.h"
-#include "kiln/compiler/validator.h"
 #include "kiln/compiler/worker.h"
 #include "kiln/exec/provider.h"
+#include "kiln/exec/validate/validator.h"
 #include "kiln/persistent_cache/store.h"
 
 namespace kiln {
@@ -40,14 +43,18 @@ namespace kiln {
 // Of all distinct kernels asked for: kernels = cached + built + vm; failed is part of vm.
 struct KernelCounts {
   int kernels = 0, cached = 0, built = 0, failed = 0, vm = 0;
-  double ms = 0;  // wall time spent getting kernels
+  int unvalidated = 0;     // part of failed: there is code, but it could not be validated
+  double ms = 0;           // wall time spent getting kernels
+  double build_ms = 0;     // the builds' wall time, added up
+  double validate_ms = 0;  // the same of validations that a kernel waited for
 };
 
 class KernelService : public KernelProvider {
  public:
   // A cache that cannot be opened is warned of and done without.
   explicit KernelService(const CompileOptions& options);
-  // Ends builds in the background that are not done; finishes the validations of what was built.
+  // Ends builds in the background that are not done; finishes validations and publishes what was
+  // built.
   ~KernelService() override;
 
   absl::StatusOr<std::shared_ptr<KernelHandle>> Get(const program::KernelDef& def,
@@ -76,26 +83,24 @@ class KernelService : public KernelProvider {
   absl::StatusOr<Kept> Keep(const KernelIdentity& identity, const std::vector<int64_t>& at_most,
                             const std::vector<int64_t>& example);
 
-  // Waits for what is being built in the background, and for the validations of all kernels so far.
+  // Waits for what is being built in the background, validated once more, and published.
   void FinishValidations();
 
   KernelCounts counts() const;
   Store* store() const { return store_.get(); }  // null: no cache
 
  private:
-  enum class Source : uint8_t { kCached, kBuilt, kVm, kFailed };
-  // What is still to be done about a kernel that is in use.
-  struct Unvalidated {
+  enum class Source : uint8_t { kCached, kBuilt, kVm, kFailed, kUnvalidated };
+  // An entry in use that is still to be validated on this model of CPU.
+  struct ToValidate {
     Entry entry;
-    std::vector<int64_t> example = {};  // of KernelDef
-    bool fresh = false;                 // to be published once validated; else only to be recorded
-    std::shared_ptr<KeyLock> lock;      // others wait for the entry
+    std::vector<int64_t> example;  // of KernelDef
   };
   struct Made {
     std::shared_ptr<const KernelFunction> function;
     Source source = Source::kVm;
-    std::shared_ptr<Unvalidated> unvalidated = nullptr;  // null: nothing
-    bool later = false;                                  // compiled code is still to be built
+    std::shared_ptr<ToValidate> again = nullptr;  // null: nothing
+    bool later = false;                           // compiled code is still to be made
   };
   using Class = std::vector<int64_t>;  // KernelChoice::at_most
   struct Wanted {
@@ -106,26 +111,35 @@ class KernelService : public KernelProvider {
   };
   absl::StatusOr<Made> Make(const Wanted& wanted);
   absl::StatusOr<Made> OnVm(const Wanted& wanted, Source source);
-  // No function: not there. An error: building it is known to fail. `again`: see
-  // Store::LookupAgain.
-  absl::StatusOr<Made> FromCache(const Wanted& wanted, bool again);
+  // No function: not there, or, unless `may_wait`, still to be validated before its first use. An
+  // error: it is known to fail, or fails now. `again`: see Store::LookupAgain.
+  absl::StatusOr<Made> FromCache(const Wanted& wanted, bool again, bool may_wait);
   // Builds, or takes what another process publishes meanwhile.
   absl::StatusOr<Made> BuildOrWait(const Wanted& wanted);
   void BuildLater(Wanted wanted, std::shared_ptr<KernelHandle> handle);
-  absl::StatusOr<Made> Build(const Wanted& wanted);
-  // Build without loading; a deterministic failure is remembered.
+  absl::StatusOr<Made> Build(const Wanted& wanted, std::shared_ptr<KeyLock> lock);
+  // Build without validating; a deterministic failure is remembered.
   absl::StatusOr<Entry> BuildEntry(const Wanted& wanted);
   KeyLock LockWhileWanted(const CacheKey& key);
-  // Whether a cached entry has yet to be validated for this CPU; an error if that is known to fail.
-  absl::StatusOr<bool> NeedsValidation(const Entry& entry);
+
+  // Where the code of a cached entry has been validated; an error if it is known to fail here.
+  enum class Validated : uint8_t { kHere, kElsewhere, kNowhere };
+  absl::StatusOr<Validated> WhereValidated(const Entry& entry);
+  // Validates an entry before its first use, and remembers what fails each time: of the kernel if
+  // it was just built (`fresh`), else of this entry.
+  absl::StatusOr<Validation> ValidateFirst(const Entry& entry, bool fresh,
+                                           const std::vector<int64_t>& example);
+  // The entry as it is after its validation.
+  static void AddValidation(Entry& entry, const Validation& validation,
+                            const std::vector<int64_t>& example);
+  absl::Status Remember(const Entry& entry, bool fresh, const absl::Status& why);
   bool MayPublish() const { return store_ != nullptr && !store_->read_only(); }
-  void ValidateLater(std::shared_ptr<KernelHandle> handle, Source source,
-                     std::shared_ptr<Unvalidated> unvalidated);
-  void AfterValidation(KernelHandle& handle, Source source, Unvalidated& unvalidated,
-                       const absl::StatusOr<std::string>& validation);
-  // Publishes what a validation says of an entry; gives what is wrong.
-  absl::Status PublishValidation(Unvalidated& unvalidated,
-                                 const absl::StatusOr<std::string>& validation);
+  // Off the caller's way; others wait for the lock meanwhile.
+  void PublishLater(Entry entry, std::shared_ptr<KeyLock> lock);
+  void ValidateAgain(std::shared_ptr<KernelHandle> handle, std::shared_ptr<ToValidate> what);
+  void AfterValidation(KernelHandle& handle, const ToValidate& what,
+                       const absl::StatusOr<Validation>& validation);
+
   void Count(Source source, int by) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<WorkerPool*> Workers();
   void WarnOnce(absl::string_view what);
@@ -142,13 +156,11 @@ class KernelService : public KernelProvider {
   bool warned_ ABSL_GUARDED_BY(mutex_) = false;
   KernelCounts counts_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> ending_{false};
-  // Last: their threads use all of the above, and what was built in the background is validated.
+  // Last: their threads use all of the above, and those of the earlier.
+  TaskQueue publishing_;
   Validator validator_;
   TaskQueue builds_;
 };
-
-// What a kernel's entry asks of a validation; it may have an example of its own.
-ValidationRequest ValidationOf(const Entry& entry, const std::vector<int64_t>& example);
 
 }  // namespace kiln
 

@@ -15,7 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "kiln/compiler/child_process.h"
+#include "kiln/base/child_process.h"
 #include "kiln/halide_gen/protocol.h"
 
 namespace kiln {

@@ -1,21 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/halide_gen/protocol.h"
 
-#include <poll.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
-
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
 
 namespace kiln {
 namespace {
-
-constexpr uint32_t kMostBytes = 64u << 20;
 
 // Fields of the three messages. Numbers are never reused.
 enum class Tag : uint8_t {
@@ -82,30 +72,6 @@ absl::Status Number(const Field& field, size_t bytes, uint64_t& value) {
   if (field.bytes.size() != bytes) return Damaged("a number has another size");
   value = GetInt(field.bytes);
   return absl::OkStatus();
-}
-
-int64_t NowMs() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-}
-
-// Fills `out`; false at an end of file before the first byte.
-absl::StatusOr<bool> ReadExactly(int fd, char* out, size_t size, int64_t deadline) {
-  size_t done = 0;
-  while (done < size) {
-    const int64_t left = deadline < 0 ? -1 : std::max<int64_t>(0, deadline - NowMs());
-    pollfd poll_fd{fd, POLLIN, 0};
-    const int ready = poll(&poll_fd, 1, static_cast<int>(std::min<int64_t>(left, INT32_MAX)));
-    if (ready == 0)
-      return absl::DeadlineExceededError("codegen message: none within the time allowed");
-    const ssize_t count = ready < 0 ? -1 : read(fd, out + done, size - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return absl::DataLossError(absl::StrCat("codegen message: ", strerror(errno)));
-    if (count == 0 && done == 0) return false;
-    if (count == 0) return Damaged("the stream ends inside a frame");
-    done += static_cast<size_t>(count);
-  }
-  return true;
 }
 
 }  // namespace
@@ -227,39 +193,6 @@ absl::StatusOr<CodegenAnswer> DecodeAnswer(absl::string_view payload) {
     }
   }
   return answer;
-}
-
-absl::StatusOr<std::string> ReadFrame(int fd, int timeout_ms) {
-  const int64_t deadline = timeout_ms < 0 ? -1 : NowMs() + timeout_ms;
-  char header[4];
-  KILN_ASSIGN_OR_RETURN(const bool any, ReadExactly(fd, header, sizeof(header), deadline));
-  if (!any) return absl::NotFoundError("codegen message: the stream has ended");
-  const uint64_t size = GetInt(absl::string_view(header, sizeof(header)));
-  if (size > kMostBytes) {
-    return Damaged(
-        absl::StrCat("a frame of ", size, " bytes, more than the limit of ", kMostBytes));
-  }
-  std::string payload(size, '\0');
-  KILN_ASSIGN_OR_RETURN(const bool whole, ReadExactly(fd, payload.data(), size, deadline));
-  if (!whole && size > 0) return Damaged("the stream ends inside a frame");
-  return payload;
-}
-
-absl::Status WriteFrame(int fd, absl::string_view payload) {
-  if (payload.size() > kMostBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "codegen message: ", payload.size(), " bytes, more than the limit of ", kMostBytes));
-  }
-  std::string frame;
-  PutInt(frame, payload.size(), 4);
-  absl::StrAppend(&frame, payload);
-  for (size_t done = 0; done < frame.size();) {
-    const ssize_t count = write(fd, frame.data() + done, frame.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return absl::DataLossError(absl::StrCat("codegen message: ", strerror(errno)));
-    done += static_cast<size_t>(count);
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace kiln

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What goes between the compiler and the worker process `kiln-codegen`. No Halide here.
 //
-// Frames on stdin and stdout: u32 length (little-endian, at most 64 MiB), then the payload: fields
-// of u8 tag, u32 length, bytes. The worker first sends a hello frame {build id, Halide version}. It
-// then answers one request frame with one answer frame, in order, until stdin ends. Each request is
-// served in a forked child, so that an LLVM abort costs one kernel, not the worker.
+// Frames (base/frames.h) on stdin and stdout; a payload is fields of u8 tag, u32 length, bytes. The
+// worker first sends a hello frame {build id, Halide version}. It then answers one request frame
+// with one answer frame, in order, until stdin ends. Each request is served in a forked child, so
+// that an LLVM abort costs one kernel, not the worker.
 #ifndef KILN_HALIDE_GEN_PROTOCOL_H_
 #define KILN_HALIDE_GEN_PROTOCOL_H_
 
@@ -54,11 +54,6 @@ std::string Encode(const CodegenAnswer& answer);
 absl::StatusOr<CodegenHello> DecodeHello(absl::string_view payload);
 absl::StatusOr<CodegenRequest> DecodeRequest(absl::string_view payload);
 absl::StatusOr<CodegenAnswer> DecodeAnswer(absl::string_view payload);
-
-// Blocking frame I/O on a descriptor; kDataLoss on a short or oversized frame, kNotFound on a clean
-// end of file, kDeadlineExceeded after timeout_ms (negative: none).
-absl::StatusOr<std::string> ReadFrame(int fd, int timeout_ms);
-absl::Status WriteFrame(int fd, absl::string_view payload);
 
 }  // namespace kiln
 

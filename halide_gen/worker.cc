@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/halide_gen/worker.h"
+#include "kiln/base/frames.h"
 
 #include <fcntl.h>
 #include <signal.h>

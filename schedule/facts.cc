@@ -93,11 +93,6 @@ bool IsIdentityRead(const ExprNode& node, const std::vector<int32_t>& dims) {
   return true;
 }
 
-const std::vector<int32_t>& OperandDims(const Kernel& kernel, const ExprNode& node) {
-  const auto ref = static_cast<size_t>(node.ref);
-  return node.source == ReadSource::kInput ? kernel.inputs[ref].dims : kernel.stages[ref].dims;
-}
-
 bool SpansAll(const Kernel& kernel, const std::vector<int32_t>& dims) {
   if (static_cast<int>(dims.size()) != kernel.num_iterated()) return false;
   return std::is_sorted(dims.begin(),
@@ -129,13 +124,6 @@ bool OutputsInOrder(const Kernel& kernel, bool rows) {
     return output.layout == Layout::kDense &&
            (SpansAll(kernel, output.dims) || (rows && SpansOuter(kernel, output.dims)));
   });
-}
-
-std::vector<const ScalarExpr*> Expressions(const Kernel& kernel) {
-  std::vector<const ScalarExpr*> exprs;
-  for (const Stage& stage : kernel.stages) exprs.push_back(&stage.expr);
-  for (const KernelOutput& output : kernel.outputs) exprs.push_back(&output.expr);
-  return exprs;
 }
 
 Decision StagesReadInPlace(const Kernel& kernel) {

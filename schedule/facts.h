@@ -13,15 +13,13 @@
 #include <vector>
 
 #include "kiln/kernel/kernel.h"
+#include "kiln/kernel/operands.h"
 #include "kiln/schedule/scheduler.h"
 
 namespace kiln {
 
 // True if every axis of the read `node` is indexed by just the dim of that axis.
 bool IsIdentityRead(const ExprNode& node, const std::vector<int32_t>& dims);
-
-// The dims of the operand that the read `node` is of.
-const std::vector<int32_t>& OperandDims(const Kernel& kernel, const ExprNode& node);
 
 // True if `dims` are all iterated dims of the kernel in order, or all of them but the innermost.
 bool SpansAll(const Kernel& kernel, const std::vector<int32_t>& dims);
@@ -39,9 +37,6 @@ bool OutputsInOrder(const Kernel& kernel, bool rows);
 
 // No if a stage is read at another element than the reader's own.
 Decision StagesReadInPlace(const Kernel& kernel);
-
-// All expressions of the kernel: stages first, then outputs.
-std::vector<const ScalarExpr*> Expressions(const Kernel& kernel);
 
 // Maps over outer dims only from this cost on are worth computing once a row.
 inline constexpr int64_t kLeastOfRow = 4;

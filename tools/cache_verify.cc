@@ -15,9 +15,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/compiler/kernel_entry.h"
 #include "kiln/compiler/kernel_service.h"
-#include "kiln/compiler/validator.h"
 #include "kiln/exec/support/loader.h"
+#include "kiln/exec/validate/validator.h"
 #include "kiln/tools/cache.h"
 #include "kiln/tools/exit_code.h"
 #include "kiln/tools/report.h"
@@ -145,7 +146,7 @@ int ValidateAll(const Entries& entries, std::vector<Checked>& all) {
                                              comparable](const auto& validation) {
       if (!validation.ok()) {
         checked.wrong = absl::StrCat("its code is not validated: ", validation.status().message());
-      } else if (comparable && stored != *validation) {
+      } else if (comparable && stored != validation->transcript) {
         checked.wrong = "its validation is not the one it should have";
       } else {
         ++validated;

@@ -53,8 +53,15 @@ std::string Element(const Tensor& t, int64_t k) {
 }  // namespace
 
 nlohmann::json ToJson(const KernelCounts& counts) {
-  return {{"kernels", counts.kernels}, {"cached", counts.cached}, {"built", counts.built},
-          {"failed", counts.failed},   {"vm", counts.vm},         {"ms", counts.ms}};
+  return {{"kernels", counts.kernels},
+          {"cached", counts.cached},
+          {"built", counts.built},
+          {"failed", counts.failed},
+          {"vm", counts.vm},
+          {"ms", counts.ms},
+          {"unvalidated", counts.unvalidated},
+          {"build_ms", counts.build_ms},
+          {"validate_ms", counts.validate_ms}};
 }
 
 nlohmann::json ToJson(const WeightCounts& counts) {

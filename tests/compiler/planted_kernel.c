@@ -39,7 +39,11 @@ int k_argv(void** argv) {
   if (n > 0) in[0] = 0;
 #elif PLANTED == 8
   return -7;
-#elif PLANTED == 9 /* writes one element before the first */
+#elif PLANTED == 11 /* never ends */
+  while (n > 0) *(volatile int*)&n;
+#elif PLANTED == 12 /* an instruction that no machine has */
+  if (n > 0) __builtin_trap();
+#elif PLANTED == 9  /* writes one element before the first */
   out[-1] = 0;
 #endif
   return 0;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Validations of right and wrong code, and what the service makes of them.
-#include "kiln/compiler/validation.h"
+#include "kiln/exec/validate/validation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -13,8 +14,8 @@
 #include "kiln/base/cpu_model.h"
 #include "kiln/base/log.h"
 #include "kiln/compiler/kernel_service.h"
-#include "kiln/compiler/probe.h"
-#include "kiln/compiler/validator.h"
+#include "kiln/exec/validate/probe.h"
+#include "kiln/exec/validate/validator.h"
 #include "kiln/kernel/text.h"
 #include "kiln/schedule/scheduler.h"
 #include "tests/base/status_matchers.h"
@@ -114,18 +115,39 @@ TEST(Probes, FollowGuardsOnlyAsFarAsTheyAreKnown) {
   for (const Probe& probe : probes) EXPECT_GE(probe.extents[1], probe.extents[0] - 2);
 }
 
-// What is read is bounded by a product that no extents of probes come near.
+// The operand is longer than those of other probes may be.
 TEST(Probes, AreOfTheExampleWhereNoOthersFit) {
   const Kernel kernel = *ParseKernel(
-      "kernel v1 math 1\ndims a n0 n1\nin   0 f32 [n0] dense\nin   1 f32 [n1] dense\n"
-      "out  0 f32 [a] dense = add(in0[100000*a-100000*|n1|+100000], in1[a+|n1|-1])\n");
+      "kernel v1 math 1\ndims a n0\nin   0 f32 [n0] dense\n"
+      "out  0 f32 [a] dense = in0[100000*a+100000]\n");
   const Params params = ParamsOf(kernel);
   EXPECT_TRUE(ProbesFor(kernel, params, {}).empty());
   EXPECT_TRUE(NeedsExample(kernel, params, {}));
-  EXPECT_EQ(ProbesOf(kernel, params, {}, {1, 1, 1}, true).size(), 4u);
-  EXPECT_TRUE(ProbesOf(kernel, params, {-1, -1, 0}, {1, 1, 1}, true).empty()) << "beyond the class";
-  EXPECT_TRUE(ProbesOf(kernel, params, {}, {1, 0, 1}, true).empty()) << "the VM runs it";
-  EXPECT_TRUE(ProbesOf(kernel, params, {}, {1, 1}, true).empty());
+  EXPECT_EQ(ProbesOf(kernel, params, {}, {1, 100'001}, true).size(), 4u);
+  EXPECT_TRUE(ProbesOf(kernel, params, {-1, 4}, {1, 100'001}, true).empty()) << "beyond the class";
+  EXPECT_TRUE(ProbesOf(kernel, params, {}, {0, 100'001}, true).empty()) << "nothing to do";
+  EXPECT_TRUE(ProbesOf(kernel, params, {}, {1}, true).empty());
+}
+
+// Of an index that an extent drives down something has to shrink.
+TEST(Probes, ShrinkWhatDrivesAnIndexBelowItsAxis) {
+  const Kernel kernel = *ParseKernel(
+      "kernel v1 math 1\ndims a n0 n1\nin   0 f32 [n0] dense\nin   1 f32 [n1] dense\n"
+      "out  0 f32 [a] dense = add(in0[1000*a-1000*|n1|+1000], in1[a+|n1|-1])\n");
+  const std::vector<Probe> probes = ProbesFor(kernel, ParamsOf(kernel), {});
+  ASSERT_FALSE(probes.empty());
+  for (const Probe& probe : probes) EXPECT_EQ(probe.extents[2], 1);
+}
+
+TEST(Probes, ScaleDownAnExampleThatIsLarge) {
+  const Kernel kernel = *ParseKernel(kConcat);
+  const std::vector<Probe> probes =
+      ProbesOf(kernel, ParamsOf(kernel), {}, {4096, 3000, 1000, 1500, 500}, false);
+  ASSERT_FALSE(probes.empty());
+  for (const Probe& probe : probes) {
+    EXPECT_GT(probe.extents[1], 1);
+    EXPECT_LE(probe.extents[1], probe.extents[2] + probe.extents[3] + probe.extents[4]);
+  }
 }
 
 class ValidatorTest : public testing::Test {
@@ -134,16 +156,18 @@ class ValidatorTest : public testing::Test {
 };
 
 TEST_F(ValidatorTest, RightCodeHasOneTranscript) {
-  KILN_ASSERT_OK_AND_ASSIGN(const std::string first, validator_.Validate(RequestFor(0)));
-  KILN_ASSERT_OK_AND_ASSIGN(const std::string second, validator_.Validate(RequestFor(0)));
-  EXPECT_EQ(first, second);
-  EXPECT_EQ(first.substr(0, 2), "2:");
+  KILN_ASSERT_OK_AND_ASSIGN(const Validation first, validator_.Validate(RequestFor(0)));
+  KILN_ASSERT_OK_AND_ASSIGN(const Validation second, validator_.Validate(RequestFor(0)));
+  EXPECT_EQ(first.transcript, second.transcript);
+  EXPECT_EQ(first.transcript.substr(0, 2), absl::StrCat(kValidationVersion, ":"));
+  EXPECT_GE(first.probes, 12);
+  EXPECT_FALSE(first.of_example);
 }
 
 TEST_F(ValidatorTest, RefusesEachPlantedFault) {
-  const char* const kWhy[] = {"",        "out 0",   "out 0", "out 0", "out 0",
-                              "SIGSEGV", "SIGSEGV", "input", "-7",    "outside"};
-  for (int planted = 1; planted < 10; ++planted) {
+  const char* const kWhy[] = {"",      "out 0", "out 0",   "out 0", "out 0",   "SIGSEGV", "SIGSEGV",
+                              "input", "-7",    "outside", "",      "not end", "SIGILL"};
+  for (const int planted : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12}) {
     const auto validation = validator_.Validate(RequestFor(planted));
     EXPECT_TRUE(absl::IsDataLoss(validation.status())) << planted << ": " << validation.status();
     EXPECT_THAT(std::string(validation.status().message()), HasSubstr(kWhy[planted])) << planted;
@@ -183,6 +207,23 @@ class ValidationServiceTest : public testing::Test {
     options.codegen = codegen;
     return options;
   }
+  // A compiler whose every answer is planted_<which>.so.
+  std::string PlantingCodegen(int which) {
+    const std::string path = dir_.File(absl::StrCat("planting_", which));
+    std::filesystem::remove(path);
+    std::filesystem::create_symlink(KILN_TEST_BIN_DIR "/planting_codegen", path);
+    return path;
+  }
+  // A kiln-validate that says hello and dies, the first time it is started.
+  std::string DyingValidator() {
+    const std::string path = dir_.File("validator");
+    std::ofstream(path) << "#!/bin/sh\nif mkdir '" << dir_.File("started")
+                        << "' 2>/dev/null; then exec '" KILN_TEST_BIN_DIR
+                           "/kiln-validate' </dev/null; fi\nexec '" KILN_TEST_BIN_DIR
+                           "/kiln-validate'\n";
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    return path;
+  }
   static program::Program Double() {
     program::Program program;
     const ValidationRequest request = RequestFor(0);
@@ -194,15 +235,41 @@ class ValidationServiceTest : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(ValidationServiceTest, WrongCodeIsReplacedByTheVmAndNeverPublished) {
+// Code that gives other bits, crashes, writes elsewhere, never ends.
+TEST_F(ValidationServiceTest, WrongCodeIsNeverUsedInAnyMode) {
+  for (const int planted : {1, 3, 5, 6, 8, 9, 11, 12}) {
+    for (const CompileMode mode : {CompileMode::kBlock, CompileMode::kBackground}) {
+      SCOPED_TRACE(absl::StrCat("planted ", planted, " mode ", static_cast<int>(mode)));
+      CompileOptions options = Options(PlantingCodegen(planted));
+      options.cache.directory = dir_.File(absl::StrCat("cache", planted, static_cast<int>(mode)));
+      options.compile_mode = mode;
+      KernelService service(options);
+      KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(Double()));
+      EXPECT_TRUE(handles[0][0]->Get()->vm);
+      service.FinishValidations();
+      EXPECT_TRUE(handles[0][0]->Get()->vm);
+      EXPECT_EQ(handles[0][0]->generation(), 0u) << "it was used for a while";
+      EXPECT_EQ(service.counts().built, 0);
+      EXPECT_EQ(service.counts().failed, 1);
+      EXPECT_EQ(service.counts().unvalidated, 0);
+      EXPECT_EQ(service.counts().vm, 1);
+      if (planted == 11) break;  // takes its time
+    }
+  }
+}
+
+TEST_F(ValidationServiceTest, WrongCodeIsNeverUsedWithoutACacheEither) {
+  CompileOptions options = Options(PlantingCodegen(1));
+  options.cache.enabled = false;
+  KernelService service(options);
+  KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(Double()));
+  EXPECT_TRUE(handles[0][0]->Get()->vm);
+}
+
+TEST_F(ValidationServiceTest, WrongCodeIsNeverPublished) {
   {
     KernelService service(Options(KILN_TEST_BIN_DIR "/planting_codegen"));
-    KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(Double()));
-    service.FinishValidations();
-    EXPECT_TRUE(handles[0][0]->Get()->vm);
-    EXPECT_EQ(handles[0][0]->generation(), 1u);
-    EXPECT_EQ(service.counts().built, 0);
-    EXPECT_EQ(service.counts().failed, 1);
+    KILN_ASSERT_OK(service.GetAll(Double()).status());
   }
   // Not tried again, by the right compiler either, until the failure expires.
   KernelService again(Options(KILN_TEST_BIN_DIR "/kiln-codegen"));
@@ -227,19 +294,6 @@ TEST_F(ValidationServiceTest, WhatIsBuiltInTheBackgroundIsValidatedAndPublished)
   EXPECT_EQ(MetaOf(entry)["validated_on"], CpuModelId());
 }
 
-TEST_F(ValidationServiceTest, WrongCodeBuiltInTheBackgroundGoesAgain) {
-  CompileOptions options = Options(KILN_TEST_BIN_DIR "/planting_codegen");
-  options.compile_mode = CompileMode::kBackground;
-  KernelService service(options);
-  KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(Double()));
-  service.FinishValidations();
-  EXPECT_TRUE(handles[0][0]->Get()->vm);
-  EXPECT_EQ(handles[0][0]->generation(), 2u);
-  EXPECT_EQ(service.counts().built, 0);
-  EXPECT_EQ(service.counts().failed, 1);
-  EXPECT_EQ(service.counts().vm, 1);
-}
-
 TEST_F(ValidationServiceTest, EntriesSayWhereTheyWereValidated) {
   KernelService service(Options(KILN_TEST_BIN_DIR "/kiln-codegen"));
   KILN_ASSERT_OK(service.GetAll(Double()).status());
@@ -248,19 +302,30 @@ TEST_F(ValidationServiceTest, EntriesSayWhereTheyWereValidated) {
   ASSERT_EQ(entries.size(), 1u);
   KILN_ASSERT_OK_AND_ASSIGN(const Entry entry, service.store()->Read(entries[0].key));
   EXPECT_EQ(MetaOf(entry)["validated_on"], CpuModelId());
-  EXPECT_THAT(MetaOf(entry)["validation"], testing::StartsWith("2:"));
+  EXPECT_THAT(MetaOf(entry)["validation"],
+              testing::StartsWith(absl::StrCat(kValidationVersion, ":")));
 }
 
-// Puts `entry` into the cache as a CPU of another model would have.
-void PublishAsAnother(Store& store, Entry entry, const std::string& elf) {
+// Puts `entry` into the cache as a CPU of another model would have, or one that cannot run it.
+void Publish(Store& store, Entry entry, const std::string& elf, bool validated) {
   for (Section& section : entry.sections) {
     if (section.tag == "elf" && !elf.empty()) section.bytes = elf;
     if (section.tag != "meta") continue;
     auto meta = ParseMeta(section.bytes);
     meta["validated_on"] = "another-1-2-3";
+    if (!validated) {
+      meta.erase("validated_on");
+      meta.erase("validation");
+    }
     section.bytes = FormatMeta(meta);
   }
   KILN_ASSERT_OK(store.Publish(entry));
+}
+void PublishAsAnother(Store& store, Entry entry, const std::string& elf) {
+  Publish(store, std::move(entry), elf, true);
+}
+void PublishAsNobody(Store& store, Entry entry, const std::string& elf) {
+  Publish(store, std::move(entry), elf, false);
 }
 
 TEST_F(ValidationServiceTest, AnEntryIsValidatedOnceMoreOnAnotherCpu) {
@@ -301,14 +366,98 @@ TEST_F(ValidationServiceTest, WrongCodeInAnEntryIsRefusedOnAnotherCpu) {
   }
 }
 
-TEST_F(ValidationServiceTest, WithoutAValidatorNothingIsPublished) {
+// What nobody has validated, such as code that was built for another CPU, is as if just built.
+TEST_F(ValidationServiceTest, AnEntryThatNobodyValidatedIsValidatedBeforeItsFirstUse) {
+  const std::string codegen = KILN_TEST_BIN_DIR "/kiln-codegen";
+  for (const std::string& elf : {std::string(), Planted(1)}) {
+    const bool wrong = !elf.empty();
+    CompileOptions options = Options(codegen);
+    options.cache.directory = dir_.File(wrong ? "wrong" : "right");
+    {
+      KernelService service(options);
+      KILN_ASSERT_OK(service.GetAll(Double()).status());
+      service.FinishValidations();
+      KILN_ASSERT_OK_AND_ASSIGN(const auto entries, service.store()->List());
+      KILN_ASSERT_OK_AND_ASSIGN(Entry entry, service.store()->Read(entries[0].key));
+      PublishAsNobody(*service.store(), std::move(entry), elf);
+    }
+    for (int run = 0; run < 2; ++run) {
+      options.validator = run == 0 ? "" : "/nowhere";  // what was found out is remembered
+      KernelService service(options);
+      KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(Double()));
+      EXPECT_EQ(handles[0][0]->Get()->vm, wrong);
+      EXPECT_EQ(service.counts().cached, wrong ? 0 : 1);
+      service.FinishValidations();
+      EXPECT_EQ(handles[0][0]->generation(), 0u);
+    }
+  }
+}
+
+TEST_F(ValidationServiceTest, WithoutAValidatorTheVmRunsAndNothingIsPublished) {
   CompileOptions options = Options(KILN_TEST_BIN_DIR "/kiln-codegen");
   options.validator = "/nowhere";
   KernelService service(options);
   KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(Double()));
   service.FinishValidations();
-  EXPECT_FALSE(handles[0][0]->Get()->vm);
+  EXPECT_TRUE(handles[0][0]->Get()->vm);
+  EXPECT_EQ(service.counts().unvalidated, 1);
+  EXPECT_EQ(service.counts().failed, 1);
+  EXPECT_EQ(service.counts().vm, 1);
   EXPECT_TRUE(service.store()->List()->empty());
+}
+
+TEST_F(ValidationServiceTest, AValidatorThatDiesIsStartedAgain) {
+  CompileOptions options = Options(KILN_TEST_BIN_DIR "/kiln-codegen");
+  options.validator = DyingValidator();
+  KernelService service(options);
+  KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(Double()));
+  EXPECT_FALSE(handles[0][0]->Get()->vm);
+  EXPECT_EQ(service.counts().built, 1);
+}
+
+TEST_F(ValidationServiceTest, AValidatorThatIsKilledEachTimeRefusesNothing) {
+  CompileOptions options = Options(KILN_TEST_BIN_DIR "/kiln-codegen");
+  options.validator = dir_.File("dies");
+  std::ofstream(options.validator)
+      << "#!/bin/sh\nexec '" KILN_TEST_BIN_DIR "/kiln-validate' </dev/null\n";
+  std::filesystem::permissions(options.validator, std::filesystem::perms::owner_all);
+  {
+    KernelService service(options);
+    KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(Double()));
+    EXPECT_TRUE(handles[0][0]->Get()->vm);
+    EXPECT_EQ(service.counts().unvalidated, 1);
+    EXPECT_TRUE(service.store()->List()->empty()) << "it may go better another time";
+  }
+  KernelService again(Options(options.codegen));
+  KILN_ASSERT_OK_AND_ASSIGN(const auto handles, again.GetAll(Double()));
+  EXPECT_FALSE(handles[0][0]->Get()->vm);
+}
+
+// Reads behind its operand whatever the extents are: no launch of it can be compared.
+TEST_F(ValidationServiceTest, AKernelWithoutProbesStaysOnTheVmAndIsBuiltOnce) {
+  const Kernel kernel = *ParseKernel(
+      "kernel v1 math 1\ndims a\nin   0 f32 [a] dense\nout  0 f32 [a] dense = in0[a+|a|]\n");
+  program::Program program;
+  program.add_kernels()->set_text(Print(kernel));
+  program.mutable_kernels(0)->add_choices()->set_params(ParamsOf(kernel).ToString());
+  for (int run = 0; run < 2; ++run) {
+    KernelService service(Options(run == 0 ? KILN_TEST_BIN_DIR "/kiln-codegen" : "/nowhere"));
+    KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(program));
+    EXPECT_TRUE(handles[0][0]->Get()->vm);
+    const KernelCounts counts = service.counts();
+    EXPECT_EQ(counts.kernels, counts.cached + counts.built + counts.vm);
+    EXPECT_EQ(counts.vm, 1);
+    EXPECT_EQ(counts.failed, 1);
+    EXPECT_EQ(counts.unvalidated, 1) << "run " << run;
+  }
+}
+
+TEST_F(ValidationServiceTest, TimesAreTold) {
+  KernelService service(Options(KILN_TEST_BIN_DIR "/kiln-codegen"));
+  KILN_ASSERT_OK(service.GetAll(Double()).status());
+  EXPECT_GT(service.counts().build_ms, 0);
+  EXPECT_GT(service.counts().validate_ms, 0);
+  EXPECT_LT(service.counts().validate_ms, service.counts().ms);
 }
 
 }  // namespace

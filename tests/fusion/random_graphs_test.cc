@@ -72,7 +72,10 @@ void Check(uint64_t seed, const std::string& cache) {
     KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> again, RunNet(net, options));
     SCOPED_TRACE(absl::StrCat("threads ", threads));
     ExpectSameBits(again, fused);
-    EXPECT_EQ(options.kernels->counts().failed, 0) << "kernels are refused by their validations";
+    const KernelCounts counts = options.kernels->counts();
+    EXPECT_EQ(counts.failed, 0) << "kernels are refused by their validations";
+    EXPECT_EQ(counts.unvalidated, 0) << "kernels cannot be validated";
+    EXPECT_EQ(counts.built, 0) << "kernels are built again";
   }
   options.kernels = nullptr;
   options.compile_mode = CompileMode::kNever;

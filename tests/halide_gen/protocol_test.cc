@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "kiln/base/frames.h"
+
 namespace kiln {
 namespace {
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker as a process: what it answers, how it fails, what it leaves behind.
 #include "kiln/halide_gen/worker.h"
+#include "kiln/base/frames.h"
 
 #include <elf.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/child_process.h"
+#include "kiln/base/child_process.h"
 
 #include <dlfcn.h>
 #include <poll.h>
@@ -19,7 +19,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/halide_gen/protocol.h"
+#include "kiln/base/frames.h"
 
 namespace kiln {
 namespace {

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compiler's side of kiln-validate: validations (validation.h) made in processes of their own,
-// while the kernels in question are in use already.
+// Validations (validation.h) in processes of their own, kiln-validate.
 //
 //   Validator validator("", 2);
-//   validator.Add(request, [](const absl::StatusOr<std::string>& validation) { ... });   // returns
-//   at once validator.Finish();                                                             // all
-//   are called
+//   absl::StatusOr<Validation> done = validator.Validate(request);      // waits
+//   validator.Add(request, [](const absl::StatusOr<Validation>&) {});   // returns at once
+//   validator.Finish();                                                 // all of Add are called
 //
-// Processes start with the first validation, run at low priority and end with the Validator. A
-// kernel that crashes or hangs costs a forked child of kiln-validate.
-#ifndef KILN_COMPILER_VALIDATOR_H_
-#define KILN_COMPILER_VALIDATOR_H_
+// A process serves any number of kernels, one at a time, and ends with the Validator; as many run
+// as threads are in Validate. A kernel that crashes or hangs costs a forked child of kiln-validate.
+#ifndef KILN_EXEC_VALIDATE_VALIDATOR_H_
+#define KILN_EXEC_VALIDATE_VALIDATOR_H_
 
 #include <deque>
 #include <functional>
@@ -23,24 +22,25 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "kiln/compiler/child_process.h"
-#include "kiln/compiler/validation.h"
+#include "kiln/base/child_process.h"
+#include "kiln/exec/validate/validation.h"
 
 namespace kiln {
 
 class Validator {
  public:
-  using Done = std::function<void(const absl::StatusOr<std::string>& validation)>;
+  using Done = std::function<void(const absl::StatusOr<Validation>& validation)>;
 
-  // `executable` as for FindProgram (empty: looked for, KILN_VALIDATE). Starts nothing yet.
-  Validator(std::string executable, int processes);
+  // `executable` as for FindProgram (empty: looked for, KILN_VALIDATE). `threads`: for Add. Starts
+  // nothing yet.
+  Validator(std::string executable, int threads);
   // Finishes what was added.
   ~Validator();
 
   // Validates one kernel. Errors as ValidateKernel, also for code that crashes or never ends
   // (kDataLoss); kNotFound: no kiln-validate; kUnavailable: it cannot tell, try again later.
   // Thread-safe.
-  absl::StatusOr<std::string> Validate(const ValidationRequest& request);
+  absl::StatusOr<Validation> Validate(const ValidationRequest& request);
 
   // The same on another thread, which calls `done`. Thread-safe.
   void Add(ValidationRequest request, Done done);
@@ -53,11 +53,12 @@ class Validator {
     ValidationRequest request;
     Done done;
   };
-  absl::StatusOr<std::unique_ptr<ChildProcess>> Acquire();
+  absl::StatusOr<std::unique_ptr<ChildProcess>> Start() const;
+  std::unique_ptr<ChildProcess> TakeIdle();  // null: none
   void Work();
 
   const std::string executable_;
-  const int processes_;
+  const int threads_wanted_;
   absl::Mutex mutex_;
   std::vector<std::unique_ptr<ChildProcess>> idle_ ABSL_GUARDED_BY(mutex_);
   std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
@@ -67,12 +68,9 @@ class Validator {
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// What kiln-validate answers, as bytes and back.
-std::string EncodeValidation(const absl::StatusOr<std::string>& validation);
-absl::StatusOr<std::string> DecodeValidation(absl::string_view bytes);
-// What it says first.
+// What kiln-validate says first.
 std::string ValidatorHello();
 
 }  // namespace kiln
 
-#endif  // KILN_COMPILER_VALIDATOR_H_
+#endif  // KILN_EXEC_VALIDATE_VALIDATOR_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/probe.h"
+#include "kiln/exec/validate/probe.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,134 +8,17 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/compiler/probe_reads.h"
-#include "kiln/schedule/facts.h"
+#include "kiln/exec/validate/probe_fit.h"
 
 namespace kiln {
 namespace {
 
-constexpr int64_t kMostElements = 1 << 16;  // of the iteration space and of each operand
 constexpr int64_t kUsualElements = 1 << 13;
 constexpr int64_t kMostOfExample = 1 << 18;  // of extents that the caller names
 constexpr int64_t kMostAlone = 1 << 23;      // the same where there are no others
-constexpr int kMostRounds = 64;
-
-uint64_t Next(uint64_t& state) {  // splitmix64
-  uint64_t z = (state += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-// The dims over which each expression of Expressions() is evaluated.
-std::vector<std::vector<int32_t>> Spaces(const Kernel& kernel) {
-  std::vector<std::vector<int32_t>> spaces;
-  for (const Stage& stage : kernel.stages) {
-    spaces.push_back(stage.dims);
-    spaces.back().insert(spaces.back().end(), stage.over.begin(), stage.over.end());
-  }
-  for (const KernelOutput& output : kernel.outputs) spaces.push_back(output.dims);
-  return spaces;
-}
-
-int64_t Elements(const std::vector<int32_t>& dims, const std::vector<int64_t>& extents) {
-  int64_t count = 1;
-  for (const int32_t dim : dims) {
-    const int64_t extent = extents[static_cast<size_t>(dim)];
-    if (extent != 0 && count > 2 * kMostAlone / extent) return 2 * kMostAlone;
-    count *= extent;
-  }
-  return count;
-}
-
-// Finds extents near the wanted ones under which a kernel may be called.
-class Fitter {
- public:
-  Fitter(const Kernel& kernel, const std::vector<int64_t>& at_most)
-      : kernel_(kernel), at_most_(at_most) {
-    const std::vector<const ScalarExpr*> exprs = Expressions(kernel);
-    std::vector<std::vector<int32_t>> spaces = Spaces(kernel);
-    for (size_t e = 0; e < exprs.size(); ++e)
-      reads_.emplace_back(kernel, *exprs[e], std::move(spaces[e]));
-    at_most_.resize(kernel.dims.size(), -1);
-  }
-
-  int64_t Limit(size_t dim) const {
-    return at_most_[dim] < 0 ? std::numeric_limits<int32_t>::max() : at_most_[dim];
-  }
-
-  bool InClass(const std::vector<int64_t>& extents) const {
-    for (size_t d = 0; d < extents.size(); ++d) {
-      if (extents[d] > Limit(d)) return false;
-    }
-    return true;
-  }
-
-  // Extents grow until all reads fit; nothing if they cannot, or if there would be nothing to do.
-  std::optional<std::vector<int64_t>> Fit(std::vector<int64_t> extents) const {
-    for (size_t d = 0; d < extents.size(); ++d) extents[d] = std::min(extents[d], Limit(d));
-    for (int round = 0; round < kMostRounds && Most(extents) <= kMostElements; ++round) {
-      bool fits = true;
-      for (const ReadFollower& reads : reads_) {
-        for (const StrayRead& stray : reads.Strays(extents)) {
-          if (!Grow(stray, extents)) return std::nullopt;
-          fits = false;
-        }
-      }
-      if (fits) return Launched(extents) ? std::optional(std::move(extents)) : std::nullopt;
-    }
-    return std::nullopt;
-  }
-
-  // Whether compiled code is launched for such extents: without elements of an input the VM is.
-  bool Launched(const std::vector<int64_t>& extents) const {
-    return Outputs(extents) != 0 &&
-           std::all_of(kernel_.inputs.begin(), kernel_.inputs.end(), [&](const KernelInput& input) {
-             return Elements(input.dims, extents) != 0;
-           });
-  }
-
-  // Elements of the greatest operand or space.
-  int64_t Most(const std::vector<int64_t>& extents) const {
-    int64_t most = Outputs(extents);
-    for (const KernelInput& input : kernel_.inputs)
-      most = std::max(most, Elements(input.dims, extents));
-    for (const ReadFollower& reads : reads_)
-      most = std::max(most, Elements(reads.space(), extents));
-    return most;
-  }
-
- private:
-  int64_t Outputs(const std::vector<int64_t>& extents) const {
-    int64_t most = 0;
-    for (const KernelOutput& output : kernel_.outputs)
-      most = std::max(most, Elements(output.dims, extents));
-    return most;
-  }
-
-  // Gives the axis what is read beyond its end. What is read before its beginning goes by an extent
-  // in the index, as in a reversal.
-  bool Grow(const StrayRead& stray, std::vector<int64_t>& extents) const {
-    auto dim = static_cast<size_t>(stray.dim);
-    int64_t wanted = std::max(extents[dim], stray.most + 1);
-    if (stray.least < 0) {
-      const auto& terms = stray.index->terms;
-      const auto by = std::find_if(terms.begin(), terms.end(), [](const IndexExpr::Term& term) {
-        return term.extent && term.coef > 0;
-      });
-      if (by == terms.end()) return false;
-      dim = static_cast<size_t>(by->dim);
-      wanted = extents[dim] + (-stray.least * stray.index->div + by->coef - 1) / by->coef;
-    }
-    if (wanted > Limit(dim)) return false;
-    extents[dim] = wanted;
-    return true;
-  }
-
-  const Kernel& kernel_;
-  std::vector<int64_t> at_most_;
-  std::vector<ReadFollower> reads_;
-};
+constexpr int64_t kLeastPart = 1 << 12;      // to which they are scaled down
+constexpr uint64_t kFreeTries = 400;
+constexpr size_t kFewProbes = 6;
 
 // Wanted extents: `inner` in the innermost dim, the rest by `pattern` as far as there is room.
 std::vector<int64_t> Spread(const Kernel& kernel, int64_t inner, int64_t room, size_t pattern) {
@@ -163,7 +46,7 @@ std::vector<int32_t> ReducedOuterDims(const Kernel& kernel) {
 }
 
 std::vector<std::vector<int64_t>> WantedExtents(const Kernel& kernel, const Params& params,
-                                                const Fitter& fitter) {
+                                                const ProbeFitter& fitter) {
   const auto n = static_cast<size_t>(kernel.num_iterated());
   const int64_t lanes = params.Get("lanes", 16);
   const int64_t grain = std::clamp<int64_t>(params.Get("grain", 1), 1, kMostElements / 2);
@@ -195,6 +78,24 @@ std::vector<std::vector<int64_t>> WantedExtents(const Kernel& kernel, const Para
   return wanted;
 }
 
+// Where to begin when what is wanted does not fit: that, or ones, or anything small.
+std::vector<int64_t> FreeStart(const Kernel& kernel,
+                               const std::vector<std::vector<int64_t>>& wanted, uint64_t seed) {
+  if (seed % 4 == 0) return wanted[(seed / 4) % wanted.size()];
+  uint64_t state = seed;
+  const uint64_t most = std::min<uint64_t>(1 + seed / 4, 12);
+  std::vector<int64_t> extents;
+  for (size_t d = 0; d < kernel.dims.size(); ++d)
+    extents.push_back(1 + static_cast<int64_t>(NextRandom(state) % most));
+  return extents;
+}
+
+// Every extent at one part of what it is, but for the short ones.
+std::vector<int64_t> ScaledDown(std::vector<int64_t> extents, int64_t part) {
+  for (int64_t& extent : extents) extent = std::max(std::min<int64_t>(extent, 4), extent / part);
+  return extents;
+}
+
 void AddProbe(const Kernel& kernel, const std::vector<int64_t>& extents,
               std::vector<Probe>& probes) {
   Probe& probe = probes.emplace_back();
@@ -221,7 +122,7 @@ void AddInPlace(const Params& params, std::vector<Probe>& probes) {
 }  // namespace
 
 uint64_t ProbeValue(DType type, bool specials, uint64_t& state) {
-  const uint64_t random = Next(state);
+  const uint64_t random = NextRandom(state);
   if (type == DType::kBool) return random & 1;
   const DType compute = ComputeType(type);
   if (!IsFloat(compute)) {
@@ -254,14 +155,17 @@ uint64_t ProbeValue(DType type, bool specials, uint64_t& state) {
 
 std::vector<Probe> ProbesFor(const Kernel& kernel, const Params& params,
                              const std::vector<int64_t>& at_most) {
-  const Fitter fitter(kernel, at_most);
+  const ProbeFitter fitter(kernel, at_most);
   std::vector<Probe> probes;
-  for (const std::vector<int64_t>& wanted : WantedExtents(kernel, params, fitter)) {
-    const auto extents = fitter.Fit(wanted);
+  const auto add = [&](const std::optional<std::vector<int64_t>>& extents) {
+    if (!extents.has_value()) return;
     const auto same = [&](const Probe& probe) { return probe.extents == *extents; };
-    if (!extents.has_value() || std::count_if(probes.begin(), probes.end(), same) >= 2) continue;
-    AddProbe(kernel, *extents, probes);
-  }
+    if (std::count_if(probes.begin(), probes.end(), same) < 2) AddProbe(kernel, *extents, probes);
+  };
+  const std::vector<std::vector<int64_t>> wanted = WantedExtents(kernel, params, fitter);
+  for (const std::vector<int64_t>& extents : wanted) add(fitter.Fit(extents));
+  for (uint64_t seed = 0; seed < kFreeTries && probes.size() < kFewProbes; ++seed)
+    add(fitter.FitFreely(FreeStart(kernel, wanted, seed), seed));
   AddInPlace(params, probes);
   return probes;
 }
@@ -271,11 +175,18 @@ std::vector<Probe> ProbesOf(const Kernel& kernel, const Params& params,
                             const std::vector<int64_t>& extents, bool alone) {
   std::vector<Probe> probes;
   if (extents.size() != kernel.dims.size()) return probes;
-  const Fitter fitter(kernel, at_most);
-  if (!fitter.InClass(extents) || !fitter.Launched(extents) ||
-      fitter.Most(extents) > (alone ? kMostAlone : kMostOfExample))
-    return probes;
-  for (int k = 0; k < (alone ? 4 : 2); ++k) AddProbe(kernel, extents, probes);
+  const ProbeFitter fitter(kernel, at_most);
+  const bool launch = fitter.InClass(extents) && fitter.Launched(extents);
+  if (launch && fitter.Most(extents) <= kMostOfExample) {
+    for (int k = 0; k < (alone ? 4 : 2); ++k) AddProbe(kernel, extents, probes);
+  } else {
+    for (int64_t part = 2; part <= kLeastPart && probes.empty(); part *= 2) {
+      const auto fits = fitter.FitFreely(ScaledDown(extents, part), static_cast<uint64_t>(part));
+      for (int k = 0; k < 2 && fits.has_value(); ++k) AddProbe(kernel, *fits, probes);
+    }
+  }
+  if (probes.empty() && alone && launch && fitter.Most(extents) <= kMostAlone)
+    AddProbe(kernel, extents, probes);
   AddInPlace(params, probes);
   return probes;
 }

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/validator.h"
+#include "kiln/exec/validate/validator.h"
 
 #include <cstdlib>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
-#include "kiln/halide_gen/build_id.h"
+#include "kiln/exec/validate/build_id.h"
 #include "kiln/kernel/kernel.h"
-#include "kiln/persistent_cache/key.h"
 
 namespace kiln {
 namespace {
 
 constexpr int kHelloTimeoutMs = 20'000;
-constexpr int kAnswerTimeoutMs = 60'000;  // kiln-validate limits the processor time by itself
+constexpr int kAnswerTimeoutMs = 30'000;  // kiln-validate limits the time of one by itself
 
 // The environment variable that names the executable; its older name where only that is set.
 const char* Variable() {
@@ -25,28 +23,13 @@ const char* Variable() {
 
 }  // namespace
 
-std::string EncodeValidation(const absl::StatusOr<std::string>& validation) {
-  return Preimage()
-      .Add("code", absl::StrCat(static_cast<int>(validation.status().code())))
-      .Add("text", validation.ok() ? absl::string_view(*validation) : validation.status().message())
-      .bytes();
-}
-
-absl::StatusOr<std::string> DecodeValidation(absl::string_view bytes) {
-  int code = 0;
-  if (!absl::SimpleAtoi(FieldOf(bytes, "code"), &code))
-    return absl::UnavailableError("kiln-validate: its answer cannot be read");
-  if (code == 0) return FieldOf(bytes, "text");
-  return absl::Status(static_cast<absl::StatusCode>(code), FieldOf(bytes, "text"));
-}
-
 std::string ValidatorHello() {
-  return absl::StrCat("kiln-validate ", kValidationVersion, " math ", kMathVersion, " codegen ",
-                      kCodegenBuildId);
+  return absl::StrCat("kiln-validate ", kValidationVersion, " math ", kMathVersion, " build ",
+                      kValidatorBuildId);
 }
 
-Validator::Validator(std::string executable, int processes)
-    : executable_(std::move(executable)), processes_(processes) {}
+Validator::Validator(std::string executable, int threads)
+    : executable_(std::move(executable)), threads_wanted_(threads) {}
 
 Validator::~Validator() {
   Finish();
@@ -59,15 +42,7 @@ Validator::~Validator() {
   for (std::thread& thread : threads) thread.join();
 }
 
-absl::StatusOr<std::unique_ptr<ChildProcess>> Validator::Acquire() {
-  {
-    absl::MutexLock lock(&mutex_);
-    if (!idle_.empty()) {
-      std::unique_ptr<ChildProcess> process = std::move(idle_.back());
-      idle_.pop_back();
-      return process;
-    }
-  }
+absl::StatusOr<std::unique_ptr<ChildProcess>> Validator::Start() const {
   KILN_ASSIGN_OR_RETURN(const std::string path,
                         FindProgram("kiln-validate", executable_, Variable()));
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> process, ChildProcess::Start(path));
@@ -80,10 +55,26 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> Validator::Acquire() {
   return process;
 }
 
-absl::StatusOr<std::string> Validator::Validate(const ValidationRequest& request) {
-  KILN_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> process, Acquire());
-  absl::Status failed = process->Write(Encode(request));
-  if (failed.ok()) {
+std::unique_ptr<ChildProcess> Validator::TakeIdle() {
+  absl::MutexLock lock(&mutex_);
+  if (idle_.empty()) return nullptr;
+  std::unique_ptr<ChildProcess> process = std::move(idle_.back());
+  idle_.pop_back();
+  return process;
+}
+
+absl::StatusOr<Validation> Validator::Validate(const ValidationRequest& request) {
+  const std::string frame = Encode(request);
+  absl::Status failed;
+  // One that was ended by somebody is replaced, once: the kernel is not to blame for it, as
+  // kiln-validate answers for children that crash.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    std::unique_ptr<ChildProcess> process = attempt == 0 ? TakeIdle() : nullptr;
+    if (process == nullptr) {
+      KILN_ASSIGN_OR_RETURN(process, Start());
+    }
+    failed = process->Write(frame);
+    if (!failed.ok()) continue;
     const absl::StatusOr<std::string> answer = process->Read(kAnswerTimeoutMs);
     if (answer.ok()) {
       absl::MutexLock lock(&mutex_);
@@ -91,6 +82,7 @@ absl::StatusOr<std::string> Validator::Validate(const ValidationRequest& request
       return DecodeValidation(*answer);
     }
     failed = answer.status();
+    if (absl::IsDeadlineExceeded(failed)) break;
   }
   return absl::UnavailableError(absl::StrCat("kiln-validate: ", failed.message()));
 }
@@ -99,7 +91,8 @@ void Validator::Add(ValidationRequest request, Done done) {
   absl::MutexLock lock(&mutex_);
   jobs_.push_back({std::move(request), std::move(done)});
   ++pending_;
-  if (waiting_ < static_cast<int>(jobs_.size()) && static_cast<int>(threads_.size()) < processes_)
+  if (waiting_ < static_cast<int>(jobs_.size()) &&
+      static_cast<int>(threads_.size()) < threads_wanted_)
     threads_.emplace_back([this] { Work(); });
 }
 

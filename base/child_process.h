@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A helper program of Kiln that talks in frames (halide_gen/protocol.h) over its stdin and stdout:
 // kiln-codegen, kiln-validate.
-#ifndef KILN_COMPILER_CHILD_PROCESS_H_
-#define KILN_COMPILER_CHILD_PROCESS_H_
+#ifndef KILN_BASE_CHILD_PROCESS_H_
+#define KILN_BASE_CHILD_PROCESS_H_
 
 #include <sys/types.h>
 
@@ -48,4 +48,4 @@ class ChildProcess {
 
 }  // namespace kiln
 
-#endif  // KILN_COMPILER_CHILD_PROCESS_H_
+#endif  // KILN_BASE_CHILD_PROCESS_H_

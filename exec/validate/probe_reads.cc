@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/probe_reads.h"
+#include "kiln/exec/validate/probe_reads.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "kiln/kernel/eval.h"
-#include "kiln/schedule/facts.h"
+#include "kiln/kernel/operands.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/validation.h"
+#include "kiln/exec/validate/validation.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -17,8 +17,8 @@
 #include "absl/strings/str_split.h"
 #include "kiln/base/sha256.h"
 #include "kiln/base/status_macros.h"
-#include "kiln/compiler/probe.h"
 #include "kiln/exec/support/loader.h"
+#include "kiln/exec/validate/probe.h"
 #include "kiln/exec/vm/vm.h"
 #include "kiln/kernel/abi.h"
 #include "kiln/kernel/naive.h"
@@ -336,17 +336,42 @@ std::string Encode(const ValidationRequest& request) {
       .Add("params", request.params)
       .Add("at_most", FormatClass(request.at_most))
       .Add("example", FormatClass(request.example))
+      .Add("nobody_waits", request.nobody_waits ? "1" : "0")
       .bytes();
 }
 
 absl::StatusOr<ValidationRequest> DecodeValidationRequest(absl::string_view bytes) {
   KILN_RETURN_IF_ERROR(ParsePreimage(bytes).status());
-  return ValidationRequest{FieldOf(bytes, "elf"), FieldOf(bytes, "kernel"),
-                           FieldOf(bytes, "params"), ParseClass(FieldOf(bytes, "at_most")),
-                           ParseClass(FieldOf(bytes, "example"))};
+  return ValidationRequest{FieldOf(bytes, "elf"),
+                           FieldOf(bytes, "kernel"),
+                           FieldOf(bytes, "params"),
+                           ParseClass(FieldOf(bytes, "at_most")),
+                           ParseClass(FieldOf(bytes, "example")),
+                           FieldOf(bytes, "nobody_waits") == "1"};
 }
 
-absl::StatusOr<std::string> ValidateKernel(const ValidationRequest& request) {
+std::string Encode(const absl::StatusOr<Validation>& validation) {
+  Preimage bytes;
+  bytes.Add("code", absl::StrCat(static_cast<int>(validation.status().code())));
+  if (!validation.ok()) return bytes.Add("text", validation.status().message()).bytes();
+  return bytes.Add("text", validation->transcript)
+      .Add("of_example", validation->of_example ? "1" : "0")
+      .Add("probes", absl::StrCat(validation->probes))
+      .bytes();
+}
+
+absl::StatusOr<Validation> DecodeValidation(absl::string_view bytes) {
+  int code = 0;
+  if (!absl::SimpleAtoi(FieldOf(bytes, "code"), &code))
+    return absl::UnavailableError("kiln-validate: its answer cannot be read");
+  if (code != 0) return absl::Status(static_cast<absl::StatusCode>(code), FieldOf(bytes, "text"));
+  Validation validation{FieldOf(bytes, "text"), FieldOf(bytes, "of_example") == "1"};
+  if (!absl::SimpleAtoi(FieldOf(bytes, "probes"), &validation.probes))
+    return absl::UnavailableError("kiln-validate: its answer cannot be read");
+  return validation;
+}
+
+absl::StatusOr<Validation> ValidateKernel(const ValidationRequest& request) {
   const absl::StatusOr<Kernel> kernel = ParseKernel(request.kernel);
   const absl::StatusOr<Params> params = Params::Parse(request.params);
   if (!kernel.ok() || !params.ok()) {
@@ -359,8 +384,11 @@ absl::StatusOr<std::string> ValidateKernel(const ValidationRequest& request) {
   std::vector<Probe> probes = ProbesFor(*kernel, *params, request.at_most);
   std::vector<Probe> unsaid =
       ProbesOf(*kernel, *params, request.at_most, request.example, probes.empty());
+  Validation validation;
+  validation.of_example = probes.empty();
   if (probes.empty()) probes.swap(unsaid);
-  if (probes.empty()) return absl::UnimplementedError("validation: no extents fit this kernel");
+  if (probes.empty())
+    return absl::UnimplementedError("validation: no extents are found that fit this kernel");
   KILN_ASSIGN_OR_RETURN(const LoadedKernel loaded, LoadKernel(request.elf));
   ProbeRunner runner(*kernel, *params, **vm, loaded.function());
   Sha256Hasher transcript;
@@ -368,7 +396,9 @@ absl::StatusOr<std::string> ValidateKernel(const ValidationRequest& request) {
   for (const Probe& probe : probes) KILN_RETURN_IF_ERROR(runner.Run(probe, transcript));
   Sha256Hasher nothing;
   for (const Probe& probe : unsaid) KILN_RETURN_IF_ERROR(runner.Run(probe, nothing));
-  return absl::StrCat(kValidationVersion, ":", ToHex(transcript.Finish()));
+  validation.transcript = absl::StrCat(kValidationVersion, ":", ToHex(transcript.Finish()));
+  validation.probes = static_cast<int>(probes.size() + unsaid.size());
+  return validation;
 }
 
 bool NeedsExample(const Kernel& kernel, const Params& params, const std::vector<int64_t>& at_most) {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The validation that compiled code does what its Kernel text says: it runs on the kernel's probes
-// (probe.h), and every bit of every output is compared with the VM's.
+// The validation of compiled code: it runs on the kernel's probes (probe.h), and every bit of every
+// output is compared with the VM's.
 //
-//   absl::StatusOr<std::string> transcript = ValidateKernel({elf, text, params, at_most});
-//   // "2:9d61b1...": version and SHA-256 of what was asked and answered; kDataLoss: refused
+//   absl::StatusOr<Validation> done = ValidateKernel({elf, text, params, at_most});
+//   // done->transcript: "3:9d61b1...": version and SHA-256 of what was asked and answered
 //
 // Wrong code may do anything to the process that runs it: only kiln-validate calls this, in a child
 // of its own for each kernel (validator.h). The transcript depends on text, schedule and class
 // only, not on the code or the machine, so whoever has the kernel can check it. It tells of the
 // example only where no other extents are found to fit; the entry then has them.
-#ifndef KILN_COMPILER_VALIDATION_H_
-#define KILN_COMPILER_VALIDATION_H_
+#ifndef KILN_EXEC_VALIDATE_VALIDATION_H_
+#define KILN_EXEC_VALIDATE_VALIDATION_H_
 
 #include <cstdint>
 #include <string>
@@ -19,12 +19,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "kiln/kernel/kernel.h"
-#include "kiln/schedule/scheduler.h"
+#include "kiln/kernel/params.h"
 
 namespace kiln {
 
 // Counts changes of the probes: a validation of another version says nothing here.
-inline constexpr int kValidationVersion = 2;
+inline constexpr int kValidationVersion = 3;
 
 struct ValidationRequest {
   std::string elf;
@@ -32,26 +32,34 @@ struct ValidationRequest {
   std::string params;            // Params::ToString()
   std::vector<int64_t> at_most;  // size class: one bound per dim, -1 for none
   std::vector<int64_t> example;  // extents of a launch that is wanted, one per dim; may be empty
+  bool nobody_waits = false;     // others come first
+};
+
+struct Validation {
+  std::string transcript;
+  bool of_example = false;  // no extents but the example's were found to fit
+  int probes = 0;
 };
 
 // As bytes for the child process, and back.
 std::string Encode(const ValidationRequest& request);
 absl::StatusOr<ValidationRequest> DecodeValidationRequest(absl::string_view bytes);
+std::string Encode(const absl::StatusOr<Validation>& validation);
+absl::StatusOr<Validation> DecodeValidation(absl::string_view bytes);
 
 // "64,-1", as it stands in an entry; the inverse gives nothing for other texts.
 std::string FormatClass(const std::vector<int64_t>& at_most);
 std::vector<int64_t> ParseClass(absl::string_view text);
 
-// The transcript. kDataLoss: the code does not load or gives other bits, writes outside its
-// outputs or returns an error, with the probe and the first difference. kUnimplemented: there is
-// nothing to compare (the VM cannot run it, or no extents fit and the example does not). Code that
-// reads or writes beyond an operand, or uses an instruction that this machine lacks, ends the
-// process.
-absl::StatusOr<std::string> ValidateKernel(const ValidationRequest& request);
+// kDataLoss: the code does not load or gives other bits, writes outside its outputs or returns an
+// error, with the probe and the first difference. kUnimplemented: there is nothing to compare (the
+// VM cannot run it, or no extents fit and the example does not). Code that reads or writes beyond
+// an operand, or uses an instruction that this machine lacks, ends the process.
+absl::StatusOr<Validation> ValidateKernel(const ValidationRequest& request);
 
 // True if a validation of the kernel is one of its example.
 bool NeedsExample(const Kernel& kernel, const Params& params, const std::vector<int64_t>& at_most);
 
 }  // namespace kiln
 
-#endif  // KILN_COMPILER_VALIDATION_H_
+#endif  // KILN_EXEC_VALIDATE_VALIDATION_H_

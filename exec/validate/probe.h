@@ -10,15 +10,15 @@
 //
 // Example: over `dims a b` with lanes=16, unbounded:
 //   (1, 1) (2, 15) (3, 16) (1, 17) (5, 35) ... (1, 4097) (0, 2)
-#ifndef KILN_COMPILER_PROBE_H_
-#define KILN_COMPILER_PROBE_H_
+#ifndef KILN_EXEC_VALIDATE_PROBE_H_
+#define KILN_EXEC_VALIDATE_PROBE_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "kiln/kernel/kernel.h"
-#include "kiln/schedule/scheduler.h"
+#include "kiln/kernel/params.h"
 
 namespace kiln {
 
@@ -51,4 +51,4 @@ uint64_t ProbeValue(DType type, bool specials, uint64_t& state);
 
 }  // namespace kiln
 
-#endif  // KILN_COMPILER_PROBE_H_
+#endif  // KILN_EXEC_VALIDATE_PROBE_H_

@@ -10,8 +10,8 @@
 // with c=9 n0=4 n1=2: in1 is read at 0..4 where the guard is false, and strays over n1: a launch
 // that no graph makes. Reads under a guard are followed exactly, coordinate by coordinate, as far
 // as the guard depends on coordinates and extents; a guard on data may hold anywhere.
-#ifndef KILN_COMPILER_PROBE_READS_H_
-#define KILN_COMPILER_PROBE_READS_H_
+#ifndef KILN_EXEC_VALIDATE_PROBE_READS_H_
+#define KILN_EXEC_VALIDATE_PROBE_READS_H_
 
 #include <cstdint>
 #include <vector>
@@ -34,6 +34,8 @@ class ReadFollower {
   ReadFollower(const Kernel& kernel, const ScalarExpr& expr, std::vector<int32_t> space);
 
   const std::vector<int32_t>& space() const { return space_; }
+  // The dims whose coordinates are followed one by one.
+  const std::vector<int32_t>& walked() const { return walked_; }
 
   // Axes that are left; none if there is nothing to evaluate. `extents` has one per dim.
   std::vector<StrayRead> Strays(const std::vector<int64_t>& extents) const;
@@ -62,4 +64,4 @@ class ReadFollower {
 
 }  // namespace kiln
 
-#endif  // KILN_COMPILER_PROBE_READS_H_
+#endif  // KILN_EXEC_VALIDATE_PROBE_READS_H_

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/base/frames.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/status_macros.h"
+
+namespace kiln {
+namespace {
+
+constexpr uint32_t kMostBytes = 64u << 20;
+
+void PutInt(std::string& out, uint64_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
+}
+
+uint64_t GetInt(absl::string_view bytes) {
+  uint64_t value = 0;
+  for (size_t i = bytes.size(); i-- > 0;) value = value << 8 | static_cast<uint8_t>(bytes[i]);
+  return value;
+}
+
+absl::Status Cut() {
+  return absl::DataLossError(
+      "message: the stream ends inside a frame; is the other program of another version?");
+}
+
+int64_t NowMs() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
+// Fills `out`; false at an end of file before the first byte.
+absl::StatusOr<bool> ReadExactly(int fd, char* out, size_t size, int64_t deadline) {
+  size_t done = 0;
+  while (done < size) {
+    const int64_t left = deadline < 0 ? -1 : std::max<int64_t>(0, deadline - NowMs());
+    pollfd poll_fd{fd, POLLIN, 0};
+    const int ready = poll(&poll_fd, 1, static_cast<int>(std::min<int64_t>(left, INT32_MAX)));
+    if (ready == 0) return absl::DeadlineExceededError("message: none within the time allowed");
+    const ssize_t count = ready < 0 ? -1 : read(fd, out + done, size - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return absl::DataLossError(absl::StrCat("message: ", strerror(errno)));
+    if (count == 0 && done == 0) return false;
+    if (count == 0) return Cut();
+    done += static_cast<size_t>(count);
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadFrame(int fd, int timeout_ms) {
+  const int64_t deadline = timeout_ms < 0 ? -1 : NowMs() + timeout_ms;
+  char header[4];
+  KILN_ASSIGN_OR_RETURN(const bool any, ReadExactly(fd, header, sizeof(header), deadline));
+  if (!any) return absl::NotFoundError("message: the stream has ended");
+  const uint64_t size = GetInt(absl::string_view(header, sizeof(header)));
+  if (size > kMostBytes) {
+    return absl::DataLossError(
+        absl::StrCat("message: a frame of ", size, " bytes, more than the limit of ", kMostBytes));
+  }
+  std::string payload(size, '\0');
+  KILN_ASSIGN_OR_RETURN(const bool whole, ReadExactly(fd, payload.data(), size, deadline));
+  if (!whole && size > 0) return Cut();
+  return payload;
+}
+
+absl::Status WriteFrame(int fd, absl::string_view payload) {
+  if (payload.size() > kMostBytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("message: ", payload.size(), " bytes, more than the limit of ", kMostBytes));
+  }
+  std::string frame;
+  PutInt(frame, payload.size(), 4);
+  absl::StrAppend(&frame, payload);
+  for (size_t done = 0; done < frame.size();) {
+    const ssize_t count = write(fd, frame.data() + done, frame.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return absl::DataLossError(absl::StrCat("message: ", strerror(errno)));
+    done += static_cast<size_t>(count);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kiln

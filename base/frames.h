@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages between Kiln and its helper programs (child_process.h): frames of a u32 length
+// (little-endian, at most 64 MiB) and so many bytes.
+#ifndef KILN_BASE_FRAMES_H_
+#define KILN_BASE_FRAMES_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace kiln {
+
+// Blocking frame I/O on a descriptor; kDataLoss on a short or oversized frame, kNotFound on a clean
+// end of file, kDeadlineExceeded after timeout_ms (negative: none).
+absl::StatusOr<std::string> ReadFrame(int fd, int timeout_ms);
+absl::Status WriteFrame(int fd, absl::string_view payload);
+
+}  // namespace kiln
+
+#endif  // KILN_BASE_FRAMES_H_

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/compiler/kernel_entry.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/cpu_model.h"
+#include "kiln/base/sha256.h"
+#include "kiln/kernel/text.h"
+#include "kiln/schedule/scheduler.h"
+
+namespace kiln {
+namespace {
+
+// The widest size class for which the scheduler makes these very parameters: what the code is right
+// for, whatever extents the first model that asked for it has. `asked` where there is none.
+std::vector<int64_t> WidestClass(const KernelIdentity& identity, std::vector<int64_t> asked) {
+  const absl::StatusOr<Kernel> kernel = ParseKernel(identity.text);
+  const Scheduler* const scheduler = kernel.ok() ? FindScheduler(*kernel) : nullptr;
+  if (scheduler == nullptr) return asked;
+  const SizeClass any{std::vector<int64_t>(kernel->dims.size(), kUnbounded)};
+  for (const SizeClass& sizes : scheduler->classes(*kernel, any)) {
+    const Params params = scheduler->choose(*kernel, sizes, ProfileFor(identity.target));
+    if (params.ToString() != identity.params) continue;
+    asked = sizes.at_most;
+    std::replace(asked.begin(), asked.end(), kUnbounded, int64_t{-1});
+  }
+  return asked;
+}
+
+}  // namespace
+
+Entry EntryOf(const KernelIdentity& identity, const std::vector<int64_t>& asked,
+              const Preimage& preimage, const CodegenAnswer& answer) {
+  Entry entry;
+  entry.key = preimage.Key();
+  entry.Add("preimage", preimage.bytes(), true);
+  entry.Add("meta",
+            FormatMeta({{"at_most", FormatClass(WidestClass(identity, asked))},
+                        {"device", "cpu"},
+                        {"isa", answer.isa},
+                        {"params", identity.params},
+                        {"scratch", absl::StrCat(answer.scratch_bytes)},
+                        {"target", std::string(Name(identity.target))},
+                        {"wall_ms", absl::StrCat(answer.wall_ms)}}),
+            true);
+  for (const auto& [tag, bytes] : answer.sections) entry.Add(tag, bytes, tag == "elf");
+  return entry;
+}
+
+void SetMeta(Entry& entry, const std::map<std::string, std::string>& values) {
+  for (Section& section : entry.sections) {
+    if (section.tag != "meta") continue;
+    std::map<std::string, std::string> meta = ParseMeta(section.bytes);
+    for (const auto& [name, value] : values) meta[name] = value;
+    section.bytes = FormatMeta(meta);
+  }
+}
+
+ValidationRequest ValidationOf(const Entry& entry, const std::vector<int64_t>& example) {
+  const std::string* const elf = entry.Find("elf");
+  const std::string* const preimage = entry.Find("preimage");
+  std::map<std::string, std::string> meta = MetaOf(entry);
+  std::vector<int64_t> own = ParseClass(meta["example"]);
+  if (own.empty()) own = example;
+  return {elf != nullptr ? *elf : "", FieldOf(*preimage, "kernel"), FieldOf(*preimage, "params"),
+          ParseClass(meta["at_most"]), std::move(own)};
+}
+
+void SetExampleIfNeeded(Entry& entry, const std::vector<int64_t>& example) {
+  const ValidationRequest request = ValidationOf(entry, example);
+  const absl::StatusOr<Kernel> kernel = ParseKernel(request.kernel);
+  const absl::StatusOr<Params> params = Params::Parse(request.params);
+  if (kernel.ok() && params.ok() && NeedsExample(*kernel, *params, request.at_most))
+    SetMeta(entry, {{"example", FormatClass(example)}});
+}
+
+std::map<std::string, std::string> MetaOfValidation(const Validation& validation) {
+  return {{"validation", validation.transcript}, {"validated_on", CpuModelId()}};
+}
+
+Preimage RecordOf(const Entry& entry) {
+  return Preimage()
+      .Add("schema", "1")
+      .Add("artefact", "validation")
+      .Add("validator", absl::StrCat(kValidationVersion))
+      .Add("entry", ToHex(entry.key))
+      .Add("elf", ToHex(Sha256(*entry.Find("elf"))))
+      .Add("cpu", CpuModelId());
+}
+
+Entry MakeRecord(const Entry& entry, const Validation& validation) {
+  const Preimage about = RecordOf(entry);
+  Entry record;
+  record.key = about.Key();
+  record.Add("preimage", about.bytes(), true);
+  record.Add("meta", FormatMeta(MetaOfValidation(validation)), true);
+  return record;
+}
+
+}  // namespace kiln

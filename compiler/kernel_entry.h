@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the cache says of a kernel's code: its entry, and the records of where the code was
+// validated since.
+#ifndef KILN_COMPILER_KERNEL_ENTRY_H_
+#define KILN_COMPILER_KERNEL_ENTRY_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kiln/compiler/kernel_key.h"
+#include "kiln/exec/validate/validation.h"
+#include "kiln/halide_gen/protocol.h"
+#include "kiln/persistent_cache/entry.h"
+#include "kiln/persistent_cache/key.h"
+
+namespace kiln {
+
+// The entry of an answer with code, before it is validated. `asked`: the size class it was asked
+// for.
+Entry EntryOf(const KernelIdentity& identity, const std::vector<int64_t>& asked,
+              const Preimage& preimage, const CodegenAnswer& answer);
+
+void SetMeta(Entry& entry, const std::map<std::string, std::string>& values);
+
+// What an entry asks of its validation. `example`: extents of a launch, where it has none itself.
+ValidationRequest ValidationOf(const Entry& entry, const std::vector<int64_t>& example);
+
+// What is said of an entry whose code this machine cannot run: the example, if whoever validates it
+// needs one.
+void SetExampleIfNeeded(Entry& entry, const std::vector<int64_t>& example);
+
+// What a validation on this model of CPU says, as meta of the entry or of a record.
+std::map<std::string, std::string> MetaOfValidation(const Validation& validation);
+
+// Under which it is recorded that an entry's code was validated on this model of CPU, or refused.
+Preimage RecordOf(const Entry& entry);
+Entry MakeRecord(const Entry& entry, const Validation& validation);
+
+}  // namespace kiln
+
+#endif  // KILN_COMPILER_KERNEL_ENTRY_H_
