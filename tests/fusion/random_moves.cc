@@ -29,9 +29,12 @@ class MovesMaker {
     symbols_["n"] = 1 + Below(13);
     symbols_["m"] = 1 + Below(40);
     type_ = Pick({DType::kF32, DType::kF32, DType::kF32, DType::kI32, DType::kF16, DType::kI64});
-    const bool open = Below(2) == 0;
+    open_ = Below(2) == 0;
     Shape shape;
-    for (int64_t rank = 1 + Below(3); rank > 0; --rank) shape.push_back(Extent(open));
+    for (int64_t rank = 1 + Below(3); rank > 0; --rank) shape.push_back(Extent(open_));
+    if (open_) {  // a symbol is known by an axis of its own
+      for (const char* const symbol : {"n", "m"}) Input(type_, {Dim::Symbol(symbol)});
+    }
     for (int i = 0; i < 2; ++i) Input(type_, shape);
     for (int64_t steps = 4 + Below(10); steps > 0; --steps) {
       const ValueId made = Step(Any());
@@ -170,7 +173,7 @@ class MovesMaker {
       for (size_t k = 0; fits && k < a.size(); ++k) fits = k == axis || a[k] == b[k];
       if (!fits && Below(2) == 0) {
         Shape shape = a;
-        shape[axis] = Extent(true);
+        shape[axis] = Extent(open_);
         other = Input(type_, shape);
         fits = true;
       }
@@ -220,7 +223,7 @@ class MovesMaker {
   ValueId Gather(ValueId x) {
     const size_t axis = Axis(x);
     const int64_t value = Value(ShapeOf(x)[axis]);
-    Shape shape = {Extent(true)};
+    Shape shape = {Extent(open_)};
     if (Below(3) == 0) shape.push_back(Dim(1 + Below(3)));
     const ValueId indices =
         Input(Pick({DType::kI64, DType::kI32}), shape, std::max<int64_t>(5, value));
@@ -230,7 +233,7 @@ class MovesMaker {
   ValueId GatherElements(ValueId x) {
     const size_t axis = Axis(x);
     Shape shape = ShapeOf(x);
-    shape[axis] = Extent(true);
+    shape[axis] = Extent(open_);
     const ValueId indices = Input(DType::kI64, shape, 5);
     return b_.Op("gather_elements", {x, indices}, {{"axis", static_cast<int64_t>(axis)}});
   }
@@ -276,6 +279,7 @@ class MovesMaker {
   GraphBuilder b_;
   RandomMoves made_;
   SymbolValues symbols_;
+  bool open_ = false;  // whether there are symbols
   DType type_ = DType::kF32;
   std::vector<ValueId> values_;
 };

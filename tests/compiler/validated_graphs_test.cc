@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random graphs from an empty cache, then once more from what that left: every kernel is validated,
+// none is built twice, and the bits are the VM's. 12 graphs of each kind, or as many as
+// KILN_RANDOM_GRAPHS says. Kernels whose code was broken on purpose are never used.
+#include <elf.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/compare.h"
+#include "kiln/base/log.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/compiler/compile.h"
+#include "kiln/compiler/kernel_service.h"
+#include "kiln/exec/validate/validator.h"
+#include "kiln/graph/text.h"
+#include "kiln/kernel/text.h"
+#include "kiln/schedule/scheduler.h"
+#include "tests/base/status_matchers.h"
+#include "tests/base/temp_dir.h"
+#include "tests/fusion/random_graph.h"
+#include "tests/fusion/random_moves.h"
+#include "tests/kernel/random.h"
+
+namespace kiln {
+namespace {
+
+int NumGraphs() {
+  const char* const asked = std::getenv("KILN_RANDOM_GRAPHS");
+  return asked != nullptr ? std::atoi(asked) : 12;
+}
+
+absl::StatusOr<std::vector<Tensor>> RunGraph(const Graph& graph, const std::vector<Tensor>& tensors,
+                                             const CompileOptions& options) {
+  KILN_ASSIGN_OR_RETURN(Model model, Compile(graph, options));
+  std::vector<std::pair<std::string, Tensor>> inputs;
+  for (size_t k = 0; k < tensors.size(); ++k)
+    inputs.emplace_back(graph.value(graph.inputs()[k]).name, tensors[k]);
+  return model.Run(inputs);
+}
+
+void ExpectSameBits(const std::vector<Tensor>& got, const std::vector<Tensor>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    const Comparison comparison = CompareBits(got[i], want[i]);
+    EXPECT_TRUE(comparison.ok) << "output " << i << ": " << comparison.what;
+  }
+}
+
+void CheckColdAndWarm(const Graph& graph, const std::vector<Tensor>& inputs,
+                      const std::string& cache) {
+  CompileOptions options;
+  options.threads = 1;
+  options.cache.directory = cache;
+  CompileOptions vm = options;
+  vm.compile_mode = CompileMode::kNever;
+  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> want, RunGraph(graph, inputs, vm));
+  for (const bool warm : {false, true}) {
+    SCOPED_TRACE(warm ? "warm" : "cold");
+    options.kernels = std::make_shared<KernelService>(options);
+    KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> got, RunGraph(graph, inputs, options));
+    ExpectSameBits(got, want);
+    const KernelCounts counts = options.kernels->counts();
+    EXPECT_EQ(counts.kernels, counts.cached + counts.built + counts.vm);
+    EXPECT_EQ(counts.failed, 0);
+    EXPECT_EQ(counts.unvalidated, 0);
+    if (warm) {
+      EXPECT_EQ(counts.built, 0);
+    }
+    options.kernels = nullptr;  // publishes
+  }
+}
+
+class ValidatedGraphs : public testing::TestWithParam<int> {};
+TEST_P(ValidatedGraphs, ColdThenWarm) {
+  const TempDir cache;
+  for (int seed = GetParam(); seed < NumGraphs() && !HasFailure(); seed += 4) {
+    KILN_ASSERT_OK_AND_ASSIGN(const RandomNet net,
+                              MakeRandomNet(static_cast<uint64_t>(seed) + 5000, 20'000));
+    SCOPED_TRACE(absl::StrCat("net ", seed, "\n", Print(net.graph)));
+    if (!net.library) CheckColdAndWarm(net.graph, net.inputs, cache.path());
+  }
+}
+TEST_P(ValidatedGraphs, OfMovesColdThenWarm) {
+  const TempDir cache;
+  for (int seed = GetParam(); seed < 2 * NumGraphs() && !HasFailure(); seed += 4) {
+    const absl::StatusOr<RandomMoves> moves = MakeRandomMoves(static_cast<uint64_t>(seed));
+    if (!moves.ok()) continue;  // a step that some value does not allow
+    SCOPED_TRACE(absl::StrCat("moves ", seed, "\n", Print(moves->graph)));
+    CheckColdAndWarm(moves->graph, moves->inputs, cache.path());
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, ValidatedGraphs, testing::Range(0, 4));
+
+program::Program ProgramOf(const Kernel& kernel, const SizeClass& sizes) {
+  program::Program program;
+  program::KernelDef* const def = program.add_kernels();
+  def->set_text(Print(kernel));
+  program::KernelChoice* const choice = def->add_choices();
+  choice->set_params(
+      FindScheduler(kernel)->choose(kernel, sizes, ProfileFor(HostIsa())).ToString());
+  for (const int64_t most : sizes.at_most) choice->add_at_most(most == kUnbounded ? -1 : most);
+  return program;
+}
+
+// Rows that have fewer elements than a vector, of values that are dear enough to be made first.
+TEST(ShortRows, OfDearValuesAreReducedRight) {
+  const Kernel kernel = *ParseKernel(
+      "kernel v1 math 1\ndims a b c\nsizes n0\nin   0 f32 [a, b, c] dense\n"
+      "in   1 f32 [a, n0, c] dense\nin   2 i64 [a, c] dense\n"
+      "s0 : f32 [a, c] = reduce max over b (in0[a, b, c])\n"
+      "s1 : f32 [a, c] = reduce add over b (exp(sub(in0[a, b, c], s0[a, c])))\n"
+      "s2 : f32 []     = reduce add over a c (neg(sub(sub(in1[a, [in2[a, c]], c], s0[a, c]), "
+      "log(s1[a, c]))))\n"
+      "out  0 f32 [] dense = s2[]\n");
+  const TempDir cache;
+  CompileOptions options;
+  options.cache.directory = cache.path();
+  for (const int64_t most : {1, 2, 3, 4, 7, 8, 15, 16, 17, 40}) {
+    SCOPED_TRACE(most);
+    KernelService service(options);
+    KILN_ASSERT_OK(
+        service.GetAll(ProgramOf(kernel, {{kUnbounded, kUnbounded, most, kUnbounded}})).status());
+    EXPECT_EQ(service.counts().failed, 0);
+    EXPECT_EQ(service.counts().vm, 0);
+  }
+}
+
+// The bytes of an ELF file's functions, as offsets.
+std::vector<size_t> CodeOf(const std::string& elf) {
+  Elf64_Ehdr header;
+  std::memcpy(&header, elf.data(), sizeof(header));
+  std::vector<size_t> code;
+  for (int k = 0; k < header.e_shnum; ++k) {
+    Elf64_Shdr part;
+    std::memcpy(&part, elf.data() + header.e_shoff + static_cast<size_t>(k) * sizeof(part),
+                sizeof(part));
+    if (part.sh_type != SHT_PROGBITS || (part.sh_flags & SHF_EXECINSTR) == 0) continue;
+    for (size_t at = part.sh_offset; at < part.sh_offset + part.sh_size; ++at) code.push_back(at);
+  }
+  return code;
+}
+
+// One bit of the code of a right kernel is wrong: most are refused. What passes is code that gives
+// the VM's bits on other probes too (padding, a prefetch, what no extents reach).
+TEST(BrokenCode, IsRefusedOrHarmless) {
+  SetLogLevel(LogLevel::kOff);
+  CompileOptions options;
+  options.cache.enabled = false;
+  KernelService service(options);
+  Validator validator("", 1);
+  std::mt19937 random(1);
+  int refused = 0, tried = 0;
+  const int kernels = std::max(3, NumGraphs() / 4);
+  for (int seed = 0; seed < kernels; ++seed) {
+    const Kernel kernel = RandomKernel(static_cast<uint64_t>(seed) + 100);
+    const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
+    const Params params = FindScheduler(kernel)->choose(kernel, any, ProfileFor(HostIsa()));
+    KILN_ASSERT_OK_AND_ASSIGN(
+        const CodegenAnswer answer,
+        service.Emit(service.Identify(Print(kernel), params.ToString()), {"elf"}));
+    ValidationRequest request{answer.sections[0].second, Print(kernel), params.ToString(), {}, {}};
+    KILN_ASSERT_OK(validator.Validate(request).status());
+    const std::vector<size_t> code = CodeOf(request.elf);
+    ASSERT_FALSE(code.empty());
+    for (int k = 0; k < 12; ++k, ++tried) {
+      ValidationRequest broken = request;
+      const size_t at = code[random() % code.size()];
+      broken.elf[at] = static_cast<char>(broken.elf[at] ^ (1 << random() % 8));
+      const absl::StatusOr<Validation> done = validator.Validate(broken);
+      if (!done.ok()) {
+        EXPECT_TRUE(absl::IsDataLoss(done.status())) << done.status();
+        ++refused;
+        continue;
+      }
+      broken.example = MakeRandomRun(kernel, random(), 3000).extents;
+      EXPECT_TRUE(validator.Validate(broken).ok()) << "seed " << seed << " byte " << at;
+    }
+  }
+  std::cout << refused << " of " << tried << " broken kernels are refused\n";
+  EXPECT_GT(refused, tried / 4);
+  SetLogLevel(LogLevel::kWarning);
+}
+
+}  // namespace
+}  // namespace kiln
