@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kiln/exec/validate/probe_fit.h"
+#include "kiln/kernel/abi.h"
 
 namespace kiln {
 namespace {
@@ -96,6 +97,23 @@ std::vector<int64_t> ScaledDown(std::vector<int64_t> extents, int64_t part) {
   return extents;
 }
 
+// Wanted extents under which rows of outputs are whole lines, and longer or shorter by `times`;
+// nothing if the class has only shorter ones.
+std::optional<std::vector<int64_t>> WholeLineExtents(const Kernel& kernel,
+                                                     const ProbeFitter& fitter, int64_t times) {
+  std::vector<int64_t> extents = Spread(kernel, kLine, 3 * kLine, 1);  // vectors too
+  for (const KernelOutput& output : kernel.outputs) {
+    if (output.dims.empty()) continue;
+    const auto inner = static_cast<size_t>(output.dims.back());
+    const int64_t line = kLine / static_cast<int64_t>(SizeOf(output.type));
+    int64_t wanted = times * kLine;
+    while (wanted > fitter.Limit(inner)) wanted /= 2;
+    if (wanted < line && output.dims.size() > 1) return std::nullopt;
+    extents[inner] = std::max<int64_t>(wanted, 1);
+  }
+  return extents;
+}
+
 void AddProbe(const Kernel& kernel, const std::vector<int64_t>& extents,
               std::vector<Probe>& probes) {
   Probe& probe = probes.emplace_back();
@@ -115,6 +133,7 @@ void AddInPlace(const Params& params, std::vector<Probe>& probes) {
     Probe probe = probes[k];
     probe.in_place = true;
     probe.at_end = !probe.at_end;
+    probe.whole_lines = false;
     probes.push_back(std::move(probe));
   }
 }
@@ -164,6 +183,14 @@ std::vector<Probe> ProbesFor(const Kernel& kernel, const Params& params,
   };
   const std::vector<std::vector<int64_t>> wanted = WantedExtents(kernel, params, fitter);
   for (const std::vector<int64_t>& extents : wanted) add(fitter.Fit(extents));
+  for (const int64_t times : {1, 5}) {
+    const auto lines = WholeLineExtents(kernel, fitter, times);
+    const auto fits = lines.has_value() ? fitter.Fit(*lines) : std::nullopt;
+    if (!fits.has_value()) continue;
+    AddProbe(kernel, *fits, probes);
+    probes.back().at_end = false;
+    probes.back().whole_lines = true;
+  }
   for (uint64_t seed = 0; seed < kFreeTries && probes.size() < kFewProbes; ++seed)
     add(fitter.FitFreely(FreeStart(kernel, wanted, seed), seed));
   AddInPlace(params, probes);
@@ -196,7 +223,7 @@ std::string Describe(const Kernel& kernel, const Probe& probe) {
   for (size_t d = 0; d < kernel.dims.size(); ++d)
     absl::StrAppend(&text, d == 0 ? "" : " ", kernel.dims[d].name, "=", probe.extents[d]);
   return absl::StrCat(text, probe.specials ? " specials" : "", probe.at_end ? "" : " at-begin",
-                      probe.in_place ? " in-place" : "");
+                      probe.whole_lines ? " whole-lines" : "", probe.in_place ? " in-place" : "");
 }
 
 }  // namespace kiln

@@ -4,7 +4,8 @@
 // A dozen or so per kernel, chosen by its text and schedule alone, so that two machines choose the
 // same: one element; extents of zero where there is something to do all the same; the vector length
 // and one more and less; rows longer than a block of the reduction tree; reduced outer dims beyond
-// their blocks; more work than one task; the greatest extents of the class if they are small.
+// their blocks; more work than one task; rows of whole lines, for which code may have stores of its
+// own (kernel/abi.h); the greatest extents of the class if they are small.
 // Operands end, or begin, at a guard page. Values: small numbers, all magnitudes, and NaN,
 // infinities, -0, denormals.
 //
@@ -29,6 +30,7 @@ struct Probe {
   bool specials = false;         // elements include NaN and the like
   bool at_end = true;            // operands end at a guard page; else they begin at one
   bool in_place = false;         // outputs lie over the inputs that the schedule allows
+  bool whole_lines = false;      // operands and their rows begin at lines of the cache
 };
 
 // `at_most` has one bound per dim, -1 for none (program::KernelChoice). All reads that are

@@ -116,9 +116,10 @@ struct Operand {
   size_t bytes = 0;
 
   // Operands that need not be dense have gaps between rows, or between elements.
-  Operand(DType dtype, const std::vector<int32_t>& axes, Layout layout,
-          const std::vector<int64_t>& extents)
+  Operand(DType dtype, const std::vector<int32_t>& axes, Layout layout, const Probe& probe)
       : type(dtype), strides(axes.size()) {
+    const int64_t gap = probe.whole_lines ? kLine : 3;
+    const std::vector<int64_t>& extents = probe.extents;
     int64_t stride = layout == Layout::kStrided ? 2 : 1;
     int64_t last = 0;
     bool empty = false;
@@ -128,7 +129,7 @@ struct Operand {
       dims.push_back({0, static_cast<int32_t>(extent), static_cast<int32_t>(stride), 0});
       last += (extent - 1) * stride;
       empty = empty || extent == 0;
-      stride = stride * std::max<int64_t>(extent, 1) + (layout == Layout::kDense ? 0 : 3);
+      stride = stride * std::max<int64_t>(extent, 1) + (layout == Layout::kDense ? 0 : gap);
     }
     bytes = empty ? 0 : static_cast<size_t>(last + 1) * SizeOf(type);
   }
@@ -201,9 +202,9 @@ class ProbeRunner {
   void Lay(const Probe& probe) {
     operands_.clear();
     for (const KernelInput& in : kernel_.inputs)
-      operands_.emplace_back(in.type, in.dims, in.layout, probe.extents);
+      operands_.emplace_back(in.type, in.dims, in.layout, probe);
     for (const KernelOutput& out : kernel_.outputs)
-      operands_.emplace_back(out.type, out.dims, out.layout, probe.extents);
+      operands_.emplace_back(out.type, out.dims, out.layout, probe);
   }
 
   absl::Status Fill(const Probe& probe) {
@@ -239,6 +240,7 @@ class ProbeRunner {
     std::vector<uint64_t> values = probe.params;
     std::vector<void*> argv = {&launch.self};
     launch.context.stream_lines =
+        !probe.in_place &&
         std::all_of(buffers.begin() + static_cast<ptrdiff_t>(inputs), buffers.end(), WholeLines);
     for (size_t k = 0; k < inputs; ++k) argv.push_back(&buffers[k]);
     for (int32_t& extent : extents) argv.push_back(&extent);

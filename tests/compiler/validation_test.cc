@@ -129,6 +129,23 @@ TEST(Probes, AreOfTheExampleWhereNoOthersFit) {
   EXPECT_TRUE(ProbesOf(kernel, params, {}, {1}, true).empty());
 }
 
+// Code may have stores of its own for them, which no other probe reaches.
+TEST(Probes, CoverRowsOfWholeLines) {
+  for (const char* const layout : {"dense", "rows", "strided"}) {
+    const Kernel kernel = *ParseKernel(
+        absl::StrCat("kernel v1 math 1\ndims a b\nin   0 f32 [a, b] dense\nout  0 f32 [a, b] ",
+                     layout, " = neg(in0[a, b])\n"));
+    int found = 0;
+    for (const Probe& probe : ProbesFor(kernel, ParamsOf(kernel), {})) {
+      if (!probe.whole_lines) continue;
+      EXPECT_EQ(probe.extents[1] * 4 % 64, 0);
+      EXPECT_FALSE(probe.in_place);
+      ++found;
+    }
+    EXPECT_EQ(found, 2) << layout;
+  }
+}
+
 // Of an index that an extent drives down something has to shrink.
 TEST(Probes, ShrinkWhatDrivesAnIndexBelowItsAxis) {
   const Kernel kernel = *ParseKernel(
