@@ -58,16 +58,6 @@ void SetMeta(Entry& entry, const std::map<std::string, std::string>& values) {
   }
 }
 
-ValidationRequest ValidationOf(const Entry& entry, const std::vector<int64_t>& example) {
-  const std::string* const elf = entry.Find("elf");
-  const std::string* const preimage = entry.Find("preimage");
-  std::map<std::string, std::string> meta = MetaOf(entry);
-  std::vector<int64_t> own = ParseClass(meta["example"]);
-  if (own.empty()) own = example;
-  return {elf != nullptr ? *elf : "", FieldOf(*preimage, "kernel"), FieldOf(*preimage, "params"),
-          ParseClass(meta["at_most"]), std::move(own)};
-}
-
 void SetExampleIfNeeded(Entry& entry, const std::vector<int64_t>& example) {
   const ValidationRequest request = ValidationOf(entry, example);
   const absl::StatusOr<Kernel> kernel = ParseKernel(request.kernel);

@@ -24,9 +24,6 @@ Entry EntryOf(const KernelIdentity& identity, const std::vector<int64_t>& asked,
 
 void SetMeta(Entry& entry, const std::map<std::string, std::string>& values);
 
-// What an entry asks of its validation. `example`: extents of a launch, where it has none itself.
-ValidationRequest ValidationOf(const Entry& entry, const std::vector<int64_t>& example);
-
 // What is said of an entry whose code this machine cannot run: the example, if whoever validates it
 // needs one.
 void SetExampleIfNeeded(Entry& entry, const std::vector<int64_t>& example);

@@ -9,6 +9,7 @@
 #include "kiln/base/sha256.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/base/tensor_bytes.h"
+#include "kiln/compiler/kernel_entry.h"
 #include "kiln/compiler/kernel_key.h"
 #include "kiln/exec/package.h"
 #include "kiln/exec/ports.h"
@@ -96,6 +97,8 @@ absl::StatusOr<std::string> PackageWriter::Encode(Store& store) {
     absl::StatusOr<Entry> entry = store.Read(key);
     if (!entry.ok() || entry->Find("elf") == nullptr) continue;
     LeaveOutWhatWasMeasured(*entry);
+    // Built for a CPU that the builder is not.
+    if (MetaOf(*entry)["validation"].empty()) SetMeta(*entry, {{"unvalidated", "1"}});
     entries.push_back(*std::move(entry));
   }
   std::set<std::string> there;

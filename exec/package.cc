@@ -12,6 +12,8 @@
 #include "kiln/base/cpu_features.h"
 #include "kiln/base/dim.h"
 #include "kiln/base/file_system.h"
+#include "kiln/base/log.h"
+#include "kiln/base/sha256.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/exec/fits.h"
 #include "kiln/exec/ports.h"
@@ -78,8 +80,12 @@ Preimage ConstantPreimage(absl::string_view digest) {
   return Preimage().Add("schema", "1").Add("artefact", "constant").Add("digest", digest);
 }
 
-absl::StatusOr<std::shared_ptr<Package>> Package::Open(absl::string_view path) {
+absl::StatusOr<std::shared_ptr<Package>> Package::Open(absl::string_view path,
+                                                       PackageValidation validate,
+                                                       const std::string& validator) {
   std::shared_ptr<Package> made(new Package);
+  if (validate == PackageValidation::kFirstUse)
+    made->validator_ = std::make_unique<Validator>(validator, 1);
   PackTrust trust;
   trust.unsigned_too = true;
   auto pack = Pack::Open(RealFileSystem(), path, trust);
@@ -87,6 +93,7 @@ absl::StatusOr<std::shared_ptr<Package>> Package::Open(absl::string_view path) {
   KILN_RETURN_IF_ERROR(pack.status());
   made->pack_ = *std::move(pack);
   const absl::Status read = made->Read();
+  made->validator_ = nullptr;  // its processes are not needed any more
   if (read.ok()) return made;
   const std::string text = absl::StrCat("package \"", path, "\": ", read.message());
   return absl::IsUnimplemented(read) ? absl::DataLossError(text) : absl::Status(read.code(), text);
@@ -162,6 +169,17 @@ absl::StatusOr<Tensor> Package::Restore(const packaged::Constant& stored) {
   return view(elements);
 }
 
+bool Package::MayRun(const Entry& entry, const program::KernelDef& def) {
+  if (validator_ == nullptr) return true;
+  const absl::StatusOr<Validation> validation =
+      validator_->Validate(ValidationOf(entry, {def.example().begin(), def.example().end()}));
+  if (validation.ok()) return true;
+  LogWarning("kernel ", ToHex(entry.key).substr(0, 12),
+             " of the package runs on the VM, slower and with the same results: ",
+             validation.status().message());
+  return false;
+}
+
 absl::StatusOr<std::shared_ptr<KernelHandle>> Package::Kernel(const program::KernelDef& def,
                                                               const program::KernelChoice& choice,
                                                               bool run_code) {
@@ -173,7 +191,7 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> Package::Kernel(const program::Ker
     KILN_ASSIGN_OR_RETURN(const CacheKey key, KeyOf(choice.key()));
     KILN_ASSIGN_OR_RETURN(const Entry entry, pack_->Read(key, nullptr));
     const std::string* const elf = entry.Find("elf");
-    if (elf != nullptr && HostRuns(MetaOf(entry)["isa"])) {
+    if (elf != nullptr && HostRuns(MetaOf(entry)["isa"]) && MayRun(entry, def)) {
       KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, LoadKernel(*elf));
       auto owner = std::make_shared<LoadedKernel>(std::move(loaded));
       function->run = owner->function();
@@ -227,13 +245,16 @@ std::vector<Package::Target> Package::targets() const {
       if (keys.count(std::string(row.key.begin(), row.key.end())) == 0) continue;
       ++made.kernels;
       made.bytes += row.length;
+      const absl::StatusOr<Entry> entry = pack_->Read(row.key, nullptr);
+      made.unvalidated += entry.ok() && MetaOf(*entry).count("unvalidated") != 0 ? 1 : 0;
     }
   }
   return list;
 }
 
-absl::StatusOr<Model> LoadPackage(absl::string_view path, const RunOptions& options) {
-  KILN_ASSIGN_OR_RETURN(std::shared_ptr<Package> package, Package::Open(path));
+absl::StatusOr<Model> LoadPackage(absl::string_view path, const RunOptions& options,
+                                  PackageValidation validate) {
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<Package> package, Package::Open(path, validate));
   return Model::Create(std::move(package), options);
 }
 

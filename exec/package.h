@@ -10,6 +10,10 @@
 // the best target that this CPU can run; a kernel without code, or whose code this CPU cannot run,
 // runs on the VM, with the same bits.
 //
+// Code that the builder's CPU could not run, built for another target, was never compared with the
+// VM: it is marked `unvalidated`. PackageValidation::kFirstUse asks kiln-validate about every
+// kernel on this CPU before it runs.
+//
 // Inputs that break the guards of all stored variants are kNotFound, with the guard's text. Code in
 // a package runs as you: load packages of those whose programs you would run.
 #ifndef KILN_EXEC_PACKAGE_H_
@@ -26,6 +30,8 @@
 #include "kiln/exec/model.h"
 #include "kiln/exec/package.pb.h"
 #include "kiln/exec/provider.h"
+#include "kiln/exec/validate/validator.h"
+#include "kiln/persistent_cache/entry.h"
 #include "kiln/persistent_cache/key.h"
 #include "kiln/persistent_cache/pack.h"
 
@@ -35,10 +41,19 @@ Preimage PackagePreimage();
 // Under which the elements with this digest lie.
 Preimage ConstantPreimage(absl::string_view digest);
 
+// What is asked of the code in a package before its first use.
+enum class PackageValidation : uint8_t {
+  kTrust,     // nothing: it runs as the builder left it
+  kFirstUse,  // that kiln-validate finds no fault with it on this CPU; else the VM runs
+};
+
 class Package : public VariantProvider {
  public:
   // kDataLoss: damaged, of another version, or no package; kNotFound and the like for the file.
-  static absl::StatusOr<std::shared_ptr<Package>> Open(absl::string_view path);
+  // `validator`: path of kiln-validate; empty: looked for, see exec/validate/validator.h.
+  static absl::StatusOr<std::shared_ptr<Package>> Open(
+      absl::string_view path, PackageValidation validate = PackageValidation::kTrust,
+      const std::string& validator = "");
 
   const std::vector<PortInfo>& inputs() const override { return inputs_; }
   const std::vector<PortInfo>& outputs() const override { return outputs_; }
@@ -48,8 +63,9 @@ class Package : public VariantProvider {
   struct Target {
     std::string name;
     int variants = 0;
-    int kernels = 0;    // distinct ones with code
-    int64_t bytes = 0;  // of their entries
+    int kernels = 0;      // distinct ones with code
+    int unvalidated = 0;  // of these, what the builder could not run
+    int64_t bytes = 0;    // of their entries
   };
   std::vector<Target> targets() const;
   // Of the target in use: kernels that run compiled, and on the VM.
@@ -59,6 +75,8 @@ class Package : public VariantProvider {
  private:
   Package() = default;
   absl::Status Read();
+  // Whether the code of an entry may run; warns, once for each kernel, where it may not.
+  bool MayRun(const Entry& entry, const program::KernelDef& def);
   absl::StatusOr<Variant> Restore(const packaged::Variant& stored, bool run_code);
   absl::StatusOr<Tensor> Restore(const packaged::Constant& stored);
   absl::StatusOr<std::shared_ptr<KernelHandle>> Kernel(const program::KernelDef& def,
@@ -71,11 +89,13 @@ class Package : public VariantProvider {
   std::vector<std::shared_ptr<const Variant>> variants_;          // immutable after Open
   std::map<std::string, std::shared_ptr<KernelHandle>> kernels_;  // by key
   std::map<std::string, Tensor> constants_;                       // by digest
+  std::unique_ptr<Validator> validator_;                          // null: the builder is trusted
   int compiled_ = 0, on_vm_ = 0;
 };
 
 // Package::Open, and a Model of it.
-absl::StatusOr<Model> LoadPackage(absl::string_view path, const RunOptions& options = {});
+absl::StatusOr<Model> LoadPackage(absl::string_view path, const RunOptions& options = {},
+                                  PackageValidation validate = PackageValidation::kTrust);
 
 }  // namespace kiln
 

@@ -234,14 +234,16 @@ int InspectPackage(const InspectFlags& flags) {
                             {"targets", nlohmann::json::array()}};
   for (const PortInfo& port : (*package)->inputs()) results["inputs"].push_back(ToJson(port));
   for (const PortInfo& port : (*package)->outputs()) results["outputs"].push_back(ToJson(port));
-  std::vector<std::vector<std::string>> rows = {{"target", "variants", "kernels", "code"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"target", "variants", "kernels", "unvalidated", "code"}};
   for (const Package::Target& target : (*package)->targets()) {
     results["targets"].push_back({{"name", target.name},
                                   {"variants", target.variants},
                                   {"kernels", target.kernels},
+                                  {"unvalidated", target.unvalidated},
                                   {"bytes", target.bytes}});
     rows.push_back({target.name, absl::StrCat(target.variants), absl::StrCat(target.kernels),
-                    Bytes(target.bytes)});
+                    absl::StrCat(target.unvalidated), Bytes(target.bytes)});
   }
   if (flags.common.json) {
     PrintJson("inspect", flags.common, results);

@@ -25,6 +25,7 @@ struct RunFlags {
   std::string model;
   std::vector<std::string> inputs, outputs, expects;
   double rtol = 1e-3, atol = 1e-5;
+  std::string validate = "trust";
 };
 
 using Files = std::map<std::string, std::string>;
@@ -50,7 +51,10 @@ class Subject {
   static absl::StatusOr<Subject> Open(const RunFlags& flags, CompileOptions& options) {
     Subject subject;
     if (absl::EndsWith(flags.model, ".kiln")) {
-      KILN_ASSIGN_OR_RETURN(subject.package_, Package::Open(flags.model));
+      KILN_ASSIGN_OR_RETURN(
+          subject.package_,
+          Package::Open(flags.model, flags.validate == "first_use" ? PackageValidation::kFirstUse
+                                                                   : PackageValidation::kTrust));
       return subject;
     }
     subject.service_ = std::make_shared<KernelService>(options);
@@ -196,6 +200,11 @@ std::function<int()> AddRun(CLI::App& command) {
       ->capture_default_str();
   command.add_option("--atol", flags->atol, "Absolute bound of --expect")
       ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      .add_option("--validate", flags->validate,
+                  "Code of a package: trust it, or compare it with the VM before its first_use")
+      ->check(CLI::IsMember({"trust", "first_use"}))
       ->capture_default_str();
   AddCommonFlags(command, flags->common);
   return [flags] { return Run(*flags); };

@@ -373,6 +373,16 @@ absl::StatusOr<Validation> DecodeValidation(absl::string_view bytes) {
   return validation;
 }
 
+ValidationRequest ValidationOf(const Entry& entry, const std::vector<int64_t>& example) {
+  const std::string* const elf = entry.Find("elf");
+  const std::string* const preimage = entry.Find("preimage");
+  std::map<std::string, std::string> meta = MetaOf(entry);
+  std::vector<int64_t> own = ParseClass(meta["example"]);
+  if (own.empty()) own = example;
+  return {elf != nullptr ? *elf : "", FieldOf(*preimage, "kernel"), FieldOf(*preimage, "params"),
+          ParseClass(meta["at_most"]), std::move(own)};
+}
+
 absl::StatusOr<Validation> ValidateKernel(const ValidationRequest& request) {
   const absl::StatusOr<Kernel> kernel = ParseKernel(request.kernel);
   const absl::StatusOr<Params> params = Params::Parse(request.params);

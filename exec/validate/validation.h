@@ -20,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "kiln/kernel/kernel.h"
 #include "kiln/kernel/params.h"
+#include "kiln/persistent_cache/entry.h"
 
 namespace kiln {
 
@@ -50,6 +51,10 @@ absl::StatusOr<Validation> DecodeValidation(absl::string_view bytes);
 // "64,-1", as it stands in an entry; the inverse gives nothing for other texts.
 std::string FormatClass(const std::vector<int64_t>& at_most);
 std::vector<int64_t> ParseClass(absl::string_view text);
+
+// What an entry with code asks of its validation. `example`: extents of a launch, where it has none
+// itself.
+ValidationRequest ValidationOf(const Entry& entry, const std::vector<int64_t>& example);
 
 // kDataLoss: the code does not load or gives other bits, writes outside its outputs or returns an
 // error, with the probe and the first difference. kUnimplemented: there is nothing to compare (the

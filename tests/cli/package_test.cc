@@ -67,6 +67,30 @@ TEST_F(PackageTest, RunsWithoutModelCompilerAndCacheWithTheSameBits) {
   EXPECT_FALSE(std::filesystem::exists(dir_.File("nowhere")));
 }
 
+// What the builder cannot run is marked; whoever asks for it has all code compared before it runs.
+TEST_F(PackageTest, CodeThatNobodyValidatedIsMarked) {
+  const std::string package = dir_.File("cross.kiln");
+  const ProcessResult made = Kiln({"compile", model_, "-o", package, "--target", "x86-64-v3",
+                                   "--target", "x86-64-v4", "-q", "--cache-dir", dir_.File("v3")},
+                                  {{{"KILN_MAX_ISA", "x86-64-v3"}}});
+  ASSERT_EQ(made.exit, 0) << made.err;
+  const json targets = json::parse(Kiln({"inspect", package, "--json"}).out)["results"]["targets"];
+  for (const json& target : targets) {
+    EXPECT_GT(target["kernels"].get<int>(), 0);
+    EXPECT_EQ(target["unvalidated"],
+              target["name"] == "x86-64-v4" ? target["kernels"].get<int>() : 0);
+  }
+  for (const char* const validator : {"", "/nonexistent"}) {
+    const ProcessResult run =
+        Kiln({"run", package, "-q", "--json", "--validate", "first_use", "--dim", "n=3", "--input",
+              "x=random:5", "--expect", "y=@" + right_, "--rtol", "0", "--atol", "0"},
+             {{{"KILN_VALIDATE", validator}}});
+    ASSERT_EQ(run.exit, 0) << run.err;
+    const json compile = json::parse(run.out)["results"]["compile"];
+    EXPECT_EQ(compile[validator[0] == '\0' ? "cached" : "vm"], compile["kernels"]);
+  }
+}
+
 TEST_F(PackageTest, InspectListsTargets) {
   const ProcessResult shown = Kiln({"inspect", package_, "--json"});
   ASSERT_EQ(shown.exit, 0) << shown.err;

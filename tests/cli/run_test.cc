@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <thread>
 
 #include "kiln/base/npy.h"
 #include "nlohmann/json.hpp"
@@ -49,6 +50,30 @@ TEST_F(RunTest, SavesAnOutputAndFindsItEqualAgain) {
   const json again = RunJson({"run", model_, "-O0", "--dim", "n=5", "--input", "x=random:7",
                               "--expect", "z=@" + file, "--atol", "1e-6"});
   EXPECT_TRUE(again["results"]["outputs"][0]["expect"]["ok"]);
+}
+
+// From an empty cache, at once: one builds and validates a kernel, the other waits for it.
+TEST_F(RunTest, TwoProcessesStartColdAtOnce) {
+  const std::string file = dir_.File("z.npy");
+  RunJson({"run", model_, "--dim", "n=5", "--input", "x=random:7", "--compile-mode", "never",
+           "--output", "z=@" + file});
+  json compile[2];
+  std::thread threads[2];
+  for (int k = 0; k < 2; ++k) {
+    threads[k] = std::thread([&, k] {
+      const json run =
+          RunJson({"run", model_, "--dim", "n=5", "--input", "x=random:7", "--cache-dir",
+                   dir_.File("cold"), "--expect", "z=@" + file, "--rtol", "0", "--atol", "0"});
+      compile[k] = run["results"]["compile"];
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(compile[0]["built"].get<int>() + compile[1]["built"].get<int>(),
+            compile[0]["kernels"].get<int>());
+  for (const json& one : compile) {
+    EXPECT_EQ(one["failed"], 0);
+    EXPECT_EQ(one["vm"], 0);
+  }
 }
 
 TEST_F(RunTest, CountsKernelsAsCachedBuiltOrOnTheVm) {
@@ -176,7 +201,8 @@ TEST_F(RunTest, BenchReportsWhatTheContractNames) {
                                 "-O0,-O3", "--profile"})["results"];
   for (const char* field : {"min", "p50", "mean", "p90", "p99", "max", "n"})
     EXPECT_TRUE(results["latency_ms"].contains(field)) << field;
-  for (const char* field : {"kernels", "cached", "built", "failed", "vm", "ms"})
+  for (const char* field : {"kernels", "cached", "built", "failed", "vm", "ms", "unvalidated",
+                            "build_ms", "validate_ms"})
     EXPECT_TRUE(results["compile"].contains(field)) << field;
   for (const char* field : {"arena", "lower_bound", "sum", "constants"})
     EXPECT_TRUE(results["memory"].contains(field)) << field;
