@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -12,10 +13,13 @@
 namespace kiln {
 namespace {
 
-constexpr int kMaxDepth = 8;         // nodes from x to its result
-constexpr double kTolerance = 1e-5;  // constants are written with few digits
+constexpr int kMaxDepth = 8;  // nodes from x to its result
 
-bool Near(double a, double b) { return std::abs(a - b) <= kTolerance * std::abs(b); }
+// Whether `number`, which a graph has as f32 or as a quotient of some, is `exact` as well as f32
+// can say: anything further off is another function, and is computed as it is written.
+bool Near(double number, double exact) {
+  return std::abs(number - exact) <= std::abs(exact) * std::numeric_limits<float>::epsilon();
+}
 
 // value = factor * product of `factors`.
 struct Product {

@@ -98,8 +98,11 @@ Found CastOfCast(Graph& graph, const Node& node, const PassContext&) {
   const Node* inner = Producer(graph, node.inputs[0]);
   if (inner == nullptr || !Is(*inner, "cast")) return std::nullopt;
   const ValueId x = inner->inputs[0];
-  if (!Widens(graph.value(x).type, graph.value(node.inputs[0]).type)) return std::nullopt;
-  if (graph.value(x).type == to) return x;
+  const DType from = graph.value(x).type, by = graph.value(node.inputs[0]).type;
+  if (!Widens(from, by)) return std::nullopt;
+  // A float that becomes an integer saturates, an integer wraps: the two agree on what fits.
+  if (IsInt(from) && IsFloat(by) && IsInt(to) && !Widens(from, to)) return std::nullopt;
+  if (from == to) return x;
   GraphBuilder b(&graph);
   const ValueId result = b.Op("cast", {x}, {{"to", to}}, node.name);
   return b.status().ok() ? Found(result) : std::nullopt;

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // (x op c1) op c2 becomes x op (c1 op c2): for max and min, for integers, which wrap, and with fast
 // math for floats too.
-#include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "kiln/fusion/literal.h"
 #include "kiln/fusion/pass.h"
 #include "kiln/fusion/rewrite.h"
 #include "kiln/graph/op.h"
+#include "kiln/graph/tensors.h"
 
 namespace kiln {
 namespace {
@@ -21,22 +23,56 @@ int NumberAt(const Graph& graph, const Node& node) {
   return left == right ? -1 : right ? 1 : 0;
 }
 
-// Numbers are doubles here: what they cannot hold stays as it is.
-std::optional<double> Joined(const Node& node, DType type, double a, double b, bool fast) {
-  if (std::isnan(a) || std::isnan(b)) return std::nullopt;
-  if (Is(node, "max")) return a < b ? b : a;
-  if (Is(node, "min")) return b < a ? b : a;
-  if (IsFloat(type) ? !fast : !IsInt(type)) return std::nullopt;
-  const double joined = Is(node, "add") ? a + b : a * b;
-  constexpr double kExact = 1 << 30;
-  const bool fits = IsFloat(type) || (std::abs(joined) < (SizeOf(type) < 4 ? 128 : kExact) &&
-                                      (IsSigned(type) || joined >= 0));
-  return fits && std::isfinite(joined) ? std::optional(joined) : std::nullopt;
+// Whether a < b, for numbers of `type` as LiteralOf has them.
+bool Less(DType type, uint64_t a, uint64_t b) {
+  if (IsFloat(type)) return ConstValue(ComputeType(type), a) < ConstValue(ComputeType(type), b);
+  return IsSigned(type) ? static_cast<int64_t>(a) < static_cast<int64_t>(b) : a < b;
+}
+
+// max(max(x, a), b) for numbers a and b, or with operands the other way round: the node of the
+// larger number alone. Of two equal numbers, which may be zeros of different sign, the outer one is
+// taken where it is the second operand, since of equal operands max gives the second.
+Found Extreme(Graph& graph, const Node& outer, int at, const Node& inner, int inner_at, ValueId x) {
+  const ValueId a = inner.inputs[static_cast<size_t>(inner_at)];
+  const ValueId b = outer.inputs[static_cast<size_t>(at)];
+  const DType type = graph.value(b).type;
+  const uint64_t first = *LiteralOf(graph.value(a)), second = *LiteralOf(graph.value(b));
+  if (IsFloat(type) &&
+      (std::isnan(*NumberOf(graph.value(a))) || std::isnan(*NumberOf(graph.value(b)))))
+    return std::nullopt;
+  const bool is_max = Is(outer, "max");
+  const bool outer_wins = is_max ? Less(type, first, second) : Less(type, second, first);
+  const bool inner_wins = is_max ? Less(type, second, first) : Less(type, first, second);
+  const bool take_outer = outer_wins || (!inner_wins && at == 1);
+  const ValueId number = take_outer ? b : a;
+  const bool number_first = (take_outer ? at : inner_at) == 0;
+  return Made(graph, outer.op->name,
+              number_first ? std::vector<ValueId>{number, x} : std::vector<ValueId>{x, number}, {},
+              outer.name);
+}
+
+// (x + a) + b and (x * a) * b: integers wrap, so their order is free; that of floats with fast
+// math.
+Found Total(Graph& graph, const Node& outer, ValueId x, ValueId a, ValueId b, bool fast) {
+  const DType type = graph.value(b).type;
+  if (!IsInt(type) && !(fast && IsFloat(type))) return std::nullopt;
+  const bool sum = Is(outer, "add");
+  Tensor tensor = Tensor::Allocate(type, graph.value(b).constant->shape());
+  if (IsInt(type)) {
+    const uint64_t first = *LiteralOf(graph.value(a)), second = *LiteralOf(graph.value(b));
+    WriteInt(tensor, 0, static_cast<int64_t>(sum ? first + second : first * second));
+  } else {
+    const double first = *NumberOf(graph.value(a)), second = *NumberOf(graph.value(b));
+    const double total = sum ? first + second : first * second;
+    if (!std::isfinite(total)) return std::nullopt;
+    WriteFloat(tensor, 0, total);
+  }
+  return Made(graph, outer.op->name, {x, graph.AddConstant("", std::move(tensor))}, {}, outer.name);
 }
 
 Found Chain(Graph& graph, const Node& node, const PassContext& context) {
-  if (!Is(node, "add") && !Is(node, "mul") && !Is(node, "max") && !Is(node, "min"))
-    return std::nullopt;
+  const bool extreme = Is(node, "max") || Is(node, "min");
+  if (!extreme && !Is(node, "add") && !Is(node, "mul")) return std::nullopt;
   const int own = NumberAt(graph, node);
   if (own < 0) return std::nullopt;
   const Node* inner = Producer(graph, node.inputs[static_cast<size_t>(1 - own)]);
@@ -44,13 +80,9 @@ Found Chain(Graph& graph, const Node& node, const PassContext& context) {
   const int other = NumberAt(graph, *inner);
   if (other < 0) return std::nullopt;
   const ValueId x = inner->inputs[static_cast<size_t>(1 - other)];
-  const ValueId first = inner->inputs[static_cast<size_t>(other)];
-  const ValueId second = node.inputs[static_cast<size_t>(own)];
-  const std::optional<double> joined =
-      Joined(node, graph.value(second).type, *NumberOf(graph.value(first)),
-             *NumberOf(graph.value(second)), context.fast);
-  if (!joined) return std::nullopt;
-  return Made(graph, node.op->name, {x, ConstantLike(graph, second, *joined)}, {}, node.name);
+  if (extreme) return Extreme(graph, node, own, *inner, other, x);
+  return Total(graph, node, x, inner->inputs[static_cast<size_t>(other)],
+               node.inputs[static_cast<size_t>(own)], context.fast);
 }
 
 constexpr Rule kRules[] = {Chain};

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/fusion/literal.h"
+#include "kiln/fusion/rounding.h"
 #include "kiln/graph/op.h"
 
 namespace kiln {
@@ -75,7 +76,7 @@ class Emitter {
       KernelOutput& added = result_.kernel.outputs.emplace_back();
       added.type = graph_.value(output).type;
       added.dims = Flatten(group_.Axes(output));
-      added.expr.set_root(ReadStage(stage, added.expr).id);
+      added.expr.set_root(Stored(stage, added.type, added.expr));
     }
     return std::move(result_);
   }
@@ -88,12 +89,32 @@ class Emitter {
     return Read(expr, from.type, ReadSource::kStage, stage, std::move(index));
   }
 
+  // What is stored as an output of `type`: the stage, less the rounding that storing does.
+  ExprId Stored(int32_t stage, DType type, ScalarExpr& expr) const {
+    const Stage& from = result_.kernel.stages[static_cast<size_t>(stage)];
+    const ExprNode& root = from.expr.node(from.expr.root());
+    const bool rounds =
+        from.kind == Stage::Kind::kMap && root.op == ScalarOp::kRoundTo && root.aux == type;
+    if (!rounds) return ReadStage(stage, expr).id;
+    const auto copy = [](ExprId, const std::vector<ExprId>&) -> ExprId { return -1; };
+    return CopyExpr(from.expr, root.args[0], expr, copy);
+  }
+
+  // `value`, computed for a value of `type` of the graph, which has it as one of that type.
+  Ex Rounded(Ex value, DType type) const {
+    return RoundedTo(value, type, [this](const ExprNode& read) {
+      const auto ref = static_cast<size_t>(read.ref);
+      return read.source == ReadSource::kInput ? result_.kernel.inputs[ref].type : holds_[ref];
+    });
+  }
+
   // Takes the expression out of `scope`; values of it end with that.
   int32_t AddStage(Stage stage, Scope& scope, Ex root) {
     stage.type = root.type();
     stage.expr = std::move(scope.expr);
     stage.expr.set_root(root.id);
     stage.expr.Prune();
+    holds_.push_back(stage.type);
     result_.kernel.stages.push_back(std::move(stage));
     result_.runs.emplace_back();
     return static_cast<int32_t>(result_.kernel.stages.size()) - 1;
@@ -121,6 +142,7 @@ class Emitter {
     const bool reduce = NodeOf(value).op->kind == OpKind::kReduce;
     KILN_ASSIGN_OR_RETURN(const int32_t stage, reduce ? ReduceStages(value) : MapStage(value));
     stages_[value] = stage;
+    holds_[static_cast<size_t>(stage)] = graph_.value(value).type;
     return stage;
   }
 
@@ -152,18 +174,26 @@ class Emitter {
     KILN_ASSIGN_OR_RETURN(Ex element, ReadElement(value, 0, own, scope));
     if (rule.before != nullptr) element = rule.before(element);
     if (element.type() == DType::kBool) stage.op = LogicalOp(rule.op);
+    const DType type = graph_.value(value).type;
     if (stage.over.empty()) {  // one element: itself
       stage.kind = Stage::Kind::kMap;
       if (rule.after != nullptr) element = rule.after(element, element.Like(1));
-      return AddStage(std::move(stage), scope, element);
+      return AddStage(std::move(stage), scope, Rounded(element, type));
     }
+    // Accumulators are f32, and are rounded when all is done; the largest is one of the elements.
+    const bool one_of = rule.op == ReduceOp::kMax || rule.op == ReduceOp::kMin;
+    const bool holds = one_of && Rounded(element, type).id == element.id;
     const std::vector<int32_t> dims = stage.dims;
     const int32_t reduced = AddStage(std::move(stage), scope, element);
     result_.runs.back() = RunsOf(read, axes);
-    if (rule.after == nullptr) return reduced;
+    if (holds) holds_[static_cast<size_t>(reduced)] = type;
     Scope after;
     const Ex result = ReadStage(reduced, after.expr);
-    const Ex root = rule.after(result, Cast(Extent(after.expr, Size(count)), result.type()));
+    Ex root = result;
+    if (rule.after != nullptr)
+      root = rule.after(result, Cast(Extent(after.expr, Size(count)), result.type()));
+    root = Rounded(root, type);
+    if (root.id == result.id) return reduced;
     Stage map;
     map.dims = dims;
     return AddStage(std::move(map), after, root);
@@ -192,14 +222,17 @@ class Emitter {
     const Node& node = NodeOf(value);
     const NodeReads& reads = group_.reads(value);
     const DType type = graph_.value(value).type;
-    if (node.op->kind == OpKind::kIndex) return IndexBody(value, at, scope);
+    if (node.op->kind == OpKind::kIndex) {
+      KILN_ASSIGN_OR_RETURN(const Ex moved, IndexBody(value, at, scope));
+      return Rounded(moved, type);
+    }
     std::vector<Ex> inputs;
     for (size_t k = 0; k < reads.reads.size(); ++k) {
       KILN_ASSIGN_OR_RETURN(const Ex input, ReadElement(value, static_cast<int>(k), at, scope));
       inputs.push_back(input);
     }
     ScalarBody body(scope.expr, std::move(inputs), node, type);
-    return node.op->scalar(body);
+    return Rounded(node.op->scalar(body), type);
   }
 
   absl::StatusOr<Ex> IndexBody(ValueId value, const At& at, Scope& scope) {
@@ -222,11 +255,11 @@ class Emitter {
       if (!condition) {
         result = element;
       } else {
-        result =
-            Guarded(*condition, element, result ? *result : Literal(scope.expr, type, reads.fill));
+        result = Guarded(*condition, element,
+                         result ? *result : LiteralBits(scope.expr, type, reads.fill));
       }
     }
-    return result ? *result : Literal(scope.expr, type, reads.fill);
+    return result ? *result : LiteralBits(scope.expr, type, reads.fill);
   }
 
   absl::Status AddBound(ValueId value, const At& at, const IndexPiece::Bound& bound, Scope& scope,
@@ -489,6 +522,7 @@ class Emitter {
   EmittedGroup result_;
   std::vector<std::pair<int, Dim>> sizes_;
   std::map<ValueId, int32_t> stages_;
+  std::vector<DType> holds_;  // by stage: of which type's values it is one, a 16-bit float's too
   std::map<ValueId, std::map<Dim, Sum>> bounds_;
 };
 

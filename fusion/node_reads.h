@@ -50,7 +50,7 @@ struct NodeReads {
     std::vector<IndexPiece::Bound> bounds;  // those that do not always hold
   };
   std::vector<Piece> pieces;  // index nodes: the first whose bounds hold, else `fill`
-  double fill = 0;
+  uint64_t fill = 0;          // as IndexMap has it
 };
 
 // The reads of the producer of `value`, a scalar, reduce or index node. kUnimplemented if an index

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions of reductions become one, and sums over a count means. Sums of floats change their
-// order with that, so they are joined with fast math only.
+// order with that, and so which of two zeros their largest is: with fast math only.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -32,10 +32,10 @@ bool KeepsAxes(const Graph& graph, const Node& node) {
 
 Found OfReduction(Graph& graph, const Node& node, const PassContext& context) {
   if (node.op->kind != OpKind::kReduce) return std::nullopt;
-  const bool extreme = Is(node, "reduce_max") || Is(node, "reduce_min");
-  const bool sum = Is(node, "reduce_sum") || Is(node, "reduce_prod");
-  const bool exact = extreme || IsInt(graph.value(node.outputs[0]).type);
-  if (!(extreme || sum) || !(exact || context.fast)) return std::nullopt;
+  const bool joins = Is(node, "reduce_max") || Is(node, "reduce_min") || Is(node, "reduce_sum") ||
+                     Is(node, "reduce_prod");
+  const bool exact = IsInt(graph.value(node.outputs[0]).type);
+  if (!joins || !(exact || context.fast)) return std::nullopt;
   const Node* inner = Producer(graph, node.inputs[0]);
   if (inner == nullptr || inner->op != node.op || !HasOneReader(graph, node.inputs[0]))
     return std::nullopt;
@@ -71,7 +71,9 @@ Found Mean(Graph& graph, const Node& node, const PassContext& context) {
   int ignored = 0;
   const bool power = std::frexp(elements, &ignored) == 0.5;
   const double error = std::abs((Is(node, "div") ? *number / elements : *number * elements) - 1);
-  const bool exact = error == 0 && (Is(node, "div") || power);
+  // A 16-bit sum is rounded, and may overflow, before it is divided.
+  const bool narrow = SizeOf(operand.type) == 2;
+  const bool exact = error == 0 && (Is(node, "div") || power) && !narrow;
   if (!exact && !(context.fast && error < 1e-6)) return std::nullopt;
   return Made(graph, "reduce_mean", {sum->inputs[0]},
               {{"axes", axes}, {"keepdims", int64_t{KeepsAxes(graph, *sum)}}}, node.name);

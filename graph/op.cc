@@ -50,7 +50,7 @@ int64_t IntAttr(const Node& node, absl::string_view name) {
 
 double FloatAttr(const Node& node, absl::string_view name) {
   const double* given = Given<double>(node, name);
-  return given != nullptr ? *given : Spec(node, name).number;
+  return static_cast<float>(given != nullptr ? *given : Spec(node, name).number);
 }
 
 std::string StringAttr(const Node& node, absl::string_view name) {

@@ -162,7 +162,8 @@ struct IndexPiece {
 };
 struct IndexMap {
   std::vector<IndexPiece> pieces;
-  double fill = 0;
+  uint64_t fill =
+      0;  // the bits of a value of the output's type, as kConst of its compute type has them
   // True if the output is its only input's memory, seen with another shape (reshape, squeeze,
   // flatten): a view, no copy.
   bool view = false;
@@ -225,6 +226,7 @@ const OpDef* FindOp(absl::string_view name);
 
 // Attributes with the record's defaults; the attribute must be in the schema.
 int64_t IntAttr(const Node& node, absl::string_view name);
+// As ONNX has them: rounded to f32, also where the node computes in f64.
 double FloatAttr(const Node& node, absl::string_view name);
 std::string StringAttr(const Node& node, absl::string_view name);
 std::vector<int64_t> IntsAttr(const Node& node, absl::string_view name);

@@ -191,6 +191,7 @@ bool WellTyped(const ExprNode& node, DType a, DType b, DType c) {
     case ScalarOp::kRoundTo:
       return type == DType::kF32 && a == type && Is16BitFloat(node.aux);
     case ScalarOp::kPow:
+    case ScalarOp::kFmod:
       return IsFloat(type) && a == type && b == type;
     default:  // rounding, square root, functions of one operand
       return IsFloat(type) && a == type;

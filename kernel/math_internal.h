@@ -29,6 +29,9 @@ std::optional<Ex> ExpandDouble(ScalarOp op, Ex x, Ex y);
 // IEEE 754's pow(x, y), given the power of |x| wherever it is neither fixed nor undefined.
 Ex PowSpecials(Ex x, Ex y, Ex magnitude);
 
+// C's fmod of f32 or f64 operands, exact.
+Ex Fmod(Ex x, Ex y);
+
 // What the files of expansions write with.
 inline Ex Fma(Ex a, Ex b, Ex c) { return Apply(ScalarOp::kFma, a, b, c); }
 inline Ex Abs(Ex a) { return Apply(ScalarOp::kAbs, a); }

@@ -238,6 +238,7 @@ std::optional<Ex> ExpandWide(ScalarOp op, Ex x, Ex y) {
   if (op == ScalarOp::kPow) {
     if (const std::optional<Ex> power = SmallPower(x, y)) return power;
   }
+  if (op == ScalarOp::kFmod) return Fmod(x, y);
   if (x.type() == DType::kF64) return ExpandDouble(op, x, y);
   const std::optional<Ex> value = ForFloat(op, Cast(x, DType::kF64), Cast(y, DType::kF64));
   if (!value) return std::nullopt;

@@ -37,7 +37,7 @@ constexpr ScalarOpInfo kOps[kNumScalarOps] = {
     {"cosh", 1, false, true},     {"asinh", 1, false, true},   {"acosh", 1, false, true},
     {"atanh", 1, false, true},    {"exp2", 1, false, true},    {"expm1", 1, false, true},
     {"log2", 1, false, true},     {"log1p", 1, false, true},   {"softplus", 1, false, true},
-    {"erfc", 1, false, true},     {"cbrt", 1, false, true},
+    {"erfc", 1, false, true},     {"cbrt", 1, false, true},    {"fmod", 2, false, true},
 };
 
 // One bit pattern per value, so that equal constants are equal nodes and equal text.

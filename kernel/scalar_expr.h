@@ -29,7 +29,8 @@
 //   which the reads of r count only where c
 //            holds: reads under a false guard may lie outside their operand and must not be
 //            performed.
-// Function nodes (kExp ... ) mean their expansions, see kernel/math.h.
+// Function nodes (kExp ... ) mean their expansions, see kernel/math.h. kFmod is C's fmod, exact for
+// all operands; kMod is for integers.
 #ifndef KILN_KERNEL_SCALAR_EXPR_H_
 #define KILN_KERNEL_SCALAR_EXPR_H_
 
@@ -109,8 +110,9 @@ enum class ScalarOp : uint8_t {
   kSoftplus,
   kErfc,
   kCbrt,
+  kFmod,
 };
-inline constexpr int kNumScalarOps = static_cast<int>(ScalarOp::kCbrt) + 1;
+inline constexpr int kNumScalarOps = static_cast<int>(ScalarOp::kFmod) + 1;
 
 // Facts about an op: its name in text ("add", "fma", "select"), and how many operands it takes.
 struct ScalarOpInfo {

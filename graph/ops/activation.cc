@@ -50,7 +50,7 @@ Ex HardSigmoid(ScalarBody& b) { return ClampToUnit(b.in(0) * Attr(b, "alpha") + 
 
 Ex HardSwish(ScalarBody& b) {
   const Ex x = b.in(0);
-  return x * ClampToUnit(x * x.Like(1.0 / 6) + x.Like(0.5));
+  return x * ClampToUnit(x * x.Like(1.0F / 6) + x.Like(0.5));
 }
 
 Ex Softsign(ScalarBody& b) {

@@ -52,21 +52,56 @@ Ex IntegerPower(Ex x, Ex y) {
   return is_signed ? Select(y < y.Like(0), one / result, result) : result;
 }
 
+// x^y for the exponents that are products, roots and quotients, whether a model's constant or its
+// data gives them: folding, and sharing numbers, must not change a bit.
+struct SimplePower {
+  double exponent;
+  Ex (*value)(Ex x);
+  bool whole;  // of integers too
+};
+
+// pow(-0, 0.5) is +0 and pow(-inf, 0.5) is +inf, where sqrt gives -0 and NaN.
+Ex PowerOfHalf(Ex x) {
+  const Ex root = Apply(ScalarOp::kSqrt, x + x.Like(0));
+  return Select(x == x.Like(-INFINITY), x.Like(INFINITY), root);
+}
+
+constexpr SimplePower kSimplePowers[] = {
+    {1, [](Ex x) { return x; }, true},
+    {2, [](Ex x) { return x * x; }, true},
+    {3, [](Ex x) { return x * x * x; }, true},
+    {4, [](Ex x) { return (x * x) * (x * x); }, true},
+    {0.5, PowerOfHalf, false},
+    {-1, [](Ex x) { return x.Like(1) / x; }, false},
+};
+
+// pow of floats, in the type of x; integers that a float exponent raises are computed in its type.
+Ex GeneralPower(Ex x, Ex y) {
+  if (IsFloat(x.type())) return Apply(ScalarOp::kPow, x, Cast(y, x.type()));
+  return Cast(Apply(ScalarOp::kPow, Cast(x, y.type()), y), x.type());
+}
+
 Ex PowBody(ScalarBody& b) {
   const Ex x = b.in(0);
   const Ex y = b.in(1);
-  const std::optional<double> k = LiteralValue(y);
-  if (k && *k == std::floor(*k) && *k >= 1 && *k <= kMaxWholePower)
-    return WholePower(x, static_cast<int>(*k));
-  if (k && *k == 0.5 && IsFloat(x.type())) {
-    // pow(-0, 0.5) is +0 and pow(-inf, 0.5) is +inf, where sqrt gives -0 and NaN.
-    const Ex root = Apply(ScalarOp::kSqrt, x + x.Like(0));
-    return Select(x == x.Like(-INFINITY), x.Like(INFINITY), root);
+  const bool is_float = IsFloat(x.type());
+  const std::optional<double> given = LiteralValue(y);
+  if (!is_float && !IsFloat(y.type())) {
+    return given && *given >= 1 && *given <= kMaxWholePower
+               ? WholePower(x, static_cast<int>(*given))
+               : IntegerPower(x, y);
   }
-  if (IsFloat(x.type()))
-    return Apply(ScalarOp::kPow, x, y.type() == x.type() ? y : Cast(y, x.type()));
-  if (IsFloat(y.type())) return Cast(Apply(ScalarOp::kPow, Cast(x, y.type()), y), x.type());
-  return IntegerPower(x, y);
+  std::optional<Ex> simple, any;
+  for (const SimplePower& power : kSimplePowers) {
+    if (!is_float && !power.whole) continue;
+    if (given == power.exponent) return power.value(x);
+    if (given || (!IsFloat(y.type()) && power.exponent == 0.5)) continue;
+    if (power.exponent < 0 && !IsFloat(y.type()) && !IsSigned(y.type())) continue;
+    const Ex here = y == y.Like(power.exponent);
+    any = any ? *any || here : here;
+    simple = simple ? Select(here, power.value(x), *simple) : power.value(x);
+  }
+  return simple ? Select(!*any, GeneralPower(x, y), *simple) : GeneralPower(x, y);
 }
 
 // The exponent may have another type than the base; the result has the base's.
@@ -81,24 +116,11 @@ absl::Status InferPow(InferContext& c) {
   return absl::OkStatus();
 }
 
-// x - trunc(x / y) * y with one rounding, which is none while the quotient is a whole number of the
-// type; a quotient that was rounded up is one too large.
-Ex FloatRemainder(Ex x, Ex y) {
-  const Ex zero = x.Like(0);
-  const Ex quotient = Apply(ScalarOp::kTrunc, x / y);
-  const Ex rest = Apply(ScalarOp::kFma, -quotient, y, x);
-  const Ex over = (rest < zero) != (x < zero) && rest != zero;
-  const Ex size = Apply(ScalarOp::kAbs, y);
-  const Ex mended = Select(over, Select(x < zero, rest - size, rest + size), rest);
-  const Ex whole = Apply(ScalarOp::kAbs, x) == x.Like(INFINITY) || size != x.Like(INFINITY);
-  return Select(whole, mended, Select(Apply(ScalarOp::kIsNan, y), y, x));
-}
-
 Ex ModBody(ScalarBody& b) {
   const Ex x = b.in(0);
   const Ex y = b.in(1);
   const Ex rest =  // sign of the dividend
-      IsFloat(x.type()) ? FloatRemainder(x, y) : Apply(ScalarOp::kMod, x, y);
+      Apply(IsFloat(x.type()) ? ScalarOp::kFmod : ScalarOp::kMod, x, y);
   if (IntAttr(b.node(), "fmod") != 0 || (!IsFloat(x.type()) && !IsSigned(x.type()))) return rest;
   const Ex zero = x.Like(0);
   const Ex adjust = (rest != zero) && ((rest < zero) != (y < zero));
@@ -168,8 +190,7 @@ constexpr OpDef kDiv = {
 constexpr OpDef kMod = {.name = "mod",
                         .doc =
                             "The remainder of a / b, with the sign of b (or of a: attribute fmod); "
-                            "x mod 0 is 0 for integers. Of floats it is exact while a / b is below "
-                            "2^24 (of f64, 2^53).",
+                            "x mod 0 is 0 for integers. Of floats it is C's fmod, exact.",
                         .kind = OpKind::kScalar,
                         .min_inputs = 2,
                         .max_inputs = 2,

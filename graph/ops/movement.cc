@@ -359,6 +359,18 @@ absl::Status InferPad(InferContext& c) {
   return absl::OkStatus();
 }
 
+// `value` rounded to `type`, as IndexMap holds a fill value.
+uint64_t FillBits(double value, DType type) {
+  return ConstBits(ComputeType(type), IsFloat(type) ? RoundTo(value, type) : value);
+}
+
+// The one element of `tensor`; integers have more bits than a double.
+uint64_t FillBits(const Tensor& tensor, DType type) {
+  const Tensor dense = Dense(tensor);
+  if (IsFloat(type) || dense.dtype() != type) return FillBits(ReadFloat(dense, 0), type);
+  return static_cast<uint64_t>(ReadInt(dense, 0));
+}
+
 absl::StatusOr<IndexMap> IndexPad(const Graph& graph, const Node& node, int) {
   const Shape& from = ShapeOf(graph, node, 0);
   KILN_ASSIGN_OR_RETURN(const Padding padding,
@@ -370,9 +382,10 @@ absl::StatusOr<IndexMap> IndexPad(const Graph& graph, const Node& node, int) {
     piece.bounds.push_back({static_cast<int>(i), padding.before[i], padding.before[i] + from[i]});
   }
   IndexMap map = One(std::move(piece));
-  map.fill = FloatAttr(node, "value");
+  const DType type = graph.value(node.inputs[0]).type;
+  map.fill = FillBits(FloatAttr(node, "value"), type);
   if (node.inputs.size() > 2 && node.inputs[2].valid())
-    map.fill = ReadFloat(Dense(*graph.value(node.inputs[2]).constant), 0);
+    map.fill = FillBits(*graph.value(node.inputs[2]).constant, type);
   return map;
 }
 
@@ -417,7 +430,8 @@ absl::Status InferConstantOfShape(InferContext& c) {
 absl::StatusOr<IndexMap> IndexConstantOfShape(const Graph&, const Node& node, int) {
   IndexMap map;
   if (const auto value = node.attrs.find("value"); value != node.attrs.end()) {
-    map.fill = ReadFloat(Dense(std::get<Tensor>(value->second)), 0);
+    const Tensor& tensor = std::get<Tensor>(value->second);
+    map.fill = FillBits(tensor, tensor.dtype());
   }
   return map;
 }

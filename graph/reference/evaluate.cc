@@ -242,17 +242,17 @@ void Reduce(const ReduceRule& rule, DType type, const Tensor& x, const std::vect
 }
 
 absl::Status Move(const IndexMap& map, const SymbolValues& symbols,
-                  const std::vector<Tensor>& inputs, Tensor& out) {
+                  const std::vector<Tensor>& inputs, DType type, Tensor& out) {
   std::vector<Piece> pieces;
   for (const IndexPiece& piece : map.pieces) {
     KILN_ASSIGN_OR_RETURN(pieces.emplace_back(),
                           NumericPiece(piece, symbols, inputs, out.shape().size()));
   }
   Element fill;
-  if (out.dtype() == DType::kF64) {
-    fill.f = map.fill;
+  if (IsFloat(type)) {
+    fill.f = ConstValue(ComputeType(type), map.fill);
   } else {
-    fill.i = static_cast<int64_t>(ConstBits(DType::kI64, map.fill));
+    fill.i = static_cast<int64_t>(map.fill);
   }
   Walk walk(out.shape(), {});
   const int64_t n = out.num_elements();

@@ -22,9 +22,10 @@ void Map(const ScalarExpr& body, const std::vector<Tensor>& inputs, Tensor& out)
 void Reduce(const ReduceRule& rule, DType type, const Tensor& x, const std::vector<int>& axes,
             Tensor& out);
 
-// out[o] by the map. A coordinate outside its axis is kInternal: the map is wrong.
+// out[o] by the map, elements being of `type`. A coordinate outside its axis is kInternal: the map
+// is wrong.
 absl::Status Move(const IndexMap& map, const SymbolValues& symbols,
-                  const std::vector<Tensor>& inputs, Tensor& out);
+                  const std::vector<Tensor>& inputs, DType type, Tensor& out);
 
 // Rounds every element to a float type; wraps every element to an integer type.
 void RoundAll(Tensor& wide, DType type);

@@ -88,6 +88,13 @@ class Interpreter {
     return absl::OkStatus();
   }
 
+  // What a graph has in 16-bit floats is rounded to them at the output of every op.
+  void SetRounded(ValueId id, Tensor wide) {
+    const DType type = graph_.value(id).type;
+    if (IsFloat(type) && SizeOf(type) == 2) reference::RoundAll(wide, type);
+    Set(id, std::move(wide));
+  }
+
   absl::StatusOr<Tensor> NewOutput(ValueId id) {
     const Value& value = graph_.value(id);
     KILN_ASSIGN_OR_RETURN(std::vector<int64_t> extents, Evaluate(value.shape, symbols_));
@@ -275,7 +282,7 @@ class Interpreter {
     const DType type = graph_.value(node.outputs[0]).type;
     reference::Map(body, Inputs(node), out);
     if (node.op == FindOp("cast") && IsFloat(type)) reference::RoundAll(out, type);
-    Set(node.outputs[0], std::move(out));
+    SetRounded(node.outputs[0], std::move(out));
     return absl::OkStatus();
   }
 
@@ -285,7 +292,7 @@ class Interpreter {
     KILN_ASSIGN_OR_RETURN(const std::vector<int> axes,
                           NormalAxes(IntsAttr(node, "axes"), input.shape.size(), true));
     reference::Reduce(*node.op->reduce, ComputeType(input.type), Get(node.inputs[0]), axes, out);
-    Set(node.outputs[0], std::move(out));
+    SetRounded(node.outputs[0], std::move(out));
     return absl::OkStatus();
   }
 
@@ -301,7 +308,8 @@ class Interpreter {
         continue;
       }
       KILN_ASSIGN_OR_RETURN(Tensor out, NewOutput(node.outputs[k]));
-      KILN_RETURN_IF_ERROR(reference::Move(map, symbols_, Inputs(node), out));
+      const DType type = graph_.value(node.outputs[k]).type;
+      KILN_RETURN_IF_ERROR(reference::Move(map, symbols_, Inputs(node), type, out));
       Set(node.outputs[k], std::move(out));
     }
     return absl::OkStatus();
@@ -317,7 +325,7 @@ class Interpreter {
     KILN_RETURN_IF_ERROR(node.op->reference(node, OrderedInputs(node), std::span(outputs)));
     for (size_t k = 0; k < outputs.size(); ++k) {
       reference::WrapAll(outputs[k], graph_.value(node.outputs[k]).type);
-      Set(node.outputs[k], std::move(outputs[k]));
+      SetRounded(node.outputs[k], std::move(outputs[k]));
     }
     return absl::OkStatus();
   }

@@ -61,6 +61,8 @@ double Function(ScalarOp op, double a, double b) {
       return static_cast<double>(std::log2(x));
     case ScalarOp::kLog1p:
       return static_cast<double>(std::log1p(x));
+    case ScalarOp::kFmod:
+      return std::fmod(a, b);
     case ScalarOp::kCbrt:
       return static_cast<double>(std::cbrt(x));
     case ScalarOp::kSoftplus:
@@ -80,8 +82,6 @@ double FloatOp(ScalarOp op, double a, double b, double c) {
       return a * b;
     case ScalarOp::kDiv:
       return a / b;
-    case ScalarOp::kMod:
-      return std::fmod(a, b);
     case ScalarOp::kFma:
       return std::fma(a, b, c);
     case ScalarOp::kNeg:

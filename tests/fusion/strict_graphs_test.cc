@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random graphs over all types give the bits of -O0 at every level, on the VM and, a share of them,
+// compiled.
+//
+//   KILN_STRICT_GRAPHS    how many, 300 unless given
+//   KILN_STRICT_SEED      the first seed
+//   KILN_STRICT_COMPILED  every which one is compiled too; 0, unless given: none
+//   KILN_STRICT_DUMP      a directory for the graph and inputs of a case that fails
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/graph/text.h"
+#include "tests/base/status_matchers.h"
+#include "tests/base/temp_dir.h"
+#include "tests/fusion/strict_judge.h"
+
+namespace kiln {
+namespace {
+
+constexpr int kSlices = 10;
+
+uint64_t Setting(const char* name, uint64_t otherwise) {
+  const char* asked = std::getenv(name);
+  return asked != nullptr ? std::strtoull(asked, nullptr, 10) : otherwise;
+}
+
+// In slices, so that a failure names a small range and slices may run in parallel.
+class StrictGraphs : public testing::TestWithParam<int> {};
+
+TEST_P(StrictGraphs, GiveTheBitsOfLevelZero) {
+  const TempDir cache;
+  StrictJudge judge(cache.path());
+  const uint64_t count = Setting("KILN_STRICT_GRAPHS", 300);
+  const uint64_t first = Setting("KILN_STRICT_SEED", 0);
+  const uint64_t compiled = Setting("KILN_STRICT_COMPILED", 0);
+  int failures = 0;
+  for (auto i = static_cast<uint64_t>(GetParam()); i < count; i += kSlices) {
+    KILN_ASSERT_OK_AND_ASSIGN(TypedGraph net, MakeTypedGraph(first + i));
+    std::vector<StrictSetting> settings = SettingsOnVm();
+    if (compiled != 0 && i / kSlices % compiled == 0) {
+      settings.push_back({0, 2, true});
+      settings.push_back({3, 2, true});
+    }
+    const std::string wrong = judge.Check(net, settings);
+    if (wrong.empty()) continue;
+    const char* dump = std::getenv("KILN_STRICT_DUMP");
+    ADD_FAILURE() << "seed " << first + i << ": " << wrong << "\n"
+                  << Print(net.graph) << (dump != nullptr ? WriteCase(net, dump) : "");
+    if (++failures == 3) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, StrictGraphs, testing::Range(0, kSlices));
+
+}  // namespace
+}  // namespace kiln
