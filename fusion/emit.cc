@@ -441,7 +441,7 @@ class Emitter {
     return kFirstSize + static_cast<int32_t>(sizes_.size()) - 1;
   }
 
-  // How many times each of several positive extents.
+  // How many times each of several sizes, none of which is negative.
   using Sum = std::vector<std::pair<Dim, int64_t>>;
 
   Ex SumValue(const Sum& parts, Scope& scope) {
@@ -493,26 +493,35 @@ class Emitter {
     known.try_emplace(bound.upper, std::move(upper));
   }
 
-  // Extents are positive, so what is negative is subtracted.
+  // Sizes are from 0 on, so what is negative is subtracted.
   static Sum Parts(const Dim& dim) {
-    SymbolValues zeros, large;
+    SymbolValues zeros;
     std::set<std::string> symbols;
     dim.CollectSymbols(symbols);
-    for (const std::string& symbol : symbols) {
-      zeros[symbol] = 0;
-      large[symbol] = 1 << 20;
-    }
+    for (const std::string& symbol : symbols) zeros[symbol] = 0;
     // The part without symbols is kept apart, so that `n - 1` is not negative for n = 0.
     const int64_t constant = dim.Evaluate(zeros).value_or(0);
     const Dim rest = dim - Dim(constant);
     Sum parts;
     if (!rest.IsConst(0)) {
-      const bool negative = rest.Evaluate(large).value_or(0) < 0;
-      parts.emplace_back(negative ? Dim(0) - rest : rest, negative ? -1 : 1);
+      const Dim back = Dim(0) - rest;
+      if (NeverNegative(rest)) {
+        parts.emplace_back(rest, 1);
+      } else if (NeverNegative(back)) {
+        parts.emplace_back(back, -1);
+      } else {  // one of the two is 0, and extents decide which
+        parts.emplace_back(Dim::Max(rest, 0), 1);
+        parts.emplace_back(Dim::Max(back, 0), -1);
+      }
     }
     if (constant != 0)
       parts.emplace_back(Dim(constant < 0 ? -constant : constant), constant < 0 ? -1 : 1);
     return parts;
+  }
+
+  static bool NeverNegative(const Dim& dim) {
+    const std::optional<int64_t> low = dim.LowerBound();
+    return low && *low >= 0;
   }
 
   const Node& NodeOf(ValueId value) const { return graph_.node(graph_.value(value).producer); }

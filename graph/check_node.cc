@@ -127,11 +127,12 @@ absl::Status InferNode(InferContext& context) {
                                                    kMaxRank));
     }
     for (const Dim& dim : output.shape) {
-      const std::optional<int64_t> high = dim.UpperBound();
-      if (dim.is_error() || (high && *high < 0)) {
+      const Guard there = Guard::AtLeast(dim, 0);
+      if (dim.is_error() || there.Static() == false) {
         return absl::InvalidArgumentError(absl::StrCat(
             Subject(node), ": the result would have the shape ", ToString(output.shape)));
       }
+      context.Assume(there);
     }
     const auto extents = Constant(output.shape);
     if (extents && CheckedBytes(output.type, *extents) < 0) {

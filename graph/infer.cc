@@ -2,6 +2,7 @@
 #include "kiln/graph/infer.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
@@ -47,6 +48,22 @@ absl::Status InferSameAsFirst(InferContext& c) {
   return absl::OkStatus();
 }
 
+bool HoldsForLarge(const Guard& guard) {
+  SymbolValues large;
+  std::set<std::string> symbols;
+  guard.left.CollectSymbols(symbols);
+  guard.right.CollectSymbols(symbols);
+  for (const std::string& symbol : symbols) large[symbol] = 1 << 20;
+  return guard.Holds(large).value_or(false);
+}
+
+bool AssumeEither(InferContext& c, const Guard& first, const Guard& second) {
+  if (first.Static() == true || second.Static() == true) return first.Static() == true;
+  const bool chosen = second.Static() == false || HoldsForLarge(first);
+  c.Assume(chosen ? first : second);
+  return chosen;
+}
+
 absl::StatusOr<Shape> Broadcast(InferContext& c, const Shape& a, const Shape& b) {
   if (a.size() < b.size()) return Broadcast(c, b, a);
   Shape shape = a;
@@ -58,12 +75,19 @@ absl::StatusOr<Shape> Broadcast(InferContext& c, const Shape& a, const Shape& b)
       dim = b[i];
       continue;
     }
-    if (!c.Require(dim, b[i], "").ok()) {
+    if (c.Require(dim, b[i], "").ok()) {
+      if (b[i].constant()) dim = b[i];
+      continue;
+    }
+    // Extents that are never equal, such as n and n + 1, still fit where one of them is 1.
+    const Guard one = Guard::Equal(b[i], 1), other = Guard::Equal(dim, 1);
+    if (one.Static() == false && other.Static() == false) {
       return absl::InvalidArgumentError(absl::StrCat("shapes ", ToString(a), " and ", ToString(b),
                                                      " do not broadcast: ", dim.ToString(), " and ",
                                                      b[i].ToString(), " differ"));
     }
-    if (b[i].constant()) dim = b[i];
+    c.Assume(one.Static() == false ? other : one);
+    if (one.Static() == false) dim = b[i];
   }
   return shape;
 }

@@ -32,6 +32,12 @@ absl::Status InferSameAsFirst(InferContext& c);  // float; type and shape of inp
 absl::StatusOr<Shape> Broadcast(InferContext& c, const Shape& a, const Shape& b);
 absl::StatusOr<Shape> BroadcastInputs(InferContext& c);
 
+// Whether `guard` holds where all symbols are large numbers: what is assumed if extents decide.
+bool HoldsForLarge(const Guard& guard);
+// True: the first is assumed, or known to hold; false: the second. Of what extents decide, what
+// holds for large ones is assumed.
+bool AssumeEither(InferContext& c, const Guard& first, const Guard& second);
+
 absl::Status RequireType(const InferContext& c, int input, bool (*allowed)(DType),
                          absl::string_view names);
 absl::Status RequireSameTypes(const InferContext& c);  // of all inputs that are there

@@ -14,31 +14,60 @@ bool AtLeast(const Dim& dim, int64_t bound) {
   return low && *low >= bound;
 }
 
-MaybeDim Bool(std::optional<bool> value) {
-  return value ? MaybeDim(Dim(*value ? 1 : 0)) : std::nullopt;
+// What depends on the sign of an expression is written with 0 and 1, so that the content holds for
+// all extents and needs no guard: nothing that is assumed here could be taken back where the list
+// has become an attribute.
+
+// 1 where dim >= 0, else 0.
+Dim IsNonNegative(const Dim& dim) { return Dim::Min(Dim::Max(dim + 1, 0), 1); }
+
+Dim Not(const Dim& truth) { return Dim(1) - truth; }
+Dim And(const Dim& a, const Dim& b) { return a * b; }
+Dim Or(const Dim& a, const Dim& b) { return a + b - a * b; }
+
+Dim IsEqual(const Dim& a, const Dim& b) {
+  if (const std::optional<bool> always = Guard::Same(a, b).Static()) return *always ? 1 : 0;
+  return And(IsNonNegative(a - b), IsNonNegative(b - a));
 }
 
-std::optional<bool> Not(std::optional<bool> value) {
-  return value ? std::optional<bool>(!*value) : std::nullopt;
+Dim Choose(const Dim& truth, const Dim& a, const Dim& b) {
+  if (const std::optional<int64_t> known = truth.constant()) return *known != 0 ? a : b;
+  return b + truth * (a - b);
 }
 
-// C's division and remainder; symbolically only where it is the same as rounding down.
-MaybeDim Divide(const Dim& a, const Dim& b, bool remainder) {
+// a / b rounded towards 0, for b >= 1.
+Dim Truncated(const Dim& a, const Dim& b) {
+  if (AtLeast(a, 0) || a.DivideExactly(b)) return a.FloorDiv(b);
+  return Dim::Max(a, 0).FloorDiv(b) - Dim::Max(Dim(0) - a, 0).FloorDiv(b);
+}
+
+// C's division and remainder. Division by 0 gives 0, and its remainder is 0.
+Dim Divide(const Dim& a, const Dim& b, bool remainder) {
   const auto x = a.constant();
   const auto y = b.constant();
   if (x && y) {
     if (*y == 0 || *y == -1) return *y == 0 ? Dim(0) : remainder ? Dim(0) : Dim(0) - a;
     return Dim(remainder ? *x % *y : *x / *y);
   }
-  if (!AtLeast(b, 1)) return std::nullopt;
-  if (AtLeast(a, 0) || a.DivideExactly(b)) return remainder ? a.Mod(b) : a.FloorDiv(b);
-  return std::nullopt;
+  if (y == INT64_MIN) return remainder ? a : Dim(0);  // nothing that describes a shape is so far
+  if (AtLeast(b, 1) && remainder && AtLeast(a, 0)) return a.Mod(b);
+  Dim quotient;
+  if (AtLeast(b, 1)) {
+    quotient = Truncated(a, b);
+  } else {
+    const Dim back = Dim(0) - b;
+    quotient = IsNonNegative(b - 1) * Truncated(a, Dim::Max(b, 1)) -
+               IsNonNegative(back - 1) * Truncated(a, Dim::Max(back, 1));
+  }
+  // By 0 the quotient is 0, but no remainder is left.
+  return remainder ? Choose(IsEqual(b, 0), 0, a - quotient * b) : quotient;
 }
 
 bool Fits(const Dim& dim, DType type) {
   if (type == DType::kI64) return true;
   const auto value = dim.constant();
-  if (!value) return type == DType::kI32;  // extents are far below 2^31
+  // Truths are 0 or 1, extents are far below 2^31.
+  if (!value) return type == DType::kI32 || type == DType::kBool;
   return static_cast<int64_t>(ConstBits(type, static_cast<double>(*value))) == *value;
 }
 
@@ -49,25 +78,30 @@ bool IsDecidedBy(const ExprNode& node, const MaybeDim& arg) {
          (node.op == ScalarOp::kOr && arg->IsConst(1));
 }
 
+MaybeDim EvaluateSelect(const ExprNode& node, const std::vector<MaybeDim>& done) {
+  const auto arg = [&](int k) { return done[static_cast<size_t>(node.args[k])]; };
+  if (!arg(0)) return std::nullopt;
+  // A choice that is made needs only the one that is chosen.
+  if (const std::optional<int64_t> chosen = arg(0)->constant()) return arg(*chosen != 0 ? 1 : 2);
+  if (!arg(1) || !arg(2)) return std::nullopt;
+  return Choose(*arg(0), *arg(1), *arg(2));
+}
+
 MaybeDim EvaluateNode(const ExprNode& node, const std::vector<MaybeDim>& done) {
+  if (node.op == ScalarOp::kSelect) return EvaluateSelect(node, done);
+  Dim args[2];
   for (int k = 0; k < 2 && node.args[k] >= 0; ++k) {
     const MaybeDim& arg = done[static_cast<size_t>(node.args[k])];
     if (IsDecidedBy(node, arg)) return arg;
-    // A choice that is made needs only the one that is chosen.
-    if (node.op == ScalarOp::kSelect && k == 0) {
-      const std::optional<int64_t> chosen = arg ? arg->constant() : std::nullopt;
-      return chosen ? done[static_cast<size_t>(node.args[*chosen != 0 ? 1 : 2])] : std::nullopt;
-    }
   }
-  Dim args[2];
-  for (int k = 0; k < 2; ++k) {
-    if (node.args[k] < 0) break;
+  for (int k = 0; k < 2 && node.args[k] >= 0; ++k) {
     const MaybeDim& arg = done[static_cast<size_t>(node.args[k])];
     if (!arg) return std::nullopt;
     args[k] = *arg;
   }
   const Dim& a = args[0];
   const Dim& b = args[1];
+  const bool logic = node.type == DType::kBool;
   switch (node.op) {
     case ScalarOp::kAdd:
       return a + b;
@@ -88,30 +122,24 @@ MaybeDim EvaluateNode(const ExprNode& node, const std::vector<MaybeDim>& done) {
     case ScalarOp::kAbs:
       return Dim::Max(a, Dim(0) - a);
     case ScalarOp::kEq:
-      return Bool(Guard::Same(a, b).Static());
+      return IsEqual(a, b);
     case ScalarOp::kNe:
-      return Bool(Not(Guard::Same(a, b).Static()));
+      return Not(IsEqual(a, b));
     case ScalarOp::kLt:
-      return Bool(Guard::Less(a - b, 0).Static());
+      return IsNonNegative(b - a - 1);
     case ScalarOp::kLe:
-      return Bool(Guard::AtLeast(b - a, 0).Static());
+      return IsNonNegative(b - a);
     case ScalarOp::kCast:
-      if (node.type == DType::kBool) return Bool(Not(Guard::Equal(a, 0).Static()));
+      if (logic) return Not(IsEqual(a, 0));
       return IsInt(node.type) ? MaybeDim(a) : std::nullopt;
-    default:
-      break;
-  }
-  if (node.type != DType::kBool || !a.constant() || (node.args[1] >= 0 && !b.constant()))
-    return std::nullopt;
-  switch (node.op) {
     case ScalarOp::kAnd:
-      return Dim(*a.constant() & *b.constant());
+      return logic ? MaybeDim(And(a, b)) : std::nullopt;
     case ScalarOp::kOr:
-      return Dim(*a.constant() | *b.constant());
+      return logic ? MaybeDim(Or(a, b)) : std::nullopt;
     case ScalarOp::kXor:
-      return Dim(*a.constant() ^ *b.constant());
+      return logic ? MaybeDim(a + b - a * b * 2) : std::nullopt;
     case ScalarOp::kNot:
-      return Dim(1 - *a.constant());
+      return logic ? MaybeDim(Not(a)) : std::nullopt;
     default:
       return std::nullopt;
   }
@@ -213,6 +241,26 @@ InBounds Holds(const IndexPiece& piece, const std::vector<int64_t>& at) {
   return InBounds::kYes;
 }
 
+// The element of a list at a place that is looked up and not known: all of them, each where the
+// place is its own.
+MaybeDim LookUp(const IndexPiece& piece, const std::vector<Known>& inputs,
+                const std::vector<int64_t>& at) {
+  const Shape& list = inputs[static_cast<size_t>(piece.input)].content;
+  if (piece.axes.size() != 1 || piece.axes[0].load_input < 0 || list.empty() || list.size() > 16)
+    return std::nullopt;
+  std::vector<int64_t> load_at;
+  for (const int a : piece.axes[0].load_axes)
+    load_at.push_back(a < 0 ? 0 : at[static_cast<size_t>(a)]);
+  const Dim& place = Broadcast(inputs[static_cast<size_t>(piece.axes[0].load_input)], load_at);
+  const auto extent = static_cast<int64_t>(list.size());
+  const Dim counted = Choose(IsNonNegative(place), place, place + extent);
+  const Dim clamped = Dim::Min(Dim::Max(counted, 0), extent - 1);
+  Dim sum;
+  for (int64_t i = 0; i < extent; ++i)
+    sum = sum + list[static_cast<size_t>(i)] * IsEqual(clamped, i);
+  return sum;
+}
+
 MaybeDim Pick(const IndexMap& map, const std::vector<Known>& inputs,
               const std::vector<int64_t>& at) {
   for (const IndexPiece& piece : map.pieces) {
@@ -220,16 +268,19 @@ MaybeDim Pick(const IndexMap& map, const std::vector<Known>& inputs,
     if (in == InBounds::kUnknown) return std::nullopt;
     if (in == InBounds::kNo) continue;
     if (piece.input == kCoordinate) return Dim(at[static_cast<size_t>(piece.axes[0].out_axis)]);
-    const std::optional<size_t> flat = Find(piece, inputs, at);
-    return flat ? MaybeDim(inputs[static_cast<size_t>(piece.input)].content[*flat]) : std::nullopt;
+    if (const std::optional<size_t> flat = Find(piece, inputs, at))
+      return inputs[static_cast<size_t>(piece.input)].content[*flat];
+    return LookUp(piece, inputs, at);
   }
   return Dim(static_cast<int64_t>(map.fill));
 }
 
 // A list reduced to one element: products of extents.
 std::optional<Shape> Reduce(const ReduceRule& rule, const Known& input, int64_t results) {
-  if (rule.before != nullptr || rule.after != nullptr || results != 1 || input.content.empty())
-    return std::nullopt;
+  if (rule.before != nullptr || rule.after != nullptr || results != 1) return std::nullopt;
+  if (input.content.empty() && rule.op == ReduceOp::kAdd) return Shape{0};
+  if (input.content.empty() && rule.op == ReduceOp::kMul) return Shape{1};
+  if (input.content.empty()) return std::nullopt;
   Dim sum = input.content[0];
   for (size_t i = 1; i < input.content.size(); ++i) {
     const Dim& next = input.content[i];

@@ -15,8 +15,9 @@
 namespace kiln {
 
 // The elements of output `k` of `node`, whose outputs have their types and shapes already, if all
-// inputs are known and the op's meaning can be carried out on Dims; else nothing. Comparisons count
-// when they have one answer for all extents.
+// inputs are known and the op's meaning can be carried out on Dims; else nothing. The elements hold
+// for all extents, without a guard: what depends on a sign, such as a comparison or a division that
+// rounds towards 0, is written with minima and maxima.
 std::optional<Shape> FollowContent(const Graph& graph, const Node& node, int k);
 
 }  // namespace kiln

@@ -80,28 +80,15 @@ absl::StatusOr<Shape> SliceOperand(NodeView& n, int input, absl::string_view nam
   return ToShape(n.Ints(name));
 }
 
-// Exporters write "to the end" as any large number. With an extent that is not known, the smaller
-// of the two would then stand in every shape behind; a guard that the extent is no larger says the
-// same.
 absl::Status Slice(NodeView& n) {
-  constexpr int64_t kFar = 1'000'000'000;
   KILN_RETURN_IF_ERROR(n.Need(1, 5));
   KILN_ASSIGN_OR_RETURN(const Shape starts, SliceOperand(n, 1, "starts"));
-  KILN_ASSIGN_OR_RETURN(Shape ends, SliceOperand(n, 2, "ends"));
+  KILN_ASSIGN_OR_RETURN(const Shape ends, SliceOperand(n, 2, "ends"));
   KILN_ASSIGN_OR_RETURN(Shape axes, SliceOperand(n, 3, "axes"));
   KILN_ASSIGN_OR_RETURN(Shape steps, SliceOperand(n, 4, "steps"));
   for (size_t i = axes.size(); axes.size() < starts.size(); ++i)
     axes.push_back(static_cast<int64_t>(i));
   if (steps.empty()) steps.assign(starts.size(), 1);
-  for (size_t i = 0; i < ends.size() && i < axes.size() && i < steps.size(); ++i) {
-    const std::optional<int64_t> end = ends[i].constant();
-    const std::optional<int64_t> axis = axes[i].constant();
-    if (!end || *end < kFar || !axis || !steps[i].constant() || *steps[i].constant() < 0) continue;
-    KILN_ASSIGN_OR_RETURN(const int64_t at, n.Axis(*axis, n.rank(0)));
-    const Dim extent = n.value(0).shape[static_cast<size_t>(at)];
-    if (*end < std::numeric_limits<int32_t>::max()) n.Assume(Guard::AtLeast(Dim(*end) - extent, 0));
-    ends[i] = std::numeric_limits<int64_t>::max();
-  }
   return n.Emit("slice", {n.in(0)},
                 {{"starts", DimsValue(starts)},
                  {"ends", DimsValue(ends)},

@@ -67,20 +67,19 @@ absl::StatusOr<Dim> FloatRange(const InferContext& c) {
   return Dim(std::max<int64_t>(0, static_cast<int64_t>(count)));
 }
 
-absl::StatusOr<Dim> IntRange(const InferContext& c) {
+absl::StatusOr<Dim> IntRange(InferContext& c) {
   Dim bound[3];
   for (int k = 0; k < 3; ++k) {
     KILN_ASSIGN_OR_RETURN(const Shape content, c.Content(k));
     bound[k] = content[0];
   }
-  const auto step = bound[2].constant();
-  if (!step || *step == 0 || *step == INT64_MIN) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the step is ", bound[2].ToString(), "; it must be a number other than 0"));
-  }
-  const Dim way = *step > 0 ? bound[1] - bound[0] : bound[0] - bound[1];
-  const int64_t size = std::abs(*step);
-  return Dim::Max((way + (size - 1)).FloorDiv(size), 0);
+  const Dim& step = bound[2];
+  if (step.IsConst(0)) return absl::InvalidArgumentError("the step is 0");
+  if (step.IsConst(INT64_MIN)) return Dim::Min(Dim::Max(bound[0] - bound[1], 0), 1);
+  const bool forwards = AssumeEither(c, Guard::AtLeast(step, 1), Guard::Less(step, 0));
+  const Dim way = forwards ? bound[1] - bound[0] : bound[0] - bound[1];
+  // Rounded up; the sum of the two may not fit in 64 bits.
+  return Dim::Max((way - 1).FloorDiv(forwards ? step : Dim(0) - step) + 1, 0);
 }
 
 absl::Status InferRange(InferContext& c) {

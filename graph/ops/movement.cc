@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/graph/infer.h"
 #include "kiln/graph/ops/ops.h"
@@ -95,22 +96,101 @@ struct AxisSlice {
   Dim extent;
 };
 
-// A bound as ONNX writes it: negative numbers count from the end; then kept within [low, high].
-// What a symbolic extent leaves open becomes a guard (a bound that would have to be clamped) or a
-// minimum.
-Dim Clamp(const Dim& bound, const Dim& extent, const Dim& low, const Dim& high,
-          std::vector<Guard>& guards) {
-  const auto number = bound.constant();
-  Dim at = number && *number < 0 ? bound + extent : bound;
-  if (number && *number <= INT32_MIN) at = low;
-  if (number && *number >= INT32_MAX) return high;
-  if (Guard::AtLeast(low - at, 0).Static() == true) return low;
-  if (Guard::AtLeast(at - high, 0).Static() == true) return high;
-  if (number && *number >= 0) return Dim::Min(at, high);
-  for (const Guard& guard : {Guard::AtLeast(at - low, 0), Guard::AtLeast(high - at, 0)}) {
-    if (!guard.Static()) guards.push_back(guard);
+// No axis is longer (check_node.h).
+constexpr int64_t kBeyondAxes = int64_t{1} << 40;
+// Exporters write "to the end" as any large number.
+constexpr int64_t kFar = 1'000'000'000;
+
+// What a symbolic extent leaves open about the bounds of one axis becomes guards.
+class Bounds {
+ public:
+  Bounds(const Dim& extent, bool forwards, std::vector<Guard>& guards)
+      : extent_(extent), guards_(guards), high_(forwards ? extent : extent - 1) {
+    // Backwards, places run from extent - 1 down to -1, which is before the first.
+    end_low_ = forwards ? 0 : -1;
   }
-  return at;
+
+  // A start before the first element is at it, in either direction.
+  Dim Start(const Dim& bound) { return Clamp(bound, 0); }
+  Dim End(const Dim& bound) { return Clamp(bound, end_low_); }
+
+ private:
+  // A bound as ONNX writes it: negative numbers count from the end; then kept within [low, high_].
+  Dim Clamp(const Dim& bound, const Dim& low) {
+    const auto number = bound.constant();
+    if (extent_.constant() && number) {
+      const int64_t at =
+          *number < 0 ? std::max(*number, -kBeyondAxes) + *extent_.constant() : *number;
+      return Dim::Min(Dim::Max(at, low), high_);
+    }
+    if (number && *number <= -kFar) {
+      if (*number > -kBeyondAxes) Assume(Guard::Less(bound + extent_, 0));
+      return Low(low);
+    }
+    if (number && *number >= kFar) {
+      if (*number < kBeyondAxes) Assume(Guard::AtLeast(bound - high_, 0));
+      return high_;
+    }
+    const Dim at = CountsFromEnd(bound) ? bound + extent_ : bound;
+    if (Guard::AtLeast(low - at, 0).Static() == true) return Low(low);
+    if (Guard::AtLeast(at - high_, 0).Static() == true) return high_;
+    if (number && *number >= 0) return Dim::Min(at, high_);
+    Assume(Guard::AtLeast(at - low, 0));
+    Assume(Guard::AtLeast(high_ - at, 0));
+    return at;
+  }
+
+  // Of an axis without elements no start is within the bounds.
+  Dim Low(const Dim& low) {
+    Assume(Guard::AtLeast(high_ - low, 0));
+    return low;
+  }
+
+  // Of a bound whose sign extents decide, what it is for large ones is assumed.
+  bool CountsFromEnd(const Dim& bound) {
+    const std::optional<bool> negative = Guard::Less(bound, 0).Static();
+    if (negative) return *negative;
+    const bool assumed = HoldsForLarge(Guard::Less(bound, 0));
+    Assume(assumed ? Guard::Less(bound, 0) : Guard::AtLeast(bound, 0));
+    return assumed;
+  }
+
+  void Assume(const Guard& guard) {
+    if (guard.Static() != true) guards_.push_back(guard);
+  }
+
+  const Dim& extent_;
+  std::vector<Guard>& guards_;
+  Dim end_low_;
+  const Dim high_;
+};
+
+absl::StatusOr<AxisSlice> SliceAxis(const Dim& extent, const Dim& start, const Dim& end,
+                                    int64_t step, std::vector<Guard>& guards) {
+  if (step == 0) return absl::InvalidArgumentError("the step is 0");
+  const bool forwards = step > 0;
+  Bounds bounds(extent, forwards, guards);
+  AxisSlice slice;
+  slice.start = bounds.Start(start);
+  const Dim way = forwards ? bounds.End(end) - slice.start : slice.start - bounds.End(end);
+  if (step >= kBeyondAxes || step <= -kBeyondAxes) {
+    // One element at most: any step does.
+    slice.step = forwards ? 1 : -1;
+    slice.extent = Dim::Min(way, 1);
+  } else {
+    const int64_t size = forwards ? step : -step;
+    slice.step = step;
+    slice.extent = (way + (size - 1)).FloorDiv(size);
+  }
+  // An order of the bounds that some extents would turn around is assumed, rather than carrying a
+  // maximum along.
+  const Guard ordered = Guard::AtLeast(slice.extent, 0);
+  if (ordered.Static() == false || slice.extent.constant()) {
+    slice.extent = Dim::Max(slice.extent, 0);
+  } else if (!ordered.Static()) {
+    guards.push_back(ordered);
+  }
+  return slice;
 }
 
 absl::StatusOr<std::vector<AxisSlice>> Slices(const Shape& shape, const Shape& starts,
@@ -127,29 +207,10 @@ absl::StatusOr<std::vector<AxisSlice>> Slices(const Shape& shape, const Shape& s
   }
   for (size_t i = 0; i < axes.size(); ++i) {
     KILN_ASSIGN_OR_RETURN(const int axis, NormalAxis(axes[i], shape.size()));
-    const Dim& extent = shape[At(axis)];
-    const int64_t step = steps[i];
-    if (step == 0 || step == INT64_MIN)
-      return absl::InvalidArgumentError(absl::StrCat("the step of axis ", axis, " is ", step));
-    // Backwards, places run from extent - 1 down to -1, which is before the first.
-    const bool forwards = step > 0;
-    const Dim low = forwards ? 0 : -1;
-    const Dim high = forwards ? extent : extent - 1;
-    AxisSlice& slice = slices[At(axis)];
-    slice.step = step;
-    slice.start = Clamp(starts[i], extent, low, high, guards);
-    const Dim end = Clamp(ends[i], extent, low, high, guards);
-    const Dim way = forwards ? end - slice.start : slice.start - end;
-    const int64_t size = forwards ? step : -step;
-    slice.extent = (way + (size - 1)).FloorDiv(size);
-    // An order of the bounds that some extents would turn around is assumed, rather than carrying a
-    // maximum along.
-    const Guard ordered = Guard::AtLeast(slice.extent, 0);
-    if (ordered.Static() == false || slice.extent.constant()) {
-      slice.extent = Dim::Max(slice.extent, 0);
-    } else if (!ordered.Static()) {
-      guards.push_back(ordered);
-    }
+    absl::StatusOr<AxisSlice> slice =
+        SliceAxis(shape[At(axis)], starts[i], ends[i], steps[i], guards);
+    if (!slice.ok()) return Annotate(slice.status(), absl::StrCat("axis ", axis));
+    slices[At(axis)] = *std::move(slice);
   }
   return slices;
 }

@@ -16,10 +16,11 @@ absl::StatusOr<IndexMap> View(const Graph&, const Node&, int) {
   return map;
 }
 
-// The extent that -1 stands for. A remainder is excluded by a guard.
+// The extent that -1 stands for. A remainder is excluded by a guard, and so is division by 0.
 absl::StatusOr<Dim> Infer(InferContext& c, const Dim& total, const Dim& known) {
-  if (std::optional<Dim> exact = total.DivideExactly(known)) return *std::move(exact);
   if (known.IsConst(0)) return absl::InvalidArgumentError("-1 stands beside an extent of 0");
+  c.Assume(Guard::NotEqual(known, 0));
+  if (std::optional<Dim> exact = total.DivideExactly(known)) return *std::move(exact);
   const Dim quotient = total.FloorDiv(known);
   if (const auto number = known.constant()) {
     const Guard divisible = Guard::Divisible(total, *number);
@@ -52,11 +53,15 @@ absl::Status InferReshape(InferContext& c) {
       open = i;
     } else if (number && *number < 0) {
       return absl::InvalidArgumentError(absl::StrCat("the new shape has the extent ", *number));
+    } else if (!number) {
+      // 0 and -1 would mean something else. An extent that stays where it is may be 0.
+      const bool stays = i < from.size() && shape[i] == from[i];
+      c.Assume(Guard::AtLeast(shape[i], zero_copies && !stays ? 1 : 0));
     }
   }
   // Extents that stand on both sides are taken out first: they may be 0, and make terms large.
   // Without a -1, numbers of elements are compared, where one 0 is as good as another.
-  Dim total = 1;
+  Dim total = 1, both = 1;
   Shape left = shape;
   if (open) left.erase(left.begin() + static_cast<std::ptrdiff_t>(*open));
   for (const Dim& dim : from) {
@@ -64,13 +69,17 @@ absl::Status InferReshape(InferContext& c) {
         dim.IsConst(0) && !open ? left.end() : std::find(left.begin(), left.end(), dim);
     if (same != left.end()) {
       left.erase(same);
+      both = both * dim;
     } else {
       total = total * dim;
     }
   }
   const Dim known = Product(left);
+  const Guard no_elements = Guard::Equal(both, 0);
   if (open) {
     KILN_ASSIGN_OR_RETURN(shape[*open], Infer(c, total, known));
+  } else if (Guard::Same(total, known).Static() == false && no_elements.Static() != false) {
+    c.Assume(no_elements);  // nothing else makes them equal
   } else {
     KILN_RETURN_IF_ERROR(c.Require(
         total, known, absl::StrCat("elements of ", ToString(from), " and ", ToString(shape))));
