@@ -148,6 +148,31 @@ Variants::Variants(Graph graph, CompileOptions options, std::shared_ptr<KernelSe
       inputs_(PortInfosOf(template_, true)),
       outputs_(PortInfosOf(template_, false)) {}
 
+namespace {
+
+// Guards of a graph and of the bodies within it that its inputs decide: the parts of a script take
+// over what was inferred under them. What a run finds out is the parts' own matter.
+void AddInputGuards(const Graph& whole, const Graph& graph, std::vector<Guard>& guards) {
+  std::set<std::string> known;
+  for (const ValueId id : whole.inputs())
+    ForEachLearned(whole.value(id), [&](const std::string& symbol) { known.insert(symbol); });
+  for (const Guard& guard : graph.guards()) {
+    std::set<std::string> symbols;
+    guard.left.CollectSymbols(symbols);
+    guard.right.CollectSymbols(symbols);
+    if (std::includes(known.begin(), known.end(), symbols.begin(), symbols.end()) &&
+        std::find(guards.begin(), guards.end(), guard) == guards.end())
+      guards.push_back(guard);
+  }
+  for (const Node& node : graph.nodes()) {
+    for (const auto& [name, value] : node.attrs) {
+      if (const Body* body = std::get_if<Body>(&value)) AddInputGuards(whole, **body, guards);
+    }
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<Variant> Variants::CompileVariant(const Graph& graph) {
   if (!HasDynamicNodes(graph)) {
     KILN_ASSIGN_OR_RETURN(Compiled compiled, CompileGraph(graph, options_));
@@ -155,9 +180,7 @@ absl::StatusOr<Variant> Variants::CompileVariant(const Graph& graph) {
   }
   Variant variant;
   variant.program = PortsOf(graph);
-  for (const Guard& guard : graph.guards()) {
-    if (guard.kind == Guard::Kind::kValue) variant.guards.push_back(guard);
-  }
+  AddInputGuards(graph, graph, variant.guards);
   KILN_ASSIGN_OR_RETURN(
       variant.script,
       BuildScript(graph, [&](Graph part) -> absl::StatusOr<std::shared_ptr<VariantProvider>> {

@@ -20,6 +20,7 @@ size_t Index(ValueId id) { return static_cast<size_t>(id.v); }
 
 // Replaces inputs that only tell extents by the attributes that say the same.
 void BindShapeInputs(const Graph& graph, Node& node) {
+  const std::vector<ValueId> given = node.inputs;
   for (const AttrSpec& spec : node.op->attrs) {
     if (spec.input < 0 || static_cast<size_t>(spec.input) >= node.inputs.size()) continue;
     ValueId& input = node.inputs[static_cast<size_t>(spec.input)];
@@ -28,6 +29,7 @@ void BindShapeInputs(const Graph& graph, Node& node) {
     if (!content) continue;
     node.attrs[spec.name] = DimsValue(*content);
     input = ValueId{};
+    node.operands = given;
   }
   while (!node.inputs.empty() && !node.inputs.back().valid()) node.inputs.pop_back();
 }
@@ -146,7 +148,10 @@ bool Graph::IsOutput(ValueId id) const {
 }
 
 void Graph::ReplaceUses(ValueId from, ValueId to) {
-  for (Node& node : nodes_) std::replace(node.inputs.begin(), node.inputs.end(), from, to);
+  for (Node& node : nodes_) {
+    std::replace(node.inputs.begin(), node.inputs.end(), from, to);
+    std::replace(node.operands.begin(), node.operands.end(), from, to);
+  }
   for (Output& output : outputs_) {
     if (output.value == from) output.value = to;
   }
@@ -213,6 +218,7 @@ bool Graph::RemoveDead() {
     if (id.valid()) id = new_value[Index(id)];
   };
   for (Node& node : nodes_) {
+    node.operands.clear();
     for (ValueId& id : node.inputs) renumber(id);
     for (ValueId& id : node.outputs) renumber(id);
   }

@@ -20,6 +20,7 @@
 #define KILN_GRAPH_GRAPH_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -28,6 +29,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "kiln/base/dim.h"
 #include "kiln/base/dtype.h"
@@ -79,11 +81,20 @@ struct Node {
   std::vector<ValueId> inputs;  // an absent optional input is an invalid id
   std::vector<ValueId> outputs;
   Attrs attrs;
+  // The inputs as they were given, where some of them have become attributes (AttrSpec::input):
+  // what the node is made of when the graph is made for other extents. RemoveDead forgets them.
+  std::vector<ValueId> operands;
 };
 
 class Graph {
  public:
   std::string name;
+
+  // Makes the graph again for other shapes of its inputs, from what it was imported from: an
+  // importer writes shapes that hold under guards into attributes, from where they cannot be taken
+  // back. Null: the graph itself says all (rebuild.h). Passes do not keep it right.
+  using Maker = std::function<absl::StatusOr<Graph>(const std::vector<Shape>& input_shapes)>;
+  std::shared_ptr<const Maker> maker;
 
   ValueId AddInput(std::string name, DType type, Shape shape);
   // `tensor` lies on the CPU. An empty name is made up.

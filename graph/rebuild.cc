@@ -34,6 +34,17 @@ absl::Status SubstituteAttrs(const OpDef& op, const Replacements& symbols, Attrs
   return absl::OkStatus();
 }
 
+// Attributes without those that operands say: under other extents these may say something else.
+Attrs GivenAttrs(const Node& node) {
+  Attrs attrs = node.attrs;
+  for (const AttrSpec& spec : node.op->attrs) {
+    const auto input = static_cast<size_t>(spec.input);
+    if (spec.input >= 0 && input < node.operands.size() && node.operands[input].valid())
+      attrs.erase(spec.name);
+  }
+  return attrs;
+}
+
 absl::StatusOr<Graph> Rebuilt(const Graph& graph, const std::vector<Shape>& input_shapes,
                               const Replacements& symbols) {
   Graph out;
@@ -59,11 +70,11 @@ absl::StatusOr<Graph> Rebuilt(const Graph& graph, const std::vector<Shape>& inpu
   }
   for (const Node& node : graph.nodes()) {
     std::vector<ValueId> inputs;
-    for (ValueId id : node.inputs)
+    for (ValueId id : node.operands.empty() ? node.inputs : node.operands)
       inputs.push_back(id.valid() ? map[static_cast<size_t>(id.v)] : ValueId{});
     std::vector<std::string> names;
     for (ValueId id : node.outputs) names.push_back(graph.value(id).name);
-    Attrs attrs = node.attrs;
+    Attrs attrs = GivenAttrs(node);
     if (!symbols.empty()) KILN_RETURN_IF_ERROR(SubstituteAttrs(*node.op, symbols, attrs));
     KILN_ASSIGN_OR_RETURN(
         const std::vector<ValueId> outputs,
@@ -89,6 +100,7 @@ std::string SymbolOf(const Dim& dim) {
 }
 
 absl::StatusOr<Graph> WithInputShapes(const Graph& graph, const std::vector<Shape>& input_shapes) {
+  if (graph.maker != nullptr) return (*graph.maker)(input_shapes);
   Replacements symbols;
   for (size_t k = 0; k < graph.inputs().size(); ++k) {
     const Shape& from = graph.value(graph.inputs()[k]).shape;
@@ -102,9 +114,11 @@ absl::StatusOr<Graph> WithInputShapes(const Graph& graph, const std::vector<Shap
 }
 
 absl::StatusOr<Graph> WithSymbols(const Graph& graph, const Replacements& symbols) {
+  if (symbols.empty()) return graph;
   std::vector<Shape> shapes;
   for (const ValueId id : graph.inputs())
     shapes.push_back(Substituted(graph.value(id).shape, symbols));
+  if (graph.maker != nullptr) return (*graph.maker)(shapes);
   return Rebuilt(graph, shapes, symbols);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same program for narrower inputs: the graph is built again, so that inference sees the new
-// extents everywhere, in the bodies of its nodes too.
+// The same program for narrower inputs: the graph is built again, from the model that it was
+// imported from if there is one (Graph::maker), so that inference sees the new extents everywhere,
+// in the bodies of its nodes too.
 //
 //   input x : f32 [n, 4]                         input x : f32 [1, 4]
 //   y : f32 [n, 8] = ...        with n = 1:      y : f32 [1, 8] = ...

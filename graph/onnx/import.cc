@@ -97,6 +97,7 @@ absl::Status Importer::AddInput(const ValueInfoProto& input) {
     return absl::UnimplementedError("the model gives no shape for it; give one");
   }
   Shape shape = given != options_.input_shapes.end() ? given->second : DeclaredShape(input);
+  for (const Dim& dim : shape) symbols_.Reserve(dim);
   KILN_RETURN_IF_ERROR(CheckElements(shape));
   const ValueId id = out_.graph.AddInput(input.name(), dtype, std::move(shape));
   return Define(main_, input.name(), {.id = id});
@@ -225,8 +226,32 @@ absl::StatusOr<OnnxImport> Importer::Run() {
 
 namespace {
 
-absl::StatusOr<OnnxImport> Import(absl::string_view bytes, const std::shared_ptr<void>& owner,
-                                  ExternalFiles& external, const OnnxImportOptions& options) {
+// A model that lies in memory, with the folder of its external files.
+struct Source {
+  absl::string_view bytes;
+  std::shared_ptr<void> owner;
+  std::string folder;
+};
+
+absl::StatusOr<OnnxImport> Import(const Source& from, const OnnxImportOptions& options);
+
+// Imports the same bytes for other shapes. The model keeps its memory, so that constants that lie
+// in the file stay where they are.
+Graph::Maker MakerOf(const Source& from, OnnxImportOptions options,
+                     const std::vector<std::string>& inputs) {
+  options.allow_unsupported = false;
+  return [from, options, inputs](const std::vector<Shape>& shapes) -> absl::StatusOr<Graph> {
+    OnnxImportOptions own = options;
+    for (size_t k = 0; k < inputs.size() && k < shapes.size(); ++k)
+      own.input_shapes.insert_or_assign(inputs[k], shapes[k]);
+    KILN_ASSIGN_OR_RETURN(OnnxImport import, Import(from, own));
+    return std::move(import.graph);
+  };
+}
+
+absl::StatusOr<OnnxImport> Import(const Source& from, const OnnxImportOptions& options) {
+  const absl::string_view bytes = from.bytes;
+  ExternalFiles external(from.folder);
   ModelProto model;
   {
     KILN_ASSIGN_OR_RETURN(const std::string skeleton, Skeleton(bytes, Root::kModel));
@@ -234,7 +259,7 @@ absl::StatusOr<OnnxImport> Import(absl::string_view bytes, const std::shared_ptr
   }
   std::vector<TensorOrigin> origins;
   TensorSource source{.bytes = bytes,
-                      .owner = owner,
+                      .owner = from.owner,
                       .external = &external,
                       .budget = options.max_total_bytes,
                       .origins = &origins};
@@ -242,6 +267,14 @@ absl::StatusOr<OnnxImport> Import(absl::string_view bytes, const std::shared_ptr
   if (!import.ok()) return import;
   import->origins = std::move(origins);
   import->external = external.files();
+  std::vector<std::string> inputs;
+  bool open = false;
+  for (const ValueId id : import->graph.inputs()) {
+    inputs.push_back(import->graph.value(id).name);
+    open = open || !kiln::Constant(import->graph.value(id).shape);
+  }
+  if (open)
+    import->graph.maker = std::make_shared<const Graph::Maker>(MakerOf(from, options, inputs));
   return import;
 }
 
@@ -286,8 +319,8 @@ absl::StatusOr<OnnxImport> ImportOnnx(absl::string_view path, const OnnxImportOp
   const absl::StatusOr<std::shared_ptr<onnx::MappedFile>> file =
       onnx::MappedFile::Open(name, onnx::kMaxFileBytes);
   if (!file.ok()) return Annotate(file.status(), "importing");
-  onnx::ExternalFiles external(onnx::FolderOf(name));
-  absl::StatusOr<OnnxImport> import = onnx::Import((*file)->bytes(), *file, external, options);
+  absl::StatusOr<OnnxImport> import =
+      onnx::Import({(*file)->bytes(), *file, onnx::FolderOf(name)}, options);
   if (!import.ok()) return Annotate(import.status(), context);
   import->file = *file;
   return import;
@@ -388,8 +421,7 @@ absl::StatusOr<OnnxImport> ImportOnnxFor(absl::string_view path,
 
 absl::StatusOr<OnnxImport> ImportOnnxBytes(absl::string_view bytes, std::shared_ptr<void> owner,
                                            const OnnxImportOptions& options) {
-  onnx::ExternalFiles external("");
-  return onnx::Import(bytes, owner, external, options);
+  return onnx::Import({bytes, std::move(owner), ""}, options);
 }
 
 absl::StatusOr<std::vector<std::string>> ExternalLocations(absl::string_view bytes) {

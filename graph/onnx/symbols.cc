@@ -38,6 +38,8 @@ std::string Symbols::Unique(absl::string_view wish) {
   return name;
 }
 
+void Symbols::Reserve(const Dim& dim) { dim.CollectSymbols(used_); }
+
 Dim Symbols::Named(const std::string& name) {
   std::string& symbol = named_[name];
   if (symbol.empty()) symbol = Unique(name);

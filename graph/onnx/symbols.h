@@ -19,6 +19,8 @@ class Symbols {
   Dim Named(const std::string& name);
   // A symbol used nowhere else, called `wish` if that is free.
   Dim Fresh(absl::string_view wish);
+  // No fresh symbol gets a name that `dim` has.
+  void Reserve(const Dim& dim);
   // True if a name says nothing: empty, "?", "None", or made up by an exporter ("unk__12").
   static bool IsNoName(absl::string_view name);
 
