@@ -376,6 +376,8 @@ Dim Dim::Mod(const Dim& divisor) const {
 }
 
 Dim Dim::Min(const Dim& a, const Dim& b) {
+  // The difference of two numbers may not fit.
+  if (a.constant() && b.constant()) return std::min(*a.constant(), *b.constant());
   const Dim difference = a - b;
   if (difference.overflow_) return Error();
   if (NeverNegative(difference)) return b;
@@ -384,6 +386,8 @@ Dim Dim::Min(const Dim& a, const Dim& b) {
 }
 
 Dim Dim::Max(const Dim& a, const Dim& b) {
+  // The difference of two numbers may not fit.
+  if (a.constant() && b.constant()) return std::max(*a.constant(), *b.constant());
   const Dim difference = a - b;
   if (difference.overflow_) return Error();
   if (NeverNegative(difference)) return a;

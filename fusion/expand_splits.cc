@@ -11,6 +11,24 @@
 namespace kiln {
 namespace {
 
+// The part [start, start + extent) of the axis, of the shape `shape`. Where unknown extents leave a
+// slice with a shape that is not known to be the part's, elements are cut off at both ends.
+ValueId Part(GraphBuilder& b, const Node& node, int64_t axis, const Dim& start,
+             const Shape& shape) {
+  const Dim end = start + shape[static_cast<size_t>(axis)];
+  const ValueId slice = b.Op("slice", {node.inputs[0]},
+                             {{"starts", DimsValue({start})},
+                              {"ends", DimsValue({end})},
+                              {"axes", DimsValue({Dim(axis)})}},
+                             node.name);
+  if (b.status().ok() && b.value(slice).shape == shape) return slice;
+  const Dim whole = b.value(node.inputs[0]).shape[static_cast<size_t>(axis)];
+  return b.Op(
+      "pad", {node.inputs[0]},
+      {{"pads", DimsValue({Dim(0) - start, end - whole})}, {"axes", DimsValue({Dim(axis)})}},
+      node.name);
+}
+
 bool Expand(Graph& graph, const Node& node, const std::vector<std::vector<NodeId>>& users) {
   const auto rank = static_cast<int64_t>(graph.value(node.inputs[0]).shape.size());
   const int64_t axis =
@@ -22,14 +40,9 @@ bool Expand(Graph& graph, const Node& node, const std::vector<std::vector<NodeId
     const Dim end = start + shape[static_cast<size_t>(axis)];
     if (!users[static_cast<size_t>(part.v)].empty() || graph.IsOutput(part)) {
       GraphBuilder b(&graph);
-      const ValueId slice = b.Op("slice", {node.inputs[0]},
-                                 {{"starts", DimsValue({start})},
-                                  {"ends", DimsValue({end})},
-                                  {"axes", DimsValue({Dim(axis)})}},
-                                 node.name);
-      // Unknown extents may leave the slice with a shape that is not known to be the part's.
-      if (!b.status().ok() || !(graph.value(slice).shape == shape)) return false;
-      replaced.emplace_back(part, slice);
+      const ValueId piece = Part(b, node, axis, start, shape);
+      if (!b.status().ok() || !(graph.value(piece).shape == shape)) return false;
+      replaced.emplace_back(part, piece);
     }
     start = end;
   }

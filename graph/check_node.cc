@@ -2,6 +2,8 @@
 #include "kiln/graph/check_node.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status.h"
@@ -114,6 +116,28 @@ absl::Status CheckElements(const Shape& shape) {
       absl::StrCat(ToString(shape), " has more than ", kMaxElements, " elements"));
 }
 
+namespace {
+
+bool HasSymbols(const InferContext& context) {
+  for (int k = 0; k < context.num_inputs(); ++k) {
+    if (context.has_input(k) && !Constant(context.shape(k))) return true;
+  }
+  return false;
+}
+
+// The number of elements can be written down, or this is right for no open extents at all: then the
+// symbols become numbers.
+void AssumeItsProduct(InferContext& context, const Shape& shape) {
+  if (!Product(shape).is_error()) return;
+  std::set<std::string> symbols;
+  for (const Dim& dim : shape) dim.CollectSymbols(symbols);
+  Dim sum;
+  for (const std::string& symbol : symbols) sum = sum + Dim::Symbol(symbol);
+  if (!symbols.empty()) context.Assume(Guard::Less(sum, 0));
+}
+
+}  // namespace
+
 absl::Status InferNode(InferContext& context) {
   const Node& node = context.node();
   context.outputs.assign(node.outputs.size(), {});
@@ -128,12 +152,17 @@ absl::Status InferNode(InferContext& context) {
     }
     for (const Dim& dim : output.shape) {
       const Guard there = Guard::AtLeast(dim, 0);
+      if (dim.is_error() && HasSymbols(context)) {
+        return absl::UnimplementedError(absl::StrCat(
+            Subject(node), ": an extent of the result is too long an expression of the inputs'"));
+      }
       if (dim.is_error() || there.Static() == false) {
         return absl::InvalidArgumentError(absl::StrCat(
             Subject(node), ": the result would have the shape ", ToString(output.shape)));
       }
       context.Assume(there);
     }
+    AssumeItsProduct(context, output.shape);
     const auto extents = Constant(output.shape);
     if (extents && CheckedBytes(output.type, *extents) < 0) {
       return absl::InvalidArgumentError(absl::StrCat(

@@ -78,6 +78,7 @@ class InferContext {
   DType type(int k) const { return input(k).type; }
   const Shape& shape(int k) const { return input(k).shape; }
   const Node& node() const { return node_; }
+  const Graph& graph() const { return graph_; }
   // Elements of a small integer input, symbolically: from a constant or from shape_content.
   // kUnimplemented if unknown.
   absl::StatusOr<Shape> Content(int k) const;

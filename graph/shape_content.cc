@@ -54,6 +54,8 @@ Dim Divide(const Dim& a, const Dim& b, bool remainder) {
   Dim quotient;
   if (AtLeast(b, 1)) {
     quotient = Truncated(a, b);
+  } else if (AtLeast(b, 0)) {
+    quotient = Truncated(a, Dim::Max(b, 1)) * Dim::Min(b, 1);
   } else {
     const Dim back = Dim(0) - b;
     quotient = IsNonNegative(b - 1) * Truncated(a, Dim::Max(b, 1)) -
@@ -61,6 +63,12 @@ Dim Divide(const Dim& a, const Dim& b, bool remainder) {
   }
   // By 0 the quotient is 0, but no remainder is left.
   return remainder ? Choose(IsEqual(b, 0), 0, a - quotient * b) : quotient;
+}
+
+// What is left of a division that rounds down, with the sign of the divisor; by 0 nothing is.
+Dim FloorRemainder(const Dim& a, const Dim& b) {
+  if (AtLeast(b, 1) || Guard::Less(b, 0).Static() == true) return a.Mod(b);
+  return a.Mod(AtLeast(b, 0) ? Dim::Max(b, 1) : b + IsEqual(b, 0));
 }
 
 bool Fits(const Dim& dim, DType type) {
@@ -161,6 +169,15 @@ MaybeDim EvaluateBody(const ScalarExpr& body, const std::vector<Dim>& inputs) {
     if (done[i] && !Fits(*done[i], node.type)) done[i].reset();
   }
   return done[static_cast<size_t>(body.root())];
+}
+
+// The element of an operator that is more on Dims than its body says; nothing: the body says it.
+MaybeDim EvaluateWhole(const Node& node, DType type, const std::vector<Dim>& inputs) {
+  const bool floors =
+      absl::string_view(node.op->name) == "mod" && IntAttr(node, "fmod") == 0 && IsSigned(type);
+  if (!floors || Constant(inputs)) return std::nullopt;
+  const Dim rest = FloorRemainder(inputs[0], inputs[1]);
+  return Fits(rest, type) ? MaybeDim(rest) : std::nullopt;
 }
 
 // What is known of a node's inputs: extents and elements. An absent input is empty.
@@ -338,7 +355,8 @@ std::optional<Shape> FollowContent(const Graph& graph, const Node& node, int k) 
       std::vector<Dim> elements;
       for (const Known& input : *inputs)
         elements.push_back(input.content.empty() ? Dim() : Broadcast(input, at));
-      element = EvaluateBody(body, elements);
+      element = EvaluateWhole(node, output.type, elements);
+      if (!element) element = EvaluateBody(body, elements);
     }
     if (!element || element->is_error()) return std::nullopt;
     content.push_back(*std::move(element));

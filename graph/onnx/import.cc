@@ -372,6 +372,7 @@ bool MayNeedInputs(absl::string_view path, const OnnxImport& import,
   if (MayNeedValues(import)) return true;
   if (import.unsupported.empty() || LacksOperator(import)) return false;
   // Any extents tell whether open ones are what is in the way, if the model takes them.
+  bool told = false;
   for (const int64_t extent : {64, 512, 4096, 1}) {
     OnnxImportOptions closed = options;
     closed.allow_unsupported = true;
@@ -383,8 +384,10 @@ bool MayNeedInputs(absl::string_view path, const OnnxImport& import,
     if (!CloseShapes(import.graph, shape_of, closed)) return false;
     const absl::StatusOr<OnnxImport> tried = ImportOnnx(path, closed);
     if (tried.ok() && (tried->unsupported.empty() || MayNeedValues(*tried))) return true;
+    told = told || tried.ok();
   }
-  return false;
+  // Extents that do not go together tell nothing.
+  return !told;
 }
 
 absl::StatusOr<OnnxImport> ImportOnnxFor(absl::string_view path,

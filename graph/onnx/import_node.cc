@@ -194,6 +194,72 @@ bool Importer::NoteNeeded(Scope& scope, const std::string& value) {
   return !sources.empty();
 }
 
+namespace {
+
+bool IsOneOf(const Node& node, std::initializer_list<absl::string_view> names) {
+  return std::find(names.begin(), names.end(), node.op->name) != names.end();
+}
+
+// Calls f on every value that `value` is made of, itself included, down to what is known; f says
+// whether to look behind it.
+template <typename F>
+void ForEachSource(const Graph& graph, ValueId value, const F& f) {
+  std::vector<ValueId> work = {value};
+  std::set<ValueId> seen;
+  while (!work.empty()) {
+    const ValueId id = work.back();
+    work.pop_back();
+    if (!id.valid() || !seen.insert(id).second || !f(graph.value(id))) continue;
+    const NodeId producer = graph.value(id).producer;
+    if (producer.v < 0) continue;
+    const std::vector<ValueId>& inputs = graph.node(producer).inputs;
+    work.insert(work.end(), inputs.begin(), inputs.end());
+  }
+}
+
+// Whether nothing but the shapes of inputs decides the value.
+bool FollowsFromShapes(const Graph& graph, ValueId value) {
+  bool follows = true;
+  ForEachSource(graph, value, [&](const Value& v) {
+    if (v.constant || ContentOf(v)) return false;
+    const bool dynamic = v.producer.v >= 0 && graph.node(v.producer).op->dynamic;
+    follows = follows && v.producer.v >= 0 && !dynamic;
+    return follows;
+  });
+  return follows;
+}
+
+bool IsNeverNegative(const Value& value) {
+  if (const std::optional<Shape> content = ContentOf(value)) {
+    return std::all_of(content->begin(), content->end(),
+                       [](const Dim& dim) { return Guard::AtLeast(dim, 0).Static() == true; });
+  }
+  const std::vector<double> numbers = ToDoubles(*value.constant);
+  return std::all_of(numbers.begin(), numbers.end(), [](double number) { return number >= 0; });
+}
+
+// Whether it is made of what is never negative by operators that keep it so.
+bool NeverNegative(const Graph& graph, ValueId value) {
+  bool never = true;
+  ForEachSource(graph, value, [&](const Value& v) {
+    if (v.constant || ContentOf(v)) {
+      never = never && IsNeverNegative(v);
+      return false;
+    }
+    never = never && v.producer.v >= 0 &&
+            IsOneOf(graph.node(v.producer),
+                    {"add",         "cast",       "ceil",       "concat",      "div",
+                     "expand",      "floor",      "gather",     "identity",    "max",
+                     "min",         "mul",        "reduce_max", "reduce_mean", "reduce_min",
+                     "reduce_prod", "reduce_sum", "reshape",    "round",       "slice",
+                     "sqrt",        "squeeze",    "transpose",  "unsqueeze"});
+    return never;
+  });
+  return never;
+}
+
+}  // namespace
+
 bool Importer::MakeElements(Scope& scope, const absl::Status& status,
                             std::vector<ValueId>& inputs) {
   const std::optional<std::string> name = NeededValue(status);
@@ -206,6 +272,8 @@ bool Importer::MakeElements(Scope& scope, const absl::Status& status,
   const int64_t count = shape ? CheckedBytes(DType::kU8, *shape) : -1;
   if (!IsInt(value.type) || value.shape.size() > 1 || count < 0 || count > kMaxSymbolElements)
     return false;
+  // Symbols are from 0 on. What extents alone decide may be negative; it is known with them.
+  if (FollowsFromShapes(graph, *input) && !NeverNegative(graph, *input)) return false;
   Shape elements;
   for (int64_t i = 0; i < count; ++i)
     elements.push_back(symbols_.Fresh(absl::StrCat(value.name, "_", i)));

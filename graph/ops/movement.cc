@@ -2,12 +2,14 @@
 // Ops whose result elements are input elements found by index arithmetic, or a fill value.
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/graph/infer.h"
 #include "kiln/graph/ops/ops.h"
+#include "kiln/graph/rebuild.h"
 #include "kiln/graph/tensors.h"
 
 namespace kiln::ops {
@@ -101,75 +103,110 @@ constexpr int64_t kBeyondAxes = int64_t{1} << 40;
 // Exporters write "to the end" as any large number.
 constexpr int64_t kFar = 1'000'000'000;
 
-// What a symbolic extent leaves open about the bounds of one axis becomes guards.
-class Bounds {
+// What becomes of a choice that extents make: a guard, or, where the graph's inputs do not tell the
+// extents, an expression that holds for both cases. What such a slice gives may end up in a part
+// of the program that the graph cannot be made again for.
+class Choices {
  public:
-  Bounds(const Dim& extent, bool forwards, std::vector<Guard>& guards)
-      : extent_(extent), guards_(guards), high_(forwards ? extent : extent - 1) {
-    // Backwards, places run from extent - 1 down to -1, which is before the first.
-    end_low_ = forwards ? 0 : -1;
-  }
+  Choices(const Graph& graph, std::vector<Guard>& guards) : graph_(graph), guards_(guards) {}
 
-  // A start before the first element is at it, in either direction.
-  Dim Start(const Dim& bound) { return Clamp(bound, 0); }
-  Dim End(const Dim& bound) { return Clamp(bound, end_low_); }
-
- private:
-  // A bound as ONNX writes it: negative numbers count from the end; then kept within [low, high_].
-  Dim Clamp(const Dim& bound, const Dim& low) {
-    const auto number = bound.constant();
-    if (extent_.constant() && number) {
-      const int64_t at =
-          *number < 0 ? std::max(*number, -kBeyondAxes) + *extent_.constant() : *number;
-      return Dim::Min(Dim::Max(at, low), high_);
+  // True: both cases are to be kept.
+  bool KeepsBoth(const Guard& guard) {
+    std::set<std::string> symbols;
+    guard.left.CollectSymbols(symbols);
+    if (known_.empty()) {
+      for (const ValueId id : graph_.inputs())
+        ForEachLearned(graph_.value(id), [&](const std::string& name) { known_.insert(name); });
     }
-    if (number && *number <= -kFar) {
-      if (*number > -kBeyondAxes) Assume(Guard::Less(bound + extent_, 0));
-      return Low(low);
-    }
-    if (number && *number >= kFar) {
-      if (*number < kBeyondAxes) Assume(Guard::AtLeast(bound - high_, 0));
-      return high_;
-    }
-    const Dim at = CountsFromEnd(bound) ? bound + extent_ : bound;
-    if (Guard::AtLeast(low - at, 0).Static() == true) return Low(low);
-    if (Guard::AtLeast(at - high_, 0).Static() == true) return high_;
-    if (number && *number >= 0) return Dim::Min(at, high_);
-    Assume(Guard::AtLeast(at - low, 0));
-    Assume(Guard::AtLeast(high_ - at, 0));
-    return at;
+    return !std::includes(known_.begin(), known_.end(), symbols.begin(), symbols.end());
   }
-
-  // Of an axis without elements no start is within the bounds.
-  Dim Low(const Dim& low) {
-    Assume(Guard::AtLeast(high_ - low, 0));
-    return low;
-  }
-
-  // Of a bound whose sign extents decide, what it is for large ones is assumed.
-  bool CountsFromEnd(const Dim& bound) {
-    const std::optional<bool> negative = Guard::Less(bound, 0).Static();
-    if (negative) return *negative;
-    const bool assumed = HoldsForLarge(Guard::Less(bound, 0));
-    Assume(assumed ? Guard::Less(bound, 0) : Guard::AtLeast(bound, 0));
-    return assumed;
-  }
-
   void Assume(const Guard& guard) {
     if (guard.Static() != true) guards_.push_back(guard);
   }
+  // `dim`, which is to be at least `low`; with a guard if that is open.
+  Dim AtLeast(const Dim& dim, const Dim& low) {
+    const Guard guard = Guard::AtLeast(dim - low, 0);
+    const std::optional<bool> holds = guard.Static();
+    if (holds) return *holds ? dim : low;
+    if (dim.constant() || KeepsBoth(guard)) return Dim::Max(dim, low);
+    Assume(guard);
+    return dim;
+  }
+  Dim AtMost(const Dim& dim, const Dim& high) {
+    const Guard guard = Guard::AtLeast(high - dim, 0);
+    const std::optional<bool> holds = guard.Static();
+    if (holds) return *holds ? dim : high;
+    if (dim.constant() || KeepsBoth(guard)) return Dim::Min(dim, high);
+    Assume(guard);
+    return dim;
+  }
+
+ private:
+  const Graph& graph_;
+  std::vector<Guard>& guards_;
+  std::set<std::string> known_;
+};
+
+// The bounds of a slice along one axis.
+class Bounds {
+ public:
+  Bounds(const Dim& extent, bool forwards, Choices& choices)
+      : extent_(extent),
+        choices_(choices),
+        // Backwards, places run from extent - 1 down to -1, which is before the first.
+        end_low_(forwards ? 0 : -1),
+        high_(forwards ? extent : extent - 1) {}
+
+  // A start before the first element is at it, in either direction; of an axis without elements
+  // there is no first one.
+  Dim Start(const Dim& bound) {
+    return choices_.AtMost(choices_.AtLeast(Counted(bound), 0), high_);
+  }
+  Dim End(const Dim& bound) {
+    return choices_.AtMost(choices_.AtLeast(Counted(bound), end_low_), high_);
+  }
+
+ private:
+  // A bound as ONNX writes it: negative numbers count from the end.
+  Dim Counted(const Dim& bound) {
+    if (const auto number = bound.constant()) {
+      if (*number <= -kFar) return Far(*number, Guard::Less(bound + extent_, 0), Dim(-1));
+      if (*number >= kFar) return Far(*number, Guard::AtLeast(bound - extent_, 0), extent_);
+      return *number < 0 ? bound + extent_ : bound;
+    }
+    const Guard less = Guard::Less(bound, 0);
+    if (const auto negative = less.Static()) return *negative ? bound + extent_ : bound;
+    if (choices_.KeepsBoth(less)) {
+      const Dim is_negative = Dim::Min(Dim::Max(Dim(0) - bound, 0), 1);
+      return bound + is_negative * extent_;
+    }
+    // Of a bound whose sign extents decide, what it is for large ones is assumed.
+    const bool negative = HoldsForLarge(less);
+    choices_.Assume(negative ? less : Guard::AtLeast(bound, 0));
+    return negative ? bound + extent_ : bound;
+  }
+
+  // A number that is meant as "to the end": `end` if it is beyond the axis.
+  Dim Far(int64_t number, const Guard& beyond, const Dim& end) {
+    if (number <= -kBeyondAxes || number >= kBeyondAxes) return end;
+    if (beyond.Static() == true) return end;
+    if (beyond.Static() == false || choices_.KeepsBoth(beyond))
+      return number < 0 ? Dim(number) + extent_ : Dim(number);
+    choices_.Assume(beyond);
+    return end;
+  }
 
   const Dim& extent_;
-  std::vector<Guard>& guards_;
-  Dim end_low_;
+  Choices& choices_;
+  const Dim end_low_;
   const Dim high_;
 };
 
 absl::StatusOr<AxisSlice> SliceAxis(const Dim& extent, const Dim& start, const Dim& end,
-                                    int64_t step, std::vector<Guard>& guards) {
+                                    int64_t step, Choices& choices) {
   if (step == 0) return absl::InvalidArgumentError("the step is 0");
   const bool forwards = step > 0;
-  Bounds bounds(extent, forwards, guards);
+  Bounds bounds(extent, forwards, choices);
   AxisSlice slice;
   slice.start = bounds.Start(start);
   const Dim way = forwards ? bounds.End(end) - slice.start : slice.start - bounds.End(end);
@@ -184,19 +221,13 @@ absl::StatusOr<AxisSlice> SliceAxis(const Dim& extent, const Dim& start, const D
   }
   // An order of the bounds that some extents would turn around is assumed, rather than carrying a
   // maximum along.
-  const Guard ordered = Guard::AtLeast(slice.extent, 0);
-  if (ordered.Static() == false || slice.extent.constant()) {
-    slice.extent = Dim::Max(slice.extent, 0);
-  } else if (!ordered.Static()) {
-    guards.push_back(ordered);
-  }
+  slice.extent = choices.AtLeast(slice.extent, 0);
   return slice;
 }
 
 absl::StatusOr<std::vector<AxisSlice>> Slices(const Shape& shape, const Shape& starts,
                                               const Shape& ends, const std::vector<int64_t>& axes,
-                                              const std::vector<int64_t>& steps,
-                                              std::vector<Guard>& guards) {
+                                              const std::vector<int64_t>& steps, Choices& choices) {
   std::vector<AxisSlice> slices;
   for (const Dim& dim : shape) slices.push_back({0, 1, dim});
   if (starts.size() != ends.size() || starts.size() != axes.size() ||
@@ -208,7 +239,7 @@ absl::StatusOr<std::vector<AxisSlice>> Slices(const Shape& shape, const Shape& s
   for (size_t i = 0; i < axes.size(); ++i) {
     KILN_ASSIGN_OR_RETURN(const int axis, NormalAxis(axes[i], shape.size()));
     absl::StatusOr<AxisSlice> slice =
-        SliceAxis(shape[At(axis)], starts[i], ends[i], steps[i], guards);
+        SliceAxis(shape[At(axis)], starts[i], ends[i], steps[i], choices);
     if (!slice.ok()) return Annotate(slice.status(), absl::StrCat("axis ", axis));
     slices[At(axis)] = *std::move(slice);
   }
@@ -217,7 +248,7 @@ absl::StatusOr<std::vector<AxisSlice>> Slices(const Shape& shape, const Shape& s
 
 absl::StatusOr<std::vector<AxisSlice>> SlicesOf(const Node& node, const Shape& shape,
                                                 const Shape& starts, const Shape& ends,
-                                                std::vector<Guard>& guards) {
+                                                Choices choices) {
   std::vector<int64_t> axes(starts.size());
   std::vector<int64_t> steps(starts.size(), 1);
   std::iota(axes.begin(), axes.end(), 0);
@@ -227,7 +258,7 @@ absl::StatusOr<std::vector<AxisSlice>> SlicesOf(const Node& node, const Shape& s
   if (HasAttr(node, "steps")) {
     KILN_ASSIGN_OR_RETURN(steps, Numbers(DimsAttr(node, "steps"), "steps"));
   }
-  return Slices(shape, starts, ends, axes, steps, guards);
+  return Slices(shape, starts, ends, axes, steps, choices);
 }
 
 absl::Status InferSlice(InferContext& c) {
@@ -238,7 +269,7 @@ absl::Status InferSlice(InferContext& c) {
   }
   std::vector<Guard> guards;
   KILN_ASSIGN_OR_RETURN(const std::vector<AxisSlice> slices,
-                        SlicesOf(c.node(), c.shape(0), starts, ends, guards));
+                        SlicesOf(c.node(), c.shape(0), starts, ends, Choices(c.graph(), guards)));
   Shape shape;
   for (const AxisSlice& slice : slices) shape.push_back(slice.extent);
   for (Guard& guard : guards) c.Assume(std::move(guard));
@@ -249,9 +280,9 @@ absl::Status InferSlice(InferContext& c) {
 absl::StatusOr<IndexMap> IndexSlice(const Graph& graph, const Node& node, int) {
   const Shape& from = ShapeOf(graph, node, 0);
   std::vector<Guard> guards;
-  KILN_ASSIGN_OR_RETURN(
-      const std::vector<AxisSlice> slices,
-      SlicesOf(node, from, DimsAttr(node, "starts"), DimsAttr(node, "ends"), guards));
+  KILN_ASSIGN_OR_RETURN(const std::vector<AxisSlice> slices,
+                        SlicesOf(node, from, DimsAttr(node, "starts"), DimsAttr(node, "ends"),
+                                 Choices(graph, guards)));
   IndexPiece piece = Straight(0, from.size());
   for (size_t i = 0; i < from.size(); ++i) {
     piece.axes[i].coef = slices[i].step;

@@ -195,7 +195,7 @@ Evaluated Gather(const ModelNode& node, const Inputs& in) {
   shape.insert(shape.end(), data.shape.begin() + axis + 1, data.shape.end());
   if (IsBad(shape)) return Undefined("too large");
   for (const long double i : index.elements) {
-    if (i < -data.shape[a] || i >= data.shape[a]) return Undefined("index outside");
+    if (i < -data.shape[a] || i >= data.shape[a]) return {Outcome::kAnything, "index outside", {}};
   }
   return One(Filled(data.type, shape, [&](const Ints& at) {
     Ints from(at.begin(), at.begin() + axis);

@@ -17,7 +17,8 @@ namespace kiln::symbols {
 enum class Outcome {
   kValue,      // the arrays
   kError,      // the specification has no result: extents do not go together
-  kUndefined,  // runtimes differ: division by zero, indices outside, -1 beside an extent of 0
+  kUndefined,  // runtimes differ, Kiln does not: division by zero, -1 beside an extent of 0
+  kAnything,   // an index outside: an element, whichever, of an axis that may have none
 };
 
 struct Evaluated {

@@ -393,7 +393,8 @@ class Maker {
     const Known* ends = ListOf(count, bounds, 55);
     if (starts == nullptr || ends == nullptr) return;
     std::vector<const Known*> inputs = {&x, starts, ends, List(axes)};
-    if (Chance(40)) inputs.push_back(Chance(90) ? List(steps) : ListOf(count, {1, -1}, 60));
+    if (Chance(40))
+      inputs.push_back(Chance(90) || text_ ? List(steps) : ListOf(count, {1, -1}, 60));
     if (inputs.back() == nullptr) return;
     KeepData(AddOne("Slice", inputs));
   }
