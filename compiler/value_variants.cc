@@ -51,7 +51,9 @@ absl::StatusOr<ValueVariants::Made> ValueVariants::Make(const std::vector<InputF
   std::map<std::string, Tensor> given;
   for (const InputFacts& input : inputs) given.emplace(input.name, input.tensor.Clone());
   Entry entry;
-  KILN_ASSIGN_OR_RETURN(entry.import, source_.For(given));
+  absl::StatusOr<std::shared_ptr<const OnnxImport>> made = source_.For(given);
+  if (!made.ok()) return NamingInputs(made.status(), source_.inputs(), inputs);
+  entry.import = *std::move(made);
   for (const Guard& guard : entry.import->graph.guards()) {
     if (guard.kind == Guard::Kind::kValue) entry.values.emplace(guard.input, given[guard.input]);
   }

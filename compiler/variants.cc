@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/compiler/example_launch.h"
 #include "kiln/compiler/program_builder.h"
@@ -45,6 +46,23 @@ SymbolValues KnownSymbols(const Graph& graph, const std::vector<InputFacts>& inp
 }
 
 }  // namespace
+
+absl::Status NamingInputs(const absl::Status& status, const std::vector<PortInfo>& ports,
+                          const std::vector<InputFacts>& inputs) {
+  if (status.ok()) return status;
+  std::vector<std::string> facts;
+  for (size_t k = 0; k < ports.size() && k < inputs.size(); ++k) {
+    const std::vector<int64_t>& shape = inputs[k].tensor.shape();
+    for (size_t axis = 0; axis < ports[k].shape.size() && axis < shape.size(); ++axis) {
+      if (ports[k].shape[axis].constant()) continue;
+      facts.push_back(
+          absl::StrCat("input \"", ports[k].name, "\": dim ", axis, " is ", shape[axis]));
+    }
+  }
+  if (facts.empty()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(status.message(), "; ", absl::StrJoin(facts, ", ")));
+}
 
 std::vector<PortInfo> PortInfosOf(const Graph& graph, bool inputs) {
   std::vector<PortInfo> ports;
@@ -224,10 +242,10 @@ absl::Status Variants::Prepare() {
 
 absl::StatusOr<std::shared_ptr<const Variant>> Variants::MakeFor(
     const std::vector<InputFacts>& inputs) {
-  KILN_ASSIGN_OR_RETURN(Variant compiled, MakeFitting(template_, inputs, [&](const Graph& graph) {
-                          return CompileVariant(graph);
-                        }));
-  return WithKernels(std::move(compiled));
+  absl::StatusOr<Variant> compiled =
+      MakeFitting(template_, inputs, [&](const Graph& graph) { return CompileVariant(graph); });
+  if (!compiled.ok()) return NamingInputs(compiled.status(), inputs_, inputs);
+  return WithKernels(*std::move(compiled));
 }
 
 absl::StatusOr<std::shared_ptr<const Variant>> Variants::Get(

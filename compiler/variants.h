@@ -44,6 +44,11 @@ absl::StatusOr<Compiled> CompileGraph(const Graph& graph, const CompileOptions& 
 absl::StatusOr<Variant> CompileFor(const Graph& graph, const CompileOptions& options,
                                    const std::vector<InputFacts>& inputs);
 
+// `status`, if it is an error, with the dims of `inputs` that `ports` leave open and what they are:
+// these extents are what the model does not take.
+absl::Status NamingInputs(const absl::Status& status, const std::vector<PortInfo>& ports,
+                          const std::vector<InputFacts>& inputs);
+
 // The inputs, or the outputs, of a graph.
 std::vector<PortInfo> PortInfosOf(const Graph& graph, bool inputs);
 

@@ -16,6 +16,8 @@
 namespace kiln::onnx {
 namespace {
 
+constexpr int kMaxRank = 16;
+
 std::optional<int64_t> KnownNumber(const Graph& graph, ValueId id) {
   const std::optional<Shape> content = ContentOf(graph.value(id));
   if (!content || content->size() != 1) return std::nullopt;
@@ -53,11 +55,18 @@ bool IsVisible(const Dim& dim, const std::set<std::string>& visible) {
   return std::includes(visible.begin(), visible.end(), symbols.begin(), symbols.end());
 }
 
+// A condition or count of any rank with one element, as a scalar: other runtimes take that element.
+ValueId AsScalar(GraphBuilder& b, ValueId id) {
+  if (!id.valid() || b.value(id).shape.empty()) return id;
+  return b.Op("reshape", {id}, {{"shape", std::vector<int64_t>()}});
+}
+
 // Whether a loop's condition stays what it was: the body hands it through or sets it to true.
 bool KeepsCondition(const Graph& body) {
   ValueId id = body.outputs()[0].value;
   while (body.value(id).producer.v >= 0 &&
-         absl::string_view(body.node(body.value(id).producer).op->name) == "identity")
+         (absl::string_view(body.node(body.value(id).producer).op->name) == "identity" ||
+          absl::string_view(body.node(body.value(id).producer).op->name) == "reshape"))
     id = body.node(body.value(id).producer).inputs[0];
   return id == body.inputs()[1] || KnownNumber(body, id) == 1;
 }
@@ -179,7 +188,9 @@ absl::Status Importer::AddIf(Scope& scope, const NodeProto& node, const std::vec
       extents.push_back(same ? x[axis] : symbols_.Fresh(absl::StrCat(name, "_dim", axis)));
     }
   }
-  std::vector<ValueId> operands = {inputs[0].id};
+  GraphBuilder builder(&graph);
+  std::vector<ValueId> operands = {AsScalar(builder, inputs[0].id)};
+  KILN_RETURN_IF_ERROR(builder.status());
   operands.insert(operands.end(), b.captures.begin(), b.captures.end());
   KILN_ASSIGN_OR_RETURN(
       const std::vector<ValueId> made,
@@ -211,8 +222,10 @@ absl::StatusOr<Importer::BodyGraph> Importer::ImportLoopBody(
   if (!parts.is_scan()) {
     for (const ValueId id : {turn, condition}) {
       if (at >= proto.input_size()) break;
-      const bool one = proto.input(at++).type().tensor_type().shape().dim_size() == 1;
-      formal.push_back(one ? b.Op("unsqueeze", {id}, {{"axes", std::vector<int64_t>{0}}}) : id);
+      // As many axes of extent 1 as the body declares.
+      const int rank = proto.input(at++).type().tensor_type().shape().dim_size();
+      const std::vector<int64_t> ones(static_cast<size_t>(std::min(rank, kMaxRank)), 1);
+      formal.push_back(rank > 0 ? b.Op("reshape", {id}, {{"shape", ones}}) : id);
     }
   }
   for (size_t k = 0; k < parts.state.size(); ++k) {
@@ -241,6 +254,9 @@ absl::StatusOr<Importer::BodyGraph> Importer::ImportLoopBody(
   std::vector<ValueId> results;
   KILN_RETURN_IF_ERROR(RunBody(inner, proto, results));
   if (parts.is_scan()) made.graph.AddOutput(condition, "condition");
+  if (!parts.is_scan() && !results.empty() && results[0].valid())
+    results[0] = AsScalar(b, results[0]);
+  KILN_RETURN_IF_ERROR(b.status());
   for (size_t k = 0; k < results.size(); ++k) {
     made.complete = made.complete && results[k].valid();
     if (results[k].valid())
@@ -329,8 +345,10 @@ absl::Status Importer::AddLoop(Scope& scope, const NodeProto& node, const std::v
     if (slot.kind == Slot::Kind::kSequence)
       return absl::UnimplementedError("a sequence is carried from turn to turn");
   }
-  parts.trips = inputs[0].id;
-  parts.condition = inputs[1].id;
+  GraphBuilder b(scope.graph);
+  parts.trips = AsScalar(b, inputs[0].id);
+  parts.condition = AsScalar(b, inputs[1].id);
+  KILN_RETURN_IF_ERROR(b.status());
   for (size_t k = 2; k < inputs.size(); ++k) {
     if (!inputs[k].id.valid())
       return absl::UnimplementedError("an optional value is carried from turn to turn");
@@ -362,6 +380,7 @@ absl::StatusOr<std::vector<ValueId>> Importer::EmitScan(Scope& scope, const Loop
         Guard::Same(shape[static_cast<size_t>(axis)], first[static_cast<size_t>(parts.axes[0])]);
     if (same.Static() == false)
       return absl::InvalidArgumentError("the scanned tensors have different numbers of slices");
+    graph.AddGuard(same);
   }
   parts.trips =
       b.Op("shape", {parts.scanned[0]}, {{"start", parts.axes[0]}, {"end", parts.axes[0] + 1}});

@@ -233,7 +233,7 @@ absl::Status DepthToSpace(NodeView& n) {
   const std::string mode = n.Text("mode", "DCR");
   if (mode != "DCR" && mode != "CRD")
     return absl::InvalidArgumentError(absl::StrCat("mode is \"", mode, "\", expected DCR or CRD"));
-  const std::optional<Dim> depth = x.channels.DivideExactly(x.block * x.block);
+  const std::optional<Dim> depth = n.Divided(x.channels, x.block * x.block);
   if (!depth) {
     return absl::InvalidArgumentError(absl::StrCat(
         x.channels.ToString(), " channels are not divisible by the square of ", x.block));
@@ -250,12 +250,12 @@ absl::Status DepthToSpace(NodeView& n) {
 
 absl::Status SpaceToDepth(NodeView& n) {
   KILN_ASSIGN_OR_RETURN(const Image x, ReadBlocks(n));
-  const std::optional<Dim> height = x.height.DivideExactly(x.block);
-  const std::optional<Dim> width = x.width.DivideExactly(x.block);
+  const std::optional<Dim> height = n.Divided(x.height, x.block);
+  const std::optional<Dim> width = n.Divided(x.width, x.block);
   if (!height || !width) {
-    return absl::UnimplementedError(absl::StrCat("extents ", x.height.ToString(), " and ",
-                                                 x.width.ToString(),
-                                                 " are not known to be multiples of ", x.block));
+    return absl::InvalidArgumentError(absl::StrCat("extents ", x.height.ToString(), " and ",
+                                                   x.width.ToString(), " are not multiples of ",
+                                                   x.block));
   }
   const Shape apart = {x.batch, x.channels, *height, x.block, *width, x.block};
   const ValueId blocks = n.Op("transpose", {Reshape(n, n.in(0), apart)},

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "kiln/base/log.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/graph/check_node.h"
@@ -194,9 +195,30 @@ absl::Status Importer::AddOutputs() {
             ", but its node makes ", Name(inferred)));
       }
     }
+    WarnOfShape(output, out_.graph.value(id).shape);
     out_.graph.AddOutput(id, output.name());
   }
   return absl::OkStatus();
+}
+
+// A model may declare other extents than its nodes make; like other runtimes, Kiln gives what the
+// nodes make. Names of dims are no claims.
+void Importer::WarnOfShape(const ValueInfoProto& output, const Shape& made) const {
+  const TensorShapeProto& declared = output.type().tensor_type().shape();
+  if (!output.type().tensor_type().has_shape()) return;
+  bool same = declared.dim_size() == static_cast<int>(made.size());
+  for (int i = 0; same && i < declared.dim_size(); ++i) {
+    const std::optional<int64_t> extent = made[static_cast<size_t>(i)].constant();
+    const bool number = declared.dim(i).has_dim_value() && declared.dim(i).dim_value() >= 0;
+    same = !number || !extent || *extent == declared.dim(i).dim_value();
+  }
+  if (same) return;
+  std::vector<std::string> dims;
+  for (const TensorShapeProto::Dimension& dim : declared.dim())
+    dims.push_back(dim.has_dim_value() ? absl::StrCat(dim.dim_value()) : dim.dim_param());
+  LogWarning("model output ", Quoted(output.name()), ": is declared as [",
+             absl::StrJoin(dims, ", "), "], but its node makes ", ToString(made),
+             "; that is what a run gives");
 }
 
 absl::Status Importer::UnsupportedError() const {

@@ -21,6 +21,12 @@ namespace {
 constexpr int64_t kMaxSymbolElements = 64;  // of one tensor whose elements become symbols
 constexpr int kMaxOperands = 16;            // of one node that tell its structure
 
+bool IsAboutExtents(const Guard& guard) {
+  std::set<std::string> symbols;
+  guard.left.CollectSymbols(symbols);
+  return !symbols.empty();
+}
+
 absl::Status CheckAttributes(const NodeProto& node) {
   std::set<absl::string_view> seen;
   for (const AttributeProto& attribute : node.attribute()) {
@@ -349,7 +355,11 @@ absl::Status Importer::AddNode(Scope& scope, const NodeProto& node) {
     }
     return status;
   };
-  const absl::Status status = reason.empty() ? attempt() : absl::UnimplementedError(reason);
+  absl::Status status = reason.empty() ? attempt() : absl::UnimplementedError(reason);
+  // What does not go together under assumptions about extents may do so for others.
+  if (absl::IsInvalidArgument(status) &&
+      std::any_of(scope.graph->guards().begin(), scope.graph->guards().end(), IsAboutExtents))
+    status = absl::UnimplementedError(status.message());
   if (absl::IsUnimplemented(status)) {
     Unsupported(node, opset, Reason(status, node), needs_values);
     outputs.assign(outputs.size(), {});

@@ -66,6 +66,7 @@ class Importer {
   Shape DeclaredShape(const ValueInfoProto& value);
   absl::Status AssumeValue(const std::string& name, const Tensor& value);
   absl::Status AddOutputs();
+  void WarnOfShape(const ValueInfoProto& output, const Shape& made) const;
   absl::Status UnsupportedError() const;
 
   // ---- import_node.cc: nodes

@@ -251,6 +251,13 @@ Dim NodeView::NewSymbol(absl::string_view wish) {
   return symbols_.Fresh(absl::StrCat(name_, "_", wish));
 }
 
+std::optional<Dim> NodeView::Divided(const Dim& a, int64_t b) {
+  const Guard divisible = Guard::Divisible(a, b);
+  if (divisible.Static() == false) return std::nullopt;
+  Assume(divisible);
+  return a.FloorDiv(b);
+}
+
 ValueId NodeView::Op(absl::string_view op, std::vector<ValueId> inputs, Attrs attrs) {
   if (FindOp(op) == nullptr) {
     if (status_.ok())

@@ -92,6 +92,9 @@ class NodeView {
   // An extent that is found out when the node runs.
   Dim NewSymbol(absl::string_view wish);
   void Assume(Guard guard) { graph_.AddGuard(std::move(guard)); }
+  // a / b for a number b >= 1, without a remainder, which a guard excludes; nothing if there is
+  // one.
+  std::optional<Dim> Divided(const Dim& a, int64_t b);
   ValueId Scalar(DType type, double value) { return builder_.Scalar(type, value); }
   ValueId Ints64(const std::vector<int64_t>& values) { return builder_.Ints(values); }
   ValueId Constant(Tensor tensor);

@@ -3,6 +3,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace kiln::onnx {
@@ -25,7 +26,11 @@ bool ReadsAsSymbol(const std::string& name) {
 }  // namespace
 
 bool Symbols::IsNoName(absl::string_view name) {
-  return name.empty() || name == "?" || name == "None" || absl::StartsWith(name, "unk__");
+  name = absl::StripAsciiWhitespace(name);
+  int64_t number = 0;
+  return name.empty() || name == "?" || name == "*" || name == "None" || name == "none" ||
+         absl::StartsWith(name, "unk__") || absl::EqualsIgnoreCase(name, "unknown") ||
+         (absl::SimpleAtoi(name, &number) && number < 0);
 }
 
 std::string Symbols::Unique(absl::string_view wish) {

@@ -21,7 +21,8 @@ class Symbols {
   Dim Fresh(absl::string_view wish);
   // No fresh symbol gets a name that `dim` has.
   void Reserve(const Dim& dim);
-  // True if a name says nothing: empty, "?", "None", or made up by an exporter ("unk__12").
+  // True if a name says nothing: empty, "?", "None", a negative number, or made up by an exporter
+  // ("unk__12"). Two such dims may differ, whatever they are called.
   static bool IsNoName(absl::string_view name);
 
  private:
