@@ -210,6 +210,29 @@ absl::StatusOr<std::pair<absl::string_view, absl::string_view>> Split(absl::stri
   return std::make_pair(bytes.substr(start, length), bytes.substr(start + length));
 }
 
+// Elements of which the first axis is the fastest, into a dense tensor, whose last one is.
+void CopyFortranOrder(absl::string_view elements, Tensor& to) {
+  const auto rank = static_cast<size_t>(to.rank());
+  const auto size = static_cast<size_t>(SizeOf(to.dtype()));
+  std::vector<size_t> strides(rank), at(rank, 0);  // in bytes of the file
+  size_t stride = size;
+  for (size_t i = 0; i < rank; ++i) {
+    strides[i] = stride;
+    stride *= static_cast<size_t>(to.shape()[i]);
+  }
+  auto* out = static_cast<char*>(to.data());
+  size_t from = 0;
+  for (int64_t n = to.num_elements(); n > 0; --n, out += size) {
+    std::memcpy(out, elements.data() + from, size);
+    for (size_t i = rank; i-- > 0;) {
+      from += strides[i];
+      if (++at[i] < static_cast<size_t>(to.shape()[i])) break;
+      from -= strides[i] * at[i];
+      at[i] = 0;
+    }
+  }
+}
+
 struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
@@ -241,10 +264,6 @@ absl::StatusOr<Tensor> ParseNpy(absl::string_view bytes) {
   KILN_ASSIGN_OR_RETURN(const auto parts, Split(bytes));
   KILN_ASSIGN_OR_RETURN(Header header, HeaderParser(parts.first).Parse());
   KILN_ASSIGN_OR_RETURN(const DType type, TypeOf(header.descr));
-  if (header.fortran_order && header.shape.size() > 1) {
-    return absl::UnimplementedError(
-        "the array is in Fortran order; save it with numpy.ascontiguousarray(array)");
-  }
   const absl::string_view elements = parts.second;
   const int64_t needed = CheckedBytes(type, header.shape);
   if (needed < 0) return Damaged("\"shape\" has more elements than can be addressed");
@@ -254,7 +273,11 @@ absl::StatusOr<Tensor> ParseNpy(absl::string_view bytes) {
                                             elements.size()));
   }
   Tensor tensor = Tensor::Allocate(type, std::move(header.shape));
-  if (!elements.empty()) std::memcpy(tensor.data(), elements.data(), elements.size());
+  if (header.fortran_order) {
+    CopyFortranOrder(elements, tensor);
+  } else if (!elements.empty()) {
+    std::memcpy(tensor.data(), elements.data(), elements.size());
+  }
   if (type == DType::kBool) {
     auto* flags = static_cast<uint8_t*>(tensor.data());
     for (size_t i = 0; i < elements.size(); ++i) flags[i] = flags[i] != 0;

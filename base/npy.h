@@ -2,10 +2,10 @@
 // Tensors as .npy files, the array format of NumPy: magic, version, a header that is a Python
 // dictionary, then the elements.
 //
-// Read: format versions 1, 2 and 3, C order, little-endian, f64 f32 f16, the integers, bool.
-// Everything else (Fortran order, big-endian, records, strings, complex) is refused by name.
-// Written: version 1.0 (2.0 where the header is too long), byte for byte what numpy.save writes.
-// NumPy has no bfloat16: it is written as a uint16 array of the same bits, see BitsAsBFloat16.
+// Read: format versions 1, 2 and 3, C or Fortran order, little-endian, f64 f32 f16, the integers,
+// bool. Everything else (big-endian, records, strings, complex) is refused by name. Written:
+// version 1.0 (2.0 where the header is too long), byte for byte what numpy.save writes. NumPy has
+// no bfloat16: it is written as a uint16 array of the same bits, see BitsAsBFloat16.
 #ifndef KILN_BASE_NPY_H_
 #define KILN_BASE_NPY_H_
 

@@ -101,6 +101,21 @@ absl::StatusOr<Shape> BroadcastInputs(InferContext& c) {
   return shape;
 }
 
+absl::Status RequireBroadcastsToFirst(InferContext& c, int k, absl::string_view what) {
+  const Shape &to = c.shape(0), &own = c.shape(k);
+  const auto wrong = [&] {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " ", ToString(own), " does not broadcast to the input ", ToString(to)));
+  };
+  if (own.size() > to.size()) return wrong();
+  for (size_t i = 0; i < own.size(); ++i) {
+    const Dim& dim = to[to.size() - own.size() + i];
+    if (own[i].IsConst(1) || own[i] == dim) continue;
+    if (!c.Require(own[i], dim, what).ok()) return wrong();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RequireType(const InferContext& c, int input, bool (*allowed)(DType),
                          absl::string_view names) {
   if (!c.has_input(input) || allowed(c.type(input))) return absl::OkStatus();

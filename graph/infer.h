@@ -37,6 +37,8 @@ bool HoldsForLarge(const Guard& guard);
 // True: the first is assumed, or known to hold; false: the second. Of what extents decide, what
 // holds for large ones is assumed.
 bool AssumeEither(InferContext& c, const Guard& first, const Guard& second);
+// That input `k` broadcasts to the shape of input 0 without widening it.
+absl::Status RequireBroadcastsToFirst(InferContext& c, int k, absl::string_view what);
 
 absl::Status RequireType(const InferContext& c, int input, bool (*allowed)(DType),
                          absl::string_view names);

@@ -2,9 +2,11 @@
 // Operators of domain com.microsoft, which deployed files are full of, written with ordinary ops:
 // what is fused there is fused again here.
 #include <cmath>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/graph/onnx/compose.h"
 #include "kiln/graph/onnx/converter.h"
 #include "kiln/graph/onnx/node_view.h"
 #include "kiln/graph/op.h"
@@ -214,6 +216,10 @@ ValueId Causal(Writer& w, ValueId q, ValueId k) {
   return w.n.Op("less_equal", {j, w.Add(i, w.n.Op("sub", {number(k), number(q)}))});
 }
 
+// Of keys behind a query. Keys that a mask hides have less: where all others are hidden too, the
+// softmax is over those before the query.
+constexpr double kHidden = -std::numeric_limits<float>::max();
+
 ValueId AddBias(Writer& w, ValueId bias, ValueId more) {
   return bias.valid() ? w.Add(bias, more) : more;
 }
@@ -287,7 +293,7 @@ absl::Status Attention(NodeView& n) {
     KILN_ASSIGN_OR_RETURN(bias, KeyMask(w, n.in(3), h.k, masked));
   }
   if (n.Int("unidirectional", 0) != 0)
-    bias = AddBias(w, bias, MaskBias(w, Causal(w, h.q, h.k), masked));
+    bias = AddBias(w, bias, MaskBias(w, Causal(w, h.q, h.k), kHidden));
   if (n.has(5)) bias = AddBias(w, bias, w.To(n.in(5), DType::kF32));
   return Done(n, JoinHeads(w, Attend(w, h, ScaleOf(n, h.q), bias)));
 }
@@ -329,7 +335,7 @@ absl::Status MultiHeadAttention(NodeView& n) {
     KILN_ASSIGN_OR_RETURN(bias, KeyMask(w, n.in(4), h.k, masked));
   }
   if (n.Int("unidirectional", 0) != 0)
-    bias = AddBias(w, bias, MaskBias(w, Causal(w, h.q, h.k), masked));
+    bias = AddBias(w, bias, MaskBias(w, Causal(w, h.q, h.k), kHidden));
   if (n.has(5)) bias = AddBias(w, bias, w.To(n.in(5), DType::kF32));
   return Done(n, JoinHeads(w, Attend(w, h, ScaleOf(n, h.q), bias)));
 }
@@ -414,6 +420,63 @@ ValueId RepeatHeads(Writer& w, ValueId x, int64_t times) {
   return w.Reshape(spread, {s[0], s[1] * times, s[2], s[3]});
 }
 
+// Where the new tokens of every row stand: behind its own past, which may be shorter than the
+// buffer of past keys that all rows share.
+struct RowPlaces {
+  Dim buffer = 0, present;  // the lengths of keys before and after
+  ValueId past;             // [batch, 1]: keys of the row that count; invalid: 0 of all rows
+  ValueId places;           // [batch or 1, length]: of the new tokens
+  bool dense = true;        // rows have no gap: keys are the buffer and what is new
+};
+
+// seqlens_k is the last place of a row, total_sequence_length the length of the longest one. A run
+// in which all tokens are new is a prompt: rows begin at 0 and are padded at their ends.
+absl::StatusOr<RowPlaces> PlacesOfRows(Writer& w, ValueId q) {
+  NodeView& n = w.n;
+  const Shape shape = ShapeOf(n, q);
+  RowPlaces rows;
+  rows.places = w.Unsqueeze(w.Count(q, 2), {0});
+  rows.present = shape[2];
+  if (!n.has(3) || n.value(3).shape.size() != 4 || n.value(3).shape[2].IsConst(0)) return rows;
+  rows.buffer = n.value(3).shape[2];
+  if (!n.has(6)) return absl::InvalidArgumentError("total_sequence_length is left out");
+  KILN_ASSIGN_OR_RETURN(const Shape total, n.Content(6, "total_sequence_length"));
+  if (total.size() != 1)
+    return absl::InvalidArgumentError("total_sequence_length must have one element");
+  rows.dense = shape[0].IsConst(1) && total[0] == rows.buffer + shape[2];
+  rows.present = Dim::Max(rows.buffer, total[0]);
+  const auto number = [&](int k) { return w.To(w.Reshape(n.in(k), {-1}), DType::kI64); };
+  const ValueId length = n.Op("shape", {q}, {{"start", int64_t{2}}, {"end", int64_t{3}}});
+  const ValueId one = n.Scalar(DType::kI64, 1);
+  const ValueId before = n.Op("sub", {w.Add(number(5), one), length});
+  const ValueId prompt = n.Op("equal", {number(6), length});
+  rows.past = w.Unsqueeze(n.Op("where", {prompt, n.Scalar(DType::kI64, 0), before}), {1});
+  rows.places = w.Add(rows.past, rows.places);
+  return rows;
+}
+
+// The keys (or values) of every row: those before, the new ones, and zeros. [batch, heads, present,
+// size]
+ValueId Present(Writer& w, ValueId before, ValueId more, const RowPlaces& rows) {
+  NodeView& n = w.n;
+  if (!rows.past.valid()) return more;
+  const ValueId all = w.Concat({before, more}, 2);
+  if (rows.dense || !all.valid()) return all;
+  const Shape shape = ShapeOf(n, all), added = ShapeOf(n, more);
+  const ValueId place = Coordinates(n, rows.present, 1, 2);
+  const ValueId behind = n.Op("sub", {place, rows.past});  // [batch, present]
+  const ValueId zero = n.Scalar(DType::kI64, 0);
+  const ValueId is_new = n.Op("greater_equal", {behind, zero});
+  const ValueId counts = n.Op("less", {behind, ExtentOf(n, more, 2, DType::kI64)});
+  const ValueId from =
+      n.Op("where", {is_new, w.Add(behind, ExtentOf(n, before, 2, DType::kI64)), place});
+  const ValueId kept = n.Op("where", {counts, from, zero});
+  const ValueId indices =
+      n.Op("expand", {w.Unsqueeze(kept, {1})}, {{"shape", DimsValue({shape[0], shape[1], 1})}});
+  const ValueId taken = n.Op("take", {all, indices}, {{"batch", int64_t{2}}});
+  return n.Op("where", {w.Unsqueeze(counts, {1, 3}), taken, w.Scalar(taken, 0)});
+}
+
 absl::Status GroupQueryAttention(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(1, 11));
   const int64_t heads = n.Int("num_heads", 0), groups = n.Int("kv_num_heads", 0);
@@ -438,27 +501,26 @@ absl::Status GroupQueryAttention(NodeView& n) {
   }
   Heads h = {SplitHeads(w, q, heads), SplitHeads(w, k, groups), SplitHeads(w, v, groups)};
   KILN_RETURN_IF_ERROR(n.status());
-  // Positions of the queries: those behind the past.
-  ValueId places = w.Count(h.q, 2);
-  if (n.has(3))
-    places = w.Add(places, n.Op("shape", {n.in(3)}, {{"start", int64_t{2}}, {"end", int64_t{3}}}));
+  if (n.has(3) != n.has(4)) return absl::InvalidArgumentError("past keys or values are left out");
+  KILN_ASSIGN_OR_RETURN(const RowPlaces rows, PlacesOfRows(w, h.q));
   if (n.Int("do_rotary", 0) != 0) {
     KILN_ASSIGN_OR_RETURN(const int64_t half, HalfOf(n, n.in(7)));
     const bool interleaved = n.Int("rotary_interleaved", 0) != 0;
-    const ValueId cos = w.Unsqueeze(w.Gather(n.in(7), places), {0, 1});
-    const ValueId sin = w.Unsqueeze(w.Gather(n.in(8), places), {0, 1});
+    const ValueId cos = w.Unsqueeze(w.Gather(n.in(7), rows.places), {1});
+    const ValueId sin = w.Unsqueeze(w.Gather(n.in(8), rows.places), {1});
     h.q = Rotate(w, h.q, cos, sin, half, interleaved);
     h.k = Rotate(w, h.k, cos, sin, half, interleaved);
   } else {
     n.Ignore("rotary_interleaved");
   }
-  if (n.has(3)) h.k = w.Concat({n.in(3), h.k}, 2);
-  if (n.has(4)) h.v = w.Concat({n.in(4), h.v}, 2);
+  h.k = Present(w, n.in(3), h.k, rows);
+  h.v = Present(w, n.in(4), h.v, rows);
   KILN_RETURN_IF_ERROR(n.status());
   if (n.wants(1)) KILN_RETURN_IF_ERROR(n.Give(1, h.k));
   if (n.wants(2)) KILN_RETURN_IF_ERROR(n.Give(2, h.v));
   // Key j counts for the query at position i if i - window < j <= i and j is within the row.
-  const ValueId i = w.Unsqueeze(places, {1}), j = w.Unsqueeze(w.Count(h.k, 2), {0});
+  const ValueId i = w.Unsqueeze(rows.places, {1, 3});
+  const ValueId j = w.Unsqueeze(w.Count(h.k, 2), {0, 1, 2});
   ValueId keep = n.Op("less_equal", {j, i});
   if (window > 0)
     keep = n.Op(
@@ -467,7 +529,7 @@ absl::Status GroupQueryAttention(NodeView& n) {
                     {j, n.Op("sub", {i, n.Scalar(DType::kI64, static_cast<double>(window))})})});
   const ValueId last =
       w.Unsqueeze(n.Op("reshape", {w.To(n.in(5), DType::kI64)}, {{"shape", Ints{-1}}}), {1, 2, 3});
-  keep = n.Op("and", {keep, n.Op("less_equal", {w.Unsqueeze(j, {0, 1}), last})});
+  keep = n.Op("and", {keep, n.Op("less_equal", {j, last})});
   h.k = RepeatHeads(w, h.k, heads / groups);
   h.v = RepeatHeads(w, h.v, heads / groups);
   const ValueId bias = MaskBias(w, keep, -std::numeric_limits<float>::infinity());

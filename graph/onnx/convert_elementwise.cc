@@ -84,16 +84,21 @@ absl::Status CastLike(NodeView& n) {
   return n.Emit("cast", {n.in(0)}, {{"to", n.value(1).type}});
 }
 
-// x + bias below -lambd, x - bias above lambd, 0 between.
+// x + bias below -lambd, x - bias above lambd, 0 between. Integers meet both as real numbers, and
+// what is left of a fraction is cut off.
 absl::Status Shrink(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(1, 1));
-  const DType type = n.value(0).type;
+  const DType stored = n.value(0).type;
+  const DType type = IsFloat(stored) ? stored : DType::kF64;
+  const ValueId x = onnx::Cast(n, n.in(0), type);
   const double lambd = n.Float("lambd", 0.5);
   const ValueId bias = n.Scalar(type, n.Float("bias", 0));
-  const ValueId low = n.Op("less", {n.in(0), n.Scalar(type, -lambd)});
-  const ValueId high = n.Op("greater", {n.in(0), n.Scalar(type, lambd)});
-  const ValueId right = n.Op("where", {high, n.Op("sub", {n.in(0), bias}), n.Scalar(type, 0)});
-  return n.Emit("where", {low, n.Op("add", {n.in(0), bias}), right});
+  const ValueId low = n.Op("less", {x, n.Scalar(type, -lambd)});
+  const ValueId high = n.Op("greater", {x, n.Scalar(type, lambd)});
+  const ValueId right = n.Op("where", {high, n.Op("sub", {x, bias}), n.Scalar(type, 0)});
+  const ValueId left = n.Op("add", {x, bias});
+  if (type == stored) return n.Emit("where", {low, left, right});
+  return n.Emit("cast", {n.Op("where", {low, left, right})}, {{"to", stored}});
 }
 
 // Numbers in [0, 1) that look random, one for each element of `shape`: a hash (PCG's) of the

@@ -375,6 +375,23 @@ absl::Status FlatSoftmax(NodeView& n) {
 
 // ---- normalisation
 
+DType WiderOf(DType a, DType b) { return SizeOf(a) >= SizeOf(b) ? a : b; }
+
+// An operand that broadcasts to the input, and not the other way round.
+absl::Status CheckNoWider(NodeView& n, int k, absl::string_view what) {
+  const Shape &x = n.value(0).shape, &own = n.value(k).shape;
+  bool wider = own.size() > x.size();
+  for (size_t i = 0; !wider && i < own.size(); ++i) {
+    if (!x[x.size() - own.size() + i].IsConst(1)) continue;  // the product's rule says the rest
+    const Guard one = Guard::Same(own[i], 1);
+    wider = one.Static() == false;
+    if (!one.Static()) n.Assume(one);
+  }
+  if (!wider) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " ", ToString(own), " does not broadcast to the input ", ToString(x)));
+}
+
 // The optional outputs are the mean and 1 / sqrt(variance + epsilon), in f32 for narrow inputs.
 absl::Status LayerNormalization(NodeView& n) {
   n.Ignore("stash_type");  // sums are made in f32 or wider anyway
@@ -432,18 +449,23 @@ absl::Status BatchNormalization(NodeView& n) {
   return AsRecord(n);
 }
 
-// x / sqrt(mean(x * x) + epsilon) * scale over the axes from `axis` on.
+// x / sqrt(mean(x * x) + epsilon) * scale over the axes from `axis` on, in f32 or wider: squares of
+// 16-bit floats overflow. The result has the type of the scale.
 absl::Status RmsNormalization(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(2, 2));
-  n.Ignore("stash_type");
+  n.Ignore("stash_type");  // it is f32 or wider
   KILN_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", -1), n.rank(0)));
   std::vector<int64_t> axes;
   for (int64_t a = axis; a < n.rank(0); ++a) axes.push_back(a);
-  const ValueId squares = n.Op("mul", {n.in(0), n.in(0)});
-  const ValueId mean = n.Op("reduce_mean", {squares}, {{"axes", axes}, {"keepdims", int64_t{1}}});
-  const ValueId epsilon = n.Scalar(n.value(0).type, n.Float("epsilon", 1e-5));
-  const ValueId normal = n.Op("div", {n.in(0), n.Op("sqrt", {n.Op("add", {mean, epsilon})})});
-  return n.Emit("mul", {normal, n.in(1)});
+  const DType stored = n.value(1).type;
+  const DType type = WiderOf(ComputeType(n.value(0).type), ComputeType(stored));
+  KILN_RETURN_IF_ERROR(CheckNoWider(n, 1, "scale"));
+  const ValueId x = Cast(n, n.in(0), type);
+  const ValueId mean = Reduce(n, "reduce_mean", n.Op("mul", {x, x}), std::move(axes));
+  const ValueId epsilon = n.Scalar(type, n.Float("epsilon", 1e-5));
+  const ValueId normal = n.Op("div", {x, n.Op("sqrt", {n.Op("add", {mean, epsilon})})});
+  const ValueId y = n.Op("mul", {normal, Cast(n, n.in(1), type)});
+  return n.Emit("cast", {y}, {{"to", stored}});
 }
 
 // A vector over `count` groups or channels as [count, 1, 1, ...], to fit the axes of `x` from the
@@ -487,17 +509,19 @@ absl::Status GroupNormalization(NodeView& n) {
       "add", {n.Op("mul", {normal, OverAxisOne(n, n.in(1), rank)}), OverAxisOne(n, n.in(2), rank)});
 }
 
-// (x - mean) / (sqrt(mean(x * x) - mean * mean) + 1e-9), as ONNX defines it.
+// (x - mean) / (sqrt(mean(x * x) - mean * mean) + 1e-9), as ONNX defines it, in f32 or wider.
 absl::Status MeanVarianceNormalization(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(1, 1));
   KILN_ASSIGN_OR_RETURN(const std::vector<int64_t> axes,
                         n.Axes(n.Ints("axes", {0, 2, 3}), n.rank(0)));
-  const Attrs over = {{"axes", axes}, {"keepdims", int64_t{1}}};
-  const ValueId mean = n.Op("reduce_mean", {n.in(0)}, over);
-  const ValueId square = n.Op("reduce_mean", {n.Op("mul", {n.in(0), n.in(0)})}, over);
+  const DType stored = n.value(0).type, type = ComputeType(stored);
+  const ValueId x = Cast(n, n.in(0), type);
+  const ValueId mean = Reduce(n, "reduce_mean", x, axes);
+  const ValueId square = Reduce(n, "reduce_mean", n.Op("mul", {x, x}), axes);
   const ValueId deviation = n.Op("sqrt", {n.Op("sub", {square, n.Op("mul", {mean, mean})})});
-  return n.Emit("div", {n.Op("sub", {n.in(0), mean}),
-                        n.Op("add", {deviation, n.Scalar(n.value(0).type, 1e-9)})});
+  const ValueId y =
+      n.Op("div", {n.Op("sub", {x, mean}), n.Op("add", {deviation, n.Scalar(type, 1e-9)})});
+  return n.Emit("cast", {y}, {{"to", stored}});
 }
 
 constexpr Converter kRows[] = {

@@ -113,7 +113,7 @@ absl::Status DequantizeLinear(NodeView& n) {
                 {{"to", type}});
 }
 
-// The scale takes the range of x, with 0 in it, to 0 .. 255.
+// The scale takes the range of x, with 0 in it, to 0 .. 255; of zeros alone it is 1.
 absl::Status DynamicQuantizeLinear(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(1, 1));
   const ValueId x = n.in(0);
@@ -122,7 +122,9 @@ absl::Status DynamicQuantizeLinear(NodeView& n) {
   const Axes all = AxesFrom(0, n.rank(0));
   const ValueId high = n.Op("max", {Reduce(n, "reduce_max", x, all, false), nothing});
   const ValueId low = n.Op("min", {Reduce(n, "reduce_min", x, all, false), nothing});
-  const ValueId scale = Rounded(n, n.Op("div", {n.Op("sub", {high, low}), n.Scalar(type, 255)}));
+  const ValueId range = n.Op("sub", {high, low});
+  const ValueId some = n.Op("where", {n.Op("equal", {range, nothing}), n.Scalar(type, 255), range});
+  const ValueId scale = Rounded(n, n.Op("div", {some, n.Scalar(type, 255)}));
   const ValueId offset = n.Op("div", {n.Op("sub", {nothing, low}), scale});
   KILN_ASSIGN_OR_RETURN(const ValueId zero, Stored(n, offset, {}, DType::kU8));
   KILN_ASSIGN_OR_RETURN(const ValueId y, Stored(n, n.Op("div", {x, scale}), zero, DType::kU8));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kiln/base/status_macros.h"
+#include "kiln/graph/onnx/compose.h"
 #include "kiln/graph/onnx/converter.h"
 #include "kiln/graph/onnx/node_view.h"
 
@@ -46,10 +47,18 @@ absl::Status Reduce(NodeView& n) {
 }
 
 // Reductions of which the elements are mapped first, so that reducing over no axes is not the
-// identity.
+// identity. Roots and logarithms of integers are made in f64 and cut to integers.
+absl::Status EmitReal(NodeView& n, const char* op, ValueId x) {
+  const DType type = n.value(0).type;
+  if (IsFloat(type)) return n.Emit(op, {x});
+  return n.Emit("cast", {n.Op(op, {Cast(n, x, DType::kF64)})}, {{"to", type}});
+}
+
 absl::Status ReduceL2(NodeView& n) {
   KILN_ASSIGN_OR_RETURN(const Reduction r, ReadReduction(n));
   if (r.noop) return n.Emit("abs", {n.in(0)});
+  if (!IsFloat(n.value(0).type))
+    return EmitReal(n, "sqrt", n.Op("reduce_sum_square", {n.in(0)}, r.attrs()));
   return n.Emit("reduce_l2", {n.in(0)}, r.attrs());
 }
 
@@ -67,7 +76,7 @@ absl::Status ReduceL1(NodeView& n) {
 
 absl::Status ReduceLogSum(NodeView& n) {
   KILN_ASSIGN_OR_RETURN(const Reduction r, ReadReduction(n));
-  return n.Emit("log", {r.noop ? n.in(0) : n.Op("reduce_sum", {n.in(0)}, r.attrs())});
+  return EmitReal(n, "log", r.noop ? n.in(0) : n.Op("reduce_sum", {n.in(0)}, r.attrs()));
 }
 
 // log(sum(exp(x))) = m + log(sum(exp(x - m))) with the maximum m, or 0 where the maximum is
@@ -75,17 +84,18 @@ absl::Status ReduceLogSum(NodeView& n) {
 absl::Status ReduceLogSumExp(NodeView& n) {
   KILN_ASSIGN_OR_RETURN(Reduction r, ReadReduction(n));
   if (r.noop) return n.Emit("identity", {n.in(0)});
-  const DType type = n.value(0).type;
+  const DType stored = n.value(0).type, type = IsFloat(stored) ? stored : DType::kF64;
+  const ValueId x = Cast(n, n.in(0), type);
   const int64_t keepdims = r.keepdims;
   r.keepdims = 1;
-  const ValueId top = n.Op("reduce_max", {n.in(0)}, r.attrs());
+  const ValueId top = n.Op("reduce_max", {x}, r.attrs());
   const ValueId infinite =
       n.Op("equal", {n.Op("abs", {top}), n.Scalar(type, std::numeric_limits<double>::infinity())});
   const ValueId shift = n.Op("where", {infinite, n.Scalar(type, 0), top});
-  const ValueId sum = n.Op("reduce_sum", {n.Op("exp", {n.Op("sub", {n.in(0), shift})})}, r.attrs());
-  const ValueId log = n.Op("log", {sum});
-  if (keepdims != 0) return n.Emit("add", {log, shift});
-  return n.Emit("squeeze", {n.Op("add", {log, shift})}, {{"axes", r.axes}});
+  const ValueId sum = n.Op("reduce_sum", {n.Op("exp", {n.Op("sub", {x, shift})})}, r.attrs());
+  const ValueId log = Cast(n, n.Op("add", {n.Op("log", {sum}), shift}), stored);
+  if (keepdims != 0) return n.Emit("identity", {log});
+  return n.Emit("squeeze", {log}, {{"axes", r.axes}});
 }
 
 constexpr Converter kRows[] = {

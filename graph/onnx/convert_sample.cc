@@ -5,7 +5,13 @@
 // Along an axis, output place o lies at the input coordinate x(o). Its value is the sum over taps k
 // of weight((k - x) * s) times the element at k, with a kernel of width 2 (linear) or 4 (cubic),
 // which s < 1 widens when `antialias` is asked for; or, for nearest, one element. Coordinates and
-// weights are nodes of the graph, in f64, so that they follow extents that are not known at import.
+// weights are nodes of the graph, so that they follow extents that are not known at import.
+//
+// ONNX leaves open how coordinates are rounded, and a nearest element often hangs on it: 10
+// elements by a scale of 0.7f are 6.99999988 exactly and 7 in f32. Resize does as ONNX Runtime
+// does: f32 throughout, and extents that are whole where the specification has the product of scale
+// and extent (align_corners). Values are held in f64 and rounded to f32 after each operation, which
+// is f32 arithmetic on every executor, the f64 interpreter included.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -26,15 +32,15 @@ namespace {
 
 constexpr DType kPlace = DType::kF64;  // of coordinates and weights
 
-// Arithmetic on values of one type; numbers take the type of the coordinates.
+// Arithmetic on coordinates, held in kPlace; `in_f32`: every result is rounded to f32.
 class Formula {
  public:
-  explicit Formula(NodeView& n) : n_(n) {}
+  explicit Formula(NodeView& n, bool in_f32 = false) : n_(n), in_f32_(in_f32) {}
   ValueId Number(double value) { return n_.Scalar(kPlace, value); }
-  ValueId Add(ValueId a, ValueId b) { return n_.Op("add", {a, b}); }
-  ValueId Sub(ValueId a, ValueId b) { return n_.Op("sub", {a, b}); }
-  ValueId Mul(ValueId a, ValueId b) { return n_.Op("mul", {a, b}); }
-  ValueId Div(ValueId a, ValueId b) { return n_.Op("div", {a, b}); }
+  ValueId Add(ValueId a, ValueId b) { return Rounded(n_.Op("add", {a, b})); }
+  ValueId Sub(ValueId a, ValueId b) { return Rounded(n_.Op("sub", {a, b})); }
+  ValueId Mul(ValueId a, ValueId b) { return Rounded(n_.Op("mul", {a, b})); }
+  ValueId Div(ValueId a, ValueId b) { return Rounded(n_.Op("div", {a, b})); }
   ValueId Plus(ValueId a, double b) { return Add(a, Number(b)); }
   ValueId Times(ValueId a, double b) { return Mul(a, Number(b)); }
   ValueId Min(ValueId a, ValueId b) { return n_.Op("min", {a, b}); }
@@ -44,7 +50,10 @@ class Formula {
   ValueId Apply(const char* op, ValueId a) { return n_.Op(op, {a}); }
 
  private:
+  ValueId Rounded(ValueId x) { return in_f32_ ? Cast(n_, Cast(n_, x, DType::kF32), kPlace) : x; }
+
   NodeView& n_;
+  const bool in_f32_;
 };
 
 struct Sampling {
@@ -64,28 +73,29 @@ struct AxisScale {
 
 // x(o) for all places of the axis: [out].
 ValueId Places(NodeView& n, const Sampling& s, const AxisScale& a, ValueId in, ValueId scale) {
-  Formula f(n);
-  const ValueId o = Cast(n, Coordinates(n, a.out, 0, 1), kPlace);
-  const ValueId width = f.Mul(scale, in);  // not rounded
-  const ValueId one = n.Op("equal", {width, f.Number(1)});
+  Formula f(n, /*in_f32=*/true);
+  const ValueId places = Coordinates(n, a.out, 0, 1);
+  const ValueId o = Cast(n, places, kPlace);
+  const ValueId out = ExtentOf(n, places, 0, kPlace);
+  const ValueId one = n.Op("equal", {out, f.Number(1)});
   const ValueId ends = f.Plus(in, -1);
   if (s.place == "align_corners") {
-    const ValueId at = f.Div(f.Mul(o, ends), f.Plus(width, -1));
+    const ValueId at = f.Div(f.Mul(o, ends), f.Plus(out, -1));
     return f.Where(one, f.Number(0), at);
   }
   if (s.place == "asymmetric") return f.Div(o, scale);
   if (s.place == "tf_half_pixel_for_nn") return f.Div(f.Plus(o, 0.5), scale);
   if (s.place == "tf_crop_and_resize") {
-    const ValueId span = f.Mul(f.Sub(a.last, a.first), ends);
-    const ValueId at = f.Div(f.Mul(o, span), f.Plus(width, -1));
-    return f.Add(f.Where(one, f.Times(span, 0.5), at), f.Mul(a.first, ends));
+    const ValueId span = f.Mul(f.Mul(o, f.Sub(a.last, a.first)), ends);
+    const ValueId at = f.Add(f.Mul(a.first, ends), f.Div(span, f.Plus(out, -1)));
+    return f.Where(one, f.Mul(f.Times(f.Add(a.first, a.last), 0.5), ends), at);
   }
-  const ValueId half = f.Plus(f.Div(f.Plus(o, 0.5), scale), -0.5);
-  if (s.place == "pytorch_half_pixel") return f.Where(one, f.Number(-0.5), half);
+  const ValueId shifted = f.Div(f.Plus(o, 0.5), scale);
+  const ValueId half = f.Plus(shifted, -0.5);
+  if (s.place == "pytorch_half_pixel") return f.Where(one, f.Number(0), half);
   if (s.place == "half_pixel_symmetric") {
-    const ValueId out = f.Plus(f.Apply("reduce_max", o), 1);
-    const ValueId shift = f.Sub(f.Number(1), f.Div(out, width));
-    return f.Add(half, f.Mul(f.Times(in, 0.5), shift));
+    const ValueId shift = f.Sub(f.Number(1), f.Div(out, f.Mul(scale, in)));
+    return f.Plus(f.Add(f.Mul(f.Times(in, 0.5), shift), shifted), -0.5);
   }
   return half;
 }
@@ -127,9 +137,8 @@ absl::StatusOr<ValueId> ResampleAxis(NodeView& n, ValueId x, const Sampling& s,
   if (a.scale) {
     scale = f.Number(*a.scale);
   } else {
-    const ValueId out =
-        f.Plus(f.Apply("reduce_max", Cast(n, Coordinates(n, a.out, 0, 1), kPlace)), 1);
-    scale = f.Div(out, in);
+    scale =
+        Formula(n, /*in_f32=*/true).Div(ExtentOf(n, Coordinates(n, a.out, 0, 1), 0, kPlace), in);
   }
   const ValueId places = Places(n, s, a, in, scale);
   const Attrs along = {{"axis", a.axis}};
@@ -177,33 +186,42 @@ absl::StatusOr<ValueId> ResampleAxis(NodeView& n, ValueId x, const Sampling& s,
 absl::Status EmitSampled(NodeView& n, const Sampling& s, const std::vector<AxisScale>& axes) {
   const DType type = n.value(0).type;
   const bool nearest = s.mode == Sampling::Mode::kNearest;
-  ValueId x = nearest ? n.in(0) : Cast(n, n.in(0), IsFloat(type) ? ComputeType(type) : DType::kF32);
+  ValueId x = nearest ? n.in(0) : Cast(n, n.in(0), IsFloat(type) ? ComputeType(type) : DType::kF64);
   for (const AxisScale& axis : axes) {
     KILN_ASSIGN_OR_RETURN(x, ResampleAxis(n, x, s, axis));
   }
-  if (!nearest && !IsFloat(type)) x = n.Op("round", {x});
+  // Deployed runtimes cut what is left of a whole number in plain linear sums; the sum's own
+  // rounding must not make 34.99999 of 35.
+  const bool cut = s.mode == Sampling::Mode::kLinear && !s.antialias;
+  if (!nearest && !IsFloat(type)) x = cut ? Cast(n, x, DType::kF32) : n.Op("round", {x});
   return n.Emit("cast", {x}, {{"to", type}});
 }
 
 // ---- scales and sizes
 
-// floor(extent * scale), exactly; a float is a whole number over a power of two.
-absl::StatusOr<Dim> Scaled(const Dim& extent, double scale) {
+// floor(extent * scale), of a product in f32. Of an extent that is not known, the product must be
+// exact; a guard says up to where it is.
+absl::StatusOr<Dim> Scaled(NodeView& n, const Dim& extent, double scale) {
   if (!(scale > 0 && scale <= 65536)) {
     return absl::InvalidArgumentError(absl::StrCat("scale ", scale, " is not above 0"));
   }
   if (const auto number = extent.constant())
-    return Dim(static_cast<int64_t>(std::floor(static_cast<double>(*number) * scale)));
+    return Dim(static_cast<int64_t>(static_cast<float>(*number) * static_cast<float>(scale)));
   int exponent = 0;
-  const auto mantissa = static_cast<int64_t>(std::ldexp(std::frexp(scale, &exponent), 24));
-  exponent -= 24;
-  if (exponent >= 0) return extent * (mantissa << exponent);
-  if (exponent < -40) return absl::UnimplementedError(absl::StrCat("scale ", scale));
-  return (extent * mantissa).FloorDiv(int64_t{1} << -exponent);
+  auto factor = static_cast<int64_t>(std::ldexp(std::frexp(scale, &exponent), 24));
+  for (exponent -= 24; factor % 2 == 0; factor /= 2) ++exponent;  // scale = factor * 2^exponent
+  constexpr int64_t kExact = int64_t{1} << 24, kLeast = 4096;
+  if (factor > kExact / kLeast || exponent < -40) {
+    return absl::UnimplementedError(
+        absl::StrCat("scale ", scale, " of an extent that is not known, ", extent.ToString()));
+  }
+  n.Assume(Guard::AtLeast(Dim(kExact / factor) - extent, 0));
+  if (exponent >= 0) return extent * (factor << exponent);
+  return (extent * factor).FloorDiv(int64_t{1} << -exponent);
 }
 
 // All axes that change. `axes` are those that scales, sizes and the region are about.
-absl::StatusOr<std::vector<AxisScale>> ByScales(const NodeView& n, const Axes& axes,
+absl::StatusOr<std::vector<AxisScale>> ByScales(NodeView& n, const Axes& axes,
                                                 const std::vector<double>& scales) {
   if (scales.size() != axes.size()) {
     return absl::InvalidArgumentError(
@@ -213,8 +231,9 @@ absl::StatusOr<std::vector<AxisScale>> ByScales(const NodeView& n, const Axes& a
   for (size_t i = 0; i < axes.size(); ++i) {
     AxisScale a;
     a.axis = axes[i];
-    a.scale = scales[i];
-    KILN_ASSIGN_OR_RETURN(a.out, Scaled(n.value(0).shape[static_cast<size_t>(axes[i])], scales[i]));
+    const Dim extent = n.value(0).shape[static_cast<size_t>(axes[i])];
+    a.scale = static_cast<float>(scales[i]);
+    KILN_ASSIGN_OR_RETURN(a.out, Scaled(n, extent, *a.scale));
     all.push_back(a);
   }
   return all;
@@ -234,7 +253,7 @@ absl::StatusOr<std::vector<AxisScale>> BySizes(NodeView& n, const Axes& axes, co
     a.out = sizes[i];
     const auto in = n.value(0).shape[static_cast<size_t>(axes[i])].constant();
     const auto out = sizes[i].constant();
-    if (in && out && *in > 0) a.scale = static_cast<double>(*out) / static_cast<double>(*in);
+    if (in && out && *in > 0) a.scale = static_cast<float>(*out) / static_cast<float>(*in);
     if (policy != "stretch") {
       if (!a.scale) return absl::UnimplementedError("keep_aspect_ratio_policy needs known extents");
       common = policy == "not_larger" ? std::min(common, *a.scale) : std::max(common, *a.scale);
@@ -243,10 +262,9 @@ absl::StatusOr<std::vector<AxisScale>> BySizes(NodeView& n, const Axes& axes, co
   }
   if (policy == "stretch") return all;
   for (AxisScale& a : all) {
-    const double in =
-        static_cast<double>(*n.value(0).shape[static_cast<size_t>(a.axis)].constant());
+    const auto in = static_cast<float>(*n.value(0).shape[static_cast<size_t>(a.axis)].constant());
     a.scale = common;
-    a.out = Dim(static_cast<int64_t>(std::floor(common * in + 0.5)));
+    a.out = Dim(static_cast<int64_t>(std::round(static_cast<float>(common) * in)));
   }
   return all;
 }

@@ -113,10 +113,32 @@ ValueId PaddedPlaces(NodeView& n, const std::string& mode, const Dim& before, co
   return n.Op("min", {forth, n.Op("sub", {period, forth})});
 }
 
-// Padding with elements of the input itself, axis by axis.
-absl::Status PadByPlaces(NodeView& n, const Shape& pads, const std::string& mode) {
+// What negative padding leaves of the input; those pads are 0 then. Modes that read elements of the
+// input read them from this.
+ValueId CutByPads(NodeView& n, Shape& pads) {
   const auto rank = static_cast<size_t>(n.rank(0));
+  Axes starts, ends, axes;
+  for (size_t k = 0; k < pads.size(); ++k) {
+    const int64_t pad = pads[k].constant().value_or(0);
+    if (pad >= 0) continue;
+    axes.push_back(static_cast<int64_t>(k % rank));
+    starts.push_back(k < rank ? -pad : 0);
+    ends.push_back(k < rank ? std::numeric_limits<int64_t>::max() : pad);
+    pads[k] = 0;
+  }
   ValueId x = n.in(0);
+  for (size_t i = 0; i < axes.size(); ++i) {  // an axis may be cut at both ends
+    x = n.Op("slice", {x},
+             {{"starts", Axes{starts[i]}}, {"ends", Axes{ends[i]}}, {"axes", Axes{axes[i]}}});
+  }
+  return x;
+}
+
+// Padding with elements of the input itself, axis by axis.
+absl::Status PadByPlaces(NodeView& n, Shape pads, const std::string& mode) {
+  const auto rank = static_cast<size_t>(n.rank(0));
+  ValueId x = CutByPads(n, pads);
+  KILN_RETURN_IF_ERROR(n.status());
   for (size_t axis = 0; axis < rank; ++axis) {
     const Dim& before = pads[axis];
     const Dim& after = pads[axis + rank];
@@ -125,19 +147,21 @@ absl::Status PadByPlaces(NodeView& n, const Shape& pads, const std::string& mode
       return absl::UnimplementedError(
           absl::StrCat("pads ", ToString(pads), " depend on the input's extents"));
     }
-    const Dim in = n.value(0).shape[axis];
+    const Dim in = ShapeOf(n, x)[axis];
     if (in.IsConst(0))
       return absl::InvalidArgumentError(
           absl::StrCat("mode ", mode, " needs an element, but axis ", axis, " has none"));
     const auto place = static_cast<int64_t>(axis);
-    const ValueId at = PaddedPlaces(n, mode, before, in + before + after,
-                                    ExtentOf(n, n.in(0), place, DType::kI64));
+    const ValueId at =
+        PaddedPlaces(n, mode, before, in + before + after, ExtentOf(n, x, place, DType::kI64));
     x = n.Op("gather", {x, at}, {{"axis", place}});
+    KILN_RETURN_IF_ERROR(n.status());
   }
   return n.Emit("identity", {x});
 }
 
-absl::Status EmitPad(NodeView& n, const Shape& pads, double value) {
+// `fill` takes the place of `value` where it is valid.
+absl::Status EmitPad(NodeView& n, const Shape& pads, double value, ValueId fill = {}) {
   const std::string mode = n.Text("mode", "constant");
   if (pads.size() != 2 * static_cast<size_t>(n.rank(0))) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -146,6 +170,7 @@ absl::Status EmitPad(NodeView& n, const Shape& pads, double value) {
   if (mode == "reflect" || mode == "edge" || mode == "wrap") return PadByPlaces(n, pads, mode);
   if (mode != "constant")
     return absl::UnimplementedError(absl::StrCat("mode ", mode, " is not supported"));
+  if (fill.valid()) return n.Emit("pad", {n.in(0), {}, fill}, {{"pads", DimsValue(pads)}});
   return n.Emit("pad", {n.in(0)}, {{"pads", DimsValue(pads)}, {"value", value}});
 }
 
@@ -158,12 +183,14 @@ absl::Status PadByInputs(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(2, 4));
   KILN_ASSIGN_OR_RETURN(Shape pads, n.Content(1, "pads"));
   double value = 0;
+  ValueId fill;
   if (n.has(2)) {
     KILN_ASSIGN_OR_RETURN(const std::vector<double> given, n.ConstFloats(2, "constant_value"));
     if (given.size() != 1)
       return absl::InvalidArgumentError(
           absl::StrCat("constant_value has ", given.size(), " elements, expected 1"));
     value = given[0];
+    if (!IsFloat(n.value(2).type)) fill = n.in(2);  // a double does not hold all integers
   }
   if (n.has(3)) {
     KILN_ASSIGN_OR_RETURN(std::vector<int64_t> axes, n.ConstInts(3, "axes"));
@@ -179,7 +206,7 @@ absl::Status PadByInputs(NodeView& n) {
     }
     pads = std::move(all);
   }
-  return EmitPad(n, pads, value);
+  return EmitPad(n, pads, value, fill);
 }
 
 // ---- repetition and blocks, as reshape, expand and transpose

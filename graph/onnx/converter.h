@@ -24,6 +24,10 @@ class NodeView;
 // operands that the rows refuse.
 inline constexpr int kOldestOpset = 6;
 
+// The newest operator set of ONNX's own domain that the rows were written for. A newer one may give
+// an operator another meaning, so that models of it are refused, as ONNX Runtime refuses them.
+inline constexpr int kNewestOpset = 27;
+
 struct Converter {
   const char* op;
   int since;  // kOldestOpset also stands for all that is older and alike

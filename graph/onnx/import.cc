@@ -25,6 +25,11 @@ absl::Status Importer::ReadHeader() {
   out_.producer = absl::StrCat(model_.producer_name(), model_.producer_version().empty() ? "" : " ",
                                model_.producer_version());
   for (const OperatorSetIdProto& import : model_.opset_import()) {
+    if (DomainOf(import.domain()).empty() && import.version() > kNewestOpset) {
+      return absl::UnimplementedError(absl::StrCat(
+          "opset_import: the model is of operator set ", import.version(), ", the newest known is ",
+          kNewestOpset, "; export it for that one, or convert it with onnx.version_converter"));
+    }
     if (!out_.opsets.emplace(DomainOf(import.domain()), import.version()).second) {
       return absl::InvalidArgumentError(absl::StrCat("opset_import: domain ",
                                                      Quoted(import.domain()),

@@ -70,7 +70,7 @@ Ex Mish(ScalarBody& b) {
 
 Ex ThresholdedRelu(ScalarBody& b) {
   const Ex x = b.in(0);
-  return Select(x <= Attr(b, "alpha"), x.Like(0), x);  // a NaN stays
+  return Select(Attr(b, "alpha") < x, x, x.Like(0));  // a NaN is not above: 0, as ONNX defines it
 }
 
 constexpr AttrSpec kLeakyAttrs[] = {

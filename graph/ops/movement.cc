@@ -440,8 +440,13 @@ absl::Status InferPad(InferContext& c) {
   }
   KILN_ASSIGN_OR_RETURN(const Shape pads, c.Dims("pads"));
   if (c.has_dims("axes")) KILN_RETURN_IF_ERROR(c.Dims("axes").status());
-  if (c.has_input(2) && (!c.input(2).constant || c.input(2).constant->num_elements() != 1)) {
-    return absl::UnimplementedError("the fill value must be a constant of one element");
+  if (c.has_input(2)) {
+    if (!c.input(2).constant || c.input(2).constant->num_elements() != 1)
+      return absl::UnimplementedError("the fill value must be a constant of one element");
+    if (c.type(2) != c.type(0)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the fill value is ", Name(c.type(2)), ", but the input ", Name(c.type(0))));
+    }
   }
   KILN_ASSIGN_OR_RETURN(const Padding padding, PaddingOf(c.node(), c.shape(0).size(), pads));
   Shape shape = c.shape(0);

@@ -99,9 +99,7 @@ absl::Status InferLayerNorm(InferContext& c) {
   for (int k = 1; k < c.num_inputs(); ++k) {
     if (!c.has_input(k)) continue;
     KILN_RETURN_IF_ERROR(RequireType(c, k, IsFloat, "a float type"));
-    KILN_ASSIGN_OR_RETURN(const Shape shape, Broadcast(c, c.shape(0), c.shape(k)));
-    if (shape.size() != c.shape(0).size())
-      return absl::InvalidArgumentError("scale or bias has more axes than the input");
+    KILN_RETURN_IF_ERROR(RequireBroadcastsToFirst(c, k, k == 1 ? "scale" : "bias"));
   }
   c.SetOutput(0, c.type(0), c.shape(0));
   return absl::OkStatus();

@@ -63,6 +63,34 @@ TEST(NpyTest, EveryTypeAndRankReadsBack) {
   }
 }
 
+// numpy.save of numpy.asfortranarray(numpy.arange(24).reshape(2, 3, 4)).
+TEST(NpyTest, FortranOrderIsReadIntoRows) {
+  const auto file = [](const std::string& descr, const std::string& shape, absl::string_view data) {
+    return File(
+        absl::StrCat("{'descr': '", descr, "', 'fortran_order': True, 'shape': ", shape, "}"),
+        data);
+  };
+  std::string bytes, wide;  // element [i, j, k] = 12 i + 4 j + k, i fastest
+  for (int k = 0; k < 4; ++k) {
+    for (int j = 0; j < 3; ++j) {
+      for (int i = 0; i < 2; ++i) {
+        bytes.push_back(static_cast<char>(12 * i + 4 * j + k));
+        wide.append({static_cast<char>(12 * i + 4 * j + k), 0, 0, 0, 0, 0, 0, 1});
+      }
+    }
+  }
+  KILN_ASSERT_OK_AND_ASSIGN(const Tensor t, ParseNpy(file("|u1", "(2, 3, 4)", bytes)));
+  EXPECT_THAT(t.shape(), ElementsAre(2, 3, 4));
+  for (int i = 0; i < 24; ++i) EXPECT_EQ(static_cast<const uint8_t*>(t.data())[i], i);
+  KILN_ASSERT_OK_AND_ASSIGN(const Tensor u, ParseNpy(file("<i8", "(2, 3, 4)", wide)));
+  for (int i = 0; i < 24; ++i)
+    EXPECT_EQ(static_cast<const int64_t*>(u.data())[i], (int64_t{1} << 56) + i);
+  KILN_ASSERT_OK_AND_ASSIGN(const Tensor none, ParseNpy(file("<f4", "(2, 0, 3)", "")));
+  EXPECT_THAT(none.shape(), ElementsAre(2, 0, 3));
+  KILN_ASSERT_OK_AND_ASSIGN(const Tensor flag, ParseNpy(file("|b1", "(1, 2)", "\x02\x01")));
+  EXPECT_EQ(Elements(flag), "\x01\x01");
+}
+
 TEST(NpyTest, ElementsStartAtAMultipleOf64) {
   for (int rank = 0; rank < 40; ++rank) {
     const Tensor t =
@@ -151,9 +179,6 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"Records",
                 File("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': ()}", "1234"),
                 StatusCode::kUnimplemented, "records"},
-        BadFile{"FortranOrder",
-                File("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 2)}", "1234"),
-                StatusCode::kUnimplemented, "Fortran order"},
         BadFile{"NegativeExtent", WithShape("(-1, 2)"), StatusCode::kDataLoss, "no number"},
         BadFile{"HugeExtent", WithShape("(99999999999999999999,)"), StatusCode::kDataLoss,
                 "no number"},

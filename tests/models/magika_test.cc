@@ -14,6 +14,7 @@
 #include "kiln/base/file_system.h"
 #include "kiln/compiler/compile.h"
 #include "kiln/graph/reference/interpreter.h"
+#include "tests/base/fetched_data.h"
 #include "tests/base/status_matchers.h"
 #include "tests/models/model_case.h"
 
@@ -27,7 +28,7 @@ class MagikaTest : public testing::TestWithParam<std::pair<int, CompileMode>> {
  protected:
   void SetUp() override {
     path_ = FetchedModel("magika");
-    if (path_.empty()) GTEST_SKIP() << "the model is not there; run scripts/fetch_model magika";
+    if (path_.empty()) KILN_LACKS_DATA("magika's weights", "scripts/fetch_model magika");
     options_ = SharedOptions(GetParam().first, GetParam().second);
     KILN_ASSERT_OK_AND_ASSIGN(model_, Compile(path_, options_));
   }
@@ -90,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(MagikaReferenceTest, InterpreterGivesTheReferenceOutput) {
   const std::string path = FetchedModel("magika");
-  if (path.empty()) GTEST_SKIP() << "the model is not there; run scripts/fetch_model magika";
+  if (path.empty()) KILN_LACKS_DATA("magika's weights", "scripts/fetch_model magika");
   KILN_ASSERT_OK_AND_ASSIGN(const Graph graph, ReadModel(path));
   KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> got,
                             Interpret(graph, ReadTensors(kFolder + "/case_1", "input")));

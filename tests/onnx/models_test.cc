@@ -14,6 +14,7 @@
 #include "kiln/graph/onnx/import.h"
 #include "kiln/graph/op.h"
 #include "kiln/graph/reference/interpreter.h"
+#include "tests/base/fetched_data.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln {
@@ -103,8 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 TEST(Magika, IsImportedWithItsBatchFreeAndMeansWhatItMeant) {
-  if (MagikaPath().empty())
-    GTEST_SKIP() << "magika is not here: scripts/fetch_model magika, or set KILN_MAGIKA_MODEL";
+  if (MagikaPath().empty()) KILN_LACKS_DATA("magika's weights", "scripts/fetch_model magika");
   KILN_ASSERT_OK_AND_ASSIGN(const OnnxImport import, ImportOnnx(MagikaPath()));
   KILN_EXPECT_OK(Verify(import.graph));
   EXPECT_EQ(OutputShapes(import.graph), "target_label[bytes_dim0, 214]");

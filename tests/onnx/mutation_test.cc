@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "kiln/graph/onnx/import.h"
 #include "kiln/graph/onnx/tensor_proto.h"
+#include "tests/base/fetched_data.h"
 #include "tests/onnx/model_writer.h"
 
 namespace kiln {
@@ -135,7 +136,8 @@ TEST(Mutation, DamagedControlFlowNeverCrashes) {
 TEST(Mutation, DamagedNodeTestsNeverCrash) {
   const std::filesystem::path folder =
       std::filesystem::path(KILN_TEST_DATA_DIR) / "../../.deps/onnx-tests/node";
-  if (!std::filesystem::is_directory(folder)) GTEST_SKIP() << "run scripts/fetch_onnx_tests";
+  if (!std::filesystem::is_directory(folder))
+    KILN_LACKS_DATA("the ONNX tests", "scripts/fetch_onnx_tests");
   std::mt19937_64 rng(17);
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::filesystem::path path = entry.path() / "model.onnx";
