@@ -47,6 +47,12 @@ absl::StatusOr<ModelSource> ModelSource::Read(const std::string& path,
                         ImportOnnx(path, {.allow_unsupported = true, .custom_ops = custom_ops}));
   ModelSource source = Of(path, std::move(part), custom_ops);
   if (!source.needs_inputs()) return whole.status();
+  if (const std::string& output = source.import()->undeclared_output; !output.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "importing \"", path, "\": output \"", output,
+        "\": the model declares no type for it, which one whose structure depends on its inputs ",
+        "must; add it with onnx.shape_inference.infer_shapes"));
+  }
   return source;
 }
 

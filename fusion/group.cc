@@ -42,10 +42,22 @@ class GroupLister {
       group.outputs = std::move(outputs);
     }
     for (const Graph::Output& output : graph_.outputs()) PlaceView(output.value);
+    DropViewsOfNothing();
     return std::move(groups_);
   }
 
  private:
+  // A view of what no group makes has no reader either: places in an axis of extent 1.
+  void DropViewsOfNothing() {
+    std::set<ValueId> made;
+    for (const Group& group : groups_) made.insert(group.outputs.begin(), group.outputs.end());
+    std::erase_if(groups_, [&](const Group& group) {
+      if (group.kind != Group::Kind::kView) return false;
+      const ValueId root = facts_.root[static_cast<size_t>(group.outputs.front().v)];
+      return graph_.value(root).producer.v >= 0 && made.count(root) == 0;
+    });
+  }
+
   // True if `reader` finds `input` within its own kernel.
   bool StaysInside(NodeId reader, ValueId input) const {
     const NodeId producer = graph_.value(facts_.root[static_cast<size_t>(input.v)]).producer;

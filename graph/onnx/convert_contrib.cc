@@ -440,7 +440,7 @@ absl::StatusOr<RowPlaces> PlacesOfRows(Writer& w, ValueId q) {
   if (!n.has(3) || n.value(3).shape.size() != 4 || n.value(3).shape[2].IsConst(0)) return rows;
   rows.buffer = n.value(3).shape[2];
   if (!n.has(6)) return absl::InvalidArgumentError("total_sequence_length is left out");
-  KILN_ASSIGN_OR_RETURN(const Shape total, n.Content(6, "total_sequence_length"));
+  KILN_ASSIGN_OR_RETURN(const Shape total, n.ContentOrSymbols(6, "total_sequence_length"));
   if (total.size() != 1)
     return absl::InvalidArgumentError("total_sequence_length must have one element");
   rows.dense = shape[0].IsConst(1) && total[0] == rows.buffer + shape[2];

@@ -181,6 +181,8 @@ absl::Status Importer::AddOutputs() {
     const absl::StatusOr<DType> declared = ToDType(output.type().tensor_type().elem_type());
     if (declared.ok())
       out_.declared_outputs.push_back({output.name(), *declared, DeclaredShape(output)});
+    else if (out_.undeclared_output.empty())
+      out_.undeclared_output = output.name();
     if (slot->second.kind != Slot::Kind::kTensor) {
       if (!options_.allow_unsupported)
         return absl::UnimplementedError(absl::StrCat(subject, ": is a sequence or optional"));

@@ -78,6 +78,7 @@ struct OnnxImport {
   // as the axes of a reduction.
   std::vector<std::string> value_inputs;
   std::vector<DeclaredOutput> declared_outputs;  // those that are tensors of a known type
+  std::string undeclared_output;                 // the first of which the file tells no type
   // Whence constants came: for whoever wants to find their bytes again without importing.
   std::vector<onnx::TensorOrigin> origins;
   std::map<std::string, std::shared_ptr<onnx::MappedFile>> external;  // by location

@@ -135,7 +135,8 @@ absl::StatusOr<std::vector<Slot>> Importer::Resolve(Scope& scope, const NodeProt
 absl::Status Importer::Convert(Scope& scope, const Converter& converter, const NodeProto& node,
                                const std::vector<ValueId>& inputs, std::vector<Slot>& outputs) {
   const int64_t opset = scope.opsets[DomainOf(node.domain())];
-  NodeView view(node, opset, converter.record, inputs, *scope.graph, source_, symbols_);
+  NodeView view(node, opset, converter.record, inputs, *scope.graph, source_, symbols_,
+                scope.graph == main_.graph);
   if (opset < kOldestOpset) view.Ignore("consumed_inputs");  // tells of memory only
   KILN_RETURN_IF_ERROR(converter.convert(view));
   KILN_RETURN_IF_ERROR(view.status());

@@ -90,7 +90,7 @@ std::vector<double> ToDoubles(const Tensor& tensor) { return Convert<double>(ten
 
 NodeView::NodeView(const NodeProto& proto, int64_t opset, const char* record,
                    std::vector<ValueId> inputs, Graph& graph, TensorSource& source,
-                   Symbols& symbols)
+                   Symbols& symbols, bool outer)
     : proto_(proto),
       opset_(opset),
       record_(record),
@@ -100,7 +100,8 @@ NodeView::NodeView(const NodeProto& proto, int64_t opset, const char* record,
       source_(source),
       builder_(&graph),
       name_(NameOf(proto)),
-      symbols_(symbols) {}
+      symbols_(symbols),
+      outer_(outer) {}
 
 int NodeView::num_outputs() const { return proto_.output_size(); }
 
@@ -208,6 +209,23 @@ absl::StatusOr<Shape> NodeView::Content(int k, absl::string_view what) const {
     return ToShape(ToInts(*v.constant));
   if (v.shape_content) return *v.shape_content;
   return NeedsValue(v);
+}
+
+absl::StatusOr<Shape> NodeView::ContentOrSymbols(int k, absl::string_view what) {
+  constexpr int64_t kMostSymbols = 8;
+  absl::StatusOr<Shape> content = Content(k, what);
+  if (content.ok() || !NeededValue(content.status()) || !outer_) return content;
+  const std::vector<ValueId>& ports = graph_.inputs();
+  const std::optional<std::vector<int64_t>> shape = kiln::Constant(value(k).shape);
+  const int64_t count = shape ? CheckedBytes(DType::kU8, *shape) : -1;
+  if (std::find(ports.begin(), ports.end(), in(k)) == ports.end() || count < 0 ||
+      count > kMostSymbols)
+    return content;
+  Shape elements;
+  for (int64_t i = 0; i < count; ++i)
+    elements.push_back(symbols_.Fresh(absl::StrCat(value(k).name, "_", i)));
+  graph_.mutable_value(in(k)).shape_content = elements;
+  return elements;
 }
 
 absl::StatusOr<std::vector<int64_t>> NodeView::ConstInts(int k, absl::string_view what) const {

@@ -35,8 +35,9 @@ class Symbols;
 class NodeView {
  public:
   // All arguments outlive the view. `inputs` has an id for each input; an absent one is invalid.
+  // `outer`: the graph is the model's, not a body of a node.
   NodeView(const NodeProto& proto, int64_t opset, const char* record, std::vector<ValueId> inputs,
-           Graph& graph, TensorSource& source, Symbols& symbols);
+           Graph& graph, TensorSource& source, Symbols& symbols, bool outer = false);
 
   int64_t opset() const { return opset_; }
   const char* record() const {
@@ -78,6 +79,9 @@ class NodeView {
   // The elements of an input that must be known at import. kUnimplemented, naming `what`, where
   // they come only at run time.
   absl::StatusOr<Shape> Content(int k, absl::string_view what) const;  // integers, maybe symbolic
+  // The same; elements of a short graph input become symbols, so that a value which tells nothing
+  // but extents makes no variant.
+  absl::StatusOr<Shape> ContentOrSymbols(int k, absl::string_view what);
   absl::StatusOr<std::vector<int64_t>> ConstInts(int k, absl::string_view what) const;
   absl::StatusOr<std::vector<double>> ConstFloats(int k, absl::string_view what) const;
 
@@ -121,6 +125,7 @@ class NodeView {
   std::set<std::string> read_;
   absl::Status status_;
   Symbols& symbols_;
+  const bool outer_;
 };
 
 // What an unnamed node is called: after its first output.

@@ -68,6 +68,21 @@ TEST(FormGroups, MakesOneKernelOfAChain) {
   EXPECT_EQ(grouping.edges[0].bytes, 32 * 64 * 4);
 }
 
+// Places in an axis of one element are not read; nor then is the view of them, nor made.
+TEST(FormGroups, LeavesOutViewsOfWhatNobodyReads) {
+  GraphBuilder b("take");
+  const ValueId x = b.Input("x", DType::kF32, {1, 4});
+  const ValueId places = b.Input("i", DType::kI64, {3, 2});
+  using L = std::vector<int64_t>;
+  const ValueId column =
+      b.Op("slice", {places}, {{"starts", L{0}}, {"ends", L{1}}, {"axes", L{1}}});
+  b.Output(b.Op("take", {x, b.Op("squeeze", {column}, {{"axes", L{1}}})}), "y");
+  const Graph graph = Optimised(b);
+  const Grouping grouping = Grouped(graph);
+  ExpectRunnable(graph, grouping);
+  EXPECT_THAT(grouping.groups, SizeIs(1));
+}
+
 TEST(FormGroups, KeepsNodesApartBelowLevelThreeAndAtJitLevelZero) {
   GraphBuilder b("chain");
   const ValueId x = b.Input("x", DType::kF32, {kBatch, 64});
