@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the cases of tests/data/contrib: one node of domain com.microsoft each, with inputs and what ONNX Runtime gives.
+"""Writes the cases of tests/data/contrib: one node each, with inputs and what ONNX Runtime gives: of domain com.microsoft,
+and of ONNX's own where the operator's text leaves open what deployed runtimes agree on, or its tests have no such case.
 
 usage: make_contrib_cases.py DIR        needs onnx, onnxruntime and numpy
 """
@@ -21,11 +22,11 @@ def f32(*shape, lo=-1, hi=1):
     return rng.uniform(lo, hi, shape).astype(np.float32)
 
 
-def case(name, op, inputs, outputs=1, consts=(), dynamic=True, **attrs):
+def case(name, op, inputs, outputs=1, consts=(), dynamic=True, domain=DOMAIN, opset=17, **attrs):
     """`inputs`: name and array, or None for one that is left out; those in `consts` are initializers."""
     names = [k if v is not None else "" for k, v in inputs]
     outs = ["y%d" % i for i in range(outputs)] if isinstance(outputs, int) else outputs
-    node = helper.make_node(op, names, outs, name="n", domain=DOMAIN, **attrs)
+    node = helper.make_node(op, names, outs, name="n", domain=domain, **attrs)
     given = [(k, v) for k, v in inputs if v is not None]
     ports = [helper.make_tensor_value_info(
         k, helper.np_dtype_to_tensor_dtype(v.dtype),
@@ -34,8 +35,8 @@ def case(name, op, inputs, outputs=1, consts=(), dynamic=True, **attrs):
     inits = [numpy_helper.from_array(v, k) for k, v in given if k in consts]
     wanted = [o for o in outs if o]
     graph = helper.make_graph([node], "g", ports, [helper.make_empty_tensor_value_info(o) for o in wanted], inits)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(DOMAIN, 1)])
-    model.ir_version = 8
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid(DOMAIN, 1)])
+    model.ir_version = 8 if opset < 23 else 10
     folder = ROOT / ("test_" + name)
     data = folder / "test_data_set_0"
     try:
@@ -169,3 +170,70 @@ for bits, block, zero in [(4, 16, False), (4, 32, True), (8, 32, True)]:
     case("matmul_nbits_%d_%d%s" % (bits, block, "_zeros" if zero else ""), "MatMulNBits",
          [("x", f32(2, 3, k)), ("w", weights), ("s", f32(n * blocks)), ("z", zeros)], consts=("w", "s", "z"),
          K=k, N=n, bits=bits, block_size=block)
+
+# Rows of different length, a buffer that is longer than its rows, and one that all rows fill.
+gqa("group_query_attention_ragged_step", 1, 4, [4, 2])
+gqa("group_query_attention_ragged_rotary_step", 1, 4, [2, 4], do_rotary=1)
+gqa("group_query_attention_ragged_window", 1, 6, [6, 3], local_window_size=3)
+
+
+def gqa_shared(name, past, lengths, **attrs):
+    """One new token; total_sequence_length is that of the longest row, the buffer of past keys is longer."""
+    state = [("pk", f32(2, 1, past, 16)), ("pv", f32(2, 1, past, 16))]
+    qkv = [("q", f32(2, 1, 32)), ("k", f32(2, 1, 16)), ("v", f32(2, 1, 16))]
+    case(name, "GroupQueryAttention",
+         qkv + state + [("l", np.array(lengths, np.int32)), ("t", np.array(max(lengths) + 1, np.int32))],
+         ["y", "present_key", "present_value"], num_heads=2, kv_num_heads=1, **attrs)
+
+
+gqa_shared("group_query_attention_long_buffer", 8, [3, 3])
+gqa_shared("group_query_attention_ragged_long_buffer", 8, [1, 5])
+case("attention_causal_mask_row", "Attention", [("x", x), ("w", w), ("b", b), ("m", np.array([[0, 0, 1, 1, 1], [1] * 5], np.int32))],
+     num_heads=2, unidirectional=1, mask_filter_value=-1000.0)
+
+
+# ---- ONNX's own operators
+
+def own(name, op, inputs, outputs=1, consts=(), opset=17, **attrs):
+    case(name, op, inputs, outputs, consts, domain="", opset=opset, **attrs)
+
+
+def ints(*values, type=np.int64):
+    return np.array(values, type)
+
+
+big = np.array([[300, 310, 400, 350], [1000, -2000, 30000, 4]], np.float16)
+own("rms_normalization_f16", "RMSNormalization", [("x", big), ("s", np.array([1, 2, 0.5, 1], np.float16))], opset=23)
+far = 2**53 + 1
+own("constant_of_shape_i64", "ConstantOfShape", [("s", ints(2))], consts=("s",), value=numpy_helper.from_array(ints(far)))
+own("constant_of_shape_u64", "ConstantOfShape", [("s", ints(2))], consts=("s",),
+    value=numpy_helper.from_array(ints(2**63 + 1, type=np.uint64)))
+own("pad_i64", "Pad", [("x", ints(1)), ("p", ints(1, 1)), ("v", np.array(far))], consts=("p", "v"))
+own("pad_u64", "Pad", [("x", ints(1, type=np.uint64)), ("p", ints(1, 1)), ("v", np.array(2**63 + 1, np.uint64))],
+    consts=("p", "v"))
+own("pad_wrap_cut", "Pad", [("x", np.arange(16, dtype=np.float32).reshape(4, 4)), ("p", ints(-1, 1, 3, 2))], consts=("p",),
+    opset=19, mode="wrap")
+own("pad_reflect_cut", "Pad", [("x", np.arange(20, dtype=np.float32).reshape(4, 5)), ("p", ints(0, -2, 2, 2))],
+    consts=("p",), mode="reflect")
+own("dynamic_quantize_linear_zeros", "DynamicQuantizeLinear", [("x", np.zeros((2, 3), np.float32))], 3)
+own("shrink_i32", "Shrink", [("x", ints(-5, -2, -1, 0, 1, 2, 5, type=np.int32))], lambd=1.5, bias=0.5)
+own("reduce_l2_i32", "ReduceL2", [("x", ints(3, 4, 5, type=np.int32))], axes=[0])
+own("reduce_log_sum_exp_i64", "ReduceLogSumExp", [("x", ints(3, 4, 5))], axes=[0])
+own("thresholded_relu_nan", "ThresholdedRelu", [("x", np.array([np.nan, 2, 0.5], np.float32))])
+own("gathernd_one_element_axes", "GatherND", [("x", ints(7).reshape(1, 1)), ("i", np.zeros((3, 2, 2), np.int64))])
+image = f32(1, 1, 10, 10, lo=-3, hi=3)
+
+
+def resize(name, x, sizes=None, scales=None, opset=13, **attrs):
+    own("resize_" + name, "Resize",
+        [("x", x), ("r", None), ("s", np.array(scales, np.float32) if scales else None), ("z", ints(*sizes) if sizes else None)],
+        consts=("s", "z"), opset=opset, **attrs)
+
+
+resize("size_in_f32", image, scales=[1, 1, 0.7, 0.3], mode="nearest")
+resize("align_corners_whole", image, scales=[1, 1, 0.77, 0.55], mode="linear", coordinate_transformation_mode="align_corners")
+resize("align_corners_one", image, sizes=[1, 1, 1, 4], mode="linear", coordinate_transformation_mode="align_corners")
+resize("places_in_f32", image, sizes=[1, 1, 6, 7], mode="nearest", coordinate_transformation_mode="asymmetric",
+       nearest_mode="floor")
+resize("places_in_f32_up", image, sizes=[1, 1, 23, 31], mode="nearest", nearest_mode="ceil")
+resize("bytes", (np.arange(25) * 9).astype(np.uint8).reshape(1, 1, 5, 5), scales=[1, 1, 2, 1.5], mode="linear")
