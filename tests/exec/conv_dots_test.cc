@@ -31,9 +31,6 @@ Request RequestOf(int64_t batch, int64_t in_channels, int64_t out_channels,
 class ConvDotsTest : public ConvTest {
  protected:
   ConvDotsTest() : ConvTest(/*transposed=*/false) {}
-  void SetUp() override {
-    if (FindDots() == nullptr) GTEST_SKIP() << "needs AVX-512";
-  }
 };
 
 TEST_F(ConvDotsTest, AgreesWithItsDefinition) {
@@ -88,7 +85,9 @@ TEST_F(ConvDotsTest, LeavesTheRestAlone) {
   Request request = RequestOf(1, 64, 2, axes);
   refuses(request);  // weights that are no constant
   Fill(request, 1);
-  KILN_EXPECT_OK(MakeConvDots(request, session_).status());
+  if (FindDots() != nullptr) {
+    KILN_EXPECT_OK(MakeConvDots(request, session_).status());
+  }
   request.inputs[0] = Dense(request.inputs[0].shape);
   refuses(request);
   for (const Request& other : {RequestOf(1, 64, 16, axes), RequestOf(1, 2, 2, axes),

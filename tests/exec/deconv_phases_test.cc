@@ -31,9 +31,6 @@ Request RequestOf(int64_t batch, int64_t in_channels, int64_t out_channels,
 class DeconvPhasesTest : public ConvTest {
  protected:
   DeconvPhasesTest() : ConvTest(/*transposed=*/true) {}
-  void SetUp() override {
-    if (FindRowsTimesPanel(1) == nullptr) GTEST_SKIP() << "needs AVX-512";
-  }
   void Check(const Request& request) { ConvTest::Check(MakeDeconvPhasesAnyway, request); }
 };
 
@@ -109,7 +106,9 @@ TEST_F(DeconvPhasesTest, LeavesTheRestAlone) {
   Request request = RequestOf(1, 64, 64, axes);
   refuses(request);  // weights that are no constant
   Fill(request, 1);
-  KILN_EXPECT_OK(MakeDeconvPhases(request, session_).status());
+  if (FindRowsTimesPanel(1) != nullptr) {
+    KILN_EXPECT_OK(MakeDeconvPhases(request, session_).status());
+  }
   request.inputs[0] = Dense(request.inputs[0].shape);
   refuses(request);
   for (const Request& small :

@@ -28,19 +28,18 @@ std::vector<float> Random(int64_t count, uint64_t seed) {
 
 class FewRowsTest : public testing::Test {
  protected:
-  void SetUp() override {
-    if (FindRowsTimesPanel(1) == nullptr) GTEST_SKIP() << "needs AVX-512";
-  }
-
-  // The result, made by a primitive of that implementation on so many threads.
+  // The result, made by a primitive of that implementation on so many threads; without AVX-512, by
+  // what is chosen in place of rows times panels.
   std::vector<float> Run(const char* op, const Request& request, int threads,
                          const std::string& implementation) {
     Pool& pool = pools_.try_emplace(threads, threads).first->second;
     const auto primitive = Make(*Find(op), request, *Session::Create(&pool));
     EXPECT_TRUE(primitive.ok()) << primitive.status();
     if (!primitive.ok()) return {};
-    EXPECT_EQ((*primitive)->considered().back().implementation.rfind(implementation, 0), 0U)
-        << (*primitive)->considered().back().implementation;
+    if (implementation == "oneDNN" || FindRowsTimesPanel(1) != nullptr) {
+      EXPECT_EQ((*primitive)->considered().back().implementation.rfind(implementation, 0), 0U)
+          << (*primitive)->considered().back().implementation;
+    }
     std::vector<float> y(static_cast<size_t>(Count(request.outputs[0].shape)), NAN);
     std::vector<double> scratch(static_cast<size_t>((*primitive)->scratch_bytes() / 8 + 8));
     std::vector<void*> in;
@@ -150,7 +149,9 @@ TEST_F(FewRowsTest, LeavesABiasWithGapsAlone) {
   request.outputs = {ChannelsLast({1, 160, 7, 7})};
   Pool pool(1);
   const std::shared_ptr<Session> session = *Session::Create(&pool);
-  KILN_EXPECT_OK(MakeFewRowsConv(request, session).status());
+  if (FindRowsTimesPanel(1) != nullptr) {
+    KILN_EXPECT_OK(MakeFewRowsConv(request, session).status());
+  }
   request.inputs[2].strides = {2};
   EXPECT_EQ(MakeFewRowsConv(request, session).status().code(), absl::StatusCode::kUnimplemented);
 }
