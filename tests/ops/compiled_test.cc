@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every record for every type that it takes: compiled, at both ends of optimisation and on the VM,
-// it gives what the interpreter gives. Adding a record adds these tests for it.
+// Every record for every type that it takes: compiled and on the VM, at both ends of optimisation,
+// it gives what the interpreter gives, and the same bits. Adding a record adds these tests for it.
 #include <cmath>
 #include <limits>
 #include <random>
@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "kiln/base/compare.h"
 #include "kiln/compiler/compile.h"
+#include "kiln/compiler/kernel_service.h"
 #include "kiln/graph/op.h"
 #include "kiln/graph/reference/interpreter.h"
 #include "tests/base/status_matchers.h"
@@ -65,26 +66,54 @@ double Tolerance(DType type) {
   return type == DType::kF16 ? 4e-3 : 3e-2;
 }
 
+// Kernels are built, by workers that all tests of the process share.
+CompileOptions Compiled() {
+  static auto* const service = new std::shared_ptr<KernelService>;  // as long as the process
+  CompileOptions options;
+  options.compile_mode = CompileMode::kBlock;
+  options.threads = 1;
+  options.codegen = KILN_TEST_BIN_DIR "/kiln-codegen";
+  if (*service == nullptr) *service = std::make_shared<KernelService>(options);
+  options.kernels = *service;
+  return options;
+}
+
 class CompiledTest : public testing::TestWithParam<const OpDef*> {
  protected:
+  // A record that is neither host arithmetic nor a library call is a kernel, and kernels are built.
+  static void ExpectBuilt() {
+    const KernelCounts counts = Compiled().kernels->counts();
+    EXPECT_EQ(counts.vm, 0) << "kernels stayed on the VM";
+    EXPECT_EQ(counts.failed, 0);
+  }
+
   static void ExpectAgrees(const Graph& graph, const std::vector<Tensor>& inputs) {
     const absl::StatusOr<std::vector<Tensor>> want = Interpret(graph, inputs);
     std::vector<std::pair<std::string, Tensor>> named;
     for (size_t k = 0; k < inputs.size(); ++k) named.emplace_back(absl::StrCat("x", k), inputs[k]);
     for (const int level : {0, 3}) {
-      CompileOptions options = OnVm();
-      options.graph_opt_level = level;
-      KILN_ASSERT_OK_AND_ASSIGN(Model model, Compile(graph, options));
-      const absl::StatusOr<std::vector<Tensor>> got = model.Run(named);
-      ASSERT_EQ(got.ok(), want.ok()) << got.status() << " and " << want.status();
-      if (!got.ok()) continue;
-      ASSERT_EQ(got->size(), want->size());
-      for (size_t k = 0; k < got->size(); ++k) {
-        const double bound = Tolerance((*want)[k].dtype());
-        const Comparison c = Compare((*got)[k], (*want)[k], bound, bound);
-        EXPECT_TRUE(c.ok) << "-O" << level << " output " << k << ": " << c.what;
+      std::vector<Tensor> on_vm;
+      for (CompileOptions options : {OnVm(), Compiled()}) {
+        options.graph_opt_level = level;
+        KILN_ASSERT_OK_AND_ASSIGN(Model model, Compile(graph, options));
+        const absl::StatusOr<std::vector<Tensor>> got = model.Run(named);
+        ASSERT_EQ(got.ok(), want.ok()) << got.status() << " and " << want.status();
+        if (!got.ok()) continue;
+        ASSERT_EQ(got->size(), want->size());
+        for (size_t k = 0; k < got->size(); ++k) {
+          const double bound = Tolerance((*want)[k].dtype());
+          const Comparison c = Compare((*got)[k], (*want)[k], bound, bound);
+          EXPECT_TRUE(c.ok) << "-O" << level << " output " << k << ": " << c.what;
+          if (!on_vm.empty()) {
+            const Comparison same = Compare((*got)[k], on_vm[k], 0, 0);
+            EXPECT_TRUE(same.ok) << "-O" << level << " compiled and VM, output " << k << ": "
+                                 << same.what;
+          }
+        }
+        on_vm = *got;
       }
     }
+    ExpectBuilt();
   }
 
   static void ExpectAgreesForAllTypes(Draw draw) {
