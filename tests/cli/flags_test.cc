@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every flag of every verb does something that shows: one row for each, and tests that the rows,
+// the helps of the verbs and docs/cli.md have the same flags.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kiln/base/npy.h"
+#include "kiln/graph/tensors.h"
+#include "tests/base/status_matchers.h"
+#include "tests/base/temp_dir.h"
+#include "tests/cli/process.h"
+#include "tests/onnx/model_writer.h"
+
+namespace kiln {
+namespace {
+
+// Of `kiln VERB ARGUMENTS`, split at blanks: {M} is a model, y = exp(relu(x)) of x [n, 4], {C} a
+// cache with its kernel, {V} a model that sums over axes which are its input, {D} a folder with
+// x.npy (ones), y.npy (their result) and a.npy (an axis), {N} a name in it that is not taken.
+struct Row {
+  const char* verb;
+  const char* flag;
+  const char* arguments;
+  int exit;
+  const char* out;           // in stdout
+  const char* err = "";      // in stderr
+  const char* neither = "";  // in neither of them; "": anything may be
+};
+
+const Row kRows[] = {
+    {"run", "--input", "{M} -q --input x=@{D}/x.npy --dim n=2", 0, "2.71828 2.71828"},
+    {"run", "--output", "{M} -q --input x=ones --output b=@{D}/b.npy", 0, "b"},
+    {"run", "--expect", "{M} -q --input x=ones --expect b=@{D}/b.npy", 0, "as expected"},
+    {"run", "--expect", "{M} -q --input x=zeros --expect b=@{D}/y.npy", 1, "b"},
+    {"run", "--rtol", "{M} -q --input x=zeros --expect b=@{D}/y.npy --rtol 0.7", 0, "b"},
+    {"run", "--atol", "{M} -q --input x=zeros --expect b=@{D}/y.npy --atol 1.8", 0, "b"},
+    {"inspect", "-O", "{M} -O0", 0, "1      kernel  exp"},
+    {"inspect", "--jit", "{M} --jit 0", 0, "1      kernel  exp"},
+    {"inspect", "--disable-pass", "{M} --disable-pass nonsense", 2, "", "nonsense"},
+    {"inspect", "--no-fuse", "{M} --no-fuse a", 0, "1      kernel  exp"},
+    {"inspect", "--rules", "{M} --rules nonsense", 2, "", "--rules"},
+    {"inspect", "--machine", "{M} --machine {N}", 2, "", "{N}"},
+    {"run", "--device", "{M} -q --device cuda", 5, "", "this build runs on the CPU only"},
+    {"run", "--threads", "{M} -q --json --threads 3", 0, "\"threads\": 3"},
+    {"run", "--shape", "{M} -q --shape x=7x4", 0, "[7, 4]"},
+    {"run", "--dim", "{M} -q --dim n=5", 0, "[5, 4]"},
+    {"run", "--math", "{M} -q --math fast", 4, "", "fast"},
+    {"run", "--compile-mode", "{M} -q --json --compile-mode never", 0, "\"vm\": 1"},
+    {"run", "--cache-dir", "{M} -v --cache-dir {C}", 0, "", "1 kernels: 1 cached"},
+    {"run", "--no-cache", "{M} -v --cache-dir {C} --no-cache", 0, "", "1 kernels: 0 cached"},
+    {"run", "--cache-readonly", "{M} -v --cache-dir {C} --cache-readonly", 0, "",
+     "1 kernels: 1 cached"},
+    {"run", "--json", "{M} -q --json", 0, "\"schema\": \"kiln.run/1\""},
+    {"run", "--quiet", "{M} -q", 0, "b: f32", "", "is random"},
+    {"run", "--verbose", "{M} -v", 0, "b: f32", "1 kernels:"},
+    {"bench", "--input", "{M} -q --iters 1 --input y=ones", 2, "", "\"y\""},
+    {"bench", "--warmup", "{M} -q --iters 1 --warmup nonsense", 2, "", "--warmup"},
+    {"bench", "--iters", "{M} -q --json --iters 3", 0, "\"n\": 3"},
+    {"bench", "--time", "{M} -q --time 5ms --json", 0, "\"latency_ms\""},
+    {"bench", "--compare", "{M} -q --iters 2 --compare -O0,-O3", 0, "-O0 / -O3"},
+    {"bench", "--profile", "{M} -q --iters 2 --profile", 0, "GB/s"},
+    {"bench", "--serve", "--serve", 0, ""},
+    {"compile", "--output", "{M} -q -o {N}", 0, ""},
+    {"compile", "--cache-only", "{M} -q --cache-only --json --cache-dir {C}", 0, "\"cached\": 1"},
+    {"compile", "--target", "{M} -q -o {N} --target nonsense", 2, "", "nonsense"},
+    {"compile", "--shapes", "{M} -q -o {N} --shapes {D}/none", 7, "", "none"},
+    {"compile", "--input", "{M} -q -o {N} --input y=ones", 3, "", "\"y\""},
+    {"compile", "-j", "{M} -q --cache-only -j 0", 2, "", "-j"},
+    {"inspect", "--group", "{M} --group 0", 0, "out  0 f32"},
+    {"inspect", "--emit", "{M} --group 0 --emit kernel", 0, "kernel v1"},
+    {"inspect", "--target", "{M} --group 0 --emit kernel --target nonsense", 2, "", "nonsense"},
+    {"inspect", "--emit-onnx", "{M} --emit-onnx {N}", 0, "kernel"},
+    {"inspect", "--flat", "{M} --emit-onnx {N} --flat", 0, "kernel"},
+    {"inspect", "--input", "{V} --input a=@{D}/a.npy", 0, "reduce_sum"},
+    {"explain", "--input", "{V} --input a=@{D}/a.npy", 0, "reduce_sum"},
+    {"explain", "--node", "{M} --node a", 0, "a"},
+    {"explain", "--library", "{M} --library", 0, "0 library calls"},
+    {"explain", "--dot", "{M} --dot {N}", 0, ""},
+    {"explain", "--what-if", "{M} --what-if a:nonsense", 2, "", "nonsense"},
+    {"explain", "--measure", "{M} -q --measure --dim n=2", 0, "measured us"},
+    {"verify", "--input", "{M} -q --input y=ones", 2, "", "\"y\""},
+    {"verify", "--seed", "{M} -q --seed nonsense", 2, "", "--seed"},
+    {"verify", "--per-group", "{M} -q --per-group --dim n=2", 0, "ok"},
+    {"opt", "--passes", "{M} --passes dead_code", 0, "relu(x)"},
+    {"opt", "--dump-dir", "{M} --passes dead_code --dump-dir {N}", 0, ""},
+    {"opt", "--list-passes", "--list-passes", 0, "dead_code"},
+    {"opt", "--json", "{M} --passes dead_code --json", 0, "kiln.opt/1"},
+    {"opt", "--quiet", "{M} --passes dead_code -q", 0, "relu(x)"},
+    {"opt", "--verbose", "{M} --passes dead_code -v", 0, "relu(x)"},
+    {"ops", "--onnx", "--onnx", 0, "GlobalAveragePool"},
+    {"ops", "--json", "--json", 0, "kiln.ops/1"},
+    {"ops", "--quiet", "-q", 0, "relu"},
+    {"ops", "--verbose", "-v", 0, "relu"},
+    {"devices", "--json", "--json", 0, "kiln.devices/1"},
+    {"devices", "--quiet", "-q", 0, "cpu"},
+    {"devices", "--verbose", "-v", 0, "cpu"},
+    {"devices", "--measure", "--measure", 2, "", "--measure"},
+    {"cache stats", "--dir", "--dir {C}", 0, "{C}"},
+    {"cache stats", "--zero", "--dir {C} --zero", 0, "{C}"},
+    {"cache ls", "--model", "--dir {C} --model {M}", 0, "kernel"},
+    {"cache ls", "--shapes", "--dir {C} --model {M} --shapes {D}/none", 7, "", "none"},
+    {"cache ls", "--input", "--dir {C} --model {M} --input y=ones", 3, "", "\"y\""},
+    {"cache ls", "--target", "--dir {C} --target x86-64-v3", 0, "key", "", "v4"},
+    {"cache ls", "--kind", "--dir {C} --kind nonsense", 0, "key", "", "v4"},
+    {"cache ls", "--older", "--dir {C} --older 7d", 0, "key", "", "v4"},
+    {"cache ls", "--newer", "--dir {C} --newer nonsense", 2, "", "nonsense"},
+    {"cache ls", "--larger", "--dir {C} --larger 1G", 0, "key", "", "v4"},
+    {"cache ls", "--sort", "--dir {C} --sort nonsense", 2, "", "--sort"},
+    {"cache ls", "--all", "--dir {C} --all", 0, "key"},
+    {"cache why-miss", "--target", "{M} --dir {C} --target nonsense", 2, "", "nonsense"},
+    {"cache why-miss", "--shapes", "{M} --dir {C} --shapes {D}/none", 7, "", "none"},
+    {"cache why-miss", "--input", "{M} --dir {C} --input y=ones", 3, "", "\"y\""},
+    {"cache verify", "--recompile", "--dir {C} --recompile nonsense", 2, "", "--recompile"},
+    {"cache verify", "--trust-unsigned", "{D}/none --trust-unsigned", 6, "", "none"},
+    {"cache prune", "--max-size", "--dir {C} --max-size nonsense", 2, "", "nonsense"},
+    {"cache prune", "--dry-run", "--dir {C} --dry-run", 0, ""},
+    {"cache clear", "--dry-run", "--dir {C} --dry-run", 0, ""},
+    {"cache pack", "--model", "{N} --dir {C} --model {M}", 0, "wrote"},
+    {"cache pack", "--target", "{N} --dir {C} --all --target nonsense", 2, "", "nonsense"},
+    {"cache pack", "--shapes", "{N} --dir {C} --model {M} --shapes {D}/none", 6, "", "none"},
+    {"cache pack", "--input", "{N} --dir {C} --model {M} --input y=ones", 2, "", "\"y\""},
+    {"cache pack", "--all", "{N} --dir {C} --all", 0, "wrote"},
+    {"cache pack", "--sign", "{N} --dir {C} --all --sign {D}/none", 7, "", "none"},
+    {"cache pack", "--dry-run", "{N} --dir {C} --all --dry-run", 0, "would write"},
+    {"cache unpack", "--trust-unsigned", "{D}/none --dir {C} --trust-unsigned", 6, "", "none"},
+    {"cache unpack", "--dry-run", "{D}/none --dir {C} --dry-run", 6, "", "none"},
+};
+
+// Flags that one function gives to every verb that has them: rows of any verb do.
+const std::set<std::string> kShared = {
+    "-O",          "--jit",  "--device",       "--threads",        "--shape",   "--dim",
+    "--rules",     "--math", "--disable-pass", "--no-fuse",        "--machine", "--compile-mode",
+    "--cache-dir", "--json", "--no-cache",     "--cache-readonly", "--quiet",   "--verbose",
+    "--dir"};
+
+// Flags that have tests of their own: what they need is more than a model.
+const std::map<std::string, std::string> kElsewhere = {{"cache verify --prove", "cache_test.cc"},
+                                                       {"cache verify --validate", "cache_test.cc"},
+                                                       {"cache show --emit", "cache_test.cc"}};
+
+class FlagsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::ofstream(dir_.File("m.graph"))
+        << "graph m\ninput x : f32 [n, 4]\na = relu(x)\nb = exp(a)\noutput b\n";
+    Tensor x = FilledTensor(DType::kF32, {2, 4}, 1),
+           y = FilledTensor(DType::kF32, {1, 4}, 2.7182817);
+    KILN_ASSERT_OK(WriteNpy(dir_.File("x.npy"), x));
+    KILN_ASSERT_OK(WriteNpy(dir_.File("a.npy"), FilledTensor(DType::kI64, {1}, 1)));
+    const std::string sum = OnnxGraph({OnnxNode("ReduceSum", {"x", "a"}, {"y"})},
+                                      {OnnxValue("x", kFloat, {2, 4}), OnnxValue("a", kInt64, {1})},
+                                      {OnnxValue("y", kFloat, {2, 1})});
+    std::ofstream(dir_.File("v.onnx")) << OnnxModel(13, sum);
+    KILN_ASSERT_OK(WriteNpy(dir_.File("y.npy"), y));
+    ASSERT_EQ(Kiln({"compile", "--cache-only", "-q", dir_.File("m.graph"), "--cache-dir",
+                    dir_.File("cache")})
+                  .exit,
+              0);
+  }
+
+  std::string Filled(const std::string& text, int number) const {
+    return absl::StrReplaceAll(text, {{"{M}", dir_.File("m.graph")},
+                                      {"{V}", dir_.File("v.onnx")},
+                                      {"{C}", dir_.File("cache")},
+                                      {"{D}", dir_.path()},
+                                      {"{N}", dir_.File(absl::StrCat("new", number))}});
+  }
+
+  TempDir dir_;
+};
+
+TEST_F(FlagsTest, DoWhatTheirRowsSay) {
+  int number = 0;
+  for (const Row& row : kRows) {
+    SCOPED_TRACE(absl::StrCat(row.verb, " ", row.arguments));
+    std::vector<std::string> words = absl::StrSplit(row.verb, ' ');
+    ++number;
+    for (const auto& word : absl::StrSplit(row.arguments, ' '))
+      words.push_back(Filled(std::string(word), number));
+    const ProcessResult result =
+        Kiln(words, {.environment = {{"KILN_CACHE_DIR", dir_.File("own")}}});
+    EXPECT_EQ(result.exit, row.exit) << result.out << result.err;
+    EXPECT_THAT(result.out, testing::HasSubstr(Filled(row.out, number)));
+    EXPECT_THAT(result.err, testing::HasSubstr(Filled(row.err, number)));
+    if (*row.neither != '\0') {
+      EXPECT_THAT(result.out + result.err, testing::Not(testing::HasSubstr(row.neither)));
+    }
+  }
+}
+
+// What stands in the help of a verb: its long flags, or short ones that have no long form.
+std::set<std::string> FlagsOf(const std::string& verb) {
+  std::vector<std::string> words = absl::StrSplit(verb, ' ');
+  words.emplace_back("--help");
+  const std::string help = Kiln(words).out;
+  std::set<std::string> flags;
+  const std::regex form("\n  (-[A-Za-z],)?(-{1,2}[A-Za-z-]+)");
+  for (std::sregex_iterator i(help.begin(), help.end(), form), end; i != end; ++i)
+    flags.insert((*i)[2]);
+  flags.erase("--help");
+  return flags;
+}
+
+std::vector<std::string> Verbs() {
+  std::vector<std::string> verbs;
+  const auto subcommands = [&](const std::vector<std::string>& words, const std::string& before) {
+    const std::string help = Kiln(words).out;
+    const size_t at = help.find("\nSubcommands:\n");
+    const std::regex form("\n  ([a-z-]+)");
+    const std::string rest = at == std::string::npos ? "" : help.substr(at + 13);
+    for (std::sregex_iterator i(rest.begin(), rest.end(), form), end; i != end; ++i)
+      verbs.push_back(before + (*i)[1].str());
+  };
+  subcommands({"--help"}, "");
+  std::erase(verbs, "cache");
+  subcommands({"cache", "--help"}, "cache ");
+  return verbs;
+}
+
+TEST_F(FlagsTest, AreAllInTheTable) {
+  std::set<std::string> rows, anywhere;
+  for (const Row& row : kRows) {
+    rows.insert(absl::StrCat(row.verb, " ", row.flag));
+    anywhere.insert(row.flag);
+  }
+  const std::vector<std::string> verbs = Verbs();
+  EXPECT_GE(verbs.size(), 18u);
+  std::vector<std::string> missing;
+  std::set<std::string> there;
+  for (const std::string& verb : verbs) {
+    for (const std::string& flag : FlagsOf(verb)) {
+      const std::string both = absl::StrCat(verb, " ", flag);
+      there.insert(both);
+      const bool shared = kShared.count(flag) != 0 && anywhere.count(flag) != 0;
+      if (rows.count(both) == 0 && !shared && kElsewhere.count(both) == 0) missing.push_back(both);
+    }
+  }
+  EXPECT_EQ(absl::StrJoin(missing, ", "), "") << "give each a row";
+  for (const std::string& row : rows) EXPECT_EQ(there.count(row), 1u) << row << " is no flag";
+}
+
+TEST_F(FlagsTest, AreAllInTheDocument) {
+  std::ifstream file(KILN_SOURCE_DIR "/docs/cli.md");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  ASSERT_FALSE(text.empty());
+  std::set<std::string> missing;
+  for (const std::string& verb : Verbs()) {
+    for (const std::string& flag : FlagsOf(verb)) {
+      const bool known = std::regex_search(
+          text, std::regex(absl::StrCat(flag, flag[1] == '-' ? "[^a-z-]" : "[^a-z]")));
+      if (!known) missing.insert(absl::StrCat(verb, " ", flag));
+    }
+  }
+  EXPECT_EQ(absl::StrJoin(missing, ", "), "");
+}
+
+}  // namespace
+}  // namespace kiln
