@@ -11,22 +11,29 @@
 namespace kiln {
 namespace {
 
-// The part [start, start + extent) of the axis, of the shape `shape`. Where unknown extents leave a
-// slice with a shape that is not known to be the part's, elements are cut off at both ends.
-ValueId Part(GraphBuilder& b, const Node& node, int64_t axis, const Dim& start,
+// Elements start, start + 1, ... below end of an axis; invalid if its shape does not come out as
+// `shape`. A slice is cut at the axis's end, which need not be known; that the parts fill the axis
+// is then a guard of the split's, and what is cut away is padding below 0.
+ValueId Part(Graph& graph, const Node& node, int64_t axis, const Dim& start, const Dim& end,
              const Shape& shape) {
-  const Dim end = start + shape[static_cast<size_t>(axis)];
-  const ValueId slice = b.Op("slice", {node.inputs[0]},
-                             {{"starts", DimsValue({start})},
-                              {"ends", DimsValue({end})},
-                              {"axes", DimsValue({Dim(axis)})}},
-                             node.name);
-  if (b.status().ok() && b.value(slice).shape == shape) return slice;
-  const Dim whole = b.value(node.inputs[0]).shape[static_cast<size_t>(axis)];
-  return b.Op(
-      "pad", {node.inputs[0]},
-      {{"pads", DimsValue({Dim(0) - start, end - whole})}, {"axes", DimsValue({Dim(axis)})}},
-      node.name);
+  const auto at = static_cast<size_t>(axis);
+  const Shape from = graph.value(node.inputs[0]).shape;
+  const auto fits = [&](const GraphBuilder& b, ValueId part) {
+    return b.status().ok() && graph.value(part).shape == shape;
+  };
+  GraphBuilder slicing(&graph);
+  const ValueId slice = slicing.Op("slice", {node.inputs[0]},
+                                   {{"starts", DimsValue({start})},
+                                    {"ends", DimsValue({end})},
+                                    {"axes", DimsValue({Dim(axis)})}},
+                                   node.name);
+  if (fits(slicing, slice)) return slice;
+  Shape pads(2 * from.size(), 0);
+  pads[at] = Dim(0) - start;
+  pads[from.size() + at] = end - from[at];
+  GraphBuilder cutting(&graph);
+  const ValueId cut = cutting.Op("pad", {node.inputs[0]}, {{"pads", DimsValue(pads)}}, node.name);
+  return fits(cutting, cut) ? cut : ValueId{};
 }
 
 bool Expand(Graph& graph, const Node& node, const std::vector<std::vector<NodeId>>& users) {
@@ -39,14 +46,13 @@ bool Expand(Graph& graph, const Node& node, const std::vector<std::vector<NodeId
     const Shape shape = graph.value(part).shape;
     const Dim end = start + shape[static_cast<size_t>(axis)];
     if (!users[static_cast<size_t>(part.v)].empty() || graph.IsOutput(part)) {
-      GraphBuilder b(&graph);
-      const ValueId piece = Part(b, node, axis, start, shape);
-      if (!b.status().ok() || !(graph.value(piece).shape == shape)) return false;
-      replaced.emplace_back(part, piece);
+      const ValueId own = Part(graph, node, axis, start, end, shape);
+      if (!own.valid()) return false;
+      replaced.emplace_back(part, own);
     }
     start = end;
   }
-  for (const auto& [part, slice] : replaced) graph.ReplaceUses(part, slice);
+  for (const auto& [part, own] : replaced) graph.ReplaceUses(part, own);
   return true;
 }
 

@@ -5,6 +5,7 @@
 #define KILN_GRAPH_ONNX_COMPOSE_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "kiln/graph/onnx/node_view.h"
@@ -16,6 +17,10 @@ using Axes = std::vector<int64_t>;
 Shape ShapeOf(const NodeView& n, ValueId x);  // a copy: values move when nodes are added
 DType TypeOf(const NodeView& n, ValueId x);
 int64_t RankOf(const NodeView& n, ValueId x);
+
+// What `message` says of extents: the model is wrong if all are numbers. Where one is not known,
+// others might do, and the node is one that is not supported until the inputs' extents are known.
+absl::Status ExtentsError(const Shape& extents, std::string message);
 
 ValueId Cast(NodeView& n, ValueId x, DType type);  // x itself if it has the type
 ValueId Reshape(NodeView& n, ValueId x, const Shape& shape);

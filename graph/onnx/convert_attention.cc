@@ -29,8 +29,8 @@ absl::StatusOr<ValueId> SplitHeads(NodeView& n, ValueId x, int64_t heads) {
     return absl::InvalidArgumentError("needs four axes, or three and the number of heads");
   const std::optional<Dim> size = s[2].DivideExactly(heads);
   if (!size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(s[2].ToString(), " columns do not divide by ", heads, " heads"));
+    return ExtentsError(
+        {s[2]}, absl::StrCat(s[2].ToString(), " columns do not divide by ", heads, " heads"));
   }
   return Transpose(n, Reshape(n, x, {s[0], s[1], heads, *size}), {0, 2, 1, 3});
 }
@@ -156,8 +156,8 @@ absl::Status Attention(NodeView& n) {
   if (!n.HasAttr("scale")) {
     const std::optional<int64_t> size = qs[3].constant();
     if (!size)
-      return absl::UnimplementedError(
-          absl::StrCat("the size of a head is ", qs[3].ToString(), "; give the scale"));
+      return ExtentsError(
+          {qs[3]}, absl::StrCat("the size of a head is ", qs[3].ToString(), "; give the scale"));
     scale = 1 / std::sqrt(static_cast<double>(*size));
   }
   const double cap = n.Float("softcap", 0);
@@ -199,7 +199,7 @@ absl::Status RotaryEmbedding(NodeView& n) {
   if (shape.size() != 4) return n.status();
   const std::optional<int64_t> size = shape[3].constant();
   int64_t turned = n.Int("rotary_embedding_dim", 0);
-  if (!size) return absl::UnimplementedError("the size of a head must be known");
+  if (!size) return ExtentsError({shape[3]}, "the size of a head must be known");
   if (turned == 0) turned = *size;
   if (turned < 0 || turned > *size || turned % 2 != 0)
     return absl::InvalidArgumentError(absl::StrCat("rotary_embedding_dim is ", turned));

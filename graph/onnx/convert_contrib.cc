@@ -243,12 +243,16 @@ absl::StatusOr<ValueId> KeyMask(Writer& w, ValueId mask, ValueId k, double maske
   return MaskBias(w, keep, masked);
 }
 
-double ScaleOf(NodeView& n, ValueId q) {
+absl::StatusOr<double> ScaleOf(NodeView& n, ValueId q) {
   const double given = n.Float("scale", 0);
   if (given != 0) return given;
-  const bool has_heads = q.valid() && n.value(q).shape.size() == 4;
-  const auto size = has_heads ? n.value(q).shape[3].constant() : std::nullopt;
-  return size ? 1 / std::sqrt(static_cast<double>(*size)) : 1;
+  KILN_RETURN_IF_ERROR(n.status());
+  const Shape shape = ShapeOf(n, q);
+  if (shape.size() != 4)
+    return absl::InvalidArgumentError(absl::StrCat("queries ", ToString(shape), " have no heads"));
+  if (const auto size = shape[3].constant()) return 1 / std::sqrt(static_cast<double>(*size));
+  return ExtentsError(
+      {shape[3]}, absl::StrCat("the size of a head is ", shape[3].ToString(), "; give the scale"));
 }
 
 absl::Status Attention(NodeView& n) {
@@ -268,7 +272,7 @@ absl::Status Attention(NodeView& n) {
   Ints sizes = n.Ints("qkv_hidden_sizes");
   if (sizes.empty()) {
     const std::optional<int64_t> known = width.constant();
-    if (!known) return absl::UnimplementedError("the width of the weights is not known");
+    if (!known) return ExtentsError({width}, "the width of the weights is not known");
     sizes.assign(3, *known / 3);
   }
   if (sizes.size() != 3) return absl::InvalidArgumentError("qkv_hidden_sizes needs three numbers");
@@ -295,7 +299,8 @@ absl::Status Attention(NodeView& n) {
   if (n.Int("unidirectional", 0) != 0)
     bias = AddBias(w, bias, MaskBias(w, Causal(w, h.q, h.k), kHidden));
   if (n.has(5)) bias = AddBias(w, bias, w.To(n.in(5), DType::kF32));
-  return Done(n, JoinHeads(w, Attend(w, h, ScaleOf(n, h.q), bias)));
+  KILN_ASSIGN_OR_RETURN(const double scale, ScaleOf(n, h.q));
+  return Done(n, JoinHeads(w, Attend(w, h, scale, bias)));
 }
 
 absl::Status MultiHeadAttention(NodeView& n) {
@@ -337,7 +342,8 @@ absl::Status MultiHeadAttention(NodeView& n) {
   if (n.Int("unidirectional", 0) != 0)
     bias = AddBias(w, bias, MaskBias(w, Causal(w, h.q, h.k), kHidden));
   if (n.has(5)) bias = AddBias(w, bias, w.To(n.in(5), DType::kF32));
-  return Done(n, JoinHeads(w, Attend(w, h, ScaleOf(n, h.q), bias)));
+  KILN_ASSIGN_OR_RETURN(const double scale, ScaleOf(n, h.q));
+  return Done(n, JoinHeads(w, Attend(w, h, scale, bias)));
 }
 
 // ---- rotary embedding
@@ -380,7 +386,7 @@ absl::StatusOr<int64_t> HalfOf(const NodeView& n, ValueId cache) {
     return absl::InvalidArgumentError("the table of cosines is no matrix");
   const std::optional<int64_t> half = n.value(cache).shape[1].constant();
   if (half) return *half;
-  return absl::UnimplementedError("the width of the table of cosines is not known");
+  return ExtentsError({n.value(cache).shape[1]}, "the width of the table of cosines is not known");
 }
 
 absl::Status RotaryEmbedding(NodeView& n) {
@@ -396,7 +402,7 @@ absl::Status RotaryEmbedding(NodeView& n) {
   int64_t heads = n.Int("num_heads", 0);
   if (!has_heads && heads == 0) {
     const std::optional<int64_t> width = n.value(0).shape[2].constant();
-    if (!width) return absl::UnimplementedError("the number of heads is not known");
+    if (!width) return ExtentsError({n.value(0).shape[2]}, "the number of heads is not known");
     heads = *width / (2 * half);
   }
   const ValueId x = has_heads ? n.in(0) : SplitHeads(w, n.in(0), heads);
@@ -533,7 +539,8 @@ absl::Status GroupQueryAttention(NodeView& n) {
   h.k = RepeatHeads(w, h.k, heads / groups);
   h.v = RepeatHeads(w, h.v, heads / groups);
   const ValueId bias = MaskBias(w, keep, -std::numeric_limits<float>::infinity());
-  return Done(n, JoinHeads(w, Attend(w, h, ScaleOf(n, h.q), bias, n.Float("softcap", 0))));
+  KILN_ASSIGN_OR_RETURN(const double scale, ScaleOf(n, h.q));
+  return Done(n, JoinHeads(w, Attend(w, h, scale, bias, n.Float("softcap", 0))));
 }
 
 // ---- convolution, quantised weights

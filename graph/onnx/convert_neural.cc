@@ -125,8 +125,8 @@ absl::StatusOr<std::vector<int64_t>> KernelOf(const NodeView& n, int weight = 1)
   const Shape& shape = n.value(weight).shape;
   const auto kernel = Constant(Shape(shape.begin() + 2, shape.end()));
   if (!kernel)
-    return absl::UnimplementedError(
-        absl::StrCat("weight has shape ", ToString(shape), ", which is not fixed"));
+    return ExtentsError(shape,
+                        absl::StrCat("weight has shape ", ToString(shape), ", which is not fixed"));
   return *kernel;
 }
 
@@ -488,8 +488,8 @@ absl::Status GroupNormalization(NodeView& n) {
     return absl::InvalidArgumentError("needs two dims and one group at least");
   const std::optional<Dim> width = shape[1].DivideExactly(groups);
   if (!width)
-    return absl::InvalidArgumentError(
-        absl::StrCat(shape[1].ToString(), " channels do not divide by ", groups, " groups"));
+    return ExtentsError({shape[1]}, absl::StrCat(shape[1].ToString(), " channels do not divide by ",
+                                                 groups, " groups"));
   const Attrs apart = {
       {"shape",
        DimsValue({shape[0], groups, *width * Product(Shape(shape.begin() + 2, shape.end()))})},

@@ -101,8 +101,8 @@ absl::Status GatherNd(NodeView& n) {
   const Shape shape = n.value(1).shape;
   const std::optional<int64_t> depth = shape.empty() ? std::nullopt : shape.back().constant();
   if (!depth || *depth < 1 || *depth > n.rank(0)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "indices ", ToString(shape), " do not tell places in ", ToString(n.value(0).shape)));
+    return ExtentsError(shape, absl::StrCat("indices ", ToString(shape), " do not tell places in ",
+                                            ToString(n.value(0).shape)));
   }
   const auto last = static_cast<int64_t>(shape.size()) - 1;
   std::vector<ValueId> inputs = {n.in(0)};
@@ -130,6 +130,11 @@ absl::Status ScatterElements(NodeView& n) {
 
 absl::Status ScatterNd(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(3, 3));
+  const Shape& places = n.value(1).shape;
+  if (!places.empty() && !places.back().constant())
+    return ExtentsError(places,
+                        absl::StrCat("indices ", ToString(places), " do not tell places in ",
+                                     ToString(n.value(0).shape)));
   KILN_ASSIGN_OR_RETURN(const int64_t reduction, Reduction(n));
   return n.Emit("scatter_nd", n.inputs(), {{"reduction", reduction}});
 }

@@ -133,8 +133,10 @@ absl::Status DftAlong(NodeView& n, int64_t axis) {
   const auto parts = n.value(0).shape.back().constant();
   const auto given = n.value(0).shape[static_cast<size_t>(axis)].constant();
   if (axis == rank - 1 || !parts || *parts < 1 || *parts > 2)
-    return absl::InvalidArgumentError("the last axis holds 1 or 2 parts, and is not transformed");
-  if (!given) return absl::UnimplementedError("the extent of the transformed axis is not known");
+    return ExtentsError({n.value(0).shape.back()},
+                        "the last axis holds 1 or 2 parts, and is not transformed");
+  if (!given)
+    return ExtentsError(n.value(0).shape, "the extent of the transformed axis is not known");
   Transform t;
   t.given = t.length = *given;
   if (n.has(1)) {
@@ -182,7 +184,7 @@ absl::Status Stft(NodeView& n) {
     return absl::InvalidArgumentError("the signal must be [batch, length, parts]");
   const int64_t parts = shape.size() == 2 ? 1 : shape[2].constant().value_or(0);
   if (parts != 1 && (parts != 2 || onesided))
-    return absl::InvalidArgumentError("onesided transforms take real signals");
+    return ExtentsError(shape, "onesided transforms take real signals");
   int64_t frame = 0;
   if (n.has(3)) {
     KILN_ASSIGN_OR_RETURN(frame, OneInt(n, 3, "frame_length", 1));
@@ -361,7 +363,7 @@ absl::Status Det(NodeView& n) {
   const int64_t rank = n.rank(0);
   const auto size = rank < 2 ? std::nullopt : n.value(0).shape.back().constant();
   if (!size || !(n.value(0).shape[static_cast<size_t>(rank) - 2] == n.value(0).shape.back()))
-    return absl::InvalidArgumentError("the last two axes must be equal and known");
+    return ExtentsError(n.value(0).shape, "the last two axes must be equal and known");
   constexpr int64_t kMost = 8;
   if (*size > kMost)
     return absl::UnimplementedError(

@@ -400,6 +400,8 @@ bool MayNeedInputs(absl::string_view path, const OnnxImport& import,
                    const OnnxImportOptions& options) {
   if (MayNeedValues(import)) return true;
   if (import.unsupported.empty() || LacksOperator(import)) return false;
+  const auto open = [](const UnsupportedNode& node) { return node.needs_extents; };
+  if (std::any_of(import.unsupported.begin(), import.unsupported.end(), open)) return true;
   // Any extents tell whether open ones are what is in the way, if the model takes them.
   bool told = false;
   for (const int64_t extent : {64, 512, 4096, 1}) {

@@ -57,6 +57,8 @@ struct UnsupportedNode {
   std::string reason;  // empty: the operator is not in the table
   // It would be supported if the values of OnnxImport::value_inputs were given.
   bool needs_values = false;
+  // It may be supported once the extents of the inputs are known.
+  bool needs_extents = false;
 };
 
 // A graph output as the file declares it; what it leaves open is a symbol.

@@ -363,6 +363,7 @@ absl::Status Importer::AddNode(Scope& scope, const NodeProto& node) {
     status = absl::UnimplementedError(status.message());
   if (absl::IsUnimplemented(status)) {
     Unsupported(node, opset, Reason(status, node), needs_values);
+    out_.unsupported.back().needs_extents = IsOfOpenExtents(status);
     outputs.assign(outputs.size(), {});
   } else if (!status.ok()) {
     return absl::Status(status.code(), Reason(status, node));

@@ -150,6 +150,9 @@ class Importer {
   int64_t bodies_ = 0;       // branches and bodies looked at so far
 };
 
+// Whether an error is ExtentsError's (compose.h) of extents that are not known.
+bool IsOfOpenExtents(const absl::Status& status);
+
 std::string DomainOf(absl::string_view domain);
 std::string OperatorOf(const NodeProto& node);
 std::string Subject(const NodeProto& node);

@@ -159,8 +159,10 @@ absl::Status InferScatterNd(InferContext& c) {
   const Shape& indices = c.shape(1);
   const std::optional<int64_t> depth = indices.back().constant();
   if (!depth || *depth < 0 || *depth > static_cast<int64_t>(data.size())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("indices ", ToString(indices), " do not tell places in ", ToString(data)));
+    const std::string message =
+        absl::StrCat("indices ", ToString(indices), " do not tell places in ", ToString(data));
+    if (!depth) return absl::UnimplementedError(message);
+    return absl::InvalidArgumentError(message);
   }
   Shape updates(indices.begin(), indices.end() - 1);
   updates.insert(updates.end(), data.begin() + *depth, data.end());
