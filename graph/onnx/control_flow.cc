@@ -9,6 +9,7 @@
 #include "kiln/base/status_macros.h"
 #include "kiln/graph/builder.h"
 #include "kiln/graph/onnx/importer.h"
+#include "kiln/graph/onnx/limits.h"
 #include "kiln/graph/onnx/node_view.h"
 #include "kiln/graph/op.h"
 #include "kiln/graph/rebuild.h"
@@ -16,7 +17,6 @@
 namespace kiln::onnx {
 namespace {
 
-constexpr int kMaxRank = 16;
 
 std::optional<int64_t> KnownNumber(const Graph& graph, ValueId id) {
   const std::optional<Shape> content = ContentOf(graph.value(id));
