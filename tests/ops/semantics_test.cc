@@ -92,7 +92,7 @@ TEST(SemanticsTest, FloatDivisionAndPowers) {
   EXPECT_THAT(On("exp", {-kInf, kInf, 1000, 0}), Exactly({0, kInf, kInf, 1}));
 }
 
-TEST(SemanticsTest, ConstantExponentsBecomeMultiplications) {
+TEST(SemanticsTest, SimpleExponentsBecomeMultiplications) {
   for (const double exponent : {1.0, 2.0, 3.0, 4.0, 0.5, 5.0, -1.0}) {
     GraphBuilder b("g");
     b.Output(b.Op("pow", {b.Input("x", DType::kF32, {3}), b.Scalar(DType::kF32, exponent)}), "y");
@@ -100,7 +100,7 @@ TEST(SemanticsTest, ConstantExponentsBecomeMultiplications) {
     bool calls = false;
     const ScalarExpr body = ScalarBodyOf(g, g.nodes()[0]);
     for (const ExprNode& node : body.nodes()) calls |= node.op == ScalarOp::kPow;
-    EXPECT_EQ(calls, exponent == 5.0 || exponent == -1.0) << exponent;
+    EXPECT_EQ(calls, exponent == 5.0) << exponent;
     KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> out,
                               Interpret(g, std::vector<Tensor>{F32({3}, {1.5, -0.0, -kInf})}));
     EXPECT_THAT(Values(out[0]), Exactly({static_cast<float>(std::pow(1.5, exponent)),
