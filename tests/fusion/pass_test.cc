@@ -166,6 +166,29 @@ TEST(ConstantChains, JoinsNumbersWhereExact) {
   EXPECT_EQ(left("mul", DType::kI8, 100, 100, false), 1u);
 }
 
+// Of zeros, max gives the second operand: the number that is left must stand where it did.
+TEST(ConstantChains, KeepTheSignOfZeros) {
+  const auto number = [](double a, double b, bool last) {
+    GraphBuilder builder("net");
+    const ValueId inner = builder.Op(
+        "max", {builder.Input("x", DType::kF32, {8}), builder.Scalar(DType::kF32, a)});
+    const ValueId own = builder.Scalar(DType::kF32, b);
+    builder.Output(
+        builder.Op("max", last ? std::vector<ValueId>{inner, own} : std::vector{own, inner}), "y");
+    Graph graph = FinishOrDie(builder);
+    RunTwice("constant_chains", graph, false);
+    if (graph.nodes().size() != 1) return std::string("two nodes");
+    const Node& node = graph.nodes()[0];
+    const bool first = graph.value(node.inputs[0]).constant.has_value();
+    const double left = *NumberOf(graph.value(node.inputs[first ? 0 : 1]));
+    return absl::StrCat(std::signbit(left) ? "-0" : "0", first ? " first" : " second");
+  };
+  EXPECT_EQ(number(-0.0, 0.0, true), "0 second");
+  EXPECT_EQ(number(0.0, -0.0, true), "-0 second");
+  EXPECT_EQ(number(-0.0, 0.0, false), "-0 second");
+  EXPECT_EQ(number(0.0, -0.0, false), "0 second");
+}
+
 TEST(Reductions, JoinsReductionsOfReductions) {
   const auto left = [](const char* op, bool fast, DType type = DType::kF32) {
     GraphBuilder b("net");
@@ -201,6 +224,17 @@ TEST(Reductions, MakesASumOverItsCountAMean) {
     Graph graph = FinishOrDie(b);
     EXPECT_EQ(RunTwice("reductions", graph), count == 12);
     EXPECT_EQ(OpNames(graph)[0], count == 12 ? "reduce_mean" : "reduce_sum");
+  }
+}
+
+// A 16-bit sum is rounded, and may overflow, before it is divided.
+TEST(Reductions, KeepsASumOf16BitsOverItsCount) {
+  for (const DType type : {DType::kF16, DType::kBF16, DType::kF32}) {
+    GraphBuilder b("net");
+    const ValueId sum = ReduceOver(b, "reduce_sum", b.Input("x", type, {2, 3, 4}), {1, 2});
+    b.Output(b.Op("div", {sum, b.Scalar(type, 12)}), "y");
+    Graph graph = FinishOrDie(b);
+    EXPECT_EQ(RunTwice("reductions", graph), type == DType::kF32) << Name(type);
   }
 }
 

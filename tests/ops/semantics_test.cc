@@ -169,6 +169,8 @@ TEST(SemanticsTest, Activations) {
   EXPECT_THAT(On("selu", {-1, 1}), Near({-1.1113307, 1.0507010}));
   EXPECT_THAT(On("celu", {-1, 1}, {{"alpha", 2.0}}), Near({-0.7869387, 1}));
   EXPECT_THAT(On("hard_sigmoid", {-5, 0, 1, 5}), Near({0, 0.5, 0.7, 1}));
+  EXPECT_THAT(Values(Call("hard_sigmoid", {Make(DType::kF64, {1}, {1})})),  // attributes are f32
+              ElementsAre(static_cast<double>(0.2F) + 0.5));
   EXPECT_THAT(On("hard_swish", {-4, -1, 0, 4}), Near({0, -1.0 / 3, 0, 4}));
   EXPECT_THAT(On("softplus", {-1, 0, 1000}), Near({0.3132617, 0.6931472, 1000}));
   EXPECT_THAT(On("softsign", {-1, 3}), Near({-0.5, 0.75}));
