@@ -5,9 +5,11 @@ Rounds go old, new, new, old, old, new, ... Each measurement is a process of its
 process (where its stack and its pages lie) is drawn anew in every round and shows in the spread.
 """
 import contextlib
+import filecmp
 import json
 import math
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -47,29 +49,67 @@ def serving(side, work, settings, results=""):
         runtime.end()
 
 
+def warm_runs(count):
+    return max(2, count // WARM_SHARE)
+
+
 def time_runs(side, runtime, count):
-    answer = runtime.ask(cmd="time", n=count, warm=max(2, count // WARM_SHARE), budget_s=60)
+    answer = runtime.ask(cmd="time", n=count, warm=warm_runs(count), budget_s=60)
     if "ms" not in answer:
         raise Failed(f"{side.name}: {answer.get('error')}")
     return answer["ms"]
 
 
+def served(side, work, settings, count, results=""):
+    """(minimum, median) of one process that answers requests."""
+    with serving(side, work, settings, results) as runtime:
+        times = time_runs(side, runtime, count)
+    return min(times), statistics.median(times)
+
+
+def benched(side, work, settings, count, results=""):
+    """The same by `kiln bench`: for bfloat16 inputs, which --serve of older builds does not take from files."""
+    given = given_inputs(work)
+    if results:
+        with open(work.path) as file:
+            outputs = re.findall(r"(?m)^output (\S+)", file.read()) if work.path.endswith(".graph") else []
+        output(side, ["run", work.path], *given, *(w for n in outputs for w in ("--output", f"{n}=@{results}{n}.npy")), "-q",
+               settings=settings)
+    said = output(side, ["bench", work.path], *given, "-q", "--json", "--iters", str(count), "--warmup", str(warm_runs(count)),
+                  settings=settings)
+    latency = json.loads(said)["results"]["latency_ms"]
+    return latency["min"], latency["p50"]
+
+
+def output(side, verb, *arguments, settings):
+    done = subprocess.run(side.command(verb, *arguments, threads=settings.threads, level=settings.level), text=True,
+                          capture_output=True, **models.pinned(settings.threads, {"KILN_CACHE_DIR": side.cache}))
+    if done.returncode != 0:
+        raise Failed(f"{side.name}: exit {done.returncode}: {done.stderr.strip()[-300:]}")
+    return done.stdout
+
+
+def given_inputs(work):
+    return [word for name, path in work.inputs.items() for word in ("--input", f"{name}=@{path}")]
+
+
 def same_files(a, b):
-    """Whether two folders have the same files, byte by byte."""
+    """Whether two folders have the same files, byte by byte; None if they are empty."""
     names = sorted(os.listdir(a))
+    if not names and not os.listdir(b):
+        return None
     return names == sorted(os.listdir(b)) and all(
-        open(os.path.join(a, n), "rb").read() == open(os.path.join(b, n), "rb").read() for n in names)
+        filecmp.cmp(os.path.join(a, n), os.path.join(b, n), shallow=False) for n in names)
 
 
-def prepare(sides, work, settings):
+def prepare(sides, work, settings, measure):
     """Builds the row's kernels on both sides. (runs for a round, whether the results have the same bits)."""
     with tempfile.TemporaryDirectory() as folder:
         fastest, results = math.inf, []
         for side in sides:
             results.append(os.path.join(folder, side.name))
             os.mkdir(results[-1])
-            with serving(side, work, settings, results[-1] + "/") as runtime:
-                fastest = min(fastest, *time_runs(side, runtime, 3))
+            fastest = min(fastest, measure(side, work, settings, 3, results[-1] + "/")[0])
         return min(5000, max(3, math.ceil(settings.round_ms / max(fastest, 1e-4)))), same_files(*results)
 
 
@@ -81,20 +121,22 @@ def in_turns(sides, rounds):
 
 def warm_row(sides, work, settings):
     """The times of runs of a model that is loaded and whose kernels are cached."""
-    count, same = prepare(sides, work, settings)
-    samples = {side.name: [] for side in sides}
+    measure = benched if work.bf16 else served
+    count, same = prepare(sides, work, settings, measure)
+    rounds = {side.name: [] for side in sides}
     for side in in_turns(sides, settings.rounds):
-        with serving(side, work, settings) as runtime:
-            samples[side.name].append(time_runs(side, runtime, count))
-    return {"row": work.name, "dtype": work.dtype, "runs_per_round": count, "same_bits": same, **summary(samples)}
+        rounds[side.name].append(measure(side, work, settings, count))
+    return {"row": work.name, "dtype": work.dtype, "by": "bench" if work.bf16 else "serve", "runs_per_round": count,
+            "same_bits": same, **summary(rounds)}
 
 
-def summary(samples):
-    """Of samples in ms, side -> rounds -> runs: minima, medians, ratios old / new and how far they lie apart."""
+def summary(rounds):
+    """Of (minimum, median) in ms of each round, by side: the least minimum, the median of medians, their ratios old / new, and how far
+    rounds lie apart."""
     of = {}
-    for name, rounds in samples.items():
-        minima = [min(r) for r in rounds]
-        of[name] = {"min_ms": min(minima), "median_ms": statistics.median(t for r in rounds for t in r),
+    for name, pairs in rounds.items():
+        minima = [least for least, _ in pairs]
+        of[name] = {"min_ms": min(minima), "median_ms": statistics.median(middle for _, middle in pairs),
                     "round_min_ms": minima, "round_spread": max(minima) / min(minima)}
     old, new = of["old"], of["new"]
     by_round = [a / b for a, b in zip(old["round_min_ms"], new["round_min_ms"])]
@@ -110,8 +152,7 @@ def cold_once(side, work, settings):
             while file.read(1 << 24):
                 pass
     cache = tempfile.mkdtemp(prefix="kiln-cold-")
-    given = [word for name, path in work.inputs.items() for word in ("--input", f"{name}=@{path}")]
-    command = side.command(["run", work.path], *given, "-q", "--json", "--compile-mode", "block", threads=settings.threads,
+    command = side.command(["run", work.path], *given_inputs(work), "-q", "--json", "--compile-mode", "block", threads=settings.threads,
                            level=settings.level)
     try:
         with tempfile.TemporaryFile("w+") as errors:
@@ -144,7 +185,7 @@ def cold_row(sides, work, settings):
     for side in in_turns(sides, settings.rounds):
         rounds[side.name].append(cold_once(side, work, settings))
     row = {"row": work.name, "dtype": work.dtype, "cores": cores,
-           **summary({name: [[answered] for answered, _, _ in of] for name, of in rounds.items()})}
+           **summary({name: [(answered, answered) for answered, _, _ in of] for name, of in rounds.items()})}
     for name, of in rounds.items():
         answered, ended, compiled = min(of, key=lambda measured: measured[0])
         floor = floor_ms(compiled, cores)
@@ -182,7 +223,7 @@ def cells(row, mode):
     line = [row["row"], row["dtype"], ms(row["old"]["min_ms"]), ms(row["new"]["min_ms"]), f"{ratio['min']:.3f}",
             f"{ratio['median']:.3f}", f"{ratio['low']:.3f} to {ratio['high']:.3f}"]
     if mode == "warm":
-        return line + ["yes" if row["same_bits"] else "no"]
+        return line + [{None: "-", True: "yes", False: "no"}[row["same_bits"]]]
     over = row["new"]["over_floor"]
     kernels = [row[side]["compile"]["kernels"] for side in ("old", "new")]
     return line + [str(kernels[1]) if kernels[0] == kernels[1] else f"{kernels[0]}, {kernels[1]}", ms(row["old"]["floor_ms"]),
@@ -194,5 +235,5 @@ def table_line(words):
 
 
 def mean_lines(of):
-    return [f"geometric mean of {name}, {mean['rows']} rows: {mean['min']:.3f} (minima), {mean['median']:.3f} (medians), "
+    return [f"geometric mean of {name}, {mean['rows']} row{'s' * (mean['rows'] != 1)}: {mean['min']:.3f} (minima), {mean['median']:.3f} (medians), "
             f"{mean['low']:.3f} to {mean['high']:.3f} if each row's worst or best round counted" for name, mean in of.items()]

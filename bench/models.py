@@ -126,15 +126,20 @@ class Runtime:
             self.close()
 
 
+def input_ports(kiln, path):
+    """The inputs of a model as Kiln sees them: name, dtype, shape."""
+    found = subprocess.run([kiln, "inspect", path, "--json"], capture_output=True, text=True)
+    if found.returncode != 0:
+        raise SystemExit(found.stderr)
+    return json.loads(found.stdout)["results"]["inputs"]
+
+
 def inputs_of(args, spec, folder):
     """The model's path, and for each input a file: the one given, input_I.npy beside the model, or random values."""
     path, _, given = spec.partition(":")
     files = dict(item.split("=", 1) for item in given.split(",")) if given else {}
-    found = subprocess.run([args.kiln, "inspect", path, "--json"], capture_output=True, text=True)
-    if found.returncode != 0:
-        raise SystemExit(found.stderr)
     dims = dict(item.split("=") for item in args.dim)
-    for i, port in enumerate(json.loads(found.stdout)["results"]["inputs"]):
+    for i, port in enumerate(input_ports(args.kiln, path)):
         name, beside = port["name"], os.path.join(os.path.dirname(path), f"input_{i}.npy")
         if name not in files and os.path.exists(beside):
             files[name] = beside

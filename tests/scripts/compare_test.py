@@ -28,6 +28,11 @@ if arguments == ["--version"]:
     print("kiln 0.1.0 stand-in")
 elif arguments[0] == "inspect":
     print(json.dumps(dict(results=dict(inputs=[dict(name="x", dtype="f32", shape=["n", 3])]))))
+elif arguments[0] == "run" and "--output" in arguments:
+    open(arguments[arguments.index("--output") + 1].split("=@")[1], "w").write(result)
+elif arguments[0] == "bench" and "--iters" in arguments:
+    note("bench")
+    print(json.dumps(dict(results=dict(latency_ms=dict(min=ms, p50=2 * ms)))))
 elif arguments[0] == "run":
     note("run " + " ".join(a for a in arguments if a.startswith("--")) + " fresh=" + str(not os.path.exists(os.environ["KILN_CACHE_DIR"] + "/used")))
     open(os.environ["KILN_CACHE_DIR"] + "/used", "w").close()
@@ -124,6 +129,8 @@ class Warm(CompareTest):
         self.assertEqual([(row["row"], row["dtype"]) for row in report["rows"]],
                          [("k12", "f16"), ("k16", "f16"), ("k12", "bf16"), ("k16", "bf16")])
         self.assertEqual(set(report["geomean"]), {"all", "f16", "bf16"})
+        self.assertEqual([row["by"] for row in report["rows"]], ["serve", "serve", "bench", "bench"])
+        self.assertTrue(all(row["same_bits"] for row in report["rows"]))
 
     def test_flags_for_one_side_alone(self):
         self.compare(self.kiln("old"), self.kiln("new"), "--old-args=--rules greedy", "--threads", "1", "k12")
@@ -167,9 +174,9 @@ class Cold(CompareTest):
 
 class Summary(unittest.TestCase):
     def test_minima_medians_and_spread(self):
-        found = comparison.summary({"old": [[4, 5], [2, 9]], "new": [[1, 3], [2, 2]]})
-        self.assertEqual((found["old"]["min_ms"], found["old"]["median_ms"]), (2, 4.5))
-        self.assertEqual(found["ratio"], {"min": 2.0, "median": 2.25, "by_round": [4.0, 1.0], "low": 1.0, "high": 4.0})
+        found = comparison.summary({"old": [(4, 5), (2, 9)], "new": [(1, 3), (2, 4)]})
+        self.assertEqual((found["old"]["min_ms"], found["old"]["median_ms"]), (2, 7))
+        self.assertEqual(found["ratio"], {"min": 2.0, "median": 2.0, "by_round": [4.0, 1.0], "low": 1.0, "high": 4.0})
         self.assertEqual(found["old"]["round_spread"], 2.0)
 
     def test_turns(self):
