@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs ctest over a build, whole or a shard of it, goes on after an interruption, and counts.
 
-usage: run_tests.py --build DIR [--shard i/n] [--resume] [--durations FILE] [-- CTEST_ARGUMENT...]
+usage: run_tests.py --build DIR [--shard i/n] [--resume] [--durations FILE] [--record] [-- CTEST_ARGUMENT...]
 
 scripts/test calls it after building; the options are described there. ctest of CMake 3.25 can run tests by their numbers (-I), which
 is what is used here. Its own strides (-I i,,n) know nothing of time, and its failover (-F) also skips tests that failed.
@@ -118,6 +118,7 @@ def parse(arguments):
     parser.add_argument("--shard", type=shard_argument)
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--durations", type=pathlib.Path)
+    parser.add_argument("--record", action="store_true", help="keep what the tests took, if this is no shard")
     own, rest = (arguments, []) if "--" not in arguments else (
         arguments[:arguments.index("--")], arguments[arguments.index("--") + 1:])
     args = parser.parse_args(own)
@@ -167,7 +168,7 @@ def main(arguments, root=ROOT):
             fail(f"ctest did not report {', '.join(sorted(missing))}; --resume goes on from here")
     record.add(ended=True)
     earlier = [count_tests.Entry(name, True, False, seconds) for name, seconds in passed.items()]
-    if args.shard is None:
+    if args.record and args.shard is None:
         test_shards.record_durations(recorded, [*entries, *earlier])
     lines, ok = count_tests.count_report(entries, results, earlier)
     if not chosen and tests:

@@ -2,7 +2,7 @@
 """Cuts a list of tests into parts of about equal time.
 
 The cut depends on the tests and on known durations alone, so that every call for the same n makes the same parts. Durations are
-therefore written by whole runs only: a shard that wrote its own would change the cut for the shards after it.
+therefore written by runs of all tests only: a shard that wrote its own would change the cut for the shards after it.
 """
 import hashlib
 import json
