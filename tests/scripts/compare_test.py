@@ -17,7 +17,7 @@ import kernels
 import tensors
 
 # Speaks what bench/compare needs of kiln's command line; the settings are filled in by make_kiln.
-KILN = '''#!{python}
+KILN = '''#!{python} -IS
 import json, os, sys
 name, ms, result, compile, refuses = {settings!r}
 arguments = sys.argv[1:]
@@ -75,7 +75,7 @@ class CompareTest(unittest.TestCase):
         """(the process, its JSON or None)."""
         out = self.folder / "out.json"
         done = subprocess.run([sys.executable, str(BENCH / "compare"), "--old", str(old), "--new", str(new), "--json", str(out),
-                               *arguments], capture_output=True, text=True)
+                               "--round-ms", "5", *arguments], capture_output=True, text=True)
         return done, json.loads(out.read_text()) if out.exists() else None
 
 
