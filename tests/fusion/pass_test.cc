@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
+#include "kiln/fusion/literal.h"
 #include "kiln/fusion/pipeline.h"
 #include "tests/fusion/nets.h"
 
