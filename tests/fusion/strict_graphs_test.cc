@@ -17,6 +17,7 @@
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 #include "tests/fusion/strict_judge.h"
+#include "tests/graph/tensors.h"
 
 namespace kiln {
 namespace {
@@ -47,6 +48,24 @@ TEST_P(StrictGraphs, GiveTheBitsOfLevelZero) {
                   << Print(net.graph) << (dump != nullptr ? WriteCase(net, dump) : "");
     if (++failures == 3) return;
   }
+}
+
+// -1 is the last element of the part, not of what it is a part of.
+TEST(StrictCases, IndicesCountFromTheEndOfAPart) {
+  TypedGraph net;
+  KILN_ASSERT_OK_AND_ASSIGN(net.graph, ParseGraph(R"(graph parts
+input x : f32 [7]
+input i : i64 [4]
+a, b = split(x) {axis = 0, split = [4, 3]}
+y = gather(a, i) {axis = 0}
+p = pad(x) {pads = [0, -2]}
+z = gather(p, i) {axis = 0}
+output y
+output z
+)"));
+  net.inputs = {F32({7}, {0, 1, 2, 3, 4, 5, 6}), Make(DType::kI64, {4}, {2, -1, -4, 3})};
+  const TempDir cache;
+  EXPECT_EQ(StrictJudge(cache.path()).Check(net, SettingsOnVm()), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, StrictGraphs, testing::Range(0, kSlices));

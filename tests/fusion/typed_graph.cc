@@ -428,7 +428,8 @@ class Maker {
     switch (Below(9)) {
       case 0: {
         std::vector<int64_t> merged(shape.begin(), shape.end() - 1);
-        if (merged.empty()) return b_.Op("unsqueeze", {x, b_.Ints({0})});
+        const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();  // 0: as it is
+        if (merged.empty() || empty) return b_.Op("unsqueeze", {x, b_.Ints({0})});
         merged.back() *= shape.back();
         return b_.Op("reshape", {x, b_.Ints(merged)});
       }
