@@ -419,8 +419,23 @@ class Maker {
     } else if (kind == 1 && Elements(x) < 10 * options_.most_elements) {
       return b_.Op("concat", {x, Unary(x)}, {{"axis", axis}});
     }
+    if (OneIn(3)) return Indexed(x, axis);
     if (!IsStatic(x)) return b_.Op("reshape", {x, b_.Ints({-1})});
     return MovedStatic(x, *Constant(shape), axis);
+  }
+
+  // Elements of x at computed places, many of them outside.
+  ValueId Indexed(ValueId x, int64_t axis) {
+    const ValueId from = Any();
+    if (Elements(from) > options_.most_elements || Elements(from) * Elements(x) > 30000 ||
+        Numbers(At(x).shape)[static_cast<size_t>(axis)] == 0)
+      return Unary(x);
+    const ValueId places =
+        IsInt(At(from).type) ? from : CastTo(from, OneIn(2) ? DType::kI64 : DType::kI32);
+    if (At(places).shape.size() + At(x).shape.size() > 6) return Unary(x);
+    if (At(places).shape == At(x).shape && OneIn(2))
+      return b_.Op("gather_elements", {x, places}, {{"axis", axis}});
+    return b_.Op("gather", {x, places}, {{"axis", axis}});
   }
 
   ValueId MovedStatic(ValueId x, const std::vector<int64_t>& shape, int64_t axis) {
