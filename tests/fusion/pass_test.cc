@@ -171,8 +171,8 @@ TEST(ConstantChains, JoinsNumbersWhereExact) {
 TEST(ConstantChains, KeepTheSignOfZeros) {
   const auto number = [](double a, double b, bool last) {
     GraphBuilder builder("net");
-    const ValueId inner = builder.Op(
-        "max", {builder.Input("x", DType::kF32, {8}), builder.Scalar(DType::kF32, a)});
+    const ValueId inner =
+        builder.Op("max", {builder.Input("x", DType::kF32, {8}), builder.Scalar(DType::kF32, a)});
     const ValueId own = builder.Scalar(DType::kF32, b);
     builder.Output(
         builder.Op("max", last ? std::vector<ValueId>{inner, own} : std::vector{own, inner}), "y");
