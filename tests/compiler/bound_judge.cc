@@ -246,8 +246,8 @@ std::optional<Tensor> BoundJudge::PlaceOutput(std::mt19937_64& random, const Ten
   const int64_t kind = Below(random, 8);
   if (kind == 0 || places.empty()) return std::nullopt;
   int64_t place = Below(random, room + 1);
-  if (kind < 5) place = AnyOf(random, places);
-  if (kind == 5) place = AnyOf(random, places) + (Below(random, 9) - 4) * item;
+  if (kind < 4) place = AnyOf(random, places);
+  if (kind == 4 || kind == 5) place = AnyOf(random, places) + (Below(random, 9) - 4) * item;
   place = std::clamp<int64_t>(place, 0, room) / item * item;
   return ViewAt(memory, place, like);
 }

@@ -2,7 +2,7 @@
 // Random programs with outputs bound over inputs, and with outputs fed back, against runs on memory
 // of their own.
 //
-//   KILN_BOUND_PROGRAMS   how many, 150 unless given
+//   KILN_BOUND_PROGRAMS   how many, 1000 unless given
 //   KILN_SEED             the first seed
 //   KILN_BOUND_COMPILED   every which one is compiled too; 0: none
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ class BoundOutputs : public testing::TestWithParam<int> {
 
 TEST_P(BoundOutputs, GiveTheBitsOfOutputsInMemoryOfTheirOwn) {
   const TempDir cache;
-  const uint64_t count = FromEnvironment("KILN_BOUND_PROGRAMS", 150);
+  const uint64_t count = FromEnvironment("KILN_BOUND_PROGRAMS", 1000);
   const uint64_t first = FromEnvironment("KILN_SEED", 0);
   const uint64_t compiled = FromEnvironment("KILN_BOUND_COMPILED", 0);
   for (auto i = static_cast<uint64_t>(GetParam()); i < count && !HasFailure(); i += kSlices) {

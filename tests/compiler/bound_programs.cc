@@ -127,13 +127,18 @@ class StateMaker {
     return b_.Op("gather", {x, b_.Ints(places)}, {{"axis", axis}});
   }
 
+  // Two parts, of one state or two, that change places; rows are views and lie in the whole.
   ValueId Rolled(ValueId x) {
-    const int64_t columns = extents_[1];
-    const int64_t cut = draw_.Below(columns + 1);
-    const ValueId axis = b_.Ints({1});
-    const ValueId front = b_.Op("slice", {x, b_.Ints({0}), b_.Ints({cut}), axis});
-    const ValueId back = b_.Op("slice", {x, b_.Ints({cut}), b_.Ints({columns}), axis});
-    return b_.Op("concat", {back, front}, {{"axis", int64_t{1}}});
+    const int64_t axis = open_ ? 1 : draw_.Below(2);
+    const int64_t extent = extents_[static_cast<size_t>(axis)];
+    const int64_t cut = draw_.OneIn(2) ? extent / 2 : draw_.Below(extent + 1);
+    const ValueId other = draw_.OneIn(2) ? x : State();
+    const ValueId along = b_.Ints({axis});
+    ValueId front = b_.Op("slice", {other, b_.Ints({0}), b_.Ints({cut}), along});
+    ValueId back = b_.Op("slice", {x, b_.Ints({cut}), b_.Ints({extent}), along});
+    if (draw_.OneIn(2)) front = b_.Op(draw_.Pick({"neg", "relu"}), {front});
+    if (draw_.OneIn(2)) back = b_.Op(draw_.Pick({"neg", "relu"}), {back});
+    return b_.Op("concat", {back, front}, {{"axis", axis}});
   }
 
   // As many bytes in another shape or type, or back again.
