@@ -61,6 +61,8 @@ struct Watched {
   }
   // How many bytes have changed that are not in `written`.
   int64_t Changed(const std::vector<MemoryRange>& written) const {
+    if (std::memcmp(reinterpret_cast<const void*>(range.begin), before.data(), before.size()) == 0)
+      return 0;
     int64_t changed = 0;
     for (uintptr_t at = range.begin; at < range.end; ++at) {
       if (*reinterpret_cast<const uint8_t*>(at) == before[at - range.begin]) continue;
@@ -246,8 +248,8 @@ std::optional<Tensor> BoundJudge::PlaceOutput(std::mt19937_64& random, const Ten
   const int64_t kind = Below(random, 8);
   if (kind == 0 || places.empty()) return std::nullopt;
   int64_t place = Below(random, room + 1);
-  if (kind < 5) place = AnyOf(random, places);
-  if (kind == 5) place = AnyOf(random, places) + (Below(random, 9) - 4) * item;
+  if (kind < 4) place = AnyOf(random, places);
+  if (kind == 4 || kind == 5) place = AnyOf(random, places) + (Below(random, 9) - 4) * item;
   place = std::clamp<int64_t>(place, 0, room) / item * item;
   return ViewAt(memory, place, like);
 }

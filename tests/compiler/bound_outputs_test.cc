@@ -2,7 +2,7 @@
 // Random programs with outputs bound over inputs, and with outputs fed back, against runs on memory
 // of their own.
 //
-//   KILN_BOUND_PROGRAMS   how many, 150 unless given
+//   KILN_BOUND_PROGRAMS   how many, 1000 unless given
 //   KILN_SEED             the first seed
 //   KILN_BOUND_COMPILED   every which one is compiled too; 0: none
 #include <gtest/gtest.h>
@@ -32,13 +32,13 @@ CompileOptions OptionsFor(uint64_t seed) {
   return options;
 }
 
-std::string WhatIsWrong(BoundJudge& judge, uint64_t seed) {
+std::string WhatIsWrong(BoundJudge& judge, uint64_t seed, uint64_t layouts, uint64_t feeds) {
   if (std::string wrong = judge.Pairs(); !wrong.empty()) return wrong;
-  for (uint64_t k = 0; k < kLayouts; ++k) {
-    if (std::string wrong = judge.Layout(seed * kLayouts + k); !wrong.empty()) return wrong;
+  for (uint64_t k = 0; k < layouts; ++k) {
+    if (std::string wrong = judge.Layout(seed * layouts + k); !wrong.empty()) return wrong;
   }
-  for (uint64_t k = 0; k < kFeeds; ++k) {
-    if (std::string wrong = judge.FedBack(seed * kFeeds + k, kRuns); !wrong.empty()) return wrong;
+  for (uint64_t k = 0; k < feeds; ++k) {
+    if (std::string wrong = judge.FedBack(seed * feeds + k, kRuns); !wrong.empty()) return wrong;
   }
   return "";
 }
@@ -53,7 +53,7 @@ class BoundOutputs : public testing::TestWithParam<int> {
                      options.jit_level, ", threads ", options.threads);
     auto judge = BoundJudge::Create(program, options);
     ASSERT_TRUE(judge.ok()) << subject << ": " << judge.status() << "\n" << Print(program.graph);
-    const std::string wrong = WhatIsWrong(*judge, seed);
+    const std::string wrong = WhatIsWrong(*judge, seed, kLayouts, kFeeds);
     EXPECT_EQ(wrong, "") << subject << "\n" << Print(program.graph);
     over_ += judge->over();
     refused_ += judge->refused();
@@ -64,7 +64,7 @@ class BoundOutputs : public testing::TestWithParam<int> {
 
 TEST_P(BoundOutputs, GiveTheBitsOfOutputsInMemoryOfTheirOwn) {
   const TempDir cache;
-  const uint64_t count = FromEnvironment("KILN_BOUND_PROGRAMS", 150);
+  const uint64_t count = FromEnvironment("KILN_BOUND_PROGRAMS", 1000);
   const uint64_t first = FromEnvironment("KILN_SEED", 0);
   const uint64_t compiled = FromEnvironment("KILN_BOUND_COMPILED", 0);
   for (auto i = static_cast<uint64_t>(GetParam()); i < count && !HasFailure(); i += kSlices) {
@@ -79,6 +79,24 @@ TEST_P(BoundOutputs, GiveTheBitsOfOutputsInMemoryOfTheirOwn) {
   RecordProperty("over_inputs", static_cast<int>(over_));
   RecordProperty("refused", static_cast<int>(refused_));
   EXPECT_GE(over_, count >= 100 ? 100 : 0);  // the judge has something to judge
+}
+
+// Steps of a round read until its end and write from its beginning on.
+TEST(BoundImages, RoundsGiveTheBitsOfOutputsInMemoryOfTheirOwn) {
+  const uint64_t count = 3 + FromEnvironment("KILN_BOUND_PROGRAMS", 0) / 50;
+  const uint64_t first = FromEnvironment("KILN_SEED", 0);
+  int in_rounds = 0;
+  for (uint64_t seed = first; seed < first + count && !HasFailure(); ++seed) {
+    KILN_ASSERT_OK_AND_ASSIGN(const BoundProgram program, MakeImagesProgram(seed));
+    CompileOptions options = OptionsFor(seed);
+    options.on_plan = [&](const PlanInfo& plan) {
+      in_rounds += plan.text.find(" parts") != std::string::npos;
+    };
+    KILN_ASSERT_OK_AND_ASSIGN(BoundJudge judge, BoundJudge::Create(program, options));
+    EXPECT_EQ(WhatIsWrong(judge, seed, 2, 1), "") << "seed " << seed << "\n"
+                                                  << Print(program.graph);
+  }
+  EXPECT_GE(in_rounds, 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, BoundOutputs, testing::Range(0, kSlices));

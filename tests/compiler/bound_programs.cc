@@ -127,13 +127,18 @@ class StateMaker {
     return b_.Op("gather", {x, b_.Ints(places)}, {{"axis", axis}});
   }
 
+  // Two parts, of one state or two, that change places; rows are views and lie in the whole.
   ValueId Rolled(ValueId x) {
-    const int64_t columns = extents_[1];
-    const int64_t cut = draw_.Below(columns + 1);
-    const ValueId axis = b_.Ints({1});
-    const ValueId front = b_.Op("slice", {x, b_.Ints({0}), b_.Ints({cut}), axis});
-    const ValueId back = b_.Op("slice", {x, b_.Ints({cut}), b_.Ints({columns}), axis});
-    return b_.Op("concat", {back, front}, {{"axis", int64_t{1}}});
+    const int64_t axis = open_ ? 1 : draw_.Below(2);
+    const int64_t extent = extents_[static_cast<size_t>(axis)];
+    const int64_t cut = draw_.OneIn(2) ? extent / 2 : draw_.Below(extent + 1);
+    const ValueId other = draw_.OneIn(2) ? x : State();
+    const ValueId along = b_.Ints({axis});
+    ValueId front = b_.Op("slice", {other, b_.Ints({0}), b_.Ints({cut}), along});
+    ValueId back = b_.Op("slice", {x, b_.Ints({cut}), b_.Ints({extent}), along});
+    if (draw_.OneIn(2)) front = b_.Op(draw_.Pick({"neg", "relu"}), {front});
+    if (draw_.OneIn(2)) back = b_.Op(draw_.Pick({"neg", "relu"}), {back});
+    return b_.Op("concat", {back, front}, {{"axis", axis}});
   }
 
   // As many bytes in another shape or type, or back again.
@@ -351,6 +356,48 @@ class ControlMaker {
   std::vector<std::string> values_, others_;  // of the common shape; of others
 };
 
+class ImagesMaker {
+ public:
+  explicit ImagesMaker(uint64_t seed) : draw_(seed), b_("images") {}
+
+  absl::StatusOr<BoundProgram> Run() {
+    BoundProgram made;
+    made.kind = "images";
+    const std::vector<int64_t> extents = {8, 4, 160, 160};
+    for (int64_t i = 0, count = 2 + draw_.Below(2); i < count; ++i) {
+      states_.push_back(b_.Input(absl::StrCat("x", i), DType::kF32, ToShape(extents)));
+      made.inputs.push_back(TypedNoise(DType::kF32, extents, draw_.bits()));
+    }
+    for (int64_t steps = 4 + draw_.Below(6); steps > 0; --steps)
+      states_.push_back(Step(draw_.OneIn(3) ? draw_.Of(states_) : states_.back()));
+    for (int64_t i = 0, count = 1 + draw_.Below(3); i < count; ++i)
+      b_.Output(i == 0 ? states_.back() : draw_.Of(states_), absl::StrCat("y", i));
+    KILN_ASSIGN_OR_RETURN(made.graph, std::move(b_).Finish());
+    return made;
+  }
+
+ private:
+  ValueId Step(ValueId x) {
+    using L = std::vector<int64_t>;
+    switch (draw_.Below(4)) {
+      case 0:
+        return b_.Op("max_pool", {x}, {{"kernel", L{3, 3}}, {"pads", L{1, 1, 1, 1}}});
+      case 1: {
+        Tensor weights = TypedNoise(DType::kF32, {4, 4, 1, 1}, draw_.bits());
+        return b_.Op("conv", {x, b_.Constant(std::move(weights))});
+      }
+      case 2:
+        return b_.Op(draw_.Pick({"neg", "relu", "abs"}), {x});
+      default:
+        return b_.Op(draw_.Pick({"add", "sub", "max"}), {x, draw_.Of(states_)});
+    }
+  }
+
+  Draw draw_;
+  GraphBuilder b_;
+  std::vector<ValueId> states_;
+};
+
 // Further outputs as large as inputs are.
 void AddEqualOutputs(Draw& draw, BoundProgram& program) {
   Graph& graph = program.graph;
@@ -371,6 +418,8 @@ void AddEqualOutputs(Draw& draw, BoundProgram& program) {
 absl::StatusOr<BoundProgram> MakeStateProgram(uint64_t seed) { return StateMaker(seed).Run(); }
 
 absl::StatusOr<BoundProgram> MakeControlProgram(uint64_t seed) { return ControlMaker(seed).Run(); }
+
+absl::StatusOr<BoundProgram> MakeImagesProgram(uint64_t seed) { return ImagesMaker(seed).Run(); }
 
 absl::StatusOr<BoundProgram> MakeBoundProgram(uint64_t seed) {
   Draw draw(seed ^ 0x9e3779b97f4a7c15);
