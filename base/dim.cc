@@ -137,15 +137,83 @@ Range RangeOf(const Term& term) {
   return {Map2(r.low, term.coef, CheckedMul), Map2(r.high, term.coef, CheckedMul)};
 }
 
-Range RangeOf(const Dim& dim) {
-  if (dim.is_error()) return {};
+Range Sum(const std::vector<Term>& terms) {
   Range sum{0, 0};
-  for (const Term& term : dim.terms()) {
+  for (const Term& term : terms) {
     const Range r = RangeOf(term);
     sum.low = Map2(sum.low, r.low, CheckedAdd);
     sum.high = Map2(sum.high, r.high, CheckedAdd);
   }
   return sum;
+}
+
+// Sorted, with one term for each monomial; nothing if a coefficient does not fit.
+std::optional<std::vector<Term>> Collected(std::vector<Term> terms) {
+  std::sort(terms.begin(), terms.end(),
+            [](const Term& a, const Term& b) { return CompareMonomials(a, b) < 0; });
+  std::vector<Term> sum;
+  for (Term& term : terms) {
+    if (sum.empty() || CompareMonomials(sum.back(), term) != 0) {
+      sum.push_back(std::move(term));
+    } else if (__builtin_add_overflow(sum.back().coef, term.coef, &sum.back().coef)) {
+      return std::nullopt;
+    }
+  }
+  std::erase_if(sum, [](const Term& term) { return term.coef == 0; });
+  return sum;
+}
+
+// `terms` with `dim` in the place of the k-th atom, which is a term of its own.
+std::optional<std::vector<Term>> With(const std::vector<Term>& terms, size_t k, const Dim& dim) {
+  std::vector<Term> out = terms;
+  const int64_t coef = terms[k].coef;
+  out.erase(out.begin() + static_cast<std::ptrdiff_t>(k));
+  if (dim.is_error()) return std::nullopt;
+  for (Term term : dim.terms()) {
+    if (__builtin_mul_overflow(term.coef, coef, &term.coef)) return std::nullopt;
+    out.push_back(std::move(term));
+  }
+  return Collected(std::move(out));
+}
+
+// The bounds of the lesser, or the greater, of two.
+Range OneOf(const Range& a, const Range& b, bool least) {
+  const auto both = [](Bound x, Bound y, bool min) -> Bound {
+    if (!x || !y) return std::nullopt;
+    return min ? std::min(*x, *y) : std::max(*x, *y);
+  };
+  const auto either = [&](Bound x, Bound y, bool min) {
+    return x && y ? both(x, y, min) : x ? x : y;
+  };
+  if (least) return {both(a.low, b.low, true), either(a.high, b.high, true)};
+  return {either(a.low, b.low, false), both(a.high, b.high, false)};
+}
+
+// How many minima and maxima within a sum are looked at case by case: n - min(n, m) is the greater
+// of 0 and n - m.
+constexpr int kMaxCases = 3;
+
+Range RangeOf(const std::vector<Term>& terms, int cases) {
+  Range range = Sum(terms);
+  if (cases == 0 || (range.low && range.high) || terms.size() < 2) return range;
+  for (size_t k = 0; k < terms.size(); ++k) {
+    if (terms[k].atoms.size() != 1) continue;
+    const Atom& atom = terms[k].atoms[0];
+    if (atom.kind != Atom::Kind::kMin && atom.kind != Atom::Kind::kMax) continue;
+    const auto a = With(terms, k, atom.args[0]), b = With(terms, k, atom.args[1]);
+    if (!a || !b) continue;
+    const bool least = (atom.kind == Atom::Kind::kMin) == (terms[k].coef > 0);
+    const Range found = OneOf(RangeOf(*a, cases - 1), RangeOf(*b, cases - 1), least);
+    if (found.low && (!range.low || *found.low > *range.low)) range.low = found.low;
+    if (found.high && (!range.high || *found.high < *range.high)) range.high = found.high;
+    break;
+  }
+  return range;
+}
+
+Range RangeOf(const Dim& dim) {
+  if (dim.is_error()) return {};
+  return RangeOf(dim.terms(), kMaxCases);
 }
 
 bool NeverNegative(const Dim& dim) {
@@ -252,17 +320,10 @@ Dim Dim::FromAtom(Atom atom) {
 }
 
 Dim Dim::FromTerms(std::vector<Term> terms) {
-  std::sort(terms.begin(), terms.end(),
-            [](const Term& a, const Term& b) { return CompareMonomials(a, b) < 0; });
+  std::optional<std::vector<Term>> sum = Collected(std::move(terms));
+  if (!sum) return Error();
   Dim dim;
-  for (Term& term : terms) {
-    if (dim.terms_.empty() || CompareMonomials(dim.terms_.back(), term) != 0) {
-      dim.terms_.push_back(std::move(term));
-    } else if (__builtin_add_overflow(dim.terms_.back().coef, term.coef, &dim.terms_.back().coef)) {
-      return Error();
-    }
-  }
-  std::erase_if(dim.terms_, [](const Term& term) { return term.coef == 0; });
+  dim.terms_ = *std::move(sum);
   return Size(dim) > kMaxDimSize ? Error() : dim;
 }
 

@@ -6,6 +6,7 @@
 #include "kiln/base/status_macros.h"
 #include "kiln/graph/check_node.h"
 #include "kiln/graph/graph.h"
+#include "kiln/graph/known_dims.h"
 
 namespace kiln {
 namespace {
@@ -74,7 +75,17 @@ bool EqualUnderGuards(const Graph& graph, const Dim& a, const Dim& b) {
     x = x.Substitute(replacements);
     y = y.Substitute(replacements);
   }
-  return x == y;
+  if (x == y) return true;
+  // An expression for all cases is as good as the one case that the guards leave.
+  std::vector<Guard> guards = graph.guards();
+  for (size_t i = 0; i < replacements.size(); ++i) {
+    for (Guard& guard : guards) {
+      guard.left = guard.left.Substitute(replacements);
+      guard.right = guard.right.Substitute(replacements);
+    }
+  }
+  const KnownDims known(guards);
+  return known.Simplify(x) == known.Simplify(y);
 }
 
 bool EqualUnderGuards(const Graph& graph, const Shape& a, const Shape& b) {

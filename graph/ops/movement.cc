@@ -103,47 +103,76 @@ constexpr int64_t kBeyondAxes = int64_t{1} << 40;
 // Exporters write "to the end" as any large number.
 constexpr int64_t kFar = 1'000'000'000;
 
-// What becomes of a choice that extents make: a guard, or, where the graph's inputs do not tell the
-// extents, an expression that holds for both cases. What such a slice gives may end up in a part
-// of the program that the graph cannot be made again for.
+// Whether `guard` holds where all symbols are of one of these sizes: x[:n] of 512 elements has n,
+// not 512, and x[:-n] after x[:n] has none.
+bool HoldsForSome(const Guard& guard) {
+  std::set<std::string> symbols;
+  guard.left.CollectSymbols(symbols);
+  for (const int64_t size : {3, 64, 1 << 20}) {
+    SymbolValues values;
+    for (const std::string& symbol : symbols) values[symbol] = size;
+    if (guard.Holds(values).value_or(false)) return true;
+  }
+  return false;
+}
+
+// Choices that extents make. While a node is added, what large extents say becomes a guard, unless
+// the graph's inputs do not tell these extents: what such a slice gives may end up in a part of the
+// program that the graph cannot be made again for, so both cases are kept as an expression. Of a
+// node that stands in a graph, the guards there say which it was; an assumption that is none of
+// them is not made again, whatever its inputs tell by now.
 class Choices {
  public:
-  Choices(const Graph& graph, std::vector<Guard>& guards) : graph_(graph), guards_(guards) {}
+  // With `adopted`, guards that are to be added to the graph; without, the graph's guards decide.
+  Choices(const Graph& graph, std::vector<Guard>* adopted) : graph_(graph), adopted_(adopted) {}
 
-  // True: both cases are to be kept.
-  bool KeepsBoth(const Guard& guard) {
+  // Whether `yes` holds, whose opposite is `no`; nothing: both cases are to be kept.
+  std::optional<bool> Decide(const Guard& yes, const Guard& no, bool prefers_yes) {
+    if (const std::optional<bool> always = yes.Static()) return always;
+    if (adopted_ == nullptr) {
+      if (Stands(yes)) return true;
+      return Stands(no) ? std::optional<bool>(false) : std::nullopt;
+    }
+    if (!IsTold(yes)) return std::nullopt;
+    adopted_->push_back(prefers_yes ? yes : no);
+    return prefers_yes;
+  }
+
+  // `dim`, which is to be at least `low`.
+  Dim AtLeast(const Dim& dim, const Dim& low) {
+    const std::optional<bool> holds = Holds(dim - low, dim.constant().has_value());
+    return holds ? (*holds ? dim : low) : Dim::Max(dim, low);
+  }
+  Dim AtMost(const Dim& dim, const Dim& high) {
+    const std::optional<bool> holds = Holds(high - dim, dim.constant().has_value());
+    return holds ? (*holds ? dim : high) : Dim::Min(dim, high);
+  }
+
+ private:
+  // Whether `distance` >= 0. `keep`: both cases where that is open.
+  std::optional<bool> Holds(const Dim& distance, bool keep) {
+    const Guard there = Guard::AtLeast(distance, 0);
+    if (keep) return there.Static();
+    return Decide(there, Guard::Less(distance, 0), HoldsForSome(there));
+  }
+
+  bool Stands(const Guard& guard) const {
+    const std::vector<Guard>& guards = graph_.guards();
+    return std::find(guards.begin(), guards.end(), guard) != guards.end();
+  }
+
+  bool IsTold(const Guard& guard) {
     std::set<std::string> symbols;
     guard.left.CollectSymbols(symbols);
     if (known_.empty()) {
       for (const ValueId id : graph_.inputs())
         ForEachLearned(graph_.value(id), [&](const std::string& name) { known_.insert(name); });
     }
-    return !std::includes(known_.begin(), known_.end(), symbols.begin(), symbols.end());
-  }
-  void Assume(const Guard& guard) {
-    if (guard.Static() != true) guards_.push_back(guard);
-  }
-  // `dim`, which is to be at least `low`; with a guard if that is open.
-  Dim AtLeast(const Dim& dim, const Dim& low) {
-    const Guard guard = Guard::AtLeast(dim - low, 0);
-    const std::optional<bool> holds = guard.Static();
-    if (holds) return *holds ? dim : low;
-    if (dim.constant() || KeepsBoth(guard)) return Dim::Max(dim, low);
-    Assume(guard);
-    return dim;
-  }
-  Dim AtMost(const Dim& dim, const Dim& high) {
-    const Guard guard = Guard::AtLeast(high - dim, 0);
-    const std::optional<bool> holds = guard.Static();
-    if (holds) return *holds ? dim : high;
-    if (dim.constant() || KeepsBoth(guard)) return Dim::Min(dim, high);
-    Assume(guard);
-    return dim;
+    return std::includes(known_.begin(), known_.end(), symbols.begin(), symbols.end());
   }
 
- private:
   const Graph& graph_;
-  std::vector<Guard>& guards_;
+  std::vector<Guard>* const adopted_;
   std::set<std::string> known_;
 };
 
@@ -170,30 +199,27 @@ class Bounds {
   // A bound as ONNX writes it: negative numbers count from the end.
   Dim Counted(const Dim& bound) {
     if (const auto number = bound.constant()) {
-      if (*number <= -kFar) return Far(*number, Guard::Less(bound + extent_, 0), Dim(-1));
-      if (*number >= kFar) return Far(*number, Guard::AtLeast(bound - extent_, 0), extent_);
+      if (*number <= -kFar)
+        return Far(*number, Guard::Less(bound + extent_, 0), Guard::AtLeast(bound + extent_, 0),
+                   Dim(-1));
+      if (*number >= kFar)
+        return Far(*number, Guard::AtLeast(bound - extent_, 0), Guard::Less(bound - extent_, 0),
+                   extent_);
       return *number < 0 ? bound + extent_ : bound;
     }
     const Guard less = Guard::Less(bound, 0);
-    if (const auto negative = less.Static()) return *negative ? bound + extent_ : bound;
-    if (choices_.KeepsBoth(less)) {
-      const Dim is_negative = Dim::Min(Dim::Max(Dim(0) - bound, 0), 1);
-      return bound + is_negative * extent_;
-    }
-    // Of a bound whose sign extents decide, what it is for large ones is assumed.
-    const bool negative = HoldsForLarge(less);
-    choices_.Assume(negative ? less : Guard::AtLeast(bound, 0));
-    return negative ? bound + extent_ : bound;
+    const std::optional<bool> negative =
+        choices_.Decide(less, Guard::AtLeast(bound, 0), HoldsForLarge(less));
+    if (negative) return *negative ? bound + extent_ : bound;
+    const Dim is_negative = Dim::Min(Dim::Max(Dim(0) - bound, 0), 1);
+    return bound + is_negative * extent_;
   }
 
   // A number that is meant as "to the end": `end` if it is beyond the axis.
-  Dim Far(int64_t number, const Guard& beyond, const Dim& end) {
+  Dim Far(int64_t number, const Guard& beyond, const Guard& within, const Dim& end) {
     if (number <= -kBeyondAxes || number >= kBeyondAxes) return end;
-    if (beyond.Static() == true) return end;
-    if (beyond.Static() == false || choices_.KeepsBoth(beyond))
-      return number < 0 ? Dim(number) + extent_ : Dim(number);
-    choices_.Assume(beyond);
-    return end;
+    if (choices_.Decide(beyond, within, true) == true) return end;
+    return number < 0 ? Dim(number) + extent_ : Dim(number);
   }
 
   const Dim& extent_;
@@ -268,8 +294,10 @@ absl::Status InferSlice(InferContext& c) {
     if (c.has_dims(name)) KILN_RETURN_IF_ERROR(c.Dims(name).status());
   }
   std::vector<Guard> guards;
-  KILN_ASSIGN_OR_RETURN(const std::vector<AxisSlice> slices,
-                        SlicesOf(c.node(), c.shape(0), starts, ends, Choices(c.graph(), guards)));
+  const bool is_new = !c.node().outputs[0].valid();
+  KILN_ASSIGN_OR_RETURN(
+      const std::vector<AxisSlice> slices,
+      SlicesOf(c.node(), c.shape(0), starts, ends, Choices(c.graph(), is_new ? &guards : nullptr)));
   Shape shape;
   for (const AxisSlice& slice : slices) shape.push_back(slice.extent);
   for (Guard& guard : guards) c.Assume(std::move(guard));
@@ -279,10 +307,9 @@ absl::Status InferSlice(InferContext& c) {
 
 absl::StatusOr<IndexMap> IndexSlice(const Graph& graph, const Node& node, int) {
   const Shape& from = ShapeOf(graph, node, 0);
-  std::vector<Guard> guards;
   KILN_ASSIGN_OR_RETURN(const std::vector<AxisSlice> slices,
                         SlicesOf(node, from, DimsAttr(node, "starts"), DimsAttr(node, "ends"),
-                                 Choices(graph, guards)));
+                                 Choices(graph, nullptr)));
   IndexPiece piece = Straight(0, from.size());
   for (size_t i = 0; i < from.size(); ++i) {
     piece.axes[i].coef = slices[i].step;

@@ -147,7 +147,7 @@ TEST(Dynamic, ExtentsFoundInOneSegmentServeTheNext) {
 input x : f32 [n]
 y : f32 [n] = relu(x)
 nz : i64 [1, count] = nonzero(y) {extents = [1, count]}
-flat : i64 [count] = reshape(nz) {shape = [count]}
+flat : i64 [count] = reshape(nz) {shape = [count], allowzero = 1}
 picked : f32 [count] = gather(y, flat) {axis = 0}
 twice : f32 [count] = add(picked, picked)
 output twice

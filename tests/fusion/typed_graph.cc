@@ -427,8 +427,7 @@ class Maker {
   // Elements of x at computed places, many of them outside.
   ValueId Indexed(ValueId x, int64_t axis) {
     const ValueId from = Any();
-    if (Elements(from) > options_.most_elements || Elements(from) * Elements(x) > 30000 ||
-        Numbers(At(x).shape)[static_cast<size_t>(axis)] == 0)
+    if (Elements(from) > options_.most_elements || Elements(from) * Elements(x) > 30000)
       return Unary(x);
     const ValueId places =
         IsInt(At(from).type) ? from : CastTo(from, OneIn(2) ? DType::kI64 : DType::kI32);

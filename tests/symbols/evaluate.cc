@@ -97,21 +97,22 @@ int64_t Wrapped(__int128 value, int type) {
   return static_cast<int64_t>(value);
 }
 
-// Nothing: division by zero.
-bool Arithmetic(const std::string& op, int type, long double x, long double y, long double& out) {
+// Integers divided by zero are what docs/numerics.md says: 0, with a remainder of 0.
+long double Arithmetic(const std::string& op, int type, long double x, long double y) {
+  long double out = 0;
   if (op == "Equal") out = x == y;
   if (op == "Less") out = x < y;
   if (op == "Greater") out = x > y;
   if (op == "Min") out = std::min(x, y);
   if (op == "Max") out = std::max(x, y);
-  if (op != "Add" && op != "Sub" && op != "Mul" && op != "Div" && op != "Mod") return true;
+  if (op != "Add" && op != "Sub" && op != "Mul" && op != "Div" && op != "Mod") return out;
   if (type == kFloat) {
     const auto a = static_cast<float>(x), b = static_cast<float>(y);
     out = op == "Add" ? a + b : op == "Sub" ? a - b : op == "Mul" ? a * b : a / b;
-    return true;
+    return out;
   }
   const __int128 a = Int(x), b = Int(y);
-  if ((op == "Div" || op == "Mod") && b == 0) return false;
+  if ((op == "Div" || op == "Mod") && b == 0) return 0;
   if (op == "Add") out = Wrapped(a + b, type);
   if (op == "Sub") out = Wrapped(a - b, type);
   if (op == "Mul") out = Wrapped(a * b, type);
@@ -120,22 +121,16 @@ bool Arithmetic(const std::string& op, int type, long double x, long double y, l
     const __int128 rest = a % b;
     out = Wrapped(rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest, type);
   }
-  return true;
+  return out;
 }
 
 Evaluated Binary(const ModelNode& node, const Inputs& in) {
   Ints shape;
   if (!BroadcastShape(in[0]->shape, in[1]->shape, shape)) return Wrong("shapes do not broadcast");
   const bool compares = node.op == "Equal" || node.op == "Less" || node.op == "Greater";
-  bool good = true;
-  Array out = Filled(compares ? kBool : in[0]->type, shape, [&](const Ints& at) {
-    long double value = 0;
-    good =
-        Arithmetic(node.op, in[0]->type, BroadcastAt(*in[0], at), BroadcastAt(*in[1], at), value) &&
-        good;
-    return value;
-  });
-  return good ? One(std::move(out)) : Undefined("division by zero");
+  return One(Filled(compares ? kBool : in[0]->type, shape, [&](const Ints& at) {
+    return Arithmetic(node.op, in[0]->type, BroadcastAt(*in[0], at), BroadcastAt(*in[1], at));
+  }));
 }
 
 Evaluated Unary(const ModelNode& node, const Inputs& in) {
@@ -194,15 +189,14 @@ Evaluated Gather(const ModelNode& node, const Inputs& in) {
   shape.insert(shape.end(), index.shape.begin(), index.shape.end());
   shape.insert(shape.end(), data.shape.begin() + axis + 1, data.shape.end());
   if (IsBad(shape)) return Undefined("too large");
-  for (const long double i : index.elements) {
-    if (i < -data.shape[a] || i >= data.shape[a]) return {Outcome::kAnything, "index outside", {}};
-  }
-  return One(Filled(data.type, shape, [&](const Ints& at) {
+  return One(Filled(data.type, shape, [&](const Ints& at) -> long double {
     Ints from(at.begin(), at.begin() + axis);
     const Ints in_index(at.begin() + axis,
                         at.begin() + axis + static_cast<int64_t>(index.shape.size()));
-    int64_t i = Int(ElementAt(index, in_index));
-    from.push_back(i < 0 ? i + data.shape[a] : i);
+    // Outside of the axis the specification has no element; docs/numerics.md has one.
+    if (data.shape[a] == 0) return 0.0L;
+    const int64_t i = Int(ElementAt(index, in_index));
+    from.push_back(std::clamp<int64_t>(i < 0 ? i + data.shape[a] : i, 0, data.shape[a] - 1));
     from.insert(from.end(), at.begin() + axis + static_cast<int64_t>(index.shape.size()), at.end());
     return ElementAt(data, from);
   }));

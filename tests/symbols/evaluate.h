@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The second evaluator: index and shape operators of ONNX as plain loops over concrete shapes,
-// written from the operators' specification. It shares nothing with graph/ops, graph/reference or
+// written from the operators' specification and, where that leaves a result open, from
+// docs/numerics.md. It shares nothing with graph/ops, graph/reference or
 // the importer.
 #ifndef KILN_TESTS_SYMBOLS_EVALUATE_H_
 #define KILN_TESTS_SYMBOLS_EVALUATE_H_
@@ -17,8 +18,7 @@ namespace kiln::symbols {
 enum class Outcome {
   kValue,      // the arrays
   kError,      // the specification has no result: extents do not go together
-  kUndefined,  // runtimes differ, Kiln does not: division by zero, -1 beside an extent of 0
-  kAnything,   // an index outside: an element, whichever, of an axis that may have none
+  kUndefined,  // runtimes differ, Kiln does not: -1 beside an extent of 0
 };
 
 struct Evaluated {

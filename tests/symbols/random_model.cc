@@ -393,6 +393,7 @@ class Maker {
     const Known* ends = ListOf(count, bounds, 55);
     if (starts == nullptr || ends == nullptr) return;
     std::vector<const Known*> inputs = {&x, starts, ends, List(axes)};
+    // A slice of graph text has numbers as steps; what becomes of others is the importer's matter.
     if (Chance(40))
       inputs.push_back(Chance(90) || text_ ? List(steps) : ListOf(count, {1, -1}, 60));
     if (inputs.back() == nullptr) return;
