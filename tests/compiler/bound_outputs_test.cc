@@ -83,7 +83,7 @@ TEST_P(BoundOutputs, GiveTheBitsOfOutputsInMemoryOfTheirOwn) {
 
 // Steps of a round read until its end and write from its beginning on.
 TEST(BoundImages, RoundsGiveTheBitsOfOutputsInMemoryOfTheirOwn) {
-  const uint64_t count = 3 + FromEnvironment("KILN_BOUND_PROGRAMS", 0) / 50;
+  const uint64_t count = 2 + FromEnvironment("KILN_BOUND_PROGRAMS", 0) / 50;
   const uint64_t first = FromEnvironment("KILN_SEED", 0);
   int in_rounds = 0;
   for (uint64_t seed = first; seed < first + count && !HasFailure(); ++seed) {
