@@ -53,6 +53,8 @@ class BoundOutputs : public testing::TestWithParam<int> {
                      options.jit_level, ", threads ", options.threads);
     auto judge = BoundJudge::Create(program, options);
     ASSERT_TRUE(judge.ok()) << subject << ": " << judge.status() << "\n" << Print(program.graph);
+    // Of moves, drawn extents may break a guard that shapes of further inputs rest on.
+    if (program.kind == "moves" && !judge->Runs()) return;
     const std::string wrong = WhatIsWrong(*judge, seed, kLayouts, kFeeds);
     EXPECT_EQ(wrong, "") << subject << "\n" << Print(program.graph);
     over_ += judge->over();
