@@ -29,6 +29,9 @@ class BoundJudge {
   static absl::StatusOr<BoundJudge> Create(const BoundProgram& program,
                                            const CompileOptions& options);
 
+  // Whether the program takes its inputs at all.
+  bool Runs() { return Reference(inputs_).ok(); }
+
   // Each says what is wrong, or "".
 
   // Every output over every input of as many bytes, alone.
