@@ -16,6 +16,7 @@ import re
 import tempfile
 
 import models
+import tensors
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernels")
 ONNX_NAMES = {
@@ -28,6 +29,9 @@ ONNX_NAMES = {
 # Attributes of ours that ONNX (opset 20) takes as inputs, in their order.
 AS_INPUTS = {"slice": ("starts", "ends", "axes", "steps"), "reshape": ("shape",), "unsqueeze": ("axes",), "reduce_sum": ("axes",),
              "reduce_mean": ("axes",)}
+
+
+INPUT = re.compile(r"input (\S+) : (\w+) \[(.*)\]")
 
 
 def numpy_type(name):
@@ -61,8 +65,8 @@ class Importer:
         import onnx
         if line.startswith("graph "):
             return
-        if match := re.fullmatch(r"input (\S+) : (\w+) \[(.*)\]", line):
-            self.inputs[match[1]] = (match[2], [int(d) for d in match[3].split(",")])
+        if match := INPUT.fullmatch(line):
+            self.inputs[match[1]] = (match[2], dims_of(match[3]))
         elif match := re.fullmatch(r"const (\S+) : (\w+) \[(.*?)\] = (.*)", line):
             shape = [int(d) for d in match[3].split(",") if d.strip()]
             self.constants.append(onnx.numpy_helper.from_array(self.array(match[4], match[2], shape), match[1]))
@@ -101,14 +105,37 @@ class Importer:
         onnx.save(onnx.shape_inference.infer_shapes(model, strict_mode=True), path)
 
 
-def make_inputs(inputs, folder):
-    """As bench/kernels/main.cc: numbers in [0.1, 1.1), integers below 100."""
-    import numpy as np
-    random, paths = np.random.default_rng(1), {}
-    for name, (dtype, shape) in inputs.items():
-        values = random.random(shape, np.float32) + np.float32(.1) if dtype == "f32" else random.integers(0, 100, shape)
-        paths[name] = os.path.join(folder, f"{name}.npy")
-        np.save(paths[name], values.astype(numpy_type(dtype)))
+def dims_of(text):
+    return [int(d) for d in text.split(",") if d.strip()]
+
+
+def ports(text):
+    """The inputs of a graph's text: name -> (type, shape)."""
+    found = filter(None, map(INPUT.fullmatch, map(str.strip, text.splitlines())))
+    return {match[1]: (match[2], dims_of(match[3])) for match in found}
+
+
+def with_type(text, dtype):
+    """A graph's text with f32 replaced by another float type: inputs, constants and casts."""
+    text = re.sub(r"(?m)^((?:input|const) \S+ : )f32\b", rf"\g<1>{dtype}", text)
+    return re.sub(r"\bto = f32\b", f"to = {dtype}", text)
+
+
+def every_row():
+    """Names of all graphs, k2 before k10."""
+    return sorted((f[:-6] for f in os.listdir(FOLDER) if f.endswith(".graph")), key=lambda n: (int(re.match(r"k(\d+)", n)[1]), n))
+
+
+def rows_named(names):
+    """Rows in their order: k1_64K, or k1 for all that begin so; all if no name is given."""
+    return [r for r in every_row() if not names or r in names or r.split("_")[0] in names]
+
+
+def make_inputs(wanted, folder):
+    """A file for each input; `wanted` is name -> (type, shape)."""
+    paths = {name: os.path.join(folder, f"{name}.npy") for name in wanted}
+    for name, (dtype, shape) in wanted.items():
+        tensors.write_npy(paths[name], dtype, shape, tensors.kernel_values(dtype))
     return paths
 
 
@@ -128,8 +155,7 @@ def main():
     parser.add_argument("--repeat", type=int, default=30)
     parser.add_argument("--peers", default="ort,openvino")
     args = parser.parse_args()
-    every = sorted((f[:-6] for f in os.listdir(FOLDER) if f.endswith(".graph")), key=lambda n: (int(re.match(r"k(\d+)", n)[1]), n))
-    rows = [r for r in every if not args.rows or r in args.rows or r.split("_")[0] in args.rows]
+    rows = rows_named(args.rows)
     runtimes = models.start(args, ["3"])
     names = [r.name for r in runtimes]
     ratios = []

@@ -4,7 +4,7 @@
 
   bench/models.py --kiln build/release/bin/kiln --threads 1 --repeat 20 --levels 3 MODEL.onnx[:name=input.npy,...] ...
 
-Needs numpy; a peer that is not installed is left out. Every runtime has a process of its own, stopped while another is timed. An input
+Peers need numpy; one that is not installed is left out. Every runtime has a process of its own, stopped while another is timed. An input
 that is not given is input_I.npy beside the model, else random; an open dim is 1, or as --dim says. Prints minima and medians in ms and
 the ratios that matter; several levels also print what each launches, moves and keeps.
 """
@@ -18,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import tensors
 
 ROUNDS = 6
 
@@ -89,13 +91,17 @@ def serve(peer, threads):
         print(json.dumps(answer), file=answers, flush=True)
 
 
+def pinned(threads, variables):
+    """Arguments of Popen for a process on as many CPUs as it has threads."""
+    cpus = sorted(os.sched_getaffinity(0))[:threads]
+    return {"env": dict(os.environ, OMP_NUM_THREADS=str(threads), **variables),
+            "preexec_fn": lambda: os.sched_setaffinity(0, cpus)}
+
+
 class Runtime:
-    def __init__(self, name, command, threads):
-        cpus = sorted(os.sched_getaffinity(0))[:threads]
-        env = dict(os.environ, OMP_NUM_THREADS=str(threads))
+    def __init__(self, name, command, threads, **variables):
         self.name = name
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env,
-                                        preexec_fn=lambda: os.sched_setaffinity(0, cpus))
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **pinned(threads, variables))
 
     def ask(self, **request):
         self.process.stdin.write(json.dumps(request) + "\n")
@@ -112,29 +118,36 @@ class Runtime:
         self.process.kill()
         self.process.wait()
 
+    def end(self):
+        """Lets it end by itself: what it still writes to its cache gets there."""
+        try:
+            self.process.communicate(timeout=60)
+        except (BrokenPipeError, subprocess.TimeoutExpired):
+            self.close()
+
+
+def input_ports(kiln, path):
+    """The inputs of a model as Kiln sees them: name, dtype, shape."""
+    found = subprocess.run([kiln, "inspect", path, "--json"], capture_output=True, text=True)
+    if found.returncode != 0:
+        raise SystemExit(found.stderr)
+    return json.loads(found.stdout)["results"]["inputs"]
+
 
 def inputs_of(args, spec, folder):
     """The model's path, and for each input a file: the one given, input_I.npy beside the model, or random values."""
-    import numpy as np
     path, _, given = spec.partition(":")
     files = dict(item.split("=", 1) for item in given.split(",")) if given else {}
-    found = subprocess.run([args.kiln, "inspect", path, "--json"], capture_output=True, text=True)
-    if found.returncode != 0:
-        raise SystemExit(found.stderr)
     dims = dict(item.split("=") for item in args.dim)
-    rng = np.random.default_rng(0)
-    for i, port in enumerate(json.loads(found.stdout)["results"]["inputs"]):
+    for i, port in enumerate(input_ports(args.kiln, path)):
         name, beside = port["name"], os.path.join(os.path.dirname(path), f"input_{i}.npy")
         if name not in files and os.path.exists(beside):
             files[name] = beside
         if name in files:
             continue
         shape = [d if isinstance(d, int) else int(dims.get(d, 1)) for d in port["shape"]]
-        kind = {"bool": "bool", "i64": "int64", "i32": "int32", "f64": "float64", "f16": "float16", "u8": "uint8", "i8": "int8"}.get(
-            port["dtype"], "float32")
-        values = rng.standard_normal(shape) if kind.startswith("float") else rng.integers(0, 2, shape)
         files[name] = os.path.join(folder, f"in_{i}.npy")
-        np.save(files[name], values.astype(kind))
+        tensors.write_npy(files[name], port["dtype"], shape, tensors.model_values(port["dtype"]))
     return os.path.abspath(path), {n: os.path.abspath(p) for n, p in files.items()}
 
 

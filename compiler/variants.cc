@@ -164,7 +164,8 @@ Variants::Variants(Graph graph, CompileOptions options, std::shared_ptr<KernelSe
       options_(std::move(options)),
       kernels_(std::move(kernels)),
       inputs_(PortInfosOf(template_, true)),
-      outputs_(PortInfosOf(template_, false)) {}
+      outputs_(PortInfosOf(template_, false)),
+      constants_(template_) {}
 
 namespace {
 

@@ -20,6 +20,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "kiln/compiler/constant_memory.h"
 #include "kiln/compiler/kernel_service.h"
 #include "kiln/compiler/options.h"
 #include "kiln/exec/provider.h"
@@ -60,6 +61,9 @@ class Variants : public VariantProvider {
   const std::vector<PortInfo>& outputs() const override { return outputs_; }
   absl::StatusOr<std::shared_ptr<const Variant>> Get(
       const std::vector<InputFacts>& inputs) override;
+  std::string ConstantIn(const MemoryRange& range) const override {
+    return constants_.NameIn(range);
+  }
 
   // Makes the first variant, so that errors and compile time come before the first run.
   absl::Status Prepare();
@@ -77,6 +81,7 @@ class Variants : public VariantProvider {
   const CompileOptions options_;
   const std::shared_ptr<KernelService> kernels_;
   std::vector<PortInfo> inputs_, outputs_;
+  const ConstantMemory constants_;
   absl::Mutex mutex_;
   std::list<std::shared_ptr<const Variant>> variants_ ABSL_GUARDED_BY(mutex_);  // newest use first
 };

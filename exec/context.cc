@@ -137,6 +137,10 @@ absl::Status Context::State::BindOutput(absl::string_view output, Tensor view) {
   if (!UsableAsIs(view))
     return Invalid("output \"", output,
                    "\": the memory is not dense and aligned; bind a dense tensor");
+  if (const std::string constant = model->provider->ConstantIn(RangeOf(view)); !constant.empty()) {
+    return Invalid("output \"", output, "\": the memory overlaps that of constant \"", constant,
+                   "\", which the model reads at every run; bind memory of its own");
+  }
   bound_outputs[it->second] = std::move(view);
   return absl::OkStatus();
 }
@@ -394,11 +398,13 @@ absl::Status Context::State::RunScript(const CachedPlan& cached, std::vector<Thu
     KILN_RETURN_IF_ERROR(CheckBoundShape(i, results[i].shape()));
   for (size_t i = 0; i < outputs.size(); ++i) {
     // A result may be an input's memory: it is not overwritten with another result, and what the
-    // caller owns is not handed out as the context's.
+    // caller owns is not handed out as the context's. Nor is one memory handed out twice.
     Tensor& result = results[i];
-    const bool foreign = std::any_of(inputs.begin(), inputs.end(),
-                                     [&](const Tensor& input) { return Overlap(input, result); });
-    if (foreign || written.Overlaps(RangeOf(result))) result = result.Clone();
+    const auto overlaps = [&](const Tensor& other) { return Overlap(other, result); };
+    const auto earlier = results.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::any_of(inputs.begin(), inputs.end(), overlaps) ||
+        std::any_of(results.begin(), earlier, overlaps) || written.Overlaps(RangeOf(result)))
+      result = result.Clone();
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tensor& result = results[i];

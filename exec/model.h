@@ -86,7 +86,8 @@ class Context {
   // outputs are owned by the context. It may be an input's memory, or overlap it in any way, which
   // is how a state is updated: the result is that of a run without overlap. No copy of the input is
   // made where it has been read before its memory is written, or where the last kernel to read it
-  // works in place. Outputs that overlap each other are an error, before anything is written.
+  // works in place. Outputs that overlap each other are an error, before anything is written;
+  // memory of a constant of the graph that the model was compiled from is one at once.
   absl::Status BindOutput(absl::string_view output, Tensor view);
   absl::Status Run();
   // The last run's output: a view into the context (valid until the next Run) or of the bound

@@ -22,7 +22,8 @@
 
 namespace kiln {
 
-struct Script;  // exec/script.h
+struct MemoryRange;  // exec/binding.h
+struct Script;       // exec/script.h
 
 // One executable form of a kernel. `self` goes to LaunchContext::kernel (the VmKernel for the VM,
 // null for compiled code).
@@ -96,6 +97,9 @@ class VariantProvider {
   // the variant is immutable.
   virtual absl::StatusOr<std::shared_ptr<const Variant>> Get(
       const std::vector<InputFacts>& inputs) = 0;
+  // The name of a constant in memory of the caller's that the range overlaps: no output may be
+  // written there. Empty: there is none. Thread-safe.
+  virtual std::string ConstantIn(const MemoryRange& /*range*/) const { return ""; }
   // Null: nothing is kept. Lives as long as the provider.
   virtual PackedConstants* packed_constants() { return nullptr; }
 };

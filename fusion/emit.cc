@@ -313,13 +313,15 @@ class Emitter {
     }
     At there(read.axes.size());
     for (size_t i = 0; i < read.axes.size(); ++i) {
-      KILN_ASSIGN_OR_RETURN(there[i], ReadAt(value, read.axes[i], at, scope));
+      KILN_ASSIGN_OR_RETURN(there[i], ReadAt(value, read.axes[i], source.shape[i], at, scope));
     }
     if (group_.Inside(read.value)) return InsideElement(read.value, there, scope);
     return InputElement(value, k, there, scope);
   }
 
-  absl::StatusOr<AxisAt> ReadAt(ValueId value, const ReadAxis& axis, const At& at, Scope& scope) {
+  // The coordinate along an axis of `extent` elements.
+  absl::StatusOr<AxisAt> ReadAt(ValueId value, const ReadAxis& axis, const Dim& extent,
+                                const At& at, Scope& scope) {
     switch (axis.kind) {
       case Kind::kOne:
       case Kind::kReduced:
@@ -339,7 +341,10 @@ class Emitter {
       KILN_ASSIGN_OR_RETURN(const IndexExpr from,
                             IndexOf(group_.Axes(value)[out_axis], at[out_axis]));
       if (from.load >= 0 || from.div != 1) {
-        if (axis.coef == 1 && axis.div == 1 && axis.offset.IsConst(0)) return AxisAt{false, from};
+        // A loaded index counts from the end of the axis that it is of, and is clamped to it.
+        const bool same_end = from.load < 0 || extent == graph_.value(value).shape[out_axis];
+        if (same_end && axis.coef == 1 && axis.div == 1 && axis.offset.IsConst(0))
+          return AxisAt{false, from};
         return absl::UnimplementedError(
             "an index is computed from an index that is loaded or divided");
       }

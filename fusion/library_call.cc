@@ -2,6 +2,7 @@
 #include "kiln/fusion/library_call.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -46,6 +47,12 @@ bool TakesOutput(const Node& node, const StridedView& view) {
   return Is(node, "matmul") && view.shape.size() >= 2 && view.strides.back().IsConst(1);
 }
 
+// Division by it is exact as multiplication, in f32 too.
+bool IsPowerOfTwo(double number) {
+  int exponent = 0;
+  return std::abs(std::frexp(number, &exponent)) == 0.5 && std::abs(exponent) < 126;
+}
+
 // The element-wise node as a post-op on `x`, its input that is no constant; nothing if there is
 // none of its kind.
 std::optional<LibraryPostOp> UnaryPostOp(const Graph& graph, const Node& node, ValueId x) {
@@ -77,7 +84,7 @@ std::optional<LibraryPostOp> UnaryPostOp(const Graph& graph, const Node& node, V
   if (Is(node, "mul")) return LibraryPostOp{"linear", {*c, 0}};
   if (Is(node, "sub"))
     return left ? LibraryPostOp{"linear", {1, -*c}} : LibraryPostOp{"linear", {-1, *c}};
-  if (Is(node, "div") && left && *c != 0) return LibraryPostOp{"linear", {1 / *c, 0}};
+  if (Is(node, "div") && left && IsPowerOfTwo(*c)) return LibraryPostOp{"linear", {1 / *c, 0}};
   return std::nullopt;
 }
 

@@ -17,7 +17,6 @@
 namespace kiln::onnx {
 namespace {
 
-
 std::optional<int64_t> KnownNumber(const Graph& graph, ValueId id) {
   const std::optional<Shape> content = ContentOf(graph.value(id));
   if (!content || content->size() != 1) return std::nullopt;

@@ -152,7 +152,7 @@ int64_t NodeView::Int(absl::string_view name, int64_t otherwise) {
 
 double NodeView::Float(absl::string_view name, double otherwise) {
   const AttributeProto* a = Typed(name, AttributeProto::FLOAT);
-  return a != nullptr ? double{a->f()} : otherwise;
+  return a != nullptr ? a->f() : static_cast<float>(otherwise);
 }
 
 std::string NodeView::Text(absl::string_view name, absl::string_view otherwise) {

@@ -62,6 +62,7 @@ const Row kRows[] = {
     {"run", "--no-cache", "{M} -v --cache-dir {C} --no-cache", 0, "", "1 kernels: 0 cached"},
     {"run", "--cache-readonly", "{M} -v --cache-dir {C} --cache-readonly", 0, "",
      "1 kernels: 1 cached"},
+    {"run", "--validate", "{M} -q --validate nonsense", 2, "", "--validate"},
     {"run", "--json", "{M} -q --json", 0, "\"schema\": \"kiln.run/1\""},
     {"run", "--quiet", "{M} -q", 0, "b: f32", "", "is random"},
     {"run", "--verbose", "{M} -v", 0, "b: f32", "1 kernels:"},

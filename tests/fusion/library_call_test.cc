@@ -108,6 +108,34 @@ TEST(FindLibraryCalls, AddsRowsOfALargerValueWhereTheyLie) {
   EXPECT_THAT(KindsInOrder(Grouped(graph)), ElementsAre("library"));
 }
 
+// x * (1 + erf(x / s)) / 2 is gelu where s is sqrt(2) as well as f32 can say, and not nearly so.
+TEST(FindLibraryCalls, TakesAnActivationInPiecesForTheExactOneOnly) {
+  for (const double s : {1.41421354, 1.4142135, 1.4142, 1.41}) {
+    Layer l;
+    const auto number = [&](double value) { return l.b.Scalar(DType::kF32, value); };
+    const ValueId erf = l.b.Op("erf", {l.b.Op("div", {l.y, number(s)})});
+    const ValueId bell = l.b.Op("mul", {l.y, l.b.Op("add", {erf, number(1)})});
+    l.b.Output(l.b.Op("mul", {bell, number(0.5)}), "out");
+    const std::vector<LibraryCall> calls = CallsOf(FinishOrDie(l.b));
+    ASSERT_THAT(calls, SizeIs(1));
+    if (s > 1.4142001) {
+      EXPECT_THAT(PostOps(calls[0]), ElementsAre("gelu_erf")) << s;
+    } else {
+      EXPECT_THAT(PostOps(calls[0]), IsEmpty()) << s;
+    }
+  }
+}
+
+TEST(FindLibraryCalls, DividesByPowersOfTwo) {
+  for (const double divisor : {8.0, -0.25, 3.0, 11.3137085}) {
+    Layer l;
+    l.b.Output(l.b.Op("relu", {l.b.Op("div", {l.y, l.b.Scalar(DType::kF32, divisor)})}), "out");
+    const std::vector<LibraryCall> calls = CallsOf(FinishOrDie(l.b));
+    ASSERT_THAT(calls, SizeIs(1));
+    EXPECT_EQ(calls[0].post_ops.empty(), divisor > 1 && divisor != 8) << divisor;
+  }
+}
+
 TEST(FindLibraryCalls, DoesItsNodeAloneBelowLevelTwo) {
   Layer l;
   l.b.Output(l.b.Op("relu", {l.y}), "out");

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
+#include "kiln/fusion/literal.h"
 #include "kiln/fusion/pipeline.h"
 #include "tests/fusion/nets.h"
 
@@ -163,19 +164,46 @@ TEST(ConstantChains, JoinsNumbersWhereExact) {
   EXPECT_EQ(left("add", DType::kF32, 1, 3, false), 2u);
   EXPECT_EQ(left("mul", DType::kF32, 1, 3, true), 1u);
   EXPECT_EQ(left("max", DType::kF32, NAN, 3, false), 2u);
-  EXPECT_EQ(left("mul", DType::kI8, 100, 100, false), 2u);
+  EXPECT_EQ(left("mul", DType::kI8, 100, 100, false), 1u);
+}
+
+// Of zeros, max gives the second operand: the number that is left must stand where it did.
+TEST(ConstantChains, KeepTheSignOfZeros) {
+  const auto number = [](double a, double b, bool last) {
+    GraphBuilder builder("net");
+    const ValueId inner =
+        builder.Op("max", {builder.Input("x", DType::kF32, {8}), builder.Scalar(DType::kF32, a)});
+    const ValueId own = builder.Scalar(DType::kF32, b);
+    builder.Output(
+        builder.Op("max", last ? std::vector<ValueId>{inner, own} : std::vector{own, inner}), "y");
+    Graph graph = FinishOrDie(builder);
+    RunTwice("constant_chains", graph, false);
+    if (graph.nodes().size() != 1) return std::string("two nodes");
+    const Node& node = graph.nodes()[0];
+    const bool first = graph.value(node.inputs[0]).constant.has_value();
+    const double left = *NumberOf(graph.value(node.inputs[first ? 0 : 1]));
+    return absl::StrCat(std::signbit(left) ? "-0" : "0", first ? " first" : " second");
+  };
+  EXPECT_EQ(number(-0.0, 0.0, true), "0 second");
+  EXPECT_EQ(number(0.0, -0.0, true), "-0 second");
+  EXPECT_EQ(number(-0.0, 0.0, false), "-0 second");
+  EXPECT_EQ(number(0.0, -0.0, false), "0 second");
 }
 
 TEST(Reductions, JoinsReductionsOfReductions) {
-  const auto left = [](const char* op, bool fast) {
+  const auto left = [](const char* op, bool fast, DType type = DType::kF32) {
     GraphBuilder b("net");
-    const ValueId x = b.Input("x", DType::kF32, {2, 3, 4, 5});
+    const ValueId x = b.Input("x", type, {2, 3, 4, 5});
     b.Output(ReduceOver(b, op, ReduceOver(b, op, x, {1}, 0), {1, -1}, 0), "y");
     Graph graph = FinishOrDie(b);
     RunTwice("reductions", graph, fast);
     return graph.nodes().size() == 1 ? IntsAttr(graph.nodes()[0], "axes") : std::vector<int64_t>{};
   };
-  EXPECT_THAT(left("reduce_max", false), ElementsAre(1, 2, 3));
+  EXPECT_THAT(left("reduce_max", false, DType::kI32), ElementsAre(1, 2, 3));
+  EXPECT_THAT(left("reduce_sum", false, DType::kI32), ElementsAre(1, 2, 3));
+  // Another order may give a zero of the other sign.
+  EXPECT_THAT(left("reduce_max", false), IsEmpty());
+  EXPECT_THAT(left("reduce_max", true), ElementsAre(1, 2, 3));
   EXPECT_THAT(left("reduce_sum", false), IsEmpty());
   EXPECT_THAT(left("reduce_sum", true), ElementsAre(1, 2, 3));
 }
@@ -197,6 +225,17 @@ TEST(Reductions, MakesASumOverItsCountAMean) {
     Graph graph = FinishOrDie(b);
     EXPECT_EQ(RunTwice("reductions", graph), count == 12);
     EXPECT_EQ(OpNames(graph)[0], count == 12 ? "reduce_mean" : "reduce_sum");
+  }
+}
+
+// A 16-bit sum is rounded, and may overflow, before it is divided.
+TEST(Reductions, KeepsASumOf16BitsOverItsCount) {
+  for (const DType type : {DType::kF16, DType::kBF16, DType::kF32}) {
+    GraphBuilder b("net");
+    const ValueId sum = ReduceOver(b, "reduce_sum", b.Input("x", type, {2, 3, 4}), {1, 2});
+    b.Output(b.Op("div", {sum, b.Scalar(type, 12)}), "y");
+    Graph graph = FinishOrDie(b);
+    EXPECT_EQ(RunTwice("reductions", graph), type == DType::kF32) << Name(type);
   }
 }
 

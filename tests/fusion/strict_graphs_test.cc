@@ -3,7 +3,7 @@
 // compiled.
 //
 //   KILN_STRICT_GRAPHS    how many, 300 unless given
-//   KILN_STRICT_SEED      the first seed
+//   KILN_SEED             the first seed
 //   KILN_STRICT_COMPILED  every which one is compiled too; 0, unless given: none
 //   KILN_STRICT_DUMP      a directory for the graph and inputs of a case that fails
 #include <gtest/gtest.h>
@@ -13,19 +13,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "kiln/graph/text.h"
+#include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 #include "tests/fusion/strict_judge.h"
+#include "tests/graph/tensors.h"
 
 namespace kiln {
 namespace {
 
 constexpr int kSlices = 10;
-
-uint64_t Setting(const char* name, uint64_t otherwise) {
-  const char* asked = std::getenv(name);
-  return asked != nullptr ? std::strtoull(asked, nullptr, 10) : otherwise;
-}
 
 // In slices, so that a failure names a small range and slices may run in parallel.
 class StrictGraphs : public testing::TestWithParam<int> {};
@@ -33,9 +30,9 @@ class StrictGraphs : public testing::TestWithParam<int> {};
 TEST_P(StrictGraphs, GiveTheBitsOfLevelZero) {
   const TempDir cache;
   StrictJudge judge(cache.path());
-  const uint64_t count = Setting("KILN_STRICT_GRAPHS", 300);
-  const uint64_t first = Setting("KILN_STRICT_SEED", 0);
-  const uint64_t compiled = Setting("KILN_STRICT_COMPILED", 0);
+  const uint64_t count = FromEnvironment("KILN_STRICT_GRAPHS", 300);
+  const uint64_t first = FromEnvironment("KILN_SEED", 0);
+  const uint64_t compiled = FromEnvironment("KILN_STRICT_COMPILED", 0);
   int failures = 0;
   for (auto i = static_cast<uint64_t>(GetParam()); i < count; i += kSlices) {
     KILN_ASSERT_OK_AND_ASSIGN(TypedGraph net, MakeTypedGraph(first + i));
@@ -51,6 +48,24 @@ TEST_P(StrictGraphs, GiveTheBitsOfLevelZero) {
                   << Print(net.graph) << (dump != nullptr ? WriteCase(net, dump) : "");
     if (++failures == 3) return;
   }
+}
+
+// -1 is the last element of the part, not of what it is a part of.
+TEST(StrictCases, IndicesCountFromTheEndOfAPart) {
+  TypedGraph net;
+  KILN_ASSERT_OK_AND_ASSIGN(net.graph, ParseGraph(R"(graph parts
+input x : f32 [7]
+input i : i64 [4]
+a, b = split(x) {axis = 0, split = [4, 3]}
+y = gather(a, i) {axis = 0}
+p = pad(x) {pads = [0, -2]}
+z = gather(p, i) {axis = 0}
+output y
+output z
+)"));
+  net.inputs = {F32({7}, {0, 1, 2, 3, 4, 5, 6}), Make(DType::kI64, {4}, {2, -1, -4, 3})};
+  const TempDir cache;
+  EXPECT_EQ(StrictJudge(cache.path()).Check(net, SettingsOnVm()), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, StrictGraphs, testing::Range(0, kSlices));

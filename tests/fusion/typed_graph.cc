@@ -190,11 +190,14 @@ class Maker {
     int64_t elements = 1;
     const int64_t rank = Below(5);
     const bool symbolic = OneIn(3);
+    // Few are long: several blocks of a reduction.
+    const bool is_long = OneIn(40);
+    const int64_t longest = is_long ? 70 * options_.most_elements : 80;
+    const int64_t room = is_long ? 70 * options_.most_elements : options_.most_elements;
     for (int64_t i = 0; i < rank; ++i) {
-      const int64_t most =
-          std::max<int64_t>(1, std::min<int64_t>(80, options_.most_elements / elements));
-      const int64_t extent = OneIn(4) ? 1 : 1 + Below(most);
-      elements *= extent;
+      const int64_t most = std::max<int64_t>(1, std::min<int64_t>(longest, room / elements));
+      const int64_t extent = OneIn(4) ? int64_t{!OneIn(12)} : 1 + Below(most);
+      elements *= std::max<int64_t>(1, extent);
       if (symbolic && i < 2 && !OneIn(3)) {
         extents_[symbols[i]] = extent;
         base_.push_back(Dim::Symbol(symbols[i]));
@@ -299,6 +302,9 @@ class Maker {
       return b_.Op(Pick({"leaky_relu", "elu", "celu", "hard_sigmoid", "swish", "thresholded_relu"}),
                    {x}, {{"alpha", alpha}});
     }
+    if (OneIn(6)) {
+      return b_.Op(Pick({"tan", "asin", "acos", "sinh", "cosh", "acosh", "atanh"}), {x});
+    }
     if (OneIn(4)) {
       return b_.Op(Pick({"exp", "log", "tanh", "erf", "sigmoid", "sqrt", "rsqrt", "sin", "cos",
                          "softplus", "softsign", "mish", "selu", "hard_swish", "leaky_relu",
@@ -374,16 +380,30 @@ class Maker {
     const size_t rank = At(x).shape.size();
     if (!IsFloat(At(x).type) || rank == 0) return Binary(x);
     const int64_t axis = Below(static_cast<int64_t>(rank));
-    switch (Below(4)) {
+    switch (Below(6)) {
       case 0:
         return b_.Op("softmax", {x}, {{"axis", axis}});
       case 1:
         return b_.Op("log_softmax", {x}, {{"axis", axis}});
       case 2:
         return b_.Op("layer_norm", {x}, {{"axis", axis}});
+      case 3:
+        return OverChannels(x, "batch_norm", 4);
+      case 4:
+        return OverChannels(x, "instance_norm", 2);
       default:
         return b_.Op("gelu", {x}, {{"approximate", std::string(OneIn(2) ? "tanh" : "none")}});
     }
+  }
+
+  // A normalization whose other operands have an element for each channel.
+  ValueId OverChannels(ValueId x, const char* op, int operands) {
+    const Shape shape = At(x).shape;
+    if (shape.size() < 3 || !shape[1].constant()) return Unary(x);
+    std::vector<ValueId> inputs = {x};
+    for (int i = 0; i < operands; ++i)
+      inputs.push_back(b_.Constant(TypedNoise(At(x).type, {*shape[1].constant()}, random_)));
+    return b_.Op(op, inputs);
   }
 
   ValueId Moved(ValueId x) {
@@ -399,16 +419,31 @@ class Maker {
     } else if (kind == 1 && Elements(x) < 10 * options_.most_elements) {
       return b_.Op("concat", {x, Unary(x)}, {{"axis", axis}});
     }
+    if (OneIn(3)) return Indexed(x, axis);
     if (!IsStatic(x)) return b_.Op("reshape", {x, b_.Ints({-1})});
     return MovedStatic(x, *Constant(shape), axis);
   }
 
+  // Elements of x at computed places, many of them outside.
+  ValueId Indexed(ValueId x, int64_t axis) {
+    const ValueId from = Any();
+    if (Elements(from) > options_.most_elements || Elements(from) * Elements(x) > 30000)
+      return Unary(x);
+    const ValueId places =
+        IsInt(At(from).type) ? from : CastTo(from, OneIn(2) ? DType::kI64 : DType::kI32);
+    if (At(places).shape.size() + At(x).shape.size() > 6) return Unary(x);
+    if (At(places).shape == At(x).shape && OneIn(2))
+      return b_.Op("gather_elements", {x, places}, {{"axis", axis}});
+    return b_.Op("gather", {x, places}, {{"axis", axis}});
+  }
+
   ValueId MovedStatic(ValueId x, const std::vector<int64_t>& shape, int64_t axis) {
     const int64_t extent = shape[static_cast<size_t>(axis)];
-    switch (Below(4)) {
+    switch (Below(9)) {
       case 0: {
         std::vector<int64_t> merged(shape.begin(), shape.end() - 1);
-        if (merged.empty()) return b_.Op("unsqueeze", {x, b_.Ints({0})});
+        const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();  // 0: as it is
+        if (merged.empty() || empty) return b_.Op("unsqueeze", {x, b_.Ints({0})});
         merged.back() *= shape.back();
         return b_.Op("reshape", {x, b_.Ints(merged)});
       }
@@ -421,9 +456,30 @@ class Maker {
         if (OneIn(2)) return b_.Op("pad", {x, b_.Ints(pads), Number(At(x).type)});
         return b_.Op("pad", {x, b_.Ints(pads)}, {{"value", 0.1 * static_cast<double>(Below(30))}});
       }
+      case 3:  // backwards
+        return b_.Op("slice", {x, b_.Ints({-1 - Below(2)}), b_.Ints({-1 - extent}), b_.Ints({axis}),
+                               b_.Ints({-1 - Below(3)})});
+      case 4: {
+        if (extent < 2) return b_.Op("unsqueeze", {x, b_.Ints({axis})});
+        const int64_t cut = 1 + Below(extent - 1);
+        const std::vector<ValueId> parts = b_.Ops(
+            "split", {x}, {{"axis", axis}, {"split", std::vector<int64_t>{cut, extent - cut}}});
+        if (parts.size() != 2) return {};
+        values_.push_back(parts[0]);
+        return parts[1];
+      }
+      case 5: {
+        std::vector<int64_t> wide = shape;
+        for (int64_t& e : wide) e = e == 1 ? 1 + Below(3) : e;
+        return b_.Op("expand", {x, b_.Ints(wide)});
+      }
+      case 6:
+        if (IsFloat(At(x).type) && OneIn(2)) return b_.Op("cumulative", {x}, {{"axis", axis}});
+        return extent == 1 ? b_.Op("squeeze", {x, b_.Ints({axis})}) : Unary(x);
       default: {
+        if (extent == 0) return Unary(x);
         std::vector<int64_t> places(static_cast<size_t>(1 + Below(2 * extent)));
-        for (int64_t& place : places) place = Below(extent);
+        for (int64_t& place : places) place = Below(extent) - (OneIn(3) ? extent : 0);
         return b_.Op("gather", {x, b_.Ints(places)}, {{"axis", axis}});
       }
     }

@@ -8,6 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kiln/base/log.h"
 #include "kiln/graph/op.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
@@ -254,6 +255,31 @@ TEST(ImportErrors, RefusesOutputsOfAnotherType) {
   EXPECT_THAT(
       Import(OnnxGraph({OnnxNode("Relu", {"x"}, {"y"})}, {kX}, {OnnxValue("y", kInt64, {})})),
       StatusIs(kInvalid, HasSubstr("output \"y\": is declared as i64, but its node makes f32")));
+}
+
+class Warnings : public LogSink {
+ public:
+  Warnings() : before_(SetLogSink(this)) {}
+  ~Warnings() override { SetLogSink(before_); }
+  void Write(LogLevel, absl::string_view message) override { text += std::string(message) + "\n"; }
+  std::string text;
+
+ private:
+  LogSink* before_;
+};
+
+TEST(Import, WarnsOfADeclaredShapeThatIsNotMade) {
+  const auto warnings = [](const std::string& x, const std::string& y) {
+    const Warnings sink;
+    KILN_EXPECT_OK(Import(OnnxGraph({OnnxNode("Relu", {"x"}, {"y"})}, {x}, {y})).status());
+    return sink.text;
+  };
+  EXPECT_THAT(warnings(OnnxValue("x", kFloat, {3, 4}), OnnxValue("y", kFloat, {3, 5})),
+              HasSubstr("output \"y\": is declared as [3, 5], but its node makes [3, 4]"));
+  EXPECT_THAT(warnings(OnnxValue("x", kFloat, {3, 4}), OnnxValue("y", kFloat, {12})),
+              HasSubstr("is declared as [12], but its node makes [3, 4]"));
+  EXPECT_EQ(warnings(OnnxValue("x", kFloat, {3, "n"}), OnnxValue("y", kFloat, {3, "m"})), "");
+  EXPECT_EQ(warnings(OnnxValue("x", kFloat, {3, "n"}), OnnxValue("y", kFloat, {"k", 4})), "");
 }
 
 TEST(ImportErrors, NamesInputsThatAreNoTensors) {
