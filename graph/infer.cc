@@ -116,6 +116,10 @@ absl::Status RequireBroadcastsToFirst(InferContext& c, int k, absl::string_view 
   return absl::OkStatus();
 }
 
+void AssumeKnownIfEmpty(InferContext& c, const Dim& extent) {
+  if (!extent.constant()) c.Assume(Guard::AtLeast(extent, 1));
+}
+
 absl::Status RequireType(const InferContext& c, int input, bool (*allowed)(DType),
                          absl::string_view names) {
   if (!c.has_input(input) || allowed(c.type(input))) return absl::OkStatus();

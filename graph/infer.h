@@ -40,6 +40,10 @@ bool AssumeEither(InferContext& c, const Guard& first, const Guard& second);
 // That input `k` broadcasts to the shape of input 0 without widening it.
 absl::Status RequireBroadcastsToFirst(InferContext& c, int k, absl::string_view what);
 
+// An axis in which elements are looked up has some, or is known to have none: what is looked up
+// there is 0, and its IndexMap reads nothing.
+void AssumeKnownIfEmpty(InferContext& c, const Dim& extent);
+
 absl::Status RequireType(const InferContext& c, int input, bool (*allowed)(DType),
                          absl::string_view names);
 absl::Status RequireSameTypes(const InferContext& c);  // of all inputs that are there

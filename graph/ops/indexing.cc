@@ -47,14 +47,28 @@ absl::Status InferGatherElements(InferContext& c) {
   KILN_RETURN_IF_ERROR(RequireType(c, 1, IsInt, "integers as indices"));
   const size_t rank = c.shape(0).size();
   KILN_RETURN_IF_ERROR(RequireRank(c, 1, rank));
-  KILN_RETURN_IF_ERROR(NormalAxis(IntAttr(c.node(), "axis"), rank).status());
+  KILN_ASSIGN_OR_RETURN(const int axis, NormalAxis(IntAttr(c.node(), "axis"), rank));
+  AssumeKnownIfEmpty(c, c.shape(0)[At(axis)]);
+  for (size_t i = 0; i < rank; ++i) {
+    if (i == At(axis)) continue;
+    const Dim &has = c.shape(0)[i], &wanted = c.shape(1)[i];
+    const Guard inside = Guard::AtLeast(has - wanted, 0);
+    if (inside.Static() == false) {
+      return absl::InvalidArgumentError(absl::StrCat("the indices have the extent ",
+                                                     wanted.ToString(), " along axis ", i,
+                                                     ", the input ", has.ToString()));
+    }
+    c.Assume(inside);
+  }
   c.SetOutput(0, c.type(0), c.shape(1));
   return absl::OkStatus();
 }
 
 absl::StatusOr<IndexMap> IndexGatherElements(const Graph& graph, const Node& node, int) {
-  const size_t rank = graph.value(node.inputs[0]).shape.size();
+  const Shape& from = graph.value(node.inputs[0]).shape;
+  const size_t rank = from.size();
   KILN_ASSIGN_OR_RETURN(const int axis, NormalAxis(IntAttr(node, "axis"), rank));
+  if (from[At(axis)].IsConst(0)) return IndexMap();
   IndexPiece piece;
   for (size_t i = 0; i < rank; ++i) {
     piece.axes.push_back(i == At(axis) ? Loaded(1, rank)
@@ -84,6 +98,7 @@ absl::Status InferTake(InferContext& c) {
   }
   for (size_t i = 0; i < At(batch); ++i)
     KILN_RETURN_IF_ERROR(c.Require(from[i], index[i], "extents of a batch axis"));
+  for (int64_t i = batch; i < batch + looked_up; ++i) AssumeKnownIfEmpty(c, from[At(i)]);
   Shape shape = index;
   shape.insert(shape.end(), from.begin() + batch + looked_up, from.end());
   c.SetOutput(0, c.type(0), std::move(shape));
@@ -91,12 +106,14 @@ absl::Status InferTake(InferContext& c) {
 }
 
 absl::StatusOr<IndexMap> IndexTake(const Graph& graph, const Node& node, int) {
-  const size_t rank = graph.value(node.inputs[0]).shape.size();
+  const Shape& from = graph.value(node.inputs[0]).shape;
+  const size_t rank = from.size();
   const size_t index_rank = graph.value(node.inputs[1]).shape.size();
   const size_t batch = At(IntAttr(node, "batch"));
   const size_t looked_up = node.inputs.size() - 1;
   IndexPiece piece;
   for (size_t i = 0; i < rank; ++i) {
+    if (i >= batch && i < batch + looked_up && from[i].IsConst(0)) return IndexMap();
     if (i < batch) {
       piece.axes.push_back({.out_axis = static_cast<int>(i)});
     } else if (i < batch + looked_up) {

@@ -416,6 +416,7 @@ absl::Status InferGather(InferContext& c) {
   const Shape& from = c.shape(0);
   const Shape& indices = c.shape(1);
   KILN_ASSIGN_OR_RETURN(const int axis, NormalAxis(IntAttr(c.node(), "axis"), from.size()));
+  AssumeKnownIfEmpty(c, from[At(axis)]);
   Shape shape(from.begin(), from.begin() + axis);
   shape.insert(shape.end(), indices.begin(), indices.end());
   shape.insert(shape.end(), from.begin() + axis + 1, from.end());
@@ -427,6 +428,7 @@ absl::StatusOr<IndexMap> IndexGather(const Graph& graph, const Node& node, int) 
   const size_t rank = ShapeOf(graph, node, 0).size();
   const auto load_rank = static_cast<int>(ShapeOf(graph, node, 1).size());
   KILN_ASSIGN_OR_RETURN(const int axis, NormalAxis(IntAttr(node, "axis"), rank));
+  if (ShapeOf(graph, node, 0)[At(axis)].IsConst(0)) return IndexMap();
   IndexPiece piece = Straight(0, rank);
   for (size_t i = At(axis) + 1; i < rank; ++i) piece.axes[i].out_axis += load_rank - 1;
   IndexAxis& loaded = piece.axes[At(axis)];

@@ -36,10 +36,10 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
 
 std::string Text(const Array& array) {
   std::vector<std::string> elements;
-  for (size_t i = 0; i < array.elements.size() && i < 24; ++i)
+  for (size_t i = 0; i < array.elements.size() && i < 400; ++i)
     elements.push_back(absl::StrCat(static_cast<double>(array.elements[i])));
   return absl::StrCat("type ", array.type, " ", ToString(array.shape), " {",
-                      absl::StrJoin(elements, ", "), array.elements.size() > 24 ? ", ..." : "",
+                      absl::StrJoin(elements, ", "), array.elements.size() > 400 ? ", ..." : "",
                       "}");
 }
 
