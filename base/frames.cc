@@ -2,6 +2,7 @@
 #include "kiln/base/frames.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -56,6 +57,12 @@ absl::StatusOr<bool> ReadExactly(int fd, char* out, size_t size, int64_t deadlin
   return true;
 }
 
+// write(2), but that the other end of a socket may be gone is an error and no signal.
+ssize_t WriteSome(int fd, const char* bytes, size_t count) {
+  const ssize_t sent = send(fd, bytes, count, MSG_NOSIGNAL);
+  return sent < 0 && errno == ENOTSOCK ? write(fd, bytes, count) : sent;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ReadFrame(int fd, int timeout_ms) {
@@ -83,7 +90,7 @@ absl::Status WriteFrame(int fd, absl::string_view payload) {
   PutInt(frame, payload.size(), 4);
   absl::StrAppend(&frame, payload);
   for (size_t done = 0; done < frame.size();) {
-    const ssize_t count = write(fd, frame.data() + done, frame.size() - done);
+    const ssize_t count = WriteSome(fd, frame.data() + done, frame.size() - done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return absl::DataLossError(absl::StrCat("message: ", strerror(errno)));
     done += static_cast<size_t>(count);

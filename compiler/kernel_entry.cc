@@ -14,19 +14,29 @@ namespace kiln {
 namespace {
 
 // The widest size class for which the scheduler makes these very parameters: what the code is right
-// for, whatever extents the first model that asked for it has. `asked` where there is none.
+// for, whatever extents the first model that asked for it has. `asked`, with every bound lifted
+// that the parameters do not need, where none of the scheduler's own classes makes them.
 std::vector<int64_t> WidestClass(const KernelIdentity& identity, std::vector<int64_t> asked) {
   const absl::StatusOr<Kernel> kernel = ParseKernel(identity.text);
   const Scheduler* const scheduler = kernel.ok() ? FindScheduler(*kernel) : nullptr;
   if (scheduler == nullptr) return asked;
+  const auto makes_these = [&](const SizeClass& sizes) {
+    const Params params = scheduler->choose(*kernel, sizes, ProfileFor(identity.target));
+    return params.ToString() == identity.params;
+  };
+  SizeClass widest{asked};
+  widest.at_most.resize(kernel->dims.size(), -1);
+  std::replace(widest.at_most.begin(), widest.at_most.end(), int64_t{-1}, kUnbounded);
   const SizeClass any{std::vector<int64_t>(kernel->dims.size(), kUnbounded)};
   for (const SizeClass& sizes : scheduler->classes(*kernel, any)) {
-    const Params params = scheduler->choose(*kernel, sizes, ProfileFor(identity.target));
-    if (params.ToString() != identity.params) continue;
-    asked = sizes.at_most;
-    std::replace(asked.begin(), asked.end(), kUnbounded, int64_t{-1});
+    if (makes_these(sizes)) widest = sizes;
   }
-  return asked;
+  for (int64_t& bound : widest.at_most) {
+    const int64_t before = std::exchange(bound, kUnbounded);
+    if (before != kUnbounded && !makes_these(widest)) bound = before;
+  }
+  std::replace(widest.at_most.begin(), widest.at_most.end(), kUnbounded, int64_t{-1});
+  return widest.at_most;
 }
 
 }  // namespace
@@ -47,6 +57,20 @@ Entry EntryOf(const KernelIdentity& identity, const std::vector<int64_t>& asked,
             true);
   for (const auto& [tag, bytes] : answer.sections) entry.Add(tag, bytes, tag == "elf");
   return entry;
+}
+
+bool IsNeverLaunched(const std::string& text, const std::vector<int64_t>& at_most) {
+  if (std::find(at_most.begin(), at_most.end(), 0) == at_most.end()) return false;
+  const absl::StatusOr<Kernel> kernel = ParseKernel(text);
+  if (!kernel.ok()) return false;
+  const auto empty = [&](const auto& operand) {
+    return std::any_of(operand.dims.begin(), operand.dims.end(), [&](int32_t dim) {
+      const auto at = static_cast<size_t>(dim);
+      return at < at_most.size() && at_most[at] == 0;
+    });
+  };
+  return std::any_of(kernel->inputs.begin(), kernel->inputs.end(), empty) ||
+         std::all_of(kernel->outputs.begin(), kernel->outputs.end(), empty);
 }
 
 void SetMeta(Entry& entry, const std::map<std::string, std::string>& values) {

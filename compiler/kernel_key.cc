@@ -17,6 +17,7 @@ constexpr KeyOption kOptions[] = {
     {"cache", false, "decides where"},
     {"codegen", false, "a worker of another build is refused; the build is in the key"},
     {"validator", false, "decides whether a kernel is kept, not what it is"},
+    {"prover", false, "its older name"},
     {"target", true, "field target"},
     {"kernel_timeout_ms", false, "a kernel is complete or not there"},
     {"kernel_cpu_ms", false, "a kernel is complete or not there"},

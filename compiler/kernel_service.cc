@@ -75,10 +75,22 @@ absl::StatusOr<std::shared_ptr<const KernelFunction>> VmFunction(const std::stri
   return function;
 }
 
-constexpr char kUnvalidatedMeta[] = "unvalidated";  // of a known failure
+// Of a known failure whose code could not be validated: by which version, and for which example.
+constexpr char kUnvalidatedMeta[] = "unvalidated";
+constexpr char kExampleMeta[] = "example";
 
 // Whether a failure is that of a kernel whose code could not be validated.
 bool IsUnvalidated(const absl::Status& status) { return absl::IsUnimplemented(status); }
+
+// Whether an entry says that trying is in vain. One that says that nothing was found to compare the
+// code on says it of the probes of its version and of its example alone.
+bool IsKnownToFail(const Entry& entry, const std::vector<int64_t>& example) {
+  if (entry.Find("failure") == nullptr) return false;
+  std::map<std::string, std::string> meta = MetaOf(entry);
+  const auto version = meta.find(kUnvalidatedMeta);
+  return version == meta.end() || (version->second == absl::StrCat(kValidationVersion) &&
+                                   (example.empty() || meta[kExampleMeta] == FormatClass(example)));
+}
 
 absl::Status KnownFailure(const Entry& entry) {
   const std::string text = absl::StrCat(*entry.Find("failure"), " (known from the cache)");
@@ -93,7 +105,8 @@ KernelService::KernelService(const CompileOptions& options)
       target_(options.target.value_or(HostIsa())),
       store_(OpenStore(options.cache)),
       publishing_(2),
-      validator_(options.validator, std::max(1, Processors() / 2)),
+      validator_(options.validator.empty() ? options.prover : options.validator,
+                 std::max(1, Processors() / 2)),
       builds_(std::max(1, Processors() / 2), kBuildingLater) {}
 
 KernelService::~KernelService() {
@@ -145,7 +158,8 @@ absl::StatusOr<WorkerPool*> KernelService::Workers() {
   return workers_.get();
 }
 
-absl::StatusOr<KernelService::Validated> KernelService::WhereValidated(const Entry& entry) {
+absl::StatusOr<KernelService::Validated> KernelService::WhereValidated(
+    const Entry& entry, const std::vector<int64_t>& example) {
   std::map<std::string, std::string> meta = MetaOf(entry);
   const std::string& transcript = meta["validation"];
   const bool of_this_version = absl::StartsWith(transcript, absl::StrCat(kValidationVersion, ":"));
@@ -153,7 +167,7 @@ absl::StatusOr<KernelService::Validated> KernelService::WhereValidated(const Ent
   if (!transcript.empty() && !MayPublish()) return Validated::kHere;
   if (const std::optional<Entry> record = store_->Lookup(RecordOf(entry)); record.has_value()) {
     if (record->Find("failure") == nullptr) return Validated::kHere;
-    return KnownFailure(*record);
+    if (IsKnownToFail(*record, example)) return KnownFailure(*record);
   }
   return transcript.empty() ? Validated::kNowhere : Validated::kElsewhere;
 }
@@ -165,10 +179,10 @@ absl::StatusOr<KernelService::Made> KernelService::FromCache(const Wanted& wante
   const Preimage& preimage = wanted.preimage;
   std::optional<Entry> entry = again ? store_->LookupAgain(preimage) : store_->Lookup(preimage);
   if (!entry.has_value()) return nothing;
-  if (entry->Find("failure") != nullptr) return KnownFailure(*entry);
+  if (IsKnownToFail(*entry, wanted.example)) return KnownFailure(*entry);
   const std::string* const elf = entry->Find("elf");
   if (elf == nullptr || !HostRuns(MetaOf(*entry)["isa"])) return nothing;
-  KILN_ASSIGN_OR_RETURN(const Validated where, WhereValidated(*entry));
+  KILN_ASSIGN_OR_RETURN(const Validated where, WhereValidated(*entry, wanted.example));
   if (where == Validated::kNowhere) {
     if (!may_wait) return nothing;
     KILN_ASSIGN_OR_RETURN(const Validation validation,
@@ -228,11 +242,15 @@ void KernelService::AddValidation(Entry& entry, const Validation& validation,
   SetMeta(entry, meta);
 }
 
-absl::Status KernelService::Remember(const Entry& entry, bool fresh, const absl::Status& why) {
+absl::Status KernelService::Remember(const Entry& entry, bool fresh, const absl::Status& why,
+                                     const std::vector<int64_t>& example) {
   std::map<std::string, std::string> meta = MetaOf(entry);
   std::map<std::string, std::string> about = {
       {"device", meta["device"]}, {"params", meta["params"]}, {"target", meta["target"]}};
-  if (IsUnvalidated(why)) about.emplace(kUnvalidatedMeta, std::string(1, '1'));
+  if (IsUnvalidated(why)) {
+    about.emplace(kUnvalidatedMeta, absl::StrCat(kValidationVersion));
+    about.emplace(kExampleMeta, FormatClass(example));
+  }
   return store_->PublishFailure(fresh ? Preimage::Of(*entry.Find("preimage")) : RecordOf(entry),
                                 why.message(), std::move(about));
 }
@@ -258,7 +276,7 @@ absl::StatusOr<Validation> KernelService::ValidateFirst(const Entry& entry, bool
   }
   // What passes, such as a lack of memory, is tried again by the next process.
   if (MayPublish() && (absl::IsDataLoss(status) || absl::IsUnimplemented(status)))
-    Remember(entry, fresh, failed).IgnoreError();
+    Remember(entry, fresh, failed, example).IgnoreError();
   return failed;
 }
 
@@ -272,7 +290,9 @@ void KernelService::PublishLater(Entry entry, std::shared_ptr<KeyLock> lock) {
 absl::StatusOr<KernelService::Made> KernelService::Build(const Wanted& wanted,
                                                          std::shared_ptr<KeyLock> lock) {
   const Clock::time_point start = Clock::now();
+  validator_.Prepare(++building_);  // starts while the kernel is built
   absl::StatusOr<Entry> entry = BuildEntry(wanted);
+  --building_;
   {
     absl::MutexLock mutex(&mutex_);
     counts_.build_ms += MsSince(start);
@@ -321,7 +341,8 @@ absl::StatusOr<KernelService::Made> KernelService::OnVm(const Wanted& wanted, So
 }
 
 absl::StatusOr<KernelService::Made> KernelService::Make(const Wanted& wanted) {
-  if (options_.compile_mode == CompileMode::kNever || target_ < IsaLevel::kV3)
+  if (wanted.never_launched || options_.compile_mode == CompileMode::kNever ||
+      target_ < IsaLevel::kV3)
     return OnVm(wanted, Source::kVm);
   const bool may_wait = options_.compile_mode == CompileMode::kBlock;
   absl::StatusOr<Made> made = FromCache(wanted, /*again=*/false, may_wait);
@@ -387,7 +408,7 @@ void KernelService::AfterValidation(KernelHandle& handle, const ToValidate& what
   if (!absl::IsDataLoss(validation.status())) return;  // it was validated elsewhere
   const absl::Status refused = absl::DataLossError(
       absl::StrCat("its compiled code was refused: ", validation.status().message()));
-  if (MayPublish()) Remember(what.entry, /*fresh=*/false, refused).IgnoreError();
+  if (MayPublish()) Remember(what.entry, /*fresh=*/false, refused, what.example).IgnoreError();
   LogWarning("kernel ", ToHex(what.entry.key).substr(0, 12), ": ", refused.message(),
              "; it runs on the VM from now on, please report this as a defect");
   auto vm = VmFunction(FieldOf(*what.entry.Find("preimage"), "kernel"));
@@ -409,8 +430,8 @@ absl::StatusOr<KernelService::Kept> KernelService::Keep(const KernelIdentity& id
     lock = LockWhileWanted(wanted.preimage.Key());
     entry = store_->LookupAgain(wanted.preimage);
   }
-  if (entry.has_value() && entry->Find("failure") != nullptr) return Kept::kFailed;
-  const bool was_there = entry.has_value();
+  if (entry.has_value() && IsKnownToFail(*entry, example)) return Kept::kFailed;
+  const bool was_there = entry.has_value() && entry->Find("failure") == nullptr;
   if (was_there && !MetaOf(*entry)["validation"].empty()) return Kept::kWasThere;
   absl::StatusOr<Entry> built = was_there ? *std::move(entry) : BuildEntry(wanted);
   if (absl::IsInternal(built.status())) return Kept::kFailed;
@@ -442,7 +463,11 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> KernelService::Get(
                    {choice.at_most().begin(), choice.at_most().end()},
                    {def.example().begin(), def.example().end()},
                    KernelPreimage(identity)};
-  const CacheKey key = wanted.preimage.Key();
+  // Of such a class nothing is built; another class of the same key may be launched.
+  wanted.never_launched = IsNeverLaunched(identity.text, wanted.at_most);
+  const CacheKey key = wanted.never_launched
+                           ? Preimage(wanted.preimage).Add("launched", "never").Key()
+                           : wanted.preimage.Key();
   {
     absl::MutexLock lock(&mutex_);
     const auto settled = [&]()

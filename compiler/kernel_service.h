@@ -108,6 +108,7 @@ class KernelService : public KernelProvider {
     Class at_most;
     std::vector<int64_t> example;  // of KernelDef
     Preimage preimage;
+    bool never_launched = false;  // as compiled code, in this class
   };
   absl::StatusOr<Made> Make(const Wanted& wanted);
   absl::StatusOr<Made> OnVm(const Wanted& wanted, Source source);
@@ -124,7 +125,7 @@ class KernelService : public KernelProvider {
 
   // Where the code of a cached entry has been validated; an error if it is known to fail here.
   enum class Validated : uint8_t { kHere, kElsewhere, kNowhere };
-  absl::StatusOr<Validated> WhereValidated(const Entry& entry);
+  absl::StatusOr<Validated> WhereValidated(const Entry& entry, const std::vector<int64_t>& example);
   // Validates an entry before its first use, and remembers what fails each time: of the kernel if
   // it was just built (`fresh`), else of this entry.
   absl::StatusOr<Validation> ValidateFirst(const Entry& entry, bool fresh,
@@ -132,7 +133,8 @@ class KernelService : public KernelProvider {
   // The entry as it is after its validation.
   static void AddValidation(Entry& entry, const Validation& validation,
                             const std::vector<int64_t>& example);
-  absl::Status Remember(const Entry& entry, bool fresh, const absl::Status& why);
+  absl::Status Remember(const Entry& entry, bool fresh, const absl::Status& why,
+                        const std::vector<int64_t>& example);
   bool MayPublish() const { return store_ != nullptr && !store_->read_only(); }
   // Off the caller's way; others wait for the lock meanwhile.
   void PublishLater(Entry entry, std::shared_ptr<KeyLock> lock);
@@ -156,6 +158,7 @@ class KernelService : public KernelProvider {
   bool warned_ ABSL_GUARDED_BY(mutex_) = false;
   KernelCounts counts_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> ending_{false};
+  std::atomic<int> building_{0};  // kernels that will be validated
   // Last: their threads use all of the above, and those of the earlier.
   TaskQueue publishing_;
   Validator validator_;

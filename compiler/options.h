@@ -53,6 +53,7 @@ struct CompileOptions {
   CacheOptions cache;
   std::string codegen;             // path of kiln-codegen; empty: looked for, see worker.h
   std::string validator;           // path of kiln-validate; empty: looked for, see validator.h
+  std::string prover;              // its older name, read where `validator` is empty
   std::optional<IsaLevel> target;  // instruction set of the code; nothing: that of this machine
   uint32_t kernel_timeout_ms = 30'000;  // for building one kernel
   // Of processor time for that; a kernel that needs more stays on the VM. Groups are kept so small

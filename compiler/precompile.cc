@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kiln/base/status_macros.h"
+#include "kiln/compiler/kernel_entry.h"
 #include "kiln/compiler/segments.h"
 #include "kiln/compiler/variants.h"
 
@@ -24,6 +25,7 @@ void AddKernels(const program::Program& program, IsaLevel target, MathMode math,
       job.at_most = {choice.at_most().begin(), choice.at_most().end()};
       job.example = {def.example().begin(), def.example().end()};
       job.name = def.name();
+      if (IsNeverLaunched(def.text(), job.at_most)) continue;
       if (known.insert(KernelPreimage(job.identity).Key()).second) jobs.push_back(std::move(job));
     }
   }

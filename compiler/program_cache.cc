@@ -32,6 +32,7 @@ constexpr KeyOption kOptions[] = {
     {"cache", false, "decides where"},
     {"codegen", false, "kernels have keys of their own"},
     {"validator", false, "kernels have keys of their own"},
+    {"prover", false, "its older name"},
     {"target", true, "field isa"},
     {"kernel_timeout_ms", false, "kernels have keys of their own"},
     {"kernel_cpu_ms", false, "kernels have keys of their own"},

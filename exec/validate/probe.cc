@@ -10,14 +10,17 @@
 #include "absl/strings/str_cat.h"
 #include "kiln/exec/validate/probe_fit.h"
 #include "kiln/kernel/abi.h"
+#include "kiln/kernel/operands.h"
 
 namespace kiln {
 namespace {
 
 constexpr int64_t kUsualElements = 1 << 13;
-constexpr int64_t kMostOfExample = 1 << 18;  // of extents that the caller names
-constexpr int64_t kMostAlone = 1 << 23;      // the same where there are no others
-constexpr int64_t kLeastPart = 1 << 12;      // to which they are scaled down
+constexpr int64_t kMostOfExample = 1 << 18;      // of extents that the caller names
+constexpr int64_t kMostAlone = 1 << 23;          // the same where there are no others
+constexpr int64_t kLeastPart = 1 << 12;          // to which they are scaled down
+constexpr int64_t kMostLong = 1 << 19;           // of long rows, and of many
+constexpr int64_t kMostWork = int64_t{1} << 25;  // operations of a probe with those
 constexpr uint64_t kFreeTries = 400;
 constexpr size_t kFewProbes = 6;
 
@@ -60,9 +63,13 @@ std::vector<std::vector<int64_t>> WantedExtents(const Kernel& kernel, const Para
     add(inner, kUsualElements / 8);
   add(kReduceBlock + 1, kUsualElements);
   add(1000, kUsualElements);
+  // Blocks of outer dims, in whole vectors of columns and in a part of one.
+  const int64_t columns = std::max(lanes, params.Get("outer_lanes", lanes)) + 1;
   for (const int32_t dim : ReducedOuterDims(kernel)) {
-    for (const int64_t extent : {kOuterReduceBlock + 1, int64_t{70}}) {
-      add(5, 64);
+    for (const auto& [extent, inner] :
+         {std::pair{kOuterReduceBlock + 1, columns}, std::pair{int64_t{70}, int64_t{5}},
+          std::pair{kOuterReduceBlock * kOuterReduceBlock + kOuterReduceBlock + 1, columns}}) {
+      add(inner, 1);
       wanted.back()[static_cast<size_t>(dim)] = extent;
     }
   }
@@ -76,6 +83,35 @@ std::vector<std::vector<int64_t>> WantedExtents(const Kernel& kernel, const Para
   std::vector<int64_t> greatest;
   for (size_t d = 0; d < kernel.dims.size(); ++d) greatest.push_back(fitter.Limit(d));
   wanted.push_back(std::move(greatest));  // fits only where it is small
+  return wanted;
+}
+
+// The work that an element takes, in operations.
+int64_t Work(const Kernel& kernel) {
+  constexpr int64_t kFunction = 20;
+  int64_t work = 1;
+  for (const ScalarExpr* const expr : Expressions(kernel)) {
+    for (const ExprNode& node : expr->nodes()) work += Info(node.op).function ? kFunction : 1;
+  }
+  return work;
+}
+
+// Extents by which higher levels of the tree of a reduction have whole blocks, or steps of vectors:
+// more elements than other probes have, so few of them, as far as that is worth its time.
+std::vector<std::vector<int64_t>> LongExtents(const Kernel& kernel) {
+  std::vector<std::vector<int64_t>> wanted;
+  const auto add = [&](int32_t dim, int64_t extent) {
+    wanted.push_back(Spread(kernel, 1, 1, wanted.size()));
+    wanted.back()[static_cast<size_t>(dim)] = extent;
+  };
+  const bool rows =
+      std::any_of(kernel.stages.begin(), kernel.stages.end(), [&](const Stage& stage) {
+        return std::find(stage.over.begin(), stage.over.end(), kernel.innermost()) !=
+               stage.over.end();
+      });
+  if (rows) add(kernel.innermost(), (kReduceLanes + 2) * kReduceBlock + kReduceLanes + 6);
+  for (const int32_t dim : ReducedOuterDims(kernel))
+    add(dim, (kOuterReduceBlock * kOuterReduceBlock + 1) * kOuterReduceBlock + 1);
   return wanted;
 }
 
@@ -97,19 +133,17 @@ std::vector<int64_t> ScaledDown(std::vector<int64_t> extents, int64_t part) {
   return extents;
 }
 
-// Wanted extents under which rows of outputs are whole lines, and longer or shorter by `times`;
-// nothing if the class has only shorter ones.
-std::optional<std::vector<int64_t>> WholeLineExtents(const Kernel& kernel,
-                                                     const ProbeFitter& fitter, int64_t times) {
-  std::vector<int64_t> extents = Spread(kernel, kLine, 3 * kLine, 1);  // vectors too
+// The same extents but for rows of outputs, which become whole lines; nothing if the class has only
+// shorter ones.
+std::optional<std::vector<int64_t>> OfWholeLines(const Kernel& kernel, const ProbeFitter& fitter,
+                                                 std::vector<int64_t> extents) {
   for (const KernelOutput& output : kernel.outputs) {
-    if (output.dims.empty()) continue;
+    if (output.dims.size() < 2) continue;  // where the operand begins is all that counts
     const auto inner = static_cast<size_t>(output.dims.back());
     const int64_t line = kLine / static_cast<int64_t>(SizeOf(output.type));
-    int64_t wanted = times * kLine;
-    while (wanted > fitter.Limit(inner)) wanted /= 2;
-    if (wanted < line && output.dims.size() > 1) return std::nullopt;
-    extents[inner] = std::max<int64_t>(wanted, 1);
+    const int64_t lines = std::min((extents[inner] + line - 1) / line, fitter.Limit(inner) / line);
+    if (lines == 0) return std::nullopt;
+    extents[inner] = lines * line;
   }
   return extents;
 }
@@ -176,20 +210,26 @@ std::vector<Probe> ProbesFor(const Kernel& kernel, const Params& params,
                              const std::vector<int64_t>& at_most) {
   const ProbeFitter fitter(kernel, at_most);
   std::vector<Probe> probes;
-  const auto add = [&](const std::optional<std::vector<int64_t>>& extents) {
+  const auto add = [&](const std::optional<std::vector<int64_t>>& extents, bool whole_lines = false,
+                       int most = 2) {
     if (!extents.has_value()) return;
-    const auto same = [&](const Probe& probe) { return probe.extents == *extents; };
-    if (std::count_if(probes.begin(), probes.end(), same) < 2) AddProbe(kernel, *extents, probes);
+    const auto same = [&](const Probe& probe) {
+      return probe.extents == *extents && probe.whole_lines == whole_lines;
+    };
+    if (std::count_if(probes.begin(), probes.end(), same) >= most) return;
+    AddProbe(kernel, *extents, probes);
+    if (!whole_lines) return;
+    probes.back().at_end = false;
+    probes.back().whole_lines = true;
   };
   const std::vector<std::vector<int64_t>> wanted = WantedExtents(kernel, params, fitter);
   for (const std::vector<int64_t>& extents : wanted) add(fitter.Fit(extents));
-  for (const int64_t times : {1, 5}) {
-    const auto lines = WholeLineExtents(kernel, fitter, times);
-    const auto fits = lines.has_value() ? fitter.Fit(*lines) : std::nullopt;
-    if (!fits.has_value()) continue;
-    AddProbe(kernel, *fits, probes);
-    probes.back().at_end = false;
-    probes.back().whole_lines = true;
+  const int64_t longest = std::min(kMostLong, kMostWork / Work(kernel));
+  for (const std::vector<int64_t>& extents : LongExtents(kernel))
+    add(fitter.Fit(extents, longest), false, 1);
+  for (const std::vector<int64_t>& extents : wanted) {
+    const auto lines = OfWholeLines(kernel, fitter, extents);
+    if (lines.has_value()) add(fitter.Fit(*lines), true, 1);
   }
   for (uint64_t seed = 0; seed < kFreeTries && probes.size() < kFewProbes; ++seed)
     add(fitter.FitFreely(FreeStart(kernel, wanted, seed), seed));

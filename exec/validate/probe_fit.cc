@@ -87,8 +87,8 @@ int64_t ProbeFitter::Most(const std::vector<int64_t>& extents) const {
   return most;
 }
 
-bool ProbeFitter::IsSmall(const std::vector<int64_t>& extents) const {
-  if (Most(extents) > kMostElements) return false;
+bool ProbeFitter::IsSmall(const std::vector<int64_t>& extents, int64_t most) const {
+  if (Most(extents) > most) return false;
   return std::all_of(reads_.begin(), reads_.end(), [&](const ReadFollower& reads) {
     return Elements(reads.walked(), extents) <= kMostSteps;
   });
@@ -121,9 +121,10 @@ bool ProbeFitter::Grow(const StrayRead& stray, std::vector<int64_t>& extents) co
   return true;
 }
 
-std::optional<std::vector<int64_t>> ProbeFitter::Fit(std::vector<int64_t> extents) const {
+std::optional<std::vector<int64_t>> ProbeFitter::Fit(std::vector<int64_t> extents,
+                                                     int64_t most) const {
   for (size_t d = 0; d < extents.size(); ++d) extents[d] = std::min(extents[d], Limit(d));
-  for (int round = 0; round < kMostRounds && IsSmall(extents); ++round) {
+  for (int round = 0; round < kMostRounds && IsSmall(extents, most); ++round) {
     const std::vector<StrayRead> strays = Strays(extents);
     if (strays.empty()) return Launched(extents) ? std::optional(std::move(extents)) : std::nullopt;
     for (const StrayRead& stray : strays) {
@@ -160,7 +161,7 @@ std::vector<ProbeFitter::Move> ProbeFitter::Moves(const StrayRead& stray,
 std::optional<std::vector<int64_t>> ProbeFitter::FitFreely(std::vector<int64_t> extents,
                                                            uint64_t seed) const {
   for (size_t d = 0; d < extents.size(); ++d) extents[d] = std::min(extents[d], Limit(d));
-  for (int round = 0; round < kMostRounds && IsSmall(extents); ++round) {
+  for (int round = 0; round < kMostRounds && IsSmall(extents, kMostElements); ++round) {
     const std::vector<StrayRead> strays = Strays(extents);
     if (strays.empty() && Launched(extents)) return extents;
     if (strays.empty()) {

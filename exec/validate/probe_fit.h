@@ -32,9 +32,10 @@ class ProbeFitter {
   int64_t Limit(size_t dim) const;
   bool InClass(const std::vector<int64_t>& extents) const;
 
-  // Extents near `wanted`; nothing if none are found, or if there would be nothing to do. Grows
-  // what is too short first.
-  std::optional<std::vector<int64_t>> Fit(std::vector<int64_t> wanted) const;
+  // Extents near `wanted`; nothing if none are found, or if there would be nothing to do, or more
+  // than `most` elements. Grows what is too short.
+  std::optional<std::vector<int64_t>> Fit(std::vector<int64_t> wanted,
+                                          int64_t most = kMostElements) const;
   // The same by any ways of mending, drawn from `seed`.
   std::optional<std::vector<int64_t>> FitFreely(std::vector<int64_t> wanted, uint64_t seed) const;
 
@@ -50,7 +51,7 @@ class ProbeFitter {
     int64_t to = 0;
   };
   // Whether the reads can be followed at such extents in a time that probes are worth.
-  bool IsSmall(const std::vector<int64_t>& extents) const;
+  bool IsSmall(const std::vector<int64_t>& extents, int64_t most) const;
   std::vector<StrayRead> Strays(const std::vector<int64_t>& extents) const;
   bool Grow(const StrayRead& stray, std::vector<int64_t>& extents) const;
   std::vector<Move> Moves(const StrayRead& stray, const std::vector<int64_t>& extents) const;

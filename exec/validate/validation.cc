@@ -29,6 +29,7 @@ namespace kiln {
 namespace {
 
 constexpr uint8_t kUnwritten = 0xa5;
+constexpr int64_t kDrawn = 16381;  // elements of an operand, which then repeat; no blocks are alike
 
 // Memory between two pages that nobody may touch.
 class GuardedMemory {
@@ -181,8 +182,9 @@ std::string FirstDifference(const Operand& operand, const std::string& got,
 // Runs the probes of one kernel.
 class ProbeRunner {
  public:
-  ProbeRunner(const Kernel& kernel, const Params& params, const VmKernel& vm, KernelFn code)
-      : kernel_(kernel), params_(params), vm_(vm), code_(code) {
+  ProbeRunner(const Kernel& kernel, const Params& params, const VmKernel& vm, KernelFn code,
+              const CodeCall& call)
+      : kernel_(kernel), params_(params), vm_(vm), code_(code), call_(call) {
     const size_t operands = kernel.inputs.size() + kernel.outputs.size();
     for (size_t k = 0; k < operands; ++k) memory_.push_back(std::make_unique<GuardedMemory>());
   }
@@ -214,9 +216,12 @@ class ProbeRunner {
       Operand& operand = operands_[k];
       std::string& bytes = inputs_.emplace_back(operand.bytes, '\0');
       const auto count = static_cast<int64_t>(operand.bytes / SizeOf(operand.type));
-      for (int64_t at = 0; at < count; ++at)
+      for (int64_t at = 0; at < std::min(count, kDrawn); ++at)
         StoreElement(bytes.data(), operand.type, at,
                      ProbeValue(operand.type, probe.specials, state));
+      const size_t drawn = static_cast<size_t>(kDrawn) * SizeOf(operand.type);
+      for (size_t at = drawn; at < bytes.size(); at += drawn)
+        std::memcpy(&bytes[at], bytes.data(), std::min(drawn, bytes.size() - at));
     }
     hosts_.assign(operands_.size(), nullptr);
     for (size_t k = 0; k < operands_.size(); ++k) {
@@ -246,7 +251,7 @@ class ProbeRunner {
     for (int32_t& extent : extents) argv.push_back(&extent);
     for (uint64_t& value : values) argv.push_back(&value);
     for (size_t k = inputs; k < buffers.size(); ++k) argv.push_back(&buffers[k]);
-    return fn(argv.data());
+    return fn == code_ && call_ != nullptr ? call_(fn, argv.data()) : fn(argv.data());
   }
 
   // The outputs' bytes, gaps included, with one NaN.
@@ -313,6 +318,7 @@ class ProbeRunner {
   const Params& params_;
   const VmKernel& vm_;
   const KernelFn code_;
+  const CodeCall& call_;
   std::vector<std::unique_ptr<GuardedMemory>> memory_;  // inputs, then outputs
   std::vector<Operand> operands_;
   std::vector<std::string> inputs_;
@@ -383,7 +389,7 @@ ValidationRequest ValidationOf(const Entry& entry, const std::vector<int64_t>& e
           ParseClass(meta["at_most"]), std::move(own)};
 }
 
-absl::StatusOr<Validation> ValidateKernel(const ValidationRequest& request) {
+absl::StatusOr<Validation> ValidateKernel(const ValidationRequest& request, const CodeCall& call) {
   const absl::StatusOr<Kernel> kernel = ParseKernel(request.kernel);
   const absl::StatusOr<Params> params = Params::Parse(request.params);
   if (!kernel.ok() || !params.ok()) {
@@ -402,7 +408,7 @@ absl::StatusOr<Validation> ValidateKernel(const ValidationRequest& request) {
   if (probes.empty())
     return absl::UnimplementedError("validation: no extents are found that fit this kernel");
   KILN_ASSIGN_OR_RETURN(const LoadedKernel loaded, LoadKernel(request.elf));
-  ProbeRunner runner(*kernel, *params, **vm, loaded.function());
+  ProbeRunner runner(*kernel, *params, **vm, loaded.function(), call);
   Sha256Hasher transcript;
   transcript.Update(request.kernel);
   for (const Probe& probe : probes) KILN_RETURN_IF_ERROR(runner.Run(probe, transcript));

@@ -13,11 +13,13 @@
 #define KILN_EXEC_VALIDATE_VALIDATION_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "kiln/kernel/abi.h"
 #include "kiln/kernel/kernel.h"
 #include "kiln/kernel/params.h"
 #include "kiln/persistent_cache/entry.h"
@@ -25,7 +27,7 @@
 namespace kiln {
 
 // Counts changes of the probes: a validation of another version says nothing here.
-inline constexpr int kValidationVersion = 3;
+inline constexpr int kValidationVersion = 4;
 
 struct ValidationRequest {
   std::string elf;
@@ -60,7 +62,11 @@ ValidationRequest ValidationOf(const Entry& entry, const std::vector<int64_t>& e
 // error, with the probe and the first difference. kUnimplemented: there is nothing to compare (the
 // VM cannot run it, or no extents fit and the example does not). Code that reads or writes beyond
 // an operand, or uses an instruction that this machine lacks, ends the process.
-absl::StatusOr<Validation> ValidateKernel(const ValidationRequest& request);
+//
+// `call` runs the code; nothing: directly. For tests, which look at what is executed.
+using CodeCall = std::function<int(KernelFn code, void** argv)>;
+absl::StatusOr<Validation> ValidateKernel(const ValidationRequest& request,
+                                          const CodeCall& call = nullptr);
 
 // True if a validation of the kernel is one of its example.
 bool NeedsExample(const Kernel& kernel, const Params& params, const std::vector<int64_t>& at_most);

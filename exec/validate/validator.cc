@@ -42,25 +42,53 @@ Validator::~Validator() {
   for (std::thread& thread : threads) thread.join();
 }
 
-absl::StatusOr<std::unique_ptr<ChildProcess>> Validator::Start() const {
-  KILN_ASSIGN_OR_RETURN(const std::string path,
-                        FindProgram("kiln-validate", executable_, Variable()));
-  KILN_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> process, ChildProcess::Start(path));
-  const absl::StatusOr<std::string> hello = process->Read(kHelloTimeoutMs);
-  if (!hello.ok() || *hello != ValidatorHello()) {
-    return absl::NotFoundError(absl::StrCat(
-        "\"", path, "\": ", hello.ok() ? "is of another build" : hello.status().message(),
-        "; install the program of this build, or set KILN_VALIDATE"));
-  }
+absl::StatusOr<Validator::Process> Validator::Start() {
+  Process process;
+  KILN_ASSIGN_OR_RETURN(process.path, FindProgram("kiln-validate", executable_, Variable()));
+  KILN_ASSIGN_OR_RETURN(process.child, ChildProcess::Start(process.path));
   return process;
 }
 
-std::unique_ptr<ChildProcess> Validator::TakeIdle() {
+absl::Status Validator::Greet(Process& process) {
+  if (process.greeted) return absl::OkStatus();
+  const absl::StatusOr<std::string> hello = process.child->Read(kHelloTimeoutMs);
+  if (!hello.ok() || *hello != ValidatorHello()) {
+    return absl::NotFoundError(absl::StrCat(
+        "\"", process.path, "\": ", hello.ok() ? "is of another build" : hello.status().message(),
+        "; install the program of this build, or set KILN_VALIDATE"));
+  }
+  process.greeted = true;
+  return absl::OkStatus();
+}
+
+void Validator::Prepare(int processes) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (processes_ >= processes) return;
+    ++processes_;
+  }
+  absl::StatusOr<Process> process = Start();
+  if (process.ok()) return PutIdle(*std::move(process));
   absl::MutexLock lock(&mutex_);
-  if (idle_.empty()) return nullptr;
-  std::unique_ptr<ChildProcess> process = std::move(idle_.back());
+  --processes_;
+}
+
+Validator::Process Validator::TakeIdle() {
+  absl::MutexLock lock(&mutex_);
+  if (idle_.empty()) return {};
+  Process process = std::move(idle_.back());
   idle_.pop_back();
   return process;
+}
+
+void Validator::PutIdle(Process process) {
+  absl::MutexLock lock(&mutex_);
+  idle_.push_back(std::move(process));
+}
+
+absl::StatusOr<std::string> Validator::Ask(Process& process, const std::string& frame) {
+  KILN_RETURN_IF_ERROR(process.child->Write(frame));
+  return process.child->Read(kAnswerTimeoutMs);
 }
 
 absl::StatusOr<Validation> Validator::Validate(const ValidationRequest& request) {
@@ -69,18 +97,27 @@ absl::StatusOr<Validation> Validator::Validate(const ValidationRequest& request)
   // One that was ended by somebody is replaced, once: the kernel is not to blame for it, as
   // kiln-validate answers for children that crash.
   for (int attempt = 0; attempt < 2; ++attempt) {
-    std::unique_ptr<ChildProcess> process = attempt == 0 ? TakeIdle() : nullptr;
-    if (process == nullptr) {
-      KILN_ASSIGN_OR_RETURN(process, Start());
-    }
-    failed = process->Write(frame);
-    if (!failed.ok()) continue;
-    const absl::StatusOr<std::string> answer = process->Read(kAnswerTimeoutMs);
-    if (answer.ok()) {
+    Process process = attempt == 0 ? TakeIdle() : Process{};
+    const bool fresh = process.child == nullptr;
+    if (fresh) {
+      absl::StatusOr<Process> started = Start();
+      KILN_RETURN_IF_ERROR(started.status());
+      process = *std::move(started);
       absl::MutexLock lock(&mutex_);
-      idle_.push_back(std::move(process));
+      ++processes_;
+    }
+    const absl::Status greeted = Greet(process);
+    const absl::StatusOr<std::string> answer =
+        greeted.ok() ? Ask(process, frame) : absl::StatusOr<std::string>(greeted);
+    if (answer.ok()) {
+      PutIdle(std::move(process));
       return DecodeValidation(*answer);
     }
+    {
+      absl::MutexLock lock(&mutex_);
+      --processes_;
+    }
+    if (fresh) KILN_RETURN_IF_ERROR(greeted);
     failed = answer.status();
     if (absl::IsDeadlineExceeded(failed)) break;
   }

@@ -2,6 +2,7 @@
 // Validations (validation.h) in processes of their own, kiln-validate.
 //
 //   Validator validator("", 2);
+//   validator.Prepare(1);                                               // returns at once
 //   absl::StatusOr<Validation> done = validator.Validate(request);      // waits
 //   validator.Add(request, [](const absl::StatusOr<Validation>&) {});   // returns at once
 //   validator.Finish();                                                 // all of Add are called
@@ -42,7 +43,11 @@ class Validator {
   // Thread-safe.
   absl::StatusOr<Validation> Validate(const ValidationRequest& request);
 
-  // The same on another thread, which calls `done`. Thread-safe.
+  // Starts processes, unless so many are there, so that they are ready when something is to be
+  // validated. Does not wait for them; what goes wrong Validate says. Thread-safe.
+  void Prepare(int processes);
+
+  // The same as Validate on another thread, which calls `done`. Thread-safe.
   void Add(ValidationRequest request, Done done);
 
   // Waits until nothing that was added is left.
@@ -53,14 +58,24 @@ class Validator {
     ValidationRequest request;
     Done done;
   };
-  absl::StatusOr<std::unique_ptr<ChildProcess>> Start() const;
-  std::unique_ptr<ChildProcess> TakeIdle();  // null: none
+  // One of our processes. While it is there it counts in processes_.
+  struct Process {
+    std::string path;
+    std::unique_ptr<ChildProcess> child;
+    bool greeted = false;  // it has said hello
+  };
+  absl::StatusOr<Process> Start();
+  static absl::Status Greet(Process& process);
+  Process TakeIdle();  // no child: none
+  void PutIdle(Process process);
+  absl::StatusOr<std::string> Ask(Process& process, const std::string& frame);
   void Work();
 
   const std::string executable_;
   const int threads_wanted_;
   absl::Mutex mutex_;
-  std::vector<std::unique_ptr<ChildProcess>> idle_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Process> idle_ ABSL_GUARDED_BY(mutex_);
+  int processes_ ABSL_GUARDED_BY(mutex_) = 0;  // started, or about to be, and not ended
   std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
   int pending_ ABSL_GUARDED_BY(mutex_) = 0;  // added and not done

@@ -5,9 +5,10 @@
 //   onnx_conformance --on O3 --gaps tests/onnx/conformance/gaps.txt .deps/onnx-tests
 //
 // A case fails if it does not give what is expected and is no known gap, or if it is one and
-// passes. A line of the file of gaps that no case has fails too, and so does a folder without data,
-// unless KILN_OFFLINE=1. The last line counts. Exit 0: nothing failed; 1: something did; 77: there
-// is no data and KILN_OFFLINE=1.
+// passes, or if a kernel of it has compiled code that could not be validated. A line of the file of
+// gaps that no case has fails too, and so does a folder without data, unless KILN_OFFLINE=1. The
+// last line counts. Exit 0: nothing failed; 1: something did; 77: there is no data and
+// KILN_OFFLINE=1.
 #include <fnmatch.h>
 #include <stdlib.h>
 
@@ -207,8 +208,11 @@ int Main(const Flags& flags) {
       if (only && only->count(name.substr(name.find('/') + 1)) == 0) continue;
       if (seen++ % flags.every != 0) continue;
       if (flags.verbose) std::cout << "run  " << id << std::endl;
+      const int unvalidated = options.kernels->counts().unvalidated;
       tally.Add(
           id, RunBackendCase(absl::StrCat(root, "/", name), executor, tally.JudgeOf(id), options));
+      if (options.kernels->counts().unvalidated > unvalidated)
+        tally.Fail(absl::StrCat(id, ": a kernel of it could not be validated"));
     }
   }
   if (have_all) tally.CheckGaps();
