@@ -120,10 +120,14 @@ absl::StatusOr<Variant> MakeFitting(const Graph& graph, const std::vector<InputF
   const SymbolValues values = KnownSymbols(graph, inputs);
   std::map<std::string, Dim> fixed;
   while (true) {
-    KILN_ASSIGN_OR_RETURN(const Graph narrowed, WithSymbols(graph, fixed));
-    KILN_ASSIGN_OR_RETURN(Variant compiled, make(narrowed));
+    // What is assumed of the symbols that are left may be what fails: then they are numbers, too.
+    const absl::StatusOr<Graph> narrowed = WithSymbols(graph, fixed);
+    if (!narrowed.ok()) break;
+    absl::StatusOr<Variant> compiled = make(*narrowed);
+    if (!compiled.ok() && fixed.empty()) return compiled.status();
+    if (!compiled.ok()) break;
     const Guard* broken = nullptr;
-    if (Fits(compiled, inputs, &broken)) return compiled;
+    if (Fits(*compiled, inputs, &broken)) return compiled;
     std::set<std::string> symbols;
     if (broken != nullptr) {
       broken->left.CollectSymbols(symbols);

@@ -56,7 +56,17 @@ absl::Status InferReshape(InferContext& c) {
     } else if (!number) {
       // 0 and -1 would mean something else. An extent that stays where it is may be 0.
       const bool stays = i < from.size() && shape[i] == from[i];
-      c.Assume(Guard::AtLeast(shape[i], zero_copies && !stays ? 1 : 0));
+      const int64_t least = zero_copies && !stays ? 1 : 0;
+      if (Guard::AtLeast(shape[i], least).Static() != false) {
+        c.Assume(Guard::AtLeast(shape[i], least));
+      } else if (zero_copies && i < from.size() && Guard::AtLeast(shape[i], 0).Static() != false) {
+        c.Assume(Guard::Equal(shape[i], 0));  // it is that or an error
+        shape[i] = from[i];
+      } else {
+        c.Assume(Guard::Equal(shape[i], -1));
+        if (open) return absl::InvalidArgumentError("the new shape has -1 twice");
+        open = i;
+      }
     }
   }
   // Extents that stand on both sides are taken out first: they may be 0, and make terms large.
