@@ -49,6 +49,22 @@ std::vector<int32_t> ReducedOuterDims(const Kernel& kernel) {
   return dims;
 }
 
+// Dims of the space, but the innermost, along which rows of some operand lie.
+std::vector<int32_t> TurnedDims(const Kernel& kernel) {
+  std::vector<int32_t> dims;
+  const auto add = [&](const std::vector<int32_t>& axes) {
+    if (axes.empty() || axes.back() >= kernel.innermost()) return;
+    if (std::find(dims.begin(), dims.end(), axes.back()) == dims.end()) dims.push_back(axes.back());
+  };
+  for (const KernelInput& input : kernel.inputs) {
+    if (input.dims.size() > 1) add(input.dims);
+  }
+  for (const KernelOutput& output : kernel.outputs) {
+    if (output.dims.size() > 1) add(output.dims);
+  }
+  return dims;
+}
+
 std::vector<std::vector<int64_t>> WantedExtents(const Kernel& kernel, const Params& params,
                                                 const ProbeFitter& fitter) {
   const auto n = static_cast<size_t>(kernel.num_iterated());
@@ -72,6 +88,20 @@ std::vector<std::vector<int64_t>> WantedExtents(const Kernel& kernel, const Para
       add(inner, 1);
       wanted.back()[static_cast<size_t>(dim)] = extent;
     }
+  }
+  // Tiles, where operands run along other dims than the space: whole ones and parts, both ways.
+  const int64_t tile = std::min<int64_t>(lanes, 64);
+  for (const int32_t dim : TurnedDims(kernel)) {
+    for (const int64_t extent : {2 * tile - 1, tile}) {
+      add(extent, 1);
+      wanted.back()[static_cast<size_t>(dim)] = extent;
+    }
+  }
+  // Sizes, where rows may be cut: vectors on both sides.
+  for (const int64_t part : {tile / 2 + 1, 2 * tile + 3}) {
+    if (kernel.dims.size() == n) break;
+    add(2 * part + 5, 3 * (2 * part + 5));
+    std::fill(wanted.back().begin() + static_cast<ptrdiff_t>(n), wanted.back().end(), part);
   }
   // More than one task: by the outermost dim, and by the innermost where that is alone.
   add(n == 1 ? grain + grain / 8 + 1 : lanes + 1, 1);

@@ -181,7 +181,22 @@ TEST_F(ProbeCoverage, OfElementwiseKernelsIsWhole) {
   Measure("rows", *ParseKernel("kernel v1 math 1\ndims a b\nin   0 f32 [a, b] dense\n"
                                "in   1 f32 [b] dense\n"
                                "out  0 f32 [a, b] dense = add(in0[a, b], in1[b])\n"));
+  Measure("turned", *ParseKernel("kernel v1 math 1\ndims a b\nin   0 f32 [b, a] dense\n"
+                                 "out  0 f32 [a, b] dense = neg(in0[b, a])\n"));
+  Measure("planes", *ParseKernel("kernel v1 math 1\ndims a b c\nin   0 f32 [a, c, b] dense\n"
+                                 "in   1 f32 [a, b, c] dense\n"
+                                 "out  0 f32 [a, b, c] dense = add(in0[a, c, b], in1[a, b, c])\n"));
   for (const double share : shares_) EXPECT_GE(share, 0.97);
+}
+
+// Pieces of a row. That of an operand without elements is not launched.
+TEST_F(ProbeCoverage, OfCutAndMovedRows) {
+  Measure("moved", *ParseKernel("kernel v1 math 1\ndims a b c\nin   0 f32 [a, b, c] dense\n"
+                                "out  0 f32 [b, c, a] dense = neg(in0[a, b, c])\n"));
+  Measure("joined", *ParseKernel("kernel v1 math 1\ndims a b\nsizes n0\nin   0 f32 [a, n0] dense\n"
+                                 "in   1 f32 [a, b] dense\nout  0 f32 [a, b] dense = "
+                                 "guard(lt(index(b), extent(n0)), in0[a, b], in1[a, b])\n"));
+  for (const double share : shares_) EXPECT_GE(share, 0.78);
 }
 
 // Of a reduction the levels of its tree that only longer rows have are left out here.
