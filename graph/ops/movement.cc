@@ -104,8 +104,7 @@ constexpr int64_t kBeyondAxes = int64_t{1} << 40;
 // Exporters write "to the end" as any large number.
 constexpr int64_t kFar = 1'000'000'000;
 
-// Whether `guard` holds where all symbols are of one of these sizes: x[:n] of 512 elements has n,
-// not 512, and x[:-n] after x[:n] has none.
+// Whether `guard` holds for symbols of one of these sizes: x[:n] of 512 elements has n, not 512.
 bool HoldsForSome(const Guard& guard) {
   std::set<std::string> symbols;
   guard.left.CollectSymbols(symbols);
@@ -131,8 +130,9 @@ class Choices {
   // Whether `yes` holds, whose opposite is `no`; nothing: both cases are to be kept.
   std::optional<bool> Decide(const Guard& yes, const Guard& no, bool prefers_yes) {
     if (const std::optional<bool> always = yes.Static()) return always;
-    if (Follows(yes)) return true;
-    if (Follows(no)) return false;
+    // What was assumed for this node comes before what follows from guards of others.
+    if (Stands(yes) || Stands(no)) return Stands(yes);
+    if (Follows(yes) || Follows(no)) return Follows(yes);
     if (adopted_ == nullptr || !IsTold(yes)) return std::nullopt;
     adopted_->push_back(prefers_yes ? yes : no);
     return prefers_yes;
@@ -154,6 +154,11 @@ class Choices {
     const Guard there = Guard::AtLeast(distance, 0);
     if (keep) return there.Static();
     return Decide(there, Guard::Less(distance, 0), HoldsForSome(there));
+  }
+
+  bool Stands(const Guard& guard) const {
+    const auto& guards = graph_.guards();
+    return std::find(guards.begin(), guards.end(), guard) != guards.end();
   }
 
   // Of a bound, kAtLeast or kLess: whether the guards that stand say it.
