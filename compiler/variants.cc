@@ -119,19 +119,22 @@ absl::StatusOr<Variant> MakeFitting(const Graph& graph, const std::vector<InputF
                                     const Make& make) {
   const SymbolValues values = KnownSymbols(graph, inputs);
   std::map<std::string, Dim> fixed;
+  absl::Status failed;
   while (true) {
-    // What is assumed of the symbols that are left may be what fails: then they are numbers, too.
     const absl::StatusOr<Graph> narrowed = WithSymbols(graph, fixed);
-    if (!narrowed.ok()) break;
-    absl::StatusOr<Variant> compiled = make(*narrowed);
-    if (!compiled.ok() && fixed.empty()) return compiled.status();
-    if (!compiled.ok()) break;
-    const Guard* broken = nullptr;
-    if (Fits(*compiled, inputs, &broken)) return compiled;
+    absl::StatusOr<Variant> compiled = narrowed.ok() ? make(*narrowed) : narrowed.status();
     std::set<std::string> symbols;
-    if (broken != nullptr) {
-      broken->left.CollectSymbols(symbols);
-      broken->right.CollectSymbols(symbols);
+    if (compiled.ok()) {
+      const Guard* broken = nullptr;
+      if (Fits(*compiled, inputs, &broken)) return compiled;
+      if (broken != nullptr) {
+        broken->left.CollectSymbols(symbols);
+        broken->right.CollectSymbols(symbols);
+      }
+    } else {
+      // What is assumed of the symbols that are left may be what fails: all become numbers.
+      failed = compiled.status();
+      for (const auto& [symbol, value] : values) symbols.insert(symbol);
     }
     const size_t known = fixed.size();
     for (const std::string& symbol : symbols) {
@@ -148,7 +151,17 @@ absl::StatusOr<Variant> MakeFitting(const Graph& graph, const std::vector<InputF
     return absl::InvalidArgumentError(absl::StrCat("the shapes of the inputs do not go together: ",
                                                    fixed_graph.status().message()));
   }
-  return make(*fixed_graph);
+  KILN_ASSIGN_OR_RETURN(Variant compiled, make(*fixed_graph));
+  const Guard* broken = nullptr;
+  const bool elements_known =
+      std::none_of(inputs.begin(), inputs.end(), [](const InputFacts& input) {
+        return input.tensor.data() == nullptr && input.tensor.num_elements() > 0;
+      });
+  if (Fits(compiled, inputs, &broken) || !elements_known) return compiled;
+  if (!failed.ok()) return failed;
+  return absl::InvalidArgumentError(absl::StrCat("the inputs do not fit what the model assumes",
+                                                 broken == nullptr ? "" : ": ",
+                                                 broken == nullptr ? "" : broken->ToString()));
 }
 
 }  // namespace

@@ -86,7 +86,11 @@ absl::StatusOr<Shape> Broadcast(InferContext& c, const Shape& a, const Shape& b)
                                                      " do not broadcast: ", dim.ToString(), " and ",
                                                      b[i].ToString(), " differ"));
     }
-    c.Assume(one.Static() == false ? other : one);
+    // What reads a value repeats it along axes that are said to have one element, not along those
+    // that guards make so: whatever extents these are, the graph is made for the numbers.
+    const Guard& unsaid = one.Static() == false ? other : one;
+    c.Assume(unsaid);
+    c.Assume(Guard::NotEqual(unsaid.left, 1));
     if (one.Static() == false) dim = b[i];
   }
   return shape;

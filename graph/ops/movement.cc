@@ -8,6 +8,7 @@
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/graph/infer.h"
+#include "kiln/graph/known_dims.h"
 #include "kiln/graph/ops/ops.h"
 #include "kiln/graph/rebuild.h"
 #include "kiln/graph/tensors.h"
@@ -103,8 +104,7 @@ constexpr int64_t kBeyondAxes = int64_t{1} << 40;
 // Exporters write "to the end" as any large number.
 constexpr int64_t kFar = 1'000'000'000;
 
-// Whether `guard` holds where all symbols are of one of these sizes: x[:n] of 512 elements has n,
-// not 512, and x[:-n] after x[:n] has none.
+// Whether `guard` holds for symbols of one of these sizes: x[:n] of 512 elements has n, not 512.
 bool HoldsForSome(const Guard& guard) {
   std::set<std::string> symbols;
   guard.left.CollectSymbols(symbols);
@@ -118,22 +118,22 @@ bool HoldsForSome(const Guard& guard) {
 
 // Choices that extents make. While a node is added, what large extents say becomes a guard, unless
 // the graph's inputs do not tell these extents: what such a slice gives may end up in a part of the
-// program that the graph cannot be made again for, so both cases are kept as an expression. Of a
-// node that stands in a graph, the guards there say which it was; an assumption that is none of
-// them is not made again, whatever its inputs tell by now.
+// program that the graph cannot be made again for, so both cases are kept as an expression. Guards
+// that stand come first. Of a node that is in a graph they alone decide: no other assumption is
+// made again, whatever the graph's inputs tell by now.
 class Choices {
  public:
   // With `adopted`, guards that are to be added to the graph; without, the graph's guards decide.
-  Choices(const Graph& graph, std::vector<Guard>* adopted) : graph_(graph), adopted_(adopted) {}
+  Choices(const Graph& graph, std::vector<Guard>* adopted)
+      : graph_(graph), known_(graph.guards()), adopted_(adopted) {}
 
   // Whether `yes` holds, whose opposite is `no`; nothing: both cases are to be kept.
   std::optional<bool> Decide(const Guard& yes, const Guard& no, bool prefers_yes) {
     if (const std::optional<bool> always = yes.Static()) return always;
-    if (adopted_ == nullptr) {
-      if (Stands(yes)) return true;
-      return Stands(no) ? std::optional<bool>(false) : std::nullopt;
-    }
-    if (!IsTold(yes)) return std::nullopt;
+    // What was assumed for this node comes before what follows from guards of others.
+    if (Stands(yes) || Stands(no)) return Stands(yes);
+    if (Follows(yes) || Follows(no)) return Follows(yes);
+    if (adopted_ == nullptr || !IsTold(yes)) return std::nullopt;
     adopted_->push_back(prefers_yes ? yes : no);
     return prefers_yes;
   }
@@ -157,23 +157,31 @@ class Choices {
   }
 
   bool Stands(const Guard& guard) const {
-    const std::vector<Guard>& guards = graph_.guards();
+    const auto& guards = graph_.guards();
     return std::find(guards.begin(), guards.end(), guard) != guards.end();
+  }
+
+  // Of a bound, kAtLeast or kLess: whether the guards that stand say it.
+  bool Follows(const Guard& guard) const {
+    return known_.NeverNegative(guard.kind == Guard::Kind::kAtLeast
+                                    ? guard.left - guard.number
+                                    : Dim(guard.number) - guard.left - 1);
   }
 
   bool IsTold(const Guard& guard) {
     std::set<std::string> symbols;
     guard.left.CollectSymbols(symbols);
-    if (known_.empty()) {
+    if (told_.empty()) {
       for (const ValueId id : graph_.inputs())
-        ForEachLearned(graph_.value(id), [&](const std::string& name) { known_.insert(name); });
+        ForEachLearned(graph_.value(id), [&](const std::string& name) { told_.insert(name); });
     }
-    return std::includes(known_.begin(), known_.end(), symbols.begin(), symbols.end());
+    return std::includes(told_.begin(), told_.end(), symbols.begin(), symbols.end());
   }
 
   const Graph& graph_;
+  const KnownDims known_;
   std::vector<Guard>* const adopted_;
-  std::set<std::string> known_;
+  std::set<std::string> told_;
 };
 
 // The bounds of a slice along one axis.

@@ -178,6 +178,7 @@ class Symbols : public testing::Test {
     if (dir == nullptr) return;
     const std::string stem = absl::StrCat(dir, "/", seed);
     std::ofstream(stem + ".onnx", std::ios::binary) << ToOnnx(made.model, nullptr);
+    if (const auto graph = ToText(made.model, nullptr)) std::ofstream(stem + ".graph") << *graph;
     std::ofstream text(stem + ".txt");
     const auto write = [&](const std::string& name, const Array& array) {
       text << name << " " << array.type << " " << absl::StrJoin(array.shape, ",") << ";";
