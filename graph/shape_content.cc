@@ -49,6 +49,7 @@ Dim Divide(const Dim& a, const Dim& b, bool remainder) {
     if (*y == 0 || *y == -1) return *y == 0 ? Dim(0) : remainder ? Dim(0) : Dim(0) - a;
     return Dim(remainder ? *x % *y : *x / *y);
   }
+  if (a == b) return remainder ? Dim(0) : Not(IsEqual(a, 0));
   if (y == INT64_MIN) return remainder ? a : Dim(0);  // nothing that describes a shape is so far
   if (AtLeast(b, 1) && remainder && AtLeast(a, 0)) return a.Mod(b);
   Dim quotient;
