@@ -90,8 +90,8 @@ class Checker {
     KILN_ASSIGN_OR_RETURN(made.type, CheckType(port.dtype()));
     KILN_ASSIGN_OR_RETURN(made.shape, CheckShape(port.shape()));
     KILN_ASSIGN_OR_RETURN(made.elements, CheckDims(port.elements()));
-    if (!made.elements.empty() && !IsInt(made.type))
-      return Invalid("elements of type ", Name(made.type), " are no extents");
+    if (!made.elements.empty() && !IsInt(made.type) && made.type != DType::kBool)
+      return Invalid("elements of type ", Name(made.type), " are no integers or truths");
     if (port.donated_output() != 0) return Refused("donated inputs are not supported");
     if (made.buffer < -1 || made.buffer >= p_.buffers_size())
       return Invalid("buffer ", made.buffer, " does not exist");

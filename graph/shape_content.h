@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Follows small integer tensors symbolically, so that a chain like Shape -> Gather -> Mul -> Concat
 // -> Reshape is known when the model is compiled: scalar bodies are evaluated over Dims, index maps
-// are applied to lists of Dims.
+// are applied to lists of Dims. Truths are followed as 0 and 1, and tensors of any rank, row-major;
+// an input of a graph may have such elements too (Value::shape_content), since parts of a graph are
+// compiled with what the whole knows of the values between them.
 //
 // Example: x is [n, 6, 8]; slice(shape(x)) {0..1} has the content [n]; concat of that and [48] is
 // [n, 48].

@@ -30,7 +30,7 @@ absl::Status VerifyValues(const Graph& graph) {
     const Value& input = graph.value(id);
     if (input.shape_content) {
       const std::optional<std::vector<int64_t>> shape = Constant(input.shape);
-      if (!IsInt(input.type) || !shape ||
+      if ((!IsInt(input.type) && input.type != DType::kBool) || !shape ||
           CheckedBytes(DType::kU8, *shape) != static_cast<int64_t>(input.shape_content->size())) {
         return absl::InvalidArgumentError(absl::StrCat(
             "input \"", input.name, "\": is ", Name(input.type), " ", ToString(input.shape),

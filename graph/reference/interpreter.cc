@@ -425,7 +425,7 @@ absl::StatusOr<SymbolValues> BindSymbols(const Graph& graph, std::span<const Ten
       if (dense.num_elements() != static_cast<int64_t>(value.shape_content->size())) break;
       const std::string symbol = SymbolOf((*value.shape_content)[i]);
       const int64_t element = ReadInt(dense, static_cast<int64_t>(i));
-      if (element < 0) {
+      if (!symbol.empty() && element < 0) {
         return absl::FailedPreconditionError(
             absl::StrCat("input \"", value.name, "\": element ", i, " is ", element,
                          "; the graph holds for elements from 0 on"));

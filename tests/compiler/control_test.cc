@@ -186,6 +186,58 @@ output y
   RunAll(text, {{x, Ints({1}, {1})}, {x, Ints({1}, {3})}});
 }
 
+// What shape arithmetic knows of truths and of elements of more than one axis goes along from one
+// part to the next.
+TEST(Dynamic, KnownTruthsAndMatricesServeTheNextSegment) {
+  const std::string text = R"(graph g
+input x : f32 [n, 2]
+s : i64 [2] = shape(x)
+grid : i64 [2, 1] = reshape(s) {shape = [2, 1], allowzero = 1}
+row : bool [2] = less(s, s)
+same : bool [2, 1] = equal(grid, grid)
+mask : bool [2, 1] = not(same)
+low : i64 [2, 1] = neg(grid)
+nz : i64 [2, count] = nonzero(x) {extents = [2, count]}
+a : i64 [2, count] = where(mask, nz, low)
+b : i64 [2, count] = add(a, low)
+y : f32 [n, 2] = where(row, x, x)
+output b
+output y
+)";
+  RunAll(text, {{Floats({2, 2}, {1, 0, 3, 4})}, {Floats({1, 2}, {0, 0})}});
+}
+
+TEST(If, BranchesTakeKnownTruthsAlong) {
+  const std::string text = R"(graph g
+input c : bool []
+input x : f32 [n, 2]
+body a
+input mask : bool [1, 2] = [1, 1]
+input low : i64 [1, 2] = [-n, -2]
+input x : f32 [n, 2]
+f : f32 [1, 2] = cast(low) {to = f32}
+y : f32 [n, 2] = where(mask, x, f)
+output y
+end
+body b
+input mask : bool [1, 2] = [1, 1]
+input low : i64 [1, 2] = [-n, -2]
+input x : f32 [n, 2]
+f : f32 [1, 2] = cast(low) {to = f32}
+y : f32 [n, 2] = where(mask, f, x)
+output y
+end
+s : i64 [2] = shape(x)
+minus : i64 [2] = neg(s)
+low : i64 [1, 2] = unsqueeze(minus) {axes = [0]}
+mask : bool [1, 2] = equal(low, low)
+z : f32 [n, 2] = if(c, mask, low, x) {else_branch = b, extents = [n, 2], then_branch = a}
+output z
+)";
+  const Tensor x = Floats({3, 2}, {1, 2, 3, 4, 5, 6});
+  RunAll(text, {{Bool(true), x}, {Bool(false), x}});
+}
+
 TEST(CustomOp, RunsBetweenKernels) {
   CustomOp op;
   op.domain = "test";
