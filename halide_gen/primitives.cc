@@ -56,13 +56,9 @@ Expr Hidden(const Expr& value) {
   return Fma(value, Number(type, 1), reinterpret(type, SignBit(bits)));
 }
 
-// Halide makes one cast of two, and of f64 -> f32 -> f16 a single rounding for which there is no
-// instruction.
-Expr ToHalf(const Expr& value) {
-  const auto* narrowed = value.as<Halide::Internal::Cast>();
-  const bool was_wide = narrowed != nullptr && narrowed->value.type().bits() > value.type().bits();
-  return cast(Halide::Float(16), was_wide ? Hidden(value) : value);
-}
+// Halide makes one cast of two, and of f64 -> f32 -> f16, also where the first is in another stage,
+// a single rounding for which there is no instruction.
+Expr ToHalf(const Expr& value) { return cast(Halide::Float(16), Hidden(value)); }
 
 Expr Abs(const Expr& value) {
   const Type type = value.type();
