@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/fusion/axes.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -33,10 +34,17 @@ Atoms AxisTable::Leaves(const Atoms& axis) const {
   return leaves;
 }
 
-bool AxisTable::Split(Atom whole, Atom head) {
+bool AxisTable::Split(const Atoms& of, const Atoms& other) {
+  const Atom whole = of.front(), head = other.front();
   if (extent(head).IsConst(0)) return false;
   const std::optional<Dim> rest = extent(whole).DivideExactly(extent(head));
   if (!rest || rest->IsConst(1)) return false;
+  // What is left of any other extent is smaller, of 0 it is 0 again: an atom that stands further on
+  // too, on either side, would be split without end.
+  const auto again = [whole](const Atoms& atoms) {
+    return std::count(atoms.begin(), atoms.end(), whole);
+  };
+  if (extent(whole).IsConst(0) && again(of) + again(other) > 1) return false;
   const Atom tail = Add(*rest);
   atoms_[static_cast<size_t>(whole)].forward = {head, tail};
   return true;
@@ -53,7 +61,7 @@ absl::Status AxisTable::Unify(const Atoms& a, const Atoms& b) {
       if (x != y) atoms_[static_cast<size_t>(y)].forward = {x};
       left.erase(left.begin());
       right.erase(right.begin());
-    } else if (!Split(x, y) && !Split(y, x)) {
+    } else if (!Split(left, right) && !Split(right, left)) {
       return absl::UnimplementedError(absl::StrCat("a reshape cuts extents ", extent(x).ToString(),
                                                    " and ", extent(y).ToString(),
                                                    ", neither of which divides the other"));

@@ -42,8 +42,9 @@ class AxisTable {
   };
   void AppendLeaves(Atom atom, Atoms& out) const;
   Atom Add(Dim extent);
-  // Splits the leaf `whole` into `head` and a rest; false if that does not divide it.
-  bool Split(Atom whole, Atom head);
+  // Splits the first leaf of `of` into the first of `other` and a rest; false if that does not
+  // divide it, or if the atom has extent 0 and stands in one of the two lists again.
+  bool Split(const Atoms& of, const Atoms& other);
 
   std::vector<Entry> atoms_;
 };

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/fusion/axes.h"
 
+#include <iterator>
+#include <random>
+#include <utility>
+#include <vector>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/base/status_matchers.h"
@@ -75,6 +80,48 @@ TEST(AxisTable, RefusesExtentsThatDoNotDivide) {
   const absl::Status status =
       table.Unify(Join({table.New(4), table.New(9)}), Join({table.New(6), table.New(6)}));
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("4 and 6")));
+}
+
+// 0 elements are 3 times 0 elements, over and over.
+TEST(AxisTable, SplitsAnEmptyAxisOnlyOnce) {
+  AxisTable table;
+  const Atoms tiled = table.New(0), repeats = table.New(3), operand = table.New(0);
+  ASSERT_THAT(table.Unify(tiled, Join({repeats, operand})), IsOk());
+  EXPECT_THAT(table.Leaves(tiled), SizeIs(2));
+  EXPECT_THAT(table.Unify(tiled, operand),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("3 and 0")));
+  EXPECT_THAT(table.Leaves(tiled), SizeIs(2));
+}
+
+// Axes of any extents, of which many are 0, made equal in any order: that ends, with as many atoms
+// as there are factors, and what has been unified has the same leaves from then on.
+TEST(AxisTable, UnifiesRandomAxes) {
+  int unified = 0;
+  for (uint32_t seed = 1; seed <= 3000; ++seed) {
+    std::mt19937 random(seed);
+    const auto below = [&](uint32_t n) { return random() % n; };
+    AxisTable table;
+    std::vector<Atoms> axes;
+    const Dim extents[] = {0, 0, 0, 1, 2, 3, 4, 6, 12, Dim::Symbol("n"), Dim::Symbol("n") * 3};
+    for (uint32_t i = 0; i < 8; ++i) axes.push_back(table.New(extents[below(std::size(extents))]));
+    const auto run = [&] {
+      Atoms atoms;
+      for (uint32_t i = 0, count = 1 + below(3); i < count; ++i)
+        atoms = Join({atoms, axes[below(8)]});
+      return atoms;
+    };
+    std::vector<std::pair<Atoms, Atoms>> same;
+    for (int i = 0; i < 6; ++i) {
+      const Atoms a = run(), b = run();
+      if (table.Unify(a, b).ok()) same.emplace_back(a, b);
+    }
+    for (const auto& [a, b] : same) {
+      EXPECT_EQ(table.Leaves(a), table.Leaves(b)) << "seed " << seed;
+      EXPECT_LT(table.Leaves(a).size(), 1000u) << "seed " << seed;
+    }
+    unified += static_cast<int>(same.size());
+  }
+  EXPECT_GT(unified, 3000);
 }
 
 }  // namespace
