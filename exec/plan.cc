@@ -203,7 +203,7 @@ class PlanBuilder {
   }
 
   absl::StatusOr<std::vector<ResolvedRef>> ResolveAll(const std::vector<CheckedRef>& refs,
-                                                      bool may_be_absent) {
+                                                      bool may_be_absent, bool unread) {
     std::vector<ResolvedRef> made;
     for (const CheckedRef& ref : refs) {
       if (ref.buffer < 0 || absent_[static_cast<size_t>(ref.buffer)]) {
@@ -211,10 +211,9 @@ class PlanBuilder {
         made.emplace_back();
         continue;
       }
-      KILN_ASSIGN_OR_RETURN(
-          ResolvedRef one,
-          Resolve(ref, symbols_, problem_.buffers[static_cast<size_t>(ref.buffer)].bytes));
-      made.push_back(std::move(one));
+      const int64_t bytes = problem_.buffers[static_cast<size_t>(ref.buffer)].bytes;
+      KILN_ASSIGN_OR_RETURN(made.emplace_back(),
+                            unread ? ResolveUnread(ref, symbols_) : Resolve(ref, symbols_, bytes));
     }
     return made;
   }
@@ -224,8 +223,10 @@ class PlanBuilder {
     Operands& operands = operands_[t];
     PlacementProblem::Step& step = problem_.steps[t];
     const bool library = thunk.kind == CheckedThunk::Kind::kLibrary;
-    KILN_ASSIGN_OR_RETURN(operands.inputs, ResolveAll(thunk.inputs, library));
-    KILN_ASSIGN_OR_RETURN(operands.outputs, ResolveAll(thunk.outputs, false));
+    KILN_ASSIGN_OR_RETURN(operands.outputs, ResolveAll(thunk.outputs, false, false));
+    // Views are about memory, whatever shapes their ends have.
+    const bool unread = thunk.kind != CheckedThunk::Kind::kView && AllEmpty(operands.outputs);
+    KILN_ASSIGN_OR_RETURN(operands.inputs, ResolveAll(thunk.inputs, library, unread));
     KILN_ASSIGN_OR_RETURN(operands.dims, Evaluate(thunk.dims, symbols_));
     for (const ResolvedRef& ref : operands.inputs) {
       if (ref.buffer >= 0) step.reads.push_back(AccessOf(ref));

@@ -53,22 +53,21 @@ bool IsDense(const ResolvedRef& ref) {
   return true;
 }
 
-}  // namespace
+absl::Status Wrong(const ResolvedRef& ref, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("operand [", absl::StrJoin(ref.shape, ", "), "] ",
+                                                 Name(ref.type), " at byte ", ref.offset,
+                                                 " of buffer ", ref.buffer, ": ", what));
+}
 
-absl::StatusOr<ResolvedRef> Resolve(const CheckedRef& ref, const SymbolValues& symbols,
-                                    int64_t buffer_bytes) {
+// Extents, strides and offset as numbers; whether the elements are in the buffer is not asked.
+absl::StatusOr<ResolvedRef> Evaluated(const CheckedRef& ref, const SymbolValues& symbols) {
   ResolvedRef made;
   made.buffer = ref.buffer;
   made.type = ref.type;
   KILN_ASSIGN_OR_RETURN(made.shape, Evaluate(ref.shape, symbols));
   KILN_ASSIGN_OR_RETURN(made.offset, ref.offset.Evaluate(symbols));
-  const auto wrong = [&](absl::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "operand [", absl::StrJoin(made.shape, ", "), "] ", Name(made.type), " at byte ",
-        made.offset, " of buffer ", made.buffer, " (", buffer_bytes, " bytes): ", what));
-  };
   const int64_t bytes = CheckedBytes(made.type, made.shape);
-  if (bytes < 0) return wrong("a negative extent, or more than 64 bits");
+  if (bytes < 0) return Wrong(made, "a negative extent, or more than 64 bits");
   made.elements = bytes / static_cast<int64_t>(SizeOf(made.type));
   // Strides of an empty operand mean nothing, and extents beside the zero may be any.
   made.strides =
@@ -76,15 +75,32 @@ absl::StatusOr<ResolvedRef> Resolve(const CheckedRef& ref, const SymbolValues& s
   if (!ref.strides.empty()) {
     KILN_ASSIGN_OR_RETURN(made.strides, Evaluate(ref.strides, symbols));
   }
-  if (made.offset < 0 || made.offset > buffer_bytes) return wrong("begins outside");
-  if (made.offset % static_cast<int64_t>(SizeOf(made.type)) != 0)
-    return wrong("not aligned to its type");
   made.begin = made.end = made.offset;
+  return made;
+}
+
+}  // namespace
+
+absl::StatusOr<ResolvedRef> Resolve(const CheckedRef& ref, const SymbolValues& symbols,
+                                    int64_t buffer_bytes) {
+  KILN_ASSIGN_OR_RETURN(ResolvedRef made, Evaluated(ref, symbols));
+  if (made.offset < 0 || made.offset > buffer_bytes)
+    return Wrong(made, absl::StrCat("begins outside its ", buffer_bytes, " bytes"));
+  if (made.offset % static_cast<int64_t>(SizeOf(made.type)) != 0)
+    return Wrong(made, "not aligned to its type");
   if (made.elements == 0) return made;
   const std::optional<ResolvedRef> ranged = WithRange(made);
-  if (!ranged || ranged->begin < 0 || ranged->end > buffer_bytes) return wrong("reaches outside");
+  if (!ranged || ranged->begin < 0 || ranged->end > buffer_bytes)
+    return Wrong(made, absl::StrCat("reaches outside its ", buffer_bytes, " bytes"));
   made = *ranged;
   made.dense = IsDense(made);
+  return made;
+}
+
+absl::StatusOr<ResolvedRef> ResolveUnread(const CheckedRef& ref, const SymbolValues& symbols) {
+  KILN_ASSIGN_OR_RETURN(ResolvedRef made, Evaluated(ref, symbols));
+  made.offset = made.begin = made.end = 0;
+  made.elements = 0;
   return made;
 }
 

@@ -66,6 +66,24 @@ TEST(Model, RunsWithZeroExtentsWithoutLaunching) {
   EXPECT_THAT(y.shape(), ElementsAre(0));
 }
 
+// Operands of a launch that writes nothing are not read: where they lie does not matter.
+TEST(Model, ReadsNothingForALaunchWithoutElements) {
+  const FakeKernel rows = {"rows",
+                           "kernel v1 math 1\ndims a b\nin 0 f32 [b] dense\n"
+                           "out 0 f32 [a, b] dense = neg(in0[b])\n",
+                           FailFn,
+                           {}};
+  FakeProgram p;
+  const int x = p.Input("x", {"n", "3"}), y = p.Output("y", {"n", "3"});
+  program::KernelThunk& thunk = p.Kernel(rows, {x}, {y}, {"n", "3"});
+  thunk.clear_inputs();
+  FakeProgram::Ref(*thunk.add_inputs(), x, {"3"});
+  Model model = Make(p);
+  KILN_ASSERT_OK_AND_ASSIGN(const auto got,
+                            model.Run({{"x", Tensor::Allocate(DType::kF32, {0, 3})}}));
+  EXPECT_THAT(got[0].shape(), ElementsAre(0, 3));
+}
+
 TEST(Model, PlansEachExtentOnceAndAsksTheProviderOnce) {
   const FakeProgram p = Chain();
   const auto provider = p.Provider();
