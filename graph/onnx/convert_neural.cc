@@ -311,16 +311,21 @@ ValueId Rooted(NodeView& n, ValueId sum, int64_t p) {
   return n.Op("pow", {sum, n.Scalar(TypeOf(n, sum), 1.0 / static_cast<double>(p))});
 }
 
-// In ceil mode the last window may reach beyond the padded input: more zeros stand there.
+// In ceil mode the last window may reach beyond the padded input: more zeros stand there. One that
+// would begin behind the input and its padding at the front is left out, as of other pools.
 absl::Status PadForCeil(const NodeView& n, Window& w) {
   const size_t spatial = w.kernel.size();
   for (size_t i = 0; i < spatial; ++i) {
     const std::optional<int64_t> extent = n.value(0).shape[i + 2].constant();
     if (!extent || *extent > kMostWindow)
       return absl::UnimplementedError("ceil_mode needs extents that are known");
-    const int64_t padded = *extent + w.pads[i] + w.pads[spatial + i];
-    const int64_t room = padded - ((w.kernel[i] - 1) * w.dilations[i] + 1);
-    if (room > 0) w.pads[spatial + i] += (w.strides[i] - room % w.strides[i]) % w.strides[i];
+    const int64_t stride = w.strides[i], span = (w.kernel[i] - 1) * w.dilations[i] + 1;
+    const int64_t front = *extent + w.pads[i], room = front + w.pads[spatial + i] - span;
+    if (stride == 1 || room + stride <= 0 || front <= 0) continue;
+    const int64_t windows =
+        std::min((room + stride - 1) / stride + 1, (front + stride - 1) / stride);
+    const int64_t least = (windows - 1) * stride + span - front;
+    w.pads[spatial + i] = std::clamp(w.pads[spatial + i], least, least + stride - 1);
   }
   return absl::OkStatus();
 }
