@@ -397,10 +397,14 @@ absl::Status CheckNoWider(NodeView& n, int k, absl::string_view what) {
       absl::StrCat(what, " ", ToString(own), " does not broadcast to the input ", ToString(x)));
 }
 
-// The optional outputs are the mean and 1 / sqrt(variance + epsilon), in f32 for narrow inputs.
+// The optional outputs are the mean and 1 / sqrt(variance + epsilon), of type `stash_type`; sums
+// are made in f32 or wider whatever that is.
 absl::Status LayerNormalization(NodeView& n) {
-  n.Ignore("stash_type");  // sums are made in f32 or wider anyway
   KILN_RETURN_IF_ERROR(n.Need(2, 3));
+  const int64_t stash = n.Int("stash_type", 1);
+  const absl::StatusOr<DType> statistics = ToDType(stash);
+  if (!statistics.ok() || !IsFloat(*statistics))
+    return absl::InvalidArgumentError(absl::StrCat("stash_type ", stash, " is no float type"));
   if (!n.wants(1) && !n.wants(2)) return AsRecord(n);
   KILN_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", -1), n.rank(0)));
   std::vector<int64_t> axes;
@@ -412,8 +416,11 @@ absl::Status LayerNormalization(NodeView& n) {
   const ValueId difference = n.Op("sub", {x, mean});
   const ValueId variance = n.Op("reduce_mean", {n.Op("mul", {difference, difference})}, over);
   const ValueId sum = n.Op("add", {variance, n.Scalar(type, n.Float("epsilon", 1e-5))});
-  if (n.wants(1)) KILN_RETURN_IF_ERROR(n.Give(1, mean));
-  if (n.wants(2)) KILN_RETURN_IF_ERROR(n.Give(2, n.Op("reciprocal", {n.Op("sqrt", {sum})})));
+  if (n.wants(1)) KILN_RETURN_IF_ERROR(n.Give(1, n.Op("cast", {mean}, {{"to", *statistics}})));
+  if (n.wants(2)) {
+    const ValueId inverse = n.Op("reciprocal", {n.Op("sqrt", {sum})});
+    KILN_RETURN_IF_ERROR(n.Give(2, n.Op("cast", {inverse}, {{"to", *statistics}})));
+  }
   return AsRecord(n);
 }
 
