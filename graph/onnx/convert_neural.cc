@@ -489,7 +489,7 @@ ValueId OverAxisOne(NodeView& n, ValueId vector, int rank) {
 }
 
 // The channels in groups, each normalised like an instance. Scale and bias are per group until
-// operator set 20 and per channel since 21.
+// operator set 20 and per channel since 21. 16-bit floats are widened first and narrowed last.
 absl::Status GroupNormalization(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(3, 3));
   n.Ignore("stash_type");
@@ -508,17 +508,21 @@ absl::Status GroupNormalization(NodeView& n) {
       {"allowzero", int64_t{1}}};
   const Attrs together = {{"shape", DimsValue(shape)}, {"allowzero", int64_t{1}}};
   const Attrs epsilon = {{"epsilon", n.Float("epsilon", 1e-5)}};
-  const ValueId x = n.Op("reshape", {n.in(0)}, apart);
-  if (n.opset() < 21)
+  if (n.opset() < 21) {
+    const ValueId x = n.Op("reshape", {n.in(0)}, apart);
     return n.Emit("reshape", {n.Op("instance_norm", {x, n.in(1), n.in(2)}, epsilon)}, together);
-  const DType type = n.value(0).type;
+  }
+  const DType stored = n.value(0).type, type = ComputeType(stored);
+  const ValueId x = n.Op("reshape", {Cast(n, n.in(0), type)}, apart);
   const auto all = [&](double value) {
     return n.Op("expand", {n.Scalar(type, value)}, {{"shape", std::vector<int64_t>{groups}}});
   };
   const ValueId normal =
       n.Op("reshape", {n.Op("instance_norm", {x, all(1), all(0)}, epsilon)}, together);
-  return n.Emit(
-      "add", {n.Op("mul", {normal, OverAxisOne(n, n.in(1), rank)}), OverAxisOne(n, n.in(2), rank)});
+  const auto channels = [&](int k) { return OverAxisOne(n, Cast(n, n.in(k), type), rank); };
+  const std::vector<ValueId> parts = {n.Op("mul", {normal, channels(1)}), channels(2)};
+  if (type == stored) return n.Emit("add", parts);
+  return n.Emit("cast", {n.Op("add", parts)}, {{"to", stored}});
 }
 
 // (x - mean) / (sqrt(mean(x * x) - mean * mean) + 1e-9), as ONNX defines it, in f32 or wider.
