@@ -206,14 +206,13 @@ ValueId MaskBias(Writer& w, ValueId keep, double masked) {
   return w.n.Op("where", {keep, w.n.Scalar(DType::kF32, 0), w.n.Scalar(DType::kF32, masked)});
 }
 
-// True where key j counts for query i: j <= i + (keys - queries). [queries, keys]
-ValueId Causal(Writer& w, ValueId q, ValueId k) {
-  const ValueId i = w.Unsqueeze(w.Count(q, 2), {1});
+// True where key j counts for query i: j <= i + extent `axis` of `past`, the keys before the first
+// query; an invalid `past` has none. [queries, keys]
+ValueId Causal(Writer& w, ValueId q, ValueId k, ValueId past, int64_t axis) {
+  ValueId i = w.Unsqueeze(w.Count(q, 2), {1});
   const ValueId j = w.Unsqueeze(w.Count(k, 2), {0});
-  const auto number = [&](ValueId of) {
-    return w.n.Op("shape", {of}, {{"start", int64_t{2}}, {"end", int64_t{3}}});
-  };
-  return w.n.Op("less_equal", {j, w.Add(i, w.n.Op("sub", {number(k), number(q)}))});
+  if (past.valid()) i = w.Add(i, w.n.Op("shape", {past}, {{"start", axis}, {"end", axis + 1}}));
+  return w.n.Op("less_equal", {j, i});
 }
 
 // Of keys behind a query. Keys that a mask hides have less: where all others are hidden too, the
@@ -297,7 +296,7 @@ absl::Status Attention(NodeView& n) {
     KILN_ASSIGN_OR_RETURN(bias, KeyMask(w, n.in(3), h.k, masked));
   }
   if (n.Int("unidirectional", 0) != 0)
-    bias = AddBias(w, bias, MaskBias(w, Causal(w, h.q, h.k), kHidden));
+    bias = AddBias(w, bias, MaskBias(w, Causal(w, h.q, h.k, n.in(4), 3), kHidden));
   if (n.has(5)) bias = AddBias(w, bias, w.To(n.in(5), DType::kF32));
   KILN_ASSIGN_OR_RETURN(const double scale, ScaleOf(n, h.q));
   return Done(n, JoinHeads(w, Attend(w, h, scale, bias)));
@@ -340,7 +339,7 @@ absl::Status MultiHeadAttention(NodeView& n) {
     KILN_ASSIGN_OR_RETURN(bias, KeyMask(w, n.in(4), h.k, masked));
   }
   if (n.Int("unidirectional", 0) != 0)
-    bias = AddBias(w, bias, MaskBias(w, Causal(w, h.q, h.k), kHidden));
+    bias = AddBias(w, bias, MaskBias(w, Causal(w, h.q, h.k, n.in(6), 2), kHidden));
   if (n.has(5)) bias = AddBias(w, bias, w.To(n.in(5), DType::kF32));
   KILN_ASSIGN_OR_RETURN(const double scale, ScaleOf(n, h.q));
   return Done(n, JoinHeads(w, Attend(w, h, scale, bias)));

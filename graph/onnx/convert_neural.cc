@@ -311,16 +311,21 @@ ValueId Rooted(NodeView& n, ValueId sum, int64_t p) {
   return n.Op("pow", {sum, n.Scalar(TypeOf(n, sum), 1.0 / static_cast<double>(p))});
 }
 
-// In ceil mode the last window may reach beyond the padded input: more zeros stand there.
+// In ceil mode the last window may reach beyond the padded input: more zeros stand there. One that
+// would begin behind the input and its padding at the front is left out, as of other pools.
 absl::Status PadForCeil(const NodeView& n, Window& w) {
   const size_t spatial = w.kernel.size();
   for (size_t i = 0; i < spatial; ++i) {
     const std::optional<int64_t> extent = n.value(0).shape[i + 2].constant();
     if (!extent || *extent > kMostWindow)
       return absl::UnimplementedError("ceil_mode needs extents that are known");
-    const int64_t padded = *extent + w.pads[i] + w.pads[spatial + i];
-    const int64_t room = padded - ((w.kernel[i] - 1) * w.dilations[i] + 1);
-    if (room > 0) w.pads[spatial + i] += (w.strides[i] - room % w.strides[i]) % w.strides[i];
+    const int64_t stride = w.strides[i], span = (w.kernel[i] - 1) * w.dilations[i] + 1;
+    const int64_t front = *extent + w.pads[i], room = front + w.pads[spatial + i] - span;
+    if (stride == 1 || room + stride <= 0 || front <= 0) continue;
+    const int64_t windows =
+        std::min((room + stride - 1) / stride + 1, (front + stride - 1) / stride);
+    const int64_t least = (windows - 1) * stride + span - front;
+    w.pads[spatial + i] = std::clamp(w.pads[spatial + i], least, least + stride - 1);
   }
   return absl::OkStatus();
 }
@@ -392,10 +397,14 @@ absl::Status CheckNoWider(NodeView& n, int k, absl::string_view what) {
       absl::StrCat(what, " ", ToString(own), " does not broadcast to the input ", ToString(x)));
 }
 
-// The optional outputs are the mean and 1 / sqrt(variance + epsilon), in f32 for narrow inputs.
+// The optional outputs are the mean and 1 / sqrt(variance + epsilon), of type `stash_type`; sums
+// are made in f32 or wider whatever that is.
 absl::Status LayerNormalization(NodeView& n) {
-  n.Ignore("stash_type");  // sums are made in f32 or wider anyway
   KILN_RETURN_IF_ERROR(n.Need(2, 3));
+  const int64_t stash = n.Int("stash_type", 1);
+  const absl::StatusOr<DType> statistics = ToDType(stash);
+  if (!statistics.ok() || !IsFloat(*statistics))
+    return absl::InvalidArgumentError(absl::StrCat("stash_type ", stash, " is no float type"));
   if (!n.wants(1) && !n.wants(2)) return AsRecord(n);
   KILN_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", -1), n.rank(0)));
   std::vector<int64_t> axes;
@@ -407,8 +416,11 @@ absl::Status LayerNormalization(NodeView& n) {
   const ValueId difference = n.Op("sub", {x, mean});
   const ValueId variance = n.Op("reduce_mean", {n.Op("mul", {difference, difference})}, over);
   const ValueId sum = n.Op("add", {variance, n.Scalar(type, n.Float("epsilon", 1e-5))});
-  if (n.wants(1)) KILN_RETURN_IF_ERROR(n.Give(1, mean));
-  if (n.wants(2)) KILN_RETURN_IF_ERROR(n.Give(2, n.Op("reciprocal", {n.Op("sqrt", {sum})})));
+  if (n.wants(1)) KILN_RETURN_IF_ERROR(n.Give(1, n.Op("cast", {mean}, {{"to", *statistics}})));
+  if (n.wants(2)) {
+    const ValueId inverse = n.Op("reciprocal", {n.Op("sqrt", {sum})});
+    KILN_RETURN_IF_ERROR(n.Give(2, n.Op("cast", {inverse}, {{"to", *statistics}})));
+  }
   return AsRecord(n);
 }
 
@@ -477,7 +489,7 @@ ValueId OverAxisOne(NodeView& n, ValueId vector, int rank) {
 }
 
 // The channels in groups, each normalised like an instance. Scale and bias are per group until
-// operator set 20 and per channel since 21.
+// operator set 20 and per channel since 21. 16-bit floats are widened first and narrowed last.
 absl::Status GroupNormalization(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(3, 3));
   n.Ignore("stash_type");
@@ -496,17 +508,21 @@ absl::Status GroupNormalization(NodeView& n) {
       {"allowzero", int64_t{1}}};
   const Attrs together = {{"shape", DimsValue(shape)}, {"allowzero", int64_t{1}}};
   const Attrs epsilon = {{"epsilon", n.Float("epsilon", 1e-5)}};
-  const ValueId x = n.Op("reshape", {n.in(0)}, apart);
-  if (n.opset() < 21)
+  if (n.opset() < 21) {
+    const ValueId x = n.Op("reshape", {n.in(0)}, apart);
     return n.Emit("reshape", {n.Op("instance_norm", {x, n.in(1), n.in(2)}, epsilon)}, together);
-  const DType type = n.value(0).type;
+  }
+  const DType stored = n.value(0).type, type = ComputeType(stored);
+  const ValueId x = n.Op("reshape", {Cast(n, n.in(0), type)}, apart);
   const auto all = [&](double value) {
     return n.Op("expand", {n.Scalar(type, value)}, {{"shape", std::vector<int64_t>{groups}}});
   };
   const ValueId normal =
       n.Op("reshape", {n.Op("instance_norm", {x, all(1), all(0)}, epsilon)}, together);
-  return n.Emit(
-      "add", {n.Op("mul", {normal, OverAxisOne(n, n.in(1), rank)}), OverAxisOne(n, n.in(2), rank)});
+  const auto channels = [&](int k) { return OverAxisOne(n, Cast(n, n.in(k), type), rank); };
+  const std::vector<ValueId> parts = {n.Op("mul", {normal, channels(1)}), channels(2)};
+  if (type == stored) return n.Emit("add", parts);
+  return n.Emit("cast", {n.Op("add", parts)}, {{"to", stored}});
 }
 
 // (x - mean) / (sqrt(mean(x * x) - mean * mean) + 1e-9), as ONNX defines it, in f32 or wider.

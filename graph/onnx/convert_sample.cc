@@ -22,6 +22,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/graph/infer.h"
 #include "kiln/graph/onnx/compose.h"
 #include "kiln/graph/onnx/converter.h"
 #include "kiln/graph/onnx/node_view.h"
@@ -292,13 +293,28 @@ std::optional<std::vector<int64_t>> WholeFactors(const NodeView& n, const Sampli
   return factors;
 }
 
+// Whether an axis keeps its extent, and with it its elements. Resampling at whole coordinates would
+// give others: 0 times infinity is NaN. Where extents decide, what holds for large ones is assumed.
+bool KeepsExtent(NodeView& n, const AxisScale& a) {
+  const Dim in = n.value(0).shape[static_cast<size_t>(a.axis)];
+  if (a.scale.value_or(1) != 1) return false;
+  if (a.out == in) return true;
+  const Guard same = Guard::Same(a.out, in);
+  if (same.Static() == false) return false;
+  if (n.Stands(same) || HoldsForLarge(same)) {
+    n.Assume(same);
+    return true;
+  }
+  n.Assume(same.kind == Guard::Kind::kEqual ? Guard::NotEqual(same.left, same.number)
+                                            : Guard::NotEqual(a.out - in, 0));
+  return false;
+}
+
 absl::Status Sample(NodeView& n, const Sampling& s, std::vector<AxisScale> axes) {
   if (const auto factors = WholeFactors(n, s, axes))
     return n.Emit("upsample", {n.in(0)}, {{"scales", *factors}});
   if (s.place != "tf_crop_and_resize") {
-    std::erase_if(axes, [&](const AxisScale& a) {
-      return a.out == n.value(0).shape[static_cast<size_t>(a.axis)] && a.scale.value_or(1) == 1;
-    });
+    std::erase_if(axes, [&](const AxisScale& a) { return KeepsExtent(n, a); });
   }
   return EmitSampled(n, s, axes);
 }

@@ -12,6 +12,7 @@
 #ifndef KILN_GRAPH_ONNX_NODE_VIEW_H_
 #define KILN_GRAPH_ONNX_NODE_VIEW_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -96,6 +97,11 @@ class NodeView {
   // An extent that is found out when the node runs.
   Dim NewSymbol(absl::string_view wish);
   void Assume(Guard guard) { graph_.AddGuard(std::move(guard)); }
+  // Whether just this has been assumed before.
+  bool Stands(const Guard& guard) const {
+    return std::find(graph_.guards().begin(), graph_.guards().end(), guard) !=
+           graph_.guards().end();
+  }
   // a / b for a number b >= 1, without a remainder, which a guard excludes; nothing if there is
   // one.
   std::optional<Dim> Divided(const Dim& a, int64_t b);

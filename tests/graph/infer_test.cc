@@ -54,6 +54,32 @@ TEST(InferTest, Broadcasting) {
   EXPECT_THAT(Both({n + 2}, {n + 3}, "add"), HasSubstr("do not broadcast: n + 2 and n + 3 differ"));
 }
 
+TEST(InferTest, GemmTakesABiasThatBroadcasts) {
+  const auto gemm = [](const Shape& bias) {
+    GraphBuilder g("g");
+    const ValueId y =
+        g.Op("gemm", {g.Input("a", DType::kF32, {n, 4}), g.Input("b", DType::kF32, {4, m}),
+                      g.Input("c", DType::kF32, bias)});
+    if (!g.status().ok()) return std::string(g.status().message());
+    std::string text = ToString(g.value(y).shape);
+    for (const Guard& guard : g.graph().guards()) text += " if " + guard.ToString();
+    return text;
+  };
+  EXPECT_EQ(gemm({1, m}), "[n, m]");
+  EXPECT_EQ(gemm({6}), "[n, 6] if m == 6");
+  EXPECT_EQ(gemm({5, 6}), "[5, 6] if n == 5 if m == 6");
+  EXPECT_EQ(gemm({Dim::Symbol("k")}), "[n, m] if k == m");
+  EXPECT_THAT(gemm({2, n, m}), HasSubstr("does not broadcast to [n, m]"));
+  const auto row = [](const Shape& bias) {
+    GraphBuilder g("g");
+    g.Op("gemm", {g.Input("a", DType::kF32, {1, 4}), g.Input("b", DType::kF32, {4, 6}),
+                  g.Input("c", DType::kF32, bias)});
+    return std::string(g.status().message());
+  };
+  EXPECT_THAT(row({3, 6}), HasSubstr("does not broadcast to [1, 6]"));
+  EXPECT_EQ(row({n, 6}), "");
+}
+
 TEST(InferTest, Reshape) {
   EXPECT_EQ(Result({n, 6}, "reshape", Dims("shape", "[0, 2, -1]")), "[n, 2, 3]");
   EXPECT_EQ(Result({n, m, 6}, "reshape", Dims("shape", "[-1, 6]")), "[m*n, 6]");

@@ -8,12 +8,16 @@
 #include "gtest/gtest.h"
 #include "kiln/graph/onnx/import.h"
 #include "kiln/graph/op.h"
+#include "kiln/graph/reference/interpreter.h"
+#include "kiln/graph/tensors.h"
 #include "tests/base/status_matchers.h"
+#include "tests/graph/tensors.h"
 #include "tests/onnx/model_writer.h"
 
 namespace kiln {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
@@ -322,6 +326,118 @@ TEST(Opsets, BlocksAndTilesAreMovedByReshapes) {
   EXPECT_EQ(
       Summary(Import(13, OnnxNode("Tile", {"x", "r"}, {"y"}), kX, {OnnxInts("r", {1, 2, 1})})),
       "reshape expand reshape -> [2, 6, 4]");
+}
+
+// The last window may reach beyond the padded input, but does not begin behind the input.
+TEST(Opsets, LpPoolHasTheExtentsOfMaxPoolInCeilMode) {
+  const auto pool = [](const char* op, int extent, const std::vector<std::string>& attributes) {
+    const std::string text = Summary(
+        Import(18, OnnxNode(op, {"x"}, {"y"}, attributes), OnnxValue("x", kFloat, {1, 1, extent})));
+    return text.substr(text.find("->"));
+  };
+  for (int i = 0; i < 5 * 3 * 4 * 2 * 5; ++i) {
+    const int64_t kernel = 1 + i % 3, stride = 1 + i / 3 % 4, dilation = 1 + i / 12 % 2;
+    const int extent = 5 + i / 24 % 5, pads = i / 120;
+    std::vector<std::string> attributes = {
+        IntsAttribute("kernel_shape", {kernel}), IntsAttribute("strides", {stride}),
+        IntsAttribute("dilations", {dilation}), IntAttribute("ceil_mode", 1)};
+    attributes.push_back(pads == 0   ? TextAttribute("auto_pad", "VALID")
+                         : pads == 1 ? TextAttribute("auto_pad", "SAME_UPPER")
+                                     : IntsAttribute("pads", {pads % 2, pads / 3}));
+    EXPECT_EQ(pool("LpPool", extent, attributes), pool("MaxPool", extent, attributes))
+        << extent << " kernel " << kernel << " stride " << stride << " dilation " << dilation
+        << " padding " << pads;
+  }
+}
+
+TEST(Opsets, LayerNormalizationGivesStatisticsInTheStashType) {
+  const auto types = [](int x, int stash) {
+    const std::string node = OnnxNode("LayerNormalization", {"x", "s"}, {"z", "y", "d"},
+                                      {IntAttribute("stash_type", stash)});
+    const auto import = ImportOnnxBytes(
+        OnnxModel(17, OnnxGraph({node}, {OnnxValue("x", x, {2, 3}), OnnxValue("s", x, {3})},
+                                {OnnxValue("z"), OnnxValue("y"), OnnxValue("d")})));
+    if (!import.ok()) return import.status().ToString();
+    std::string text;
+    for (const Graph::Output& output : import->graph.outputs())
+      absl::StrAppend(&text, Name(import->graph.value(output.value).type), " ");
+    return text;
+  };
+  constexpr int kHalf = 10, kDouble = 11, kBfloat = 16;
+  EXPECT_EQ(types(kFloat, kFloat), "f32 f32 f32 ");
+  EXPECT_EQ(types(kHalf, kFloat), "f16 f32 f32 ");
+  EXPECT_EQ(types(kDouble, kFloat), "f64 f32 f32 ");
+  EXPECT_EQ(types(kFloat, kBfloat), "f32 bf16 bf16 ");
+  EXPECT_THAT(types(kFloat, kInt64), HasSubstr("stash_type"));
+}
+
+// Scale and bias are applied before the one rounding to 16 bits.
+TEST(Opsets, GroupNormalizationRoundsOnce) {
+  constexpr int kHalf = 10;
+  const auto import = ImportOnnxBytes(
+      OnnxModel(21, OnnxGraph({OnnxNode("GroupNormalization", {"x", "s", "b"}, {"y"},
+                                        {IntAttribute("num_groups", 2)})},
+                              {OnnxValue("x", kHalf, {2, 4, 5}), OnnxValue("s", kHalf, {4}),
+                               OnnxValue("b", kHalf, {4})},
+                              {OnnxValue("y")})));
+  ASSERT_THAT(import, IsOk());
+  const Graph& graph = import->graph;
+  int narrow = 0;
+  for (const Node& node : graph.nodes()) narrow += graph.value(node.outputs[0]).type == DType::kF16;
+  EXPECT_EQ(narrow, 1);
+  EXPECT_EQ(graph.value(graph.outputs()[0].value).type, DType::kF16);
+}
+
+// Query i sees the keys up to i and those of the past, however many keys there are.
+TEST(Opsets, CausalAttentionCountsFromTheFirstQuery) {
+  const auto rows = [](int queries, int keys, int past) {
+    std::vector<std::string> names = {"q", "k", "v"};
+    std::vector<std::string> ports = {OnnxValue("q", kFloat, {1, queries, 1}),
+                                      OnnxValue("k", kFloat, {1, keys, 1}),
+                                      OnnxValue("v", kFloat, {1, keys, 1})};
+    if (past > 0) {
+      for (const char* name : {"", "", "", "pk", "pv"}) names.push_back(name);
+      ports.push_back(OnnxValue("pk", kFloat, {1, 1, past, 1}));
+      ports.push_back(OnnxValue("pv", kFloat, {1, 1, past, 1}));
+    }
+    const std::string node = OnnxNode(
+        "MultiHeadAttention", names, {"y"},
+        {IntAttribute("num_heads", 1), IntAttribute("unidirectional", 1)}, "com.microsoft");
+    const std::string domain = BytesField(8, BytesField(1, "com.microsoft") + NumberField(2, 1));
+    const auto import =
+        ImportOnnxBytes(OnnxModel(17, OnnxGraph({node}, ports, {OnnxValue("y")})) + domain);
+    if (!import.ok()) return std::vector<double>{};
+    std::vector<Tensor> inputs = {FilledTensor(DType::kF32, {1, queries, 1}, 0),
+                                  FilledTensor(DType::kF32, {1, keys, 1}, 0)};
+    std::vector<double> values;
+    for (int i = 0; i < keys; ++i) values.push_back(i + 1);
+    inputs.push_back(Make(DType::kF32, {1, keys, 1}, values));
+    if (past > 0) {
+      inputs.push_back(FilledTensor(DType::kF32, {1, 1, past, 1}, 0));
+      inputs.push_back(FilledTensor(DType::kF32, {1, 1, past, 1}, 0));
+    }
+    const auto outputs = Interpret(import->graph, inputs);
+    return outputs.ok() ? Values((*outputs)[0]) : std::vector<double>{};
+  };
+  EXPECT_THAT(rows(3, 3, 0), ElementsAre(1, 1.5, 2));
+  EXPECT_THAT(rows(3, 2, 0), ElementsAre(1, 1.5, 1.5));
+  EXPECT_THAT(rows(2, 4, 0), ElementsAre(1, 1.5));
+  EXPECT_THAT(rows(2, 2, 1), ElementsAre(0.5, 1));
+  EXPECT_THAT(rows(1, 3, 1), ElementsAre(0.5));
+}
+
+// An axis that keeps its extent is not resampled: weights of 0 would make a NaN of infinity.
+TEST(Opsets, ResizeToASizeIsForOtherExtents) {
+  const auto guards = [](int extent) {
+    std::string text;
+    const auto import =
+        Import(19, OnnxNode("Resize", {"x", "", "", "s"}, {"y"}, {TextAttribute("mode", "linear")}),
+               OnnxValue("x", kFloat, {1, 2, "n"}), {OnnxInts("s", {1, 2, extent})});
+    if (!import.ok()) return import.status().ToString();
+    for (const Guard& guard : import->graph.guards()) absl::StrAppend(&text, guard.ToString(), ";");
+    return text;
+  };
+  EXPECT_EQ(guards(3), "n != 3;n >= 1;");
 }
 
 }  // namespace
