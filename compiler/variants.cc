@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/compiler/example_launch.h"
+#include "kiln/compiler/output_ports.h"
 #include "kiln/compiler/program_builder.h"
 #include "kiln/compiler/segments.h"
 #include "kiln/exec/checked_program.h"
@@ -65,15 +66,10 @@ absl::Status NamingInputs(const absl::Status& status, const std::vector<PortInfo
 }
 
 std::vector<PortInfo> PortInfosOf(const Graph& graph, bool inputs) {
+  if (!inputs) return OutputPorts(graph);
   std::vector<PortInfo> ports;
-  const auto add = [&](const std::string& name, ValueId id) {
-    ports.push_back({name, graph.value(id).type, graph.value(id).shape, false});
-  };
-  if (inputs) {
-    for (ValueId id : graph.inputs()) add(graph.value(id).name, id);
-  } else {
-    for (const Graph::Output& output : graph.outputs()) add(output.name, output.value);
-  }
+  for (const ValueId id : graph.inputs())
+    ports.push_back({graph.value(id).name, graph.value(id).type, graph.value(id).shape, false});
   return ports;
 }
 

@@ -9,6 +9,21 @@
 #include "kiln/graph/tensors.h"
 
 namespace kiln {
+namespace {
+
+// The parts of a split: as many as there are sizes, in an attribute or an input.
+size_t CountOfParts(const Graph& graph, const std::vector<ValueId>& inputs, const Attrs& attrs) {
+  if (const auto sizes = attrs.find("split"); sizes != attrs.end()) {
+    const auto* list = std::get_if<std::vector<int64_t>>(&sizes->second);
+    return list != nullptr ? list->size() : 0;
+  }
+  if (inputs.size() < 2 || !inputs[1].valid()) return 0;
+  const Shape& shape = graph.value(inputs[1]).shape;
+  const std::optional<int64_t> count = shape.size() == 1 ? shape[0].constant() : std::nullopt;
+  return count && *count > 0 ? static_cast<size_t>(*count) : 0;
+}
+
+}  // namespace
 
 GraphBuilder::GraphBuilder(std::string name) { own_.name = std::move(name); }
 
@@ -40,10 +55,7 @@ std::vector<ValueId> GraphBuilder::Ops(absl::string_view op, std::vector<ValueId
     return {};
   }
   std::vector<std::string> outputs;
-  if (const auto sizes = attrs.find("split"); def->num_outputs < 0 && sizes != attrs.end()) {
-    if (const auto* list = std::get_if<std::vector<int64_t>>(&sizes->second))
-      outputs.resize(list->size());
-  }
+  if (def->num_outputs < 0) outputs.resize(CountOfParts(*graph_, inputs, attrs));
   absl::StatusOr<std::vector<ValueId>> ids = graph_->AddNode(
       *def, std::move(inputs), std::move(attrs), std::move(name), std::move(outputs));
   if (!ids.ok()) {

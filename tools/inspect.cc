@@ -81,14 +81,7 @@ int InspectKernel(const InspectFlags& flags, const CompileOptions& options) {
 
 nlohmann::json PortsJson(const Graph& graph, bool inputs) {
   nlohmann::json list = nlohmann::json::array();
-  const auto add = [&](const std::string& name, ValueId id) {
-    list.push_back(ToJson(PortInfo{name, graph.value(id).type, graph.value(id).shape, false}));
-  };
-  if (inputs) {
-    for (ValueId id : graph.inputs()) add(graph.value(id).name, id);
-  } else {
-    for (const Graph::Output& output : graph.outputs()) add(output.name, output.value);
-  }
+  for (const PortInfo& port : PortInfosOf(graph, inputs)) list.push_back(ToJson(port));
   return list;
 }
 

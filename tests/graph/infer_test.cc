@@ -39,6 +39,21 @@ std::string Both(const Shape& a, const Shape& b, const char* op, Attrs attrs = {
 Attrs Dims(const char* name, const char* text) { return {{name, std::string(text)}}; }
 std::vector<int64_t> L(std::initializer_list<int64_t> list) { return list; }
 
+TEST(Builder, ASplitHasAsManyPartsAsItsInputHasSizes) {
+  GraphBuilder b("g");
+  const ValueId x = b.Input("x", DType::kF32, {n + 2, 3});
+  const ValueId extent = b.Op("slice", {b.Op("shape", {x}), b.Ints({0}), b.Ints({1})});
+  const ValueId rest = b.Op("sub", {extent, b.Ints({2})});
+  const std::vector<ValueId> parts =
+      b.Ops("split", {x, b.Op("concat", {b.Ints({2}), rest}, {{"axis", int64_t{0}}})},
+            {{"axis", int64_t{0}}});
+  KILN_ASSERT_OK(b.status());
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_EQ(b.value(parts[0]).shape, (Shape{2, 3}));
+  EXPECT_EQ(b.value(parts[1]).shape, (Shape{n, 3}));
+  EXPECT_THAT(b.graph().guards(), IsEmpty());
+}
+
 TEST(InferTest, Broadcasting) {
   EXPECT_EQ(Both({n, 3}, {3}, "add"), "[n, 3]");
   EXPECT_EQ(Both({}, {n, 3}, "add"), "[n, 3]");
