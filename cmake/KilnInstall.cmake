@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The installed tree can be moved as a whole:
-#   bin/kiln   libexec/kiln/kiln-codegen, kiln-validate   include/kiln/<room>/*.h
+#   bin/kiln   libexec/kiln/kiln-codegen, kiln-validate   include/kiln/<component>/*.h
 #   lib/libkiln_*.a   lib/cmake/kiln   lib/kiln: the shared libraries that only Kiln needs
 set(private_libs "${CMAKE_INSTALL_LIBDIR}/kiln")
 

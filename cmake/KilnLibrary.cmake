@@ -163,3 +163,36 @@ function(kiln_test)
     TIMEOUT ${ARG_TIMEOUT}
     ENVIRONMENT "KILN_CACHE_DIR=${PROJECT_BINARY_DIR}/tests/kernel-cache")
 endfunction()
+
+# The tests of a binary at length, labelled full: an entry of its own, with variables that ask for more.
+#   kiln_full_test(NAME x_full TEST x_test TIMEOUT 5400 ENVIRONMENT KILN_SEED=7 ARGS --gtest_filter=*Random*)
+function(kiln_full_test)
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME;TEST;TIMEOUT" "ARGS;ENVIRONMENT")
+  add_test(NAME ${ARG_NAME} COMMAND ${ARG_TEST} ${ARG_ARGS})
+  set_tests_properties(${ARG_NAME} PROPERTIES
+    LABELS full
+    TIMEOUT ${ARG_TIMEOUT}
+    ENVIRONMENT "KILN_CACHE_DIR=${PROJECT_BINARY_DIR}/tests/kernel-cache;${ARG_ENVIRONMENT}")
+endfunction()
+
+# Sets `variable` to a generated source that defines the constant NAME of HEADER: a digest of all files that the globs
+# name, from the project's root. It changes whenever one of them does.
+function(kiln_source_digest variable)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "NAME;HEADER;COMMENT" "GLOBS")
+  list(TRANSFORM ARG_GLOBS PREPEND "${PROJECT_SOURCE_DIR}/")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}" ${ARG_GLOBS})
+  list(JOIN sources "\n" lines)
+  set(list "${CMAKE_CURRENT_BINARY_DIR}/${ARG_NAME}_sources.txt")
+  file(GENERATE OUTPUT "${list}" CONTENT "${lines}\n")
+  string(REGEX REPLACE "\\.h$" ".cc" out "${KILN_GEN_DIR}/${ARG_HEADER}")
+  list(TRANSFORM sources PREPEND "${PROJECT_SOURCE_DIR}/" OUTPUT_VARIABLE paths)
+  set(script "${PROJECT_SOURCE_DIR}/cmake/MakeSourceDigest.cmake")
+  add_custom_command(
+    OUTPUT "${out}"
+    COMMAND ${CMAKE_COMMAND} "-DLIST=${list}" "-DROOT=${PROJECT_SOURCE_DIR}" "-DHEADER=${ARG_HEADER}"
+            "-DNAME=${ARG_NAME}" "-DOUT=${out}" -P "${script}"
+    DEPENDS ${paths} "${list}" "${script}"
+    COMMENT "${ARG_COMMENT}"
+    VERBATIM)
+  set(${variable} "${out}" PARENT_SCOPE)
+endfunction()

@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/base/captured_log.h"
 
 namespace kiln {
 namespace {
@@ -14,30 +15,14 @@ namespace {
 using testing::ElementsAre;
 using testing::Pair;
 
-class CapturingSink : public LogSink {
- public:
-  CapturingSink() : before_(SetLogSink(this)) {}
-  ~CapturingSink() override {
-    SetLogSink(before_);
-    SetLogLevel(LogLevel::kWarning);
-  }
-  void Write(LogLevel level, absl::string_view message) override {
-    lines.emplace_back(level, std::string(message));
-  }
-  std::vector<std::pair<LogLevel, std::string>> lines;
-
- private:
-  LogSink* before_;
-};
-
 TEST(LogTest, PutsPiecesTogether) {
-  CapturingSink sink;
+  CapturedLog sink;
   LogWarning("cache: ", 3, " of ", 4, " entries");
   EXPECT_THAT(sink.lines, ElementsAre(Pair(LogLevel::kWarning, "cache: 3 of 4 entries")));
 }
 
 TEST(LogTest, DropsLinesBelowTheLevel) {
-  CapturingSink sink;
+  CapturedLog sink;
   SetLogLevel(LogLevel::kInfo);
   LogDebug("d");
   LogInfo("i");

@@ -11,13 +11,11 @@
 #include <iterator>
 #include <string>
 
-#include "gtest/gtest.h"
-
 namespace kiln {
 
 class TempDir {
  public:
-  TempDir() : path_(testing::TempDir() + "kiln_test_XXXXXX") {
+  TempDir() : path_(std::filesystem::temp_directory_path() / "kiln_test_XXXXXX") {
     if (mkdtemp(path_.data()) == nullptr) abort();
   }
   TempDir(const TempDir&) = delete;

@@ -25,6 +25,7 @@
 #include "kiln/exec/validate/validation.h"
 #include "kiln/kernel/text.h"
 #include "kiln/schedule/scheduler.h"
+#include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/kernel/random.h"
 
@@ -181,8 +182,8 @@ TEST_F(ProbeCoverage, OfElementwiseKernelsIsWhole) {
   Measure("rows", *ParseKernel("kernel v1 math 1\ndims a b\nin   0 f32 [a, b] dense\n"
                                "in   1 f32 [b] dense\n"
                                "out  0 f32 [a, b] dense = add(in0[a, b], in1[b])\n"));
-  Measure("turned", *ParseKernel("kernel v1 math 1\ndims a b\nin   0 f32 [b, a] dense\n"
-                                 "out  0 f32 [a, b] dense = neg(in0[b, a])\n"));
+  Measure("transposed", *ParseKernel("kernel v1 math 1\ndims a b\nin   0 f32 [b, a] dense\n"
+                                     "out  0 f32 [a, b] dense = neg(in0[b, a])\n"));
   Measure("planes", *ParseKernel("kernel v1 math 1\ndims a b c\nin   0 f32 [a, c, b] dense\n"
                                  "in   1 f32 [a, b, c] dense\n"
                                  "out  0 f32 [a, b, c] dense = add(in0[a, c, b], in1[a, b, c])\n"));
@@ -211,9 +212,9 @@ TEST_F(ProbeCoverage, OfReductions) {
 }
 
 TEST_F(ProbeCoverage, OfRandomKernels) {
-  const char* const asked = std::getenv("KILN_RANDOM_KERNELS");
-  for (int seed = 0; seed < (asked != nullptr ? std::atoi(asked) : 2); ++seed)
-    Measure(absl::StrCat("random", seed), RandomKernel(static_cast<uint64_t>(seed) + 702));
+  const uint64_t count = FromEnvironment("KILN_RANDOM_KERNELS", 2);
+  for (uint64_t seed = 0; seed < count; ++seed)
+    Measure(absl::StrCat("random", seed), RandomKernel(seed + 702));
   double sum = 0;
   for (const double share : shares_) sum += share;
   EXPECT_GE(sum, 0.8 * static_cast<double>(shares_.size()));

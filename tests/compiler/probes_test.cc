@@ -13,6 +13,7 @@
 #include "kiln/exec/validate/probe.h"
 #include "kiln/kernel/text.h"
 #include "kiln/schedule/scheduler.h"
+#include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/fusion/random_graph.h"
 #include "tests/fusion/random_moves.h"
@@ -20,11 +21,6 @@
 
 namespace kiln {
 namespace {
-
-int Wanted(const char* variable, int otherwise) {
-  const char* const asked = std::getenv(variable);
-  return asked != nullptr ? std::atoi(asked) : otherwise;
-}
 
 // How probes were found for the kernels seen so far.
 struct Found {
@@ -70,7 +66,8 @@ void AddKernelsOf(const Graph& graph, Found& found) {
 
 TEST(Probes, FitRandomKernels) {
   Found found;
-  for (int seed = 0; seed < Wanted("KILN_RANDOM_KERNELS", 1000); ++seed) {
+  for (int seed = 0; seed < static_cast<int>(FromEnvironment("KILN_RANDOM_KERNELS", 1000));
+       ++seed) {
     const Kernel kernel = RandomKernel(static_cast<uint64_t>(seed));
     const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
     const Params params = FindScheduler(kernel)->choose(kernel, any, ProfileFor(IsaLevel::kV3));
@@ -82,7 +79,7 @@ TEST(Probes, FitRandomKernels) {
 
 TEST(Probes, FitKernelsOfRandomGraphs) {
   Found found;
-  for (int seed = 0; seed < Wanted("KILN_RANDOM_GRAPHS", 200); ++seed) {
+  for (int seed = 0; seed < static_cast<int>(FromEnvironment("KILN_RANDOM_GRAPHS", 200)); ++seed) {
     KILN_ASSERT_OK_AND_ASSIGN(const RandomNet net,
                               MakeRandomNet(static_cast<uint64_t>(seed), 60'000));
     AddKernelsOf(net.graph, found);
@@ -94,7 +91,7 @@ TEST(Probes, FitKernelsOfRandomGraphs) {
 TEST(Probes, FitKernelsOfRandomMoves) {
   Found found;
   int graphs = 0;
-  for (int seed = 0; seed < Wanted("KILN_RANDOM_GRAPHS", 300); ++seed) {
+  for (int seed = 0; seed < static_cast<int>(FromEnvironment("KILN_RANDOM_GRAPHS", 300)); ++seed) {
     const absl::StatusOr<RandomMoves> moves = MakeRandomMoves(static_cast<uint64_t>(seed));
     if (!moves.ok()) continue;  // a step that some value does not allow
     ++graphs;

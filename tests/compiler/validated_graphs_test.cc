@@ -22,6 +22,7 @@
 #include "kiln/graph/text.h"
 #include "kiln/kernel/text.h"
 #include "kiln/schedule/scheduler.h"
+#include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 #include "tests/fusion/random_graph.h"
@@ -31,10 +32,7 @@
 namespace kiln {
 namespace {
 
-int NumGraphs() {
-  const char* const asked = std::getenv("KILN_RANDOM_GRAPHS");
-  return asked != nullptr ? std::atoi(asked) : 12;
-}
+int NumGraphs() { return static_cast<int>(FromEnvironment("KILN_RANDOM_GRAPHS", 12)); }
 
 absl::StatusOr<std::vector<Tensor>> RunGraph(const Graph& graph, const std::vector<Tensor>& tensors,
                                              const CompileOptions& options) {

@@ -22,6 +22,7 @@
 #include "kiln/base/status_macros.h"
 #include "kiln/compiler/compile.h"
 #include "kiln/graph/builder.h"
+#include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 #include "tests/fusion/typed_graph.h"
@@ -229,9 +230,10 @@ TEST_P(CastChains, OfTwoAreTheModelAtEveryLevel) {
   }
 }
 
+int Step() { return static_cast<int>(FromEnvironment("KILN_CAST_CHAINS", 97)); }
+
 TEST_P(CastChains, OfThreeAreTheModelAtEveryLevel) {
-  const char* asked = std::getenv("KILN_CAST_CHAINS");
-  const int step = asked != nullptr ? std::atoi(asked) : 97;
+  const int step = Step();
   const int all = kNumDTypes * kNumDTypes * kNumDTypes;
   for (int k = GetParam() * 7 % step; k < all; k += step) {
     Check({Type(GetParam()), Type(k % kNumDTypes), Type(k / kNumDTypes % kNumDTypes),
@@ -245,8 +247,7 @@ INSTANTIATE_TEST_SUITE_P(From, CastChains, testing::Range(0, kNumDTypes),
 // Compiled, the second casts of each pair of types being outputs of one kernel.
 TEST(CompiledCastChains, OfTwoAreTheBitsOfTheVm) {
   const TempDir cache;
-  const char* asked = std::getenv("KILN_CAST_CHAINS");
-  const int step = asked != nullptr ? std::atoi(asked) : 97;
+  const int step = Step();
   for (int pair = 0; pair < kNumDTypes * kNumDTypes; pair += std::max(1, step / 4)) {
     const DType from = Type(pair / kNumDTypes), by = Type(pair % kNumDTypes);
     const Tensor x = BoundaryValues(from);

@@ -16,6 +16,7 @@
 #include "kiln/fusion/pipeline.h"
 #include "kiln/graph/onnx/import.h"
 #include "kiln/graph/text.h"
+#include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/fusion/random_graph.h"
 #include "tests/fusion/typed_graph.h"
@@ -54,10 +55,7 @@ void CheckAll(const Graph& graph, const std::string& name) {
   }
 }
 
-uint64_t NumGraphs() {
-  const char* asked = std::getenv("KILN_PASSES_GRAPHS");
-  return asked != nullptr ? std::strtoull(asked, nullptr, 10) : 150;
-}
+uint64_t NumGraphs() { return FromEnvironment("KILN_PASSES_GRAPHS", 150); }
 
 TEST(PassesTwice, OnGraphsOfAllTypes) {
   for (uint64_t seed = 0; seed < NumGraphs() && !HasFailure(); ++seed) {

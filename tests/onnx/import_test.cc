@@ -8,8 +8,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kiln/base/log.h"
 #include "kiln/graph/op.h"
+#include "tests/base/captured_log.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 #include "tests/onnx/model_writer.h"
@@ -257,22 +257,13 @@ TEST(ImportErrors, RefusesOutputsOfAnotherType) {
       StatusIs(kInvalid, HasSubstr("output \"y\": is declared as i64, but its node makes f32")));
 }
 
-class Warnings : public LogSink {
- public:
-  Warnings() : before_(SetLogSink(this)) {}
-  ~Warnings() override { SetLogSink(before_); }
-  void Write(LogLevel, absl::string_view message) override { text += std::string(message) + "\n"; }
-  std::string text;
-
- private:
-  LogSink* before_;
-};
-
 TEST(Import, WarnsOfADeclaredShapeThatIsNotMade) {
   const auto warnings = [](const std::string& x, const std::string& y) {
-    const Warnings sink;
+    const CapturedLog log;
     KILN_EXPECT_OK(Import(OnnxGraph({OnnxNode("Relu", {"x"}, {"y"})}, {x}, {y})).status());
-    return sink.text;
+    std::string text;
+    for (const auto& [level, line] : log.lines) text += line + "\n";
+    return text;
   };
   EXPECT_THAT(warnings(OnnxValue("x", kFloat, {3, 4}), OnnxValue("y", kFloat, {3, 5})),
               HasSubstr("output \"y\": is declared as [3, 5], but its node makes [3, 4]"));

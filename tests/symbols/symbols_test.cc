@@ -13,13 +13,13 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kiln/compiler/compile.h"
 #include "kiln/compiler/kernel_service.h"
 #include "kiln/graph/tensors.h"
 #include "kiln/graph/text.h"
+#include "tests/base/environment.h"
 #include "tests/base/temp_dir.h"
 #include "tests/compiler/on_vm.h"
 #include "tests/onnx/model_writer.h"
@@ -27,12 +27,6 @@
 
 namespace kiln::symbols {
 namespace {
-
-uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  uint64_t value = 0;
-  return text != nullptr && absl::SimpleAtoi(text, &value) ? value : otherwise;
-}
 
 std::string Text(const Array& array) {
   std::vector<std::string> elements;

@@ -10,7 +10,6 @@
 // last line counts. Exit 0: nothing failed; 1: something did; 77: there is no data and
 // KILN_OFFLINE=1.
 #include <fnmatch.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -28,6 +27,7 @@
 #include "absl/strings/str_cat.h"
 #include "kiln/compiler/kernel_service.h"
 #include "tests/base/fetched_data.h"
+#include "tests/base/temp_dir.h"
 #include "tests/onnx/conformance/backend_case.h"
 
 namespace kiln {
@@ -75,24 +75,6 @@ std::set<std::string> ReadNames(const std::string& path) {
 bool Matches(const std::string& pattern, const std::string& text) {
   return fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
 }
-
-// A new directory, removed with all that is in it when the object goes.
-class Scratch {
- public:
-  Scratch() : path_((std::filesystem::temp_directory_path() / "kiln_onnx_XXXXXX").string()) {
-    if (mkdtemp(path_.data()) == nullptr) path_.clear();
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 CompileOptions OptionsOf(const Flags& flags, const std::string& cache) {
   CompileOptions options;
@@ -178,8 +160,8 @@ class Tally {
 };
 
 int Main(const Flags& flags) {
-  const std::optional<Scratch> cache =
-      flags.empty_cache ? std::optional<Scratch>(std::in_place) : std::nullopt;
+  const std::optional<TempDir> cache =
+      flags.empty_cache ? std::optional<TempDir>(std::in_place) : std::nullopt;
   const CompileOptions options = OptionsOf(flags, cache ? cache->path() : "");
   const Executor executor = flags.on == "interpreter" ? Executor::kInterpreter : Executor::kModel;
   std::optional<std::set<std::string>> only;
