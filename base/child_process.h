@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A helper program of Kiln that talks in frames (halide_gen/protocol.h) over its stdin and stdout:
+// A helper program of Kiln that talks in frames (base/frames.h) over its stdin and stdout:
 // kiln-codegen, kiln-validate.
 #ifndef KILN_BASE_CHILD_PROCESS_H_
 #define KILN_BASE_CHILD_PROCESS_H_

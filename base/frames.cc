@@ -12,22 +12,13 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "kiln/base/little_endian.h"
 #include "kiln/base/status_macros.h"
 
 namespace kiln {
 namespace {
 
 constexpr uint32_t kMostBytes = 64u << 20;
-
-void PutInt(std::string& out, uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
-}
-
-uint64_t GetInt(absl::string_view bytes) {
-  uint64_t value = 0;
-  for (size_t i = bytes.size(); i-- > 0;) value = value << 8 | static_cast<uint8_t>(bytes[i]);
-  return value;
-}
 
 absl::Status Cut() {
   return absl::DataLossError(
@@ -70,7 +61,7 @@ absl::StatusOr<std::string> ReadFrame(int fd, int timeout_ms) {
   char header[4];
   KILN_ASSIGN_OR_RETURN(const bool any, ReadExactly(fd, header, sizeof(header), deadline));
   if (!any) return absl::NotFoundError("message: the stream has ended");
-  const uint64_t size = GetInt(absl::string_view(header, sizeof(header)));
+  const uint64_t size = LoadU32(absl::string_view(header, sizeof(header)));
   if (size > kMostBytes) {
     return absl::DataLossError(
         absl::StrCat("message: a frame of ", size, " bytes, more than the limit of ", kMostBytes));
@@ -87,7 +78,7 @@ absl::Status WriteFrame(int fd, absl::string_view payload) {
         absl::StrCat("message: ", payload.size(), " bytes, more than the limit of ", kMostBytes));
   }
   std::string frame;
-  PutInt(frame, payload.size(), 4);
+  AppendU32(frame, static_cast<uint32_t>(payload.size()));
   absl::StrAppend(&frame, payload);
   for (size_t done = 0; done < frame.size();) {
     const ssize_t count = WriteSome(fd, frame.data() + done, frame.size() - done);

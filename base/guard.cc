@@ -66,6 +66,13 @@ Guard Guard::Same(Dim a, Dim b) {
   return {Kind::kSame, std::move(a), std::move(b), 0, "", ""};
 }
 
+std::set<std::string> Guard::Symbols() const {
+  std::set<std::string> symbols;
+  left.CollectSymbols(symbols);
+  right.CollectSymbols(symbols);
+  return symbols;
+}
+
 std::string Guard::ToString() const {
   switch (kind) {
     case Kind::kEqual:

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,6 +66,8 @@ struct Guard {
   // For the kinds over extents: whether it holds. kPresent, kAbsent and kValue are
   // kFailedPrecondition here (they need the inputs).
   absl::StatusOr<bool> Holds(const SymbolValues& values) const;
+  // Names of all symbols in it.
+  std::set<std::string> Symbols() const;
   // True if it holds for all values, false if for none, nothing if it depends.
   std::optional<bool> Static() const;
   friend bool operator==(const Guard&, const Guard&) = default;

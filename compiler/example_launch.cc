@@ -46,8 +46,7 @@ struct Wanted {
 std::set<std::string> SymbolsOf(const Wanted& wanted) {
   std::set<std::string> symbols;
   for (const Guard& guard : *wanted.guards) {
-    guard.left.CollectSymbols(symbols);
-    guard.right.CollectSymbols(symbols);
+    symbols.merge(guard.Symbols());
   }
   for (const Dim& extent : wanted.extents) extent.CollectSymbols(symbols);
   return symbols;

@@ -124,8 +124,7 @@ absl::StatusOr<Variant> MakeFitting(const Graph& graph, const std::vector<InputF
       const Guard* broken = nullptr;
       if (Fits(*compiled, inputs, &broken)) return compiled;
       if (broken != nullptr) {
-        broken->left.CollectSymbols(symbols);
-        broken->right.CollectSymbols(symbols);
+        symbols.merge(broken->Symbols());
       }
     } else {
       // What is assumed of the symbols that are left may be what fails: all become numbers.
@@ -189,9 +188,7 @@ void AddInputGuards(const Graph& whole, const Graph& graph, std::vector<Guard>& 
   for (const ValueId id : whole.inputs())
     ForEachLearned(whole.value(id), [&](const std::string& symbol) { known.insert(symbol); });
   for (const Guard& guard : graph.guards()) {
-    std::set<std::string> symbols;
-    guard.left.CollectSymbols(symbols);
-    guard.right.CollectSymbols(symbols);
+    const std::set<std::string> symbols = guard.Symbols();
     if (std::includes(known.begin(), known.end(), symbols.begin(), symbols.end()) &&
         std::find(guards.begin(), guards.end(), guard) == guards.end())
       guards.push_back(guard);

@@ -68,7 +68,7 @@ struct Value {
   DType type = DType::kF32;
   Shape shape;
   std::optional<Tensor> constant;      // set for constants, and for values that folding has found
-  std::optional<Shape> shape_content;  // for small integer tensors that describe shapes: their
+  std::optional<Shape> shape_content;  // for small tensors of integers, or of truths: their
                                        // elements, symbolically. Of an input: its elements give
                                        // these symbols their values
 

@@ -48,14 +48,13 @@ absl::Status InferSameAsFirst(InferContext& c) {
   return absl::OkStatus();
 }
 
-bool HoldsForLarge(const Guard& guard) {
-  SymbolValues large;
-  std::set<std::string> symbols;
-  guard.left.CollectSymbols(symbols);
-  guard.right.CollectSymbols(symbols);
-  for (const std::string& symbol : symbols) large[symbol] = 1 << 20;
-  return guard.Holds(large).value_or(false);
+bool HoldsWhereAllAre(int64_t size, const Guard& guard) {
+  SymbolValues values;
+  for (const std::string& symbol : guard.Symbols()) values[symbol] = size;
+  return guard.Holds(values).value_or(false);
 }
+
+bool HoldsForLarge(const Guard& guard) { return HoldsWhereAllAre(1 << 20, guard); }
 
 bool AssumeEither(InferContext& c, const Guard& first, const Guard& second) {
   if (first.Static() == true || second.Static() == true) return first.Static() == true;

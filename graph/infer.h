@@ -34,6 +34,8 @@ absl::StatusOr<Shape> BroadcastInputs(InferContext& c);
 
 // Whether `guard` holds where all symbols are large numbers: what is assumed if extents decide.
 bool HoldsForLarge(const Guard& guard);
+// Whether it holds where all symbols are `size`.
+bool HoldsWhereAllAre(int64_t size, const Guard& guard);
 // True: the first is assumed, or known to hold; false: the second. Of what extents decide, what
 // holds for large ones is assumed.
 bool AssumeEither(InferContext& c, const Guard& first, const Guard& second);

@@ -2,6 +2,7 @@
 #include "kiln/halide_gen/protocol.h"
 
 #include "absl/strings/str_cat.h"
+#include "kiln/base/little_endian.h"
 #include "kiln/base/status_macros.h"
 
 namespace kiln {
@@ -26,25 +27,15 @@ enum class Tag : uint8_t {
   kWall,
 };
 
-void PutInt(std::string& out, uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
-}
-
-uint64_t GetInt(absl::string_view bytes) {
-  uint64_t value = 0;
-  for (size_t i = bytes.size(); i-- > 0;) value = value << 8 | static_cast<uint8_t>(bytes[i]);
-  return value;
-}
-
 void PutField(std::string& out, Tag tag, absl::string_view bytes) {
   out.push_back(static_cast<char>(tag));
-  PutInt(out, bytes.size(), 4);
+  AppendU32(out, static_cast<uint32_t>(bytes.size()));
   out.append(bytes.data(), bytes.size());
 }
 
 void PutNumber(std::string& out, Tag tag, uint64_t value, int bytes) {
   std::string text;
-  PutInt(text, value, bytes);
+  AppendLittleEndian(text, value, bytes);
   PutField(out, tag, text);
 }
 
@@ -61,7 +52,7 @@ struct Field {
 // Splits off the first field of `rest`.
 absl::StatusOr<Field> NextField(absl::string_view& rest) {
   if (rest.size() < 5) return Damaged("a field is cut short");
-  const uint64_t size = GetInt(rest.substr(1, 4));
+  const uint64_t size = LoadU32(rest.substr(1, 4));
   if (size > rest.size() - 5) return Damaged("a field is longer than the message");
   const Field field{static_cast<Tag>(rest[0]), rest.substr(5, size)};
   rest.remove_prefix(5 + size);
@@ -70,7 +61,7 @@ absl::StatusOr<Field> NextField(absl::string_view& rest) {
 
 absl::Status Number(const Field& field, size_t bytes, uint64_t& value) {
   if (field.bytes.size() != bytes) return Damaged("a number has another size");
-  value = GetInt(field.bytes);
+  value = LoadLittleEndian(field.bytes, static_cast<int>(field.bytes.size()));
   return absl::OkStatus();
 }
 

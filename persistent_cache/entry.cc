@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "kiln/persistent_cache/little_endian.h"
+#include "kiln/base/little_endian.h"
 
 namespace kiln {
 namespace {

@@ -2,7 +2,7 @@
 #include "kiln/persistent_cache/key.h"
 
 #include "absl/strings/strip.h"
-#include "kiln/persistent_cache/little_endian.h"
+#include "kiln/base/little_endian.h"
 
 namespace kiln {
 namespace {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kiln/base/little_endian.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
-#include "kiln/persistent_cache/little_endian.h"
 
 namespace kiln {
 namespace {

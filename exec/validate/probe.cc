@@ -50,7 +50,7 @@ std::vector<int32_t> ReducedOuterDims(const Kernel& kernel) {
 }
 
 // Dims of the space, but the innermost, along which rows of some operand lie.
-std::vector<int32_t> TurnedDims(const Kernel& kernel) {
+std::vector<int32_t> TransposedDims(const Kernel& kernel) {
   std::vector<int32_t> dims;
   const auto add = [&](const std::vector<int32_t>& axes) {
     if (axes.empty() || axes.back() >= kernel.innermost()) return;
@@ -91,7 +91,7 @@ std::vector<std::vector<int64_t>> WantedExtents(const Kernel& kernel, const Para
   }
   // Tiles, where operands run along other dims than the space: whole ones and parts, both ways.
   const int64_t tile = std::min<int64_t>(lanes, 64);
-  for (const int32_t dim : TurnedDims(kernel)) {
+  for (const int32_t dim : TransposedDims(kernel)) {
     for (const int64_t extent : {2 * tile - 1, tile}) {
       add(extent, 1);
       wanted.back()[static_cast<size_t>(dim)] = extent;

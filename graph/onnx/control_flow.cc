@@ -63,10 +63,12 @@ ValueId AsScalar(GraphBuilder& b, ValueId id) {
 // Whether a loop's condition stays what it was: the body hands it through or sets it to true.
 bool KeepsCondition(const Graph& body) {
   ValueId id = body.outputs()[0].value;
-  while (body.value(id).producer.v >= 0 &&
-         (absl::string_view(body.node(body.value(id).producer).op->name) == "identity" ||
-          absl::string_view(body.node(body.value(id).producer).op->name) == "reshape"))
-    id = body.node(body.value(id).producer).inputs[0];
+  while (body.value(id).producer.v >= 0) {
+    const Node& node = body.node(body.value(id).producer);
+    const absl::string_view op = node.op->name;
+    if (op != "identity" && op != "reshape") break;
+    id = node.inputs[0];
+  }
   return id == body.inputs()[1] || KnownNumber(body, id) == 1;
 }
 

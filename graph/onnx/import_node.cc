@@ -21,11 +21,7 @@ namespace {
 constexpr int64_t kMaxSymbolElements = 64;  // of one tensor whose elements become symbols
 constexpr int kMaxOperands = 16;            // of one node that tell its structure
 
-bool IsAboutExtents(const Guard& guard) {
-  std::set<std::string> symbols;
-  guard.left.CollectSymbols(symbols);
-  return !symbols.empty();
-}
+bool IsAboutExtents(const Guard& guard) { return !guard.Symbols().empty(); }
 
 absl::Status CheckAttributes(const NodeProto& node) {
   std::set<absl::string_view> seen;

@@ -26,8 +26,9 @@ extern const OpDef kReduceSum, kReduceMean, kReduceMax, kReduceMin, kReduceProd,
 // views.cc
 extern const OpDef kReshape, kSqueeze, kUnsqueeze, kFlatten;
 // movement.cc
-extern const OpDef kTranspose, kExpand, kSlice, kConcat, kSplit, kGather, kPad, kUpsample,
-    kConstantOfShape;
+extern const OpDef kTranspose, kExpand, kConcat, kSplit, kGather, kPad, kUpsample, kConstantOfShape;
+// slice.cc
+extern const OpDef kSlice;
 // normalize.cc
 extern const OpDef kSoftmax, kLogSoftmax, kLayerNorm, kGelu, kBatchNorm, kInstanceNorm,
     kGlobalAveragePool, kGlobalMaxPool;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Little-endian integers in byte strings. Loads read the first bytes; the caller has checked that
 // they are there.
-#ifndef KILN_PERSISTENT_CACHE_LITTLE_ENDIAN_H_
-#define KILN_PERSISTENT_CACHE_LITTLE_ENDIAN_H_
+#ifndef KILN_BASE_LITTLE_ENDIAN_H_
+#define KILN_BASE_LITTLE_ENDIAN_H_
 
 #include <cstdint>
 #include <string>
@@ -30,4 +30,4 @@ inline uint64_t LoadU64(absl::string_view in) { return LoadLittleEndian(in, 8); 
 
 }  // namespace kiln
 
-#endif  // KILN_PERSISTENT_CACHE_LITTLE_ENDIAN_H_
+#endif  // KILN_BASE_LITTLE_ENDIAN_H_
