@@ -17,6 +17,7 @@
 #include "kiln/halide_gen/narrow_stores.h"
 #include "kiln/halide_gen/narrow_tails.h"
 #include "kiln/halide_gen/nests.h"
+#include "kiln/halide_gen/opaque_loads.h"
 #include "kiln/halide_gen/prefetch.h"
 #include "kiln/halide_gen/rare_selects.h"
 #include "kiln/halide_gen/square_turns.h"
@@ -205,6 +206,7 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& pa
   std::vector<Halide::Func> funcs;
   for (const OutputNest& nest : nests) funcs.push_back(nest.func);
   Halide::Pipeline pipeline(funcs);
+  pipeline.add_custom_lowering_pass(new OpaqueLoads);
   pipeline.add_custom_lowering_pass(
       new Prefetching(StreamedInputs(expanded, params, operands), OutputBuffers(nests)));
   pipeline.add_custom_lowering_pass(new UniformLoads);

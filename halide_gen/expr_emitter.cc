@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "kiln/halide_gen/opaque_loads.h"
 #include "kiln/halide_gen/primitives.h"
 #include "kiln/schedule/facts.h"
 
@@ -26,13 +27,13 @@ Expr ScalarParam(Halide::Type type, const std::string& name, Operands& operands)
 // A loaded index: negative values count from the end; clamped, so that no value leads outside the
 // axis.
 Expr Loaded(const Expr& value, const Expr& extent) {
-  const Halide::Type type = value.type();
-  if (type.is_uint()) {
-    const Expr wide = cast<uint64_t>(value);
-    return cast<int32_t>(min(wide, cast<uint64_t>(max(extent - 1, 0))));
-  }
-  const Expr wide = cast<int64_t>(value), size = cast<int64_t>(extent);
-  const Expr from_start = select(wide < 0, wide + size, wide);
+  // Halide finds no bounds of what is cast from 32 unsigned bits, and drops a lower bound of 0
+  // where it knows of them: they are read as signed, and what is below 0 was larger than any
+  // extent.
+  const bool u32 = value.type() == Halide::UInt(32);
+  const Expr wide = cast<int64_t>(u32 ? cast<int32_t>(value) : value);
+  const Expr size = cast<int64_t>(extent);
+  const Expr from_start = select(wide < 0, u32 ? size : wide + size, wide);
   return cast<int32_t>(clamp(from_start, cast<int64_t>(0), max(size - 1, cast<int64_t>(0))));
 }
 
@@ -268,7 +269,7 @@ Expr ExprEmitter::ReadInput(const ExprNode& node, const std::vector<Expr>& index
     const auto* lane = scope.lane.as<Halide::Internal::Variable>();
     if (Halide::Internal::expr_uses_var(stored, lane->name)) stored = LoadIf(scope.inside, stored);
   }
-  return FromStorage(stored, input.type);
+  return FromStorage(kernel_.num_iterated() == 0 ? Opaque(stored) : stored, input.type);
 }
 
 Expr ExprEmitter::ReadStage(const ExprNode& node, const std::vector<Expr>& index, bool identity,

@@ -130,8 +130,8 @@ using ExprId = int32_t;
 //
 // Examples over dims a, b:  `a`, `2*a+b-1`, `a/4`, `a%4`, `a-|n|` (|n| = extent of dim n),
 // `[s0[a]]`. A loaded index (`load` >= 0) is the value of another node of the same expression: an
-// integer; negative values count from the end of the axis; it is then clamped to the axis, so that
-// no input can make a kernel read outside it.
+// integer, u64 taken as i64; negative values count from the end of the axis; it is then clamped to
+// the axis, so that no input can make a kernel read outside it.
 struct IndexExpr {
   struct Term {
     int32_t dim = 0;

@@ -3,6 +3,7 @@
 // by bit, at extents with every kind of tail.
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "tests/halide_gen/harness.h"
 
 namespace kiln {
@@ -488,6 +489,15 @@ out  2 f32 [a, b] dense = in2[a%3, ((a+b)/2)%5]
     kernel.Check({4, n, 2 * n + 60, 3, 5}, static_cast<uint32_t>(n));
 }
 
+TEST_P(ElementsTest, LoadedIndicesOfUnsignedTypes) {
+  for (const char* type : {"u8", "u16", "u32", "u64"}) {
+    CompiledKernel kernel =
+        Compile(absl::StrCat("dims a\nsizes n0\nin 0 f32 [n0] dense\nin 1 ", type,
+                             " [a] dense\nout 0 f32 [a] dense = in0[[in1[a]]]\n"));
+    for (const int32_t n : {1, 8, 50, 300}) kernel.Check({n, 150}, static_cast<uint32_t>(n));
+  }
+}
+
 TEST_P(ElementsTest, StagesReadAtOtherElements) {
   const std::string text = R"(dims a b
 sizes n0
@@ -516,6 +526,10 @@ TEST_P(ElementsTest, ScalarsAndCoordinates) {
   CompiledKernel scalar =
       Compile("in 0 f32 [] dense\npar 0 f32\nout 0 f32 [] dense = exp(mul(in0[], par0))\n");
   scalar.Check({}, 1);
+  std::string squares = "in 0 i32 [] dense\ns0 : i32 [] = mul(in0[], in0[])\n";
+  for (int i = 1; i < 40; ++i)
+    absl::StrAppend(&squares, "s", i, " : i32 [] = mul(s", i - 1, "[], s", i - 1, "[])\n");
+  Compile(squares + "out 0 i32 [] dense = s39[]\n").Check({}, 1);
   CompiledKernel coordinates = Compile(R"(dims a b
 par  0 i64
 par  1 bool
