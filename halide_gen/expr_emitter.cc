@@ -88,11 +88,13 @@ bool IsShiftedRow(const Kernel& kernel, const ExprNode& node, const std::vector<
 }
 
 // Calls of Funcs and images that depend on a lane become masked loads, those in their addresses
-// too. Each shared expression is visited once: as a tree, functions of functions have no end.
+// too, and others loads under one condition for all lanes, if there is one. Each shared expression
+// is visited once: as a tree, functions of functions have no end.
 class MaskedLoads : public Halide::Internal::IRGraphMutator {
  public:
-  MaskedLoads(const Expr& condition, const Halide::Var& lane, const std::vector<Expr>& always)
-      : condition_(condition), lane_(lane), always_(always) {}
+  MaskedLoads(const Expr& condition, const Halide::Var& lane, const std::vector<Expr>& always,
+              const Expr& of_any)
+      : condition_(condition), lane_(lane), always_(always), of_any_(of_any) {}
 
  private:
   using IRGraphMutator::visit;
@@ -102,13 +104,15 @@ class MaskedLoads : public Halide::Internal::IRGraphMutator {
     });
     if (always) return op;
     const Expr call = IRGraphMutator::visit(op);
-    const bool along = IsLoad(*op) && Halide::Internal::expr_uses_var(op, lane_.name());
-    return along ? LoadIf(condition_, call) : call;
+    if (!IsLoad(*op)) return call;
+    if (Halide::Internal::expr_uses_var(op, lane_.name())) return LoadIf(condition_, call);
+    return of_any_.defined() ? LoadIf(of_any_, call) : call;
   }
 
   const Expr& condition_;
   const Halide::Var& lane_;
   const std::vector<Expr>& always_;
+  const Expr& of_any_;
 };
 
 }  // namespace
@@ -119,8 +123,8 @@ bool IsLoad(const Halide::Internal::Call& call) {
 }
 
 Expr LoadsIf(const Expr& condition, const Halide::Var& lane, const Expr& value,
-             const std::vector<Expr>& always) {
-  return MaskedLoads(condition, lane, always).mutate(value);
+             const std::vector<Expr>& always, const Expr& of_any) {
+  return MaskedLoads(condition, lane, always, of_any).mutate(value);
 }
 
 Expr LoadIf(const Expr& condition, const Expr& load) {

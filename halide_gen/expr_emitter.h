@@ -29,9 +29,11 @@ bool IsLoad(const Halide::Internal::Call& call);
 // A load of which Halide makes a masked one when it is vectorised.
 Halide::Expr LoadIf(const Halide::Expr& condition, const Halide::Expr& load);
 
-// `value` with such loads for all whose address depends on `lane`, but those in `always`.
+// `value` with such loads for all whose address depends on `lane`, but those in `always`; for those
+// of one element for all lanes under `of_any`, if that is defined.
 Halide::Expr LoadsIf(const Halide::Expr& condition, const Halide::Var& lane,
-                     const Halide::Expr& value, const std::vector<Halide::Expr>& always = {});
+                     const Halide::Expr& value, const std::vector<Halide::Expr>& always = {},
+                     const Halide::Expr& of_any = {});
 
 // What stands for the arguments of a launch, in the order of kernel/abi.h.
 struct Operands {

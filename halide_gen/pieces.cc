@@ -13,20 +13,17 @@ using Halide::Expr;
 using Halide::Var;
 using Halide::Internal::Call;
 
-// The loads along `lane` of expressions, each once.
-class LoadsAlong : public Halide::Internal::IRGraphVisitor {
+// The loads of expressions, each once.
+class Loads : public Halide::Internal::IRGraphVisitor {
  public:
-  explicit LoadsAlong(const Var& lane) : lane_(lane) {}
   std::vector<Expr> found;
 
  private:
   using IRGraphVisitor::visit;
   void visit(const Call* op) override {
     IRGraphVisitor::visit(op);
-    if (IsLoad(*op) && Halide::Internal::expr_uses_var(op, lane_.name())) found.emplace_back(op);
+    if (IsLoad(*op)) found.emplace_back(op);
   }
-
-  const Var& lane_;
 };
 
 bool IsAmong(const std::vector<Expr>& loads, const Expr& load) {
@@ -35,10 +32,10 @@ bool IsAmong(const std::vector<Expr>& loads, const Expr& load) {
 }
 
 // Those that every piece has.
-std::vector<Expr> Common(const std::vector<std::vector<Expr>>& pieces, const Var& lane) {
+std::vector<Expr> Common(const std::vector<std::vector<Expr>>& pieces) {
   std::vector<Expr> common;
   for (size_t i = 0; i < pieces.size(); ++i) {
-    LoadsAlong loads(lane);
+    Loads loads;
     for (const Expr& value : pieces[i]) value.accept(&loads);
     if (i == 0) common = loads.found;
     std::erase_if(common, [&](const Expr& load) { return !IsAmong(loads.found, load); });
@@ -52,10 +49,15 @@ std::vector<Expr> EdgesOf(const std::vector<IndexExpr>& cuts, const Operands& op
                           const Expr& length) {
   std::vector<Expr> edges = {0};
   for (const IndexExpr& cut : cuts) {
-    Expr sum = static_cast<int32_t>(cut.offset);
-    for (const IndexExpr::Term& term : cut.terms)
-      sum = sum + operands.extents[static_cast<size_t>(term.dim)] * static_cast<int32_t>(term.coef);
-    edges.push_back(Halide::clamp(sum, edges.back(), length));
+    Expr sum = Halide::Internal::make_const(Halide::Int(64), cut.offset);
+    for (const IndexExpr::Term& term : cut.terms) {
+      const Expr extent = Halide::cast<int64_t>(operands.extents[static_cast<size_t>(term.dim)]);
+      sum = sum + extent * Halide::Internal::make_const(Halide::Int(64), term.coef);
+    }
+    // An extent that no operand has may be any, and a multiple of it beyond 32 bits.
+    const Expr inside =
+        Halide::clamp(sum, Halide::cast<int64_t>(edges.back()), Halide::cast<int64_t>(length));
+    edges.push_back(Halide::cast<int32_t>(inside));
   }
   edges.push_back(length);
   return edges;
@@ -75,12 +77,12 @@ std::vector<Expr> BlendedPieces(const Kernel& kernel, const Operands& operands,
     scope.coordinates.resize(kernel.dims.size());
     pieces.push_back(OutputValues(decided, group, emitter, scope));
   }
-  const std::vector<Expr> common = Common(pieces, lane);
+  const std::vector<Expr> common = Common(pieces);
   std::vector<Expr> blended;
   for (size_t i = pieces.size(); i-- > 0;) {
     const Expr inside = edges[i] <= lane && lane < edges[i + 1];
     for (size_t k = 0; k < group.size(); ++k) {
-      const Expr value = LoadsIf(inside, lane, pieces[i][k], common);
+      const Expr value = LoadsIf(inside, lane, pieces[i][k], common, edges[i] < edges[i + 1]);
       if (i + 1 == pieces.size()) {
         blended.push_back(value);
       } else {

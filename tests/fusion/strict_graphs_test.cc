@@ -68,6 +68,23 @@ output z
   EXPECT_EQ(StrictJudge(cache.path()).Check(net, SettingsOnVm()), "");
 }
 
+// The middle of a row of pads takes one element for all lanes. Where a row has no middle, that
+// element may lie outside: validation finds code that loads it.
+TEST(StrictCases, PiecesWithoutElementsLoadNothing) {
+  TypedGraph net;
+  KILN_ASSERT_OK_AND_ASSIGN(net.graph, ParseGraph(R"(graph pads
+input x : u64 [5, 1]
+const fill : u64 [1] = [10]
+p = pad(x, _, fill) {pads = [0, 1, 0, 1]}
+s = sign(p)
+y = slice(s) {starts = [0], ends = [3], axes = [0], steps = [1]}
+output y
+)"));
+  net.inputs = {Make(DType::kU64, {5, 1}, {0, 1, 2, 3, 4})};
+  const TempDir cache;
+  EXPECT_EQ(StrictJudge(cache.path()).Check(net, {{3, 2, true}}), "");
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, StrictGraphs, testing::Range(0, kSlices));
 
 }  // namespace

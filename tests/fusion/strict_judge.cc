@@ -50,13 +50,10 @@ absl::StatusOr<std::vector<Tensor>> RunNet(const TypedGraph& net, const CompileO
   return model.Run(inputs);
 }
 
-CompileOptions OptionsFor(const StrictSetting& setting, const std::string& cache) {
+CompileOptions ServiceOptions(const std::string& cache) {
   CompileOptions options;
-  options.graph_opt_level = setting.level;
-  options.jit_level = setting.jit_level;
   options.threads = 1;
-  options.compile_mode = setting.compiled ? CompileMode::kBlock : CompileMode::kNever;
-  options.cache.enabled = setting.compiled;
+  options.compile_mode = CompileMode::kBlock;
   options.cache.directory = cache;
   return options;
 }
@@ -72,10 +69,27 @@ std::vector<StrictSetting> SettingsOnVm() {
   return {{1, 2, false}, {2, 2, false}, {3, 1, false}, {3, 2, false}};
 }
 
+StrictJudge::StrictJudge(const std::string& cache)
+    : kernels_(std::make_shared<KernelService>(ServiceOptions(cache))) {}
+
+CompileOptions StrictJudge::OptionsFor(const StrictSetting& setting) const {
+  CompileOptions options;
+  options.graph_opt_level = setting.level;
+  options.jit_level = setting.jit_level;
+  options.threads = 1;
+  options.compile_mode = setting.compiled ? CompileMode::kBlock : CompileMode::kNever;
+  options.cache.enabled = false;
+  if (setting.compiled) options.kernels = kernels_;
+  return options;
+}
+
 std::string StrictJudge::Difference(const TypedGraph& net, const StrictSetting& setting,
                                     const std::vector<Tensor>& want) {
-  const auto got = RunNet(net, OptionsFor(setting, cache_));
+  const int failed = kernels_->counts().failed;
+  const auto got = RunNet(net, OptionsFor(setting));
   if (!got.ok()) return absl::StrCat(NameOf(setting), ": ", got.status().ToString());
+  if (kernels_->counts().failed > failed)
+    return absl::StrCat(NameOf(setting), ": a kernel of it could not be built or validated");
   const std::vector<bool> comparable = Comparable(net.graph);
   for (size_t i = 0; i < want.size(); ++i) {
     if (!comparable[i]) continue;
@@ -94,7 +108,7 @@ std::string StrictJudge::Shrink(TypedGraph& net, const StrictSetting& setting) {
       TypedGraph part = net;
       part.graph.mutable_outputs() = {{"y", value}};
       part.graph.RemoveDead();
-      const auto want = RunNet(part, OptionsFor({0, 2, false}, ""));
+      const auto want = RunNet(part, OptionsFor({0, 2, false}));
       std::string wrong = want.ok() ? Difference(part, setting, *want) : want.status().ToString();
       if (wrong.empty()) continue;
       net = std::move(part);
@@ -105,7 +119,7 @@ std::string StrictJudge::Shrink(TypedGraph& net, const StrictSetting& setting) {
 }
 
 std::string StrictJudge::Check(TypedGraph& net, const std::vector<StrictSetting>& settings) {
-  const auto want = RunNet(net, OptionsFor({0, 2, false}, ""));
+  const auto want = RunNet(net, OptionsFor({0, 2, false}));
   if (!want.ok()) return absl::StrCat("-O0: ", want.status().ToString());
   for (const StrictSetting& setting : settings) {
     const std::string wrong = Difference(net, setting, *want);

@@ -4,9 +4,11 @@
 #ifndef KILN_TESTS_FUSION_STRICT_JUDGE_H_
 #define KILN_TESTS_FUSION_STRICT_JUDGE_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "kiln/compiler/kernel_service.h"
 #include "kiln/compiler/options.h"
 #include "tests/fusion/typed_graph.h"
 
@@ -21,9 +23,10 @@ struct StrictSetting {
 class StrictJudge {
  public:
   // Compiled kernels are kept under `cache`.
-  explicit StrictJudge(std::string cache) : cache_(std::move(cache)) {}
+  explicit StrictJudge(const std::string& cache);
 
-  // What is wrong with `net`, or "". Then `net` has become the least part of it that is still
+  // What is wrong with `net`, or "": other bits than those of -O0, or a kernel that cannot be built
+  // or validated. Then `net` has become the least part of it that is still
   // wrong: one output, computed by as few of its nodes as a prefix allows.
   std::string Check(TypedGraph& net, const std::vector<StrictSetting>& settings);
 
@@ -32,7 +35,9 @@ class StrictJudge {
                          const std::vector<Tensor>& want);
   std::string Shrink(TypedGraph& net, const StrictSetting& setting);
 
-  const std::string cache_;
+  CompileOptions OptionsFor(const StrictSetting& setting) const;
+
+  const std::shared_ptr<KernelService> kernels_;  // builds and keeps them
 };
 
 // The levels on the VM, fusion of element-wise nodes alone among them.

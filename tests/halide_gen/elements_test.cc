@@ -457,6 +457,16 @@ out  0 f32 [a, b] dense = guard(lt(index(b), extent(n0)), in0[a, b], guard(bool:
 }
 
 // Vectors run across the axis of the concat, element by element.
+// An extent that no operand has may be any.
+TEST_P(ElementsTest, CutsRowsAtMultiplesBeyond32Bits) {
+  CompiledKernel kernel = Compile(R"(dims a b
+sizes n
+in   0 f32 [a, b] dense
+out  0 f32 [a, b] dense = guard(lt(index(b), mul(extent(n), i64:2)), in0[a, b], f32:1)
+)");
+  for (const int32_t n : {7, 1 << 30}) kernel.Check({3, 50, n}, 1);
+}
+
 TEST_P(ElementsTest, FindsElementsOfOnePartOfAConcat) {
   CompiledKernel kernel = Compile(R"(dims a b c
 sizes n0 n1
