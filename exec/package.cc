@@ -174,6 +174,16 @@ bool Package::MayRun(const Entry& entry, const program::KernelDef& def) {
   const absl::StatusOr<Validation> validation =
       validator_->Validate(ValidationOf(entry, {def.example().begin(), def.example().end()}));
   if (validation.ok()) return true;
+  ++(absl::IsDataLoss(validation.status()) ? refused_ : unvalidated_);
+  if (absl::IsNotFound(validation.status())) {
+    if (!std::exchange(warned_of_absence_, true)) {
+      LogWarning(
+          "kernels of the package cannot be validated and run on the VM, slower and with "
+          "the same results: ",
+          validation.status().message());
+    }
+    return false;
+  }
   LogWarning("kernel ", ToHex(entry.key).substr(0, 12),
              " of the package runs on the VM, slower and with the same results: ",
              validation.status().message());

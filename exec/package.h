@@ -71,11 +71,15 @@ class Package : public VariantProvider {
   // Of the target in use: kernels that run compiled, and on the VM.
   int compiled() const { return compiled_; }
   int on_vm() const { return on_vm_; }
+  // Of those on the VM: whose code kiln-validate refused, and whose code it could not compare.
+  int refused() const { return refused_; }
+  int unvalidated() const { return unvalidated_; }
 
  private:
   Package() = default;
   absl::Status Read();
-  // Whether the code of an entry may run; warns, once for each kernel, where it may not.
+  // Whether the code of an entry may run; where it may not, counts it and warns: once for each
+  // kernel, or for all where there is no kiln-validate.
   bool MayRun(const Entry& entry, const program::KernelDef& def);
   absl::StatusOr<Variant> Restore(const packaged::Variant& stored, bool run_code);
   absl::StatusOr<Tensor> Restore(const packaged::Constant& stored);
@@ -90,7 +94,8 @@ class Package : public VariantProvider {
   std::map<std::string, std::shared_ptr<KernelHandle>> kernels_;  // by key
   std::map<std::string, Tensor> constants_;                       // by digest
   std::unique_ptr<Validator> validator_;                          // null: the builder is trusted
-  int compiled_ = 0, on_vm_ = 0;
+  int compiled_ = 0, on_vm_ = 0, refused_ = 0, unvalidated_ = 0;
+  bool warned_of_absence_ = false;
 };
 
 // Package::Open, and a Model of it.
