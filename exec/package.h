@@ -6,9 +6,10 @@
 //
 // The file has the form of a pack (persistent_cache/pack.h): the entry PackagePreimage() with the
 // Programs of each target (package.proto), an entry for each kernel, as in the cache, and one for
-// each constant. Every byte that is used is checked before anything runs. The Programs are those of
-// the best target that this CPU can run; a kernel without code, or whose code this CPU cannot run,
-// runs on the VM, with the same bits.
+// each constant. Every byte that is used is checked before anything runs, and code is that of the
+// text and schedule that the Program has, whatever key it names. The Programs are those of the best
+// target that this CPU can run; a kernel without code, or whose code this CPU cannot run, runs on
+// the VM, with the same bits.
 //
 // Code that the builder's CPU could not run, built for another target, was never compared with the
 // VM: it is marked `unvalidated`. PackageValidation::kFirstUse asks kiln-validate about every
@@ -91,7 +92,7 @@ class Package : public VariantProvider {
   packaged::Package stored_;
   std::vector<PortInfo> inputs_, outputs_;
   std::vector<std::shared_ptr<const Variant>> variants_;          // immutable after Open
-  std::map<std::string, std::shared_ptr<KernelHandle>> kernels_;  // by key
+  std::map<std::string, std::shared_ptr<KernelHandle>> kernels_;  // by key, schedule and text
   std::map<std::string, Tensor> constants_;                       // by digest
   std::unique_ptr<Validator> validator_;                          // null: the builder is trusted
   int compiled_ = 0, on_vm_ = 0, refused_ = 0, unvalidated_ = 0;
