@@ -430,7 +430,10 @@ absl::StatusOr<KernelService::Kept> KernelService::Keep(const KernelIdentity& id
     lock = LockWhileWanted(wanted.preimage.Key());
     entry = store_->LookupAgain(wanted.preimage);
   }
-  if (entry.has_value() && IsKnownToFail(*entry, example)) return Kept::kFailed;
+  const auto failed = [](const Entry& known) {
+    return IsUnvalidated(KnownFailure(known)) ? Kept::kUnvalidated : Kept::kFailed;
+  };
+  if (entry.has_value() && IsKnownToFail(*entry, example)) return failed(*entry);
   const bool was_there = entry.has_value() && entry->Find("failure") == nullptr;
   if (was_there && !MetaOf(*entry)["validation"].empty()) return Kept::kWasThere;
   absl::StatusOr<Entry> built = was_there ? *std::move(entry) : BuildEntry(wanted);
@@ -448,8 +451,10 @@ absl::StatusOr<KernelService::Kept> KernelService::Keep(const KernelIdentity& id
     // Known from now on; anything else may go better another time.
     const std::optional<Entry> known =
         store_->LookupAgain(was_there ? RecordOf(*built) : wanted.preimage);
-    if (known.has_value() && known->Find("failure") != nullptr) return Kept::kFailed;
-    return absl::UnavailableError(validation.status().message());
+    if (known.has_value() && known->Find("failure") != nullptr) return failed(*known);
+    return IsUnvalidated(validation.status())
+               ? validation.status()
+               : absl::UnavailableError(validation.status().message());
   }
   AddValidation(*built, *validation, example);
   KILN_RETURN_IF_ERROR(store_->Publish(*built));

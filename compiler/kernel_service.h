@@ -75,11 +75,12 @@ class KernelService : public KernelProvider {
                                      std::vector<std::string> sections);
 
   // Where a kernel that Keep was asked for is now.
-  enum class Kept : uint8_t { kWasThere, kBuilt, kFailed };
+  enum class Kept : uint8_t { kWasThere, kBuilt, kFailed, kUnvalidated };
   // Makes sure that the cache holds a kernel, for any target and without loading it. Validated
-  // first if this machine can run it. kUnavailable: not built, or not published; why. kFailed:
-  // building or validation is known to fail. Needs a cache that may be written. `example` is
-  // KernelDef::example.
+  // first if this machine can run it. kUnavailable: not built, or not published; why.
+  // kUnimplemented: built, but nobody can validate it now; why. kFailed: building or validation is
+  // known to fail; kUnvalidated: there is nothing to validate it on. Needs a cache that may be
+  // written. `example` is KernelDef::example.
   absl::StatusOr<Kept> Keep(const KernelIdentity& identity, const std::vector<int64_t>& at_most,
                             const std::vector<int64_t>& example);
 

@@ -72,6 +72,21 @@ std::string OtherExtent(const std::vector<std::shared_ptr<const Variant>>& varia
   return "";
 }
 
+// Whether an entry is of this very kernel: its key alone says so only as long as nobody has written
+// another one into the program.
+absl::Status CheckIsOf(const Entry& entry, const program::KernelDef& def,
+                       const program::KernelChoice& choice) {
+  const std::string* const preimage = entry.Find("preimage");
+  if (preimage != nullptr && FieldOf(*preimage, "kernel") == def.text() &&
+      FieldOf(*preimage, "params") == choice.params())
+    return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("kernel \"", def.name(), "\" (", choice.params(), ") has the key ",
+                   ToHex(entry.key).substr(0, 12), ", under which there is code of ",
+                   preimage == nullptr ? "no kernel" : "another kernel or schedule",
+                   "; compile the package again"));
+}
+
 }  // namespace
 
 Preimage PackagePreimage() { return Preimage().Add("schema", "1").Add("artefact", "package"); }
@@ -174,6 +189,16 @@ bool Package::MayRun(const Entry& entry, const program::KernelDef& def) {
   const absl::StatusOr<Validation> validation =
       validator_->Validate(ValidationOf(entry, {def.example().begin(), def.example().end()}));
   if (validation.ok()) return true;
+  ++(absl::IsDataLoss(validation.status()) ? refused_ : unvalidated_);
+  if (absl::IsNotFound(validation.status())) {
+    if (!std::exchange(warned_of_absence_, true)) {
+      LogWarning(
+          "kernels of the package cannot be validated and run on the VM, slower and with "
+          "the same results: ",
+          validation.status().message());
+    }
+    return false;
+  }
   LogWarning("kernel ", ToHex(entry.key).substr(0, 12),
              " of the package runs on the VM, slower and with the same results: ",
              validation.status().message());
@@ -184,12 +209,15 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> Package::Kernel(const program::Ker
                                                               const program::KernelChoice& choice,
                                                               bool run_code) {
   // A choice without code is on the VM, and known by its text.
-  const std::string& name = choice.key().empty() ? def.text() : choice.key();
+  const std::string name = choice.key().empty()
+                               ? def.text()
+                               : absl::StrCat(choice.key(), choice.params(), "\n", def.text());
   if (const auto known = kernels_.find(name); known != kernels_.end()) return known->second;
   auto function = std::make_shared<KernelFunction>();
   if (run_code && !choice.key().empty()) {
     KILN_ASSIGN_OR_RETURN(const CacheKey key, KeyOf(choice.key()));
     KILN_ASSIGN_OR_RETURN(const Entry entry, pack_->Read(key, nullptr));
+    KILN_RETURN_IF_ERROR(CheckIsOf(entry, def, choice));
     const std::string* const elf = entry.Find("elf");
     if (elf != nullptr && HostRuns(MetaOf(entry)["isa"]) && MayRun(entry, def)) {
       KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, LoadKernel(*elf));

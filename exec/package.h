@@ -6,9 +6,10 @@
 //
 // The file has the form of a pack (persistent_cache/pack.h): the entry PackagePreimage() with the
 // Programs of each target (package.proto), an entry for each kernel, as in the cache, and one for
-// each constant. Every byte that is used is checked before anything runs. The Programs are those of
-// the best target that this CPU can run; a kernel without code, or whose code this CPU cannot run,
-// runs on the VM, with the same bits.
+// each constant. Every byte that is used is checked before anything runs, and code is that of the
+// text and schedule that the Program has, whatever key it names. The Programs are those of the best
+// target that this CPU can run; a kernel without code, or whose code this CPU cannot run, runs on
+// the VM, with the same bits.
 //
 // Code that the builder's CPU could not run, built for another target, was never compared with the
 // VM: it is marked `unvalidated`. PackageValidation::kFirstUse asks kiln-validate about every
@@ -71,11 +72,15 @@ class Package : public VariantProvider {
   // Of the target in use: kernels that run compiled, and on the VM.
   int compiled() const { return compiled_; }
   int on_vm() const { return on_vm_; }
+  // Of those on the VM: whose code kiln-validate refused, and whose code it could not compare.
+  int refused() const { return refused_; }
+  int unvalidated() const { return unvalidated_; }
 
  private:
   Package() = default;
   absl::Status Read();
-  // Whether the code of an entry may run; warns, once for each kernel, where it may not.
+  // Whether the code of an entry may run; where it may not, counts it and warns: once for each
+  // kernel, or for all where there is no kiln-validate.
   bool MayRun(const Entry& entry, const program::KernelDef& def);
   absl::StatusOr<Variant> Restore(const packaged::Variant& stored, bool run_code);
   absl::StatusOr<Tensor> Restore(const packaged::Constant& stored);
@@ -87,10 +92,11 @@ class Package : public VariantProvider {
   packaged::Package stored_;
   std::vector<PortInfo> inputs_, outputs_;
   std::vector<std::shared_ptr<const Variant>> variants_;          // immutable after Open
-  std::map<std::string, std::shared_ptr<KernelHandle>> kernels_;  // by key
+  std::map<std::string, std::shared_ptr<KernelHandle>> kernels_;  // by key, schedule and text
   std::map<std::string, Tensor> constants_;                       // by digest
   std::unique_ptr<Validator> validator_;                          // null: the builder is trusted
-  int compiled_ = 0, on_vm_ = 0;
+  int compiled_ = 0, on_vm_ = 0, refused_ = 0, unvalidated_ = 0;
+  bool warned_of_absence_ = false;
 };
 
 // Package::Open, and a Model of it.

@@ -28,11 +28,14 @@ struct CompileFlags {
 
 struct Totals {
   int cached = 0, built = 0, failed = 0;
-  absl::Status error;  // the first kernel that may succeed another time
+  int unvalidated = 0;  // of those that failed: built, but not compared with the VM
+  absl::Status error;   // the first kernel that may succeed another time
 };
 
 const char* Count(const absl::StatusOr<KernelService::Kept>& kept, Totals& totals) {
   if (!kept.ok() && totals.error.ok()) totals.error = kept.status();
+  if (kept.ok() ? *kept == KernelService::Kept::kUnvalidated : absl::IsUnimplemented(kept.status()))
+    return ++totals.failed, ++totals.unvalidated, "unvalidated";
   if (!kept.ok() || *kept == KernelService::Kept::kFailed) return ++totals.failed, "failed";
   if (*kept == KernelService::Kept::kBuilt) return ++totals.built, "built";
   return ++totals.cached, "cached";
@@ -46,7 +49,8 @@ void Print(const CompileFlags& flags, const std::map<std::string, Totals>& targe
                     {"kernels", totals.cached + totals.built + totals.failed},
                     {"cached", totals.cached},
                     {"built", totals.built},
-                    {"failed", totals.failed}});
+                    {"failed", totals.failed},
+                    {"unvalidated", totals.unvalidated}});
   }
   const int kernels = all.cached + all.built + all.failed;
   if (flags.common.json) {
@@ -55,6 +59,7 @@ void Print(const CompileFlags& flags, const std::map<std::string, Totals>& targe
                {"cached", all.cached},
                {"built", all.built},
                {"failed", all.failed},
+               {"unvalidated", all.unvalidated},
                {"ms", ms},
                {"package_bytes", package_bytes},
                {"targets", list}});
@@ -65,7 +70,9 @@ void Print(const CompileFlags& flags, const std::map<std::string, Totals>& targe
               << "\n";
   }
   std::cout << kernels << " kernels: " << all.built << " built, " << all.cached << " were there, "
-            << all.failed << " failed, " << static_cast<int64_t>(ms) << " ms\n";
+            << all.failed << " failed, "
+            << (all.unvalidated > 0 ? absl::StrCat(all.unvalidated, " of them unvalidated, ") : "")
+            << static_cast<int64_t>(ms) << " ms\n";
 }
 
 int CompileModel(const CompileFlags& flags) {

@@ -97,8 +97,12 @@ std::string FirstElements(const Tensor& tensor, int64_t most) {
 }
 
 std::string Describe(const KernelCounts& counts) {
-  return absl::StrFormat("%d kernels: %d cached, %d built, %d on the VM, %.0f ms", counts.kernels,
-                         counts.cached, counts.built, counts.vm, counts.ms);
+  std::string failed;
+  if (counts.failed > 0)
+    failed =
+        absl::StrFormat(" (%d failed, %d of them unvalidated)", counts.failed, counts.unvalidated);
+  return absl::StrFormat("%d kernels: %d cached, %d built, %d on the VM%s, %.0f ms", counts.kernels,
+                         counts.cached, counts.built, counts.vm, failed, counts.ms);
 }
 
 std::string Describe(const WeightCounts& counts) {

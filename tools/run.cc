@@ -107,6 +107,8 @@ class Subject {
     KernelCounts counts;
     counts.cached = package_->compiled();
     counts.vm = package_->on_vm();
+    counts.unvalidated = package_->unvalidated();
+    counts.failed = counts.unvalidated + package_->refused();
     counts.kernels = counts.cached + counts.vm;
     return counts;
   }

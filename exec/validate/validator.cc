@@ -11,7 +11,6 @@
 namespace kiln {
 namespace {
 
-constexpr int kHelloTimeoutMs = 20'000;
 constexpr int kAnswerTimeoutMs = 30'000;  // kiln-validate limits the time of one by itself
 
 // The environment variable that names the executable; its older name where only that is set.
@@ -28,8 +27,10 @@ std::string ValidatorHello() {
                       kValidatorBuildId);
 }
 
-Validator::Validator(std::string executable, int threads)
-    : executable_(std::move(executable)), threads_wanted_(threads) {}
+Validator::Validator(std::string executable, int threads, int hello_timeout_ms)
+    : executable_(std::move(executable)),
+      threads_wanted_(threads),
+      hello_timeout_ms_(hello_timeout_ms) {}
 
 Validator::~Validator() {
   Finish();
@@ -49,22 +50,56 @@ absl::StatusOr<Validator::Process> Validator::Start() {
   return process;
 }
 
+absl::Status Validator::ReadGreeting(Process& process) const {
+  const absl::StatusOr<std::string> hello = process.child->Read(hello_timeout_ms_);
+  if (hello.ok() && *hello == ValidatorHello()) {
+    process.greeted = true;
+    return absl::OkStatus();
+  }
+  const bool late = absl::IsDeadlineExceeded(hello.status());
+  const std::string why = hello.ok() ? "is of another build"
+                          : late ? absl::StrCat("says nothing within ", hello_timeout_ms_, " ms")
+                                 : std::string(hello.status().message());
+  const std::string text = absl::StrCat(
+      "\"", process.path, "\": ", why, "; install the program of this build, or set KILN_VALIDATE");
+  return late ? absl::DeadlineExceededError(text) : absl::NotFoundError(text);
+}
+
 absl::Status Validator::Greet(Process& process) {
   if (process.greeted) return absl::OkStatus();
-  const absl::StatusOr<std::string> hello = process.child->Read(kHelloTimeoutMs);
-  if (!hello.ok() || *hello != ValidatorHello()) {
-    return absl::NotFoundError(absl::StrCat(
-        "\"", process.path, "\": ", hello.ok() ? "is of another build" : hello.status().message(),
-        "; install the program of this build, or set KILN_VALIDATE"));
+  const auto may_read = +[](Validator* validator) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return validator->greeted_ || !validator->greeting_;
+  };
+  bool first = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(may_read, this));
+    KILN_RETURN_IF_ERROR(absent_);
+    first = !greeted_;
+    greeting_ = first;
   }
-  process.greeted = true;
-  return absl::OkStatus();
+  absl::Status read = ReadGreeting(process);
+  if (absl::IsDeadlineExceeded(read)) read = SetAbsent(read.message());
+  if (!first) return read;
+  absl::MutexLock lock(&mutex_);
+  greeting_ = false;
+  greeted_ = read.ok();
+  return read;
+}
+
+absl::Status Validator::SetAbsent(absl::string_view why) {
+  std::vector<Process> gone;  // ended without the lock
+  absl::MutexLock lock(&mutex_);
+  if (absent_.ok()) absent_ = absl::NotFoundError(why);
+  processes_ -= static_cast<int>(idle_.size());
+  gone.swap(idle_);
+  return absent_;
 }
 
 void Validator::Prepare(int processes) {
   {
     absl::MutexLock lock(&mutex_);
-    if (processes_ >= processes) return;
+    if (processes_ >= processes || !absent_.ok()) return;
     ++processes_;
   }
   absl::StatusOr<Process> process = Start();
@@ -73,11 +108,22 @@ void Validator::Prepare(int processes) {
   --processes_;
 }
 
-Validator::Process Validator::TakeIdle() {
+absl::StatusOr<Validator::Process> Validator::Take(bool take_idle) {
+  {
+    absl::MutexLock lock(&mutex_);
+    KILN_RETURN_IF_ERROR(absent_);
+    if (take_idle && !idle_.empty()) {
+      Process process = std::move(idle_.back());
+      idle_.pop_back();
+      return process;
+    }
+  }
+  absl::StatusOr<Process> process = Start();
+  if (absl::IsNotFound(process.status())) return SetAbsent(process.status().message());
+  KILN_RETURN_IF_ERROR(process.status());
+  process->fresh = true;
   absl::MutexLock lock(&mutex_);
-  if (idle_.empty()) return {};
-  Process process = std::move(idle_.back());
-  idle_.pop_back();
+  ++processes_;
   return process;
 }
 
@@ -97,15 +143,8 @@ absl::StatusOr<Validation> Validator::Validate(const ValidationRequest& request)
   // One that was ended by somebody is replaced, once: the kernel is not to blame for it, as
   // kiln-validate answers for children that crash.
   for (int attempt = 0; attempt < 2; ++attempt) {
-    Process process = attempt == 0 ? TakeIdle() : Process{};
-    const bool fresh = process.child == nullptr;
-    if (fresh) {
-      absl::StatusOr<Process> started = Start();
-      KILN_RETURN_IF_ERROR(started.status());
-      process = *std::move(started);
-      absl::MutexLock lock(&mutex_);
-      ++processes_;
-    }
+    KILN_ASSIGN_OR_RETURN(Process process, Take(/*take_idle=*/attempt == 0));
+    const bool fresh = std::exchange(process.fresh, false);
     const absl::Status greeted = Greet(process);
     const absl::StatusOr<std::string> answer =
         greeted.ok() ? Ask(process, frame) : absl::StatusOr<std::string>(greeted);
@@ -116,10 +155,15 @@ absl::StatusOr<Validation> Validator::Validate(const ValidationRequest& request)
     {
       absl::MutexLock lock(&mutex_);
       --processes_;
+      KILN_RETURN_IF_ERROR(absent_);
     }
-    if (fresh) KILN_RETURN_IF_ERROR(greeted);
     failed = answer.status();
-    if (absl::IsDeadlineExceeded(failed)) break;
+    // It limits the time of a kernel itself: without an answer, it hangs.
+    if (absl::IsDeadlineExceeded(failed) || (!greeted.ok() && fresh))
+      return SetAbsent(greeted.ok()
+                           ? absl::StrCat("\"", process.path, "\": gives no answer within ",
+                                          kAnswerTimeoutMs / 1000, " s")
+                           : std::string(failed.message()));
   }
   return absl::UnavailableError(absl::StrCat("kiln-validate: ", failed.message()));
 }

@@ -59,6 +59,35 @@ TEST_F(CompileVerbTest, ARunAfterwardsBuildsNothingWithoutCompilerOrValidator) {
       << "the Program";
 }
 
+// Whatever is wrong with kiln-validate, what could not be compared is counted, and nothing is kept.
+TEST_F(CompileVerbTest, WithoutAValidatorKernelsCountAsUnvalidated) {
+  for (const char* const validator : {"/nonexistent", "/bin/true", "/bin/echo"}) {
+    const ProcessOptions without = {{{"KILN_VALIDATE", validator}}};
+    const ProcessResult kept =
+        Kiln({"compile", model_, "--cache-only", "-q", "--json", "--cache-dir", cache_}, without);
+    EXPECT_NE(kept.exit, 0);
+    EXPECT_NE(kept.err.find(validator), std::string::npos) << kept.err;
+    const json made = json::parse(kept.out)["results"];
+    EXPECT_GT(made["kernels"].get<int>(), 0);
+    EXPECT_EQ(made["failed"], made["kernels"]);
+    EXPECT_EQ(made["unvalidated"], made["kernels"]) << validator;
+    EXPECT_EQ(made["targets"][0]["unvalidated"], made["kernels"]);
+    const ProcessResult text =
+        Kiln({"compile", model_, "--cache-only", "-q", "--cache-dir", cache_}, without);
+    EXPECT_NE(text.out.find("of them unvalidated"), std::string::npos) << text.out;
+    for (const char* const mode : {"block", "background"}) {
+      const ProcessResult run = Kiln(
+          {"run", model_, "-q", "--json", "--compile-mode", mode, "--cache-dir", cache_}, without);
+      const json compile = json::parse(run.out)["results"]["compile"];
+      EXPECT_EQ(compile["vm"], compile["kernels"]) << mode;
+      if (mode == std::string("block")) {
+        EXPECT_EQ(compile["unvalidated"], compile["kernels"]) << validator;
+      }
+    }
+  }
+  EXPECT_EQ(Compile(cache_)["unvalidated"], 0);
+}
+
 TEST_F(CompileVerbTest, BuildsForOtherLevelsThanThisMachine) {
   std::ofstream(dir_.File("shapes")) << "# two sets\nn=1\nx=77x32   # by the input\n";
   const ProcessResult result =

@@ -88,6 +88,8 @@ TEST_F(PackageTest, CodeThatNobodyValidatedIsMarked) {
     ASSERT_EQ(run.exit, 0) << run.err;
     const json compile = json::parse(run.out)["results"]["compile"];
     EXPECT_EQ(compile[validator[0] == '\0' ? "cached" : "vm"], compile["kernels"]);
+    EXPECT_EQ(compile["unvalidated"], compile["vm"]);
+    EXPECT_EQ(compile["failed"], compile["vm"]);
   }
 }
 

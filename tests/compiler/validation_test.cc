@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -236,6 +238,42 @@ TEST_F(ValidatorTest, RunsTheExampleBesideTheUsualProbes) {
 TEST(Validator, MissingProgramIsSaid) {
   Validator validator("/nowhere", 1);
   EXPECT_TRUE(absl::IsNotFound(validator.Validate(RequestFor(0)).status()));
+}
+
+// Writes a program that counts its starts in `starts` and goes on with `then`.
+std::string CountingScript(const TempDir& dir, const std::string& then) {
+  const std::string path = dir.File("counting");
+  std::ofstream(path) << "#!/bin/sh\necho x >> '" << dir.File("starts") << "'\n" << then << "\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  return path;
+}
+int Starts(const TempDir& dir) {
+  std::ifstream file(dir.File("starts"));
+  return static_cast<int>(std::count(std::istreambuf_iterator<char>(file), {}, '\n'));
+}
+
+// One that hangs, ends, or is another program is tried for one kernel, not for each.
+TEST(Validator, AGreetingThatFailsDecidesForAllKernels) {
+  for (const char* const then : {"exec sleep 1000", "exit 1", "echo hello there", "exec cat"}) {
+    for (const int prepared : {0, 2}) {
+      SCOPED_TRACE(absl::StrCat(then, " prepared ", prepared));
+      const TempDir dir;
+      Validator validator(CountingScript(dir, then), 2, 1000);
+      for (int k = 1; k <= prepared; ++k) validator.Prepare(k);
+      std::atomic<int> absent{0};
+      for (int k = 0; k < 8; ++k) {
+        validator.Add(RequestFor(0), [&absent](const auto& validation) {
+          absent += absl::IsNotFound(validation.status()) ? 1 : 0;
+        });
+      }
+      validator.Finish();
+      EXPECT_EQ(absent, 8);
+      EXPECT_LE(Starts(dir), 2 + prepared);
+      validator.Prepare(5);
+      EXPECT_TRUE(absl::IsNotFound(validator.Validate(RequestFor(0)).status()));
+      EXPECT_LE(Starts(dir), 2 + prepared) << "none is started any more";
+    }
+  }
 }
 
 class ValidationServiceTest : public testing::Test {

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packages whose programs name the code of other kernels.
+#include "kiln/exec/package.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/file_system.h"
+#include "kiln/base/sha256.h"
+#include "kiln/compiler/kernel_service.h"
+#include "kiln/compiler/package_writer.h"
+#include "kiln/compiler/variants.h"
+#include "kiln/exec/ports.h"
+#include "kiln/graph/text.h"
+#include "kiln/persistent_cache/pack.h"
+#include "tests/base/status_matchers.h"
+#include "tests/base/temp_dir.h"
+
+namespace kiln {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ForgedPackageTest : public testing::Test {
+ protected:
+  // A package of more than one kernel.
+  void SetUp() override {
+    CompileOptions options;
+    options.cache.directory = dir_.File("cache");
+    options.target = IsaLevel::kV3;
+    KILN_ASSERT_OK_AND_ASSIGN(
+        const Graph graph,
+        ParseGraph("graph g\ninput x : f32 [n, 32]\ny = exp(x)\ns = reduce_sum(y) {axes = [0], "
+                   "keepdims = 1}\nz = reduce_max(s) {axes = [1], keepdims = 1}\noutput z\n"));
+    options.jit_level = 0;
+    KILN_ASSERT_OK_AND_ASSIGN(const Compiled compiled, CompileGraph(graph, options));
+    KernelService service(options);
+    for (const program::KernelDef& def : compiled.variant.program.kernels()) {
+      for (const program::KernelChoice& choice : def.choices()) {
+        KILN_ASSERT_OK(service
+                           .Keep(service.Identify(def.text(), choice.params()),
+                                 {choice.at_most().begin(), choice.at_most().end()},
+                                 {def.example().begin(), def.example().end()})
+                           .status());
+      }
+    }
+    KILN_ASSERT_OK_AND_ASSIGN(const auto inputs, GetPorts(compiled.variant.program.inputs()));
+    KILN_ASSERT_OK_AND_ASSIGN(const auto outputs, GetPorts(compiled.variant.program.outputs()));
+    PackageWriter writer(inputs, outputs, options.math);
+    writer.Add(IsaLevel::kV3, compiled.variant);
+    KILN_ASSERT_OK_AND_ASSIGN(const std::string bytes, writer.Encode(*service.store()));
+    Write(bytes);
+  }
+
+  void Write(const std::string& bytes) {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
+  }
+
+  // Writes the package with another program in it: all checksums are right.
+  void Forge(const std::function<void(program::Program&)>& change) {
+    PackTrust trust;
+    trust.unsigned_too = true;
+    KILN_ASSERT_OK_AND_ASSIGN(const auto pack, Pack::Open(RealFileSystem(), path_, trust));
+    std::vector<Entry> entries;
+    for (const Pack::Row& row : pack->rows()) {
+      KILN_ASSERT_OK_AND_ASSIGN(Entry entry, pack->Read(row.key, nullptr));
+      for (Section& section : entry.sections) {
+        if (section.tag == "package") section.bytes = WithProgram(section.bytes, change);
+      }
+      entries.push_back(std::move(entry));
+    }
+    KILN_ASSERT_OK_AND_ASSIGN(const std::string bytes, EncodePack(std::move(entries), nullptr));
+    Write(bytes);
+  }
+
+  static std::string WithProgram(const std::string& bytes,
+                                 const std::function<void(program::Program&)>& change) {
+    packaged::Package package;
+    EXPECT_TRUE(package.ParseFromString(bytes));
+    for (packaged::Variant& variant : *package.mutable_targets(0)->mutable_variants()) {
+      program::Program program;
+      EXPECT_TRUE(program.ParseFromString(variant.program()));
+      change(program);
+      variant.set_program(program.SerializeAsString());
+    }
+    return package.SerializeAsString();
+  }
+
+  TempDir dir_;
+  const std::string path_ = dir_.File("m.kiln");
+};
+
+TEST_F(ForgedPackageTest, AnHonestOneRuns) {
+  KILN_ASSERT_OK_AND_ASSIGN(const auto package, Package::Open(path_));
+  EXPECT_GE(package->compiled(), 2);
+  EXPECT_EQ(package->on_vm(), 0);
+}
+
+TEST_F(ForgedPackageTest, CodeOfAnotherKernelIsRefused) {
+  Forge([](program::Program& program) {
+    ASSERT_GE(program.kernels_size(), 2);
+    program.mutable_kernels(0)->mutable_choices(0)->mutable_key()->swap(
+        *program.mutable_kernels(1)->mutable_choices(0)->mutable_key());
+  });
+  const auto opened = Package::Open(path_);
+  EXPECT_TRUE(absl::IsDataLoss(opened.status())) << opened.status();
+  EXPECT_THAT(std::string(opened.status().message()), HasSubstr("another kernel"));
+}
+
+// The second kernel asks for code that was checked for the first already.
+TEST_F(ForgedPackageTest, CodeThatIsInUseForAnotherKernelIsRefused) {
+  Forge([](program::Program& program) {
+    ASSERT_GE(program.kernels_size(), 2);
+    program.mutable_kernels(1)->mutable_choices(0)->set_key(program.kernels(0).choices(0).key());
+  });
+  EXPECT_TRUE(absl::IsDataLoss(Package::Open(path_).status()));
+}
+
+// Another schedule stands for other in-place pairs and bounds.
+TEST_F(ForgedPackageTest, CodeOfAnotherScheduleIsRefused) {
+  Forge([](program::Program& program) {
+    program::KernelChoice& choice = *program.mutable_kernels(0)->mutable_choices(0);
+    choice.set_params(absl::StrCat(choice.params(), " grain=77"));
+  });
+  EXPECT_TRUE(absl::IsDataLoss(Package::Open(path_).status()));
+}
+
+// An entry without a kernel, such as that of a constant or of the package itself.
+TEST_F(ForgedPackageTest, AnEntryThatIsNoKernelIsRefused) {
+  Forge([](program::Program& program) {
+    const CacheKey key = PackagePreimage().Key();
+    program.mutable_kernels(0)->mutable_choices(0)->set_key(std::string(key.begin(), key.end()));
+  });
+  EXPECT_TRUE(absl::IsDataLoss(Package::Open(path_).status()));
+}
+
+}  // namespace
+}  // namespace kiln
