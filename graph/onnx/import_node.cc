@@ -10,6 +10,7 @@
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/graph/needed_value.h"
+#include "kiln/graph/onnx/compose.h"
 #include "kiln/graph/onnx/constant_value.h"
 #include "kiln/graph/onnx/importer.h"
 #include "kiln/graph/onnx/node_view.h"
@@ -276,7 +277,8 @@ bool Importer::MakeElements(Scope& scope, const absl::Status& status,
   if (!IsInt(value.type) || value.shape.size() > 1 || count < 0 || count > kMaxSymbolElements)
     return false;
   // Symbols are from 0 on. What extents alone decide may be negative; it is known with them.
-  if (FollowsFromShapes(graph, *input) && !NeverNegative(graph, *input)) return false;
+  const bool of_shapes = FollowsFromShapes(graph, *input);
+  if (of_shapes && !NeverNegative(graph, *input)) return false;
   Shape elements;
   for (int64_t i = 0; i < count; ++i)
     elements.push_back(symbols_.Fresh(absl::StrCat(value.name, "_", i)));
@@ -285,7 +287,23 @@ bool Importer::MakeElements(Scope& scope, const absl::Status& status,
                     absl::StrCat(value.name, "/elements"), {});
   if (!known.ok()) return false;
   *input = known->front();
+  if (of_shapes) {
+    for (const Dim& element : elements) element.CollectSymbols(shape_elements_);
+  }
   return true;
+}
+
+absl::Status Importer::CheckShapeElements(const Graph& graph, size_t first) const {
+  if (shape_elements_.empty()) return absl::OkStatus();
+  for (size_t k = first; k < graph.guards().size(); ++k) {
+    for (const std::string& symbol : graph.guards()[k].Symbols()) {
+      if (shape_elements_.count(symbol) == 0) continue;
+      return ExtentsError({Dim::Symbol(symbol)},
+                          absl::StrCat("needs ", graph.guards()[k].ToString(), ", where ", symbol,
+                                       " is computed from extents that are not known"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 void Importer::Unsupported(const NodeProto& node, int64_t opset, std::string reason,
@@ -352,7 +370,11 @@ absl::Status Importer::AddNode(Scope& scope, const NodeProto& node) {
     }
     return status;
   };
+  const size_t guards = scope.graph->guards().size(), listed = out_.unsupported.size();
   absl::Status status = reason.empty() ? attempt() : absl::UnimplementedError(reason);
+  // What is within a function or a chosen branch has been asked by itself.
+  if (status.ok() && out_.unsupported.size() == listed)
+    status = CheckShapeElements(*scope.graph, guards);
   // What does not go together under assumptions about extents may do so for others.
   if (absl::IsInvalidArgument(status) &&
       std::any_of(scope.graph->guards().begin(), scope.graph->guards().end(), IsAboutExtents))

@@ -91,6 +91,10 @@ class Importer {
   // If `status` asks for the elements of an integer value that is computed: has them become symbols
   // and tells so.
   bool MakeElements(Scope& scope, const absl::Status& status, std::vector<ValueId>& inputs);
+  // kUnimplemented, of open extents, if a guard from the `first` on is about elements that extents
+  // alone decide. Lists of extents behind such a guard say what holds under it alone, and a part of
+  // the graph that learns when it runs that it does not hold has nothing to make them from again.
+  absl::Status CheckShapeElements(const Graph& graph, size_t first) const;
   void Unsupported(const NodeProto& node, int64_t opset, std::string reason,
                    bool needs_values = false);
 
@@ -143,6 +147,7 @@ class Importer {
   OnnxImport out_;
   Scope main_;
   Symbols symbols_;
+  std::set<std::string> shape_elements_;  // symbols of elements that extents alone decide
   std::map<std::string, const FunctionProto*> functions_;
   std::set<const FunctionProto*> active_;  // functions that are being looked into
   std::map<const FunctionProto*, Expansion> expansions_;

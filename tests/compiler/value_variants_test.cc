@@ -66,6 +66,29 @@ TEST_F(ValueVariantsTest, EachShapeGetsItsProgramWhereItDecidesTheStructure) {
   }
 }
 
+// A length that is computed in floats is assumed to be that of y, which y need not have: it may
+// have one row, which is repeated. Lists of extents behind the assumption would say one row then,
+// too.
+TEST_F(ValueVariantsTest, AssumptionsAboutWhatExtentsDecideAreForTheseExtents) {
+  KILN_ASSERT_OK_AND_ASSIGN(
+      Model model,
+      Written(OnnxGraph(
+          {OnnxNode("Shape", {"x"}, {"shape"}),
+           OnnxNode("Cast", {"shape"}, {"f"}, {IntAttribute("to", kFloat)}),
+           OnnxNode("Cast", {"f"}, {"rows"}, {IntAttribute("to", kInt64)}),
+           OnnxNode("Expand", {"y", "rows"}, {"wide"}), OnnxNode("Tile", {"wide", "two"}, {"z"})},
+          {OnnxValue("x", kFloat, {"n"}), OnnxValue("y", kFloat, {"m"})},
+          {OnnxValue("z", kFloat, {"k"})}, {OnnxInts("two", {2})})));
+  for (int round = 0; round < 2; ++round) {
+    KILN_ASSERT_OK_AND_ASSIGN(const auto same,
+                              model.Run({{"x", F32({2}, {0, 0})}, {"y", F32({2}, {1, 2})}}));
+    EXPECT_THAT(Values(same[0]), ElementsAre(1, 2, 1, 2));
+    KILN_ASSERT_OK_AND_ASSIGN(const auto repeated,
+                              model.Run({{"x", F32({2}, {0, 0})}, {"y", F32({1}, {3})}}));
+    EXPECT_THAT(Values(repeated[0]), ElementsAre(3, 3, 3, 3));
+  }
+}
+
 // One branch drops an axis, the other does not: what the condition's value chooses is taken.
 TEST_F(ValueVariantsTest, BranchesOfOtherRanksAreChosenByTheConditionsValue) {
   const auto branch = [](const std::string& node) {
