@@ -221,7 +221,8 @@ void ForEachSource(const Graph& graph, ValueId value, const F& f) {
   }
 }
 
-// Whether nothing but the shapes of inputs decides the value.
+}  // namespace
+
 bool FollowsFromShapes(const Graph& graph, ValueId value) {
   bool follows = true;
   ForEachSource(graph, value, [&](const Value& v) {
@@ -232,6 +233,8 @@ bool FollowsFromShapes(const Graph& graph, ValueId value) {
   });
   return follows;
 }
+
+namespace {
 
 bool IsNeverNegative(const Value& value) {
   if (const std::optional<Shape> content = ContentOf(value)) {

@@ -140,6 +140,9 @@ class Importer {
   absl::StatusOr<std::vector<ValueId>> EmitLoop(Scope& scope, const LoopParts& parts);
   absl::StatusOr<std::vector<ValueId>> EmitScan(Scope& scope, const LoopParts& parts);
   absl::Status RunBody(Scope& scope, const GraphProto& proto, std::vector<ValueId>& results);
+  // Whether the model's inputs decide all that a branch or body assumes. Then a variant of the
+  // whole model holds where it does; else only a run tells, and extents of its results with it.
+  bool AssumesOnlyInputs(const Graph& body) const;
 
   const ModelProto& model_;
   const OnnxImportOptions& options_;
@@ -157,6 +160,9 @@ class Importer {
 
 // Whether an error is ExtentsError's (compose.h) of extents that are not known.
 bool IsOfOpenExtents(const absl::Status& status);
+
+// Whether nothing but the shapes of inputs decides the value.
+bool FollowsFromShapes(const Graph& graph, ValueId value);
 
 std::string DomainOf(absl::string_view domain);
 std::string OperatorOf(const NodeProto& node);

@@ -114,6 +114,90 @@ TEST_F(ValueVariantsTest, BranchesOfOtherRanksAreChosenByTheConditionsValue) {
   EXPECT_THAT(Values(kept[0]), ElementsAre(-1, -2));
 }
 
+// A branch with a node's result as its only one.
+std::string Branch(const std::vector<std::string>& nodes,
+                   const std::vector<std::string>& constants = {}) {
+  return OnnxGraph(nodes, {}, {OnnxValue("r")}, constants);
+}
+
+// The condition is counted in floats; constants decide it once the extents are numbers.
+TEST_F(ValueVariantsTest, BranchesOfOtherRanksAreChosenByExtentsCountedInFloats) {
+  KILN_ASSERT_OK_AND_ASSIGN(
+      Model model,
+      Written(OnnxGraph(
+          {OnnxNode("Shape", {"x"}, {"shape"}),
+           OnnxNode("Cast", {"shape"}, {"f"}, {IntAttribute("to", kFloat)}),
+           OnnxNode("Less", {"f", "two"}, {"short"}),
+           OnnxNode(
+               "If", {"short"}, {"y"},
+               {GraphAttribute("then_branch", Branch({OnnxNode("Unsqueeze", {"x", "axis"}, {"r"})},
+                                                     {OnnxInts("axis", {0})})),
+                GraphAttribute("else_branch", Branch({OnnxNode("Neg", {"x"}, {"r"})}))})},
+          {OnnxValue("x", kFloat, {"n"})}, {OnnxValue("y", kFloat, {"m"})},
+          {OnnxFloats("two", {2})})));
+  KILN_ASSERT_OK_AND_ASSIGN(const auto one, model.Run({{"x", F32({1}, {5})}}));
+  EXPECT_THAT(one[0].shape(), ElementsAre(1, 1));
+  KILN_ASSERT_OK_AND_ASSIGN(const auto two, model.Run({{"x", F32({2}, {5, 6})}}));
+  EXPECT_THAT(Values(two[0]), ElementsAre(-5, -6));
+}
+
+// Exporters guard what would be wrong by a condition on extents.
+TEST_F(ValueVariantsTest, ABranchThatIsWrongMattersOnlyIfItIsChosen) {
+  KILN_ASSERT_OK_AND_ASSIGN(
+      Model model,
+      Written(OnnxGraph(
+          {OnnxNode("Shape", {"x"}, {"shape"}), OnnxNode("Equal", {"shape", "four"}, {"is_four"}),
+           OnnxNode("If", {"is_four"}, {"y"},
+                    {GraphAttribute("then_branch", Branch({OnnxNode("Concat", {"a", "b"}, {"r"},
+                                                                    {IntAttribute("axis", 1)})})),
+                     GraphAttribute("else_branch", Branch({OnnxNode("Neg", {"a"}, {"r"})}))})},
+          {OnnxValue("x", kFloat, {"n"}), OnnxValue("a", kFloat, {1, 2}),
+           OnnxValue("b", kFloat, {3, 2})},
+          {OnnxValue("y", kFloat, {"m", "k"})}, {OnnxInts("four", {4})})));
+  const Tensor a = F32({1, 2}, {1, 2}), b = F32({3, 2}, {0, 0, 0, 0, 0, 0});
+  KILN_ASSERT_OK_AND_ASSIGN(const auto good, model.Run({{"x", F32({1}, {0})}, {"a", a}, {"b", b}}));
+  EXPECT_THAT(Values(good[0]), ElementsAre(-1, -2));
+  const auto bad = model.Run({{"x", F32({4}, {0, 0, 0, 0})}, {"a", a}, {"b", b}});
+  EXPECT_THAT(bad.status().message(), HasSubstr("1 and 3 differ"));
+}
+
+// Both branches take x[-2:m], where a run finds out how long x is: as long as they say together
+// only if x has two elements.
+TEST_F(ValueVariantsTest, ResultsOfBranchesAreAsLongAsTheRunMakesThem) {
+  const auto slice = [](const std::string& op) {
+    return Branch(
+        {OnnxNode("Slice", {"short", "back", "end", "zero"}, {"s"}), OnnxNode(op, {"s"}, {"r"})},
+        {OnnxInts("back", {-2}), OnnxInts("zero", {0})});
+  };
+  const std::string body =
+      OnnxGraph({OnnxNode("Identity", {"on"}, {"still_on"}),
+                 OnnxNode("Slice", {"state", "one", "most", "none"}, {"next"})},
+                {OnnxValue("turn", kInt64, {}), OnnxValue("on", kBool, {}), OnnxValue("state")},
+                {OnnxValue("still_on"), OnnxValue("next")},
+                {OnnxInts("one", {1}), OnnxInts("most", {INT64_MAX}), OnnxInts("none", {0})});
+  KILN_ASSERT_OK_AND_ASSIGN(
+      Model model,
+      Written(OnnxGraph(
+          {OnnxNode("Shape", {"t"}, {"turns"}), OnnxNode("Shape", {"m"}, {"end"}),
+           OnnxNode("Loop", {"turns", "", "x"}, {"short"}, {GraphAttribute("body", body)}),
+           OnnxNode("Equal", {"end", "seven"}, {"is_seven"}),
+           OnnxNode("If", {"is_seven"}, {"chosen"},
+                    {GraphAttribute("then_branch", slice("Neg")),
+                     GraphAttribute("else_branch", slice("Abs"))}),
+           OnnxNode("Neg", {"chosen"}, {"y"})},
+          {OnnxValue("x", kFloat, {"n"}), OnnxValue("t", kFloat, {"q"}),
+           OnnxValue("m", kFloat, {"m"})},
+          {OnnxValue("y", kFloat, {"k"})}, {OnnxInts("seven", {7})})));
+  for (const int64_t turns : {1, 2, 3}) {
+    KILN_ASSERT_OK_AND_ASSIGN(const auto y, model.Run({{"x", F32({3}, {1, 2, 3})},
+                                                       {"t", FilledTensor(DType::kF32, {turns}, 0)},
+                                                       {"m", F32({1}, {0})}}));
+    EXPECT_EQ(Values(y[0]), turns == 1   ? std::vector<double>({-2})
+                            : turns == 2 ? std::vector<double>({-3})
+                                         : std::vector<double>());
+  }
+}
+
 TEST_F(ValueVariantsTest, EachValueGetsItsProgramAndOtherExtentsShareIt) {
   KILN_ASSERT_OK_AND_ASSIGN(Model model, SumOverAxes());
   ASSERT_EQ(model.inputs().size(), 2u);
