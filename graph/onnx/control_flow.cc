@@ -80,8 +80,8 @@ bool KeepsCondition(const Graph& body) {
 
 // What is wrong with a branch matters only if it is chosen, which is known with the extents that
 // decide the condition.
-absl::Status OfOneBranch(const Graph& graph, ValueId condition, const absl::Status& wrong) {
-  if (!absl::IsInvalidArgument(wrong) || !FollowsFromShapes(graph, condition)) return wrong;
+absl::Status OfOneBranch(const Scope& scope, ValueId condition, const absl::Status& wrong) {
+  if (!absl::IsInvalidArgument(wrong) || !FollowsFromShapes(scope, condition)) return wrong;
   return OpenExtentsError(std::string(wrong.message()));
 }
 
@@ -124,11 +124,25 @@ absl::Status Importer::CountBody() {
       "branches and loop bodies within each other are looked at more than ", kMaxBodies, " times"));
 }
 
-bool Importer::AssumesOnlyInputs(const Graph& body) const {
+std::set<std::string> Importer::InputSymbols() const {
   std::set<std::string> known;
   for (const ValueId id : main_.graph->inputs())
     ForEachLearned(main_.graph->value(id),
                    [&](const std::string& symbol) { known.insert(symbol); });
+  return known;
+}
+
+void Importer::AdoptGuards(Graph& graph, const Graph& body) const {
+  const std::set<std::string> known = InputSymbols();
+  for (const Guard& guard : body.guards()) {
+    const std::set<std::string> symbols = guard.Symbols();
+    if (std::includes(known.begin(), known.end(), symbols.begin(), symbols.end()))
+      graph.AddGuard(guard);
+  }
+}
+
+bool Importer::AssumesOnlyInputs(const Graph& body) const {
+  const std::set<std::string> known = InputSymbols();
   const auto told = [&](const Guard& guard) {
     const std::set<std::string> symbols = guard.Symbols();
     return std::includes(known.begin(), known.end(), symbols.begin(), symbols.end());
@@ -197,10 +211,10 @@ absl::Status Importer::AddIf(Scope& scope, const NodeProto& node, const std::vec
   const std::string name = NameOf(node);
   const size_t before = out_.unsupported.size();
   absl::StatusOr<BodyGraph> first = ImportBranch(scope, *then_branch, name + "/then", {});
-  if (!first.ok()) return OfOneBranch(graph, inputs[0].id, first.status());
+  if (!first.ok()) return OfOneBranch(scope, inputs[0].id, first.status());
   BodyGraph& a = *first;
   absl::StatusOr<BodyGraph> second = ImportBranch(scope, *else_branch, name + "/else", a.captures);
-  if (!second.ok()) return OfOneBranch(graph, inputs[0].id, second.status());
+  if (!second.ok()) return OfOneBranch(scope, inputs[0].id, second.status());
   BodyGraph& b = *second;
   if (!a.complete || !b.complete) {
     // Its value known, the condition leaves one of them.
@@ -227,6 +241,8 @@ absl::Status Importer::AddIf(Scope& scope, const NodeProto& node, const std::vec
       extents.push_back(same ? x[axis] : symbols_.Fresh(absl::StrCat(name, "_dim", axis)));
     }
   }
+  AdoptGuards(graph, a.graph);
+  AdoptGuards(graph, b.graph);
   GraphBuilder builder(&graph);
   std::vector<ValueId> operands = {AsScalar(builder, inputs[0].id)};
   KILN_RETURN_IF_ERROR(builder.status());
@@ -370,6 +386,7 @@ absl::StatusOr<std::vector<ValueId>> Importer::EmitLoop(Scope& scope, const Loop
       extents.push_back(holds ? dim : symbols_.Fresh(absl::StrCat(parts.name, "_scan", k)));
     }
   }
+  AdoptGuards(graph, body.graph);
   std::vector<ValueId> operands = {parts.trips, parts.condition};
   operands.insert(operands.end(), parts.state.begin(), parts.state.end());
   operands.insert(operands.end(), body.captures.begin(), body.captures.end());

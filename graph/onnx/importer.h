@@ -91,10 +91,12 @@ class Importer {
   // If `status` asks for the elements of an integer value that is computed: has them become symbols
   // and tells so.
   bool MakeElements(Scope& scope, const absl::Status& status, std::vector<ValueId>& inputs);
-  // kUnimplemented, of open extents, if a guard from the `first` on is about elements that extents
-  // alone decide. Lists of extents behind such a guard say what holds under it alone, and a part of
-  // the graph that learns when it runs that it does not hold has nothing to make them from again.
-  absl::Status CheckShapeElements(const Graph& graph, size_t first) const;
+  // kUnimplemented, of open extents, if no graph can be made under a guard from the `first` on.
+  //   - It is about elements that extents alone decide. Lists of extents behind it say what holds
+  //     under it alone, and a part of the graph that learns when it runs that it does not hold has
+  //     nothing to make them from again.
+  //   - It does not go together with the guards before it: no extents are left.
+  absl::Status CheckGuards(const Graph& graph, size_t first) const;
   void Unsupported(const NodeProto& node, int64_t opset, std::string reason,
                    bool needs_values = false);
 
@@ -143,6 +145,10 @@ class Importer {
   // Whether the model's inputs decide all that a branch or body assumes. Then a variant of the
   // whole model holds where it does; else only a run tells, and extents of its results with it.
   bool AssumesOnlyInputs(const Graph& body) const;
+  // Adds what a branch or body of a node of `graph` assumes of the model's inputs: extents around
+  // it say it too, also where the node itself turns out to be dead.
+  void AdoptGuards(Graph& graph, const Graph& body) const;
+  std::set<std::string> InputSymbols() const;  // that the model's inputs tell
 
   const ModelProto& model_;
   const OnnxImportOptions& options_;
@@ -162,7 +168,7 @@ class Importer {
 bool IsOfOpenExtents(const absl::Status& status);
 
 // Whether nothing but the shapes of inputs decides the value.
-bool FollowsFromShapes(const Graph& graph, ValueId value);
+bool FollowsFromShapes(const Scope& scope, ValueId value);
 
 std::string DomainOf(absl::string_view domain);
 std::string OperatorOf(const NodeProto& node);

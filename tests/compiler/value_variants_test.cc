@@ -198,6 +198,82 @@ TEST_F(ValueVariantsTest, ResultsOfBranchesAreAsLongAsTheRunMakesThem) {
   }
 }
 
+// Of the node only its shape is read, which holds if its branches fit.
+TEST_F(ValueVariantsTest, BranchesThatOnlyGiveTheirShapeMustFit) {
+  KILN_ASSERT_OK_AND_ASSIGN(
+      Model model,
+      Written(OnnxGraph(
+          {OnnxNode("Shape", {"a"}, {"shape"}), OnnxNode("Equal", {"shape", "seven"}, {"is_seven"}),
+           OnnxNode("If", {"is_seven"}, {"r"},
+                    {GraphAttribute("then_branch", Branch({OnnxNode("Add", {"a", "b"}, {"r"})})),
+                     GraphAttribute("else_branch", Branch({OnnxNode("Sub", {"a", "b"}, {"r"})}))}),
+           OnnxNode("Shape", {"r"}, {"extents"}), OnnxNode("Expand", {"unit", "extents"}, {"y"})},
+          {OnnxValue("a", kFloat, {"n"}), OnnxValue("b", kFloat, {"m"})},
+          {OnnxValue("y", kFloat, {"k"})}, {OnnxInts("seven", {7}), OnnxFloats("unit", {5})})));
+  KILN_ASSERT_OK_AND_ASSIGN(const auto y,
+                            model.Run({{"a", F32({2}, {0, 0})}, {"b", F32({2}, {0, 0})}}));
+  EXPECT_THAT(Values(y[0]), ElementsAre(5, 5));
+  KILN_ASSERT_OK_AND_ASSIGN(const auto wide,
+                            model.Run({{"a", F32({1}, {0})}, {"b", F32({2}, {0, 0})}}));
+  EXPECT_THAT(Values(wide[0]), ElementsAre(5, 5));
+  const auto bad = model.Run({{"a", F32({2}, {0, 0})}, {"b", F32({3}, {0, 0, 0})}});
+  EXPECT_THAT(bad.status().message(), HasSubstr("2 and 3 differ"));
+}
+
+// n - 1 elements are asked for: wrong for all n but 0, where -1 stands for as many as there are.
+TEST_F(ValueVariantsTest, WhatExtentsSayMayFitWhereOthersDoNot) {
+  KILN_ASSERT_OK_AND_ASSIGN(
+      Model model, Written(OnnxGraph({OnnxNode("Shape", {"x"}, {"shape"}),
+                                      OnnxNode("Sub", {"shape", "one"}, {"less"}),
+                                      OnnxNode("Reshape", {"x", "less"}, {"y"})},
+                                     {OnnxValue("x", kFloat, {"n"})},
+                                     {OnnxValue("y", kFloat, {"m"})}, {OnnxInts("one", {1})})));
+  KILN_ASSERT_OK_AND_ASSIGN(const auto none, model.Run({{"x", F32({0}, {})}}));
+  EXPECT_THAT(none[0].shape(), ElementsAre(0));
+  const auto bad = model.Run({{"x", F32({3}, {1, 2, 3})}});
+  EXPECT_THAT(bad.status().message(), HasSubstr("3 and 2 differ"));
+}
+
+// The first slice assumes five elements, the second follows it, and Squeeze takes one alone.
+TEST_F(ValueVariantsTest, AssumptionsThatExcludeEachOtherAreForTheseExtents) {
+  KILN_ASSERT_OK_AND_ASSIGN(
+      Model model,
+      Written(OnnxGraph({OnnxNode("Slice", {"x", "five", "most"}, {"a"}),
+                         OnnxNode("Slice", {"x", "last", "one"}, {"b"}),
+                         OnnxNode("Squeeze", {"x", "zero"}, {"c"})},
+                        {OnnxValue("x", kFloat, {"n"})},
+                        {OnnxValue("a", kFloat, {"m"}), OnnxValue("b", kFloat, {"k"}),
+                         OnnxValue("c", kFloat, {})},
+                        {OnnxInts("five", {-5}), OnnxInts("most", {INT64_MAX}),
+                         OnnxInts("last", {-1}), OnnxInts("one", {1}), OnnxInts("zero", {0})})));
+  KILN_ASSERT_OK_AND_ASSIGN(const auto out, model.Run({{"x", F32({1}, {3})}}));
+  for (const Tensor& tensor : out) EXPECT_THAT(Values(tensor), ElementsAre(3));
+}
+
+// Within a branch, too, bounds that extents decide may be negative.
+TEST_F(ValueVariantsTest, BoundsCountedAroundABranchMayBeNegative) {
+  KILN_ASSERT_OK_AND_ASSIGN(
+      Model model,
+      Written(OnnxGraph(
+          {OnnxNode("Shape", {"x"}, {"shape"}),
+           OnnxNode("Cast", {"shape"}, {"f"}, {IntAttribute("to", kFloat)}),
+           OnnxNode("Mul", {"f", "half"}, {"back"}),
+           OnnxNode("Cast", {"back"}, {"end"}, {IntAttribute("to", kInt64)}),
+           OnnxNode("If", {"c"}, {"y"},
+                    {GraphAttribute("then_branch",
+                                    Branch({OnnxNode("Slice", {"x", "zero", "end"}, {"r"})})),
+                     GraphAttribute("else_branch", Branch({OnnxNode("Neg", {"x"}, {"r"})}))})},
+          {OnnxValue("x", kFloat, {"n"}), OnnxValue("c", kBool, {})},
+          {OnnxValue("y", kFloat, {"m"})}, {OnnxFloats("half", {-0.5}), OnnxInts("zero", {0})})));
+  const auto run = [&](double c) {
+    return model.Run({{"x", F32({4}, {1, 2, 3, 4})}, {"c", FilledTensor(DType::kBool, {}, c)}});
+  };
+  KILN_ASSERT_OK_AND_ASSIGN(const auto cut, run(1));
+  EXPECT_THAT(Values(cut[0]), ElementsAre(1, 2));
+  KILN_ASSERT_OK_AND_ASSIGN(const auto whole, run(0));
+  EXPECT_THAT(Values(whole[0]), ElementsAre(-1, -2, -3, -4));
+}
+
 TEST_F(ValueVariantsTest, EachValueGetsItsProgramAndOtherExtentsShareIt) {
   KILN_ASSERT_OK_AND_ASSIGN(Model model, SumOverAxes());
   ASSERT_EQ(model.inputs().size(), 2u);
