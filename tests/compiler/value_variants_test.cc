@@ -274,6 +274,24 @@ TEST_F(ValueVariantsTest, BoundsCountedAroundABranchMayBeNegative) {
   EXPECT_THAT(Values(whole[0]), ElementsAre(-1, -2, -3, -4));
 }
 
+// A Gather that nothing reads assumes that the loop's result has rows; only the loop knows.
+TEST_F(ValueVariantsTest, WhatADeadNodeAssumesOfARunCanBeAsked) {
+  const std::string body =
+      OnnxGraph({OnnxNode("Identity", {"on"}, {"o"}),
+                 OnnxNode("Concat", {"s", "x"}, {"t"}, {IntAttribute("axis", 0)})},
+                {OnnxValue("i", kInt64, {}), OnnxValue("on", kBool, {}), OnnxValue("s")},
+                {OnnxValue("o"), OnnxValue("t")});
+  KILN_ASSERT_OK_AND_ASSIGN(
+      Model model,
+      Written(OnnxGraph(
+          {OnnxNode("Loop", {"two", "", "x"}, {"long"}, {GraphAttribute("body", body)}),
+           OnnxNode("Gather", {"long", "two"}, {"unread"}), OnnxNode("Neg", {"x"}, {"y"})},
+          {OnnxValue("x", kFloat, {"n"})}, {OnnxValue("y", kFloat, {"n"})},
+          {OnnxInts("two", {2})})));
+  KILN_ASSERT_OK_AND_ASSIGN(const auto y, model.Run({{"x", F32({2}, {1, 2})}}));
+  EXPECT_THAT(Values(y[0]), ElementsAre(-1, -2));
+}
+
 TEST_F(ValueVariantsTest, EachValueGetsItsProgramAndOtherExtentsShareIt) {
   KILN_ASSERT_OK_AND_ASSIGN(Model model, SumOverAxes());
   ASSERT_EQ(model.inputs().size(), 2u);
