@@ -438,10 +438,14 @@ absl::StatusOr<std::vector<ValueId>> Importer::EmitScan(Scope& scope, const Loop
       return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " of a tensor of rank ", rank));
     if (axis < 0) axis += rank;
     const Shape& first = graph.value(parts.scanned[0]).shape;
-    const Guard same =
-        Guard::Same(shape[static_cast<size_t>(axis)], first[static_cast<size_t>(parts.axes[0])]);
-    if (same.Static() == false)
-      return absl::InvalidArgumentError("the scanned tensors have different numbers of slices");
+    const Dim &own = shape[static_cast<size_t>(axis)],
+              &wanted = first[static_cast<size_t>(parts.axes[0])];
+    const Guard same = Guard::Same(own, wanted);
+    if (same.Static() == false) {
+      return absl::InvalidArgumentError(absl::StrCat("scanned input ", k, " has ", own.ToString(),
+                                                     " slices along axis ", axis,
+                                                     ", scanned input 0 has ", wanted.ToString()));
+    }
     graph.AddGuard(same);
   }
   parts.trips =

@@ -19,7 +19,7 @@ enum class Outcome {
   kValue,      // the arrays
   kError,      // the specification has no result: extents do not go together
   kUndefined,  // runtimes differ, Kiln does not: -1 beside an extent of 0
-  kOpen,       // what a loop without turns stacks has no shape
+  kOpen,       // a loop without turns: what it stacks has no shape, and its body need not fit
 };
 
 struct Evaluated {

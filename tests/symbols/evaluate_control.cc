@@ -50,7 +50,8 @@ Evaluated RunBody(const Model& body, const std::vector<Array>& inputs, Values sc
 
 // Of a body that no turn runs, which may have no result for what is carried into it.
 Evaluated NoTurn(const Evaluated& first, std::vector<Array> state, size_t results) {
-  if (first.outcome != Outcome::kValue) return Undefined("a body that does not fit and never runs");
+  if (first.outcome != Outcome::kValue)
+    return {Outcome::kOpen, "a body that does not fit and never runs", {}};
   if (results > state.size()) return {Outcome::kOpen, "no turn", {}};
   return {Outcome::kValue, "", std::move(state)};
 }
