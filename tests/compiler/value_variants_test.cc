@@ -292,6 +292,27 @@ TEST_F(ValueVariantsTest, WhatADeadNodeAssumesOfARunCanBeAsked) {
   EXPECT_THAT(Values(y[0]), ElementsAre(-1, -2));
 }
 
+// A loop makes two rows of one; Resize to as many as there were is not what leaves them alone.
+TEST_F(ValueVariantsTest, ResizeKeepsNoExtentThatOnlyARunTells) {
+  const std::string body =
+      OnnxGraph({OnnxNode("Identity", {"on"}, {"o"}),
+                 OnnxNode("Concat", {"s", "x"}, {"t"}, {IntAttribute("axis", 0)})},
+                {OnnxValue("i", kInt64, {}), OnnxValue("on", kBool, {}), OnnxValue("s")},
+                {OnnxValue("o"), OnnxValue("t")});
+  KILN_ASSERT_OK_AND_ASSIGN(
+      Model model,
+      Written(
+          OnnxGraph({OnnxNode("Loop", {"once", "", "x"}, {"long"}, {GraphAttribute("body", body)}),
+                     OnnxNode("Shape", {"x"}, {"shape"}),
+                     OnnxNode("Resize", {"long", "", "", "shape"}, {"y"},
+                              {TextAttribute("coordinate_transformation_mode", "asymmetric"),
+                               TextAttribute("nearest_mode", "floor")})},
+                    {OnnxValue("x", kFloat, {"n"})}, {OnnxValue("y", kFloat, {"m"})},
+                    {OnnxInts("once", {1})})));
+  KILN_ASSERT_OK_AND_ASSIGN(const auto y, model.Run({{"x", F32({3}, {1, 2, 3})}}));
+  EXPECT_THAT(Values(y[0]), ElementsAre(1, 3, 2));
+}
+
 TEST_F(ValueVariantsTest, EachValueGetsItsProgramAndOtherExtentsShareIt) {
   KILN_ASSERT_OK_AND_ASSIGN(Model model, SumOverAxes());
   ASSERT_EQ(model.inputs().size(), 2u);
