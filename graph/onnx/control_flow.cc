@@ -144,6 +144,8 @@ void Importer::AdoptGuards(Graph& graph, const Graph& body) const {
 bool Importer::AssumesOnlyInputs(const Graph& body) const {
   const std::set<std::string> known = InputSymbols();
   const auto told = [&](const Guard& guard) {
+    // That an axis has elements to look up decides no extent (AssumeKnownIfEmpty).
+    if (guard.kind == Guard::Kind::kAtLeast && guard.number == 1) return true;
     const std::set<std::string> symbols = guard.Symbols();
     return std::includes(known.begin(), known.end(), symbols.begin(), symbols.end());
   };
