@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The second evaluator: index and shape operators of ONNX as plain loops over concrete shapes,
-// written from the operators' specification and, where that leaves a result open, from
-// docs/numerics.md. It shares nothing with graph/ops, graph/reference or
-// the importer.
+// The second evaluator: index and shape operators of ONNX, products, pools, Resize and nodes with
+// bodies, as plain loops over concrete shapes, written from the operators' specification and, where
+// that leaves a result open, from docs/numerics.md. It shares nothing with graph/ops,
+// graph/reference or the importer.
 #ifndef KILN_TESTS_SYMBOLS_EVALUATE_H_
 #define KILN_TESTS_SYMBOLS_EVALUATE_H_
 
