@@ -88,12 +88,28 @@ std::optional<LibraryPostOp> UnaryPostOp(const Graph& graph, const Node& node, V
   return std::nullopt;
 }
 
+// What the calls found so far make of nodes and values.
+struct Found {
+  explicit Found(const Graph& graph)
+      : taken(graph.nodes().size()), hidden(graph.values().size()), read(graph.values().size()) {}
+  std::vector<bool> taken;   // nodes that belong to a call
+  std::vector<bool> hidden;  // values within a call, which nothing writes
+  std::vector<bool> read;    // values that a call reads where they lie
+};
+
+size_t Index(ValueId id) { return static_cast<size_t>(id.v); }
+
 // Follows the chain of nodes behind one operator.
 class Chain {
  public:
-  Chain(const Graph& graph, const std::vector<std::vector<NodeId>>& users, std::vector<bool>& taken,
+  Chain(const Graph& graph, const std::vector<std::vector<NodeId>>& users, Found& found,
         LibraryCall& call)
-      : graph_(graph), users_(users), taken_(taken), call_(call), op_(graph.node(call.op)) {
+      : graph_(graph),
+        users_(users),
+        found_(found),
+        taken_(found.taken),
+        call_(call),
+        op_(graph.node(call.op)) {
     const ValueId output = op_.outputs[0];
     at_ = output;
     call_.output = DenseView(graph, output);
@@ -108,7 +124,14 @@ class Chain {
       call_.stopped = "a multiple at the end is left to the kernel that follows";
       Undo();
     }
-    for (const NodeId node : call_.nodes) taken_[static_cast<size_t>(node.v)] = true;
+    for (const NodeId node : call_.nodes) {
+      taken_[static_cast<size_t>(node.v)] = true;
+      for (const ValueId id : graph_.node(node).outputs)
+        found_.hidden[Index(id)] = id != call_.output.base;
+    }
+    for (const StridedView& input : call_.inputs) {
+      if (input.base.valid()) found_.read[Index(input.base)] = true;
+    }
   }
 
  private:
@@ -127,6 +150,8 @@ class Chain {
     const std::vector<NodeId>& readers = users_[static_cast<size_t>(at_.v)];
     if (readers.empty() && !graph_.IsOutput(at_)) return false;
     if (graph_.IsOutput(at_)) return Stop("its result is an output");
+    if (found_.read[Index(call_.output.base)])
+      return Stop("another call reads its result where it lies");
     const auto activation = TakesPostOps(op_) ? FindActivation(graph_, users_, at_) : std::nullopt;
     if (activation) return TakeActivation(*activation);
     if (readers.size() != 1) return Stop("its result has several readers");
@@ -231,7 +256,8 @@ class Chain {
     if (other.type != DType::kF32) return std::nullopt;
     StridedView operand{value, 0, out, call_.output.strides};
     if (other.shape == shape) {  // dense, as the chain's value is, maybe amidst other memory
-      if (const StridedView view = StridedOf(graph_, value); IsDense(view)) {
+      const StridedView view = StridedOf(graph_, value);
+      if (IsDense(view) && !found_.hidden[Index(view.base)]) {
         operand.base = view.base;
         operand.offset = view.offset;
       }
@@ -277,6 +303,7 @@ class Chain {
 
   const Graph& graph_;
   const std::vector<std::vector<NodeId>>& users_;
+  Found& found_;
   std::vector<bool>& taken_;
   LibraryCall& call_;
   const Node& op_;
@@ -289,7 +316,7 @@ class Chain {
 
 std::vector<LibraryCall> FindLibraryCalls(const Graph& graph, int level) {
   std::vector<LibraryCall> calls(graph.nodes().size());
-  std::vector<bool> taken(graph.nodes().size(), false);
+  Found found(graph);
   const std::vector<std::vector<NodeId>> users = graph.Users();
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
@@ -305,14 +332,17 @@ std::vector<LibraryCall> FindLibraryCalls(const Graph& graph, int level) {
       if (level < 2 || !f32) continue;
       for (const auto view : {StridedOf, StridedStep}) {
         StridedView strided = view(graph, node.inputs[k]);
-        if (strided.base == input.base || !TakesInput(node, k, strided)) continue;
+        if (strided.base == input.base || found.hidden[Index(strided.base)] ||
+            !TakesInput(node, k, strided))
+          continue;
         input = std::move(strided);
         break;
       }
+      found.read[Index(input.base)] = true;
     }
     call.output = DenseView(graph, node.outputs[0]);
     if (level < 2 || !f32) continue;
-    Chain(graph, users, taken, call).Follow();
+    Chain(graph, users, found, call).Follow();
   }
   return calls;
 }

@@ -71,9 +71,11 @@ absl::Status CheckInputs(const Graph& graph, const Node& node) {
                      : op.max_inputs == op.min_inputs ? ""
                                                       : absl::StrCat(" to ", op.max_inputs)));
   }
+  // Of any number of like operands none may be missing; nodes with bodies have others in front.
+  const bool alike = op.max_inputs < 0 && op.kind != OpKind::kControl && op.kind != OpKind::kHost;
   for (int k = 0; k < count; ++k) {
     const ValueId id = node.inputs[static_cast<size_t>(k)];
-    if (!id.valid() && k < op.min_inputs) {
+    if (!id.valid() && (alike || k < op.min_inputs)) {
       return absl::InvalidArgumentError(
           absl::StrCat(Subject(node), ": input ", k, " is absent; it is not optional"));
     }

@@ -178,6 +178,13 @@ bool Graph::RemoveDead() {
       ForEachLearned(value(id), [&](const std::string& symbol) { teacher.erase(symbol); });
   }
   for (const Output& output : outputs_) need(output.value);
+  // What is assumed of a symbol can be asked only while something tells it.
+  for (const Guard& guard : guards_) {
+    if (teacher.empty()) break;
+    for (const std::string& symbol : guard.Symbols()) {
+      if (const auto found = teacher.find(symbol); found != teacher.end()) need(found->second);
+    }
+  }
   while (!work.empty()) {
     const NodeId producer = values_[Index(work.back())].producer;
     work.pop_back();

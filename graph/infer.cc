@@ -54,7 +54,15 @@ bool HoldsWhereAllAre(int64_t size, const Guard& guard) {
   return guard.Holds(values).value_or(false);
 }
 
-bool HoldsForLarge(const Guard& guard) { return HoldsWhereAllAre(1 << 20, guard); }
+bool HoldsForLarge(const Guard& guard) {
+  // Products of many symbols have values of smaller ones only.
+  for (const int64_t size : {1 << 20, 1 << 12, 1 << 6, 1 << 3}) {
+    SymbolValues values;
+    for (const std::string& symbol : guard.Symbols()) values[symbol] = size;
+    if (const absl::StatusOr<bool> holds = guard.Holds(values); holds.ok()) return *holds;
+  }
+  return false;
+}
 
 bool AssumeEither(InferContext& c, const Guard& first, const Guard& second) {
   if (first.Static() == true || second.Static() == true) return first.Static() == true;

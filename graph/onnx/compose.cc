@@ -21,6 +21,10 @@ int64_t RankOf(const NodeView& n, ValueId x) {
 
 absl::Status ExtentsError(const Shape& extents, std::string message) {
   if (kiln::Constant(extents)) return absl::InvalidArgumentError(message);
+  return OpenExtentsError(std::move(message));
+}
+
+absl::Status OpenExtentsError(std::string message) {
   absl::Status status = absl::UnimplementedError(message);
   status.SetPayload(kOpenExtents, absl::Cord());
   return status;

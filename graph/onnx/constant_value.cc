@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kMaxElements = int64_t{1} << 16;  // of every tensor on the way
 constexpr size_t kMaxNodes = 1024;
+constexpr int64_t kMaxSteps = 1 << 16;  // nodes run, those of bodies as often as these are
 
 bool IsSmall(const Value& value) {
   const std::optional<std::vector<int64_t>> shape = Constant(value.shape);
@@ -33,6 +34,35 @@ std::optional<Tensor> Known(const Value& value) {
   for (size_t i = 0; i < numbers->size(); ++i)
     WriteInt(tensor, static_cast<int64_t>(i), (*numbers)[i]);
   return tensor;
+}
+
+// Nodes that a run of `node` runs, with those of its bodies; nothing where that is not bounded, or
+// a value on the way is not known to be small.
+std::optional<int64_t> StepsOf(const Graph& graph, const Node& node) {
+  if (node.op->kind != OpKind::kControl) return 1;
+  int64_t turns = 1;
+  if (absl::string_view(node.op->name) == "loop") {
+    const std::optional<Tensor> trips =
+        node.inputs[0].valid() ? Known(graph.value(node.inputs[0])) : std::nullopt;
+    if (!trips || trips->num_elements() != 1) return std::nullopt;
+    turns = std::clamp<int64_t>(ReadInt(*trips, 0), 0, kMaxSteps);
+  }
+  int64_t steps = 1;
+  for (const auto& [name, value] : node.attrs) {
+    const Body* body = std::get_if<Body>(&value);
+    if (body == nullptr) continue;
+    for (const Value& inner : (*body)->values()) {
+      if (!IsSmall(inner)) return std::nullopt;
+    }
+    for (const Node& inner : (*body)->nodes()) {
+      const std::optional<int64_t> own = StepsOf(**body, inner);
+      if (!own || *own > kMaxSteps) return std::nullopt;
+      steps += turns * *own;
+      if (steps > kMaxSteps) return std::nullopt;
+    }
+    steps += turns;
+  }
+  return steps;
 }
 
 // Copies what `value` is made of into a graph of its own; false where that is not only constants.
@@ -58,8 +88,12 @@ class Extract {
       const std::vector<ValueId>& inputs = from_.node(v.producer).inputs;
       work.insert(work.end(), inputs.begin(), inputs.end());
     }
-    if (!std::all_of(nodes.begin(), nodes.end(), [&](int32_t node) { return Copy(NodeId{node}); }))
-      return false;
+    int64_t steps = 0;
+    for (const int32_t node : nodes) {
+      const std::optional<int64_t> own = StepsOf(from_, from_.node(NodeId{node}));
+      steps += own.value_or(kMaxSteps);
+      if (steps >= kMaxSteps || !Copy(NodeId{node})) return false;
+    }
     to_.AddOutput(At(value), "value");
     return true;
   }

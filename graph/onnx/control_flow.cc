@@ -8,19 +8,25 @@
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/graph/builder.h"
+#include "kiln/graph/onnx/compose.h"
+#include "kiln/graph/onnx/constant_value.h"
 #include "kiln/graph/onnx/importer.h"
 #include "kiln/graph/onnx/limits.h"
 #include "kiln/graph/onnx/node_view.h"
 #include "kiln/graph/op.h"
 #include "kiln/graph/rebuild.h"
+#include "kiln/graph/tensors.h"
 
 namespace kiln::onnx {
 namespace {
 
+// The element of a condition or count, where constants decide it.
 std::optional<int64_t> KnownNumber(const Graph& graph, ValueId id) {
-  const std::optional<Shape> content = ContentOf(graph.value(id));
-  if (!content || content->size() != 1) return std::nullopt;
-  return (*content)[0].constant();
+  if (const std::optional<Shape> content = ContentOf(graph.value(id)))
+    return content->size() == 1 ? (*content)[0].constant() : std::nullopt;
+  const std::optional<Tensor> value = ConstantValue(graph, id);
+  if (!value || value->num_elements() != 1 || IsFloat(value->dtype())) return std::nullopt;
+  return ReadInt(*value, 0);
 }
 
 absl::StatusOr<const GraphProto*> GraphOf(const NodeProto& node, absl::string_view name) {
@@ -72,6 +78,13 @@ bool KeepsCondition(const Graph& body) {
   return id == body.inputs()[1] || KnownNumber(body, id) == 1;
 }
 
+// What is wrong with a branch matters only if it is chosen, which is known with the extents that
+// decide the condition.
+absl::Status OfOneBranch(const Scope& scope, ValueId condition, const absl::Status& wrong) {
+  if (!absl::IsInvalidArgument(wrong) || !FollowsFromShapes(scope, condition)) return wrong;
+  return OpenExtentsError(std::string(wrong.message()));
+}
+
 }  // namespace
 
 // A loop of either kind, with what it takes from the graph around.
@@ -109,6 +122,41 @@ absl::Status Importer::CountBody() {
   if (++bodies_ <= kMaxBodies) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
       "branches and loop bodies within each other are looked at more than ", kMaxBodies, " times"));
+}
+
+std::set<std::string> Importer::InputSymbols() const {
+  std::set<std::string> known;
+  for (const ValueId id : main_.graph->inputs())
+    ForEachLearned(main_.graph->value(id),
+                   [&](const std::string& symbol) { known.insert(symbol); });
+  return known;
+}
+
+void Importer::AdoptGuards(Graph& graph, const Graph& body) const {
+  const std::set<std::string> known = InputSymbols();
+  for (const Guard& guard : body.guards()) {
+    const std::set<std::string> symbols = guard.Symbols();
+    if (std::includes(known.begin(), known.end(), symbols.begin(), symbols.end()))
+      graph.AddGuard(guard);
+  }
+}
+
+bool Importer::AssumesOnlyInputs(const Graph& body) const {
+  const std::set<std::string> known = InputSymbols();
+  const auto told = [&](const Guard& guard) {
+    // That an axis has elements to look up decides no extent (AssumeKnownIfEmpty).
+    if (guard.kind == Guard::Kind::kAtLeast && guard.number == 1) return true;
+    const std::set<std::string> symbols = guard.Symbols();
+    return std::includes(known.begin(), known.end(), symbols.begin(), symbols.end());
+  };
+  if (!std::all_of(body.guards().begin(), body.guards().end(), told)) return false;
+  for (const Node& node : body.nodes()) {
+    for (const auto& [name, value] : node.attrs) {
+      const Body* inner = std::get_if<Body>(&value);
+      if (inner != nullptr && !AssumesOnlyInputs(**inner)) return false;
+    }
+  }
+  return true;
 }
 
 absl::StatusOr<Importer::BodyGraph> Importer::ImportBranch(Scope& scope, const GraphProto& proto,
@@ -164,8 +212,12 @@ absl::Status Importer::AddIf(Scope& scope, const NodeProto& node, const std::vec
   }
   const std::string name = NameOf(node);
   const size_t before = out_.unsupported.size();
-  KILN_ASSIGN_OR_RETURN(BodyGraph a, ImportBranch(scope, *then_branch, name + "/then", {}));
-  KILN_ASSIGN_OR_RETURN(BodyGraph b, ImportBranch(scope, *else_branch, name + "/else", a.captures));
+  absl::StatusOr<BodyGraph> first = ImportBranch(scope, *then_branch, name + "/then", {});
+  if (!first.ok()) return OfOneBranch(scope, inputs[0].id, first.status());
+  BodyGraph& a = *first;
+  absl::StatusOr<BodyGraph> second = ImportBranch(scope, *else_branch, name + "/else", a.captures);
+  if (!second.ok()) return OfOneBranch(scope, inputs[0].id, second.status());
+  BodyGraph& b = *second;
   if (!a.complete || !b.complete) {
     // Its value known, the condition leaves one of them.
     const bool needs_values = NoteNeeded(scope, graph.value(inputs[0].id).name);
@@ -180,15 +232,19 @@ absl::Status Importer::AddIf(Scope& scope, const NodeProto& node, const std::vec
     a.graph.mutable_value(id).shape_content = value.shape_content;
   }
   const std::set<std::string> visible = VisibleSymbols(graph);
+  const bool settled = AssumesOnlyInputs(a.graph) && AssumesOnlyInputs(b.graph);
   Shape extents;
   for (size_t k = 0; k < a.graph.outputs().size(); ++k) {
     const Shape& x = a.graph.value(a.graph.outputs()[k].value).shape;
     const Shape& y = b.graph.value(b.graph.outputs()[k].value).shape;
     for (size_t axis = 0; axis < x.size(); ++axis) {
-      const bool same = axis < y.size() && x[axis] == y[axis] && IsVisible(x[axis], visible);
+      const bool same = axis < y.size() && x[axis] == y[axis] && IsVisible(x[axis], visible) &&
+                        (settled || x[axis].constant());
       extents.push_back(same ? x[axis] : symbols_.Fresh(absl::StrCat(name, "_dim", axis)));
     }
   }
+  AdoptGuards(graph, a.graph);
+  AdoptGuards(graph, b.graph);
   GraphBuilder builder(&graph);
   std::vector<ValueId> operands = {AsScalar(builder, inputs[0].id)};
   KILN_RETURN_IF_ERROR(builder.status());
@@ -272,8 +328,10 @@ absl::StatusOr<std::vector<ValueId>> Importer::EmitLoop(Scope& scope, const Loop
   const size_t carried = parts.state.size();
   std::vector<Shape> shapes;
   for (const ValueId id : parts.state) shapes.push_back(graph.value(id).shape);
-  // Extents that a turn changes are symbols of the body; each try may find more of them.
+  // Extents that a turn changes, or keeps under assumptions that only a run can tell of, are
+  // symbols of the body; each try may find more of them.
   BodyGraph body;
+  bool settled = true;
   const size_t listed = out_.unsupported.size();
   for (bool changed = true; changed;) {
     changed = false;
@@ -283,6 +341,7 @@ absl::StatusOr<std::vector<ValueId>> Importer::EmitLoop(Scope& scope, const Loop
     if (body.graph.outputs().size() < carried + 1)
       return absl::InvalidArgumentError(absl::StrCat("the body gives ", body.graph.outputs().size(),
                                                      " results for ", carried, " carried values"));
+    settled = AssumesOnlyInputs(body.graph);
     for (size_t k = 0; k < carried; ++k) {
       const Value& out = body.graph.value(body.graph.outputs()[k + 1].value);
       if (out.shape.size() != shapes[k].size() || out.type != graph.value(parts.state[k]).type) {
@@ -293,7 +352,9 @@ absl::StatusOr<std::vector<ValueId>> Importer::EmitLoop(Scope& scope, const Loop
       for (size_t axis = 0; axis < shapes[k].size(); ++axis) {
         const bool fresh = !SymbolOf(shapes[k][axis]).empty() &&
                            !(shapes[k][axis] == graph.value(parts.state[k]).shape[axis]);
-        if (fresh || out.shape[axis] == shapes[k][axis]) continue;
+        const bool stays =
+            out.shape[axis] == shapes[k][axis] && (settled || shapes[k][axis].constant());
+        if (fresh || stays) continue;
         shapes[k][axis] = symbols_.Fresh(absl::StrCat(parts.name, "_state", k, "_dim", axis));
         changed = true;
       }
@@ -322,10 +383,12 @@ absl::StatusOr<std::vector<ValueId>> Importer::EmitLoop(Scope& scope, const Loop
   for (size_t k = carried; k < results; ++k) {
     const Value& out = body.graph.value(body.graph.outputs()[k + 1].value);
     extents.push_back(count);
-    for (const Dim& dim : out.shape)
-      extents.push_back(
-          IsVisible(dim, visible) ? dim : symbols_.Fresh(absl::StrCat(parts.name, "_scan", k)));
+    for (const Dim& dim : out.shape) {
+      const bool holds = IsVisible(dim, visible) && (settled || dim.constant());
+      extents.push_back(holds ? dim : symbols_.Fresh(absl::StrCat(parts.name, "_scan", k)));
+    }
   }
+  AdoptGuards(graph, body.graph);
   std::vector<ValueId> operands = {parts.trips, parts.condition};
   operands.insert(operands.end(), parts.state.begin(), parts.state.end());
   operands.insert(operands.end(), body.captures.begin(), body.captures.end());
@@ -377,10 +440,14 @@ absl::StatusOr<std::vector<ValueId>> Importer::EmitScan(Scope& scope, const Loop
       return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " of a tensor of rank ", rank));
     if (axis < 0) axis += rank;
     const Shape& first = graph.value(parts.scanned[0]).shape;
-    const Guard same =
-        Guard::Same(shape[static_cast<size_t>(axis)], first[static_cast<size_t>(parts.axes[0])]);
-    if (same.Static() == false)
-      return absl::InvalidArgumentError("the scanned tensors have different numbers of slices");
+    const Dim &own = shape[static_cast<size_t>(axis)],
+              &wanted = first[static_cast<size_t>(parts.axes[0])];
+    const Guard same = Guard::Same(own, wanted);
+    if (same.Static() == false) {
+      return absl::InvalidArgumentError(absl::StrCat("scanned input ", k, " has ", own.ToString(),
+                                                     " slices along axis ", axis,
+                                                     ", scanned input 0 has ", wanted.ToString()));
+    }
     graph.AddGuard(same);
   }
   parts.trips =

@@ -384,6 +384,8 @@ absl::StatusOr<int64_t> HalfOf(const NodeView& n, ValueId cache) {
   if (!cache.valid() || n.value(cache).shape.size() != 2)
     return absl::InvalidArgumentError("the table of cosines is no matrix");
   const std::optional<int64_t> half = n.value(cache).shape[1].constant();
+  if (half && *half < 1)
+    return absl::InvalidArgumentError("the table of cosines has a width of 0, expected at least 1");
   if (half) return *half;
   return ExtentsError({n.value(cache).shape[1]}, "the width of the table of cosines is not known");
 }
@@ -582,8 +584,9 @@ absl::Status MatMulNBits(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(3, 6));
   const int64_t k = n.Int("K", 0), cols = n.Int("N", 0), bits = n.Int("bits", 4),
                 block = n.Int("block_size", 0);
-  if (k <= 0 || cols <= 0 || block < 16 || (bits != 2 && bits != 4 && bits != 8) ||
-      k > (int64_t{1} << 31) || cols > (int64_t{1} << 31) || k * cols > (int64_t{1} << 31))
+  if (k <= 0 || cols <= 0 || block < 16 || block > (int64_t{1} << 31) ||
+      (bits != 2 && bits != 4 && bits != 8) || k > (int64_t{1} << 31) ||
+      cols > (int64_t{1} << 31) || k * cols > (int64_t{1} << 31))
     return absl::InvalidArgumentError(
         absl::StrCat("K is ", k, ", N ", cols, ", bits ", bits, ", block_size ", block));
   if (n.has(4)) return absl::UnimplementedError("input g_idx is not supported");

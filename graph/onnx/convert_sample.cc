@@ -300,7 +300,7 @@ bool KeepsExtent(NodeView& n, const AxisScale& a) {
   if (a.scale.value_or(1) != 1) return false;
   if (a.out == in) return true;
   const Guard same = Guard::Same(a.out, in);
-  if (same.Static() == false) return false;
+  if (same.Static() == false || !n.IsTold(same)) return false;
   if (n.Stands(same) || HoldsForLarge(same)) {
     n.Assume(same);
     return true;

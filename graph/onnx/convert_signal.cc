@@ -25,6 +25,16 @@ constexpr double kTurn = 2 * std::numbers::pi;
 
 absl::Status Done(NodeView& n, ValueId y) { return n.Emit("identity", {y}); }
 
+// Whether a table of these extents, from 0 on, is not too large.
+bool IsTable(std::initializer_list<int64_t> extents) {
+  int64_t most = kMaxTable;
+  for (const int64_t extent : extents) {
+    if (extent > most) return false;
+    most /= std::max<int64_t>(extent, 1);
+  }
+  return true;
+}
+
 absl::StatusOr<int64_t> OneInt(NodeView& n, int k, absl::string_view what, int64_t least) {
   KILN_ASSIGN_OR_RETURN(const std::vector<int64_t> values, n.ConstInts(k, what));
   if (values.size() != 1 || values[0] < least)
@@ -74,7 +84,7 @@ struct Transform {
 // x [..., given, parts] to [..., results, 2]: the parts are real, or real and imaginary.
 absl::StatusOr<ValueId> Fourier(NodeView& n, ValueId x, const Transform& t, int64_t parts) {
   const int64_t rows = std::min(t.given, t.length);
-  if (rows * parts * t.results * 2 > kMaxTable)
+  if (!IsTable({rows, parts, t.results, 2}))
     return absl::UnimplementedError(
         absl::StrCat("a transform of length ", t.length, " is too long"));
   const DType type = TypeOf(n, x);
@@ -104,7 +114,7 @@ absl::StatusOr<ValueId> Fourier(NodeView& n, ValueId x, const Transform& t, int6
 // out is the conjugate of what is there.
 absl::StatusOr<ValueId> RealInverse(NodeView& n, ValueId x, const Transform& t) {
   const int64_t rows = std::min(t.given, t.length / 2 + 1);
-  if (rows * 2 * t.length > kMaxTable)
+  if (!IsTable({rows, 2, t.length}))
     return absl::UnimplementedError(
         absl::StrCat("a transform of length ", t.length, " is too long"));
   const DType type = TypeOf(n, x);
@@ -195,7 +205,7 @@ absl::Status Stft(NodeView& n) {
   if (frame < 1 || !length || *length < frame)
     return absl::UnimplementedError("the lengths of frames and signal must be known and fit");
   const int64_t frames = (*length - frame) / step + 1;
-  if (frames * frame > kMaxTable) return absl::UnimplementedError("the frames are too many");
+  if (!IsTable({frames, frame})) return absl::UnimplementedError("the frames are too many");
   Tensor places = Tensor::Allocate(DType::kI64, {frames, frame});
   for (int64_t i = 0; i < frames * frame; ++i)
     static_cast<int64_t*>(places.data())[i] = i / frame * step + i % frame;

@@ -2,6 +2,7 @@
 // One node of a model: its inputs are looked up, its converter, function or structure is applied,
 // its outputs get names.
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -9,7 +10,9 @@
 #include "absl/strings/strip.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/graph/known_dims.h"
 #include "kiln/graph/needed_value.h"
+#include "kiln/graph/onnx/compose.h"
 #include "kiln/graph/onnx/constant_value.h"
 #include "kiln/graph/onnx/importer.h"
 #include "kiln/graph/onnx/node_view.h"
@@ -203,27 +206,36 @@ bool IsOneOf(const Node& node, std::initializer_list<absl::string_view> names) {
   return std::find(names.begin(), names.end(), node.op->name) != names.end();
 }
 
-// Calls f on every value that `value` is made of, itself included, down to what is known; f says
-// whether to look behind it.
+// Calls f on every value that `value` is made of, itself included, down to what is known, also
+// where a branch or body takes it from around; f says whether to look behind it.
 template <typename F>
-void ForEachSource(const Graph& graph, ValueId value, const F& f) {
-  std::vector<ValueId> work = {value};
-  std::set<ValueId> seen;
+void ForEachSource(const Scope& scope, ValueId value, const F& f) {
+  std::vector<std::pair<const Scope*, ValueId>> work = {{&scope, value}};
+  std::set<std::pair<const Graph*, ValueId>> seen;
   while (!work.empty()) {
-    const ValueId id = work.back();
+    const Scope* at = work.back().first;
+    const ValueId id = work.back().second;
     work.pop_back();
-    if (!id.valid() || !seen.insert(id).second || !f(graph.value(id))) continue;
-    const NodeId producer = graph.value(id).producer;
-    if (producer.v < 0) continue;
-    const std::vector<ValueId>& inputs = graph.node(producer).inputs;
-    work.insert(work.end(), inputs.begin(), inputs.end());
+    if (!id.valid() || !seen.insert({at->graph, id}).second) continue;
+    // Of the scopes of one graph the outermost captures.
+    while (at->parent != nullptr && at->parent->graph == at->graph) at = at->parent;
+    const auto taken = std::find_if(at->known.begin(), at->known.end(),
+                                    [&](const auto& pair) { return pair.second == id; });
+    const Value& v = at->graph->value(id);
+    if (taken != at->known.end() && !v.constant && !ContentOf(v)) {
+      work.emplace_back(at->parent, taken->first);
+      continue;
+    }
+    if (!f(*at->graph, v) || v.producer.v < 0) continue;
+    for (const ValueId input : at->graph->node(v.producer).inputs) work.emplace_back(at, input);
   }
 }
 
-// Whether nothing but the shapes of inputs decides the value.
-bool FollowsFromShapes(const Graph& graph, ValueId value) {
+}  // namespace
+
+bool FollowsFromShapes(const Scope& scope, ValueId value) {
   bool follows = true;
-  ForEachSource(graph, value, [&](const Value& v) {
+  ForEachSource(scope, value, [&](const Graph& graph, const Value& v) {
     if (v.constant || ContentOf(v)) return false;
     const bool dynamic = v.producer.v >= 0 && graph.node(v.producer).op->dynamic;
     follows = follows && v.producer.v >= 0 && !dynamic;
@@ -231,6 +243,8 @@ bool FollowsFromShapes(const Graph& graph, ValueId value) {
   });
   return follows;
 }
+
+namespace {
 
 bool IsNeverNegative(const Value& value) {
   if (const std::optional<Shape> content = ContentOf(value)) {
@@ -242,9 +256,9 @@ bool IsNeverNegative(const Value& value) {
 }
 
 // Whether it is made of what is never negative by operators that keep it so.
-bool NeverNegative(const Graph& graph, ValueId value) {
+bool NeverNegative(const Scope& scope, ValueId value) {
   bool never = true;
-  ForEachSource(graph, value, [&](const Value& v) {
+  ForEachSource(scope, value, [&](const Graph& graph, const Value& v) {
     if (v.constant || ContentOf(v)) {
       never = never && IsNeverNegative(v);
       return false;
@@ -276,7 +290,8 @@ bool Importer::MakeElements(Scope& scope, const absl::Status& status,
   if (!IsInt(value.type) || value.shape.size() > 1 || count < 0 || count > kMaxSymbolElements)
     return false;
   // Symbols are from 0 on. What extents alone decide may be negative; it is known with them.
-  if (FollowsFromShapes(graph, *input) && !NeverNegative(graph, *input)) return false;
+  const bool of_shapes = FollowsFromShapes(scope, *input);
+  if (of_shapes && !NeverNegative(scope, *input)) return false;
   Shape elements;
   for (int64_t i = 0; i < count; ++i)
     elements.push_back(symbols_.Fresh(absl::StrCat(value.name, "_", i)));
@@ -285,7 +300,53 @@ bool Importer::MakeElements(Scope& scope, const absl::Status& status,
                     absl::StrCat(value.name, "/elements"), {});
   if (!known.ok()) return false;
   *input = known->front();
+  if (of_shapes) {
+    for (const Dim& element : elements) element.CollectSymbols(shape_elements_);
+  }
   return true;
+}
+
+namespace {
+
+// Whether it follows from what is known that the guard does not hold.
+bool IsExcluded(const Guard& guard, const KnownDims& known) {
+  switch (guard.kind) {
+    case Guard::Kind::kAtLeast:
+      return known.NeverNegative(Dim(guard.number - 1) - guard.left);
+    case Guard::Kind::kLess:
+      return known.NeverNegative(guard.left - guard.number);
+    case Guard::Kind::kEqual:
+    case Guard::Kind::kSame: {
+      const Dim right = guard.kind == Guard::Kind::kSame ? guard.right : Dim(guard.number);
+      return known.NeverNegative(guard.left - right - 1) ||
+             known.NeverNegative(right - guard.left - 1);
+    }
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+absl::Status Importer::CheckGuards(const Graph& graph, size_t first) const {
+  const std::span<const Guard> guards = graph.guards();
+  if (first >= guards.size()) return absl::OkStatus();
+  const std::set<std::string> inputs = InputSymbols();
+  for (size_t k = first; k < guards.size(); ++k) {
+    for (const std::string& symbol : guards[k].Symbols()) {
+      if (shape_elements_.count(symbol) == 0) continue;
+      return OpenExtentsError(absl::StrCat("needs ", guards[k].ToString(), ", where ", symbol,
+                                           " is computed from extents that are not known"));
+    }
+    // What a run finds out is its own matter.
+    const std::set<std::string> symbols = guards[k].Symbols();
+    const bool told = std::includes(inputs.begin(), inputs.end(), symbols.begin(), symbols.end());
+    if (told && IsExcluded(guards[k], KnownDims(guards.first(k)))) {
+      return OpenExtentsError(absl::StrCat("needs ", guards[k].ToString(),
+                                           ", but nodes before it were given other extents"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 void Importer::Unsupported(const NodeProto& node, int64_t opset, std::string reason,
@@ -352,11 +413,25 @@ absl::Status Importer::AddNode(Scope& scope, const NodeProto& node) {
     }
     return status;
   };
+  const size_t guards = scope.graph->guards().size(), listed = out_.unsupported.size();
   absl::Status status = reason.empty() ? attempt() : absl::UnimplementedError(reason);
-  // What does not go together under assumptions about extents may do so for others.
-  if (absl::IsInvalidArgument(status) &&
-      std::any_of(scope.graph->guards().begin(), scope.graph->guards().end(), IsAboutExtents))
-    status = absl::UnimplementedError(status.message());
+  // What is within a function or a chosen branch has been asked by itself.
+  if (status.ok() && out_.unsupported.size() == listed) status = CheckGuards(*scope.graph, guards);
+  // What does not go together under assumptions about extents may do so for others, and so may what
+  // extents say: a target of n - 1 elements asks for as many as there are where n is 0.
+  const auto says_extents = [&](const Slot& slot) {
+    if (slot.kind != Slot::Kind::kTensor || !slot.id.valid()) return false;
+    const std::optional<Shape> content = ContentOf(scope.graph->value(slot.id));
+    return content && !kiln::Constant(*content);
+  };
+  if (absl::IsInvalidArgument(status)) {
+    if (std::any_of(slots.begin(), slots.end(), says_extents)) {
+      status = OpenExtentsError(std::string(status.message()));
+    } else if (std::any_of(scope.graph->guards().begin(), scope.graph->guards().end(),
+                           IsAboutExtents)) {
+      status = absl::UnimplementedError(status.message());
+    }
+  }
   if (absl::IsUnimplemented(status)) {
     Unsupported(node, opset, Reason(status, node), needs_values);
     out_.unsupported.back().needs_extents = IsOfOpenExtents(status);

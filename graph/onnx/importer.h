@@ -91,6 +91,12 @@ class Importer {
   // If `status` asks for the elements of an integer value that is computed: has them become symbols
   // and tells so.
   bool MakeElements(Scope& scope, const absl::Status& status, std::vector<ValueId>& inputs);
+  // kUnimplemented, of open extents, if no graph can be made under a guard from the `first` on.
+  //   - It is about elements that extents alone decide. Lists of extents behind it say what holds
+  //     under it alone, and a part of the graph that learns when it runs that it does not hold has
+  //     nothing to make them from again.
+  //   - It does not go together with the guards before it: no extents are left.
+  absl::Status CheckGuards(const Graph& graph, size_t first) const;
   void Unsupported(const NodeProto& node, int64_t opset, std::string reason,
                    bool needs_values = false);
 
@@ -136,6 +142,13 @@ class Importer {
   absl::StatusOr<std::vector<ValueId>> EmitLoop(Scope& scope, const LoopParts& parts);
   absl::StatusOr<std::vector<ValueId>> EmitScan(Scope& scope, const LoopParts& parts);
   absl::Status RunBody(Scope& scope, const GraphProto& proto, std::vector<ValueId>& results);
+  // Whether the model's inputs decide all that a branch or body assumes. Then a variant of the
+  // whole model holds where it does; else only a run tells, and extents of its results with it.
+  bool AssumesOnlyInputs(const Graph& body) const;
+  // Adds what a branch or body of a node of `graph` assumes of the model's inputs: extents around
+  // it say it too, also where the node itself turns out to be dead.
+  void AdoptGuards(Graph& graph, const Graph& body) const;
+  std::set<std::string> InputSymbols() const;  // that the model's inputs tell
 
   const ModelProto& model_;
   const OnnxImportOptions& options_;
@@ -143,6 +156,7 @@ class Importer {
   OnnxImport out_;
   Scope main_;
   Symbols symbols_;
+  std::set<std::string> shape_elements_;  // symbols of elements that extents alone decide
   std::map<std::string, const FunctionProto*> functions_;
   std::set<const FunctionProto*> active_;  // functions that are being looked into
   std::map<const FunctionProto*, Expansion> expansions_;
@@ -152,6 +166,9 @@ class Importer {
 
 // Whether an error is ExtentsError's (compose.h) of extents that are not known.
 bool IsOfOpenExtents(const absl::Status& status);
+
+// Whether nothing but the shapes of inputs decides the value.
+bool FollowsFromShapes(const Scope& scope, ValueId value);
 
 std::string DomainOf(absl::string_view domain);
 std::string OperatorOf(const NodeProto& node);

@@ -12,6 +12,7 @@
 #include "kiln/graph/onnx/onnx.pb.h"
 #include "kiln/graph/onnx/symbols.h"
 #include "kiln/graph/op.h"
+#include "kiln/graph/rebuild.h"
 
 namespace kiln::onnx {
 namespace {
@@ -267,6 +268,13 @@ absl::StatusOr<std::vector<int64_t>> NodeView::Axes(std::vector<int64_t> axes, i
 
 Dim NodeView::NewSymbol(absl::string_view wish) {
   return symbols_.Fresh(absl::StrCat(name_, "_", wish));
+}
+
+bool NodeView::IsTold(const Guard& guard) const {
+  std::set<std::string> untold = guard.Symbols();
+  for (const ValueId id : graph_.inputs())
+    ForEachLearned(graph_.value(id), [&](const std::string& symbol) { untold.erase(symbol); });
+  return outer_ && untold.empty();
 }
 
 std::optional<Dim> NodeView::Divided(const Dim& a, int64_t b) {

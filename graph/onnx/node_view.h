@@ -97,6 +97,9 @@ class NodeView {
   // An extent that is found out when the node runs.
   Dim NewSymbol(absl::string_view wish);
   void Assume(Guard guard) { graph_.AddGuard(std::move(guard)); }
+  // Whether the model's inputs tell whether the guard holds. What a converter does because of
+  // another is not done over where a run finds that it does not hold.
+  bool IsTold(const Guard& guard) const;
   // Whether just this has been assumed before.
   bool Stands(const Guard& guard) const {
     return std::find(graph_.guards().begin(), graph_.guards().end(), guard) !=

@@ -6,6 +6,7 @@
 #include "kiln/base/status_macros.h"
 #include "kiln/graph/builder.h"
 #include "kiln/graph/onnx/importer.h"
+#include "kiln/graph/onnx/limits.h"
 #include "kiln/graph/onnx/node_view.h"
 #include "kiln/graph/op.h"
 #include "kiln/graph/tensors.h"
@@ -47,9 +48,16 @@ absl::StatusOr<size_t> Place(const Graph& graph, const std::vector<Slot>& inputs
   return static_cast<size_t>(at);
 }
 
+absl::Status TooManyParts(int64_t parts) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("makes ", parts, " parts, more than ", kMaxExpandedNodes));
+}
+
 // A tensor along an axis: into parts of given sizes, or into slices of one.
 absl::StatusOr<std::vector<ValueId>> SplitTensor(Graph& graph, const NodeProto& node,
                                                  const std::vector<Slot>& inputs) {
+  if (inputs.empty() || inputs[0].kind != Slot::Kind::kTensor || !inputs[0].id.valid())
+    return absl::InvalidArgumentError("input 0 is no tensor");
   const ValueId x = inputs[0].id;
   const auto rank = static_cast<int64_t>(graph.value(x).shape.size());
   int64_t axis = IntOf(node, "axis", 0);
@@ -61,9 +69,11 @@ absl::StatusOr<std::vector<ValueId>> SplitTensor(Graph& graph, const NodeProto& 
   std::vector<int64_t> sizes;
   bool keep = true;
   if (inputs.size() < 2 || inputs[1].kind == Slot::Kind::kNone) {
+    if (*extent > kMaxExpandedNodes) return TooManyParts(*extent);
     sizes.assign(static_cast<size_t>(*extent), 1);
     keep = IntOf(node, "keepdims", 1) != 0;
   } else {
+    if (!inputs[1].id.valid()) return absl::InvalidArgumentError("input 1 is no tensor");
     const Value& split = graph.value(inputs[1].id);
     const std::optional<Shape> content = ContentOf(split);
     const std::optional<std::vector<int64_t>> numbers =
@@ -74,6 +84,7 @@ absl::StatusOr<std::vector<ValueId>> SplitTensor(Graph& graph, const NodeProto& 
       const int64_t part = sizes[0];
       if (part <= 0) return absl::InvalidArgumentError(absl::StrCat("parts of ", part));
       sizes.clear();
+      if (*extent / part >= kMaxExpandedNodes) return TooManyParts(*extent / part);
       for (int64_t at = 0; at < *extent; at += part) sizes.push_back(std::min(part, *extent - at));
     }
   }

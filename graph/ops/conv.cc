@@ -49,10 +49,12 @@ absl::Status InferConv(InferContext& c) {
   const int64_t group = IntAttr(c.node(), "group");
   KILN_RETURN_IF_ERROR(
       c.Require(x[1], w[1] * group, "channels of the input and of the weight times group"));
-  if (w[0].constant() && *w[0].constant() % group != 0) {
+  const Guard divides = Guard::Divisible(w[0], group);
+  if (divides.Static() == false) {
     return absl::InvalidArgumentError(
         absl::StrCat(w[0].ToString(), " output channels do not divide by group ", group));
   }
+  c.Assume(divides);
   Shape shape = {x[0], w[0]};
   for (size_t i = 0; i < window.rank(); ++i) {
     const int64_t span = window.dilation[i] * (window.kernel[i] - 1) + 1;
@@ -144,11 +146,12 @@ absl::Status InferConvTranspose(InferContext& c) {
   const int64_t group = IntAttr(c.node(), "group");
   KILN_ASSIGN_OR_RETURN(const Window window, CheckedWindow(c, w[1] * group));
   KILN_RETURN_IF_ERROR(c.Require(x[1], w[0], "channels of the input and of the weight"));
-  const auto channels = w[0].constant();
-  if (channels && *channels % group != 0) {
+  const Guard divides = Guard::Divisible(w[0], group);
+  if (divides.Static() == false) {
     return absl::InvalidArgumentError(
-        absl::StrCat(*channels, " input channels do not divide by group ", group));
+        absl::StrCat(w[0].ToString(), " input channels do not divide by group ", group));
   }
+  c.Assume(divides);
   std::vector<int64_t> more = IntsAttr(c.node(), "output_padding");
   if (more.empty()) more.assign(window.rank(), 0);
   if (more.size() != window.rank()) {

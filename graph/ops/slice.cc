@@ -77,8 +77,10 @@ class Choices {
   }
 
   bool Stands(const Guard& guard) const {
-    const auto& guards = graph_.guards();
-    return std::find(guards.begin(), guards.end(), guard) != guards.end();
+    const auto has = [&](const std::vector<Guard>& guards) {
+      return std::find(guards.begin(), guards.end(), guard) != guards.end();
+    };
+    return has(graph_.guards()) || (adopted_ != nullptr && has(*adopted_));
   }
 
   // Of a bound, kAtLeast or kLess: whether the guards that stand say it.

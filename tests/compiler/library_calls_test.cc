@@ -184,6 +184,35 @@ TEST(LibraryCalls, ReadAndWriteAttentionHeadsInPlace) {
             Random({2, 5, 48}, 9), 4, 1);
 }
 
+// The pool writes the transpose: the product reads that, and not the pool's result, which is
+// nowhere.
+TEST(LibraryCalls, ReadWhatAnotherCallWrites) {
+  Net net({3, 5, 5});
+  const ValueId pool = net.b.Op("average_pool", {net.x},
+                                {{"kernel", std::vector<int64_t>{2}},
+                                 {"pads", std::vector<int64_t>{1, 0}},
+                                 {"count_include_pad", int64_t{1}}});
+  const ValueId turned = net.b.Op("transpose", {pool}, {{"perm", std::vector<int64_t>{0, 2, 1}}});
+  net.Check(net.b.Op("matmul", {net.x, turned}), Random({3, 5, 5}, 9), 2, 0);
+}
+
+// A transpose that moves nothing is an operand of another call's post-op, whichever comes first.
+TEST(LibraryCalls, ReadResidualsThatAnotherCallWrites) {
+  for (const bool first : {false, true}) {
+    Net net({4, 1, 6});
+    const auto pooled = [&] {
+      const ValueId pool = net.b.Op("max_pool", {net.x}, {{"kernel", std::vector<int64_t>{1}}});
+      return net.b.Op("transpose", {pool}, {{"perm", std::vector<int64_t>{1, 0, 2}}});
+    };
+    const auto product = [&] {
+      const ValueId rows = net.b.Op("reshape", {net.x}, {{"shape", DimsValue({1, 4, 6})}});
+      return net.b.Op("matmul", {rows, net.Weights({6, 6})});
+    };
+    const ValueId a = first ? pooled() : product(), b = first ? product() : pooled();
+    net.Check(net.b.Op("add", {a, b}), Random({4, 1, 6}, 9), 2, -1);
+  }
+}
+
 TEST(LibraryCalls, FollowChannelsLastThroughPoolsConcatsAndReductions) {
   Net net({1, 3, 16, 16});
   const ValueId a = net.b.Op("relu", {net.Conv(net.x, {8, 3, 3, 3}, 1, 2)});

@@ -54,6 +54,22 @@ TEST(Builder, ASplitHasAsManyPartsAsItsInputHasSizes) {
   EXPECT_THAT(b.graph().guards(), IsEmpty());
 }
 
+TEST(InferTest, SlicesToAProductOfManySymbolsAssumeOneThing) {
+  // 2^20 to the fourth is beyond 64 bits; the bound is negative for smaller extents too.
+  EXPECT_EQ(Result({n}, "slice",
+                   {{"starts", L({0})},
+                    {"ends", std::string("[-n*n*n*n]")},
+                    {"axes", L({0})},
+                    {"steps", L({1})}}),
+            "[0] if -n*n*n*n < 0 if -n*n*n*n + n < 0");
+}
+
+TEST(InferTest, FiltersThatAreSymbolsDivideByTheGroup) {
+  const Attrs group = {{"group", int64_t{2}}};
+  EXPECT_EQ(Both({1, 2, 8}, {m, 1, 3}, "conv", group), "[1, m, 6] if m % 2 == 0");
+  EXPECT_EQ(Both({1, m, 8}, {m, 1, 3}, "conv_transpose", group), "[1, 2, 10] if m % 2 == 0");
+}
+
 TEST(InferTest, Broadcasting) {
   EXPECT_EQ(Both({n, 3}, {3}, "add"), "[n, 3]");
   EXPECT_EQ(Both({}, {n, 3}, "add"), "[n, 3]");

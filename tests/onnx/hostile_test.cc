@@ -137,6 +137,83 @@ TEST(Limits, Bodies) {
               StatusIs(kExhausted, HasSubstr("are looked at more than 2048 times")));
 }
 
+// The number that a loop of 2^63 - 1 turns leaves is no extent that an import could wait for.
+TEST(Limits, TurnsOfALoopThatTellsAShape) {
+  const std::string body =
+      OnnxGraph({OnnxNode("Identity", {"on"}, {"o"}), OnnxNode("Add", {"s", "s"}, {"t"})},
+                {OnnxValue("i", kInt64, {}), OnnxValue("on", kBool, {}), OnnxValue("s")},
+                {OnnxValue("o"), OnnxValue("t")});
+  const absl::Status status = Import(OnnxGraph(
+      {OnnxNode("Loop", {"most", "", "zero"}, {"shape"}, {GraphAttribute("body", body)}),
+       OnnxNode("Reshape", {"x", "shape"}, {"y"})},
+      {OnnxValue("x", kFloat, {4})}, {OnnxValue("y")},
+      {OnnxTensor("most", kInt64, {}, RawBytes<int64_t>({INT64_MAX})), OnnxInts("zero", {0})}));
+  // What the loop leaves is found out by a run, or refused; either way the import ends.
+  EXPECT_THAT(status.code(), AnyOf(absl::StatusCode::kOk, absl::StatusCode::kUnimplemented));
+}
+
+TEST(Limits, PartsOfASequence) {
+  for (const char* size : {"", "one"}) {
+    EXPECT_THAT(Import(OnnxGraph({OnnxNode("SplitToSequence", {"x", size}, {"s"}),
+                                  OnnxNode("SequenceAt", {"s", "one"}, {"y"})},
+                                 {OnnxValue("x", kFloat, {2'000'000'000})}, {OnnxValue("y")},
+                                 {OnnxTensor("one", kInt64, {}, RawBytes<int64_t>({1}))})),
+                StatusIs(kExhausted, HasSubstr("makes 2000000000 parts, more than 100000")));
+  }
+}
+
+// Products of extents overflow to small ones.
+TEST(Limits, TablesOfTransforms) {
+  EXPECT_THAT(Import(OnnxGraph({OnnxNode("DFT", {"x", "n"}, {"y"})},
+                               {OnnxValue("x", kFloat, {1, 8, 1})}, {OnnxValue("y")},
+                               {OnnxTensor("n", kInt64, {}, RawBytes<int64_t>({1LL << 61}))})),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("2305843009213693952")));
+  EXPECT_THAT(
+      Import(OnnxGraph({OnnxNode("STFT", {"x", "one", "", "frame"}, {"y"})},
+                       {OnnxValue("x", kFloat, {1, 2'000'000'000})}, {OnnxValue("y")},
+                       {OnnxTensor("one", kInt64, {}, RawBytes<int64_t>({1})),
+                        OnnxTensor("frame", kInt64, {}, RawBytes<int64_t>({1'000'000'000}))})),
+      StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("the frames are too many")));
+}
+
+TEST(Limits, WidthsAndBlocksOfContribOperators) {
+  const auto import = [](const std::string& node, const std::vector<std::string>& inputs,
+                         const std::vector<std::string>& constants) {
+    const std::string opsets = BytesField(8, BytesField(1, "com.microsoft") + NumberField(2, 1));
+    const std::string graph = OnnxGraph({node}, inputs, {OnnxValue("y")}, constants);
+    return ImportOnnxBytes(OnnxModel(17, graph) + opsets).status();
+  };
+  EXPECT_THAT(import(OnnxNode("RotaryEmbedding", {"x", "i", "c", "c"}, {"y"}, {}, "com.microsoft"),
+                     {OnnxValue("x", kFloat, {1, 2, 4}), OnnxValue("i", kInt64, {1, 2}),
+                      OnnxValue("c", kFloat, {4, 0})},
+                     {}),
+              StatusIs(kInvalid, HasSubstr("has a width of 0, expected at least 1")));
+  EXPECT_THAT(
+      import(OnnxNode("MatMulNBits", {"x", "b", "s"}, {"y"},
+                      {IntAttribute("K", 1), IntAttribute("N", 1), IntAttribute("bits", 4),
+                       IntAttribute("block_size", int64_t{1} << 62)},
+                      "com.microsoft"),
+             {OnnxValue("x", kFloat, {2, 1})}, {OnnxTensor("b", 2, {0}, ""), OnnxFloats("s", {1})}),
+      StatusIs(kInvalid, HasSubstr("block_size 4611686018427387904")));
+}
+
+// Inputs that are left out, or no tensors, where the operator must have tensors.
+TEST(Operands, AreThere) {
+  EXPECT_THAT(
+      Import(OnnxGraph({OnnxNode("Concat", {"x", "", "x"}, {"y"}, {IntAttribute("axis", 0)})},
+                       {OnnxValue("x", kFloat, {2})}, {OnnxValue("y")})),
+      StatusIs(kInvalid, HasSubstr("input 1 is absent")));
+  for (const std::vector<std::string>& inputs :
+       {std::vector<std::string>{}, {""}, {"q"}, {"x", "q"}}) {
+    EXPECT_THAT(Import(OnnxGraph({OnnxNode("SequenceConstruct", {"x"}, {"q"}),
+                                  OnnxNode("SplitToSequence", inputs, {"s"}),
+                                  OnnxNode("SequenceAt", {"s", "at"}, {"y"})},
+                                 {OnnxValue("x", kFloat, {2})}, {OnnxValue("y")},
+                                 {OnnxTensor("at", kInt64, {}, RawBytes<int64_t>({0}))})),
+                StatusIs(kInvalid, HasSubstr("is no tensor")));
+  }
+}
+
 TEST(Limits, DeepNestingOfAnyKindEnds) {
   std::string graph;
   for (int depth = 0; depth < 20000; ++depth)

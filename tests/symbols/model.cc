@@ -12,8 +12,21 @@ namespace kiln::symbols {
 namespace {
 
 bool IsScalar(const std::string& attr) {
-  static const std::set<std::string>* const kScalars = new std::set<std::string>{
-      "axis", "to", "keepdims", "allowzero", "num_outputs", "start", "end", "noop_with_empty_axes"};
+  static const std::set<std::string>* const kScalars =
+      new std::set<std::string>{"axis",
+                                "to",
+                                "keepdims",
+                                "allowzero",
+                                "start",
+                                "num_outputs",
+                                "end",
+                                "noop_with_empty_axes",
+                                "ceil_mode",
+                                "transA",
+                                "transB",
+                                "num_scan_inputs",
+                                "exclude_outside",
+                                "count_include_pad"};
   return kScalars->count(attr) > 0;
 }
 
@@ -90,6 +103,7 @@ constexpr TextForm kTextForms[] = {
 };
 
 std::optional<std::string> TextOf(const ModelNode& node) {
+  if (!node.texts.empty() || !node.bodies.empty()) return std::nullopt;
   for (const TextForm& form : kTextForms) {
     if (node.op != form.onnx) continue;
     std::vector<std::string> inputs = node.inputs, attrs;
@@ -111,24 +125,70 @@ std::optional<std::string> TextOf(const ModelNode& node) {
   return std::nullopt;
 }
 
+// A value of a type, without a shape.
+std::string TypedValue(const std::string& name, int type) {
+  return BytesField(1, name) + BytesField(2, BytesField(1, NumberField(1, type)));
+}
+
+std::string GraphOf(const Model& model, const std::vector<std::string>& inputs);
+
+std::string NodeOf(const ModelNode& node) {
+  std::vector<std::string> attrs;
+  for (const auto& [name, value] : node.attrs) {
+    if (name == "value") {
+      attrs.push_back(TensorAttribute(
+          name, OnnxTensor("", kFloat, {1}, RawBytes<float>({static_cast<float>(value[0])}))));
+    } else {
+      attrs.push_back(IsScalar(name) ? IntAttribute(name, value[0]) : IntsAttribute(name, value));
+    }
+  }
+  for (const auto& [name, value] : node.texts) attrs.push_back(TextAttribute(name, value));
+  for (const auto& [name, body] : node.bodies) {
+    std::vector<std::string> inputs;
+    for (const ModelInput& input : body->inputs)
+      inputs.push_back(TypedValue(input.name, input.type));
+    attrs.push_back(GraphAttribute(name, GraphOf(*body, inputs)));
+  }
+  return OnnxNode(node.op, node.inputs, node.outputs, attrs);
+}
+
+std::string GraphOf(const Model& model, const std::vector<std::string>& inputs) {
+  std::vector<std::string> nodes, outputs, constants;
+  for (const ModelNode& node : model.nodes) nodes.push_back(NodeOf(node));
+  for (const auto& [name, array] : model.constants)
+    constants.push_back(OnnxTensor(name, array.type, array.shape, RawOf(array)));
+  for (const std::string& name : model.outputs)
+    outputs.push_back(TypedValue(name, model.output_types.at(name)));
+  return OnnxGraph(nodes, inputs, outputs, constants);
+}
+
+std::string LinesOf(const Model& model, const std::string& indent) {
+  std::string text;
+  for (const auto& [name, array] : model.constants)
+    absl::StrAppend(&text, indent, ConstantText(name, array));
+  for (const ModelNode& node : model.nodes) {
+    absl::StrAppend(&text, indent, absl::StrJoin(node.outputs, ", "), " = ", node.op, "(",
+                    absl::StrJoin(node.inputs, ", "), ")");
+    for (const auto& [name, value] : node.attrs)
+      absl::StrAppend(&text, " ", name, "=", ToString(value));
+    for (const auto& [name, value] : node.texts) absl::StrAppend(&text, " ", name, "=", value);
+    text += "\n";
+    for (const auto& [name, body] : node.bodies) {
+      std::vector<std::string> inputs;
+      for (const ModelInput& input : body->inputs) inputs.push_back(input.name);
+      absl::StrAppend(&text, indent, "  ", name, "(", absl::StrJoin(inputs, ", "), "):\n",
+                      LinesOf(*body, indent + "    "));
+    }
+  }
+  return absl::StrCat(text, indent, "outputs ", absl::StrJoin(model.outputs, ", "), "\n");
+}
+
 }  // namespace
 
 std::string ToString(const Ints& ints) { return absl::StrCat("[", absl::StrJoin(ints, ", "), "]"); }
 
 std::string ToOnnx(const Model& model, const std::vector<Ints>* shapes) {
-  std::vector<std::string> nodes, inputs, outputs, constants;
-  for (const ModelNode& node : model.nodes) {
-    std::vector<std::string> attrs;
-    for (const auto& [name, value] : node.attrs) {
-      if (name == "value") {
-        attrs.push_back(TensorAttribute(
-            name, OnnxTensor("", kFloat, {1}, RawBytes<float>({static_cast<float>(value[0])}))));
-      } else {
-        attrs.push_back(IsScalar(name) ? IntAttribute(name, value[0]) : IntsAttribute(name, value));
-      }
-    }
-    nodes.push_back(OnnxNode(node.op, node.inputs, node.outputs, attrs));
-  }
+  std::vector<std::string> inputs;
   for (size_t k = 0; k < model.inputs.size(); ++k) {
     std::vector<OnnxDim> dims;
     for (size_t i = 0; i < model.inputs[k].dims.size(); ++i) {
@@ -137,13 +197,7 @@ std::string ToOnnx(const Model& model, const std::vector<Ints>* shapes) {
     }
     inputs.push_back(OnnxValue(model.inputs[k].name, kFloat, dims));
   }
-  for (const auto& [name, array] : model.constants)
-    constants.push_back(OnnxTensor(name, array.type, array.shape, RawOf(array)));
-  for (const std::string& name : model.outputs) {  // of a type, without a shape
-    const std::string type = NumberField(1, model.output_types.at(name));
-    outputs.push_back(BytesField(1, name) + BytesField(2, BytesField(1, type)));
-  }
-  return OnnxModel(18, OnnxGraph(nodes, inputs, outputs, constants));
+  return OnnxModel(18, GraphOf(model, inputs));
 }
 
 std::optional<std::string> ToText(const Model& model, const std::vector<Ints>* shapes) {
@@ -178,16 +232,7 @@ std::string ToString(const Model& model) {
       dims.push_back(dim.number >= 0 ? absl::StrCat(dim.number) : absl::StrCat("'", dim.name, "'"));
     absl::StrAppend(&text, "  input ", input.name, " [", absl::StrJoin(dims, ", "), "]\n");
   }
-  for (const auto& [name, array] : model.constants)
-    absl::StrAppend(&text, "  ", ConstantText(name, array));
-  for (const ModelNode& node : model.nodes) {
-    absl::StrAppend(&text, "  ", absl::StrJoin(node.outputs, ", "), " = ", node.op, "(",
-                    absl::StrJoin(node.inputs, ", "), ")");
-    for (const auto& [name, value] : node.attrs)
-      absl::StrAppend(&text, " ", name, "=", ToString(value));
-    text += "\n";
-  }
-  return absl::StrCat(text, "  outputs ", absl::StrJoin(model.outputs, ", "), "\n");
+  return text + LinesOf(model, "  ");
 }
 
 }  // namespace kiln::symbols

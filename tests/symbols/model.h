@@ -6,6 +6,7 @@
 #define KILN_TESTS_SYMBOLS_MODEL_H_
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,12 +15,17 @@
 
 namespace kiln::symbols {
 
+struct Model;
+
 // An operator of ONNX's operator set 18. An input "" is absent. Attributes whose names are in
 // model.cc's list of scalars have one element.
 struct ModelNode {
   std::string op;
   std::vector<std::string> inputs, outputs;
-  std::map<std::string, Ints> attrs;
+  std::map<std::string, Ints> attrs = {};
+  std::map<std::string, std::string> texts = {};  // attributes that are strings
+  // Attributes that are graphs: branches and bodies. They read values around them by name.
+  std::map<std::string, std::shared_ptr<const Model>> bodies = {};
 };
 
 // A dim is a name, which may be one that names nothing ("", "?"), or a number.
@@ -30,7 +36,8 @@ struct ModelDim {
 
 struct ModelInput {
   std::string name;
-  std::vector<ModelDim> dims;  // of f32
+  std::vector<ModelDim> dims;  // of the model's inputs; those of a body say none
+  int type = 1;                // f32; a body's may be others
 };
 
 struct Model {

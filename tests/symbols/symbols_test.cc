@@ -8,11 +8,14 @@
 //   KILN_SYMBOL_DUMP=DIR      writes every model, with its inputs and results, for other runtimes
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kiln/compiler/compile.h"
@@ -68,13 +71,21 @@ Array ToArray(const Tensor& given) {
   return array;
 }
 
-bool Same(const std::vector<Array>& a, const std::vector<Array>& b) {
-  if (a.size() != b.size()) return false;
-  for (size_t k = 0; k < a.size(); ++k) {
-    if (a[k].type != b[k].type || a[k].shape != b[k].shape || a[k].elements != b[k].elements)
-      return false;
-  }
-  return true;
+// Whether the elements are equal: NaN is NaN. `rounded`: they may be rounded in other places.
+bool Same(const Array& a, const Array& b, bool rounded) {
+  if (a.type != b.type || a.shape != b.shape) return false;
+  long double slack = 0.01L;
+  for (const long double x : b.elements) slack = std::max(slack, std::abs(x) * 1e-5L);
+  return std::equal(a.elements.begin(), a.elements.end(), b.elements.begin(), b.elements.end(),
+                    [&](long double x, long double y) {
+                      return x == y || (std::isnan(x) && std::isnan(y)) ||
+                             (rounded && std::abs(x - y) <= slack);
+                    });
+}
+
+bool Same(const std::vector<Array>& a, const std::vector<Array>& b, bool rounded = false) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](const Array& x, const Array& y) { return Same(x, y, rounded); });
 }
 
 class Symbols : public testing::Test {
@@ -110,16 +121,23 @@ class Symbols : public testing::Test {
     return arrays;
   }
 
+  // Whether an operand that must be known at import is one that only a run finds out.
+  static bool IsRefused(const Results& results) {
+    return absl::IsUnimplemented(results.status()) &&
+           absl::StrContains(results.status().message(), "; it depends on the data");
+  }
+
   // What is wrong with one size; empty: nothing.
   static std::string Judge(const Results& symbols, const Results& numbers,
-                           const Evaluated& expected) {
+                           const Evaluated& expected, bool rounded) {
+    if (expected.outcome == Outcome::kOpen) return "";
     if (symbols.ok() != numbers.ok()) return "only one of the two imports has a result";
     if (symbols.ok() && !Same(*symbols, *numbers))
       return "with symbols another result than with numbers";
     if (expected.outcome == Outcome::kUndefined) return "";
     if (symbols.ok() != (expected.outcome == Outcome::kValue))
       return "result and error differ from the second evaluator";
-    if (symbols.ok() && !Same(*symbols, expected.arrays))
+    if (symbols.ok() && !Same(*symbols, expected.arrays, rounded))
       return "another result than the second evaluator";
     return "";
   }
@@ -140,7 +158,11 @@ class Symbols : public testing::Test {
       const Results with_numbers = Run(exact, made.inputs[k]);
       const Evaluated& expected = made.expected[k];
       values_ += expected.outcome == Outcome::kValue;
-      const std::string wrong = Judge(with_symbols, with_numbers, expected);
+      if (IsRefused(with_symbols) && IsRefused(with_numbers)) {
+        ++refused_;
+        break;
+      }
+      const std::string wrong = Judge(with_symbols, with_numbers, expected, made.rounded);
       if (wrong.empty()) continue;
       std::vector<std::string> shapes;
       for (const Ints& shape : made.shapes[k]) shapes.push_back(ToString(shape));
@@ -161,7 +183,8 @@ class Symbols : public testing::Test {
     const uint64_t first = FromEnvironment("KILN_SYMBOL_SEED", 1);
     const uint64_t count = FromEnvironment("KILN_SYMBOL_MODELS", 150);
     for (uint64_t seed = first; seed < first + count; ++seed) Check(seed, text);
-    std::cout << models_ << " models, " << values_ << " results\n";
+    std::cout << models_ << " models, " << values_ << " results, " << refused_ << " refused\n";
+    EXPECT_LE(refused_, 2 + models_ / 200);
     if (count > 20) {
       EXPECT_GT(values_, models_ * 2);
     }
@@ -189,7 +212,7 @@ class Symbols : public testing::Test {
 
   TempDir dir_;
   CompileOptions options_;
-  uint64_t models_ = 0, values_ = 0;
+  uint64_t models_ = 0, values_ = 0, refused_ = 0;
 };
 
 TEST_F(Symbols, OnnxModelsGiveWhatTheyGiveWithNumbers) { CheckAll(false); }
