@@ -3,6 +3,7 @@
 // numbers. A rule with open extents follows the guards that were adopted before it, and has an
 // error where these lead to one: other extents, which the guards exclude, may have a result.
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -19,34 +20,70 @@
 namespace kiln {
 namespace {
 
-// Sizes to try for symbols: all tuples of small ones, then what a fixed sequence draws.
+constexpr size_t kMaxTries = 600;
+
+// Sizes where results begin and end: small ones, and what the guards compare with.
+std::vector<int64_t> SizesOfInterest(const std::vector<Guard>& guards) {
+  // The middle ones first: an extent of 0 or 1 is the special case.
+  std::vector<int64_t> sizes = {3, 4, 2, 5, 1, 6, 0, 7, 8, 9, 10, 12, 16, 20, 32, 64};
+  constexpr int64_t kMaxSize = 1 << 20;
+  constexpr size_t kMaxSizes = 100;
+  const auto add = [&](int64_t number) {
+    for (const int64_t size : {number - 1, number, number + 1}) {
+      if (size < 0 || size > kMaxSize || sizes.size() == kMaxSizes) continue;
+      if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
+    }
+  };
+  for (const Guard& guard : guards) {
+    add(guard.number);
+    for (const Dim* dim : {&guard.left, &guard.right}) {
+      for (const Dim::Term& term : dim->terms()) {
+        if (term.atoms.empty() && term.coef > -kMaxSize)
+          add(term.coef < 0 ? -term.coef : term.coef);
+      }
+    }
+  }
+  return sizes;
+}
+
+// Values to try for symbols: all tuples of such sizes, or if these are too many all of small ones
+// and then what a fixed sequence draws.
 class SizesToTry {
  public:
-  explicit SizesToTry(std::vector<std::string> symbols) : symbols_(std::move(symbols)) {
-    for (size_t i = 0; i < symbols_.size() && tuples_ < kMaxTuples; ++i) tuples_ *= kSmall;
-    tuples_ = std::min(tuples_, kMaxTuples);
+  SizesToTry(std::vector<std::string> symbols, std::vector<int64_t> sizes)
+      : symbols_(std::move(symbols)), sizes_(std::move(sizes)) {
+    all_ = Tuples(sizes_.size()) <= kMaxTries;
+    base_ = all_ ? sizes_.size() : kSmall;
   }
 
+  size_t count() const { return all_ ? Tuples(sizes_.size()) : kMaxTries; }
+
   std::map<std::string, Dim> Next() {
-    std::map<std::string, Dim> sizes;
-    // The middle ones first: an extent of 0 or 1 is the special case.
-    constexpr int64_t kOrder[kSmall] = {3, 4, 2, 5, 1, 6, 0};
-    constexpr int64_t kDrawn[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16, 20, 32, 64};
-    uint64_t rest = count_++;
-    const bool draws = rest >= tuples_;
+    std::map<std::string, Dim> values;
+    const bool draws = !all_ && next_ >= std::min(Tuples(kSmall), kMaxTries / 2);
+    size_t rest = next_++;
     for (const std::string& symbol : symbols_) {
       state_ = state_ * 6364136223846793005u + 1442695040888963407u;
-      sizes[symbol] = draws ? kDrawn[(state_ >> 33) % std::size(kDrawn)] : kOrder[rest % kSmall];
-      rest /= kSmall;
+      values[symbol] = sizes_[draws ? (state_ >> 33) % sizes_.size() : rest % base_];
+      rest /= base_;
     }
-    return sizes;
+    return values;
   }
 
  private:
-  static constexpr uint64_t kSmall = 7, kMaxTuples = 343;
+  static constexpr size_t kSmall = 7;  // so many of the first sizes
+
+  size_t Tuples(size_t sizes) const {
+    size_t tuples = 1;
+    for (size_t i = 0; i < symbols_.size() && tuples <= kMaxTries; ++i) tuples *= sizes;
+    return tuples;
+  }
 
   const std::vector<std::string> symbols_;
-  uint64_t tuples_ = 1, count_ = 0, state_ = 1;
+  const std::vector<int64_t> sizes_;
+  bool all_ = false;
+  size_t base_ = 1, next_ = 0;
+  uint64_t state_ = 1;
 };
 
 std::vector<std::string> LearnedSymbols(const Graph& graph) {
@@ -74,16 +111,17 @@ std::shared_ptr<const Graph::Maker> MakerOf(absl::string_view text, const Graph&
 }
 
 // The graph for some sizes at which it has a result, under guards that say these sizes.
-std::optional<Graph> ForSomeSizes(absl::string_view text, const Graph& inputs) {
-  constexpr size_t kMaxTries = 1000, kMinTries = 4, kMaxBytes = size_t{2} << 20;
-  const std::vector<std::string> symbols = LearnedSymbols(inputs);
+// `failed` is what was read with symbols.
+std::optional<Graph> ForSomeSizes(absl::string_view text, const Graph& failed) {
+  constexpr size_t kMinTries = 4, kMaxBytes = size_t{2} << 20;
+  const std::vector<std::string> symbols = LearnedSymbols(failed);
   const bool has_elements =
-      std::any_of(inputs.inputs().begin(), inputs.inputs().end(),
-                  [&](ValueId id) { return inputs.value(id).shape_content.has_value(); });
+      std::any_of(failed.inputs().begin(), failed.inputs().end(),
+                  [&](ValueId id) { return failed.value(id).shape_content.has_value(); });
   if (symbols.empty() || has_elements) return std::nullopt;  // a Maker knows shapes alone
-  const size_t tries =
-      std::clamp(kMaxBytes / std::max<size_t>(text.size(), 1), kMinTries, kMaxTries);
-  SizesToTry sizes(symbols);
+  SizesToTry sizes(symbols, SizesOfInterest(failed.guards()));
+  const size_t affordable = std::max(kMaxBytes / std::max<size_t>(text.size(), 1), kMinTries);
+  const size_t tries = std::min(sizes.count(), affordable);
   for (size_t i = 0; i < tries; ++i) {
     ParsedGraph parsed = ParseSized(text, {sizes.Next(), {}, true});
     if (!parsed.status.ok()) continue;

@@ -83,6 +83,11 @@ TEST(SizedGraph, AnExtentIsOneOnlyWhereTheGuardsAreBroken) {
       "input x : f32 [$n]\ns = slice(x) {starts = [-2], ends = [$n]}\n"
       "y = squeeze(s) {axes = [0]}\noutput y\n",
       {{3}, {1}, {2}, {0}, {1}}, 2);
+  // Of one size only, which the guards tell.
+  ExpectSame(
+      "input x : f32 [$n]\ns = slice(x) {starts = [-101], ends = [-99]}\n"
+      "y = squeeze(s) {axes = [0]}\noutput y\n",
+      {{3}, {99}, {101}, {100}, {200}}, 1);
 }
 
 TEST(SizedGraph, PartsAreThereOnlyWhereTheGuardsAreBroken) {
