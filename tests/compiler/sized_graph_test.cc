@@ -60,13 +60,19 @@ absl::StatusOr<Model> Compiled(const std::string& text) {
 }
 
 std::string Ran(absl::StatusOr<Model> model, const std::vector<int64_t>& shape) {
-  return model.ok() ? Text(model->Run({{"x", Counting(shape)}})) : "error";
+  if (!model.ok()) return "error";
+  std::vector<int64_t> extents = shape;
+  // x of [n, n, m] is said as {n, m}.
+  if (model->inputs()[0].shape.size() == 3) extents.insert(extents.begin(), shape[0]);
+  return Text(model->Run({{"x", Counting(extents)}}));
 }
 
 // Compiled once with symbols, the graph gives for every shape what it gives with numbers: a result
 // for so many of them.
 void ExpectSame(const std::string& text, const std::vector<std::vector<int64_t>>& shapes,
-                int results) {
+                int results, bool is_for_sizes = true) {
+  const absl::StatusOr<Graph> graph = ParseGraph(TextWith(text, nullptr));
+  EXPECT_TRUE(graph.ok() && (graph->maker != nullptr) == is_for_sizes) << text;
   const absl::StatusOr<Model> symbols = Compiled(TextWith(text, nullptr));
   KILN_ASSERT_OK(symbols.status());
   int seen = 0;
@@ -96,17 +102,32 @@ TEST(SizedGraph, PartsAreThereOnlyWhereTheGuardsAreBroken) {
       "output a\noutput c\n",
       {{4}, {0}, {1}}, 1);
   ExpectSame(
-      "input x : f32 [$n]\ns = slice(x) {starts = [-1], ends = [$n]}\n"
-      "a, b = split(s) {split = [1, $n - 2]}\noutput a\noutput b\n",
-      {{4}, {2}, {0}, {1}, {3}}, 1);
+      "input x : f32 [$n]\ns = slice(x) {starts = [-1], ends = [$n]}\ne = shape(s)\n"
+      "minus = neg(e)\ntwice = add(e, e)\nsizes = concat(minus, twice) {axis = 0}\n"
+      "a, b = split(s, sizes)\noutput a\noutput b\n",
+      {{4}, {0}, {1}, {0}}, 2);
 }
 
 TEST(SizedGraph, AValueIsKnownOnlyOfNumbers) {
   ExpectSame(
       "input x : f32 [$n, $m]\nconst zero : i64 [1] = [0]\nconst one : i64 [1] = [1]\n"
-      "s = shape(x)\na = gather(s, zero)\nb = gather(s, one)\nminus = neg(b)\n"
-      "k = mod(minus, a)\ny = slice(x, k, a, zero)\noutput y\n",
+      "const back : i64 [1] = [-1]\nconst eight : i64 [1] = [8]\n"
+      "s = shape(x)\na = gather(s, zero)\nb = gather(s, one)\nfew = greater(a, one)\n"
+      "c = where(few, b, a)\nmore = greater(c, b)\nd = where(more, c, a)\nminus = neg(c)\n"
+      "k = mod(minus, d)\nl = div(c, eight)\ny = slice(x, k, l, zero, back)\noutput y\n",
       {{5, 8}, {3, 7}, {1, 1}, {7, 2}}, 4);
+}
+
+TEST(SizedGraph, ARuleAgreesWithItselfOnlyOfNumbers) {
+  ExpectSame(
+      "input x : f32 [$n, $n, $m]\nconst three : i64 [] = 3\nconst low : i64 [1] = [-3]\n"
+      "const zero : i64 [1] = [0]\nconst one : i64 [1] = [1]\nconst two : i64 [1] = [2]\n"
+      "const axes : i64 [3] = [0, 1, 2]\nconst step : i64 [1] = [3]\ns = shape(x)\n"
+      "a = slice(s, zero, one, zero)\nb = slice(s, one, two, zero)\nc = min(a, three)\n"
+      "d = div(c, c)\ne = div(b, b)\nstarts = concat(low, e, e) {axis = 0}\n"
+      "ends = concat(d, d, a) {axis = 0}\nv = slice(x, starts, ends, axes)\n"
+      "y = slice(v, zero, b, one, step)\noutput y\n",
+      {{5, 6}, {3, 7}, {1, 1}, {2, 2}}, 4);
 }
 
 TEST(SizedGraph, SaysWhatItsInputsAndOutputsAre) {
@@ -149,7 +170,7 @@ TEST(SizedGraph, AGuardOfAValueThatIsNotReadIsNotDropped) {
       "f = cast(row) {to = f32}\nlong = concat(f, x) {axis = 0}\n"
       "short = concat(f, three) {axis = 0}\ndead = add(long, short)\ny = neg(x)\n"
       "output y\noutput f\n",
-      {{3}, {5}, {2}}, 1);
+      {{3}, {5}, {2}}, 1, false);
 }
 
 }  // namespace
