@@ -181,16 +181,21 @@ Variants::Variants(Graph graph, CompileOptions options, std::shared_ptr<KernelSe
 
 namespace {
 
-// Guards of a graph and of the bodies within it that its inputs decide: the parts of a script take
-// over what was inferred under them. What a run finds out is the parts' own matter.
+// Guards of a graph and of the bodies within it about what its inputs tell: the parts of a script
+// take over what was inferred under them. What a run finds out besides is the parts' own matter; a
+// guard about both is here for the values that no part has: inputs may tell that it never holds
+// (Fits).
 void AddInputGuards(const Graph& whole, const Graph& graph, std::vector<Guard>& guards) {
   std::set<std::string> known;
   for (const ValueId id : whole.inputs())
     ForEachLearned(whole.value(id), [&](const std::string& symbol) { known.insert(symbol); });
   for (const Guard& guard : graph.guards()) {
     const std::set<std::string> symbols = guard.Symbols();
-    if (std::includes(known.begin(), known.end(), symbols.begin(), symbols.end()) &&
-        std::find(guards.begin(), guards.end(), guard) == guards.end())
+    const bool told = symbols.empty() ||
+                      std::any_of(symbols.begin(), symbols.end(), [&](const std::string& symbol) {
+                        return known.count(symbol) > 0;
+                      });
+    if (told && std::find(guards.begin(), guards.end(), guard) == guards.end())
       guards.push_back(guard);
   }
   for (const Node& node : graph.nodes()) {

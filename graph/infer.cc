@@ -112,19 +112,29 @@ absl::StatusOr<Shape> BroadcastInputs(InferContext& c) {
   return shape;
 }
 
-absl::Status RequireBroadcastsToFirst(InferContext& c, int k, absl::string_view what) {
-  const Shape &to = c.shape(0), &own = c.shape(k);
+absl::StatusOr<Shape> BroadcastTo(InferContext& c, const Shape& to, const Shape& own,
+                                  absl::string_view what) {
   const auto wrong = [&] {
     return absl::InvalidArgumentError(
-        absl::StrCat(what, " ", ToString(own), " does not broadcast to the input ", ToString(to)));
+        absl::StrCat(what, " ", ToString(own), " does not broadcast to ", ToString(to)));
   };
   if (own.size() > to.size()) return wrong();
+  Shape shape = to;
   for (size_t i = 0; i < own.size(); ++i) {
-    const Dim& dim = to[to.size() - own.size() + i];
+    Dim& dim = shape[to.size() - own.size() + i];
     if (own[i].IsConst(1) || own[i] == dim) continue;
-    if (!c.Require(own[i], dim, what).ok()) return wrong();
+    if (c.Require(own[i], dim, what).ok()) {
+      if (own[i].constant()) dim = own[i];
+      continue;
+    }
+    // Extents that are never equal still fit where the own one is 1, which is said of numbers
+    // alone.
+    const Guard one = Guard::Equal(own[i], 1);
+    if (one.Static() == false) return wrong();
+    c.Assume(one);
+    c.Assume(Guard::NotEqual(own[i], 1));
   }
-  return absl::OkStatus();
+  return shape;
 }
 
 void AssumeKnownIfEmpty(InferContext& c, const Dim& extent) {

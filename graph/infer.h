@@ -39,8 +39,10 @@ bool HoldsWhereAllAre(int64_t size, const Guard& guard);
 // True: the first is assumed, or known to hold; false: the second. Of what extents decide, what
 // holds for large ones is assumed.
 bool AssumeEither(InferContext& c, const Guard& first, const Guard& second);
-// That input `k` broadcasts to the shape of input 0 without widening it.
-absl::Status RequireBroadcastsToFirst(InferContext& c, int k, absl::string_view what);
+// `to`, if `own` broadcasts to it without widening it; an extent that `own` says as a number is
+// that number. `what` has the shape `own`.
+absl::StatusOr<Shape> BroadcastTo(InferContext& c, const Shape& to, const Shape& own,
+                                  absl::string_view what);
 
 // An axis in which elements are looked up has some, or is known to have none: what is looked up
 // there is 0, and its IndexMap reads nothing.

@@ -11,12 +11,6 @@ namespace {
 
 using Replacements = std::map<std::string, Dim>;
 
-Shape Substituted(const Shape& shape, const Replacements& symbols) {
-  Shape out;
-  for (const Dim& dim : shape) out.push_back(dim.Substitute(symbols));
-  return out;
-}
-
 // Attributes say symbols in lists of extents and in bodies.
 absl::Status SubstituteAttrs(const OpDef& op, const Replacements& symbols, Attrs& attrs) {
   for (const AttrSpec& spec : op.attrs) {
@@ -92,6 +86,25 @@ absl::StatusOr<Graph> Rebuilt(const Graph& graph, const std::vector<Shape>& inpu
 
 }  // namespace
 
+Shape Substituted(const Shape& shape, const Replacements& symbols) {
+  Shape out;
+  for (const Dim& dim : shape) out.push_back(dim.Substitute(symbols));
+  return out;
+}
+
+std::map<std::string, Dim> SymbolsSaidBy(const Graph& graph, const std::vector<Shape>& shapes) {
+  Replacements symbols;
+  for (size_t k = 0; k < graph.inputs().size(); ++k) {
+    const Shape& from = graph.value(graph.inputs()[k]).shape;
+    for (size_t axis = 0; axis < from.size(); ++axis) {
+      const std::string symbol = SymbolOf(from[axis]);
+      if (!symbol.empty() && !(from[axis] == shapes[k][axis]))
+        symbols.emplace(symbol, shapes[k][axis]);
+    }
+  }
+  return symbols;
+}
+
 std::string SymbolOf(const Dim& dim) {
   const std::vector<Dim::Term>& terms = dim.terms();
   const bool plain = terms.size() == 1 && terms[0].coef == 1 && terms[0].atoms.size() == 1 &&
@@ -101,16 +114,7 @@ std::string SymbolOf(const Dim& dim) {
 
 absl::StatusOr<Graph> WithInputShapes(const Graph& graph, const std::vector<Shape>& input_shapes) {
   if (graph.maker != nullptr) return (*graph.maker)(input_shapes);
-  Replacements symbols;
-  for (size_t k = 0; k < graph.inputs().size(); ++k) {
-    const Shape& from = graph.value(graph.inputs()[k]).shape;
-    for (size_t axis = 0; axis < from.size(); ++axis) {
-      const std::string symbol = SymbolOf(from[axis]);
-      if (!symbol.empty() && !(from[axis] == input_shapes[k][axis]))
-        symbols.emplace(symbol, input_shapes[k][axis]);
-    }
-  }
-  return Rebuilt(graph, input_shapes, symbols);
+  return Rebuilt(graph, input_shapes, SymbolsSaidBy(graph, input_shapes));
 }
 
 absl::StatusOr<Graph> WithSymbols(const Graph& graph, const Replacements& symbols) {

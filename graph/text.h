@@ -34,6 +34,10 @@ std::string Print(const Graph& graph);
 std::string Print(const Graph& graph, NodeId node);
 
 // Parses, infers and verifies. kInvalidArgument names the line. Linear in the text. Thread-safe.
+// Where the rule of a node has an error with the symbols that are written, under the guards adopted
+// before it, other extents may still have a result: then the graph is one for some sizes that have,
+// under guards that say these, and its maker (Graph::maker) parses the text for others. Only if no
+// sizes that are tried have a result is the error that of the text.
 absl::StatusOr<Graph> ParseGraph(absl::string_view text);
 
 }  // namespace kiln

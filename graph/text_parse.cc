@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -12,6 +13,8 @@
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/graph/op.h"
+#include "kiln/graph/parse_sized.h"
+#include "kiln/graph/rebuild.h"
 #include "kiln/graph/tensors.h"
 #include "kiln/graph/text.h"
 
@@ -205,7 +208,8 @@ absl::StatusOr<AttrValue> List(Line& line, Read&& read) {
 }
 
 absl::StatusOr<AttrValue> Attribute(Line& line, AttrKind kind,
-                                    const std::map<std::string, Body>& bodies) {
+                                    const std::map<std::string, Body>& bodies,
+                                    const std::map<std::string, Dim>& sizes) {
   switch (kind) {
     case AttrKind::kInt: {
       KILN_ASSIGN_OR_RETURN(const int64_t value, Int(line.Number()));
@@ -229,7 +233,7 @@ absl::StatusOr<AttrValue> Attribute(Line& line, AttrKind kind,
     }
     case AttrKind::kDims: {
       KILN_ASSIGN_OR_RETURN(const Shape value, line.Dims());
-      return DimsValue(value);
+      return DimsValue(Substituted(value, sizes));
     }
     case AttrKind::kGraph: {
       KILN_ASSIGN_OR_RETURN(const std::string name, line.Name());
@@ -250,12 +254,22 @@ absl::StatusOr<AttrValue> Attribute(Line& line, AttrKind kind,
 
 class GraphParser {
  public:
-  absl::StatusOr<Graph> Parse(absl::string_view text) {
+  explicit GraphParser(const ParseSizes& sizes) : sizes_(sizes) {}
+
+  ParsedGraph Parse(absl::string_view text) {
     Text lines{text};
-    KILN_RETURN_IF_ERROR(Statements(lines));
-    if (!named_) return absl::InvalidArgumentError("line 1: no statement \"graph NAME\"");
-    KILN_RETURN_IF_ERROR(Verify(graph_));
-    return std::move(graph_);
+    ParsedGraph parsed;
+    absl::Status status = Statements(lines);
+    if (status.ok() && !named_)
+      status = absl::InvalidArgumentError("line 1: no statement \"graph NAME\"");
+    if (status.ok()) {
+      status = Verify(graph_);
+      by_rule_ = !status.ok();
+    }
+    parsed.rule_failed = by_rule_;
+    parsed.status = std::move(status);
+    parsed.graph = std::move(graph_);
+    return parsed;
   }
 
  private:
@@ -276,7 +290,9 @@ class GraphParser {
       const std::string subject = absl::StrCat("line ", text.number);
       if (Line ahead = line; depth_ > 0 && ahead.TakeWord("end") && ahead.AtEnd()) {
         closed_ = true;
-        return Annotate(Verify(graph_), subject);
+        const absl::Status status = Verify(graph_);
+        by_rule_ = !status.ok();
+        return Annotate(status, subject);
       }
       if (Line ahead = line; named_ && ahead.TakeWord("body") && !IsValue(ahead)) {
         const absl::StatusOr<std::string> name = ahead.Name();
@@ -291,13 +307,15 @@ class GraphParser {
 
   absl::Status BodyBlock(const std::string& name, Text& text, const std::string& subject) {
     constexpr int kMaxDepth = 32;
-    GraphParser inner;
+    GraphParser inner({sizes_.symbols, {}});
     inner.named_ = true;
     inner.depth_ = depth_ + 1;
     inner.graph_.name = name;
     if (inner.depth_ > kMaxDepth)
       return absl::InvalidArgumentError(absl::StrCat(subject, ": bodies nest too deep"));
-    KILN_RETURN_IF_ERROR(inner.Statements(text));
+    const absl::Status status = inner.Statements(text);
+    by_rule_ = inner.by_rule_;
+    KILN_RETURN_IF_ERROR(status);
     if (!inner.closed_)
       return absl::InvalidArgumentError(
           absl::StrCat(subject, ": body \"", name, "\" has no \"end\""));
@@ -352,11 +370,36 @@ class GraphParser {
             absl::StrCat("input \"", name, "\" has the shape ", ToString(typed.shape)));
       }
     }
-    const ValueId id = graph_.AddInput(name, typed.type, std::move(typed.shape));
+    const size_t number = graph_.inputs().size();
+    Shape sized = number < sizes_.inputs.size() ? sizes_.inputs[number]
+                                                : Substituted(typed.shape, sizes_.symbols);
+    const bool under_guards = sizes_.under_guards && !(sized == typed.shape);
+    ValueId id = graph_.AddInput(name, typed.type, under_guards ? std::move(typed.shape) : sized);
     if (line.Take('=')) {
-      KILN_ASSIGN_OR_RETURN(graph_.mutable_value(id).shape_content, line.Dims());
+      KILN_ASSIGN_OR_RETURN(const Shape elements, line.Dims());
+      graph_.mutable_value(id).shape_content = Substituted(elements, sizes_.symbols);
+    }
+    if (under_guards) {
+      KILN_ASSIGN_OR_RETURN(id, Sized(id, std::move(sized)));
     }
     return Define(name, id);
+  }
+
+  // An input with symbols, under the numbers that guards say these are.
+  absl::StatusOr<ValueId> Sized(ValueId input, Shape shape) {
+    std::set<std::string> symbols;
+    for (const Dim& dim : graph_.value(input).shape) dim.CollectSymbols(symbols);
+    for (const std::string& symbol : symbols) {
+      const auto size = sizes_.symbols.find(symbol);
+      if (size == sizes_.symbols.end()) continue;
+      graph_.AddGuard(Guard::Same(Dim::Symbol(symbol), size->second));
+    }
+    const std::string name = graph_.value(input).name;
+    KILN_ASSIGN_OR_RETURN(
+        const std::vector<ValueId> sized,
+        graph_.AddNode(*FindOp("reshape"), {input},
+                       {{"shape", DimsValue(shape)}, {"allowzero", int64_t{1}}}, name, {name}));
+    return sized[0];
   }
 
   absl::Status ConstantValue(Line& line) {
@@ -383,7 +426,9 @@ class GraphParser {
   absl::Status GuardLine(Line& line) {
     KILN_ASSIGN_OR_RETURN(Guard guard, Guard::Parse(line.rest()));
     line = Line("");
-    graph_.AddGuard(std::move(guard));
+    // What was assumed of symbols that are numbers here is found again.
+    if (sizes_.symbols.empty() || guard.kind == Guard::Kind::kValue)
+      graph_.AddGuard(std::move(guard));
     return absl::OkStatus();
   }
 
@@ -400,7 +445,7 @@ class GraphParser {
         return absl::InvalidArgumentError(
             absl::StrCat("op \"", op.name, "\" has no attribute \"", name, "\""));
       KILN_RETURN_IF_ERROR(line.Expect('='));
-      KILN_ASSIGN_OR_RETURN(attrs[name], Attribute(line, spec->kind, bodies_));
+      KILN_ASSIGN_OR_RETURN(attrs[name], Attribute(line, spec->kind, bodies_, sizes_.symbols));
     } while (line.Take(','));
     KILN_RETURN_IF_ERROR(line.Expect('}'));
     return attrs;
@@ -441,9 +486,10 @@ class GraphParser {
     if (absl::StartsWith(line.rest(), "\"")) {
       KILN_ASSIGN_OR_RETURN(node_name, line.Quoted());
     }
-    KILN_ASSIGN_OR_RETURN(
-        const std::vector<ValueId> ids,
-        graph_.AddNode(*op, std::move(inputs), std::move(attrs), node_name, outputs));
+    absl::StatusOr<std::vector<ValueId>> added =
+        graph_.AddNode(*op, std::move(inputs), std::move(attrs), node_name, outputs);
+    by_rule_ = !added.ok();
+    KILN_ASSIGN_OR_RETURN(const std::vector<ValueId> ids, std::move(added));
     if (ids.size() != outputs.size()) {
       return absl::InvalidArgumentError(absl::StrCat("op \"", op_name, "\" gives ", ids.size(),
                                                      " outputs, the line names ", outputs.size()));
@@ -463,12 +509,15 @@ class GraphParser {
                                                        Name(given[k]->type), "; it is ",
                                                        Name(value.type)));
       }
-      value.shape = given[k]->shape;  // an equal form under the guards; Verify compares
+      value.shape = Substituted(given[k]->shape,
+                                sizes_.symbols);  // an equal form under the guards; Verify compares
     }
     return absl::OkStatus();
   }
 
+  const ParseSizes sizes_;
   Graph graph_;
+  bool by_rule_ = false;  // what went wrong is what a node's rule says
   bool named_ = false;
   int depth_ = 0;        // of bodies around this one
   bool closed_ = false;  // a body: its end was read
@@ -478,6 +527,8 @@ class GraphParser {
 
 }  // namespace
 
-absl::StatusOr<Graph> ParseGraph(absl::string_view text) { return GraphParser().Parse(text); }
+ParsedGraph ParseSized(absl::string_view text, const ParseSizes& sizes) {
+  return GraphParser(sizes).Parse(text);
+}
 
 }  // namespace kiln

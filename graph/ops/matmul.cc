@@ -118,20 +118,6 @@ absl::Status ReferenceMatmul(const Node& node, std::span<const Tensor> inputs,
 }
 
 // ---- gemm
-// The shape of the product and a bias that broadcasts to it without widening it.
-absl::StatusOr<Shape> WithBias(InferContext& c, const Shape& product, const Shape& bias) {
-  const auto wider = [&] {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "input 2 is ", ToString(bias), "; it does not broadcast to ", ToString(product)));
-  };
-  if (bias.size() > product.size()) return wider();
-  const size_t skip = product.size() - bias.size();
-  for (size_t i = 0; i < bias.size(); ++i) {
-    if (product[skip + i].IsConst(1) && !c.Require(bias[i], 1, "input 2").ok()) return wider();
-  }
-  return Broadcast(c, product, bias);
-}
-
 absl::Status InferGemm(InferContext& c) {
   KILN_RETURN_IF_ERROR(RequireRank(c, 0, 2));
   KILN_RETURN_IF_ERROR(RequireRank(c, 1, 2));
@@ -139,7 +125,7 @@ absl::Status InferGemm(InferContext& c) {
   KILN_RETURN_IF_ERROR(InferMatmul(c));
   if (!c.has_input(2)) return absl::OkStatus();
   const Shape product = c.outputs[0].shape;
-  KILN_ASSIGN_OR_RETURN(Shape shape, WithBias(c, product, c.shape(2)));
+  KILN_ASSIGN_OR_RETURN(Shape shape, BroadcastTo(c, product, c.shape(2), "input 2"));
   c.SetOutput(0, c.type(0), std::move(shape));
   return absl::OkStatus();
 }

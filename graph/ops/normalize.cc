@@ -99,7 +99,8 @@ absl::Status InferLayerNorm(InferContext& c) {
   for (int k = 1; k < c.num_inputs(); ++k) {
     if (!c.has_input(k)) continue;
     KILN_RETURN_IF_ERROR(RequireType(c, k, IsFloat, "a float type"));
-    KILN_RETURN_IF_ERROR(RequireBroadcastsToFirst(c, k, k == 1 ? "scale" : "bias"));
+    KILN_RETURN_IF_ERROR(
+        BroadcastTo(c, c.shape(0), c.shape(k), k == 1 ? "scale" : "bias").status());
   }
   c.SetOutput(0, c.type(0), c.shape(0));
   return absl::OkStatus();

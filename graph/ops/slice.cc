@@ -39,8 +39,8 @@ bool HoldsForSome(const Guard& guard) {
 // Choices that extents make. While a node is added, what large extents say becomes a guard, unless
 // the graph's inputs do not tell these extents: what such a slice gives may end up in a part of the
 // program that the graph cannot be made again for, so both cases are kept as an expression. Guards
-// that stand come first. Of a node that is in a graph they alone decide: no other assumption is
-// made again, whatever the graph's inputs tell by now.
+// that stand come first, those that this node has adopted among them. Of a node that is in a graph
+// they alone decide: no other assumption is made again, whatever the graph's inputs tell by now.
 class Choices {
  public:
   // With `adopted`, guards that are to be added to the graph; without, the graph's guards decide.
@@ -55,6 +55,10 @@ class Choices {
     if (Follows(yes) || Follows(no)) return Follows(yes);
     if (adopted_ == nullptr || !IsTold(yes)) return std::nullopt;
     adopted_->push_back(prefers_yes ? yes : no);
+    // What is decided next may follow from it, or contradict it.
+    std::vector<Guard> guards = graph_.guards();
+    guards.insert(guards.end(), adopted_->begin(), adopted_->end());
+    known_ = KnownDims(guards);
     return prefers_yes;
   }
 
@@ -100,7 +104,7 @@ class Choices {
   }
 
   const Graph& graph_;
-  const KnownDims known_;
+  KnownDims known_;  // from the guards of the graph and those that are adopted
   std::vector<Guard>* const adopted_;
   std::set<std::string> told_;
 };

@@ -111,6 +111,35 @@ TEST(InferTest, GemmTakesABiasThatBroadcasts) {
   EXPECT_EQ(row({n, 6}), "");
 }
 
+// gemm and layer_norm have one rule for what broadcasts without widening.
+TEST(InferTest, ABiasOfAnExtentThatIsNeverTheProductsFitsWhereItIsOne) {
+  GraphBuilder g("g");
+  g.Op("gemm", {g.Input("a", DType::kF32, {n + 4, 4}), g.Input("b", DType::kF32, {4, 6}),
+                g.Input("c", DType::kF32, {n, 6})});
+  EXPECT_EQ(g.status().message(), "");
+  GraphBuilder h("h");
+  h.Op("layer_norm", {h.Input("x", DType::kF32, {2, n + 4}), h.Input("scale", DType::kF32, {n})});
+  EXPECT_EQ(h.status().message(), "");
+  GraphBuilder k("k");
+  k.Op("layer_norm", {k.Input("x", DType::kF32, {2, n}), k.Input("scale", DType::kF32, {n + 2})});
+  EXPECT_THAT(std::string(k.status().message()), HasSubstr("does not broadcast to [2, n]"));
+}
+
+// Of two bounds of a node, each is decided with the guard that the other one has adopted: 512 - n
+// is not negative, so n - 600 is.
+TEST(InferTest, TheGuardsOfOneSliceDoNotContradictEachOther) {
+  GraphBuilder b("g");
+  b.Op("slice", {b.Input("x", DType::kF32, {512, n})},
+       {{"starts", std::string("[0, n - 600]")}, {"ends", std::string("[n, n]")}});
+  KILN_ASSERT_OK(b.status());
+  bool some = false;
+  for (int64_t size = 0; size < 2000 && !some; ++size) {
+    some = true;
+    for (const Guard& guard : b.graph().guards()) some = some && *guard.Holds({{"n", size}});
+  }
+  EXPECT_TRUE(some);
+}
+
 TEST(InferTest, Reshape) {
   EXPECT_EQ(Result({n, 6}, "reshape", Dims("shape", "[0, 2, -1]")), "[n, 2, 3]");
   EXPECT_EQ(Result({n, m, 6}, "reshape", Dims("shape", "[-1, 6]")), "[m*n, 6]");
