@@ -273,7 +273,7 @@ Expr ExprEmitter::ReadInput(const ExprNode& node, const std::vector<Expr>& index
     const auto* lane = scope.lane.as<Halide::Internal::Variable>();
     if (Halide::Internal::expr_uses_var(stored, lane->name)) stored = LoadIf(scope.inside, stored);
   }
-  return FromStorage(kernel_.num_iterated() == 0 ? Opaque(stored) : stored, input.type);
+  return FromStorage(input.dims.empty() ? Opaque(stored) : stored, input.type);
 }
 
 Expr ExprEmitter::ReadStage(const ExprNode& node, const std::vector<Expr>& index, bool identity,

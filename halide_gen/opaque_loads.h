@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads of kernels without loops, as which Halide does not know them until it has found all bounds.
+// Loads of inputs without dims, as which Halide does not know them until it has found all bounds.
 //
 // What is loaded at a place that never changes is one value to Halide, and the bounds of all that
 // is computed with it are written out as trees: 2^n operations for x = x * x, n times, as pow of

@@ -540,6 +540,8 @@ TEST_P(ElementsTest, ScalarsAndCoordinates) {
   for (int i = 1; i < 40; ++i)
     absl::StrAppend(&squares, "s", i, " : i32 [] = mul(s", i - 1, "[], s", i - 1, "[])\n");
   Compile(squares + "out 0 i32 [] dense = s39[]\n").Check({}, 1);
+  Compile("dims a\n" + squares + "out 0 i32 [a] dense = add(s39[], cast<i32>(index(a)))\n")
+      .Check({21}, 1);
   CompiledKernel coordinates = Compile(R"(dims a b
 par  0 i64
 par  1 bool
