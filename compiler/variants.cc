@@ -186,9 +186,7 @@ namespace {
 // guard about both is here for the values that no part has: inputs may tell that it never holds
 // (Fits).
 void AddInputGuards(const Graph& whole, const Graph& graph, std::vector<Guard>& guards) {
-  std::set<std::string> known;
-  for (const ValueId id : whole.inputs())
-    ForEachLearned(whole.value(id), [&](const std::string& symbol) { known.insert(symbol); });
+  const std::set<std::string> known = ToldByInputs(whole);
   for (const Guard& guard : graph.guards()) {
     const std::set<std::string> symbols = guard.Symbols();
     const bool told = symbols.empty() ||

@@ -48,18 +48,24 @@ absl::Status InferSameAsFirst(InferContext& c) {
   return absl::OkStatus();
 }
 
-bool HoldsWhereAllAre(int64_t size, const Guard& guard) {
+namespace {
+
+absl::StatusOr<bool> WhereAllAre(int64_t size, const Guard& guard) {
   SymbolValues values;
   for (const std::string& symbol : guard.Symbols()) values[symbol] = size;
-  return guard.Holds(values).value_or(false);
+  return guard.Holds(values);
+}
+
+}  // namespace
+
+bool HoldsWhereAllAre(int64_t size, const Guard& guard) {
+  return WhereAllAre(size, guard).value_or(false);
 }
 
 bool HoldsForLarge(const Guard& guard) {
   // Products of many symbols have values of smaller ones only.
   for (const int64_t size : {1 << 20, 1 << 12, 1 << 6, 1 << 3}) {
-    SymbolValues values;
-    for (const std::string& symbol : guard.Symbols()) values[symbol] = size;
-    if (const absl::StatusOr<bool> holds = guard.Holds(values); holds.ok()) return *holds;
+    if (const absl::StatusOr<bool> holds = WhereAllAre(size, guard); holds.ok()) return *holds;
   }
   return false;
 }

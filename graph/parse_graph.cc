@@ -50,7 +50,7 @@ std::vector<int64_t> SizesOfInterest(const std::vector<Guard>& guards) {
 // and then what a fixed sequence draws.
 class SizesToTry {
  public:
-  SizesToTry(std::vector<std::string> symbols, std::vector<int64_t> sizes)
+  SizesToTry(std::set<std::string> symbols, std::vector<int64_t> sizes)
       : symbols_(std::move(symbols)), sizes_(std::move(sizes)) {
     all_ = Tuples(sizes_.size()) <= kMaxTries;
     base_ = all_ ? sizes_.size() : kSmall;
@@ -79,22 +79,12 @@ class SizesToTry {
     return tuples;
   }
 
-  const std::vector<std::string> symbols_;
+  const std::set<std::string> symbols_;
   const std::vector<int64_t> sizes_;
   bool all_ = false;
   size_t base_ = 1, next_ = 0;
   uint64_t state_ = 1;
 };
-
-std::vector<std::string> LearnedSymbols(const Graph& graph) {
-  std::set<std::string> symbols;
-  for (const ValueId id : graph.inputs()) {
-    for (const Dim& dim : graph.value(id).shape) {
-      if (std::string symbol = SymbolOf(dim); !symbol.empty()) symbols.insert(std::move(symbol));
-    }
-  }
-  return {symbols.begin(), symbols.end()};
-}
 
 // Graphs for other inputs than these are parsed again, with numbers.
 std::shared_ptr<const Graph::Maker> MakerOf(absl::string_view text, const Graph& graph) {
@@ -114,7 +104,7 @@ std::shared_ptr<const Graph::Maker> MakerOf(absl::string_view text, const Graph&
 // `failed` is what was read with symbols.
 std::optional<Graph> ForSomeSizes(absl::string_view text, const Graph& failed) {
   constexpr size_t kMinTries = 4, kMaxBytes = size_t{2} << 20;
-  const std::vector<std::string> symbols = LearnedSymbols(failed);
+  const std::set<std::string> symbols = ToldByInputs(failed);
   const bool has_elements =
       std::any_of(failed.inputs().begin(), failed.inputs().end(),
                   [&](ValueId id) { return failed.value(id).shape_content.has_value(); });

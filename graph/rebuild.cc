@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/graph/rebuild.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "kiln/base/status_macros.h"
@@ -169,6 +170,18 @@ void ForEachLearned(const Value& value, const std::function<void(const std::stri
       if (const std::string symbol = SymbolOf(dim); !symbol.empty()) f(symbol);
     }
   }
+}
+
+std::set<std::string> ToldByInputs(const Graph& graph) {
+  std::set<std::string> told;
+  for (const ValueId id : graph.inputs())
+    ForEachLearned(graph.value(id), [&](const std::string& symbol) { told.insert(symbol); });
+  return told;
+}
+
+bool IsOnlyAbout(const Guard& guard, const std::set<std::string>& symbols) {
+  const std::set<std::string> own = guard.Symbols();
+  return std::includes(symbols.begin(), symbols.end(), own.begin(), own.end());
 }
 
 }  // namespace kiln

@@ -37,6 +37,10 @@ std::string SymbolOf(const Dim& dim);
 // Calls f with every symbol that a run learns from a value: extents, and known elements, that are
 // one symbol.
 void ForEachLearned(const Value& value, const std::function<void(const std::string&)>& f);
+// The symbols that the inputs tell.
+std::set<std::string> ToldByInputs(const Graph& graph);
+// Whether a guard is about these symbols, and no others.
+bool IsOnlyAbout(const Guard& guard, const std::set<std::string>& symbols);
 
 // Symbols that the node needs or, if it is dynamic, gives values: in attributes, bodies, and the
 // shapes and contents of its outputs.

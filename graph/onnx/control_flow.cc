@@ -124,32 +124,21 @@ absl::Status Importer::CountBody() {
       "branches and loop bodies within each other are looked at more than ", kMaxBodies, " times"));
 }
 
-std::set<std::string> Importer::InputSymbols() const {
-  std::set<std::string> known;
-  for (const ValueId id : main_.graph->inputs())
-    ForEachLearned(main_.graph->value(id),
-                   [&](const std::string& symbol) { known.insert(symbol); });
-  return known;
-}
-
 void Importer::AdoptGuards(Graph& graph, const Graph& body) const {
-  const std::set<std::string> known = InputSymbols();
+  const std::set<std::string> told = ToldByInputs(*main_.graph);
   for (const Guard& guard : body.guards()) {
-    const std::set<std::string> symbols = guard.Symbols();
-    if (std::includes(known.begin(), known.end(), symbols.begin(), symbols.end()))
-      graph.AddGuard(guard);
+    if (IsOnlyAbout(guard, told)) graph.AddGuard(guard);
   }
 }
 
 bool Importer::AssumesOnlyInputs(const Graph& body) const {
-  const std::set<std::string> known = InputSymbols();
-  const auto told = [&](const Guard& guard) {
+  const std::set<std::string> told = ToldByInputs(*main_.graph);
+  const auto is_decided = [&](const Guard& guard) {
     // That an axis has elements to look up decides no extent (AssumeKnownIfEmpty).
     if (guard.kind == Guard::Kind::kAtLeast && guard.number == 1) return true;
-    const std::set<std::string> symbols = guard.Symbols();
-    return std::includes(known.begin(), known.end(), symbols.begin(), symbols.end());
+    return IsOnlyAbout(guard, told);
   };
-  if (!std::all_of(body.guards().begin(), body.guards().end(), told)) return false;
+  if (!std::all_of(body.guards().begin(), body.guards().end(), is_decided)) return false;
   for (const Node& node : body.nodes()) {
     for (const auto& [name, value] : node.attrs) {
       const Body* inner = std::get_if<Body>(&value);

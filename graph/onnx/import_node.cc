@@ -17,6 +17,7 @@
 #include "kiln/graph/onnx/importer.h"
 #include "kiln/graph/onnx/node_view.h"
 #include "kiln/graph/op.h"
+#include "kiln/graph/rebuild.h"
 
 namespace kiln::onnx {
 namespace {
@@ -331,7 +332,7 @@ bool IsExcluded(const Guard& guard, const KnownDims& known) {
 absl::Status Importer::CheckGuards(const Graph& graph, size_t first) const {
   const std::span<const Guard> guards = graph.guards();
   if (first >= guards.size()) return absl::OkStatus();
-  const std::set<std::string> inputs = InputSymbols();
+  const std::set<std::string> told = ToldByInputs(*main_.graph);
   for (size_t k = first; k < guards.size(); ++k) {
     for (const std::string& symbol : guards[k].Symbols()) {
       if (shape_elements_.count(symbol) == 0) continue;
@@ -339,9 +340,7 @@ absl::Status Importer::CheckGuards(const Graph& graph, size_t first) const {
                                            " is computed from extents that are not known"));
     }
     // What a run finds out is its own matter.
-    const std::set<std::string> symbols = guards[k].Symbols();
-    const bool told = std::includes(inputs.begin(), inputs.end(), symbols.begin(), symbols.end());
-    if (told && IsExcluded(guards[k], KnownDims(guards.first(k)))) {
+    if (IsOnlyAbout(guards[k], told) && IsExcluded(guards[k], KnownDims(guards.first(k)))) {
       return OpenExtentsError(absl::StrCat("needs ", guards[k].ToString(),
                                            ", but nodes before it were given other extents"));
     }

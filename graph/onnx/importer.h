@@ -148,7 +148,6 @@ class Importer {
   // Adds what a branch or body of a node of `graph` assumes of the model's inputs: extents around
   // it say it too, also where the node itself turns out to be dead.
   void AdoptGuards(Graph& graph, const Graph& body) const;
-  std::set<std::string> InputSymbols() const;  // that the model's inputs tell
 
   const ModelProto& model_;
   const OnnxImportOptions& options_;

@@ -271,10 +271,7 @@ Dim NodeView::NewSymbol(absl::string_view wish) {
 }
 
 bool NodeView::IsTold(const Guard& guard) const {
-  std::set<std::string> untold = guard.Symbols();
-  for (const ValueId id : graph_.inputs())
-    ForEachLearned(graph_.value(id), [&](const std::string& symbol) { untold.erase(symbol); });
-  return outer_ && untold.empty();
+  return outer_ && IsOnlyAbout(guard, ToldByInputs(graph_));
 }
 
 std::optional<Dim> NodeView::Divided(const Dim& a, int64_t b) {

@@ -95,12 +95,8 @@ class Choices {
   }
 
   bool IsTold(const Guard& guard) {
-    const std::set<std::string> symbols = guard.Symbols();
-    if (told_.empty()) {
-      for (const ValueId id : graph_.inputs())
-        ForEachLearned(graph_.value(id), [&](const std::string& name) { told_.insert(name); });
-    }
-    return std::includes(told_.begin(), told_.end(), symbols.begin(), symbols.end());
+    if (told_.empty()) told_ = ToldByInputs(graph_);
+    return IsOnlyAbout(guard, told_);
   }
 
   const Graph& graph_;

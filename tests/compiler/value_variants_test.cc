@@ -23,6 +23,14 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+// A loop's body whose state grows by x, along axis 0, with each turn.
+std::string AppendsX() {
+  return OnnxGraph({OnnxNode("Identity", {"on"}, {"o"}),
+                    OnnxNode("Concat", {"s", "x"}, {"t"}, {IntAttribute("axis", 0)})},
+                   {OnnxValue("i", kInt64, {}), OnnxValue("on", kBool, {}), OnnxValue("s")},
+                   {OnnxValue("o"), OnnxValue("t")});
+}
+
 class ValueVariantsTest : public testing::Test {
  protected:
   // y = ReduceSum(x [n, 2], axes), without keeping the axis.
@@ -276,11 +284,7 @@ TEST_F(ValueVariantsTest, BoundsCountedAroundABranchMayBeNegative) {
 
 // A Gather that nothing reads assumes that the loop's result has rows; only the loop knows.
 TEST_F(ValueVariantsTest, WhatADeadNodeAssumesOfARunCanBeAsked) {
-  const std::string body =
-      OnnxGraph({OnnxNode("Identity", {"on"}, {"o"}),
-                 OnnxNode("Concat", {"s", "x"}, {"t"}, {IntAttribute("axis", 0)})},
-                {OnnxValue("i", kInt64, {}), OnnxValue("on", kBool, {}), OnnxValue("s")},
-                {OnnxValue("o"), OnnxValue("t")});
+  const std::string body = AppendsX();
   KILN_ASSERT_OK_AND_ASSIGN(
       Model model,
       Written(OnnxGraph(
@@ -294,11 +298,7 @@ TEST_F(ValueVariantsTest, WhatADeadNodeAssumesOfARunCanBeAsked) {
 
 // A loop makes two rows of one; Resize to as many as there were is not what leaves them alone.
 TEST_F(ValueVariantsTest, ResizeKeepsNoExtentThatOnlyARunTells) {
-  const std::string body =
-      OnnxGraph({OnnxNode("Identity", {"on"}, {"o"}),
-                 OnnxNode("Concat", {"s", "x"}, {"t"}, {IntAttribute("axis", 0)})},
-                {OnnxValue("i", kInt64, {}), OnnxValue("on", kBool, {}), OnnxValue("s")},
-                {OnnxValue("o"), OnnxValue("t")});
+  const std::string body = AppendsX();
   KILN_ASSERT_OK_AND_ASSIGN(
       Model model,
       Written(
