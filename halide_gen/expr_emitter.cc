@@ -6,6 +6,7 @@
 
 #include "kiln/halide_gen/opaque_loads.h"
 #include "kiln/halide_gen/primitives.h"
+#include "kiln/halide_gen/vanishing_reads.h"
 #include "kiln/schedule/facts.h"
 
 namespace kiln {
@@ -166,6 +167,7 @@ Expr ExprEmitter::Value(const ScalarExpr& expr, Scope& scope) const {
   for (ExprId id = 0; id <= expr.root(); ++id) {
     values.push_back(Node(expr, id, guarded[static_cast<size_t>(id)], values, scope));
   }
+  values.back() = WithoutVanishingReads(values.back());
   const Expr root = values.back();
   scope.values.emplace(&expr, std::move(values));
   return root;

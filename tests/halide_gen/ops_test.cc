@@ -129,6 +129,30 @@ TEST_P(OpsTest, DividesByWhatIsFoundToBeZero) {
               {"f32", "div(in0[a], in1[a])"}}));
 }
 
+// Stages that are read only by what folds away, beside others of the same input; this ended the
+// compiler.
+TEST_P(OpsTest, StagesWhoseReadsVanish) {
+  for (const char* value :
+       {"cast<i32>(eq(s0[a, b], s0[a, b]))", "sub(s0[a, b], s0[a, b])", "and(s0[a, b], i32:0)",
+        "mul(s0[a, b], i32:0)", "cast<i32>(lt(s0[a, b], s0[a, b]))", "xor(s0[a, b], s0[a, b])"}) {
+    const std::string text = absl::StrCat(
+        "kernel v1 math 1\ndims a b\nsizes n0\nin   0 f32 [a, b] dense\n"
+        "s0 : i32 [a, b] = cast<i32>(cosh(in0[a, b]))\n"
+        "s1 : f32 [a]    = reduce add over b (in0[a, b])\n"
+        "out  0 i32 [a, b] dense = ",
+        value,
+        "\nout  1 f32 [a, b] dense = abs(in0[a, b])\n"
+        "out  2 f32 [a] dense = div(s1[a], cast<f32>(extent(n0)))\n");
+    CompiledKernel rows(text, GetParam());
+    CompiledKernel unrolled(text, GetParam(), "", {{kUnbounded, 4, 4}});
+    for (CompiledKernel* kernel : {&rows, &unrolled}) {
+      ASSERT_TRUE(kernel->ok()) << text;
+      kernel->Check({41, 4, 4}, 7);
+    }
+    EXPECT_EQ(unrolled.params().Get("unroll", 0), 4);
+  }
+}
+
 // A few functions together; bench/ulp runs every one.
 TEST_P(OpsTest, Functions) {
   for (const auto& [type, count] : {std::pair("f32", 8u), {"f64", 4u}}) {
