@@ -33,8 +33,9 @@ std::set<std::string> FuncsOf(const Expr& value) {
 Expr WithoutVanishingReads(const Expr& value) {
   const std::set<std::string> read = FuncsOf(value);
   if (read.empty()) return value;
-  Expr simplified =
-      Halide::Internal::simplify(Halide::Internal::common_subexpression_elimination(value));
+  // As when it is lowered, x - x is no 0 and x == x not true where x is a float.
+  Expr simplified = Halide::Internal::simplify(
+      Halide::strict_float(Halide::Internal::common_subexpression_elimination(value)));
   return FuncsOf(simplified) == read ? value : simplified;
 }
 

@@ -153,6 +153,19 @@ TEST_P(OpsTest, StagesWhoseReadsVanish) {
   }
 }
 
+// x - x is no 0 and x == x not true where x is a stage that holds a NaN.
+TEST_P(OpsTest, ReadsOfFloatsDoNotVanish) {
+  CompiledKernel kernel(
+      "kernel v1 math 1\ndims a b\nin   0 f32 [a, b] dense\n"
+      "s0 : f32 [a]    = reduce add over b (in0[a, b])\n"
+      "out  0 bool [a, b] dense = eq(s0[a], s0[a])\n"
+      "out  1 f32 [a, b] dense = sub(s0[a], s0[a])\n"
+      "out  2 f32 [a, b] dense = mul(s0[a], 0)\n",
+      GetParam());
+  ASSERT_TRUE(kernel.ok());
+  kernel.Check({7, 19}, 7);
+}
+
 // A few functions together; bench/ulp runs every one.
 TEST_P(OpsTest, Functions) {
   for (const auto& [type, count] : {std::pair("f32", 8u), {"f64", 4u}}) {
