@@ -31,8 +31,8 @@ install(FILES "${KILN_DEPS}/onednn/share/doc/onednn/LICENSE"
   "${KILN_DEPS}/onednn/share/doc/onednn/THIRD-PARTY-PROGRAMS"
   "${CMAKE_CURRENT_LIST_DIR}/onednn-CHANGES" DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/kiln/onednn")
 
-foreach(room base kernel graph schedule fusion persistent_cache exec compiler)
-  install(DIRECTORY "${PROJECT_SOURCE_DIR}/${room}/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/kiln/${room}"
+foreach(component base kernel graph schedule fusion persistent_cache exec compiler)
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/${component}/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/kiln/${component}"
     FILES_MATCHING PATTERN "*.h")
 endforeach()
 install(DIRECTORY "${KILN_GEN_DIR}/kiln/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/kiln"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The few functions the CMakeLists.txt of the rooms are written in.
+# The few functions the CMakeLists.txt of the components are written in.
 #
 #   kiln_library(NAME kiln_exec SRCS a.cc b.cc DEPS kiln_base absl::strings)  # also kiln::exec
 #   kiln_proto(NAME kiln_program_proto PROTOS program.proto DEPS ...)         # kiln/exec/program.pb.h
@@ -7,8 +7,8 @@
 #   kiln_test(NAME exec_planner_test SRCS planner_test.cc DEPS kiln_exec LABEL unit)
 #   kiln_bundle(NAME parts...)              # an interface over those parts that exist in this tree
 #
-# Includes read "kiln/<room>/file.h": <build>/include/kiln/<room> is a link to the room, and generated
-# headers lie under <build>/gen/kiln/<room>.
+# Includes read "kiln/<component>/file.h": <build>/include/kiln/<component> is a link to the component, and generated
+# headers lie under <build>/gen/kiln/<component>.
 
 set(KILN_INCLUDE_DIR "${PROJECT_BINARY_DIR}/include")
 set(KILN_GEN_DIR "${PROJECT_BINARY_DIR}/gen")
@@ -18,8 +18,8 @@ file(MAKE_DIRECTORY "${KILN_INCLUDE_DIR}/kiln" "${KILN_GEN_DIR}/kiln")
 # Tools that read the sources (clang-tidy) need the generated headers but nothing compiled.
 add_custom_target(kiln_generated)
 
-function(kiln_link_room room)
-  file(CREATE_LINK "${PROJECT_SOURCE_DIR}/${room}" "${KILN_INCLUDE_DIR}/kiln/${room}" SYMBOLIC)
+function(kiln_link_component component)
+  file(CREATE_LINK "${PROJECT_SOURCE_DIR}/${component}" "${KILN_INCLUDE_DIR}/kiln/${component}" SYMBOLIC)
 endfunction()
 
 # Strict arithmetic is a property of the code, not of a preset: without it the VM and the reference
@@ -36,7 +36,7 @@ function(kiln_target_defaults target)
     RUNTIME_OUTPUT_DIRECTORY "${KILN_BIN_DIR}")
 endfunction()
 
-# A source that is listed but not written yet is a warning, so that one unfinished room does not keep
+# A source that is listed but not written yet is a warning, so that one unfinished component does not keep
 # the others from building; the ci preset takes it as the error it is.
 function(kiln_sources variable)
   set(sources)
@@ -54,7 +54,7 @@ function(kiln_sources variable)
   set(${variable} "${sources}" PARENT_SCOPE)
 endfunction()
 
-# Plain target names for kiln::x: a library of a room that is not there then fails at the link of what
+# Plain target names for kiln::x: a library of a component that is not there then fails at the link of what
 # needs it, not for all.
 function(kiln_deps variable)
   set(deps ${ARGN})
@@ -118,10 +118,10 @@ endfunction()
 # "kiln/exec/x.proto".
 function(kiln_proto)
   cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME" "PROTOS;DEPS")
-  file(RELATIVE_PATH room "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
+  file(RELATIVE_PATH component "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
   set(outputs)
   foreach(proto IN LISTS ARG_PROTOS)
-    string(REGEX REPLACE "\\.proto$" "" stem "kiln/${room}/${proto}")
+    string(REGEX REPLACE "\\.proto$" "" stem "kiln/${component}/${proto}")
     set(made "${KILN_GEN_DIR}/${stem}.pb.cc" "${KILN_GEN_DIR}/${stem}.pb.h")
     add_custom_command(
       OUTPUT ${made}
