@@ -14,6 +14,7 @@
 #include "kiln/halide_gen/expr_emitter.h"
 #include "kiln/halide_gen/factors.h"
 #include "kiln/halide_gen/grouped_loads.h"
+#include "kiln/halide_gen/mask_shuffles.h"
 #include "kiln/halide_gen/narrow_stores.h"
 #include "kiln/halide_gen/narrow_tails.h"
 #include "kiln/halide_gen/nests.h"
@@ -224,6 +225,7 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& pa
   pipeline.add_custom_lowering_pass(new NarrowTails(target.natural_vector_size<float>()));
   pipeline.add_custom_lowering_pass(new RareSelects);
   pipeline.add_custom_lowering_pass(new AlignedStores(expanded, params, operands, nests));
+  pipeline.add_custom_lowering_pass(new MaskShuffles);
   const Factors factors(funcs);
   std::vector<Halide::Argument> arguments = operands.arguments;
   for (const Halide::Argument& factor : factors.arguments()) arguments.push_back(factor);

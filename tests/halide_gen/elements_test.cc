@@ -137,6 +137,24 @@ out  1 f32 [a, b, c] dense = add(cast<f32>(in2[a, c, b]), in3[c])
   }
 }
 
+// Conditions of a few elements, repeated along the middle dim.
+TEST_P(ElementsTest, ShortRowsOfConditionsAreRepeated) {
+  for (const int32_t most : {1, 2, 3, 4, 8}) {
+    for (const std::string type : {"bool", "u8", "f32"}) {
+      const std::string zero = type == "f32" ? "0" : type + ":0";
+      const std::string value = type == "bool" ? "in0[a, c]" : "ne(in0[a, c], " + zero + ")";
+      for (const std::string& out :
+           {"bool [a, b, c] dense = " + value, "f32 [a, b, c] dense = cast<f32>(" + value + ")",
+            "u8 [a, b, c] dense = select(" + value + ", u8:7, u8:9)"}) {
+        CompiledKernel kernel =
+            Compile("dims a b c\nin 0 " + type + " [a, c] dense\nout 0 " + out + "\n", "",
+                    {{kUnbounded, kUnbounded, most}});
+        for (const int32_t b : {1, 63, 64, 152}) kernel.Check({7, b, most}, 1);
+      }
+    }
+  }
+}
+
 TEST_P(ElementsTest, ShortRowsLieWholeInVectors) {
   for (const int64_t most : {1, 2, 5, 8, 12, 15}) {
     for (const std::string type : {"f32", "u8", "i64", "f64"}) {
