@@ -180,6 +180,22 @@ TEST_P(OpsTest, Functions) {
   }
 }
 
+// Literals that stay in the text make chains of numbers that no element decides.
+TEST_P(OpsTest, FunctionsOfLiterals) {
+  for (const std::string type : {"f32", "f64"}) {
+    for (const std::string number : {"inf", "nan", "0"}) {
+      const std::string literal = type == "f32" ? number : absl::StrCat(type, ":", number);
+      std::vector<std::pair<std::string, std::string>> outputs;
+      for (int op = 0; op < kNumScalarOps; ++op) {
+        const ScalarOpInfo& info = Info(static_cast<ScalarOp>(op));
+        if (info.function && info.arity == 2)
+          outputs.emplace_back(type, absl::StrCat(info.name, "(in0[a], ", literal, ")"));
+      }
+      CheckAll(ElementwiseText(type, outputs));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Levels, OpsTest, testing::Values(IsaLevel::kV3, IsaLevel::kV4),
                          [](const auto& info) {
                            return info.param == IsaLevel::kV3 ? "V3" : "V4";
