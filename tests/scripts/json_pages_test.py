@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The transcripts of docs/json.md have the fields that the commands print. Usage: json_pages_test.py KILN"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def fields(value, path=""):
+    """Paths of all fields; elements of an array have one path."""
+    if isinstance(value, dict):
+        return {path}.union(*(fields(inner, f"{path}/{key}") for key, inner in value.items()))
+    if isinstance(value, list):
+        return {path}.union(*(fields(inner, path + "[]") for inner in value))
+    return {path}
+
+
+def blocks(page):
+    """(command, transcript) of what blocks show after `$ `."""
+    for block in re.findall(r"^```\n\$ (kiln .*?)^```$", page, re.M | re.S):
+        for shown in block.split("\n$ "):
+            command, _, transcript = shown.partition("\n")
+            yield command, transcript
+
+
+def keys(kiln, environment):
+    done = subprocess.run([kiln, "cache", "ls", "--json"], env=environment, capture_output=True, text=True, check=True)
+    return (entry["key"] for entry in json.loads(done.stdout)["results"]["entries"])
+
+
+def fault(kiln, command, transcript, environment, folder):
+    words = command.split("|")[0].split()
+    if "KEY" in words:
+        some = keys(kiln, environment)
+        words = [next(some) if word == "KEY" else word for word in words]
+    done = subprocess.run([kiln, *words[1:]], cwd=folder, env=environment, capture_output=True, text=True)
+    if done.returncode not in (0, 1, 4):
+        return f"exit {done.returncode}: {done.stderr}"
+    printed = fields(json.loads(done.stdout))
+    if "\n..." in transcript:  # cut: what is there must be printed
+        names = {path.rsplit("/", 1)[-1].rstrip("[]") for path in printed}
+        unknown = set(re.findall(r'"(\w+)":', transcript)) - names
+        return f"is not printed: {sorted(unknown)}" if unknown else ""
+    shown = fields(json.loads(transcript))
+    return "" if shown == printed else f"printed only: {sorted(printed - shown)}; shown only: {sorted(shown - printed)}"
+
+
+def main():
+    faults = []
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "KILN_CACHE_DIR": folder + "/cache"}
+        for name in ("examples", "tests"):
+            os.symlink(ROOT / name, pathlib.Path(folder) / name)
+        found = list(blocks((ROOT / "docs" / "json.md").read_text()))
+        for command, transcript in found:
+            text = fault(os.path.abspath(sys.argv[1]), command, transcript, environment, folder)
+            if text:
+                faults.append(f"{command}\n  {text}")
+    if len(found) < 5:
+        faults.append(f"docs/json.md has {len(found)} transcripts")
+    if faults:
+        sys.exit("\n".join(faults))
+
+
+if __name__ == "__main__":
+    main()
