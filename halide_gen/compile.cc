@@ -97,7 +97,9 @@ CodegenAnswer Compile(const CodegenRequest& request, const std::string& dir) {
     const bool passing = status.code() == absl::StatusCode::kUnavailable;
     return Failure(passing ? Outcome::kTransient : Outcome::kDeterministic, status.message());
   } catch (const Halide::Error& error) {  // no std::exception
-    return Failure(Outcome::kDeterministic, absl::StrCat("halide: ", error.what()));
+    CodegenAnswer answer = Failure(Outcome::kDeterministic, absl::StrCat("halide: ", error.what()));
+    answer.of_schedule = true;
+    return answer;
   } catch (const std::bad_alloc&) {
     return Failure(Outcome::kTransient, "codegen: out of memory");
   } catch (const std::exception& error) {

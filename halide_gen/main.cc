@@ -65,7 +65,7 @@ int CompileFile(const Arguments& arguments) {
     const absl::Status status = WriteBytes(stem.string() + "." + extension, bytes);
     if (!status.ok()) return Fail(status.message());
   }
-  std::printf("params: %s\nisa: %s\nms: %u\n", request.params.c_str(), answer.isa.c_str(),
+  std::printf("params: %s\nisa: %s\nms: %u\n", answer.params.c_str(), answer.isa.c_str(),
               answer.wall_ms);
   return 0;
 }

@@ -25,6 +25,7 @@ enum class Tag : uint8_t {
   kIsa,
   kScratch,
   kWall,
+  kOfSchedule,
 };
 
 void PutField(std::string& out, Tag tag, absl::string_view bytes) {
@@ -89,6 +90,8 @@ std::string Encode(const CodegenAnswer& answer) {
   std::string out;
   PutNumber(out, Tag::kOutcome, static_cast<uint64_t>(answer.outcome), 1);
   PutField(out, Tag::kError, answer.error);
+  PutNumber(out, Tag::kOfSchedule, answer.of_schedule ? 1 : 0, 1);
+  PutField(out, Tag::kParams, answer.params);
   for (const auto& [name, bytes] : answer.sections) {
     PutField(out, Tag::kSectionName, name);
     PutField(out, Tag::kSectionBytes, bytes);
@@ -161,6 +164,13 @@ absl::StatusOr<CodegenAnswer> DecodeAnswer(absl::string_view payload) {
         break;
       case Tag::kError:
         answer.error = std::string(field.bytes);
+        break;
+      case Tag::kOfSchedule:
+        KILN_RETURN_IF_ERROR(Number(field, 1, number));
+        answer.of_schedule = number != 0;
+        break;
+      case Tag::kParams:
+        answer.params = std::string(field.bytes);
         break;
       case Tag::kSectionName:
         answer.sections.emplace_back(std::string(field.bytes), "");

@@ -41,6 +41,8 @@ struct CodegenAnswer {
   };
   Outcome outcome = Outcome::kOk;
   std::string error;
+  bool of_schedule = false;  // it failed in Halide or LLVM: another schedule of the kernel may pass
+  std::string params;        // Params::ToString() of the code: those asked for, or plainer ones
   std::vector<std::pair<std::string, std::string>> sections;  // name -> bytes
   std::string
       isa;  // names of ISA features the code really uses, space separated, sorted: "avx avx2 fma"

@@ -11,11 +11,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -23,6 +26,9 @@
 #include "kiln/halide_gen/compile.h"
 #include "kiln/halide_gen/files.h"
 #include "kiln/halide_gen/inherit.h"
+#include "kiln/kernel/params.h"
+#include "kiln/kernel/text.h"
+#include "kiln/schedule/scheduler.h"
 
 namespace kiln {
 namespace {
@@ -73,8 +79,11 @@ CodegenAnswer Died(int status, const CodegenRequest& request, const std::string&
     return Failure(Outcome::kTransient, absl::StrCat("codegen: stopped; ", said));
   const int signal = WTERMSIG(status);
   if (signal == SIGPROF) {
-    return Failure(Outcome::kTransient, absl::StrCat("codegen: needs more than ", request.cpu_ms,
-                                                     " ms of processor time; allow more of it"));
+    CodegenAnswer answer =
+        Failure(Outcome::kTransient, absl::StrCat("codegen: needs more than ", request.cpu_ms,
+                                                  " ms of processor time; allow more of it"));
+    answer.of_schedule = true;
+    return answer;
   }
   if (signal == SIGXCPU || signal == SIGKILL) {
     return Failure(Outcome::kTransient,
@@ -82,9 +91,11 @@ CodegenAnswer Died(int status, const CodegenRequest& request, const std::string&
   }
   const bool memory =
       absl::StrContains(said, "out of memory") || absl::StrContains(said, "bad_alloc");
-  return Failure(memory ? Outcome::kTransient : Outcome::kDeterministic,
-                 absl::StrCat("codegen: ended by signal SIG", sigabbrev_np(signal),
-                              said.empty() ? "" : "; ", said));
+  CodegenAnswer answer = Failure(memory ? Outcome::kTransient : Outcome::kDeterministic,
+                                 absl::StrCat("codegen: ended by signal SIG", sigabbrev_np(signal),
+                                              said.empty() ? "" : "; ", said));
+  answer.of_schedule = !memory;
+  return answer;
 }
 
 CodegenAnswer ServeIn(const CodegenRequest& request, const std::string& dir) {
@@ -121,6 +132,41 @@ CodegenAnswer ServeIn(const CodegenRequest& request, const std::string& dir) {
   return Died(status, request, dir);
 }
 
+// Schedules of the kernel that know nothing of its extents, and promise what `request` asks for:
+// that of its own scheduler, and that of the last, which takes every kernel.
+std::vector<std::string> PlainerParams(const CodegenRequest& request) {
+  const absl::StatusOr<Kernel> kernel = ParseKernel(request.kernel);
+  const absl::StatusOr<Params> asked = Params::Parse(request.params);
+  const std::optional<IsaLevel> isa = ParseIsaLevel(request.target);
+  if (!kernel.ok() || !asked.ok() || !isa) return {};
+  const SizeClass any{std::vector<int64_t>(kernel->dims.size(), kUnbounded)};
+  std::vector<std::string> plainer;
+  for (const Scheduler* scheduler : {FindScheduler(*kernel), &CpuSchedulers().back()}) {
+    const Params params = scheduler->choose(*kernel, any, ProfileFor(*isa));
+    const bool promised =
+        std::all_of(asked->in_place.begin(), asked->in_place.end(), [&](const auto& pair) {
+          return std::count(params.in_place.begin(), params.in_place.end(), pair) > 0;
+        });
+    if (promised && !(params == *asked)) plainer.push_back(params.ToString());
+  }
+  return plainer;
+}
+
+// A kernel that Halide refuses, or takes too long for, with one schedule is compiled with a plainer
+// one. The error is that of the schedule asked for.
+CodegenAnswer ServeSomehow(CodegenRequest request, const std::string& dir) {
+  CodegenAnswer answer = ServeIn(request, dir);
+  answer.params = request.params;
+  if (!answer.of_schedule) return answer;
+  for (const std::string& params : PlainerParams(request)) {
+    request.params = params;
+    CodegenAnswer other = ServeIn(request, dir);
+    other.params = params;
+    if (other.outcome == Outcome::kOk) return other;
+  }
+  return answer;
+}
+
 }  // namespace
 
 CodegenHello Hello() { return {kCodegenBuildId, kCodegenCompiler}; }
@@ -133,7 +179,7 @@ CodegenAnswer Serve(const CodegenRequest& request) {
   }
   const auto dir = ScratchDir::Make();
   CodegenAnswer answer = dir.ok()
-                             ? ServeIn(request, dir->path())
+                             ? ServeSomehow(request, dir->path())
                              : Failure(Outcome::kTransient, std::string(dir.status().message()));
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
   answer.wall_ms = static_cast<uint32_t>(took.count());

@@ -34,6 +34,8 @@ CodegenAnswer SomeAnswer() {
   CodegenAnswer answer;
   answer.outcome = CodegenAnswer::Outcome::kTransient;
   answer.error = "late";
+  answer.of_schedule = true;
+  answer.params = "row lanes=16";
   answer.sections = {{"elf", std::string("\x7f\0ELF", 5)}, {"asm", ""}};
   answer.isa = "avx avx2";
   answer.scratch_bytes = uint64_t{1} << 40;
@@ -60,6 +62,8 @@ TEST(ProtocolTest, MessagesSurviveEncoding) {
   ASSERT_TRUE(answer.ok());
   EXPECT_EQ(answer->outcome, want.outcome);
   EXPECT_EQ(answer->error, want.error);
+  EXPECT_EQ(answer->of_schedule, want.of_schedule);
+  EXPECT_EQ(answer->params, want.params);
   EXPECT_EQ(answer->sections, want.sections);
   EXPECT_EQ(answer->isa, want.isa);
   EXPECT_EQ(answer->scratch_bytes, want.scratch_bytes);

@@ -215,6 +215,22 @@ TEST_F(WorkerTest, RefusalsAreDeterministicAndSayWhy) {
   EXPECT_EQ(error(section), "section \"ptx\": there is none; ask for elf, stmt or asm");
 }
 
+// Halide's simplifier fails on a slice that lies inside one vector of a concatenation.
+TEST_F(WorkerTest, AKernelThatHalideRefusesIsCompiledWithAPlainerSchedule) {
+  const std::string text =
+      "kernel v1 math 1\ndims a b c d\nin   0 f32 [b, d, a, c] dense\n"
+      "out  0 f32 [a, b, c, d] dense = in0[b, d, a, c]\n";
+  const CodegenRequest request =
+      Request(text, "pointwise block=3 grain=32768 is1=3 is2=4 is3=3 lanes=2");
+  const CodegenAnswer answer = Serve(request);
+  ASSERT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
+  EXPECT_NE(answer.params, request.params);
+  // What was promised is kept, or there is no code.
+  CodegenRequest in_place = request;
+  in_place.params += " inplace=0:0";
+  EXPECT_EQ(Serve(in_place).outcome, CodegenAnswer::Outcome::kDeterministic);
+}
+
 TEST_F(WorkerTest, RunningOutOfTimeIsTransient) {
   CodegenRequest request = Request(kSum, "row lanes=16 levels=3");
   request.timeout_ms = 1;
