@@ -48,8 +48,8 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeLookup(const Request& request,
                                                       const std::shared_ptr<Session>&) {
   for (const Operand& operand : {request.inputs[0], request.inputs[1], request.outputs[0]}) {
     if (SizeOf(operand.type) != 1) return absl::InvalidArgumentError("operands must be of bytes");
-    if (!IsDense(operand)) return absl::UnimplementedError("operands must be dense");
   }
+  KILN_RETURN_IF_ERROR(RequireDense(request));
   KILN_ASSIGN_OR_RETURN(const Around x, AroundAxis(request));
   const std::vector<int64_t>& table = request.inputs[1].shape;
   const bool fits = table.size() == 2 && table[1] == kTableBytes &&

@@ -16,16 +16,6 @@
 namespace kiln::library {
 namespace {
 
-absl::Status RequireDense(const Request& request) {
-  for (const auto* operands : {&request.inputs, &request.outputs}) {
-    for (const Operand& operand : *operands) {
-      if (operand.strides != DenseStrides(operand.shape))
-        return absl::UnimplementedError("operands must be dense");
-    }
-  }
-  return absl::OkStatus();
-}
-
 // ---- top_k
 class TopK final : public Primitive {
  public:

@@ -387,11 +387,20 @@ bool IsChannelsLast(const Operand& operand) {
 }
 
 bool IsDense(const Operand& operand) {
+  if (std::count(operand.shape.begin(), operand.shape.end(), 0) > 0) return true;
   int64_t span = 1;
   for (size_t i = operand.shape.size(); i-- > 0; span *= operand.shape[i]) {
     if (operand.shape[i] != 1 && operand.strides[i] != span) return false;
   }
   return true;
+}
+
+absl::Status RequireDense(const Request& request) {
+  for (const auto* operands : {&request.inputs, &request.outputs}) {
+    if (!std::all_of(operands->begin(), operands->end(), IsDense))
+      return absl::UnimplementedError("operands must be dense");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace kiln::library

@@ -26,7 +26,10 @@ absl::Status TakesF32(const Request& request);
 // Where the elements of an activation [N, C, D...] lie: channels innermost and dense, or dense as
 // it is written.
 bool IsChannelsLast(const Operand& operand);
+// Strides of an operand without elements mean nothing: it is dense.
 bool IsDense(const Operand& operand);
+// kUnimplemented unless all operands are dense.
+absl::Status RequireDense(const Request& request);
 
 // The first number of an attribute.
 int64_t IntOf(const Request& request, const char* name, int64_t otherwise);

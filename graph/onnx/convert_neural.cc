@@ -166,6 +166,26 @@ absl::Status FitTransposed(NodeView& n, const std::string& pad, Window& w,
   return absl::OkStatus();
 }
 
+// An output padding of a stride or more, which ONNX allows up to the dilation, is taken from the
+// padding at the end; what is left of it are zeros behind the result: pads of it, empty if none
+// are.
+std::vector<int64_t> ZerosBehind(Window& w, std::vector<int64_t>& more) {
+  const size_t spatial = w.kernel.size(), rank = spatial + 2;
+  std::vector<int64_t> zeros(2 * rank, 0);
+  bool any = false;
+  for (size_t i = 0; i < spatial; ++i) {
+    if (more[i] < w.strides[i] || more[i] >= std::max(w.strides[i], w.dilations[i])) continue;
+    int64_t& end = w.pads[spatial + i];
+    const int64_t from_end = std::min(more[i], std::max<int64_t>(0, end));
+    end -= from_end;
+    zeros[rank + 2 + i] = more[i] - from_end;
+    more[i] = 0;
+    any = any || zeros[rank + 2 + i] > 0;
+  }
+  if (!any) zeros.clear();
+  return zeros;
+}
+
 absl::Status ConvTranspose(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(2, 3));
   KILN_ASSIGN_OR_RETURN(std::vector<int64_t> kernel, KernelOf(n));
@@ -175,16 +195,19 @@ absl::Status ConvTranspose(NodeView& n) {
   if (more.size() != w.strides.size())
     return absl::InvalidArgumentError("output_padding has another number of elements than strides");
   KILN_RETURN_IF_ERROR(FitTransposed(n, pad, w, more));
+  const std::vector<int64_t> zeros = ZerosBehind(w, more);
   const Attrs attrs = {{"strides", w.strides},
                        {"pads", w.pads},
                        {"dilations", w.dilations},
                        {"group", n.Int("group", 1)},
                        {"output_padding", more}};
-  if (!n.has(2)) return n.Emit("conv_transpose", {n.in(0), n.in(1)}, attrs);
+  if (!n.has(2) && zeros.empty()) return n.Emit("conv_transpose", {n.in(0), n.in(1)}, attrs);
   // The bias joins the kernel that follows: the library has no good way to add it.
   Axes spatial(w.strides.size());
   std::iota(spatial.begin(), spatial.end(), 1);
-  const ValueId y = n.Op("conv_transpose", {n.in(0), n.in(1)}, attrs);
+  ValueId y = n.Op("conv_transpose", {n.in(0), n.in(1)}, attrs);
+  if (!zeros.empty()) y = n.Op("pad", {y}, {{"pads", zeros}});
+  if (!n.has(2)) return n.Emit("identity", {y}, {});
   return n.Emit("add", {y, Unsqueeze(n, n.in(2), spatial)}, {});
 }
 

@@ -161,7 +161,7 @@ absl::Status InferConvTranspose(InferContext& c) {
   Shape shape = {x[0], w[1] * group};
   for (size_t i = 0; i < window.rank(); ++i) {
     const int64_t span = window.dilation[i] * (window.kernel[i] - 1) + 1;
-    if (more[i] < 0 || more[i] >= std::max(window.stride[i], window.dilation[i])) {
+    if (more[i] < 0 || more[i] >= window.stride[i]) {
       return absl::InvalidArgumentError(
           absl::StrCat("output padding ", more[i], " is not below stride ", window.stride[i]));
     }

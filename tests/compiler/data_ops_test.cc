@@ -86,6 +86,17 @@ TEST(DataOps, ScattersFollowEachOtherAndRefuseIndicesOutside) {
   }
 }
 
+TEST(DataOps, ScattersOfNothingGiveTheData) {
+  for (const char* n : {"0", "n"}) {
+    Expect(absl::StrCat("input x0 : f32 [4]\ninput x1 : i64 [", n, ", 1]\ninput x2 : f32 [", n,
+                        "]\ny = scatter_nd(x0, x1, x2)\noutput y\n"),
+           {F32({4}, {1, 2, 3, 4}), I64({0, 1}, {}), F32({0}, {})}, {{1, 2, 3, 4}});
+    Expect(absl::StrCat("input x0 : f32 [2, 2]\ninput x1 : i64 [", n, ", 2]\ninput x2 : f32 [", n,
+                        ", 2]\ny = scatter_elements(x0, x1, x2) {axis = 0}\noutput y\n"),
+           {F32({2, 2}, {1, 2, 3, 4}), I64({0, 2}, {}), F32({0, 2}, {})}, {{1, 2, 3, 4}});
+  }
+}
+
 TEST(DataOps, CoordinatesAreClampedAndCountFromTheEnd) {
   Expect(
       "input x0 : f32 [2, 3]\ninput x1 : i32 [2, 1]\n"

@@ -426,6 +426,35 @@ TEST(Opsets, CausalAttentionCountsFromTheFirstQuery) {
   EXPECT_THAT(rows(1, 3, 1), ElementsAre(0.5));
 }
 
+// An output padding of the stride or more, below the dilation: first less padding at the end, then
+// zeros.
+TEST(Opsets, ConvTransposeHasZerosBehindWhatItReaches) {
+  const auto values = [](int64_t end, bool bias) {
+    std::vector<std::string> names = {"x", "w"};
+    std::vector<std::string> ports = {OnnxValue("x", kFloat, {1, 1, 3}),
+                                      OnnxValue("w", kFloat, {1, 1, 2})};
+    std::vector<Tensor> inputs = {Make(DType::kF32, {1, 1, 3}, {1, 2, 3}),
+                                  Make(DType::kF32, {1, 1, 2}, {1, 10})};
+    if (bias) {
+      names.push_back("b");
+      ports.push_back(OnnxValue("b", kFloat, {1}));
+      inputs.push_back(Make(DType::kF32, {1}, {0.5}));
+    }
+    const std::string node =
+        OnnxNode("ConvTranspose", names, {"y"},
+                 {IntsAttribute("dilations", {3}), IntsAttribute("output_padding", {2}),
+                  IntsAttribute("pads", {0, end})});
+    const auto import = ImportOnnxBytes(OnnxModel(17, OnnxGraph({node}, ports, {OnnxValue("y")})));
+    if (!import.ok()) return std::vector<double>{};
+    const auto outputs = Interpret(import->graph, inputs);
+    return outputs.ok() ? Values((*outputs)[0]) : std::vector<double>{};
+  };
+  EXPECT_THAT(values(0, false), ElementsAre(1, 2, 3, 10, 20, 30, 0, 0));
+  EXPECT_THAT(values(1, false), ElementsAre(1, 2, 3, 10, 20, 30, 0));
+  EXPECT_THAT(values(3, false), ElementsAre(1, 2, 3, 10, 20));
+  EXPECT_THAT(values(1, true), ElementsAre(1.5, 2.5, 3.5, 10.5, 20.5, 30.5, 0.5));
+}
+
 // An axis that keeps its extent is not resampled: weights of 0 would make a NaN of infinity.
 TEST(Opsets, ResizeToASizeIsForOtherExtents) {
   const auto guards = [](int extent) {
