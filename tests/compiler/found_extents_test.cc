@@ -201,5 +201,39 @@ TEST_F(FoundExtents, WhatIsTooLongAnExpressionIsMadeForNumbers) {
   }
 }
 
+// Behind a Scan, n is no extent of the inputs of the part of the program that slices, which keeps
+// all cases of its bounds: the number of elements is too long an expression there, not in the
+// model.
+TEST_F(FoundExtents, WhatIsTooLongInAPartIsMadeForNumbers) {
+  const std::string body =
+      OnnxGraph({OnnxNode("Identity", {"s"}, {"t"}), OnnxNode("Neg", {"row"}, {"out"})},
+                {OnnxValue("s"), OnnxValue("row")}, {OnnxValue("t"), OnnxValue("out")});
+  const std::string axis = IntAttribute("axis", 0);
+  KILN_ASSERT_OK_AND_ASSIGN(
+      Model model,
+      Written(OnnxGraph(
+          {OnnxNode("Scan", {"zero", "x"}, {"last", "rows"},
+                    {GraphAttribute("body", body), IntAttribute("num_scan_inputs", 1)}),
+           OnnxNode("Shape", {"w"}, {"n"}),
+           OnnxNode("Shape", {"x"}, {"m"}, {IntAttribute("end", 1)}),
+           OnnxNode("Mod", {"n", "n"}, {"none"}), OnnxNode("Mod", {"none", "m"}, {"times"}),
+           OnnxNode("Concat", {"times", "times"}, {"both"}, {axis}),
+           OnnxNode("Tile", {"rows", "both"}, {"wide"}),
+           OnnxNode("Transpose", {"wide"}, {"tall"}, {IntsAttribute("perm", {1, 0})}),
+           OnnxNode("Concat", {"none", "back3"}, {"starts"}, {axis}),
+           OnnxNode("Concat", {"back2", "m"}, {"ends"}, {axis}),
+           OnnxNode("Slice", {"tall", "starts", "ends"}, {"cut"}),
+           OnnxNode("Reshape", {"cut", "pairs"}, {"y"})},
+          {OnnxValue("x", kFloat, {"m", 2}), OnnxValue("w", kFloat, {"n"})},
+          {OnnxValue("y", kFloat, {"k", 2}), OnnxValue("last", kFloat, {1})},
+          {OnnxInts("back2", {-2}), OnnxInts("back3", {-3}), OnnxInts("pairs", {-1, 2}),
+           OnnxFloats("zero", {0})})));
+  for (const int64_t n : {5, 1, 8}) {
+    KILN_ASSERT_OK_AND_ASSIGN(const auto got,
+                              model.Run({{"x", Counted({2, 2})}, {"w", Counted({n})}}));
+    EXPECT_THAT(got[0].shape(), ElementsAre(0, 2)) << n;
+  }
+}
+
 }  // namespace
 }  // namespace kiln
