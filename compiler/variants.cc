@@ -18,6 +18,7 @@
 #include "kiln/exec/fits.h"
 #include "kiln/exec/symbols.h"
 #include "kiln/fusion/pipeline.h"
+#include "kiln/graph/open_extents.h"
 #include "kiln/graph/rebuild.h"
 #include "kiln/graph/text.h"
 
@@ -247,9 +248,12 @@ absl::StatusOr<std::shared_ptr<const Variant>> Variants::WithKernels(Variant com
 
 absl::Status Variants::Prepare() {
   absl::MutexLock lock(&mutex_);
-  if (!variants_.empty()) return absl::OkStatus();
-  KILN_ASSIGN_OR_RETURN(Variant compiled, CompileVariant(template_));
-  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const Variant> first, WithKernels(std::move(compiled)));
+  if (!variants_.empty() || waits_) return absl::OkStatus();
+  absl::StatusOr<Variant> compiled = CompileVariant(template_);
+  waits_ = IsOfOpenExtents(compiled.status());
+  if (waits_) return absl::OkStatus();
+  if (!compiled.ok()) return compiled.status();
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const Variant> first, WithKernels(*std::move(compiled)));
   variants_.push_front(std::move(first));
   return absl::OkStatus();
 }

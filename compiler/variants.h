@@ -65,7 +65,8 @@ class Variants : public VariantProvider {
     return constants_.NameIn(range);
   }
 
-  // Makes the first variant, so that errors and compile time come before the first run.
+  // Makes the first variant, so that errors and compile time come before the first run. What can be
+  // made for numbers alone waits for them.
   absl::Status Prepare();
 
  private:
@@ -84,6 +85,7 @@ class Variants : public VariantProvider {
   const ConstantMemory constants_;
   absl::Mutex mutex_;
   std::list<std::shared_ptr<const Variant>> variants_ ABSL_GUARDED_BY(mutex_);  // newest use first
+  bool waits_ ABSL_GUARDED_BY(mutex_) = false;  // no variant can be made without inputs
 };
 
 }  // namespace kiln

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/graph/open_extents.h"
 
 namespace kiln {
 namespace {
@@ -155,7 +156,7 @@ absl::Status InferNode(InferContext& context) {
     for (const Dim& dim : output.shape) {
       const Guard there = Guard::AtLeast(dim, 0);
       if (dim.is_error() && HasSymbols(context)) {
-        return absl::UnimplementedError(absl::StrCat(
+        return OpenExtentsError(absl::StrCat(
             Subject(node), ": an extent of the result is too long an expression of the inputs'"));
       }
       if (dim.is_error() || there.Static() == false) {

@@ -124,6 +124,7 @@ class Graph {
   const std::vector<Output>& outputs() const { return outputs_; }
   std::vector<Output>& mutable_outputs() { return outputs_; }
   const std::vector<Guard>& guards() const { return guards_; }
+  std::vector<Guard>& mutable_guards() { return guards_; }
   void AddGuard(Guard guard);  // kept once; dropped if it always holds
 
   // Uses of every value by nodes (graph outputs not counted), ascending. O(size of the graph).

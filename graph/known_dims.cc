@@ -8,6 +8,15 @@ namespace {
 
 bool AtLeastZero(const Dim& dim) { return dim.LowerBound().value_or(-1) >= 0; }
 
+// How often `known` goes into `dim`, by their first terms; 1 where that is no small number.
+int64_t Times(const Dim& dim, const Dim& known) {
+  constexpr int64_t kMax = 1 << 20;
+  if (dim.terms().empty() || known.terms().empty()) return 1;
+  const int64_t whole = dim.terms()[0].coef, part = known.terms()[0].coef;
+  if (whole < -kMax || whole > kMax || whole % part != 0) return 1;
+  return std::max<int64_t>(whole / part, 1);
+}
+
 }  // namespace
 
 KnownDims::KnownDims(std::span<const Guard> guards) {
@@ -34,8 +43,11 @@ KnownDims::KnownDims(std::span<const Guard> guards) {
 
 bool KnownDims::NeverNegative(const Dim& dim) const {
   return AtLeastZero(dim) ||
-         std::any_of(at_least_zero_.begin(), at_least_zero_.end(),
-                     [&](const Dim& known) { return AtLeastZero(dim - known); });
+         std::any_of(at_least_zero_.begin(), at_least_zero_.end(), [&](const Dim& known) {
+           if (AtLeastZero(dim - known)) return true;
+           const int64_t times = Times(dim, known);
+           return times > 1 && AtLeastZero(dim - known * times);
+         });
 }
 
 Dim KnownDims::Simplify(const Dim::Atom& atom) const {

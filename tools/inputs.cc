@@ -106,6 +106,7 @@ class Maker {
 
   absl::StatusOr<std::vector<Tensor>> Make(const std::vector<std::string>& specs) {
     KILN_RETURN_IF_ERROR(ReadFlags(specs));
+    KILN_RETURN_IF_ERROR(CheckDims());
     std::vector<Tensor> tensors;
     for (const ValueId id : graph_.inputs()) {
       KILN_ASSIGN_OR_RETURN(Tensor tensor, MakeOne(id));
@@ -170,6 +171,21 @@ class Maker {
     KILN_ASSIGN_OR_RETURN(symbols_, ParseDims(options_.dims));
     KILN_ASSIGN_OR_RETURN(shapes_, ParseShapes(options_.shapes));
     return ReadSpecs(specs);
+  }
+
+  // That --dim names dims of the model. A graph made for given shapes has none by name any more.
+  absl::Status CheckDims() {
+    std::set<std::string> names;
+    for (const ValueId id : graph_.inputs()) {
+      for (const Dim& extent : graph_.value(id).shape) extent.CollectSymbols(names);
+    }
+    for (const auto& [name, value] : symbols_) {
+      if (names.empty() || names.count(name) != 0) continue;
+      return absl::InvalidArgumentError(absl::StrCat("--dim \"", name,
+                                                     "\": no dim is called that; the model has ",
+                                                     absl::StrJoin(names, ", ")));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status ReadSpecs(const std::vector<std::string>& specs) {

@@ -304,13 +304,13 @@ Results NonMaxSuppression(const Attributes& attributes, const std::vector<Tensor
 }  // namespace
 
 bool IsDynamic(absl::string_view op) {
-  return op == "elements" || op == "nonzero" || op == "compress" || op == "unique" ||
-         op == "non_max_suppression";
+  return op == "elements" || op == "measure" || op == "nonzero" || op == "compress" ||
+         op == "unique" || op == "non_max_suppression";
 }
 
 absl::StatusOr<std::vector<Tensor>> RunDynamic(absl::string_view op, const Attributes& attributes,
                                                const std::vector<Tensor>& inputs) {
-  if (op == "elements") return std::vector<Tensor>{inputs[0]};
+  if (op == "elements" || op == "measure") return std::vector<Tensor>{inputs[0]};
   if (op == "nonzero") return Nonzero(inputs[0]);
   if (op == "compress") return Compress(attributes, inputs[0], inputs[1]);
   if (op == "unique") return Unique(attributes, inputs[0]);

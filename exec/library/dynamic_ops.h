@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators whose results have as many elements as the data say: elements, nonzero, compress,
-// unique, non_max_suppression. Their meaning is that of the records (graph/ops/dynamic.cc).
+// Operators whose results have as many elements as the data say: elements, measure, nonzero,
+// compress, unique, non_max_suppression. Their meaning is that of the records
+// (graph/ops/dynamic.cc).
 #ifndef KILN_EXEC_LIBRARY_DYNAMIC_OPS_H_
 #define KILN_EXEC_LIBRARY_DYNAMIC_OPS_H_
 

@@ -3,15 +3,11 @@
 
 #include <utility>
 
-#include "absl/strings/cord.h"
 #include "kiln/graph/onnx/importer.h"
 #include "kiln/graph/op.h"
+#include "kiln/graph/open_extents.h"
 
 namespace kiln::onnx {
-
-namespace {
-constexpr absl::string_view kOpenExtents = "kiln/open_extents";
-}  // namespace
 
 Shape ShapeOf(const NodeView& n, ValueId x) { return x.valid() ? n.value(x).shape : Shape{}; }
 DType TypeOf(const NodeView& n, ValueId x) { return x.valid() ? n.value(x).type : DType::kF32; }
@@ -22,16 +18,6 @@ int64_t RankOf(const NodeView& n, ValueId x) {
 absl::Status ExtentsError(const Shape& extents, std::string message) {
   if (kiln::Constant(extents)) return absl::InvalidArgumentError(message);
   return OpenExtentsError(std::move(message));
-}
-
-absl::Status OpenExtentsError(std::string message) {
-  absl::Status status = absl::UnimplementedError(message);
-  status.SetPayload(kOpenExtents, absl::Cord());
-  return status;
-}
-
-bool IsOfOpenExtents(const absl::Status& status) {
-  return status.GetPayload(kOpenExtents).has_value();
 }
 
 ValueId Cast(NodeView& n, ValueId x, DType type) {

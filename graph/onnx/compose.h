@@ -21,7 +21,6 @@ int64_t RankOf(const NodeView& n, ValueId x);
 // What `message` says of extents: the model is wrong if all are numbers. Where one is not known,
 // others might do, and the node is one that is not supported until the inputs' extents are known.
 absl::Status ExtentsError(const Shape& extents, std::string message);
-absl::Status OpenExtentsError(std::string message);  // the latter
 
 ValueId Cast(NodeView& n, ValueId x, DType type);  // x itself if it has the type
 ValueId Reshape(NodeView& n, ValueId x, const Shape& shape);

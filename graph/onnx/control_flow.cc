@@ -14,6 +14,7 @@
 #include "kiln/graph/onnx/limits.h"
 #include "kiln/graph/onnx/node_view.h"
 #include "kiln/graph/op.h"
+#include "kiln/graph/open_extents.h"
 #include "kiln/graph/rebuild.h"
 #include "kiln/graph/tensors.h"
 

@@ -144,6 +144,7 @@ const std::vector<Row>& Rows() {
         {"pads", "pads"},
         {"dilations", "dilations"},
         {"ceil_mode", "ceil_mode"}}},
+      {"measure", "Identity"},
       {"min", "Min"},
       {"mish", "Mish"},
       {"mul", "Mul"},

@@ -17,6 +17,7 @@
 #include "kiln/graph/onnx/importer.h"
 #include "kiln/graph/onnx/node_view.h"
 #include "kiln/graph/op.h"
+#include "kiln/graph/open_extents.h"
 #include "kiln/graph/rebuild.h"
 
 namespace kiln::onnx {
@@ -367,6 +368,8 @@ absl::Status Importer::AddNode(Scope& scope, const NodeProto& node) {
     if (reason.empty()) reason = slot.reason;
   }
   std::vector<Slot> outputs(static_cast<size_t>(node.output_size()));
+  std::vector<Guard> aside = SetAsideFound(*scope.graph);
+  const size_t guards = scope.graph->guards().size(), listed = out_.unsupported.size();
   const auto attempt = [&]() -> absl::Status {
     if (const std::shared_ptr<const CustomOp> custom = FindCustom(node)) {
       std::vector<ValueId> ids;
@@ -393,7 +396,7 @@ absl::Status Importer::AddNode(Scope& scope, const NodeProto& node) {
     if (node.op_type() == "Loop" && domain.empty()) return AddLoop(scope, node, slots, outputs);
     if (node.op_type() == "Scan" && domain.empty()) return AddScan(scope, node, slots, outputs);
     KILN_ASSIGN_OR_RETURN(const bool done, AddSequenceOp(scope, node, slots, outputs));
-    if (done) return absl::OkStatus();
+    if (done) return Measure(*scope.graph, guards, outputs);
     std::vector<ValueId> inputs;
     for (const Slot& slot : slots) {
       if (slot.kind == Slot::Kind::kSequence)
@@ -410,12 +413,12 @@ absl::Status Importer::AddNode(Scope& scope, const NodeProto& node) {
       }
       status = Convert(scope, *converter, node, inputs, outputs);
     }
-    return status;
+    return status.ok() ? Measure(*scope.graph, guards, outputs) : status;
   };
-  const size_t guards = scope.graph->guards().size(), listed = out_.unsupported.size();
   absl::Status status = reason.empty() ? attempt() : absl::UnimplementedError(reason);
   // What is within a function or a chosen branch has been asked by itself.
   if (status.ok() && out_.unsupported.size() == listed) status = CheckGuards(*scope.graph, guards);
+  for (Guard& guard : aside) scope.graph->AddGuard(std::move(guard));
   // What does not go together under assumptions about extents may do so for others, and so may what
   // extents say: a target of n - 1 elements asks for as many as there are where n is 0.
   const auto says_extents = [&](const Slot& slot) {

@@ -97,6 +97,12 @@ class Importer {
   //     nothing to make them from again.
   //   - It does not go together with the guards before it: no extents are left.
   absl::Status CheckGuards(const Graph& graph, size_t first) const;
+  // ---- found_extents.cc: extents that only a run finds out
+  // Takes the guards about them off the graph, for those of one node to be seen.
+  std::vector<Guard> SetAsideFound(Graph& graph) const;
+  // Puts values in place of the node's outputs whose extents hold without the guards about found
+  // extents from the `first` on.
+  absl::Status Measure(Graph& graph, size_t first, std::vector<Slot>& outputs);
   void Unsupported(const NodeProto& node, int64_t opset, std::string reason,
                    bool needs_values = false);
 
@@ -162,9 +168,6 @@ class Importer {
   int64_t inner_nodes_ = 0;  // written so far in functions, branches and bodies
   int64_t bodies_ = 0;       // branches and bodies looked at so far
 };
-
-// Whether an error is ExtentsError's (compose.h) of extents that are not known.
-bool IsOfOpenExtents(const absl::Status& status);
 
 // Whether nothing but the shapes of inputs decides the value.
 bool FollowsFromShapes(const Scope& scope, ValueId value);

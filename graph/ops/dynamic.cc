@@ -50,9 +50,14 @@ absl::Status InferElements(InferContext& c) {
   return absl::OkStatus();
 }
 
-absl::Status Elements(const Node&, std::span<const Tensor> inputs, std::vector<Tensor>& outputs) {
+absl::Status Same(const Node&, std::span<const Tensor> inputs, std::vector<Tensor>& outputs) {
   outputs.push_back(inputs[0]);
   return absl::OkStatus();
+}
+
+// ---- measure: the extents of a tensor become symbols.
+absl::Status InferMeasure(InferContext& c) {
+  return SetExtents(c, {{c.type(0), c.shape(0).size()}});
 }
 
 // ---- nonzero
@@ -283,6 +288,7 @@ constexpr AttrSpec kExtents = {"extents", AttrKind::kDims, true,
                                0,         nullptr,         "of all outputs, in a row"};
 constexpr AttrSpec kElementsAttrs[] = {
     {"symbols", AttrKind::kDims, true, 0, nullptr, "one for each element"}};
+constexpr AttrSpec kMeasureAttrs[] = {kExtents};
 constexpr AttrSpec kNonzeroAttrs[] = {kExtents};
 constexpr AttrSpec kCompressAttrs[] = {
     {"axis", AttrKind::kInt, false, 0, nullptr, "absent: of all elements in a row"}, kExtents};
@@ -305,7 +311,16 @@ constexpr OpDef kElements = {
     .cuda = false,
     .witness = "identity",
     .dynamic = true,
-    .evaluate = Elements};
+    .evaluate = Same};
+constexpr OpDef kMeasure = {.name = "measure",
+                            .doc = "The input. From here on its extents are known as symbols.",
+                            .kind = OpKind::kHost,
+                            .attrs = kMeasureAttrs,
+                            .infer = InferMeasure,
+                            .cuda = false,
+                            .witness = "identity",
+                            .dynamic = true,
+                            .evaluate = Same};
 constexpr OpDef kNonzero = {.name = "nonzero",
                             .doc = "Indices of the elements that are not zero, [rank, count], i64.",
                             .kind = OpKind::kHost,

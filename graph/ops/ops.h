@@ -45,7 +45,7 @@ extern const OpDef kIf, kLoop;
 // graph/custom_op.cc
 extern const OpDef kCustom;
 // dynamic.cc
-extern const OpDef kElements, kNonzero, kCompress, kUnique, kNonMaxSuppression;
+extern const OpDef kElements, kMeasure, kNonzero, kCompress, kUnique, kNonMaxSuppression;
 
 }  // namespace kiln::ops
 

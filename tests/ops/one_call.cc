@@ -48,6 +48,7 @@ Call CallOf(const std::string& op, const OpDef& def) {
   if (op == "pad") return {{{2, 3}}, {{"pads", L{1, 0, 0, 2}}, {"value", 1.5}}};
   if (op == "upsample") return {{{2, 3}}, {{"scales", L{1, 2}}}};
   if (op == "elements") return {{{2}}, {{"symbols", std::string("[a, b]")}}, {DType::kI64}};
+  if (op == "measure") return {{{2, 3}}, {{"extents", std::string("[k, 3]")}}};
   if (op == "nonzero") return {{{2, 3}}, {{"extents", std::string("[2, k]")}}};
   if (op == "compress")
     return {{{2, 3}, {3}},

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
 
 #include "tests/onnx/model_writer.h"
 #include "tests/symbols/evaluate_parts.h"
@@ -181,21 +183,62 @@ Evaluated Evaluate(const ModelNode& node, const Inputs& in, const Values& scope)
   return Undefined("operator " + op);
 }
 
+namespace {
+
+// Adds the names of the values that a node or its bodies read.
+void AddReads(const ModelNode& node, std::set<std::string>& names) {
+  names.insert(node.inputs.begin(), node.inputs.end());
+  for (const auto& [name, body] : node.bodies) {
+    names.insert(body->outputs.begin(), body->outputs.end());
+    for (const ModelNode& inner : body->nodes) AddReads(inner, names);
+  }
+}
+
+bool GivesOneOf(const ModelNode& node, const std::set<std::string>& names) {
+  return std::any_of(node.outputs.begin(), node.outputs.end(),
+                     [&](const std::string& name) { return names.count(name) > 0; });
+}
+
+// The names of the values on the way to the outputs.
+std::set<std::string> NeededFor(const Model& model) {
+  std::set<std::string> needed(model.outputs.begin(), model.outputs.end());
+  for (size_t i = model.nodes.size(); i-- > 0;) {
+    if (GivesOneOf(model.nodes[i], needed)) AddReads(model.nodes[i], needed);
+  }
+  return needed;
+}
+
+}  // namespace
+
 Evaluated Evaluate(const Model& model, const Values& given) {
   Values values = given;
   values.insert(model.constants.begin(), model.constants.end());
+  const std::set<std::string> needed = NeededFor(model);
+  std::set<std::string> missing;
+  Evaluated out;
   for (const ModelNode& node : model.nodes) {
+    std::set<std::string> reads;
+    AddReads(node, reads);
+    if (std::any_of(reads.begin(), reads.end(),
+                    [&](const std::string& name) { return missing.count(name) > 0; })) {
+      missing.insert(node.outputs.begin(), node.outputs.end());
+      continue;
+    }
     Inputs in;
     for (const std::string& name : node.inputs)
       in.push_back(name.empty() ? nullptr : &values[name]);
     Evaluated made = Evaluate(node, in, values);
+    if (made.outcome == Outcome::kUnneeded) made.outcome = Outcome::kUndefined;  // within a body
     if (made.outcome != Outcome::kValue) {
       made.why = node.outputs[0] + ": " + made.why;
-      return made;
+      if (made.outcome != Outcome::kError || GivesOneOf(node, needed)) return made;
+      out.outcome = Outcome::kUnneeded;
+      out.why = made.why;
+      missing.insert(node.outputs.begin(), node.outputs.end());
+      continue;
     }
     for (size_t k = 0; k < node.outputs.size(); ++k) values[node.outputs[k]] = made.arrays[k];
   }
-  Evaluated out;
   for (const std::string& name : model.outputs) out.arrays.push_back(values[name]);
   return out;
 }

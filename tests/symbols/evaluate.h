@@ -19,6 +19,7 @@ enum class Outcome {
   kValue,      // the arrays
   kError,      // the specification has no result: extents do not go together
   kUndefined,  // runtimes differ, Kiln does not: -1 beside an extent of 0
+  kUnneeded,   // the arrays, or the error of a node that no output needs
   kOpen,       // a loop without turns: what it stacks has no shape, and its body need not fit
 };
 
