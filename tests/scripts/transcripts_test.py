@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that README.md and docs/cli.md show print what is shown, but for numbers. Usage: transcripts_test.py KILN"""
+"""Commands that README.md and docs/cli.md show print what is shown, but for numbers, and docs/ops.md is what `kiln ops`
+makes. Usage: transcripts_test.py KILN"""
 import difflib
 import os
 import pathlib
@@ -63,6 +64,20 @@ def picture(readme):
     return lines[next(i for i, line in enumerate(lines) if line.startswith("dims ")):]
 
 
+def operators(environment, folder):
+    """(subject, difference) of the tables of docs/ops.md and of the counts in README.md."""
+    tables = re.findall(r"^```\n(.*?)^```$", (ROOT / "docs" / "ops.md").read_text(), re.M | re.S)
+    commands = ["kiln ops", "kiln ops --onnx"]
+    printed = [[line.rstrip() for line in printed_by(command, environment, folder)] for command in commands]
+    for command, shown, lines in zip(commands, tables, printed, strict=True):
+        unified = difflib.unified_diff(shown.splitlines(), lines, "page", "printed", lineterm="")
+        yield f"docs/ops.md: {command}", "\n".join(unified)
+    ours, onnx = (lines[1:] for lines in printed)
+    counts = (f"{len(ours)} operators; {len(onnx)} ONNX operators, "
+              f"of which {sum(line.endswith(' composed') for line in onnx)} are")
+    yield "README.md", "" if counts in (ROOT / "README.md").read_text() else f"does not say: {counts}"
+
+
 def faults(kiln, folder):
     environment = {key: value for key, value in os.environ.items() if not key.startswith("KILN_")}
     environment["KILN_CACHE_DIR"] = folder + "/cache"
@@ -71,6 +86,7 @@ def faults(kiln, folder):
         os.symlink(ROOT / name, pathlib.Path(folder) / name)
     text = printed_by(f"kiln inspect {GRAPH} --group 0", environment, folder)[1:]
     yield "README.md: the picture", difference(picture((ROOT / "README.md").read_text()), text)
+    yield from operators(environment, folder)
     for page in PAGES:
         found = list(transcripts((ROOT / page).read_text()))
         yield page, "" if len(found) >= 4 else f"has {len(found)} transcripts"
