@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names in text forms: bare where they look like an identifier, else between backquotes.
 //
-//   PrintName("seq_len") is seq_len;  PrintName("x:0") is `x:0`;  a backquote, a backslash or a
-//   control character is \xHH.
+//   PrintName("seq_len") is seq_len;  PrintName("x:0") is `x:0`
+// A backquote, a backslash or a control character is \xHH.
 #ifndef KILN_BASE_NAME_H_
 #define KILN_BASE_NAME_H_
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Model: a program ready to run, and Context: one caller's buffers.
 //
-//   absl::StatusOr<kiln::Model> model = kiln::Compile("resnet50.onnx", options);   //
-//   kiln/compiler/compile.h absl::StatusOr<std::vector<kiln::Tensor>> y = model->Run({{"x", x}});
+//   absl::StatusOr<kiln::Model> model = kiln::Compile("resnet50.onnx", options);  // compile.h
+//   absl::StatusOr<std::vector<kiln::Tensor>> y = model->Run({{"x", x}});
 //   kiln::Context ctx = model->NewContext();
 //   ctx.Bind("x", view); ctx.BindOutput("y", out); ctx.Run();
 //

@@ -6,9 +6,9 @@
 // order,
 //   fixed aliases   a buffer is a range of another (views, parts of a concat)
 //   views           the output is the input's memory; where the output is the caller's memory the
-//   temporary moves there in-place pairs  the output takes the input's memory if the whole class of
-//   the input is a temporary that nothing touches
-//                   later and nothing else in this step touches
+//                   temporary moves there
+//   in-place pairs  the output takes the input's memory if the whole class of the input is a
+//                   temporary that nothing touches later and nothing else in this step touches
 // A view that cannot be one (an input that is also an output) becomes a copy. Classes of
 // temporaries are intervals in steps and go into one arena. Example: x -> relu -> t -> exp -> y
 // with in-place pairs: t lies in y, the arena is empty.

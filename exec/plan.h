@@ -3,8 +3,8 @@
 // filled in but for base addresses.
 //
 //   auto plan = ExecutionPlan::Create(program, {{"n", 4}}, {true, true}, session);
-//   plan->SetArena(memory);  plan->SetInput(0, x);  plan->SetOutput(0, y);   // cheap when nothing
-//   changed plan->Run(launcher);
+//   plan->SetArena(memory);  plan->SetInput(0, x);  plan->SetOutput(0, y);  // cheap if unchanged
+//   plan->Run(launcher);
 //
 // Making a plan evaluates every expression, checks every operand against its buffer, picks one form
 // of each kernel, makes the library primitives and places all buffers. Running it allocates

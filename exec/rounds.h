@@ -6,14 +6,13 @@
 // on operands that all parts share, as weights. Parts of a buffer are equal and follow each other
 // in memory. What is written and read within a round only needs memory for one part.
 //
-//   conv [8, 32, 112, 112] -> conv [8, 96, 112, 112] -> conv [8, 96, 56, 56]     one after the
-//   other 8 times: conv [1, 32, 112, 112] -> conv [1, 96, 112, 112] -> conv [1, 96, 56, 56]     a
-//   round
+//   one after the other:  conv [8, 32, 112, 112] -> conv [8, 96, 112, 112] -> conv [8, 96, 56, 56]
+//   a round, 8 times:     conv [1, 32, 112, 112] -> conv [1, 96, 112, 112] -> conv [1, 96, 56, 56]
 //
 // Threads take whole parts where that leaves them idle for an eighth of the time at most: a lane is
-// a thread with buffers and scratch of its own that runs all steps of the round for one of its
-// parts after the other. Of what lives within the round no thread reads what another one wrote, and
-// nobody waits between steps. Otherwise all threads share each step, part by part.
+// a worker, a thread with buffers and scratch of its own that runs all steps of the round for one
+// of its parts after the other. Of what lives within the round no thread reads what another wrote,
+// and nobody waits between steps. Otherwise all threads share each step, part by part.
 #ifndef KILN_EXEC_ROUNDS_H_
 #define KILN_EXEC_ROUNDS_H_
 

@@ -4,9 +4,9 @@
 //
 //   GraphBuilder b("scaled");
 //   ValueId x = b.Input("x", DType::kF32, {Dim::Symbol("n"), 64});
-//   b.Output(b.Op("softmax", {b.Op("mul", {x, b.Scalar(DType::kF32, 0.125)})}, {{"axis",
-//   int64_t{-1}}}), "y"); absl::StatusOr<Graph> g = std::move(b).Finish();
-//
+//   ValueId scaled = b.Op("mul", {x, b.Scalar(DType::kF32, 0.125)});
+//   b.Output(b.Op("softmax", {scaled}, {{"axis", int64_t{-1}}}), "y");
+//   absl::StatusOr<Graph> g = std::move(b).Finish();
 // Errors are kept: after the first failing call every call returns an invalid id, and Finish (or
 // status()) tells. So calls can be nested without checks in between. Thread-compatible.
 #ifndef KILN_GRAPH_BUILDER_H_

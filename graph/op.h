@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpDef: everything Kiln knows of an operator, in one constexpr record (graph/ops/*.cc). Adding an
-// op is adding a record.
-//
-// From the record follow type and shape inference, the float64 interpreter, kernels, cost,
-// printing, the ONNX table, docs and the generic tests. Example, the whole of relu:
+// OpDef, an op definition ("record"): everything Kiln knows of an operator, in one constexpr struct
+// (graph/ops/*.cc). From it follow type and shape inference, the float64 interpreter, kernels,
+// cost, printing, the ONNX table, docs and the generic tests. Example, the whole of relu:
 //
 //   constexpr OpDef kRelu = {
-//       .name = "relu", .doc = "max(x, 0); NaN stays NaN.", .kind = OpKind::kScalar, .min_inputs =
-//       1, .max_inputs = 1, .infer = InferElementwise, .scalar = [](ScalarBody& b) { return
-//       Apply(ScalarOp::kMax, b.in(0), b.in(0).Like(0)); }, .onnx = "Relu", .test = {.lo = -4, .hi
-//       = 4}, .witness = "onnx node tests: relu"};
+//       .name = "relu", .doc = "max(x, 0); NaN stays NaN.", .kind = OpKind::kScalar,
+//       .infer = InferNumber,
+//       .scalar = [](ScalarBody& b) { return Apply(ScalarOp::kMax, b.in(0), b.in(0).Like(0)); },
+//       .onnx = "Relu",
+//       .test = {-4, 4},
+//       .witness = "onnx node tests: relu"};
 #ifndef KILN_GRAPH_OP_H_
 #define KILN_GRAPH_OP_H_
 
@@ -137,10 +137,10 @@ struct ReduceRule {
 // One term of an index op's meaning. Output element at coordinates o is: the first piece whose
 // bounds hold gives input[piece.input][at(o)], else `fill` (0 unless the record says otherwise).
 // Coordinates are affine in o, per input axis.
-//   transpose: one piece, no bounds, axes permuted.      slice: one piece, at = start + step * o.
-//   concat: one piece per input, bounds lower <= o[axis] < upper.      pad: one piece with bounds;
-//   fill from attribute. expand: axes of extent 1 read at 0.                                gather:
-//   one axis is loaded from input 1.
+//   transpose: one piece, no bounds, axes permuted.    slice: one piece, at = start + step * o.
+//   concat: one piece per input, bounds lower <= o[axis] < upper.
+//   pad: one piece with bounds; fill from attribute.    expand: axes of extent 1 read at 0.
+//   gather: one axis is loaded from input 1.
 struct IndexAxis {
   int out_axis = -1;  // -1: a constant coordinate
   Dim coef = 1;       // coordinate = floor((coef * o[out_axis] + offset) / div)
@@ -195,12 +195,12 @@ struct OpDef {
   // integers to i64) to outputs.
   absl::Status (*reference)(const Node& node, std::span<const Tensor> inputs,
                             std::span<Tensor> outputs) = nullptr;
-  bool cuda = true;       // has a CUDA form
+  bool cuda = true;       // could have a CUDA form: nothing reads it, no CUDA code exists
   const char* onnx = "";  // ONNX names, space separated; converters are in graph/onnx/
   TestRange test = {};
   const char* witness = "";  // an outside check of its meaning
-  // Adds the gradient: cotangents of the outputs to cotangents of the inputs. Null: not
-  // differentiable yet.
+  // Adds the gradient: cotangents of the outputs to cotangents of the inputs. Null in every op, and
+  // nothing calls it: there is no training.
   absl::StatusOr<std::vector<ValueId>> (*gradient)(GraphBuilder& b, const Node& node,
                                                    std::span<const ValueId> cotangents) = nullptr;
   // What a node of this op gives is known only when it runs: extents of its outputs (attribute

@@ -2,7 +2,6 @@
 // A Kernel says what one fused group computes, free of the graph it came from.
 //
 // It is a list of stages over named dims. Example: softmax of scale * x + mask over the last axis
-//
 //   kernel v1 math 1
 //   dims a b
 //   in   0 f32 [a, b] dense
@@ -12,7 +11,8 @@
 //   s1 : f32 [a]    = reduce max over b (s0[a, b])
 //   s2 : f32 [a, b] = exp(sub(s0[a, b], s1[a]))
 //   s3 : f32 [a]    = reduce add over b (s2[a, b])
-//   out  0 f32 [a, b] dense = div(s2[a, b], s3[a])
+//   s4 : f32 [a]    = div(1, s3[a])
+//   out  0 f32 [a, b] dense = mul(s2[a, b], s4[a])
 //
 // The text defines the bits of the result (strict mode): IEEE arithmetic as in scalar_expr.h,
 // functions by their expansions (math.h), and reductions by the rule below. Extents are run-time

@@ -13,22 +13,22 @@
 //
 // Meaning (the same on CPU, in the block VM and in the interpreter):
 //   floats   IEEE 754, round to nearest even, no contraction; kFma rounds once.
-//            kMax(a, b) = isnan(a) || a > b ? a : b;  kMin(a, b) = isnan(a) || a < b ? a : b: NaN
-//            propagates. kRound is to nearest even; kFloor, kCeil, kTrunc, kSqrt as IEEE.
+//            kMax(a, b) = isnan(a) || a > b ? a : b;  kMin(a, b) = isnan(a) || a < b ? a : b:
+//            NaN propagates.
+//            kRound is to nearest even; kFloor, kCeil, kTrunc, kSqrt as IEEE.
 //            kSign(NaN) = NaN, kSign(-0) = -0.
-//   integers add, sub, mul, neg, abs wrap; kDiv truncates, x / 0 = 0, INT_MIN / -1 = INT_MIN; kMod
-//   is C's %, x % 0 = 0,
-//            INT_MIN % -1 = 0. kShl and kShr by an amount outside [0, bits) give 0 (kShr of a
-//            negative signed: -1).
+//   integers add, sub, mul, neg, abs wrap; kDiv truncates, x / 0 = 0, INT_MIN / -1 = INT_MIN;
+//            kMod is C's %, x % 0 = 0, INT_MIN % -1 = 0.
+//            kShl and kShr by an amount outside [0, bits) give 0 (kShr of a negative signed: -1).
 //   kCast    float to integer truncates, saturates, NaN gives 0; integer to narrower integer wraps;
-//   anything to bool is
-//            x != 0; bool to number is 0 or 1; float to float and integer to float round to nearest
-//            even.
+//            anything to bool is x != 0; bool to number is 0 or 1; float to float and integer to
+//            float round to nearest even.
 //   kRoundTo rounds an f32 to the values of a 16-bit float type (its `aux` holds that DType) and
-//   stays f32. kSelect(c, a, b) keeps the bits of the chosen one. kGuard(c, r, b) is select in
-//   which the reads of r count only where c
-//            holds: reads under a false guard may lie outside their operand and must not be
-//            performed.
+//            stays f32.
+//   kSelect  (c, a, b) keeps the bits of the chosen one.
+//   kGuard   (c, r, b) is select in which the reads of r count only where c holds: reads under a
+//            false guard may lie outside their operand and must not be performed.
+//
 // Function nodes (kExp ... ) mean their expansions, see kernel/math.h. kFmod is C's fmod, exact for
 // all operands; kMod is for integers.
 #ifndef KILN_KERNEL_SCALAR_EXPR_H_

@@ -4,8 +4,8 @@
 //
 //   entry := magic "KILNENT\n" | u32 version | u32 sections | u64 file length | key (32) | row* |
 //            sections | SHA-256 of all before
-//   row   := tag (16, zero padded) | u32 flags (bit 0: critical) | u32 zero | u64 offset | u64
-//   length
+//   row   := tag (16, zero padded) | u32 flags (bit 0: critical) | u32 zero | u64 offset |
+//            u64 length
 //
 // Sections are in the order of the table, start at multiples of 8, and the gaps are zero, so equal
 // entries are equal bytes. A reader that meets a critical tag it does not know treats the entry as

@@ -5,10 +5,10 @@
 //   {"cmd": "version"}                            -> {"version": "kiln 0.1.0"}
 //   {"cmd": "load", "onnx": "net.onnx", "inputs": {"x": "x.npy"}, "results": "dir/prefix"}
 //       -> {"ok": true, "load_s": 1.2, "results": 3}  prepared and run once; result i is saved as
-//       <prefix><i>.npy
+//                                                     <prefix><i>.npy
 //       -> {"ok": false, "error": "why"}              the next load is tried again
-//   {"cmd": "time", "n": 5, "warm": 1, "budget_s": 2}  -> {"ms": [..]}  n timed runs after `warm`
-//   others, fewer when the budget is spent
+//   {"cmd": "time", "n": 5, "warm": 1, "budget_s": 2}
+//       -> {"ms": [..]}  n timed runs after `warm` others, fewer when the budget is spent
 //   {"cmd": "quit"}                               ends, without an answer
 //
 // Inputs that the graph does not have are ignored: they are weights that the file holds. A "donate"

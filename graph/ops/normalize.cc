@@ -219,7 +219,7 @@ constexpr AttrSpec kGeluAttrs[] = {
 }  // namespace
 
 constexpr OpDef kSoftmax = {.name = "softmax",
-                            .doc = "exp(x - max) / sum(exp(x - max)) over an axis.",
+                            .doc = "exp(x - max) * (1 / sum(exp(x - max))) over an axis.",
                             .kind = OpKind::kComposite,
                             .attrs = kAxisAttrs,
                             .infer = InferSoftmax,
@@ -245,19 +245,20 @@ constexpr OpDef kLayerNorm = {
     .decompose = LayerNorm,
     .onnx = "LayerNormalization",
     .witness = "onnx node tests: layer_normalization"};
-constexpr OpDef kBatchNorm = {.name = "batch_norm",
-                              .doc =
-                                  "(x - mean) * scale / sqrt(variance + epsilon) + bias; inputs x, "
-                                  "scale, bias, mean, variance.",
-                              .kind = OpKind::kComposite,
-                              .min_inputs = 5,
-                              .max_inputs = 5,
-                              .attrs = kEpsilonAttrs,
-                              .infer = InferOverChannels,
-                              .decompose = BatchNorm,
-                              .onnx = "BatchNormalization",
-                              .test = {0.5, 2},
-                              .witness = "onnx node tests: batchnorm"};
+constexpr OpDef kBatchNorm = {
+    .name = "batch_norm",
+    .doc =
+        "(x - mean) * (scale / sqrt(variance + epsilon)) + bias; inputs x, "
+        "scale, bias, mean, variance.",
+    .kind = OpKind::kComposite,
+    .min_inputs = 5,
+    .max_inputs = 5,
+    .attrs = kEpsilonAttrs,
+    .infer = InferOverChannels,
+    .decompose = BatchNorm,
+    .onnx = "BatchNormalization",
+    .test = {0.5, 2},
+    .witness = "onnx node tests: batchnorm"};
 constexpr OpDef kInstanceNorm = {
     .name = "instance_norm",
     .doc = "Normalises every channel of every sample; inputs x, scale, bias.",

@@ -2,9 +2,10 @@
 // Writes ONNX files byte by byte, well-formed or not, by the published field numbers and nothing of
 // the importer's.
 //
-//   std::string model = OnnxModel(17, OnnxGraph({OnnxNode("Relu", {"x"}, {"y"})}, {OnnxValue("x",
-//   kFloat, {"n", 4})},
-//                                               {OnnxValue("y", kFloat, {})}));
+//   std::string graph = OnnxGraph({OnnxNode("Relu", {"x"}, {"y"})},
+//                                 {OnnxValue("x", kFloat, {"n", 4})},
+//                                 {OnnxValue("y", kFloat, {})});
+//   std::string model = OnnxModel(17, graph);
 #ifndef KILN_TESTS_ONNX_MODEL_WRITER_H_
 #define KILN_TESTS_ONNX_MODEL_WRITER_H_
 
