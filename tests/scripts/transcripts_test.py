@@ -32,7 +32,8 @@ def transcripts(page):
 
 
 def form(line):
-    """The line without what differs from run to run or by computer: keys, levels, numbers, units, blanks."""
+    """The line without what differs from run to run or by computer: times, keys, levels, numbers, units, blanks."""
+    line = re.sub(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", line)
     line = re.sub(r"(?<![.\w])(?=[0-9a-f]*\d)[0-9a-f]{8,}\b", "KEY", line)
     line = re.sub(r"\bv[34]\b", "LEVEL", line)
     line = re.sub(r"(?<![A-Za-z_\d])-?\d+(\.\d+)?(e[-+]?\d+)?", "#", line)
