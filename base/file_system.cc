@@ -170,12 +170,14 @@ struct DiskKind {
   bool network;
 };
 constexpr DiskKind kDiskKinds[] = {
-    {0xEF53, "ext4", false},      {0x58465342, "xfs", false},     {0x9123683E, "btrfs", false},
-    {0x01021994, "tmpfs", false}, {0x794C7630, "overlay", false}, {0xF2F52010, "f2fs", false},
-    {0x2FC12FC1, "zfs", false},   {0x6969, "nfs", true},          {0x517B, "smb", true},
-    {0xFF534D42, "cifs", true},   {0xFE534D42, "smb2", true},     {0x01021997, "9p", true},
-    {0x65735546, "fuse", true},   {0x0BD00BD0, "lustre", true},   {0x47504653, "gpfs", true},
-    {0x00C36400, "ceph", true},   {0x5346414F, "afs", true},      {0x19830326, "beegfs", true},
+    {0xEF53, "ext4", false},        {0x58465342, "xfs", false},     {0x9123683E, "btrfs", false},
+    {0x01021994, "tmpfs", false},   {0x794C7630, "overlay", false}, {0xF2F52010, "f2fs", false},
+    {0x2FC12FC1, "zfs", false},     {0x6969, "nfs", true},          {0x517B, "smb", true},
+    {0xFF534D42, "cifs", true},     {0xFE534D42, "smb2", true},     {0x01021997, "9p", true},
+    {0x65735546, "fuse", true},     {0x0BD00BD0, "lustre", true},   {0x47504653, "gpfs", true},
+    {0x00C36400, "ceph", true},     {0x5346414F, "afs", true},      {0x19830326, "beegfs", true},
+    {0x73717368, "squashfs", true}, {0xE0F5E1E2, "erofs", true},    {0x9660, "iso9660", true},
+    {0x28CD3D45, "cramfs", true},
 };
 
 class RealFiles : public FileSystem {

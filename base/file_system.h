@@ -68,7 +68,8 @@ struct DiskInfo {
   int64_t total_bytes = 0;
   int64_t free_bytes = 0;  // for a user without privileges
   std::string kind;        // "ext4", "tmpfs", "nfs", or the number of the type in hexadecimal
-  bool network = false;    // another machine may write it too, or a FUSE program serves it
+  bool network = false;    // another machine may write it too, a FUSE program serves it, or it is
+                           // an image: the next one mounted here may have files of equal times
 };
 
 // A file being read. Thread-safe.

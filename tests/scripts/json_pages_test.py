@@ -11,6 +11,10 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
+# Where the CPU has no AVX-512, x86-64-v3 is its own target, and nothing misses.
+AVX512 = "avx512f" in pathlib.Path("/proc/cpuinfo").read_text()
+
+
 def fields(value, path=""):
     """Paths of all fields; elements of an array have one path."""
     if isinstance(value, dict):
@@ -58,6 +62,8 @@ def main():
             os.symlink(ROOT / name, pathlib.Path(folder) / name)
         found = list(blocks((ROOT / "docs" / "json.md").read_text()))
         for command, transcript in found:
+            if "why-miss" in command and not AVX512:
+                continue
             text = fault(os.path.abspath(sys.argv[1]), command, transcript, environment, folder)
             if text:
                 faults.append(f"{command}\n  {text}")
