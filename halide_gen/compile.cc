@@ -77,14 +77,15 @@ absl::Status CompileInto(const CodegenRequest& request, const std::string& dir,
   return absl::OkStatus();
 }
 
-CodegenAnswer Failure(CodegenAnswer::Outcome outcome, absl::string_view error) {
+}  // namespace
+
+CodegenAnswer Failure(CodegenAnswer::Outcome outcome, absl::string_view error, bool of_schedule) {
   CodegenAnswer answer;
   answer.outcome = outcome;
   answer.error = std::string(error);
+  answer.of_schedule = of_schedule;
   return answer;
 }
-
-}  // namespace
 
 CodegenAnswer Compile(const CodegenRequest& request, const std::string& dir) {
   using Outcome = CodegenAnswer::Outcome;
@@ -97,9 +98,8 @@ CodegenAnswer Compile(const CodegenRequest& request, const std::string& dir) {
     const bool passing = status.code() == absl::StatusCode::kUnavailable;
     return Failure(passing ? Outcome::kTransient : Outcome::kDeterministic, status.message());
   } catch (const Halide::Error& error) {  // no std::exception
-    CodegenAnswer answer = Failure(Outcome::kDeterministic, absl::StrCat("halide: ", error.what()));
-    answer.of_schedule = true;
-    return answer;
+    return Failure(Outcome::kDeterministic, absl::StrCat("halide: ", error.what()),
+                   /*of_schedule=*/true);
   } catch (const std::bad_alloc&) {
     return Failure(Outcome::kTransient, "codegen: out of memory");
   } catch (const std::exception& error) {

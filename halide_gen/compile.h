@@ -5,9 +5,14 @@
 
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "kiln/halide_gen/protocol.h"
 
 namespace kiln {
+
+// An answer without code.
+CodegenAnswer Failure(CodegenAnswer::Outcome outcome, absl::string_view error,
+                      bool of_schedule = false);
 
 // Never throws. `dir` is an empty directory for this request's files.
 CodegenAnswer Compile(const CodegenRequest& request, const std::string& dir);

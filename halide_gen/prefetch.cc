@@ -47,7 +47,6 @@ bool Holds(const std::vector<Vector>& vectors, const Vector& vector) {
 class Opaque : public IRVisitor {
  public:
   static bool Is(const Expr& expr) {
-    if (!expr.type().is_int_or_uint()) return true;
     Opaque opaque;
     expr.accept(&opaque);
     return opaque.is_;
@@ -119,8 +118,11 @@ class VectorsOfStep : public IRVisitor {
   void Bind(const std::string& name, const Expr& value) {
     value.accept(this);
     // Values of other types are not written out: a chain of them may be a tree without end.
-    const Expr in_full =
-        value.type().is_int_or_uint() ? Halide::Internal::substitute(known_, value) : value;
+    if (!value.type().is_int_or_uint()) {
+      inner_.push(name);
+      return;
+    }
+    const Expr in_full = Halide::Internal::substitute(known_, value);
     if (Opaque::Is(in_full)) {
       inner_.push(name);
     } else {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Private: has Halide.h.
 // Values whose reads of stages vanish when Halide simplifies them.
 //
 // Halide infers bounds from definitions as they are written and lowers them simplified. Where a
@@ -9,7 +10,7 @@
 #ifndef KILN_HALIDE_GEN_VANISHING_READS_H_
 #define KILN_HALIDE_GEN_VANISHING_READS_H_
 
-#include "Halide.h"
+#include <Halide.h>
 
 namespace kiln {
 

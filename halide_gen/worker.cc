@@ -43,13 +43,6 @@ constexpr rlim_t kMostMemory = RLIM_INFINITY;
 constexpr rlim_t kMostMemory = rlim_t{4} << 30;
 #endif
 
-CodegenAnswer Failure(Outcome outcome, std::string error) {
-  CodegenAnswer answer;
-  answer.outcome = outcome;
-  answer.error = std::move(error);
-  return answer;
-}
-
 // What the child does: nothing of it returns.
 [[noreturn]] void CompileInChild(const CodegenRequest& request, const std::string& dir, int out) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -79,11 +72,10 @@ CodegenAnswer Died(int status, const CodegenRequest& request, const std::string&
     return Failure(Outcome::kTransient, absl::StrCat("codegen: stopped; ", said));
   const int signal = WTERMSIG(status);
   if (signal == SIGPROF) {
-    CodegenAnswer answer =
-        Failure(Outcome::kTransient, absl::StrCat("codegen: needs more than ", request.cpu_ms,
-                                                  " ms of processor time; allow more of it"));
-    answer.of_schedule = true;
-    return answer;
+    return Failure(Outcome::kTransient,
+                   absl::StrCat("codegen: needs more than ", request.cpu_ms,
+                                " ms of processor time; allow more of it"),
+                   /*of_schedule=*/true);
   }
   if (signal == SIGXCPU || signal == SIGKILL) {
     return Failure(Outcome::kTransient,
@@ -91,11 +83,10 @@ CodegenAnswer Died(int status, const CodegenRequest& request, const std::string&
   }
   const bool memory =
       absl::StrContains(said, "out of memory") || absl::StrContains(said, "bad_alloc");
-  CodegenAnswer answer = Failure(memory ? Outcome::kTransient : Outcome::kDeterministic,
-                                 absl::StrCat("codegen: ended by signal SIG", sigabbrev_np(signal),
-                                              said.empty() ? "" : "; ", said));
-  answer.of_schedule = !memory;
-  return answer;
+  return Failure(memory ? Outcome::kTransient : Outcome::kDeterministic,
+                 absl::StrCat("codegen: ended by signal SIG", sigabbrev_np(signal),
+                              said.empty() ? "" : "; ", said),
+                 /*of_schedule=*/!memory);
 }
 
 CodegenAnswer ServeIn(const CodegenRequest& request, const std::string& dir) {
@@ -116,8 +107,7 @@ CodegenAnswer ServeIn(const CodegenRequest& request, const std::string& dir) {
   close(ends[0]);
   if (payload.ok()) {  // it has nothing left to do but to end
     const auto answer = DecodeAnswer(*payload);
-    return answer.ok() ? *answer
-                       : Failure(Outcome::kTransient, std::string(answer.status().message()));
+    return answer.ok() ? *answer : Failure(Outcome::kTransient, answer.status().message());
   }
   const bool late = absl::IsDeadlineExceeded(payload.status());
   if (late) kill(child, SIGKILL);
@@ -178,9 +168,8 @@ CodegenAnswer Serve(const CodegenRequest& request) {
   while (waitpid(-1, nullptr, WNOHANG) > 0) {  // children that answered
   }
   const auto dir = ScratchDir::Make();
-  CodegenAnswer answer = dir.ok()
-                             ? ServeSomehow(request, dir->path())
-                             : Failure(Outcome::kTransient, std::string(dir.status().message()));
+  CodegenAnswer answer = dir.ok() ? ServeSomehow(request, dir->path())
+                                  : Failure(Outcome::kTransient, dir.status().message());
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
   answer.wall_ms = static_cast<uint32_t>(took.count());
   return answer;

@@ -172,7 +172,6 @@ absl::Status FitTransposed(NodeView& n, const std::string& pad, Window& w,
 std::vector<int64_t> ZerosBehind(Window& w, std::vector<int64_t>& more) {
   const size_t spatial = w.kernel.size(), rank = spatial + 2;
   std::vector<int64_t> zeros(2 * rank, 0);
-  bool any = false;
   for (size_t i = 0; i < spatial; ++i) {
     if (more[i] < w.strides[i] || more[i] >= std::max(w.strides[i], w.dilations[i])) continue;
     int64_t& end = w.pads[spatial + i];
@@ -180,9 +179,8 @@ std::vector<int64_t> ZerosBehind(Window& w, std::vector<int64_t>& more) {
     end -= from_end;
     zeros[rank + 2 + i] = more[i] - from_end;
     more[i] = 0;
-    any = any || zeros[rank + 2 + i] > 0;
   }
-  if (!any) zeros.clear();
+  if (std::count(zeros.begin(), zeros.end(), 0) == std::ssize(zeros)) zeros.clear();
   return zeros;
 }
 
@@ -206,8 +204,8 @@ absl::Status ConvTranspose(NodeView& n) {
   Axes spatial(w.strides.size());
   std::iota(spatial.begin(), spatial.end(), 1);
   ValueId y = n.Op("conv_transpose", {n.in(0), n.in(1)}, attrs);
+  if (!n.has(2)) return n.Emit("pad", {y}, {{"pads", zeros}});
   if (!zeros.empty()) y = n.Op("pad", {y}, {{"pads", zeros}});
-  if (!n.has(2)) return n.Emit("identity", {y}, {});
   return n.Emit("add", {y, Unsqueeze(n, n.in(2), spatial)}, {});
 }
 

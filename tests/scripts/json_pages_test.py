@@ -2,17 +2,12 @@
 """The transcripts of docs/json.md have the fields that the commands print. Usage: json_pages_test.py KILN"""
 import json
 import os
-import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-# Where the CPU has no AVX-512, x86-64-v3 is its own target, and nothing misses.
-AVX512 = "avx512f" in pathlib.Path("/proc/cpuinfo").read_text()
+from pages_shown import AVX512, environment_in, transcripts
 
 
 def fields(value, path=""):
@@ -22,14 +17,6 @@ def fields(value, path=""):
     if isinstance(value, list):
         return {path}.union(*(fields(inner, path + "[]") for inner in value))
     return {path}
-
-
-def blocks(page):
-    """(command, transcript) of what blocks show after `$ `."""
-    for block in re.findall(r"^```\n\$ (kiln .*?)^```$", page, re.M | re.S):
-        for shown in block.split("\n$ "):
-            command, _, transcript = shown.partition("\n")
-            yield command, transcript
 
 
 def keys(kiln, environment):
@@ -46,25 +33,24 @@ def fault(kiln, command, transcript, environment, folder):
     if done.returncode not in (0, 1, 4):
         return f"exit {done.returncode}: {done.stderr}"
     printed = fields(json.loads(done.stdout))
-    if "\n..." in transcript:  # cut: what is there must be printed
+    if "..." in transcript:  # cut: what is there must be printed
         names = {path.rsplit("/", 1)[-1].rstrip("[]") for path in printed}
-        unknown = set(re.findall(r'"(\w+)":', transcript)) - names
+        unknown = set(re.findall(r'"(\w+)":', "\n".join(transcript))) - names
         return f"is not printed: {sorted(unknown)}" if unknown else ""
-    shown = fields(json.loads(transcript))
+    shown = fields(json.loads("\n".join(transcript)))
     return "" if shown == printed else f"printed only: {sorted(printed - shown)}; shown only: {sorted(shown - printed)}"
 
 
 def main():
     faults = []
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "KILN_CACHE_DIR": folder + "/cache"}
-        for name in ("examples", "tests"):
-            os.symlink(ROOT / name, pathlib.Path(folder) / name)
-        found = list(blocks((ROOT / "docs" / "json.md").read_text()))
+        kiln = os.path.abspath(sys.argv[1])
+        environment = environment_in(folder, kiln)
+        found = list(transcripts("docs/json.md"))
         for command, transcript in found:
             if "why-miss" in command and not AVX512:
                 continue
-            text = fault(os.path.abspath(sys.argv[1]), command, transcript, environment, folder)
+            text = fault(kiln, command, transcript, environment, folder)
             if text:
                 faults.append(f"{command}\n  {text}")
     if len(found) < 5:

@@ -3,17 +3,16 @@
 makes. Usage: transcripts_test.py KILN"""
 import difflib
 import os
-import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from pages_shown import AVX512, ROOT, environment_in, transcripts
+
 PAGES = ("README.md", "docs/cli.md")
 GRAPH = "examples/masked_softmax.graph"
 FETCHED = "needs a file that scripts/fetch_onnx_tests or scripts/demo fetches"
-AVX512 = "avx512f" in pathlib.Path("/proc/cpuinfo").read_text()
 SKIPPED = {  # starts of commands, and why they cannot run here
     "kiln run .deps/onnx-tests/node/test_roialign_aligned_true/model.onnx": FETCHED,
     "kiln inspect .deps/onnx-tests/node/test_roialign_aligned_true/model.onnx": FETCHED,
@@ -21,14 +20,6 @@ SKIPPED = {  # starts of commands, and why they cannot run here
     "kiln devices": "prints the CPU",
     **({} if AVX512 else {f"kiln cache why-miss -q {GRAPH} --target": "is a hit where this is the CPU's own target"}),
 }
-
-
-def transcripts(page):
-    """(command, lines) of what blocks show after `$ `."""
-    for block in re.findall(r"^```\n(\$ kiln .*?)^```$", page, re.M | re.S):
-        for shown in re.split(r"^\$ ", block, flags=re.M)[1:]:
-            command, _, transcript = shown.partition("\n")
-            yield command, transcript.splitlines()
 
 
 def form(line):
@@ -81,16 +72,12 @@ def operators(environment, folder):
 
 
 def faults(kiln, folder):
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("KILN_")}
-    environment["KILN_CACHE_DIR"] = folder + "/cache"
-    environment["PATH"] = f"{pathlib.Path(kiln).parent}:{os.environ['PATH']}"
-    for name in ("examples", "tests", "CMakeLists.txt"):
-        os.symlink(ROOT / name, pathlib.Path(folder) / name)
+    environment = environment_in(folder, kiln)
     text = printed_by(f"kiln inspect {GRAPH} --group 0", environment, folder)[1:]
     yield "README.md: the picture", difference(picture((ROOT / "README.md").read_text()), text)
     yield from operators(environment, folder)
     for page in PAGES:
-        found = list(transcripts((ROOT / page).read_text()))
+        found = list(transcripts(page))
         yield page, "" if len(found) >= 4 else f"has {len(found)} transcripts"
         for command, shown in found:
             if not any(command.startswith(start) for start in SKIPPED):
