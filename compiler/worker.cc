@@ -28,6 +28,17 @@ WorkerPool::WorkerPool(std::string executable, int size)
     : executable_(std::move(executable)), size_(size) {}
 WorkerPool::~WorkerPool() = default;
 
+namespace {
+
+// A message that cannot be read says nothing of the kernel: kDataLoss is for code that is refused.
+absl::Status NoVerdict(const absl::Status& status) {
+  return absl::IsDataLoss(status)
+             ? absl::UnavailableError(absl::StrCat("kiln-codegen: ", status.message()))
+             : status;
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<ChildProcess>> WorkerPool::Start() {
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> worker, ChildProcess::Start(executable_));
   {
@@ -39,11 +50,13 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> WorkerPool::Start() {
     absl::MutexLock lock(&mutex_);
     busy_.erase(worker.get());
   };
-  KILN_ASSIGN_OR_RETURN(const std::string frame, worker->Read(kHelloTimeoutMs));
-  KILN_ASSIGN_OR_RETURN(const CodegenHello hello, DecodeHello(frame));
-  if (hello.build_id != kCodegenBuildId) {
+  const absl::StatusOr<std::string> frame = worker->Read(kHelloTimeoutMs);
+  if (!frame.ok()) return NoVerdict(frame.status());
+  const absl::StatusOr<CodegenHello> hello = DecodeHello(*frame);
+  if (!hello.ok()) return NoVerdict(hello.status());
+  if (hello->build_id != kCodegenBuildId) {
     return absl::FailedPreconditionError(
-        absl::StrCat("kiln-codegen \"", executable_, "\": is build ", hello.build_id,
+        absl::StrCat("kiln-codegen \"", executable_, "\": is build ", hello->build_id,
                      ", this library needs ", kCodegenBuildId, "; install both from one build"));
   }
   std::move(forget).Cancel();
@@ -107,16 +120,21 @@ absl::StatusOr<CodegenAnswer> WorkerPool::Compile(const CodegenRequest& request)
       absl::StatusOr<std::string> frame =
           worker->Read(static_cast<int>(request.timeout_ms) + kGraceMs);
       if (frame.ok()) {
-        Release(std::move(worker), /*usable=*/true);
-        return DecodeAnswer(*frame);
+        absl::StatusOr<CodegenAnswer> answer = DecodeAnswer(*frame);
+        if (answer.ok()) {
+          Release(std::move(worker), /*usable=*/true);
+          return answer;
+        }
+        last = answer.status();
+      } else {
+        last = frame.status();
       }
-      last = frame.status();
     }
     Release(std::move(worker), /*usable=*/false);  // it is dead or out of step
     if (absl::IsDeadlineExceeded(last)) return last;
   }
   return absl::UnavailableError(
-      absl::StrCat("kiln-codegen: died twice on one kernel: ", last.message()));
+      absl::StrCat("kiln-codegen: gave no answer twice on one kernel: ", last.message()));
 }
 
 }  // namespace kiln

@@ -30,8 +30,8 @@ class WorkerPool {
   ~WorkerPool();
 
   // Builds one kernel, waiting for a free worker. kUnavailable: no worker could be started, or it
-  // died twice on this request; kFailedPrecondition: the worker is of another build than this
-  // library; kDeadlineExceeded. What the worker itself says (also that the kernel cannot be
+  // gave no answer to this request twice; kFailedPrecondition: the worker is of another build than
+  // this library; kDeadlineExceeded. What the worker itself says (also that the kernel cannot be
   // compiled) is in the answer. Thread-safe.
   absl::StatusOr<CodegenAnswer> Compile(const CodegenRequest& request);
 

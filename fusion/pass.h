@@ -19,8 +19,8 @@ namespace kiln {
 
 // What passes may know besides the graph.
 struct PassContext {
-  int level = 3;                                 // the optimisation level of the run
-  bool fast = false;                             // results may be rounded otherwise
+  int level = 3;      // the optimisation level of the run
+  bool fast = false;  // also rules that round otherwise; no option sets it
   int64_t max_folded_bytes = int64_t{64} << 20;  // constants larger than this are not made
 };
 

@@ -163,8 +163,9 @@ int Run(const RunFlags& flags) {
       if (!comparison.ok()) return Fail(comparison.status(), UsageExit(comparison.status()));
       row["expect"] = ToJson(*comparison);
       absl::StrAppend(
-          &line, comparison->ok ? "  as expected" : absl::StrCat("  DIFFERS: ", comparison->what),
-          ", max abs ", comparison->max_abs);
+          &line, comparison->ok ? "  as expected" : absl::StrCat("  DIFFERS: ", comparison->what));
+      if (comparison->ok || comparison->mismatches > 0)  // else they could not be compared
+        absl::StrAppend(&line, ", max abs ", comparison->max_abs);
       if (!comparison->ok) exit = kExitDiffers;
     }
     list.push_back(std::move(row));

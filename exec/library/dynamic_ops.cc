@@ -266,6 +266,16 @@ std::vector<int64_t> Survivors(const T* boxes, const T* scores, int64_t n,
   return kept;
 }
 
+Results MatchExtent(const Attributes& attributes, const Tensor& x, const Tensor& like) {
+  const int64_t axis = Attr(attributes, "axis").value_or(0);
+  const int64_t extent = Around(x, axis).extent;
+  const int64_t wanted = Around(like, Attr(attributes, "to").value_or(0)).extent;
+  if (extent != wanted)
+    return absl::InvalidArgumentError(
+        absl::StrCat("axis ", axis, " has extent ", extent, ", expected ", wanted));
+  return std::vector<Tensor>{x};
+}
+
 Results NonMaxSuppression(const Attributes& attributes, const std::vector<Tensor>& inputs) {
   const auto given = [&](size_t k) {
     return inputs.size() > k && inputs[k].data() != nullptr && inputs[k].num_elements() == 1;
@@ -304,13 +314,14 @@ Results NonMaxSuppression(const Attributes& attributes, const std::vector<Tensor
 }  // namespace
 
 bool IsDynamic(absl::string_view op) {
-  return op == "elements" || op == "measure" || op == "nonzero" || op == "compress" ||
-         op == "unique" || op == "non_max_suppression";
+  return op == "elements" || op == "measure" || op == "match_extent" || op == "nonzero" ||
+         op == "compress" || op == "unique" || op == "non_max_suppression";
 }
 
 absl::StatusOr<std::vector<Tensor>> RunDynamic(absl::string_view op, const Attributes& attributes,
                                                const std::vector<Tensor>& inputs) {
   if (op == "elements" || op == "measure") return std::vector<Tensor>{inputs[0]};
+  if (op == "match_extent") return MatchExtent(attributes, inputs[0], inputs[1]);
   if (op == "nonzero") return Nonzero(inputs[0]);
   if (op == "compress") return Compress(attributes, inputs[0], inputs[1]);
   if (op == "unique") return Unique(attributes, inputs[0]);

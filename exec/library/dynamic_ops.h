@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators whose results have as many elements as the data say: elements, measure, nonzero,
-// compress, unique, non_max_suppression. Their meaning is that of the records
+// Operators whose results have as many elements as the data say: elements, measure, match_extent,
+// nonzero, compress, unique, non_max_suppression. Their meaning is that of the records
 // (graph/ops/dynamic.cc).
 #ifndef KILN_EXEC_LIBRARY_DYNAMIC_OPS_H_
 #define KILN_EXEC_LIBRARY_DYNAMIC_OPS_H_

@@ -2,6 +2,8 @@
 // If, Loop and Scan. A condition that is known chooses its branch at import. Otherwise the branches
 // and bodies become graphs that a node owns; Scan is a loop whose turns gather their slices.
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -422,6 +424,7 @@ absl::StatusOr<std::vector<ValueId>> Importer::EmitScan(Scope& scope, const Loop
   LoopParts parts = given;
   Graph& graph = *scope.graph;
   GraphBuilder b(&graph);
+  const std::set<std::string> told = ToldByInputs(*main_.graph);
   for (size_t k = 0; k < parts.scanned.size(); ++k) {
     const Shape& shape = graph.value(parts.scanned[k]).shape;
     const auto rank = static_cast<int64_t>(shape.size());
@@ -438,7 +441,18 @@ absl::StatusOr<std::vector<ValueId>> Importer::EmitScan(Scope& scope, const Loop
                                                      " slices along axis ", axis,
                                                      ", scanned input 0 has ", wanted.ToString()));
     }
-    graph.AddGuard(same);
+    if (same.Static() == true) continue;
+    if (IsOnlyAbout(same, told)) {
+      graph.AddGuard(same);
+    } else {  // a run alone can tell
+      KILN_ASSIGN_OR_RETURN(
+          const std::vector<ValueId> matched,
+          graph.AddNode(*FindOp("match_extent"), {parts.scanned[k], parts.scanned[0]},
+                        {{"axis", axis}, {"to", parts.axes[0]}},
+                        absl::StrCat(parts.name, ", scanned input ", k),
+                        {absl::StrCat(parts.name, "/scanned", k)}));
+      parts.scanned[k] = matched.front();
+    }
   }
   parts.trips =
       b.Op("shape", {parts.scanned[0]}, {{"start", parts.axes[0]}, {"end", parts.axes[0] + 1}});

@@ -139,7 +139,8 @@ absl::Status Conv(NodeView& n) {
 }
 
 // Padding and further output elements that give the extents that `auto_pad` or `output_shape` ask
-// for. A total that is odd leaves the larger part at the end only for SAME_UPPER.
+// for. A total that is odd leaves the larger part at the end only for SAME_UPPER. Where strides are
+// longer than windows reach, `auto_pad` pads by less than 0; `output_shape` wants zeros behind.
 absl::Status FitTransposed(NodeView& n, const std::string& pad, Window& w,
                            std::vector<int64_t>& more) {
   const size_t spatial = w.kernel.size();
@@ -158,26 +159,34 @@ absl::Status FitTransposed(NodeView& n, const std::string& pad, Window& w,
         return absl::UnimplementedError("output_shape needs extents that are known");
       total = w.strides[i] * (*extent - 1) + more[i] + reach - wanted[wanted.size() - spatial + i];
     }
-    if (total < 0) more[i] -= total;
-    total = std::max<int64_t>(total, 0);
-    w.pads[i] = pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+    if (!wanted.empty() && total < 0) {
+      more[i] -= total;
+      total = 0;
+    }
+    const int64_t half = total >> 1;  // rounded down
+    w.pads[i] = pad == "SAME_UPPER" ? half : total - half;
     w.pads[spatial + i] = total - w.pads[i];
   }
   return absl::OkStatus();
 }
 
-// An output padding of a stride or more, which ONNX allows up to the dilation, is taken from the
-// padding at the end; what is left of it are zeros behind the result: pads of it, empty if none
-// are.
-std::vector<int64_t> ZerosBehind(Window& w, std::vector<int64_t>& more) {
+// Zeros around the result: pads of it, empty if there are none. They stand for padding below 0, and
+// for an output padding of a stride or more, which ONNX allows up to the dilation: it is taken from
+// the padding at the end, and what is left of it are zeros behind.
+std::vector<int64_t> ZerosAround(Window& w, std::vector<int64_t>& more) {
   const size_t spatial = w.kernel.size(), rank = spatial + 2;
   std::vector<int64_t> zeros(2 * rank, 0);
   for (size_t i = 0; i < spatial; ++i) {
+    for (const size_t side : {size_t{0}, size_t{1}}) {
+      int64_t& padding = w.pads[side * spatial + i];
+      zeros[side * rank + 2 + i] = std::max<int64_t>(0, -padding);
+      padding = std::max<int64_t>(0, padding);
+    }
     if (more[i] < w.strides[i] || more[i] >= std::max(w.strides[i], w.dilations[i])) continue;
     int64_t& end = w.pads[spatial + i];
-    const int64_t from_end = std::min(more[i], std::max<int64_t>(0, end));
+    const int64_t from_end = std::min(more[i], end);
     end -= from_end;
-    zeros[rank + 2 + i] = more[i] - from_end;
+    zeros[rank + 2 + i] += more[i] - from_end;
     more[i] = 0;
   }
   if (std::count(zeros.begin(), zeros.end(), 0) == std::ssize(zeros)) zeros.clear();
@@ -193,7 +202,7 @@ absl::Status ConvTranspose(NodeView& n) {
   if (more.size() != w.strides.size())
     return absl::InvalidArgumentError("output_padding has another number of elements than strides");
   KILN_RETURN_IF_ERROR(FitTransposed(n, pad, w, more));
-  const std::vector<int64_t> zeros = ZerosBehind(w, more);
+  const std::vector<int64_t> zeros = ZerosAround(w, more);
   const Attrs attrs = {{"strides", w.strides},
                        {"pads", w.pads},
                        {"dilations", w.dilations},

@@ -136,6 +136,7 @@ const std::vector<Row>& Rows() {
       {"less_equal", "LessOrEqual"},
       {"log", "Log"},
       {"log_softmax", "LogSoftmax", {{"axis", "axis"}}},
+      {"match_extent", "Identity"},
       {"max", "Max"},
       {"max_pool",
        "MaxPool",

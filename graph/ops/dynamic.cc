@@ -2,6 +2,7 @@
 // Ops whose results have as many elements as the data say. They run on the host; here are their
 // rules and a plain reference.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -58,6 +59,32 @@ absl::Status Same(const Node&, std::span<const Tensor> inputs, std::vector<Tenso
 // ---- measure: the extents of a tensor become symbols.
 absl::Status InferMeasure(InferContext& c) {
   return SetExtents(c, {{c.type(0), c.shape(0).size()}});
+}
+
+// ---- match_extent: an extent that must be another tensor's.
+absl::Status InferMatchExtent(InferContext& c) {
+  KILN_ASSIGN_OR_RETURN(const int axis, NormalAxis(IntAttr(c.node(), "axis"), c.shape(0).size()));
+  KILN_ASSIGN_OR_RETURN(const int to, NormalAxis(IntAttr(c.node(), "to"), c.shape(1).size()));
+  Shape shape = c.shape(0);
+  shape[static_cast<size_t>(axis)] = c.shape(1)[static_cast<size_t>(to)];
+  c.SetOutput(0, c.type(0), std::move(shape));
+  return absl::OkStatus();
+}
+
+absl::Status MatchExtentOf(const Node& node, std::span<const Tensor> inputs,
+                           std::vector<Tensor>& outputs) {
+  std::array<int64_t, 2> extents;
+  for (const size_t k : {size_t{0}, size_t{1}}) {
+    const std::vector<int64_t>& shape = inputs[k].shape();
+    KILN_ASSIGN_OR_RETURN(const int axis,
+                          NormalAxis(IntAttr(node, k == 0 ? "axis" : "to"), shape.size()));
+    extents[k] = shape[static_cast<size_t>(axis)];
+  }
+  if (extents[0] != extents[1])
+    return absl::InvalidArgumentError(absl::StrCat("axis ", IntAttr(node, "axis"), " has extent ",
+                                                   extents[0], ", expected ", extents[1]));
+  outputs.push_back(inputs[0]);
+  return absl::OkStatus();
 }
 
 // ---- nonzero
@@ -289,6 +316,9 @@ constexpr AttrSpec kExtents = {"extents", AttrKind::kDims, true,
 constexpr AttrSpec kElementsAttrs[] = {
     {"symbols", AttrKind::kDims, true, 0, nullptr, "one for each element"}};
 constexpr AttrSpec kMeasureAttrs[] = {kExtents};
+constexpr AttrSpec kMatchExtentAttrs[] = {
+    {"axis", AttrKind::kInt, true, 0, nullptr, "of the first input"},
+    {"to", AttrKind::kInt, true, 0, nullptr, "axis of the second input"}};
 constexpr AttrSpec kNonzeroAttrs[] = {kExtents};
 constexpr AttrSpec kCompressAttrs[] = {
     {"axis", AttrKind::kInt, false, 0, nullptr, "absent: of all elements in a row"}, kExtents};
@@ -321,6 +351,18 @@ constexpr OpDef kMeasure = {.name = "measure",
                             .witness = "identity",
                             .dynamic = true,
                             .evaluate = Same};
+constexpr OpDef kMatchExtent = {
+    .name = "match_extent",
+    .doc = "The first input; an error where its extent is not that of the second.",
+    .kind = OpKind::kHost,
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .attrs = kMatchExtentAttrs,
+    .infer = InferMatchExtent,
+    .cuda = false,
+    .witness = "identity",
+    .dynamic = true,
+    .evaluate = MatchExtentOf};
 constexpr OpDef kNonzero = {.name = "nonzero",
                             .doc = "Indices of the elements that are not zero, [rank, count], i64.",
                             .kind = OpKind::kHost,

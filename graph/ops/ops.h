@@ -45,7 +45,8 @@ extern const OpDef kIf, kLoop;
 // graph/custom_op.cc
 extern const OpDef kCustom;
 // dynamic.cc
-extern const OpDef kElements, kMeasure, kNonzero, kCompress, kUnique, kNonMaxSuppression;
+extern const OpDef kElements, kMeasure, kMatchExtent, kNonzero, kCompress, kUnique,
+    kNonMaxSuppression;
 
 }  // namespace kiln::ops
 

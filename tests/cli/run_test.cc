@@ -109,6 +109,14 @@ TEST_F(RunTest, AMissIsExitOneAndOutputsAreWrittenAllTheSame) {
                             1);
   EXPECT_FALSE(miss["results"]["outputs"][0]["expect"]["ok"]);
   EXPECT_TRUE(std::ifstream(other).good());
+  // A largest difference is that of elements, which other shapes do not have.
+  const auto said = [&](const std::string& dim) {
+    return Kiln({"run", model_, "--dim", dim, "--input", "x=random:2", "--expect", "z=@" + right})
+        .out;
+  };
+  EXPECT_NE(said("n=1").find("elements differ, max abs "), std::string::npos) << said("n=1");
+  EXPECT_NE(said("n=7").find("expected f32 [1, 64]"), std::string::npos) << said("n=7");
+  EXPECT_EQ(said("n=7").find("max abs"), std::string::npos) << said("n=7");
 }
 
 TEST_F(RunTest, ReferenceDeviceAgrees) {

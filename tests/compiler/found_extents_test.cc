@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "kiln/compiler/compile.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
@@ -167,6 +168,39 @@ TEST_F(FoundExtents, ABodyAssumesNoMoreThanTheGraphAround) {
   EXPECT_THAT(got[0].shape(), ElementsAre(3));
   EXPECT_THAT(Values(got[1]), ElementsAre(44, 66));
   EXPECT_FALSE(model.Run({{"x", F32({2}, {10, 10})}, {"v", F32({1}, {1})}}).ok());
+}
+
+// Rows that masks leave, and rows of an input: the turns of a Scan take one of each. Also without
+// turns.
+TEST_F(FoundExtents, ScannedInputsAreOfOneLength) {
+  const std::string body =
+      OnnxGraph({OnnxNode("Sub", {"p", "q"}, {"d"}), OnnxNode("Add", {"s", "d"}, {"t"})},
+                {OnnxValue("s"), OnnxValue("p"), OnnxValue("q")}, {OnnxValue("t")});
+  for (const auto& [first, second] :
+       {std::array<const char*, 2>{"found", "also"}, {"found", "x"}, {"x", "found"}}) {
+    SCOPED_TRACE(absl::StrCat(first, " ", second));
+    KILN_ASSERT_OK_AND_ASSIGN(
+        Model model,
+        Written(OnnxGraph(
+            {OnnxNode("Compress", {"v", "mask"}, {"found"}),
+             OnnxNode("Compress", {"v", "more"}, {"also"}),
+             OnnxNode("Scan", {"zero", first, second}, {"last"},
+                      {IntAttribute("num_scan_inputs", 2), GraphAttribute("body", body)})},
+            {OnnxValue("x", kFloat, {"n"}), OnnxValue("v", kFloat, {6}),
+             OnnxValue("mask", kBool, {6}), OnnxValue("more", kBool, {6})},
+            {OnnxValue("last", kFloat, {})},
+            {OnnxTensor("zero", kFloat, {}, RawBytes<float>({0}))})));
+    for (const auto [k, n] : {std::array<int64_t, 2>{3, 3}, {0, 0}, {2, 3}, {3, 2}, {0, 1}}) {
+      SCOPED_TRACE(absl::StrCat(k, " ", n));
+      const auto got = model.Run(
+          {{"x", Counted({n})}, {"v", Counted({6})}, {"mask", Leaves(k)}, {"more", Leaves(n)}});
+      EXPECT_EQ(got.ok(), k == n) << got.status();
+      if (got.ok())
+        EXPECT_THAT(Values((*got)[0]), ElementsAre(0));
+      else
+        EXPECT_THAT(got.status().message(), testing::HasSubstr("scanned input 1"));
+    }
+  }
 }
 
 // (n + m + l + 1)^3 twice, made one axis: too long to be written, but a number for every run. The

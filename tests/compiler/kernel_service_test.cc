@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "kiln/base/log.h"
@@ -16,6 +19,7 @@
 #include "kiln/exec/support/pool.h"
 #include "kiln/kernel/text.h"
 #include "kiln/schedule/scheduler.h"
+#include "tests/base/captured_log.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 
@@ -109,6 +113,27 @@ TEST_F(KernelServiceTest, MissingWorkerOrWrongProgramMeansTheVm) {
     KernelService service(options);
     ExpectDoubles(service);
     EXPECT_EQ(service.counts().failed, 1) << codegen;
+  }
+}
+
+// A message of no meaning is no verdict on the kernel: somebody is told, nothing is remembered.
+TEST_F(KernelServiceTest, ACompilerThatAnswersNonsenseIsSaidAndMeansTheVm) {
+  const std::string nonsense = "printf '\\005\\000\\000\\000hello'; cat > /dev/null";
+  const std::string hello = "'" KILN_TEST_BIN_DIR "/kiln-codegen' < /dev/null; ";
+  for (const std::string& script : {nonsense, hello + nonsense}) {
+    SCOPED_TRACE(script);
+    CompileOptions options = Options();
+    options.codegen = dir_.File("nonsense");
+    std::ofstream(options.codegen) << "#!/bin/sh\n" << script << "\n";
+    std::filesystem::permissions(options.codegen, std::filesystem::perms::owner_all);
+    CapturedLog log;
+    SetLogLevel(LogLevel::kWarning);
+    KernelService service(options);
+    ExpectDoubles(service);
+    EXPECT_EQ(service.counts().failed, 1);
+    ASSERT_EQ(log.lines.size(), 1);
+    EXPECT_TRUE(absl::StrContains(log.lines[0].second, "runs on the VM")) << log.lines[0].second;
+    EXPECT_TRUE(service.store()->List()->empty());
   }
 }
 

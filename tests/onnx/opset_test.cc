@@ -455,6 +455,29 @@ TEST(Opsets, ConvTransposeHasZerosBehindWhatItReaches) {
   EXPECT_THAT(values(1, true), ElementsAre(1.5, 2.5, 3.5, 10.5, 20.5, 30.5, 0.5));
 }
 
+// As the formula of ONNX has it: extents of the stride times the input's, the zeros shared out like
+// padding, with the odd one in front for SAME_UPPER.
+TEST(Opsets, ConvTransposeOfTheSameExtentsHasZerosAroundWhatItReaches) {
+  const auto values = [](const std::string& pad, int kernel, int stride) {
+    const auto import = Import(
+        17,
+        OnnxNode("ConvTranspose", {"x", "w"}, {"y"},
+                 {TextAttribute("auto_pad", pad), IntsAttribute("strides", {stride})}),
+        OnnxValue("x", kFloat, {1, 1, 2}),
+        {OnnxTensor("w", kFloat, {1, 1, kernel},
+                    RawBytes(kernel == 1 ? std::vector<float>{1} : std::vector<float>{1, 2}))});
+    if (!import.ok()) return std::vector<double>{};
+    const auto outputs =
+        Interpret(import->graph, std::vector<Tensor>{Make(DType::kF32, {1, 1, 2}, {1, 10})});
+    return outputs.ok() ? Values((*outputs)[0]) : std::vector<double>{};
+  };
+  EXPECT_THAT(values("SAME_UPPER", 1, 3), ElementsAre(0, 1, 0, 0, 10, 0));
+  EXPECT_THAT(values("SAME_UPPER", 2, 3), ElementsAre(0, 1, 2, 0, 10, 20));
+  EXPECT_THAT(values("SAME_LOWER", 2, 3), ElementsAre(1, 2, 0, 10, 20, 0));
+  EXPECT_THAT(values("SAME_UPPER", 2, 5), ElementsAre(0, 0, 1, 2, 0, 0, 0, 10, 20, 0));
+  EXPECT_THAT(values("SAME_LOWER", 2, 5), ElementsAre(0, 1, 2, 0, 0, 0, 10, 20, 0, 0));
+}
+
 // An axis that keeps its extent is not resampled: weights of 0 would make a NaN of infinity.
 TEST(Opsets, ResizeToASizeIsForOtherExtents) {
   const auto guards = [](int extent) {

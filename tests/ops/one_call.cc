@@ -49,6 +49,7 @@ Call CallOf(const std::string& op, const OpDef& def) {
   if (op == "upsample") return {{{2, 3}}, {{"scales", L{1, 2}}}};
   if (op == "elements") return {{{2}}, {{"symbols", std::string("[a, b]")}}, {DType::kI64}};
   if (op == "measure") return {{{2, 3}}, {{"extents", std::string("[k, 3]")}}};
+  if (op == "match_extent") return {{{2, 3}, {3, 4}}, {{"axis", int64_t{1}}, {"to", int64_t{0}}}};
   if (op == "nonzero") return {{{2, 3}}, {{"extents", std::string("[2, k]")}}};
   if (op == "compress")
     return {{{2, 3}, {3}},
