@@ -30,10 +30,18 @@ absl::Status WantsSequence(const std::vector<Slot>& inputs) {
   return absl::UnimplementedError("the sequence is not known at import");
 }
 
+// What nodes take as a tensor may be a sequence, or an optional without a value.
+absl::Status WantsTensor(const std::vector<Slot>& inputs, size_t k) {
+  if (k < inputs.size() && inputs[k].kind == Slot::Kind::kTensor && inputs[k].id.valid())
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("input ", k, " is no tensor"));
+}
+
 // The place that input k names in a sequence of `size`; `size` itself if the input is left out.
 absl::StatusOr<size_t> Place(const Graph& graph, const std::vector<Slot>& inputs, size_t k,
                              size_t size, bool insert) {
   if (k >= inputs.size() || inputs[k].kind == Slot::Kind::kNone) return size;
+  KILN_RETURN_IF_ERROR(WantsTensor(inputs, k));
   const std::optional<Shape> content = ContentOf(graph.value(inputs[k].id));
   const std::optional<std::vector<int64_t>> numbers =
       content ? kiln::Constant(*content) : std::nullopt;
@@ -56,8 +64,7 @@ absl::Status TooManyParts(int64_t parts) {
 // A tensor along an axis: into parts of given sizes, or into slices of one.
 absl::StatusOr<std::vector<ValueId>> SplitTensor(Graph& graph, const NodeProto& node,
                                                  const std::vector<Slot>& inputs) {
-  if (inputs.empty() || inputs[0].kind != Slot::Kind::kTensor || !inputs[0].id.valid())
-    return absl::InvalidArgumentError("input 0 is no tensor");
+  KILN_RETURN_IF_ERROR(WantsTensor(inputs, 0));
   const ValueId x = inputs[0].id;
   const auto rank = static_cast<int64_t>(graph.value(x).shape.size());
   int64_t axis = IntOf(node, "axis", 0);
@@ -73,7 +80,7 @@ absl::StatusOr<std::vector<ValueId>> SplitTensor(Graph& graph, const NodeProto& 
     sizes.assign(static_cast<size_t>(*extent), 1);
     keep = IntOf(node, "keepdims", 1) != 0;
   } else {
-    if (!inputs[1].id.valid()) return absl::InvalidArgumentError("input 1 is no tensor");
+    KILN_RETURN_IF_ERROR(WantsTensor(inputs, 1));
     const Value& split = graph.value(inputs[1].id);
     const std::optional<Shape> content = ContentOf(split);
     const std::optional<std::vector<int64_t>> numbers =
@@ -92,6 +99,9 @@ absl::StatusOr<std::vector<ValueId>> SplitTensor(Graph& graph, const NodeProto& 
   std::vector<ValueId> parts;
   int64_t at = 0;
   for (const int64_t size : sizes) {
+    if (size < 0 || size > *extent - at)
+      return absl::InvalidArgumentError(
+          absl::StrCat("a part of ", size, " from ", at, " on, of an axis of ", *extent));
     const auto one = [](int64_t v) { return std::vector<int64_t>{v}; };
     ValueId part = b.Op(
         "slice", {x},
@@ -152,7 +162,10 @@ absl::StatusOr<bool> Importer::AddSequenceOp(Scope& scope, const NodeProto& node
   if (op == "SequenceEmpty") return sequence({});
   if (op == "SequenceConstruct") {
     std::vector<ValueId> items;
-    for (const Slot& slot : inputs) items.push_back(slot.id);
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      KILN_RETURN_IF_ERROR(WantsTensor(inputs, k));
+      items.push_back(inputs[k].id);
+    }
     return sequence(std::move(items));
   }
   if (op == "SplitToSequence") {
@@ -172,7 +185,7 @@ absl::StatusOr<bool> Importer::AddSequenceOp(Scope& scope, const NodeProto& node
     return tensor(joined);
   }
   if (op == "SequenceInsert") {
-    if (inputs.size() < 2) return absl::InvalidArgumentError("has no tensor to insert");
+    KILN_RETURN_IF_ERROR(WantsTensor(inputs, 1));
     KILN_ASSIGN_OR_RETURN(const size_t at, Place(graph, inputs, 2, items.size(), true));
     items.insert(items.begin() + static_cast<std::ptrdiff_t>(at), inputs[1].id);
     return sequence(std::move(items));

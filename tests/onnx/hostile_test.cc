@@ -214,6 +214,38 @@ TEST(Operands, AreThere) {
   }
 }
 
+// Sequences, and optionals without a value, where nodes of sequences take tensors.
+TEST(Operands, OfSequencesAreTensors) {
+  const std::string make = OnnxNode("SequenceConstruct", {"x", "x"}, {"q"});
+  const std::string none = OnnxNode("Optional", {}, {"none"});
+  const auto result = [&](const std::string& node) {
+    return Import(OnnxGraph(
+        {make, none, node, OnnxNode("ConcatFromSequence", {"s"}, {"y"}, {IntAttribute("axis", 0)})},
+        {OnnxValue("x", kFloat, {2})}, {OnnxValue("y")}));
+  };
+  for (const char* other : {"q", "none"}) {
+    for (const std::string& node : {OnnxNode("SequenceConstruct", {"x", other}, {"s"}),
+                                    OnnxNode("SequenceInsert", {"q", other}, {"s"}),
+                                    OnnxNode("SplitToSequence", {other}, {"s"})}) {
+      EXPECT_THAT(result(node), StatusIs(kInvalid, HasSubstr("is no tensor")));
+    }
+  }
+  for (const std::string& node : {OnnxNode("SequenceInsert", {"q", "x", "q"}, {"s"}),
+                                  OnnxNode("SequenceErase", {"q", "q"}, {"s"}),
+                                  OnnxNode("SplitToSequence", {"x", "q"}, {"s"})}) {
+    EXPECT_THAT(result(node), StatusIs(kInvalid, HasSubstr("is no tensor")));
+  }
+  const auto parts = [&](const std::vector<int64_t>& sizes) {
+    return Import(
+        OnnxGraph({OnnxNode("SplitToSequence", {"x", "n"}, {"s"}),
+                   OnnxNode("ConcatFromSequence", {"s"}, {"y"}, {IntAttribute("axis", 0)})},
+                  {OnnxValue("x", kFloat, {2})}, {OnnxValue("y")}, {OnnxInts("n", sizes)}));
+  };
+  EXPECT_THAT(parts({1, 1}), IsOk());
+  EXPECT_THAT(parts({-1, 3}), StatusIs(kInvalid, HasSubstr("a part of -1 from 0 on")));
+  EXPECT_THAT(parts({1, INT64_MAX}), StatusIs(kInvalid, HasSubstr("from 1 on, of an axis of 2")));
+}
+
 TEST(Limits, DeepNestingOfAnyKindEnds) {
   std::string graph;
   for (int depth = 0; depth < 20000; ++depth)

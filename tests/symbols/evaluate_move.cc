@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tests/onnx/model_writer.h"
 #include "tests/symbols/evaluate_parts.h"
 
 namespace kiln::symbols {
@@ -267,6 +268,44 @@ Evaluated Split(const ModelNode& node, const Inputs& in) {
   return out;
 }
 
+// The slices of an axis, or the elements in a row, for which a mask of at most as many holds.
+Evaluated Compress(const ModelNode& node, const Inputs& in) {
+  const Array &data = *in[0], &mask = *in[1];
+  int64_t axis = Attr(node, "axis", 0);
+  Ints shape = data.shape;
+  if (node.attrs.count("axis") == 0) shape = {CountOf(data.shape)};
+  if (!NormalAxis(axis, shape.size())) return Wrong("axis");
+  const auto a = static_cast<size_t>(axis);
+  Ints taken;
+  for (size_t i = 0; i < mask.elements.size(); ++i) {
+    if (mask.elements[i] == 0) continue;
+    if (static_cast<int64_t>(i) >= shape[a]) return Wrong("the mask chooses beyond the axis");
+    taken.push_back(static_cast<int64_t>(i));
+  }
+  const Array flat{data.type, shape, data.elements};
+  shape[a] = static_cast<int64_t>(taken.size());
+  return One(Filled(data.type, shape, [&](const Ints& at) {
+    Ints from = at;
+    from[a] = taken[static_cast<size_t>(at[a])];
+    return ElementAt(flat, from);
+  }));
+}
+
+// A column of coordinates for each element that is not zero.
+Evaluated NonZero(const Inputs& in) {
+  std::vector<Ints> found;
+  Ints at(in[0]->shape.size(), 0);
+  if (CountOf(in[0]->shape) > 0) {
+    do {
+      if (ElementAt(*in[0], at) != 0) found.push_back(at);
+    } while (Next(at, in[0]->shape));
+  }
+  const auto rank = static_cast<int64_t>(at.size());
+  return One(Filled(kInt64, {rank, static_cast<int64_t>(found.size())}, [&](const Ints& to) {
+    return static_cast<long double>(found[static_cast<size_t>(to[1])][static_cast<size_t>(to[0])]);
+  }));
+}
+
 }  // namespace
 
 std::optional<Evaluated> EvaluateMove(const ModelNode& node, const Inputs& in) {
@@ -283,6 +322,8 @@ std::optional<Evaluated> EvaluateMove(const ModelNode& node, const Inputs& in) {
   if (op == "Unsqueeze") return Unsqueeze(in);
   if (op == "Flatten") return Flatten(node, in);
   if (op == "Split") return Split(node, in);
+  if (op == "Compress") return Compress(node, in);
+  if (op == "NonZero") return NonZero(in);
   return std::nullopt;
 }
 

@@ -94,6 +94,10 @@ class Maker {
   void MakeArrangement(const Known& x);
   void MakeGather(const Known& x);
 
+  // ---- random_found.cc: extents that a run finds
+  void MakeFound(const Known& x);
+  const Known* AnyMask(const Known& x, int64_t axis);
+
   // ---- random_windows.cc: products, pools, Resize
   void MakeProduct(const Known& x);
   void MakePool(const Known& x);

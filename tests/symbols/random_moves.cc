@@ -20,7 +20,7 @@ Known Maker::AnyData() { return Chance(60) ? data_.back() : Pick(data_); }
 
 void Maker::AddMove() {
   const Known x = AnyData();
-  switch (Below(text_ ? 14 : 26)) {
+  switch (Below(text_ ? 14 : 28)) {
     case 0:
     case 1:
     case 2:
@@ -72,6 +72,9 @@ void Maker::AddMove() {
       return MakeLoop(x);
     case 24:
       return MakeScan(x);
+    case 25:
+    case 26:
+      return MakeFound(x);
     default: {
       if (Rank(x) == 0) return;
       return KeepData(AddOne("ReduceSum", {&x, List({Below(static_cast<int64_t>(Rank(x)))})},
