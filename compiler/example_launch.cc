@@ -57,13 +57,13 @@ std::optional<std::pair<std::string, int64_t>> BestChange(const Wanted& wanted,
                                                           SymbolValues values) {
   int least = wanted.Broken(values);
   std::optional<std::pair<std::string, int64_t>> best;
-  for (auto& [symbol, value] : values) {
-    const int64_t before = value;
+  for (auto& changed : values) {
+    const int64_t before = changed.second;
     const auto attempt = [&](int64_t to) {
-      value = to;
+      changed.second = to;
       if (const int broken = wanted.Broken(values); to >= 0 && broken < least) {
         least = broken;
-        best.emplace(symbol, to);
+        best.emplace(changed.first, to);
       }
     };
     for (int64_t to = 1; to <= kMostTried; ++to) attempt(to);
@@ -71,7 +71,7 @@ std::optional<std::pair<std::string, int64_t>> BestChange(const Wanted& wanted,
     for (const Guard& guard : *wanted.guards) {
       for (const int64_t near : {guard.number - 1, guard.number, guard.number + 1}) attempt(near);
     }
-    value = before;
+    changed.second = before;
   }
   return best;
 }

@@ -20,6 +20,7 @@ namespace kiln {
 
 absl::StatusOr<std::string> CacheDirectory(const CacheFlags& flags) {
   if (!flags.dir.empty()) return flags.dir;
+  if (!flags.common.cache_dir.empty()) return flags.common.cache_dir;  // of verbs with a model
   return DefaultCacheDirectory();
 }
 

@@ -38,6 +38,10 @@ ValueId Candidates(NodeView& n, ValueId x, int64_t axis, const char* extreme, bo
 absl::Status ArgExtreme(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(1, 1));
   KILN_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", 0), n.rank(0)));
+  KILN_RETURN_IF_ERROR(n.Require(
+      Guard::AtLeast(n.value(0).shape[static_cast<size_t>(axis)], 1),
+      absl::StrCat("axis ", axis, " has no elements of which one is the ",
+                   absl::string_view(n.record()) == "reduce_max" ? "largest" : "smallest")));
   const bool last = n.Int("select_last_index", 0) != 0;
   const ValueId at = Candidates(n, n.in(0), axis, n.record(), last);
   const Attrs over = {{"axes", Axes{axis}}, {"keepdims", n.Int("keepdims", 1)}};

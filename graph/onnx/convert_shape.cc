@@ -115,42 +115,45 @@ ValueId PaddedPlaces(NodeView& n, const std::string& mode, const Dim& before, co
 
 // What negative padding leaves of the input; those pads are 0 then. Modes that read elements of the
 // input read them from this.
-ValueId CutByPads(NodeView& n, Shape& pads) {
-  const auto rank = static_cast<size_t>(n.rank(0));
-  Axes starts, ends, axes;
-  for (size_t k = 0; k < pads.size(); ++k) {
-    const int64_t pad = pads[k].constant().value_or(0);
-    if (pad >= 0) continue;
-    axes.push_back(static_cast<int64_t>(k % rank));
-    starts.push_back(k < rank ? -pad : 0);
-    ends.push_back(k < rank ? std::numeric_limits<int64_t>::max() : pad);
-    pads[k] = 0;
-  }
+absl::StatusOr<ValueId> CutByPads(NodeView& n, Shape& pads) {
+  const Shape shape = n.value(0).shape;
   ValueId x = n.in(0);
-  for (size_t i = 0; i < axes.size(); ++i) {  // an axis may be cut at both ends
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    Dim &before = pads[axis], &after = pads[axis + shape.size()];
+    const Dim first = Dim::Max(Dim(0) - before, 0), end = shape[axis] - Dim::Max(Dim(0) - after, 0);
+    before = Dim::Max(before, 0);
+    after = Dim::Max(after, 0);
+    if (first.IsConst(0) && end == shape[axis]) continue;
+    KILN_RETURN_IF_ERROR(
+        n.Require(Guard::AtLeast(end - first, 0),
+                  absl::StrCat("pads leave ", (end - first).ToString(), " elements of axis ", axis,
+                               " of ", shape[axis].ToString())));
     x = n.Op("slice", {x},
-             {{"starts", Axes{starts[i]}}, {"ends", Axes{ends[i]}}, {"axes", Axes{axes[i]}}});
+             {{"starts", DimsValue({first})},
+              {"ends", DimsValue({end})},
+              {"axes", Axes{static_cast<int64_t>(axis)}}});
   }
+  KILN_RETURN_IF_ERROR(n.status());
   return x;
 }
 
 // Padding with elements of the input itself, axis by axis.
 absl::Status PadByPlaces(NodeView& n, Shape pads, const std::string& mode) {
   const auto rank = static_cast<size_t>(n.rank(0));
-  ValueId x = CutByPads(n, pads);
-  KILN_RETURN_IF_ERROR(n.status());
+  for (size_t axis = 0; axis < rank; ++axis) {
+    if (pads[axis].constant()) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("pads ", ToString(pads), " depend on the input's extents"));
+  }
+  KILN_ASSIGN_OR_RETURN(ValueId x, CutByPads(n, pads));
   for (size_t axis = 0; axis < rank; ++axis) {
     const Dim& before = pads[axis];
     const Dim& after = pads[axis + rank];
     if (before.IsConst(0) && after.IsConst(0)) continue;
-    if (!before.constant()) {
-      return absl::UnimplementedError(
-          absl::StrCat("pads ", ToString(pads), " depend on the input's extents"));
-    }
     const Dim in = ShapeOf(n, x)[axis];
-    if (in.IsConst(0))
-      return absl::InvalidArgumentError(
-          absl::StrCat("mode ", mode, " needs an element, but axis ", axis, " has none"));
+    KILN_RETURN_IF_ERROR(
+        n.Require(Guard::AtLeast(in, 1),
+                  absl::StrCat("mode ", mode, " needs an element, but axis ", axis, " has none")));
     const auto place = static_cast<int64_t>(axis);
     const ValueId at =
         PaddedPlaces(n, mode, before, in + before + after, ExtentOf(n, x, place, DType::kI64));

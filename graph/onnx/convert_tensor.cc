@@ -54,8 +54,17 @@ int64_t PlaceOf(const Labels& labels, int label) {
   return std::find(labels.begin(), labels.end(), label) - labels.begin();
 }
 
+// That the extents of a label are the same: known, or assumed from here on.
+absl::Status Agree(NodeView& n, int label, const Dim& a, const Dim& b) {
+  const std::string what =
+      label < kEllipsis ? absl::StrCat("label \"", std::string(1, static_cast<char>(label)), "\"")
+                        : "an axis of \"...\"";
+  return n.Require(Guard::Same(a, b),
+                   absl::StrCat(what, " has extents ", a.ToString(), " and ", b.ToString()));
+}
+
 // A label that stands twice is a diagonal: the sum over the second axis of what lies on it.
-void TakeDiagonals(NodeView& n, Term& term) {
+absl::Status TakeDiagonals(NodeView& n, Term& term) {
   for (size_t i = 0; i < term.labels.size(); ++i) {
     const auto again = std::find(term.labels.begin() + static_cast<std::ptrdiff_t>(i) + 1,
                                  term.labels.end(), term.labels[i]);
@@ -63,7 +72,8 @@ void TakeDiagonals(NodeView& n, Term& term) {
     const auto j = again - term.labels.begin();
     const int64_t rank = RankOf(n, term.value);
     const Shape shape = ShapeOf(n, term.value);
-    if (shape.empty()) return;
+    if (shape.empty()) return n.status();
+    KILN_RETURN_IF_ERROR(Agree(n, term.labels[i], shape[i], shape[static_cast<size_t>(j)]));
     const ValueId hit = n.Op("equal", {Coordinates(n, shape[i], static_cast<int64_t>(i), rank),
                                        Coordinates(n, shape[static_cast<size_t>(j)], j, rank)});
     const ValueId zero = n.Scalar(TypeOf(n, term.value), 0);
@@ -71,6 +81,7 @@ void TakeDiagonals(NodeView& n, Term& term) {
     term.labels.erase(again);
     --i;
   }
+  return absl::OkStatus();
 }
 
 // Sums over the labels of `term` that are not in `keep`.
@@ -113,14 +124,33 @@ Dim Together(const NodeView& n, const Term& term, const Labels& labels) {
   return product;
 }
 
+// The labels that both terms have. One that is summed over and of extent 1 in a single term is the
+// other's alone: it broadcasts.
+absl::StatusOr<std::set<int>> Shared(NodeView& n, const Term& a, const Term& b,
+                                     const std::set<int>& needed) {
+  const Shape sa = ShapeOf(n, a.value), sb = ShapeOf(n, b.value);
+  KILN_RETURN_IF_ERROR(n.status());
+  std::set<int> shared;
+  for (const int label : a.labels) {
+    if (!Has(b.labels, label)) continue;
+    const Dim& x = sa[static_cast<size_t>(PlaceOf(a.labels, label))];
+    const Dim& y = sb[static_cast<size_t>(PlaceOf(b.labels, label))];
+    if (needed.count(label) == 0) {
+      if (x.IsConst(1) != y.IsConst(1)) continue;
+      KILN_RETURN_IF_ERROR(Agree(n, label, x, y));
+    }
+    shared.insert(label);
+  }
+  return shared;
+}
+
 // The product of two terms, summed over the labels that nothing else needs: one matrix product.
-Term Product(NodeView& n, Term a, Term b, const std::set<int>& needed) {
-  std::set<int> of_a(a.labels.begin(), a.labels.end()), of_b(b.labels.begin(), b.labels.end());
-  std::set<int> keep_a = needed, keep_b = needed;
-  keep_a.insert(of_b.begin(), of_b.end());
-  keep_b.insert(of_a.begin(), of_a.end());
-  SumOthers(n, a, keep_a);
-  SumOthers(n, b, keep_b);
+absl::StatusOr<Term> Product(NodeView& n, Term a, Term b, const std::set<int>& needed) {
+  KILN_ASSIGN_OR_RETURN(const std::set<int> shared, Shared(n, a, b, needed));
+  std::set<int> keep = needed;
+  keep.insert(shared.begin(), shared.end());
+  SumOthers(n, a, keep);
+  SumOthers(n, b, keep);
   Labels batch, rows, columns, inner;
   for (const int label : a.labels) {
     if (!Has(b.labels, label)) {
@@ -213,14 +243,14 @@ absl::Status Einsum(NodeView& n) {
   std::vector<Term> terms;
   for (int k = 0; k < n.num_inputs(); ++k) {
     terms.push_back({n.in(k), equation.terms[static_cast<size_t>(k)]});
-    TakeDiagonals(n, terms.back());
+    KILN_RETURN_IF_ERROR(TakeDiagonals(n, terms.back()));
   }
   Term term = terms[0];
   for (size_t k = 1; k < terms.size(); ++k) {
     std::set<int> needed(equation.result.begin(), equation.result.end());
     for (size_t later = k + 1; later < terms.size(); ++later)
       needed.insert(terms[later].labels.begin(), terms[later].labels.end());
-    term = Product(n, term, terms[k], needed);
+    KILN_ASSIGN_OR_RETURN(term, Product(n, term, terms[k], needed));
     KILN_RETURN_IF_ERROR(n.status());
   }
   SumOthers(n, term, std::set<int>(equation.result.begin(), equation.result.end()));

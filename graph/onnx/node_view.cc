@@ -270,6 +270,12 @@ Dim NodeView::NewSymbol(absl::string_view wish) {
   return symbols_.Fresh(absl::StrCat(name_, "_", wish));
 }
 
+absl::Status NodeView::Require(const Guard& guard, absl::string_view why) {
+  if (guard.Static() == false) return absl::InvalidArgumentError(why);
+  Assume(guard);
+  return absl::OkStatus();
+}
+
 bool NodeView::IsTold(const Guard& guard) const {
   return outer_ && IsOnlyAbout(guard, ToldByInputs(graph_));
 }

@@ -97,6 +97,8 @@ class NodeView {
   // An extent that is found out when the node runs.
   Dim NewSymbol(absl::string_view wish);
   void Assume(Guard guard) { graph_.AddGuard(std::move(guard)); }
+  // Assumes the guard; kInvalidArgument, with `why`, where it cannot hold.
+  absl::Status Require(const Guard& guard, absl::string_view why);
   // Whether the model's inputs tell whether the guard holds. What a converter does because of
   // another is not done over where a run finds that it does not hold.
   bool IsTold(const Guard& guard) const;

@@ -173,6 +173,10 @@ TEST_F(CacheTest, PackMovesKernelsToACacheWithoutCompiler) {
   const std::string pack = dir_.File("m.kilnpack");
   EXPECT_EQ(Cache({"pack", pack, "--model", model_, "--dry-run"})["entries"], built);
   EXPECT_FALSE(std::filesystem::exists(pack));
+  const ProcessResult elsewhere =
+      Kiln({"cache", "pack", pack, "--all", "--dry-run", "--json", "--cache-dir", cache_},
+           {{{"KILN_CACHE_DIR", dir_.File("another")}}});
+  EXPECT_GE(json::parse(elsewhere.out)["results"]["entries"], built) << elsewhere.err;
   EXPECT_EQ(Cache({"pack", pack, "--model", model_})["entries"], built);
   const std::string there = dir_.File("there");
   EXPECT_EQ(Kiln({"cache", "unpack", pack, "--dir", there}).exit, 6);

@@ -173,7 +173,7 @@ std::vector<Row> OnnxRows() {
       {Onnx({Node("Einsum", {"x", "y"}, {TextAttribute("equation", "ij,jk->ik")})}, {2, "n"},
             {"m", 2}),
        Xy({2, 3}, {4, 2}),
-       "node \"n_r\" (Einsum): inner extents of [2, 3] and [4, 2]: 3 and 4 differ",
+       "node \"n_r\" (Einsum): label \"j\" has extents 3 and 4",
        "input \"x\": dim 1 is 3, input \"y\": dim 0 is 4"},
       {Onnx({Node("Conv", {"x", "y"})}, {1, "c", 5}, {4, 3, 3}), Xy({1, 2, 5}, {4, 3, 3}),
        "node \"n_r\" (Conv): channels of the input and of the weight times group: 2 and 3 differ",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The forms that an operator has had over the operator sets come out as the same graph.
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -453,6 +454,78 @@ TEST(Opsets, ConvTransposeHasZerosBehindWhatItReaches) {
   EXPECT_THAT(values(1, false), ElementsAre(1, 2, 3, 10, 20, 30, 0));
   EXPECT_THAT(values(3, false), ElementsAre(1, 2, 3, 10, 20));
   EXPECT_THAT(values(1, true), ElementsAre(1.5, 2.5, 3.5, 10.5, 20.5, 30.5, 0.5));
+}
+
+// With mode edge, reflect and wrap, padding below 0 cuts first; what is left gives the elements.
+TEST(Opsets, PadBelowZeroCutsBeforeElementsAreRepeated) {
+  // Pads of [n] are 1 in front and -m behind, m being the extent of q.
+  const auto values = [](const std::string& mode, int64_t n, int64_t m) {
+    std::vector<double> x(static_cast<size_t>(n)), q(static_cast<size_t>(m));
+    std::iota(x.begin(), x.end(), 0);
+    std::vector<double> all;
+    for (const bool symbols : {true, false}) {
+      const auto dim = [&](const char* name, int64_t extent) {
+        return symbols ? OnnxDim(name) : OnnxDim(static_cast<int>(extent));
+      };
+      const auto import = ImportOnnxBytes(OnnxModel(
+          19,
+          OnnxGraph({OnnxNode("Shape", {"q"}, {"s"}), OnnxNode("Neg", {"s"}, {"behind"}),
+                     OnnxNode("Concat", {"one", "behind"}, {"p"}, {IntAttribute("axis", 0)}),
+                     OnnxNode("Pad", {"x", "p"}, {"y"}, {TextAttribute("mode", mode)})},
+                    {OnnxValue("x", kFloat, {dim("n", n)}), OnnxValue("q", kFloat, {dim("m", m)})},
+                    {OnnxValue("y")}, {OnnxInts("one", {1})})));
+      if (!import.ok()) return std::vector<double>{-1};
+      const auto outputs = Interpret(
+          import->graph, std::vector<Tensor>{Make(DType::kF32, {n}, x), Make(DType::kF32, {m}, q)});
+      if (!outputs.ok()) return std::vector<double>{-2};
+      const std::vector<double> got = Values((*outputs)[0]);
+      all.insert(all.end(), got.begin(), got.end());
+    }
+    return all;
+  };
+  EXPECT_THAT(values("wrap", 4, 1), ElementsAre(2, 0, 1, 2, 2, 0, 1, 2));
+  EXPECT_THAT(values("reflect", 4, 2), ElementsAre(1, 0, 1, 1, 0, 1));
+  EXPECT_THAT(values("edge", 4, 2), ElementsAre(0, 0, 1, 0, 0, 1));
+  EXPECT_THAT(values("wrap", 4, 0), ElementsAre(3, 0, 1, 2, 3, 3, 0, 1, 2, 3));
+  const auto pads = [](const std::vector<int64_t>& pads) {
+    return Import(19, OnnxNode("Pad", {"x", "p"}, {"y"}, {TextAttribute("mode", "edge")}),
+                  OnnxValue("x", kFloat, {2, 3}), {OnnxInts("p", pads)});
+  };
+  EXPECT_THAT(pads({-2, 0, -2, 0}), StatusIs(kInvalid, HasSubstr("leave -2 elements of axis 0")));
+  EXPECT_THAT(pads({-2, 0, 1, 0}), StatusIs(kInvalid, HasSubstr("needs an element, but axis 0")));
+}
+
+TEST(Opsets, EinsumSumsOverLabelsOfEqualExtents) {
+  const auto values = [](const std::string& equation, const std::vector<int64_t>& a,
+                         const std::vector<int64_t>& b) -> absl::StatusOr<std::vector<double>> {
+    const auto import = ImportOnnxBytes(OnnxModel(
+        12,
+        OnnxGraph({OnnxNode("Einsum", {"a", "b"}, {"y"}, {TextAttribute("equation", equation)})},
+                  {OnnxValue("a", kFloat, {a.begin(), a.end()}),
+                   OnnxValue("b", kFloat, {b.begin(), b.end()})},
+                  {OnnxValue("y")})));
+    if (!import.ok()) return import.status();
+    const auto counted = [](const std::vector<int64_t>& shape) {
+      std::vector<double> elements(static_cast<size_t>(shape[0] * shape[1]));
+      std::iota(elements.begin(), elements.end(), 1);
+      return Make(DType::kF32, shape, elements);
+    };
+    const auto outputs = Interpret(import->graph, std::vector<Tensor>{counted(a), counted(b)});
+    if (!outputs.ok()) return outputs.status();
+    return Values((*outputs)[0]);
+  };
+  EXPECT_THAT(*values("ij,jk->ik", {2, 1}, {3, 1}), ElementsAre(6, 12));  // 1 broadcasts
+  EXPECT_THAT(*values("ij,ij->i", {2, 2}, {1, 2}), ElementsAre(5, 11));
+  EXPECT_THAT(values("ij,ij->", {2, 3}, {3, 2}),
+              StatusIs(kInvalid, HasSubstr("label \"i\" has extents 2 and 3")));
+  EXPECT_THAT(values("ii,ij->j", {2, 3}, {2, 2}),
+              StatusIs(kInvalid, HasSubstr("label \"i\" has extents 2 and 3")));
+}
+
+TEST(Opsets, ArgMaxNeedsAnElement) {
+  EXPECT_THAT(Import(13, OnnxNode("ArgMax", {"x"}, {"y"}, {IntAttribute("axis", 1)}),
+                     OnnxValue("x", kFloat, {2, 0})),
+              StatusIs(kInvalid, HasSubstr("axis 1 has no elements of which one is the largest")));
 }
 
 // As the formula of ONNX has it: extents of the stride times the input's, the zeros shared out like
