@@ -37,8 +37,8 @@ class Placer {
       for (const Access& a : p_.steps[t].reads) Touch(a.buffer, static_cast<int64_t>(t));
       for (const Access& a : p_.steps[t].writes) Touch(a.buffer, static_cast<int64_t>(t));
     }
-    for (const PlacementProblem::Repeat& repeat : p_.repeats) Extend(repeat);
     for (const PlacementProblem::Fixed& fixed : p_.fixed) KILN_RETURN_IF_ERROR(AddFixed(fixed));
+    for (const PlacementProblem::Repeat& repeat : p_.repeats) Extend(repeat);
     for (size_t t = 0; t < p_.steps.size(); ++t) {
       if (p_.steps[t].view) {
         KILN_RETURN_IF_ERROR(AddView(t));
@@ -68,12 +68,14 @@ class Placer {
     node(b).last = std::max(node(b).last, t);
   }
 
-  // Over all of the repeated steps, where one of them and a step outside touch the buffer.
+  // Over all of the repeated steps, where one of them and a step outside touch the buffer or, of a
+  // whole that is read here, a part that was written there.
   void Extend(const PlacementProblem::Repeat& repeat) {
     const auto begin = static_cast<int64_t>(repeat.begin),
                last = static_cast<int64_t>(repeat.end) - 1;
     for (size_t b = 0; b < n_; ++b) {
       Node& n = nodes_[b];
+      if (!IsRoot(static_cast<int32_t>(b))) continue;
       const bool outside =
           n.first < begin || n.last > last || p_.buffers[b].space != Space::kTemporary;
       if (!outside || n.first > last || n.last < begin) continue;

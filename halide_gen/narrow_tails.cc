@@ -24,7 +24,8 @@ using Halide::Internal::Variable;
 class Tail : public MaskReader {
  public:
   std::optional<RowMask> row;  // of the first store
-  int calls = 0;               // with vectors: functions, and arithmetic in strict order
+  int calls = 0;  // with vectors: functions, and arithmetic in strict order; x * 1 + -0,
+                  // which only hides x, is none
 
  protected:
   using MaskReader::visit;
@@ -33,7 +34,8 @@ class Tail : public MaskReader {
     return MaskReader::visit(op);
   }
   Expr visit(const Call* op) override {
-    calls += op->type.is_vector() ? 1 : 0;
+    const bool hides = op->args.size() == 3 && Halide::Internal::is_const_one(op->args[1]);
+    calls += op->type.is_vector() && !hides ? 1 : 0;
     return MaskReader::visit(op);
   }
 };

@@ -36,13 +36,6 @@ Expr SignBit(Type bits) {
   return Halide::Internal::make_const(bits, uint64_t{1} << (bits.bits() - 1));
 }
 
-// Halide's own copies its operand, once for every time that a node of it is used.
-Expr IsNan(const Expr& value) {
-  const char* name = value.type().bits() == 32 ? "is_nan_f32" : "is_nan_f64";
-  return Halide::Internal::Call::make(Halide::Bool(value.type().lanes()), name, {value},
-                                      Halide::Internal::Call::PureExtern);
-}
-
 Expr Fma(const Expr& a, const Expr& b, const Expr& c) {
   return Halide::Internal::Call::make(a.type(), VectorFmaName(a.type().bits()), {a, b, c},
                                       Halide::Internal::Call::PureExtern);
@@ -54,6 +47,23 @@ Expr Hidden(const Expr& value) {
   const Type type = value.type();
   const Type bits = type.with_code(Type::UInt);
   return Fma(value, Number(type, 1), reinterpret(type, SignBit(bits)));
+}
+
+// An operand of a condition. To Halide's bounds a float is never NaN: it takes x - x and x * 0 for
+// 0, and where it cuts loops into parts, it drops conditions that this decides.
+Expr Undecided(const Expr& value) {
+  const auto* call = value.as<Halide::Internal::Call>();
+  const bool open = call != nullptr && (call->call_type == Halide::Internal::Call::Image ||
+                                        call->call_type == Halide::Internal::Call::Halide);
+  const bool hides = value.type().is_float() && !open && !Halide::Internal::is_const(value);
+  return hides ? Hidden(value) : value;
+}
+
+// Halide's own copies its operand, once for every time that a node of it is used.
+Expr IsNan(const Expr& value) {
+  const char* name = value.type().bits() == 32 ? "is_nan_f32" : "is_nan_f64";
+  return Halide::Internal::Call::make(Halide::Bool(value.type().lanes()), name, {Undecided(value)},
+                                      Halide::Internal::Call::PureExtern);
 }
 
 // Halide makes one cast of two, and of f64 -> f32 -> f16, also where the first is in another stage,
@@ -175,7 +185,8 @@ Expr FromBFloat(const Expr& bits) {
 
 // Truncates, saturates, and makes NaN 0. Only values that fit are handed to the machine's
 // conversion.
-Expr FloatToInt(const Expr& value, Type to) {
+Expr FloatToInt(const Expr& given, Type to) {
+  const Expr value = Undecided(given);
   const Type from = value.type();
   const double above = std::ldexp(1.0, to.is_uint() ? to.bits() : to.bits() - 1);
   const double least = to.is_uint() ? 0.0 : -above;
@@ -344,13 +355,13 @@ Expr Primitive(const ExprNode& node, const Expr args[3], DType from) {
     case ScalarOp::kTrunc:
       return Rounded(node.op, a);
     case ScalarOp::kEq:
-      return a == b;
+      return Undecided(a) == Undecided(b);
     case ScalarOp::kNe:
-      return !(a == b);
+      return !(Undecided(a) == Undecided(b));
     case ScalarOp::kLt:
-      return a < b;
+      return Undecided(a) < Undecided(b);
     case ScalarOp::kLe:
-      return LessOrEqual(a, b);
+      return LessOrEqual(Undecided(a), Undecided(b));
     case ScalarOp::kIsNan:
       return a.type().is_float() ? IsNan(a) : Halide::Internal::const_false();
     case ScalarOp::kAnd:

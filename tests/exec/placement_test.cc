@@ -51,6 +51,24 @@ TEST(Placement, WhatLivesBesideRepeatedStepsLivesThroughoutThem) {
   EXPECT_EQ(placed.memory.peak, 128 + 64 + 128);
 }
 
+// A whole that only the repeated steps read, and whose halves are written before them.
+TEST(Placement, PartsThatRepeatedStepsReadAsAWholeLiveThroughoutThem) {
+  Problem p;
+  const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput);
+  const int32_t whole = p.Add(Space::kTemporary, 128), low = p.Add(Space::kTemporary, 64),
+                high = p.Add(Space::kTemporary, 64), b = p.Add(Space::kTemporary, 64),
+                c = p.Add(Space::kTemporary, 128);
+  p.fixed = {{low, whole, 0}, {high, whole, 64}};
+  p.Do({x}, {low});
+  p.Do({x}, {high});
+  p.Do({whole}, {b});
+  p.Do({b}, {c});
+  p.Do({c}, {y});
+  p.repeats = {{2, 4}};
+  KILN_ASSERT_OK_AND_ASSIGN(const Placement placed, PlaceBuffers(p));
+  EXPECT_EQ(placed.memory.peak, 128 + 64 + 128);
+}
+
 TEST(Placement, LanesShareNothingAtAnyTime) {
   Problem p;
   const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput);

@@ -103,7 +103,7 @@ Evaluated Range(const Inputs& in) {
                     delta = in[2]->elements[0];
   if (delta == 0) return Wrong("step 0");
   const long double count = std::ceil((limit - start) / delta);
-  if (count > kMost) return Undefined("too large");
+  if (count > kMost) return TooLarge();
   Array out{in[0]->type, {std::max<int64_t>(0, Int(count))}, {}};
   for (int64_t i = 0; i < out.shape[0]; ++i) out.elements.push_back(start + i * delta);
   return One(std::move(out));
@@ -114,7 +114,7 @@ Evaluated ConstantOfShape(const ModelNode& node, const Inputs& in) {
   for (const int64_t extent : shape) {
     if (extent < 0) return Wrong("negative extent");
   }
-  if (IsBad(shape)) return Undefined("too large");
+  if (IsBad(shape)) return Bad(shape);
   const long double value = Attr(node, "value", 0);
   return One(Filled(kFloat, shape, [&](const Ints&) { return value; }));
 }

@@ -20,6 +20,7 @@ enum class Outcome {
   kError,      // the specification has no result: extents do not go together
   kUndefined,  // runtimes differ, Kiln does not: -1 beside an extent of 0
   kUnneeded,   // the arrays, or the error of a node that no output needs
+  kTooLarge,   // more elements than a test has memory for: nobody is asked
   kOpen,       // a loop without turns: what it stacks has no shape, and its body need not fit
 };
 

@@ -17,7 +17,7 @@ Evaluated Gather(const ModelNode& node, const Inputs& in) {
   Ints shape(data.shape.begin(), data.shape.begin() + axis);
   shape.insert(shape.end(), index.shape.begin(), index.shape.end());
   shape.insert(shape.end(), data.shape.begin() + axis + 1, data.shape.end());
-  if (IsBad(shape)) return Undefined("too large");
+  if (IsBad(shape)) return Bad(shape);
   return One(Filled(data.type, shape, [&](const Ints& at) -> long double {
     Ints from(at.begin(), at.begin() + axis);
     const Ints in_index(at.begin() + axis,
@@ -108,7 +108,7 @@ Evaluated Pad(const Inputs& in) {
   for (const int64_t extent : shape) {
     if (extent < 0) return Wrong("negative extent");
   }
-  if (IsBad(shape)) return Undefined("too large");
+  if (IsBad(shape)) return Bad(shape);
   const long double fill = in.size() > 2 && in[2] != nullptr ? in[2]->elements[0] : 0;
   return One(Filled(x.type, shape, [&](const Ints& at) {
     Ints from = at;
@@ -155,10 +155,10 @@ Evaluated Tile(const Inputs& in) {
   if (repeats.size() != shape.size()) return Wrong("counts");
   for (size_t i = 0; i < shape.size(); ++i) {
     if (repeats[i] < 0) return Wrong("negative repeats");
-    if (repeats[i] > kMost) return Undefined("too large");
+    if (repeats[i] > kMost) return TooLarge();
     shape[i] *= repeats[i];
   }
-  if (IsBad(shape)) return Undefined("too large");
+  if (IsBad(shape)) return Bad(shape);
   return One(Filled(in[0]->type, shape, [&](const Ints& at) {
     Ints from = at;
     for (size_t i = 0; i < at.size(); ++i) from[i] %= in[0]->shape[i];
@@ -174,7 +174,7 @@ Evaluated Expand(const Inputs& in) {
     if (extent < 0) return Wrong("negative extent");
   }
   if (!BroadcastShape(in[0]->shape, target, shape)) return Wrong("does not broadcast");
-  if (IsBad(shape)) return Undefined("too large");
+  if (IsBad(shape)) return Bad(shape);
   return One(Filled(in[0]->type, shape, [&](const Ints& at) { return BroadcastAt(*in[0], at); }));
 }
 

@@ -65,6 +65,13 @@ bool IsBad(const Ints& shape) {
   return false;
 }
 
+Evaluated Bad(const Ints& shape) {
+  for (const int64_t extent : shape) {
+    if (extent < 0) return Undefined("an extent below 0");
+  }
+  return TooLarge();
+}
+
 long double ElementAt(const Array& array, const Ints& at) {
   return array.elements[static_cast<size_t>(Flat(at, array.shape))];
 }

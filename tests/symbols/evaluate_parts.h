@@ -18,6 +18,7 @@ inline constexpr int64_t kMost = 200'000;  // elements
 
 inline Evaluated Wrong(std::string why) { return {Outcome::kError, std::move(why), {}}; }
 inline Evaluated Undefined(std::string why) { return {Outcome::kUndefined, std::move(why), {}}; }
+inline Evaluated TooLarge() { return {Outcome::kTooLarge, "too large", {}}; }
 inline Evaluated One(Array array) { return {Outcome::kValue, "", {std::move(array)}}; }
 
 inline int64_t Int(long double value) { return static_cast<int64_t>(value); }
@@ -36,6 +37,7 @@ int64_t Flat(const Ints& at, const Ints& shape);
 Array Filled(int type, Ints shape, const std::function<long double(const Ints&)>& f);
 // Whether the shape has a negative extent or too many elements.
 bool IsBad(const Ints& shape);
+Evaluated Bad(const Ints& shape);  // what a node of such a result gives
 
 long double ElementAt(const Array& array, const Ints& at);
 // The element that broadcasting puts at `at`.

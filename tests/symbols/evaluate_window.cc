@@ -46,7 +46,7 @@ Evaluated Gemm(const ModelNode& node, const Inputs& in) {
     if (!BroadcastShape({rows, columns}, bias->shape, shape) || shape != Ints{rows, columns})
       return Wrong("the bias does not broadcast");
   }
-  if (IsBad({rows, columns})) return Undefined("too large");
+  if (IsBad({rows, columns})) return Bad({rows, columns});
   bool exact = true;
   Array out = Filled(kFloat, {rows, columns}, [&](const Ints& at) {
     Sum sum(exact);
@@ -73,7 +73,7 @@ Evaluated MatMul(const Inputs& in) {
   const size_t batch = shape.size();
   shape.push_back(a.shape[p - 2]);
   shape.push_back(b.shape[q - 1]);
-  if (IsBad(shape)) return Undefined("too large");
+  if (IsBad(shape)) return Bad(shape);
   bool exact = true;
   Array out = Filled(kFloat, shape, [&](const Ints& at) {
     Sum sum(exact);
@@ -218,7 +218,7 @@ Evaluated Resize(const ModelNode& node, const Inputs& in) {
     axes.emplace_back(out, scale);
     shape.push_back(out);
   }
-  if (IsBad(shape)) return Undefined("too large");
+  if (IsBad(shape)) return Bad(shape);
   for (size_t i = 0; i < axes.size(); ++i) x = Resample(node, x, i, axes[i].first, axes[i].second);
   return One(std::move(x));
 }

@@ -156,6 +156,7 @@ class Symbols : public testing::Test {
     absl::StatusOr<kiln::Model> symbols =
         text ? CompileText(made.model, nullptr) : CompileOnnx(made.model, nullptr);
     for (size_t k = 0; k < kSizes; ++k) {
+      if (made.expected[k].outcome == Outcome::kTooLarge) continue;
       absl::StatusOr<kiln::Model> exact = text ? CompileText(made.model, &made.shapes[k])
                                                : CompileOnnx(made.model, &made.shapes[k]);
       const Results with_symbols = Run(symbols, made.inputs[k]);
