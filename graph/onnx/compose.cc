@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/graph/onnx/compose.h"
 
+#include <iterator>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "kiln/base/status_macros.h"
 #include "kiln/graph/onnx/importer.h"
 #include "kiln/graph/op.h"
 #include "kiln/graph/open_extents.h"
@@ -18,6 +22,43 @@ int64_t RankOf(const NodeView& n, ValueId x) {
 absl::Status ExtentsError(const Shape& extents, std::string message) {
   if (kiln::Constant(extents)) return absl::InvalidArgumentError(message);
   return OpenExtentsError(std::move(message));
+}
+
+absl::Status RequireExtent(NodeView& n, ValueId x, int64_t axis, const Dim& wanted,
+                           absl::string_view what) {
+  const Shape shape = ShapeOf(n, x);
+  if (axis >= std::ssize(shape)) return n.status();
+  const Dim& own = shape[static_cast<size_t>(axis)];
+  return n.Require(Guard::Same(own, wanted),
+                   absl::StrCat(what, " has ", own.ToString(), " elements along axis ", axis,
+                                ", expected ", wanted.ToString()));
+}
+
+absl::Status RequireShape(NodeView& n, ValueId x, const Shape& wanted, absl::string_view what) {
+  if (!x.valid()) return n.status();
+  const Shape shape = ShapeOf(n, x);
+  if (shape.size() != wanted.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " has the shape ", ToString(shape), ", expected ", ToString(wanted)));
+  }
+  for (size_t i = 0; i < wanted.size(); ++i)
+    KILN_RETURN_IF_ERROR(RequireExtent(n, x, static_cast<int64_t>(i), wanted[i], what));
+  return absl::OkStatus();
+}
+
+absl::Status RequireWithin(NodeView& n, ValueId x, const Shape& whole, absl::string_view what) {
+  if (!x.valid()) return n.status();
+  const Shape shape = ShapeOf(n, x);
+  const std::string why =
+      absl::StrCat(what, " ", ToString(shape), " does not broadcast to ", ToString(whole));
+  if (shape.size() > whole.size()) return absl::InvalidArgumentError(why);
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const Dim &own = shape[i], &other = whole[whole.size() - shape.size() + i];
+    if (own.IsConst(1) || own == other) continue;
+    if (!own.constant() && !other.IsConst(1)) continue;
+    KILN_RETURN_IF_ERROR(n.Require(Guard::Same(own, other), why));
+  }
+  return absl::OkStatus();
 }
 
 ValueId Cast(NodeView& n, ValueId x, DType type) {

@@ -22,6 +22,14 @@ int64_t RankOf(const NodeView& n, ValueId x);
 // others might do, and the node is one that is not supported until the inputs' extents are known.
 absl::Status ExtentsError(const Shape& extents, std::string message);
 
+// That an operand, called `what`, has this extent along an axis, or this shape, or broadcasts to
+// this shape and not the other way round: known, or assumed from here on; else kInvalidArgument. Of
+// two extents that are not known, the rule of the op that joins them says how they broadcast.
+absl::Status RequireExtent(NodeView& n, ValueId x, int64_t axis, const Dim& wanted,
+                           absl::string_view what);
+absl::Status RequireShape(NodeView& n, ValueId x, const Shape& wanted, absl::string_view what);
+absl::Status RequireWithin(NodeView& n, ValueId x, const Shape& whole, absl::string_view what);
+
 ValueId Cast(NodeView& n, ValueId x, DType type);  // x itself if it has the type
 ValueId Reshape(NodeView& n, ValueId x, const Shape& shape);
 ValueId Unsqueeze(NodeView& n, ValueId x, Axes axes);

@@ -38,8 +38,8 @@ absl::StatusOr<ValueId> SplitHeads(NodeView& n, ValueId x, int64_t heads) {
 // What is added to the scores [batch, heads, queries, keys]; invalid: nothing.
 class Bias {
  public:
-  Bias(NodeView& n, DType type, Dim queries, Dim keys)
-      : n_(n), type_(type), queries_(std::move(queries)), keys_(std::move(keys)) {}
+  Bias(NodeView& n, DType type, const Shape& scores)
+      : n_(n), type_(type), scores_(scores), queries_(scores[2]), keys_(scores[3]) {}
 
   void Add(ValueId bias) { sum_ = sum_.valid() ? n_.Op("add", {sum_, bias}) : bias; }
   void Allow(ValueId allowed) {
@@ -52,11 +52,15 @@ class Bias {
     if (shape.empty()) return;
     const bool logical = TypeOf(n_, mask) == DType::kBool;
     if (!(shape.back() == keys_) && !shape.back().IsConst(1)) {
+      Refuse(n_.Require(Guard::AtLeast(keys_ - shape.back(), 0),
+                        absl::StrCat("mask has ", shape.back().ToString(), " columns for ",
+                                     keys_.ToString(), " keys")));
       Shape pads(2 * shape.size(), 0);
       pads.back() = keys_ - shape.back();
       mask =
           n_.Op("pad", {mask}, {{"pads", DimsValue(pads)}, {"value", logical ? 0.0 : -kInfinity}});
     }
+    Refuse(RequireWithin(n_, mask, scores_, "mask"));
     if (logical) {
       Allow(mask);
     } else {
@@ -71,12 +75,16 @@ class Bias {
   }
 
   ValueId sum() const { return sum_; }
-  const Dim& keys() const { return keys_; }
 
  private:
+  void Refuse(const absl::Status& status) {
+    if (!status.ok()) n_.Fail(std::string(status.message()));
+  }
+
   NodeView& n_;
   DType type_;
-  Dim queries_, keys_;
+  const Shape scores_;
+  const Dim queries_, keys_;
   ValueId sum_;
 };
 
@@ -85,8 +93,9 @@ ValueId Number64(NodeView& n, int64_t value) {
 }
 
 // The inputs: query, key, value, mask, past key, past value, numbers of keys that count.
-absl::StatusOr<ValueId> BiasOf(NodeView& n, DType type, const Dim& queries, const Dim& keys) {
-  Bias bias(n, type, queries, keys);
+absl::StatusOr<ValueId> BiasOf(NodeView& n, DType type, const Shape& scores) {
+  Bias bias(n, type, scores);
+  if (n.has(6)) KILN_RETURN_IF_ERROR(RequireShape(n, n.in(6), {scores[0]}, "nonpad_kv_seqlen"));
   if (n.has(3)) bias.AddMask(n.in(3));
   ValueId used;  // [batch, 1, 1, 1]
   if (n.has(6)) used = Unsqueeze(n, Cast(n, n.in(6), DType::kI64), {1, 2, 3});
@@ -105,7 +114,7 @@ absl::StatusOr<ValueId> BiasOf(NodeView& n, DType type, const Dim& queries, cons
     if (left >= 0) bias.Allow(n.Op("greater_equal", {distance, Number64(n, -left)}));
     if (right >= 0) bias.Allow(n.Op("less_equal", {distance, Number64(n, right)}));
   }
-  if (used.valid()) bias.Allow(n.Op("less", {Coordinates(n, keys, 3, 4), used}));
+  if (used.valid()) bias.Allow(n.Op("less", {Coordinates(n, scores[3], 3, 4), used}));
   return bias.sum();
 }
 
@@ -139,6 +148,20 @@ absl::StatusOr<ValueId> WithPast(NodeView& n, ValueId x, int past, int output) {
   return present;
 }
 
+// That queries, keys and values, of four axes, go together, but for what their products say.
+absl::Status CheckOperands(NodeView& n, ValueId q, ValueId k, ValueId v) {
+  const Shape qs = ShapeOf(n, q), ks = ShapeOf(n, k);
+  KILN_RETURN_IF_ERROR(RequireExtent(n, k, 0, qs[0], "key"));
+  KILN_RETURN_IF_ERROR(RequireExtent(n, v, 0, qs[0], "value"));
+  KILN_RETURN_IF_ERROR(RequireExtent(n, v, 1, ks[1], "value"));
+  KILN_RETURN_IF_ERROR(RequireExtent(n, v, 2, ks[2], "value"));
+  const std::optional<int64_t> shared = ks[1].constant();
+  if (!shared || *shared < 1) return absl::OkStatus();
+  return n.Require(Guard::Divisible(qs[1], *shared),
+                   absl::StrCat("query has ", qs[1].ToString(),
+                                " heads, expected a multiple of the ", *shared, " of the key"));
+}
+
 absl::Status Attention(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(3, 7));
   n.Ignore("softmax_precision");  // it is f32 or wider
@@ -151,6 +174,7 @@ absl::Status Attention(NodeView& n) {
   KILN_ASSIGN_OR_RETURN(k, WithPast(n, k, 4, 1));
   KILN_ASSIGN_OR_RETURN(v, WithPast(n, v, 5, 2));
   KILN_RETURN_IF_ERROR(n.status());
+  KILN_RETURN_IF_ERROR(CheckOperands(n, q, k, v));
   const Shape qs = ShapeOf(n, q), ks = ShapeOf(n, k);
   double scale = n.Float("scale", 0);
   if (!n.HasAttr("scale")) {
@@ -171,7 +195,7 @@ absl::Status Attention(NodeView& n) {
     scores = n.Op("mul", {bent, n.Scalar(type, cap)});
   }
   show(1, scores);
-  KILN_ASSIGN_OR_RETURN(const ValueId bias, BiasOf(n, type, qs[2], ks[2]));
+  KILN_ASSIGN_OR_RETURN(const ValueId bias, BiasOf(n, type, {qs[0], qs[1], qs[2], ks[2]}));
   if (bias.valid()) scores = n.Op("add", {scores, bias});
   show(2, scores);
   const ValueId weights =
@@ -205,6 +229,13 @@ absl::Status RotaryEmbedding(NodeView& n) {
     return absl::InvalidArgumentError(absl::StrCat("rotary_embedding_dim is ", turned));
   const int64_t half = turned / 2;
   // Caches are [positions, half] with the positions of each element, or [batch, sequence, half].
+  KILN_RETURN_IF_ERROR(RequireShape(n, n.in(2), n.value(1).shape, "sine"));
+  KILN_RETURN_IF_ERROR(RequireExtent(n, n.in(1), n.rank(1) - 1, half, "cosine"));
+  if (n.has(3)) {
+    KILN_RETURN_IF_ERROR(RequireShape(n, n.in(3), {shape[0], shape[2]}, "position_ids"));
+  } else {
+    KILN_RETURN_IF_ERROR(RequireShape(n, n.in(1), {shape[0], shape[2], half}, "cosine"));
+  }
   const auto cache = [&](int k) {
     const ValueId rows =
         n.has(3) ? n.Op("gather", {n.in(k), n.in(3)}, {{"axis", int64_t{0}}}) : n.in(k);
@@ -243,6 +274,12 @@ absl::Status EmitLikelihoodLoss(NodeView& n, ValueId log_prob) {
   const std::string reduction = n.Text("reduction", "mean");
   if (reduction != "none" && reduction != "sum" && reduction != "mean")
     return absl::InvalidArgumentError(absl::StrCat("reduction \"", reduction, "\" is not known"));
+  Shape places = n.value(0).shape;
+  if (places.size() < 2) return absl::InvalidArgumentError("the input has no axis of classes");
+  const Dim classes = places[1];
+  places.erase(places.begin() + 1);
+  KILN_RETURN_IF_ERROR(RequireShape(n, n.in(1), places, "target"));
+  if (n.has(2)) KILN_RETURN_IF_ERROR(RequireShape(n, n.in(2), {classes}, "weight"));
   ValueId target = Cast(n, n.in(1), DType::kI64);
   ValueId ignored;
   if (n.HasAttr("ignore_index")) {

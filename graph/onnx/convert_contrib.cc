@@ -92,15 +92,23 @@ absl::Status FusedMatMul(NodeView& n) {
   return Done(n, w.Scale(n.Op("matmul", operands, attrs), alpha));
 }
 
+// That input k is as long as the last axis of input 0.
+absl::Status CheckVector(NodeView& n, int k, absl::string_view what) {
+  if (n.rank(0) < 1) return absl::InvalidArgumentError("input 0 has no axis");
+  return RequireShape(n, n.in(k), {n.value(0).shape.back()}, what);
+}
+
 absl::Status Gelu(NodeView& n) { return n.Emit("gelu", {n.in(0)}); }
 
 absl::Status BiasGelu(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(2, 2));
+  KILN_RETURN_IF_ERROR(CheckVector(n, 1, "bias"));
   return n.Emit("gelu", {Writer{n}.Add(n.in(0), n.in(1))});
 }
 
 absl::Status FastGelu(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(1, 2));
+  if (n.has(1)) KILN_RETURN_IF_ERROR(CheckVector(n, 1, "bias"));
   const ValueId x = n.has(1) ? Writer{n}.Add(n.in(0), n.in(1)) : n.in(0);
   return n.Emit("gelu", {x}, {{"approximate", std::string("tanh")}});
 }
@@ -120,6 +128,7 @@ absl::Status SimplifiedLayerNormalization(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(2, 2));
   if (n.Int("axis", -1) != -1 && n.Int("axis", -1) != n.rank(0) - 1)
     return absl::UnimplementedError("only the last axis is supported");
+  KILN_RETURN_IF_ERROR(RequireWithin(n, n.in(1), n.value(0).shape, "scale"));
   ValueId inverse;
   const ValueId y = Writer{n}.RmsNorm(n.in(0), n.in(1), n.Float("epsilon", 1e-5f), &inverse);
   KILN_RETURN_IF_ERROR(n.status());
@@ -133,6 +142,10 @@ absl::Status SkipNorm(NodeView& n, bool simplified) {
   KILN_RETURN_IF_ERROR(n.Need(3, bias + 1));
   if (n.wants(1) || n.wants(2))
     return absl::UnimplementedError("mean and inverse deviation are made in training only");
+  KILN_RETURN_IF_ERROR(RequireWithin(n, n.in(1), n.value(0).shape, "skip"));
+  KILN_RETURN_IF_ERROR(CheckVector(n, 2, "gamma"));
+  if (!simplified && n.has(3)) KILN_RETURN_IF_ERROR(CheckVector(n, 3, "beta"));
+  if (n.has(bias)) KILN_RETURN_IF_ERROR(CheckVector(n, bias, "bias"));
   Writer w{n};
   ValueId sum = w.Add(n.in(0), n.in(1));
   if (n.has(bias)) sum = w.Add(sum, n.in(bias));
@@ -177,8 +190,22 @@ struct Heads {
   ValueId q, k, v;  // [batch, heads, length, size]
 };
 
+// That the operands of attention go together, but for what their products say.
+absl::Status CheckHeads(NodeView& n, const Heads& h, ValueId bias) {
+  const Shape q = ShapeOf(n, h.q), k = ShapeOf(n, h.k);
+  if (q.size() != 4 || k.size() != 4) return n.status();
+  for (const int64_t axis : {0, 1}) {
+    KILN_RETURN_IF_ERROR(RequireExtent(n, h.k, axis, q[static_cast<size_t>(axis)], "key"));
+    KILN_RETURN_IF_ERROR(RequireExtent(n, h.v, axis, q[static_cast<size_t>(axis)], "value"));
+  }
+  KILN_RETURN_IF_ERROR(RequireExtent(n, h.v, 2, k[2], "value"));
+  return bias.valid() ? RequireWithin(n, bias, {q[0], q[1], q[2], k[2]}, "mask") : n.status();
+}
+
 // softmax(q k^T * scale + bias) v, in the type of q; `bias` broadcasts to the scores.
 ValueId Attend(Writer& w, const Heads& h, double scale, ValueId bias, double softcap = 0) {
+  const absl::Status fits = CheckHeads(w.n, h, bias);
+  if (!fits.ok()) return w.n.Fail(std::string(fits.message()));
   ValueId scores = w.Scale(w.Wide(w.Matmul(h.q, h.k, true)), scale);
   if (softcap > 0) scores = w.Scale(w.n.Op("tanh", {w.Scale(scores, 1 / softcap)}), softcap);
   if (bias.valid()) scores = w.Add(scores, w.To(bias, w.type(scores)));
@@ -268,6 +295,7 @@ absl::Status Attention(NodeView& n) {
   if (n.value(all).shape.size() != 3)
     return absl::InvalidArgumentError("inputs 0 and 1 are not [batch, length, width] and a matrix");
   const Dim width = n.value(all).shape[2];
+  if (n.has(2)) KILN_RETURN_IF_ERROR(RequireShape(n, n.in(2), {n.value(1).shape.back()}, "bias"));
   Ints sizes = n.Ints("qkv_hidden_sizes");
   if (sizes.empty()) {
     const std::optional<int64_t> known = width.constant();
@@ -324,6 +352,8 @@ absl::Status MultiHeadAttention(NodeView& n) {
         part = w.Add(part, w.Slice(n.in(3), 0, first, first + size));
       first = first + size;
     }
+    if (n.rank(1) == 3 && n.rank(2) == 3)
+      KILN_RETURN_IF_ERROR(RequireShape(n, n.in(3), {first}, "bias"));
   }
   Heads h = {SplitHeads(w, parts[0], heads), parts[1], parts[2]};
   if (n.rank(1) == 3) h.k = SplitHeads(w, parts[1], heads);  // else it has heads already
@@ -408,6 +438,13 @@ absl::Status RotaryEmbedding(NodeView& n) {
   }
   const ValueId x = has_heads ? n.in(0) : SplitHeads(w, n.in(0), heads);
   KILN_RETURN_IF_ERROR(n.status());
+  KILN_RETURN_IF_ERROR(RequireShape(n, n.in(3), n.value(2).shape, "the table of sines"));
+  const Shape shape = ShapeOf(n, x);
+  if (n.rank(1) == 1) {
+    KILN_RETURN_IF_ERROR(RequireExtent(n, n.in(1), 0, 1, "position_ids"));
+  } else {
+    KILN_RETURN_IF_ERROR(RequireWithin(n, n.in(1), {shape[0], shape[2]}, "position_ids"));
+  }
   // One number: the first position of all rows.
   const ValueId places = n.rank(1) == 1 ? w.Unsqueeze(w.Add(n.in(1), w.Count(x, 2)), {0}) : n.in(1);
   const ValueId cos = w.Unsqueeze(w.Gather(n.in(2), places), {1});
@@ -512,6 +549,7 @@ absl::Status GroupQueryAttention(NodeView& n) {
   KILN_ASSIGN_OR_RETURN(const RowPlaces rows, PlacesOfRows(w, h.q));
   if (n.Int("do_rotary", 0) != 0) {
     KILN_ASSIGN_OR_RETURN(const int64_t half, HalfOf(n, n.in(7)));
+    KILN_RETURN_IF_ERROR(RequireShape(n, n.in(8), n.value(7).shape, "the table of sines"));
     const bool interleaved = n.Int("rotary_interleaved", 0) != 0;
     const ValueId cos = w.Unsqueeze(w.Gather(n.in(7), rows.places), {1});
     const ValueId sin = w.Unsqueeze(w.Gather(n.in(8), rows.places), {1});
@@ -619,6 +657,7 @@ absl::Status MatMulNBits(NodeView& n) {
   }
   const ValueId matrix = n.Constant(std::move(dense));
   if (!n.has(5)) return n.Emit("matmul", {n.in(0), matrix});
+  KILN_RETURN_IF_ERROR(RequireShape(n, n.in(5), {cols}, "bias"));
   return n.Emit("add", {n.Op("matmul", {n.in(0), matrix}), n.in(5)});
 }
 

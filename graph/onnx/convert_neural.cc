@@ -208,6 +208,10 @@ absl::Status ConvTranspose(NodeView& n) {
                        {"dilations", w.dilations},
                        {"group", n.Int("group", 1)},
                        {"output_padding", more}};
+  if (n.has(2)) {
+    const Dim channels = n.value(1).shape[1] * n.Int("group", 1);
+    KILN_RETURN_IF_ERROR(RequireShape(n, n.in(2), {channels}, "bias"));
+  }
   if (!n.has(2) && zeros.empty()) return n.Emit("conv_transpose", {n.in(0), n.in(1)}, attrs);
   // The bias joins the kernel that follows: the library has no good way to add it.
   Axes spatial(w.strides.size());

@@ -37,26 +37,39 @@ absl::StatusOr<Range> RangeOf(DType type) {
 }
 
 // A scale or zero point, laid over the shape of x.
-absl::StatusOr<ValueId> Over(NodeView& n, ValueId v, ValueId x, int64_t axis, int64_t block) {
-  const Shape shape = ShapeOf(n, v);
+absl::StatusOr<ValueId> Over(NodeView& n, ValueId v, ValueId x, int64_t axis, int64_t block,
+                             absl::string_view what) {
+  const Shape shape = ShapeOf(n, v), whole = ShapeOf(n, x);
   const int64_t rank = RankOf(n, x);
   if (shape.empty()) return v;
   if (block == 0) {
     if (shape.size() == 1 && shape[0].IsConst(1)) return Reshape(n, v, {});
     KILN_ASSIGN_OR_RETURN(axis, n.Axis(axis, rank));
+    KILN_RETURN_IF_ERROR(RequireShape(n, v, {whole[static_cast<size_t>(axis)]}, what));
     return OverAxis(n, v, axis, rank);
   }
   KILN_ASSIGN_OR_RETURN(axis, n.Axis(axis, rank));
   if (static_cast<int64_t>(shape.size()) != rank || block < 1)
     return absl::InvalidArgumentError("scales of blocks must have the rank of the input");
-  Shape wide = shape, joined = shape;
+  Shape blocks = whole, wide = shape, joined = shape;
+  Dim& count = blocks[static_cast<size_t>(axis)];
+  count = (count + (block - 1)).FloorDiv(block);
+  KILN_RETURN_IF_ERROR(RequireShape(n, v, blocks, what));
   wide.insert(wide.begin() + axis + 1, Dim(block));
   joined[static_cast<size_t>(axis)] = joined[static_cast<size_t>(axis)] * block;
   const ValueId repeated = Reshape(n, Expand(n, Unsqueeze(n, v, {axis + 1}), wide), joined);
-  const Dim extent = ShapeOf(n, x)[static_cast<size_t>(axis)];
+  const Dim extent = whole[static_cast<size_t>(axis)];
   if (extent == joined[static_cast<size_t>(axis)]) return repeated;
   return n.Op("slice", {repeated},
               {{"starts", Axes{0}}, {"ends", DimsValue({extent})}, {"axes", Axes{axis}}});
+}
+
+// The zero point, input 2, is one number or a vector as the scale, input 1, is.
+absl::Status CheckZeroPoint(NodeView& n) {
+  if (!n.has(2) || n.rank(1) > 1 || n.rank(2) > 1) return absl::OkStatus();
+  if (n.rank(2) == 1)
+    return RequireExtent(n, n.in(2), 0, n.rank(1) == 0 ? 1 : n.value(1).shape[0], "zero point");
+  return n.rank(1) == 1 ? RequireExtent(n, n.in(1), 0, 1, "scale") : absl::OkStatus();
 }
 
 // A value in the precision of its type, where a tie depends on it: the interpreter keeps more.
@@ -88,10 +101,11 @@ absl::Status QuantizeLinear(NodeView& n) {
   if (n.value(0).type == DType::kF64) compute = DType::kF64;
   compute = ComputeType(compute);
   const ValueId x = Cast(n, n.in(0), compute);
-  KILN_ASSIGN_OR_RETURN(ValueId scale, Over(n, n.in(1), x, axis, block));
+  KILN_ASSIGN_OR_RETURN(ValueId scale, Over(n, n.in(1), x, axis, block, "scale"));
+  KILN_RETURN_IF_ERROR(CheckZeroPoint(n));
   ValueId zero;
   if (n.has(2)) {
-    KILN_ASSIGN_OR_RETURN(zero, Over(n, n.in(2), x, axis, block));
+    KILN_ASSIGN_OR_RETURN(zero, Over(n, n.in(2), x, axis, block, "zero point"));
   }
   const ValueId scaled = n.Op("div", {x, Cast(n, scale, compute)});
   KILN_ASSIGN_OR_RETURN(const ValueId stored, Stored(n, scaled, zero, type));
@@ -103,10 +117,11 @@ absl::Status DequantizeLinear(NodeView& n) {
   const int64_t axis = n.Int("axis", 1), block = n.Int("block_size", 0);
   KILN_ASSIGN_OR_RETURN(const DType type, TypeAttrOr(n, "output_dtype", n.value(1).type));
   const DType compute = ComputeType(type);
-  KILN_ASSIGN_OR_RETURN(const ValueId scale, Over(n, n.in(1), n.in(0), axis, block));
+  KILN_ASSIGN_OR_RETURN(const ValueId scale, Over(n, n.in(1), n.in(0), axis, block, "scale"));
+  KILN_RETURN_IF_ERROR(CheckZeroPoint(n));
   ValueId x = Cast(n, n.in(0), DType::kI32);
   if (n.has(2)) {
-    KILN_ASSIGN_OR_RETURN(const ValueId zero, Over(n, n.in(2), n.in(0), axis, block));
+    KILN_ASSIGN_OR_RETURN(const ValueId zero, Over(n, n.in(2), n.in(0), axis, block, "zero point"));
     x = n.Op("sub", {x, Cast(n, zero, DType::kI32)});
   }
   return n.Emit("cast", {n.Op("mul", {Cast(n, x, compute), Cast(n, scale, compute)})},
@@ -135,14 +150,17 @@ absl::Status DynamicQuantizeLinear(NodeView& n) {
 
 // ---- products
 
-// A scale or zero point of a matrix by rows is a column.
-ValueId ByRows(NodeView& n, ValueId v) {
+// A scale or zero point of a matrix `x` by rows is a column.
+ValueId ByRows(NodeView& n, ValueId v, ValueId x) {
   const Shape shape = ShapeOf(n, v);
-  return shape.size() == 1 && !shape[0].IsConst(1) ? Unsqueeze(n, v, {1}) : v;
+  const bool rows = shape.size() == 1 && !shape[0].IsConst(1) && RankOf(n, x) > 1;
+  return rows ? Unsqueeze(n, v, {1}) : v;
 }
 
-// Operand k without its zero point, as `type`.
+// Operand q without its zero point, as `type`.
 ValueId Centered(NodeView& n, ValueId q, ValueId zero, DType type) {
+  const absl::Status within = RequireWithin(n, zero, ShapeOf(n, q), "zero point");
+  if (!within.ok()) return n.Fail(std::string(within.message()));
   const ValueId wide = Cast(n, q, DType::kI32);
   const ValueId whole = zero.valid() ? n.Op("sub", {wide, Cast(n, zero, DType::kI32)}) : wide;
   return Cast(n, whole, type);
@@ -150,20 +168,27 @@ ValueId Centered(NodeView& n, ValueId q, ValueId zero, DType type) {
 
 absl::Status MatMulInteger(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(2, 4));
-  return n.Emit("matmul", {Centered(n, n.in(0), ByRows(n, n.in(2)), DType::kI32),
+  return n.Emit("matmul", {Centered(n, n.in(0), ByRows(n, n.in(2), n.in(0)), DType::kI32),
                            Centered(n, n.in(1), n.in(3), DType::kI32)});
 }
 
 absl::Status QLinearMatMul(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(8, 8));
-  const ValueId product = n.Op("matmul", {Centered(n, n.in(0), ByRows(n, n.in(2)), DType::kI32),
-                                          Centered(n, n.in(3), n.in(5), DType::kI32)});
-  const auto scale = [&](ValueId v) { return Cast(n, v, DType::kF32); };
-  const ValueId real = n.Op(
-      "mul",
-      {n.Op("mul", {Cast(n, product, DType::kF32), scale(ByRows(n, n.in(1)))}), scale(n.in(4))});
-  const ValueId scaled = n.Op("div", {real, scale(ByRows(n, n.in(6)))});
-  KILN_ASSIGN_OR_RETURN(const ValueId y, Stored(n, scaled, ByRows(n, n.in(7)), n.value(7).type));
+  const ValueId product =
+      n.Op("matmul", {Centered(n, n.in(0), ByRows(n, n.in(2), n.in(0)), DType::kI32),
+                      Centered(n, n.in(3), n.in(5), DType::kI32)});
+  KILN_RETURN_IF_ERROR(n.status());
+  const Shape whole = ShapeOf(n, product);
+  const auto by_rows = [&](int k) { return ByRows(n, n.in(k), product); };
+  const ValueId a = by_rows(1), scale = by_rows(6), zero = by_rows(7);
+  KILN_RETURN_IF_ERROR(RequireWithin(n, a, whole, "scale of the first factor"));
+  KILN_RETURN_IF_ERROR(RequireWithin(n, n.in(4), whole, "scale of the second factor"));
+  KILN_RETURN_IF_ERROR(RequireWithin(n, scale, whole, "scale of the result"));
+  KILN_RETURN_IF_ERROR(RequireWithin(n, zero, whole, "zero point of the result"));
+  const auto real = [&](ValueId v) { return Cast(n, v, DType::kF32); };
+  const ValueId scaled = n.Op(
+      "div", {n.Op("mul", {n.Op("mul", {real(product), real(a)}), real(n.in(4))}), real(scale)});
+  KILN_ASSIGN_OR_RETURN(const ValueId y, Stored(n, scaled, zero, n.value(7).type));
   return n.Emit("identity", {y});
 }
 
@@ -173,7 +198,11 @@ absl::StatusOr<ValueId> WholeConv(NodeView& n, ValueId x, ValueId x_zero, int we
   KILN_ASSIGN_OR_RETURN(Attrs attrs, ConvAttrs(n, weight));
   const Shape zeros = ShapeOf(n, w_zero);
   if (zeros.size() == 1 && zeros[0].IsConst(1)) w_zero = Reshape(n, w_zero, {});
-  if (RankOf(n, w_zero) == 1) w_zero = OverAxis(n, w_zero, 0, n.rank(weight));
+  if (RankOf(n, w_zero) == 1) {
+    KILN_RETURN_IF_ERROR(
+        RequireExtent(n, w_zero, 0, n.value(weight).shape[0], "zero point of the weight"));
+    w_zero = OverAxis(n, w_zero, 0, n.rank(weight));
+  }
   if (RankOf(n, x_zero) == 1) x_zero = Reshape(n, x_zero, {});
   return n.Op("conv",
               {Centered(n, x, x_zero, DType::kF64), Centered(n, n.in(weight), w_zero, DType::kF64)},
@@ -190,6 +219,12 @@ absl::Status QLinearConv(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(8, 9));
   const int64_t rank = n.rank(0);
   KILN_ASSIGN_OR_RETURN(ValueId sum, WholeConv(n, n.in(0), n.in(2), 3, n.in(5)));
+  KILN_RETURN_IF_ERROR(n.status());
+  const Dim channels = n.value(3).shape[0];
+  if (n.has(8)) KILN_RETURN_IF_ERROR(RequireShape(n, n.in(8), {channels}, "bias"));
+  for (const int k : {1, 4, 6, 7}) {
+    KILN_RETURN_IF_ERROR(RequireWithin(n, n.in(k), {channels}, absl::StrCat("input ", k)));
+  }
   const auto over = [&](int k) {
     const Shape shape = ShapeOf(n, n.in(k));
     const ValueId v = Cast(n, n.in(k), DType::kF64);

@@ -4,6 +4,7 @@
 // number of steps must be known.
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -189,6 +190,23 @@ absl::Status ReadActivations(NodeView& n, Recurrence& r) {
   return absl::OkStatus();
 }
 
+// That the operands have the shapes that ONNX gives them; x is [steps, batch, inputs].
+absl::Status CheckOperands(NodeView& n, const Recurrence& r) {
+  const int64_t d = r.directions, h = r.hidden, rows = GatesOf(r.cell) * h;
+  KILN_RETURN_IF_ERROR(RequireShape(n, n.in(1), {d, rows, ShapeOf(n, r.x)[2]}, "W"));
+  KILN_RETURN_IF_ERROR(RequireShape(n, n.in(2), {d, rows, h}, "R"));
+  const Shape state = {d, r.batch, h};
+  const std::tuple<int, Shape, const char*> optional[] = {{3, {d, 2 * rows}, "B"},
+                                                          {4, {r.batch}, "sequence_lens"},
+                                                          {5, state, "initial_h"},
+                                                          {6, state, "initial_c"},
+                                                          {7, {d, 3 * h}, "P"}};
+  for (const auto& [k, shape, what] : optional) {
+    if (n.has(k)) KILN_RETURN_IF_ERROR(RequireShape(n, n.in(k), shape, what));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Recurrence> ReadRecurrence(NodeView& n, Cell cell, bool batch_first) {
   Recurrence r;
   r.cell = cell;
@@ -217,6 +235,7 @@ absl::StatusOr<Recurrence> ReadRecurrence(NodeView& n, Cell cell, bool batch_fir
   r.hidden = *hidden;
   r.steps = *steps;
   r.batch = shape[1];
+  KILN_RETURN_IF_ERROR(CheckOperands(n, r));
   if (n.has(4)) r.length = Unsqueeze(n, Cast(n, n.in(4), DType::kI64), {1});
   return r;
 }

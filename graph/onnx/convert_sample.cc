@@ -503,6 +503,8 @@ absl::Status GridSample(NodeView& n) {
   if (spatial < 1 || spatial > 3 || n.rank(1) != rank)
     return absl::InvalidArgumentError(
         "needs one to three spatial dims, and a grid of the same rank");
+  KILN_RETURN_IF_ERROR(RequireExtent(n, n.in(1), 0, n.value(0).shape[0], "grid"));
+  KILN_RETURN_IF_ERROR(RequireExtent(n, n.in(1), rank - 1, spatial, "grid"));
   Formula f(n);
   const DType stored = n.value(0).type;
   const bool nearest = grid.sampling.mode == Sampling::Mode::kNearest;

@@ -345,6 +345,7 @@ absl::Status MaxUnpool(NodeView& n) {
   const Shape from = ShapeOf(n, n.in(0));
   if (d < 1 || from.size() != d + 2 || strides.size() != d || pads.size() != 2 * d)
     return absl::InvalidArgumentError("kernel_shape, strides or pads do not fit the input");
+  KILN_RETURN_IF_ERROR(RequireShape(n, n.in(1), from, "indices"));
   Shape whole = {from[0], from[1]};
   for (size_t i = 0; i < d; ++i)
     whole.push_back((from[i + 2] - 1) * strides[i] + kernel[i] - pads[i] - pads[d + i]);
@@ -353,6 +354,13 @@ absl::Status MaxUnpool(NodeView& n) {
     KILN_ASSIGN_OR_RETURN(result, n.Content(2, "output_shape"));
     if (result.size() != whole.size())
       return absl::InvalidArgumentError("output_shape has the wrong number of extents");
+    for (size_t i = 0; i < whole.size(); ++i) {
+      const std::string why = absl::StrCat(
+          "output_shape ", ToString(result),
+          i < 2 ? " has other batches or channels than " : " is smaller than ", ToString(whole));
+      KILN_RETURN_IF_ERROR(n.Require(
+          i < 2 ? Guard::Same(result[i], whole[i]) : Guard::AtLeast(result[i] - whole[i], 0), why));
+    }
   }
   const auto zeros = FilledTensor(TypeOf(n, n.in(0)), {1}, 0);
   const ValueId empty =
