@@ -236,7 +236,8 @@ ValueId WinningTap(NodeView& n, ValueId x, const Window& w, const Shape& out) {
     for (size_t i = spatial; i-- > 0; rest /= w.kernel[i]) {
       const int64_t start = rest % w.kernel[i] * w.dilations[i];
       starts.push_back(start);
-      ends.push_back(start + (*out[i + 2].constant() - 1) * w.strides[i] + 1);
+      const int64_t count = *out[i + 2].constant();  // 0 where the window does not fit
+      ends.push_back(count < 1 ? start : start + (count - 1) * w.strides[i] + 1);
       axes.push_back(static_cast<int64_t>(i) + 2);
       steps.push_back(w.strides[i]);
     }

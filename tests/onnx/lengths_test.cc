@@ -363,5 +363,17 @@ TEST(Lengths, OfWhatMaxUnpoolMakesAreAtLeastItsOwn) {
                        HasSubstr("output_shape [1, 2, 4] has other batches or channels than")));
 }
 
+TEST(Lengths, OfAWindowThatDoesNotFitLeaveNoPlaces) {
+  const std::string node =
+      OnnxNode("MaxPool", {"x"}, {"y", "i"},
+               {IntsAttribute("kernel_shape", {4}), IntsAttribute("strides", {2})});
+  KILN_ASSERT_OK_AND_ASSIGN(
+      const OnnxImport import,
+      ImportOnnxBytes(OnnxModel(22, OnnxGraph({node}, {OnnxValue("x", kFloat, {1, 1, 3})},
+                                              {OnnxValue("y"), OnnxValue("i")}))));
+  for (const Graph::Output& output : import.graph.outputs())
+    EXPECT_EQ(ToString(import.graph.value(output.value).shape), "[1, 1, 0]");
+}
+
 }  // namespace
 }  // namespace kiln
