@@ -14,6 +14,7 @@
 #include "kiln/graph/onnx/converter.h"
 #include "kiln/graph/onnx/node_view.h"
 #include "kiln/graph/op.h"
+#include "kiln/graph/open_extents.h"
 
 namespace kiln::onnx {
 namespace {
@@ -228,12 +229,15 @@ absl::StatusOr<Recurrence> ReadRecurrence(NodeView& n, Cell cell, bool batch_fir
   r.x = Cast(n, batch_first ? Transpose(n, n.in(0), {1, 0, 2}) : n.in(0), r.type);
   const Shape shape = ShapeOf(n, r.x);
   const std::optional<int64_t> steps = shape.empty() ? std::nullopt : shape[0].constant();
-  if (!hidden || !steps || *steps < 1 || *steps > kMostSteps / r.directions) {
-    return absl::UnimplementedError(
-        absl::StrCat("the number of steps must be known, and at most ", kMostSteps / r.directions));
+  r.hidden = hidden.value_or(0);
+  r.steps = steps.value_or(0);
+  const int64_t most = kMostSteps / r.directions;
+  if (!hidden || !steps || r.steps < 1 || r.steps > most) {
+    const std::string why = absl::StrCat("the number of steps must be known, and at most ", most);
+    // Only numbers of the inputs tell whether its operands go together.
+    if (!shape.empty() && !(hidden && steps)) return OpenExtentsError(why);
+    return absl::UnimplementedError(why);
   }
-  r.hidden = *hidden;
-  r.steps = *steps;
   r.batch = shape[1];
   KILN_RETURN_IF_ERROR(CheckOperands(n, r));
   if (n.has(4)) r.length = Unsqueeze(n, Cast(n, n.in(4), DType::kI64), {1});
