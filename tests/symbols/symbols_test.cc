@@ -88,6 +88,15 @@ bool Same(const std::vector<Array>& a, const std::vector<Array>& b, bool rounded
                     [&](const Array& x, const Array& y) { return Same(x, y, rounded); });
 }
 
+// Behind what is undefined a loop may have had no turn, and what it stacks no shape: arrays of no
+// elements count as equal.
+bool SameButForNothing(const std::vector<Array>& a, const std::vector<Array>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Array& x, const Array& y) {
+    const bool nothing = x.elements.empty() && y.elements.empty();
+    return (nothing && x.shape.size() == y.shape.size()) || Same(x, y, false);
+  });
+}
+
 class Symbols : public testing::Test {
  protected:
   Symbols() {
@@ -136,9 +145,11 @@ class Symbols : public testing::Test {
                            const Evaluated& expected, bool rounded) {
     if (expected.outcome == Outcome::kOpen) return "";
     if (symbols.ok() != numbers.ok()) return "only one of the two imports has a result";
-    if (symbols.ok() && !Same(*symbols, *numbers))
+    const bool undefined = expected.outcome == Outcome::kUndefined;
+    if (symbols.ok() &&
+        !(undefined ? SameButForNothing(*symbols, *numbers) : Same(*symbols, *numbers)))
       return "with symbols another result than with numbers";
-    if (expected.outcome == Outcome::kUndefined) return "";
+    if (undefined) return "";
     if (!symbols.ok() && expected.outcome == Outcome::kUnneeded) return "";
     if (symbols.ok() != (expected.outcome != Outcome::kError))
       return "result and error differ from the second evaluator";
