@@ -30,11 +30,16 @@ WorkerPool::~WorkerPool() = default;
 
 namespace {
 
-// A message that cannot be read says nothing of the kernel: kDataLoss is for code that is refused.
-absl::Status NoVerdict(const absl::Status& status) {
-  return absl::IsDataLoss(status)
-             ? absl::UnavailableError(absl::StrCat("kiln-codegen: ", status.message()))
-             : status;
+absl::StatusOr<CodegenHello> ReadHello(ChildProcess& worker) {
+  KILN_ASSIGN_OR_RETURN(const std::string frame, worker.Read(kHelloTimeoutMs));
+  return DecodeHello(frame);
+}
+
+absl::StatusOr<CodegenAnswer> Ask(ChildProcess& worker, const CodegenRequest& request) {
+  KILN_RETURN_IF_ERROR(worker.Write(Encode(request)));
+  KILN_ASSIGN_OR_RETURN(const std::string frame,
+                        worker.Read(static_cast<int>(request.timeout_ms) + kGraceMs));
+  return DecodeAnswer(frame);
 }
 
 }  // namespace
@@ -50,10 +55,11 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> WorkerPool::Start() {
     absl::MutexLock lock(&mutex_);
     busy_.erase(worker.get());
   };
-  const absl::StatusOr<std::string> frame = worker->Read(kHelloTimeoutMs);
-  if (!frame.ok()) return NoVerdict(frame.status());
-  const absl::StatusOr<CodegenHello> hello = DecodeHello(*frame);
-  if (!hello.ok()) return NoVerdict(hello.status());
+  const absl::StatusOr<CodegenHello> hello = ReadHello(*worker);
+  // One that cannot be read says nothing of the kernel: kDataLoss is for code that is refused.
+  if (absl::IsDataLoss(hello.status()))
+    return absl::UnavailableError(absl::StrCat("kiln-codegen: ", hello.status().message()));
+  KILN_RETURN_IF_ERROR(hello.status());
   if (hello->build_id != kCodegenBuildId) {
     return absl::FailedPreconditionError(
         absl::StrCat("kiln-codegen \"", executable_, "\": is build ", hello->build_id,
@@ -115,23 +121,10 @@ absl::StatusOr<CodegenAnswer> WorkerPool::Compile(const CodegenRequest& request)
   absl::Status last;
   for (int attempt = 0; attempt < 2; ++attempt) {
     KILN_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> worker, Acquire());
-    last = worker->Write(Encode(request));
-    if (last.ok()) {
-      absl::StatusOr<std::string> frame =
-          worker->Read(static_cast<int>(request.timeout_ms) + kGraceMs);
-      if (frame.ok()) {
-        absl::StatusOr<CodegenAnswer> answer = DecodeAnswer(*frame);
-        if (answer.ok()) {
-          Release(std::move(worker), /*usable=*/true);
-          return answer;
-        }
-        last = answer.status();
-      } else {
-        last = frame.status();
-      }
-    }
-    Release(std::move(worker), /*usable=*/false);  // it is dead or out of step
-    if (absl::IsDeadlineExceeded(last)) return last;
+    absl::StatusOr<CodegenAnswer> answer = Ask(*worker, request);
+    Release(std::move(worker), /*usable=*/answer.ok());  // else it is dead or out of step
+    if (answer.ok() || absl::IsDeadlineExceeded(answer.status())) return answer;
+    last = answer.status();
   }
   return absl::UnavailableError(
       absl::StrCat("kiln-codegen: gave no answer twice on one kernel: ", last.message()));

@@ -26,8 +26,12 @@ absl::Status ExtentsError(const Shape& extents, std::string message) {
 
 absl::Status RequireExtent(NodeView& n, ValueId x, int64_t axis, const Dim& wanted,
                            absl::string_view what) {
+  if (!x.valid()) return n.status();
   const Shape shape = ShapeOf(n, x);
-  if (axis >= std::ssize(shape)) return n.status();
+  if (axis < 0 || axis >= std::ssize(shape)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " has the shape ", ToString(shape), ", with no axis ", axis));
+  }
   const Dim& own = shape[static_cast<size_t>(axis)];
   return n.Require(Guard::Same(own, wanted),
                    absl::StrCat(what, " has ", own.ToString(), " elements along axis ", axis,

@@ -318,6 +318,23 @@ TEST(Lengths, OfOperandsThatDoNotGoTogetherAreNamed) {
   }
 }
 
+// Whatever rank an operand has, the node is taken or refused.
+TEST(Lengths, OfOperandsOfAnyRankEndNothing) {
+  int refused = 0;
+  for (const Row& row : Rows()) {
+    for (size_t k = 0; k < row.operands.size(); ++k) {
+      for (size_t rank = 0; rank <= 5; ++rank) {
+        for (const int extent : {0, 1, 3}) {
+          std::vector<Port> operands = row.operands;
+          operands[k].shape = Extents(rank, OnnxDim(extent));
+          refused += Import(row, operands).ok() ? 0 : 1;
+        }
+      }
+    }
+  }
+  EXPECT_GT(refused, 500);
+}
+
 // The guards of a node one of whose operands has extents that are not known.
 std::string GuardsOf(const Row& row, size_t operand, const Extents& shape) {
   std::vector<Port> operands = row.operands;
