@@ -58,7 +58,7 @@ absl::StatusOr<ValueId> Over(NodeView& n, ValueId v, ValueId x, int64_t axis, in
   wide.insert(wide.begin() + axis + 1, Dim(block));
   joined[static_cast<size_t>(axis)] = joined[static_cast<size_t>(axis)] * block;
   const ValueId repeated = Reshape(n, Expand(n, Unsqueeze(n, v, {axis + 1}), wide), joined);
-  const Dim extent = whole[static_cast<size_t>(axis)];
+  const Dim& extent = whole[static_cast<size_t>(axis)];
   if (extent == joined[static_cast<size_t>(axis)]) return repeated;
   return n.Op("slice", {repeated},
               {{"starts", Axes{0}}, {"ends", DimsValue({extent})}, {"axes", Axes{axis}}});
