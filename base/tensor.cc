@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <new>
+#include <stdexcept>
 #include <utility>
 
 namespace kiln {
@@ -54,11 +56,12 @@ Tensor Tensor::Allocate(DType type, std::vector<int64_t> shape) {
   // Large tensors come in huge pages: touching them for the first time is most of what a copy
   // costs.
   const int64_t align = bytes >= kHugePage ? kHugePage : 64;
-  if (bytes < 0 || bytes > INT64_MAX - align) std::abort();
+  if (bytes < 0 || bytes > INT64_MAX - align) throw std::length_error("tensor: too many bytes");
   const auto padded = static_cast<size_t>((bytes + align) / align * align);
   void* data = std::aligned_alloc(static_cast<size_t>(align), padded);
-  if (data == nullptr) std::abort();
+  if (data == nullptr) throw std::bad_alloc();
   if (align == kHugePage) madvise(data, static_cast<size_t>(bytes), MADV_HUGEPAGE);
+  // If the shared_ptr cannot be made, it frees the memory.
   return View(data, type, std::move(shape), {}, std::shared_ptr<void>(data, std::free));
 }
 

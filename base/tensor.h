@@ -34,8 +34,9 @@ class Tensor {
   // An empty view: no data, shape [0].
   Tensor() = default;
 
-  // Dense, uninitialised, 64-byte aligned. `shape` has no negative extent and its bytes fit in
-  // int64 (checked: aborts). Callers that take shapes from outside use CheckedBytes first.
+  // Dense, uninitialised, 64-byte aligned. Throws, as a vector does: std::length_error for a
+  // negative extent or bytes that do not fit in int64, std::bad_alloc where there is no memory.
+  // Shapes that come from outside go to TryAllocate (try_allocate.h).
   static Tensor Allocate(DType type, std::vector<int64_t> shape);
 
   // A view of `data` (dense when `strides` is empty). `owner` may be null: then the caller keeps
