@@ -24,13 +24,16 @@ using Halide::Internal::Variable;
 class Tail : public MaskReader {
  public:
   std::optional<RowMask> row;  // of the first store
+  bool all = true;             // stores have that mask
   int calls = 0;  // with vectors: functions, and arithmetic in strict order; x * 1 + -0,
                   // which only hides x, is none
 
  protected:
   using MaskReader::visit;
   Stmt visit(const Store* op) override {
-    if (!row) row = FindRowMask(Unnamed(op->predicate));
+    const std::optional<RowMask> mask = FindRowMask(Unnamed(op->predicate));
+    if (stores_++ == 0) row = mask;
+    all = all && row && mask && Same(*row, *mask);
     return MaskReader::visit(op);
   }
   Expr visit(const Call* op) override {
@@ -38,6 +41,16 @@ class Tail : public MaskReader {
     calls += op->type.is_vector() && !hides ? 1 : 0;
     return MaskReader::visit(op);
   }
+
+ private:
+  static bool Same(const RowMask& a, const RowMask& b) {
+    return a.lanes == b.lanes && a.up_to == b.up_to &&
+           Halide::Internal::graph_equal(a.first, b.first) &&
+           Halide::Internal::graph_equal(a.step, b.step) &&
+           Halide::Internal::graph_equal(a.limit, b.limit);
+  }
+
+  int stores_ = 0;
 };
 
 // A part of a tail whose vectors have `of` lanes.
@@ -88,7 +101,7 @@ Stmt NarrowTails::visit(const IfThenElse* op) {
   Tail tail;
   tail.mutate(op->else_case);
   const std::optional<RowMask>& row = tail.row;
-  const bool narrow = row && row->lanes >= 2 * lanes_ && row->lanes % lanes_ == 0 &&
+  const bool narrow = row && tail.all && row->lanes >= 2 * lanes_ && row->lanes % lanes_ == 0 &&
                       Halide::Internal::is_const_one(row->step) && tail.calls >= kLeastCalls;
   if (!narrow) return MaskReader::visit(op);
   const std::string step = Halide::Internal::unique_name("tail");

@@ -21,7 +21,7 @@
 namespace kiln {
 
 // A lowering pass for vectors of `lanes`. Tails that compute little, or have shuffles, loops, or
-// masks of other forms than above are left.
+// masks of other forms than above, or of several limits, are left.
 class NarrowTails : public MaskReader {
  public:
   explicit NarrowTails(int lanes) : lanes_(lanes) {}

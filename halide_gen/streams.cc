@@ -59,6 +59,12 @@ bool StoresToOutput(const Instruction& instruction) {
          !absl::StrContains(instruction.operands, "(%rbp)");
 }
 
+// Whether a function ends here: it returns, or jumps to another that returns for it.
+bool Leaves(const Instruction& instruction) {
+  return instruction.operation == "retq" || (absl::StartsWith(instruction.operation, "j") &&
+                                             !absl::StartsWith(instruction.operands, ".L"));
+}
+
 // The lines of sections of code, and the names that they define.
 struct Code {
   std::vector<absl::string_view> lines;
@@ -117,7 +123,7 @@ std::string Streaming(const Code& code) {
       absl::StrAppend(&out, vex ? "\tvmovntps\t" : "\tmovntps\t", instruction.operands, "\n");
     } else {
       // Others read what a task wrote once it has returned.
-      if (instruction.operation == "retq") out += "\tsfence\n";
+      if (Leaves(instruction)) out += "\tsfence\n";
       absl::StrAppend(&out, Renamed(line, code.defined, kLines), "\n");
     }
   }

@@ -29,6 +29,14 @@ struct Linear {
   }
 };
 
+// Sums of few such terms, and their values for extents of 32 bits, are within 64 bits.
+std::optional<Linear> IfSmall(Linear linear) {
+  constexpr int64_t kMostCoef = int64_t{1} << 20, kMostOffset = int64_t{1} << 40;
+  bool small = std::abs(linear.offset) <= kMostOffset;
+  for (const auto& [key, coef] : linear.terms) small = small && std::abs(coef) <= kMostCoef;
+  return small ? std::optional(std::move(linear)) : std::nullopt;
+}
+
 std::optional<Linear> LinearOf(const ScalarExpr& expr, ExprId id) {
   const ExprNode& node = expr.node(id);
   if (node.type != DType::kI64) return std::nullopt;
@@ -49,7 +57,7 @@ std::optional<Linear> LinearOf(const ScalarExpr& expr, ExprId id) {
       if (!a || !b) return std::nullopt;
       linear = *a;
       linear.Add(*b, node.op == ScalarOp::kAdd ? 1 : -1);
-      return linear;
+      return IfSmall(std::move(linear));
     }
     case ScalarOp::kMul: {
       const std::optional<Linear> a = LinearOf(expr, node.args[0]);
@@ -58,7 +66,7 @@ std::optional<Linear> LinearOf(const ScalarExpr& expr, ExprId id) {
       const Linear& number = a->terms.empty() ? *a : *b;
       if (std::abs(number.offset) > kMostFactor) return std::nullopt;
       linear.Add(a->terms.empty() ? *b : *a, number.offset);
-      return linear;
+      return IfSmall(std::move(linear));
     }
     default:
       return std::nullopt;

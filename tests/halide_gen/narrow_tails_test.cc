@@ -49,6 +49,37 @@ out  1 u8 [a, b] dense = cast<u8>(index(b))
   }
 }
 
+// A tail that stores twice, the second time up to `limit`; how many loops become of it.
+size_t LoopsOf(const std::string& limit) {
+  using Halide::Internal::Block;
+  using Halide::Internal::Call;
+  using Halide::Internal::IfThenElse;
+  using Halide::Internal::Store;
+  const Expr x = Variable::make(Halide::Int(32), "x");
+  const Expr at = Ramp::make(x * 64, 1, 64);
+  Expr value =
+      Load::make(Halide::Float(32, 64), "in0", at, {}, {}, Halide::Internal::const_true(64), {});
+  for (int i = 0; i < 20; ++i)
+    value = Call::make(value.type(), "exp_f32", {value}, Call::PureExtern);
+  const auto store = [&](const std::string& to, const std::string& bound) {
+    const Expr mask = bound.empty()
+                          ? Halide::Internal::const_true(64)
+                          : at < Broadcast::make(Variable::make(Halide::Int(32), bound), 64);
+    return Store::make(to, value, at, {}, mask, {});
+  };
+  const auto tail = IfThenElse::make(x < 3, Halide::Internal::Evaluate::make(0),
+                                     Block::make(store("out0", "n"), store("out1", limit)));
+  std::ostringstream text;
+  text << NarrowTails(16).mutate(tail);
+  return text.str().find("for (tail") == std::string::npos ? 0 : 1;
+}
+
+TEST(NarrowTailsTest, AllStoresHaveOneMask) {
+  EXPECT_EQ(LoopsOf("n"), 1u);
+  EXPECT_EQ(LoopsOf("m"), 0u);  // steps up to n would leave elements of out1 out
+  EXPECT_EQ(LoopsOf(""), 0u);   // as they would of a store to whole vectors
+}
+
 class VectorPartTest : public testing::Test {
  protected:
   const Expr first_ = Variable::make(Halide::Int(32), "i");

@@ -55,6 +55,15 @@ TEST(WithStreams, AlignedStoresToMemoryAreThereTwice) {
   EXPECT_THAT(text, HasSubstr("\t.size\tk.lines, .Lfunc_end0.lines-k.lines\n"));
 }
 
+// The function that is jumped to returns for the one that has written.
+TEST(WithStreams, WhoLeavesWithAJumpHasWritten) {
+  const std::string text =
+      WithStreams(Assembly("\tvmovaps\t%zmm0, (%rdi)\n\tje\tmemcpy@PLT\n\tjmpq\t*%rax\n"));
+  EXPECT_EQ(After(text, ".LBB0_1.lines"),
+            "\tvmovntps\t%zmm0, (%rdi)\n\tsfence\n\tje\tmemcpy@PLT\n\tsfence\n\tjmpq\t*%rax\n"
+            "\tjne\t.LBB0_1.lines\n\tsfence\n\tretq\n");
+}
+
 TEST(WithPrefetches, WhatStandsThereTwiceIsNotBesideStreams) {
   const std::string named = WithPrefetches(
       Assembly("\tprefetchnta\t(%rsi)\n\tprefetchnta\t(%rdi)\n\tvaddps\t%zmm0, %zmm0, %zmm0\n"

@@ -50,6 +50,15 @@ TEST(CutsTest, DecidesThreeEqualParts) {
   EXPECT_EQ(Piece(kernel, 2), "0");
 }
 
+// Factors that are small each have a product beyond 64 bits.
+TEST(CutsTest, NumbersThatLoopsCannotHaveAreNoCuts) {
+  std::string extent = "extent(n0)";
+  for (int i = 0; i < 3; ++i) extent = "mul(" + extent + ", i64:1024)";
+  EXPECT_TRUE(Cuts(Parse("guard(lt(index(b), " + extent + "), in0[a, b], 0)")).empty());
+  for (int i = 0; i < 7; ++i) extent = "mul(" + extent + ", i64:1024)";
+  EXPECT_TRUE(Cuts(Parse("guard(lt(index(b), " + extent + "), in0[a, b], 0)")).empty());
+}
+
 TEST(CutsTest, KeepsWhatDependsOnMore) {
   const Kernel kernel =
       Parse("guard(and(lt(index(b), extent(n0)), lt(index(a), i64:5)), in0[a, b], 0)");
