@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "kiln/base/little_endian.h"
 
@@ -71,9 +72,22 @@ absl::StatusOr<SectionView> ReadSection(absl::string_view file, uint32_t k, size
     return absl::UnimplementedError(
         absl::StrCat("entry: unknown critical section \"", section.tag, "\""));
   }
+  if (file.substr(end, offset - end).find_first_not_of('\0') != absl::string_view::npos)
+    return absl::DataLossError(absl::StrCat("entry: bytes before section ", k));
   section.bytes = file.substr(offset, length);
   end = offset + length;
   return section;
+}
+
+// The value that a line of "meta" writes so.
+std::string Unescaped(absl::string_view text) {
+  std::string value;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool escape = text[i] == '\\' && i + 1 < text.size();
+    if (escape) ++i;
+    value += escape && text[i] == 'n' ? '\n' : text[i];
+  }
+  return value;
 }
 
 absl::StatusOr<std::vector<SectionView>> ViewSections(absl::string_view file, bool checksum) {
@@ -203,14 +217,16 @@ std::map<std::string, std::string> ParseMeta(absl::string_view text) {
   for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
     const std::pair<absl::string_view, absl::string_view> field =
         absl::StrSplit(line, absl::MaxSplits('=', 1));
-    meta[std::string(field.first)] = std::string(field.second);
+    meta[std::string(field.first)] = Unescaped(field.second);
   }
   return meta;
 }
 
 std::string FormatMeta(const std::map<std::string, std::string>& meta) {
   std::string text;
-  for (const auto& [name, value] : meta) absl::StrAppend(&text, name, "=", value, "\n");
+  for (const auto& [name, value] : meta)
+    absl::StrAppend(&text, name, "=", absl::StrReplaceAll(value, {{"\\", "\\\\"}, {"\n", "\\n"}}),
+                    "\n");
   return text;
 }
 

@@ -99,7 +99,10 @@ Store::Store(FileSystem& files, StoreOptions options)
   pending_.since_ns = Now();
 }
 
-Store::~Store() { FlushStatistics(); }
+Store::~Store() {
+  WaitUntilPruned();
+  FlushStatistics();
+}
 
 absl::StatusOr<std::unique_ptr<Store>> Store::Open(FileSystem& files, StoreOptions options) {
   if (options.directory.empty()) {
@@ -196,23 +199,25 @@ std::optional<Entry> Store::FindIn(const StoreLayout& layout, bool own, const Pr
       SetAside(path, key, file.ok() ? &(*file)->info() : nullptr, entry.status());
     return std::nullopt;
   }
-  if (entry->Find("failure") != nullptr) {
-    int64_t expires = 0;
-    const int64_t now = Now() / kSecond;
-    // One that ends later than any can was written under another clock.
-    if (!absl::SimpleAtoi(MetaOf(*entry)["expires"], &expires) || expires <= now ||
-        expires > now + kFailureSeconds)
-      return std::nullopt;
-  }
+  if (IsExpired(*entry)) return std::nullopt;
   if (own) KeepFresh(path, (*file)->info());
   return *std::move(entry);
+}
+
+bool Store::IsExpired(const Entry& entry) const {
+  if (entry.Find("failure") == nullptr) return false;
+  int64_t expires = 0;
+  const int64_t now = Now() / kSecond;
+  // One that ends later than any can was written under another clock.
+  return !absl::SimpleAtoi(MetaOf(entry)["expires"], &expires) || expires <= now ||
+         expires > now + kFailureSeconds;
 }
 
 std::optional<Entry> Store::FindInPacks(const Preimage& preimage, const CacheKey& key) {
   for (const std::unique_ptr<Pack>& pack : packs_) {
     absl::StatusOr<Entry> entry = pack->Read(key, &preimage.bytes());
-    if (entry.ok()) return *std::move(entry);
-    if (!absl::IsNotFound(entry.status())) Tell(key, entry.status());
+    if (entry.ok() && !IsExpired(*entry)) return *std::move(entry);
+    if (!entry.ok() && !absl::IsNotFound(entry.status())) Tell(key, entry.status());
   }
   return std::nullopt;
 }

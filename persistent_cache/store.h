@@ -16,7 +16,8 @@
 //   - An error of the disk never changes a result: Publish may fail, and the caller runs on with
 //     the bytes it has.
 //   - Locks only save work. Whoever does not get one builds for himself.
-//   - Nothing is scanned before the first publication, and then at most once a minute: prune.h.
+//   - Nothing is scanned before the first publication, and then at most once a minute, on a thread
+//     of its own: prune.h.
 // All access goes through FileSystem. docs/cache_format.md has files and bytes. Thread-safe.
 #ifndef KILN_PERSISTENT_CACHE_STORE_H_
 #define KILN_PERSISTENT_CACHE_STORE_H_
@@ -29,6 +30,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -110,7 +112,7 @@ class Store {
   // Makes the directory as needed; one that is absent and read-only is empty. Fails as
   // PrepareCacheDirectory does; never scans.
   static absl::StatusOr<std::unique_ptr<Store>> Open(FileSystem& files, StoreOptions options);
-  // Writes what was counted.
+  // Writes what was counted, after what still prunes.
   ~Store();
 
   // The entry published under `preimage`, if it is there and whole. It may be a known failure, with
@@ -161,6 +163,8 @@ class Store {
 
   // See prune.h; `max_bytes` stands for that of the options.
   absl::StatusOr<PruneReport> Prune(int64_t max_bytes, bool dry_run);
+  // Until what a publication has begun of it is done.
+  void WaitUntilPruned();
 
   // Of all processes, this one's latest included.
   CacheStatistics Statistics();
@@ -184,6 +188,8 @@ class Store {
   std::optional<Entry> FindIn(const StoreLayout& layout, bool own, const Preimage& preimage,
                               const CacheKey& key);
   std::optional<Entry> FindInPacks(const Preimage& preimage, const CacheKey& key);
+  // Whether it is a known failure that does not hold any more.
+  bool IsExpired(const Entry& entry) const;
   void KeepFresh(const std::string& path, const FileInfo& info);
   void SetAside(const std::string& path, const CacheKey& key, const FileInfo* info,
                 const absl::Status& why);
@@ -209,6 +215,9 @@ class Store {
   std::atomic<bool> warned_{false};
   std::atomic<uint64_t> publish_failures_{0};
   std::atomic<int64_t> prune_after_ns_{0};
+  std::atomic<bool> is_pruning_{false};
+  std::mutex pruning_mutex_;
+  std::thread pruning_;  // guarded by pruning_mutex_
 
   // Not absl::Mutex: the system's Abseil hides that one from ThreadSanitizer.
   mutable std::mutex mutex_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kiln/base/catch_exceptions.h"
 #include "kiln/base/log.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/persistent_cache/store.h"
@@ -93,8 +94,10 @@ absl::StatusOr<PruneReport> Store::Prune(int64_t max_bytes, bool dry_run) {
   return report;
 }
 
-// After a publication: at most once a minute among all processes.
+// After a publication: at most once a minute among all processes, and on a thread of its own.
+// Whoever publishes may be about to run a model.
 void Store::PruneNowAndThen() {
+  if (getpid() != owner_) return;
   const int64_t now = Now();
   int64_t after = prune_after_ns_;
   if (now < after || !prune_after_ns_.compare_exchange_strong(after, now + kPruneEveryNs)) return;
@@ -105,9 +108,27 @@ void Store::PruneNowAndThen() {
   } else {
     files_.CreateExclusive(layout_.PruneStamp(), 0600).status().IgnoreError();
   }
-  if (const auto report = Prune(options_.max_bytes, /*dry_run=*/false); !report.ok())
-    LogDebug("cache: not pruned: ", report.status().message());
-  FlushStatistics();
+  const std::lock_guard<std::mutex> lock(pruning_mutex_);
+  if (is_pruning_.exchange(true)) return;
+  if (pruning_.joinable()) pruning_.join();  // it has ended
+  const absl::Status started = CatchExceptions("cache", [this] {
+    pruning_ = std::thread([this] {
+      const absl::Status pruned = CatchExceptions(
+          "cache", [this] { return Prune(options_.max_bytes, /*dry_run=*/false).status(); });
+      if (!pruned.ok()) LogDebug("cache: not pruned: ", pruned.message());
+      FlushStatistics();
+      is_pruning_ = false;
+    });
+    return absl::OkStatus();
+  });
+  if (!started.ok()) is_pruning_ = false;  // no thread to be had: another time
+}
+
+void Store::WaitUntilPruned() {
+  const std::lock_guard<std::mutex> lock(pruning_mutex_);
+  if (!pruning_.joinable()) return;
+  // A forked child has the object, and no thread.
+  getpid() == owner_ ? pruning_.join() : pruning_.detach();
 }
 
 void Store::Count(absl::string_view target, const CacheCounts& counts) {

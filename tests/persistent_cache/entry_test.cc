@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <random>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "kiln/base/sha256.h"
 #include "kiln/persistent_cache/key.h"
 
 namespace kiln {
@@ -97,6 +99,28 @@ TEST(Entry, UnknownCriticalSectionIsRefusedAndUnknownOptionalIsKept) {
   EXPECT_TRUE(DecodeEntry(EncodeEntry(entry)).ok());
   entry.Add("future", "x", true);
   EXPECT_EQ(DecodeEntry(EncodeEntry(entry)).status().code(), absl::StatusCode::kUnimplemented);
+}
+
+// Nothing lies where nobody looks, even under a right checksum.
+TEST(Entry, GapsBetweenSectionsAreZero) {
+  Entry entry;
+  entry.Add("preimage", "odd", true);
+  entry.Add("meta", "a=b\n", true);
+  std::string file = EncodeEntry(entry);
+  ASSERT_TRUE(DecodeEntry(file).ok());
+  const size_t gap = file.find("odd") + 3;
+  ASSERT_EQ(file[gap], '\0');
+  file[gap] = 'x';
+  const Sha256Digest sum = Sha256(file.substr(0, file.size() - 32));
+  std::memcpy(file.data() + file.size() - 32, sum.data(), 32);
+  EXPECT_TRUE(absl::IsDataLoss(DecodeEntry(file).status()));
+}
+
+// What a compiler process says is one value, whatever is in it.
+TEST(Meta, AValueCannotBeALineOfItsOwn) {
+  const std::map<std::string, std::string> meta = {
+      {"isa", "avx2\nvalidation=1:all\nexpires=9"}, {"params", "a\\nb\\"}, {"target", "x\\\ny"}};
+  EXPECT_EQ(ParseMeta(FormatMeta(meta)), meta);
 }
 
 TEST(Meta, RoundTrips) {

@@ -130,6 +130,7 @@ TEST_F(PruneTest, PublishingPrunesAtMostOnceAMinute) {
   EXPECT_EQ(Left().size(), 40u);
   now += 61 * kSecondNs;
   ASSERT_TRUE(store_->Publish(EntryOf(40, 100, 7000)).ok());
+  store_->WaitUntilPruned();
   EXPECT_LE(Left().size(), 20u);
   EXPECT_EQ(Left().count(40), 1u);
 }

@@ -5,14 +5,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/log.h"
 #include "kiln/persistent_cache/directory.h"
+#include "kiln/persistent_cache/pack.h"
 #include "tests/persistent_cache/store_testing.h"
 
 namespace kiln {
@@ -209,6 +212,49 @@ TEST_F(StoreTest, RemembersAFailureUntilItExpires) {
   EXPECT_FALSE(store->Lookup(PreimageOf(1)).has_value());
   ASSERT_TRUE(store->Publish(EntryOf(1)).ok());
   EXPECT_NE(store->Lookup(PreimageOf(1))->Find("elf"), nullptr);
+}
+
+TEST_F(StoreTest, AFailureInAPackExpiresToo) {
+  int64_t now = SystemNowNs();
+  StoreOptions options;
+  options.now_ns = [&now] { return now; };
+  ASSERT_TRUE(Open(options)->PublishFailure(PreimageOf(1), "no such tile", {}).ok());
+  const auto failure = Open(options)->Lookup(PreimageOf(1));
+  ASSERT_TRUE(failure.has_value());
+  const auto pack = EncodePack({*failure}, nullptr);
+  ASSERT_TRUE(pack.ok());
+  Overwrite(dir_.File("pack"), *pack);
+  options.directory = dir_.File("elsewhere");
+  options.packs = {dir_.File("pack")};
+  options.trust.unsigned_too = true;
+  auto store = Open(options);
+  EXPECT_TRUE(store->Lookup(PreimageOf(1)).has_value());
+  now += 25 * kHourNs;
+  EXPECT_FALSE(store->Lookup(PreimageOf(1)).has_value());
+}
+
+TEST_F(StoreTest, WhoPublishesDoesNotPrune) {
+  std::atomic<int> evicted{0};
+  const std::thread::id publisher = std::this_thread::get_id();
+  StoreOptions options;
+  options.max_bytes = 8192;
+  options.on_event = [&](const CacheEvent& event) {
+    if (event.kind != CacheEvent::Kind::kEvicted) return;
+    EXPECT_NE(std::this_thread::get_id(), publisher);
+    ++evicted;
+  };
+  {
+    auto old = Open();
+    for (int k = 0; k < 8; ++k) {
+      ASSERT_TRUE(old->Publish(EntryOf(k)).ok());
+      Age(FileOf(k), 100 * kHourNs);
+    }
+  }
+  RealFileSystem().Unlink(Files().PruneStamp()).IgnoreError();
+  auto store = Open(options);
+  ASSERT_TRUE(store->Publish(EntryOf(9)).ok());
+  store->WaitUntilPruned();
+  EXPECT_GT(evicted, 0);
 }
 
 TEST_F(StoreTest, HitRenewsTheTimeOfLastUseOnceAnHour) {
