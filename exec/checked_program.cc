@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/exec/checked_program.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/exec/library/post_ops.h"
 #include "kiln/kernel/text.h"
 
 namespace kiln {
@@ -346,6 +348,15 @@ class Checker {
       made.post_ops.push_back({op.name(), {op.numbers().begin(), op.numbers().end()}});
     KILN_ASSIGN_OR_RETURN(made.inputs, CheckRefs(thunk.inputs(), /*optional=*/true));
     KILN_ASSIGN_OR_RETURN(made.outputs, CheckRefs(thunk.outputs()));
+    const size_t operands = library::CountOperands(made.post_ops);
+    const size_t inputs = made.inputs.size() - std::min(made.inputs.size(), operands);
+    if (inputs < static_cast<size_t>(made.op->min_inputs) ||
+        inputs > static_cast<size_t>(made.op->max_inputs) ||
+        made.outputs.size() != static_cast<size_t>(made.op->outputs)) {
+      return Invalid(thunk.op(), " with ", inputs, " inputs and ", made.outputs.size(),
+                     " outputs; it has ", made.op->min_inputs, " to ", made.op->max_inputs, " and ",
+                     made.op->outputs);
+    }
     return absl::OkStatus();
   }
 

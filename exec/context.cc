@@ -53,6 +53,15 @@ std::string Names(const std::vector<PortInfo>& ports) {
   });
 }
 
+absl::Status Empty() {
+  return absl::FailedPreconditionError(
+      "context: it is empty, or was moved from; make one with Model::NewContext");
+}
+
+bool SameMemory(const Tensor& a, const Tensor& b) {
+  return a.data() == b.data() && a.shape() == b.shape() && a.strides() == b.strides();
+}
+
 // What can be said of a tensor before the program for its shape is known.
 absl::Status CheckTensor(absl::string_view what, const PortInfo& port, const Tensor& tensor) {
   const auto subject = [&] { return absl::StrCat(what, " \"", port.name, "\""); };
@@ -80,6 +89,25 @@ absl::Status CheckTensor(absl::string_view what, const PortInfo& port, const Ten
   if (tensor.data() == nullptr && bytes > 0)
     return Invalid(subject(), ": no memory; give a tensor with data");
   return absl::OkStatus();
+}
+
+// Which tensors overlap an earlier one, by address; of those the first may stay.
+std::vector<bool> SharedResults(const std::vector<Tensor>& results) {
+  std::vector<std::pair<MemoryRange, size_t>> ranges;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (const MemoryRange range = RangeOf(results[i]); !range.empty())
+      ranges.emplace_back(range, i);
+  }
+  std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first.begin, a.second) < std::pair(b.first.begin, b.second);
+  });
+  std::vector<bool> shared(results.size());
+  uintptr_t end = 0;
+  for (const auto& [range, i] : ranges) {
+    shared[i] = range.begin < end;
+    end = std::max(end, range.end);
+  }
+  return shared;
 }
 
 }  // namespace
@@ -122,7 +150,9 @@ absl::Status Context::State::Bind(absl::string_view input, Tensor view) {
         absl::StrCat("input \"", input, "\": the model has no such input; it has ", Names(ports)));
   }
   KILN_RETURN_IF_ERROR(CheckTensor("input", ports[it->second], view));
-  bound_inputs[it->second] = std::move(view);
+  std::optional<Tensor>& bound = bound_inputs[it->second];
+  moved = moved || !bound || !SameMemory(*bound, view);
+  bound = std::move(view);
   return absl::OkStatus();
 }
 
@@ -141,7 +171,9 @@ absl::Status Context::State::BindOutput(absl::string_view output, Tensor view) {
     return Invalid("output \"", output, "\": the memory overlaps that of constant \"", constant,
                    "\", which the model reads at every run; bind memory of its own");
   }
-  bound_outputs[it->second] = std::move(view);
+  std::optional<Tensor>& bound = bound_outputs[it->second];
+  moved = moved || !bound || !SameMemory(*bound, view);
+  bound = std::move(view);
   return absl::OkStatus();
 }
 
@@ -162,11 +194,9 @@ bool Context::State::Holds(const CachedPlan& cached) const {
   return true;
 }
 
-absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlan() {
+absl::StatusOr<std::vector<InputFacts>> Context::State::Facts() const {
   const std::vector<PortInfo>& ports = model->provider->inputs();
   std::vector<InputFacts> facts;
-  std::vector<bool> present;
-  CachedPlan cached;
   for (size_t i = 0; i < ports.size(); ++i) {
     const std::optional<Tensor>& bound = bound_inputs[i];
     if (!bound && !ports[i].optional) {
@@ -176,10 +206,37 @@ absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlan() {
     // Providers read values: they get them dense.
     const Tensor tensor = bound ? (UsableAsIs(*bound) ? *bound : bound->Clone()) : Tensor();
     facts.push_back({ports[i].name, bound.has_value(), tensor});
-    present.push_back(bound.has_value());
-    cached.shapes.push_back(bound ? std::optional(bound->shape()) : std::nullopt);
   }
+  return facts;
+}
+
+absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlan() {
+  KILN_ASSIGN_OR_RETURN(const std::vector<InputFacts> facts, Facts());
   KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const Variant> variant, model->provider->Get(facts));
+  absl::StatusOr<CachedPlan> made = MakePlanOf(variant, facts);
+  return made.ok() ? std::move(made) : MakePlanInstead(variant, facts, made.status());
+}
+
+absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlanInstead(
+    std::shared_ptr<const Variant> variant, const std::vector<InputFacts>& facts,
+    absl::Status why) {
+  for (;;) {
+    auto other = model->provider->Instead(variant, facts);
+    if (absl::IsNotFound(other.status())) return why;
+    KILN_RETURN_IF_ERROR(other.status());
+    variant = *std::move(other);
+    absl::StatusOr<CachedPlan> made = MakePlanOf(variant, facts);
+    if (made.ok()) return made;
+    why = made.status();
+  }
+}
+
+absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlanOf(
+    const std::shared_ptr<const Variant>& variant, const std::vector<InputFacts>& facts) {
+  CachedPlan cached;
+  for (const InputFacts& input : facts) {
+    cached.shapes.push_back(input.present ? std::optional(input.tensor.shape()) : std::nullopt);
+  }
   for (const Guard& guard : variant->guards) {
     if (guard.kind != Guard::Kind::kValue) continue;
     const auto it = model->input_index.find(guard.input);
@@ -187,7 +244,8 @@ absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlan() {
   }
   // Elements that are symbols count as extents do.
   for (int i = 0; i < variant->program.inputs_size(); ++i) {
-    if (variant->program.inputs(i).elements_size() == 0) continue;
+    if (variant->program.inputs(i).elements_size() == 0 || !facts[static_cast<size_t>(i)].present)
+      continue;
     const Tensor& tensor = facts[static_cast<size_t>(i)].tensor;
     cached.values.push_back(
         {static_cast<size_t>(i), std::string(static_cast<const char*>(tensor.data()),
@@ -208,12 +266,16 @@ absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlan() {
     }
   }
   KILN_ASSIGN_OR_RETURN(const SymbolValues symbols, BindSymbols(program->inputs, facts));
+  std::vector<bool> present;
+  for (const InputFacts& input : facts) present.push_back(input.present);
   {
     const Turn turn(model->pool, Turn::Share::kWhole);  // weights are packed in regions
     KILN_ASSIGN_OR_RETURN(cached.plan,
                           ExecutionPlan::Create(program, symbols, present, model->session));
   }
+  KILN_RETURN_IF_ERROR(arena.Reserve(cached.plan->arena_bytes()));
   if (model->on_plan) {
+    const std::vector<PortInfo>& ports = model->provider->inputs();
     std::string text;
     for (size_t i = 0; i < ports.size(); ++i) {
       if (bound_inputs[i])
@@ -254,6 +316,7 @@ absl::StatusOr<Context::State::CachedPlan*> Context::State::FindPlan() {
     cached.last_used = runs;
     return &cached;
   }
+  placed = nullptr;  // a new plan may have the address of an old one
   KILN_ASSIGN_OR_RETURN(CachedPlan made, MakePlan());
   made.last_used = runs;
   if (plans.size() < kMaxPlans) {
@@ -285,26 +348,34 @@ bool Context::State::NeedsCopy(size_t i, const ExecutionPlan& plan) {
 absl::Status Context::State::SetInputs(ExecutionPlan& plan) {
   donated.assign(outputs.size(), false);
   shared = false;
+  copied.clear();
   for (size_t i = 0; i < bound_inputs.size(); ++i) {
     if (!bound_inputs[i]) continue;
     const Tensor& tensor = *bound_inputs[i];
-    const bool usable = UsableAsIs(tensor);
-    if (usable && !NeedsCopy(i, plan)) {
+    if (UsableAsIs(tensor) && !NeedsCopy(i, plan)) {
       plan.SetInput(i, tensor.data());
       continue;
     }
-    Memory& copy = input_copies[i];
-    KILN_RETURN_IF_ERROR(copy.Reserve(tensor.size_bytes()));
-    if (usable) {
-      std::memcpy(copy.data(), tensor.data(), static_cast<size_t>(tensor.size_bytes()));
+    KILN_RETURN_IF_ERROR(input_copies[i].Reserve(tensor.size_bytes()));
+    plan.SetInput(i, input_copies[i].data());
+    copied.push_back(i);
+  }
+  return absl::OkStatus();
+}
+
+void Context::State::CopyInputs() {
+  for (const size_t i : copied) {
+    const Tensor& tensor = *bound_inputs[i];
+    void* const copy = input_copies[i].data();
+    if (UsableAsIs(tensor)) {
+      if (tensor.size_bytes() > 0)
+        std::memcpy(copy, tensor.data(), static_cast<size_t>(tensor.size_bytes()));
     } else {
       StridedCopy(tensor.shape(), tensor.strides(), DenseStrides(tensor.shape()),
                   SizeOf(tensor.dtype()))
-          .Run(tensor.data(), copy.data());
+          .Run(tensor.data(), copy);
     }
-    plan.SetInput(i, copy.data());
   }
-  return absl::OkStatus();
 }
 
 absl::Status Context::State::CheckBoundOutputs() {
@@ -379,15 +450,37 @@ absl::Status Context::State::RunPlan(std::vector<double>* ms) {
   KILN_RETURN_IF_ERROR(arena.Reserve(current->arena_bytes()));
   current->SetArena(arena.data());
   // What fails, fails before anything is written.
-  KILN_RETURN_IF_ERROR(SetOutputs(*current));
-  KILN_RETURN_IF_ERROR(SetInputs(*current));
-  if (shared) KILN_RETURN_IF_ERROR(current->VerifyPorts());
+  if (moved || placed != current) {
+    placed = nullptr;
+    KILN_RETURN_IF_ERROR(SetOutputs(*current));
+    KILN_RETURN_IF_ERROR(SetInputs(*current));
+    if (shared) KILN_RETURN_IF_ERROR(current->VerifyPorts());
+    placed = current;
+    moved = false;
+  }
+  CopyInputs();
   KILN_RETURN_IF_ERROR(current->Run(launcher, ms));
   report = current->report();
   return absl::OkStatus();
 }
 
+absl::Status Context::State::RunPlanOrInstead(CachedPlan& plan, std::vector<double>* ms) {
+  const absl::Status status = RunPlan(ms);
+  // Where an output lies over an input, there may be nothing left to run again.
+  if (status.ok() || (placed == current && shared)) return status;
+  KILN_ASSIGN_OR_RETURN(const std::vector<InputFacts> facts, Facts());
+  const auto variant = current->program().variant;
+  KILN_ASSIGN_OR_RETURN(CachedPlan made, MakePlanInstead(variant, facts, status));
+  made.last_used = runs;
+  plan = std::move(made);
+  placed = nullptr;
+  current = plan.plan.get();
+  if (ms != nullptr) ms->clear();
+  return current != nullptr ? RunPlan(ms) : RunScript(plan, nullptr);
+}
+
 absl::Status Context::State::RunScript(const CachedPlan& cached, std::vector<ThunkTime>* times) {
+  placed = nullptr;
   KILN_RETURN_IF_ERROR(CheckBoundOutputs());
   std::vector<Tensor> inputs;
   for (const std::optional<Tensor>& bound : bound_inputs)
@@ -396,15 +489,16 @@ absl::Status Context::State::RunScript(const CachedPlan& cached, std::vector<Thu
                         cached.script->Run(inputs, cached.symbols, times));
   for (size_t i = 0; i < outputs.size(); ++i)
     KILN_RETURN_IF_ERROR(CheckBoundShape(i, results[i].shape()));
+  // A result may be an input's memory: it is not overwritten with another result, and what the
+  // caller owns is not handed out as the context's. Nor is one memory handed out twice.
+  taken.Clear();
+  for (const Tensor& input : inputs) taken.Add(RangeOf(input), 0);
+  taken.SortJoined();
+  std::vector<bool> cloned = SharedResults(results);
   for (size_t i = 0; i < outputs.size(); ++i) {
-    // A result may be an input's memory: it is not overwritten with another result, and what the
-    // caller owns is not handed out as the context's. Nor is one memory handed out twice.
-    Tensor& result = results[i];
-    const auto overlaps = [&](const Tensor& other) { return Overlap(other, result); };
-    const auto earlier = results.begin() + static_cast<std::ptrdiff_t>(i);
-    if (std::any_of(inputs.begin(), inputs.end(), overlaps) ||
-        std::any_of(results.begin(), earlier, overlaps) || written.Overlaps(RangeOf(result)))
-      result = result.Clone();
+    const MemoryRange range = RangeOf(results[i]);
+    if (cloned[i] || taken.Overlaps(range) || written.Overlaps(range))
+      results[i] = results[i].Clone();
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tensor& result = results[i];
@@ -418,15 +512,18 @@ absl::Status Context::State::RunScript(const CachedPlan& cached, std::vector<Thu
 
 absl::Status Context::State::Run(std::vector<ThunkTime>* times) {
   const DefaultFloatMode float_mode;
+  has_run = false;  // what an output holds after a run that failed is nobody's
   KILN_ASSIGN_OR_RETURN(CachedPlan* const plan, FindPlan());
   current = plan->plan.get();
   if (current == nullptr) {
     KILN_RETURN_IF_ERROR(RunScript(*plan, times));
   } else if (times == nullptr) {
-    KILN_RETURN_IF_ERROR(RunPlan(nullptr));
+    KILN_RETURN_IF_ERROR(RunPlanOrInstead(*plan, nullptr));
   } else {
     std::vector<double> ms;
     KILN_RETURN_IF_ERROR(RunPlan(&ms));
+    if (current == nullptr)
+      return absl::InternalError("a script ran in place of a plan; run again");
     for (const PlanStep& step : current->steps()) {
       static constexpr const char* kKinds[] = {"kernel", "library", "copy", "host"};
       times->push_back({kKinds[step.launch.index()], current->program().thunks[step.thunk].name,
@@ -443,12 +540,15 @@ std::vector<Tensor> Context::State::TakeOutputs() {
     outputs[i] = Tensor();
     owned_outputs[i].clear();
   }
+  moved = true;
+  has_run = false;
   return taken;
 }
 
 void Context::State::Unbind() {
   for (std::optional<Tensor>& input : bound_inputs) input.reset();
   for (std::optional<Tensor>& output : bound_outputs) output.reset();
+  moved = true;
 }
 
 Context::Context(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -458,14 +558,17 @@ Context& Context::operator=(Context&&) noexcept = default;
 Context::~Context() = default;
 
 absl::Status Context::Bind(absl::string_view input, Tensor view) {
+  if (state_ == nullptr) return Empty();
   return state_->Bind(input, std::move(view));
 }
 absl::Status Context::BindOutput(absl::string_view output, Tensor view) {
+  if (state_ == nullptr) return Empty();
   return state_->BindOutput(output, std::move(view));
 }
-absl::Status Context::Run() { return state_->Run(nullptr); }
+absl::Status Context::Run() { return state_ != nullptr ? state_->Run(nullptr) : Empty(); }
 
 absl::StatusOr<Tensor> Context::Output(absl::string_view name) const {
+  if (state_ == nullptr) return Empty();
   const auto it = state_->model->output_index.find(name);
   if (it == state_->model->output_index.end()) {
     return absl::NotFoundError(absl::StrCat("output \"", name,
@@ -473,15 +576,20 @@ absl::StatusOr<Tensor> Context::Output(absl::string_view name) const {
                                             Names(state_->model->provider->outputs())));
   }
   if (!state_->has_run) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("output \"", name, "\": nothing has run; call Run first"));
+    return absl::FailedPreconditionError(absl::StrCat("output \"", name, "\": nothing has run",
+                                                      state_->runs > 0 ? " well" : "",
+                                                      "; call Run first"));
   }
   return state_->outputs[it->second];
 }
 
-const PlanReport& Context::report() const { return state_->report; }
+const PlanReport& Context::report() const {
+  static const PlanReport kNothing;
+  return state_ != nullptr ? state_->report : kNothing;
+}
 
 absl::StatusOr<std::vector<ThunkTime>> Context::Profile() {
+  if (state_ == nullptr) return Empty();
   std::vector<ThunkTime> times;
   KILN_RETURN_IF_ERROR(state_->Run(&times));
   return times;

@@ -25,8 +25,8 @@ std::string AloneSymbol(const Dim& dim) {
 // Whether the elements are those that `port` says; symbols are from 0 on.
 bool ElementsFit(const program::Port& port, const Tensor& tensor, SymbolValues& values) {
   if (port.elements_size() == 0 || tensor.data() == nullptr) return true;  // shapes alone
+  if (tensor.num_elements() != port.elements_size()) return false;
   const std::vector<int64_t> elements = IntElements(tensor);
-  if (elements.size() != static_cast<size_t>(port.elements_size())) return false;
   for (size_t i = 0; i < elements.size(); ++i) {
     const absl::StatusOr<Dim> dim = Dim::Parse(port.elements(static_cast<int>(i)));
     if (!dim.ok()) return false;
@@ -50,6 +50,26 @@ bool SameBytes(const Guard& guard, const std::vector<InputFacts>& inputs) {
   return false;
 }
 
+bool Presence(const Guard& guard, const std::vector<InputFacts>& inputs) {
+  for (const InputFacts& input : inputs) {
+    if (input.name == guard.input) return input.present == (guard.kind == Guard::Kind::kPresent);
+  }
+  return false;
+}
+
+absl::StatusOr<bool> Holds(const Guard& guard, const std::vector<InputFacts>& inputs,
+                           const SymbolValues& values) {
+  switch (guard.kind) {
+    case Guard::Kind::kValue:
+      return SameBytes(guard, inputs);
+    case Guard::Kind::kPresent:
+    case Guard::Kind::kAbsent:
+      return Presence(guard, inputs);
+    default:
+      return guard.Holds(values);
+  }
+}
+
 // Whether a guard holds, as far as these symbols say: of a script, a run finds out some more.
 bool MayHold(const Guard& guard, const SymbolValues& values) {
   std::map<std::string, Dim> known;
@@ -64,6 +84,11 @@ bool MayHold(const Guard& guard, const SymbolValues& values) {
 }  // namespace
 
 absl::Status CheckPort(const PortInfo& port, const InputFacts& input) {
+  if (!input.present) {
+    if (port.optional) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("input \"", port.name, "\": absent; bind a tensor"));
+  }
   if (input.tensor.dtype() != port.type) {
     return absl::InvalidArgumentError(absl::StrCat("input \"", port.name, "\": is ",
                                                    Name(input.tensor.dtype()), ", expected ",
@@ -90,8 +115,13 @@ bool Fits(const Variant& variant, const std::vector<InputFacts>& inputs, const G
   SymbolValues values;
   for (int k = 0; k < variant.program.inputs_size(); ++k) {
     const program::Port& port = variant.program.inputs(k);
+    const InputFacts& input = inputs[static_cast<size_t>(k)];
+    if (!input.present) {
+      if (port.optional()) continue;
+      return false;
+    }
     for (int axis = 0; axis < port.shape_size(); ++axis) {
-      const int64_t got = inputs[static_cast<size_t>(k)].tensor.shape()[static_cast<size_t>(axis)];
+      const int64_t got = input.tensor.shape()[static_cast<size_t>(axis)];
       const absl::StatusOr<Dim> dim = Dim::Parse(port.shape(axis));
       if (!dim.ok()) return false;
       if (dim->constant().has_value()) {
@@ -101,11 +131,10 @@ bool Fits(const Variant& variant, const std::vector<InputFacts>& inputs, const G
       const auto [at, fresh] = values.emplace(port.shape(axis), got);
       if (!fresh && at->second != got) return false;
     }
-    if (!ElementsFit(port, inputs[static_cast<size_t>(k)].tensor, values)) return false;
+    if (!ElementsFit(port, input.tensor, values)) return false;
   }
   for (const Guard& guard : variant.guards) {
-    const absl::StatusOr<bool> holds =
-        guard.kind == Guard::Kind::kValue ? SameBytes(guard, inputs) : guard.Holds(values);
+    const absl::StatusOr<bool> holds = Holds(guard, inputs, values);
     if (holds.ok() && *holds) continue;
     if (variant.script != nullptr && absl::IsNotFound(holds.status()) && MayHold(guard, values))
       continue;

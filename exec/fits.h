@@ -11,7 +11,8 @@
 
 namespace kiln {
 
-// Type, rank and constant extents. kInvalidArgument names the input, the dim and both values.
+// Type, rank and constant extents of one that is present; only an optional one may be absent.
+// kInvalidArgument names the input, the dim and both values.
 absl::Status CheckPort(const PortInfo& port, const InputFacts& input);
 
 // Whether the extents of `inputs`, which have the ranks and types of its ports, fit the shapes of

@@ -20,6 +20,11 @@ int AffinityThreads() {
   return count > 0 ? count : 1;
 }
 
+const std::vector<PortInfo>& NoPorts() {
+  static const auto* const none = new std::vector<PortInfo>();
+  return *none;
+}
+
 absl::Status IndexPorts(const std::vector<PortInfo>& ports, absl::string_view what,
                         std::map<std::string, size_t, std::less<>>& index) {
   for (size_t i = 0; i < ports.size(); ++i) {
@@ -84,13 +89,21 @@ absl::StatusOr<Model> Model::Create(std::shared_ptr<VariantProvider> provider,
   return model;
 }
 
-const std::vector<PortInfo>& Model::inputs() const { return state_->provider->inputs(); }
-const std::vector<PortInfo>& Model::outputs() const { return state_->provider->outputs(); }
-int Model::threads() const { return state_->pool.threads(); }
+const std::vector<PortInfo>& Model::inputs() const {
+  return state_ != nullptr ? state_->provider->inputs() : NoPorts();
+}
+const std::vector<PortInfo>& Model::outputs() const {
+  return state_ != nullptr ? state_->provider->outputs() : NoPorts();
+}
+int Model::threads() const { return state_ != nullptr ? state_->pool.threads() : 0; }
 
 absl::StatusOr<std::vector<Tensor>> Model::Run(
     const std::vector<std::pair<std::string, Tensor>>& inputs) {
   const std::shared_ptr<State> state = state_;
+  if (state == nullptr) {
+    return absl::FailedPreconditionError(
+        "model: it is empty, or was moved from; assign what Compile or LoadPackage returns");
+  }
   std::unique_ptr<Context::State> context = state->Take();
   const auto run = [&]() -> absl::Status {
     for (const auto& [name, tensor] : inputs) KILN_RETURN_IF_ERROR(context->Bind(name, tensor));
@@ -104,6 +117,7 @@ absl::StatusOr<std::vector<Tensor>> Model::Run(
 }
 
 Context Model::NewContext() {
+  if (state_ == nullptr) return Context(nullptr);
   auto context = std::make_unique<Context::State>(state_.get());
   context->keep = state_;
   return Context(std::move(context));

@@ -53,7 +53,8 @@ class Context;
 
 class Model {
  public:
-  Model() = default;  // empty; only assignable
+  // Empty, as one that was moved from: no ports, Run and its contexts answer kFailedPrecondition.
+  Model() = default;
   // Wraps a provider. Fails if the provider's ports are malformed.
   static absl::StatusOr<Model> Create(std::shared_ptr<VariantProvider> provider,
                                       const RunOptions& options);
@@ -92,7 +93,7 @@ class Context {
   absl::Status Run();
   // The last run's output: a view into the context (valid until the next Run) or of the bound
   // memory. It may be bound as an input or output of the next run, which then has its unbound
-  // outputs elsewhere.
+  // outputs elsewhere. kFailedPrecondition after a run that failed.
   absl::StatusOr<Tensor> Output(absl::string_view name) const;
 
   // Of the last run. Empty before it.

@@ -99,10 +99,21 @@ struct Context::State {
   absl::Status RunScript(const CachedPlan& cached, std::vector<ThunkTime>* times);
   absl::Status RunPlan(std::vector<double>* ms);
   bool Holds(const CachedPlan& cached) const;
+  absl::StatusOr<std::vector<InputFacts>> Facts() const;
   absl::StatusOr<CachedPlan> MakePlan();
+  // Of what the provider has in place of `variant`, with which nothing can be done; `why` if that
+  // is nothing.
+  absl::StatusOr<CachedPlan> MakePlanInstead(std::shared_ptr<const Variant> variant,
+                                             const std::vector<InputFacts>& facts,
+                                             absl::Status why);
+  // A run that fails before it has written over an input is run again with what is there instead.
+  absl::Status RunPlanOrInstead(CachedPlan& plan, std::vector<double>* ms);
+  absl::StatusOr<CachedPlan> MakePlanOf(const std::shared_ptr<const Variant>& variant,
+                                        const std::vector<InputFacts>& facts);
   // Before SetInputs. Fails if bound outputs do not have the plan's shapes, or overlap.
   absl::Status SetOutputs(ExecutionPlan& plan);
   absl::Status SetInputs(ExecutionPlan& plan);
+  void CopyInputs();
   absl::Status CheckBoundOutputs();
   absl::Status CheckBoundShape(size_t output, const std::vector<int64_t>& shape) const;
   absl::StatusOr<const Tensor*> OwnOutput(size_t output, const std::vector<int64_t>& shape);
@@ -121,6 +132,10 @@ struct Context::State {
   BoundMemory written, taken;        // by bound outputs; by all that is bound
   std::vector<bool> donated;         // outputs that are written in place of an input
   bool shared = false;               // an output is written where an input lies
+  std::vector<size_t> copied;        // inputs that a run reads from input_copies
+  // Where everything lies is looked into when something has moved, or for another plan.
+  bool moved = true;
+  const ExecutionPlan* placed = nullptr;
   Memory arena;
   std::vector<CachedPlan> plans;  // at most kMaxPlans
   // Scripts of variants in use, with the plans and memory of their callees.

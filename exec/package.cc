@@ -15,6 +15,7 @@
 #include "kiln/base/log.h"
 #include "kiln/base/sha256.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/base/try_allocate.h"
 #include "kiln/exec/fits.h"
 #include "kiln/exec/ports.h"
 #include "kiln/exec/support/loader.h"
@@ -53,6 +54,7 @@ const packaged::Target* Choose(const packaged::Package& package, bool* run_code)
 std::string OtherExtent(const std::vector<std::shared_ptr<const Variant>>& variants,
                         const std::vector<InputFacts>& inputs) {
   for (size_t k = 0; k < inputs.size(); ++k) {
+    if (!inputs[k].present) continue;
     const std::vector<int64_t>& shape = inputs[k].tensor.shape();
     for (size_t axis = 0; axis < shape.size(); ++axis) {
       std::set<int64_t> taken;
@@ -117,6 +119,7 @@ absl::StatusOr<std::shared_ptr<Package>> Package::Open(absl::string_view path,
 absl::Status Package::Read() {
   const Preimage preimage = PackagePreimage();
   absl::StatusOr<Entry> entry = pack_->Read(preimage.Key(), &preimage.bytes());
+  read_.insert(preimage.Key());
   if (absl::IsNotFound(entry.status()))
     return absl::DataLossError("is a pack of kernels without a model");
   KILN_RETURN_IF_ERROR(entry.status());
@@ -134,7 +137,21 @@ absl::Status Package::Read() {
     KILN_ASSIGN_OR_RETURN(Variant variant, Restore(stored, run_code));
     variants_.push_back(std::make_shared<const Variant>(std::move(variant)));
   }
+  // What this CPU does not need is whole, too: damage shows on the first machine.
+  for (const Pack::Row& row : pack_->rows()) {
+    if (read_.count(row.key) == 0) KILN_RETURN_IF_ERROR(pack_->Read(row.key, nullptr).status());
+  }
   return absl::OkStatus();
+}
+
+absl::StatusOr<Entry> Package::ReadEntry(const CacheKey& key, const std::string* preimage) {
+  absl::StatusOr<Entry> entry = pack_->Read(key, preimage);
+  if (absl::IsNotFound(entry.status())) {
+    return absl::DataLossError(absl::StrCat("names the entry ", ToHex(key).substr(0, 12),
+                                            ", which it does not have; compile it again"));
+  }
+  if (entry.ok()) read_.insert(key);
+  return entry;
 }
 
 absl::StatusOr<Variant> Package::Restore(const packaged::Variant& stored, bool run_code) {
@@ -144,13 +161,7 @@ absl::StatusOr<Variant> Package::Restore(const packaged::Variant& stored, bool r
   }
   if (!variant.program.ParseFromString(stored.program()))
     return absl::DataLossError("a program cannot be read");
-  if (variant.program.inputs_size() != static_cast<int>(inputs_.size()))
-    return absl::DataLossError("a program has other inputs than the model");
-  for (size_t k = 0; k < inputs_.size(); ++k) {
-    const program::Port& port = variant.program.inputs(static_cast<int>(k));
-    if (port.shape_size() != static_cast<int>(inputs_[k].shape.size()))
-      return absl::DataLossError("a program has inputs of other ranks than the model");
-  }
+  KILN_RETURN_IF_ERROR(CheckPorts(variant.program, inputs_, outputs_));
   for (const packaged::Constant& constant : stored.constants()) {
     KILN_ASSIGN_OR_RETURN(variant.constants.emplace_back(), Restore(constant));
   }
@@ -175,10 +186,14 @@ absl::StatusOr<Tensor> Package::Restore(const packaged::Constant& stored) {
   if (const auto known = constants_.find(stored.blob()); known != constants_.end())
     return view(known->second);
   const Preimage preimage = ConstantPreimage(stored.blob());
-  KILN_ASSIGN_OR_RETURN(const Entry entry, pack_->Read(preimage.Key(), &preimage.bytes()));
+  KILN_ASSIGN_OR_RETURN(const Entry entry, ReadEntry(preimage.Key(), &preimage.bytes()));
   const std::string* const blob = entry.Find("blob");
   if (blob == nullptr) return absl::DataLossError("a constant has no elements");
-  Tensor elements = Tensor::Allocate(DType::kU8, {static_cast<int64_t>(blob->size())});
+  const Sha256Digest digest = Sha256(*blob);
+  if (stored.blob() != absl::string_view(reinterpret_cast<const char*>(digest.data()), 32))
+    return absl::DataLossError("a constant has other elements than its digest says");
+  KILN_ASSIGN_OR_RETURN(Tensor elements,
+                        TryAllocate(DType::kU8, {static_cast<int64_t>(blob->size())}));
   std::copy(blob->begin(), blob->end(), static_cast<char*>(elements.data()));
   constants_[stored.blob()] = elements;
   return view(elements);
@@ -216,10 +231,10 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> Package::Kernel(const program::Ker
   auto function = std::make_shared<KernelFunction>();
   if (run_code && !choice.key().empty()) {
     KILN_ASSIGN_OR_RETURN(const CacheKey key, KeyOf(choice.key()));
-    KILN_ASSIGN_OR_RETURN(const Entry entry, pack_->Read(key, nullptr));
+    KILN_ASSIGN_OR_RETURN(const Entry entry, ReadEntry(key, nullptr));
     KILN_RETURN_IF_ERROR(CheckIsOf(entry, def, choice));
     const std::string* const elf = entry.Find("elf");
-    if (elf != nullptr && HostRuns(MetaOf(entry)["isa"]) && MayRun(entry, def)) {
+    if (elf != nullptr && HostRunsCodeOf(MetaOf(entry)) && MayRun(entry, def)) {
       KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, LoadKernel(*elf));
       auto owner = std::make_shared<LoadedKernel>(std::move(loaded));
       function->run = owner->function();

@@ -6,8 +6,8 @@
 //
 // The file has the form of a pack (persistent_cache/pack.h): the entry PackagePreimage() with the
 // Programs of each target (package.proto), an entry for each kernel, as in the cache, and one for
-// each constant. Every byte that is used is checked before anything runs, and code is that of the
-// text and schedule that the Program has, whatever key it names. The Programs are those of the best
+// each constant. Every byte is checked before anything runs, and code is that of the text and
+// schedule that the Program has, whatever key it names. The Programs are those of the best
 // target that this CPU can run; a kernel without code, or whose code this CPU cannot run, runs on
 // the VM, with the same bits.
 //
@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,8 @@ class Package : public VariantProvider {
  private:
   Package() = default;
   absl::Status Read();
+  // An entry that the package names: kDataLoss where it is not there.
+  absl::StatusOr<Entry> ReadEntry(const CacheKey& key, const std::string* preimage);
   // Whether the code of an entry may run; where it may not, counts it and warns: once for each
   // kernel, or for all where there is no kiln-validate.
   bool MayRun(const Entry& entry, const program::KernelDef& def);
@@ -94,6 +97,7 @@ class Package : public VariantProvider {
   std::vector<std::shared_ptr<const Variant>> variants_;          // immutable after Open
   std::map<std::string, std::shared_ptr<KernelHandle>> kernels_;  // by key, schedule and text
   std::map<std::string, Tensor> constants_;                       // by digest
+  std::set<CacheKey> read_;                                       // entries that were checked
   std::unique_ptr<Validator> validator_;                          // null: the builder is trusted
   int compiled_ = 0, on_vm_ = 0, refused_ = 0, unvalidated_ = 0;
   bool warned_of_absence_ = false;

@@ -202,8 +202,10 @@ class PlanBuilder {
     return absl::OkStatus();
   }
 
+  enum class Access { kWrite, kRead, kNone };
+
   absl::StatusOr<std::vector<ResolvedRef>> ResolveAll(const std::vector<CheckedRef>& refs,
-                                                      bool may_be_absent, bool unread) {
+                                                      bool may_be_absent, Access access) {
     std::vector<ResolvedRef> made;
     for (const CheckedRef& ref : refs) {
       if (ref.buffer < 0 || absent_[static_cast<size_t>(ref.buffer)]) {
@@ -213,7 +215,9 @@ class PlanBuilder {
       }
       const int64_t bytes = problem_.buffers[static_cast<size_t>(ref.buffer)].bytes;
       KILN_ASSIGN_OR_RETURN(made.emplace_back(),
-                            unread ? ResolveUnread(ref, symbols_) : Resolve(ref, symbols_, bytes));
+                            access == Access::kNone   ? ResolveUnread(ref, symbols_)
+                            : access == Access::kRead ? Resolve(ref, symbols_, bytes)
+                                                      : ResolveWritten(ref, symbols_, bytes));
     }
     return made;
   }
@@ -223,10 +227,11 @@ class PlanBuilder {
     Operands& operands = operands_[t];
     PlacementProblem::Step& step = problem_.steps[t];
     const bool library = thunk.kind == CheckedThunk::Kind::kLibrary;
-    KILN_ASSIGN_OR_RETURN(operands.outputs, ResolveAll(thunk.outputs, false, false));
+    KILN_ASSIGN_OR_RETURN(operands.outputs, ResolveAll(thunk.outputs, false, Access::kWrite));
     // Views are about memory, whatever shapes their ends have.
     const bool unread = thunk.kind != CheckedThunk::Kind::kView && AllEmpty(operands.outputs);
-    KILN_ASSIGN_OR_RETURN(operands.inputs, ResolveAll(thunk.inputs, library, unread));
+    KILN_ASSIGN_OR_RETURN(
+        operands.inputs, ResolveAll(thunk.inputs, library, unread ? Access::kNone : Access::kRead));
     KILN_ASSIGN_OR_RETURN(operands.dims, Evaluate(thunk.dims, symbols_));
     for (const ResolvedRef& ref : operands.inputs) {
       if (ref.buffer >= 0) step.reads.push_back(AccessOf(ref));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/exec/ports.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -38,6 +39,36 @@ absl::StatusOr<std::vector<PortInfo>> GetPorts(const StoredPorts& ports) {
     out.push_back(std::move(made));
   }
   return out;
+}
+
+absl::Status CheckPorts(const program::Program& program, const std::vector<PortInfo>& inputs,
+                        const std::vector<PortInfo>& outputs) {
+  const auto wrong = [](absl::string_view what, absl::string_view name) {
+    return absl::DataLossError(
+        absl::StrCat("a program's ", what, " \"", name, "\" is not that of the model"));
+  };
+  if (program.inputs_size() != static_cast<int>(inputs.size()) ||
+      program.outputs_size() != static_cast<int>(outputs.size()))
+    return absl::DataLossError("a program has other inputs or outputs than the model");
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const program::Port& port = program.inputs(static_cast<int>(k));
+    const PortInfo& model = inputs[k];
+    bool same = port.name() == model.name && port.dtype() == static_cast<uint32_t>(model.type) &&
+                port.optional() == model.optional &&
+                port.shape_size() == static_cast<int>(model.shape.size());
+    for (int axis = 0; same && axis < port.shape_size(); ++axis) {
+      const std::optional<int64_t> extent = model.shape[static_cast<size_t>(axis)].constant();
+      const absl::StatusOr<Dim> dim = Dim::Parse(port.shape(axis));
+      same = dim.ok() && (!extent.has_value() || dim->constant() == extent);
+    }
+    if (!same) return wrong("input", port.name());
+  }
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const program::Port& port = program.outputs(static_cast<int>(k));
+    if (port.name() != outputs[k].name || port.dtype() != static_cast<uint32_t>(outputs[k].type))
+      return wrong("output", port.name());
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace kiln

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kiln/exec/program.pb.h"
 #include "kiln/exec/provider.h"
@@ -17,6 +18,11 @@ void SetPorts(const std::vector<PortInfo>& ports, StoredPorts* out);
 // kDataLoss and kInvalidArgument: no types or dims.
 absl::StatusOr<std::vector<PortInfo>> GetPorts(const StoredPorts& ports);
 absl::StatusOr<DType> ToDType(uint32_t number);
+
+// kDataLoss unless the ports of a stored program are those of its model: names and types, and of
+// inputs ranks, extents that are numbers in the model, and whether they may be absent.
+absl::Status CheckPorts(const program::Program& program, const std::vector<PortInfo>& inputs,
+                        const std::vector<PortInfo>& outputs);
 
 }  // namespace kiln
 

@@ -97,6 +97,15 @@ class VariantProvider {
   // the variant is immutable.
   virtual absl::StatusOr<std::shared_ptr<const Variant>> Get(
       const std::vector<InputFacts>& inputs) = 0;
+  // A variant in place of `refused`, one of Get's for these inputs of which no plan can be made, or
+  // whose run fails: it comes from a cache, and its Program is malformed or needs more than there
+  // is. kNotFound: there
+  // is no other. Thread-safe.
+  virtual absl::StatusOr<std::shared_ptr<const Variant>> Instead(
+      const std::shared_ptr<const Variant>& /*refused*/,
+      const std::vector<InputFacts>& /*inputs*/) {
+    return absl::NotFoundError("no other variant");
+  }
   // The name of a constant in memory of the caller's that the range overlaps: no output may be
   // written there. Empty: there is none. Thread-safe.
   virtual std::string ConstantIn(const MemoryRange& /*range*/) const { return ""; }

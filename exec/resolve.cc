@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/exec/resolve.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -94,6 +98,24 @@ absl::StatusOr<ResolvedRef> Resolve(const CheckedRef& ref, const SymbolValues& s
     return Wrong(made, absl::StrCat("reaches outside its ", buffer_bytes, " bytes"));
   made = *ranged;
   made.dense = IsDense(made);
+  return made;
+}
+
+absl::StatusOr<ResolvedRef> ResolveWritten(const CheckedRef& ref, const SymbolValues& symbols,
+                                           int64_t buffer_bytes) {
+  KILN_ASSIGN_OR_RETURN(ResolvedRef made, Resolve(ref, symbols, buffer_bytes));
+  if (made.elements == 0 || made.dense) return made;
+  // From the innermost axis in memory on, each step leaves behind what the axes within it reach.
+  std::vector<std::pair<int64_t, int64_t>> axes;  // steps are within the buffer: no overflow
+  for (size_t i = 0; i < made.shape.size(); ++i) {
+    if (made.shape[i] > 1) axes.emplace_back(std::abs(made.strides[i]), made.shape[i]);
+  }
+  std::sort(axes.begin(), axes.end());
+  int64_t reach = 0;
+  for (const auto& [step, extent] : axes) {
+    if (step <= reach) return Wrong(made, "elements that are written overlap");
+    reach += step * (extent - 1);
+  }
   return made;
 }
 

@@ -30,6 +30,11 @@ struct ResolvedRef {
 absl::StatusOr<ResolvedRef> Resolve(const CheckedRef& ref, const SymbolValues& symbols,
                                     int64_t buffer_bytes);
 
+// The same for an operand that is written: no two of its elements may be in one place, so that the
+// work of a launch is bounded by the memory that it writes.
+absl::StatusOr<ResolvedRef> ResolveWritten(const CheckedRef& ref, const SymbolValues& symbols,
+                                           int64_t buffer_bytes);
+
 // The same for an operand of a launch that writes nothing: none of its elements is read, so that it
 // counts as empty, and where they would lie does not matter. Extents and offsets are expressions
 // that hold together only where there is something to compute.

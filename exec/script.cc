@@ -70,6 +70,7 @@ absl::StatusOr<std::vector<Tensor>> ScriptRun::Call(int callee, std::vector<Tens
     return absl::InternalError(
         absl::StrCat(inputs.size(), " inputs for a callee of ", context.bound_inputs.size()));
   for (size_t k = 0; k < inputs.size(); ++k) context.bound_inputs[k] = std::move(inputs[k]);
+  context.moved = true;
   const absl::Status status = context.Run(nullptr);
   std::vector<Tensor> outputs = context.TakeOutputs();
   context.Unbind();

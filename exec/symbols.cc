@@ -83,12 +83,12 @@ class Binder {
   absl::Status BindElements(size_t i) {
     const CheckedPort& port = ports_[i];
     if (port.elements.empty() || !inputs_[i].present) return absl::OkStatus();
-    const std::vector<int64_t> elements = IntElements(inputs_[i].tensor);
-    if (elements.size() != port.elements.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("input \"", port.name, "\": has ",
-                                                     elements.size(), " elements, expected ",
-                                                     port.elements.size()));
+    const int64_t count = inputs_[i].tensor.num_elements();
+    if (count != static_cast<int64_t>(port.elements.size())) {
+      return absl::InvalidArgumentError(absl::StrCat("input \"", port.name, "\": has ", count,
+                                                     " elements, expected ", port.elements.size()));
     }
+    const std::vector<int64_t> elements = IntElements(inputs_[i].tensor);
     for (size_t k = 0; k < elements.size(); ++k) {
       const std::optional<std::string> symbol = OnlySymbol(port.elements[k], {});
       if (!symbol || !(port.elements[k] == Dim::Symbol(*symbol))) continue;

@@ -71,7 +71,7 @@ std::vector<Checked> ReadAll(const Entries& entries) {
     const std::string* const elf = entry.ok() ? entry->Find("elf") : nullptr;
     if (elf == nullptr) continue;
     checked.builds = true;
-    checked.loads = HostRuns(MetaOf(*entry)["isa"]);
+    checked.loads = HostRunsCodeOf(MetaOf(*entry));
   }
   return all;
 }

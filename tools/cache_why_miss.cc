@@ -101,7 +101,7 @@ nlohmann::json Judge(Store& store, const KernelIdentity& identity,
   } else if (const std::string* const failure = entry->Find("failure"); failure != nullptr) {
     json["state"] = "fails";
     json["reason"] = *failure;
-  } else if (const std::string isa = MetaOf(*entry)["isa"]; !HostRuns(isa)) {
+  } else if (const std::string isa = MetaOf(*entry)["isa"]; !HostRunsCodeOf(MetaOf(*entry))) {
     json["state"] = "other cpu";
     json["reason"] = absl::StrCat("needs ", isa);
   } else {

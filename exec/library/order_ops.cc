@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/base/tensor.h"
 #include "kiln/exec/library/loops.h"
@@ -228,6 +229,13 @@ absl::Status CheckScatter(const Request& request) {
   return absl::OkStatus();
 }
 
+absl::Status CheckResult(const Operand& wanted, const Operand& y) {
+  if (y.type == wanted.type && y.shape == wanted.shape) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the result is ", Name(y.type), " [", absl::StrJoin(y.shape, ", "), "], expected ",
+      Name(wanted.type), " [", absl::StrJoin(wanted.shape, ", "), "]"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Primitive>> MakeTopK(const Request& request,
@@ -236,8 +244,14 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeTopK(const Request& request,
   KILN_RETURN_IF_ERROR(RequireDense(request));
   KILN_ASSIGN_OR_RETURN(const Around x, AroundAxis(request));
   const int64_t k = IntOf(request, "k", 0);
-  if (k < 0 || k > x.extent || request.outputs[1].type != DType::kI64)
+  if (k < 0 || k > x.extent)
     return absl::InvalidArgumentError(absl::StrCat("k is ", k, " of ", x.extent));
+  Operand values = request.inputs[0];
+  values.shape[static_cast<size_t>(x.axis)] = k;
+  Operand places = values;
+  places.type = DType::kI64;
+  KILN_RETURN_IF_ERROR(CheckResult(values, request.outputs[0]));
+  KILN_RETURN_IF_ERROR(CheckResult(places, request.outputs[1]));
   return std::make_unique<TopK>(request.inputs[0].type, x, k, IntOf(request, "largest", 1) != 0);
 }
 
@@ -247,6 +261,7 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeCumulative(const Request& request
       CheckAttributes(request.attributes, {"axis", "exclusive", "product", "reverse"}));
   KILN_RETURN_IF_ERROR(RequireDense(request));
   KILN_ASSIGN_OR_RETURN(const Around x, AroundAxis(request));
+  KILN_RETURN_IF_ERROR(CheckResult(request.inputs[0], request.outputs[0]));
   return std::make_unique<Cumulative>(request.inputs[0].type, x, IntOf(request, "product", 0) != 0,
                                       IntOf(request, "exclusive", 0) != 0,
                                       IntOf(request, "reverse", 0) != 0);

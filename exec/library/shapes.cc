@@ -369,6 +369,7 @@ absl::StatusOr<Around> AroundAxis(const Request& request) {
   if (axis < 0 || axis >= rank)
     return absl::InvalidArgumentError(absl::StrCat("axis is outside a tensor of rank ", rank));
   Around around;
+  around.axis = axis;
   for (int64_t i = 0; i < rank; ++i) {
     int64_t& part = i < axis ? around.outer : i == axis ? around.extent : around.inner;
     part *= shape[static_cast<size_t>(i)];
@@ -378,6 +379,7 @@ absl::StatusOr<Around> AroundAxis(const Request& request) {
 
 bool IsChannelsLast(const Operand& operand) {
   int64_t span = operand.shape[1];
+  if (span == 0) return false;  // nobody's strides say more than those that it is written with
   if (operand.shape[1] != 1 && operand.strides[1] != 1) return false;
   for (size_t i = operand.shape.size(); i-- > 0; span *= operand.shape[i]) {
     if (i == 1) span /= operand.shape[i];

@@ -36,7 +36,7 @@ int64_t IntOf(const Request& request, const char* name, int64_t otherwise);
 
 // A tensor as [outer, extent, inner] around one axis; lanes run along it.
 struct Around {
-  int64_t outer = 1, extent = 1, inner = 1;
+  int64_t outer = 1, extent = 1, inner = 1, axis = 0;
   int64_t lanes() const { return outer * inner; }
   int64_t first(int64_t lane, int64_t length) const {
     return lane / inner * length * inner + lane % inner;

@@ -5,6 +5,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
+#include <iterator>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -211,6 +215,7 @@ class Checker {
     for (uint64_t at = 0; !ended; at += sizeof(Elf64_Dyn)) {
       if (at + sizeof(Elf64_Dyn) > dynamic_.p_filesz) return Bad("dynamic segment has no end");
       const auto entry = Get<Elf64_Dyn>(dynamic_.p_offset + at);
+      tags_.insert(entry.d_tag);
       switch (entry.d_tag) {
         case DT_NULL:
           ended = true;
@@ -257,6 +262,16 @@ class Checker {
           return Bad(absl::StrCat("dynamic tag ", entry.d_tag, " is not allowed"));
       }
     }
+    // The linker takes these to be there: all of them, or of relocations none.
+    const auto count = [this](std::initializer_list<Elf64_Sxword> tags) {
+      return std::count_if(tags.begin(), tags.end(),
+                           [this](Elf64_Sxword tag) { return tags_.count(tag) > 0; });
+    };
+    const auto relocations = count({DT_RELA, DT_RELASZ, DT_RELAENT});
+    if (count({DT_STRTAB, DT_STRSZ, DT_SYMTAB, DT_SYMENT, DT_GNU_HASH}) != 5 ||
+        (relocations != 0 && relocations != 3) ||
+        (relocations == 0 && tags_.count(DT_RELACOUNT) > 0))
+      return Bad("dynamic tags are missing");
     if (SegmentOf(strings_, strings_size_, true) == nullptr || strings_size_ == 0 ||
         soname_ >= strings_size_) {
       return Bad("strings outside the file");
@@ -278,11 +293,14 @@ class Checker {
       return Bad("odd hash table");
     }
     const uint64_t chains = hash_ + fixed;
-    num_symbols_ = first;
+    hash_fixed_ = fixed;
+    first_hashed_ = num_symbols_ = first;
     for (uint64_t b = 0; b < buckets; ++b) {
       uint64_t symbol = Get<uint32_t>(base + 16 + words * 8 + b * 4);
       if (symbol == 0) continue;
-      if (symbol < first) return Bad("odd hash table");
+      // Linkers write the symbols bucket by bucket; chains that shared some could be as long as the
+      // file, each.
+      if (symbol < first || symbol < num_symbols_) return Bad("odd hash table");
       for (;; ++symbol) {
         const uint64_t link = chains + (symbol - first) * 4;
         if (SegmentOf(link, 4, true) == nullptr) return Bad("hash chain outside the file");
@@ -310,12 +328,24 @@ class Checker {
           (load->p_flags & PF_W) == 0) {
         return Bad("relocation that is not allowed");
       }
-      if (rela.r_offset + 8 > dynamic_.p_vaddr &&
-          rela.r_offset < dynamic_.p_vaddr + dynamic_.p_memsz) {
-        return Bad("relocation of the dynamic segment");
-      }
+      if (IsOfLinker(rela.r_offset)) return Bad("relocation of what the linker reads");
     }
     return absl::OkStatus();
+  }
+
+  // Whether one of the 8 bytes at `address` is in a table that was checked as it is in the file.
+  bool IsOfLinker(uint64_t address) const {
+    const uint64_t chains = (num_symbols_ - first_hashed_) * 4;
+    const std::pair<uint64_t, uint64_t> tables[] = {
+        {0, header_.e_phoff + header_.e_phnum * sizeof(Elf64_Phdr)},
+        {dynamic_.p_vaddr, dynamic_.p_memsz},
+        {strings_, strings_size_},
+        {symbols_, num_symbols_ * sizeof(Elf64_Sym)},
+        {hash_, hash_fixed_ + chains},
+        {rela_, rela_size_}};
+    return std::any_of(std::begin(tables), std::end(tables), [&](const auto& table) {
+      return address + 8 > table.first && address < table.first + table.second;
+    });
   }
 
   absl::Status Symbols() {
@@ -365,7 +395,9 @@ class Checker {
   Elf64_Phdr dynamic_ = {};
   uint64_t strings_ = 0, strings_size_ = 0, symbols_ = 0, hash_ = 0, rela_ = 0, rela_size_ = 0,
            soname_ = 0;
+  std::set<Elf64_Sxword> tags_;  // of the dynamic segment
   uint64_t num_symbols_ = 0;
+  uint64_t hash_fixed_ = 0, first_hashed_ = 0;  // bytes before the chains; symbols without one
   bool abi_seen_ = false;
   KernelElf elf_;
 };

@@ -206,4 +206,9 @@ bool HostRuns(absl::string_view isa) {
   return true;
 }
 
+bool HostRunsCodeOf(const std::map<std::string, std::string>& meta) {
+  const auto isa = meta.find("isa");
+  return isa != meta.end() && HostRuns(isa->second);
+}
+
 }  // namespace kiln

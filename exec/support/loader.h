@@ -12,7 +12,9 @@
 #ifndef KILN_EXEC_SUPPORT_LOADER_H_
 #define KILN_EXEC_SUPPORT_LOADER_H_
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -39,6 +41,8 @@ absl::StatusOr<LoadedKernel> LoadKernel(absl::string_view bytes, absl::string_vi
 // True if this machine has every instruction set named in `isa` (space separated, as in the meta
 // section of an entry), KILN_MAX_ISA respected.
 bool HostRuns(absl::string_view isa);
+// The same of an entry with this meta section: one that does not say what it needs runs nowhere.
+bool HostRunsCodeOf(const std::map<std::string, std::string>& meta);
 
 }  // namespace kiln
 

@@ -117,6 +117,48 @@ const uint8_t* EndOf(const Program& program, const Read& read, void** inputs,
   return base + bytes;
 }
 
+// Whether the index, without its division, has 64 bits for all coordinates, and lies in [0, extent)
+// unless that is -1.
+bool LiesInside(const IndexExpr& index, const Program& program, const int64_t* sizes,
+                int64_t extent) {
+  int64_t low = index.offset, high = index.offset;
+  for (const IndexExpr::Term& term : index.terms) {
+    const bool coordinate = !term.extent;
+    if (coordinate && term.dim >= program.num_iterated) return false;
+    int64_t most = sizes[term.dim] - (coordinate ? 1 : 0);
+    if (__builtin_mul_overflow(most, term.coef, &most)) return false;
+    if (!coordinate || most < 0) {
+      if (__builtin_add_overflow(low, most, &low)) return false;
+    }
+    if (!coordinate || most > 0) {
+      if (__builtin_add_overflow(high, most, &high)) return false;
+    }
+  }
+  return extent < 0 || (low >= 0 && high < extent);
+}
+
+// Whether all that the read may be asked for is there: a text may say anything. What is guarded, or
+// not linear, is looked into element by element. `sizes` are not 0 where they are iterated.
+bool MayRead(const Program& program, const Read& read, void** inputs, const Launch& launch) {
+  size_t special = 0;
+  for (size_t k = 0; k < read.linear.size(); ++k) {
+    if (special < read.axes.size() && read.axes[special].axis == static_cast<int32_t>(k)) {
+      const Axis& axis = read.axes[special++];
+      if (axis.load == 0 && !axis.fixed && !LiesInside(axis.index, program, launch.sizes, -1))
+        return false;
+      continue;
+    }
+    int64_t extent = -1;
+    if (!read.guarded && read.source == ReadSource::kInput) {
+      extent = InputAxis(launch, *static_cast<const BufferArg*>(inputs[read.ref]), k).extent;
+    } else if (!read.guarded) {
+      extent = launch.sizes[program.temps[static_cast<size_t>(read.ref)].stage_dims[k]];
+    }
+    if (!LiesInside(read.linear[k], program, launch.sizes, extent)) return false;
+  }
+  return true;
+}
+
 // A guarded read checks every axis, so all of its axes are kept apart.
 AxisState* BindRead(const Program& program, const Read& read, void** inputs, const Launch& launch,
                     AxisState* axes, ReadState& state) {
@@ -463,7 +505,10 @@ bool BindLaunch(const Program& program, void** argv, bool large, int64_t group_e
   for (size_t i = 0; i < num_reads; ++i) new (&launch.reads[i]) ReadState;
   for (size_t i = 0; i < num_temps; ++i) new (&launch.temps[i]) TempState;
   if (!BindTemps(program, launch)) return false;
+  const bool runs = std::all_of(launch.sizes, launch.sizes + program.num_iterated,
+                                [](int64_t extent) { return extent > 0; });
   for (size_t i = 0; i < num_reads; ++i) {
+    if (runs && !MayRead(program, program.reads[i], inputs, launch)) return false;
     axes = BindRead(program, program.reads[i], inputs, launch, axes, launch.reads[i]);
     launch.apart =
         launch.apart && (launch.reads[i].base == nullptr || launch.reads[i].end != nullptr);

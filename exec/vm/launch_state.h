@@ -116,8 +116,8 @@ inline int64_t ExtentArgument(const Kernel& kernel, void** argv, size_t d, bool 
 }
 
 // Fills `launch` for these arguments; its arrays lie in `memory`. A cell has `group_extent`
-// coordinates of the program's group. False if a temporary would be larger than any memory, or an
-// operand of a wide program too far apart.
+// coordinates of the program's group. False if a temporary would be larger than any memory, an
+// operand of a wide program too far apart, or an element that is read without a guard outside.
 bool BindLaunch(const Program& program, void** argv, bool large, int64_t group_extent, void* memory,
                 Launch& launch);
 

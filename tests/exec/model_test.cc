@@ -291,6 +291,81 @@ TEST(Model, FailingKernelNamesItsThunk) {
       StatusIs(absl::StatusCode::kInternal, AllOf(HasSubstr("fail_0"), HasSubstr("code 7"))));
 }
 
+// What lies in the output is of no run.
+TEST(Model, AfterARunThatFailedThereIsNoOutput) {
+  FakeProgram p;
+  const int x = p.Input("x", {"n"}), y = p.Output("y", {"n"});
+  p.Kernel(kNegate, {x}, {y}, {"n"});
+  Model model = Make(p);
+  Context context = model.NewContext();
+  KILN_ASSERT_OK(context.Bind("x", Values({1, 2})));
+  KILN_ASSERT_OK(context.Run());
+  KILN_ASSERT_OK(context.Output("y").status());
+  auto failing = std::make_shared<KernelFunction>();
+  failing->run = FailFn;
+  const std::shared_ptr<KernelHandle> handle = p.variant->kernels[0][0];
+  const auto good = handle->Get();
+  handle->Swap(failing);
+  ASSERT_FALSE(context.Run().ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(context.Output("y").status()));
+  handle->Swap(good);
+  KILN_ASSERT_OK(context.Run());
+  KILN_EXPECT_OK(context.Output("y").status());
+  // Nor after one for which nothing could be made ready.
+  KILN_ASSERT_OK(context.BindOutput("y", Values({1, 2, 3})));
+  ASSERT_FALSE(context.Run().ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(context.Output("y").status()));
+}
+
+TEST(Model, WhatWasMovedFromAnswersWithErrors) {
+  Model model = Make(Chain());
+  Context context = model.NewContext();
+  const Context taken = std::move(context);
+  const Model moved = std::move(model);
+  // NOLINTBEGIN(bugprone-use-after-move): that is what is tested.
+  Model never;
+  for (Model* const empty : {&model, &never}) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(empty->Run({}).status()));
+    EXPECT_TRUE(empty->inputs().empty() && empty->outputs().empty());
+    EXPECT_EQ(empty->threads(), 0);
+    Context none = empty->NewContext();
+    EXPECT_TRUE(absl::IsFailedPrecondition(none.Run()));
+  }
+  EXPECT_TRUE(absl::IsFailedPrecondition(context.Bind("x", Values({1}))));
+  EXPECT_TRUE(absl::IsFailedPrecondition(context.BindOutput("y", Values({1}))));
+  EXPECT_TRUE(absl::IsFailedPrecondition(context.Run()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(context.Output("y").status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(context.Profile().status()));
+  EXPECT_EQ(context.report().kernel_launches, 0);
+  // NOLINTEND(bugprone-use-after-move)
+}
+
+// Where things lie is looked into once; what lies there is read each time, copies included.
+TEST(Model, RunsWithoutABindingInBetweenReadWhatIsThereNow) {
+  Model model = Make(Chain());
+  Context context = model.NewContext();
+  Tensor x = Values({1, 2}), both = Values({0, 7, 0, 7}), y = Values({0, 0});
+  const Tensor z = Tensor::View(both.data(), DType::kF32, {2}, {2}, both.owner());  // every second
+  KILN_ASSERT_OK(context.Bind("x", x));
+  KILN_ASSERT_OK(context.Bind("z", z));
+  KILN_ASSERT_OK(context.BindOutput("y", y));
+  KILN_ASSERT_OK(context.Run());
+  EXPECT_THAT(Read(y), ElementsAre(-3, -6));
+  static_cast<float*>(x.data())[0] = 5;
+  static_cast<float*>(both.data())[2] = 10;
+  KILN_ASSERT_OK(context.Run());
+  EXPECT_THAT(Read(y), ElementsAre(-15, -66));
+  Tensor other = Values({0, 0});
+  KILN_ASSERT_OK(context.BindOutput("y", other));
+  KILN_ASSERT_OK(context.Run());
+  EXPECT_THAT(Read(other), ElementsAre(-15, -66));
+  KILN_ASSERT_OK(context.BindOutput("y", x));  // over an input
+  KILN_ASSERT_OK(context.Run());
+  EXPECT_THAT(Read(x), ElementsAre(-15, -66));
+  KILN_ASSERT_OK(context.Run());
+  EXPECT_THAT(Read(x), ElementsAre(45, 138));
+}
+
 TEST(Model, SwappedKernelServesTheNextRun) {
   const FakeProgram p = Chain();
   Model model = Make(p);

@@ -166,6 +166,70 @@ TEST(ElfCheckTest, RefusesAnotherInterface) {
             "kernel object: machine 183, expected x86-64; remove it from the cache");
 }
 
+// The test kernel with dynamic tags added, and its first segment writable; a relocation of
+// `target` lies where the frames' descriptions were.
+std::string WithRelocation(uint64_t target, bool sizes) {
+  std::string bytes = TestKernel(1);
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  uint64_t table = 0;
+  for (int i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    char* const at = bytes.data() + header.e_phoff + static_cast<size_t>(i) * sizeof(segment);
+    std::memcpy(&segment, at, sizeof(segment));
+    if (segment.p_type == PT_LOAD && segment.p_offset == 0) segment.p_flags = PF_R | PF_W;
+    if (segment.p_type == PT_GNU_EH_FRAME) table = (segment.p_offset + 7) / 8 * 8;
+    std::memcpy(at, &segment, sizeof(segment));
+    if (segment.p_type != PT_DYNAMIC) continue;
+    Elf64_Dyn* tag = reinterpret_cast<Elf64_Dyn*>(bytes.data() + segment.p_offset);
+    while (tag->d_tag != DT_NULL) ++tag;
+    *tag++ = {DT_RELA, {0}};  // its place is set below
+    if (sizes) *tag++ = {DT_RELASZ, {sizeof(Elf64_Rela)}};
+    if (sizes) *tag++ = {DT_RELAENT, {sizeof(Elf64_Rela)}};
+    *tag = {DT_NULL, {0}};
+  }
+  const size_t rela = bytes.find(std::string("\x07\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16));
+  std::memcpy(bytes.data() + rela + 8, &table, sizeof(table));
+  const Elf64_Rela relocation = {target, R_X86_64_RELATIVE, 0};
+  std::memcpy(bytes.data() + table, &relocation, sizeof(relocation));
+  return bytes;
+}
+
+uint64_t DynamicValue(int64_t tag) {
+  const std::string bytes = TestKernel(1);
+  for (size_t at = 0; at + 16 <= bytes.size(); at += 8) {
+    Elf64_Dyn entry;
+    std::memcpy(&entry, bytes.data() + at, sizeof(entry));
+    if (entry.d_tag == tag && entry.d_un.d_val > 0 && entry.d_un.d_val < bytes.size() && at > 0x400)
+      return entry.d_un.d_val;
+  }
+  return 0;
+}
+
+// A linker reads them after it has relocated.
+TEST(ElfCheckTest, RefusesRelocationsOfWhatTheLinkerReads) {
+  for (const int64_t tag : {int64_t{DT_GNU_HASH}, int64_t{DT_SYMTAB}, int64_t{DT_STRTAB}}) {
+    const uint64_t table = DynamicValue(tag);
+    ASSERT_GT(table, 0U);
+    for (const uint64_t at : {table - 7, table, table + 16}) {
+      EXPECT_EQ(CheckKernelElf(WithRelocation(at, true)).status().message(),
+                "kernel object: relocation of what the linker reads; remove it from the cache");
+    }
+  }
+}
+
+// A linker that finds the one takes the others to be there.
+TEST(ElfCheckTest, RefusesTagsWithoutThoseThatGoWithThem) {
+  EXPECT_EQ(CheckKernelElf(WithRelocation(0, false)).status().message(),
+            "kernel object: dynamic tags are missing; remove it from the cache");
+}
+
+TEST(HostRunsTest, WhatDoesNotSayWhatItNeedsRunsNowhere) {
+  EXPECT_TRUE(HostRunsCodeOf({{"isa", ""}}));
+  EXPECT_FALSE(HostRunsCodeOf({{"isa", "of tomorrow"}}));
+  EXPECT_FALSE(HostRunsCodeOf({{"target", "x86-64-v3"}}));
+}
+
 // What the checker lets pass must load or fail in peace; code itself may be anything, so it is not
 // run.
 TEST(ElfCheckTest, SurvivesMutations) {
