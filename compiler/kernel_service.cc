@@ -181,7 +181,7 @@ absl::StatusOr<KernelService::Made> KernelService::FromCache(const Wanted& wante
   if (!entry.has_value()) return nothing;
   if (IsKnownToFail(*entry, wanted.example)) return KnownFailure(*entry);
   const std::string* const elf = entry->Find("elf");
-  if (elf == nullptr || !HostRuns(MetaOf(*entry)["isa"])) return nothing;
+  if (elf == nullptr || !HostRunsCodeOf(MetaOf(*entry))) return nothing;
   KILN_ASSIGN_OR_RETURN(const Validated where, WhereValidated(*entry, wanted.example));
   if (where == Validated::kNowhere) {
     if (!may_wait) return nothing;
@@ -281,9 +281,14 @@ absl::StatusOr<Validation> KernelService::ValidateFirst(const Entry& entry, bool
 }
 
 void KernelService::PublishLater(Entry entry, std::shared_ptr<KeyLock> lock) {
+  // A lock is a file descriptor, and the disk may be slow: of those that wait here few are kept.
+  // Without one another process may build the same.
+  constexpr int kMostLocks = 16;
+  if (++unpublished_ > kMostLocks) lock = nullptr;
   publishing_.Add([this, entry = std::move(entry), lock = std::move(lock)] {
     if (const absl::Status done = store_->Publish(entry); !done.ok())
       WarnOnce(absl::StrCat("kernels are used but not kept: ", done.message()));
+    --unpublished_;
   });
 }
 
@@ -298,9 +303,9 @@ absl::StatusOr<KernelService::Made> KernelService::Build(const Wanted& wanted,
     counts_.build_ms += MsSince(start);
   }
   KILN_RETURN_IF_ERROR(entry.status());
-  if (const std::string isa = MetaOf(*entry)["isa"]; !HostRuns(isa)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("kernel code needs \"", isa, "\", which this machine lacks"));
+  if (!HostRunsCodeOf(MetaOf(*entry))) {
+    return absl::FailedPreconditionError(absl::StrCat("kernel code needs \"", MetaOf(*entry)["isa"],
+                                                      "\", which this machine lacks"));
   }
   KILN_ASSIGN_OR_RETURN(const Validation validation,
                         ValidateFirst(*entry, /*fresh=*/true, wanted.example));
@@ -439,7 +444,7 @@ absl::StatusOr<KernelService::Kept> KernelService::Keep(const KernelIdentity& id
   absl::StatusOr<Entry> built = was_there ? *std::move(entry) : BuildEntry(wanted);
   if (absl::IsInternal(built.status())) return Kept::kFailed;
   KILN_RETURN_IF_ERROR(built.status());
-  const bool runs_here = built->Find("elf") != nullptr && HostRuns(MetaOf(*built)["isa"]);
+  const bool runs_here = built->Find("elf") != nullptr && HostRunsCodeOf(MetaOf(*built));
   if (was_there && !runs_here) return Kept::kWasThere;
   if (!runs_here) {
     SetExampleIfNeeded(*built, example);

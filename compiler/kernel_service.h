@@ -159,7 +159,8 @@ class KernelService : public KernelProvider {
   bool warned_ ABSL_GUARDED_BY(mutex_) = false;
   KernelCounts counts_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> ending_{false};
-  std::atomic<int> building_{0};  // kernels that will be validated
+  std::atomic<int> building_{0};     // kernels that will be validated
+  std::atomic<int> unpublished_{0};  // entries given to publishing_
   // Last: their threads use all of the above, and those of the earlier.
   TaskQueue publishing_;
   Validator validator_;

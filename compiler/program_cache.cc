@@ -168,6 +168,7 @@ absl::StatusOr<std::vector<Variant>> ProgramCache::Variants() const {
     }
     if (!variant.program.ParseFromString(kept.program()))
       return absl::DataLossError("a cached program cannot be read");
+    KILN_RETURN_IF_ERROR(CheckPorts(variant.program, inputs_, outputs_));
     variants.push_back(std::move(variant));
   }
   return variants;

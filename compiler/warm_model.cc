@@ -118,6 +118,18 @@ absl::StatusOr<std::shared_ptr<const Variant>> WarmModel::Get(
   return std::move(made.variant);
 }
 
+absl::StatusOr<std::shared_ptr<const Variant>> WarmModel::Instead(
+    const std::shared_ptr<const Variant>& refused, const std::vector<InputFacts>& inputs) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const size_t before = found_.size();
+    found_.remove_if([&](const Slot& slot) { return slot.variant == refused; });
+    if (found_.size() == before) return absl::NotFoundError("it was compiled for these inputs");
+    LogDebug("cache: a program does not run and is compiled again");
+  }
+  return Get(inputs);
+}
+
 absl::StatusOr<ValueVariants::Made> WarmModel::Make(const std::vector<InputFacts>& inputs) {
   KILN_RETURN_IF_ERROR(graph().status());
   if (values_ != nullptr) return values_->Make(inputs);

@@ -50,6 +50,11 @@ class WarmModel : public VariantProvider {
   absl::StatusOr<std::shared_ptr<const Variant>> Get(
       const std::vector<InputFacts>& inputs) override;
 
+  // Compiles in place of a Program that was found and does not run here.
+  absl::StatusOr<std::shared_ptr<const Variant>> Instead(
+      const std::shared_ptr<const Variant>& refused,
+      const std::vector<InputFacts>& inputs) override;
+
   PackedConstants* packed_constants() override {
     return cache_ != nullptr ? cache_->packed() : nullptr;
   }
