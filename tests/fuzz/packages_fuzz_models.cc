@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fuzz/packages_fuzz_models.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/file_system.h"
+#include "kiln/base/status_macros.h"
+#include "kiln/base/try_allocate.h"
+#include "kiln/compiler/package_writer.h"
+#include "kiln/compiler/variants.h"
+#include "kiln/graph/text.h"
+
+namespace kiln {
+namespace {
+
+constexpr int64_t kMostInput = int64_t{1} << 20;  // bytes
+
+std::string Numbers(int count) {
+  std::string text = "[";
+  for (int i = 0; i < count; ++i)
+    absl::StrAppend(&text, i == 0 ? "" : ", ", 0.125 * static_cast<double>(i * 7 % 11 - 5));
+  return text + "]";
+}
+
+std::string Rows() {
+  return absl::StrCat(
+      "graph rows\ninput x : f32 [n, 8]\nconst w : f32 [8, 8] = ", Numbers(64),
+      "\nt = matmul(x, w)\na = relu(t)\ny = softmax(a) {axis = 1}\n"
+      "s = reduce_sum(y) {axes = [0], keepdims = 1}\nc = concat(y, x) {axis = 0}\n"
+      "r = reshape(c) {shape = [-1]}\ne = shape(c)\nm = transpose(a) {perm = [1, 0]}\n"
+      "output c\noutput s\noutput r\noutput e\noutput m\noutput x\noutput w\n");
+}
+
+std::string Images() {
+  return absl::StrCat("graph images\ninput x : f32 [n, 3, 8, 8]\nconst w : f32 [4, 3, 3, 3] = ",
+                      Numbers(108), "\nconst v : f32 [4, 2, 2, 2] = ", Numbers(32),
+                      "\nconst b : f32 [4] = [1, 2, 3, 4]\n"
+                      "a = conv(x, w, b) {pads = [1, 1, 1, 1]}\nr = relu(a)\n"
+                      "p = max_pool(r) {kernel = [2, 2], strides = [2, 2]}\n"
+                      "q = average_pool(p) {kernel = [2, 2], strides = [1, 1]}\n"
+                      "d = conv_transpose(p, v) {strides = [2, 2]}\n"
+                      "g = reduce_mean(p) {axes = [2, 3], keepdims = 0}\n"
+                      "output q\noutput d\noutput g\n");
+}
+
+std::string Places() {
+  return "graph places\ninput x : f32 [n, 8]\ninput i : i64 [n]\ninput j : i32 [2, 8]\n"
+         "const z : f32 [8] = [1, 2, 3, 4, 5, 6, 7, 8]\n"
+         "const zero : f32 [] = 0\n"
+         "g = gather(z, i) {axis = 0}\nv, k = top_k(x) {k = 3}\nc = cumulative(v) {axis = 1}\n"
+         "u = slice(x) {starts = [1], ends = [5], axes = [1]}\n"
+         "o = less(u, zero)\nw = where(o, zero, u)\n"
+         "p = pad(w) {pads = [0, 1, 0, 1]}\n"
+         "f = cast(j) {to = f16}\n"
+         "output g\noutput k\noutput c\noutput p\noutput f\n";
+}
+
+std::string Small() {
+  return "graph small\ninput x : f32 [n, 4]\ninput k : i64 [2]\nconst one : f32 [] = 1\n"
+         "y = add(x, one)\noutput y\noutput k\n";
+}
+
+Tensor Filled(const PortInfo& port, std::vector<int64_t> shape, std::mt19937_64& random) {
+  absl::StatusOr<Tensor> made = TryAllocate(port.type, std::move(shape), kMostInput);
+  if (!made.ok()) return Tensor();
+  const auto bytes = static_cast<size_t>(made->size_bytes());
+  auto* const data = static_cast<uint8_t*>(made->data());
+  std::memset(data, 0, bytes);
+  // Small numbers: integers may be places or extents.
+  const size_t item = SizeOf(port.type);
+  for (size_t at = 0; at < bytes; at += item) {
+    if (port.type == DType::kF32) {
+      const float value = static_cast<float>(random() % 64) * 0.25f - 8;
+      std::memcpy(data + at, &value, sizeof value);
+    } else if (!IsFloat(port.type)) {
+      data[at] = static_cast<uint8_t>(random() % (port.type == DType::kBool ? 2 : 5));
+    }
+  }
+  return *std::move(made);
+}
+
+}  // namespace
+
+std::vector<std::string> FuzzGraphs() { return {Rows(), Images(), Places(), Small()}; }
+
+std::vector<std::pair<std::string, Tensor>> FuzzInputs(const std::vector<PortInfo>& ports,
+                                                       int64_t extent, std::mt19937_64& random) {
+  std::vector<std::pair<std::string, Tensor>> inputs;
+  for (const PortInfo& port : ports) {
+    if (port.optional && random() % 2 == 0) continue;
+    std::vector<int64_t> shape;
+    for (const Dim& dim : port.shape) {
+      std::set<std::string> symbols;
+      dim.CollectSymbols(symbols);
+      SymbolValues values;
+      for (const std::string& symbol : symbols) values[symbol] = extent;
+      shape.push_back(dim.Evaluate(values).value_or(1));
+    }
+    Tensor tensor = Filled(port, std::move(shape), random);
+    if (tensor.data() != nullptr || tensor.num_elements() == 0)
+      inputs.emplace_back(port.name, std::move(tensor));
+  }
+  return inputs;
+}
+
+absl::StatusOr<std::string> PackageOf(const std::string& text, const std::string& directory) {
+  CompileOptions options;
+  options.compile_mode = CompileMode::kNever;
+  options.target = IsaLevel::kV3;
+  KILN_ASSIGN_OR_RETURN(const Graph graph, ParseGraph(text));
+  const std::vector<PortInfo> inputs = PortInfosOf(graph, true);
+  PackageWriter writer(inputs, PortInfosOf(graph, false), options.math);
+  KILN_ASSIGN_OR_RETURN(const Compiled compiled, CompileGraph(graph, options));
+  writer.Add(IsaLevel::kV3, compiled.variant);
+  std::mt19937_64 random(1);
+  std::vector<InputFacts> facts;
+  for (auto& [name, tensor] : FuzzInputs(inputs, 2, random)) facts.push_back({name, true, tensor});
+  KILN_ASSIGN_OR_RETURN(const Variant second, CompileFor(graph, options, facts));
+  writer.Add(IsaLevel::kV3, second);
+  StoreOptions store_options;
+  store_options.directory = directory;
+  KILN_ASSIGN_OR_RETURN(const auto store, Store::Open(RealFileSystem(), store_options));
+  return writer.Encode(*store);
+}
+
+absl::Status RunAndRead(Model& model, int64_t extent, std::mt19937_64& random,
+                        const std::vector<PortInfo>* ports) {
+  KILN_ASSIGN_OR_RETURN(
+      const std::vector<Tensor> outputs,
+      model.Run(FuzzInputs(ports != nullptr ? *ports : model.inputs(), extent, random)));
+  unsigned sum = 0;
+  for (const Tensor& output : outputs) {
+    const Tensor dense = output.is_dense() ? output : output.Clone();
+    const auto* const bytes = static_cast<const uint8_t*>(dense.data());
+    for (int64_t i = 0; i < dense.size_bytes(); ++i) sum += bytes[i];
+  }
+  volatile unsigned read = sum;
+  (void)read;
+  return absl::OkStatus();
+}
+
+}  // namespace kiln

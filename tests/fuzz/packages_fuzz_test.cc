@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packages of which bytes are damaged, and packages that are forged: other contents under right
+// checksums. Damage is always found; a forged package is refused or runs, and never ends,
+// exhausts or holds up the process.
+//
+//   KILN_FUZZ_PACKAGES   how many are forged
+//   KILN_SEED            the first seed
+//   KILN_FUZZ_DUMP       a folder: the package of the first seed is written there and not run
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iostream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/base/file_system.h"
+#include "kiln/base/log.h"
+#include "kiln/exec/package.h"
+#include "kiln/persistent_cache/pack.h"
+#include "tests/base/status_matchers.h"
+#include "tests/base/temp_dir.h"
+#include "tests/fuzz/packages_fuzz_children.h"
+#include "tests/fuzz/packages_fuzz_message.h"
+#include "tests/fuzz/packages_fuzz_models.h"
+
+namespace kiln {
+namespace {
+
+class PackagesFuzz : public testing::Test {
+ protected:
+  void SetUp() override {
+    SetLogLevel(LogLevel::kOff);
+    for (const std::string& text : FuzzGraphs()) {
+      KILN_ASSERT_OK_AND_ASSIGN(packages_.emplace_back(), PackageOf(text, dir_.File("cache")));
+      entries_.push_back(EntriesOf(packages_.back()));
+    }
+  }
+  void TearDown() override { SetLogLevel(LogLevel::kWarning); }
+
+  void Write(const std::string& bytes) const {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
+  }
+
+  std::vector<Entry> EntriesOf(const std::string& package) const {
+    Write(package);
+    PackTrust trust;
+    trust.unsigned_too = true;
+    std::vector<Entry> entries;
+    const auto pack = Pack::Open(RealFileSystem(), path_, trust);
+    EXPECT_TRUE(pack.ok()) << pack.status();
+    for (const Pack::Row& row : (*pack)->rows())
+      entries.push_back(*(*pack)->Read(row.key, nullptr));
+    return entries;
+  }
+
+  // A package with one to three changes; what they are.
+  std::string Forge(std::mt19937_64& random, std::string& changes) const {
+    std::vector<Entry> entries = entries_[random() % entries_.size()];
+    for (Entry& entry : entries) {
+      for (Section& section : entry.sections) {
+        if (section.tag != "package") continue;
+        FuzzMessage message = ParseFuzzMessage(PackageMessage(), section.bytes);
+        const size_t count = 1 + (random() % 3) * (random() % 2);
+        for (size_t i = 0; i < count; ++i) absl::StrAppend(&changes, Mutate(message, random), "; ");
+        section.bytes = Serialize(message);
+      }
+    }
+    const absl::StatusOr<std::string> bytes = EncodePack(std::move(entries), nullptr);
+    return bytes.ok() ? *bytes : "";
+  }
+
+  TempDir dir_;
+  const std::string path_ = dir_.File("m.kiln");
+  std::vector<std::string> packages_;
+  std::vector<std::vector<Entry>> entries_;
+};
+
+TEST_F(PackagesFuzz, HonestOnesRun) {
+  for (const std::string& package : packages_) {
+    Write(package);
+    KILN_ASSERT_OK_AND_ASSIGN(Model model, LoadPackage(path_, {.threads = 1}));
+    std::mt19937_64 random(1);
+    for (const int64_t extent : {1, 2, 3}) KILN_EXPECT_OK(RunAndRead(model, extent, random));
+  }
+}
+
+TEST_F(PackagesFuzz, DamageOfAnyByteIsFound) {
+  std::mt19937_64 random(FuzzNumber("KILN_SEED", 1));
+  for (const std::string& package : packages_) {
+    const bool all = &package == &packages_.back();  // the smallest
+    for (size_t k = 0; k < (all ? package.size() : 300); ++k) {
+      const size_t at = all ? k : random() % package.size();
+      std::string damaged = package;
+      damaged[at] = static_cast<char>(damaged[at] ^ (1 + random() % 255));
+      Write(damaged);
+      const absl::Status status = LoadPackage(path_, {.threads = 1}).status();
+      ASSERT_TRUE(absl::IsDataLoss(status))
+          << "byte " << at << " of " << package.size() << ": " << status;
+    }
+  }
+}
+
+TEST_F(PackagesFuzz, ForgedOnesAreRefusedOrRun) {
+  const uint64_t first = FuzzNumber("KILN_SEED", 1), count = FuzzNumber("KILN_FUZZ_PACKAGES", 6000);
+  if (const char* const folder = std::getenv("KILN_FUZZ_DUMP"); folder != nullptr) {
+    std::mt19937_64 random(first);
+    std::string changes;
+    std::ofstream(absl::StrCat(folder, "/", first, ".kiln"), std::ios::binary)
+        << Forge(random, changes);
+    GTEST_SKIP() << "seed " << first << ": " << changes;
+  }
+  SharedCount loaded, ran;
+  const auto judge = [&](uint64_t seed) -> std::string {
+    std::mt19937_64 random(seed);
+    std::string changes;
+    Write(Forge(random, changes));
+    absl::StatusOr<Model> model = LoadPackage(path_, {.threads = 1});
+    if (!model.ok()) return "";
+    loaded.Add();
+    static constexpr int64_t kExtents[] = {3, 3, 2, 1, 0, 5};
+    if (RunAndRead(*model, kExtents[random() % std::size(kExtents)], random).ok()) ran.Add();
+    return "";
+  };
+  for (const ChildFailure& failure : RunInChildren(first, count, FuzzLimits(), judge)) {
+    std::mt19937_64 random(failure.seed);
+    std::string changes;
+    Forge(random, changes);
+    ADD_FAILURE() << "KILN_SEED=" << failure.seed << ": " << failure.what << "\n  " << changes;
+  }
+  std::cout << count << " packages, " << loaded.value() << " loaded, " << ran.value() << " ran\n";
+  EXPECT_GT(10 * ran.value(), count);  // else the judge looks at little
+}
+
+}  // namespace
+}  // namespace kiln
