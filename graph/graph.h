@@ -151,8 +151,12 @@ class Graph {
   std::map<std::string, int> names_;
 };
 
+// Graphs in a graph, itself and bodies at all depths. A body that two nodes name counts twice: it
+// is compiled, printed and run as often.
+inline constexpr int64_t kMaxGraphs = 4096;
+
 // Checks all invariants, types and shapes by the ops' rules included; the error names the node.
-// Thread-safe.
+// kResourceExhausted past kMaxGraphs. Thread-safe.
 absl::Status Verify(const Graph& graph);
 
 }  // namespace kiln

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -96,15 +97,33 @@ bool EqualUnderGuards(const Graph& graph, const Shape& a, const Shape& b) {
   return true;
 }
 
+// Bodies that have been verified, with how many graphs each is, itself and all within it.
+using SeenBodies = std::map<const Graph*, int64_t>;
+
+absl::StatusOr<int64_t> VerifyGraph(const Graph& graph, SeenBodies& seen);
+
+// The number of graphs in the node's bodies. One that is named often is verified once.
+absl::StatusOr<int64_t> VerifyBodies(const Node& node, SeenBodies& seen) {
+  int64_t count = 0;
+  for (const auto& [name, value] : node.attrs) {
+    const Body* body = std::get_if<Body>(&value);
+    if (body == nullptr) continue;
+    auto known = seen.find(body->get());
+    if (known == seen.end()) {
+      const absl::StatusOr<int64_t> inner = VerifyGraph(**body, seen);
+      if (!inner.ok())
+        return Annotate(inner.status(), absl::StrCat(Subject(node), ": body \"", name, "\""));
+      known = seen.emplace(body->get(), *inner).first;
+    }
+    count += known->second;
+  }
+  return count;
+}
+
 absl::Status VerifyNode(const Graph& graph, Graph& scratch, NodeId id) {
   const Node& node = graph.node(id);
   KILN_RETURN_IF_ERROR(CheckInputs(graph, node));
   KILN_RETURN_IF_ERROR(CheckAttrs(node));
-  for (const auto& [name, value] : node.attrs) {
-    if (const Body* body = std::get_if<Body>(&value))
-      KILN_RETURN_IF_ERROR(
-          Annotate(Verify(**body), absl::StrCat(Subject(node), ": body \"", name, "\"")));
-  }
   for (const ValueId input : node.inputs) {
     if (!input.valid()) continue;
     const NodeId producer = graph.value(input).producer;
@@ -133,9 +152,7 @@ absl::Status VerifyNode(const Graph& graph, Graph& scratch, NodeId id) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::Status Verify(const Graph& graph) {
+absl::StatusOr<int64_t> VerifyGraph(const Graph& graph, SeenBodies& seen) {
   KILN_RETURN_IF_ERROR(VerifyValues(graph));
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     if (graph.nodes()[i].op == nullptr) {
@@ -144,10 +161,25 @@ absl::Status Verify(const Graph& graph) {
     }
   }
   Graph scratch = graph;  // inference adds guards
+  int64_t count = 1;
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     KILN_RETURN_IF_ERROR(VerifyNode(graph, scratch, NodeId{static_cast<int32_t>(i)}));
+    KILN_ASSIGN_OR_RETURN(const int64_t inner, VerifyBodies(graph.nodes()[i], seen));
+    count += inner;
+    if (count > kMaxGraphs) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("graph \"", graph.name, "\": bodies within bodies are more than ",
+                       kMaxGraphs, ", those that are named twice counted twice"));
+    }
   }
-  return absl::OkStatus();
+  return count;
+}
+
+}  // namespace
+
+absl::Status Verify(const Graph& graph) {
+  SeenBodies seen;
+  return VerifyGraph(graph, seen).status();
 }
 
 }  // namespace kiln

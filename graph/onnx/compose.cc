@@ -13,10 +13,10 @@
 
 namespace kiln::onnx {
 
-Shape ShapeOf(const NodeView& n, ValueId x) { return x.valid() ? n.value(x).shape : Shape{}; }
-DType TypeOf(const NodeView& n, ValueId x) { return x.valid() ? n.value(x).type : DType::kF32; }
+Shape ShapeOf(const NodeView& n, ValueId x) { return n.value(x).shape; }
+DType TypeOf(const NodeView& n, ValueId x) { return n.value(x).type; }
 int64_t RankOf(const NodeView& n, ValueId x) {
-  return x.valid() ? static_cast<int64_t>(n.value(x).shape.size()) : 0;
+  return static_cast<int64_t>(n.value(x).shape.size());
 }
 
 absl::Status ExtentsError(const Shape& extents, std::string message) {

@@ -15,7 +15,8 @@ namespace {
 
 constexpr int64_t kMaxElements = int64_t{1} << 16;  // of every tensor on the way
 constexpr size_t kMaxNodes = 1024;
-constexpr int64_t kMaxSteps = 1 << 16;  // nodes run, those of bodies as often as these are
+constexpr int64_t kNodeWork = 64;  // what a node costs beside its elements
+constexpr int64_t kMaxWork = int64_t{1} << 22;
 
 bool IsSmall(const Value& value) {
   const std::optional<std::vector<int64_t>> shape = Constant(value.shape);
@@ -36,33 +37,43 @@ std::optional<Tensor> Known(const Value& value) {
   return tensor;
 }
 
-// Nodes that a run of `node` runs, with those of its bodies; nothing where that is not bounded, or
-// a value on the way is not known to be small.
-std::optional<int64_t> StepsOf(const Graph& graph, const Node& node) {
-  if (node.op->kind != OpKind::kControl) return 1;
+int64_t ElementsOf(const Value& value) { return CheckedBytes(DType::kU8, *Constant(value.shape)); }
+
+// What a run of `node` costs, bodies as often as they run; nothing where that is not bounded, or a
+// value on the way is not known to be small.
+std::optional<int64_t> WorkOf(const Graph& graph, const Node& node) {
+  int64_t read = 0, written = 0;
+  for (const ValueId input : node.inputs) {
+    if (!input.valid()) continue;
+    if (!IsSmall(graph.value(input))) return std::nullopt;
+    read += ElementsOf(graph.value(input));
+  }
+  for (const ValueId output : node.outputs) {
+    if (!IsSmall(graph.value(output))) return std::nullopt;
+    written += ElementsOf(graph.value(output));
+  }
+  int64_t work = kNodeWork + read + written;
+  if (node.op->kind == OpKind::kLibrary) work += read * written;  // at most
+  if (node.op->kind != OpKind::kControl) return work;
   int64_t turns = 1;
   if (absl::string_view(node.op->name) == "loop") {
     const std::optional<Tensor> trips =
         node.inputs[0].valid() ? Known(graph.value(node.inputs[0])) : std::nullopt;
     if (!trips || trips->num_elements() != 1) return std::nullopt;
-    turns = std::clamp<int64_t>(ReadInt(*trips, 0), 0, kMaxSteps);
+    turns = std::clamp<int64_t>(ReadInt(*trips, 0), 0, kMaxWork);
   }
-  int64_t steps = 1;
   for (const auto& [name, value] : node.attrs) {
     const Body* body = std::get_if<Body>(&value);
     if (body == nullptr) continue;
-    for (const Value& inner : (*body)->values()) {
-      if (!IsSmall(inner)) return std::nullopt;
-    }
+    work += turns * kNodeWork;
     for (const Node& inner : (*body)->nodes()) {
-      const std::optional<int64_t> own = StepsOf(**body, inner);
-      if (!own || *own > kMaxSteps) return std::nullopt;
-      steps += turns * *own;
-      if (steps > kMaxSteps) return std::nullopt;
+      const std::optional<int64_t> own = WorkOf(**body, inner);
+      if (!own || *own > kMaxWork) return std::nullopt;
+      work += turns * *own;
+      if (work > kMaxWork) return std::nullopt;
     }
-    steps += turns;
   }
-  return steps;
+  return work;
 }
 
 // Copies what `value` is made of into a graph of its own; false where that is not only constants.
@@ -70,12 +81,13 @@ class Extract {
  public:
   explicit Extract(const Graph& from) : from_(from), map_(from.values().size()) {}
 
-  bool Run(ValueId value) {
+  // `budget`: what the run may cost, which is taken off.
+  bool Run(ValueId value, int64_t& budget) {
     std::set<int32_t> nodes;
-    std::vector<ValueId> work = {value};
-    while (!work.empty()) {
-      const ValueId id = work.back();
-      work.pop_back();
+    std::vector<ValueId> open = {value};
+    while (!open.empty()) {
+      const ValueId id = open.back();
+      open.pop_back();
       if (!id.valid() || At(id).valid()) continue;
       const Value& v = from_.value(id);
       if (!IsSmall(v)) return false;
@@ -86,14 +98,15 @@ class Extract {
       if (v.producer.v < 0 || nodes.size() >= kMaxNodes) return false;
       if (!nodes.insert(v.producer.v).second) continue;
       const std::vector<ValueId>& inputs = from_.node(v.producer).inputs;
-      work.insert(work.end(), inputs.begin(), inputs.end());
+      open.insert(open.end(), inputs.begin(), inputs.end());
     }
-    int64_t steps = 0;
+    int64_t work = 0;
     for (const int32_t node : nodes) {
-      const std::optional<int64_t> own = StepsOf(from_, from_.node(NodeId{node}));
-      steps += own.value_or(kMaxSteps);
-      if (steps >= kMaxSteps || !Copy(NodeId{node})) return false;
+      const std::optional<int64_t> own = WorkOf(from_, from_.node(NodeId{node}));
+      work += own.value_or(kMaxWork + 1);
+      if (work > std::min(kMaxWork, budget) || !Copy(NodeId{node})) return false;
     }
+    budget -= work;
     to_.AddOutput(At(value), "value");
     return true;
   }
@@ -121,9 +134,9 @@ class Extract {
 
 }  // namespace
 
-std::optional<Tensor> ConstantValue(const Graph& graph, ValueId value) {
+std::optional<Tensor> ConstantValue(const Graph& graph, ValueId value, int64_t& budget) {
   Extract extract(graph);
-  if (!extract.Run(value)) return std::nullopt;
+  if (!extract.Run(value, budget)) return std::nullopt;
   absl::StatusOr<std::vector<Tensor>> result = Interpret(extract.graph(), {});
   if (!result.ok()) return std::nullopt;
   return std::move(result->front());

@@ -12,8 +12,9 @@
 namespace kiln::onnx {
 
 // The elements of `value` if it is made of constants, and of extents that are known, alone, by
-// small steps; else nothing. What is computed is what the interpreter gives.
-std::optional<Tensor> ConstantValue(const Graph& graph, ValueId value);
+// small steps; else nothing. What is computed is what the interpreter gives. Takes its work off
+// `budget` (kMaxInterpretedWork in limits.h) and gives nothing where that does not suffice.
+std::optional<Tensor> ConstantValue(const Graph& graph, ValueId value, int64_t& budget);
 
 }  // namespace kiln::onnx
 

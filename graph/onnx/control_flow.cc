@@ -24,10 +24,10 @@ namespace kiln::onnx {
 namespace {
 
 // The element of a condition or count, where constants decide it.
-std::optional<int64_t> KnownNumber(const Graph& graph, ValueId id) {
+std::optional<int64_t> KnownNumber(const Graph& graph, ValueId id, int64_t& budget) {
   if (const std::optional<Shape> content = ContentOf(graph.value(id)))
     return content->size() == 1 ? (*content)[0].constant() : std::nullopt;
-  const std::optional<Tensor> value = ConstantValue(graph, id);
+  const std::optional<Tensor> value = ConstantValue(graph, id, budget);
   if (!value || value->num_elements() != 1 || IsFloat(value->dtype())) return std::nullopt;
   return ReadInt(*value, 0);
 }
@@ -70,7 +70,7 @@ ValueId AsScalar(GraphBuilder& b, ValueId id) {
 }
 
 // Whether a loop's condition stays what it was: the body hands it through or sets it to true.
-bool KeepsCondition(const Graph& body) {
+bool KeepsCondition(const Graph& body, int64_t& budget) {
   ValueId id = body.outputs()[0].value;
   while (body.value(id).producer.v >= 0) {
     const Node& node = body.node(body.value(id).producer);
@@ -78,7 +78,7 @@ bool KeepsCondition(const Graph& body) {
     if (op != "identity" && op != "reshape") break;
     id = node.inputs[0];
   }
-  return id == body.inputs()[1] || KnownNumber(body, id) == 1;
+  return id == body.inputs()[1] || KnownNumber(body, id, budget) == 1;
 }
 
 // What is wrong with a branch matters only if it is chosen, which is known with the extents that
@@ -185,7 +185,7 @@ absl::Status Importer::AddIf(Scope& scope, const NodeProto& node, const std::vec
                                                      " results, the node ", node.output_size()));
   }
   Graph& graph = *scope.graph;
-  if (const std::optional<int64_t> known = KnownNumber(graph, inputs[0].id)) {
+  if (const std::optional<int64_t> known = KnownNumber(graph, inputs[0].id, work_left_)) {
     const GraphProto& chosen = *known != 0 ? *then_branch : *else_branch;
     Scope inner;
     inner.graph = scope.graph;
@@ -364,8 +364,9 @@ absl::StatusOr<std::vector<ValueId>> Importer::EmitLoop(Scope& scope, const Loop
   }
   // The number of turns is known if nothing but the trip count ends the loop.
   std::optional<Dim> turns;
-  const bool goes_on = (!parts.condition.valid() || KnownNumber(graph, parts.condition) == 1) &&
-                       KeepsCondition(body.graph);
+  const bool goes_on =
+      (!parts.condition.valid() || KnownNumber(graph, parts.condition, work_left_) == 1) &&
+      KeepsCondition(body.graph, work_left_);
   if (parts.trips.valid() && goes_on) {
     const std::optional<Shape> content = ContentOf(graph.value(parts.trips));
     if (content && content->size() == 1) turns = Dim::Max((*content)[0], 0);

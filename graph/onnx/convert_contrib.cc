@@ -643,7 +643,7 @@ absl::Status MatMulNBits(NodeView& n) {
     const int64_t at = i * bits;
     return (data[at / 8] >> (at % 8)) & ((1 << bits) - 1);
   };
-  Tensor dense = Tensor::Allocate(n.value(0).type, {k, cols});
+  KILN_ASSIGN_OR_RETURN(Tensor dense, n.NewTensor(n.value(0).type, {k, cols}));
   for (int64_t c = 0; c < cols; ++c) {
     for (int64_t i = 0; i < k; ++i) {
       const int64_t b = i / block;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <numbers>
 
@@ -42,9 +43,9 @@ absl::StatusOr<int64_t> OneInt(NodeView& n, int k, absl::string_view what, int64
   return values[0];
 }
 
-ValueId Table(NodeView& n, DType type, std::vector<int64_t> shape,
-              const std::function<double(int64_t)>& element) {
-  Tensor table = Tensor::Allocate(type, std::move(shape));
+absl::StatusOr<ValueId> Table(NodeView& n, DType type, std::vector<int64_t> shape,
+                              const std::function<double(int64_t)>& element) {
+  KILN_ASSIGN_OR_RETURN(Tensor table, n.NewTensor(type, std::move(shape), /*table=*/true));
   for (int64_t i = 0; i < table.num_elements(); ++i) WriteFloat(table, i, element(i));
   return n.Constant(std::move(table));
 }
@@ -93,18 +94,22 @@ absl::StatusOr<ValueId> Fourier(NodeView& n, ValueId x, const Transform& t, int6
   const double sign = t.inverse ? 1 : -1,
                scale = t.inverse ? 1.0 / static_cast<double>(t.length) : 1;
   // Row (i, real or imaginary), column (k, real or imaginary) of the matrix.
-  const ValueId matrix = Table(n, type, {rows * parts, t.results * 2}, [&](int64_t at) {
-    const int64_t row = at / (t.results * 2), column = at % (t.results * 2);
-    const int64_t turns = (row / parts) * (column / 2) % t.length;  // exact, unlike the angle
-    const double angle = sign * kTurn * static_cast<double>(turns) / static_cast<double>(t.length);
-    const bool imaginary = row % parts == 1, to_imaginary = column % 2 == 1;
-    if (imaginary == to_imaginary) return scale * std::cos(angle);
-    return imaginary ? -scale * std::sin(angle) : scale * std::sin(angle);
-  });
+  const absl::StatusOr<ValueId> matrix =
+      Table(n, type, {rows * parts, t.results * 2}, [&](int64_t at) {
+        const int64_t row = at / (t.results * 2), column = at % (t.results * 2);
+        const int64_t turns = (row / parts) * (column / 2) % t.length;  // exact, unlike the angle
+        const double angle =
+            sign * kTurn * static_cast<double>(turns) / static_cast<double>(t.length);
+        const bool imaginary = row % parts == 1, to_imaginary = column % 2 == 1;
+        if (imaginary == to_imaginary) return scale * std::cos(angle);
+        return imaginary ? -scale * std::sin(angle) : scale * std::sin(angle);
+      });
+  KILN_RETURN_IF_ERROR(n.status());
+  KILN_RETURN_IF_ERROR(matrix.status());
   Shape flat = ShapeOf(n, x);
   flat.pop_back();
   flat.back() = rows * parts;
-  const ValueId y = n.Op("matmul", {Reshape(n, x, flat), matrix});
+  const ValueId y = n.Op("matmul", {Reshape(n, x, flat), *matrix});
   flat.back() = t.results;
   flat.emplace_back(2);
   return Reshape(n, y, flat);
@@ -119,7 +124,7 @@ absl::StatusOr<ValueId> RealInverse(NodeView& n, ValueId x, const Transform& t) 
         absl::StrCat("a transform of length ", t.length, " is too long"));
   const DType type = TypeOf(n, x);
   if (t.given > rows) x = Slice(n, x, RankOf(n, x) - 2, 0, rows);
-  const ValueId matrix = Table(n, type, {rows * 2, t.length}, [&](int64_t at) {
+  const absl::StatusOr<ValueId> matrix = Table(n, type, {rows * 2, t.length}, [&](int64_t at) {
     const int64_t row = at / t.length / 2;
     const double angle = kTurn * static_cast<double>(row * (at % t.length) % t.length) /
                          static_cast<double>(t.length);
@@ -127,10 +132,12 @@ absl::StatusOr<ValueId> RealInverse(NodeView& n, ValueId x, const Transform& t) 
     const double part = at / t.length % 2 == 0 ? std::cos(angle) : -std::sin(angle);
     return times * part / static_cast<double>(t.length);
   });
+  KILN_RETURN_IF_ERROR(n.status());
+  KILN_RETURN_IF_ERROR(matrix.status());
   Shape flat = ShapeOf(n, x);
   flat.pop_back();
   flat.back() = rows * 2;
-  const ValueId y = n.Op("matmul", {Reshape(n, x, flat), matrix});
+  const ValueId y = n.Op("matmul", {Reshape(n, x, flat), *matrix});
   flat.back() = t.length;
   flat.emplace_back(1);
   return Reshape(n, y, flat);
@@ -206,7 +213,7 @@ absl::Status Stft(NodeView& n) {
     return absl::UnimplementedError("the lengths of frames and signal must be known and fit");
   const int64_t frames = (*length - frame) / step + 1;
   if (!IsTable({frames, frame})) return absl::UnimplementedError("the frames are too many");
-  Tensor places = Tensor::Allocate(DType::kI64, {frames, frame});
+  KILN_ASSIGN_OR_RETURN(Tensor places, n.NewTensor(DType::kI64, {frames, frame}, /*table=*/true));
   for (int64_t i = 0; i < frames * frame; ++i)
     static_cast<int64_t*>(places.data())[i] = i / frame * step + i % frame;
   const ValueId signal = Reshape(n, n.in(0), {shape[0], shape[1], parts});
@@ -240,7 +247,8 @@ absl::Status MelWeightMatrix(NodeView& n) {
     edges.push_back(static_cast<int64_t>(
         std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate))));
   }
-  Tensor matrix = FilledTensor(type, {rows, bins}, 0);
+  KILN_ASSIGN_OR_RETURN(Tensor matrix, n.NewTensor(type, {rows, bins}, /*table=*/true));
+  std::memset(matrix.data(), 0, static_cast<size_t>(matrix.size_bytes()));
   const auto set = [&](int64_t row, int64_t bin, double value) {
     if (row >= 0 && row < rows) WriteFloat(matrix, row * bins + bin, value);
   };
@@ -276,17 +284,19 @@ absl::Status AffineGrid(NodeView& n) {
     shape.emplace_back(extent);
   }
   shape.emplace_back(d);
-  const ValueId grid = Table(n, TypeOf(n, n.in(0)), {d + 1, points}, [&](int64_t at) {
-    const int64_t which = at / points;
-    if (which == d) return 1.0;
-    int64_t place = at % points;  // row major; coordinate 0 is that of the innermost axis
-    for (int64_t i = d - 1; i > d - 1 - which; --i) place /= size[static_cast<size_t>(i) + 2];
-    const int64_t extent = size[static_cast<size_t>(d - 1 - which) + 2];
-    const auto x = static_cast<double>(place % extent), e = static_cast<double>(extent);
-    if (align) return extent == 1 ? 0.0 : 2 * x / (e - 1) - 1;
-    return (2 * x + 1) / e - 1;
-  });
-  const ValueId y = Transpose(n, n.Op("matmul", {n.in(0), grid}), {0, 2, 1});
+  const absl::StatusOr<ValueId> grid =
+      Table(n, TypeOf(n, n.in(0)), {d + 1, points}, [&](int64_t at) {
+        const int64_t which = at / points;
+        if (which == d) return 1.0;
+        int64_t place = at % points;  // row major; coordinate 0 is that of the innermost axis
+        for (int64_t i = d - 1; i > d - 1 - which; --i) place /= size[static_cast<size_t>(i) + 2];
+        const int64_t extent = size[static_cast<size_t>(d - 1 - which) + 2];
+        const auto x = static_cast<double>(place % extent), e = static_cast<double>(extent);
+        if (align) return extent == 1 ? 0.0 : 2 * x / (e - 1) - 1;
+        return (2 * x + 1) / e - 1;
+      });
+  KILN_RETURN_IF_ERROR(grid.status());
+  const ValueId y = Transpose(n, n.Op("matmul", {n.in(0), *grid}), {0, 2, 1});
   return Done(n, Reshape(n, y, shape));
 }
 
@@ -326,9 +336,11 @@ absl::Status Col2Im(NodeView& n) {
     result.emplace_back(image[i]);
     unit.emplace_back(block[i]);
   }
-  const ValueId weights = Table(n, TypeOf(n, n.in(0)), *Constant(unit),
-                                [&](int64_t at) { return at / taps == at % taps ? 1.0 : 0.0; });
-  const ValueId y = n.Op("conv_transpose", {Reshape(n, n.in(0), columns), weights},
+  const absl::StatusOr<ValueId> weights =
+      Table(n, TypeOf(n, n.in(0)), *Constant(unit),
+            [&](int64_t at) { return at / taps == at % taps ? 1.0 : 0.0; });
+  KILN_RETURN_IF_ERROR(weights.status());
+  const ValueId y = n.Op("conv_transpose", {Reshape(n, n.in(0), columns), *weights},
                          {{"strides", strides},
                           {"pads", pads},
                           {"dilations", dilations},
@@ -386,10 +398,13 @@ absl::Status Det(NodeView& n) {
   if (*size > kMost)
     return absl::UnimplementedError(
         absl::StrCat("matrices of ", *size, " rows; at most ", kMost, " are supported"));
-  const auto element = [&](int64_t row, int64_t column) {
+  std::vector<ValueId> elements;  // each is read by many minors
+  for (int64_t row = 0; row < *size; ++row) {
     const ValueId one_row = Slice(n, n.in(0), rank - 2, row, row + 1);
-    return Squeeze(n, Slice(n, one_row, rank - 1, column, column + 1), {rank - 2, rank - 1});
-  };
+    for (int64_t column = 0; column < *size; ++column)
+      elements.push_back(
+          Squeeze(n, Slice(n, one_row, rank - 1, column, column + 1), {rank - 2, rank - 1}));
+  }
   // minors[set]: the determinant of the last |set| rows in the columns of the set.
   std::vector<ValueId> minors(size_t{1} << *size);
   for (size_t set = 1; set < minors.size(); ++set) {
@@ -399,7 +414,7 @@ absl::Status Det(NodeView& n) {
     for (int64_t column = 0; column < *size; ++column) {
       const size_t bit = size_t{1} << column;
       if ((set & bit) == 0) continue;
-      ValueId term = element(*size - rows, column);
+      ValueId term = elements[static_cast<size_t>((*size - rows) * *size + column)];
       if (rows > 1) term = n.Op("mul", {term, minors[set ^ bit]});
       if (!sum.valid() && sign == 1) {
         sum = term;

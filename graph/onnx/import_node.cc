@@ -166,7 +166,7 @@ bool Importer::SettleNeeded(Scope& scope, const absl::Status& status,
   if (!name) return false;
   const auto input = std::find(inputs.begin(), inputs.end(), FindValue(*scope.graph, *name));
   if (input == inputs.end() || !input->valid()) return false;
-  std::optional<Tensor> value = ConstantValue(*scope.graph, *input);
+  std::optional<Tensor> value = ConstantValue(*scope.graph, *input, work_left_);
   if (!value) return false;
   *input = scope.graph->AddConstant(*name, *std::move(value));
   return true;
@@ -457,10 +457,12 @@ absl::Status Importer::AddNodes(Scope& scope,
   return absl::OkStatus();
 }
 
-absl::Status Importer::CountInner() {
-  if (++inner_nodes_ <= kMaxExpandedNodes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "functions, branches and loop bodies expand to more than ", kMaxExpandedNodes, " nodes"));
+absl::Status Importer::CountInner(int64_t nodes) {
+  inner_nodes_ += nodes;
+  if (inner_nodes_ <= kMaxExpandedNodes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("functions, branches, loop bodies and sequences expand to more than ",
+                   kMaxExpandedNodes, " nodes"));
 }
 
 }  // namespace kiln::onnx

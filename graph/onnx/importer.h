@@ -72,7 +72,7 @@ class Importer {
   // ---- import_node.cc: nodes
   absl::Status AddNodes(Scope& scope, const google::protobuf::RepeatedPtrField<NodeProto>& nodes);
   absl::Status AddNode(Scope& scope, const NodeProto& node);
-  absl::Status CountInner();  // one more node of a function, branch or body
+  absl::Status CountInner(int64_t nodes = 1);  // more of a function, branch, body or sequence
   absl::Status CountBody();
   absl::Status Define(Scope& scope, const std::string& name, Slot slot);
   // Null: no such name. Captures what the scope's graph does not have.
@@ -166,7 +166,9 @@ class Importer {
   std::set<const FunctionProto*> active_;  // functions that are being looked into
   std::map<const FunctionProto*, Expansion> expansions_;
   int64_t inner_nodes_ = 0;  // written so far in functions, branches and bodies
-  int64_t bodies_ = 0;       // branches and bodies looked at so far
+  int64_t sequence_items_ = 0;
+  int64_t work_left_ = kMaxInterpretedWork;  // of what is computed at import
+  int64_t bodies_ = 0;                       // branches and bodies looked at so far
 };
 
 // Whether nothing but the shapes of inputs decides the value.

@@ -17,8 +17,15 @@ inline constexpr int64_t kMaxFields =
 inline constexpr int64_t kMaxNodes = 1'000'000;  // sub-graphs included
 inline constexpr int64_t kMaxExpandedNodes =
     100'000;  // that functions, branches and loop bodies are expanded to: few may make many
+inline constexpr int64_t kMaxParts = 10'000;  // of one sequence that is cut from a tensor
+inline constexpr int64_t kMaxSequenceItems =
+    1'000'000;  // of all sequences: a chain of inserts holds each length once
 inline constexpr int64_t kMaxBodies =
     2048;  // branches and loop bodies; each is looked at again where a loop changes extents
+inline constexpr int64_t kMaxTableElements =
+    int64_t{1} << 26;  // of all tables that converters compute, such as those of transforms
+inline constexpr int64_t kMaxInterpretedWork =
+    int64_t{1} << 24;  // elements computed at import; each node counts for 64 more
 inline constexpr int64_t kMaxNameBytes =
     4096;  // of values, nodes, operators, attributes, locations
 inline constexpr int64_t kMaxAttributes = 1024;  // of one node

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/base/try_allocate.h"
 #include "kiln/graph/needed_value.h"
 #include "kiln/graph/onnx/onnx.pb.h"
 #include "kiln/graph/onnx/symbols.h"
@@ -103,6 +104,11 @@ NodeView::NodeView(const NodeProto& proto, int64_t opset, const char* record,
       name_(NameOf(proto)),
       symbols_(symbols),
       outer_(outer) {}
+
+const Value& NodeView::value(ValueId id) const {
+  static const auto* const absent = new Value();
+  return id.valid() ? graph_.value(id) : *absent;
+}
 
 int NodeView::num_outputs() const { return proto_.output_size(); }
 
@@ -295,6 +301,23 @@ ValueId NodeView::Op(absl::string_view op, std::vector<ValueId> inputs, Attrs at
     return {};
   }
   return status_.ok() ? builder_.Op(op, std::move(inputs), std::move(attrs), name_) : ValueId{};
+}
+
+absl::StatusOr<Tensor> NodeView::NewTensor(DType type, std::vector<int64_t> shape, bool table) {
+  const int64_t bytes = CheckedBytes(type, shape);
+  if (bytes < 0 || bytes > source_.budget) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "makes a tensor ", Name(type), " ", ToString(ToShape(shape)), ", but only ", source_.budget,
+        " bytes are left of what all tensors may have; raise max_total_bytes"));
+  }
+  const int64_t elements = table ? bytes / static_cast<int64_t>(SizeOf(type)) : 0;
+  if (elements > source_.table_elements) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "tables that are made at import have more than ", kMaxTableElements, " elements together"));
+  }
+  source_.budget -= bytes;
+  source_.table_elements -= elements;
+  return TryAllocate(type, std::move(shape));
 }
 
 ValueId NodeView::Constant(Tensor tensor) {

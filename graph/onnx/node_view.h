@@ -50,8 +50,8 @@ class NodeView {
   bool has(int k) const { return k < num_inputs() && inputs_[static_cast<size_t>(k)].valid(); }
   ValueId in(int k) const { return has(k) ? inputs_[static_cast<size_t>(k)] : ValueId{}; }
   const std::vector<ValueId>& inputs() const { return inputs_; }
-  const Value& value(int k) const { return graph_.value(in(k)); }
-  const Value& value(ValueId id) const { return graph_.value(id); }
+  const Value& value(int k) const { return value(in(k)); }
+  const Value& value(ValueId id) const;  // of an absent one: a scalar
   int rank(int k) const { return static_cast<int>(value(k).shape.size()); }
   absl::Status Need(int least,
                     int most) const;  // the number of inputs; the first `least` are present
@@ -113,6 +113,10 @@ class NodeView {
   ValueId Scalar(DType type, double value) { return builder_.Scalar(type, value); }
   ValueId Ints64(const std::vector<int64_t>& values) { return builder_.Ints(values); }
   ValueId Constant(Tensor tensor);
+  // Memory for a constant that a converter computes, taken off the budget of all tensors.
+  // kResourceExhausted beyond it; `table`: also beyond kMaxTableElements of all tables, which are
+  // much larger than what the file says of them.
+  absl::StatusOr<Tensor> NewTensor(DType type, std::vector<int64_t> shape, bool table = false);
   // Does the same as a failed Op: kInvalidArgument with this message.
   ValueId Fail(std::string message);
   absl::Status Emit(absl::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sequences and optional values: known at import, so that nothing of them is left in the graph.
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -58,7 +59,7 @@ absl::StatusOr<size_t> Place(const Graph& graph, const std::vector<Slot>& inputs
 
 absl::Status TooManyParts(int64_t parts) {
   return absl::ResourceExhaustedError(
-      absl::StrCat("makes ", parts, " parts, more than ", kMaxExpandedNodes));
+      absl::StrCat("makes ", parts, " parts, more than ", kMaxParts));
 }
 
 // A tensor along an axis: into parts of given sizes, or into slices of one.
@@ -76,7 +77,7 @@ absl::StatusOr<std::vector<ValueId>> SplitTensor(Graph& graph, const NodeProto& 
   std::vector<int64_t> sizes;
   bool keep = true;
   if (inputs.size() < 2 || inputs[1].kind == Slot::Kind::kNone) {
-    if (*extent > kMaxExpandedNodes) return TooManyParts(*extent);
+    if (*extent > kMaxParts) return TooManyParts(*extent);
     sizes.assign(static_cast<size_t>(*extent), 1);
     keep = IntOf(node, "keepdims", 1) != 0;
   } else {
@@ -91,10 +92,11 @@ absl::StatusOr<std::vector<ValueId>> SplitTensor(Graph& graph, const NodeProto& 
       const int64_t part = sizes[0];
       if (part <= 0) return absl::InvalidArgumentError(absl::StrCat("parts of ", part));
       sizes.clear();
-      if (*extent / part >= kMaxExpandedNodes) return TooManyParts(*extent / part);
+      if (*extent / part >= kMaxParts) return TooManyParts(*extent / part);
       for (int64_t at = 0; at < *extent; at += part) sizes.push_back(std::min(part, *extent - at));
     }
   }
+  if (std::ssize(sizes) > kMaxParts) return TooManyParts(std::ssize(sizes));
   GraphBuilder b(&graph);
   std::vector<ValueId> parts;
   int64_t at = 0;
@@ -137,7 +139,12 @@ absl::StatusOr<bool> Importer::AddSequenceOp(Scope& scope, const NodeProto& node
                                              std::vector<Slot>& outputs) {
   Graph& graph = *scope.graph;
   const std::string& op = node.op_type();
-  const auto sequence = [&](std::vector<ValueId> items) {
+  const auto sequence = [&](std::vector<ValueId> items) -> absl::StatusOr<bool> {
+    sequence_items_ += std::ssize(items);
+    if (sequence_items_ > kMaxSequenceItems) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("sequences have more than ", kMaxSequenceItems, " items together"));
+    }
     if (!outputs.empty()) outputs[0] = {.kind = Slot::Kind::kSequence, .items = std::move(items)};
     return true;
   };
@@ -170,6 +177,7 @@ absl::StatusOr<bool> Importer::AddSequenceOp(Scope& scope, const NodeProto& node
   }
   if (op == "SplitToSequence") {
     KILN_ASSIGN_OR_RETURN(std::vector<ValueId> parts, SplitTensor(graph, node, inputs));
+    KILN_RETURN_IF_ERROR(CountInner(std::ssize(parts)));
     return sequence(std::move(parts));
   }
   const bool takes_sequence = op == "SequenceAt" || op == "SequenceLength" ||
@@ -181,6 +189,7 @@ absl::StatusOr<bool> Importer::AddSequenceOp(Scope& scope, const NodeProto& node
   if (op == "SequenceLength")
     return tensor(graph.AddConstant("", OneOf(DType::kI64, static_cast<int64_t>(items.size()))));
   if (op == "ConcatFromSequence") {
+    KILN_RETURN_IF_ERROR(CountInner(std::ssize(items)));
     KILN_ASSIGN_OR_RETURN(const ValueId joined, Joined(graph, node, inputs[0]));
     return tensor(joined);
   }

@@ -38,6 +38,7 @@ struct TensorSource {
   ExternalFiles* external = nullptr;  // null: external data is refused
   int64_t budget =
       kDefaultMaxTotalBytes;  // bytes that tensors may still have; each takes its own off
+  int64_t table_elements = kMaxTableElements;    // that converters may still compute
   std::vector<TensorOrigin>* origins = nullptr;  // null: not wanted
   // Memory for copies, in pieces so large that the system can use huge pages: page by page, making
   // it costs more than the copying.

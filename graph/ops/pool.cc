@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Maximum and mean over a sliding window of [N, C, ...].
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -73,12 +74,9 @@ int64_t PaddedTaps(const Window& w, const std::vector<int64_t>& in,
                    const std::vector<int64_t>& at) {
   int64_t taps = 1;
   for (size_t i = 0; i < w.rank(); ++i) {
-    int64_t inside = 0;
-    for (int64_t k = 0; k < w.kernel[i]; ++k) {
-      const int64_t place = at[i] * w.stride[i] + k * w.dilation[i];
-      if (place < in[i] + w.before[i] + w.after[i]) ++inside;
-    }
-    taps *= inside;
+    const int64_t places = in[i] + w.before[i] + w.after[i] - at[i] * w.stride[i];
+    const int64_t inside = places <= 0 ? 0 : (places - 1) / w.dilation[i] + 1;
+    taps *= std::min(inside, w.kernel[i]);
   }
   return taps;
 }

@@ -31,11 +31,11 @@ void ForEachTap(const Window& w, const std::vector<int64_t>& in, const std::vect
   const auto visit = [&](auto&& self, size_t axis, int64_t kernel_flat,
                          int64_t input_flat) -> void {
     if (axis == w.rank()) return f(kernel_flat, input_flat);
-    for (int64_t k = 0; k < w.kernel[axis]; ++k) {
-      const int64_t at = o[axis] * w.stride[axis] + k * w.dilation[axis] - w.before[axis];
-      if (at >= 0 && at < in[axis])
-        self(self, axis + 1, kernel_flat * w.kernel[axis] + k, input_flat * in[axis] + at);
-    }
+    const int64_t begin = o[axis] * w.stride[axis] - w.before[axis], step = w.dilation[axis];
+    const int64_t first = begin < 0 ? (step - 1 - begin) / step : 0;
+    for (int64_t k = first; k < w.kernel[axis] && begin + k * step < in[axis]; ++k)
+      self(self, axis + 1, kernel_flat * w.kernel[axis] + k,
+           input_flat * in[axis] + begin + k * step);
   };
   visit(visit, 0, 0, 0);
 }

@@ -264,6 +264,18 @@ TEST(InferTest, Windows) {
   EXPECT_THAT(Result({1, 3, 4}, "max_pool", {{"kernel", L({0})}}), HasSubstr("kernel 0"));
 }
 
+// Reads beyond the data: indices of more columns than it has, and an operand that is not there.
+TEST(InferTest, OperandsThatWouldBeReadOutsideAreRefused) {
+  GraphBuilder b("g");
+  b.Op("gather_elements", {b.Input("x", DType::kF32, {2, 2}), b.Input("i", DType::kI64, {2, 3})},
+       {{"axis", int64_t{0}}});
+  EXPECT_THAT(b.status().message(), HasSubstr("the indices have the extent 3 along axis 1"));
+  GraphBuilder c("g");
+  const ValueId x = c.Input("x", DType::kF32, {2});
+  c.Op("concat", {x, ValueId{}, x}, {{"axis", int64_t{0}}});
+  EXPECT_THAT(c.status().message(), HasSubstr("input 1 is absent"));
+}
+
 TEST(InferTest, HostileExtentsAreRefused) {
   const int64_t big = int64_t{1} << 62;
   EXPECT_THAT(Result({big}, "expand", {{"shape", L({8, big})}}),

@@ -101,5 +101,20 @@ TEST(InterpreterTest, EmptyTensors) {
   EXPECT_EQ(out[3].shape(), (std::vector<int64_t>{0, 3}));
 }
 
+// Taps outside of the input are not walked: these windows have 2^62 of them.
+TEST(InterpreterTest, WindowsAreAsLargeAsTheirInputsAtMost) {
+  const std::string attrs =
+      " {kernel = [2147483648, 2147483648], pads = [2147483647, 2147483647, 0, 0]";
+  KILN_ASSERT_OK_AND_ASSIGN(
+      const Graph g, ParseGraph("graph g\ninput x : f32 [1, 1, 1, 2]\nm = max_pool(x)" + attrs +
+                                "}\na = average_pool(x)" + attrs + "}\nc = average_pool(x)" +
+                                attrs + ", count_include_pad = 1}\noutput m\noutput a\noutput c"));
+  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> out,
+                            Interpret(g, std::vector<Tensor>{F32({1, 1, 1, 2}, {1, 3})}));
+  EXPECT_THAT(Values(out[0]), ElementsAre(1, 3));
+  EXPECT_THAT(Values(out[1]), ElementsAre(1, 2));
+  EXPECT_THAT(Values(out[2]), ElementsAre(0x1p-62, 0x1p-60));
+}
+
 }  // namespace
 }  // namespace kiln

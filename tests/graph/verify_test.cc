@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <string>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kiln/graph/builder.h"
+#include "kiln/graph/text.h"
 #include "tests/base/status_matchers.h"
 #include "tests/graph/tensors.h"
 
@@ -64,6 +67,31 @@ TEST(VerifyTest, RefusesAnOutputThatIsNoValue) {
   Graph g = Sum();
   g.AddOutput(ValueId{99}, "w");
   EXPECT_THAT(Verify(g), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("output \"w\"")));
+}
+
+// Bodies within bodies, each of which names the next one twice.
+std::string Nest(int depth) {
+  std::string text = "graph nest\ninput c : bool []\ninput x : f32 [2]\n";
+  std::string ends;
+  for (int d = 1; d <= depth; ++d) {
+    const std::string n = std::to_string(d);
+    const std::string call =
+        "(c, c, x) {then_branch = b" + n + ", else_branch = b" + n + ", extents = [2]}\noutput y\n";
+    text += "body b" + n + "\ninput c : bool []\ninput x : f32 [2]\n";
+    ends = "end\ny = if" + call + ends;
+  }
+  return text + "y = relu(x)\noutput y\n" + ends;
+}
+
+TEST(VerifyTest, BodiesThatAreSharedCountAsOftenAsTheyAreNamed) {
+  KILN_EXPECT_OK(ParseGraph(Nest(10)).status());  // 2047 graphs
+  EXPECT_THAT(ParseGraph(Nest(16)),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("more than 4096")));
+}
+
+// 2^30 verifications would never end.
+TEST(VerifyTest, VerifiesASharedBodyOnce) {
+  EXPECT_THAT(ParseGraph(Nest(30)), StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ namespace {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr auto kExhausted = absl::StatusCode::kResourceExhausted;
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
@@ -158,8 +159,84 @@ TEST(Limits, PartsOfASequence) {
                                   OnnxNode("SequenceAt", {"s", "one"}, {"y"})},
                                  {OnnxValue("x", kFloat, {2'000'000'000})}, {OnnxValue("y")},
                                  {OnnxTensor("one", kInt64, {}, RawBytes<int64_t>({1}))})),
-                StatusIs(kExhausted, HasSubstr("makes 2000000000 parts, more than 100000")));
+                StatusIs(kExhausted, HasSubstr("makes 2000000000 parts, more than 10000")));
   }
+}
+
+// Each table is allowed; all together are not.
+TEST(Limits, ElementsOfAllTables) {
+  std::vector<std::string> nodes;
+  for (int k = 0; k < 65; ++k)
+    nodes.push_back(OnnxNode("MelWeightMatrix", {"bins", "length", "rate", "low", "high"},
+                             {"y" + std::to_string(k)}));
+  const auto one = [](const char* name, int64_t value) {
+    return OnnxTensor(name, kInt64, {}, RawBytes<int64_t>({value}));
+  };
+  const auto edge = [](const char* name, float value) {
+    return OnnxTensor(name, kFloat, {}, RawBytes<float>({value}));
+  };
+  EXPECT_THAT(Import(OnnxGraph(nodes, {OnnxValue("x", kFloat, {1})}, {OnnxValue("x")},
+                               {one("bins", 1 << 10), one("length", 1 << 11), one("rate", 16000),
+                                edge("low", 0), edge("high", 8000)})),
+              StatusIs(kExhausted, HasSubstr("more than 67108864 elements together")));
+}
+
+// Weights of 8 bits in the file are as many floats: they count as such.
+TEST(Limits, WeightsThatAreMadeDense) {
+  const std::string model =
+      OnnxModel(17, OnnxGraph({OnnxNode("MatMulNBits", {"x", "b", "s"}, {"y"},
+                                        {IntAttribute("K", 64), IntAttribute("N", 8),
+                                         IntAttribute("bits", 4), IntAttribute("block_size", 32)},
+                                        "com.microsoft")},
+                              {OnnxValue("x", kFloat, {2, 64})}, {OnnxValue("y")},
+                              {OnnxTensor("b", 2, {8, 2, 16}, std::string(256, 'b')),
+                               OnnxFloats("s", std::vector<float>(16, 1))})) +
+      BytesField(8, BytesField(1, "com.microsoft") + NumberField(2, 1));
+  KILN_EXPECT_OK(ImportOnnxBytes(model));
+  EXPECT_THAT(ImportOnnxBytes(model, nullptr, {.max_total_bytes = 1024}),
+              StatusIs(kExhausted, HasSubstr("makes a tensor f32 [64, 8]")));
+}
+
+// Few turns over large values, that constants decide, would take seconds: the extent stays open.
+TEST(Limits, WorkOfALoopThatTellsAShape) {
+  const auto import = [](int64_t turns) {
+    const std::string body = OnnxGraph(
+        {OnnxNode("Identity", {"on"}, {"o"}), OnnxNode("Expand", {"s", "wide"}, {"e"}),
+         OnnxNode("ReduceMax", {"e"}, {"t"}, {IntsAttribute("axes", {0})})},
+        {OnnxValue("i", kInt64, {}), OnnxValue("on", kBool, {}), OnnxValue("s", kInt64, {1})},
+        {OnnxValue("o"), OnnxValue("t", kInt64, {1})}, {OnnxInts("wide", {1 << 16})});
+    return Import(OnnxGraph(
+        {OnnxNode("Loop", {"most", "", "four"}, {"shape"}, {GraphAttribute("body", body)}),
+         OnnxNode("Reshape", {"x", "shape"}, {"y"})},
+        {OnnxValue("x", kFloat, {4})}, {OnnxValue("y")},
+        {OnnxTensor("most", kInt64, {}, RawBytes<int64_t>({turns})), OnnxInts("four", {5})}));
+  };
+  // That 4 elements are no 5 is seen only where the loop is computed.
+  EXPECT_THAT(import(4), StatusIs(kInvalid));
+  EXPECT_THAT(import(10'000), Not(StatusIs(kInvalid)));
+}
+
+// Many sequences are cut, or each is the one before and one item more.
+TEST(Limits, PartsAndItemsOfAllSequences) {
+  std::vector<std::string> cuts, inserts = {OnnxNode("SequenceEmpty", {}, {"q0"})};
+  for (int k = 0; k < 11; ++k)
+    cuts.push_back(OnnxNode("SplitToSequence", {"x"}, {"s" + std::to_string(k)}));
+  for (int k = 1; k < 1500; ++k) {
+    inserts.push_back(
+        OnnxNode("SequenceInsert", {"q" + std::to_string(k - 1), "x"}, {"q" + std::to_string(k)}));
+  }
+  const std::vector<std::string> x = {OnnxValue("x", kFloat, {10'000})};
+  EXPECT_THAT(Import(OnnxGraph(cuts, x, {OnnxValue("x")})),
+              StatusIs(kExhausted, HasSubstr("expand to more than 100000 nodes")));
+  EXPECT_THAT(Import(OnnxGraph(inserts, x, {OnnxValue("x")})),
+              StatusIs(kExhausted, HasSubstr("more than 1000000 items together")));
+}
+
+// What a converter makes of the default, after an attribute of another type, may be nothing.
+TEST(Operands, OfAttributesOfAnotherTypeEndNothing) {
+  EXPECT_THAT(Import(OnnxGraph({OnnxNode("DFT", {"x"}, {"y"}, {FloatAttribute("axis", 1)})},
+                               {OnnxValue("x", kFloat, {1, 10, 10, 1})}, {OnnxValue("y")})),
+              StatusIs(kInvalid, HasSubstr("attribute \"axis\" has type 1")));
 }
 
 // Products of extents overflow to small ones.
