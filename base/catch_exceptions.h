@@ -5,7 +5,7 @@
 // first function of a thread, callbacks) the work is done inside it:
 //
 //   absl::StatusOr<Model> Compile(...) {
-//     return CatchExceptions("compiling", [&]() -> absl::StatusOr<Model> { return DoCompile(...); });
+//     return CatchExceptions("compiling", [&]() -> absl::StatusOr<Model> { ... });
 //   }
 //   // -> RESOURCE_EXHAUSTED: compiling: out of memory
 //

@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // A helper program of Kiln that talks in frames (base/frames.h) over its stdin and stdout:
-// kiln-codegen, kiln-validate.
+// kiln-codegen, kiln-validate. HelperPool (helper_pool.h) is how the rest of Kiln uses them.
+//
+// It inherits nothing of the host but its working directory and limits: no descriptor, no signal
+// mask, no ignored signals, no environment beyond PATH, TMPDIR and a plain locale; what it writes
+// to stderr goes nowhere. The host may wait for any child, ignore SIGCHLD, or close descriptors
+// that are not its own: a process is named by a pidfd, and a descriptor that is no longer our
+// socket is not written to.
 #ifndef KILN_BASE_CHILD_PROCESS_H_
 #define KILN_BASE_CHILD_PROCESS_H_
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "kiln/base/fork.h"
 
 namespace kiln {
 
@@ -22,28 +30,36 @@ absl::StatusOr<std::string> FindProgram(const std::string& name, const std::stri
 
 // A running process and our end of the socket that is its stdin and stdout. A socket rather than
 // pipes, so that writing to a dead process is an error instead of a signal. The destructor ends
-// the process.
-class ChildProcess {
+// the process: it hangs up, and kills what has not ended soon after. In a child of a fork it is
+// neither: the socket is closed, and the process is its parent's.
+class ChildProcess : private ForkListener {
  public:
-  // Starts `executable` without arguments, with PATH, TMPDIR and a plain locale as its whole
-  // environment: nothing of the caller's can change what it does. kUnavailable.
+  // Starts `executable` without arguments. kUnavailable.
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(const std::string& executable);
-  ~ChildProcess();
-  ChildProcess(const ChildProcess&) = delete;
-  ChildProcess& operator=(const ChildProcess&) = delete;
+  ~ChildProcess() override;
 
   // As ReadFrame and WriteFrame. Time in which this process was stopped or frozen, and most likely
   // the other with it, does not count.
   absl::StatusOr<std::string> Read(int timeout_ms);
-  absl::Status Write(absl::string_view payload);
+  absl::Status Write(absl::string_view payload, int timeout_ms);
 
-  // Ends the process at once: who reads meanwhile, on another thread, reads an end.
-  void Kill();
+  // Hangs up at once: who reads meanwhile, on another thread, reads an end, and the process ends
+  // what it does.
+  void HangUp();
 
  private:
   ChildProcess() = default;
+  void InChild(bool) override;
+  // kUnavailable: somebody has closed our descriptor, or it is another file now.
+  absl::Status CheckSocket() const;
+  // Whether it has ended, and is waited for, within the time.
+  bool WaitForEnd(int timeout_ms) const;
+  void Kill() const;
+
   pid_t pid_ = -1;
-  int fd_ = -1;
+  int process_ = -1;  // a pidfd; -1 where the system has none
+  int socket_ = -1;
+  uint64_t inode_ = 0;  // of the socket
 };
 
 }  // namespace kiln

@@ -103,7 +103,7 @@ CpuFeatures Detect() {
 
 IsaLevel DetectLevel() {
   const IsaLevel host = LevelOf(HostCpu());
-  const char* cap = std::getenv("KILN_MAX_ISA");
+  const char* cap = secure_getenv("KILN_MAX_ISA");
   if (cap == nullptr || *cap == '\0') return host;
   if (const std::optional<IsaLevel> level = ParseIsaLevel(cap)) return std::min(host, *level);
   LogWarning("KILN_MAX_ISA: no level \"", cap, "\"; use x86-64, x86-64-v3 or x86-64-v4");

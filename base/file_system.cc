@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kiln/base/fork.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
 
@@ -150,16 +151,26 @@ struct flock ByteRange(short type, int64_t offset) {
   return range;
 }
 
-class RealFileLock : public FileLock {
+// Gives a new file what the umask of the host has taken of the owner's rights.
+void RestoreOwnersRights(int fd, mode_t mode) {
+  struct stat s;
+  if (fstat(fd, &s) != 0 || s.st_uid != geteuid()) return;
+  const mode_t wanted = (s.st_mode & 07777) | (mode & 0700);
+  if (wanted != (s.st_mode & 07777)) fchmod(fd, wanted);
+}
+
+class RealFileLock : public FileLock, ForkListener {
  public:
   RealFileLock(Descriptor fd, int64_t offset) : fd_(std::move(fd)), offset_(offset) {}
   // Unlocks by name: a forked child may have a copy of the descriptor, which closing leaves open.
   ~RealFileLock() override {
     struct flock range = ByteRange(F_UNLCK, offset_);
-    fcntl(fd_.get(), F_OFD_SETLK, &range);
+    if (fd_.get() >= 0) fcntl(fd_.get(), F_OFD_SETLK, &range);
   }
 
  private:
+  void InChild(bool) override { Descriptor(fd_.Release()); }  // the lock is the parent's
+
   Descriptor fd_;
   int64_t offset_;
 };
@@ -212,6 +223,7 @@ class RealFiles : public FileSystem {
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     const int fd = Retry([&] { return open(name.c_str(), flags, mode); });
     if (fd < 0) return ErrnoStatus(errno, path, "create");
+    RestoreOwnersRights(fd, mode);
     return std::make_unique<RealWritableFile>(std::move(name), fd);
   }
 
@@ -230,7 +242,13 @@ class RealFiles : public FileSystem {
   }
 
   absl::Status MakeDir(absl::string_view path, mode_t mode) override {
-    if (mkdir(std::string(path).c_str(), mode) == 0) return absl::OkStatus();
+    const std::string name(path);
+    if (mkdir(name.c_str(), mode) == 0) {
+      struct stat s;
+      if (lstat(name.c_str(), &s) == 0 && S_ISDIR(s.st_mode) && (~s.st_mode & mode & 0700) != 0)
+        chmod(name.c_str(), (s.st_mode & 07777) | (mode & 0700));  // the umask of the host took it
+      return absl::OkStatus();
+    }
     const int error = errno;
     if (error == EEXIST) {
       const absl::StatusOr<FileInfo> there = Stat(path);
@@ -288,6 +306,7 @@ class RealFiles : public FileSystem {
     const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
     Descriptor fd(Retry([&] { return open(name.c_str(), flags, 0600); }));
     if (fd.get() < 0) return ErrnoStatus(errno, path, "open");
+    RestoreOwnersRights(fd.get(), 0600);
     struct flock range = ByteRange(F_WRLCK, offset);
     if (Retry([&] { return fcntl(fd.get(), F_OFD_SETLK, &range); }) < 0) {
       if (errno == EAGAIN || errno == EACCES) return std::unique_ptr<FileLock>();

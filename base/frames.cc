@@ -30,16 +30,28 @@ int64_t NowMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
+// Waits until `fd` can do what `events` say, or has ended.
+absl::Status WaitFor(int fd, short events, int64_t deadline) {
+  while (true) {
+    const int64_t left = deadline < 0 ? -1 : std::max<int64_t>(0, deadline - NowMs());
+    pollfd poll_fd{fd, events, 0};
+    const int ready = poll(&poll_fd, 1, static_cast<int>(std::min<int64_t>(left, INT32_MAX)));
+    if (ready > 0) return absl::OkStatus();
+    if (ready == 0) {
+      return absl::DeadlineExceededError(events == POLLIN ? "message: none within the time allowed"
+                                                          : "message: not taken within the time");
+    }
+    if (errno != EINTR) return absl::DataLossError(absl::StrCat("message: ", strerror(errno)));
+  }
+}
+
 // Fills `out`; false at an end of file before the first byte.
 absl::StatusOr<bool> ReadExactly(int fd, char* out, size_t size, int64_t deadline) {
   size_t done = 0;
   while (done < size) {
-    const int64_t left = deadline < 0 ? -1 : std::max<int64_t>(0, deadline - NowMs());
-    pollfd poll_fd{fd, POLLIN, 0};
-    const int ready = poll(&poll_fd, 1, static_cast<int>(std::min<int64_t>(left, INT32_MAX)));
-    if (ready == 0) return absl::DeadlineExceededError("message: none within the time allowed");
-    const ssize_t count = ready < 0 ? -1 : read(fd, out + done, size - done);
-    if (count < 0 && errno == EINTR) continue;
+    KILN_RETURN_IF_ERROR(WaitFor(fd, POLLIN, deadline));
+    const ssize_t count = read(fd, out + done, size - done);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (count < 0) return absl::DataLossError(absl::StrCat("message: ", strerror(errno)));
     if (count == 0 && done == 0) return false;
     if (count == 0) return Cut();
@@ -48,9 +60,10 @@ absl::StatusOr<bool> ReadExactly(int fd, char* out, size_t size, int64_t deadlin
   return true;
 }
 
-// write(2), but that the other end of a socket may be gone is an error and no signal.
+// write(2), but a socket whose other end is gone is an error, not a signal, and one that is full
+// does not block.
 ssize_t WriteSome(int fd, const char* bytes, size_t count) {
-  const ssize_t sent = send(fd, bytes, count, MSG_NOSIGNAL);
+  const ssize_t sent = send(fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT);
   return sent < 0 && errno == ENOTSOCK ? write(fd, bytes, count) : sent;
 }
 
@@ -72,7 +85,8 @@ absl::StatusOr<std::string> ReadFrame(int fd, int timeout_ms) {
   return payload;
 }
 
-absl::Status WriteFrame(int fd, absl::string_view payload) {
+absl::Status WriteFrame(int fd, absl::string_view payload, int timeout_ms) {
+  const int64_t deadline = timeout_ms < 0 ? -1 : NowMs() + timeout_ms;
   if (payload.size() > kMostBytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("message: ", payload.size(), " bytes, more than the limit of ", kMostBytes));
@@ -81,8 +95,9 @@ absl::Status WriteFrame(int fd, absl::string_view payload) {
   AppendU32(frame, static_cast<uint32_t>(payload.size()));
   absl::StrAppend(&frame, payload);
   for (size_t done = 0; done < frame.size();) {
+    KILN_RETURN_IF_ERROR(WaitFor(fd, POLLOUT, deadline));
     const ssize_t count = WriteSome(fd, frame.data() + done, frame.size() - done);
-    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (count < 0) return absl::DataLossError(absl::StrCat("message: ", strerror(errno)));
     done += static_cast<size_t>(count);
   }

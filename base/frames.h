@@ -12,10 +12,10 @@
 
 namespace kiln {
 
-// Blocking frame I/O on a descriptor; kDataLoss on a short or oversized frame, kNotFound on a clean
-// end of file, kDeadlineExceeded after timeout_ms (negative: none).
+// Frame I/O on a descriptor that may block; kDataLoss on a short or oversized frame, kNotFound on a
+// clean end of file, kDeadlineExceeded after timeout_ms (negative: none).
 absl::StatusOr<std::string> ReadFrame(int fd, int timeout_ms);
-absl::Status WriteFrame(int fd, absl::string_view payload);
+absl::Status WriteFrame(int fd, absl::string_view payload, int timeout_ms = -1);
 
 }  // namespace kiln
 

@@ -13,7 +13,7 @@ namespace {
 constexpr std::array<absl::string_view, 5> kNames = {"debug", "info", "warning", "error", "off"};
 
 LogLevel LevelFromEnvironment() {
-  const char* value = std::getenv("KILN_LOG");
+  const char* value = secure_getenv("KILN_LOG");
   if (value == nullptr || *value == '\0') return LogLevel::kWarning;
   if (const std::optional<LogLevel> level = ParseLogLevel(value)) return *level;
   std::fprintf(stderr,

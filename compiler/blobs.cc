@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "kiln/base/catch_exceptions.h"
 #include "kiln/base/log.h"
 
 namespace kiln {
@@ -37,39 +38,47 @@ Preimage Blobs::RecordOf() const {
 }
 
 void Blobs::LoadRecord() {
+  {
+    const MutexLock lock(mutex_);
+    if (loaded_) return;
+  }
   const std::optional<Entry> entry = store_.Lookup(RecordOf());
+  const MutexLock lock(mutex_);
+  loaded_ = true;
   if (!entry.has_value()) return;
-  const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [key, text] : MetaOf(*entry)) {
-    if (const auto identity = ParseIdentity(text); identity.has_value()) checked_[key] = *identity;
+    if (const auto identity = ParseIdentity(text); identity.has_value())
+      checked_.emplace(key, *identity);
   }
 }
 
 Blobs::~Blobs() {
   if (!changed_ || store_.read_only()) return;
-  std::map<std::string, std::string> meta;
-  for (const auto& [key, identity] : checked_) meta[key] = ToText(identity);
-  const Preimage preimage = RecordOf();
-  Entry entry;
-  entry.key = preimage.Key();
-  entry.Add("preimage", preimage.bytes(), true);
-  entry.Add("meta", FormatMeta(meta), true);
-  store_.Publish(entry).IgnoreError();
+  CatchExceptions("cache", [&] {
+    std::map<std::string, std::string> meta;
+    for (const auto& [key, identity] : checked_) meta[key] = ToText(identity);
+    const Preimage preimage = RecordOf();
+    Entry entry;
+    entry.key = preimage.Key();
+    entry.Add("preimage", preimage.bytes(), true);
+    entry.Add("meta", FormatMeta(meta), true);
+    return store_.Publish(entry);
+  }).IgnoreError();
 }
 
 std::optional<MappedBlob> Blobs::Find(const Preimage& preimage) {
-  std::call_once(loaded_, [this] { LoadRecord(); });
+  LoadRecord();
   const std::string key = ToHex(preimage.Key());
   const int64_t begun = SystemNowNs();
   bool known = false;
   const auto was_checked = [&](const FileIdentity& file) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = checked_.find(key);
     return known = found != checked_.end() && found->second == file;
   };
   std::optional<MappedBlob> blob = store_.FindBlob(preimage, was_checked);
   if (blob.has_value() && !known && store_.local() && Settled(blob->file, begun)) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     checked_[key] = blob->file;
     changed_ = true;
   }

@@ -9,11 +9,11 @@
 #define KILN_COMPILER_BLOBS_H_
 
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "kiln/base/mutex.h"
 #include "kiln/base/sha256.h"
 #include "kiln/persistent_cache/store.h"
 
@@ -42,8 +42,8 @@ class Blobs {
 
   Store& store_;
   const CacheKey owner_;
-  std::once_flag loaded_;
-  std::mutex mutex_;                             // guards all below
+  Mutex mutex_;  // guards all below
+  bool loaded_ = false;
   std::map<std::string, FileIdentity> checked_;  // by key, hexadecimal
   bool changed_ = false;
 };

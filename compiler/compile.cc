@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "kiln/base/catch_exceptions.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/compiler/model_source.h"
 #include "kiln/compiler/variants.h"
@@ -33,6 +34,12 @@ absl::Status Check(const CompileOptions& options) {
   return absl::OkStatus();
 }
 
+constexpr char kCompiling[] = "compiling";
+
+std::shared_ptr<KernelService> ServiceOf(const CompileOptions& options) {
+  return options.kernels != nullptr ? options.kernels : std::make_shared<KernelService>(options);
+}
+
 RunOptions RunOptionsOf(const CompileOptions& options) {
   RunOptions run;
   run.threads = options.threads;
@@ -48,35 +55,39 @@ RunOptions RunOptionsOf(const CompileOptions& options) {
 }  // namespace
 
 absl::StatusOr<Graph> ReadModel(absl::string_view path) {
-  KILN_ASSIGN_OR_RETURN(const ModelSource source, ModelSource::Read(std::string(path)));
-  if (!source.needs_inputs()) return source.graph();
-  return ImportOnnx(path).status();  // says what they are needed for
+  return CatchExceptions("reading the model", [&]() -> absl::StatusOr<Graph> {
+    KILN_ASSIGN_OR_RETURN(const ModelSource source, ModelSource::Read(std::string(path)));
+    if (!source.needs_inputs()) return source.graph();
+    return ImportOnnx(path).status();  // says what they are needed for
+  });
 }
 
 absl::StatusOr<Model> Compile(absl::string_view path, const CompileOptions& options) {
-  KILN_RETURN_IF_ERROR(Check(options));
-  if (absl::EndsWith(path, ".kiln")) return LoadPackage(path, RunOptionsOf(options));
-  auto kernels =
-      options.kernels != nullptr ? options.kernels : std::make_shared<KernelService>(options);
-  KILN_ASSIGN_OR_RETURN(std::shared_ptr<WarmModel> opened,
-                        WarmModel::Open(path, options, std::move(kernels)));
-  return Compile(std::move(opened), options);
+  return CatchExceptions(kCompiling, [&]() -> absl::StatusOr<Model> {
+    KILN_RETURN_IF_ERROR(Check(options));
+    if (absl::EndsWith(path, ".kiln")) return LoadPackage(path, RunOptionsOf(options));
+    KILN_ASSIGN_OR_RETURN(std::shared_ptr<WarmModel> opened,
+                          WarmModel::Open(path, options, ServiceOf(options)));
+    return Compile(std::move(opened), options);
+  });
 }
 
 absl::StatusOr<Model> Compile(std::shared_ptr<WarmModel> opened, const CompileOptions& options) {
-  KILN_RETURN_IF_ERROR(Check(options));
-  KILN_RETURN_IF_ERROR(opened->Prepare());
-  return Model::Create(std::move(opened), RunOptionsOf(options));
+  return CatchExceptions(kCompiling, [&]() -> absl::StatusOr<Model> {
+    KILN_RETURN_IF_ERROR(Check(options));
+    KILN_RETURN_IF_ERROR(opened->Prepare());
+    return Model::Create(std::move(opened), RunOptionsOf(options));
+  });
 }
 
 absl::StatusOr<Model> Compile(Graph graph, const CompileOptions& options) {
-  KILN_RETURN_IF_ERROR(Check(options));
-  KILN_RETURN_IF_ERROR(Verify(graph));
-  auto kernels =
-      options.kernels != nullptr ? options.kernels : std::make_shared<KernelService>(options);
-  auto variants = std::make_shared<Variants>(std::move(graph), options, std::move(kernels));
-  KILN_RETURN_IF_ERROR(variants->Prepare());
-  return Model::Create(std::move(variants), RunOptionsOf(options));
+  return CatchExceptions(kCompiling, [&]() -> absl::StatusOr<Model> {
+    KILN_RETURN_IF_ERROR(Check(options));
+    KILN_RETURN_IF_ERROR(Verify(graph));
+    auto variants = std::make_shared<Variants>(std::move(graph), options, ServiceOf(options));
+    KILN_RETURN_IF_ERROR(variants->Prepare());
+    return Model::Create(std::move(variants), RunOptionsOf(options));
+  });
 }
 
 }  // namespace kiln

@@ -15,6 +15,7 @@ constexpr KeyOption kOptions[] = {
     {"math", true, "field math"},
     {"compile_mode", false, "decides when, not what"},
     {"cache", false, "decides where"},
+    {"build_jobs", false, "decides how fast, not what"},
     {"codegen", false, "a worker of another build is refused; the build is in the key"},
     {"validator", false, "decides whether a kernel is kept, not what it is"},
     {"prover", false, "its older name"},

@@ -3,17 +3,21 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
+#include <iterator>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "kiln/base/cpu_model.h"
+#include "kiln/base/fork.h"
 #include "kiln/base/log.h"
+#include "kiln/base/processors.h"
 #include "kiln/base/status_macros.h"
-#include "kiln/compiler/task_queue.h"
+#include "kiln/base/thread.h"
 #include "kiln/exec/support/loader.h"
 #include "kiln/exec/vm/vm.h"
 #include "kiln/kernel/text.h"
@@ -30,7 +34,14 @@ double MsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-int Processors() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
+// How long after a build that failed for a reason that passes it is tried again.
+constexpr std::chrono::milliseconds kTryAgainAfter[] = {std::chrono::milliseconds(1000),
+                                                        std::chrono::milliseconds(5000),
+                                                        std::chrono::milliseconds(30'000)};
+
+int BuildJobs(const CompileOptions& options) {
+  return options.build_jobs > 0 ? options.build_jobs : Processors();
+}
 
 std::shared_ptr<Store> OpenStore(const CacheOptions& options) {
   if (!options.enabled) return nullptr;
@@ -79,14 +90,39 @@ absl::StatusOr<std::shared_ptr<const KernelFunction>> VmFunction(const std::stri
 constexpr char kUnvalidatedMeta[] = "unvalidated";
 constexpr char kExampleMeta[] = "example";
 
-// Whether a failure is that of a kernel whose code could not be validated.
-bool IsUnvalidated(const absl::Status& status) { return absl::IsUnimplemented(status); }
+// Whether a failure is that of a kernel whose code could not be validated; for now: kAborted.
+bool IsUnvalidated(const absl::Status& status) {
+  return absl::IsUnimplemented(status) || absl::IsAborted(status);
+}
+
+// Of a known failure to build a kernel in time: the limits, in milliseconds.
+constexpr char kTimeMeta[] = "limit_ms";
+constexpr char kCpuTimeMeta[] = "limit_cpu_ms";
+
+// Whether a build that ran out of time within the limits of an entry may do better with `limit`, of
+// which 0 is none.
+bool AllowsMore(const std::string& tried, uint32_t limit) {
+  uint32_t before = 0;
+  return !absl::SimpleAtoi(tried, &before) || (before != 0 && (limit == 0 || limit > before));
+}
+
+// What is asked for: the launch of KernelDef::example, and how long a build may take.
+struct Attempt {
+  const std::vector<int64_t>& example;
+  const CompileOptions& options;
+};
 
 // Whether an entry says that trying is in vain. One that says that nothing was found to compare the
-// code on says it of the probes of its version and of its example alone.
-bool IsKnownToFail(const Entry& entry, const std::vector<int64_t>& example) {
+// code on says it of the probes of its version and of its example alone; one of a build that took
+// too long, of limits that are no longer.
+bool IsKnownToFail(const Entry& entry, const Attempt& attempt) {
   if (entry.Find("failure") == nullptr) return false;
+  const std::vector<int64_t>& example = attempt.example;
   std::map<std::string, std::string> meta = MetaOf(entry);
+  if (meta.count(kTimeMeta) != 0) {
+    return !AllowsMore(meta[kTimeMeta], attempt.options.kernel_timeout_ms) &&
+           !AllowsMore(meta[kCpuTimeMeta], attempt.options.kernel_cpu_ms);
+  }
   const auto version = meta.find(kUnvalidatedMeta);
   return version == meta.end() || (version->second == absl::StrCat(kValidationVersion) &&
                                    (example.empty() || meta[kExampleMeta] == FormatClass(example)));
@@ -95,7 +131,13 @@ bool IsKnownToFail(const Entry& entry, const std::vector<int64_t>& example) {
 absl::Status KnownFailure(const Entry& entry) {
   const std::string text = absl::StrCat(*entry.Find("failure"), " (known from the cache)");
   return MetaOf(entry).count(kUnvalidatedMeta) != 0 ? absl::UnimplementedError(text)
-                                                    : absl::UnavailableError(text);
+                                                    : absl::InternalError(text);
+}
+
+// Whether what went wrong may not go wrong another time.
+bool MayPass(const absl::Status& why) {
+  return absl::IsUnavailable(why) || absl::IsNotFound(why) || absl::IsResourceExhausted(why) ||
+         absl::IsAborted(why);
 }
 
 }  // namespace
@@ -104,26 +146,27 @@ KernelService::KernelService(const CompileOptions& options)
     : options_(options),
       target_(options.target.value_or(HostIsa())),
       store_(OpenStore(options.cache)),
-      publishing_(2),
+      generation_(ForkGeneration()),
+      workers_(options.codegen, BuildJobs(options)),
       validator_(options.validator.empty() ? options.prover : options.validator,
-                 std::max(1, Processors() / 2)),
-      builds_(std::max(1, Processors() / 2), kBuildingLater) {}
+                 BuildJobs(options)),
+      publishing_(2),
+      validations_(std::max(1, Processors() / 2)),
+      builds_(std::max(1, BuildJobs(options) / 2), kBuildingLater) {}
 
 KernelService::~KernelService() {
   ending_ = true;
   builds_.Drop();
-  WorkerPool* workers = nullptr;
-  {
-    absl::MutexLock lock(&mutex_);
-    workers = workers_.get();
-  }
-  if (workers != nullptr) workers->Stop();
-  FinishValidations();
+  validations_.Drop();
+  workers_.Stop();
+  validator_.Stop();
+  builds_.Wait();
+  publishing_.Wait();
 }
 
 void KernelService::FinishValidations() {
   builds_.Wait();
-  validator_.Finish();
+  validations_.Wait();
   publishing_.Wait();
 }
 
@@ -132,30 +175,16 @@ KernelIdentity KernelService::Identify(const std::string& text, const std::strin
 }
 
 KernelCounts KernelService::counts() const {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(mutex_);
   return counts_;
 }
 
 void KernelService::WarnOnce(absl::string_view what) {
   {
-    absl::MutexLock lock(&mutex_);
+    const MutexLock lock(mutex_);
     if (std::exchange(warned_, true)) return;
   }
   LogWarning(what);
-}
-
-absl::StatusOr<WorkerPool*> KernelService::Workers() {
-  absl::MutexLock lock(&mutex_);
-  if (ending_) return absl::CancelledError("the kernel service ends");
-  if (workers_ == nullptr && no_workers_.ok()) {
-    const absl::StatusOr<std::string> executable = FindCodegen(options_.codegen);
-    no_workers_ = executable.status();
-    if (executable.ok()) {
-      workers_ = std::make_unique<WorkerPool>(*executable, Processors());
-    }
-  }
-  KILN_RETURN_IF_ERROR(no_workers_);
-  return workers_.get();
 }
 
 absl::StatusOr<KernelService::Validated> KernelService::WhereValidated(
@@ -167,7 +196,7 @@ absl::StatusOr<KernelService::Validated> KernelService::WhereValidated(
   if (!transcript.empty() && !MayPublish()) return Validated::kHere;
   if (const std::optional<Entry> record = store_->Lookup(RecordOf(entry)); record.has_value()) {
     if (record->Find("failure") == nullptr) return Validated::kHere;
-    if (IsKnownToFail(*record, example)) return KnownFailure(*record);
+    if (IsKnownToFail(*record, {example, options_})) return KnownFailure(*record);
   }
   return transcript.empty() ? Validated::kNowhere : Validated::kElsewhere;
 }
@@ -179,7 +208,7 @@ absl::StatusOr<KernelService::Made> KernelService::FromCache(const Wanted& wante
   const Preimage& preimage = wanted.preimage;
   std::optional<Entry> entry = again ? store_->LookupAgain(preimage) : store_->Lookup(preimage);
   if (!entry.has_value()) return nothing;
-  if (IsKnownToFail(*entry, wanted.example)) return KnownFailure(*entry);
+  if (IsKnownToFail(*entry, {wanted.example, options_})) return KnownFailure(*entry);
   const std::string* const elf = entry->Find("elf");
   if (elf == nullptr || !HostRunsCodeOf(MetaOf(*entry))) return nothing;
   KILN_ASSIGN_OR_RETURN(const Validated where, WhereValidated(*entry, wanted.example));
@@ -203,7 +232,6 @@ absl::StatusOr<KernelService::Made> KernelService::FromCache(const Wanted& wante
 
 absl::StatusOr<CodegenAnswer> KernelService::Emit(const KernelIdentity& identity,
                                                   std::vector<std::string> sections) {
-  KILN_ASSIGN_OR_RETURN(WorkerPool* const workers, Workers());
   CodegenRequest request;
   request.kernel = identity.text;
   request.params = identity.params;
@@ -211,22 +239,32 @@ absl::StatusOr<CodegenAnswer> KernelService::Emit(const KernelIdentity& identity
   request.sections = std::move(sections);
   request.timeout_ms = options_.kernel_timeout_ms;
   request.cpu_ms = options_.kernel_cpu_ms;
-  KILN_ASSIGN_OR_RETURN(CodegenAnswer answer, workers->Compile(request));
+  absl::StatusOr<CodegenAnswer> asked = workers_.Compile(request);
+  if (absl::IsDeadlineExceeded(asked.status()))  // it does not keep its time itself
+    return absl::UnavailableError(asked.status().message());
+  KILN_RETURN_IF_ERROR(asked.status());
+  CodegenAnswer answer = *std::move(asked);
   if (answer.outcome == CodegenAnswer::Outcome::kOk) return answer;
   const std::string error = absl::StrCat("kernel compiler: ", answer.error);
   if (answer.outcome == CodegenAnswer::Outcome::kTransient) return absl::UnavailableError(error);
+  if (answer.outcome == CodegenAnswer::Outcome::kTimedOut)
+    return absl::DeadlineExceededError(error);
   return absl::InternalError(error);
 }
 
 absl::StatusOr<Entry> KernelService::BuildEntry(const Wanted& wanted) {
   const KernelIdentity& identity = wanted.identity;
   const absl::StatusOr<CodegenAnswer> answer = Emit(identity, {"elf"});
-  if (absl::IsInternal(answer.status()) && MayPublish()) {
-    store_
-        ->PublishFailure(wanted.preimage, answer.status().message(),
-                         {{"device", "cpu"},
-                          {"params", identity.params},
-                          {"target", std::string(Name(identity.target))}})
+  const bool late = absl::IsDeadlineExceeded(answer.status());
+  if ((absl::IsInternal(answer.status()) || late) && MayPublish()) {
+    std::map<std::string, std::string> meta = {{"device", "cpu"},
+                                               {"params", identity.params},
+                                               {"target", std::string(Name(identity.target))}};
+    if (late) {
+      meta[kTimeMeta] = absl::StrCat(options_.kernel_timeout_ms);
+      meta[kCpuTimeMeta] = absl::StrCat(options_.kernel_cpu_ms);
+    }
+    store_->PublishFailure(wanted.preimage, answer.status().message(), std::move(meta))
         .IgnoreError();
   }
   KILN_RETURN_IF_ERROR(answer.status());
@@ -260,7 +298,7 @@ absl::StatusOr<Validation> KernelService::ValidateFirst(const Entry& entry, bool
   const Clock::time_point start = Clock::now();
   absl::StatusOr<Validation> validation = validator_.Validate(ValidationOf(entry, example));
   {
-    absl::MutexLock lock(&mutex_);
+    const MutexLock lock(mutex_);
     counts_.validate_ms += MsSince(start);
   }
   if (validation.ok()) return validation;
@@ -271,8 +309,9 @@ absl::StatusOr<Validation> KernelService::ValidateFirst(const Entry& entry, bool
     LogWarning("kernel ", ToHex(entry.key).substr(0, 12), ": ", failed.message(),
                "; it runs on the VM, please report this as a defect");
   } else {
-    failed = absl::UnimplementedError(
-        absl::StrCat("its compiled code cannot be validated: ", status.message()));
+    const std::string text =
+        absl::StrCat("its compiled code cannot be validated: ", status.message());
+    failed = MayPass(status) ? absl::AbortedError(text) : absl::UnimplementedError(text);
   }
   // What passes, such as a lack of memory, is tried again by the next process.
   if (MayPublish() && (absl::IsDataLoss(status) || absl::IsUnimplemented(status)))
@@ -299,7 +338,7 @@ absl::StatusOr<KernelService::Made> KernelService::Build(const Wanted& wanted,
   absl::StatusOr<Entry> entry = BuildEntry(wanted);
   --building_;
   {
-    absl::MutexLock mutex(&mutex_);
+    const MutexLock mutex(mutex_);
     counts_.build_ms += MsSince(start);
   }
   KILN_RETURN_IF_ERROR(entry.status());
@@ -364,7 +403,10 @@ absl::StatusOr<KernelService::Made> KernelService::Make(const Wanted& wanted) {
     WarnOnce(absl::StrCat("a kernel runs on the VM, slower and with the same results: ",
                           made.status().message()));
   }
-  return OnVm(wanted, IsUnvalidated(made.status()) ? Source::kUnvalidated : Source::kFailed);
+  const bool may_pass = MayPass(made.status());
+  made = OnVm(wanted, IsUnvalidated(made.status()) ? Source::kUnvalidated : Source::kFailed);
+  if (made.ok()) made->may_pass = may_pass;
+  return made;
 }
 
 void KernelService::Count(Source source, int by) {
@@ -376,35 +418,69 @@ void KernelService::Count(Source source, int by) {
   counts_.vm += source == Source::kVm || failed ? by : 0;
 }
 
-void KernelService::BuildLater(Wanted wanted, std::shared_ptr<KernelHandle> handle) {
-  builds_.Add([this, wanted = std::move(wanted), handle = std::move(handle)] {
-    absl::StatusOr<Made> built = BuildOrWait(wanted);
-    if (!built.ok() && ending_) return;
-    if (built.ok()) {
-      handle->Swap(std::move(built->function));
-    } else if (!absl::IsDataLoss(built.status())) {  // each of those was warned of
-      WarnOnce(absl::StrCat("a kernel stays on the VM, slower and with the same results: ",
-                            built.status().message()));
-    }
-    {
-      absl::MutexLock lock(&mutex_);
-      Count(Source::kVm, -1);
-      Count(built.ok()                      ? built->source
-            : IsUnvalidated(built.status()) ? Source::kUnvalidated
-                                            : Source::kFailed,
-            1);
-    }
-    if (built.ok() && built->again != nullptr) ValidateAgain(handle, std::move(built->again));
-  });
+void KernelService::BuildLater(const CacheKey& key) {
+  std::chrono::milliseconds delay{0};
+  {
+    const MutexLock lock(mutex_);
+    const size_t tries = pending_[key].tries;
+    if (tries > 0) delay = kTryAgainAfter[tries - 1];
+  }
+  builds_.AddAfter(delay, [this, key] { BuildPending(key); });
+}
+
+void KernelService::BuildPending(const CacheKey& key) {
+  Pending pending;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = pending_.find(key);
+    if (found == pending_.end()) return;
+    pending = found->second;
+  }
+  absl::StatusOr<Made> built = BuildOrWait(pending.wanted);
+  if (!built.ok() && ending_) return;
+  if (built.ok()) {
+    pending.handle->Swap(std::move(built->function));
+  } else if (!absl::IsDataLoss(built.status())) {  // each of those was warned of
+    WarnOnce(absl::StrCat("a kernel stays on the VM, slower and with the same results: ",
+                          built.status().message()));
+  }
+  const bool again =
+      !built.ok() && MayPass(built.status()) && pending.tries < std::size(kTryAgainAfter);
+  {
+    const MutexLock lock(mutex_);
+    Count(pending.source, -1);
+    pending.source = built.ok()                      ? built->source
+                     : IsUnvalidated(built.status()) ? Source::kUnvalidated
+                                                     : Source::kFailed;
+    Count(pending.source, 1);
+    ++pending.tries;
+    if (again) pending_[key] = pending;
+    if (!again) pending_.erase(key);
+  }
+  if (again) BuildLater(key);
+  if (built.ok() && built->again != nullptr) ValidateAgain(pending.handle, std::move(built->again));
+}
+
+void KernelService::ResumeAfterFork() {
+  const uint32_t now = ForkGeneration();
+  if (generation_.load(std::memory_order_relaxed) == now || generation_.exchange(now) == now)
+    return;
+  std::vector<CacheKey> keys;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [key, pending] : pending_) keys.push_back(key);
+  }
+  for (const CacheKey& key : keys) BuildLater(key);
 }
 
 void KernelService::ValidateAgain(std::shared_ptr<KernelHandle> handle,
                                   std::shared_ptr<ToValidate> what) {
-  ValidationRequest request = ValidationOf(what->entry, what->example);
-  request.nobody_waits = true;
-  validator_.Add(std::move(request),
-                 [this, handle = std::move(handle), what = std::move(what)](
-                     const auto& validation) { AfterValidation(*handle, *what, validation); });
+  validations_.Add([this, handle = std::move(handle), what = std::move(what)] {
+    ValidationRequest request = ValidationOf(what->entry, what->example);
+    request.nobody_waits = true;
+    const absl::StatusOr<Validation> validation = validator_.Validate(request);
+    if (!ending_) AfterValidation(*handle, *what, validation);
+  });
 }
 
 void KernelService::AfterValidation(KernelHandle& handle, const ToValidate& what,
@@ -419,7 +495,7 @@ void KernelService::AfterValidation(KernelHandle& handle, const ToValidate& what
   auto vm = VmFunction(FieldOf(*what.entry.Find("preimage"), "kernel"));
   if (!vm.ok()) return;  // cannot be: the validation has run it
   handle.Swap(*std::move(vm));
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(mutex_);
   Count(Source::kCached, -1);
   Count(Source::kFailed, 1);
 }
@@ -438,7 +514,7 @@ absl::StatusOr<KernelService::Kept> KernelService::Keep(const KernelIdentity& id
   const auto failed = [](const Entry& known) {
     return IsUnvalidated(KnownFailure(known)) ? Kept::kUnvalidated : Kept::kFailed;
   };
-  if (entry.has_value() && IsKnownToFail(*entry, example)) return failed(*entry);
+  if (entry.has_value() && IsKnownToFail(*entry, {example, options_})) return failed(*entry);
   const bool was_there = entry.has_value() && entry->Find("failure") == nullptr;
   if (was_there && !MetaOf(*entry)["validation"].empty()) return Kept::kWasThere;
   absl::StatusOr<Entry> built = was_there ? *std::move(entry) : BuildEntry(wanted);
@@ -458,7 +534,7 @@ absl::StatusOr<KernelService::Kept> KernelService::Keep(const KernelIdentity& id
         store_->LookupAgain(was_there ? RecordOf(*built) : wanted.preimage);
     if (known.has_value() && known->Find("failure") != nullptr) return failed(*known);
     return IsUnvalidated(validation.status())
-               ? validation.status()
+               ? absl::UnimplementedError(validation.status().message())
                : absl::UnavailableError(validation.status().message());
   }
   AddValidation(*built, *validation, example);
@@ -479,23 +555,33 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> KernelService::Get(
                            ? Preimage(wanted.preimage).Add("launched", "never").Key()
                            : wanted.preimage.Key();
   {
-    absl::MutexLock lock(&mutex_);
-    const auto settled = [&]()
-                             ABSL_NO_THREAD_SAFETY_ANALYSIS { return in_flight_.count(key) == 0; };
-    mutex_.Await(absl::Condition(&settled));
+    const MutexLock lock(mutex_);
+    // A thread of the parent makes nothing for a child of a fork.
+    const auto in_flight = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      const auto found = in_flight_.find(key);
+      return found != in_flight_.end() && found->second == ForkGeneration();
+    };
+    while (in_flight()) settled_.Wait(mutex_);
     if (const auto found = table_.find(key); found != table_.end()) return found->second;
-    in_flight_[key] = 1;
+    in_flight_[key] = ForkGeneration();
   }
-  absl::StatusOr<Made> made = Make(wanted);
-  absl::MutexLock lock(&mutex_);
-  in_flight_.erase(key);
-  KILN_RETURN_IF_ERROR(made.status());
-  ++counts_.kernels;
-  Count(made->source, 1);
-  auto handle = std::make_shared<KernelHandle>(std::move(made->function));
-  table_[key] = handle;
-  if (made->again != nullptr) ValidateAgain(handle, std::move(made->again));
-  if (made->later) BuildLater(std::move(wanted), handle);
+  const absl::Cleanup others_may_look = [&] {
+    const MutexLock lock(mutex_);
+    in_flight_.erase(key);
+    settled_.NotifyAll();
+  };
+  KILN_ASSIGN_OR_RETURN(Made made, Make(wanted));
+  auto handle = std::make_shared<KernelHandle>(std::move(made.function));
+  {
+    const MutexLock lock(mutex_);
+    ++counts_.kernels;
+    Count(made.source, 1);
+    table_[key] = handle;
+    if (made.later || made.may_pass)
+      pending_[key] = {std::move(wanted), handle, made.source, made.later ? 0u : 1u};
+  }
+  if (made.again != nullptr) ValidateAgain(handle, std::move(made.again));
+  if (made.later || made.may_pass) BuildLater(key);
   return handle;
 }
 
@@ -517,7 +603,7 @@ absl::StatusOr<std::vector<std::vector<std::shared_ptr<KernelHandle>>>> KernelSe
     if (handle.ok()) handles[static_cast<size_t>(i)][static_cast<size_t>(j)] = *std::move(handle);
   });
   {
-    absl::MutexLock lock(&mutex_);
+    const MutexLock lock(mutex_);
     counts_.ms += MsSince(start);
   }
   for (const absl::Status& result : results) KILN_RETURN_IF_ERROR(result);

@@ -21,6 +21,7 @@
 #define KILN_COMPILER_KERNEL_SERVICE_H_
 
 #include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,11 +29,11 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "kiln/base/mutex.h"
+#include "kiln/base/task_queue.h"
 #include "kiln/compiler/kernel_entry.h"
 #include "kiln/compiler/kernel_key.h"
 #include "kiln/compiler/options.h"
-#include "kiln/compiler/task_queue.h"
 #include "kiln/compiler/worker.h"
 #include "kiln/exec/provider.h"
 #include "kiln/exec/validate/validator.h"
@@ -53,8 +54,7 @@ class KernelService : public KernelProvider {
  public:
   // A cache that cannot be opened is warned of and done without.
   explicit KernelService(const CompileOptions& options);
-  // Ends builds in the background that are not done; finishes validations and publishes what was
-  // built.
+  // Ends builds and validations in the background that are not done; publishes what was built.
   ~KernelService() override;
 
   absl::StatusOr<std::shared_ptr<KernelHandle>> Get(const program::KernelDef& def,
@@ -66,6 +66,9 @@ class KernelService : public KernelProvider {
 
   // Until nothing is being built in the background.
   void WaitForBuilds() { builds_.Wait(); }
+
+  // Called before each run: in a child of a fork, begins with what its parent was building.
+  void ResumeAfterFork();
 
   KernelIdentity Identify(const std::string& text, const std::string& params) const;
 
@@ -102,6 +105,7 @@ class KernelService : public KernelProvider {
     Source source = Source::kVm;
     std::shared_ptr<ToValidate> again = nullptr;  // null: nothing
     bool later = false;                           // compiled code is still to be made
+    bool may_pass = false;                        // why there is none: it may be had another time
   };
   using Class = std::vector<int64_t>;  // KernelChoice::at_most
   struct Wanted {
@@ -111,6 +115,13 @@ class KernelService : public KernelProvider {
     Preimage preimage;
     bool never_launched = false;  // as compiled code, in this class
   };
+  // A kernel in use on the VM that is to be built in the background.
+  struct Pending {
+    Wanted wanted;
+    std::shared_ptr<KernelHandle> handle;
+    Source source = Source::kVm;  // as it is counted
+    size_t tries = 0;             // that failed
+  };
   absl::StatusOr<Made> Make(const Wanted& wanted);
   absl::StatusOr<Made> OnVm(const Wanted& wanted, Source source);
   // No function: not there, or, unless `may_wait`, still to be validated before its first use. An
@@ -118,7 +129,9 @@ class KernelService : public KernelProvider {
   absl::StatusOr<Made> FromCache(const Wanted& wanted, bool again, bool may_wait);
   // Builds, or takes what another process publishes meanwhile.
   absl::StatusOr<Made> BuildOrWait(const Wanted& wanted);
-  void BuildLater(Wanted wanted, std::shared_ptr<KernelHandle> handle);
+  // Adds the build in the background that `pending_` has under the key.
+  void BuildLater(const CacheKey& key);
+  void BuildPending(const CacheKey& key);
   absl::StatusOr<Made> Build(const Wanted& wanted, std::shared_ptr<KeyLock> lock);
   // Build without validating; a deterministic failure is remembered.
   absl::StatusOr<Entry> BuildEntry(const Wanted& wanted);
@@ -144,26 +157,29 @@ class KernelService : public KernelProvider {
                        const absl::StatusOr<Validation>& validation);
 
   void Count(Source source, int by) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<WorkerPool*> Workers();
   void WarnOnce(absl::string_view what);
 
   const CompileOptions options_;
   const IsaLevel target_;
   const std::shared_ptr<Store> store_;
 
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
+  CondVar settled_;  // a key is not in flight any more
   std::map<CacheKey, std::shared_ptr<KernelHandle>> table_ ABSL_GUARDED_BY(mutex_);
-  std::map<CacheKey, int> in_flight_ ABSL_GUARDED_BY(mutex_);
-  std::unique_ptr<WorkerPool> workers_ ABSL_GUARDED_BY(mutex_);
-  absl::Status no_workers_ ABSL_GUARDED_BY(mutex_);
+  // Keys that a thread makes, and the ForkGeneration of its process.
+  std::map<CacheKey, uint32_t> in_flight_ ABSL_GUARDED_BY(mutex_);
+  std::map<CacheKey, Pending> pending_ ABSL_GUARDED_BY(mutex_);
   bool warned_ ABSL_GUARDED_BY(mutex_) = false;
   KernelCounts counts_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<uint32_t> generation_;  // of the process whose builds are in the queue
   std::atomic<bool> ending_{false};
   std::atomic<int> building_{0};     // kernels that will be validated
   std::atomic<int> unpublished_{0};  // entries given to publishing_
+  WorkerPool workers_;
+  Validator validator_;
   // Last: their threads use all of the above, and those of the earlier.
   TaskQueue publishing_;
-  Validator validator_;
+  TaskQueue validations_;
   TaskQueue builds_;
 };
 

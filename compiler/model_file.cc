@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/base/thread.h"
 #include "kiln/graph/onnx/import.h"
 #include "kiln/graph/onnx/limits.h"
 
@@ -126,10 +126,13 @@ absl::StatusOr<std::vector<ModelFile>> OpenModelFiles(const std::string& path, S
   KILN_ASSIGN_OR_RETURN(std::optional<std::vector<ModelFile>> known,
                         OpenFiles(path, store, /*may_compute=*/false));
   if (known.has_value()) return *std::move(known);
-  Files computed = std::nullopt;
-  std::thread computing([&] { computed = OpenFiles(path, store, /*may_compute=*/true); });
-  beside();
-  computing.join();
+  Files computed = absl::ResourceExhaustedError("model file: no memory to read it");
+  const auto compute = [&] { computed = OpenFiles(path, store, /*may_compute=*/true); };
+  {
+    const absl::StatusOr<Thread> computing = Thread::Start(compute);
+    beside();
+    if (!computing.ok()) compute();
+  }
   KILN_RETURN_IF_ERROR(computed.status());
   return **std::move(computed);
 }

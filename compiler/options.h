@@ -51,10 +51,11 @@ struct CompileOptions {
   MathMode math = MathMode::kStrict;
   CompileMode compile_mode = CompileMode::kBlock;
   CacheOptions cache;
-  std::string codegen;             // path of kiln-codegen; empty: looked for, see worker.h
-  std::string validator;           // path of kiln-validate; empty: looked for, see validator.h
+  std::string codegen;             // path of kiln-codegen; empty: looked for, see child_process.h
+  std::string validator;           // path of kiln-validate; empty: looked for, see child_process.h
   std::string prover;              // its older name, read where `validator` is empty
   std::optional<IsaLevel> target;  // instruction set of the code; nothing: that of this machine
+  int build_jobs = 0;  // kernels built at once; 0: as many as there are processors (processors.h)
   uint32_t kernel_timeout_ms = 30'000;  // for building one kernel
   // Of processor time for that; a kernel that needs more stays on the VM. Groups are kept so small
   // that a fast machine needs less than a second; a slow one may take longer. 0: no limit.

@@ -20,13 +20,13 @@ Preimage PreimageOf(const std::string& name, const std::string& layout) {
 }  // namespace
 
 void PackedBlobs::NameFile(absl::string_view memory, const Sha256Digest& file, int64_t offset) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   known_[memory.data()] = {memory.size(), file, offset, nullptr};
 }
 
 void PackedBlobs::NameContent(absl::string_view memory, const Sha256Digest& digest,
                               std::shared_ptr<const void> owner) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!NameOf(memory.data(), memory.size()).empty()) return;
   known_[memory.data()] = {memory.size(), digest, -1, std::move(owner)};
   for (auto it = nameless_.begin(); it != nameless_.end();) {
@@ -52,13 +52,13 @@ std::shared_ptr<const void> PackedBlobs::Find(const void* constant, size_t bytes
                                               const std::string& layout, size_t packed_bytes) {
   std::string name;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     name = NameOf(static_cast<const char*>(constant), bytes);
   }
   if (name.empty()) return nullptr;
   std::optional<MappedBlob> blob = blobs_.Find(PreimageOf(name, layout));
   if (!blob.has_value() || blob->bytes.size() != packed_bytes) return nullptr;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   mapped_ += static_cast<int64_t>(packed_bytes);
   return {std::move(blob->owner), blob->bytes.data()};
 }
@@ -66,7 +66,7 @@ std::shared_ptr<const void> PackedBlobs::Find(const void* constant, size_t bytes
 void PackedBlobs::Keep(const void* constant, size_t bytes, const std::string& layout,
                        std::shared_ptr<const void> packed, size_t packed_bytes) {
   const auto* const begin = static_cast<const char*>(constant);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   made_ += static_cast<int64_t>(packed_bytes);
   if (const std::string name = NameOf(begin, bytes); !name.empty()) {
     Publish(name, layout, std::move(packed), packed_bytes);
@@ -85,12 +85,12 @@ void PackedBlobs::Publish(const std::string& name, const std::string& layout,
 }
 
 int64_t PackedBlobs::mapped() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return mapped_;
 }
 
 int64_t PackedBlobs::made() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return made_;
 }
 

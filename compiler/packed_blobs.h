@@ -12,13 +12,13 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "kiln/base/mutex.h"
 #include "kiln/base/sha256.h"
+#include "kiln/base/task_queue.h"
 #include "kiln/compiler/blobs.h"
-#include "kiln/compiler/task_queue.h"
 #include "kiln/exec/packed_constants.h"
 
 namespace kiln {
@@ -68,7 +68,7 @@ class PackedBlobs : public PackedConstants {
                std::shared_ptr<const void> packed, size_t packed_bytes);
 
   Blobs& blobs_;
-  mutable std::mutex mutex_;            // guards all below
+  mutable Mutex mutex_;                 // guards all below
   std::map<const char*, Known> known_;  // by where it begins
   std::list<Nameless> nameless_;
   int64_t mapped_ = 0, made_ = 0;

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/compiler/precompile.h"
 
-#include <algorithm>
-#include <atomic>
-#include <mutex>
 #include <set>
-#include <thread>
 #include <utility>
 
+#include "kiln/base/mutex.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/base/thread.h"
 #include "kiln/compiler/kernel_entry.h"
 #include "kiln/compiler/segments.h"
 #include "kiln/compiler/variants.h"
@@ -63,21 +61,14 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOf(
 
 void Precompile(KernelService& service, const std::vector<KernelJob>& jobs, int threads,
                 const std::function<void(const KernelJob&, const KernelDone&)>& report) {
-  std::atomic<size_t> next{0};
-  std::mutex mutex;
+  Mutex mutex;
   size_t done = 0;
-  const auto work = [&] {
-    for (size_t k = next++; k < jobs.size(); k = next++) {
-      auto kept = service.Keep(jobs[k].identity, jobs[k].at_most, jobs[k].example);
-      const std::lock_guard<std::mutex> lock(mutex);
-      report(jobs[k], {std::move(kept), ++done});
-    }
+  const auto keep = [&](size_t k) {
+    auto kept = service.Keep(jobs[k].identity, jobs[k].at_most, jobs[k].example);
+    const MutexLock lock(mutex);
+    report(jobs[k], {std::move(kept), ++done});
   };
-  std::vector<std::thread> others;
-  for (int t = 1; t < std::min<int>(threads, static_cast<int>(jobs.size())); ++t)
-    others.emplace_back(work);
-  work();
-  for (std::thread& thread : others) thread.join();
+  ForEachInParallel(jobs.size(), keep, threads);
 }
 
 }  // namespace kiln

@@ -11,9 +11,9 @@
 #include "absl/strings/str_join.h"
 #include "kiln/base/log.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/base/task_queue.h"
 #include "kiln/base/tensor_bytes.h"
 #include "kiln/compiler/build_id.h"
-#include "kiln/compiler/task_queue.h"
 #include "kiln/exec/ports.h"
 #include "kiln/fusion/machine.h"
 
@@ -30,6 +30,7 @@ constexpr KeyOption kOptions[] = {
     {"math", true, "field math"},
     {"compile_mode", false, "decides when kernels are there, not which"},
     {"cache", false, "decides where"},
+    {"build_jobs", false, "decides how fast, not what"},
     {"codegen", false, "kernels have keys of their own"},
     {"validator", false, "kernels have keys of their own"},
     {"prover", false, "its older name"},
@@ -153,7 +154,7 @@ std::shared_ptr<const stored::Model> ProgramCache::Find() {
 }
 
 WeightCounts ProgramCache::counts() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return {counts_.mapped + packed_.mapped(), counts_.copied + packed_.made()};
 }
 
@@ -229,7 +230,7 @@ absl::Status ProgramCache::Restore(size_t k, Variant& variant) {
     constants.push_back(*std::move(constant));
   }
   variant.constants = std::move(constants);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   counts_.mapped += bytes;
   return absl::OkStatus();
 }
@@ -324,7 +325,7 @@ void ProgramCache::Keep(const Variant& variant, const std::vector<PortInfo>& inp
           });
       (view ? mapped : copied) += constant.size_bytes();
     }
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     counts_.copied += copied;
     counts_.mapped += mapped;
   }

@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,13 +20,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "kiln/base/mutex.h"
+#include "kiln/base/task_queue.h"
 #include "kiln/compiler/blobs.h"
 #include "kiln/compiler/kernel_key.h"
 #include "kiln/compiler/model_file.h"
 #include "kiln/compiler/options.h"
 #include "kiln/compiler/packed_blobs.h"
 #include "kiln/compiler/stored.pb.h"
-#include "kiln/compiler/task_queue.h"
 #include "kiln/exec/provider.h"
 #include "kiln/graph/onnx/import.h"
 #include "kiln/persistent_cache/store.h"
@@ -102,7 +102,7 @@ class ProgramCache {
   PackedBlobs packed_;
   std::shared_ptr<const stored::Model> found_;  // null: nothing
   std::vector<PortInfo> inputs_, outputs_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   WeightCounts counts_;  // guarded by mutex_
 };
 

@@ -40,28 +40,37 @@ bool HaveShapes(const Graph& graph, const std::vector<InputFacts>& inputs) {
 
 }  // namespace
 
-absl::StatusOr<ValueVariants::Made> ValueVariants::Make(const std::vector<InputFacts>& inputs) {
-  absl::MutexLock lock(&mutex_);
+std::shared_ptr<ValueVariants::Entry> ValueVariants::Find(const std::vector<InputFacts>& inputs) {
+  const MutexLock lock(mutex_);
   for (auto it = entries_.begin(); it != entries_.end(); ++it) {
-    if (!Agree(it->values, inputs) || !HaveShapes(it->import->graph, inputs)) continue;
+    if (!Agree((*it)->values, inputs) || !HaveShapes((*it)->import->graph, inputs)) continue;
     entries_.splice(entries_.begin(), entries_, it);
-    KILN_ASSIGN_OR_RETURN(auto variant, entries_.front().variants->Get(inputs));
-    return Made{std::move(variant), entries_.front().import};
+    return entries_.front();
   }
-  std::map<std::string, Tensor> given;
-  for (const InputFacts& input : inputs) given.emplace(input.name, input.tensor.Clone());
-  Entry entry;
-  absl::StatusOr<std::shared_ptr<const OnnxImport>> made = source_.For(given);
-  if (!made.ok()) return NamingInputs(made.status(), source_.inputs(), inputs);
-  entry.import = *std::move(made);
-  for (const Guard& guard : entry.import->graph.guards()) {
-    if (guard.kind == Guard::Kind::kValue) entry.values.emplace(guard.input, given[guard.input]);
+  return nullptr;
+}
+
+absl::StatusOr<ValueVariants::Made> ValueVariants::Make(const std::vector<InputFacts>& inputs) {
+  const LongMutexLock making(making_);
+  std::shared_ptr<Entry> entry = Find(inputs);
+  const bool found = entry != nullptr;
+  if (!found) {
+    std::map<std::string, Tensor> given;
+    for (const InputFacts& input : inputs) given.emplace(input.name, input.tensor.Clone());
+    entry = std::make_shared<Entry>();
+    absl::StatusOr<std::shared_ptr<const OnnxImport>> made = source_.For(given);
+    if (!made.ok()) return NamingInputs(made.status(), source_.inputs(), inputs);
+    entry->import = *std::move(made);
+    for (const Guard& guard : entry->import->graph.guards()) {
+      if (guard.kind == Guard::Kind::kValue) entry->values.emplace(guard.input, given[guard.input]);
+    }
+    entry->variants = std::make_unique<Variants>(entry->import->graph, options_, kernels_);
   }
-  entry.variants = std::make_unique<Variants>(entry.import->graph, options_, kernels_);
-  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const Variant> variant, entry.variants->Get(inputs));
-  entries_.push_front(std::move(entry));
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const Variant> variant, entry->variants->Get(inputs));
+  const MutexLock lock(mutex_);
+  if (!found) entries_.push_front(entry);
   if (entries_.size() > kMaxEntries) entries_.pop_back();
-  return Made{std::move(variant), entries_.front().import};
+  return Made{std::move(variant), entry->import};
 }
 
 }  // namespace kiln

@@ -23,7 +23,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "kiln/base/long_mutex.h"
+#include "kiln/base/mutex.h"
 #include "kiln/compiler/kernel_service.h"
 #include "kiln/compiler/model_source.h"
 #include "kiln/compiler/options.h"
@@ -53,12 +54,15 @@ class ValueVariants {
     std::shared_ptr<const OnnxImport> import;
     std::unique_ptr<Variants> variants;
   };
+  // Null: there is none for these inputs.
+  std::shared_ptr<Entry> Find(const std::vector<InputFacts>& inputs);
 
   const ModelSource source_;
   const CompileOptions options_;
   const std::shared_ptr<KernelService> kernels_;
-  absl::Mutex mutex_;
-  std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // newest use first
+  LongMutex making_;
+  Mutex mutex_;
+  std::list<std::shared_ptr<Entry>> entries_ ABSL_GUARDED_BY(mutex_);  // newest use first
 };
 
 }  // namespace kiln

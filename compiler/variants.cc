@@ -247,14 +247,21 @@ absl::StatusOr<std::shared_ptr<const Variant>> Variants::WithKernels(Variant com
 }
 
 absl::Status Variants::Prepare() {
-  absl::MutexLock lock(&mutex_);
-  if (!variants_.empty() || waits_) return absl::OkStatus();
+  const LongMutexLock making(making_);
+  {
+    const MutexLock lock(mutex_);
+    if (!variants_.empty() || waits_) return absl::OkStatus();
+  }
   absl::StatusOr<Variant> compiled = CompileVariant(template_);
-  waits_ = IsOfOpenExtents(compiled.status());
-  if (waits_) return absl::OkStatus();
-  if (!compiled.ok()) return compiled.status();
-  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const Variant> first, WithKernels(*std::move(compiled)));
-  variants_.push_front(std::move(first));
+  const bool waits = IsOfOpenExtents(compiled.status());
+  if (!compiled.ok() && !waits) return compiled.status();
+  std::shared_ptr<const Variant> first;
+  if (!waits) {
+    KILN_ASSIGN_OR_RETURN(first, WithKernels(*std::move(compiled)));
+  }
+  const MutexLock lock(mutex_);
+  waits_ = waits;
+  if (first != nullptr) variants_.push_front(std::move(first));
   return absl::OkStatus();
 }
 
@@ -266,19 +273,27 @@ absl::StatusOr<std::shared_ptr<const Variant>> Variants::MakeFor(
   return WithKernels(*std::move(compiled));
 }
 
-absl::StatusOr<std::shared_ptr<const Variant>> Variants::Get(
-    const std::vector<InputFacts>& inputs) {
-  for (size_t k = 0; k < inputs_.size(); ++k)
-    KILN_RETURN_IF_ERROR(CheckPort(inputs_[k], inputs[k]));
-  KILN_RETURN_IF_ERROR(Prepare());
-  absl::MutexLock lock(&mutex_);
+std::shared_ptr<const Variant> Variants::Find(const std::vector<InputFacts>& inputs) {
+  const MutexLock lock(mutex_);
   for (auto it = variants_.begin(); it != variants_.end(); ++it) {
     const Guard* broken = nullptr;
     if (!Fits(**it, inputs, &broken)) continue;
     variants_.splice(variants_.begin(), variants_, it);
     return variants_.front();
   }
+  return nullptr;
+}
+
+absl::StatusOr<std::shared_ptr<const Variant>> Variants::Get(
+    const std::vector<InputFacts>& inputs) {
+  for (size_t k = 0; k < inputs_.size(); ++k)
+    KILN_RETURN_IF_ERROR(CheckPort(inputs_[k], inputs[k]));
+  if (auto found = Find(inputs); found != nullptr) return found;
+  KILN_RETURN_IF_ERROR(Prepare());
+  const LongMutexLock making(making_);
+  if (auto found = Find(inputs); found != nullptr) return found;
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const Variant> variant, MakeFor(inputs));
+  const MutexLock lock(mutex_);
   variants_.push_front(std::move(variant));
   if (variants_.size() > kMaxVariants) variants_.pop_back();
   return variants_.front();

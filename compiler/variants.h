@@ -19,7 +19,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "kiln/base/long_mutex.h"
+#include "kiln/base/mutex.h"
 #include "kiln/compiler/constant_memory.h"
 #include "kiln/compiler/kernel_service.h"
 #include "kiln/compiler/options.h"
@@ -61,6 +62,7 @@ class Variants : public VariantProvider {
   const std::vector<PortInfo>& outputs() const override { return outputs_; }
   absl::StatusOr<std::shared_ptr<const Variant>> Get(
       const std::vector<InputFacts>& inputs) override;
+  void ResumeAfterFork() override { kernels_->ResumeAfterFork(); }
   std::string ConstantIn(const MemoryRange& range) const override {
     return constants_.NameIn(range);
   }
@@ -77,13 +79,16 @@ class Variants : public VariantProvider {
   // For DumpFn, if it is asked for.
   void DumpCode(const program::Program& program) const;
   absl::StatusOr<std::shared_ptr<const Variant>> MakeFor(const std::vector<InputFacts>& inputs);
+  // Null: none fits.
+  std::shared_ptr<const Variant> Find(const std::vector<InputFacts>& inputs);
 
   const Graph template_;
   const CompileOptions options_;
   const std::shared_ptr<KernelService> kernels_;
   std::vector<PortInfo> inputs_, outputs_;
   const ConstantMemory constants_;
-  absl::Mutex mutex_;
+  LongMutex making_;
+  Mutex mutex_;
   std::list<std::shared_ptr<const Variant>> variants_ ABSL_GUARDED_BY(mutex_);  // newest use first
   bool waits_ ABSL_GUARDED_BY(mutex_) = false;  // no variant can be made without inputs
 };

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/compiler/warm_model.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "kiln/base/catch_exceptions.h"
 #include "kiln/base/log.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/exec/fits.h"
@@ -17,49 +19,60 @@ constexpr size_t kMostKept = 16;  // variants that one process keeps; an entry h
 absl::StatusOr<std::shared_ptr<WarmModel>> WarmModel::Open(absl::string_view path,
                                                            const CompileOptions& options,
                                                            std::shared_ptr<KernelService> kernels) {
-  Store* const store = kernels->store();
-  std::shared_ptr<WarmModel> model(new WarmModel(std::string(path), options, std::move(kernels)));
-  if (store != nullptr && !options.dump && options.custom_ops.empty()) {
-    // A model that no process has met is read while its digest is computed.
-    auto cache =
-        ProgramCache::Open(model->path_, options, *store, [&] { model->Read().IgnoreError(); });
-    if (!cache.ok()) LogDebug("cache: no programs: ", cache.status().message());
-    if (cache.ok()) model->cache_ = *std::move(cache);
-    if (model->cache_ != nullptr && model->compiler_ != nullptr)
-      model->cache_->NameConstants(*model->source_->import());
-  }
-  if (model->cache_ != nullptr && !model->cache_->outputs().empty()) {
-    absl::StatusOr<std::vector<Variant>> found = model->cache_->Variants();
-    if (found.ok() && !found->empty()) {
-      for (size_t k = 0; k < found->size(); ++k)
-        model->found_.push_back({std::make_shared<Variant>(std::move((*found)[k])), k});
-      model->inputs_ = model->cache_->inputs();
-      model->outputs_ = model->cache_->outputs();
-      return model;
+  return CatchExceptions("opening the model", [&]() -> absl::StatusOr<std::shared_ptr<WarmModel>> {
+    Store* const store = kernels->store();
+    std::shared_ptr<WarmModel> model(new WarmModel(std::string(path), options, std::move(kernels)));
+    if (store != nullptr && !options.dump && options.custom_ops.empty()) {
+      // A model that no process has met is read while its digest is computed.
+      auto cache =
+          ProgramCache::Open(model->path_, options, *store, [&] { model->Read().IgnoreError(); });
+      if (!cache.ok()) LogDebug("cache: no programs: ", cache.status().message());
+      if (cache.ok()) model->cache_ = *std::move(cache);
+      if (model->cache_ != nullptr && model->compiler_ != nullptr)
+        model->cache_->NameConstants(*model->source_->import());
     }
-  }
-  KILN_RETURN_IF_ERROR(model->graph().status());
-  model->inputs_ = model->source_->inputs();
-  model->outputs_ = model->source_->outputs();
-  return model;
+    if (model->cache_ != nullptr && !model->cache_->outputs().empty()) {
+      absl::StatusOr<std::vector<Variant>> found = model->cache_->Variants();
+      if (found.ok() && !found->empty()) {
+        const MutexLock lock(model->mutex_);
+        for (size_t k = 0; k < found->size(); ++k)
+          model->found_.push_back({std::make_shared<Variant>(std::move((*found)[k])), k});
+        model->inputs_ = model->cache_->inputs();
+        model->outputs_ = model->cache_->outputs();
+        return model;
+      }
+    }
+    KILN_RETURN_IF_ERROR(model->graph().status());
+    model->inputs_ = model->source_->inputs();
+    model->outputs_ = model->source_->outputs();
+    return model;
+  });
 }
 
 absl::Status WarmModel::Read() {
-  if (source_.has_value()) return absl::OkStatus();
+  const LongMutexLock reading(reading_);
+  {
+    const MutexLock lock(mutex_);
+    if (source_.has_value()) return absl::OkStatus();
+  }
   KILN_ASSIGN_OR_RETURN(ModelSource source, ModelSource::Read(path_, options_.custom_ops));
+  std::unique_ptr<ValueVariants> values;
+  std::unique_ptr<Variants> compiler;
   if (source.needs_inputs()) {
-    values_ = std::make_unique<ValueVariants>(source, options_, kernels_);
+    values = std::make_unique<ValueVariants>(source, options_, kernels_);
   } else {
     KILN_RETURN_IF_ERROR(Verify(source.graph()));
     if (cache_ != nullptr) cache_->NameConstants(*source.import());
-    compiler_ = std::make_unique<Variants>(source.graph(), options_, kernels_);
+    compiler = std::make_unique<Variants>(source.graph(), options_, kernels_);
   }
+  const MutexLock lock(mutex_);
+  values_ = std::move(values);
+  compiler_ = std::move(compiler);
   source_ = std::move(source);
   return absl::OkStatus();
 }
 
 absl::StatusOr<const Graph*> WarmModel::graph() {
-  const std::lock_guard<std::mutex> lock(mutex_);
   KILN_RETURN_IF_ERROR(Read());
   return &source_->graph();
 }
@@ -78,41 +91,67 @@ absl::Status WarmModel::Finish(Slot& slot) {
 
 absl::Status WarmModel::Prepare() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (!found_.empty()) {
+    const LongMutexLock making(making_);
+    std::list<Slot> first;
+    {
+      const MutexLock lock(mutex_);
+      if (!found_.empty()) first.splice(first.end(), found_, found_.begin());
+    }
+    if (!first.empty()) {
       const absl::Status finished =
-          found_.front().stored.has_value() ? Finish(found_.front()) : absl::OkStatus();
+          first.front().stored.has_value() ? Finish(first.front()) : absl::OkStatus();
+      if (!finished.ok()) LogDebug("cache: a program is compiled again: ", finished.message());
+      const MutexLock lock(mutex_);
+      if (finished.ok()) found_.splice(found_.begin(), first);
       if (finished.ok()) return finished;
-      LogDebug("cache: a program is compiled again: ", finished.message());
-      found_.pop_front();
     }
   }
   KILN_RETURN_IF_ERROR(graph().status());
   return compiler_ != nullptr ? compiler_->Prepare() : absl::OkStatus();
 }
 
-std::shared_ptr<const Variant> WarmModel::FindKept(const std::vector<InputFacts>& inputs) {
-  for (size_t k = 0; k < inputs_.size(); ++k) {  // the compiler says what is wrong
-    if (!CheckPort(inputs_[k], inputs[k]).ok()) return nullptr;
-  }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (auto it = found_.begin(); it != found_.end();) {
+std::list<WarmModel::Slot>::iterator WarmModel::Fitting(const std::vector<InputFacts>& inputs) {
+  return std::find_if(found_.begin(), found_.end(), [&](const Slot& slot) {
     const Guard* broken = nullptr;
-    if (!Fits(*it->variant, inputs, &broken)) {
-      ++it;
-    } else if (it->stored.has_value() && !Finish(*it).ok()) {
-      it = found_.erase(it);  // what it needs is not in the cache any more
-    } else {
-      found_.splice(found_.begin(), found_, it);
-      return found_.front().variant;
+    return Fits(*slot.variant, inputs, &broken);
+  });
+}
+
+std::shared_ptr<const Variant> WarmModel::FindReady(const std::vector<InputFacts>& inputs) {
+  const MutexLock lock(mutex_);
+  const auto found = Fitting(inputs);
+  if (found == found_.end() || found->stored.has_value()) return nullptr;
+  found_.splice(found_.begin(), found_, found);
+  return found->variant;
+}
+
+std::shared_ptr<const Variant> WarmModel::FindKept(const std::vector<InputFacts>& inputs) {
+  while (true) {
+    std::list<Slot> taken;
+    {
+      const MutexLock lock(mutex_);
+      const auto found = Fitting(inputs);
+      if (found == found_.end()) return nullptr;
+      taken.splice(taken.end(), found_, found);
     }
+    if (taken.front().stored.has_value() && !Finish(taken.front()).ok())
+      continue;  // what it needs is not in the cache any more
+    const MutexLock lock(mutex_);
+    found_.splice(found_.begin(), taken);
+    return found_.front().variant;
   }
-  return nullptr;
 }
 
 absl::StatusOr<std::shared_ptr<const Variant>> WarmModel::Get(
     const std::vector<InputFacts>& inputs) {
-  if (std::shared_ptr<const Variant> kept = FindKept(inputs); kept != nullptr) return kept;
+  const bool fit = std::equal(
+      inputs_.begin(), inputs_.end(), inputs.begin(), inputs.end(),
+      [](const PortInfo& port, const InputFacts& input) { return CheckPort(port, input).ok(); });
+  if (fit) {  // else the compiler says what is wrong
+    if (auto ready = FindReady(inputs); ready != nullptr) return ready;
+    const LongMutexLock making(making_);
+    if (auto kept = FindKept(inputs); kept != nullptr) return kept;
+  }
   KILN_ASSIGN_OR_RETURN(ValueVariants::Made made, Make(inputs));
   Keep(made);
   return std::move(made.variant);
@@ -121,7 +160,7 @@ absl::StatusOr<std::shared_ptr<const Variant>> WarmModel::Get(
 absl::StatusOr<std::shared_ptr<const Variant>> WarmModel::Instead(
     const std::shared_ptr<const Variant>& refused, const std::vector<InputFacts>& inputs) {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     const size_t before = found_.size();
     found_.remove_if([&](const Slot& slot) { return slot.variant == refused; });
     if (found_.size() == before) return absl::NotFoundError("it was compiled for these inputs");
@@ -140,7 +179,7 @@ absl::StatusOr<ValueVariants::Made> WarmModel::Make(const std::vector<InputFacts
 void WarmModel::Keep(ValueVariants::Made made) {
   if (cache_ == nullptr || made.variant->script != nullptr) return;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     if (kept_.size() >= kMostKept || !kept_.insert(made.variant.get()).second) return;
   }
   keeping_.Add([this, made = std::move(made)] {

@@ -15,7 +15,6 @@
 
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -24,11 +23,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "kiln/base/long_mutex.h"
+#include "kiln/base/mutex.h"
+#include "kiln/base/task_queue.h"
 #include "kiln/compiler/kernel_service.h"
 #include "kiln/compiler/model_source.h"
 #include "kiln/compiler/options.h"
 #include "kiln/compiler/program_cache.h"
-#include "kiln/compiler/task_queue.h"
 #include "kiln/compiler/value_variants.h"
 #include "kiln/compiler/variants.h"
 #include "kiln/exec/provider.h"
@@ -49,6 +50,7 @@ class WarmModel : public VariantProvider {
   const std::vector<PortInfo>& outputs() const override { return outputs_; }
   absl::StatusOr<std::shared_ptr<const Variant>> Get(
       const std::vector<InputFacts>& inputs) override;
+  void ResumeAfterFork() override { kernels_->ResumeAfterFork(); }
 
   // Compiles in place of a Program that was found and does not run here.
   absl::StatusOr<std::shared_ptr<const Variant>> Instead(
@@ -87,8 +89,14 @@ class WarmModel : public VariantProvider {
         kernels_(std::move(kernels)),
         keeping_(1, KeepingOf(options_)) {}
   absl::Status Finish(Slot& slot);
-  std::shared_ptr<const Variant> FindKept(const std::vector<InputFacts>& inputs);
-  absl::Status Read();  // mutex_ is held
+  // A Program that was found and fits; null: there is none. One that is not ready is finished, by
+  // who makes.
+  std::shared_ptr<const Variant> FindReady(const std::vector<InputFacts>& inputs);
+  std::shared_ptr<const Variant> FindKept(const std::vector<InputFacts>& inputs)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(making_);
+  std::list<Slot>::iterator Fitting(const std::vector<InputFacts>& inputs)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Read();
   absl::StatusOr<ValueVariants::Made> Make(const std::vector<InputFacts>& inputs);
   void Keep(ValueVariants::Made made);
 
@@ -96,14 +104,16 @@ class WarmModel : public VariantProvider {
   const CompileOptions options_;
   const std::shared_ptr<KernelService> kernels_;
   std::vector<PortInfo> inputs_, outputs_;
-  std::unique_ptr<ProgramCache> cache_;  // null: nothing is kept
-  std::mutex mutex_;                     // guards all below
-  std::list<Slot> found_;                // newest use first
-  // Immutable from when they are there: the source with the one or the other.
+  std::unique_ptr<ProgramCache> cache_;            // null: nothing is kept
+  LongMutex reading_, making_;                     // a thread that makes may read
+  Mutex mutex_;                                    // guards all below
+  std::list<Slot> found_ ABSL_GUARDED_BY(mutex_);  // newest use first; not one being finished
+  // Immutable from when they are there, which Read has then seen: the source with the one or the
+  // other.
   std::optional<ModelSource> source_;
   std::unique_ptr<Variants> compiler_;
-  std::unique_ptr<ValueVariants> values_;  // where the model needs inputs
-  std::set<const Variant*> kept_;          // those that were given to Keep
+  std::unique_ptr<ValueVariants> values_;                  // where the model needs inputs
+  std::set<const Variant*> kept_ ABSL_GUARDED_BY(mutex_);  // those that were given to Keep
   TaskQueue keeping_;
 };
 

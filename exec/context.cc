@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "kiln/base/catch_exceptions.h"
 #include "kiln/base/checked.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/exec/model.h"
@@ -21,6 +22,8 @@
 
 namespace kiln {
 namespace {
+
+constexpr char kRunning[] = "running";
 
 // Memory from here on is given in huge pages where the system has them.
 constexpr int64_t kHugeFrom = int64_t{4} << 20;
@@ -55,7 +58,8 @@ std::string Names(const std::vector<PortInfo>& ports) {
 
 absl::Status Empty() {
   return absl::FailedPreconditionError(
-      "context: it is empty, or was moved from; make one with Model::NewContext");
+      "context: it is empty, was moved from, or there was no memory for it; make one with "
+      "Model::NewContext");
 }
 
 bool SameMemory(const Tensor& a, const Tensor& b) {
@@ -512,6 +516,7 @@ absl::Status Context::State::RunScript(const CachedPlan& cached, std::vector<Thu
 
 absl::Status Context::State::Run(std::vector<ThunkTime>* times) {
   const DefaultFloatMode float_mode;
+  model->provider->ResumeAfterFork();
   has_run = false;  // what an output holds after a run that failed is nobody's
   KILN_ASSIGN_OR_RETURN(CachedPlan* const plan, FindPlan());
   current = plan->plan.get();
@@ -559,28 +564,31 @@ Context::~Context() = default;
 
 absl::Status Context::Bind(absl::string_view input, Tensor view) {
   if (state_ == nullptr) return Empty();
-  return state_->Bind(input, std::move(view));
+  return CatchExceptions("input", [&] { return state_->Bind(input, std::move(view)); });
 }
 absl::Status Context::BindOutput(absl::string_view output, Tensor view) {
   if (state_ == nullptr) return Empty();
-  return state_->BindOutput(output, std::move(view));
+  return CatchExceptions("output", [&] { return state_->BindOutput(output, std::move(view)); });
 }
-absl::Status Context::Run() { return state_ != nullptr ? state_->Run(nullptr) : Empty(); }
+absl::Status Context::Run() {
+  if (state_ == nullptr) return Empty();
+  return CatchExceptions(kRunning, [&] { return state_->Run(nullptr); });
+}
 
 absl::StatusOr<Tensor> Context::Output(absl::string_view name) const {
   if (state_ == nullptr) return Empty();
-  const auto it = state_->model->output_index.find(name);
-  if (it == state_->model->output_index.end()) {
-    return absl::NotFoundError(absl::StrCat("output \"", name,
-                                            "\": the model has no such output; it has ",
-                                            Names(state_->model->provider->outputs())));
-  }
-  if (!state_->has_run) {
+  return CatchExceptions("output", [&]() -> absl::StatusOr<Tensor> {
+    const auto it = state_->model->output_index.find(name);
+    if (it == state_->model->output_index.end()) {
+      return absl::NotFoundError(absl::StrCat("output \"", name,
+                                              "\": the model has no such output; it has ",
+                                              Names(state_->model->provider->outputs())));
+    }
+    if (state_->has_run) return state_->outputs[it->second];
     return absl::FailedPreconditionError(absl::StrCat("output \"", name, "\": nothing has run",
                                                       state_->runs > 0 ? " well" : "",
                                                       "; call Run first"));
-  }
-  return state_->outputs[it->second];
+  });
 }
 
 const PlanReport& Context::report() const {
@@ -590,9 +598,11 @@ const PlanReport& Context::report() const {
 
 absl::StatusOr<std::vector<ThunkTime>> Context::Profile() {
   if (state_ == nullptr) return Empty();
-  std::vector<ThunkTime> times;
-  KILN_RETURN_IF_ERROR(state_->Run(&times));
-  return times;
+  return CatchExceptions(kRunning, [&]() -> absl::StatusOr<std::vector<ThunkTime>> {
+    std::vector<ThunkTime> times;
+    KILN_RETURN_IF_ERROR(state_->Run(&times));
+    return times;
+  });
 }
 
 }  // namespace kiln

@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/exec/model.h"
 
-#include <sched.h>
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kiln/base/catch_exceptions.h"
+#include "kiln/base/processors.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/exec/model_state.h"
 
 namespace kiln {
 namespace {
 
-// One thread per processor that this process may use.
-int AffinityThreads() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  const int count = CPU_COUNT(&set);
-  return count > 0 ? count : 1;
-}
+constexpr char kRunning[] = "running";
 
 const std::vector<PortInfo>& NoPorts() {
   static const auto* const none = new std::vector<PortInfo>();
@@ -42,20 +36,23 @@ absl::Status IndexPorts(const std::vector<PortInfo>& ports, absl::string_view wh
 
 absl::StatusOr<std::shared_ptr<const CheckedProgram>> Model::State::Checked(
     const std::shared_ptr<const Variant>& variant) {
-  const std::lock_guard<std::mutex> lock(mutex);
-  std::erase_if(checked, [](const auto& entry) { return entry.second.expired(); });
-  const auto it = checked.find(variant.get());
-  if (it != checked.end()) {
-    if (std::shared_ptr<const CheckedProgram> found = it->second.lock()) return found;
+  {
+    const MutexLock lock(mutex);
+    std::erase_if(checked, [](const auto& entry) { return entry.second.expired(); });
+    const auto it = checked.find(variant.get());
+    if (it != checked.end()) {
+      if (std::shared_ptr<const CheckedProgram> found = it->second.lock()) return found;
+    }
   }
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const CheckedProgram> made, CheckProgram(variant));
+  const MutexLock lock(mutex);
   checked[variant.get()] = made;
   return made;
 }
 
 std::unique_ptr<Context::State> Model::State::Take() {
   {
-    const std::lock_guard<std::mutex> lock(mutex);
+    const MutexLock lock(mutex);
     if (!idle.empty()) {
       std::unique_ptr<Context::State> context = std::move(idle.back());
       idle.pop_back();
@@ -67,26 +64,28 @@ std::unique_ptr<Context::State> Model::State::Take() {
 
 void Model::State::GiveBack(std::unique_ptr<Context::State> context) {
   context->Unbind();
-  const std::lock_guard<std::mutex> lock(mutex);
+  const MutexLock lock(mutex);
   idle.push_back(std::move(context));
 }
 
 absl::StatusOr<Model> Model::Create(std::shared_ptr<VariantProvider> provider,
                                     const RunOptions& options) {
-  if (provider == nullptr) return absl::InvalidArgumentError("model: no provider");
-  if (options.threads < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("threads is ", options.threads, "; give 0 or more"));
-  }
-  const int threads = options.threads == 0 ? AffinityThreads() : options.threads;
-  Model model;
-  model.state_ = std::make_shared<State>(std::move(provider), threads, options.on_plan);
-  KILN_RETURN_IF_ERROR(IndexPorts(model.inputs(), "input", model.state_->input_index));
-  KILN_RETURN_IF_ERROR(IndexPorts(model.outputs(), "output", model.state_->output_index));
-  KILN_ASSIGN_OR_RETURN(
-      model.state_->session,
-      library::Session::Create(&model.state_->pool, model.state_->provider->packed_constants()));
-  return model;
+  return CatchExceptions("model", [&]() -> absl::StatusOr<Model> {
+    if (provider == nullptr) return absl::InvalidArgumentError("model: no provider");
+    if (options.threads < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("threads is ", options.threads, "; give 0 or more"));
+    }
+    const int threads = options.threads == 0 ? Processors() : options.threads;
+    Model model;
+    model.state_ = std::make_shared<State>(std::move(provider), threads, options.on_plan);
+    KILN_RETURN_IF_ERROR(IndexPorts(model.inputs(), "input", model.state_->input_index));
+    KILN_RETURN_IF_ERROR(IndexPorts(model.outputs(), "output", model.state_->output_index));
+    KILN_ASSIGN_OR_RETURN(
+        model.state_->session,
+        library::Session::Create(&model.state_->pool, model.state_->provider->packed_constants()));
+    return model;
+  });
 }
 
 const std::vector<PortInfo>& Model::inputs() const {
@@ -104,22 +103,28 @@ absl::StatusOr<std::vector<Tensor>> Model::Run(
     return absl::FailedPreconditionError(
         "model: it is empty, or was moved from; assign what Compile or LoadPackage returns");
   }
-  std::unique_ptr<Context::State> context = state->Take();
-  const auto run = [&]() -> absl::Status {
-    for (const auto& [name, tensor] : inputs) KILN_RETURN_IF_ERROR(context->Bind(name, tensor));
-    return context->Run(nullptr);
-  };
-  const absl::Status status = run();
-  std::vector<Tensor> outputs = context->TakeOutputs();
-  state->GiveBack(std::move(context));
-  if (!status.ok()) return status;
-  return outputs;
+  return CatchExceptions(kRunning, [&]() -> absl::StatusOr<std::vector<Tensor>> {
+    std::unique_ptr<Context::State> context = state->Take();
+    const auto run = [&]() -> absl::Status {
+      for (const auto& [name, tensor] : inputs) KILN_RETURN_IF_ERROR(context->Bind(name, tensor));
+      return context->Run(nullptr);
+    };
+    const absl::Status status = run();
+    std::vector<Tensor> outputs = context->TakeOutputs();
+    state->GiveBack(std::move(context));
+    if (!status.ok()) return status;
+    return outputs;
+  });
 }
 
 Context Model::NewContext() {
   if (state_ == nullptr) return Context(nullptr);
-  auto context = std::make_unique<Context::State>(state_.get());
-  context->keep = state_;
+  std::unique_ptr<Context::State> context;
+  CatchExceptions("context", [&] {
+    context = std::make_unique<Context::State>(state_.get());
+    context->keep = state_;
+    return absl::OkStatus();
+  }).IgnoreError();
   return Context(std::move(context));
 }
 

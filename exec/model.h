@@ -66,6 +66,7 @@ class Model {
   // Runs on a pooled context and returns owned outputs, in port order.
   absl::StatusOr<std::vector<Tensor>> Run(
       const std::vector<std::pair<std::string, Tensor>>& inputs);
+  // Never fails: without memory, and of an empty model, it is a Context whose calls say so.
   Context NewContext();
 
   struct State;

@@ -5,13 +5,13 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "kiln/base/mutex.h"
 #include "kiln/exec/binding.h"
 #include "kiln/exec/checked_program.h"
 #include "kiln/exec/library/library.h"
@@ -46,7 +46,7 @@ struct Model::State {
   std::shared_ptr<library::Session> session;
   std::map<std::string, size_t, std::less<>> input_index, output_index;
 
-  std::mutex mutex;
+  Mutex mutex;
   std::map<const Variant*, std::weak_ptr<const CheckedProgram>> checked ABSL_GUARDED_BY(mutex);
   std::vector<std::unique_ptr<Context::State>> idle
       ABSL_GUARDED_BY(mutex);  // last in, first out: its memory is warm

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "kiln/base/catch_exceptions.h"
 #include "kiln/base/cpu_features.h"
 #include "kiln/base/dim.h"
 #include "kiln/base/file_system.h"
@@ -297,8 +298,10 @@ std::vector<Package::Target> Package::targets() const {
 
 absl::StatusOr<Model> LoadPackage(absl::string_view path, const RunOptions& options,
                                   PackageValidation validate) {
-  KILN_ASSIGN_OR_RETURN(std::shared_ptr<Package> package, Package::Open(path, validate));
-  return Model::Create(std::move(package), options);
+  return CatchExceptions("loading the package", [&]() -> absl::StatusOr<Model> {
+    KILN_ASSIGN_OR_RETURN(std::shared_ptr<Package> package, Package::Open(path, validate));
+    return Model::Create(std::move(package), options);
+  });
 }
 
 }  // namespace kiln

@@ -106,6 +106,8 @@ class VariantProvider {
       const std::vector<InputFacts>& /*inputs*/) {
     return absl::NotFoundError("no other variant");
   }
+  // Before each run: in a child of a fork goes on with what its parent was making. Thread-safe.
+  virtual void ResumeAfterFork() {}
   // The name of a constant in memory of the caller's that the range overlaps: no output may be
   // written there. Empty: there is none. Thread-safe.
   virtual std::string ConstantIn(const MemoryRange& /*range*/) const { return ""; }

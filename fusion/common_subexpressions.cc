@@ -2,9 +2,9 @@
 // Nodes that apply one op to the same inputs with the same attributes become one, and so do equal
 // small constants.
 #include <string>
+#include <unordered_map>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "kiln/fusion/node_key.h"
 #include "kiln/fusion/pass.h"
@@ -23,7 +23,7 @@ std::string KeyOf(const Node& node) {
   return key;
 }
 
-using Table = absl::flat_hash_map<std::string, int32_t>;
+using Table = std::unordered_map<std::string, int32_t>;
 
 bool MergeConstants(Graph& graph) {
   Table first;

@@ -2,9 +2,8 @@
 #include "kiln/fusion/live_set.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
-
-#include "absl/container/flat_hash_map.h"
 
 namespace kiln {
 namespace {
@@ -23,7 +22,7 @@ void Accumulate(std::vector<int64_t>& change) {
 LiveSet::LiveSet(const GraphFacts& facts, std::vector<bool> asked, int places,
                  const PlaceOf& place_of)
     : touched_(facts.nodes.size()) {
-  absl::flat_hash_map<int32_t, int> use_of;  // value -> into uses_
+  std::unordered_map<int32_t, int> use_of;  // value -> into uses_
   for (const DataEdge& edge : facts.edges) {
     if (asked[static_cast<size_t>(edge.value.v)]) continue;
     const auto [it, added] = use_of.try_emplace(edge.value.v, static_cast<int>(uses_.size()));

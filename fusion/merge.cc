@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_set>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "kiln/fusion/literal.h"
 #include "kiln/graph/op.h"
@@ -231,7 +231,7 @@ Decision Clusters::StayApart(int producer, int consumer) {
   struct Search {
     int begin, end;
     std::vector<int> open, found;
-    absl::flat_hash_set<int> seen;
+    std::unordered_set<int> seen;
   };
   Search up = {consumer, producer, {consumer}, {}, {consumer}};
   Search down = {producer, consumer, {producer}, {}, {producer}};
@@ -299,7 +299,7 @@ std::vector<int> Clusters::MergedOrder(int producer, int consumer) const {
     window.back() = needed_first_ ? -1 : producer;
     return window;
   }
-  const absl::flat_hash_set<int> moved(between_.begin(), between_.end());
+  const std::unordered_set<int> moved(between_.begin(), between_.end());
   std::vector<int> before, after;
   for (const int cluster : window) {
     if (cluster < 0 || cluster == producer || cluster == consumer) continue;

@@ -2,9 +2,9 @@
 // What a merge must obey, and what it saves.
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
+#include <unordered_set>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "kiln/fusion/merge.h"
@@ -120,7 +120,7 @@ bool Clusters::SameShape(int a, int b) const {
     return graph_.value(graph_.node(cluster.nodes[0]).outputs[0]).shape;
   };
   if (!(shape(first) == shape(second))) return false;
-  absl::flat_hash_set<int32_t> buffers;  // as many as there are, or more
+  std::unordered_set<int32_t> buffers;  // as many as there are, or more
   for (const Cluster* cluster : {&first, &second}) {
     for (const NodeId id : cluster->nodes) {
       for (const size_t e : out_[static_cast<size_t>(id.v)]) {
@@ -164,7 +164,7 @@ std::vector<Clusters::Read> Clusters::JoinedReads(const std::vector<Read>& a,
 Clusters::Walk Clusters::WalkOf(const std::vector<Read>& reads,
                                 const std::vector<int>& makers) const {
   Walk walk;
-  absl::flat_hash_map<int32_t, int> inside;  // value -> edges that stay
+  std::unordered_map<int32_t, int> inside;  // value -> edges that stay
   for (const Read& read : reads) {
     const NodeId producer = graph_.value(read.value).producer;
     const int maker = producer.v < 0 ? -1 : ClusterOf(producer);
@@ -207,7 +207,7 @@ std::vector<int64_t> Clusters::LiveAfter(int producer, int consumer) const {
   const int first = clusters_[static_cast<size_t>(producer)].position;
   const int last = clusters_[static_cast<size_t>(consumer)].position;
   const std::vector<int> window = MergedOrder(producer, consumer);
-  absl::flat_hash_map<int, int> place;
+  std::unordered_map<int, int> place;
   std::vector<NodeId> nodes;
   for (size_t i = 0; i < window.size(); ++i) {
     if (window[i] < 0) continue;

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "kiln/base/catch_exceptions.h"
 #include "kiln/graph/parse_sized.h"
 #include "kiln/graph/rebuild.h"
 #include "kiln/graph/text.h"
@@ -124,11 +125,13 @@ std::optional<Graph> ForSomeSizes(absl::string_view text, const Graph& failed) {
 }  // namespace
 
 absl::StatusOr<Graph> ParseGraph(absl::string_view text) {
-  ParsedGraph parsed = ParseSized(text, {});
-  if (parsed.status.ok()) return std::move(parsed.graph);
-  if (!parsed.rule_failed) return parsed.status;
-  if (std::optional<Graph> sized = ForSomeSizes(text, parsed.graph)) return *std::move(sized);
-  return parsed.status;
+  return CatchExceptions("parsing the graph", [&]() -> absl::StatusOr<Graph> {
+    ParsedGraph parsed = ParseSized(text, {});
+    if (parsed.status.ok()) return std::move(parsed.graph);
+    if (!parsed.rule_failed) return parsed.status;
+    if (std::optional<Graph> sized = ForSomeSizes(text, parsed.graph)) return *std::move(sized);
+    return parsed.status;
+  });
 }
 
 }  // namespace kiln

@@ -2,8 +2,6 @@
 // kiln-codegen: the worker process that turns Kernels into code. Without arguments it serves
 // requests (protocol.h); with
 // --compile it compiles one file, for people.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -93,7 +91,8 @@ int Main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   ScrubEnvironment();
-  return arguments.file.empty() ? ServeAll(STDIN_FILENO, STDOUT_FILENO) : CompileFile(arguments);
+  ScratchDir::RemoveThoseLeftBehind();
+  return arguments.file.empty() ? ServeAll() : CompileFile(arguments);
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ absl::StatusOr<CodegenAnswer> DecodeAnswer(absl::string_view payload) {
     switch (field.tag) {
       case Tag::kOutcome:
         KILN_RETURN_IF_ERROR(Number(field, 1, number));
-        if (number > static_cast<uint64_t>(CodegenAnswer::Outcome::kTransient))
+        if (number > static_cast<uint64_t>(CodegenAnswer::Outcome::kTimedOut))
           return Damaged("unknown outcome");
         answer.outcome = static_cast<CodegenAnswer::Outcome>(number);
         break;

@@ -37,7 +37,8 @@ struct CodegenAnswer {
   enum class Outcome : uint8_t {
     kOk,
     kDeterministic,  // the same request fails again: worth a negative entry
-    kTransient,      // out of time, memory or disk: worth another try
+    kTransient,      // out of memory or disk, or ended by somebody: worth another try
+    kTimedOut,       // worth another try with more time only
   };
   Outcome outcome = Outcome::kOk;
   std::string error;

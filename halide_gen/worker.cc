@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/halide_gen/worker.h"
-#include "kiln/base/frames.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +19,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "kiln/base/helper_main.h"
 #include "kiln/halide_gen/build_id.h"
 #include "kiln/halide_gen/compile.h"
 #include "kiln/halide_gen/files.h"
@@ -36,30 +34,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Outcome = CodegenAnswer::Outcome;
 
-// Address sanitizers reserve more than any limit.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr rlim_t kMostMemory = RLIM_INFINITY;
-#else
-constexpr rlim_t kMostMemory = rlim_t{4} << 30;
-#endif
+constexpr uint64_t kMostMemory = uint64_t{4} << 30;
 
-// What the child does: nothing of it returns.
-[[noreturn]] void CompileInChild(const CodegenRequest& request, const std::string& dir, int out) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const rlim_t seconds = request.timeout_ms / 1000 + 2;
-  const rlimit time{seconds, seconds}, memory{kMostMemory, kMostMemory}, no_core{0, 0};
-  setrlimit(RLIMIT_CPU, &time);
+// What the child does.
+std::string CompileInChild(const CodegenRequest& request, const std::string& dir) {
   const itimerval budget{{}, {request.cpu_ms / 1000, request.cpu_ms % 1000 * 1000}};
   setitimer(ITIMER_PROF, &budget, nullptr);  // SIGPROF ends the child; zero sets nothing
-  setrlimit(RLIMIT_AS, &memory);
-  setrlimit(RLIMIT_CORE, &no_core);
-  const int log = open((dir + "/stderr").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  const int nothing = open("/dev/null", O_RDWR);
-  dup2(nothing, 0);
-  dup2(nothing, 1);
-  dup2(log >= 0 ? log : nothing, 2);
-  const std::string answer = Encode(Compile(request, dir));
-  _exit(WriteFrame(out, answer).ok() ? 0 : 1);
+  const int log = open((dir + "/stderr").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (log >= 0) dup2(log, 2);
+  return Encode(Compile(request, dir));
 }
 
 // The answer for a child that ended without one.
@@ -72,7 +55,7 @@ CodegenAnswer Died(int status, const CodegenRequest& request, const std::string&
     return Failure(Outcome::kTransient, absl::StrCat("codegen: stopped; ", said));
   const int signal = WTERMSIG(status);
   if (signal == SIGPROF) {
-    return Failure(Outcome::kTransient,
+    return Failure(Outcome::kTimedOut,
                    absl::StrCat("codegen: needs more than ", request.cpu_ms,
                                 " ms of processor time; allow more of it"),
                    /*of_schedule=*/true);
@@ -90,36 +73,22 @@ CodegenAnswer Died(int status, const CodegenRequest& request, const std::string&
 }
 
 CodegenAnswer ServeIn(const CodegenRequest& request, const std::string& dir) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return Failure(Outcome::kTransient, absl::StrCat("codegen: no pipe, ", strerror(errno)));
+  const ChildAnswer answer =
+      AnswerInChild({.cpu_seconds = request.timeout_ms / 1000 + 2, .memory_bytes = kMostMemory},
+                    static_cast<int>(std::min<uint32_t>(request.timeout_ms, INT32_MAX)),
+                    [&] { return CompileInChild(request, dir); });
+  const auto transient = [](absl::string_view why) {
+    return Failure(Outcome::kTransient, absl::StrCat("codegen: ", why));
+  };
+  if (!answer.not_started.ok()) return transient(answer.not_started.message());
+  if (answer.host_gone) return transient("nobody waits for it");
+  if (answer.late) {
+    return Failure(Outcome::kTimedOut, absl::StrCat("codegen: not done within ", request.timeout_ms,
+                                                    " ms; try again with a longer time limit"));
   }
-  const pid_t child = fork();
-  if (child == 0) CompileInChild(request, dir, ends[1]);
-  close(ends[1]);
-  if (child < 0) {
-    close(ends[0]);
-    return Failure(Outcome::kTransient,
-                   absl::StrCat("codegen: no child process, ", strerror(errno)));
-  }
-  const auto payload =
-      ReadFrame(ends[0], static_cast<int>(std::min<uint32_t>(request.timeout_ms, INT32_MAX)));
-  close(ends[0]);
-  if (payload.ok()) {  // it has nothing left to do but to end
-    const auto answer = DecodeAnswer(*payload);
-    return answer.ok() ? *answer : Failure(Outcome::kTransient, answer.status().message());
-  }
-  const bool late = absl::IsDeadlineExceeded(payload.status());
-  if (late) kill(child, SIGKILL);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (late) {
-    return Failure(Outcome::kTransient,
-                   absl::StrCat("codegen: not done within ", request.timeout_ms,
-                                " ms; try again with a longer time limit"));
-  }
-  return Died(status, request, dir);
+  if (!answer.bytes.has_value()) return Died(answer.wait_status, request, dir);
+  const auto decoded = DecodeAnswer(*answer.bytes);
+  return decoded.ok() ? *decoded : transient(decoded.status().message());
 }
 
 // Schedules of the kernel that know nothing of its extents, and promise what `request` asks for:
@@ -165,8 +134,6 @@ CodegenAnswer Serve(const CodegenRequest& request) {
   static const bool kWarm = (WarmUp(), InheritPages("libHalide"), true);
   static_cast<void>(kWarm);
   const Clock::time_point start = Clock::now();
-  while (waitpid(-1, nullptr, WNOHANG) > 0) {  // children that answered
-  }
   const auto dir = ScratchDir::Make();
   CodegenAnswer answer = dir.ok() ? ServeSomehow(request, dir->path())
                                   : Failure(Outcome::kTransient, dir.status().message());
@@ -175,23 +142,16 @@ CodegenAnswer Serve(const CodegenRequest& request) {
   return answer;
 }
 
-int ServeAll(int in, int out) {
-  signal(SIGPIPE, SIG_IGN);
-  if (!WriteFrame(out, Encode(Hello())).ok()) return 1;
-  while (true) {
-    const auto payload = ReadFrame(in, -1);
-    if (absl::IsNotFound(payload.status())) return 0;
-    const auto request = payload.ok() ? DecodeRequest(*payload) : payload.status();
-    if (!request.ok()) {
-      std::fprintf(stderr, "kiln-codegen: %s\n", std::string(request.status().message()).c_str());
-      return 1;
-    }
-    if (!WriteFrame(out, Encode(Serve(*request))).ok()) return 1;
-  }
+int ServeAll() {
+  return ServeRequests(Encode(Hello()), [](const std::string& frame) {
+    const auto request = DecodeRequest(frame);
+    return Encode(request.ok() ? Serve(*request)
+                               : Failure(Outcome::kTransient, request.status().message()));
+  });
 }
 
 void ScrubEnvironment() {
-  const char* scratch = getenv("TMPDIR");
+  const char* scratch = secure_getenv("TMPDIR");
   const std::optional<std::string> kept =
       scratch != nullptr ? std::optional<std::string>(scratch) : std::nullopt;
   clearenv();

@@ -16,8 +16,9 @@ CodegenHello Hello();
 // answer.
 CodegenAnswer Serve(const CodegenRequest& request);
 
-// Says hello on `out`, then answers the requests on `in` until it ends. Returns the exit code.
-int ServeAll(int in, int out);
+// Says hello on stdout, then answers the requests on stdin (base/helper_main.h). Returns the exit
+// status.
+int ServeAll();
 
 // Clears the environment but for what is known to be harmless: HL_* and LD_* change code.
 void ScrubEnvironment();

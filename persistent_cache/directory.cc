@@ -54,11 +54,11 @@ absl::StatusOr<std::string> DefaultCacheDirectory() {
     return absl::PermissionDeniedError(
         "cache directory: not taken from the environment of a set-uid process");
   }
-  const char* const own = std::getenv("KILN_CACHE_DIR");
+  const char* const own = secure_getenv("KILN_CACHE_DIR");
   if (own != nullptr && own[0] != '\0') return std::string(own);
-  const char* const xdg = std::getenv("XDG_CACHE_HOME");
+  const char* const xdg = secure_getenv("XDG_CACHE_HOME");
   if (xdg != nullptr && xdg[0] == '/') return absl::StrCat(xdg, "/kiln");
-  const char* const home = std::getenv("HOME");
+  const char* const home = secure_getenv("HOME");
   if (home != nullptr && home[0] == '/') return absl::StrCat(home, "/.cache/kiln");
   return absl::NotFoundError(
       "cache directory: HOME is not set; set KILN_CACHE_DIR to keep compiled kernels");

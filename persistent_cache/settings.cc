@@ -16,7 +16,7 @@ namespace kiln {
 namespace {
 
 std::string Variable(const char* name) {
-  const char* const value = std::getenv(name);
+  const char* const value = secure_getenv(name);
   return value != nullptr ? value : "";
 }
 

@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "kiln/base/catch_exceptions.h"
 #include "kiln/base/log.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/persistent_cache/directory.h"
@@ -101,7 +102,10 @@ Store::Store(FileSystem& files, StoreOptions options)
 
 Store::~Store() {
   WaitUntilPruned();
-  FlushStatistics();
+  CatchExceptions("cache", [&] {
+    FlushStatistics();
+    return absl::OkStatus();
+  }).IgnoreError();
 }
 
 absl::StatusOr<std::unique_ptr<Store>> Store::Open(FileSystem& files, StoreOptions options) {

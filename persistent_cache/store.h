@@ -27,10 +27,8 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -38,6 +36,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "kiln/base/file_system.h"
+#include "kiln/base/long_mutex.h"
+#include "kiln/base/mutex.h"
+#include "kiln/base/thread.h"
 #include "kiln/persistent_cache/entry.h"
 #include "kiln/persistent_cache/key.h"
 #include "kiln/persistent_cache/layout.h"
@@ -216,13 +217,12 @@ class Store {
   std::atomic<uint64_t> publish_failures_{0};
   std::atomic<int64_t> prune_after_ns_{0};
   std::atomic<bool> is_pruning_{false};
-  std::mutex pruning_mutex_;
-  std::thread pruning_;  // guarded by pruning_mutex_
+  LongMutex pruning_mutex_;
+  Thread pruning_ ABSL_GUARDED_BY(pruning_mutex_);
 
-  // Not absl::Mutex: the system's Abseil hides that one from ThreadSanitizer.
-  mutable std::mutex mutex_;
-  CacheStatistics pending_;  // not yet written; guarded by mutex_, as is the next
-  CacheCounts total_;        // since Open
+  mutable Mutex mutex_;
+  CacheStatistics pending_ ABSL_GUARDED_BY(mutex_);  // not yet written
+  CacheCounts total_ ABSL_GUARDED_BY(mutex_);        // since Open
 };
 
 }  // namespace kiln

@@ -108,37 +108,35 @@ void Store::PruneNowAndThen() {
   } else {
     files_.CreateExclusive(layout_.PruneStamp(), 0600).status().IgnoreError();
   }
-  const std::lock_guard<std::mutex> lock(pruning_mutex_);
+  const LongMutexLock lock(pruning_mutex_);
   if (is_pruning_.exchange(true)) return;
-  if (pruning_.joinable()) pruning_.join();  // it has ended
-  const absl::Status started = CatchExceptions("cache", [this] {
-    pruning_ = std::thread([this] {
-      const absl::Status pruned = CatchExceptions(
-          "cache", [this] { return Prune(options_.max_bytes, /*dry_run=*/false).status(); });
-      if (!pruned.ok()) LogDebug("cache: not pruned: ", pruned.message());
-      FlushStatistics();
-      is_pruning_ = false;
-    });
-    return absl::OkStatus();
+  pruning_.Join();  // it has ended
+  absl::StatusOr<Thread> started = Thread::Start([this] {
+    const absl::Status pruned = CatchExceptions(
+        "cache", [this] { return Prune(options_.max_bytes, /*dry_run=*/false).status(); });
+    if (!pruned.ok()) LogDebug("cache: not pruned: ", pruned.message());
+    FlushStatistics();
+    is_pruning_ = false;
   });
-  if (!started.ok()) is_pruning_ = false;  // no thread to be had: another time
+  if (started.ok())
+    pruning_ = *std::move(started);
+  else
+    is_pruning_ = false;  // no thread to be had: another time
 }
 
 void Store::WaitUntilPruned() {
-  const std::lock_guard<std::mutex> lock(pruning_mutex_);
-  if (!pruning_.joinable()) return;
-  // A forked child has the object, and no thread.
-  getpid() == owner_ ? pruning_.join() : pruning_.detach();
+  const LongMutexLock lock(pruning_mutex_);
+  pruning_.Join();
 }
 
 void Store::Count(absl::string_view target, const CacheCounts& counts) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   total_ += counts;
   pending_.targets[StatisticsName(target)] += counts;
 }
 
 void Store::CountUse(const CacheKey& key) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   ++pending_.uses[key];
 }
 
@@ -150,7 +148,7 @@ void Store::FlushStatistics() {
   if (options_.read_only || getpid() != owner_) return;
   CacheStatistics taken;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     if (pending_.targets.empty()) return;
     taken = std::exchange(pending_, {});
     pending_.since_ns = Now();
@@ -161,7 +159,7 @@ void Store::FlushStatistics() {
 
 CacheStatistics Store::Statistics() {
   CacheStatistics all = ReadStatistics(files_, layout_);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!pending_.targets.empty()) all.Merge(pending_);
   return all;
 }
@@ -169,14 +167,14 @@ CacheStatistics Store::Statistics() {
 absl::Status Store::ZeroStatistics() {
   if (options_.read_only) return absl::FailedPreconditionError("cache: opened read-only");
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     pending_.targets.clear();
   }
   return kiln::ZeroStatistics(files_, layout_, Now());
 }
 
 StoreCounters Store::counters() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return {.hits = total_.hits,
           .misses = total_.misses,
           .published = total_.builds,

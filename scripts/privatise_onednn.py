@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes Kiln's private copy of oneDNN: the same code, with other names for what it asks of OpenMP.
+"""Makes Kiln's private copy of oneDNN: the same code, with other names for what it asks of OpenMP and
+the environment.
 
 usage: scripts/privatise_onednn.py libdnnl.so.3.2 libkdnn.so.3
 
 The copy needs libkomp.so.1 (exec/support/komp.h) in place of libgomp.so.1, under version names of its own, and has
-the soname libkdnn.so.3, so that it never meets another oneDNN or OpenMP in one process. The names are as long as
+the soname libkdnn.so.3, so that it never meets another oneDNN or OpenMP in one process. Its getenv is libkomp's too, so
+that DNNL_* and ONEDNN_* variables of the host change nothing. The names are as long as
 the old ones and are written over them: nothing else in the file changes or moves. Input and output are pinned; the
 output is also checked to import what libkomp has and nothing else of OpenMP.
 """
@@ -14,12 +16,13 @@ import struct
 import sys
 
 INPUT = "e6376208cf6bacb041c346b504207e3aa1189a13f941c92a4383a55ac27058ae"
-OUTPUT = "40644e7f0e8d6b02dd88af1ce4e0a13c82a44b3878c5c5bb8d3233183d87b916"
-RENAMES = ((b"libgomp.so.1", b"libkomp.so.1"), (b"GOMP_1.0", b"KILN_1.0"), (b"libdnnl.so.3", b"libkdnn.so.3"))
+OUTPUT = "33189eb869aec60eeb936bf9134b6bbbb00adc142e861eda1caeb9b568af0e57"
+RENAMES = ((b"libgomp.so.1", b"libkomp.so.1"), (b"GOMP_1.0", b"KILN_1.0"), (b"libdnnl.so.3", b"libkdnn.so.3"),
+           (b"getenv", b"kgeten"))
 # OMP_1.0 is the tail of GOMP_1.0 in the string table, so it becomes ILN_1.0.
 IMPORTS = {
     "KILN_1.0": {"GOMP_barrier", "GOMP_loop_end_nowait", "GOMP_loop_static_next", "GOMP_loop_static_start",
-                 "GOMP_parallel_end", "GOMP_parallel_start"},
+                 "GOMP_parallel_end", "GOMP_parallel_start", "kgeten"},
     "ILN_1.0": {"omp_get_max_threads", "omp_get_num_threads", "omp_get_thread_num", "omp_in_parallel"},
 }
 DYNSYM, VERNEED, VERSYM = 11, 0x6FFFFFFE, 0x6FFFFFFF
@@ -62,6 +65,15 @@ class Elf:
                 aux += step
             place += following
 
+    def set_version(self, symbol, version):
+        """Asks for `symbol` under another version that is asked for already."""
+        index = next(index for _, index, name in self.needed_versions() if name == version)
+        symbols, indices = self.section[DYNSYM], self.section[VERSYM][4]
+        for i in range(symbols[5] // 24):
+            name, = struct.unpack_from("<I", self.data, symbols[4] + 24 * i)
+            if self.name(name) == symbol:
+                struct.pack_into("<H", self.data, indices + 2 * i, index)
+
     def imports(self):
         """Version name -> names of undefined symbols."""
         versions = {index: name.decode() for _, index, name in self.needed_versions()}
@@ -84,6 +96,7 @@ def privatise(data):
         data[at:at + len(new)] = new
     for place, _, name in elf.needed_versions():
         struct.pack_into("<I", data, place, elf_hash(name))
+    elf.set_version(b"kgeten", b"KILN_1.0")
     imports = elf.imports()
     for version, names in IMPORTS.items():
         if imports.get(version) != names:

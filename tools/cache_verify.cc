@@ -10,11 +10,12 @@
 #include <iostream>
 #include <memory>
 #include <random>
-#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "kiln/base/processors.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/base/task_queue.h"
 #include "kiln/compiler/kernel_entry.h"
 #include "kiln/compiler/kernel_service.h"
 #include "kiln/exec/support/loader.h"
@@ -135,15 +136,16 @@ absl::StatusOr<std::string> BuildAgain(const Entries& entries, KernelService& se
 // Runs the probes of all code that this machine can run; returns how many were validated. A stored
 // transcript of the same version must be what comes out.
 int ValidateAll(const Entries& entries, std::vector<Checked>& all) {
-  Validator validator("", static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+  Validator validator("", Processors());
+  TaskQueue queue(Processors());
   std::atomic<int> validated{0};
   for (Checked& checked : all) {
     const absl::StatusOr<Entry> entry = entries.read(checked.key);
     if (!checked.wrong.empty() || !checked.loads || !entry.ok()) continue;
     const std::string stored = MetaOf(*entry)["validation"];
     const bool comparable = absl::StartsWith(stored, absl::StrCat(kValidationVersion, ":"));
-    validator.Add(ValidationOf(*entry, {}), [&checked, &validated, stored,
-                                             comparable](const auto& validation) {
+    queue.Add([&, stored, comparable, request = ValidationOf(*entry, {})] {
+      const absl::StatusOr<Validation> validation = validator.Validate(request);
       if (!validation.ok()) {
         checked.wrong = absl::StrCat("its code is not validated: ", validation.status().message());
       } else if (comparable && stored != validation->transcript) {
@@ -153,7 +155,7 @@ int ValidateAll(const Entries& entries, std::vector<Checked>& all) {
       }
     });
   }
-  validator.Finish();
+  queue.Wait();
   return validated;
 }
 

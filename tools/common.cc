@@ -29,7 +29,7 @@ constexpr absl::string_view kStages[] = {"graph", "groups", "kernel", "stmt", "a
 // Writes the stages named in KILN_DUMP to KILN_DUMP_DIR (default: the working directory), or
 // nothing if the variable is unset.
 absl::Status DumpAsTheEnvironmentSays(CompileOptions& options) {
-  const char* const wanted = std::getenv("KILN_DUMP");
+  const char* const wanted = secure_getenv("KILN_DUMP");
   if (wanted == nullptr || wanted[0] == '\0') return absl::OkStatus();
   const std::set<std::string> stages = absl::StrSplit(wanted, ',');
   for (const std::string& stage : stages) {
@@ -38,7 +38,7 @@ absl::Status DumpAsTheEnvironmentSays(CompileOptions& options) {
         absl::StrCat("KILN_DUMP: unknown stage \"", stage,
                      "\"; there are graph, groups, kernel, stmt, asm, ptx, plan"));
   }
-  const char* const dir = std::getenv("KILN_DUMP_DIR");
+  const char* const dir = secure_getenv("KILN_DUMP_DIR");
   const std::filesystem::path folder = dir != nullptr ? dir : ".";
   auto count = std::make_shared<std::atomic<int>>(0);  // plans are made on any thread
   options.dump_code = stages.count("stmt") + stages.count("asm") > 0;
@@ -62,13 +62,13 @@ absl::StatusOr<std::pair<std::string, std::string>> SplitAssignment(const std::s
 }
 
 absl::StatusOr<Machine> ReadMachine(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in.is_open() || in.bad()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--machine \"", path, "\": cannot be read; is it there?"));
+  constexpr int64_t kMaxMachineBytes = 1 << 20;
+  const absl::StatusOr<std::string> text = RealFileSystem().ReadFile(path, kMaxMachineBytes);
+  if (!text.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--machine \"", path, "\": cannot be read, ",
+                                                   text.status().message(), "; is it there?"));
   }
-  absl::StatusOr<Machine> machine = ParseMachine(text);
+  absl::StatusOr<Machine> machine = ParseMachine(*text);
   if (!machine.ok()) return Annotate(machine.status(), absl::StrCat("--machine \"", path, "\""));
   return machine;
 }

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "kiln/base/processors.h"
 #include "kiln/base/sha256.h"
 #include "kiln/compiler/precompile.h"
 #include "kiln/tools/common.h"
@@ -98,7 +98,7 @@ int CompileModel(const CompileFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   {
     Progress progress(flags.common, jobs->size());
-    const int cpus = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    const int cpus = Processors();
     Precompile(service, *jobs, flags.jobs > 0 ? std::min(flags.jobs, cpus) : cpus,
                [&](const KernelJob& job, const KernelDone& done) {
                  const std::string target(Name(job.identity.target));

@@ -15,8 +15,8 @@ namespace kiln {
 namespace {
 
 bool TerminalWithBars() {
-  const char* const term = std::getenv("TERM");
-  return isatty(STDERR_FILENO) != 0 && std::getenv("CI") == nullptr && term != nullptr &&
+  const char* const term = secure_getenv("TERM");
+  return isatty(STDERR_FILENO) != 0 && secure_getenv("CI") == nullptr && term != nullptr &&
          std::string(term) != "dumb";
 }
 

@@ -118,7 +118,7 @@ const Operator* Find(absl::string_view name) {
 }
 
 int Session::AddReader(const void* constant) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return readers_[constant]++;
 }
 

@@ -28,7 +28,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +37,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "kiln/base/dtype.h"
+#include "kiln/base/mutex.h"
 #include "kiln/kernel/abi.h"
 
 namespace kiln {
@@ -126,7 +126,7 @@ class Session {
   int AddReader(const void* constant);
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::map<const void*, int> readers_;
 };
 

@@ -101,14 +101,18 @@ bool InvalidWatch::Raised() const {
 absl::StatusOr<std::shared_ptr<const void>> OneDnnSession::Packed(
     const void* constant, size_t bytes, const std::string& layout, size_t packed_bytes,
     absl::FunctionRef<void(void* packed)> pack) {
-  const std::lock_guard<std::mutex> lock(store_->mutex);
-  std::weak_ptr<const void>& known = store_->layouts[{constant, layout}];
-  if (std::shared_ptr<const void> memory = known.lock()) return memory;
+  const LongMutexLock packing(store_->packing);
+  {
+    const MutexLock lock(store_->mutex);
+    if (auto memory = store_->layouts[{constant, layout}].lock()) return memory;
+  }
+  const auto add = [&](const std::shared_ptr<const void>& memory) {
+    const MutexLock lock(store_->mutex);
+    store_->layouts[{constant, layout}] = memory;
+    return memory;
+  };
   if (store_->kept != nullptr) {
-    if (auto found = store_->kept->Find(constant, bytes, layout, packed_bytes)) {
-      known = found;
-      return found;
-    }
+    if (auto found = store_->kept->Find(constant, bytes, layout, packed_bytes)) return add(found);
   }
   constexpr size_t kAlign = 64;
   std::shared_ptr<void> memory(
@@ -117,19 +121,22 @@ absl::StatusOr<std::shared_ptr<const void>> OneDnnSession::Packed(
     return absl::ResourceExhaustedError(absl::StrCat("no ", packed_bytes, " bytes for weights"));
   pack(memory.get());
   if (store_->kept != nullptr) store_->kept->Keep(constant, bytes, layout, memory, packed_bytes);
-  known = memory;
-  return memory;
+  return add(memory);
 }
 
 std::shared_ptr<dnnl::memory> OneDnnSession::Pack(const void* source, const Desc& from,
                                                   const Desc& to) {
-  const std::lock_guard<std::mutex> lock(store_->mutex);
-  std::erase_if(store_->packed, [](const PackedWeights& p) { return p.memory.expired(); });
-  for (const PackedWeights& p : store_->packed) {
-    if (p.source != source || p.from != from || p.to != to) continue;
-    if (std::shared_ptr<dnnl::memory> memory = p.memory.lock()) return memory;
+  const LongMutexLock packing(store_->packing);
+  {
+    const MutexLock lock(store_->mutex);
+    std::erase_if(store_->packed, [](const PackedWeights& p) { return p.memory.expired(); });
+    for (const PackedWeights& p : store_->packed) {
+      if (p.source != source || p.from != from || p.to != to) continue;
+      if (std::shared_ptr<dnnl::memory> memory = p.memory.lock()) return memory;
+    }
   }
   std::shared_ptr<dnnl::memory> memory = MakePacked(source, from, to);
+  const MutexLock lock(store_->mutex);
   store_->packed.push_back({source, from, to, memory});
   return memory;
 }

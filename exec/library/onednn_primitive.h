@@ -12,7 +12,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -22,6 +21,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "dnnl.hpp"
+#include "kiln/base/long_mutex.h"
+#include "kiln/base/mutex.h"
 #include "kiln/exec/library/library.h"
 #include "kiln/exec/library/omp_scope.h"
 
@@ -71,9 +72,11 @@ struct PackedWeights {
 struct PackedStore {
   explicit PackedStore(PackedConstants* k) : kept(k) {}
   PackedConstants* const kept;  // of earlier processes; null: none
-  std::mutex mutex;
-  std::vector<PackedWeights> packed;
-  std::map<std::pair<const void*, std::string>, std::weak_ptr<const void>> layouts;  // not oneDNN's
+  LongMutex packing;
+  Mutex mutex;
+  std::vector<PackedWeights> packed ABSL_GUARDED_BY(mutex);
+  std::map<std::pair<const void*, std::string>, std::weak_ptr<const void>> layouts
+      ABSL_GUARDED_BY(mutex);  // not oneDNN's
 };
 
 class OneDnnSession final : public Session {

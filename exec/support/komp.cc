@@ -167,6 +167,9 @@ bool komp_loop_static_start(long begin, long end, long step, long chunk, long* m
 
 void komp_loop_end_nowait() {}
 
+// What the environment says to oneDNN is meant for another, the host's.
+char* komp_no_variable(const char*) { return nullptr; }
+
 }  // extern "C"
 
 // One @: no program that happens to be linked with this library ever binds its own OpenMP to it.
@@ -180,4 +183,5 @@ __asm__(
     ".symver komp_barrier,GOMP_barrier@KILN_1.0\n"
     ".symver komp_loop_static_start,GOMP_loop_static_start@KILN_1.0\n"
     ".symver komp_loop_static_next,GOMP_loop_static_next@KILN_1.0\n"
-    ".symver komp_loop_end_nowait,GOMP_loop_end_nowait@KILN_1.0\n");
+    ".symver komp_loop_end_nowait,GOMP_loop_end_nowait@KILN_1.0\n"
+    ".symver komp_no_variable,kgeten@KILN_1.0\n");

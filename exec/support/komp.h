@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // libkomp.so.1: the ten OpenMP entry points that Kiln's private copy of oneDNN imports, run on
-// whatever pool the calling thread is bound to.
+// whatever pool the calling thread is bound to, and a getenv that finds nothing.
 //
 // oneDNN comes built for OpenMP. With libgomp it would have threads of its own beside the pool's, a
 // team per caller, and a child after fork() would hang. scripts/privatise_onednn.py renames the

@@ -135,7 +135,7 @@ absl::StatusOr<std::shared_ptr<void>> OpenFromMemory(absl::string_view bytes,
 // folder.
 absl::StatusOr<std::shared_ptr<void>> OpenFromFile(absl::string_view bytes, const std::string& name,
                                                    bool keep) {
-  const char* temp = std::getenv("TMPDIR");
+  const char* temp = secure_getenv("TMPDIR");
   std::string folder =
       absl::StrCat(temp == nullptr || *temp == '\0' ? "/tmp" : temp, "/kiln-XXXXXX");
   if (mkdtemp(folder.data()) == nullptr) return ErrnoStatus(errno, folder, "mkdtemp");
@@ -170,7 +170,7 @@ std::string FileName(absl::string_view name) {
 }
 
 absl::StatusOr<std::shared_ptr<void>> OpenObject(absl::string_view bytes, const std::string& name) {
-  const char* debug = std::getenv("KILN_DEBUG_LOAD");
+  const char* debug = secure_getenv("KILN_DEBUG_LOAD");
   if (debug != nullptr && absl::string_view(debug) == "file")
     return OpenFromFile(bytes, name, /*keep=*/true);
   absl::StatusOr<std::shared_ptr<void>> object = OpenFromMemory(bytes, name);

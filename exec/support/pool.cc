@@ -2,20 +2,18 @@
 #include "kiln/exec/support/pool.h"
 
 #include <linux/futex.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <memory>
-#include <mutex>
-#include <system_error>
-#include <thread>
 #include <utility>
 
+#include "kiln/base/fork.h"
+#include "kiln/base/mutex.h"
+#include "kiln/base/thread.h"
 #include "kiln/exec/support/turn.h"
 
 namespace kiln {
@@ -39,20 +37,6 @@ constexpr std::chrono::microseconds kAMoment(200);
 constexpr std::chrono::microseconds kLate(20);
 constexpr int kFewRegions = 16;
 constexpr std::chrono::milliseconds kShortestRest(4), kLongestRest(128);
-
-// Counts forks on the child's side. A team made under another number has no threads in this
-// process.
-std::atomic<uint32_t>& ForkCount() {
-  static std::atomic<uint32_t> count{0};
-  return count;
-}
-
-uint32_t CurrentForkCount() {
-  static const int registered =
-      pthread_atfork(nullptr, nullptr, [] { ForkCount().fetch_add(1, std::memory_order_relaxed); });
-  (void)registered;
-  return ForkCount().load(std::memory_order_relaxed);
-}
 
 struct ThreadPlace {
   int depth = 0;
@@ -118,7 +102,7 @@ void LeaveProcessor(int cpu) {
 struct Pool::Team {
   struct Worker {
     Mailbox mail;  // counts the regions this worker was called to
-    std::thread thread;
+    Thread thread;
   };
 
   Team(int threads, uint32_t forks)
@@ -132,26 +116,18 @@ struct Pool::Team {
     for (int w = 0; w < started; ++w) {
       workers[w].mail.word.fetch_add(1);
       workers[w].mail.Wake();
-      workers[w].thread.join();
+      workers[w].thread.Join();
     }
   }
 
   // Starts workers up to `count`; returns how many there are.
   int Start(int count) {
-    sigset_t all, before;
-    sigfillset(&all);
-    if (started < count)
-      pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are not for us
-    const bool masked = started < count;
     while (started < count) {
-      try {
-        workers[started].thread = std::thread([this, w = started.load()] { WorkerLoop(w); });
-      } catch (const std::system_error&) {
-        break;
-      }
+      absl::StatusOr<Thread> thread = Thread::Start([this, w = started.load()] { WorkerLoop(w); });
+      if (!thread.ok()) break;
+      workers[started].thread = *std::move(thread);
       ++started;
     }
-    if (masked) pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return std::min(started.load(), count);
   }
 
@@ -213,7 +189,7 @@ struct Pool::Team {
 
   // Workers 1 .. members-1 take a member each; the caller is member 0 and runs what has no worker.
   void Run(int members, MemberFn fn, void* argument) {
-    std::lock_guard<std::mutex> lock(turn);
+    const MutexLock lock(turn);
     const int helpers = Start(members - 1);
     Call(helpers, fn, argument);
     RunMember(0);
@@ -223,7 +199,7 @@ struct Pool::Team {
 
   const uint32_t fork_count;
   Turnstile turnstile;
-  std::mutex turn;
+  Mutex turn{AtFork::kForget};
   std::unique_ptr<Worker[]> workers;
   std::atomic<int> started{0};  // changed under `turn`
   std::atomic<bool> stop{false};
@@ -244,13 +220,13 @@ Pool::~Pool() {
   Team* team = team_.load();
   // A team from before a fork is left as it is: its threads and whoever held its lock do not exist
   // here.
-  if (team == nullptr || team->fork_count != CurrentForkCount()) return;
+  if (team == nullptr || team->fork_count != ForkGeneration()) return;
   team->Stop(team->started);
   delete team;
 }
 
 Pool::Team* Pool::GetTeam() {
-  const uint32_t forks = CurrentForkCount();
+  const uint32_t forks = ForkGeneration();
   Team* team = team_.load(std::memory_order_acquire);
   if (team != nullptr && team->fork_count == forks) return team;
   auto fresh = std::make_unique<Team>(threads_, forks);
@@ -285,9 +261,9 @@ int Pool::ParallelFor(int64_t n, RangeFn fn, int limit) {
 bool Pool::Begin(int members, MemberFn task, void* data) {
   if (place.depth > 0) return false;
   Team& team = *GetTeam();
-  team.turn.lock();
+  team.turn.Lock();
   if (team.Start(members - 1) < members - 1) {
-    team.turn.unlock();
+    team.turn.Unlock();
     return false;
   }
   team.Call(members - 1, task, data);
@@ -299,13 +275,13 @@ void Pool::End() {
   Team& team = *GetTeam();
   team.Wait();
   place = {0, 0};
-  team.turn.unlock();
+  team.turn.Unlock();
 }
 
 bool Pool::StartThreads() {
   Team& team = *GetTeam();
   if (team.started.load(std::memory_order_acquire) == threads_ - 1) return true;
-  const std::lock_guard<std::mutex> lock(team.turn);
+  const MutexLock lock(team.turn);
   return team.Start(threads_ - 1) == threads_ - 1;
 }
 

@@ -23,6 +23,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 
 namespace kiln {
@@ -52,8 +53,8 @@ class Pool {
   // and returns true; the caller is member 0 until it calls End on the same thread, which waits for
   // the others. Returns false and does nothing inside a region or if the system refuses a thread.
   using MemberFn = void (*)(void* data, int member);
-  bool Begin(int members, MemberFn task, void* data);
-  void End();
+  bool Begin(int members, MemberFn task, void* data) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void End() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   // Starts the threads that have not started yet. False if the system refuses one.
   bool StartThreads();

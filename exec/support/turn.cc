@@ -26,20 +26,20 @@ bool Enter(Pool& pool, Turn::Share share) {
 }  // namespace
 
 void Turnstile::WakeFirst() {
-  if (first_ != nullptr && free_ >= first_->places) first_->wake.notify_one();
+  if (first_ != nullptr && free_ >= first_->places) first_->wake.NotifyOne();
 }
 
 void Turnstile::Enter(int places) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (free_ >= places && (first_ == nullptr || Clock::now() - first_->since < kPatience)) {
     free_ -= places;
     return;
   }
   contended_ = Clock::now();
-  Waiter me{places, contended_, {}};
+  Waiter me{places, contended_};
   (last_ == nullptr ? first_ : last_->next) = &me;
   last_ = &me;
-  me.wake.wait(lock, [&] { return first_ == &me && free_ >= places; });
+  while (first_ != &me || free_ < places) me.wake.Wait(mutex_);
   first_ = me.next;
   if (first_ == nullptr) last_ = nullptr;
   free_ -= places;
@@ -47,7 +47,7 @@ void Turnstile::Enter(int places) {
 }
 
 bool Turnstile::TryEnter(int places) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const Clock::time_point now = Clock::now();
   if (free_ < places || first_ != nullptr) contended_ = now;
   if (now - contended_ < kTogether) return false;
@@ -57,7 +57,7 @@ bool Turnstile::TryEnter(int places) {
 
 void Turnstile::Leave(int places) {
   // Under the lock: the one woken may be gone the moment it can run.
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   free_ += places;
   WakeFirst();
 }

@@ -15,9 +15,8 @@
 #define KILN_EXEC_SUPPORT_TURN_H_
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 
+#include "kiln/base/mutex.h"
 #include "kiln/exec/support/pool.h"
 
 namespace kiln {
@@ -41,12 +40,12 @@ class Turnstile {
   struct Waiter {
     int places;
     Clock::time_point since;
-    std::condition_variable wake;
+    CondVar wake{AtFork::kForget};
     Waiter* next = nullptr;
   };
   void WakeFirst();
 
-  std::mutex mutex_;
+  Mutex mutex_{AtFork::kForget};  // a pool in a child of a fork has a turnstile of its own
   int free_;
   Clock::time_point contended_;  // when a caller last found too few places
   Waiter* first_ = nullptr;      // who waits, in the order they came

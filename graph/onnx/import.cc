@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "kiln/base/catch_exceptions.h"
 #include "kiln/base/log.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
@@ -343,16 +344,18 @@ std::string FolderOf(const std::string& path) {
 }  // namespace onnx
 
 absl::StatusOr<OnnxImport> ImportOnnx(absl::string_view path, const OnnxImportOptions& options) {
-  const std::string name(path);
-  const std::string context = absl::StrCat("importing ", onnx::Quoted(path));
-  const absl::StatusOr<std::shared_ptr<onnx::MappedFile>> file =
-      onnx::MappedFile::Open(name, onnx::kMaxFileBytes);
-  if (!file.ok()) return Annotate(file.status(), "importing");
-  absl::StatusOr<OnnxImport> import =
-      onnx::Import({(*file)->bytes(), *file, onnx::FolderOf(name)}, options);
-  if (!import.ok()) return Annotate(import.status(), context);
-  import->file = *file;
-  return import;
+  return CatchExceptions("importing", [&]() -> absl::StatusOr<OnnxImport> {
+    const std::string name(path);
+    const std::string context = absl::StrCat("importing ", onnx::Quoted(path));
+    const absl::StatusOr<std::shared_ptr<onnx::MappedFile>> file =
+        onnx::MappedFile::Open(name, onnx::kMaxFileBytes);
+    if (!file.ok()) return Annotate(file.status(), "importing");
+    absl::StatusOr<OnnxImport> import =
+        onnx::Import({(*file)->bytes(), *file, onnx::FolderOf(name)}, options);
+    if (!import.ok()) return Annotate(import.status(), context);
+    import->file = *file;
+    return import;
+  });
 }
 
 namespace {
@@ -424,49 +427,56 @@ bool MayNeedInputs(absl::string_view path, const OnnxImport& import,
 absl::StatusOr<OnnxImport> ImportOnnxFor(absl::string_view path,
                                          const std::map<std::string, Tensor>& inputs,
                                          OnnxImportOptions options) {
-  const bool allowed = std::exchange(options.allow_unsupported, true);
-  while (true) {
-    KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnx(path, options));
-    const size_t known = options.input_values.size();
-    std::string lacking;
-    for (const std::string& name : import.value_inputs) {
-      const auto given = inputs.find(name);
-      if (given != inputs.end() && given->second.data() != nullptr) {
-        options.input_values.insert(*given);
-      } else {
-        lacking = name;
+  return CatchExceptions("importing", [&]() -> absl::StatusOr<OnnxImport> {
+    const bool allowed = std::exchange(options.allow_unsupported, true);
+    while (true) {
+      KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnx(path, options));
+      const size_t known = options.input_values.size();
+      std::string lacking;
+      for (const std::string& name : import.value_inputs) {
+        const auto given = inputs.find(name);
+        if (given != inputs.end() && given->second.data() != nullptr) {
+          options.input_values.insert(*given);
+        } else {
+          lacking = name;
+        }
       }
+      if (options.input_values.size() > known) continue;  // what comes behind may need more of them
+      if (import.unsupported.empty()) return import;
+      if (!lacking.empty() && !allowed) {
+        return absl::UnimplementedError(
+            absl::StrCat("input ", onnx::Quoted(lacking),
+                         ": the model's structure depends on its value, which is not given; give "
+                         "it with --input ",
+                         lacking, "=@FILE.npy"));
+      }
+      const auto shape_of = [&](const Value& input) { return ShapeOf(inputs, input); };
+      if (CloseShapes(import.graph, shape_of, options)) continue;
+      if (allowed) return import;
+      options.allow_unsupported = false;  // for the error
+      return ImportOnnx(path, options);
     }
-    if (options.input_values.size() > known) continue;  // what comes behind may need more of them
-    if (import.unsupported.empty()) return import;
-    if (!lacking.empty() && !allowed) {
-      return absl::UnimplementedError(absl::StrCat(
-          "input ", onnx::Quoted(lacking),
-          ": the model's structure depends on its value, which is not given; give it with --input ",
-          lacking, "=@FILE.npy"));
-    }
-    const auto shape_of = [&](const Value& input) { return ShapeOf(inputs, input); };
-    if (CloseShapes(import.graph, shape_of, options)) continue;
-    if (allowed) return import;
-    options.allow_unsupported = false;  // for the error
-    return ImportOnnx(path, options);
-  }
+  });
 }
 
 absl::StatusOr<OnnxImport> ImportOnnxBytes(absl::string_view bytes, std::shared_ptr<void> owner,
                                            const OnnxImportOptions& options) {
-  return onnx::Import({bytes, std::move(owner), ""}, options);
+  return CatchExceptions("importing", [&]() -> absl::StatusOr<OnnxImport> {
+    return onnx::Import({bytes, std::move(owner), ""}, options);
+  });
 }
 
 absl::StatusOr<std::vector<std::string>> ExternalLocations(absl::string_view bytes) {
-  onnx::ModelProto model;
-  KILN_ASSIGN_OR_RETURN(const std::string skeleton, onnx::Skeleton(bytes, onnx::Root::kModel));
-  KILN_RETURN_IF_ERROR(onnx::Parse(skeleton, model));
-  std::set<std::string> locations;
-  onnx::AddLocations(model.graph(), locations);
-  for (const onnx::FunctionProto& function : model.functions())
-    onnx::AddNodeLocations(function.node(), locations);
-  return std::vector<std::string>(locations.begin(), locations.end());
+  return CatchExceptions("importing", [&]() -> absl::StatusOr<std::vector<std::string>> {
+    onnx::ModelProto model;
+    KILN_ASSIGN_OR_RETURN(const std::string skeleton, onnx::Skeleton(bytes, onnx::Root::kModel));
+    KILN_RETURN_IF_ERROR(onnx::Parse(skeleton, model));
+    std::set<std::string> locations;
+    onnx::AddLocations(model.graph(), locations);
+    for (const onnx::FunctionProto& function : model.functions())
+      onnx::AddNodeLocations(function.node(), locations);
+    return std::vector<std::string>(locations.begin(), locations.end());
+  });
 }
 
 absl::StatusOr<std::vector<UnsupportedNode>> ListUnsupported(absl::string_view path) {

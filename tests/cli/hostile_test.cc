@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files made to do harm: each is refused as an invalid model, in little time and memory, with a
 // message that names the place.
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -185,6 +187,24 @@ TEST_F(HostileFile, WithDataOutsideOfItsFolder) {
   ExpectExternalRefused("link");
   std::filesystem::create_hard_link(outside, dir_.File("hard"));
   ExpectExternalRefused("hard");
+}
+
+// Whoever opens a pipe that nobody writes to waits for ever.
+TEST_F(HostileFile, PipesAreRefusedAtOnce) {
+  const std::string pipe = dir_.File("pipe"), graph = dir_.File("g.graph");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::ofstream(graph) << "graph g\ninput x : f32 [2]\ny = neg(x)\noutput y\n";
+  const std::vector<std::vector<std::string>> commands = {
+      {"inspect", pipe},
+      {"explain", graph, "--machine", pipe},
+      {"run", graph, "--cache-dir", pipe, "--compile-mode", "never"},
+  };
+  for (std::vector<std::string> command : commands) {
+    command.insert(command.begin(), {"/usr/bin/timeout", "10", KilnPath()});
+    const ProcessResult result = RunProcess(command);
+    EXPECT_LT(result.exit, 10) << result.err;
+    EXPECT_LT(result.seconds, kMostSeconds) << command[3];
+  }
 }
 
 }  // namespace

@@ -187,6 +187,54 @@ TEST_F(KernelServiceTest, BackgroundWithoutAWorkerStaysOnTheVm) {
   EXPECT_EQ(service.counts().vm, 1);
 }
 
+// A compiler that dies the first few times, as for want of memory.
+TEST_F(KernelServiceTest, ABuildThatFailedForAWhileIsTriedAgain) {
+  const std::string codegen = dir_.File("codegen");
+  std::ofstream(codegen) << "#!/bin/sh\necho x >> '" << dir_.File("starts") << "'\n[ $(wc -l < '"
+                         << dir_.File("starts")
+                         << "') -gt 2 ] || exit 1\nexec '" KILN_TEST_BIN_DIR "/kiln-codegen'\n";
+  std::filesystem::permissions(codegen, std::filesystem::perms::owner_all);
+  for (const CompileMode mode : {CompileMode::kBackground, CompileMode::kBlock}) {
+    std::filesystem::remove(dir_.File("starts"));
+    CompileOptions options = Options();
+    options.compile_mode = mode;
+    options.cache.enabled = false;
+    options.codegen = codegen;
+    KernelService service(options);
+    KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(ProgramOf(kDouble)));
+    EXPECT_TRUE(handles[0][0]->Get()->vm) << "it is not waited for";
+    const absl::Time end = absl::Now() + absl::Seconds(15);
+    while (handles[0][0]->Get()->vm && absl::Now() < end) absl::SleepFor(absl::Milliseconds(20));
+    EXPECT_FALSE(handles[0][0]->Get()->vm);
+    EXPECT_EQ(service.counts().built, 1);
+    EXPECT_EQ(service.counts().vm, 0);
+  }
+}
+
+TEST_F(KernelServiceTest, ABuildThatTookTooLongIsRememberedForThatTime) {
+  CompileOptions options = Options();
+  options.kernel_timeout_ms = 1;
+  {
+    KernelService service(options);
+    ExpectDoubles(service);
+    EXPECT_EQ(service.counts().failed, 1);
+  }
+  {
+    CompileOptions knows = options;
+    knows.codegen = dir_.File("codegen");
+    std::ofstream(knows.codegen) << "#!/bin/sh\n: > '" << dir_.File("started") << "'\n";
+    std::filesystem::permissions(knows.codegen, std::filesystem::perms::owner_all);
+    KernelService service(knows);
+    ExpectDoubles(service);
+    EXPECT_EQ(service.counts().failed, 1);
+    EXPECT_FALSE(std::filesystem::exists(dir_.File("started")));
+  }
+  options.kernel_timeout_ms = 60'000;
+  KernelService service(options);
+  ExpectDoubles(service);
+  EXPECT_EQ(service.counts().built, 1) << "more time may do";
+}
+
 TEST_F(KernelServiceTest, AServiceThatEndsDoesNotWaitForItsBuilds) {
   CompileOptions options = Options();
   options.compile_mode = CompileMode::kBackground;

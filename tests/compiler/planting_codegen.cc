@@ -5,7 +5,7 @@
 #include <iterator>
 #include <string>
 
-#include "kiln/base/frames.h"
+#include "kiln/base/helper_main.h"
 #include "kiln/halide_gen/build_id.h"
 #include "kiln/halide_gen/protocol.h"
 
@@ -19,9 +19,6 @@ int main(int, char** argv) {
   kiln::CodegenAnswer answer;
   answer.sections = {{"elf", elf}};
   answer.isa = "avx";
-  if (!kiln::WriteFrame(1, Encode(kiln::CodegenHello{kiln::kCodegenBuildId, ""})).ok()) return 1;
-  while (kiln::ReadFrame(0, -1).ok()) {
-    if (!kiln::WriteFrame(1, Encode(answer)).ok()) return 1;
-  }
-  return 0;
+  return kiln::ServeRequests(Encode(kiln::CodegenHello{kiln::kCodegenBuildId, ""}),
+                             [&](const std::string&) { return Encode(answer); });
 }

@@ -13,9 +13,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "kiln/base/cpu_model.h"
 #include "kiln/base/log.h"
 #include "kiln/base/sha256.h"
+#include "kiln/base/thread.h"
 #include "kiln/compiler/kernel_entry.h"
 #include "kiln/compiler/kernel_service.h"
 #include "kiln/exec/validate/probe.h"
@@ -261,12 +263,12 @@ TEST(Validator, AGreetingThatFailsDecidesForAllKernels) {
       Validator validator(CountingScript(dir, then), 2, 1000);
       for (int k = 1; k <= prepared; ++k) validator.Prepare(k);
       std::atomic<int> absent{0};
-      for (int k = 0; k < 8; ++k) {
-        validator.Add(RequestFor(0), [&absent](const auto& validation) {
-          absent += absl::IsNotFound(validation.status()) ? 1 : 0;
-        });
-      }
-      validator.Finish();
+      ForEachInParallel(
+          8,
+          [&](size_t) {
+            absent += absl::IsNotFound(validator.Validate(RequestFor(0)).status()) ? 1 : 0;
+          },
+          8);
       EXPECT_EQ(absent, 8);
       EXPECT_LE(Starts(dir), 2 + prepared);
       validator.Prepare(5);
@@ -430,6 +432,27 @@ TEST_F(ValidationServiceTest, AnEntryIsValidatedOnceMoreOnAnotherCpu) {
   KernelService knows(options);
   KILN_ASSERT_OK_AND_ASSIGN(const auto handles, knows.GetAll(Double()));
   EXPECT_FALSE(handles[0][0]->Get()->vm);
+}
+
+TEST_F(ValidationServiceTest, AServiceThatEndsDoesNotWaitForItsValidations) {
+  CompileOptions options = Options(KILN_TEST_BIN_DIR "/kiln-codegen");
+  {
+    KernelService service(options);
+    KILN_ASSERT_OK(service.GetAll(Double()).status());
+    service.FinishValidations();
+    KILN_ASSERT_OK_AND_ASSIGN(const auto entries, service.store()->List());
+    KILN_ASSERT_OK_AND_ASSIGN(const Entry entry, service.store()->Read(entries[0].key));
+    PublishAsAnother(*service.store(), entry, "");
+  }
+  options.validator = "/bin/cat";  // never says hello
+  const absl::Time begun = absl::Now();
+  {
+    KernelService meets(options);
+    KILN_ASSERT_OK(meets.GetAll(Double()).status());
+    EXPECT_EQ(meets.counts().cached, 1);
+    absl::SleepFor(absl::Milliseconds(50));
+  }
+  EXPECT_LT(absl::Now() - begun, absl::Seconds(5));
 }
 
 TEST_F(ValidationServiceTest, WrongCodeInAnEntryIsRefusedOnAnotherCpu) {

@@ -4,18 +4,22 @@
 #include "kiln/base/frames.h"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "kiln/base/cpu_features.h"
+#include "kiln/halide_gen/files.h"
 
 namespace kiln {
 namespace {
@@ -64,10 +68,13 @@ class WorkerProcess {
 
   absl::StatusOr<std::string> Read() { return ReadFrame(from_, 60000); }
   CodegenAnswer Ask(const CodegenRequest& request) {
-    EXPECT_TRUE(WriteFrame(to_, Encode(request)).ok());
+    const std::string number = "12345678";
+    EXPECT_TRUE(WriteFrame(to_, number + Encode(request)).ok());
     const auto payload = Read();
     EXPECT_TRUE(payload.ok()) << payload.status();
-    const auto answer = payload.ok() ? DecodeAnswer(*payload) : payload.status();
+    if (!payload.ok()) return {};
+    EXPECT_EQ(payload->substr(0, 8), number);
+    const auto answer = DecodeAnswer(payload->substr(8));
     return answer.ok() ? *answer : CodegenAnswer();
   }
   // Ends its input; returns the exit status.
@@ -231,19 +238,19 @@ TEST_F(WorkerTest, AKernelThatHalideRefusesIsCompiledWithAPlainerSchedule) {
   EXPECT_EQ(Serve(in_place).outcome, CodegenAnswer::Outcome::kDeterministic);
 }
 
-TEST_F(WorkerTest, RunningOutOfTimeIsTransient) {
+TEST_F(WorkerTest, RunningOutOfTimeIsSaid) {
   CodegenRequest request = Request(kSum, "row lanes=16 levels=3");
   request.timeout_ms = 1;
   const CodegenAnswer answer = Serve(request);
-  EXPECT_EQ(answer.outcome, CodegenAnswer::Outcome::kTransient);
+  EXPECT_EQ(answer.outcome, CodegenAnswer::Outcome::kTimedOut);
   EXPECT_EQ(answer.error, "codegen: not done within 1 ms; try again with a longer time limit");
 }
 
-TEST_F(WorkerTest, RunningOutOfProcessorTimeIsTransient) {
+TEST_F(WorkerTest, RunningOutOfProcessorTimeIsSaid) {
   CodegenRequest request = Request(kSum, "row lanes=16 levels=3");
   request.cpu_ms = 10;
   const CodegenAnswer answer = Serve(request);
-  EXPECT_EQ(answer.outcome, CodegenAnswer::Outcome::kTransient);
+  EXPECT_EQ(answer.outcome, CodegenAnswer::Outcome::kTimedOut);
   EXPECT_EQ(answer.error, "codegen: needs more than 10 ms of processor time; allow more of it");
   request.cpu_ms = 60'000;
   EXPECT_EQ(Serve(request).outcome, CodegenAnswer::Outcome::kOk);
@@ -255,6 +262,33 @@ TEST_F(WorkerTest, NoPlaceForFilesIsTransient) {
   const CodegenAnswer answer = worker.Ask(Request(kRelu, "pointwise"));
   EXPECT_EQ(answer.outcome, CodegenAnswer::Outcome::kTransient);
   EXPECT_TRUE(absl::StrContains(answer.error, "TMPDIR")) << answer.error;
+}
+
+TEST_F(WorkerTest, WhatAKilledProcessLeftIsRemovedLater) {
+  setenv("TMPDIR", dir_.c_str(), 1);
+  const auto make_old = [](const std::string& path) {
+    const timespec old[2] = {{1'000'000'000, 0}, {1'000'000'000, 0}};
+    ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), old, 0), 0);
+  };
+  const std::string left = dir_ + "/kiln-codegen.left00", other = dir_ + "/other.left00";
+  for (const std::string& path : {left, other}) {
+    std::filesystem::create_directory(path);
+    std::ofstream(path + "/kernel.o") << "x";
+    make_old(path);
+  }
+  {
+    const auto used = ScratchDir::Make();
+    const auto fresh = ScratchDir::Make();
+    ASSERT_TRUE(used.ok() && fresh.ok());
+    make_old(used->path());
+    ScratchDir::RemoveThoseLeftBehind();
+    EXPECT_TRUE(std::filesystem::exists(used->path())) << "it is locked";
+    EXPECT_TRUE(std::filesystem::exists(fresh->path()));
+  }
+  EXPECT_FALSE(std::filesystem::exists(left));
+  EXPECT_TRUE(std::filesystem::exists(other));
+  std::filesystem::remove_all(other);
+  unsetenv("TMPDIR");
 }
 
 // Walks the dynamic section: what the object would ask of the dynamic linker.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/task_queue.h"
+#include "kiln/base/task_queue.h"
 
 #include <sys/resource.h>
 
@@ -46,6 +46,26 @@ TEST(TaskQueue, TheDestructorWaitsForTasksWithoutTheirHeadStart) {
   }
   EXPECT_TRUE(done);
   EXPECT_LT(Clock::now() - added, kLong);
+}
+
+TEST(TaskQueue, NobodyWaitsForADelay) {
+  std::atomic<int> done{0};
+  const auto begun = std::chrono::steady_clock::now();
+  {
+    TaskQueue queue(1);
+    // A task that fails is tried again later.
+    queue.Add([&] { queue.AddAfter(std::chrono::seconds(60), [&] { ++done; }); });
+    queue.AddAfter(std::chrono::milliseconds(50), [&] { done += 10; });
+    queue.Wait();
+    while (done == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_EQ(done, 10) << "it stays, though somebody waited";
+    queue.Add([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      queue.AddAfter(std::chrono::seconds(60), [&] { ++done; });  // while the queue ends
+    });
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(20));
+  EXPECT_EQ(done, 10);
 }
 
 TEST(TaskQueue, DroppedTasksNeverBegin) {
