@@ -27,9 +27,11 @@ namespace kiln {
 // The Status of the exception that is being handled. Never throws.
 absl::Status StatusOfException(absl::string_view subject) noexcept;
 
-// `function` returns a Status or a StatusOr.
+// `function` returns a Status or a StatusOr. The object of a forced unwinding is null.
 template <typename Function>
-auto CatchExceptions(absl::string_view subject, Function&& function) -> decltype(function()) {
+__attribute__((no_sanitize("undefined"))) auto CatchExceptions(absl::string_view subject,
+                                                               Function&& function)
+    -> decltype(function()) {
   try {
     return std::forward<Function>(function)();
   } catch (const abi::__forced_unwind&) {
