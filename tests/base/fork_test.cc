@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/base/fork.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -12,22 +11,15 @@
 
 #include "gtest/gtest.h"
 #include "kiln/base/mutex.h"
+#include "tests/base/in_child.h"
 
 namespace kiln {
 namespace {
 
 using std::chrono::steady_clock;
 
-// What `child` returns there; -1: it died or did not end in 20 s.
-int InChild(const std::function<int()>& child) {
-  const pid_t pid = fork();
-  if (pid == 0) {
-    alarm(20);
-    _exit(child());
-  }
-  int status = 0;
-  return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
+// As in_child.h, within this time.
+int InChild(const std::function<int()>& work) { return kiln::InChild(work, 20); }
 
 // A thread that does `work` again and again.
 class Busy {

@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -21,6 +20,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kiln/base/thread.h"
+#include "tests/base/in_child.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln {
@@ -64,17 +64,8 @@ bool GoneWithin(pid_t pid, std::chrono::milliseconds time) {
   return StateOf(pid).empty();
 }
 
-// What `work` gives in a forked child.
-int InChild(const std::function<int()>& work) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(60);
-    _exit(work());
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
+// As in_child.h, within this time.
+int InChild(const std::function<int()>& work) { return kiln::InChild(work, 60); }
 
 TEST(HelperPoolTest, OneThatIsIdleEndsAfterTwoSeconds) {
   HelperPool pool(TestHelper(), 2);

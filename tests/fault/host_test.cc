@@ -34,6 +34,7 @@
 #include "kiln/compiler/compile.h"
 #include "kiln/graph/text.h"
 #include "tests/base/environment.h"
+#include "tests/base/in_child.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 
@@ -238,17 +239,8 @@ TEST_F(HostTest, VariablesOfOneDnnAreNotForOurs) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "");
 }
 
-// What `work` gives in a forked child.
-int InChild(const std::function<int()>& work) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(120);
-    _exit(work());
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
+// As in_child.h, within this time.
+int InChild(const std::function<int()>& work) { return kiln::InChild(work, 120); }
 
 TEST_F(HostTest, AnUmaskOfTheHostIsNotThatOfTheCache) {
   const std::string home = dir_.File("home");
