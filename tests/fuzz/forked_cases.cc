@@ -12,9 +12,16 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <new>
 #include <thread>
+
+#if defined(__SANITIZE_ADDRESS__)
+// Memory that is not to be had is an answer, not a fault of the program.
+extern "C" const char* __asan_default_options();  // NOLINT(bugprone-reserved-identifier)
+extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
+#endif
 
 namespace kiln {
 namespace {
@@ -26,13 +33,23 @@ constexpr bool kSanitized = false;
 #endif
 constexpr int kOutOfMemory = 77;           // exit code
 constexpr uint64_t kCasesOfAChild = 1000;  // what one leaves in memory is no fault of the next
+constexpr size_t kMostText = 4096;
 
 // What parent and child share.
 struct Progress {
   std::atomic<uint64_t> number;  // of the case that runs
   std::atomic<int64_t> since;    // ... on the steady clock, in nanoseconds
   std::atomic<int64_t> cpu;      // ... that the child had used by then
+  char wrong[kMostText];         // what the case said before its child ended
 };
+
+template <typename T>
+T* Shared() {
+  void* const memory =
+      mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) std::abort();
+  return new (memory) T();
+}
 
 int64_t Read(clockid_t clock) {
   timespec time = {};
@@ -66,14 +83,17 @@ void LimitMemory(int64_t bytes) {
 }
 
 [[noreturn]] void Serve(Progress& progress, uint64_t first, uint64_t end, const CaseLimits& limits,
-                        const std::function<void(uint64_t)>& run) {
+                        const std::function<std::string(uint64_t)>& run) {
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   LimitMemory(limits.bytes);
   for (uint64_t number = first; number < end; ++number) {
-    std::set_new_handler(EndForMemory);
+    std::set_new_handler(limits.memory_may_be_refused ? nullptr : EndForMemory);
     Start(progress, number, Read(CLOCK_PROCESS_CPUTIME_ID));
-    run(number);
+    const std::string wrong = run(number);
+    if (wrong.empty()) continue;
+    std::strncpy(progress.wrong, wrong.c_str(), kMostText - 1);
+    break;
   }
   std::fflush(nullptr);
   _exit(0);
@@ -87,7 +107,7 @@ std::string WaitFor(pid_t child, const Progress& progress, std::chrono::millisec
       if (WIFSIGNALED(status)) return "signal " + std::to_string(WTERMSIG(status));
       const int code = WEXITSTATUS(status);
       if (code == kOutOfMemory) return "more memory than the limit";
-      return code == 0 ? "" : "exit code " + std::to_string(code);
+      return code == 0 ? progress.wrong : "exit code " + std::to_string(code);
     }
     if (IsLate(child, progress, time)) {
       kill(child, SIGKILL);
@@ -103,29 +123,35 @@ std::string WaitFor(pid_t child, const Progress& progress, std::chrono::millisec
 void ForgiveRefusedMemory() { std::set_new_handler(nullptr); }
 
 std::vector<FailedCase> ForEachCase(uint64_t first, uint64_t count, const CaseLimits& limits,
-                                    const std::function<void(uint64_t number)>& run) {
-  void* shared =
-      mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED) return {{first, "no shared memory"}};
-  auto* progress = new (shared) Progress;
+                                    const std::function<std::string(uint64_t number)>& run) {
+  auto* const progress = Shared<Progress>();
   std::vector<FailedCase> failed;
   const uint64_t end = first + count;
   for (uint64_t next = first; next < end && failed.size() < limits.failures;) {
     const uint64_t last = std::min(next + kCasesOfAChild, end) - 1;
     Start(*progress, next, 0);
+    progress->wrong[0] = '\0';
     const pid_t child = fork();
     if (child == 0) Serve(*progress, next, last + 1, limits, run);
     if (child < 0) {
       failed.push_back({next, "no process"});
       break;
     }
-    const std::string what = WaitFor(child, *progress, limits.time * (kSanitized ? 10 : 1));
+    const std::string what = WaitFor(child, *progress, limits.time * (kSanitized ? 30 : 1));
     next = progress->number + 1;
     if (what.empty() && next == last + 1) continue;
     failed.push_back({progress->number, what.empty() ? "exit code 0" : what});
   }
-  munmap(shared, sizeof(Progress));
+  munmap(progress, sizeof(Progress));
   return failed;
+}
+
+SharedCount::SharedCount() : count_(Shared<std::atomic<uint64_t>>()) {}
+SharedCount::~SharedCount() { munmap(count_, sizeof *count_); }
+
+uint64_t FuzzNumber(const char* variable, uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text != nullptr && *text != '\0' ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
 }  // namespace kiln

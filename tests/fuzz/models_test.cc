@@ -43,11 +43,6 @@
 namespace kiln {
 namespace {
 
-uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
 void MutateSome(onnx::ModelProto& model, Random& random) {
   for (int64_t k = random.From({0, 1, 1, 1, 1, 2, 3, 5}); k > 0; --k) Mutate(model, random);
 }
@@ -149,14 +144,15 @@ void EvaluateFor(const Graph& graph, absl::StatusOr<Model>& on_vm, int64_t exten
   if (CatchExceptions("running", [&] { return on_vm->Run(named).status(); }).ok()) ++Reached().run;
 }
 
-void Judge(const std::string& model) {
+std::string Judge(const std::string& model) {
   const absl::StatusOr<OnnxImport> import = ImportOnnxBytes(model);
   if (!import.ok()) {
     const OnnxImportOptions partly = {.allow_unsupported = true};
     (void)ImportOnnxBytes(model, nullptr, partly);
-    return;
+    return "";
   }
-  if (!Verify(import->graph).ok()) std::abort();
+  if (const absl::Status verified = Verify(import->graph); !verified.ok())
+    return absl::StrCat("import made a graph that is none: ", verified.ToString());
   ++Reached().imported;
   for (const int level : {1, 2, 3}) {
     Graph graph = import->graph;
@@ -166,10 +162,11 @@ void Judge(const std::string& model) {
   absl::StatusOr<Model> on_vm = ForVm(import->graph);
   if (on_vm.ok()) ++Reached().compiled;
   for (const int64_t extent : {1, 2, 3}) EvaluateFor(import->graph, on_vm, extent);
+  return "";
 }
 
 void RunModels(const char* test, uint64_t first, const std::function<std::string(uint64_t)>& draw) {
-  const uint64_t count = FromEnvironment("KILN_FUZZ_MODELS", 3000);
+  const uint64_t count = FuzzNumber("KILN_FUZZ_MODELS", 3000);
   SetLogLevel(LogLevel::kError);  // what models declare wrongly is no news
   (void)Reached();
   if (const char* folder = std::getenv("KILN_FUZZ_DUMP")) {
@@ -179,7 +176,7 @@ void RunModels(const char* test, uint64_t first, const std::function<std::string
   }
   const auto start = std::chrono::steady_clock::now();
   for (const FailedCase& failed :
-       ForEachCase(first, count, {}, [&](uint64_t number) { Judge(draw(number)); })) {
+       ForEachCase(first, count, {}, [&](uint64_t number) { return Judge(draw(number)); })) {
     ADD_FAILURE() << "model " << failed.number << ": " << failed.what
                   << "; KILN_FUZZ_DUMP=. KILN_FUZZ_MODELS=1 KILN_SEED=" << failed.number
                   << " fuzz_models_test --gtest_filter=Models." << test << " writes it";
@@ -192,12 +189,12 @@ void RunModels(const char* test, uint64_t first, const std::function<std::string
               Reached().evaluated.exchange(0), Reached().run.exchange(0));
 }
 
-TEST(Models, FromTable) { RunModels("FromTable", FromEnvironment("KILN_SEED", 1), FromTable); }
+TEST(Models, FromTable) { RunModels("FromTable", FuzzNumber("KILN_SEED", 1), FromTable); }
 
 TEST(Models, FromNodeTests) {
   const std::vector<std::string> paths = NodeTests();
   if (paths.empty()) KILN_LACKS_DATA("the ONNX tests", "scripts/fetch_onnx_tests");
-  RunModels("FromNodeTests", FromEnvironment("KILN_SEED", 1),
+  RunModels("FromNodeTests", FuzzNumber("KILN_SEED", 1),
             [&](uint64_t number) { return FromNodeTest(paths, number); });
 }
 

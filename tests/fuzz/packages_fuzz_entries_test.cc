@@ -34,7 +34,7 @@
 #include "kiln/persistent_cache/store.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
-#include "tests/fuzz/packages_fuzz_children.h"
+#include "tests/fuzz/forked_cases.h"
 #include "tests/fuzz/packages_fuzz_message.h"
 #include "tests/fuzz/packages_fuzz_models.h"
 
@@ -251,11 +251,12 @@ TEST_F(EntriesFuzz, ForgedOnesInACacheAreMisses) {
     const bool other_model = count > 1 && absl::StartsWith(status.message(), "input \"");
     return status.ok() || other_model ? "" : status.ToString();
   };
-  for (const ChildFailure& failure : RunInChildren(first, count, FuzzLimits(), judge)) {
+  for (const FailedCase& failure :
+       ForEachCase(first, count, {.memory_may_be_refused = true}, judge)) {
     std::string path, changes;
     size_t model = 0;
-    forge(failure.seed, path, model, changes);
-    ADD_FAILURE() << "KILN_SEED=" << failure.seed << ", model " << model << ": " << failure.what
+    forge(failure.number, path, model, changes);
+    ADD_FAILURE() << "KILN_SEED=" << failure.number << ", model " << model << ": " << failure.what
                   << "\n  " << changes;
   }
 }
@@ -277,8 +278,9 @@ TEST_F(EntriesFuzz, ForgedObjectsAreRefusedOrLoad) {
   };
   const uint64_t first = FuzzNumber("KILN_SEED", 1),
                  count = FuzzNumber("KILN_FUZZ_ENTRIES", kQuick);
-  for (const ChildFailure& failure : RunInChildren(first, 5 * count, FuzzLimits(), judge))
-    ADD_FAILURE() << "KILN_SEED=" << failure.seed << ": " << failure.what;
+  for (const FailedCase& failure :
+       ForEachCase(first, 5 * count, {.memory_may_be_refused = true}, judge))
+    ADD_FAILURE() << "KILN_SEED=" << failure.number << ": " << failure.what;
 }
 
 TEST_F(EntriesFuzz, ForgedPacksAreRefusedOrRead) {
@@ -314,8 +316,9 @@ TEST_F(EntriesFuzz, ForgedPacksAreRefusedOrRead) {
   };
   const uint64_t first = FuzzNumber("KILN_SEED", 1),
                  count = FuzzNumber("KILN_FUZZ_ENTRIES", kQuick);
-  for (const ChildFailure& failure : RunInChildren(first, count, FuzzLimits(), judge))
-    ADD_FAILURE() << "KILN_SEED=" << failure.seed << ": " << failure.what;
+  for (const FailedCase& failure :
+       ForEachCase(first, count, {.memory_may_be_refused = true}, judge))
+    ADD_FAILURE() << "KILN_SEED=" << failure.number << ": " << failure.what;
 }
 
 }  // namespace

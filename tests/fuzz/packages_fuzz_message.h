@@ -2,7 +2,7 @@
 // Messages of Protocol Buffers as trees that know what their fields hold, and random changes to
 // them.
 //
-//   FuzzMessage message = ParseFuzzMessage(kPackageMessage, section.bytes);
+//   FuzzMessage message = ParseFuzzMessage(PackageMessage(), section.bytes);
 //   std::string what = Mutate(message, random);    // "Ref.shape: \"n\" -> \"9223372036854775807\""
 //   section.bytes = Serialize(message);
 //

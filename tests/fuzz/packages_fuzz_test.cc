@@ -21,7 +21,7 @@
 #include "kiln/persistent_cache/pack.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
-#include "tests/fuzz/packages_fuzz_children.h"
+#include "tests/fuzz/forked_cases.h"
 #include "tests/fuzz/packages_fuzz_message.h"
 #include "tests/fuzz/packages_fuzz_models.h"
 
@@ -123,11 +123,12 @@ TEST_F(PackagesFuzz, ForgedOnesAreRefusedOrRun) {
     if (RunAndRead(*model, kExtents[random() % std::size(kExtents)], random).ok()) ran.Add();
     return "";
   };
-  for (const ChildFailure& failure : RunInChildren(first, count, FuzzLimits(), judge)) {
-    std::mt19937_64 random(failure.seed);
+  for (const FailedCase& failure :
+       ForEachCase(first, count, {.memory_may_be_refused = true}, judge)) {
+    std::mt19937_64 random(failure.number);
     std::string changes;
     Forge(random, changes);
-    ADD_FAILURE() << "KILN_SEED=" << failure.seed << ": " << failure.what << "\n  " << changes;
+    ADD_FAILURE() << "KILN_SEED=" << failure.number << ": " << failure.what << "\n  " << changes;
   }
   std::cout << count << " packages, " << loaded.value() << " loaded, " << ran.value() << " ran\n";
   EXPECT_GT(10 * ran.value(), count);  // else the judge looks at little
