@@ -11,7 +11,8 @@
 //
 // std::bad_alloc and std::length_error become kResourceExhausted, std::system_error (a thread that
 // the system refuses) kUnavailable, any other exception kInternal. When not even the message can be
-// had, the Status has its code alone. A cancelled thread's unwinding passes through.
+// had, the Status has its code alone. The thread is not cancelled meanwhile (no_cancellation.h);
+// the unwinding of one that a callback ends (pthread_exit) passes through.
 #ifndef KILN_BASE_CATCH_EXCEPTIONS_H_
 #define KILN_BASE_CATCH_EXCEPTIONS_H_
 
@@ -21,6 +22,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "kiln/base/no_cancellation.h"
 
 namespace kiln {
 
@@ -32,6 +34,7 @@ template <typename Function>
 __attribute__((no_sanitize("undefined"))) auto CatchExceptions(absl::string_view subject,
                                                                Function&& function)
     -> decltype(function()) {
+  const NoCancellation guard;
   try {
     return std::forward<Function>(function)();
   } catch (const abi::__forced_unwind&) {

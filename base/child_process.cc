@@ -6,14 +6,15 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/auxv.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -23,49 +24,45 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kiln/base/frames.h"
+#include "kiln/base/no_cancellation.h"
 #include "kiln/base/status_macros.h"
 
 namespace kiln {
 namespace {
 
-std::string FolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash);
-}
-
-std::string ExecutablePath() {
+// Folders of this program and of the shared library that Kiln is in. Only from the root: a
+// library's name is what it was opened by, argv[0] for the program itself, and may be relative to a
+// directory that anybody can write.
+std::vector<std::string> ProgramFolders() {
+  std::vector<std::string> folders;
+  const auto add = [&](const std::string& path) {
+    if (path.empty() || path[0] != '/') return;
+    std::string folder = path.substr(0, path.rfind('/'));
+    if (std::find(folders.begin(), folders.end(), folder) == folders.end())
+      folders.push_back(std::move(folder));
+  };
   char buffer[4096];
   const ssize_t n = readlink("/proc/self/exe", buffer, sizeof(buffer));
-  return n > 0 ? std::string(buffer, static_cast<size_t>(n)) : "";
+  add(std::string(buffer, static_cast<size_t>(std::max<ssize_t>(n, 0))));
+  Dl_info library{};
+  if (dladdr(reinterpret_cast<const void*>(&FindProgram), &library) != 0 &&
+      library.dli_fname != nullptr)
+    add(library.dli_fname);
+  return folders;
 }
 
-// A descriptor above those of stdin, stdout and stderr, which a host may have closed: what others
-// write to these must not get into a socket of ours.
-int AboveStandard(int fd) {
-  if (fd < 0 || fd > 2) return fd;
-  const int higher = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-  close(fd);
-  return higher;
-}
-
-class Socket {
- public:
-  explicit Socket(int fd) : fd_(AboveStandard(fd)) {}
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  int get() const { return fd_; }
-  int Release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
-
-uint64_t InodeOf(int fd) {
-  struct stat file {};
-  return fstat(fd, &file) == 0 && S_ISSOCK(file.st_mode) ? file.st_ino : 0;
+// The process that a pidfd names: "Pid:" of its fdinfo. -1: it has been waited for; 0: unknown,
+// this system does not say.
+pid_t ProcessOf(int pidfd) {
+  char text[1024] = "";
+  std::snprintf(text, sizeof(text), "/proc/self/fdinfo/%d", pidfd);
+  const int info = open(text, O_RDONLY | O_CLOEXEC);
+  if (info < 0) return 0;
+  const ssize_t n = read(info, text, sizeof(text) - 1);
+  close(info);
+  text[std::max<ssize_t>(n, 0)] = '\0';
+  const char* const line = std::strstr(text, "\nPid:");
+  return line == nullptr ? 0 : static_cast<pid_t>(std::strtol(line + 5, nullptr, 10));
 }
 
 // Starts a program whose stdin and stdout are `socket`; an error of errno.
@@ -106,20 +103,19 @@ absl::StatusOr<std::string> FindProgram(const std::string& name, const std::stri
     places = {wanted};
   } else if (named != nullptr && named[0] != '\0') {
     places = {named};
-  } else {
-    std::vector<std::string> folders = {FolderOf(ExecutablePath())};
-    Dl_info library{};
-    if (dladdr(reinterpret_cast<const void*>(&FindProgram), &library) != 0 &&
-        library.dli_fname != nullptr) {
-      folders.push_back(FolderOf(library.dli_fname));
-    }
-    for (const std::string& folder : folders) {
+  } else if (getauxval(AT_SECURE) == 0) {
+    for (const std::string& folder : ProgramFolders()) {
       for (const char* below : {"/", "/../bin/", "/../../bin/", "/../libexec/kiln/"})
         places.push_back(absl::StrCat(folder, below, name));
     }
   }
   for (const std::string& place : places) {
     if (access(place.c_str(), X_OK) == 0) return place;
+  }
+  if (places.empty()) {
+    return absl::NotFoundError(absl::StrCat(
+        "program \"", name,
+        "\": this process has more rights than who started it; name it in CompileOptions"));
   }
   return absl::NotFoundError(absl::StrCat("program \"", name, "\": not at ",
                                           absl::StrJoin(places, ", "), "; set ", variable));
@@ -130,9 +126,9 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::str
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return absl::UnavailableError(
         absl::StrCat("\"", executable, "\": no socket: ", strerror(errno)));
-  Socket ours(ends[0]);
-  const Socket theirs(ends[1]);
-  if (ours.get() < 0 || theirs.get() < 0)
+  Descriptor ours = Descriptor::AboveStandard(ends[0]);
+  const Descriptor theirs = Descriptor::AboveStandard(ends[1]);
+  if (!ours || !theirs)
     return absl::UnavailableError(absl::StrCat("\"", executable, "\": no descriptor"));
   std::unique_ptr<ChildProcess> process(new ChildProcess);
   if (const int error = Spawn(executable, theirs.get(), &process->pid_); error != 0) {
@@ -140,64 +136,69 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::str
     return absl::UnavailableError(
         absl::StrCat("\"", executable, "\": cannot start: ", strerror(error)));
   }
-  process->socket_ = ours.Release();
-  process->inode_ = InodeOf(process->socket_);
-  process->process_ = AboveStandard(static_cast<int>(syscall(SYS_pidfd_open, process->pid_, 0)));
+  process->socket_ = std::move(ours);
+  process->process_ =
+      Descriptor::AboveStandard(static_cast<int>(syscall(SYS_pidfd_open, process->pid_, 0)));
   return process;
 }
 
 ChildProcess::~ChildProcess() {
+  const NoCancellation guard;
   constexpr int kGraceMs = 300;  // kiln-codegen removes its files meanwhile
-  if (CheckSocket().ok()) {
-    HangUp();
-    close(socket_);
-  }
-  if (pid_ <= 0) return;
-  if (!WaitForEnd(kGraceMs)) {
-    Kill();
-    WaitForEnd(-1);
-  }
-  if (process_ >= 0) close(process_);
+  HangUp();
+  socket_.Close();
+  if (pid_ <= 0 || WaitForEnd(kGraceMs)) return;
+  // A host that closed the pidfd closed the socket too, by which the helper knows that it is to
+  // end.
+  if (process_ && !NamesProcess()) return;
+  Kill();
+  WaitForEnd(-1);
 }
 
 void ChildProcess::InChild(bool) {
-  if (socket_ >= 0) close(socket_);
-  if (process_ >= 0) close(process_);
-  socket_ = process_ = pid_ = -1;
+  socket_.Close();
+  process_.Close();
+  pid_ = -1;
 }
 
 absl::Status ChildProcess::CheckSocket() const {
-  if (socket_ >= 0 && inode_ != 0 && InodeOf(socket_) == inode_) return absl::OkStatus();
+  if (socket_.IsOurs()) return absl::OkStatus();
   return absl::UnavailableError("helper process: its socket has been closed");
+}
+
+bool ChildProcess::NamesProcess() const {
+  if (!process_.IsOurs()) return false;
+  const pid_t named = ProcessOf(process_.get());
+  return named == pid_ || named == 0;
 }
 
 absl::StatusOr<std::string> ChildProcess::Read(int timeout_ms) {
   KILN_RETURN_IF_ERROR(CheckSocket());
   constexpr int kSliceMs = 250;  // a stop in the middle of one costs no more than this
   for (int left = timeout_ms; left > 0; left -= kSliceMs) {
-    pollfd wait = {socket_, POLLIN, 0};
-    if (poll(&wait, 1, std::min(left, kSliceMs)) > 0) return ReadFrame(socket_, timeout_ms);
+    pollfd wait = {socket_.get(), POLLIN, 0};
+    if (poll(&wait, 1, std::min(left, kSliceMs)) > 0) return ReadFrame(socket_.get(), timeout_ms);
   }
-  return ReadFrame(socket_, std::min(timeout_ms, 0));
+  return ReadFrame(socket_.get(), std::min(timeout_ms, 0));
 }
 
 absl::Status ChildProcess::Write(absl::string_view payload, int timeout_ms) {
   KILN_RETURN_IF_ERROR(CheckSocket());
-  return WriteFrame(socket_, payload, timeout_ms);
+  return WriteFrame(socket_.get(), payload, timeout_ms);
 }
 
 void ChildProcess::HangUp() {
-  if (CheckSocket().ok()) shutdown(socket_, SHUT_RDWR);
+  if (socket_.IsOurs()) shutdown(socket_.get(), SHUT_RDWR);
 }
 
 // The host may have taken its status, or let the system take it: then it has ended, too.
 bool ChildProcess::WaitForEnd(int timeout_ms) const {
   siginfo_t unused;
-  if (process_ >= 0) {
-    pollfd wait = {process_, POLLIN, 0};
+  if (NamesProcess()) {
+    pollfd wait = {process_.get(), POLLIN, 0};
     if (timeout_ms >= 0 && poll(&wait, 1, timeout_ms) == 0) return false;
-    while (waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(process_), &unused, WEXITED) !=
-               0 &&
+    while (waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(process_.get()), &unused,
+                  WEXITED) != 0 &&
            errno == EINTR) {
     }
     return true;
@@ -212,8 +213,8 @@ bool ChildProcess::WaitForEnd(int timeout_ms) const {
 }
 
 void ChildProcess::Kill() const {
-  if (process_ >= 0) {
-    syscall(SYS_pidfd_send_signal, process_, SIGKILL, nullptr, 0);
+  if (process_) {
+    syscall(SYS_pidfd_send_signal, process_.get(), SIGKILL, nullptr, 0);
   } else {
     kill(pid_, SIGKILL);
   }

@@ -2,29 +2,32 @@
 // A helper program of Kiln that talks in frames (base/frames.h) over its stdin and stdout:
 // kiln-codegen, kiln-validate. HelperPool (helper_pool.h) is how the rest of Kiln uses them.
 //
-// It inherits nothing of the host but its working directory and limits: no descriptor, no signal
-// mask, no ignored signals, no environment beyond PATH, TMPDIR and a plain locale; what it writes
-// to stderr goes nowhere. The host may wait for any child, ignore SIGCHLD, or close descriptors
-// that are not its own: a process is named by a pidfd, and a descriptor that is no longer our
-// socket is not written to.
+// It inherits what every child does (working directory, limits, process group, credentials), but no
+// descriptor, no signal mask, no ignored signals, and no environment beyond PATH, TMPDIR and a
+// plain locale; what it writes to stderr goes nowhere. The host may wait for any child, ignore
+// SIGCHLD, or close descriptors that are not its own and open files of its own under their numbers:
+// a process is named by a pidfd, and a descriptor that is ours no longer is neither used nor
+// closed.
 #ifndef KILN_BASE_CHILD_PROCESS_H_
 #define KILN_BASE_CHILD_PROCESS_H_
 
 #include <sys/types.h>
 
-#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "kiln/base/descriptor.h"
 #include "kiln/base/fork.h"
 
 namespace kiln {
 
 // The executable `name`: `wanted` if not empty, else $`variable`, else beside this program or the
-// library, else in ../bin or ../libexec/kiln from there. kNotFound lists where it was looked for.
+// shared library that holds this function, else in ../bin, ../../bin or ../libexec/kiln from there.
+// Never in the working directory; and only `wanted` in a process that has more rights than who
+// started it (set-uid, capabilities). kNotFound lists where it was looked for.
 absl::StatusOr<std::string> FindProgram(const std::string& name, const std::string& wanted,
                                         const char* variable);
 
@@ -52,14 +55,15 @@ class ChildProcess : private ForkListener {
   void InChild(bool) override;
   // kUnavailable: somebody has closed our descriptor, or it is another file now.
   absl::Status CheckSocket() const;
+  // Whether there is a pidfd, and it still is that of our process.
+  bool NamesProcess() const;
   // Whether it has ended, and is waited for, within the time.
   bool WaitForEnd(int timeout_ms) const;
   void Kill() const;
 
   pid_t pid_ = -1;
-  int process_ = -1;  // a pidfd; -1 where the system has none
-  int socket_ = -1;
-  uint64_t inode_ = 0;  // of the socket
+  Descriptor process_;  // a pidfd; none where the system has none
+  Descriptor socket_;
 };
 
 }  // namespace kiln

@@ -17,7 +17,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "kiln/base/descriptor.h"
 #include "kiln/base/fork.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
@@ -34,22 +36,6 @@ auto Retry(Call call) {
   } while (result < 0 && errno == EINTR);
   return result;
 }
-
-// Owns a descriptor; -1 is none.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(other.Release()) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-  int Release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 FileInfo InfoOf(const struct stat& s) {
   FileInfo info;
@@ -71,14 +57,7 @@ class RealWritableFile : public WritableFile {
  public:
   RealWritableFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
 
-  absl::Status Append(absl::string_view bytes) override {
-    while (!bytes.empty()) {
-      const ssize_t n = Retry([&] { return write(fd_.get(), bytes.data(), bytes.size()); });
-      if (n < 0) return ErrnoStatus(errno, path_, "write");
-      bytes.remove_prefix(static_cast<size_t>(n));
-    }
-    return absl::OkStatus();
-  }
+  absl::Status Append(absl::string_view bytes) override { return WriteAll(fd_, bytes, path_); }
 
   absl::Status Sync() override {
     if (Retry([&] { return fdatasync(fd_.get()); }) < 0) {
@@ -89,7 +68,7 @@ class RealWritableFile : public WritableFile {
 
   absl::Status Close() override {
     // Not repeated after EINTR: Linux has freed the descriptor by then.
-    if (close(fd_.Release()) < 0 && errno != EINTR) return ErrnoStatus(errno, path_, "close");
+    if (fd_.Close() < 0 && errno != EINTR) return ErrnoStatus(errno, path_, "close");
     return absl::OkStatus();
   }
 
@@ -165,11 +144,11 @@ class RealFileLock : public FileLock, ForkListener {
   // Unlocks by name: a forked child may have a copy of the descriptor, which closing leaves open.
   ~RealFileLock() override {
     struct flock range = ByteRange(F_UNLCK, offset_);
-    if (fd_.get() >= 0) fcntl(fd_.get(), F_OFD_SETLK, &range);
+    if (fd_.IsOurs()) fcntl(fd_.get(), F_OFD_SETLK, &range);
   }
 
  private:
-  void InChild(bool) override { Descriptor(fd_.Release()); }  // the lock is the parent's
+  void InChild(bool) override { fd_.Close(); }  // the lock is the parent's
 
   Descriptor fd_;
   int64_t offset_;
@@ -358,6 +337,12 @@ absl::StatusOr<ReadableFile::Mapping> ReadableFile::Map() {
     return absl::ResourceExhaustedError(absl::StrCat("no memory for ", rounded, " bytes"));
   std::memcpy(copy.get(), content.data(), content.size());
   return Mapping{{static_cast<const char*>(copy.get()), content.size()}, copy};
+}
+
+std::string AbsolutePath(absl::string_view path) {
+  if (absl::StartsWith(path, "/")) return std::string(path);
+  const std::unique_ptr<char, decltype(&std::free)> here(getcwd(nullptr, 0), std::free);
+  return here == nullptr ? std::string(path) : absl::StrCat(here.get(), "/", path);
 }
 
 FileSystem& RealFileSystem() {

@@ -155,6 +155,10 @@ class FileSystem {
   virtual absl::StatusOr<DiskInfo> Disk(absl::string_view path) = 0;
 };
 
+// `path` from the root, so that it names the same file when the working directory changes. As it is
+// where that is gone.
+std::string AbsolutePath(absl::string_view path);
+
 // The files of this machine. Lives for ever.
 FileSystem& RealFileSystem();
 

@@ -128,4 +128,9 @@ int ServeRequests(absl::string_view hello,
   }
 }
 
+bool IsFaultSignal(int signal) {
+  constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
+  return std::find(std::begin(kFaults), std::end(kFaults), signal) != std::end(kFaults);
+}
+
 }  // namespace kiln

@@ -39,6 +39,10 @@ struct ChildAnswer {
   int wait_status = 0;               // of a child without an answer, as waitpid
 };
 
+// Whether a child that ended by `signal` did so by what it computed: every time, then. Other
+// signals come from elsewhere, or from a limit of this machine.
+bool IsFaultSignal(int signal);
+
 // Calls `work` in a forked child, so that its death or a hang costs nothing else. In the child
 // stdin and stdout lead nowhere, and it ends with this process.
 ChildAnswer AnswerInChild(const ChildLimits& limits, int timeout_ms,

@@ -22,6 +22,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "kiln/base/fork.h"
+#include "kiln/base/no_cancellation.h"
 
 namespace kiln {
 
@@ -80,6 +81,7 @@ class CondVar : private ForkListener {
 
   // May return without cause: callers look at their condition again.
   void Wait(Mutex& mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    const NoCancellation guard;  // std::condition_variable is not to be unwound
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     changed_.wait(lock);
     lock.release();
@@ -87,6 +89,7 @@ class CondVar : private ForkListener {
   // Waits no longer than until then.
   void WaitUntil(Mutex& mutex, std::chrono::steady_clock::time_point end)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    const NoCancellation guard;  // std::condition_variable is not to be unwound
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     changed_.wait_until(lock, end);
     lock.release();

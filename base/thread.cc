@@ -15,6 +15,7 @@
 #include "kiln/base/catch_exceptions.h"
 #include "kiln/base/fork.h"
 #include "kiln/base/log.h"
+#include "kiln/base/no_cancellation.h"
 #include "kiln/base/processors.h"
 
 namespace kiln {
@@ -68,6 +69,7 @@ Thread& Thread::operator=(Thread&& other) noexcept {
 
 void Thread::Join() {
   if (!std::exchange(running_, false) || generation_ != ForkGeneration()) return;
+  const NoCancellation guard;
   pthread_join(id_, nullptr);
 }
 

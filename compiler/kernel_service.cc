@@ -8,7 +8,6 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -18,6 +17,7 @@
 #include "kiln/base/processors.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/base/thread.h"
+#include "kiln/compiler/known_failures.h"
 #include "kiln/exec/support/loader.h"
 #include "kiln/exec/vm/vm.h"
 #include "kiln/kernel/text.h"
@@ -84,60 +84,6 @@ absl::StatusOr<std::shared_ptr<const KernelFunction>> VmFunction(const std::stri
   function->vm = true;
   function->owner = std::move(vm);
   return function;
-}
-
-// Of a known failure whose code could not be validated: by which version, and for which example.
-constexpr char kUnvalidatedMeta[] = "unvalidated";
-constexpr char kExampleMeta[] = "example";
-
-// Whether a failure is that of a kernel whose code could not be validated; for now: kAborted.
-bool IsUnvalidated(const absl::Status& status) {
-  return absl::IsUnimplemented(status) || absl::IsAborted(status);
-}
-
-// Of a known failure to build a kernel in time: the limits, in milliseconds.
-constexpr char kTimeMeta[] = "limit_ms";
-constexpr char kCpuTimeMeta[] = "limit_cpu_ms";
-
-// Whether a build that ran out of time within the limits of an entry may do better with `limit`, of
-// which 0 is none.
-bool AllowsMore(const std::string& tried, uint32_t limit) {
-  uint32_t before = 0;
-  return !absl::SimpleAtoi(tried, &before) || (before != 0 && (limit == 0 || limit > before));
-}
-
-// What is asked for: the launch of KernelDef::example, and how long a build may take.
-struct Attempt {
-  const std::vector<int64_t>& example;
-  const CompileOptions& options;
-};
-
-// Whether an entry says that trying is in vain. One that says that nothing was found to compare the
-// code on says it of the probes of its version and of its example alone; one of a build that took
-// too long, of limits that are no longer.
-bool IsKnownToFail(const Entry& entry, const Attempt& attempt) {
-  if (entry.Find("failure") == nullptr) return false;
-  const std::vector<int64_t>& example = attempt.example;
-  std::map<std::string, std::string> meta = MetaOf(entry);
-  if (meta.count(kTimeMeta) != 0) {
-    return !AllowsMore(meta[kTimeMeta], attempt.options.kernel_timeout_ms) &&
-           !AllowsMore(meta[kCpuTimeMeta], attempt.options.kernel_cpu_ms);
-  }
-  const auto version = meta.find(kUnvalidatedMeta);
-  return version == meta.end() || (version->second == absl::StrCat(kValidationVersion) &&
-                                   (example.empty() || meta[kExampleMeta] == FormatClass(example)));
-}
-
-absl::Status KnownFailure(const Entry& entry) {
-  const std::string text = absl::StrCat(*entry.Find("failure"), " (known from the cache)");
-  return MetaOf(entry).count(kUnvalidatedMeta) != 0 ? absl::UnimplementedError(text)
-                                                    : absl::InternalError(text);
-}
-
-// Whether what went wrong may not go wrong another time.
-bool MayPass(const absl::Status& why) {
-  return absl::IsUnavailable(why) || absl::IsNotFound(why) || absl::IsResourceExhausted(why) ||
-         absl::IsAborted(why);
 }
 
 }  // namespace
@@ -260,10 +206,7 @@ absl::StatusOr<Entry> KernelService::BuildEntry(const Wanted& wanted) {
     std::map<std::string, std::string> meta = {{"device", "cpu"},
                                                {"params", identity.params},
                                                {"target", std::string(Name(identity.target))}};
-    if (late) {
-      meta[kTimeMeta] = absl::StrCat(options_.kernel_timeout_ms);
-      meta[kCpuTimeMeta] = absl::StrCat(options_.kernel_cpu_ms);
-    }
+    if (late) meta.merge(MetaOfTimeOut(options_));
     store_->PublishFailure(wanted.preimage, answer.status().message(), std::move(meta))
         .IgnoreError();
   }
@@ -285,10 +228,7 @@ absl::Status KernelService::Remember(const Entry& entry, bool fresh, const absl:
   std::map<std::string, std::string> meta = MetaOf(entry);
   std::map<std::string, std::string> about = {
       {"device", meta["device"]}, {"params", meta["params"]}, {"target", meta["target"]}};
-  if (IsUnvalidated(why)) {
-    about.emplace(kUnvalidatedMeta, absl::StrCat(kValidationVersion));
-    about.emplace(kExampleMeta, FormatClass(example));
-  }
+  if (IsUnvalidated(why)) about.merge(MetaOfUnvalidated(example));
   return store_->PublishFailure(fresh ? Preimage::Of(*entry.Find("preimage")) : RecordOf(entry),
                                 why.message(), std::move(about));
 }

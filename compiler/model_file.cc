@@ -109,6 +109,9 @@ Files OpenFiles(const std::string& path, Store& store, bool may_compute) {
     KILN_ASSIGN_OR_RETURN(std::shared_ptr<MappedFile> data,
                           MappedFile::OpenBeneath(folder, location));
     const std::string data_path = absl::StrCat(folder, "/", location);
+    if (data->identity().size > onnx::kDefaultMaxTotalBytes)
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "\"", data_path, "\": ", data->identity().size, " bytes are too many for a digest"));
     std::optional<Facts> known = Recall(store, data->identity());
     if (!known.has_value() && !may_compute) return std::nullopt;
     if (!known.has_value()) {

@@ -62,7 +62,8 @@ std::vector<PortInfo> ModelSource::outputs() const {
   if (!needs_inputs_) return PortInfosOf(graph(), false);
   std::vector<PortInfo> ports;
   for (const DeclaredOutput& output : import_->declared_outputs)
-    ports.push_back({output.name, output.type, output.shape, false});
+    ports.push_back({output.name, output.type, output.shape.value_or(Shape()), false,
+                     !output.shape.has_value()});
   return ports;
 }
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "kiln/base/file_system.h"
 #include "kiln/base/tensor.h"
 #include "kiln/exec/provider.h"
 #include "kiln/graph/graph.h"
@@ -31,7 +32,7 @@ class ModelSource {
  public:
   // ONNX, or text where the name ends in ".graph"; of the latter there is only the graph. Errors as
   // ImportOnnx and ParseGraph, naming the file; nodes that need values or shapes of inputs are
-  // none.
+  // none. The file is read again for inputs, so it must stay; the working directory may change.
   static absl::StatusOr<ModelSource> Read(const std::string& path,
                                           const CustomOps& custom_ops = {});
   // The same for an ONNX file that was imported with allow_unsupported.
@@ -54,7 +55,7 @@ class ModelSource {
 
  private:
   ModelSource(std::string path, CustomOps custom_ops, OnnxImport import, bool needs_inputs)
-      : path_(std::move(path)),
+      : path_(AbsolutePath(path)),
         custom_ops_(std::move(custom_ops)),
         import_(std::make_shared<const OnnxImport>(std::move(import))),
         needs_inputs_(needs_inputs) {}

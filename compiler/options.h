@@ -51,8 +51,8 @@ struct CompileOptions {
   MathMode math = MathMode::kStrict;
   CompileMode compile_mode = CompileMode::kBlock;
   CacheOptions cache;
-  std::string codegen;             // path of kiln-codegen; empty: looked for, see child_process.h
-  std::string validator;           // path of kiln-validate; empty: looked for, see child_process.h
+  std::string codegen;             // path of kiln-codegen; empty: looked for, docs/server.md
+  std::string validator;           // path of kiln-validate; empty: looked for, docs/server.md
   std::string prover;              // its older name, read where `validator` is empty
   std::optional<IsaLevel> target;  // instruction set of the code; nothing: that of this machine
   int build_jobs = 0;  // kernels built at once; 0: as many as there are processors (processors.h)

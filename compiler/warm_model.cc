@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "kiln/base/catch_exceptions.h"
+#include "kiln/base/file_system.h"
 #include "kiln/base/log.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/exec/fits.h"
@@ -22,10 +24,12 @@ absl::StatusOr<std::shared_ptr<WarmModel>> WarmModel::Open(absl::string_view pat
   return CatchExceptions("opening the model", [&]() -> absl::StatusOr<std::shared_ptr<WarmModel>> {
     Store* const store = kernels->store();
     std::shared_ptr<WarmModel> model(new WarmModel(std::string(path), options, std::move(kernels)));
+    std::string from_root = AbsolutePath(model->path_);
+    const absl::Cleanup rename = [&, opened = model.get()] { opened->path_.swap(from_root); };
     if (store != nullptr && !options.dump && options.custom_ops.empty()) {
       // A model that no process has met is read while its digest is computed.
       auto cache =
-          ProgramCache::Open(model->path_, options, *store, [&] { model->Read().IgnoreError(); });
+          ProgramCache::Open(from_root, options, *store, [&] { model->Read().IgnoreError(); });
       if (!cache.ok()) LogDebug("cache: no programs: ", cache.status().message());
       if (cache.ok()) model->cache_ = *std::move(cache);
       if (model->cache_ != nullptr && model->compiler_ != nullptr)

@@ -100,7 +100,7 @@ class WarmModel : public VariantProvider {
   absl::StatusOr<ValueVariants::Made> Make(const std::vector<InputFacts>& inputs);
   void Keep(ValueVariants::Made made);
 
-  const std::string path_;
+  std::string path_;  // as it was given while Open names it in messages, then from the root
   const CompileOptions options_;
   const std::shared_ptr<KernelService> kernels_;
   std::vector<PortInfo> inputs_, outputs_;

@@ -75,7 +75,7 @@ absl::Status CheckTensor(absl::string_view what, const PortInfo& port, const Ten
   }
   if (tensor.device() != Device())
     return Invalid(subject(), ": the tensor is on a GPU; copy it to the CPU");
-  if (tensor.shape().size() != port.shape.size() ||
+  if ((!port.any_rank && tensor.shape().size() != port.shape.size()) ||
       tensor.strides().size() != tensor.shape().size()) {
     return Invalid(subject(), ": shape is ", Text(tensor.shape()), ", expected ",
                    ToString(port.shape), "; give a tensor of this rank");

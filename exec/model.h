@@ -27,8 +27,8 @@
 namespace kiln {
 
 struct RunOptions {
-  // Hard cap of the Model, however many callers it has; 0: the affinity mask. Callers beyond it
-  // wait for each other.
+  // Hard cap of the Model, however many callers it has; 0: the CPUs of the affinity mask, no
+  // more than the CPU quota of the control group. Callers beyond it wait for each other.
   int threads = 0;
   PlanFn on_plan = nullptr;
 };

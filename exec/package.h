@@ -52,7 +52,7 @@ enum class PackageValidation : uint8_t {
 class Package : public VariantProvider {
  public:
   // kDataLoss: damaged, of another version, or no package; kNotFound and the like for the file.
-  // `validator`: path of kiln-validate; empty: looked for, see exec/validate/validator.h.
+  // `validator`: path of kiln-validate; empty: looked for, see base/child_process.h.
   static absl::StatusOr<std::shared_ptr<Package>> Open(
       absl::string_view path, PackageValidation validate = PackageValidation::kTrust,
       const std::string& validator = "");

@@ -16,6 +16,7 @@ void SetPorts(const std::vector<PortInfo>& ports, StoredPorts* out) {
     made->set_name(port.name);
     made->set_dtype(static_cast<uint32_t>(port.type));
     made->set_optional(port.optional);
+    made->set_any_rank(port.any_rank);
     for (const Dim& extent : port.shape) made->add_shape(extent.ToString());
   }
 }
@@ -31,6 +32,7 @@ absl::StatusOr<std::vector<PortInfo>> GetPorts(const StoredPorts& ports) {
     PortInfo made;
     made.name = port.name();
     made.optional = port.optional();
+    made.any_rank = port.any_rank();
     KILN_ASSIGN_OR_RETURN(made.type, ToDType(port.dtype()));
     for (const std::string& text : port.shape()) {
       KILN_ASSIGN_OR_RETURN(Dim extent, Dim::Parse(text));

@@ -85,6 +85,7 @@ struct PortInfo {
   DType type = DType::kF32;
   Shape shape;
   bool optional = false;
+  bool any_rank = false;  // of an output: a run tells its shape; `shape` is empty
 };
 
 class VariantProvider {

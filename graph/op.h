@@ -207,6 +207,8 @@ struct OpDef {
   // `extents`: all outputs' extents in a row, with new symbols where they depend on data), or what
   // is executed at all. Such a node ends a segment of the program (compiler/segments.h).
   bool dynamic = false;
+  // Of kLibrary: its work grows with the elements that it reads and writes, not with their product.
+  bool linear = false;
   // Reference of dynamic kHost ops: as `reference`, but the outputs are made here.
   absl::Status (*evaluate)(const Node& node, std::span<const Tensor> inputs,
                            std::vector<Tensor>& outputs) = nullptr;

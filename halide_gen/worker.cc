@@ -64,12 +64,12 @@ CodegenAnswer Died(int status, const CodegenRequest& request, const std::string&
     return Failure(Outcome::kTransient,
                    "codegen: ran out of time or memory; try again with a longer time limit");
   }
-  const bool memory =
-      absl::StrContains(said, "out of memory") || absl::StrContains(said, "bad_alloc");
-  return Failure(memory ? Outcome::kTransient : Outcome::kDeterministic,
+  const bool passes = !IsFaultSignal(signal) || absl::StrContains(said, "out of memory") ||
+                      absl::StrContains(said, "bad_alloc");
+  return Failure(passes ? Outcome::kTransient : Outcome::kDeterministic,
                  absl::StrCat("codegen: ended by signal SIG", sigabbrev_np(signal),
                               said.empty() ? "" : "; ", said),
-                 /*of_schedule=*/!memory);
+                 /*of_schedule=*/!passes);
 }
 
 CodegenAnswer ServeIn(const CodegenRequest& request, const std::string& dir) {

@@ -66,14 +66,10 @@ absl::StatusOr<std::string> DefaultCacheDirectory() {
 
 absl::StatusOr<std::string> PrepareCacheDirectory(FileSystem& files, absl::string_view path,
                                                   bool make) {
-  std::string absolute(path);
-  if (!absl::StartsWith(path, "/")) {
-    const std::unique_ptr<char, decltype(&std::free)> here(getcwd(nullptr, 0), std::free);
-    if (here == nullptr)
-      return absl::NotFoundError(
-          "cache directory: the working directory is gone; give an absolute path");
-    absolute = absl::StrCat(here.get(), "/", path);
-  }
+  const std::string absolute = AbsolutePath(path);
+  if (!absl::StartsWith(absolute, "/"))
+    return absl::NotFoundError(
+        "cache directory: the working directory is gone; give an absolute path");
   if (make) KILN_RETURN_IF_ERROR(MakeDirs(files, absolute));
   if (!make && absl::IsNotFound(files.Stat(absolute).status())) return absolute;
   const std::unique_ptr<char, decltype(&std::free)> real(realpath(absolute.c_str(), nullptr),

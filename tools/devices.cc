@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // kiln devices: what kernels can run on here; --measure writes what they cost (fusion/machine.h).
-#include <sched.h>
 
 #include <fstream>
 #include <iostream>
@@ -9,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kiln/base/cpu_features.h"
+#include "kiln/base/processors.h"
 #include "kiln/compiler/measure_machine.h"
 #include "kiln/tools/common.h"
 #include "kiln/tools/exit_code.h"
@@ -45,8 +45,7 @@ int Run(const DevicesFlags& flags) {
   for (const CpuFeatureName& feature : AllCpuFeatures()) {
     if (HostCpu().*feature.has) features.emplace_back(feature.name);
   }
-  cpu_set_t allowed;
-  const int threads = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+  const int threads = Processors();
   const std::string level(Name(HostIsa()));
   if (flags.common.json) {
     PrintJson("devices", flags.common,

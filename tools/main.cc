@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // kiln: the command line. One file per verb; this one only finds the verb.
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <iostream>
 #include <map>
 
@@ -23,6 +26,15 @@ constexpr kiln::Verb kVerbs[] = {
     {"cache", "Look into the kernel cache", kiln::AddCache},
 };
 
+// The exit code, where all that was printed is written.
+int Written(int exit) {
+  std::cout.flush();
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good();
+  if (written || exit != kiln::kExitOk) return exit;
+  std::cerr << "kiln: the standard output cannot be written: " << std::strerror(errno) << "\n";
+  return kiln::kExitIo;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -38,7 +50,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kiln::kExitOk : kiln::kExitUsage;
+    return Written(app.exit(error) == 0 ? kiln::kExitOk : kiln::kExitUsage);
   }
-  return actions.at(app.get_subcommands().front())();
+  return Written(actions.at(app.get_subcommands().front())());
 }

@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "kiln/base/cpu_features.h"
+#include "kiln/base/descriptor.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/exec/support/elf_check.h"
@@ -58,30 +59,6 @@ void FillImports(void** table) {
     table[i] = i < kKnown ? known[i] : reinterpret_cast<void*>(&Unreachable);
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-absl::Status WriteAll(int fd, absl::string_view bytes, absl::string_view path) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return ErrnoStatus(errno, path, "write");
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return absl::OkStatus();
-}
-
 // "/proc/self/fd/<fd>" spelled in a way that no other load uses.
 std::string UniquePath(int fd) {
   static std::atomic<uint32_t> loads{0};
@@ -117,7 +94,7 @@ absl::StatusOr<std::shared_ptr<void>> OpenFromMemory(absl::string_view bytes,
   if (raw < 0 && errno == EINVAL) raw = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (raw < 0) return ErrnoStatus(errno, name, "memfd_create");
   const Descriptor fd(raw);
-  KILN_RETURN_IF_ERROR(WriteAll(fd.get(), bytes, name));
+  KILN_RETURN_IF_ERROR(WriteAll(fd, bytes, name));
   if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return ErrnoStatus(errno, name, "fcntl(F_ADD_SEALS)");
   }
@@ -144,7 +121,7 @@ absl::StatusOr<std::shared_ptr<void>> OpenFromFile(absl::string_view bytes, cons
     const Descriptor fd(
         open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (fd.get() < 0) return ErrnoStatus(errno, path, "open");
-    KILN_RETURN_IF_ERROR(WriteAll(fd.get(), bytes, path));
+    KILN_RETURN_IF_ERROR(WriteAll(fd, bytes, path));
     std::shared_ptr<void> object = Open(path);
     if (object == nullptr) return OpenError();
     if (FreshTable(object.get()) == nullptr)

@@ -38,23 +38,15 @@ absl::Status Died(int status) {
   if (!WIFSIGNALED(status)) return absl::UnavailableError("validation: the child stopped");
   const int signal = WTERMSIG(status);
   const absl::string_view name = sigabbrev_np(signal);
-  switch (signal) {
-    case SIGXCPU:
-      return absl::DataLossError(absl::StrCat("the code does not end within ", kSeconds, " s"));
-    case SIGSEGV:
-    case SIGBUS:
-      return absl::DataLossError(absl::StrCat("the code ends its process by SIG", name,
-                                              ", as by memory beyond an operand"));
-    case SIGILL:
-    case SIGFPE:
-    case SIGABRT:
-    case SIGTRAP:
-    case SIGSYS:
-      return absl::DataLossError(absl::StrCat("the code ends its process by SIG", name));
-    default:
-      return absl::UnavailableError(
-          absl::StrCat("validation: the child was ended by SIG", name, ", or had no memory"));
+  if (signal == SIGXCPU)
+    return absl::DataLossError(absl::StrCat("the code does not end within ", kSeconds, " s"));
+  if (!IsFaultSignal(signal)) {
+    return absl::UnavailableError(
+        absl::StrCat("validation: the child was ended by SIG", name, ", or had no memory"));
   }
+  const bool memory = signal == SIGSEGV || signal == SIGBUS;
+  return absl::DataLossError(absl::StrCat("the code ends its process by SIG", name,
+                                          memory ? ", as by memory beyond an operand" : ""));
 }
 
 std::string Failed(const absl::Status& status) {

@@ -53,7 +53,7 @@ std::optional<int64_t> WorkOf(const Graph& graph, const Node& node) {
     written += ElementsOf(graph.value(output));
   }
   int64_t work = kNodeWork + read + written;
-  if (node.op->kind == OpKind::kLibrary) work += read * written;  // at most
+  if (node.op->kind == OpKind::kLibrary && !node.op->linear) work += read * written;  // at most
   if (node.op->kind != OpKind::kControl) return work;
   int64_t turns = 1;
   if (absl::string_view(node.op->name) == "loop") {

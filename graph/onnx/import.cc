@@ -181,7 +181,10 @@ absl::Status Importer::AddOutputs() {
     const ValueId id = slot->second.id;
     const absl::StatusOr<DType> declared = ToDType(output.type().tensor_type().elem_type());
     if (declared.ok())
-      out_.declared_outputs.push_back({output.name(), *declared, DeclaredShape(output)});
+      out_.declared_outputs.push_back({output.name(), *declared,
+                                       output.type().tensor_type().has_shape()
+                                           ? std::optional(DeclaredShape(output))
+                                           : std::nullopt});
     else if (out_.undeclared_output.empty())
       out_.undeclared_output = output.name();
     if (slot->second.kind != Slot::Kind::kTensor) {

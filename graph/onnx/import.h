@@ -61,11 +61,11 @@ struct UnsupportedNode {
   bool needs_extents = false;
 };
 
-// A graph output as the file declares it; what it leaves open is a symbol.
+// A graph output as the file declares it; what it leaves open is a symbol, or the whole shape.
 struct DeclaredOutput {
   std::string name;
   DType type = DType::kF32;
-  Shape shape;
+  std::optional<Shape> shape;
 };
 
 struct OnnxImport {

@@ -16,29 +16,13 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "kiln/base/descriptor.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/graph/onnx/limits.h"
 
 namespace kiln::onnx {
 namespace {
-
-class Fd {
- public:
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Fd() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 absl::Status Refused(absl::string_view location, absl::string_view why) {
   return absl::PermissionDeniedError(
@@ -69,14 +53,14 @@ absl::Status OpenError(int error, const std::string& location) {
 }
 
 // Without openat2: every component is opened by itself and may not be a link.
-absl::StatusOr<Fd> OpenByComponents(int folder, const std::string& location) {
+absl::StatusOr<Descriptor> OpenByComponents(int folder, const std::string& location) {
   const std::vector<std::string> parts = absl::StrSplit(location, '/', absl::SkipEmpty());
-  Fd at(-1);
+  Descriptor at;
   for (size_t i = 0; i < parts.size(); ++i) {
     const bool last = i + 1 == parts.size();
     const int flags =
         O_CLOEXEC | O_NOFOLLOW | (last ? O_RDONLY | O_NONBLOCK : O_PATH | O_DIRECTORY);
-    Fd next(openat(i == 0 ? folder : at.get(), parts[i].c_str(), flags));
+    Descriptor next(openat(i == 0 ? folder : at.get(), parts[i].c_str(), flags));
     // O_DIRECTORY of a link to a directory says ENOTDIR.
     if (next.get() < 0) return OpenError(errno == ENOTDIR && !last ? ELOOP : errno, location);
     at = std::move(next);
@@ -84,12 +68,12 @@ absl::StatusOr<Fd> OpenByComponents(int folder, const std::string& location) {
   return at;
 }
 
-absl::StatusOr<Fd> OpenUnder(int folder, const std::string& location) {
+absl::StatusOr<Descriptor> OpenUnder(int folder, const std::string& location) {
   open_how how = {};
   how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
   const long fd = syscall(SYS_openat2, folder, location.c_str(), &how, sizeof(how));
-  if (fd >= 0) return Fd(static_cast<int>(fd));
+  if (fd >= 0) return Descriptor(static_cast<int>(fd));
   if (errno == ENOSYS || errno == EPERM)
     return OpenByComponents(folder, location);  // an old kernel, or a filter
   return OpenError(errno, location);
@@ -127,7 +111,7 @@ MappedFile::~MappedFile() {
 
 absl::StatusOr<std::shared_ptr<MappedFile>> MappedFile::Open(const std::string& path,
                                                              int64_t max_bytes) {
-  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const Descriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return ErrnoStatus(errno, path, "open");
   return Map(fd.get(), path, max_bytes, /*one_name=*/false);
 }
@@ -136,10 +120,10 @@ absl::StatusOr<std::shared_ptr<MappedFile>> MappedFile::OpenBeneath(const std::s
                                                                     const std::string& location,
                                                                     bool openat2) {
   KILN_RETURN_IF_ERROR(CheckLocation(location));
-  const Fd base(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor base(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (base.get() < 0) return ErrnoStatus(errno, folder, "open");
-  KILN_ASSIGN_OR_RETURN(const Fd fd, openat2 ? OpenUnder(base.get(), location)
-                                             : OpenByComponents(base.get(), location));
+  KILN_ASSIGN_OR_RETURN(const Descriptor fd, openat2 ? OpenUnder(base.get(), location)
+                                                     : OpenByComponents(base.get(), location));
   return Map(fd.get(), location, std::numeric_limits<int64_t>::max(), /*one_name=*/true);
 }
 

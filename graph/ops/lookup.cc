@@ -63,6 +63,7 @@ constexpr OpDef kLookup = {.name = "lookup",
                            .reference = ReferenceLookup,
                            .cuda = false,
                            .test = {0, 100},
-                           .witness = "tests/fusion: tabulated chains against the chains"};
+                           .witness = "tests/fusion: tabulated chains against the chains",
+                           .linear = true};
 
 }  // namespace kiln::ops

@@ -277,7 +277,8 @@ constexpr OpDef kTopK = {.name = "top_k",
                          .reference = ReferenceTopK,
                          .cuda = false,
                          .onnx = "TopK",
-                         .witness = "onnx node tests: top_k"};
+                         .witness = "onnx node tests: top_k",
+                         .linear = true};
 constexpr OpDef kCumulative = {.name = "cumulative",
                                .doc = "Running sums, or products, along an axis; integers wrap.",
                                .kind = OpKind::kLibrary,
@@ -287,7 +288,8 @@ constexpr OpDef kCumulative = {.name = "cumulative",
                                .cuda = false,
                                .onnx = "CumSum CumProd",
                                .test = {-2, 2},
-                               .witness = "onnx node tests: cumsum, cumprod"};
+                               .witness = "onnx node tests: cumsum, cumprod",
+                               .linear = true};
 constexpr OpDef kScatterElements = {
     .name = "scatter_elements",
     .doc =
@@ -302,7 +304,8 @@ constexpr OpDef kScatterElements = {
     .cuda = false,
     .onnx = "ScatterElements Scatter",
     .test = {0, 2},
-    .witness = "onnx node tests: scatter_elements"};
+    .witness = "onnx node tests: scatter_elements",
+    .linear = true};
 constexpr OpDef kScatterNd = {
     .name = "scatter_nd",
     .doc =
@@ -317,6 +320,7 @@ constexpr OpDef kScatterNd = {
     .cuda = false,
     .onnx = "ScatterND",
     .test = {0, 2},
-    .witness = "onnx node tests: scatternd"};
+    .witness = "onnx node tests: scatternd",
+    .linear = true};
 
 }  // namespace kiln::ops

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/base/helper_pool.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -228,6 +231,44 @@ TEST(HelperPoolTest, WritesToNoFileThatTookTheNumberOfItsSocket) {
               const auto answer = pool.Ask("y", 2000);
               if (answer.ok() && *answer != "answer to y") return 2;
               return lseek(fileno(file), 0, SEEK_END) == 0 ? 0 : 3;
+            }),
+            0);
+}
+
+// ... or children of its own: what has their numbers is neither closed nor killed.
+TEST(HelperPoolTest, HarmsNothingThatTookItsNumbers) {
+  EXPECT_EQ(InChild([] {
+              const pid_t own = fork();
+              if (own == 0) {
+                pause();
+                _exit(0);
+              }
+              const int named = static_cast<int>(syscall(SYS_pidfd_open, own, 0));
+              if (named < 0) return 0;  // there are none
+              {
+                HelperPool pool(TestHelper(), 1);
+                if (pool.Ask("x", 5000).value_or("") != "answer to x") return 1;
+                for (int fd = 3; fd < 64; ++fd) {
+                  if (fd != named) dup2(named, fd);
+                }
+                // The helper's end is told of by the socket, which is closed now.
+                const pid_t forked = fork();
+                if (forked == 0) {
+                  for (int fd = 3; fd < 64; ++fd) {
+                    if (fcntl(fd, F_GETFD) < 0) _exit(1);
+                  }
+                  _exit(0);
+                }
+                int status = 0;
+                if (waitpid(forked, &status, 0) != forked || status != 0) return 2;
+              }
+              for (int fd = 3; fd < 64; ++fd) {
+                if (fcntl(fd, F_GETFD) < 0) return 3;
+              }
+              int status = 0;
+              if (waitpid(own, &status, WNOHANG) != 0) return 4;
+              kill(own, SIGKILL);
+              return waitpid(own, &status, 0) == own ? 0 : 5;
             }),
             0);
 }

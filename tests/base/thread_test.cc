@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/base/thread.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -11,6 +12,7 @@
 #include <stdexcept>
 
 #include "gtest/gtest.h"
+#include "kiln/base/catch_exceptions.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln {
@@ -68,6 +70,34 @@ TEST(ThreadTest, AChildOfAForkDoesNotWaitForIt) {
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
   end = true;
+}
+
+// pthread_join and waiting for a condition are points of cancellation, in destructors too.
+TEST(ThreadTest, AThreadOfTheHostIsCancelledAfterACall) {
+  struct Shared {
+    std::atomic<bool> waits{false}, returned{false};
+  } shared;
+  pthread_t host;
+  const auto call = [](void* data) -> void* {
+    auto& state = *static_cast<Shared*>(data);
+    const absl::Status done = CatchExceptions("call", [&] {
+      state.waits = true;
+      ForEachInParallel(
+          4, [](size_t) { usleep(100'000); }, 4);
+      usleep(50'000);
+      return absl::OkStatus();
+    });
+    state.returned = done.ok();
+    for (;;) pause();
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&host, nullptr, call, &shared), 0);
+  while (!shared.waits) usleep(1000);
+  pthread_cancel(host);
+  void* result = nullptr;
+  pthread_join(host, &result);
+  EXPECT_EQ(result, PTHREAD_CANCELED);
+  EXPECT_TRUE(shared.returned);
 }
 
 TEST(ForEachInParallelTest, CallsEachOnce) {

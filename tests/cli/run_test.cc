@@ -236,5 +236,12 @@ TEST(OpsTest, ListsOperatorsByBothNames) {
   EXPECT_TRUE(json::parse(Kiln({"ops", "--json"}).out)["results"]["ops"].size() > 40);
 }
 
+// An answer that nobody got is no success.
+TEST(OpsTest, AFullDiskBehindStdoutIsAnError) {
+  const ProcessResult result = RunProcess({"/bin/sh", "-c", KilnPath() + " ops > /dev/full"});
+  EXPECT_EQ(result.exit, 7) << result.err;
+  EXPECT_NE(result.err.find("standard output"), std::string::npos) << result.err;
+}
+
 }  // namespace
 }  // namespace kiln

@@ -330,6 +330,24 @@ TEST_F(ValueVariantsTest, EachValueGetsItsProgramAndOtherExtentsShareIt) {
   }
 }
 
+// The file gives the type of y and no shape, and only a run tells one.
+TEST_F(ValueVariantsTest, AnOutputOfAnyRankCanBeBound) {
+  const std::string y = BytesField(1, "y") + BytesField(2, BytesField(1, NumberField(1, kFloat)));
+  KILN_ASSERT_OK_AND_ASSIGN(
+      Model model, Written(OnnxGraph(
+                       {OnnxNode("ReduceSum", {"x", "axes"}, {"y"}, {IntAttribute("keepdims", 0)})},
+                       {OnnxValue("x", kFloat, {"n", 2}), OnnxValue("axes", kInt64, {1})}, {y})));
+  Context context = model.NewContext();
+  KILN_ASSERT_OK(context.Bind("x", F32({2, 2}, {1, 2, 3, 4})));
+  KILN_ASSERT_OK(context.Bind("axes", I64({1}, {1})));
+  const Tensor sums = Tensor::Allocate(DType::kF32, {2});
+  KILN_ASSERT_OK(context.BindOutput("y", sums));
+  KILN_ASSERT_OK(context.Run());
+  EXPECT_THAT(Values(sums), ElementsAre(3, 7));
+  KILN_ASSERT_OK(context.BindOutput("y", Tensor::Allocate(DType::kF32, {2, 1})));
+  EXPECT_EQ(context.Run().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(ValueVariantsTest, WrongValuesAndShapesAreRefusedAndDoNoHarm) {
   KILN_ASSERT_OK_AND_ASSIGN(Model model, SumOverAxes());
   const auto outside = model.Run({{"x", F32({1, 2}, {1, 2})}, {"axes", I64({1}, {2})}});

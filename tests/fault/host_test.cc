@@ -32,11 +32,13 @@
 #include "kiln/base/log.h"
 #include "kiln/base/thread.h"
 #include "kiln/compiler/compile.h"
+#include "kiln/compiler/model_source.h"
 #include "kiln/graph/text.h"
 #include "tests/base/environment.h"
 #include "tests/base/in_child.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
+#include "tests/onnx/model_writer.h"
 
 namespace kiln {
 namespace {
@@ -279,6 +281,80 @@ TEST_F(HostTest, ARelativeCacheStaysWhereItWas) {
               options.kernels.reset();
               if (access("relative", F_OK) == 0) return 4;
               return access("../relative/v1", F_OK) == 0 ? 0 : 5;
+            }),
+            0);
+}
+
+// Cold: the files of the cache and those of helpers; warm: the memory files that code is loaded
+// from.
+TEST_F(HostTest, ALimitOfFilesIsNoSignal) {
+  const auto run = [&](int number, rlim_t most, const char* cache) {
+    return InChild([&] {
+      signal(SIGXFSZ, SIG_DFL);
+      const rlimit limit = {most, most};
+      if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
+      CompileOptions options = Options(cache);
+      options.kernels = std::make_shared<KernelService>(options);
+      if (!IsRight(number, options)) return 2;
+      options.kernels->FinishValidations();
+      const KernelCounts counts = options.kernels->counts();
+      return counts.vm == 0 ? 0 : 10;
+    });
+  };
+  for (const rlim_t most : {0, 100, 4096, 12'000}) {
+    const int exit = run(8, most, "cold");
+    EXPECT_TRUE(exit == 0 || exit == 10) << most << ": " << exit;
+  }
+  EXPECT_EQ(run(8, RLIM_INFINITY, "cold"), 0) << "the limit is remembered as a fault of the kernel";
+  for (const rlim_t most : {0, 4096, 8192}) {
+    const int exit = run(8, most, "cold");
+    EXPECT_TRUE(exit == 0 || exit == 10) << most << ": " << exit;
+  }
+}
+
+TEST_F(HostTest, ACallIsNotCancelled) {
+  struct Shared {
+    const HostTest* test;
+    std::atomic<int> calls{0};
+  } shared{this};
+  for (int k = 0; k < 12; ++k) {
+    pthread_t host;
+    const auto call = [](void* data) -> void* {
+      auto& state = *static_cast<Shared*>(data);
+      for (int number = 16;; ++number) {
+        CompileOptions options = state.test->Options("cancelled");
+        options.compile_mode = number % 2 != 0 ? CompileMode::kNever : CompileMode::kBackground;
+        if (IsRight(number % 4 + 16, options)) ++state.calls;
+        pthread_testcancel();
+      }
+      return nullptr;
+    };
+    ASSERT_EQ(pthread_create(&host, nullptr, call, &shared), 0);
+    usleep(static_cast<useconds_t>(1000 + 7000 * k));
+    pthread_cancel(host);
+    void* result = nullptr;
+    pthread_join(host, &result);
+    EXPECT_EQ(result, PTHREAD_CANCELED);
+  }
+  EXPECT_GT(shared.calls, 0);
+  EXPECT_TRUE(IsRight(17, Options("cancelled")));
+}
+
+// Its axes are an input: it is read once more when they are known.
+TEST_F(HostTest, AModelStaysWhereItWas) {
+  const std::string model =
+      OnnxModel(17, OnnxGraph({OnnxNode("ReduceSum", {"x", "axes"}, {"y"})},
+                              {OnnxValue("x", kFloat, {2, 3}), OnnxValue("axes", kInt64, {1})},
+                              {OnnxValue("y", kFloat, {"a", "b"})}));
+  std::ofstream(dir_.File("m.onnx"), std::ios::binary) << model;
+  EXPECT_EQ(InChild([&] {
+              if (chdir(dir_.path().c_str()) != 0) return 1;
+              const absl::StatusOr<ModelSource> source = ModelSource::Read("m.onnx");
+              if (!source.ok() || !source->needs_inputs()) return 2;
+              if (chdir("/") != 0) return 3;
+              Tensor axes = Tensor::Allocate(DType::kI64, {1});
+              static_cast<int64_t*>(axes.data())[0] = 1;
+              return source->For({{"axes", axes}}).ok() ? 0 : 4;
             }),
             0);
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A set-uid program believes neither directory nor packs of its caller's environment.
+// What a caller can have a program with more rights read or run: a set-uid program believes neither
+// directory nor packs of its environment, and no program runs helpers of its working directory.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
+#include <string>
 
 #include "tests/base/temp_dir.h"
 #include "tests/cli/process.h"
@@ -36,6 +39,30 @@ TEST(SetUid, CacheAndPacksAreOff) {
   ASSERT_EQ(chmod(program.c_str(), 0755), 0);
   EXPECT_NE(RunProcess({program}, options).out.find("directory /tmp/of-the-caller"),
             std::string::npos);
+}
+
+// A program that is found by PATH has a name without a folder; where it then looks for its helpers,
+// anybody may have put one.
+TEST(SetUid, HelpersOfTheWorkingDirectoryAreNotRun) {
+  const TempDir dir;
+  for (const char* folder : {"app", "evil", "evil/bin"})
+    ASSERT_EQ(mkdir(dir.File(folder).c_str(), 0755), 0);
+  std::filesystem::copy_file(KILN_TEST_BIN_DIR "/kiln", dir.File("app/kiln"));
+  for (const char* helper : {"evil/kiln-codegen", "evil/bin/kiln-codegen"}) {
+    std::ofstream(dir.File(helper)) << "#!/bin/sh\ntouch " << dir.File("was-run") << "\n";
+    ASSERT_EQ(chmod(dir.File(helper).c_str(), 0755), 0);
+  }
+  std::ofstream(dir.File("g.graph")) << "graph g\ninput x : f32 [2]\ny = sin(x)\noutput y\n";
+  ProcessOptions options;
+  options.directory = dir.File("evil");
+  options.environment = {{"PATH", dir.File("app") + ":/usr/bin:/bin"},
+                         {"KILN_CODEGEN", ""},
+                         {"KILN_CACHE_DIR", dir.File("cache")}};
+  const ProcessResult result =
+      RunProcess({"/usr/bin/env", "kiln", "run", dir.File("g.graph")}, options);
+  EXPECT_EQ(result.exit, 0) << result.err;
+  EXPECT_NE(result.err.find("kiln-codegen\": not at"), std::string::npos) << result.err;
+  EXPECT_FALSE(std::filesystem::exists(dir.File("was-run")));
 }
 
 }  // namespace

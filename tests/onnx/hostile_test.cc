@@ -216,6 +216,17 @@ TEST(Limits, WorkOfALoopThatTellsAShape) {
   EXPECT_THAT(import(10'000), Not(StatusIs(kInvalid)));
 }
 
+// A limit of work is none of elements.
+TEST(Limits, AShapeMayComeFromALongRunningSum) {
+  const std::string model = OnnxGraph(
+      {OnnxNode("CumSum", {"ones", "zero"}, {"sums"}),
+       OnnxNode("Gather", {"sums", "two"}, {"shape"}), OnnxNode("Expand", {"x", "shape"}, {"y"})},
+      {OnnxValue("x", kFloat, {1})}, {OnnxValue("y")},
+      {OnnxInts("ones", std::vector<int64_t>(20'000, 1)), OnnxInts("two", {2}),
+       OnnxTensor("zero", kInt64, {}, RawBytes<int64_t>({0}))});
+  KILN_EXPECT_OK(Import(model));
+}
+
 // Many sequences are cut, or each is the one before and one item more.
 TEST(Limits, PartsAndItemsOfAllSequences) {
   std::vector<std::string> cuts, inserts = {OnnxNode("SequenceEmpty", {}, {"q0"})};

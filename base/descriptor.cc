@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kiln/base/descriptor.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "kiln/base/no_cancellation.h"
+#include "kiln/base/status.h"
+
+namespace kiln {
+namespace {
+
+// A write that crosses RLIMIT_FSIZE is cut there; one that begins at it ends the process by
+// SIGXFSZ.
+bool IsWithinFileLimit(int fd, size_t bytes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return true;
+  const off_t at = lseek(fd, 0, SEEK_CUR);
+  return at < 0 || static_cast<rlim_t>(at) + bytes <= limit.rlim_cur;
+}
+
+}  // namespace
+
+Descriptor::Descriptor(int fd) : fd_(fd) {
+  struct stat file {};
+  if (fd < 0 || fstat(fd, &file) != 0) return;
+  device_ = file.st_dev;
+  inode_ = file.st_ino;
+}
+
+Descriptor Descriptor::AboveStandard(int fd) {
+  if (fd < 0 || fd > 2) return Descriptor(fd);
+  Descriptor higher(fcntl(fd, F_DUPFD_CLOEXEC, 3));
+  close(fd);
+  return higher;
+}
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  if (this == &other) return *this;
+  Close();
+  fd_ = std::exchange(other.fd_, -1);
+  device_ = other.device_;
+  inode_ = other.inode_;
+  return *this;
+}
+
+bool Descriptor::IsOurs() const {
+  struct stat file {};
+  return fd_ >= 0 && fstat(fd_, &file) == 0 && file.st_dev == device_ && file.st_ino == inode_;
+}
+
+int Descriptor::Close() {
+  const NoCancellation guard;
+  const bool ours = IsOurs();
+  const int fd = std::exchange(fd_, -1);
+  return ours ? close(fd) : 0;
+}
+
+absl::Status WriteAll(const Descriptor& file, absl::string_view bytes, absl::string_view path) {
+  if (!IsWithinFileLimit(file.get(), bytes.size())) return ErrnoStatus(EFBIG, path, "write");
+  while (!bytes.empty()) {
+    const ssize_t written = write(file.get(), bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return ErrnoStatus(errno, path, "write");
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kiln
