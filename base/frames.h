@@ -4,6 +4,7 @@
 #ifndef KILN_BASE_FRAMES_H_
 #define KILN_BASE_FRAMES_H_
 
+#include <cstddef>
 #include <string>
 
 #include "absl/status/status.h"
@@ -11,6 +12,9 @@
 #include "absl/strings/string_view.h"
 
 namespace kiln {
+
+// What a request and its answer begin with: its number, as a u64 (helper_pool.h).
+inline constexpr size_t kNumberBytes = 8;
 
 // Frame I/O on a descriptor that may block; kDataLoss on a short or oversized frame, kNotFound on a
 // clean end of file, kDeadlineExceeded after timeout_ms (negative: none).

@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "kiln/base/catch_exceptions.h"
 #include "kiln/base/fork.h"
+#include "kiln/base/frames.h"
 #include "kiln/base/little_endian.h"
 #include "kiln/base/status_macros.h"
 
@@ -18,7 +19,6 @@ namespace {
 using std::chrono::seconds;
 
 constexpr seconds kFirstPause{1}, kLongestPause{60};
-constexpr size_t kNumberBytes = 8;  // before each request and answer
 
 }  // namespace
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "kiln/base/catch_exceptions.h"
 #include "kiln/base/file_system.h"
 #include "kiln/base/log.h"
@@ -23,13 +22,13 @@ absl::StatusOr<std::shared_ptr<WarmModel>> WarmModel::Open(absl::string_view pat
                                                            std::shared_ptr<KernelService> kernels) {
   return CatchExceptions("opening the model", [&]() -> absl::StatusOr<std::shared_ptr<WarmModel>> {
     Store* const store = kernels->store();
-    std::shared_ptr<WarmModel> model(new WarmModel(std::string(path), options, std::move(kernels)));
-    std::string from_root = AbsolutePath(model->path_);
-    const absl::Cleanup rename = [&, opened = model.get()] { opened->path_.swap(from_root); };
+    const std::string given(path);
+    std::shared_ptr<WarmModel> model(
+        new WarmModel(AbsolutePath(given), options, std::move(kernels)));
     if (store != nullptr && !options.dump && options.custom_ops.empty()) {
       // A model that no process has met is read while its digest is computed.
-      auto cache =
-          ProgramCache::Open(from_root, options, *store, [&] { model->Read().IgnoreError(); });
+      auto cache = ProgramCache::Open(model->path_, options, *store,
+                                      [&] { model->Read(given).IgnoreError(); });
       if (!cache.ok()) LogDebug("cache: no programs: ", cache.status().message());
       if (cache.ok()) model->cache_ = *std::move(cache);
       if (model->cache_ != nullptr && model->compiler_ != nullptr)
@@ -46,20 +45,20 @@ absl::StatusOr<std::shared_ptr<WarmModel>> WarmModel::Open(absl::string_view pat
         return model;
       }
     }
-    KILN_RETURN_IF_ERROR(model->graph().status());
+    KILN_RETURN_IF_ERROR(model->Read(given));
     model->inputs_ = model->source_->inputs();
     model->outputs_ = model->source_->outputs();
     return model;
   });
 }
 
-absl::Status WarmModel::Read() {
+absl::Status WarmModel::Read(const std::string& path) {
   const LongMutexLock reading(reading_);
   {
     const MutexLock lock(mutex_);
     if (source_.has_value()) return absl::OkStatus();
   }
-  KILN_ASSIGN_OR_RETURN(ModelSource source, ModelSource::Read(path_, options_.custom_ops));
+  KILN_ASSIGN_OR_RETURN(ModelSource source, ModelSource::Read(path, options_.custom_ops));
   std::unique_ptr<ValueVariants> values;
   std::unique_ptr<Variants> compiler;
   if (source.needs_inputs()) {
@@ -77,7 +76,7 @@ absl::Status WarmModel::Read() {
 }
 
 absl::StatusOr<const Graph*> WarmModel::graph() {
-  KILN_RETURN_IF_ERROR(Read());
+  KILN_RETURN_IF_ERROR(Read(path_));
   return &source_->graph();
 }
 

@@ -96,11 +96,12 @@ class WarmModel : public VariantProvider {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(making_);
   std::list<Slot>::iterator Fitting(const std::vector<InputFacts>& inputs)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status Read();
+  // Reads the file, once. `path`: as messages call it.
+  absl::Status Read(const std::string& path);
   absl::StatusOr<ValueVariants::Made> Make(const std::vector<InputFacts>& inputs);
   void Keep(ValueVariants::Made made);
 
-  std::string path_;  // as it was given while Open names it in messages, then from the root
+  const std::string path_;  // from the root: the working directory may change
   const CompileOptions options_;
   const std::shared_ptr<KernelService> kernels_;
   std::vector<PortInfo> inputs_, outputs_;
