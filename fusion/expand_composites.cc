@@ -29,8 +29,8 @@ absl::Status Expand(Graph& graph, NodeId id) {
                                             "; mend the op record"));
   }
   for (size_t i = first_new; i < graph.nodes().size(); ++i) {
-    Node& added = graph.mutable_node(NodeId{static_cast<int32_t>(i)});
-    added.name = absl::StrCat(node.name, "/", added.op->name);
+    const NodeId added{static_cast<int32_t>(i)};
+    graph.SetNodeName(added, absl::StrCat(node.name, "/", graph.node(added).op->name));
   }
   for (size_t k = 0; k < outputs.size(); ++k) graph.ReplaceUses(node.outputs[k], outputs[k]);
   return absl::OkStatus();

@@ -56,7 +56,7 @@ void LiveSet::Add(const Use& use, int first, int last, const PlaceOf& place_of, 
 }
 
 std::vector<int64_t> LiveSet::Moved(int first, int last, const std::vector<NodeId>& nodes,
-                                    const PlaceOf& before, const PlaceOf& after) const {
+                                    const PlaceOf& before, const PlaceOf& after) {
   std::vector<int> touched;
   for (const NodeId id : nodes) {
     const std::vector<int>& uses = touched_[static_cast<size_t>(id.v)];
@@ -65,7 +65,9 @@ std::vector<int64_t> LiveSet::Moved(int first, int last, const std::vector<NodeI
   std::sort(touched.begin(), touched.end());
   touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
   std::vector<int64_t> bytes(static_cast<size_t>(last - first) + 2, 0);
+  steps_ += last - first;
   for (const int use : touched) {
+    steps_ += static_cast<int64_t>(uses_[static_cast<size_t>(use)].readers.size());
     Add(uses_[static_cast<size_t>(use)], first, last, before, -1, bytes);
     Add(uses_[static_cast<size_t>(use)], first, last, after, 1, bytes);
   }

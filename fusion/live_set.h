@@ -30,7 +30,9 @@ class LiveSet {
   // What nodes of places [first, last] move to places in the same range does to the bytes there.
   // `nodes`: all nodes that run there.
   std::vector<int64_t> Moved(int first, int last, const std::vector<NodeId>& nodes,
-                             const PlaceOf& before, const PlaceOf& after) const;
+                             const PlaceOf& before, const PlaceOf& after);
+  // Places and readers that Moved has looked at so far: what it costs.
+  int64_t steps() const { return steps_; }
   // True if the bytes in `moved`, from place `first` on, are more than the peak is now, and clearly
   // more than it was at first.
   bool RaisesPeak(int first, const std::vector<int64_t>& moved) const;
@@ -50,6 +52,7 @@ class LiveSet {
   std::vector<std::vector<int>> touched_;  // by node: uses that it makes or reads
   std::vector<int64_t> live_;              // by place
   int64_t allowed_ = 0;                    // a peak that nobody minds
+  int64_t steps_ = 0;
 };
 
 }  // namespace kiln

@@ -83,14 +83,14 @@ class Clusters {
   Decision WithinCaps(int a, int b) const;
   Decision MayMergeGreedily(int producer, int consumer) const;
   Decision LegalAndPays(int a, int b, bool must_pay);
-  Decision KeepsPeak(int a, int b) const;
+  Decision KeepsPeak(int a, int b);
   bool SameShape(int a, int b) const;
   double Saved(int a, int b) const;
   Walk WalkOf(const std::vector<Read>& reads, const std::vector<int>& makers) const;
   static std::vector<Read> JoinedReads(const std::vector<Read>& a, const std::vector<Read>& b);
   Price PriceOfCluster(int cluster);
   Group Joined(int a, int b) const;
-  std::vector<int64_t> LiveAfter(int a, int b) const;
+  std::vector<int64_t> LiveAfter(int a, int b);
 
   // ---- merge_siblings.cc
   void MergeSiblings();

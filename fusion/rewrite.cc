@@ -62,9 +62,11 @@ const Node* Producer(const Graph& graph, ValueId value) {
 
 bool HasOneReader(const Graph& graph, ValueId value) {
   if (graph.IsOutput(value)) return false;
-  int reads = 0;
-  for (const Node& node : graph.nodes())
-    reads += static_cast<int>(std::count(node.inputs.begin(), node.inputs.end(), value));
+  int64_t reads = 0;
+  for (const NodeId id : graph.UsersOf(value)) {
+    const std::vector<ValueId>& inputs = graph.node(id).inputs;
+    reads += std::count(inputs.begin(), inputs.end(), value);
+  }
   return reads == 1;
 }
 

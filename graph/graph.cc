@@ -49,6 +49,7 @@ std::string Graph::UniqueName(absl::string_view wish) {
 
 ValueId Graph::AddValue(Value value) {
   values_.push_back(std::move(value));
+  uses_.emplace_back();
   return ValueId{static_cast<int32_t>(values_.size() - 1)};
 }
 
@@ -111,6 +112,7 @@ absl::StatusOr<std::vector<ValueId>> Graph::AddNode(const OpDef& op, std::vector
   }
   if (!named && num_outputs > 0) node.name = values_[Index(node.outputs[0])].name;
   nodes_.push_back(std::move(node));
+  AddUses(id);
   for (size_t k = 0; k < num_outputs; ++k) {
     Value& value = values_[Index(nodes_.back().outputs[k])];
     if (!value.shape_content)
@@ -121,6 +123,37 @@ absl::StatusOr<std::vector<ValueId>> Graph::AddNode(const OpDef& op, std::vector
 
 void Graph::AddOutput(ValueId value, std::string name) {
   outputs_.push_back({std::move(name), value});
+  AddUse(static_cast<int32_t>(outputs_.size()) - 1);
+}
+
+void Graph::SetOutputs(std::vector<Output> outputs) {
+  outputs_ = std::move(outputs);
+  FindUses();
+}
+
+void Graph::SetNodeName(NodeId id, std::string name) {
+  nodes_[static_cast<size_t>(id.v)].name = std::move(name);
+}
+
+void Graph::AddUses(NodeId id) {
+  const auto add = [&](ValueId value) {
+    if (!value.valid()) return;
+    std::vector<NodeId>& list = uses_[Index(value)].nodes;
+    if (list.empty() || list.back() != id) list.push_back(id);
+  };
+  for (const ValueId input : node(id).inputs) add(input);
+  for (const ValueId operand : node(id).operands) add(operand);
+}
+
+void Graph::AddUse(int32_t output) {
+  const ValueId value = outputs_[static_cast<size_t>(output)].value;
+  if (value.valid() && Index(value) < uses_.size()) uses_[Index(value)].outputs.push_back(output);
+}
+
+void Graph::FindUses() {
+  uses_.assign(values_.size(), Uses{});
+  for (size_t i = 0; i < nodes_.size(); ++i) AddUses(NodeId{static_cast<int32_t>(i)});
+  for (size_t i = 0; i < outputs_.size(); ++i) AddUse(static_cast<int32_t>(i));
 }
 
 void Graph::AddGuard(Guard guard) {
@@ -142,18 +175,22 @@ std::vector<std::vector<NodeId>> Graph::Users() const {
   return users;
 }
 
-bool Graph::IsOutput(ValueId id) const {
-  return std::any_of(outputs_.begin(), outputs_.end(),
-                     [&](const Output& output) { return output.value == id; });
-}
-
 void Graph::ReplaceUses(ValueId from, ValueId to) {
-  for (Node& node : nodes_) {
+  if (from == to) return;
+  Uses uses = std::exchange(uses_[Index(from)], Uses{});
+  Uses& now = uses_[Index(to)];
+  const auto reads = [&](const std::vector<ValueId>& list) {
+    return std::find(list.begin(), list.end(), to) != list.end();
+  };
+  for (const NodeId id : uses.nodes) {
+    Node& node = nodes_[static_cast<size_t>(id.v)];
+    if (!reads(node.inputs) && !reads(node.operands)) now.nodes.push_back(id);
     std::replace(node.inputs.begin(), node.inputs.end(), from, to);
     std::replace(node.operands.begin(), node.operands.end(), from, to);
   }
-  for (Output& output : outputs_) {
-    if (output.value == from) output.value = to;
+  for (const int32_t output : uses.outputs) {
+    outputs_[static_cast<size_t>(output)].value = to;
+    now.outputs.push_back(output);
   }
 }
 
@@ -231,6 +268,7 @@ bool Graph::RemoveDead() {
   }
   for (ValueId& id : inputs_) renumber(id);
   for (Output& output : outputs_) renumber(output.value);
+  FindUses();
   return changed;
 }
 
@@ -277,6 +315,7 @@ absl::Status Graph::Sort() {
     }
   }
   nodes_ = std::move(sorted);
+  FindUses();
   return absl::OkStatus();
 }
 

@@ -76,7 +76,7 @@ struct Value {
 };
 
 struct Node {
-  const OpDef* op = nullptr;  // never null in a verified graph; points into the immutable registry
+  const OpDef* op = nullptr;  // never null in a graph; points into the immutable registry
   std::string name;  // of the user's node where there is one: what errors and explain print
   std::vector<ValueId> inputs;  // an absent optional input is an invalid id
   std::vector<ValueId> outputs;
@@ -96,6 +96,11 @@ class Graph {
   using Maker = std::function<absl::StatusOr<Graph>(const std::vector<Shape>& input_shapes)>;
   std::shared_ptr<const Maker> maker;
 
+  struct Output {
+    std::string name;
+    ValueId value;
+  };
+
   ValueId AddInput(std::string name, DType type, Shape shape);
   // `tensor` lies on the CPU. An empty name is made up.
   ValueId AddConstant(std::string name, Tensor tensor);
@@ -108,30 +113,33 @@ class Graph {
                                                Attrs attrs, std::string node_name,
                                                std::vector<std::string> output_names);
   void AddOutput(ValueId value, std::string name);
+  void SetOutputs(std::vector<Output> outputs);
+  void SetNodeName(NodeId id, std::string name);
 
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<Value>& values() const { return values_; }
   const Node& node(NodeId id) const { return nodes_[static_cast<size_t>(id.v)]; }
   const Value& value(ValueId id) const { return values_[static_cast<size_t>(id.v)]; }
-  Node& mutable_node(NodeId id) { return nodes_[static_cast<size_t>(id.v)]; }
   Value& mutable_value(ValueId id) { return values_[static_cast<size_t>(id.v)]; }
 
-  struct Output {
-    std::string name;
-    ValueId value;
-  };
   const std::vector<ValueId>& inputs() const { return inputs_; }
   const std::vector<Output>& outputs() const { return outputs_; }
-  std::vector<Output>& mutable_outputs() { return outputs_; }
   const std::vector<Guard>& guards() const { return guards_; }
   std::vector<Guard>& mutable_guards() { return guards_; }
   void AddGuard(Guard guard);  // kept once; dropped if it always holds
 
   // Uses of every value by nodes (graph outputs not counted), ascending. O(size of the graph).
   std::vector<std::vector<NodeId>> Users() const;
-  bool IsOutput(ValueId id) const;
+  // The nodes that read a value, each once, in no order. O(1).
+  const std::vector<NodeId>& UsersOf(ValueId id) const {
+    return uses_[static_cast<size_t>(id.v)].nodes;
+  }
+  bool IsOutput(ValueId id) const {
+    return id.valid() && !uses_[static_cast<size_t>(id.v)].outputs.empty();
+  }
 
-  // Replaces every use of `from`, outputs included, by `to` (same type and shape).
+  // Replaces every use of `from`, outputs included, by `to` (same type and shape). O(operands of
+  // the nodes that read `from`).
   void ReplaceUses(ValueId from, ValueId to);
   // Drops nodes and constants that no output needs, keeps inputs, and renumbers: all ids change.
   // Returns whether any went.
@@ -140,11 +148,22 @@ class Graph {
   absl::Status Sort();
 
  private:
+  // Who reads a value: nodes, as an input or an operand, and outputs of the graph, by their
+  // numbers.
+  struct Uses {
+    std::vector<NodeId> nodes;
+    std::vector<int32_t> outputs;
+  };
+
   std::string UniqueName(absl::string_view wish);
   ValueId AddValue(Value value);
+  void AddUses(NodeId id);
+  void AddUse(int32_t output);
+  void FindUses();
 
   std::vector<Node> nodes_;
   std::vector<Value> values_;
+  std::vector<Uses> uses_;  // of values_[i]
   std::vector<ValueId> inputs_;
   std::vector<Output> outputs_;
   std::vector<Guard> guards_;

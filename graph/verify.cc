@@ -154,12 +154,6 @@ absl::Status VerifyNode(const Graph& graph, Graph& scratch, NodeId id) {
 
 absl::StatusOr<int64_t> VerifyGraph(const Graph& graph, SeenBodies& seen) {
   KILN_RETURN_IF_ERROR(VerifyValues(graph));
-  for (size_t i = 0; i < graph.nodes().size(); ++i) {
-    if (graph.nodes()[i].op == nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("node \"", graph.nodes()[i].name, "\": has no op"));
-    }
-  }
   Graph scratch = graph;  // inference adds guards
   int64_t count = 1;
   for (size_t i = 0; i < graph.nodes().size(); ++i) {

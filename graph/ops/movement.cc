@@ -151,6 +151,27 @@ absl::StatusOr<Shape> Parts(const Node& node, const Dim& extent, std::optional<G
   return Shape(node.outputs.size(), extent.FloorDiv(parts));
 }
 
+// Where a part begins. A node may have very many: sizes that are numbers are added as such.
+absl::StatusOr<Dim> PartStart(const Node& node, const Dim& extent, int output) {
+  if (const auto sizes = node.attrs.find("split"); sizes != node.attrs.end()) {
+    if (const auto* numbers = std::get_if<std::vector<int64_t>>(&sizes->second)) {
+      if (numbers->size() == node.outputs.size()) {
+        uint64_t start = 0;
+        for (int k = 0; k < output; ++k) start += static_cast<uint64_t>((*numbers)[At(k)]);
+        return Dim(static_cast<int64_t>(start));
+      }
+    }
+  } else if (const auto number = extent.constant()) {
+    const auto parts = static_cast<int64_t>(node.outputs.size());
+    return Dim((*number + parts - 1) / parts * output);
+  }
+  std::optional<Guard> guard;
+  KILN_ASSIGN_OR_RETURN(const Shape parts, Parts(node, extent, guard));
+  Dim start = 0;
+  for (int k = 0; k < output; ++k) start = start + parts[At(k)];
+  return start;
+}
+
 absl::Status InferSplit(InferContext& c) {
   const Shape& from = c.shape(0);
   KILN_ASSIGN_OR_RETURN(const int axis, NormalAxis(IntAttr(c.node(), "axis"), from.size()));
@@ -172,11 +193,8 @@ absl::Status InferSplit(InferContext& c) {
 absl::StatusOr<IndexMap> IndexSplit(const Graph& graph, const Node& node, int output) {
   const Shape& from = ShapeOf(graph, node, 0);
   KILN_ASSIGN_OR_RETURN(const int axis, NormalAxis(IntAttr(node, "axis"), from.size()));
-  std::optional<Guard> guard;
-  KILN_ASSIGN_OR_RETURN(const Shape parts, Parts(node, from[At(axis)], guard));
   IndexPiece piece = Straight(0, from.size());
-  for (int k = 0; k < output; ++k)
-    piece.axes[At(axis)].offset = piece.axes[At(axis)].offset + parts[At(k)];
+  KILN_ASSIGN_OR_RETURN(piece.axes[At(axis)].offset, PartStart(node, from[At(axis)], output));
   return One(std::move(piece));
 }
 

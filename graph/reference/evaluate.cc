@@ -121,6 +121,30 @@ bool Holds(const Piece& piece, const std::vector<int64_t>& at) {
   });
 }
 
+// Whether the pieces lie one after another along one axis, as those of a concatenation do.
+bool OneAfterAnother(const std::vector<Piece>& pieces) {
+  for (size_t k = 0; k < pieces.size(); ++k) {
+    if (pieces[k].bounds.size() != 1) return false;
+    const Piece::Bound& bound = pieces[k].bounds[0];
+    const Piece::Bound& before = pieces[k == 0 ? 0 : k - 1].bounds[0];
+    if (bound.out_axis != before.out_axis || (k > 0 && bound.lower < before.upper)) return false;
+  }
+  return !pieces.empty();
+}
+
+// The first piece that holds at a place, or pieces.end().
+std::vector<Piece>::const_iterator PieceAt(const std::vector<Piece>& pieces, bool one_after_another,
+                                           const std::vector<int64_t>& at) {
+  auto begin = pieces.begin();
+  if (one_after_another) {
+    begin = std::partition_point(begin, pieces.end(), [&](const Piece& piece) {
+      return piece.bounds[0].upper <= at[piece.bounds[0].out_axis];
+    });
+    return begin != pieces.end() && Holds(*begin, at) ? begin : pieces.end();
+  }
+  return std::find_if(begin, pieces.end(), [&](const Piece& piece) { return Holds(piece, at); });
+}
+
 int64_t Coordinate(const Axis& axis, const std::vector<int64_t>& at,
                    const std::vector<Tensor>& inputs) {
   if (axis.load_input >= 0) {
@@ -256,9 +280,9 @@ absl::Status Move(const IndexMap& map, const SymbolValues& symbols,
   }
   Walk walk(out.shape(), {});
   const int64_t n = out.num_elements();
+  const bool one_after_another = OneAfterAnother(pieces);
   for (int64_t i = 0; i < n; ++i, walk.Step()) {
-    const auto piece = std::find_if(pieces.begin(), pieces.end(),
-                                    [&](const Piece& p) { return Holds(p, walk.at()); });
+    const auto piece = PieceAt(pieces, one_after_another, walk.at());
     if (piece == pieces.end()) {
       Elements(out)[i] = fill;
       continue;

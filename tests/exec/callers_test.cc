@@ -26,7 +26,8 @@ namespace {
 std::atomic<int64_t> allocations{0};
 }
 
-// Not inlined: the compiler takes the pair of malloc and free that it would see for a mismatch.
+// ThreadSanitizer has its own. Not inlined: the compiler takes the pair of malloc and free that it would see for a mismatch.
+#ifndef __SANITIZE_THREAD__
 [[gnu::noinline]] void* operator new(size_t bytes) {
   ++allocations;
   void* memory = std::malloc(bytes);
@@ -35,6 +36,7 @@ std::atomic<int64_t> allocations{0};
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+#endif
 
 namespace kiln {
 namespace {

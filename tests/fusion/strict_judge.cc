@@ -106,7 +106,7 @@ std::string StrictJudge::Shrink(TypedGraph& net, const StrictSetting& setting) {
   for (const Node& node : net.graph.nodes()) {
     for (const ValueId value : node.outputs) {
       TypedGraph part = net;
-      part.graph.mutable_outputs() = {{"y", value}};
+      part.graph.SetOutputs({{"y", value}});
       part.graph.RemoveDead();
       const auto want = RunNet(part, OptionsFor({0, 2, false}));
       std::string wrong = want.ok() ? Difference(part, setting, *want) : want.status().ToString();

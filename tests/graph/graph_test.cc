@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/graph/graph.h"
 
+#include <algorithm>
+#include <random>
+#include <vector>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kiln/graph/builder.h"
@@ -13,6 +17,7 @@ namespace kiln {
 namespace {
 
 using testing::HasSubstr;
+using testing::UnorderedElementsAreArray;
 
 const Dim n = Dim::Symbol("n");
 
@@ -95,8 +100,43 @@ TEST(GraphTest, ReplacesUsesAndSorts) {
   KILN_ASSERT_OK(g.Sort());
   KILN_EXPECT_OK(Verify(g));
   EXPECT_EQ(g.outputs()[1].value, late[0]);
-  g.mutable_node(g.value(late[0]).producer).inputs[0] = y;  // a cycle
+  g.ReplaceUses(x, y);  // a cycle
   EXPECT_THAT(g.Sort(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("cycle")));
+}
+
+// Whatever is done to a graph, UsersOf and IsOutput say what a walk over all nodes says.
+TEST(GraphTest, KnowsWhoReadsAValue) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 200; ++round) {
+    Graph g;
+    for (int i = 0; i < 3; ++i) g.AddInput("x", DType::kF32, {4});
+    const auto draw = [&] { return ValueId{static_cast<int32_t>(random() % g.values().size())}; };
+    for (int step = 0; step < 40; ++step) {
+      switch (random() % 8) {
+        case 0:
+          g.ReplaceUses(draw(), draw());
+          break;
+        case 1:
+          g.AddOutput(draw(), "y");
+          break;
+        case 2:
+          if (g.Sort().ok()) g.RemoveDead();
+          break;
+        case 3:
+          g.SetOutputs({{"a", draw()}, {"b", draw()}});
+          break;
+        default:
+          KILN_ASSERT_OK(g.AddNode(*FindOp("add"), {draw(), draw()}, {}, "", {}));
+      }
+      const std::vector<std::vector<NodeId>> users = g.Users();
+      for (size_t i = 0; i < g.values().size(); ++i) {
+        const ValueId value{static_cast<int32_t>(i)};
+        EXPECT_THAT(g.UsersOf(value), UnorderedElementsAreArray(users[i]));
+        EXPECT_EQ(g.IsOutput(value), std::any_of(g.outputs().begin(), g.outputs().end(),
+                                                 [&](const auto& o) { return o.value == value; }));
+      }
+    }
+  }
 }
 
 TEST(GraphTest, ListsUsersOnce) {

@@ -57,12 +57,6 @@ TEST(VerifyTest, RefusesAConstantOfAnotherShape) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("its constant is f32 [2]")));
 }
 
-TEST(VerifyTest, RefusesANodeWithoutAnOp) {
-  Graph g = Sum();
-  g.mutable_node(NodeId{0}).op = nullptr;
-  EXPECT_THAT(Verify(g), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has no op")));
-}
-
 TEST(VerifyTest, RefusesAnOutputThatIsNoValue) {
   Graph g = Sum();
   g.AddOutput(ValueId{99}, "w");
