@@ -19,7 +19,7 @@ constexpr int kMaxReductions = 8;
 constexpr double kTolerance = 1.1;
 // Half a second of work. A network of some hundred nodes takes 1e4, a chain of 40,000 nodes 5e6; a value with 40,000 readers would
 // take 1e9.
-constexpr int64_t kMaxLiveSteps = 20'000'000;
+constexpr int64_t kMaxLiveSteps = 100'000'000;
 
 }  // namespace
 

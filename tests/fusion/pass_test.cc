@@ -2,6 +2,7 @@
 #include "kiln/fusion/pass.h"
 
 #include <cmath>
+#include <ctime>
 #include <set>
 
 #include "absl/strings/str_replace.h"
@@ -601,6 +602,18 @@ TEST(FoldConstants, LeavesBroadcastsAndLargeConstantsAlone) {
   b.Output(b.Op("add", {x, b.Op("expand", {c, b.Ints({100000, 8})})}), "y");
   Graph graph = FinishOrDie(b);
   EXPECT_FALSE(RunTwice("fold_constants", graph));
+}
+
+// A use is replaced without a walk over all nodes.
+TEST(RunPasses, IsFastForVeryManyReadersOfOneValue) {
+  GraphBuilder b("fan");
+  const ValueId e = b.Op("exp", {b.Input("x", DType::kF32, {4})});
+  for (int i = 0; i < 40000; ++i)
+    b.Output(b.Op("add", {e, b.Constant(FilledTensor(DType::kF32, {4}, i))}), absl::StrCat("y", i));
+  Graph graph = FinishOrDie(b);
+  const std::clock_t start = std::clock();
+  ASSERT_THAT(RunPasses(graph, {}), IsOk());
+  EXPECT_LT((std::clock() - start) / CLOCKS_PER_SEC, 10);  // 1
 }
 
 }  // namespace

@@ -186,7 +186,7 @@ TEST(LiveSet, KnowsWhatLivesAndWhatWouldAfterAMove) {
   const auto place = [](NodeId id) { return id.v; };
   std::vector<bool> asked(graph.values().size(), false);
   asked[static_cast<size_t>(graph.outputs()[0].value.v)] = true;
-  const LiveSet live(*facts, asked, 4, place);
+  LiveSet live(*facts, asked, 4, place);
   const std::vector<NodeId> all = {NodeId{0}, NodeId{1}, NodeId{2}, NodeId{3}};
   // a is 4 bytes, b and c 40.
   EXPECT_THAT(live.Moved(0, 3, all, place, place), ElementsAre(4, 44, 84, 44));

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/graph/reference/interpreter.h"
 
+#include <algorithm>
+#include <ctime>
+#include <numeric>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kiln/graph/op.h"
 #include "kiln/graph/text.h"
 #include "tests/base/status_matchers.h"
 #include "tests/graph/tensors.h"
@@ -114,6 +119,28 @@ TEST(InterpreterTest, WindowsAreAsLargeAsTheirInputsAtMost) {
   EXPECT_THAT(Values(out[0]), ElementsAre(1, 3));
   EXPECT_THAT(Values(out[1]), ElementsAre(1, 2));
   EXPECT_THAT(Values(out[2]), ElementsAre(0x1p-62, 0x1p-60));
+}
+
+// Where a part begins, and which part an element is from, is not looked for among all.
+TEST(InterpreterTest, PartsMayBeMany) {
+  constexpr int64_t kParts = 20000;
+  Graph g;
+  const ValueId x = g.AddInput("x", DType::kF32, {kParts});
+  KILN_ASSERT_OK_AND_ASSIGN(std::vector<ValueId> parts,
+                            g.AddNode(*FindOp("split"), {x}, {{"axis", int64_t{0}}}, "split",
+                                      std::vector<std::string>(kParts, "part")));
+  std::reverse(parts.begin(), parts.end());
+  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<ValueId> joined,
+                            g.AddNode(*FindOp("concat"), parts, {{"axis", int64_t{0}}}, "", {}));
+  g.AddOutput(joined[0], "y");
+  std::vector<double> numbers(kParts);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  const std::clock_t start = std::clock();
+  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> out,
+                            Interpret(g, std::vector<Tensor>{F32({kParts}, numbers)}));
+  EXPECT_LT((std::clock() - start) / CLOCKS_PER_SEC, 5);  // 0.1
+  std::reverse(numbers.begin(), numbers.end());
+  EXPECT_EQ(Values(out[0]), numbers);
 }
 
 }  // namespace
