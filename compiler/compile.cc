@@ -25,9 +25,13 @@ absl::Status Check(const CompileOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("jit_level: is ", options.jit_level, ", expected 0 to 2"));
   }
-  if (options.threads < 0) {
+  if (options.threads < 0 || options.threads > kMaxThreads) {
     return absl::InvalidArgumentError(
-        absl::StrCat("threads: is ", options.threads, ", expected 0 (all) or more"));
+        absl::StrCat("threads: is ", options.threads, ", expected 0 (all) to ", kMaxThreads));
+  }
+  if (options.build_jobs < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("build_jobs: is ", options.build_jobs, ", expected 0 (all) or more"));
   }
   if (options.math == MathMode::kFast)
     return absl::UnimplementedError("math mode \"fast\" is not there yet; use strict");

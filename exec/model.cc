@@ -72,9 +72,9 @@ absl::StatusOr<Model> Model::Create(std::shared_ptr<VariantProvider> provider,
                                     const RunOptions& options) {
   return CatchExceptions("model", [&]() -> absl::StatusOr<Model> {
     if (provider == nullptr) return absl::InvalidArgumentError("model: no provider");
-    if (options.threads < 0) {
+    if (options.threads < 0 || options.threads > kMaxThreads) {
       return absl::InvalidArgumentError(
-          absl::StrCat("threads is ", options.threads, "; give 0 or more"));
+          absl::StrCat("threads: is ", options.threads, ", expected 0 (all) to ", kMaxThreads));
     }
     const int threads = options.threads == 0 ? Processors() : options.threads;
     Model model;

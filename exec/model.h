@@ -26,9 +26,12 @@
 
 namespace kiln {
 
+inline constexpr int kMaxThreads = 1024;
+
 struct RunOptions {
-  // Hard cap of the Model, however many callers it has; 0: the CPUs of the affinity mask, no
-  // more than the CPU quota of the control group. Callers beyond it wait for each other.
+  // 0 to kMaxThreads. Hard cap of the Model, however many callers it has; 0: the CPUs of the
+  // affinity mask, no more than the CPU quota of the control group. Callers beyond it wait for each
+  // other.
   int threads = 0;
   PlanFn on_plan = nullptr;
 };

@@ -101,20 +101,23 @@ Preimage ConstantPreimage(absl::string_view digest) {
 absl::StatusOr<std::shared_ptr<Package>> Package::Open(absl::string_view path,
                                                        PackageValidation validate,
                                                        const std::string& validator) {
-  std::shared_ptr<Package> made(new Package);
-  if (validate == PackageValidation::kFirstUse)
-    made->validator_ = std::make_unique<Validator>(validator, 1);
-  PackTrust trust;
-  trust.unsigned_too = true;
-  auto pack = Pack::Open(RealFileSystem(), path, trust);
-  if (absl::IsUnimplemented(pack.status())) return absl::DataLossError(pack.status().message());
-  KILN_RETURN_IF_ERROR(pack.status());
-  made->pack_ = *std::move(pack);
-  const absl::Status read = made->Read();
-  made->validator_ = nullptr;  // its processes are not needed any more
-  if (read.ok()) return made;
-  const std::string text = absl::StrCat("package \"", path, "\": ", read.message());
-  return absl::IsUnimplemented(read) ? absl::DataLossError(text) : absl::Status(read.code(), text);
+  return CatchExceptions("opening the package", [&]() -> absl::StatusOr<std::shared_ptr<Package>> {
+    std::shared_ptr<Package> made(new Package);
+    if (validate == PackageValidation::kFirstUse)
+      made->validator_ = std::make_unique<Validator>(validator, 1);
+    PackTrust trust;
+    trust.unsigned_too = true;
+    auto pack = Pack::Open(RealFileSystem(), path, trust);
+    if (absl::IsUnimplemented(pack.status())) return absl::DataLossError(pack.status().message());
+    KILN_RETURN_IF_ERROR(pack.status());
+    made->pack_ = *std::move(pack);
+    const absl::Status read = made->Read();
+    made->validator_ = nullptr;  // its processes are not needed any more
+    if (read.ok()) return made;
+    const std::string text = absl::StrCat("package \"", path, "\": ", read.message());
+    return absl::IsUnimplemented(read) ? absl::DataLossError(text)
+                                       : absl::Status(read.code(), text);
+  });
 }
 
 absl::Status Package::Read() {

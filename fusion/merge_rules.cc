@@ -17,8 +17,8 @@ constexpr int kMaxReductions = 8;
 // A merge is refused if it seems to take longer by more than prices may be wrong: a merge that
 // costs a little often opens one that gains more.
 constexpr double kTolerance = 1.1;
-// Half a second of work. A network of some hundred nodes takes 1e4, a chain of 40,000 nodes 5e6; a value with 40,000 readers would
-// take 1e9.
+// Half a second of work. A network of some hundred nodes takes 1e4, a chain of 40,000 nodes 5e6; a
+// value with 40,000 readers would take 1e9.
 constexpr int64_t kMaxLiveSteps = 100'000'000;
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "kiln/base/file_system.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
+#include "kiln/exec/model.h"
 #include "kiln/fusion/machine.h"
 #include "kiln/fusion/pass.h"
 #include "kiln/persistent_cache/layout.h"
@@ -97,7 +98,7 @@ void AddCommonFlags(CLI::App& command, CommonOptions& options) {
                   "cpu, cuda[:i] or reference (the float64 interpreter)")
       ->capture_default_str();
   command.add_option("--threads", options.threads, "Hard cap; 0: the CPUs this process may use")
-      ->check(CLI::Range(0, 1024))
+      ->check(CLI::Range(0, kMaxThreads))
       ->envname("KILN_THREADS")
       ->capture_default_str();
   Repeatable(command.add_option("--shape", options.shapes,

@@ -308,7 +308,8 @@ absl::StatusOr<Tensor> NodeView::NewTensor(DType type, std::vector<int64_t> shap
   if (bytes < 0 || bytes > source_.budget) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "makes a tensor ", Name(type), " ", ToString(ToShape(shape)), ", but only ", source_.budget,
-        " bytes are left of what all tensors may have; raise max_total_bytes"));
+        " bytes are left of what all tensors may have; OnnxImportOptions::max_total_bytes is "
+        "the limit"));
   }
   const int64_t elements = table ? bytes / static_cast<int64_t>(SizeOf(type)) : 0;
   if (elements > source_.table_elements) {

@@ -228,9 +228,9 @@ absl::StatusOr<Tensor> ToTensor(const TensorProto& proto, TensorSource& source) 
         absl::StrCat("shape [", absl::StrJoin(shape, ", "), "] is negative or too large"));
   }
   if (bytes > source.budget) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("has ", bytes, " bytes, but only ", source.budget,
-                     " are left of what all tensors may have; raise max_total_bytes"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "has ", bytes, " bytes, but only ", source.budget,
+        " are left of what all tensors may have; OnnxImportOptions::max_total_bytes is the limit"));
   }
   source.budget -= bytes;
 

@@ -191,5 +191,18 @@ TEST(CompileTest, RefusesBadOptions) {
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+TEST(CompileTest, NumbersOfThreadsAndJobsHaveLimits) {
+  const std::string text = "graph g\ninput x : f32 [2]\ny = neg(x)\noutput y\n";
+  CompileOptions threads = OnVm();
+  threads.threads = 2'000'000'000;
+  EXPECT_THAT(CompileText(text, threads),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("threads: is 2000000000, expected 0 (all) to 1024")));
+  CompileOptions jobs = OnVm();
+  jobs.build_jobs = -1;
+  EXPECT_THAT(CompileText(text, jobs), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                HasSubstr("build_jobs: is -1, expected 0")));
+}
+
 }  // namespace
 }  // namespace kiln

@@ -26,7 +26,8 @@ namespace {
 std::atomic<int64_t> allocations{0};
 }
 
-// ThreadSanitizer has its own. Not inlined: the compiler takes the pair of malloc and free that it would see for a mismatch.
+// ThreadSanitizer has its own. Not inlined: the compiler takes the pair of malloc and free that it
+// would see for a mismatch.
 #ifndef __SANITIZE_THREAD__
 [[gnu::noinline]] void* operator new(size_t bytes) {
   ++allocations;
