@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/base/npy.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -25,6 +26,8 @@ constexpr size_t kAlignment = 64;  // of the elements in a file, which NumPy map
 constexpr size_t kGrowthDigits = 21;
 constexpr size_t kMaxRank = 64;  // NumPy's own limit
 constexpr int64_t kMaxFileBytes = int64_t{1} << 40;
+constexpr size_t kMaxHeaderBytes = size_t{1} << 20;  // NumPy's own limit is 10,000
+constexpr size_t kFirstRead = size_t{1} << 16;
 
 // One row per element type: what NumPy writes for it. Types of one byte have no byte order.
 struct TypeName {
@@ -206,6 +209,10 @@ absl::StatusOr<std::pair<absl::string_view, absl::string_view>> Split(absl::stri
     length |= size_t{static_cast<unsigned char>(bytes[prefix + i])} << (8 * i);
   }
   const size_t start = prefix + length_bytes;
+  if (length > kMaxHeaderBytes) {
+    return Damaged(absl::StrCat("it says that it has ", length, " bytes; at most ", kMaxHeaderBytes,
+                                " are read"));
+  }
   if (bytes.size() - start < length) return Damaged("the file ends in it");
   return std::make_pair(bytes.substr(start, length), bytes.substr(start + length));
 }
@@ -238,39 +245,59 @@ struct CloseFile {
 };
 using File = std::unique_ptr<std::FILE, CloseFile>;
 
+// What the header says.
+struct Described {
+  Header header;
+  DType type;
+  size_t start;    // of the elements
+  int64_t needed;  // bytes of them
+};
+absl::StatusOr<Described> Describe(absl::string_view bytes) {
+  KILN_ASSIGN_OR_RETURN(const auto parts, Split(bytes));
+  KILN_ASSIGN_OR_RETURN(Header header, HeaderParser(parts.first).Parse());
+  KILN_ASSIGN_OR_RETURN(const DType type, TypeOf(header.descr));
+  const int64_t needed = CheckedBytes(type, header.shape);
+  if (needed < 0) return Damaged("\"shape\" has more elements than can be addressed");
+  return Described{std::move(header), type, bytes.size() - parts.second.size(), needed};
+}
+
+// The file, or as much of it as shows that it is none of ours: a device may have no end.
 absl::StatusOr<std::string> ReadAll(absl::string_view path) {
   const File file(std::fopen(std::string(path).c_str(), "rbe"));
   if (file == nullptr) return ErrnoStatus(errno, path, "open");
   std::string bytes;
-  size_t chunk = size_t{1} << 16;
-  for (;;) {
-    const size_t have = bytes.size();
-    bytes.resize(have + chunk);
-    const size_t n = std::fread(bytes.data() + have, 1, chunk, file.get());
-    bytes.resize(have + n);
-    if (std::ferror(file.get()) != 0) return ErrnoStatus(errno, path, "read");
-    if (n < chunk) return bytes;
-    chunk = bytes.size();
-    if (bytes.size() > static_cast<size_t>(kMaxFileBytes)) {
-      return absl::OutOfRangeError(
-          absl::StrCat("\"", path, "\": more than ", kMaxFileBytes, " bytes"));
+  const size_t limit = kMaxHeaderBytes + kFirstRead;
+  const auto read_up_to = [&](size_t most) {
+    while (bytes.size() < most) {
+      const size_t have = bytes.size();
+      const size_t chunk = std::min(most - have, std::max(kFirstRead, have));
+      bytes.resize(have + chunk);
+      const size_t n = std::fread(bytes.data() + have, 1, chunk, file.get());
+      bytes.resize(have + n);
+      if (n < chunk) return;
     }
+  };
+  read_up_to(limit);
+  if (bytes.size() == limit) {
+    const absl::StatusOr<Described> described = Describe(bytes);
+    if (described.ok() && described->needed <= kMaxFileBytes)
+      read_up_to(described->start + static_cast<size_t>(described->needed) + 1);
   }
+  if (std::ferror(file.get()) != 0) return ErrnoStatus(errno, path, "read");
+  return bytes;
 }
 
 }  // namespace
 
 absl::StatusOr<Tensor> ParseNpy(absl::string_view bytes) {
-  KILN_ASSIGN_OR_RETURN(const auto parts, Split(bytes));
-  KILN_ASSIGN_OR_RETURN(Header header, HeaderParser(parts.first).Parse());
-  KILN_ASSIGN_OR_RETURN(const DType type, TypeOf(header.descr));
-  const absl::string_view elements = parts.second;
-  const int64_t needed = CheckedBytes(type, header.shape);
-  if (needed < 0) return Damaged("\"shape\" has more elements than can be addressed");
+  KILN_ASSIGN_OR_RETURN(Described described, Describe(bytes));
+  auto& [header, type, start, needed] = described;
+  const absl::string_view elements = bytes.substr(start);
   if (static_cast<uint64_t>(needed) != elements.size()) {
-    return absl::DataLossError(absl::StrCat("shape [", absl::StrJoin(header.shape, ", "), "] of ",
-                                            Name(type), " needs ", needed, " bytes, the file has ",
-                                            elements.size()));
+    return absl::DataLossError(
+        absl::StrCat("shape [", absl::StrJoin(header.shape, ", "), "] of ", Name(type), " needs ",
+                     needed, " bytes, the file has ", elements.size(),
+                     elements.size() == static_cast<uint64_t>(needed) + 1 ? " or more" : ""));
   }
   Tensor tensor = Tensor::Allocate(type, std::move(header.shape));
   if (header.fortran_order) {

@@ -53,7 +53,7 @@ absl::StatusOr<Thread> Thread::Start(std::function<void()> function) {
       return absl::UnavailableError(
           absl::StrCat("thread: the system refuses one: ", strerror(error)));
     }
-    body.release();
+    (void)body.release();  // the thread owns it now
     thread.running_ = true;
     return thread;
   });

@@ -13,6 +13,7 @@
 #include "kiln/compiler/kernel_key.h"
 #include "kiln/exec/package.h"
 #include "kiln/exec/ports.h"
+#include "kiln/exec/validate/validation.h"
 #include "kiln/persistent_cache/entry.h"
 #include "kiln/persistent_cache/pack.h"
 
@@ -70,7 +71,9 @@ void PackageWriter::Add(IsaLevel target, const Variant& variant) {
     for (program::KernelChoice& choice : *def.mutable_choices()) {
       const CacheKey key = KernelPreimage({def.text(), choice.params(), target, math_}).Key();
       choice.set_key(Text(key));
-      kernels_.insert(key);
+      const std::vector<int64_t> at_most(choice.at_most().begin(), choice.at_most().end());
+      const auto [known, is_new] = kernels_.emplace(key, at_most);
+      if (!is_new) known->second = UnionOfClasses(known->second, at_most);
     }
   }
   stored.set_program(program.SerializeAsString());
@@ -93,10 +96,15 @@ void PackageWriter::Add(IsaLevel target, const Variant& variant) {
 absl::StatusOr<std::string> PackageWriter::Encode(Store& store) {
   if (package_.targets().empty()) return absl::InvalidArgumentError("package: nothing is in it");
   std::vector<Entry> entries;
-  for (const CacheKey& key : kernels_) {
+  for (const auto& [key, at_most] : kernels_) {
     absl::StatusOr<Entry> entry = store.Read(key);
     if (!entry.ok() || entry->Find("elf") == nullptr) continue;
     LeaveOutWhatWasMeasured(*entry);
+    // The code is right for whatever has its parameters; the entry tells of the extents of whoever
+    // asked first.
+    if (const std::vector<int64_t> known = ParseClass(MetaOf(*entry)["at_most"]);
+        !IsWithinClass(at_most, known))
+      SetMeta(*entry, {{"at_most", FormatClass(UnionOfClasses(at_most, known))}});
     // Built for a CPU that the builder is not.
     if (MetaOf(*entry)["validation"].empty()) SetMeta(*entry, {{"unvalidated", "1"}});
     entries.push_back(*std::move(entry));

@@ -49,7 +49,8 @@ class PackageWriter {
   const MathMode math_;
   packaged::Package package_;
   std::map<std::string, Tensor> constants_;  // by digest; dense
-  std::set<CacheKey> kernels_;
+  std::map<CacheKey, std::vector<int64_t>>
+      kernels_;  // the size class that covers those of all choices
 };
 
 }  // namespace kiln

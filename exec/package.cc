@@ -75,19 +75,31 @@ std::string OtherExtent(const std::vector<std::shared_ptr<const Variant>>& varia
   return "";
 }
 
-// Whether an entry is of this very kernel: its key alone says so only as long as nobody has written
-// another one into the program.
+std::vector<int64_t> ClassOf(const program::KernelChoice& choice) {
+  return {choice.at_most().begin(), choice.at_most().end()};
+}
+
+// Whether an entry is of this very kernel, and right for all extents that it is launched for: its
+// key alone says so only as long as nobody has written another one, or other bounds, into the
+// program.
 absl::Status CheckIsOf(const Entry& entry, const program::KernelDef& def,
                        const program::KernelChoice& choice) {
   const std::string* const preimage = entry.Find("preimage");
-  if (preimage != nullptr && FieldOf(*preimage, "kernel") == def.text() &&
-      FieldOf(*preimage, "params") == choice.params())
-    return absl::OkStatus();
-  return absl::DataLossError(
-      absl::StrCat("kernel \"", def.name(), "\" (", choice.params(), ") has the key ",
-                   ToHex(entry.key).substr(0, 12), ", under which there is code of ",
-                   preimage == nullptr ? "no kernel" : "another kernel or schedule",
-                   "; compile the package again"));
+  const auto wrong = [&](absl::string_view what) {
+    return absl::DataLossError(absl::StrCat("kernel \"", def.name(), "\" (", choice.params(),
+                                            ") has the key ", ToHex(entry.key).substr(0, 12),
+                                            ", under which there is code ", what,
+                                            "; compile the package again"));
+  };
+  if (preimage == nullptr) return wrong("of no kernel");
+  if (FieldOf(*preimage, "kernel") != def.text() || FieldOf(*preimage, "params") != choice.params())
+    return wrong("of another kernel or schedule");
+  const std::string at_most = MetaOf(entry)["at_most"];
+  if (!IsWithinClass(ClassOf(choice), ParseClass(at_most))) {
+    return wrong(absl::StrCat("for extents of at most [", at_most, "], not [",
+                              FormatClass(ClassOf(choice)), "]"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -230,7 +242,8 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> Package::Kernel(const program::Ker
   // A choice without code is on the VM, and known by its text.
   const std::string name = choice.key().empty()
                                ? def.text()
-                               : absl::StrCat(choice.key(), choice.params(), "\n", def.text());
+                               : absl::StrCat(choice.key(), choice.params(), "\n",
+                                              FormatClass(ClassOf(choice)), "\n", def.text());
   if (const auto known = kernels_.find(name); known != kernels_.end()) return known->second;
   auto function = std::make_shared<KernelFunction>();
   if (run_code && !choice.key().empty()) {

@@ -48,7 +48,8 @@ void Round(std::vector<Expr>& rows, int block, Names& names) {
   }
   for (int i = 0; i < count; ++i) {
     if ((i / block) % 2 == 1) continue;
-    auto &a = rows[static_cast<size_t>(i)], &b = rows[static_cast<size_t>(i + block)];
+    auto &a = rows[static_cast<size_t>(i)],
+         &b = rows[static_cast<size_t>(i) + static_cast<size_t>(block)];
     const Expr low = names.Bind(Shuffle::make({a, b}, even));
     b = names.Bind(Shuffle::make({a, b}, odd));
     a = low;

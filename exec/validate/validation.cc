@@ -337,6 +337,21 @@ std::vector<int64_t> ParseClass(absl::string_view text) {
   return at_most;
 }
 
+bool IsWithinClass(const std::vector<int64_t>& inner, const std::vector<int64_t>& outer) {
+  for (size_t d = 0; d < outer.size(); ++d) {
+    const int64_t bound = d < inner.size() ? inner[d] : -1;
+    if (outer[d] >= 0 && (bound < 0 || bound > outer[d])) return false;
+  }
+  return true;
+}
+
+std::vector<int64_t> UnionOfClasses(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  std::vector<int64_t> both;
+  for (size_t d = 0; d < std::min(a.size(), b.size()); ++d)
+    both.push_back(a[d] < 0 || b[d] < 0 ? -1 : std::max(a[d], b[d]));
+  return both;
+}
+
 std::string Encode(const ValidationRequest& request) {
   return Preimage()
       .Add("elf", request.elf)

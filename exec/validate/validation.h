@@ -53,6 +53,10 @@ absl::StatusOr<Validation> DecodeValidation(absl::string_view bytes);
 // "64,-1", as it stands in an entry; the inverse gives nothing for other texts.
 std::string FormatClass(const std::vector<int64_t>& at_most);
 std::vector<int64_t> ParseClass(absl::string_view text);
+// A class without a bound for a dim (-1, or too short) holds all its extents. The union holds what
+// either does.
+bool IsWithinClass(const std::vector<int64_t>& inner, const std::vector<int64_t>& outer);
+std::vector<int64_t> UnionOfClasses(const std::vector<int64_t>& a, const std::vector<int64_t>& b);
 
 // What an entry with code asks of its validation. `example`: extents of a launch, where it has none
 // itself.

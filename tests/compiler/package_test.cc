@@ -132,6 +132,29 @@ TEST_F(ForgedPackageTest, CodeOfAnotherScheduleIsRefused) {
   EXPECT_TRUE(absl::IsDataLoss(Package::Open(path_).status()));
 }
 
+// Code for few rows would be launched for many.
+TEST_F(ForgedPackageTest, CodeForSmallerExtentsIsRefused) {
+  for (const bool bounded : {true, false}) {
+    SetUp();
+    int changed = 0;
+    Forge([&](program::Program& program) {
+      for (program::KernelDef& def : *program.mutable_kernels()) {
+        for (program::KernelChoice& choice : *def.mutable_choices()) {
+          for (int64_t& bound : *choice.mutable_at_most()) {
+            changed += bound >= 0 ? 1 : 0;
+            if (bounded && bound >= 0) ++bound;
+          }
+          if (!bounded) choice.clear_at_most();
+        }
+      }
+    });
+    ASSERT_GT(changed, 0);
+    const auto opened = Package::Open(path_);
+    EXPECT_TRUE(absl::IsDataLoss(opened.status())) << opened.status();
+    EXPECT_THAT(std::string(opened.status().message()), HasSubstr("for extents of at most"));
+  }
+}
+
 // An entry without a kernel, such as that of a constant or of the package itself.
 TEST_F(ForgedPackageTest, AnEntryThatIsNoKernelIsRefused) {
   Forge([](program::Program& program) {
