@@ -158,7 +158,8 @@ std::set<std::string> StreamedInputs(const Kernel& kernel, const Params& params,
 std::set<std::string> OutputBuffers(const std::vector<OutputNest>& nests) {
   std::set<std::string> names;
   for (const OutputNest& nest : nests) {
-    for (const Halide::OutputImageParam& buffer : nest.func.output_buffers()) names.insert(buffer.name());
+    for (const Halide::OutputImageParam& buffer : nest.func.output_buffers())
+      names.insert(buffer.name());
   }
   return names;
 }
