@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/base/npy.h"
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -216,6 +218,18 @@ TEST(NpyTest, ReportsAFullDisk) {
   KILN_ASSERT_OK_AND_ASSIGN(const Tensor t, ParseNpy(NumPysFile()));
   EXPECT_THAT(WriteNpy("/dev/full", t),
               StatusIs(StatusCode::kResourceExhausted, HasSubstr("No space left on device")));
+}
+
+// A device has no end, and a file may be longer than memory: what the header says is read.
+TEST(NpyTest, WhatHasNoEndIsNotReadToIt) {
+  EXPECT_TRUE(absl::IsDataLoss(ReadNpy("/dev/zero").status()));
+  const TempDir dir;
+  const std::string path = dir.File("long.npy");
+  const Tensor two = Tensor::Allocate(DType::kF32, {2});
+  KILN_ASSERT_OK(WriteNpy(path, two));
+  ASSERT_EQ(truncate(path.c_str(), off_t{1} << 36), 0);
+  EXPECT_THAT(std::string(ReadNpy(path).status().message()),
+              testing::HasSubstr("needs 8 bytes, the file has"));
 }
 
 }  // namespace
