@@ -25,10 +25,7 @@ absl::Status Check(const CompileOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("jit_level: is ", options.jit_level, ", expected 0 to 2"));
   }
-  if (options.threads < 0 || options.threads > kMaxThreads) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("threads: is ", options.threads, ", expected 0 (all) to ", kMaxThreads));
-  }
+  KILN_RETURN_IF_ERROR(CheckThreads(options.threads));
   if (options.build_jobs < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("build_jobs: is ", options.build_jobs, ", expected 0 (all) or more"));

@@ -71,9 +71,9 @@ void PackageWriter::Add(IsaLevel target, const Variant& variant) {
     for (program::KernelChoice& choice : *def.mutable_choices()) {
       const CacheKey key = KernelPreimage({def.text(), choice.params(), target, math_}).Key();
       choice.set_key(Text(key));
-      const std::vector<int64_t> at_most(choice.at_most().begin(), choice.at_most().end());
-      const auto [known, is_new] = kernels_.emplace(key, at_most);
-      if (!is_new) known->second = UnionOfClasses(known->second, at_most);
+      std::vector<int64_t> at_most(choice.at_most().begin(), choice.at_most().end());
+      const auto [known, is_new] = kernels_.emplace(key, std::move(at_most));
+      if (!is_new) known->second = UnionOfClasses(known->second, choice.at_most());
     }
   }
   stored.set_program(program.SerializeAsString());

@@ -48,9 +48,8 @@ class PackageWriter {
 
   const MathMode math_;
   packaged::Package package_;
-  std::map<std::string, Tensor> constants_;  // by digest; dense
-  std::map<CacheKey, std::vector<int64_t>>
-      kernels_;  // the size class that covers those of all choices
+  std::map<std::string, Tensor> constants_;           // by digest; dense
+  std::map<CacheKey, std::vector<int64_t>> kernels_;  // with a size class that covers all choices
 };
 
 }  // namespace kiln

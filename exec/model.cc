@@ -68,14 +68,17 @@ void Model::State::GiveBack(std::unique_ptr<Context::State> context) {
   idle.push_back(std::move(context));
 }
 
+absl::Status CheckThreads(int threads) {
+  if (threads >= 0 && threads <= kMaxThreads) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("threads: is ", threads, ", expected 0 (all) to ", kMaxThreads));
+}
+
 absl::StatusOr<Model> Model::Create(std::shared_ptr<VariantProvider> provider,
                                     const RunOptions& options) {
   return CatchExceptions("model", [&]() -> absl::StatusOr<Model> {
     if (provider == nullptr) return absl::InvalidArgumentError("model: no provider");
-    if (options.threads < 0 || options.threads > kMaxThreads) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("threads: is ", options.threads, ", expected 0 (all) to ", kMaxThreads));
-    }
+    KILN_RETURN_IF_ERROR(CheckThreads(options.threads));
     const int threads = options.threads == 0 ? Processors() : options.threads;
     Model model;
     model.state_ = std::make_shared<State>(std::move(provider), threads, options.on_plan);

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "kiln/base/tensor.h"
@@ -27,6 +28,7 @@
 namespace kiln {
 
 inline constexpr int kMaxThreads = 1024;
+absl::Status CheckThreads(int threads);  // kInvalidArgument: not from 0 to kMaxThreads
 
 struct RunOptions {
   // 0 to kMaxThreads. Hard cap of the Model, however many callers it has; 0: the CPUs of the

@@ -75,10 +75,6 @@ std::string OtherExtent(const std::vector<std::shared_ptr<const Variant>>& varia
   return "";
 }
 
-std::vector<int64_t> ClassOf(const program::KernelChoice& choice) {
-  return {choice.at_most().begin(), choice.at_most().end()};
-}
-
 // Whether an entry is of this very kernel, and right for all extents that it is launched for: its
 // key alone says so only as long as nobody has written another one, or other bounds, into the
 // program.
@@ -95,9 +91,9 @@ absl::Status CheckIsOf(const Entry& entry, const program::KernelDef& def,
   if (FieldOf(*preimage, "kernel") != def.text() || FieldOf(*preimage, "params") != choice.params())
     return wrong("of another kernel or schedule");
   const std::string at_most = MetaOf(entry)["at_most"];
-  if (!IsWithinClass(ClassOf(choice), ParseClass(at_most))) {
+  if (!IsWithinClass(choice.at_most(), ParseClass(at_most))) {
     return wrong(absl::StrCat("for extents of at most [", at_most, "], not [",
-                              FormatClass(ClassOf(choice)), "]"));
+                              FormatClass(choice.at_most()), "]"));
   }
   return absl::OkStatus();
 }
@@ -243,7 +239,7 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> Package::Kernel(const program::Ker
   const std::string name = choice.key().empty()
                                ? def.text()
                                : absl::StrCat(choice.key(), choice.params(), "\n",
-                                              FormatClass(ClassOf(choice)), "\n", def.text());
+                                              FormatClass(choice.at_most()), "\n", def.text());
   if (const auto known = kernels_.find(name); known != kernels_.end()) return known->second;
   auto function = std::make_shared<KernelFunction>();
   if (run_code && !choice.key().empty()) {

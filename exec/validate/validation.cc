@@ -327,7 +327,7 @@ class ProbeRunner {
 
 }  // namespace
 
-std::string FormatClass(const std::vector<int64_t>& at_most) { return absl::StrJoin(at_most, ","); }
+std::string FormatClass(absl::Span<const int64_t> at_most) { return absl::StrJoin(at_most, ","); }
 
 std::vector<int64_t> ParseClass(absl::string_view text) {
   std::vector<int64_t> at_most;
@@ -337,7 +337,7 @@ std::vector<int64_t> ParseClass(absl::string_view text) {
   return at_most;
 }
 
-bool IsWithinClass(const std::vector<int64_t>& inner, const std::vector<int64_t>& outer) {
+bool IsWithinClass(absl::Span<const int64_t> inner, absl::Span<const int64_t> outer) {
   for (size_t d = 0; d < outer.size(); ++d) {
     const int64_t bound = d < inner.size() ? inner[d] : -1;
     if (outer[d] >= 0 && (bound < 0 || bound > outer[d])) return false;
@@ -345,7 +345,7 @@ bool IsWithinClass(const std::vector<int64_t>& inner, const std::vector<int64_t>
   return true;
 }
 
-std::vector<int64_t> UnionOfClasses(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+std::vector<int64_t> UnionOfClasses(absl::Span<const int64_t> a, absl::Span<const int64_t> b) {
   std::vector<int64_t> both;
   for (size_t d = 0; d < std::min(a.size(), b.size()); ++d)
     both.push_back(a[d] < 0 || b[d] < 0 ? -1 : std::max(a[d], b[d]));

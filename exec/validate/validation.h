@@ -19,6 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "kiln/kernel/abi.h"
 #include "kiln/kernel/kernel.h"
 #include "kiln/kernel/params.h"
@@ -51,12 +52,12 @@ std::string Encode(const absl::StatusOr<Validation>& validation);
 absl::StatusOr<Validation> DecodeValidation(absl::string_view bytes);
 
 // "64,-1", as it stands in an entry; the inverse gives nothing for other texts.
-std::string FormatClass(const std::vector<int64_t>& at_most);
+std::string FormatClass(absl::Span<const int64_t> at_most);
 std::vector<int64_t> ParseClass(absl::string_view text);
 // A class without a bound for a dim (-1, or too short) holds all its extents. The union holds what
 // either does.
-bool IsWithinClass(const std::vector<int64_t>& inner, const std::vector<int64_t>& outer);
-std::vector<int64_t> UnionOfClasses(const std::vector<int64_t>& a, const std::vector<int64_t>& b);
+bool IsWithinClass(absl::Span<const int64_t> inner, absl::Span<const int64_t> outer);
+std::vector<int64_t> UnionOfClasses(absl::Span<const int64_t> a, absl::Span<const int64_t> b);
 
 // What an entry with code asks of its validation. `example`: extents of a launch, where it has none
 // itself.

@@ -127,6 +127,9 @@ absl::StatusOr<IndexMap> IndexConcat(const Graph& graph, const Node& node, int) 
 }
 
 // ---- split
+// The extent of all parts but the last, where no sizes are given.
+int64_t EqualPart(int64_t extent, int64_t parts) { return (extent + parts - 1) / parts; }
+
 // The extents of the parts. Without `split` they are equal; with numbers, the last one may be
 // shorter.
 absl::StatusOr<Shape> Parts(const Node& node, const Dim& extent, std::optional<Guard>& guard) {
@@ -138,7 +141,7 @@ absl::StatusOr<Shape> Parts(const Node& node, const Dim& extent, std::optional<G
         absl::StrCat("attribute \"split\" has ", sizes.size(), " sizes for ", parts, " outputs"));
   }
   if (const auto number = extent.constant()) {
-    const int64_t chunk = (*number + parts - 1) / parts;
+    const int64_t chunk = EqualPart(*number, parts);
     Shape sizes(node.outputs.size(), chunk);
     sizes.back() = *number - chunk * (parts - 1);
     if (*number - chunk * (parts - 1) < 0) {
@@ -162,8 +165,7 @@ absl::StatusOr<Dim> PartStart(const Node& node, const Dim& extent, int output) {
       }
     }
   } else if (const auto number = extent.constant()) {
-    const auto parts = static_cast<int64_t>(node.outputs.size());
-    return Dim((*number + parts - 1) / parts * output);
+    return Dim(EqualPart(*number, static_cast<int64_t>(node.outputs.size())) * output);
   }
   std::optional<Guard> guard;
   KILN_ASSIGN_OR_RETURN(const Shape parts, Parts(node, extent, guard));
