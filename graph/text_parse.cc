@@ -444,6 +444,8 @@ class GraphParser {
       if (spec == nullptr)
         return absl::InvalidArgumentError(
             absl::StrCat("op \"", op.name, "\" has no attribute \"", name, "\""));
+      if (attrs.count(name) > 0)
+        return absl::InvalidArgumentError(absl::StrCat("attribute \"", name, "\" is set twice"));
       KILN_RETURN_IF_ERROR(line.Expect('='));
       KILN_ASSIGN_OR_RETURN(attrs[name], Attribute(line, spec->kind, bodies_, sizes_.symbols));
     } while (line.Take(','));

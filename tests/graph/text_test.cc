@@ -92,6 +92,8 @@ TEST(GraphTextTest, ErrorsNameTheLine) {
       {"graph g\ninput x : f32 [n]\ny = softmax(x) {axes = 1}",
        "line 3: op \"softmax\" has no attribute \"axes\""},
       {"graph g\ninput x : f32 [n]\ny = softmax(x) {axis = a}", "line 3: \"a\" is no integer"},
+      {"graph g\ninput x : f32 [n]\ny = softmax(x) {axis = 0, axis = 0}",
+       "line 3: attribute \"axis\" is set twice"},
       {"graph g\ninput x : f32 [n]\ny : f16 [n] = exp(x)",
        "line 3: \"y\" is said to be f16; it is f32"},
       {"graph g\ninput x : f32 [n]\ny : f32 [m] = exp(x)", "by the op's rule it is f32 [n]"},
