@@ -120,7 +120,7 @@ std::optional<Attrs> MovedAttrs(const Node& node, size_t rank) {
     return attrs;
   }
   const bool alone =
-      node.inputs.size() == 1 || std::none_of(node.inputs.begin() + 1, node.inputs.end(),
+      node.inputs.size() <= 1 || std::none_of(node.inputs.begin() + 1, node.inputs.end(),
                                               [](ValueId input) { return input.valid(); });
   if (Is(node, "concat")) return move_axis();
   if (Is(node, "slice") && alone && HasAttr(node, "axes")) {

@@ -63,7 +63,7 @@ class Gemv final : public Primitive {
                              form_.terms,
                              end - begin,
                              y + begin,
-                             partial + shares_ * begin,
+                             shares_ > 1 ? partial + shares_ * begin : nullptr,
                              shares_,
                              backwards_,
                              form_.terms * form_.sums >= kFarElements};

@@ -14,7 +14,7 @@ struct GemvPart {
   int64_t stride;  // of the axis that is not dense, in elements
   int64_t terms, sums;
   float* y;
-  float* partial;  // for `across`: Shares(terms, all sums) * sums elements
+  float* partial;  // for `across` in more than one share: Shares(terms, all sums) * sums elements
   int64_t shares;
   bool backwards;  // walks the matrix from its end: the same sums
   bool prefetch;   // the matrix comes from memory, not from a cache

@@ -23,7 +23,7 @@ using testing::HasSubstr;
 
 Tensor Floats(const std::vector<float>& values, std::vector<int64_t> shape) {
   Tensor t = Tensor::Allocate(DType::kF32, std::move(shape));
-  std::memcpy(t.data(), values.data(), values.size() * sizeof(float));
+  if (!values.empty()) std::memcpy(t.data(), values.data(), values.size() * sizeof(float));
   return t;
 }
 
