@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/base/npy.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -15,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kiln/base/check.h"
+#include "kiln/base/descriptor.h"
 #include "kiln/base/status.h"
 #include "kiln/base/status_macros.h"
 
@@ -350,13 +353,10 @@ std::string NpyBytes(const Tensor& tensor) {
 
 absl::Status WriteNpy(absl::string_view path, const Tensor& tensor) {
   const std::string bytes = NpyBytes(tensor);
-  File file(std::fopen(std::string(path).c_str(), "wbe"));
-  if (file == nullptr) return ErrnoStatus(errno, path, "create");
-  if (std::fwrite(bytes.data(), 1, bytes.size(), file.get()) != bytes.size()) {
-    return ErrnoStatus(errno, path, "write");
-  }
-  if (std::fclose(file.release()) != 0) return ErrnoStatus(errno, path, "close");
-  return absl::OkStatus();
+  Descriptor file(open(std::string(path).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!file) return ErrnoStatus(errno, path, "create");
+  KILN_RETURN_IF_ERROR(WriteAll(file, bytes, path));
+  return file.Close() == 0 ? absl::OkStatus() : ErrnoStatus(errno, path, "close");
 }
 
 Tensor BitsAsBFloat16(const Tensor& u16) {

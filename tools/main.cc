@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kiln: the command line. One file per verb; this one only finds the verb.
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
@@ -38,6 +39,8 @@ int Written(int exit) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A file that may grow no further is an error, which is told, and not the end.
+  std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app("Kiln: fuses tensor programs into cached native kernels", "kiln");
   app.set_version_flag("--version", std::string("kiln " KILN_VERSION " codegen ") +
                                         kiln::kCodegenBuildId + ", " + kiln::kCodegenCompiler);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/base/npy.h"
 
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -12,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kiln/base/file_system.h"
+#include "tests/base/in_child.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 
@@ -230,6 +233,20 @@ TEST(NpyTest, WhatHasNoEndIsNotReadToIt) {
   ASSERT_EQ(truncate(path.c_str(), off_t{1} << 36), 0);
   EXPECT_THAT(std::string(ReadNpy(path).status().message()),
               testing::HasSubstr("needs 8 bytes, the file has"));
+}
+
+TEST(NpyTest, AFileThatMayNotGrowIsAnError) {
+  const TempDir dir;
+  EXPECT_EQ(InChild(
+                [&] {
+                  signal(SIGXFSZ, SIG_DFL);
+                  const rlimit hundred = {100, 100};
+                  if (setrlimit(RLIMIT_FSIZE, &hundred) != 0) return 1;
+                  const Tensor two = Tensor::Allocate(DType::kF32, {2});
+                  return absl::IsResourceExhausted(WriteNpy(dir.File("x.npy"), two)) ? 0 : 2;
+                },
+                10),
+            0);
 }
 
 }  // namespace

@@ -243,5 +243,13 @@ TEST(OpsTest, AFullDiskBehindStdoutIsAnError) {
   EXPECT_NE(result.err.find("standard output"), std::string::npos) << result.err;
 }
 
+TEST(OpsTest, AFileThatMayNotGrowIsAnError) {
+  const TempDir dir;
+  const ProcessResult result = RunProcess(
+      {"/bin/sh", "-c", absl::StrCat("ulimit -f 1; ", KilnPath(), " ops > ", dir.File("out"))});
+  EXPECT_EQ(result.exit, 7) << result.err;
+  EXPECT_NE(result.err.find("File too large"), std::string::npos) << result.err;
+}
+
 }  // namespace
 }  // namespace kiln

@@ -61,7 +61,8 @@ struct Watched {
   }
   // How many bytes have changed that are not in `written`.
   int64_t Changed(const std::vector<MemoryRange>& written) const {
-    if (std::memcmp(reinterpret_cast<const void*>(range.begin), before.data(), before.size()) == 0)
+    if (before.empty() ||
+        std::memcmp(reinterpret_cast<const void*>(range.begin), before.data(), before.size()) == 0)
       return 0;
     int64_t changed = 0;
     for (uintptr_t at = range.begin; at < range.end; ++at) {
