@@ -126,8 +126,8 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::str
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return absl::UnavailableError(
         absl::StrCat("\"", executable, "\": no socket: ", strerror(errno)));
-  Descriptor ours = Descriptor::AboveStandard(ends[0]);
-  const Descriptor theirs = Descriptor::AboveStandard(ends[1]);
+  Descriptor ours(ends[0]);
+  const Descriptor theirs(ends[1]);
   if (!ours || !theirs)
     return absl::UnavailableError(absl::StrCat("\"", executable, "\": no descriptor"));
   std::unique_ptr<ChildProcess> process(new ChildProcess);
@@ -137,8 +137,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::str
         absl::StrCat("\"", executable, "\": cannot start: ", strerror(error)));
   }
   process->socket_ = std::move(ours);
-  process->process_ =
-      Descriptor::AboveStandard(static_cast<int>(syscall(SYS_pidfd_open, process->pid_, 0)));
+  process->process_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, process->pid_, 0)));
   return process;
 }
 

@@ -23,20 +23,23 @@ bool IsWithinFileLimit(int fd, size_t bytes) {
   return at < 0 || static_cast<rlim_t>(at) + bytes <= limit.rlim_cur;
 }
 
-}  // namespace
-
-Descriptor::Descriptor(int fd) : fd_(fd) {
-  struct stat file {};
-  if (fd < 0 || fstat(fd, &file) != 0) return;
-  device_ = file.st_dev;
-  inode_ = file.st_ino;
+// The same file above stdin, stdout and stderr; -1 with errno where there is no other descriptor.
+int AboveStandard(int fd) {
+  if (fd < 0 || fd > STDERR_FILENO) return fd;
+  const int higher = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int error = errno;
+  close(fd);
+  errno = error == EINVAL ? EMFILE : error;  // the limit is below
+  return higher;
 }
 
-Descriptor Descriptor::AboveStandard(int fd) {
-  if (fd < 0 || fd > 2) return Descriptor(fd);
-  Descriptor higher(fcntl(fd, F_DUPFD_CLOEXEC, 3));
-  close(fd);
-  return higher;
+}  // namespace
+
+Descriptor::Descriptor(int fd) : fd_(AboveStandard(fd)) {
+  struct stat file {};
+  if (fd_ < 0 || fstat(fd_, &file) != 0) return;
+  device_ = file.st_dev;
+  inode_ = file.st_ino;
 }
 
 Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {

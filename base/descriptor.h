@@ -25,11 +25,10 @@ namespace kiln {
 class Descriptor {
  public:
   Descriptor() = default;  // none
-  // Takes it; -1 is none.
+  // Takes it, and moves it above stdin, stdout and stderr, which a host may have closed: what is
+  // printed there must not get into a file of ours. None, with errno, for -1 and where the process
+  // may have no other.
   explicit Descriptor(int fd);
-  // The same, moved above stdin, stdout and stderr, which a host may have closed: what others write
-  // to these must not get into a file of ours. None where the system has no other.
-  static Descriptor AboveStandard(int fd);
   Descriptor(Descriptor&& other) noexcept { *this = std::move(other); }
   Descriptor& operator=(Descriptor&& other) noexcept;
   ~Descriptor() { Close(); }

@@ -55,7 +55,7 @@ FileInfo InfoOf(const struct stat& s) {
 
 class RealWritableFile : public WritableFile {
  public:
-  RealWritableFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  RealWritableFile(std::string path, Descriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
   absl::Status Append(absl::string_view bytes) override { return WriteAll(fd_, bytes, path_); }
 
@@ -200,10 +200,10 @@ class RealFiles : public FileSystem {
                                                                 mode_t mode) override {
     std::string name(path);
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    const int fd = Retry([&] { return open(name.c_str(), flags, mode); });
-    if (fd < 0) return ErrnoStatus(errno, path, "create");
-    RestoreOwnersRights(fd, mode);
-    return std::make_unique<RealWritableFile>(std::move(name), fd);
+    Descriptor fd(Retry([&] { return open(name.c_str(), flags, mode); }));
+    if (!fd) return ErrnoStatus(errno, path, "create");
+    RestoreOwnersRights(fd.get(), mode);
+    return std::make_unique<RealWritableFile>(std::move(name), std::move(fd));
   }
 
   absl::Status Rename(absl::string_view from, absl::string_view to) override {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // kiln: the command line. One file per verb; this one only finds the verb.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -27,6 +30,14 @@ constexpr kiln::Verb kVerbs[] = {
     {"cache", "Look into the kernel cache", kiln::AddCache},
 };
 
+// A standard descriptor that is closed would be the number of the next file, which then has what is
+// printed. It is the null device instead, opened the wrong way: to use it stays an error.
+void FillStandardDescriptors() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
 // The exit code, where all that was printed is written.
 int Written(int exit) {
   std::cout.flush();
@@ -39,6 +50,7 @@ int Written(int exit) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  FillStandardDescriptors();
   // A file that may grow no further is an error, which is told, and not the end.
   std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app("Kiln: fuses tensor programs into cached native kernels", "kiln");

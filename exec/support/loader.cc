@@ -92,8 +92,8 @@ absl::StatusOr<std::shared_ptr<void>> OpenFromMemory(absl::string_view bytes,
                                                      const std::string& name) {
   int raw = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
   if (raw < 0 && errno == EINVAL) raw = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (raw < 0) return ErrnoStatus(errno, name, "memfd_create");
   const Descriptor fd(raw);
+  if (!fd) return ErrnoStatus(errno, name, "memfd_create");
   KILN_RETURN_IF_ERROR(WriteAll(fd, bytes, name));
   if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return ErrnoStatus(errno, name, "fcntl(F_ADD_SEALS)");

@@ -72,8 +72,9 @@ absl::StatusOr<Descriptor> OpenUnder(int folder, const std::string& location) {
   open_how how = {};
   how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  const long fd = syscall(SYS_openat2, folder, location.c_str(), &how, sizeof(how));
-  if (fd >= 0) return Descriptor(static_cast<int>(fd));
+  Descriptor fd(
+      static_cast<int>(syscall(SYS_openat2, folder, location.c_str(), &how, sizeof(how))));
+  if (fd) return fd;
   if (errno == ENOSYS || errno == EPERM)
     return OpenByComponents(folder, location);  // an old kernel, or a filter
   return OpenError(errno, location);

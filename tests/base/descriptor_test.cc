@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <string>
 #include <utility>
 
@@ -52,12 +53,16 @@ TEST(Descriptor, LeavesAFileOfTheHostsOpen) {
   close(fd);
 }
 
-TEST(Descriptor, CanLieAboveTheStandardOnes) {
+TEST(Descriptor, LiesAboveTheStandardOnes) {
   EXPECT_EQ(InChild(
                 [] {
                   close(0);
-                  const Descriptor null = Descriptor::AboveStandard(open("/dev/null", O_RDONLY));
-                  return null.get() > 2 && null.IsOurs() && !IsOpen(0) ? 0 : 1;
+                  const Descriptor null(open("/dev/null", O_RDONLY));
+                  if (null.get() <= 2 || !null.IsOurs() || IsOpen(0)) return 1;
+                  const rlimit three = {3, 3};
+                  if (setrlimit(RLIMIT_NOFILE, &three) != 0) return 2;
+                  const Descriptor none(open("/dev/null", O_RDONLY));
+                  return !none && errno == EMFILE && !IsOpen(0) ? 0 : 3;
                 },
                 10),
             0);

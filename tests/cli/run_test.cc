@@ -5,6 +5,7 @@
 #include <fstream>
 #include <thread>
 
+#include "kiln/base/file_system.h"
 #include "kiln/base/npy.h"
 #include "nlohmann/json.hpp"
 #include "tests/base/status_matchers.h"
@@ -241,6 +242,22 @@ TEST(OpsTest, AFullDiskBehindStdoutIsAnError) {
   const ProcessResult result = RunProcess({"/bin/sh", "-c", KilnPath() + " ops > /dev/full"});
   EXPECT_EQ(result.exit, 7) << result.err;
   EXPECT_NE(result.err.find("standard output"), std::string::npos) << result.err;
+}
+
+// What is opened next has the number of stdout, and must not have its text.
+TEST(OpsTest, AClosedStdoutIsAnError) {
+  const TempDir dir;
+  const ProcessResult result =
+      RunProcess({"/bin/sh", "-c",
+                  absl::StrCat("echo 'graph g\ninput x : f32 [2]\ny = exp(x)\noutput y' > ",
+                               dir.File("g.graph"), "; ", KilnPath(), " explain ",
+                               dir.File("g.graph"), " --dot ", dir.File("g.dot"), " >&-")});
+  EXPECT_EQ(result.exit, 7) << result.err;
+  KILN_ASSERT_OK_AND_ASSIGN(const std::string dot,
+                            RealFileSystem().ReadFile(dir.File("g.dot"), 1 << 20));
+  EXPECT_EQ(dot.substr(0, 7), "digraph") << dot;
+  EXPECT_EQ(dot.back(), '\n');
+  EXPECT_EQ(dot[dot.size() - 2], '}') << dot;
 }
 
 TEST(OpsTest, AFileThatMayNotGrowIsAnError) {
