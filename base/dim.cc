@@ -237,35 +237,16 @@ std::optional<Term> DivideTerm(const Term& term, const Term& divisor) {
   return quotient;
 }
 
-Dim ProductOf(const Term& term) {
-  Dim product = term.coef;
-  for (const Atom& atom : term.atoms) {
-    if (atom.kind == Atom::Kind::kSymbol) {
-      product = product * Dim::Symbol(atom.symbol);
-    } else if (atom.kind == Atom::Kind::kFloorDiv) {
-      product = product * atom.args[0].FloorDiv(atom.args[1]);
-    } else if (atom.kind == Atom::Kind::kMod) {
-      product = product * atom.args[0].Mod(atom.args[1]);
-    } else if (atom.kind == Atom::Kind::kMin) {
-      product = product * Dim::Min(atom.args[0], atom.args[1]);
-    } else {
-      product = product * Dim::Max(atom.args[0], atom.args[1]);
-    }
-  }
-  return product;
-}
-
-// The parts of `dim` whose coefficients `divisor` divides, divided; and the rest, with coefficients
-// in [0, divisor).
+// The parts of a sum whose coefficients `divisor` divides, divided; and the rest, with coefficients
+// in [0, divisor). Terms of 0 are among them.
 struct Parts {
-  Dim quotient, rest;
+  std::vector<Term> quotient, rest;
 };
-Parts SplitBy(const Dim& dim, int64_t divisor) {
+Parts SplitBy(const std::vector<Term>& sum, int64_t divisor) {
   Parts parts;
-  for (const Term& term : dim.terms()) {
-    const Dim unit = ProductOf({1, term.atoms});
-    parts.quotient = parts.quotient + unit * FloorDivide(term.coef, divisor);
-    parts.rest = parts.rest + unit * FloorRemainder(term.coef, divisor);
+  for (const Term& term : sum) {
+    parts.quotient.push_back({FloorDivide(term.coef, divisor), term.atoms});
+    parts.rest.push_back({FloorRemainder(term.coef, divisor), term.atoms});
   }
   return parts;
 }
@@ -375,7 +356,7 @@ std::optional<Dim> Dim::DivideExactly(const Dim& divisor) const {
   while (!rest.terms_.empty()) {
     const std::optional<Term> term = DivideTerm(rest.terms_[0], divisor.terms_[0]);
     if (!term) return std::nullopt;
-    const Dim part = ProductOf(*term);
+    const Dim part = FromTerms({*term});
     const size_t degree = rest.terms_[0].atoms.size();
     quotient = quotient + part;
     rest = rest - part * divisor;
@@ -393,28 +374,28 @@ Dim Dim::FloorDiv(const Dim& divisor) const {
   if (!by || *by <= 0) return FromAtom({Atom::Kind::kFloorDiv, "", {*this, divisor}});
 
   // floor((q*by + rest) / by) = q + floor(rest / by)
-  const Parts parts = SplitBy(*this, *by);
-  if (parts.quotient.overflow_ || parts.rest.overflow_) return Error();
-  if (parts.rest.constant()) return parts.quotient;
-  Dim rest = parts.rest;
+  const Parts parts = SplitBy(terms_, *by);
+  const Dim whole = FromTerms(parts.quotient);
+  Dim rest = FromTerms(parts.rest);
+  if (rest.constant()) return whole;
   // floor((g*a + k) / (g*d)) = floor((a + floor(k/g)) / d)
   int64_t common = *by;
   for (const Term& term : rest.terms_) {
     if (!term.atoms.empty()) common = std::gcd(common, term.coef);
   }
   int64_t small = *by / common;
-  rest = SplitBy(rest, common).quotient;
+  rest = FromTerms(SplitBy(rest.terms_, common).quotient);
   // floor((floor(x/c) + k) / d) = floor((x + k*c) / (c*d))
   const Term lead = rest.terms_[0];
-  const Dim offset = rest - ProductOf(lead);
+  const Dim offset = rest - FromTerms({lead});
   if (lead.coef == 1 && lead.atoms.size() == 1 && lead.atoms[0].kind == Atom::Kind::kFloorDiv &&
       offset.constant()) {
     const std::optional<int64_t> inner = lead.atoms[0].args[1].constant();
     const Bound both = inner && *inner > 0 ? CheckedMul(*inner, small) : std::nullopt;
-    if (both) return parts.quotient + (lead.atoms[0].args[0] + offset * *inner).FloorDiv(*both);
+    if (both) return whole + (lead.atoms[0].args[0] + offset * *inner).FloorDiv(*both);
   }
-  if (small == 1) return parts.quotient + rest;
-  return parts.quotient + FromAtom({Atom::Kind::kFloorDiv, "", {rest, small}});
+  if (small == 1) return whole + rest;
+  return whole + FromAtom({Atom::Kind::kFloorDiv, "", {rest, small}});
 }
 
 Dim Dim::Mod(const Dim& divisor) const {
@@ -427,8 +408,8 @@ Dim Dim::Mod(const Dim& divisor) const {
     const int64_t rest = *value % *by;
     return rest > 0 ? rest + *by : rest;
   }
-  const Dim rest = SplitBy(*this, *by).rest;
-  if (rest.overflow_ || rest.constant()) return rest;
+  const Dim rest = FromTerms(SplitBy(terms_, *by).rest);
+  if (rest.constant()) return rest;
   if (NeverNegative(rest)) {
     const Bound high = RangeOf(rest).high;
     if (high && *high < *by) return rest;

@@ -211,5 +211,22 @@ TEST(DimTest, ShapeHelpers) {
   EXPECT_EQ(ToShape({2, 3}), (Shape{2, 3}));
 }
 
+// As of a chain of pools whose inputs are joined with another's: each level once made all below it
+// anew, twice.
+TEST(DimTest, DivisionsNestDeeply) {
+  const Dim n = Dim::Symbol("n");
+  Dim nested = n;
+  int64_t value = 1000;
+  for (int level = 0; level < 60; ++level) {
+    nested = (nested + n.FloorDiv(5)).FloorDiv(3);
+    value = (value + 200) / 3;
+  }
+  KILN_ASSERT_OK_AND_ASSIGN(const int64_t evaluated, nested.Evaluate({{"n", 1000}}));
+  EXPECT_EQ(evaluated, value);
+  EXPECT_EQ(nested.Substitute({{"n", 1000}}).constant(), value);
+  KILN_ASSERT_OK_AND_ASSIGN(const Dim parsed, Dim::Parse(nested.ToString()));
+  EXPECT_EQ(parsed, nested);
+}
+
 }  // namespace
 }  // namespace kiln
