@@ -71,6 +71,12 @@ absl::Status Split(NodeView& n) {
     return absl::InvalidArgumentError(
         absl::StrCat("num_outputs is ", parts, ", but the node has ", n.num_outputs()));
   }
+  // There may be more sizes than a tensor has whose elements are followed.
+  if (n.has(1) && n.value(1).constant) {
+    KILN_RETURN_IF_ERROR(n.Need(2, 2));
+    KILN_ASSIGN_OR_RETURN(const Shape sizes, n.Content(1, "split"));
+    return n.Emit("split", {n.in(0)}, {{"axis", n.Int("axis", 0)}, {"split", DimsValue(sizes)}});
+  }
   return AsRecord(n);
 }
 

@@ -201,6 +201,20 @@ TEST(Opsets, SplitTakesSizesAsAttributeInputOrCount) {
             "split concat -> [2, 3, 4] b [2, 3, 2]");
 }
 
+TEST(Opsets, SplitTakesManySizes) {
+  std::vector<std::string> parts;
+  std::vector<int64_t> sizes;
+  for (int i = 0; i < 3000; ++i) {
+    parts.push_back(absl::StrCat("p", i));
+    sizes.push_back(1 + i % 2);
+  }
+  const auto import =
+      ImportOnnxBytes(OnnxModel(18, OnnxGraph({OnnxNode("Split", {"x", "s"}, parts)},
+                                              {OnnxValue("x", kFloat, {int64_t{4500}})},
+                                              {OnnxValue("p2999")}, {OnnxInts("s", sizes)})));
+  EXPECT_EQ(Summary(import), "split -> [2]");
+}
+
 TEST(Opsets, PadTakesAmountsAsAttributeOrInput) {
   EXPECT_EQ(Summary(Import(
                 10, OnnxNode("Pad", {"x"}, {"y"}, {IntsAttribute("pads", {0, 1, 0, 0, 2, 0})}))),
