@@ -32,7 +32,26 @@ class Server {
   explicit Server(const CommonOptions& common) : common_(common) {}
 
   // The answer, or nothing for "quit".
-  std::optional<json> Answer(const json& request) {
+  std::optional<json> Answer(const std::string& line) {
+    if (line.size() > kMaxLine)
+      return Refusal(absl::StrCat("the request has ", line.size(), " bytes, more than ", kMaxLine));
+    const json request = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!request.is_object()) return Refusal("the request is no JSON object");
+    try {
+      return Handle(request);
+    } catch (const json::exception& error) {  // a member of another type
+      return Refusal(error.what());
+    }
+  }
+
+ private:
+  static constexpr size_t kMaxLine = size_t{1} << 20;
+
+  static json Refusal(absl::string_view error) {
+    return json{{"ok", false}, {"error", std::string(error)}};
+  }
+
+  std::optional<json> Handle(const json& request) {
     const std::string command = request.value("cmd", "");
     if (command == "quit") return std::nullopt;
     if (command == "version") return json{{"version", "kiln " KILN_VERSION}};
@@ -42,10 +61,9 @@ class Server {
                             : absl::InvalidArgumentError(absl::StrCat(
                                   "cmd \"", command, "\": is none of version, load, time, quit"));
     if (answer.ok()) return *answer;
-    return json{{"ok", false}, {"error", std::string(answer.status().message())}};
+    return Refusal(answer.status().message());
   }
 
- private:
   absl::StatusOr<json> Load(const json& request) {
     context_.reset();
     bound_.clear();
@@ -110,9 +128,7 @@ class Server {
 int Serve(const CommonOptions& options) {
   Server server(options);
   for (std::string line; std::getline(std::cin, line);) {
-    const json request = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    std::optional<json> answer = json{{"ok", false}, {"error", "the request is no JSON object"}};
-    if (request.is_object()) answer = server.Answer(request);
+    const std::optional<json> answer = server.Answer(line);
     if (!answer.has_value()) return kExitOk;
     std::cout << answer->dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;
   }

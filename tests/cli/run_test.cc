@@ -5,6 +5,7 @@
 #include <fstream>
 #include <thread>
 
+#include "absl/strings/str_split.h"
 #include "kiln/base/file_system.h"
 #include "kiln/base/npy.h"
 #include "nlohmann/json.hpp"
@@ -242,6 +243,20 @@ TEST(OpsTest, AFullDiskBehindStdoutIsAnError) {
   const ProcessResult result = RunProcess({"/bin/sh", "-c", KilnPath() + " ops > /dev/full"});
   EXPECT_EQ(result.exit, 7) << result.err;
   EXPECT_NE(result.err.find("standard output"), std::string::npos) << result.err;
+}
+
+TEST(BenchTest, ServesNonsenseWithErrors) {
+  const TempDir dir;
+  std::ofstream(dir.File("requests"))
+      << "{\"cmd\":1}\n[]\n{\n{\"cmd\":\"load\",\"onnx\":[]}\n{\"cmd\":\"time\",\"n\":\"x\"}\n"
+      << std::string(2 << 20, 'x') << "\n{\"cmd\":\"version\"}\n{\"cmd\":\"quit\"}\n";
+  const ProcessResult result = RunProcess(
+      {"/bin/sh", "-c", absl::StrCat(KilnPath(), " bench --serve < ", dir.File("requests"))});
+  EXPECT_EQ(result.exit, 0) << result.err;
+  std::vector<std::string> lines = absl::StrSplit(result.out, '\n', absl::SkipEmpty());
+  ASSERT_EQ(lines.size(), 7u) << result.out;
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(lines[i].find("{\"error\":"), 0u) << lines[i];
+  EXPECT_EQ(lines[6].find("{\"version\":"), 0u) << lines[6];
 }
 
 // What is opened next has the number of stdout, and must not have its text.
