@@ -14,15 +14,6 @@
 namespace kiln {
 namespace {
 
-// A write that crosses RLIMIT_FSIZE is cut there; one that begins at it ends the process by
-// SIGXFSZ.
-bool IsWithinFileLimit(int fd, size_t bytes) {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return true;
-  const off_t at = lseek(fd, 0, SEEK_CUR);
-  return at < 0 || static_cast<rlim_t>(at) + bytes <= limit.rlim_cur;
-}
-
 // The same file above stdin, stdout and stderr; -1 with errno where there is no other descriptor.
 int AboveStandard(int fd) {
   if (fd < 0 || fd > STDERR_FILENO) return fd;
@@ -61,6 +52,14 @@ int Descriptor::Close() {
   const bool ours = IsOurs();
   const int fd = std::exchange(fd_, -1);
   return ours ? close(fd) : 0;
+}
+
+bool IsWithinFileLimit(int fd, size_t bytes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return true;
+  const bool appends = (fcntl(fd, F_GETFL) & O_APPEND) != 0;
+  const off_t at = lseek(fd, 0, appends ? SEEK_END : SEEK_CUR);
+  return at < 0 || static_cast<rlim_t>(at) + bytes <= limit.rlim_cur;
 }
 
 absl::Status WriteAll(const Descriptor& file, absl::string_view bytes, absl::string_view path) {

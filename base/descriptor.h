@@ -14,6 +14,7 @@
 #ifndef KILN_BASE_DESCRIPTOR_H_
 #define KILN_BASE_DESCRIPTOR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -43,6 +44,10 @@ class Descriptor {
   int fd_ = -1;
   uint64_t device_ = 0, inode_ = 0;
 };
+
+// Whether RLIMIT_FSIZE allows to write so many bytes to `fd` now. A write that crosses the limit is
+// cut there; one that begins at it ends the process by SIGXFSZ.
+bool IsWithinFileLimit(int fd, size_t bytes);
 
 // Writes all bytes. An error names `path`; the host's limit of a file's size is one, not a signal.
 absl::Status WriteAll(const Descriptor& file, absl::string_view bytes, absl::string_view path);

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/base/log.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+
+#include "kiln/base/descriptor.h"
 
 namespace kiln {
 namespace {
@@ -57,7 +61,8 @@ void LogLine(LogLevel level, absl::string_view message) {
   }
   // One write, so that the lines of threads and processes do not mix.
   const std::string line = absl::StrCat("kiln: ", Name(level), ": ", message, "\n");
-  std::fwrite(line.data(), 1, line.size(), stderr);
+  if (IsWithinFileLimit(STDERR_FILENO, line.size()))
+    std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 }  // namespace kiln

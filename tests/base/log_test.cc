@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/base/log.h"
 
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +13,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/base/captured_log.h"
+#include "tests/base/in_child.h"
+#include "tests/base/temp_dir.h"
 
 namespace kiln {
 namespace {
@@ -47,6 +54,26 @@ TEST(LogTest, LevelNamesReadBack) {
     EXPECT_EQ(ParseLogLevel(Name(level)), level);
   }
   EXPECT_EQ(ParseLogLevel("loud"), std::nullopt);
+}
+
+// At its limit, stderr in a file would end the process by SIGXFSZ.
+TEST(LogTest, TheLimitOfAFileIsNoSignal) {
+  const TempDir dir;
+  EXPECT_EQ(InChild(
+                [&] {
+                  signal(SIGXFSZ, SIG_DFL);
+                  const int file = open(dir.File("log").c_str(),
+                                        O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+                  if (file < 0 || write(file, "1234567890", 10) != 10) return 1;
+                  const rlimit ten = {10, 10};
+                  if (lseek(file, 0, SEEK_SET) != 0 || dup2(file, STDERR_FILENO) < 0 ||
+                      setrlimit(RLIMIT_FSIZE, &ten) != 0)
+                    return 2;
+                  LogLine(LogLevel::kError, "lost");
+                  return 0;
+                },
+                10),
+            0);
 }
 
 }  // namespace
