@@ -2,7 +2,6 @@
 #include "kiln/base/descriptor.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -73,9 +72,7 @@ TEST(WriteAll, TheLimitOfAFileIsAnError) {
   const TempDir dir;
   EXPECT_EQ(InChild(
                 [&] {
-                  signal(SIGXFSZ, SIG_DFL);
-                  const rlimit ten = {10, 10};
-                  if (setrlimit(RLIMIT_FSIZE, &ten) != 0) return 1;
+                  if (!LimitFiles(10)) return 1;
                   const std::string path = dir.File("f");
                   const Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
                   if (!WriteAll(file, "1234567890", path).ok()) return 2;

@@ -5,6 +5,8 @@
 #ifndef KILN_TESTS_BASE_IN_CHILD_H_
 #define KILN_TESTS_BASE_IN_CHILD_H_
 
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +24,13 @@ inline int InChild(const std::function<int()>& work, unsigned seconds) {
   int status = 0;
   if (waitpid(child, &status, 0) != child) return -1;
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+// There: files grow to `bytes`, and what begins to write beyond ends the process by SIGXFSZ.
+inline bool LimitFiles(rlim_t bytes) {
+  signal(SIGXFSZ, SIG_DFL);
+  const rlimit limit = {bytes, bytes};
+  return setrlimit(RLIMIT_FSIZE, &limit) == 0;
 }
 
 }  // namespace kiln

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/base/npy.h"
 
-#include <signal.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -239,9 +237,7 @@ TEST(NpyTest, AFileThatMayNotGrowIsAnError) {
   const TempDir dir;
   EXPECT_EQ(InChild(
                 [&] {
-                  signal(SIGXFSZ, SIG_DFL);
-                  const rlimit hundred = {100, 100};
-                  if (setrlimit(RLIMIT_FSIZE, &hundred) != 0) return 1;
+                  if (!LimitFiles(100)) return 1;
                   const Tensor two = Tensor::Allocate(DType::kF32, {2});
                   return absl::IsResourceExhausted(WriteNpy(dir.File("x.npy"), two)) ? 0 : 2;
                 },

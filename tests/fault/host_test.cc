@@ -290,9 +290,7 @@ TEST_F(HostTest, ARelativeCacheStaysWhereItWas) {
 TEST_F(HostTest, ALimitOfFilesIsNoSignal) {
   const auto run = [&](int number, rlim_t most, const char* cache) {
     return InChild([&] {
-      signal(SIGXFSZ, SIG_DFL);
-      const rlimit limit = {most, most};
-      if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
+      if (!LimitFiles(most)) return 1;
       CompileOptions options = Options(cache);
       options.kernels = std::make_shared<KernelService>(options);
       if (!IsRight(number, options)) return 2;
