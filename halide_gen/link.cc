@@ -9,6 +9,7 @@
 #include <cstring>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/halide_gen/files.h"
@@ -50,15 +51,27 @@ absl::StatusOr<int> Run(const std::vector<std::string>& command, const std::stri
 absl::Status Make(const std::vector<std::string>& command, const std::string& log) {
   KILN_ASSIGN_OR_RETURN(const int status, Run(command, log));
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
+  if (!WIFEXITED(status)) {
+    return absl::UnavailableError(absl::StrCat(command[0], ": ended by signal ", WTERMSIG(status)));
+  }
   const auto words = ReadBytes(log);
-  const std::string said = words.ok() ? *words : "";
-  const bool full = said.find("No space left") != std::string::npos || !WIFEXITED(status);
-  const std::string message =
-      absl::StrCat(command[0], ": refuses the kernel: ", said.substr(0, 400));
-  return full ? absl::UnavailableError(message) : absl::InternalError(message);
+  return RefusalOf(command[0], words.ok() ? *words : "");
 }
 
 }  // namespace
+
+absl::Status RefusalOf(absl::string_view tool, absl::string_view said) {
+  constexpr absl::string_view kLacks[] = {"No space left",          "Disk quota exceeded",
+                                          "Cannot allocate memory", "memory exhausted",
+                                          "Too many open files",    "Input/output error"};
+  bool lacks = said.empty() || said.back() != '\n';  // what it writes is on the same disk
+  for (const absl::string_view what : kLacks) lacks |= absl::StrContains(said, what);
+  if (lacks) {
+    return absl::UnavailableError(
+        absl::StrCat(tool, ": finds no room (disk of TMPDIR, memory): ", said.substr(0, 400)));
+  }
+  return absl::InternalError(absl::StrCat(tool, ": refuses the kernel: ", said.substr(0, 400)));
+}
 
 absl::StatusOr<std::string> LinkKernel(const std::string& dir) {
   const std::string stub = dir + "/stub.o", exports = dir + "/exports", out = dir + "/k.so",
