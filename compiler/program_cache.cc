@@ -150,6 +150,7 @@ std::shared_ptr<const stored::Model> ProgramCache::Find() {
   const std::string* const bytes = entry.has_value() ? entry->Find("program") : nullptr;
   auto model = std::make_shared<stored::Model>();
   if (bytes == nullptr || !model->ParseFromString(*bytes)) return nullptr;
+  if (model->variants_size() > kMaxVariants) return nullptr;  // none of ours
   return model;
 }
 

@@ -43,31 +43,38 @@ absl::StatusOr<std::vector<PortInfo>> GetPorts(const StoredPorts& ports) {
   return out;
 }
 
+// Whether extents that a model fixes are those of a Program, which may fix more.
+bool Agree(const program::Port& port, const Shape& model) {
+  if (port.shape_size() != static_cast<int>(model.size())) return false;
+  for (int axis = 0; axis < port.shape_size(); ++axis) {
+    const std::optional<int64_t> extent = model[static_cast<size_t>(axis)].constant();
+    const absl::StatusOr<Dim> dim = Dim::Parse(port.shape(axis));
+    if (!dim.ok() || (extent.has_value() && dim->constant() != extent)) return false;
+  }
+  return true;
+}
+
 absl::Status CheckPorts(const program::Program& program, const std::vector<PortInfo>& inputs,
                         const std::vector<PortInfo>& outputs) {
   const auto wrong = [](absl::string_view what, absl::string_view name) {
     return absl::DataLossError(
         absl::StrCat("a program's ", what, " \"", name, "\" is not that of the model"));
   };
+  const auto named = [](const program::Port& port, const PortInfo& model) {
+    return port.name() == model.name && port.dtype() == static_cast<uint32_t>(model.type);
+  };
   if (program.inputs_size() != static_cast<int>(inputs.size()) ||
       program.outputs_size() != static_cast<int>(outputs.size()))
     return absl::DataLossError("a program has other inputs or outputs than the model");
   for (size_t k = 0; k < inputs.size(); ++k) {
     const program::Port& port = program.inputs(static_cast<int>(k));
-    const PortInfo& model = inputs[k];
-    bool same = port.name() == model.name && port.dtype() == static_cast<uint32_t>(model.type) &&
-                port.optional() == model.optional &&
-                port.shape_size() == static_cast<int>(model.shape.size());
-    for (int axis = 0; same && axis < port.shape_size(); ++axis) {
-      const std::optional<int64_t> extent = model.shape[static_cast<size_t>(axis)].constant();
-      const absl::StatusOr<Dim> dim = Dim::Parse(port.shape(axis));
-      same = dim.ok() && (!extent.has_value() || dim->constant() == extent);
-    }
-    if (!same) return wrong("input", port.name());
+    if (!named(port, inputs[k]) || port.optional() != inputs[k].optional ||
+        !Agree(port, inputs[k].shape))
+      return wrong("input", port.name());
   }
   for (size_t k = 0; k < outputs.size(); ++k) {
     const program::Port& port = program.outputs(static_cast<int>(k));
-    if (port.name() != outputs[k].name || port.dtype() != static_cast<uint32_t>(outputs[k].type))
+    if (!named(port, outputs[k]) || (!outputs[k].any_rank && !Agree(port, outputs[k].shape)))
       return wrong("output", port.name());
   }
   return absl::OkStatus();

@@ -156,6 +156,11 @@ TEST_F(ForgedPackage, PortsAreThoseOfTheModel) {
     ChangePrograms([&](program::Program& program) { change(*program.mutable_inputs(0)); });
     EXPECT_TRUE(absl::IsDataLoss(Load().status())) << Load().status();
   }
+  for (size_t k = 0; k < 4; ++k) {
+    entries_ = whole;
+    ChangePrograms([&](program::Program& program) { changes[k](*program.mutable_outputs(0)); });
+    EXPECT_TRUE(absl::IsDataLoss(Load().status())) << k << ": " << Load().status();
+  }
   entries_ = whole;
   ChangePrograms([](program::Program& program) { program.mutable_outputs()->RemoveLast(); });
   EXPECT_TRUE(absl::IsDataLoss(Load().status()));
