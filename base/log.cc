@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "kiln/base/catch_exceptions.h"
 #include "kiln/base/descriptor.h"
 
 namespace kiln {
@@ -55,14 +56,17 @@ bool LogEnabled(LogLevel level) { return level != LogLevel::kOff && level >= Cur
 
 void LogLine(LogLevel level, absl::string_view message) {
   if (!LogEnabled(level)) return;
-  if (LogSink* sink = CurrentSink()) {
-    sink->Write(level, message);
-    return;
-  }
-  // One write, so that the lines of threads and processes do not mix.
-  const std::string line = absl::StrCat("kiln: ", Name(level), ": ", message, "\n");
-  if (IsWithinFileLimit(STDERR_FILENO, line.size()))
-    std::fwrite(line.data(), 1, line.size(), stderr);
+  CatchExceptions("log", [&] {
+    if (LogSink* sink = CurrentSink()) {
+      sink->Write(level, message);
+      return absl::OkStatus();
+    }
+    // One write, so that the lines of threads and processes do not mix.
+    const std::string line = absl::StrCat("kiln: ", Name(level), ": ", message, "\n");
+    if (IsWithinFileLimit(STDERR_FILENO, line.size()))
+      std::fwrite(line.data(), 1, line.size(), stderr);
+    return absl::OkStatus();
+  }).IgnoreError();
 }
 
 }  // namespace kiln

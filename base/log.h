@@ -30,7 +30,7 @@ std::optional<LogLevel> ParseLogLevel(absl::string_view name);
 class LogSink {
  public:
   virtual ~LogSink() = default;
-  // `message` has no line end and is valid during the call only.
+  // `message` has no line end and is valid during the call only. What it throws is lost.
   virtual void Write(LogLevel level, absl::string_view message) = 0;
 };
 
@@ -42,7 +42,7 @@ LogSink* SetLogSink(LogSink* sink);
 void SetLogLevel(LogLevel level);
 bool LogEnabled(LogLevel level);
 
-// Writes a line if its level is on.
+// Writes a line if its level is on. Never throws: a line without memory is lost.
 void LogLine(LogLevel level, absl::string_view message);
 
 template <typename... Pieces>

@@ -75,7 +75,7 @@ struct StoreOptions {
   PackTrust trust = {};
   std::string shared_directory = "";          // looked into last; empty: none
   std::function<int64_t()> now_ns = nullptr;  // null: the system's clock
-  CacheEventFn on_event = nullptr;            // called from any thread, with no lock held
+  CacheEventFn on_event = nullptr;            // from any thread, with no lock held; may throw
 };
 
 // Counts of this process since Open.

@@ -141,7 +141,12 @@ void Store::CountUse(const CacheKey& key) {
 }
 
 void Store::Emit(CacheEvent::Kind kind, const CacheKey& key, std::string target, uint64_t ms) {
-  if (options_.on_event) options_.on_event({kind, key, std::move(target), ms});
+  if (!options_.on_event) return;
+  const absl::Status told = CatchExceptions("on_event", [&] {
+    options_.on_event({kind, key, std::move(target), ms});
+    return absl::OkStatus();
+  });
+  if (!told.ok()) LogWarning("cache: ", told.message());
 }
 
 void Store::FlushStatistics() {

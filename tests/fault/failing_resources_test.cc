@@ -10,6 +10,7 @@
 #include <fstream>
 #include <functional>
 #include <iostream>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,12 +18,16 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "kiln/base/compare.h"
+#include "kiln/base/cpu_features.h"
 #include "kiln/base/log.h"
 #include "kiln/base/status_macros.h"
 #include "kiln/compiler/compile.h"
+#include "kiln/exec/package.h"
 #include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
+#include "tests/fuzz/packages_fuzz_models.h"
+#include "tests/onnx/model_writer.h"
 
 namespace kiln {
 namespace {
@@ -69,7 +74,10 @@ class FailingResources : public testing::Test {
   }
   // Allocates nothing itself: what it throws is Kiln's.
   Result CompileAndRun(const CompileOptions& options) const {
-    absl::StatusOr<Model> model = Compile(path_, options);
+    return CompileAndRun(path_, options);
+  }
+  Result CompileAndRun(const std::string& path, const CompileOptions& options) const {
+    absl::StatusOr<Model> model = Compile(path, options);
     return model.ok() ? Run(*model) : Result(model.status());
   }
   Result Run(Model& model) const {
@@ -120,6 +128,37 @@ class FailingResources : public testing::Test {
 
 TEST_F(FailingResources, MemoryWhereNothingIsCompiled) {
   const auto once = [&](const CompileOptions& options) { return CompileAndRun(options); };
+  FailEach(
+      Resource::kMemory, stride_, [&](int64_t) { return OnVm(); }, once, once);
+}
+
+// The same model as ONNX.
+TEST_F(FailingResources, MemoryWhereOnnxIsImported) {
+  std::vector<float> weights(16);
+  std::iota(weights.begin(), weights.end(), 1.f);
+  const std::string graph =
+      OnnxGraph({OnnxNode("MatMul", {"x", "w"}, {"a"}), OnnxNode("Exp", {"a"}, {"b"}),
+                 OnnxNode("ReduceSum", {"b", "axes"}, {"c"}, {IntAttribute("keepdims", 1)}),
+                 OnnxNode("Div", {"b", "c"}, {"d"}), OnnxNode("Relu", {"d"}, {"e"})},
+                {OnnxValue("x", kFloat, {"n", 4})}, {OnnxValue("e", kFloat, {"n", 4})},
+                {OnnxTensor("w", kFloat, {4, 4}, RawBytes(weights)), OnnxInts("axes", {1})});
+  const std::string path = dir_.File("model.onnx");
+  std::ofstream(path, std::ios::binary) << OnnxModel(17, graph);
+  const auto once = [&](const CompileOptions& options) { return CompileAndRun(path, options); };
+  FailEach(
+      Resource::kMemory, stride_, [&](int64_t) { return OnVm(); }, once, once);
+}
+
+// And as a package.
+TEST_F(FailingResources, MemoryWhereAPackageIsLoaded) {
+  if (HostIsa() < IsaLevel::kV3) GTEST_SKIP() << "the package is for x86-64-v3";
+  const std::string path = dir_.File("model.kiln");
+  KILN_ASSERT_OK_AND_ASSIGN(const std::string bytes, PackageOf(kGraph, dir_.File("package")));
+  std::ofstream(path, std::ios::binary) << bytes;
+  const auto once = [&](const CompileOptions&) -> Result {
+    absl::StatusOr<Model> model = LoadPackage(path, {.threads = 2});
+    return model.ok() ? Run(*model) : Result(model.status());
+  };
   FailEach(
       Resource::kMemory, stride_, [&](int64_t) { return OnVm(); }, once, once);
 }
