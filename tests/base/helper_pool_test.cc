@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "kiln/base/thread.h"
 #include "tests/base/in_child.h"
@@ -88,6 +89,26 @@ TEST(HelperPoolTest, OneThatDiesIdleHarmsNobody) {
     KILN_ASSERT_OK_AND_ASSIGN(const std::string answer, pool.Ask("x", 5000));
     EXPECT_EQ(answer, "answer to x");
   }
+}
+
+TEST(HelperPoolTest, AnAnswerToAnotherRequestIsNone) {
+  const std::string dir = testing::TempDir() + absl::StrCat("/answers-another-", getpid());
+  std::filesystem::create_directories(dir);
+  const std::string path = dir + "/helper";
+  // Says hello, reads a whole request (a length, a number, "x") and answers number ~0.
+  std::ofstream(path)
+      << "#!/bin/sh\nprintf '\\013\\000\\000\\000test helper'\n"
+         "dd bs=1 count=13 of=/dev/null 2>/dev/null\n"
+         "printf '\\013\\000\\000\\000\\377\\377\\377\\377\\377\\377\\377\\377yes'\n"
+         "cat >/dev/null\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  HelperProgram program = TestHelper();
+  program.find = [path] { return path; };
+  HelperPool pool(program, 1);
+  const absl::StatusOr<std::string> answer = pool.Ask("x", 5000);
+  EXPECT_FALSE(answer.ok()) << *answer;
+  EXPECT_TRUE(absl::StrContains(answer.status().message(), "not asked")) << answer.status();
+  std::filesystem::remove_all(dir);
 }
 
 // Helpers die at any moment; no answer is another's, and no request goes unanswered for ever.

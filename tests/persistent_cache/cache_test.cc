@@ -65,6 +65,7 @@ TEST_F(CacheApiTest, EventsTellWhatHappenedToWhichEntry) {
   EXPECT_EQ(seen[CacheEvent::Kind::kHit], 1);
   EXPECT_EQ(seen[CacheEvent::Kind::kDamaged], 1);
   ASSERT_TRUE(cache->store()->Publish(EntryOf(1)).ok());
+  cache->store()->WaitUntilPruned();
   Age(FileOf(1), 5 * kHourNs);
   ASSERT_TRUE(cache->store()->Prune(1, /*dry_run=*/false).ok());
   EXPECT_EQ(seen[CacheEvent::Kind::kEvicted], 1);

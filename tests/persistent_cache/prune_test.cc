@@ -20,6 +20,7 @@ class PruneTest : public StoreTestBase {
   // Entry k of 8 KiB on disk, last used so many hours ago.
   void Add(int k, int hours, int wall_ms = 100) {
     ASSERT_TRUE(store_->Publish(EntryOf(k, wall_ms, 7000)).ok());
+    store_->WaitUntilPruned();  // two at once: the later one finds the lock taken and does nothing
     Age(FileOf(k), hours * kHourNs);
   }
   std::set<int> Left() {
@@ -125,6 +126,7 @@ TEST_F(PruneTest, PublishingPrunesAtMostOnceAMinute) {
   store_ = Open(options);
   for (int k = 0; k < 40; ++k) {
     ASSERT_TRUE(store_->Publish(EntryOf(k, 100, 7000)).ok());
+    store_->WaitUntilPruned();
     Age(FileOf(k), 5 * kHourNs);
   }
   EXPECT_EQ(Left().size(), 40u);
