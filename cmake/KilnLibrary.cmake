@@ -155,7 +155,7 @@ function(kiln_test)
   endif()
   kiln_executable(NAME ${ARG_NAME} SRCS ${ARG_SRCS} DEPS ${ARG_DEPS} GTest::gmock GTest::gtest_main)
   kiln_use_precompiled_headers(${ARG_NAME} kiln_precompiled_for_tests)
-  target_compile_options(${ARG_NAME} PRIVATE "${KILN_TEST_WARNINGS}")
+  target_compile_options(${ARG_NAME} PRIVATE "${KILN_TEST_WARNINGS}" ${KILN_TEST_OPTIMIZATION})
   target_include_directories(${ARG_NAME} PRIVATE "${PROJECT_SOURCE_DIR}")  # "tests/base/x.h"
   target_compile_definitions(${ARG_NAME} PRIVATE
     KILN_TEST_DATA_DIR="${PROJECT_SOURCE_DIR}/tests/data" KILN_TEST_BIN_DIR="${KILN_BIN_DIR}")

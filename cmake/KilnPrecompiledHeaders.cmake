@@ -4,6 +4,7 @@
 # half of its time on them. A source that forgets to include one of them compiles all the same, so the other presets, and
 # clang-tidy's, do without.
 option(KILN_PRECOMPILED_HEADERS "Compile common headers once" OFF)
+set(KILN_TEST_OPTIMIZATION "" CACHE STRING "Compiler option of tests alone, such as -O1: most take longer to compile than to run")
 set(common_headers
   <algorithm> <cstdint> <functional> <map> <memory> <optional> <set> <string> <utility> <vector>
   <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_join.h> <absl/strings/str_split.h> <absl/types/span.h>)
@@ -33,6 +34,7 @@ if(KILN_PRECOMPILED_HEADERS)
       kiln_precompiled_for_tests EXECUTABLE
       HEADERS <gmock/gmock.h> <gtest/gtest.h>
       LIBRARIES GTest::gmock)
+    target_compile_options(kiln_precompiled_for_tests PRIVATE ${KILN_TEST_OPTIMIZATION})
   endif()
 endif()
 
