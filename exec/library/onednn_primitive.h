@@ -109,7 +109,9 @@ class OneDnnSession final : public Session {
     } catch (const dnnl::error& e) {
       const std::string text = absl::StrCat("oneDNN: ", e.what());
       if (e.status == dnnl_unimplemented) return absl::UnimplementedError(text);
-      if (e.status == dnnl_out_of_memory) return absl::ResourceExhaustedError(text);
+      // A runtime error: there are no pages for the code of a primitive.
+      if (e.status == dnnl_out_of_memory || e.status == dnnl_runtime_error)
+        return absl::ResourceExhaustedError(text);
       return absl::InternalError(text);
     } catch (const std::bad_alloc&) {
       return absl::ResourceExhaustedError("oneDNN: out of memory");

@@ -21,6 +21,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "kiln/base/cpu_features.h"
 #include "kiln/compiler/kernel_service.h"
 #include "kiln/exec/validate/validation.h"
 #include "kiln/kernel/text.h"
@@ -187,7 +188,9 @@ TEST_F(ProbeCoverage, OfElementwiseKernelsIsWhole) {
   Measure("planes", *ParseKernel("kernel v1 math 1\ndims a b c\nin   0 f32 [a, c, b] dense\n"
                                  "in   1 f32 [a, b, c] dense\n"
                                  "out  0 f32 [a, b, c] dense = add(in0[a, c, b], in1[a, b, c])\n"));
-  for (const double share : shares_) EXPECT_GE(share, 0.97);
+  // With AVX2, no probe runs a loop over whole tiles of "transposed".
+  const double least = HostIsa() >= IsaLevel::kV4 ? 0.97 : 0.9;
+  for (const double share : shares_) EXPECT_GE(share, least);
 }
 
 // Pieces of a row. That of an operand without elements is not launched.

@@ -54,7 +54,8 @@ class FewRowsTest : public testing::Test {
     return y;
   }
 
-  // With constant weights and without: near, and with weights the same bits on any threads.
+  // With constant weights and without: near, and rows times panels has the same bits on any
+  // threads; oneDNN, in its place, sums in an order of its own.
   void Check(const char* op, Request request, const std::string& other) {
     inputs_.clear();
     for (const Operand& operand : request.inputs)
@@ -65,6 +66,7 @@ class FewRowsTest : public testing::Test {
     ASSERT_EQ(got.size(), want.size());
     for (size_t i = 0; i < got.size(); ++i)
       ASSERT_NEAR(got[i], want[i], 2e-4 * (1 + std::abs(want[i]))) << i;
+    if (FindRowsTimesPanel(1) == nullptr) return;
     for (const int threads : {2, 3}) {
       const std::vector<float> again = Run(op, request, threads, "rows times panels");
       ASSERT_EQ(std::memcmp(again.data(), got.data(), got.size() * sizeof(float)), 0) << threads;

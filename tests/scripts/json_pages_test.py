@@ -32,7 +32,7 @@ def fault(kiln, command, transcript, environment, folder):
     done = subprocess.run([kiln, *words[1:]], cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode not in (0, 1, 4):
         return f"exit {done.returncode}: {done.stderr}"
-    printed = fields(json.loads(done.stdout))
+    printed = fields(json.loads(re.sub(r"x86-64-v\d", "x86-64-v4", done.stdout)))  # the pages' CPU has AVX-512
     if "..." in transcript:  # cut: what is there must be printed
         names = {path.rsplit("/", 1)[-1].rstrip("[]") for path in printed}
         unknown = set(re.findall(r'"(\w+)":', "\n".join(transcript))) - names
