@@ -138,7 +138,12 @@ TEST(InterpreterTest, PartsMayBeMany) {
   const std::clock_t start = std::clock();
   KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> out,
                             Interpret(g, std::vector<Tensor>{F32({kParts}, numbers)}));
-  EXPECT_LT((std::clock() - start) / CLOCKS_PER_SEC, 5);  // 0.1
+#ifdef __SANITIZE_ADDRESS__
+  constexpr std::clock_t kMost = 60;
+#else
+  constexpr std::clock_t kMost = 5;  // 0.1
+#endif
+  EXPECT_LT((std::clock() - start) / CLOCKS_PER_SEC, kMost);
   std::reverse(numbers.begin(), numbers.end());
   EXPECT_EQ(Values(out[0]), numbers);
 }
