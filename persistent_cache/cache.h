@@ -32,8 +32,8 @@ struct CacheSettings {
   std::vector<std::string> packs;          // looked into first; see PackTrust
   PackTrust trust;
   std::string shared_directory;  // looked into last, never written
-  // Called for each event, from any thread, without any lock held; it must not throw. It may use
-  // the cache.
+  // Called for each event, from any thread, without any lock held. What it throws is a warning. It
+  // may use the cache.
   CacheEventFn on_event;
 };
 
