@@ -14,6 +14,7 @@
 #include "kiln/base/task_queue.h"
 #include "kiln/base/tensor_bytes.h"
 #include "kiln/compiler/build_id.h"
+#include "kiln/compiler/variants.h"
 #include "kiln/exec/ports.h"
 #include "kiln/fusion/machine.h"
 
@@ -21,7 +22,6 @@ namespace kiln {
 namespace {
 
 constexpr int64_t kMostHere = 16384;  // bytes of a constant that the entry itself holds
-constexpr int kMaxVariants = 16;
 
 constexpr KeyOption kOptions[] = {
     {"graph_opt_level", true, "field level"},
@@ -150,7 +150,7 @@ std::shared_ptr<const stored::Model> ProgramCache::Find() {
   const std::string* const bytes = entry.has_value() ? entry->Find("program") : nullptr;
   auto model = std::make_shared<stored::Model>();
   if (bytes == nullptr || !model->ParseFromString(*bytes)) return nullptr;
-  if (model->variants_size() > kMaxVariants) return nullptr;  // none of ours
+  if (static_cast<size_t>(model->variants_size()) > kMaxVariants) return nullptr;
   return model;
 }
 
@@ -357,7 +357,8 @@ void ProgramCache::Keep(const Variant& variant, const std::vector<PortInfo>& inp
     placed = placed || same;
   }
   if (!placed) *model.add_variants() = std::move(kept);
-  if (model.variants_size() > kMaxVariants) model.mutable_variants()->DeleteSubrange(1, 1);
+  if (static_cast<size_t>(model.variants_size()) > kMaxVariants)
+    model.mutable_variants()->DeleteSubrange(1, 1);
   Entry entry;
   entry.key = preimage_.Key();
   entry.Add("preimage", preimage_.bytes(), true);

@@ -25,8 +25,6 @@
 namespace kiln {
 namespace {
 
-constexpr size_t kMaxVariants = 16;
-
 // Values of the symbols that stand alone as an extent or an element of an input; a symbol with two
 // values keeps the first.
 SymbolValues KnownSymbols(const Graph& graph, const std::vector<InputFacts>& inputs) {

@@ -54,6 +54,9 @@ absl::Status NamingInputs(const absl::Status& status, const std::vector<PortInfo
 // The inputs, or the outputs, of a graph.
 std::vector<PortInfo> PortInfosOf(const Graph& graph, bool inputs);
 
+// Variants of a model that are kept, here and in its entry of the cache.
+inline constexpr size_t kMaxVariants = 16;
+
 class Variants : public VariantProvider {
  public:
   Variants(Graph graph, CompileOptions options, std::shared_ptr<KernelService> kernels);

@@ -9,6 +9,20 @@
 #include "kiln/base/status_macros.h"
 
 namespace kiln {
+namespace {
+
+// Whether extents that a model fixes are those of a Program, which may fix more.
+bool Agree(const program::Port& port, const Shape& model) {
+  if (port.shape_size() != static_cast<int>(model.size())) return false;
+  for (int axis = 0; axis < port.shape_size(); ++axis) {
+    const std::optional<int64_t> extent = model[static_cast<size_t>(axis)].constant();
+    const absl::StatusOr<Dim> dim = Dim::Parse(port.shape(axis));
+    if (!dim.ok() || (extent.has_value() && dim->constant() != extent)) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 void SetPorts(const std::vector<PortInfo>& ports, StoredPorts* out) {
   for (const PortInfo& port : ports) {
@@ -41,17 +55,6 @@ absl::StatusOr<std::vector<PortInfo>> GetPorts(const StoredPorts& ports) {
     out.push_back(std::move(made));
   }
   return out;
-}
-
-// Whether extents that a model fixes are those of a Program, which may fix more.
-bool Agree(const program::Port& port, const Shape& model) {
-  if (port.shape_size() != static_cast<int>(model.size())) return false;
-  for (int axis = 0; axis < port.shape_size(); ++axis) {
-    const std::optional<int64_t> extent = model[static_cast<size_t>(axis)].constant();
-    const absl::StatusOr<Dim> dim = Dim::Parse(port.shape(axis));
-    if (!dim.ok() || (extent.has_value() && dim->constant() != extent)) return false;
-  }
-  return true;
 }
 
 absl::Status CheckPorts(const program::Program& program, const std::vector<PortInfo>& inputs,

@@ -19,9 +19,9 @@ void SetPorts(const std::vector<PortInfo>& ports, StoredPorts* out);
 absl::StatusOr<std::vector<PortInfo>> GetPorts(const StoredPorts& ports);
 absl::StatusOr<DType> ToDType(uint32_t number);
 
-// kDataLoss unless the ports of a stored program are those of its model: names, types,
-// ranks and extents that are numbers in the model (not those of outputs of any rank), and of
-// inputs whether they may be absent.
+// kDataLoss unless the ports of a stored program are those of its model: names, types, ranks and
+// extents that are numbers in the model (but for outputs of any rank), and of inputs whether they
+// may be absent.
 absl::Status CheckPorts(const program::Program& program, const std::vector<PortInfo>& inputs,
                         const std::vector<PortInfo>& outputs);
 

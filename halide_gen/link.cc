@@ -68,7 +68,7 @@ absl::Status RefusalOf(absl::string_view tool, absl::string_view said) {
   for (const absl::string_view what : kLacks) lacks |= absl::StrContains(said, what);
   if (lacks) {
     return absl::UnavailableError(
-        absl::StrCat(tool, ": finds no room (disk of TMPDIR, memory): ", said.substr(0, 400)));
+        absl::StrCat(tool, ": lacks space (disk of TMPDIR, memory): ", said.substr(0, 400)));
   }
   return absl::InternalError(absl::StrCat(tool, ": refuses the kernel: ", said.substr(0, 400)));
 }

@@ -23,7 +23,7 @@ absl::string_view ImportStub();
 absl::StatusOr<std::string> LinkKernel(const std::string& dir);
 
 // What the exit of such a tool means that is not 0, from all it wrote: kUnavailable if it lacked
-// room (no whole line is left, or one names a full disk or memory), kInternal if it refuses.
+// space (no whole line is left, or one names a full disk or memory), kInternal if it refuses.
 absl::Status RefusalOf(absl::string_view tool, absl::string_view said);
 
 }  // namespace kiln

@@ -26,6 +26,7 @@
 #include "kiln/base/thread.h"
 #include "tests/base/in_child.h"
 #include "tests/base/status_matchers.h"
+#include "tests/base/temp_dir.h"
 
 namespace kiln {
 namespace {
@@ -92,9 +93,8 @@ TEST(HelperPoolTest, OneThatDiesIdleHarmsNobody) {
 }
 
 TEST(HelperPoolTest, AnAnswerToAnotherRequestIsNone) {
-  const std::string dir = testing::TempDir() + absl::StrCat("/answers-another-", getpid());
-  std::filesystem::create_directories(dir);
-  const std::string path = dir + "/helper";
+  const TempDir dir;
+  const std::string path = dir.File("helper");
   // Says hello, reads a whole request (a length, a number, "x") and answers number ~0.
   std::ofstream(path)
       << "#!/bin/sh\nprintf '\\013\\000\\000\\000test helper'\n"
@@ -108,7 +108,6 @@ TEST(HelperPoolTest, AnAnswerToAnotherRequestIsNone) {
   const absl::StatusOr<std::string> answer = pool.Ask("x", 5000);
   EXPECT_FALSE(answer.ok()) << *answer;
   EXPECT_TRUE(absl::StrContains(answer.status().message(), "not asked")) << answer.status();
-  std::filesystem::remove_all(dir);
 }
 
 // Helpers die at any moment; no answer is another's, and no request goes unanswered for ever.

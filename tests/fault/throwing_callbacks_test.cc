@@ -95,9 +95,6 @@ TEST_F(ThrowingCallbacks, OnPlanIsAnErrorOfCompile) {
 }
 
 TEST_F(ThrowingCallbacks, SinksAndEventsHinderNothing) {
-  ThrowingSink sink;
-  LogSink* const before = SetLogSink(&sink);
-  SetLogLevel(LogLevel::kDebug);
   int events = 0;
   CacheSettings settings;
   settings.directory = dir_.File("cache");
@@ -107,6 +104,9 @@ TEST_F(ThrowingCallbacks, SinksAndEventsHinderNothing) {
   };
   KILN_ASSERT_OK_AND_ASSIGN(options_.cache.open, Cache::Open(settings));
   options_.custom_ops = {Copy(Throws::kNowhere, true)};
+  ThrowingSink sink;
+  LogSink* const before = SetLogSink(&sink);
+  SetLogLevel(LogLevel::kDebug);
   for (int round = 0; round < 2; ++round) KILN_EXPECT_OK(CompileAndRun());  // cold and warm
   SetLogSink(before);
   EXPECT_GT(events, 0);
