@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/catch_exceptions.h"
+#include "base/catch_exceptions.h"
 
 #include <exception>
 #include <new>

@@ -22,7 +22,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/no_cancellation.h"
+#include "base/no_cancellation.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/check.h"
+#include "base/check.h"
 
 #include <cstdio>
 #include <cstdlib>

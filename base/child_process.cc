@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/child_process.h"
+#include "base/child_process.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -23,9 +23,9 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/base/frames.h"
-#include "kiln/base/no_cancellation.h"
-#include "kiln/base/status_macros.h"
+#include "base/frames.h"
+#include "base/no_cancellation.h"
+#include "base/status_macros.h"
 
 namespace kiln {
 namespace {

@@ -19,8 +19,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/descriptor.h"
-#include "kiln/base/fork.h"
+#include "base/descriptor.h"
+#include "base/fork.h"
 
 namespace kiln {
 

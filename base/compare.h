@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kiln/base/tensor.h"
+#include "base/tensor.h"
 
 namespace kiln {
 

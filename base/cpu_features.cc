@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/cpu_features.h"
+#include "base/cpu_features.h"
 
 #include <cpuid.h>
 
@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "absl/strings/ascii.h"
-#include "kiln/base/log.h"
+#include "base/log.h"
 
 namespace kiln {
 namespace {

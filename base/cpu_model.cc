@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/cpu_model.h"
+#include "base/cpu_model.h"
 
 #include <cpuid.h>
 

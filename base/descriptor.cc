@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/descriptor.h"
+#include "base/descriptor.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -8,8 +8,8 @@
 
 #include <cerrno>
 
-#include "kiln/base/no_cancellation.h"
-#include "kiln/base/status.h"
+#include "base/no_cancellation.h"
+#include "base/status.h"
 
 namespace kiln {
 namespace {

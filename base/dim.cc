@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/dim.h"
+#include "base/dim.h"
 
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/checked.h"
-#include "kiln/base/name.h"
-#include "kiln/base/status_macros.h"
+#include "base/checked.h"
+#include "base/name.h"
+#include "base/status_macros.h"
 
 namespace kiln {
 namespace {

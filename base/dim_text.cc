@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "kiln/base/dim.h"
-#include "kiln/base/name.h"
-#include "kiln/base/status_macros.h"
+#include "base/dim.h"
+#include "base/name.h"
+#include "base/status_macros.h"
 
 namespace kiln {
 namespace {

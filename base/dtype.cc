@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/dtype.h"
+#include "base/dtype.h"
 
 #include <bit>
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/file_system.h"
+#include "base/file_system.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -19,10 +19,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "kiln/base/descriptor.h"
-#include "kiln/base/fork.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
+#include "base/descriptor.h"
+#include "base/fork.h"
+#include "base/status.h"
+#include "base/status_macros.h"
 
 namespace kiln {
 namespace {

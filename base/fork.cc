@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/fork.h"
+#include "base/fork.h"
 
 #include <pthread.h>
 #include <time.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/frames.h"
+#include "base/frames.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -12,8 +12,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/little_endian.h"
-#include "kiln/base/status_macros.h"
+#include "base/little_endian.h"
+#include "base/status_macros.h"
 
 namespace kiln {
 namespace {

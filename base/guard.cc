@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/guard.h"
+#include "base/guard.h"
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "kiln/base/name.h"
-#include "kiln/base/status_macros.h"
+#include "base/name.h"
+#include "base/status_macros.h"
 
 namespace kiln {
 namespace {

@@ -24,7 +24,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/dim.h"
+#include "base/dim.h"
 
 namespace kiln {
 

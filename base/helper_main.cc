@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/helper_main.h"
+#include "base/helper_main.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/frames.h"
+#include "base/frames.h"
 
 namespace kiln {
 namespace {

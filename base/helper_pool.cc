@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/helper_pool.h"
+#include "base/helper_pool.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,11 +7,11 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "kiln/base/catch_exceptions.h"
-#include "kiln/base/fork.h"
-#include "kiln/base/frames.h"
-#include "kiln/base/little_endian.h"
-#include "kiln/base/status_macros.h"
+#include "base/catch_exceptions.h"
+#include "base/fork.h"
+#include "base/frames.h"
+#include "base/little_endian.h"
+#include "base/status_macros.h"
 
 namespace kiln {
 namespace {

@@ -29,9 +29,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/child_process.h"
-#include "kiln/base/mutex.h"
-#include "kiln/base/thread.h"
+#include "base/child_process.h"
+#include "base/mutex.h"
+#include "base/thread.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/log.h"
+#include "base/log.h"
 
 #include <unistd.h>
 
@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "kiln/base/catch_exceptions.h"
-#include "kiln/base/descriptor.h"
+#include "base/catch_exceptions.h"
+#include "base/descriptor.h"
 
 namespace kiln {
 namespace {

@@ -13,8 +13,8 @@
 #include <cstdint>
 
 #include "absl/base/thread_annotations.h"
-#include "kiln/base/fork.h"
-#include "kiln/base/mutex.h"
+#include "base/fork.h"
+#include "base/mutex.h"
 
 namespace kiln {
 

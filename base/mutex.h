@@ -21,8 +21,8 @@
 #include <new>
 
 #include "absl/base/thread_annotations.h"
-#include "kiln/base/fork.h"
-#include "kiln/base/no_cancellation.h"
+#include "base/fork.h"
+#include "base/no_cancellation.h"
 
 namespace kiln {
 

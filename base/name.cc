@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/name.h"
+#include "base/name.h"
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"

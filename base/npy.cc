@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/npy.h"
+#include "base/npy.h"
 
 #include <fcntl.h>
 
@@ -16,10 +16,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/base/check.h"
-#include "kiln/base/descriptor.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
+#include "base/check.h"
+#include "base/descriptor.h"
+#include "base/status.h"
+#include "base/status_macros.h"
 
 namespace kiln {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/sha256.h"
+#include "base/sha256.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 
-#include "kiln/base/check.h"
+#include "base/check.h"
 
 namespace kiln {
 namespace {

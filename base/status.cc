@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/status.h"
+#include "base/status.h"
 
 #include <cerrno>
 #include <system_error>

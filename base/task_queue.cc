@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/task_queue.h"
+#include "base/task_queue.h"
 
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <iterator>
 
-#include "kiln/base/catch_exceptions.h"
-#include "kiln/base/fork.h"
-#include "kiln/base/log.h"
+#include "base/catch_exceptions.h"
+#include "base/fork.h"
+#include "base/log.h"
 
 namespace kiln {
 

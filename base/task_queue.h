@@ -24,8 +24,8 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "kiln/base/mutex.h"
-#include "kiln/base/thread.h"
+#include "base/mutex.h"
+#include "base/thread.h"
 
 namespace kiln {
 

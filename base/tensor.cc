@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/tensor.h"
+#include "base/tensor.h"
 
 #include <sys/mman.h>
 

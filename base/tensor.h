@@ -14,7 +14,7 @@
 #include <memory>
 #include <vector>
 
-#include "kiln/base/dtype.h"
+#include "base/dtype.h"
 
 namespace kiln {
 

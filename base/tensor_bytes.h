@@ -7,7 +7,7 @@
 #include <cstddef>
 
 #include "absl/strings/string_view.h"
-#include "kiln/base/tensor.h"
+#include "base/tensor.h"
 
 namespace kiln {
 

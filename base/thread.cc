@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/thread.h"
+#include "base/thread.h"
 
 #include <signal.h>
 
@@ -12,11 +12,11 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "kiln/base/catch_exceptions.h"
-#include "kiln/base/fork.h"
-#include "kiln/base/log.h"
-#include "kiln/base/no_cancellation.h"
-#include "kiln/base/processors.h"
+#include "base/catch_exceptions.h"
+#include "base/fork.h"
+#include "base/log.h"
+#include "base/no_cancellation.h"
+#include "base/processors.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/try_allocate.h"
+#include "base/try_allocate.h"
 
 #include <new>
 #include <stdexcept>

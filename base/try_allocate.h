@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/dtype.h"
-#include "kiln/base/tensor.h"
+#include "base/dtype.h"
+#include "base/tensor.h"
 
 namespace kiln {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "benchmark/benchmark.h"
-#include "kiln/exec/library/library.h"
-#include "kiln/exec/model.h"
-#include "kiln/exec/support/pool.h"
+#include "exec/library/library.h"
+#include "exec/model.h"
+#include "exec/support/pool.h"
 #include "tests/exec/fake_program.h"
 
 namespace kiln {

@@ -35,7 +35,7 @@ foreach(component base kernel graph schedule fusion persistent_cache exec compil
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/${component}/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/kiln/${component}"
     FILES_MATCHING PATTERN "*.h")
 endforeach()
-install(DIRECTORY "${KILN_GEN_DIR}/kiln/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/kiln"
+install(DIRECTORY "${KILN_GEN_DIR}/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/kiln"
   FILES_MATCHING PATTERN "*.pb.h")
 
 include(CMakePackageConfigHelpers)

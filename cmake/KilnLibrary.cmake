@@ -2,34 +2,30 @@
 # The few functions the CMakeLists.txt of the components are written in.
 #
 #   kiln_library(NAME kiln_exec SRCS a.cc b.cc DEPS kiln_base absl::strings)  # also kiln::exec
-#   kiln_proto(NAME kiln_program_proto PROTOS program.proto DEPS ...)         # kiln/exec/program.pb.h
+#   kiln_proto(NAME kiln_program_proto PROTOS program.proto DEPS ...)         # exec/program.pb.h
 #   kiln_executable(NAME kiln SRCS main.cc DEPS kiln::compiler)               # <build>/bin/kiln
 #   kiln_test(NAME exec_planner_test SRCS planner_test.cc DEPS kiln_exec LABEL unit)
 #   kiln_bundle(NAME parts...)              # an interface over those parts that exist in this tree
 #
-# Includes read "kiln/<component>/file.h": <build>/include/kiln/<component> is a link to the component, and generated
-# headers lie under <build>/gen/kiln/<component>.
+# Includes read "<component>/file.h", the path from the root of the sources, which is searched for quoted
+# includes only; generated headers lie under <build>/gen/<component>.
 
-set(KILN_INCLUDE_DIR "${PROJECT_BINARY_DIR}/include")
 set(KILN_GEN_DIR "${PROJECT_BINARY_DIR}/gen")
 set(KILN_BIN_DIR "${PROJECT_BINARY_DIR}/bin")
-file(MAKE_DIRECTORY "${KILN_INCLUDE_DIR}/kiln" "${KILN_GEN_DIR}/kiln")
+file(MAKE_DIRECTORY "${KILN_GEN_DIR}")
 
 # Tools that read the sources (clang-tidy) need the generated headers but nothing compiled.
 add_custom_target(kiln_generated)
-
-function(kiln_link_component component)
-  file(CREATE_LINK "${PROJECT_SOURCE_DIR}/${component}" "${KILN_INCLUDE_DIR}/kiln/${component}" SYMBOLIC)
-endfunction()
 
 # Strict arithmetic is a property of the code, not of a preset: without it the VM and the reference
 # interpreter would contract a*b+c and differ from the kernels.
 function(kiln_target_defaults target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_compile_options(${target} PRIVATE -ffp-contract=off -Wall -Wextra)
+  target_compile_options(${target} PUBLIC
+    "$<BUILD_INTERFACE:SHELL:-iquote ${PROJECT_SOURCE_DIR}>" "$<BUILD_INTERFACE:SHELL:-iquote ${KILN_GEN_DIR}>")
   target_include_directories(${target} PUBLIC
-    "$<BUILD_INTERFACE:${KILN_INCLUDE_DIR}>" "$<BUILD_INTERFACE:${KILN_GEN_DIR}>"
-    "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+    "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/kiln>")
   set_target_properties(${target} PROPERTIES
     CXX_EXTENSIONS OFF
     POSITION_INDEPENDENT_CODE ON
@@ -115,19 +111,19 @@ function(kiln_bundle name)
   kiln_export(${name})
 endfunction()
 
-# Messages for the lite runtime. A .proto is named by its include path, so that it imports others as
-# "kiln/exec/x.proto".
+# Messages for the lite runtime. A .proto is named by its path from the root, so that it imports others as
+# "exec/x.proto".
 function(kiln_proto)
   cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME" "PROTOS;DEPS")
   file(RELATIVE_PATH component "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
   set(outputs)
   foreach(proto IN LISTS ARG_PROTOS)
-    string(REGEX REPLACE "\\.proto$" "" stem "kiln/${component}/${proto}")
+    string(REGEX REPLACE "\\.proto$" "" stem "${component}/${proto}")
     set(made "${KILN_GEN_DIR}/${stem}.pb.cc" "${KILN_GEN_DIR}/${stem}.pb.h")
     add_custom_command(
       OUTPUT ${made}
-      COMMAND protobuf::protoc "--proto_path=${KILN_INCLUDE_DIR}" "--cpp_out=lite:${KILN_GEN_DIR}"
-              "${KILN_INCLUDE_DIR}/${stem}.proto"
+      COMMAND protobuf::protoc "--proto_path=${PROJECT_SOURCE_DIR}" "--cpp_out=lite:${KILN_GEN_DIR}"
+              "${PROJECT_SOURCE_DIR}/${stem}.proto"
       DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${proto}"
       COMMENT "protoc ${stem}.proto"
       VERBATIM)
@@ -136,7 +132,6 @@ function(kiln_proto)
   add_library(${ARG_NAME} STATIC ${outputs})
   kiln_target_defaults(${ARG_NAME})
   target_compile_options(${ARG_NAME} PRIVATE -w)
-  target_include_directories(${ARG_NAME} SYSTEM PUBLIC "$<BUILD_INTERFACE:${KILN_GEN_DIR}>")
   target_link_libraries(${ARG_NAME} PUBLIC protobuf::libprotobuf-lite ${ARG_DEPS})
   kiln_export(${ARG_NAME})
   add_custom_target(${ARG_NAME}_headers DEPENDS ${outputs})
@@ -156,7 +151,6 @@ function(kiln_test)
   kiln_executable(NAME ${ARG_NAME} SRCS ${ARG_SRCS} DEPS ${ARG_DEPS} GTest::gmock GTest::gtest_main)
   kiln_use_precompiled_headers(${ARG_NAME} kiln_precompiled_for_tests)
   target_compile_options(${ARG_NAME} PRIVATE "${KILN_TEST_WARNINGS}" ${KILN_TEST_OPTIMIZATION})
-  target_include_directories(${ARG_NAME} PRIVATE "${PROJECT_SOURCE_DIR}")  # "tests/base/x.h"
   target_compile_definitions(${ARG_NAME} PRIVATE
     KILN_TEST_DATA_DIR="${PROJECT_SOURCE_DIR}/tests/data" KILN_TEST_BIN_DIR="${KILN_BIN_DIR}")
   set_target_properties(${ARG_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/bin")

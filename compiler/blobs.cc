@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/blobs.h"
+#include "compiler/blobs.h"
 
 #include <utility>
 #include <vector>
@@ -7,8 +7,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "kiln/base/catch_exceptions.h"
-#include "kiln/base/log.h"
+#include "base/catch_exceptions.h"
+#include "base/log.h"
 
 namespace kiln {
 namespace {

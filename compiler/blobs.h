@@ -13,9 +13,9 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "kiln/base/mutex.h"
-#include "kiln/base/sha256.h"
-#include "kiln/persistent_cache/store.h"
+#include "base/mutex.h"
+#include "base/sha256.h"
+#include "persistent_cache/store.h"
 
 namespace kiln {
 

@@ -4,7 +4,7 @@
 kiln_source_digest(
   KILN_COMPILER_BUILD_ID_SOURCE
   NAME kCompilerBuildId
-  HEADER kiln/compiler/build_id.h
+  HEADER compiler/build_id.h
   COMMENT "build id of the compiler"
   GLOBS base/*.h base/*.cc kernel/*.h kernel/*.cc graph/*.h graph/*.cc graph/*.proto schedule/*.h schedule/*.cc
         fusion/*.h fusion/*.cc fusion/machines/*.machine exec/*.h exec/*.cc exec/*.proto

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/compile.h"
+#include "compiler/compile.h"
 
 #include <memory>
 #include <string>
@@ -7,11 +7,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "kiln/base/catch_exceptions.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/model_source.h"
-#include "kiln/compiler/variants.h"
-#include "kiln/exec/package.h"
+#include "base/catch_exceptions.h"
+#include "base/status_macros.h"
+#include "compiler/model_source.h"
+#include "compiler/variants.h"
+#include "exec/package.h"
 
 namespace kiln {
 namespace {

@@ -13,11 +13,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/compiler/kernel_service.h"
-#include "kiln/compiler/options.h"
-#include "kiln/compiler/warm_model.h"
-#include "kiln/exec/model.h"
-#include "kiln/graph/graph.h"
+#include "compiler/kernel_service.h"
+#include "compiler/options.h"
+#include "compiler/warm_model.h"
+#include "exec/model.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/constant_memory.h"
+#include "compiler/constant_memory.h"
 
 #include <algorithm>
 #include <variant>

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "kiln/exec/binding.h"
-#include "kiln/graph/graph.h"
+#include "exec/binding.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

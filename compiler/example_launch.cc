@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/example_launch.h"
+#include "compiler/example_launch.h"
 
 #include <algorithm>
 #include <limits>
@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "kiln/base/dim.h"
+#include "base/dim.h"
 
 namespace kiln {
 namespace {

@@ -8,8 +8,8 @@
 
 #include <vector>
 
-#include "kiln/base/guard.h"
-#include "kiln/exec/program.pb.h"
+#include "base/guard.h"
+#include "exec/program.pb.h"
 
 namespace kiln {
 

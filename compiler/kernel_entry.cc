@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/kernel_entry.h"
+#include "compiler/kernel_entry.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/cpu_model.h"
-#include "kiln/base/sha256.h"
-#include "kiln/kernel/text.h"
-#include "kiln/schedule/scheduler.h"
+#include "base/cpu_model.h"
+#include "base/sha256.h"
+#include "kernel/text.h"
+#include "schedule/scheduler.h"
 
 namespace kiln {
 namespace {

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "kiln/compiler/kernel_key.h"
-#include "kiln/exec/validate/validation.h"
-#include "kiln/halide_gen/protocol.h"
-#include "kiln/persistent_cache/entry.h"
-#include "kiln/persistent_cache/key.h"
+#include "compiler/kernel_key.h"
+#include "exec/validate/validation.h"
+#include "halide_gen/protocol.h"
+#include "persistent_cache/entry.h"
+#include "persistent_cache/key.h"
 
 namespace kiln {
 

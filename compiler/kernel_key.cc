@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/kernel_key.h"
+#include "compiler/kernel_key.h"
 
 #include "absl/strings/str_cat.h"
-#include "kiln/halide_gen/build_id.h"
-#include "kiln/kernel/abi.h"
+#include "halide_gen/build_id.h"
+#include "kernel/abi.h"
 
 namespace kiln {
 namespace {

@@ -11,9 +11,9 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "kiln/base/cpu_features.h"
-#include "kiln/compiler/options.h"
-#include "kiln/persistent_cache/key.h"
+#include "base/cpu_features.h"
+#include "compiler/options.h"
+#include "persistent_cache/key.h"
 
 namespace kiln {
 

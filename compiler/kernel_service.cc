@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/kernel_service.h"
+#include "compiler/kernel_service.h"
 
 #include <algorithm>
 #include <chrono>
@@ -11,19 +11,19 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "kiln/base/cpu_model.h"
-#include "kiln/base/fork.h"
-#include "kiln/base/log.h"
-#include "kiln/base/processors.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/base/thread.h"
-#include "kiln/compiler/known_failures.h"
-#include "kiln/exec/support/loader.h"
-#include "kiln/exec/vm/vm.h"
-#include "kiln/kernel/text.h"
-#include "kiln/persistent_cache/cache.h"
-#include "kiln/persistent_cache/directory.h"
-#include "kiln/persistent_cache/settings.h"
+#include "base/cpu_model.h"
+#include "base/fork.h"
+#include "base/log.h"
+#include "base/processors.h"
+#include "base/status_macros.h"
+#include "base/thread.h"
+#include "compiler/known_failures.h"
+#include "exec/support/loader.h"
+#include "exec/vm/vm.h"
+#include "kernel/text.h"
+#include "persistent_cache/cache.h"
+#include "persistent_cache/directory.h"
+#include "persistent_cache/settings.h"
 
 namespace kiln {
 namespace {

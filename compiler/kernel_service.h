@@ -29,15 +29,15 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "kiln/base/mutex.h"
-#include "kiln/base/task_queue.h"
-#include "kiln/compiler/kernel_entry.h"
-#include "kiln/compiler/kernel_key.h"
-#include "kiln/compiler/options.h"
-#include "kiln/compiler/worker.h"
-#include "kiln/exec/provider.h"
-#include "kiln/exec/validate/validator.h"
-#include "kiln/persistent_cache/store.h"
+#include "base/mutex.h"
+#include "base/task_queue.h"
+#include "compiler/kernel_entry.h"
+#include "compiler/kernel_key.h"
+#include "compiler/options.h"
+#include "compiler/worker.h"
+#include "exec/provider.h"
+#include "exec/validate/validator.h"
+#include "persistent_cache/store.h"
 
 namespace kiln {
 

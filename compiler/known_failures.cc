@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/known_failures.h"
+#include "compiler/known_failures.h"
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "kiln/compiler/kernel_entry.h"
-#include "kiln/exec/validate/validator.h"
+#include "compiler/kernel_entry.h"
+#include "exec/validate/validator.h"
 
 namespace kiln {
 namespace {

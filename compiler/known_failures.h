@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kiln/compiler/options.h"
-#include "kiln/persistent_cache/entry.h"
+#include "compiler/options.h"
+#include "persistent_cache/entry.h"
 
 namespace kiln {
 

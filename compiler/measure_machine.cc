@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/measure_machine.h"
+#include "compiler/measure_machine.h"
 
 #include <algorithm>
 #include <chrono>
@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/compiler/variants.h"
-#include "kiln/fusion/legality.h"
-#include "kiln/graph/text.h"
+#include "base/status_macros.h"
+#include "compiler/compile.h"
+#include "compiler/variants.h"
+#include "fusion/legality.h"
+#include "graph/text.h"
 
 namespace kiln {
 namespace {

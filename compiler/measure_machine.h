@@ -5,9 +5,9 @@
 #define KILN_COMPILER_MEASURE_MACHINE_H_
 
 #include "absl/status/statusor.h"
-#include "kiln/compiler/options.h"
-#include "kiln/fusion/machine.h"
-#include "kiln/graph/graph.h"
+#include "compiler/options.h"
+#include "fusion/machine.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

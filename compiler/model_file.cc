@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/model_file.h"
+#include "compiler/model_file.h"
 
 #include <sys/stat.h>
 
@@ -10,10 +10,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/base/thread.h"
-#include "kiln/graph/onnx/import.h"
-#include "kiln/graph/onnx/limits.h"
+#include "base/status_macros.h"
+#include "base/thread.h"
+#include "graph/onnx/import.h"
+#include "graph/onnx/limits.h"
 
 namespace kiln {
 namespace {

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/sha256.h"
-#include "kiln/graph/onnx/mapped_file.h"
-#include "kiln/persistent_cache/store.h"
+#include "base/sha256.h"
+#include "graph/onnx/mapped_file.h"
+#include "persistent_cache/store.h"
 
 namespace kiln {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/model_source.h"
+#include "compiler/model_source.h"
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "kiln/base/file_system.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/variants.h"
-#include "kiln/graph/text.h"
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "compiler/variants.h"
+#include "graph/text.h"
 
 namespace kiln {
 namespace {

@@ -18,11 +18,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/file_system.h"
-#include "kiln/base/tensor.h"
-#include "kiln/exec/provider.h"
-#include "kiln/graph/graph.h"
-#include "kiln/graph/onnx/import.h"
+#include "base/file_system.h"
+#include "base/tensor.h"
+#include "exec/provider.h"
+#include "graph/graph.h"
+#include "graph/onnx/import.h"
 
 namespace kiln {
 

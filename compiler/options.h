@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "kiln/base/cpu_features.h"
-#include "kiln/exec/plan_info.h"
-#include "kiln/fusion/group.h"
+#include "base/cpu_features.h"
+#include "exec/plan_info.h"
+#include "fusion/group.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/output_ports.h"
+#include "compiler/output_ports.h"
 
 #include <algorithm>
 #include <map>
@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/rebuild.h"
+#include "graph/op.h"
+#include "graph/rebuild.h"
 
 namespace kiln {
 namespace {

@@ -8,8 +8,8 @@
 
 #include <vector>
 
-#include "kiln/exec/provider.h"
-#include "kiln/graph/graph.h"
+#include "exec/provider.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

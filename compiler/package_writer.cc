@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/package_writer.h"
+#include "compiler/package_writer.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/sha256.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/base/tensor_bytes.h"
-#include "kiln/compiler/kernel_entry.h"
-#include "kiln/compiler/kernel_key.h"
-#include "kiln/exec/package.h"
-#include "kiln/exec/ports.h"
-#include "kiln/exec/validate/validation.h"
-#include "kiln/persistent_cache/entry.h"
-#include "kiln/persistent_cache/pack.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+#include "base/tensor_bytes.h"
+#include "compiler/kernel_entry.h"
+#include "compiler/kernel_key.h"
+#include "exec/package.h"
+#include "exec/ports.h"
+#include "exec/validate/validation.h"
+#include "persistent_cache/entry.h"
+#include "persistent_cache/pack.h"
 
 namespace kiln {
 namespace {

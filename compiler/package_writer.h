@@ -15,14 +15,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/cpu_features.h"
-#include "kiln/base/tensor.h"
-#include "kiln/compiler/options.h"
-#include "kiln/exec/package.pb.h"
-#include "kiln/exec/provider.h"
-#include "kiln/persistent_cache/entry.h"
-#include "kiln/persistent_cache/key.h"
-#include "kiln/persistent_cache/store.h"
+#include "base/cpu_features.h"
+#include "base/tensor.h"
+#include "compiler/options.h"
+#include "exec/package.pb.h"
+#include "exec/provider.h"
+#include "persistent_cache/entry.h"
+#include "persistent_cache/key.h"
+#include "persistent_cache/store.h"
 
 namespace kiln {
 

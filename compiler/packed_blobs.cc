@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/packed_blobs.h"
+#include "compiler/packed_blobs.h"
 
 #include <optional>
 #include <utility>

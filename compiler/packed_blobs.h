@@ -15,11 +15,11 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "kiln/base/mutex.h"
-#include "kiln/base/sha256.h"
-#include "kiln/base/task_queue.h"
-#include "kiln/compiler/blobs.h"
-#include "kiln/exec/packed_constants.h"
+#include "base/mutex.h"
+#include "base/sha256.h"
+#include "base/task_queue.h"
+#include "compiler/blobs.h"
+#include "exec/packed_constants.h"
 
 namespace kiln {
 

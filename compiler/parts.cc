@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/parts.h"
+#include "compiler/parts.h"
 
 #include <utility>
 
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/segments.h"
+#include "base/status_macros.h"
+#include "compiler/segments.h"
 
 namespace kiln {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/compiler/options.h"
-#include "kiln/compiler/variants.h"
-#include "kiln/graph/graph.h"
+#include "compiler/options.h"
+#include "compiler/variants.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/precompile.h"
+#include "compiler/precompile.h"
 
 #include <set>
 #include <utility>
 
-#include "kiln/base/mutex.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/base/thread.h"
-#include "kiln/compiler/kernel_entry.h"
-#include "kiln/compiler/segments.h"
-#include "kiln/compiler/variants.h"
+#include "base/mutex.h"
+#include "base/status_macros.h"
+#include "base/thread.h"
+#include "compiler/kernel_entry.h"
+#include "compiler/segments.h"
+#include "compiler/variants.h"
 
 namespace kiln {
 namespace {

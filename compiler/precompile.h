@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/compiler/kernel_key.h"
-#include "kiln/compiler/kernel_service.h"
-#include "kiln/compiler/options.h"
-#include "kiln/exec/provider.h"
-#include "kiln/graph/graph.h"
+#include "compiler/kernel_key.h"
+#include "compiler/kernel_service.h"
+#include "compiler/options.h"
+#include "exec/provider.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

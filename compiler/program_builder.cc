@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/program_builder.h"
+#include "compiler/program_builder.h"
 
 #include <map>
 #include <set>
@@ -8,13 +8,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/kernel_key.h"
-#include "kiln/fusion/lower.h"
-#include "kiln/graph/op.h"
-#include "kiln/kernel/text.h"
-#include "kiln/schedule/facts.h"
-#include "kiln/schedule/scheduler.h"
+#include "base/status_macros.h"
+#include "compiler/kernel_key.h"
+#include "fusion/lower.h"
+#include "graph/op.h"
+#include "kernel/text.h"
+#include "schedule/facts.h"
+#include "schedule/scheduler.h"
 
 namespace kiln {
 namespace {

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/cpu_features.h"
-#include "kiln/base/tensor.h"
-#include "kiln/compiler/options.h"
-#include "kiln/exec/program.pb.h"
-#include "kiln/fusion/group.h"
-#include "kiln/graph/graph.h"
+#include "base/cpu_features.h"
+#include "base/tensor.h"
+#include "compiler/options.h"
+#include "exec/program.pb.h"
+#include "fusion/group.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

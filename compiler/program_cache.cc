@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/program_cache.h"
+#include "compiler/program_cache.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,14 +9,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/base/log.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/base/task_queue.h"
-#include "kiln/base/tensor_bytes.h"
-#include "kiln/compiler/build_id.h"
-#include "kiln/compiler/variants.h"
-#include "kiln/exec/ports.h"
-#include "kiln/fusion/machine.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "base/task_queue.h"
+#include "base/tensor_bytes.h"
+#include "compiler/build_id.h"
+#include "compiler/variants.h"
+#include "exec/ports.h"
+#include "fusion/machine.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/segments.h"
+#include "compiler/segments.h"
 
 #include <algorithm>
 #include <map>
@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/library/dynamic_ops.h"
-#include "kiln/graph/custom_op.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/rebuild.h"
+#include "base/status_macros.h"
+#include "exec/library/dynamic_ops.h"
+#include "graph/custom_op.h"
+#include "graph/op.h"
+#include "graph/rebuild.h"
 
 namespace kiln {
 namespace {

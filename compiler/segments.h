@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/exec/provider.h"
-#include "kiln/exec/script.h"
-#include "kiln/graph/graph.h"
+#include "exec/provider.h"
+#include "exec/script.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/value_variants.h"
+#include "compiler/value_variants.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "kiln/base/compare.h"
-#include "kiln/base/status_macros.h"
+#include "base/compare.h"
+#include "base/status_macros.h"
 
 namespace kiln {
 namespace {

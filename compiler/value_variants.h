@@ -23,14 +23,14 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "kiln/base/long_mutex.h"
-#include "kiln/base/mutex.h"
-#include "kiln/compiler/kernel_service.h"
-#include "kiln/compiler/model_source.h"
-#include "kiln/compiler/options.h"
-#include "kiln/compiler/variants.h"
-#include "kiln/exec/provider.h"
-#include "kiln/graph/onnx/import.h"
+#include "base/long_mutex.h"
+#include "base/mutex.h"
+#include "compiler/kernel_service.h"
+#include "compiler/model_source.h"
+#include "compiler/options.h"
+#include "compiler/variants.h"
+#include "exec/provider.h"
+#include "graph/onnx/import.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/variants.h"
+#include "compiler/variants.h"
 
 #include <algorithm>
 #include <map>
@@ -9,18 +9,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/example_launch.h"
-#include "kiln/compiler/output_ports.h"
-#include "kiln/compiler/program_builder.h"
-#include "kiln/compiler/segments.h"
-#include "kiln/exec/checked_program.h"
-#include "kiln/exec/fits.h"
-#include "kiln/exec/symbols.h"
-#include "kiln/fusion/pipeline.h"
-#include "kiln/graph/open_extents.h"
-#include "kiln/graph/rebuild.h"
-#include "kiln/graph/text.h"
+#include "base/status_macros.h"
+#include "compiler/example_launch.h"
+#include "compiler/output_ports.h"
+#include "compiler/program_builder.h"
+#include "compiler/segments.h"
+#include "exec/checked_program.h"
+#include "exec/fits.h"
+#include "exec/symbols.h"
+#include "fusion/pipeline.h"
+#include "graph/open_extents.h"
+#include "graph/rebuild.h"
+#include "graph/text.h"
 
 namespace kiln {
 namespace {

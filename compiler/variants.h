@@ -19,14 +19,14 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "kiln/base/long_mutex.h"
-#include "kiln/base/mutex.h"
-#include "kiln/compiler/constant_memory.h"
-#include "kiln/compiler/kernel_service.h"
-#include "kiln/compiler/options.h"
-#include "kiln/exec/provider.h"
-#include "kiln/fusion/group.h"
-#include "kiln/graph/graph.h"
+#include "base/long_mutex.h"
+#include "base/mutex.h"
+#include "compiler/constant_memory.h"
+#include "compiler/kernel_service.h"
+#include "compiler/options.h"
+#include "exec/provider.h"
+#include "fusion/group.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/warm_model.h"
+#include "compiler/warm_model.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "kiln/base/catch_exceptions.h"
-#include "kiln/base/file_system.h"
-#include "kiln/base/log.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/fits.h"
+#include "base/catch_exceptions.h"
+#include "base/file_system.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "exec/fits.h"
 
 namespace kiln {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/worker.h"
+#include "compiler/worker.h"
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/halide_gen/build_id.h"
+#include "base/status_macros.h"
+#include "halide_gen/build_id.h"
 
 namespace kiln {
 namespace {

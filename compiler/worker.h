@@ -8,8 +8,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/helper_pool.h"
-#include "kiln/halide_gen/protocol.h"
+#include "base/helper_pool.h"
+#include "halide_gen/protocol.h"
 
 namespace kiln {
 

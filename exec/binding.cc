@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/binding.h"
+#include "exec/binding.h"
 
 #include <algorithm>
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "kiln/base/tensor.h"
+#include "base/tensor.h"
 
 namespace kiln {
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/checked_program.h"
+#include "exec/checked_program.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/library/post_ops.h"
-#include "kiln/kernel/text.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "exec/library/post_ops.h"
+#include "kernel/text.h"
 
 namespace kiln {
 namespace {

@@ -20,11 +20,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/dim.h"
-#include "kiln/base/dtype.h"
-#include "kiln/exec/library/library.h"
-#include "kiln/exec/provider.h"
-#include "kiln/kernel/kernel.h"
+#include "base/dim.h"
+#include "base/dtype.h"
+#include "exec/library/library.h"
+#include "exec/provider.h"
+#include "kernel/kernel.h"
 
 namespace kiln {
 

@@ -12,13 +12,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/base/catch_exceptions.h"
-#include "kiln/base/checked.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/model.h"
-#include "kiln/exec/model_state.h"
-#include "kiln/exec/support/turn.h"
-#include "kiln/exec/symbols.h"
+#include "base/catch_exceptions.h"
+#include "base/checked.h"
+#include "base/status_macros.h"
+#include "exec/model.h"
+#include "exec/model_state.h"
+#include "exec/support/turn.h"
+#include "exec/symbols.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/donation.h"
+#include "exec/donation.h"
 
 #include <algorithm>
 #include <utility>

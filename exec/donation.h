@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "kiln/exec/placement.h"
+#include "exec/placement.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/fits.h"
+#include "exec/fits.h"
 
 #include <map>
 #include <optional>
@@ -7,9 +7,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/dim.h"
-#include "kiln/base/tensor_bytes.h"
-#include "kiln/exec/symbols.h"
+#include "base/dim.h"
+#include "base/tensor_bytes.h"
+#include "exec/symbols.h"
 
 namespace kiln {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kiln/base/guard.h"
-#include "kiln/exec/provider.h"
+#include "base/guard.h"
+#include "exec/provider.h"
 
 namespace kiln {
 

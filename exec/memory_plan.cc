@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/memory_plan.h"
+#include "exec/memory_plan.h"
 
 #include <algorithm>
 #include <array>
@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/checked.h"
-#include "kiln/base/status_macros.h"
+#include "base/checked.h"
+#include "base/status_macros.h"
 
 namespace kiln {
 namespace {

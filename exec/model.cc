@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/model.h"
+#include "exec/model.h"
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/catch_exceptions.h"
-#include "kiln/base/processors.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/model_state.h"
+#include "base/catch_exceptions.h"
+#include "base/processors.h"
+#include "base/status_macros.h"
+#include "exec/model_state.h"
 
 namespace kiln {
 namespace {

@@ -21,9 +21,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/tensor.h"
-#include "kiln/exec/plan_info.h"
-#include "kiln/exec/provider.h"
+#include "base/tensor.h"
+#include "exec/plan_info.h"
+#include "exec/provider.h"
 
 namespace kiln {
 

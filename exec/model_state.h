@@ -11,15 +11,15 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "kiln/base/mutex.h"
-#include "kiln/exec/binding.h"
-#include "kiln/exec/checked_program.h"
-#include "kiln/exec/library/library.h"
-#include "kiln/exec/model.h"
-#include "kiln/exec/plan.h"
-#include "kiln/exec/script.h"
-#include "kiln/exec/support/launch.h"
-#include "kiln/exec/support/pool.h"
+#include "base/mutex.h"
+#include "exec/binding.h"
+#include "exec/checked_program.h"
+#include "exec/library/library.h"
+#include "exec/model.h"
+#include "exec/plan.h"
+#include "exec/script.h"
+#include "exec/support/launch.h"
+#include "exec/support/pool.h"
 
 namespace kiln {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kiln/exec/placement.h"
-#include "kiln/exec/resolve.h"
+#include "exec/placement.h"
+#include "exec/resolve.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/package.h"
+#include "exec/package.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -9,20 +9,20 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/base/catch_exceptions.h"
-#include "kiln/base/cpu_features.h"
-#include "kiln/base/dim.h"
-#include "kiln/base/file_system.h"
-#include "kiln/base/log.h"
-#include "kiln/base/sha256.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/base/try_allocate.h"
-#include "kiln/exec/fits.h"
-#include "kiln/exec/ports.h"
-#include "kiln/exec/support/loader.h"
-#include "kiln/exec/vm/vm.h"
-#include "kiln/kernel/text.h"
-#include "kiln/persistent_cache/entry.h"
+#include "base/catch_exceptions.h"
+#include "base/cpu_features.h"
+#include "base/dim.h"
+#include "base/file_system.h"
+#include "base/log.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+#include "base/try_allocate.h"
+#include "exec/fits.h"
+#include "exec/ports.h"
+#include "exec/support/loader.h"
+#include "exec/vm/vm.h"
+#include "kernel/text.h"
+#include "persistent_cache/entry.h"
 
 namespace kiln {
 namespace {

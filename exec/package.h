@@ -29,13 +29,13 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/exec/model.h"
-#include "kiln/exec/package.pb.h"
-#include "kiln/exec/provider.h"
-#include "kiln/exec/validate/validator.h"
-#include "kiln/persistent_cache/entry.h"
-#include "kiln/persistent_cache/key.h"
-#include "kiln/persistent_cache/pack.h"
+#include "exec/model.h"
+#include "exec/package.pb.h"
+#include "exec/provider.h"
+#include "exec/validate/validator.h"
+#include "persistent_cache/entry.h"
+#include "persistent_cache/key.h"
+#include "persistent_cache/pack.h"
 
 namespace kiln {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/placement.h"
+#include "exec/placement.h"
 
 #include <algorithm>
 #include <limits>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/checked.h"
-#include "kiln/base/status_macros.h"
+#include "base/checked.h"
+#include "base/status_macros.h"
 
 namespace kiln {
 namespace {

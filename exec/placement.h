@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/exec/memory_plan.h"
+#include "exec/memory_plan.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/plan.h"
+#include "exec/plan.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,14 +11,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/base/checked.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/operands.h"
-#include "kiln/exec/plan_verifier.h"
-#include "kiln/exec/resolve.h"
-#include "kiln/exec/rounds.h"
-#include "kiln/exec/vm/vm.h"
+#include "base/checked.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "exec/operands.h"
+#include "exec/plan_verifier.h"
+#include "exec/resolve.h"
+#include "exec/rounds.h"
+#include "exec/vm/vm.h"
 
 namespace kiln {
 namespace {

@@ -29,18 +29,18 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/exec/checked_program.h"
-#include "kiln/exec/donation.h"
-#include "kiln/exec/library/library.h"
-#include "kiln/exec/model.h"
-#include "kiln/exec/placement.h"
-#include "kiln/exec/plan_info.h"
-#include "kiln/exec/provider.h"
-#include "kiln/exec/strided_copy.h"
-#include "kiln/exec/support/launch.h"
-#include "kiln/exec/support/stream.h"
-#include "kiln/exec/support/turn.h"
-#include "kiln/exec/vm/vm.h"
+#include "exec/checked_program.h"
+#include "exec/donation.h"
+#include "exec/library/library.h"
+#include "exec/model.h"
+#include "exec/placement.h"
+#include "exec/plan_info.h"
+#include "exec/provider.h"
+#include "exec/strided_copy.h"
+#include "exec/support/launch.h"
+#include "exec/support/stream.h"
+#include "exec/support/turn.h"
+#include "exec/vm/vm.h"
 
 namespace kiln {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kiln/exec/library/library.h"
+#include "exec/library/library.h"
 
 namespace kiln {
 

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/plan.h"
-#include "kiln/exec/plan_verifier.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "exec/plan.h"
+#include "exec/plan_verifier.h"
 
 namespace kiln {
 namespace {

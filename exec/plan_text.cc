@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/exec/plan.h"
+#include "exec/plan.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/plan_verifier.h"
+#include "exec/plan_verifier.h"
 
 #include <algorithm>
 #include <map>
@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/tag_map.h"
+#include "base/status_macros.h"
+#include "exec/tag_map.h"
 
 namespace kiln {
 namespace {

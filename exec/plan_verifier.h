@@ -21,7 +21,7 @@
 #include <span>
 
 #include "absl/status/status.h"
-#include "kiln/exec/placement.h"
+#include "exec/placement.h"
 
 namespace kiln {
 

@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kiln/exec/program.pb.h"
-#include "kiln/exec/provider.h"
+#include "exec/program.pb.h"
+#include "exec/provider.h"
 
 namespace kiln {
 

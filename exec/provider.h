@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/guard.h"
-#include "kiln/base/tensor.h"
-#include "kiln/exec/packed_constants.h"
-#include "kiln/exec/program.pb.h"
-#include "kiln/kernel/abi.h"
+#include "base/guard.h"
+#include "base/tensor.h"
+#include "exec/packed_constants.h"
+#include "exec/program.pb.h"
+#include "kernel/abi.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/resolve.h"
+#include "exec/resolve.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/base/checked.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/base/tensor.h"
+#include "base/checked.h"
+#include "base/status_macros.h"
+#include "base/tensor.h"
 
 namespace kiln {
 namespace {

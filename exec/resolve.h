@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/dim.h"
-#include "kiln/exec/checked_program.h"
+#include "base/dim.h"
+#include "exec/checked_program.h"
 
 namespace kiln {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/rounds.h"
+#include "exec/rounds.h"
 
 #include <algorithm>
 
-#include "kiln/exec/library/post_ops.h"
-#include "kiln/exec/support/boxes.h"
+#include "exec/library/post_ops.h"
+#include "exec/support/boxes.h"
 
 namespace kiln {
 namespace {

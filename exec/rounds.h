@@ -20,9 +20,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "kiln/exec/checked_program.h"
-#include "kiln/exec/operands.h"
-#include "kiln/exec/placement.h"
+#include "exec/checked_program.h"
+#include "exec/operands.h"
+#include "exec/placement.h"
 
 namespace kiln {
 

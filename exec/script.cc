@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/script.h"
+#include "exec/script.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/binding.h"
-#include "kiln/exec/library/dynamic_ops.h"
-#include "kiln/exec/model_state.h"
-#include "kiln/exec/symbols.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "exec/binding.h"
+#include "exec/library/dynamic_ops.h"
+#include "exec/model_state.h"
+#include "exec/symbols.h"
 
 namespace kiln {
 namespace {

@@ -20,11 +20,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/dim.h"
-#include "kiln/base/tensor.h"
-#include "kiln/exec/library/library.h"
-#include "kiln/exec/model.h"
-#include "kiln/exec/provider.h"
+#include "base/dim.h"
+#include "base/tensor.h"
+#include "exec/library/library.h"
+#include "exec/model.h"
+#include "exec/provider.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/strided_copy.h"
+#include "exec/strided_copy.h"
 
 #include <cstring>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/symbols.h"
+#include "exec/symbols.h"
 
 #include <cstring>
 #include <map>
@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/base/checked.h"
-#include "kiln/base/status_macros.h"
+#include "base/checked.h"
+#include "base/status_macros.h"
 
 namespace kiln {
 namespace {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/dim.h"
-#include "kiln/exec/checked_program.h"
-#include "kiln/exec/provider.h"
+#include "base/dim.h"
+#include "exec/checked_program.h"
+#include "exec/provider.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/activation_pattern.h"
+#include "fusion/activation_pattern.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,8 +7,8 @@
 #include <set>
 #include <utility>
 
-#include "kiln/fusion/literal.h"
-#include "kiln/graph/op.h"
+#include "fusion/literal.h"
+#include "graph/op.h"
 
 namespace kiln {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "kiln/graph/graph.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

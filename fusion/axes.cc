@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/axes.h"
+#include "fusion/axes.h"
 
 #include <algorithm>
 #include <optional>

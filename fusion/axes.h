@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kiln/base/dim.h"
+#include "base/dim.h"
 
 namespace kiln {
 

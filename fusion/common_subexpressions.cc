@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/fusion/node_key.h"
-#include "kiln/fusion/pass.h"
-#include "kiln/graph/op.h"
+#include "fusion/node_key.h"
+#include "fusion/pass.h"
+#include "graph/op.h"
 
 namespace kiln {
 namespace {

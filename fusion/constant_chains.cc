@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "kiln/fusion/literal.h"
-#include "kiln/fusion/pass.h"
-#include "kiln/fusion/rewrite.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/tensors.h"
+#include "fusion/literal.h"
+#include "fusion/pass.h"
+#include "fusion/rewrite.h"
+#include "graph/op.h"
+#include "graph/tensors.h"
 
 namespace kiln {
 namespace {

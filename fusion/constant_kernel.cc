@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/constant_kernel.h"
+#include "fusion/constant_kernel.h"
 
 #include <vector>
 
-#include "kiln/base/status_macros.h"
-#include "kiln/fusion/lower.h"
-#include "kiln/kernel/naive.h"
+#include "base/status_macros.h"
+#include "fusion/lower.h"
+#include "kernel/naive.h"
 
 namespace kiln {
 

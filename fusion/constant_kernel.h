@@ -4,9 +4,9 @@
 #define KILN_FUSION_CONSTANT_KERNEL_H_
 
 #include "absl/status/statusor.h"
-#include "kiln/base/tensor.h"
-#include "kiln/fusion/group.h"
-#include "kiln/graph/graph.h"
+#include "base/tensor.h"
+#include "fusion/group.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/pass.h"
+#include "fusion/pass.h"
 
 namespace kiln {
 

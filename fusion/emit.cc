@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/emit.h"
+#include "fusion/emit.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/fusion/literal.h"
-#include "kiln/fusion/rounding.h"
-#include "kiln/graph/op.h"
+#include "base/status_macros.h"
+#include "fusion/literal.h"
+#include "fusion/rounding.h"
+#include "graph/op.h"
 
 namespace kiln {
 namespace {

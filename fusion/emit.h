@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/fusion/group_axes.h"
-#include "kiln/kernel/kernel.h"
+#include "fusion/group_axes.h"
+#include "kernel/kernel.h"
 
 namespace kiln {
 

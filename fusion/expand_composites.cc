@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/fusion/pass.h"
-#include "kiln/graph/builder.h"
-#include "kiln/graph/op.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "fusion/pass.h"
+#include "graph/builder.h"
+#include "graph/op.h"
 
 namespace kiln {
 namespace {

@@ -3,10 +3,10 @@
 // reader, and parts of several sizes need no kernel in common.
 #include <vector>
 
-#include "kiln/base/status_macros.h"
-#include "kiln/fusion/pass.h"
-#include "kiln/graph/builder.h"
-#include "kiln/graph/op.h"
+#include "base/status_macros.h"
+#include "fusion/pass.h"
+#include "graph/builder.h"
+#include "graph/op.h"
 
 namespace kiln {
 namespace {

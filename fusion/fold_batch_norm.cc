@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "kiln/base/status_macros.h"
-#include "kiln/fusion/literal.h"
-#include "kiln/fusion/pass.h"
-#include "kiln/graph/builder.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/tensors.h"
+#include "base/status_macros.h"
+#include "fusion/literal.h"
+#include "fusion/pass.h"
+#include "graph/builder.h"
+#include "graph/op.h"
+#include "graph/tensors.h"
 
 namespace kiln {
 namespace {

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/fusion/constant_kernel.h"
-#include "kiln/fusion/node_reads.h"
-#include "kiln/fusion/pass.h"
-#include "kiln/graph/op.h"
+#include "base/status_macros.h"
+#include "fusion/constant_kernel.h"
+#include "fusion/node_reads.h"
+#include "fusion/pass.h"
+#include "graph/op.h"
 
 namespace kiln {
 namespace {

@@ -2,9 +2,9 @@
 // Values whose elements shape arithmetic has found, and which hold no symbol, become constants.
 #include <vector>
 
-#include "kiln/fusion/pass.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/tensors.h"
+#include "fusion/pass.h"
+#include "graph/op.h"
+#include "graph/tensors.h"
 
 namespace kiln {
 

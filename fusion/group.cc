@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/group.h"
+#include "fusion/group.h"
 
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/fusion/merge.h"
-#include "kiln/fusion/node_facts.h"
-#include "kiln/graph/op.h"
+#include "base/status_macros.h"
+#include "fusion/merge.h"
+#include "fusion/node_facts.h"
+#include "graph/op.h"
 
 namespace kiln {
 namespace {

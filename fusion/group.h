@@ -23,9 +23,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/fusion/library_call.h"
-#include "kiln/fusion/machine.h"
-#include "kiln/graph/graph.h"
+#include "fusion/library_call.h"
+#include "fusion/machine.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/group_axes.h"
+#include "fusion/group_axes.h"
 
 #include <algorithm>
 
-#include "kiln/base/status_macros.h"
+#include "base/status_macros.h"
 
 namespace kiln {
 namespace {

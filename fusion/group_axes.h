@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/fusion/axes.h"
-#include "kiln/fusion/node_reads.h"
-#include "kiln/graph/graph.h"
+#include "fusion/axes.h"
+#include "fusion/node_reads.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "kiln/base/name.h"
-#include "kiln/fusion/group.h"
-#include "kiln/graph/op.h"
+#include "base/name.h"
+#include "fusion/group.h"
+#include "graph/op.h"
 
 namespace kiln {
 namespace {

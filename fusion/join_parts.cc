@@ -6,11 +6,11 @@
 #include <optional>
 #include <vector>
 
-#include "kiln/fusion/node_reads.h"
-#include "kiln/fusion/pass.h"
-#include "kiln/fusion/rewrite.h"
-#include "kiln/graph/infer.h"
-#include "kiln/graph/op.h"
+#include "fusion/node_reads.h"
+#include "fusion/pass.h"
+#include "fusion/rewrite.h"
+#include "graph/infer.h"
+#include "graph/op.h"
 
 namespace kiln {
 namespace {

@@ -18,14 +18,14 @@
 #include <utility>
 #include <vector>
 
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/fusion/node_facts.h"
-#include "kiln/fusion/pass.h"
-#include "kiln/fusion/strided_view.h"
-#include "kiln/graph/builder.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/tensors.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "fusion/node_facts.h"
+#include "fusion/pass.h"
+#include "fusion/strided_view.h"
+#include "graph/builder.h"
+#include "graph/op.h"
+#include "graph/tensors.h"
 
 namespace kiln {
 namespace {

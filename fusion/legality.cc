@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/legality.h"
+#include "fusion/legality.h"
 
 #include <algorithm>
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/dim.h"
-#include "kiln/fusion/literal.h"
-#include "kiln/fusion/lower.h"
-#include "kiln/fusion/node_key.h"
-#include "kiln/graph/op.h"
-#include "kiln/schedule/facts.h"
-#include "kiln/schedule/scheduler.h"
+#include "base/dim.h"
+#include "fusion/literal.h"
+#include "fusion/lower.h"
+#include "fusion/node_key.h"
+#include "graph/op.h"
+#include "schedule/facts.h"
+#include "schedule/scheduler.h"
 
 namespace kiln {
 namespace {

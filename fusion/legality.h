@@ -13,13 +13,13 @@
 #include <unordered_map>
 #include <vector>
 
-#include "kiln/base/decision.h"
-#include "kiln/fusion/group.h"
-#include "kiln/fusion/lower.h"
-#include "kiln/fusion/machine.h"
-#include "kiln/fusion/node_facts.h"
-#include "kiln/fusion/price.h"
-#include "kiln/graph/graph.h"
+#include "base/decision.h"
+#include "fusion/group.h"
+#include "fusion/lower.h"
+#include "fusion/machine.h"
+#include "fusion/node_facts.h"
+#include "fusion/price.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/library_call.h"
+#include "fusion/library_call.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/fusion/activation_pattern.h"
-#include "kiln/fusion/literal.h"
-#include "kiln/fusion/node_reads.h"
-#include "kiln/graph/op.h"
+#include "fusion/activation_pattern.h"
+#include "fusion/literal.h"
+#include "fusion/node_reads.h"
+#include "graph/op.h"
 
 namespace kiln {
 namespace {

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "kiln/fusion/strided_view.h"
-#include "kiln/graph/graph.h"
+#include "fusion/strided_view.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/literal.h"
+#include "fusion/literal.h"
 
 #include <cstring>
 
-#include "kiln/kernel/scalar_expr.h"
+#include "kernel/scalar_expr.h"
 
 namespace kiln {
 namespace {

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "kiln/base/tensor.h"
-#include "kiln/graph/graph.h"
+#include "base/tensor.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

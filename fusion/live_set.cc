@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/live_set.h"
+#include "fusion/live_set.h"
 
 #include <algorithm>
 #include <unordered_map>

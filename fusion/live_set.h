@@ -14,8 +14,8 @@
 #include <functional>
 #include <vector>
 
-#include "kiln/fusion/node_facts.h"
-#include "kiln/graph/graph.h"
+#include "fusion/node_facts.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

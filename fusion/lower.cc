@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/lower.h"
+#include "fusion/lower.h"
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/fusion/emit.h"
-#include "kiln/fusion/group_axes.h"
-#include "kiln/fusion/literal.h"
-#include "kiln/fusion/reduction_runs.h"
+#include "base/status_macros.h"
+#include "fusion/emit.h"
+#include "fusion/group_axes.h"
+#include "fusion/literal.h"
+#include "fusion/reduction_runs.h"
 
 namespace kiln {
 namespace {

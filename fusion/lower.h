@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/dim.h"
-#include "kiln/fusion/group.h"
-#include "kiln/graph/graph.h"
-#include "kiln/kernel/canonical.h"
+#include "base/dim.h"
+#include "fusion/group.h"
+#include "graph/graph.h"
+#include "kernel/canonical.h"
 
 namespace kiln {
 

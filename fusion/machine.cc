@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/machine.h"
+#include "fusion/machine.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/fusion/machine_files.h"
+#include "base/status_macros.h"
+#include "fusion/machine_files.h"
 
 namespace kiln {
 namespace {

@@ -30,7 +30,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/cpu_features.h"
+#include "base/cpu_features.h"
 
 namespace kiln {
 

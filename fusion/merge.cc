@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/merge.h"
+#include "fusion/merge.h"
 
 #include <algorithm>
 #include <cmath>
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/fusion/literal.h"
-#include "kiln/graph/op.h"
+#include "fusion/literal.h"
+#include "graph/op.h"
 
 namespace kiln {
 namespace {

@@ -19,12 +19,12 @@
 #include <utility>
 #include <vector>
 
-#include "kiln/base/decision.h"
-#include "kiln/fusion/group.h"
-#include "kiln/fusion/legality.h"
-#include "kiln/fusion/live_set.h"
-#include "kiln/fusion/node_facts.h"
-#include "kiln/graph/graph.h"
+#include "base/decision.h"
+#include "fusion/group.h"
+#include "fusion/legality.h"
+#include "fusion/live_set.h"
+#include "fusion/node_facts.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

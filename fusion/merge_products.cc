@@ -14,11 +14,11 @@
 #include <utility>
 #include <vector>
 
-#include "kiln/base/status_macros.h"
-#include "kiln/fusion/pass.h"
-#include "kiln/fusion/rewrite.h"
-#include "kiln/graph/builder.h"
-#include "kiln/graph/op.h"
+#include "base/status_macros.h"
+#include "fusion/pass.h"
+#include "fusion/rewrite.h"
+#include "graph/builder.h"
+#include "graph/op.h"
 
 namespace kiln {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "kiln/fusion/merge.h"
+#include "fusion/merge.h"
 
 namespace kiln {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "kiln/fusion/merge.h"
+#include "fusion/merge.h"
 
 namespace kiln {
 namespace {

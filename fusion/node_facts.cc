@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/node_facts.h"
+#include "fusion/node_facts.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/fusion/literal.h"
-#include "kiln/fusion/node_reads.h"
-#include "kiln/graph/op.h"
+#include "base/status_macros.h"
+#include "fusion/literal.h"
+#include "fusion/node_reads.h"
+#include "graph/op.h"
 
 namespace kiln {
 namespace {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/fusion/group.h"
-#include "kiln/fusion/library_call.h"
-#include "kiln/graph/graph.h"
-#include "kiln/kernel/scalar_expr.h"
+#include "fusion/group.h"
+#include "fusion/library_call.h"
+#include "graph/graph.h"
+#include "kernel/scalar_expr.h"
 
 namespace kiln {
 

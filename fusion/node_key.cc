@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/node_key.h"
+#include "fusion/node_key.h"
 
 #include <vector>
 

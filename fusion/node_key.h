@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "kiln/graph/graph.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

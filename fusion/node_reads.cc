@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/node_reads.h"
+#include "fusion/node_reads.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/coordinate.h"
+#include "base/status_macros.h"
+#include "graph/coordinate.h"
 
 namespace kiln {
 namespace {

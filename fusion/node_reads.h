@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/dim.h"
-#include "kiln/graph/graph.h"
-#include "kiln/graph/op.h"
+#include "base/dim.h"
+#include "graph/graph.h"
+#include "graph/op.h"
 
 namespace kiln {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/pipeline.h"
+#include "fusion/pipeline.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/log.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "base/status_macros.h"
 
 namespace kiln {
 namespace {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/predict.h"
+#include "fusion/predict.h"
 
 #include <algorithm>
 
 #include "absl/strings/string_view.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/fusion/legality.h"
-#include "kiln/fusion/lower.h"
-#include "kiln/fusion/node_facts.h"
-#include "kiln/fusion/traffic.h"
-#include "kiln/graph/op.h"
+#include "base/status_macros.h"
+#include "fusion/legality.h"
+#include "fusion/lower.h"
+#include "fusion/node_facts.h"
+#include "fusion/traffic.h"
+#include "graph/op.h"
 
 namespace kiln {
 namespace {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/fusion/group.h"
-#include "kiln/fusion/machine.h"
-#include "kiln/graph/graph.h"
+#include "fusion/group.h"
+#include "fusion/machine.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

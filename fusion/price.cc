@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/price.h"
+#include "fusion/price.h"
 
 #include <algorithm>
 #include <array>
@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "kiln/kernel/math.h"
-#include "kiln/schedule/cuts.h"
-#include "kiln/schedule/facts.h"
-#include "kiln/schedule/scheduler.h"
+#include "kernel/math.h"
+#include "schedule/cuts.h"
+#include "schedule/facts.h"
+#include "schedule/scheduler.h"
 
 namespace kiln {
 namespace {

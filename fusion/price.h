@@ -13,8 +13,8 @@
 #include <cstdint>
 #include <span>
 
-#include "kiln/fusion/machine.h"
-#include "kiln/kernel/kernel.h"
+#include "fusion/machine.h"
+#include "kernel/kernel.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/reduction_runs.h"
+#include "fusion/reduction_runs.h"
 
 #include <algorithm>
 #include <cstddef>

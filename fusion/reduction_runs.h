@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kiln/fusion/emit.h"
-#include "kiln/kernel/canonical.h"
+#include "fusion/emit.h"
+#include "kernel/canonical.h"
 
 namespace kiln {
 

@@ -6,10 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "kiln/fusion/literal.h"
-#include "kiln/fusion/pass.h"
-#include "kiln/fusion/rewrite.h"
-#include "kiln/graph/op.h"
+#include "fusion/literal.h"
+#include "fusion/pass.h"
+#include "fusion/rewrite.h"
+#include "graph/op.h"
 
 namespace kiln {
 namespace {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/rewrite.h"
+#include "fusion/rewrite.h"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/builder.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/tensors.h"
+#include "base/status_macros.h"
+#include "graph/builder.h"
+#include "graph/op.h"
+#include "graph/tensors.h"
 
 namespace kiln {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/fusion/pass.h"
-#include "kiln/graph/graph.h"
+#include "fusion/pass.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/rounding.h"
+#include "fusion/rounding.h"
 
 #include <cmath>
 #include <vector>
 
-#include "kiln/graph/tensors.h"
+#include "graph/tensors.h"
 
 namespace kiln {
 namespace {

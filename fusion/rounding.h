@@ -10,8 +10,8 @@
 
 #include <functional>
 
-#include "kiln/base/dtype.h"
-#include "kiln/kernel/scalar_expr.h"
+#include "base/dtype.h"
+#include "kernel/scalar_expr.h"
 
 namespace kiln {
 

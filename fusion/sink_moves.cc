@@ -8,11 +8,11 @@
 #include <optional>
 #include <vector>
 
-#include "kiln/fusion/literal.h"
-#include "kiln/fusion/node_reads.h"
-#include "kiln/fusion/pass.h"
-#include "kiln/fusion/rewrite.h"
-#include "kiln/graph/op.h"
+#include "fusion/literal.h"
+#include "fusion/node_reads.h"
+#include "fusion/pass.h"
+#include "fusion/rewrite.h"
+#include "graph/op.h"
 
 namespace kiln {
 namespace {

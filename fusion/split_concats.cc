@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "kiln/fusion/pass.h"
-#include "kiln/fusion/rewrite.h"
+#include "fusion/pass.h"
+#include "fusion/rewrite.h"
 
 namespace kiln {
 namespace {

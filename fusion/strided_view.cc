@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/strided_view.h"
+#include "fusion/strided_view.h"
 
 #include <utility>
 
-#include "kiln/fusion/node_reads.h"
-#include "kiln/graph/op.h"
+#include "fusion/node_reads.h"
+#include "graph/op.h"
 
 namespace kiln {
 namespace {

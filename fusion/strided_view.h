@@ -10,8 +10,8 @@
 
 #include <optional>
 
-#include "kiln/base/dim.h"
-#include "kiln/graph/graph.h"
+#include "base/dim.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

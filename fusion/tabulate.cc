@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "kiln/fusion/constant_kernel.h"
-#include "kiln/fusion/node_facts.h"
-#include "kiln/fusion/pass.h"
-#include "kiln/fusion/rewrite.h"
-#include "kiln/graph/op.h"
+#include "fusion/constant_kernel.h"
+#include "fusion/node_facts.h"
+#include "fusion/pass.h"
+#include "fusion/rewrite.h"
+#include "graph/op.h"
 
 namespace kiln {
 namespace {

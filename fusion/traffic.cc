@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/traffic.h"
+#include "fusion/traffic.h"
 
 #include <algorithm>
 #include <optional>
 #include <set>
 
-#include "kiln/fusion/node_facts.h"
-#include "kiln/fusion/node_reads.h"
+#include "fusion/node_facts.h"
+#include "fusion/node_reads.h"
 
 namespace kiln {
 namespace {

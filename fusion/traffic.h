@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kiln/fusion/group.h"
-#include "kiln/graph/graph.h"
+#include "fusion/group.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

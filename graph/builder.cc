@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/builder.h"
+#include "graph/builder.h"
 
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/tensors.h"
+#include "base/status_macros.h"
+#include "graph/op.h"
+#include "graph/tensors.h"
 
 namespace kiln {
 namespace {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/check_node.h"
+#include "graph/check_node.h"
 
 #include <algorithm>
 #include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/open_extents.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "graph/open_extents.h"
 
 namespace kiln {
 namespace {

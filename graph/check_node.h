@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "kiln/graph/op.h"
+#include "graph/op.h"
 
 namespace kiln {
 

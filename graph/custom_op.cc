@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/custom_op.h"
+#include "graph/custom_op.h"
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/ops/ops.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "graph/op.h"
+#include "graph/ops/ops.h"
 
 namespace kiln {
 namespace {

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/graph/builder.h"
-#include "kiln/graph/graph.h"
+#include "graph/builder.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/graph.h"
+#include "graph/graph.h"
 
 #include <algorithm>
 #include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/check_node.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/rebuild.h"
-#include "kiln/graph/shape_content.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "graph/check_node.h"
+#include "graph/op.h"
+#include "graph/rebuild.h"
+#include "graph/shape_content.h"
 
 namespace kiln {
 namespace {

@@ -31,10 +31,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/dim.h"
-#include "kiln/base/dtype.h"
-#include "kiln/base/guard.h"
-#include "kiln/base/tensor.h"
+#include "base/dim.h"
+#include "base/dtype.h"
+#include "base/guard.h"
+#include "base/tensor.h"
 
 namespace kiln {
 

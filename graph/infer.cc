@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/infer.h"
+#include "graph/infer.h"
 
 #include <algorithm>
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
+#include "base/status_macros.h"
 
 namespace kiln {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/graph/op.h"
+#include "graph/op.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/known_dims.h"
+#include "graph/known_dims.h"
 
 #include <algorithm>
 

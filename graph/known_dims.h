@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "kiln/base/dim.h"
-#include "kiln/base/guard.h"
+#include "base/dim.h"
+#include "base/guard.h"
 
 namespace kiln {
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "kiln/graph/graph.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

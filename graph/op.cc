@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/op.h"
+#include "graph/op.h"
 
 #include <algorithm>
 
@@ -7,9 +7,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "kiln/base/check.h"
-#include "kiln/graph/needed_value.h"
-#include "kiln/graph/tensors.h"
+#include "base/check.h"
+#include "graph/needed_value.h"
+#include "graph/tensors.h"
 
 namespace kiln {
 namespace {

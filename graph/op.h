@@ -21,9 +21,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/graph/graph.h"
-#include "kiln/kernel/kernel.h"
-#include "kiln/kernel/scalar_expr.h"
+#include "graph/graph.h"
+#include "kernel/kernel.h"
+#include "kernel/scalar_expr.h"
 
 namespace kiln {
 

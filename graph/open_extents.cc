@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/open_extents.h"
+#include "graph/open_extents.h"
 
 #include "absl/strings/cord.h"
 #include "absl/strings/string_view.h"

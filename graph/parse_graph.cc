@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "kiln/base/catch_exceptions.h"
-#include "kiln/graph/parse_sized.h"
-#include "kiln/graph/rebuild.h"
-#include "kiln/graph/text.h"
+#include "base/catch_exceptions.h"
+#include "graph/parse_sized.h"
+#include "graph/rebuild.h"
+#include "graph/text.h"
 
 namespace kiln {
 namespace {

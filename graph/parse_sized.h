@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/dim.h"
-#include "kiln/graph/graph.h"
+#include "base/dim.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/rebuild.h"
+#include "graph/rebuild.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/op.h"
+#include "base/status_macros.h"
+#include "graph/op.h"
 
 namespace kiln {
 namespace {

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/dim.h"
-#include "kiln/graph/graph.h"
+#include "base/dim.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/shape_content.h"
+#include "graph/shape_content.h"
 
-#include "kiln/graph/coordinate.h"
-#include "kiln/graph/op.h"
+#include "graph/coordinate.h"
+#include "graph/op.h"
 
 namespace kiln {
 namespace {

@@ -12,7 +12,7 @@
 
 #include <optional>
 
-#include "kiln/graph/graph.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

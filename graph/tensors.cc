@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/tensors.h"
+#include "graph/tensors.h"
 
 #include <bit>
 #include <cmath>
 #include <cstring>
 
-#include "kiln/kernel/scalar_expr.h"
+#include "kernel/scalar_expr.h"
 
 namespace kiln {
 namespace {

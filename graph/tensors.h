@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kiln/base/tensor.h"
+#include "base/tensor.h"
 
 namespace kiln {
 

@@ -25,7 +25,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/graph/graph.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

@@ -9,14 +9,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "kiln/base/name.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/parse_sized.h"
-#include "kiln/graph/rebuild.h"
-#include "kiln/graph/tensors.h"
-#include "kiln/graph/text.h"
+#include "base/name.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "graph/op.h"
+#include "graph/parse_sized.h"
+#include "graph/rebuild.h"
+#include "graph/tensors.h"
+#include "graph/text.h"
 
 namespace kiln {
 namespace {

@@ -5,11 +5,11 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/base/name.h"
-#include "kiln/base/sha256.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/tensors.h"
-#include "kiln/graph/text.h"
+#include "base/name.h"
+#include "base/sha256.h"
+#include "graph/op.h"
+#include "graph/tensors.h"
+#include "graph/text.h"
 
 namespace kiln {
 namespace {

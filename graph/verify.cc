@@ -3,11 +3,11 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/check_node.h"
-#include "kiln/graph/graph.h"
-#include "kiln/graph/known_dims.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "graph/check_node.h"
+#include "graph/graph.h"
+#include "graph/known_dims.h"
 
 namespace kiln {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/aligned_stores.h"
+#include "halide_gen/aligned_stores.h"
 
 #include <algorithm>
 #include <map>
 
-#include "kiln/kernel/abi.h"
-#include "kiln/schedule/cuts.h"
+#include "kernel/abi.h"
+#include "schedule/cuts.h"
 
 namespace kiln {
 

@@ -22,8 +22,8 @@
 #include <string>
 #include <vector>
 
-#include "kiln/halide_gen/nests.h"
-#include "kiln/halide_gen/streams.h"
+#include "halide_gen/nests.h"
+#include "halide_gen/streams.h"
 
 namespace kiln {
 

@@ -8,7 +8,7 @@ file(
   "${PROJECT_SOURCE_DIR}/halide_gen/*/*.h" "${PROJECT_SOURCE_DIR}/halide_gen/*/*.cc"
   "${PROJECT_SOURCE_DIR}/kernel/*.h" "${PROJECT_SOURCE_DIR}/kernel/*.cc"
   "${PROJECT_SOURCE_DIR}/schedule/*.h" "${PROJECT_SOURCE_DIR}/schedule/*.cc")
-set(KILN_BUILD_ID_SOURCE "${KILN_GEN_DIR}/kiln/halide_gen/build_id.cc")
+set(KILN_BUILD_ID_SOURCE "${KILN_GEN_DIR}/halide_gen/build_id.cc")
 add_custom_command(
   OUTPUT "${KILN_BUILD_ID_SOURCE}"
   COMMAND ${CMAKE_COMMAND} "-DFILES=${codegen_sources}" "-DHALIDE=${KILN_HALIDE_LIBRARY}" -DVERSION=21.0.0

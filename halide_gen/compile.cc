@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/compile.h"
+#include "halide_gen/compile.h"
 
 #include <Halide.h>
 
@@ -11,14 +11,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/halide_gen/aligned_stores.h"
-#include "kiln/halide_gen/emit.h"
-#include "kiln/halide_gen/files.h"
-#include "kiln/halide_gen/isa_scan.h"
-#include "kiln/halide_gen/link.h"
-#include "kiln/halide_gen/streams.h"
-#include "kiln/kernel/text.h"
+#include "base/status_macros.h"
+#include "halide_gen/aligned_stores.h"
+#include "halide_gen/emit.h"
+#include "halide_gen/files.h"
+#include "halide_gen/isa_scan.h"
+#include "halide_gen/link.h"
+#include "halide_gen/streams.h"
+#include "kernel/text.h"
 
 namespace kiln {
 namespace {

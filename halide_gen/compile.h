@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "kiln/halide_gen/protocol.h"
+#include "halide_gen/protocol.h"
 
 namespace kiln {
 

@@ -6,9 +6,9 @@
 #include <Halide.h>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/cpu_features.h"
-#include "kiln/kernel/kernel.h"
-#include "kiln/schedule/scheduler.h"
+#include "base/cpu_features.h"
+#include "kernel/kernel.h"
+#include "schedule/scheduler.h"
 
 namespace kiln {
 

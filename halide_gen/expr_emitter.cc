@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/expr_emitter.h"
+#include "halide_gen/expr_emitter.h"
 
 #include <algorithm>
 #include <string>
 
-#include "kiln/halide_gen/opaque_loads.h"
-#include "kiln/halide_gen/primitives.h"
-#include "kiln/halide_gen/vanishing_reads.h"
-#include "kiln/schedule/facts.h"
+#include "halide_gen/opaque_loads.h"
+#include "halide_gen/primitives.h"
+#include "halide_gen/vanishing_reads.h"
+#include "schedule/facts.h"
 
 namespace kiln {
 namespace {

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "kiln/kernel/kernel.h"
+#include "kernel/kernel.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/factors.h"
+#include "halide_gen/factors.h"
 
 #include <algorithm>
 #include <map>

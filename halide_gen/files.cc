@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/files.h"
+#include "halide_gen/files.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

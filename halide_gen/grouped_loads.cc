@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/grouped_loads.h"
+#include "halide_gen/grouped_loads.h"
 
 #include <algorithm>
 #include <bit>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "kiln/halide_gen/picked_lanes.h"
+#include "halide_gen/picked_lanes.h"
 
 namespace kiln {
 namespace {

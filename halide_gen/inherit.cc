@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/inherit.h"
+#include "halide_gen/inherit.h"
 
 #include <fcntl.h>
 #include <link.h>

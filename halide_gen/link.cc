@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/link.h"
+#include "halide_gen/link.h"
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -11,8 +11,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/halide_gen/files.h"
+#include "base/status_macros.h"
+#include "halide_gen/files.h"
 
 namespace kiln {
 namespace {

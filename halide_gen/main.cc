@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "kiln/base/cpu_features.h"
-#include "kiln/halide_gen/files.h"
-#include "kiln/halide_gen/worker.h"
-#include "kiln/kernel/text.h"
-#include "kiln/schedule/scheduler.h"
+#include "base/cpu_features.h"
+#include "halide_gen/files.h"
+#include "halide_gen/worker.h"
+#include "kernel/text.h"
+#include "schedule/scheduler.h"
 
 namespace kiln {
 namespace {

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "kiln/kernel/abi.h"
+#include "kernel/abi.h"
 
 namespace {
 
@@ -37,8 +37,7 @@ int PrintEmbedded(const char* path) {
     std::fprintf(stderr, "make_stub: \"%s\": cannot be read\n", path);
     return 1;
   }
-  std::puts(
-      "#include \"kiln/halide_gen/link.h\"\n\nnamespace {\nconstexpr unsigned char kBytes[] = {");
+  std::puts("#include \"halide_gen/link.h\"\n\nnamespace {\nconstexpr unsigned char kBytes[] = {");
   for (size_t i = 0; i < bytes.size(); ++i) {
     std::printf("%u,%s", static_cast<unsigned char>(bytes[i]), i % 24 == 23 ? "\n" : "");
   }

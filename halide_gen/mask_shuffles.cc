@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/mask_shuffles.h"
+#include "halide_gen/mask_shuffles.h"
 
 #include <set>
 #include <vector>

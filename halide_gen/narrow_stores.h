@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "kiln/halide_gen/vector_part.h"
+#include "halide_gen/vector_part.h"
 
 namespace kiln {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/narrow_tails.h"
+#include "halide_gen/narrow_tails.h"
 
 #include <optional>
 #include <string>
 
-#include "kiln/halide_gen/vector_part.h"
+#include "halide_gen/vector_part.h"
 
 namespace kiln {
 namespace {

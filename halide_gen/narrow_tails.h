@@ -16,7 +16,7 @@
 
 #include <Halide.h>
 
-#include "kiln/halide_gen/masks.h"
+#include "halide_gen/masks.h"
 
 namespace kiln {
 

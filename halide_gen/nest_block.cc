@@ -12,8 +12,8 @@
 #include <cstddef>
 #include <string>
 
-#include "kiln/halide_gen/nests.h"
-#include "kiln/schedule/facts.h"
+#include "halide_gen/nests.h"
+#include "schedule/facts.h"
 
 namespace kiln {
 namespace {

@@ -7,7 +7,7 @@
 //   for a, for b, for vectors of x: out0[a, b, x]
 #include <cstddef>
 
-#include "kiln/halide_gen/nests.h"
+#include "halide_gen/nests.h"
 
 namespace kiln {
 namespace {

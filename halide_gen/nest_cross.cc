@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // schedule/halves.h says what the halves are, schedule/cross.cc decides, this does.
-#include "kiln/halide_gen/nests.h"
-#include "kiln/schedule/facts.h"
-#include "kiln/schedule/halves.h"
+#include "halide_gen/nests.h"
+#include "schedule/facts.h"
+#include "schedule/halves.h"
 
 namespace kiln {
 namespace {

@@ -4,10 +4,10 @@
 // looped over; what has only some of them is spread over all, once, for the loops that need it.
 #include <algorithm>
 
-#include "kiln/halide_gen/nests.h"
-#include "kiln/halide_gen/primitives.h"
-#include "kiln/halide_gen/reduction.h"
-#include "kiln/schedule/facts.h"
+#include "halide_gen/nests.h"
+#include "halide_gen/primitives.h"
+#include "halide_gen/reduction.h"
+#include "schedule/facts.h"
 
 namespace kiln {
 namespace {

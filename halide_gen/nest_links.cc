@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // schedule/links.h says what links are, schedule/pointwise.cc decides, this does.
-#include "kiln/halide_gen/nests.h"
-#include "kiln/halide_gen/primitives.h"
-#include "kiln/halide_gen/tables.h"
-#include "kiln/schedule/links.h"
+#include "halide_gen/nests.h"
+#include "halide_gen/primitives.h"
+#include "halide_gen/tables.h"
+#include "schedule/links.h"
 
 namespace kiln {
 

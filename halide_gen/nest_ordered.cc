@@ -13,9 +13,9 @@
 #include <cstddef>
 #include <iterator>
 
-#include "kiln/halide_gen/nests.h"
-#include "kiln/halide_gen/pieces.h"
-#include "kiln/halide_gen/primitives.h"
+#include "halide_gen/nests.h"
+#include "halide_gen/pieces.h"
+#include "halide_gen/primitives.h"
 
 namespace kiln {
 

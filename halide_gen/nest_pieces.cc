@@ -3,9 +3,9 @@
 // piece, so that its lines come and go once; in each piece the guards are decided.
 #include <algorithm>
 
-#include "kiln/halide_gen/nests.h"
-#include "kiln/halide_gen/pieces.h"
-#include "kiln/schedule/cuts.h"
+#include "halide_gen/nests.h"
+#include "halide_gen/pieces.h"
+#include "schedule/cuts.h"
 
 namespace kiln {
 namespace {

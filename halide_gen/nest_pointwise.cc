@@ -2,10 +2,10 @@
 // schedule/pointwise.cc decides, this does.
 #include <algorithm>
 
-#include "kiln/halide_gen/nests.h"
-#include "kiln/halide_gen/primitives.h"
-#include "kiln/halide_gen/tables.h"
-#include "kiln/schedule/facts.h"
+#include "halide_gen/nests.h"
+#include "halide_gen/primitives.h"
+#include "halide_gen/tables.h"
+#include "schedule/facts.h"
 
 namespace kiln {
 

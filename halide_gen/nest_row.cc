@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <map>
 
-#include "kiln/halide_gen/nests.h"
-#include "kiln/halide_gen/primitives.h"
-#include "kiln/halide_gen/reduction.h"
-#include "kiln/halide_gen/tables.h"
-#include "kiln/schedule/facts.h"
+#include "halide_gen/nests.h"
+#include "halide_gen/primitives.h"
+#include "halide_gen/reduction.h"
+#include "halide_gen/tables.h"
+#include "schedule/facts.h"
 
 namespace kiln {
 namespace {

@@ -15,10 +15,10 @@
 // of all dims are made one after the other, of several steps of the dim next to the turned one.
 #include <algorithm>
 
-#include "kiln/halide_gen/nests.h"
-#include "kiln/halide_gen/primitives.h"
-#include "kiln/kernel/abi.h"
-#include "kiln/schedule/facts.h"
+#include "halide_gen/nests.h"
+#include "halide_gen/primitives.h"
+#include "kernel/abi.h"
+#include "schedule/facts.h"
 
 namespace kiln {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/nests.h"
+#include "halide_gen/nests.h"
 
 #include <algorithm>
 #include <set>
 
-#include "kiln/halide_gen/primitives.h"
-#include "kiln/schedule/facts.h"
+#include "halide_gen/primitives.h"
+#include "schedule/facts.h"
 
 namespace kiln {
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "kiln/halide_gen/expr_emitter.h"
-#include "kiln/kernel/kernel.h"
-#include "kiln/schedule/scheduler.h"
+#include "halide_gen/expr_emitter.h"
+#include "kernel/kernel.h"
+#include "schedule/scheduler.h"
 
 namespace kiln {
 

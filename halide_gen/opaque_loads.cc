@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/opaque_loads.h"
+#include "halide_gen/opaque_loads.h"
 
 namespace kiln {
 namespace {

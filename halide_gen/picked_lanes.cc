@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/picked_lanes.h"
+#include "halide_gen/picked_lanes.h"
 
 #include <map>
 #include <numeric>

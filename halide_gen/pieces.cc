@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/pieces.h"
+#include "halide_gen/pieces.h"
 
 #include <algorithm>
 
-#include "kiln/halide_gen/nests.h"
-#include "kiln/schedule/cuts.h"
+#include "halide_gen/nests.h"
+#include "schedule/cuts.h"
 
 namespace kiln {
 namespace {

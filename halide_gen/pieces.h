@@ -9,8 +9,8 @@
 
 #include <vector>
 
-#include "kiln/halide_gen/expr_emitter.h"
-#include "kiln/kernel/kernel.h"
+#include "halide_gen/expr_emitter.h"
+#include "kernel/kernel.h"
 
 namespace kiln {
 

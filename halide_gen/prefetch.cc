@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/prefetch.h"
+#include "halide_gen/prefetch.h"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "kiln/kernel/abi.h"
+#include "kernel/abi.h"
 
 namespace kiln {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/primitives.h"
+#include "halide_gen/primitives.h"
 
 #include <bit>
 #include <cmath>
 
-#include "kiln/halide_gen/vector_fma.h"
-#include "kiln/kernel/eval.h"
+#include "halide_gen/vector_fma.h"
+#include "kernel/eval.h"
 
 namespace kiln {
 namespace {

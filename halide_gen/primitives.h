@@ -11,9 +11,9 @@
 
 #include <Halide.h>
 
-#include "kiln/base/dtype.h"
-#include "kiln/kernel/kernel.h"
-#include "kiln/kernel/scalar_expr.h"
+#include "base/dtype.h"
+#include "kernel/kernel.h"
+#include "kernel/scalar_expr.h"
 
 namespace kiln {
 

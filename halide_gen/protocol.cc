@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/protocol.h"
+#include "halide_gen/protocol.h"
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/little_endian.h"
-#include "kiln/base/status_macros.h"
+#include "base/little_endian.h"
+#include "base/status_macros.h"
 
 namespace kiln {
 namespace {

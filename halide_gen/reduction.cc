@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/reduction.h"
+#include "halide_gen/reduction.h"
 
 #include <algorithm>
 
-#include "kiln/halide_gen/expr_emitter.h"
-#include "kiln/halide_gen/primitives.h"
+#include "halide_gen/expr_emitter.h"
+#include "halide_gen/primitives.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/square_turns.h"
+#include "halide_gen/square_turns.h"
 
 #include <algorithm>
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/steady_values.h"
+#include "halide_gen/steady_values.h"
 
 #include <algorithm>
 #include <iterator>

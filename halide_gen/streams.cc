@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/streams.h"
+#include "halide_gen/streams.h"
 
 #include <cstddef>
 #include <set>
@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "kiln/kernel/abi.h"
+#include "kernel/abi.h"
 
 namespace kiln {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/tables.h"
+#include "halide_gen/tables.h"
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "kiln/halide_gen/nests.h"
-#include "kiln/schedule/facts.h"
+#include "halide_gen/nests.h"
+#include "schedule/facts.h"
 
 namespace kiln {
 namespace {

@@ -16,9 +16,9 @@
 
 #include <cstdint>
 
-#include "kiln/halide_gen/expr_emitter.h"
-#include "kiln/kernel/kernel.h"
-#include "kiln/schedule/scheduler.h"
+#include "halide_gen/expr_emitter.h"
+#include "kernel/kernel.h"
+#include "schedule/scheduler.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/uniform_loads.h"
+#include "halide_gen/uniform_loads.h"
 
 namespace kiln {
 

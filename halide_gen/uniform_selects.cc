@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/uniform_selects.h"
+#include "halide_gen/uniform_selects.h"
 
 namespace kiln {
 namespace {

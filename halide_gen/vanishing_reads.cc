@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/vanishing_reads.h"
+#include "halide_gen/vanishing_reads.h"
 
 #include <set>
 #include <string>

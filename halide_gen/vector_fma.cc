@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/vector_fma.h"
+#include "halide_gen/vector_fma.h"
 
 #include <Halide.h>
 #include <dlfcn.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
-#include "kiln/halide_gen/vector_fma_bitcode.h"
+#include "halide_gen/vector_fma_bitcode.h"
 
 namespace kiln {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/vector_part.h"
+#include "halide_gen/vector_part.h"
 
 #include <cstdint>
 #include <utility>
 #include <vector>
 
-#include "kiln/halide_gen/picked_lanes.h"
+#include "halide_gen/picked_lanes.h"
 
 namespace kiln {
 

@@ -18,7 +18,7 @@
 
 #include <string>
 
-#include "kiln/halide_gen/masks.h"
+#include "halide_gen/masks.h"
 
 namespace kiln {
 

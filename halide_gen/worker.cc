@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/worker.h"
+#include "halide_gen/worker.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -19,14 +19,14 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "kiln/base/helper_main.h"
-#include "kiln/halide_gen/build_id.h"
-#include "kiln/halide_gen/compile.h"
-#include "kiln/halide_gen/files.h"
-#include "kiln/halide_gen/inherit.h"
-#include "kiln/kernel/params.h"
-#include "kiln/kernel/text.h"
-#include "kiln/schedule/scheduler.h"
+#include "base/helper_main.h"
+#include "halide_gen/build_id.h"
+#include "halide_gen/compile.h"
+#include "halide_gen/files.h"
+#include "halide_gen/inherit.h"
+#include "kernel/params.h"
+#include "kernel/text.h"
+#include "schedule/scheduler.h"
 
 namespace kiln {
 namespace {

@@ -6,7 +6,7 @@
 #ifndef KILN_HALIDE_GEN_WORKER_H_
 #define KILN_HALIDE_GEN_WORKER_H_
 
-#include "kiln/halide_gen/protocol.h"
+#include "halide_gen/protocol.h"
 
 namespace kiln {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/kernel/canonical.h"
+#include "kernel/canonical.h"
 
 #include <utility>
 
-#include "kiln/base/status_macros.h"
-#include "kiln/kernel/canonical_flat.h"
+#include "base/status_macros.h"
+#include "kernel/canonical_flat.h"
 
 namespace kiln {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/kernel/canonical_flat.h"
+#include "base/status_macros.h"
+#include "kernel/canonical_flat.h"
 
 namespace kiln::canonical_internal {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/kernel/canonical_flat.h"
+#include "kernel/canonical_flat.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "kiln/base/checked.h"
+#include "base/checked.h"
 
 namespace kiln::canonical_internal {
 namespace {

@@ -13,8 +13,8 @@
 #include <span>
 #include <vector>
 
-#include "kiln/kernel/canonical.h"
-#include "kiln/kernel/kernel.h"
+#include "kernel/canonical.h"
+#include "kernel/kernel.h"
 
 namespace kiln::canonical_internal {
 

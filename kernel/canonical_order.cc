@@ -7,8 +7,8 @@
 #include <tuple>
 #include <utility>
 
-#include "kiln/kernel/canonical_flat.h"
-#include "kiln/kernel/hash.h"
+#include "kernel/canonical_flat.h"
+#include "kernel/hash.h"
 
 namespace kiln::canonical_internal {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/kernel/eval.h"
+#include "kernel/eval.h"
 
 #include <bit>
 #include <cmath>

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "kiln/kernel/kernel.h"
+#include "kernel/kernel.h"
 
 namespace kiln {
 

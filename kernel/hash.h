@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "kiln/kernel/scalar_expr.h"
+#include "kernel/scalar_expr.h"
 
 namespace kiln {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/kernel/kernel.h"
+#include "kernel/kernel.h"
 
 #include <algorithm>
 #include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
+#include "base/status_macros.h"
 
 namespace kiln {
 namespace {

@@ -43,8 +43,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kiln/base/dtype.h"
-#include "kiln/kernel/scalar_expr.h"
+#include "base/dtype.h"
+#include "kernel/scalar_expr.h"
 
 namespace kiln {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/kernel/math.h"
+#include "kernel/math.h"
 
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/kernel/math_internal.h"
-#include "kiln/kernel/nan_shows.h"
+#include "base/status_macros.h"
+#include "kernel/math_internal.h"
+#include "kernel/nan_shows.h"
 
 namespace kiln {
 namespace {

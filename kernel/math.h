@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "kiln/kernel/kernel.h"
+#include "kernel/kernel.h"
 
 namespace kiln {
 

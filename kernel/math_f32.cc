@@ -3,7 +3,7 @@
 // multiplies by it. Polynomials that name no source are math_coefficients.py's.
 #include <initializer_list>
 
-#include "kiln/kernel/math_internal.h"
+#include "kernel/math_internal.h"
 
 namespace kiln::math_internal {
 namespace {

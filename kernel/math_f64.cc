@@ -3,8 +3,8 @@
 // so what matters is kept as an unevaluated sum of two. Polynomials: math_coefficients.py.
 #include <iterator>
 
-#include "kiln/kernel/math_f64_tables.h"
-#include "kiln/kernel/math_internal.h"
+#include "kernel/math_f64_tables.h"
+#include "kernel/math_internal.h"
 
 namespace kiln::math_internal {
 namespace {

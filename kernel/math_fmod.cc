@@ -9,7 +9,7 @@
 // instead.
 #include <vector>
 
-#include "kiln/kernel/math_internal.h"
+#include "kernel/math_internal.h"
 
 namespace kiln::math_internal {
 namespace {

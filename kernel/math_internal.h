@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "kiln/kernel/scalar_expr.h"
+#include "kernel/scalar_expr.h"
 
 namespace kiln::math_internal {
 

@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <iterator>
 
-#include "kiln/kernel/math_internal.h"
+#include "kernel/math_internal.h"
 
 namespace kiln::math_internal {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/kernel/naive.h"
+#include "kernel/naive.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,9 +7,9 @@
 #include <functional>
 #include <numeric>
 
-#include "kiln/base/status_macros.h"
-#include "kiln/kernel/eval.h"
-#include "kiln/kernel/math.h"
+#include "base/status_macros.h"
+#include "kernel/eval.h"
+#include "kernel/math.h"
 
 namespace kiln {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kiln/kernel/kernel.h"
+#include "kernel/kernel.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/kernel/nan_shows.h"
+#include "kernel/nan_shows.h"
 
 #include <algorithm>
 #include <vector>

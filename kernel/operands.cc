@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/kernel/operands.h"
+#include "kernel/operands.h"
 
 namespace kiln {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kiln/kernel/kernel.h"
+#include "kernel/kernel.h"
 
 namespace kiln {
 

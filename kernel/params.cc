@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/kernel/params.h"
+#include "kernel/params.h"
 
 #include <algorithm>
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/kernel/scalar_expr.h"
+#include "kernel/scalar_expr.h"
 
 #include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
 
-#include "kiln/kernel/hash.h"
+#include "kernel/hash.h"
 
 namespace kiln {
 namespace {

@@ -38,7 +38,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "kiln/base/dtype.h"
+#include "base/dtype.h"
 
 namespace kiln {
 

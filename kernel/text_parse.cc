@@ -9,8 +9,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/kernel/text.h"
+#include "base/status_macros.h"
+#include "kernel/text.h"
 
 namespace kiln {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/kernel/text.h"
+#include "kernel/text.h"
 
 namespace kiln {
 namespace {

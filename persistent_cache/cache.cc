@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/persistent_cache/cache.h"
+#include "persistent_cache/cache.h"
 
 #include <utility>
 
-#include "kiln/base/catch_exceptions.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/persistent_cache/directory.h"
+#include "base/catch_exceptions.h"
+#include "base/status_macros.h"
+#include "persistent_cache/directory.h"
 
 namespace kiln {
 

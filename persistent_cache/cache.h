@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/persistent_cache/store.h"
+#include "persistent_cache/store.h"
 
 namespace kiln {
 

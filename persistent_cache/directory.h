@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/file_system.h"
+#include "base/file_system.h"
 
 namespace kiln {
 

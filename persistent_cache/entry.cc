@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/persistent_cache/entry.h"
+#include "persistent_cache/entry.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "kiln/base/little_endian.h"
+#include "base/little_endian.h"
 
 namespace kiln {
 namespace {

@@ -26,8 +26,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/file_system.h"
-#include "kiln/persistent_cache/key.h"
+#include "base/file_system.h"
+#include "persistent_cache/key.h"
 
 namespace kiln {
 

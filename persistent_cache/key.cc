@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/persistent_cache/key.h"
+#include "persistent_cache/key.h"
 
 #include "absl/strings/strip.h"
-#include "kiln/base/little_endian.h"
+#include "base/little_endian.h"
 
 namespace kiln {
 namespace {

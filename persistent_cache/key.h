@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/sha256.h"
+#include "base/sha256.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/persistent_cache/layout.h"
+#include "persistent_cache/layout.h"
 
 #include <signal.h>
 #include <time.h>
@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "kiln/base/status_macros.h"
+#include "base/status_macros.h"
 
 namespace kiln {
 namespace {

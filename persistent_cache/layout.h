@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/file_system.h"
-#include "kiln/persistent_cache/key.h"
+#include "base/file_system.h"
+#include "persistent_cache/key.h"
 
 namespace kiln {
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/persistent_cache/pack.h"
+#include "persistent_cache/pack.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/little_endian.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
+#include "base/little_endian.h"
+#include "base/status.h"
+#include "base/status_macros.h"
 
 namespace kiln {
 namespace {

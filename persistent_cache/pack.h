@@ -21,10 +21,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/file_system.h"
-#include "kiln/persistent_cache/entry.h"
-#include "kiln/persistent_cache/key.h"
-#include "kiln/persistent_cache/signature.h"
+#include "base/file_system.h"
+#include "persistent_cache/entry.h"
+#include "persistent_cache/key.h"
+#include "persistent_cache/signature.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/persistent_cache/prune.h"
+#include "persistent_cache/prune.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,8 +8,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/persistent_cache/entry.h"
+#include "base/status_macros.h"
+#include "persistent_cache/entry.h"
 
 namespace kiln {
 namespace {

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/file_system.h"
-#include "kiln/persistent_cache/key.h"
-#include "kiln/persistent_cache/layout.h"
+#include "base/file_system.h"
+#include "persistent_cache/key.h"
+#include "persistent_cache/layout.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/persistent_cache/settings.h"
+#include "persistent_cache/settings.h"
 
 #include <sys/auxv.h>
 
@@ -10,7 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "kiln/base/log.h"
+#include "base/log.h"
 
 namespace kiln {
 namespace {

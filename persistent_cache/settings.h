@@ -16,8 +16,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/file_system.h"
-#include "kiln/persistent_cache/store.h"
+#include "base/file_system.h"
+#include "persistent_cache/store.h"
 
 namespace kiln {
 

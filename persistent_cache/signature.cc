@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/persistent_cache/signature.h"
+#include "persistent_cache/signature.h"
 
 #include <openssl/bio.h>
 #include <openssl/evp.h>
@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "kiln/base/status_macros.h"
+#include "base/status_macros.h"
 
 namespace kiln {
 namespace {

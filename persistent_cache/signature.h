@@ -17,8 +17,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/file_system.h"
-#include "kiln/base/sha256.h"
+#include "base/file_system.h"
+#include "base/sha256.h"
 
 struct evp_pkey_st;  // OpenSSL's key
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/persistent_cache/statistics.h"
+#include "persistent_cache/statistics.h"
 
 #include <algorithm>
 #include <memory>
@@ -10,7 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "kiln/base/status_macros.h"
+#include "base/status_macros.h"
 
 namespace kiln {
 namespace {

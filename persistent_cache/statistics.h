@@ -26,8 +26,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/file_system.h"
-#include "kiln/persistent_cache/layout.h"
+#include "base/file_system.h"
+#include "persistent_cache/layout.h"
 
 namespace kiln {
 

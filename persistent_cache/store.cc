@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opening, looking up and publishing. Everything else a store does is in store_upkeep.cc.
-#include "kiln/persistent_cache/store.h"
+#include "persistent_cache/store.h"
 
 #include <sys/types.h>
 #include <unistd.h>
@@ -12,10 +12,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "kiln/base/catch_exceptions.h"
-#include "kiln/base/log.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/persistent_cache/directory.h"
+#include "base/catch_exceptions.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "persistent_cache/directory.h"
 
 namespace kiln {
 namespace {

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/catch_exceptions.h"
-#include "kiln/base/log.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/persistent_cache/store.h"
+#include "base/catch_exceptions.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "persistent_cache/store.h"
 
 namespace kiln {
 namespace {

@@ -11,8 +11,8 @@
 // reduction over long rows is left to "general".
 #include <algorithm>
 
-#include "kiln/schedule/facts.h"
-#include "kiln/schedule/schedulers.h"
+#include "schedule/facts.h"
+#include "schedule/schedulers.h"
 
 namespace kiln {
 namespace {

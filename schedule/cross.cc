@@ -8,9 +8,9 @@
 // apart from the reductions.
 #include <algorithm>
 
-#include "kiln/schedule/facts.h"
-#include "kiln/schedule/halves.h"
-#include "kiln/schedule/schedulers.h"
+#include "schedule/facts.h"
+#include "schedule/halves.h"
+#include "schedule/schedulers.h"
 
 namespace kiln {
 namespace {

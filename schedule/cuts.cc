@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/schedule/cuts.h"
+#include "schedule/cuts.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "kiln/schedule/scheduler.h"
+#include "schedule/scheduler.h"
 
 namespace kiln {
 namespace {

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "kiln/kernel/kernel.h"
+#include "kernel/kernel.h"
 
 namespace kiln {
 

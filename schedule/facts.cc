@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/schedule/facts.h"
+#include "schedule/facts.h"
 
 #include <algorithm>
 #include <array>
@@ -8,8 +8,8 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/kernel/canonical.h"
-#include "kiln/kernel/math.h"
+#include "kernel/canonical.h"
+#include "kernel/math.h"
 
 namespace kiln {
 namespace {

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "kiln/kernel/kernel.h"
-#include "kiln/kernel/operands.h"
-#include "kiln/schedule/scheduler.h"
+#include "kernel/kernel.h"
+#include "kernel/operands.h"
+#include "schedule/scheduler.h"
 
 namespace kiln {
 

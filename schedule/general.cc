@@ -3,8 +3,8 @@
 // nest of its own that stores all its values; so is each output.
 #include <algorithm>
 
-#include "kiln/schedule/facts.h"
-#include "kiln/schedule/schedulers.h"
+#include "schedule/facts.h"
+#include "schedule/schedulers.h"
 
 namespace kiln {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/schedule/halves.h"
+#include "schedule/halves.h"
 
-#include "kiln/schedule/facts.h"
+#include "schedule/facts.h"
 
 namespace kiln {
 namespace {

@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "kiln/kernel/kernel.h"
+#include "kernel/kernel.h"
 
 namespace kiln {
 

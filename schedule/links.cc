@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/schedule/links.h"
+#include "schedule/links.h"
 
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
-#include "kiln/schedule/facts.h"
+#include "schedule/facts.h"
 
 namespace kiln {
 namespace {

@@ -17,7 +17,7 @@
 
 #include <optional>
 
-#include "kiln/kernel/kernel.h"
+#include "kernel/kernel.h"
 
 namespace kiln {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "kiln/schedule/scheduler.h"
+#include "schedule/scheduler.h"
 
 namespace kiln {
 

@@ -24,10 +24,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/schedule/cuts.h"
-#include "kiln/schedule/facts.h"
-#include "kiln/schedule/links.h"
-#include "kiln/schedule/schedulers.h"
+#include "schedule/cuts.h"
+#include "schedule/facts.h"
+#include "schedule/links.h"
+#include "schedule/schedulers.h"
 
 namespace kiln {
 namespace {

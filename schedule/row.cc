@@ -12,9 +12,9 @@
 // "unroll").
 #include <algorithm>
 
-#include "kiln/kernel/nan_shows.h"
-#include "kiln/schedule/facts.h"
-#include "kiln/schedule/schedulers.h"
+#include "kernel/nan_shows.h"
+#include "schedule/facts.h"
+#include "schedule/schedulers.h"
 
 namespace kiln {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/schedule/scheduler.h"
+#include "schedule/scheduler.h"
 
 #include "absl/strings/str_cat.h"
-#include "kiln/schedule/schedulers.h"
+#include "schedule/schedulers.h"
 
 namespace kiln {
 

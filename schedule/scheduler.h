@@ -17,10 +17,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/cpu_features.h"
-#include "kiln/base/decision.h"
-#include "kiln/kernel/kernel.h"
-#include "kiln/kernel/params.h"
+#include "base/cpu_features.h"
+#include "base/decision.h"
+#include "kernel/kernel.h"
+#include "kernel/params.h"
 
 namespace kiln {
 

@@ -3,7 +3,7 @@
 #ifndef KILN_SCHEDULE_SCHEDULERS_H_
 #define KILN_SCHEDULE_SCHEDULERS_H_
 
-#include "kiln/schedule/scheduler.h"
+#include "schedule/scheduler.h"
 
 namespace kiln {
 

@@ -13,8 +13,8 @@
 #include <algorithm>
 #include <set>
 
-#include "kiln/schedule/facts.h"
-#include "kiln/schedule/schedulers.h"
+#include "schedule/facts.h"
+#include "schedule/schedulers.h"
 
 namespace kiln {
 namespace {

@@ -11,15 +11,15 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/compiler/model_source.h"
-#include "kiln/tools/common.h"
-#include "kiln/tools/exit_code.h"
-#include "kiln/tools/inputs.h"
-#include "kiln/tools/report.h"
-#include "kiln/tools/serve.h"
+#include "base/status_macros.h"
+#include "compiler/compile.h"
+#include "compiler/model_source.h"
 #include "nlohmann/json.hpp"
+#include "tools/common.h"
+#include "tools/exit_code.h"
+#include "tools/inputs.h"
+#include "tools/report.h"
+#include "tools/serve.h"
 
 namespace kiln {
 namespace {

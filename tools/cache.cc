@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kiln cache: the commands and their flags. One file per group of commands does the work.
-#include "kiln/tools/cache.h"
+#include "tools/cache.h"
 
 #include <algorithm>
 #include <set>
@@ -9,12 +9,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/compiler/variants.h"
-#include "kiln/persistent_cache/directory.h"
-#include "kiln/persistent_cache/settings.h"
-#include "kiln/tools/exit_code.h"
+#include "base/status_macros.h"
+#include "compiler/compile.h"
+#include "compiler/variants.h"
+#include "persistent_cache/directory.h"
+#include "persistent_cache/settings.h"
+#include "tools/exit_code.h"
 
 namespace kiln {
 

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/compiler/kernel_key.h"
-#include "kiln/persistent_cache/pack.h"
-#include "kiln/persistent_cache/store.h"
-#include "kiln/tools/common.h"
-#include "kiln/tools/model_kernels.h"
+#include "compiler/kernel_key.h"
+#include "persistent_cache/pack.h"
+#include "persistent_cache/store.h"
+#include "tools/common.h"
+#include "tools/model_kernels.h"
 
 namespace kiln {
 

@@ -3,15 +3,15 @@
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/file_system.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/package_writer.h"
-#include "kiln/persistent_cache/pack.h"
-#include "kiln/persistent_cache/settings.h"
-#include "kiln/tools/cache.h"
-#include "kiln/tools/exit_code.h"
-#include "kiln/tools/report.h"
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "compiler/package_writer.h"
 #include "nlohmann/json.hpp"
+#include "persistent_cache/pack.h"
+#include "persistent_cache/settings.h"
+#include "tools/cache.h"
+#include "tools/exit_code.h"
+#include "tools/report.h"
 
 namespace kiln {
 namespace {

@@ -11,12 +11,12 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/persistent_cache/settings.h"
-#include "kiln/tools/cache.h"
-#include "kiln/tools/exit_code.h"
-#include "kiln/tools/report.h"
+#include "base/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "persistent_cache/settings.h"
+#include "tools/cache.h"
+#include "tools/exit_code.h"
+#include "tools/report.h"
 
 namespace kiln {
 namespace {

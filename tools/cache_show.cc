@@ -6,14 +6,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/kernel_service.h"
-#include "kiln/kernel/abi.h"
-#include "kiln/tools/cache.h"
-#include "kiln/tools/elf_symbols.h"
-#include "kiln/tools/exit_code.h"
-#include "kiln/tools/report.h"
+#include "base/status_macros.h"
+#include "compiler/kernel_service.h"
+#include "kernel/abi.h"
 #include "nlohmann/json.hpp"
+#include "tools/cache.h"
+#include "tools/elf_symbols.h"
+#include "tools/exit_code.h"
+#include "tools/report.h"
 
 namespace kiln {
 namespace {

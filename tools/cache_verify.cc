@@ -13,17 +13,17 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "kiln/base/processors.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/base/task_queue.h"
-#include "kiln/compiler/kernel_entry.h"
-#include "kiln/compiler/kernel_service.h"
-#include "kiln/exec/support/loader.h"
-#include "kiln/exec/validate/validator.h"
-#include "kiln/tools/cache.h"
-#include "kiln/tools/exit_code.h"
-#include "kiln/tools/report.h"
+#include "base/processors.h"
+#include "base/status_macros.h"
+#include "base/task_queue.h"
+#include "compiler/kernel_entry.h"
+#include "compiler/kernel_service.h"
+#include "exec/support/loader.h"
+#include "exec/validate/validator.h"
 #include "nlohmann/json.hpp"
+#include "tools/cache.h"
+#include "tools/exit_code.h"
+#include "tools/report.h"
 
 namespace kiln {
 namespace {

@@ -6,12 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "kiln/compiler/kernel_service.h"
-#include "kiln/exec/support/loader.h"
-#include "kiln/tools/cache.h"
-#include "kiln/tools/exit_code.h"
-#include "kiln/tools/report.h"
+#include "compiler/kernel_service.h"
+#include "exec/support/loader.h"
 #include "nlohmann/json.hpp"
+#include "tools/cache.h"
+#include "tools/exit_code.h"
+#include "tools/report.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/tools/common.h"
+#include "tools/common.h"
 
 #include <atomic>
 #include <cstdlib>
@@ -13,14 +13,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/file_system.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/model.h"
-#include "kiln/fusion/machine.h"
-#include "kiln/fusion/pass.h"
-#include "kiln/persistent_cache/layout.h"
+#include "base/file_system.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "exec/model.h"
+#include "fusion/machine.h"
+#include "fusion/pass.h"
 #include "nlohmann/json.hpp"
+#include "persistent_cache/layout.h"
 
 namespace kiln {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
-#include "kiln/base/dim.h"
-#include "kiln/compiler/options.h"
+#include "base/dim.h"
+#include "compiler/options.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace kiln {

@@ -5,15 +5,15 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/processors.h"
-#include "kiln/base/sha256.h"
-#include "kiln/compiler/precompile.h"
-#include "kiln/tools/common.h"
-#include "kiln/tools/exit_code.h"
-#include "kiln/tools/model_kernels.h"
-#include "kiln/tools/progress.h"
-#include "kiln/tools/report.h"
+#include "base/processors.h"
+#include "base/sha256.h"
+#include "compiler/precompile.h"
 #include "nlohmann/json.hpp"
+#include "tools/common.h"
+#include "tools/exit_code.h"
+#include "tools/model_kernels.h"
+#include "tools/progress.h"
+#include "tools/report.h"
 
 namespace kiln {
 namespace {

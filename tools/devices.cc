@@ -7,13 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/base/cpu_features.h"
-#include "kiln/base/processors.h"
-#include "kiln/compiler/measure_machine.h"
-#include "kiln/tools/common.h"
-#include "kiln/tools/exit_code.h"
-#include "kiln/tools/report.h"
+#include "base/cpu_features.h"
+#include "base/processors.h"
+#include "compiler/measure_machine.h"
 #include "nlohmann/json.hpp"
+#include "tools/common.h"
+#include "tools/exit_code.h"
+#include "tools/report.h"
 
 namespace kiln {
 namespace {

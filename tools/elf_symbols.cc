@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/tools/elf_symbols.h"
+#include "tools/elf_symbols.h"
 
 #include <elf.h>
 

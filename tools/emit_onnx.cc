@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/tools/emit_onnx.h"
+#include "tools/emit_onnx.h"
 
 #include <fstream>
 #include <set>
@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/onnx/export.h"
+#include "base/status_macros.h"
+#include "graph/onnx/export.h"
 
 namespace kiln {
 namespace {

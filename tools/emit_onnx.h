@@ -6,8 +6,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "kiln/compiler/variants.h"
-#include "kiln/graph/graph.h"
+#include "compiler/variants.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

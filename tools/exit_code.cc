@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/tools/exit_code.h"
+#include "tools/exit_code.h"
 
 #include <iostream>
 

@@ -7,16 +7,16 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/model_source.h"
-#include "kiln/graph/op.h"
-#include "kiln/tools/common.h"
-#include "kiln/tools/exit_code.h"
-#include "kiln/tools/explain_library.h"
-#include "kiln/tools/explain_plan.h"
-#include "kiln/tools/inputs.h"
-#include "kiln/tools/report.h"
+#include "base/status_macros.h"
+#include "compiler/model_source.h"
+#include "graph/op.h"
 #include "nlohmann/json.hpp"
+#include "tools/common.h"
+#include "tools/exit_code.h"
+#include "tools/explain_library.h"
+#include "tools/explain_plan.h"
+#include "tools/inputs.h"
+#include "tools/report.h"
 
 namespace kiln {
 namespace {

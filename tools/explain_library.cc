@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/tools/explain_library.h"
+#include "tools/explain_library.h"
 
 #include <iostream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/compiler/model_source.h"
-#include "kiln/exec/plan_info.h"
-#include "kiln/tools/exit_code.h"
-#include "kiln/tools/inputs.h"
-#include "kiln/tools/report.h"
+#include "compiler/model_source.h"
+#include "exec/plan_info.h"
 #include "nlohmann/json.hpp"
+#include "tools/exit_code.h"
+#include "tools/inputs.h"
+#include "tools/report.h"
 
 namespace kiln {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kiln/tools/common.h"
+#include "tools/common.h"
 
 namespace kiln {
 

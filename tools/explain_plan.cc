@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/tools/explain_plan.h"
+#include "tools/explain_plan.h"
 
 #include <algorithm>
 #include <deque>
@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/compiler/parts.h"
-#include "kiln/exec/support/boxes.h"
-#include "kiln/fusion/lower.h"
-#include "kiln/fusion/predict.h"
+#include "base/status_macros.h"
+#include "compiler/compile.h"
+#include "compiler/parts.h"
+#include "exec/support/boxes.h"
+#include "fusion/lower.h"
+#include "fusion/predict.h"
 
 namespace kiln {
 namespace {

@@ -9,11 +9,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kiln/base/tensor.h"
-#include "kiln/compiler/options.h"
-#include "kiln/compiler/variants.h"
-#include "kiln/fusion/traffic.h"
-#include "kiln/graph/graph.h"
+#include "base/tensor.h"
+#include "compiler/options.h"
+#include "compiler/variants.h"
+#include "fusion/traffic.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/tools/inputs.h"
+#include "tools/inputs.h"
 
 #include <unistd.h>
 
@@ -15,11 +15,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "kiln/base/npy.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/graph/op.h"
-#include "kiln/tools/exit_code.h"
+#include "base/npy.h"
+#include "base/status_macros.h"
+#include "compiler/compile.h"
+#include "graph/op.h"
+#include "tools/exit_code.h"
 
 namespace kiln {
 namespace {

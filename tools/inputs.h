@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/tensor.h"
-#include "kiln/compiler/model_source.h"
-#include "kiln/compiler/options.h"
-#include "kiln/compiler/warm_model.h"
-#include "kiln/graph/graph.h"
-#include "kiln/tools/common.h"
+#include "base/tensor.h"
+#include "compiler/model_source.h"
+#include "compiler/options.h"
+#include "compiler/warm_model.h"
+#include "graph/graph.h"
+#include "tools/common.h"
 
 namespace kiln {
 

@@ -11,9 +11,9 @@
 #include <map>
 
 #include "CLI/CLI.hpp"
-#include "kiln/halide_gen/build_id.h"
-#include "kiln/tools/common.h"
-#include "kiln/tools/exit_code.h"
+#include "halide_gen/build_id.h"
+#include "tools/common.h"
+#include "tools/exit_code.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/tools/model_kernels.h"
+#include "tools/model_kernels.h"
 
 #include <algorithm>
 #include <functional>
@@ -11,12 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
-#include "kiln/base/file_system.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/model_source.h"
-#include "kiln/compiler/program_cache.h"
-#include "kiln/compiler/segments.h"
-#include "kiln/tools/inputs.h"
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "compiler/model_source.h"
+#include "compiler/program_cache.h"
+#include "compiler/segments.h"
+#include "tools/inputs.h"
 
 namespace kiln {
 namespace {

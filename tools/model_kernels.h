@@ -10,9 +10,9 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
-#include "kiln/compiler/package_writer.h"
-#include "kiln/compiler/precompile.h"
-#include "kiln/tools/common.h"
+#include "compiler/package_writer.h"
+#include "compiler/precompile.h"
+#include "tools/common.h"
 
 namespace kiln {
 

@@ -7,12 +7,12 @@
 #include <string>
 
 #include "absl/strings/str_split.h"
-#include "kiln/graph/onnx/converter.h"
-#include "kiln/graph/op.h"
-#include "kiln/tools/common.h"
-#include "kiln/tools/exit_code.h"
-#include "kiln/tools/report.h"
+#include "graph/onnx/converter.h"
+#include "graph/op.h"
 #include "nlohmann/json.hpp"
+#include "tools/common.h"
+#include "tools/exit_code.h"
+#include "tools/report.h"
 
 namespace kiln {
 namespace {

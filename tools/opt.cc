@@ -7,13 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/fusion/pipeline.h"
-#include "kiln/graph/text.h"
-#include "kiln/tools/common.h"
-#include "kiln/tools/exit_code.h"
-#include "kiln/tools/report.h"
+#include "compiler/compile.h"
+#include "fusion/pipeline.h"
+#include "graph/text.h"
 #include "nlohmann/json.hpp"
+#include "tools/common.h"
+#include "tools/exit_code.h"
+#include "tools/report.h"
 
 namespace kiln {
 namespace {

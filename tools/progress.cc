@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/tools/progress.h"
+#include "tools/progress.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <string>
 
-#include "kiln/tools/common.h"
+#include "tools/common.h"
 
 namespace kiln {
 

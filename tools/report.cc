@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/tools/report.h"
+#include "tools/report.h"
 
 #include <algorithm>
 #include <cstring>

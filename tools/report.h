@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "kiln/base/compare.h"
-#include "kiln/base/tensor.h"
-#include "kiln/compiler/kernel_service.h"
-#include "kiln/compiler/program_cache.h"
-#include "kiln/exec/model.h"
+#include "base/compare.h"
+#include "base/tensor.h"
+#include "compiler/kernel_service.h"
+#include "compiler/program_cache.h"
+#include "exec/model.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace kiln {

@@ -6,16 +6,16 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "kiln/base/npy.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/exec/package.h"
-#include "kiln/graph/reference/interpreter.h"
-#include "kiln/tools/common.h"
-#include "kiln/tools/exit_code.h"
-#include "kiln/tools/inputs.h"
-#include "kiln/tools/report.h"
+#include "base/npy.h"
+#include "base/status_macros.h"
+#include "compiler/compile.h"
+#include "exec/package.h"
+#include "graph/reference/interpreter.h"
 #include "nlohmann/json.hpp"
+#include "tools/common.h"
+#include "tools/exit_code.h"
+#include "tools/inputs.h"
+#include "tools/report.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/tools/serve.h"
+#include "tools/serve.h"
 
 #include <chrono>
 #include <iostream>
@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/npy.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/tools/exit_code.h"
+#include "base/npy.h"
+#include "base/status_macros.h"
+#include "compiler/compile.h"
 #include "nlohmann/json.hpp"
+#include "tools/exit_code.h"
 
 namespace kiln {
 namespace {

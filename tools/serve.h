@@ -16,7 +16,7 @@
 #ifndef KILN_TOOLS_SERVE_H_
 #define KILN_TOOLS_SERVE_H_
 
-#include "kiln/tools/common.h"
+#include "tools/common.h"
 
 namespace kiln {
 

@@ -8,18 +8,18 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/compare.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/model_source.h"
-#include "kiln/compiler/segments.h"
-#include "kiln/compiler/variants.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/reference/interpreter.h"
-#include "kiln/tools/common.h"
-#include "kiln/tools/exit_code.h"
-#include "kiln/tools/inputs.h"
-#include "kiln/tools/report.h"
+#include "base/compare.h"
+#include "base/status_macros.h"
+#include "compiler/model_source.h"
+#include "compiler/segments.h"
+#include "compiler/variants.h"
+#include "graph/op.h"
+#include "graph/reference/interpreter.h"
 #include "nlohmann/json.hpp"
+#include "tools/common.h"
+#include "tools/exit_code.h"
+#include "tools/inputs.h"
+#include "tools/report.h"
 
 namespace kiln {
 namespace {

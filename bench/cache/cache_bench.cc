@@ -16,9 +16,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/log.h"
-#include "kiln/base/sha256.h"
-#include "kiln/persistent_cache/store.h"
+#include "base/log.h"
+#include "base/sha256.h"
+#include "persistent_cache/store.h"
 
 namespace kiln {
 namespace {

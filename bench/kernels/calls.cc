@@ -8,11 +8,11 @@
 #include <memory>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "bench/kernels/row.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/compiler/kernel_service.h"
-#include "kiln/compiler/variants.h"
+#include "compiler/compile.h"
+#include "compiler/kernel_service.h"
+#include "compiler/variants.h"
 
 namespace kiln::bench {
 namespace {

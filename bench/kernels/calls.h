@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kiln/compiler/options.h"
+#include "compiler/options.h"
 
 namespace kiln::bench {
 

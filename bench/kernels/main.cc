@@ -22,11 +22,11 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "bench/kernels/calls.h"
 #include "bench/kernels/probe.h"
 #include "bench/kernels/row.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/compile.h"
+#include "compiler/compile.h"
 
 namespace kiln::bench {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <limits>
 
-#include "kiln/base/tensor.h"
+#include "base/tensor.h"
 
 namespace kiln::bench {
 namespace {

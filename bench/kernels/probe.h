@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "kiln/exec/support/pool.h"
+#include "exec/support/pool.h"
 
 namespace kiln::bench {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "kiln/base/status_macros.h"
+#include "base/status_macros.h"
 
 namespace kiln::bench {
 namespace {

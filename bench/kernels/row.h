@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/tensor.h"
-#include "kiln/exec/model.h"
+#include "base/tensor.h"
+#include "exec/model.h"
 
 namespace kiln::bench {
 

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/compiler/measure_machine.h"
-#include "kiln/compiler/variants.h"
-#include "kiln/fusion/lower.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/rebuild.h"
-#include "kiln/kernel/text.h"
+#include "base/status_macros.h"
+#include "compiler/compile.h"
+#include "compiler/measure_machine.h"
+#include "compiler/variants.h"
+#include "fusion/lower.h"
+#include "graph/op.h"
+#include "graph/rebuild.h"
+#include "kernel/text.h"
 
 namespace kiln::bench {
 namespace {

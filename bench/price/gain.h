@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "kiln/base/dim.h"
+#include "base/dim.h"
 
 namespace kiln::bench {
 

@@ -22,15 +22,15 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/status_macros.h"
 #include "bench/price/gain.h"
 #include "bench/price/random_graph.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/compiler/measure_machine.h"
-#include "kiln/compiler/variants.h"
-#include "kiln/fusion/predict.h"
-#include "kiln/graph/op.h"
-#include "kiln/schedule/scheduler.h"
+#include "compiler/compile.h"
+#include "compiler/measure_machine.h"
+#include "compiler/variants.h"
+#include "fusion/predict.h"
+#include "graph/op.h"
+#include "schedule/scheduler.h"
 
 namespace kiln::bench {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/graph/builder.h"
+#include "graph/builder.h"
 
 namespace kiln::bench {
 namespace {

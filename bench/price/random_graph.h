@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "kiln/graph/graph.h"
+#include "graph/graph.h"
 
 namespace kiln::bench {
 

@@ -5,14 +5,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/cpu_features.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/exec/support/launch.h"
-#include "kiln/exec/vm/vm.h"
-#include "kiln/graph/builder.h"
-#include "kiln/kernel/abi.h"
-#include "kiln/kernel/text.h"
+#include "base/cpu_features.h"
+#include "base/status_macros.h"
+#include "compiler/compile.h"
+#include "exec/support/launch.h"
+#include "exec/vm/vm.h"
+#include "graph/builder.h"
+#include "kernel/abi.h"
+#include "kernel/text.h"
 
 namespace kiln::ulp {
 namespace {

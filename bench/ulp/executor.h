@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/dtype.h"
-#include "kiln/kernel/scalar_expr.h"
+#include "base/dtype.h"
+#include "kernel/scalar_expr.h"
 
 namespace kiln::ulp {
 

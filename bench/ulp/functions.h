@@ -5,8 +5,8 @@
 
 #include <span>
 
-#include "kiln/base/dtype.h"
-#include "kiln/kernel/scalar_expr.h"
+#include "base/dtype.h"
+#include "kernel/scalar_expr.h"
 
 namespace kiln::ulp {
 

@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kiln/base/dtype.h"
+#include "base/dtype.h"
 
 namespace kiln::ulp {
 

@@ -15,9 +15,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "base/status_macros.h"
 #include "bench/ulp/functions.h"
 #include "bench/ulp/sweep.h"
-#include "kiln/base/status_macros.h"
 
 namespace kiln::ulp {
 namespace {

@@ -9,10 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "bench/ulp/executor.h"
 #include "bench/ulp/inputs.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/kernel/naive.h"
+#include "kernel/naive.h"
 
 namespace kiln::ulp {
 namespace {

@@ -6,8 +6,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "kiln/base/file_system.h"
-#include "kiln/base/status_macros.h"
+#include "base/file_system.h"
+#include "base/status_macros.h"
 
 namespace kiln::magika {
 namespace {

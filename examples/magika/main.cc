@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "compiler/compile.h"
 #include "examples/magika/file_type.h"
-#include "kiln/base/file_system.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/exec/model.h"
+#include "exec/model.h"
 
 namespace kiln::magika {
 namespace {

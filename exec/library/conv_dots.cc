@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/library/conv_dots.h"
+#include "exec/library/conv_dots.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/library/dot_block.h"
-#include "kiln/exec/library/loops.h"
-#include "kiln/exec/library/post_ops.h"
-#include "kiln/exec/library/shapes.h"
+#include "base/status_macros.h"
+#include "exec/library/dot_block.h"
+#include "exec/library/loops.h"
+#include "exec/library/post_ops.h"
+#include "exec/library/shapes.h"
 
 namespace kiln::library {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/library/deconv_phases.h"
+#include "exec/library/deconv_phases.h"
 
 #include <algorithm>
 #include <array>
@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/library/loops.h"
-#include "kiln/exec/library/panel_block.h"
-#include "kiln/exec/library/panel_product.h"
-#include "kiln/exec/library/post_op_rows.h"
-#include "kiln/exec/library/post_ops.h"
-#include "kiln/exec/library/shapes.h"
+#include "base/status_macros.h"
+#include "exec/library/loops.h"
+#include "exec/library/panel_block.h"
+#include "exec/library/panel_product.h"
+#include "exec/library/post_op_rows.h"
+#include "exec/library/post_ops.h"
+#include "exec/library/shapes.h"
 
 namespace kiln::library {
 namespace {

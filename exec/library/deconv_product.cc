@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/library/deconv_product.h"
+#include "exec/library/deconv_product.h"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/library/loops.h"
-#include "kiln/exec/library/pool_rows.h"
-#include "kiln/exec/library/shapes.h"
+#include "base/status_macros.h"
+#include "exec/library/loops.h"
+#include "exec/library/pool_rows.h"
+#include "exec/library/shapes.h"
 
 namespace kiln::library {
 namespace {

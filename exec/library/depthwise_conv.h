@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "kiln/exec/library/library.h"
+#include "exec/library/library.h"
 
 namespace kiln::library {
 

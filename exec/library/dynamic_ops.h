@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/tensor.h"
-#include "kiln/exec/library/library.h"
+#include "base/tensor.h"
+#include "exec/library/library.h"
 
 namespace kiln::library {
 

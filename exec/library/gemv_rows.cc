@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/library/gemv_rows.h"
+#include "exec/library/gemv_rows.h"
 
 #include <algorithm>
 #include <cstring>

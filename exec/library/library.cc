@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/library/library.h"
+#include "exec/library/library.h"
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/library/conv_dots.h"
-#include "kiln/exec/library/deconv_phases.h"
-#include "kiln/exec/library/deconv_product.h"
-#include "kiln/exec/library/depthwise_conv.h"
-#include "kiln/exec/library/few_rows.h"
-#include "kiln/exec/library/gemv.h"
-#include "kiln/exec/library/lookup.h"
-#include "kiln/exec/library/onednn.h"
-#include "kiln/exec/library/order_ops.h"
-#include "kiln/exec/library/point_conv.h"
-#include "kiln/exec/library/pool_ops.h"
-#include "kiln/exec/library/post_ops.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "exec/library/conv_dots.h"
+#include "exec/library/deconv_phases.h"
+#include "exec/library/deconv_product.h"
+#include "exec/library/depthwise_conv.h"
+#include "exec/library/few_rows.h"
+#include "exec/library/gemv.h"
+#include "exec/library/lookup.h"
+#include "exec/library/onednn.h"
+#include "exec/library/order_ops.h"
+#include "exec/library/point_conv.h"
+#include "exec/library/pool_ops.h"
+#include "exec/library/post_ops.h"
 
 namespace kiln::library {
 namespace {

@@ -36,9 +36,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/dtype.h"
-#include "kiln/base/mutex.h"
-#include "kiln/kernel/abi.h"
+#include "base/dtype.h"
+#include "base/mutex.h"
+#include "kernel/abi.h"
 
 namespace kiln {
 class PackedConstants;

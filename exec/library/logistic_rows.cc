@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/library/logistic_rows.h"
+#include "exec/library/logistic_rows.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -3,7 +3,7 @@
 #ifndef KILN_EXEC_LIBRARY_LOGISTIC_ROWS_H_
 #define KILN_EXEC_LIBRARY_LOGISTIC_ROWS_H_
 
-#include "kiln/exec/library/post_op_rows.h"
+#include "exec/library/post_op_rows.h"
 
 namespace kiln::library {
 

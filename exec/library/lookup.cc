@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/library/lookup.h"
+#include "exec/library/lookup.h"
 
 #include <algorithm>
 
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/library/lookup_rows.h"
-#include "kiln/exec/library/loops.h"
-#include "kiln/exec/library/shapes.h"
+#include "base/status_macros.h"
+#include "exec/library/lookup_rows.h"
+#include "exec/library/loops.h"
+#include "exec/library/shapes.h"
 
 namespace kiln::library {
 namespace {

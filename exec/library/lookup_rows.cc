@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/library/lookup_rows.h"
+#include "exec/library/lookup_rows.h"
 
 #include <algorithm>
 #include <array>

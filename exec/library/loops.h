@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kiln/base/dtype.h"
-#include "kiln/kernel/abi.h"
+#include "base/dtype.h"
+#include "kernel/abi.h"
 
 namespace kiln::library {
 

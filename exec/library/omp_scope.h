@@ -8,8 +8,8 @@
 #ifndef KILN_EXEC_LIBRARY_OMP_SCOPE_H_
 #define KILN_EXEC_LIBRARY_OMP_SCOPE_H_
 
-#include "kiln/exec/support/komp.h"
-#include "kiln/exec/support/pool.h"
+#include "exec/support/komp.h"
+#include "exec/support/pool.h"
 
 namespace kiln::library {
 

@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/library/onednn.h"
-#include "kiln/exec/library/onednn_primitive.h"
-#include "kiln/exec/library/post_ops.h"
-#include "kiln/exec/library/reference_matmul.h"
-#include "kiln/exec/library/shapes.h"
+#include "base/status_macros.h"
+#include "exec/library/onednn.h"
+#include "exec/library/onednn_primitive.h"
+#include "exec/library/post_ops.h"
+#include "exec/library/reference_matmul.h"
+#include "exec/library/shapes.h"
 
 namespace kiln::library {
 namespace {

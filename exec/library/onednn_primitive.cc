@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/library/onednn_primitive.h"
+#include "exec/library/onednn_primitive.h"
 
 #if defined(__SSE__)
 #include <xmmintrin.h>
@@ -13,10 +13,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/library/post_ops.h"
-#include "kiln/exec/library/shapes.h"
-#include "kiln/exec/packed_constants.h"
+#include "base/status_macros.h"
+#include "exec/library/post_ops.h"
+#include "exec/library/shapes.h"
+#include "exec/packed_constants.h"
 
 namespace kiln::library {
 namespace {

@@ -20,11 +20,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/long_mutex.h"
+#include "base/mutex.h"
 #include "dnnl.hpp"
-#include "kiln/base/long_mutex.h"
-#include "kiln/base/mutex.h"
-#include "kiln/exec/library/library.h"
-#include "kiln/exec/library/omp_scope.h"
+#include "exec/library/library.h"
+#include "exec/library/omp_scope.h"
 
 namespace kiln::library {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/library/order_ops.h"
+#include "exec/library/order_ops.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,10 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/base/tensor.h"
-#include "kiln/exec/library/loops.h"
-#include "kiln/exec/library/shapes.h"
+#include "base/status_macros.h"
+#include "base/tensor.h"
+#include "exec/library/loops.h"
+#include "exec/library/shapes.h"
 
 namespace kiln::library {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/library/panel_block.h"
+#include "exec/library/panel_block.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

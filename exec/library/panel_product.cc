@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/library/panel_product.h"
+#include "exec/library/panel_product.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/library/loops.h"
-#include "kiln/exec/library/panel_block.h"
+#include "base/status_macros.h"
+#include "exec/library/loops.h"
+#include "exec/library/panel_block.h"
 
 namespace kiln::library {
 namespace {

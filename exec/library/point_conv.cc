@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/library/point_conv.h"
+#include "exec/library/point_conv.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/library/loops.h"
-#include "kiln/exec/library/point_block.h"
-#include "kiln/exec/library/post_ops.h"
-#include "kiln/exec/library/row_finish.h"
-#include "kiln/exec/library/shapes.h"
+#include "base/status_macros.h"
+#include "exec/library/loops.h"
+#include "exec/library/point_block.h"
+#include "exec/library/post_ops.h"
+#include "exec/library/row_finish.h"
+#include "exec/library/shapes.h"
 
 namespace kiln::library {
 namespace {

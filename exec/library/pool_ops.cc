@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/library/pool_ops.h"
+#include "exec/library/pool_ops.h"
 
 #include <algorithm>
 #include <array>
@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/library/loops.h"
-#include "kiln/exec/library/pool_rows.h"
-#include "kiln/exec/library/shapes.h"
+#include "base/status_macros.h"
+#include "exec/library/loops.h"
+#include "exec/library/pool_rows.h"
+#include "exec/library/shapes.h"
 
 namespace kiln::library {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/library/pool_rows.h"
+#include "exec/library/pool_rows.h"
 
 namespace kiln::library {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/library/post_op_rows.h"
+#include "exec/library/post_op_rows.h"
 
 #include <algorithm>
 #include <iterator>
 
-#include "kiln/exec/library/logistic_rows.h"
+#include "exec/library/logistic_rows.h"
 
 namespace kiln::library {
 namespace {

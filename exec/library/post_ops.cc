@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/library/post_ops.h"
+#include "exec/library/post_ops.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/exec/library/loops.h"
-#include "kiln/exec/library/post_op_rows.h"
+#include "exec/library/loops.h"
+#include "exec/library/post_op_rows.h"
 
 namespace kiln::library {
 namespace {

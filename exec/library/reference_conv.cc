@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/library/reference_conv.h"
+#include "exec/library/reference_conv.h"
 
 #include <array>
 #include <optional>
 
-#include "kiln/exec/library/loops.h"
+#include "exec/library/loops.h"
 
 namespace kiln::library {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <memory>
 
-#include "kiln/exec/library/library.h"
-#include "kiln/exec/library/shapes.h"
+#include "exec/library/library.h"
+#include "exec/library/shapes.h"
 
 namespace kiln::library {
 

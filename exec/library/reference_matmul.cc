@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/library/reference_matmul.h"
+#include "exec/library/reference_matmul.h"
 
 #include <utility>
 
-#include "kiln/exec/library/loops.h"
+#include "exec/library/loops.h"
 
 namespace kiln::library {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/library/shapes.h"
+#include "exec/library/shapes.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/base/status_macros.h"
+#include "base/status_macros.h"
 
 namespace kiln::library {
 namespace {

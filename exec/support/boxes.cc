@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/support/boxes.h"
+#include "exec/support/boxes.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
 
-#include "kiln/base/checked.h"
+#include "base/checked.h"
 
 namespace kiln {
 namespace {

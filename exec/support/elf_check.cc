@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/support/elf_check.h"
+#include "exec/support/elf_check.h"
 
 #include <elf.h>
 
@@ -13,8 +13,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/kernel/abi.h"
+#include "base/status_macros.h"
+#include "kernel/abi.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/support/komp.h"
+#include "exec/support/komp.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>

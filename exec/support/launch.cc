@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/support/launch.h"
+#include "exec/support/launch.h"
 
 #include <alloca.h>
 

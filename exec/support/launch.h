@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "kiln/exec/support/boxes.h"
-#include "kiln/exec/support/pool.h"
-#include "kiln/kernel/abi.h"
+#include "exec/support/boxes.h"
+#include "exec/support/pool.h"
+#include "kernel/abi.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/support/loader.h"
+#include "exec/support/loader.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -18,11 +18,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "kiln/base/cpu_features.h"
-#include "kiln/base/descriptor.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/support/elf_check.h"
+#include "base/cpu_features.h"
+#include "base/descriptor.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "exec/support/elf_check.h"
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x10U  // Linux 6.3; older kernels answer EINVAL

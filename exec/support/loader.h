@@ -18,7 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/kernel/abi.h"
+#include "kernel/abi.h"
 
 namespace kiln {
 

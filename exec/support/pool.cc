@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/support/pool.h"
+#include "exec/support/pool.h"
 
 #include <linux/futex.h>
 #include <sched.h>
@@ -11,10 +11,10 @@
 #include <memory>
 #include <utility>
 
-#include "kiln/base/fork.h"
-#include "kiln/base/mutex.h"
-#include "kiln/base/thread.h"
-#include "kiln/exec/support/turn.h"
+#include "base/fork.h"
+#include "base/mutex.h"
+#include "base/thread.h"
+#include "exec/support/turn.h"
 
 namespace kiln {
 namespace {

@@ -6,7 +6,7 @@
 //
 // Rules, on which kernels and library operators rely:
 //   - `threads` is a hard cap: never more threads than that work in regions of one pool, the caller
-//     included. Concurrent callers take turns, by region here; kiln/exec/support/turn.h has turns
+//     included. Concurrent callers take turns, by region here; exec/support/turn.h has turns
 //     that last longer.
 //   - Member w of m = min(n, threads) runs [n*w/m, n*(w+1)/m): who runs what depends on n and
 //     threads only. With n <= threads every index has a thread of its own.
@@ -65,7 +65,7 @@ class Pool {
   // region waited long for them: others have the processors. Thread-safe.
   bool Ready();
 
-  // Where callers wait for their Turn (kiln/exec/support/turn.h).
+  // Where callers wait for their Turn (exec/support/turn.h).
   Turnstile& turnstile();
 
   // True inside fn, also when the region ran on its caller alone.

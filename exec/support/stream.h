@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <span>
 
-#include "kiln/exec/support/boxes.h"
-#include "kiln/kernel/abi.h"
+#include "exec/support/boxes.h"
+#include "kernel/abi.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/support/turn.h"
+#include "exec/support/turn.h"
 
 namespace kiln {
 namespace {

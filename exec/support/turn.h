@@ -16,8 +16,8 @@
 
 #include <chrono>
 
-#include "kiln/base/mutex.h"
-#include "kiln/exec/support/pool.h"
+#include "base/mutex.h"
+#include "exec/support/pool.h"
 
 namespace kiln {
 

@@ -15,8 +15,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/helper_main.h"
-#include "kiln/exec/validate/validator.h"
+#include "base/helper_main.h"
+#include "exec/validate/validator.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/validate/probe.h"
+#include "exec/validate/probe.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/exec/validate/probe_fit.h"
-#include "kiln/kernel/abi.h"
-#include "kiln/kernel/operands.h"
+#include "exec/validate/probe_fit.h"
+#include "kernel/abi.h"
+#include "kernel/operands.h"
 
 namespace kiln {
 namespace {

@@ -24,8 +24,8 @@
 #include <string>
 #include <vector>
 
-#include "kiln/kernel/kernel.h"
-#include "kiln/kernel/params.h"
+#include "kernel/kernel.h"
+#include "kernel/params.h"
 
 namespace kiln {
 

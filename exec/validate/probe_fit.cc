@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/validate/probe_fit.h"
+#include "exec/validate/probe_fit.h"
 
 #include <algorithm>
 #include <limits>
 #include <utility>
 
-#include "kiln/kernel/operands.h"
+#include "kernel/operands.h"
 
 namespace kiln {
 namespace {

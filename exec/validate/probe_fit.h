@@ -16,8 +16,8 @@
 #include <optional>
 #include <vector>
 
-#include "kiln/exec/validate/probe_reads.h"
-#include "kiln/kernel/kernel.h"
+#include "exec/validate/probe_reads.h"
+#include "kernel/kernel.h"
 
 namespace kiln {
 

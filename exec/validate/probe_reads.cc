@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/validate/probe_reads.h"
+#include "exec/validate/probe_reads.h"
 
 #include <algorithm>
 #include <limits>
 #include <set>
 #include <utility>
 
-#include "kiln/kernel/eval.h"
-#include "kiln/kernel/operands.h"
+#include "kernel/eval.h"
+#include "kernel/operands.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/validate/validation.h"
+#include "exec/validate/validation.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,15 +15,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "kiln/base/sha256.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/support/loader.h"
-#include "kiln/exec/validate/probe.h"
-#include "kiln/exec/vm/vm.h"
-#include "kiln/kernel/abi.h"
-#include "kiln/kernel/naive.h"
-#include "kiln/kernel/text.h"
-#include "kiln/persistent_cache/key.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+#include "exec/support/loader.h"
+#include "exec/validate/probe.h"
+#include "exec/vm/vm.h"
+#include "kernel/abi.h"
+#include "kernel/naive.h"
+#include "kernel/text.h"
+#include "persistent_cache/key.h"
 
 namespace kiln {
 namespace {

@@ -20,10 +20,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "kiln/kernel/abi.h"
-#include "kiln/kernel/kernel.h"
-#include "kiln/kernel/params.h"
-#include "kiln/persistent_cache/entry.h"
+#include "kernel/abi.h"
+#include "kernel/kernel.h"
+#include "kernel/params.h"
+#include "persistent_cache/entry.h"
 
 namespace kiln {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/validate/validator.h"
+#include "exec/validate/validator.h"
 
 #include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/validate/build_id.h"
-#include "kiln/kernel/kernel.h"
+#include "base/status_macros.h"
+#include "exec/validate/build_id.h"
+#include "kernel/kernel.h"
 
 namespace kiln {
 namespace {

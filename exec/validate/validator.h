@@ -13,8 +13,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/helper_pool.h"
-#include "kiln/exec/validate/validation.h"
+#include "base/helper_pool.h"
+#include "exec/validate/validation.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/vm/access.h"
+#include "exec/vm/access.h"
 
 #include <algorithm>
 #include <cstring>

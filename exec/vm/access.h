@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kiln/exec/vm/run.h"
+#include "exec/vm/run.h"
 
 namespace kiln::vm {
 

@@ -12,9 +12,9 @@
 #include <limits>
 #include <type_traits>
 
+#include "exec/vm/loops-inl.h"
+#include "exec/vm/ops.h"
 #include "hwy/highway.h"
-#include "kiln/exec/vm/loops-inl.h"
-#include "kiln/exec/vm/ops.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kiln::vm {

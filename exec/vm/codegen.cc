@@ -13,13 +13,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/vm/finish.h"
-#include "kiln/exec/vm/plan.h"
-#include "kiln/exec/vm/program.h"
-#include "kiln/exec/vm/sweep.h"
-#include "kiln/kernel/eval.h"
-#include "kiln/kernel/math.h"
+#include "base/status_macros.h"
+#include "exec/vm/finish.h"
+#include "exec/vm/plan.h"
+#include "exec/vm/program.h"
+#include "exec/vm/sweep.h"
+#include "kernel/eval.h"
+#include "kernel/math.h"
 
 namespace kiln::vm {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/vm/finish.h"
+#include "exec/vm/finish.h"
 
 #include <map>
 #include <set>
 
-#include "kiln/exec/vm/strips.h"
+#include "exec/vm/strips.h"
 
 namespace kiln::vm {
 namespace {

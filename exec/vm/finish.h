@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kiln/exec/vm/program.h"
+#include "exec/vm/program.h"
 
 namespace kiln::vm {
 

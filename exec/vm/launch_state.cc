@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/vm/launch_state.h"
+#include "exec/vm/launch_state.h"
 
-#include "kiln/exec/vm/run.h"
-#include "kiln/exec/vm/vm.h"
+#include "exec/vm/run.h"
+#include "exec/vm/vm.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -12,9 +12,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kiln/exec/vm/program.h"
-#include "kiln/exec/vm/tile.h"
-#include "kiln/kernel/abi.h"
+#include "exec/vm/program.h"
+#include "exec/vm/tile.h"
+#include "kernel/abi.h"
 
 namespace kiln::vm {
 

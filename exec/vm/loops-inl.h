@@ -14,8 +14,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "exec/vm/ops.h"
 #include "hwy/highway.h"
-#include "kiln/exec/vm/ops.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kiln::vm {

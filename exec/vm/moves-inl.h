@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "exec/vm/ops.h"
+#include "exec/vm/tile.h"
 #include "hwy/highway.h"
-#include "kiln/exec/vm/ops.h"
-#include "kiln/exec/vm/tile.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kiln::vm {

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // This file is compiled once per instruction set by Highway's foreach_target: AVX-512, AVX2, and
 // the least x86-64 has.
-#include "kiln/exec/vm/ops.h"
+#include "exec/vm/ops.h"
 
 #include "hwy/detect_targets.h"
 #undef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kiln/exec/vm/ops.cc"
+#define HWY_TARGET_INCLUDE "exec/vm/ops.cc"
+#include "exec/vm/casts-inl.h"
+#include "exec/vm/loops-inl.h"
+#include "exec/vm/moves-inl.h"
+#include "exec/vm/step_table-inl.h"
+#include "exec/vm/steps-inl.h"
+#include "exec/vm/vectors-inl.h"
 #include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kiln/exec/vm/casts-inl.h"
-#include "kiln/exec/vm/loops-inl.h"
-#include "kiln/exec/vm/moves-inl.h"
-#include "kiln/exec/vm/step_table-inl.h"
-#include "kiln/exec/vm/steps-inl.h"
-#include "kiln/exec/vm/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kiln::vm {

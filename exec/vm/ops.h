@@ -12,11 +12,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kiln/base/cpu_features.h"
-#include "kiln/base/dtype.h"
-#include "kiln/exec/vm/step.h"
-#include "kiln/kernel/kernel.h"
-#include "kiln/kernel/scalar_expr.h"
+#include "base/cpu_features.h"
+#include "base/dtype.h"
+#include "exec/vm/step.h"
+#include "kernel/kernel.h"
+#include "kernel/scalar_expr.h"
 
 namespace kiln::vm {
 

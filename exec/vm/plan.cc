@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/vm/plan.h"
+#include "exec/vm/plan.h"
 
 #include <algorithm>
 #include <bit>

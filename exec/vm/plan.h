@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kiln/kernel/kernel.h"
+#include "kernel/kernel.h"
 
 namespace kiln::vm {
 

@@ -30,8 +30,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/exec/vm/ops.h"
-#include "kiln/kernel/kernel.h"
+#include "exec/vm/ops.h"
+#include "kernel/kernel.h"
 
 namespace kiln::vm {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/vm/run.h"
+#include "exec/vm/run.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "kiln/exec/vm/access.h"
+#include "exec/vm/access.h"
 
 namespace kiln::vm {
 namespace {

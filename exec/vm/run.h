@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kiln/exec/vm/launch_state.h"
+#include "exec/vm/launch_state.h"
 
 namespace kiln::vm {
 

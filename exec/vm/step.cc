@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/vm/step.h"
+#include "exec/vm/step.h"
 
 namespace kiln::vm {
 namespace {

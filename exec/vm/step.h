@@ -19,8 +19,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kiln/base/dtype.h"
-#include "kiln/kernel/scalar_expr.h"
+#include "base/dtype.h"
+#include "kernel/scalar_expr.h"
 
 namespace kiln::vm {
 

@@ -7,9 +7,9 @@
 #define KILN_EXEC_VM_STEP_TABLE_INL_H_
 #endif
 
+#include "exec/vm/step.h"
+#include "exec/vm/steps-inl.h"
 #include "hwy/highway.h"
-#include "kiln/exec/vm/step.h"
-#include "kiln/exec/vm/steps-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kiln::vm {

@@ -8,10 +8,10 @@
 #define KILN_EXEC_VM_STEPS_INL_H_
 #endif
 
+#include "exec/vm/casts-inl.h"
+#include "exec/vm/step.h"
+#include "exec/vm/vectors-inl.h"
 #include "hwy/highway.h"
-#include "kiln/exec/vm/casts-inl.h"
-#include "kiln/exec/vm/step.h"
-#include "kiln/exec/vm/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kiln::vm {

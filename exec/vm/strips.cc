@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/vm/strips.h"
+#include "exec/vm/strips.h"
 
 #include <algorithm>
 #include <array>

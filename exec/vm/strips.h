@@ -6,8 +6,8 @@
 #include <set>
 #include <vector>
 
-#include "kiln/exec/vm/finish.h"
-#include "kiln/exec/vm/program.h"
+#include "exec/vm/finish.h"
+#include "exec/vm/program.h"
 
 namespace kiln::vm {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/vm/sweep.h"
+#include "exec/vm/sweep.h"
 
 #include <algorithm>
 #include <set>

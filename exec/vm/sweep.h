@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "kiln/exec/vm/launch_state.h"
+#include "exec/vm/launch_state.h"
 
 namespace kiln::vm {
 

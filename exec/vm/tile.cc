@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/vm/tile.h"
+#include "exec/vm/tile.h"
 
 #include <algorithm>
 #include <numeric>

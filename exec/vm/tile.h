@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "kiln/exec/vm/program.h"
+#include "exec/vm/program.h"
 
 namespace kiln::vm {
 

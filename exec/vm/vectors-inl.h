@@ -11,8 +11,8 @@
 #include <cstring>
 #include <limits>
 
+#include "exec/vm/ops.h"
 #include "hwy/highway.h"
-#include "kiln/exec/vm/ops.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kiln::vm {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/vm/vm.h"
+#include "exec/vm/vm.h"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/vm/program.h"
-#include "kiln/exec/vm/run.h"
-#include "kiln/exec/vm/sweep.h"
-#include "kiln/kernel/abi.h"
+#include "base/status_macros.h"
+#include "exec/vm/program.h"
+#include "exec/vm/run.h"
+#include "exec/vm/sweep.h"
+#include "kernel/abi.h"
 
 namespace kiln {
 namespace vm {

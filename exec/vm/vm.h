@@ -13,8 +13,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/cpu_features.h"
-#include "kiln/kernel/kernel.h"
+#include "base/cpu_features.h"
+#include "kernel/kernel.h"
 
 namespace kiln {
 

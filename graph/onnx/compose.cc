@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/onnx/compose.h"
+#include "graph/onnx/compose.h"
 
 #include <iterator>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/onnx/importer.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/open_extents.h"
+#include "base/status_macros.h"
+#include "graph/onnx/importer.h"
+#include "graph/op.h"
+#include "graph/open_extents.h"
 
 namespace kiln::onnx {
 

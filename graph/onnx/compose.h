@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kiln/graph/onnx/node_view.h"
+#include "graph/onnx/node_view.h"
 
 namespace kiln::onnx {
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/onnx/constant_value.h"
+#include "graph/onnx/constant_value.h"
 
 #include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
 
-#include "kiln/graph/op.h"
-#include "kiln/graph/reference/interpreter.h"
-#include "kiln/graph/tensors.h"
+#include "graph/op.h"
+#include "graph/reference/interpreter.h"
+#include "graph/tensors.h"
 
 namespace kiln::onnx {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <optional>
 
-#include "kiln/base/tensor.h"
-#include "kiln/graph/graph.h"
+#include "base/tensor.h"
+#include "graph/graph.h"
 
 namespace kiln::onnx {
 

@@ -4,7 +4,7 @@
 #define KILN_GRAPH_ONNX_CONV_ATTRS_H_
 
 #include "absl/status/statusor.h"
-#include "kiln/graph/onnx/node_view.h"
+#include "graph/onnx/node_view.h"
 
 namespace kiln::onnx {
 

@@ -2,10 +2,10 @@
 // Operators whose results have as many elements as the data say, and rows for what the importer
 // does itself (control_flow.cc, sequences.cc).
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/onnx/converter.h"
-#include "kiln/graph/onnx/node_view.h"
-#include "kiln/graph/op.h"
+#include "base/status_macros.h"
+#include "graph/onnx/converter.h"
+#include "graph/onnx/node_view.h"
+#include "graph/op.h"
 
 namespace kiln::onnx {
 namespace {

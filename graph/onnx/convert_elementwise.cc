@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/onnx/compose.h"
-#include "kiln/graph/onnx/converter.h"
-#include "kiln/graph/onnx/node_view.h"
+#include "base/status_macros.h"
+#include "graph/onnx/compose.h"
+#include "graph/onnx/converter.h"
+#include "graph/onnx/node_view.h"
 
 namespace kiln::onnx {
 namespace {

@@ -9,13 +9,13 @@
 #include <numbers>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/onnx/compose.h"
-#include "kiln/graph/onnx/converter.h"
-#include "kiln/graph/onnx/node_view.h"
-#include "kiln/graph/onnx/tensor_proto.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/tensors.h"
+#include "base/status_macros.h"
+#include "graph/onnx/compose.h"
+#include "graph/onnx/converter.h"
+#include "graph/onnx/node_view.h"
+#include "graph/onnx/tensor_proto.h"
+#include "graph/op.h"
+#include "graph/tensors.h"
 
 namespace kiln::onnx {
 namespace {

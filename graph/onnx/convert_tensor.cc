@@ -10,11 +10,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/onnx/compose.h"
-#include "kiln/graph/onnx/converter.h"
-#include "kiln/graph/onnx/node_view.h"
-#include "kiln/graph/op.h"
+#include "base/status_macros.h"
+#include "graph/onnx/compose.h"
+#include "graph/onnx/converter.h"
+#include "graph/onnx/node_view.h"
+#include "graph/op.h"
 
 namespace kiln::onnx {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/onnx/converter.h"
+#include "graph/onnx/converter.h"
 
 #include <algorithm>
 #include <optional>
 
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/onnx/node_view.h"
-#include "kiln/graph/op.h"
+#include "base/status_macros.h"
+#include "graph/onnx/node_view.h"
+#include "graph/op.h"
 
 namespace kiln::onnx {
 namespace {

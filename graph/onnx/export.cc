@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/onnx/export.h"
+#include "graph/onnx/export.h"
 
 #include <algorithm>
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/onnx/exporter.h"
-#include "kiln/graph/onnx/limits.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/rebuild.h"
+#include "base/status_macros.h"
+#include "graph/onnx/exporter.h"
+#include "graph/onnx/limits.h"
+#include "graph/op.h"
+#include "graph/rebuild.h"
 
 namespace kiln {
 namespace onnx {

@@ -5,12 +5,12 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/custom_op.h"
-#include "kiln/graph/onnx/exporter.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/tensors.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "graph/custom_op.h"
+#include "graph/onnx/exporter.h"
+#include "graph/op.h"
+#include "graph/tensors.h"
 
 namespace kiln::onnx {
 namespace {

@@ -4,10 +4,10 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/onnx/exporter.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/rebuild.h"
+#include "base/status_macros.h"
+#include "graph/onnx/exporter.h"
+#include "graph/op.h"
+#include "graph/rebuild.h"
 
 namespace kiln::onnx {
 

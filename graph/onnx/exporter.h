@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/graph/graph.h"
-#include "kiln/graph/onnx/onnx.pb.h"
+#include "graph/graph.h"
+#include "graph/onnx/onnx.pb.h"
 
 namespace kiln::onnx {
 

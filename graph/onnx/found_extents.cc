@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/onnx/importer.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/rebuild.h"
+#include "base/status_macros.h"
+#include "graph/onnx/importer.h"
+#include "graph/op.h"
+#include "graph/rebuild.h"
 
 namespace kiln::onnx {
 namespace {

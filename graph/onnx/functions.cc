@@ -6,12 +6,12 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/custom_op.h"
-#include "kiln/graph/onnx/importer.h"
-#include "kiln/graph/onnx/node_view.h"
-#include "kiln/graph/op.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "graph/custom_op.h"
+#include "graph/onnx/importer.h"
+#include "graph/onnx/node_view.h"
+#include "graph/op.h"
 
 namespace kiln::onnx {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/onnx/import.h"
+#include "graph/onnx/import.h"
 
 #include <algorithm>
 #include <optional>
@@ -7,16 +7,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/base/catch_exceptions.h"
-#include "kiln/base/log.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/check_node.h"
-#include "kiln/graph/onnx/importer.h"
-#include "kiln/graph/onnx/mapped_file.h"
-#include "kiln/graph/onnx/node_view.h"
-#include "kiln/graph/onnx/wire.h"
-#include "kiln/graph/op.h"
+#include "base/catch_exceptions.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "graph/check_node.h"
+#include "graph/onnx/importer.h"
+#include "graph/onnx/mapped_file.h"
+#include "graph/onnx/node_view.h"
+#include "graph/onnx/wire.h"
+#include "graph/op.h"
 
 namespace kiln {
 namespace onnx {

@@ -27,10 +27,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/graph/graph.h"
-#include "kiln/graph/onnx/limits.h"
-#include "kiln/graph/onnx/mapped_file.h"
-#include "kiln/graph/onnx/tensor_proto.h"
+#include "graph/graph.h"
+#include "graph/onnx/limits.h"
+#include "graph/onnx/mapped_file.h"
+#include "graph/onnx/tensor_proto.h"
 
 namespace kiln {
 

@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/graph/onnx/converter.h"
-#include "kiln/graph/onnx/import.h"
-#include "kiln/graph/onnx/onnx.pb.h"
-#include "kiln/graph/onnx/symbols.h"
-#include "kiln/graph/onnx/tensor_proto.h"
+#include "graph/onnx/converter.h"
+#include "graph/onnx/import.h"
+#include "graph/onnx/onnx.pb.h"
+#include "graph/onnx/symbols.h"
+#include "graph/onnx/tensor_proto.h"
 
 namespace kiln::onnx {
 

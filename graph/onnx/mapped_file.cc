@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/onnx/mapped_file.h"
+#include "graph/onnx/mapped_file.h"
 
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -16,10 +16,10 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "kiln/base/descriptor.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/onnx/limits.h"
+#include "base/descriptor.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "graph/onnx/limits.h"
 
 namespace kiln::onnx {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/file_system.h"
+#include "base/file_system.h"
 
 namespace kiln::onnx {
 

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/onnx/node_view.h"
+#include "graph/onnx/node_view.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/base/try_allocate.h"
-#include "kiln/graph/needed_value.h"
-#include "kiln/graph/onnx/onnx.pb.h"
-#include "kiln/graph/onnx/symbols.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/rebuild.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "base/try_allocate.h"
+#include "graph/needed_value.h"
+#include "graph/onnx/onnx.pb.h"
+#include "graph/onnx/symbols.h"
+#include "graph/op.h"
+#include "graph/rebuild.h"
 
 namespace kiln::onnx {
 namespace {

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/builder.h"
-#include "kiln/graph/onnx/importer.h"
-#include "kiln/graph/onnx/limits.h"
-#include "kiln/graph/onnx/node_view.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/tensors.h"
+#include "base/status_macros.h"
+#include "graph/builder.h"
+#include "graph/onnx/importer.h"
+#include "graph/onnx/limits.h"
+#include "graph/onnx/node_view.h"
+#include "graph/op.h"
+#include "graph/tensors.h"
 
 namespace kiln::onnx {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/onnx/symbols.h"
+#include "graph/onnx/symbols.h"
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"

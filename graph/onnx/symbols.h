@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "kiln/base/dim.h"
+#include "base/dim.h"
 
 namespace kiln::onnx {
 

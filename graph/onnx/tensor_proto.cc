@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/onnx/tensor_proto.h"
+#include "graph/onnx/tensor_proto.h"
 
 #include <sys/mman.h>
 
@@ -14,10 +14,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/onnx/mapped_file.h"
-#include "kiln/graph/onnx/onnx.pb.h"
-#include "kiln/graph/onnx/wire.h"
+#include "base/status_macros.h"
+#include "graph/onnx/mapped_file.h"
+#include "graph/onnx/onnx.pb.h"
+#include "graph/onnx/wire.h"
 
 namespace kiln::onnx {
 namespace {

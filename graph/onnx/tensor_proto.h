@@ -11,9 +11,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kiln/base/dtype.h"
-#include "kiln/base/tensor.h"
-#include "kiln/graph/onnx/limits.h"
+#include "base/dtype.h"
+#include "base/tensor.h"
+#include "graph/onnx/limits.h"
 
 namespace kiln::onnx {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/onnx/wire.h"
+#include "graph/onnx/wire.h"
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
@@ -9,8 +9,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/onnx/limits.h"
+#include "base/status_macros.h"
+#include "graph/onnx/limits.h"
 
 namespace kiln::onnx {
 namespace {

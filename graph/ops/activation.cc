@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Activations: formulas of one float, written with the primitives and functions of ScalarExpr.
-#include "kiln/graph/infer.h"
-#include "kiln/graph/ops/ops.h"
+#include "graph/infer.h"
+#include "graph/ops/ops.h"
 
 namespace kiln::ops {
 namespace {

@@ -4,8 +4,8 @@
 #include <array>
 #include <iterator>
 
-#include "kiln/graph/ops/data_ops.h"
-#include "kiln/graph/ops/ops.h"
+#include "graph/ops/data_ops.h"
+#include "graph/ops/ops.h"
 
 namespace kiln {
 namespace {

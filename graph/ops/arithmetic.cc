@@ -3,8 +3,8 @@
 #include <cmath>
 #include <optional>
 
-#include "kiln/graph/infer.h"
-#include "kiln/graph/ops/ops.h"
+#include "graph/infer.h"
+#include "graph/ops/ops.h"
 
 namespace kiln::ops {
 namespace {

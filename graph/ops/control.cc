@@ -9,9 +9,9 @@
 //     true) are as ONNX has them: while i < m and c. s are carried from turn to turn; x are the
 //     same in every turn; of t the results of all turns are stacked along a new first axis.
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/infer.h"
-#include "kiln/graph/ops/ops.h"
+#include "base/status_macros.h"
+#include "graph/infer.h"
+#include "graph/ops/ops.h"
 
 namespace kiln::ops {
 namespace {

@@ -3,7 +3,7 @@
 #ifndef KILN_GRAPH_OPS_DATA_OPS_H_
 #define KILN_GRAPH_OPS_DATA_OPS_H_
 
-#include "kiln/graph/op.h"
+#include "graph/op.h"
 
 namespace kiln::ops {
 

@@ -7,10 +7,10 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/infer.h"
-#include "kiln/graph/ops/ops.h"
-#include "kiln/graph/tensors.h"
+#include "base/status_macros.h"
+#include "graph/infer.h"
+#include "graph/ops/ops.h"
+#include "graph/tensors.h"
 
 namespace kiln::ops {
 namespace {

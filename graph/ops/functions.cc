@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of one float: roots, exponentials, trigonometry. Their expansions are in kernel/math.h.
-#include "kiln/graph/infer.h"
-#include "kiln/graph/ops/ops.h"
+#include "graph/infer.h"
+#include "graph/ops/ops.h"
 
 namespace kiln::ops {
 namespace {

@@ -4,12 +4,12 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/builder.h"
-#include "kiln/graph/infer.h"
-#include "kiln/graph/needed_value.h"
-#include "kiln/graph/ops/ops.h"
-#include "kiln/graph/tensors.h"
+#include "base/status_macros.h"
+#include "graph/builder.h"
+#include "graph/infer.h"
+#include "graph/needed_value.h"
+#include "graph/ops/ops.h"
+#include "graph/tensors.h"
 
 namespace kiln::ops {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Index ops whose coordinates come from other tensors, and the coordinate itself as a value.
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/coordinate.h"
-#include "kiln/graph/infer.h"
-#include "kiln/graph/ops/data_ops.h"
+#include "base/status_macros.h"
+#include "graph/coordinate.h"
+#include "graph/infer.h"
+#include "graph/ops/data_ops.h"
 
 namespace kiln::ops {
 namespace {

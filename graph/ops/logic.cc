@@ -2,10 +2,10 @@
 // Comparison, logic, choice and conversion.
 #include <cmath>
 
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/infer.h"
-#include "kiln/graph/ops/data_ops.h"
-#include "kiln/graph/ops/ops.h"
+#include "base/status_macros.h"
+#include "graph/infer.h"
+#include "graph/ops/data_ops.h"
+#include "graph/ops/ops.h"
 
 namespace kiln::ops {
 namespace {

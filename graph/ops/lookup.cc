@@ -2,9 +2,9 @@
 // Functions of one byte as tables: what tabulate (fusion/tabulate.cc) makes of chains of 8-bit
 // tensors.
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/infer.h"
-#include "kiln/graph/ops/data_ops.h"
+#include "base/status_macros.h"
+#include "graph/infer.h"
+#include "graph/ops/data_ops.h"
 
 namespace kiln::ops {
 namespace {

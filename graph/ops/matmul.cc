@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/builder.h"
-#include "kiln/graph/infer.h"
-#include "kiln/graph/ops/ops.h"
+#include "base/status_macros.h"
+#include "graph/builder.h"
+#include "graph/infer.h"
+#include "graph/ops/ops.h"
 
 namespace kiln::ops {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Composites: what they mean is their decomposition into other ops. 16-bit floats are widened first
 // and narrowed last, so that the whole rounds once.
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/builder.h"
-#include "kiln/graph/infer.h"
-#include "kiln/graph/ops/ops.h"
+#include "base/status_macros.h"
+#include "graph/builder.h"
+#include "graph/infer.h"
+#include "graph/ops/ops.h"
 
 namespace kiln::ops {
 namespace {

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/infer.h"
-#include "kiln/graph/ops/data_ops.h"
-#include "kiln/graph/ops/window.h"
-#include "kiln/graph/tensors.h"
+#include "base/status_macros.h"
+#include "graph/infer.h"
+#include "graph/ops/data_ops.h"
+#include "graph/ops/window.h"
+#include "graph/tensors.h"
 
 namespace kiln::ops {
 namespace {

@@ -5,10 +5,10 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/infer.h"
-#include "kiln/graph/ops/ops.h"
-#include "kiln/graph/ops/window.h"
+#include "base/status_macros.h"
+#include "graph/infer.h"
+#include "graph/ops/ops.h"
+#include "graph/ops/window.h"
 
 namespace kiln::ops {
 namespace {

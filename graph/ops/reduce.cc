@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions over the axes of attribute `axes`; all of them if it is empty.
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/infer.h"
-#include "kiln/graph/ops/ops.h"
+#include "base/status_macros.h"
+#include "graph/infer.h"
+#include "graph/ops/ops.h"
 
 namespace kiln::ops {
 namespace {

@@ -6,12 +6,12 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/infer.h"
-#include "kiln/graph/known_dims.h"
-#include "kiln/graph/ops/ops.h"
-#include "kiln/graph/rebuild.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "graph/infer.h"
+#include "graph/known_dims.h"
+#include "graph/ops/ops.h"
+#include "graph/rebuild.h"
 
 namespace kiln::ops {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/ops/window.h"
+#include "graph/ops/window.h"
 
 #include "absl/strings/str_cat.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/graph/op.h"
+#include "graph/op.h"
 
 namespace kiln::ops {
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/reference/evaluate.h"
+#include "graph/reference/evaluate.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/coordinate.h"
-#include "kiln/graph/reference/scalar.h"
-#include "kiln/graph/tensors.h"
+#include "base/status_macros.h"
+#include "graph/coordinate.h"
+#include "graph/reference/scalar.h"
+#include "graph/tensors.h"
 
 namespace kiln::reference {
 namespace {

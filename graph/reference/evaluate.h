@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "kiln/graph/op.h"
+#include "graph/op.h"
 
 namespace kiln::reference {
 

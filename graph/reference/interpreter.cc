@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/reference/interpreter.h"
+#include "graph/reference/interpreter.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/builder.h"
-#include "kiln/graph/check_node.h"
-#include "kiln/graph/custom_op.h"
-#include "kiln/graph/infer.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/rebuild.h"
-#include "kiln/graph/reference/evaluate.h"
-#include "kiln/graph/reference/scalar.h"
-#include "kiln/graph/tensors.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "graph/builder.h"
+#include "graph/check_node.h"
+#include "graph/custom_op.h"
+#include "graph/infer.h"
+#include "graph/op.h"
+#include "graph/rebuild.h"
+#include "graph/reference/evaluate.h"
+#include "graph/reference/scalar.h"
+#include "graph/tensors.h"
 
 namespace kiln {
 namespace {

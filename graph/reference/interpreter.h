@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/graph/graph.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

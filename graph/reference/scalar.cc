@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/reference/scalar.h"
+#include "graph/reference/scalar.h"
 
 #include <cmath>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/graph/tensors.h"
+#include "graph/tensors.h"
 
 namespace kiln::reference {
 namespace {

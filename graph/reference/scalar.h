@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kiln/kernel/kernel.h"
-#include "kiln/kernel/scalar_expr.h"
+#include "kernel/kernel.h"
+#include "kernel/scalar_expr.h"
 
 namespace kiln::reference {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "kiln/base/log.h"
+#include "base/log.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/catch_exceptions.h"
+#include "base/catch_exceptions.h"
 
 #include <pthread.h>
 
@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/dtype.h"
+#include "base/try_allocate.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kiln/base/dtype.h"
-#include "kiln/base/try_allocate.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/checked.h"
+#include "base/checked.h"
 
 #include <limits>
 #include <vector>

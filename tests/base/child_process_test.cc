@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/child_process.h"
+#include "base/child_process.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/compare.h"
+#include "base/compare.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/cpu_features.h"
+#include "base/cpu_features.h"
 
 #include <fstream>
 #include <set>

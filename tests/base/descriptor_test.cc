@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/descriptor.h"
+#include "base/descriptor.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>

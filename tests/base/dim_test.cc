@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/dim.h"
+#include "base/dim.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -6,9 +6,9 @@
 #include <limits>
 #include <utility>
 
-#include "kiln/base/check.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "base/status_macros.h"
 
 namespace kiln {
 

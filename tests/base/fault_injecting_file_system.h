@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "kiln/base/file_system.h"
+#include "base/file_system.h"
 
 namespace kiln {
 

@@ -4,9 +4,9 @@
 #include <cerrno>
 #include <string>
 
+#include "base/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kiln/base/status_macros.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 

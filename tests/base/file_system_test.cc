@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/file_system.h"
+#include "base/file_system.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -10,9 +10,9 @@
 
 #include <string>
 
+#include "base/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kiln/base/status_macros.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/fork.h"
+#include "base/fork.h"
 
 #include <unistd.h>
 
@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "gtest/gtest.h"
-#include "kiln/base/mutex.h"
 #include "tests/base/in_child.h"
 
 namespace kiln {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/guard.h"
+#include "base/guard.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

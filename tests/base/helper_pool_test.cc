@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/helper_pool.h"
+#include "base/helper_pool.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "kiln/base/thread.h"
+#include "base/thread.h"
 #include "tests/base/in_child.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/long_mutex.h"
+#include "base/long_mutex.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -9,7 +9,7 @@
 #include <atomic>
 #include <chrono>
 
-#include "kiln/base/thread.h"
+#include "base/thread.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/npy.h"
+#include "base/npy.h"
 
 #include <unistd.h>
 
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/file_system.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kiln/base/file_system.h"
 #include "tests/base/in_child.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/processors.h"
+#include "base/processors.h"
 
 #include <sched.h>
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/status.h"
+#include "base/status.h"
 
 #include <cerrno>
 #include <memory>
 
 #include "absl/strings/cord.h"
+#include "base/check.h"
+#include "base/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kiln/base/check.h"
-#include "kiln/base/status_macros.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln {

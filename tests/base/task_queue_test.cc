@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/task_queue.h"
+#include "base/task_queue.h"
 
 #include <sys/resource.h>
 

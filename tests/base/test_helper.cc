@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "kiln/base/helper_main.h"
+#include "base/helper_main.h"
 
 int main() {
   return kiln::ServeRequests("test helper", [](const std::string& request) -> std::string {

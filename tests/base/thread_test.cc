@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/base/thread.h"
+#include "base/thread.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -11,8 +11,8 @@
 #include <functional>
 #include <stdexcept>
 
+#include "base/catch_exceptions.h"
 #include "gtest/gtest.h"
-#include "kiln/base/catch_exceptions.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln {

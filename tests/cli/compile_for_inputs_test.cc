@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kiln/base/npy.h"
+#include "base/npy.h"
 #include "nlohmann/json.hpp"
 #include "tests/base/temp_dir.h"
 #include "tests/cli/process.h"

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "kiln/base/cpu_features.h"
-#include "kiln/tools/progress.h"
+#include "base/cpu_features.h"
 #include "nlohmann/json.hpp"
 #include "tests/base/temp_dir.h"
 #include "tests/cli/process.h"
+#include "tools/progress.h"
 
 namespace kiln {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "kiln/base/npy.h"
-#include "kiln/graph/tensors.h"
+#include "base/npy.h"
+#include "graph/tensors.h"
 #include "nlohmann/json.hpp"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"

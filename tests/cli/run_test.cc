@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "absl/strings/str_split.h"
-#include "kiln/base/file_system.h"
-#include "kiln/base/npy.h"
+#include "base/file_system.h"
+#include "base/npy.h"
 #include "nlohmann/json.hpp"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"

@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/exec/support/launch.h"
-#include "kiln/exec/support/pool.h"
-#include "kiln/exec/vm/vm.h"
-#include "kiln/kernel/text.h"
-#include "kiln/schedule/scheduler.h"
+#include "exec/support/launch.h"
+#include "exec/support/pool.h"
+#include "exec/vm/vm.h"
+#include "kernel/text.h"
+#include "schedule/scheduler.h"
 
 namespace kiln {
 namespace {

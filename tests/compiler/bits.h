@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "kiln/compiler/kernel_service.h"
-#include "kiln/kernel/kernel.h"
+#include "compiler/kernel_service.h"
+#include "kernel/kernel.h"
 #include "tests/kernel/random.h"
 
 namespace kiln {

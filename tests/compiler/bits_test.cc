@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/compiler/variants.h"
-#include "kiln/kernel/text.h"
+#include "compiler/compile.h"
+#include "compiler/variants.h"
+#include "kernel/text.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln {

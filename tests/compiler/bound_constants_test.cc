@@ -2,11 +2,11 @@
 // Memory of a model's constants, which a caller has handed in and still has, is no output.
 #include <string>
 
+#include "compiler/compile.h"
 #include "gmock/gmock.h"
+#include "graph/builder.h"
+#include "graph/text.h"
 #include "gtest/gtest.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/graph/builder.h"
-#include "kiln/graph/text.h"
 #include "tests/base/status_matchers.h"
 #include "tests/compiler/on_vm.h"
 #include "tests/graph/tensors.h"

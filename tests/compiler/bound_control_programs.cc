@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/tensors.h"
-#include "kiln/graph/text.h"
+#include "base/status_macros.h"
+#include "graph/tensors.h"
+#include "graph/text.h"
 #include "tests/compiler/bound_programs.h"
 #include "tests/compiler/draw.h"
 #include "tests/fusion/typed_graph.h"

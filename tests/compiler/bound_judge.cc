@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/base/compare.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/exec/strided_copy.h"
+#include "base/compare.h"
+#include "base/status_macros.h"
+#include "compiler/compile.h"
+#include "exec/strided_copy.h"
 
 namespace kiln {
 namespace {

@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/tensor.h"
-#include "kiln/compiler/options.h"
-#include "kiln/exec/binding.h"
-#include "kiln/exec/model.h"
+#include "base/tensor.h"
+#include "compiler/options.h"
+#include "exec/binding.h"
+#include "exec/model.h"
 #include "tests/compiler/bound_programs.h"
 
 namespace kiln {

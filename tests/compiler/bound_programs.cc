@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/builder.h"
+#include "base/status_macros.h"
+#include "graph/builder.h"
 #include "tests/compiler/draw.h"
 #include "tests/fusion/random_graph.h"
 #include "tests/fusion/random_moves.h"

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "compiler/compile.h"
+#include "exec/binding.h"
 #include "gmock/gmock.h"
+#include "graph/text.h"
 #include "gtest/gtest.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/exec/binding.h"
-#include "kiln/graph/text.h"
 #include "tests/base/status_matchers.h"
 #include "tests/compiler/on_vm.h"
 #include "tests/graph/tensors.h"

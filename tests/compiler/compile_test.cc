@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compile from the text form: variants, symbols, outputs that no kernel writes, errors.
-#include "kiln/compiler/compile.h"
+#include "compiler/compile.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "kiln/graph/text.h"
+#include "graph/text.h"
 #include "tests/base/status_matchers.h"
 #include "tests/compiler/on_vm.h"
 

@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "compiler/compile.h"
 #include "gmock/gmock.h"
+#include "graph/custom_op.h"
+#include "graph/reference/interpreter.h"
+#include "graph/tensors.h"
+#include "graph/text.h"
 #include "gtest/gtest.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/graph/custom_op.h"
-#include "kiln/graph/reference/interpreter.h"
-#include "kiln/graph/tensors.h"
-#include "kiln/graph/text.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln {

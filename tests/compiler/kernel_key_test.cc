@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/kernel_key.h"
+#include "compiler/kernel_key.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "kiln/compiler/program_cache.h"
+#include "compiler/program_cache.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/compiler/kernel_service.h"
+#include "compiler/kernel_service.h"
 
 #include <gtest/gtest.h>
 
@@ -13,12 +13,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "kiln/base/log.h"
-#include "kiln/exec/support/launch.h"
-#include "kiln/exec/support/loader.h"
-#include "kiln/exec/support/pool.h"
-#include "kiln/kernel/text.h"
-#include "kiln/schedule/scheduler.h"
+#include "base/log.h"
+#include "exec/support/launch.h"
+#include "exec/support/loader.h"
+#include "exec/support/pool.h"
+#include "kernel/text.h"
+#include "schedule/scheduler.h"
 #include "tests/base/captured_log.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"

@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/tensor.h"
+#include "compiler/compile.h"
 #include "gmock/gmock.h"
+#include "graph/text.h"
 #include "gtest/gtest.h"
-#include "kiln/base/tensor.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/graph/text.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln {

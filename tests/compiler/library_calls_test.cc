@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "kiln/base/compare.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/graph/builder.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/reference/interpreter.h"
-#include "kiln/graph/tensors.h"
+#include "base/compare.h"
+#include "compiler/compile.h"
+#include "graph/builder.h"
+#include "graph/op.h"
+#include "graph/reference/interpreter.h"
+#include "graph/tensors.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln {

@@ -3,7 +3,7 @@
 #ifndef KILN_TESTS_COMPILER_ON_VM_H_
 #define KILN_TESTS_COMPILER_ON_VM_H_
 
-#include "kiln/compiler/options.h"
+#include "compiler/options.h"
 
 namespace kiln {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packages whose programs name the code of other kernels.
-#include "kiln/exec/package.h"
+#include "exec/package.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/file_system.h"
-#include "kiln/base/sha256.h"
-#include "kiln/compiler/kernel_service.h"
-#include "kiln/compiler/package_writer.h"
-#include "kiln/compiler/variants.h"
-#include "kiln/exec/ports.h"
-#include "kiln/graph/text.h"
-#include "kiln/persistent_cache/pack.h"
+#include "base/file_system.h"
+#include "base/sha256.h"
+#include "compiler/kernel_service.h"
+#include "compiler/package_writer.h"
+#include "compiler/variants.h"
+#include "exec/ports.h"
+#include "graph/text.h"
+#include "persistent_cache/pack.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 

@@ -5,9 +5,9 @@
 #include <iterator>
 #include <string>
 
-#include "kiln/base/helper_main.h"
-#include "kiln/halide_gen/build_id.h"
-#include "kiln/halide_gen/protocol.h"
+#include "base/helper_main.h"
+#include "halide_gen/build_id.h"
+#include "halide_gen/protocol.h"
 
 int main(int, char** argv) {
   const std::string name = argv[0];

@@ -11,8 +11,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/graph/text.h"
+#include "compiler/compile.h"
+#include "graph/text.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 #include "tests/compiler/on_vm.h"

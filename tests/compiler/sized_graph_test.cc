@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/strings/str_replace.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/graph/reference/interpreter.h"
-#include "kiln/graph/text.h"
+#include "compiler/compile.h"
+#include "graph/reference/interpreter.h"
+#include "graph/text.h"
 #include "tests/base/status_matchers.h"
 #include "tests/compiler/on_vm.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Validations of right and wrong code, and what the service makes of them.
-#include "kiln/exec/validate/validation.h"
+#include "exec/validate/validation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,16 +14,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "kiln/base/cpu_model.h"
-#include "kiln/base/log.h"
-#include "kiln/base/sha256.h"
-#include "kiln/base/thread.h"
-#include "kiln/compiler/kernel_entry.h"
-#include "kiln/compiler/kernel_service.h"
-#include "kiln/exec/validate/probe.h"
-#include "kiln/exec/validate/validator.h"
-#include "kiln/kernel/text.h"
-#include "kiln/schedule/scheduler.h"
+#include "base/cpu_model.h"
+#include "base/log.h"
+#include "base/sha256.h"
+#include "base/thread.h"
+#include "compiler/kernel_entry.h"
+#include "compiler/kernel_service.h"
+#include "exec/validate/probe.h"
+#include "exec/validate/validator.h"
+#include "kernel/text.h"
+#include "schedule/scheduler.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 #include "tests/kernel/random.h"

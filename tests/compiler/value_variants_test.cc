@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models whose structure depends on values or shapes that come with each run, through the public
 // API.
-#include "kiln/compiler/value_variants.h"
+#include "compiler/value_variants.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kiln/compiler/compile.h"
+#include "compiler/compile.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 #include "tests/compiler/on_vm.h"

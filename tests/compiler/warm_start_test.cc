@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "kiln/base/log.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/compiler/model_source.h"
-#include "kiln/compiler/program_cache.h"
-#include "kiln/compiler/variants.h"
+#include "base/log.h"
+#include "compiler/compile.h"
+#include "compiler/model_source.h"
+#include "compiler/program_cache.h"
+#include "compiler/variants.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 #include "tests/onnx/model_writer.h"

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "exec/model.h"
+#include "exec/model_state.h"
+#include "exec/support/turn.h"
 #include "gtest/gtest.h"
-#include "kiln/exec/model.h"
-#include "kiln/exec/model_state.h"
-#include "kiln/exec/support/turn.h"
 #include "tests/base/status_matchers.h"
 #include "tests/exec/fake_program.h"
 

@@ -3,13 +3,13 @@
 #include <cmath>
 #include <vector>
 
+#include "exec/library/depthwise_block.h"
+#include "exec/library/depthwise_conv.h"
+#include "exec/library/logistic_rows.h"
+#include "exec/library/onednn.h"
+#include "exec/library/point_block.h"
+#include "exec/library/point_conv.h"
 #include "gtest/gtest.h"
-#include "kiln/exec/library/depthwise_block.h"
-#include "kiln/exec/library/depthwise_conv.h"
-#include "kiln/exec/library/logistic_rows.h"
-#include "kiln/exec/library/onednn.h"
-#include "kiln/exec/library/point_block.h"
-#include "kiln/exec/library/point_conv.h"
 #include "tests/base/status_matchers.h"
 #include "tests/exec/conv_harness.h"
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions to few channels against the loop that defines them.
-#include "kiln/exec/library/conv_dots.h"
+#include "exec/library/conv_dots.h"
 
 #include <cmath>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "exec/library/dot_block.h"
 #include "gtest/gtest.h"
-#include "kiln/exec/library/dot_block.h"
 #include "tests/base/status_matchers.h"
 #include "tests/exec/conv_harness.h"
 

@@ -13,13 +13,13 @@
 #include <utility>
 #include <vector>
 
+#include "exec/library/dot_block.h"
+#include "exec/library/library.h"
+#include "exec/library/post_ops.h"
+#include "exec/library/reference_conv.h"
+#include "exec/library/shapes.h"
+#include "exec/support/pool.h"
 #include "gtest/gtest.h"
-#include "kiln/exec/library/dot_block.h"
-#include "kiln/exec/library/library.h"
-#include "kiln/exec/library/post_ops.h"
-#include "kiln/exec/library/reference_conv.h"
-#include "kiln/exec/library/shapes.h"
-#include "kiln/exec/support/pool.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln::library {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transposed convolutions by phase against the loop that defines them.
-#include "kiln/exec/library/deconv_phases.h"
+#include "exec/library/deconv_phases.h"
 
 #include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
 
+#include "exec/library/panel_block.h"
 #include "gtest/gtest.h"
-#include "kiln/exec/library/panel_block.h"
 #include "tests/base/status_matchers.h"
 #include "tests/exec/conv_harness.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/donation.h"
+#include "exec/donation.h"
 
 #include "gtest/gtest.h"
 #include "tests/base/status_matchers.h"

@@ -16,9 +16,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/base/dim.h"
-#include "kiln/exec/model.h"
-#include "kiln/exec/provider.h"
+#include "base/dim.h"
+#include "exec/model.h"
+#include "exec/provider.h"
 
 namespace kiln {
 

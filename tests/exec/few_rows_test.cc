@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of few rows against the implementations that take any request.
-#include "kiln/exec/library/few_rows.h"
+#include "exec/library/few_rows.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "exec/library/panel_block.h"
+#include "exec/support/pool.h"
 #include "gtest/gtest.h"
-#include "kiln/exec/library/panel_block.h"
-#include "kiln/exec/support/pool.h"
 #include "tests/base/status_matchers.h"
 #include "tests/exec/conv_harness.h"
 

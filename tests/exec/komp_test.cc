@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // oneDNN on Kiln's pool, in a program that uses OpenMP itself.
-#include "kiln/exec/support/komp.h"
+#include "exec/support/komp.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/tensor.h"
+#include "exec/library/library.h"
+#include "exec/library/omp_scope.h"
+#include "exec/support/pool.h"
 #include "gtest/gtest.h"
-#include "kiln/base/tensor.h"
-#include "kiln/exec/library/library.h"
-#include "kiln/exec/library/omp_scope.h"
-#include "kiln/exec/support/pool.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln::library {

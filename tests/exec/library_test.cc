@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/library/library.h"
+#include "exec/library/library.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,9 +11,9 @@
 #include <random>
 #include <vector>
 
+#include "base/tensor.h"
+#include "exec/support/pool.h"
 #include "gtest/gtest.h"
-#include "kiln/base/tensor.h"
-#include "kiln/exec/support/pool.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln::library {

@@ -5,10 +5,10 @@
 #include <numeric>
 #include <vector>
 
+#include "base/tensor.h"
+#include "exec/library/library.h"
+#include "exec/library/lookup_rows.h"
 #include "gtest/gtest.h"
-#include "kiln/base/tensor.h"
-#include "kiln/exec/library/library.h"
-#include "kiln/exec/library/lookup_rows.h"
 
 namespace kiln::library {
 namespace {

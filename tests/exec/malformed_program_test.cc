@@ -5,9 +5,9 @@
 #include <random>
 #include <string>
 
+#include "base/status_macros.h"
 #include "gtest/gtest.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/kernel/text.h"
+#include "kernel/text.h"
 #include "tests/base/status_matchers.h"
 #include "tests/exec/fake_program.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/memory_plan.h"
+#include "exec/memory_plan.h"
 
 #include <fstream>
 #include <limits>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/model.h"
+#include "exec/model.h"
 
 #include <limits>
 #include <random>

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kiln/exec/placement.h"
+#include "exec/placement.h"
 
 namespace kiln {
 

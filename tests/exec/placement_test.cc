@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/placement.h"
+#include "exec/placement.h"
 
 #include <algorithm>
 #include <utility>

@@ -2,7 +2,7 @@
 // The verifier of bytes: it passes what the placer makes, refuses plans that were broken by hand,
 // and over random programs every plan that it passes gives the right bytes on real memory.
 // KILN_PLACEMENTS random programs from KILN_PLACEMENT_SEED on.
-#include "kiln/exec/plan_verifier.h"
+#include "exec/plan_verifier.h"
 
 #include <random>
 #include <string>
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "exec/donation.h"
+#include "exec/tag_map.h"
 #include "gtest/gtest.h"
-#include "kiln/exec/donation.h"
-#include "kiln/exec/tag_map.h"
 #include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/exec/placement_problem.h"

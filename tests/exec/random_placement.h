@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "kiln/exec/placement.h"
+#include "exec/placement.h"
 
 namespace kiln {
 

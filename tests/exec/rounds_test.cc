@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rounds: which steps they take, and that a program gives the same with them as image by image.
-#include "kiln/exec/rounds.h"
+#include "exec/rounds.h"
 
 #include <cstdint>
 #include <mutex>
@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
+#include "exec/support/pool.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/support/pool.h"
 #include "tests/base/status_matchers.h"
 #include "tests/exec/fake_program.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/support/boxes.h"
+#include "exec/support/boxes.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "kiln/exec/support/launch.h"
-#include "kiln/exec/vm/vm.h"
-#include "kiln/kernel/text.h"
+#include "exec/support/launch.h"
+#include "exec/vm/vm.h"
+#include "kernel/text.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/support/loader.h"
+#include "exec/support/loader.h"
 
 #include <alloca.h>
 #include <elf.h>
@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "exec/support/elf_check.h"
+#include "exec/support/launch.h"
 #include "gtest/gtest.h"
-#include "kiln/exec/support/elf_check.h"
-#include "kiln/exec/support/launch.h"
 
 namespace kiln {
 namespace {

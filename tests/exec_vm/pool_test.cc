@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/support/pool.h"
+#include "exec/support/pool.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "exec/support/launch.h"
 #include "gtest/gtest.h"
-#include "kiln/exec/support/launch.h"
 
 namespace kiln {
 namespace {

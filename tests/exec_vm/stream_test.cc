@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/support/stream.h"
+#include "exec/support/stream.h"
 
 #include <gtest/gtest.h>
 

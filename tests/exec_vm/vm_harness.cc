@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/exec/support/launch.h"
-#include "kiln/exec/vm/vm.h"
+#include "exec/support/launch.h"
+#include "exec/vm/vm.h"
 
 namespace kiln {
 namespace {

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "kiln/base/cpu_features.h"
-#include "kiln/kernel/abi.h"
-#include "kiln/kernel/kernel.h"
-#include "kiln/kernel/naive.h"
+#include "base/cpu_features.h"
+#include "kernel/abi.h"
+#include "kernel/kernel.h"
+#include "kernel/naive.h"
 #include "tests/kernel/line_bytes.h"
 
 namespace kiln {

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "exec/support/launch.h"
+#include "exec/vm/vm.h"
 #include "gtest/gtest.h"
-#include "kiln/exec/support/launch.h"
-#include "kiln/exec/vm/vm.h"
-#include "kiln/kernel/text.h"
+#include "kernel/text.h"
 #include "tests/exec_vm/vm_harness.h"
 #include "tests/kernel/random.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/exec/vm/vm.h"
+#include "exec/vm/vm.h"
 
 #include <cmath>
 #include <cstring>
@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "exec/support/launch.h"
+#include "exec/vm/program.h"
 #include "gtest/gtest.h"
-#include "kiln/exec/support/launch.h"
-#include "kiln/exec/vm/program.h"
-#include "kiln/kernel/text.h"
+#include "kernel/text.h"
 #include "tests/exec_vm/vm_harness.h"
 
 namespace kiln {

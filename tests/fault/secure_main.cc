@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <string>
 
-#include "kiln/base/file_system.h"
-#include "kiln/persistent_cache/directory.h"
-#include "kiln/persistent_cache/settings.h"
+#include "base/file_system.h"
+#include "persistent_cache/directory.h"
+#include "persistent_cache/settings.h"
 
 int main() {
   const auto directory = kiln::DefaultCacheDirectory();

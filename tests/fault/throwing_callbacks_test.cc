@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "kiln/base/log.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/graph/custom_op.h"
-#include "kiln/persistent_cache/cache.h"
+#include "base/log.h"
+#include "compiler/compile.h"
+#include "graph/custom_op.h"
+#include "persistent_cache/cache.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 #include "tests/onnx/model_writer.h"

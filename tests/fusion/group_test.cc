@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/group.h"
+#include "fusion/group.h"
 
 #include <algorithm>
 #include <chrono>
 
+#include "fusion/traffic.h"
 #include "gmock/gmock.h"
-#include "kiln/fusion/traffic.h"
 #include "tests/fusion/nets.h"
 
 namespace kiln {

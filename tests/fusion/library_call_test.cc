@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What library calls take along, and why not more.
-#include "kiln/fusion/library_call.h"
+#include "fusion/library_call.h"
 
 #include "absl/strings/str_replace.h"
+#include "fusion/traffic.h"
 #include "gmock/gmock.h"
-#include "kiln/fusion/traffic.h"
 #include "tests/fusion/nets.h"
 
 namespace kiln {

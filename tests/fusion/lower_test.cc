@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/lower.h"
+#include "fusion/lower.h"
 
 #include <cstring>
 
 #include "gmock/gmock.h"
-#include "kiln/kernel/text.h"
-#include "kiln/schedule/cuts.h"
+#include "kernel/text.h"
+#include "schedule/cuts.h"
 #include "tests/fusion/nets.h"
 
 namespace kiln {

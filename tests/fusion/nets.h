@@ -7,15 +7,15 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "fusion/group.h"
+#include "fusion/lower.h"
+#include "fusion/pipeline.h"
+#include "graph/builder.h"
+#include "graph/op.h"
+#include "graph/tensors.h"
+#include "graph/text.h"
 #include "gtest/gtest.h"
-#include "kiln/fusion/group.h"
-#include "kiln/fusion/lower.h"
-#include "kiln/fusion/pipeline.h"
-#include "kiln/graph/builder.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/tensors.h"
-#include "kiln/graph/text.h"
-#include "kiln/kernel/text.h"
+#include "kernel/text.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln {

@@ -3,9 +3,9 @@
 // each against the same graph without fusion, bit by bit.
 #include <random>
 
+#include "base/compare.h"
 #include "gmock/gmock.h"
-#include "kiln/base/compare.h"
-#include "kiln/graph/reference/interpreter.h"
+#include "graph/reference/interpreter.h"
 #include "tests/fusion/nets.h"
 #include "tests/fusion/run_groups.h"
 

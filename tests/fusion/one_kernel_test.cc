@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "kiln/fusion/traffic.h"
+#include "fusion/traffic.h"
 #include "tests/fusion/nets.h"
 
 namespace kiln {

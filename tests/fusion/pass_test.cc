@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/pass.h"
+#include "fusion/pass.h"
 
 #include <cmath>
 #include <ctime>
 #include <set>
 
 #include "absl/strings/str_replace.h"
+#include "fusion/literal.h"
+#include "fusion/pipeline.h"
 #include "gmock/gmock.h"
-#include "kiln/fusion/literal.h"
-#include "kiln/fusion/pipeline.h"
 #include "tests/fusion/nets.h"
 
 namespace kiln {

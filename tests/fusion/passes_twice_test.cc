@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/fusion/pipeline.h"
-#include "kiln/graph/onnx/import.h"
-#include "kiln/graph/text.h"
+#include "fusion/pipeline.h"
+#include "graph/onnx/import.h"
+#include "graph/text.h"
 #include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/fusion/random_graph.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/fusion/price.h"
+#include "fusion/price.h"
 
 #include "absl/strings/str_replace.h"
+#include "fusion/live_set.h"
+#include "fusion/machine.h"
+#include "fusion/predict.h"
 #include "gmock/gmock.h"
-#include "kiln/fusion/live_set.h"
-#include "kiln/fusion/machine.h"
-#include "kiln/fusion/predict.h"
-#include "kiln/kernel/text.h"
+#include "kernel/text.h"
 #include "tests/fusion/nets.h"
 
 namespace kiln {

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/builder.h"
-#include "kiln/graph/tensors.h"
+#include "base/status_macros.h"
+#include "graph/builder.h"
+#include "graph/tensors.h"
 
 namespace kiln {
 namespace {

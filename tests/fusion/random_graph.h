@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/tensor.h"
-#include "kiln/graph/graph.h"
+#include "base/tensor.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

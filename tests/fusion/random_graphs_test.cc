@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/compare.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/compiler/kernel_service.h"
-#include "kiln/graph/text.h"
+#include "base/compare.h"
+#include "base/status_macros.h"
+#include "compiler/compile.h"
+#include "compiler/kernel_service.h"
+#include "graph/text.h"
 #include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"

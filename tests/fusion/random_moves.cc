@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/dim.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/graph/builder.h"
-#include "kiln/graph/tensors.h"
-#include "kiln/kernel/naive.h"
-#include "kiln/kernel/scalar_expr.h"
+#include "base/dim.h"
+#include "base/status_macros.h"
+#include "graph/builder.h"
+#include "graph/tensors.h"
+#include "kernel/naive.h"
+#include "kernel/scalar_expr.h"
 
 namespace kiln {
 namespace {

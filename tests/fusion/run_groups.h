@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/fusion/group.h"
-#include "kiln/fusion/lower.h"
-#include "kiln/kernel/naive.h"
+#include "base/status_macros.h"
+#include "fusion/group.h"
+#include "fusion/lower.h"
+#include "kernel/naive.h"
 
 namespace kiln {
 

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/graph/text.h"
+#include "graph/text.h"
 #include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"

@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/compare.h"
-#include "kiln/base/npy.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/text.h"
+#include "base/compare.h"
+#include "base/npy.h"
+#include "base/status_macros.h"
+#include "compiler/compile.h"
+#include "graph/op.h"
+#include "graph/text.h"
 
 namespace kiln {
 namespace {

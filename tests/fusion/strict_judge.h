@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "kiln/compiler/kernel_service.h"
-#include "kiln/compiler/options.h"
+#include "compiler/kernel_service.h"
+#include "compiler/options.h"
 #include "tests/fusion/typed_graph.h"
 
 namespace kiln {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "fusion/pass.h"
 #include "gtest/gtest.h"
-#include "kiln/fusion/pass.h"
 #include "tests/fusion/nets.h"
 #include "tests/fusion/run_groups.h"
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "kiln/graph/onnx/onnx.pb.h"
+#include "graph/onnx/onnx.pb.h"
 
 namespace kiln {
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "kiln/graph/onnx/converter.h"
+#include "graph/onnx/converter.h"
 
 namespace kiln {
 namespace {

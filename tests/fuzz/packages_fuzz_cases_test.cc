@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "kiln/base/cpu_features.h"
-#include "kiln/base/file_system.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/exec/package.h"
-#include "kiln/persistent_cache/pack.h"
+#include "base/cpu_features.h"
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "exec/package.h"
+#include "persistent_cache/pack.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 #include "tests/fuzz/packages_fuzz_models.h"

@@ -4,12 +4,12 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/file_system.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/base/try_allocate.h"
-#include "kiln/compiler/package_writer.h"
-#include "kiln/compiler/variants.h"
-#include "kiln/graph/text.h"
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "base/try_allocate.h"
+#include "compiler/package_writer.h"
+#include "compiler/variants.h"
+#include "graph/text.h"
 
 namespace kiln {
 namespace {

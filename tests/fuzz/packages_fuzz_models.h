@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kiln/base/tensor.h"
-#include "kiln/exec/model.h"
+#include "base/tensor.h"
+#include "exec/model.h"
 
 namespace kiln {
 

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/file_system.h"
-#include "kiln/base/log.h"
-#include "kiln/exec/package.h"
-#include "kiln/persistent_cache/pack.h"
+#include "base/file_system.h"
+#include "base/log.h"
+#include "exec/package.h"
+#include "persistent_cache/pack.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 #include "tests/fuzz/forked_cases.h"

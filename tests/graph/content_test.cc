@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chains of shape arithmetic, as exporters write them, are known when the model is compiled.
-#include "kiln/graph/shape_content.h"
+#include "graph/shape_content.h"
 
+#include "graph/builder.h"
+#include "graph/op.h"
+#include "graph/text.h"
 #include "gtest/gtest.h"
-#include "kiln/graph/builder.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/text.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln {

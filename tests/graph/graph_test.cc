@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/graph.h"
+#include "graph/graph.h"
 
 #include <algorithm>
 #include <random>
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "graph/builder.h"
+#include "graph/op.h"
+#include "graph/text.h"
 #include "gtest/gtest.h"
-#include "kiln/graph/builder.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/text.h"
 #include "tests/base/status_matchers.h"
 #include "tests/graph/tensors.h"
 

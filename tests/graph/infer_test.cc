@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/infer.h"
+#include "graph/infer.h"
 
 #include "gmock/gmock.h"
+#include "graph/builder.h"
 #include "gtest/gtest.h"
-#include "kiln/graph/builder.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/reference/interpreter.h"
+#include "graph/reference/interpreter.h"
 
 #include <algorithm>
 #include <ctime>
 #include <numeric>
 
 #include "gmock/gmock.h"
+#include "graph/op.h"
+#include "graph/text.h"
 #include "gtest/gtest.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/text.h"
 #include "tests/base/status_matchers.h"
 #include "tests/graph/tensors.h"
 

@@ -7,7 +7,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "kiln/graph/tensors.h"
+#include "graph/tensors.h"
 
 namespace kiln {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/text.h"
+#include "graph/text.h"
 
 #include <cmath>
 
 #include "gmock/gmock.h"
+#include "graph/builder.h"
 #include "gtest/gtest.h"
-#include "kiln/graph/builder.h"
 #include "tests/base/status_matchers.h"
 #include "tests/graph/tensors.h"
 

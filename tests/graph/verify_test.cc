@@ -2,9 +2,9 @@
 #include <string>
 
 #include "gmock/gmock.h"
+#include "graph/builder.h"
+#include "graph/text.h"
 #include "gtest/gtest.h"
-#include "kiln/graph/builder.h"
-#include "kiln/graph/text.h"
 #include "tests/base/status_matchers.h"
 #include "tests/graph/tensors.h"
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/kernel/naive.h"
+#include "kernel/naive.h"
 
 namespace kiln {
 

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "kiln/kernel/naive.h"
+#include "kernel/naive.h"
 
 namespace kiln {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kiln/halide_gen/worker.h"
-#include "kiln/kernel/naive.h"
-#include "kiln/kernel/text.h"
+#include "halide_gen/worker.h"
+#include "kernel/naive.h"
+#include "kernel/text.h"
 #include "tests/halide_gen/difference.h"
 
 namespace kiln {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "kiln/base/cpu_features.h"
-#include "kiln/halide_gen/protocol.h"
-#include "kiln/kernel/kernel.h"
-#include "kiln/schedule/scheduler.h"
+#include "base/cpu_features.h"
+#include "halide_gen/protocol.h"
+#include "kernel/kernel.h"
+#include "schedule/scheduler.h"
 #include "tests/halide_gen/loaded_kernel.h"
 
 namespace kiln {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/kernel/abi.h"
-#include "kiln/kernel/kernel.h"
+#include "kernel/abi.h"
+#include "kernel/kernel.h"
 
 namespace kiln {
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
-#include "kiln/kernel/math.h"
+#include "kernel/math.h"
 #include "tests/halide_gen/harness.h"
 
 namespace kiln {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/protocol.h"
+#include "halide_gen/protocol.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "kiln/base/frames.h"
+#include "base/frames.h"
 
 namespace kiln {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "kiln/kernel/text.h"
+#include "kernel/text.h"
 #include "tests/base/environment.h"
 #include "tests/halide_gen/harness.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/halide_gen/streams.h"
+#include "halide_gen/streams.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/halide_gen/worker.h"
-#include "kiln/kernel/abi.h"
+#include "halide_gen/worker.h"
+#include "kernel/abi.h"
 #include "tests/halide_gen/harness.h"
 
 namespace kiln {

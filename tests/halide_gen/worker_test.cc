@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker as a process: what it answers, how it fails, what it leaves behind.
-#include "kiln/halide_gen/worker.h"
-#include "kiln/base/frames.h"
+#include "halide_gen/worker.h"
+#include "base/frames.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -18,8 +18,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
-#include "kiln/base/cpu_features.h"
-#include "kiln/halide_gen/files.h"
+#include "base/cpu_features.h"
+#include "halide_gen/files.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/kernel/canonical.h"
+#include "kernel/canonical.h"
 
 #include <algorithm>
 #include <string>
@@ -9,7 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kiln/kernel/text.h"
+#include "kernel/text.h"
 
 namespace kiln {
 namespace {

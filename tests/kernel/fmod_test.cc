@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kiln/kernel/eval.h"
-#include "kiln/kernel/math.h"
+#include "kernel/eval.h"
+#include "kernel/math.h"
 #include "tests/base/environment.h"
 
 namespace kiln {

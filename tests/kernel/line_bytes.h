@@ -8,7 +8,7 @@
 #include <new>
 #include <vector>
 
-#include "kiln/kernel/abi.h"
+#include "kernel/abi.h"
 
 namespace kiln {
 

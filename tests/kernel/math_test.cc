@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The expansions against libm in long double: all special values and a sample of all f32 bit
 // patterns.
-#include "kiln/kernel/math.h"
+#include "kernel/math.h"
 
 #include <bit>
 #include <cfenv>
@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kiln/kernel/eval.h"
-#include "kiln/kernel/text.h"
+#include "kernel/eval.h"
+#include "kernel/text.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/kernel/naive.h"
+#include "kernel/naive.h"
 
 #include <bit>
 #include <cmath>
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kiln/kernel/eval.h"
-#include "kiln/kernel/text.h"
+#include "kernel/eval.h"
+#include "kernel/text.h"
 
 namespace kiln {
 namespace {

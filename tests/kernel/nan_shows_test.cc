@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/kernel/nan_shows.h"
+#include "kernel/nan_shows.h"
 
 #include <string>
 
 #include "gtest/gtest.h"
-#include "kiln/kernel/math.h"
-#include "kiln/kernel/text.h"
+#include "kernel/math.h"
+#include "kernel/text.h"
 
 namespace kiln {
 namespace {

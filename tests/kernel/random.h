@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "kiln/kernel/kernel.h"
-#include "kiln/kernel/naive.h"
+#include "kernel/kernel.h"
+#include "kernel/naive.h"
 #include "tests/kernel/line_bytes.h"
 
 namespace kiln {

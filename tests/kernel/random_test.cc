@@ -5,8 +5,8 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "kiln/kernel/canonical.h"
-#include "kiln/kernel/text.h"
+#include "kernel/canonical.h"
+#include "kernel/text.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/kernel/text.h"
+#include "kernel/text.h"
 
 #include <limits>
 #include <string>

@@ -3,8 +3,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kiln/kernel/kernel.h"
-#include "kiln/kernel/text.h"
+#include "kernel/kernel.h"
+#include "kernel/text.h"
 
 namespace kiln {
 namespace {

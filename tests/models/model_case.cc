@@ -5,7 +5,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/npy.h"
+#include "base/npy.h"
 
 namespace kiln {
 

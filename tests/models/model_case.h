@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kiln/base/tensor.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/graph/graph.h"
+#include "base/tensor.h"
+#include "compiler/compile.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/compare.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/graph/reference/interpreter.h"
+#include "base/compare.h"
+#include "compiler/compile.h"
+#include "graph/reference/interpreter.h"
 #include "tests/base/status_matchers.h"
 #include "tests/models/model_case.h"
 

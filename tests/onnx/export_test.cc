@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "graph/builder.h"
+#include "graph/onnx/export.h"
+#include "graph/onnx/import.h"
+#include "graph/reference/interpreter.h"
+#include "graph/tensors.h"
+#include "graph/text.h"
 #include "gtest/gtest.h"
-#include "kiln/graph/builder.h"
-#include "kiln/graph/onnx/export.h"
-#include "kiln/graph/onnx/import.h"
-#include "kiln/graph/reference/interpreter.h"
-#include "kiln/graph/tensors.h"
-#include "kiln/graph/text.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln {

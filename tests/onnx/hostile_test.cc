@@ -10,11 +10,11 @@
 #include <string>
 
 #include "gmock/gmock.h"
+#include "graph/onnx/import.h"
+#include "graph/onnx/limits.h"
+#include "graph/onnx/mapped_file.h"
+#include "graph/onnx/wire.h"
 #include "gtest/gtest.h"
-#include "kiln/graph/onnx/import.h"
-#include "kiln/graph/onnx/limits.h"
-#include "kiln/graph/onnx/mapped_file.h"
-#include "kiln/graph/onnx/wire.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 #include "tests/onnx/model_writer.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/onnx/import.h"
+#include "graph/onnx/import.h"
 
 #include <fstream>
 #include <memory>
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "graph/op.h"
 #include "gtest/gtest.h"
-#include "kiln/graph/op.h"
 #include "tests/base/captured_log.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "graph/onnx/import.h"
 #include "gtest/gtest.h"
-#include "kiln/graph/onnx/import.h"
 #include "tests/base/status_matchers.h"
 #include "tests/onnx/model_writer.h"
 

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/compare.h"
+#include "base/npy.h"
 #include "gmock/gmock.h"
+#include "graph/onnx/import.h"
+#include "graph/op.h"
+#include "graph/reference/interpreter.h"
 #include "gtest/gtest.h"
-#include "kiln/base/compare.h"
-#include "kiln/base/npy.h"
-#include "kiln/graph/onnx/import.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/reference/interpreter.h"
 #include "tests/base/fetched_data.h"
 #include "tests/base/status_matchers.h"
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "graph/onnx/import.h"
+#include "graph/onnx/tensor_proto.h"
 #include "gtest/gtest.h"
-#include "kiln/graph/onnx/import.h"
-#include "kiln/graph/onnx/tensor_proto.h"
 #include "tests/base/fetched_data.h"
 #include "tests/onnx/model_writer.h"
 

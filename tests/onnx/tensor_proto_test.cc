@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/onnx/tensor_proto.h"
+#include "graph/onnx/tensor_proto.h"
 
 #include <cmath>
 #include <limits>

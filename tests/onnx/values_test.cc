@@ -4,9 +4,9 @@
 #include <string>
 
 #include "gmock/gmock.h"
+#include "graph/onnx/import.h"
+#include "graph/tensors.h"
 #include "gtest/gtest.h"
-#include "kiln/graph/onnx/import.h"
-#include "kiln/graph/tensors.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 #include "tests/onnx/model_writer.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/graph/onnx/wire.h"
+#include "graph/onnx/wire.h"
 
 #include <string>
 
 #include "gmock/gmock.h"
+#include "graph/onnx/onnx.pb.h"
 #include "gtest/gtest.h"
-#include "kiln/graph/onnx/onnx.pb.h"
 #include "tests/base/status_matchers.h"
 #include "tests/onnx/model_writer.h"
 

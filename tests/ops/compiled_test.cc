@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/compare.h"
+#include "compiler/compile.h"
+#include "compiler/kernel_service.h"
+#include "graph/op.h"
+#include "graph/reference/interpreter.h"
 #include "gtest/gtest.h"
-#include "kiln/base/compare.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/compiler/kernel_service.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/reference/interpreter.h"
 #include "tests/base/status_matchers.h"
 #include "tests/compiler/on_vm.h"
 #include "tests/graph/tensors.h"

@@ -4,9 +4,9 @@
 #define KILN_TESTS_OPS_ONE_CALL_H_
 
 #include "absl/status/statusor.h"
-#include "kiln/base/dtype.h"
-#include "kiln/graph/graph.h"
-#include "kiln/graph/op.h"
+#include "base/dtype.h"
+#include "graph/graph.h"
+#include "graph/op.h"
 
 namespace kiln {
 

@@ -5,10 +5,10 @@
 #include <limits>
 
 #include "gmock/gmock.h"
+#include "graph/builder.h"
+#include "graph/op.h"
+#include "graph/reference/interpreter.h"
 #include "gtest/gtest.h"
-#include "kiln/graph/builder.h"
-#include "kiln/graph/op.h"
-#include "kiln/graph/reference/interpreter.h"
 #include "tests/base/status_matchers.h"
 #include "tests/graph/tensors.h"
 

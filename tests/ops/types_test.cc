@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "graph/op.h"
 #include "gtest/gtest.h"
-#include "kiln/graph/op.h"
 #include "tests/ops/one_call.h"
 
 namespace kiln {

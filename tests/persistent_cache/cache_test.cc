@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kiln::Cache as an application uses it.
-#include "kiln/persistent_cache/cache.h"
+#include "persistent_cache/cache.h"
 
 #include <gtest/gtest.h>
 

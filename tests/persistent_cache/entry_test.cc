@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/persistent_cache/entry.h"
+#include "persistent_cache/entry.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/sha256.h"
-#include "kiln/persistent_cache/key.h"
+#include "base/sha256.h"
+#include "persistent_cache/key.h"
 
 namespace kiln {
 namespace {

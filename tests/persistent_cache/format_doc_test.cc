@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-#include "kiln/persistent_cache/entry.h"
+#include "persistent_cache/entry.h"
 
 namespace kiln {
 namespace {

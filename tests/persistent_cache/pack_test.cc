@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/persistent_cache/pack.h"
+#include "persistent_cache/pack.h"
 
 #include <sys/stat.h>
 
 #include <random>
 
-#include "kiln/persistent_cache/settings.h"
+#include "persistent_cache/settings.h"
 #include "tests/persistent_cache/store_testing.h"
 
 namespace kiln {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/persistent_cache/prune.h"
+#include "persistent_cache/prune.h"
 
 #include <filesystem>
 #include <set>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/persistent_cache/statistics.h"
+#include "persistent_cache/statistics.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/persistent_cache/store.h"
+#include "persistent_cache/store.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -13,9 +13,9 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/log.h"
-#include "kiln/persistent_cache/directory.h"
-#include "kiln/persistent_cache/pack.h"
+#include "base/log.h"
+#include "persistent_cache/directory.h"
+#include "persistent_cache/pack.h"
 #include "tests/persistent_cache/store_testing.h"
 
 namespace kiln {

@@ -12,8 +12,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/log.h"
-#include "kiln/persistent_cache/store.h"
+#include "base/log.h"
+#include "persistent_cache/store.h"
 #include "tests/base/temp_dir.h"
 
 namespace kiln {

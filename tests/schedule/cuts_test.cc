@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/schedule/cuts.h"
+#include "schedule/cuts.h"
 
 #include <gtest/gtest.h>
 
-#include "kiln/kernel/text.h"
-#include "kiln/schedule/scheduler.h"
+#include "kernel/text.h"
+#include "schedule/scheduler.h"
 
 namespace kiln {
 namespace {

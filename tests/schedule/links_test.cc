@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kiln/schedule/links.h"
+#include "schedule/links.h"
 
 #include <gtest/gtest.h>
 
-#include "kiln/kernel/text.h"
+#include "kernel/text.h"
 
 namespace kiln {
 namespace {

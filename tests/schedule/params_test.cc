@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "kiln/schedule/scheduler.h"
+#include "schedule/scheduler.h"
 
 namespace kiln {
 namespace {

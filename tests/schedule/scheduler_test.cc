@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "kiln/kernel/text.h"
-#include "kiln/schedule/facts.h"
-#include "kiln/schedule/scheduler.h"
+#include "kernel/text.h"
+#include "schedule/facts.h"
+#include "schedule/scheduler.h"
 
 namespace kiln {
 namespace {

@@ -8,15 +8,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kiln/base/compare.h"
-#include "kiln/base/file_system.h"
-#include "kiln/base/status.h"
-#include "kiln/base/status_macros.h"
-#include "kiln/compiler/compile.h"
-#include "kiln/graph/onnx/import.h"
-#include "kiln/graph/onnx/tensor_proto.h"
-#include "kiln/graph/reference/interpreter.h"
-#include "kiln/graph/tensors.h"
+#include "base/compare.h"
+#include "base/file_system.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "compiler/compile.h"
+#include "graph/onnx/import.h"
+#include "graph/onnx/tensor_proto.h"
+#include "graph/reference/interpreter.h"
+#include "graph/tensors.h"
 
 namespace kiln {
 namespace {

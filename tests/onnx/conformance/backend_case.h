@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kiln/compiler/options.h"
+#include "compiler/options.h"
 
 namespace kiln {
 

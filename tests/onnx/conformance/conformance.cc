@@ -25,7 +25,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
-#include "kiln/compiler/kernel_service.h"
+#include "compiler/kernel_service.h"
 #include "tests/base/fetched_data.h"
 #include "tests/base/temp_dir.h"
 #include "tests/onnx/conformance/backend_case.h"
