@@ -14,6 +14,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "base/target.h"
 
 namespace kiln {
 
@@ -49,6 +50,12 @@ IsaLevel LevelOf(const CpuFeatures& cpu);
 // The level that kernels run with here: that of HostCpu, or KILN_MAX_ISA of the environment where
 // that is lower. Found once; another text in the variable is a warning and no cap.
 IsaLevel HostIsa();
+
+// The level as a Target, and back. Only folders that are about the CPU use them.
+constexpr Target CpuTarget(IsaLevel level) {
+  return {DeviceKind::kCpu, static_cast<uint8_t>(level)};
+}
+constexpr IsaLevel IsaOf(Target target) { return static_cast<IsaLevel>(target.level); }
 
 }  // namespace kiln
 

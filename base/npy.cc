@@ -323,7 +323,7 @@ absl::StatusOr<Tensor> ReadNpy(absl::string_view path) {
 }
 
 std::string NpyBytes(const Tensor& tensor) {
-  KILN_CHECK(tensor.device().kind == Device::Kind::kCpu);
+  KILN_CHECK(tensor.device().kind == DeviceKind::kCpu);
   const Tensor dense = tensor.is_dense() ? tensor : tensor.Clone();
   std::string header =
       absl::StrCat("{'descr': '", DescrOf(dense.dtype()), "', 'fortran_order': False, 'shape': (",

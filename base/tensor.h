@@ -15,12 +15,13 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/target.h"
 
 namespace kiln {
 
+// Where memory is: the device of that kind with this number.
 struct Device {
-  enum class Kind : uint8_t { kCpu, kCuda };
-  Kind kind = Kind::kCpu;
+  DeviceKind kind = DeviceKind::kCpu;
   int index = 0;
 
   friend bool operator==(const Device&, const Device&) = default;

@@ -12,7 +12,7 @@ string(SUBSTRING "${sources}" 0 32 sources)
 file(SHA256 "${HALIDE}" halide)
 string(SUBSTRING "${halide}" 0 32 halide)
 file(WRITE "${OUT}" "// Made by MakeBuildId.cmake.
-#include \"halide_gen/build_id.h\"
+#include \"halide_gen/common/build_id.h\"
 namespace kiln {
 const char kCodegenBuildId[] = \"${sources}\";
 const char kCodegenCompiler[] = \"halide ${VERSION} ${halide}\";

@@ -7,5 +7,5 @@ kiln_source_digest(
   HEADER compiler/build_id.h
   COMMENT "build id of the compiler"
   GLOBS base/*.h base/*.cc kernel/*.h kernel/*.cc graph/*.h graph/*.cc graph/*.proto schedule/*.h schedule/*.cc
-        fusion/*.h fusion/*.cc fusion/machines/*.machine exec/*.h exec/*.cc exec/*.proto
+        fusion/*.h fusion/*.cc schedule/*.machine exec/*.h exec/*.cc exec/*.proto
         compiler/*.h compiler/*.cc compiler/*.proto)

@@ -18,10 +18,11 @@ namespace {
 // that the parameters do not need, where none of the scheduler's own classes makes them.
 std::vector<int64_t> WidestClass(const KernelIdentity& identity, std::vector<int64_t> asked) {
   const absl::StatusOr<Kernel> kernel = ParseKernel(identity.text);
-  const Scheduler* const scheduler = kernel.ok() ? FindScheduler(*kernel) : nullptr;
+  const Scheduler* const scheduler =
+      kernel.ok() ? FindScheduler(*kernel, identity.target) : nullptr;
   if (scheduler == nullptr) return asked;
   const auto makes_these = [&](const SizeClass& sizes) {
-    const Params params = scheduler->choose(*kernel, sizes, ProfileFor(identity.target));
+    const Params params = scheduler->choose(*kernel, sizes, ShippedMachine(identity.target));
     return params.ToString() == identity.params;
   };
   SizeClass widest{asked};
@@ -52,7 +53,7 @@ Entry EntryOf(const KernelIdentity& identity, const std::vector<int64_t>& asked,
                         {"isa", answer.isa},
                         {"params", answer.params},
                         {"scratch", absl::StrCat(answer.scratch_bytes)},
-                        {"target", std::string(Name(identity.target))},
+                        {"target", std::string(identity.target.name())},
                         {"wall_ms", absl::StrCat(answer.wall_ms)}}),
             true);
   for (const auto& [tag, bytes] : answer.sections) entry.Add(tag, bytes, tag == "elf");

@@ -11,7 +11,7 @@
 
 #include "compiler/kernel_key.h"
 #include "exec/validate/validation.h"
-#include "halide_gen/protocol.h"
+#include "halide_gen/common/protocol.h"
 #include "persistent_cache/entry.h"
 #include "persistent_cache/key.h"
 

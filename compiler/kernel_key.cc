@@ -2,7 +2,7 @@
 #include "compiler/kernel_key.h"
 
 #include "absl/strings/str_cat.h"
-#include "halide_gen/build_id.h"
+#include "halide_gen/common/build_id.h"
 #include "kernel/abi.h"
 
 namespace kiln {
@@ -46,7 +46,7 @@ Preimage KernelPreimage(const KernelIdentity& identity) {
       .Add("kernel", identity.text)
       .Add("params", identity.params)
       .Add("math", identity.math == MathMode::kStrict ? "strict" : "fast")
-      .Add("target", Name(identity.target))
+      .Add("target", identity.target.name())
       .Add("codegen", kCodegenBuildId)
       .Add("compiler", kCodegenCompiler);
 }

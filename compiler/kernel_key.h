@@ -11,7 +11,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "base/cpu_features.h"
+#include "base/target.h"
 #include "compiler/options.h"
 #include "persistent_cache/key.h"
 
@@ -21,7 +21,7 @@ namespace kiln {
 struct KernelIdentity {
   std::string text;    // canonical Kernel text
   std::string params;  // Params::ToString()
-  IsaLevel target = IsaLevel::kV3;
+  Target target = LowestTarget();
   MathMode math = MathMode::kStrict;
 };
 

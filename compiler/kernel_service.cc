@@ -90,7 +90,7 @@ absl::StatusOr<std::shared_ptr<const KernelFunction>> VmFunction(const std::stri
 
 KernelService::KernelService(const CompileOptions& options)
     : options_(options),
-      target_(options.target.value_or(HostIsa())),
+      target_(TargetOf(options)),
       store_(OpenStore(options.cache)),
       generation_(ForkGeneration()),
       workers_(options.codegen, BuildJobs(options)),
@@ -181,7 +181,7 @@ absl::StatusOr<CodegenAnswer> KernelService::Emit(const KernelIdentity& identity
   CodegenRequest request;
   request.kernel = identity.text;
   request.params = identity.params;
-  request.target = std::string(Name(identity.target));
+  request.target = std::string(identity.target.name());
   request.sections = std::move(sections);
   request.timeout_ms = options_.kernel_timeout_ms;
   request.cpu_ms = options_.kernel_cpu_ms;
@@ -205,7 +205,7 @@ absl::StatusOr<Entry> KernelService::BuildEntry(const Wanted& wanted) {
   if ((absl::IsInternal(answer.status()) || late) && MayPublish()) {
     std::map<std::string, std::string> meta = {{"device", "cpu"},
                                                {"params", identity.params},
-                                               {"target", std::string(Name(identity.target))}};
+                                               {"target", std::string(identity.target.name())}};
     if (late) meta.merge(MetaOfTimeOut(options_));
     store_->PublishFailure(wanted.preimage, answer.status().message(), std::move(meta))
         .IgnoreError();
@@ -325,8 +325,7 @@ absl::StatusOr<KernelService::Made> KernelService::OnVm(const Wanted& wanted, So
 }
 
 absl::StatusOr<KernelService::Made> KernelService::Make(const Wanted& wanted) {
-  if (wanted.never_launched || options_.compile_mode == CompileMode::kNever ||
-      target_ < IsaLevel::kV3)
+  if (wanted.never_launched || options_.compile_mode == CompileMode::kNever || !target_.compiles())
     return OnVm(wanted, Source::kVm);
   const bool may_wait = options_.compile_mode == CompileMode::kBlock;
   absl::StatusOr<Made> made = FromCache(wanted, /*again=*/false, may_wait);

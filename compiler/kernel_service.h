@@ -160,7 +160,7 @@ class KernelService : public KernelProvider {
   void WarnOnce(absl::string_view what);
 
   const CompileOptions options_;
-  const IsaLevel target_;
+  const Target target_;
   const std::shared_ptr<Store> store_;
 
   mutable Mutex mutex_;

@@ -42,8 +42,8 @@ class MachineMeasurer {
   }
 
   absl::StatusOr<Machine> Run() {
-    machine_ = ShippedMachine(options_.target.value_or(HostIsa()));
-    machine_.target = options_.target.value_or(HostIsa());
+    machine_ = ShippedMachine(TargetOf(options_));
+    machine_.target = TargetOf(options_);
     KILN_ASSIGN_OR_RETURN(machine_.launch_ns, Ns("input x : f32 [16]\ny = neg(x)\noutput y\n"));
     KILN_RETURN_IF_ERROR(Sets());
     KILN_RETURN_IF_ERROR(Arithmetic());

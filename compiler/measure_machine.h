@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures a Machine (fusion/machine.h): compiles a dozen small kernels for this computer, times
+// Measures a Machine (schedule/machine.h): compiles a dozen small kernels for this computer, times
 // them with one thread, and solves for the coefficients of their prices.
 #ifndef KILN_COMPILER_MEASURE_MACHINE_H_
 #define KILN_COMPILER_MEASURE_MACHINE_H_
 
 #include "absl/status/statusor.h"
 #include "compiler/options.h"
-#include "fusion/machine.h"
 #include "graph/graph.h"
+#include "schedule/machine.h"
 
 namespace kiln {
 

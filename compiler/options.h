@@ -11,9 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/cpu_features.h"
+#include "base/target.h"
 #include "exec/plan_info.h"
 #include "fusion/group.h"
+#include "schedule/device.h"
 
 namespace kiln {
 
@@ -51,10 +52,10 @@ struct CompileOptions {
   MathMode math = MathMode::kStrict;
   CompileMode compile_mode = CompileMode::kBlock;
   CacheOptions cache;
-  std::string codegen;             // path of kiln-codegen; empty: looked for, docs/server.md
-  std::string validator;           // path of kiln-validate; empty: looked for, docs/server.md
-  std::string prover;              // its older name, read where `validator` is empty
-  std::optional<IsaLevel> target;  // instruction set of the code; nothing: that of this machine
+  std::string codegen;           // path of kiln-codegen; empty: looked for, docs/server.md
+  std::string validator;         // path of kiln-validate; empty: looked for, docs/server.md
+  std::string prover;            // its older name, read where `validator` is empty
+  std::optional<Target> target;  // what the code is made for; nothing: this machine
   int build_jobs = 0;  // kernels built at once; 0: as many as there are processors (processors.h)
   uint32_t kernel_timeout_ms = 30'000;  // for building one kernel
   // Of processor time for that; a kernel that needs more stays on the VM. Groups are kept so small
@@ -74,6 +75,17 @@ struct CompileOptions {
   // own settings (threads of building, cache, mode, codegen) were fixed when it was made.
   std::shared_ptr<KernelService> kernels;
 };
+
+// What these options ask for: the target, and the description by which groups and schedules are
+// chosen, which lives as long as `options`: that of `machine` if it describes the target.
+inline Target TargetOf(const CompileOptions& options) {
+  return options.target.value_or(HostTarget());
+}
+inline const Machine& MachineOf(const CompileOptions& options) {
+  const Target target = TargetOf(options);
+  const bool fits = options.machine && options.machine->target == target;
+  return fits ? *options.machine : ShippedMachine(target);
+}
 
 }  // namespace kiln
 

@@ -54,16 +54,16 @@ PackageWriter::PackageWriter(const std::vector<PortInfo>& inputs,
   package_.set_ports(ports.SerializeAsString());
 }
 
-packaged::Target& PackageWriter::TargetOf(IsaLevel target) {
+packaged::Target& PackageWriter::TargetOf(Target target) {
   for (packaged::Target& known : *package_.mutable_targets()) {
-    if (known.name() == Name(target)) return known;
+    if (known.name() == target.name()) return known;
   }
   packaged::Target* const made = package_.add_targets();
-  made->set_name(std::string(Name(target)));
+  made->set_name(std::string(target.name()));
   return *made;
 }
 
-void PackageWriter::Add(IsaLevel target, const Variant& variant) {
+void PackageWriter::Add(Target target, const Variant& variant) {
   packaged::Variant stored;
   for (const Guard& guard : variant.guards) stored.add_guards(guard.ToString());
   program::Program program = variant.program;

@@ -2,7 +2,7 @@
 // Makes a package (exec/package.h) of Programs and of kernels that a cache holds.
 //
 //   PackageWriter writer(inputs, outputs, options.math);
-//   writer.Add(IsaLevel::kV3, variant);              // any number of targets and variants
+//   writer.Add(*Target::Parse("x86-64-v3"), variant);  // any number of targets and variants
 //   KILN_ASSIGN_OR_RETURN(std::string bytes, writer.Encode(*service.store()));
 //
 // The same variants and kernels give the same bytes.
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/cpu_features.h"
+#include "base/target.h"
 #include "base/tensor.h"
 #include "compiler/options.h"
 #include "exec/package.pb.h"
@@ -37,14 +37,14 @@ class PackageWriter {
 
   // A variant without kernel handles, compiled for `target`; of two with the same Program and
   // guards the first counts.
-  void Add(IsaLevel target, const Variant& variant);
+  void Add(Target target, const Variant& variant);
 
   // The file. Kernels that `store` has no code of are left to the VM. kInvalidArgument: nothing was
   // added; kResourceExhausted: a constant is larger than an entry may be.
   absl::StatusOr<std::string> Encode(Store& store);
 
  private:
-  packaged::Target& TargetOf(IsaLevel target);
+  packaged::Target& TargetOf(Target target);
 
   const MathMode math_;
   packaged::Package package_;

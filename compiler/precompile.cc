@@ -14,7 +14,7 @@
 namespace kiln {
 namespace {
 
-void AddKernels(const program::Program& program, IsaLevel target, MathMode math,
+void AddKernels(const program::Program& program, Target target, MathMode math,
                 std::set<CacheKey>& known, std::vector<KernelJob>& jobs) {
   for (const program::KernelDef& def : program.kernels()) {
     for (const program::KernelChoice& choice : def.choices()) {
@@ -32,14 +32,14 @@ void AddKernels(const program::Program& program, IsaLevel target, MathMode math,
 }  // namespace
 
 absl::StatusOr<std::vector<KernelJob>> KernelsOf(
-    const Graph& graph, const CompileOptions& options, const std::vector<IsaLevel>& targets,
+    const Graph& graph, const CompileOptions& options, const std::vector<Target>& targets,
     const std::vector<std::vector<InputFacts>>& variants,
-    const std::function<void(IsaLevel, const Variant&)>& on_variant) {
+    const std::function<void(Target, const Variant&)>& on_variant) {
   std::vector<KernelJob> jobs;
   std::set<CacheKey> known;
   const bool is_script = HasDynamicNodes(graph);
   KILN_ASSIGN_OR_RETURN(const std::vector<Graph> parts, Segments(graph));
-  for (const IsaLevel target : targets) {
+  for (const Target target : targets) {
     CompileOptions own = options;
     own.target = target;
     const auto add = [&](const Variant& variant) {

@@ -2,7 +2,7 @@
 // Filling a cache ahead of time: all kernels of a model, for machines that need not be this one.
 //
 //   KILN_ASSIGN_OR_RETURN(std::vector<KernelJob> jobs,
-//                         KernelsOf(graph, options, {IsaLevel::kV3, IsaLevel::kV4}, {inputs}));
+//                         KernelsOf(graph, options, targets, {inputs}));
 //   KernelService service(options);
 //   Precompile(service, jobs, 4, [](const KernelJob& job, const KernelDone& done) { ... });
 //
@@ -37,9 +37,9 @@ struct KernelJob {
 // its parts (segments.h), for any inputs. `on_variant`, if any, sees the variants of a graph
 // without such nodes, which have no kernels yet. Errors as CompileGraph and CompileFor.
 absl::StatusOr<std::vector<KernelJob>> KernelsOf(
-    const Graph& graph, const CompileOptions& options, const std::vector<IsaLevel>& targets,
+    const Graph& graph, const CompileOptions& options, const std::vector<Target>& targets,
     const std::vector<std::vector<InputFacts>>& variants,
-    const std::function<void(IsaLevel, const Variant&)>& on_variant = nullptr);
+    const std::function<void(Target, const Variant&)>& on_variant = nullptr);
 
 struct KernelDone {
   absl::StatusOr<KernelService::Kept> kept;

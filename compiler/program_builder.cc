@@ -13,7 +13,7 @@
 #include "fusion/lower.h"
 #include "graph/op.h"
 #include "kernel/text.h"
-#include "schedule/facts.h"
+#include "schedule/analysis.h"
 #include "schedule/scheduler.h"
 
 namespace kiln {
@@ -42,12 +42,12 @@ std::string OpsOf(const Graph& graph, const Group& group) {
 
 class Builder {
  public:
-  Builder(const Graph& graph, const Grouping& grouping, IsaLevel target, const DumpFn& dump)
-      : graph_(graph), grouping_(grouping), profile_(ProfileFor(target)), dump_(dump) {}
+  Builder(const Graph& graph, const Grouping& grouping, const Machine& machine, const DumpFn& dump)
+      : graph_(graph), grouping_(grouping), machine_(machine), dump_(dump) {}
 
   absl::StatusOr<BuiltProgram> Build() {
     region_ = out_.program.add_regions();
-    out_.program.set_parallel_grain(profile_.parallel_grain);
+    out_.program.set_parallel_grain(machine_.parallel_grain);
     for (const ValueId id : graph_.inputs()) AddInput(id);
     FindViewsAndWriters();
     ChooseOutputs();
@@ -205,16 +205,16 @@ class Builder {
   absl::StatusOr<int> KernelIndex(const Group& group, const LoweredGroup& lowered) {
     const Kernel& kernel = lowered.canonical.kernel;
     program::KernelDef def;
-    def.set_grain(GrainFor(kernel, profile_));
+    def.set_grain(GrainFor(kernel, machine_));
     def.set_text(Print(kernel));
     std::string why;
-    const Scheduler* const scheduler = FindScheduler(kernel, &why);
+    const Scheduler* const scheduler = FindScheduler(kernel, machine_.target, &why);
     if (scheduler == nullptr) return absl::UnimplementedError(absl::StrCat("no schedule: ", why));
     SizeClass known;
     for (const Dim& extent : lowered.dims)
       known.at_most.push_back(extent.constant().value_or(kUnbounded));
     for (const SizeClass& sizes : scheduler->classes(kernel, known)) {
-      AddChoice(scheduler->choose(kernel, sizes, profile_), sizes, def.add_choices());
+      AddChoice(scheduler->choose(kernel, sizes, machine_), sizes, def.add_choices());
     }
     const auto [at, is_new] =
         kernels_.emplace(def.SerializeAsString(), out_.program.kernels_size());
@@ -291,7 +291,7 @@ class Builder {
 
   const Graph& graph_;
   const Grouping& grouping_;
-  const MachineProfile& profile_;
+  const Machine& machine_;
   const DumpFn& dump_;
   BuiltProgram out_;
   program::Region* region_ = nullptr;
@@ -325,8 +325,8 @@ program::Program PortsOf(const Graph& graph) {
 }
 
 absl::StatusOr<BuiltProgram> BuildProgram(const Graph& graph, const Grouping& grouping,
-                                          IsaLevel target, const DumpFn& dump) {
-  return Builder(graph, grouping, target, dump).Build();
+                                          const Machine& machine, const DumpFn& dump) {
+  return Builder(graph, grouping, machine, dump).Build();
 }
 
 }  // namespace kiln

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/cpu_features.h"
 #include "base/tensor.h"
 #include "compiler/options.h"
 #include "exec/program.pb.h"
@@ -26,7 +25,7 @@ struct BuiltProgram {
 // same value twice) is copied. kUnimplemented names the node for which there is no thunk; the graph
 // is verified.
 absl::StatusOr<BuiltProgram> BuildProgram(const Graph& graph, const Grouping& grouping,
-                                          IsaLevel target, const DumpFn& dump);
+                                          const Machine& machine, const DumpFn& dump);
 
 // A program of ports only, for what a script runs.
 program::Program PortsOf(const Graph& graph);

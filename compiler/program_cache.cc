@@ -16,7 +16,7 @@
 #include "compiler/build_id.h"
 #include "compiler/variants.h"
 #include "exec/ports.h"
-#include "fusion/machine.h"
+#include "schedule/machine.h"
 
 namespace kiln {
 namespace {
@@ -49,8 +49,6 @@ constexpr KeyOption kOptions[] = {
     {"kernels", false, "shares what is built under the same keys"},
 };
 
-IsaLevel TargetOf(const CompileOptions& options) { return options.target.value_or(HostIsa()); }
-
 Preimage KeyOf(const std::vector<ModelFile>& files, const CompileOptions& options) {
   Preimage preimage;
   preimage.Add("schema", "1").Add("artefact", "program").Add("build", kCompilerBuildId);
@@ -61,7 +59,7 @@ Preimage KeyOf(const std::vector<ModelFile>& files, const CompileOptions& option
   preimage.Add("level", absl::StrCat(options.graph_opt_level))
       .Add("jit", absl::StrCat(options.jit_level))
       .Add("math", options.math == MathMode::kStrict ? "strict" : "fast")
-      .Add("isa", Name(TargetOf(options)))
+      .Add("isa", TargetOf(options).name())
       .Add("disabled_passes", absl::StrJoin(options.disabled_passes, "\n"))
       .Add("fusion_rules", options.fusion_rules == FusionRules::kPriced ? "priced" : "greedy");
   for (const std::string& node : options.no_fuse) preimage.Add("no_fuse", node);
@@ -139,7 +137,7 @@ ProgramCache::ProgramCache(Store& store, std::vector<ModelFile> files, Preimage 
     : store_(store),
       files_(std::move(files)),
       preimage_(std::move(preimage)),
-      level_(Name(TargetOf(options))),
+      level_(TargetOf(options).name()),
       blobs_(store, preimage_.Key()),
       packed_(blobs_, KeepingOf(options)) {
   for (const ModelFile& file : files_) packed_.NameFile(file.file->bytes(), file.digest, 0);

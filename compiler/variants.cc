@@ -86,8 +86,7 @@ absl::StatusOr<Compiled> CompileGraph(const Graph& graph, const CompileOptions& 
     };
   }
   KILN_RETURN_IF_ERROR(RunPasses(compiled.graph, passes));
-  const IsaLevel target = options.target.value_or(HostIsa());
-  const Machine& machine = options.machine ? *options.machine : ShippedMachine(target);
+  const Machine& machine = MachineOf(options);
   const GroupOptions grouping{
       .level = options.graph_opt_level,
       .jit_level = options.jit_level,
@@ -98,7 +97,7 @@ absl::StatusOr<Compiled> CompileGraph(const Graph& graph, const CompileOptions& 
   KILN_ASSIGN_OR_RETURN(compiled.grouping, FormGroups(compiled.graph, grouping));
   if (options.dump) options.dump("groups", "groups", ToString(compiled.grouping, compiled.graph));
   KILN_ASSIGN_OR_RETURN(BuiltProgram built,
-                        BuildProgram(compiled.graph, compiled.grouping, target, options.dump));
+                        BuildProgram(compiled.graph, compiled.grouping, machine, options.dump));
   compiled.variant.guards = compiled.graph.guards();
   compiled.variant.program = std::move(built.program);
   SetExampleLaunches(compiled.variant.guards, compiled.variant.program);

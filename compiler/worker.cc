@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "halide_gen/build_id.h"
+#include "halide_gen/common/build_id.h"
 
 namespace kiln {
 namespace {

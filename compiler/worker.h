@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/helper_pool.h"
-#include "halide_gen/protocol.h"
+#include "halide_gen/common/protocol.h"
 
 namespace kiln {
 

@@ -10,12 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/catch_exceptions.h"
-#include "base/cpu_features.h"
 #include "base/dim.h"
 #include "base/file_system.h"
 #include "base/log.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "base/target.h"
 #include "base/try_allocate.h"
 #include "exec/fits.h"
 #include "exec/ports.h"
@@ -34,19 +34,18 @@ absl::StatusOr<CacheKey> KeyOf(absl::string_view bytes) {
   return key;
 }
 
-// The best target that this CPU can run; else, for the VM, any.
+// The highest target whose code runs here; else, for the VM, any.
 const packaged::Target* Choose(const packaged::Package& package, bool* run_code) {
   const packaged::Target* best = nullptr;
   *run_code = false;
+  int highest = -1;
   for (const packaged::Target& target : package.targets()) {
-    const std::optional<IsaLevel> level = ParseIsaLevel(target.name());
-    const bool runs = level.has_value() && *level <= HostIsa();
-    const bool better =
-        best == nullptr || (runs && !*run_code) ||
-        (runs && *level > ParseIsaLevel(best->name()).value_or(IsaLevel::kBaseline));
-    if (!better) continue;
+    const std::optional<Target> level = Target::Parse(target.name());
+    const bool runs = level.has_value() && level->RunsOn(HostTarget(level->device));
+    if (best != nullptr && (!runs || (*run_code && level->level <= highest))) continue;
     best = &target;
     *run_code = *run_code || runs;
+    if (runs) highest = level->level;
   }
   return best;
 }

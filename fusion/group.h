@@ -24,8 +24,8 @@
 
 #include "absl/status/statusor.h"
 #include "fusion/library_call.h"
-#include "fusion/machine.h"
 #include "graph/graph.h"
+#include "schedule/machine.h"
 
 namespace kiln {
 

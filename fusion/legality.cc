@@ -10,8 +10,8 @@
 #include "fusion/lower.h"
 #include "fusion/node_key.h"
 #include "graph/op.h"
-#include "schedule/facts.h"
-#include "schedule/scheduler.h"
+#include "schedule/analysis.h"
+#include "schedule/device.h"
 
 namespace kiln {
 namespace {
@@ -30,18 +30,19 @@ bool StageByStageWillDo(const Kernel& kernel) {
                      [&](const KernelOutput& output) { return output.dims == reduce->dims; });
 }
 
-Decision CheckKernel(const Kernel& kernel) {
-  if (const size_t buffers = kernel.inputs.size() + kernel.outputs.size(); buffers > kMaxBuffers) {
+Decision CheckKernel(const Kernel& kernel, const DeviceModel& model) {
+  const GroupCaps& caps = model.caps;
+  if (const size_t buffers = kernel.inputs.size() + kernel.outputs.size(); buffers > caps.buffers) {
     return Decision::No(absl::StrCat("the kernel would have ", buffers,
-                                     " inputs and outputs, the limit is ", kMaxBuffers));
+                                     " inputs and outputs, the limit is ", caps.buffers));
   }
-  if (const int64_t work = CompileWork(kernel); work > kMaxWork) {
+  if (const int64_t work = CompileWork(kernel); work > caps.compile_work) {
     return Decision::No(absl::StrCat("compiling the kernel would take long: ", work,
                                      " operations with functions expanded, the limit is ",
-                                     kMaxWork));
+                                     caps.compile_work));
   }
   std::string reasons;
-  const auto schedulers = CpuSchedulers();
+  const auto schedulers = model.schedulers();
   for (size_t i = 0; i + 1 < schedulers.size(); ++i) {
     const Decision accepted = schedulers[i].accepts(kernel);
     if (accepted) return Decision::Yes();
@@ -59,7 +60,8 @@ const Verdict& Legality::Check(const Group& group) {
   if (!added) return it->second;
   const absl::StatusOr<LoweredGroup> lowered = LowerGroup(graph_, group);
   if (lowered.ok()) {
-    it->second = {CheckKernel(lowered->canonical.kernel), EstimatedPrice(*lowered, machine_)};
+    it->second = {CheckKernel(lowered->canonical.kernel, ModelOf(machine_.target)),
+                  EstimatedPrice(*lowered, machine_)};
   } else {
     it->second.legal = Decision::No(std::string(lowered.status().message()));
   }

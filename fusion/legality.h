@@ -16,15 +16,12 @@
 #include "base/decision.h"
 #include "fusion/group.h"
 #include "fusion/lower.h"
-#include "fusion/machine.h"
 #include "fusion/node_facts.h"
-#include "fusion/price.h"
 #include "graph/graph.h"
+#include "schedule/machine.h"
+#include "schedule/price.h"
 
 namespace kiln {
-
-inline constexpr size_t kMaxBuffers = 16;  // inputs and outputs of a kernel
-inline constexpr int64_t kMaxWork = 800;   // of CompileWork: some 0.4 s
 
 struct Verdict {
   Decision legal = Decision::Yes();

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "fusion/literal.h"
 #include "graph/op.h"
+#include "schedule/device.h"
 
 namespace kiln {
 namespace {
@@ -20,7 +21,7 @@ std::string KindReason(const Node& node, Group::Kind kind, const std::string& st
 }
 
 const Machine& MachineOf(const GroupOptions& options) {
-  return options.machine != nullptr ? *options.machine : ShippedMachine(IsaLevel::kV3);
+  return options.machine != nullptr ? *options.machine : ShippedMachine(LowestTarget());
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "fusion/merge.h"
+#include "schedule/device.h"
 
 namespace kiln {
 namespace {
@@ -38,9 +39,10 @@ Decision Clusters::WithinCaps(int a, int b) const {
         absl::StrCat("together they have ", nodes, " nodes, the limit is ", kMaxNodes));
   }
   const Walk walk = WalkOf(JoinedReads(first.reads, second.reads), {a, b});
-  if (walk.buffers > static_cast<int>(kMaxBuffers)) {
+  const size_t most = ModelOf(machine_.target).caps.buffers;
+  if (walk.buffers > static_cast<int>(most)) {
     return Decision::No(absl::StrCat("together they have ", walk.buffers,
-                                     " inputs and outputs, the limit is ", kMaxBuffers));
+                                     " inputs and outputs, the limit is ", most));
   }
   return Decision::Yes();
 }
@@ -143,7 +145,7 @@ bool Clusters::SameShape(int a, int b) const {
       }
     }
   }
-  return buffers.size() <= kMaxBuffers;
+  return buffers.size() <= ModelOf(machine_.target).caps.buffers;
 }
 
 std::vector<Clusters::Read> Clusters::JoinedReads(const std::vector<Read>& a,

@@ -11,8 +11,8 @@
 
 #include "absl/status/statusor.h"
 #include "fusion/group.h"
-#include "fusion/machine.h"
 #include "graph/graph.h"
+#include "schedule/machine.h"
 
 namespace kiln {
 

@@ -7,7 +7,8 @@ file(
   "${PROJECT_SOURCE_DIR}/halide_gen/*.h" "${PROJECT_SOURCE_DIR}/halide_gen/*.cc"
   "${PROJECT_SOURCE_DIR}/halide_gen/*/*.h" "${PROJECT_SOURCE_DIR}/halide_gen/*/*.cc"
   "${PROJECT_SOURCE_DIR}/kernel/*.h" "${PROJECT_SOURCE_DIR}/kernel/*.cc"
-  "${PROJECT_SOURCE_DIR}/schedule/*.h" "${PROJECT_SOURCE_DIR}/schedule/*.cc")
+  "${PROJECT_SOURCE_DIR}/schedule/*.h" "${PROJECT_SOURCE_DIR}/schedule/*.cc"
+  "${PROJECT_SOURCE_DIR}/schedule/*/*.h" "${PROJECT_SOURCE_DIR}/schedule/*/*.cc")
 set(KILN_BUILD_ID_SOURCE "${KILN_GEN_DIR}/halide_gen/build_id.cc")
 add_custom_command(
   OUTPUT "${KILN_BUILD_ID_SOURCE}"

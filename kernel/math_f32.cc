@@ -211,7 +211,7 @@ Ex CosNear(Ex square) {
 
 // sin(|x| + turns pi/2): |x| = n pi/2 + r, pi/2 in three parts, and n, as of SplitExp, in the low
 // bits of the sum. For |x| below kMostTurned, beyond which n is off by too much: what few operands
-// take (halide_gen/rare_selects.h).
+// take (halide_gen/cpu/rare_selects.h).
 constexpr float kMostTurned = 8192;
 
 Ex SinTurned(Ex t, int turns) {

@@ -3,7 +3,7 @@
 // (Choose). No Halide here.
 //
 // A group of graph nodes is legal exactly if some scheduler accepts its Kernel, so Accepts is the
-// only rule fusion knows. Decisions are pure functions of (kernel, size class, profile). What
+// only rule fusion knows. Decisions are pure functions of (kernel, size class, machine). What
 // Choose returns is printable, part of the cache key, and all that halide_gen's Schedule(kernel,
 // params) looks at.
 #ifndef KILN_SCHEDULE_SCHEDULER_H_
@@ -17,10 +17,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "base/cpu_features.h"
 #include "base/decision.h"
 #include "kernel/kernel.h"
 #include "kernel/params.h"
+#include "schedule/machine.h"
 
 namespace kiln {
 
@@ -34,35 +34,19 @@ struct SizeClass {
   bool Contains(std::span<const int64_t> extents) const;
 };
 
-// Numbers of a machine level that decisions depend on; one shipped per IsaLevel.
-struct MachineProfile {
-  IsaLevel isa = IsaLevel::kV3;
-  int vector_bytes = 32;
-  int64_t l1_bytes = 32 << 10;
-  int64_t l2_bytes = 1 << 20;
-  int64_t parallel_grain = 1 << 15;  // elements of work below which a task is not worth a thread
-
-  // True if a vector is as long as a line, so that any store that is not aligned crosses lines.
-  bool VectorsFillLines() const { return vector_bytes == 64; }
-};
-const MachineProfile& ProfileFor(IsaLevel isa);
-
 struct Scheduler {
   const char* name;
   const char* doc;
   Decision (*accepts)(const Kernel& kernel);
-  Params (*choose)(const Kernel& kernel, const SizeClass& sizes, const MachineProfile& profile);
+  Params (*choose)(const Kernel& kernel, const SizeClass& sizes, const Machine& machine);
   // The size classes for which separate code pays, given what is known; tried in order, the last
   // contains all.
   std::vector<SizeClass> (*classes)(const Kernel& kernel, const SizeClass& known);
 };
 
-// The CPU schedulers, best first; the last accepts everything the grammar can say.
-std::span<const Scheduler> CpuSchedulers();
-
-// The first that accepts, or a no with every scheduler's reason (cannot happen while the last
-// accepts all).
-const Scheduler* FindScheduler(const Kernel& kernel, std::string* why = nullptr);
+// The first of the target's that accepts, or null with every scheduler's reason (cannot happen
+// while the last accepts all).
+const Scheduler* FindScheduler(const Kernel& kernel, Target target, std::string* why = nullptr);
 
 }  // namespace kiln
 

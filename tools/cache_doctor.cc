@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "base/cpu_features.h"
 #include "base/status_macros.h"
 #include "compiler/kernel_service.h"
 #include "kernel/text.h"
@@ -108,15 +109,15 @@ absl::StatusOr<std::string> ProbeLocks(FileSystem& files, const StoreLayout& lay
 absl::StatusOr<std::string> ProbeWorker() {
   KILN_ASSIGN_OR_RETURN(const std::string executable, FindCodegen(""));
   KILN_ASSIGN_OR_RETURN(const Kernel kernel, ParseKernel(kProbeKernel));
+  const Target host = HostTarget(), target = host.compiles() ? host : LowestTarget();
   std::string why;
-  const Scheduler* const scheduler = FindScheduler(kernel, &why);
+  const Scheduler* const scheduler = FindScheduler(kernel, target, &why);
   if (scheduler == nullptr) return absl::InternalError(why);
-  const IsaLevel level = std::max(HostIsa(), IsaLevel::kV3);
   const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
-  const Params params = scheduler->choose(kernel, any, ProfileFor(level));
+  const Params params = scheduler->choose(kernel, any, ShippedMachine(target));
   CompileOptions options;
   options.cache.enabled = false;
-  options.target = level;
+  options.target = target;
   KernelService service(options);
   KILN_ASSIGN_OR_RETURN(const CodegenAnswer answer,
                         service.Emit(service.Identify(kProbeKernel, params.ToString()), {"elf"}));
@@ -169,9 +170,9 @@ int CacheDoctor(const CacheFlags& flags) {
     if (HostCpu().*feature.has)
       absl::StrAppend(&features, features.empty() ? "" : " ", feature.name);
   }
-  const std::string level(Name(HostIsa()));
-  report.Add("cpu", HostIsa() >= IsaLevel::kV3 ? "ok" : "note",
-             absl::StrCat(level, HostIsa() >= IsaLevel::kV3 ? "" : ": kernels run on the VM", " (",
+  const std::string level(HostTarget().name());
+  report.Add("cpu", HostTarget().compiles() ? "ok" : "note",
+             absl::StrCat(level, HostTarget().compiles() ? "" : ": kernels run on the VM", " (",
                           features, ")"));
   report.AddProbe("compiler", ProbeWorker(), "note");
   void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);

@@ -27,7 +27,7 @@ absl::StatusOr<Entry> ReadByPrefix(Store& store, const std::string& prefix) {
 absl::StatusOr<std::string> SectionOf(const Entry& entry, const std::string& tag) {
   if (const std::string* const bytes = entry.Find(tag); bytes != nullptr) return *bytes;
   const std::string& preimage = *entry.Find("preimage");
-  const std::optional<IsaLevel> target = ParseIsaLevel(FieldOf(preimage, "target"));
+  const std::optional<Target> target = Target::Parse(FieldOf(preimage, "target"));
   if ((tag != "stmt" && tag != "asm") || !target.has_value())
     return absl::NotFoundError(absl::StrCat("the entry has no section \"", tag, "\""));
   CompileOptions options;

@@ -118,9 +118,9 @@ absl::StatusOr<std::string> BuildAgain(const Entries& entries, KernelService& se
   const absl::StatusOr<Entry> entry = entries.read(key);
   if (!entry.ok() || entry->Find("elf") == nullptr) return "";
   const std::string& preimage = *entry->Find("preimage");
-  const std::optional<IsaLevel> target = ParseIsaLevel(FieldOf(preimage, "target"));
+  const std::optional<Target> target = Target::Parse(FieldOf(preimage, "target"));
   KernelIdentity identity = {
-      FieldOf(preimage, "kernel"), FieldOf(preimage, "params"), target.value_or(IsaLevel::kV3),
+      FieldOf(preimage, "kernel"), FieldOf(preimage, "params"), target.value_or(LowestTarget()),
       FieldOf(preimage, "math") == "fast" ? MathMode::kFast : MathMode::kStrict};
   if (KernelPreimage(identity).Key() != key) return "";  // by another compiler
   const absl::StatusOr<CodegenAnswer> answer = service.Emit(identity, {"elf"});

@@ -17,10 +17,10 @@
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "exec/model.h"
-#include "fusion/machine.h"
 #include "fusion/pass.h"
 #include "nlohmann/json.hpp"
 #include "persistent_cache/layout.h"
+#include "schedule/machine.h"
 
 namespace kiln {
 namespace {

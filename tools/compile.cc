@@ -101,7 +101,7 @@ int CompileModel(const CompileFlags& flags) {
     const int cpus = Processors();
     Precompile(service, *jobs, flags.jobs > 0 ? std::min(flags.jobs, cpus) : cpus,
                [&](const KernelJob& job, const KernelDone& done) {
-                 const std::string target(Name(job.identity.target));
+                 const std::string target(job.identity.target.name());
                  Count(done.kept, all);
                  const char* const what = Count(done.kept, targets[target]);
                  const std::string key = ToHex(KernelPreimage(job.identity).Key()).substr(0, 12);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kiln devices: what kernels can run on here; --measure writes what they cost (fusion/machine.h).
+// kiln devices: what kernels can run on here; --measure writes what they cost (schedule/machine.h).
 
 #include <fstream>
 #include <iostream>
@@ -46,7 +46,7 @@ int Run(const DevicesFlags& flags) {
     if (HostCpu().*feature.has) features.emplace_back(feature.name);
   }
   const int threads = Processors();
-  const std::string level(Name(HostIsa()));
+  const std::string level(HostTarget().name());
   if (flags.common.json) {
     PrintJson("devices", flags.common,
               {{"devices",

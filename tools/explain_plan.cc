@@ -77,8 +77,7 @@ std::string FormOfLarge(const Graph& graph, const Group& group) {
 absl::StatusOr<std::vector<PlannedPart>> PlanParts(const Graph& graph,
                                                    const CompileOptions& options) {
   KILN_ASSIGN_OR_RETURN(std::vector<Compiled> compiled, CompileParts(graph, options));
-  const Machine& machine =
-      options.machine ? *options.machine : ShippedMachine(options.target.value_or(HostIsa()));
+  const Machine& machine = MachineOf(options);
   std::vector<PlannedPart> parts;
   for (Compiled& one : compiled) {
     PlannedPart& part = parts.emplace_back();

@@ -40,7 +40,7 @@ struct InspectFlags {
 absl::StatusOr<CompileOptions> Options(const InspectFlags& flags) {
   KILN_ASSIGN_OR_RETURN(CompileOptions options, ToCompileOptions(flags.common));
   if (flags.target.empty()) return options;
-  options.target = ParseIsaLevel(flags.target);
+  options.target = Target::Parse(flags.target);
   if (options.target.has_value()) return options;
   return absl::InvalidArgumentError(
       absl::StrCat("--target \"", flags.target, "\": expected x86-64-v3 or x86-64-v4"));
@@ -71,11 +71,11 @@ int InspectKernel(const InspectFlags& flags, const CompileOptions& options) {
   const absl::StatusOr<Kernel> kernel = ParseKernel(*text);
   if (!kernel.ok()) return Fail(kernel.status(), kExitModel);
   std::string why;
-  const Scheduler* const scheduler = FindScheduler(*kernel, &why);
+  const Scheduler* const scheduler = FindScheduler(*kernel, TargetOf(options), &why);
   if (scheduler == nullptr) return Fail(absl::UnimplementedError(why), kExitUnsupported);
   const SizeClass known{std::vector<int64_t>(kernel->dims.size(), kUnbounded)};
-  const Params params = scheduler->choose(*kernel, scheduler->classes(*kernel, known).back(),
-                                          ProfileFor(options.target.value_or(HostIsa())));
+  const Params params =
+      scheduler->choose(*kernel, scheduler->classes(*kernel, known).back(), MachineOf(options));
   return Emit(flags, options, Print(*kernel), params.ToString());
 }
 

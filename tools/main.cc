@@ -11,7 +11,7 @@
 #include <map>
 
 #include "CLI/CLI.hpp"
-#include "halide_gen/build_id.h"
+#include "halide_gen/common/build_id.h"
 #include "tools/common.h"
 #include "tools/exit_code.h"
 

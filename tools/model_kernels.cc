@@ -137,10 +137,10 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(const ModelFlags& flags,
                                                       const CommonOptions& common, Store* store,
                                                       std::unique_ptr<PackageWriter>* package) {
   KILN_ASSIGN_OR_RETURN(CompileOptions options, ToCompileOptions(common));
-  std::vector<IsaLevel> targets;
+  std::vector<Target> targets;
   for (const std::string& name : flags.targets)
-    targets.push_back(ParseIsaLevel(name).value_or(HostIsa()));
-  if (targets.empty()) targets.push_back(HostIsa());
+    targets.push_back(Target::Parse(name).value_or(HostTarget()));
+  if (targets.empty()) targets.push_back(HostTarget());
   KILN_ASSIGN_OR_RETURN(const ModelSource source, ModelSource::Read(flags.model));
   KILN_ASSIGN_OR_RETURN(const std::vector<Line> lines, LinesOf(flags, source.graph(), common));
   const std::vector<PortInfo> inputs = source.inputs();
@@ -161,14 +161,14 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(const ModelFlags& flags,
           "package: models with branches, loops or data-dependent sizes cannot be packed yet; use "
           "--cache-only and ship the model with a kernel pack");
     }
-    const auto keep = [&](IsaLevel target, const Variant& variant) {
+    const auto keep = [&](Target target, const Variant& variant) {
       if (package != nullptr) (*package)->Add(target, variant);
       options.target = target;
       const auto cache = ProgramCache::Open(flags.model, options, *store, [] {});
       if (!cache.ok()) return;  // text graphs have no Programs in the cache
       (*cache)->Keep(variant, inputs, outputs, *made.import);
     };
-    std::function<void(IsaLevel, const Variant&)> on_variant;
+    std::function<void(Target, const Variant&)> on_variant;
     if (store != nullptr) on_variant = keep;
     KILN_ASSIGN_OR_RETURN(std::vector<KernelJob> more,
                           KernelsOf(made.import->graph, options, targets, made.inputs, on_variant));

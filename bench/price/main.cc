@@ -46,7 +46,7 @@ struct Settings {
   bool list = false;
   std::vector<std::string> models;
   GainSettings gain;
-  Machine machine = ShippedMachine(HostIsa());
+  Machine machine = ShippedMachine(HostTarget());
 };
 
 struct Sample {

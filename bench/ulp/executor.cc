@@ -31,7 +31,7 @@ absl::StatusOr<Executor> OfModel(ScalarOp op, DType type, std::string name, IsaL
   KILN_ASSIGN_OR_RETURN(Graph graph, GroupOfThree(op, type));
   CompileOptions options;
   options.compile_mode = mode;
-  options.target = level;
+  options.target = CpuTarget(level);
   KILN_ASSIGN_OR_RETURN(Model model, Compile(std::move(graph), options));
   auto context = std::make_shared<Context>(model.NewContext());
   const bool binary = Info(op).arity == 2;

@@ -8,15 +8,18 @@
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "exec/vm/ops.cc"
+// First, so that what follows is compiled anew for each set.
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+
+#include "hwy/cache_control.h"
+#include "hwy/highway.h"
+
 #include "exec/vm/casts-inl.h"
 #include "exec/vm/loops-inl.h"
 #include "exec/vm/moves-inl.h"
 #include "exec/vm/step_table-inl.h"
 #include "exec/vm/steps-inl.h"
 #include "exec/vm/vectors-inl.h"
-#include "hwy/cache_control.h"
-#include "hwy/foreach_target.h"
-#include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kiln::vm {

@@ -12,6 +12,7 @@
 #include "exec/support/pool.h"
 #include "exec/vm/vm.h"
 #include "kernel/text.h"
+#include "schedule/device.h"
 #include "schedule/scheduler.h"
 
 namespace kiln {
@@ -60,9 +61,9 @@ class Arguments {
 
 // A program with the kernel in the narrowest size class that holds these extents.
 absl::StatusOr<program::Program> ProgramFor(const Kernel& kernel, const RandomRun& run,
-                                            IsaLevel isa) {
+                                            Target target) {
   std::string why;
-  const Scheduler* const scheduler = FindScheduler(kernel, &why);
+  const Scheduler* const scheduler = FindScheduler(kernel, target, &why);
   if (scheduler == nullptr) return absl::UnimplementedError(why);
   program::Program program;
   program::KernelDef* const def = program.add_kernels();
@@ -71,7 +72,7 @@ absl::StatusOr<program::Program> ProgramFor(const Kernel& kernel, const RandomRu
   for (const SizeClass& sizes : scheduler->classes(kernel, any)) {
     if (!sizes.Contains(run.extents)) continue;
     program::KernelChoice* const choice = def->add_choices();
-    choice->set_params(scheduler->choose(kernel, sizes, ProfileFor(isa)).ToString());
+    choice->set_params(scheduler->choose(kernel, sizes, ShippedMachine(target)).ToString());
     for (const int64_t bound : sizes.at_most) choice->add_at_most(bound == kUnbounded ? -1 : bound);
     return program;
   }
@@ -98,8 +99,8 @@ std::string Launch(const KernelFunction& function, int threads, RandomRun& run) 
 }  // namespace
 
 BitComparer::BitComparer() {
-  for (const IsaLevel level : {IsaLevel::kV3, IsaLevel::kV4}) {
-    if (level > HostIsa()) continue;
+  for (const auto& [level, name, doc] : AllTargets()) {
+    if (!level.compiles() || !level.RunsOn(HostTarget(level.device))) continue;
     CompileOptions options;
     options.target = level;
     options.codegen = KILN_TEST_BIN_DIR "/kiln-codegen";
@@ -131,7 +132,7 @@ std::string BitComparer::Difference(const Kernel& kernel, const RandomRun& run) 
     if (!program.ok()) return std::string(program.status().message());
     const auto handle = services_[k]->Get(program->kernels(0), program->kernels(0).choices(0));
     if (!handle.ok()) return std::string(handle.status().message());
-    const std::string name(Name(levels_[k]));
+    const std::string name(levels_[k].name());
     if ((*handle)->Get()->vm) return absl::StrCat(name, ": was not compiled");
     if (std::string error = compare(*(*handle)->Get(), name); !error.empty()) return error;
   }

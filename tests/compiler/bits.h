@@ -21,10 +21,10 @@ class BitComparer {
   // operands; else what differs.
   std::string Difference(const Kernel& kernel, const RandomRun& run);
 
-  const std::vector<IsaLevel>& levels() const { return levels_; }
+  const std::vector<Target>& levels() const { return levels_; }
 
  private:
-  std::vector<IsaLevel> levels_;
+  std::vector<Target> levels_;
   std::vector<std::shared_ptr<KernelService>> services_;  // one per level
 };
 

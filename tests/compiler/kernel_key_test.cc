@@ -41,13 +41,14 @@ TEST(KernelKey, EveryOptionIsInTheKeyOrSaysWhyNot) {
 }
 
 TEST(KernelKey, ChangesWithEverythingThatIsInIt) {
-  const KernelIdentity base{"kernel v1 math 1\n", "row lanes=16", IsaLevel::kV3, MathMode::kStrict};
+  const KernelIdentity base{"kernel v1 math 1\n", "row lanes=16", *Target::Parse("x86-64-v3"),
+                            MathMode::kStrict};
   KernelIdentity text = base;
   text.text += "#";
   KernelIdentity params = base;
   params.params = "row lanes=8";
   KernelIdentity target = base;
-  target.target = IsaLevel::kV4;
+  target.target = *Target::Parse("x86-64-v4");
   KernelIdentity math = base;
   math.math = MathMode::kFast;
   std::set<CacheKey> keys = {KernelPreimage(base).Key()};

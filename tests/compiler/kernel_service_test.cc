@@ -18,6 +18,7 @@
 #include "exec/support/loader.h"
 #include "exec/support/pool.h"
 #include "kernel/text.h"
+#include "schedule/device.h"
 #include "schedule/scheduler.h"
 #include "tests/base/captured_log.h"
 #include "tests/base/status_matchers.h"
@@ -34,10 +35,11 @@ program::Program ProgramOf(const std::string& text) {
   program::Program program;
   program::KernelDef* const def = program.add_kernels();
   const Kernel kernel = *ParseKernel(text);
-  const Scheduler* const scheduler = FindScheduler(kernel);
+  const Scheduler* const scheduler = FindScheduler(kernel, HostTarget());
   const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
   def->set_text(Print(kernel));
-  def->add_choices()->set_params(scheduler->choose(kernel, any, ProfileFor(HostIsa())).ToString());
+  def->add_choices()->set_params(
+      scheduler->choose(kernel, any, ShippedMachine(HostTarget())).ToString());
   return program;
 }
 
@@ -140,7 +142,7 @@ TEST_F(KernelServiceTest, ACompilerThatAnswersNonsenseIsSaidAndMeansTheVm) {
 TEST_F(KernelServiceTest, KernelForAnotherCpuIsAMiss) {
   EXPECT_TRUE(HostRuns(""));
   EXPECT_FALSE(HostRuns("avx amx_tile_of_tomorrow"));
-  EXPECT_EQ(HostRuns("avx2 fma"), HostIsa() >= IsaLevel::kV3);
+  EXPECT_EQ(HostRuns("avx2 fma"), HostTarget().compiles());
 }
 
 TEST_F(KernelServiceTest, ThreadsAskingForOneKernelBuildItOnce) {

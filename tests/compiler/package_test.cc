@@ -34,7 +34,7 @@ class ForgedPackageTest : public testing::Test {
   void SetUp() override {
     CompileOptions options;
     options.cache.directory = dir_.File("cache");
-    options.target = IsaLevel::kV3;
+    options.target = LowestTarget();
     KILN_ASSERT_OK_AND_ASSIGN(
         const Graph graph,
         ParseGraph("graph g\ninput x : f32 [n, 32]\ny = exp(x)\ns = reduce_sum(y) {axes = [0], "
@@ -54,7 +54,7 @@ class ForgedPackageTest : public testing::Test {
     KILN_ASSERT_OK_AND_ASSIGN(const auto inputs, GetPorts(compiled.variant.program.inputs()));
     KILN_ASSERT_OK_AND_ASSIGN(const auto outputs, GetPorts(compiled.variant.program.outputs()));
     PackageWriter writer(inputs, outputs, options.math);
-    writer.Add(IsaLevel::kV3, compiled.variant);
+    writer.Add(LowestTarget(), compiled.variant);
     KILN_ASSERT_OK_AND_ASSIGN(const std::string bytes, writer.Encode(*service.store()));
     Write(bytes);
   }

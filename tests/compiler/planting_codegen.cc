@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/helper_main.h"
-#include "halide_gen/build_id.h"
-#include "halide_gen/protocol.h"
+#include "halide_gen/common/build_id.h"
+#include "halide_gen/common/protocol.h"
 
 int main(int, char** argv) {
   const std::string name = argv[0];

@@ -25,6 +25,7 @@
 #include "compiler/kernel_service.h"
 #include "exec/validate/validation.h"
 #include "kernel/text.h"
+#include "schedule/device.h"
 #include "schedule/scheduler.h"
 #include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
@@ -140,7 +141,8 @@ class ProbeCoverage : public testing::Test {
   // The share of a kernel's code that is executed.
   void Measure(const std::string& name, const Kernel& kernel) {
     const SizeClass sizes{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
-    const Params params = FindScheduler(kernel)->choose(kernel, sizes, ProfileFor(HostIsa()));
+    const Params params =
+        FindScheduler(kernel, HostTarget())->choose(kernel, sizes, ShippedMachine(HostTarget()));
     KILN_ASSERT_OK_AND_ASSIGN(
         const CodegenAnswer answer,
         service_->Emit(service_->Identify(Print(kernel), params.ToString()), {"elf"}));
@@ -189,7 +191,7 @@ TEST_F(ProbeCoverage, OfElementwiseKernelsIsWhole) {
                                  "in   1 f32 [a, b, c] dense\n"
                                  "out  0 f32 [a, b, c] dense = add(in0[a, c, b], in1[a, b, c])\n"));
   // With AVX2, no probe runs a loop over whole tiles of "transposed".
-  const double least = HostIsa() >= IsaLevel::kV4 ? 0.97 : 0.9;
+  const double least = HostTarget() == *Target::Parse("x86-64-v4") ? 0.97 : 0.9;
   for (const double share : shares_) EXPECT_GE(share, least);
 }
 

@@ -12,6 +12,7 @@
 #include "compiler/variants.h"
 #include "exec/validate/probe.h"
 #include "kernel/text.h"
+#include "schedule/device.h"
 #include "schedule/scheduler.h"
 #include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
@@ -53,7 +54,7 @@ struct Found {
 
 void AddKernelsOf(const Graph& graph, Found& found) {
   CompileOptions options;
-  options.target = IsaLevel::kV3;
+  options.target = LowestTarget();
   const absl::StatusOr<Compiled> compiled = CompileGraph(graph, options);
   if (!compiled.ok()) return;  // not what is tested here
   for (const program::KernelDef& def : compiled->variant.program.kernels()) {
@@ -70,7 +71,8 @@ TEST(Probes, FitRandomKernels) {
        ++seed) {
     const Kernel kernel = RandomKernel(static_cast<uint64_t>(seed));
     const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
-    const Params params = FindScheduler(kernel)->choose(kernel, any, ProfileFor(IsaLevel::kV3));
+    const Params params =
+        FindScheduler(kernel, LowestTarget())->choose(kernel, any, ShippedMachine(LowestTarget()));
     found.Add(Print(kernel), params.ToString(), {}, {});
   }
   found.Print("random kernels");

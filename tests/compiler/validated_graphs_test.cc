@@ -21,6 +21,7 @@
 #include "exec/validate/validator.h"
 #include "graph/text.h"
 #include "kernel/text.h"
+#include "schedule/device.h"
 #include "schedule/scheduler.h"
 #include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
@@ -101,8 +102,9 @@ program::Program ProgramOf(const Kernel& kernel, const SizeClass& sizes) {
   program::KernelDef* const def = program.add_kernels();
   def->set_text(Print(kernel));
   program::KernelChoice* const choice = def->add_choices();
-  choice->set_params(
-      FindScheduler(kernel)->choose(kernel, sizes, ProfileFor(HostIsa())).ToString());
+  choice->set_params(FindScheduler(kernel, HostTarget())
+                         ->choose(kernel, sizes, ShippedMachine(HostTarget()))
+                         .ToString());
   for (const int64_t most : sizes.at_most) choice->add_at_most(most == kUnbounded ? -1 : most);
   return program;
 }
@@ -159,7 +161,8 @@ TEST(BrokenCode, IsRefusedOrHarmless) {
   for (int seed = 0; seed < kernels; ++seed) {
     const Kernel kernel = RandomKernel(static_cast<uint64_t>(seed) + 100);
     const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
-    const Params params = FindScheduler(kernel)->choose(kernel, any, ProfileFor(HostIsa()));
+    const Params params =
+        FindScheduler(kernel, HostTarget())->choose(kernel, any, ShippedMachine(HostTarget()));
     KILN_ASSERT_OK_AND_ASSIGN(
         const CodegenAnswer answer,
         service.Emit(service.Identify(Print(kernel), params.ToString()), {"elf"}));

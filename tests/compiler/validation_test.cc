@@ -23,6 +23,7 @@
 #include "exec/validate/probe.h"
 #include "exec/validate/validator.h"
 #include "kernel/text.h"
+#include "schedule/device.h"
 #include "schedule/scheduler.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
@@ -43,7 +44,7 @@ std::string Planted(int which) {
 
 Params ParamsOf(const Kernel& kernel) {
   const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
-  return FindScheduler(kernel)->choose(kernel, any, ProfileFor(IsaLevel::kV3));
+  return FindScheduler(kernel, LowestTarget())->choose(kernel, any, ShippedMachine(LowestTarget()));
 }
 
 ValidationRequest RequestFor(int planted) {
@@ -601,8 +602,9 @@ TEST_F(ValidationServiceTest, EntriesAreOfTheWidestClass) {
   const Kernel kernel = *ParseKernel(kDouble);
   program::KernelChoice& choice = *program.mutable_kernels(0)->mutable_choices(0);
   choice.set_at_most(0, 24);
-  choice.set_params(
-      FindScheduler(kernel)->choose(kernel, {{kUnbounded}}, ProfileFor(HostIsa())).ToString());
+  choice.set_params(FindScheduler(kernel, HostTarget())
+                        ->choose(kernel, {{kUnbounded}}, ShippedMachine(HostTarget()))
+                        .ToString());
   KernelService service(Options(KILN_TEST_BIN_DIR "/kiln-codegen"));
   KILN_ASSERT_OK(service.GetAll(program).status());
   service.FinishValidations();

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fusion/price.h"
+#include "schedule/price.h"
+#include "base/cpu_features.h"
+#include "schedule/cpu/schedulers.h"
+#include "schedule/device.h"
 
 #include "absl/strings/str_replace.h"
 #include "fusion/live_set.h"
-#include "fusion/machine.h"
 #include "fusion/predict.h"
 #include "gmock/gmock.h"
 #include "kernel/text.h"
+#include "schedule/machine.h"
 #include "tests/fusion/nets.h"
 
 namespace kiln {
@@ -17,15 +20,16 @@ using ::testing::HasSubstr;
 
 // Round numbers, with which prices can be checked by hand.
 constexpr char kText[] =
-    "kiln machine 1\n# a comment\ntarget x86-64-v3\nlaunch 100\nloop 1\nfold 1\ngather 2\nturn 1\n"
+    "kiln machine 2\n# a comment\ntarget x86-64-v3\nvector 32\nl1 32768\nl2 1048576\ngrain "
+    "32768\nlaunch 100\nloop 1\nfold 1\ngather 2\nturn 1\n"
     "gflops 10\nadd 1\ndiv 4\nsqrt 4\ninteger_div 8\nset 1000 100\nset 2000 50\n";
 
 Machine Simple() { return *ParseMachine(kText); }
 
 TEST(Machine, ShipsAFileForEachLevel) {
-  EXPECT_EQ(ShippedMachine(IsaLevel::kV3).target, IsaLevel::kV3);
-  EXPECT_EQ(ShippedMachine(IsaLevel::kV4).target, IsaLevel::kV4);
-  EXPECT_EQ(ShippedMachine(IsaLevel::kBaseline).target, IsaLevel::kV3);
+  EXPECT_EQ(ShippedMachine(CpuTarget(IsaLevel::kV3)).target, CpuTarget(IsaLevel::kV3));
+  EXPECT_EQ(ShippedMachine(CpuTarget(IsaLevel::kV4)).target, CpuTarget(IsaLevel::kV4));
+  EXPECT_EQ(ShippedMachine(CpuTarget(IsaLevel::kBaseline)).target, CpuTarget(IsaLevel::kV3));
 }
 
 TEST(Machine, ReadsWhatItPrints) {
@@ -40,9 +44,9 @@ TEST(Machine, RefusesWhatIsNoMachine) {
         << text;
   };
   const std::string text = kText;
-  refused("", "lacks the line \"kiln machine 1\"");
+  refused("", "lacks the line \"kiln machine 2\"");
   refused("kiln machine 2\n", "machine line 1");
-  refused("kiln machine 1\nlaunch 100\n", "target");
+  refused("kiln machine 2\nlaunch 100\n", "target");
   refused(text + "speed 3\n", "\"speed 3\"");
   refused(text + "launch 100\n", "\"launch 100\"");
   refused(text + "set 1500 3\n", "\"set 1500 3\"");

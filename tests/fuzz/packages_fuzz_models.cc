@@ -108,17 +108,17 @@ std::vector<std::pair<std::string, Tensor>> FuzzInputs(const std::vector<PortInf
 absl::StatusOr<std::string> PackageOf(const std::string& text, const std::string& directory) {
   CompileOptions options;
   options.compile_mode = CompileMode::kNever;
-  options.target = IsaLevel::kV3;
+  options.target = LowestTarget();
   KILN_ASSIGN_OR_RETURN(const Graph graph, ParseGraph(text));
   const std::vector<PortInfo> inputs = PortInfosOf(graph, true);
   PackageWriter writer(inputs, PortInfosOf(graph, false), options.math);
   KILN_ASSIGN_OR_RETURN(const Compiled compiled, CompileGraph(graph, options));
-  writer.Add(IsaLevel::kV3, compiled.variant);
+  writer.Add(LowestTarget(), compiled.variant);
   std::mt19937_64 random(1);
   std::vector<InputFacts> facts;
   for (auto& [name, tensor] : FuzzInputs(inputs, 2, random)) facts.push_back({name, true, tensor});
   KILN_ASSIGN_OR_RETURN(const Variant second, CompileFor(graph, options, facts));
-  writer.Add(IsaLevel::kV3, second);
+  writer.Add(LowestTarget(), second);
   StoreOptions store_options;
   store_options.directory = directory;
   KILN_ASSIGN_OR_RETURN(const auto store, Store::Open(RealFileSystem(), store_options));

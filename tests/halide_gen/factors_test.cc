@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "halide_gen/factors.h"
+#include "halide_gen/cpu/factors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "halide_gen/worker.h"
+#include "halide_gen/common/worker.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/halide_gen/harness.h"
+#include "base/cpu_features.h"
+#include "schedule/cpu/schedulers.h"
+#include "schedule/device.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -9,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "halide_gen/worker.h"
+#include "halide_gen/common/worker.h"
 #include "kernel/naive.h"
 #include "kernel/text.h"
 #include "tests/halide_gen/difference.h"
@@ -18,7 +21,7 @@ namespace kiln {
 namespace {
 
 const Scheduler* SchedulerNamed(const Kernel& kernel, const std::string& name) {
-  if (name.empty()) return FindScheduler(kernel);
+  if (name.empty()) return FindScheduler(kernel, HostTarget());
   for (const Scheduler& scheduler : CpuSchedulers()) {
     if (name == scheduler.name) return &scheduler;
   }
@@ -151,7 +154,7 @@ void CompiledKernel::Compile(const std::string& text, IsaLevel isa, const std::s
   if (sizes.at_most.empty()) sizes.at_most.assign(kernel_.dims.size(), kUnbounded);
   const Scheduler* chosen = SchedulerNamed(kernel_, scheduler);
   ASSERT_NE(chosen, nullptr);
-  params_ = chosen->choose(kernel_, sizes, ProfileFor(isa));
+  params_ = chosen->choose(kernel_, sizes, ShippedMachine(CpuTarget(isa)));
   answer_ = Serve({.kernel = text,
                    .params = params_.ToString(),
                    .target = std::string(Name(isa)),

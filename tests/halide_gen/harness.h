@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/cpu_features.h"
-#include "halide_gen/protocol.h"
+#include "halide_gen/common/protocol.h"
 #include "kernel/kernel.h"
 #include "schedule/scheduler.h"
 #include "tests/halide_gen/loaded_kernel.h"

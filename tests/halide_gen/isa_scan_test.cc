@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "halide_gen/isa_scan.h"
+#include "halide_gen/cpu/isa_scan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "halide_gen/link.h"
+#include "halide_gen/cpu/link.h"
 
 #include <gtest/gtest.h>
 
-#include "halide_gen/files.h"
+#include "halide_gen/common/files.h"
 #include "tests/base/in_child.h"
 
 namespace kiln {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "halide_gen/narrow_stores.h"
+#include "halide_gen/cpu/narrow_stores.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "halide_gen/narrow_tails.h"
+#include "halide_gen/cpu/narrow_tails.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string>
 
-#include "halide_gen/vector_part.h"
+#include "halide_gen/cpu/vector_part.h"
 #include "tests/halide_gen/harness.h"
 
 namespace kiln {

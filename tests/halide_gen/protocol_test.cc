@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "halide_gen/protocol.h"
+#include "halide_gen/common/protocol.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "halide_gen/rare_selects.h"
+#include "halide_gen/cpu/rare_selects.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

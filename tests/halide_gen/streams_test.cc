@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "halide_gen/streams.h"
+#include "halide_gen/cpu/streams.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "halide_gen/worker.h"
+#include "halide_gen/common/worker.h"
 #include "kernel/abi.h"
 #include "tests/halide_gen/harness.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "halide_gen/strided_loads.h"
+#include "halide_gen/cpu/strided_loads.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

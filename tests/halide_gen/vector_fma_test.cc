@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "halide_gen/vector_fma.h"
+#include "halide_gen/cpu/vector_fma.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "halide_gen/worker.h"
+#include "halide_gen/common/worker.h"
 #include "tests/halide_gen/harness.h"
 
 namespace kiln {

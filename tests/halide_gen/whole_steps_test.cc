@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "halide_gen/whole_steps.h"
+#include "halide_gen/cpu/whole_steps.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker as a process: what it answers, how it fails, what it leaves behind.
-#include "halide_gen/worker.h"
+#include "halide_gen/common/worker.h"
 #include "base/frames.h"
 
 #include <elf.h>
@@ -19,7 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "base/cpu_features.h"
-#include "halide_gen/files.h"
+#include "halide_gen/common/files.h"
 
 namespace kiln {
 namespace {

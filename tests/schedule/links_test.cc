@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedule/links.h"
+#include "schedule/cpu/loop_fission.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "base/cpu_features.h"
 #include "kernel/text.h"
-#include "schedule/facts.h"
+#include "schedule/analysis.h"
+#include "schedule/cpu/schedulers.h"
+#include "schedule/device.h"
 #include "schedule/scheduler.h"
 
 namespace kiln {
@@ -23,7 +26,7 @@ out  0 f32 [a, b] dense = div(s1[a, b], s2[a])
 )";
 
 const Scheduler& Chosen(const Kernel& kernel, std::string* why = nullptr) {
-  const Scheduler* scheduler = FindScheduler(kernel, why);
+  const Scheduler* scheduler = FindScheduler(kernel, HostTarget(), why);
   EXPECT_NE(scheduler, nullptr);
   return *scheduler;
 }
@@ -33,7 +36,7 @@ SizeClass Unknown(const Kernel& kernel) {
 }
 
 Params ChosenParams(const Kernel& kernel, IsaLevel isa = IsaLevel::kV3) {
-  return Chosen(kernel).choose(kernel, Unknown(kernel), ProfileFor(isa));
+  return Chosen(kernel).choose(kernel, Unknown(kernel), ShippedMachine(CpuTarget(isa)));
 }
 
 TEST(SchedulerTest, LastAcceptsEverything) {
@@ -60,7 +63,7 @@ TEST(SchedulerTest, OneReductionOverShortRowsIsColumns) {
       "out 0 f32 [a, c] dense = s0[a, c]\n");
   const Scheduler& column = Chosen(kernel);
   EXPECT_STREQ(column.name, "column");
-  const MachineProfile& profile = ProfileFor(IsaLevel::kV4);
+  const Machine& profile = ShippedMachine(CpuTarget(IsaLevel::kV4));
   EXPECT_EQ(column.choose(kernel, {{8, 1000, 13}}, profile).scheduler, "column");
   EXPECT_EQ(column.choose(kernel, {{8, 1000, 4000}}, profile).scheduler, "general");
   EXPECT_EQ(column.choose(kernel, Unknown(kernel), profile).scheduler, "general");
@@ -72,7 +75,9 @@ TEST(SchedulerTest, BlocksOfTallColumnsAreTasksWhereTilesWouldBeFew) {
       "out 0 f32 [a, c] dense = s0[a, c]\n");
   const auto apart = [&](int64_t a, int64_t b, int64_t c) {
     const SizeClass sizes{{a, b, c}};
-    return Chosen(kernel).choose(kernel, sizes, ProfileFor(IsaLevel::kV4)).Get("blocks_apart", 0);
+    return Chosen(kernel)
+        .choose(kernel, sizes, ShippedMachine(CpuTarget(IsaLevel::kV4)))
+        .Get("blocks_apart", 0);
   };
   EXPECT_EQ(apart(1, 3136, 96), 1);
   EXPECT_EQ(apart(1, 100, 96), 0);  // one task is enough
@@ -86,7 +91,8 @@ TEST(SchedulerTest, WhatIsReducedAndAlsoStoredIsSweptOnce) {
       "out 0 f32 [a, b] dense = s0[a, b]\nout 1 f32 [b] dense = s1[b]\n");
   const Scheduler& column = Chosen(kernel);
   EXPECT_STREQ(column.name, "column");
-  EXPECT_EQ(column.choose(kernel, {{480, 64}}, ProfileFor(IsaLevel::kV4)).scheduler, "general");
+  EXPECT_EQ(column.choose(kernel, {{480, 64}}, ShippedMachine(CpuTarget(IsaLevel::kV4))).scheduler,
+            "general");
 }
 
 TEST(SchedulerTest, RowsAreCutWherePiecesAreWorthALoop) {
@@ -96,7 +102,9 @@ TEST(SchedulerTest, RowsAreCutWherePiecesAreWorthALoop) {
       "b-|n0|], guard(lt(index(b), mul(extent(n0), i64:2)), in1[a, b], 0)))\n");
   const auto cuts = [&](int64_t b) {
     const SizeClass sizes{{1000, b, kUnbounded}};
-    return Chosen(kernel).choose(kernel, sizes, ProfileFor(IsaLevel::kV4)).Get("cuts", 0);
+    return Chosen(kernel)
+        .choose(kernel, sizes, ShippedMachine(CpuTarget(IsaLevel::kV4)))
+        .Get("cuts", 0);
   };
   EXPECT_EQ(cuts(kUnbounded), 2);
   EXPECT_EQ(cuts(48), 2);
@@ -110,7 +118,8 @@ TEST(SchedulerTest, PiecesShareVectorsWhereThoseAreFewer) {
       "b-|n0|], 0))\n");
   const auto share = [&](int64_t first, int64_t second) {
     const SizeClass sizes{{1000, first + second, first, second}};
-    const Params params = Chosen(kernel).choose(kernel, sizes, ProfileFor(IsaLevel::kV4));
+    const Params params =
+        Chosen(kernel).choose(kernel, sizes, ShippedMachine(CpuTarget(IsaLevel::kV4)));
     EXPECT_EQ(params.Get("cuts", 0), 1);
     return params.Get("order", -1) == 0;
   };
@@ -127,7 +136,8 @@ s0 : f32 [a, c] = reduce add over b (in0[a, b, c])
 out  0 f32 [a, c] dense = s0[a, c]
 )");
   const auto lanes = [&](int64_t a, int64_t b, int64_t c, IsaLevel isa = IsaLevel::kV4) {
-    const Params params = Chosen(kernel).choose(kernel, {{a, b, c}}, ProfileFor(isa));
+    const Params params =
+        Chosen(kernel).choose(kernel, {{a, b, c}}, ShippedMachine(CpuTarget(isa)));
     return params.scheduler == "column" ? params.Get("lanes", 0) : 0;
   };
   EXPECT_EQ(lanes(8, 1000, 49), 64);
@@ -149,9 +159,12 @@ out  0 f32 [a, b, c] dense = div(s1[a, b, c], s2[a, c])
 )");
   const Scheduler& column = Chosen(kernel);
   EXPECT_STREQ(column.name, "column");
-  EXPECT_EQ(column.choose(kernel, {{8, 1000, 49}}, ProfileFor(IsaLevel::kV4)).ToString(),
-            "column grain=16384 in_row=1 keep0=2 lanes=64 levels=1 outer_levels=2");
-  EXPECT_EQ(column.choose(kernel, {{8, 1000, 7}}, ProfileFor(IsaLevel::kV4)).Get("lanes", 0), 8);
+  EXPECT_EQ(
+      column.choose(kernel, {{8, 1000, 49}}, ShippedMachine(CpuTarget(IsaLevel::kV4))).ToString(),
+      "column grain=16384 in_row=1 keep0=2 lanes=64 levels=1 outer_levels=2");
+  EXPECT_EQ(column.choose(kernel, {{8, 1000, 7}}, ShippedMachine(CpuTarget(IsaLevel::kV4)))
+                .Get("lanes", 0),
+            8);
   const std::vector<SizeClass> classes = column.classes(kernel, Unknown(kernel));
   ASSERT_EQ(classes.size(), 2u);
   EXPECT_EQ(classes[0].at_most, (std::vector<int64_t>{kUnbounded, 1024, kUnbounded}));
@@ -189,9 +202,10 @@ out  0 f32 [a, b, c] dense = sub(in0[a, b, c], s2[b])
 )");
   const Scheduler& sweep = Chosen(kernel);
   EXPECT_STREQ(sweep.name, "sweep");
-  EXPECT_EQ(sweep.choose(kernel, {{100, 8, 4}}, ProfileFor(IsaLevel::kV3)).ToString(),
-            "sweep accumulators=4 flat=2 grain=32768 keep0=4 lanes=16 levels=1 outer_lanes=32 "
-            "outer_levels=2");
+  EXPECT_EQ(
+      sweep.choose(kernel, {{100, 8, 4}}, ShippedMachine(CpuTarget(IsaLevel::kV3))).ToString(),
+      "sweep accumulators=4 flat=2 grain=32768 keep0=4 lanes=16 levels=1 outer_lanes=32 "
+      "outer_levels=2");
 }
 
 TEST(SchedulerTest, ReductionsOfRowsAreNoSweepsOverThem) {
@@ -220,7 +234,7 @@ out  1 f32 [b] dense = neg(s2[b])
   const Scheduler& cross = Chosen(kernel);
   EXPECT_STREQ(cross.name, "cross");
   const auto choose = [&](int64_t a, int64_t b) {
-    return cross.choose(kernel, {{a, b}}, ProfileFor(IsaLevel::kV3));
+    return cross.choose(kernel, {{a, b}}, ShippedMachine(CpuTarget(IsaLevel::kV3)));
   };
   EXPECT_EQ(choose(1000, 1000).ToString(),
             "cross grain=16384 keep0=1 lanes=16 levels=1 outer_lanes=32 outer_levels=2 together=1");
@@ -236,7 +250,9 @@ TEST(SchedulerTest, InnermostDimsOfAFewElementsAreUnrolled) {
       "dims a b\nin 0 f32 [a, b] dense\nin 1 f32 [a] dense\nout 0 f32 [a, b] dense = "
       "add(in0[a, b], in1[a])\n");
   const auto params = [&](int64_t a, int64_t b) {
-    return Chosen(kernel).choose(kernel, {{a, b}}, ProfileFor(IsaLevel::kV4)).ToString();
+    return Chosen(kernel)
+        .choose(kernel, {{a, b}}, ShippedMachine(CpuTarget(IsaLevel::kV4)))
+        .ToString();
   };
   EXPECT_EQ(params(1000, 3),
             "pointwise grain=32768 is1=3 lanes=16 unroll=3 whole_rows=1 inplace=0:0");
@@ -252,7 +268,7 @@ TEST(SchedulerTest, LongExpressionsTakeFewerRowsWhole) {
       "erf(add(in0[a, b], in1[a]))\n");
   const auto whole = [&](int64_t b) {
     return Chosen(kernel)
-        .choose(kernel, {{1000, b}}, ProfileFor(IsaLevel::kV4))
+        .choose(kernel, {{1000, b}}, ShippedMachine(CpuTarget(IsaLevel::kV4)))
         .Get("whole_rows", 0);
   };
   EXPECT_EQ(whole(7), 1);
@@ -265,7 +281,9 @@ TEST(SchedulerTest, VectorsAcrossRowsRunAlongSeveralDims) {
       "dims a b c d\nin 0 f32 [a, b, c, d] dense\nin 1 f32 [c] dense\nout 0 f32 [a, b, c, d] "
       "dense = guard(lt(index(d), i64:1), in0[a, b, c, d], in1[c])\n");
   const auto params = [&](int64_t a, int64_t b, int64_t c) {
-    return Chosen(kernel).choose(kernel, {{a, b, c, 2}}, ProfileFor(IsaLevel::kV4)).ToString();
+    return Chosen(kernel)
+        .choose(kernel, {{a, b, c, 2}}, ShippedMachine(CpuTarget(IsaLevel::kV4)))
+        .ToString();
   };
   EXPECT_EQ(params(99, 20, 5),
             "pointwise along=2 grain=32768 is2=5 is3=2 lanes=16 tables=2 unroll=2 inplace=0:0");
@@ -280,8 +298,8 @@ TEST(SchedulerTest, ShortRowsRunAsOneWithWhatRepeats) {
     const Kernel kernel =
         Parse("dims a b c d\nin 0 f32 [a, b, c, d] dense\nin 1 f32 [" + dims +
               "] dense\nout 0 f32 [a, b, c, d] dense = add(in0[a, b, c, d], in1[" + dims + "])\n");
-    const Params chosen =
-        Chosen(kernel).choose(kernel, {std::move(extents)}, ProfileFor(IsaLevel::kV4));
+    const Params chosen = Chosen(kernel).choose(kernel, {std::move(extents)},
+                                                ShippedMachine(CpuTarget(IsaLevel::kV4)));
     return std::pair(chosen.Get("flat", 1), chosen.Get("tables", 0));
   };
   using Pair = std::pair<int64_t, int64_t>;
@@ -300,7 +318,8 @@ TEST(SchedulerTest, ShortRowsInAnotherOrderAreRunInLoops) {
   const auto order = [](const std::string& dims, int64_t c) {
     const Kernel kernel = Parse("dims a b c\nin 0 f32 [" + dims + "] dense\nout 0 f32 [a, b, c] " +
                                 "dense = neg(in0[" + dims + "])\n");
-    const Params chosen = Chosen(kernel).choose(kernel, {{99, 99, c}}, ProfileFor(IsaLevel::kV4));
+    const Params chosen =
+        Chosen(kernel).choose(kernel, {{99, 99, c}}, ShippedMachine(CpuTarget(IsaLevel::kV4)));
     return std::pair(chosen.Get("order", -1), chosen.Get("lanes", 0));
   };
   using Pair = std::pair<int64_t, int64_t>;
@@ -332,7 +351,7 @@ TEST(SchedulerTest, ShortRowsTakeFewRegisters) {
       "add(in0[a, b], in1[a])\n");
   const auto lanes = [&](int64_t row) {
     return Chosen(kernel)
-        .choose(kernel, {{kUnbounded, row}}, ProfileFor(IsaLevel::kV4))
+        .choose(kernel, {{kUnbounded, row}}, ShippedMachine(CpuTarget(IsaLevel::kV4)))
         .Get("lanes", 0);
   };
   EXPECT_EQ(lanes(kUnbounded), 64);
@@ -359,7 +378,9 @@ TEST(SchedulerTest, TurnsInputsThatRunAlongAnotherDim) {
   const Kernel kernel = Parse(
       "dims a b c\nin 0 u8 [a, c, b] dense\nout 0 f32 [a, b, c] dense = cast<f32>(in0[a, c, b])\n");
   const auto params = [&](int64_t b, int64_t c = 1000) {
-    return Chosen(kernel).choose(kernel, {{8, b, c}}, ProfileFor(IsaLevel::kV3)).ToString();
+    return Chosen(kernel)
+        .choose(kernel, {{8, b, c}}, ShippedMachine(CpuTarget(IsaLevel::kV3)))
+        .ToString();
   };
   EXPECT_EQ(params(64), "pointwise grain=32768 lanes=8 turn=1");
   EXPECT_EQ(params(3), "pointwise grain=32768 lanes=16 stride_dim=1 stride_is=3");
@@ -372,7 +393,7 @@ TEST(SchedulerTest, TurnsInputsThatRunAlongAnotherDim) {
       "= add(in0[a, d, b, c], in1[c])\n");
   const auto turns = [&](int64_t c) {
     return Chosen(image)
-        .choose(image, {{8, 99, c, 1000}}, ProfileFor(IsaLevel::kV3))
+        .choose(image, {{8, 99, c, 1000}}, ShippedMachine(CpuTarget(IsaLevel::kV3)))
         .Get("turns", 1);
   };
   EXPECT_EQ(turns(7), 2);
@@ -382,7 +403,10 @@ TEST(SchedulerTest, TurnsInputsThatRunAlongAnotherDim) {
   // Elements along the innermost dim lie far from each other, however few run along the other.
   const Kernel far = Parse(
       "dims a b c\nin 0 f32 [c, b, a] dense\nout 0 f32 [a, b, c] dense = neg(in0[c, b, a])\n");
-  EXPECT_EQ(Chosen(far).choose(far, {{4, 99, 1000}}, ProfileFor(IsaLevel::kV3)).Get("turn", -1), 0);
+  EXPECT_EQ(Chosen(far)
+                .choose(far, {{4, 99, 1000}}, ShippedMachine(CpuTarget(IsaLevel::kV3)))
+                .Get("turn", -1),
+            0);
 }
 
 // Of outputs that need what a nest before reduced.
@@ -391,7 +415,8 @@ TEST(SchedulerTest, RowsOfImagesAreTakenAsTheyLie) {
       "dims a b c\nin 0 f32 [a, b, c] dense\ns0 : f32 [b] = reduce add over a c (in0[a, b, c])\n"
       "out 0 f32 [b] dense = s0[b]\nout 1 f32 [a, b, c] dense = sub(in0[a, b, c], s0[b])\n");
   const auto as_they_lie = [&](int64_t a, int64_t c) {
-    const Params params = Chosen(kernel).choose(kernel, {{a, 100, c}}, ProfileFor(IsaLevel::kV3));
+    const Params params =
+        Chosen(kernel).choose(kernel, {{a, 100, c}}, ShippedMachine(CpuTarget(IsaLevel::kV3)));
     EXPECT_EQ(params.scheduler, "column");
     return params.Get("as_they_lie", 0) != 0;
   };
@@ -408,7 +433,7 @@ TEST(SchedulerTest, VectorsRunAcrossShortRowsOfFunctions) {
         Parse("dims a b\nin 0 f32 [a, b] dense\ns0 : f32 [a] = reduce add over b (" + function +
               "(in0[a, b]))\nout 0 f32 " +
               (whole ? "[a, b] dense = sub(in0[a, b], s0[a])" : "[a] dense = s0[a]") + "\n");
-    return Chosen(kernel).choose(kernel, {{rows, row}}, ProfileFor(IsaLevel::kV4));
+    return Chosen(kernel).choose(kernel, {{rows, row}}, ShippedMachine(CpuTarget(IsaLevel::kV4)));
   };
   const auto across = [&](int64_t rows, int64_t row, bool whole) {
     return choose("exp", rows, row, whole).Get("across", 0);
@@ -441,7 +466,8 @@ in 1 f32 [b] dense
 s0 : f32 [a, b] = reduce max over c (mul(in0[a, b, c], in1[b]))
 out 0 f32 [a, b] dense = s0[a, b]
 )");
-  const Params params = Chosen(kernel).choose(kernel, {{99, 99, 9}}, ProfileFor(IsaLevel::kV4));
+  const Params params =
+      Chosen(kernel).choose(kernel, {{99, 99, 9}}, ShippedMachine(CpuTarget(IsaLevel::kV4)));
   EXPECT_EQ(params.Get("across", 0), 0);
   EXPECT_EQ(params.Get("abreast", 0), 16);
 }
@@ -453,7 +479,7 @@ TEST(SchedulerTest, LargeExpressionsTakeFewerVectorsAtOnce) {
     const Kernel kernel = Parse("dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = " + value +
                                 "\nout 1 f32 [a] dense = in0[a]\n");  // which is not run in links
     return Chosen(kernel)
-        .choose(kernel, Unknown(kernel), ProfileFor(IsaLevel::kV4))
+        .choose(kernel, Unknown(kernel), ShippedMachine(CpuTarget(IsaLevel::kV4)))
         .Get("lanes", 0);
   };
   EXPECT_EQ(lanes(1), 64);
@@ -467,7 +493,9 @@ TEST(SchedulerTest, ChainsOfFunctionsRunInLinksWhereRowsAreLong) {
       "dims a b\nin 0 f32 [a, b] dense\nin 1 f32 [a] dense\n"
       "out 0 f32 [a, b] dense = tanh(add(exp(log(in0[a, b])), in1[a]))\n");
   const auto links = [&](const SizeClass& sizes) {
-    return Chosen(kernel).choose(kernel, sizes, ProfileFor(IsaLevel::kV4)).Get("links", 0);
+    return Chosen(kernel)
+        .choose(kernel, sizes, ShippedMachine(CpuTarget(IsaLevel::kV4)))
+        .Get("links", 0);
   };
   const std::vector<SizeClass> classes = Chosen(kernel).classes(kernel, Unknown(kernel));
   ASSERT_EQ(classes.size(), 2u);
@@ -496,7 +524,8 @@ TEST(SchedulerTest, OneBlockRowsAreAClassOfTheirOwn) {
   const std::vector<SizeClass> classes = row.classes(kernel, Unknown(kernel));
   ASSERT_EQ(classes.size(), 2u);
   EXPECT_EQ(classes[0].at_most, (std::vector<int64_t>{kUnbounded, 4096}));
-  EXPECT_EQ(row.choose(kernel, classes[0], ProfileFor(IsaLevel::kV3)).Get("levels", 0), 1);
+  EXPECT_EQ(
+      row.choose(kernel, classes[0], ShippedMachine(CpuTarget(IsaLevel::kV3))).Get("levels", 0), 1);
   EXPECT_EQ(classes[1].at_most, Unknown(kernel).at_most);
   EXPECT_EQ(row.classes(kernel, {{kUnbounded, 768}}).size(), 1u);
 }

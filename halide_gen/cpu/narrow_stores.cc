@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "halide_gen/cpu/narrow_stores.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace kiln {
+namespace {
+
+using Halide::Expr;
+using Halide::Internal::Block;
+using Halide::Internal::IRMutator;
+using Halide::Internal::LetStmt;
+using Halide::Internal::Ramp;
+using Halide::Internal::Stmt;
+using Halide::Internal::Store;
+using Halide::Internal::Variable;
+
+constexpr unsigned kPartLanes = 64;  // of a part: a few registers hide what each waits for
+
+struct Range {
+  int begin, lanes;
+};
+
+// Powers of two, which LLVM has no trouble with.
+std::vector<Range> PartsIn(int lanes) {
+  std::vector<Range> parts;
+  for (int begin = 0; begin < lanes; begin += parts.back().lanes) {
+    const unsigned left = std::min(kPartLanes, static_cast<unsigned>(lanes - begin));
+    parts.push_back({begin, static_cast<int>(std::bit_floor(left))});
+  }
+  return parts;
+}
+
+bool IsNarrow(int lanes) { return PartsIn(lanes).size() == 1; }
+
+}  // namespace
+
+VectorPart NarrowStores::PartAt(size_t part, int lanes) const {
+  const Range range = PartsIn(lanes)[part];
+  VectorPart of(range.begin, range.lanes);
+  for (const auto& [name, parts] : parts_)
+    if (part < parts.size()) of.Name(name, parts[part]);
+  return of;
+}
+
+Stmt NarrowStores::visit(const LetStmt* op) {
+  const int lanes = op->value.type().lanes();
+  if (IsNarrow(lanes)) return IRMutator::visit(op);
+  std::vector<std::pair<std::string, Expr>> values;
+  std::vector<Expr> names;
+  for (size_t part = 0; part < PartsIn(lanes).size(); ++part) {
+    const Expr value = PartAt(part, lanes).mutate(op->value);
+    values.emplace_back(Halide::Internal::unique_name("part"), value);
+    names.push_back(Variable::make(value.type(), values.back().first));
+  }
+  parts_[op->name] = std::move(names);
+  Stmt body = LetStmt::make(op->name, op->value, mutate(op->body));
+  for (auto value = values.rbegin(); value != values.rend(); ++value)
+    body = LetStmt::make(value->first, value->second, body);
+  return body;
+}
+
+Stmt NarrowStores::visit(const Store* op) {
+  const int lanes = op->value.type().lanes();
+  const auto* ramp = op->index.as<Ramp>();
+  const bool narrow = IsNarrow(lanes) || ramp == nullptr || ramp->base.type().is_vector() ||
+                      !Halide::Internal::is_const_one(op->predicate);
+  if (narrow) return IRMutator::visit(op);
+  std::vector<Stmt> stores;
+  for (size_t part = 0; part < PartsIn(lanes).size(); ++part) {
+    VectorPart of = PartAt(part, lanes);
+    const Expr value = of.mutate(op->value);
+    stores.push_back(Store::make(op->name, value, of.mutate(op->index), op->param,
+                                 Halide::Internal::const_true(value.type().lanes()), {}));
+  }
+  return Block::make(stores);
+}
+
+}  // namespace kiln

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Vectors longer than registers are stored in parts, each computed by itself.
+//
+// LLVM splits long vectors by halves: masks of a number of lanes that is no power of two are put
+// together and taken apart again bit by bit, and all registers are asked for at once. Example:
+//   out0[ramp(i, 1, 24)] = concat_vectors(a, b) + x24(s)
+// becomes
+//   out0[ramp(i, 1, 16)] = a + x16(s)
+//   out0[ramp(i + 16, 1, 8)] = b + x8(s)
+//
+// Private: has Halide.h.
+#ifndef KILN_HALIDE_GEN_CPU_NARROW_STORES_H_
+#define KILN_HALIDE_GEN_CPU_NARROW_STORES_H_
+
+#include <Halide.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "halide_gen/cpu/vector_part.h"
+
+namespace kiln {
+
+// A lowering pass. Stores with masks are left as they are.
+class NarrowStores : public Halide::Internal::IRMutator {
+ protected:
+  using IRMutator::visit;
+  Halide::Internal::Stmt visit(const Halide::Internal::LetStmt* op) override;
+  Halide::Internal::Stmt visit(const Halide::Internal::Store* op) override;
+
+ private:
+  // For vectors of `lanes`.
+  VectorPart PartAt(size_t part, int lanes) const;
+
+  std::map<std::string, std::vector<Halide::Expr>> parts_;  // of named vectors
+};
+
+}  // namespace kiln
+
+#endif  // KILN_HALIDE_GEN_CPU_NARROW_STORES_H_

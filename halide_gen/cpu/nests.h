@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loop nests of the schedulers: (Kernel with expanded functions, Params) -> scheduled Funcs.
+// Private: has Halide.h.
+#ifndef KILN_HALIDE_GEN_CPU_NESTS_H_
+#define KILN_HALIDE_GEN_CPU_NESTS_H_
+
+#include <Halide.h>
+
+#include <string>
+#include <vector>
+
+#include "halide_gen/common/expr_emitter.h"
+#include "kernel/kernel.h"
+#include "schedule/scheduler.h"
+
+namespace kiln {
+
+// Outputs made by one loop nest: a Func whose values are kernel outputs `outputs`, in that order.
+struct OutputNest {
+  Halide::Func func;
+  std::vector<size_t> outputs;
+};
+
+std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& params,
+                                       const Operands& operands);
+std::vector<OutputNest> PieceNests(const Kernel& kernel, const Params& params,
+                                   const Operands& operands);
+std::vector<OutputNest> LinkNests(const Kernel& kernel, const Params& params,
+                                  const Operands& operands);
+std::vector<OutputNest> OrderedNests(const Kernel& kernel, const Params& params,
+                                     const Operands& operands);
+std::vector<OutputNest> BlockNests(const Kernel& kernel, const Params& params,
+                                   const Operands& operands);
+std::vector<OutputNest> ChannelNests(const Kernel& kernel, const Params& params,
+                                     const Operands& operands);
+std::vector<OutputNest> UnrolledNests(const Kernel& kernel, const Params& params,
+                                      const Operands& operands);
+std::vector<OutputNest> AcrossNests(const Kernel& kernel, const Params& params,
+                                    const Operands& operands);
+std::vector<OutputNest> TurnNests(const Kernel& kernel, const Params& params,
+                                  const Operands& operands);
+std::vector<OutputNest> RowNests(const Kernel& kernel, const Params& params,
+                                 const Operands& operands);
+std::vector<OutputNest> ColumnNests(const Kernel& kernel, const Params& params,
+                                    const Operands& operands);
+std::vector<OutputNest> CrossNests(const Kernel& kernel, const Params& params,
+                                   const Operands& operands);
+// With `rows`, a nest of RowNests that runs in blocks ("together"), the blocks of reductions over
+// the outer dim run along with its.
+std::vector<OutputNest> GeneralNests(const Kernel& kernel, const Params& params,
+                                     const Operands& operands, const Halide::Func* rows = nullptr);
+
+// ---- Shared by them.
+
+// The product of the extents of the dims from `first` to before `end`, as int32.
+Halide::Expr ExtentOf(const Operands& operands, int first, int end);
+
+// Sets the coordinates of those dims to where `rest`, their common index, is.
+void SetCoordinates(const Operands& operands, Halide::Expr rest, int first, int end, Scope& scope);
+
+// Products of extents, as int32: of all iterated dims but the last `flat`, 1 for none; and of
+// those.
+Halide::Expr RowCount(const Kernel& kernel, const Operands& operands, int flat = 1);
+Halide::Expr TailLength(const Kernel& kernel, const Operands& operands, int flat);
+
+// The place of an element in a row-major operand over `dims`, at the coordinates of all dims.
+Halide::Expr RowMajor(const Operands& operands, const std::vector<int32_t>& dims,
+                      const std::vector<Halide::Expr>& coordinates);
+
+// ReductionSpec::empty of a step that leaves the dims `left`, of a stage that is reduced one dim
+// after the other: whether any reduced dim has no element, for the last step; false for others.
+Halide::Expr ReducesNothing(const Operands& operands, const Stage& stage,
+                            const std::vector<int32_t>& left);
+
+// The reduction `stage` over the innermost dim, for every row: a Func of the row, computed before
+// all else. It is over other dims too, which are not reduced yet, and reads whole rows of inputs.
+Halide::Func ReducedRows(const Kernel& kernel, size_t stage, const Params& params,
+                         const Operands& operands);
+
+// The scope of a nest with the coordinates `row` (undefined if there are no outer dims) and `x`
+// (undefined in loops over rows).
+Scope RowScope(const Kernel& kernel, const Operands& operands, const Halide::Expr& row,
+               const Halide::Expr& x);
+
+// The same for vectors of `lanes` where the last dims run as one ("flat"), at `x`.
+Scope FlatScope(const Kernel& kernel, const Params& params, const Operands& operands,
+                const Halide::Expr& row, const Halide::Expr& x);
+
+// The loops over the outputs of such a nest, `x` and what is outside of it, and their extents.
+// Strides are those of a buffer, which has all the dims.
+struct FlatLoops {
+  std::vector<Halide::Var> vars;
+  std::vector<Halide::Expr> extents;
+};
+FlatLoops LoopsOfFlat(const Kernel& kernel, const Params& params, const Operands& operands,
+                      const Halide::Var& x, const Halide::Var& row);
+
+// A Func is computed at one place only. The stages over just `dims` that stand on reductions and
+// that outputs read, if outputs of several `groups` read such: one nest may compute them for all.
+std::vector<size_t> SharedStages(const Kernel& kernel,
+                                 const std::vector<std::vector<size_t>>& groups,
+                                 const std::vector<int32_t>& dims);
+
+// Groups the outputs whose dims and layout are equal, so that one nest can make them.
+std::vector<std::vector<size_t>> GroupOutputs(const Kernel& kernel);
+
+// Defines a Func of the outputs `group` over `vars` (innermost first) from their values in `scope`.
+Halide::Func DefineOutputs(const Kernel& kernel, const std::vector<size_t>& group,
+                           const std::vector<Halide::Var>& vars, const ExprEmitter& emitter,
+                           Scope& scope);
+
+// The same with a loop `dims` for each dim, outermost first; outputs are dense.
+Halide::Func DefineOverDims(const Kernel& kernel, const Operands& operands,
+                            const std::vector<size_t>& group, const std::vector<Halide::Var>& dims);
+
+// The values, as in memory, of the outputs `group` in `scope`; and a Func of them over `vars` with
+// no value yet, for nests that fill it by updates.
+std::vector<Halide::Expr> OutputValues(const Kernel& kernel, const std::vector<size_t>& group,
+                                       const ExprEmitter& emitter, Scope& scope);
+Halide::Func UndefinedOutputs(const Kernel& kernel, const std::vector<size_t>& group,
+                              const std::vector<Halide::Var>& vars);
+
+// Gives `func` at `at` these values.
+void SetValues(Halide::Func& func, const std::vector<Halide::Expr>& at,
+               const std::vector<Halide::Expr>& values);
+
+// Says that the buffers of `func` have these extents (innermost first) and min 0; with SetDense,
+// that they are dense.
+void SetExtents(Halide::Func& func, const std::vector<Halide::Expr>& extents);
+void SetDense(Halide::Func& func, const std::vector<Halide::Expr>& extents);
+
+// Of `count` rows with `each` elements, how many make a task: about `grain` elements, and an eighth
+// of that where there would be a few tasks only: threads take equal numbers of them, and lines that
+// another thread wrote come slowly, so that all kernels should cut what they share alike. Without
+// `count`, always about `grain`.
+Halide::Expr PerTask(int64_t grain, const Halide::Expr& each,
+                     const Halide::Expr& count = Halide::Expr());
+
+// The outermost loops of nests that run together: tasks of blocks of kOuterReduceBlock rows. Halide
+// runs loops of one name together, and takes what a loop was split off for a part of its name:
+// `number` has that of ReductionLevel::block.
+struct BlockLoops {
+  Halide::Var number{"block"}, task{"ptask"}, block{"pblock"};
+  Halide::Expr blocks, per_task;
+};
+BlockLoops BlocksOf(const Halide::Expr& rows, const Halide::Expr& length, int64_t grain);
+
+// How many short rows of `length` a stage takes, `most` or fewer: no more than four of the longest
+// that are short, so that what a stage leaves is near for the next.
+Halide::Expr AtOnce(const Halide::Expr& length, int most);
+
+// Makes one loop of `vars`, innermost first, of a Func or Stage; returns it.
+template <typename Schedulable>
+Halide::Var Fused(Schedulable& of, const std::vector<Halide::Var>& vars) {
+  Halide::Var all = vars[0];
+  for (size_t i = 1; i < vars.size(); ++i) {
+    const Halide::Var fused("pfused" + std::to_string(i) + "v");
+    of.fuse(all, vars[i], fused);
+    all = fused;
+  }
+  return all;
+}
+
+// Vectorises `func` along `x`. The tail is told apart at each step, at the cost of a compare:
+// Halide would make a loop for it, in which it tells it apart all the same, and code is what
+// compiling costs.
+void Vectors(Halide::Func& func, const Halide::Var& x, int lanes);
+
+// Vectorises `func` along its only dim `x`, which is `extent` long, and cuts the vectors into
+// tasks.
+void CutRow(Halide::Func& func, const Halide::Var& x, int lanes, int64_t grain,
+            const Halide::Expr& extent);
+
+}  // namespace kiln
+
+#endif  // KILN_HALIDE_GEN_CPU_NESTS_H_

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+// schedule/cpu/outer_reduction.cc decides, this does. Every nest runs over cells; what a cell needs
+// is computed there. Example, max over a of [a, b], subtracted:
+//
+//   for cell over b / lanes, in parallel
+//     blocks, top: `lanes` accumulators each, in registers    (one level of the tree in the other)
+//     for a: out(a, cell * lanes + 0 ... lanes - 1) = in - top
+//
+// Where outputs of several loop nests need what was reduced, a nest before theirs computes that for
+// all cells, and keeps it.
+#include <algorithm>
+#include <map>
+
+#include "halide_gen/common/primitives.h"
+#include "halide_gen/cpu/nests.h"
+#include "halide_gen/cpu/reduction.h"
+#include "schedule/analysis.h"
+
+namespace kiln {
+namespace {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::LoopLevel;
+using Halide::TailStrategy;
+using Halide::Var;
+
+const Stage& AnyReduction(const Kernel& kernel) {
+  return *std::find_if(kernel.stages.begin(), kernel.stages.end(),
+                       [](const Stage& stage) { return stage.kind == Stage::Kind::kReduce; });
+}
+
+// Funcs by stage, with the arguments of those made in a cell.
+using OfCells = std::map<size_t, Func>;
+
+class ColumnNest {
+ public:
+  // `of_cells` need not be computed.
+  ColumnNest(const Kernel& kernel, const Params& params, const Operands& operands,
+             const OfCells& of_cells)
+      : kernel_(kernel),
+        params_(params),
+        operands_(operands),
+        emitter_(kernel, operands),
+        kept_(GetKept(params, kernel.stages.size())),
+        cell_dims_(AnyReduction(kernel).dims),
+        column_dims_(AnyReduction(kernel).over),
+        inner_(kernel.innermost()),
+        lanes_(static_cast<int>(params.Get("lanes", 16))),
+        at_once_(cell_dims_.empty() ? 1 : static_cast<int>(params.Get("at_once", 1))),
+        made_(of_cells) {
+    for (int d = 0; d < kernel.num_iterated(); ++d) {
+      dims_.emplace_back("pdim" + std::to_string(d) + "v");
+    }
+  }
+
+  // A nest that computes `stages` for all cells.
+  OfCells BuildCells(const std::vector<size_t>& stages) {
+    for (size_t i = 0; i < kernel_.stages.size(); ++i) BuildStage(i);
+    Scope scope = OutputScope();
+    std::vector<Expr> values;
+    for (const size_t i : stages) values.push_back(AtOutput(i, scope));
+    const std::vector<Var> vars = OutputVars(cell_dims_);
+    Func cells("cells");
+    SetValues(cells, {vars.begin(), vars.end()}, values);
+    for (const int32_t dim : cell_dims_) cells.bound(VarOf(dim), 0, ExtentOf(dim));
+    cells.compute_root();
+    Place(LoopOverCells(cells, cell_dims_));
+
+    std::vector<Expr> at(vars.begin(), vars.end());
+    if (Tiles()) at[0] = tile_ * lanes_ + lane_;
+    OfCells of_cells;
+    for (const size_t i : stages) {
+      Func view("s" + std::to_string(i) + "_of_cell");
+      const auto value = static_cast<int>(of_cells.size());
+      view(CellVars(cell_dims_)) = stages.size() == 1 ? Expr(cells(at)) : Expr(cells(at)[value]);
+      of_cells.emplace(i, view);
+    }
+    return of_cells;
+  }
+
+  OutputNest Build(const std::vector<size_t>& group) {
+    for (size_t i = 0; i < kernel_.stages.size(); ++i) {
+      if (made_.empty()) BuildStage(i);
+    }
+    for (const auto& [i, func] : made_) emitter_.Store(static_cast<int32_t>(i), func);
+    const std::vector<int32_t>& dims = kernel_.outputs[group[0]].dims;
+    Scope scope = OutputScope();
+    Func out = DefineOutputs(kernel_, group, OutputVars(dims), emitter_, scope);
+    std::vector<Expr> extents;
+    for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim) extents.push_back(ExtentOf(*dim));
+    SetDense(out, extents);
+    Place(LoopOverCells(out, dims));
+    return {out, group};
+  }
+
+ private:
+  // A reduction over one dim, and whether it reduces what one over another dim left.
+  struct OverDim {
+    int32_t dim;
+    std::vector<int32_t> left;  // the dims of its result
+    Reduction reduction;
+  };
+
+  const Expr& ExtentOf(int32_t dim) const { return operands_.extents[static_cast<size_t>(dim)]; }
+  const Var& VarOf(int32_t dim) const { return dims_[static_cast<size_t>(dim)]; }
+  bool Has(const std::vector<int32_t>& dims, int32_t dim) const {
+    return std::find(dims.begin(), dims.end(), dim) != dims.end();
+  }
+
+  // The loops over `dims`, innermost first: of outputs, and of what is computed in a cell.
+  std::vector<Var> OutputVars(const std::vector<int32_t>& dims) const {
+    std::vector<Var> vars;
+    for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim) vars.push_back(VarOf(*dim));
+    return vars;
+  }
+  std::vector<Var> CellVars(const std::vector<int32_t>& dims) const {
+    std::vector<Var> vars = OutputVars(dims);
+    if (Tiles() && Has(dims, inner_)) {
+      vars[0] = tile_;
+      vars.insert(vars.begin(), lane_);
+    }
+    return vars;
+  }
+
+  // All dims at their loops.
+  Scope OutputScope() const {
+    Scope scope;
+    scope.coordinates.assign(dims_.begin(), dims_.end());
+    scope.coordinates.resize(kernel_.dims.size());
+    if (!Tiles()) return scope;
+    scope.lane = VarOf(inner_) % lanes_;
+    scope.tile = VarOf(inner_) / lanes_;
+    return scope;
+  }
+  // The same, but `dim` (if any) at `index`.
+  Scope CellScope(int32_t dim = -1, const Expr& index = Expr()) const {
+    Scope scope = OutputScope();
+    if (Tiles()) {
+      scope.lane = lane_;
+      scope.tile = tile_;
+      scope.inside = lane_ < ExtentOf(inner_) - tile_ * lanes_;
+      scope.coordinates[static_cast<size_t>(inner_)] = tile_ * lanes_ + lane_;
+    }
+    if (dim >= 0) scope.coordinates[static_cast<size_t>(dim)] = index;
+    return scope;
+  }
+
+  void Store(size_t i, const Func& func) {
+    emitter_.Store(static_cast<int32_t>(i), func);
+    stored_.emplace(i, func);
+  }
+
+  // The value, as in memory, of a stage over kept dims in the loops of outputs.
+  Expr AtOutput(size_t i, Scope& scope) const {
+    const auto stored = stored_.find(i);
+    if (stored == stored_.end()) {
+      return ToStorage(emitter_.Value(kernel_.stages[i].expr, scope), kernel_.stages[i].type);
+    }
+    std::vector<Expr> at;
+    for (const Var& var : OutputVars(cell_dims_)) at.emplace_back(var);
+    if (Tiles()) {
+      at[0] = scope.tile;
+      at.insert(at.begin(), scope.lane);
+    }
+    return stored->second(at);
+  }
+
+  void BuildStage(size_t i) {
+    const Stage& stage = kernel_.stages[i];
+    if (stage.kind == Stage::Kind::kReduce) {
+      BuildReduce(i);
+      return;
+    }
+    if (!kept_[i]) return;
+    Scope scope = CellScope();
+    const Expr value = ToStorage(emitter_.Value(stage.expr, scope), stage.type);
+    Func func("s" + std::to_string(i));
+    func(CellVars(stage.dims)) = value;
+    // Reductions ask for whole blocks, and the last has elements that are not there.
+    for (const int32_t dim : stage.dims) {
+      if (Has(column_dims_, dim)) func.bound(VarOf(dim), 0, ExtentOf(dim));
+    }
+    Store(i, func);
+    maps_.emplace_back(func, Has(stage.dims, inner_));
+  }
+
+  void BuildReduce(size_t i) {
+    const Stage& stage = kernel_.stages[i];
+    std::vector<int32_t> dims(static_cast<size_t>(kernel_.num_iterated()));
+    for (size_t d = 0; d < dims.size(); ++d) dims[d] = static_cast<int32_t>(d);
+    std::vector<OverDim> chain;
+    for (auto dim = stage.over.rbegin(); dim != stage.over.rend(); ++dim) {
+      const std::vector<int32_t> before = dims;
+      dims.erase(std::find(dims.begin(), dims.end(), *dim));
+      const Func previous = chain.empty() ? Func() : chain.back().reduction.result;
+      chain.push_back(
+          {*dim, dims, ReduceDim(i, *dim, chain.empty() ? nullptr : &previous, before)});
+    }
+    Store(i, chain.back().reduction.result);
+    reductions_.push_back(std::move(chain));
+  }
+
+  // Reduces `dim` of `previous`, which has the dims `before`, or of the stage's elements.
+  Reduction ReduceDim(size_t i, int32_t dim, const Func* previous,
+                      const std::vector<int32_t>& before) const {
+    const Stage& stage = kernel_.stages[i];
+    const bool lane_rule = dim == inner_;
+    std::vector<int32_t> after = before;
+    after.erase(std::find(after.begin(), after.end(), dim));
+    return BuildReduction({
+        .name = "s" + std::to_string(i) + "_over" + std::to_string(dim),
+        .op = stage.op,
+        .type = stage.type,
+        .extent = ExtentOf(dim),
+        .empty = ReducesNothing(operands_, stage, after),
+        .lanes = lane_rule,
+        .levels = static_cast<int>(params_.Get(lane_rule ? "levels" : "outer_levels", 1)),
+        .accumulators = static_cast<int>(params_.Get("accumulators", kReduceLanes)),
+        .vars = CellVars(after),
+        .element = [&](const Expr& index) -> Expr {
+          Scope scope = CellScope(dim, index);
+          if (previous == nullptr) {
+            return ToStorage(emitter_.Value(stage.expr, scope), stage.type);
+          }
+          std::vector<Expr> at;
+          for (const Var& var : CellVars(before)) {
+            at.push_back(var.same_as(VarOf(dim)) ? index : Expr(var));
+          }
+          return (*previous)(at);
+        },
+    });
+  }
+
+  bool Tiles() const { return Has(cell_dims_, inner_); }
+
+  // Loops of `out`, which has `dims`: vectors innermost, cells outermost, in parallel. Returns the
+  // loop over cells. Where a nest before has made what they have, rows may be taken as they lie.
+  LoopLevel LoopOverCells(Func& out, const std::vector<int32_t>& dims) {
+    const Var vector("pvector"), lane("pinvector"), task("ptask"), inside("pinside");
+    const auto guard = TailStrategy::GuardWithIf;
+    std::vector<Halide::VarOrRVar> order;
+    if (Has(dims, inner_)) {
+      out.split(VarOf(inner_), vector, lane, lanes_, guard).vectorize(lane);
+      order.emplace_back(lane);
+      if (!Tiles()) order.emplace_back(vector);
+    }
+    Expr elements = Tiles() ? Expr(lanes_) : Expr(1);
+    const bool as_they_lie = !made_.empty() && params_.Get("as_they_lie", 0) > 0;
+    if (as_they_lie && !Tiles() && Has(dims, inner_)) elements = ExtentOf(inner_);
+    for (auto dim = column_dims_.rbegin(); dim != column_dims_.rend() && !as_they_lie; ++dim) {
+      if (!reductions_.empty() || Has(dims, *dim)) elements = elements * ExtentOf(*dim);
+      if (Has(dims, *dim) && *dim != inner_) order.emplace_back(VarOf(*dim));
+    }
+    std::vector<Var> cell;
+    Expr cells = 1;
+    // One step where the row has no more lanes; without a division to tell where it begins.
+    const bool in_row = Tiles() && params_.Get("in_row", 0) > 0;
+    if (in_row) {
+      order.emplace_back(vector);
+    } else if (Tiles()) {
+      cell.push_back(vector);
+      cells = (ExtentOf(inner_) + lanes_ - 1) / lanes_;
+    }
+    const std::vector<int32_t>& outer = as_they_lie ? dims : cell_dims_;
+    for (auto dim = outer.rbegin(); dim != outer.rend(); ++dim) {
+      if (*dim == inner_) continue;
+      cell.push_back(VarOf(*dim));
+      cells = cells * ExtentOf(*dim);
+    }
+    if (at_once_ > 1 && !as_they_lie) {
+      const Var several("pseveral"), in_block("pinblock");
+      const Expr at_once = AtOnce(elements, at_once_);
+      out.split(cell[0], several, in_block, at_once, guard);
+      order.emplace_back(in_block);
+      cell[0] = several;
+      elements = elements * at_once;
+      cells = cells / at_once;
+    }
+    order.insert(order.end(), cell.begin(), cell.end());
+    out.reorder(order);
+    out.split(Fused(out, cell), task, inside,
+              PerTask(params_.Get("grain", 1 << 15), elements, cells), guard)
+        .parallel(task);
+    // The tail of the last tile is told apart at the stores, not by a copy of all the code.
+    out.never_partition_all();
+    return LoopLevel(out, in_row ? vector : inside);
+  }
+
+  // Puts everything but the output under the loop over cells.
+  void Place(const LoopLevel& cell) {
+    for (auto& [map, vectors] : maps_) {
+      PlaceInCell(map, cell);
+      if (!vectors) continue;
+      if (Tiles()) {
+        Lanes(map);
+      } else {
+        Vectors(map, VarOf(inner_), lanes_);
+      }
+    }
+    for (std::vector<OverDim>& chain : reductions_) {
+      Func& result = chain.back().reduction.result;
+      LoopLevel at = at_once_ > 1 ? LoopLevel(result, VarOf(cell_dims_.back())) : cell;
+      if (BlocksApart()) PlaceBlocksApart(chain[0]);
+      for (auto over = chain.rbegin(); over != chain.rend(); ++over) {
+        at = over->dim == inner_ ? PlaceLanes(over->reduction, ExtentOf(over->dim), at)
+                                 : PlaceSequence(over->reduction, at);
+      }
+      PlaceInCell(result, cell);
+      if (Tiles()) Lanes(result);
+    }
+  }
+
+  // Of short columns, what several cells have stays on the stack.
+  void PlaceInCell(Func& func, const LoopLevel& cell) const {
+    func.compute_at(cell);
+    if (at_once_ == 1) return;
+    const Var& several = VarOf(cell_dims_.back());
+    const std::vector<Var> args = func.args();
+    const auto is_several = [&](const Var& var) { return var.same_as(several); };
+    if (std::any_of(args.begin(), args.end(), is_several))
+      func.store_in(Halide::MemoryType::Stack).bound_storage(several, at_once_);
+  }
+
+  // All lanes of a tile, of constant number.
+  void Lanes(Func& func) const {
+    func.bound(lane_, 0, lanes_).bound_extent(tile_, 1).vectorize(lane_);
+  }
+
+  // Each level of the tree is computed in the step of the next that takes it, the top at `at`.
+  // Returns the innermost loop.
+  LoopLevel PlaceSequence(Reduction& reduction, LoopLevel at) {
+    const size_t first = BlocksApart() ? 1 : 0;
+    for (size_t i = reduction.levels.size(); i-- > first;) {
+      ReductionLevel& level = reduction.levels[i];
+      PlaceBlocks(level, at);
+      at = LoopLevel(level.blocks, level.step);
+    }
+    return at;
+  }
+
+  bool BlocksApart() const {
+    return params_.Get("blocks_apart", 0) != 0 && Tiles() && maps_.empty() &&
+           column_dims_.size() == 1 && params_.Get("outer_levels", 1) > 1;
+  }
+
+  // The blocks of the first level, which is not the top, before all cells: their rows are tasks.
+  void PlaceBlocksApart(OverDim& over) {
+    ReductionLevel& level = over.reduction.levels[0];
+    const int block = static_cast<int>(kOuterReduceBlock);
+    const Expr tiles = (ExtentOf(inner_) + (lanes_ - 1)) / lanes_;
+    const Expr count = (ExtentOf(over.dim) + (block - 1)) / block;
+    Func all = level.blocks.in();
+    all.compute_root().bound(lane_, 0, lanes_).bound(tile_, 0, tiles).bound(level.block, 0, count);
+    Expr each = tiles * (lanes_ * block);
+    for (const int32_t dim : over.left) {
+      if (dim == inner_) continue;
+      all.bound(VarOf(dim), 0, ExtentOf(dim));
+      each = each * ExtentOf(dim);
+    }
+    const Var task("ptask"), inside("pinside");
+    const Expr per_task = PerTask(params_.Get("grain", 1 << 15), each, count);
+    all.split(level.block, task, inside, per_task, TailStrategy::GuardWithIf).parallel(task);
+    all.vectorize(lane_);
+    PlaceBlocks(level, LoopLevel(all, tile_));
+  }
+
+  // A level of the tree, in registers.
+  void PlaceBlocks(ReductionLevel& level, const LoopLevel& at) {
+    Func& blocks = level.blocks;
+    blocks.compute_at(at);
+    if (!Tiles()) return;
+    Lanes(blocks);
+    blocks.store_in(Halide::MemoryType::Stack);
+    blocks.update(0).reorder(lane_, level.step).vectorize(lane_);
+  }
+
+  LoopLevel PlaceLanes(Reduction& reduction, Expr count, const LoopLevel& at) {
+    for (ReductionLevel& level : reduction.levels) {
+      count = (count + static_cast<int>(kReduceBlock - 1)) / static_cast<int>(kReduceBlock);
+      level.blocks.compute_at(at);
+      if (!level.top) level.blocks.bound(level.block, 0, count);
+      ScheduleLanes(level, level.top ? at : LoopLevel(level.blocks, level.block));
+    }
+    return at;
+  }
+
+  const Kernel& kernel_;
+  const Params& params_;
+  const Operands& operands_;
+  ExprEmitter emitter_;
+  const std::vector<bool> kept_;
+  const std::vector<int32_t>&cell_dims_, &column_dims_;
+  const int32_t inner_;
+  const int lanes_, at_once_;
+  const Var lane_{"plane"}, tile_{"ptile"};
+  const OfCells made_;                            // by a nest before
+  OfCells stored_;                                // made by this one
+  std::vector<Var> dims_;                         // the loop over each iterated dim
+  std::vector<std::pair<Func, bool>> maps_;       // kept; whether over the innermost dim too
+  std::vector<std::vector<OverDim>> reductions_;  // innermost reduced dim first
+};
+
+}  // namespace
+
+std::vector<OutputNest> ColumnNests(const Kernel& kernel, const Params& params,
+                                    const Operands& operands) {
+  if (params.Get("flat", 1) > 1) return RowNests(kernel, params, operands);
+  const std::vector<std::vector<size_t>> groups = GroupOutputs(kernel);
+  const std::vector<size_t> shared = SharedStages(kernel, groups, AnyReduction(kernel).dims);
+  OfCells of_cells;
+  if (!shared.empty()) of_cells = ColumnNest(kernel, params, operands, {}).BuildCells(shared);
+  std::vector<OutputNest> nests;
+  for (const std::vector<size_t>& group : groups) {
+    nests.push_back(ColumnNest(kernel, params, operands, of_cells).Build(group));
+  }
+  return nests;
+}
+
+}  // namespace kiln

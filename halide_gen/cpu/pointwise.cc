@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// schedule/cpu/pointwise.cc decides, this does.
+#include <algorithm>
+
+#include "halide_gen/common/primitives.h"
+#include "halide_gen/cpu/nests.h"
+#include "halide_gen/cpu/tables.h"
+#include "schedule/analysis.h"
+
+namespace kiln {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::TailStrategy;
+using Halide::Var;
+
+namespace {
+
+// Stages that are the same along a row and worth it are computed once a row: Halide leaves loads in
+// the loop along the row, and what is made of them.
+std::vector<Func> StoreRowStages(const Kernel& kernel, const Operands& operands, const Var& row,
+                                 ExprEmitter& emitter) {
+  std::vector<Func> stored;
+  if (!StagesReadInPlace(kernel)) return stored;
+  for (size_t i = 0; i < kernel.stages.size(); ++i) {
+    const Stage& stage = kernel.stages[i];
+    const bool along = std::count(stage.dims.begin(), stage.dims.end(), kernel.innermost()) > 0;
+    if (along || stage.dims.empty() || Cost(stage.expr) < kLeastOfRow) continue;
+    Scope scope = RowScope(kernel, operands, row, Expr());
+    stored.emplace_back("s" + std::to_string(i));
+    stored.back()(row) = ToStorage(emitter.Value(stage.expr, scope), stage.type);
+    emitter.Store(static_cast<int32_t>(i), stored.back());
+  }
+  return stored;
+}
+
+}  // namespace
+
+std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& params,
+                                       const Operands& operands) {
+  if (params.Get("unroll", 0) > 0) return UnrolledNests(kernel, params, operands);
+  if (params.Get("block", 0) > 0) return BlockNests(kernel, params, operands);
+  if (params.Get("order", -1) >= 0) return OrderedNests(kernel, params, operands);
+  if (params.Get("cuts", 0) > 0) return PieceNests(kernel, params, operands);
+  if (params.Get("turn", -1) >= 0) return TurnNests(kernel, params, operands);
+  if (params.Get("stride_dim", -1) >= 0) return ChannelNests(kernel, params, operands);
+  if (params.Get("links", 0) > 0) return LinkNests(kernel, params, operands);
+  const Var x("px"), row("prow"), task("ptask"), inside("pinside");
+  const int lanes = static_cast<int>(params.Get("lanes", 16));
+  const int64_t grain = params.Get("grain", 1 << 15);
+  const int flat = static_cast<int>(params.Get("flat", 1));
+  const bool rows = kernel.num_iterated() > flat;
+  const FlatLoops loops = LoopsOfFlat(kernel, params, operands, x, row);
+  const Expr& length = loops.extents[0];
+  std::vector<OutputNest> nests;
+  for (std::vector<size_t>& group : GroupOutputs(kernel)) {
+    ExprEmitter emitter(kernel, operands);
+    std::vector<Func> of_row;
+    UseTables(kernel, params, operands, kernel.innermost(), lanes, emitter);
+    if (rows && flat == 1) of_row = StoreRowStages(kernel, operands, row, emitter);
+    Scope scope = FlatScope(kernel, params, operands, rows ? Expr(row) : Expr(), x);
+    Func out = DefineOutputs(kernel, group, loops.vars, emitter, scope);
+    SetDense(out, loops.extents);
+    if (rows) {
+      const Expr count = loops.extents.back();
+      out.split(row, task, inside, PerTask(grain, length, count), TailStrategy::GuardWithIf)
+          .parallel(task);
+      for (Func& func : of_row) func.compute_at(out, inside);
+      Vectors(out, x, lanes);
+    } else {
+      CutRow(out, x, lanes, grain, length);
+    }
+    nests.push_back({out, std::move(group)});
+  }
+  return nests;
+}
+
+}  // namespace kiln

@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedule/analysis.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <set>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "kernel/canonical.h"
+#include "kernel/math.h"
+
+namespace kiln {
+namespace {
+
+constexpr size_t kKeptBits = 60;
+
+// Visits every read of a stage: fn(node, reader), reader in the numbering of Expressions().
+template <typename Fn>
+void ForEachStageRead(const std::vector<const ScalarExpr*>& exprs, Fn&& fn) {
+  for (size_t reader = 0; reader < exprs.size(); ++reader) {
+    for (const ExprNode& node : exprs[reader]->nodes()) {
+      if (node.op == ScalarOp::kRead && node.source == ReadSource::kStage) fn(node, reader);
+    }
+  }
+}
+
+int64_t CostOf(const ExprNode& node) {
+  switch (node.op) {
+    case ScalarOp::kConst:
+    case ScalarOp::kParam:
+      return 0;
+    case ScalarOp::kDiv:
+    case ScalarOp::kMod:
+    case ScalarOp::kSqrt:
+      return 4;
+    case ScalarOp::kRead:
+      return node.source == ReadSource::kInput ? 2 : 0;
+    default:
+      return Info(node.op).function ? 12 : 1;
+  }
+}
+
+// True if neighbours along the innermost dim may not be neighbours in memory, so that each lane
+// loads for itself. `guarded`: indices may be clamped.
+bool IsScattered(const Kernel& kernel, const ExprNode& node, bool guarded) {
+  for (size_t axis = 0; axis < node.index.size(); ++axis) {
+    const IndexExpr& index = node.index[axis];
+    const bool last = axis + 1 == node.index.size();
+    for (const IndexExpr::Term& term : index.terms) {
+      if (term.extent || term.dim != kernel.innermost()) continue;
+      const bool own = index.IsDim() && OperandDims(kernel, node)[axis] == term.dim;
+      const bool shifted = !guarded && term.coef == 1 && index.div == 1 && index.mod == 0;
+      if (!last || !(own || shifted)) return true;
+    }
+    if (index.load >= 0) return true;
+  }
+  return false;
+}
+
+// The inputs that each output depends on.
+std::vector<std::set<int32_t>> InputsOf(const Kernel& kernel) {
+  std::vector<std::set<int32_t>> of;  // stages, then outputs
+  for (const ScalarExpr* expr : Expressions(kernel)) {
+    std::set<int32_t> inputs;
+    for (const ExprNode& node : expr->nodes()) {
+      if (node.op != ScalarOp::kRead) continue;
+      if (node.source == ReadSource::kInput) {
+        inputs.insert(node.ref);
+      } else {
+        const std::set<int32_t>& stage = of[static_cast<size_t>(node.ref)];
+        inputs.insert(stage.begin(), stage.end());
+      }
+    }
+    of.push_back(std::move(inputs));
+  }
+  of.erase(of.begin(), of.begin() + static_cast<ptrdiff_t>(kernel.stages.size()));
+  return of;
+}
+
+}  // namespace
+
+bool HasGuard(const ScalarExpr& expr) {
+  return std::any_of(expr.nodes().begin(), expr.nodes().end(),
+                     [](const ExprNode& node) { return node.op == ScalarOp::kGuard; });
+}
+
+bool IsIdentityRead(const ExprNode& node, const std::vector<int32_t>& dims) {
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    if (!node.index[axis].IsDim() || node.index[axis].terms[0].dim != dims[axis]) return false;
+  }
+  return true;
+}
+
+bool SpansAll(const Kernel& kernel, const std::vector<int32_t>& dims) {
+  if (static_cast<int>(dims.size()) != kernel.num_iterated()) return false;
+  return std::is_sorted(dims.begin(),
+                        dims.end());  // distinct iterated dims, so ascending means all
+}
+
+bool SpansOuter(const Kernel& kernel, const std::vector<int32_t>& dims) {
+  if (static_cast<int>(dims.size()) != kernel.num_iterated() - 1) return false;
+  return std::is_sorted(dims.begin(), dims.end()) &&
+         std::find(dims.begin(), dims.end(), kernel.innermost()) == dims.end();
+}
+
+bool StoresWholeRows(const Kernel& kernel) {
+  return std::any_of(kernel.outputs.begin(), kernel.outputs.end(),
+                     [&](const KernelOutput& output) { return SpansAll(kernel, output.dims); });
+}
+
+int64_t ElementsOf(const SizeClass& sizes, int32_t first, int32_t last) {
+  int64_t product = 1;
+  for (int32_t d = first; d <= last; ++d) {
+    const int64_t extent = sizes.at_most[static_cast<size_t>(d)];
+    product = extent > INT32_MAX / std::max<int64_t>(1, product) ? INT32_MAX : product * extent;
+  }
+  return product;
+}
+
+bool OutputsInOrder(const Kernel& kernel, bool rows) {
+  return std::all_of(kernel.outputs.begin(), kernel.outputs.end(), [&](const KernelOutput& output) {
+    return output.layout == Layout::kDense &&
+           (SpansAll(kernel, output.dims) || (rows && SpansOuter(kernel, output.dims)));
+  });
+}
+
+Decision StagesReadInPlace(const Kernel& kernel) {
+  for (const ScalarExpr* expr : Expressions(kernel)) {
+    for (const ExprNode& node : expr->nodes()) {
+      if (node.op == ScalarOp::kRead && node.source == ReadSource::kStage &&
+          !IsIdentityRead(node, OperandDims(kernel, node))) {
+        return Decision::No("a stage is read at another element than the reader's own");
+      }
+    }
+  }
+  return Decision::Yes();
+}
+
+int64_t Cost(const ScalarExpr& expr) {
+  int64_t cost = 0;
+  for (const ExprNode& node : expr.nodes()) cost += CostOf(node);
+  return cost;
+}
+
+namespace {
+
+using Sizes = std::array<int64_t, kNumScalarOps>;
+
+// ExpandedSize of all ops.
+Sizes SizesFor(DType type) {
+  Sizes sizes;
+  for (size_t op = 0; op < sizes.size(); ++op)
+    sizes[op] = ExpandedSize(static_cast<ScalarOp>(op), type);
+  return sizes;
+}
+
+}  // namespace
+
+int64_t Operations(const ExprNode& node) {
+  static const Sizes narrow = SizesFor(DType::kF32), wide = SizesFor(DType::kF64);
+  return (node.type == DType::kF64 ? wide : narrow)[static_cast<size_t>(node.op)];
+}
+
+int64_t Operations(const ScalarExpr& expr) {
+  int64_t operations = 0;
+  for (const ExprNode& node : expr.nodes()) operations += Operations(node);
+  return operations;
+}
+
+int64_t CompileWork(const Kernel& kernel) {
+  constexpr int64_t kReducedDim = 40;
+  int64_t work = 0;
+  for (const ScalarExpr* expr : Expressions(kernel)) work += Operations(*expr);
+  for (const Stage& stage : kernel.stages)
+    work += kReducedDim * static_cast<int64_t>(stage.over.size());
+  return work;
+}
+
+int64_t GrainFor(const Kernel& kernel, const Machine& machine) {
+  constexpr int64_t kFewOperations = 16, kLeastGrain = 2048;
+  int64_t operations = 0;
+  for (const ScalarExpr* expr : Expressions(kernel)) operations += Operations(*expr);
+  const int64_t grain =
+      machine.parallel_grain * kFewOperations / std::max(kFewOperations, operations);
+  // Halide folds splits by other numbers into constants that overflow.
+  const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(grain)));
+  return std::max(power, std::min(kLeastGrain, machine.parallel_grain));
+}
+
+SizeClass WidestReduced(const Kernel& kernel, const SizeClass& known) {
+  constexpr int64_t kMost =
+      kOuterReduceBlock * kOuterReduceBlock * kOuterReduceBlock * kOuterReduceBlock;
+  int reduced = 0;
+  SizeClass widest = known;
+  for (const Stage& stage : kernel.stages) {
+    for (const int32_t dim : stage.over) {
+      if (dim == kernel.innermost()) continue;
+      ++reduced;
+      int64_t& extent = widest.at_most[static_cast<size_t>(dim)];
+      extent = std::min(extent, kMost);
+    }
+  }
+  return reduced > 1 ? widest : known;
+}
+
+std::vector<bool> MapsToKeep(const Kernel& kernel, const KeepRule& rule) {
+  const size_t stages = kernel.stages.size();
+  const std::vector<const ScalarExpr*> exprs = Expressions(kernel);
+  std::vector<std::set<size_t>> readers(stages);
+  std::vector<bool> reindexed(stages, false);
+  ForEachStageRead(exprs, [&](const ExprNode& node, size_t reader) {
+    const auto stage = static_cast<size_t>(node.ref);
+    readers[stage].insert(reader);
+    if (!IsIdentityRead(node, kernel.stages[stage].dims)) reindexed[stage] = true;
+  });
+  std::vector<bool> kept(stages, false);
+  std::vector<std::set<size_t>> passes(
+      stages);  // loops that need a stage: itself if stored, else those of its readers
+  for (size_t i = stages; i-- > 0;) {
+    std::set<size_t> loops;
+    for (const size_t reader : readers[i]) {
+      const bool stored =
+          reader >= stages || kept[reader] || kernel.stages[reader].kind == Stage::Kind::kReduce;
+      if (stored) {
+        loops.insert(reader);
+      } else {
+        loops.insert(passes[reader].begin(), passes[reader].end());
+      }
+    }
+    passes[i] = std::move(loops);
+    if (kernel.stages[i].kind != Stage::Kind::kMap) continue;
+    const int64_t cost = Cost(kernel.stages[i].expr);
+    kept[i] = (rule.reindexed && reindexed[i]) ||
+              cost >= (passes[i].size() > 1 ? rule.shared_cost : rule.single_cost);
+  }
+  return kept;
+}
+
+void SetKept(Params& params, const std::vector<bool>& kept) {
+  for (size_t first = 0; first < kept.size(); first += kKeptBits) {
+    int64_t bits = 0;
+    for (size_t i = first; i < std::min(kept.size(), first + kKeptBits); ++i) {
+      if (kept[i]) bits |= int64_t{1} << (i - first);
+    }
+    if (bits != 0) params.values.emplace_back(absl::StrCat("keep", first / kKeptBits), bits);
+  }
+  std::sort(params.values.begin(), params.values.end());
+}
+
+std::vector<bool> GetKept(const Params& params, size_t stages) {
+  std::vector<bool> kept(stages);
+  for (size_t i = 0; i < stages; ++i) {
+    kept[i] = (params.Get(absl::StrCat("keep", i / kKeptBits), 0) >> (i % kKeptBits)) & 1;
+  }
+  return kept;
+}
+
+int64_t LanesForRow(int64_t lanes, int64_t row) {
+  while (lanes > 8 && lanes / 2 >= row) lanes /= 2;
+  return lanes;
+}
+
+int64_t LanesFor(const Kernel& kernel, const Machine& machine, int64_t vectors) {
+  const auto is_i64 = [](const auto& made) { return made.type == DType::kI64; };
+  const bool makes_i64 = std::any_of(kernel.stages.begin(), kernel.stages.end(), is_i64) ||
+                         std::any_of(kernel.outputs.begin(), kernel.outputs.end(), is_i64);
+  size_t widest = 1;
+  bool divides = false, scattered = false;
+  for (const ScalarExpr* expr : Expressions(kernel)) {
+    const bool guarded = HasGuard(*expr);
+    for (const ExprNode& node : expr->nodes()) {
+      // Coordinates and indices are 64 bits wide but rarely the bulk of the work; constants are
+      // registers.
+      if (node.op != ScalarOp::kConst && (node.type != DType::kI64 || makes_i64)) {
+        widest = std::max(widest, SizeOf(node.type));
+      }
+      divides =
+          divides || (IsInt(node.type) && (node.op == ScalarOp::kDiv || node.op == ScalarOp::kMod));
+      scattered = scattered || (node.op == ScalarOp::kRead && IsScattered(kernel, node, guarded));
+    }
+  }
+  for (const KernelInput& input : kernel.inputs)
+    scattered = scattered || input.layout == Layout::kStrided;
+  for (const KernelOutput& output : kernel.outputs) {
+    const bool transposed = !output.dims.empty() && output.dims.back() != kernel.innermost();
+    const bool spans = static_cast<int>(output.dims.size()) == kernel.num_iterated();
+    scattered = scattered || output.layout == Layout::kStrided || (transposed && spans);
+  }
+  // What vector units cannot do becomes code of its own for every lane.
+  if (divides) return 8;
+  if (scattered) vectors = 1;
+  // Vectors side by side hide latencies, but the time that compiling takes grows faster than them.
+  constexpr int64_t kMostOfFour = 350, kMostOfTwo = 700;
+  const int64_t work = CompileWork(kernel);
+  if (work > kMostOfFour) vectors = std::min<int64_t>(vectors, 2);
+  if (work > kMostOfTwo) vectors = 1;
+  return std::max<int64_t>(8, vectors * machine.vector_bytes / static_cast<int64_t>(widest));
+}
+
+int64_t LanesForRow(const Kernel& kernel, const Machine& machine, int64_t vectors, int64_t row) {
+  const int64_t vector = LanesFor(kernel, machine, 1);
+  const bool three_halves = row > vector && row <= vector + vector / 2;
+  if (machine.VectorsFillLines() && three_halves) return vector / 2;
+  return LanesForRow(LanesFor(kernel, machine, vectors), row);
+}
+
+bool ReadsWholeRows(const Kernel& kernel) {
+  for (const KernelInput& input : kernel.inputs) {
+    const bool row = !input.dims.empty() && input.dims.back() == kernel.innermost() &&
+                     std::is_sorted(input.dims.begin(), input.dims.end());
+    const bool one = input.dims.empty() || SpansOuter(kernel, input.dims);
+    if (input.layout != Layout::kDense || (!row && !one)) return false;
+  }
+  for (const ScalarExpr* expr : Expressions(kernel)) {
+    for (const ExprNode& node : expr->nodes()) {
+      const bool outer = node.op == ScalarOp::kIndex && node.ref != kernel.innermost();
+      if (outer && kernel.num_iterated() > 2) return false;
+    }
+  }
+  return true;
+}
+
+namespace {
+
+// True if `holds(node)` for all reads of the input.
+template <typename Fn>
+bool AllReads(const Kernel& kernel, size_t input, Fn&& holds) {
+  for (const ScalarExpr* expr : Expressions(kernel)) {
+    for (const ExprNode& node : expr->nodes()) {
+      const bool read = node.op == ScalarOp::kRead && node.source == ReadSource::kInput &&
+                        node.ref == static_cast<int32_t>(input);
+      if (read && !holds(node)) return false;
+    }
+  }
+  return true;
+}
+
+bool IsReadAtOwnElement(const Kernel& kernel, size_t input) {
+  return AllReads(kernel, input, [&](const ExprNode& node) {
+    return IsIdentityRead(node, kernel.inputs[input].dims);
+  });
+}
+
+// True if reads of the input are along rows of it, each at the reader's own outer dims.
+bool IsReadAlongRows(const Kernel& kernel, size_t input) {
+  const std::vector<int32_t>& dims = kernel.inputs[input].dims;
+  if (dims.size() != static_cast<size_t>(kernel.num_iterated())) return false;
+  for (size_t axis = 0; axis + 1 < dims.size(); ++axis)
+    if (dims[axis] != static_cast<int32_t>(axis)) return false;
+  return AllReads(kernel, input, [&](const ExprNode& node) {
+    for (size_t axis = 0; axis + 1 < dims.size(); ++axis)
+      if (!node.index[axis].IsDim() || node.index[axis].terms[0].dim != dims[axis]) return false;
+    return true;
+  });
+}
+
+}  // namespace
+
+int64_t DivisorOf(const Kernel& kernel, size_t input) {
+  const KernelInput& operand = kernel.inputs[input];
+  if (operand.layout != Layout::kDense || operand.dims.empty()) return 0;
+  int64_t divisor = 0;
+  const bool all = AllReads(kernel, input, [&](const ExprNode& node) {
+    for (size_t axis = 0; axis + 1 < node.index.size(); ++axis) {
+      const IndexExpr& index = node.index[axis];
+      if (!index.IsDim() || index.terms[0].dim != operand.dims[axis]) return false;
+    }
+    IndexExpr last = node.index.back();
+    if (last.div < 2 || (divisor != 0 && divisor != last.div)) return false;
+    divisor = last.div;
+    last.div = 1;
+    return last.IsDim() && last.terms[0].dim == kernel.innermost();
+  });
+  return all ? divisor : 0;
+}
+
+int64_t TablesOfQuotients(const Kernel& kernel, const SizeClass& sizes) {
+  constexpr int64_t kMostQuotients = 16384;  // repeats included: a table stays in the cache
+  int64_t tables = 0;
+  for (size_t i = 0; i < std::min(kernel.inputs.size(), kMostTables); ++i) {
+    const std::vector<int32_t>& dims = kernel.inputs[i].dims;
+    if (DivisorOf(kernel, i) == 0) continue;
+    const int32_t x = kernel.innermost(), first = x + 1 - static_cast<int32_t>(dims.size());
+    bool run = first >= 0;  // its dims but the last are those before x
+    for (size_t axis = 0; run && axis + 1 < dims.size(); ++axis)
+      run = dims[axis] == first + static_cast<int32_t>(axis);
+    if (run && ElementsOf(sizes, first, x) <= kMostQuotients) tables |= int64_t{1} << i;
+  }
+  return tables;
+}
+
+bool IsReadInPlace(const Kernel& kernel, size_t input) {
+  const KernelInput& operand = kernel.inputs[input];
+  if (operand.layout != Layout::kDense || !SpansAll(kernel, operand.dims)) return false;
+  return IsReadAtOwnElement(kernel, input);
+}
+
+bool ReadsInOrder(const Kernel& kernel) {
+  if (!StagesReadInPlace(kernel)) return false;
+  for (size_t i = 0; i < kernel.inputs.size(); ++i) {
+    const KernelInput& input = kernel.inputs[i];
+    const bool in_order = std::is_sorted(input.dims.begin(), input.dims.end());
+    if (input.layout != Layout::kDense || !in_order || !IsReadAtOwnElement(kernel, i)) return false;
+  }
+  return true;
+}
+
+std::optional<int64_t> TablesToRunAsOne(const Kernel& kernel, const SizeClass& sizes, int32_t first,
+                                        int32_t last) {
+  constexpr int64_t kLongest = 4096, kLeastRepeats = 8;
+  const int64_t longest = std::min(kLongest, ElementsOf(sizes, 0, last) / kLeastRepeats);
+  const auto in_run = [&](int32_t dim) { return first <= dim && dim <= last; };
+  const bool rows = last < kernel.innermost();
+  if (!StagesReadInPlace(kernel)) return std::nullopt;
+  for (const ScalarExpr* expr : Expressions(kernel)) {
+    for (const ExprNode& node : expr->nodes())
+      if (node.op == ScalarOp::kIndex && in_run(node.ref)) return std::nullopt;
+  }
+  int64_t tables = 0;
+  for (size_t i = 0; i < kernel.inputs.size(); ++i) {
+    const std::vector<int32_t>& dims = kernel.inputs[i].dims;
+    if (std::none_of(dims.begin(), dims.end(), in_run)) continue;
+    if (kernel.inputs[i].layout != Layout::kDense) return std::nullopt;
+    if (IsReadInPlace(kernel, i) || (rows && IsReadAlongRows(kernel, i))) continue;
+    if (!IsReadAtOwnElement(kernel, i)) return std::nullopt;
+    if (rows && SpansOuter(kernel, dims)) continue;
+    const int32_t from = *std::min_element(dims.begin(), dims.end());
+    if (i >= kMostTables) return std::nullopt;
+    const bool last_axis = std::max_element(dims.begin(), dims.end()) == dims.end() - 1;
+    if (!last_axis || ElementsOf(sizes, from, last) > longest) return std::nullopt;
+    tables |= int64_t{1} << i;
+  }
+  return tables;
+}
+
+bool SetUnrolled(Params& params, const Kernel& kernel, const SizeClass& sizes,
+                 const Machine& machine, int64_t most) {
+  constexpr int64_t kMostKnown = 16;  // extents up to this are worth constants
+  constexpr int64_t kManyRows = 64;   // of which a part of a vector is little
+  const int x = kernel.innermost();
+  if (x < 1) return false;
+  const int64_t width = sizes.at_most[static_cast<size_t>(x)];
+  if (width > most) return false;
+  int32_t first = x - 1;
+  int64_t tables = 0;
+  for (int32_t d = x - 2; d >= 0 && ElementsOf(sizes, first, x - 1) < kManyRows; --d) {
+    const std::optional<int64_t> taken = TablesToRunAsOne(kernel, sizes, d, x - 1);
+    if (taken) std::tie(first, tables) = std::pair(d, *taken);
+  }
+  if (ElementsOf(sizes, first, x - 1) < kMostKnown) return false;
+  std::erase_if(params.values, [](const auto& value) { return value.first == "lanes"; });
+  params.values.emplace_back("lanes", LanesFor(kernel, machine, 1));
+  params.values.emplace_back("unroll", std::max<int64_t>(1, width));
+  if (first < x - 1) params.values.emplace_back("along", x - first);
+  if (tables != 0) params.values.emplace_back("tables", tables);
+  for (size_t d = 0; d < sizes.at_most.size(); ++d) {
+    if (sizes.at_most[d] > kMostKnown) continue;
+    params.values.emplace_back(absl::StrCat("is", d), sizes.at_most[d]);
+  }
+  std::sort(params.values.begin(), params.values.end());
+  return true;
+}
+
+std::vector<std::pair<int32_t, int32_t>> ElementwisePairs(const Kernel& kernel) {
+  if (kernel.outputs.empty() || !OutputsInOrder(kernel, /*rows=*/false)) return {};
+  const std::vector<std::set<int32_t>> reads = InputsOf(kernel);
+  std::vector<std::pair<int32_t, int32_t>> pairs;
+  for (size_t i = 0; i < kernel.inputs.size(); ++i) {
+    const KernelInput& input = kernel.inputs[i];
+    if (!IsReadInPlace(kernel, i)) continue;
+    // The values of an element are stored one after the other: what follows must not need it.
+    for (size_t o = kernel.outputs.size(); o-- > 0;) {
+      if (SizeOf(input.type) == SizeOf(kernel.outputs[o].type)) {
+        pairs.emplace_back(static_cast<int32_t>(i), static_cast<int32_t>(o));
+      }
+      if (reads[o].count(static_cast<int32_t>(i)) != 0) break;
+    }
+  }
+  return pairs;
+}
+
+int32_t TurnedAlong(const Kernel& kernel, size_t input) {
+  const KernelInput& operand = kernel.inputs[input];
+  const int32_t x = kernel.innermost();
+  const std::vector<int32_t>& dims = operand.dims;
+  if (operand.layout != Layout::kDense || dims.empty() || dims.back() == x) return -1;
+  if (dims.back() > x || std::find(dims.begin(), dims.end(), x) == dims.end()) return -1;
+  if (std::any_of(dims.begin(), dims.end(), [x](int32_t dim) { return dim > x; })) return -1;
+  if (!IsReadAtOwnElement(kernel, input)) return -1;
+  return dims.back();
+}
+
+int64_t LevelsFor(int64_t extent, int64_t block) {
+  int64_t levels = 1;
+  for (int64_t blocks = extent; blocks > block; ++levels) blocks = (blocks + block - 1) / block;
+  return levels;
+}
+
+void SetAccumulators(Params& params, int64_t row) {
+  for (const int64_t few : {2, 4, 8, 16, 32, 48}) {
+    if (row > few) continue;
+    params.values.emplace_back("accumulators", few);
+    return;
+  }
+}
+
+}  // namespace kiln

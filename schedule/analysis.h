@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Facts about a Kernel that schedulers and code generation share.
+//
+// A stage is *kept* if its values are stored between the loop that makes them and those that use
+// them; a map that is not kept is computed anew where it is read. Which maps to keep is a
+// scheduler's decision, written into its Params.
+#ifndef KILN_SCHEDULE_ANALYSIS_H_
+#define KILN_SCHEDULE_ANALYSIS_H_
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kernel/kernel.h"
+#include "kernel/operands.h"
+#include "schedule/scheduler.h"
+
+namespace kiln {
+
+// True if every axis of the read `node` is indexed by just the dim of that axis.
+bool IsIdentityRead(const ExprNode& node, const std::vector<int32_t>& dims);
+
+// True if `dims` are all iterated dims of the kernel in order, or all of them but the innermost.
+bool SpansAll(const Kernel& kernel, const std::vector<int32_t>& dims);
+bool SpansOuter(const Kernel& kernel, const std::vector<int32_t>& dims);
+
+// True if some output spans all dims.
+bool StoresWholeRows(const Kernel& kernel);
+
+// How many elements the dims from `first` to `last` have at most, or INT32_MAX if that is less.
+int64_t ElementsOf(const SizeClass& sizes, int32_t first, int32_t last);
+
+// True if the outputs are dense, and each spans all dims, or (if `rows` holds) all but the
+// innermost.
+bool OutputsInOrder(const Kernel& kernel, bool rows);
+
+// No if a stage is read at another element than the reader's own.
+Decision StagesReadInPlace(const Kernel& kernel);
+
+// Maps over outer dims only from this cost on are worth computing once a row.
+inline constexpr int64_t kLeastOfRow = 4;
+
+// True if parts of `expr` only count where some condition holds.
+bool HasGuard(const ScalarExpr& expr);
+
+// Rough cost of one element, in units of an addition.
+int64_t Cost(const ScalarExpr& expr);
+
+// Operations of one element, with functions expanded.
+int64_t Operations(const ExprNode& node);
+int64_t Operations(const ScalarExpr& expr);
+
+// What compiling a kernel takes, about 0.5 ms each with one vector at a time: operations with
+// functions expanded, and as many as weigh the same for each dim that is reduced.
+int64_t CompileWork(const Kernel& kernel);
+
+// Elements of a task: `machine.parallel_grain`, or a smaller power of two where each takes more
+// than a few operations.
+int64_t GrainFor(const Kernel& kernel, const Machine& machine);
+
+// The widest class of a scheduler with a loop for each level of a reduction: `known`, but where
+// several dims but the innermost are reduced, each only as long as four levels reach. More would
+// take seconds to compile, and the VM runs what is beyond.
+SizeClass WidestReduced(const Kernel& kernel, const SizeClass& known);
+
+// Decides which maps to keep: those read other than by identity (if `reindexed`), and those that
+// are dear enough and needed by several loops. `shared_cost` and `single_cost` are the costs from
+// which a map needed by several loops or by one is kept.
+struct KeepRule {
+  bool reindexed = false;
+  int64_t shared_cost = 4;
+  int64_t single_cost = INT64_MAX;
+};
+std::vector<bool> MapsToKeep(const Kernel& kernel, const KeepRule& rule);
+
+// The decision as entries of Params and back: bit i % 60 of "keep<i / 60>".
+void SetKept(Params& params, const std::vector<bool>& kept);
+std::vector<bool> GetKept(const Params& params, size_t stages);
+
+// Vector elements per loop step: `vectors` registers of the widest type that occurs, at least 8
+// elements.
+int64_t LanesFor(const Kernel& kernel, const Machine& machine, int64_t vectors);
+
+// Elements of a loop step for rows of at most `row`: no more registers than the row fills.
+int64_t LanesForRow(int64_t lanes, int64_t row);
+
+// The same of LanesFor. Stores of vectors as long as a line cross lines where rows are short: one
+// that three halves hold takes those.
+int64_t LanesForRow(const Kernel& kernel, const Machine& machine, int64_t vectors, int64_t row);
+
+// True if the rows of a vector find what they read along whole rows of inputs, or at their own or a
+// common place: inputs are dense, and have the innermost dim last or just all others.
+bool ReadsWholeRows(const Kernel& kernel);
+
+// True if `input` is dense over all dims, and always read at the reader's own element.
+bool IsReadInPlace(const Kernel& kernel, size_t input);
+
+// True if inputs are dense, with their dims in the order of loops, and all is read at the reader's
+// own element.
+bool ReadsInOrder(const Kernel& kernel);
+
+// Inputs that tables can be made of, see halide_gen/cpu/tables.h.
+inline constexpr size_t kMostTables = 60;
+
+// The divisor, if the dense `input` is always read at x / divisor along its last axis, x being the
+// innermost dim, and at the reader's own element otherwise; else 0. And such inputs, as bits, of
+// which tables along x can be made.
+int64_t DivisorOf(const Kernel& kernel, size_t input);
+int64_t TablesOfQuotients(const Kernel& kernel, const SizeClass& sizes);
+
+// If vectors can run along the dims from `first` to `last` as one, the inputs that take tables for
+// it, as bits: those over some of these dims only, and maybe of those before. Any other is
+// contiguous along all of them, or the same. None where that would take tables that are long or
+// seldom read, or coordinates of these dims.
+std::optional<int64_t> TablesToRunAsOne(const Kernel& kernel, const SizeClass& sizes, int32_t first,
+                                        int32_t last);
+
+// Chooses vectors along the dims before the innermost, if that is known to have `most` elements or
+// fewer, and they enough for a vector: along the last of them, or so many ("along") as make tails
+// rare. Sets "unroll", "lanes" and the small extents ("is<dim>").
+bool SetUnrolled(Params& params, const Kernel& kernel, const SizeClass& sizes,
+                 const Machine& machine, int64_t most);
+
+// (input, output) pairs of a kernel whose outputs all span all dims and are written by one loop
+// nest, in which every read of the input is at exactly the element written, or at elements of the
+// same row before it is written. No later output needs the input.
+std::vector<std::pair<int32_t, int32_t>> ElementwisePairs(const Kernel& kernel);
+
+// The dim along which `input` is contiguous, if that is another than the innermost, which it spans
+// too, and it is always read at the reader's own element; else -1.
+int32_t TurnedAlong(const Kernel& kernel, size_t input);
+
+// To fold a row of so many elements takes about as long as to read it.
+inline constexpr int64_t kShortRow = 200;
+
+// So many short rows or columns take a stage together, at most: the processor folds the next while
+// the steps of one wait for each other.
+inline constexpr int64_t kMostAtOnce = 8;
+
+// Lanes of the longest vector, so that code stays short.
+inline constexpr int64_t kMostLanes = 256;
+
+// So many rows, or columns that lie in one piece, fold together while they stay in the nearest
+// cache until all stages are through.
+inline constexpr int64_t kAbreast = 16;
+
+// Levels of the reduction tree for at most `extent` elements in blocks of `block`.
+int64_t LevelsFor(int64_t extent, int64_t block);
+
+// Sets "accumulators" where at most `row` elements are reduced by the lane rule and leave others
+// idle.
+void SetAccumulators(Params& params, int64_t row);
+
+}  // namespace kiln
+
+#endif  // KILN_SCHEDULE_ANALYSIS_H_

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// "general": whatever the grammar can say. Each reduction, and each map worth keeping, is a loop
+// nest of its own that stores all its values; so is each output.
+#include <algorithm>
+
+#include "schedule/analysis.h"
+#include "schedule/cpu/schedulers.h"
+
+namespace kiln {
+namespace {
+
+Decision Accepts(const Kernel&) { return Decision::Yes(); }
+
+struct Longest {
+  int64_t inner = 0;  // greatest extent reduced by the rule of the innermost dim
+  int64_t outer = 0;  // and by that of all others
+};
+
+Longest LongestReductions(const Kernel& kernel, const SizeClass& sizes) {
+  Longest longest;
+  for (const Stage& stage : kernel.stages) {
+    for (const int32_t dim : stage.over) {
+      int64_t& extent = dim == kernel.innermost() ? longest.inner : longest.outer;
+      extent = std::max(extent, sizes.at_most[static_cast<size_t>(dim)]);
+    }
+  }
+  return longest;
+}
+
+// True if the innermost dim is reduced along with others only, of elements of whole rows: then the
+// rows of all outer dims are reduced as one, by vectors across them.
+bool ReducesRowsFirst(const Kernel& kernel) {
+  if (!ReadsWholeRows(kernel)) return false;
+  const auto reads_inputs = [&](const ScalarExpr& expr) {
+    return std::none_of(expr.nodes().begin(), expr.nodes().end(), [](const ExprNode& node) {
+      return node.op == ScalarOp::kRead && node.source == ReadSource::kStage;
+    });
+  };
+  return std::all_of(kernel.stages.begin(), kernel.stages.end(), [&](const Stage& stage) {
+    if (stage.kind == Stage::Kind::kMap || stage.over.back() != kernel.innermost()) return true;
+    const auto dims = static_cast<int>(stage.dims.size() + stage.over.size());
+    return stage.over.size() > 1 && dims == kernel.num_iterated() && reads_inputs(stage.expr);
+  });
+}
+
+Params Choose(const Kernel& kernel, const SizeClass& sizes, const Machine& machine) {
+  Params params{.scheduler = "general", .values = {}, .in_place = {}};
+  const Longest longest = LongestReductions(kernel, sizes);
+  // Extents are 32-bit numbers, so that the unbounded class needs 3 and 7 levels.
+  const auto levels = [](int64_t extent, int64_t block) {
+    return LevelsFor(std::min<int64_t>(extent, INT32_MAX), block);
+  };
+  constexpr int64_t kMostStrided = 8;  // elements of a row that lie a constant apart in many rows
+  const bool rows_first =
+      longest.inner > 0 && longest.inner <= kShortRow && ReducesRowsFirst(kernel);
+  const bool across = rows_first && longest.inner <= kMostStrided;
+  params.values = {{"grain", GrainFor(kernel, machine)},
+                   {"lanes", across ? machine.vector_bytes / 4 : LanesFor(kernel, machine, 2)},
+                   {"levels", levels(longest.inner, kReduceBlock)},
+                   {"outer_lanes", LanesFor(kernel, machine, 4)},
+                   {"outer_levels", levels(longest.outer, kOuterReduceBlock)}};
+  if (rows_first) params.values.emplace_back("rows_first", 1);
+  if (across) params.values.emplace_back("across", longest.inner);
+  if (rows_first && !across) params.values.emplace_back("abreast", kAbreast);
+  if (!across && longest.inner > 0) SetAccumulators(params, longest.inner);
+  SetKept(params, MapsToKeep(kernel, {.reindexed = true, .shared_cost = 12}));
+  return params;
+}
+
+// Few need more than one level in the innermost dim and three in the others.
+std::vector<SizeClass> Classes(const Kernel& kernel, const SizeClass& known) {
+  SizeClass usual = known;
+  for (const Stage& stage : kernel.stages) {
+    for (const int32_t dim : stage.over) {
+      int64_t& extent = usual.at_most[static_cast<size_t>(dim)];
+      constexpr int64_t kOuterUsual = kOuterReduceBlock * kOuterReduceBlock * kOuterReduceBlock;
+      extent = std::min(extent, dim == kernel.innermost() ? kReduceBlock : kOuterUsual);
+    }
+  }
+  if (usual.at_most == known.at_most) return {known};
+  return {usual, WidestReduced(kernel, known)};
+}
+
+}  // namespace
+
+const Scheduler kGeneralScheduler = {
+    .name = "general",
+    .doc = "everything else: a loop nest per stage",
+    .accepts = Accepts,
+    .choose = Choose,
+    .classes = Classes,
+};
+
+}  // namespace kiln

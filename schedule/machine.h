@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Machine: the description of what kernels run on, in numbers, for the choice of groups and of
+// schedules.
+//
+// One file is shipped per target level (schedule/cpu/*.machine), measured offline by `kiln devices
+// --measure`. Compilation uses the one of the target level unless the user names a file, so that
+// two machines of one level make the same kernels and the same keys.
+//
+// Text form, one fact a line, `#` starts a comment:
+//   kiln machine 2
+//   target x86-64-v3
+//   vector 32            # bytes of a vector register
+//   l1 32768             # bytes of the first-level cache
+//   l2 1048576           # and of the second-level one, of one core
+//   grain 32768          # elements of an addition that are worth a task
+//   launch 180           # ns for a kernel to start and end
+//   loop 6               # ns for a loop over a row to start and end
+//   fold 9               # ns more for a reduction whose result the row waits for
+//   gather 0.9           # ns for an element read at a place that is computed or far away
+//   turn 0.3             # ns for an element of an operand that runs along another dim
+//   gflops 55            # of library products and convolutions
+//   add 0.03             # ns an f32 element, of every op that is not named and no function
+//   div 0.15
+//   sqrt 0.2
+//   integer_div 1.5
+//   set 32768 90         # GB/s, read and written together, of operands that have so many bytes
+//   set 1073741824 11
+// Functions cost what their expansions (kernel/math.h) are made of.
+#ifndef KILN_SCHEDULE_MACHINE_H_
+#define KILN_SCHEDULE_MACHINE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/target.h"
+
+namespace kiln {
+
+struct Machine {
+  struct Set {
+    int64_t bytes = 0;
+    double gb_per_s = 1;
+  };
+  Target target;
+  int64_t vector_bytes = 32, l1_bytes = 32 << 10, l2_bytes = 1 << 20;
+  int64_t parallel_grain = 1 << 15;
+  double launch_ns = 0, loop_ns = 0, fold_ns = 0, gather_ns = 0, turn_ns = 0;
+  double add_ns = 0, div_ns = 0, sqrt_ns = 0, integer_div_ns = 0;
+  double gflops = 1;
+  std::vector<Set> sets;  // ascending, at least one
+
+  // True if a vector is as long as a cache line, so that a store that is not aligned crosses lines.
+  bool VectorsFillLines() const { return vector_bytes == 64; }
+
+  // The bandwidth for operands of `bytes` in all: linear between two sets.
+  double GbPerS(double bytes) const;
+};
+
+// kInvalidArgument names the line. Everything but comments must be there, numbers positive.
+absl::StatusOr<Machine> ParseMachine(absl::string_view text);
+std::string ToString(const Machine& machine);
+
+}  // namespace kiln
+
+#endif  // KILN_SCHEDULE_MACHINE_H_
