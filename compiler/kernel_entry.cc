@@ -13,17 +13,17 @@
 namespace kiln {
 namespace {
 
-// The widest size class for which the scheduler makes these very parameters: what the code is right
+// The widest size class for which the scheduler makes this very schedule: what the code is right
 // for, whatever extents the first model that asked for it has. `asked`, with every bound lifted
-// that the parameters do not need, where none of the scheduler's own classes makes them.
+// that the schedule does not need, where none of the scheduler's own classes makes them.
 std::vector<int64_t> WidestClass(const KernelIdentity& identity, std::vector<int64_t> asked) {
   const absl::StatusOr<Kernel> kernel = ParseKernel(identity.text);
   const Scheduler* const scheduler =
       kernel.ok() ? FindScheduler(*kernel, identity.target) : nullptr;
   if (scheduler == nullptr) return asked;
   const auto makes_these = [&](const SizeClass& sizes) {
-    const Params params = scheduler->choose(*kernel, sizes, ShippedMachine(identity.target));
-    return params.ToString() == identity.params;
+    const Machine& machine = ShippedMachine(identity.target);
+    return scheduler->choose(*kernel, sizes, machine).ToString() == identity.schedule;
   };
   SizeClass widest{asked};
   widest.at_most.resize(kernel->dims.size(), -1);
@@ -40,6 +40,12 @@ std::vector<int64_t> WidestClass(const KernelIdentity& identity, std::vector<int
   return widest.at_most;
 }
 
+// Of a schedule that was compiled.
+std::string FactsOf(const std::string& schedule, Target target) {
+  const absl::StatusOr<Schedule> parsed = Schedule::Parse(schedule, target.device);
+  return parsed.ok() ? parsed->Facts().ToString() : "";
+}
+
 }  // namespace
 
 Entry EntryOf(const KernelIdentity& identity, const std::vector<int64_t>& asked,
@@ -51,7 +57,8 @@ Entry EntryOf(const KernelIdentity& identity, const std::vector<int64_t>& asked,
             FormatMeta({{"at_most", FormatClass(WidestClass(identity, asked))},
                         {"device", "cpu"},
                         {"isa", answer.isa},
-                        {"params", answer.params},
+                        {"launch", FactsOf(answer.schedule, identity.target)},
+                        {"schedule", answer.schedule},
                         {"scratch", absl::StrCat(answer.scratch_bytes)},
                         {"target", std::string(identity.target.name())},
                         {"wall_ms", absl::StrCat(answer.wall_ms)}}),
@@ -86,8 +93,8 @@ void SetMeta(Entry& entry, const std::map<std::string, std::string>& values) {
 void SetExampleIfNeeded(Entry& entry, const std::vector<int64_t>& example) {
   const ValidationRequest request = ValidationOf(entry, example);
   const absl::StatusOr<Kernel> kernel = ParseKernel(request.kernel);
-  const absl::StatusOr<Params> params = Params::Parse(request.params);
-  if (kernel.ok() && params.ok() && NeedsExample(*kernel, *params, request.at_most))
+  const absl::StatusOr<LaunchFacts> launch = LaunchFacts::Parse(request.launch);
+  if (kernel.ok() && launch.ok() && NeedsExample(*kernel, *launch, request.at_most))
     SetMeta(entry, {{"example", FormatClass(example)}});
 }
 

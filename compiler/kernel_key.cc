@@ -9,8 +9,9 @@ namespace kiln {
 namespace {
 
 constexpr KeyOption kOptions[] = {
-    {"graph_opt_level", false, "decides which Kernels there are; their text is in the key"},
-    {"jit_level", false, "decides which Kernels there are; their text is in the key"},
+    {"graph_opt_level", false,
+     "decides which Kernels and schedules there are; both are in the key"},
+    {"jit_level", false, "decides which Kernels and schedules there are; both are in the key"},
     {"threads", false, "no kernel depends on the number of threads"},
     {"math", true, "field math"},
     {"compile_mode", false, "decides when, not what"},
@@ -22,12 +23,14 @@ constexpr KeyOption kOptions[] = {
     {"target", true, "field target"},
     {"kernel_timeout_ms", false, "a kernel is complete or not there"},
     {"kernel_cpu_ms", false, "a kernel is complete or not there"},
-    {"disabled_passes", false, "decides which Kernels there are; their text is in the key"},
-    {"fusion_rules", false, "decides which Kernels there are; their text is in the key"},
-    {"no_fuse", false, "decides which Kernels there are; their text is in the key"},
+    {"disabled_passes", false,
+     "decides which Kernels and schedules there are; both are in the key"},
+    {"fusion_rules", false, "decides which Kernels and schedules there are; both are in the key"},
+    {"no_fuse", false, "decides which Kernels and schedules there are; both are in the key"},
     {"custom_ops", false, "become ordinary ops, or run outside of kernels"},
-    {"forced_fusion", false, "decides which Kernels there are; their text is in the key"},
-    {"machine", false, "decides which Kernels there are; their text is in the key"},
+    {"forced_fusion", false, "decides which Kernels and schedules there are; both are in the key"},
+    {"machine", false, "decides which Kernels and schedules there are; both are in the key"},
+    {"choose", false, "the schedule is in the key"},
     {"dump", false, "only looks"},
     {"dump_code", false, "only looks"},
     {"on_plan", false, "only looks"},
@@ -40,11 +43,11 @@ std::span<const KeyOption> KeyOptions() { return kOptions; }
 
 Preimage KernelPreimage(const KernelIdentity& identity) {
   return Preimage()
-      .Add("schema", "2")
+      .Add("schema", "3")
       .Add("artefact", "cpu kernel elf")
       .Add("abi", absl::StrCat(kKernelAbi))
       .Add("kernel", identity.text)
-      .Add("params", identity.params)
+      .Add("schedule", identity.schedule)
       .Add("math", identity.math == MathMode::kStrict ? "strict" : "fast")
       .Add("target", identity.target.name())
       .Add("codegen", kCodegenBuildId)

@@ -19,8 +19,8 @@ namespace kiln {
 
 // What is asked of code generation.
 struct KernelIdentity {
-  std::string text;    // canonical Kernel text
-  std::string params;  // Params::ToString()
+  std::string text;      // canonical Kernel text
+  std::string schedule;  // Schedule::ToString()
   Target target = LowestTarget();
   MathMode math = MathMode::kStrict;
 };

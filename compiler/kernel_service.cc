@@ -116,8 +116,8 @@ void KernelService::FinishValidations() {
   publishing_.Wait();
 }
 
-KernelIdentity KernelService::Identify(const std::string& text, const std::string& params) const {
-  return {text, params, target_, options_.math};
+KernelIdentity KernelService::Identify(const std::string& text, const std::string& schedule) const {
+  return {text, schedule, target_, options_.math};
 }
 
 KernelCounts KernelService::counts() const {
@@ -180,7 +180,7 @@ absl::StatusOr<CodegenAnswer> KernelService::Emit(const KernelIdentity& identity
                                                   std::vector<std::string> sections) {
   CodegenRequest request;
   request.kernel = identity.text;
-  request.params = identity.params;
+  request.schedule = identity.schedule;
   request.target = std::string(identity.target.name());
   request.sections = std::move(sections);
   request.timeout_ms = options_.kernel_timeout_ms;
@@ -204,7 +204,7 @@ absl::StatusOr<Entry> KernelService::BuildEntry(const Wanted& wanted) {
   const bool late = absl::IsDeadlineExceeded(answer.status());
   if ((absl::IsInternal(answer.status()) || late) && MayPublish()) {
     std::map<std::string, std::string> meta = {{"device", "cpu"},
-                                               {"params", identity.params},
+                                               {"schedule", identity.schedule},
                                                {"target", std::string(identity.target.name())}};
     if (late) meta.merge(MetaOfTimeOut(options_));
     store_->PublishFailure(wanted.preimage, answer.status().message(), std::move(meta))
@@ -227,7 +227,7 @@ absl::Status KernelService::Remember(const Entry& entry, bool fresh, const absl:
                                      const std::vector<int64_t>& example) {
   std::map<std::string, std::string> meta = MetaOf(entry);
   std::map<std::string, std::string> about = {
-      {"device", meta["device"]}, {"params", meta["params"]}, {"target", meta["target"]}};
+      {"device", meta["device"]}, {"schedule", meta["schedule"]}, {"target", meta["target"]}};
   if (IsUnvalidated(why)) about.merge(MetaOfUnvalidated(example));
   return store_->PublishFailure(fresh ? Preimage::Of(*entry.Find("preimage")) : RecordOf(entry),
                                 why.message(), std::move(about));
@@ -483,7 +483,7 @@ absl::StatusOr<KernelService::Kept> KernelService::Keep(const KernelIdentity& id
 
 absl::StatusOr<std::shared_ptr<KernelHandle>> KernelService::Get(
     const program::KernelDef& def, const program::KernelChoice& choice) {
-  const KernelIdentity identity = Identify(def.text(), choice.params());
+  const KernelIdentity identity = Identify(def.text(), choice.schedule());
   Wanted wanted = {identity,
                    {choice.at_most().begin(), choice.at_most().end()},
                    {def.example().begin(), def.example().end()},

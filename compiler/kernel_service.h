@@ -70,7 +70,7 @@ class KernelService : public KernelProvider {
   // Called before each run: in a child of a fork, begins with what its parent was building.
   void ResumeAfterFork();
 
-  KernelIdentity Identify(const std::string& text, const std::string& params) const;
+  KernelIdentity Identify(const std::string& text, const std::string& schedule) const;
 
   // The build of one kernel with extra sections ("stmt", "asm"), for people to look at; neither
   // cached nor loaded. kInternal: building it fails each time; kUnavailable: it may work later.

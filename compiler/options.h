@@ -68,6 +68,9 @@ struct CompileOptions {
   // Names of producers and consumers, after passes, that are fused even if it does not pay.
   std::vector<std::pair<std::string, std::string>> forced_fusion;
   std::shared_ptr<const Machine> machine;  // what kernels cost; null: that of the target level
+  // Other schedules than those by price, for measurements; where it is empty, or gives nothing, the
+  // price decides. Nothing is looked up for a model with it, and nothing kept.
+  std::function<std::optional<Schedule>(const Kernel& kernel, const SizeClass& sizes)> choose;
   DumpFn dump;
   bool dump_code = false;  // "stmt" and "asm" too: every kernel is compiled once more
   PlanFn on_plan;

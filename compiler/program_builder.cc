@@ -42,8 +42,12 @@ std::string OpsOf(const Graph& graph, const Group& group) {
 
 class Builder {
  public:
-  Builder(const Graph& graph, const Grouping& grouping, const Machine& machine, const DumpFn& dump)
-      : graph_(graph), grouping_(grouping), machine_(machine), dump_(dump) {}
+  Builder(const Graph& graph, const Grouping& grouping, const CompileOptions& options)
+      : graph_(graph),
+        grouping_(grouping),
+        options_(options),
+        machine_(MachineOf(options)),
+        dump_(options.dump) {}
 
   absl::StatusOr<BuiltProgram> Build() {
     region_ = out_.program.add_regions();
@@ -214,7 +218,10 @@ class Builder {
     for (const Dim& extent : lowered.dims)
       known.at_most.push_back(extent.constant().value_or(kUnbounded));
     for (const SizeClass& sizes : scheduler->classes(kernel, known)) {
-      AddChoice(scheduler->choose(kernel, sizes, machine_), sizes, def.add_choices());
+      std::optional<Schedule> schedule;
+      if (options_.choose) schedule = options_.choose(kernel, sizes);
+      if (!schedule) schedule = scheduler->choose(kernel, sizes, machine_);
+      AddChoice(*schedule, sizes, def.add_choices());
     }
     const auto [at, is_new] =
         kernels_.emplace(def.SerializeAsString(), out_.program.kernels_size());
@@ -226,12 +233,12 @@ class Builder {
     return at->second;
   }
 
-  static void AddChoice(const Params& params, const SizeClass& sizes,
+  static void AddChoice(const Schedule& schedule, const SizeClass& sizes,
                         program::KernelChoice* choice) {
-    choice->set_params(params.ToString());
-    choice->set_row_step(params.RowStep());
+    choice->set_schedule(schedule.ToString());
+    choice->set_row_step(schedule.Facts().row_step);
     for (int64_t bound : sizes.at_most) choice->add_at_most(bound == kUnbounded ? -1 : bound);
-    for (const auto& [input, output] : params.in_place) {
+    for (const auto& [input, output] : schedule.in_place) {
       choice->add_in_place(input);
       choice->add_in_place(output);
     }
@@ -291,6 +298,7 @@ class Builder {
 
   const Graph& graph_;
   const Grouping& grouping_;
+  const CompileOptions& options_;
   const Machine& machine_;
   const DumpFn& dump_;
   BuiltProgram out_;
@@ -325,8 +333,8 @@ program::Program PortsOf(const Graph& graph) {
 }
 
 absl::StatusOr<BuiltProgram> BuildProgram(const Graph& graph, const Grouping& grouping,
-                                          const Machine& machine, const DumpFn& dump) {
-  return Builder(graph, grouping, machine, dump).Build();
+                                          const CompileOptions& options) {
+  return Builder(graph, grouping, options).Build();
 }
 
 }  // namespace kiln

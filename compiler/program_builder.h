@@ -20,12 +20,12 @@ struct BuiltProgram {
   std::vector<Tensor> constants;  // by Buffer::index
 };
 
-// Lowers the groups and chooses schedules for `target`. Equal kernels are stored once. An output
-// that no kernel or library operator writes for itself (an input handed through, a constant, the
-// same value twice) is copied. kUnimplemented names the node for which there is no thunk; the graph
-// is verified.
+// Lowers the groups and chooses schedules as `options` say. Equal kernels are stored once. An
+// output that no kernel or library operator writes for itself (an input handed through, a constant,
+// the same value twice) is copied. kUnimplemented names the node for which there is no thunk; the
+// graph is verified.
 absl::StatusOr<BuiltProgram> BuildProgram(const Graph& graph, const Grouping& grouping,
-                                          const Machine& machine, const DumpFn& dump);
+                                          const CompileOptions& options);
 
 // A program of ports only, for what a script runs.
 program::Program PortsOf(const Graph& graph);

@@ -42,6 +42,7 @@ constexpr KeyOption kOptions[] = {
     {"forced_fusion", true, "fields forced_producer, forced_consumer"},
     {"machine", true, "field machine"},
     {"no_fuse", true, "a field no_fuse each"},
+    {"choose", false, "with it nothing is looked up, and nothing kept"},
     {"dump", false, "with it nothing is looked up, so that there is something to see"},
     {"dump_code", false, "only looks"},
     {"on_plan", false, "only looks"},

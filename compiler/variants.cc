@@ -97,7 +97,7 @@ absl::StatusOr<Compiled> CompileGraph(const Graph& graph, const CompileOptions& 
   KILN_ASSIGN_OR_RETURN(compiled.grouping, FormGroups(compiled.graph, grouping));
   if (options.dump) options.dump("groups", "groups", ToString(compiled.grouping, compiled.graph));
   KILN_ASSIGN_OR_RETURN(BuiltProgram built,
-                        BuildProgram(compiled.graph, compiled.grouping, machine, options.dump));
+                        BuildProgram(compiled.graph, compiled.grouping, options));
   compiled.variant.guards = compiled.graph.guards();
   compiled.variant.program = std::move(built.program);
   SetExampleLaunches(compiled.variant.guards, compiled.variant.program);
@@ -225,9 +225,9 @@ absl::StatusOr<Variant> Variants::CompileVariant(const Graph& graph) {
 void Variants::DumpCode(const program::Program& program) const {
   for (int k = 0; k < program.kernels_size(); ++k) {
     for (int choice = 0; choice < program.kernels(k).choices_size(); ++choice) {
-      const std::string& params = program.kernels(k).choices(choice).params();
+      const std::string& schedule = program.kernels(k).choices(choice).schedule();
       const auto answer =
-          kernels_->Emit(kernels_->Identify(program.kernels(k).text(), params), {"stmt", "asm"});
+          kernels_->Emit(kernels_->Identify(program.kernels(k).text(), schedule), {"stmt", "asm"});
       if (!answer.ok()) continue;
       for (const auto& [stage, text] : answer->sections) {
         options_.dump(stage, absl::StrCat("kernel", k, ".", choice), text);

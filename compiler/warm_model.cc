@@ -25,7 +25,7 @@ absl::StatusOr<std::shared_ptr<WarmModel>> WarmModel::Open(absl::string_view pat
     const std::string given(path);
     std::shared_ptr<WarmModel> model(
         new WarmModel(AbsolutePath(given), options, std::move(kernels)));
-    if (store != nullptr && !options.dump && options.custom_ops.empty()) {
+    if (store != nullptr && !options.dump && !options.choose && options.custom_ops.empty()) {
       // A model that no process has met is read while its digest is computed.
       auto cache = ProgramCache::Open(model->path_, options, *store,
                                       [&] { model->Read(given).IgnoreError(); });

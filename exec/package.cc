@@ -81,13 +81,14 @@ absl::Status CheckIsOf(const Entry& entry, const program::KernelDef& def,
                        const program::KernelChoice& choice) {
   const std::string* const preimage = entry.Find("preimage");
   const auto wrong = [&](absl::string_view what) {
-    return absl::DataLossError(absl::StrCat("kernel \"", def.name(), "\" (", choice.params(),
+    return absl::DataLossError(absl::StrCat("kernel \"", def.name(), "\" (", choice.schedule(),
                                             ") has the key ", ToHex(entry.key).substr(0, 12),
                                             ", under which there is code ", what,
                                             "; compile the package again"));
   };
   if (preimage == nullptr) return wrong("of no kernel");
-  if (FieldOf(*preimage, "kernel") != def.text() || FieldOf(*preimage, "params") != choice.params())
+  if (FieldOf(*preimage, "kernel") != def.text() ||
+      FieldOf(*preimage, "schedule") != choice.schedule())
     return wrong("of another kernel or schedule");
   const std::string at_most = MetaOf(entry)["at_most"];
   if (!IsWithinClass(choice.at_most(), ParseClass(at_most))) {
@@ -237,7 +238,7 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> Package::Kernel(const program::Ker
   // A choice without code is on the VM, and known by its text.
   const std::string name = choice.key().empty()
                                ? def.text()
-                               : absl::StrCat(choice.key(), choice.params(), "\n",
+                               : absl::StrCat(choice.key(), choice.schedule(), "\n",
                                               FormatClass(choice.at_most()), "\n", def.text());
   if (const auto known = kernels_.find(name); known != kernels_.end()) return known->second;
   auto function = std::make_shared<KernelFunction>();

@@ -14,8 +14,9 @@
 // Tags: "preimage" and "meta" stand in every entry. Kernels have "elf" (or "ptx", "cubin.sm_90")
 // and may have "stmt", "asm". An entry with "failure" says that building fails each time, with this
 // text; it holds until the time in "expires". "meta" is lines `name=value`, sorted by name: device,
-// expires (seconds since 1970), isa, params, scratch, target, wall_ms (of the build). In values a
-// backslash is written `\\` and the end of a line `\n`: what another process said is one value.
+// expires (seconds since 1970), isa, launch, schedule, scratch, target, wall_ms (of the build). In
+// values a backslash is written `\\` and the end of a line `\n`: what another process said is one
+// value.
 #ifndef KILN_PERSISTENT_CACHE_ENTRY_H_
 #define KILN_PERSISTENT_CACHE_ENTRY_H_
 

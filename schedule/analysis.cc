@@ -14,8 +14,6 @@
 namespace kiln {
 namespace {
 
-constexpr size_t kKeptBits = 60;
-
 // Visits every read of a stage: fn(node, reader), reader in the numbering of Expressions().
 template <typename Fn>
 void ForEachStageRead(const std::vector<const ScalarExpr*>& exprs, Fn&& fn) {
@@ -238,25 +236,6 @@ std::vector<bool> MapsToKeep(const Kernel& kernel, const KeepRule& rule) {
   return kept;
 }
 
-void SetKept(Params& params, const std::vector<bool>& kept) {
-  for (size_t first = 0; first < kept.size(); first += kKeptBits) {
-    int64_t bits = 0;
-    for (size_t i = first; i < std::min(kept.size(), first + kKeptBits); ++i) {
-      if (kept[i]) bits |= int64_t{1} << (i - first);
-    }
-    if (bits != 0) params.values.emplace_back(absl::StrCat("keep", first / kKeptBits), bits);
-  }
-  std::sort(params.values.begin(), params.values.end());
-}
-
-std::vector<bool> GetKept(const Params& params, size_t stages) {
-  std::vector<bool> kept(stages);
-  for (size_t i = 0; i < stages; ++i) {
-    kept[i] = (params.Get(absl::StrCat("keep", i / kKeptBits), 0) >> (i % kKeptBits)) & 1;
-  }
-  return kept;
-}
-
 int64_t LanesForRow(int64_t lanes, int64_t row) {
   while (lanes > 8 && lanes / 2 >= row) lanes /= 2;
   return lanes;
@@ -376,17 +355,18 @@ int64_t DivisorOf(const Kernel& kernel, size_t input) {
   return all ? divisor : 0;
 }
 
-int64_t TablesOfQuotients(const Kernel& kernel, const SizeClass& sizes) {
+std::vector<int64_t> TablesOfQuotients(const Kernel& kernel, const SizeClass& sizes) {
   constexpr int64_t kMostQuotients = 16384;  // repeats included: a table stays in the cache
-  int64_t tables = 0;
-  for (size_t i = 0; i < std::min(kernel.inputs.size(), kMostTables); ++i) {
+  std::vector<int64_t> tables;
+  for (size_t i = 0; i < kernel.inputs.size(); ++i) {
     const std::vector<int32_t>& dims = kernel.inputs[i].dims;
     if (DivisorOf(kernel, i) == 0) continue;
     const int32_t x = kernel.innermost(), first = x + 1 - static_cast<int32_t>(dims.size());
     bool run = first >= 0;  // its dims but the last are those before x
     for (size_t axis = 0; run && axis + 1 < dims.size(); ++axis)
       run = dims[axis] == first + static_cast<int32_t>(axis);
-    if (run && ElementsOf(sizes, first, x) <= kMostQuotients) tables |= int64_t{1} << i;
+    if (run && ElementsOf(sizes, first, x) <= kMostQuotients)
+      tables.push_back(static_cast<int64_t>(i));
   }
   return tables;
 }
@@ -407,8 +387,8 @@ bool ReadsInOrder(const Kernel& kernel) {
   return true;
 }
 
-std::optional<int64_t> TablesToRunAsOne(const Kernel& kernel, const SizeClass& sizes, int32_t first,
-                                        int32_t last) {
+std::optional<std::vector<int64_t>> TablesToRunAsOne(const Kernel& kernel, const SizeClass& sizes,
+                                                     int32_t first, int32_t last) {
   constexpr int64_t kLongest = 4096, kLeastRepeats = 8;
   const int64_t longest = std::min(kLongest, ElementsOf(sizes, 0, last) / kLeastRepeats);
   const auto in_run = [&](int32_t dim) { return first <= dim && dim <= last; };
@@ -418,7 +398,7 @@ std::optional<int64_t> TablesToRunAsOne(const Kernel& kernel, const SizeClass& s
     for (const ExprNode& node : expr->nodes())
       if (node.op == ScalarOp::kIndex && in_run(node.ref)) return std::nullopt;
   }
-  int64_t tables = 0;
+  std::vector<int64_t> tables;
   for (size_t i = 0; i < kernel.inputs.size(); ++i) {
     const std::vector<int32_t>& dims = kernel.inputs[i].dims;
     if (std::none_of(dims.begin(), dims.end(), in_run)) continue;
@@ -427,40 +407,11 @@ std::optional<int64_t> TablesToRunAsOne(const Kernel& kernel, const SizeClass& s
     if (!IsReadAtOwnElement(kernel, i)) return std::nullopt;
     if (rows && SpansOuter(kernel, dims)) continue;
     const int32_t from = *std::min_element(dims.begin(), dims.end());
-    if (i >= kMostTables) return std::nullopt;
     const bool last_axis = std::max_element(dims.begin(), dims.end()) == dims.end() - 1;
     if (!last_axis || ElementsOf(sizes, from, last) > longest) return std::nullopt;
-    tables |= int64_t{1} << i;
+    tables.push_back(static_cast<int64_t>(i));
   }
   return tables;
-}
-
-bool SetUnrolled(Params& params, const Kernel& kernel, const SizeClass& sizes,
-                 const Machine& machine, int64_t most) {
-  constexpr int64_t kMostKnown = 16;  // extents up to this are worth constants
-  constexpr int64_t kManyRows = 64;   // of which a part of a vector is little
-  const int x = kernel.innermost();
-  if (x < 1) return false;
-  const int64_t width = sizes.at_most[static_cast<size_t>(x)];
-  if (width > most) return false;
-  int32_t first = x - 1;
-  int64_t tables = 0;
-  for (int32_t d = x - 2; d >= 0 && ElementsOf(sizes, first, x - 1) < kManyRows; --d) {
-    const std::optional<int64_t> taken = TablesToRunAsOne(kernel, sizes, d, x - 1);
-    if (taken) std::tie(first, tables) = std::pair(d, *taken);
-  }
-  if (ElementsOf(sizes, first, x - 1) < kMostKnown) return false;
-  std::erase_if(params.values, [](const auto& value) { return value.first == "lanes"; });
-  params.values.emplace_back("lanes", LanesFor(kernel, machine, 1));
-  params.values.emplace_back("unroll", std::max<int64_t>(1, width));
-  if (first < x - 1) params.values.emplace_back("along", x - first);
-  if (tables != 0) params.values.emplace_back("tables", tables);
-  for (size_t d = 0; d < sizes.at_most.size(); ++d) {
-    if (sizes.at_most[d] > kMostKnown) continue;
-    params.values.emplace_back(absl::StrCat("is", d), sizes.at_most[d]);
-  }
-  std::sort(params.values.begin(), params.values.end());
-  return true;
 }
 
 std::vector<std::pair<int32_t, int32_t>> ElementwisePairs(const Kernel& kernel) {
@@ -498,12 +449,10 @@ int64_t LevelsFor(int64_t extent, int64_t block) {
   return levels;
 }
 
-void SetAccumulators(Params& params, int64_t row) {
-  for (const int64_t few : {2, 4, 8, 16, 32, 48}) {
-    if (row > few) continue;
-    params.values.emplace_back("accumulators", few);
-    return;
-  }
+int64_t AccumulatorsFor(int64_t row) {
+  for (const int64_t few : {2, 4, 8, 16, 32, 48})
+    if (row <= few) return few;
+  return kReduceLanes;
 }
 
 }  // namespace kiln

@@ -3,7 +3,7 @@
 //
 // A stage is *kept* if its values are stored between the loop that makes them and those that use
 // them; a map that is not kept is computed anew where it is read. Which maps to keep is a
-// scheduler's decision, written into its Params.
+// scheduler's decision, a field of its schedule.
 #ifndef KILN_SCHEDULE_ANALYSIS_H_
 #define KILN_SCHEDULE_ANALYSIS_H_
 
@@ -74,10 +74,6 @@ struct KeepRule {
 };
 std::vector<bool> MapsToKeep(const Kernel& kernel, const KeepRule& rule);
 
-// The decision as entries of Params and back: bit i % 60 of "keep<i / 60>".
-void SetKept(Params& params, const std::vector<bool>& kept);
-std::vector<bool> GetKept(const Params& params, size_t stages);
-
 // Vector elements per loop step: `vectors` registers of the widest type that occurs, at least 8
 // elements.
 int64_t LanesFor(const Kernel& kernel, const Machine& machine, int64_t vectors);
@@ -100,27 +96,18 @@ bool IsReadInPlace(const Kernel& kernel, size_t input);
 // own element.
 bool ReadsInOrder(const Kernel& kernel);
 
-// Inputs that tables can be made of, see halide_gen/cpu/tables.h.
-inline constexpr size_t kMostTables = 60;
-
 // The divisor, if the dense `input` is always read at x / divisor along its last axis, x being the
-// innermost dim, and at the reader's own element otherwise; else 0. And such inputs, as bits, of
-// which tables along x can be made.
+// innermost dim, and at the reader's own element otherwise; else 0. And the numbers of such
+// inputs whose broadcast along x can be expanded.
 int64_t DivisorOf(const Kernel& kernel, size_t input);
-int64_t TablesOfQuotients(const Kernel& kernel, const SizeClass& sizes);
+std::vector<int64_t> TablesOfQuotients(const Kernel& kernel, const SizeClass& sizes);
 
-// If vectors can run along the dims from `first` to `last` as one, the inputs that take tables for
-// it, as bits: those over some of these dims only, and maybe of those before. Any other is
+// If vectors can run along the dims from `first` to `last` as one, the inputs that are expanded
+// for it: those over some of these dims only, and maybe of those before. Any other is
 // contiguous along all of them, or the same. None where that would take tables that are long or
 // seldom read, or coordinates of these dims.
-std::optional<int64_t> TablesToRunAsOne(const Kernel& kernel, const SizeClass& sizes, int32_t first,
-                                        int32_t last);
-
-// Chooses vectors along the dims before the innermost, if that is known to have `most` elements or
-// fewer, and they enough for a vector: along the last of them, or so many ("along") as make tails
-// rare. Sets "unroll", "lanes" and the small extents ("is<dim>").
-bool SetUnrolled(Params& params, const Kernel& kernel, const SizeClass& sizes,
-                 const Machine& machine, int64_t most);
+std::optional<std::vector<int64_t>> TablesToRunAsOne(const Kernel& kernel, const SizeClass& sizes,
+                                                     int32_t first, int32_t last);
 
 // (input, output) pairs of a kernel whose outputs all span all dims and are written by one loop
 // nest, in which every read of the input is at exactly the element written, or at elements of the
@@ -134,23 +121,11 @@ int32_t TurnedAlong(const Kernel& kernel, size_t input);
 // To fold a row of so many elements takes about as long as to read it.
 inline constexpr int64_t kShortRow = 200;
 
-// So many short rows or columns take a stage together, at most: the processor folds the next while
-// the steps of one wait for each other.
-inline constexpr int64_t kMostAtOnce = 8;
-
-// Lanes of the longest vector, so that code stays short.
-inline constexpr int64_t kMostLanes = 256;
-
-// So many rows, or columns that lie in one piece, fold together while they stay in the nearest
-// cache until all stages are through.
-inline constexpr int64_t kAbreast = 16;
-
 // Levels of the reduction tree for at most `extent` elements in blocks of `block`.
 int64_t LevelsFor(int64_t extent, int64_t block);
 
-// Sets "accumulators" where at most `row` elements are reduced by the lane rule and leave others
-// idle.
-void SetAccumulators(Params& params, int64_t row);
+// Accumulators of the lane rule that at most `row` elements reach; others would stay idle.
+int64_t AccumulatorsFor(int64_t row);
 
 }  // namespace kiln
 

@@ -30,6 +30,8 @@ enum class ActivationLayout : uint8_t { kChannelsFirst, kChannelsLast };
 
 struct DeviceModel {
   DeviceKind device;
+  // What Schedule::Parse knows.
+  std::span<const Template* const> (*templates)();
   // Best first; the last accepts everything the grammar can say.
   std::span<const Scheduler> (*schedulers)();
   GroupCaps caps;

@@ -115,22 +115,38 @@ double Overlapped(double a, double b, double not_hidden = kNotHidden) {
   return std::max(a, b) + not_hidden * std::min(a, b);
 }
 
+// Of the schedule that is chosen for a kernel of these extents.
+LoopSummary LoopsOf(const Kernel& kernel, std::span<const int64_t> extents,
+                    const Machine& machine) {
+  const Scheduler* const scheduler = FindScheduler(kernel, machine.target);
+  if (scheduler == nullptr) return {};  // the last accepts all
+  return scheduler->choose(kernel, {{extents.begin(), extents.end()}}, machine).Loops(kernel);
+}
+
 class Pricer {
+  using Nests = LoopSummary::Nests;
+  using Across = LoopSummary::Across;
+  using Segments = LoopSummary::Segments;
+
  public:
-  Pricer(const Kernel& kernel, std::span<const int64_t> extents, const Machine& machine)
-      : kernel_(kernel), extents_(extents), machine_(machine), exprs_(Expressions(kernel)) {
-    const Scheduler* const scheduler = FindScheduler(kernel, machine.target);
-    if (scheduler == nullptr) return;  // the last accepts all
-    params_ = scheduler->choose(kernel, {{extents.begin(), extents.end()}}, machine);
-    one_nest_ = params_.scheduler == "pointwise";
-    lane_dim_ = kernel.innermost() - (params_.Get("unroll", 0) > 0 ? 1 : 0);
-    apart_ = params_.scheduler == "general" || params_.scheduler == "sweep";
-    for (int64_t k = 0; k < std::max(params_.Get("flat", 1), params_.Get("block", 1)); ++k)
+  Pricer(const Kernel& kernel, std::span<const int64_t> extents, const Machine& machine,
+         LoopSummary shape)
+      : kernel_(kernel),
+        extents_(extents),
+        machine_(machine),
+        exprs_(Expressions(kernel)),
+        shape_(std::move(shape)) {
+    one_nest_ = shape_.nests == Nests::kOne;
+    lane_dim_ = kernel.innermost() - (shape_.across == Across::kUnrolled ? 1 : 0);
+    apart_ = shape_.nests == Nests::kEach;
+    for (int64_t k = 0; k < shape_.row_dims; ++k)
       row_dims_.push_back(kernel.innermost() - static_cast<int32_t>(k));
-    kept_ = GetKept(params_, kernel.stages.size());
+    kept_ = shape_.stored;
+    kept_.resize(kernel.stages.size());
+    shape_.expanded.resize(kernel.inputs.size());
     // What does not vary with the dims of the inner loops is computed outside of them.
     hoisted_ = row_dims_;
-    if (params_.scheduler != "column") return;
+    if (shape_.nests != Nests::kTiles) return;
     for (const Stage& stage : kernel.stages) {
       if (stage.kind == Stage::Kind::kReduce) hoisted_ = stage.over;
     }
@@ -139,7 +155,7 @@ class Pricer {
   Price Run() {
     FindRuns();
     const double walk_ns = WalkNs();
-    if (params_.Get("cuts", 0) > 0) {
+    if (shape_.segments != Segments::kNone) {
       AddPieces();
     } else {
       for (size_t e = 0; e < exprs_.size(); ++e) AddExpr(e);
@@ -221,7 +237,7 @@ class Pricer {
       loops_ /= RowsAtOnce();
       folds_ = 0;
     }
-    if (params_.Get("abreast", 0) > 0) folds_ *= kAbreastFold;
+    if (shape_.folds_together) folds_ *= kAbreastFold;
     if (one_nest_) loops_ = 0;
     for (size_t e = kernel_.stages.size(); one_nest_ && e < exprs_.size(); ++e)
       loops_ = std::max(loops_, kMapLoop * runs_[e] / RowOf(e) / RowsAtOnce());
@@ -253,7 +269,7 @@ class Pricer {
   // beyond the end of a row, and registers that a vector does not fill, work too.
   double LaneFactor(size_t e) const {
     constexpr double kTailLanes = 16;
-    const double lanes = static_cast<double>(params_.Get("lanes", 1));
+    const double lanes = static_cast<double>(shape_.step);
     if (AcrossRows() || Elements(row_dims_) < 1) return 1;
     const auto bytes = static_cast<double>(VectorBytes());
     const double filled = std::max(1.0, bytes / 4 / lanes);
@@ -269,10 +285,8 @@ class Pricer {
 
   // What a row has one of is computed for one row at a time, without vectors.
   double ScalarFactor(size_t e, const ExprNode& node) const {
-    const bool rows = params_.scheduler == "row" || params_.scheduler == "cross";
-    const bool vectors = params_.Get("unroll", 0) + params_.Get("abreast", 0) > 0;
     const bool scalar =
-        rows && !vectors && Info(node.op).function && !LoopsOver(e, kernel_.innermost());
+        shape_.one_row_at_a_time && Info(node.op).function && !LoopsOver(e, kernel_.innermost());
     return scalar ? static_cast<double>(VectorBytes()) / 4 : 1;
   }
 
@@ -280,7 +294,7 @@ class Pricer {
   double RowOf(size_t e) const {
     const auto runs = [&](int32_t dim) { return LoopsOver(e, dim); };
     // Columns run as one where they are stored, but are reduced one dim after the other.
-    const bool by_dim = params_.scheduler == "column" && e < kernel_.stages.size();
+    const bool by_dim = shape_.nests == Nests::kTiles && e < kernel_.stages.size();
     if (!by_dim && std::all_of(row_dims_.begin(), row_dims_.end(), runs)) return Row();
     return std::max(1.0, runs(kernel_.innermost()) ? Elements({kernel_.innermost()}) : Domain(e));
   }
@@ -332,7 +346,7 @@ class Pricer {
     if (e < kernel_.stages.size()) work.ns += CombineNs(e);
     const double gather_ns = GatherNs(e, varies);
     const bool by_one = (Turned() || AcrossRows() || gather_ns > 0) && !InBlocks() &&
-                        4 * params_.Get("lanes", 1) <= VectorBytes();
+                        4 * shape_.step <= VectorBytes();
     if (by_one) not_hidden_ = kNotHiddenByOne;
     const double ns = Overlapped(work.ns, work.divider_ns, by_one ? kNotHiddenByOne : kNotHidden);
     price_.compute_ns += ns + gather_ns;
@@ -351,11 +365,11 @@ class Pricer {
     std::vector<int64_t> extents(extents_.begin(), extents_.end());
     int64_t& row = extents[static_cast<size_t>(kernel_.innermost())];
     const std::vector<int64_t> lengths = PieceLengths(kernel_, cuts, extents_);
-    const bool shared = params_.Get("order", -1) >= 0;
+    const bool shared = shape_.segments == Segments::kBlended;
     for (size_t k = 0; k <= cuts.size(); ++k) {
       if (!shared) row = std::max<int64_t>(1, lengths[k]);
       const Kernel piece = Between(kernel_, cuts, k);
-      Pricer pricer(piece, extents, machine_);
+      Pricer pricer(piece, extents, machine_, LoopsOf(piece, extents, machine_));
       const Price price = pricer.Run();
       price_.compute_ns += price.compute_ns;
       price_.short_rows_ns += price.short_rows_ns;
@@ -464,7 +478,9 @@ class Pricer {
   }
 
   // Each lane finds its own address where guards may clamp it.
-  bool Clamped(size_t e) const { return params_.Get("cuts", 0) == 0 && HasGuard(*exprs_[e]); }
+  bool Clamped(size_t e) const {
+    return shape_.segments == Segments::kNone && HasGuard(*exprs_[e]);
+  }
 
   // What reads cost over the walk: those that are turned, and those of second loops.
   double OddReadsNs() const {
@@ -493,16 +509,12 @@ class Pricer {
     return ns;
   }
 
-  bool InBlocks() const { return params_.Get("block", 0) > 0; }
+  bool InBlocks() const { return shape_.across == Across::kBlocks; }
 
-  bool AcrossRows() const {
-    return InBlocks() || params_.Get("unroll", 0) + params_.Get("across", 0) > 0;
-  }
+  bool AcrossRows() const { return shape_.across != Across::kNo; }
 
   // Rows that vectors across them take together.
-  double RowsAtOnce() const {
-    return AcrossRows() ? static_cast<double>(params_.Get("lanes", 1)) : 1;
-  }
+  double RowsAtOnce() const { return AcrossRows() ? static_cast<double>(shape_.step) : 1; }
 
   // What vectors across rows take to sort the elements that they load and store, before and after
   // reductions.
@@ -515,19 +527,16 @@ class Pricer {
     // Rows of which one value is left are not kept, but picked from registers; tiles that stay
     // there take half as long as those of a transposition.
     const double all = stored > 0 ? loaded + stored : 0.1 * loaded;
-    return all * machine_.turn_ns * (params_.Get("across", 0) > 0 ? 0.5 : 1);
+    return all * machine_.turn_ns * (shape_.across == Across::kTransposed ? 0.5 : 1);
   }
 
-  bool Turned() const {
-    return InBlocks() || params_.Get("turn", -1) >= 0 || params_.Get("stride_is", 0) > 0;
-  }
+  bool Turned() const { return shape_.transposes; }
 
   // True if neighbours in a vector are neighbours in memory, or a few elements of the innermost dim
   // apart. `clamped`: shifted reads are not.
   bool AlongLanes(const ExprNode& read, bool clamped) const {
-    const bool in_table = read.source == ReadSource::kInput &&
-                          static_cast<size_t>(read.ref) < kMostTables &&
-                          ((params_.Get("tables", 0) >> read.ref) & 1) != 0;
+    const bool in_table =
+        read.source == ReadSource::kInput && shape_.expanded[static_cast<size_t>(read.ref)];
     if (in_table) return true;
     size_t axes = read.index.size();
     const bool few = lane_dim_ != kernel_.innermost() && axes > 0;
@@ -550,15 +559,14 @@ class Pricer {
   // True if a vector along a row, which begins at a multiple of its length, reads one element.
   bool OneForAVector(const ExprNode& read, int64_t divisor) const {
     return read.source == ReadSource::kInput &&
-           DivisorOf(kernel_, static_cast<size_t>(read.ref)) != 0 &&
-           divisor % params_.Get("lanes", 16) == 0;
+           DivisorOf(kernel_, static_cast<size_t>(read.ref)) != 0 && divisor % shape_.step == 0;
   }
 
   const Kernel& kernel_;
   const std::span<const int64_t> extents_;
   const Machine& machine_;
   const std::vector<const ScalarExpr*> exprs_;
-  Params params_;
+  LoopSummary shape_;
   int32_t lane_dim_ = 0;   // that vectors run along in loop nests of elements
   bool one_nest_ = false;  // all outputs in one loop nest
   bool apart_ = false;     // every stage in a loop nest of its own
@@ -573,13 +581,18 @@ class Pricer {
 
 }  // namespace
 
+Price PriceOf(const Kernel& kernel, std::span<const int64_t> extents, const Machine& machine,
+              const Schedule& schedule) {
+  return Pricer(kernel, extents, machine, schedule.Loops(kernel)).Run();
+}
+
 Price PriceOf(const Kernel& kernel, std::span<const int64_t> extents, const Machine& machine) {
   if (kernel.num_iterated() == 0) {
     Price price;
     price.ns = machine.launch_ns;
     return price;
   }
-  return Pricer(kernel, extents, machine).Run();
+  return Pricer(kernel, extents, machine, LoopsOf(kernel, extents, machine)).Run();
 }
 
 double TimeOf(double bytes, double set_bytes, double compute_ns, const Machine& machine) {

@@ -15,6 +15,7 @@
 
 #include "kernel/kernel.h"
 #include "schedule/machine.h"
+#include "schedule/schedule.h"
 
 namespace kiln {
 
@@ -32,7 +33,10 @@ struct Price {
 };
 
 // For a verified kernel; one extent per dim. Pure and thread-safe.
+// With the schedule that is chosen for these extents, or with another.
 Price PriceOf(const Kernel& kernel, std::span<const int64_t> extents, const Machine& machine);
+Price PriceOf(const Kernel& kernel, std::span<const int64_t> extents, const Machine& machine,
+              const Schedule& schedule);
 
 // The time of a kernel that walks `bytes`, as fast as a set of `set_bytes`, and computes for
 // `compute_ns`.

@@ -19,8 +19,8 @@
 #include "absl/strings/string_view.h"
 #include "base/decision.h"
 #include "kernel/kernel.h"
-#include "kernel/params.h"
 #include "schedule/machine.h"
+#include "schedule/schedule.h"
 
 namespace kiln {
 
@@ -38,7 +38,7 @@ struct Scheduler {
   const char* name;
   const char* doc;
   Decision (*accepts)(const Kernel& kernel);
-  Params (*choose)(const Kernel& kernel, const SizeClass& sizes, const Machine& machine);
+  Schedule (*choose)(const Kernel& kernel, const SizeClass& sizes, const Machine& machine);
   // The size classes for which separate code pays, given what is known; tried in order, the last
   // contains all.
   std::vector<SizeClass> (*classes)(const Kernel& kernel, const SizeClass& known);

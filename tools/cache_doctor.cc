@@ -114,13 +114,13 @@ absl::StatusOr<std::string> ProbeWorker() {
   const Scheduler* const scheduler = FindScheduler(kernel, target, &why);
   if (scheduler == nullptr) return absl::InternalError(why);
   const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
-  const Params params = scheduler->choose(kernel, any, ShippedMachine(target));
+  const Schedule schedule = scheduler->choose(kernel, any, ShippedMachine(target));
   CompileOptions options;
   options.cache.enabled = false;
   options.target = target;
   KernelService service(options);
   KILN_ASSIGN_OR_RETURN(const CodegenAnswer answer,
-                        service.Emit(service.Identify(kProbeKernel, params.ToString()), {"elf"}));
+                        service.Emit(service.Identify(kProbeKernel, schedule.ToString()), {"elf"}));
   return absl::StrCat(executable, " builds a kernel in ", answer.wall_ms, " ms");
 }
 

@@ -129,7 +129,7 @@ Line ReadLine(Store& store, const EntryInfo& info) {
   line.json["features"] = absl::StrSplit(meta["isa"], ' ', absl::SkipEmpty());
   for (const Section& section : entry->sections) line.json["sections"].push_back(section.tag);
   if (!FieldOf(preimage, "kernel").empty()) line.json["kernel"] = KernelSummary(preimage);
-  line.json["kind"] = meta["params"].substr(0, meta["params"].find_first_of(" ({"));
+  line.json["kind"] = meta["schedule"].substr(0, meta["schedule"].find(' '));
   line.json["target"] = meta["target"];
   line.json["wall_ms"] = absl::SimpleAtod(meta["wall_ms"], &line.wall_ms) ? line.wall_ms : 0.0;
   if (entry->Find("failure") != nullptr)

@@ -36,7 +36,7 @@ absl::StatusOr<std::string> SectionOf(const Entry& entry, const std::string& tag
   const MathMode math = FieldOf(preimage, "math") == "fast" ? MathMode::kFast : MathMode::kStrict;
   KILN_ASSIGN_OR_RETURN(
       const CodegenAnswer answer,
-      service.Emit({FieldOf(preimage, "kernel"), FieldOf(preimage, "params"), *target, math},
+      service.Emit({FieldOf(preimage, "kernel"), FieldOf(preimage, "schedule"), *target, math},
                    {tag}));
   for (const auto& [name, bytes] : answer.sections) {
     if (name == tag) return bytes;

@@ -120,7 +120,7 @@ absl::StatusOr<std::string> BuildAgain(const Entries& entries, KernelService& se
   const std::string& preimage = *entry->Find("preimage");
   const std::optional<Target> target = Target::Parse(FieldOf(preimage, "target"));
   KernelIdentity identity = {
-      FieldOf(preimage, "kernel"), FieldOf(preimage, "params"), target.value_or(LowestTarget()),
+      FieldOf(preimage, "kernel"), FieldOf(preimage, "schedule"), target.value_or(LowestTarget()),
       FieldOf(preimage, "math") == "fast" ? MathMode::kFast : MathMode::kStrict};
   if (KernelPreimage(identity).Key() != key) return "";  // by another compiler
   const absl::StatusOr<CodegenAnswer> answer = service.Emit(identity, {"elf"});

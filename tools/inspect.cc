@@ -48,14 +48,14 @@ absl::StatusOr<CompileOptions> Options(const InspectFlags& flags) {
 
 // Prints the kernel's text, or what the worker makes of it.
 int Emit(const InspectFlags& flags, const CompileOptions& options, const std::string& text,
-         const std::string& params) {
+         const std::string& schedule) {
   if (flags.emit == "kernel") {
     std::cout << text;
     return kExitOk;
   }
   KernelService service(options);
   const absl::StatusOr<CodegenAnswer> answer =
-      service.Emit(service.Identify(text, params), {flags.emit});
+      service.Emit(service.Identify(text, schedule), {flags.emit});
   if (!answer.ok())
     return Fail(answer.status(),
                 absl::IsNotFound(answer.status()) ? kExitDevice : kExitUnsupported);
@@ -74,9 +74,9 @@ int InspectKernel(const InspectFlags& flags, const CompileOptions& options) {
   const Scheduler* const scheduler = FindScheduler(*kernel, TargetOf(options), &why);
   if (scheduler == nullptr) return Fail(absl::UnimplementedError(why), kExitUnsupported);
   const SizeClass known{std::vector<int64_t>(kernel->dims.size(), kUnbounded)};
-  const Params params =
+  const Schedule schedule =
       scheduler->choose(*kernel, scheduler->classes(*kernel, known).back(), MachineOf(options));
-  return Emit(flags, options, Print(*kernel), params.ToString());
+  return Emit(flags, options, Print(*kernel), schedule.ToString());
 }
 
 nlohmann::json PortsJson(const Graph& graph, bool inputs) {
@@ -131,7 +131,7 @@ int InspectGroup(const InspectFlags& flags, const CompileOptions& options,
                 kExitUsage);
   }
   const program::KernelDef& def = program.kernels(thunk.kernel().kernel());
-  return Emit(flags, options, def.text(), def.choices(def.choices_size() - 1).params());
+  return Emit(flags, options, def.text(), def.choices(def.choices_size() - 1).schedule());
 }
 
 struct Imported {

@@ -2,6 +2,7 @@
 // kiln-bench-price: how well prices foretell times, over random kernels of every kind.
 //
 //   kiln-bench-price [--each N] [--seed S] [--kind KIND] [--machine FILE] [--list]
+//   kiln-bench-price --regret [--grid] [--each N] [--seed S] [--kind KIND] [--json FILE]
 //   kiln-bench-price [--list] [--dim NAME=N]... [--seconds S] MODEL...
 //
 // Takes N random graphs of a kind (default 40) that become one kernel which runs for more than 20
@@ -9,6 +10,8 @@
 // the machine last for seconds. Prints for each kind and for all: kernels, their rank correlation,
 // the share of predicted / measured within 0.6 ... 1.6, and the lowest and highest ratio. --list
 // prints a line for each kernel too, with its operators. --kind takes graphs of one kind only.
+//
+// --regret: how much longer kernels run with the schedules chosen than with the best (regret.h).
 //
 // With models: which of their fused kernels take longer than their nodes one by one (gain.h), each
 // timed for S seconds a run (default 0.02; 0 builds the kernels and times next to nothing).
@@ -25,6 +28,7 @@
 #include "base/status_macros.h"
 #include "bench/price/gain.h"
 #include "bench/price/random_graph.h"
+#include "bench/price/regret.h"
 #include "compiler/compile.h"
 #include "compiler/measure_machine.h"
 #include "compiler/variants.h"
@@ -46,6 +50,8 @@ struct Settings {
   bool list = false;
   std::vector<std::string> models;
   GainSettings gain;
+  bool regret = false, grid = false;
+  std::string json;
   Machine machine = ShippedMachine(HostTarget());
 };
 
@@ -145,7 +151,11 @@ void AddKind(Kind kind, const Settings& settings, std::vector<Sample>& all) {
 bool ParseArguments(int argc, char** argv, Settings& settings) {
   for (int i = 1; i < argc; ++i) {
     const absl::string_view flag = argv[i];
-    if (flag == "--list") {
+    if (flag == "--regret") {
+      settings.regret = true;
+    } else if (flag == "--grid") {
+      settings.grid = true;
+    } else if (flag == "--list") {
       settings.list = settings.gain.list = true;
     } else if (!flag.empty() && flag[0] != '-') {
       settings.models.emplace_back(flag);
@@ -155,6 +165,8 @@ bool ParseArguments(int argc, char** argv, Settings& settings) {
       if (!absl::SimpleAtoi(argv[++i], &settings.each) || settings.each < 1) return false;
     } else if (flag == "--seed") {
       if (!absl::SimpleAtoi(argv[++i], &settings.seed)) return false;
+    } else if (flag == "--json") {
+      settings.json = argv[++i];
     } else if (flag == "--kind") {
       settings.kind = argv[++i];
     } else if (flag == "--seconds") {
@@ -181,6 +193,8 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr,
                  "usage: kiln-bench-price [--each N] [--seed S] [--kind KIND] [--machine FILE] "
                  "[--list]\n"
+                 "       kiln-bench-price --regret [--grid] [--each N] [--seed S] [--kind KIND] "
+                 "[--json FILE]\n"
                  "       kiln-bench-price [--list] [--dim NAME=N]... [--seconds S] MODEL...\n");
     return 2;
   }
@@ -190,6 +204,15 @@ int Main(int argc, char** argv) {
       std::fprintf(stderr, "%s: %s\n", path.c_str(), std::string(done.message()).c_str());
   }
   if (!settings.models.empty()) return 0;
+  if (settings.regret) {
+    const absl::Status done = PrintRegret({.each = settings.each,
+                                           .seed = settings.seed,
+                                           .kind = settings.kind,
+                                           .grid = settings.grid,
+                                           .json = settings.json});
+    if (!done.ok()) std::fprintf(stderr, "%s\n", std::string(done.message()).c_str());
+    return done.ok() ? 0 : 1;
+  }
   std::vector<Sample> all;
   for (int k = 0; k < kNumKinds; ++k) {
     const auto kind = static_cast<Kind>(k);

@@ -25,7 +25,8 @@ class Maker {
     const int64_t elements = int64_t{1} << Below(14, 23);
     columns_ = std::min<int64_t>(elements / 4, (int64_t{1} << Below(5, 13)) + Below(0, 2) * 24);
     rows_ = std::max<int64_t>(2, elements / columns_);
-    ValueId x = Operand();
+    const bool of_rows = kind < Kind::kMiddle;
+    ValueId x = of_rows ? Operand() : ValueId();
     switch (kind) {
       case Kind::kMap:
         x = Maps(x, Below(1, 10));
@@ -40,6 +41,17 @@ class Maker {
         break;
       case Kind::kIndex:
         x = Maps(Indexed(Maps(x, Below(0, 3), false)), Below(0, 4), false);
+        break;
+      case Kind::kMiddle:
+        x = Middle();
+        break;
+      case Kind::kShort:
+        rows_ = elements / (columns_ = Below(1, 65));
+        x = OperandOf({rows_, columns_});
+        x = Below(0, 2) == 0 ? Maps(x, Below(1, 6)) : Reductions(x, 1);
+        break;
+      case Kind::kMove:
+        x = Move(elements);
         break;
     }
     b_.Output(x, "y");
@@ -63,6 +75,36 @@ class Maker {
     const Shape shapes[] = {{rows_, columns_}, {rows_, columns_}, {columns_}, {rows_, 1}};
     const int64_t which = inputs_ == 0 ? 0 : Below(0, 4);
     return b_.Input(absl::StrCat("x", inputs_++), DType::kF32, shapes[which]);
+  }
+
+  ValueId OperandOf(Shape shape) {
+    return b_.Input(absl::StrCat("x", inputs_++), DType::kF32, std::move(shape));
+  }
+
+  // Of [a, b, c] over b, sometimes with the elements once more.
+  ValueId Middle() {
+    const int64_t inner = Below(3, 400), middle = Below(4, 600);
+    const Shape shape = {std::max<int64_t>(1, rows_ * columns_ / inner / middle), middle, inner};
+    const ValueId x = Maps(OperandOf(shape), Below(0, 3), false);
+    const ValueId sum =
+        b_.Op(Pick(kReduces), {x}, {{"axes", std::vector<int64_t>{1}}, {"keepdims", int64_t{1}}});
+    return Below(0, 2) == 0 ? Maps(sum, Below(0, 3), false)
+                            : Maps(b_.Op(Pick(kBinary), {x, sum}), Below(0, 3), false);
+  }
+
+  ValueId Move(int64_t elements) {
+    const bool four = Below(0, 2) == 0;
+    std::vector<int64_t> extents, perm;
+    for (int64_t d = 0, left = elements; d < (four ? 4 : 3); ++d) {
+      const bool last = d == (four ? 3 : 2);
+      const int64_t extent = last ? std::max<int64_t>(1, left) : Below(1, d == 0 ? 200 : 60);
+      extents.insert(extents.begin() + Below(0, d + 1), extent);
+      perm.push_back(d);
+      left /= extent;
+    }
+    std::shuffle(perm.begin(), perm.end(), random_);
+    const ValueId x = Maps(OperandOf({extents.begin(), extents.end()}), Below(0, 2), false);
+    return Maps(b_.Op("transpose", {x}, {{"perm", perm}}), Below(0, 3), false);
   }
 
   ValueId Maps(ValueId x, int64_t count, bool operands = true) {
@@ -115,7 +157,7 @@ class Maker {
 }  // namespace
 
 const char* Name(Kind kind) {
-  constexpr const char* kNames[] = {"map", "row", "column", "index"};
+  constexpr const char* kNames[] = {"map", "row", "column", "index", "middle", "short", "move"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -15,8 +15,11 @@ enum class Kind : uint8_t {
   kRow,     // reductions over the innermost axis, with maps before, between and after
   kColumn,  // reductions over the outer axis
   kIndex,   // transposes, slices, concatenations and gathers, with maps
+  kMiddle,  // reductions over a middle axis, with maps before and after
+  kShort,   // rows of 1 to 64 elements, with and without reductions
+  kMove,    // transposes of three and four axes of odd sizes, with maps
 };
-inline constexpr int kNumKinds = 4;
+inline constexpr int kNumKinds = 7;
 const char* Name(Kind kind);
 
 // Equal seeds give equal graphs; extents are numbers, operands have 64 KiB to 32 MiB.

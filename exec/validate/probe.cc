@@ -65,11 +65,11 @@ std::vector<int32_t> TransposedDims(const Kernel& kernel) {
   return dims;
 }
 
-std::vector<std::vector<int64_t>> WantedExtents(const Kernel& kernel, const Params& params,
+std::vector<std::vector<int64_t>> WantedExtents(const Kernel& kernel, const LaunchFacts& launch,
                                                 const ProbeFitter& fitter) {
   const auto n = static_cast<size_t>(kernel.num_iterated());
-  const int64_t lanes = params.Get("lanes", 16);
-  const int64_t grain = std::clamp<int64_t>(params.Get("grain", 1), 1, kMostElements / 2);
+  const int64_t lanes = launch.step;
+  const int64_t grain = std::clamp<int64_t>(launch.task, 1, kMostElements / 2);
   std::vector<std::vector<int64_t>> wanted;
   const auto add = [&](int64_t inner, int64_t room) {
     wanted.push_back(Spread(kernel, inner, room, wanted.size()));
@@ -80,7 +80,7 @@ std::vector<std::vector<int64_t>> WantedExtents(const Kernel& kernel, const Para
   add(kReduceBlock + 1, kUsualElements);
   add(1000, kUsualElements);
   // Blocks of outer dims, in whole vectors of columns and in a part of one.
-  const int64_t columns = std::max(lanes, params.Get("outer_lanes", lanes)) + 1;
+  const int64_t columns = std::max(lanes, launch.columns) + 1;
   for (const int32_t dim : ReducedOuterDims(kernel)) {
     for (const auto& [extent, inner] :
          {std::pair{kOuterReduceBlock + 1, columns}, std::pair{int64_t{70}, int64_t{5}},
@@ -191,8 +191,8 @@ void AddProbe(const Kernel& kernel, const std::vector<int64_t>& extents,
 }
 
 // Some of the probes once more, with outputs over inputs.
-void AddInPlace(const Params& params, std::vector<Probe>& probes) {
-  const size_t apart = params.in_place.empty() ? 0 : probes.size();
+void AddInPlace(const LaunchFacts& launch, std::vector<Probe>& probes) {
+  const size_t apart = launch.in_place.empty() ? 0 : probes.size();
   for (size_t k = 0; k < apart; k += 4) {
     Probe probe = probes[k];
     probe.in_place = true;
@@ -236,7 +236,7 @@ uint64_t ProbeValue(DType type, bool specials, uint64_t& state) {
   return ConstBits(compute, std::ldexp(unit, exponent));
 }
 
-std::vector<Probe> ProbesFor(const Kernel& kernel, const Params& params,
+std::vector<Probe> ProbesFor(const Kernel& kernel, const LaunchFacts& launch,
                              const std::vector<int64_t>& at_most) {
   const ProbeFitter fitter(kernel, at_most);
   std::vector<Probe> probes;
@@ -252,7 +252,7 @@ std::vector<Probe> ProbesFor(const Kernel& kernel, const Params& params,
     probes.back().at_end = false;
     probes.back().whole_lines = true;
   };
-  const std::vector<std::vector<int64_t>> wanted = WantedExtents(kernel, params, fitter);
+  const std::vector<std::vector<int64_t>> wanted = WantedExtents(kernel, launch, fitter);
   for (const std::vector<int64_t>& extents : wanted) add(fitter.Fit(extents));
   const int64_t longest = std::min(kMostLong, kMostWork / Work(kernel));
   for (const std::vector<int64_t>& extents : LongExtents(kernel))
@@ -263,18 +263,18 @@ std::vector<Probe> ProbesFor(const Kernel& kernel, const Params& params,
   }
   for (uint64_t seed = 0; seed < kFreeTries && probes.size() < kFewProbes; ++seed)
     add(fitter.FitFreely(FreeStart(kernel, wanted, seed), seed));
-  AddInPlace(params, probes);
+  AddInPlace(launch, probes);
   return probes;
 }
 
-std::vector<Probe> ProbesOf(const Kernel& kernel, const Params& params,
+std::vector<Probe> ProbesOf(const Kernel& kernel, const LaunchFacts& launch,
                             const std::vector<int64_t>& at_most,
                             const std::vector<int64_t>& extents, bool alone) {
   std::vector<Probe> probes;
   if (extents.size() != kernel.dims.size()) return probes;
   const ProbeFitter fitter(kernel, at_most);
-  const bool launch = fitter.InClass(extents) && fitter.Launched(extents);
-  if (launch && fitter.Most(extents) <= kMostOfExample) {
+  const bool launches = fitter.InClass(extents) && fitter.Launched(extents);
+  if (launches && fitter.Most(extents) <= kMostOfExample) {
     for (int k = 0; k < (alone ? 4 : 2); ++k) AddProbe(kernel, extents, probes);
   } else {
     for (int64_t part = 2; part <= kLeastPart && probes.empty(); part *= 2) {
@@ -282,9 +282,9 @@ std::vector<Probe> ProbesOf(const Kernel& kernel, const Params& params,
       for (int k = 0; k < 2 && fits.has_value(); ++k) AddProbe(kernel, *fits, probes);
     }
   }
-  if (probes.empty() && alone && launch && fitter.Most(extents) <= kMostAlone)
+  if (probes.empty() && alone && launches && fitter.Most(extents) <= kMostAlone)
     AddProbe(kernel, extents, probes);
-  AddInPlace(params, probes);
+  AddInPlace(launch, probes);
   return probes;
 }
 

@@ -182,9 +182,9 @@ std::string FirstDifference(const Operand& operand, const std::string& got,
 // Runs the probes of one kernel.
 class ProbeRunner {
  public:
-  ProbeRunner(const Kernel& kernel, const Params& params, const VmKernel& vm, KernelFn code,
+  ProbeRunner(const Kernel& kernel, const LaunchFacts& launch, const VmKernel& vm, KernelFn code,
               const CodeCall& call)
-      : kernel_(kernel), params_(params), vm_(vm), code_(code), call_(call) {
+      : kernel_(kernel), launch_(launch), vm_(vm), code_(code), call_(call) {
     const size_t operands = kernel.inputs.size() + kernel.outputs.size();
     for (size_t k = 0; k < operands; ++k) memory_.push_back(std::make_unique<GuardedMemory>());
   }
@@ -272,7 +272,7 @@ class ProbeRunner {
   // The input that output `k` is put over, or -1.
   int32_t InPlace(const Probe& probe, size_t k) const {
     if (!probe.in_place) return -1;
-    for (const auto& [input, output] : params_.in_place) {
+    for (const auto& [input, output] : launch_.in_place) {
       if (output != static_cast<int32_t>(k) || input < 0 ||
           static_cast<size_t>(input) >= inputs_.size())
         continue;
@@ -315,7 +315,7 @@ class ProbeRunner {
   }
 
   const Kernel& kernel_;
-  const Params& params_;
+  const LaunchFacts& launch_;
   const VmKernel& vm_;
   const KernelFn code_;
   const CodeCall& call_;
@@ -356,7 +356,7 @@ std::string Encode(const ValidationRequest& request) {
   return Preimage()
       .Add("elf", request.elf)
       .Add("kernel", request.kernel)
-      .Add("params", request.params)
+      .Add("launch", request.launch)
       .Add("at_most", FormatClass(request.at_most))
       .Add("example", FormatClass(request.example))
       .Add("nobody_waits", request.nobody_waits ? "1" : "0")
@@ -367,7 +367,7 @@ absl::StatusOr<ValidationRequest> DecodeValidationRequest(absl::string_view byte
   KILN_RETURN_IF_ERROR(ParsePreimage(bytes).status());
   return ValidationRequest{FieldOf(bytes, "elf"),
                            FieldOf(bytes, "kernel"),
-                           FieldOf(bytes, "params"),
+                           FieldOf(bytes, "launch"),
                            ParseClass(FieldOf(bytes, "at_most")),
                            ParseClass(FieldOf(bytes, "example")),
                            FieldOf(bytes, "nobody_waits") == "1"};
@@ -400,30 +400,30 @@ ValidationRequest ValidationOf(const Entry& entry, const std::vector<int64_t>& e
   std::map<std::string, std::string> meta = MetaOf(entry);
   std::vector<int64_t> own = ParseClass(meta["example"]);
   if (own.empty()) own = example;
-  return {elf != nullptr ? *elf : "", FieldOf(*preimage, "kernel"), FieldOf(*preimage, "params"),
+  return {elf != nullptr ? *elf : "", FieldOf(*preimage, "kernel"), meta["launch"],
           ParseClass(meta["at_most"]), std::move(own)};
 }
 
 absl::StatusOr<Validation> ValidateKernel(const ValidationRequest& request, const CodeCall& call) {
   const absl::StatusOr<Kernel> kernel = ParseKernel(request.kernel);
-  const absl::StatusOr<Params> params = Params::Parse(request.params);
-  if (!kernel.ok() || !params.ok()) {
+  const absl::StatusOr<LaunchFacts> launch = LaunchFacts::Parse(request.launch);
+  if (!kernel.ok() || !launch.ok()) {
     return absl::UnimplementedError(
-        absl::StrCat("validation: ", (kernel.ok() ? params.status() : kernel.status()).message()));
+        absl::StrCat("validation: ", (kernel.ok() ? launch.status() : kernel.status()).message()));
   }
   const auto vm = VmKernel::Compile(*kernel);
   if (!vm.ok())
     return absl::UnimplementedError(absl::StrCat("validation: ", vm.status().message()));
-  std::vector<Probe> probes = ProbesFor(*kernel, *params, request.at_most);
+  std::vector<Probe> probes = ProbesFor(*kernel, *launch, request.at_most);
   std::vector<Probe> unsaid =
-      ProbesOf(*kernel, *params, request.at_most, request.example, probes.empty());
+      ProbesOf(*kernel, *launch, request.at_most, request.example, probes.empty());
   Validation validation;
   validation.of_example = probes.empty();
   if (probes.empty()) probes.swap(unsaid);
   if (probes.empty())
     return absl::UnimplementedError("validation: no extents are found that fit this kernel");
   KILN_ASSIGN_OR_RETURN(const LoadedKernel loaded, LoadKernel(request.elf));
-  ProbeRunner runner(*kernel, *params, **vm, loaded.function(), call);
+  ProbeRunner runner(*kernel, *launch, **vm, loaded.function(), call);
   Sha256Hasher transcript;
   transcript.Update(request.kernel);
   for (const Probe& probe : probes) KILN_RETURN_IF_ERROR(runner.Run(probe, transcript));
@@ -434,8 +434,9 @@ absl::StatusOr<Validation> ValidateKernel(const ValidationRequest& request, cons
   return validation;
 }
 
-bool NeedsExample(const Kernel& kernel, const Params& params, const std::vector<int64_t>& at_most) {
-  return ProbesFor(kernel, params, at_most).empty();
+bool NeedsExample(const Kernel& kernel, const LaunchFacts& launch,
+                  const std::vector<int64_t>& at_most) {
+  return ProbesFor(kernel, launch, at_most).empty();
 }
 
 }  // namespace kiln

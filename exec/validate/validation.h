@@ -2,7 +2,7 @@
 // The validation of compiled code: it runs on the kernel's probes (probe.h), and every bit of every
 // output is compared with the VM's.
 //
-//   absl::StatusOr<Validation> done = ValidateKernel({elf, text, params, at_most});
+//   absl::StatusOr<Validation> done = ValidateKernel({elf, text, launch, at_most});
 //   // done->transcript: "3:9d61b1...": version and SHA-256 of what was asked and answered
 //
 // Wrong code may do anything to the process that runs it: only kiln-validate calls this, in a child
@@ -22,7 +22,7 @@
 #include "absl/types/span.h"
 #include "kernel/abi.h"
 #include "kernel/kernel.h"
-#include "kernel/params.h"
+#include "kernel/launch_facts.h"
 #include "persistent_cache/entry.h"
 
 namespace kiln {
@@ -33,7 +33,7 @@ inline constexpr int kValidationVersion = 4;
 struct ValidationRequest {
   std::string elf;
   std::string kernel;            // text
-  std::string params;            // Params::ToString()
+  std::string launch;            // LaunchFacts::ToString()
   std::vector<int64_t> at_most;  // size class: one bound per dim, -1 for none
   std::vector<int64_t> example;  // extents of a launch that is wanted, one per dim; may be empty
   bool nobody_waits = false;     // others come first
@@ -74,7 +74,8 @@ absl::StatusOr<Validation> ValidateKernel(const ValidationRequest& request,
                                           const CodeCall& call = nullptr);
 
 // True if a validation of the kernel is one of its example.
-bool NeedsExample(const Kernel& kernel, const Params& params, const std::vector<int64_t>& at_most);
+bool NeedsExample(const Kernel& kernel, const LaunchFacts& launch,
+                  const std::vector<int64_t>& at_most);
 
 }  // namespace kiln
 

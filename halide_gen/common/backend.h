@@ -16,13 +16,13 @@
 #include "base/target.h"
 #include "halide_gen/common/protocol.h"
 #include "kernel/kernel.h"
-#include "kernel/params.h"
+#include "schedule/schedule.h"
 
 namespace kiln {
 
 struct CompileJob {
   const Kernel& kernel;
-  const Params& params;
+  const Schedule& schedule;
   Target target;
   const std::vector<std::string>& sections;  // wanted, each one of Backend::sections
   const std::string& dir;                    // for files in between; removed afterwards

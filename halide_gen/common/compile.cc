@@ -55,8 +55,8 @@ absl::Status CompileInto(const CodegenRequest& request, const std::string& dir,
   KILN_ASSIGN_OR_RETURN(const Backend* const backend, BackendOf(request.target, target));
   KILN_RETURN_IF_ERROR(CheckSections(*backend, request.sections));
   KILN_ASSIGN_OR_RETURN(const Kernel kernel, ParseKernel(request.kernel));
-  KILN_ASSIGN_OR_RETURN(const Params params, Params::Parse(request.params));
-  return backend->compile({kernel, params, target, request.sections, dir}, answer);
+  KILN_ASSIGN_OR_RETURN(const Schedule schedule, Schedule::Parse(request.schedule, target.device));
+  return backend->compile({kernel, schedule, target, request.sections, dir}, answer);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace kiln {
 namespace {
 
 struct Arguments {
-  std::string file, params, target = "x86-64-v3", out = ".";
+  std::string file, schedule, target = "x86-64-v3", out = ".";
   std::vector<int64_t> at_most;
 };
 
@@ -28,9 +28,9 @@ int Fail(absl::string_view error) {
   return 1;
 }
 
-// The parameters that the compiler would choose knowing no more of the extents than `at_most`.
-absl::StatusOr<std::string> DefaultParams(const std::string& text, const std::string& target,
-                                          const std::vector<int64_t>& at_most) {
+// The schedule that the compiler would choose knowing no more of the extents than `at_most`.
+absl::StatusOr<std::string> DefaultSchedule(const std::string& text, const std::string& target,
+                                            const std::vector<int64_t>& at_most) {
   const absl::StatusOr<Kernel> kernel = ParseKernel(text);
   if (!kernel.ok()) return kernel.status();
   const Target made_for = Target::Parse(target).value_or(LowestTarget());
@@ -46,13 +46,13 @@ int CompileFile(const Arguments& arguments) {
   const auto text = ReadBytes(arguments.file);
   if (!text.ok()) return Fail(text.status().message());
   CodegenRequest request{.kernel = *text,
-                         .params = arguments.params,
+                         .schedule = arguments.schedule,
                          .target = arguments.target,
                          .sections = {"elf", "stmt", "asm"}};
-  if (request.params.empty()) {
-    const auto params = DefaultParams(*text, arguments.target, arguments.at_most);
-    if (!params.ok()) return Fail(params.status().message());
-    request.params = *params;
+  if (request.schedule.empty()) {
+    const auto schedule = DefaultSchedule(*text, arguments.target, arguments.at_most);
+    if (!schedule.ok()) return Fail(schedule.status().message());
+    request.schedule = *schedule;
   }
   const CodegenAnswer answer = Serve(request);
   if (answer.outcome != CodegenAnswer::Outcome::kOk) return Fail(answer.error);
@@ -63,7 +63,7 @@ int CompileFile(const Arguments& arguments) {
     const absl::Status status = WriteBytes(stem.string() + "." + extension, bytes);
     if (!status.ok()) return Fail(status.message());
   }
-  std::printf("params: %s\nisa: %s\nms: %u\n", answer.params.c_str(), answer.isa.c_str(),
+  std::printf("schedule: %s\nisa: %s\nms: %u\n", answer.schedule.c_str(), answer.isa.c_str(),
               answer.wall_ms);
   return 0;
 }
@@ -77,8 +77,8 @@ int Main(int argc, char** argv) {
   app.add_option("--compile", arguments.file,
                  "a .kernel file: writes NAME.so, NAME.stmt and NAME.s")
       ->type_name("FILE");
-  app.add_option("--params", arguments.params, "schedule, as \"row lanes=16\"; default: chosen")
-      ->type_name("P");
+  app.add_option("--schedule", arguments.schedule, "as \"row_reduction step=16\"; default: chosen")
+      ->type_name("S");
   app.add_option("--target", arguments.target, "x86-64-v3 (default) or x86-64-v4")->type_name("T");
   app.add_option("--at-most", arguments.at_most,
                  "what the extents of the dims cannot exceed, as 4096,1024; default: unknown")

@@ -13,7 +13,7 @@ enum class Tag : uint8_t {
   kBuildId = 1,
   kCompiler,
   kKernel,
-  kParams,
+  kSchedule,
   kTarget,
   kSection,
   kTimeout,
@@ -78,7 +78,7 @@ std::string Encode(const CodegenHello& hello) {
 std::string Encode(const CodegenRequest& request) {
   std::string out;
   PutField(out, Tag::kKernel, request.kernel);
-  PutField(out, Tag::kParams, request.params);
+  PutField(out, Tag::kSchedule, request.schedule);
   PutField(out, Tag::kTarget, request.target);
   for (const std::string& section : request.sections) PutField(out, Tag::kSection, section);
   PutNumber(out, Tag::kTimeout, request.timeout_ms, 4);
@@ -91,7 +91,7 @@ std::string Encode(const CodegenAnswer& answer) {
   PutNumber(out, Tag::kOutcome, static_cast<uint64_t>(answer.outcome), 1);
   PutField(out, Tag::kError, answer.error);
   PutNumber(out, Tag::kOfSchedule, answer.of_schedule ? 1 : 0, 1);
-  PutField(out, Tag::kParams, answer.params);
+  PutField(out, Tag::kSchedule, answer.schedule);
   for (const auto& [name, bytes] : answer.sections) {
     PutField(out, Tag::kSectionName, name);
     PutField(out, Tag::kSectionBytes, bytes);
@@ -126,8 +126,8 @@ absl::StatusOr<CodegenRequest> DecodeRequest(absl::string_view payload) {
       case Tag::kKernel:
         request.kernel = std::string(field.bytes);
         break;
-      case Tag::kParams:
-        request.params = std::string(field.bytes);
+      case Tag::kSchedule:
+        request.schedule = std::string(field.bytes);
         break;
       case Tag::kTarget:
         request.target = std::string(field.bytes);
@@ -169,8 +169,8 @@ absl::StatusOr<CodegenAnswer> DecodeAnswer(absl::string_view payload) {
         KILN_RETURN_IF_ERROR(Number(field, 1, number));
         answer.of_schedule = number != 0;
         break;
-      case Tag::kParams:
-        answer.params = std::string(field.bytes);
+      case Tag::kSchedule:
+        answer.schedule = std::string(field.bytes);
         break;
       case Tag::kSectionName:
         answer.sections.emplace_back(std::string(field.bytes), "");

@@ -26,7 +26,7 @@ struct CodegenHello {
 
 struct CodegenRequest {
   std::string kernel;                 // canonical Kernel text
-  std::string params;                 // Params::ToString()
+  std::string schedule;               // Schedule::ToString()
   std::string target;                 // "x86-64-v3", "x86-64-v4"
   std::vector<std::string> sections;  // wanted: "elf", "stmt", "asm"
   uint32_t timeout_ms = 30000;
@@ -43,7 +43,7 @@ struct CodegenAnswer {
   Outcome outcome = Outcome::kOk;
   std::string error;
   bool of_schedule = false;  // it failed in Halide or LLVM: another schedule of the kernel may pass
-  std::string params;        // Params::ToString() of the code: those asked for, or plainer ones
+  std::string schedule;      // of the code: the one asked for, or a plainer one
   std::vector<std::pair<std::string, std::string>> sections;  // name -> bytes
   std::string
       isa;  // names of ISA features the code really uses, space separated, sorted: "avx avx2 fma"

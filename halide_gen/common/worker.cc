@@ -24,7 +24,6 @@
 #include "halide_gen/common/compile.h"
 #include "halide_gen/common/files.h"
 #include "halide_gen/common/inherit.h"
-#include "kernel/params.h"
 #include "kernel/text.h"
 #include "schedule/device.h"
 
@@ -93,21 +92,22 @@ CodegenAnswer ServeIn(const CodegenRequest& request, const std::string& dir) {
 
 // Schedules of the kernel that know nothing of its extents, and promise what `request` asks for:
 // that of its own scheduler, and that of the last, which takes every kernel.
-std::vector<std::string> PlainerParams(const CodegenRequest& request) {
+std::vector<std::string> PlainerSchedules(const CodegenRequest& request) {
   const absl::StatusOr<Kernel> kernel = ParseKernel(request.kernel);
-  const absl::StatusOr<Params> asked = Params::Parse(request.params);
   const std::optional<Target> target = Target::Parse(request.target);
-  if (!kernel.ok() || !asked.ok() || !target) return {};
+  if (!kernel.ok() || !target) return {};
+  const absl::StatusOr<Schedule> asked = Schedule::Parse(request.schedule, target->device);
+  if (!asked.ok()) return {};
   const SizeClass any{std::vector<int64_t>(kernel->dims.size(), kUnbounded)};
   std::vector<std::string> plainer;
   const Scheduler* const last = &ModelOf(*target).schedulers().back();
   for (const Scheduler* scheduler : {FindScheduler(*kernel, *target), last}) {
-    const Params params = scheduler->choose(*kernel, any, ShippedMachine(*target));
+    const Schedule schedule = scheduler->choose(*kernel, any, ShippedMachine(*target));
     const bool promised =
         std::all_of(asked->in_place.begin(), asked->in_place.end(), [&](const auto& pair) {
-          return std::count(params.in_place.begin(), params.in_place.end(), pair) > 0;
+          return std::count(schedule.in_place.begin(), schedule.in_place.end(), pair) > 0;
         });
-    if (promised && !(params == *asked)) plainer.push_back(params.ToString());
+    if (promised && !(schedule == *asked)) plainer.push_back(schedule.ToString());
   }
   return plainer;
 }
@@ -116,12 +116,12 @@ std::vector<std::string> PlainerParams(const CodegenRequest& request) {
 // one. The error is that of the schedule asked for.
 CodegenAnswer ServeSomehow(CodegenRequest request, const std::string& dir) {
   CodegenAnswer answer = ServeIn(request, dir);
-  answer.params = request.params;
+  answer.schedule = request.schedule;
   if (!answer.of_schedule) return answer;
-  for (const std::string& params : PlainerParams(request)) {
-    request.params = params;
+  for (const std::string& schedule : PlainerSchedules(request)) {
+    request.schedule = schedule;
     CodegenAnswer other = ServeIn(request, dir);
-    other.params = params;
+    other.schedule = schedule;
     if (other.outcome == Outcome::kOk) return other;
   }
   return answer;

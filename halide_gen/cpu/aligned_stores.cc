@@ -6,6 +6,7 @@
 
 #include "kernel/abi.h"
 #include "schedule/cpu/index_split.h"
+#include "schedule/cpu/segmented.h"
 
 namespace kiln {
 
@@ -18,8 +19,8 @@ using Halide::Internal::Stmt;
 using Halide::Internal::Store;
 using Halide::Internal::Variable;
 
-std::optional<std::vector<LineExtent>> CutsAtLines(const Kernel& kernel, const Params& params) {
-  if (params.Get("cuts", 0) == 0 || params.Get("order", -1) >= 0) return std::vector<LineExtent>();
+std::optional<std::vector<LineExtent>> CutsAtLines(const Kernel& kernel, const Schedule& schedule) {
+  if (!schedule.Is(kSegmented)) return std::vector<LineExtent>();
   int64_t line = 1;
   for (const KernelOutput& output : kernel.outputs)
     line = std::max(line, kLine / static_cast<int64_t>(SizeOf(output.type)));
@@ -33,8 +34,8 @@ std::optional<std::vector<LineExtent>> CutsAtLines(const Kernel& kernel, const P
   return found;
 }
 
-AlignedStores::AlignedStores(const Kernel& kernel, const Params& params, const Operands& operands,
-                             std::vector<OutputNest>& nests) {
+AlignedStores::AlignedStores(const Kernel& kernel, const Schedule& schedule,
+                             const Operands& operands, std::vector<OutputNest>& nests) {
   std::map<std::string, int64_t> multiples;  // of each variable
   const auto is = [&](const Expr& extent, int64_t multiple) {
     const auto* variable = extent.as<Variable>();
@@ -42,7 +43,7 @@ AlignedStores::AlignedStores(const Kernel& kernel, const Params& params, const O
     int64_t& known = multiples[variable->name];
     known = std::max(known, multiple);
   };
-  const std::optional<std::vector<LineExtent>> cuts = CutsAtLines(kernel, params);
+  const std::optional<std::vector<LineExtent>> cuts = CutsAtLines(kernel, schedule);
   if (!cuts) return;
   for (const LineExtent& cut : *cuts) is(operands.extents[cut.dim], cut.multiple);
   for (OutputNest& nest : nests) {

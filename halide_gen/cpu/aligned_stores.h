@@ -28,13 +28,13 @@
 namespace kiln {
 
 // What is taken for granted of extents besides; nothing if some pieces of rows are never aligned.
-std::optional<std::vector<LineExtent>> CutsAtLines(const Kernel& kernel, const Params& params);
+std::optional<std::vector<LineExtent>> CutsAtLines(const Kernel& kernel, const Schedule& schedule);
 
 // Says in each Store how it is aligned. A lowering pass; comes last.
 class AlignedStores : public Halide::Internal::IRMutator {
  public:
   // Tells Halide, too, that the buffers of `nests` begin at lines.
-  AlignedStores(const Kernel& kernel, const Params& params, const Operands& operands,
+  AlignedStores(const Kernel& kernel, const Schedule& schedule, const Operands& operands,
                 std::vector<OutputNest>& nests);
 
  protected:

@@ -21,12 +21,12 @@ constexpr const char* kSections[] = {"elf", "stmt", "asm"};
 
 absl::Status Compile(const CompileJob& job, CodegenAnswer& answer) {
   KILN_ASSIGN_OR_RETURN(const Halide::Target target, HalideTargetOf(job.target));
-  KILN_ASSIGN_OR_RETURN(const Halide::Module module, EmitModule(job.kernel, job.params, target));
+  KILN_ASSIGN_OR_RETURN(const Halide::Module module, EmitModule(job.kernel, job.schedule, target));
 
   // Machine code is made once: the text says what it uses, and is assembled.
   module.compile({{Halide::OutputFileType::assembly, job.dir + "/k.s"}});
   KILN_ASSIGN_OR_RETURN(std::string assembly, ReadBytes(job.dir + "/k.s"));
-  const auto cuts = CutsAtLines(job.kernel, job.params).value_or(std::vector<LineExtent>());
+  const auto cuts = CutsAtLines(job.kernel, job.schedule).value_or(std::vector<LineExtent>());
   assembly = WithStreams(WithPrefetches(assembly), cuts, job.kernel.inputs.size());
   KILN_RETURN_IF_ERROR(WriteBytes(job.dir + "/k.s", assembly));
   answer.isa = IsaOf(assembly);

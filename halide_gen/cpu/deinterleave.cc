@@ -19,27 +19,28 @@ using Halide::Var;
 
 class ChannelNest {
  public:
-  ChannelNest(const Kernel& kernel, const Params& params, const Operands& operands)
+  ChannelNest(const Kernel& kernel, const Deinterleave& schedule, bool twice,
+              const Operands& operands)
       : kernel_(kernel),
-        params_(params),
+        schedule_(schedule),
+        twice_(twice),
         operands_(operands),
         inner_(static_cast<size_t>(kernel.innermost())),
-        channel_(static_cast<size_t>(params.Get("stride_dim", 0))),
-        lanes_(static_cast<int>(params.Get("lanes", 16))) {
+        channel_(static_cast<size_t>(schedule.channel)),
+        lanes_(static_cast<int>(schedule.step)) {
     for (size_t d = 0; d <= inner_; ++d) vars_.emplace_back("pdim" + std::to_string(d) + "v");
   }
 
   // Masks take strided loads apart into elements: the last vector of a row begins earlier instead,
   // where no input is lost when an element is made twice.
   OutputNest Build(const std::vector<size_t>& group) {
-    const auto channels = static_cast<int>(params_.Get("stride_is", 1));
-    const bool twice = params_.in_place.empty();
+    const auto channels = static_cast<int>(schedule_.channels);
     Func out = DefineOverDims(kernel_, operands_, group, vars_);
     const Expr known = operands_.extents[channel_] == channels;
     Halide::Stage strided =
-        out.specialize(twice ? known && operands_.extents[inner_] >= lanes_ : known);
-    Loops(strided, twice ? TailStrategy::ShiftInwards : kGuard);
-    if (params_.Get("together", 0) > 0) strided.unroll(vars_[channel_], channels, kGuard);
+        out.specialize(twice_ ? known && operands_.extents[inner_] >= lanes_ : known);
+    Loops(strided, twice_ ? TailStrategy::ShiftInwards : kGuard);
+    if (schedule_.together) strided.unroll(vars_[channel_], channels, kGuard);
     strided.never_partition_all();
     Loops(out, kGuard);
     out.never_partition_all();
@@ -54,13 +55,13 @@ class ChannelNest {
   void Loops(Schedulable& of, TailStrategy tail) const {
     const Var vector("pvector"), lane("plane"), step("pstep"), in_step("pinstep");
     const Var task("ptask"), inside("pinside");
-    const int64_t grain = params_.Get("grain", 1 << 15);
+    const int64_t grain = schedule_.task;
     const Expr at_once = lanes_ * Halide::max(1, operands_.extents[channel_]);
     const Expr vectors = (operands_.extents[inner_] + (lanes_ - 1)) / lanes_;
     const Expr most = PerTask(grain, at_once);
     of.split(vars_[inner_], vector, lane, lanes_, tail).vectorize(lane);
     of.split(vector, step, in_step, most, kGuard);
-    if (params_.Get("together", 0) > 0) {
+    if (schedule_.together) {
       of.reorder(lane, vars_[channel_], in_step, step);
     } else {
       of.reorder(lane, in_step, vars_[channel_], step);
@@ -77,7 +78,8 @@ class ChannelNest {
   }
 
   const Kernel& kernel_;
-  const Params& params_;
+  const Deinterleave& schedule_;
+  const bool twice_;  // elements may be made twice
   const Operands& operands_;
   const size_t inner_, channel_;  // dims
   const int lanes_;
@@ -86,11 +88,13 @@ class ChannelNest {
 
 }  // namespace
 
-std::vector<OutputNest> ChannelNests(const Kernel& kernel, const Params& params,
-                                     const Operands& operands) {
+std::vector<OutputNest> BuildDeinterleave(const Kernel& kernel, const Schedule& schedule,
+                                          const Operands& operands) {
+  const auto& deinterleave = schedule.As<Deinterleave>();
+  const bool twice = schedule.in_place.empty();
   std::vector<OutputNest> nests;
   for (const std::vector<size_t>& group : GroupOutputs(kernel))
-    nests.push_back(ChannelNest(kernel, params, operands).Build(group));
+    nests.push_back(ChannelNest(kernel, deinterleave, twice, operands).Build(group));
   return nests;
 }
 

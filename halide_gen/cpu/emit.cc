@@ -33,7 +33,6 @@
 #include "kernel/math.h"
 #include "schedule/analysis.h"
 #include "schedule/cpu/loop_fission.h"
-#include "schedule/cpu/schedulers.h"
 
 namespace kiln {
 namespace {
@@ -65,74 +64,16 @@ absl::Status CheckIndices(const Kernel& kernel) {
   return absl::OkStatus();
 }
 
-absl::Status CheckAccepted(const Kernel& kernel, const Params& params) {
-  for (const Scheduler& scheduler : CpuSchedulers()) {
-    if (params.scheduler != scheduler.name) continue;
-    const Decision decision = scheduler.accepts(kernel);
-    if (decision) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("scheduler \"", scheduler.name,
-                                                   "\": does not accept the kernel, ",
-                                                   decision.reason(), "; choose another"));
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "scheduler \"", params.scheduler, "\": there is none of this name; see CpuSchedulers"));
-}
+// How a template is built, and which passes suit its loops.
+struct Builder {
+  const Template* of;
+  std::vector<OutputNest> (*build)(const Kernel& kernel, const Schedule& schedule,
+                                   const Operands& operands);
+};
 
-// Values that would make a nest nonsense rather than slow.
-absl::Status CheckValues(const Kernel& kernel, const Params& params) {
-  struct Range {
-    const char* name;
-    int64_t least, most;
-  };
-  const int64_t last_outer = std::max(0, kernel.innermost() - 1);
-  const std::optional<Kernel> linked = InLinks(kernel);
-  const int64_t links = linked ? static_cast<int64_t>(linked->stages.size()) : 0;
-  const Range ranges[] = {{"as_they_lie", 0, 1},
-                          {"grain", 1, 1 << 30},
-                          {"lanes", 1, kMostLanes},
-                          {"outer_lanes", 1, kMostLanes},
-                          {"outer_vectors", 0, 1},
-                          {"levels", 1, 4},
-                          {"accumulators", 2, kReduceLanes},
-                          {"outer_levels", 1, 7},
-                          {"at_once", 1, kMostAtOnce},
-                          {"abreast", 0, kAbreast},
-                          {"turn", 0, last_outer},
-                          {"turns", 1, std::max(1, kernel.innermost())},
-                          {"block", 1, std::max(1, kernel.innermost())},
-                          {"columns", 1, 1 << 10},
-                          {"order", 0, last_outer},
-                          {"stride_dim", 0, last_outer},
-                          {"stride_is", 1, 16},
-                          {"unroll", 0, kernel.innermost() > 0 ? 16 : 0},
-                          {"whole_rows", 0, 1},
-                          {"along", 1, std::max(1, kernel.innermost())},
-                          {"across", 0, kernel.innermost() > 0 ? kReduceLanes : 0},
-                          {"rows_first", 0, 1},
-                          {"in_row", 0, 1},
-                          {"blocks_apart", 0, 1},
-                          {"links", 0, links},
-                          {"together", 0, 1},
-                          {"tile", 8, 16},
-                          {"flat", 1, std::max(1, kernel.num_iterated())}};
-  for (const auto& [name, least, most] : ranges) {
-    const int64_t value = params.Get(name, least);
-    if (value < least || value > most) {
-      return absl::InvalidArgumentError(absl::StrCat("params: \"", name, "\" is ", value,
-                                                     "; it must be from ", least, " to ", most));
-    }
-  }
-  return absl::OkStatus();
-}
-
-std::vector<OutputNest> BuildNests(const Kernel& kernel, const Params& params,
-                                   const Operands& operands) {
-  if (params.scheduler == "pointwise") return PointwiseNests(kernel, params, operands);
-  if (params.scheduler == "row") return RowNests(kernel, params, operands);
-  if (params.scheduler == "column") return ColumnNests(kernel, params, operands);
-  if (params.scheduler == "cross") return CrossNests(kernel, params, operands);
-  return GeneralNests(kernel, params, operands);
-}
+#define KILN_BUILDER(Name) {&k##Name, Build##Name},
+constexpr Builder kBuilders[] = {KILN_CPU_TEMPLATES(KILN_BUILDER)};
+#undef KILN_BUILDER
 
 // Whether reductions are over other dims than the innermost only.
 bool KeepsInnermost(const Kernel& kernel) {
@@ -144,10 +85,10 @@ bool KeepsInnermost(const Kernel& kernel) {
 // Inputs with an element for each point of the iteration space; others stay in the cache, and so
 // do rows that are reduced along the other dims right after they have been read ("cross"). Down a
 // column the processor follows the lines by itself, and does not ask for those behind its end.
-std::set<std::string> StreamedInputs(const Kernel& kernel, const Params& params,
+std::set<std::string> StreamedInputs(const Kernel& kernel, const Schedule& schedule,
                                      const Operands& operands) {
   std::set<std::string> names;
-  if (params.scheduler == "cross" || (params.scheduler == "column" && KeepsInnermost(kernel)))
+  if (schedule.Is(kRowAndColumn) || (schedule.Is(kOuterReduction) && KeepsInnermost(kernel)))
     return names;
   for (size_t i = 0; i < kernel.inputs.size(); ++i) {
     if (kernel.inputs[i].dims.size() >= static_cast<size_t>(kernel.num_iterated())) {
@@ -187,6 +128,13 @@ void OrderOutputs(const std::vector<OutputNest>& nests, size_t inputs,
 
 }  // namespace
 
+std::vector<OutputNest> BuildNests(const Kernel& kernel, const Schedule& schedule,
+                                   const Operands& operands) {
+  const auto builder = std::find_if(std::begin(kBuilders), std::end(kBuilders),
+                                    [&](const Builder& row) { return schedule.Is(*row.of); });
+  return builder->build(kernel, schedule, operands);
+}
+
 absl::StatusOr<Halide::Target> HalideTargetOf(Target target) {
   std::string name = "x86-64-linux-sse41-avx-avx2-f16c-fma";
   if (!target.compiles()) {
@@ -197,37 +145,36 @@ absl::StatusOr<Halide::Target> HalideTargetOf(Target target) {
   return Halide::Target(name + "-no_runtime-no_asserts-no_bounds_query-strict_float-user_context");
 }
 
-absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& params,
+absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Schedule& schedule,
                                           const Halide::Target& target) {
-  KILN_RETURN_IF_ERROR(CheckAccepted(kernel, params));
-  KILN_RETURN_IF_ERROR(CheckValues(kernel, params));
+  KILN_RETURN_IF_ERROR(schedule.CheckFor(kernel));
   KILN_RETURN_IF_ERROR(CheckIndices(kernel));
   const std::optional<Kernel> linked =
-      params.Get("links", 0) > 0 ? InLinks(kernel) : std::optional<Kernel>();
+      schedule.Is(kFissioned) ? InLinks(kernel) : std::optional<Kernel>();
   KILN_ASSIGN_OR_RETURN(const Kernel expanded, ExpandMath(linked ? *linked : kernel));
   const Operands operands = Operands::Of(expanded);
-  std::vector<OutputNest> nests = BuildNests(expanded, params, operands);
+  std::vector<OutputNest> nests = BuildNests(expanded, schedule, operands);
   std::vector<Halide::Func> funcs;
   for (const OutputNest& nest : nests) funcs.push_back(nest.func);
   Halide::Pipeline pipeline(funcs);
   pipeline.add_custom_lowering_pass(new OpaqueLoads);
   pipeline.add_custom_lowering_pass(
-      new Prefetching(StreamedInputs(expanded, params, operands), OutputBuffers(nests)));
+      new Prefetching(StreamedInputs(expanded, schedule, operands), OutputBuffers(nests)));
   pipeline.add_custom_lowering_pass(new UniformLoads);
   pipeline.add_custom_lowering_pass(new UniformSelects);
   pipeline.add_custom_lowering_pass(new SteadyValues);
   pipeline.add_custom_lowering_pass(new SquareTurns);
   pipeline.add_custom_lowering_pass(new WholeLoads);
   // Nests of rows and columns lack registers as it is: branches between loads cost them 3 %.
-  if (params.scheduler != "cross") pipeline.add_custom_lowering_pass(new WholeSteps);
+  if (!schedule.Is(kRowAndColumn)) pipeline.add_custom_lowering_pass(new WholeSteps);
   pipeline.add_custom_lowering_pass(new StridedLoads);
-  if (params.Get("block", 0) > 0) {
+  if (schedule.Is(kPackedBlocks)) {
     pipeline.add_custom_lowering_pass(new GroupedLoads);
     pipeline.add_custom_lowering_pass(new NarrowStores);
   }
   pipeline.add_custom_lowering_pass(new NarrowTails(target.natural_vector_size<float>()));
   pipeline.add_custom_lowering_pass(new RareSelects);
-  pipeline.add_custom_lowering_pass(new AlignedStores(expanded, params, operands, nests));
+  pipeline.add_custom_lowering_pass(new AlignedStores(expanded, schedule, operands, nests));
   pipeline.add_custom_lowering_pass(new MaskShuffles);
   const Factors factors(funcs);
   std::vector<Halide::Argument> arguments = operands.arguments;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// (Kernel, Params, target) -> lowered Halide module. Private: has Halide.h.
+// (Kernel, Schedule, target) -> lowered Halide module. Private: has Halide.h.
 #ifndef KILN_HALIDE_GEN_CPU_EMIT_H_
 #define KILN_HALIDE_GEN_CPU_EMIT_H_
 
@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "base/target.h"
 #include "kernel/kernel.h"
-#include "schedule/scheduler.h"
+#include "schedule/schedule.h"
 
 namespace kiln {
 
@@ -16,10 +16,10 @@ namespace kiln {
 absl::StatusOr<Halide::Target> HalideTargetOf(Target target);
 
 // A module with one function "k" whose arguments are those of kernel/abi.h. kInvalidArgument if the
-// scheduler named by `params` does not accept the kernel; kUnimplemented for what 32-bit index
+// template of `schedule` does not accept the kernel; kUnimplemented for what 32-bit index
 // arithmetic cannot say or a function has no expansion. Halide's own errors are thrown as
 // Halide::Error.
-absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Params& params,
+absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Schedule& schedule,
                                           const Halide::Target& target);
 
 }  // namespace kiln

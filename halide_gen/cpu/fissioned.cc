@@ -12,22 +12,22 @@ using Halide::Func;
 using Halide::TailStrategy;
 using Halide::Var;
 
-std::vector<OutputNest> LinkNests(const Kernel& kernel, const Params& params,
-                                  const Operands& operands) {
+std::vector<OutputNest> BuildFissioned(const Kernel& kernel, const Schedule& schedule,
+                                       const Operands& operands) {
+  const auto& fissioned = schedule.As<Fissioned>();
   const Var x("px"), row("prow"), strip("pstrip"), lane("plane"), task("ptask"), inside("pinside");
-  const int lanes = static_cast<int>(params.Get("lanes", 16));
-  const int64_t grain = params.Get("grain", 1 << 15);
-  const int flat = static_cast<int>(params.Get("flat", 1));
+  const int lanes = static_cast<int>(fissioned.step), flat = static_cast<int>(fissioned.collapsed);
+  const int64_t grain = fissioned.task;
   const bool rows = kernel.num_iterated() > flat;
-  const FlatLoops loops = LoopsOfFlat(kernel, params, operands, x, row);
+  const FlatLoops loops = LoopsOfFlat(kernel, flat, operands, x, row);
   const Expr& length = loops.extents[0];
   const std::vector<Var> vars = rows ? std::vector<Var>{x, row} : std::vector<Var>{x};
   const auto scope_at_x = [&] {
-    return FlatScope(kernel, params, operands, rows ? Expr(row) : Expr(), x);
+    return FlatScope(kernel, {flat, lanes}, operands, rows ? Expr(row) : Expr(), x);
   };
 
   ExprEmitter emitter(kernel, operands);
-  UseTables(kernel, params, operands, kernel.innermost(), lanes, emitter);
+  UseTables(kernel, fissioned.expanded, operands, kernel.innermost(), lanes, emitter);
   std::vector<Func> links;
   for (size_t i = 0; i < kernel.stages.size(); ++i) {
     Scope scope = scope_at_x();  // whole vectors are made: the last may reach behind the row

@@ -31,20 +31,20 @@ using Halide::Var;
 
 class UnrolledNest {
  public:
-  UnrolledNest(const Kernel& kernel, const Params& params, const Operands& operands)
+  UnrolledNest(const Kernel& kernel, const FullUnroll& schedule, const Operands& operands)
       : kernel_(kernel),
-        params_(params),
+        schedule_(schedule),
         operands_(operands),
         emitter_(kernel, operands),
-        kept_(GetKept(params, kernel.stages.size())),
+        kept_(AsFlags(schedule.stored, kernel.stages.size())),
         inner_(static_cast<size_t>(kernel.innermost())),
-        first_(inner_ - static_cast<size_t>(params.Get("along", 1))),
-        most_(static_cast<int>(params.Get("unroll", 2))),
-        lanes_(static_cast<int>(params.Get("lanes", 16))),
-        whole_rows_(params.Get("whole_rows", 0) > 0),
+        first_(inner_ - static_cast<size_t>(schedule.vectorized)),
+        most_(static_cast<int>(schedule.inner)),
+        lanes_(static_cast<int>(schedule.step)),
+        whole_rows_(schedule.packed),
         width_(operands.extents[inner_]),
         length_(ExtentOf(operands, static_cast<int>(first_), kernel.innermost())) {
-    UseTables(kernel, params, operands, kernel.innermost() - 1, lanes_, emitter_);
+    UseTables(kernel, schedule.expanded, operands, kernel.innermost() - 1, lanes_, emitter_);
   }
 
   OutputNest Build(const std::vector<size_t>& group) {
@@ -168,7 +168,7 @@ class UnrolledNest {
   void Schedule(Func& out, bool whole) {
     const Var step("pstep"), in_step("pinstep"), lane("plane"), task("ptask"), inside("pinside");
     const auto guard = TailStrategy::GuardWithIf;
-    const int64_t grain = params_.Get("grain", 1 << 15);
+    const int64_t grain = schedule_.task;
     std::vector<Halide::VarOrRVar> order = {lane};
     out.split(y_, vector_, lane, lanes_, guard);
     if (whole) {
@@ -197,15 +197,15 @@ class UnrolledNest {
   // The known extents are what they are said to be.
   Expr AsKnown() const {
     Expr known = Halide::Internal::const_true();
-    for (size_t d = 0; d < kernel_.dims.size(); ++d) {
-      const int64_t extent = params_.Get("is" + std::to_string(d), -1);
+    for (size_t d = 0; d < std::min(schedule_.known.size(), kernel_.dims.size()); ++d) {
+      const int64_t extent = schedule_.known[d];
       if (extent >= 0) known = known && operands_.extents[d] == static_cast<int32_t>(extent);
     }
     return known;
   }
 
   const Kernel& kernel_;
-  const Params& params_;
+  const FullUnroll& schedule_;
   const Operands& operands_;
   ExprEmitter emitter_;
   const std::vector<bool> kept_;
@@ -222,11 +222,11 @@ class UnrolledNest {
 }  // namespace
 
 // A Func is computed at one place only, so each group of outputs has its own copies of the stages.
-std::vector<OutputNest> UnrolledNests(const Kernel& kernel, const Params& params,
-                                      const Operands& operands) {
+std::vector<OutputNest> BuildFullUnroll(const Kernel& kernel, const Schedule& schedule,
+                                        const Operands& operands) {
   std::vector<OutputNest> nests;
   for (const std::vector<size_t>& group : GroupOutputs(kernel)) {
-    nests.push_back(UnrolledNest(kernel, params, operands).Build(group));
+    nests.push_back(UnrolledNest(kernel, schedule.As<FullUnroll>(), operands).Build(group));
   }
   return nests;
 }

@@ -24,15 +24,16 @@ using Halide::Func;
 using Halide::TailStrategy;
 using Halide::Var;
 
-std::vector<OutputNest> OrderedNests(const Kernel& kernel, const Params& params,
-                                     const Operands& operands) {
+std::vector<OutputNest> BuildMemoryOrder(const Kernel& kernel, const Schedule& schedule,
+                                         const Operands& operands) {
+  const auto& permuted = schedule.As<MemoryOrder>();
   constexpr int kBlock = 256;  // elements
   constexpr int kFewSteps = 16;
   const auto guard = TailStrategy::GuardWithIf;
   const auto inner = static_cast<size_t>(kernel.innermost());
-  const auto order = static_cast<size_t>(params.Get("order", 0));
-  const auto lanes = static_cast<int>(params.Get("lanes", 16));
-  const int64_t grain = params.Get("grain", 1 << 15);
+  const auto order = static_cast<size_t>(permuted.order);
+  const auto lanes = static_cast<int>(permuted.step);
+  const int64_t grain = permuted.task;
   std::vector<OutputNest> nests;
   for (std::vector<size_t>& group : GroupOutputs(kernel)) {
     std::vector<Var> vars;  // outermost first

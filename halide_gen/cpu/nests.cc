@@ -86,10 +86,9 @@ Scope RowScope(const Kernel& kernel, const Operands& operands, const Expr& row, 
   return scope;
 }
 
-Scope FlatScope(const Kernel& kernel, const Params& params, const Operands& operands,
+Scope FlatScope(const Kernel& kernel, const CollapsedDims& collapsed, const Operands& operands,
                 const Expr& row, const Expr& x) {
-  const int flat = static_cast<int>(params.Get("flat", 1));
-  const int lanes = static_cast<int>(params.Get("lanes", 16));
+  const auto [flat, lanes] = collapsed;
   if (flat == 1) return RowScope(kernel, operands, row, x);
   Scope scope;
   scope.coordinates.resize(kernel.dims.size());
@@ -107,17 +106,16 @@ Scope FlatScope(const Kernel& kernel, const Params& params, const Operands& oper
   return scope;
 }
 
-FlatLoops LoopsOfFlat(const Kernel& kernel, const Params& params, const Operands& operands,
-                      const Var& x, const Var& row) {
-  const int flat = static_cast<int>(params.Get("flat", 1));
-  FlatLoops loops = {{x}, {TailLength(kernel, operands, flat)}};
-  if (kernel.num_iterated() == flat) return loops;
-  for (int k = 1; k < flat; ++k) {
+FlatLoops LoopsOfFlat(const Kernel& kernel, int collapsed, const Operands& operands, const Var& x,
+                      const Var& row) {
+  FlatLoops loops = {{x}, {TailLength(kernel, operands, collapsed)}};
+  if (kernel.num_iterated() == collapsed) return loops;
+  for (int k = 1; k < collapsed; ++k) {
     loops.vars.emplace_back("pone" + std::to_string(k));
     loops.extents.emplace_back(1);
   }
   loops.vars.push_back(row);
-  loops.extents.push_back(RowCount(kernel, operands, flat));
+  loops.extents.push_back(RowCount(kernel, operands, collapsed));
   return loops;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loop nests of the schedulers: (Kernel with expanded functions, Params) -> scheduled Funcs.
+// The loop nests of the schedulers: (Kernel with expanded functions, Schedule) -> scheduled Funcs.
 // Private: has Halide.h.
 #ifndef KILN_HALIDE_GEN_CPU_NESTS_H_
 #define KILN_HALIDE_GEN_CPU_NESTS_H_
@@ -11,6 +11,7 @@
 
 #include "halide_gen/common/expr_emitter.h"
 #include "kernel/kernel.h"
+#include "schedule/cpu/templates.h"
 #include "schedule/scheduler.h"
 
 namespace kiln {
@@ -21,34 +22,27 @@ struct OutputNest {
   std::vector<size_t> outputs;
 };
 
-std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& params,
-                                       const Operands& operands);
-std::vector<OutputNest> PieceNests(const Kernel& kernel, const Params& params,
-                                   const Operands& operands);
-std::vector<OutputNest> LinkNests(const Kernel& kernel, const Params& params,
-                                  const Operands& operands);
-std::vector<OutputNest> OrderedNests(const Kernel& kernel, const Params& params,
-                                     const Operands& operands);
-std::vector<OutputNest> BlockNests(const Kernel& kernel, const Params& params,
-                                   const Operands& operands);
-std::vector<OutputNest> ChannelNests(const Kernel& kernel, const Params& params,
-                                     const Operands& operands);
-std::vector<OutputNest> UnrolledNests(const Kernel& kernel, const Params& params,
+// The builder of each template, in its own file: what BuildName makes of a schedule of kName.
+#define KILN_DECLARE_BUILDER(Name)                                                    \
+  std::vector<OutputNest> Build##Name(const Kernel& kernel, const Schedule& schedule, \
                                       const Operands& operands);
-std::vector<OutputNest> AcrossNests(const Kernel& kernel, const Params& params,
-                                    const Operands& operands);
-std::vector<OutputNest> TurnNests(const Kernel& kernel, const Params& params,
-                                  const Operands& operands);
-std::vector<OutputNest> RowNests(const Kernel& kernel, const Params& params,
-                                 const Operands& operands);
-std::vector<OutputNest> ColumnNests(const Kernel& kernel, const Params& params,
-                                    const Operands& operands);
-std::vector<OutputNest> CrossNests(const Kernel& kernel, const Params& params,
+KILN_CPU_TEMPLATES(KILN_DECLARE_BUILDER)
+#undef KILN_DECLARE_BUILDER
+
+// The builder of the schedule's template.
+std::vector<OutputNest> BuildNests(const Kernel& kernel, const Schedule& schedule,
                                    const Operands& operands);
-// With `rows`, a nest of RowNests that runs in blocks ("together"), the blocks of reductions over
-// the outer dim run along with its.
-std::vector<OutputNest> GeneralNests(const Kernel& kernel, const Params& params,
-                                     const Operands& operands, const Halide::Func* rows = nullptr);
+
+// Parts of builders that others use.
+
+// The rows of kRowReduction; `fused`: in blocks of as many rows as a reduction over an outer dim
+// combines, along with which nests of StagedNests run.
+std::vector<OutputNest> RowNests(const Kernel& kernel, const RowReduction& schedule, bool fused,
+                                 const Operands& operands);
+// With `rows`, a nest of fused RowNests, the blocks of reductions over the outer dim run along with
+// its.
+std::vector<OutputNest> StagedNests(const Kernel& kernel, const Staged& schedule,
+                                    const Operands& operands, const Halide::Func* rows = nullptr);
 
 // ---- Shared by them.
 
@@ -74,7 +68,7 @@ Halide::Expr ReducesNothing(const Operands& operands, const Stage& stage,
 
 // The reduction `stage` over the innermost dim, for every row: a Func of the row, computed before
 // all else. It is over other dims too, which are not reduced yet, and reads whole rows of inputs.
-Halide::Func ReducedRows(const Kernel& kernel, size_t stage, const Params& params,
+Halide::Func ReducedRows(const Kernel& kernel, size_t stage, const Staged& schedule,
                          const Operands& operands);
 
 // The scope of a nest with the coordinates `row` (undefined if there are no outer dims) and `x`
@@ -82,8 +76,13 @@ Halide::Func ReducedRows(const Kernel& kernel, size_t stage, const Params& param
 Scope RowScope(const Kernel& kernel, const Operands& operands, const Halide::Expr& row,
                const Halide::Expr& x);
 
-// The same for vectors of `lanes` where the last dims run as one ("flat"), at `x`.
-Scope FlatScope(const Kernel& kernel, const Params& params, const Operands& operands,
+// How many of the last dims run as one loop, in vectors of `step`.
+struct CollapsedDims {
+  int dims = 1, step = 16;
+};
+
+// The same where the last dims run as one, at `x`.
+Scope FlatScope(const Kernel& kernel, const CollapsedDims& collapsed, const Operands& operands,
                 const Halide::Expr& row, const Halide::Expr& x);
 
 // The loops over the outputs of such a nest, `x` and what is outside of it, and their extents.
@@ -92,7 +91,7 @@ struct FlatLoops {
   std::vector<Halide::Var> vars;
   std::vector<Halide::Expr> extents;
 };
-FlatLoops LoopsOfFlat(const Kernel& kernel, const Params& params, const Operands& operands,
+FlatLoops LoopsOfFlat(const Kernel& kernel, int collapsed, const Operands& operands,
                       const Halide::Var& x, const Halide::Var& row);
 
 // A Func is computed at one place only. The stages over just `dims` that stand on reductions and

@@ -36,18 +36,18 @@ using OfCells = std::map<size_t, Func>;
 class ColumnNest {
  public:
   // `of_cells` need not be computed.
-  ColumnNest(const Kernel& kernel, const Params& params, const Operands& operands,
+  ColumnNest(const Kernel& kernel, const OuterReduction& schedule, const Operands& operands,
              const OfCells& of_cells)
       : kernel_(kernel),
-        params_(params),
+        schedule_(schedule),
         operands_(operands),
         emitter_(kernel, operands),
-        kept_(GetKept(params, kernel.stages.size())),
+        kept_(AsFlags(schedule.stored, kernel.stages.size())),
         cell_dims_(AnyReduction(kernel).dims),
         column_dims_(AnyReduction(kernel).over),
         inner_(kernel.innermost()),
-        lanes_(static_cast<int>(params.Get("lanes", 16))),
-        at_once_(cell_dims_.empty() ? 1 : static_cast<int>(params.Get("at_once", 1))),
+        lanes_(static_cast<int>(schedule.step)),
+        at_once_(cell_dims_.empty() ? 1 : static_cast<int>(schedule.batch)),
         made_(of_cells) {
     for (int d = 0; d < kernel.num_iterated(); ++d) {
       dims_.emplace_back("pdim" + std::to_string(d) + "v");
@@ -215,8 +215,8 @@ class ColumnNest {
         .extent = ExtentOf(dim),
         .empty = ReducesNothing(operands_, stage, after),
         .lanes = lane_rule,
-        .levels = static_cast<int>(params_.Get(lane_rule ? "levels" : "outer_levels", 1)),
-        .accumulators = static_cast<int>(params_.Get("accumulators", kReduceLanes)),
+        .levels = static_cast<int>(lane_rule ? schedule_.levels : schedule_.outer_levels),
+        .accumulators = static_cast<int>(schedule_.accumulators),
         .vars = CellVars(after),
         .element = [&](const Expr& index) -> Expr {
           Scope scope = CellScope(dim, index);
@@ -246,7 +246,7 @@ class ColumnNest {
       if (!Tiles()) order.emplace_back(vector);
     }
     Expr elements = Tiles() ? Expr(lanes_) : Expr(1);
-    const bool as_they_lie = !made_.empty() && params_.Get("as_they_lie", 0) > 0;
+    const bool as_they_lie = !made_.empty() && schedule_.memory_order;
     if (as_they_lie && !Tiles() && Has(dims, inner_)) elements = ExtentOf(inner_);
     for (auto dim = column_dims_.rbegin(); dim != column_dims_.rend() && !as_they_lie; ++dim) {
       if (!reductions_.empty() || Has(dims, *dim)) elements = elements * ExtentOf(*dim);
@@ -255,7 +255,7 @@ class ColumnNest {
     std::vector<Var> cell;
     Expr cells = 1;
     // One step where the row has no more lanes; without a division to tell where it begins.
-    const bool in_row = Tiles() && params_.Get("in_row", 0) > 0;
+    const bool in_row = Tiles() && schedule_.whole_row;
     if (in_row) {
       order.emplace_back(vector);
     } else if (Tiles()) {
@@ -279,8 +279,7 @@ class ColumnNest {
     }
     order.insert(order.end(), cell.begin(), cell.end());
     out.reorder(order);
-    out.split(Fused(out, cell), task, inside,
-              PerTask(params_.Get("grain", 1 << 15), elements, cells), guard)
+    out.split(Fused(out, cell), task, inside, PerTask(schedule_.task, elements, cells), guard)
         .parallel(task);
     // The tail of the last tile is told apart at the stores, not by a copy of all the code.
     out.never_partition_all();
@@ -340,8 +339,8 @@ class ColumnNest {
   }
 
   bool BlocksApart() const {
-    return params_.Get("blocks_apart", 0) != 0 && Tiles() && maps_.empty() &&
-           column_dims_.size() == 1 && params_.Get("outer_levels", 1) > 1;
+    return schedule_.two_stage && Tiles() && maps_.empty() && column_dims_.size() == 1 &&
+           schedule_.outer_levels > 1;
   }
 
   // The blocks of the first level, which is not the top, before all cells: their rows are tasks.
@@ -359,7 +358,7 @@ class ColumnNest {
       each = each * ExtentOf(dim);
     }
     const Var task("ptask"), inside("pinside");
-    const Expr per_task = PerTask(params_.Get("grain", 1 << 15), each, count);
+    const Expr per_task = PerTask(schedule_.task, each, count);
     all.split(level.block, task, inside, per_task, TailStrategy::GuardWithIf).parallel(task);
     all.vectorize(lane_);
     PlaceBlocks(level, LoopLevel(all, tile_));
@@ -386,7 +385,7 @@ class ColumnNest {
   }
 
   const Kernel& kernel_;
-  const Params& params_;
+  const OuterReduction& schedule_;
   const Operands& operands_;
   ExprEmitter emitter_;
   const std::vector<bool> kept_;
@@ -403,16 +402,16 @@ class ColumnNest {
 
 }  // namespace
 
-std::vector<OutputNest> ColumnNests(const Kernel& kernel, const Params& params,
-                                    const Operands& operands) {
-  if (params.Get("flat", 1) > 1) return RowNests(kernel, params, operands);
+std::vector<OutputNest> BuildOuterReduction(const Kernel& kernel, const Schedule& schedule,
+                                            const Operands& operands) {
+  const auto& columns = schedule.As<OuterReduction>();
   const std::vector<std::vector<size_t>> groups = GroupOutputs(kernel);
   const std::vector<size_t> shared = SharedStages(kernel, groups, AnyReduction(kernel).dims);
   OfCells of_cells;
-  if (!shared.empty()) of_cells = ColumnNest(kernel, params, operands, {}).BuildCells(shared);
+  if (!shared.empty()) of_cells = ColumnNest(kernel, columns, operands, {}).BuildCells(shared);
   std::vector<OutputNest> nests;
   for (const std::vector<size_t>& group : groups) {
-    nests.push_back(ColumnNest(kernel, params, operands, of_cells).Build(group));
+    nests.push_back(ColumnNest(kernel, columns, operands, of_cells).Build(group));
   }
   return nests;
 }

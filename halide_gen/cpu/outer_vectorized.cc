@@ -35,15 +35,15 @@ constexpr auto kStack = Halide::MemoryType::Stack;
 
 class AcrossNest {
  public:
-  AcrossNest(const Kernel& kernel, const Params& params, const Operands& operands)
+  AcrossNest(const Kernel& kernel, const OuterVectorized& schedule, const Operands& operands)
       : kernel_(kernel),
         operands_(operands),
         emitter_(kernel, operands),
-        kept_(GetKept(params, kernel.stages.size())),
-        most_(static_cast<int>(params.Get("across", 1))),
-        lanes_(static_cast<int>(params.Get("lanes", 16))),
+        kept_(AsFlags(schedule.stored, kernel.stages.size())),
+        most_(static_cast<int>(schedule.row)),
+        lanes_(static_cast<int>(schedule.step)),
         block_(most_ <= kFewColumns ? kFewColumns : lanes_),
-        grain_(params.Get("grain", 1 << 15)),
+        grain_(schedule.task),
         length_(operands.extents[static_cast<size_t>(kernel.innermost())]),
         rows_(RowCount(kernel, operands)) {}
 
@@ -264,11 +264,11 @@ class AcrossNest {
 }  // namespace
 
 // A Func is computed at one place only, so each group of outputs has its own copies of the stages.
-std::vector<OutputNest> AcrossNests(const Kernel& kernel, const Params& params,
-                                    const Operands& operands) {
+std::vector<OutputNest> BuildOuterVectorized(const Kernel& kernel, const Schedule& schedule,
+                                             const Operands& operands) {
   std::vector<OutputNest> nests;
   for (const std::vector<size_t>& group : GroupOutputs(kernel)) {
-    nests.push_back(AcrossNest(kernel, params, operands).Build(group));
+    nests.push_back(AcrossNest(kernel, schedule.As<OuterVectorized>(), operands).Build(group));
   }
   return nests;
 }

@@ -27,13 +27,13 @@ using Halide::Var;
 
 class BlockNest {
  public:
-  BlockNest(const Kernel& kernel, const Params& params, const Operands& operands)
+  BlockNest(const Kernel& kernel, const PackedBlocks& schedule, const Operands& operands)
       : kernel_(kernel),
-        params_(params),
+        schedule_(schedule),
         operands_(operands),
         rank_(static_cast<size_t>(kernel.num_iterated())),
-        first_(rank_ - static_cast<size_t>(params.Get("block", 1))),
-        lanes_(static_cast<int>(params.Get("lanes", 1))),
+        first_(rank_ - static_cast<size_t>(schedule.dims)),
+        lanes_(static_cast<int>(schedule.blocks)),
         run_(operands.extents[first_ - 1]),
         block_(ExtentOf(operands, static_cast<int>(first_), kernel.num_iterated())),
         vectors_((run_ + (lanes_ - 1)) / lanes_),
@@ -75,9 +75,7 @@ class BlockNest {
   }
 
  private:
-  int IsOf(size_t dim) const {
-    return static_cast<int>(params_.Get("is" + std::to_string(dim), 1));
-  }
+  int IsOf(size_t dim) const { return static_cast<int>(schedule_.known[dim]); }
 
   // Extents are what they are said to be, and there is a whole vector.
   Expr AsKnown() const {
@@ -138,12 +136,12 @@ class BlockNest {
       all = fused;
       count = count * operands_.extents[d];
     }
-    stage.split(all, task, inside, PerTask(params_.Get("grain", 1 << 15), each, count), guard);
+    stage.split(all, task, inside, PerTask(schedule_.task, each, count), guard);
     stage.parallel(task);
   }
 
   const Kernel& kernel_;
-  const Params& params_;
+  const PackedBlocks& schedule_;
   const Operands& operands_;
   const size_t rank_, first_;  // of dims; the first of the block
   const int lanes_;            // blocks in a vector
@@ -155,11 +153,13 @@ class BlockNest {
 
 }  // namespace
 
-std::vector<OutputNest> BlockNests(const Kernel& kernel, const Params& params,
-                                   const Operands& operands) {
+std::vector<OutputNest> BuildPackedBlocks(const Kernel& kernel, const Schedule& schedule,
+                                          const Operands& operands) {
+  PackedBlocks packed = schedule.As<PackedBlocks>();
+  packed.known.resize(kernel.dims.size(), 1);
   std::vector<OutputNest> nests;
   for (const std::vector<size_t>& group : GroupOutputs(kernel))
-    nests.push_back(BlockNest(kernel, params, operands).Build(group));
+    nests.push_back(BlockNest(kernel, packed, operands).Build(group));
   return nests;
 }
 

@@ -36,29 +36,22 @@ std::vector<Func> StoreRowStages(const Kernel& kernel, const Operands& operands,
 
 }  // namespace
 
-std::vector<OutputNest> PointwiseNests(const Kernel& kernel, const Params& params,
+std::vector<OutputNest> BuildPointwise(const Kernel& kernel, const Schedule& schedule,
                                        const Operands& operands) {
-  if (params.Get("unroll", 0) > 0) return UnrolledNests(kernel, params, operands);
-  if (params.Get("block", 0) > 0) return BlockNests(kernel, params, operands);
-  if (params.Get("order", -1) >= 0) return OrderedNests(kernel, params, operands);
-  if (params.Get("cuts", 0) > 0) return PieceNests(kernel, params, operands);
-  if (params.Get("turn", -1) >= 0) return TurnNests(kernel, params, operands);
-  if (params.Get("stride_dim", -1) >= 0) return ChannelNests(kernel, params, operands);
-  if (params.Get("links", 0) > 0) return LinkNests(kernel, params, operands);
+  const auto& pointwise = schedule.As<Pointwise>();
   const Var x("px"), row("prow"), task("ptask"), inside("pinside");
-  const int lanes = static_cast<int>(params.Get("lanes", 16));
-  const int64_t grain = params.Get("grain", 1 << 15);
-  const int flat = static_cast<int>(params.Get("flat", 1));
+  const int lanes = static_cast<int>(pointwise.step), flat = static_cast<int>(pointwise.collapsed);
+  const int64_t grain = pointwise.task;
   const bool rows = kernel.num_iterated() > flat;
-  const FlatLoops loops = LoopsOfFlat(kernel, params, operands, x, row);
+  const FlatLoops loops = LoopsOfFlat(kernel, flat, operands, x, row);
   const Expr& length = loops.extents[0];
   std::vector<OutputNest> nests;
   for (std::vector<size_t>& group : GroupOutputs(kernel)) {
     ExprEmitter emitter(kernel, operands);
     std::vector<Func> of_row;
-    UseTables(kernel, params, operands, kernel.innermost(), lanes, emitter);
+    UseTables(kernel, pointwise.expanded, operands, kernel.innermost(), lanes, emitter);
     if (rows && flat == 1) of_row = StoreRowStages(kernel, operands, row, emitter);
-    Scope scope = FlatScope(kernel, params, operands, rows ? Expr(row) : Expr(), x);
+    Scope scope = FlatScope(kernel, {flat, lanes}, operands, rows ? Expr(row) : Expr(), x);
     Func out = DefineOutputs(kernel, group, loops.vars, emitter, scope);
     SetDense(out, loops.extents);
     if (rows) {

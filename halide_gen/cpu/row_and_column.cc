@@ -8,15 +8,6 @@
 namespace kiln {
 namespace {
 
-// `params` for some stages of the kernel.
-Params ParamsOf(const std::vector<size_t>& stages, const std::vector<bool>& kept, Params params) {
-  std::erase_if(params.values, [](const auto& value) { return value.first.starts_with("keep"); });
-  std::vector<bool> own;
-  for (const size_t stage : stages) own.push_back(kept[stage]);
-  SetKept(params, own);
-  return params;
-}
-
 void Append(std::vector<OutputNest> more, const Half& half, std::vector<OutputNest>& nests) {
   for (OutputNest& nest : more) {
     for (size_t& output : nest.outputs) output = half.outputs[output];
@@ -26,18 +17,24 @@ void Append(std::vector<OutputNest> more, const Half& half, std::vector<OutputNe
 
 }  // namespace
 
-std::vector<OutputNest> CrossNests(const Kernel& kernel, const Params& params,
-                                   const Operands& operands) {
+std::vector<OutputNest> BuildRowAndColumn(const Kernel& kernel, const Schedule& schedule,
+                                          const Operands& operands) {
+  const auto& both = schedule.As<RowAndColumn>();
   const Halves halves = HalvesOf(kernel);
-  const std::vector<bool> kept = GetKept(params, kernel.stages.size());
-  const std::vector<bool> none(kernel.stages.size(), false);
   std::vector<OutputNest> nests;
-  Append(RowNests(halves.rows.kernel, ParamsOf(halves.rows.stages, kept, params), operands),
-         halves.rows, nests);
-  const bool together = params.Get("together", 0) > 0;
-  const Halide::Func rows = nests.front().func;
-  Append(GeneralNests(halves.columns.kernel, ParamsOf(halves.columns.stages, none, params),
-                      operands, together ? &rows : nullptr),
+  std::vector<OutputNest> rows =
+      both.fused ? RowNests(halves.rows.kernel, both.rows.As<RowReduction>(), true, operands)
+                 : BuildNests(halves.rows.kernel, both.rows, operands);
+  Append(std::move(rows), halves.rows, nests);
+  const LaunchFacts of_rows = both.rows.Facts();
+  Staged columns;
+  columns.step = of_rows.step;
+  columns.task = of_rows.task;
+  columns.outer_step = both.outer_step;
+  columns.outer_levels = both.outer_levels;
+  columns.one_vector = both.one_vector;
+  const Halide::Func first = nests.front().func;
+  Append(StagedNests(halves.columns.kernel, columns, operands, both.fused ? &first : nullptr),
          halves.columns, nests);
   return nests;
 }

@@ -24,21 +24,21 @@ using OfRows = std::map<size_t, Func>;  // by stage
 class RowNest {
  public:
   // `of_rows` need not be computed.
-  RowNest(const Kernel& kernel, const Params& params, const Operands& operands,
+  RowNest(const Kernel& kernel, const RowReduction& schedule, bool fused, const Operands& operands,
           const OfRows& of_rows)
       : kernel_(kernel),
-        params_(params),
+        schedule_(schedule),
         operands_(operands),
         emitter_(kernel, operands),
-        kept_(GetKept(params, kernel.stages.size())),
-        lanes_(static_cast<int>(params.Get("lanes", 16))),
-        levels_(static_cast<int>(params.Get("levels", 1))),
-        accumulators_(static_cast<int>(params.Get("accumulators", kReduceLanes))),
-        abreast_(static_cast<int>(params.Get("abreast", 0))),
-        at_once_(abreast_ > 0 ? abreast_ : static_cast<int>(params.Get("at_once", 1))),
-        together_(params.Get("together", 0) > 0),
-        flat_(static_cast<int>(params.Get("flat", 1))),
-        grain_(params.Get("grain", 1 << 15)),
+        kept_(AsFlags(schedule.stored, kernel.stages.size())),
+        lanes_(static_cast<int>(schedule.step)),
+        levels_(static_cast<int>(schedule.levels)),
+        accumulators_(static_cast<int>(schedule.accumulators)),
+        abreast_(static_cast<int>(schedule.folded)),
+        at_once_(abreast_ > 0 ? abreast_ : static_cast<int>(schedule.batch)),
+        together_(fused),
+        flat_(static_cast<int>(schedule.dims)),
+        grain_(schedule.task),
         length_(TailLength(kernel, operands, flat_)),
         rows_(RowCount(kernel, operands, flat_)),
         made_(of_rows) {
@@ -87,13 +87,13 @@ class RowNest {
     }
     for (const auto& [i, func] : made_) emitter_.Store(static_cast<int32_t>(i), func);
     const bool whole = SpansAll(kernel_, kernel_.outputs[group[0]].dims);
-    if (params_.Get("tables", 0) != 0) {
+    if (!schedule_.expanded.empty()) {
       const int32_t x = kernel_.innermost();
-      UseTables(kernel_, params_, operands_, x, lanes_, emitter_, x + 1 - flat_);
+      UseTables(kernel_, schedule_.expanded, operands_, x, lanes_, emitter_, x + 1 - flat_);
     }
     Scope scope = ScopeAt(whole ? Expr(x_) : Expr());
     FlatLoops loops = {{row_}, {rows_}};
-    if (whole) loops = LoopsOfFlat(kernel_, params_, operands_, x_, row_);
+    if (whole) loops = LoopsOfFlat(kernel_, flat_, operands_, x_, row_);
     Func out = DefineOutputs(kernel_, group, loops.vars, emitter_, scope);
     SetDense(out, loops.extents);
     Loop(out, whole);
@@ -278,7 +278,7 @@ class RowNest {
   }
 
   const Kernel& kernel_;
-  const Params& params_;
+  const RowReduction& schedule_;
   const Operands& operands_;
   ExprEmitter emitter_;
   const std::vector<bool> kept_;
@@ -298,10 +298,10 @@ class RowNest {
 
 // Rows of so few elements that loads with a constant stride, of which Halide makes dense ones and
 // shuffles, turn them.
-Func StridedRows(const Kernel& kernel, size_t i, const Params& params, const Operands& operands) {
+Func StridedRows(const Kernel& kernel, size_t i, const Staged& schedule, const Operands& operands) {
   const Stage& stage = kernel.stages[i];
   const ExprEmitter emitter(kernel, operands);
-  const auto most = static_cast<int>(params.Get("across", 1));
+  const auto most = static_cast<int>(schedule.strided);
   const Var row("prow");
   const ReductionSpec spec = {
       .name = "s" + std::to_string(i) + "_rows",
@@ -318,36 +318,44 @@ Func StridedRows(const Kernel& kernel, size_t i, const Params& params, const Ope
   rows(row) = ReduceFew(spec, most);
   const Expr count = RowCount(kernel, operands);
   rows.compute_root().bound(row, 0, count);
-  CutRow(rows, row, static_cast<int>(params.Get("lanes", 16)), params.Get("grain", 1 << 15), count);
+  CutRow(rows, row, static_cast<int>(schedule.step), schedule.task, count);
   rows.specialize(spec.extent == most);
   return rows;
 }
 
 }  // namespace
 
-Func ReducedRows(const Kernel& kernel, size_t stage, const Params& params,
+Func ReducedRows(const Kernel& kernel, size_t stage, const Staged& schedule,
                  const Operands& operands) {
-  if (params.Get("across", 0) > 0) return StridedRows(kernel, stage, params, operands);
-  return RowNest(kernel, params, operands, {}).Rows(stage);
+  if (schedule.strided > 0) return StridedRows(kernel, stage, schedule, operands);
+  RowReduction rows;
+  rows.step = schedule.step;
+  rows.task = schedule.task;
+  rows.levels = schedule.levels;
+  rows.folded = schedule.folded;
+  rows.accumulators = schedule.accumulators;
+  rows.stored = schedule.stored;
+  return RowNest(kernel, rows, /*fused=*/false, operands, {}).Rows(stage);
 }
 
-std::vector<OutputNest> RowNests(const Kernel& kernel, const Params& params,
+std::vector<OutputNest> RowNests(const Kernel& kernel, const RowReduction& schedule, bool fused,
                                  const Operands& operands) {
-  if (params.Get("unroll", 0) > 0) return UnrolledNests(kernel, params, operands);
-  if (params.Get("across", 0) > 0) return AcrossNests(kernel, params, operands);
   const std::vector<std::vector<size_t>> groups = GroupOutputs(kernel);
   std::vector<int32_t> outer;
-  const auto flat = static_cast<int32_t>(params.Get("flat", 1));
-  for (int32_t dim = 0; dim <= kernel.innermost() - flat; ++dim) outer.push_back(dim);
+  for (int32_t dim = 0; dim <= kernel.innermost() - schedule.dims; ++dim) outer.push_back(dim);
   const std::vector<size_t> shared = SharedStages(kernel, groups, outer);
   OfRows of_rows;
-  if (!shared.empty() && params.Get("together", 0) == 0)
-    of_rows = RowNest(kernel, params, operands, {}).BuildRows(shared);
+  if (!shared.empty() && !fused)
+    of_rows = RowNest(kernel, schedule, fused, operands, {}).BuildRows(shared);
   std::vector<OutputNest> nests;
-  for (const std::vector<size_t>& group : groups) {
-    nests.push_back(RowNest(kernel, params, operands, of_rows).Build(group));
-  }
+  for (const std::vector<size_t>& group : groups)
+    nests.push_back(RowNest(kernel, schedule, fused, operands, of_rows).Build(group));
   return nests;
+}
+
+std::vector<OutputNest> BuildRowReduction(const Kernel& kernel, const Schedule& schedule,
+                                          const Operands& operands) {
+  return RowNests(kernel, schedule.As<RowReduction>(), /*fused=*/false, operands);
 }
 
 }  // namespace kiln

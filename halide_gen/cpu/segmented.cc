@@ -28,12 +28,13 @@ Expr OfPiece(const Expr& number, size_t count, Of&& of) {
 
 }  // namespace
 
-std::vector<OutputNest> PieceNests(const Kernel& kernel, const Params& params,
-                                   const Operands& operands) {
+std::vector<OutputNest> BuildSegmented(const Kernel& kernel, const Schedule& schedule,
+                                       const Operands& operands) {
+  const auto& segmented = schedule.As<Segmented>();
   const Var x("px"), row("prow"), task("ptask"), inside("pinside");
   const auto guard = TailStrategy::GuardWithIf;
-  const int lanes = static_cast<int>(params.Get("lanes", 16));
-  const int64_t grain = params.Get("grain", 1 << 15);
+  const int lanes = static_cast<int>(segmented.step);
+  const int64_t grain = segmented.task;
   const bool rows = kernel.num_iterated() > 1;
   const Expr length = operands.extents[static_cast<size_t>(kernel.innermost())];
   const std::vector<IndexExpr> cuts = Cuts(kernel);

@@ -34,23 +34,24 @@ constexpr int kTileBytes = 16 << 10;  // of sums that are added to row by row
 
 class RootNests {
  public:
-  RootNests(const Kernel& kernel, const Params& params, const Operands& operands, const Func* rows)
+  RootNests(const Kernel& kernel, const Staged& schedule, const Operands& operands,
+            const Func* rows)
       : kernel_(kernel),
-        params_(params),
+        schedule_(schedule),
         operands_(operands),
         rows_(rows),
         emitter_(kernel, operands),
-        lanes_(static_cast<int>(params.Get("lanes", 16))),
-        outer_lanes_(static_cast<int>(params.Get("outer_lanes", 16))),
-        grain_(params.Get("grain", 1 << 15)),
+        lanes_(static_cast<int>(schedule.step)),
+        outer_lanes_(static_cast<int>(schedule.outer_step)),
+        grain_(schedule.task),
         first_of_tail_(static_cast<size_t>(kernel.num_iterated()) -
-                       static_cast<size_t>(params.Get("flat", 1))) {
+                       static_cast<size_t>(schedule.collapsed)) {
     for (size_t d = 0; d < kernel.dims.size(); ++d)
       dims_.emplace_back("pdim" + std::to_string(d) + "v");
   }
 
   std::vector<OutputNest> Build() {
-    const std::vector<bool> kept = GetKept(params_, kernel_.stages.size());
+    const std::vector<bool> kept = AsFlags(schedule_.stored, kernel_.stages.size());
     for (size_t i = 0; i < kernel_.stages.size(); ++i) {
       if (kernel_.stages[i].kind == Stage::Kind::kReduce) {
         BuildReduce(i);
@@ -191,10 +192,10 @@ class RootNests {
     const Stage& stage = kernel_.stages[i];
     const bool lane_rule = dim == kernel_.innermost();
     const std::string name = "s" + std::to_string(i) + "_over" + std::to_string(dim);
-    if (lane_rule && params_.Get("rows_first", 0) > 0) {
+    if (lane_rule && schedule_.inner_first) {
       Func result(name);
       const Expr row = RowMajor(operands_, dims, {dims_.begin(), dims_.end()});
-      result(Vars(after)) = ReducedRows(kernel_, i, params_, operands_)(row);
+      result(Vars(after)) = ReducedRows(kernel_, i, schedule_, operands_)(row);
       return result;
     }
     const bool tiles = !lane_rule && NeverEmpty(dims);
@@ -207,8 +208,8 @@ class RootNests {
         .extent = operands_.extents[static_cast<size_t>(dim)],
         .empty = ReducesNothing(operands_, stage, dims),
         .lanes = lane_rule,
-        .levels = static_cast<int>(params_.Get(lane_rule ? "levels" : "outer_levels", 1)),
-        .accumulators = static_cast<int>(params_.Get("accumulators", kReduceLanes)),
+        .levels = static_cast<int>(lane_rule ? schedule_.levels : schedule_.outer_levels),
+        .accumulators = static_cast<int>(schedule_.accumulators),
         .vars = Vars(after),
         .inside = inside,
         .element = [&](const Expr& index) -> Expr {
@@ -312,7 +313,7 @@ class RootNests {
     Bound(stored, all);
     const Var x = loops[0].var, all_vectors("pallvectors"), tile("ptile"), vectors("pvectors"),
               lane("plane");
-    const bool one = level.top || params_.Get("outer_vectors", 0) == 1;
+    const bool one = level.top || schedule_.one_vector;
     const int most = one ? 1 : std::max(1, kTileBytes / sums.types()[0].bytes() / outer_lanes_);
     const Expr in_tile = VectorsOfTile(loops[0].extent, most);
     const Expr tile_length = in_tile * outer_lanes_;
@@ -416,7 +417,7 @@ class RootNests {
   }
 
   const Kernel& kernel_;
-  const Params& params_;
+  const Staged& schedule_;
   const Operands& operands_;
   const Func* const rows_;  // that blocks of reductions run along with; or nullptr
   ExprEmitter emitter_;
@@ -429,9 +430,14 @@ class RootNests {
 
 }  // namespace
 
-std::vector<OutputNest> GeneralNests(const Kernel& kernel, const Params& params,
-                                     const Operands& operands, const Func* rows) {
-  return RootNests(kernel, params, operands, rows).Build();
+std::vector<OutputNest> StagedNests(const Kernel& kernel, const Staged& schedule,
+                                    const Operands& operands, const Func* rows) {
+  return RootNests(kernel, schedule, operands, rows).Build();
+}
+
+std::vector<OutputNest> BuildStaged(const Kernel& kernel, const Schedule& schedule,
+                                    const Operands& operands) {
+  return StagedNests(kernel, schedule.As<Staged>(), operands);
 }
 
 }  // namespace kiln

@@ -7,6 +7,7 @@
 
 #include "halide_gen/cpu/nests.h"
 #include "schedule/analysis.h"
+#include "schedule/schedule.h"
 
 namespace kiln {
 namespace {
@@ -47,11 +48,12 @@ Func TableOf(const Kernel& kernel, const Operands& operands, size_t i, int32_t f
 
 }  // namespace
 
-void UseTables(const Kernel& kernel, const Params& params, const Operands& operands, int32_t last,
-               int lanes, ExprEmitter& emitter, int32_t whole_from) {
+void UseTables(const Kernel& kernel, const std::vector<int64_t>& expanded, const Operands& operands,
+               int32_t last, int lanes, ExprEmitter& emitter, int32_t whole_from) {
+  const std::vector<bool> expands = AsFlags(expanded, kernel.inputs.size());
   for (size_t i = 0; i < kernel.inputs.size(); ++i) {
     const std::vector<int32_t>& dims = kernel.inputs[i].dims;
-    if (i >= kMostTables || ((params.Get("tables", 0) >> i) & 1) == 0) continue;
+    if (!expands[i]) continue;
     const int32_t first = std::min(*std::min_element(dims.begin(), dims.end()), whole_from);
     Expr period = 1;
     for (int32_t d = first; d <= last; ++d)

@@ -15,19 +15,19 @@
 #include <Halide.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "halide_gen/common/expr_emitter.h"
 #include "kernel/kernel.h"
-#include "schedule/scheduler.h"
 
 namespace kiln {
 
-// Makes tables of the inputs that `params` names ("tables"), for vectors of `lanes` steps along
+// Makes tables of the inputs `expanded`, for vectors of `lanes` steps along
 // what runs as one: the dims up to `last`. `emitter` reads them from now on. Where the innermost
 // dim comes after `last`, a step is a row of it in inputs that have it. No table repeats within
 // the dims from `whole_from` on.
-void UseTables(const Kernel& kernel, const Params& params, const Operands& operands, int32_t last,
-               int lanes, ExprEmitter& emitter, int32_t whole_from = INT32_MAX);
+void UseTables(const Kernel& kernel, const std::vector<int64_t>& expanded, const Operands& operands,
+               int32_t last, int lanes, ExprEmitter& emitter, int32_t whole_from = INT32_MAX);
 
 }  // namespace kiln
 

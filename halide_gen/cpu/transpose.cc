@@ -39,15 +39,15 @@ constexpr int64_t kFewOperations = 16;
 
 class TurnNest {
  public:
-  TurnNest(const Kernel& kernel, const Params& params, const Operands& operands)
+  TurnNest(const Kernel& kernel, const Transpose& schedule, const Operands& operands)
       : kernel_(kernel),
         operands_(operands),
-        turn_(static_cast<size_t>(params.Get("turn", 0))),
-        turns_(LastDims(kernel, turn_, static_cast<size_t>(params.Get("turns", 1)))),
+        turn_(static_cast<size_t>(schedule.along)),
+        turns_(LastDims(kernel, turn_, static_cast<size_t>(schedule.dims))),
         inner_(static_cast<size_t>(kernel.innermost())),
-        tile_(static_cast<int>(params.Get("tile", 16))),
-        columns_(static_cast<int>(params.Get("columns", 1))),
-        grain_(2 * params.Get("grain", 1 << 15)) {
+        tile_(static_cast<int>(schedule.tile)),
+        columns_(static_cast<int>(schedule.columns)),
+        grain_(2 * schedule.task) {
     for (int d = 0; d < kernel.num_iterated(); ++d) {
       dims_.emplace_back("pdim" + std::to_string(d) + "v");
     }
@@ -248,11 +248,11 @@ class TurnNest {
 
 }  // namespace
 
-std::vector<OutputNest> TurnNests(const Kernel& kernel, const Params& params,
-                                  const Operands& operands) {
+std::vector<OutputNest> BuildTranspose(const Kernel& kernel, const Schedule& schedule,
+                                       const Operands& operands) {
   std::vector<OutputNest> nests;
   for (const std::vector<size_t>& group : GroupOutputs(kernel)) {
-    nests.push_back(TurnNest(kernel, params, operands).Build(group));
+    nests.push_back(TurnNest(kernel, schedule.As<Transpose>(), operands).Build(group));
   }
   return nests;
 }

@@ -6,6 +6,7 @@
 #include "base/cpu_features.h"
 #include "schedule/cpu/machine_files.h"
 #include "schedule/cpu/schedulers.h"
+#include "schedule/cpu/templates.h"
 
 namespace kiln {
 namespace {
@@ -26,6 +27,13 @@ const Machine& MachineOf(Target target) {
   return IsaOf(target) == IsaLevel::kV4 ? kMachineV4 : kMachineV3;
 }
 
+std::span<const Template* const> Templates() {
+#define KILN_POINTER(Name) &k##Name,
+  static constexpr const Template* kTemplates[] = {KILN_CPU_TEMPLATES(KILN_POINTER)};
+#undef KILN_POINTER
+  return kTemplates;
+}
+
 }  // namespace
 
 std::span<const Scheduler> CpuSchedulers() {
@@ -36,6 +44,7 @@ std::span<const Scheduler> CpuSchedulers() {
 
 const DeviceModel kCpuModel = {
     .device = DeviceKind::kCpu,
+    .templates = Templates,
     .schedulers = CpuSchedulers,
     .caps = {.buffers = kMaxBuffers, .compile_work = kMaxWork},
     .layout = ActivationLayout::kChannelsLast,

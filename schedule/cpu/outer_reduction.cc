@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// "column": reductions that all go over the same dims, which are not just the innermost; with maps
-// before, between and after. Softmax over an outer axis, batch norm and instance norm are such.
-//
-// A cell is one element of the dims that are kept, or, if the innermost is kept, `lanes` neighbours
-// along it; a column is what the reduced dims span in a cell. A column passes through all stages
-// while it is in the cache. Maps over it that are dear, or needed by several loops, are kept in a
-// buffer of one column. Tasks are runs of cells; where a cell has all of its row, cells are counted
-// without the innermost dim ("in_row"). Short columns take each stage by several ("at_once"), as
-// short rows do; those in one piece are run like rows of several dims ("flat", "abreast"). A single
-// reduction over long rows is left to "general".
+// Which template a kernel of reductions over the same dims takes.
 #include <algorithm>
+#include <optional>
 
 #include "base/cpu_features.h"
 #include "schedule/analysis.h"
+#include "schedule/cpu/outer_reduction.h"
+#include "schedule/cpu/row_reduction.h"
 #include "schedule/cpu/schedulers.h"
 
 namespace kiln {
@@ -149,27 +143,29 @@ bool ShortColumns(const Kernel& kernel, const SizeClass& sizes, const std::vecto
 }
 
 // Where the reduced dims are the last, columns lie side by side like rows of several dims: then
-// outputs run along all of them ("flat"), with tables of what is the same along some. Columns that
-// fold together are read piece by piece, which pays where they come from a cache.
-bool SetFlat(Params& params, const Kernel& kernel, const SizeClass& sizes, const Machine& machine,
-             const std::vector<bool>& kept) {
+// outputs run along all of them. Columns that fold together are read piece by piece, which pays
+// where they come from a cache.
+std::optional<RowReduction> AsRows(const Kernel& kernel, const SizeClass& sizes,
+                                   const Machine& machine, const std::vector<bool>& kept) {
   const Stage& reduction = *FirstReduction(kernel);
-  const auto flat = static_cast<int32_t>(reduction.over.size());
-  const int32_t x = kernel.innermost(), first = x + 1 - flat;
-  if (flat < 2 || reduction.over.front() != first) return false;
+  const auto dims = static_cast<int32_t>(reduction.over.size());
+  const int32_t x = kernel.innermost(), first = x + 1 - dims;
+  if (dims < 2 || reduction.over.front() != first) return std::nullopt;
   const int64_t element = static_cast<int64_t>(SizeOf(reduction.type));
   const int64_t column = element * ColumnElements(reduction, sizes);
-  if (IsFar(kernel, sizes, machine) || ElementsOf(sizes, 0, first - 1) < 2 * kAbreast ||
-      kAbreast * column > machine.l1_bytes * 5 / 8)
-    return false;
+  if (IsFar(kernel, sizes, machine) || ElementsOf(sizes, 0, first - 1) < 2 * kMostFolded ||
+      kMostFolded * column > machine.l1_bytes * 5 / 8)
+    return std::nullopt;
   for (size_t i = 0; i < kept.size(); ++i)
-    if (kept[i] && kernel.stages[i].dims != reduction.dims) return false;
-  const std::optional<int64_t> tables = TablesToRunAsOne(kernel, sizes, first, x);
-  if (!tables) return false;
-  params.values.emplace_back("flat", flat);
-  params.values.emplace_back("abreast", kAbreast);
-  if (*tables != 0) params.values.emplace_back("tables", *tables);
-  return true;
+    if (kept[i] && kernel.stages[i].dims != reduction.dims) return std::nullopt;
+  auto expanded = TablesToRunAsOne(kernel, sizes, first, x);
+  if (!expanded) return std::nullopt;
+  RowReduction rows;
+  rows.dims = dims;
+  rows.folded = kMostFolded;
+  rows.expanded = *std::move(expanded);
+  rows.stored = Members(kept);
+  return rows;
 }
 
 // Whether outputs that need what all cells have are made row by row as these lie in memory, not
@@ -183,10 +179,9 @@ bool AsTheyLie(const Kernel& kernel, const SizeClass& sizes, const Machine& mach
   return row >= kLongRow || row * ElementsOf(sizes, 0, x) > kShare * machine.l2_bytes;
 }
 
-Params Choose(const Kernel& kernel, const SizeClass& sizes, const Machine& machine) {
+Schedule Choose(const Kernel& kernel, const SizeClass& sizes, const Machine& machine) {
   if (SweepsRows(kernel, sizes)) return kGeneralScheduler.choose(kernel, sizes, machine);
   // Nothing in place: the VM runs through such kernels row by row.
-  Params params{.scheduler = "column", .values = {}, .in_place = {}};
   const Stage& reduction = *FirstReduction(kernel);
   const int32_t x = kernel.innermost();
   const bool tiles = reduction.over.back() != x;
@@ -200,15 +195,15 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const Machine& machi
   const int64_t vectors = !tiles ? 2 : outer > kManyPages ? 8 : 4;
   const int64_t row = sizes.at_most[static_cast<size_t>(x)];
   const int64_t vector = LanesFor(kernel, machine, 1);
-  int64_t lanes = std::min(LanesForRow(kernel, machine, vectors, row), kMostLanes);
-  if (tiles && row > lanes && TakesWholeRows(kernel, sizes, machine, vector))
-    lanes = (row + vector - 1) / vector * vector;
-  params.values = {{"grain", GrainFor(kernel, machine)},
-                   {"lanes", lanes},
-                   {"levels", LevelsFor(inner, kReduceBlock)},
-                   {"outer_levels", LevelsFor(outer, kOuterReduceBlock)}};
-  if (tiles && row <= lanes && reduction.dims.size() > 1) params.values.emplace_back("in_row", 1);
-  if (!tiles) SetAccumulators(params, inner);
+  OuterReduction columns;
+  columns.step = std::min(LanesForRow(kernel, machine, vectors, row), kMostLanes);
+  if (tiles && row > columns.step && TakesWholeRows(kernel, sizes, machine, vector))
+    columns.step = (row + vector - 1) / vector * vector;
+  columns.task = GrainFor(kernel, machine);
+  columns.levels = LevelsFor(inner, kReduceBlock);
+  columns.outer_levels = LevelsFor(outer, kOuterReduceBlock);
+  columns.whole_row = tiles && row <= columns.step && reduction.dims.size() > 1;
+  if (!tiles) columns.accumulators = AccumulatorsFor(inner);
   std::vector<bool> kept = MapsToKeep(kernel, {.shared_cost = 4, .single_cost = 12});
   for (size_t i = 0; i < kept.size(); ++i) {
     // A value per cell costs nothing to keep.
@@ -217,16 +212,20 @@ Params Choose(const Kernel& kernel, const SizeClass& sizes, const Machine& machi
                                        stage.dims.begin(), stage.dims.end());
     if (stage.kind == Stage::Kind::kMap && of_cell && Cost(stage.expr) >= 4) kept[i] = true;
   }
-  const bool is_short = !tiles && ShortColumns(kernel, sizes, kept);
-  if (is_short && !SetFlat(params, kernel, sizes, machine, kept))
-    params.values.emplace_back("at_once", kMostAtOnce);
-  const bool none_kept = std::find(kept.begin(), kept.end(), true) == kept.end();
-  if (none_kept && BlocksApart(kernel, sizes, machine, lanes))
-    params.values.insert(params.values.begin(), {"blocks_apart", 1});
-  if (!tiles && kernel.outputs.size() > 1 && AsTheyLie(kernel, sizes, machine))
-    params.values.insert(params.values.begin(), {"as_they_lie", 1});
-  SetKept(params, kept);
-  return params;
+  columns.stored = Members(kept);
+  if (!tiles && ShortColumns(kernel, sizes, kept)) {
+    if (auto rows = AsRows(kernel, sizes, machine, kept)) {
+      rows->step = columns.step;
+      rows->task = columns.task;
+      rows->levels = columns.levels;
+      rows->accumulators = columns.accumulators;
+      return {kRowReduction, *std::move(rows)};
+    }
+    columns.batch = kMostBatch;
+  }
+  columns.two_stage = columns.stored.empty() && BlocksApart(kernel, sizes, machine, columns.step);
+  columns.memory_order = !tiles && kernel.outputs.size() > 1 && AsTheyLie(kernel, sizes, machine);
+  return {kOuterReduction, std::move(columns)};
 }
 
 // Few columns need more than one level in the innermost dim and two in the others.
@@ -242,6 +241,9 @@ std::vector<SizeClass> Classes(const Kernel& kernel, const SizeClass& known) {
 }
 
 }  // namespace
+
+const Template kOuterReduction = {"outer_reduction", "reductions over the same dims, tile by tile",
+                                  Accepts, Make<OuterReduction>};
 
 const Scheduler kColumnScheduler = {
     .name = "column",

@@ -1,33 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// "pointwise": no reductions; one loop nest over all dims makes every output, maps are computed
-// where they are read.
-//
-// The dims but the innermost are run as one (rows). The innermost is vectorised; without rows it is
-// cut into tasks of `grain` elements, else tasks are so many rows that they have about as many
-// elements.
-//
-// If the rows end inside a step, they run as one with the dims before where they can ("flat",
-// "tables"). Else, if the innermost dim has a few elements only, vectors run along the next
-// ("unroll"), which also decides guards, or hold several rows whole ("whole_rows").
-//
-// Inputs contiguous along another dim ("turn") are turned in tiles, which run along several dims
-// where those are short ("turns"), and follow each other along rows where the turned dim is still
-// short ("columns"). If the turned dim is known to be tiny (channels of an image: "stride_dim",
-// "stride_is"), they are loads and shuffles, in long rows those of all channels at each step
-// ("together"); where the last dims all are, vectors hold blocks of them ("block"). Short rows that
-// lie in another order have a loop for each dim ("order"). Rows with guards on the innermost
-// coordinate are run in pieces ("cuts"), short ones in vectors over several ("order", too), long
-// chains in "links".
+// Which of the element-wise templates a kernel without reductions takes.
 #include <algorithm>
 #include <bit>
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "schedule/analysis.h"
+#include "schedule/cpu/deinterleave.h"
+#include "schedule/cpu/fissioned.h"
+#include "schedule/cpu/full_unroll.h"
 #include "schedule/cpu/index_split.h"
 #include "schedule/cpu/loop_fission.h"
+#include "schedule/cpu/memory_order.h"
+#include "schedule/cpu/packed_blocks.h"
+#include "schedule/cpu/pointwise.h"
 #include "schedule/cpu/schedulers.h"
+#include "schedule/cpu/segmented.h"
+#include "schedule/cpu/transpose.h"
 
 namespace kiln {
 namespace {
@@ -175,24 +164,24 @@ int64_t VectorsOfLinks(const Kernel& linked) {
   return most > kMostOfTwo ? 4 : 2;
 }
 
-// Rows that are no whole steps of `lanes` and can run as one with the dims before: sets "flat", how
-// many dims do, and the tables that it takes.
-bool SetFlat(Params& params, const Kernel& kernel, const SizeClass& sizes, int64_t lanes) {
+// Rows that are no whole steps of `step` elements, and can run as one with the dims before.
+struct Collapsed {
+  int64_t dims = 1;
+  std::vector<int64_t> expanded;  // inputs
+};
+std::optional<Collapsed> CollapsedFor(const Kernel& kernel, const SizeClass& sizes, int64_t step) {
   const int32_t x = kernel.innermost();
   const int64_t row = sizes.at_most[static_cast<size_t>(x)];
-  if (row > kMostFlat || row % lanes == 0) return false;
+  if (row > kMostFlat || row % step == 0) return std::nullopt;
   const bool apart =
       std::any_of(kernel.stages.begin(), kernel.stages.end(), [&](const Stage& stage) {
         return !SpansAll(kernel, stage.dims) && Cost(stage.expr) >= kLeastOfRow;
       });
   for (int32_t first = 0; first < x && !apart; ++first) {
-    const std::optional<int64_t> tables = TablesToRunAsOne(kernel, sizes, first, x);
-    if (!tables) continue;
-    params.values.emplace_back("flat", x - first + 1);
-    if (*tables != 0) params.values.emplace_back("tables", *tables);
-    return true;
+    auto expanded = TablesToRunAsOne(kernel, sizes, first, x);
+    if (expanded) return Collapsed{x - first + 1, *std::move(expanded)};
   }
-  return false;
+  return std::nullopt;
 }
 
 // The outer dim along which rows follow each other in the first input that has them in another
@@ -216,11 +205,9 @@ int32_t RowsOrder(const Kernel& kernel) {
   return order;
 }
 
-// If the last dims are known to be tiny, and `turn` is one of them or comes right before: sets
-// "block", how many they are, their extents ("is<dim>"), and "lanes", how many such blocks make a
-// vector.
-bool SetBlock(Params& params, const Kernel& kernel, const SizeClass& sizes, const Machine& machine,
-              int32_t turn) {
+// If the last dims are known to be tiny, and `turn` is one of them or comes right before.
+std::optional<PackedBlocks> PackedFor(const Kernel& kernel, const SizeClass& sizes,
+                                      const Machine& machine, int32_t turn) {
   constexpr int64_t kMostElements = 128;  // of a vector
   const auto known = [&](int32_t dim) { return sizes.at_most[static_cast<size_t>(dim)]; };
   const int64_t work = std::max<int64_t>(1, CompileWork(kernel));
@@ -230,14 +217,15 @@ bool SetBlock(Params& params, const Kernel& kernel, const SizeClass& sizes, cons
   int32_t first = x + 1;
   int64_t block = 1;
   while (first > 0 && block > 0 && known(first - 1) <= most / block) block *= known(--first);
-  if (block == 0 || first >= x || first == 0 || turn < first - 1) return false;
-  const auto lanes = static_cast<uint64_t>(std::clamp<int64_t>(known(first - 1), 1, most / block));
-  params.values.emplace_back("block", x + 1 - first);
-  params.values.emplace_back("lanes", std::bit_floor(lanes));
-  for (int32_t d = first; d <= x; ++d) params.values.emplace_back(absl::StrCat("is", d), known(d));
-  std::sort(params.values.begin(), params.values.end());
-  params.in_place.clear();  // the last vector makes elements twice
-  return true;
+  if (block == 0 || first >= x || first == 0 || turn < first - 1) return std::nullopt;
+  const auto blocks = static_cast<uint64_t>(std::clamp<int64_t>(known(first - 1), 1, most / block));
+  PackedBlocks packed;
+  packed.blocks = static_cast<int64_t>(std::bit_floor(blocks));
+  packed.task = GrainFor(kernel, machine);
+  packed.dims = x + 1 - first;
+  packed.known.assign(kernel.dims.size(), -1);
+  for (int32_t d = first; d <= x; ++d) packed.known[static_cast<size_t>(d)] = known(d);
+  return packed;
 }
 
 // Elements of a step for rows of `row`, from `most` by halves to `least`: as many as leave the
@@ -281,65 +269,107 @@ bool Blends(const Kernel& kernel, const std::vector<IndexExpr>& cuts, const Size
   return vectors(row) * all < apart;
 }
 
-Params Choose(const Kernel& kernel, const SizeClass& sizes, const Machine& machine) {
-  Params params{.scheduler = "pointwise", .values = {}, .in_place = ElementwisePairs(kernel)};
+template <typename T>
+Schedule With(const Template& of, T fields, std::vector<std::pair<int32_t, int32_t>> in_place) {
+  Schedule schedule(of, std::move(fields));
+  schedule.in_place = std::move(in_place);
+  return schedule;
+}
+
+Schedule Choose(const Kernel& kernel, const SizeClass& sizes, const Machine& machine) {
+  const auto in_place = ElementwisePairs(kernel);
   const auto known = [&](int32_t dim) { return sizes.at_most[static_cast<size_t>(dim)]; };
   const int32_t x = kernel.innermost();
+  const int64_t row = known(x), task = GrainFor(kernel, machine);
   const std::vector<IndexExpr> cuts = Cuts(kernel);
+  const auto segments = static_cast<int64_t>(cuts.size());
   const int32_t turn = TurnDim(kernel);
-  int64_t lanes = LanesForRow(kernel, machine, 4, known(x));
-  params.values = {{"grain", GrainFor(kernel, machine)}};
+  int64_t step = LanesForRow(kernel, machine, 4, row);
   const bool strided = turn >= 0 && known(turn) <= kMostStride && StridesByTurn(kernel, turn);
   const bool turned = cuts.empty() && turn >= 0 && !strided;
   const bool whole_rows = cuts.empty() && ReadsInOrder(kernel);
-  const bool light = known(x) <= kMostWhole && known(x) * CompileWork(kernel) <= kMostWholeWork;
+  const bool light = row <= kMostWhole && row * CompileWork(kernel) <= kMostWholeWork;
   const int64_t most = whole_rows && light ? kMostWhole : kMostUnrolled + (cuts.empty() ? 0 : 1);
-  const int64_t whole_lanes = LanesFor(kernel, machine, 4);
-  const bool flat = cuts.empty() && turn < 0 && SetFlat(params, kernel, sizes, whole_lanes);
-  if (flat) lanes = whole_lanes;
-  const int32_t order = flat || !cuts.empty() || turn >= 0 || known(x) > kShortRow ||
-                                (known(x) <= kMostUnrolled && CompileWork(kernel) > kFewOperations)
+  const int64_t whole_step = LanesFor(kernel, machine, 4);
+  const std::optional<Collapsed> collapsed =
+      cuts.empty() && turn < 0 ? CollapsedFor(kernel, sizes, whole_step) : std::nullopt;
+  if (collapsed) step = whole_step;
+  const int32_t order = collapsed || !cuts.empty() || turn >= 0 || row > kShortRow ||
+                                (row <= kMostUnrolled && CompileWork(kernel) > kFewOperations)
                             ? -1
                             : RowsOrder(kernel);
   const bool moved = order >= 0 && order < x - 1;
-  const bool tiny = !turned || known(x) <= kMostStride;
-  if (!moved && !flat && tiny && SetUnrolled(params, kernel, sizes, machine, most)) {
-    if (whole_rows) params.values.emplace_back("whole_rows", 1);
-    return params;
-  }
-  if (cuts.empty() && turn >= 0 && SetBlock(params, kernel, sizes, machine, turn)) return params;
-  const bool long_enough = known(x) / kLeastPiece >= static_cast<int64_t>(cuts.size()) + 1;
-  if (!cuts.empty() && Blends(kernel, cuts, sizes, machine)) {
-    params.values.emplace_back("order", x - 1);
-    params.values.emplace_back("cuts", static_cast<int64_t>(cuts.size()));
-    lanes = LanesInOrder(kernel, machine, known(x));
-  } else if (!cuts.empty() && long_enough) {
-    lanes = LanesForRow(Between(kernel, cuts, 0), machine, 1, known(x));
-    params.values.emplace_back("cuts", static_cast<int64_t>(cuts.size()));
-  } else if (turned) {
-    params.values.emplace_back("turn", turn);
-    const auto [dims, extent] = Turned(kernel, sizes, turn);
-    if (dims > 1) params.values.emplace_back("turns", dims);
-    if (extent <= kFewTurned && known(x) >= kMostTurned)
-      params.values.emplace_back("columns", kColumns);
-    if (SmallTiles(known(x))) params.values.emplace_back("tile", kSmallTile);
-  } else if (strided) {
-    params.values.emplace_back("stride_dim", turn);
-    params.values.emplace_back("stride_is", known(turn));
-    if (known(x) >= kMostTurned && known(x) != kUnbounded) lanes *= 2;  // short rows take fewer
-    if (known(x) >= kLongChannel) params.values.emplace_back("together", 1);
-  } else if (order >= 0) {
-    params.values.emplace_back("order", order);
-    lanes = LanesInOrder(kernel, machine, known(x));
-  } else if (flat || known(x) >= kStrip) {
-    if (const std::optional<Kernel> linked = InLinks(kernel)) {
-      params.values.emplace_back("links", static_cast<int64_t>(linked->stages.size()));
-      lanes = LanesFor(kernel, machine, VectorsOfLinks(*linked));
+  const bool tiny = !turned || row <= kMostStride;
+  if (!moved && !collapsed && tiny) {
+    if (std::optional<FullUnroll> unrolled = UnrolledFor(kernel, sizes, machine, most)) {
+      unrolled->packed = whole_rows;
+      return With(kFullUnroll, *std::move(unrolled), in_place);
     }
   }
-  params.values.emplace_back("lanes", lanes);
-  std::sort(params.values.begin(), params.values.end());
-  return params;
+  if (cuts.empty() && turn >= 0) {  // the last vector makes elements twice: nothing in place
+    if (auto packed = PackedFor(kernel, sizes, machine, turn))
+      return Schedule(kPackedBlocks, *std::move(packed));
+  }
+  if (!cuts.empty() && Blends(kernel, cuts, sizes, machine)) {
+    MemoryOrder blended;
+    blended.step = LanesInOrder(kernel, machine, row);
+    blended.task = task;
+    blended.order = x - 1;
+    blended.segments = segments;
+    return With(kMemoryOrder, blended, in_place);
+  }
+  if (!cuts.empty() && row / kLeastPiece >= segments + 1) {
+    Segmented segmented;
+    segmented.step = LanesForRow(Between(kernel, cuts, 0), machine, 1, row);
+    segmented.task = task;
+    segmented.segments = segments;
+    return With(kSegmented, segmented, in_place);
+  }
+  if (turned) {
+    Transpose transpose;
+    transpose.step = step;
+    transpose.task = task;
+    transpose.along = turn;
+    const auto [dims, extent] = Turned(kernel, sizes, turn);
+    transpose.dims = dims;
+    if (extent <= kFewTurned && row >= kMostTurned) transpose.columns = kColumns;
+    if (SmallTiles(row)) transpose.tile = kSmallTile;
+    return With(kTranspose, transpose, in_place);
+  }
+  if (strided) {
+    Deinterleave deinterleave;
+    deinterleave.channel = turn;
+    deinterleave.channels = known(turn);
+    // Short rows take fewer.
+    deinterleave.step = row >= kMostTurned && row != kUnbounded ? 2 * step : step;
+    deinterleave.task = task;
+    deinterleave.together = row >= kLongChannel;
+    return With(kDeinterleave, deinterleave, in_place);
+  }
+  if (order >= 0) {
+    MemoryOrder permuted;
+    permuted.step = LanesInOrder(kernel, machine, row);
+    permuted.task = task;
+    permuted.order = order;
+    return With(kMemoryOrder, permuted, in_place);
+  }
+  const Collapsed as_one = collapsed.value_or(Collapsed());
+  const std::optional<Kernel> linked = collapsed || row >= kStrip ? InLinks(kernel) : std::nullopt;
+  if (linked) {
+    Fissioned fissioned;
+    fissioned.step = LanesFor(kernel, machine, VectorsOfLinks(*linked));
+    fissioned.task = task;
+    fissioned.parts = static_cast<int64_t>(linked->stages.size());
+    fissioned.collapsed = as_one.dims;
+    fissioned.expanded = as_one.expanded;
+    return With(kFissioned, std::move(fissioned), in_place);
+  }
+  Pointwise pointwise;
+  pointwise.step = step;
+  pointwise.task = task;
+  pointwise.collapsed = as_one.dims;
+  pointwise.expanded = as_one.expanded;
+  return With(kPointwise, std::move(pointwise), in_place);
 }
 
 // Rows too short for a strip are run without links.
@@ -347,12 +377,32 @@ std::vector<SizeClass> Classes(const Kernel& kernel, const SizeClass& known) {
   SizeClass short_rows = known;
   int64_t& row = short_rows.at_most[static_cast<size_t>(kernel.innermost())];
   const bool any = kernel.num_iterated() > 1 && row == kUnbounded;
-  if (!any || Choose(kernel, known, Machine()).Get("links", 0) == 0) return {known};
+  if (!any || !Choose(kernel, known, Machine()).Is(kFissioned)) return {known};
   row = kStrip - 1;
   return {short_rows, known};
 }
 
+template <typename T>
+constexpr Template ElementWise(const char* name, const char* doc) {
+  return {name, doc, Accepts, Make<T>};
+}
+
 }  // namespace
+
+const Template kPointwise =
+    ElementWise<Pointwise>("pointwise", "element-wise, vectors along the innermost dim");
+const Template kFissioned =
+    ElementWise<Fissioned>("fissioned", "element-wise, a long chain in parts over strips");
+const Template kPackedBlocks =
+    ElementWise<PackedBlocks>("packed_blocks", "element-wise, vectors of whole blocks of dims");
+const Template kMemoryOrder =
+    ElementWise<MemoryOrder>("memory_order", "element-wise, short rows with permuted loops");
+const Template kSegmented =
+    ElementWise<Segmented>("segmented", "element-wise, rows with guards in segments");
+const Template kTranspose =
+    ElementWise<Transpose>("transpose", "element-wise, tiles transposed in registers");
+const Template kDeinterleave =
+    ElementWise<Deinterleave>("deinterleave", "element-wise, a few interleaved channels");
 
 const Scheduler kPointwiseScheduler = {
     .name = "pointwise",

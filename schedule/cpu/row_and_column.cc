@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// "cross": rows, and reductions down the same rows that none of them needs; layer norm backward is
-// such (schedule/cpu/row_column_parts.h).
-//
-// Rows are what "row" makes of them, in blocks of as many as a reduction over an outer dim combines
-// in order. Each block is reduced right after its rows ("together"), while what it reads is in the
-// cache. What is left of the blocks is reduced as in "general". Short rows are made in other ways,
-// apart from the reductions.
+// Which schedule rows with reductions down the same rows take.
 #include <algorithm>
 
 #include "schedule/analysis.h"
+#include "schedule/cpu/row_and_column.h"
 #include "schedule/cpu/row_column_parts.h"
+#include "schedule/cpu/row_reduction.h"
 #include "schedule/cpu/schedulers.h"
+#include "schedule/cpu/staged.h"
 
 namespace kiln {
 namespace {
@@ -47,25 +44,18 @@ Decision Accepts(const Kernel& kernel) {
   return ReducesOnlyDown(halves.columns.kernel);
 }
 
-Params Choose(const Kernel& kernel, const SizeClass& sizes, const Machine& machine) {
+Schedule Choose(const Kernel& kernel, const SizeClass& sizes, const Machine& machine) {
   const Halves halves = HalvesOf(kernel);
   const bool several = sizes.at_most[0] <= kOuterReduceBlock;
-  Params params = RowParams(halves.rows.kernel, sizes, machine, several);
-  const Params columns = kGeneralScheduler.choose(halves.columns.kernel, sizes, machine);
-  const std::vector<bool> kept_rows = GetKept(params, halves.rows.stages.size());
-  params.scheduler = "cross";
-  params.in_place.clear();  // reductions read the inputs when rows are written
-  std::erase_if(params.values, [](const auto& value) { return value.first.starts_with("keep"); });
-  const int64_t outer_lanes = LanesForRow(columns.Get("outer_lanes", 8), sizes.at_most[1]);
-  params.values.emplace_back("outer_lanes", outer_lanes);
-  if (sizes.at_most[1] <= outer_lanes) params.values.emplace_back("outer_vectors", 1);
-  params.values.emplace_back("outer_levels", columns.Get("outer_levels", 1));
-  const bool along = params.Get("across", 0) == 0 && params.Get("unroll", 0) == 0;
-  if (along && !several) params.values.emplace_back("together", 1);
-  std::vector<bool> kept(kernel.stages.size(), false);
-  for (size_t i = 0; i < kept_rows.size(); ++i) kept[halves.rows.stages[i]] = kept_rows[i];
-  SetKept(params, kept);
-  return params;
+  const Schedule columns = kGeneralScheduler.choose(halves.columns.kernel, sizes, machine);
+  RowAndColumn both;
+  both.rows = ChooseRows(halves.rows.kernel, sizes, machine, several);
+  both.rows.in_place.clear();  // reductions read the inputs when rows are written
+  both.outer_step = LanesForRow(columns.As<Staged>().outer_step, sizes.at_most[1]);
+  both.one_vector = sizes.at_most[1] <= both.outer_step;
+  both.outer_levels = columns.As<Staged>().outer_levels;
+  both.fused = both.rows.Is(kRowReduction) && !several;
+  return {kRowAndColumn, std::move(both)};
 }
 
 std::vector<SizeClass> Classes(const Kernel& kernel, const SizeClass& known) {
@@ -73,6 +63,19 @@ std::vector<SizeClass> Classes(const Kernel& kernel, const SizeClass& known) {
 }
 
 }  // namespace
+
+// Those of the rows, in the numbering of the whole kernel.
+LoopSummary RowAndColumn::Loops(const Kernel& kernel) const {
+  const Halves halves = HalvesOf(kernel);
+  LoopSummary loops = rows.Loops(halves.rows.kernel);
+  std::vector<bool> stored(kernel.stages.size());
+  for (size_t i = 0; i < loops.stored.size(); ++i) stored[halves.rows.stages[i]] = loops.stored[i];
+  loops.stored = std::move(stored);
+  return loops;
+}
+
+const Template kRowAndColumn = {"row_and_column", "rows, and reductions down the same rows",
+                                Accepts, Make<RowAndColumn>};
 
 const Scheduler kCrossScheduler = {
     .name = "cross",

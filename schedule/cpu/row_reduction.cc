@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// "row": reductions over the innermost dim, with maps before, between and after; softmax and layer
-// norm are such.
-//
-// The dims but the innermost are run as one (rows); a row passes through all stages while it is in
-// the cache. Maps over the row that are dear, or needed by several loops, are kept in a buffer of
-// one row. Tasks are runs of rows. Short rows take each stage by several ("at_once"): to fold a row
-// is a chain of operations that wait for each other, and the processor goes on with the next row.
-// Sixteen of them fold together ("abreast") where they stay in the nearest cache: each leaves a
-// vector, and a fold step takes the vectors of all, so that none has idle lanes. If rows are
-// shorter still, and their elements take much to compute, vectors run across them ("across",
-// "unroll").
+// Which template a kernel of row reductions takes.
 #include <algorithm>
 
 #include "base/cpu_features.h"
 #include "kernel/nan_shows.h"
 #include "schedule/analysis.h"
+#include "schedule/cpu/full_unroll.h"
+#include "schedule/cpu/outer_vectorized.h"
+#include "schedule/cpu/row_reduction.h"
 #include "schedule/cpu/schedulers.h"
 
 namespace kiln {
@@ -87,7 +80,8 @@ bool RunsAcross(const Kernel& kernel, const SizeClass& sizes, const Machine& mac
 bool FoldsAbreast(const Kernel& kernel, const SizeClass& sizes, const Machine& machine,
                   const std::vector<bool>& kept) {
   const int64_t row = sizes.at_most[static_cast<size_t>(kernel.innermost())];
-  if (row > kShortRow || ElementsOf(sizes, 0, kernel.innermost() - 1) < 2 * kAbreast) return false;
+  if (row > kShortRow || ElementsOf(sizes, 0, kernel.innermost() - 1) < 2 * kMostFolded)
+    return false;
   size_t bytes = 0;  // of an element
   for (const KernelInput& input : kernel.inputs)
     if (SpansAll(kernel, input.dims)) bytes += SizeOf(input.type);
@@ -95,7 +89,7 @@ bool FoldsAbreast(const Kernel& kernel, const SizeClass& sizes, const Machine& m
     if (SpansAll(kernel, output.dims)) bytes += SizeOf(output.type);
   for (size_t i = 0; i < kept.size(); ++i)
     if (kept[i] && SpansAll(kernel, kernel.stages[i].dims)) bytes += SizeOf(kernel.stages[i].type);
-  return kAbreast * row * static_cast<int64_t>(bytes) <= machine.l1_bytes * 3 / 8;
+  return kMostFolded * row * static_cast<int64_t>(bytes) <= machine.l1_bytes * 3 / 8;
 }
 
 // Elements of a loop step: for short rows half as many if less of the last step is empty then.
@@ -107,17 +101,11 @@ int64_t LanesAlong(const Kernel& kernel, const Machine& machine, int64_t row) {
 
 }  // namespace
 
-Params RowParams(const Kernel& kernel, const SizeClass& sizes, const Machine& machine,
-                 bool several) {
-  Params params{.scheduler = "row", .values = {}, .in_place = {}};
-  // Several outputs need not be written in one pass over the row.
-  if (kernel.outputs.size() == 1) params.in_place = ElementwisePairs(kernel);
+Schedule ChooseRows(const Kernel& kernel, const SizeClass& sizes, const Machine& machine,
+                    bool several) {
   // Extents are 32-bit numbers, so that an unbounded row needs 3 levels.
   const int64_t row =
       std::min<int64_t>(sizes.at_most[static_cast<size_t>(kernel.innermost())], INT32_MAX);
-  params.values = {{"grain", GrainFor(kernel, machine)},
-                   {"lanes", LanesAlong(kernel, machine, row)},
-                   {"levels", LevelsFor(row, kReduceBlock)}};
   std::vector<bool> kept = MapsToKeep(kernel, {.shared_cost = 4, .single_cost = 12});
   for (size_t i = 0; i < kept.size(); ++i) {
     // One value per row costs nothing to keep, and would be computed for every vector of the row.
@@ -125,33 +113,47 @@ Params RowParams(const Kernel& kernel, const SizeClass& sizes, const Machine& ma
     if (stage.kind == Stage::Kind::kMap && SpansOuter(kernel, stage.dims) && Cost(stage.expr) >= 4)
       kept[i] = true;
   }
-  const int64_t lanes = machine.vector_bytes / 4;
-  const bool across = RunsAcross(kernel, sizes, machine, several);
-  if (across) {
-    params.values = {{"across", row}, {"grain", GrainFor(kernel, machine)}, {"lanes", lanes}};
-  } else if (row <= kShortRow) {
-    if (FoldsAbreast(kernel, sizes, machine, kept)) {
-      params.values.emplace_back("abreast", kAbreast);
-    } else if (several) {
-      params.values.emplace_back("at_once", kMostAtOnce);
-    }
-    SetAccumulators(params, row);
+  // Several outputs need not be written in one pass over the row.
+  std::vector<std::pair<int32_t, int32_t>> in_place;
+  if (kernel.outputs.size() == 1) in_place = ElementwisePairs(kernel);
+  const auto made = [&](Schedule schedule) {
+    schedule.in_place = in_place;
+    return schedule;
+  };
+  if (RunsAcross(kernel, sizes, machine, several)) {
+    OuterVectorized across;
+    across.step = machine.vector_bytes / 4;
+    across.task = GrainFor(kernel, machine);
+    across.row = row;
+    across.stored = Members(kept);
+    return made({kOuterVectorized, std::move(across)});
   }
-  SetKept(params, kept);
-  const bool light = StoresWholeRows(kernel) && !HasFunctions(kernel);
-  const bool along = light && params.Get("abreast", 0) > 0;
-  const bool unrolled =
-      !across && SetUnrolled(params, kernel, sizes, machine, along ? kMostStrided : kMostUnrolled);
-  const int64_t tables = TablesOfQuotients(kernel, sizes);
-  if (!across && !unrolled && tables != 0) params.values.emplace_back("tables", tables);
-  std::sort(params.values.begin(), params.values.end());
-  return params;
+  RowReduction along;
+  along.step = LanesAlong(kernel, machine, row);
+  along.task = GrainFor(kernel, machine);
+  along.levels = LevelsFor(row, kReduceBlock);
+  along.stored = Members(kept);
+  if (row <= kShortRow) {
+    if (FoldsAbreast(kernel, sizes, machine, kept)) {
+      along.folded = kMostFolded;
+    } else if (several) {
+      along.batch = kMostBatch;
+    }
+    along.accumulators = AccumulatorsFor(row);
+  }
+  const bool light = StoresWholeRows(kernel) && !HasFunctions(kernel) && along.folded > 0;
+  if (auto unrolled = UnrolledFor(kernel, sizes, machine, light ? kMostStrided : kMostUnrolled)) {
+    unrolled->stored = along.stored;
+    return made({kFullUnroll, *std::move(unrolled)});
+  }
+  along.expanded = TablesOfQuotients(kernel, sizes);
+  return made({kRowReduction, std::move(along)});
 }
 
 namespace {
 
-Params Choose(const Kernel& kernel, const SizeClass& sizes, const Machine& machine) {
-  return RowParams(kernel, sizes, machine, /*several=*/true);
+Schedule Choose(const Kernel& kernel, const SizeClass& sizes, const Machine& machine) {
+  return ChooseRows(kernel, sizes, machine, /*several=*/true);
 }
 
 // Rows of one block need no second level of the tree.
@@ -163,7 +165,19 @@ std::vector<SizeClass> Classes(const Kernel& kernel, const SizeClass& known) {
   return {one_block, known};
 }
 
+// Of one dim, or of several as columns that lie in one piece.
+Decision AcceptsRows(const Kernel& kernel) {
+  const Decision rows = Accepts(kernel);
+  return rows ? rows : kColumnScheduler.accepts(kernel);
+}
+
 }  // namespace
+
+const Template kRowReduction = {"row_reduction", "reductions over the last dims, row by row",
+                                AcceptsRows, Make<RowReduction>};
+const Template kOuterVectorized = {"outer_vectorized",
+                                   "reductions of short rows, vectors across rows", Accepts,
+                                   Make<OuterVectorized>};
 
 const Scheduler kRowScheduler = {
     .name = "row",

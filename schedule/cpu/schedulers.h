@@ -20,8 +20,8 @@ extern const Scheduler kGeneralScheduler;
 std::span<const Scheduler> CpuSchedulers();
 
 // The choice of kRowScheduler, where short rows may go through a stage by `several` or one by one.
-Params RowParams(const Kernel& kernel, const SizeClass& sizes, const Machine& machine,
-                 bool several);
+Schedule ChooseRows(const Kernel& kernel, const SizeClass& sizes, const Machine& machine,
+                    bool several);
 
 }  // namespace kiln
 

@@ -5,6 +5,7 @@
 
 #include "schedule/analysis.h"
 #include "schedule/cpu/schedulers.h"
+#include "schedule/cpu/staged.h"
 
 namespace kiln {
 namespace {
@@ -43,28 +44,27 @@ bool ReducesRowsFirst(const Kernel& kernel) {
   });
 }
 
-Params Choose(const Kernel& kernel, const SizeClass& sizes, const Machine& machine) {
-  Params params{.scheduler = "general", .values = {}, .in_place = {}};
+Schedule Choose(const Kernel& kernel, const SizeClass& sizes, const Machine& machine) {
   const Longest longest = LongestReductions(kernel, sizes);
   // Extents are 32-bit numbers, so that the unbounded class needs 3 and 7 levels.
   const auto levels = [](int64_t extent, int64_t block) {
     return LevelsFor(std::min<int64_t>(extent, INT32_MAX), block);
   };
   constexpr int64_t kMostStrided = 8;  // elements of a row that lie a constant apart in many rows
-  const bool rows_first =
-      longest.inner > 0 && longest.inner <= kShortRow && ReducesRowsFirst(kernel);
-  const bool across = rows_first && longest.inner <= kMostStrided;
-  params.values = {{"grain", GrainFor(kernel, machine)},
-                   {"lanes", across ? machine.vector_bytes / 4 : LanesFor(kernel, machine, 2)},
-                   {"levels", levels(longest.inner, kReduceBlock)},
-                   {"outer_lanes", LanesFor(kernel, machine, 4)},
-                   {"outer_levels", levels(longest.outer, kOuterReduceBlock)}};
-  if (rows_first) params.values.emplace_back("rows_first", 1);
-  if (across) params.values.emplace_back("across", longest.inner);
-  if (rows_first && !across) params.values.emplace_back("abreast", kAbreast);
-  if (!across && longest.inner > 0) SetAccumulators(params, longest.inner);
-  SetKept(params, MapsToKeep(kernel, {.reindexed = true, .shared_cost = 12}));
-  return params;
+  const bool short_rows = longest.inner > 0 && longest.inner <= kShortRow;
+  Staged staged;
+  staged.inner_first = short_rows && ReducesRowsFirst(kernel);
+  const bool across = staged.inner_first && longest.inner <= kMostStrided;
+  staged.step = across ? machine.vector_bytes / 4 : LanesFor(kernel, machine, 2);
+  staged.task = GrainFor(kernel, machine);
+  staged.levels = levels(longest.inner, kReduceBlock);
+  staged.outer_step = LanesFor(kernel, machine, 4);
+  staged.outer_levels = levels(longest.outer, kOuterReduceBlock);
+  if (across) staged.strided = longest.inner;
+  if (staged.inner_first && !across) staged.folded = kMostFolded;
+  if (!across && longest.inner > 0) staged.accumulators = AccumulatorsFor(longest.inner);
+  staged.stored = Members(MapsToKeep(kernel, {.reindexed = true, .shared_cost = 12}));
+  return {kStaged, std::move(staged)};
 }
 
 // Few need more than one level in the innermost dim and three in the others.
@@ -82,6 +82,9 @@ std::vector<SizeClass> Classes(const Kernel& kernel, const SizeClass& known) {
 }
 
 }  // namespace
+
+const Template kStaged = {"staged", "everything else: a loop nest per stage", Accepts,
+                          Make<Staged>};
 
 const Scheduler kGeneralScheduler = {
     .name = "general",

@@ -15,6 +15,7 @@
 
 #include "schedule/analysis.h"
 #include "schedule/cpu/schedulers.h"
+#include "schedule/cpu/staged.h"
 
 namespace kiln {
 namespace {
@@ -67,19 +68,17 @@ Decision Accepts(const Kernel& kernel) {
   return StagesReadInPlace(kernel);
 }
 
-Params Choose(const Kernel& kernel, const SizeClass& sizes, const Machine& machine) {
-  Params params = kGeneralScheduler.choose(kernel, sizes, machine);
-  params.scheduler = "sweep";
-  params.values.emplace_back("flat", FlatDims(kernel));
-  std::erase_if(params.values, [](const auto& value) { return value.first.starts_with("keep"); });
+Schedule Choose(const Kernel& kernel, const SizeClass& sizes, const Machine& machine) {
+  Staged staged = kGeneralScheduler.choose(kernel, sizes, machine).As<Staged>();
+  staged.collapsed = FlatDims(kernel);
   std::vector<bool> kept = MapsToKeep(kernel, {.shared_cost = 12});
   const std::set<int32_t> swept = SweptDims(kernel);
   for (size_t i = 0; i < kept.size(); ++i) {
     const Stage& stage = kernel.stages[i];
     if (!IsReduction(stage) && !OverAny(swept, stage.dims)) kept[i] = true;
   }
-  SetKept(params, kept);
-  return params;
+  staged.stored = Members(kept);
+  return {kStaged, std::move(staged)};
 }
 
 std::vector<SizeClass> Classes(const Kernel& kernel, const SizeClass& known) {

@@ -72,7 +72,7 @@ absl::StatusOr<program::Program> ProgramFor(const Kernel& kernel, const RandomRu
   for (const SizeClass& sizes : scheduler->classes(kernel, any)) {
     if (!sizes.Contains(run.extents)) continue;
     program::KernelChoice* const choice = def->add_choices();
-    choice->set_params(scheduler->choose(kernel, sizes, ShippedMachine(target)).ToString());
+    choice->set_schedule(scheduler->choose(kernel, sizes, ShippedMachine(target)).ToString());
     for (const int64_t bound : sizes.at_most) choice->add_at_most(bound == kUnbounded ? -1 : bound);
     return program;
   }

@@ -41,18 +41,18 @@ TEST(KernelKey, EveryOptionIsInTheKeyOrSaysWhyNot) {
 }
 
 TEST(KernelKey, ChangesWithEverythingThatIsInIt) {
-  const KernelIdentity base{"kernel v1 math 1\n", "row lanes=16", *Target::Parse("x86-64-v3"),
+  const KernelIdentity base{"kernel v1 math 1\n", "row_reduction", *Target::Parse("x86-64-v3"),
                             MathMode::kStrict};
   KernelIdentity text = base;
   text.text += "#";
-  KernelIdentity params = base;
-  params.params = "row lanes=8";
+  KernelIdentity schedule = base;
+  schedule.schedule = "row_reduction step=8";
   KernelIdentity target = base;
   target.target = *Target::Parse("x86-64-v4");
   KernelIdentity math = base;
   math.math = MathMode::kFast;
   std::set<CacheKey> keys = {KernelPreimage(base).Key()};
-  for (const KernelIdentity& other : {text, params, target, math})
+  for (const KernelIdentity& other : {text, schedule, target, math})
     EXPECT_TRUE(keys.insert(KernelPreimage(other).Key()).second);
   EXPECT_EQ(KernelPreimage(base).Key(), KernelPreimage(KernelIdentity(base)).Key());
 }

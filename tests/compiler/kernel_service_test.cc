@@ -38,7 +38,7 @@ program::Program ProgramOf(const std::string& text) {
   const Scheduler* const scheduler = FindScheduler(kernel, HostTarget());
   const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
   def->set_text(Print(kernel));
-  def->add_choices()->set_params(
+  def->add_choices()->set_schedule(
       scheduler->choose(kernel, any, ShippedMachine(HostTarget())).ToString());
   return program;
 }

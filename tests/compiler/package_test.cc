@@ -45,7 +45,7 @@ class ForgedPackageTest : public testing::Test {
     for (const program::KernelDef& def : compiled.variant.program.kernels()) {
       for (const program::KernelChoice& choice : def.choices()) {
         KILN_ASSERT_OK(service
-                           .Keep(service.Identify(def.text(), choice.params()),
+                           .Keep(service.Identify(def.text(), choice.schedule()),
                                  {choice.at_most().begin(), choice.at_most().end()},
                                  {def.example().begin(), def.example().end()})
                            .status());
@@ -127,7 +127,7 @@ TEST_F(ForgedPackageTest, CodeThatIsInUseForAnotherKernelIsRefused) {
 TEST_F(ForgedPackageTest, CodeOfAnotherScheduleIsRefused) {
   Forge([](program::Program& program) {
     program::KernelChoice& choice = *program.mutable_kernels(0)->mutable_choices(0);
-    choice.set_params(absl::StrCat(choice.params(), " grain=77"));
+    choice.set_schedule(absl::StrCat(choice.schedule(), " task=77"));
   });
   EXPECT_TRUE(absl::IsDataLoss(Package::Open(path_).status()));
 }

@@ -141,13 +141,13 @@ class ProbeCoverage : public testing::Test {
   // The share of a kernel's code that is executed.
   void Measure(const std::string& name, const Kernel& kernel) {
     const SizeClass sizes{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
-    const Params params =
+    const Schedule schedule =
         FindScheduler(kernel, HostTarget())->choose(kernel, sizes, ShippedMachine(HostTarget()));
     KILN_ASSERT_OK_AND_ASSIGN(
         const CodegenAnswer answer,
-        service_->Emit(service_->Identify(Print(kernel), params.ToString()), {"elf"}));
+        service_->Emit(service_->Identify(Print(kernel), schedule.ToString()), {"elf"}));
     const std::string& elf = answer.sections[0].second;
-    const ValidationRequest request{elf, Print(kernel), params.ToString(), {}, {}};
+    const ValidationRequest request{elf, Print(kernel), schedule.Facts().ToString(), {}, {}};
     const std::clock_t start = std::clock();
     KILN_ASSERT_OK(ValidateKernel(request).status());
     const double ms = 1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
@@ -164,11 +164,11 @@ class ProbeCoverage : public testing::Test {
     if (const char* const dir = std::getenv("KILN_COVERAGE_DIR"); dir != nullptr) {
       std::ofstream(absl::StrCat(dir, "/", name, ".so"), std::ios::binary) << elf;
       std::ofstream text(absl::StrCat(dir, "/", name, ".txt"));
-      text << Print(kernel) << params.ToString() << "\n" << std::hex;
+      text << Print(kernel) << schedule.ToString() << "\n" << std::hex;
       for (const Part& gap : gaps) text << gap.begin << " " << gap.end << "\n";
     }
     std::cout << absl::StrFormat("%s: %.1f %% of %d bytes, %d gaps, %.1f ms: %s", name, 100 * share,
-                                 all, gaps.size(), ms, params.ToString())
+                                 all, gaps.size(), ms, schedule.ToString())
               << std::endl;
   }
 

@@ -28,11 +28,11 @@ struct Found {
   int kernels = 0, without = 0, few = 0, of_example = 0, none = 0;
   std::map<std::string, int> seen;
 
-  void Add(const std::string& text, const std::string& params, const std::vector<int64_t>& at_most,
-           const std::vector<int64_t>& example) {
-    if (seen[absl::StrCat(text, params, absl::StrJoin(at_most, ","))]++ > 0) return;
+  void Add(const std::string& text, const std::string& schedule,
+           const std::vector<int64_t>& at_most, const std::vector<int64_t>& example) {
+    if (seen[absl::StrCat(text, schedule, absl::StrJoin(at_most, ","))]++ > 0) return;
     const Kernel kernel = *ParseKernel(text);
-    const Params chosen = *Params::Parse(params);
+    const LaunchFacts chosen = Schedule::Parse(schedule, HostTarget().device)->Facts();
     ++kernels;
     const size_t count = ProbesFor(kernel, chosen, at_most).size();
     if (count < 3) ++few;
@@ -42,8 +42,8 @@ struct Found {
     ++(alone ? of_example : none);
     if (!alone && none < 20) {
       ADD_FAILURE() << "no extents for probes\n"
-                    << text << params << "\nat most " << absl::StrJoin(at_most, ",") << "\nexample "
-                    << absl::StrJoin(example, ",");
+                    << text << schedule << "\nat most " << absl::StrJoin(at_most, ",")
+                    << "\nexample " << absl::StrJoin(example, ",");
     }
   }
   void Print(const char* what) const {
@@ -59,7 +59,7 @@ void AddKernelsOf(const Graph& graph, Found& found) {
   if (!compiled.ok()) return;  // not what is tested here
   for (const program::KernelDef& def : compiled->variant.program.kernels()) {
     for (const program::KernelChoice& choice : def.choices()) {
-      found.Add(def.text(), choice.params(), {choice.at_most().begin(), choice.at_most().end()},
+      found.Add(def.text(), choice.schedule(), {choice.at_most().begin(), choice.at_most().end()},
                 {def.example().begin(), def.example().end()});
     }
   }
@@ -71,9 +71,9 @@ TEST(Probes, FitRandomKernels) {
        ++seed) {
     const Kernel kernel = RandomKernel(static_cast<uint64_t>(seed));
     const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
-    const Params params =
+    const Schedule schedule =
         FindScheduler(kernel, LowestTarget())->choose(kernel, any, ShippedMachine(LowestTarget()));
-    found.Add(Print(kernel), params.ToString(), {}, {});
+    found.Add(Print(kernel), schedule.ToString(), {}, {});
   }
   found.Print("random kernels");
   EXPECT_EQ(found.without, 0);

@@ -102,9 +102,9 @@ program::Program ProgramOf(const Kernel& kernel, const SizeClass& sizes) {
   program::KernelDef* const def = program.add_kernels();
   def->set_text(Print(kernel));
   program::KernelChoice* const choice = def->add_choices();
-  choice->set_params(FindScheduler(kernel, HostTarget())
-                         ->choose(kernel, sizes, ShippedMachine(HostTarget()))
-                         .ToString());
+  choice->set_schedule(FindScheduler(kernel, HostTarget())
+                           ->choose(kernel, sizes, ShippedMachine(HostTarget()))
+                           .ToString());
   for (const int64_t most : sizes.at_most) choice->add_at_most(most == kUnbounded ? -1 : most);
   return program;
 }
@@ -161,12 +161,13 @@ TEST(BrokenCode, IsRefusedOrHarmless) {
   for (int seed = 0; seed < kernels; ++seed) {
     const Kernel kernel = RandomKernel(static_cast<uint64_t>(seed) + 100);
     const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
-    const Params params =
+    const Schedule schedule =
         FindScheduler(kernel, HostTarget())->choose(kernel, any, ShippedMachine(HostTarget()));
     KILN_ASSERT_OK_AND_ASSIGN(
         const CodegenAnswer answer,
-        service.Emit(service.Identify(Print(kernel), params.ToString()), {"elf"}));
-    ValidationRequest request{answer.sections[0].second, Print(kernel), params.ToString(), {}, {}};
+        service.Emit(service.Identify(Print(kernel), schedule.ToString()), {"elf"}));
+    ValidationRequest request{
+        answer.sections[0].second, Print(kernel), schedule.Facts().ToString(), {}, {}};
     KILN_ASSERT_OK(validator.Validate(request).status());
     const std::vector<size_t> code = CodeOf(request.elf);
     ASSERT_FALSE(code.empty());

@@ -42,20 +42,22 @@ std::string Planted(int which) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-Params ParamsOf(const Kernel& kernel) {
+Schedule ScheduleOf(const Kernel& kernel) {
   const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
   return FindScheduler(kernel, LowestTarget())->choose(kernel, any, ShippedMachine(LowestTarget()));
 }
 
+LaunchFacts FactsOf(const Kernel& kernel) { return ScheduleOf(kernel).Facts(); }
+
 ValidationRequest RequestFor(int planted) {
   const Kernel kernel = *ParseKernel(kDouble);
-  return {Planted(planted), Print(kernel), ParamsOf(kernel).ToString(), {-1}, {}};
+  return {Planted(planted), Print(kernel), FactsOf(kernel).ToString(), {-1}, {}};
 }
 
 TEST(Probes, FitEveryKernel) {
   for (uint64_t seed = 0; seed < 500; ++seed) {
     const Kernel kernel = RandomKernel(seed);
-    const std::vector<Probe> probes = ProbesFor(kernel, ParamsOf(kernel), {});
+    const std::vector<Probe> probes = ProbesFor(kernel, FactsOf(kernel), {});
     EXPECT_GE(probes.size(), 5u) << seed << "\n" << Print(kernel);
   }
 }
@@ -65,7 +67,7 @@ TEST(Probes, CoverTailsBlocksTasksAndSpecials) {
   std::vector<int64_t> extents;
   bool specials = false;
   bool in_place = false;
-  for (const Probe& probe : ProbesFor(kernel, ParamsOf(kernel), {-1})) {
+  for (const Probe& probe : ProbesFor(kernel, FactsOf(kernel), {-1})) {
     extents.push_back(probe.extents[0]);
     specials = specials || probe.specials;
     in_place = in_place || probe.in_place;
@@ -77,7 +79,7 @@ TEST(Probes, CoverTailsBlocksTasksAndSpecials) {
 
 TEST(Probes, StayInTheSizeClass) {
   const Kernel kernel = *ParseKernel(kDouble);
-  for (const Probe& probe : ProbesFor(kernel, ParamsOf(kernel), {50}))
+  for (const Probe& probe : ProbesFor(kernel, FactsOf(kernel), {50}))
     EXPECT_LE(probe.extents[0], 50);
 }
 
@@ -86,7 +88,7 @@ TEST(Probes, KeepUnguardedReadsInside) {
   const Kernel kernel = *ParseKernel(
       "kernel v1 math 1\ndims a n0\nin   0 f32 [n0] dense\n"
       "out  0 f32 [a] dense = add(in0[a+2], in0[2*a])\n");
-  const std::vector<Probe> probes = ProbesFor(kernel, ParamsOf(kernel), {});
+  const std::vector<Probe> probes = ProbesFor(kernel, FactsOf(kernel), {});
   ASSERT_FALSE(probes.empty());
   for (const Probe& probe : probes)
     EXPECT_GE(probe.extents[1], std::max(probe.extents[0] + 2, 2 * probe.extents[0] - 1));
@@ -103,7 +105,7 @@ constexpr char kConcat[] =
 
 TEST(Probes, KeepReadsUnderTrueGuardsInside) {
   const Kernel kernel = *ParseKernel(kConcat);
-  const std::vector<Probe> probes = ProbesFor(kernel, ParamsOf(kernel), {});
+  const std::vector<Probe> probes = ProbesFor(kernel, FactsOf(kernel), {});
   EXPECT_GE(probes.size(), 8u);
   for (const Probe& probe : probes) {
     EXPECT_LE(probe.extents[1], probe.extents[2] + probe.extents[3] + probe.extents[4])
@@ -117,7 +119,7 @@ TEST(Probes, FollowGuardsOnlyAsFarAsTheyAreKnown) {
       "kernel v1 math 1\ndims a n0\nin   0 f32 [a] dense\nin   1 f32 [n0] dense\n"
       "out  0 f32 [a] dense = guard(and(lt(in0[a], f32:0.5), le(i64:2, index(a))), in1[a-2], "
       "f32:0.0)\n");
-  const std::vector<Probe> probes = ProbesFor(kernel, ParamsOf(kernel), {});
+  const std::vector<Probe> probes = ProbesFor(kernel, FactsOf(kernel), {});
   ASSERT_FALSE(probes.empty());
   for (const Probe& probe : probes) EXPECT_GE(probe.extents[1], probe.extents[0] - 2);
 }
@@ -127,13 +129,13 @@ TEST(Probes, AreOfTheExampleWhereNoOthersFit) {
   const Kernel kernel = *ParseKernel(
       "kernel v1 math 1\ndims a n0\nin   0 f32 [n0] dense\n"
       "out  0 f32 [a] dense = in0[100000*a+100000]\n");
-  const Params params = ParamsOf(kernel);
-  EXPECT_TRUE(ProbesFor(kernel, params, {}).empty());
-  EXPECT_TRUE(NeedsExample(kernel, params, {}));
-  EXPECT_EQ(ProbesOf(kernel, params, {}, {1, 100'001}, true).size(), 4u);
-  EXPECT_TRUE(ProbesOf(kernel, params, {-1, 4}, {1, 100'001}, true).empty()) << "beyond the class";
-  EXPECT_TRUE(ProbesOf(kernel, params, {}, {0, 100'001}, true).empty()) << "nothing to do";
-  EXPECT_TRUE(ProbesOf(kernel, params, {}, {1}, true).empty());
+  const LaunchFacts launch = FactsOf(kernel);
+  EXPECT_TRUE(ProbesFor(kernel, launch, {}).empty());
+  EXPECT_TRUE(NeedsExample(kernel, launch, {}));
+  EXPECT_EQ(ProbesOf(kernel, launch, {}, {1, 100'001}, true).size(), 4u);
+  EXPECT_TRUE(ProbesOf(kernel, launch, {-1, 4}, {1, 100'001}, true).empty()) << "beyond the class";
+  EXPECT_TRUE(ProbesOf(kernel, launch, {}, {0, 100'001}, true).empty()) << "nothing to do";
+  EXPECT_TRUE(ProbesOf(kernel, launch, {}, {1}, true).empty());
 }
 
 // A change of probes is a change of what a validation says: kValidationVersion must count it. Then
@@ -148,9 +150,10 @@ TEST(Probes, AreThoseOfTheVersion) {
                                  "s0 : f32 [a] = reduce max over b (in0[a, b])\n"
                                  "out  0 f16 [a, b] dense = sub(in0[a, b], s0[a])\n"}) {
     const Kernel kernel = *ParseKernel(text);
-    const Params params = *Params::Parse("row grain=4096 lanes=16 outer_lanes=32 inplace=0:0");
+    const LaunchFacts launch =
+        *LaunchFacts::Parse("step=16 columns=32 task=4096 row_step=16 in_place=0:0");
     for (const std::vector<int64_t>& at_most : {std::vector<int64_t>(), {50, 50}}) {
-      for (const Probe& probe : ProbesFor(kernel, params, at_most)) {
+      for (const Probe& probe : ProbesFor(kernel, launch, at_most)) {
         absl::StrAppend(&all, Describe(kernel, probe), " ", probe.seed, "\n");
       }
     }
@@ -166,7 +169,7 @@ TEST(Probes, CoverRowsOfWholeLines) {
         absl::StrCat("kernel v1 math 1\ndims a b\nin   0 f32 [a, b] dense\nout  0 f32 [a, b] ",
                      layout, " = neg(in0[a, b])\n"));
     int found = 0;
-    for (const Probe& probe : ProbesFor(kernel, ParamsOf(kernel), {})) {
+    for (const Probe& probe : ProbesFor(kernel, FactsOf(kernel), {})) {
       if (!probe.whole_lines) continue;
       EXPECT_EQ(probe.extents[1] * 4 % 64, 0);
       EXPECT_FALSE(probe.in_place);
@@ -181,7 +184,7 @@ TEST(Probes, ShrinkWhatDrivesAnIndexBelowItsAxis) {
   const Kernel kernel = *ParseKernel(
       "kernel v1 math 1\ndims a n0 n1\nin   0 f32 [n0] dense\nin   1 f32 [n1] dense\n"
       "out  0 f32 [a] dense = add(in0[1000*a-1000*|n1|+1000], in1[a+|n1|-1])\n");
-  const std::vector<Probe> probes = ProbesFor(kernel, ParamsOf(kernel), {});
+  const std::vector<Probe> probes = ProbesFor(kernel, FactsOf(kernel), {});
   ASSERT_FALSE(probes.empty());
   for (const Probe& probe : probes) EXPECT_EQ(probe.extents[2], 1);
 }
@@ -189,7 +192,7 @@ TEST(Probes, ShrinkWhatDrivesAnIndexBelowItsAxis) {
 TEST(Probes, ScaleDownAnExampleThatIsLarge) {
   const Kernel kernel = *ParseKernel(kConcat);
   const std::vector<Probe> probes =
-      ProbesOf(kernel, ParamsOf(kernel), {}, {4096, 3000, 1000, 1500, 500}, false);
+      ProbesOf(kernel, FactsOf(kernel), {}, {4096, 3000, 1000, 1500, 500}, false);
   ASSERT_FALSE(probes.empty());
   for (const Probe& probe : probes) {
     EXPECT_GT(probe.extents[1], 1);
@@ -311,7 +314,8 @@ class ValidationServiceTest : public testing::Test {
     program::Program program;
     const ValidationRequest request = RequestFor(0);
     program.add_kernels()->set_text(request.kernel);
-    program.mutable_kernels(0)->add_choices()->set_params(request.params);
+    program.mutable_kernels(0)->add_choices()->set_schedule(
+        ScheduleOf(*ParseKernel(request.kernel)).ToString());
     program.mutable_kernels(0)->mutable_choices(0)->add_at_most(-1);
     return program;
   }
@@ -543,7 +547,7 @@ TEST_F(ValidationServiceTest, AKernelWithoutProbesStaysOnTheVmAndIsBuiltOnce) {
       "kernel v1 math 1\ndims a\nin   0 f32 [a] dense\nout  0 f32 [a] dense = in0[a+|a|]\n");
   program::Program program;
   program.add_kernels()->set_text(Print(kernel));
-  program.mutable_kernels(0)->add_choices()->set_params(ParamsOf(kernel).ToString());
+  program.mutable_kernels(0)->add_choices()->set_schedule(ScheduleOf(kernel).ToString());
   for (int run = 0; run < 2; ++run) {
     KernelService service(Options(run == 0 ? KILN_TEST_BIN_DIR "/kiln-codegen" : "/nowhere"));
     KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(program));
@@ -602,9 +606,9 @@ TEST_F(ValidationServiceTest, EntriesAreOfTheWidestClass) {
   const Kernel kernel = *ParseKernel(kDouble);
   program::KernelChoice& choice = *program.mutable_kernels(0)->mutable_choices(0);
   choice.set_at_most(0, 24);
-  choice.set_params(FindScheduler(kernel, HostTarget())
-                        ->choose(kernel, {{kUnbounded}}, ShippedMachine(HostTarget()))
-                        .ToString());
+  choice.set_schedule(FindScheduler(kernel, HostTarget())
+                          ->choose(kernel, {{kUnbounded}}, ShippedMachine(HostTarget()))
+                          .ToString());
   KernelService service(Options(KILN_TEST_BIN_DIR "/kiln-codegen"));
   KILN_ASSERT_OK(service.GetAll(program).status());
   service.FinishValidations();
@@ -621,7 +625,8 @@ TEST_F(ValidationServiceTest, AnUnvalidatedKernelIsTriedAgainByOtherProbes) {
                          "out  0 f32 [a] dense = in0[100000*a+100000]\n"));
   program::Program program;
   program.add_kernels()->set_text(text);
-  program.mutable_kernels(0)->add_choices()->set_params(ParamsOf(*ParseKernel(text)).ToString());
+  program.mutable_kernels(0)->add_choices()->set_schedule(
+      ScheduleOf(*ParseKernel(text)).ToString());
   // One without anything to do says nothing of the code.
   for (const auto& [a, built] : {std::pair{0, false}, {0, false}, {1, true}, {0, true}}) {
     SCOPED_TRACE(absl::StrCat(a, built));

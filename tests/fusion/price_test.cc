@@ -45,7 +45,7 @@ TEST(Machine, RefusesWhatIsNoMachine) {
   };
   const std::string text = kText;
   refused("", "lacks the line \"kiln machine 2\"");
-  refused("kiln machine 2\n", "machine line 1");
+  refused("kiln machine 3\n", "machine line 1");
   refused("kiln machine 2\nlaunch 100\n", "target");
   refused(text + "speed 3\n", "\"speed 3\"");
   refused(text + "launch 100\n", "\"launch 100\"");

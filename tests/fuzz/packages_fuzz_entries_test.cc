@@ -72,8 +72,9 @@ void ChangeWord(std::string& bytes, size_t end, std::mt19937_64& random) {
 
 std::string ChangedMeta(const std::string& text, std::mt19937_64& random) {
   std::map<std::string, std::string> meta = ParseMeta(text);
-  static const char* const kNames[] = {"expires", "isa",       "scratch", "wall_ms", "params",
-                                       "kind",    "external0", "sha256",  "size",    "validation"};
+  static const char* const kNames[] = {"expires",  "isa",    "scratch",   "wall_ms",
+                                       "schedule", "launch", "kind",      "external0",
+                                       "sha256",   "size",   "validation"};
   static const char* const kValues[] = {
       "",      "-1",      "9223372036854775807", "x",
       "1e300", "../../x", "0 0 0 0 0",           "9999999999999999999999"};

@@ -81,7 +81,7 @@ const FuzzMessageType& ProgramMessage() {
                                           {5, "name", kText}}};
   static const FuzzMessageType choice = {"KernelChoice",
                                          {{1, "key", kBytes},
-                                          {2, "params", kText},
+                                          {2, "schedule", kText},
                                           {3, "at_most", kInts},
                                           {4, "in_place", kInts},
                                           {5, "row_step", kInt}}};

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/halide_gen/harness.h"
+#include "tests/schedule/fields.h"
 
 namespace kiln {
 namespace {
@@ -22,8 +23,8 @@ TEST_P(BlocksTest, TinyMatricesAreTransposed) {
   CompiledKernel kernel = Compile(
       "dims a b c\nin 0 f32 [a, c, b] dense\nout 0 f32 [a, b, c] dense = neg(in0[a, c, b])\n",
       {{kUnbounded, 3, 5}});
-  EXPECT_EQ(kernel.params().Get("block", 0), 2);
-  EXPECT_EQ(kernel.params().Get("lanes", 0), 8);
+  EXPECT_EQ(FieldOf(kernel.schedule(), "dims", 0), 2);
+  EXPECT_EQ(FieldOf(kernel.schedule(), "blocks", 0), 8);
   for (const int32_t a : {0, 1, 7, 8, 9, 16, 100, 1000}) kernel.Check({a, 3, 5}, 1);
   for (const int32_t a : {1, 8, 9}) {
     kernel.Check({a, 5, 3}, 1);
@@ -37,7 +38,7 @@ TEST_P(BlocksTest, ABlockMayFillAVectorAndAnElement) {
   CompiledKernel kernel = Compile(
       "dims a b c\nin 0 f32 [a, c, b] dense\nout 0 f32 [a, b, c] dense = neg(in0[a, c, b])\n",
       {{kUnbounded, 11, 11}});
-  EXPECT_EQ(kernel.params().Get("lanes", 0), 1);
+  EXPECT_EQ(FieldOf(kernel.schedule(), "blocks", 0), 1);
   for (const int32_t a : {1, 3}) kernel.Check({a, 11, 11}, 1);
 }
 
@@ -56,8 +57,8 @@ out  1 u8 [a, b, c, d] dense = add(in2[c, a], cast<u8>(index(d)))
 out  2 f32 [a, b, c, d] dense = exp(sub(mul(in4[b, a, d, c], par0), cast<f32>(in5[b])))
 )",
                                   {{kUnbounded, kUnbounded, 2, 3}});
-  EXPECT_EQ(kernel.params().Get("block", 0), 2);
-  EXPECT_TRUE(kernel.params().in_place.empty());
+  EXPECT_EQ(FieldOf(kernel.schedule(), "dims", 0), 2);
+  EXPECT_TRUE(kernel.schedule().in_place.empty());
   for (const int32_t b : {1, 2, 5, 16, 17, 50}) {
     for (const int32_t a : {1, 7}) kernel.Check({a, b, 2, 3}, static_cast<uint32_t>(b));
   }
@@ -69,7 +70,7 @@ TEST_P(BlocksTest, BlocksFollowEachOtherAlongADimThatIsTurned) {
       "dims a b c d\nin 0 f32 [b, d, a, c] dense\nout 0 f32 [a, b, c, d] dense = neg(in0[b, "
       "d, a, c])\n",
       {{kUnbounded, kUnbounded, 2, 3}});
-  EXPECT_EQ(kernel.params().Get("block", 0), 2);
+  EXPECT_EQ(FieldOf(kernel.schedule(), "dims", 0), 2);
   for (const int32_t b : {1, 15, 16, 17, 200}) {
     for (const int32_t a : {1, 40}) kernel.Check({a, b, 2, 3}, static_cast<uint32_t>(a));
   }
@@ -81,7 +82,7 @@ TEST_P(BlocksTest, RowsOfChannels) {
       "dims a b c\nin 0 u8 [a, c, b] dense\nin 1 f32 [b] dense\nout 0 f32 [a, b, c] dense = "
       "sub(cast<f32>(in0[a, c, b]), in1[b])\n",
       {{kUnbounded, 3, 15}});
-  EXPECT_EQ(kernel.params().Get("block", 0), 2);
+  EXPECT_EQ(FieldOf(kernel.schedule(), "dims", 0), 2);
   for (const int32_t n : {1, 7, 8, 9, 15}) kernel.Check({40, 3, n}, 1);
 }
 

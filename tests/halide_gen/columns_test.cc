@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "tests/halide_gen/harness.h"
+#include "tests/schedule/fields.h"
 
 namespace kiln {
 namespace {
@@ -15,9 +16,9 @@ class ColumnsTest : public testing::TestWithParam<IsaLevel> {
     if (LevelOf(HostCpu()) < GetParam()) GTEST_SKIP() << "this machine is not " << Name(GetParam());
   }
   CompiledKernel Compile(const std::string& text, SizeClass sizes,
-                         const std::string& scheduler = "column") {
+                         const std::string& of = "outer_reduction") {
     CompiledKernel kernel("kernel v1 math 1\n" + text, GetParam(), "", std::move(sizes));
-    EXPECT_EQ(kernel.params().scheduler, scheduler);
+    EXPECT_EQ(kernel.schedule().name(), of);
     return kernel;
   }
 };
@@ -32,7 +33,7 @@ s3 : f32 [b]    = div(1, s2[b])
 out  0 f32 [a, b] dense = mul(s1[a, b], s3[b])
 )",
                                   {{1024, kUnbounded}});
-  EXPECT_EQ(kernel.params().Get("outer_levels", 0), 2);
+  EXPECT_EQ(FieldOf(kernel.schedule(), "outer_levels", 0), 2);
   for (int32_t n = 1; n <= 140; ++n) kernel.Check({n % 7, n}, static_cast<uint32_t>(n));
   for (const int32_t rows : {1, 31, 32, 33, 65, 1000, 1024}) kernel.Check({rows, 70}, 1);
   kernel.Check({3, 5000}, 2);
@@ -73,8 +74,8 @@ s0 : f32 [a, c] = reduce add over b (mul(in0[a, b, c], in1[b]))
 out  0 f32 [a, c] dense = div(s0[a, c], 3)
 )",
                                     {{4, rows, columns}});
-    EXPECT_GE(kernel.params().Get("lanes", 0), columns);
-    EXPECT_EQ(kernel.params().Get("in_row", 0), 1);
+    EXPECT_GE(FieldOf(kernel.schedule(), "step", 0), columns);
+    EXPECT_EQ(FieldOf(kernel.schedule(), "in_row", 0), 1);
     for (const int32_t n : {1, columns - 1, columns}) kernel.Check({3, rows - 1, n}, 5);
     kernel.Check({4, 2, columns}, 6);
     kernel.Check({1, 0, columns}, 7);
@@ -88,14 +89,14 @@ in   0 f32 [a, b] dense
 s0 : f32 [b] = reduce add over a (in0[a, b])
 out  0 f32 [b] dense = s0[b]
 )",
-                               {{kUnbounded, kUnbounded}}, "general");
+                               {{kUnbounded, kUnbounded}}, "staged");
   for (const int32_t columns : {1, 300, 4500}) one.Check({2100, columns}, 1);
   CompiledKernel two = Compile(R"(dims a b c d
 in   0 f32 [a, b, c, d] dense
 s0 : f32 [b, d] = reduce add over a c (in0[a, b, c, d])
 out  0 f32 [b, d] dense = s0[b, d]
 )",
-                               {{kUnbounded, kUnbounded, kUnbounded, kUnbounded}}, "general");
+                               {{kUnbounded, kUnbounded, kUnbounded, kUnbounded}}, "staged");
   two.Check({40, 3, 40, 300}, 2);
   for (const int32_t none : {0, 2}) two.Check({none, 3, 2 - none, 5}, 3);
 }
@@ -110,7 +111,7 @@ s0 : f32 [a, c] = reduce max over b (mul(in0[a, b, c], in1[a, c]))
 out  0 f32 [a, c] dense = div(s0[a, c], cast<f32>(extent(n0)))
 )",
                                     {{2, rows, 90, rows}});
-    EXPECT_EQ(kernel.params().Get("blocks_apart", 0), 1);
+    EXPECT_EQ(FieldOf(kernel.schedule(), "two_stage", 0), 1);
     for (const int32_t c : {1, 7, 16, 63, 64, 65, 90}) kernel.Check({2, 37, c, 37}, 1);
     for (const int32_t n : {0, 1, 31, 32, 33, 1000}) kernel.Check({2, n, 70, n}, 2);
     if (rows > 1000) kernel.Check({1, 33000, 20, 33000}, 3);
@@ -132,12 +133,12 @@ s4 : f32 [a, c]    = div(1, sqrt(add(div(s3[a, c], cast<f32>(extent(n0))), par0)
 out  0 f32 [a, b, c] dense = add(mul(mul(s2[a, b, c], s4[a, c]), in1[c]), in2[c])
 )";
   CompiledKernel kernel = Compile(text, {{kUnbounded, 40000, kUnbounded, kUnbounded}});
-  EXPECT_EQ(kernel.params().Get("outer_levels", 0), 4);
+  EXPECT_EQ(FieldOf(kernel.schedule(), "outer_levels", 0), 4);
   for (const int32_t c : {1, 3, 8, 16, 17, 64, 65, 100}) kernel.Check({3, 37, c, 37}, 1);
   for (const int32_t rows : {1, 32, 33, 1025, 3000}) kernel.Check({2, rows, 5, rows}, 2);
   kernel.Check({1, 33000, 2, 33000}, 3);
   CompiledKernel narrow = Compile(text, {{kUnbounded, 1024, 3, 1024}});
-  EXPECT_EQ(narrow.params().Get("lanes", 0), 8);
+  EXPECT_EQ(FieldOf(narrow.schedule(), "step", 0), 8);
   for (const int32_t c : {1, 2, 3}) narrow.Check({2, 100, c, 100}, 4);
 }
 
@@ -158,18 +159,18 @@ out  2 f32 [b] dense = s4[b]
 
 TEST_P(ColumnsTest, BatchNormOverBothSides) {
   CompiledKernel kernel = Compile(kBatchNorm, {{1024, kUnbounded, 4096, kUnbounded}});
-  EXPECT_EQ(kernel.params().Get("as_they_lie", 0), 1);
+  EXPECT_EQ(FieldOf(kernel.schedule(), "memory_order", 0), 1);
   for (const int32_t n : {1, 15, 16, 63, 64, 65, 300, 4096}) kernel.Check({3, 4, n, 3 * n}, 1);
   for (const int32_t n : {1, 32, 33, 100}) kernel.Check({n, 3, 7, 7 * n}, 2);
   kernel.Check({0, 3, 7, 0}, 2);
   CompiledKernel near = Compile(kBatchNorm, {{100, 20, 65, 6500}});
-  EXPECT_EQ(near.params().Get("as_they_lie", 0), 0);
+  EXPECT_EQ(FieldOf(near.schedule(), "memory_order", 0), 0);
   for (const int32_t n : {1, 15, 16, 64, 65}) near.Check({3, 4, n, 3 * n}, 1);
 }
 
 TEST_P(ColumnsTest, BatchNormOfLongRows) {
   CompiledKernel kernel = Compile(kBatchNorm, {{32, kUnbounded, 100000, kUnbounded}});
-  EXPECT_EQ(kernel.params().Get("levels", 0), 2);
+  EXPECT_EQ(FieldOf(kernel.schedule(), "levels", 0), 2);
   for (const int32_t n : {1, 4096, 4097, 9000}) kernel.Check({2, 2, n, 2 * n}, 1);
 }
 
@@ -246,8 +247,8 @@ TEST_P(ColumnsTest, GroupNorm) {
 TEST_P(ColumnsTest, GroupNormOfShortColumns) {
   for (const int64_t most : {2, 4, 8, 16, 32, 48, 50}) {
     CompiledKernel kernel = Compile(kGroupNorm, {{kUnbounded, kUnbounded, 4, most, kUnbounded}});
-    EXPECT_EQ(kernel.params().Get("at_once", 1), 8);
-    EXPECT_EQ(kernel.params().Get("accumulators", 64), most == 50 ? 64 : most);
+    EXPECT_EQ(FieldOf(kernel.schedule(), "batch", 1), 8);
+    EXPECT_EQ(FieldOf(kernel.schedule(), "accumulators", 64), most == 50 ? 64 : most);
     for (const int32_t n : {0, 1, 2, 3, 5, 8, 15, 16, 17, 31, 32, 40, 47, 48, 50}) {
       if (n > most) continue;
       for (const int32_t b : {0, 1, 7, 8, 9, 20}) kernel.Check({3, b, 3, n, 3 * n}, 1);
@@ -259,9 +260,9 @@ TEST_P(ColumnsTest, GroupNormOfShortColumns) {
 TEST_P(ColumnsTest, GroupNormOfColumnsInOnePiece) {
   for (const int64_t most : {1, 8, 13, 32, 50}) {
     CompiledKernel kernel = Compile(kGroupNorm, {{2000, 5, 4, most, kUnbounded}});
-    EXPECT_EQ(kernel.params().Get("flat", 1), 2);
-    EXPECT_EQ(kernel.params().Get("abreast", 0), 16);
-    EXPECT_EQ(kernel.params().Get("tables", 0), 6);
+    EXPECT_EQ(FieldOf(kernel.schedule(), "collapsed", 1), 2);
+    EXPECT_EQ(FieldOf(kernel.schedule(), "folded", 0), 16);
+    EXPECT_EQ(FieldOf(kernel.schedule(), "tables", 0), 6);
     for (const int32_t n : {0, 1, 2, 3, 8, 13, 17, 32, 47, 50}) {
       if (n > most) continue;
       for (const int32_t a : {0, 1, 3, 4, 7}) kernel.Check({a, 5, 4, n, 4 * n}, 1);
@@ -292,7 +293,7 @@ out  0 f32 [a, b, c, d] dense = mul(add(in0[a, b, c, d], s1[a]), mul(in1[d], in2
 out  1 f32 [a] dense = add(s1[a], in3[a])
 )",
                                   {{9000, 3, 4, 5}});
-  EXPECT_EQ(kernel.params().Get("flat", 1), 3);
+  EXPECT_EQ(FieldOf(kernel.schedule(), "collapsed", 1), 3);
   for (const int32_t a : {0, 1, 15, 16, 17, 100, 5000})
     for (const int32_t d : {1, 5}) kernel.Check({a, 3, 4, d}, static_cast<uint32_t>(a));
 }
@@ -317,7 +318,7 @@ s1 : f32 [a]    = exp(in1[a])
 out  0 f32 [a, b, c, d] dense = mul(sub(in0[a, b, c, d], s0[a, b]), s1[a])
 )",
                                    {{kUnbounded, kUnbounded, 4, 30}});
-  EXPECT_EQ(several.params().Get("at_once", 1), 8);
+  EXPECT_EQ(FieldOf(several.schedule(), "batch", 1), 8);
   for (const int32_t n : {0, 1, 17, 30}) several.Check({3, 9, 3, n}, 1);
 }
 
@@ -339,7 +340,7 @@ out  0 f32 [a, b, c, d] dense = add(mul(mul(s3[a, b, c, d], s6[a, c]), in1[c, d]
 out  1 f32 [a, c] dense = s2[a, c]
 )",
                                   {{kUnbounded, 32768, kUnbounded, 4096, kUnbounded}}, "sweep");
-  EXPECT_EQ(kernel.params().Get("flat", 0), 2);
+  EXPECT_EQ(FieldOf(kernel.schedule(), "collapsed", 0), 2);
   for (const int32_t n : {0, 1, 2, 3, 5, 16, 31, 64, 65}) {
     for (const int32_t groups : {1, 3, 8}) kernel.Check({2, 37, groups, n, 37 * n}, 1);
   }
@@ -390,7 +391,7 @@ in 0 f32 [a, b] dense
 s0 : f32 [b] = reduce max over a (tanh(log(erf(softplus(in0[a, b])))))
 out 0 f32 [b] dense = s0[b]
 )";
-  CompiledKernel kernel = Compile(kMaximum, {{4096, 4096}}, "general");
+  CompiledKernel kernel = Compile(kMaximum, {{4096, 4096}}, "staged");
   for (const int32_t n : {1, 70, 300}) kernel.Check({35, n}, static_cast<uint32_t>(n));
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/halide_gen/harness.h"
+#include "tests/schedule/fields.h"
 
 namespace kiln {
 namespace {
@@ -29,8 +30,8 @@ out  0 f32 [a] dense = mul(mul(in0[a], in1[a]), in2[a])
 
 TEST_P(ElementsTest, ProductOfThree) {
   CompiledKernel kernel = Compile(kProduct);
-  EXPECT_EQ(kernel.params().scheduler, "pointwise");
-  EXPECT_EQ(kernel.params().in_place.size(), 3u);
+  EXPECT_STREQ(kernel.schedule().name(), "pointwise");
+  EXPECT_EQ(kernel.schedule().in_place.size(), 3u);
   for (int32_t n = 0; n <= 200; ++n) kernel.Check({n}, static_cast<uint32_t>(n));
   for (const int32_t n : {4095, 4096, 4097, 10000, 32767, 32768, 32769, 100000})
     kernel.Check({n}, 1);
@@ -68,7 +69,7 @@ out  2 f32 [a] dense = s0[a]
   // in1 is read by the last output, in2 by the second, in3 by the first.
   const std::vector<std::pair<int32_t, int32_t>> want = {{0, 2}, {1, 2}, {2, 2}, {2, 1},
                                                          {3, 2}, {3, 1}, {3, 0}};
-  EXPECT_EQ(kernel.params().in_place, want);
+  EXPECT_EQ(kernel.schedule().in_place, want);
   for (const int32_t n : {1, 15, 16, 17, 63, 64, 65, 100, 5000, 100000})
     kernel.Check({n}, static_cast<uint32_t>(n));
 }
@@ -86,7 +87,7 @@ in   2 f32 [a, c] dense
 in   3 f32 [] dense
 out  0 f32 [a, b, c] dense = add(mul(in0[a, b, c], in1[b]), sub(in2[a, c], in3[]))
 )");
-  EXPECT_EQ(kernel.params().scheduler, "pointwise");
+  EXPECT_STREQ(kernel.schedule().name(), "pointwise");
   for (int32_t n = 1; n < 70; n += 3) kernel.Check({3, 5, n}, static_cast<uint32_t>(n));
   kernel.Check({100, 9, 1}, 1);
   kernel.Check({2, 300, 130}, 1);
@@ -121,7 +122,7 @@ out  1 f32 [a, b, c] dense = add(cast<f32>(in2[a, c, b]), in3[c])
 )";
   for (const int64_t most : {1, 2, 3, 4}) {
     CompiledKernel kernel = Compile(text, "", {{kUnbounded, kUnbounded, most, most}});
-    EXPECT_EQ(kernel.params().Get("unroll", 0), most);
+    EXPECT_EQ(FieldOf(kernel.schedule(), "inner", 0), most);
     for (int32_t c = 1; c <= most; ++c) {
       for (const int32_t n : {1, 15, 16, 17, 100}) kernel.Check({3, n, c, c}, 1);
     }
@@ -130,7 +131,7 @@ out  1 f32 [a, b, c] dense = add(cast<f32>(in2[a, c, b]), in3[c])
       "dims a b\nin 0 f32 [a, b] dense\nin 1 f32 [a] dense\nin 2 f32 [b] dense\n"
       "out 0 f32 [a, b] dense = add(mul(in0[a, b], in1[a]), in2[b])\n",
       "", {{kUnbounded, 3}});
-  EXPECT_EQ(pairs.params().Get("unroll", 0), 3);
+  EXPECT_EQ(FieldOf(pairs.schedule(), "inner", 0), 3);
   for (const int32_t n : {1, 15, 16, 17, 1000, 40000}) {
     pairs.Check({n, 3}, 1);
     pairs.Check({n, 2}, 1);
@@ -166,7 +167,7 @@ TEST_P(ElementsTest, ShortRowsLieWholeInVectors) {
               "s0[a, b, c], in2[a, c])\n" +
               "out 1 f32 [a, b, c] dense = mul(in3[b], cast<f32>(index(c)))\n",
           "", {{kUnbounded, kUnbounded, most}});
-      EXPECT_EQ(kernel.params().Get("whole_rows", 0), 1);
+      EXPECT_EQ(FieldOf(kernel.schedule(), "packed", 0), 1);
       for (const int32_t b : {1, 7, 15, 16, 17, 100})
         kernel.Check({3, b, static_cast<int32_t>(most)}, 1);
       kernel.Check({3, 20, std::max(1, static_cast<int32_t>(most) - 1)}, 1);
@@ -187,8 +188,8 @@ out  0 f32 [a, b, c, d] dense = add(mul(in0[a, b, c, d], s0[c]), sub(cast<f32>(i
 out  1 f64 [a, b, c, d] dense = cast<f64>(add(in0[a, b, c, d], in1[c]))
 )",
                                   "", {{kUnbounded, 4, 20, 7}});
-  EXPECT_EQ(kernel.params().Get("flat", 1), 4);
-  EXPECT_EQ(kernel.params().Get("tables", 0), 14);
+  EXPECT_EQ(FieldOf(kernel.schedule(), "collapsed", 1), 4);
+  EXPECT_EQ(FieldOf(kernel.schedule(), "tables", 0), 14);
   for (const int32_t d : {1, 2, 7}) {
     for (const int32_t c : {1, 3, 20}) kernel.Check({5, 4, c, d}, static_cast<uint32_t>(c));
   }
@@ -201,7 +202,7 @@ in   2 f32 [d] dense
 out  0 f32 [a, b, c, d] dense = add(mul(in0[a, b, c, d], in1[b]), in2[d])
 )",
                                 "", {{kUnbounded, kUnbounded, 20, 7}});
-  EXPECT_EQ(rows.params().Get("flat", 1), 2);
+  EXPECT_EQ(FieldOf(rows.schedule(), "collapsed", 1), 2);
   for (const int32_t c : {1, 3, 20}) rows.Check({5, 4, c, 7}, static_cast<uint32_t>(c));
 }
 
@@ -215,8 +216,8 @@ s0 : f32 [a, b, c] = mul(in0[a, b, c, [i64:0]], in1[c])
 out  0 f32 [a, b, c, d] dense = guard(lt(index(d), i64:1), s0[a, b, c], in2[b, d])
 )",
                                   "", {{kUnbounded, 9, 7, 2, 2}});
-  EXPECT_EQ(kernel.params().Get("along", 1), 3);
-  EXPECT_EQ(kernel.params().Get("tables", 0), 6);
+  EXPECT_EQ(FieldOf(kernel.schedule(), "vectorized", 1), 3);
+  EXPECT_EQ(FieldOf(kernel.schedule(), "tables", 0), 6);
   for (const int32_t n : {1, 2, 17, 200}) kernel.Check({n, 9, 7, 2, 2}, 1);
   kernel.Check({17, 3, 5, 2, 1}, 1);
   kernel.Check({17, 3, 5, 1, 1}, 1);
@@ -227,7 +228,7 @@ in   2 f32 [a] dense
 out  0 f32 [a, b, c, d] dense = guard(lt(index(d), i64:1), mul(in0[a, b, c, d], in1[c]), in2[a])
 )",
                                  "", {{kUnbounded, 40, 7, 3}});
-  EXPECT_EQ(outer.params().Get("along", 1), 2);
+  EXPECT_EQ(FieldOf(outer.schedule(), "vectorized", 1), 2);
   for (const int32_t n : {1, 17, 40}) outer.Check({3, n, 7, 3}, 1);
 }
 
@@ -239,14 +240,14 @@ in   2 f32 [a, c, d] dense
 out  0 f32 [a, b, c, d] dense = add(mul(in0[a, c, b, d], in1[b]), in2[a, c, d])
 )",
                                   "", {{kUnbounded, kUnbounded, kUnbounded, 40}});
-  EXPECT_EQ(kernel.params().Get("order", -1), 1);
+  EXPECT_EQ(FieldOf(kernel.schedule(), "order", -1), 1);
   for (const int32_t d : {1, 16, 17, 33, 40}) {
     for (const int32_t b : {1, 16, 17, 100}) kernel.Check({3, b, 37, d}, static_cast<uint32_t>(b));
   }
   CompiledKernel two = Compile(
       "dims a b c\nin 0 f32 [b, a, c] dense\nout 0 f32 [a, b, c] dense = neg(in0[b, a, c])\n", "",
       {{kUnbounded, kUnbounded, 6}});
-  EXPECT_EQ(two.params().Get("order", -1), 0);
+  EXPECT_EQ(FieldOf(two.schedule(), "order", -1), 0);
   for (const int32_t a : {1, 16, 17, 1000}) two.Check({a, 70, 6}, 1);
 }
 
@@ -260,8 +261,8 @@ out  0 f32 [a] dense = sub(in0[a], sqrt(s0[a]))
 out  1 f32 [a] dense = s0[a]
 out  2 f32 [a] dense = mul(in2[a], in2[a])
 )");
-  EXPECT_EQ(kernel.params().in_place, (std::vector<std::pair<int32_t, int32_t>>{
-                                          {0, 2}, {0, 1}, {0, 0}, {1, 2}, {1, 1}, {2, 2}}));
+  EXPECT_EQ(kernel.schedule().in_place, (std::vector<std::pair<int32_t, int32_t>>{
+                                            {0, 2}, {0, 1}, {0, 0}, {1, 2}, {1, 1}, {2, 2}}));
   for (const int32_t n : {1, 7, 64, 100, 40000}) kernel.Check({n}, static_cast<uint32_t>(n));
 }
 
@@ -270,7 +271,7 @@ TEST_P(ElementsTest, TransposedReadAndStore) {
       Compile("dims a b\nin 0 f32 [b, a] dense\nout 0 f32 [a, b] dense = neg(in0[b, a])\n");
   CompiledKernel store =
       Compile("dims a b\nin 0 f32 [a, b] dense\nout 0 f32 [b, a] dense = neg(in0[a, b])\n");
-  EXPECT_EQ(store.params().scheduler, "general");
+  EXPECT_STREQ(store.schedule().name(), "staged");
   for (const int32_t n : {1, 8, 33, 100}) {
     read.Check({17, n}, 1);
     store.Check({17, n}, 1);
@@ -285,7 +286,7 @@ in   2 u8 [a, d, c] dense
 in   3 f32 [a, b, c, d] dense
 out  0 f32 [a, b, c, d] dense = add(mul(in0[a, d, b, c], in1[d]), add(in3[a, b, c, d], cast<f32>(in2[a, d, c])))
 )");
-  EXPECT_EQ(kernel.params().Get("turn", -1), 2);
+  EXPECT_EQ(FieldOf(kernel.schedule(), "along", -1), 2);
   for (const int32_t n : {1, 7, 8, 9, 16, 33}) {
     for (const int32_t m : {1, 15, 16, 17, 50})
       kernel.Check({2, 3, n, m}, static_cast<uint32_t>(n));
@@ -297,7 +298,7 @@ in   2 f32 [a, b, c, d] dense
 out  0 f32 [a, b, c, d] dense = add(mul(in0[a, d, b, c], in1[a, c]), in2[a, b, c, d])
 )",
                                    "", {{kUnbounded, kUnbounded, 7, kUnbounded}});
-  EXPECT_EQ(several.params().Get("turns", 1), 2);
+  EXPECT_EQ(FieldOf(several.schedule(), "dims", 1), 2);
   for (const int32_t b : {1, 3, 7, 50}) {
     for (const int32_t d : {1, 16, 17, 50}) several.Check({2, b, 7, d}, static_cast<uint32_t>(b));
   }
@@ -305,7 +306,7 @@ out  0 f32 [a, b, c, d] dense = add(mul(in0[a, d, b, c], in1[a, c]), in2[a, b, c
       "dims a b c\nin 0 f32 [c, b, a] dense\nin 1 f32 [b] dense\nout 0 f32 [a, b, c] dense = "
       "sub(in0[c, b, a], in1[b])\n",
       "", {{5, kUnbounded, kUnbounded}});
-  EXPECT_EQ(reversed.params().Get("turns", 1), 2);
+  EXPECT_EQ(FieldOf(reversed.schedule(), "dims", 1), 2);
   for (const int32_t b : {1, 3, 8, 50}) {
     for (const int32_t a : {1, 5}) reversed.Check({a, b, 40}, static_cast<uint32_t>(b));
   }
@@ -313,21 +314,21 @@ out  0 f32 [a, b, c, d] dense = add(mul(in0[a, d, b, c], in1[a, c]), in2[a, b, c
       "dims a b c d e\nin 0 f32 [a, e, d, c, b] dense\nin 1 f32 [c] dense\nout 0 f32 [a, b, c, d, "
       "e] dense = sub(in0[a, e, d, c, b], in1[c])\n",
       "", {{kUnbounded, 5, 2, kUnbounded, kUnbounded}});
-  EXPECT_EQ(tiny.params().Get("turns", 1), 3);
+  EXPECT_EQ(FieldOf(tiny.schedule(), "dims", 1), 3);
   for (const int32_t b : {1, 2, 4, 5}) {
     for (const int32_t c : {1, 2}) tiny.Check({3, b, c, 9, 18}, static_cast<uint32_t>(b));
   }
   CompiledKernel few = Compile(
       "dims a b c\nin 0 f32 [a, c, b] dense\nout 0 f32 [a, b, c] dense = neg(in0[a, c, b])\n", "",
       {{kUnbounded, 16, kUnbounded}});
-  EXPECT_EQ(few.params().Get("columns", 1), 64);
+  EXPECT_EQ(FieldOf(few.schedule(), "columns", 1), 64);
   for (const int32_t b : {1, 8, 9, 16}) {
     for (const int32_t c : {1, 130, 1024, 1100}) few.Check({2, b, c}, static_cast<uint32_t>(b));
   }
   CompiledKernel flat = Compile(
       "dims a b\nin 0 f32 [b, a] dense\nout 0 f32 [a, b] dense = neg(in0[b, a])\nout 1 f64 [a, b] "
       "dense = cast<f64>(in0[b, a])\n");
-  EXPECT_EQ(flat.params().Get("turn", -1), 0);
+  EXPECT_EQ(FieldOf(flat.schedule(), "along", -1), 0);
   for (const int32_t n : {1, 8, 100, 600}) flat.Check({n, 4 * n + 3}, 1);
 }
 
@@ -336,8 +337,8 @@ TEST_P(ElementsTest, ReadsTinyStridesByShuffles) {
       "dims a b c\nin 0 u8 [a, c, b] dense\nin 1 f32 [b] dense\nout 0 f32 [a, b, c] dense = "
       "sub(cast<f32>(in0[a, c, b]), in1[b])\n",
       "", {{kUnbounded, 3, kUnbounded}});
-  EXPECT_EQ(kernel.params().Get("stride_is", 0), 3);
-  EXPECT_EQ(kernel.params().Get("together", 0), 1);
+  EXPECT_EQ(FieldOf(kernel.schedule(), "channels", 0), 3);
+  EXPECT_EQ(FieldOf(kernel.schedule(), "together", 0), 1);
   for (const int32_t b : {0, 1, 2, 3}) {
     for (const int32_t n : {0, 1, 16, 17, 100, 333}) kernel.Check({4, b, n}, 1);
   }
@@ -346,8 +347,8 @@ TEST_P(ElementsTest, ReadsTinyStridesByShuffles) {
       "dims a b c\nin 0 u8 [b, c, a] dense\nin 1 f32 [a] dense\nout 0 f32 [a, b, c] dense = "
       "sub(cast<f32>(in0[b, c, a]), in1[a])\n",
       "", {{4, kUnbounded, 1000}});
-  EXPECT_EQ(short_rows.params().Get("stride_is", 0), 4);
-  EXPECT_EQ(short_rows.params().Get("together", 0), 0);
+  EXPECT_EQ(FieldOf(short_rows.schedule(), "channels", 0), 4);
+  EXPECT_EQ(FieldOf(short_rows.schedule(), "together", 0), 0);
   for (const int32_t a : {1, 4}) {
     for (const int32_t n : {1, 16, 63, 64, 100, 1000}) short_rows.Check({a, 3, n}, 1);
   }
@@ -356,8 +357,8 @@ TEST_P(ElementsTest, ReadsTinyStridesByShuffles) {
       "dims a b c\nin 0 u8 [a, c, b] dense\nin 1 f32 [a, b, c] dense\nout 0 f32 [a, b, c] dense = "
       "sub(cast<f32>(in0[a, c, b]), in1[a, b, c])\n",
       "", {{kUnbounded, 3, kUnbounded}});
-  EXPECT_EQ(in_place.params().Get("stride_is", 0), 3);
-  EXPECT_FALSE(in_place.params().in_place.empty());
+  EXPECT_EQ(FieldOf(in_place.schedule(), "channels", 0), 3);
+  EXPECT_FALSE(in_place.schedule().in_place.empty());
   for (const int32_t n : {1, 16, 17, 100}) in_place.Check({4, 3, n}, 1);
 }
 
@@ -369,7 +370,7 @@ in   1 f32 [b, c] dense
 in   2 f32 [a, b, c] dense
 out  0 f32 [a, b, c] dense = add(mul(guard(lt(index(c), extent(n1)), neg(in0[a, b, c+|n1|]), guard(le(extent(n1), index(c)), in0[a, b, c-|n1|], 0)), in1[b, c]), in2[a, b, c])
 )");
-  EXPECT_EQ(rotary.params().Get("cuts", 0), 1);
+  EXPECT_EQ(FieldOf(rotary.schedule(), "segments", 0), 1);
   for (const int32_t half : {1, 3, 16, 32, 65}) rotary.Check({3, 5, 2 * half, 2 * half, half}, 1);
   CompiledKernel padded = Compile(R"(dims a
 sizes n0
@@ -385,7 +386,7 @@ in   1 f32 [a, n0] dense
 in   2 f32 [a, n1] dense
 out  0 f32 [a, b] dense = guard(lt(index(b), extent(n0)), in0[a, b], guard(and(le(extent(n0), index(b)), lt(index(b), mul(extent(n0), i64:2))), in1[a, b-|n0|], guard(le(mul(extent(n0), i64:2), index(b)), in2[a, b-2*|n0|], 0)))
 )");
-  EXPECT_EQ(thirds.params().Get("cuts", 0), 2);
+  EXPECT_EQ(FieldOf(thirds.schedule(), "segments", 0), 2);
   for (const int32_t n : {0, 1, 17, 64}) thirds.Check({9, 2 * n + 5, n, 5}, 1);
 }
 
@@ -398,7 +399,7 @@ in   2 f32 [a, b, c] dense
 out  0 f32 [a, b, c] dense = add(mul(guard(lt(index(c), extent(n1)), neg(in0[a, b, c+|n1|]), guard(le(extent(n1), index(c)), in0[a, b, c-|n1|], 0)), in1[b, c]), in2[a, b, c])
 )",
                                   "", {{40, 50, 14, 14, 7}});
-  EXPECT_EQ(rotary.params().Get("order", -1) == 1, GetParam() == IsaLevel::kV4);
+  EXPECT_EQ(FieldOf(rotary.schedule(), "order", -1) == 1, GetParam() == IsaLevel::kV4);
   for (const int32_t half : {0, 1, 5, 7, 16, 40}) rotary.Check({3, 5, 2 * half, 2 * half, half}, 1);
   // A row that is looked up, narrow types, two outputs.
   CompiledKernel three = Compile(R"(dims a b
@@ -410,8 +411,8 @@ out  0 u8 [a, b] dense = guard(lt(index(b), extent(n0)), in0[a, b], guard(and(le
 out  1 u8 [a, b] dense = guard(and(le(extent(n0), index(b)), lt(index(b), mul(extent(n0), i64:2))), in0[a, b-|n0|], u8:3)
 )",
                                  "", {{1000, 15, 5, 100}});
-  EXPECT_EQ(three.params().Get("cuts", 0), 2);
-  EXPECT_EQ(three.params().Get("order", -1), 0);
+  EXPECT_EQ(FieldOf(three.schedule(), "segments", 0), 2);
+  EXPECT_EQ(FieldOf(three.schedule(), "order", -1), 0);
   for (const int32_t n : {1, 5, 7, 33}) three.Check({9, 3 * n, n, 4}, 1);
   CompiledKernel padded = Compile(R"(dims a b
 sizes n0
@@ -419,7 +420,7 @@ in   0 f16 [a, n0] dense
 out  0 f16 [a, b] dense = guard(and(le(i64:1, index(b)), lt(index(b), add(extent(n0), i64:1))), mul(in0[a, b-1], in0[a, b-1]), 1)
 )",
                                   "", {{1000, 12, 10}});
-  EXPECT_EQ(padded.params().Get("order", -1), 0);
+  EXPECT_EQ(FieldOf(padded.schedule(), "order", -1), 0);
   for (const int32_t n : {0, 1, 10, 15, 70}) padded.Check({9, n + 2, n}, 1);
 }
 
@@ -429,7 +430,7 @@ in   0 f32 [a] dense
 par  0 f32
 out  0 f32 [a] dense = add(mul(tanh(log(add(exp(tanh(mul(sin(cos(log(add(exp(in0[a]), par0)))), in0[a]))), 1))), cast<f32>(index(a))), sigmoid(tanh(erf(in0[a]))))
 )");
-  EXPECT_GT(chain.params().Get("links", 0), 2);
+  EXPECT_GT(FieldOf(chain.schedule(), "parts", 0), 2);
   for (const int32_t n : {0, 1, 15, 16, 100, 255, 256, 257, 511, 513, 5000, 40000}) {
     chain.Check({n}, static_cast<uint32_t>(n));
   }
@@ -439,7 +440,7 @@ in   1 f32 [c] dense
 in   2 bf16 [a, b] dense
 out  0 f16 [a, b, c] dense = add(select(lt(tanh(sin(exp(cos(add(erf(exp(in0[a, b, c])), in1[c]))))), in2[a, b]), 3, 5), exp(sigmoid(in1[c])))
 )");
-  EXPECT_GT(rows.params().Get("links", 0), 2);
+  EXPECT_GT(FieldOf(rows.schedule(), "parts", 0), 2);
   for (const int32_t n : {0, 1, 17, 256, 300, 1000}) rows.Check({3, 2, n}, 1);
   rows.Check({70, 9, 260}, 1);
 }
@@ -536,7 +537,7 @@ s2 : f32 [] = reduce add over b (s1[b])
 out  0 f32 [a, b] dense = add(s1[a], mul(s0[b/3], s2[]))
 )";
   CompiledKernel kernel = Compile(text);
-  EXPECT_EQ(kernel.params().scheduler, "general");
+  EXPECT_STREQ(kernel.schedule().name(), "staged");
   kernel.Check({20, 20, 21}, 1);
   kernel.Check({3, 77, 78}, 2);
   CompiledKernel maps = Compile(R"(dims a
@@ -546,7 +547,7 @@ s0 : f32 [a] = exp(in0[a])
 s1 : f32 [a] = add(s0[a/2], s0[a/3])
 out  0 f32 [a] dense = add(s1[a/2], s1[a])
 )");
-  EXPECT_EQ(maps.params().scheduler, "pointwise");
+  EXPECT_STREQ(maps.schedule().name(), "pointwise");
   maps.Check({100, 100}, 1);
 }
 

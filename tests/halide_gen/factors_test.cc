@@ -21,7 +21,7 @@ in   0 f32 [a, b] dense
 s0 : f32 [a]    = reduce add over b (in0[a, b])
 out  0 f32 [a, b] dense = sub(in0[a, b], s0[a])
 )",
-                                      .params = "row grain=4321 lanes=16 levels=1",
+                                      .schedule = "row_reduction task=4321",
                                       .target = "x86-64-v3",
                                       .sections = {"stmt"}});
   ASSERT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;

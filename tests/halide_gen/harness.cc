@@ -154,9 +154,9 @@ void CompiledKernel::Compile(const std::string& text, IsaLevel isa, const std::s
   if (sizes.at_most.empty()) sizes.at_most.assign(kernel_.dims.size(), kUnbounded);
   const Scheduler* chosen = SchedulerNamed(kernel_, scheduler);
   ASSERT_NE(chosen, nullptr);
-  params_ = chosen->choose(kernel_, sizes, ShippedMachine(CpuTarget(isa)));
+  schedule_ = chosen->choose(kernel_, sizes, ShippedMachine(CpuTarget(isa)));
   answer_ = Serve({.kernel = text,
-                   .params = params_.ToString(),
+                   .schedule = schedule_.ToString(),
                    .target = std::string(Name(isa)),
                    .sections = {"elf"}});
   ASSERT_EQ(answer_.outcome, CodegenAnswer::Outcome::kOk) << answer_.error << "\n" << text;
@@ -191,7 +191,7 @@ std::vector<uint64_t> CompiledKernel::MakeParams(std::mt19937& random) const {
 
 void CompiledKernel::Check(const std::vector<int32_t>& extents, uint32_t seed, bool in_place) {
   if (!ok()) return;
-  SCOPED_TRACE(testing::Message() << params_.ToString() << " at " << absl::StrJoin(extents, "x")
+  SCOPED_TRACE(testing::Message() << schedule_.ToString() << " at " << absl::StrJoin(extents, "x")
                                   << " seed " << seed);
   std::mt19937 random(seed);
   std::vector<HostArray> inputs = MakeInputs(extents, random);
@@ -214,7 +214,7 @@ void CompiledKernel::Check(const std::vector<int32_t>& extents, uint32_t seed, b
   for (size_t i = 0; i < want.size(); ++i)
     EXPECT_EQ(Difference(targets.Read(i, want[i]), want[i]), "") << "output " << i << " at lines";
   if (!in_place) return;
-  for (const auto& [input, output] : params_.in_place) {
+  for (const auto& [input, output] : schedule_.in_place) {
     SCOPED_TRACE(testing::Message() << "output " << output << " over input " << input);
     const auto in = static_cast<size_t>(input), out = static_cast<size_t>(output);
     std::vector<HostArray> sources = inputs;
@@ -238,7 +238,7 @@ void CompiledKernel::CheckAllInPlace(const std::vector<int32_t>& extents,
                                      const std::vector<HostArray>& want,
                                      const std::vector<uint64_t>& params) {
   std::vector<std::pair<int32_t, int32_t>> pairs;
-  for (const auto& pair : params_.in_place) {
+  for (const auto& pair : schedule_.in_place) {
     if (std::none_of(pairs.begin(), pairs.end(), [&](const auto& p) {
           return p.first == pair.first || p.second == pair.second;
         }))
@@ -257,9 +257,9 @@ void CompiledKernel::CheckAllInPlace(const std::vector<int32_t>& extents,
   }
 }
 
-std::string Statements(const std::string& kernel, const std::string& params) {
+std::string Statements(const std::string& kernel, const std::string& schedule) {
   const CodegenAnswer answer = Serve({.kernel = "kernel v1 math 1\n" + kernel,
-                                      .params = params,
+                                      .schedule = schedule,
                                       .target = "x86-64-v4",
                                       .sections = {"stmt"}});
   EXPECT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
@@ -268,7 +268,7 @@ std::string Statements(const std::string& kernel, const std::string& params) {
 
 std::string StatementsOf(const std::string& expr, int lanes) {
   return Statements("dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = " + expr + "\n",
-                    absl::StrCat("pointwise grain=1024 lanes=", lanes));
+                    absl::StrCat("pointwise task=1024 step=", lanes));
 }
 
 std::vector<IsaLevel> RunnableLevels() {

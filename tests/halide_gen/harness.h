@@ -27,7 +27,7 @@ class CompiledKernel {
 
   bool ok() const { return loaded_ != nullptr; }
   const Kernel& kernel() const { return kernel_; }
-  const Params& params() const { return params_; }
+  const Schedule& schedule() const { return schedule_; }
   const CodegenAnswer& answer() const { return answer_; }
   const LoadedKernel& loaded() const { return *loaded_; }
 
@@ -47,13 +47,13 @@ class CompiledKernel {
                        const std::vector<HostArray>& want, const std::vector<uint64_t>& params);
 
   Kernel kernel_;
-  Params params_;
+  Schedule schedule_;
   CodegenAnswer answer_;
   std::unique_ptr<LoadedKernel> loaded_;
 };
 
 // The loops of `kernel`, whose header is left out, for x86-64-v4, as the worker prints them.
-std::string Statements(const std::string& kernel, const std::string& params);
+std::string Statements(const std::string& kernel, const std::string& schedule);
 
 // The same of a pointwise kernel of f32 in0[a], in vectors of `lanes`.
 std::string StatementsOf(const std::string& expr, int lanes);

@@ -6,6 +6,7 @@
 #include "absl/strings/substitute.h"
 #include "kernel/math.h"
 #include "tests/halide_gen/harness.h"
+#include "tests/schedule/fields.h"
 
 namespace kiln {
 namespace {
@@ -150,7 +151,7 @@ TEST_P(OpsTest, StagesWhoseReadsVanish) {
       ASSERT_TRUE(kernel->ok()) << text;
       kernel->Check({41, 4, 4}, 7);
     }
-    EXPECT_EQ(unrolled.params().Get("unroll", 0), 4);
+    EXPECT_EQ(FieldOf(unrolled.schedule(), "inner", 0), 4);
   }
 }
 

@@ -35,7 +35,7 @@ CodegenAnswer SomeAnswer() {
   answer.outcome = CodegenAnswer::Outcome::kTransient;
   answer.error = "late";
   answer.of_schedule = true;
-  answer.params = "row lanes=16";
+  answer.schedule = "row_reduction step=8";
   answer.sections = {{"elf", std::string("\x7f\0ELF", 5)}, {"asm", ""}};
   answer.isa = "avx avx2";
   answer.scratch_bytes = uint64_t{1} << 40;
@@ -52,7 +52,7 @@ TEST(ProtocolTest, MessagesSurviveEncoding) {
       DecodeRequest(Encode(CodegenRequest{"k", "p", "t", {"elf", "stmt"}, 12, 34}));
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(request->kernel, "k");
-  EXPECT_EQ(request->params, "p");
+  EXPECT_EQ(request->schedule, "p");
   EXPECT_EQ(request->target, "t");
   EXPECT_EQ(request->sections, (std::vector<std::string>{"elf", "stmt"}));
   EXPECT_EQ(request->timeout_ms, 12u);
@@ -63,7 +63,7 @@ TEST(ProtocolTest, MessagesSurviveEncoding) {
   EXPECT_EQ(answer->outcome, want.outcome);
   EXPECT_EQ(answer->error, want.error);
   EXPECT_EQ(answer->of_schedule, want.of_schedule);
-  EXPECT_EQ(answer->params, want.params);
+  EXPECT_EQ(answer->schedule, want.schedule);
   EXPECT_EQ(answer->sections, want.sections);
   EXPECT_EQ(answer->isa, want.isa);
   EXPECT_EQ(answer->scratch_bytes, want.scratch_bytes);

@@ -46,7 +46,7 @@ void CheckSeed(uint64_t seed, IsaLevel isa, const std::string& scheduler) {
         compiled.loaded().Run(kernel, extents, got.params, Views(got.inputs), Views(got.outputs)),
         0);
     EXPECT_EQ(FirstDifference(kernel, got, want), "")
-        << compiled.params().ToString() << " round " << round;
+        << compiled.schedule().ToString() << " round " << round;
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/halide_gen/harness.h"
+#include "tests/schedule/fields.h"
 
 namespace kiln {
 namespace {
@@ -48,8 +49,8 @@ out  0 f32 [a, b] dense = add(mul(mul(s3[a, b], s5[a]), in2[b]), in3[b])
 
 TEST_P(ReductionsTest, SoftmaxOfRowsOfOneBlock) {
   CompiledKernel kernel = Compile(kSoftmax, "", {{kUnbounded, 4096}});
-  EXPECT_EQ(kernel.params().scheduler, "row");
-  EXPECT_EQ(kernel.params().Get("levels", 0), 1);
+  EXPECT_STREQ(kernel.schedule().name(), "row_reduction");
+  EXPECT_EQ(FieldOf(kernel.schedule(), "levels", 0), 1);
   for (int32_t n = 0; n <= 200; ++n) kernel.Check({2, n}, static_cast<uint32_t>(n));
   for (const int32_t n : {1000, 4095, 4096}) kernel.Check({3, n}, 1);
   kernel.Check({1000, 3}, 7);
@@ -57,14 +58,14 @@ TEST_P(ReductionsTest, SoftmaxOfRowsOfOneBlock) {
 
 TEST_P(ReductionsTest, SoftmaxOfLongRows) {
   CompiledKernel kernel = Compile(kSoftmax);
-  EXPECT_EQ(kernel.params().Get("levels", 0), 3);
+  EXPECT_EQ(FieldOf(kernel.schedule(), "levels", 0), 3);
   for (const int32_t n : {0, 1, 63, 64, 65, 4095, 4096, 4097, 8191, 8192, 10000})
     kernel.Check({2, n}, 1);
 }
 
 TEST_P(ReductionsTest, LayerNorm) {
   CompiledKernel kernel = Compile(kLayerNorm, "", {{kUnbounded, 4096}});
-  EXPECT_EQ(kernel.params().scheduler, "row");
+  EXPECT_STREQ(kernel.schedule().name(), "row_reduction");
   for (int32_t n = 1; n <= 200; n += 3) kernel.Check({3, n}, static_cast<uint32_t>(n));
   kernel.Check({50, 768}, 1);
 }
@@ -85,8 +86,8 @@ out  0 f32 [a, b, c] dense = add(mul(mul(s1[a, b, c], s3[a, b]), in1[b]), in2[c]
 out  1 f32 [a, b] dense = s3[a, b]
 )",
                                   "", {{kUnbounded, kUnbounded, most}});
-    EXPECT_EQ(softmax.params().Get(most > 4 ? "across" : "unroll", 0), most);
-    EXPECT_EQ(norm.params().Get("unroll", 0), most > 4 ? 0 : most);
+    EXPECT_EQ(FieldOf(softmax.schedule(), most > 4 ? "row" : "inner", 0), most);
+    EXPECT_EQ(FieldOf(norm.schedule(), "inner", 0), most > 4 ? 0 : most);
     for (const int32_t n : {1, most}) {
       for (const int32_t rows : {1, 7, 8, 15, 16, 17, 100}) {
         softmax.Check({rows, n}, static_cast<uint32_t>(rows));
@@ -146,11 +147,11 @@ out  0 f32 [a, b, c, d] dense = sub(add(in0[a, b, c, d], in1[a, c, d]), s0[a, b,
 )",
                                     "", {{kUnbounded, kUnbounded, kUnbounded, most}});
     const bool slow = GetParam() == IsaLevel::kV3 && most <= 13;  // maxima in which NaN shows
-    EXPECT_EQ(masked.params().Get("abreast", 0), slow ? 0 : 16);
-    EXPECT_EQ(place.params().Get("across", 0), slow ? most : 0);
-    EXPECT_EQ(softmax.params().Get("across", 0), most <= 13 ? most : 0);
-    EXPECT_EQ(entropy.params().Get("across", 0), most > 8 && most <= 24 ? most : 0);
-    EXPECT_EQ(entropy.params().Get("unroll", 0), most <= 8 ? most : 0);
+    EXPECT_EQ(FieldOf(masked.schedule(), "folded", 0), slow ? 0 : 16);
+    EXPECT_EQ(FieldOf(place.schedule(), "row", 0), slow ? most : 0);
+    EXPECT_EQ(FieldOf(softmax.schedule(), "row", 0), most <= 13 ? most : 0);
+    EXPECT_EQ(FieldOf(entropy.schedule(), "row", 0), most > 8 && most <= 24 ? most : 0);
+    EXPECT_EQ(FieldOf(entropy.schedule(), "inner", 0), most <= 8 ? most : 0);
     for (const int32_t n : {0, 1, 2, most / 2, most - 1, most}) {
       for (const int32_t rows : {1, 7, 8, 15, 16, 17, 100}) {
         softmax.Check({rows, n}, static_cast<uint32_t>(rows));
@@ -179,8 +180,8 @@ s3 : f32 [a, b]    = reduce add over c (mul(s2[a, b, c], in2[c/7]))
 out  0 f32 [a, b, c] dense = add(mul(mul(s2[a, b, c], s3[a, b]), in1[b, c/7]), in2[c/7])
 )",
                                     "", {{kUnbounded, 3, most, (most + 6) / 7}});
-    EXPECT_EQ(kernel.params().scheduler, "row");
-    EXPECT_EQ(kernel.params().Get("tables", 0), 6);
+    EXPECT_STREQ(kernel.schedule().name(), "row_reduction");
+    EXPECT_EQ(FieldOf(kernel.schedule(), "tables", 0), 6);
     for (const int32_t n : {1, 7, 8, 39, 40, 299, 5000}) {
       if (n > most) break;
       for (const int32_t a : {0, 1, 5, 6, 40}) kernel.Check({a, 3, n, (n + 6) / 7}, 1);
@@ -198,8 +199,8 @@ out  0 f32 [b] dense = s0[b]
 out  1 f32 [b] dense = s1[b]
 )",
                                     "general", {{kUnbounded, kUnbounded, most}});
-    EXPECT_EQ(kernel.params().Get("rows_first", 0), 1);
-    EXPECT_EQ(kernel.params().Get("across", 0), most <= 8 ? most : 0);
+    EXPECT_EQ(FieldOf(kernel.schedule(), "inner_first", 0), 1);
+    EXPECT_EQ(FieldOf(kernel.schedule(), "strided", 0), most <= 8 ? most : 0);
     for (const int32_t n : {0, 1, most - 1, most}) {
       for (const int32_t rows : {1, 16, 35}) kernel.Check({33, rows, n}, 1);
     }
@@ -234,7 +235,7 @@ TEST_P(ReductionsTest, ShortRowsOfAnyType) {
                       " [a] dense = s1[a]\nout 2 " + type + " [a, b] dense = in0[a, b]\n",
                   "", {{kUnbounded, most}});
       const bool slow = GetParam() == IsaLevel::kV3 && type == "f64" && most <= 13;
-      EXPECT_EQ(kernel.params().Get("abreast", 0), slow ? 0 : 16);
+      EXPECT_EQ(FieldOf(kernel.schedule(), "folded", 0), slow ? 0 : 16);
       for (const int32_t n : {0, 1, 5, most - 1, most})
         kernel.Check({37, n}, static_cast<uint32_t>(n));
     }
@@ -257,7 +258,7 @@ in   0 f32 [a, b] dense
 s0 : f32 [b] = reduce add over a (in0[a, b])
 out  0 f32 [b] dense = s0[b]
 )");
-  EXPECT_EQ(kernel.params().scheduler, "general");
+  EXPECT_STREQ(kernel.schedule().name(), "staged");
   for (const int32_t rows : {0, 1, 2, 511, 512, 513, 1500}) {
     for (const int32_t n : {1, 7, 16, 33, 100}) kernel.Check({rows, n}, 1);
   }
@@ -301,7 +302,7 @@ TEST_P(ReductionsTest, ReducesInEveryWay) {
       outputs += "out " + id + " " + type + " [a] dense = s" + id + "[a]\n";
     }
     CompiledKernel kernel = Compile(text + outputs, "", {{kUnbounded, 4096}});
-    EXPECT_EQ(kernel.params().scheduler, "row");
+    EXPECT_STREQ(kernel.schedule().name(), "row_reduction");
     for (const int32_t n : {0, 1, 63, 64, 65, 300}) kernel.Check({3, n}, static_cast<uint32_t>(n));
   }
 }
@@ -343,7 +344,7 @@ out  1 f32 [a, b, c] dense = sub(in0[a, b, c], s1[a, b])
 out  2 f16 [a, b, c] dense = sub(in0[a, b, c], s0[a, b])
 out  3 f32 [a, b] dense = s1[a, b]
 )");
-  EXPECT_EQ(kernel.params().scheduler, "row");
+  EXPECT_STREQ(kernel.schedule().name(), "row_reduction");
   for (const int32_t n : {1, 16, 65, 300, 5000}) kernel.Check({2, 3, n}, static_cast<uint32_t>(n));
 }
 
@@ -378,8 +379,8 @@ out  2 f16 [b] dense = s5[b]
 out  3 f32 [a, b] dense = s0[a, b]
 )";
   CompiledKernel kernel = Compile(text, "", {{kUnbounded, 4096}});
-  EXPECT_EQ(kernel.params().scheduler, "cross");
-  EXPECT_EQ(kernel.params().Get("together", 0), 1);
+  EXPECT_EQ(kernel.schedule().name(), "cross");
+  EXPECT_EQ(FieldOf(kernel.schedule(), "together", 0), 1);
   for (const int32_t rows : {0, 1, 31, 32, 33, 64, 100, 1025}) {
     for (const int32_t columns : {0, 1, 7, 64, 100, 257}) {
       kernel.Check({rows, columns}, static_cast<uint32_t>(rows + columns));
@@ -399,8 +400,8 @@ out  3 f32 [a, b] dense = s0[a, b]
 TEST_P(ReductionsTest, ShortRowsTakeEachStageBySeveral) {
   const auto check = [&](const std::string& text, int32_t most) {
     CompiledKernel kernel = Compile(text, "", {{kUnbounded, most}});
-    EXPECT_EQ(kernel.params().Get("abreast", 0), most == 200 ? 0 : 16);
-    EXPECT_EQ(kernel.params().Get("at_once", 1), most == 200 ? 8 : 1);
+    EXPECT_EQ(FieldOf(kernel.schedule(), "folded", 0), most == 200 ? 0 : 16);
+    EXPECT_EQ(FieldOf(kernel.schedule(), "batch", 1), most == 200 ? 8 : 1);
     for (const int32_t n : {0, 1, 15, 33, 50, 64, 97, 131, 200}) {
       if (n > most) break;
       for (const int32_t rows : {0, 1, 2, 7, 8, 9, 331}) {
@@ -418,7 +419,7 @@ TEST_P(ReductionsTest, ShortRowsHaveFewAccumulators) {
     for (const auto& [rows, row] :
          std::vector<std::pair<int64_t, int64_t>>{{9, 16}, {9, 32}, {99, 48}}) {
       CompiledKernel kernel = Compile(text, "", {{rows, row}});
-      EXPECT_EQ(kernel.params().Get("accumulators", 64), row);
+      EXPECT_EQ(FieldOf(kernel.schedule(), "accumulators", 64), row);
       for (int32_t n = 0; n <= row; ++n) kernel.Check({9, n}, static_cast<uint32_t>(n));
     }
   }

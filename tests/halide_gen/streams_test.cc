@@ -175,7 +175,7 @@ TEST(Streams, BitsAreTheSameAtLinesAndElsewhere) {
       uint32_t seed = 1;
       for (const std::vector<int32_t>& extents : c.extents) kernel.Check(extents, ++seed);
       const CodegenAnswer answer = Serve({.kernel = std::string("kernel v1 math 1\n") + c.text,
-                                          .params = kernel.params().ToString(),
+                                          .schedule = kernel.schedule().ToString(),
                                           .target = std::string(Name(isa)),
                                           .sections = {"asm"}});
       EXPECT_EQ(answer.sections[0].second.find("movntps") != std::string::npos, c.streams);

@@ -20,7 +20,7 @@ std::string Exp(const std::string& type, int lanes, IsaLevel isa) {
   const CodegenAnswer answer =
       Serve({.kernel = "kernel v1 math 1\ndims a\nin   0 " + type + " [a] dense\nout  0 " + type +
                        " [a] dense = exp(in0[a])\n",
-             .params = "pointwise grain=8192 lanes=" + std::to_string(lanes),
+             .schedule = "pointwise task=8192 step=" + std::to_string(lanes),
              .target = std::string(Name(isa)),
              .sections = {"asm"}});
   return answer.sections.empty() ? answer.error : answer.sections[0].second;

@@ -15,17 +15,17 @@ using testing::HasSubstr;
 using testing::Not;
 
 // The loops of sums of short rows, as the worker prints them.
-std::string Loops(const std::string& params) {
+std::string Loops(const std::string& schedule) {
   return Statements(R"(dims a b
 in   0 f32 [a, b] dense
 s0 : f32 [a] = reduce add over b (in0[a, b])
 out  0 f32 [a] dense = s0[a]
 )",
-                    params);
+                    schedule);
 }
 
 TEST(WholeLoadsTest, HalvesOfTwoRowsComeFromTheVectorsThatWereStored) {
-  const std::string loops = Loops("row abreast=16 accumulators=16 grain=8192 lanes=16 levels=1");
+  const std::string loops = Loops("row_reduction task=8192 folded=16 accumulators=16");
   EXPECT_THAT(loops, HasSubstr("shuffle(s0_top_folded[ramp(0, 1, 16) aligned(16, 0)], "
                                "s0_top_folded[ramp(16, 1, 16) aligned(16, 0)], "
                                "8, 9, 10, 11, 12, 13, 14, 15, 24,"));
@@ -34,7 +34,7 @@ TEST(WholeLoadsTest, HalvesOfTwoRowsComeFromTheVectorsThatWereStored) {
 }
 
 TEST(WholeLoadsTest, PartsOfOneVectorStayWhatTheyAre) {
-  const std::string loops = Loops("row accumulators=16 grain=8192 lanes=16 levels=1");
+  const std::string loops = Loops("row_reduction task=8192 accumulators=16");
   EXPECT_THAT(loops, HasSubstr("_folded[ramp(0, 1, 16)"));
   EXPECT_THAT(loops, Not(HasSubstr("aligned(16, 0)], s0")));
 }

@@ -21,7 +21,7 @@ std::string Between(const std::string& begin, const std::string& end, const std:
 }
 
 // As the worker prints them.
-std::string Loops(const std::string& params) {
+std::string Loops(const std::string& schedule) {
   return Statements(R"(dims a b
 in   0 f32 [a, b] dense
 s0 : f32 [a]    = reduce max over b (in0[a, b])
@@ -29,20 +29,20 @@ s1 : f32 [a, b] = exp(sub(in0[a, b], s0[a]))
 s2 : f32 [a]    = reduce add over b (s1[a, b])
 out  0 f32 [a, b] dense = div(s1[a, b], s2[a])
 )",
-                    params);
+                    schedule);
 }
 
-constexpr char kParams[] = "row grain=8192 keep0=2 lanes=32 levels=1";
+constexpr char kSchedule[] = "row_reduction step=32 task=8192 stored=1";
 
 TEST(WholeStepsTest, LoadWithoutAMask) {
-  const std::string map = Between("for (s1$0", "produce s2", Loops(kParams));
+  const std::string map = Between("for (s1$0", "produce s2", Loops(kSchedule));
   EXPECT_THAT(map, HasSubstr("if_then_else(((s1$0.s0.px.px*32) + 31) < extent1, in0[ramp("));
   EXPECT_THAT(map, HasSubstr("] if (ramp(s1$0.s0.px.px*32, 1, 32) < x32(extent1))"));
 }
 
 TEST(WholeStepsTest, WhatIsLoadedOnceKeepsItsMask) {
   const std::string maximum =
-      Between("produce s0_top_lanes", "produce s0_top_folded", Loops(kParams));
+      Between("produce s0_top_lanes", "produce s0_top_folded", Loops(kSchedule));
   EXPECT_THAT(maximum, HasSubstr("ramp(0, 1, 64) < x64("));
   EXPECT_THAT(maximum, Not(HasSubstr("if_then_else")));
 }

@@ -31,9 +31,9 @@ constexpr char kSum[] =
     "b])\n"
     "out 0 f32 [a, b] dense = fma(in0[a, b], s0[a], 1)\n";
 
-CodegenRequest Request(const std::string& kernel, const std::string& params) {
+CodegenRequest Request(const std::string& kernel, const std::string& schedule) {
   return {.kernel = kernel,
-          .params = params,
+          .schedule = schedule,
           .target = "x86-64-v3",
           .sections = {"elf", "stmt", "asm"}};
 }
@@ -115,15 +115,15 @@ TEST_F(WorkerTest, SaysHelloAnswersAndEndsWithItsInput) {
   EXPECT_EQ(hello->build_id, Hello().build_id);
   EXPECT_TRUE(absl::StartsWith(hello->compiler, "halide 21.0.0 ")) << hello->compiler;
 
-  const CodegenAnswer first = worker.Ask(Request(kRelu, "pointwise lanes=16"));
+  const CodegenAnswer first = worker.Ask(Request(kRelu, "pointwise step=8"));
   ASSERT_EQ(first.outcome, CodegenAnswer::Outcome::kOk) << first.error;
   ASSERT_EQ(first.sections.size(), 3u);
   EXPECT_EQ(first.sections[0].first, "elf");
   EXPECT_TRUE(absl::StrContains(first.sections[1].second, "halide_do_par_for"));
   EXPECT_TRUE(absl::StrContains(first.sections[2].second, "k_argv"));
-  const CodegenAnswer other = worker.Ask(Request(kSum, "row lanes=16 levels=1"));
+  const CodegenAnswer other = worker.Ask(Request(kSum, "row_reduction"));
   EXPECT_EQ(other.outcome, CodegenAnswer::Outcome::kOk) << other.error;
-  const CodegenAnswer again = worker.Ask(Request(kRelu, "pointwise lanes=16"));
+  const CodegenAnswer again = worker.Ask(Request(kRelu, "pointwise step=8"));
   EXPECT_EQ(again.sections, first.sections) << "equal requests give equal bytes";
   EXPECT_EQ(worker.Finish(), 0);
 }
@@ -132,7 +132,7 @@ TEST_F(WorkerTest, LoopsAskForWhatTheyWillReadAndNotForWhatStaysInTheCache) {
   const CodegenAnswer answer =
       Serve(Request("kernel v1 math 1\ndims a b\nin 0 f32 [a, b] dense\nin 1 f32 [b] dense\n"
                     "out 0 f32 [a, b] dense = pow(tanh(add(in0[a, b], in1[b])), in0[a, b])\n",
-                    "pointwise lanes=32"));
+                    "pointwise step=32"));
   ASSERT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
   EXPECT_TRUE(absl::StrContains(answer.sections[1].second, "prefetch(in0"));
   EXPECT_FALSE(absl::StrContains(answer.sections[1].second, "prefetch(in1"));
@@ -147,7 +147,7 @@ TEST_F(WorkerTest, ALoopThatComputesMuchAsksForTheNextRow) {
                     "s1 : f32 [a, b] = exp(sub(in0[a, b], s0[a]))\n"
                     "s2 : f32 [a] = reduce add over b (s1[a, b])\n"
                     "out 0 f32 [a, b] dense = div(s1[a, b], s2[a])\n",
-                    "row keep0=2 lanes=64 levels=1"));
+                    "row_reduction step=64 stored=1"));
   ASSERT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
   const std::string& code = answer.sections[1].second;
   const size_t first = code.find("prefetch(in0"), exps = code.find("for (s1");
@@ -161,7 +161,7 @@ TEST_F(WorkerTest, LoopsThatComputeLittleLeaveItToTheProcessor) {
   const CodegenAnswer answer =
       Serve(Request("kernel v1 math 1\ndims a b\nin 0 f32 [a, b] dense\nin 1 f32 [a, b] dense\n"
                     "out 0 f32 [a, b] dense = add(in0[a, b], in1[a, b])\n",
-                    "pointwise lanes=32"));
+                    "pointwise step=32"));
   ASSERT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
   EXPECT_FALSE(absl::StrContains(answer.sections[1].second, "prefetch("));
 }
@@ -170,7 +170,7 @@ TEST_F(WorkerTest, WhereToReadIsNotKnownBeforeTheStepInAGather) {
   const CodegenAnswer answer =
       Serve(Request("kernel v1 math 1\ndims a b\nsizes n0\nin 0 f32 [n0, b] dense\n"
                     "in 1 i64 [a] dense\nout 0 f32 [a, b] dense = in0[[in1[a]], b]\n",
-                    "pointwise lanes=32"));
+                    "pointwise step=32"));
   EXPECT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
 }
 
@@ -179,7 +179,7 @@ TEST_F(WorkerTest, AnotherProcessGivesTheSameBytes) {
   for (int i = 0; i < 2; ++i) {
     WorkerProcess worker(dir_);
     ASSERT_TRUE(worker.Read().ok());
-    answers.push_back(worker.Ask(Request(kSum, "row lanes=16 levels=1")));
+    answers.push_back(worker.Ask(Request(kSum, "row_reduction")));
     ASSERT_EQ(answers[0].outcome, CodegenAnswer::Outcome::kOk) << answers[0].error;
   }
   EXPECT_EQ(answers[0].sections, answers[1].sections);
@@ -188,7 +188,7 @@ TEST_F(WorkerTest, AnotherProcessGivesTheSameBytes) {
 TEST_F(WorkerTest, ReportsOnlyFeaturesOfTheLevel) {
   const std::vector<std::string> v3 = {"avx",   "avx2",  "bmi1",   "bmi2",  "f16c", "fma",
                                        "lzcnt", "movbe", "popcnt", "sse41", "sse42"};
-  const CodegenAnswer answer = Serve(Request(kSum, "row lanes=16 levels=1"));
+  const CodegenAnswer answer = Serve(Request(kSum, "row_reduction"));
   ASSERT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
   const std::vector<std::string> used = absl::StrSplit(answer.isa, ' ');
   for (const std::string& name : used)
@@ -205,21 +205,23 @@ TEST_F(WorkerTest, RefusalsAreDeterministicAndSayWhy) {
   };
   EXPECT_EQ(
       error(Request(kSum, "pointwise")),
-      "scheduler \"pointwise\": does not accept the kernel, it has a reduction; choose another");
-  EXPECT_EQ(error(Request(kRelu, "best")),
-            "scheduler \"best\": there is none of this name; see CpuSchedulers");
-  EXPECT_EQ(error(Request(kRelu, "pointwise lanes=0")),
-            "params: \"lanes\" is 0; it must be from 1 to 256");
-  EXPECT_EQ(error(Request(kSum, "row across=65")),
-            "params: \"across\" is 65; it must be from 0 to 64");
-  EXPECT_EQ(error(Request(kSum, "row tile=32")), "params: \"tile\" is 32; it must be from 8 to 16");
+      "schedule \"pointwise\": does not accept the kernel, it has a reduction; choose another");
+  EXPECT_TRUE(absl::StrContains(error(Request(kRelu, "best")), "\"best\" is no template"));
+  EXPECT_EQ(error(Request(kRelu, "pointwise step=0")),
+            "schedule: \"step\" is \"0\"; it must be from 1 to 256");
+  EXPECT_EQ(error(Request(kSum, "outer_vectorized row=65")),
+            "schedule: \"row\" is \"65\"; it must be from 0 to 64");
+  EXPECT_EQ(error(Request(kRelu, "transpose tile=32")),
+            "schedule: \"tile\" is \"32\"; it must be from 8 to 16");
+  EXPECT_EQ(error(Request(kRelu, "pointwise collapsed=2")),
+            "schedule: \"collapsed\" is 2; for this kernel it must be from 1 to 1");
   EXPECT_TRUE(absl::StrContains(error(Request("kernel v2\n", "pointwise")), "line 1"));
   CodegenRequest old = Request(kRelu, "pointwise");
   old.target = "x86-64";
   EXPECT_TRUE(absl::StrContains(error(old), "x86-64-v3"));
   CodegenRequest section = Request(kRelu, "pointwise");
   section.sections = {"ptx"};
-  EXPECT_EQ(error(section), "section \"ptx\": there is none; ask for elf, stmt or asm");
+  EXPECT_EQ(error(section), "section \"ptx\": there is none; ask for elf, stmt, asm");
 }
 
 // Halide's simplifier fails on a slice that lies inside one vector of a concatenation.
@@ -227,19 +229,18 @@ TEST_F(WorkerTest, AKernelThatHalideRefusesIsCompiledWithAPlainerSchedule) {
   const std::string text =
       "kernel v1 math 1\ndims a b c d\nin   0 f32 [b, d, a, c] dense\n"
       "out  0 f32 [a, b, c, d] dense = in0[b, d, a, c]\n";
-  const CodegenRequest request =
-      Request(text, "pointwise block=3 grain=32768 is1=3 is2=4 is3=3 lanes=2");
+  const CodegenRequest request = Request(text, "packed_blocks blocks=2 dims=3 known=-1,3,4,3");
   const CodegenAnswer answer = Serve(request);
   ASSERT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
-  EXPECT_NE(answer.params, request.params);
+  EXPECT_NE(answer.schedule, request.schedule);
   // What was promised is kept, or there is no code.
   CodegenRequest in_place = request;
-  in_place.params += " inplace=0:0";
+  in_place.schedule += " in_place=0:0";
   EXPECT_EQ(Serve(in_place).outcome, CodegenAnswer::Outcome::kDeterministic);
 }
 
 TEST_F(WorkerTest, RunningOutOfTimeIsSaid) {
-  CodegenRequest request = Request(kSum, "row lanes=16 levels=3");
+  CodegenRequest request = Request(kSum, "row_reduction levels=3");
   request.timeout_ms = 1;
   const CodegenAnswer answer = Serve(request);
   EXPECT_EQ(answer.outcome, CodegenAnswer::Outcome::kTimedOut);
@@ -247,7 +248,7 @@ TEST_F(WorkerTest, RunningOutOfTimeIsSaid) {
 }
 
 TEST_F(WorkerTest, RunningOutOfProcessorTimeIsSaid) {
-  CodegenRequest request = Request(kSum, "row lanes=16 levels=3");
+  CodegenRequest request = Request(kSum, "row_reduction levels=3");
   request.cpu_ms = 10;
   const CodegenAnswer answer = Serve(request);
   EXPECT_EQ(answer.outcome, CodegenAnswer::Outcome::kTimedOut);
@@ -293,7 +294,7 @@ TEST_F(WorkerTest, WhatAKilledProcessLeftIsRemovedLater) {
 
 // Walks the dynamic section: what the object would ask of the dynamic linker.
 TEST_F(WorkerTest, ObjectsNeedNothing) {
-  const CodegenAnswer answer = Serve(Request(kSum, "row lanes=16 levels=2"));
+  const CodegenAnswer answer = Serve(Request(kSum, "row_reduction levels=2"));
   ASSERT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
   const std::string& elf = answer.sections[0].second;
   Elf64_Ehdr header;

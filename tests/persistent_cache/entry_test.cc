@@ -119,7 +119,7 @@ TEST(Entry, GapsBetweenSectionsAreZero) {
 // What a compiler process says is one value, whatever is in it.
 TEST(Meta, AValueCannotBeALineOfItsOwn) {
   const std::map<std::string, std::string> meta = {
-      {"isa", "avx2\nvalidation=1:all\nexpires=9"}, {"params", "a\\nb\\"}, {"target", "x\\\ny"}};
+      {"isa", "avx2\nvalidation=1:all\nexpires=9"}, {"schedule", "a\\nb\\"}, {"target", "x\\\ny"}};
   EXPECT_EQ(ParseMeta(FormatMeta(meta)), meta);
 }
 

@@ -5,8 +5,10 @@
 #include "kernel/text.h"
 #include "schedule/analysis.h"
 #include "schedule/cpu/schedulers.h"
+#include "schedule/cpu/templates.h"
 #include "schedule/device.h"
 #include "schedule/scheduler.h"
+#include "tests/schedule/fields.h"
 
 namespace kiln {
 namespace {
@@ -35,7 +37,7 @@ SizeClass Unknown(const Kernel& kernel) {
   return {std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
 }
 
-Params ChosenParams(const Kernel& kernel, IsaLevel isa = IsaLevel::kV3) {
+Schedule ChosenSchedule(const Kernel& kernel, IsaLevel isa = IsaLevel::kV3) {
   return Chosen(kernel).choose(kernel, Unknown(kernel), ShippedMachine(CpuTarget(isa)));
 }
 
@@ -64,9 +66,9 @@ TEST(SchedulerTest, OneReductionOverShortRowsIsColumns) {
   const Scheduler& column = Chosen(kernel);
   EXPECT_STREQ(column.name, "column");
   const Machine& profile = ShippedMachine(CpuTarget(IsaLevel::kV4));
-  EXPECT_EQ(column.choose(kernel, {{8, 1000, 13}}, profile).scheduler, "column");
-  EXPECT_EQ(column.choose(kernel, {{8, 1000, 4000}}, profile).scheduler, "general");
-  EXPECT_EQ(column.choose(kernel, Unknown(kernel), profile).scheduler, "general");
+  EXPECT_STREQ(column.choose(kernel, {{8, 1000, 13}}, profile).name(), "outer_reduction");
+  EXPECT_STREQ(column.choose(kernel, {{8, 1000, 4000}}, profile).name(), "staged");
+  EXPECT_STREQ(column.choose(kernel, Unknown(kernel), profile).name(), "staged");
 }
 
 TEST(SchedulerTest, BlocksOfTallColumnsAreTasksWhereTilesWouldBeFew) {
@@ -75,9 +77,8 @@ TEST(SchedulerTest, BlocksOfTallColumnsAreTasksWhereTilesWouldBeFew) {
       "out 0 f32 [a, c] dense = s0[a, c]\n");
   const auto apart = [&](int64_t a, int64_t b, int64_t c) {
     const SizeClass sizes{{a, b, c}};
-    return Chosen(kernel)
-        .choose(kernel, sizes, ShippedMachine(CpuTarget(IsaLevel::kV4)))
-        .Get("blocks_apart", 0);
+    return FieldOf(Chosen(kernel).choose(kernel, sizes, ShippedMachine(CpuTarget(IsaLevel::kV4))),
+                   "two_stage", 0);
   };
   EXPECT_EQ(apart(1, 3136, 96), 1);
   EXPECT_EQ(apart(1, 100, 96), 0);  // one task is enough
@@ -91,8 +92,8 @@ TEST(SchedulerTest, WhatIsReducedAndAlsoStoredIsSweptOnce) {
       "out 0 f32 [a, b] dense = s0[a, b]\nout 1 f32 [b] dense = s1[b]\n");
   const Scheduler& column = Chosen(kernel);
   EXPECT_STREQ(column.name, "column");
-  EXPECT_EQ(column.choose(kernel, {{480, 64}}, ShippedMachine(CpuTarget(IsaLevel::kV4))).scheduler,
-            "general");
+  EXPECT_STREQ(column.choose(kernel, {{480, 64}}, ShippedMachine(CpuTarget(IsaLevel::kV4))).name(),
+               "staged");
 }
 
 TEST(SchedulerTest, RowsAreCutWherePiecesAreWorthALoop) {
@@ -102,9 +103,8 @@ TEST(SchedulerTest, RowsAreCutWherePiecesAreWorthALoop) {
       "b-|n0|], guard(lt(index(b), mul(extent(n0), i64:2)), in1[a, b], 0)))\n");
   const auto cuts = [&](int64_t b) {
     const SizeClass sizes{{1000, b, kUnbounded}};
-    return Chosen(kernel)
-        .choose(kernel, sizes, ShippedMachine(CpuTarget(IsaLevel::kV4)))
-        .Get("cuts", 0);
+    return FieldOf(Chosen(kernel).choose(kernel, sizes, ShippedMachine(CpuTarget(IsaLevel::kV4))),
+                   "segments", 0);
   };
   EXPECT_EQ(cuts(kUnbounded), 2);
   EXPECT_EQ(cuts(48), 2);
@@ -118,10 +118,10 @@ TEST(SchedulerTest, PiecesShareVectorsWhereThoseAreFewer) {
       "b-|n0|], 0))\n");
   const auto share = [&](int64_t first, int64_t second) {
     const SizeClass sizes{{1000, first + second, first, second}};
-    const Params params =
+    const Schedule params =
         Chosen(kernel).choose(kernel, sizes, ShippedMachine(CpuTarget(IsaLevel::kV4)));
-    EXPECT_EQ(params.Get("cuts", 0), 1);
-    return params.Get("order", -1) == 0;
+    EXPECT_EQ(FieldOf(params, "segments", 0), 1);
+    return FieldOf(params, "order", -1) == 0;
   };
   EXPECT_TRUE(share(5, 7));     // one beside two
   EXPECT_TRUE(share(1, 31));    // two beside three
@@ -136,9 +136,9 @@ s0 : f32 [a, c] = reduce add over b (in0[a, b, c])
 out  0 f32 [a, c] dense = s0[a, c]
 )");
   const auto lanes = [&](int64_t a, int64_t b, int64_t c, IsaLevel isa = IsaLevel::kV4) {
-    const Params params =
+    const Schedule params =
         Chosen(kernel).choose(kernel, {{a, b, c}}, ShippedMachine(CpuTarget(isa)));
-    return params.scheduler == "column" ? params.Get("lanes", 0) : 0;
+    return params.Is(kOuterReduction) ? FieldOf(params, "step", 0) : 0;
   };
   EXPECT_EQ(lanes(8, 1000, 49), 64);
   EXPECT_EQ(lanes(8, 1000, 210), 224);
@@ -161,9 +161,9 @@ out  0 f32 [a, b, c] dense = div(s1[a, b, c], s2[a, c])
   EXPECT_STREQ(column.name, "column");
   EXPECT_EQ(
       column.choose(kernel, {{8, 1000, 49}}, ShippedMachine(CpuTarget(IsaLevel::kV4))).ToString(),
-      "column grain=16384 in_row=1 keep0=2 lanes=64 levels=1 outer_levels=2");
-  EXPECT_EQ(column.choose(kernel, {{8, 1000, 7}}, ShippedMachine(CpuTarget(IsaLevel::kV4)))
-                .Get("lanes", 0),
+      "outer_reduction step=64 task=16384 outer_levels=2 whole_row=1 stored=1");
+  EXPECT_EQ(FieldOf(column.choose(kernel, {{8, 1000, 7}}, ShippedMachine(CpuTarget(IsaLevel::kV4))),
+                    "step", 0),
             8);
   const std::vector<SizeClass> classes = column.classes(kernel, Unknown(kernel));
   ASSERT_EQ(classes.size(), 2u);
@@ -204,8 +204,7 @@ out  0 f32 [a, b, c] dense = sub(in0[a, b, c], s2[b])
   EXPECT_STREQ(sweep.name, "sweep");
   EXPECT_EQ(
       sweep.choose(kernel, {{100, 8, 4}}, ShippedMachine(CpuTarget(IsaLevel::kV3))).ToString(),
-      "sweep accumulators=4 flat=2 grain=32768 keep0=4 lanes=16 levels=1 outer_lanes=32 "
-      "outer_levels=2");
+      "staged outer_step=32 outer_levels=2 accumulators=4 collapsed=2 stored=2");
 }
 
 TEST(SchedulerTest, ReductionsOfRowsAreNoSweepsOverThem) {
@@ -237,12 +236,13 @@ out  1 f32 [b] dense = neg(s2[b])
     return cross.choose(kernel, {{a, b}}, ShippedMachine(CpuTarget(IsaLevel::kV3)));
   };
   EXPECT_EQ(choose(1000, 1000).ToString(),
-            "cross grain=16384 keep0=1 lanes=16 levels=1 outer_lanes=32 outer_levels=2 together=1");
-  EXPECT_EQ(choose(1000, 6).Get("together", 0), 0);
-  EXPECT_EQ(choose(1000, 13).Get("across", 0), 13);
-  EXPECT_EQ(choose(1000, 14).Get("abreast", 0), 16);
-  EXPECT_EQ(choose(1000, 14).Get("together", 0), 1);
-  EXPECT_EQ(choose(30, 1000).Get("together", 0), 0);
+            "row_and_column outer_step=32 outer_levels=2 fused=1 rows=(row_reduction task=16384 "
+            "stored=0)");
+  EXPECT_EQ(FieldOf(choose(1000, 6), "fused", -1), 0);
+  EXPECT_EQ(FieldOf(choose(1000, 13).As<RowAndColumn>().rows, "row", 0), 13);
+  EXPECT_EQ(FieldOf(choose(1000, 14).As<RowAndColumn>().rows, "folded", 0), 16);
+  EXPECT_EQ(FieldOf(choose(1000, 14), "fused", -1), 1);
+  EXPECT_EQ(FieldOf(choose(30, 1000), "fused", -1), 0);
 }
 
 TEST(SchedulerTest, InnermostDimsOfAFewElementsAreUnrolled) {
@@ -254,12 +254,10 @@ TEST(SchedulerTest, InnermostDimsOfAFewElementsAreUnrolled) {
         .choose(kernel, {{a, b}}, ShippedMachine(CpuTarget(IsaLevel::kV4)))
         .ToString();
   };
-  EXPECT_EQ(params(1000, 3),
-            "pointwise grain=32768 is1=3 lanes=16 unroll=3 whole_rows=1 inplace=0:0");
-  EXPECT_EQ(params(1000, 15),
-            "pointwise grain=32768 is1=15 lanes=16 unroll=15 whole_rows=1 inplace=0:0");
-  EXPECT_EQ(params(1000, 16), "pointwise grain=32768 lanes=16 inplace=0:0");
-  EXPECT_EQ(params(10, 3), "pointwise grain=32768 lanes=8 inplace=0:0");
+  EXPECT_EQ(params(1000, 3), "full_unroll inner=3 packed=1 known=-1,3 in_place=0:0");
+  EXPECT_EQ(params(1000, 15), "full_unroll inner=15 packed=1 known=-1,15 in_place=0:0");
+  EXPECT_EQ(params(1000, 16), "pointwise in_place=0:0");
+  EXPECT_EQ(params(10, 3), "pointwise step=8 in_place=0:0");
 }
 
 TEST(SchedulerTest, LongExpressionsTakeFewerRowsWhole) {
@@ -267,9 +265,9 @@ TEST(SchedulerTest, LongExpressionsTakeFewerRowsWhole) {
       "dims a b\nin 0 f32 [a, b] dense\nin 1 f32 [a] dense\nout 0 f32 [a, b] dense = "
       "erf(add(in0[a, b], in1[a]))\n");
   const auto whole = [&](int64_t b) {
-    return Chosen(kernel)
-        .choose(kernel, {{1000, b}}, ShippedMachine(CpuTarget(IsaLevel::kV4)))
-        .Get("whole_rows", 0);
+    return FieldOf(
+        Chosen(kernel).choose(kernel, {{1000, b}}, ShippedMachine(CpuTarget(IsaLevel::kV4))),
+        "packed", 0);
   };
   EXPECT_EQ(whole(7), 1);
   EXPECT_EQ(whole(15), 0);
@@ -285,12 +283,9 @@ TEST(SchedulerTest, VectorsAcrossRowsRunAlongSeveralDims) {
         .choose(kernel, {{a, b, c, 2}}, ShippedMachine(CpuTarget(IsaLevel::kV4)))
         .ToString();
   };
-  EXPECT_EQ(params(99, 20, 5),
-            "pointwise along=2 grain=32768 is2=5 is3=2 lanes=16 tables=2 unroll=2 inplace=0:0");
-  EXPECT_EQ(params(99, 2, 5),
-            "pointwise along=3 grain=32768 is1=2 is2=5 is3=2 lanes=16 tables=2 unroll=2 "
-            "inplace=0:0");
-  EXPECT_EQ(params(99, 2, 64), "pointwise grain=32768 is1=2 is3=2 lanes=16 unroll=2 inplace=0:0");
+  EXPECT_EQ(params(99, 20, 5), "full_unroll vectorized=2 expanded=1 known=-1,-1,5,2 in_place=0:0");
+  EXPECT_EQ(params(99, 2, 5), "full_unroll vectorized=3 expanded=1 known=-1,2,5,2 in_place=0:0");
+  EXPECT_EQ(params(99, 2, 64), "full_unroll known=-1,2,-1,2 in_place=0:0");
 }
 
 TEST(SchedulerTest, ShortRowsRunAsOneWithWhatRepeats) {
@@ -298,29 +293,29 @@ TEST(SchedulerTest, ShortRowsRunAsOneWithWhatRepeats) {
     const Kernel kernel =
         Parse("dims a b c d\nin 0 f32 [a, b, c, d] dense\nin 1 f32 [" + dims +
               "] dense\nout 0 f32 [a, b, c, d] dense = add(in0[a, b, c, d], in1[" + dims + "])\n");
-    const Params chosen = Chosen(kernel).choose(kernel, {std::move(extents)},
-                                                ShippedMachine(CpuTarget(IsaLevel::kV4)));
-    return std::pair(chosen.Get("flat", 1), chosen.Get("tables", 0));
+    const Schedule chosen = Chosen(kernel).choose(kernel, {std::move(extents)},
+                                                  ShippedMachine(CpuTarget(IsaLevel::kV4)));
+    return std::pair(FieldOf(chosen, "collapsed", 1), TextOf(chosen, "expanded"));
   };
-  using Pair = std::pair<int64_t, int64_t>;
-  EXPECT_EQ(params("c, d", {9, 9, 9, 9}), Pair(4, 2));
-  EXPECT_EQ(params("b", {9, 9, 9, 9}), Pair(4, 2));
-  EXPECT_EQ(params("a", {9, 9, 9, 9}), Pair(3, 0));     // a number for each row
-  EXPECT_EQ(params("a, c", {9, 9, 9, 9}), Pair(1, 0));  // neither
-  EXPECT_EQ(params("a", {9, 9, 9, 16}), Pair(3, 0));
-  EXPECT_EQ(params("a", {9, 9, 9, 64}), Pair(1, 0));    // whole steps
-  EXPECT_EQ(params("a", {9, 9, 9, 600}), Pair(1, 0));   // long enough
-  EXPECT_EQ(params("b", {9, 1000, 9, 9}), Pair(2, 0));  // too long a table
-  EXPECT_EQ(params("b", {7, 9, 9, 9}), Pair(2, 0));     // of which little is read again
+  using Pair = std::pair<int64_t, std::string>;
+  EXPECT_EQ(params("c, d", {9, 9, 9, 9}), Pair(4, "1"));
+  EXPECT_EQ(params("b", {9, 9, 9, 9}), Pair(4, "1"));
+  EXPECT_EQ(params("a", {9, 9, 9, 9}), Pair(3, ""));     // a number for each row
+  EXPECT_EQ(params("a, c", {9, 9, 9, 9}), Pair(1, ""));  // neither
+  EXPECT_EQ(params("a", {9, 9, 9, 16}), Pair(3, ""));
+  EXPECT_EQ(params("a", {9, 9, 9, 64}), Pair(1, ""));    // whole steps
+  EXPECT_EQ(params("a", {9, 9, 9, 600}), Pair(1, ""));   // long enough
+  EXPECT_EQ(params("b", {9, 1000, 9, 9}), Pair(2, ""));  // too long a table
+  EXPECT_EQ(params("b", {7, 9, 9, 9}), Pair(2, ""));     // of which little is read again
 }
 
 TEST(SchedulerTest, ShortRowsInAnotherOrderAreRunInLoops) {
   const auto order = [](const std::string& dims, int64_t c) {
     const Kernel kernel = Parse("dims a b c\nin 0 f32 [" + dims + "] dense\nout 0 f32 [a, b, c] " +
                                 "dense = neg(in0[" + dims + "])\n");
-    const Params chosen =
+    const Schedule chosen =
         Chosen(kernel).choose(kernel, {{99, 99, c}}, ShippedMachine(CpuTarget(IsaLevel::kV4)));
-    return std::pair(chosen.Get("order", -1), chosen.Get("lanes", 0));
+    return std::pair(FieldOf(chosen, "order", -1), FieldOf(chosen, "step", 0));
   };
   using Pair = std::pair<int64_t, int64_t>;
   EXPECT_EQ(order("b, a, c", 3), Pair(0, 4));
@@ -335,14 +330,14 @@ TEST(SchedulerTest, ShortRowsInAnotherOrderAreRunInLoops) {
 TEST(SchedulerTest, SoftmaxIsRowsAndKeepsItsExponentials) {
   const Kernel kernel = Parse(kSoftmax);
   EXPECT_STREQ(Chosen(kernel).name, "row");
-  EXPECT_EQ(ChosenParams(kernel).ToString(),
-            "row grain=16384 keep0=2 lanes=16 levels=3 inplace=0:0");
+  EXPECT_EQ(ChosenSchedule(kernel).ToString(),
+            "row_reduction task=16384 levels=3 stored=1 in_place=0:0");
 }
 
 TEST(SchedulerTest, DecidesByProfile) {
   const Kernel kernel = Parse("dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = neg(in0[a])\n");
-  EXPECT_EQ(ChosenParams(kernel, IsaLevel::kV3).Get("lanes", 0), 32);
-  EXPECT_EQ(ChosenParams(kernel, IsaLevel::kV4).Get("lanes", 0), 64);
+  EXPECT_EQ(FieldOf(ChosenSchedule(kernel, IsaLevel::kV3), "step", 0), 32);
+  EXPECT_EQ(FieldOf(ChosenSchedule(kernel, IsaLevel::kV4), "step", 0), 64);
 }
 
 TEST(SchedulerTest, ShortRowsTakeFewRegisters) {
@@ -350,9 +345,9 @@ TEST(SchedulerTest, ShortRowsTakeFewRegisters) {
       "dims a b\nin 0 f32 [a, b] dense\nin 1 f32 [a] dense\nout 0 f32 [a, b] dense = "
       "add(in0[a, b], in1[a])\n");
   const auto lanes = [&](int64_t row) {
-    return Chosen(kernel)
-        .choose(kernel, {{kUnbounded, row}}, ShippedMachine(CpuTarget(IsaLevel::kV4)))
-        .Get("lanes", 0);
+    return FieldOf(Chosen(kernel).choose(kernel, {{kUnbounded, row}},
+                                         ShippedMachine(CpuTarget(IsaLevel::kV4))),
+                   "step", 0);
   };
   EXPECT_EQ(lanes(kUnbounded), 64);
   EXPECT_EQ(lanes(33), 64);
@@ -368,7 +363,7 @@ TEST(SchedulerTest, IndicesDoNotNarrowWhatIsMadeOfTheElements) {
     const Kernel kernel = Parse("dims a b\nsizes n0\nin 0 " + std::string(type) +
                                 " [a, n0] dense\nin 1 i64 [a, b] dense\nout 0 " + type +
                                 " [a, b] dense = " + value + "\n");
-    return ChosenParams(kernel, IsaLevel::kV4).Get("lanes", 0);
+    return FieldOf(ChosenSchedule(kernel, IsaLevel::kV4), "step", 0);
   };
   EXPECT_EQ(lanes("f32", "log(in0[a, [in1[a, b]]])"), 16);
   EXPECT_EQ(lanes("i64", "neg(in0[a, [in1[a, b]]])"), 8);
@@ -382,19 +377,19 @@ TEST(SchedulerTest, TurnsInputsThatRunAlongAnotherDim) {
         .choose(kernel, {{8, b, c}}, ShippedMachine(CpuTarget(IsaLevel::kV3)))
         .ToString();
   };
-  EXPECT_EQ(params(64), "pointwise grain=32768 lanes=8 turn=1");
-  EXPECT_EQ(params(3), "pointwise grain=32768 lanes=16 stride_dim=1 stride_is=3");
-  EXPECT_EQ(params(3, 9), "pointwise block=2 grain=32768 is1=3 is2=9 lanes=4");
+  EXPECT_EQ(params(64), "transpose step=8 along=1");
+  EXPECT_EQ(params(3), "deinterleave channel=1 channels=3");
+  EXPECT_EQ(params(3, 9), "packed_blocks blocks=4 dims=2 known=-1,3,9");
   // A loop over two tiles is too short.
-  EXPECT_EQ(params(9), "pointwise columns=64 grain=32768 lanes=8 turn=1");
+  EXPECT_EQ(params(9), "transpose step=8 along=1 columns=64");
   // Tiles run along several dims that are short.
   const Kernel image = Parse(
       "dims a b c d\nin 0 f32 [a, d, b, c] dense\nin 1 f32 [c] dense\nout 0 f32 [a, b, c, d] dense "
       "= add(in0[a, d, b, c], in1[c])\n");
   const auto turns = [&](int64_t c) {
-    return Chosen(image)
-        .choose(image, {{8, 99, c, 1000}}, ShippedMachine(CpuTarget(IsaLevel::kV3)))
-        .Get("turns", 1);
+    return FieldOf(
+        Chosen(image).choose(image, {{8, 99, c, 1000}}, ShippedMachine(CpuTarget(IsaLevel::kV3))),
+        "dims", 1);
   };
   EXPECT_EQ(turns(7), 2);
   EXPECT_EQ(turns(33), 2);
@@ -403,10 +398,10 @@ TEST(SchedulerTest, TurnsInputsThatRunAlongAnotherDim) {
   // Elements along the innermost dim lie far from each other, however few run along the other.
   const Kernel far = Parse(
       "dims a b c\nin 0 f32 [c, b, a] dense\nout 0 f32 [a, b, c] dense = neg(in0[c, b, a])\n");
-  EXPECT_EQ(Chosen(far)
-                .choose(far, {{4, 99, 1000}}, ShippedMachine(CpuTarget(IsaLevel::kV3)))
-                .Get("turn", -1),
-            0);
+  EXPECT_EQ(
+      FieldOf(Chosen(far).choose(far, {{4, 99, 1000}}, ShippedMachine(CpuTarget(IsaLevel::kV3))),
+              "along", -1),
+      0);
 }
 
 // Of outputs that need what a nest before reduced.
@@ -415,10 +410,10 @@ TEST(SchedulerTest, RowsOfImagesAreTakenAsTheyLie) {
       "dims a b c\nin 0 f32 [a, b, c] dense\ns0 : f32 [b] = reduce add over a c (in0[a, b, c])\n"
       "out 0 f32 [b] dense = s0[b]\nout 1 f32 [a, b, c] dense = sub(in0[a, b, c], s0[b])\n");
   const auto as_they_lie = [&](int64_t a, int64_t c) {
-    const Params params =
+    const Schedule params =
         Chosen(kernel).choose(kernel, {{a, 100, c}}, ShippedMachine(CpuTarget(IsaLevel::kV3)));
-    EXPECT_EQ(params.scheduler, "column");
-    return params.Get("as_they_lie", 0) != 0;
+    EXPECT_STREQ(params.name(), "outer_reduction");
+    return FieldOf(params, "memory_order", 0) != 0;
   };
   EXPECT_TRUE(as_they_lie(10, 128));
   EXPECT_FALSE(as_they_lie(100, 40));
@@ -436,7 +431,7 @@ TEST(SchedulerTest, VectorsRunAcrossShortRowsOfFunctions) {
     return Chosen(kernel).choose(kernel, {{rows, row}}, ShippedMachine(CpuTarget(IsaLevel::kV4)));
   };
   const auto across = [&](int64_t rows, int64_t row, bool whole) {
-    return choose("exp", rows, row, whole).Get("across", 0);
+    return FieldOf(choose("exp", rows, row, whole), "row", 0);
   };
   EXPECT_EQ(across(kUnbounded, 4, true), 0);
   EXPECT_EQ(across(kUnbounded, 5, true), 5);
@@ -449,7 +444,7 @@ TEST(SchedulerTest, VectorsRunAcrossShortRowsOfFunctions) {
   EXPECT_EQ(across(32, 12, true), 12);
   EXPECT_EQ(across(31, 12, true), 0);
   const auto abreast = [&](int64_t rows, int64_t row, bool whole) {
-    return choose("neg", rows, row, whole).Get("abreast", 0);
+    return FieldOf(choose("neg", rows, row, whole), "folded", 0);
   };
   EXPECT_EQ(abreast(kUnbounded, 5, true), 16);
   EXPECT_EQ(abreast(kUnbounded, 96, true), 16);
@@ -466,10 +461,10 @@ in 1 f32 [b] dense
 s0 : f32 [a, b] = reduce max over c (mul(in0[a, b, c], in1[b]))
 out 0 f32 [a, b] dense = s0[a, b]
 )");
-  const Params params =
+  const Schedule params =
       Chosen(kernel).choose(kernel, {{99, 99, 9}}, ShippedMachine(CpuTarget(IsaLevel::kV4)));
-  EXPECT_EQ(params.Get("across", 0), 0);
-  EXPECT_EQ(params.Get("abreast", 0), 16);
+  EXPECT_EQ(FieldOf(params, "row", 0), 0);
+  EXPECT_EQ(FieldOf(params, "folded", 0), 16);
 }
 
 TEST(SchedulerTest, LargeExpressionsTakeFewerVectorsAtOnce) {
@@ -478,9 +473,9 @@ TEST(SchedulerTest, LargeExpressionsTakeFewerVectorsAtOnce) {
     for (int i = 0; i < functions; ++i) value = "erf(" + value + ")";
     const Kernel kernel = Parse("dims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = " + value +
                                 "\nout 1 f32 [a] dense = in0[a]\n");  // which is not run in links
-    return Chosen(kernel)
-        .choose(kernel, Unknown(kernel), ShippedMachine(CpuTarget(IsaLevel::kV4)))
-        .Get("lanes", 0);
+    return FieldOf(
+        Chosen(kernel).choose(kernel, Unknown(kernel), ShippedMachine(CpuTarget(IsaLevel::kV4))),
+        "step", 0);
   };
   EXPECT_EQ(lanes(1), 64);
   EXPECT_EQ(lanes(4), 64);
@@ -493,9 +488,8 @@ TEST(SchedulerTest, ChainsOfFunctionsRunInLinksWhereRowsAreLong) {
       "dims a b\nin 0 f32 [a, b] dense\nin 1 f32 [a] dense\n"
       "out 0 f32 [a, b] dense = tanh(add(exp(log(in0[a, b])), in1[a]))\n");
   const auto links = [&](const SizeClass& sizes) {
-    return Chosen(kernel)
-        .choose(kernel, sizes, ShippedMachine(CpuTarget(IsaLevel::kV4)))
-        .Get("links", 0);
+    return FieldOf(Chosen(kernel).choose(kernel, sizes, ShippedMachine(CpuTarget(IsaLevel::kV4))),
+                   "parts", 0);
   };
   const std::vector<SizeClass> classes = Chosen(kernel).classes(kernel, Unknown(kernel));
   ASSERT_EQ(classes.size(), 2u);
@@ -524,8 +518,9 @@ TEST(SchedulerTest, OneBlockRowsAreAClassOfTheirOwn) {
   const std::vector<SizeClass> classes = row.classes(kernel, Unknown(kernel));
   ASSERT_EQ(classes.size(), 2u);
   EXPECT_EQ(classes[0].at_most, (std::vector<int64_t>{kUnbounded, 4096}));
-  EXPECT_EQ(
-      row.choose(kernel, classes[0], ShippedMachine(CpuTarget(IsaLevel::kV3))).Get("levels", 0), 1);
+  EXPECT_EQ(FieldOf(row.choose(kernel, classes[0], ShippedMachine(CpuTarget(IsaLevel::kV3))),
+                    "levels", 0),
+            1);
   EXPECT_EQ(classes[1].at_most, Unknown(kernel).at_most);
   EXPECT_EQ(row.classes(kernel, {{kUnbounded, 768}}).size(), 1u);
 }
@@ -549,7 +544,7 @@ in   4 f32 [a, b] rows
 in   5 f32 [a, b] dense
 out  0 f32 [a, b] dense = add(add(in0[a, b], in1[b]), add(cast<f32>(in2[a, b]), add(in3[a, b], add(in4[a, b], in5[a, b/2]))))
 )");
-  EXPECT_EQ(ChosenParams(kernel).in_place,
+  EXPECT_EQ(ChosenSchedule(kernel).in_place,
             (std::vector<std::pair<int32_t, int32_t>>{{0, 0}, {2, 0}}));
 }
 
@@ -557,7 +552,7 @@ TEST(SchedulerTest, AnOutputLiesOverNoInputThatALaterOneNeeds) {
   const Kernel kernel = Parse(
       "dims a\nin 0 f32 [a] dense\nin 1 f32 [a] dense\nout 0 f32 [a] dense = neg(in0[a])\n"
       "out 1 f32 [a] dense = abs(in1[a])\nout 2 f32 [a] dense = sqrt(in0[a])\n");
-  EXPECT_EQ(ChosenParams(kernel).in_place,
+  EXPECT_EQ(ChosenSchedule(kernel).in_place,
             (std::vector<std::pair<int32_t, int32_t>>{{0, 2}, {1, 2}, {1, 1}}));
 }
 
@@ -571,17 +566,7 @@ TEST(SchedulerTest, MapsThatWouldMultiplyAreKept) {
   text += "out 0 f32 [a] dense = s11[a]\n";
   const Kernel kernel = Parse(text);
   EXPECT_STREQ(Chosen(kernel).name, "general");
-  EXPECT_EQ(ChosenParams(kernel).Get("keep0", 0), (1 << 11) - 1);
-}
-
-TEST(SchedulerTest, KeptStagesSurviveParams) {
-  std::vector<bool> kept(130, false);
-  for (const size_t i : {0u, 59u, 60u, 129u}) kept[i] = true;
-  Params params{"general", {}, {}};
-  SetKept(params, kept);
-  const auto parsed = Params::Parse(params.ToString());
-  ASSERT_TRUE(parsed.ok());
-  EXPECT_EQ(GetKept(*parsed, kept.size()), kept);
+  EXPECT_EQ(TextOf(ChosenSchedule(kernel), "stored"), "0,1,2,3,4,5,6,7,8,9,10");
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ def used():
         if name in seen or not path.exists():
             continue
         seen.add(name)
-        for included in re.findall(r'#include "kiln/([^"]+)"', path.read_text()):
+        for included in re.findall(r'#include "([^"]+)"', path.read_text()):
             todo += [included, re.sub(r"\.h$", ".cc", included)]
     return seen
 

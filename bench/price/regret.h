@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Regret: how much longer a kernel runs with the schedule that was chosen than with the best one.
+#ifndef KILN_BENCH_PRICE_REGRET_H_
+#define KILN_BENCH_PRICE_REGRET_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace kiln::bench {
+
+struct RegretSettings {
+  int each = 20;  // kernels of each kind
+  uint64_t seed = 1;
+  std::string kind;       // all where empty
+  double seconds = 0.01;  // for each schedule in a round
+  bool grid = false;      // also schedules that differ from the chosen one in one number
+  std::string json;       // a file to write the samples to; none where empty
+};
+
+// Draws kernels that run for 20 us and more, and times each with all its candidates, with one
+// thread, three rounds in turn; the chosen and the best are then timed again, interleaved. Prints,
+// for each template chosen and for all, chosen / best: median, 90th percentile and worst; and the
+// five worst kernels.
+absl::Status PrintRegret(const RegretSettings& settings);
+
+}  // namespace kiln::bench
+
+#endif  // KILN_BENCH_PRICE_REGRET_H_

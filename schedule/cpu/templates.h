@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The templates of the CPU: one line for each.
+#ifndef KILN_SCHEDULE_CPU_TEMPLATES_H_
+#define KILN_SCHEDULE_CPU_TEMPLATES_H_
+
+#include "schedule/cpu/deinterleave.h"
+#include "schedule/cpu/fissioned.h"
+#include "schedule/cpu/full_unroll.h"
+#include "schedule/cpu/memory_order.h"
+#include "schedule/cpu/outer_reduction.h"
+#include "schedule/cpu/outer_vectorized.h"
+#include "schedule/cpu/packed_blocks.h"
+#include "schedule/cpu/pointwise.h"
+#include "schedule/cpu/row_and_column.h"
+#include "schedule/cpu/row_reduction.h"
+#include "schedule/cpu/segmented.h"
+#include "schedule/cpu/staged.h"
+#include "schedule/cpu/transpose.h"
+
+// X(Name): the struct is Name, its record kName, its builder in halide_gen/cpu/ BuildName.
+#define KILN_CPU_TEMPLATES(X) \
+  X(Pointwise)                \
+  X(Fissioned)                \
+  X(FullUnroll)               \
+  X(PackedBlocks)             \
+  X(MemoryOrder)              \
+  X(Segmented)                \
+  X(Transpose)                \
+  X(Deinterleave)             \
+  X(RowReduction)             \
+  X(OuterVectorized)          \
+  X(OuterReduction)           \
+  X(RowAndColumn)             \
+  X(Staged)
+
+#endif  // KILN_SCHEDULE_CPU_TEMPLATES_H_

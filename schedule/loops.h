@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// LoopSummary: what the loops of a schedule are like, as far as their price depends on it.
+//
+// Each template says it of its own fields, so that the cost model (price.h) reads none of them.
+#ifndef KILN_SCHEDULE_LOOPS_H_
+#define KILN_SCHEDULE_LOOPS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "kernel/kernel.h"
+
+namespace kiln {
+
+struct LoopSummary {
+  // How the stages of a kernel lie in loop nests.
+  enum class Nests : uint8_t {
+    kOne,    // one nest makes every output, maps are computed where they are read
+    kRows,   // what a row needs is made right before its outputs
+    kTiles,  // what a tile of columns needs is; their dims are reduced one after the other
+    kEach,   // each stage is made whole before it is read
+  };
+  // How vectors go over rows that are shorter than they.
+  enum class Across : uint8_t {
+    kNo,          // vectors run along rows
+    kUnrolled,    // across rows, one expression for each element
+    kTransposed,  // across rows, which are transposed in tiles on their way in and out
+    kBlocks,      // over whole blocks, shuffled
+  };
+  // How a row with guards runs that depend on its coordinate.
+  enum class Segments : uint8_t { kNone, kInTurn, kBlended };
+
+  Nests nests = Nests::kOne;
+  Across across = Across::kNo;
+  Segments segments = Segments::kNone;
+  int64_t step = 16;                // elements of a vector loop step, or rows of one across them
+  int64_t row_dims = 1;             // innermost dims that the innermost loop runs over as one
+  bool transposes = false;          // operands that lie in another order are transposed in tiles
+  bool folds_together = false;      // the trees of several rows share vectors
+  bool one_row_at_a_time = false;   // so that what a row has one of is computed without vectors
+  std::vector<bool> stored = {};    // stages; reductions are stored anyway
+  std::vector<bool> expanded = {};  // inputs whose broadcast is dense
+};
+
+}  // namespace kiln
+
+#endif  // KILN_SCHEDULE_LOOPS_H_
