@@ -162,7 +162,7 @@ void PrintLines(const std::vector<Line>& lines) {
         {ToHex(line.info.key).substr(0, digits), Bytes(line.info.bytes), Ago(line.info.mtime_ns),
          absl::StrFormat("%.0f", line.wall_ms),
          Fit(std::string(absl::StripPrefix(line.json["target"].get<std::string>(), "x86-64-")), 6),
-         Fit(line.json["kind"], 9), Fit(status == "ok" ? kernel : status, width)});
+         Fit(line.json["kind"], 16), Fit(status == "ok" ? kernel : status, width)});
   }
   std::cout << Table(rows);
 }

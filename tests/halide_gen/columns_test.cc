@@ -75,7 +75,7 @@ out  0 f32 [a, c] dense = div(s0[a, c], 3)
 )",
                                     {{4, rows, columns}});
     EXPECT_GE(FieldOf(kernel.schedule(), "step", 0), columns);
-    EXPECT_EQ(FieldOf(kernel.schedule(), "in_row", 0), 1);
+    EXPECT_EQ(FieldOf(kernel.schedule(), "whole_row", 0), 1);
     for (const int32_t n : {1, columns - 1, columns}) kernel.Check({3, rows - 1, n}, 5);
     kernel.Check({4, 2, columns}, 6);
     kernel.Check({1, 0, columns}, 7);
@@ -259,10 +259,10 @@ TEST_P(ColumnsTest, GroupNormOfShortColumns) {
 // Columns in one piece fold together, and outputs run along all of their dims.
 TEST_P(ColumnsTest, GroupNormOfColumnsInOnePiece) {
   for (const int64_t most : {1, 8, 13, 32, 50}) {
-    CompiledKernel kernel = Compile(kGroupNorm, {{2000, 5, 4, most, kUnbounded}});
-    EXPECT_EQ(FieldOf(kernel.schedule(), "collapsed", 1), 2);
+    CompiledKernel kernel = Compile(kGroupNorm, {{2000, 5, 4, most, kUnbounded}}, "row_reduction");
+    EXPECT_EQ(FieldOf(kernel.schedule(), "dims", 1), 2);
     EXPECT_EQ(FieldOf(kernel.schedule(), "folded", 0), 16);
-    EXPECT_EQ(FieldOf(kernel.schedule(), "tables", 0), 6);
+    EXPECT_EQ(TextOf(kernel.schedule(), "expanded"), "1,2");
     for (const int32_t n : {0, 1, 2, 3, 8, 13, 17, 32, 47, 50}) {
       if (n > most) continue;
       for (const int32_t a : {0, 1, 3, 4, 7}) kernel.Check({a, 5, 4, n, 4 * n}, 1);
@@ -275,7 +275,7 @@ TEST_P(ColumnsTest, GroupNormOfColumnsInOnePiece) {
 
 TEST_P(ColumnsTest, ColumnsKnownToBeEmpty) {
   for (const auto& [c, d] : {std::pair<int32_t, int32_t>{0, 7}, {4, 0}, {0, 0}}) {
-    CompiledKernel kernel = Compile(kGroupNorm, {{40, 5, c, d, 0}});
+    CompiledKernel kernel = Compile(kGroupNorm, {{40, 5, c, d, 0}}, "row_reduction");
     kernel.Check({40, 5, c, d, 0}, 1);
   }
 }
@@ -292,8 +292,8 @@ s1 : f32 [a]          = sqrt(add(s0[a], mul(in3[a], in3[a])))
 out  0 f32 [a, b, c, d] dense = mul(add(in0[a, b, c, d], s1[a]), mul(in1[d], in2[c]))
 out  1 f32 [a] dense = add(s1[a], in3[a])
 )",
-                                  {{9000, 3, 4, 5}});
-  EXPECT_EQ(FieldOf(kernel.schedule(), "collapsed", 1), 3);
+                                  {{9000, 3, 4, 5}}, "row_reduction");
+  EXPECT_EQ(FieldOf(kernel.schedule(), "dims", 1), 3);
   for (const int32_t a : {0, 1, 15, 16, 17, 100, 5000})
     for (const int32_t d : {1, 5}) kernel.Check({a, 3, 4, d}, static_cast<uint32_t>(a));
 }
@@ -339,7 +339,7 @@ s6 : f32 [a, c]       = div(1, sqrt(add(div(s5[a, c], cast<f32>(extent(n0))), pa
 out  0 f32 [a, b, c, d] dense = add(mul(mul(s3[a, b, c, d], s6[a, c]), in1[c, d]), in2[c])
 out  1 f32 [a, c] dense = s2[a, c]
 )",
-                                  {{kUnbounded, 32768, kUnbounded, 4096, kUnbounded}}, "sweep");
+                                  {{kUnbounded, 32768, kUnbounded, 4096, kUnbounded}}, "staged");
   EXPECT_EQ(FieldOf(kernel.schedule(), "collapsed", 0), 2);
   for (const int32_t n : {0, 1, 2, 3, 5, 16, 31, 64, 65}) {
     for (const int32_t groups : {1, 3, 8}) kernel.Check({2, 37, groups, n, 37 * n}, 1);

@@ -181,7 +181,7 @@ out  0 f32 [a, b, c] dense = add(mul(mul(s2[a, b, c], s3[a, b]), in1[b, c/7]), i
 )",
                                     "", {{kUnbounded, 3, most, (most + 6) / 7}});
     EXPECT_STREQ(kernel.schedule().name(), "row_reduction");
-    EXPECT_EQ(FieldOf(kernel.schedule(), "tables", 0), 6);
+    EXPECT_EQ(TextOf(kernel.schedule(), "expanded"), "1,2");
     for (const int32_t n : {1, 7, 8, 39, 40, 299, 5000}) {
       if (n > most) break;
       for (const int32_t a : {0, 1, 5, 6, 40}) kernel.Check({a, 3, n, (n + 6) / 7}, 1);
@@ -379,8 +379,8 @@ out  2 f16 [b] dense = s5[b]
 out  3 f32 [a, b] dense = s0[a, b]
 )";
   CompiledKernel kernel = Compile(text, "", {{kUnbounded, 4096}});
-  EXPECT_EQ(kernel.schedule().name(), "cross");
-  EXPECT_EQ(FieldOf(kernel.schedule(), "together", 0), 1);
+  EXPECT_STREQ(kernel.schedule().name(), "row_and_column");
+  EXPECT_EQ(FieldOf(kernel.schedule(), "fused", 0), 1);
   for (const int32_t rows : {0, 1, 31, 32, 33, 64, 100, 1025}) {
     for (const int32_t columns : {0, 1, 7, 64, 100, 257}) {
       kernel.Check({rows, columns}, static_cast<uint32_t>(rows + columns));

@@ -300,10 +300,10 @@ TEST(SchedulerTest, ShortRowsRunAsOneWithWhatRepeats) {
   using Pair = std::pair<int64_t, std::string>;
   EXPECT_EQ(params("c, d", {9, 9, 9, 9}), Pair(4, "1"));
   EXPECT_EQ(params("b", {9, 9, 9, 9}), Pair(4, "1"));
-  EXPECT_EQ(params("a", {9, 9, 9, 9}), Pair(3, ""));     // a number for each row
-  EXPECT_EQ(params("a, c", {9, 9, 9, 9}), Pair(1, ""));  // neither
+  EXPECT_EQ(params("a", {9, 9, 9, 9}), Pair(3, ""));      // a number for each row
+  EXPECT_EQ(params("a, c", {9, 9, 9, 9}), Pair(1, "-"));  // neither
   EXPECT_EQ(params("a", {9, 9, 9, 16}), Pair(3, ""));
-  EXPECT_EQ(params("a", {9, 9, 9, 64}), Pair(1, ""));    // whole steps
+  EXPECT_EQ(params("a", {9, 9, 9, 64}), Pair(1, "-"));   // whole steps
   EXPECT_EQ(params("a", {9, 9, 9, 600}), Pair(1, ""));   // long enough
   EXPECT_EQ(params("b", {9, 1000, 9, 9}), Pair(2, ""));  // too long a table
   EXPECT_EQ(params("b", {7, 9, 9, 9}), Pair(2, ""));     // of which little is read again
