@@ -4,7 +4,6 @@
 #include <cpuid.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <cstring>
 
@@ -13,8 +12,6 @@
 
 namespace kiln {
 namespace {
-
-constexpr std::array<absl::string_view, 3> kLevelNames = {"x86-64", "x86-64-v3", "x86-64-v4"};
 
 constexpr CpuFeatureName kFeatures[] = {
     {"sse41", &CpuFeatures::sse41},
@@ -119,13 +116,12 @@ const CpuFeatures& HostCpu() {
   return *cpu;
 }
 
-absl::string_view Name(IsaLevel level) { return kLevelNames[static_cast<size_t>(level)]; }
+absl::string_view Name(IsaLevel level) { return CpuTarget(level).name(); }
 
 std::optional<IsaLevel> ParseIsaLevel(absl::string_view name) {
-  for (size_t i = 0; i < kLevelNames.size(); ++i) {
-    if (kLevelNames[i] == name) return static_cast<IsaLevel>(i);
-  }
-  return std::nullopt;
+  const std::optional<Target> target = Target::Parse(name);
+  if (!target || target->device != DeviceKind::kCpu) return std::nullopt;
+  return IsaOf(*target);
 }
 
 IsaLevel LevelOf(const CpuFeatures& cpu) {

@@ -42,6 +42,7 @@ class Varier : public FieldVisitor {
     varied_ = value > 1 && other >= range.least && other <= range.most && other != value;
     if (varied_) value = other;
   }
+  void Bound(const char*, int64_t&, Range) override {}
   void Flag(const char*, bool& value) override {
     if (count_++ != at_ || !twice_) return;
     value = !value;
@@ -134,7 +135,9 @@ class ScheduleParser : public FieldVisitor {
     const absl::string_view* text = Take(name);
     absl::StatusOr<Schedule> parsed = absl::InvalidArgumentError(
         absl::StrCat("schedule: \"", name, "\" is missing; write ", name, "=(another schedule)"));
-    if (text != nullptr && text->size() > 2 && text->front() == '(' && text->back() == ')')
+    const bool enclosed =
+        text != nullptr && text->size() > 2 && text->front() == '(' && text->back() == ')';
+    if (enclosed && text->find('(', 1) == text->npos)  // a part has no parts
       parsed = Schedule::Parse(text->substr(1, text->size() - 2), device_);
     if (parsed.ok()) {
       part = *std::move(parsed);
@@ -249,7 +252,8 @@ absl::Status Schedule::CheckFor(const Kernel& kernel) const {
   }
   DimChecker checker(kernel);
   fields_->Visit(checker);
-  return checker.status();
+  if (!checker.status().ok()) return checker.status();
+  return fields_->CheckFor(kernel);
 }
 
 std::vector<Schedule> Schedule::Neighbours() const {

@@ -54,6 +54,8 @@ class FieldVisitor {
  public:
   virtual ~FieldVisitor() = default;
   virtual void Int(const char* name, int64_t& value, Range range) = 0;
+  // A number that says for which extents the code is right: another one is no other speed.
+  virtual void Bound(const char* name, int64_t& value, Range range) { Int(name, value, range); }
   virtual void Flag(const char* name, bool& value) = 0;
   // A dim of the kernel that is not its innermost one, and a number of dims counted from the
   // innermost on: at most all of them but one, or `all`.
@@ -69,6 +71,8 @@ struct ScheduleFields {
   virtual ~ScheduleFields() = default;
   virtual void Visit(FieldVisitor& fields) = 0;
   virtual std::shared_ptr<ScheduleFields> Copy() const = 0;
+  // kInvalidArgument if the fields do not suit a kernel that the template accepts, dims aside.
+  virtual absl::Status CheckFor(const Kernel&) const { return absl::OkStatus(); }
   // What the executor and the validator of the code need to know; in_place aside.
   virtual LaunchFacts Facts() const = 0;
   // What their price depends on.

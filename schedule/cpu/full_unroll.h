@@ -32,7 +32,7 @@ struct FullUnroll : FieldsOf<FullUnroll> {
   void Visit(FieldVisitor& fields) override {
     fields.Int("step", step, kStepRange);
     fields.Int("task", task, kTaskRange);
-    fields.Int("inner", inner, {0, kMostKnown});
+    fields.Bound("inner", inner, {0, kMostKnown});
     fields.Dims("vectorized", vectorized);
     fields.Flag("packed", packed);
     fields.List("expanded", expanded, kOperandRange);

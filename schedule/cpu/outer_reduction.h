@@ -30,9 +30,9 @@ struct OuterReduction : FieldsOf<OuterReduction> {
   void Visit(FieldVisitor& fields) override {
     fields.Int("step", step, kStepRange);
     fields.Int("task", task, kTaskRange);
-    fields.Int("levels", levels, {1, 4});
-    fields.Int("outer_levels", outer_levels, {1, 7});
-    fields.Int("accumulators", accumulators, {2, kReduceLanes});
+    fields.Bound("levels", levels, {1, 4});
+    fields.Bound("outer_levels", outer_levels, {1, 7});
+    fields.Bound("accumulators", accumulators, {2, kReduceLanes});
     fields.Int("batch", batch, {1, kMostBatch});
     fields.Flag("whole_row", whole_row);
     fields.Flag("two_stage", two_stage);

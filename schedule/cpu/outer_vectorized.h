@@ -23,7 +23,7 @@ struct OuterVectorized : FieldsOf<OuterVectorized> {
   void Visit(FieldVisitor& fields) override {
     fields.Int("step", step, kStepRange);
     fields.Int("task", task, kTaskRange);
-    fields.Int("row", row, {0, kReduceLanes});
+    fields.Bound("row", row, {0, kReduceLanes});
     fields.List("stored", stored, kStageRange);
   }
   LoopSummary Loops(const Kernel& kernel) const override {

@@ -2,6 +2,8 @@
 // Which schedule rows with reductions down the same rows take.
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+
 #include "schedule/analysis.h"
 #include "schedule/cpu/row_and_column.h"
 #include "schedule/cpu/row_column_parts.h"
@@ -63,6 +65,15 @@ std::vector<SizeClass> Classes(const Kernel& kernel, const SizeClass& known) {
 }
 
 }  // namespace
+
+absl::Status RowAndColumn::CheckFor(const Kernel& kernel) const {
+  if (fused && !rows.Is(kRowReduction)) {
+    return absl::InvalidArgumentError(absl::StrCat("schedule: \"fused\" is 1 with rows=(",
+                                                   rows.ToString(),
+                                                   "); only row_reduction rows fuse"));
+  }
+  return rows.CheckFor(HalvesOf(kernel).rows.kernel);
+}
 
 // Those of the rows, in the numbering of the whole kernel.
 LoopSummary RowAndColumn::Loops(const Kernel& kernel) const {

@@ -26,10 +26,11 @@ struct RowAndColumn : FieldsOf<RowAndColumn> {
   void Visit(FieldVisitor& fields) override {
     fields.Int("outer_step", outer_step, kStepRange);
     fields.Flag("one_vector", one_vector);
-    fields.Int("outer_levels", outer_levels, {1, 7});
+    fields.Bound("outer_levels", outer_levels, {1, 7});
     fields.Flag("fused", fused);
     fields.Part("rows", rows);
   }
+  absl::Status CheckFor(const Kernel& kernel) const override;
   LoopSummary Loops(const Kernel& kernel) const override;
   LaunchFacts Facts() const override {
     return [this] {

@@ -31,10 +31,10 @@ struct RowReduction : FieldsOf<RowReduction> {
   void Visit(FieldVisitor& fields) override {
     fields.Int("step", step, kStepRange);
     fields.Int("task", task, kTaskRange);
-    fields.Int("levels", levels, {1, 4});
+    fields.Bound("levels", levels, {1, 4});
     fields.Int("folded", folded, {0, kMostFolded});
     fields.Int("batch", batch, {1, kMostBatch});
-    fields.Int("accumulators", accumulators, {2, kReduceLanes});
+    fields.Bound("accumulators", accumulators, {2, kReduceLanes});
     fields.Dims("dims", dims, /*all=*/true);
     fields.List("expanded", expanded, kOperandRange);
     fields.List("stored", stored, kStageRange);

@@ -33,14 +33,14 @@ struct Staged : FieldsOf<Staged> {
   void Visit(FieldVisitor& fields) override {
     fields.Int("step", step, kStepRange);
     fields.Int("task", task, kTaskRange);
-    fields.Int("levels", levels, {1, 4});
+    fields.Bound("levels", levels, {1, 4});
     fields.Int("outer_step", outer_step, kStepRange);
-    fields.Int("outer_levels", outer_levels, {1, 7});
+    fields.Bound("outer_levels", outer_levels, {1, 7});
     fields.Flag("one_vector", one_vector);
     fields.Flag("inner_first", inner_first);
-    fields.Int("strided", strided, {0, kReduceLanes});
+    fields.Bound("strided", strided, {0, kReduceLanes});
     fields.Int("folded", folded, {0, kMostFolded});
-    fields.Int("accumulators", accumulators, {2, kReduceLanes});
+    fields.Bound("accumulators", accumulators, {2, kReduceLanes});
     fields.Dims("collapsed", collapsed, /*all=*/true);
     fields.List("stored", stored, kStageRange);
   }

@@ -108,7 +108,8 @@ TEST(ScheduleTest, RefusesWhatIsNoSchedule) {
                            "row_and_column",
                            "row_and_column rows=row_reduction",
                            "row_and_column rows=(row_reduction",
-                           "row_and_column rows=(row_reduction step=0)"}) {
+                           "row_and_column rows=(row_reduction step=0)",
+                           "row_and_column rows=(row_and_column rows=(row_reduction))"}) {
     EXPECT_EQ(Parse(text).status().code(), absl::StatusCode::kInvalidArgument)
         << "\"" << text << "\"";
   }
@@ -139,6 +140,29 @@ TEST(ScheduleTest, NeighboursDifferInOneNumber) {
                        "deinterleave step=8 task=64 channels=3", "deinterleave task=128 channels=3",
                        "deinterleave task=32 channels=3", "deinterleave task=64 channels=6",
                        "deinterleave task=64", "deinterleave task=64 channels=3 together=1"}));
+}
+
+TEST(ScheduleTest, NeighboursAreRightForTheSameExtents) {
+  const Schedule schedule = *Parse("staged outer_step=32 levels=2 outer_levels=3 accumulators=32");
+  EXPECT_FALSE(schedule.Neighbours().empty());
+  for (const Schedule& other : schedule.Neighbours()) {
+    for (const char* name : {"levels", "outer_levels", "accumulators", "strided"})
+      EXPECT_EQ(FieldOf(other, name, -1), FieldOf(schedule, name, -1)) << other.ToString();
+  }
+}
+
+TEST(ScheduleTest, PartsMustSuitTheirPartOfTheKernel) {
+  const Kernel kernel = *ParseKernel(
+      "kernel v1 math 1\ndims a b\nin   0 f32 [a, b] dense\n"
+      "s0 : f32 [a] = reduce add over b (in0[a, b])\n"
+      "s1 : f32 [b] = reduce add over a (in0[a, b])\n"
+      "out  0 f32 [a, b] dense = sub(in0[a, b], s0[a])\nout  1 f32 [b] dense = s1[b]\n");
+  EXPECT_TRUE(Parse("row_and_column fused=1 rows=(row_reduction)")->CheckFor(kernel).ok());
+  EXPECT_TRUE(Parse("row_and_column rows=(outer_vectorized row=9)")->CheckFor(kernel).ok());
+  for (const char* text :
+       {"row_and_column fused=1 rows=(outer_vectorized row=9)", "row_and_column rows=(pointwise)",
+        "row_and_column rows=(transpose)", "row_and_column rows=(row_reduction dims=3)"})
+    EXPECT_EQ(Parse(text)->CheckFor(kernel).code(), absl::StatusCode::kInvalidArgument) << text;
 }
 
 TEST(ScheduleTest, SetsAndTheirMembers) {
