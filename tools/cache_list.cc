@@ -146,12 +146,22 @@ void Sort(std::vector<Line>& lines, const std::string& by) {
   });
 }
 
+// What other columns leave of a line of 80, but some.
+size_t LastWidth(const std::vector<std::vector<std::string>>& rows) {
+  constexpr size_t kLine = 80, kGap = 2, kLeast = 12;
+  size_t used = 0;
+  for (size_t column = 0; column + 1 < rows[0].size(); ++column) {
+    size_t widest = 0;
+    for (const std::vector<std::string>& row : rows) widest = std::max(widest, row[column].size());
+    used += widest + kGap;
+  }
+  return std::max(kLeast, kLine - std::min(kLine, used));
+}
+
 void PrintLines(const std::vector<Line>& lines) {
   std::vector<CacheKey> keys;
   for (const Line& line : lines) keys.push_back(line.info.key);
   const size_t digits = UniqueDigits(keys);
-  constexpr size_t kOtherColumns = 2 + 10 + 9 + 10 + 8 + 11;  // the widest of each, and gaps
-  const size_t width = 80 - std::min<size_t>(60, digits + kOtherColumns);
   std::vector<std::vector<std::string>> rows = {
       {"key", "size", "used", "built ms", "target", "kind", "kernel"}};
   for (const Line& line : lines) {
@@ -162,8 +172,10 @@ void PrintLines(const std::vector<Line>& lines) {
         {ToHex(line.info.key).substr(0, digits), Bytes(line.info.bytes), Ago(line.info.mtime_ns),
          absl::StrFormat("%.0f", line.wall_ms),
          Fit(std::string(absl::StripPrefix(line.json["target"].get<std::string>(), "x86-64-")), 6),
-         Fit(line.json["kind"], 16), Fit(status == "ok" ? kernel : status, width)});
+         Fit(line.json["kind"], 16), status == "ok" ? kernel : status});
   }
+  const size_t width = LastWidth(rows);
+  for (std::vector<std::string>& row : rows) row.back() = Fit(row.back(), width);
   std::cout << Table(rows);
 }
 
