@@ -14,7 +14,7 @@
 #include "graph/op.h"
 #include "kernel/text.h"
 #include "schedule/analysis.h"
-#include "schedule/scheduler.h"
+#include "schedule/choose.h"
 
 namespace kiln {
 namespace {
@@ -211,16 +211,16 @@ class Builder {
     program::KernelDef def;
     def.set_grain(GrainFor(kernel, machine_));
     def.set_text(Print(kernel));
-    std::string why;
-    const Scheduler* const scheduler = FindScheduler(kernel, machine_.target, &why);
-    if (scheduler == nullptr) return absl::UnimplementedError(absl::StrCat("no schedule: ", why));
+    const Decision accepted = AcceptsKernel(kernel, machine_.target);
+    if (!accepted)
+      return absl::UnimplementedError(absl::StrCat("no schedule: ", accepted.reason()));
     SizeClass known;
     for (const Dim& extent : lowered.dims)
       known.at_most.push_back(extent.constant().value_or(kUnbounded));
-    for (const SizeClass& sizes : scheduler->classes(kernel, known)) {
+    for (const SizeClass& sizes : SizeClassesFor(kernel, known)) {
       std::optional<Schedule> schedule;
       if (options_.choose) schedule = options_.choose(kernel, sizes);
-      if (!schedule) schedule = scheduler->choose(kernel, sizes, machine_);
+      if (!schedule) schedule = ChooseSchedule(kernel, sizes, machine_);
       AddChoice(*schedule, sizes, def.add_choices());
     }
     const auto [at, is_new] =

@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "schedule/scheduler.h"
+#include "schedule/size_class.h"
 
 namespace kiln {
 namespace {

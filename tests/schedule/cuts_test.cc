@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kernel/text.h"
-#include "schedule/scheduler.h"
+#include "schedule/size_class.h"
 
 namespace kiln {
 namespace {
