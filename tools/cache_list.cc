@@ -2,6 +2,7 @@
 // kiln cache stats, ls: the cache as a whole.
 #include <ctime>
 #include <iostream>
+#include <numeric>
 #include <set>
 
 #include "absl/strings/match.h"
@@ -146,15 +147,12 @@ void Sort(std::vector<Line>& lines, const std::string& by) {
   });
 }
 
-// What other columns leave of a line of 80, but some.
+// What the other columns leave of a line for the last one, but some.
 size_t LastWidth(const std::vector<std::vector<std::string>>& rows) {
-  constexpr size_t kLine = 80, kGap = 2, kLeast = 12;
-  size_t used = 0;
-  for (size_t column = 0; column + 1 < rows[0].size(); ++column) {
-    size_t widest = 0;
-    for (const std::vector<std::string>& row : rows) widest = std::max(widest, row[column].size());
-    used += widest + kGap;
-  }
+  constexpr size_t kLine = 80, kLeast = 12;
+  std::vector<size_t> widths = ColumnWidths(rows);
+  widths.pop_back();
+  const size_t used = std::accumulate(widths.begin(), widths.end(), widths.size() * kColumnGap);
   return std::max(kLeast, kLine - std::min(kLine, used));
 }
 

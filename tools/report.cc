@@ -110,18 +110,24 @@ std::string Describe(const WeightCounts& counts) {
                       " copied");
 }
 
-std::string Table(const std::vector<std::vector<std::string>>& rows) {
+std::vector<size_t> ColumnWidths(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
     for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
   }
+  return widths;
+}
+
+std::string Table(const std::vector<std::vector<std::string>>& rows) {
+  const std::vector<size_t> widths = ColumnWidths(rows);
   std::string out;
   for (const auto& row : rows) {
     std::string line;
     for (size_t c = 0; c < row.size(); ++c) {
-      absl::StrAppend(&line, row[c],
-                      std::string(c + 1 < row.size() ? widths[c] - row[c].size() + 2 : 0, ' '));
+      absl::StrAppend(
+          &line, row[c],
+          std::string(c + 1 < row.size() ? widths[c] - row[c].size() + kColumnGap : 0, ' '));
     }
     absl::StrAppend(&out, line, "\n");
   }

@@ -29,7 +29,10 @@ std::string Describe(const KernelCounts& counts);
 // "weights: 97.5 MiB mapped, 0 B copied"
 std::string Describe(const WeightCounts& counts);
 
-// Columns padded to equal width; the first row is the head.
+// The widest cell of each column of a table.
+std::vector<size_t> ColumnWidths(const std::vector<std::vector<std::string>>& rows);
+// Columns padded to equal width, with a gap between them; the first row is the head.
+inline constexpr size_t kColumnGap = 2;
 std::string Table(const std::vector<std::vector<std::string>>& rows);
 // "1.25", "980": three significant digits, for tables.
 std::string Short(double value);
