@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/cpu_model.h"
 #include "base/sha256.h"
+#include "exec/support/kernel_code.h"
 #include "kernel/text.h"
 #include "schedule/choose.h"
 
@@ -53,7 +54,7 @@ Entry EntryOf(const KernelIdentity& identity, const std::vector<int64_t>& asked,
   entry.Add("preimage", preimage.bytes(), true);
   entry.Add("meta",
             FormatMeta({{"at_most", FormatClass(WidestClass(identity, asked))},
-                        {"device", "cpu"},
+                        {"device", std::string(Name(identity.target.device))},
                         {"isa", answer.isa},
                         {"launch", FactsOf(answer.schedule, identity.target)},
                         {"schedule", answer.schedule},
@@ -61,7 +62,8 @@ Entry EntryOf(const KernelIdentity& identity, const std::vector<int64_t>& asked,
                         {"target", std::string(identity.target.name())},
                         {"wall_ms", absl::StrCat(answer.wall_ms)}}),
             true);
-  for (const auto& [tag, bytes] : answer.sections) entry.Add(tag, bytes, tag == "elf");
+  for (const auto& [tag, bytes] : answer.sections)
+    entry.Add(tag, bytes, tag == SectionOf(identity));
   return entry;
 }
 
@@ -106,7 +108,7 @@ Preimage RecordOf(const Entry& entry) {
       .Add("artefact", "validation")
       .Add("validator", absl::StrCat(kValidationVersion))
       .Add("entry", ToHex(entry.key))
-      .Add("elf", ToHex(Sha256(*entry.Find("elf"))))
+      .Add("code", ToHex(Sha256(*CodeOf(entry))))
       .Add("cpu", CpuModelId());
 }
 

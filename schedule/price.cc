@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "schedule/compute_price.h"
-#include "schedule/cpu/index_split.h"
+#include "schedule/index_split.h"
 #include "schedule/loop_counts.h"
 #include "schedule/read_price.h"
 #include "schedule/work.h"

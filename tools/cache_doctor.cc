@@ -116,8 +116,8 @@ absl::StatusOr<std::string> ProbeWorker() {
   options.cache.enabled = false;
   options.target = target;
   KernelService service(options);
-  KILN_ASSIGN_OR_RETURN(const CodegenAnswer answer,
-                        service.Emit(service.Identify(kProbeKernel, schedule.ToString()), {"elf"}));
+  const KernelIdentity identity = service.Identify(kProbeKernel, schedule.ToString());
+  KILN_ASSIGN_OR_RETURN(const CodegenAnswer answer, service.Emit(identity, {SectionOf(identity)}));
   return absl::StrCat(executable, " builds a kernel in ", answer.wall_ms, " ms");
 }
 

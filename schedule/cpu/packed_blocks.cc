@@ -6,7 +6,7 @@
 
 #include "schedule/analysis.h"
 #include "schedule/cpu/elementwise.h"
-#include "schedule/cpu/index_split.h"
+#include "schedule/index_split.h"
 
 namespace kiln {
 namespace {

@@ -201,7 +201,10 @@ TEST_F(ProbeCoverage, OfCutAndMovedRows) {
   Measure("joined", *ParseKernel("kernel v1 math 1\ndims a b\nsizes n0\nin   0 f32 [a, n0] dense\n"
                                  "in   1 f32 [a, b] dense\nout  0 f32 [a, b] dense = "
                                  "guard(lt(index(b), extent(n0)), in0[a, b], in1[a, b])\n"));
-  for (const double share : shares_) EXPECT_GE(share, 0.78);
+  // Rows of "joined" that are one vector at most have code of their own, and that once more for
+  // whole lines, which are two vectors of AVX2: nothing runs it.
+  const double least = HostTarget() == *Target::Parse("x86-64-v4") ? 0.78 : 0.74;
+  for (const double share : shares_) EXPECT_GE(share, least);
 }
 
 // Of a reduction the levels of its tree that only longer rows have are left out here.

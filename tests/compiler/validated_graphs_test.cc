@@ -166,12 +166,12 @@ TEST(BrokenCode, IsRefusedOrHarmless) {
     ValidationRequest request{
         answer.sections[0].second, Print(kernel), schedule.Facts().ToString(), {}, {}};
     KILN_ASSERT_OK(validator.Validate(request).status());
-    const std::vector<size_t> code = CodeOf(request.elf);
+    const std::vector<size_t> code = CodeOf(request.code);
     ASSERT_FALSE(code.empty());
     for (int k = 0; k < 12; ++k, ++tried) {
       ValidationRequest broken = request;
       const size_t at = code[random() % code.size()];
-      broken.elf[at] = static_cast<char>(broken.elf[at] ^ (1 << random() % 8));
+      broken.code[at] = static_cast<char>(broken.code[at] ^ (1 << random() % 8));
       const absl::StatusOr<Validation> done = validator.Validate(broken);
       if (!done.ok()) {
         EXPECT_TRUE(absl::IsDataLoss(done.status())) << done.status();

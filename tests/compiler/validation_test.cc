@@ -229,7 +229,7 @@ TEST_F(ValidatorTest, RefusesEachPlantedFault) {
 
 TEST_F(ValidatorTest, CodeThatIsNoKernelIsRefused) {
   ValidationRequest request = RequestFor(0);
-  request.elf = "no code";
+  request.code = "no code";
   EXPECT_TRUE(absl::IsDataLoss(validator_.Validate(request).status()));
 }
 

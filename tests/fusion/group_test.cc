@@ -502,7 +502,7 @@ TEST(FormGroups, IsFastForManyReadersOfOneValue) {
   const auto start = std::chrono::steady_clock::now();
   const Grouping grouping = Grouped(graph);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-#ifndef __SANITIZE_ADDRESS__  // 40 times as slow
+#ifndef __SANITIZE_ADDRESS__       // 40 times as slow
   EXPECT_LT(seconds.count(), 10);  // 1.0 on an idle computer
 #endif
   EXPECT_LE(KernelGroups(grouping).size(), 2501u);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedule/cpu/index_split.h"
+#include "schedule/index_split.h"
 
 #include <gtest/gtest.h>
 

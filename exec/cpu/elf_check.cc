@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exec/support/elf_check.h"
+#include "exec/cpu/elf_check.h"
 
 #include <elf.h>
 

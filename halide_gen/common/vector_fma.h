@@ -13,8 +13,8 @@
 // the dynamic linker, which takes a program's definition of it before Halide's: vector_fma.cc
 // defines it, calls Halide's and adds to what that returns. In a program where something else
 // comes first, kernels with an fma do not link.
-#ifndef KILN_HALIDE_GEN_CPU_VECTOR_FMA_H_
-#define KILN_HALIDE_GEN_CPU_VECTOR_FMA_H_
+#ifndef KILN_HALIDE_GEN_COMMON_VECTOR_FMA_H_
+#define KILN_HALIDE_GEN_COMMON_VECTOR_FMA_H_
 
 namespace kiln {
 
@@ -23,4 +23,4 @@ const char* VectorFmaName(int bits);
 
 }  // namespace kiln
 
-#endif  // KILN_HALIDE_GEN_CPU_VECTOR_FMA_H_
+#endif  // KILN_HALIDE_GEN_COMMON_VECTOR_FMA_H_

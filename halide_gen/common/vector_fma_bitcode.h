@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // vector_fma.ll as LLVM reads it, in base64. Made by the command that is named there.
-#ifndef KILN_HALIDE_GEN_CPU_VECTOR_FMA_BITCODE_H_
-#define KILN_HALIDE_GEN_CPU_VECTOR_FMA_BITCODE_H_
+#ifndef KILN_HALIDE_GEN_COMMON_VECTOR_FMA_BITCODE_H_
+#define KILN_HALIDE_GEN_COMMON_VECTOR_FMA_BITCODE_H_
 
 namespace kiln {
 
@@ -57,4 +57,4 @@ inline constexpr char kVectorFmaBitcode[] =
 
 }  // namespace kiln
 
-#endif  // KILN_HALIDE_GEN_CPU_VECTOR_FMA_BITCODE_H_
+#endif  // KILN_HALIDE_GEN_COMMON_VECTOR_FMA_BITCODE_H_

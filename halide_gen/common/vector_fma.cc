@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "halide_gen/cpu/vector_fma.h"
+#include "halide_gen/common/vector_fma.h"
 
 #include <Halide.h>
 #include <dlfcn.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
-#include "halide_gen/cpu/vector_fma_bitcode.h"
+#include "halide_gen/common/vector_fma_bitcode.h"
 
 namespace kiln {
 

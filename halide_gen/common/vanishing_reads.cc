@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "halide_gen/cpu/vanishing_reads.h"
+#include "halide_gen/common/vanishing_reads.h"
 
 #include <set>
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes a compiled kernel callable: bytes -> sealed anonymous file -> dlopen -> import table
+// Makes a kernel's shared object callable: bytes -> sealed memory file -> dlopen -> import table
 // filled.
 //
 // The bytes that were verified are the bytes that run: they go to a memory file that nobody can
@@ -9,41 +9,24 @@
 // Environment: KILN_DEBUG_LOAD=file loads from a file that stays in the temporary folder, so that
 // perf and gdb can name the kernel. The same way, without keeping the file, is taken where
 // executable memory files are forbidden (vm.memfd_noexec=2).
-#ifndef KILN_EXEC_SUPPORT_LOADER_H_
-#define KILN_EXEC_SUPPORT_LOADER_H_
-
-#include <map>
-#include <memory>
-#include <string>
+#ifndef KILN_EXEC_CPU_ELF_LOADER_H_
+#define KILN_EXEC_CPU_ELF_LOADER_H_
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kernel/abi.h"
+#include "exec/support/device.h"
 
 namespace kiln {
-
-// Code in memory. Unloaded with the last copy; by then no call may be in flight.
-class LoadedKernel {
- public:
-  KernelFn function() const { return function_; }
-
- private:
-  friend absl::StatusOr<LoadedKernel> LoadKernel(absl::string_view bytes, absl::string_view name);
-  std::shared_ptr<void> object_;
-  KernelFn function_ = nullptr;
-};
 
 // Loads the shared object `bytes`; `name` is what debuggers show. kDataLoss: not a kernel of this
 // interface (elf_check.h); kResourceExhausted or kUnavailable: the system refuses memory or
 // descriptors. Thread-safe.
-absl::StatusOr<LoadedKernel> LoadKernel(absl::string_view bytes, absl::string_view name = "kernel");
+absl::StatusOr<LoadedKernel> LoadElf(absl::string_view bytes, absl::string_view name = "kernel");
 
 // True if this machine has every instruction set named in `isa` (space separated, as in the meta
 // section of an entry), KILN_MAX_ISA respected.
 bool HostRuns(absl::string_view isa);
-// The same of an entry with this meta section: one that does not say what it needs runs nowhere.
-bool HostRunsCodeOf(const std::map<std::string, std::string>& meta);
 
 }  // namespace kiln
 
-#endif  // KILN_EXEC_SUPPORT_LOADER_H_
+#endif  // KILN_EXEC_CPU_ELF_LOADER_H_

@@ -6,8 +6,8 @@
 // inside the file; a GNU hash table, symbols and strings inside them; relative relocations of
 // writable memory; a stack that is not executable. Refused: needed libraries, an interpreter,
 // thread-local data, constructors, undefined symbols, all other relocations.
-#ifndef KILN_EXEC_SUPPORT_ELF_CHECK_H_
-#define KILN_EXEC_SUPPORT_ELF_CHECK_H_
+#ifndef KILN_EXEC_CPU_ELF_CHECK_H_
+#define KILN_EXEC_CPU_ELF_CHECK_H_
 
 #include <cstdint>
 
@@ -30,4 +30,4 @@ absl::StatusOr<KernelElf> CheckKernelElf(absl::string_view bytes);
 
 }  // namespace kiln
 
-#endif  // KILN_EXEC_SUPPORT_ELF_CHECK_H_
+#endif  // KILN_EXEC_CPU_ELF_CHECK_H_

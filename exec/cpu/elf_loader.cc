@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exec/support/loader.h"
+#include "exec/cpu/elf_loader.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -12,7 +12,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -22,7 +24,7 @@
 #include "base/descriptor.h"
 #include "base/status.h"
 #include "base/status_macros.h"
-#include "exec/support/elf_check.h"
+#include "exec/cpu/elf_check.h"
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x10U  // Linux 6.3; older kernels answer EINVAL
@@ -158,17 +160,16 @@ absl::StatusOr<std::shared_ptr<void>> OpenObject(absl::string_view bytes, const 
 
 }  // namespace
 
-absl::StatusOr<LoadedKernel> LoadKernel(absl::string_view bytes, absl::string_view name) {
+absl::StatusOr<LoadedKernel> LoadElf(absl::string_view bytes, absl::string_view name) {
   KILN_ASSIGN_OR_RETURN(const KernelElf elf, CheckKernelElf(bytes));
-  LoadedKernel kernel;
-  KILN_ASSIGN_OR_RETURN(kernel.object_, OpenObject(bytes, FileName(name)));
-  auto** table = static_cast<void**>(dlsym(kernel.object_.get(), "kiln_imports"));
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<void> object, OpenObject(bytes, FileName(name)));
+  auto** table = static_cast<void**>(dlsym(object.get(), "kiln_imports"));
   FillImports(table);
   if (elf.imports_alone)
     mprotect(table, kNumImports * sizeof(void*), PROT_READ);  // a failure only leaves it writable
-  kernel.function_ = reinterpret_cast<KernelFn>(dlsym(kernel.object_.get(), "k_argv"));
-  if (kernel.function_ == nullptr) return OpenError();
-  return kernel;
+  const auto function = reinterpret_cast<KernelFn>(dlsym(object.get(), "k_argv"));
+  if (function == nullptr) return OpenError();
+  return LoadedKernel(std::move(object), function);
 }
 
 bool HostRuns(absl::string_view isa) {
@@ -181,11 +182,6 @@ bool HostRuns(absl::string_view isa) {
     if (known == AllCpuFeatures().end() || !(host.*known->has)) return false;
   }
   return true;
-}
-
-bool HostRunsCodeOf(const std::map<std::string, std::string>& meta) {
-  const auto isa = meta.find("isa");
-  return isa != meta.end() && HostRuns(isa->second);
 }
 
 }  // namespace kiln

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "halide_gen/cpu/opaque_loads.h"
+#include "halide_gen/common/opaque_loads.h"
 
 namespace kiln {
 namespace {

@@ -1,6 +1,6 @@
 ; SPDX-License-Identifier: Apache-2.0
 ; What kiln_fma_f32 and kiln_fma_f64 of a vector are (vector_fma.h). After a change, make vector_fma_bitcode.h anew:
-;   llvm-as-14 -o - halide_gen/cpu/vector_fma.ll | base64 -w 88
+;   llvm-as-14 -o - halide_gen/common/vector_fma.ll | base64 -w 88
 target triple = "x86_64--linux-gnu"
 target datalayout = "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128"
 

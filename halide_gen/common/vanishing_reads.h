@@ -7,8 +7,8 @@
 // is never produced; if it reads another stage that still is, bounds inference follows a consumer
 // without loops and ends by SIGSEGV (Halide 21, BoundsInference of the outermost loop). So a value
 // is defined as what is left of it.
-#ifndef KILN_HALIDE_GEN_CPU_VANISHING_READS_H_
-#define KILN_HALIDE_GEN_CPU_VANISHING_READS_H_
+#ifndef KILN_HALIDE_GEN_COMMON_VANISHING_READS_H_
+#define KILN_HALIDE_GEN_COMMON_VANISHING_READS_H_
 
 #include <Halide.h>
 
@@ -19,4 +19,4 @@ Halide::Expr WithoutVanishingReads(const Halide::Expr& value);
 
 }  // namespace kiln
 
-#endif  // KILN_HALIDE_GEN_CPU_VANISHING_READS_H_
+#endif  // KILN_HALIDE_GEN_COMMON_VANISHING_READS_H_

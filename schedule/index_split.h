@@ -7,8 +7,8 @@
 //
 // Example: Cuts of the above is {|n0|}; Between(kernel, cuts, 0) has `in0[a, c]` in its place, and
 // is meant for c < |n0|; Between(kernel, cuts, 1) has `in1[a, c-|n0|]`, for c >= |n0|.
-#ifndef KILN_SCHEDULE_CPU_INDEX_SPLIT_H_
-#define KILN_SCHEDULE_CPU_INDEX_SPLIT_H_
+#ifndef KILN_SCHEDULE_INDEX_SPLIT_H_
+#define KILN_SCHEDULE_INDEX_SPLIT_H_
 
 #include <span>
 #include <vector>
@@ -33,4 +33,4 @@ std::vector<int64_t> PieceLengths(const Kernel& kernel, const std::vector<IndexE
 
 }  // namespace kiln
 
-#endif  // KILN_SCHEDULE_CPU_INDEX_SPLIT_H_
+#endif  // KILN_SCHEDULE_INDEX_SPLIT_H_

@@ -6,8 +6,8 @@
 // integers does. The value of an unknown function has no bounds.
 //
 // Private: has Halide.h.
-#ifndef KILN_HALIDE_GEN_CPU_OPAQUE_LOADS_H_
-#define KILN_HALIDE_GEN_CPU_OPAQUE_LOADS_H_
+#ifndef KILN_HALIDE_GEN_COMMON_OPAQUE_LOADS_H_
+#define KILN_HALIDE_GEN_COMMON_OPAQUE_LOADS_H_
 
 #include <Halide.h>
 
@@ -25,4 +25,4 @@ class OpaqueLoads : public Halide::Internal::IRMutator {
 
 }  // namespace kiln
 
-#endif  // KILN_HALIDE_GEN_CPU_OPAQUE_LOADS_H_
+#endif  // KILN_HALIDE_GEN_COMMON_OPAQUE_LOADS_H_
