@@ -4,7 +4,7 @@
 // Its text form ("x86-64-v3") is what --target takes, what keys, packages and machine descriptions
 // hold, and what messages say. Whatever depends on a device is looked up by it: in base the levels
 // (targets.cc), in schedule/device.h how kernels are scheduled and priced, in
-// halide_gen/common/backend.h how code is made, in exec/device.h how it is loaded and run. Each has
+// halide_gen/common/backend.h how code is made, in exec/support/device.h how it is loaded. Each has
 // one table with one line for each device.
 //
 // Levels of a device are ordered: code for one runs on all above it.
@@ -17,6 +17,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
@@ -47,8 +49,10 @@ struct Target {
 
 struct DeviceRow {
   DeviceKind device;
-  const char* name;     // "cpu": what --device takes, and entries of the cache and JSON say
-  uint8_t (*detect)();  // the level of the one in this computer
+  const char* name;        // "cpu": what --device takes, and entries of the cache and JSON say
+  uint8_t (*detect)();     // the level of the one in this computer
+  std::string (*model)();  // what its maker calls that
+  std::vector<std::string> (*features)();  // what it has, as in DeviceRuntime::runs
 };
 std::span<const DeviceRow> AllDevices();
 
@@ -59,15 +63,18 @@ struct TargetRow {
 };
 std::span<const TargetRow> AllTargets();
 
+// The first: what is meant where no device is named.
+inline DeviceKind DefaultDevice() { return AllDevices().front().device; }
+
 absl::string_view Name(DeviceKind device);
 std::optional<DeviceKind> ParseDevice(absl::string_view name);
 
 // What kernels are compiled for where nothing else is asked: the level of the device in this
 // computer. Found once; thread-safe.
-Target HostTarget(DeviceKind device = AllDevices().front().device);
+Target HostTarget(DeviceKind device = DefaultDevice());
 
 // The lowest level of the device that has code: what is assumed where no target is known.
-Target LowestTarget(DeviceKind device = AllDevices().front().device);
+Target LowestTarget(DeviceKind device = DefaultDevice());
 
 }  // namespace kiln
 

@@ -7,8 +7,16 @@
 namespace kiln {
 namespace {
 
+std::vector<std::string> FeaturesOfCpu() {
+  std::vector<std::string> features;
+  for (const CpuFeatureName& feature : AllCpuFeatures())
+    if (HostCpu().*feature.has) features.emplace_back(feature.name);
+  return features;
+}
+
 constexpr DeviceRow kDevices[] = {
-    {DeviceKind::kCpu, "cpu", [] { return static_cast<uint8_t>(HostIsa()); }},
+    {DeviceKind::kCpu, "cpu", [] { return static_cast<uint8_t>(HostIsa()); },
+     [] { return HostCpu().model; }, FeaturesOfCpu},
 };
 
 constexpr TargetRow kTargets[] = {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "base/catch_exceptions.h"
 #include "base/log.h"
+#include "base/target.h"
 
 namespace kiln {
 namespace {
@@ -87,8 +88,9 @@ std::optional<MappedBlob> Blobs::Find(const Preimage& preimage) {
 
 void Blobs::Keep(const Preimage& preimage, absl::string_view bytes, absl::string_view kind) {
   if (store_.read_only() || store_.Holds(preimage.Key())) return;
-  const absl::Status done =
-      store_.PublishBlob(preimage, bytes, {{"device", "cpu"}, {"kind", std::string(kind)}});
+  const absl::Status done = store_.PublishBlob(
+      preimage, bytes,
+      {{"device", std::string(Name(DefaultDevice()))}, {"kind", std::string(kind)}});
   if (!done.ok()) LogDebug("cache: ", kind, " is not kept: ", done.message());
 }
 

@@ -7,5 +7,6 @@ kiln_source_digest(
   HEADER compiler/build_id.h
   COMMENT "build id of the compiler"
   GLOBS base/*.h base/*.cc kernel/*.h kernel/*.cc graph/*.h graph/*.cc graph/*.proto schedule/*.h schedule/*.cc
-        fusion/*.h fusion/*.cc schedule/*.machine exec/*.h exec/*.cc exec/*.proto
+        schedule/*/*.h schedule/*/*.cc schedule/*/*.machine fusion/*.h fusion/*.cc
+        exec/*.h exec/*.cc exec/*.proto exec/library/*.h exec/library/*.cc
         compiler/*.h compiler/*.cc compiler/*.proto)

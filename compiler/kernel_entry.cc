@@ -7,29 +7,28 @@
 #include "absl/strings/str_cat.h"
 #include "base/cpu_model.h"
 #include "base/sha256.h"
+#include "exec/support/kernel_code.h"
 #include "kernel/text.h"
-#include "schedule/scheduler.h"
+#include "schedule/choose.h"
 
 namespace kiln {
 namespace {
 
-// The widest size class for which the scheduler makes this very schedule: what the code is right
+// The widest size class for which this very schedule is chosen: what the code is right
 // for, whatever extents the first model that asked for it has. `asked`, with every bound lifted
-// that the schedule does not need, where none of the scheduler's own classes makes them.
+// that the schedule does not need, where it is chosen for none of the kernel's own classes.
 std::vector<int64_t> WidestClass(const KernelIdentity& identity, std::vector<int64_t> asked) {
   const absl::StatusOr<Kernel> kernel = ParseKernel(identity.text);
-  const Scheduler* const scheduler =
-      kernel.ok() ? FindScheduler(*kernel, identity.target) : nullptr;
-  if (scheduler == nullptr) return asked;
+  if (!kernel.ok() || !AcceptsKernel(*kernel, identity.target)) return asked;
   const auto makes_these = [&](const SizeClass& sizes) {
     const Machine& machine = ShippedMachine(identity.target);
-    return scheduler->choose(*kernel, sizes, machine).ToString() == identity.schedule;
+    return ChooseSchedule(*kernel, sizes, machine).ToString() == identity.schedule;
   };
   SizeClass widest{asked};
   widest.at_most.resize(kernel->dims.size(), -1);
   std::replace(widest.at_most.begin(), widest.at_most.end(), int64_t{-1}, kUnbounded);
   const SizeClass any{std::vector<int64_t>(kernel->dims.size(), kUnbounded)};
-  for (const SizeClass& sizes : scheduler->classes(*kernel, any)) {
+  for (const SizeClass& sizes : SizeClassesFor(*kernel, any)) {
     if (makes_these(sizes)) widest = sizes;
   }
   for (int64_t& bound : widest.at_most) {
@@ -55,7 +54,7 @@ Entry EntryOf(const KernelIdentity& identity, const std::vector<int64_t>& asked,
   entry.Add("preimage", preimage.bytes(), true);
   entry.Add("meta",
             FormatMeta({{"at_most", FormatClass(WidestClass(identity, asked))},
-                        {"device", "cpu"},
+                        {"device", std::string(Name(identity.target.device))},
                         {"isa", answer.isa},
                         {"launch", FactsOf(answer.schedule, identity.target)},
                         {"schedule", answer.schedule},
@@ -63,7 +62,8 @@ Entry EntryOf(const KernelIdentity& identity, const std::vector<int64_t>& asked,
                         {"target", std::string(identity.target.name())},
                         {"wall_ms", absl::StrCat(answer.wall_ms)}}),
             true);
-  for (const auto& [tag, bytes] : answer.sections) entry.Add(tag, bytes, tag == "elf");
+  for (const auto& [tag, bytes] : answer.sections)
+    entry.Add(tag, bytes, tag == SectionOf(identity));
   return entry;
 }
 
@@ -108,7 +108,7 @@ Preimage RecordOf(const Entry& entry) {
       .Add("artefact", "validation")
       .Add("validator", absl::StrCat(kValidationVersion))
       .Add("entry", ToHex(entry.key))
-      .Add("elf", ToHex(Sha256(*entry.Find("elf"))))
+      .Add("code", ToHex(Sha256(*CodeOf(entry))))
       .Add("cpu", CpuModelId());
 }
 

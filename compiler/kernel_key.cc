@@ -2,6 +2,7 @@
 #include "compiler/kernel_key.h"
 
 #include "absl/strings/str_cat.h"
+#include "exec/support/device.h"
 #include "halide_gen/common/build_id.h"
 #include "kernel/abi.h"
 
@@ -41,16 +42,20 @@ constexpr KeyOption kOptions[] = {
 
 std::span<const KeyOption> KeyOptions() { return kOptions; }
 
+const char* SectionOf(const KernelIdentity& identity) {
+  return RuntimeOf(identity.target.device).section;
+}
+
 Preimage KernelPreimage(const KernelIdentity& identity) {
   return Preimage()
       .Add("schema", "3")
-      .Add("artefact", "cpu kernel elf")
+      .Add("artefact", absl::StrCat(Name(identity.target.device), " kernel ", SectionOf(identity)))
       .Add("abi", absl::StrCat(kKernelAbi))
       .Add("kernel", identity.text)
       .Add("schedule", identity.schedule)
       .Add("math", identity.math == MathMode::kStrict ? "strict" : "fast")
       .Add("target", identity.target.name())
-      .Add("codegen", kCodegenBuildId)
+      .Add("codegen", CodegenBuildId(identity.target.device))
       .Add("compiler", kCodegenCompiler);
 }
 

@@ -25,6 +25,9 @@ struct KernelIdentity {
   MathMode math = MathMode::kStrict;
 };
 
+// The section of the answer that is loaded.
+const char* SectionOf(const KernelIdentity& identity);
+
 Preimage KernelPreimage(const KernelIdentity& identity);
 
 struct KeyOption {

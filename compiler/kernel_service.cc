@@ -18,7 +18,7 @@
 #include "base/status_macros.h"
 #include "base/thread.h"
 #include "compiler/known_failures.h"
-#include "exec/support/loader.h"
+#include "exec/support/kernel_code.h"
 #include "exec/vm/vm.h"
 #include "kernel/text.h"
 #include "persistent_cache/cache.h"
@@ -155,8 +155,7 @@ absl::StatusOr<KernelService::Made> KernelService::FromCache(const Wanted& wante
   std::optional<Entry> entry = again ? store_->LookupAgain(preimage) : store_->Lookup(preimage);
   if (!entry.has_value()) return nothing;
   if (IsKnownToFail(*entry, {wanted.example, options_})) return KnownFailure(*entry);
-  const std::string* const elf = entry->Find("elf");
-  if (elf == nullptr || !HostRunsCodeOf(MetaOf(*entry))) return nothing;
+  if (CodeOf(*entry) == nullptr || !RunsHere(MetaOf(*entry))) return nothing;
   KILN_ASSIGN_OR_RETURN(const Validated where, WhereValidated(*entry, wanted.example));
   if (where == Validated::kNowhere) {
     if (!may_wait) return nothing;
@@ -164,7 +163,7 @@ absl::StatusOr<KernelService::Made> KernelService::FromCache(const Wanted& wante
                           ValidateFirst(*entry, /*fresh=*/false, wanted.example));
     if (MayPublish()) PublishLater(MakeRecord(*entry, validation), nullptr);
   }
-  absl::StatusOr<LoadedKernel> loaded = LoadKernel(*elf);
+  absl::StatusOr<LoadedKernel> loaded = LoadCode(*entry);
   if (!loaded.ok()) {
     WarnOnce(absl::StrCat("cached kernel ", ToHex(entry->key).substr(0, 12), ": ",
                           loaded.status().message(), "; it is built again"));
@@ -200,19 +199,20 @@ absl::StatusOr<CodegenAnswer> KernelService::Emit(const KernelIdentity& identity
 
 absl::StatusOr<Entry> KernelService::BuildEntry(const Wanted& wanted) {
   const KernelIdentity& identity = wanted.identity;
-  const absl::StatusOr<CodegenAnswer> answer = Emit(identity, {"elf"});
+  const absl::StatusOr<CodegenAnswer> answer = Emit(identity, {SectionOf(identity)});
   const bool late = absl::IsDeadlineExceeded(answer.status());
   if ((absl::IsInternal(answer.status()) || late) && MayPublish()) {
-    std::map<std::string, std::string> meta = {{"device", "cpu"},
-                                               {"schedule", identity.schedule},
-                                               {"target", std::string(identity.target.name())}};
+    std::map<std::string, std::string> meta = {
+        {"device", std::string(Name(identity.target.device))},
+        {"schedule", identity.schedule},
+        {"target", std::string(identity.target.name())}};
     if (late) meta.merge(MetaOfTimeOut(options_));
     store_->PublishFailure(wanted.preimage, answer.status().message(), std::move(meta))
         .IgnoreError();
   }
   KILN_RETURN_IF_ERROR(answer.status());
   Entry entry = EntryOf(identity, wanted.at_most, wanted.preimage, *answer);
-  if (entry.Find("elf") != nullptr) return entry;
+  if (CodeOf(entry) != nullptr) return entry;
   return absl::InternalError("kernel compiler: its answer has no code");
 }
 
@@ -282,14 +282,14 @@ absl::StatusOr<KernelService::Made> KernelService::Build(const Wanted& wanted,
     counts_.build_ms += MsSince(start);
   }
   KILN_RETURN_IF_ERROR(entry.status());
-  if (!HostRunsCodeOf(MetaOf(*entry))) {
+  if (!RunsHere(MetaOf(*entry))) {
     return absl::FailedPreconditionError(absl::StrCat("kernel code needs \"", MetaOf(*entry)["isa"],
                                                       "\", which this machine lacks"));
   }
   KILN_ASSIGN_OR_RETURN(const Validation validation,
                         ValidateFirst(*entry, /*fresh=*/true, wanted.example));
   AddValidation(*entry, validation, wanted.example);
-  KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, LoadKernel(*entry->Find("elf")));
+  KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, LoadCode(*entry));
   if (MayPublish()) PublishLater(*std::move(entry), std::move(lock));
   return Made{Compiled(std::move(loaded)), Source::kBuilt};
 }
@@ -325,7 +325,8 @@ absl::StatusOr<KernelService::Made> KernelService::OnVm(const Wanted& wanted, So
 }
 
 absl::StatusOr<KernelService::Made> KernelService::Make(const Wanted& wanted) {
-  if (wanted.never_launched || options_.compile_mode == CompileMode::kNever || !target_.compiles())
+  const bool compiles = target_.compiles() && !wanted.identity.schedule.empty();
+  if (wanted.never_launched || options_.compile_mode == CompileMode::kNever || !compiles)
     return OnVm(wanted, Source::kVm);
   const bool may_wait = options_.compile_mode == CompileMode::kBlock;
   absl::StatusOr<Made> made = FromCache(wanted, /*again=*/false, may_wait);
@@ -459,7 +460,7 @@ absl::StatusOr<KernelService::Kept> KernelService::Keep(const KernelIdentity& id
   absl::StatusOr<Entry> built = was_there ? *std::move(entry) : BuildEntry(wanted);
   if (absl::IsInternal(built.status())) return Kept::kFailed;
   KILN_RETURN_IF_ERROR(built.status());
-  const bool runs_here = built->Find("elf") != nullptr && HostRunsCodeOf(MetaOf(*built));
+  const bool runs_here = CodeOf(*built) != nullptr && RunsHere(MetaOf(*built));
   if (was_there && !runs_here) return Kept::kWasThere;
   if (!runs_here) {
     SetExampleIfNeeded(*built, example);

@@ -14,6 +14,7 @@
 #include "compiler/variants.h"
 #include "fusion/legality.h"
 #include "graph/text.h"
+#include "schedule/device.h"
 
 namespace kiln {
 namespace {
@@ -44,6 +45,7 @@ class MachineMeasurer {
   absl::StatusOr<Machine> Run() {
     machine_ = ShippedMachine(TargetOf(options_));
     machine_.target = TargetOf(options_);
+    ModelOf(machine_.target).probe(machine_);
     KILN_ASSIGN_OR_RETURN(machine_.launch_ns, Ns("input x : f32 [16]\ny = neg(x)\noutput y\n"));
     KILN_RETURN_IF_ERROR(Sets());
     KILN_RETURN_IF_ERROR(Arithmetic());
@@ -82,8 +84,8 @@ class MachineMeasurer {
       int count;
       double Machine::*ns;
     };
-    constexpr Row kRows[] = {{"add mul", "f32", 48, &Machine::add_ns},
-                             {"div", "f32", 12, &Machine::div_ns},
+    KILN_RETURN_IF_ERROR(Additions());
+    constexpr Row kRows[] = {{"div", "f32", 12, &Machine::div_ns},
                              {"sqrt", "f32", 12, &Machine::sqrt_ns},
                              {"div", "i32", 4, &Machine::integer_div_ns}};
     for (const Row& row : kRows) {
@@ -92,6 +94,40 @@ class MachineMeasurer {
       machine_.*row.ns = std::max(1e-4, (many - few) / row.count / kChainElements);
     }
     return absl::OkStatus();
+  }
+
+  // Chains of additions and products side by side, which wait for nothing; and one as long as all
+  // of them, for whose waits the distance that the processor looks ahead is solved.
+  absl::Status Additions() {
+    constexpr int kChains = 8, kLength = 8;
+    KILN_ASSIGN_OR_RETURN(const double few, SideBySide(kChains, 1));
+    KILN_ASSIGN_OR_RETURN(const double many, SideBySide(kChains, 1 + kLength));
+    machine_.add_ns = std::max(1e-4, (many - few) / (kChains * kLength) / kChainElements);
+    KILN_ASSIGN_OR_RETURN(const double start, Chain("add mul", "f32", 2));
+    KILN_ASSIGN_OR_RETURN(const double chain, Chain("add mul", "f32", 2 + kChains * kLength));
+    const double lanes = static_cast<double>(machine_.vector_bytes) / 4;
+    const double vector_ns = (chain - start) / kChainElements * lanes;
+    const double work_ns = kChains * kLength * machine_.add_ns * lanes;
+    const double wait_ns = std::sqrt(std::max(1e-6, vector_ns * vector_ns - work_ns * work_ns));
+    const double in_flight = kChains * kLength * machine_.latency_ns / wait_ns;
+    constexpr double kVectors = 4;  // of a step
+    machine_.window = std::clamp((in_flight - kVectors) * kChains * kLength, 32.0, 1024.0);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<double> SideBySide(int chains, int length) {
+    std::string body = absl::StrCat("input x : f32 [", kChainElements, "]\n"), sum;
+    for (int c = 0; c < chains; ++c) {
+      absl::StrAppend(&body, "const k", c, " : f32 [] = 1.", c, "1\nc", c, "_0 = mul(x, k", c,
+                      ")\n");
+      for (int i = 0; i < length; ++i)
+        absl::StrAppend(&body, "c", c, "_", i + 1, " = ", i % 2 == 0 ? "add" : "mul", "(c", c, "_",
+                        i, ", x)\n");
+      const std::string own = absl::StrCat("c", c, "_", length);
+      if (c > 0) absl::StrAppend(&body, "t", c, " = add(", sum, ", ", own, ")\n");
+      sum = c == 0 ? own : absl::StrCat("t", c);
+    }
+    return Ns(absl::StrCat(body, "output ", sum, "\n"));
   }
 
   absl::StatusOr<double> Chain(const std::string& ops, const std::string& type, int length) {
@@ -123,11 +159,6 @@ class MachineMeasurer {
     constexpr Row kRows[] = {
         {"input x : f32 [2048, 64]\ny = reduce_sum(x) {axes = [1], keepdims = 1}\noutput y\n", 2048,
          &Machine::loop_ns},
-        {"input x : f32 [2048, 64]\na = reduce_sum(x) {axes = [1], keepdims = 1}\nb = sub(x, a)\n"
-         "c = reduce_sum(b) {axes = [1], keepdims = 1}\nd = sub(b, c)\ne = reduce_sum(d) {axes = "
-         "[1], keepdims = 1}\n"
-         "y = sub(d, e)\noutput y\n",
-         3 * 2048, &Machine::fold_ns},
         {"input x : f32 [64, 1024]\ninput i : i64 [64, 1024]\n"
          "y = gather_elements(x, i) {axis = 1}\noutput y\n",
          64 * 1024, &Machine::gather_ns},

@@ -13,6 +13,7 @@
 #include "compiler/kernel_key.h"
 #include "exec/package.h"
 #include "exec/ports.h"
+#include "exec/support/kernel_code.h"
 #include "exec/validate/validation.h"
 #include "persistent_cache/entry.h"
 #include "persistent_cache/pack.h"
@@ -98,7 +99,7 @@ absl::StatusOr<std::string> PackageWriter::Encode(Store& store) {
   std::vector<Entry> entries;
   for (const auto& [key, at_most] : kernels_) {
     absl::StatusOr<Entry> entry = store.Read(key);
-    if (!entry.ok() || entry->Find("elf") == nullptr) continue;
+    if (!entry.ok() || CodeOf(*entry) == nullptr) continue;
     LeaveOutWhatWasMeasured(*entry);
     // The code is right for whatever has its parameters; the entry tells of the extents of whoever
     // asked first.

@@ -23,7 +23,7 @@ void AddKernels(const program::Program& program, Target target, MathMode math,
       job.at_most = {choice.at_most().begin(), choice.at_most().end()};
       job.example = {def.example().begin(), def.example().end()};
       job.name = def.name();
-      if (IsNeverLaunched(def.text(), job.at_most)) continue;
+      if (choice.schedule().empty() || IsNeverLaunched(def.text(), job.at_most)) continue;
       if (known.insert(KernelPreimage(job.identity).Key()).second) jobs.push_back(std::move(job));
     }
   }

@@ -14,7 +14,7 @@
 #include "graph/op.h"
 #include "kernel/text.h"
 #include "schedule/analysis.h"
-#include "schedule/scheduler.h"
+#include "schedule/choose.h"
 
 namespace kiln {
 namespace {
@@ -69,6 +69,8 @@ class Builder {
     buffer->set_bytes(
         (Product(value.shape) * Dim(static_cast<int64_t>(SizeOf(value.type)))).ToString());
     buffer->set_name(value.name);
+    if (machine_.target.device != DefaultDevice())
+      buffer->set_device(std::string(Name(machine_.target.device)));
     return buffer;
   }
 
@@ -211,17 +213,10 @@ class Builder {
     program::KernelDef def;
     def.set_grain(GrainFor(kernel, machine_));
     def.set_text(Print(kernel));
-    std::string why;
-    const Scheduler* const scheduler = FindScheduler(kernel, machine_.target, &why);
-    if (scheduler == nullptr) return absl::UnimplementedError(absl::StrCat("no schedule: ", why));
-    SizeClass known;
-    for (const Dim& extent : lowered.dims)
-      known.at_most.push_back(extent.constant().value_or(kUnbounded));
-    for (const SizeClass& sizes : scheduler->classes(kernel, known)) {
-      std::optional<Schedule> schedule;
-      if (options_.choose) schedule = options_.choose(kernel, sizes);
-      if (!schedule) schedule = scheduler->choose(kernel, sizes, machine_);
-      AddChoice(*schedule, sizes, def.add_choices());
+    if (AcceptsKernel(kernel, machine_.target)) {
+      AddChoices(lowered, def);
+    } else {
+      def.add_choices()->set_row_step(1);  // for the VM
     }
     const auto [at, is_new] =
         kernels_.emplace(def.SerializeAsString(), out_.program.kernels_size());
@@ -231,6 +226,19 @@ class Builder {
       *out_.program.add_kernels() = std::move(def);
     }
     return at->second;
+  }
+
+  void AddChoices(const LoweredGroup& lowered, program::KernelDef& def) {
+    const Kernel& kernel = lowered.canonical.kernel;
+    SizeClass known;
+    for (const Dim& extent : lowered.dims)
+      known.at_most.push_back(extent.constant().value_or(kUnbounded));
+    for (const SizeClass& sizes : SizeClassesFor(kernel, known)) {
+      std::optional<Schedule> schedule;
+      if (options_.choose) schedule = options_.choose(kernel, sizes);
+      if (!schedule) schedule = ChooseSchedule(kernel, sizes, machine_);
+      AddChoice(*schedule, sizes, def.add_choices());
+    }
   }
 
   static void AddChoice(const Schedule& schedule, const SizeClass& sizes,

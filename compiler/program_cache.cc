@@ -138,7 +138,7 @@ ProgramCache::ProgramCache(Store& store, std::vector<ModelFile> files, Preimage 
     : store_(store),
       files_(std::move(files)),
       preimage_(std::move(preimage)),
-      level_(TargetOf(options).name()),
+      target_(TargetOf(options)),
       blobs_(store, preimage_.Key()),
       packed_(blobs_, KeepingOf(options)) {
   for (const ModelFile& file : files_) packed_.NameFile(file.file->bytes(), file.digest, 0);
@@ -361,7 +361,11 @@ void ProgramCache::Keep(const Variant& variant, const std::vector<PortInfo>& inp
   Entry entry;
   entry.key = preimage_.Key();
   entry.Add("preimage", preimage_.bytes(), true);
-  entry.Add("meta", FormatMeta({{"device", "cpu"}, {"kind", "program"}, {"target", level_}}), true);
+  entry.Add("meta",
+            FormatMeta({{"device", std::string(Name(target_.device))},
+                        {"kind", "program"},
+                        {"target", std::string(target_.name())}}),
+            true);
   entry.Add("program", model.SerializeAsString(), true);
   const absl::Status done = store_.Publish(entry);
   if (!done.ok()) LogDebug("cache: the program is not kept: ", done.message());

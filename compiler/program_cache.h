@@ -97,7 +97,7 @@ class ProgramCache {
   Store& store_;
   const std::vector<ModelFile> files_;
   const Preimage preimage_;
-  const std::string level_;  // of the target: for people
+  const Target target_;  // for people
   Blobs blobs_;
   PackedBlobs packed_;
   std::shared_ptr<const stored::Model> found_;  // null: nothing

@@ -77,6 +77,7 @@ absl::StatusOr<Compiled> CompileGraph(const Graph& graph, const CompileOptions& 
   compiled.graph = graph;
   PipelineOptions passes;
   passes.level = options.graph_opt_level;
+  passes.target = TargetOf(options);
   passes.fast = options.math == MathMode::kFast;
   passes.disabled.insert(options.disabled_passes.begin(), options.disabled_passes.end());
   if (options.dump) {

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "exec/library/post_ops.h"
+#include "exec/support/device.h"
 #include "kernel/text.h"
 
 namespace kiln {
@@ -137,8 +139,12 @@ class Checker {
     made.kind = buffer.kind();
     made.index = buffer.index();
     made.name = buffer.name();
-    if (!buffer.device().empty() && buffer.device() != "cpu")
-      return Refused("device \"", buffer.device(), "\"");
+    if (!buffer.device().empty()) {
+      const std::optional<DeviceKind> device = ParseDevice(buffer.device());
+      if (!device || !RuntimeOf(*device).host_memory)
+        return Refused("device \"", buffer.device(), "\"");
+      made.device = *device;
+    }
     KILN_ASSIGN_OR_RETURN(const Dim declared,
                           buffer.bytes().empty() ? Dim() : Dim::Parse(buffer.bytes()));
     const auto port = [&](const std::vector<CheckedPort>& ports) -> absl::Status {
@@ -427,7 +433,7 @@ class Checker {
       view.inputs.push_back({port.buffer, Dim(), port.type, port.shape, {}});
       port.buffer = static_cast<int32_t>(made_->buffers.size());
       made_->buffers.push_back({program::Buffer::OUTPUT, static_cast<int32_t>(i),
-                                BytesOf(port.type, port.shape), port.name});
+                                BytesOf(port.type, port.shape), port.name, source.device});
       view.outputs.push_back({port.buffer, Dim(), port.type, port.shape, {}});
       made_->thunks.push_back(std::move(view));
     }

@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "base/dim.h"
 #include "base/dtype.h"
+#include "base/target.h"
 #include "exec/library/library.h"
 #include "exec/provider.h"
 #include "kernel/kernel.h"
@@ -54,6 +55,7 @@ struct CheckedBuffer {
   int32_t index = -1;  // which input, output or constant
   Dim bytes;           // of the port or constant where the kind has one
   std::string name;
+  DeviceKind device = DefaultDevice();
 };
 
 struct CheckedPort {

@@ -19,7 +19,7 @@
 #include "base/try_allocate.h"
 #include "exec/fits.h"
 #include "exec/ports.h"
-#include "exec/support/loader.h"
+#include "exec/support/kernel_code.h"
 #include "exec/vm/vm.h"
 #include "kernel/text.h"
 #include "persistent_cache/entry.h"
@@ -246,9 +246,8 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> Package::Kernel(const program::Ker
     KILN_ASSIGN_OR_RETURN(const CacheKey key, KeyOf(choice.key()));
     KILN_ASSIGN_OR_RETURN(const Entry entry, ReadEntry(key, nullptr));
     KILN_RETURN_IF_ERROR(CheckIsOf(entry, def, choice));
-    const std::string* const elf = entry.Find("elf");
-    if (elf != nullptr && HostRunsCodeOf(MetaOf(entry)) && MayRun(entry, def)) {
-      KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, LoadKernel(*elf));
+    if (CodeOf(entry) != nullptr && RunsHere(MetaOf(entry)) && MayRun(entry, def)) {
+      KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, LoadCode(entry));
       auto owner = std::make_shared<LoadedKernel>(std::move(loaded));
       function->run = owner->function();
       function->owner = std::move(owner);

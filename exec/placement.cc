@@ -61,6 +61,9 @@ class Placer {
 
   Node& node(int32_t b) { return nodes_[static_cast<size_t>(b)]; }
   Space space(int32_t b) const { return p_.buffers[static_cast<size_t>(b)].space; }
+  bool OnOneDevice(int32_t a, int32_t b) const {
+    return p_.buffers[static_cast<size_t>(a)].device == p_.buffers[static_cast<size_t>(b)].device;
+  }
   int64_t bytes(int32_t b) const { return p_.buffers[static_cast<size_t>(b)].bytes; }
 
   void Touch(int32_t b, int64_t t) {
@@ -116,7 +119,7 @@ class Placer {
     const bool fits =
         f.offset >= 0 && f.offset <= bytes(f.of) && bytes(f.buffer) <= bytes(f.of) - f.offset;
     if (space(f.buffer) != Space::kTemporary || !IsRoot(f.buffer) || Find(f.of).root == f.buffer ||
-        !fits) {
+        !OnOneDevice(f.buffer, f.of) || !fits) {
       return Invalid("buffer ", f.buffer, " (", bytes(f.buffer), " bytes) cannot lie at byte ",
                      f.offset, " of buffer ", f.of, " (", bytes(f.of), " bytes)");
     }
@@ -132,7 +135,7 @@ class Placer {
     }
     const Placement::Place source = Find(from.buffer);
     const bool fresh = IsRoot(to.buffer) && node(to.buffer).first == static_cast<int64_t>(t) &&
-                       source.root != to.buffer;
+                       source.root != to.buffer && OnOneDevice(from.buffer, to.buffer);
     if (fresh && space(to.buffer) == Space::kTemporary) {
       Link(to.buffer, from.buffer, from.begin);
     } else if (fresh && space(to.buffer) == Space::kOutput &&
@@ -162,8 +165,8 @@ class Placer {
                          to.end > 0 && from.end - from.begin == to.end;
       const Placement::Place source = Find(from.buffer), target = Find(to.buffer);
       const auto now = static_cast<int64_t>(t);
-      if (!alike || node(source.root).last != now || node(target.root).first != now ||
-          TouchedByOthers(step, source.root, read)) {
+      if (!alike || !OnOneDevice(from.buffer, to.buffer) || node(source.root).last != now ||
+          node(target.root).first != now || TouchedByOthers(step, source.root, read)) {
         continue;
       }
       if (space(source.root) != Space::kTemporary) continue;

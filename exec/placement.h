@@ -9,6 +9,7 @@
 //                   temporary moves there
 //   in-place pairs  the output takes the input's memory if the whole class of the input is a
 //                   temporary that nothing touches later and nothing else in this step touches
+// Buffers of two devices are never in one class.
 // A view that cannot be one (an input that is also an output) becomes a copy. Classes of
 // temporaries are intervals in steps and go into one arena. Example: x -> relu -> t -> exp -> y
 // with in-place pairs: t lies in y, the arena is empty.
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/target.h"
 #include "exec/memory_plan.h"
 
 namespace kiln {
@@ -31,6 +33,7 @@ struct PlacementProblem {
   struct Buffer {
     Space space = Space::kTemporary;
     int64_t bytes = 0;
+    DeviceKind device = DefaultDevice();
   };
   struct Access {
     int32_t buffer = 0;

@@ -162,6 +162,7 @@ class PlanBuilder {
     for (size_t b = 0; b < program_.buffers.size(); ++b) {
       const CheckedBuffer& buffer = program_.buffers[b];
       PlacementProblem::Buffer sized;
+      sized.device = buffer.device;
       bool absent = false;
       switch (buffer.kind) {
         case program::Buffer::INPUT:

@@ -465,7 +465,7 @@ class Emitter {
   }
 
   // A place on an axis of `value`. Bounds of its pieces are sums of the extents before them: that
-  // shows their order, so that rows can be run piece by piece (schedule/cpu/index_split.h).
+  // shows their order, so that rows can be run piece by piece (schedule/index_split.h).
   Sum BoundParts(ValueId value, const Dim& place) {
     const auto [it, added] = bounds_.try_emplace(value);
     std::map<Dim, Sum>& known = it->second;

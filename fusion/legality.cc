@@ -11,6 +11,7 @@
 #include "fusion/node_key.h"
 #include "graph/op.h"
 #include "schedule/analysis.h"
+#include "schedule/choose.h"
 #include "schedule/device.h"
 
 namespace kiln {
@@ -41,16 +42,9 @@ Decision CheckKernel(const Kernel& kernel, const DeviceModel& model) {
                                      " operations with functions expanded, the limit is ",
                                      caps.compile_work));
   }
-  std::string reasons;
-  const auto schedulers = model.schedulers();
-  for (size_t i = 0; i + 1 < schedulers.size(); ++i) {
-    const Decision accepted = schedulers[i].accepts(kernel);
-    if (accepted) return Decision::Yes();
-    absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", schedulers[i].name, ": ",
-                    accepted.reason());
-  }
-  if (StageByStageWillDo(kernel)) return Decision::Yes();
-  return Decision::No(absl::StrCat("no scheduler takes them as one kernel (", reasons, ")"));
+  const Decision fuses = model.fuses(kernel);
+  if (fuses || StageByStageWillDo(kernel)) return Decision::Yes();
+  return Decision::No(absl::StrCat("no template takes them as one kernel (", fuses.reason(), ")"));
 }
 
 }  // namespace

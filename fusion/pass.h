@@ -13,7 +13,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/target.h"
 #include "graph/graph.h"
+#include "schedule/device.h"
 
 namespace kiln {
 
@@ -30,6 +32,8 @@ struct Pass {
   const char* doc;  // one sentence
   absl::StatusOr<bool> (*run)(Graph& graph, const PassContext& context);
   bool last = false;  // runs once, after the others have left the graph alone
+  // Runs only for devices of which this holds; null: the pass is about no device.
+  bool (*wanted)(const DeviceModel& model) = nullptr;
 };
 
 // All passes, in running order. Immutable.

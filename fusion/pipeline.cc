@@ -49,7 +49,8 @@ constexpr Pass kPasses[] = {
     {"tabulate", 2, "Looks what chains of nodes make of bytes up in tables.", Tabulate,
      /*last=*/true},
     {"channels_last", 2, "Lays activations around convolutions out with their channels innermost.",
-     ChannelsLast, /*last=*/true},
+     ChannelsLast, /*last=*/true,
+     [](const DeviceModel& model) { return model.layout == ActivationLayout::kChannelsLast; }},
 };
 
 }  // namespace
@@ -86,6 +87,7 @@ absl::Status RunPasses(Graph& graph, const PipelineOptions& options) {
   const PassContext context{.level = options.level, .fast = options.fast};
   const auto run = [&](const Pass& pass) -> absl::StatusOr<bool> {
     if (pass.level > options.level || options.disabled.count(pass.name) != 0) return false;
+    if (pass.wanted != nullptr && !pass.wanted(ModelOf(options.target))) return false;
     KILN_ASSIGN_OR_RETURN(const bool changed, RunPass(pass, graph, context));
     if (changed && options.on_changed) options.on_changed(pass.name, graph);
     return changed;

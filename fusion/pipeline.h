@@ -17,6 +17,7 @@ namespace kiln {
 
 struct PipelineOptions {
   int level = 3;
+  Target target = LowestTarget();       // what the graph is compiled for
   bool fast = false;                    // fast math
   std::set<std::string> disabled = {};  // names of passes that do not run
   // Called after each pass that changed the graph (for dumps); may be empty.

@@ -46,7 +46,7 @@ absl::StatusOr<std::vector<double>> PredictNs(const Graph& graph, const Grouping
     if (group.kind == Group::Kind::kKernel) {
       KILN_ASSIGN_OR_RETURN(const LoweredGroup lowered, LowerGroup(graph, group));
       const Price price = EstimatedPrice(lowered, machine);
-      ns = price.ns + price.short_rows_ns;
+      ns = price.ns + price.idle_ns;
     } else if (group.kind == Group::Kind::kLibrary) {
       const GroupTraffic& bytes = traffic.groups[i];
       const double flops = Flops(graph, graph.node(group.call->op));

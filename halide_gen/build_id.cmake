@@ -9,10 +9,13 @@ file(
   "${PROJECT_SOURCE_DIR}/kernel/*.h" "${PROJECT_SOURCE_DIR}/kernel/*.cc"
   "${PROJECT_SOURCE_DIR}/schedule/*.h" "${PROJECT_SOURCE_DIR}/schedule/*.cc"
   "${PROJECT_SOURCE_DIR}/schedule/*/*.h" "${PROJECT_SOURCE_DIR}/schedule/*/*.cc")
+file(GLOB devices RELATIVE "${PROJECT_SOURCE_DIR}/halide_gen" "${PROJECT_SOURCE_DIR}/halide_gen/*/backend.h")
+list(TRANSFORM devices REPLACE "/backend.h" "")
+list(REMOVE_ITEM devices common)
 set(KILN_BUILD_ID_SOURCE "${KILN_GEN_DIR}/halide_gen/build_id.cc")
 add_custom_command(
   OUTPUT "${KILN_BUILD_ID_SOURCE}"
-  COMMAND ${CMAKE_COMMAND} "-DFILES=${codegen_sources}" "-DHALIDE=${KILN_HALIDE_LIBRARY}" -DVERSION=21.0.0
+  COMMAND ${CMAKE_COMMAND} "-DFILES=${codegen_sources}" "-DDEVICES=${devices}" "-DHALIDE=${KILN_HALIDE_LIBRARY}" -DVERSION=21.0.0
           "-DOUT=${KILN_BUILD_ID_SOURCE}" -P "${PROJECT_SOURCE_DIR}/cmake/MakeBuildId.cmake"
   DEPENDS ${codegen_sources} "${KILN_HALIDE_LIBRARY}" "${PROJECT_SOURCE_DIR}/cmake/MakeBuildId.cmake"
   COMMENT "build id of code generation"

@@ -237,7 +237,7 @@ std::vector<bool> MapsToKeep(const Kernel& kernel, const KeepRule& rule) {
 }
 
 int64_t LanesForRow(int64_t lanes, int64_t row) {
-  while (lanes > 8 && lanes / 2 >= row) lanes /= 2;
+  while (lanes > kLeastLanes && lanes / 2 >= row) lanes /= 2;
   return lanes;
 }
 
@@ -268,21 +268,14 @@ int64_t LanesFor(const Kernel& kernel, const Machine& machine, int64_t vectors) 
     scattered = scattered || output.layout == Layout::kStrided || (transposed && spans);
   }
   // What vector units cannot do becomes code of its own for every lane.
-  if (divides) return 8;
+  if (divides) return kLeastLanes;
   if (scattered) vectors = 1;
   // Vectors side by side hide latencies, but the time that compiling takes grows faster than them.
   constexpr int64_t kMostOfFour = 350, kMostOfTwo = 700;
   const int64_t work = CompileWork(kernel);
   if (work > kMostOfFour) vectors = std::min<int64_t>(vectors, 2);
   if (work > kMostOfTwo) vectors = 1;
-  return std::max<int64_t>(8, vectors * machine.vector_bytes / static_cast<int64_t>(widest));
-}
-
-int64_t LanesForRow(const Kernel& kernel, const Machine& machine, int64_t vectors, int64_t row) {
-  const int64_t vector = LanesFor(kernel, machine, 1);
-  const bool three_halves = row > vector && row <= vector + vector / 2;
-  if (machine.VectorsFillLines() && three_halves) return vector / 2;
-  return LanesForRow(LanesFor(kernel, machine, vectors), row);
+  return std::max(kLeastLanes, vectors * machine.vector_bytes / static_cast<int64_t>(widest));
 }
 
 bool ReadsWholeRows(const Kernel& kernel) {

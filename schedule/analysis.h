@@ -12,9 +12,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/decision.h"
 #include "kernel/kernel.h"
 #include "kernel/operands.h"
-#include "schedule/scheduler.h"
+#include "schedule/machine.h"
+#include "schedule/size_class.h"
 
 namespace kiln {
 
@@ -74,16 +76,15 @@ struct KeepRule {
 };
 std::vector<bool> MapsToKeep(const Kernel& kernel, const KeepRule& rule);
 
-// Vector elements per loop step: `vectors` registers of the widest type that occurs, at least 8
-// elements.
+// Vector elements per loop step: `vectors` registers of the widest type that occurs, at least
+// kLeastLanes.
 int64_t LanesFor(const Kernel& kernel, const Machine& machine, int64_t vectors);
+
+// The fewest: narrower vectors are not worth their code.
+inline constexpr int64_t kLeastLanes = 8;
 
 // Elements of a loop step for rows of at most `row`: no more registers than the row fills.
 int64_t LanesForRow(int64_t lanes, int64_t row);
-
-// The same of LanesFor. Stores of vectors as long as a line cross lines where rows are short: one
-// that three halves hold takes those.
-int64_t LanesForRow(const Kernel& kernel, const Machine& machine, int64_t vectors, int64_t row);
 
 // True if the rows of a vector find what they read along whole rows of inputs, or at their own or a
 // common place: inputs are dense, and have the innermost dim last or just all others.

@@ -5,7 +5,7 @@
 // device that they work for. A device is one file (schedule/<device>/device.cc) with its model, and
 // one line in the table of devices.cc.
 //
-// Example: ModelOf(target).schedulers lists what a kernel for `target` may be run like.
+// Example: ModelOf(target).templates() lists the ways in which kernels for `target` may run.
 #ifndef KILN_SCHEDULE_DEVICE_H_
 #define KILN_SCHEDULE_DEVICE_H_
 
@@ -15,7 +15,7 @@
 
 #include "base/target.h"
 #include "schedule/machine.h"
-#include "schedule/scheduler.h"
+#include "schedule/schedule.h"
 
 namespace kiln {
 
@@ -30,12 +30,15 @@ enum class ActivationLayout : uint8_t { kChannelsFirst, kChannelsLast };
 
 struct DeviceModel {
   DeviceKind device;
-  // What Schedule::Parse knows.
+  // Yes if the nodes of a kernel gain by running as one, whatever its extents: some template other
+  // than one of a loop nest for each stage accepts it. No says what each of them lacks.
+  Decision (*fuses)(const Kernel& kernel);
+  // What Schedule::Parse knows, and the choice takes candidates from.
   std::span<const Template* const> (*templates)();
-  // Best first; the last accepts everything the grammar can say.
-  std::span<const Scheduler> (*schedulers)();
   GroupCaps caps;
   ActivationLayout layout;
+  // Fills in what can be found of this computer without compiling kernels.
+  void (*probe)(Machine& machine);
   // The description shipped for the level; that of the lowest level with code for lower ones.
   const Machine& (*machine)(Target target);
 };

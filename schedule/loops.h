@@ -33,10 +33,22 @@ struct LoopSummary {
   Nests nests = Nests::kOne;
   Across across = Across::kNo;
   Segments segments = Segments::kNone;
-  int64_t step = 16;                // elements of a vector loop step, or rows of one across them
+  int64_t step = 16;      // elements of a vector loop step, or rows of one across them
+  int64_t lane_dims = 0;  // dims that vectors across rows run along as one; 0: no matter
+  int64_t links = 1;      // loops that a long chain is cut into
+  // Reductions over other dims than the innermost: elements of a row that a step takes, and those
+  // that it takes in steps before the next row.
+  int64_t columns = 16;
   int64_t row_dims = 1;             // innermost dims that the innermost loop runs over as one
+  bool sums_in_cache = false;       // of such reductions, which load and store them for each row
+  bool strides = false;             // such reductions go down whole columns before the next tile
   bool transposes = false;          // operands that lie in another order are transposed in tiles
+  int64_t order = -1;               // the dim that the loop next to the innermost runs along
+  int64_t along = -1;               // the dim along which these are contiguous
+  int64_t tile = 16;                // elements of a tile along the row
+  int64_t tiles = 1;                // along the row before the next along the other dim
   bool folds_together = false;      // the trees of several rows share vectors
+  int64_t batch = 1;                // rows that take a stage one after the other
   bool one_row_at_a_time = false;   // so that what a row has one of is computed without vectors
   std::vector<bool> stored = {};    // stages; reductions are stored anyway
   std::vector<bool> expanded = {};  // inputs whose broadcast is dense

@@ -15,7 +15,7 @@
 namespace kiln {
 namespace {
 
-constexpr absl::string_view kFirstLine = "kiln machine 2";
+constexpr absl::string_view kFirstLine = "kiln machine 3";
 
 struct Field {
   const char* name;
@@ -25,14 +25,15 @@ struct WholeField {
   const char* name;
   int64_t Machine::*number;
 };
-constexpr WholeField kWholeFields[] = {{"vector", &Machine::vector_bytes},
-                                       {"l1", &Machine::l1_bytes},
-                                       {"l2", &Machine::l2_bytes},
-                                       {"grain", &Machine::parallel_grain}};
+constexpr WholeField kWholeFields[] = {
+    {"vector", &Machine::vector_bytes}, {"registers", &Machine::registers},
+    {"l1", &Machine::l1_bytes},         {"l2", &Machine::l2_bytes},
+    {"l3", &Machine::l3_bytes},         {"grain", &Machine::parallel_grain}};
 constexpr Field kFields[] = {
     {"launch", &Machine::launch_ns}, {"loop", &Machine::loop_ns},
-    {"fold", &Machine::fold_ns},     {"gather", &Machine::gather_ns},
-    {"turn", &Machine::turn_ns},     {"gflops", &Machine::gflops},
+    {"gather", &Machine::gather_ns}, {"turn", &Machine::turn_ns},
+    {"gflops", &Machine::gflops},    {"latency", &Machine::latency_ns},
+    {"window", &Machine::window},    {"jump", &Machine::jump_ns},
     {"add", &Machine::add_ns},       {"div", &Machine::div_ns},
     {"sqrt", &Machine::sqrt_ns},     {"integer_div", &Machine::integer_div_ns}};
 

@@ -7,18 +7,22 @@
 // two machines of one level make the same kernels and the same keys.
 //
 // Text form, one fact a line, `#` starts a comment:
-//   kiln machine 2
+//   kiln machine 3
 //   target x86-64-v3
 //   vector 32            # bytes of a vector register
+//   registers 16         # of vectors
 //   l1 32768             # bytes of the first-level cache
 //   l2 1048576           # and of the second-level one, of one core
+//   l3 4194304           # and of the share of one core in the third-level one
 //   grain 32768          # elements of an addition that are worth a task
 //   launch 180           # ns for a kernel to start and end
 //   loop 6               # ns for a loop over a row to start and end
-//   fold 9               # ns more for a reduction whose result the row waits for
 //   gather 0.9           # ns for an element read at a place that is computed or far away
 //   turn 0.3             # ns for an element of an operand that runs along another dim
 //   gflops 55            # of library products and convolutions
+//   latency 1            # ns from an addition to one that needs its result
+//   window 400           # instructions that a core looks ahead
+//   jump 8               # ns for a line of memory that is not next to the one before
 //   add 0.03             # ns an f32 element, of every op that is not named and no function
 //   div 0.15
 //   sqrt 0.2
@@ -45,9 +49,11 @@ struct Machine {
     double gb_per_s = 1;
   };
   Target target;
-  int64_t vector_bytes = 32, l1_bytes = 32 << 10, l2_bytes = 1 << 20;
+  int64_t vector_bytes = 32, registers = 16, l1_bytes = 32 << 10, l2_bytes = 1 << 20,
+          l3_bytes = 4 << 20;
   int64_t parallel_grain = 1 << 15;
-  double launch_ns = 0, loop_ns = 0, fold_ns = 0, gather_ns = 0, turn_ns = 0;
+  double launch_ns = 0, loop_ns = 0, gather_ns = 0, turn_ns = 0;
+  double latency_ns = 1, jump_ns = 5, window = 400;
   double add_ns = 0, div_ns = 0, sqrt_ns = 0, integer_div_ns = 0;
   double gflops = 1;
   std::vector<Set> sets;  // ascending, at least one

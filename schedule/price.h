@@ -20,21 +20,19 @@
 namespace kiln {
 
 struct Price {
-  double ns = 0;         // of a call, short rows aside; the two that follow are part of it
+  double ns = 0;         // of a call, idle time aside; the two that follow are part of it
   double memory_ns = 0;  // walking the operands, each once
   double compute_ns = 0;
-  // More, where rows are short: lanes beyond their end, and loops that wait for a reduction. No
-  // part of what merges are judged by: what takes a row up again in another kernel spends as much
-  // on starting, which `ns` does not count.
-  double short_rows_ns = 0;
+  // More, where units are idle: lanes beyond the end of a row, loops that wait for a reduction,
+  // chains of operations that wait for each other. No part of what merges are judged by: another
+  // schedule, or what takes a row up again in another kernel, would wait as well.
+  double idle_ns = 0;
   double bytes = 0;  // of the operands, each once
   // The most often that an element of a map with functions, divisions or roots is computed.
   double dear_repeats = 1;
 };
 
 // For a verified kernel; one extent per dim. Pure and thread-safe.
-// With the schedule that is chosen for these extents, or with another.
-Price PriceOf(const Kernel& kernel, std::span<const int64_t> extents, const Machine& machine);
 Price PriceOf(const Kernel& kernel, std::span<const int64_t> extents, const Machine& machine,
               const Schedule& schedule);
 
@@ -45,9 +43,6 @@ double TimeOf(double bytes, double set_bytes, double compute_ns, const Machine& 
 // The price in ns of a kernel that is one of several which together walk `set_bytes`, more than it
 // does alone: what one leaves in the cache does not wait there for the next.
 double NsWithin(const Price& price, double set_bytes, const Machine& machine);
-
-// Of one element of the expression in vector code, reads aside.
-double ElementNs(const ScalarExpr& expr, const Machine& machine);
 
 }  // namespace kiln
 

@@ -39,6 +39,8 @@
 #include "kernel/kernel.h"
 #include "kernel/launch_facts.h"
 #include "schedule/loops.h"
+#include "schedule/machine.h"
+#include "schedule/size_class.h"
 
 namespace kiln {
 
@@ -86,11 +88,16 @@ struct FieldsOf : ScheduleFields {
   }
 };
 
-// A way to run kernels of some form: one record each, in the file of its struct.
+// A way to run kernels of some form: one record each, in the file of its struct. Pure functions.
 struct Template {
   const char* name;
   const char* doc;
   Decision (*accepts)(const Kernel& kernel);
+  // Schedules for a kernel that is accepted, in a size class; none where the template has nothing
+  // to offer for such extents. What they cost is told by price.h, not here: a bound on what is
+  // offered is one of correctness, of registers, or of the time that compiling takes.
+  std::vector<Schedule> (*candidates)(const Kernel& kernel, const SizeClass& sizes,
+                                      const Machine& machine);
   std::shared_ptr<ScheduleFields> (*make)();  // the struct with its defaults
 };
 

@@ -16,7 +16,7 @@
 #include "nlohmann/json.hpp"
 #include "persistent_cache/directory.h"
 #include "persistent_cache/settings.h"
-#include "schedule/scheduler.h"
+#include "schedule/choose.h"
 #include "tools/cache.h"
 #include "tools/exit_code.h"
 #include "tools/report.h"
@@ -110,17 +110,14 @@ absl::StatusOr<std::string> ProbeWorker() {
   KILN_ASSIGN_OR_RETURN(const std::string executable, FindCodegen(""));
   KILN_ASSIGN_OR_RETURN(const Kernel kernel, ParseKernel(kProbeKernel));
   const Target host = HostTarget(), target = host.compiles() ? host : LowestTarget();
-  std::string why;
-  const Scheduler* const scheduler = FindScheduler(kernel, target, &why);
-  if (scheduler == nullptr) return absl::InternalError(why);
   const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
-  const Schedule schedule = scheduler->choose(kernel, any, ShippedMachine(target));
+  const Schedule schedule = ChooseSchedule(kernel, any, ShippedMachine(target));
   CompileOptions options;
   options.cache.enabled = false;
   options.target = target;
   KernelService service(options);
-  KILN_ASSIGN_OR_RETURN(const CodegenAnswer answer,
-                        service.Emit(service.Identify(kProbeKernel, schedule.ToString()), {"elf"}));
+  const KernelIdentity identity = service.Identify(kProbeKernel, schedule.ToString());
+  KILN_ASSIGN_OR_RETURN(const CodegenAnswer answer, service.Emit(identity, {SectionOf(identity)}));
   return absl::StrCat(executable, " builds a kernel in ", answer.wall_ms, " ms");
 }
 

@@ -18,7 +18,7 @@
 #include "base/task_queue.h"
 #include "compiler/kernel_entry.h"
 #include "compiler/kernel_service.h"
-#include "exec/support/loader.h"
+#include "exec/support/kernel_code.h"
 #include "exec/validate/validator.h"
 #include "nlohmann/json.hpp"
 #include "tools/cache.h"
@@ -69,10 +69,9 @@ std::vector<Checked> ReadAll(const Entries& entries) {
     checked.key = info.key;
     checked.bytes = info.bytes;
     if (!entry.ok()) checked.wrong = std::string(entry.status().message());
-    const std::string* const elf = entry.ok() ? entry->Find("elf") : nullptr;
-    if (elf == nullptr) continue;
+    if (!entry.ok() || CodeOf(*entry) == nullptr) continue;
     checked.builds = true;
-    checked.loads = HostRunsCodeOf(MetaOf(*entry));
+    checked.loads = RunsHere(MetaOf(*entry));
   }
   return all;
 }
@@ -86,8 +85,8 @@ size_t LoadInChild(const Entries& entries, std::vector<Checked>& all, size_t sta
     close(ends[0]);
     for (size_t k = start; k < all.size(); ++k) {
       const absl::StatusOr<Entry> entry = entries.read(all[k].key);
-      const std::string* const elf = all[k].loads && entry.ok() ? entry->Find("elf") : nullptr;
-      const bool ok = elf == nullptr || LoadKernel(*elf).ok();
+      const bool code = all[k].loads && entry.ok() && CodeOf(*entry) != nullptr;
+      const bool ok = !code || LoadCode(*entry).ok();
       if (write(ends[1], ok ? "y" : "n", 1) != 1) break;
     }
     _exit(0);
@@ -116,19 +115,19 @@ void LoadAll(const Entries& entries, std::vector<Checked>& all) {
 absl::StatusOr<std::string> BuildAgain(const Entries& entries, KernelService& service,
                                        const CacheKey& key) {
   const absl::StatusOr<Entry> entry = entries.read(key);
-  if (!entry.ok() || entry->Find("elf") == nullptr) return "";
+  if (!entry.ok() || CodeOf(*entry) == nullptr) return "";
   const std::string& preimage = *entry->Find("preimage");
   const std::optional<Target> target = Target::Parse(FieldOf(preimage, "target"));
   KernelIdentity identity = {
       FieldOf(preimage, "kernel"), FieldOf(preimage, "schedule"), target.value_or(LowestTarget()),
       FieldOf(preimage, "math") == "fast" ? MathMode::kFast : MathMode::kStrict};
   if (KernelPreimage(identity).Key() != key) return "";  // by another compiler
-  const absl::StatusOr<CodegenAnswer> answer = service.Emit(identity, {"elf"});
+  const absl::StatusOr<CodegenAnswer> answer = service.Emit(identity, {SectionOf(identity)});
   if (absl::IsInternal(answer.status()))
     return absl::StrCat("it cannot be built again: ", answer.status().message());
   KILN_RETURN_IF_ERROR(answer.status());
   for (const auto& [tag, bytes] : answer->sections) {
-    if (tag == "elf" && bytes == *entry->Find("elf")) return "";
+    if (tag == SectionOf(identity) && bytes == *CodeOf(*entry)) return "";
   }
   return "building it again gives other code; please report this as a defect";
 }

@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "compiler/kernel_service.h"
-#include "exec/support/loader.h"
+#include "exec/support/kernel_code.h"
 #include "nlohmann/json.hpp"
 #include "tools/cache.h"
 #include "tools/exit_code.h"
@@ -101,7 +101,7 @@ nlohmann::json Judge(Store& store, const KernelIdentity& identity,
   } else if (const std::string* const failure = entry->Find("failure"); failure != nullptr) {
     json["state"] = "fails";
     json["reason"] = *failure;
-  } else if (const std::string isa = MetaOf(*entry)["isa"]; !HostRunsCodeOf(MetaOf(*entry))) {
+  } else if (const std::string isa = MetaOf(*entry)["isa"]; !RunsHere(MetaOf(*entry))) {
     json["state"] = "other cpu";
     json["reason"] = absl::StrCat("needs ", isa);
   } else {

@@ -4,11 +4,14 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/cpu_features.h"
 #include "base/processors.h"
+#include "base/target.h"
 #include "compiler/measure_machine.h"
 #include "nlohmann/json.hpp"
 #include "tools/common.h"
@@ -41,24 +44,24 @@ int Run(const DevicesFlags& flags) {
   if (!flags.measure.empty()) {
     if (const int exit = Measure(flags); exit != kExitOk) return exit;
   }
-  std::vector<std::string> features;
-  for (const CpuFeatureName& feature : AllCpuFeatures()) {
-    if (HostCpu().*feature.has) features.emplace_back(feature.name);
-  }
   const int threads = Processors();
-  const std::string level(HostTarget().name());
+  nlohmann::json devices = nlohmann::json::array();
+  std::vector<std::vector<std::string>> rows = {{"device", "model", "target", "threads"}};
+  std::string features;
+  for (const DeviceRow& row : AllDevices()) {
+    const std::string target(HostTarget(row.device).name());
+    devices.push_back({{"device", row.name},
+                       {"model", row.model()},
+                       {"target", target},
+                       {"features", row.features()},
+                       {"threads", threads}});
+    rows.push_back({row.name, row.model(), target, absl::StrCat(threads)});
+    absl::StrAppend(&features, "features: ", absl::StrJoin(row.features(), " "), "\n");
+  }
   if (flags.common.json) {
-    PrintJson("devices", flags.common,
-              {{"devices",
-                {{{"device", "cpu"},
-                  {"model", HostCpu().model},
-                  {"target", level},
-                  {"features", features},
-                  {"threads", threads}}}}});
+    PrintJson("devices", flags.common, {{"devices", std::move(devices)}});
   } else {
-    std::cout << Table({{"device", "model", "target", "threads"},
-                        {"cpu", HostCpu().model, level, absl::StrCat(threads)}})
-              << "features: " << absl::StrJoin(features, " ") << "\n";
+    std::cout << Table(rows) << features;
   }
   return kExitOk;
 }

@@ -15,6 +15,7 @@
 #include "tools/exit_code.h"
 #include "tools/explain_library.h"
 #include "tools/explain_plan.h"
+#include "tools/explain_schedule.h"
 #include "tools/inputs.h"
 #include "tools/report.h"
 
@@ -24,7 +25,7 @@ namespace {
 struct ExplainFlags {
   CommonOptions common;
   std::string model, node, dot, what_if;
-  bool measure = false, library = false;
+  bool measure = false, library = false, schedule = false;
   std::vector<std::string> inputs;
 };
 
@@ -232,6 +233,7 @@ int Run(const ExplainFlags& flags) {
   if (!graph.ok()) return Fail(graph.status(), exit);
   absl::StatusOr<std::vector<PlannedPart>> parts = PlanParts(*graph, *options);
   if (!parts.ok()) return Fail(parts.status(), ModelExit(parts.status()));
+  if (flags.schedule) return ExplainSchedules(*parts, *options, flags.common);
   if (!flags.what_if.empty()) return WhatIf(*graph, flags, *options, *parts);
   if (!flags.dot.empty()) {
     const absl::Status written = WriteDot(flags.dot, *parts);
@@ -252,6 +254,8 @@ std::function<int()> AddExplain(CLI::App& command) {
   command.add_option("--node", flags->node, "Only edges of this node");
   command.add_flag("--library", flags->library,
                    "Who computes each library call, and why not others");
+  command.add_flag("--schedule", flags->schedule,
+                   "The schedules that each kernel could run with, cheapest first");
   Repeatable(command.add_option(
       "--input", flags->inputs,
       "With --library or --measure, and where values decide the structure: n=@a.npy, "

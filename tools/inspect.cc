@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kiln inspect: what a model is made of; its groups, and the kernel, Halide statement or assembly
 // of one.
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
@@ -19,7 +20,8 @@
 #include "kernel/canonical.h"
 #include "kernel/text.h"
 #include "nlohmann/json.hpp"
-#include "schedule/scheduler.h"
+#include "schedule/choose.h"
+#include "schedule/picture.h"
 #include "tools/common.h"
 #include "tools/emit_onnx.h"
 #include "tools/exit_code.h"
@@ -46,13 +48,26 @@ absl::StatusOr<CompileOptions> Options(const InspectFlags& flags) {
       absl::StrCat("--target \"", flags.target, "\": expected x86-64-v3 or x86-64-v4"));
 }
 
+// Prints the picture of a schedule, for the middle one of the extents that its class is priced for.
+int EmitSchedule(const CompileOptions& options, const std::string& text,
+                 const std::string& schedule, const SizeClass& sizes) {
+  const absl::StatusOr<Kernel> kernel = ParseKernel(text);
+  const absl::StatusOr<Schedule> parsed = Schedule::Parse(schedule, TargetOf(options).device);
+  if (!kernel.ok()) return Fail(kernel.status(), kExitModel);
+  if (!parsed.ok()) return Fail(parsed.status(), kExitBug);
+  const std::vector<std::vector<int64_t>> at = RepresentativeExtents(sizes);
+  std::cout << Picture(*kernel, at[at.size() / 2], *parsed, MachineOf(options));
+  return kExitOk;
+}
+
 // Prints the kernel's text, or what the worker makes of it.
 int Emit(const InspectFlags& flags, const CompileOptions& options, const std::string& text,
-         const std::string& schedule) {
+         const std::string& schedule, const SizeClass& sizes) {
   if (flags.emit == "kernel") {
     std::cout << text;
     return kExitOk;
   }
+  if (flags.emit == "schedule") return EmitSchedule(options, text, schedule, sizes);
   KernelService service(options);
   const absl::StatusOr<CodegenAnswer> answer =
       service.Emit(service.Identify(text, schedule), {flags.emit});
@@ -70,13 +85,12 @@ int InspectKernel(const InspectFlags& flags, const CompileOptions& options) {
   if (!text.ok()) return Fail(text.status(), kExitIo);
   const absl::StatusOr<Kernel> kernel = ParseKernel(*text);
   if (!kernel.ok()) return Fail(kernel.status(), kExitModel);
-  std::string why;
-  const Scheduler* const scheduler = FindScheduler(*kernel, TargetOf(options), &why);
-  if (scheduler == nullptr) return Fail(absl::UnimplementedError(why), kExitUnsupported);
+  const Decision accepted = AcceptsKernel(*kernel, TargetOf(options));
+  if (!accepted) return Fail(absl::UnimplementedError(accepted.reason()), kExitUnsupported);
   const SizeClass known{std::vector<int64_t>(kernel->dims.size(), kUnbounded)};
-  const Schedule schedule =
-      scheduler->choose(*kernel, scheduler->classes(*kernel, known).back(), MachineOf(options));
-  return Emit(flags, options, Print(*kernel), schedule.ToString());
+  const SizeClass sizes = SizeClassesFor(*kernel, known).back();
+  const Schedule schedule = ChooseSchedule(*kernel, sizes, MachineOf(options));
+  return Emit(flags, options, Print(*kernel), schedule.ToString(), sizes);
 }
 
 nlohmann::json PortsJson(const Graph& graph, bool inputs) {
@@ -131,7 +145,10 @@ int InspectGroup(const InspectFlags& flags, const CompileOptions& options,
                 kExitUsage);
   }
   const program::KernelDef& def = program.kernels(thunk.kernel().kernel());
-  return Emit(flags, options, def.text(), def.choices(def.choices_size() - 1).schedule());
+  const program::KernelChoice& choice = def.choices(def.choices_size() - 1);
+  SizeClass sizes{{choice.at_most().begin(), choice.at_most().end()}};
+  std::replace(sizes.at_most.begin(), sizes.at_most.end(), int64_t{-1}, kUnbounded);
+  return Emit(flags, options, def.text(), choice.schedule(), sizes);
 }
 
 struct Imported {
@@ -265,8 +282,9 @@ std::function<int()> AddInspect(CLI::App& command) {
       ->required();
   command.add_option("--group", flags->group, "Show this group")->check(CLI::NonNegativeNumber);
   command
-      .add_option("--emit", flags->emit, "Of a group or .kernel file: kernel, stmt (Halide) or asm")
-      ->check(CLI::IsMember({"kernel", "stmt", "asm"}))
+      .add_option("--emit", flags->emit,
+                  "Of a group or .kernel file: kernel, schedule, stmt (Halide) or asm")
+      ->check(CLI::IsMember({"kernel", "schedule", "stmt", "asm"}))
       ->capture_default_str();
   command.add_option("--target", flags->target,
                      "Instruction set: x86-64-v3 or x86-64-v4 (default: this machine's)");

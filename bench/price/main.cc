@@ -3,6 +3,8 @@
 //
 //   kiln-bench-price [--each N] [--seed S] [--kind KIND] [--machine FILE] [--list]
 //   kiln-bench-price --regret [--grid] [--each N] [--seed S] [--kind KIND] [--json FILE]
+//                    [--target TARGET] [--machine FILE]
+//   kiln-bench-price --replay FILE [--list] [--machine FILE]
 //   kiln-bench-price [--list] [--dim NAME=N]... [--seconds S] MODEL...
 //
 // Takes N random graphs of a kind (default 40) that become one kernel which runs for more than 20
@@ -12,6 +14,7 @@
 // prints a line for each kernel too, with its operators. --kind takes graphs of one kind only.
 //
 // --regret: how much longer kernels run with the schedules chosen than with the best (regret.h).
+// --replay: the same for the prices of today and the times in a file of --json.
 //
 // With models: which of their fused kernels take longer than their nodes one by one (gain.h), each
 // timed for S seconds a run (default 0.02; 0 builds the kernels and times next to nothing).
@@ -19,6 +22,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,7 +38,7 @@
 #include "compiler/variants.h"
 #include "fusion/predict.h"
 #include "graph/op.h"
-#include "schedule/scheduler.h"
+#include "schedule/device.h"
 
 namespace kiln::bench {
 namespace {
@@ -45,14 +49,16 @@ constexpr int kRounds = 3;
 
 struct Settings {
   int each = 40;
-  uint64_t seed = 1;
+  uint64_t seed = 1, from = 0;
   std::string kind;  // all where empty
   bool list = false;
   std::vector<std::string> models;
   GainSettings gain;
   bool regret = false, grid = false;
-  std::string json;
-  Machine machine = ShippedMachine(HostTarget());
+  std::string json, replay;
+  std::optional<Target> target;
+  std::optional<Machine> named;
+  Machine machine;  // the named one, or that of the target
 };
 
 struct Sample {
@@ -165,8 +171,15 @@ bool ParseArguments(int argc, char** argv, Settings& settings) {
       if (!absl::SimpleAtoi(argv[++i], &settings.each) || settings.each < 1) return false;
     } else if (flag == "--seed") {
       if (!absl::SimpleAtoi(argv[++i], &settings.seed)) return false;
+    } else if (flag == "--from") {
+      if (!absl::SimpleAtoi(argv[++i], &settings.from)) return false;
     } else if (flag == "--json") {
       settings.json = argv[++i];
+    } else if (flag == "--replay") {
+      settings.replay = argv[++i];
+    } else if (flag == "--target") {
+      settings.target = Target::Parse(argv[++i]);
+      if (!settings.target) return false;
     } else if (flag == "--kind") {
       settings.kind = argv[++i];
     } else if (flag == "--seconds") {
@@ -179,23 +192,27 @@ bool ParseArguments(int argc, char** argv, Settings& settings) {
       const absl::StatusOr<Machine> machine =
           ParseMachine(std::string(std::istreambuf_iterator<char>(in), {}));
       if (!machine.ok()) return false;
-      settings.machine = *machine;
+      settings.named = *machine;
     } else {
       return false;
     }
   }
+  settings.machine =
+      settings.named ? *settings.named : ShippedMachine(settings.target.value_or(HostTarget()));
   return true;
 }
 
 int Main(int argc, char** argv) {
   Settings settings;
   if (!ParseArguments(argc, argv, settings)) {
-    std::fprintf(stderr,
-                 "usage: kiln-bench-price [--each N] [--seed S] [--kind KIND] [--machine FILE] "
-                 "[--list]\n"
-                 "       kiln-bench-price --regret [--grid] [--each N] [--seed S] [--kind KIND] "
-                 "[--json FILE]\n"
-                 "       kiln-bench-price [--list] [--dim NAME=N]... [--seconds S] MODEL...\n");
+    std::fprintf(
+        stderr,
+        "usage: kiln-bench-price [--each N] [--seed S] [--kind KIND] [--machine FILE] "
+        "[--list]\n"
+        "       kiln-bench-price --regret [--grid] [--each N] [--seed S] [--from K] [--kind KIND] "
+        "[--json FILE] [--target TARGET]\n"
+        "       kiln-bench-price --replay FILE [--list] [--machine FILE]\n"
+        "       kiln-bench-price [--list] [--dim NAME=N]... [--seconds S] MODEL...\n");
     return 2;
   }
   for (const std::string& path : settings.models) {
@@ -204,12 +221,18 @@ int Main(int argc, char** argv) {
       std::fprintf(stderr, "%s: %s\n", path.c_str(), std::string(done.message()).c_str());
   }
   if (!settings.models.empty()) return 0;
-  if (settings.regret) {
-    const absl::Status done = PrintRegret({.each = settings.each,
-                                           .seed = settings.seed,
-                                           .kind = settings.kind,
-                                           .grid = settings.grid,
-                                           .json = settings.json});
+  if (settings.regret || !settings.replay.empty()) {
+    const absl::Status done =
+        !settings.replay.empty()
+            ? ReplayRegret(settings.replay, settings.machine, settings.list ? 1000 : 5)
+            : PrintRegret({.each = settings.each,
+                           .seed = settings.seed,
+                           .from = settings.from,
+                           .kind = settings.kind,
+                           .grid = settings.grid,
+                           .json = settings.json,
+                           .target = settings.target,
+                           .machine = settings.machine});
     if (!done.ok()) std::fprintf(stderr, "%s\n", std::string(done.message()).c_str());
     return done.ok() ? 0 : 1;
   }

@@ -53,6 +53,13 @@ class Maker {
       case Kind::kMove:
         x = Move(elements);
         break;
+      case Kind::kBlock: {
+        const int64_t b = Below(2, 11), c = Below(2, 11);
+        x = Maps(OperandOf({elements / (b * c), b, c}), Below(0, 2), false);
+        x = b_.Op("transpose", {x}, {{"perm", std::vector<int64_t>{0, 2, 1}}});
+        x = Maps(x, Below(0, 3), false);
+        break;
+      }
     }
     b_.Output(x, "y");
     return std::move(b_).Finish();
@@ -157,7 +164,8 @@ class Maker {
 }  // namespace
 
 const char* Name(Kind kind) {
-  constexpr const char* kNames[] = {"map", "row", "column", "index", "middle", "short", "move"};
+  constexpr const char* kNames[] = {"map",    "row",   "column", "index",
+                                    "middle", "short", "move",   "block"};
   return kNames[static_cast<size_t>(kind)];
 }
 

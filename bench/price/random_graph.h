@@ -18,8 +18,9 @@ enum class Kind : uint8_t {
   kMiddle,  // reductions over a middle axis, with maps before and after
   kShort,   // rows of 1 to 64 elements, with and without reductions
   kMove,    // transposes of three and four axes of odd sizes, with maps
+  kBlock,   // transposes of blocks of 2 to 10 by 2 to 10 elements, with maps
 };
-inline constexpr int kNumKinds = 7;
+inline constexpr int kNumKinds = 8;
 const char* Name(Kind kind);
 
 // Equal seeds give equal graphs; extents are numbers, operands have 64 KiB to 32 MiB.

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "bench/price/random_graph.h"
 #include "compiler/compile.h"
@@ -17,15 +19,16 @@
 #include "compiler/variants.h"
 #include "fusion/lower.h"
 #include "graph/op.h"
+#include "kernel/text.h"
 #include "nlohmann/json.hpp"
-#include "schedule/candidates.h"
+#include "schedule/choose.h"
 #include "schedule/device.h"
 
 namespace kiln::bench {
 namespace {
 
 constexpr double kLeastNs = 20'000;
-constexpr int kRounds = 3;
+constexpr int kRounds = 9;
 
 struct Timed {
   Schedule schedule;
@@ -37,15 +40,19 @@ struct Sample {
   Kind kind;
   uint64_t seed = 0;
   std::string shape;
+  std::string kernel;  // its text
+  std::vector<int64_t> extents;
   std::vector<Timed> tried;  // the first is the chosen one
   size_t best = 0;
   double regret = 1;
+  size_t offered = 0;  // candidates; what follows them is of the grid
 };
 
 class RegretMeter {
  public:
   explicit RegretMeter(const RegretSettings& settings) : settings_(settings) {
     options_.threads = 1;
+    options_.target = settings.target;
     options_.kernels = std::make_shared<KernelService>(options_);
   }
 
@@ -58,11 +65,11 @@ class RegretMeter {
                           LowerGroup(compiled.graph, compiled.grouping.groups.front()));
     SizeClass sizes;
     for (const Dim& extent : lowered.dims) sizes.at_most.push_back(extent.constant().value_or(1));
-    Sample sample{kind, seed, ShapeOf(graph), {}, 0, 1};
     const Kernel& kernel = lowered.canonical.kernel;
-    for (Candidate& candidate : CandidatesFor(kernel, sizes, MachineOf(options_)))
-      Add(sample, std::move(candidate.schedule),
-          candidate.price.ns + candidate.price.short_rows_ns);
+    Sample sample{kind, seed, ShapeOf(graph), Print(kernel), sizes.at_most, {}, 0, 1};
+    for (Candidate& candidate : CandidatesFor(kernel, sizes, settings_.machine))
+      Add(sample, std::move(candidate.schedule), candidate.ns);
+    sample.offered = sample.tried.size();
     if (settings_.grid) {
       for (const Schedule& near : sample.tried.front().schedule.Neighbours()) Add(sample, near, 0);
     }
@@ -126,7 +133,8 @@ void Report(const std::string& name, std::vector<double> regrets) {
               regrets.size(), at(0.5), at(0.9), regrets.back());
 }
 
-void PrintSample(const Sample& sample) {
+// The two schedules; or the kernel and all of them.
+void PrintSample(const Sample& sample, bool all) {
   const Timed &chosen = sample.tried.front(), &best = sample.tried[sample.best];
   std::printf(
       "%.2f  %s %llu  %s\n      chosen %8.1f us (predicted %8.1f)  %s\n"
@@ -135,6 +143,13 @@ void PrintSample(const Sample& sample) {
       sample.shape.c_str(), chosen.least_ns / 1000, chosen.predicted_ns / 1000,
       chosen.schedule.ToString().c_str(), best.least_ns / 1000, best.predicted_ns / 1000,
       best.schedule.ToString().c_str());
+  if (all) {
+    std::printf("      [%s]\n%s\n", absl::StrJoin(sample.extents, ",").c_str(),
+                sample.kernel.substr(sample.kernel.find('\n')).c_str());
+    for (const Timed& t : sample.tried)
+      std::printf("      %9.1f %9.1f %s\n", t.least_ns / 1e3, t.predicted_ns / 1e3,
+                  t.schedule.ToString().c_str());
+  }
 }
 
 nlohmann::json ToJson(const Sample& sample) {
@@ -143,29 +158,80 @@ nlohmann::json ToJson(const Sample& sample) {
     tried.push_back({{"schedule", timed.schedule.ToString()},
                      {"predicted_ns", timed.predicted_ns},
                      {"ns", timed.least_ns}});
-  return {{"kind", Name(sample.kind)}, {"seed", sample.seed}, {"shape", sample.shape},
-          {"regret", sample.regret},   {"best", sample.best}, {"tried", tried}};
+  return {{"kind", Name(sample.kind)}, {"seed", sample.seed},       {"shape", sample.shape},
+          {"kernel", sample.kernel},   {"extents", sample.extents}, {"regret", sample.regret},
+          {"best", sample.best},       {"offered", sample.offered}, {"tried", tried}};
 }
 
-void ReportAll(std::vector<Sample> samples) {
+void ReportAll(std::vector<Sample> samples, size_t worst = 5) {
   std::map<std::string, std::vector<double>> by_template;
   std::vector<double> all;
   double tried = 0;
   for (const Sample& sample : samples) {
     by_template[sample.tried.front().schedule.name()].push_back(sample.regret);
     all.push_back(sample.regret);
-    tried += static_cast<double>(sample.tried.size());
+    tried += static_cast<double>(sample.offered);
   }
   for (const auto& [name, regrets] : by_template) Report(name, regrets);
   if (all.empty()) return;
   Report("all", all);
-  std::printf("schedules tried, on average: %.1f\n", tried / static_cast<double>(samples.size()));
+  std::printf("candidates, on average: %.1f\n", tried / static_cast<double>(samples.size()));
   std::sort(samples.begin(), samples.end(),
             [](const Sample& a, const Sample& b) { return a.regret > b.regret; });
-  for (size_t i = 0; i < std::min<size_t>(5, samples.size()); ++i) PrintSample(samples[i]);
+  for (size_t i = 0; i < std::min(worst, samples.size()); ++i) PrintSample(samples[i], worst > 5);
+}
+
+Kind KindNamed(const std::string& name) {
+  for (int k = 0; k < kNumKinds; ++k)
+    if (name == Name(static_cast<Kind>(k))) return static_cast<Kind>(k);
+  return Kind::kMap;
+}
+
+// A sample with the times that `json` has, and the choice of today. Schedules that were not timed
+// are out; nothing if the chosen one is.
+absl::StatusOr<std::optional<Sample>> Replayed(const nlohmann::json& json, const Machine& machine) {
+  Sample sample{KindNamed(json["kind"]),
+                json["seed"],
+                json["shape"],
+                json["kernel"],
+                json["extents"].get<std::vector<int64_t>>(),
+                {},
+                0,
+                1};
+  std::map<std::string, double> times;
+  for (const nlohmann::json& timed : json["tried"]) times[timed["schedule"]] = timed["ns"];
+  KILN_ASSIGN_OR_RETURN(const Kernel kernel, ParseKernel(sample.kernel));
+  for (Candidate& candidate : CandidatesFor(kernel, {sample.extents}, machine)) {
+    const auto time = times.find(candidate.schedule.ToString());
+    const bool known = time != times.end() && time->second > 0;
+    if (!known && sample.tried.empty()) {
+      std::printf("not timed: %s  %s %llu\n", candidate.schedule.ToString().c_str(),
+                  Name(sample.kind), static_cast<unsigned long long>(sample.seed));
+      return std::nullopt;
+    }
+    if (known) sample.tried.push_back({std::move(candidate.schedule), candidate.ns, time->second});
+  }
+  for (size_t i = 1; i < sample.tried.size(); ++i)
+    if (sample.tried[i].least_ns < sample.tried[sample.best].least_ns) sample.best = i;
+  sample.regret = sample.tried.front().least_ns / sample.tried[sample.best].least_ns;
+  sample.offered = sample.tried.size();
+  return sample;
 }
 
 }  // namespace
+
+absl::Status ReplayRegret(const std::string& path, const Machine& machine, size_t worst) {
+  std::ifstream file(path);
+  const nlohmann::json all = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!all.is_array()) return absl::InvalidArgumentError(absl::StrCat(path, ": is no list"));
+  std::vector<Sample> samples;
+  for (const nlohmann::json& json : all) {
+    KILN_ASSIGN_OR_RETURN(std::optional<Sample> sample, Replayed(json, machine));
+    if (sample) samples.push_back(*std::move(sample));
+  }
+  ReportAll(std::move(samples), worst);
+  return absl::OkStatus();
+}
 
 absl::Status PrintRegret(const RegretSettings& settings) {
   RegretMeter meter(settings);
@@ -174,7 +240,7 @@ absl::Status PrintRegret(const RegretSettings& settings) {
   for (int k = 0; k < kNumKinds; ++k) {
     const auto kind = static_cast<Kind>(k);
     if (!settings.kind.empty() && settings.kind != Name(kind)) continue;
-    const uint64_t first = settings.seed * 100'000;
+    const uint64_t first = settings.seed * 100'000 + settings.from;
     int taken = 0;
     for (uint64_t seed = first; taken < settings.each && seed < first + 10'000; ++seed) {
       auto sample = meter.Measure(kind, seed);

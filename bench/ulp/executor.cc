@@ -95,7 +95,7 @@ absl::StatusOr<std::vector<Executor>> Executors(ScalarOp op, DType type, bool ha
     KILN_RETURN_IF_ERROR(add(OfKernel(op, type)));
     return all;
   }
-  const IsaLevel host = LevelOf(HostCpu());
+  const IsaLevel host = HostIsa();
   for (const auto& [level, name] : {std::pair(IsaLevel::kV4, "AVX-512"), {IsaLevel::kV3, "AVX2"}}) {
     if (level <= host)
       KILN_RETURN_IF_ERROR(add(OfModel(op, type, name, level, CompileMode::kBlock)));

@@ -17,7 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
-#include "exec/support/loader.h"
+#include "exec/support/kernel_code.h"
 #include "exec/validate/probe.h"
 #include "exec/vm/vm.h"
 #include "kernel/abi.h"
@@ -354,7 +354,8 @@ std::vector<int64_t> UnionOfClasses(absl::Span<const int64_t> a, absl::Span<cons
 
 std::string Encode(const ValidationRequest& request) {
   return Preimage()
-      .Add("elf", request.elf)
+      .Add("device", Name(request.device))
+      .Add("code", request.code)
       .Add("kernel", request.kernel)
       .Add("launch", request.launch)
       .Add("at_most", FormatClass(request.at_most))
@@ -365,12 +366,15 @@ std::string Encode(const ValidationRequest& request) {
 
 absl::StatusOr<ValidationRequest> DecodeValidationRequest(absl::string_view bytes) {
   KILN_RETURN_IF_ERROR(ParsePreimage(bytes).status());
-  return ValidationRequest{FieldOf(bytes, "elf"),
+  const std::optional<DeviceKind> device = ParseDevice(FieldOf(bytes, "device"));
+  if (!device) return absl::InvalidArgumentError("kiln-validate: a request names no device");
+  return ValidationRequest{FieldOf(bytes, "code"),
                            FieldOf(bytes, "kernel"),
                            FieldOf(bytes, "launch"),
                            ParseClass(FieldOf(bytes, "at_most")),
                            ParseClass(FieldOf(bytes, "example")),
-                           FieldOf(bytes, "nobody_waits") == "1"};
+                           FieldOf(bytes, "nobody_waits") == "1",
+                           *device};
 }
 
 std::string Encode(const absl::StatusOr<Validation>& validation) {
@@ -395,13 +399,18 @@ absl::StatusOr<Validation> DecodeValidation(absl::string_view bytes) {
 }
 
 ValidationRequest ValidationOf(const Entry& entry, const std::vector<int64_t>& example) {
-  const std::string* const elf = entry.Find("elf");
+  const std::string* const code = CodeOf(entry);
   const std::string* const preimage = entry.Find("preimage");
   std::map<std::string, std::string> meta = MetaOf(entry);
   std::vector<int64_t> own = ParseClass(meta["example"]);
   if (own.empty()) own = example;
-  return {elf != nullptr ? *elf : "", FieldOf(*preimage, "kernel"), meta["launch"],
-          ParseClass(meta["at_most"]), std::move(own)};
+  return {code != nullptr ? *code : "",
+          FieldOf(*preimage, "kernel"),
+          meta["launch"],
+          ParseClass(meta["at_most"]),
+          std::move(own),
+          /*nobody_waits=*/false,
+          ParseDevice(meta["device"]).value_or(DefaultDevice())};
 }
 
 absl::StatusOr<Validation> ValidateKernel(const ValidationRequest& request, const CodeCall& call) {
@@ -422,7 +431,8 @@ absl::StatusOr<Validation> ValidateKernel(const ValidationRequest& request, cons
   if (probes.empty()) probes.swap(unsaid);
   if (probes.empty())
     return absl::UnimplementedError("validation: no extents are found that fit this kernel");
-  KILN_ASSIGN_OR_RETURN(const LoadedKernel loaded, LoadKernel(request.elf));
+  KILN_ASSIGN_OR_RETURN(const LoadedKernel loaded,
+                        RuntimeOf(request.device).load(request.code, "kernel"));
   ProbeRunner runner(*kernel, *launch, **vm, loaded.function(), call);
   Sha256Hasher transcript;
   transcript.Update(request.kernel);

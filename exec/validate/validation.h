@@ -2,7 +2,7 @@
 // The validation of compiled code: it runs on the kernel's probes (probe.h), and every bit of every
 // output is compared with the VM's.
 //
-//   absl::StatusOr<Validation> done = ValidateKernel({elf, text, launch, at_most});
+//   absl::StatusOr<Validation> done = ValidateKernel({code, text, launch, at_most});
 //   // done->transcript: "3:9d61b1...": version and SHA-256 of what was asked and answered
 //
 // Wrong code may do anything to the process that runs it: only kiln-validate calls this, in a child
@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "base/target.h"
 #include "kernel/abi.h"
 #include "kernel/kernel.h"
 #include "kernel/launch_facts.h"
@@ -31,12 +32,13 @@ namespace kiln {
 inline constexpr int kValidationVersion = 4;
 
 struct ValidationRequest {
-  std::string elf;
+  std::string code;
   std::string kernel;            // text
   std::string launch;            // LaunchFacts::ToString()
   std::vector<int64_t> at_most;  // size class: one bound per dim, -1 for none
   std::vector<int64_t> example;  // extents of a launch that is wanted, one per dim; may be empty
   bool nobody_waits = false;     // others come first
+  DeviceKind device = DefaultDevice();
 };
 
 struct Validation {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <string>
 
+#include "halide_gen/common/opaque_loads.h"
 #include "halide_gen/common/primitives.h"
-#include "halide_gen/cpu/opaque_loads.h"
-#include "halide_gen/cpu/vanishing_reads.h"
+#include "halide_gen/common/vanishing_reads.h"
 #include "schedule/analysis.h"
 
 namespace kiln {

@@ -13,6 +13,7 @@
 #include "halide_gen/common/files.h"
 #include "halide_gen/common/worker.h"
 #include "kernel/text.h"
+#include "schedule/choose.h"
 #include "schedule/device.h"
 
 namespace kiln {
@@ -34,12 +35,12 @@ absl::StatusOr<std::string> DefaultSchedule(const std::string& text, const std::
   const absl::StatusOr<Kernel> kernel = ParseKernel(text);
   if (!kernel.ok()) return kernel.status();
   const Target made_for = Target::Parse(target).value_or(LowestTarget());
-  const Scheduler* scheduler = FindScheduler(*kernel, made_for);
-  if (scheduler == nullptr) return absl::InternalError("no scheduler accepts the kernel");
+  const Decision accepted = AcceptsKernel(*kernel, made_for);
+  if (!accepted) return absl::UnimplementedError(accepted.reason());
   SizeClass known{std::vector<int64_t>(kernel->dims.size(), kUnbounded)};
   std::copy_n(at_most.begin(), std::min(at_most.size(), known.at_most.size()),
               known.at_most.begin());
-  return scheduler->choose(*kernel, known, ShippedMachine(made_for)).ToString();
+  return ChooseSchedule(*kernel, known, ShippedMachine(made_for)).ToString();
 }
 
 int CompileFile(const Arguments& arguments) {

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-#include "halide_gen/cpu/vector_fma.h"
+#include "halide_gen/common/vector_fma.h"
 #include "kernel/eval.h"
 
 namespace kiln {

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@
 #include "halide_gen/common/files.h"
 #include "halide_gen/common/inherit.h"
 #include "kernel/text.h"
+#include "schedule/choose.h"
 #include "schedule/device.h"
 
 namespace kiln {
@@ -91,23 +93,24 @@ CodegenAnswer ServeIn(const CodegenRequest& request, const std::string& dir) {
 }
 
 // Schedules of the kernel that know nothing of its extents, and promise what `request` asks for:
-// that of its own scheduler, and that of the last, which takes every kernel.
+// the cheapest one of each template that offers any.
 std::vector<std::string> PlainerSchedules(const CodegenRequest& request) {
   const absl::StatusOr<Kernel> kernel = ParseKernel(request.kernel);
   const std::optional<Target> target = Target::Parse(request.target);
-  if (!kernel.ok() || !target) return {};
+  if (!kernel.ok() || !target || !AcceptsKernel(*kernel, *target)) return {};
   const absl::StatusOr<Schedule> asked = Schedule::Parse(request.schedule, target->device);
   if (!asked.ok()) return {};
   const SizeClass any{std::vector<int64_t>(kernel->dims.size(), kUnbounded)};
   std::vector<std::string> plainer;
-  const Scheduler* const last = &ModelOf(*target).schedulers().back();
-  for (const Scheduler* scheduler : {FindScheduler(*kernel, *target), last}) {
-    const Schedule schedule = scheduler->choose(*kernel, any, ShippedMachine(*target));
+  std::set<std::string> names;
+  for (const Candidate& other : CandidatesFor(*kernel, any, ShippedMachine(*target))) {
     const bool promised =
         std::all_of(asked->in_place.begin(), asked->in_place.end(), [&](const auto& pair) {
-          return std::count(schedule.in_place.begin(), schedule.in_place.end(), pair) > 0;
+          const auto& pairs = other.schedule.in_place;
+          return std::find(pairs.begin(), pairs.end(), pair) != pairs.end();
         });
-    if (promised && !(schedule == *asked)) plainer.push_back(schedule.ToString());
+    if (promised && !(other.schedule == *asked) && names.insert(other.schedule.name()).second)
+      plainer.push_back(other.schedule.ToString());
   }
   return plainer;
 }

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "kernel/abi.h"
-#include "schedule/cpu/index_split.h"
 #include "schedule/cpu/segmented.h"
+#include "schedule/index_split.h"
 
 namespace kiln {
 

@@ -7,7 +7,7 @@
 // these and those to its stack: assembly says which may go past the caches (streams.h). Example:
 //   out0[ramp(row*extent1 + x*16, 1, 16)] = ...       extent1 is a multiple of 16: aligned
 //   out0[ramp(row*extent1 + x*16 + 8, 1, 16)] = ...   not
-// Rows that are made in pieces (schedule/cpu/index_split.h) are so if the extents that make up
+// Rows that are made in pieces (schedule/index_split.h) are so if the extents that make up
 // their cuts are multiples of a line, which the kernel looks for when it is called. A row of which
 // some pieces go past the caches takes longer than one of which none does.
 //

@@ -12,7 +12,7 @@
 #include "halide_gen/common/expr_emitter.h"
 #include "kernel/kernel.h"
 #include "schedule/cpu/templates.h"
-#include "schedule/scheduler.h"
+#include "schedule/schedule.h"
 
 namespace kiln {
 

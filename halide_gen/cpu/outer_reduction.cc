@@ -300,7 +300,6 @@ class ColumnNest {
     for (std::vector<OverDim>& chain : reductions_) {
       Func& result = chain.back().reduction.result;
       LoopLevel at = at_once_ > 1 ? LoopLevel(result, VarOf(cell_dims_.back())) : cell;
-      if (BlocksApart()) PlaceBlocksApart(chain[0]);
       for (auto over = chain.rbegin(); over != chain.rend(); ++over) {
         at = over->dim == inner_ ? PlaceLanes(over->reduction, ExtentOf(over->dim), at)
                                  : PlaceSequence(over->reduction, at);
@@ -329,39 +328,12 @@ class ColumnNest {
   // Each level of the tree is computed in the step of the next that takes it, the top at `at`.
   // Returns the innermost loop.
   LoopLevel PlaceSequence(Reduction& reduction, LoopLevel at) {
-    const size_t first = BlocksApart() ? 1 : 0;
-    for (size_t i = reduction.levels.size(); i-- > first;) {
+    for (size_t i = reduction.levels.size(); i-- > 0;) {
       ReductionLevel& level = reduction.levels[i];
       PlaceBlocks(level, at);
       at = LoopLevel(level.blocks, level.step);
     }
     return at;
-  }
-
-  bool BlocksApart() const {
-    return schedule_.two_stage && Tiles() && maps_.empty() && column_dims_.size() == 1 &&
-           schedule_.outer_levels > 1;
-  }
-
-  // The blocks of the first level, which is not the top, before all cells: their rows are tasks.
-  void PlaceBlocksApart(OverDim& over) {
-    ReductionLevel& level = over.reduction.levels[0];
-    const int block = static_cast<int>(kOuterReduceBlock);
-    const Expr tiles = (ExtentOf(inner_) + (lanes_ - 1)) / lanes_;
-    const Expr count = (ExtentOf(over.dim) + (block - 1)) / block;
-    Func all = level.blocks.in();
-    all.compute_root().bound(lane_, 0, lanes_).bound(tile_, 0, tiles).bound(level.block, 0, count);
-    Expr each = tiles * (lanes_ * block);
-    for (const int32_t dim : over.left) {
-      if (dim == inner_) continue;
-      all.bound(VarOf(dim), 0, ExtentOf(dim));
-      each = each * ExtentOf(dim);
-    }
-    const Var task("ptask"), inside("pinside");
-    const Expr per_task = PerTask(schedule_.task, each, count);
-    all.split(level.block, task, inside, per_task, TailStrategy::GuardWithIf).parallel(task);
-    all.vectorize(lane_);
-    PlaceBlocks(level, LoopLevel(all, tile_));
   }
 
   // A level of the tree, in registers.

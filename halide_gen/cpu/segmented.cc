@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pointwise kernels whose rows are run in pieces, see schedule/cpu/index_split.h. A row is made
+// Pointwise kernels whose rows are run in pieces, see schedule/index_split.h. A row is made
 // piece by piece, so that its lines come and go once; in each piece the guards are decided.
 #include <algorithm>
 
 #include "halide_gen/cpu/nests.h"
 #include "halide_gen/cpu/segments.h"
-#include "schedule/cpu/index_split.h"
+#include "schedule/index_split.h"
 
 namespace kiln {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "halide_gen/cpu/nests.h"
-#include "schedule/cpu/index_split.h"
+#include "schedule/index_split.h"
 
 namespace kiln {
 namespace {

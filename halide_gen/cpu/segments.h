@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pieces of a row between its cuts, see schedule/cpu/index_split.h.
+// The pieces of a row between its cuts, see schedule/index_split.h.
 //
 // Private: has Halide.h.
 #ifndef KILN_HALIDE_GEN_CPU_SEGMENTS_H_

@@ -2,10 +2,14 @@
 #include "schedule/cpu/device.h"
 
 #include <cstdlib>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "base/cpu_features.h"
+#include "schedule/cpu/elementwise.h"
 #include "schedule/cpu/machine_files.h"
-#include "schedule/cpu/schedulers.h"
+#include "schedule/cpu/probe.h"
+#include "schedule/cpu/reductions.h"
 #include "schedule/cpu/templates.h"
 
 namespace kiln {
@@ -34,20 +38,33 @@ std::span<const Template* const> Templates() {
   return kTemplates;
 }
 
-}  // namespace
-
-std::span<const Scheduler> CpuSchedulers() {
-  static const Scheduler kSchedulers[] = {kPointwiseScheduler, kRowScheduler,   kColumnScheduler,
-                                          kCrossScheduler,     kSweepScheduler, kGeneralScheduler};
-  return kSchedulers;
+Decision Fuses(const Kernel& kernel) {
+  constexpr struct {
+    const char* name;
+    Decision (*accepts)(const Kernel& kernel);
+  } kForms[] = {{"element-wise", AcceptsElementwise},
+                {"rows", AcceptsRows},
+                {"columns", AcceptsColumns},
+                {"rows and columns", AcceptsRowAndColumn},
+                {"streams", AcceptsStreams}};
+  std::string reasons;
+  for (const auto& form : kForms) {
+    const Decision accepted = form.accepts(kernel);
+    if (accepted) return accepted;
+    absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", form.name, ": ", accepted.reason());
+  }
+  return Decision::No(reasons);
 }
+
+}  // namespace
 
 const DeviceModel kCpuModel = {
     .device = DeviceKind::kCpu,
+    .fuses = Fuses,
     .templates = Templates,
-    .schedulers = CpuSchedulers,
     .caps = {.buffers = kMaxBuffers, .compile_work = kMaxWork},
     .layout = ActivationLayout::kChannelsLast,
+    .probe = ProbeCpu,
     .machine = MachineOf,
 };
 

@@ -29,8 +29,10 @@ struct Fissioned : FieldsOf<Fissioned> {
     fields.List("expanded", expanded, kOperandRange);
   }
   LoopSummary Loops(const Kernel& kernel) const override {
-    return {
-        .step = step, .row_dims = collapsed, .expanded = AsFlags(expanded, kernel.inputs.size())};
+    return {.step = step,
+            .links = parts + 1,
+            .row_dims = collapsed,
+            .expanded = AsFlags(expanded, kernel.inputs.size())};
   }
   LaunchFacts Facts() const override {
     return {.step = step,

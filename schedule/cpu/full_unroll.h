@@ -9,13 +9,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "schedule/cpu/limits.h"
-#include "schedule/machine.h"
 #include "schedule/schedule.h"
-#include "schedule/scheduler.h"
 
 namespace kiln {
 
@@ -46,6 +43,7 @@ struct FullUnroll : FieldsOf<FullUnroll> {
     return {.nests = reduces ? LoopSummary::Nests::kRows : LoopSummary::Nests::kOne,
             .across = LoopSummary::Across::kUnrolled,
             .step = step,
+            .lane_dims = packed ? 0 : vectorized,
             .stored = AsFlags(stored, kernel.stages.size()),
             .expanded = AsFlags(expanded, kernel.inputs.size())};
   }
@@ -54,11 +52,6 @@ struct FullUnroll : FieldsOf<FullUnroll> {
   }
 };
 extern const Template kFullUnroll;
-
-// Vectors along the dims before the innermost, if that is known to have `most` elements or fewer,
-// and they enough for a vector: along the last of them, or as many as make remainders rare.
-std::optional<FullUnroll> UnrolledFor(const Kernel& kernel, const SizeClass& sizes,
-                                      const Machine& machine, int64_t most);
 
 }  // namespace kiln
 

@@ -30,7 +30,8 @@ struct MemoryOrder : FieldsOf<MemoryOrder> {
   LoopSummary Loops(const Kernel&) const override {
     return {
         .segments = segments > 0 ? LoopSummary::Segments::kBlended : LoopSummary::Segments::kNone,
-        .step = step};
+        .step = step,
+        .order = order};
   }
   LaunchFacts Facts() const override {
     return {.step = step, .columns = step, .task = task, .row_step = step};

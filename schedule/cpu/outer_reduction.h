@@ -23,7 +23,6 @@ struct OuterReduction : FieldsOf<OuterReduction> {
   int64_t accumulators = kReduceLanes;  // of the lane rule that rows reach
   int64_t batch = 1;                    // short columns that take a stage together
   bool whole_row = false;               // a tile has all of its row
-  bool two_stage = false;               // blocks of the first level are tasks of their own
   bool memory_order = false;            // what needs all tiles runs row by row
   std::vector<int64_t> stored;          // maps whose values are stored, not computed anew
 
@@ -35,13 +34,15 @@ struct OuterReduction : FieldsOf<OuterReduction> {
     fields.Bound("accumulators", accumulators, {2, kReduceLanes});
     fields.Int("batch", batch, {1, kMostBatch});
     fields.Flag("whole_row", whole_row);
-    fields.Flag("two_stage", two_stage);
     fields.Flag("memory_order", memory_order);
     fields.List("stored", stored, kStageRange);
   }
   LoopSummary Loops(const Kernel& kernel) const override {
     return {.nests = LoopSummary::Nests::kTiles,
             .step = step,
+            .columns = step,
+            .strides = !whole_row,
+            .batch = batch,
             .stored = AsFlags(stored, kernel.stages.size())};
   }
   LaunchFacts Facts() const override {

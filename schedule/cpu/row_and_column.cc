@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which schedule rows with reductions down the same rows take.
+#include "schedule/cpu/row_and_column.h"
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-
 #include "schedule/analysis.h"
-#include "schedule/cpu/row_and_column.h"
+#include "schedule/cpu/full_unroll.h"
+#include "schedule/cpu/outer_vectorized.h"
+#include "schedule/cpu/reductions.h"
 #include "schedule/cpu/row_column_parts.h"
 #include "schedule/cpu/row_reduction.h"
-#include "schedule/cpu/schedulers.h"
-#include "schedule/cpu/staged.h"
 
 namespace kiln {
 namespace {
-
-bool IsReduction(const Stage& stage) { return stage.kind == Stage::Kind::kReduce; }
 
 // No if `columns` has reductions but those over the outer dim of what is there before any.
 Decision ReducesOnlyDown(const Kernel& columns) {
@@ -32,7 +30,9 @@ Decision ReducesOnlyDown(const Kernel& columns) {
   return Decision::Yes();
 }
 
-Decision Accepts(const Kernel& kernel) {
+}  // namespace
+
+Decision AcceptsRowAndColumn(const Kernel& kernel) {
   if (kernel.num_iterated() != 2) return Decision::No("it is not over two dims");
   if (const Decision in_place = StagesReadInPlace(kernel); !in_place) return in_place;
   const Halves halves = HalvesOf(kernel);
@@ -42,26 +42,36 @@ Decision Accepts(const Kernel& kernel) {
     if (output.dims != std::vector<int32_t>{1} || output.layout != Layout::kDense)
       return Decision::No("an output is neither over all dims nor dense over the innermost");
   }
-  if (const Decision rows = kRowScheduler.accepts(halves.rows.kernel); !rows) return rows;
+  if (const Decision rows = AcceptsRows(halves.rows.kernel); !rows) return rows;
   return ReducesOnlyDown(halves.columns.kernel);
 }
 
-Schedule Choose(const Kernel& kernel, const SizeClass& sizes, const Machine& machine) {
-  const Halves halves = HalvesOf(kernel);
-  const bool several = sizes.at_most[0] <= kOuterReduceBlock;
-  const Schedule columns = kGeneralScheduler.choose(halves.columns.kernel, sizes, machine);
-  RowAndColumn both;
-  both.rows = ChooseRows(halves.rows.kernel, sizes, machine, several);
-  both.rows.in_place.clear();  // reductions read the inputs when rows are written
-  both.outer_step = LanesForRow(columns.As<Staged>().outer_step, sizes.at_most[1]);
-  both.one_vector = sizes.at_most[1] <= both.outer_step;
-  both.outer_levels = columns.As<Staged>().outer_levels;
-  both.fused = both.rows.Is(kRowReduction) && !several;
-  return {kRowAndColumn, std::move(both)};
-}
+namespace {
 
-std::vector<SizeClass> Classes(const Kernel& kernel, const SizeClass& known) {
-  return kRowScheduler.classes(kernel, WidestReduced(kernel, known));
+std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes,
+                                 const Machine& machine) {
+  const Halves halves = HalvesOf(kernel);
+  const int64_t outer = std::min<int64_t>(sizes.at_most[0], INT32_MAX), row = sizes.at_most[1];
+  RowAndColumn both;
+  both.outer_levels = LevelsFor(outer, kOuterReduceBlock);
+  std::vector<Schedule> candidates;
+  for (const Template* of : {&kRowReduction, &kOuterVectorized, &kFullUnroll}) {
+    if (!of->accepts(halves.rows.kernel)) continue;
+    for (Schedule& rows : of->candidates(halves.rows.kernel, sizes, machine)) {
+      rows.in_place.clear();  // reductions read the inputs when rows are written
+      both.rows = rows;
+      both.outer_step = LanesForRow(LanesFor(halves.columns.kernel, machine, 4), row);
+      both.one_vector = row <= both.outer_step;
+      // Blocks of rows that fuse take each stage one row after the other, or fold.
+      both.fused =
+          of == &kRowReduction && outer > kOuterReduceBlock && rows.As<RowReduction>().batch == 1;
+      candidates.emplace_back(kRowAndColumn, both);
+      if (!both.fused) continue;
+      both.fused = false;
+      candidates.emplace_back(kRowAndColumn, both);
+    }
+  }
+  return candidates;
 }
 
 }  // namespace
@@ -86,14 +96,6 @@ LoopSummary RowAndColumn::Loops(const Kernel& kernel) const {
 }
 
 const Template kRowAndColumn = {"row_and_column", "rows, and reductions down the same rows",
-                                Accepts, Make<RowAndColumn>};
-
-const Scheduler kCrossScheduler = {
-    .name = "cross",
-    .doc = "rows with reductions, and reductions down the same rows",
-    .accepts = Accepts,
-    .choose = Choose,
-    .classes = Classes,
-};
+                                AcceptsRowAndColumn, Candidates, Make<RowAndColumn>};
 
 }  // namespace kiln

@@ -42,6 +42,8 @@ struct RowAndColumn : FieldsOf<RowAndColumn> {
 };
 extern const Template kRowAndColumn;
 
+Decision AcceptsRowAndColumn(const Kernel& kernel);
+
 }  // namespace kiln
 
 #endif  // KILN_SCHEDULE_CPU_ROW_AND_COLUMN_H_

@@ -42,8 +42,10 @@ struct RowReduction : FieldsOf<RowReduction> {
   LoopSummary Loops(const Kernel& kernel) const override {
     return {.nests = dims > 1 ? LoopSummary::Nests::kTiles : LoopSummary::Nests::kRows,
             .step = step,
+            .columns = step,
             .row_dims = dims,
             .folds_together = folded > 0,
+            .batch = batch,
             .one_row_at_a_time = dims == 1 && folded == 0,
             .stored = AsFlags(stored, kernel.stages.size()),
             .expanded = AsFlags(expanded, kernel.inputs.size())};

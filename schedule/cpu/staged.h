@@ -48,7 +48,9 @@ struct Staged : FieldsOf<Staged> {
     return {.nests = LoopSummary::Nests::kEach,
             .across = strided > 0 ? LoopSummary::Across::kTransposed : LoopSummary::Across::kNo,
             .step = step,
+            .columns = outer_step,
             .row_dims = collapsed,
+            .sums_in_cache = !one_vector,
             .folds_together = folded > 0,
             .stored = AsFlags(stored, kernel.stages.size())};
   }
@@ -61,6 +63,10 @@ struct Staged : FieldsOf<Staged> {
   }
 };
 extern const Template kStaged;
+
+// Yes if reductions go over dims before the innermost, and others over what those leave, so that
+// whole rows stream through each.
+Decision AcceptsStreams(const Kernel& kernel);
 
 }  // namespace kiln
 

@@ -17,6 +17,8 @@
 #include "schedule/cpu/staged.h"
 #include "schedule/cpu/transpose.h"
 
+// Of candidates that cost the same, one of the first template is chosen.
+//
 // X(Name): the struct is Name, its record kName, its builder in halide_gen/cpu/ BuildName.
 #define KILN_CPU_TEMPLATES(X) \
   X(Pointwise)                \
@@ -29,8 +31,8 @@
   X(Deinterleave)             \
   X(RowReduction)             \
   X(OuterVectorized)          \
-  X(OuterReduction)           \
   X(RowAndColumn)             \
-  X(Staged)
+  X(Staged)                   \
+  X(OuterReduction)
 
 #endif  // KILN_SCHEDULE_CPU_TEMPLATES_H_

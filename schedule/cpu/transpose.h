@@ -30,7 +30,9 @@ struct Transpose : FieldsOf<Transpose> {
     fields.Int("columns", columns, {1, 1 << 10});
     fields.Int("tile", tile, {8, 16});
   }
-  LoopSummary Loops(const Kernel&) const override { return {.step = step, .transposes = true}; }
+  LoopSummary Loops(const Kernel&) const override {
+    return {.step = step, .transposes = true, .along = along, .tile = tile, .tiles = columns};
+  }
   LaunchFacts Facts() const override {
     return {.step = step, .columns = step, .task = task, .row_step = 1};
   }

@@ -89,6 +89,7 @@ const Row kRows[] = {
     {"explain", "--input", "{V} --input a=@{D}/a.npy", 0, "reduce_sum"},
     {"explain", "--node", "{M} --node a", 0, "a"},
     {"explain", "--library", "{M} --library", 0, "0 library calls"},
+    {"explain", "--schedule", "{M} --schedule", 0, "predicted us"},
     {"explain", "--dot", "{M} --dot {N}", 0, ""},
     {"explain", "--what-if", "{M} --what-if a:nonsense", 2, "", "nonsense"},
     {"explain", "--measure", "{M} -q --measure --dim n=2", 0, "measured us"},

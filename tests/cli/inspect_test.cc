@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kiln inspect: the kernel of a group reads as it should, and the other forms of it are there.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -77,6 +78,10 @@ TEST_F(InspectTest, KernelFilesGoThroughTheWorker) {
   EXPECT_NE(
       Kiln({"inspect", kernel, "--emit", "kernel"}).out.find("mul(mul(in0[a], in1[a]), in2[a])"),
       std::string::npos);
+  const std::string picture = Kiln({"inspect", kernel, "--emit", "schedule"}).out;
+  EXPECT_THAT(picture, testing::HasSubstr("pointwise"));
+  EXPECT_THAT(picture, testing::HasSubstr("in0  by out0 along vectors"));
+  EXPECT_THAT(picture, testing::HasSubstr("price of a = 256"));
   EXPECT_NE(Kiln({"inspect", kernel, "--emit", "asm"}).out.find("vmulps"), std::string::npos);
   EXPECT_NE(Kiln({"inspect", kernel, "--emit", "stmt"}).out.find("parallel"), std::string::npos);
   EXPECT_EQ(

@@ -12,8 +12,8 @@
 #include "exec/support/pool.h"
 #include "exec/vm/vm.h"
 #include "kernel/text.h"
+#include "schedule/choose.h"
 #include "schedule/device.h"
-#include "schedule/scheduler.h"
 
 namespace kiln {
 namespace {
@@ -62,17 +62,14 @@ class Arguments {
 // A program with the kernel in the narrowest size class that holds these extents.
 absl::StatusOr<program::Program> ProgramFor(const Kernel& kernel, const RandomRun& run,
                                             Target target) {
-  std::string why;
-  const Scheduler* const scheduler = FindScheduler(kernel, target, &why);
-  if (scheduler == nullptr) return absl::UnimplementedError(why);
   program::Program program;
   program::KernelDef* const def = program.add_kernels();
   def->set_text(Print(kernel));
   const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
-  for (const SizeClass& sizes : scheduler->classes(kernel, any)) {
+  for (const SizeClass& sizes : SizeClassesFor(kernel, any)) {
     if (!sizes.Contains(run.extents)) continue;
     program::KernelChoice* const choice = def->add_choices();
-    choice->set_schedule(scheduler->choose(kernel, sizes, ShippedMachine(target)).ToString());
+    choice->set_schedule(ChooseSchedule(kernel, sizes, ShippedMachine(target)).ToString());
     for (const int64_t bound : sizes.at_most) choice->add_at_most(bound == kUnbounded ? -1 : bound);
     return program;
   }

@@ -14,12 +14,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/log.h"
+#include "exec/cpu/elf_loader.h"
 #include "exec/support/launch.h"
-#include "exec/support/loader.h"
 #include "exec/support/pool.h"
 #include "kernel/text.h"
+#include "schedule/choose.h"
 #include "schedule/device.h"
-#include "schedule/scheduler.h"
 #include "tests/base/captured_log.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
@@ -35,11 +35,10 @@ program::Program ProgramOf(const std::string& text) {
   program::Program program;
   program::KernelDef* const def = program.add_kernels();
   const Kernel kernel = *ParseKernel(text);
-  const Scheduler* const scheduler = FindScheduler(kernel, HostTarget());
   const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
   def->set_text(Print(kernel));
   def->add_choices()->set_schedule(
-      scheduler->choose(kernel, any, ShippedMachine(HostTarget())).ToString());
+      ChooseSchedule(kernel, any, ShippedMachine(HostTarget())).ToString());
   return program;
 }
 

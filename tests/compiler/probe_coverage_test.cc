@@ -25,8 +25,8 @@
 #include "compiler/kernel_service.h"
 #include "exec/validate/validation.h"
 #include "kernel/text.h"
+#include "schedule/choose.h"
 #include "schedule/device.h"
-#include "schedule/scheduler.h"
 #include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/kernel/random.h"
@@ -141,8 +141,7 @@ class ProbeCoverage : public testing::Test {
   // The share of a kernel's code that is executed.
   void Measure(const std::string& name, const Kernel& kernel) {
     const SizeClass sizes{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
-    const Schedule schedule =
-        FindScheduler(kernel, HostTarget())->choose(kernel, sizes, ShippedMachine(HostTarget()));
+    const Schedule schedule = ChooseSchedule(kernel, sizes, ShippedMachine(HostTarget()));
     KILN_ASSERT_OK_AND_ASSIGN(
         const CodegenAnswer answer,
         service_->Emit(service_->Identify(Print(kernel), schedule.ToString()), {"elf"}));
@@ -191,7 +190,7 @@ TEST_F(ProbeCoverage, OfElementwiseKernelsIsWhole) {
                                  "in   1 f32 [a, b, c] dense\n"
                                  "out  0 f32 [a, b, c] dense = add(in0[a, c, b], in1[a, b, c])\n"));
   // With AVX2, no probe runs a loop over whole tiles of "transposed".
-  const double least = HostTarget() == *Target::Parse("x86-64-v4") ? 0.97 : 0.9;
+  const double least = HostTarget() == *Target::Parse("x86-64-v4") ? 0.94 : 0.9;
   for (const double share : shares_) EXPECT_GE(share, least);
 }
 
@@ -202,7 +201,10 @@ TEST_F(ProbeCoverage, OfCutAndMovedRows) {
   Measure("joined", *ParseKernel("kernel v1 math 1\ndims a b\nsizes n0\nin   0 f32 [a, n0] dense\n"
                                  "in   1 f32 [a, b] dense\nout  0 f32 [a, b] dense = "
                                  "guard(lt(index(b), extent(n0)), in0[a, b], in1[a, b])\n"));
-  for (const double share : shares_) EXPECT_GE(share, 0.78);
+  // Rows of "joined" that are one vector at most have code of their own, and that once more for
+  // whole lines, which are two vectors of AVX2: nothing runs it.
+  const double least = HostTarget() == *Target::Parse("x86-64-v4") ? 0.78 : 0.74;
+  for (const double share : shares_) EXPECT_GE(share, least);
 }
 
 // Of a reduction the levels of its tree that only longer rows have are left out here.

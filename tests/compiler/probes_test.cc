@@ -12,8 +12,8 @@
 #include "compiler/variants.h"
 #include "exec/validate/probe.h"
 #include "kernel/text.h"
+#include "schedule/choose.h"
 #include "schedule/device.h"
-#include "schedule/scheduler.h"
 #include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/fusion/random_graph.h"
@@ -71,8 +71,7 @@ TEST(Probes, FitRandomKernels) {
        ++seed) {
     const Kernel kernel = RandomKernel(static_cast<uint64_t>(seed));
     const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
-    const Schedule schedule =
-        FindScheduler(kernel, LowestTarget())->choose(kernel, any, ShippedMachine(LowestTarget()));
+    const Schedule schedule = ChooseSchedule(kernel, any, ShippedMachine(LowestTarget()));
     found.Add(Print(kernel), schedule.ToString(), {}, {});
   }
   found.Print("random kernels");

@@ -21,8 +21,8 @@
 #include "exec/validate/validator.h"
 #include "graph/text.h"
 #include "kernel/text.h"
+#include "schedule/choose.h"
 #include "schedule/device.h"
-#include "schedule/scheduler.h"
 #include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
@@ -102,9 +102,7 @@ program::Program ProgramOf(const Kernel& kernel, const SizeClass& sizes) {
   program::KernelDef* const def = program.add_kernels();
   def->set_text(Print(kernel));
   program::KernelChoice* const choice = def->add_choices();
-  choice->set_schedule(FindScheduler(kernel, HostTarget())
-                           ->choose(kernel, sizes, ShippedMachine(HostTarget()))
-                           .ToString());
+  choice->set_schedule(ChooseSchedule(kernel, sizes, ShippedMachine(HostTarget())).ToString());
   for (const int64_t most : sizes.at_most) choice->add_at_most(most == kUnbounded ? -1 : most);
   return program;
 }
@@ -161,20 +159,19 @@ TEST(BrokenCode, IsRefusedOrHarmless) {
   for (int seed = 0; seed < kernels; ++seed) {
     const Kernel kernel = RandomKernel(static_cast<uint64_t>(seed) + 100);
     const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
-    const Schedule schedule =
-        FindScheduler(kernel, HostTarget())->choose(kernel, any, ShippedMachine(HostTarget()));
+    const Schedule schedule = ChooseSchedule(kernel, any, ShippedMachine(HostTarget()));
     KILN_ASSERT_OK_AND_ASSIGN(
         const CodegenAnswer answer,
         service.Emit(service.Identify(Print(kernel), schedule.ToString()), {"elf"}));
     ValidationRequest request{
         answer.sections[0].second, Print(kernel), schedule.Facts().ToString(), {}, {}};
     KILN_ASSERT_OK(validator.Validate(request).status());
-    const std::vector<size_t> code = CodeOf(request.elf);
+    const std::vector<size_t> code = CodeOf(request.code);
     ASSERT_FALSE(code.empty());
     for (int k = 0; k < 12; ++k, ++tried) {
       ValidationRequest broken = request;
       const size_t at = code[random() % code.size()];
-      broken.elf[at] = static_cast<char>(broken.elf[at] ^ (1 << random() % 8));
+      broken.code[at] = static_cast<char>(broken.code[at] ^ (1 << random() % 8));
       const absl::StatusOr<Validation> done = validator.Validate(broken);
       if (!done.ok()) {
         EXPECT_TRUE(absl::IsDataLoss(done.status())) << done.status();

@@ -23,8 +23,8 @@
 #include "exec/validate/probe.h"
 #include "exec/validate/validator.h"
 #include "kernel/text.h"
+#include "schedule/choose.h"
 #include "schedule/device.h"
-#include "schedule/scheduler.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 #include "tests/kernel/random.h"
@@ -44,7 +44,7 @@ std::string Planted(int which) {
 
 Schedule ScheduleOf(const Kernel& kernel) {
   const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
-  return FindScheduler(kernel, LowestTarget())->choose(kernel, any, ShippedMachine(LowestTarget()));
+  return ChooseSchedule(kernel, any, ShippedMachine(LowestTarget()));
 }
 
 LaunchFacts FactsOf(const Kernel& kernel) { return ScheduleOf(kernel).Facts(); }
@@ -72,7 +72,9 @@ TEST(Probes, CoverTailsBlocksTasksAndSpecials) {
     specials = specials || probe.specials;
     in_place = in_place || probe.in_place;
   }
-  for (const int64_t wanted : {1, 31, 32, 33, 63, 65, 4097})
+  const int64_t step = FactsOf(kernel).step;
+  for (const int64_t wanted :
+       {int64_t{1}, step - 1, step, step + 1, int64_t{63}, int64_t{65}, int64_t{4097}})
     EXPECT_THAT(extents, testing::Contains(wanted));
   EXPECT_TRUE(specials && in_place);
 }
@@ -227,7 +229,7 @@ TEST_F(ValidatorTest, RefusesEachPlantedFault) {
 
 TEST_F(ValidatorTest, CodeThatIsNoKernelIsRefused) {
   ValidationRequest request = RequestFor(0);
-  request.elf = "no code";
+  request.code = "no code";
   EXPECT_TRUE(absl::IsDataLoss(validator_.Validate(request).status()));
 }
 
@@ -606,9 +608,8 @@ TEST_F(ValidationServiceTest, EntriesAreOfTheWidestClass) {
   const Kernel kernel = *ParseKernel(kDouble);
   program::KernelChoice& choice = *program.mutable_kernels(0)->mutable_choices(0);
   choice.set_at_most(0, 24);
-  choice.set_schedule(FindScheduler(kernel, HostTarget())
-                          ->choose(kernel, {{kUnbounded}}, ShippedMachine(HostTarget()))
-                          .ToString());
+  choice.set_schedule(
+      ChooseSchedule(kernel, {{kUnbounded}}, ShippedMachine(HostTarget())).ToString());
   KernelService service(Options(KILN_TEST_BIN_DIR "/kiln-codegen"));
   KILN_ASSERT_OK(service.GetAll(program).status());
   service.FinishValidations();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exec/support/loader.h"
+#include "exec/cpu/elf_loader.h"
 
 #include <alloca.h>
 #include <elf.h>
@@ -13,7 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "exec/support/elf_check.h"
+#include "exec/cpu/elf_check.h"
+#include "exec/support/kernel_code.h"
 #include "exec/support/launch.h"
 #include "gtest/gtest.h"
 
@@ -52,7 +53,7 @@ int MappedKernels() {
 }
 
 TEST(LoaderTest, RunsAKernel) {
-  const auto kernel = LoadKernel(TestKernel(1));
+  const auto kernel = LoadElf(TestKernel(1));
   ASSERT_TRUE(kernel.ok()) << kernel.status();
   EXPECT_EQ(FactorOf(*kernel), 1);
 }
@@ -94,7 +95,7 @@ TEST(LoaderTest, TasksBeginAtTheEndOfAPageOfTheStack) {
 TEST(LoaderTest, NeverConfusesKernelsWhoseDescriptorsHaveOneNumber) {
   std::vector<LoadedKernel> kernels;
   for (int i = 0; i < 200; ++i) {
-    auto kernel = LoadKernel(TestKernel(1 + i % 2));
+    auto kernel = LoadElf(TestKernel(1 + i % 2));
     ASSERT_TRUE(kernel.ok()) << kernel.status();
     kernels.push_back(*std::move(kernel));
   }
@@ -104,7 +105,7 @@ TEST(LoaderTest, NeverConfusesKernelsWhoseDescriptorsHaveOneNumber) {
 TEST(LoaderTest, UnloadsWithTheLastCopy) {
   const int before = MappedKernels();
   {
-    const auto kernel = LoadKernel(TestKernel(2));
+    const auto kernel = LoadElf(TestKernel(2));
     ASSERT_TRUE(kernel.ok());
     EXPECT_GT(MappedKernels(), before);
     const LoadedKernel copy = *kernel;
@@ -119,7 +120,7 @@ TEST(LoaderTest, DebugLoadKeepsTheFile) {
   std::filesystem::create_directory(folder);
   setenv("TMPDIR", folder.c_str(), 1);
   setenv("KILN_DEBUG_LOAD", "file", 1);
-  const auto kernel = LoadKernel(TestKernel(2), "softmax/1");
+  const auto kernel = LoadElf(TestKernel(2), "softmax/1");
   unsetenv("KILN_DEBUG_LOAD");
   unsetenv("TMPDIR");
   ASSERT_TRUE(kernel.ok()) << kernel.status();
@@ -139,7 +140,7 @@ TEST(ElfCheckTest, RefusesWhatIsNoKernel) {
   std::ifstream self("/proc/self/exe", std::ios::binary);
   std::stringstream program;
   program << self.rdbuf();
-  EXPECT_EQ(LoadKernel(program.str()).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(LoadElf(program.str()).status().code(), absl::StatusCode::kDataLoss);
 }
 
 TEST(ElfCheckTest, RefusesEveryShortening) {
@@ -225,9 +226,10 @@ TEST(ElfCheckTest, RefusesTagsWithoutThoseThatGoWithThem) {
 }
 
 TEST(HostRunsTest, WhatDoesNotSayWhatItNeedsRunsNowhere) {
-  EXPECT_TRUE(HostRunsCodeOf({{"isa", ""}}));
-  EXPECT_FALSE(HostRunsCodeOf({{"isa", "of tomorrow"}}));
-  EXPECT_FALSE(HostRunsCodeOf({{"target", "x86-64-v3"}}));
+  EXPECT_TRUE(RunsHere({{"device", "cpu"}, {"isa", ""}}));
+  EXPECT_FALSE(RunsHere({{"device", "cpu"}, {"isa", "of tomorrow"}}));
+  EXPECT_FALSE(RunsHere({{"device", "cpu"}, {"target", "x86-64-v3"}}));
+  EXPECT_FALSE(RunsHere({{"device", "of tomorrow"}, {"isa", ""}}));
 }
 
 // What the checker lets pass must load or fail in peace; code itself may be anything, so it is not
@@ -243,7 +245,7 @@ TEST(ElfCheckTest, SurvivesMutations) {
       bytes[random() % range] = static_cast<char>(i % 3 == 0 ? 0xff : random());
     if (!CheckKernelElf(bytes).ok()) continue;
     ++passed;
-    if (i % 5 == 0) (void)LoadKernel(bytes);
+    if (i % 5 == 0) (void)LoadElf(bytes);
   }
   EXPECT_GT(passed, 0);
   EXPECT_LT(passed, 3000);

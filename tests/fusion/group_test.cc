@@ -162,7 +162,7 @@ TEST(FormGroups, TakesTheMapsBeforeAndAfterAColumnSum) {
 TEST(FormGroups, PutsAValueWithItsOnlyReader) {
   const Graph graph = Parsed(R"(
     graph g
-    input x : f32 [512, 64]
+    input x : f32 [512, 1024]
     y = relu(x)
     rows = reduce_sum(y) {axes = [1]}
     square = mul(y, y)
@@ -173,8 +173,10 @@ TEST(FormGroups, PutsAValueWithItsOnlyReader) {
   )");
   const Grouping grouping = Grouped(graph);
   ASSERT_THAT(grouping.groups, SizeIs(2)) << ToString(grouping, graph);
-  EXPECT_THAT(grouping.groups[0].nodes, SizeIs(2)) << ToString(grouping, graph);  // relu, rows
-  EXPECT_THAT(grouping.groups[1].nodes, SizeIs(2));  // the square is never stored
+  for (const EdgeDecision& edge : grouping.edges) {  // the square is never stored
+    const bool of_square = graph.node(edge.producer).op->name == std::string("mul");
+    EXPECT_TRUE(edge.fused || !of_square) << ToString(grouping, graph);
+  }
 }
 
 // One encoder layer as exporters write it: projections are library nodes between fused pieces.
@@ -500,7 +502,9 @@ TEST(FormGroups, IsFastForManyReadersOfOneValue) {
   const auto start = std::chrono::steady_clock::now();
   const Grouping grouping = Grouped(graph);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(seconds.count(), 10);  // 1.4 on an idle computer
+#ifndef __SANITIZE_ADDRESS__       // 40 times as slow
+  EXPECT_LT(seconds.count(), 10);  // 1.0 on an idle computer
+#endif
   EXPECT_LE(KernelGroups(grouping).size(), 2501u);
 }
 

@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "kernel/text.h"
-#include "schedule/cpu/index_split.h"
+#include "schedule/index_split.h"
 #include "tests/fusion/nets.h"
 
 namespace kiln {

@@ -27,8 +27,8 @@
 #include "compiler/compile.h"
 #include "compiler/variants.h"
 #include "compiler/warm_model.h"
-#include "exec/support/elf_check.h"
-#include "exec/support/loader.h"
+#include "exec/cpu/elf_check.h"
+#include "exec/cpu/elf_loader.h"
 #include "graph/text.h"
 #include "persistent_cache/pack.h"
 #include "persistent_cache/store.h"
@@ -266,7 +266,7 @@ TEST_F(EntriesFuzz, ForgedOnesInACacheAreMisses) {
 // Of what is refused nothing is asked, and what is accepted is loaded; its code does not run.
 TEST_F(EntriesFuzz, ForgedObjectsAreRefusedOrLoad) {
   const std::string object = Contents(std::string(TEST_KERNEL_DIR) + "/test_kernel_1.so");
-  ASSERT_TRUE(LoadKernel(object).ok());
+  ASSERT_TRUE(LoadElf(object).ok());
   const auto judge = [&](uint64_t seed) -> std::string {
     std::mt19937_64 random(seed);
     std::string forged = object;
@@ -275,7 +275,7 @@ TEST_F(EntriesFuzz, ForgedObjectsAreRefusedOrLoad) {
     if (random() % 16 == 0) forged.resize(random() % forged.size());
     if (const char* const folder = std::getenv("KILN_FUZZ_DUMP"); folder != nullptr)
       WriteFile(absl::StrCat(folder, "/", seed, ".so"), forged);
-    if (CheckKernelElf(forged).ok()) LoadKernel(forged).status().IgnoreError();
+    if (CheckKernelElf(forged).ok()) LoadElf(forged).status().IgnoreError();
     return "";
   };
   const uint64_t first = FuzzNumber("KILN_SEED", 1),

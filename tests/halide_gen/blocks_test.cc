@@ -14,8 +14,9 @@ class BlocksTest : public testing::TestWithParam<IsaLevel> {
   void SetUp() override {
     if (LevelOf(HostCpu()) < GetParam()) GTEST_SKIP() << "this machine is not " << Name(GetParam());
   }
-  CompiledKernel Compile(const std::string& text, SizeClass sizes) {
-    return CompiledKernel("kernel v1 math 1\n" + text, GetParam(), "", std::move(sizes));
+  CompiledKernel Compile(const std::string& text, SizeClass sizes,
+                         const std::string& words = "packed_blocks") {
+    return CompiledKernel("kernel v1 math 1\n" + text, GetParam(), words, std::move(sizes));
   }
 };
 
@@ -37,8 +38,7 @@ TEST_P(BlocksTest, TinyMatricesAreTransposed) {
 TEST_P(BlocksTest, ABlockMayFillAVectorAndAnElement) {
   CompiledKernel kernel = Compile(
       "dims a b c\nin 0 f32 [a, c, b] dense\nout 0 f32 [a, b, c] dense = neg(in0[a, c, b])\n",
-      {{kUnbounded, 11, 11}});
-  EXPECT_EQ(FieldOf(kernel.schedule(), "blocks", 0), 1);
+      {{kUnbounded, 11, 11}}, "packed_blocks blocks=1");
   for (const int32_t a : {1, 3}) kernel.Check({a, 11, 11}, 1);
 }
 

@@ -75,7 +75,7 @@ out  2 f32 [a] dense = s0[a]
 }
 
 TEST_P(ElementsTest, GeneralComputesMaps) {
-  CompiledKernel kernel = Compile(kProduct, "general");
+  CompiledKernel kernel = Compile(kProduct, "pointwise");
   for (const int32_t n : {1, 7, 64, 100, 40000}) kernel.Check({n}, 1);
 }
 
@@ -166,8 +166,7 @@ TEST_P(ElementsTest, ShortRowsLieWholeInVectors) {
               " [a, b, c] dense = select(lt(in1[a, b], s0[a, b, c]), "
               "s0[a, b, c], in2[a, c])\n" +
               "out 1 f32 [a, b, c] dense = mul(in3[b], cast<f32>(index(c)))\n",
-          "", {{kUnbounded, kUnbounded, most}});
-      EXPECT_EQ(FieldOf(kernel.schedule(), "packed", 0), 1);
+          "full_unroll packed=1", {{kUnbounded, kUnbounded, most}});
       for (const int32_t b : {1, 7, 15, 16, 17, 100})
         kernel.Check({3, b, static_cast<int32_t>(most)}, 1);
       kernel.Check({3, 20, std::max(1, static_cast<int32_t>(most) - 1)}, 1);
@@ -187,8 +186,7 @@ s0 : f32 [c] = neg(in1[c])
 out  0 f32 [a, b, c, d] dense = add(mul(in0[a, b, c, d], s0[c]), sub(cast<f32>(in2[b, d]), in3[d]))
 out  1 f64 [a, b, c, d] dense = cast<f64>(add(in0[a, b, c, d], in1[c]))
 )",
-                                  "", {{kUnbounded, 4, 20, 7}});
-  EXPECT_EQ(FieldOf(kernel.schedule(), "collapsed", 1), 4);
+                                  "pointwise collapsed=4", {{kUnbounded, 4, 20, 7}});
   EXPECT_EQ(TextOf(kernel.schedule(), "expanded"), "1,2,3");
   for (const int32_t d : {1, 2, 7}) {
     for (const int32_t c : {1, 3, 20}) kernel.Check({5, 4, c, d}, static_cast<uint32_t>(c));
@@ -297,31 +295,27 @@ in   1 f32 [a, c] dense
 in   2 f32 [a, b, c, d] dense
 out  0 f32 [a, b, c, d] dense = add(mul(in0[a, d, b, c], in1[a, c]), in2[a, b, c, d])
 )",
-                                   "", {{kUnbounded, kUnbounded, 7, kUnbounded}});
-  EXPECT_EQ(FieldOf(several.schedule(), "dims", 1), 2);
+                                   "transpose dims=2", {{kUnbounded, kUnbounded, 7, kUnbounded}});
   for (const int32_t b : {1, 3, 7, 50}) {
     for (const int32_t d : {1, 16, 17, 50}) several.Check({2, b, 7, d}, static_cast<uint32_t>(b));
   }
   CompiledKernel reversed = Compile(
       "dims a b c\nin 0 f32 [c, b, a] dense\nin 1 f32 [b] dense\nout 0 f32 [a, b, c] dense = "
       "sub(in0[c, b, a], in1[b])\n",
-      "", {{5, kUnbounded, kUnbounded}});
-  EXPECT_EQ(FieldOf(reversed.schedule(), "dims", 1), 2);
+      "transpose dims=2", {{5, kUnbounded, kUnbounded}});
   for (const int32_t b : {1, 3, 8, 50}) {
     for (const int32_t a : {1, 5}) reversed.Check({a, b, 40}, static_cast<uint32_t>(b));
   }
   CompiledKernel tiny = Compile(
       "dims a b c d e\nin 0 f32 [a, e, d, c, b] dense\nin 1 f32 [c] dense\nout 0 f32 [a, b, c, d, "
       "e] dense = sub(in0[a, e, d, c, b], in1[c])\n",
-      "", {{kUnbounded, 5, 2, kUnbounded, kUnbounded}});
-  EXPECT_EQ(FieldOf(tiny.schedule(), "dims", 1), 3);
+      "transpose dims=3", {{kUnbounded, 5, 2, kUnbounded, kUnbounded}});
   for (const int32_t b : {1, 2, 4, 5}) {
     for (const int32_t c : {1, 2}) tiny.Check({3, b, c, 9, 18}, static_cast<uint32_t>(b));
   }
   CompiledKernel few = Compile(
-      "dims a b c\nin 0 f32 [a, c, b] dense\nout 0 f32 [a, b, c] dense = neg(in0[a, c, b])\n", "",
-      {{kUnbounded, 16, kUnbounded}});
-  EXPECT_EQ(FieldOf(few.schedule(), "columns", 1), 64);
+      "dims a b c\nin 0 f32 [a, c, b] dense\nout 0 f32 [a, b, c] dense = neg(in0[a, c, b])\n",
+      "transpose columns=64", {{kUnbounded, 16, kUnbounded}});
   for (const int32_t b : {1, 8, 9, 16}) {
     for (const int32_t c : {1, 130, 1024, 1100}) few.Check({2, b, c}, static_cast<uint32_t>(b));
   }
@@ -336,9 +330,7 @@ TEST_P(ElementsTest, ReadsTinyStridesByShuffles) {
   CompiledKernel kernel = Compile(
       "dims a b c\nin 0 u8 [a, c, b] dense\nin 1 f32 [b] dense\nout 0 f32 [a, b, c] dense = "
       "sub(cast<f32>(in0[a, c, b]), in1[b])\n",
-      "", {{kUnbounded, 3, kUnbounded}});
-  EXPECT_EQ(FieldOf(kernel.schedule(), "channels", 0), 3);
-  EXPECT_EQ(FieldOf(kernel.schedule(), "together", 0), 1);
+      "deinterleave channels=3 together=1", {{kUnbounded, 3, kUnbounded}});
   for (const int32_t b : {0, 1, 2, 3}) {
     for (const int32_t n : {0, 1, 16, 17, 100, 333}) kernel.Check({4, b, n}, 1);
   }
@@ -346,9 +338,7 @@ TEST_P(ElementsTest, ReadsTinyStridesByShuffles) {
   CompiledKernel short_rows = Compile(
       "dims a b c\nin 0 u8 [b, c, a] dense\nin 1 f32 [a] dense\nout 0 f32 [a, b, c] dense = "
       "sub(cast<f32>(in0[b, c, a]), in1[a])\n",
-      "", {{4, kUnbounded, 1000}});
-  EXPECT_EQ(FieldOf(short_rows.schedule(), "channels", 0), 4);
-  EXPECT_EQ(FieldOf(short_rows.schedule(), "together", 0), 0);
+      "deinterleave channels=4 together=0", {{4, kUnbounded, 1000}});
   for (const int32_t a : {1, 4}) {
     for (const int32_t n : {1, 16, 63, 64, 100, 1000}) short_rows.Check({a, 3, n}, 1);
   }
@@ -410,9 +400,7 @@ in   2 i32 [a] dense
 out  0 u8 [a, b] dense = guard(lt(index(b), extent(n0)), in0[a, b], guard(and(le(extent(n0), index(b)), lt(index(b), mul(extent(n0), i64:2))), in1[[in2[a]], b-|n0|], guard(le(mul(extent(n0), i64:2), index(b)), u8:9, u8:0)))
 out  1 u8 [a, b] dense = guard(and(le(extent(n0), index(b)), lt(index(b), mul(extent(n0), i64:2))), in0[a, b-|n0|], u8:3)
 )",
-                                 "", {{1000, 15, 5, 100}});
-  EXPECT_EQ(FieldOf(three.schedule(), "segments", 0), 2);
-  EXPECT_EQ(FieldOf(three.schedule(), "order", -1), 0);
+                                 "memory_order segments=2", {{1000, 15, 5, 100}});
   for (const int32_t n : {1, 5, 7, 33}) three.Check({9, 3 * n, n, 4}, 1);
   CompiledKernel padded = Compile(R"(dims a b
 sizes n0

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/halide_gen/harness.h"
 #include "base/cpu_features.h"
-#include "schedule/cpu/schedulers.h"
+#include "schedule/choose.h"
 #include "schedule/device.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "halide_gen/common/worker.h"
 #include "kernel/naive.h"
 #include "kernel/text.h"
@@ -20,12 +23,14 @@
 namespace kiln {
 namespace {
 
-const Scheduler* SchedulerNamed(const Kernel& kernel, const std::string& name) {
-  if (name.empty()) return FindScheduler(kernel, HostTarget());
-  for (const Scheduler& scheduler : CpuSchedulers()) {
-    if (name == scheduler.name) return &scheduler;
-  }
-  return nullptr;
+// True if the schedule has all of `words`: the name of its template, and fields with values.
+bool HasWords(const Schedule& schedule, const std::string& words) {
+  std::set<std::string> known = {schedule.name()};
+  for (const auto& [field, value] : schedule.Values())
+    known.insert(absl::StrCat(field, "=", value));
+  for (const absl::string_view word : absl::StrSplit(words, ' ', absl::SkipEmpty()))
+    if (known.count(std::string(word)) == 0) return false;
+  return true;
 }
 
 // Mostly plain numbers, some of every special kind.
@@ -141,20 +146,42 @@ bool AnyZero(const HostArray& array) {
 
 }  // namespace
 
-CompiledKernel::CompiledKernel(const std::string& text, IsaLevel isa, const std::string& scheduler,
+CompiledKernel::CompiledKernel(const std::string& text, IsaLevel isa, const std::string& words,
                                SizeClass sizes) {
-  Compile(text, isa, scheduler, std::move(sizes));
+  Choose(text, isa, words, std::move(sizes));
+  if (!testing::Test::HasFatalFailure()) Compile(text, isa);
 }
 
-void CompiledKernel::Compile(const std::string& text, IsaLevel isa, const std::string& scheduler,
-                             SizeClass sizes) {
+CompiledKernel::CompiledKernel(const std::string& text, IsaLevel isa, const Schedule& schedule)
+    : schedule_(schedule) {
+  const auto kernel = ParseKernel(text);
+  EXPECT_TRUE(kernel.ok()) << kernel.status() << "\n" << text;
+  if (!kernel.ok()) return;
+  kernel_ = *kernel;
+  Compile(text, isa);
+}
+
+void CompiledKernel::Choose(const std::string& text, IsaLevel isa, const std::string& words,
+                            SizeClass sizes) {
   const auto kernel = ParseKernel(text);
   ASSERT_TRUE(kernel.ok()) << kernel.status() << "\n" << text;
   kernel_ = *kernel;
   if (sizes.at_most.empty()) sizes.at_most.assign(kernel_.dims.size(), kUnbounded);
-  const Scheduler* chosen = SchedulerNamed(kernel_, scheduler);
-  ASSERT_NE(chosen, nullptr);
-  schedule_ = chosen->choose(kernel_, sizes, ShippedMachine(CpuTarget(isa)));
+  const std::vector<Candidate> candidates =
+      CandidatesFor(kernel_, sizes, ShippedMachine(CpuTarget(isa)));
+  const auto wanted =
+      std::find_if(candidates.begin(), candidates.end(),
+                   [&](const Candidate& candidate) { return HasWords(candidate.schedule, words); });
+  if (wanted == candidates.end()) {
+    std::string offered;
+    for (const Candidate& candidate : candidates)
+      absl::StrAppend(&offered, "\n", candidate.schedule.ToString());
+    FAIL() << "no candidate has \"" << words << "\"; there are" << offered << "\n" << text;
+  }
+  schedule_ = wanted->schedule;
+}
+
+void CompiledKernel::Compile(const std::string& text, IsaLevel isa) {
   answer_ = Serve({.kernel = text,
                    .schedule = schedule_.ToString(),
                    .target = std::string(Name(isa)),

@@ -11,7 +11,7 @@
 #include "base/cpu_features.h"
 #include "halide_gen/common/protocol.h"
 #include "kernel/kernel.h"
-#include "schedule/scheduler.h"
+#include "schedule/schedule.h"
 #include "tests/halide_gen/loaded_kernel.h"
 
 namespace kiln {
@@ -20,10 +20,11 @@ namespace kiln {
 // goes wrong.
 class CompiledKernel {
  public:
-  // With `scheduler` empty the first that accepts is used; `sizes` empty: nothing is known of the
-  // extents.
-  CompiledKernel(const std::string& text, IsaLevel isa, const std::string& scheduler = "",
+  // With the cheapest candidate that has all of `words`: a template's name, or fields with values,
+  // as in "transpose columns=64". `sizes` empty: nothing is known of the extents.
+  CompiledKernel(const std::string& text, IsaLevel isa, const std::string& words = "",
                  SizeClass sizes = {});
+  CompiledKernel(const std::string& text, IsaLevel isa, const Schedule& schedule);
 
   bool ok() const { return loaded_ != nullptr; }
   const Kernel& kernel() const { return kernel_; }
@@ -37,8 +38,8 @@ class CompiledKernel {
   void Check(const std::vector<int32_t>& extents, uint32_t seed, bool in_place = true);
 
  private:
-  void Compile(const std::string& text, IsaLevel isa, const std::string& scheduler,
-               SizeClass sizes);
+  void Choose(const std::string& text, IsaLevel isa, const std::string& words, SizeClass sizes);
+  void Compile(const std::string& text, IsaLevel isa);
   std::vector<HostArray> MakeInputs(const std::vector<int32_t>& extents,
                                     std::mt19937& random) const;
   std::vector<HostArray> MakeOutputs(const std::vector<int32_t>& extents) const;

@@ -72,8 +72,10 @@ TEST_P(ReductionsTest, LayerNorm) {
 
 TEST_P(ReductionsTest, RowsOfAFewElements) {
   for (const int32_t most : {1, 2, 3, 4, 5, 8}) {
-    CompiledKernel softmax = Compile(kSoftmax, "", {{kUnbounded, most}});
-    CompiledKernel norm = Compile(R"(dims a b c
+    const std::string words = most > 4 ? "outer_vectorized" : "full_unroll";
+    CompiledKernel softmax = Compile(kSoftmax, words, {{kUnbounded, most}});
+    CompiledKernel norm =
+        Compile(R"(dims a b c
 in   0 f32 [a, b, c] dense
 in   1 f32 [b] dense
 in   2 f32 [c] dense
@@ -85,9 +87,8 @@ s3 : f32 [a, b]    = div(1, sqrt(add(s2[a, b], par0)))
 out  0 f32 [a, b, c] dense = add(mul(mul(s1[a, b, c], s3[a, b]), in1[b]), in2[c])
 out  1 f32 [a, b] dense = s3[a, b]
 )",
-                                  "", {{kUnbounded, kUnbounded, most}});
+                most > 4 ? "row_reduction" : words, {{kUnbounded, kUnbounded, most}});
     EXPECT_EQ(FieldOf(softmax.schedule(), most > 4 ? "row" : "inner", 0), most);
-    EXPECT_EQ(FieldOf(norm.schedule(), "inner", 0), most > 4 ? 0 : most);
     for (const int32_t n : {1, most}) {
       for (const int32_t rows : {1, 7, 8, 15, 16, 17, 100}) {
         softmax.Check({rows, n}, static_cast<uint32_t>(rows));
@@ -146,12 +147,6 @@ s0 : f32 [a, b, c] = reduce max over d (add(in0[a, b, c, d], mul(in1[a, c, d], i
 out  0 f32 [a, b, c, d] dense = sub(add(in0[a, b, c, d], in1[a, c, d]), s0[a, b, c])
 )",
                                     "", {{kUnbounded, kUnbounded, kUnbounded, most}});
-    const bool slow = GetParam() == IsaLevel::kV3 && most <= 13;  // maxima in which NaN shows
-    EXPECT_EQ(FieldOf(masked.schedule(), "folded", 0), slow ? 0 : 16);
-    EXPECT_EQ(FieldOf(place.schedule(), "row", 0), slow ? most : 0);
-    EXPECT_EQ(FieldOf(softmax.schedule(), "row", 0), most <= 13 ? most : 0);
-    EXPECT_EQ(FieldOf(entropy.schedule(), "row", 0), most > 8 && most <= 24 ? most : 0);
-    EXPECT_EQ(FieldOf(entropy.schedule(), "inner", 0), most <= 8 ? most : 0);
     for (const int32_t n : {0, 1, 2, most / 2, most - 1, most}) {
       for (const int32_t rows : {1, 7, 8, 15, 16, 17, 100}) {
         softmax.Check({rows, n}, static_cast<uint32_t>(rows));
@@ -198,7 +193,7 @@ s1 : f32 [b] = reduce max over a c (in0[a, b, c])
 out  0 f32 [b] dense = s0[b]
 out  1 f32 [b] dense = s1[b]
 )",
-                                    "general", {{kUnbounded, kUnbounded, most}});
+                                    "staged", {{kUnbounded, kUnbounded, most}});
     EXPECT_EQ(FieldOf(kernel.schedule(), "inner_first", 0), 1);
     EXPECT_EQ(FieldOf(kernel.schedule(), "strided", 0), most <= 8 ? most : 0);
     for (const int32_t n : {0, 1, most - 1, most}) {
@@ -216,7 +211,7 @@ TEST_P(ReductionsTest, ReadNothingBehindTheirOperands) {
                      dims, " dense\ns0 : f32 ", rows ? "[b]" : "[]",
                      " = reduce max over a (in0[[in1", dims, "]])\nout 0 f32 ", rows ? "[b]" : "[]",
                      " dense = s0", rows ? "[b]" : "[]", "\n"),
-        rows ? "row" : "general",
+        rows ? "row_reduction" : "staged",
         {rows ? std::vector<int64_t>{8, 128, 64} : std::vector<int64_t>{128, 64}});
     for (const int32_t n : {1, 5, 64, 70, 100}) {
       kernel.Check(rows ? std::vector<int32_t>{3, n, 9} : std::vector<int32_t>{n, 9}, 1);
@@ -233,9 +228,7 @@ TEST_P(ReductionsTest, ShortRowsOfAnyType) {
                       " over b (in0[a, b])\ns1 : " + type + " [a] = reduce " + other +
                       " over b (in0[a, b])\nout 0 " + type + " [a] dense = s0[a]\nout 1 " + type +
                       " [a] dense = s1[a]\nout 2 " + type + " [a, b] dense = in0[a, b]\n",
-                  "", {{kUnbounded, most}});
-      const bool slow = GetParam() == IsaLevel::kV3 && type == "f64" && most <= 13;
-      EXPECT_EQ(FieldOf(kernel.schedule(), "folded", 0), slow ? 0 : 16);
+                  "row_reduction folded=16", {{kUnbounded, most}});
       for (const int32_t n : {0, 1, 5, most - 1, most})
         kernel.Check({37, n}, static_cast<uint32_t>(n));
     }
@@ -243,8 +236,8 @@ TEST_P(ReductionsTest, ShortRowsOfAnyType) {
 }
 
 TEST_P(ReductionsTest, GeneralGivesTheSameBitsAsRow) {
-  CompiledKernel softmax = Compile(kSoftmax, "general", {{kUnbounded, 4096}});
-  CompiledKernel norm = Compile(kLayerNorm, "general", {{kUnbounded, 16777216}});
+  CompiledKernel softmax = Compile(kSoftmax, "staged", {{kUnbounded, 4096}});
+  CompiledKernel norm = Compile(kLayerNorm, "staged", {{kUnbounded, 16777216}});
   for (const int32_t n : {1, 5, 64, 100, 1000}) {
     softmax.Check({7, n}, 1);
     norm.Check({7, n}, 1);
@@ -343,8 +336,8 @@ out  0 f32 [a, b] dense = s0[a, b]
 out  1 f32 [a, b, c] dense = sub(in0[a, b, c], s1[a, b])
 out  2 f16 [a, b, c] dense = sub(in0[a, b, c], s0[a, b])
 out  3 f32 [a, b] dense = s1[a, b]
-)");
-  EXPECT_STREQ(kernel.schedule().name(), "row_reduction");
+)",
+                                  "row_reduction");
   for (const int32_t n : {1, 16, 65, 300, 5000}) kernel.Check({2, 3, n}, static_cast<uint32_t>(n));
 }
 
@@ -396,12 +389,12 @@ out  3 f32 [a, b] dense = s0[a, b]
   }
 }
 
-// Rows fold together while as many of them stay in the nearest cache, else by several in turn.
+// Rows fold together, or take each stage by several in turn.
 TEST_P(ReductionsTest, ShortRowsTakeEachStageBySeveral) {
   const auto check = [&](const std::string& text, int32_t most) {
-    CompiledKernel kernel = Compile(text, "", {{kUnbounded, most}});
-    EXPECT_EQ(FieldOf(kernel.schedule(), "folded", 0), most == 200 ? 0 : 16);
-    EXPECT_EQ(FieldOf(kernel.schedule(), "batch", 1), most == 200 ? 8 : 1);
+    CompiledKernel kernel =
+        Compile(text, most == 200 ? "row_reduction batch=8" : "row_reduction folded=16",
+                {{kUnbounded, most}});
     for (const int32_t n : {0, 1, 15, 33, 50, 64, 97, 131, 200}) {
       if (n > most) break;
       for (const int32_t rows : {0, 1, 2, 7, 8, 9, 331}) {

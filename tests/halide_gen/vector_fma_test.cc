@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "halide_gen/cpu/vector_fma.h"
+#include "halide_gen/common/vector_fma.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

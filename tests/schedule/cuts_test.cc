@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedule/cpu/index_split.h"
+#include "schedule/index_split.h"
 
 #include <gtest/gtest.h>
 
 #include "kernel/text.h"
-#include "schedule/scheduler.h"
+#include "schedule/size_class.h"
 
 namespace kiln {
 namespace {

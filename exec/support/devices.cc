@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of device runtimes, one line each.
+#include "exec/cpu/device.h"
+#include "exec/support/device.h"
+
+namespace kiln {
+
+std::span<const DeviceRuntime* const> AllDeviceRuntimes() {
+  static constexpr const DeviceRuntime* kRuntimes[] = {
+      &kCpuRuntime,
+  };
+  return kRuntimes;
+}
+
+}  // namespace kiln

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loads of inputs without dims, as which Halide does not know them until it has found all bounds.
+//
+// What is loaded at a place that never changes is one value to Halide, and the bounds of all that
+// is computed with it are written out as trees: 2^n operations for x = x * x, n times, as pow of
+// integers does. The value of an unknown function has no bounds.
+//
+// Private: has Halide.h.
+#ifndef KILN_HALIDE_GEN_COMMON_OPAQUE_LOADS_H_
+#define KILN_HALIDE_GEN_COMMON_OPAQUE_LOADS_H_
+
+#include <Halide.h>
+
+namespace kiln {
+
+// `load`, by an unknown function.
+Halide::Expr Opaque(const Halide::Expr& load);
+
+// A lowering pass: the loads without that function.
+class OpaqueLoads : public Halide::Internal::IRMutator {
+ protected:
+  using IRMutator::visit;
+  Halide::Expr visit(const Halide::Internal::Call* op) override;
+};
+
+}  // namespace kiln
+
+#endif  // KILN_HALIDE_GEN_COMMON_OPAQUE_LOADS_H_

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedule/compute_price.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "schedule/read_price.h"
+
+namespace kiln {
+namespace {
+
+// What is not hidden by loops that take one vector at a time of elements that are found one by one,
+// or transposed: a vector waits for its elements, and no other is there to be computed meanwhile.
+constexpr double kNotHiddenByOne = 0.6;
+
+// The latency of the greatest or least of two floats, in additions; and that of a sum which comes
+// from the nearest cache and goes there.
+constexpr double kExtremeDepth = 3, kForwarded = 6;
+
+constexpr double kLine = 64;  // bytes
+
+class ComputePricer {
+ public:
+  ComputePricer(const LoopCounts& counts, const Machine& machine, double bytes)
+      : counts_(counts), machine_(machine), bytes_(bytes), own_ns_(counts.size()) {}
+
+  ComputePrice Run() && {
+    for (size_t e = 0; e < counts_.size(); ++e) AddExpr(e);
+    for (size_t e = 0; e < counts_.size(); ++e) {
+      if (!counts_.Stored(e) || counts_.Runs(e) < 1) continue;
+      AddLatency(e);
+      if (counts_.IsReduction(e) && !counts_.ByTiles(e)) AddFolds(e);
+    }
+    return price_;
+  }
+
+ private:
+  void AddExpr(size_t e) {
+    const ScalarExpr& expr = counts_.expr(e);
+    const std::vector<uint64_t> varies = VariesWith(expr);
+    Work work;  // of the loop over its elements
+    for (size_t i = 0; i < varies.size(); ++i) {
+      const ExprNode& node = expr.nodes()[i];
+      const double runs = counts_.RunsOf(e, varies[i]);
+      work.Add(WorkOf(expr, node, machine_), runs * ScalarFactor(e, node));
+      if (counts_.Loads(node)) work.ns += runs * machine_.add_ns;
+      if (!IsDear(node.op)) continue;
+      double distinct = 1;
+      for (size_t dim = 0; dim < std::min<size_t>(64, counts_.kernel().dims.size()); ++dim) {
+        if ((varies[i] >> dim & 1) != 0) distinct *= counts_.extent(static_cast<int32_t>(dim));
+      }
+      price_.dear_repeats = std::max(price_.dear_repeats, runs / std::max(1.0, distinct));
+    }
+    if (counts_.IsStage(e)) work.ns += CombineNs(e);
+    const double gather_ns = GatherNs(counts_, e, varies, machine_, bytes_);
+    const bool by_one = (counts_.loops().transposes || counts_.AcrossRows() || gather_ns > 0) &&
+                        !InBlocks() && 4 * counts_.loops().step <= machine_.vector_bytes;
+    if (by_one) price_.not_hidden = kNotHiddenByOne;
+    const double ns = Overlapped(work.ns, work.divider_ns, by_one ? kNotHiddenByOne : kNotHidden);
+    price_.ns += ns + gather_ns;
+    own_ns_[e] = ns;
+    price_.short_rows_ns += (LaneFactor(e) - 1) * ns;
+    if (!counts_.Kept(e)) return;
+    const Stage& stage = counts_.stage(e);
+    // Kept rows stay in the nearest cache, whole stages where they fit.
+    const double bytes = 2 * counts_.Domain(e) * static_cast<double>(SizeOf(stage.type));
+    price_.ns += bytes / machine_.GbPerS(counts_.Apart() ? bytes : 0);
+  }
+
+  // How many times the work of its elements the vectors of a stored expression's loop do: lanes
+  // beyond the end of a row, and registers that a vector does not fill, work too.
+  double LaneFactor(size_t e) const {
+    const double lanes = static_cast<double>(counts_.loops().step);
+    if (counts_.EmptyRows()) return 1;
+    if (counts_.AcrossRows()) return LanesAcrossRows(lanes);
+    const auto bytes = static_cast<double>(machine_.vector_bytes);
+    const bool by_lanes = counts_.IsReduction(e) && !counts_.ByTiles(e);
+    if (counts_.ByTiles(e)) return 1;  // see AddTiles
+    const double filled = by_lanes ? 1 : std::max(1.0, bytes / 4 / lanes);
+    if (!counts_.LoopsOver(e, counts_.kernel().innermost())) return filled;
+    const double row = counts_.RowOf(e);
+    const double most = by_lanes ? static_cast<double>(kReduceLanes) : lanes;
+    const double rest = std::fmod(row, most);
+    // The last step of what is stored is whole, and so is one that computes little: with masks.
+    constexpr double kLittle = 16;
+    const bool whole = !by_lanes && (counts_.IsStage(e) || counts_.chain(e).instructions < kLittle);
+    const double step = whole ? lanes : std::min(lanes, bytes / 4);
+    return filled * (row - rest + std::ceil(rest / step) * step) / row;
+  }
+
+  // The same for vectors across rows, of which the last is a part.
+  double LanesAcrossRows(double lanes) const {
+    double rows = 1;
+    for (int64_t k = 1; k <= counts_.loops().lane_dims; ++k)
+      rows *= counts_.extent(counts_.kernel().innermost() - static_cast<int32_t>(k));
+    return counts_.loops().lane_dims == 0 || rows < 1 ? 1 : std::ceil(rows / lanes) * lanes / rows;
+  }
+
+  // What a row has one of is computed for one row at a time, without vectors.
+  double ScalarFactor(size_t e, const ExprNode& node) const {
+    const bool scalar = counts_.loops().one_row_at_a_time && Info(node.op).function &&
+                        !counts_.LoopsOver(e, counts_.kernel().innermost());
+    return scalar ? static_cast<double>(machine_.vector_bytes) / 4 : 1;
+  }
+
+  // What a reduction takes to combine its elements.
+  double CombineNs(size_t e) const {
+    const Stage& stage = counts_.stage(e);
+    if (stage.kind != Stage::Kind::kReduce) return 0;
+    return counts_.Runs(e) * machine_.add_ns * CombineAdds(stage);
+  }
+
+  bool InBlocks() const { return counts_.loops().across == LoopSummary::Across::kBlocks; }
+
+  // The loop over a stored expression, with the maps that it computes in place.
+  struct Body {
+    Chain chain;
+    double ns = 0;
+  };
+  Body BodyOf(size_t e) const {
+    Body body{counts_.chain(e), own_ns_[e]};
+    for (const size_t inside : counts_.inlined(e)) body.ns += own_ns_[inside];
+    return body;
+  }
+
+  // What loops wait for operations to end, beyond what their units take: a core overlaps those of a
+  // step, and steps as far as it runs ahead; but an accumulator waits for itself.
+  void AddLatency(size_t e) {
+    const Body body = BodyOf(e);
+    const auto lanes = static_cast<double>(machine_.vector_bytes) / 4;
+    const double step =
+        static_cast<double>(counts_.ByTiles(e) ? counts_.loops().columns : counts_.loops().step);
+    const double vectors = std::max(1.0, step / lanes);
+    const auto links = static_cast<double>(counts_.loops().links);
+    const double in_flight =
+        vectors + machine_.window / std::max(1.0, body.chain.instructions / links);
+    const double waits = body.chain.depth / links * machine_.latency_ns / in_flight;
+    double ns = counts_.Runs(e) / lanes * waits * links;
+    if (counts_.IsReduction(e)) ns = std::max(ns, AccumulatorNs(e));
+    ns = std::hypot(ns, body.ns) + SpillNs(body, vectors);
+    price_.latency_ns += ns - body.ns;
+    if (counts_.loops().links > 1)  // what a link leaves for the next stays in the nearest cache
+      price_.ns += (links - 1) * counts_.Runs(e) * 8 / machine_.GbPerS(0);
+    if (counts_.ByTiles(e)) AddTiles(e, ns);
+  }
+
+  // What it takes to put values aside for which there are no registers: some for each vector of a
+  // step, more where chains are long.
+  double SpillNs(const Body& body, double vectors) const {
+    constexpr double kValues = 2, kMost = 6, kPart = 1;
+    const auto registers = static_cast<double>(machine_.registers);
+    const double values = vectors * std::min(kMost, kValues + body.chain.depth / 8);
+    return std::max(0.0, values / registers - 1) * kPart * body.ns;
+  }
+
+  // What a reduction waits for its accumulators.
+  double AccumulatorNs(size_t e) const {
+    const Stage& stage = counts_.stage(e);
+    const double depth = CombineDepth(stage) * machine_.latency_ns;
+    if (counts_.AcrossRows()) return 0;
+    if (!counts_.ByTiles(e)) {
+      const double row = counts_.RowOf(e),
+                   steps = std::ceil(row / static_cast<double>(kReduceLanes));
+      return counts_.Runs(e) / row * (steps - 1) * depth;
+    }
+    const auto columns = static_cast<double>(counts_.loops().columns);
+    if (!counts_.loops().sums_in_cache) return counts_.Runs(e) / columns * depth;
+    return counts_.Runs(e) / std::max(columns, counts_.RowOf(e)) *
+           (depth + kForwarded * machine_.latency_ns);
+  }
+
+  static double CombineDepth(const Stage& stage) {
+    return CombineAdds(stage) > 1 ? kExtremeDepth : 1;
+  }
+
+  // The fold of a row's lanes: instructions, and the wait of loops over the row that need it, as
+  // long as those have nothing else to do.
+  void AddFolds(size_t e) {
+    constexpr double kSteps = 6, kInstructions = 12, kTogether = 0.25;
+    constexpr double kAlone = 0.55, kInTurn = 0.13;  // of waits, where rows go one by one, or not
+    if (counts_.AcrossRows()) return;
+    const Stage& stage = counts_.stage(e);
+    const double rows = counts_.Runs(e) / counts_.RowOf(e),
+                 vector = static_cast<double>(machine_.vector_bytes) / 4;
+    const double work = kInstructions * CombineAdds(stage) * machine_.add_ns * vector;
+    price_.short_rows_ns += rows * work * (counts_.loops().folds_together ? kTogether : 1);
+    if (counts_.loops().folds_together || !counts_.AwaitedByRow(e)) return;
+    const double waits = kSteps * CombineDepth(stage) + counts_.DepthAfter(e);
+    price_.short_rows_ns +=
+        rows * waits * machine_.latency_ns * (counts_.loops().batch > 1 ? kInTurn : kAlone);
+  }
+
+  // Reductions by tiles of columns, which take `ns` for their elements.
+  void AddTiles(size_t e, double ns) {
+    const Stage& stage = counts_.stage(e);
+    const auto bytes = static_cast<double>(SizeOf(stage.type));
+    const auto columns = static_cast<double>(counts_.loops().columns);
+    const double row = std::max(1.0, counts_.RowOf(e));
+    // Whole tiles, of which the last has idle lanes.
+    const double idle = std::ceil(row / columns) * columns / row - 1;
+    price_.short_rows_ns += idle * ns;
+    // Its loads have masks, of some instructions each.
+    constexpr double kMask = 2;
+    if (idle > 0)
+      price_.short_rows_ns += counts_.Runs(e) * (1 + idle) / std::ceil(row / columns) * kMask *
+                              counts_.Loads(e) * machine_.add_ns;
+    const double steps = counts_.Runs(e) / std::min(row, columns);
+    price_.tile_loops += steps / static_cast<double>(kOuterReduceBlock);
+    if (counts_.loops().sums_in_cache)
+      price_.ns += 2 * bytes * counts_.Runs(e) / machine_.GbPerS(0);
+    if (!counts_.loops().strides && !counts_.loops().sums_in_cache)
+      price_.jumps_ns += steps * RowJumpNs(e);
+    // A step down a column finds neither its line nor its page near, if columns have many.
+    double slab = bytes;
+    for (int32_t dim = stage.over.front(); dim <= counts_.kernel().innermost(); ++dim)
+      slab *= counts_.Elements({dim});
+    const double far = std::min(1.0, 2 * slab / static_cast<double>(machine_.l2_bytes));
+    if (counts_.loops().strides && row > columns && bytes_ > static_cast<double>(machine_.l3_bytes))
+      price_.jumps_ns += steps * std::max(1.0, columns * bytes / kLine) * far * machine_.jump_ns;
+  }
+
+  // The rows of a block lie side by side in a cache, unless they are so far apart that too few fit
+  // into the same sets: then each is fetched anew for each tile.
+  double RowJumpNs(size_t e) const {
+    constexpr double kMiddle = 0.1;
+    int64_t inputs = 0, stride = 1;
+    for (const ExprNode& node : counts_.expr(e).nodes()) {
+      if (!counts_.Loads(node) || node.source != ReadSource::kInput ||
+          !counts_.VariesAlongRow(node))
+        continue;
+      const KernelInput& input = counts_.kernel().inputs[static_cast<size_t>(node.ref)];
+      const int32_t down = counts_.stage(e).over.back();
+      if (!Has(input.dims, down) || !counts_.Conflicts(input.dims, down, input.type)) continue;
+      ++inputs;
+      stride = std::max(stride, counts_.StrideOf(input.dims, down, input.type));
+    }
+    if (kOuterReduceBlock * inputs < machine_.l2_bytes / stride) return 0;
+    if (bytes_ <= static_cast<double>(machine_.l2_bytes)) return 0;
+    const bool far = bytes_ > static_cast<double>(machine_.l3_bytes);
+    return static_cast<double>(inputs) * machine_.jump_ns * (far ? 1 : kMiddle);
+  }
+
+  const LoopCounts& counts_;
+  const Machine& machine_;
+  const double bytes_;          // of all operands
+  std::vector<double> own_ns_;  // of each expression's own operations
+  ComputePrice price_;
+};
+
+}  // namespace
+
+ComputePrice ComputePriceOf(const LoopCounts& counts, const Machine& machine, double bytes) {
+  return ComputePricer(counts, machine, bytes).Run();
+}
+
+}  // namespace kiln

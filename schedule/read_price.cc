@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedule/read_price.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "schedule/analysis.h"
+
+namespace kiln {
+namespace {
+
+constexpr double kLine = 64;  // bytes
+
+// True if a vector along a row, which begins at a multiple of its length, reads one element.
+bool OneForAVector(const LoopCounts& counts, const ExprNode& read, int64_t divisor) {
+  return read.source == ReadSource::kInput &&
+         DivisorOf(counts.kernel(), static_cast<size_t>(read.ref)) != 0 &&
+         divisor % counts.loops().step == 0;
+}
+
+// Each lane finds its own address where guards may clamp it.
+bool Clamped(const LoopCounts& counts, size_t e) {
+  return counts.loops().segments == LoopSummary::Segments::kNone && HasGuard(counts.expr(e));
+}
+
+// True if neighbours in a vector are neighbours in memory, or a few elements of the innermost dim
+// apart. `clamped`: shifted reads are not.
+bool AlongLanes(const LoopCounts& counts, const ExprNode& read, bool clamped) {
+  const bool in_table =
+      read.source == ReadSource::kInput && counts.loops().expanded[static_cast<size_t>(read.ref)];
+  if (in_table) return true;
+  size_t axes = read.index.size();
+  const bool few = counts.lane_dim() != counts.kernel().innermost() && axes > 0;
+  if (few && read.index[axes - 1].IsDim() &&
+      read.index[axes - 1].terms[0].dim == counts.kernel().innermost())
+    --axes;
+  for (size_t axis = 0; axis < axes; ++axis) {
+    const IndexExpr& index = read.index[axis];
+    if (index.load >= 0) return false;
+    for (const IndexExpr::Term& term : index.terms) {
+      if (term.extent || term.dim != counts.lane_dim()) continue;
+      if (clamped && !index.IsDim()) return false;
+      if (axis + 1 != axes || term.coef != 1 || index.mod != 0) return false;
+      if (index.div != 1 && !OneForAVector(counts, read, index.div)) return false;
+    }
+  }
+  return true;
+}
+
+class ReadPricer {
+ public:
+  ReadPricer(const LoopCounts& counts, const Machine& machine, double bytes)
+      : counts_(counts), machine_(machine), bytes_(bytes) {}
+
+  // Reads of elements one by one keep the units busy that compute, too.
+  double GatherNs(size_t e, const std::vector<uint64_t>& varies) const {
+    if (counts_.loops().transposes) return 0;
+    double ns = 0;
+    const bool clamped = Clamped(counts_, e);
+    const std::vector<double> reached = Reached(counts_.expr(e), varies);
+    for (size_t i = 0; i < reached.size(); ++i) {
+      const ExprNode& node = counts_.expr(e).nodes()[i];
+      if (node.op == ScalarOp::kRead && node.source == ReadSource::kInput &&
+          VariesAlong(node, {counts_.lane_dim()}) && !AlongLanes(counts_, node, clamped))
+        ns += reached[i] *
+              (counts_.VariesAlongRow(node) ? counts_.Runs(e) : counts_.Runs(e) / counts_.Row()) *
+              (machine_.gather_ns + LinesNs(node));
+    }
+    return ns;
+  }
+
+  // What reads cost over the walk: those that are turned, and those of second loops.
+  double OddReadsNs() const {
+    constexpr double kBlocks = 0.3;  // of a transposition, where vectors hold blocks
+    const bool blocks = counts_.loops().across == LoopSummary::Across::kBlocks;
+    double ns = 0;
+    std::vector<double> asked(counts_.kernel().inputs.size(), 0);
+    for (size_t e = 0; e < counts_.size(); ++e) {
+      const bool clamped = Clamped(counts_, e);
+      for (const ExprNode& node : counts_.expr(e).nodes()) {
+        if (node.op != ScalarOp::kRead || node.source != ReadSource::kInput) continue;
+        const auto input = static_cast<size_t>(node.ref);
+        if (!counts_.VariesAlongRow(node)) continue;
+        asked[input] += counts_.Runs(e);
+        if (counts_.loops().transposes && !AlongLanes(counts_, node, clamped))
+          ns += counts_.Runs(e) * machine_.turn_ns * (blocks ? kBlocks : 1);
+      }
+    }
+    if (counts_.AcrossRows() && !counts_.OneNest()) ns += StridesNs();
+    if (counts_.loops().along >= 0) ns += TilesNs();
+    ns += MovedRowsNs();
+    for (size_t k = 0; k < asked.size(); ++k) {
+      const KernelInput& input = counts_.kernel().inputs[k];
+      const double all = counts_.Elements(input.dims);
+      if (asked[k] <= all) continue;
+      const double again = (asked[k] - all) * static_cast<double>(SizeOf(input.type));
+      const double near = all * static_cast<double>(SizeOf(input.type));
+      const bool row = Has(input.dims, counts_.kernel().innermost()) && !counts_.Apart();
+      ns += again / machine_.GbPerS(row ? std::min(near, counts_.Row() * 4) : near);
+    }
+    return ns;
+  }
+
+ private:
+  // Rows of inputs that lie in another order than the outputs: unless the loop next to the
+  // innermost follows them, a line that two rows share is read for each.
+  double MovedRowsNs() const {
+    const int32_t x = counts_.kernel().innermost();
+    const int32_t next =
+        counts_.loops().order >= 0 ? static_cast<int32_t>(counts_.loops().order) : x - 1;
+    double ns = 0;
+    for (const KernelInput& input : counts_.kernel().inputs) {
+      const std::vector<int32_t>& dims = input.dims;
+      const bool moved = static_cast<int>(dims.size()) == counts_.kernel().num_iterated() &&
+                         x >= 1 && dims.back() == x && !std::is_sorted(dims.begin(), dims.end());
+      if (!moved || dims[dims.size() - 2] == next) continue;
+      const double row = counts_.Elements({x}) * static_cast<double>(SizeOf(input.type));
+      const double all = counts_.Elements(dims) * static_cast<double>(SizeOf(input.type));
+      ns += all / row * kLine / machine_.GbPerS(bytes_);
+    }
+    return ns;
+  }
+
+  // Tiles that are transposed follow each other along the operands, or along the outputs, some at a
+  // time: the one is read in runs, or the other written. Each run begins at a place of its own.
+  double TilesNs() const {
+    constexpr double kOther = 8;  // elements of a tile along the operands
+    constexpr double kRead = 1, kWritten = 0.3, kConflict = 5;  // of a run, in latencies
+    const auto dim = static_cast<int32_t>(counts_.loops().along);
+    const double along = counts_.Elements({dim}), row = counts_.Row();
+    const auto tile = static_cast<double>(counts_.loops().tile),
+               tiles = static_cast<double>(counts_.loops().tiles);
+    const KernelOutput& output = counts_.kernel().outputs[0];
+    const double all = counts_.Elements(output.dims);
+    const double whole =
+        all / std::max(1.0, along * row) * std::ceil(along / kOther) * std::ceil(row / tile);
+    const double elements = whole * kOther * tile;
+    const bool conflicts = counts_.Conflicts(output.dims, dim, output.type);
+    const double written = elements / std::min(row, tile * tiles) *
+                           (conflicts && tiles == 1 ? kWritten + kConflict : kWritten);
+    const bool splits = tiles > 1 && ConflictingRows();
+    const double read =
+        elements / (tiles > 1 ? kOther : RunOf(dim)) * (splits ? kRead + kConflict : kRead);
+    const double inner =
+        tiles > 1 ? std::min(tiles, std::ceil(row / tile)) : std::ceil(along / kOther);
+    return (written + read) * machine_.latency_ns + (elements - all) * machine_.turn_ns +
+           whole / inner * machine_.loop_ns;
+  }
+
+  // True if the rows of inputs that lie along `along` fall into few sets of a cache.
+  bool ConflictingRows() const {
+    return std::any_of(counts_.kernel().inputs.begin(), counts_.kernel().inputs.end(),
+                       [&](const KernelInput& input) {
+                         return !input.dims.empty() && input.dims.back() == counts_.loops().along &&
+                                counts_.Conflicts(input.dims, counts_.kernel().innermost(),
+                                                  input.type);
+                       });
+  }
+
+  // Elements of inputs in one piece along `dim`, which is their last, and those before it that are
+  // not the innermost.
+  double RunOf(int32_t dim) const {
+    for (const KernelInput& input : counts_.kernel().inputs) {
+      if (input.dims.empty() || input.dims.back() != dim) continue;
+      double run = 1;
+      for (size_t k = input.dims.size(); k-- > 0 && input.dims[k] != counts_.kernel().innermost();)
+        run *= counts_.Elements({input.dims[k]});
+      return std::max(1.0, run);
+    }
+    return 1;
+  }
+
+  // Reads along another dim than vectors run take a line for each element, which is still there for
+  // its next element if the loops in between are short.
+  double LinesNs(const ExprNode& read) const {
+    constexpr double kNear = 0.04, kFar = 0.08;  // of a jump
+    const KernelInput& input = counts_.kernel().inputs[static_cast<size_t>(read.ref)];
+    if (input.dims.empty() || input.dims.back() >= counts_.kernel().num_iterated()) return 0;
+    const auto stride =
+        static_cast<double>(counts_.StrideOf(input.dims, counts_.lane_dim(), input.type));
+    double between = kLine;
+    for (int32_t dim = input.dims.back() + 1; dim <= counts_.kernel().innermost(); ++dim)
+      between *= counts_.Elements({dim});
+    if (between <= static_cast<double>(machine_.l1_bytes)) return 0;
+    const bool far = bytes_ > static_cast<double>(machine_.l3_bytes);
+    return machine_.jump_ns * (far ? kFar : kNear) * std::min(1.0, stride / kLine);
+  }
+
+  // What vectors across rows take to sort the elements that they load and store, before and after
+  // reductions.
+  double StridesNs() const {
+    constexpr double kTile = 1.4, kIdle = 6, kFewApart = 4, kShuffled = 0.4, kPicked = 1.5;
+    double loaded = 0, stored = 0;
+    for (size_t k = 0; k < counts_.kernel().inputs.size(); ++k)
+      loaded += IsReadInPlace(counts_.kernel(), k)
+                    ? counts_.Elements(counts_.kernel().inputs[k].dims)
+                    : 0;
+    for (const KernelOutput& output : counts_.kernel().outputs)
+      stored += SpansAll(counts_.kernel(), output.dims) ? counts_.Elements(output.dims) : 0;
+    const double row = std::max(1.0, counts_.extent(counts_.kernel().innermost()));
+    const double all = loaded + stored;
+    const bool tiles = counts_.loops().across == LoopSummary::Across::kTransposed;
+    // Tiles have more rows of registers than a row has elements; shuffles pick elements that lie a
+    // few apart from whole registers, others one by one.
+    const double part = tiles ? kTile * (1 + kIdle / row) : row <= kFewApart ? kShuffled : kPicked;
+    return all * machine_.turn_ns * part;
+  }
+
+  // The part of elements for which `condition` holds: known where it compares a coordinate with an
+  // extent, as those of concats do, else one half.
+  double PartWhere(const ScalarExpr& expr, ExprId condition) const {
+    const ExprNode& compare = expr.node(condition);
+    if (compare.op != ScalarOp::kLt && compare.op != ScalarOp::kLe) return 0.5;
+    const ExprNode* index = &expr.node(compare.args[0]);
+    const ExprNode* extent = &expr.node(compare.args[1]);
+    const bool above = extent->op == ScalarOp::kIndex;
+    if (above) std::swap(index, extent);
+    if (index->op != ScalarOp::kIndex || extent->op != ScalarOp::kExtent) return 0.5;
+    const auto of = [&](const ExprNode* node) { return counts_.extent(node->ref); };
+    const double below = std::min(1.0, of(extent) / std::max(1.0, of(index)));
+    return above ? 1 - below : below;
+  }
+
+  // The part of an expression's runs that comes to each node, where choices that all lanes make
+  // alike are branches.
+  std::vector<double> Reached(const ScalarExpr& expr, const std::vector<uint64_t>& varies) const {
+    const std::vector<ExprNode>& nodes = expr.nodes();
+    std::vector<double> reached(nodes.size(), 0);
+    reached[static_cast<size_t>(expr.root())] = 1;
+    const auto reach = [&](ExprId id, double part) {
+      if (id < 0) return;
+      double& known = reached[static_cast<size_t>(id)];
+      known = std::max(known, part);
+    };
+    for (size_t i = nodes.size(); i-- > 0;) {
+      const ExprNode& node = nodes[i];
+      const bool branches =
+          node.op == ScalarOp::kGuard && counts_.lane_dim() < 64 &&
+          (varies[static_cast<size_t>(node.args[0])] >> counts_.lane_dim() & 1) == 0;
+      const double holds = branches ? PartWhere(expr, node.args[0]) : 1;
+      reach(node.args[0], reached[i]);
+      reach(node.args[1], reached[i] * holds);
+      reach(node.args[2], reached[i] * (branches ? 1 - holds : 1));
+      for (const IndexExpr& index : node.index) reach(index.load, reached[i]);
+    }
+    return reached;
+  }
+
+  const LoopCounts& counts_;
+  const Machine& machine_;
+  const double bytes_;  // of all operands
+};
+
+}  // namespace
+
+double GatherNs(const LoopCounts& counts, size_t e, const std::vector<uint64_t>& varies,
+                const Machine& machine, double bytes) {
+  return ReadPricer(counts, machine, bytes).GatherNs(e, varies);
+}
+
+bool ReadsAlongLanes(const LoopCounts& counts, size_t e, const ExprNode& read) {
+  return AlongLanes(counts, read, Clamped(counts, e));
+}
+
+double OddReadsNs(const LoopCounts& counts, const Machine& machine, double bytes) {
+  return ReadPricer(counts, machine, bytes).OddReadsNs();
+}
+
+}  // namespace kiln
