@@ -38,7 +38,7 @@ struct CacheOptions {
 };
 
 // One stage of compilation as text, for those who want to look: "graph", "groups", "kernel",
-// "stmt", "asm", "plan".
+// "ir", "stmt", "asm", "plan".
 using DumpFn =
     std::function<void(const std::string& stage, const std::string& name, const std::string& text)>;
 
@@ -72,7 +72,7 @@ struct CompileOptions {
   // price decides. Nothing is looked up for a model with it, and nothing kept.
   std::function<std::optional<Schedule>(const Kernel& kernel, const SizeClass& sizes)> choose;
   DumpFn dump;
-  bool dump_code = false;  // "stmt" and "asm" too: every kernel is compiled once more
+  bool dump_code = false;  // "ir", "stmt" and "asm" too: every kernel is compiled once more
   PlanFn on_plan;
   // Models that share a service share loaded kernels, workers and counts; null: one of its own. Its
   // own settings (threads of building, cache, mode, codegen) were fixed when it was made.

@@ -227,8 +227,8 @@ void Variants::DumpCode(const program::Program& program) const {
   for (int k = 0; k < program.kernels_size(); ++k) {
     for (int choice = 0; choice < program.kernels(k).choices_size(); ++choice) {
       const std::string& schedule = program.kernels(k).choices(choice).schedule();
-      const auto answer =
-          kernels_->Emit(kernels_->Identify(program.kernels(k).text(), schedule), {"stmt", "asm"});
+      const auto answer = kernels_->Emit(kernels_->Identify(program.kernels(k).text(), schedule),
+                                         {"ir", "stmt", "asm"});
       if (!answer.ok()) continue;
       for (const auto& [stage, text] : answer->sections) {
         options_.dump(stage, absl::StrCat("kernel", k, ".", choice), text);

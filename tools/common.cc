@@ -25,7 +25,8 @@
 namespace kiln {
 namespace {
 
-constexpr absl::string_view kStages[] = {"graph", "groups", "kernel", "stmt", "asm", "ptx", "plan"};
+constexpr absl::string_view kStages[] = {"graph", "groups", "kernel", "ir",
+                                         "stmt",  "asm",    "ptx",    "plan"};
 
 // Writes the stages named in KILN_DUMP to KILN_DUMP_DIR (default: the working directory), or
 // nothing if the variable is unset.
@@ -37,12 +38,12 @@ absl::Status DumpAsTheEnvironmentSays(CompileOptions& options) {
     if (std::find(std::begin(kStages), std::end(kStages), stage) != std::end(kStages)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("KILN_DUMP: unknown stage \"", stage,
-                     "\"; there are graph, groups, kernel, stmt, asm, ptx, plan"));
+                     "\"; there are graph, groups, kernel, ir, stmt, asm, ptx, plan"));
   }
   const char* const dir = secure_getenv("KILN_DUMP_DIR");
   const std::filesystem::path folder = dir != nullptr ? dir : ".";
   auto count = std::make_shared<std::atomic<int>>(0);  // plans are made on any thread
-  options.dump_code = stages.count("stmt") + stages.count("asm") > 0;
+  options.dump_code = stages.count("ir") + stages.count("stmt") + stages.count("asm") > 0;
   options.dump = [=](const std::string& stage, const std::string& name, const std::string& text) {
     if (stages.count(stage) == 0) return;
     std::error_code ignored;

@@ -283,8 +283,8 @@ std::function<int()> AddInspect(CLI::App& command) {
   command.add_option("--group", flags->group, "Show this group")->check(CLI::NonNegativeNumber);
   command
       .add_option("--emit", flags->emit,
-                  "Of a group or .kernel file: kernel, schedule, stmt (Halide) or asm")
-      ->check(CLI::IsMember({"kernel", "schedule", "stmt", "asm"}))
+                  "Of a group or .kernel file: kernel, schedule, ir (after each pass), stmt or asm")
+      ->check(CLI::IsMember({"kernel", "schedule", "ir", "stmt", "asm"}))
       ->capture_default_str();
   command.add_option("--target", flags->target,
                      "Instruction set: x86-64-v3 or x86-64-v4 (default: this machine's)");

@@ -3,6 +3,7 @@
 //
 //   kiln-bench-price [--each N] [--seed S] [--kind KIND] [--machine FILE] [--list]
 //   kiln-bench-price --regret [--grid] [--each N] [--seed S] [--kind KIND] [--json FILE]
+//   kiln-bench-price --regret GRAPH...
 //                    [--target TARGET] [--machine FILE]
 //   kiln-bench-price --replay FILE [--list] [--machine FILE]
 //   kiln-bench-price [--list] [--dim NAME=N]... [--seconds S] MODEL...
@@ -38,6 +39,7 @@
 #include "compiler/variants.h"
 #include "fusion/predict.h"
 #include "graph/op.h"
+#include "graph/text.h"
 #include "schedule/device.h"
 
 namespace kiln::bench {
@@ -56,6 +58,7 @@ struct Settings {
   GainSettings gain;
   bool regret = false, grid = false;
   std::string json, replay;
+  std::string write;  // a folder for the graphs drawn; nothing is timed then
   std::optional<Target> target;
   std::optional<Machine> named;
   Machine machine;  // the named one, or that of the target
@@ -154,6 +157,25 @@ void AddKind(Kind kind, const Settings& settings, std::vector<Sample>& all) {
   }
 }
 
+// What would be timed, as files; whether it is one kernel is not looked at.
+int WriteGraphs(const Settings& settings) {
+  for (int k = 0; k < kNumKinds; ++k) {
+    const auto kind = static_cast<Kind>(k);
+    if (!settings.kind.empty() && settings.kind != Name(kind)) continue;
+    for (int i = 0; i < settings.each; ++i) {
+      const absl::StatusOr<Graph> graph =
+          RandomGraph(kind, settings.seed * 100'000 + static_cast<uint64_t>(i));
+      if (!graph.ok()) continue;
+      const std::string path = absl::StrCat(settings.write, "/", Name(kind), i, ".graph");
+      if (!(std::ofstream(path) << Print(*graph)).flush()) {
+        std::fprintf(stderr, "%s: cannot be written\n", path.c_str());
+        return 1;
+      }
+    }
+  }
+  return 0;
+}
+
 bool ParseArguments(int argc, char** argv, Settings& settings) {
   for (int i = 1; i < argc; ++i) {
     const absl::string_view flag = argv[i];
@@ -175,6 +197,8 @@ bool ParseArguments(int argc, char** argv, Settings& settings) {
       if (!absl::SimpleAtoi(argv[++i], &settings.from)) return false;
     } else if (flag == "--json") {
       settings.json = argv[++i];
+    } else if (flag == "--write") {
+      settings.write = argv[++i];
     } else if (flag == "--replay") {
       settings.replay = argv[++i];
     } else if (flag == "--target") {
@@ -211,28 +235,34 @@ int Main(int argc, char** argv) {
         "[--list]\n"
         "       kiln-bench-price --regret [--grid] [--each N] [--seed S] [--from K] [--kind KIND] "
         "[--json FILE] [--target TARGET]\n"
+        "       kiln-bench-price --regret [--grid] [--target TARGET] GRAPH...\n"
+        "       kiln-bench-price --write DIR [--each N] [--seed S] [--kind KIND]\n"
         "       kiln-bench-price --replay FILE [--list] [--machine FILE]\n"
         "       kiln-bench-price [--list] [--dim NAME=N]... [--seconds S] MODEL...\n");
     return 2;
   }
   for (const std::string& path : settings.models) {
+    if (settings.regret) break;
     const absl::Status done = PrintGains(path, settings.gain);
     if (!done.ok())
       std::fprintf(stderr, "%s: %s\n", path.c_str(), std::string(done.message()).c_str());
   }
-  if (!settings.models.empty()) return 0;
+  if (!settings.models.empty() && !settings.regret) return 0;
+  if (!settings.write.empty()) return WriteGraphs(settings);
   if (settings.regret || !settings.replay.empty()) {
+    const RegretSettings regret{.each = settings.each,
+                                .seed = settings.seed,
+                                .from = settings.from,
+                                .kind = settings.kind,
+                                .grid = settings.grid,
+                                .json = settings.json,
+                                .target = settings.target,
+                                .machine = settings.machine};
     const absl::Status done =
         !settings.replay.empty()
             ? ReplayRegret(settings.replay, settings.machine, settings.list ? 1000 : 5)
-            : PrintRegret({.each = settings.each,
-                           .seed = settings.seed,
-                           .from = settings.from,
-                           .kind = settings.kind,
-                           .grid = settings.grid,
-                           .json = settings.json,
-                           .target = settings.target,
-                           .machine = settings.machine});
+        : !settings.models.empty() ? PrintRegretOf(settings.models, regret)
+                                   : PrintRegret(regret);
     if (!done.ok()) std::fprintf(stderr, "%s\n", std::string(done.message()).c_str());
     return done.ok() ? 0 : 1;
   }

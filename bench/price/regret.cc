@@ -19,6 +19,7 @@
 #include "compiler/variants.h"
 #include "fusion/lower.h"
 #include "graph/op.h"
+#include "graph/text.h"
 #include "kernel/text.h"
 #include "nlohmann/json.hpp"
 #include "schedule/choose.h"
@@ -59,6 +60,9 @@ class RegretMeter {
   // Nothing where the graph is more than one kernel, or a short one.
   absl::StatusOr<std::optional<Sample>> Measure(Kind kind, uint64_t seed) {
     KILN_ASSIGN_OR_RETURN(const Graph graph, RandomGraph(kind, seed));
+    return Measure(graph, kind, seed);
+  }
+  absl::StatusOr<std::optional<Sample>> Measure(const Graph& graph, Kind kind, uint64_t seed) {
     KILN_ASSIGN_OR_RETURN(const Compiled compiled, CompileGraph(graph, options_));
     if (compiled.grouping.groups.size() != 1) return std::nullopt;
     KILN_ASSIGN_OR_RETURN(const LoweredGroup lowered,
@@ -230,6 +234,19 @@ absl::Status ReplayRegret(const std::string& path, const Machine& machine, size_
     if (sample) samples.push_back(*std::move(sample));
   }
   ReportAll(std::move(samples), worst);
+  return absl::OkStatus();
+}
+
+absl::Status PrintRegretOf(const std::vector<std::string>& graphs, const RegretSettings& settings) {
+  RegretMeter meter(settings);
+  for (const std::string& path : graphs) {
+    std::ifstream file(path);
+    KILN_ASSIGN_OR_RETURN(const Graph graph,
+                          ParseGraph(std::string(std::istreambuf_iterator<char>(file), {})));
+    KILN_ASSIGN_OR_RETURN(const std::optional<Sample> sample, meter.Measure(graph, Kind::kMap, 0));
+    std::printf("%s%s\n", path.c_str(), sample ? "" : ": not one kernel of 20 us or more");
+    if (sample) PrintSample(*sample, /*all=*/true);
+  }
   return absl::OkStatus();
 }
 

@@ -31,6 +31,9 @@ struct RegretSettings {
 // five worst kernels.
 absl::Status PrintRegret(const RegretSettings& settings);
 
+// The same of graphs in text files that are one kernel each, with all their candidates.
+absl::Status PrintRegretOf(const std::vector<std::string>& graphs, const RegretSettings& settings);
+
 // The same of the times in a file that PrintRegret has written, for the choice and the candidates
 // of today; the `worst` kernels. Nothing is timed.
 absl::Status ReplayRegret(const std::string& path, const Machine& machine, size_t worst);

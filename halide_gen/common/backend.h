@@ -26,6 +26,7 @@ struct CompileJob {
   Target target;
   const std::vector<std::string>& sections;  // wanted, each one of Backend::sections
   const std::string& dir;                    // for files in between; removed afterwards
+  const std::vector<std::string>& without;   // CodegenRequest::without
 };
 
 struct Backend {

@@ -22,6 +22,7 @@ namespace {
 struct Arguments {
   std::string file, schedule, target = "x86-64-v3", out = ".";
   std::vector<int64_t> at_most;
+  std::vector<std::string> without;
 };
 
 int Fail(absl::string_view error) {
@@ -49,7 +50,8 @@ int CompileFile(const Arguments& arguments) {
   CodegenRequest request{.kernel = *text,
                          .schedule = arguments.schedule,
                          .target = arguments.target,
-                         .sections = {"elf", "stmt", "asm"}};
+                         .sections = {"elf", "stmt", "asm", "ir"},
+                         .without = arguments.without};
   if (request.schedule.empty()) {
     const auto schedule = DefaultSchedule(*text, arguments.target, arguments.at_most);
     if (!schedule.ok()) return Fail(schedule.status().message());
@@ -76,7 +78,7 @@ int Main(int argc, char** argv) {
   const CodegenHello hello = Hello();
   app.set_version_flag("--version", "kiln-codegen " + hello.build_id + "\n" + hello.compiler);
   app.add_option("--compile", arguments.file,
-                 "a .kernel file: writes NAME.so, NAME.stmt and NAME.s")
+                 "a .kernel file: writes NAME.so, NAME.stmt, NAME.s and NAME.ir")
       ->type_name("FILE");
   app.add_option("--schedule", arguments.schedule, "as \"row_reduction step=16\"; default: chosen")
       ->type_name("S");
@@ -84,6 +86,10 @@ int Main(int argc, char** argv) {
   app.add_option("--at-most", arguments.at_most,
                  "what the extents of the dims cannot exceed, as 4096,1024; default: unknown")
       ->type_name("N,...")
+      ->delimiter(',');
+  app.add_option("--without", arguments.without,
+                 "lowering passes that do not run, to measure what they earn")
+      ->type_name("PASS,...")
       ->delimiter(',');
   app.add_option("-o", arguments.out, "where the files go (default: here)")->type_name("DIR");
   try {
@@ -93,7 +99,7 @@ int Main(int argc, char** argv) {
   }
   ScrubEnvironment();
   ScratchDir::RemoveThoseLeftBehind();
-  return arguments.file.empty() ? ServeAll() : CompileFile(arguments);
+  return arguments.file.empty() ? ServeAll(arguments.without) : CompileFile(arguments);
 }
 
 }  // namespace

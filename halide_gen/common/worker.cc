@@ -146,9 +146,10 @@ CodegenAnswer Serve(const CodegenRequest& request) {
   return answer;
 }
 
-int ServeAll() {
-  return ServeRequests(Encode(Hello()), [](const std::string& frame) {
-    const auto request = DecodeRequest(frame);
+int ServeAll(const std::vector<std::string>& without) {
+  return ServeRequests(Encode(Hello()), [&](const std::string& frame) {
+    auto request = DecodeRequest(frame);
+    if (request.ok()) request->without = without;
     return Encode(request.ok() ? Serve(*request)
                                : Failure(Outcome::kTransient, request.status().message()));
   });

@@ -16,9 +16,9 @@ CodegenHello Hello();
 // answer.
 CodegenAnswer Serve(const CodegenRequest& request);
 
-// Says hello on stdout, then answers the requests on stdin (base/helper_main.h). Returns the exit
-// status.
-int ServeAll();
+// Says hello on stdout, then answers the requests on stdin (base/helper_main.h), all of them
+// `without` these passes. Returns the exit status.
+int ServeAll(const std::vector<std::string>& without = {});
 
 // Clears the environment but for what is known to be harmless: HL_* and LD_* change code.
 void ScrubEnvironment();

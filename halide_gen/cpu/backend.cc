@@ -3,6 +3,7 @@
 
 #include <Halide.h>
 
+#include <algorithm>
 #include <sstream>
 #include <utility>
 
@@ -17,11 +18,15 @@
 namespace kiln {
 namespace {
 
-constexpr const char* kSections[] = {"elf", "stmt", "asm"};
+constexpr const char* kSections[] = {"elf", "stmt", "asm", "ir"};
 
 absl::Status Compile(const CompileJob& job, CodegenAnswer& answer) {
   KILN_ASSIGN_OR_RETURN(const Halide::Target target, HalideTargetOf(job.target));
-  KILN_ASSIGN_OR_RETURN(const Halide::Module module, EmitModule(job.kernel, job.schedule, target));
+  const bool traces = std::count(job.sections.begin(), job.sections.end(), "ir") > 0;
+  std::string trace;
+  KILN_ASSIGN_OR_RETURN(const Halide::Module module,
+                        EmitModule(job.kernel, job.schedule, target,
+                                   {.without = job.without, .trace = traces ? &trace : nullptr}));
 
   // Machine code is made once: the text says what it uses, and is assembled.
   module.compile({{Halide::OutputFileType::assembly, job.dir + "/k.s"}});
@@ -36,6 +41,8 @@ absl::Status Compile(const CompileJob& job, CodegenAnswer& answer) {
       KILN_ASSIGN_OR_RETURN(bytes, LinkKernel(job.dir));
     } else if (name == "asm") {
       bytes = assembly;
+    } else if (name == "ir") {
+      bytes = trace;
     } else {
       std::ostringstream text;
       text << module;

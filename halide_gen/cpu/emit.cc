@@ -5,30 +5,15 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/cpu_features.h"
 #include "base/status_macros.h"
 #include "halide_gen/common/expr_emitter.h"
-#include "halide_gen/common/opaque_loads.h"
-#include "halide_gen/cpu/aligned_stores.h"
 #include "halide_gen/cpu/factors.h"
-#include "halide_gen/cpu/grouped_loads.h"
-#include "halide_gen/cpu/mask_shuffles.h"
-#include "halide_gen/cpu/narrow_stores.h"
-#include "halide_gen/cpu/narrow_tails.h"
+#include "halide_gen/cpu/lowering_passes.h"
 #include "halide_gen/cpu/nests.h"
-#include "halide_gen/cpu/prefetch.h"
-#include "halide_gen/cpu/rare_selects.h"
-#include "halide_gen/cpu/square_turns.h"
-#include "halide_gen/cpu/steady_values.h"
-#include "halide_gen/cpu/strided_loads.h"
-#include "halide_gen/cpu/uniform_loads.h"
-#include "halide_gen/cpu/uniform_selects.h"
-#include "halide_gen/cpu/whole_loads.h"
-#include "halide_gen/cpu/whole_steps.h"
 #include "kernel/abi.h"
 #include "kernel/math.h"
 #include "schedule/analysis.h"
@@ -75,38 +60,6 @@ struct Builder {
 constexpr Builder kBuilders[] = {KILN_CPU_TEMPLATES(KILN_BUILDER)};
 #undef KILN_BUILDER
 
-// Whether reductions are over other dims than the innermost only.
-bool KeepsInnermost(const Kernel& kernel) {
-  return std::none_of(kernel.stages.begin(), kernel.stages.end(), [&](const Stage& stage) {
-    return stage.kind == Stage::Kind::kReduce && stage.over.back() == kernel.innermost();
-  });
-}
-
-// Inputs with an element for each point of the iteration space; others stay in the cache, and so
-// do rows that are reduced along the other dims right after they have been read ("cross"). Down a
-// column the processor follows the lines by itself, and does not ask for those behind its end.
-std::set<std::string> StreamedInputs(const Kernel& kernel, const Schedule& schedule,
-                                     const Operands& operands) {
-  std::set<std::string> names;
-  if (schedule.Is(kRowAndColumn) || (schedule.Is(kOuterReduction) && KeepsInnermost(kernel)))
-    return names;
-  for (size_t i = 0; i < kernel.inputs.size(); ++i) {
-    if (kernel.inputs[i].dims.size() >= static_cast<size_t>(kernel.num_iterated())) {
-      names.insert(operands.inputs[i].name());
-    }
-  }
-  return names;
-}
-
-std::set<std::string> OutputBuffers(const std::vector<OutputNest>& nests) {
-  std::set<std::string> names;
-  for (const OutputNest& nest : nests) {
-    for (const Halide::OutputImageParam& buffer : nest.func.output_buffers())
-      names.insert(buffer.name());
-  }
-  return names;
-}
-
 // "k" among the bodies of parallel loops.
 Halide::Internal::LoweredFunc& EntryOf(Halide::Module& module) {
   std::vector<Halide::Internal::LoweredFunc>& functions = module.functions();
@@ -146,7 +99,8 @@ absl::StatusOr<Halide::Target> HalideTargetOf(Target target) {
 }
 
 absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Schedule& schedule,
-                                          const Halide::Target& target) {
+                                          const Halide::Target& target,
+                                          const EmitSettings& settings) {
   KILN_RETURN_IF_ERROR(schedule.CheckFor(kernel));
   KILN_RETURN_IF_ERROR(CheckIndices(kernel));
   const std::optional<Kernel> linked =
@@ -157,25 +111,8 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Schedule& 
   std::vector<Halide::Func> funcs;
   for (const OutputNest& nest : nests) funcs.push_back(nest.func);
   Halide::Pipeline pipeline(funcs);
-  pipeline.add_custom_lowering_pass(new OpaqueLoads);
-  pipeline.add_custom_lowering_pass(
-      new Prefetching(StreamedInputs(expanded, schedule, operands), OutputBuffers(nests)));
-  pipeline.add_custom_lowering_pass(new UniformLoads);
-  pipeline.add_custom_lowering_pass(new UniformSelects);
-  pipeline.add_custom_lowering_pass(new SteadyValues);
-  pipeline.add_custom_lowering_pass(new SquareTurns);
-  pipeline.add_custom_lowering_pass(new WholeLoads);
-  // Nests of rows and columns lack registers as it is: branches between loads cost them 3 %.
-  if (!schedule.Is(kRowAndColumn)) pipeline.add_custom_lowering_pass(new WholeSteps);
-  pipeline.add_custom_lowering_pass(new StridedLoads);
-  if (schedule.Is(kPackedBlocks)) {
-    pipeline.add_custom_lowering_pass(new GroupedLoads);
-    pipeline.add_custom_lowering_pass(new NarrowStores);
-  }
-  pipeline.add_custom_lowering_pass(new NarrowTails(target.natural_vector_size<float>()));
-  pipeline.add_custom_lowering_pass(new RareSelects);
-  pipeline.add_custom_lowering_pass(new AlignedStores(expanded, schedule, operands, nests));
-  pipeline.add_custom_lowering_pass(new MaskShuffles);
+  AddLoweringPasses({expanded, schedule, operands, nests, target.natural_vector_size<float>()},
+                    settings.without, settings.trace, pipeline);
   const Factors factors(funcs);
   std::vector<Halide::Argument> arguments = operands.arguments;
   for (const Halide::Argument& factor : factors.arguments()) arguments.push_back(factor);

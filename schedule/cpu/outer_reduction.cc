@@ -120,7 +120,7 @@ std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes,
   for (const int64_t step : StepsFor(kernel, machine, row)) {
     columns.step = std::min(step, kMostLanes);
     for (const int64_t batch : {int64_t{1}, batches ? kMostBatch : 0}) {
-      for (const bool memory_order : {false, true}) {
+      for (const bool memory_order : {true, false}) {  // alike in price
         columns.batch = batch;
         columns.memory_order = memory_order;
         if (batch > 0 && (!memory_order || kernel.outputs.size() > 1)) add();

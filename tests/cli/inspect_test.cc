@@ -60,14 +60,15 @@ TEST_F(InspectTest, DumpsHoldTheCodeOfEveryKernel) {
       Write("relu.graph", "graph relu\ninput x : f32 [n]\ny = relu(x)\noutput y\n");
   const ProcessResult result =
       Kiln({"run", model, "-q"},
-           {.environment = {{"KILN_DUMP", "stmt,asm"}, {"KILN_DUMP_DIR", dir_.File("dump")}}});
+           {.environment = {{"KILN_DUMP", "ir,stmt,asm"}, {"KILN_DUMP_DIR", dir_.File("dump")}}});
   EXPECT_EQ(result.exit, 0) << result.err;
   std::vector<std::string> names;
   for (const auto& file : std::filesystem::directory_iterator(dir_.File("dump"))) {
     names.push_back(file.path().filename());
   }
   std::sort(names.begin(), names.end());
-  EXPECT_EQ(names, (std::vector<std::string>{"0.stmt.kernel0.0.txt", "1.asm.kernel0.0.txt"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"0.ir.kernel0.0.txt", "1.stmt.kernel0.0.txt",
+                                             "2.asm.kernel0.0.txt"}));
 }
 
 TEST_F(InspectTest, KernelFilesGoThroughTheWorker) {

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the lowering passes of the CPU back end earn.
+
+usage: bench/ablate.py [--build DIR] [--rounds N] [--without PASS,...] [--json FILE] GRAPH...
+
+Each GRAPH (text, with extents that are numbers) is run with one thread by a worker that leaves a pass out and by one that does not, in
+turn; only where that pass changes the statement of one of its kernels. Prints for each pass how many graphs it changes, the geomean
+of (time without) / (time with) over these and over all, the least and the greatest, and lines of code of the pass.
+  --without  passes left out of both sides, for cuts one after the other
+  --build    build folder with bin/kiln (default: build/release)
+  --rounds   interleaved rounds of each pair, of which the least times count (default 3)
+A gain counts when separate runs of this script show it. Example:
+  build/release/bin/kiln-bench-price --write /tmp/drawn --each 25 --seed 7
+  bench/ablate.py bench/kernels/*.graph /tmp/drawn/*.graph
+"""
+import argparse
+import collections
+import json
+import math
+import os
+import pathlib
+import re
+import stat
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+NEEDED = {"opaque_loads", "mask_shuffles"}  # code is wrong without
+
+
+class Bench:
+    """Runs bin/kiln with workers that leave passes out."""
+
+    def __init__(self, build, without, scratch):
+        self.bin, self.without, self.scratch = build.resolve() / "bin", without, pathlib.Path(scratch)
+
+    def worker(self, names):
+        """A program that is kiln-codegen without these passes."""
+        path = self.scratch / ("worker-" + "-".join(names))
+        if not path.exists():
+            option = f" --without {','.join(names)}" if names else ""
+            path.write_text(f'#!/bin/sh\nexec "{self.bin}/kiln-codegen"{option} "$@"\n')
+            path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return path
+
+    def kiln(self, names, *arguments, **environment):
+        names = sorted({*self.without, *names})
+        # A cache of its own for each set of passes: a key knows nothing of them.
+        own = {"KILN_CODEGEN": str(self.worker(names)), "KILN_CACHE_DIR": str(self.scratch / ("cache-" + "-".join(names))), **environment}
+        return subprocess.run([self.bin / "kiln", *arguments], env={**os.environ, **own}, capture_output=True, text=True)
+
+    def fired(self, graph):
+        """The passes that change a statement of the graph's kernels."""
+        with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
+            self.kiln([], "bench", graph, "--iters", "1", "--warmup", "0", "--threads", "1", KILN_DUMP="ir", KILN_DUMP_DIR=folder)
+            text = "\n".join(path.read_text() for path in pathlib.Path(folder).iterdir())
+        return set(re.findall(r"^// after (\w+)$", text, re.M)) - NEEDED
+
+    def ms(self, names, graph):
+        done = self.kiln(names, "bench", graph, "--threads", "1", "--warmup", "3", "--time", "0.15s", "--json")
+        return json.loads(done.stdout)["results"]["latency_ms"]["min"] if done.returncode == 0 else None
+
+
+def lines_of(name):
+    files = [ROOT / "halide_gen/cpu" / f"{name}{end}" for end in (".cc", ".h")]
+    return sum(len(file.read_text().splitlines()) for file in files if file.exists())
+
+
+def geomean(ratios):
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else 1.0
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--without", default="")
+    parser.add_argument("--json")
+    parser.add_argument("graphs", nargs="+")
+    options = parser.parse_args()
+    results = collections.defaultdict(dict)
+    with tempfile.TemporaryDirectory() as scratch:
+        bench = Bench(options.build, [name for name in options.without.split(",") if name], scratch)
+        for graph in options.graphs:
+            for name in sorted(bench.fired(graph) - set(bench.without)):
+                times = {True: [], False: []}
+                for _ in range(options.rounds):
+                    for cut in (False, True):
+                        times[cut].append(bench.ms([name] if cut else [], graph))
+                if None not in times[True] + times[False]:
+                    results[name][graph] = min(times[True]) / min(times[False])
+            print(f"{graph}: {', '.join(f'{n} {r[graph]:.2f}' for n, r in results.items() if graph in r)}", file=sys.stderr)
+            if options.json:
+                pathlib.Path(options.json).write_text(json.dumps(results, indent=1) + "\n")
+    print(f"{'pass':16} {'lines':>5} {'graphs':>6} {'geomean':>8} {'of all':>7} {'least':>6} {'most':>6}")
+    for name, ratios in sorted(results.items(), key=lambda item: geomean(list(item[1].values()))):
+        all_of = geomean(list(ratios.values()) + [1.0] * (len(options.graphs) - len(ratios)))
+        print(f"{name:16} {lines_of(name):5} {len(ratios):6} {geomean(list(ratios.values())):8.3f} {all_of:7.3f} "
+              f"{min(ratios.values()):6.2f} {max(ratios.values()):6.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "halide_gen/cpu/lowering_passes.h"
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "halide_gen/common/opaque_loads.h"
+#include "halide_gen/cpu/aligned_stores.h"
+#include "halide_gen/cpu/grouped_loads.h"
+#include "halide_gen/cpu/mask_shuffles.h"
+#include "halide_gen/cpu/narrow_stores.h"
+#include "halide_gen/cpu/narrow_tails.h"
+#include "halide_gen/cpu/prefetch.h"
+#include "halide_gen/cpu/rare_selects.h"
+#include "halide_gen/cpu/square_turns.h"
+#include "halide_gen/cpu/steady_values.h"
+#include "halide_gen/cpu/strided_loads.h"
+#include "halide_gen/cpu/uniform_loads.h"
+#include "halide_gen/cpu/uniform_selects.h"
+#include "halide_gen/cpu/whole_loads.h"
+#include "halide_gen/cpu/whole_steps.h"
+
+namespace kiln {
+namespace {
+
+using Halide::Internal::IRMutator;
+using Halide::Internal::Stmt;
+
+// Whether reductions are over other dims than the innermost only.
+bool KeepsInnermost(const Kernel& kernel) {
+  return std::none_of(kernel.stages.begin(), kernel.stages.end(), [&](const Stage& stage) {
+    return stage.kind == Stage::Kind::kReduce && stage.over.back() == kernel.innermost();
+  });
+}
+
+// Inputs with an element for each point of the iteration space; others stay in the cache, and so
+// do rows that are reduced along the other dims right after they have been read ("cross"). Down a
+// column the processor follows the lines by itself, and does not ask for those behind its end.
+std::set<std::string> StreamedInputs(const LoweringInput& in) {
+  std::set<std::string> names;
+  if (in.schedule.Is(kRowAndColumn) ||
+      (in.schedule.Is(kOuterReduction) && KeepsInnermost(in.kernel)))
+    return names;
+  for (size_t i = 0; i < in.kernel.inputs.size(); ++i) {
+    if (in.kernel.inputs[i].dims.size() >= static_cast<size_t>(in.kernel.num_iterated()))
+      names.insert(in.operands.inputs[i].name());
+  }
+  return names;
+}
+
+std::set<std::string> OutputBuffers(const std::vector<OutputNest>& nests) {
+  std::set<std::string> names;
+  for (const OutputNest& nest : nests) {
+    for (const Halide::OutputImageParam& buffer : nest.func.output_buffers())
+      names.insert(buffer.name());
+  }
+  return names;
+}
+
+template <typename Pass>
+std::unique_ptr<IRMutator> Plain(const LoweringInput&) {
+  return std::make_unique<Pass>();
+}
+
+bool IsPackedBlocks(const Schedule& schedule) { return schedule.Is(kPackedBlocks); }
+
+constexpr LoweringPass kPasses[] = {
+    {"opaque_loads", "loads of scalars, hidden from bounds inference, are loads again", true,
+     nullptr, Plain<OpaqueLoads>},
+    {"prefetch", "loops that read or write memory wait for lines", false, nullptr,
+     [](const LoweringInput& in) -> std::unique_ptr<IRMutator> {
+       return std::make_unique<Prefetching>(StreamedInputs(in), OutputBuffers(in.nests));
+     }},
+    {"uniform_loads", "a masked broadcast is a branch and a load for each lane", false, nullptr,
+     Plain<UniformLoads>},
+    {"uniform_selects", "both arms of a select that all lanes decide alike are gathered", false,
+     nullptr, Plain<UniformSelects>},
+    {"steady_values", "LLVM leaves loads and divisions that a loop does not change inside it",
+     false, nullptr, Plain<SteadyValues>},
+    {"square_turns", "LLVM takes thrice the shuffles to transpose a tile", false, nullptr,
+     Plain<SquareTurns>},
+    {"whole_loads", "a load across two stored vectors is not forwarded", false, nullptr,
+     Plain<WholeLoads>},
+    // Nests of rows and columns lack registers as it is: branches between loads cost them 3 %.
+    {"whole_steps", "all steps of a loop pay for the mask of its last", false,
+     [](const Schedule& schedule) { return !schedule.Is(kRowAndColumn); }, Plain<WholeSteps>},
+    {"strided_loads", "masked loads with a stride are made lane by lane", false, nullptr,
+     Plain<StridedLoads>},
+    {"grouped_loads", "lanes from a few places are gathered one by one", false, IsPackedBlocks,
+     Plain<GroupedLoads>},
+    {"narrow_stores", "LLVM splits vectors of three registers badly", false, IsPackedBlocks,
+     Plain<NarrowStores>},
+    {"narrow_tails", "the tail of a row is as much code as its steps, which compiling pays for",
+     false, nullptr,
+     [](const LoweringInput& in) -> std::unique_ptr<IRMutator> {
+       return std::make_unique<NarrowTails>(in.lanes);
+     }},
+    {"rare_selects", "what few operands take is computed for all", false, nullptr,
+     Plain<RareSelects>},
+    {"aligned_stores", "no store may go past the caches (streams.h)", false, nullptr,
+     [](const LoweringInput& in) -> std::unique_ptr<IRMutator> {
+       return std::make_unique<AlignedStores>(in.kernel, in.schedule, in.operands, in.nests);
+     }},
+    {"mask_shuffles", "LLVM repeats two or four bits of a mask wrongly", true, nullptr,
+     Plain<MaskShuffles>},
+};
+
+// Runs a pass and writes what it leaves.
+class Traced : public IRMutator {
+ public:
+  Traced(std::string name, std::unique_ptr<IRMutator> pass, std::string* trace)
+      : name_(std::move(name)), pass_(std::move(pass)), trace_(trace) {}
+  using IRMutator::mutate;
+  Stmt mutate(const Stmt& stmt) override {
+    if (pass_ == nullptr) {
+      absl::StrAppend(trace_, "// before the first\n", Text(stmt));
+      return stmt;
+    }
+    Stmt after = pass_->mutate(stmt);
+    const std::string text = Text(after);
+    absl::StrAppend(trace_, "// after ", name_);
+    absl::StrAppend(trace_, text == Text(stmt) ? ": no change\n" : "\n" + text);
+    return after;
+  }
+
+ private:
+  static std::string Text(const Stmt& stmt) {
+    std::ostringstream text;
+    text << stmt;
+    return std::move(text).str();
+  }
+
+  const std::string name_;
+  const std::unique_ptr<IRMutator> pass_;
+  std::string* const trace_;
+};
+
+}  // namespace
+
+std::span<const LoweringPass> AllLoweringPasses() { return kPasses; }
+
+void AddLoweringPasses(const LoweringInput& input, const std::vector<std::string>& without,
+                       std::string* trace, Halide::Pipeline& pipeline) {
+  if (trace != nullptr) pipeline.add_custom_lowering_pass(new Traced("", nullptr, trace));
+  for (const LoweringPass& pass : AllLoweringPasses()) {
+    if (pass.suits != nullptr && !pass.suits(input.schedule)) continue;
+    if (!pass.needed && std::find(without.begin(), without.end(), pass.name) != without.end())
+      continue;
+    std::unique_ptr<IRMutator> made = pass.make(input);
+    if (trace != nullptr) made = std::make_unique<Traced>(pass.name, std::move(made), trace);
+    pipeline.add_custom_lowering_pass(made.release());
+  }
+}
+
+}  // namespace kiln
