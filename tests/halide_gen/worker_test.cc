@@ -221,7 +221,7 @@ TEST_F(WorkerTest, RefusalsAreDeterministicAndSayWhy) {
   EXPECT_TRUE(absl::StrContains(error(old), "x86-64-v3"));
   CodegenRequest section = Request(kRelu, "pointwise");
   section.sections = {"ptx"};
-  EXPECT_EQ(error(section), "section \"ptx\": there is none; ask for elf, stmt, asm");
+  EXPECT_EQ(error(section), "section \"ptx\": there is none; ask for elf, stmt, asm, ir");
 }
 
 // Halide's simplifier fails on a slice that lies inside one vector of a concatenation.
