@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the lowering passes of the CPU back end earn.
 
-usage: bench/ablate.py [--build DIR] [--rounds N] [--without PASS,...] [--json FILE] GRAPH...
+usage: bench/ablate.py [--build DIR] [--rounds N] [--without PASS,...] [--only PASS,...] [--json FILE] GRAPH...
 
 Each GRAPH (text, with extents that are numbers) is run with one thread by a worker that leaves a pass out and by one that does not, in
 turn; only where that pass changes the statement of one of its kernels. Prints for each pass how many graphs it changes, the geomean
 of (time without) / (time with) over these and over all, the least and the greatest, and lines of code of the pass.
   --without  passes left out of both sides, for cuts one after the other
+  --only     passes that are left out in turn (default: all)
   --build    build folder with bin/kiln (default: build/release)
   --rounds   interleaved rounds of each pair, of which the least times count (default 3)
 A gain counts when separate runs of this script show it. Example:
@@ -79,6 +80,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--without", default="")
+    parser.add_argument("--only", default="")
     parser.add_argument("--json")
     parser.add_argument("graphs", nargs="+")
     options = parser.parse_args()
@@ -86,7 +88,9 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(options.build, [name for name in options.without.split(",") if name], scratch)
         for graph in options.graphs:
-            for name in sorted(bench.fired(graph) - set(bench.without)):
+            fired = bench.fired(graph)
+            only = set(options.only.split(",")) if options.only else fired
+            for name in sorted((fired & only) - set(bench.without)):
                 times = {True: [], False: []}
                 for _ in range(options.rounds):
                     for cut in (False, True):

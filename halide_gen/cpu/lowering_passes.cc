@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "halide_gen/common/opaque_loads.h"
 #include "halide_gen/cpu/aligned_stores.h"
-#include "halide_gen/cpu/grouped_loads.h"
 #include "halide_gen/cpu/mask_shuffles.h"
 #include "halide_gen/cpu/narrow_stores.h"
 #include "halide_gen/cpu/narrow_tails.h"
@@ -18,7 +17,6 @@
 #include "halide_gen/cpu/square_turns.h"
 #include "halide_gen/cpu/steady_values.h"
 #include "halide_gen/cpu/strided_loads.h"
-#include "halide_gen/cpu/uniform_loads.h"
 #include "halide_gen/cpu/uniform_selects.h"
 #include "halide_gen/cpu/whole_loads.h"
 #include "halide_gen/cpu/whole_steps.h"
@@ -74,8 +72,6 @@ constexpr LoweringPass kPasses[] = {
      [](const LoweringInput& in) -> std::unique_ptr<IRMutator> {
        return std::make_unique<Prefetching>(StreamedInputs(in), OutputBuffers(in.nests));
      }},
-    {"uniform_loads", "a masked broadcast is a branch and a load for each lane", false, nullptr,
-     Plain<UniformLoads>},
     {"uniform_selects", "both arms of a select that all lanes decide alike are gathered", false,
      nullptr, Plain<UniformSelects>},
     {"steady_values", "LLVM leaves loads and divisions that a loop does not change inside it",
@@ -89,8 +85,6 @@ constexpr LoweringPass kPasses[] = {
      [](const Schedule& schedule) { return !schedule.Is(kRowAndColumn); }, Plain<WholeSteps>},
     {"strided_loads", "masked loads with a stride are made lane by lane", false, nullptr,
      Plain<StridedLoads>},
-    {"grouped_loads", "lanes from a few places are gathered one by one", false, IsPackedBlocks,
-     Plain<GroupedLoads>},
     {"narrow_stores", "LLVM splits vectors of three registers badly", false, IsPackedBlocks,
      Plain<NarrowStores>},
     {"narrow_tails", "the tail of a row is as much code as its steps, which compiling pays for",

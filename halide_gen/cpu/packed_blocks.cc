@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pointwise kernels whose last dims ("block") are known to be tiny, and lie in another order in
 // inputs: a vector holds `lanes` whole blocks, which follow each other along the dim before, and
-// loads are shuffled (grouped_loads.h). There are no masks: the last vector along that dim begins
-// earlier, and makes some elements twice.
+// loads gather. There are no masks: the last vector along that dim begins earlier, and makes some
+// elements twice.
 //
 // Where blocks follow each other along another dim in an input ("near"), they are made along that
 // for as many rows of the outputs as lie near each other, so that lines are read once. Example, of

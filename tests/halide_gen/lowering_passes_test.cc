@@ -120,7 +120,7 @@ TEST(LoweringPasses, RunInTheOrderOfTheTableButForThoseLeftOut) {
   EXPECT_EQ(passes.ran.count("prefetch"), 0u);
   EXPECT_EQ(passes.ran.count("narrow_tails"), 0u);
   EXPECT_EQ(passes.ran.count("opaque_loads"), 1u);   // it is needed
-  EXPECT_EQ(passes.ran.count("grouped_loads"), 0u);  // not for such schedules
+  EXPECT_EQ(passes.ran.count("narrow_stores"), 0u);  // not for such schedules
   size_t at = 0;
   for (const LoweringPass& pass : AllLoweringPasses()) {
     if (passes.ran.count(pass.name) == 0) continue;
