@@ -15,6 +15,7 @@
 #define KILN_BASE_TARGET_H_
 
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <span>
 #include <string>
@@ -62,6 +63,14 @@ struct TargetRow {
   const char* doc;  // one phrase, for messages and help
 };
 std::span<const TargetRow> AllTargets();
+
+// The device's row of a table that has one for each.
+template <typename Row>
+const Row& RowOf(std::span<const Row* const> table, DeviceKind device) {
+  for (const Row* row : table)
+    if (row->device == device) return *row;
+  std::abort();  // a device without a line in the table: no input makes one
+}
 
 // The first: what is meant where no device is named.
 inline DeviceKind DefaultDevice() { return AllDevices().front().device; }

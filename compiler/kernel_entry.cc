@@ -108,7 +108,7 @@ Preimage RecordOf(const Entry& entry) {
       .Add("artefact", "validation")
       .Add("validator", absl::StrCat(kValidationVersion))
       .Add("entry", ToHex(entry.key))
-      .Add("code", ToHex(Sha256(*CodeOf(entry))))
+      .Add("code", ToHex(Sha256(CodeOf(entry)->bytes)))
       .Add("cpu", CpuModelId());
 }
 

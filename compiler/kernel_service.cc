@@ -155,7 +155,8 @@ absl::StatusOr<KernelService::Made> KernelService::FromCache(const Wanted& wante
   std::optional<Entry> entry = again ? store_->LookupAgain(preimage) : store_->Lookup(preimage);
   if (!entry.has_value()) return nothing;
   if (IsKnownToFail(*entry, {wanted.example, options_})) return KnownFailure(*entry);
-  if (CodeOf(*entry) == nullptr || !RunsHere(MetaOf(*entry))) return nothing;
+  const std::optional<KernelCode> code = CodeOf(*entry);
+  if (!code || !code->runs_here) return nothing;
   KILN_ASSIGN_OR_RETURN(const Validated where, WhereValidated(*entry, wanted.example));
   if (where == Validated::kNowhere) {
     if (!may_wait) return nothing;
@@ -163,7 +164,7 @@ absl::StatusOr<KernelService::Made> KernelService::FromCache(const Wanted& wante
                           ValidateFirst(*entry, /*fresh=*/false, wanted.example));
     if (MayPublish()) PublishLater(MakeRecord(*entry, validation), nullptr);
   }
-  absl::StatusOr<LoadedKernel> loaded = LoadCode(*entry);
+  absl::StatusOr<LoadedKernel> loaded = code->Load();
   if (!loaded.ok()) {
     WarnOnce(absl::StrCat("cached kernel ", ToHex(entry->key).substr(0, 12), ": ",
                           loaded.status().message(), "; it is built again"));
@@ -212,7 +213,7 @@ absl::StatusOr<Entry> KernelService::BuildEntry(const Wanted& wanted) {
   }
   KILN_RETURN_IF_ERROR(answer.status());
   Entry entry = EntryOf(identity, wanted.at_most, wanted.preimage, *answer);
-  if (CodeOf(entry) != nullptr) return entry;
+  if (CodeOf(entry)) return entry;
   return absl::InternalError("kernel compiler: its answer has no code");
 }
 
@@ -289,7 +290,7 @@ absl::StatusOr<KernelService::Made> KernelService::Build(const Wanted& wanted,
   KILN_ASSIGN_OR_RETURN(const Validation validation,
                         ValidateFirst(*entry, /*fresh=*/true, wanted.example));
   AddValidation(*entry, validation, wanted.example);
-  KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, LoadCode(*entry));
+  KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, CodeOf(*entry)->Load());
   if (MayPublish()) PublishLater(*std::move(entry), std::move(lock));
   return Made{Compiled(std::move(loaded)), Source::kBuilt};
 }
@@ -460,7 +461,8 @@ absl::StatusOr<KernelService::Kept> KernelService::Keep(const KernelIdentity& id
   absl::StatusOr<Entry> built = was_there ? *std::move(entry) : BuildEntry(wanted);
   if (absl::IsInternal(built.status())) return Kept::kFailed;
   KILN_RETURN_IF_ERROR(built.status());
-  const bool runs_here = CodeOf(*built) != nullptr && RunsHere(MetaOf(*built));
+  const std::optional<KernelCode> code = CodeOf(*built);
+  const bool runs_here = code && code->runs_here;
   if (was_there && !runs_here) return Kept::kWasThere;
   if (!runs_here) {
     SetExampleIfNeeded(*built, example);

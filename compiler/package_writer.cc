@@ -99,7 +99,7 @@ absl::StatusOr<std::string> PackageWriter::Encode(Store& store) {
   std::vector<Entry> entries;
   for (const auto& [key, at_most] : kernels_) {
     absl::StatusOr<Entry> entry = store.Read(key);
-    if (!entry.ok() || CodeOf(*entry) == nullptr) continue;
+    if (!entry.ok() || !CodeOf(*entry)) continue;
     LeaveOutWhatWasMeasured(*entry);
     // The code is right for whatever has its parameters; the entry tells of the extents of whoever
     // asked first.

@@ -246,8 +246,9 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> Package::Kernel(const program::Ker
     KILN_ASSIGN_OR_RETURN(const CacheKey key, KeyOf(choice.key()));
     KILN_ASSIGN_OR_RETURN(const Entry entry, ReadEntry(key, nullptr));
     KILN_RETURN_IF_ERROR(CheckIsOf(entry, def, choice));
-    if (CodeOf(entry) != nullptr && RunsHere(MetaOf(entry)) && MayRun(entry, def)) {
-      KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, LoadCode(entry));
+    const std::optional<KernelCode> code = CodeOf(entry);
+    if (code && code->runs_here && MayRun(entry, def)) {
+      KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, code->Load());
       auto owner = std::make_shared<LoadedKernel>(std::move(loaded));
       function->run = owner->function();
       function->owner = std::move(owner);

@@ -103,11 +103,6 @@ bool SpansOuter(const Kernel& kernel, const std::vector<int32_t>& dims) {
          std::find(dims.begin(), dims.end(), kernel.innermost()) == dims.end();
 }
 
-bool StoresWholeRows(const Kernel& kernel) {
-  return std::any_of(kernel.outputs.begin(), kernel.outputs.end(),
-                     [&](const KernelOutput& output) { return SpansAll(kernel, output.dims); });
-}
-
 int64_t ElementsOf(const SizeClass& sizes, int32_t first, int32_t last) {
   int64_t product = 1;
   for (int32_t d = first; d <= last; ++d) {

@@ -27,9 +27,6 @@ bool IsIdentityRead(const ExprNode& node, const std::vector<int32_t>& dims);
 bool SpansAll(const Kernel& kernel, const std::vector<int32_t>& dims);
 bool SpansOuter(const Kernel& kernel, const std::vector<int32_t>& dims);
 
-// True if some output spans all dims.
-bool StoresWholeRows(const Kernel& kernel);
-
 // How many elements the dims from `first` to `last` have at most, or INT32_MAX if that is less.
 int64_t ElementsOf(const SizeClass& sizes, int32_t first, int32_t last);
 

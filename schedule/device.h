@@ -46,7 +46,7 @@ struct DeviceModel {
 // The table.
 std::span<const DeviceModel* const> AllDeviceModels();
 
-const DeviceModel& ModelOf(DeviceKind device);
+inline const DeviceModel& ModelOf(DeviceKind device) { return RowOf(AllDeviceModels(), device); }
 inline const DeviceModel& ModelOf(Target target) { return ModelOf(target.device); }
 inline const Machine& ShippedMachine(Target target) { return ModelOf(target).machine(target); }
 

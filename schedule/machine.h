@@ -58,9 +58,6 @@ struct Machine {
   double gflops = 1;
   std::vector<Set> sets;  // ascending, at least one
 
-  // True if a vector is as long as a cache line, so that a store that is not aligned crosses lines.
-  bool VectorsFillLines() const { return vector_bytes == 64; }
-
   // The bandwidth for operands of `bytes` in all: linear between two sets.
   double GbPerS(double bytes) const;
 };

@@ -69,9 +69,10 @@ std::vector<Checked> ReadAll(const Entries& entries) {
     checked.key = info.key;
     checked.bytes = info.bytes;
     if (!entry.ok()) checked.wrong = std::string(entry.status().message());
-    if (!entry.ok() || CodeOf(*entry) == nullptr) continue;
+    const std::optional<KernelCode> code = entry.ok() ? CodeOf(*entry) : std::nullopt;
+    if (!code) continue;
     checked.builds = true;
-    checked.loads = RunsHere(MetaOf(*entry));
+    checked.loads = code->runs_here;
   }
   return all;
 }
@@ -85,8 +86,9 @@ size_t LoadInChild(const Entries& entries, std::vector<Checked>& all, size_t sta
     close(ends[0]);
     for (size_t k = start; k < all.size(); ++k) {
       const absl::StatusOr<Entry> entry = entries.read(all[k].key);
-      const bool code = all[k].loads && entry.ok() && CodeOf(*entry) != nullptr;
-      const bool ok = !code || LoadCode(*entry).ok();
+      const std::optional<KernelCode> code =
+          all[k].loads && entry.ok() ? CodeOf(*entry) : std::nullopt;
+      const bool ok = !code || code->Load().ok();
       if (write(ends[1], ok ? "y" : "n", 1) != 1) break;
     }
     _exit(0);
@@ -115,7 +117,8 @@ void LoadAll(const Entries& entries, std::vector<Checked>& all) {
 absl::StatusOr<std::string> BuildAgain(const Entries& entries, KernelService& service,
                                        const CacheKey& key) {
   const absl::StatusOr<Entry> entry = entries.read(key);
-  if (!entry.ok() || CodeOf(*entry) == nullptr) return "";
+  const std::optional<KernelCode> code = entry.ok() ? CodeOf(*entry) : std::nullopt;
+  if (!code) return "";
   const std::string& preimage = *entry->Find("preimage");
   const std::optional<Target> target = Target::Parse(FieldOf(preimage, "target"));
   KernelIdentity identity = {
@@ -127,7 +130,7 @@ absl::StatusOr<std::string> BuildAgain(const Entries& entries, KernelService& se
     return absl::StrCat("it cannot be built again: ", answer.status().message());
   KILN_RETURN_IF_ERROR(answer.status());
   for (const auto& [tag, bytes] : answer->sections) {
-    if (tag == SectionOf(identity) && bytes == *CodeOf(*entry)) return "";
+    if (tag == SectionOf(identity) && bytes == code->bytes) return "";
   }
   return "building it again gives other code; please report this as a defect";
 }

@@ -50,7 +50,9 @@ struct DeviceRuntime {
 // The table.
 std::span<const DeviceRuntime* const> AllDeviceRuntimes();
 
-const DeviceRuntime& RuntimeOf(DeviceKind device);
+inline const DeviceRuntime& RuntimeOf(DeviceKind device) {
+  return RowOf(AllDeviceRuntimes(), device);
+}
 
 }  // namespace kiln
 

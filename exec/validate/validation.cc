@@ -399,18 +399,18 @@ absl::StatusOr<Validation> DecodeValidation(absl::string_view bytes) {
 }
 
 ValidationRequest ValidationOf(const Entry& entry, const std::vector<int64_t>& example) {
-  const std::string* const code = CodeOf(entry);
+  const std::optional<KernelCode> code = CodeOf(entry);
   const std::string* const preimage = entry.Find("preimage");
   std::map<std::string, std::string> meta = MetaOf(entry);
   std::vector<int64_t> own = ParseClass(meta["example"]);
   if (own.empty()) own = example;
-  return {code != nullptr ? *code : "",
+  return {std::string(code ? code->bytes : ""),
           FieldOf(*preimage, "kernel"),
           meta["launch"],
           ParseClass(meta["at_most"]),
           std::move(own),
           /*nobody_waits=*/false,
-          ParseDevice(meta["device"]).value_or(DefaultDevice())};
+          code ? code->device->device : DefaultDevice()};
 }
 
 absl::StatusOr<Validation> ValidateKernel(const ValidationRequest& request, const CodeCall& call) {

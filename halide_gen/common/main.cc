@@ -50,7 +50,7 @@ int CompileFile(const Arguments& arguments) {
   CodegenRequest request{.kernel = *text,
                          .schedule = arguments.schedule,
                          .target = arguments.target,
-                         .sections = {"elf", "stmt", "asm", "ir"},
+                         .sections = {"elf", "stmt", "asm"},
                          .without = arguments.without};
   if (request.schedule.empty()) {
     const auto schedule = DefaultSchedule(*text, arguments.target, arguments.at_most);
@@ -78,7 +78,7 @@ int Main(int argc, char** argv) {
   const CodegenHello hello = Hello();
   app.set_version_flag("--version", "kiln-codegen " + hello.build_id + "\n" + hello.compiler);
   app.add_option("--compile", arguments.file,
-                 "a .kernel file: writes NAME.so, NAME.stmt, NAME.s and NAME.ir")
+                 "a .kernel file: writes NAME.so, NAME.stmt and NAME.s")
       ->type_name("FILE");
   app.add_option("--schedule", arguments.schedule, "as \"row_reduction step=16\"; default: chosen")
       ->type_name("S");

@@ -63,8 +63,6 @@ std::unique_ptr<IRMutator> Plain(const LoweringInput&) {
   return std::make_unique<Pass>();
 }
 
-bool IsPackedBlocks(const Schedule& schedule) { return schedule.Is(kPackedBlocks); }
-
 constexpr LoweringPass kPasses[] = {
     {"opaque_loads", "loads of scalars, hidden from bounds inference, are loads again", true,
      nullptr, Plain<OpaqueLoads>},
@@ -85,8 +83,8 @@ constexpr LoweringPass kPasses[] = {
      [](const Schedule& schedule) { return !schedule.Is(kRowAndColumn); }, Plain<WholeSteps>},
     {"strided_loads", "masked loads with a stride are made lane by lane", false, nullptr,
      Plain<StridedLoads>},
-    {"narrow_stores", "LLVM splits vectors of three registers badly", false, IsPackedBlocks,
-     Plain<NarrowStores>},
+    {"narrow_stores", "LLVM splits vectors of three registers badly", false,
+     [](const Schedule& schedule) { return schedule.Is(kPackedBlocks); }, Plain<NarrowStores>},
     {"narrow_tails", "the tail of a row is as much code as its steps, which compiling pays for",
      false, nullptr,
      [](const LoweringInput& in) -> std::unique_ptr<IRMutator> {

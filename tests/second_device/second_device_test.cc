@@ -84,7 +84,7 @@ TEST_F(SecondDevice, NamesItselfInTheCacheAndIsFoundThereAgain) {
   KILN_ASSERT_OK_AND_ASSIGN(const std::vector<EntryInfo> all, store.List());
   for (const EntryInfo& info : all) {
     const absl::StatusOr<Entry> entry = store.Read(info.key);
-    if (!entry.ok() || CodeOf(*entry) == nullptr) continue;
+    if (!entry.ok() || !CodeOf(*entry)) continue;
     ++found;
     EXPECT_EQ(MetaOf(*entry)["device"], "cpu-scalar");
     EXPECT_EQ(MetaOf(*entry)["schedule"], "scalar_loops");
