@@ -3,8 +3,8 @@
 //
 // Types and shapes must be equal. Integers and bool must be equal. Floats: |got - want| <= atol +
 // rtol * |want|; NaN equals NaN, infinities of one sign are equal, and neither equals anything
-// else. With rtol = atol = 0 floats must have equal values
-// (-0 equals 0); CompareBits asks for equal bits.
+// else. With rtol = atol = 0 floats must have equal values (-0 equals 0); CompareBits asks for
+// equal bits.
 #ifndef KILN_BASE_COMPARE_H_
 #define KILN_BASE_COMPARE_H_
 
@@ -20,8 +20,7 @@ struct Comparison {
   double max_abs = 0;      // largest |got - want| where both are finite
   double max_rel = 0;      // largest |got - want| / |want| where want is finite and not 0
   int64_t mismatches = 0;  // elements out of bounds
-  std::string
-      what;  // the first mismatch, or why types and shapes cannot be compared; empty when ok
+  std::string what;        // the first mismatch, or why the two cannot be compared; empty when ok
 };
 
 Comparison Compare(const Tensor& got, const Tensor& want, double rtol, double atol);

@@ -6,9 +6,9 @@
 //
 //   Descriptor file(open(...));
 //   ... a call returns, the host does what it likes, another call begins ...
-//   if (!file.IsOurs()) return absl::UnavailableError(...);   // before it is used again
-//   ...                                                       // its destructor leaves a file of
-// the host's open
+//   if (!file.IsOurs()) return absl::UnavailableError(...);  // before it is used again
+//   ...                                                      // ~Descriptor: a file of the host's
+//                                                            // stays open
 //
 // Not thread-safe.
 #ifndef KILN_BASE_DESCRIPTOR_H_

@@ -6,8 +6,8 @@
 // (base/mutex.h). What belongs to the parent's threads and processes (threads, helper processes,
 // file locks) compares ForkGeneration(), or is a ForkListener, and starts anew in the child.
 //
-//   class FileLock : ForkListener {                       // its destructor releases the lock
-//     void InChild(bool) override { close(fd_); fd_ = -1; }   // which is its parent's
+//   class FileLock : ForkListener {  // its destructor releases the lock
+//     void InChild(bool) override { close(fd_); fd_ = -1; }  // in the child: it is the parent's
 //   };
 //
 // posix_spawn does not count as a fork: its child runs no code of ours.

@@ -9,7 +9,8 @@
 //   n == m            kSame           two expressions are equal
 //   n*m < 2147483648  kLess
 //   n >= 0            kAtLeast        sign of a slice bound, and the like
-//   present x         kPresent        optional input given;  absent x
+//   present x         kPresent        an optional input is given
+//   absent x          kAbsent         it is not
 //   value x == 0a0b.. kValue          the bytes of an integer input, hexadecimal
 // kEqual of a remainder, `n % 8 == 0`, is read back as kDivisible: the same assumption.
 #ifndef KILN_BASE_GUARD_H_

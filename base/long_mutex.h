@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // LongMutex: lets one thread at a time do what takes long, such as compiling.
 //
-//   LongMutex making_;                        // around the whole
-//   Mutex mutex_;                             // around each look at, and change of, made_
+//   LongMutex making_;  // around the whole
+//   Mutex mutex_;       // around each look at, and change of, made_
 //   std::list<Made> made_ ABSL_GUARDED_BY(mutex_);
 //
 // Unlike a Mutex it lets a host fork while it is held. It is free in the child, where its holder

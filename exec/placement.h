@@ -43,8 +43,8 @@ struct PlacementProblem {
     int64_t item = 1;   // bytes of an element
   };
   struct Step {
-    bool view =
-        false;  // one read, one write: the write's buffer is the read's memory from `begin` on
+    // One read, one write: the write's buffer is the read's memory from `begin` on.
+    bool view = false;
     std::vector<Access> reads, writes;
     std::vector<std::pair<int32_t, int32_t>> in_place;  // (read, write) that may share memory
     int64_t scratch = 0;

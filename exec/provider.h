@@ -100,8 +100,7 @@ class VariantProvider {
       const std::vector<InputFacts>& inputs) = 0;
   // A variant in place of `refused`, one of Get's for these inputs of which no plan can be made, or
   // whose run fails: it comes from a cache, and its Program is malformed or needs more than there
-  // is. kNotFound: there
-  // is no other. Thread-safe.
+  // is. kNotFound: there is no other. Thread-safe.
   virtual absl::StatusOr<std::shared_ptr<const Variant>> Instead(
       const std::shared_ptr<const Variant>& /*refused*/,
       const std::vector<InputFacts>& /*inputs*/) {

@@ -16,9 +16,11 @@ namespace kiln {
 std::vector<int64_t> IntElements(const Tensor& tensor);
 
 // Solves dims `n` first, then elements of inputs (CheckedPort::elements), then dims linear in one
-// symbol (`2*n + 1`), then checks every dim of every present input.
-//   inputs a [n, 64], b [n]; tensors a [4, 64], b [3]:
+// symbol (`2*n + 1`), then checks every dim of every present input. Example, with inputs a [n, 64]
+// and b [n], and tensors a [4, 64] and b [3]:
+//
 //   input "b": dim 0 is 3, but n is 4 as input "a" has it; give inputs whose shapes agree
+//
 // Symbols of absent inputs alone stay without a value. `inputs` has one entry per port.
 absl::StatusOr<SymbolValues> BindSymbols(const std::vector<CheckedPort>& ports,
                                          const std::vector<InputFacts>& inputs);

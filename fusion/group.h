@@ -38,8 +38,8 @@ struct Group {
   };
   Kind kind = Kind::kKernel;
   std::vector<NodeId> nodes;  // ascending
-  std::vector<ValueId>
-      outputs;  // values of these nodes that others, or the graph's user, need; ascending
+  // Values of these nodes that others, or the graph's user, need; ascending.
+  std::vector<ValueId> outputs;
   std::optional<LibraryCall> call = {};  // kLibrary
 };
 

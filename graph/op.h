@@ -4,12 +4,15 @@
 // cost, printing, the ONNX table, docs and the generic tests. Example, the whole of relu:
 //
 //   constexpr OpDef kRelu = {
-//       .name = "relu", .doc = "max(x, 0); NaN stays NaN.", .kind = OpKind::kScalar,
+//       .name = "relu",
+//       .doc = "max(x, 0); NaN stays NaN.",
+//       .kind = OpKind::kScalar,
 //       .infer = InferNumber,
 //       .scalar = [](ScalarBody& b) { return Apply(ScalarOp::kMax, b.in(0), b.in(0).Like(0)); },
 //       .onnx = "Relu",
 //       .test = {-4, 4},
-//       .witness = "onnx node tests: relu"};
+//       .witness = "onnx node tests: relu",
+//   };
 #ifndef KILN_GRAPH_OP_H_
 #define KILN_GRAPH_OP_H_
 
@@ -137,10 +140,12 @@ struct ReduceRule {
 // One term of an index op's meaning. Output element at coordinates o is: the first piece whose
 // bounds hold gives input[piece.input][at(o)], else `fill` (0 unless the record says otherwise).
 // Coordinates are affine in o, per input axis.
-//   transpose: one piece, no bounds, axes permuted.    slice: one piece, at = start + step * o.
-//   concat: one piece per input, bounds lower <= o[axis] < upper.
-//   pad: one piece with bounds; fill from attribute.    expand: axes of extent 1 read at 0.
-//   gather: one axis is loaded from input 1.
+//   transpose  one piece, no bounds, axes permuted
+//   slice      one piece, at = start + step * o
+//   expand     one piece, axes of extent 1 are read at 0
+//   pad        one piece with bounds; the fill is an attribute
+//   concat     one piece per input, with bounds lower <= o[axis] < upper
+//   gather     one piece, one axis is loaded from input 1
 struct IndexAxis {
   int out_axis = -1;  // -1: a constant coordinate
   Dim coef = 1;       // coordinate = floor((coef * o[out_axis] + offset) / div)
@@ -163,8 +168,8 @@ struct IndexPiece {
 };
 struct IndexMap {
   std::vector<IndexPiece> pieces;
-  uint64_t fill =
-      0;  // the bits of a value of the output's type, as kConst of its compute type has them
+  // The bits of a value of the output's type, as kConst of its compute type has them.
+  uint64_t fill = 0;
   // True if the output is its only input's memory, seen with another shape (reshape, squeeze,
   // flatten): a view, no copy.
   bool view = false;

@@ -6,13 +6,13 @@
 //   const scale : f32 [] = 0.125
 //   const bias : f32 [3] = [0.5, nan, -inf]
 //   const w : f32 [64, 300] = base64 "AACAPw..."  # little-endian elements, up to 64 KiB
-//   const big : f32 [30522, 768] = #8d0f...      # SHA-256 of the elements: the parser refuses it
+//   const big : f32 [30522, 768] = #8d0f...       # SHA-256 of the elements: the parser refuses it
 //   guard n % 8 == 0
 //   y : f32 [n, 64] = mul(x, scale)
 //   a : f32 [n, 32], b : f32 [n, 32] = split(y) {axis = 1}
-//   z = softmax(a) {axis = 1} "my softmax"  # types and shapes may be left out; the node's name
+//   z = softmax(a) {axis = 1} "my softmax"        # types and shapes may be left out; node's name
 //   output z
-//   output `z:0` = b                             # an output under another name than its value's
+//   output `z:0` = b                              # an output under another name than its value's
 //
 // One statement a line; `#` starts a comment outside quotes, except after `=`. Names are as in
 // base/name.h; `_` stands for an absent optional input. Attributes: 1, [1, 2], 0.5, "text", f32,

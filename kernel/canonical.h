@@ -35,8 +35,8 @@ namespace kiln {
 
 struct CanonicalKernel {
   Kernel kernel;
-  std::vector<int32_t>
-      inputs;  // canonical input k is raw input inputs[k]; raw inputs never read are absent
+  // Canonical input k is raw input inputs[k]; raw inputs that are never read are absent.
+  std::vector<int32_t> inputs;
   std::vector<int32_t> outputs;            // canonical output k is raw output outputs[k]
   std::vector<std::vector<int32_t>> dims;  // canonical dim k is the product of these raw dims
   struct ParamValue {

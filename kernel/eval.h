@@ -3,8 +3,8 @@
 // word and bit for bit. Slow and plain; the opinion that tests compare executors with.
 //
 //   std::vector<uint64_t> scratch;
-//   uint64_t bits = EvalScalar(expr, [&](ExprId id, const uint64_t* values) { return
-//   LeafBits(expr.node(id)); }, scratch);
+//   const auto leaf = [&](ExprId id, const uint64_t* values) { return LeafBits(expr.node(id)); };
+//   uint64_t bits = EvalScalar(expr, leaf, scratch);
 //
 // Values travel as kConst holds them: float bits, integers sign-extended, bool 0 or 1.
 #ifndef KILN_KERNEL_EVAL_H_

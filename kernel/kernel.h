@@ -93,8 +93,7 @@ struct Stage {
 
 struct KernelOutput {
   DType type = DType::kF32;
-  std::vector<int32_t>
-      dims;  // axis -> iterated dim, outermost first, any order (a transposed store)
+  std::vector<int32_t> dims;  // axis -> iterated dim, outermost first; any order: transposed store
   Layout layout = Layout::kDense;
   ScalarExpr expr;
   friend bool operator==(const KernelOutput&, const KernelOutput&) = default;

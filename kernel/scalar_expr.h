@@ -197,7 +197,9 @@ class ScalarExpr {
 
 // ---- Building. An Ex is an (expression, node) pair with operators, so that bodies read like
 // formulas:
+//
 //   Ex Relu(Ex x) { return Select(IsNan(x) || x > x.Like(0), x, x.Like(0)); }
+//
 // Both operands of a binary operator have one type; a literal takes the type of the other operand
 // through Like().
 struct Ex {

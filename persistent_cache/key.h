@@ -2,8 +2,8 @@
 // The key of a cache entry: SHA-256 of a preimage, a list of named fields.
 //
 // Fields are length-prefixed, so "ab" + "c" and "a" + "bc" are different preimages:
-//   preimage := "kiln-preimage 1\n" field*      field := u32 length, name, u32 length, value
-//   (little-endian)
+//   preimage := "kiln-preimage 1\n" field*
+//   field    := u32 length, name, u32 length, value        (little-endian)
 // The preimage is stored in the entry and compared on a hit: equal keys of unequal preimages are a
 // miss. It is also what tells why something missed: the first field that differs from a stored one.
 #ifndef KILN_PERSISTENT_CACHE_KEY_H_

@@ -13,8 +13,8 @@ namespace kiln::library {
 // conv_transpose of f32, channels innermost, one group, at most 64 points of input: the weights
 // outweigh everything else and are read once, as a matrix. Others are kUnimplemented.
 //
-//   partial[tap][point] = x[point] * w[:, :, tap]      y[at] = sum of partial[tap][point that tap
-//                                                              carries to `at`], taps in order
+//   partial[tap][point] = x[point] * w[:, :, tap]
+//   y[at] = sum over taps, in order, of partial[tap][the point that tap carries to `at`]
 absl::StatusOr<std::unique_ptr<Primitive>> MakeDeconvProduct(
     const Request& request, const std::shared_ptr<Session>& session);
 

@@ -19,8 +19,8 @@
 // computes it, and what the others said is kept for `kiln explain --library`.
 //
 // A Primitive is made for exact shapes and belongs to one plan; a Session is what all plans of a
-// Model share: the pool, and constant weights that a primitive has packed into a
-// layout of its own, one copy per layout.
+// Model share: the pool, and constant weights that a primitive has packed into a layout of its own,
+// one copy per layout.
 #ifndef KILN_EXEC_LIBRARY_LIBRARY_H_
 #define KILN_EXEC_LIBRARY_LIBRARY_H_
 
@@ -52,8 +52,8 @@ struct Operand {
   DType type = DType::kF32;
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;  // elements, one per axis
-  const void* constant =
-      nullptr;  // the elements, if they never change; alive as long as the primitive
+  // The elements, if they never change; alive as long as the primitive.
+  const void* constant = nullptr;
 };
 
 // Absent attributes have ONNX's defaults; one that the operator does not know is refused.

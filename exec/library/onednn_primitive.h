@@ -157,8 +157,7 @@ class OneDnnPrimitive final : public Primitive {
   void SetPrimitive(dnnl::primitive primitive, const Desc& scratchpad);
 
   // oneDNN's maximum and minimum drop a NaN, but raise the invalid flag: a run that raised it is
-  // repeated without
-  // post-ops in oneDNN, and with loops for them.
+  // repeated without post-ops in oneDNN, and with loops for them.
   void RepeatWithout(const Operator& op, Request request);
 
   void Describe(std::string text) { description_ = std::move(text); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Post-ops: element-wise steps that follow an operator before its result is stored.
 //
-//   conv + {add [1, C, 1, 1]} + {relu}          a folded batch norm and an activation
+//   conv + {add [1, C, 1, 1]} + {relu}                    a folded batch norm and an activation
 //   matmul + {add [1, n]} + {gelu_erf} + {add [m, n]}     bias, activation, residual
 //
 // They run in order on every element of the operator's output. `add` and `mul` read an operand: the

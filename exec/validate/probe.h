@@ -4,11 +4,11 @@
 // Some two dozen per kernel, chosen by its text and schedule alone, so that two machines choose the
 // same: one element; extents of zero where there is something to do all the same; the vector length
 // and one more and less; rows longer than a block of the reduction tree; reduced outer dims beyond
-// their blocks, and blocks of blocks; more work than one task; whole tiles
-// of transposed operands, and vectors on both sides of where a row is cut; the same with rows of
-// whole lines, for which code has stores of its own (kernel/abi.h); the greatest extents of the
-// class if they are small. Operands end, or begin, at a guard page. Values: small numbers, all
-// magnitudes, and NaN, infinities, -0, denormals.
+// their blocks, and blocks of blocks; more work than one task; whole tiles of transposed operands,
+// and vectors on both sides of where a row is cut; the same with rows of whole lines, for which
+// code has stores of its own (kernel/abi.h); the greatest extents of the class if they are small.
+// Operands end, or begin, at a guard page. Values: small numbers, all magnitudes, and NaN,
+// infinities, -0, denormals.
 //
 // A probe has some ten thousand elements; one for each reduced dim has up to half a million, where
 // an element takes few operations, for the levels of the tree that have blocks only then: 66 blocks

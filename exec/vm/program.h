@@ -4,12 +4,12 @@
 //
 // The first `prefix` dims, which every output and reduction has, span the *cells*; cells are
 // independent and run in parallel. Within a cell the passes run in order; what one pass leaves for
-// later ones lies in temporaries of the cell. Softmax over the last of two dims:
-//   prefix 1 (a cell is a row), two temporaries for the reductions and one for exp(...), three
-//   passes over b:
-//     pass 0 lanes:  read, mul, add          -> reduce max into t0
-//     pass 1 lanes:  read, mul, add, sub, .. -> store t1, reduce add into t2
-//     pass 2 map:    read t1, div            -> output
+// later ones lies in temporaries of the cell. Softmax over the last of two dims has prefix 1 (a
+// cell is a row), two temporaries for the reductions, one for exp(...), and three passes over b:
+//
+//   pass 0 lanes:  read, mul, add          -> reduce max into t0
+//   pass 1 lanes:  read, mul, add, sub, .. -> store t1, reduce add into t2
+//   pass 2 map:    read t1, div            -> output
 //
 // A block lies along the vector dim, the last of its pass. Where that dim is short, a block of it
 // costs more to start than to run: then the launch takes the kernel's *wide* program, whose blocks

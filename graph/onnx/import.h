@@ -6,15 +6,14 @@
 //
 // Operator set versions 6 and up. What the importer does beyond a table of operators (converter.h):
 //   - Names of input dimensions become symbols; a name that occurs twice is one symbol, and running
-//   with two different extents is
-//     refused or gets its own variant. Empty, "?", "None", negative and generated names ("unk__7")
-//     say nothing: each is a fresh symbol, "<input>_dim<axis>".
+//     with two different extents is refused or gets its own variant. Empty, "?", "None", negative
+//     and generated names ("unk__7") say nothing: each is a fresh symbol, "<input>_dim<axis>".
 //   - An initializer that is also a graph input is a constant.
 //   - Functions are expanded; If, Loop and Scan become `if` and `loop`, or what a constant
-//   condition chooses; sequences and optional values exist at import only.
+//     condition chooses; sequences and optional values exist at import only.
 //   - Shape arithmetic stays in the graph as nodes; inference evaluates it symbolically.
 //   - Weights are views of the mapped file (mapped_file.h) where they are aligned, and copies
-//   elsewhere.
+//     elsewhere.
 // The file is untrusted: see limits.h. Messages name the node or the value.
 #ifndef KILN_GRAPH_ONNX_IMPORT_H_
 #define KILN_GRAPH_ONNX_IMPORT_H_
@@ -52,8 +51,8 @@ struct OnnxImportOptions {
 struct UnsupportedNode {
   std::string node;  // its name; of a nameless node that of its first output
   std::string op;    // with its domain where that is not ONNX's own: "com.microsoft.FusedMatMul"
-  int64_t opset =
-      0;  // version of the domain's operator set that the model asks for; 0: the model does not say
+  // Version of the domain's operator set that the model asks for; 0: the model does not say.
+  int64_t opset = 0;
   std::string reason;  // empty: the operator is not in the table
   // It would be supported if the values of OnnxImport::value_inputs were given.
   bool needs_values = false;
@@ -74,8 +73,7 @@ struct OnnxImport {
   std::string producer;                         // name and version
   std::map<std::string, int64_t> opsets;        // by domain; ONNX's own is ""
   std::map<std::string, std::string> metadata;  // metadata_props
-  std::vector<UnsupportedNode>
-      unsupported;  // in the order of the file; empty unless allow_unsupported
+  std::vector<UnsupportedNode> unsupported;  // in the file's order; empty unless allow_unsupported
   // Graph inputs whose values decide the structure of the unsupported nodes that need values, such
   // as the axes of a reduction.
   std::vector<std::string> value_inputs;

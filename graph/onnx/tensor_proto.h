@@ -36,8 +36,8 @@ struct TensorSource {
   absl::string_view bytes;            // the whole file: raw_offset counts from its start
   std::shared_ptr<void> owner;        // keeps `bytes` alive; null: tensors are copied out
   ExternalFiles* external = nullptr;  // null: external data is refused
-  int64_t budget =
-      kDefaultMaxTotalBytes;  // bytes that tensors may still have; each takes its own off
+  // Bytes that tensors may still have; each takes its own off.
+  int64_t budget = kDefaultMaxTotalBytes;
   int64_t table_elements = kMaxTableElements;    // that converters may still compute
   std::vector<TensorOrigin>* origins = nullptr;  // null: not wanted
   // Memory for copies, in pieces so large that the system can use huge pages: page by page, making

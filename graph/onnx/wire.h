@@ -5,10 +5,9 @@
 // A file of 1 GB is 999 MB of weights. The walker goes over its wire format once, without recursion
 // into anything that it does not know, and writes a skeleton that protobuf then parses:
 //   - raw_data of each tensor (initializers and tensors in attributes) becomes raw_offset and
-//   raw_size, where the bytes lie in
-//     the file; such fields in the file itself are dropped, so nobody can point them elsewhere;
-//   - fields that onnx.proto does not have (doc strings, value_info, functions, unknown ones) are
-//   dropped;
+//     raw_size, where the bytes lie in the file; such fields in the file itself are dropped, so
+//     nobody can point them elsewhere;
+//   - fields that onnx.proto does not have (doc strings, value_info, unknown ones) are dropped;
 //   - the limits of limits.h on counts, names and depth hold in what comes out.
 //
 //   absl::StatusOr<std::string> skeleton = onnx::Skeleton(file.bytes(), onnx::Root::kModel);

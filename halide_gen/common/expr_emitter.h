@@ -46,8 +46,7 @@ struct Operands {
 };
 
 struct Scope {
-  std::vector<Halide::Expr>
-      coordinates;  // int32, one per dim; undefined where the dim is not in scope
+  std::vector<Halide::Expr> coordinates;  // int32, one per dim; undefined: dim is not in scope
   Halide::Expr row;
   // What Funcs over rows, and copies of inputs, are called with, where that is not `row` or all
   // coordinates.

@@ -48,8 +48,7 @@ struct CodegenAnswer {
   bool of_schedule = false;  // it failed in Halide or LLVM: another schedule of the kernel may pass
   std::string schedule;      // of the code: the one asked for, or a plainer one
   std::vector<std::pair<std::string, std::string>> sections;  // name -> bytes
-  std::string
-      isa;  // names of ISA features the code really uses, space separated, sorted: "avx avx2 fma"
+  std::string isa;  // names of features that the code really uses, sorted: "avx avx2 fma"
   uint64_t scratch_bytes = 0;
   uint32_t wall_ms = 0;
 };

@@ -4,8 +4,8 @@
 //
 // A reduction by the lane rule is, per block k of 4096 elements,
 //   lanes(l, k, ...)   64 accumulators: lane l takes elements l, l + 64, ...; the loop over those
-//   steps is `step`, the rest of
-//                      a block that is no multiple of 64 is combined by a second update over `tail`
+//                      steps is `step`, the rest of a block that is no multiple of 64 is combined
+//                      by a second update over `tail`
 //   folded(j, k, ...)  the first three halvings, 8 values of 8 lanes each
 //   blocks(k, ...)     the other three halvings
 // and the blocks are reduced in the same way, until at the top level one is left, which has no k.

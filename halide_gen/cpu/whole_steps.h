@@ -4,11 +4,11 @@
 // Where the last step of a row fills its vectors whole, its loads are masked, and so are those of
 // all other steps: a mask takes two vector instructions, and all but the last have every lane.
 // Example:
-//   for (x, 0, n) { s1[ramp(x*16, 1, 16)] = f(in0[ramp(x*16, 1, 16)] if ramp(x*16, 1, 16) < x16(m))
-//   }
+//   for (x, 0, n) { let i = ramp(x*16, 1, 16)
+//                   s1[i] = f(in0[i] if i < x16(m)) }
 // becomes
-//   for (x, 0, n) { s1[ramp(x*16, 1, 16)] = f(if_then_else(x*16 + 15 < m, in0[ramp(x*16, 1, 16)],
-//                                         in0[ramp(x*16, 1, 16)] if ramp(x*16, 1, 16) < x16(m))) }
+//   for (x, 0, n) { let i = ramp(x*16, 1, 16)
+//                   s1[i] = f(if_then_else(x*16 + 15 < m, in0[i], in0[i] if i < x16(m))) }
 //
 // Private: has Halide.h.
 #ifndef KILN_HALIDE_GEN_CPU_WHOLE_STEPS_H_
