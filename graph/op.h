@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpDef, an op definition ("record"): everything Kiln knows of an operator, in one constexpr struct
-// (graph/ops/*.cc). From it follow type and shape inference, the float64 interpreter, kernels,
-// cost, printing, the ONNX table, docs and the generic tests. Example, the whole of relu:
+// OpDef, an op definition ("record"): what an operator means, in one constexpr struct
+// (graph/ops/*.cc). From it follow type and shape inference, the float64 interpreter, kernels and
+// their cost, the text form, `kiln ops` and the generic tests. Elsewhere are how ONNX spells it
+// (graph/onnx/convert_*.cc), what passes know of it (fusion/), and code of library and host ops
+// (exec/library/). Example, the whole of relu:
 //
 //   constexpr OpDef kRelu = {
 //       .name = "relu",
@@ -85,15 +87,15 @@ class InferContext {
   // Elements of a small integer input, symbolically: from a constant or from shape_content.
   // kUnimplemented if unknown.
   absl::StatusOr<Shape> Content(int k) const;
-  // A kDims attribute. kUnimplemented if it is neither given nor known from its input (has_dims is
-  // false when there is neither).
+  // A kDims attribute: as given, else its input's elements, else its default. kUnimplemented if the
+  // input is there and unknown, kInvalidArgument if there is none of the three (!has_dims).
   absl::StatusOr<Shape> Dims(absl::string_view name) const;
   bool has_dims(absl::string_view name) const;
   void SetOutput(int k, DType type, Shape shape);
   void SetContent(int k, Shape content);  // the output's elements are these, for shape arithmetic
   void Assume(Guard guard) { graph_.AddGuard(std::move(guard)); }
-  // True if the two are equal, or a kSame guard makes them so; an error if they differ for all
-  // values.
+  // Ok if the two are equal, or where the guard that it asks for makes them so; kInvalidArgument if
+  // they differ for all values of the symbols.
   absl::Status Require(const Dim& a, const Dim& b, absl::string_view what);
 
   struct Output {
@@ -201,7 +203,7 @@ struct OpDef {
   absl::Status (*reference)(const Node& node, std::span<const Tensor> inputs,
                             std::span<Tensor> outputs) = nullptr;
   bool cuda = true;       // could have a CUDA form: nothing reads it, no CUDA code exists
-  const char* onnx = "";  // ONNX names, space separated; converters are in graph/onnx/
+  const char* onnx = "";  // ONNX names that become it, space separated, for `kiln ops`
   TestRange test = {};
   const char* witness = "";  // an outside check of its meaning
   // Adds the gradient: cotangents of the outputs to cotangents of the inputs. Null in every op, and
