@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the lowering passes of the CPU back end earn.
 
-usage: bench/ablate.py [--build DIR] [--rounds N] [--without PASS,...] [--only PASS,...] [--json FILE] GRAPH...
+usage: bench/ablate.py [--build DIR] [--rounds N] [--without PASS,...] [--only PASS,...] [--json FILE] [--keep] GRAPH...
 
 Each GRAPH (text, with extents that are numbers) is run with one thread by a worker that leaves a pass out and by one that does not, in
 turn; only where that pass changes the statement of one of its kernels. Prints for each pass how many graphs it changes, the geomean
@@ -11,6 +11,8 @@ of (time without) / (time with) over these and over all, the least and the great
   --only     passes that are left out in turn (default: all)
   --build    build folder with bin/kiln (default: build/release)
   --rounds   interleaved rounds of each pair, of which the least times count (default 3)
+  --json     writes kiln.ablation/1: a row for each pass
+  --keep     writes it to bench/results/CPU/ablation-COMMIT.json, where bench/pages finds it
 A gain counts when separate runs of this script show it. Example:
   build/release/bin/kiln-bench-price --write /tmp/drawn --each 25 --seed 7
   bench/ablate.py bench/kernels/*.graph /tmp/drawn/*.graph
@@ -18,7 +20,6 @@ A gain counts when separate runs of this script show it. Example:
 import argparse
 import collections
 import json
-import math
 import os
 import pathlib
 import re
@@ -26,6 +27,10 @@ import stat
 import subprocess
 import sys
 import tempfile
+
+import machine
+import results
+from results import geometric_mean
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -71,8 +76,13 @@ def lines_of(name):
     return sum(len(file.read_text().splitlines()) for file in files if file.exists())
 
 
-def geomean(ratios):
-    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else 1.0
+def row_of(name, ratios, graphs):
+    """The figures of one pass, of `ratios` by graph."""
+    values = list(ratios.values())
+    most = max(ratios, key=ratios.get)
+    return {"pass": name, "lines": lines_of(name), "graphs": len(values), "geomean": geometric_mean(values),
+            "of_all": geometric_mean(values + [1.0] * (graphs - len(values))), "least": min(values), "most": ratios[most],
+            "most_graph": pathlib.Path(most).stem}
 
 
 def main():
@@ -82,9 +92,10 @@ def main():
     parser.add_argument("--without", default="")
     parser.add_argument("--only", default="")
     parser.add_argument("--json")
+    parser.add_argument("--keep", action="store_true")
     parser.add_argument("graphs", nargs="+")
     options = parser.parse_args()
-    results = collections.defaultdict(dict)
+    measured, load = collections.defaultdict(dict), machine.Load()
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(options.build, [name for name in options.without.split(",") if name], scratch)
         for graph in options.graphs:
@@ -96,15 +107,19 @@ def main():
                     for cut in (False, True):
                         times[cut].append(bench.ms([name] if cut else [], graph))
                 if None not in times[True] + times[False]:
-                    results[name][graph] = min(times[True]) / min(times[False])
-            print(f"{graph}: {', '.join(f'{n} {r[graph]:.2f}' for n, r in results.items() if graph in r)}", file=sys.stderr)
-            if options.json:
-                pathlib.Path(options.json).write_text(json.dumps(results, indent=1) + "\n")
+                    measured[name][graph] = min(times[True]) / min(times[False])
+            print(f"{graph}: {', '.join(f'{n} {r[graph]:.2f}' for n, r in measured.items() if graph in r)}", file=sys.stderr)
+    rows = sorted((row_of(name, ratios, len(options.graphs)) for name, ratios in measured.items()), key=lambda row: row["geomean"])
     print(f"{'pass':16} {'lines':>5} {'graphs':>6} {'geomean':>8} {'of all':>7} {'least':>6} {'most':>6}")
-    for name, ratios in sorted(results.items(), key=lambda item: geomean(list(item[1].values()))):
-        all_of = geomean(list(ratios.values()) + [1.0] * (len(options.graphs) - len(ratios)))
-        print(f"{name:16} {lines_of(name):5} {len(ratios):6} {geomean(list(ratios.values())):8.3f} {all_of:7.3f} "
-              f"{min(ratios.values()):6.2f} {max(ratios.values()):6.2f}")
+    for row in rows:
+        print(f"{row['pass']:16} {row['lines']:5} {row['graphs']:6} {row['geomean']:8.3f} {row['of_all']:7.3f} {row['least']:6.2f} "
+              f"{row['most']:6.2f}")
+    report = {"schema": "kiln.ablation/1", "what": "ablation", "when": results.now(), "machine": machine.describe(), "load": load.report(),
+              "kiln": machine.build_of(bench.bin / "kiln"), "rounds": options.rounds, "graphs": len(options.graphs),
+              "without": bench.without, "rows": results.rounded(rows)}
+    kept = results.kept(report, f"ablation-{results.build_name(report['kiln'])}")
+    for path in [options.json] * bool(options.json) + [kept] * options.keep:
+        results.write(report, path)
 
 
 if __name__ == "__main__":

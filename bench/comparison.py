@@ -16,7 +16,8 @@ import subprocess
 import tempfile
 import time
 
-import models
+import interleaved
+from results import geometric_mean
 
 WARM_SHARE = 5  # one warm run for so many timed ones
 
@@ -28,7 +29,7 @@ class Side:
         self.name, self.kiln, self.extra, self.cache = name, os.path.abspath(kiln), extra, cache
 
     def command(self, verb, *arguments, threads, level):
-        return [self.kiln, *verb, *models.options_of(level), "--threads", str(threads), *self.extra, *arguments]
+        return [self.kiln, *verb, *interleaved.options_of(level), "--threads", str(threads), *self.extra, *arguments]
 
 
 class Failed(Exception):
@@ -38,7 +39,7 @@ class Failed(Exception):
 @contextlib.contextmanager
 def serving(side, work, settings, results=""):
     """`kiln bench --serve` with the row loaded."""
-    runtime = models.Runtime(side.name, side.command(["bench", "--serve"], threads=settings.threads, level=settings.level),
+    runtime = interleaved.Runtime(side.name, side.command(["bench", "--serve"], threads=settings.threads, level=settings.level),
                              settings.threads, KILN_CACHE_DIR=side.cache)
     try:
         answer = runtime.ask(cmd="load", onnx=work.path, inputs=work.inputs, results=results)
@@ -83,7 +84,7 @@ def benched(side, work, settings, count, results=""):
 
 def output(side, verb, *arguments, settings):
     done = subprocess.run(side.command(verb, *arguments, threads=settings.threads, level=settings.level), text=True,
-                          capture_output=True, **models.pinned(settings.threads, {"KILN_CACHE_DIR": side.cache}))
+                          capture_output=True, **interleaved.pinned(settings.threads, {"KILN_CACHE_DIR": side.cache}))
     if done.returncode != 0:
         raise Failed(f"{side.name}: exit {done.returncode}: {done.stderr.strip()[-300:]}")
     return done.stdout
@@ -158,7 +159,7 @@ def cold_once(side, work, settings):
         with tempfile.TemporaryFile("w+") as errors:
             start = time.perf_counter()
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors,
-                                       **models.pinned(settings.threads, {"KILN_CACHE_DIR": cache}))
+                                       **interleaved.pinned(settings.threads, {"KILN_CACHE_DIR": cache}))
             first = process.stdout.read(1)
             answered = time.perf_counter()
             said = first + process.communicate()[0]
@@ -192,11 +193,6 @@ def cold_row(sides, work, settings):
         row[name].update(process_ms=min(e for _, e, _ in of), compile=compiled, floor_ms=floor,
                          over_floor=answered / floor if floor else None)
     return row
-
-
-def geometric_mean(values):
-    values = list(values)
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
 
 
 def means(rows):

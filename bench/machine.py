@@ -16,12 +16,29 @@ def first_match(path, pattern):
     return match[1].strip() if match else None
 
 
+# (vendor, family, models): what clouds call by names that say less.
+MICROARCHITECTURES = [("AuthenticAMD", 25, range(0x10, 0x20), "Zen 4"), ("AuthenticAMD", 25, range(0x60, 0xb0), "Zen 4"),
+                      ("AuthenticAMD", 25, range(0x100), "Zen 3"), ("AuthenticAMD", 26, range(0x100), "Zen 5"),
+                      ("AuthenticAMD", 23, range(0x30, 0x100), "Zen 2"), ("GenuineIntel", 6, (85,), "Skylake, Cascade Lake"),
+                      ("GenuineIntel", 6, (106, 108), "Ice Lake"), ("GenuineIntel", 6, (143,), "Sapphire Rapids"),
+                      ("GenuineIntel", 6, (207,), "Emerald Rapids"), ("GenuineIntel", 6, (173, 174), "Granite Rapids")]
+
+
+def cpu_name():
+    """As /proc/cpuinfo has it, without trademarks and clock, and with the microarchitecture: AMD EPYC (Zen 4)."""
+    of = {key: first_match("/proc/cpuinfo", rf"^{key}\s*:(.*)$") for key in ("vendor_id", "cpu family", "model", "model name")}
+    name = re.sub(r"\((R|TM)\)|@.*| CPU\b| Processor\b", "", of["model name"] or platform.machine()).strip()
+    for vendor, family, models, called in MICROARCHITECTURES:
+        if of["vendor_id"] == vendor and of["cpu family"] == str(family) and int(of["model"]) in models:
+            return f"{name} ({called})"
+    return name
+
+
 def describe():
     """Names no host and no path."""
     flags = set((first_match("/proc/cpuinfo", r"^flags\s*:(.*)$") or "").split())
     memory = first_match("/proc/meminfo", r"^MemTotal:\s*(\d+) kB")
-    return {"cpu": first_match("/proc/cpuinfo", r"^model name\s*:(.*)$") or platform.machine(),
-            "cpus": len(os.sched_getaffinity(0)), "memory_gib": round(int(memory) / 2**20, 1) if memory else None,
+    return {"cpu": cpu_name(), "cpus": len(os.sched_getaffinity(0)), "memory_gib": round(int(memory) / 2**20, 1) if memory else None,
             "avx2": "avx2" in flags, "avx512": {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags,
             "kernel": platform.release()}
 

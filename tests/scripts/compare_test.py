@@ -13,6 +13,7 @@ import unittest
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
 import comparison
+import graph_to_onnx
 import kernels
 import tensors
 
@@ -200,11 +201,11 @@ class Graphs(unittest.TestCase):
                 changed = kernels.with_type(text, dtype)
                 self.assertNotIn("f32", changed, row)
                 self.assertEqual(changed.replace(dtype, "f32"), text, row)
-                self.assertEqual({n: s for n, (_, s) in kernels.ports(changed).items()},
-                                 {n: s for n, (_, s) in kernels.ports(text).items()})
+                self.assertEqual({n: s for n, (_, s) in graph_to_onnx.ports(changed).items()},
+                                 {n: s for n, (_, s) in graph_to_onnx.ports(text).items()})
 
     def test_other_types_stay(self):
-        types = [t for t, _ in kernels.ports(kernels.with_type((BENCH / "kernels/k17.graph").read_text(), "f16")).values()]
+        types = [t for t, _ in graph_to_onnx.ports(kernels.with_type((BENCH / "kernels/k17.graph").read_text(), "f16")).values()]
         self.assertEqual(types, ["u8", "f16", "u8", "f16", "u8"])
 
     def test_names(self):

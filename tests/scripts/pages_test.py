@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of docs/performance.md are what bench/pages makes of bench/results."""
+"""docs/performance.md and the figures of README.md are what bench/pages makes of bench/results."""
+import copy
 import importlib.machinery
 import importlib.util
+import json
 import pathlib
 import subprocess
+import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+import results
+import tables
+
+TEMPLATE = "# Page\n\n## Kernels\n{kernels}\n{left_out?}\n## Slow\n{slow}\n## Networks\n{networks}\n## First\n{first}\n## How\nso\n"
 
 
 def load():
@@ -16,38 +25,110 @@ def load():
     return module
 
 
-def result(**changes):
+def measured(what="kernels", **changes):
+    """A report with two rows: k1 twice as fast as XLA, k2 at half of ONNX Runtime's speed, in which XLA's results differ."""
+    def times(least, **more):
+        return {"min_ms": least, "median_ms": least + 1, **more}
+
+    kiln = tables.KILN[what]
+    rows = [{"row": "k1", "errors": {"openvino": "no such operator"}, "ratio": {"min": 2.0, "median": 1.5},
+             "runtimes": {kiln: times(1.0), "ort": times(3.0, agrees=True), "xla": times(2.0, agrees=True)}},
+            {"row": "k2", "errors": {}, "ratio": {"min": 0.5, "median": 0.75},
+             "runtimes": {kiln: times(4.0), "ort": times(2.0, agrees=True), "xla": times(1.0, agrees=False)}}]
+    return {"schema": "kiln.peers/1", "what": what, "when": "2026-01-02T03:04:05Z", "load": {"steal": 0.5}, "threads": 1,
+            "machine": {"cpu": "Some CPU (Core 9)", "cpus": 2, "avx512": False}, "kiln": {"commit": "0123456789abcdef", "changed": False},
+            "versions": {"ort": "onnxruntime 1", "xla": "jax 2"}, "rows": rows, **changes}
+
+
+def compared(**changes):
     side = {"commit": "0123456789abcdef", "changed": False}
-    times = {"min_ms": 2.0, "median_ms": 3.0}
-    ratio = {"min": 1.25, "median": 1.5, "low": 1.0, "high": 2.0}
-    return {"mode": "warm", "when": "2026-01-02T03:04:05Z", "machine": {"cpu": "Some CPU", "cpus": 2, "avx512": False}, "load": {"steal": 0.5},
-            "old": side, "new": {**side, "changed": True}, "old_args": "", "new_args": "--x", "threads": 1, "level": "3", "rounds": 5,
-            "rows": [{"row": "k1", "dtype": "f32", "old": times, "new": times, "ratio": ratio}],
+    return {"schema": "kiln.compare/1", "mode": "warm", "when": "2026-01-02T03:04:05Z", "machine": {"cpu": "Some CPU"}, "old": side,
+            "new": {**side, "changed": True}, "old_args": "", "new_args": "--x", "threads": 1, "rows": [{"dtype": "f32"}],
             "geomean": {"all": {"rows": 1, "min": 1.25, "median": 1.5, "low": 1.0, "high": 2.0}}, **changes}
 
 
 class PagesTest(unittest.TestCase):
-    def test_the_page_is_what_the_results_say(self):
+    def setUp(self):
+        self.pages = load()
+
+    def test_the_pages_are_what_the_results_say(self):
         check = subprocess.run([ROOT / "bench" / "pages", "--check"], capture_output=True, text=True)
         self.assertEqual(check.returncode, 0, check.stderr)
 
-    def test_another_figure_is_another_page(self):
-        pages = load()
-        page = pages.PAGE.read_text()
-        made = pages.page_with(page, [result()])
-        self.assertIn("| k1 | f32 | 2 | 2 | 1.250 | 1.500 | 1.00 to 2.00 |\n", made)
-        self.assertIn("01234567 against 01234567+", made)
-        self.assertIn("new with `--x`", made)
-        self.assertNotEqual(made, pages.page_with(page, [result(threads=2)]))
-        self.assertEqual(made, pages.page_with(made, [result()]))
+    def test_the_page_is_short(self):
+        self.assertLessEqual(len((ROOT / "docs" / "performance.md").read_text().splitlines()), 150)
 
-    def test_the_newest_comes_first_and_cold_rows_have_floors(self):
-        pages = load()
-        cold = result(mode="cold", when="2026-02-03T00:00:00Z")
-        cold["rows"][0].update(cores=2, new={"min_ms": 2.0, "median_ms": 3.0, "floor_ms": 1.5})
-        text = pages.section([result(), cold])
-        self.assertLess(text.index("Cold"), text.index("Warm"))
-        self.assertIn("| 1.00 to 2.00 |  | 1.5 |\n", text)
+    def test_a_page_of_all_sections_is_short(self):
+        rows = [{**copy.deepcopy(measured()["rows"][0]), "row": row} for row in self.pages.descriptions()]
+        networks = [{**copy.deepcopy(rows[0]), "row": f"network{i}"} for i in range(8)]
+        reports = [measured(what, threads=threads, machine={"cpu": cpu, "cpus": 2, "avx512": True}, rows=of)
+                   for what, of in (("kernels", rows), ("networks", networks)) for threads in (1, 2) for cpu in ("A", "B")]
+        page = self.pages.page_of(self.pages.TEMPLATE.read_text(), reports)
+        self.assertLessEqual(len(page.splitlines()), 110)  # room for regret, ablation and first answers
+
+    def test_a_row_has_the_time_the_ratio_and_the_fastest_peer_that_agrees(self):
+        page = self.pages.page_of(TEMPLATE, [measured(), measured(threads=2)])
+        self.assertIn("| row | what | Core 9, 1 thread: ms | ratio | Core 9, 2 threads: ms | ratio |\n", page)
+        self.assertIn("| k1 |  | 1 | 2.00 (1.50) XLA | 1 | 2.00 (1.50) XLA |\n", page)
+        self.assertIn("| k2 |  | 4 | **0.50** (0.75) ONNX Runtime |", page)
+        self.assertIn("| **geomean**, fastest peer |  |  | 1.00 (1.06) of 2 |", page)
+        self.assertIn("| geomean, XLA |  |  | 2.00 (1.50) of 1 |", page)
+        self.assertIn("- OpenVINO does not run k1.\n- XLA has other results for k2.\n", page)
+
+    def test_slow_rows_are_listed(self):
+        slow = tables.slow_rows([("kernels", tables.newest([measured()], "kernels"))])
+        self.assertEqual(slow, "- k2, Core 9, 1 thread: **0.50** (0.75), ONNX Runtime\n")
+
+    def test_sections_without_data_are_left_out(self):
+        page = self.pages.page_of(TEMPLATE, [measured()])
+        self.assertNotIn("## Networks", page)
+        self.assertNotIn("## First", page)
+        self.assertIn("## How\nso\n", page)
+        self.assertEqual(self.pages.page_of(TEMPLATE, []), "# Page\n\n## How\nso\n")
+
+    def test_the_newest_of_a_machine_counts(self):
+        newer = measured(when="2026-02-03T00:00:00Z", rows=measured()["rows"][:1])
+        self.assertEqual(self.pages.page_of(TEMPLATE, [newer, measured()]), self.pages.page_of(TEMPLATE, [newer]))
+
+    def test_tables_of_two_commits_are_refused(self):
+        other = measured("networks", kiln={"commit": "f" * 40, "changed": False})
+        with self.assertRaisesRegex(tables.Mixed, "01234567 and ffffffff"):
+            self.pages.page_of(TEMPLATE, [measured(), other])
+
+    def test_the_readme_has_the_means(self):
+        readme = "before\n" + self.pages.BEGIN + "old\n" + self.pages.END + "after\n"
+        made = self.pages.readme_of(readme, [measured(), measured("networks", threads=2)])
+        self.assertIn("- 2 kernels, fastest peer / Kiln: 1.00 (1.06) with Core 9, 1 thread\n", made)
+        self.assertIn("- 2 whole networks, fastest peer / Kiln: 1.00 (1.06) with Core 9, 2 threads\n", made)
+        self.assertTrue(made.startswith("before\n") and made.endswith("after\n") and "old\n" not in made)
+
+    def test_comparisons_are_a_line_each_newest_first(self):
+        text = tables.old_against_new([compared(), compared(mode="cold", when="2026-02-03T00:00:00Z")])
+        self.assertIn("| 2026-01-02 | 01234567, 01234567+, new with `--x` | warm | 1 row, f32 | Some CPU | 1 | 1.250 (1.500) | 1.00 to 2.00 |\n",
+                      text)
+        self.assertLess(text.index("cold"), text.index("warm"))
+
+
+class ResultsTest(unittest.TestCase):
+    def test_a_report_is_read_as_it_was_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            results.write(measured(), f"{folder}/a/b.json")
+            text = pathlib.Path(f"{folder}/a/b.json").read_text()
+        self.assertEqual(json.loads(text), measured())
+        self.assertEqual(len(text.splitlines()), len(measured()) + 2 + 2)  # a line for each field and row
+
+    def test_a_peer_with_other_results_is_no_rival(self):
+        if not importlib.util.find_spec("numpy"):
+            self.skipTest("numpy is not installed")
+        import numpy as np
+        ours = [np.array([1.0, -4.0])]
+        row = results.peers_row("k", "kiln", {"kiln": (2.0, 2.0), "ort": (1.0, 1.0), "xla": (3.0, 4.0)}, {},
+                                {"kiln": ours, "ort": [np.array([1.0, -3.0])], "xla": [np.array([1.0, -4.0001])]})
+        self.assertEqual(row["runtimes"]["ort"]["error"], 0.25)
+        self.assertEqual(row["ratio"], {"min": 1.5, "median": 2.0})
+        self.assertEqual(results.largest_error([np.array([1, 2])], [np.array([1, 3])]), 0.5)
+        self.assertEqual(results.largest_error(ours, [np.array([[1.0, -4.0]])]), float("inf"))
+        self.assertEqual(results.largest_error(ours, [np.array([1.0, np.nan])]), float("inf"))
 
 
 if __name__ == "__main__":
