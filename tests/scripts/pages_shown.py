@@ -22,6 +22,6 @@ def environment_in(folder, kiln):
     environment = {key: value for key, value in os.environ.items() if not key.startswith("KILN_")}
     environment["KILN_CACHE_DIR"] = folder + "/cache"
     environment["PATH"] = f"{pathlib.Path(kiln).parent}:{os.environ['PATH']}"
-    for name in ("examples", "tests", "CMakeLists.txt"):
+    for name in ("examples", "tests", "CMakeLists.txt", ".deps"):
         os.symlink(ROOT / name, pathlib.Path(folder) / name)
     return environment
