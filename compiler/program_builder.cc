@@ -132,7 +132,6 @@ class Builder {
     program::Constant* const constant = out_.program.add_constants();
     constant->set_dtype(static_cast<uint32_t>(tensor.dtype()));
     for (const int64_t extent : tensor.shape()) constant->add_shape(extent);
-    constant->set_file_offset(-1);
     out_.constants.push_back(tensor.is_dense() ? tensor : tensor.Clone());
   }
 
@@ -257,13 +256,17 @@ class Builder {
     const Node& node = graph_.node(call.op);
     thunk->set_op(node.op->name);
     for (const AttrSpec& spec : node.op->attrs) {
+      const bool one = spec.kind == AttrKind::kInt;
+      if (!one && spec.kind != AttrKind::kInts) {
+        return absl::InternalError(absl::StrCat("library operator ", node.op->name,
+                                                ": attribute \"", spec.name,
+                                                "\" is not of integers"));
+      }
       program::Attribute* const attribute = thunk->add_attributes();
       attribute->set_name(spec.name);
-      if (spec.kind == AttrKind::kInt) attribute->add_ints(IntAttr(node, spec.name));
-      if (spec.kind == AttrKind::kFloat) attribute->add_floats(FloatAttr(node, spec.name));
-      if (spec.kind == AttrKind::kString) attribute->set_text(StringAttr(node, spec.name));
-      if (spec.kind != AttrKind::kInts) continue;
-      for (int64_t v : IntsAttr(node, spec.name)) attribute->add_ints(v);
+      const std::vector<int64_t> values =
+          one ? std::vector<int64_t>{IntAttr(node, spec.name)} : IntsAttr(node, spec.name);
+      attribute->mutable_ints()->Add(values.begin(), values.end());
     }
     for (const StridedView& input : call.inputs) {
       program::TensorRef* const ref = thunk->add_inputs();

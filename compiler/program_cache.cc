@@ -90,18 +90,13 @@ std::set<int> ReadByKernels(const program::Program& program) {
   for (const program::Region& region : program.regions()) {
     for (const program::Thunk& thunk : region.thunks()) {
       for (const program::TensorRef& ref : thunk.kernel().inputs()) add(ref.buffer());
-      for (const program::TensorRef& ref : thunk.host().inputs()) add(ref.buffer());
       if (thunk.has_view()) add(thunk.view().from().buffer());
       if (thunk.has_copy()) add(thunk.copy().from().buffer());
       for (const program::TensorRef& ref : thunk.library().inputs()) {
         if (ref.dtype() != static_cast<uint32_t>(DType::kF32)) add(ref.buffer());
       }
-      for (const program::TensorRef& ref : thunk.conditional().results()) add(ref.buffer());
-      for (const program::TensorRef& ref : thunk.loop().carried()) add(ref.buffer());
     }
-    for (const int buffer : region.results()) add(buffer);
   }
-  for (const program::Alias& alias : program.aliases()) add(alias.of());
   for (const program::Port& port : program.outputs()) add(port.buffer());
   return tight;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "exec/library/post_ops.h"
@@ -73,14 +74,13 @@ class Checker {
       return Refused("program: ", p_.regions_size(), " regions; one is supported");
     }
     const program::Region& region = p_.regions(0);
-    if (region.dims_size() > 0) return Refused("program: data-dependent extents are not supported");
     for (int i = 0; i < region.thunks_size(); ++i) {
       const program::Thunk& thunk = region.thunks(i);
       KILN_RETURN_IF_ERROR(Annotate(CheckThunk(thunk),
                                     absl::StrCat("program: thunk ", i, " \"", thunk.name(), "\"")));
     }
-    for (const program::Alias& alias : p_.aliases())
-      KILN_RETURN_IF_ERROR(Annotate(CheckAlias(alias), "program"));
+    for (const program::SubRange& range : p_.sub_ranges())
+      KILN_RETURN_IF_ERROR(Annotate(CheckSubRange(range), "program"));
     AddOutputViews();
     return std::shared_ptr<const CheckedProgram>(std::move(made_));
   }
@@ -96,7 +96,6 @@ class Checker {
     KILN_ASSIGN_OR_RETURN(made.elements, CheckDims(port.elements()));
     if (!made.elements.empty() && !IsInt(made.type) && made.type != DType::kBool)
       return Invalid("elements of type ", Name(made.type), " are no integers or truths");
-    if (port.donated_output() != 0) return Refused("donated inputs are not supported");
     if (made.buffer < -1 || made.buffer >= p_.buffers_size())
       return Invalid("buffer ", made.buffer, " does not exist");
     return made;
@@ -130,6 +129,14 @@ class Checker {
       const bool usable =
           c.device() == Device() && c.is_dense() && (c.data() != nullptr || c.size_bytes() == 0);
       if (!usable) return Invalid("program: constant ", i, " is not dense memory of the CPU");
+      const program::Constant& declared = p_.constants(static_cast<int>(i));
+      if (declared.dtype() != static_cast<uint32_t>(c.dtype()) ||
+          !std::equal(declared.shape().begin(), declared.shape().end(), c.shape().begin(),
+                      c.shape().end())) {
+        return Invalid("program: constant ", i, " is declared as type ", declared.dtype(), " [",
+                       absl::StrJoin(declared.shape(), ", "), "]; ", Name(c.dtype()), " [",
+                       absl::StrJoin(c.shape(), ", "), "] is supplied");
+      }
     }
     return absl::OkStatus();
   }
@@ -174,8 +181,6 @@ class Checker {
         made.bytes = Dim(constants[static_cast<size_t>(made.index)].size_bytes());
         break;
       }
-      case program::Buffer::STATE:
-        return Refused("state is not supported");
       default:
         return Invalid("kind ", static_cast<int>(made.kind), " is unknown");
     }
@@ -281,10 +286,6 @@ class Checker {
       case program::Thunk::kHost:
         KILN_RETURN_IF_ERROR(CheckHost(thunk.host(), made));
         break;
-      case program::Thunk::kConditional:
-        return Refused("if is not supported");
-      case program::Thunk::kLoop:
-        return Refused("loop is not supported");
       case program::Thunk::KIND_NOT_SET:
         return Invalid("no kind");
     }
@@ -344,12 +345,8 @@ class Checker {
     made.kind = CheckedThunk::Kind::kLibrary;
     made.op = library::Find(thunk.op());
     if (made.op == nullptr) return Refused("library operator \"", thunk.op(), "\" is unknown");
-    for (const program::Attribute& attribute : thunk.attributes()) {
-      if (attribute.floats_size() > 0 || !attribute.text().empty()) {
-        return Refused("attribute \"", attribute.name(), "\" is no integer");
-      }
+    for (const program::Attribute& attribute : thunk.attributes())
       made.attributes[attribute.name()].assign(attribute.ints().begin(), attribute.ints().end());
-    }
     for (const program::PostOp& op : thunk.post_ops())
       made.post_ops.push_back({op.name(), {op.numbers().begin(), op.numbers().end()}});
     KILN_ASSIGN_OR_RETURN(made.inputs, CheckRefs(thunk.inputs(), /*optional=*/true));
@@ -386,9 +383,8 @@ class Checker {
   absl::Status CheckHost(const program::HostThunk& thunk, CheckedThunk& made) {
     made.kind = CheckedThunk::Kind::kHostDims;
     if (thunk.op() != "dims") return Refused("host operator \"", thunk.op(), "\" is unknown");
-    if (thunk.inputs_size() != 0 || thunk.outputs_size() != 1 || thunk.attributes_size() != 0) {
-      return Invalid("dims takes no input and no attribute and has one output");
-    }
+    if (thunk.outputs_size() != 1)
+      return Invalid("dims has ", thunk.outputs_size(), " outputs, expected 1");
     KILN_ASSIGN_OR_RETURN(made.outputs, CheckRefs(thunk.outputs()));
     KILN_ASSIGN_OR_RETURN(made.dims, CheckDims(thunk.dims()));
     if (!IsInt(made.outputs[0].type))
@@ -396,28 +392,17 @@ class Checker {
     return absl::OkStatus();
   }
 
-  absl::Status CheckAlias(const program::Alias& alias) {
+  absl::Status CheckSubRange(const program::SubRange& range) {
     const auto exists = [&](int32_t b) { return b >= 0 && b < p_.buffers_size(); };
-    if (!exists(alias.buffer()) || !exists(alias.of())) {
-      return Invalid("alias of buffers ", alias.buffer(), " and ", alias.of(), ": no such buffer");
+    if (!exists(range.buffer()) || !exists(range.of())) {
+      return Invalid("buffer ", range.buffer(), " is a range of buffer ", range.of(),
+                     ": no such buffer");
     }
-    switch (alias.kind()) {
-      case program::Alias::VIEW:
-      case program::Alias::SUB_RANGE:
-        break;
-      // A kernel's own pairs say where it may write in place; other thunks never may.
-      case program::Alias::IN_PLACE:
-        return absl::OkStatus();
-      case program::Alias::DONATED:
-        return Refused("donated inputs are not supported");
-      default:
-        return Invalid("alias kind ", static_cast<int>(alias.kind()), " is unknown");
+    CheckedSubRange made{range.buffer(), range.of(), Dim()};
+    if (!range.offset().empty()) {
+      KILN_ASSIGN_OR_RETURN(made.offset, Dim::Parse(range.offset()));
     }
-    CheckedAlias made{alias.buffer(), alias.of(), Dim()};
-    if (!alias.offset().empty()) {
-      KILN_ASSIGN_OR_RETURN(made.offset, Dim::Parse(alias.offset()));
-    }
-    made_->aliases.push_back(std::move(made));
+    made_->sub_ranges.push_back(std::move(made));
     return absl::OkStatus();
   }
 

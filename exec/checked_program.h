@@ -67,7 +67,7 @@ struct CheckedPort {
   Shape elements = {};  // of an input whose elements give symbols their values
 };
 
-struct CheckedAlias {
+struct CheckedSubRange {
   int32_t buffer = 0, of = 0;
   Dim offset;
 };
@@ -77,12 +77,12 @@ struct CheckedProgram {
   std::vector<Kernel> kernels;  // one per KernelDef
   std::vector<CheckedBuffer> buffers;
   std::vector<CheckedThunk> thunks;
-  std::vector<CheckedAlias> aliases;  // views and sub-ranges
+  std::vector<CheckedSubRange> sub_ranges;
   std::vector<CheckedPort> inputs, outputs;
 };
 
-// kInvalidArgument on malformed content, kUnimplemented on what the executor does not do yet (If,
-// Loop, state, CUDA).
+// kInvalidArgument on malformed content, kUnimplemented on devices and operators that this build
+// does not have.
 absl::StatusOr<std::shared_ptr<const CheckedProgram>> CheckProgram(
     std::shared_ptr<const Variant> variant);
 

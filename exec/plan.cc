@@ -196,9 +196,9 @@ class PlanBuilder {
       }
       plan_->output_shapes_.push_back(std::move(shape));
     }
-    for (const CheckedAlias& alias : program_.aliases) {
-      KILN_ASSIGN_OR_RETURN(const int64_t offset, alias.offset.Evaluate(symbols_));
-      problem_.fixed.push_back({alias.buffer, alias.of, offset});
+    for (const CheckedSubRange& range : program_.sub_ranges) {
+      KILN_ASSIGN_OR_RETURN(const int64_t offset, range.offset.Evaluate(symbols_));
+      problem_.fixed.push_back({range.buffer, range.of, offset});
     }
     return absl::OkStatus();
   }

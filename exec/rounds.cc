@@ -67,8 +67,9 @@ Cut CutOf(const CheckedProgram& program, const CheckedThunk& thunk, const Operan
   if (thunk.kind == CheckedThunk::Kind::kKernel)
     MarkKernel(program.kernels[static_cast<size_t>(thunk.kernel)], operands, cut);
   const auto placed = [&](int32_t buffer) {
-    return std::any_of(program.aliases.begin(), program.aliases.end(),
-                       [&](const CheckedAlias& a) { return a.buffer == buffer || a.of == buffer; });
+    return std::any_of(
+        program.sub_ranges.begin(), program.sub_ranges.end(),
+        [&](const CheckedSubRange& r) { return r.buffer == buffer || r.of == buffer; });
   };
   for (size_t i = 0; i < cut.cut.size() && cut.parts > 0; ++i) {
     const ResolvedRef& ref = i < inputs ? operands.inputs[i] : operands.outputs[i - inputs];

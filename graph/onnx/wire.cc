@@ -39,7 +39,6 @@ enum class Use : uint8_t {
   kNumbers,  // numbers of an attribute's list, packed or not
   kDescend,  // a message that is walked in turn
   kRaw,      // bytes that stay in the file
-  kMark,     // a message of which only the presence counts
 };
 
 struct Field {
@@ -54,8 +53,6 @@ constexpr Field kFields[] = {
     {Kind::kModel, 1, Use::kKeep},                           // ir_version
     {Kind::kModel, 2, Use::kName},                           // producer_name
     {Kind::kModel, 3, Use::kName},                           // producer_version
-    {Kind::kModel, 4, Use::kName},                           // domain
-    {Kind::kModel, 5, Use::kKeep},                           // model_version
     {Kind::kModel, 7, Use::kDescend, Kind::kGraph},          // graph
     {Kind::kModel, 8, Use::kDescend, Kind::kOpset},          // opset_import
     {Kind::kModel, 14, Use::kDescend, Kind::kEntry},         // metadata_props
@@ -114,10 +111,6 @@ constexpr Field kFields[] = {
     {Kind::kValueInfo, 1, Use::kName},                       // name
     {Kind::kValueInfo, 2, Use::kDescend, Kind::kType},       // type
     {Kind::kType, 1, Use::kDescend, Kind::kTensorType},      // tensor_type
-    {Kind::kType, 4, Use::kMark},                            // sequence_type
-    {Kind::kType, 5, Use::kMark},                            // map_type
-    {Kind::kType, 8, Use::kMark},                            // sparse_tensor_type
-    {Kind::kType, 9, Use::kMark},                            // optional_type
     {Kind::kTensorType, 1, Use::kKeep},                      // elem_type
     {Kind::kTensorType, 2, Use::kDescend, Kind::kShape},     // shape
     {Kind::kShape, 1, Use::kDescend, Kind::kDim},            // dim
@@ -323,11 +316,6 @@ absl::Status Walker::Take(const Field& field, const Tag& tag, int graph_depth, T
     PutVarint(tag.body, out);
     PutTag(kRawSize, kVarint, out);
     PutVarint(tag.size, out);
-    return absl::OkStatus();
-  }
-  if (field.use == Use::kMark) {
-    PutTag(tag.number, kBytes, out);
-    PutVarint(0, out);
     return absl::OkStatus();
   }
   Copy(tag, out);

@@ -131,6 +131,7 @@ class FakeProgram {
   int Constant(Tensor tensor) {
     program::Constant& c = *proto().add_constants();
     c.set_dtype(static_cast<uint32_t>(tensor.dtype()));
+    for (const int64_t extent : tensor.shape()) c.add_shape(extent);
     variant->constants.push_back(std::move(tensor));
     return Buffer(program::Buffer::CONSTANT, "", proto().constants_size() - 1);
   }
@@ -194,11 +195,10 @@ class FakeProgram {
     return *thunk.mutable_library();
   }
   void SubRange(int buffer, int of, const std::string& offset) {
-    program::Alias& alias = *proto().add_aliases();
-    alias.set_kind(program::Alias::SUB_RANGE);
-    alias.set_buffer(buffer);
-    alias.set_of(of);
-    alias.set_offset(offset);
+    program::SubRange& range = *proto().add_sub_ranges();
+    range.set_buffer(buffer);
+    range.set_of(of);
+    range.set_offset(offset);
   }
 
   std::shared_ptr<FakeProvider> Provider() const {

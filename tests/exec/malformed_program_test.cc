@@ -221,10 +221,9 @@ TEST(MalformedProgram, PlausibleMistakesNeverCrash) {
           region.mutable_thunks()->DeleteSubrange(thunk, 1);
           break;
         case 2: {
-          program::Alias& alias = *proto.add_aliases();
-          alias.set_kind(static_cast<program::Alias::Kind>(random() % 5));
-          alias.set_buffer(static_cast<int32_t>(random() % 14) - 1);
-          alias.set_of(static_cast<int32_t>(random() % 14) - 1);
+          program::SubRange& range = *proto.add_sub_ranges();
+          range.set_buffer(static_cast<int32_t>(random() % 14) - 1);
+          range.set_of(static_cast<int32_t>(random() % 14) - 1);
           break;
         }
         case 3: {
@@ -264,10 +263,6 @@ TEST(MalformedProgram, ErrorsSayWhatIsWrong) {
         p.region().mutable_thunks(0)->mutable_library()->mutable_inputs(0)->set_buffer(99);
       },
       invalid, "thunk 0 \"matmul\": buffer 99 does not exist");
-  expect([](P& p) { p.region().mutable_thunks(0)->mutable_conditional(); }, refused,
-         "if is not supported");
-  expect([](P& p) { p.region().mutable_thunks(0)->mutable_loop(); }, refused,
-         "loop is not supported");
   expect([](P& p) { p.region().mutable_thunks(0)->mutable_library()->set_op("lstm"); }, refused,
          "\"lstm\"");
   expect([](P& p) { p.proto().mutable_buffers(0)->set_device("cuda"); }, refused,
@@ -290,8 +285,10 @@ TEST(MalformedProgram, ErrorsSayWhatIsWrong) {
          "the kernel's dim 0 is 2");
   expect([](P& p) { p.region().mutable_thunks(2)->mutable_kernel()->set_dims(0, "3000000000000"); },
          absl::StatusCode::kOutOfRange, "3000000000000");
-  expect([](P& p) { p.proto().mutable_aliases(0)->set_kind(program::Alias::DONATED); }, refused,
-         "donated");
+  expect([](P& p) { p.proto().mutable_sub_ranges(0)->set_of(99); }, invalid,
+         "is a range of buffer 99: no such buffer");
+  expect([](P& p) { p.proto().mutable_constants(0)->set_shape(0, 16); }, invalid,
+         "constant 0 is declared as type 0 [16, 4]; f32 [4, 4] is supplied");
   expect([](P& p) { p.variant->constants.clear(); }, invalid, "1 constants declared, 0 supplied");
 }
 

@@ -25,9 +25,7 @@ const FuzzMessageType& ThunkMessage() {
                                        {3, "dtype", kInt},
                                        {4, "shape", kText},
                                        {5, "strides", kText}}};
-  static const FuzzMessageType attribute = {
-      "Attribute",
-      {{1, "name", kText}, {2, "ints", kInts}, {3, "floats", kDoubles}, {4, "text", kText}}};
+  static const FuzzMessageType attribute = {"Attribute", {{1, "name", kText}, {2, "ints", kInts}}};
   static const FuzzMessageType post_op = {"PostOp", {{1, "name", kText}, {2, "numbers", kDoubles}}};
   static const FuzzMessageType kernel = {"KernelThunk",
                                          {{1, "kernel", kInt},
@@ -43,31 +41,14 @@ const FuzzMessageType& ThunkMessage() {
                                            {5, "post_ops", kMessage, &post_op}}};
   static const FuzzMessageType move = {"MoveThunk",
                                        {{1, "from", kMessage, &ref}, {2, "to", kMessage, &ref}}};
-  static const FuzzMessageType host = {"HostThunk",
-                                       {{1, "op", kText},
-                                        {2, "attributes", kMessage, &attribute},
-                                        {3, "inputs", kMessage, &ref},
-                                        {4, "outputs", kMessage, &ref},
-                                        {5, "dims", kText}}};
-  static const FuzzMessageType conditional = {"IfThunk",
-                                              {{1, "condition", kMessage, &ref},
-                                               {2, "then_region", kInt},
-                                               {3, "else_region", kInt},
-                                               {4, "results", kMessage, &ref}}};
-  static const FuzzMessageType loop = {"LoopThunk",
-                                       {{1, "trip_count", kMessage, &ref},
-                                        {2, "condition", kMessage, &ref},
-                                        {3, "body_region", kInt},
-                                        {4, "carried", kMessage, &ref},
-                                        {5, "results", kMessage, &ref}}};
+  static const FuzzMessageType host = {
+      "HostThunk", {{1, "op", kText}, {4, "outputs", kMessage, &ref}, {5, "dims", kText}}};
   static const FuzzMessageType thunk = {"Thunk",
                                         {{1, "kernel", kMessage, &kernel},
                                          {2, "library", kMessage, &library},
                                          {3, "view", kMessage, &move},
                                          {4, "copy", kMessage, &move},
                                          {5, "host", kMessage, &host},
-                                         {6, "conditional", kMessage, &conditional},
-                                         {7, "loop", kMessage, &loop},
                                          {15, "name", kText}}};
   return thunk;
 }
@@ -91,31 +72,25 @@ const FuzzMessageType& ProgramMessage() {
                                           {3, "name", kText},
                                           {4, "example", kInts},
                                           {5, "grain", kInt}}};
-  static const FuzzMessageType region = {"Region",
-                                         {{1, "thunks", kMessage, &ThunkMessage()},
-                                          {2, "params", kInts},
-                                          {3, "results", kInts},
-                                          {4, "dims", kText}}};
-  static const FuzzMessageType alias = {
-      "Alias", {{1, "kind", kInt}, {2, "buffer", kInt}, {3, "of", kInt}, {4, "offset", kText}}};
+  static const FuzzMessageType region = {"Region", {{1, "thunks", kMessage, &ThunkMessage()}}};
+  static const FuzzMessageType range = {
+      "SubRange", {{2, "buffer", kInt}, {3, "of", kInt}, {4, "offset", kText}}};
   static const FuzzMessageType port = {"Port",
                                        {{1, "name", kText},
                                         {2, "dtype", kInt},
                                         {3, "shape", kText},
                                         {4, "buffer", kInt},
                                         {5, "optional", kInt},
-                                        {6, "donated_output", kInt},
                                         {7, "elements", kText}}};
-  static const FuzzMessageType constant = {
-      "program.Constant",
-      {{1, "dtype", kInt}, {2, "shape", kInts}, {3, "bytes", kBytes}, {4, "file_offset", kInt}}};
+  static const FuzzMessageType constant = {"program.Constant",
+                                           {{1, "dtype", kInt}, {2, "shape", kInts}}};
   static const FuzzMessageType program = {"Program",
                                           {{1, "inputs", kMessage, &port},
                                            {2, "outputs", kMessage, &port},
                                            {3, "buffers", kMessage, &buffer},
                                            {4, "kernels", kMessage, &kernel},
                                            {5, "regions", kMessage, &region},
-                                           {6, "aliases", kMessage, &alias},
+                                           {6, "sub_ranges", kMessage, &range},
                                            {7, "constants", kMessage, &constant},
                                            {8, "parallel_grain", kInt}}};
   return program;

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What scripts/lint finds in texts."""
+import importlib.machinery
+import importlib.util
+import pathlib
+import unittest
+
+PATH = pathlib.Path(__file__).resolve().parents[2] / "scripts/lint"
+LOADER = importlib.machinery.SourceFileLoader("lint", str(PATH))
+lint = importlib.util.module_from_spec(importlib.util.spec_from_loader("lint", LOADER))
+LOADER.exec_module(lint)
+
+PROTO = """
+syntax = "proto3";
+message Buffer {
+  enum Kind {
+    TEMPORARY = 0;
+    INPUT = 1;
+    STATE = 2;  // buffer.kind() == Buffer::STATE
+  }
+  Kind kind = 1;
+  repeated int32 sizes = 2;
+  string Device = 3;
+}
+message Program {
+  oneof of {
+    Buffer buffer = 1;
+    Loop loop = 2;
+  }
+}
+message Loop {}
+message Unused {}
+"""
+
+
+class DeadPartsTest(unittest.TestCase):
+    def dead(self, code):
+        return sorted(lint.dead_parts(PROTO, code))
+
+    def test_everything_is_dead_without_code(self):
+        self.assertEqual(self.dead(""), [
+            "enum value INPUT", "enum value STATE", "field Device", "field buffer", "field kind", "field loop",
+            "field sizes", "message Program", "message Unused"])
+
+    def test_accessors_enum_values_and_names_of_messages_are_uses(self):
+        code = "b.set_kind(Buffer::INPUT); p.buffer(); p.mutable_loop(); b.sizes_size(); b.device(); Buffer_Kind_STATE; Program x;"
+        self.assertEqual(self.dead(code), ["message Unused"])
+
+    def test_part_of_a_word_is_no_use(self):
+        self.assertIn("field kind", self.dead("x.mankind(); kinds(); kind"))
+        self.assertIn("enum value INPUT", self.dead("INPUT INPUTS Buffer::INPUTS"))
+
+
+if __name__ == "__main__":
+    unittest.main()
