@@ -60,6 +60,10 @@ def fastest(row, what):
     return min(rivals(row, what), key=lambda rival: rival[1]["min_ms"])[0]
 
 
+def ms(value):
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def ratio_text(ratio):
     least = f"{ratio['min']:.2f}"
     return f"{f'**{least}**' if ratio['min'] < 1 else least} ({ratio['median']:.2f})"
@@ -76,6 +80,11 @@ def ratios_to(column, what, peer):
         kiln = row["runtimes"].get(KILN[what])
         found += [{k: of[k + "_ms"] / kiln[k + "_ms"] for k in ("min", "median")} for name, of in rivals(row, what) if kiln and name == peer]
     return found
+
+
+def means_by_peer(column, what, names):
+    found = [(name, ratios_to(column, what, name)) for name in names]
+    return ", ".join(f"{name} {mean_of(ratios)['min']:.2f}" for name, ratios in found if ratios)
 
 
 def titles(columns):
@@ -100,14 +109,13 @@ def beside_peers(columns, what, described):
         for row in rows:
             kiln = row and row["runtimes"].get(KILN[what])
             ratio = f"{ratio_text(row['ratio'])} {fastest(row, what)}" if row and "ratio" in row else "-"
-            cells += [f"{kiln['min_ms']:.3g}" if kiln else "-", ratio]
+            cells += [ms(kiln["min_ms"]) if kiln else "-", ratio]
         body.append(cells)
     blank = [""] if described else []
+    means = [ratio_text(mean_of([r["ratio"] for r in c.report["rows"] if "ratio" in r])) for c in columns]
+    body.append(["**geomean**, fastest peer", *blank, *(cell for mean in means for cell in ("", mean))])
     names = list(dict.fromkeys(peer for c in columns for row in c.report["rows"] for peer, _ in rivals(row, what)))
-    for title, of in [("**geomean**, fastest peer", lambda c: [r["ratio"] for r in c.report["rows"] if "ratio" in r]),
-                      *((f"geomean, {peer}", lambda c, peer=peer: ratios_to(c, what, peer)) for peer in names)]:
-        means = [f"{ratio_text(mean_of(ratios))} of {len(ratios)}" if (ratios := of(c)) else "-" for c in columns]
-        body.append([title, *blank, *(cell for mean in means for cell in ("", mean))])
+    body.append(["geomean, each peer", *blank, *(cell for c in columns for cell in ("", means_by_peer(c, what, names)))])
     return table(head, body)
 
 
@@ -124,65 +132,71 @@ def left_out(columns, what):
     return "".join(f"- {peer} {why} {', '.join(dict.fromkeys(rows))}.\n" for (peer, why), rows in found.items())
 
 
-def slow_rows(columns):
-    """(what, columns) pairs: all rows with a ratio of minima below 1, lowest first."""
-    found = [(row["ratio"]["min"], f"- {row['row']}, {title}: {ratio_text(row['ratio'])}, {fastest(row, what)}\n")
-             for what, of in columns for title, c in zip(titles(of), of) for row in c.report["rows"] if row.get("ratio", {"min": 1})["min"] < 1]
-    return "".join(text for _, text in sorted(found))
+def slow_rows(measured, most=5):
+    """Of (what, columns): a line for each row with a ratio of minima below 1 in a column, lowest first; those beyond `most` in one line."""
+    found = collections.defaultdict(list)
+    for what, columns in measured:
+        for title, c in zip(titles(columns), columns):
+            for row in c.report["rows"]:
+                if row.get("ratio", {"min": 1})["min"] < 1:
+                    found[row["row"]].append((row["ratio"]["min"], f"{title}: {ratio_text(row['ratio'])}, {fastest(row, what)}"))
+    slow = sorted(found.items(), key=lambda item: min(item[1]))
+    rest = [f"- Less slow: {', '.join(name for name, _ in slow[most:])}.\n"] if len(slow) > most else []
+    return "".join([f"- {name}, {'; '.join(text for _, text in sorted(of))}\n" for name, of in slow[:most]] + rest)
 
 
 def machines(columns):
-    """Where and when the columns were measured, and with which versions."""
+    """A row for each CPU: when its columns were measured, the largest share that other guests took, and the peers' versions."""
     rows = []
-    for c in columns:
-        m, load = c.report["machine"], c.report["load"]
-        rows.append([c.report["what"], m["cpu"], f"{c.threads} of {count(m['cpus'], 'CPU')}", "AVX-512" if m["avx512"] else "AVX2", c.report["when"][:10],
-                     f"{load['steal']:.1%}", ", ".join(c.report["versions"].values())])
-    return table(["table", "CPU", "threads", "vectors", "date", "taken by other guests", "peers"], rows) if rows else ""
+    for cpu in dict.fromkeys(c.report["machine"]["cpu"] for c in columns):
+        of = [c.report for c in columns if c.report["machine"]["cpu"] == cpu]
+        m, dates = of[0]["machine"], sorted({r["when"][:10] for r in of})
+        rows.append([cpu, str(m["cpus"]), "AVX-512" if m["avx512"] else "AVX2", " to ".join(dict.fromkeys([dates[0], dates[-1]])),
+                     f"{max(r['load']['steal'] for r in of):.1%}", ", ".join(dict.fromkeys(v for r in of for v in r["versions"].values()))])
+    return table(["machine", "CPUs", "vectors", "date", "taken by other guests", "peers"], rows) if rows else ""
 
 
 def first_answer(columns):
-    """ms from the command to the first answer, cold and warm."""
-    if not columns:
-        return ""
-    names = list(dict.fromkeys(name for c in columns for row in c.report["rows"] for name in row["runtimes"]))
-    called = [peers.PEERS[n][2] if n in peers.PEERS else n.replace("kiln", "Kiln,") for n in names]
+    """ms from the command to the first answer, cold and warm, and the ratio of the fastest peer's to the warm one."""
     body = []
-    for title, c in zip(titles(columns), columns):
-        for row in c.report["rows"]:
-            times = [f"{row['runtimes'][n]['min_ms']:.3g}" if n in row["runtimes"] else "-" for n in names]
-            body.append([row["row"], title, *times, ratio_text(row["ratio"]) if "ratio" in row else "-"])
-    return table(["network", "on", *(f"{name} ms" for name in called), "fastest peer / Kiln, warm"], body)
+    for name, rows in rows_of(columns):
+        cells = [name]
+        for row in rows:
+            times = row["runtimes"] if row else {}
+            cells += [", ".join(ms(times[n]["min_ms"]) if n in times else "-" for n in ("kiln cold", "kiln warm")),
+                      f"{ratio_text(row['ratio'])} {fastest(row, 'first')}" if row and "ratio" in row else "-"]
+        body.append(cells)
+    return table(["network", *(h for title in titles(columns) for h in (f"{title}: cold, warm ms", "ratio"))], body) if body else ""
 
 
-def provenance(report):
-    return f"{report['machine']['cpu']}, commit {build_name(report['kiln'])}, {report['when'][:10]}"
+def by_report(reports, schema, key, cell, order, most):
+    """One table of all reports of a schema: a column for each report, a row for each value of `key`, for `most` of them by `order`."""
+    of = sorted((r for r in reports if r["schema"] == schema), key=lambda r: r["when"])
+    rank = collections.defaultdict(float)
+    for row in (row for r in of for row in r["rows"]):
+        rank[row[key]] = max(rank[row[key]], order(row))
+    names = sorted(rank, key=rank.get, reverse=True)
+    found = [{row[key]: cell(row, r) for row in r["rows"]} for r in of]
+    heads = [f"{short_cpu(r)}{', ' * bool(r.get('target'))}{r.get('target', '')}, commit {build_name(r['kiln'])}" for r in of]
+    return table([key, *heads], [[name, *(cells.get(name, "-") for cells in found)] for name in names[:most]]) if of else ""
 
 
 def regret(reports):
-    texts = []
-    for r in (r for r in reports if r.get("schema") == "kiln.regret/1"):
-        rows = [[f"**{row['template']}**" if row["template"] == "all" else row["template"], str(row["kernels"]),
-                 *(f"{row[k]:.2f}" for k in ("median", "p90", "worst")), f"{row['worst_kernel']}: `{row['best'].split()[0]}`"] for row in r["rows"]]
-        texts.append(f"{provenance(r)}{', ' * bool(r['target'])}{r['target']}, seed {r['seed']}:\n\n" +
-                     table(["template chosen", "kernels", "median", "90th percentile", "worst", "worst kernel: template of the best"], rows))
-    return "\n".join(texts)
+    """Of all kernels, and of the templates whose 90th percentile is highest."""
+    return by_report(reports, "kiln.regret/1", "template", lambda row, _: f"{row['median']:.2f}, {row['p90']:.2f}, {row['worst']:.2f} of {row['kernels']}",
+                     lambda row: float("inf") if row["template"] == "all" else row["p90"], most=6)
 
 
 def ablation(reports):
-    texts = []
-    for r in (r for r in reports if r.get("schema") == "kiln.ablation/1"):
-        rows = [[row["pass"], str(row["lines"]), f"{row['graphs']} of {r['graphs']}", *(f"{row[k]:.3f}" for k in ("geomean", "of_all")),
-                 f"{row['most']:.2f} ({row['most_graph']})"] for row in r["rows"]]
-        texts.append(f"{provenance(r)}{', without ' * bool(r['without'])}{', '.join(r['without'])}:\n\n" +
-                     table(["pass", "lines of code", "kernels changed", "geomean of these", "of all", "most"], rows))
-    return "\n".join(texts)
+    """The lowering passes that earn most of all kernels."""
+    return by_report(reports, "kiln.ablation/1", "pass", lambda row, r: f"{row['geomean']:.3f} of {row['graphs']}, {row['of_all']:.3f} of {r['graphs']}, "
+                     f"{row['most']:.2f} ({row['most_graph']})", lambda row: row["of_all"], most=5)
 
 
-def old_against_new(reports):
-    """A line for each file of bench/compare, newest first."""
+def old_against_new(reports, most=4):
+    """A line for each of the newest files of bench/compare."""
     body = []
-    for r in sorted((r for r in reports if r["schema"] == "kiln.compare/1"), key=lambda r: r["when"], reverse=True):
+    for r in sorted((r for r in reports if r["schema"] == "kiln.compare/1"), key=lambda r: r["when"], reverse=True)[:most]:
         mean = r["geomean"]["all"]
         extra = "".join(f", {side} with `{r[side + '_args']}`" for side in ("old", "new") if r[side + "_args"])
         kinds = ", ".join(sorted({row["dtype"] for row in r["rows"]}))

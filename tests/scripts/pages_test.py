@@ -40,6 +40,13 @@ def measured(what="kernels", **changes):
             "versions": {"ort": "onnxruntime 1", "xla": "jax 2"}, "rows": rows, **changes}
 
 
+def found(schema, when="2026-01-02", **row):
+    """A report of kiln.regret/1 or kiln.ablation/1 with one row."""
+    figures = {"kernels": 4, "median": 1.5, "p90": 2.0, "worst": 3.0, "graphs": 3, "geomean": 1.1, "of_all": 1.01, "most": 1.3, "most_graph": "k4"}
+    return {"schema": schema, "when": when, "machine": {"cpu": "Some CPU (Core 9)"}, "kiln": {"commit": "0123456789abcdef", "changed": False},
+            "target": "x", "graphs": 30, "rows": [{**figures, **row}]}
+
+
 def compared(**changes):
     side = {"commit": "0123456789abcdef", "changed": False}
     return {"schema": "kiln.compare/1", "mode": "warm", "when": "2026-01-02T03:04:05Z", "machine": {"cpu": "Some CPU"}, "old": side,
@@ -59,25 +66,42 @@ class PagesTest(unittest.TestCase):
         self.assertLessEqual(len((ROOT / "docs" / "performance.md").read_text().splitlines()), 150)
 
     def test_a_page_of_all_sections_is_short(self):
-        rows = [{**copy.deepcopy(measured()["rows"][0]), "row": row} for row in self.pages.descriptions()]
-        networks = [{**copy.deepcopy(rows[0]), "row": f"network{i}"} for i in range(8)]
+        slow = measured()["rows"][1]
+        rows = [{**copy.deepcopy(slow), "row": row} for row in self.pages.descriptions()]
+        networks = [{**copy.deepcopy(slow), "row": f"network{i}"} for i in range(8)]
         reports = [measured(what, threads=threads, machine={"cpu": cpu, "cpus": 2, "avx512": True}, rows=of)
-                   for what, of in (("kernels", rows), ("networks", networks)) for threads in (1, 2) for cpu in ("A", "B")]
-        page = self.pages.page_of(self.pages.TEMPLATE.read_text(), reports)
-        self.assertLessEqual(len(page.splitlines()), 110)  # room for regret, ablation and first answers
+                   for what, of in (("kernels", rows), ("networks", networks), ("first", networks)) for threads in (1, 2) for cpu in ("A", "B")]
+        reports += [found("kiln.regret/1", template=f"t{i}") for i in range(12)] + [found("kiln.ablation/1", **{"pass": f"p{i}"}) for i in range(16)]
+        page = self.pages.page_of(self.pages.TEMPLATE.read_text(), reports + [compared()] * 10)
+        self.assertEqual(page.count("\n## "), self.pages.TEMPLATE.read_text().count("\n## "))
+        self.assertLessEqual(len(page.splitlines()), 150)
+
+    def test_regret_and_ablation_have_a_column_for_each_report(self):
+        both = [found("kiln.regret/1", template="t"), found("kiln.regret/1", template="u", when="2026-02-03")]
+        self.assertEqual(tables.regret(both), "| template | Core 9, x, commit 01234567 | Core 9, x, commit 01234567 |\n| --- | --- | --- |\n"
+                         "| t | 1.50, 2.00, 3.00 of 4 | - |\n| u | - | 1.50, 2.00, 3.00 of 4 |\n")
+        self.assertIn("| p | 1.100 of 3, 1.010 of 30, 1.30 (k4) |", tables.ablation([found("kiln.ablation/1", **{"pass": "p"})]))
+
+    def test_first_answers_are_cold_and_warm(self):
+        times = {"kiln cold": {"min_ms": 1234.5, "median_ms": 2}, "kiln warm": {"min_ms": 12.34, "median_ms": 2}, "ort": {"min_ms": 24.68, "median_ms": 4}}
+        rows = [{"row": "net", "errors": {}, "runtimes": times, "ratio": {"min": 2.0, "median": 2.0}}]
+        text = tables.first_answer(tables.newest([measured("first", rows=rows)], "first"))
+        self.assertIn("| net | 1234, 12.3 | 2.00 (2.00) ONNX Runtime |\n", text)
 
     def test_a_row_has_the_time_the_ratio_and_the_fastest_peer_that_agrees(self):
         page = self.pages.page_of(TEMPLATE, [measured(), measured(threads=2)])
         self.assertIn("| row | what | Core 9, 1 thread: ms | ratio | Core 9, 2 threads: ms | ratio |\n", page)
         self.assertIn("| k1 |  | 1 | 2.00 (1.50) XLA | 1 | 2.00 (1.50) XLA |\n", page)
         self.assertIn("| k2 |  | 4 | **0.50** (0.75) ONNX Runtime |", page)
-        self.assertIn("| **geomean**, fastest peer |  |  | 1.00 (1.06) of 2 |", page)
-        self.assertIn("| geomean, XLA |  |  | 2.00 (1.50) of 1 |", page)
+        self.assertIn("| **geomean**, fastest peer |  |  | 1.00 (1.06) |", page)
+        self.assertIn("| geomean, each peer |  |  | ONNX Runtime 1.22, XLA 2.00 |", page)
         self.assertIn("- OpenVINO does not run k1.\n- XLA has other results for k2.\n", page)
 
     def test_slow_rows_are_listed(self):
-        slow = tables.slow_rows([("kernels", tables.newest([measured()], "kernels"))])
-        self.assertEqual(slow, "- k2, Core 9, 1 thread: **0.50** (0.75), ONNX Runtime\n")
+        columns = tables.newest([measured(), measured(threads=2)], "kernels")
+        self.assertEqual(tables.slow_rows([("kernels", columns)]), "- k2, Core 9, 1 thread: **0.50** (0.75), ONNX Runtime; "
+                         "Core 9, 2 threads: **0.50** (0.75), ONNX Runtime\n")
+        self.assertEqual(tables.slow_rows([("kernels", columns)], most=0), "- Less slow: k2.\n")
 
     def test_sections_without_data_are_left_out(self):
         page = self.pages.page_of(TEMPLATE, [measured()])
