@@ -28,9 +28,6 @@ absl::Status InferCustom(InferContext& c) {
 constexpr AttrSpec kCustomAttrs[] = {
     {"op", AttrKind::kCustom, true, 0, nullptr, "the operator, with its attributes"}};
 
-}  // namespace
-
-namespace ops {
 constexpr OpDef kCustom = {.name = "custom",
                            .doc = "An operator of the caller's, run on the host between kernels.",
                            .kind = OpKind::kHost,
@@ -39,10 +36,12 @@ constexpr OpDef kCustom = {.name = "custom",
                            .num_outputs = -1,
                            .attrs = kCustomAttrs,
                            .infer = InferCustom,
-                           .cuda = false,
                            .witness = "the caller's",
                            .dynamic = true};
-}  // namespace ops
+
+}  // namespace
+
+std::span<const OpDef> ops::CustomOps() { return {&kCustom, 1}; }
 
 const CustomOp& CustomOpOf(const Node& node) {
   return **std::get_if<std::shared_ptr<const CustomOp>>(&node.attrs.at("op"));
@@ -67,7 +66,7 @@ absl::StatusOr<std::vector<ValueId>> AddCustomOp(Graph& graph, const CustomOp& o
   if (!outputs.ok()) return Annotate(outputs.status(), subject);
   auto bound = std::make_shared<CustomOp>(op);
   bound->attrs = call.attrs;
-  return graph.AddNode(ops::kCustom, call.inputs,
+  return graph.AddNode(kCustom, call.inputs,
                        {{"op", std::shared_ptr<const CustomOp>(std::move(bound))}}, name,
                        std::vector<std::string>(outputs->size()));
 }

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpDef, an op definition ("record"): what an operator means, in one constexpr struct
-// (graph/ops/*.cc). From it follow type and shape inference, the float64 interpreter, kernels and
-// their cost, the text form, `kiln ops` and the generic tests. Elsewhere are how ONNX spells it
-// (graph/onnx/convert_*.cc), what passes know of it (fusion/), and code of library and host ops
-// (exec/library/). Example, the whole of relu:
+// OpDef, an op definition ("record"): what an operator means, in one constexpr struct, a row in the
+// table of its family (graph/ops/*.cc). From it follow type and shape inference, the float64
+// interpreter, kernels and their cost, the text form, import from and export to ONNX where that has
+// the same operator, `kiln ops` and the generic tests. Elsewhere are what ONNX says otherwise
+// (graph/onnx/convert_*.cc, export_node.cc), what passes know of it (fusion/), and code of library
+// and host ops (exec/library/). Example, the whole of relu:
 //
-//   constexpr OpDef kRelu = {
-//       .name = "relu",
-//       .doc = "max(x, 0); NaN stays NaN.",
-//       .kind = OpKind::kScalar,
-//       .infer = InferNumber,
-//       .scalar = [](ScalarBody& b) { return Apply(ScalarOp::kMax, b.in(0), b.in(0).Like(0)); },
-//       .onnx = "Relu",
-//       .test = {-4, 4},
-//       .witness = "onnx node tests: relu",
-//   };
+//   {.name = "relu",
+//    .doc = "max(x, 0); NaN stays NaN.",
+//    .kind = OpKind::kScalar,
+//    .infer = InferNumber,
+//    .scalar = [](ScalarBody& b) { return Apply(ScalarOp::kMax, b.in(0), b.in(0).Like(0)); },
+//    .onnx = {{"Relu"}},
+//    .test = {-4, 4},
+//    .witness = "onnx node tests: relu"}
 #ifndef KILN_GRAPH_OP_H_
 #define KILN_GRAPH_OP_H_
 
@@ -68,6 +67,7 @@ struct AttrSpec {
   // into the attribute and makes the input absent: `reshape(x, s)` becomes `reshape(x) {shape = [n,
   // 64]}`, and the chain that computed s is dead.
   int input = -1;
+  const char* onnx = nullptr;  // ONNX's name of it; null: the same
 };
 
 // What inference sees: input types, shapes and contents, attributes with defaults filled in. It
@@ -183,6 +183,22 @@ struct TestRange {
   double lo = -4, hi = 4;
 };
 
+// The operator by which ONNX says what a record says: the same operands in the same order, and
+// attributes of the same meaning and default, under the same name but where AttrSpec::onnx has
+// another. Axes and extents may be operands (AttrSpec::input). Import and export follow from it.
+//
+//   .onnx = {{"Add", 7}}                                   at operator set 6, "Add" was another
+//   .onnx = {{"And", 7, IsBool}, {"BitwiseAnd", 18}}       written as And if input 0 is of bools
+//
+// What is more than that has a function in graph/onnx, which goes before: a converter
+// (convert_*.cc) for other versions of the operator and for attributes that the record has not, a
+// writer (export_node.cc) for calls that ONNX does not allow.
+struct OnnxForm {
+  const char* op = nullptr;
+  int since = 6;  // the operator set from which on this holds; 6: and in those before it, too
+  bool (*when)(DType) = nullptr;  // types of input 0 for which it is written; null: all
+};
+
 struct OpDef {
   const char* name;
   const char* doc;
@@ -202,14 +218,11 @@ struct OpDef {
   // integers to i64) to outputs.
   absl::Status (*reference)(const Node& node, std::span<const Tensor> inputs,
                             std::span<Tensor> outputs) = nullptr;
-  bool cuda = true;       // could have a CUDA form: nothing reads it, no CUDA code exists
-  const char* onnx = "";  // ONNX names that become it, space separated, for `kiln ops`
+  OnnxForm onnx[2] = {};
+  // More ONNX operators that become this one, by converters; space separated.
+  const char* onnx_converted = "";
   TestRange test = {};
   const char* witness = "";  // an outside check of its meaning
-  // Adds the gradient: cotangents of the outputs to cotangents of the inputs. Null in every op, and
-  // nothing calls it: there is no training.
-  absl::StatusOr<std::vector<ValueId>> (*gradient)(GraphBuilder& b, const Node& node,
-                                                   std::span<const ValueId> cotangents) = nullptr;
   // What a node of this op gives is known only when it runs: extents of its outputs (attribute
   // `extents`: all outputs' extents in a row, with new symbols where they depend on data), or what
   // is executed at all. Such a node ends a segment of the program (compiler/segments.h).
@@ -230,9 +243,16 @@ ScalarExpr ScalarBodyOf(const Graph& graph, const Node& node);
 std::optional<Shape> ContentOf(const Value& value);
 inline constexpr int64_t kMaxContent = 1024;  // elements of a tensor that is followed symbolically
 
-// All records, sorted by name. Immutable.
+// All records, sorted by name: those of all families (graph/ops/ops.h). Immutable.
 std::span<const OpDef* const> AllOps();
 const OpDef* FindOp(absl::string_view name);
+
+// The ONNX operators that become this one, in the order of the record.
+std::vector<absl::string_view> OnnxNames(const OpDef& op);
+// ONNX's name of an attribute.
+inline const char* OnnxName(const AttrSpec& spec) {
+  return spec.onnx != nullptr ? spec.onnx : spec.name;
+}
 
 // Attributes with the record's defaults; the attribute must be in the schema.
 int64_t IntAttr(const Node& node, absl::string_view name);

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "absl/strings/str_split.h"
+#include "absl/strings/str_join.h"
 #include "graph/onnx/converter.h"
 #include "graph/op.h"
 #include "nlohmann/json.hpp"
@@ -45,10 +45,9 @@ const char* KindName(OpKind kind) {
 // ONNX operators that no record names: the importer writes them with others.
 std::set<std::string> ComposedOperators() {
   std::set<std::string> names;
-  for (const onnx::Converter* row : onnx::AllConverters()) names.insert(row->op);
+  for (const onnx::Converter& row : onnx::AllConverters()) names.insert(row.op);
   for (const OpDef* op : AllOps()) {
-    for (const absl::string_view name : absl::StrSplit(op->onnx, ' ', absl::SkipEmpty()))
-      names.erase(std::string(name));
+    for (const absl::string_view name : OnnxNames(*op)) names.erase(std::string(name));
   }
   return names;
 }
@@ -61,10 +60,13 @@ int Run(const OpsFlags& flags) {
                  : std::vector<std::string>{"op", "kind", "onnx", "meaning"};
   rows.push_back(head);
   for (const OpDef* op : AllOps()) {
-    const std::vector<std::string> onnx = absl::StrSplit(op->onnx, ' ', absl::SkipEmpty());
+    const std::vector<absl::string_view> names = OnnxNames(*op);
+    const std::vector<std::string> onnx(names.begin(), names.end());
     list.push_back(
         {{"name", op->name}, {"kind", KindName(op->kind)}, {"onnx", onnx}, {"doc", op->doc}});
-    if (!flags.onnx) rows.push_back({op->name, KindName(op->kind), op->onnx, op->doc});
+    if (!flags.onnx) {
+      rows.push_back({op->name, KindName(op->kind), absl::StrJoin(onnx, " "), op->doc});
+    }
     for (const std::string& name : onnx) {
       if (flags.onnx) rows.push_back({name, op->name, KindName(op->kind)});
     }

@@ -18,16 +18,9 @@
 namespace kiln::onnx {
 namespace {
 
-absl::Status Gemm(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(2, 3));
-  n.Ignore("broadcast");  // of operator set 6: the third input broadcasts anyway
-  Attrs attrs = {{"alpha", n.Float("alpha", 1)},
-                 {"beta", n.Float("beta", 1)},
-                 {"trans_a", n.Int("transA", 0)},
-                 {"trans_b", n.Int("transB", 0)}};
-  std::vector<ValueId> inputs = {n.in(0), n.in(1)};
-  if (n.has(2)) inputs.push_back(n.in(2));
-  return n.Emit("gemm", std::move(inputs), std::move(attrs));
+absl::Status OldGemm(NodeView& n) {
+  n.Ignore("broadcast");  // the third input broadcasts anyway
+  return AsRecord(n);
 }
 
 // ---- windows: what convolution and pooling have in common
@@ -580,22 +573,16 @@ constexpr Converter kRows[] = {
     {"BatchNormalization", 6, BatchNormalization, "batch_norm"},
     {"Conv", 6, Conv},
     {"ConvTranspose", 6, ConvTranspose},
-    {"Gemm", 6, Gemm},
-    {"GlobalAveragePool", 6, AsRecord, "global_average_pool"},
-    {"GlobalMaxPool", 6, AsRecord, "global_max_pool"},
+    {"Gemm", 6, OldGemm, "gemm"},
     {"GlobalLpPool", 6, GlobalLpPool},
     {"GroupNormalization", 18, GroupNormalization},
-    {"InstanceNormalization", 6, AsRecord, "instance_norm"},
     {"LayerNormalization", 17, LayerNormalization, "layer_norm"},
     {"LogSoftmax", 6, FlatSoftmax, "log_softmax"},
-    {"LogSoftmax", 13, AsRecord, "log_softmax"},
     {"LpPool", 6, LpPool},
-    {"MatMul", 6, AsRecord, "matmul"},
     {"MaxPool", 6, MaxPool},
     {"MeanVarianceNormalization", 9, MeanVarianceNormalization},
     {"RMSNormalization", 23, RmsNormalization},
     {"Softmax", 6, FlatSoftmax, "softmax"},
-    {"Softmax", 13, AsRecord, "softmax"},
 };
 
 }  // namespace

@@ -38,14 +38,6 @@ absl::StatusOr<Reduction> ReadReduction(NodeView& n) {
   return r;
 }
 
-absl::Status Reduce(NodeView& n) {
-  KILN_ASSIGN_OR_RETURN(const Reduction r, ReadReduction(n));
-  if (r.noop) return n.Emit("identity", {n.in(0)});
-  if (n.value(0).type != DType::kBool) return n.Emit(n.record(), {n.in(0)}, r.attrs());
-  const ValueId number = n.Op("cast", {n.in(0)}, {{"to", DType::kU8}});
-  return n.Emit("cast", {n.Op(n.record(), {number}, r.attrs())}, {{"to", DType::kBool}});
-}
-
 // Reductions of which the elements are mapped first, so that reducing over no axes is not the
 // identity. Roots and logarithms of integers are made in f64 and cut to integers.
 absl::Status EmitReal(NodeView& n, const char* op, ValueId x) {
@@ -103,15 +95,18 @@ constexpr Converter kRows[] = {
     {"ReduceL2", 6, ReduceL2},
     {"ReduceLogSum", 6, ReduceLogSum},
     {"ReduceLogSumExp", 6, ReduceLogSumExp},
-    {"ReduceMax", 6, Reduce, "reduce_max"},
-    {"ReduceMean", 6, Reduce, "reduce_mean"},
-    {"ReduceMin", 6, Reduce, "reduce_min"},
-    {"ReduceProd", 6, Reduce, "reduce_prod"},
-    {"ReduceSum", 6, Reduce, "reduce_sum"},
     {"ReduceSumSquare", 6, ReduceSumSquare},
 };
 
 }  // namespace
+
+absl::Status AsReduction(NodeView& n) {
+  KILN_ASSIGN_OR_RETURN(const Reduction r, ReadReduction(n));
+  if (r.noop) return n.Emit("identity", {n.in(0)});
+  if (n.value(0).type != DType::kBool) return n.Emit(n.record(), {n.in(0)}, r.attrs());
+  const ValueId number = n.Op("cast", {n.in(0)}, {{"to", DType::kU8}});
+  return n.Emit("cast", {n.Op(n.record(), {number}, r.attrs())}, {{"to", DType::kBool}});
+}
 
 std::span<const Converter> ReduceConverters() { return kRows; }
 

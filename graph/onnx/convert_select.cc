@@ -247,7 +247,6 @@ constexpr Converter kRows[] = {
     {"CumProd", 26, CumProd},
     {"CumSum", 11, CumSum},
     {"EyeLike", 9, EyeLike},
-    {"GatherElements", 11, AsRecord, "gather_elements"},
     {"GatherND", 11, GatherNd},
     {"Hardmax", 6, FlatHardmax},
     {"Hardmax", 13, Hardmax},

@@ -301,26 +301,15 @@ absl::Status SpaceToDepth(NodeView& n) {
 }
 
 constexpr Converter kRows[] = {
-    {"Concat", 6, AsRecord, "concat"},
     {"Constant", 6, Constant},
-    {"ConstantOfShape", 9, AsRecord, "constant_of_shape"},
     {"DepthToSpace", 6, DepthToSpace},
-    {"Expand", 8, AsRecord, "expand"},
-    {"Flatten", 6, AsRecord, "flatten"},
-    {"Gather", 6, AsRecord, "gather"},
     {"Pad", 6, PadByAttributes},
     {"Pad", 11, PadByInputs},
-    {"Range", 11, AsRecord, "range"},
-    {"Reshape", 6, AsRecord, "reshape"},
     {"Shape", 6, ShapeOperator},
-    {"Size", 6, AsRecord, "size"},
     {"Slice", 6, Slice},
     {"SpaceToDepth", 6, SpaceToDepth},
     {"Split", 6, Split, "split"},
-    {"Squeeze", 6, AsRecord, "squeeze"},
     {"Tile", 6, Tile},
-    {"Transpose", 6, AsRecord, "transpose"},
-    {"Unsqueeze", 6, AsRecord, "unsqueeze"},
 };
 
 }  // namespace

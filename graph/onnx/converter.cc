@@ -11,20 +11,40 @@
 namespace kiln::onnx {
 namespace {
 
-bool Before(const Converter* a, const Converter* b) {
-  const int order = absl::string_view(a->op).compare(b->op);
-  return order != 0 ? order < 0 : a->since < b->since;
+bool Before(const Converter& a, const Converter& b) {
+  const int order = absl::string_view(a.op).compare(b.op);
+  return order != 0 ? order < 0 : a.since < b.since;
 }
 
-std::vector<const Converter*> Sorted() {
-  std::vector<const Converter*> all;
+// The rows that records make, but for those that a row of `own` goes before.
+std::vector<Converter> OfRecords(const std::vector<Converter>& own) {
+  std::vector<Converter> made;
+  for (const OpDef* op : AllOps()) {
+    for (const OnnxForm& form : op->onnx) {
+      if (form.op == nullptr) continue;
+      const bool other = std::any_of(own.begin(), own.end(), [&](const Converter& row) {
+        return absl::string_view(row.op) == form.op && row.since >= form.since;
+      });
+      if (other) continue;
+      made.push_back(
+          {form.op, form.since, op->kind == OpKind::kReduce ? AsReduction : AsRecord, op->name});
+    }
+  }
+  return made;
+}
+
+std::vector<Converter> Sorted() {
+  static_assert(OnnxForm().since == kOldestOpset);
+  std::vector<Converter> all;
   for (const auto rows :
        {ElementwiseConverters(), ReduceConverters(), ShapeConverters(), NeuralConverters(),
         SelectConverters(), SampleConverters(), TensorConverters(), AttentionConverters(),
         QuantizedConverters(), RecurrentConverters(), DynamicConverters(), SignalConverters(),
         ContribConverters()}) {
-    for (const Converter& row : rows) all.push_back(&row);
+    all.insert(all.end(), rows.begin(), rows.end());
   }
+  const std::vector<Converter> made = OfRecords(all);
+  all.insert(all.end(), made.begin(), made.end());
   std::sort(all.begin(), all.end(), Before);
   return all;
 }
@@ -32,20 +52,21 @@ std::vector<const Converter*> Sorted() {
 // The ONNX attribute that `spec` describes, which the node has; nothing where kinds have no
 // counterpart.
 std::optional<AttrValue> ReadAttr(NodeView& n, const AttrSpec& spec) {
+  const char* const name = OnnxName(spec);
   switch (spec.kind) {
     case AttrKind::kInt:
-      return n.Int(spec.name, 0);
+      return n.Int(name, 0);
     case AttrKind::kFloat:
-      return n.Float(spec.name, 0);
+      return n.Float(name, 0);
     case AttrKind::kString:
-      return n.Text(spec.name, "");
+      return n.Text(name, "");
     case AttrKind::kInts:
     case AttrKind::kDims:
-      return n.Ints(spec.name);
+      return n.Ints(name);
     case AttrKind::kFloats:
-      return n.Floats(spec.name);
+      return n.Floats(name);
     case AttrKind::kTensor:
-      if (std::optional<Tensor> tensor = n.TensorAttr(spec.name)) return *std::move(tensor);
+      if (std::optional<Tensor> tensor = n.TensorAttr(name)) return *std::move(tensor);
       return std::nullopt;
     case AttrKind::kGraph:
     case AttrKind::kCustom:
@@ -65,27 +86,27 @@ absl::Status AsRecord(NodeView& n) {
                                                    : def->max_inputs));
   Attrs attrs;
   for (const AttrSpec& spec : def->attrs) {
-    if (!n.HasAttr(spec.name)) continue;
+    if (!n.HasAttr(OnnxName(spec))) continue;
     if (std::optional<AttrValue> value = ReadAttr(n, spec)) attrs[spec.name] = *std::move(value);
   }
   return n.Emit(n.record(), n.inputs(), std::move(attrs));
 }
 
-const std::vector<const Converter*>& AllConverters() {
-  static const auto* const all = new std::vector<const Converter*>(Sorted());
+const std::vector<Converter>& AllConverters() {
+  static const auto* const all = new std::vector<Converter>(Sorted());
   return *all;
 }
 
 const Converter* FindConverter(absl::string_view op, int64_t opset) {
   const auto& all = AllConverters();
   // The first row behind all rows of this operator that are not newer than `opset`.
-  const auto behind = std::partition_point(all.begin(), all.end(), [&](const Converter* row) {
-    const int order = absl::string_view(row->op).compare(op);
-    return order != 0 ? order < 0 : row->since <= opset;
+  const auto behind = std::partition_point(all.begin(), all.end(), [&](const Converter& row) {
+    const int order = absl::string_view(row.op).compare(op);
+    return order != 0 ? order < 0 : row.since <= opset;
   });
   if (behind == all.begin()) return nullptr;
-  const Converter* row = *(behind - 1);
-  return row->op == op ? row : nullptr;
+  const Converter& row = *(behind - 1);
+  return row.op == op ? &row : nullptr;
 }
 
 }  // namespace kiln::onnx

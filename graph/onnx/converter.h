@@ -3,9 +3,10 @@
 // of the registry}.
 //
 // One row per operator and change of meaning; of several rows the one with the largest `since` not
-// above the model's version holds. Rows of a family stand in one file (convert_*.cc). Supporting an
-// operator is adding a row: where a record of the registry has the same meaning, `record` names it
-// and a shared function does the rest.
+// above the model's version holds. An operator that a record says is its form in ONNX (OnnxForm,
+// graph/op.h) has its row from there. All others have one in the file of their family
+// (convert_*.cc): compositions, and operators that are more than their record. A row of a family
+// goes before one that a record makes for the same operator at the same or an older version.
 #ifndef KILN_GRAPH_ONNX_CONVERTER_H_
 #define KILN_GRAPH_ONNX_CONVERTER_H_
 
@@ -37,10 +38,10 @@ struct Converter {
   const char* record = "";
 };
 
-// The shared converter of operators that mean what their row's record means: inputs in the same
-// order, attributes of the same names and defaults, given as attribute or, for extents and axes, as
-// input.
+// The converter of rows that a record makes (OnnxForm), for other converters to end with.
 absl::Status AsRecord(NodeView& n);
+// That of reductions: the axes are an attribute or an operand.
+absl::Status AsReduction(NodeView& n);
 
 std::span<const Converter> ElementwiseConverters();
 std::span<const Converter> ReduceConverters();
@@ -60,7 +61,7 @@ std::span<const Converter> ContribConverters();  // "com.microsoft.Name"
 const Converter* FindConverter(absl::string_view op, int64_t opset);
 
 // All rows, by operator and version. Immutable.
-const std::vector<const Converter*>& AllConverters();
+const std::vector<Converter>& AllConverters();
 
 }  // namespace kiln::onnx
 

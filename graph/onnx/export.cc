@@ -15,7 +15,6 @@ namespace kiln {
 namespace onnx {
 namespace {
 
-constexpr int64_t kOpset = 20;
 constexpr int64_t kIrVersion = 10;  // the first with metadata of functions
 constexpr char kDomain[] = "kiln";
 // Of nodes that wait for others: each waits once for each of its operands at most, unless they wait
@@ -40,7 +39,7 @@ class ModelWriter {
   absl::StatusOr<std::string> Write() {
     model_.set_ir_version(kIrVersion);
     model_.set_producer_name("kiln");
-    AddOpset(model_.add_opset_import(), "", kOpset);
+    AddOpset(model_.add_opset_import(), "", kWrittenOpset);
     if (!functions_.empty()) AddOpset(model_.add_opset_import(), kDomain, 1);
     model_.mutable_graph()->set_name(graph_.name.empty() ? "graph" : graph_.name);
     NamePorts();
@@ -148,7 +147,7 @@ class ModelWriter {
     FunctionProto* const proto = model_.add_functions();
     proto->set_name(function.name);
     proto->set_domain(kDomain);
-    AddOpset(proto->add_opset_import(), "", kOpset);
+    AddOpset(proto->add_opset_import(), "", kWrittenOpset);
     for (const auto& [key, value] : function.metadata) {
       StringStringEntryProto* const entry = proto->add_metadata_props();
       entry->set_key(key);

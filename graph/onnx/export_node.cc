@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One node as ONNX has it: by a table where ONNX has an operator of the same meaning and
-// attributes, else by a function below it.
+// One node as ONNX has it: by the form in its record (OnnxForm, graph/op.h), unless a function here
+// writes more: other operators, operands made of attributes, calls that ONNX does not allow.
 #include <algorithm>
 #include <cstring>
 
@@ -60,160 +60,58 @@ struct Writer {
 
 // ---- operators of the same meaning
 
-struct AttrRow {
-  const char* ours;
-  const char* theirs;
-  bool optional = false;  // absent here is absent there
-};
-struct Row {
-  const char* op;
-  const char* onnx;
-  std::vector<AttrRow> attrs = {};
-};
-
-const std::vector<Row>& Rows() {
-  static const auto* const rows = new std::vector<Row>{
-      {"abs", "Abs"},
-      {"acos", "Acos"},
-      {"acosh", "Acosh"},
-      {"add", "Add"},
-      {"asin", "Asin"},
-      {"asinh", "Asinh"},
-      {"atan", "Atan"},
-      {"atanh", "Atanh"},
-      {"average_pool",
-       "AveragePool",
-       {{"kernel", "kernel_shape"},
-        {"strides", "strides"},
-        {"pads", "pads"},
-        {"dilations", "dilations"},
-        {"ceil_mode", "ceil_mode"},
-        {"count_include_pad", "count_include_pad"}}},
-      {"batch_norm", "BatchNormalization", {{"epsilon", "epsilon"}}},
-      {"ceil", "Ceil"},
-      {"celu", "Celu", {{"alpha", "alpha"}}},
-      {"compress", "Compress", {{"axis", "axis", true}}},
-      {"concat", "Concat", {{"axis", "axis"}}},
-      {"conv",
-       "Conv",
-       {{"strides", "strides"}, {"pads", "pads"}, {"dilations", "dilations"}, {"group", "group"}}},
-      {"conv_transpose",
-       "ConvTranspose",
-       {{"strides", "strides"},
-        {"pads", "pads"},
-        {"dilations", "dilations"},
-        {"group", "group"},
-        {"output_padding", "output_padding"}}},
-      {"cos", "Cos"},
-      {"cosh", "Cosh"},
-      {"div", "Div"},
-      {"elements", "Identity"},
-      {"elu", "Elu", {{"alpha", "alpha"}}},
-      {"equal", "Equal"},
-      {"erf", "Erf"},
-      {"exp", "Exp"},
-      {"flatten", "Flatten", {{"axis", "axis"}}},
-      {"floor", "Floor"},
-      {"gelu", "Gelu", {{"approximate", "approximate"}}},
-      {"gemm",
-       "Gemm",
-       {{"alpha", "alpha"}, {"beta", "beta"}, {"trans_a", "transA"}, {"trans_b", "transB"}}},
-      {"global_average_pool", "GlobalAveragePool"},
-      {"global_max_pool", "GlobalMaxPool"},
-      {"greater", "Greater"},
-      {"greater_equal", "GreaterOrEqual"},
-      {"hard_sigmoid", "HardSigmoid", {{"alpha", "alpha"}, {"beta", "beta"}}},
-      {"hard_swish", "HardSwish"},
-      {"identity", "Identity"},
-      {"instance_norm", "InstanceNormalization", {{"epsilon", "epsilon"}}},
-      {"is_inf",
-       "IsInf",
-       {{"detect_negative", "detect_negative"}, {"detect_positive", "detect_positive"}}},
-      {"is_nan", "IsNaN"},
-      {"layer_norm", "LayerNormalization", {{"axis", "axis"}, {"epsilon", "epsilon"}}},
-      {"leaky_relu", "LeakyRelu", {{"alpha", "alpha"}}},
-      {"less", "Less"},
-      {"less_equal", "LessOrEqual"},
-      {"log", "Log"},
-      {"log_softmax", "LogSoftmax", {{"axis", "axis"}}},
-      {"match_extent", "Identity"},
-      {"max", "Max"},
-      {"max_pool",
-       "MaxPool",
-       {{"kernel", "kernel_shape"},
-        {"strides", "strides"},
-        {"pads", "pads"},
-        {"dilations", "dilations"},
-        {"ceil_mode", "ceil_mode"}}},
-      {"measure", "Identity"},
-      {"min", "Min"},
-      {"mish", "Mish"},
-      {"mul", "Mul"},
-      {"neg", "Neg"},
-      {"non_max_suppression", "NonMaxSuppression", {{"center_point_box", "center_point_box"}}},
-      {"nonzero", "NonZero"},
-      {"pow", "Pow"},
-      {"range", "Range"},
-      {"reciprocal", "Reciprocal"},
-      {"relu", "Relu"},
-      {"round", "Round"},
-      {"selu", "Selu", {{"alpha", "alpha"}, {"gamma", "gamma"}}},
-      {"shape", "Shape", {{"start", "start"}, {"end", "end", true}}},
-      {"sigmoid", "Sigmoid"},
-      {"sign", "Sign"},
-      {"sin", "Sin"},
-      {"sinh", "Sinh"},
-      {"size", "Size"},
-      {"softmax", "Softmax", {{"axis", "axis"}}},
-      {"softplus", "Softplus"},
-      {"softsign", "Softsign"},
-      {"sqrt", "Sqrt"},
-      {"sub", "Sub"},
-      {"tan", "Tan"},
-      {"tanh", "Tanh"},
-      {"thresholded_relu", "ThresholdedRelu", {{"alpha", "alpha"}}},
-      {"transpose", "Transpose", {{"perm", "perm"}}},
-      {"unique", "Unique", {{"axis", "axis", true}, {"sorted", "sorted"}}},
-      {"where", "Where"},
-  };
-  return *rows;
+// The form in which ONNX's operator set kWrittenOpset has the node; null if there is none.
+const OnnxForm* FormOf(const Writer& w) {
+  for (const OnnxForm& form : w.node.op->onnx) {
+    if (form.op == nullptr || form.since > kWrittenOpset) continue;
+    if (form.when == nullptr || form.when(w.input(0).type)) return &form;
+  }
+  return nullptr;
 }
 
-absl::Status WriteRow(Writer& w, const Row& row) {
+// A list of extents or axes is an operand; what ONNX finds out when it runs is not written.
+absl::Status WriteDims(Writer& w, const AttrSpec& spec, std::vector<std::string>& inputs) {
+  if (spec.input < 0) return absl::OkStatus();
+  const auto at = static_cast<size_t>(spec.input);
+  if (inputs.size() <= at) inputs.resize(at + 1);
+  KILN_ASSIGN_OR_RETURN(inputs[at], w.scope.Extents(DimsAttr(w.node, spec.name)));
+  return absl::OkStatus();
+}
+
+// An attribute that is absent is absent in ONNX too: defaults are the same.
+absl::Status WriteForm(Writer& w, const OnnxForm& form) {
+  std::vector<std::string> inputs = w.ins();
   ExportAttrs attrs;
-  for (const AttrRow& attr : row.attrs) {
-    if (attr.optional && !HasAttr(w.node, attr.ours)) continue;
-    const auto spec =
-        std::find_if(w.node.op->attrs.begin(), w.node.op->attrs.end(),
-                     [&](const AttrSpec& s) { return absl::string_view(s.name) == attr.ours; });
-    switch (spec->kind) {
+  for (const AttrSpec& spec : w.node.op->attrs) {
+    if (!HasAttr(w.node, spec.name)) continue;
+    switch (spec.kind) {
       case AttrKind::kInt:
-        attrs.emplace_back(attr.theirs, IntAttr(w.node, attr.ours));
+        attrs.emplace_back(OnnxName(spec), IntAttr(w.node, spec.name));
         break;
       case AttrKind::kFloat:
-        attrs.emplace_back(attr.theirs, FloatAttr(w.node, attr.ours));
+        attrs.emplace_back(OnnxName(spec), FloatAttr(w.node, spec.name));
         break;
       case AttrKind::kString:
-        attrs.emplace_back(attr.theirs, StringAttr(w.node, attr.ours));
+        attrs.emplace_back(OnnxName(spec), StringAttr(w.node, spec.name));
+        break;
+      case AttrKind::kInts:
+        attrs.emplace_back(OnnxName(spec), IntsAttr(w.node, spec.name));
+        break;
+      case AttrKind::kDims:
+        KILN_RETURN_IF_ERROR(WriteDims(w, spec, inputs));
         break;
       default:
-        if (std::vector<int64_t> list = IntsAttr(w.node, attr.ours); !list.empty())
-          attrs.emplace_back(attr.theirs, std::move(list));
-        break;
+        return absl::UnimplementedError(
+            absl::StrCat("attribute \"", spec.name, "\" has a kind that is not written"));
     }
   }
-  return w.Last(row.onnx, w.ins(), attrs);
+  return w.Last(form.op, inputs, attrs);
 }
 
 // ---- element-wise
 
-absl::Status Logic(Writer& w, const char* of_bools, const char* of_bits) {
-  return w.Last(w.input(0).type == DType::kBool ? of_bools : of_bits, w.ins());
-}
-absl::Status And(Writer& w) { return Logic(w, "And", "BitwiseAnd"); }
-absl::Status Or(Writer& w) { return Logic(w, "Or", "BitwiseOr"); }
-absl::Status Xor(Writer& w) { return Logic(w, "Xor", "BitwiseXor"); }
-absl::Status Not(Writer& w) { return Logic(w, "Not", "BitwiseNot"); }
+// A mark for Kiln alone.
+absl::Status Identity(Writer& w) { return w.Last("Identity", {w.in(0)}); }
 absl::Status NotEqual(Writer& w) { return w.Last("Not", {w.Add("Equal", w.ins())}); }
 absl::Status Rsqrt(Writer& w) { return w.Last("Reciprocal", {w.Add("Sqrt", w.ins())}); }
 
@@ -246,7 +144,7 @@ absl::Status Swish(Writer& w) {
 
 absl::Status Clip(Writer& w) {
   const auto is_scalar = [&](size_t k) { return !w.has(k) || w.input(k).shape.empty(); };
-  if (is_scalar(1) && is_scalar(2)) return w.Last("Clip", w.ins());
+  if (is_scalar(1) && is_scalar(2)) return WriteForm(w, *FormOf(w));
   std::string x = w.in(0);
   if (w.has(1)) x = w.has(2) ? w.Add("Max", {x, w.in(1)}) : x;
   return w.has(2) ? w.Last("Min", {x, w.in(2)}) : w.Last("Max", {x, w.in(1)});
@@ -254,26 +152,18 @@ absl::Status Clip(Writer& w) {
 
 // ONNX's slope broadcasts to x only.
 absl::Status Prelu(Writer& w) {
-  if (w.output().shape == w.input(0).shape) return w.Last("PRelu", w.ins());
+  if (w.output().shape == w.input(0).shape) return WriteForm(w, *FormOf(w));
   const std::string below = w.Add("Less", {w.in(0), w.Scalar(w.input(0).type, 0)});
   return w.Last("Where", {below, w.Add("Mul", w.ins()), w.in(0)});
 }
 
 // ---- reductions, running sums, order
 
-absl::Status Reduce(Writer& w, const char* onnx) {
+absl::Status Reduce(Writer& w, const OnnxForm& form) {
   const std::vector<int64_t> axes = IntsAttr(w.node, "axes");
-  return w.Last(onnx, {w.in(0), axes.empty() ? "" : w.scope.Ints(axes)},
+  return w.Last(form.op, {w.in(0), axes.empty() ? "" : w.scope.Ints(axes)},
                 {{"keepdims", w.Int("keepdims")}});
 }
-absl::Status ReduceSum(Writer& w) { return Reduce(w, "ReduceSum"); }
-absl::Status ReduceMean(Writer& w) { return Reduce(w, "ReduceMean"); }
-absl::Status ReduceMax(Writer& w) { return Reduce(w, "ReduceMax"); }
-absl::Status ReduceMin(Writer& w) { return Reduce(w, "ReduceMin"); }
-absl::Status ReduceProd(Writer& w) { return Reduce(w, "ReduceProd"); }
-absl::Status ReduceL1(Writer& w) { return Reduce(w, "ReduceL1"); }
-absl::Status ReduceL2(Writer& w) { return Reduce(w, "ReduceL2"); }
-absl::Status ReduceSumSquare(Writer& w) { return Reduce(w, "ReduceSumSquare"); }
 
 absl::Status Cumulative(Writer& w) {
   if (w.Int("product") != 0)
@@ -350,18 +240,6 @@ absl::Status Axes(Writer& w) {
 absl::Status Expand(Writer& w) {
   KILN_ASSIGN_OR_RETURN(const std::string shape, w.scope.Extents(w.output().shape));
   return w.Last("Expand", {w.in(0), shape});
-}
-
-absl::Status Slice(Writer& w) {
-  std::vector<std::string> inputs = {w.in(0)};
-  for (const char* name : {"starts", "ends", "axes", "steps"}) {
-    if (!HasAttr(w.node, name)) {
-      inputs.emplace_back();
-      continue;
-    }
-    KILN_ASSIGN_OR_RETURN(inputs.emplace_back(), w.scope.Extents(DimsAttr(w.node, name)));
-  }
-  return w.Last("Slice", inputs);
 }
 
 absl::Status Split(Writer& w) {
@@ -535,12 +413,12 @@ struct Special {
   WriteFn write;
 };
 constexpr Special kSpecials[] = {
-    {"and", And},
     {"cast", Cast},
     {"clip", Clip},
     {"constant_of_shape", ConstantOfShape},
     {"cumulative", Cumulative},
     {"custom", Custom},
+    {"elements", Identity},
     {"expand", Expand},
     {"gather", Gather},
     {"gather_elements", GatherElements},
@@ -548,28 +426,19 @@ constexpr Special kSpecials[] = {
     {"iota", Iota},
     {"lookup", Lookup},
     {"loop", Loop},
+    {"match_extent", Identity},
     {"matmul", Matmul},
+    {"measure", Identity},
     {"mod", Mod},
-    {"not", Not},
     {"not_equal", NotEqual},
-    {"or", Or},
     {"pad", Pad},
     {"prelu", Prelu},
-    {"reduce_l1", ReduceL1},
-    {"reduce_l2", ReduceL2},
-    {"reduce_max", ReduceMax},
-    {"reduce_mean", ReduceMean},
-    {"reduce_min", ReduceMin},
-    {"reduce_prod", ReduceProd},
-    {"reduce_sum", ReduceSum},
-    {"reduce_sum_square", ReduceSumSquare},
     {"reshape", Reshape},
     {"rsqrt", Rsqrt},
     {"scatter_elements", ScatterElements},
     {"scatter_nd", ScatterNd},
     {"shift_left", Shift},
     {"shift_right", Shift},
-    {"slice", Slice},
     {"split", Split},
     {"squeeze", Axes},
     {"swish", Swish},
@@ -577,7 +446,6 @@ constexpr Special kSpecials[] = {
     {"top_k", TopK},
     {"unsqueeze", Axes},
     {"upsample", Upsample},
-    {"xor", Xor},
 };
 
 absl::Status Write(Writer& w) {
@@ -585,10 +453,9 @@ absl::Status Write(Writer& w) {
   for (const Special& special : kSpecials) {
     if (op == special.op) return special.write(w);
   }
-  for (const Row& row : Rows()) {
-    if (op == row.op) return WriteRow(w, row);
-  }
-  return absl::UnimplementedError("ONNX has no such operator");
+  const OnnxForm* const form = FormOf(w);
+  if (form == nullptr) return absl::UnimplementedError("ONNX has no such operator");
+  return w.node.op->kind == OpKind::kReduce ? Reduce(w, *form) : WriteForm(w, *form);
 }
 
 }  // namespace

@@ -22,6 +22,8 @@
 
 namespace kiln::onnx {
 
+inline constexpr int64_t kWrittenOpset = 20;  // the operator set of models that are written
+
 using NodeList = google::protobuf::RepeatedPtrField<NodeProto>;
 // Floats are doubles: an integer literal must not become one.
 using ExportAttr =

@@ -90,7 +90,7 @@ constexpr AttrSpec kThresholdAttrs[] = {
     {"alpha", AttrKind::kFloat, false, 1, nullptr, "the threshold"}};
 
 constexpr OpDef Activation(const char* name, const char* doc, Ex (*body)(ScalarBody&),
-                           const char* onnx, const char* witness,
+                           OnnxForm onnx, const char* witness,
                            std::span<const AttrSpec> attrs = {}) {
   return {.name = name,
           .doc = doc,
@@ -98,57 +98,53 @@ constexpr OpDef Activation(const char* name, const char* doc, Ex (*body)(ScalarB
           .attrs = attrs,
           .infer = InferFloat,
           .scalar = body,
-          .onnx = onnx,
+          .onnx = {onnx},
           .test = {-4, 4},
           .witness = witness};
 }
 
+constexpr OpDef kOps[] = {
+    {.name = "relu",
+     .doc = "max(x, 0); NaN stays NaN.",
+     .kind = OpKind::kScalar,
+     .infer = InferNumber,
+     .scalar = Relu,
+     .onnx = {{"Relu"}},
+     .test = {-4, 4},
+     .witness = "onnx node tests: relu"},
+    Activation("sigmoid", "1 / (1 + exp(-x)).", Sigmoid, {"Sigmoid"}, "onnx node tests: sigmoid"),
+    Activation("leaky_relu", "x, or alpha * x below zero.", LeakyRelu, {"LeakyRelu"},
+               "onnx node tests: leakyrelu", kLeakyAttrs),
+    Activation("elu", "x, or alpha * (exp(x) - 1) up to zero.", Elu, {"Elu"},
+               "onnx node tests: elu", kEluAttrs),
+    Activation("selu", "gamma * elu(x).", Selu, {"Selu"}, "onnx node tests: selu", kSeluAttrs),
+    Activation("celu", "max(0, x) + min(0, alpha * (exp(x / alpha) - 1)).", Celu, {"Celu", 12},
+               "onnx node tests: celu", kEluAttrs),
+    Activation("hard_sigmoid", "alpha * x + beta, kept within [0, 1].", HardSigmoid,
+               {"HardSigmoid"}, "onnx node tests: hardsigmoid", kHardSigmoidAttrs),
+    Activation("hard_swish", "x * hard_sigmoid(x) with alpha 1/6 and beta 1/2.", HardSwish,
+               {"HardSwish", 14}, "onnx node tests: hardswish"),
+    Activation("softplus", "log(1 + exp(x)).", Softplus, {"Softplus"}, "onnx node tests: softplus"),
+    Activation("softsign", "x / (1 + |x|).", Softsign, {"Softsign"}, "onnx node tests: softsign"),
+    Activation("swish", "x * sigmoid(alpha * x).", Swish, {"Swish", 24}, "onnx node tests: swish",
+               kSwishAttrs),
+    Activation("mish", "x * tanh(softplus(x)).", Mish, {"Mish", 18}, "onnx node tests: mish"),
+    {.name = "prelu",
+     .doc = "x, or slope * x below zero.",
+     .kind = OpKind::kScalar,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .infer = InferNumber,
+     .scalar = Prelu,
+     .onnx = {{"PRelu", 7}},
+     .test = {-4, 4},
+     .witness = "onnx node tests: prelu"},
+    Activation("thresholded_relu", "x above alpha, else 0.", ThresholdedRelu,
+               {"ThresholdedRelu", 10}, "onnx node tests: thresholdedrelu", kThresholdAttrs),
+};
+
 }  // namespace
 
-constexpr OpDef kRelu = {.name = "relu",
-                         .doc = "max(x, 0); NaN stays NaN.",
-                         .kind = OpKind::kScalar,
-                         .infer = InferNumber,
-                         .scalar = Relu,
-                         .onnx = "Relu",
-                         .test = {-4, 4},
-                         .witness = "onnx node tests: relu"};
-constexpr OpDef kSigmoid =
-    Activation("sigmoid", "1 / (1 + exp(-x)).", Sigmoid, "Sigmoid", "onnx node tests: sigmoid");
-constexpr OpDef kLeakyRelu = Activation("leaky_relu", "x, or alpha * x below zero.", LeakyRelu,
-                                        "LeakyRelu", "onnx node tests: leakyrelu", kLeakyAttrs);
-constexpr OpDef kElu = Activation("elu", "x, or alpha * (exp(x) - 1) up to zero.", Elu, "Elu",
-                                  "onnx node tests: elu", kEluAttrs);
-constexpr OpDef kSelu =
-    Activation("selu", "gamma * elu(x).", Selu, "Selu", "onnx node tests: selu", kSeluAttrs);
-constexpr OpDef kCelu = Activation("celu", "max(0, x) + min(0, alpha * (exp(x / alpha) - 1)).",
-                                   Celu, "Celu", "onnx node tests: celu", kEluAttrs);
-constexpr OpDef kHardSigmoid =
-    Activation("hard_sigmoid", "alpha * x + beta, kept within [0, 1].", HardSigmoid, "HardSigmoid",
-               "onnx node tests: hardsigmoid", kHardSigmoidAttrs);
-constexpr OpDef kHardSwish =
-    Activation("hard_swish", "x * hard_sigmoid(x) with alpha 1/6 and beta 1/2.", HardSwish,
-               "HardSwish", "onnx node tests: hardswish");
-constexpr OpDef kSoftplus =
-    Activation("softplus", "log(1 + exp(x)).", Softplus, "Softplus", "onnx node tests: softplus");
-constexpr OpDef kSoftsign =
-    Activation("softsign", "x / (1 + |x|).", Softsign, "Softsign", "onnx node tests: softsign");
-constexpr OpDef kSwish = Activation("swish", "x * sigmoid(alpha * x).", Swish, "Swish",
-                                    "onnx node tests: swish", kSwishAttrs);
-constexpr OpDef kMish =
-    Activation("mish", "x * tanh(softplus(x)).", Mish, "Mish", "onnx node tests: mish");
-constexpr OpDef kPrelu = {.name = "prelu",
-                          .doc = "x, or slope * x below zero.",
-                          .kind = OpKind::kScalar,
-                          .min_inputs = 2,
-                          .max_inputs = 2,
-                          .infer = InferNumber,
-                          .scalar = Prelu,
-                          .onnx = "PRelu",
-                          .test = {-4, 4},
-                          .witness = "onnx node tests: prelu"};
-constexpr OpDef kThresholdedRelu =
-    Activation("thresholded_relu", "x above alpha, else 0.", ThresholdedRelu, "ThresholdedRelu",
-               "onnx node tests: thresholdedrelu", kThresholdAttrs);
+std::span<const OpDef> ActivationOps() { return kOps; }
 
 }  // namespace kiln::ops

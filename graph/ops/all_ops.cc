@@ -1,147 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry: every record once, by name. A new record is a line here and in ops.h.
+// The registry: every record of every family once, by name.
 #include <algorithm>
-#include <array>
-#include <iterator>
+#include <vector>
 
-#include "graph/ops/data_ops.h"
+#include "absl/strings/str_split.h"
 #include "graph/ops/ops.h"
 
 namespace kiln {
 namespace {
 
-using namespace ops;
-
-constexpr std::array kAll = {&kAbs,
-                             &kAcos,
-                             &kAcosh,
-                             &kAdd,
-                             &kAnd,
-                             &kAsin,
-                             &kAsinh,
-                             &kAtan,
-                             &kAtanh,
-                             &kAveragePool,
-                             &kBatchNorm,
-                             &kCast,
-                             &kCeil,
-                             &kCelu,
-                             &kClip,
-                             &kCompress,
-                             &kConcat,
-                             &kConstantOfShape,
-                             &kConv,
-                             &kConvTranspose,
-                             &kCos,
-                             &kCosh,
-                             &kCumulative,
-                             &kCustom,
-                             &kDiv,
-                             &kElements,
-                             &kElu,
-                             &kEqual,
-                             &kErf,
-                             &kExp,
-                             &kExpand,
-                             &kFlatten,
-                             &kFloor,
-                             &kGather,
-                             &kGatherElements,
-                             &kGelu,
-                             &kGemm,
-                             &kGlobalAveragePool,
-                             &kGlobalMaxPool,
-                             &kGreater,
-                             &kGreaterEqual,
-                             &kHardSigmoid,
-                             &kHardSwish,
-                             &kIdentity,
-                             &kIf,
-                             &kInstanceNorm,
-                             &kIota,
-                             &kIsInf,
-                             &kIsNan,
-                             &kLayerNorm,
-                             &kLeakyRelu,
-                             &kLess,
-                             &kLessEqual,
-                             &kLog,
-                             &kLogSoftmax,
-                             &kLookup,
-                             &kLoop,
-                             &kMatchExtent,
-                             &kMatmul,
-                             &kMax,
-                             &kMaxPool,
-                             &kMeasure,
-                             &kMin,
-                             &kMish,
-                             &kMod,
-                             &kMul,
-                             &kNeg,
-                             &kNonMaxSuppression,
-                             &kNonzero,
-                             &kNot,
-                             &kNotEqual,
-                             &kOr,
-                             &kPad,
-                             &kPow,
-                             &kPrelu,
-                             &kRange,
-                             &kReciprocal,
-                             &kReduceL1,
-                             &kReduceL2,
-                             &kReduceMax,
-                             &kReduceMean,
-                             &kReduceMin,
-                             &kReduceProd,
-                             &kReduceSum,
-                             &kReduceSumSquare,
-                             &kRelu,
-                             &kReshape,
-                             &kRound,
-                             &kRsqrt,
-                             &kScatterElements,
-                             &kScatterNd,
-                             &kSelu,
-                             &kShape,
-                             &kShiftLeft,
-                             &kShiftRight,
-                             &kSigmoid,
-                             &kSign,
-                             &kSin,
-                             &kSinh,
-                             &kSize,
-                             &kSlice,
-                             &kSoftmax,
-                             &kSoftplus,
-                             &kSoftsign,
-                             &kSplit,
-                             &kSqrt,
-                             &kSqueeze,
-                             &kSub,
-                             &kSwish,
-                             &kTake,
-                             &kTan,
-                             &kTanh,
-                             &kThresholdedRelu,
-                             &kTopK,
-                             &kTranspose,
-                             &kUnique,
-                             &kUnsqueeze,
-                             &kUpsample,
-                             &kWhere,
-                             &kXor};
+std::vector<const OpDef*> Sorted() {
+  std::vector<const OpDef*> all;
+  for (const std::span<const OpDef> family :
+       {ops::ActivationOps(), ops::ArithmeticOps(), ops::ControlOps(), ops::ConvOps(),
+        ops::CustomOps(), ops::DynamicOps(), ops::FunctionOps(), ops::HostOps(), ops::IndexingOps(),
+        ops::LogicOps(), ops::LookupOps(), ops::MatmulOps(), ops::MovementOps(),
+        ops::NormalizeOps(), ops::OrderOps(), ops::PoolOps(), ops::ReduceOps(), ops::SliceOps(),
+        ops::ViewOps()}) {
+    for (const OpDef& op : family) all.push_back(&op);
+  }
+  std::sort(all.begin(), all.end(), [](const OpDef* a, const OpDef* b) {
+    return absl::string_view(a->name) < absl::string_view(b->name);
+  });
+  return all;
+}
 
 }  // namespace
 
-std::span<const OpDef* const> AllOps() { return kAll; }
+std::span<const OpDef* const> AllOps() {
+  static const auto* const all = new std::vector<const OpDef*>(Sorted());
+  return *all;
+}
 
 const OpDef* FindOp(absl::string_view name) {
+  const std::span<const OpDef* const> all = AllOps();
   const auto found = std::lower_bound(
-      kAll.begin(), kAll.end(), name,
+      all.begin(), all.end(), name,
       [](const OpDef* op, absl::string_view n) { return absl::string_view(op->name) < n; });
-  return found != kAll.end() && absl::string_view((*found)->name) == name ? *found : nullptr;
+  return found != all.end() && absl::string_view((*found)->name) == name ? *found : nullptr;
+}
+
+std::vector<absl::string_view> OnnxNames(const OpDef& op) {
+  std::vector<absl::string_view> names;
+  for (const OnnxForm& form : op.onnx) {
+    if (form.op != nullptr) names.emplace_back(form.op);
+  }
+  for (const absl::string_view name : absl::StrSplit(op.onnx_converted, ' ', absl::SkipEmpty()))
+    names.push_back(name);
+  return names;
 }
 
 }  // namespace kiln

@@ -122,33 +122,34 @@ constexpr AttrSpec kLoopAttrs[] = {
     {"carried", AttrKind::kInt, true, 0, nullptr, "how many values go from turn to turn"},
     {"extents", AttrKind::kDims, true, 0, nullptr, "of all outputs, in a row"}};
 
+constexpr OpDef kOps[] = {
+    {.name = "if",
+     .doc = "One of two graphs, by a condition known when it runs.",
+     .kind = OpKind::kControl,
+     .min_inputs = 1,
+     .max_inputs = -1,
+     .num_outputs = -1,
+     .attrs = kIfAttrs,
+     .infer = InferIf,
+     .onnx_converted = "If",
+     .witness = "onnx node tests: if",
+     .dynamic = true},
+    {.name = "loop",
+     .doc = "A graph run again and again, with values carried from turn to "
+            "turn; inputs trip count, condition, carried values, captures.",
+     .kind = OpKind::kControl,
+     .min_inputs = 0,
+     .max_inputs = -1,
+     .num_outputs = -1,
+     .attrs = kLoopAttrs,
+     .infer = InferLoop,
+     .onnx_converted = "Loop Scan",
+     .witness = "onnx node tests: loop, scan",
+     .dynamic = true},
+};
+
 }  // namespace
 
-constexpr OpDef kIf = {.name = "if",
-                       .doc = "One of two graphs, by a condition known when it runs.",
-                       .kind = OpKind::kControl,
-                       .min_inputs = 1,
-                       .max_inputs = -1,
-                       .num_outputs = -1,
-                       .attrs = kIfAttrs,
-                       .infer = InferIf,
-                       .cuda = false,
-                       .onnx = "If",
-                       .witness = "onnx node tests: if",
-                       .dynamic = true};
-constexpr OpDef kLoop = {.name = "loop",
-                         .doc =
-                             "A graph run again and again, with values carried from turn to "
-                             "turn; inputs trip count, condition, carried values, captures.",
-                         .kind = OpKind::kControl,
-                         .min_inputs = 0,
-                         .max_inputs = -1,
-                         .num_outputs = -1,
-                         .attrs = kLoopAttrs,
-                         .infer = InferLoop,
-                         .cuda = false,
-                         .onnx = "Loop Scan",
-                         .witness = "onnx node tests: loop, scan",
-                         .dynamic = true};
+std::span<const OpDef> ControlOps() { return kOps; }
 
 }  // namespace kiln::ops

@@ -223,30 +223,33 @@ constexpr AttrSpec kConvTransposeAttrs[] = {kConvAttrs[0],
                                             {"output_padding", AttrKind::kInts, false, 0, "",
                                              "extra extent at the end of each axis; absent: 0"}};
 
+constexpr OpDef kOps[] = {
+    {.name = "conv",
+     .doc = "Convolution (not flipped); weight [M, C / group, ...].",
+     .kind = OpKind::kLibrary,
+     .min_inputs = 2,
+     .max_inputs = 3,
+     .attrs = kConvAttrs,
+     .infer = InferConv,
+     .reference = ReferenceConv,
+     .onnx = {{"Conv"}},
+     .test = {-2, 2},
+     .witness = "onnx node tests: conv"},
+    {.name = "conv_transpose",
+     .doc = "The transpose of a convolution; weight [C, M / group, ...].",
+     .kind = OpKind::kLibrary,
+     .min_inputs = 2,
+     .max_inputs = 3,
+     .attrs = kConvTransposeAttrs,
+     .infer = InferConvTranspose,
+     .reference = ReferenceConvTranspose,
+     .onnx = {{"ConvTranspose"}},
+     .test = {-2, 2},
+     .witness = "onnx node tests: convtranspose"},
+};
+
 }  // namespace
 
-constexpr OpDef kConv = {.name = "conv",
-                         .doc = "Convolution (not flipped); weight [M, C / group, ...].",
-                         .kind = OpKind::kLibrary,
-                         .min_inputs = 2,
-                         .max_inputs = 3,
-                         .attrs = kConvAttrs,
-                         .infer = InferConv,
-                         .reference = ReferenceConv,
-                         .onnx = "Conv",
-                         .test = {-2, 2},
-                         .witness = "onnx node tests: conv"};
-constexpr OpDef kConvTranspose = {
-    .name = "conv_transpose",
-    .doc = "The transpose of a convolution; weight [C, M / group, ...].",
-    .kind = OpKind::kLibrary,
-    .min_inputs = 2,
-    .max_inputs = 3,
-    .attrs = kConvTransposeAttrs,
-    .infer = InferConvTranspose,
-    .reference = ReferenceConvTranspose,
-    .onnx = "ConvTranspose",
-    .test = {-2, 2},
-    .witness = "onnx node tests: convtranspose"};
+std::span<const OpDef> ConvOps() { return kOps; }
 
 }  // namespace kiln::ops

@@ -12,54 +12,54 @@ Ex Body(ScalarBody& b) {
 }
 
 template <ScalarOp op>
-constexpr OpDef Function(const char* name, const char* doc, const char* onnx, TestRange range,
+constexpr OpDef Function(const char* name, const char* doc, OnnxForm onnx, TestRange range,
                          const char* witness) {
   return {.name = name,
           .doc = doc,
           .kind = OpKind::kScalar,
           .infer = InferFloat,
           .scalar = Body<op>,
-          .onnx = onnx,
+          .onnx = {onnx},
           .test = range,
           .witness = witness};
 }
 
+constexpr OpDef kOps[] = {
+    Function<ScalarOp::kSqrt>("sqrt", "The square root; NaN below zero; -0 stays.", {"Sqrt"},
+                              {0, 9}, "onnx node tests: sqrt"),
+    Function<ScalarOp::kRsqrt>("rsqrt", "1 / sqrt(x).", {}, {0.1, 9}, "C++ std::sqrt"),
+    Function<ScalarOp::kExp>("exp", "e to the power x.", {"Exp"}, {-9, 9}, "onnx node tests: exp"),
+    Function<ScalarOp::kLog>("log", "The natural logarithm; -inf at 0, NaN below.", {"Log"},
+                             {0.1, 9}, "onnx node tests: log"),
+    Function<ScalarOp::kTanh>("tanh", "The hyperbolic tangent.", {"Tanh"}, {-9, 9},
+                              "onnx node tests: tanh"),
+    Function<ScalarOp::kErf>("erf", "The error function.", {"Erf", 9}, {-4, 4},
+                             "onnx node tests: erf"),
+    Function<ScalarOp::kSin>("sin", "The sine; NaN at infinity.", {"Sin", 7}, {-9, 9},
+                             "onnx node tests: sin"),
+    Function<ScalarOp::kCos>("cos", "The cosine; NaN at infinity.", {"Cos", 7}, {-9, 9},
+                             "onnx node tests: cos"),
+    Function<ScalarOp::kTan>("tan", "The tangent.", {"Tan", 7}, {-1, 1}, "onnx node tests: tan"),
+    Function<ScalarOp::kAsin>("asin", "The arc sine; NaN outside [-1, 1].", {"Asin", 7}, {-1, 1},
+                              "onnx node tests: asin"),
+    Function<ScalarOp::kAcos>("acos", "The arc cosine; NaN outside [-1, 1].", {"Acos", 7}, {-1, 1},
+                              "onnx node tests: acos"),
+    Function<ScalarOp::kAtan>("atan", "The arc tangent.", {"Atan", 7}, {-9, 9},
+                              "onnx node tests: atan"),
+    Function<ScalarOp::kSinh>("sinh", "The hyperbolic sine.", {"Sinh", 9}, {-4, 4},
+                              "onnx node tests: sinh"),
+    Function<ScalarOp::kCosh>("cosh", "The hyperbolic cosine.", {"Cosh", 9}, {-4, 4},
+                              "onnx node tests: cosh"),
+    Function<ScalarOp::kAsinh>("asinh", "The inverse of sinh.", {"Asinh", 9}, {-9, 9},
+                               "onnx node tests: asinh"),
+    Function<ScalarOp::kAcosh>("acosh", "The inverse of cosh; NaN below 1.", {"Acosh", 9}, {1, 9},
+                               "onnx node tests: acosh"),
+    Function<ScalarOp::kAtanh>("atanh", "The inverse of tanh; NaN outside [-1, 1].", {"Atanh", 9},
+                               {-0.9, 0.9}, "onnx node tests: atanh"),
+};
+
 }  // namespace
 
-constexpr OpDef kSqrt = Function<ScalarOp::kSqrt>(
-    "sqrt", "The square root; NaN below zero; -0 stays.", "Sqrt", {0, 9}, "onnx node tests: sqrt");
-constexpr OpDef kRsqrt =
-    Function<ScalarOp::kRsqrt>("rsqrt", "1 / sqrt(x).", "", {0.1, 9}, "C++ std::sqrt");
-constexpr OpDef kExp =
-    Function<ScalarOp::kExp>("exp", "e to the power x.", "Exp", {-9, 9}, "onnx node tests: exp");
-constexpr OpDef kLog = Function<ScalarOp::kLog>(
-    "log", "The natural logarithm; -inf at 0, NaN below.", "Log", {0.1, 9}, "onnx node tests: log");
-constexpr OpDef kTanh = Function<ScalarOp::kTanh>("tanh", "The hyperbolic tangent.", "Tanh",
-                                                  {-9, 9}, "onnx node tests: tanh");
-constexpr OpDef kErf =
-    Function<ScalarOp::kErf>("erf", "The error function.", "Erf", {-4, 4}, "onnx node tests: erf");
-constexpr OpDef kSin = Function<ScalarOp::kSin>("sin", "The sine; NaN at infinity.", "Sin", {-9, 9},
-                                                "onnx node tests: sin");
-constexpr OpDef kCos = Function<ScalarOp::kCos>("cos", "The cosine; NaN at infinity.", "Cos",
-                                                {-9, 9}, "onnx node tests: cos");
-constexpr OpDef kTan =
-    Function<ScalarOp::kTan>("tan", "The tangent.", "Tan", {-1, 1}, "onnx node tests: tan");
-constexpr OpDef kAsin = Function<ScalarOp::kAsin>("asin", "The arc sine; NaN outside [-1, 1].",
-                                                  "Asin", {-1, 1}, "onnx node tests: asin");
-constexpr OpDef kAcos = Function<ScalarOp::kAcos>("acos", "The arc cosine; NaN outside [-1, 1].",
-                                                  "Acos", {-1, 1}, "onnx node tests: acos");
-constexpr OpDef kAtan =
-    Function<ScalarOp::kAtan>("atan", "The arc tangent.", "Atan", {-9, 9}, "onnx node tests: atan");
-constexpr OpDef kSinh = Function<ScalarOp::kSinh>("sinh", "The hyperbolic sine.", "Sinh", {-4, 4},
-                                                  "onnx node tests: sinh");
-constexpr OpDef kCosh = Function<ScalarOp::kCosh>("cosh", "The hyperbolic cosine.", "Cosh", {-4, 4},
-                                                  "onnx node tests: cosh");
-constexpr OpDef kAsinh = Function<ScalarOp::kAsinh>("asinh", "The inverse of sinh.", "Asinh",
-                                                    {-9, 9}, "onnx node tests: asinh");
-constexpr OpDef kAcosh = Function<ScalarOp::kAcosh>("acosh", "The inverse of cosh; NaN below 1.",
-                                                    "Acosh", {1, 9}, "onnx node tests: acosh");
-constexpr OpDef kAtanh =
-    Function<ScalarOp::kAtanh>("atanh", "The inverse of tanh; NaN outside [-1, 1].", "Atanh",
-                               {-0.9, 0.9}, "onnx node tests: atanh");
+std::span<const OpDef> FunctionOps() { return kOps; }
 
 }  // namespace kiln::ops

@@ -117,34 +117,35 @@ constexpr AttrSpec kShapeAttrs[] = {
     {"start", AttrKind::kInt, false, 0, nullptr, "the first axis; negative: from the end"},
     {"end", AttrKind::kInt, false, 0, nullptr, "one past the last axis; absent: the rank"}};
 
+constexpr OpDef kOps[] = {
+    {.name = "shape",
+     .doc = "The extents of the input, i64.",
+     .kind = OpKind::kHost,
+     .attrs = kShapeAttrs,
+     .infer = InferShape,
+     .reference = ReferenceShape,
+     .onnx = {{"Shape"}},
+     .witness = "onnx node tests: shape"},
+    {.name = "size",
+     .doc = "The number of elements of the input, i64.",
+     .kind = OpKind::kHost,
+     .infer = InferSize,
+     .reference = ReferenceSize,
+     .onnx = {{"Size"}},
+     .witness = "onnx node tests: size"},
+    {.name = "range",
+     .doc = "start, start + step, ... up to but without limit; inputs start, limit, step.",
+     .kind = OpKind::kComposite,
+     .min_inputs = 3,
+     .max_inputs = 3,
+     .infer = InferRange,
+     .decompose = Range,
+     .onnx = {{"Range", 11}},
+     .witness = "onnx node tests: range"},
+};
+
 }  // namespace
 
-constexpr OpDef kShape = {.name = "shape",
-                          .doc = "The extents of the input, i64.",
-                          .kind = OpKind::kHost,
-                          .attrs = kShapeAttrs,
-                          .infer = InferShape,
-                          .reference = ReferenceShape,
-                          .cuda = false,
-                          .onnx = "Shape",
-                          .witness = "onnx node tests: shape"};
-constexpr OpDef kSize = {.name = "size",
-                         .doc = "The number of elements of the input, i64.",
-                         .kind = OpKind::kHost,
-                         .infer = InferSize,
-                         .reference = ReferenceSize,
-                         .cuda = false,
-                         .onnx = "Size",
-                         .witness = "onnx node tests: size"};
-constexpr OpDef kRange = {
-    .name = "range",
-    .doc = "start, start + step, ... up to but without limit; inputs start, limit, step.",
-    .kind = OpKind::kComposite,
-    .min_inputs = 3,
-    .max_inputs = 3,
-    .infer = InferRange,
-    .decompose = Range,
-    .onnx = "Range",
-    .witness = "onnx node tests: range"};
+std::span<const OpDef> HostOps() { return kOps; }
 
 }  // namespace kiln::ops

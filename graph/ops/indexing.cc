@@ -4,7 +4,7 @@
 #include "base/status_macros.h"
 #include "graph/coordinate.h"
 #include "graph/infer.h"
-#include "graph/ops/data_ops.h"
+#include "graph/ops/ops.h"
 
 namespace kiln::ops {
 namespace {
@@ -134,41 +134,43 @@ constexpr AttrSpec kTakeAttrs[] = {
     {"batch", AttrKind::kInt, false, 0, nullptr,
      "the first axes of the input that are also those of the indices"}};
 
+constexpr OpDef kOps[] = {
+    {.name = "iota",
+     .doc = "Every element is its own coordinate along an axis, i64.",
+     .kind = OpKind::kIndex,
+     .min_inputs = 0,
+     .max_inputs = 1,
+     .attrs = kIotaAttrs,
+     .infer = InferIota,
+     .index = IndexIota,
+     .witness = "C++ std::iota"},
+    {.name = "gather_elements",
+     .doc =
+         "Element o is the input's at o, but for its coordinate along `axis`, which input 1 has at "
+         "o; negative ones count from the end; clamped.",
+     .kind = OpKind::kIndex,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .attrs = kAxisAttrs,
+     .infer = InferGatherElements,
+     .index = IndexGatherElements,
+     .onnx = {{"GatherElements", 11}},
+     .witness = "onnx node tests: gather_elements"},
+    {.name = "take",
+     .doc = "Slices of input 0 at coordinates that the other inputs, all of one "
+            "shape, give for its first axes behind `batch`; clamped.",
+     .kind = OpKind::kIndex,
+     .min_inputs = 2,
+     .max_inputs = -1,
+     .attrs = kTakeAttrs,
+     .infer = InferTake,
+     .index = IndexTake,
+     .onnx_converted = "GatherND",
+     .witness = "onnx node tests: gathernd"},
+};
+
 }  // namespace
 
-constexpr OpDef kIota = {.name = "iota",
-                         .doc = "Every element is its own coordinate along an axis, i64.",
-                         .kind = OpKind::kIndex,
-                         .min_inputs = 0,
-                         .max_inputs = 1,
-                         .attrs = kIotaAttrs,
-                         .infer = InferIota,
-                         .index = IndexIota,
-                         .witness = "C++ std::iota"};
-constexpr OpDef kGatherElements = {
-    .name = "gather_elements",
-    .doc =
-        "Element o is the input's at o, but for its coordinate along `axis`, which input 1 has at "
-        "o; negative ones count from the end; clamped.",
-    .kind = OpKind::kIndex,
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .attrs = kAxisAttrs,
-    .infer = InferGatherElements,
-    .index = IndexGatherElements,
-    .onnx = "GatherElements",
-    .witness = "onnx node tests: gather_elements"};
-constexpr OpDef kTake = {.name = "take",
-                         .doc =
-                             "Slices of input 0 at coordinates that the other inputs, all of one "
-                             "shape, give for its first axes behind `batch`; clamped.",
-                         .kind = OpKind::kIndex,
-                         .min_inputs = 2,
-                         .max_inputs = -1,
-                         .attrs = kTakeAttrs,
-                         .infer = InferTake,
-                         .index = IndexTake,
-                         .onnx = "GatherND",
-                         .witness = "onnx node tests: gathernd"};
+std::span<const OpDef> IndexingOps() { return kOps; }
 
 }  // namespace kiln::ops

@@ -4,7 +4,6 @@
 
 #include "base/status_macros.h"
 #include "graph/infer.h"
-#include "graph/ops/data_ops.h"
 #include "graph/ops/ops.h"
 
 namespace kiln::ops {
@@ -59,8 +58,7 @@ constexpr AttrSpec kIsInfAttrs[] = {
     {"detect_positive", AttrKind::kInt, false, 1, nullptr, "whether +inf counts"}};
 
 constexpr OpDef Compare(const char* name, const char* doc, Ex (*body)(ScalarBody&),
-                        absl::Status (*infer)(InferContext&), const char* onnx,
-                        const char* witness) {
+                        absl::Status (*infer)(InferContext&), OnnxForm onnx, const char* witness) {
   return {.name = name,
           .doc = doc,
           .kind = OpKind::kScalar,
@@ -68,87 +66,115 @@ constexpr OpDef Compare(const char* name, const char* doc, Ex (*body)(ScalarBody
           .max_inputs = 2,
           .infer = infer,
           .scalar = body,
-          .onnx = onnx,
+          .onnx = {onnx},
           .test = {-2, 2},
           .witness = witness};
 }
 
+bool IsBool(DType type) { return type == DType::kBool; }
+
+constexpr OpDef Bits(const char* name, const char* doc, Ex (*body)(ScalarBody&), OnnxForm of_bools,
+                     OnnxForm of_bits, const char* witness) {
+  return {.name = name,
+          .doc = doc,
+          .kind = OpKind::kScalar,
+          .min_inputs = 2,
+          .max_inputs = 2,
+          .infer = InferBits,
+          .scalar = body,
+          .onnx = {of_bools, of_bits},
+          .test = {-2, 2},
+          .witness = witness};
+}
+
+constexpr OpDef Shift(const char* name, const char* doc, Ex (*body)(ScalarBody&)) {
+  return {.name = name,
+          .doc = doc,
+          .kind = OpKind::kScalar,
+          .min_inputs = 2,
+          .max_inputs = 2,
+          .infer = InferInteger,
+          .scalar = body,
+          .onnx_converted = "BitShift",
+          .test = {-2, 2},
+          .witness = "onnx node tests: bitshift"};
+}
+
+constexpr OpDef kOps[] = {
+    Compare("equal", "a == b; false with NaN.", Binary<ScalarOp::kEq>, InferCompare, {"Equal", 7},
+            "onnx node tests: equal"),
+    Compare("not_equal", "a != b; true with NaN.", Binary<ScalarOp::kNe>, InferCompare, {},
+            "IEEE 754"),
+    Compare("less", "a < b; false with NaN.", Binary<ScalarOp::kLt>, InferOrder, {"Less", 7},
+            "onnx node tests: less"),
+    Compare("less_equal", "a <= b; false with NaN.", Binary<ScalarOp::kLe>, InferOrder,
+            {"LessOrEqual", 12}, "onnx node tests: less_equal"),
+    Compare("greater", "a > b; false with NaN.", Greater, InferOrder, {"Greater", 7},
+            "onnx node tests: greater"),
+    Compare("greater_equal", "a >= b; false with NaN.", GreaterEqual, InferOrder,
+            {"GreaterOrEqual", 12}, "onnx node tests: greater_equal"),
+    Bits("and", "a and b; bit by bit for integers.", Binary<ScalarOp::kAnd>, {"And", 7, IsBool},
+         {"BitwiseAnd", 18}, "onnx node tests: and, bitwise_and"),
+    Bits("or", "a or b; bit by bit for integers.", Binary<ScalarOp::kOr>, {"Or", 7, IsBool},
+         {"BitwiseOr", 18}, "onnx node tests: or, bitwise_or"),
+    Bits("xor", "Either a or b; bit by bit for integers.", Binary<ScalarOp::kXor>,
+         {"Xor", 7, IsBool}, {"BitwiseXor", 18}, "onnx node tests: xor, bitwise_xor"),
+    Shift("shift_left", "a << b; an amount outside the bits of a gives 0.", Binary<ScalarOp::kShl>),
+    Shift("shift_right", "a >> b, with the sign; an amount outside the bits of a gives 0 or -1.",
+          Binary<ScalarOp::kShr>),
+    {.name = "not",
+     .doc = "not x; bit by bit for integers.",
+     .kind = OpKind::kScalar,
+     .infer = InferBits,
+     .scalar = Unary<ScalarOp::kNot>,
+     .onnx = {{"Not", 6, IsBool}, {"BitwiseNot", 18}},
+     .witness = "onnx node tests: not, bitwise_not"},
+    {.name = "where",
+     .doc = "b where a is true, else c; the bits of the chosen one.",
+     .kind = OpKind::kScalar,
+     .min_inputs = 3,
+     .max_inputs = 3,
+     .infer = InferWhere,
+     .scalar = Where,
+     .onnx = {{"Where", 9}},
+     .witness = "onnx node tests: where"},
+    {.name = "is_nan",
+     .doc = "Whether x is NaN.",
+     .kind = OpKind::kScalar,
+     .infer = InferFloatToBool,
+     .scalar = Unary<ScalarOp::kIsNan>,
+     .onnx = {{"IsNaN", 9}},
+     .witness = "onnx node tests: isnan"},
+    {.name = "is_inf",
+     .doc = "Whether x is infinite.",
+     .kind = OpKind::kScalar,
+     .attrs = kIsInfAttrs,
+     .infer = InferFloatToBool,
+     .scalar = IsInf,
+     .onnx = {{"IsInf", 10}},
+     .witness = "onnx node tests: isinf"},
+    {.name = "cast",
+     .doc = "x in another type. Float to integer truncates and saturates, NaN "
+            "gives 0; integers wrap; to bool is x != 0.",
+     .kind = OpKind::kScalar,
+     .attrs = kCastAttrs,
+     .infer = InferCast,
+     .scalar = CastBody,
+     .onnx_converted = "Cast CastLike",
+     .test = {-9, 9},
+     .witness = "onnx node tests: cast"},
+    {.name = "identity",
+     .doc = "x.",
+     .kind = OpKind::kScalar,
+     .infer = InferElementwise,
+     .scalar = Identity,
+     .onnx = {{"Identity"}},
+     .onnx_converted = "Dropout",
+     .witness = "onnx node tests: identity"},
+};
+
 }  // namespace
 
-constexpr OpDef kEqual = Compare("equal", "a == b; false with NaN.", Binary<ScalarOp::kEq>,
-                                 InferCompare, "Equal", "onnx node tests: equal");
-constexpr OpDef kNotEqual = Compare("not_equal", "a != b; true with NaN.", Binary<ScalarOp::kNe>,
-                                    InferCompare, "", "IEEE 754");
-constexpr OpDef kLess = Compare("less", "a < b; false with NaN.", Binary<ScalarOp::kLt>, InferOrder,
-                                "Less", "onnx node tests: less");
-constexpr OpDef kLessEqual = Compare("less_equal", "a <= b; false with NaN.", Binary<ScalarOp::kLe>,
-                                     InferOrder, "LessOrEqual", "onnx node tests: less_equal");
-constexpr OpDef kGreater = Compare("greater", "a > b; false with NaN.", Greater, InferOrder,
-                                   "Greater", "onnx node tests: greater");
-constexpr OpDef kGreaterEqual =
-    Compare("greater_equal", "a >= b; false with NaN.", GreaterEqual, InferOrder, "GreaterOrEqual",
-            "onnx node tests: greater_equal");
-constexpr OpDef kAnd = Compare("and", "a and b; bit by bit for integers.", Binary<ScalarOp::kAnd>,
-                               InferBits, "And BitwiseAnd", "onnx node tests: and, bitwise_and");
-constexpr OpDef kOr = Compare("or", "a or b; bit by bit for integers.", Binary<ScalarOp::kOr>,
-                              InferBits, "Or BitwiseOr", "onnx node tests: or, bitwise_or");
-constexpr OpDef kXor =
-    Compare("xor", "Either a or b; bit by bit for integers.", Binary<ScalarOp::kXor>, InferBits,
-            "Xor BitwiseXor", "onnx node tests: xor, bitwise_xor");
-constexpr OpDef kShiftLeft =
-    Compare("shift_left", "a << b; an amount outside the bits of a gives 0.",
-            Binary<ScalarOp::kShl>, InferInteger, "BitShift", "onnx node tests: bitshift");
-constexpr OpDef kShiftRight =
-    Compare("shift_right", "a >> b, with the sign; an amount outside the bits of a gives 0 or -1.",
-            Binary<ScalarOp::kShr>, InferInteger, "BitShift", "onnx node tests: bitshift");
-constexpr OpDef kNot = {.name = "not",
-                        .doc = "not x; bit by bit for integers.",
-                        .kind = OpKind::kScalar,
-                        .infer = InferBits,
-                        .scalar = Unary<ScalarOp::kNot>,
-                        .onnx = "Not BitwiseNot",
-                        .witness = "onnx node tests: not, bitwise_not"};
-constexpr OpDef kWhere = {.name = "where",
-                          .doc = "b where a is true, else c; the bits of the chosen one.",
-                          .kind = OpKind::kScalar,
-                          .min_inputs = 3,
-                          .max_inputs = 3,
-                          .infer = InferWhere,
-                          .scalar = Where,
-                          .onnx = "Where",
-                          .witness = "onnx node tests: where"};
-constexpr OpDef kIsNan = {.name = "is_nan",
-                          .doc = "Whether x is NaN.",
-                          .kind = OpKind::kScalar,
-                          .infer = InferFloatToBool,
-                          .scalar = Unary<ScalarOp::kIsNan>,
-                          .onnx = "IsNaN",
-                          .witness = "onnx node tests: isnan"};
-constexpr OpDef kIsInf = {.name = "is_inf",
-                          .doc = "Whether x is infinite.",
-                          .kind = OpKind::kScalar,
-                          .attrs = kIsInfAttrs,
-                          .infer = InferFloatToBool,
-                          .scalar = IsInf,
-                          .onnx = "IsInf",
-                          .witness = "onnx node tests: isinf"};
-constexpr OpDef kCast = {.name = "cast",
-                         .doc =
-                             "x in another type. Float to integer truncates and saturates, NaN "
-                             "gives 0; integers wrap; to bool is x != 0.",
-                         .kind = OpKind::kScalar,
-                         .attrs = kCastAttrs,
-                         .infer = InferCast,
-                         .scalar = CastBody,
-                         .onnx = "Cast CastLike",
-                         .test = {-9, 9},
-                         .witness = "onnx node tests: cast"};
-constexpr OpDef kIdentity = {.name = "identity",
-                             .doc = "x.",
-                             .kind = OpKind::kScalar,
-                             .infer = InferElementwise,
-                             .scalar = Identity,
-                             .onnx = "Identity Dropout",
-                             .witness = "onnx node tests: identity"};
+std::span<const OpDef> LogicOps() { return kOps; }
 
 }  // namespace kiln::ops

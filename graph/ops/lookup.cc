@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "graph/infer.h"
-#include "graph/ops/data_ops.h"
+#include "graph/ops/ops.h"
 
 namespace kiln::ops {
 namespace {
@@ -48,22 +48,24 @@ absl::Status ReferenceLookup(const Node& node, std::span<const Tensor> inputs,
 constexpr AttrSpec kLookupAttrs[] = {
     {"axis", AttrKind::kInt, false, 0, nullptr, "whose coordinate chooses the row of the table"}};
 
+constexpr OpDef kOps[] = {
+    {.name = "lookup",
+     .doc = "The element of input 1, [rows, 256], at the byte that is the "
+            "element of input 0, in the row of its own coordinate along "
+            "`axis`, or in the only row.",
+     .kind = OpKind::kLibrary,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .attrs = kLookupAttrs,
+     .infer = InferLookup,
+     .reference = ReferenceLookup,
+     .test = {0, 100},
+     .witness = "tests/fusion: tabulated chains against the chains",
+     .linear = true},
+};
+
 }  // namespace
 
-constexpr OpDef kLookup = {.name = "lookup",
-                           .doc =
-                               "The element of input 1, [rows, 256], at the byte that is the "
-                               "element of input 0, in the row of its own coordinate along "
-                               "`axis`, or in the only row.",
-                           .kind = OpKind::kLibrary,
-                           .min_inputs = 2,
-                           .max_inputs = 2,
-                           .attrs = kLookupAttrs,
-                           .infer = InferLookup,
-                           .reference = ReferenceLookup,
-                           .cuda = false,
-                           .test = {0, 100},
-                           .witness = "tests/fusion: tabulated chains against the chains",
-                           .linear = true};
+std::span<const OpDef> LookupOps() { return kOps; }
 
 }  // namespace kiln::ops

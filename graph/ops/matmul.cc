@@ -151,35 +151,37 @@ constexpr AttrSpec kMatmulAttrs[] = {
 constexpr AttrSpec kGemmAttrs[] = {
     {"alpha", AttrKind::kFloat, false, 1, nullptr, "a factor of the product"},
     {"beta", AttrKind::kFloat, false, 1, nullptr, "a factor of input 2; 0: it is not read"},
-    {"trans_a", AttrKind::kInt, false, 0, nullptr, "1: input 0 is transposed"},
-    {"trans_b", AttrKind::kInt, false, 0, nullptr, "1: input 1 is transposed"}};
+    {"trans_a", AttrKind::kInt, false, 0, nullptr, "1: input 0 is transposed", -1, "transA"},
+    {"trans_b", AttrKind::kInt, false, 0, nullptr, "1: input 1 is transposed", -1, "transB"}};
+
+constexpr OpDef kOps[] = {
+    {.name = "matmul",
+     .doc = "Matrix product over the last two axes; the others broadcast. A "
+            "vector is a row on the left, a column on the right.",
+     .kind = OpKind::kLibrary,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .attrs = kMatmulAttrs,
+     .infer = InferMatmul,
+     .reference = ReferenceMatmul,
+     .onnx = {{"MatMul"}},
+     .test = {-2, 2},
+     .witness = "onnx node tests: matmul"},
+    {.name = "gemm",
+     .doc = "alpha * a * b + beta * c for matrices a and b; c is optional and broadcasts.",
+     .kind = OpKind::kComposite,
+     .min_inputs = 2,
+     .max_inputs = 3,
+     .attrs = kGemmAttrs,
+     .infer = InferGemm,
+     .decompose = Gemm,
+     .onnx = {{"Gemm", 7}},
+     .test = {-2, 2},
+     .witness = "onnx node tests: gemm"},
+};
 
 }  // namespace
 
-constexpr OpDef kMatmul = {.name = "matmul",
-                           .doc =
-                               "Matrix product over the last two axes; the others broadcast. A "
-                               "vector is a row on the left, a column on the right.",
-                           .kind = OpKind::kLibrary,
-                           .min_inputs = 2,
-                           .max_inputs = 2,
-                           .attrs = kMatmulAttrs,
-                           .infer = InferMatmul,
-                           .reference = ReferenceMatmul,
-                           .onnx = "MatMul",
-                           .test = {-2, 2},
-                           .witness = "onnx node tests: matmul"};
-constexpr OpDef kGemm = {
-    .name = "gemm",
-    .doc = "alpha * a * b + beta * c for matrices a and b; c is optional and broadcasts.",
-    .kind = OpKind::kComposite,
-    .min_inputs = 2,
-    .max_inputs = 3,
-    .attrs = kGemmAttrs,
-    .infer = InferGemm,
-    .decompose = Gemm,
-    .onnx = "Gemm",
-    .test = {-2, 2},
-    .witness = "onnx node tests: gemm"};
+std::span<const OpDef> MatmulOps() { return kOps; }
 
 }  // namespace kiln::ops

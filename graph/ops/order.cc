@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "graph/infer.h"
-#include "graph/ops/data_ops.h"
+#include "graph/ops/ops.h"
 #include "graph/ops/window.h"
 #include "graph/tensors.h"
 
@@ -264,63 +264,58 @@ constexpr AttrSpec kScatterAttrs[] = {
      "0: the update replaces the element; 1: sum, 2: product, 3: maximum, 4: minimum of both"},
     {"axis", AttrKind::kInt, false, 0, nullptr, "the axis whose coordinate the indices give"}};
 
+constexpr OpDef kOps[] = {
+    {.name = "top_k",
+     .doc = "The k largest elements along an axis in order, and their places; of "
+            "equal ones the first; NaN counts as largest.",
+     .kind = OpKind::kLibrary,
+     .num_outputs = 2,
+     .attrs = kTopKAttrs,
+     .infer = InferTopK,
+     .reference = ReferenceTopK,
+     .onnx_converted = "TopK",
+     .witness = "onnx node tests: top_k",
+     .linear = true},
+    {.name = "cumulative",
+     .doc = "Running sums, or products, along an axis; integers wrap.",
+     .kind = OpKind::kLibrary,
+     .attrs = kCumulativeAttrs,
+     .infer = InferCumulative,
+     .reference = ReferenceCumulative,
+     .onnx_converted = "CumSum CumProd",
+     .test = {-2, 2},
+     .witness = "onnx node tests: cumsum, cumprod",
+     .linear = true},
+    {.name = "scatter_elements",
+     .doc = "Input 0, with element i of input 2 written to its own coordinates, but for that along "
+            "`axis`, which input 1 gives. Updates of one element follow each other.",
+     .kind = OpKind::kLibrary,
+     .min_inputs = 3,
+     .max_inputs = 3,
+     .attrs = kScatterAttrs,
+     .infer = InferScatterElements,
+     .reference = ReferenceScatterElements,
+     .onnx_converted = "ScatterElements Scatter",
+     .test = {0, 2},
+     .witness = "onnx node tests: scatter_elements",
+     .linear = true},
+    {.name = "scatter_nd",
+     .doc = "Input 0, with slices of input 2 written where the rows of input 1 say. Updates of one "
+            "place follow each other.",
+     .kind = OpKind::kLibrary,
+     .min_inputs = 3,
+     .max_inputs = 3,
+     .attrs = std::span(kScatterAttrs).first(1),
+     .infer = InferScatterNd,
+     .reference = ReferenceScatterNd,
+     .onnx_converted = "ScatterND",
+     .test = {0, 2},
+     .witness = "onnx node tests: scatternd",
+     .linear = true},
+};
+
 }  // namespace
 
-constexpr OpDef kTopK = {.name = "top_k",
-                         .doc =
-                             "The k largest elements along an axis in order, and their places; of "
-                             "equal ones the first; NaN counts as largest.",
-                         .kind = OpKind::kLibrary,
-                         .num_outputs = 2,
-                         .attrs = kTopKAttrs,
-                         .infer = InferTopK,
-                         .reference = ReferenceTopK,
-                         .cuda = false,
-                         .onnx = "TopK",
-                         .witness = "onnx node tests: top_k",
-                         .linear = true};
-constexpr OpDef kCumulative = {.name = "cumulative",
-                               .doc = "Running sums, or products, along an axis; integers wrap.",
-                               .kind = OpKind::kLibrary,
-                               .attrs = kCumulativeAttrs,
-                               .infer = InferCumulative,
-                               .reference = ReferenceCumulative,
-                               .cuda = false,
-                               .onnx = "CumSum CumProd",
-                               .test = {-2, 2},
-                               .witness = "onnx node tests: cumsum, cumprod",
-                               .linear = true};
-constexpr OpDef kScatterElements = {
-    .name = "scatter_elements",
-    .doc =
-        "Input 0, with element i of input 2 written to its own coordinates, but for that along "
-        "`axis`, which input 1 gives. Updates of one element follow each other.",
-    .kind = OpKind::kLibrary,
-    .min_inputs = 3,
-    .max_inputs = 3,
-    .attrs = kScatterAttrs,
-    .infer = InferScatterElements,
-    .reference = ReferenceScatterElements,
-    .cuda = false,
-    .onnx = "ScatterElements Scatter",
-    .test = {0, 2},
-    .witness = "onnx node tests: scatter_elements",
-    .linear = true};
-constexpr OpDef kScatterNd = {
-    .name = "scatter_nd",
-    .doc =
-        "Input 0, with slices of input 2 written where the rows of input 1 say. Updates of one "
-        "place follow each other.",
-    .kind = OpKind::kLibrary,
-    .min_inputs = 3,
-    .max_inputs = 3,
-    .attrs = std::span(kScatterAttrs).first(1),
-    .infer = InferScatterNd,
-    .reference = ReferenceScatterNd,
-    .cuda = false,
-    .onnx = "ScatterND",
-    .test = {0, 2},
-    .witness = "onnx node tests: scatternd",
-    .linear = true};
+std::span<const OpDef> OrderOps() { return kOps; }
 
 }  // namespace kiln::ops

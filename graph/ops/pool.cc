@@ -100,7 +100,7 @@ absl::Status ReferenceAveragePool(const Node& node, std::span<const Tensor> inpu
 }
 
 constexpr AttrSpec kAttrs[] = {
-    {"kernel", AttrKind::kInts, true, 0, nullptr, "the extents of the window"},
+    {"kernel", AttrKind::kInts, true, 0, nullptr, "the extents of the window", -1, "kernel_shape"},
     {"strides", AttrKind::kInts, false, 0, "", "steps of the window; absent: 1"},
     {"pads", AttrKind::kInts, false, 0, "", "padding before each axis, then after each; absent: 0"},
     {"dilations", AttrKind::kInts, false, 0, "", "distances between taps; absent: 1"},
@@ -109,23 +109,27 @@ constexpr AttrSpec kAttrs[] = {
     {"count_include_pad", AttrKind::kInt, false, 0, nullptr,
      "1: padding counts in the divisor of the mean"}};
 
+constexpr OpDef kOps[] = {
+    {.name = "max_pool",
+     .doc = "The maximum over a window; padding does not count; NaN wins.",
+     .kind = OpKind::kLibrary,
+     .attrs = std::span(kAttrs).first(5),
+     .infer = InferPool,
+     .reference = ReferenceMaxPool,
+     .onnx = {{"MaxPool"}},
+     .witness = "onnx node tests: maxpool"},
+    {.name = "average_pool",
+     .doc = "The mean over a window.",
+     .kind = OpKind::kLibrary,
+     .attrs = kAttrs,
+     .infer = InferPool,
+     .reference = ReferenceAveragePool,
+     .onnx = {{"AveragePool"}},
+     .witness = "onnx node tests: averagepool"},
+};
+
 }  // namespace
 
-constexpr OpDef kMaxPool = {.name = "max_pool",
-                            .doc = "The maximum over a window; padding does not count; NaN wins.",
-                            .kind = OpKind::kLibrary,
-                            .attrs = std::span(kAttrs).first(5),
-                            .infer = InferPool,
-                            .reference = ReferenceMaxPool,
-                            .onnx = "MaxPool",
-                            .witness = "onnx node tests: maxpool"};
-constexpr OpDef kAveragePool = {.name = "average_pool",
-                                .doc = "The mean over a window.",
-                                .kind = OpKind::kLibrary,
-                                .attrs = kAttrs,
-                                .infer = InferPool,
-                                .reference = ReferenceAveragePool,
-                                .onnx = "AveragePool",
-                                .witness = "onnx node tests: averagepool"};
+std::span<const OpDef> PoolOps() { return kOps; }
 
 }  // namespace kiln::ops

@@ -55,41 +55,41 @@ constexpr AttrSpec kAttrs[] = {
     {"keepdims", AttrKind::kInt, false, 1, nullptr, "1: reduced axes stay, with extent 1"}};
 
 constexpr OpDef Reduce(const char* name, const char* doc, const ReduceRule& rule,
-                       absl::Status (*infer)(InferContext&), const char* onnx,
-                       const char* witness) {
+                       absl::Status (*infer)(InferContext&), OnnxForm onnx, const char* witness) {
   return {.name = name,
           .doc = doc,
           .kind = OpKind::kReduce,
           .attrs = kAttrs,
           .infer = infer,
           .reduce = &rule,
-          .onnx = onnx,
+          .onnx = {onnx},
           .test = {-2, 2},
           .witness = witness};
 }
 
-}  // namespace
-
-constexpr OpDef kReduceSum = Reduce("reduce_sum", "The sum; 0 of nothing.", kSumRule, InferNumbers,
-                                    "ReduceSum", "onnx node tests: reduce_sum");
-constexpr OpDef kReduceMean =
+constexpr OpDef kOps[] = {
+    Reduce("reduce_sum", "The sum; 0 of nothing.", kSumRule, InferNumbers, {"ReduceSum"},
+           "onnx node tests: reduce_sum"),
     Reduce("reduce_mean", "The sum divided by the number of elements; NaN of nothing.", kMeanRule,
-           InferNumbers, "ReduceMean", "onnx node tests: reduce_mean");
-constexpr OpDef kReduceMax = Reduce(
-    "reduce_max", "The largest, or NaN if there is one; the least value of the type of nothing.",
-    kMaxRule, InferNumbers, "ReduceMax", "onnx node tests: reduce_max");
-constexpr OpDef kReduceMin =
+           InferNumbers, {"ReduceMean"}, "onnx node tests: reduce_mean"),
+    Reduce("reduce_max",
+           "The largest, or NaN if there is one; the least value of the type of nothing.", kMaxRule,
+           InferNumbers, {"ReduceMax"}, "onnx node tests: reduce_max"),
     Reduce("reduce_min",
            "The smallest, or NaN if there is one; the greatest value of the type of nothing.",
-           kMinRule, InferNumbers, "ReduceMin", "onnx node tests: reduce_min");
-constexpr OpDef kReduceProd = Reduce("reduce_prod", "The product; 1 of nothing.", kProdRule,
-                                     InferNumbers, "ReduceProd", "onnx node tests: reduce_prod");
-constexpr OpDef kReduceL1 = Reduce("reduce_l1", "The sum of absolute values.", kL1Rule,
-                                   InferNumbers, "ReduceL1", "onnx node tests: reduce_l1");
-constexpr OpDef kReduceL2 = Reduce("reduce_l2", "The square root of the sum of squares.", kL2Rule,
-                                   InferFloats, "ReduceL2", "onnx node tests: reduce_l2");
-constexpr OpDef kReduceSumSquare =
+           kMinRule, InferNumbers, {"ReduceMin"}, "onnx node tests: reduce_min"),
+    Reduce("reduce_prod", "The product; 1 of nothing.", kProdRule, InferNumbers, {"ReduceProd"},
+           "onnx node tests: reduce_prod"),
+    Reduce("reduce_l1", "The sum of absolute values.", kL1Rule, InferNumbers, {"ReduceL1"},
+           "onnx node tests: reduce_l1"),
+    Reduce("reduce_l2", "The square root of the sum of squares.", kL2Rule, InferFloats,
+           {"ReduceL2"}, "onnx node tests: reduce_l2"),
     Reduce("reduce_sum_square", "The sum of squares.", kSumSquareRule, InferNumbers,
-           "ReduceSumSquare", "onnx node tests: reduce_sum_square");
+           {"ReduceSumSquare"}, "onnx node tests: reduce_sum_square"),
+};
+
+}  // namespace
+
+std::span<const OpDef> ReduceOps() { return kOps; }
 
 }  // namespace kiln::ops

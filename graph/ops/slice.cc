@@ -259,17 +259,21 @@ constexpr AttrSpec kSliceAttrs[] = {
      3},
     {"steps", AttrKind::kDims, false, 0, nullptr, "not 0; negative: backwards; absent: 1", 4}};
 
+constexpr OpDef kOps[] = {
+    {.name = "slice",
+     .doc = "A range of elements of some axes, with a step.",
+     .kind = OpKind::kIndex,
+     .min_inputs = 1,
+     .max_inputs = 5,
+     .attrs = kSliceAttrs,
+     .infer = InferSlice,
+     .index = IndexSlice,
+     .onnx = {{"Slice"}},
+     .witness = "onnx node tests: slice"},
+};
+
 }  // namespace
 
-constexpr OpDef kSlice = {.name = "slice",
-                          .doc = "A range of elements of some axes, with a step.",
-                          .kind = OpKind::kIndex,
-                          .min_inputs = 1,
-                          .max_inputs = 5,
-                          .attrs = kSliceAttrs,
-                          .infer = InferSlice,
-                          .index = IndexSlice,
-                          .onnx = "Slice",
-                          .witness = "onnx node tests: slice"};
+std::span<const OpDef> SliceOps() { return kOps; }
 
 }  // namespace kiln::ops

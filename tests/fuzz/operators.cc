@@ -30,11 +30,11 @@ std::map<std::string, Operator> Published() {
 std::vector<Operator> OfTheTable() {
   const std::map<std::string, Operator> published = Published();
   std::vector<Operator> all;
-  for (const onnx::Converter* row : onnx::AllConverters()) {
-    if (!all.empty() && all.back().name == row->op) continue;
-    const auto known = published.find(row->op);
+  for (const onnx::Converter& row : onnx::AllConverters()) {
+    if (!all.empty() && all.back().name == row.op) continue;
+    const auto known = published.find(row.op);
     Operator op = known == published.end() ? Operator() : known->second;
-    op.name = row->op;
+    op.name = row.op;
     all.push_back(op);
   }
   return all;

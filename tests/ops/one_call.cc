@@ -25,6 +25,7 @@ Call CallOf(const std::string& op, const OpDef& def) {
   const Shape image = {2, 4, 5, 6};
   if (op == "cast") return {{{2, 3}}, {{"to", DType::kF16}}};
   if (op == "where") return {{{2, 3}, {2, 3}, {3}}, {}, {DType::kBool}};
+  if (op == "clip") return {{{2, 3}, {}, {}}, {}};
   if (op == "reshape") return {{{2, 6}}, {{"shape", L{3, -1}}}};
   if (op == "squeeze") return {{{2, 1, 3}}, {{"axes", L{1}}}};
   if (op == "unsqueeze") return {{{2, 3}}, {{"axes", L{0, 2}}}};
