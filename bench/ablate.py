@@ -35,9 +35,6 @@ from results import geometric_mean
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
-NEEDED = {"opaque_loads", "mask_shuffles"}  # code is wrong without
-
-
 class Bench:
     """Runs bin/kiln with workers that leave passes out."""
 
@@ -60,11 +57,11 @@ class Bench:
         return subprocess.run([self.bin / "kiln", *arguments], env={**os.environ, **own}, capture_output=True, text=True)
 
     def fired(self, graph):
-        """The passes that change a statement of the graph's kernels."""
+        """The passes that change a statement of the graph's kernels, but for those marked "(needed)": code is wrong without."""
         with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
             self.kiln([], "bench", graph, "--iters", "1", "--warmup", "0", "--threads", "1", KILN_DUMP="ir", KILN_DUMP_DIR=folder)
             text = "\n".join(path.read_text() for path in pathlib.Path(folder).iterdir())
-        return set(re.findall(r"^// after (\w+)$", text, re.M)) - NEEDED
+        return set(re.findall(r"^// after (\w+)$", text, re.M))
 
     def ms(self, names, graph):
         done = self.kiln(names, "bench", graph, "--threads", "1", "--warmup", "3", "--time", "0.15s", "--json")

@@ -318,6 +318,9 @@ absl::Status Walker::Take(const Field& field, const Tag& tag, int graph_depth, T
     PutVarint(tag.size, out);
     return absl::OkStatus();
   }
+  if (static_cast<int64_t>(out.size() + tag.size) > kMaxSkeletonBytes) {
+    return OverLimit(tag.position, "bytes beside the raw data of tensors", kMaxSkeletonBytes);
+  }
   Copy(tag, out);
   return absl::OkStatus();
 }

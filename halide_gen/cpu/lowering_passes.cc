@@ -103,18 +103,18 @@ constexpr LoweringPass kPasses[] = {
 // Runs a pass and writes what it leaves.
 class Traced : public IRMutator {
  public:
-  Traced(std::string name, std::unique_ptr<IRMutator> pass, std::string* trace)
-      : name_(std::move(name)), pass_(std::move(pass)), trace_(trace) {}
+  // `title` begins the line before the statement: "// after prefetch".
+  Traced(std::string title, std::unique_ptr<IRMutator> pass, std::string* trace)
+      : title_(std::move(title)), pass_(std::move(pass)), trace_(trace) {}
   using IRMutator::mutate;
   Stmt mutate(const Stmt& stmt) override {
     if (pass_ == nullptr) {
-      absl::StrAppend(trace_, "// before the first\n", Text(stmt));
+      absl::StrAppend(trace_, title_, "\n", Text(stmt));
       return stmt;
     }
     Stmt after = pass_->mutate(stmt);
     const std::string text = Text(after);
-    absl::StrAppend(trace_, "// after ", name_);
-    absl::StrAppend(trace_, text == Text(stmt) ? ": no change\n" : "\n" + text);
+    absl::StrAppend(trace_, title_, text == Text(stmt) ? ": no change\n" : "\n" + text);
     return after;
   }
 
@@ -125,7 +125,7 @@ class Traced : public IRMutator {
     return std::move(text).str();
   }
 
-  const std::string name_;
+  const std::string title_;
   const std::unique_ptr<IRMutator> pass_;
   std::string* const trace_;
 };
@@ -136,13 +136,18 @@ std::span<const LoweringPass> AllLoweringPasses() { return kPasses; }
 
 void AddLoweringPasses(const LoweringInput& input, const std::vector<std::string>& without,
                        std::string* trace, Halide::Pipeline& pipeline) {
-  if (trace != nullptr) pipeline.add_custom_lowering_pass(new Traced("", nullptr, trace));
+  if (trace != nullptr)
+    pipeline.add_custom_lowering_pass(new Traced("// before the first", nullptr, trace));
   for (const LoweringPass& pass : AllLoweringPasses()) {
     if (pass.suits != nullptr && !pass.suits(input.schedule)) continue;
     if (!pass.needed && std::find(without.begin(), without.end(), pass.name) != without.end())
       continue;
     std::unique_ptr<IRMutator> made = pass.make(input);
-    if (trace != nullptr) made = std::make_unique<Traced>(pass.name, std::move(made), trace);
+    if (trace != nullptr) {
+      made = std::make_unique<Traced>(
+          absl::StrCat("// after ", pass.name, pass.needed ? " (needed)" : ""), std::move(made),
+          trace);
+    }
     pipeline.add_custom_lowering_pass(made.release());
   }
 }

@@ -37,6 +37,7 @@ void Note(const std::string& trace, Passes& passes) {
   for (absl::string_view line : absl::StrSplit(trace, '\n')) {
     if (!absl::ConsumePrefix(&line, "// after ")) continue;
     const bool idle = absl::ConsumeSuffix(&line, ": no change");
+    absl::ConsumeSuffix(&line, " (needed)");
     passes.ran.emplace(line);
     if (!idle) passes.fired.emplace(line);
   }
@@ -127,6 +128,11 @@ TEST(LoweringPasses, RunInTheOrderOfTheTableButForThoseLeftOut) {
     const size_t here = answer.sections[0].second.find(absl::StrCat("// after ", pass.name));
     EXPECT_GT(here, at) << pass.name;
     at = here;
+    // bench/ablate.py reads the mark.
+    EXPECT_EQ(absl::StrContains(answer.sections[0].second,
+                                absl::StrCat("// after ", pass.name, " (needed)")),
+              pass.needed)
+        << pass.name;
   }
 }
 
