@@ -17,6 +17,7 @@
 #include "exec/checked_program.h"
 #include "exec/fits.h"
 #include "exec/symbols.h"
+#include "fusion/form_groups.h"
 #include "fusion/pipeline.h"
 #include "graph/open_extents.h"
 #include "graph/rebuild.h"

@@ -24,6 +24,7 @@
 #include "base/tensor.h"
 #include "exec/plan_info.h"
 #include "exec/provider.h"
+#include "exec/report.h"
 
 namespace kiln {
 
@@ -36,22 +37,6 @@ struct RunOptions {
   // other.
   int threads = 0;
   PlanFn on_plan = nullptr;
-};
-
-// What one context's current plan looks like: memory in bytes, work in counts.
-struct PlanReport {
-  int64_t arena = 0, lower_bound = 0, sum = 0, constants = 0;
-  int kernel_launches = 0, library_launches = 0, other_launches = 0;
-  int vm_launches = 0;      // of the kernel launches, those on the VM
-  int64_t bytes_moved = 0;  // bytes read and written by all launches
-};
-
-// Time of one thunk in a profiled run.
-struct ThunkTime {
-  std::string kind, name;  // kernel, library, copy, host; the user's nodes
-  double ms = 0;
-  int64_t bytes = 0;
-  bool vm = false;
 };
 
 class Context;

@@ -22,7 +22,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "fusion/library_call.h"
 #include "graph/graph.h"
 #include "schedule/machine.h"
@@ -75,11 +74,6 @@ struct GroupOptions {
   std::set<std::pair<std::string, std::string>> forced = {};
   const Machine* machine = nullptr;  // for prices; null: the one shipped for x86-64-v3
 };
-
-// A pure function of graph and options. The graph is verified and has no composite nodes (pass
-// expand_composites). kInvalidArgument names an entry of `alone` or `forced` that
-// no node has.
-absl::StatusOr<Grouping> FormGroups(const Graph& graph, const GroupOptions& options);
 
 const char* Name(Group::Kind kind);
 // One line per group and one per edge, for dumps and `kiln explain`.

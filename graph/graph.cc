@@ -8,31 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "base/status_macros.h"
-#include "graph/check_node.h"
-#include "graph/op.h"
-#include "graph/rebuild.h"
-#include "graph/shape_content.h"
 
 namespace kiln {
 namespace {
 
 size_t Index(ValueId id) { return static_cast<size_t>(id.v); }
-
-// Replaces inputs that only tell extents by the attributes that say the same.
-void BindShapeInputs(const Graph& graph, Node& node) {
-  const std::vector<ValueId> given = node.inputs;
-  for (const AttrSpec& spec : node.op->attrs) {
-    if (spec.input < 0 || static_cast<size_t>(spec.input) >= node.inputs.size()) continue;
-    ValueId& input = node.inputs[static_cast<size_t>(spec.input)];
-    if (!input.valid()) continue;
-    const std::optional<Shape> content = ContentOf(graph.value(input));
-    if (!content) continue;
-    node.attrs[spec.name] = DimsValue(*content);
-    input = ValueId{};
-    node.operands = given;
-  }
-  while (!node.inputs.empty() && !node.inputs.back().valid()) node.inputs.pop_back();
-}
 
 }  // namespace
 
@@ -69,56 +49,6 @@ ValueId Graph::AddConstant(std::string name, Tensor tensor) {
   value.shape = ToShape(tensor.shape());
   value.constant = std::move(tensor);
   return AddValue(std::move(value));
-}
-
-absl::StatusOr<std::vector<ValueId>> Graph::AddNode(const OpDef& op, std::vector<ValueId> inputs,
-                                                    Attrs attrs, std::string node_name,
-                                                    std::vector<std::string> output_names) {
-  Node node;
-  node.op = &op;
-  const bool named = !node_name.empty();
-  node.name = named ? std::move(node_name) : op.name;  // for errors, until the outputs have names
-  node.inputs = std::move(inputs);
-  node.attrs = std::move(attrs);
-  const size_t num_outputs = op.num_outputs >= 0 ? static_cast<size_t>(op.num_outputs)
-                                                 : std::max<size_t>(1, output_names.size());
-  node.outputs.resize(num_outputs);
-  if (output_names.size() > num_outputs) {
-    return absl::InvalidArgumentError(absl::StrCat("node \"", node.name, "\" (", op.name, "): has ",
-                                                   output_names.size(), " outputs; the op gives ",
-                                                   num_outputs));
-  }
-  output_names.resize(num_outputs);
-
-  KILN_RETURN_IF_ERROR(CheckInputs(*this, node));
-  BindShapeInputs(*this, node);
-  KILN_RETURN_IF_ERROR(CheckAttrs(node));
-  const size_t guards_before = guards_.size();
-  InferContext context(*this, node);
-  if (absl::Status status = InferNode(context); !status.ok()) {
-    guards_.resize(guards_before);
-    return status;
-  }
-  const NodeId id{static_cast<int32_t>(nodes_.size())};
-  for (size_t k = 0; k < num_outputs; ++k) {
-    InferContext::Output& output = context.outputs[k];
-    Value value;
-    value.name = UniqueName(output_names[k].empty() ? op.name : output_names[k]);
-    value.type = output.type;
-    value.shape = std::move(output.shape);
-    value.shape_content = std::move(output.content);
-    value.producer = id;
-    node.outputs[k] = AddValue(std::move(value));
-  }
-  if (!named && num_outputs > 0) node.name = values_[Index(node.outputs[0])].name;
-  nodes_.push_back(std::move(node));
-  AddUses(id);
-  for (size_t k = 0; k < num_outputs; ++k) {
-    Value& value = values_[Index(nodes_.back().outputs[k])];
-    if (!value.shape_content)
-      value.shape_content = FollowContent(*this, nodes_.back(), static_cast<int>(k));
-  }
-  return nodes_.back().outputs;
 }
 
 void Graph::AddOutput(ValueId value, std::string name) {
@@ -192,84 +122,6 @@ void Graph::ReplaceUses(ValueId from, ValueId to) {
     outputs_[static_cast<size_t>(output)].value = to;
     now.outputs.push_back(output);
   }
-}
-
-bool Graph::RemoveDead() {
-  std::vector<bool> live_value(values_.size(), false);
-  std::vector<bool> live_node(nodes_.size(), false);
-  std::vector<ValueId> work;
-  const auto need = [&](ValueId id) {
-    if (!id.valid() || live_value[Index(id)]) return;
-    live_value[Index(id)] = true;
-    work.push_back(id);
-  };
-  // A live node also needs the nodes that give its symbols their values.
-  std::map<std::string, ValueId> teacher;
-  for (const Node& node : nodes_) {
-    if (!node.op->dynamic) continue;
-    for (const ValueId id : node.outputs)
-      ForEachLearned(value(id), [&](const std::string& symbol) { teacher.emplace(symbol, id); });
-  }
-  for (const ValueId id : inputs_) {
-    if (!teacher.empty())
-      ForEachLearned(value(id), [&](const std::string& symbol) { teacher.erase(symbol); });
-  }
-  for (const Output& output : outputs_) need(output.value);
-  // What is assumed of a symbol can be asked only while something tells it.
-  for (const Guard& guard : guards_) {
-    if (teacher.empty()) break;
-    for (const std::string& symbol : guard.Symbols()) {
-      if (const auto found = teacher.find(symbol); found != teacher.end()) need(found->second);
-    }
-  }
-  while (!work.empty()) {
-    const NodeId producer = values_[Index(work.back())].producer;
-    work.pop_back();
-    if (producer.v < 0 || live_node[static_cast<size_t>(producer.v)]) continue;
-    live_node[static_cast<size_t>(producer.v)] = true;
-    for (const ValueId id : node(producer).inputs) need(id);
-    for (const ValueId id : node(producer).outputs) need(id);
-    if (teacher.empty()) continue;
-    for (const std::string& symbol : SymbolsOf(*this, node(producer))) {
-      if (const auto found = teacher.find(symbol); found != teacher.end()) need(found->second);
-    }
-  }
-  for (const ValueId id : inputs_) live_value[Index(id)] = true;
-
-  std::vector<NodeId> new_node(nodes_.size());
-  std::vector<Node> nodes;
-  for (size_t i = 0; i < nodes_.size(); ++i) {
-    if (!live_node[i]) continue;
-    new_node[i] = NodeId{static_cast<int32_t>(nodes.size())};
-    nodes.push_back(std::move(nodes_[i]));
-  }
-  std::vector<ValueId> new_value(values_.size());
-  std::vector<Value> values;
-  for (size_t i = 0; i < values_.size(); ++i) {
-    if (!live_value[i]) {
-      names_.erase(values_[i].name);
-      continue;
-    }
-    new_value[i] = ValueId{static_cast<int32_t>(values.size())};
-    if (values_[i].producer.v >= 0)
-      values_[i].producer = new_node[static_cast<size_t>(values_[i].producer.v)];
-    values.push_back(std::move(values_[i]));
-  }
-  const bool changed = nodes.size() != nodes_.size() || values.size() != values_.size();
-  nodes_ = std::move(nodes);
-  values_ = std::move(values);
-  const auto renumber = [&](ValueId& id) {
-    if (id.valid()) id = new_value[Index(id)];
-  };
-  for (Node& node : nodes_) {
-    node.operands.clear();
-    for (ValueId& id : node.inputs) renumber(id);
-    for (ValueId& id : node.outputs) renumber(id);
-  }
-  for (ValueId& id : inputs_) renumber(id);
-  for (Output& output : outputs_) renumber(output.value);
-  FindUses();
-  return changed;
 }
 
 absl::Status Graph::Sort() {

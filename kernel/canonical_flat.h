@@ -13,7 +13,6 @@
 #include <span>
 #include <vector>
 
-#include "kernel/canonical.h"
 #include "kernel/kernel.h"
 
 namespace kiln::canonical_internal {
@@ -40,12 +39,18 @@ struct FlatOutput {
   ExprId expr = -1;
 };
 
+// A parameter of the raw kernel, or a literal that becomes one.
+struct FlatParam {
+  int32_t raw = -1;   // the raw parameter, or -1:
+  uint64_t bits = 0;  // a literal, as kConst holds it
+};
+
 struct Flat {
   std::vector<std::vector<int32_t>> dims;  // the raw dims of each; iterated ones first
   int num_iterated = 0;
   std::vector<KernelInput> inputs;  // numbered as in the raw kernel
   std::vector<DType> params;        // raw ones, then literals
-  std::vector<CanonicalKernel::ParamValue> param_values;
+  std::vector<FlatParam> param_values;
   ScalarExpr graph;
   std::vector<DimSet> free;  // by node: the coordinates it depends on
   std::vector<FlatStage> stages;
@@ -77,9 +82,6 @@ Colors Color(const Flat& flat);
 
 // Operands of commutative ops and outputs in the order of their hashes; dead nodes dropped.
 Flat Order(const Flat& flat);
-
-// Steps 3 and 4, second half: chooses stages, numbers everything by first use.
-absl::StatusOr<CanonicalKernel> Emit(const Flat& flat);
 
 }  // namespace kiln::canonical_internal
 

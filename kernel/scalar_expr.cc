@@ -11,6 +11,24 @@
 namespace kiln {
 namespace {
 
+uint64_t HashNode(const ExprNode& node) {
+  uint64_t hash = HashMix(static_cast<uint64_t>(node.op), static_cast<uint64_t>(node.type));
+  for (const ExprId arg : node.args) hash = HashMix(hash, static_cast<uint64_t>(arg));
+  hash = HashMix(hash, static_cast<uint64_t>(node.ref) * 2 + static_cast<uint64_t>(node.source));
+  hash = HashMix(hash, node.imm);
+  for (const IndexExpr& index : node.index) {
+    for (const IndexExpr::Term& term : index.terms) {
+      hash = HashMix(hash, static_cast<uint64_t>(term.dim) * 2 + (term.extent ? 1 : 0));
+      hash = HashMix(hash, static_cast<uint64_t>(term.coef));
+    }
+    hash = HashMix(hash, static_cast<uint64_t>(index.offset));
+    hash = HashMix(hash, static_cast<uint64_t>(index.div));
+    hash = HashMix(hash, static_cast<uint64_t>(index.mod));
+    hash = HashMix(hash, static_cast<uint64_t>(index.load));
+  }
+  return HashMix(hash, static_cast<uint64_t>(node.aux));
+}
+
 constexpr uint32_t kNan32 = 0x7fc00000u;
 constexpr uint64_t kNan64 = 0x7ff8000000000000u;
 constexpr size_t kSmallExpr = 16;  // expressions up to this many nodes are searched without a table

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "exec/library/library.h"
 #include "exec/library/loops.h"
 #include "exec/library/pool_rows.h"
 #include "exec/library/shapes.h"

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/tensor.h"
-#include "exec/library/library.h"
+#include "exec/library/primitive.h"
 
 namespace kiln::library {
 

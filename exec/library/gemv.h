@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "exec/library/library.h"
+#include "exec/library/primitive.h"
 
 namespace kiln::library {
 

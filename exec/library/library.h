@@ -25,115 +25,13 @@
 #define KILN_EXEC_LIBRARY_LIBRARY_H_
 
 #include <array>
-#include <cstdint>
-#include <map>
 #include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/functional/function_ref.h"
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "base/dtype.h"
-#include "base/mutex.h"
-#include "kernel/abi.h"
-
-namespace kiln {
-class PackedConstants;
-class Pool;
-}  // namespace kiln
+#include "exec/library/primitive.h"
 
 namespace kiln::library {
-
-struct Operand {
-  bool present = true;  // false: an optional input left out
-  DType type = DType::kF32;
-  std::vector<int64_t> shape;
-  std::vector<int64_t> strides;  // elements, one per axis
-  // The elements, if they never change; alive as long as the primitive.
-  const void* constant = nullptr;
-};
-
-// Absent attributes have ONNX's defaults; one that the operator does not know is refused.
-using Attributes = std::map<std::string, std::vector<int64_t>>;
-
-// An element-wise step after the operator (post_ops.h has the table).
-struct PostOp {
-  std::string name;
-  std::vector<double> numbers;
-};
-
-struct Request {
-  Attributes attributes;
-  std::vector<Operand> inputs;   // the operator's own, then the operands of post-ops, in order
-  std::vector<Operand> outputs;  // present, and without zero extents
-  std::vector<PostOp> post_ops;
-};
-
-struct Arguments {
-  void* const* inputs = nullptr;  // null where absent
-  void* const* outputs = nullptr;
-  void* scratch = nullptr;           // scratch_bytes(), 64-byte aligned
-  LaunchContext* context = nullptr;  // for loops that use the pool; null: serial
-};
-
-// An implementation that was asked for a request, and why it does not take it; empty if it does.
-struct Considered {
-  std::string implementation, refusal;
-};
-
-// Belongs to one thread at a time.
-class Primitive {
- public:
-  virtual ~Primitive() = default;
-  virtual int64_t scratch_bytes() const { return 0; }
-  virtual int64_t packed_bytes() const { return 0; }  // weights kept in another layout
-  // What is known of the code that runs beyond its implementation's name; may be empty.
-  virtual std::string description() const { return {}; }
-  virtual absl::Status Run(const Arguments& arguments) = 0;
-
-  // Who was asked, in order; the last one computes.
-  const std::vector<Considered>& considered() const { return considered_; }
-  void set_considered(std::vector<Considered> considered) { considered_ = std::move(considered); }
-
- private:
-  std::vector<Considered> considered_;
-};
-
-// Thread-safe.
-class Session {
- public:
-  virtual ~Session() = default;
-  // Operators work on `pool`, which must outlive the session and its primitives, with exactly its
-  // threads; with null, on the calling thread alone.
-  // What was packed before comes from `kept`, which must live as long too; null: from nowhere.
-  static absl::StatusOr<std::shared_ptr<Session>> Create(Pool* pool,
-                                                         PackedConstants* kept = nullptr);
-  // For primitives that work on the calling thread alone; shares the packed weights.
-  virtual std::shared_ptr<Session> Serial() const = 0;
-  virtual int threads() const = 0;
-
-  // The `bytes` bytes at `constant` in another layout, of which `layout` tells everything: the
-  // `packed_bytes` bytes that `pack` fills, made once for a Model and kept for later processes.
-  virtual absl::StatusOr<std::shared_ptr<const void>> Packed(
-      const void* constant, size_t bytes, const std::string& layout, size_t packed_bytes,
-      absl::FunctionRef<void(void* packed)> pack) = 0;
-
-  // How many primitives have said before that they read the constant. Each second one may walk it
-  // backwards: it meets first what its neighbour left in the caches.
-  int AddReader(const void* constant);
-
- private:
-  Mutex mutex_;
-  std::map<const void*, int> readers_;
-};
-
-// kUnimplemented: not for such operands, and why; any other error is the request's, whoever is
-// asked.
-using MakeFn = absl::StatusOr<std::unique_ptr<Primitive>> (*)(
-    const Request& request, const std::shared_ptr<Session>& session);
 
 struct Implementation {
   const char* name = nullptr;

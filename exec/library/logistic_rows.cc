@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exec/library/logistic_rows.h"
+// Logistic functions over rows, in registers of sixteen.
+#include "exec/library/post_op_rows.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "exec/library/library.h"
+#include "exec/library/primitive.h"
 
 namespace kiln::library {
 

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "exec/library/logistic_rows.h"
-
 namespace kiln::library {
 namespace {
 

@@ -50,8 +50,14 @@ struct ReluStep {
 using PostOpRow = void (*)(float* x, const float* y, int64_t step, int64_t n, const float* c);
 
 // The loop of the post-op of that name for this processor: of one of the above, which gives the
-// bits of Apply, or of a logistic function (logistic_rows.h); null if it is none of them.
+// bits of Apply, or of a logistic function; null if it is none of them.
 PostOpRow FindPostOpRow(absl::string_view name);
+
+// sigmoid(x) = 1 / (1 + exp(-x)) and swish(x) = x / (1 + exp(-c[0] x)), within 3 units of the last
+// place, or 0 where the exponential is more than a float holds. An element's bits do not depend on
+// its place. Null where the processor has no AVX-512.
+PostOpRow FindSigmoidRow();
+PostOpRow FindSwishRow();
 
 }  // namespace kiln::library
 

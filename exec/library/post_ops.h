@@ -19,7 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "exec/library/library.h"
+#include "exec/library/primitive.h"
 
 namespace kiln::library {
 

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "exec/library/library.h"
+#include "exec/library/primitive.h"
 #include "exec/library/shapes.h"
 
 namespace kiln::library {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "exec/library/library.h"
 #include "exec/library/post_op_rows.h"
+#include "exec/library/primitive.h"
 
 namespace kiln::library {
 

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "exec/library/library.h"
+#include "exec/library/primitive.h"
 
 namespace kiln::library {
 

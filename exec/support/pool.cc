@@ -14,7 +14,7 @@
 #include "base/fork.h"
 #include "base/mutex.h"
 #include "base/thread.h"
-#include "exec/support/turn.h"
+#include "exec/support/turnstile.h"
 
 namespace kiln {
 namespace {

@@ -14,43 +14,10 @@
 #ifndef KILN_EXEC_SUPPORT_TURN_H_
 #define KILN_EXEC_SUPPORT_TURN_H_
 
-#include <chrono>
-
-#include "base/mutex.h"
 #include "exec/support/pool.h"
+#include "exec/support/turnstile.h"
 
 namespace kiln {
-
-// Places for callers. Thread-safe.
-class Turnstile {
- public:
-  explicit Turnstile(int places) : free_(places) {}
-  Turnstile(const Turnstile&) = delete;
-  Turnstile& operator=(const Turnstile&) = delete;
-
-  // Waits until there are `places` free ones, at most as many as there are, and takes them.
-  void Enter(int places);
-  // Takes them if they are free, nobody waits, and no caller has found too few in the last
-  // milliseconds.
-  bool TryEnter(int places);
-  void Leave(int places);
-
- private:
-  using Clock = std::chrono::steady_clock;
-  struct Waiter {
-    int places;
-    Clock::time_point since;
-    CondVar wake{AtFork::kForget};
-    Waiter* next = nullptr;
-  };
-  void WakeFirst();
-
-  Mutex mutex_{AtFork::kForget};  // a pool in a child of a fork has a turnstile of its own
-  int free_;
-  Clock::time_point contended_;  // when a caller last found too few places
-  Waiter* first_ = nullptr;      // who waits, in the order they came
-  Waiter* last_ = nullptr;
-};
 
 class Turn {
  public:

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "exec/vm/run.h"
+#include "exec/vm/worker.h"
 
 namespace kiln::vm {
 

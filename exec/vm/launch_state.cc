@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/vm/launch_state.h"
 
-#include "exec/vm/run.h"
-#include "exec/vm/vm.h"
+#include "exec/vm/large_dim.h"
 
 #include <algorithm>
 #include <cstdlib>

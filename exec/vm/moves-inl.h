@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "exec/vm/ops.h"
-#include "exec/vm/tile.h"
+#include "exec/vm/pattern.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -43,6 +43,7 @@ inline constexpr int kMaxDims = 16;  // iterated dims
 inline constexpr int64_t kBlock = 512, kMostBlock = 4096;
 inline constexpr int64_t kWideBlock = 1024, kMostWideBlock = 2048;
 inline constexpr int64_t kMapChunk = 4096;  // elements of a row that are one unit of work
+inline constexpr size_t kStripPart = 128;   // elements of a strip between fetches of lines
 
 struct Insn {
   enum class Kind : uint8_t { kOp, kRead, kCoordinate, kParam, kConst, kExtent, kFill, kStrip };

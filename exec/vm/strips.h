@@ -6,8 +6,8 @@
 #include <set>
 #include <vector>
 
-#include "exec/vm/finish.h"
 #include "exec/vm/program.h"
+#include "exec/vm/registers.h"
 
 namespace kiln::vm {
 

@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/cpu_features.h"
+#include "exec/vm/large_dim.h"
 #include "kernel/kernel.h"
 
 namespace kiln {
@@ -49,10 +50,7 @@ inline constexpr int kVmCancelled = -2;
 // that is only read at the output's own coordinates.
 int RunVm(void** argv);
 
-// The same for launches beyond 32 bits: extents are int64_t, and BufferArg.dim points to LargeDims.
-struct LargeDim {
-  int64_t extent = 0, stride = 0;  // elements
-};
+// The same for launches beyond 32 bits (large_dim.h).
 int RunLargeVm(void** argv);
 
 }  // namespace kiln

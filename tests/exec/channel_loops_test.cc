@@ -5,10 +5,10 @@
 
 #include "exec/library/depthwise_block.h"
 #include "exec/library/depthwise_conv.h"
-#include "exec/library/logistic_rows.h"
 #include "exec/library/onednn.h"
 #include "exec/library/point_block.h"
 #include "exec/library/point_conv.h"
+#include "exec/library/post_op_rows.h"
 #include "gtest/gtest.h"
 #include "tests/base/status_matchers.h"
 #include "tests/exec/conv_harness.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What library calls take along, and why not more.
 #include "fusion/library_call.h"
+#include "fusion/form_groups.h"
 
 #include "absl/strings/str_replace.h"
 #include "fusion/traffic.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "fusion/group.h"
+#include "fusion/form_groups.h"
 #include "fusion/lower.h"
 #include "fusion/pipeline.h"
 #include "graph/builder.h"

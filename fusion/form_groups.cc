@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fusion/group.h"
+#include "fusion/form_groups.h"
 
 #include <set>
 #include <utility>

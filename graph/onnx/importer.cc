@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/onnx/import.h"
+#include "graph/onnx/importer.h"
 
 #include <algorithm>
 #include <optional>
@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "graph/check_node.h"
-#include "graph/onnx/importer.h"
+#include "graph/onnx/import.h"
 #include "graph/onnx/mapped_file.h"
 #include "graph/onnx/node_view.h"
 #include "graph/onnx/wire.h"
