@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/dim.h"
+#include "kiln/dim.h"
 
 #include <algorithm>
 #include <numeric>

@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "base/dim.h"
 #include "base/name.h"
 #include "base/status_macros.h"
+#include "kiln/dim.h"
 
 namespace kiln {
 namespace {

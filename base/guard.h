@@ -25,7 +25,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "base/dim.h"
+#include "kiln/dim.h"
 
 namespace kiln {
 

@@ -40,6 +40,7 @@ Target LowestTarget(DeviceKind device) {
   return {device, 0};
 }
 
+Target HostTarget() { return HostTarget(DefaultDevice()); }
 Target HostTarget(DeviceKind device) { return {device, RowOf(device).detect()}; }
 
 }  // namespace kiln

@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Target: what code is made for, a device and a level of it.
+// The tables behind a Target (kiln/target.h): what devices and levels there are.
 //
-// Its text form ("x86-64-v3") is what --target takes, what keys, packages and machine descriptions
-// hold, and what messages say. Whatever depends on a device is looked up by it: in base the levels
-// (targets.cc), in schedule/device.h how kernels are scheduled and priced, in
-// halide_gen/common/backend.h how code is made, in exec/support/device.h how it is loaded. Each has
-// one table with one line for each device.
-//
-// Levels of a device are ordered: code for one runs on all above it.
-//
-// Example:
-//   Target::Parse("x86-64-v3")->RunsOn(HostTarget())   true where the processor has AVX2
+// Whatever depends on a device is looked up by it: here its levels (targets.cc), in
+// schedule/device.h how kernels are scheduled and priced, in halide_gen/common/backend.h how code
+// is made, in exec/support/device.h how it is loaded. Each has one table with one line for each
+// device.
 #ifndef KILN_BASE_TARGET_H_
 #define KILN_BASE_TARGET_H_
 
@@ -22,29 +16,9 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "kiln/target.h"
 
 namespace kiln {
-
-// One line for each device; the first is the default.
-enum class DeviceKind : uint8_t {
-  kCpu,
-};
-
-struct Target {
-  DeviceKind device = DeviceKind::kCpu;
-  uint8_t level = 0;  // of the device; 0 has no code, its kernels run on the VM
-
-  // Nothing for a text that names no target.
-  static std::optional<Target> Parse(absl::string_view name);
-  absl::string_view name() const;
-
-  // Whether kernels are compiled for this target at all.
-  bool compiles() const { return level > 0; }
-  // Whether code for this target runs where `host` is.
-  bool RunsOn(Target host) const { return device == host.device && level <= host.level; }
-
-  friend bool operator==(Target, Target) = default;
-};
 
 // ---- The tables, immutable.
 
@@ -78,9 +52,8 @@ inline DeviceKind DefaultDevice() { return AllDevices().front().device; }
 absl::string_view Name(DeviceKind device);
 std::optional<DeviceKind> ParseDevice(absl::string_view name);
 
-// What kernels are compiled for where nothing else is asked: the level of the device in this
-// computer. Found once; thread-safe.
-Target HostTarget(DeviceKind device = DefaultDevice());
+// The level of the device in this computer. Found once; thread-safe.
+Target HostTarget(DeviceKind device);
 
 // The lowest level of the device that has code: what is assumed where no target is known.
 Target LowestTarget(DeviceKind device = DefaultDevice());

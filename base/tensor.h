@@ -1,76 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Tensor is a view: address, element type, shape, strides, device, and a share in whatever owns
-// the memory.
-//
-// Copying a Tensor copies the view, never the elements. A Tensor made by Allocate owns 64-byte
-// aligned memory of its own; one made by View keeps `owner` alive for as long as any copy of the
-// view lives. Strides are in elements and may be zero (broadcast) or negative. No template and no
-// third-party type stands in this interface, so that C and DLPack can wrap it. Thread-compatible;
-// the elements are the caller's to guard.
+// What the inside of Kiln needs of tensors (kiln/tensor.h): strides and sizes from shapes. Shapes
+// that come from outside go to TryAllocate (try_allocate.h).
 #ifndef KILN_BASE_TENSOR_H_
 #define KILN_BASE_TENSOR_H_
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "base/dtype.h"
 #include "base/target.h"
+#include "kiln/tensor.h"
 
 namespace kiln {
 
-// Where memory is: the device of that kind with this number.
-struct Device {
-  DeviceKind kind = DeviceKind::kCpu;
-  int index = 0;
-
-  friend bool operator==(const Device&, const Device&) = default;
-};
-
 // Row-major strides, in elements, of a dense tensor of `shape`.
 std::vector<int64_t> DenseStrides(const std::vector<int64_t>& shape);
-
-class Tensor {
- public:
-  // An empty view: no data, shape [0].
-  Tensor() = default;
-
-  // Dense, uninitialised, 64-byte aligned. Throws, as a vector does: std::length_error for a
-  // negative extent or bytes that do not fit in int64, std::bad_alloc where there is no memory.
-  // Shapes that come from outside go to TryAllocate (try_allocate.h).
-  static Tensor Allocate(DType type, std::vector<int64_t> shape);
-
-  // A view of `data` (dense when `strides` is empty). `owner` may be null: then the caller keeps
-  // the memory alive.
-  static Tensor View(void* data, DType type, std::vector<int64_t> shape,
-                     std::vector<int64_t> strides = {}, std::shared_ptr<void> owner = nullptr,
-                     Device device = {});
-
-  void* data() const { return data_; }
-  DType dtype() const { return dtype_; }
-  const std::vector<int64_t>& shape() const { return shape_; }
-  const std::vector<int64_t>& strides() const { return strides_; }
-  Device device() const { return device_; }
-  const std::shared_ptr<void>& owner() const { return owner_; }
-
-  int rank() const { return static_cast<int>(shape_.size()); }
-  int64_t num_elements() const;
-  // Bytes of the elements when dense.
-  int64_t size_bytes() const { return num_elements() * static_cast<int64_t>(SizeOf(dtype_)); }
-  // True if the elements lie row-major without gaps (strides of extent-1 dims do not count).
-  bool is_dense() const;
-
-  // The same elements, dense and owned: a copy.
-  Tensor Clone() const;
-
- private:
-  void* data_ = nullptr;
-  DType dtype_ = DType::kF32;
-  std::vector<int64_t> shape_ = {0};
-  std::vector<int64_t> strides_ = {1};
-  Device device_;
-  std::shared_ptr<void> owner_;
-};
 
 // Bytes of a dense tensor, or -1 if an extent is negative or the product does not fit in int64. As
 // in NumPy, the other extents of an empty tensor must fit too: strides and offsets then never

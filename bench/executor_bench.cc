@@ -11,8 +11,8 @@
 
 #include "benchmark/benchmark.h"
 #include "exec/library/library.h"
-#include "exec/model.h"
 #include "exec/support/pool.h"
+#include "kiln/model.h"
 #include "tests/exec/fake_program.h"
 
 namespace kiln {

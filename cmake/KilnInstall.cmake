@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The installed tree can be moved as a whole:
-#   bin/kiln   libexec/kiln/kiln-codegen, kiln-validate   include/kiln/<component>/*.h
+#   bin/kiln   libexec/kiln/kiln-codegen, kiln-validate   include/kiln/*.h
 #   lib/libkiln_*.a   lib/cmake/kiln   lib/kiln: the shared libraries that only Kiln needs
+# Headers of components lie under include/kiln/<component>/ for what has no public header yet; any commit may change them.
 set(private_libs "${CMAKE_INSTALL_LIBDIR}/kiln")
 
 # kiln_install_program(TARGET DIR): DIR is relative to the prefix.
@@ -31,6 +32,7 @@ install(FILES "${KILN_DEPS}/onednn/share/doc/onednn/LICENSE"
   "${KILN_DEPS}/onednn/share/doc/onednn/THIRD-PARTY-PROGRAMS"
   "${CMAKE_CURRENT_LIST_DIR}/onednn-CHANGES" DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/kiln/onednn")
 
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/kiln" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
 foreach(component base kernel graph schedule fusion persistent_cache exec compiler)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/${component}/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/kiln/${component}"
     FILES_MATCHING PATTERN "*.h")

@@ -8,7 +8,8 @@
 #   kiln_bundle(NAME parts...)              # an interface over those parts that exist in this tree
 #
 # Includes read "<component>/file.h", the path from the root of the sources, which is searched for quoted
-# includes only; generated headers lie under <build>/gen/<component>.
+# includes only; generated headers lie under <build>/gen/<component>. Public headers are include/kiln/file.h
+# and read "kiln/file.h", here as in programs that use the installed package.
 
 set(KILN_GEN_DIR "${PROJECT_BINARY_DIR}/gen")
 set(KILN_BIN_DIR "${PROJECT_BINARY_DIR}/bin")
@@ -23,7 +24,8 @@ function(kiln_target_defaults target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_compile_options(${target} PRIVATE -ffp-contract=off -Wall -Wextra)
   target_compile_options(${target} PUBLIC
-    "$<BUILD_INTERFACE:SHELL:-iquote ${PROJECT_SOURCE_DIR}>" "$<BUILD_INTERFACE:SHELL:-iquote ${KILN_GEN_DIR}>")
+    "$<BUILD_INTERFACE:SHELL:-iquote ${PROJECT_SOURCE_DIR}>" "$<BUILD_INTERFACE:SHELL:-iquote ${PROJECT_SOURCE_DIR}/include>"
+    "$<BUILD_INTERFACE:SHELL:-iquote ${KILN_GEN_DIR}>")
   target_include_directories(${target} PUBLIC
     "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/kiln>")
   set_target_properties(${target} PROPERTIES

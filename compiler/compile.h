@@ -1,37 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compile: from a model to something that runs.
-//
-//   kiln::CompileOptions options;
-//   options.graph_opt_level = 3;
-//   absl::StatusOr<kiln::Model> model = kiln::Compile("net.onnx", options);
-//   if (!model.ok()) { std::cerr << model.status().message() << "\n"; return 1; }
-//   absl::StatusOr<std::vector<kiln::Tensor>> y = model->Run({{"x", x}});
+// Compile (kiln/compile.h), and what programs inside Kiln need around it: graphs, the kernel
+// service, models that were opened before.
 #ifndef KILN_COMPILER_COMPILE_H_
 #define KILN_COMPILER_COMPILE_H_
 
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "compiler/kernel_service.h"
-#include "compiler/options.h"
+#include "compiler/machine_of.h"
 #include "compiler/warm_model.h"
-#include "exec/model.h"
+#include "exec/provider.h"
 #include "graph/graph.h"
+#include "kiln/compile.h"
 
 namespace kiln {
 
-// Reads a model file: ONNX, or Kiln's text form where the name ends in ".graph". Errors as
-// ImportOnnx and ParseGraph, naming the file.
-absl::StatusOr<Graph> ReadModel(absl::string_view path);
-
-// Compiles a model and, in `block` mode, builds all kernels it needs. What the cache has of a model
-// file, its Program and kernels, is fetched instead. A package (exec/package.h, name ends in
-// ".kiln") is loaded as it is. kInvalidArgument: the model or an option is
-// wrong; kUnimplemented: lists what is not supported. Never fails for want of a compiler, a cache
-// or disk space.
-absl::StatusOr<Model> Compile(absl::string_view path, const CompileOptions& options);
-absl::StatusOr<Model> Compile(Graph graph, const CompileOptions& options);
 // A model opened before with these options, for callers that need its inputs and outputs first.
 absl::StatusOr<Model> Compile(std::shared_ptr<WarmModel> opened, const CompileOptions& options);
 

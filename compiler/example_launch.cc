@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "base/dim.h"
+#include "kiln/dim.h"
 
 namespace kiln {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "absl/strings/string_view.h"
 #include "base/target.h"
-#include "compiler/options.h"
+#include "compiler/machine_of.h"
 #include "persistent_cache/key.h"
 
 namespace kiln {

@@ -33,7 +33,7 @@
 #include "base/task_queue.h"
 #include "compiler/kernel_entry.h"
 #include "compiler/kernel_key.h"
-#include "compiler/options.h"
+#include "compiler/machine_of.h"
 #include "compiler/worker.h"
 #include "exec/provider.h"
 #include "exec/validate/validator.h"

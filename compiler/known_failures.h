@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "compiler/options.h"
+#include "compiler/machine_of.h"
 #include "persistent_cache/entry.h"
 
 namespace kiln {

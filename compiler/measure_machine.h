@@ -5,7 +5,7 @@
 #define KILN_COMPILER_MEASURE_MACHINE_H_
 
 #include "absl/status/statusor.h"
-#include "compiler/options.h"
+#include "compiler/machine_of.h"
 #include "graph/graph.h"
 #include "schedule/machine.h"
 

@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "base/target.h"
 #include "base/tensor.h"
-#include "compiler/options.h"
+#include "compiler/machine_of.h"
 #include "exec/package.pb.h"
 #include "exec/provider.h"
 #include "persistent_cache/entry.h"

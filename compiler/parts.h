@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/options.h"
+#include "compiler/machine_of.h"
 #include "compiler/variants.h"
 #include "graph/graph.h"
 

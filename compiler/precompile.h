@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/kernel_key.h"
 #include "compiler/kernel_service.h"
-#include "compiler/options.h"
+#include "compiler/machine_of.h"
 #include "exec/provider.h"
 #include "graph/graph.h"
 

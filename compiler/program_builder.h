@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/tensor.h"
-#include "compiler/options.h"
+#include "compiler/machine_of.h"
 #include "exec/program.pb.h"
 #include "fusion/group.h"
 #include "graph/graph.h"

@@ -23,7 +23,7 @@
 #include "base/mutex.h"
 #include "compiler/constant_memory.h"
 #include "compiler/kernel_service.h"
-#include "compiler/options.h"
+#include "compiler/machine_of.h"
 #include "exec/provider.h"
 #include "fusion/group.h"
 #include "graph/graph.h"

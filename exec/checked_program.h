@@ -20,12 +20,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/dim.h"
 #include "base/dtype.h"
 #include "base/target.h"
 #include "exec/library/library.h"
 #include "exec/provider.h"
 #include "kernel/kernel.h"
+#include "kiln/dim.h"
 
 namespace kiln {
 

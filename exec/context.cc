@@ -15,10 +15,11 @@
 #include "base/catch_exceptions.h"
 #include "base/checked.h"
 #include "base/status_macros.h"
-#include "exec/model.h"
 #include "exec/model_state.h"
+#include "exec/script.h"
 #include "exec/support/turn.h"
 #include "exec/symbols.h"
+#include "kiln/model.h"
 
 namespace kiln {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "base/dim.h"
 #include "base/tensor_bytes.h"
 #include "exec/symbols.h"
+#include "kiln/dim.h"
 
 namespace kiln {
 namespace {

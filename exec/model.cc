@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exec/model.h"
+#include "kiln/model.h"
 
 #include <utility>
 
@@ -8,6 +8,7 @@
 #include "base/processors.h"
 #include "base/status_macros.h"
 #include "exec/model_state.h"
+#include "exec/script.h"
 
 namespace kiln {
 namespace {

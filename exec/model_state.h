@@ -15,13 +15,14 @@
 #include "exec/binding.h"
 #include "exec/checked_program.h"
 #include "exec/library/library.h"
-#include "exec/model.h"
 #include "exec/plan.h"
-#include "exec/script.h"
 #include "exec/support/launch.h"
 #include "exec/support/pool.h"
+#include "kiln/model.h"
 
 namespace kiln {
+
+class ScriptRun;  // exec/script.h; who destroys states includes it
 
 struct Model::State {
   State(std::shared_ptr<VariantProvider> p, int threads, PlanFn f)

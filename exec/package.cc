@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/catch_exceptions.h"
-#include "base/dim.h"
 #include "base/file_system.h"
 #include "base/log.h"
 #include "base/sha256.h"
@@ -22,6 +21,7 @@
 #include "exec/support/kernel_code.h"
 #include "exec/vm/vm.h"
 #include "kernel/text.h"
+#include "kiln/dim.h"
 #include "persistent_cache/entry.h"
 
 namespace kiln {

@@ -29,10 +29,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "exec/model.h"
 #include "exec/package.pb.h"
 #include "exec/provider.h"
 #include "exec/validate/validator.h"
+#include "kiln/model.h"
 #include "persistent_cache/entry.h"
 #include "persistent_cache/key.h"
 #include "persistent_cache/pack.h"
@@ -42,12 +42,6 @@ namespace kiln {
 Preimage PackagePreimage();
 // Under which the elements with this digest lie.
 Preimage ConstantPreimage(absl::string_view digest);
-
-// What is asked of the code in a package before its first use.
-enum class PackageValidation : uint8_t {
-  kTrust,     // nothing: it runs as the builder left it
-  kFirstUse,  // that kiln-validate finds no fault with it on this CPU; else the VM runs
-};
 
 class Package : public VariantProvider {
  public:
@@ -102,10 +96,6 @@ class Package : public VariantProvider {
   int compiled_ = 0, on_vm_ = 0, refused_ = 0, unvalidated_ = 0;
   bool warned_of_absence_ = false;
 };
-
-// Package::Open, and a Model of it.
-absl::StatusOr<Model> LoadPackage(absl::string_view path, const RunOptions& options = {},
-                                  PackageValidation validate = PackageValidation::kTrust);
 
 }  // namespace kiln
 

@@ -35,12 +35,12 @@
 #include "exec/placement.h"
 #include "exec/plan_info.h"
 #include "exec/provider.h"
-#include "exec/report.h"
 #include "exec/strided_copy.h"
 #include "exec/support/launch.h"
 #include "exec/support/stream.h"
 #include "exec/support/turn.h"
 #include "exec/vm/vm.h"
+#include "kiln/model.h"
 
 namespace kiln {
 

@@ -3,11 +3,11 @@
 #ifndef KILN_EXEC_PLAN_INFO_H_
 #define KILN_EXEC_PLAN_INFO_H_
 
-#include <functional>
 #include <string>
 #include <vector>
 
-#include "exec/library/library.h"
+#include "exec/library/primitive.h"
+#include "kiln/model.h"
 
 namespace kiln {
 
@@ -24,9 +24,6 @@ struct PlanInfo {
   std::string text;  // buffers with their places, then launches with what they read and write
   std::vector<PlannedCall> library_calls;
 };
-
-// Called for every plan that is made, on the thread that runs.
-using PlanFn = std::function<void(const PlanInfo&)>;
 
 }  // namespace kiln
 

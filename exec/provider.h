@@ -19,6 +19,7 @@
 #include "exec/packed_constants.h"
 #include "exec/program.pb.h"
 #include "kernel/abi.h"
+#include "kiln/model.h"
 
 namespace kiln {
 
@@ -78,14 +79,6 @@ struct InputFacts {
   std::string name;
   bool present = true;
   Tensor tensor;
-};
-
-struct PortInfo {
-  std::string name;
-  DType type = DType::kF32;
-  Shape shape;
-  bool optional = false;
-  bool any_rank = false;  // of an output: a run tells its shape; `shape` is empty
 };
 
 class VariantProvider {

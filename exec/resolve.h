@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/dim.h"
 #include "exec/checked_program.h"
+#include "kiln/dim.h"
 
 namespace kiln {
 

@@ -20,11 +20,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/dim.h"
 #include "base/tensor.h"
 #include "exec/library/library.h"
-#include "exec/model.h"
 #include "exec/provider.h"
+#include "kiln/dim.h"
+#include "kiln/model.h"
 
 namespace kiln {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/dim.h"
 #include "exec/checked_program.h"
 #include "exec/provider.h"
+#include "kiln/dim.h"
 
 namespace kiln {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "base/dim.h"
+#include "kiln/dim.h"
 
 namespace kiln {
 

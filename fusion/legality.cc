@@ -5,11 +5,11 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "base/dim.h"
 #include "fusion/literal.h"
 #include "fusion/lower.h"
 #include "fusion/node_key.h"
 #include "graph/op.h"
+#include "kiln/dim.h"
 #include "schedule/analysis.h"
 #include "schedule/choose.h"
 #include "schedule/device.h"

@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/dim.h"
 #include "fusion/group.h"
 #include "graph/graph.h"
 #include "kernel/canonical.h"
+#include "kiln/dim.h"
 
 namespace kiln {
 

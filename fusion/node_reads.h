@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/dim.h"
 #include "graph/graph.h"
 #include "graph/op.h"
+#include "kiln/dim.h"
 
 namespace kiln {
 

@@ -10,8 +10,8 @@
 
 #include <optional>
 
-#include "base/dim.h"
 #include "graph/graph.h"
+#include "kiln/dim.h"
 
 namespace kiln {
 

@@ -31,10 +31,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "base/dim.h"
 #include "base/dtype.h"
 #include "base/guard.h"
 #include "base/tensor.h"
+#include "kiln/dim.h"
 
 namespace kiln {
 

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "base/dim.h"
 #include "base/guard.h"
+#include "kiln/dim.h"
 
 namespace kiln {
 

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "base/dim.h"
 #include "graph/graph.h"
+#include "kiln/dim.h"
 
 namespace kiln {
 

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/dim.h"
 #include "graph/graph.h"
+#include "kiln/dim.h"
 
 namespace kiln {
 

@@ -10,8 +10,8 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
-#include "base/dim.h"
-#include "compiler/options.h"
+#include "compiler/machine_of.h"
+#include "kiln/dim.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace kiln {

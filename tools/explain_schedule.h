@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "compiler/options.h"
+#include "compiler/machine_of.h"
 #include "tools/common.h"
 #include "tools/explain_plan.h"
 

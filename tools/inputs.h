@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "base/tensor.h"
+#include "compiler/machine_of.h"
 #include "compiler/model_source.h"
-#include "compiler/options.h"
 #include "compiler/warm_model.h"
 #include "graph/graph.h"
 #include "tools/common.h"

@@ -10,7 +10,7 @@
 #include "base/tensor.h"
 #include "compiler/kernel_service.h"
 #include "compiler/program_cache.h"
-#include "exec/model.h"
+#include "kiln/model.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace kiln {

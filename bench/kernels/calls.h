@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/options.h"
+#include "compiler/machine_of.h"
 
 namespace kiln::bench {
 

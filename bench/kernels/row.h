@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/tensor.h"
-#include "exec/model.h"
+#include "kiln/model.h"
 
 namespace kiln::bench {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "base/dim.h"
+#include "kiln/dim.h"
 
 namespace kiln::bench {
 

@@ -14,7 +14,7 @@
 #include "base/status_macros.h"
 #include "compiler/compile.h"
 #include "examples/magika/file_type.h"
-#include "exec/model.h"
+#include "kiln/model.h"
 
 namespace kiln::magika {
 namespace {

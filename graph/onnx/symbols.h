@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "base/dim.h"
+#include "kiln/dim.h"
 
 namespace kiln::onnx {
 

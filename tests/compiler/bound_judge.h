@@ -17,9 +17,9 @@
 
 #include "absl/status/statusor.h"
 #include "base/tensor.h"
-#include "compiler/options.h"
+#include "compiler/machine_of.h"
 #include "exec/binding.h"
-#include "exec/model.h"
+#include "kiln/model.h"
 #include "tests/compiler/bound_programs.h"
 
 namespace kiln {

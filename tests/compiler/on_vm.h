@@ -3,7 +3,7 @@
 #ifndef KILN_TESTS_COMPILER_ON_VM_H_
 #define KILN_TESTS_COMPILER_ON_VM_H_
 
-#include "compiler/options.h"
+#include "compiler/machine_of.h"
 
 namespace kiln {
 

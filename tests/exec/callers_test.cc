@@ -15,10 +15,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "exec/model.h"
 #include "exec/model_state.h"
+#include "exec/script.h"
 #include "exec/support/turn.h"
 #include "gtest/gtest.h"
+#include "kiln/model.h"
 #include "tests/base/status_matchers.h"
 #include "tests/exec/fake_program.h"
 

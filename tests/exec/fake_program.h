@@ -16,9 +16,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/dim.h"
-#include "exec/model.h"
 #include "exec/provider.h"
+#include "kiln/dim.h"
+#include "kiln/model.h"
 
 namespace kiln {
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exec/model.h"
+#include "kiln/model.h"
 
 #include <limits>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include "exec/plan_info.h"
 #include "gtest/gtest.h"
 #include "tests/base/status_matchers.h"
 #include "tests/exec/fake_program.h"

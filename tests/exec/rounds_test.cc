@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "exec/plan_info.h"
 #include "exec/support/pool.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

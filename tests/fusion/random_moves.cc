@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/dim.h"
 #include "base/status_macros.h"
 #include "graph/builder.h"
 #include "graph/tensors.h"
 #include "kernel/naive.h"
 #include "kernel/scalar_expr.h"
+#include "kiln/dim.h"
 
 namespace kiln {
 namespace {

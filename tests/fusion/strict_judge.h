@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compiler/kernel_service.h"
-#include "compiler/options.h"
+#include "compiler/machine_of.h"
 #include "tests/fusion/typed_graph.h"
 
 namespace kiln {

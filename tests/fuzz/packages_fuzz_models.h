@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/tensor.h"
-#include "exec/model.h"
+#include "kiln/model.h"
 
 namespace kiln {
 

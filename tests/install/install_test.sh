@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# install_test.sh BUILD_DIR: installs, moves the tree, and checks that its programs start there and that a
-# program outside builds and runs with find_package(kiln).
+# install_test.sh BUILD_DIR: installs, moves the tree, and checks that its programs start there and that
+# programs outside, README's among them, build and run with find_package(kiln).
 set -euo pipefail
 build=$1
 consumer=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/consumer
+root=$consumer/../../..
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
@@ -23,6 +24,14 @@ if ldd "$tmp/moved/bin/kiln" | grep -E 'libgomp|libdnnl'; then
   exit 1
 fi
 
-cmake -S "$consumer" -B "$tmp/build" -G Ninja -DCMAKE_PREFIX_PATH="$tmp/moved" >/dev/null
+# The example as it stands in README.md.
+sed -n '/^```cpp$/,/^```$/{/^```/!p}' "$root/README.md" >"$tmp/readme.cc"
+cmake -S "$consumer" -B "$tmp/build" -G Ninja -DCMAKE_PREFIX_PATH="$tmp/moved" -DREADME="$tmp/readme.cc" >/dev/null
 cmake --build "$tmp/build" >/dev/null
 "$tmp/build/consumer" | grep -x 'x86-64[v34-]* 1.5 -2 8'
+cd "$root"
+"$tmp/moved/bin/kiln" compile examples/masked_softmax.graph --dim n=2 -o "$tmp/softmax.kiln" -q
+for example in readme package; do
+  KILN_CACHE_DIR="$tmp/cache" KILN_CODEGEN="$tmp/moved/libexec/kiln/kiln-codegen" \
+    KILN_VALIDATE="$tmp/moved/libexec/kiln/kiln-validate" "$tmp/build/$example" "$tmp/softmax.kiln" | grep -x '0.015625'
+done

@@ -28,6 +28,8 @@ def used():
             continue
         seen.add(name)
         for included in re.findall(r'#include "([^"]+)"', path.read_text()):
+            if included.startswith("kiln/"):  # a public header, and what implements it
+                todo += ["include/" + included, re.sub(r"^kiln/(\w+)\.h$", r"base/\1.cc", included)]
             todo += [included, re.sub(r"\.h$", ".cc", included)]
     return seen
 

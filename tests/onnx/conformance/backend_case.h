@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "compiler/options.h"
+#include "compiler/machine_of.h"
 
 namespace kiln {
 

@@ -10,13 +10,13 @@
 // bound.
 //
 // Text: `+ - * / %` (division rounds down, binds like `*`, left to right), `min(a, b)`, `max(a,
-// b)`, numbers, and symbols, written between backquotes where they are no identifiers
-// (base/name.h).
+// b)`, numbers, and symbols, written between backquotes where they are no identifiers.
 //
-// Example: Dim n = Dim::Symbol("n"); (n * 6).DivideExactly(n * 2) is 3; (n +
-// 1).FloorDiv(2).ToString() is "(n + 1)/2".
-#ifndef KILN_BASE_DIM_H_
-#define KILN_BASE_DIM_H_
+//   const Dim n = Dim::Symbol("n");
+//   (n * 6).DivideExactly(n * 2);    // 3
+//   (n + 1).FloorDiv(2).ToString();  // "(n + 1)/2"
+#ifndef KILN_DIM_H_
+#define KILN_DIM_H_
 
 #include <cstdint>
 #include <map>
@@ -48,8 +48,8 @@ class Dim {
   friend Dim operator+(const Dim& a, const Dim& b);
   friend Dim operator-(const Dim& a, const Dim& b);
   friend Dim operator*(const Dim& a, const Dim& b);
-  Dim FloorDiv(
-      const Dim& divisor) const;  // rounds towards minus infinity; by zero: an error on Evaluate
+  // Rounds towards minus infinity; by zero: an error on Evaluate.
+  Dim FloorDiv(const Dim& divisor) const;
   Dim Mod(const Dim& divisor) const;  // sign of the divisor
   static Dim Min(const Dim& a, const Dim& b);
   static Dim Max(const Dim& a, const Dim& b);
@@ -109,4 +109,4 @@ Shape ToShape(const std::vector<int64_t>& extents);
 
 }  // namespace kiln
 
-#endif  // KILN_BASE_DIM_H_
+#endif  // KILN_DIM_H_

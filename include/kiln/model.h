@@ -9,24 +9,39 @@
 // A Model is cheap to copy (shared, immutable but for its caches of variants and contexts); Run is
 // thread-safe for any number of callers. A Context belongs to one caller at a time and allocates
 // nothing per run after the first with the same extents.
-#ifndef KILN_EXEC_MODEL_H_
-#define KILN_EXEC_MODEL_H_
+#ifndef KILN_MODEL_H_
+#define KILN_MODEL_H_
 
-#include <map>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "base/tensor.h"
-#include "exec/plan_info.h"
-#include "exec/provider.h"
-#include "exec/report.h"
+#include "kiln/dim.h"
+#include "kiln/dtype.h"
+#include "kiln/status.h"
+#include "kiln/tensor.h"
 
 namespace kiln {
+
+class VariantProvider;  // where a Model has its Programs from; inside Kiln
+
+// An input or output as the model declares it. Symbols in `shape` stand for any extent.
+struct PortInfo {
+  std::string name;
+  DType type = DType::kF32;
+  Shape shape;
+  bool optional = false;
+  bool any_rank = false;  // of an output: a run tells its shape; `shape` is empty
+};
+
+// A plan as text, for those who look into Kiln. Called for every plan that is made, on the thread
+// that runs.
+struct PlanInfo;
+using PlanFn = std::function<void(const PlanInfo&)>;
 
 inline constexpr int kMaxThreads = 1024;
 absl::Status CheckThreads(int threads);  // kInvalidArgument: not from 0 to kMaxThreads
@@ -39,13 +54,29 @@ struct RunOptions {
   PlanFn on_plan = nullptr;
 };
 
+// What one context's current plan looks like: memory in bytes, work in counts.
+struct PlanReport {
+  int64_t arena = 0, lower_bound = 0, sum = 0, constants = 0;
+  int kernel_launches = 0, library_launches = 0, other_launches = 0;
+  int vm_launches = 0;      // of the kernel launches, those on the VM
+  int64_t bytes_moved = 0;  // bytes read and written by all launches
+};
+
+// Time of one thunk in a profiled run.
+struct ThunkTime {
+  std::string kind, name;  // kernel, library, copy, host; the user's nodes
+  double ms = 0;
+  int64_t bytes = 0;
+  bool vm = false;
+};
+
 class Context;
 
 class Model {
  public:
   // Empty, as one that was moved from: no ports, Run and its contexts answer kFailedPrecondition.
   Model() = default;
-  // Wraps a provider. Fails if the provider's ports are malformed.
+  // Inside Kiln: wraps a provider. Fails if the provider's ports are malformed.
   static absl::StatusOr<Model> Create(std::shared_ptr<VariantProvider> provider,
                                       const RunOptions& options);
 
@@ -99,6 +130,17 @@ class Context {
   std::unique_ptr<State> state_;
 };
 
+// What is asked of the code in a package before its first use.
+enum class PackageValidation : uint8_t {
+  kTrust,     // nothing: it runs as the builder left it
+  kFirstUse,  // that kiln-validate finds no fault with it on this CPU; else the VM runs
+};
+
+// A model that `kiln compile` has made: it needs neither compiler nor cache. kDataLoss: damaged, of
+// another version, or no package; kNotFound and the like for the file.
+absl::StatusOr<Model> LoadPackage(absl::string_view path, const RunOptions& options = {},
+                                  PackageValidation validate = PackageValidation::kTrust);
+
 }  // namespace kiln
 
-#endif  // KILN_EXEC_MODEL_H_
+#endif  // KILN_MODEL_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a user can choose about compiling a model.
-#ifndef KILN_COMPILER_OPTIONS_H_
-#define KILN_COMPILER_OPTIONS_H_
+#ifndef KILN_OPTIONS_H_
+#define KILN_OPTIONS_H_
 
 #include <cstdint>
 #include <functional>
@@ -11,14 +11,20 @@
 #include <utility>
 #include <vector>
 
-#include "base/target.h"
-#include "exec/plan_info.h"
-#include "fusion/group.h"
-#include "schedule/device.h"
+#include "kiln/model.h"
+#include "kiln/target.h"
 
 namespace kiln {
 
-class Cache;
+// Inside Kiln; options only pass them on.
+class Cache;          // persistent_cache/cache.h
+class KernelService;  // compiler/kernel_service.h
+class Schedule;
+struct CustomOp;  // graph/custom_op.h
+struct Kernel;
+struct Machine;  // schedule/machine.h
+struct SizeClass;
+enum class FusionRules : uint8_t;  // fusion/group.h
 
 // When kernels are compiled.
 enum class CompileMode : uint8_t {
@@ -42,9 +48,6 @@ struct CacheOptions {
 using DumpFn =
     std::function<void(const std::string& stage, const std::string& name, const std::string& text)>;
 
-class KernelService;
-struct CustomOp;
-
 struct CompileOptions {
   int graph_opt_level = 3;  // 0..3: see kiln opt --list-passes
   int jit_level = 2;        // 0 no fusion, 1 element-wise groups, 2 and reductions
@@ -52,9 +55,11 @@ struct CompileOptions {
   MathMode math = MathMode::kStrict;
   CompileMode compile_mode = CompileMode::kBlock;
   CacheOptions cache;
-  std::string codegen;           // path of kiln-codegen; empty: looked for, docs/server.md
-  std::string validator;         // path of kiln-validate; empty: looked for, docs/server.md
-  std::string prover;            // its older name, read where `validator` is empty
+  std::string codegen;  // path of kiln-codegen; empty: looked for, docs/server.md
+  // Path of kiln-validate, which runs compiled kernels on probes and compares every bit with the VM
+  // before they are used; empty: looked for, docs/server.md.
+  std::string validator;
+  std::string prover;  // the older name of `validator`, for programs that set it; else empty
   std::optional<Target> target;  // what the code is made for; nothing: this machine
   int build_jobs = 0;  // kernels built at once; 0: as many as there are processors (processors.h)
   uint32_t kernel_timeout_ms = 30'000;  // for building one kernel
@@ -62,7 +67,7 @@ struct CompileOptions {
   // that a fast machine needs less than a second; a slow one may take longer. 0: no limit.
   uint32_t kernel_cpu_ms = 4'000;
   std::vector<std::string> disabled_passes;
-  FusionRules fusion_rules = FusionRules::kPriced;
+  FusionRules fusion_rules{};        // kPriced
   std::vector<std::string> no_fuse;  // names of nodes, after passes, that join no kernel
   std::vector<std::shared_ptr<const CustomOp>> custom_ops;  // of models that are read: custom_op.h
   // Names of producers and consumers, after passes, that are fused even if it does not pay.
@@ -79,17 +84,6 @@ struct CompileOptions {
   std::shared_ptr<KernelService> kernels;
 };
 
-// What these options ask for: the target, and the description by which groups and schedules are
-// chosen, which lives as long as `options`: that of `machine` if it describes the target.
-inline Target TargetOf(const CompileOptions& options) {
-  return options.target.value_or(HostTarget());
-}
-inline const Machine& MachineOf(const CompileOptions& options) {
-  const Target target = TargetOf(options);
-  const bool fits = options.machine && options.machine->target == target;
-  return fits ? *options.machine : ShippedMachine(target);
-}
-
 }  // namespace kiln
 
-#endif  // KILN_COMPILER_OPTIONS_H_
+#endif  // KILN_OPTIONS_H_
