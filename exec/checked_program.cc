@@ -17,7 +17,7 @@
 namespace kiln {
 namespace {
 
-constexpr size_t kMaxRank = 16;
+constexpr size_t kMaxRank = 16;  // correctness
 
 template <typename... T>
 absl::Status Invalid(const T&... text) {

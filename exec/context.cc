@@ -27,8 +27,8 @@ namespace {
 constexpr char kRunning[] = "running";
 
 // Memory from here on is given in huge pages where the system has them.
-constexpr int64_t kHugeFrom = int64_t{4} << 20;
-constexpr int64_t kHugePage = int64_t{2} << 20;
+constexpr int64_t kHugeFrom = int64_t{4} << 20;  // speed
+constexpr int64_t kHugePage = int64_t{2} << 20;  // correctness
 
 // Kernels mean IEEE arithmetic; a caller may have set flush-to-zero or another rounding.
 class DefaultFloatMode {

@@ -17,7 +17,7 @@ namespace kiln {
 namespace {
 
 // Above this many intervals one order is tried instead of ten: the time of an order grows with n^2.
-constexpr size_t kFullPortfolio = 4096;
+constexpr size_t kFullPortfolio = 4096;  // compile time
 
 enum class Fit { kFirst, kBest };
 

@@ -147,7 +147,7 @@ struct Context::State {
   PlanReport report;
 };
 
-inline constexpr size_t kMaxPlans = 16;
+inline constexpr size_t kMaxPlans = 16;  // correctness
 
 }  // namespace kiln
 

@@ -26,7 +26,7 @@
 
 namespace kiln {
 
-inline constexpr int64_t kArenaAlignment = 64;
+inline constexpr int64_t kArenaAlignment = 64;  // correctness
 
 struct PlacementProblem {
   enum class Space : uint8_t { kTemporary, kInput, kOutput, kConstant };

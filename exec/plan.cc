@@ -23,22 +23,22 @@
 namespace kiln {
 namespace {
 
-constexpr int64_t kMostExtent = int64_t{1} << 40;  // more elements than memory has
+constexpr int64_t kMostExtent = int64_t{1} << 40;  // correctness: more elements than memory has
 
-constexpr int64_t kDefaultGrain = 1 << 15;
-constexpr double kProductsPerElement = 16;
+constexpr int64_t kDefaultGrain = 1 << 15;  // speed
+constexpr double kProductsPerElement = 16;  // speed
 // A plan of less work, some 50 us, is serial: to wake a thread that sleeps takes as long.
-constexpr double kSerialGrains = 4;
+constexpr double kSerialGrains = 4;  // speed
 // And so is a library call of less.
-constexpr double kAloneGrains = 0.5;
+constexpr double kAloneGrains = 0.5;  // speed
 // From this on, some 10 us, kernels are cut into tasks, which threads that are awake may share.
-constexpr double kReadyGrains = 1;
+constexpr double kReadyGrains = 1;  // speed
 
 // Whether a kernel takes longer in place: a load waits for a masked store before it to be done
 // where they overlap, masked lanes included, as do the end of a row and the beginning of the next.
 // It waits for about as long as a row of kLongRow elements takes.
 bool RowsWait(const Kernel& kernel, int64_t step, std::span<const int64_t> dims) {
-  constexpr int64_t kLongRow = 200;
+  constexpr int64_t kLongRow = 200;  // speed
   if (kernel.num_iterated() < 2 || step <= 1) return false;
   const int64_t row = dims[static_cast<size_t>(kernel.innermost())];
   return row < kLongRow && row % step != 0;

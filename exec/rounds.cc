@@ -5,15 +5,15 @@
 
 #include "exec/library/post_ops.h"
 #include "exec/support/boxes.h"
+#include "exec/support/caches.h"
 
 namespace kiln {
 namespace {
 
-// What a step may walk without anything leaving the caches before the next one reads it. Last-level
-// caches have a few MiB a core.
-constexpr int64_t kKept = int64_t{4} << 20;
+// What a step may walk without anything leaving the caches before the next one reads it.
+constexpr int64_t kKept = kL3ShareBytes;
 // To start a step once more takes as long as to fetch so much.
-constexpr int64_t kStart = int64_t{32} << 10;
+constexpr int64_t kStart = int64_t{32} << 10;  // speed
 
 // From the first coordinate of the first axis to beyond the last.
 int64_t AllBytes(const ResolvedRef& ref) {

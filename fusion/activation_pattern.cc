@@ -13,7 +13,7 @@
 namespace kiln {
 namespace {
 
-constexpr int kMaxDepth = 8;  // nodes from x to its result
+constexpr int kMaxDepth = 8;  // compile time: nodes from x to its result
 
 // Whether `number`, which a graph has as f32 or as a quotient of some, is `exact` as well as f32
 // can say: anything further off is another function, and is computed as it is written.
@@ -123,7 +123,7 @@ class Matcher {
   }
 
   bool IsGeluPolynomial(ValueId value) {
-    constexpr double kCubic = 0.044715;
+    constexpr double kCubic = 0.044715;  // correctness
     const Product product = Flatten(value);
     if (!Near(product.factor, std::sqrt(2 / M_PI)) || product.factors.size() > 2) return false;
     if (product.factors.size() == 1) {  // c * (x + 0.044715 x^3)

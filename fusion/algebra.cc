@@ -51,7 +51,7 @@ Found Neutral(Graph& graph, const Node& node, const PassContext&) {
 }
 
 bool AllEqual(const Tensor& tensor) {
-  constexpr int64_t kMostElements = 1 << 16;  // vectors over channels and the like
+  constexpr int64_t kMostElements = 1 << 16;  // compile time: vectors over channels and the like
   if (tensor.num_elements() < 2 || tensor.num_elements() > kMostElements) return false;
   const Tensor dense = Dense(tensor);
   const auto* bytes = static_cast<const char*>(dense.data());

@@ -14,7 +14,7 @@ namespace kiln {
 namespace {
 
 // Larger constants are not compared: reading all weights costs more than it saves.
-constexpr int64_t kMaxComparedBytes = 64 << 10;
+constexpr int64_t kMaxComparedBytes = 64 << 10;  // compile time
 
 std::string KeyOf(const Node& node) {
   std::string key = absl::StrCat(node.op->name, "/", node.outputs.size());

@@ -17,7 +17,7 @@
 
 namespace kiln {
 
-inline constexpr int32_t kFirstSize = 1 << 24;
+inline constexpr int32_t kFirstSize = 1 << 24;  // correctness
 
 // Neighbouring axes of a reduction's operand that are reduced: to the tree of the reduction they
 // are one axis. By lanes if the operand's last axis is among them, else by rows (kernel.h).

@@ -15,7 +15,7 @@ namespace kiln {
 namespace {
 
 // Composites may mean other composites, but not without end.
-constexpr int kMaxDepth = 8;
+constexpr int kMaxDepth = 8;  // correctness
 
 absl::Status Expand(Graph& graph, NodeId id) {
   const Node node = graph.node(id);

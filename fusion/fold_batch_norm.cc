@@ -135,7 +135,7 @@ std::optional<ValueId> Folded(Graph& graph, const Weighted& w, const Affine& aff
   Tensor scaled = scales ? Tensor::Allocate(DType::kF32, w.shape) : weights;
   Tensor shifted = Tensor::Allocate(DType::kF32, {w.channels});
   const auto* from = static_cast<const float*>(weights.data());
-  constexpr uint32_t kExponent = 0x7f800000;  // all ones: infinite or NaN
+  constexpr uint32_t kExponent = 0x7f800000;  // correctness: all ones: infinite or NaN
   uint32_t greatest = 0;
   const int64_t count = scales ? weights.num_elements() : 0, run = RunOf(w);
   for (int64_t begin = 0, c = 0; begin < count; begin += run, c = (c + 1) % w.channels) {

@@ -15,7 +15,7 @@ namespace kiln {
 namespace {
 
 // Larger results must not be much larger than what they are made of.
-constexpr int64_t kSmallBytes = 64 << 10;
+constexpr int64_t kSmallBytes = 64 << 10;  // speed
 
 bool Foldable(const Graph& graph, const Node& node, const PassContext& context) {
   const OpKind kind = node.op->kind;

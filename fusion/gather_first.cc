@@ -15,7 +15,7 @@
 namespace kiln {
 namespace {
 
-constexpr int64_t kFewer = 4;  // elements for each that is picked
+constexpr int64_t kFewer = 4;  // speed: elements for each that is picked
 
 // True if `a` and `b` differ along `axis` at most.
 bool SameElsewhere(const Shape& a, const Shape& b, size_t axis) {

@@ -9,7 +9,7 @@ namespace kiln {
 namespace {
 
 // What the peak may grow by from its start, as a divisor: less than placing rounds up.
-constexpr int64_t kSlack = 64;
+constexpr int64_t kSlack = 64;  // speed
 
 // Turns changes at places into what there is at places.
 void Accumulate(std::vector<int64_t>& change) {

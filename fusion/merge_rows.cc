@@ -23,7 +23,7 @@ namespace {
 
 // What is copied together, and so lives longer than it did, is no more than this or a quarter of
 // the matrix.
-constexpr int64_t kFewElements = int64_t{1} << 16;
+constexpr int64_t kFewElements = int64_t{1} << 16, kQuarter = 4;  // speed
 
 // A product whose extents are known.
 struct Part {
@@ -67,7 +67,7 @@ std::optional<Part> PartOf(const Graph& graph, NodeId id, const std::vector<Node
   const bool taken = std::all_of(readers.begin(), readers.end(), [&](NodeId reader) {
     return TakesRows(graph, graph.node(reader), result);
   });
-  if (4 * part.moved > matrix || !taken || graph.IsOutput(result)) return std::nullopt;
+  if (kQuarter * part.moved > matrix || !taken || graph.IsOutput(result)) return std::nullopt;
   return part;
 }
 
@@ -103,7 +103,7 @@ Parts FindParts(const Graph& graph) {
     if (parts.size() < 2) continue;
     const std::vector<int> depths = Depths(graph, key.first);
     const int64_t room =
-        std::max(kFewElements, graph.value(key.first).constant->num_elements() / 4);
+        std::max(kFewElements, graph.value(key.first).constant->num_elements() / kQuarter);
     std::map<int, std::vector<std::pair<Parts, int64_t>>> sets;  // by depth, with what they move
     for (const Part& part : parts) {
       auto& of_depth = sets[depths[static_cast<size_t>(part.product.v)]];

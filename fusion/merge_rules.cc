@@ -13,14 +13,14 @@
 namespace kiln {
 namespace {
 
-constexpr size_t kMaxNodes = 64;
-constexpr int kMaxReductions = 8;
+constexpr size_t kMaxNodes = 64;   // compile time
+constexpr int kMaxReductions = 8;  // compile time
 // A merge is refused if it seems to take longer by more than prices may be wrong: a merge that
 // costs a little often opens one that gains more.
-constexpr double kTolerance = 1.1;
+constexpr double kTolerance = 1.1;  // speed
 // Half a second of work. A network of some hundred nodes takes 1e4, a chain of 40,000 nodes 5e6; a
 // value with 40,000 readers would take 1e9.
-constexpr int64_t kMaxLiveSteps = 100'000'000;
+constexpr int64_t kMaxLiveSteps = 100'000'000;  // compile time
 
 }  // namespace
 
@@ -112,7 +112,7 @@ Price Clusters::PriceOfCluster(int cluster) {
 // Element-wise clusters of one shape can always be one kernel, up to the cap on its buffers, if
 // they compute so little that the cap on what compiling takes cannot be near.
 bool Clusters::SameShape(int a, int b) const {
-  constexpr int64_t kLittle = 8 * kDear;
+  constexpr int64_t kLittle = 8 * kDear;  // speed
   const Cluster& first = clusters_[static_cast<size_t>(a)];
   const Cluster& second = clusters_[static_cast<size_t>(b)];
   if (!first.plain || !second.plain) return false;

@@ -9,7 +9,7 @@ namespace kiln {
 namespace {
 
 // Siblings further apart than this stay so: what they make would live long.
-constexpr int kMaxDistance = 64;
+constexpr int kMaxDistance = 64;  // speed
 
 }  // namespace
 

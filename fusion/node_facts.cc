@@ -17,7 +17,7 @@
 namespace kiln {
 namespace {
 
-constexpr int64_t kUnknownExtent = 32;
+constexpr int64_t kUnknownExtent = 32;  // speed
 
 }  // namespace
 

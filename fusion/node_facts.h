@@ -43,7 +43,7 @@ struct GraphFacts {
 };
 
 // Functions, division and roots count as so many additions.
-inline constexpr int64_t kDear = 8;
+inline constexpr int64_t kDear = 8;  // speed
 
 // Of one evaluation, in additions.
 int64_t CostOf(const ScalarExpr& expr);

@@ -13,7 +13,7 @@ namespace {
 
 // Each round makes the graph simpler; more rounds than this mean passes that undo each other. What
 // they leave is right all the same.
-constexpr int kMaxRounds = 20;
+constexpr int kMaxRounds = 20;  // compile time
 
 constexpr Pass kPasses[] = {
     {"dead_code", 0, "Drops nodes and constants that no output needs.", DeadCode},

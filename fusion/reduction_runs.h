@@ -27,7 +27,8 @@
 
 namespace kiln {
 
-inline constexpr int32_t kFirstUnit = 1 << 23;  // unit dim k, of extent 1, is kFirstUnit + k
+// Unit dim k, of extent 1, is kFirstUnit + k.
+inline constexpr int32_t kFirstUnit = 1 << 23;  // correctness
 
 // Adds unit dims to `emitted` and to the iteration order, outermost first, where runs need them.
 void KeepRunsApart(EmittedGroup& emitted, std::vector<int32_t>& order);

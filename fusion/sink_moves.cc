@@ -17,7 +17,7 @@
 namespace kiln {
 namespace {
 
-constexpr size_t kMostBetween = 16;
+constexpr size_t kMostBetween = 16;  // compile time
 
 // The one operand of an element-wise node that is no number; -1 if it has several.
 int MovedOperand(const Graph& graph, const Node& node) {

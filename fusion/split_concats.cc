@@ -14,7 +14,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::ptrdiff_t kMostParts = 16;
+constexpr std::ptrdiff_t kMostParts = 16;  // compile time
 
 Found Split(Graph& graph, const Node& node, const PassContext&) {
   if (!Is(node, "concat") || std::ssize(node.inputs) <= kMostParts) return std::nullopt;

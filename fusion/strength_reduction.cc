@@ -39,7 +39,7 @@ Found Quotient(Graph& graph, const Node& node, const PassContext& context) {
   if (!number || *number == 1) return std::nullopt;
   int exponent = 0;
   const double fraction = std::frexp(*number, &exponent);
-  constexpr int kLimit = 14;  // both powers are normal in every float type
+  constexpr int kLimit = 14;  // correctness: both powers are normal in every float type
   if (!std::isfinite(*number) || *number == 0 || std::abs(exponent - 1) > kLimit)
     return std::nullopt;
   if (std::abs(fraction) != 0.5 && !context.fast) return std::nullopt;

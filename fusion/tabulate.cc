@@ -19,11 +19,12 @@
 namespace kiln {
 namespace {
 
-constexpr int64_t kBytes = 256;
-constexpr int64_t kMostRows = 2048;  // of a table: to compute one takes 30 microseconds
-constexpr int64_t kLeastInner = 64;  // bytes in a row that one table is for
-constexpr size_t kMostNodes = 64;
-constexpr int64_t kLeastCost = 16;  // additions; a lookup without permutations is as dear
+constexpr int64_t kBytes = 256;  // correctness
+// Rows of a table: to compute one takes 30 microseconds.
+constexpr int64_t kMostRows = 2048;  // compile time
+constexpr int64_t kLeastInner = 64;  // speed: bytes in a row that one table is for
+constexpr size_t kMostNodes = 64;    // compile time
+constexpr int64_t kLeastCost = 16;   // speed: additions; a lookup without permutations is as dear
 
 bool IsByte(const Value& value) { return value.type == DType::kU8 || value.type == DType::kI8; }
 

@@ -24,6 +24,9 @@ void ForEachStageRead(const std::vector<const ScalarExpr*>& exprs, Fn&& fn) {
   }
 }
 
+// Of a division or a root, and of a function, in additions.
+constexpr int64_t kDivisionCost = 4, kFunctionCost = 12;  // speed
+
 int64_t CostOf(const ExprNode& node) {
   switch (node.op) {
     case ScalarOp::kConst:
@@ -32,11 +35,11 @@ int64_t CostOf(const ExprNode& node) {
     case ScalarOp::kDiv:
     case ScalarOp::kMod:
     case ScalarOp::kSqrt:
-      return 4;
+      return kDivisionCost;
     case ScalarOp::kRead:
       return node.source == ReadSource::kInput ? 2 : 0;
     default:
-      return Info(node.op).function ? 12 : 1;
+      return Info(node.op).function ? kFunctionCost : 1;
   }
 }
 
@@ -163,7 +166,7 @@ int64_t Operations(const ScalarExpr& expr) {
 }
 
 int64_t CompileWork(const Kernel& kernel) {
-  constexpr int64_t kReducedDim = 40;
+  constexpr int64_t kReducedDim = 40;  // compile time
   int64_t work = 0;
   for (const ScalarExpr* expr : Expressions(kernel)) work += Operations(*expr);
   for (const Stage& stage : kernel.stages)
@@ -172,7 +175,7 @@ int64_t CompileWork(const Kernel& kernel) {
 }
 
 int64_t GrainFor(const Kernel& kernel, const Machine& machine) {
-  constexpr int64_t kFewOperations = 16, kLeastGrain = 2048;
+  constexpr int64_t kFewOperations = 16, kLeastGrain = 2048;  // speed
   int64_t operations = 0;
   for (const ScalarExpr* expr : Expressions(kernel)) operations += Operations(*expr);
   const int64_t grain =
@@ -266,7 +269,7 @@ int64_t LanesFor(const Kernel& kernel, const Machine& machine, int64_t vectors) 
   if (divides) return kLeastLanes;
   if (scattered) vectors = 1;
   // Vectors side by side hide latencies, but the time that compiling takes grows faster than them.
-  constexpr int64_t kMostOfFour = 350, kMostOfTwo = 700;
+  constexpr int64_t kMostOfFour = 350, kMostOfTwo = 700;  // compile time
   const int64_t work = CompileWork(kernel);
   if (work > kMostOfFour) vectors = std::min<int64_t>(vectors, 2);
   if (work > kMostOfTwo) vectors = 1;
@@ -344,7 +347,8 @@ int64_t DivisorOf(const Kernel& kernel, size_t input) {
 }
 
 std::vector<int64_t> TablesOfQuotients(const Kernel& kernel, const SizeClass& sizes) {
-  constexpr int64_t kMostQuotients = 16384;  // repeats included: a table stays in the cache
+  // Quotients of a table, repeats included: it stays in the cache.
+  constexpr int64_t kMostQuotients = 16384;  // speed
   std::vector<int64_t> tables;
   for (size_t i = 0; i < kernel.inputs.size(); ++i) {
     const std::vector<int32_t>& dims = kernel.inputs[i].dims;
@@ -377,7 +381,7 @@ bool ReadsInOrder(const Kernel& kernel) {
 
 std::optional<std::vector<int64_t>> TablesToRunAsOne(const Kernel& kernel, const SizeClass& sizes,
                                                      int32_t first, int32_t last) {
-  constexpr int64_t kLongest = 4096, kLeastRepeats = 8;
+  constexpr int64_t kLongest = 4096, kLeastRepeats = 8;  // speed
   const int64_t longest = std::min(kLongest, ElementsOf(sizes, 0, last) / kLeastRepeats);
   const auto in_run = [&](int32_t dim) { return first <= dim && dim <= last; };
   const bool rows = last < kernel.innermost();
@@ -438,7 +442,7 @@ int64_t LevelsFor(int64_t extent, int64_t block) {
 }
 
 int64_t AccumulatorsFor(int64_t row) {
-  for (const int64_t few : {2, 4, 8, 16, 32, 48})
+  for (const int64_t few : {2, 4, 8, 16, 32, 48})  // compile time: each is other code
     if (row <= few) return few;
   return kReduceLanes;
 }

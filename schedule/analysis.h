@@ -38,7 +38,7 @@ bool OutputsInOrder(const Kernel& kernel, bool rows);
 Decision StagesReadInPlace(const Kernel& kernel);
 
 // Maps over outer dims only from this cost on are worth computing once a row.
-inline constexpr int64_t kLeastOfRow = 4;
+inline constexpr int64_t kLeastOfRow = 4;  // speed
 
 // True if parts of `expr` only count where some condition holds.
 bool HasGuard(const ScalarExpr& expr);
@@ -66,9 +66,10 @@ SizeClass WidestReduced(const Kernel& kernel, const SizeClass& known);
 // Decides which maps to keep: those read other than by identity (if `reindexed`), and those that
 // are dear enough and needed by several loops. `shared_cost` and `single_cost` are the costs from
 // which a map needed by several loops or by one is kept.
+inline constexpr int64_t kWorthKeepingShared = 4, kWorthKeeping = 12;  // speed
 struct KeepRule {
   bool reindexed = false;
-  int64_t shared_cost = 4;
+  int64_t shared_cost = kWorthKeepingShared;
   int64_t single_cost = INT64_MAX;
 };
 std::vector<bool> MapsToKeep(const Kernel& kernel, const KeepRule& rule);
@@ -77,8 +78,11 @@ std::vector<bool> MapsToKeep(const Kernel& kernel, const KeepRule& rule);
 // kLeastLanes.
 int64_t LanesFor(const Kernel& kernel, const Machine& machine, int64_t vectors);
 
-// The fewest: narrower vectors are not worth their code.
-inline constexpr int64_t kLeastLanes = 8;
+// The most vectors side by side that are worth offering.
+inline constexpr int64_t kMostVectors = 4;  // compile time
+
+// The fewest lanes: narrower vectors are not worth their code.
+inline constexpr int64_t kLeastLanes = 8;  // speed
 
 // Elements of a loop step for rows of at most `row`: no more registers than the row fills.
 int64_t LanesForRow(int64_t lanes, int64_t row);
@@ -117,7 +121,7 @@ std::vector<std::pair<int32_t, int32_t>> ElementwisePairs(const Kernel& kernel);
 int32_t TurnedAlong(const Kernel& kernel, size_t input);
 
 // To fold a row of so many elements takes about as long as to read it.
-inline constexpr int64_t kShortRow = 200;
+inline constexpr int64_t kShortRow = 200;  // speed
 
 // Levels of the reduction tree for at most `extent` elements in blocks of `block`.
 int64_t LevelsFor(int64_t extent, int64_t block);

@@ -42,7 +42,7 @@ Decision AcceptsKernel(const Kernel& kernel, Target target) {
 
 std::vector<std::vector<int64_t>> RepresentativeExtents(const SizeClass& sizes) {
   std::vector<std::vector<int64_t>> all;
-  for (const int64_t open : {16, 256, 4096}) {
+  for (const int64_t open : {16, 256, 4096}) {  // speed
     std::vector<int64_t> extents = sizes.at_most;
     for (size_t d = 0; d < extents.size(); ++d)
       if (!sizes.IsExtent(d)) extents[d] = std::min(open, sizes.at_most[d]);
@@ -56,9 +56,10 @@ std::vector<Candidate> CandidatesFor(const Kernel& kernel, const SizeClass& size
   const std::vector<std::vector<int64_t>> at = RepresentativeExtents(sizes);
   std::vector<Candidate> candidates;
   for (Schedule& schedule : Offers(kernel, sizes, machine)) {
+    constexpr double kLeastNs = 1e-3;  // correctness: it has a logarithm
     double log_ns = 0;
     for (const std::vector<int64_t>& extents : at)
-      log_ns += std::log(std::max(1e-3, NsOf(PriceOf(kernel, extents, machine, schedule))));
+      log_ns += std::log(std::max(kLeastNs, NsOf(PriceOf(kernel, extents, machine, schedule))));
     candidates.push_back({std::move(schedule), std::exp(log_ns / static_cast<double>(at.size()))});
   }
   std::stable_sort(candidates.begin(), candidates.end(),

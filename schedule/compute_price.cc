@@ -11,13 +11,13 @@ namespace {
 
 // What is not hidden by loops that take one vector at a time of elements that are found one by one,
 // or transposed: a vector waits for its elements, and no other is there to be computed meanwhile.
-constexpr double kNotHiddenByOne = 0.6;
+constexpr double kNotHiddenByOne = 0.6;  // speed
 
 // The latency of the greatest or least of two floats, in additions; and that of a sum which comes
 // from the nearest cache and goes there.
-constexpr double kExtremeDepth = 3, kForwarded = 6;
+constexpr double kExtremeDepth = 3, kForwarded = 6;  // speed
 
-constexpr double kLine = 64;  // bytes
+constexpr double kLine = 64;  // correctness: bytes
 
 class ComputePricer {
  public:
@@ -82,7 +82,7 @@ class ComputePricer {
     const double most = by_lanes ? static_cast<double>(kReduceLanes) : lanes;
     const double rest = std::fmod(row, most);
     // The last step of what is stored is whole, and so is one that computes little: with masks.
-    constexpr double kLittle = 16;
+    constexpr double kLittle = 16;  // speed
     const bool whole = !by_lanes && (counts_.IsStage(e) || counts_.chain(e).instructions < kLittle);
     const double step = whole ? lanes : std::min(lanes, bytes / 4);
     return filled * (row - rest + std::ceil(rest / step) * step) / row;
@@ -140,17 +140,17 @@ class ComputePricer {
     ns = std::hypot(ns, body.ns) + SpillNs(body, vectors);
     price_.latency_ns += ns - body.ns;
     if (counts_.loops().links > 1)  // what a link leaves for the next stays in the nearest cache
-      price_.ns += (links - 1) * counts_.Runs(e) * 8 / machine_.GbPerS(0);
+      price_.ns += (links - 1) * counts_.Runs(e) * 2 * sizeof(float) / machine_.GbPerS(0);
     if (counts_.ByTiles(e)) AddTiles(e, ns);
   }
 
   // What it takes to put values aside for which there are no registers: some for each vector of a
   // step, more where chains are long.
   double SpillNs(const Body& body, double vectors) const {
-    constexpr double kValues = 2, kMost = 6, kPart = 1;
+    constexpr double kValues = 2, kMost = 6, kPerDepth = 0.125;  // speed
     const auto registers = static_cast<double>(machine_.registers);
-    const double values = vectors * std::min(kMost, kValues + body.chain.depth / 8);
-    return std::max(0.0, values / registers - 1) * kPart * body.ns;
+    const double values = vectors * std::min(kMost, kValues + kPerDepth * body.chain.depth);
+    return std::max(0.0, values / registers - 1) * body.ns;
   }
 
   // What a reduction waits for its accumulators.
@@ -176,8 +176,9 @@ class ComputePricer {
   // The fold of a row's lanes: instructions, and the wait of loops over the row that need it, as
   // long as those have nothing else to do.
   void AddFolds(size_t e) {
-    constexpr double kSteps = 6, kInstructions = 12, kTogether = 0.25;
-    constexpr double kAlone = 0.55, kInTurn = 0.13;  // of waits, where rows go one by one, or not
+    constexpr double kSteps = 6, kInstructions = 12, kTogether = 0.25;  // speed
+    // The share of a latency that is waited for: of rows one by one, and of several in turns.
+    constexpr double kAlone = 0.55, kInTurn = 0.13;  // speed
     if (counts_.AcrossRows()) return;
     const Stage& stage = counts_.stage(e);
     const double rows = counts_.Runs(e) / counts_.RowOf(e),
@@ -200,7 +201,7 @@ class ComputePricer {
     const double idle = std::ceil(row / columns) * columns / row - 1;
     price_.short_rows_ns += idle * ns;
     // Its loads have masks, of some instructions each.
-    constexpr double kMask = 2;
+    constexpr double kMask = 2;  // speed
     if (idle > 0)
       price_.short_rows_ns += counts_.Runs(e) * (1 + idle) / std::ceil(row / columns) * kMask *
                               counts_.Loads(e) * machine_.add_ns;
@@ -222,7 +223,7 @@ class ComputePricer {
   // The rows of a block lie side by side in a cache, unless they are so far apart that too few fit
   // into the same sets: then each is fetched anew for each tile.
   double RowJumpNs(size_t e) const {
-    constexpr double kMiddle = 0.1;
+    constexpr double kMiddle = 0.1;  // speed
     int64_t inputs = 0, stride = 1;
     for (const ExprNode& node : counts_.expr(e).nodes()) {
       if (!counts_.Loads(node) || node.source != ReadSource::kInput ||

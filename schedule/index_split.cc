@@ -13,8 +13,8 @@
 namespace kiln {
 namespace {
 
-constexpr int64_t kMostFactor = 1 << 10;
-constexpr size_t kMostCuts = 8;  // each piece is a loop nest of its own
+constexpr int64_t kMostFactor = 1 << 10;  // correctness
+constexpr size_t kMostCuts = 8;           // compile time: each piece is a loop nest of its own
 
 // offset + sum of coefficient * (coordinate or extent of a dim); the key is (is extent, dim).
 struct Linear {
@@ -31,7 +31,7 @@ struct Linear {
 
 // Sums of few such terms, and their values for extents of 32 bits, are within 64 bits.
 std::optional<Linear> IfSmall(Linear linear) {
-  constexpr int64_t kMostCoef = int64_t{1} << 20, kMostOffset = int64_t{1} << 40;
+  constexpr int64_t kMostCoef = int64_t{1} << 20, kMostOffset = int64_t{1} << 40;  // correctness
   bool small = std::abs(linear.offset) <= kMostOffset;
   for (const auto& [key, coef] : linear.terms) small = small && std::abs(coef) <= kMostCoef;
   return small ? std::optional(std::move(linear)) : std::nullopt;

@@ -198,7 +198,7 @@ int64_t LoopCounts::StrideOf(const std::vector<int32_t>& dims, int32_t dim, DTyp
 }
 
 bool LoopCounts::Conflicts(const std::vector<int32_t>& dims, int32_t dim, DType type) const {
-  constexpr int64_t kPage = 4096;
+  constexpr int64_t kPage = 4096;  // correctness
   return StrideOf(dims, dim, type) % kPage == 0;
 }
 

@@ -49,8 +49,8 @@ struct Machine {
     double gb_per_s = 1;
   };
   Target target;
-  int64_t vector_bytes = 32, registers = 16, l1_bytes = 32 << 10, l2_bytes = 1 << 20,
-          l3_bytes = 4 << 20;
+  int64_t vector_bytes = 32, registers = 16;
+  int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 4 << 20;
   int64_t parallel_grain = 1 << 15;
   double launch_ns = 0, loop_ns = 0, gather_ns = 0, turn_ns = 0;
   double latency_ns = 1, jump_ns = 5, window = 400;

@@ -108,7 +108,7 @@ class ScheduleParser : public FieldVisitor {
         absl::StrCat("schedule: \"", name, "\" is \"", text, "\"; ", why)));
   }
 
-  static constexpr int64_t kMostDims = 64;
+  static constexpr int64_t kMostDims = 64;  // correctness
   std::map<std::string, absl::string_view> words_;
   const DeviceKind device_;
   absl::string_view taken_;

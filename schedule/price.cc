@@ -15,7 +15,7 @@ namespace kiln {
 namespace {
 
 // A loop that only maps has nothing to fold at its end.
-constexpr double kMapLoop = 0.25;
+constexpr double kMapLoop = 0.25;  // speed
 
 // Elements of an input that are asked for, if each read asked for others.
 double ElementsRead(const LoopCounts& counts, size_t input) {
@@ -35,7 +35,10 @@ struct Walk {
   double bytes = 0, ns = 0;
 };
 
-// Bandwidths are of as much read as written; to write a line takes reading it too.
+// Bandwidths are measured with as much read as written; to write a line takes reading it too, so
+// that what moves is 1.5 times what is measured.
+constexpr double kMovedByMeasure = 1.5;  // correctness
+
 Walk WalkOf(const LoopCounts& counts, const Machine& machine) {
   const Kernel& kernel = counts.kernel();
   double read = 0, written = 0;
@@ -47,7 +50,7 @@ Walk WalkOf(const LoopCounts& counts, const Machine& machine) {
   for (const KernelOutput& output : kernel.outputs)
     written += counts.Elements(output.dims) * static_cast<double>(SizeOf(output.type));
   const double bytes = read + written;
-  const double moved = counts.OneNest() ? (read + 2 * written) / 1.5 : bytes;
+  const double moved = counts.OneNest() ? (read + 2 * written) / kMovedByMeasure : bytes;
   return {bytes, moved / machine.GbPerS(bytes)};
 }
 

@@ -9,7 +9,7 @@
 namespace kiln {
 namespace {
 
-constexpr double kLine = 64;  // bytes
+constexpr double kLine = 64;  // correctness: bytes
 
 // True if a vector along a row, which begins at a multiple of its length, reads one element.
 bool OneForAVector(const LoopCounts& counts, const ExprNode& read, int64_t divisor) {
@@ -71,7 +71,7 @@ class ReadPricer {
 
   // What reads cost over the walk: those that are turned, and those of second loops.
   double OddReadsNs() const {
-    constexpr double kBlocks = 0.3;  // of a transposition, where vectors hold blocks
+    constexpr double kBlocks = 0.3;  // speed: of a transposition, where vectors hold blocks
     const bool blocks = counts_.loops().across == LoopSummary::Across::kBlocks;
     double ns = 0;
     std::vector<double> asked(counts_.kernel().inputs.size(), 0);
@@ -96,7 +96,7 @@ class ReadPricer {
       const double again = (asked[k] - all) * static_cast<double>(SizeOf(input.type));
       const double near = all * static_cast<double>(SizeOf(input.type));
       const bool row = Has(input.dims, counts_.kernel().innermost()) && !counts_.Apart();
-      ns += again / machine_.GbPerS(row ? std::min(near, counts_.Row() * 4) : near);
+      ns += again / machine_.GbPerS(row ? std::min(near, counts_.Row() * sizeof(float)) : near);
     }
     return ns;
   }
@@ -124,8 +124,8 @@ class ReadPricer {
   // Tiles that are transposed follow each other along the operands, or along the outputs, some at a
   // time: the one is read in runs, or the other written. Each run begins at a place of its own.
   double TilesNs() const {
-    constexpr double kOther = 8;  // elements of a tile along the operands
-    constexpr double kRead = 1, kWritten = 0.3, kConflict = 5;  // of a run, in latencies
+    constexpr double kOther = 8;  // speed: elements of a tile along the operands
+    constexpr double kRead = 1, kWritten = 0.3, kConflict = 5;  // speed: of a run, in latencies
     const auto dim = static_cast<int32_t>(counts_.loops().along);
     const double along = counts_.Elements({dim}), row = counts_.Row();
     const auto tile = static_cast<double>(counts_.loops().tile),
@@ -173,7 +173,7 @@ class ReadPricer {
   // Reads along another dim than vectors run take a line for each element, which is still there for
   // its next element if the loops in between are short.
   double LinesNs(const ExprNode& read) const {
-    constexpr double kNear = 0.04, kFar = 0.08;  // of a jump
+    constexpr double kNear = 0.04, kFar = 0.08;  // speed: of a jump
     const KernelInput& input = counts_.kernel().inputs[static_cast<size_t>(read.ref)];
     if (input.dims.empty() || input.dims.back() >= counts_.kernel().num_iterated()) return 0;
     const auto stride =
@@ -189,7 +189,8 @@ class ReadPricer {
   // What vectors across rows take to sort the elements that they load and store, before and after
   // reductions.
   double StridesNs() const {
-    constexpr double kTile = 1.4, kIdle = 6, kFewApart = 4, kShuffled = 0.4, kPicked = 1.5;
+    constexpr double kTile = 1.4, kIdle = 6;                         // speed
+    constexpr double kFewApart = 4, kShuffled = 0.4, kPicked = 1.5;  // speed
     double loaded = 0, stored = 0;
     for (size_t k = 0; k < counts_.kernel().inputs.size(); ++k)
       loaded += IsReadInPlace(counts_.kernel(), k)
@@ -209,13 +210,14 @@ class ReadPricer {
   // The part of elements for which `condition` holds: known where it compares a coordinate with an
   // extent, as those of concats do, else one half.
   double PartWhere(const ScalarExpr& expr, ExprId condition) const {
+    constexpr double kUnknown = 0.5;  // speed
     const ExprNode& compare = expr.node(condition);
-    if (compare.op != ScalarOp::kLt && compare.op != ScalarOp::kLe) return 0.5;
+    if (compare.op != ScalarOp::kLt && compare.op != ScalarOp::kLe) return kUnknown;
     const ExprNode* index = &expr.node(compare.args[0]);
     const ExprNode* extent = &expr.node(compare.args[1]);
     const bool above = extent->op == ScalarOp::kIndex;
     if (above) std::swap(index, extent);
-    if (index->op != ScalarOp::kIndex || extent->op != ScalarOp::kExtent) return 0.5;
+    if (index->op != ScalarOp::kIndex || extent->op != ScalarOp::kExtent) return kUnknown;
     const auto of = [&](const ExprNode* node) { return counts_.extent(node->ref); };
     const double below = std::min(1.0, of(extent) / std::max(1.0, of(index)));
     return above ? 1 - below : below;

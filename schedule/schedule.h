@@ -50,7 +50,7 @@ class Schedule;
 struct Range {
   int64_t least, most;
 };
-inline constexpr Range kTaskRange{1, 1 << 30};
+inline constexpr Range kTaskRange{1, 1 << 30};  // correctness
 
 class FieldVisitor {
  public:

@@ -9,16 +9,16 @@ namespace kiln {
 namespace {
 
 // Divisions and roots of f64, in those of f32: a vector has half as many, and each takes longer.
-constexpr double kWideDivision = 3.2;
+constexpr double kWideDivision = 3.2;  // speed
 
 // A product of 64-bit integers, in additions: vector units have none, or a slow one.
-constexpr double kWideProduct = 6;
+constexpr double kWideProduct = 6;  // speed
 
 // The greatest or least of two floats, in additions: NaN is told apart.
-constexpr double kLetsNanThrough = 3.25;
+constexpr double kLetsNanThrough = 3.25;  // speed
 
 // The latency of divisions and roots, in those of additions.
-constexpr double kDividerDepth = 4;
+constexpr double kDividerDepth = 4;  // speed
 
 // Elements of a type take so many times the room of an f32.
 double Width(DType type) { return std::max<double>(1, static_cast<double>(SizeOf(type)) / 4); }
@@ -68,7 +68,7 @@ std::array<Parts, kNumScalarOps> FunctionParts() {
         Info(op).arity == 2 ? Apply(op, x, Param(expr, DType::kF32, 1)) : Apply(op, x);
     expr.set_root(result.id);
     const absl::StatusOr<ScalarExpr> expanded = ExpandForUsual(expr);
-    table[static_cast<size_t>(i)] = expanded.ok() ? PartsOf(*expanded) : Parts{30, 1, 0, 30};
+    if (expanded.ok()) table[static_cast<size_t>(i)] = PartsOf(*expanded);
   }
   return table;
 }

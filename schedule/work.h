@@ -38,7 +38,7 @@ bool IsDear(ScalarOp op);
 double CombineAdds(const Stage& reduction);
 
 // The part of the shorter of two that does not hide behind the longer.
-inline constexpr double kNotHidden = 0.25;
+inline constexpr double kNotHidden = 0.25;  // speed
 inline double Overlapped(double a, double b, double not_hidden = kNotHidden) {
   return std::max(a, b) + not_hidden * std::min(a, b);
 }

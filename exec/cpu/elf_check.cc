@@ -19,9 +19,9 @@
 namespace kiln {
 namespace {
 
-constexpr uint64_t kPage = 4096;
-constexpr uint64_t kMaxSpan = uint64_t{1} << 30;  // of addresses
-constexpr int kMaxSegments = 16;
+constexpr uint64_t kPage = 4096;                  // correctness
+constexpr uint64_t kMaxSpan = uint64_t{1} << 30;  // correctness: of addresses
+constexpr int kMaxSegments = 16;                  // correctness
 
 absl::Status Bad(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("kernel object: ", what, "; remove it from the cache"));
@@ -369,7 +369,7 @@ class Checker {
       if (load == nullptr || (load->p_flags & PF_X) == 0) return Bad("k_argv is not code");
       elf_.entry = at;
     } else if (name == "kiln_imports") {
-      constexpr uint64_t kSize = 8 * kNumImports;
+      constexpr uint64_t kSize = 8 * kNumImports;  // correctness
       const Elf64_Phdr* load = SegmentOf(at, kSize, false);
       if (load == nullptr || (load->p_flags & PF_W) == 0 || at % 8 != 0 ||
           symbol.st_size != kSize) {

@@ -33,7 +33,8 @@
 namespace kiln {
 namespace {
 
-constexpr int kUnreachable = -99;  // result of an import that a checked launch cannot reach
+// The result of an import that a checked launch cannot reach.
+constexpr int kUnreachable = -99;  // correctness
 
 // What compiled code calls; `context` is the LaunchContext that argv[0] points to.
 int DoParFor(void* context, TaskFn task, int min, int n, uint8_t* closure) {
@@ -100,7 +101,8 @@ absl::StatusOr<std::shared_ptr<void>> OpenFromMemory(absl::string_view bytes,
   if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return ErrnoStatus(errno, name, "fcntl(F_ADD_SEALS)");
   }
-  constexpr int kTries = 4;  // a second copy of this library in the process counts loads for itself
+  // A second copy of this library in the process counts loads for itself.
+  constexpr int kTries = 4;  // correctness
   for (int i = 0; i < kTries; ++i) {
     std::shared_ptr<void> object = Open(UniquePath(fd.get()));
     if (object == nullptr) return OpenError();

@@ -14,8 +14,8 @@
 namespace kiln::library {
 namespace {
 
-constexpr int64_t kMostSegments = 64;  // whose pointers lie on the stack
-constexpr int64_t kTaskOutputs = 64;
+constexpr int64_t kMostSegments = 64;  // correctness: whose pointers lie on the stack
+constexpr int64_t kTaskOutputs = 64;   // speed
 
 class ConvDots final : public Primitive {
  public:
@@ -108,7 +108,7 @@ class ConvDots final : public Primitive {
 // In products of full registers, measured on x86-64-v4: a dot product costs six more to add up and
 // store; oneDNN takes one for each term and up to sixteen channels. What is won must be a fifth.
 bool Pays(const ConvForm& form) {
-  constexpr int64_t kLanes = 16, kFold = 6;
+  constexpr int64_t kLanes = 16, kFold = 6;  // speed
   const auto [d, h, w] = Widen(form.axes);
   const int64_t segments = d.kernel * h.kernel, terms = w.kernel * form.in_channels;
   const int64_t dots = form.out_channels * (segments * DivideUp(terms, kLanes) + kFold);

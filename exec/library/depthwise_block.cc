@@ -15,7 +15,7 @@ namespace kiln::library {
 #if defined(__x86_64__)
 namespace {
 
-constexpr __mmask16 kAll = 0xffff;
+constexpr __mmask16 kAll = 0xffff;  // correctness
 
 // A point is loaded once for all outputs whose windows it lies in.
 template <int kOutputs, int kKernel, int kStride>
@@ -76,8 +76,10 @@ struct Window {
   int64_t kernel, stride;
   Table blocks;
 };
-constexpr Window kWindows[] = {{3, 1, Of<3, 1>()}, {3, 2, Of<3, 2>()}, {5, 1, Of<5, 1>()},
-                               {5, 2, Of<5, 2>()}, {7, 1, Of<7, 1>()}, {7, 2, Of<7, 2>()}};
+// Widths of a window and its steps.
+constexpr Window kWindows[] = {  // correctness
+    {3, 1, Of<3, 1>()}, {3, 2, Of<3, 2>()}, {5, 1, Of<5, 1>()},
+    {5, 2, Of<5, 2>()}, {7, 1, Of<7, 1>()}, {7, 2, Of<7, 2>()}};
 
 }  // namespace
 

@@ -8,8 +8,9 @@
 
 namespace kiln::library {
 
-inline constexpr int64_t kMostDepthwise = 8;    // outputs of a block
-inline constexpr int64_t kDepthwiseLanes = 16;  // weights are padded to so many channels
+inline constexpr int64_t kMostDepthwise = 8;  // correctness: outputs of a block
+// Lanes of a register; weights are padded to whole ones.
+inline constexpr int64_t kDepthwiseLanes = 16;  // correctness
 
 // y[o][c] = the bias of c + sum over s < segments and k < kernel of
 //     x[s][o * stride + k][c] * w[s][k][c],

@@ -16,8 +16,8 @@
 namespace kiln::library {
 namespace {
 
-constexpr int64_t kMostSegments = 16;
-constexpr int64_t kMostKernel = 8, kMostStride = 2;
+constexpr int64_t kMostSegments = 16;                // correctness
+constexpr int64_t kMostKernel = 8, kMostStride = 2;  // correctness
 constexpr int64_t kMostPoints = (kMostDepthwise - 1) * kMostStride + kMostKernel;
 
 int64_t Padded(int64_t channels) { return DivideUp(channels, kDepthwiseLanes) * kDepthwiseLanes; }

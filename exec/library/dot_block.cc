@@ -10,7 +10,7 @@ namespace kiln::library {
 #if defined(__x86_64__)
 namespace {
 
-constexpr int64_t kLanes = 16;
+constexpr int64_t kLanes = 16;  // correctness
 
 [[gnu::target("avx512f"), gnu::always_inline]] inline float Fold(__m512 sum) {
   alignas(64) float lanes[kLanes];
@@ -71,7 +71,7 @@ template <int kCount, int kFilters>
 
 template <int kFilters>
 void RunFilters(const Dots& d, int64_t filter) {
-  constexpr int kWindows = 8;
+  constexpr int kWindows = 8;  // speed
   int64_t r = 0;
   for (; r + kWindows <= d.count; r += kWindows) Block<kWindows, kFilters>(d, r, filter);
   for (; r < d.count; ++r) Block<1, kFilters>(d, r, filter);

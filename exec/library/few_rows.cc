@@ -14,14 +14,15 @@
 #include "exec/library/post_op_rows.h"
 #include "exec/library/post_ops.h"
 #include "exec/library/shapes.h"
+#include "exec/support/caches.h"
 
 namespace kiln::library {
 namespace {
 
 // Measured on x86-64-v4: with more rows, or a matrix that the second-level cache holds, what is
 // fetched is no longer what one waits for.
-constexpr int64_t kMostRows = 64;
-constexpr int64_t kLeastBytes = int64_t{1} << 19;
+constexpr int64_t kMostRows = 64;  // speed
+constexpr int64_t kLeastBytes = kL2Bytes / 2;
 
 // How many elements lie between the first and the last; 0 if an axis goes backwards.
 int64_t Span(const Operand& operand) {

@@ -10,6 +10,7 @@
 #include "exec/library/loops.h"
 #include "exec/library/post_ops.h"
 #include "exec/library/shapes.h"
+#include "exec/support/caches.h"
 
 namespace kiln::library {
 namespace {
@@ -73,9 +74,9 @@ class Gemv final : public Primitive {
   }
 
  private:
-  static constexpr int64_t kLine = 16;
-  // 32 MiB: more than caches keep from one product to the next.
-  static constexpr int64_t kFarElements = int64_t{8} << 20;
+  static constexpr int64_t kLine = 16;  // correctness
+  // More than caches keep from one product to the next.
+  static constexpr int64_t kFarElements = kL3Bytes / int64_t{sizeof(float)};
   const GemvForm form_;
   const int threads_;
   const bool backwards_;

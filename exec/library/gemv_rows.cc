@@ -8,7 +8,7 @@ namespace kiln::library {
 namespace {
 
 // 16 lanes whatever the registers are: the order of sums is the same on every processor.
-constexpr int64_t kLanes = 16;
+constexpr int64_t kLanes = 16;  // correctness
 using Lanes [[gnu::vector_size(kLanes * sizeof(float))]] = float;
 
 [[gnu::always_inline]] inline Lanes Load(const float* from) {
@@ -19,9 +19,9 @@ using Lanes [[gnu::vector_size(kLanes * sizeof(float))]] = float;
 [[gnu::always_inline]] inline void Store(float* to, Lanes v) { std::memcpy(to, &v, sizeof v); }
 
 // Sums that stay in the first-level cache while the rows pass.
-constexpr int64_t kBlock = 4096;
+constexpr int64_t kBlock = 4096;  // speed
 // Rows read side by side: as many streams as a prefetcher follows.
-constexpr int64_t kRows = 8;
+constexpr int64_t kRows = 8;  // speed
 
 // kAhead: also asks for what lies `ahead` elements further.
 template <int64_t kCount, bool kAhead = false>

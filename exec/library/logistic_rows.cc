@@ -27,9 +27,9 @@ struct OnePlusExp {
   __m512 low_root, high_root, scale, scale_rest, most;
 
   [[gnu::target("avx512f")]] explicit OnePlusExp(float a) {
-    constexpr double kLog2E = 1.4426950408889634;
+    constexpr double kLog2E = 1.4426950408889634;  // correctness
     // Beyond this power of two a float is 0 or infinite.
-    constexpr double kMost = 192;
+    constexpr double kMost = 192;  // correctness
     const double factor = -static_cast<double>(a) * kLog2E;
     const auto rounded = static_cast<float>(factor);
     low_root = _mm512_load_ps(kRoots);
@@ -42,7 +42,7 @@ struct OnePlusExp {
   // 2^z for z = scale * x: 2^k in exponent and table, k the nearest multiple of 1/32, times what a
   // cubic makes of the rest. The second operand of a maximum or minimum is what comes of a NaN.
   [[gnu::target("avx512f"), gnu::always_inline]] __m512 Of(__m512 x) const {
-    constexpr __mmask16 kAll = 0xffff;
+    constexpr __mmask16 kAll = 0xffff;               // correctness
     const __m512 magic = _mm512_set1_ps(0x1.8p18F);  // whose last place is 1/32
     const __m512 least = _mm512_sub_ps(_mm512_setzero_ps(), most);
     const __m512 bound = _mm512_maskz_min_ps(kAll, most, _mm512_maskz_max_ps(kAll, least, x));
@@ -62,7 +62,7 @@ struct OnePlusExp {
 
 template <bool kSwish>
 [[gnu::target("avx512f")]] void Run(float* x, const float*, int64_t, int64_t n, const float* c) {
-  constexpr int64_t kLanes = 16;
+  constexpr int64_t kLanes = 16;  // correctness
   const OnePlusExp divisor(kSwish ? c[0] : 1.0F);
   for (int64_t i = 0; i < n; i += kLanes) {
     const auto mask = static_cast<__mmask16>(n - i >= kLanes ? 0xffffU : (1U << (n - i)) - 1);

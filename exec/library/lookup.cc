@@ -11,8 +11,8 @@
 namespace kiln::library {
 namespace {
 
-constexpr int64_t kTableBytes = 256;
-constexpr int64_t kGrain = 16 << 10;  // bytes: some microseconds
+constexpr int64_t kTableBytes = 256;  // correctness
+constexpr int64_t kGrain = 16 << 10;  // speed: bytes: some microseconds
 
 class Lookup final : public Primitive {
  public:

@@ -83,7 +83,7 @@ inline int64_t DivideUp(int64_t n, int64_t d) { return (n + d - 1) / d; }
 // body(begin, end) over parts of [0, n), on the pool of `context` when there is one.
 template <typename Body>
 void ParallelRanges(LaunchContext* context, int64_t n, const Body& body) {
-  constexpr int64_t kParts = 64;
+  constexpr int64_t kParts = 64;  // speed
   if (context == nullptr || context->parallel_for == nullptr || n < 2) {
     body(int64_t{0}, n);
     return;

@@ -114,7 +114,7 @@ absl::StatusOr<std::shared_ptr<const void>> OneDnnSession::Packed(
   if (store_->kept != nullptr) {
     if (auto found = store_->kept->Find(constant, bytes, layout, packed_bytes)) return add(found);
   }
-  constexpr size_t kAlign = 64;
+  constexpr size_t kAlign = 64;  // correctness
   std::shared_ptr<void> memory(
       std::aligned_alloc(kAlign, (packed_bytes + kAlign - 1) / kAlign * kAlign), std::free);
   if (memory == nullptr)

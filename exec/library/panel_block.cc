@@ -48,7 +48,7 @@ template <int kRows>
   }
   // A line or a few after every few terms: all at once would wait for each other, and after each
   // term the sums would.
-  constexpr int64_t kStep = 4;
+  constexpr int64_t kStep = 4;  // speed
   const int64_t burst = (b.ahead.lines * kStep + b.terms - 1) / b.terms;
   int64_t t = 0;
   for (int64_t i = b.ahead.line, last = i + b.ahead.lines; i < last;) {

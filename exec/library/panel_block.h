@@ -8,15 +8,16 @@
 
 namespace kiln::library {
 
-inline constexpr int64_t kPanel = 32;      // columns of a panel: two registers
-inline constexpr int64_t kBlockRows = 14;  // rows whose sums fill the registers that are left
+inline constexpr int64_t kPanel = 32;  // correctness: columns of a panel: two registers
+// Rows of a block: their sums fill the registers that panel and factor leave.
+inline constexpr int64_t kBlockRows = 14;  // correctness
 
 // A piece of memory to ask for, part by part, one cache line at a time. The lines lie in `streams`
 // streams side by side: the processor follows each of them by itself then, further than a program
 // can ask.
 struct Ahead {
-  static constexpr int64_t kStreams = 8;
-  const char* from = nullptr;  // null: nothing
+  static constexpr int64_t kStreams = 8;  // speed
+  const char* from = nullptr;             // null: nothing
   int64_t stream_bytes = 0;
   int64_t line = 0;   // the first of this part
   int64_t lines = 0;  // of this part

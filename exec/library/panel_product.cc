@@ -11,12 +11,13 @@
 #include "base/status_macros.h"
 #include "exec/library/loops.h"
 #include "exec/library/panel_block.h"
+#include "exec/support/caches.h"
 
 namespace kiln::library {
 namespace {
 
-// Terms of a piece of a panel, 64 KiB: this one and the next lie in the second-level cache.
-constexpr int64_t kPieceTerms = 512;
+// Terms of a piece of a panel: this one, the next and much else lie in the second-level cache.
+constexpr int64_t kPieceTerms = kL2Bytes / 16 / (kPanel * int64_t{sizeof(float)});  // speed
 
 int64_t Panels(const PanelForm& f) { return (f.columns + kPanel - 1) / kPanel; }
 int64_t Segments(const PanelForm& f) { return static_cast<int64_t>(f.segments.size()); }
@@ -138,7 +139,7 @@ void PanelProduct::Sum(const float* panel, const PanelRows& rows, bool last, flo
 
 RowsApart::RowsApart(int64_t count, int64_t terms, int64_t step, int64_t stride)
     : count_(count), terms_(terms), step_(step), own_step_(step) {
-  constexpr int64_t kAlias = 1024, kLine = 16, kWays = 8;
+  constexpr int64_t kAlias = 1024, kLine = 16, kWays = 8;  // correctness
   if (count <= kWays || step * stride % kAlias != 0) return;
   own_step_ = (terms + kLine - 1) / kLine * kLine;
   while (own_step_ * stride % kAlias == 0) own_step_ += kLine;

@@ -31,12 +31,12 @@ struct PanelForm {
 
 // Rows that are multiplied together.
 struct PanelRows {
-  static constexpr int64_t kMost = 256;
-  int64_t count = 0;                // in [1, kMost]
-  const float* const* x = nullptr;  // x[segment * count + row]: `terms` elements; null: zeros
-  float* const* y = nullptr;        // y[row]: the results of group 0, `columns` of them
-  int64_t y_group = 0;              // from a group's results to the next one's
-  const float* bias = nullptr;      // of `columns` elements; null: none
+  static constexpr int64_t kMost = 256;  // correctness
+  int64_t count = 0;                     // in [1, kMost]
+  const float* const* x = nullptr;       // x[segment * count + row]: `terms` elements; null: zeros
+  float* const* y = nullptr;             // y[row]: the results of group 0, `columns` of them
+  int64_t y_group = 0;                   // from a group's results to the next one's
+  const float* bias = nullptr;           // of `columns` elements; null: none
 };
 
 class PanelProduct {

@@ -13,13 +13,13 @@ namespace kiln::library {
 #if defined(__x86_64__)
 namespace {
 
-constexpr __mmask16 kAll = 0xffff;
+constexpr __mmask16 kAll = 0xffff;  // correctness
 
 // A panel of kFull registers and then, if kHalf, half of one.
 template <int kRows, int kFull, bool kHalf>
 [[gnu::target("avx512f,avx512vl,fma,prfchw")]] void Run(const PointBlock& b) {
-  constexpr int kWidth = 16 * kFull + (kHalf ? 8 : 0);
-  constexpr int kSome = kFull == 0 ? 1 : kFull;  // an array has an element
+  constexpr int kWidth = 16 * kFull + (kHalf ? 8 : 0);  // correctness
+  constexpr int kSome = kFull == 0 ? 1 : kFull;         // an array has an element
   const auto last = static_cast<__mmask16>((1U << (16 - (kWidth - b.columns))) - 1);
   const auto rest = static_cast<__mmask8>((1U << (8 - (kWidth - b.columns))) - 1);
   const auto mask = [&](int v) -> __mmask16 { return kHalf || v + 1 < kFull ? 0xffff : last; };

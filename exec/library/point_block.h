@@ -8,11 +8,12 @@
 
 namespace kiln::library {
 
-inline constexpr int64_t kPointRows = 14;  // whose sums fill the registers that are left
+// Rows of a block: their sums fill the registers that panel and factor leave.
+inline constexpr int64_t kPointRows = 14;  // correctness
 // Panels are whole multiples of this: half a register, which costs half a register's time where
 // registers are worked on in halves.
-inline constexpr int64_t kPointColumns = 8;
-inline constexpr int64_t kMostPointColumns = 32;
+inline constexpr int64_t kPointColumns = 8;       // correctness
+inline constexpr int64_t kMostPointColumns = 32;  // correctness
 
 // y[r][c] = the bias of c + sum over t < terms of x[r][t] * panel[t][c], in the order of the terms,
 // fused, then no less than `low` and no more than `high`; for c < columns.

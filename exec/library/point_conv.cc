@@ -11,15 +11,16 @@
 #include "exec/library/post_ops.h"
 #include "exec/library/row_finish.h"
 #include "exec/library/shapes.h"
+#include "exec/support/caches.h"
 
 namespace kiln::library {
 namespace {
 
 // Blocks of rows that go through a panel before the next: a hundred rows, which the second-level
 // cache holds beside the panel.
-constexpr int64_t kGroup = 8;
-// 2 MiB: more than second-level caches hold.
-constexpr int64_t kFarElements = int64_t{1} << 19;
+constexpr int64_t kGroup = 8;  // speed
+// More than second-level caches hold.
+constexpr int64_t kFarElements = 2 * kL2Bytes / int64_t{sizeof(float)};
 
 int64_t PaddedColumns(int64_t columns) { return DivideUp(columns, kPointColumns) * kPointColumns; }
 
@@ -105,7 +106,7 @@ absl::Status Takes(const Request& conv, const ConvForm& form) {
       return absl::UnimplementedError("windows are not points side by side");
   }
   // Of rows a multiple of 4 KiB apart the first-level cache keeps a few only.
-  constexpr int64_t kAlias = 1024;
+  constexpr int64_t kAlias = 1024;  // correctness
   if (form.in_channels % kAlias == 0)
     return absl::UnimplementedError("rows lie a multiple of 4 KiB apart");
   if (FindPointBlock(1, 1) == nullptr) return absl::UnimplementedError("needs AVX-512");

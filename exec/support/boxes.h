@@ -23,7 +23,7 @@ namespace kiln {
 
 // Kernels compute with 32 bits: extents, the product of the iterated ones and the offsets of an
 // operand's elements stay below this. Vectors, blocks and tasks are rounded up beyond it.
-inline constexpr int64_t kMostElements = (int64_t{1} << 31) - (int64_t{1} << 21);
+inline constexpr int64_t kMostElements = (int64_t{1} << 31) - (int64_t{1} << 21);  // correctness
 
 // Where an operand's elements lie; axes outermost first.
 struct OperandShape {

@@ -16,7 +16,7 @@
 
 namespace {
 
-constexpr int kBarrierSpins = 1000;  // pauses before a member sleeps: tens of microseconds
+constexpr int kBarrierSpins = 1000;  // speed: pauses before a member sleeps: tens of microseconds
 
 // One region with several members. It lies with the thread that began it.
 struct Team {

@@ -11,9 +11,9 @@
 namespace kiln {
 namespace {
 
-constexpr size_t kAlign = 64;
-constexpr size_t kFirstBlock = size_t{64} << 10;
-constexpr size_t kMaxBytes = size_t{1} << 39;  // more is not worth asking the system
+constexpr size_t kAlign = 64;                     // correctness
+constexpr size_t kFirstBlock = size_t{64} << 10;  // correctness
+constexpr size_t kMaxBytes = size_t{1} << 39;  // correctness: more is not worth asking the system
 
 size_t RoundUp(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
@@ -116,7 +116,7 @@ namespace {
 // (Zen 4: 3.3 times as long a gelu). Where the stack begins differs from process to process.
 [[gnu::noinline]] int RunTasks(LaunchContext* context, TaskFn task, int64_t begin, int64_t end,
                                uint8_t* closure) {
-  constexpr uintptr_t kPage = 4096;
+  constexpr uintptr_t kPage = 4096;  // correctness
   const auto here = reinterpret_cast<uintptr_t>(alloca(1));
   *static_cast<volatile char*>(alloca(1 + here % kPage)) = 0;
   for (int64_t i = begin; i < end; ++i) {

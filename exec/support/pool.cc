@@ -24,19 +24,19 @@ using Clock = std::chrono::steady_clock;
 // How long threads stay awake for the next thing to do. To sleep and be woken costs some 100 us on
 // a virtual processor: a caller sleeps only where the others' shares last much longer than its own,
 // workers only where the caller works alone for long or the run has ended.
-constexpr std::chrono::milliseconds kWorkerSpin(1);
-constexpr std::chrono::milliseconds kCallerSpin(2);
+constexpr std::chrono::milliseconds kWorkerSpin(1);  // speed
+constexpr std::chrono::milliseconds kCallerSpin(2);  // speed
 // From then on they offer their processor to others at every look: the system likes to put a woken
 // thread on the waker's, and who spins there keeps it from the thread that it waits for.
-constexpr int kSpinsAlone = 64;
+constexpr int kSpinsAlone = 64;  // speed
 // Who asks for awake threads within this time of the last question will ask again.
-constexpr std::chrono::microseconds kAMoment(200);
+constexpr std::chrono::microseconds kAMoment(200);  // speed
 // Workers that keep a caller waiting for longer than uneven shares of a small plan do share their
 // processor with others. If that comes twice in a few regions they are not Ready for a time, which
 // doubles as often as that comes again soon.
-constexpr std::chrono::microseconds kLate(20);
-constexpr int kFewRegions = 16;
-constexpr std::chrono::milliseconds kShortestRest(4), kLongestRest(128);
+constexpr std::chrono::microseconds kLate(20);                            // speed
+constexpr int kFewRegions = 16;                                           // speed
+constexpr std::chrono::milliseconds kShortestRest(4), kLongestRest(128);  // speed
 
 struct ThreadPlace {
   int depth = 0;

@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "exec/support/caches.h"
+
 namespace kiln {
 namespace {
 
-// Last-level caches have some MiB a core, and 32 in all; machines that have more share it with
-// others. Of what is a quarter larger, much stays.
-constexpr double kCache = 40 << 20;
+// Of what is a quarter larger than the last-level cache, much stays in it.
+constexpr double kCache = kL3Bytes + kL3Bytes / 4;  // speed
 
 // Of an operand: bytes, however large it is.
 double BytesOf(const OperandShape& operand) {

@@ -5,10 +5,10 @@ namespace kiln {
 namespace {
 
 // For so long others may pass the one that waits first.
-constexpr std::chrono::milliseconds kPatience(1);
+constexpr std::chrono::milliseconds kPatience(1);  // speed
 
 // Callers that come again and again work beside each other for so long after they met.
-constexpr std::chrono::milliseconds kTogether(10);
+constexpr std::chrono::milliseconds kTogether(10);  // speed
 
 }  // namespace
 

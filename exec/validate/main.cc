@@ -21,10 +21,11 @@
 namespace kiln {
 namespace {
 
-constexpr uint64_t kSeconds = 5;         // of processor time; a kernel takes some milliseconds
-constexpr int kNiceness = 10;            // where nobody waits
-constexpr int kFrameTimeoutMs = 20'000;  // of time, for code that waits
-constexpr uint64_t kMostMemory = uint64_t{2} << 30;
+// Seconds of processor time for one kernel, which takes some milliseconds.
+constexpr uint64_t kSeconds = 5;                     // compile time
+constexpr int kNiceness = 10;                        // correctness: where nobody waits
+constexpr int kFrameTimeoutMs = 20'000;              // compile time: of time, for code that waits
+constexpr uint64_t kMostMemory = uint64_t{2} << 30;  // compile time
 
 std::string ValidateInChild(const std::string& frame) {
   const auto request = DecodeValidationRequest(frame);

@@ -15,19 +15,19 @@
 namespace kiln {
 namespace {
 
-constexpr int64_t kUsualElements = 1 << 13;
-constexpr int64_t kMostOfExample = 1 << 18;      // of extents that the caller names
-constexpr int64_t kMostAlone = 1 << 23;          // the same where there are no others
-constexpr int64_t kLeastPart = 1 << 12;          // to which they are scaled down
-constexpr int64_t kMostLong = 1 << 19;           // of long rows, and of many
-constexpr int64_t kMostWork = int64_t{1} << 25;  // operations of a probe with those
-constexpr uint64_t kFreeTries = 400;
-constexpr size_t kFewProbes = 6;
+constexpr int64_t kUsualElements = 1 << 13;      // compile time
+constexpr int64_t kMostOfExample = 1 << 18;      // compile time: of extents that the caller names
+constexpr int64_t kMostAlone = 1 << 23;          // compile time: the same where there are no others
+constexpr int64_t kLeastPart = 1 << 12;          // compile time: to which they are scaled down
+constexpr int64_t kMostLong = 1 << 19;           // compile time: of long rows, and of many
+constexpr int64_t kMostWork = int64_t{1} << 25;  // compile time: operations of a probe with those
+constexpr uint64_t kFreeTries = 400;             // compile time
+constexpr size_t kFewProbes = 6;                 // correctness
 
 // Wanted extents: `inner` in the innermost dim, the rest by `pattern` as far as there is room.
 std::vector<int64_t> Spread(const Kernel& kernel, int64_t inner, int64_t room, size_t pattern) {
-  static constexpr int64_t kOuter[] = {2, 3, 1, 5};
-  static constexpr int64_t kSizes[] = {1, 4, 17, 2, 64};
+  static constexpr int64_t kOuter[] = {2, 3, 1, 5};       // correctness
+  static constexpr int64_t kSizes[] = {1, 4, 17, 2, 64};  // correctness
   std::vector<int64_t> extents(kernel.dims.size(), kSizes[pattern % 5]);
   int64_t left = std::max<int64_t>(1, room / std::max<int64_t>(1, inner));
   for (int d = kernel.innermost(); d >= 0; --d) {
@@ -118,7 +118,7 @@ std::vector<std::vector<int64_t>> WantedExtents(const Kernel& kernel, const Laun
 
 // The work that an element takes, in operations.
 int64_t Work(const Kernel& kernel) {
-  constexpr int64_t kFunction = 20;
+  constexpr int64_t kFunction = 20;  // compile time
   int64_t work = 1;
   for (const ScalarExpr* const expr : Expressions(kernel)) {
     for (const ExprNode& node : expr->nodes()) work += Info(node.op).function ? kFunction : 1;

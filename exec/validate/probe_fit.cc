@@ -10,9 +10,9 @@
 namespace kiln {
 namespace {
 
-constexpr int64_t kManyElements = int64_t{1} << 40;  // more are not told apart
-constexpr int64_t kMostSteps = 1 << 14;              // coordinates of which reads are followed
-constexpr int kMostRounds = 64;
+constexpr int64_t kManyElements = int64_t{1} << 40;  // correctness: more are not told apart
+constexpr int64_t kMostSteps = 1 << 14;  // compile time: coordinates of which reads are followed
+constexpr int kMostRounds = 64;          // compile time
 
 // The dims over which each expression of Expressions() is evaluated.
 std::vector<std::vector<int32_t>> Spaces(const Kernel& kernel) {

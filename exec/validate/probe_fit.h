@@ -22,7 +22,7 @@
 namespace kiln {
 
 // Of the iteration space and of each operand of a probe.
-inline constexpr int64_t kMostElements = 1 << 16;
+inline constexpr int64_t kMostElements = 1 << 16;  // compile time
 
 class ProbeFitter {
  public:

@@ -28,8 +28,9 @@
 namespace kiln {
 namespace {
 
-constexpr uint8_t kUnwritten = 0xa5;
-constexpr int64_t kDrawn = 16381;  // elements of an operand, which then repeat; no blocks are alike
+constexpr uint8_t kUnwritten = 0xa5;  // correctness
+// Elements of an operand, which then repeat; no blocks are alike.
+constexpr int64_t kDrawn = 16381;  // correctness
 
 // Memory between two pages that nobody may touch.
 class GuardedMemory {

@@ -29,7 +29,7 @@
 namespace kiln {
 
 // Counts changes of the probes: a validation of another version says nothing here.
-inline constexpr int kValidationVersion = 4;
+inline constexpr int kValidationVersion = 4;  // correctness
 
 struct ValidationRequest {
   std::string code;

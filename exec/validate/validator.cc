@@ -12,7 +12,8 @@
 namespace kiln {
 namespace {
 
-constexpr int kAnswerTimeoutMs = 30'000;  // kiln-validate limits the time of one by itself
+// kiln-validate limits the time of one by itself.
+constexpr int kAnswerTimeoutMs = 30'000;  // compile time
 
 // The environment variable that names the executable; its older name where only that is set.
 const char* Variable() {

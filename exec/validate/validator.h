@@ -21,7 +21,7 @@ namespace kiln {
 class Validator {
  public:
   // A greeting takes some milliseconds, and more where all processors are busy.
-  static constexpr int kHelloTimeoutMs = 10'000;
+  static constexpr int kHelloTimeoutMs = 10'000;  // correctness
 
   // `executable` as for FindProgram (empty: looked for, KILN_VALIDATE). `most` processes at once.
   // Starts nothing yet.

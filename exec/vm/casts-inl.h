@@ -38,7 +38,7 @@ To Saturated(From x) {
     const To value = static_cast<To>(static_cast<Wide>(inside));
     return std::is_signed_v<To> && x != x ? To{0} : value;
   } else {
-    constexpr To kHalf = Limits::max() / 2 + 1;
+    constexpr To kHalf = Limits::max() / 2 + 1;                // correctness
     constexpr From kEnd = From{2} * static_cast<From>(kHalf);  // one past the largest
     constexpr From kLast = kEnd - kEnd * std::numeric_limits<From>::epsilon() / 2;
     const To value = static_cast<To>(above < kEnd ? above : kLast);

@@ -9,9 +9,10 @@
 namespace kiln::vm {
 namespace {
 
-constexpr size_t kOneBytes = 64;  // a register of one element: room for one whole vector
+// A register of one element: room for one whole vector.
+constexpr size_t kOneBytes = 64;  // correctness
 
-constexpr size_t kFrameBytes = size_t{16} << 10;  // of longer blocks
+constexpr size_t kFrameBytes = size_t{16} << 10;  // correctness: of longer blocks
 
 class Finisher {
  public:

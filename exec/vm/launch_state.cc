@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/vm/launch_state.h"
 
-#include "exec/vm/large_dim.h"
-
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <limits>
 #include <new>
 
+#include "exec/support/caches.h"
+#include "exec/vm/large_dim.h"
+
 namespace kiln::vm {
 namespace {
 
-constexpr int64_t kMaxTempBytes = int64_t{1} << 46;
+constexpr int64_t kMaxTempBytes = int64_t{1} << 46;  // correctness
 constexpr int64_t kNowhere = std::numeric_limits<int64_t>::min();
-constexpr int64_t kFetchedBytes = int64_t{4} << 20;
-constexpr size_t kLeastRun = 32;          // elements; shorter ones are worked out one by one
-constexpr int64_t kGroupElements = 4096;  // of a cell of a wide program: its temporaries stay in L1
+constexpr int64_t kFetchedBytes = kL3ShareBytes;
+constexpr size_t kLeastRun = 32;  // speed: elements; shorter ones are worked out one by one
+// Elements of a cell of a wide program: its temporaries stay in L1.
+constexpr int64_t kGroupElements = 4096;  // speed
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

@@ -221,7 +221,7 @@ struct NotBool {
 struct Shl {
   template <typename T>
   static T Do(T a, T b) {
-    constexpr std::make_unsigned_t<T> kBits = 8 * sizeof(T);
+    constexpr std::make_unsigned_t<T> kBits = 8 * sizeof(T);  // correctness
     const auto by = static_cast<std::make_unsigned_t<T>>(b);
     return by >= kBits ? T{0} : static_cast<T>(static_cast<Wrap<T>>(a) << (by & (kBits - 1)));
   }
@@ -229,7 +229,7 @@ struct Shl {
 struct Shr {
   template <typename T>
   static T Do(T a, T b) {
-    constexpr std::make_unsigned_t<T> kBits = 8 * sizeof(T);
+    constexpr std::make_unsigned_t<T> kBits = 8 * sizeof(T);  // correctness
     const auto by = static_cast<std::make_unsigned_t<T>>(b);
     const T outside = a < T{0} ? static_cast<T>(-1) : T{0};
     return by >= kBits ? outside : static_cast<T>(a >> (by & (kBits - 1)));

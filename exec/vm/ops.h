@@ -20,7 +20,7 @@
 
 namespace kiln::vm {
 
-inline constexpr size_t kVectorElements = 16;  // of f32, in the widest vectors
+inline constexpr size_t kVectorElements = 16;  // correctness: of f32, in the widest vectors
 
 struct OpArgs {
   void* dst;

@@ -27,7 +27,7 @@ struct Window {
 };
 inline constexpr int32_t kNothing = -1;
 
-inline constexpr size_t kMaxSpans = 256;
+inline constexpr size_t kMaxSpans = 256;  // correctness
 inline constexpr int32_t kOutside = std::numeric_limits<int32_t>::min();
 
 // Positions of a block's elements relative to its start: start + step * i; or those of a matrix

@@ -10,7 +10,7 @@ namespace {
 
 // Up to this many operations are repeated rather than stored. A wide plan, which has no values of a
 // row, stores all that is read by more dims.
-constexpr int kCheap = 4;
+constexpr int kCheap = 4;  // speed
 
 // `from` with stage numbers translated.
 ScalarExpr Renumber(const ScalarExpr& from, const std::vector<int32_t>& stage_map) {

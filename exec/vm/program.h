@@ -35,15 +35,15 @@
 
 namespace kiln::vm {
 
-inline constexpr int kMaxDims = 16;  // iterated dims
+inline constexpr int kMaxDims = 16;  // correctness: iterated dims
 // Elements of a block: of the vector dim alone, which divide the blocks of reductions; and of
 // several dims in a wide program. Larger ones cost less for each element to start, but all that a
 // pass keeps of a long row should stay in the nearest cache; passes that keep little have up to the
 // most.
-inline constexpr int64_t kBlock = 512, kMostBlock = 4096;
-inline constexpr int64_t kWideBlock = 1024, kMostWideBlock = 2048;
-inline constexpr int64_t kMapChunk = 4096;  // elements of a row that are one unit of work
-inline constexpr size_t kStripPart = 128;   // elements of a strip between fetches of lines
+inline constexpr int64_t kBlock = 512, kMostBlock = 4096;           // speed
+inline constexpr int64_t kWideBlock = 1024, kMostWideBlock = 2048;  // speed
+inline constexpr int64_t kMapChunk = 4096;  // speed: elements of a row that are one unit of work
+inline constexpr size_t kStripPart = 128;   // speed: elements of a strip between fetches of lines
 
 struct Insn {
   enum class Kind : uint8_t { kOp, kRead, kCoordinate, kParam, kConst, kExtent, kFill, kStrip };

@@ -98,7 +98,7 @@ enum class Where : uint8_t { kA, kB, kBlock, kSlot, kOne };
 inline constexpr bool InMemory(Where where) { return where >= Where::kBlock; }
 
 // Bytes of a slot.
-inline constexpr size_t kSlotBytes = 256;
+inline constexpr size_t kSlotBytes = 256;  // correctness
 
 // The code of a step, for a few vectors and for one; known to the instruction set's own file only.
 struct StepFn {

@@ -10,7 +10,7 @@
 namespace kiln::vm {
 namespace {
 
-constexpr size_t kMaxOperations = 192;  // of a strip
+constexpr size_t kMaxOperations = 192;  // correctness: of a strip
 constexpr size_t kNever = std::numeric_limits<size_t>::max();
 
 bool IsStep(const Insn& insn) { return insn.kind == Insn::Kind::kOp && insn.step != StepOp::kNone; }

@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kNowhere = std::numeric_limits<int64_t>::min();
 
 // Spans shorter than this on average are slower than element by element, or than windows.
-constexpr size_t kLeastSpan = 8, kLeastSpanBesideWindows = 40;
+constexpr size_t kLeastSpan = 8, kLeastSpanBesideWindows = 40;  // speed
 
 // The span that starts at element i.
 Span SpanAt(const int64_t* at, size_t n, size_t i) {
@@ -81,7 +81,7 @@ bool WithinReach(const Positions& positions) {
     high = std::max(high, positions.at[i]);
   }
   const int64_t more = static_cast<int64_t>(positions.n / positions.run - 1) * positions.step;
-  constexpr int64_t kReach = std::numeric_limits<int32_t>::max() / 4;
+  constexpr int64_t kReach = std::numeric_limits<int32_t>::max() / 4;  // correctness
   return low + std::min<int64_t>(more, 0) > -kReach && high + std::max<int64_t>(more, 0) < kReach;
 }
 

@@ -15,8 +15,9 @@ namespace kiln {
 namespace vm {
 namespace {
 
-constexpr int64_t kTaskWork = int64_t{1} << 16;  // element operations that are worth a task
-constexpr int64_t kMaxTasks = 128;
+// Element operations that are worth a task.
+constexpr int64_t kTaskWork = int64_t{1} << 16;  // speed
+constexpr int64_t kMaxTasks = 128;               // speed
 
 // Scratch that returns with the scope.
 class Scratch {
@@ -280,7 +281,7 @@ class Runner {
   LaunchContext* const context_;
 };
 
-constexpr int kUnbound = 1;
+constexpr int kUnbound = 1;  // correctness
 
 // kUnbound: nothing ran, since BindLaunch refused.
 int RunProgram(const Program& program, void** argv, bool large, int64_t group_extent) {

@@ -32,7 +32,7 @@ class Fetches {
   }
 
  private:
-  static constexpr int kMost = 32;
+  static constexpr int kMost = 32;  // correctness
   struct Range {
     const uint8_t *at, *end;
     bool written;

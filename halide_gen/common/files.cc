@@ -41,7 +41,7 @@ absl::StatusOr<std::string> ReadBytes(const std::string& path) {
 namespace {
 
 constexpr char kPrefix[] = "kiln-codegen.";
-constexpr int64_t kOldSeconds = 60;  // one that is younger may be about to be locked
+constexpr int64_t kOldSeconds = 60;  // correctness: one that is younger may be about to be locked
 
 std::string Parent() {
   const char* const parent = secure_getenv("TMPDIR");

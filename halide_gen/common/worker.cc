@@ -35,7 +35,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Outcome = CodegenAnswer::Outcome;
 
-constexpr uint64_t kMostMemory = uint64_t{4} << 30;
+constexpr uint64_t kMostMemory = uint64_t{4} << 30;  // compile time
 
 // What the child does.
 std::string CompileInChild(const CodegenRequest& request, const std::string& dir) {

@@ -57,7 +57,7 @@ void WarmUp() {
   const Halide::Var x("warm");
   Halide::Func func("warm_up");
   func(x) = Halide::cast<float>(x);
-  func.vectorize(x, 8);
+  func.vectorize(x, 8);  // correctness
   const auto target = HalideTargetOf(LowestTarget(DeviceKind::kCpu));
   if (target.ok()) func.compile_to_module({}, "warm_up", *target).compile_to_buffer();
 }

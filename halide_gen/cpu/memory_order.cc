@@ -27,8 +27,8 @@ using Halide::Var;
 std::vector<OutputNest> BuildMemoryOrder(const Kernel& kernel, const Schedule& schedule,
                                          const Operands& operands) {
   const auto& permuted = schedule.As<MemoryOrder>();
-  constexpr int kBlock = 256;  // elements
-  constexpr int kFewSteps = 16;
+  constexpr int kBlock = 256;    // speed: elements
+  constexpr int kFewSteps = 16;  // speed
   const auto guard = TailStrategy::GuardWithIf;
   const auto inner = static_cast<size_t>(kernel.innermost());
   const auto order = static_cast<size_t>(permuted.order);

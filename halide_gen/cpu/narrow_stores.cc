@@ -17,7 +17,7 @@ using Halide::Internal::Stmt;
 using Halide::Internal::Store;
 using Halide::Internal::Variable;
 
-constexpr unsigned kPartLanes = 64;  // of a part: a few registers hide what each waits for
+constexpr unsigned kPartLanes = 64;  // speed: of a part: a few registers hide what each waits for
 
 struct Range {
   int begin, lanes;

@@ -96,7 +96,8 @@ class PartOfTail : public IRMutator {
 }  // namespace
 
 Stmt NarrowTails::visit(const IfThenElse* op) {
-  constexpr int kLeastCalls = 16;  // below, compiling is quick and a loop takes longer than masks
+  // With fewer calls compiling is quick, and a loop takes longer than masks.
+  constexpr int kLeastCalls = 16;  // compile time
   if (!op->else_case.defined()) return MaskReader::visit(op);
   Tail tail;
   tail.mutate(op->else_case);

@@ -223,7 +223,7 @@ void SetExtents(Func& func, const std::vector<Expr>& extents) {
 }
 
 Expr PerTask(int64_t grain, const Expr& each, const Expr& count) {
-  constexpr int kParts = 8, kFew = 16;
+  constexpr int kParts = 8, kFew = 16;  // speed
   const Expr whole = Halide::max(1, static_cast<int32_t>(grain) / Halide::max(1, each));
   if (!count.defined()) return whole;
   const Expr is_few = count > whole && count < kFew * whole;
@@ -231,7 +231,8 @@ Expr PerTask(int64_t grain, const Expr& each, const Expr& count) {
 }
 
 Expr AtOnce(const Expr& length, int most) {
-  return Halide::clamp(static_cast<int>(4 * kShortRow) / Halide::max(1, length), 1, most);
+  constexpr int kShortRows = 4;  // speed
+  return Halide::clamp(static_cast<int>(kShortRows * kShortRow) / Halide::max(1, length), 1, most);
 }
 
 BlockLoops BlocksOf(const Expr& rows, const Expr& length, int64_t grain) {

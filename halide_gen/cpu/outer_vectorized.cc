@@ -28,9 +28,9 @@ using Halide::RDom;
 using Halide::TailStrategy;
 using Halide::Var;
 
-constexpr int kFewColumns = 8;
-constexpr int kMostInRegisters = 32;
-constexpr int64_t kFewOperations = 8;
+constexpr int kFewColumns = 8;         // speed
+constexpr int kMostInRegisters = 32;   // speed
+constexpr int64_t kFewOperations = 8;  // speed
 constexpr auto kStack = Halide::MemoryType::Stack;
 
 class AcrossNest {

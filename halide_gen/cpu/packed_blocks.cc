@@ -112,7 +112,7 @@ class BlockNest {
   }
 
   void Loops(Halide::Stage& stage) {
-    constexpr int kRows = 1024;  // elements
+    constexpr int kRows = 1024;  // speed: elements
     const auto guard = TailStrategy::GuardWithIf;
     const size_t near = NearDim();
     const RVar rows("prows"), in_rows("pinrows"), task("ptask"), inside("pinside");

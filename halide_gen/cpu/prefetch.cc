@@ -30,11 +30,13 @@ using Halide::Internal::Variable;
 
 using Vector = Prefetching::Vector;
 
-constexpr int kAhead = 2048;       // bytes of an input between what is read and what is asked for
-constexpr size_t kMostLines = 16;  // asked for in a step
-constexpr int kMostRows = 16;      // of a tile
-constexpr int kMostNames = 64;     // in an index
-constexpr int kMuch = 64;          // expressions of a loop that has the time to ask for others
+// Bytes of an input between what is read and what is prefetched.
+constexpr int kAhead = 2048;       // speed
+constexpr size_t kMostLines = 16;  // speed: asked for in a step
+constexpr int kMostRows = 16;      // speed: of a tile
+constexpr int kMostNames = 64;     // compile time: in an index
+constexpr int kLittle = 24;        // speed: operations for each load of a step
+constexpr int kMuch = 64;  // speed: expressions of a loop that has the time to ask for others
 
 bool Holds(const std::vector<Vector>& vectors, const Vector& vector) {
   return std::any_of(vectors.begin(), vectors.end(), [&](const Vector& other) {
@@ -366,7 +368,7 @@ Stmt Prefetching::visit(const For* loop) {
   }
   // The processor sees loads that follow each other, and fetches early enough for a loop with
   // little else to do; to ask takes room for misses away from it.
-  const bool by_itself = !step.loaded().empty() && ComputesLess(*loop, step.loaded(), 24);
+  const bool by_itself = !step.loaded().empty() && ComputesLess(*loop, step.loaded(), kLittle);
   size_t lines = 0;
   for (Vector vector : step.loaded()) {
     if (inputs_.count(vector.buffer) == 0 || LoadedInside(step.loops(), vector.buffer)) continue;
@@ -383,7 +385,7 @@ Stmt Prefetching::visit(const For* loop) {
     body = Asking(vector, /*beside_streams=*/true, lines, body);
   }
   // So do stores past the caches.
-  const bool has_room = !ComputesLess(*loop, step.loaded(), 12);
+  const bool has_room = !ComputesLess(*loop, step.loaded(), kLittle / 2);
   for (const Vector& vector : next_[loop]) body = Asking(vector, has_room, lines, body);
   lines = 0;
   for (const Vector& vector : writes_[loop])

@@ -77,7 +77,7 @@ class Computed : public IRGraphVisitor {
 }  // namespace
 
 Expr RareSelects::visit(const Select* op) {
-  constexpr int kLeastCalls = 40;
+  constexpr int kLeastCalls = 40;  // speed
   const Expr select = MaskReader::visit(op);
   op = select.as<Select>();
   if (op == nullptr || op->type.is_scalar() || op->condition.type().is_scalar()) return select;

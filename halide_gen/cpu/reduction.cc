@@ -18,7 +18,7 @@ using Halide::Var;
 constexpr int kLanes = static_cast<int>(kReduceLanes);
 constexpr int kBlock = static_cast<int>(kReduceBlock);
 constexpr int kOuterBlock = static_cast<int>(kOuterReduceBlock);
-constexpr int kFolded = 16;
+constexpr int kFolded = 16;  // speed
 
 using Element = std::function<Expr(const Expr&)>;
 
@@ -100,7 +100,7 @@ bool HasSteps(const ReductionSpec& spec) { return spec.accumulators == kLanes; }
 // before the fold could read it. Elements that are dear are computed first, as many as there are.
 void CombineRest(const ReductionSpec& spec, const Element& element, const std::vector<Expr>& at,
                  const Expr& length, ReductionLevel& level) {
-  constexpr int kMostOperations = 16;
+  constexpr int kMostOperations = 16;  // speed
   const std::vector<Expr> lane = With(level.lane, at);
   const Expr rest = length % kLanes;
   const Expr present = level.lane < rest;
@@ -205,7 +205,7 @@ void BuildSequence(const ReductionSpec& spec, const Element& element, const Expr
 
 // Lane rule: one row after the other.
 void ScheduleRow(ReductionLevel& level, const Halide::LoopLevel& at) {
-  constexpr int kTailLanes = 16;
+  constexpr int kTailLanes = 16;  // speed
   const auto stack = Halide::MemoryType::Stack;
   Func& lanes = level.lanes;
   const bool steps = level.accumulators == kLanes;

@@ -30,7 +30,7 @@ std::vector<Var> Vars(const std::vector<Loop>& loops) {
   return vars;
 }
 
-constexpr int kTileBytes = 16 << 10;  // of sums that are added to row by row
+constexpr int kTileBytes = 16 << 10;  // speed: of sums that are added to row by row
 
 class RootNests {
  public:
@@ -408,7 +408,7 @@ class RootNests {
     const Var all = Fused(func, vars);
     Expr per_task = PerTask(grain_, cut.each, cut.finely ? count : Expr());
     if (cut.whole.defined()) {
-      constexpr int kEnough = 4;
+      constexpr int kEnough = 4;  // speed
       const Expr most = 2 * PerTask(grain_, cut.each);
       const Expr wholes = Halide::max(1, per_task / cut.whole) * cut.whole;
       per_task = select(count >= kEnough * cut.whole && cut.whole <= most, wholes, per_task);

@@ -31,7 +31,7 @@ using Halide::Internal::Variable;
 using Values = std::set<Expr, Halide::Internal::IRDeepCompare>;
 using Names = std::map<Expr, std::string, Halide::Internal::IRDeepCompare>;
 
-constexpr size_t kMostSteady = 8;  // more would not stay in registers
+constexpr size_t kMostSteady = 8;  // speed: more would not stay in registers
 
 // Names that a loop's body gives a meaning, buffers that it writes, and loops inside.
 class Own : public IRGraphVisitor {

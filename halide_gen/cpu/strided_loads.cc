@@ -12,7 +12,7 @@ using Halide::Internal::Ramp;
 using Halide::Internal::Shuffle;
 
 Expr StridedLoads::visit(const Load* op) {
-  constexpr int64_t kMostApart = 8;
+  constexpr int64_t kMostApart = 8;  // speed
   const auto* ramp = op->index.as<Ramp>();
   if (ramp == nullptr || !op->type.is_vector()) return MaskReader::visit(op);
   const auto apart = Halide::Internal::as_const_int(ramp->stride);

@@ -31,11 +31,12 @@ using Halide::Stage;
 using Halide::TailStrategy;
 using Halide::Var;
 
-constexpr int kTurnTile = 8;         // along the other dim than the innermost
-constexpr int kBlockTiles = 128;     // of a block along the turned dim: a page of each of its rows
-constexpr int kBlockSize = 1 << 16;  // elements of a block of several steps, about
-constexpr int kMostTasks = 16;       // longer ones find more pages again
-constexpr int64_t kFewOperations = 16;
+constexpr int kTurnTile = 8;  // speed: along the other dim than the innermost
+// Tiles of a block along the transposed dim: a page of each of its rows.
+constexpr int kBlockTiles = 128;        // speed
+constexpr int kBlockSize = 1 << 16;     // speed: elements of a block of several steps, about
+constexpr int kMostTasks = 16;          // speed: longer ones find more pages again
+constexpr int64_t kFewOperations = 16;  // speed
 
 class TurnNest {
  public:
@@ -93,7 +94,7 @@ class TurnNest {
   // product is less than 2^16, as it is along dims that run as one (up to 127 elements but for the
   // first, which is not divided).
   static Expr SmallQuotient(const Expr& dividend, const Expr& divisor) {
-    constexpr int kBits = 16;
+    constexpr int kBits = 16;  // correctness
     return (dividend * ((1 << kBits) / Halide::max(1, divisor) + 1)) >> kBits;
   }
 

@@ -43,8 +43,8 @@ struct PortInfo {
 struct PlanInfo;
 using PlanFn = std::function<void(const PlanInfo&)>;
 
-inline constexpr int kMaxThreads = 1024;
-absl::Status CheckThreads(int threads);  // kInvalidArgument: not from 0 to kMaxThreads
+inline constexpr int kMaxThreads = 1024;  // correctness
+absl::Status CheckThreads(int threads);   // kInvalidArgument: not from 0 to kMaxThreads
 
 struct RunOptions {
   // 0 to kMaxThreads. Hard cap of the Model, however many callers it has; 0: the CPUs of the

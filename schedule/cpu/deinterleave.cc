@@ -10,7 +10,8 @@
 namespace kiln {
 namespace {
 
-constexpr int64_t kMostStride = 4;  // Halide makes dense loads and shuffles of strides up to this
+// Halide makes dense loads and shuffles of strides up to this.
+constexpr int64_t kMostStride = 4;  // correctness
 
 // True if in every input that runs along `channel` the innermost dim comes next, so that its
 // elements are as far from each other as `channel` is long.
@@ -34,7 +35,7 @@ std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes,
   deinterleave.channel = channel;
   deinterleave.channels = std::max<int64_t>(1, sizes.at_most[d]);
   const int64_t row = sizes.at_most[static_cast<size_t>(kernel.innermost())];
-  const int64_t step = LanesForRow(LanesFor(kernel, machine, 4), row);
+  const int64_t step = LanesForRow(LanesFor(kernel, machine, kMostVectors), row);
   std::vector<Schedule> candidates;
   for (const bool together : {true, false}) {
     for (const int64_t steps : {2, 1}) {

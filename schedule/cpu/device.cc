@@ -15,8 +15,8 @@
 namespace kiln {
 namespace {
 
-constexpr size_t kMaxBuffers = 16;
-constexpr int64_t kMaxWork = 800;  // some 0.4 s
+constexpr size_t kMaxBuffers = 16;  // compile time
+constexpr int64_t kMaxWork = 800;   // compile time: some 0.4 s
 
 // Files of the build; a test parses them.
 Machine Shipped(absl::string_view text) {

@@ -10,7 +10,7 @@ namespace {
 
 // Maps read at other elements than the reader's own are computed anew for each such read, and so
 // are those they read: code grows with their number.
-constexpr int64_t kMostCopies = 32;
+constexpr int64_t kMostCopies = 32;  // compile time
 
 int64_t Copies(const Kernel& kernel) {
   const std::vector<const ScalarExpr*> exprs = Expressions(kernel);
@@ -74,9 +74,10 @@ std::vector<int64_t> StepsFor(const Kernel& kernel, const Machine& machine, int6
   const auto add = [&](int64_t step) {
     if (std::find(steps.begin(), steps.end(), step) == steps.end()) steps.push_back(step);
   };
-  for (const int64_t vectors : {4, 2, 1}) add(LanesForRow(LanesFor(kernel, machine, vectors), row));
+  for (int64_t vectors = kMostVectors; vectors > 0; vectors /= 2)
+    add(LanesForRow(LanesFor(kernel, machine, vectors), row));
   const int64_t half = LanesFor(kernel, machine, 1) / 2;
-  if (half >= kLeastLanes && row <= 4 * half) add(half);
+  if (half >= kLeastLanes && row <= kMostVectors * half) add(half);
   return steps;
 }
 

@@ -16,7 +16,7 @@ std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes,
   if (!linked) return {};
   std::vector<Schedule> candidates;
   for (const Collapsed& collapsed : CollapsedFor(kernel, sizes)) {
-    for (const int64_t vectors : {2, 4}) {
+    for (const int64_t vectors : {kMostVectors / 2, kMostVectors}) {
       Fissioned fissioned;
       fissioned.step = LanesFor(kernel, machine, vectors);
       fissioned.task = GrainFor(kernel, machine);

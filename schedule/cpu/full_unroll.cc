@@ -14,7 +14,7 @@ namespace {
 
 // A step has the code of a whole row: operations of it, which take some 0.2 s to compile, or for a
 // reduction, whose trees are counted for a loop, some 0.3 s.
-constexpr int64_t kMostRowWork = 400, kMostReducedWork = 1000;
+constexpr int64_t kMostRowWork = 400, kMostReducedWork = 1000;  // compile time
 
 Decision Accepts(const Kernel& kernel) {
   if (kernel.num_iterated() < 2) return Decision::No("it has no dim outside of the innermost");

@@ -11,7 +11,7 @@ namespace kiln {
 namespace {
 
 // The fewest operations of a link: an exp or a log has more.
-constexpr int64_t kLink = 18;
+constexpr int64_t kLink = 18;  // speed
 
 bool IsWork(const ExprNode& node) {
   return node.op != ScalarOp::kConst && node.op != ScalarOp::kParam && node.op != ScalarOp::kRead &&

@@ -22,7 +22,7 @@
 namespace kiln {
 
 // Elements of a strip: a page of the first cache at most for each link.
-inline constexpr int kStrip = 256;
+inline constexpr int kStrip = 256;  // speed
 
 // `kernel`, if it is a chain that can be cut, with its links as its only stages: maps over all
 // dims. A cut is where one value is all that is needed later of what was computed before it.

@@ -38,7 +38,7 @@ int64_t Bounded(int64_t extent) { return std::min<int64_t>(extent, INT32_MAX); }
 // rows.
 bool HasFewTiles(const Kernel& kernel, const SizeClass& sizes, const Machine& machine,
                  int64_t step) {
-  constexpr int64_t kFewTiles = 8;
+  constexpr int64_t kFewTiles = 8;  // speed
   const auto extent = [&](int32_t dim) { return Bounded(sizes.at_most[static_cast<size_t>(dim)]); };
   const Stage& reduction = FirstReduction(kernel);
   if (!IsSingle(kernel) || reduction.over.size() != 1) return false;
@@ -60,7 +60,7 @@ std::vector<int64_t> TileSteps(const Kernel& kernel, const SizeClass& sizes,
     if (step <= kMostLanes && std::find(steps.begin(), steps.end(), step) == steps.end())
       steps.push_back(step);
   };
-  for (const int64_t vectors : {4, 8, 2, 1})
+  for (const int64_t vectors : {4, 8, 2, 1})  // compile time: candidates
     add(LanesForRow(LanesFor(kernel, machine, vectors), row));
   if (row <= kMostLanes && IsSingle(kernel))
     add((std::max<int64_t>(1, row) + vector - 1) / vector * vector);
@@ -69,7 +69,7 @@ std::vector<int64_t> TileSteps(const Kernel& kernel, const SizeClass& sizes,
 
 std::vector<bool> MapsToStore(const Kernel& kernel) {
   const Stage& reduction = FirstReduction(kernel);
-  std::vector<bool> kept = MapsToKeep(kernel, {.shared_cost = 4, .single_cost = 12});
+  std::vector<bool> kept = MapsToKeep(kernel, {.single_cost = kWorthKeeping});
   for (size_t i = 0; i < kept.size(); ++i) {
     // A value of a column costs nothing to keep.
     const Stage& stage = kernel.stages[i];

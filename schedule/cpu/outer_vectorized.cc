@@ -9,7 +9,7 @@
 namespace kiln {
 namespace {
 
-constexpr int64_t kMostRow = 24;  // a tile has the code of a whole row
+constexpr int64_t kMostRow = 24;  // compile time: a tile has the code of a whole row
 
 std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes,
                                  const Machine& machine) {

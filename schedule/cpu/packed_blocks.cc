@@ -12,7 +12,7 @@ namespace kiln {
 namespace {
 
 // Elements of a vector, and operations in all of its registers, so that code stays short.
-constexpr int64_t kMostElements = 128, kMostWork = 400;
+constexpr int64_t kMostElements = 128, kMostWork = 400;  // compile time
 
 // If the last dims are known to be tiny, and the dim along which inputs lie is one of them or comes
 // right before. The last vector makes elements twice: nothing in place.

@@ -14,8 +14,8 @@
 namespace kiln {
 namespace {
 
-constexpr size_t kLine = 64;
-constexpr int64_t kMemory = 64 << 20;  // more than the caches of a core
+constexpr size_t kLine = 64;           // correctness
+constexpr int64_t kMemory = 64 << 20;  // correctness: more than the caches of a core
 
 double Now() {
   return std::chrono::duration<double, std::nano>(
@@ -43,12 +43,12 @@ void Keep(T& value) {
 
 // Of an addition that waits for the one before.
 double LatencyNs() {
-  constexpr int kAdditions = 1 << 16;
-  return LeastNs(20,
+  constexpr int kAdditions = 1 << 16;  // correctness
+  return LeastNs(/*tries=*/20,         // correctness
                  [] {
                    float sum = 1;
                    for (int k = 0; k < kAdditions; ++k) {
-                     sum += 1.5F;
+                     sum += 1.5F;  // correctness
                      Keep(sum);
                    }
                  }) /
@@ -67,7 +67,7 @@ double ChasedNs(int64_t bytes) {
     next[order[k] * kStep] = order[(k + 1) % lines] * static_cast<uint32_t>(kStep);
   const size_t walked = std::min<size_t>(lines, 1 << 16);
   volatile uint32_t end = 0;
-  return LeastNs(5,
+  return LeastNs(/*tries=*/5,  // correctness
                  [&] {
                    uint32_t at = 0;
                    for (size_t k = 0; k < walked; ++k) at = next[at];
@@ -79,11 +79,11 @@ double ChasedNs(int64_t bytes) {
 // Of a line of memory in a walk down the columns of rows longer than a page: addresses are known,
 // but no line is next to the one before.
 double JumpNs() {
-  constexpr size_t kStride = 4096 + kLine, kColumns = 16;
+  constexpr size_t kStride = 4096 + kLine, kColumns = 16;  // correctness
   std::vector<char> memory(kMemory, 1);
   const size_t rows = memory.size() / kStride;
   volatile int end = 0;
-  return LeastNs(3,
+  return LeastNs(/*tries=*/3,  // correctness
                  [&] {
                    int sum = 0;
                    for (size_t column = 0; column < kColumns; ++column)
@@ -99,7 +99,7 @@ int64_t CacheBytes(int name) { return std::max<int64_t>(0, sysconf(name)); }
 // The largest set that is found much faster than memory: what a core may count on of the last
 // cache, whatever its neighbours do.
 int64_t L3Share(int64_t l2) {
-  constexpr double kFaster = 0.5;
+  constexpr double kFaster = 0.5;  // correctness
   const double memory_ns = ChasedNs(kMemory);
   int64_t share = l2;
   for (int64_t bytes = 2 * l2; bytes < kMemory; bytes *= 2) {

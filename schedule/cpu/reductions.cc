@@ -60,7 +60,7 @@ const Stage& FirstReduction(const Kernel& kernel) {
 }
 
 std::vector<bool> MapsOfRowsToKeep(const Kernel& kernel) {
-  std::vector<bool> kept = MapsToKeep(kernel, {.shared_cost = 4, .single_cost = 12});
+  std::vector<bool> kept = MapsToKeep(kernel, {.single_cost = kWorthKeeping});
   for (size_t i = 0; i < kept.size(); ++i) {
     const Stage& stage = kernel.stages[i];
     if (!IsReduction(stage) && SpansOuter(kernel, stage.dims) && Cost(stage.expr) >= kLeastOfRow)

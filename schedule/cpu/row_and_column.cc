@@ -60,7 +60,7 @@ std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes,
     for (Schedule& rows : of->candidates(halves.rows.kernel, sizes, machine)) {
       rows.in_place.clear();  // reductions read the inputs when rows are written
       both.rows = rows;
-      both.outer_step = LanesForRow(LanesFor(halves.columns.kernel, machine, 4), row);
+      both.outer_step = LanesForRow(LanesFor(halves.columns.kernel, machine, kMostVectors), row);
       both.one_vector = row <= both.outer_step;
       // Blocks of rows that fuse take each stage one row after the other, or fold.
       both.fused =

@@ -67,7 +67,8 @@ Decision AcceptsStreams(const Kernel& kernel) {
 namespace {
 
 std::vector<bool> MapsToStore(const Kernel& kernel, bool streams) {
-  std::vector<bool> kept = MapsToKeep(kernel, {.reindexed = !streams, .shared_cost = 12});
+  std::vector<bool> kept =
+      MapsToKeep(kernel, {.reindexed = !streams, .shared_cost = kWorthKeeping});
   if (!streams) return kept;
   const std::set<int32_t> reduced = ReducedFirst(kernel);
   for (size_t i = 0; i < kept.size(); ++i) {
@@ -118,7 +119,7 @@ class Offers {
     };
     staged_.task = GrainFor(kernel, machine);
     staged_.step = LanesFor(kernel, machine, 2);
-    staged_.outer_step = LanesFor(kernel, machine, 4);
+    staged_.outer_step = LanesFor(kernel, machine, kMostVectors);
     staged_.levels = levels(longest_.inner, kReduceBlock);
     staged_.outer_levels = levels(longest_.outer, kOuterReduceBlock);
     if (longest_.inner > 0) staged_.accumulators = AccumulatorsFor(longest_.inner);
@@ -133,7 +134,7 @@ class Offers {
   }
 
  private:
-  static constexpr int64_t kMostStrided = 8;  // a row is that many loads of a vector
+  static constexpr int64_t kMostStrided = 8;  // speed: a row is that many loads of a vector
 
   // The ways to reduce the innermost dim.
   void AddInner() {
@@ -156,11 +157,11 @@ class Offers {
   // And others: tiles of sums in the nearest cache, or in registers.
   void AddOuter() {
     staged_.one_vector = false;
-    staged_.outer_step = LanesFor(kernel_, machine_, 4);
+    staged_.outer_step = LanesFor(kernel_, machine_, kMostVectors);
     offers_.emplace_back(kStaged, staged_);
     if (longest_.outer == 0) return;
     staged_.one_vector = true;
-    for (const int64_t vectors : {8, 4, 2, 1}) {
+    for (const int64_t vectors : {8, 4, 2, 1}) {  // compile time: candidates
       staged_.outer_step = LanesFor(kernel_, machine_, vectors);
       if (staged_.outer_step <= kMostLanes) offers_.emplace_back(kStaged, staged_);
     }

@@ -12,7 +12,7 @@ namespace {
 
 // Positions along dims that run as one are found by products of 16 bits, which are exact while all
 // but the outermost of these dims have so many elements together.
-constexpr int64_t kMostDivided = 127;
+constexpr int64_t kMostDivided = 127;  // correctness
 
 // The last dims, innermost first, that all inputs have which are contiguous along `along`, before
 // the innermost dim of the kernel.
@@ -43,19 +43,19 @@ int64_t MostDims(const Kernel& kernel, const SizeClass& sizes, int32_t along) {
 
 std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes,
                                  const Machine& machine) {
-  constexpr int64_t kManyColumns = 64;
+  constexpr int64_t kManyColumns = 64;  // speed
   const int32_t along = TransposedDim(kernel);
   if (along < 0 || !Cuts(kernel).empty()) return {};
   const int64_t row = sizes.at_most[static_cast<size_t>(kernel.innermost())];
   Transpose transpose;
-  transpose.step = LanesForRow(LanesFor(kernel, machine, 4), row);
+  transpose.step = LanesForRow(LanesFor(kernel, machine, kMostVectors), row);
   transpose.task = GrainFor(kernel, machine);
   transpose.along = along;
   const int64_t most_dims = MostDims(kernel, sizes, along);
   std::vector<Schedule> candidates;
   for (int64_t dims = 1; dims <= most_dims; dims += std::max<int64_t>(1, most_dims - 1)) {
     for (const int64_t columns : {int64_t{1}, kManyColumns}) {
-      for (const int64_t tile : {16, 8}) {
+      for (const int64_t tile : {16, 8}) {  // correctness: those that the code is written for
         transpose.dims = dims;
         transpose.columns = columns;
         transpose.tile = tile;

@@ -51,5 +51,26 @@ class DeadPartsTest(unittest.TestCase):
         self.assertIn("enum value INPUT", self.dead("INPUT INPUTS Buffer::INPUTS"))
 
 
+class LiteralsTest(unittest.TestCase):
+    def found(self, code, path="schedule/a.cc"):
+        return [(line, *names, tag) for line, names, tag, _ in lint.literals.constants(pathlib.PurePosixPath(path), code)]
+
+    def test_a_constant_has_a_tag_on_its_line(self):
+        self.assertEqual(self.found("constexpr int kA = 7;\nconstexpr int kB = 7;  // speed: why\n"),
+                         [(1, "kA", None), (2, "kB", "speed")])
+        self.assertEqual(self.found("// speed\nconstexpr double kC = 0.5, kD = 3;  // compile time\n"),
+                         [(2, "kC", "kD", "compile time")])
+        self.assertEqual(self.found("constexpr std::chrono::microseconds kE(20);\n", "exec/a.cc"), [(1, "kE", None)])
+
+    def test_numbers_without_a_name_count_where_schedules_are_made(self):
+        code = "if (row > 200) return;\n"
+        self.assertEqual(self.found(code), [(1, "-", None)])
+        self.assertEqual(self.found(code, "exec/a.cc"), [])
+        self.assertEqual(self.found(code, "graph/a.cc"), [])
+
+    def test_types_comments_strings_and_small_numbers_tune_nothing(self):
+        self.assertEqual(self.found('auto x = Halide::Int(32);  // 77\nf("99", 2, a[1] >> 5);\nconstexpr int kN = kM;\n'), [])
+
+
 if __name__ == "__main__":
     unittest.main()
