@@ -14,6 +14,7 @@
 #include "compiler/variants.h"
 #include "fusion/legality.h"
 #include "graph/text.h"
+#include "schedule/analysis.h"
 #include "schedule/device.h"
 
 namespace kiln {
@@ -85,7 +86,8 @@ class MachineMeasurer {
       double Machine::*ns;
     };
     KILN_RETURN_IF_ERROR(Additions());
-    constexpr Row kRows[] = {{"div", "f32", 12, &Machine::div_ns},
+    constexpr Row kRows[] = {{"max", "f32", 12, &Machine::extreme_ns},
+                             {"div", "f32", 12, &Machine::div_ns},
                              {"sqrt", "f32", 12, &Machine::sqrt_ns},
                              {"div", "i32", 4, &Machine::integer_div_ns}};
     for (const Row& row : kRows) {
@@ -161,15 +163,38 @@ class MachineMeasurer {
          &Machine::loop_ns},
         {"input x : f32 [64, 1024]\ninput i : i64 [64, 1024]\n"
          "y = gather_elements(x, i) {axis = 1}\noutput y\n",
-         64 * 1024, &Machine::gather_ns},
-        {"input x : f32 [256, 256]\ny = transpose(x) {perm = [1, 0]}\noutput y\n", 256 * 256,
-         &Machine::turn_ns}};
+         64 * 1024, &Machine::gather_ns}};
     for (const Row& row : kRows) {
       machine_.*row.ns = 0;
       KILN_ASSIGN_OR_RETURN(const double priced, Priced(row.body));
       KILN_ASSIGN_OR_RETURN(const double ns, Ns(row.body));
       machine_.*row.ns = std::max(1e-3, (ns - priced) / row.count);
     }
+    KILN_RETURN_IF_ERROR(Transposes());
+    return Masks();
+  }
+
+  // A matrix that the second-level cache holds, transposed and as it is.
+  absl::Status Transposes() {
+    const std::string x = "input x : f32 [256, 256]\n";
+    KILN_ASSIGN_OR_RETURN(const double ns, Ns(x + "y = transpose(x) {perm = [1, 0]}\noutput y\n"));
+    KILN_ASSIGN_OR_RETURN(const double plain, Ns(x + "y = neg(x)\noutput y\n"));
+    machine_.transpose_ns = std::max(1e-3, (ns - plain) / (256 * 256));
+    return absl::OkStatus();
+  }
+
+  // Rows that lack half a vector of a step, and whole ones.
+  absl::Status Masks() {
+    constexpr int kRowCount = 256;
+    const auto rows = [&](int64_t columns) {
+      return Ns(absl::StrCat("input x : f32 [", kRowCount, ", ", 2 * columns,
+                             "]\ns = slice(x) {axes = [1], ", "starts = [0], ends = [", columns,
+                             "]}\ny = neg(s)\noutput y\n"));
+    };
+    const int64_t lanes = machine_.vector_bytes / int64_t{sizeof(float)};
+    KILN_ASSIGN_OR_RETURN(const double masked, rows(kMostVectors * lanes - lanes / 2));
+    KILN_ASSIGN_OR_RETURN(const double whole, rows(kMostVectors * lanes));
+    machine_.mask_ns = std::max(1e-3, (masked - whole) / kRowCount / kMostVectors);
     return absl::OkStatus();
   }
 

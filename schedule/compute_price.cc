@@ -2,6 +2,7 @@
 #include "schedule/compute_price.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "schedule/read_price.h"
@@ -9,15 +10,10 @@
 namespace kiln {
 namespace {
 
-// What is not hidden by loops that take one vector at a time of elements that are found one by one,
-// or transposed: a vector waits for its elements, and no other is there to be computed meanwhile.
-constexpr double kNotHiddenByOne = 0.6;  // speed
-
-// The latency of the greatest or least of two floats, in additions; and that of a sum which comes
-// from the nearest cache and goes there.
-constexpr double kExtremeDepth = 3, kForwarded = 6;  // speed
-
 constexpr double kLine = 64;  // correctness: bytes
+
+// Halvings that fold the lanes of a row: a shuffle and a combination each.
+constexpr int kFoldSteps = std::bit_width(static_cast<uint64_t>(kReduceLanes)) - 1;
 
 class ComputePricer {
  public:
@@ -51,15 +47,12 @@ class ComputePricer {
       }
       price_.dear_repeats = std::max(price_.dear_repeats, runs / std::max(1.0, distinct));
     }
-    if (counts_.IsStage(e)) work.ns += CombineNs(e);
+    if (counts_.IsReduction(e)) work.ns += counts_.Runs(e) * CombineNs(counts_.stage(e), machine_);
     const double gather_ns = GatherNs(counts_, e, varies, machine_, bytes_);
-    const bool by_one = (counts_.loops().transposes || counts_.AcrossRows() || gather_ns > 0) &&
-                        !InBlocks() && 4 * counts_.loops().step <= machine_.vector_bytes;
-    if (by_one) price_.not_hidden = kNotHiddenByOne;
-    const double ns = Overlapped(work.ns, work.divider_ns, by_one ? kNotHiddenByOne : kNotHidden);
+    const double ns = Overlapped(work.ns, work.divider_ns);
     price_.ns += ns + gather_ns;
     own_ns_[e] = ns;
-    price_.short_rows_ns += (LaneFactor(e) - 1) * ns;
+    price_.short_rows_ns += (LaneFactor(e) - 1) * ns + MasksNs(e);
     if (!counts_.Kept(e)) return;
     const Stage& stage = counts_.stage(e);
     // Kept rows stay in the nearest cache, whole stages where they fit.
@@ -81,11 +74,19 @@ class ComputePricer {
     const double row = counts_.RowOf(e);
     const double most = by_lanes ? static_cast<double>(kReduceLanes) : lanes;
     const double rest = std::fmod(row, most);
-    // The last step of what is stored is whole, and so is one that computes little: with masks.
-    constexpr double kLittle = 16;  // speed
-    const bool whole = !by_lanes && (counts_.IsStage(e) || counts_.chain(e).instructions < kLittle);
-    const double step = whole ? lanes : std::min(lanes, bytes / 4);
+    const double step = by_lanes ? std::min(lanes, bytes / 4) : lanes;
     return filled * (row - rest + std::ceil(rest / step) * step) / row;
+  }
+
+  // The vectors of the last step of a row store under masks, if the step is not whole.
+  double MasksNs(size_t e) const {
+    if (counts_.IsStage(e) || counts_.AcrossRows() || counts_.EmptyRows()) return 0;
+    if (!counts_.LoopsOver(e, counts_.kernel().innermost())) return 0;
+    const auto step = static_cast<double>(counts_.loops().step);
+    const double row = counts_.RowOf(e);
+    if (std::fmod(row, step) == 0) return 0;
+    const double lanes = static_cast<double>(machine_.vector_bytes) / 4;
+    return counts_.Runs(e) / row * std::ceil(step / lanes) * machine_.mask_ns;
   }
 
   // The same for vectors across rows, of which the last is a part.
@@ -102,15 +103,6 @@ class ComputePricer {
                         !counts_.LoopsOver(e, counts_.kernel().innermost());
     return scalar ? static_cast<double>(machine_.vector_bytes) / 4 : 1;
   }
-
-  // What a reduction takes to combine its elements.
-  double CombineNs(size_t e) const {
-    const Stage& stage = counts_.stage(e);
-    if (stage.kind != Stage::Kind::kReduce) return 0;
-    return counts_.Runs(e) * machine_.add_ns * CombineAdds(stage);
-  }
-
-  bool InBlocks() const { return counts_.loops().across == LoopSummary::Across::kBlocks; }
 
   // The loop over a stored expression, with the maps that it computes in place.
   struct Body {
@@ -137,26 +129,16 @@ class ComputePricer {
     const double waits = body.chain.depth / links * machine_.latency_ns / in_flight;
     double ns = counts_.Runs(e) / lanes * waits * links;
     if (counts_.IsReduction(e)) ns = std::max(ns, AccumulatorNs(e));
-    ns = std::hypot(ns, body.ns) + SpillNs(body, vectors);
+    ns = std::hypot(ns, body.ns);
     price_.latency_ns += ns - body.ns;
     if (counts_.loops().links > 1)  // what a link leaves for the next stays in the nearest cache
       price_.ns += (links - 1) * counts_.Runs(e) * 2 * sizeof(float) / machine_.GbPerS(0);
     if (counts_.ByTiles(e)) AddTiles(e, ns);
   }
 
-  // What it takes to put values aside for which there are no registers: some for each vector of a
-  // step, more where chains are long.
-  double SpillNs(const Body& body, double vectors) const {
-    constexpr double kValues = 2, kMost = 6, kPerDepth = 0.125;  // speed
-    const auto registers = static_cast<double>(machine_.registers);
-    const double values = vectors * std::min(kMost, kValues + kPerDepth * body.chain.depth);
-    return std::max(0.0, values / registers - 1) * body.ns;
-  }
-
   // What a reduction waits for its accumulators.
   double AccumulatorNs(size_t e) const {
-    const Stage& stage = counts_.stage(e);
-    const double depth = CombineDepth(stage) * machine_.latency_ns;
+    const double depth = machine_.latency_ns;
     if (counts_.AcrossRows()) return 0;
     if (!counts_.ByTiles(e)) {
       const double row = counts_.RowOf(e),
@@ -165,30 +147,18 @@ class ComputePricer {
     }
     const auto columns = static_cast<double>(counts_.loops().columns);
     if (!counts_.loops().sums_in_cache) return counts_.Runs(e) / columns * depth;
-    return counts_.Runs(e) / std::max(columns, counts_.RowOf(e)) *
-           (depth + kForwarded * machine_.latency_ns);
+    return counts_.Runs(e) / std::max(columns, counts_.RowOf(e)) * depth;
   }
 
-  static double CombineDepth(const Stage& stage) {
-    return CombineAdds(stage) > 1 ? kExtremeDepth : 1;
-  }
-
-  // The fold of a row's lanes: instructions, and the wait of loops over the row that need it, as
-  // long as those have nothing else to do.
+  // The fold of a row's lanes: instructions, and the wait of loops over the row that need it where
+  // rows go one by one. Rows that fold together share the vectors, and wait together.
   void AddFolds(size_t e) {
-    constexpr double kSteps = 6, kInstructions = 12, kTogether = 0.25;  // speed
-    // The share of a latency that is waited for: of rows one by one, and of several in turns.
-    constexpr double kAlone = 0.55, kInTurn = 0.13;  // speed
-    if (counts_.AcrossRows()) return;
-    const Stage& stage = counts_.stage(e);
+    if (counts_.AcrossRows() || counts_.loops().folds_together) return;
     const double rows = counts_.Runs(e) / counts_.RowOf(e),
                  vector = static_cast<double>(machine_.vector_bytes) / 4;
-    const double work = kInstructions * CombineAdds(stage) * machine_.add_ns * vector;
-    price_.short_rows_ns += rows * work * (counts_.loops().folds_together ? kTogether : 1);
-    if (counts_.loops().folds_together || !counts_.AwaitedByRow(e)) return;
-    const double waits = kSteps * CombineDepth(stage) + counts_.DepthAfter(e);
-    price_.short_rows_ns +=
-        rows * waits * machine_.latency_ns * (counts_.loops().batch > 1 ? kInTurn : kAlone);
+    price_.short_rows_ns += rows * 2 * kFoldSteps * CombineNs(counts_.stage(e), machine_) * vector;
+    if (counts_.loops().batch > 1 || !counts_.AwaitedByRow(e)) return;
+    price_.short_rows_ns += rows * (kFoldSteps + counts_.DepthAfter(e)) * machine_.latency_ns;
   }
 
   // Reductions by tiles of columns, which take `ns` for their elements.
@@ -200,30 +170,20 @@ class ComputePricer {
     // Whole tiles, of which the last has idle lanes.
     const double idle = std::ceil(row / columns) * columns / row - 1;
     price_.short_rows_ns += idle * ns;
-    // Its loads have masks, of some instructions each.
-    constexpr double kMask = 2;  // speed
-    if (idle > 0)
-      price_.short_rows_ns += counts_.Runs(e) * (1 + idle) / std::ceil(row / columns) * kMask *
-                              counts_.Loads(e) * machine_.add_ns;
     const double steps = counts_.Runs(e) / std::min(row, columns);
     price_.tile_loops += steps / static_cast<double>(kOuterReduceBlock);
     if (counts_.loops().sums_in_cache)
       price_.ns += 2 * bytes * counts_.Runs(e) / machine_.GbPerS(0);
     if (!counts_.loops().strides && !counts_.loops().sums_in_cache)
       price_.jumps_ns += steps * RowJumpNs(e);
-    // A step down a column finds neither its line nor its page near, if columns have many.
-    double slab = bytes;
-    for (int32_t dim = stage.over.front(); dim <= counts_.kernel().innermost(); ++dim)
-      slab *= counts_.Elements({dim});
-    const double far = std::min(1.0, 2 * slab / static_cast<double>(machine_.l2_bytes));
-    if (counts_.loops().strides && row > columns && bytes_ > static_cast<double>(machine_.l3_bytes))
-      price_.jumps_ns += steps * std::max(1.0, columns * bytes / kLine) * far * machine_.jump_ns;
+    if (!counts_.loops().sums_in_cache && row > columns &&
+        bytes_ > static_cast<double>(machine_.l3_bytes))
+      price_.jumps_ns += steps * std::max(1.0, columns * bytes / kLine) * machine_.jump_ns;
   }
 
   // The rows of a block lie side by side in a cache, unless they are so far apart that too few fit
   // into the same sets: then each is fetched anew for each tile.
   double RowJumpNs(size_t e) const {
-    constexpr double kMiddle = 0.1;  // speed
     int64_t inputs = 0, stride = 1;
     for (const ExprNode& node : counts_.expr(e).nodes()) {
       if (!counts_.Loads(node) || node.source != ReadSource::kInput ||
@@ -236,9 +196,8 @@ class ComputePricer {
       stride = std::max(stride, counts_.StrideOf(input.dims, down, input.type));
     }
     if (kOuterReduceBlock * inputs < machine_.l2_bytes / stride) return 0;
-    if (bytes_ <= static_cast<double>(machine_.l2_bytes)) return 0;
-    const bool far = bytes_ > static_cast<double>(machine_.l3_bytes);
-    return static_cast<double>(inputs) * machine_.jump_ns * (far ? 1 : kMiddle);
+    if (bytes_ <= static_cast<double>(machine_.l3_bytes)) return 0;
+    return static_cast<double>(inputs) * machine_.jump_ns;
   }
 
   const LoopCounts& counts_;

@@ -99,18 +99,12 @@ double LoopCounts::RunsOf(size_t e, uint64_t varies) const {
 
 bool LoopCounts::VariesAlongRow(const ExprNode& read) const { return VariesAlong(read, row_dims_); }
 
-double LoopCounts::Loads(size_t e) const {
-  const std::vector<ExprNode>& nodes = expr(e).nodes();
-  return static_cast<double>(
-      std::count_if(nodes.begin(), nodes.end(), [&](const ExprNode& node) { return Loads(node); }));
-}
-
 void LoopCounts::CountRuns() {
   runs_.assign(size(), 0);
   for (size_t e = size(); e-- > 0;) {
     if (Stored(e)) {
       runs_[e] = Domain(e);
-      (IsReduction(e) ? reduction_loops_ : map_loops_) += runs_[e] / RowOf(e);
+      row_loops_ += runs_[e] / RowOf(e);
     }
     std::set<std::pair<int32_t, bool>> own;  // stages read at the reader's own element
     for (const ExprNode& node : expr(e).nodes()) {
@@ -122,12 +116,11 @@ void LoopCounts::CountRuns() {
       runs_[of] = OneNest() ? std::max(runs_[of], asked) : runs_[of] + asked;
     }
   }
-  map_loops_ /= RowsAtOnce();
-  reduction_loops_ /= RowsAtOnce();
+  row_loops_ /= RowsAtOnce();
   if (!OneNest()) return;
-  map_loops_ = reduction_loops_ = 0;
+  row_loops_ = 0;
   for (size_t e = kernel_.stages.size(); e < size(); ++e)
-    map_loops_ = std::max(map_loops_, runs_[e] / RowOf(e) / RowsAtOnce());
+    row_loops_ = std::max(row_loops_, runs_[e] / RowOf(e) / RowsAtOnce());
 }
 
 // Stages come before their readers.

@@ -66,9 +66,8 @@ class LoopCounts {
   // node of it that varies with these dims (VariesWith).
   double Runs(size_t e) const { return runs_[e]; }
   double RunsOf(size_t e, uint64_t varies) const;
-  // Loops over rows that start: of maps, and of reductions.
-  double MapLoops() const { return map_loops_; }
-  double ReductionLoops() const { return reduction_loops_; }
+  // Loops over rows that start.
+  double RowLoops() const { return row_loops_; }
 
   bool VariesAlongRow(const ExprNode& read) const;
   // True for reads from memory; a map that is not stored is computed instead.
@@ -76,7 +75,6 @@ class LoopCounts {
     return node.op == ScalarOp::kRead &&
            (node.source == ReadSource::kInput || Stored(static_cast<size_t>(node.ref)));
   }
-  double Loads(size_t e) const;
   // Of the body of an expression's loop, with the maps that it computes in place; and the stages
   // that these are.
   const Chain& chain(size_t e) const { return chains_[e]; }
@@ -106,7 +104,7 @@ class LoopCounts {
   std::vector<double> runs_;
   std::vector<Chain> chains_;
   std::vector<std::vector<size_t>> inlined_;
-  double map_loops_ = 0, reduction_loops_ = 0;
+  double row_loops_ = 0;
 };
 
 bool Has(const std::vector<int32_t>& dims, int32_t dim);

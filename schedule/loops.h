@@ -12,6 +12,9 @@
 
 namespace kiln {
 
+// Elements of a transposed tile along the operands; along the row it has LoopSummary::tile.
+inline constexpr int64_t kTileRows = 8;  // correctness
+
 struct LoopSummary {
   // How the stages of a kernel lie in loop nests.
   enum class Nests : uint8_t {

@@ -15,7 +15,7 @@
 namespace kiln {
 namespace {
 
-constexpr absl::string_view kFirstLine = "kiln machine 3";
+constexpr absl::string_view kFirstLine = "kiln machine 4";
 
 struct Field {
   const char* name;
@@ -29,13 +29,20 @@ constexpr WholeField kWholeFields[] = {
     {"vector", &Machine::vector_bytes}, {"registers", &Machine::registers},
     {"l1", &Machine::l1_bytes},         {"l2", &Machine::l2_bytes},
     {"l3", &Machine::l3_bytes},         {"grain", &Machine::parallel_grain}};
-constexpr Field kFields[] = {
-    {"launch", &Machine::launch_ns}, {"loop", &Machine::loop_ns},
-    {"gather", &Machine::gather_ns}, {"turn", &Machine::turn_ns},
-    {"gflops", &Machine::gflops},    {"latency", &Machine::latency_ns},
-    {"window", &Machine::window},    {"jump", &Machine::jump_ns},
-    {"add", &Machine::add_ns},       {"div", &Machine::div_ns},
-    {"sqrt", &Machine::sqrt_ns},     {"integer_div", &Machine::integer_div_ns}};
+constexpr Field kFields[] = {{"launch", &Machine::launch_ns},
+                             {"loop", &Machine::loop_ns},
+                             {"gather", &Machine::gather_ns},
+                             {"transpose", &Machine::transpose_ns},
+                             {"mask", &Machine::mask_ns},
+                             {"gflops", &Machine::gflops},
+                             {"latency", &Machine::latency_ns},
+                             {"window", &Machine::window},
+                             {"jump", &Machine::jump_ns},
+                             {"add", &Machine::add_ns},
+                             {"div", &Machine::div_ns},
+                             {"sqrt", &Machine::sqrt_ns},
+                             {"integer_div", &Machine::integer_div_ns},
+                             {"extreme", &Machine::extreme_ns}};
 
 // The positive number that `text` is.
 std::optional<double> Positive(absl::string_view text) {

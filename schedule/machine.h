@@ -7,7 +7,7 @@
 // two machines of one level make the same kernels and the same keys.
 //
 // Text form, one fact a line, `#` starts a comment:
-//   kiln machine 3
+//   kiln machine 4
 //   target x86-64-v3
 //   vector 32            # bytes of a vector register
 //   registers 16         # of vectors
@@ -18,7 +18,8 @@
 //   launch 180           # ns for a kernel to start and end
 //   loop 6               # ns for a loop over a row to start and end
 //   gather 0.9           # ns for an element read at a place that is computed or far away
-//   turn 0.3             # ns for an element of an operand that runs along another dim
+//   transpose 0.3        # ns for an element of an operand that runs along another dim
+//   mask 0.5             # ns for a vector that is stored under a mask, beyond an ordinary one
 //   gflops 55            # of library products and convolutions
 //   latency 1            # ns from an addition to one that needs its result
 //   window 400           # instructions that a core looks ahead
@@ -26,6 +27,7 @@
 //   add 0.03             # ns an f32 element, of every op that is not named and no function
 //   div 0.15
 //   sqrt 0.2
+//   extreme 0.09         # of the greatest or least of two floats, which lets NaN through
 //   integer_div 1.5
 //   set 32768 90         # GB/s, read and written together, of operands that have so many bytes
 //   set 1073741824 11
@@ -52,9 +54,9 @@ struct Machine {
   int64_t vector_bytes = 32, registers = 16;
   int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 4 << 20;
   int64_t parallel_grain = 1 << 15;
-  double launch_ns = 0, loop_ns = 0, gather_ns = 0, turn_ns = 0;
+  double launch_ns = 0, loop_ns = 0, gather_ns = 0, transpose_ns = 0, mask_ns = 0;
   double latency_ns = 1, jump_ns = 5, window = 400;
-  double add_ns = 0, div_ns = 0, sqrt_ns = 0, integer_div_ns = 0;
+  double add_ns = 0, div_ns = 0, sqrt_ns = 0, integer_div_ns = 0, extreme_ns = 0;
   double gflops = 1;
   std::vector<Set> sets;  // ascending, at least one
 

@@ -14,9 +14,6 @@
 namespace kiln {
 namespace {
 
-// A loop that only maps has nothing to fold at its end.
-constexpr double kMapLoop = 0.25;  // speed
-
 // Elements of an input that are asked for, if each read asked for others.
 double ElementsRead(const LoopCounts& counts, size_t input) {
   double elements = 0;
@@ -59,7 +56,6 @@ struct Parts {
   Price price;
   double latency_ns = 0, short_rows_ns = 0;
   double loops = 0;
-  double not_hidden = kNotHidden;
 };
 
 Parts PartsOf(const LoopCounts& counts, const Machine& machine, double bytes) {
@@ -70,8 +66,7 @@ Parts PartsOf(const LoopCounts& counts, const Machine& machine, double bytes) {
   parts.short_rows_ns = compute.short_rows_ns;
   parts.price.dear_repeats = compute.dear_repeats;
   parts.price.memory_ns = OddReadsNs(counts, machine, bytes) + compute.jumps_ns;
-  parts.loops = counts.MapLoops() * kMapLoop + counts.ReductionLoops() + compute.tile_loops;
-  parts.not_hidden = compute.not_hidden;
+  parts.loops = counts.RowLoops() + compute.tile_loops;
   return parts;
 }
 
@@ -86,7 +81,7 @@ Parts PiecesOf(const LoopCounts& counts, std::span<const int64_t> whole, const M
   const std::vector<int64_t> lengths = PieceLengths(kernel, cuts, whole);
   const bool shared = counts.loops().segments == LoopSummary::Segments::kBlended;
   Parts all;
-  all.loops = counts.MapLoops() * kMapLoop;
+  all.loops = counts.RowLoops();
   for (size_t k = 0; k <= cuts.size(); ++k) {
     if (!shared) row = std::max<int64_t>(1, lengths[k]);
     const Kernel piece = Between(kernel, cuts, k);
@@ -121,9 +116,8 @@ Price PriceOf(const Kernel& kernel, std::span<const int64_t> extents, const Mach
   price.bytes = walk.bytes;
   price.memory_ns += walk.ns;
   const double started = machine.launch_ns + parts.loops * machine.loop_ns;
-  price.ns = started + Overlapped(price.memory_ns, price.compute_ns, parts.not_hidden);
-  const double waiting =
-      started + Overlapped(price.memory_ns, price.compute_ns + parts.latency_ns, parts.not_hidden);
+  price.ns = started + Overlapped(price.memory_ns, price.compute_ns);
+  const double waiting = started + Overlapped(price.memory_ns, price.compute_ns + parts.latency_ns);
   price.idle_ns = waiting - price.ns + parts.short_rows_ns;
   return price;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "schedule/analysis.h"
 
@@ -64,15 +65,15 @@ class ReadPricer {
           VariesAlong(node, {counts_.lane_dim()}) && !AlongLanes(counts_, node, clamped))
         ns += reached[i] *
               (counts_.VariesAlongRow(node) ? counts_.Runs(e) : counts_.Runs(e) / counts_.Row()) *
-              (machine_.gather_ns + LinesNs(node));
+              machine_.gather_ns;
     }
     return ns;
   }
 
   // What reads cost over the walk: those that are turned, and those of second loops.
   double OddReadsNs() const {
-    constexpr double kBlocks = 0.3;  // speed: of a transposition, where vectors hold blocks
-    const bool blocks = counts_.loops().across == LoopSummary::Across::kBlocks;
+    const bool transposes =
+        counts_.loops().transposes && counts_.loops().across != LoopSummary::Across::kBlocks;
     double ns = 0;
     std::vector<double> asked(counts_.kernel().inputs.size(), 0);
     for (size_t e = 0; e < counts_.size(); ++e) {
@@ -82,8 +83,8 @@ class ReadPricer {
         const auto input = static_cast<size_t>(node.ref);
         if (!counts_.VariesAlongRow(node)) continue;
         asked[input] += counts_.Runs(e);
-        if (counts_.loops().transposes && !AlongLanes(counts_, node, clamped))
-          ns += counts_.Runs(e) * machine_.turn_ns * (blocks ? kBlocks : 1);
+        if (transposes && !AlongLanes(counts_, node, clamped))
+          ns += counts_.Runs(e) * machine_.transpose_ns;
       }
     }
     if (counts_.AcrossRows() && !counts_.OneNest()) ns += StridesNs();
@@ -124,8 +125,6 @@ class ReadPricer {
   // Tiles that are transposed follow each other along the operands, or along the outputs, some at a
   // time: the one is read in runs, or the other written. Each run begins at a place of its own.
   double TilesNs() const {
-    constexpr double kOther = 8;  // speed: elements of a tile along the operands
-    constexpr double kRead = 1, kWritten = 0.3, kConflict = 5;  // speed: of a run, in latencies
     const auto dim = static_cast<int32_t>(counts_.loops().along);
     const double along = counts_.Elements({dim}), row = counts_.Row();
     const auto tile = static_cast<double>(counts_.loops().tile),
@@ -133,28 +132,14 @@ class ReadPricer {
     const KernelOutput& output = counts_.kernel().outputs[0];
     const double all = counts_.Elements(output.dims);
     const double whole =
-        all / std::max(1.0, along * row) * std::ceil(along / kOther) * std::ceil(row / tile);
-    const double elements = whole * kOther * tile;
-    const bool conflicts = counts_.Conflicts(output.dims, dim, output.type);
-    const double written = elements / std::min(row, tile * tiles) *
-                           (conflicts && tiles == 1 ? kWritten + kConflict : kWritten);
-    const bool splits = tiles > 1 && ConflictingRows();
-    const double read =
-        elements / (tiles > 1 ? kOther : RunOf(dim)) * (splits ? kRead + kConflict : kRead);
+        all / std::max(1.0, along * row) * std::ceil(along / kTileRows) * std::ceil(row / tile);
+    const double elements = whole * kTileRows * tile;
+    const double written = elements / std::min(row, tile * tiles);
+    const double read = elements / (tiles > 1 ? kTileRows : RunOf(dim));
     const double inner =
-        tiles > 1 ? std::min(tiles, std::ceil(row / tile)) : std::ceil(along / kOther);
-    return (written + read) * machine_.latency_ns + (elements - all) * machine_.turn_ns +
+        tiles > 1 ? std::min(tiles, std::ceil(row / tile)) : std::ceil(along / kTileRows);
+    return (written + read) * machine_.latency_ns + (elements - all) * machine_.transpose_ns +
            whole / inner * machine_.loop_ns;
-  }
-
-  // True if the rows of inputs that lie along `along` fall into few sets of a cache.
-  bool ConflictingRows() const {
-    return std::any_of(counts_.kernel().inputs.begin(), counts_.kernel().inputs.end(),
-                       [&](const KernelInput& input) {
-                         return !input.dims.empty() && input.dims.back() == counts_.loops().along &&
-                                counts_.Conflicts(input.dims, counts_.kernel().innermost(),
-                                                  input.type);
-                       });
   }
 
   // Elements of inputs in one piece along `dim`, which is their last, and those before it that are
@@ -170,54 +155,28 @@ class ReadPricer {
     return 1;
   }
 
-  // Reads along another dim than vectors run take a line for each element, which is still there for
-  // its next element if the loops in between are short.
-  double LinesNs(const ExprNode& read) const {
-    constexpr double kNear = 0.04, kFar = 0.08;  // speed: of a jump
-    const KernelInput& input = counts_.kernel().inputs[static_cast<size_t>(read.ref)];
-    if (input.dims.empty() || input.dims.back() >= counts_.kernel().num_iterated()) return 0;
-    const auto stride =
-        static_cast<double>(counts_.StrideOf(input.dims, counts_.lane_dim(), input.type));
-    double between = kLine;
-    for (int32_t dim = input.dims.back() + 1; dim <= counts_.kernel().innermost(); ++dim)
-      between *= counts_.Elements({dim});
-    if (between <= static_cast<double>(machine_.l1_bytes)) return 0;
-    const bool far = bytes_ > static_cast<double>(machine_.l3_bytes);
-    return machine_.jump_ns * (far ? kFar : kNear) * std::min(1.0, stride / kLine);
-  }
-
-  // What vectors across rows take to sort the elements that they load and store, before and after
-  // reductions.
+  // What vectors across rows take to transpose what they load and store.
   double StridesNs() const {
-    constexpr double kTile = 1.4, kIdle = 6;                         // speed
-    constexpr double kFewApart = 4, kShuffled = 0.4, kPicked = 1.5;  // speed
-    double loaded = 0, stored = 0;
+    double elements = 0;
     for (size_t k = 0; k < counts_.kernel().inputs.size(); ++k)
-      loaded += IsReadInPlace(counts_.kernel(), k)
-                    ? counts_.Elements(counts_.kernel().inputs[k].dims)
-                    : 0;
+      elements += IsReadInPlace(counts_.kernel(), k)
+                      ? counts_.Elements(counts_.kernel().inputs[k].dims)
+                      : 0;
     for (const KernelOutput& output : counts_.kernel().outputs)
-      stored += SpansAll(counts_.kernel(), output.dims) ? counts_.Elements(output.dims) : 0;
-    const double row = std::max(1.0, counts_.extent(counts_.kernel().innermost()));
-    const double all = loaded + stored;
-    const bool tiles = counts_.loops().across == LoopSummary::Across::kTransposed;
-    // Tiles have more rows of registers than a row has elements; shuffles pick elements that lie a
-    // few apart from whole registers, others one by one.
-    const double part = tiles ? kTile * (1 + kIdle / row) : row <= kFewApart ? kShuffled : kPicked;
-    return all * machine_.turn_ns * part;
+      elements += SpansAll(counts_.kernel(), output.dims) ? counts_.Elements(output.dims) : 0;
+    return elements * machine_.transpose_ns;
   }
 
   // The part of elements for which `condition` holds: known where it compares a coordinate with an
-  // extent, as those of concats do, else one half.
-  double PartWhere(const ScalarExpr& expr, ExprId condition) const {
-    constexpr double kUnknown = 0.5;  // speed
+  // extent, as those of concats do; else nothing.
+  std::optional<double> PartWhere(const ScalarExpr& expr, ExprId condition) const {
     const ExprNode& compare = expr.node(condition);
-    if (compare.op != ScalarOp::kLt && compare.op != ScalarOp::kLe) return kUnknown;
+    if (compare.op != ScalarOp::kLt && compare.op != ScalarOp::kLe) return std::nullopt;
     const ExprNode* index = &expr.node(compare.args[0]);
     const ExprNode* extent = &expr.node(compare.args[1]);
     const bool above = extent->op == ScalarOp::kIndex;
     if (above) std::swap(index, extent);
-    if (index->op != ScalarOp::kIndex || extent->op != ScalarOp::kExtent) return kUnknown;
+    if (index->op != ScalarOp::kIndex || extent->op != ScalarOp::kExtent) return std::nullopt;
     const auto of = [&](const ExprNode* node) { return counts_.extent(node->ref); };
     const double below = std::min(1.0, of(extent) / std::max(1.0, of(index)));
     return above ? 1 - below : below;
@@ -239,10 +198,10 @@ class ReadPricer {
       const bool branches =
           node.op == ScalarOp::kGuard && counts_.lane_dim() < 64 &&
           (varies[static_cast<size_t>(node.args[0])] >> counts_.lane_dim() & 1) == 0;
-      const double holds = branches ? PartWhere(expr, node.args[0]) : 1;
+      const std::optional<double> holds = branches ? PartWhere(expr, node.args[0]) : std::nullopt;
       reach(node.args[0], reached[i]);
-      reach(node.args[1], reached[i] * holds);
-      reach(node.args[2], reached[i] * (branches ? 1 - holds : 1));
+      reach(node.args[1], reached[i] * holds.value_or(1));
+      reach(node.args[2], reached[i] * (holds ? 1 - *holds : 1));
       for (const IndexExpr& index : node.index) reach(index.load, reached[i]);
     }
     return reached;

@@ -34,13 +34,13 @@ Chain ChainOf(const ScalarExpr& expr, const ExprNode& node);
 // Divisions, roots and functions: not worth computing twice.
 bool IsDear(ScalarOp op);
 
-// What combining two elements of a reduction takes, in additions.
-double CombineAdds(const Stage& reduction);
+// What combining two elements of a reduction takes.
+double CombineNs(const Stage& reduction, const Machine& machine);
 
 // The part of the shorter of two that does not hide behind the longer.
 inline constexpr double kNotHidden = 0.25;  // speed
-inline double Overlapped(double a, double b, double not_hidden = kNotHidden) {
-  return std::max(a, b) + not_hidden * std::min(a, b);
+inline double Overlapped(double a, double b) {
+  return std::max(a, b) + kNotHidden * std::min(a, b);
 }
 
 }  // namespace kiln

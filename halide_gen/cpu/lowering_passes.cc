@@ -18,6 +18,7 @@
 #include "halide_gen/cpu/steady_values.h"
 #include "halide_gen/cpu/strided_loads.h"
 #include "halide_gen/cpu/uniform_selects.h"
+#include "halide_gen/cpu/unswitch_masks.h"
 #include "halide_gen/cpu/whole_loads.h"
 #include "halide_gen/cpu/whole_steps.h"
 
@@ -58,6 +59,14 @@ std::set<std::string> OutputBuffers(const std::vector<OutputNest>& nests) {
   return names;
 }
 
+// Lanes that LLVM takes well in one piece: a few registers, which hide what each waits for, of
+// packed blocks; one of conditions where there are no registers for masks.
+int MostLanesOfStores(const LoweringInput& in) {
+  constexpr int kPackedLanes = 64;  // speed
+  if (in.schedule.Is(kPackedBlocks)) return kPackedLanes;
+  return HasMaskRegisters(in.lanes) ? static_cast<int>(kMostLanes) : in.lanes;
+}
+
 template <typename Pass>
 std::unique_ptr<IRMutator> Plain(const LoweringInput&) {
   return std::make_unique<Pass>();
@@ -78,13 +87,18 @@ constexpr LoweringPass kPasses[] = {
      Plain<SquareTurns>},
     {"whole_loads", "a load across two stored vectors is not forwarded", false, nullptr,
      Plain<WholeLoads>},
+    {"unswitch_masks", "all tiles of a row pay for the mask of its last", false, nullptr,
+     Plain<UnswitchMasks>},
     // Nests of rows and columns lack registers as it is: branches between loads cost them 3 %.
     {"whole_steps", "all steps of a loop pay for the mask of its last", false,
      [](const Schedule& schedule) { return !schedule.Is(kRowAndColumn); }, Plain<WholeSteps>},
     {"strided_loads", "masked loads with a stride are made lane by lane", false, nullptr,
      Plain<StridedLoads>},
-    {"narrow_stores", "LLVM splits vectors of three registers badly", false,
-     [](const Schedule& schedule) { return schedule.Is(kPackedBlocks); }, Plain<NarrowStores>},
+    {"narrow_stores", "LLVM splits vectors of three registers, and conditions on AVX2, badly",
+     false, nullptr,
+     [](const LoweringInput& in) -> std::unique_ptr<IRMutator> {
+       return std::make_unique<NarrowStores>(MostLanesOfStores(in), in.schedule.Is(kPackedBlocks));
+     }},
     {"narrow_tails", "the tail of a row is as much code as its steps, which compiling pays for",
      false, nullptr,
      [](const LoweringInput& in) -> std::unique_ptr<IRMutator> {

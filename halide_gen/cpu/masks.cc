@@ -46,4 +46,10 @@ Expr MaskReader::Unnamed(Expr mask) const {
   return mask;
 }
 
+Halide::Expr MaskReader::LastLane(const Halide::Expr& mask) const {
+  const std::optional<RowMask> row = FindRowMask(Unnamed(mask));
+  if (!row || !Halide::Internal::is_const_one(row->step)) return {};
+  return row->Holds(row->first + (row->lanes - 1));
+}
+
 }  // namespace kiln

@@ -13,6 +13,9 @@
 
 namespace kiln {
 
+// Whether a processor with vectors of so many floats has registers for masks (AVX-512).
+inline bool HasMaskRegisters(int lanes) { return lanes * int{sizeof(float)} == 64; }
+
 struct RowMask {
   Halide::Expr first, step;
   int lanes = 0;
@@ -35,6 +38,9 @@ class MaskReader : public Halide::Internal::IRMutator {
 
   // The vector that `mask` names; itself if it is no name in scope.
   Halide::Expr Unnamed(Halide::Expr mask) const;
+
+  // A condition that holds if `mask` does for every lane; undefined if none is known.
+  Halide::Expr LastLane(const Halide::Expr& mask) const;
 
  private:
   template <typename LetOrLetStmt>

@@ -13,32 +13,51 @@ using Halide::Internal::Block;
 using Halide::Internal::IRMutator;
 using Halide::Internal::LetStmt;
 using Halide::Internal::Ramp;
+using Halide::Internal::Select;
 using Halide::Internal::Stmt;
 using Halide::Internal::Store;
 using Halide::Internal::Variable;
-
-constexpr unsigned kPartLanes = 64;  // speed: of a part: a few registers hide what each waits for
 
 struct Range {
   int begin, lanes;
 };
 
 // Powers of two, which LLVM has no trouble with.
-std::vector<Range> PartsIn(int lanes) {
+std::vector<Range> PartsOf(int lanes, int most) {
   std::vector<Range> parts;
   for (int begin = 0; begin < lanes; begin += parts.back().lanes) {
-    const unsigned left = std::min(kPartLanes, static_cast<unsigned>(lanes - begin));
+    const auto left = static_cast<unsigned>(std::min(most, lanes - begin));
     parts.push_back({begin, static_cast<int>(std::bit_floor(left))});
   }
   return parts;
 }
 
-bool IsNarrow(int lanes) { return PartsIn(lanes).size() == 1; }
+// Whether an expression computes conditions lane by lane.
+class Conditions : public Halide::Internal::IRVisitor {
+ public:
+  static bool In(const Expr& expr) {
+    Conditions conditions;
+    expr.accept(&conditions);
+    return conditions.found_;
+  }
+
+ protected:
+  using IRVisitor::visit;
+  void visit(const Select* op) override {
+    found_ = found_ || op->condition.type().is_vector();
+    IRVisitor::visit(op);
+  }
+
+ private:
+  bool found_ = false;
+};
 
 }  // namespace
 
+bool NarrowStores::IsNarrow(int lanes) const { return PartsOf(lanes, most_).size() == 1; }
+
 VectorPart NarrowStores::PartAt(size_t part, int lanes) const {
-  const Range range = PartsIn(lanes)[part];
+  const Range range = PartsOf(lanes, most_)[part];
   VectorPart of(range.begin, range.lanes);
   for (const auto& [name, parts] : parts_)
     if (part < parts.size()) of.Name(name, parts[part]);
@@ -50,7 +69,7 @@ Stmt NarrowStores::visit(const LetStmt* op) {
   if (IsNarrow(lanes)) return IRMutator::visit(op);
   std::vector<std::pair<std::string, Expr>> values;
   std::vector<Expr> names;
-  for (size_t part = 0; part < PartsIn(lanes).size(); ++part) {
+  for (size_t part = 0; part < PartsOf(lanes, most_).size(); ++part) {
     const Expr value = PartAt(part, lanes).mutate(op->value);
     values.emplace_back(Halide::Internal::unique_name("part"), value);
     names.push_back(Variable::make(value.type(), values.back().first));
@@ -65,11 +84,12 @@ Stmt NarrowStores::visit(const LetStmt* op) {
 Stmt NarrowStores::visit(const Store* op) {
   const int lanes = op->value.type().lanes();
   const auto* ramp = op->index.as<Ramp>();
-  const bool narrow = IsNarrow(lanes) || ramp == nullptr || ramp->base.type().is_vector() ||
+  const bool narrow = IsNarrow(lanes) || !(all_ || Conditions::In(op->value)) || ramp == nullptr ||
+                      ramp->base.type().is_vector() ||
                       !Halide::Internal::is_const_one(op->predicate);
   if (narrow) return IRMutator::visit(op);
   std::vector<Stmt> stores;
-  for (size_t part = 0; part < PartsIn(lanes).size(); ++part) {
+  for (size_t part = 0; part < PartsOf(lanes, most_).size(); ++part) {
     VectorPart of = PartAt(part, lanes);
     const Expr value = of.mutate(op->value);
     stores.push_back(Store::make(op->name, value, of.mutate(op->index), op->param,

@@ -96,14 +96,16 @@ class PartOfTail : public IRMutator {
 }  // namespace
 
 Stmt NarrowTails::visit(const IfThenElse* op) {
-  // With fewer calls compiling is quick, and a loop takes longer than masks.
+  // With fewer calls compiling is quick, and a loop takes longer than masks in registers of their
+  // own (AVX-512). Elsewhere masks of several vectors are packed into bytes and unpacked again.
   constexpr int kLeastCalls = 16;  // compile time
   if (!op->else_case.defined()) return MaskReader::visit(op);
   Tail tail;
   tail.mutate(op->else_case);
   const std::optional<RowMask>& row = tail.row;
   const bool narrow = row && tail.all && row->lanes >= 2 * lanes_ && row->lanes % lanes_ == 0 &&
-                      Halide::Internal::is_const_one(row->step) && tail.calls >= kLeastCalls;
+                      Halide::Internal::is_const_one(row->step) &&
+                      (!HasMaskRegisters(lanes_) || tail.calls >= kLeastCalls);
   if (!narrow) return MaskReader::visit(op);
   const std::string step = Halide::Internal::unique_name("tail");
   PartOfTail part(row->lanes, VectorPart(Variable::make(Halide::Int(32), step) * lanes_, lanes_));

@@ -31,7 +31,7 @@ using Halide::Stage;
 using Halide::TailStrategy;
 using Halide::Var;
 
-constexpr int kTurnTile = 8;  // speed: along the other dim than the innermost
+constexpr int kTurnTile = static_cast<int>(kTileRows);
 // Tiles of a block along the transposed dim: a page of each of its rows.
 constexpr int kBlockTiles = 128;        // speed
 constexpr int kBlockSize = 1 << 16;     // speed: elements of a block of several steps, about

@@ -31,10 +31,4 @@ Expr WholeSteps::visit(const Load* op) {
   return Call::make(op->type, Call::if_then_else, {whole, unmasked, Expr(op)}, Call::PureIntrinsic);
 }
 
-Expr WholeSteps::LastLane(const Expr& mask) const {
-  const std::optional<RowMask> row = FindRowMask(Unnamed(mask));
-  if (!row || !Halide::Internal::is_const_one(row->step)) return {};
-  return row->Holds(row->first + (row->lanes - 1));
-}
-
 }  // namespace kiln

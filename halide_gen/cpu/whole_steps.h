@@ -32,9 +32,6 @@ class WholeSteps : public MaskReader {
   Halide::Expr visit(const Halide::Internal::Load* op) override;
 
  private:
-  // A condition that holds if that of every lane does; undefined if it is not known.
-  Halide::Expr LastLane(const Halide::Expr& mask) const;
-
   std::string loop_;  // the innermost serial one around
 };
 

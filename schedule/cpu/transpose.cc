@@ -41,6 +41,11 @@ int64_t MostDims(const Kernel& kernel, const SizeClass& sizes, int32_t along) {
   return count;
 }
 
+// A tile stays in registers while it is transposed, and what its shuffles make takes as many again.
+bool FitsRegisters(int64_t tile, const Machine& machine) {
+  return 2 * tile * kTileRows * int64_t{sizeof(float)} <= machine.registers * machine.vector_bytes;
+}
+
 std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes,
                                  const Machine& machine) {
   constexpr int64_t kManyColumns = 64;  // speed
@@ -56,6 +61,7 @@ std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes,
   for (int64_t dims = 1; dims <= most_dims; dims += std::max<int64_t>(1, most_dims - 1)) {
     for (const int64_t columns : {int64_t{1}, kManyColumns}) {
       for (const int64_t tile : {16, 8}) {  // correctness: those that the code is written for
+        if (!FitsRegisters(tile, machine)) continue;
         transpose.dims = dims;
         transpose.columns = columns;
         transpose.tile = tile;

@@ -35,9 +35,9 @@ Stmt Stored(const Expr& value) {
                      Halide::Internal::const_true(lanes), {});
 }
 
-std::string Narrow(const Stmt& stmt) {
+std::string Narrow(const Stmt& stmt, int most = 64, bool all = true) {
   std::ostringstream text;
-  text << Halide::Internal::simplify(NarrowStores().mutate(stmt));
+  text << Halide::Internal::simplify(NarrowStores(most, all).mutate(stmt));
   return text.str();
 }
 
@@ -68,6 +68,15 @@ TEST(NarrowStoresTest, NamesAreOfParts) {
 
 TEST(NarrowStoresTest, VectorsOfRegistersAreLeft) {
   EXPECT_THAT(Narrow(Stored(Loaded(64))), HasSubstr("out0[ramp(i, 1, 64)] = (float32x64)in0["));
+}
+
+TEST(NarrowStoresTest, OnlyConditionsOfLanesAreTakenApart) {
+  const Expr value = Loaded(32), zero = Broadcast::make(0.0f, 32);
+  EXPECT_THAT(Narrow(Stored(value + value), 8, /*all=*/false), HasSubstr("out0[ramp(i, 1, 32)]"));
+  const std::string text =
+      Narrow(Stored(Halide::select(value < zero, zero, value)), 8, /*all=*/false);
+  EXPECT_THAT(text, HasSubstr("out0[ramp(i, 1, 8)]"));
+  EXPECT_THAT(text, HasSubstr("out0[ramp(i + 24, 1, 8)]"));
 }
 
 }  // namespace
