@@ -44,6 +44,7 @@ std::shared_ptr<KernelService> ServiceOf(const CompileOptions& options) {
 RunOptions RunOptionsOf(const CompileOptions& options) {
   RunOptions run;
   run.threads = options.threads;
+  run.workspace_limit = options.workspace_limit;
   if (options.dump || options.on_plan) {
     run.on_plan = [dump = options.dump, on_plan = options.on_plan](const PlanInfo& plan) {
       if (dump) dump("plan", "plan", plan.text);

@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/interleave.h"
 #include "base/status_macros.h"
 #include "compiler/compile.h"
+#include "compiler/fill.h"
 #include "compiler/variants.h"
 #include "fusion/legality.h"
 #include "graph/text.h"
@@ -26,14 +27,6 @@ double Now() {
   return std::chrono::duration<double, std::nano>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
-}
-
-// Numbers near 1, indices 0: nothing that a kernel's time depends on.
-void Fill(const Tensor& tensor) {
-  std::memset(tensor.data(), 0, static_cast<size_t>(tensor.size_bytes()));
-  if (tensor.dtype() != DType::kF32) return;
-  for (int64_t i = 0; i < tensor.num_elements(); ++i)
-    static_cast<float*>(tensor.data())[i] = 1.0f + static_cast<float>(i % 64) * 0x1p-10f;
 }
 
 class MachineMeasurer {
@@ -213,7 +206,7 @@ absl::StatusOr<double> RunNs(const Graph& graph, const CompileOptions& options, 
   const auto allocate = [&](const PortInfo& port) -> absl::StatusOr<Tensor> {
     KILN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, Evaluate(port.shape, {}));
     held.push_back(Tensor::Allocate(port.type, shape));
-    Fill(held.back());
+    FillNearOne(held.back());
     return held.back();
   };
   for (const PortInfo& port : model.inputs()) {
@@ -229,18 +222,14 @@ absl::StatusOr<double> RunNs(const Graph& graph, const CompileOptions& options, 
     return absl::FailedPreconditionError(
         "kernels: they run on the block VM; kiln-codegen is needed to measure compiled ones");
   }
-  // Runs shorter than the clock's own time are taken together.
-  double start = Now();
-  KILN_RETURN_IF_ERROR(context.Run());
-  const int batch =
-      static_cast<int>(std::clamp(20'000 / std::max(1.0, Now() - start), 1.0, 1000.0));
+  absl::Status failed;
+  const auto run = [&](size_t, size_t) { return failed = context.Run(); };
   double least = INFINITY;
   const double end = Now() + seconds * 1e9;
-  for (int i = 0; i < 3 || Now() < end; ++i) {
-    start = Now();
-    for (int k = 0; k < batch; ++k) KILN_RETURN_IF_ERROR(context.Run());
-    least = std::min(least, (Now() - start) / batch);
-  }
+  do {
+    least = std::min(least, LeastNs({0}, 0, 3, run)[0]);
+    KILN_RETURN_IF_ERROR(failed);
+  } while (Now() < end);
   return least;
 }
 

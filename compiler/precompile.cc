@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "compiler/kernel_entry.h"
 #include "compiler/segments.h"
+#include "compiler/tuner.h"
 #include "compiler/variants.h"
 
 namespace kiln {
@@ -33,8 +34,8 @@ void AddKernels(const program::Program& program, Target target, MathMode math,
 
 absl::StatusOr<std::vector<KernelJob>> KernelsOf(
     const Graph& graph, const CompileOptions& options, const std::vector<Target>& targets,
-    const std::vector<std::vector<InputFacts>>& variants,
-    const std::function<void(Target, const Variant&)>& on_variant) {
+    const std::vector<std::vector<InputFacts>>& variants, const OnVariantFn& on_variant,
+    TuneUse* tune) {
   std::vector<KernelJob> jobs;
   std::set<CacheKey> known;
   const bool is_script = HasDynamicNodes(graph);
@@ -42,9 +43,10 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOf(
   for (const Target target : targets) {
     CompileOptions own = options;
     own.target = target;
+    if (tune != nullptr) own = WithTuner(std::move(own), tune->store);
     const auto add = [&](const Variant& variant) {
       AddKernels(variant.program, target, own.math, known, jobs);
-      if (on_variant && !is_script) on_variant(target, variant);
+      if (on_variant && !is_script) on_variant(own, variant);
     };
     for (const Graph& part : parts) {
       KILN_ASSIGN_OR_RETURN(const Compiled any, CompileGraph(part, own));
@@ -55,6 +57,7 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOf(
       KILN_ASSIGN_OR_RETURN(const Variant variant, CompileFor(graph, own, inputs));
       add(variant);
     }
+    if (own.tuner != nullptr && tune != nullptr) tune->Add(own.tuner->records());
   }
   return jobs;
 }

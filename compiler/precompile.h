@@ -20,6 +20,7 @@
 #include "compiler/kernel_key.h"
 #include "compiler/kernel_service.h"
 #include "compiler/machine_of.h"
+#include "compiler/tune_records.h"
 #include "exec/provider.h"
 #include "graph/graph.h"
 
@@ -35,11 +36,14 @@ struct KernelJob {
 // The distinct kernels, target by target, of the variant with all symbols free and of those that
 // the given sets of inputs (shapes only) would make. Of a graph with dynamic nodes those of each of
 // its parts (segments.h), for any inputs. `on_variant`, if any, sees the variants of a graph
-// without such nodes, which have no kernels yet. Errors as CompileGraph and CompileFor.
+// without such nodes, which have no kernels yet, and the options that they were compiled with.
+// Tune records are looked up as `tune` says, and measured as `options` say. Errors as CompileGraph
+// and CompileFor.
+using OnVariantFn = std::function<void(const CompileOptions&, const Variant&)>;
 absl::StatusOr<std::vector<KernelJob>> KernelsOf(
     const Graph& graph, const CompileOptions& options, const std::vector<Target>& targets,
-    const std::vector<std::vector<InputFacts>>& variants,
-    const std::function<void(Target, const Variant&)>& on_variant = nullptr);
+    const std::vector<std::vector<InputFacts>>& variants, const OnVariantFn& on_variant = nullptr,
+    TuneUse* tune = nullptr);
 
 struct KernelDone {
   absl::StatusOr<KernelService::Kept> kept;

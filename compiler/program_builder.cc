@@ -9,7 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "compiler/kernel_choice.h"
 #include "compiler/kernel_key.h"
+#include "compiler/tuner.h"
 #include "fusion/lower.h"
 #include "graph/op.h"
 #include "kernel/text.h"
@@ -227,6 +229,17 @@ class Builder {
     return at->second;
   }
 
+  Schedule ChooseFor(const LoweredGroup& lowered, const SizeClass& sizes) const {
+    const Kernel& kernel = lowered.canonical.kernel;
+    const std::vector<Candidate> candidates =
+        CandidatesFor(kernel, sizes, machine_, options_.workspace_limit);
+    if (options_.tuner == nullptr) return candidates.front().schedule;
+    return options_.tuner->Choose(
+        {&kernel, sizes, lowered.params,
+         ExtentsToTime(lowered.dims, graph_.guards(), sizes, options_.tune_at)},
+        candidates);
+  }
+
   void AddChoices(const LoweredGroup& lowered, program::KernelDef& def) {
     const Kernel& kernel = lowered.canonical.kernel;
     SizeClass known;
@@ -235,19 +248,8 @@ class Builder {
     for (const SizeClass& sizes : SizeClassesFor(kernel, known)) {
       std::optional<Schedule> schedule;
       if (options_.choose) schedule = options_.choose(kernel, sizes);
-      if (!schedule) schedule = ChooseSchedule(kernel, sizes, machine_);
-      AddChoice(*schedule, sizes, def.add_choices());
-    }
-  }
-
-  static void AddChoice(const Schedule& schedule, const SizeClass& sizes,
-                        program::KernelChoice* choice) {
-    choice->set_schedule(schedule.ToString());
-    choice->set_row_step(schedule.Facts().row_step);
-    for (int64_t bound : sizes.at_most) choice->add_at_most(bound == kUnbounded ? -1 : bound);
-    for (const auto& [input, output] : schedule.in_place) {
-      choice->add_in_place(input);
-      choice->add_in_place(output);
+      if (!schedule) schedule = ChooseFor(lowered, sizes);
+      SetChoice(*schedule, sizes, def.add_choices());
     }
   }
 

@@ -14,6 +14,7 @@
 #include "base/task_queue.h"
 #include "base/tensor_bytes.h"
 #include "compiler/build_id.h"
+#include "compiler/tuner.h"
 #include "compiler/variants.h"
 #include "exec/ports.h"
 #include "schedule/machine.h"
@@ -43,6 +44,10 @@ constexpr KeyOption kOptions[] = {
     {"machine", true, "field machine"},
     {"no_fuse", true, "a field no_fuse each"},
     {"choose", false, "with it nothing is looked up, and nothing kept"},
+    {"schedule_choice", true, "field tuned, where it has measurements looked up"},
+    {"workspace_limit", true, "field workspace"},
+    {"tune_at", false, "decides what is measured; a Program that is chosen otherwise is stale"},
+    {"tuner", true, "field tuned: the machine whose measurements choose"},
     {"dump", false, "with it nothing is looked up, so that there is something to see"},
     {"dump_code", false, "only looks"},
     {"on_plan", false, "only looks"},
@@ -67,6 +72,8 @@ Preimage KeyOf(const std::vector<ModelFile>& files, const CompileOptions& option
   for (const auto& [producer, consumer] : options.forced_fusion)
     preimage.Add("forced_producer", producer).Add("forced_consumer", consumer);
   if (options.machine) preimage.Add("machine", ToString(*options.machine));
+  if (options.workspace_limit > 0) preimage.Add("workspace", absl::StrCat(options.workspace_limit));
+  if (options.tuner) preimage.Add("tuned", options.tuner->records().machine());
   return preimage;
 }
 

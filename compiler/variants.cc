@@ -46,6 +46,15 @@ SymbolValues KnownSymbols(const Graph& graph, const std::vector<InputFacts>& inp
   return values;
 }
 
+// With what is known of the symbols for the measurements of kernels.
+CompileOptions TunedAt(CompileOptions options, const Graph& graph,
+                       const std::vector<InputFacts>& inputs) {
+  if (options.tuner == nullptr) return options;
+  for (const auto& [symbol, value] : KnownSymbols(graph, inputs))
+    options.tune_at.emplace(symbol, value);
+  return options;
+}
+
 }  // namespace
 
 absl::Status NamingInputs(const absl::Status& status, const std::vector<PortInfo>& ports,
@@ -165,15 +174,16 @@ absl::StatusOr<Variant> CompileFor(const Graph& graph, const CompileOptions& opt
                                    const std::vector<InputFacts>& inputs) {
   const std::vector<PortInfo> ports = PortInfosOf(graph, true);
   for (size_t k = 0; k < ports.size(); ++k) KILN_RETURN_IF_ERROR(CheckPort(ports[k], inputs[k]));
+  const CompileOptions tuned = TunedAt(options, graph, inputs);
   return MakeFitting(graph, inputs, [&](const Graph& narrowed) -> absl::StatusOr<Variant> {
-    KILN_ASSIGN_OR_RETURN(Compiled compiled, CompileGraph(narrowed, options));
+    KILN_ASSIGN_OR_RETURN(Compiled compiled, CompileGraph(narrowed, tuned));
     return std::move(compiled.variant);
   });
 }
 
 Variants::Variants(Graph graph, CompileOptions options, std::shared_ptr<KernelService> kernels)
     : template_(std::move(graph)),
-      options_(std::move(options)),
+      options_(WithTuner(std::move(options), kernels->store())),
       kernels_(std::move(kernels)),
       inputs_(PortInfosOf(template_, true)),
       outputs_(PortInfosOf(template_, false)),
@@ -205,9 +215,10 @@ void AddInputGuards(const Graph& whole, const Graph& graph, std::vector<Guard>& 
 
 }  // namespace
 
-absl::StatusOr<Variant> Variants::CompileVariant(const Graph& graph) {
+absl::StatusOr<Variant> Variants::CompileVariant(const Graph& graph,
+                                                 const CompileOptions& options) {
   if (!HasDynamicNodes(graph)) {
-    KILN_ASSIGN_OR_RETURN(Compiled compiled, CompileGraph(graph, options_));
+    KILN_ASSIGN_OR_RETURN(Compiled compiled, CompileGraph(graph, options));
     return std::move(compiled.variant);
   }
   Variant variant;
@@ -251,7 +262,7 @@ absl::Status Variants::Prepare() {
     const MutexLock lock(mutex_);
     if (!variants_.empty() || waits_) return absl::OkStatus();
   }
-  absl::StatusOr<Variant> compiled = CompileVariant(template_);
+  absl::StatusOr<Variant> compiled = CompileVariant(template_, options_);
   const bool waits = IsOfOpenExtents(compiled.status());
   if (!compiled.ok() && !waits) return compiled.status();
   std::shared_ptr<const Variant> first;
@@ -266,8 +277,9 @@ absl::Status Variants::Prepare() {
 
 absl::StatusOr<std::shared_ptr<const Variant>> Variants::MakeFor(
     const std::vector<InputFacts>& inputs) {
-  absl::StatusOr<Variant> compiled =
-      MakeFitting(template_, inputs, [&](const Graph& graph) { return CompileVariant(graph); });
+  const CompileOptions options = TunedAt(options_, template_, inputs);
+  absl::StatusOr<Variant> compiled = MakeFitting(
+      template_, inputs, [&](const Graph& graph) { return CompileVariant(graph, options); });
   if (!compiled.ok()) return NamingInputs(compiled.status(), inputs_, inputs);
   return WithKernels(*std::move(compiled));
 }

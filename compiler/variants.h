@@ -24,6 +24,7 @@
 #include "compiler/constant_memory.h"
 #include "compiler/kernel_service.h"
 #include "compiler/machine_of.h"
+#include "compiler/tuner.h"
 #include "exec/provider.h"
 #include "fusion/group.h"
 #include "graph/graph.h"
@@ -66,6 +67,9 @@ class Variants : public VariantProvider {
   absl::StatusOr<std::shared_ptr<const Variant>> Get(
       const std::vector<InputFacts>& inputs) override;
   void ResumeAfterFork() override { kernels_->ResumeAfterFork(); }
+  MeasuredChoices* measured_choices() override {
+    return options_.tuner != nullptr ? &options_.tuner->records() : nullptr;
+  }
   std::string ConstantIn(const MemoryRange& range) const override {
     return constants_.NameIn(range);
   }
@@ -76,7 +80,7 @@ class Variants : public VariantProvider {
 
  private:
   // Compiles, or splits into a script whose parts have variants of their own.
-  absl::StatusOr<Variant> CompileVariant(const Graph& graph);
+  absl::StatusOr<Variant> CompileVariant(const Graph& graph, const CompileOptions& options);
   // Kernels are built only for a variant that is going to run.
   absl::StatusOr<std::shared_ptr<const Variant>> WithKernels(Variant compiled);
   // For DumpFn, if it is asked for.

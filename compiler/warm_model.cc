@@ -18,11 +18,12 @@ constexpr size_t kMostKept = 16;  // variants that one process keeps; an entry h
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<WarmModel>> WarmModel::Open(absl::string_view path,
-                                                           const CompileOptions& options,
+                                                           const CompileOptions& asked,
                                                            std::shared_ptr<KernelService> kernels) {
   return CatchExceptions("opening the model", [&]() -> absl::StatusOr<std::shared_ptr<WarmModel>> {
     Store* const store = kernels->store();
     const std::string given(path);
+    const CompileOptions options = WithTuner(asked, store);
     std::shared_ptr<WarmModel> model(
         new WarmModel(AbsolutePath(given), options, std::move(kernels)));
     if (store != nullptr && !options.dump && !options.choose && options.custom_ops.empty()) {
@@ -38,8 +39,11 @@ absl::StatusOr<std::shared_ptr<WarmModel>> WarmModel::Open(absl::string_view pat
       absl::StatusOr<std::vector<Variant>> found = model->cache_->Variants();
       if (found.ok() && !found->empty()) {
         const MutexLock lock(model->mutex_);
-        for (size_t k = 0; k < found->size(); ++k)
+        for (size_t k = 0; k < found->size(); ++k) {
+          if (options.tuner != nullptr && options.tuner->IsStale((*found)[k].program, options))
+            continue;
           model->found_.push_back({std::make_shared<Variant>(std::move((*found)[k])), k});
+        }
         model->inputs_ = model->cache_->inputs();
         model->outputs_ = model->cache_->outputs();
         return model;

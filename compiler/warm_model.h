@@ -30,6 +30,7 @@
 #include "compiler/machine_of.h"
 #include "compiler/model_source.h"
 #include "compiler/program_cache.h"
+#include "compiler/tuner.h"
 #include "compiler/value_variants.h"
 #include "compiler/variants.h"
 #include "exec/provider.h"
@@ -57,6 +58,10 @@ class WarmModel : public VariantProvider {
       const std::shared_ptr<const Variant>& refused,
       const std::vector<InputFacts>& inputs) override;
 
+  Tuner* tuner() const { return options_.tuner.get(); }  // null: nothing is looked up
+  MeasuredChoices* measured_choices() override {
+    return options_.tuner != nullptr ? &options_.tuner->records() : nullptr;
+  }
   PackedConstants* packed_constants() override {
     return cache_ != nullptr ? cache_->packed() : nullptr;
   }

@@ -275,8 +275,8 @@ absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlanOf(
   for (const InputFacts& input : facts) present.push_back(input.present);
   {
     const Turn turn(model->pool, Turn::Share::kWhole);  // weights are packed in regions
-    KILN_ASSIGN_OR_RETURN(cached.plan,
-                          ExecutionPlan::Create(program, symbols, present, model->session));
+    KILN_ASSIGN_OR_RETURN(cached.plan, ExecutionPlan::Create(program, symbols, present,
+                                                             model->session, model->choosing));
   }
   KILN_RETURN_IF_ERROR(arena.Reserve(cached.plan->arena_bytes()));
   if (model->on_plan) {

@@ -88,6 +88,8 @@ absl::StatusOr<Model> Model::Create(std::shared_ptr<VariantProvider> provider,
     KILN_ASSIGN_OR_RETURN(
         model.state_->session,
         library::Session::Create(&model.state_->pool, model.state_->provider->packed_constants()));
+    model.state_->choosing = {model.state_->provider->measured_choices(), options.workspace_limit,
+                              &model.state_->pool};
     return model;
   });
 }

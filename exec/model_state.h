@@ -15,6 +15,7 @@
 #include "exec/binding.h"
 #include "exec/checked_program.h"
 #include "exec/library/library.h"
+#include "exec/library/measured.h"
 #include "exec/plan.h"
 #include "exec/support/launch.h"
 #include "exec/support/pool.h"
@@ -32,7 +33,11 @@ struct Model::State {
         pool(*own_pool) {}
   // A part of another model, which outlives it: it has the same threads.
   State(std::shared_ptr<VariantProvider> p, const State& whole)
-      : provider(std::move(p)), on_plan(whole.on_plan), pool(whole.pool), session(whole.session) {}
+      : provider(std::move(p)),
+        on_plan(whole.on_plan),
+        pool(whole.pool),
+        session(whole.session),
+        choosing(whole.choosing) {}
 
   // The checked form of a variant, shared by all contexts that have a plan of it.
   absl::StatusOr<std::shared_ptr<const CheckedProgram>> Checked(
@@ -45,6 +50,7 @@ struct Model::State {
   const std::unique_ptr<Pool> own_pool;  // null: that of the whole
   Pool& pool;
   std::shared_ptr<library::Session> session;
+  library::Choosing choosing;  // of implementations of library operators
   std::map<std::string, size_t, std::less<>> input_index, output_index;
 
   Mutex mutex;

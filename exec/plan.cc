@@ -103,12 +103,14 @@ int32_t Clamped(int64_t value) {
 class PlanBuilder {
  public:
   PlanBuilder(std::shared_ptr<const CheckedProgram> program, const SymbolValues& symbols,
-              const std::vector<bool>& present, const std::shared_ptr<library::Session>& session)
+              const std::vector<bool>& present, const std::shared_ptr<library::Session>& session,
+              const library::Choosing& choosing)
       : plan_(new ExecutionPlan()),
         program_(*program),
         symbols_(symbols),
         present_(present),
-        session_(session) {
+        session_(session),
+        choosing_(choosing) {
     plan_->program_ = std::move(program);
   }
 
@@ -461,7 +463,8 @@ class PlanBuilder {
     }
     for (int64_t lane = 0; lane < lanes_[t]; ++lane) {
       LibraryLaunch launch;
-      KILN_ASSIGN_OR_RETURN(launch.primitive, library::Make(*thunk.op, request, SessionFor(t)));
+      KILN_ASSIGN_OR_RETURN(launch.primitive,
+                            library::MakeChosen(*thunk.op, request, SessionFor(t), choosing_));
       problem_.steps[t].scratch = launch.primitive->scratch_bytes();
       if (lane == 0) plan_->constant_bytes_ += launch.primitive->packed_bytes();
       prepared_[t].emplace_back(std::move(launch));
@@ -660,6 +663,7 @@ class PlanBuilder {
   const SymbolValues& symbols_;
   const std::vector<bool>& present_;
   std::shared_ptr<library::Session> session_;
+  const library::Choosing& choosing_;
   std::shared_ptr<library::Session> alone_;  // for one thread; made when first needed
   PlacementProblem problem_;
   std::vector<bool> absent_;  // per buffer
@@ -671,8 +675,9 @@ class PlanBuilder {
 
 absl::StatusOr<std::unique_ptr<ExecutionPlan>> ExecutionPlan::Create(
     std::shared_ptr<const CheckedProgram> program, const SymbolValues& symbols,
-    const std::vector<bool>& present, const std::shared_ptr<library::Session>& session) {
-  return PlanBuilder(std::move(program), symbols, present, session).Build();
+    const std::vector<bool>& present, const std::shared_ptr<library::Session>& session,
+    const library::Choosing& choosing) {
+  return PlanBuilder(std::move(program), symbols, present, session, choosing).Build();
 }
 
 void ExecutionPlan::SetBase(size_t base, void* memory) {

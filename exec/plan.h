@@ -32,6 +32,7 @@
 #include "exec/checked_program.h"
 #include "exec/donation.h"
 #include "exec/library/library.h"
+#include "exec/library/measured.h"
 #include "exec/placement.h"
 #include "exec/plan_info.h"
 #include "exec/provider.h"
@@ -114,7 +115,8 @@ class ExecutionPlan {
   // does.
   static absl::StatusOr<std::unique_ptr<ExecutionPlan>> Create(
       std::shared_ptr<const CheckedProgram> program, const SymbolValues& symbols,
-      const std::vector<bool>& present, const std::shared_ptr<library::Session>& session);
+      const std::vector<bool>& present, const std::shared_ptr<library::Session>& session,
+      const library::Choosing& choosing = {});
 
   const CheckedProgram& program() const { return *program_; }
   const std::vector<std::vector<int64_t>>& output_shapes() const { return output_shapes_; }

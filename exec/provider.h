@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "base/guard.h"
 #include "base/tensor.h"
+#include "exec/measured_choices.h"
 #include "exec/packed_constants.h"
 #include "exec/program.pb.h"
 #include "kernel/abi.h"
@@ -106,6 +107,8 @@ class VariantProvider {
   virtual std::string ConstantIn(const MemoryRange& /*range*/) const { return ""; }
   // Null: nothing is kept. Lives as long as the provider.
   virtual PackedConstants* packed_constants() { return nullptr; }
+  // Null: library operators are chosen without measurements. Lives as long as the provider.
+  virtual MeasuredChoices* measured_choices() { return nullptr; }
 };
 
 }  // namespace kiln

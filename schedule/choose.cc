@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "schedule/analysis.h"
 #include "schedule/device.h"
+#include "schedule/workspace.h"
 
 namespace kiln {
 namespace {
@@ -27,6 +28,25 @@ std::vector<Schedule> Offers(const Kernel& kernel, const SizeClass& sizes, const
 }
 
 double NsOf(const Price& price) { return price.ns + price.idle_ns; }
+
+void KeepWithinWorkspace(const Kernel& kernel, const std::vector<std::vector<int64_t>>& at,
+                         int64_t limit, std::vector<Candidate>& candidates) {
+  const auto bytes = [&](const Candidate& candidate) {
+    double most = 0;
+    for (const std::vector<int64_t>& extents : at)
+      most = std::max(most, WorkspaceBytes(kernel, extents, candidate.schedule));
+    return most;
+  };
+  const auto least =
+      std::min_element(candidates.begin(), candidates.end(),
+                       [&](const Candidate& a, const Candidate& b) { return bytes(a) < bytes(b); });
+  if (least == candidates.end()) return;
+  const Candidate smallest = *least;
+  std::erase_if(candidates, [&](const Candidate& candidate) {
+    return bytes(candidate) > static_cast<double>(limit);
+  });
+  if (candidates.empty()) candidates.push_back(smallest);
+}
 
 }  // namespace
 
@@ -52,7 +72,7 @@ std::vector<std::vector<int64_t>> RepresentativeExtents(const SizeClass& sizes) 
 }
 
 std::vector<Candidate> CandidatesFor(const Kernel& kernel, const SizeClass& sizes,
-                                     const Machine& machine) {
+                                     const Machine& machine, int64_t workspace_limit) {
   const std::vector<std::vector<int64_t>> at = RepresentativeExtents(sizes);
   std::vector<Candidate> candidates;
   for (Schedule& schedule : Offers(kernel, sizes, machine)) {
@@ -64,11 +84,13 @@ std::vector<Candidate> CandidatesFor(const Kernel& kernel, const SizeClass& size
   }
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.ns < b.ns; });
+  if (workspace_limit > 0) KeepWithinWorkspace(kernel, at, workspace_limit, candidates);
   return candidates;
 }
 
-Schedule ChooseSchedule(const Kernel& kernel, const SizeClass& sizes, const Machine& machine) {
-  return CandidatesFor(kernel, sizes, machine).front().schedule;
+Schedule ChooseSchedule(const Kernel& kernel, const SizeClass& sizes, const Machine& machine,
+                        int64_t workspace_limit) {
+  return CandidatesFor(kernel, sizes, machine, workspace_limit).front().schedule;
 }
 
 std::vector<SizeClass> SizeClassesFor(const Kernel& kernel, const SizeClass& known) {

@@ -31,12 +31,14 @@ struct Candidate {
 Decision AcceptsKernel(const Kernel& kernel, Target target);
 
 // What the templates offer for a kernel that is accepted, cheapest first; of equal ones that which
-// was offered first.
+// was offered first. With a `workspace_limit` in bytes, those that need no more (workspace.h) at
+// the extents that the class is priced for; if all need more, the one that needs least. 0: none.
 std::vector<Candidate> CandidatesFor(const Kernel& kernel, const SizeClass& sizes,
-                                     const Machine& machine);
+                                     const Machine& machine, int64_t workspace_limit = 0);
 
 // The first of them.
-Schedule ChooseSchedule(const Kernel& kernel, const SizeClass& sizes, const Machine& machine);
+Schedule ChooseSchedule(const Kernel& kernel, const SizeClass& sizes, const Machine& machine,
+                        int64_t workspace_limit = 0);
 
 // The size classes for which separate code pays, given what is known; tried in order, the last
 // contains all that code is right for. They are cut where a reduction takes one more level.

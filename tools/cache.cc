@@ -121,6 +121,7 @@ constexpr Sub kSubs[] = {
     {"clear", "Remove all entries", CacheClear},
     {"pack", "Write entries into one file, to ship", CachePack},
     {"unpack", "Check a pack and put its entries into the cache", CacheUnpack},
+    {"merge", "Put packs together into one", CacheMerge},
     {"doctor", "Check everything that the cache depends on", CacheDoctor},
 };
 
@@ -134,7 +135,8 @@ void AddModel(CLI::App& command, CacheFlags& flags, bool positional) {
 
 void AddListFlags(CLI::App& command, CacheFlags& flags) {
   command.add_option("--target", flags.target, "Only of this target, such as x86-64-v3");
-  command.add_option("--kind", flags.kind, "Only of this scheduler");
+  command.add_option("--kind", flags.kind,
+                     "Only of this scheduler, or of this kind: tune, program");
   command.add_option("--older", flags.older, "Only not used for so long: 30m, 6h, 7d");
   command.add_option("--newer", flags.newer, "Only used within: 30m, 6h, 7d");
   command.add_option("--larger", flags.larger, "Only files of at least this size: 64K");
@@ -167,8 +169,13 @@ void AddFlags(CLI::App& command, const Sub& sub, CacheFlags& flags) {
     command.add_flag("--all", flags.all, "All entries");
     command.add_option("--sign", flags.sign, "Ed25519 private key, PEM");
   }
+  if (is(CacheMerge)) {
+    command.add_option("OUT", flags.file, "File to write")->required();
+    command.add_option("IN", flags.packs, "Packs")->required();
+    command.add_option("--sign", flags.sign, "Ed25519 private key, PEM");
+  }
   if (is(CacheUnpack)) command.add_option("FILE", flags.file, "Pack")->required();
-  if (is(CacheUnpack) || is(CacheVerify)) {
+  if (is(CacheUnpack) || is(CacheVerify) || is(CacheMerge)) {
     command.add_flag("--trust-unsigned", flags.trust_unsigned,
                      "Also a pack that nobody in the trust file has signed");
   }
@@ -182,7 +189,7 @@ void AddFlags(CLI::App& command, const Sub& sub, CacheFlags& flags) {
   if (is(CachePrune))
     command.add_option("--max-size", flags.max_size, "Limit, such as 500M (default: 2G)");
   if (is(CacheStats)) command.add_flag("--zero", flags.zero, "Start counting again");
-  if (is(CachePrune) || is(CacheClear) || is(CachePack) || is(CacheUnpack))
+  if (is(CachePrune) || is(CacheClear) || is(CachePack) || is(CacheUnpack) || is(CacheMerge))
     command.add_flag("--dry-run", flags.dry_run, "Only say what would be done");
 }
 

@@ -25,6 +25,7 @@ struct CacheFlags {
   std::string target, kind, older, newer, larger, sort = "used";  // ls
   std::string max_size;                                           // prune
   std::string file, sign;                                         // pack, unpack; verify: a pack
+  std::vector<std::string> packs;                                 // merge: what is put together
   int recompile = 0;                                              // verify
   bool validate = false;                                          // verify
   bool dry_run = false, zero = false, all = false, trust_unsigned = false;
@@ -41,12 +42,16 @@ int CachePrune(const CacheFlags& flags);
 int CacheClear(const CacheFlags& flags);
 int CachePack(const CacheFlags& flags);
 int CacheUnpack(const CacheFlags& flags);
+int CacheMerge(const CacheFlags& flags);
 int CacheDoctor(const CacheFlags& flags);
 
 // The cache of --dir, or of the environment; without packs and shared directory.
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const CacheFlags& flags, bool read_only);
 // The pack FILE, if whoever signed it is trusted.
 absl::StatusOr<std::unique_ptr<Pack>> OpenPack(const CacheFlags& flags);
+// A pack of these entries, signed as the flags say, in FILE unless it is a dry run. Prints what was
+// done as `verb`, and returns the exit code.
+int WritePack(const CacheFlags& flags, const char* verb, std::vector<Entry> entries);
 absl::StatusOr<std::string> CacheDirectory(const CacheFlags& flags);
 
 // The one key that starts with `prefix`. kNotFound, or kInvalidArgument if several do.

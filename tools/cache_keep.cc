@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kiln cache prune, clear, pack, unpack: what changes a cache, or takes it elsewhere.
+// kiln cache prune, clear, pack, unpack, merge: what changes a cache, or takes it elsewhere.
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "compiler/package_writer.h"
 #include "nlohmann/json.hpp"
+#include "persistent_cache/merge.h"
 #include "persistent_cache/pack.h"
 #include "persistent_cache/settings.h"
 #include "tools/cache.h"
@@ -18,16 +19,32 @@ namespace {
 
 constexpr int64_t kMaxPemBytes = 1 << 16;
 
+// Records of the model's kernels are in `tune`; those of its library calls are known when it runs.
+absl::Status AddTuneRecords(const CacheFlags& flags, const Store& store, TuneUse& tune) {
+  CommonOptions common = flags.common;
+  common.tune = false;
+  common.choose = "heuristic";
+  common.cache_dir = store.directory();
+  common.cache_readonly = true;
+  KILN_ASSIGN_OR_RETURN(const CompileOptions options, ToCompileOptions(common));
+  if (!TuneRecords(options, tune.store, /*measures=*/false).Any()) return absl::OkStatus();
+  return PlanForInputs(flags.model, common, std::make_shared<KernelService>(options), tune);
+}
+
 // The entries that `pack` is to write.
 absl::StatusOr<std::vector<Entry>> ChooseEntries(const CacheFlags& flags, Store& store) {
   std::vector<CacheKey> keys;
+  TuneUse tune;
+  tune.store = &store;
   for (const std::string& prefix : flags.keys) {
     KILN_ASSIGN_OR_RETURN(const CacheKey key, FindKey(store, prefix));
     keys.push_back(key);
   }
   if (!flags.model.model.empty()) {
-    KILN_ASSIGN_OR_RETURN(const auto kernels, KernelsOfModel(flags.model, flags.common));
+    KILN_ASSIGN_OR_RETURN(const auto kernels, KernelsOfModel(flags.model, flags.common, tune));
     for (const KernelJob& kernel : kernels) keys.push_back(KernelPreimage(kernel.identity).Key());
+    KILN_RETURN_IF_ERROR(AddTuneRecords(flags, store, tune));
+    keys.insert(keys.end(), tune.keys.begin(), tune.keys.end());
   }
   if (flags.all) {
     KILN_ASSIGN_OR_RETURN(const auto entries, store.List());
@@ -119,11 +136,7 @@ int CacheClear(const CacheFlags& flags) {
   return kExitOk;
 }
 
-int CachePack(const CacheFlags& flags) {
-  const auto store = OpenStore(flags, true);
-  if (!store.ok()) return Fail(store.status(), kExitCache);
-  const absl::StatusOr<std::vector<Entry>> entries = ChooseEntries(flags, **store);
-  if (!entries.ok()) return Fail(entries.status(), KeyExit(entries.status()));
+int WritePack(const CacheFlags& flags, const char* verb, std::vector<Entry> entries) {
   std::optional<SigningKey> key;
   if (!flags.sign.empty()) {
     const auto pem = RealFileSystem().ReadFile(flags.sign, kMaxPemBytes);
@@ -132,7 +145,8 @@ int CachePack(const CacheFlags& flags) {
     if (!read.ok()) return Fail(read.status(), kExitUsage);
     key = *std::move(read);
   }
-  const auto bytes = EncodePack(*entries, key.has_value() ? &*key : nullptr);
+  const size_t count = entries.size();
+  const auto bytes = EncodePack(std::move(entries), key.has_value() ? &*key : nullptr);
   if (!bytes.ok()) return Fail(bytes.status(), kExitCache);
   if (!flags.dry_run) {
     if (const absl::Status done = WriteFileDurably(flags.file, *bytes); !done.ok())
@@ -140,17 +154,41 @@ int CachePack(const CacheFlags& flags) {
   }
   const std::string signer = key.has_value() ? ToHex(key->public_key()) : "";
   if (flags.common.json) {
-    PrintJson("cache.pack", flags.common,
-              {{"entries", entries->size()},
+    PrintJson(absl::StrCat("cache.", verb), flags.common,
+              {{"entries", count},
                {"bytes", bytes->size()},
                {"signer", signer},
                {"dry_run", flags.dry_run}});
   } else {
-    std::cout << (flags.dry_run ? "would write " : "wrote ") << entries->size() << " entries, "
+    std::cout << (flags.dry_run ? "would write " : "wrote ") << count << " entries, "
               << Bytes(static_cast<int64_t>(bytes->size())) << "; "
               << (key.has_value() ? "signed with " + signer : "not signed") << "\n";
   }
   return kExitOk;
+}
+
+int CachePack(const CacheFlags& flags) {
+  const auto store = OpenStore(flags, true);
+  if (!store.ok()) return Fail(store.status(), kExitCache);
+  absl::StatusOr<std::vector<Entry>> entries = ChooseEntries(flags, **store);
+  if (!entries.ok()) return Fail(entries.status(), KeyExit(entries.status()));
+  return WritePack(flags, "pack", *std::move(entries));
+}
+
+int CacheMerge(const CacheFlags& flags) {
+  std::vector<Entry> entries;
+  for (const std::string& path : flags.packs) {
+    CacheFlags one = flags;
+    one.file = path;
+    const auto pack = OpenPack(one);
+    if (!pack.ok()) return Fail(pack.status(), kExitCache);
+    for (const Pack::Row& row : (*pack)->rows()) {
+      absl::StatusOr<Entry> entry = (*pack)->Read(row.key, nullptr);
+      if (!entry.ok()) return Fail(entry.status(), kExitCache);
+      entries.push_back(*std::move(entry));
+    }
+  }
+  return WritePack(flags, "merge", MergeEntries(std::move(entries)));
 }
 
 int CacheUnpack(const CacheFlags& flags) {
@@ -167,7 +205,12 @@ int CacheUnpack(const CacheFlags& flags) {
       ++damaged;
       continue;
     }
-    if (!flags.dry_run) {
+    // A tune record gives way to one that was measured better here.
+    const bool is_record = entry->Find("tune") != nullptr;
+    const absl::StatusOr<Entry> here =
+        is_record ? (*store)->Read(row.key) : absl::NotFoundError("no record");
+    const bool stays = here.ok() && !StaysOver(*entry, *here);
+    if (!flags.dry_run && !stays) {
       if (const absl::Status done = (*store)->Publish(*entry); !done.ok())
         return Fail(done, kExitCache);
     }

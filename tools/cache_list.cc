@@ -70,7 +70,7 @@ struct Line {
 // What --target, --kind, --older, --newer, --larger and --model leave.
 class Filter {
  public:
-  static absl::StatusOr<Filter> Make(const CacheFlags& flags) {
+  static absl::StatusOr<Filter> Make(const CacheFlags& flags, Store& store) {
     Filter filter;
     filter.target_ = flags.target;
     filter.kind_ = flags.kind;
@@ -84,7 +84,9 @@ class Filter {
       KILN_ASSIGN_OR_RETURN(filter.larger_, ParseByteSize(flags.larger));
     }
     if (flags.model.model.empty()) return filter;
-    KILN_ASSIGN_OR_RETURN(const auto kernels, KernelsOfModel(flags.model, flags.common));
+    TuneUse tune;
+    tune.store = &store;
+    KILN_ASSIGN_OR_RETURN(const auto kernels, KernelsOfModel(flags.model, flags.common, tune));
     filter.of_model_.emplace();
     for (const KernelJob& kernel : kernels)
       filter.of_model_->insert(KernelPreimage(kernel.identity).Key());
@@ -130,7 +132,9 @@ Line ReadLine(Store& store, const EntryInfo& info) {
   line.json["features"] = absl::StrSplit(meta["isa"], ' ', absl::SkipEmpty());
   for (const Section& section : entry->sections) line.json["sections"].push_back(section.tag);
   if (!FieldOf(preimage, "kernel").empty()) line.json["kernel"] = KernelSummary(preimage);
-  line.json["kind"] = meta["schedule"].substr(0, meta["schedule"].find(' '));
+  const bool is_kernel = !line.json["kernel"].is_null();
+  line.json["kind"] =
+      is_kernel ? meta["schedule"].substr(0, meta["schedule"].find(' ')) : meta["kind"];
   line.json["target"] = meta["target"];
   line.json["wall_ms"] = absl::SimpleAtod(meta["wall_ms"], &line.wall_ms) ? line.wall_ms : 0.0;
   if (entry->Find("failure") != nullptr)
@@ -216,7 +220,7 @@ int CacheStats(const CacheFlags& flags) {
 int CacheList(const CacheFlags& flags) {
   const auto store = OpenStore(flags, true);
   if (!store.ok()) return Fail(store.status(), kExitCache);
-  const absl::StatusOr<Filter> filter = Filter::Make(flags);
+  const absl::StatusOr<Filter> filter = Filter::Make(flags, **store);
   if (!filter.ok())
     return Fail(filter.status(),
                 flags.model.model.empty() ? kExitUsage : ModelExit(filter.status()));
@@ -226,7 +230,8 @@ int CacheList(const CacheFlags& flags) {
   for (const EntryInfo& info : *entries) {
     if (!filter->Takes(info)) continue;
     Line line = ReadLine(**store, info);
-    const bool shown = flags.all || !line.json["kernel"].is_null() || line.json["status"] != "ok";
+    const bool shown = flags.all || !flags.kind.empty() || !line.json["kernel"].is_null() ||
+                       line.json["status"] != "ok";
     if (shown && filter->Takes(line.json)) lines.push_back(std::move(line));
   }
   Sort(lines, flags.sort);

@@ -79,6 +79,8 @@ void PrintEntry(const Entry& entry, const Usage& usage) {
   }
   if (const std::string* const failure = entry.Find("failure"); failure != nullptr)
     std::cout << "\n[failure]\n" << *failure << "\n";
+  if (const std::string* const tune = entry.Find("tune"); tune != nullptr)
+    std::cout << "\n[tune]\n" << *tune;
   const auto fields = ParsePreimage(*entry.Find("preimage"));
   for (const auto& [name, value] : fields.ok() ? *fields : PreimageFields())
     std::cout << "\n[" << name << "]\n" << absl::StripSuffix(value, "\n") << "\n";
@@ -112,6 +114,7 @@ nlohmann::json EntryJson(const Entry& entry, const Usage& usage) {
   const auto fields = ParsePreimage(*entry.Find("preimage"));
   for (const auto& [name, value] : fields.ok() ? *fields : PreimageFields())
     json["preimage"][name] = value;
+  if (entry.Find("tune") != nullptr) json["tune"] = *entry.Find("tune");
   if (entry.Find("failure") != nullptr) json["failure"] = *entry.Find("failure");
   return json;
 }

@@ -18,6 +18,7 @@
 #include "base/task_queue.h"
 #include "compiler/kernel_entry.h"
 #include "compiler/kernel_service.h"
+#include "compiler/tune_records.h"
 #include "exec/support/kernel_code.h"
 #include "exec/validate/validator.h"
 #include "nlohmann/json.hpp"
@@ -69,6 +70,9 @@ std::vector<Checked> ReadAll(const Entries& entries) {
     checked.key = info.key;
     checked.bytes = info.bytes;
     if (!entry.ok()) checked.wrong = std::string(entry.status().message());
+    const auto measured = entry.ok() ? MeasuredOf(*entry) : std::nullopt;
+    if (measured.has_value() && !measured->ok())
+      checked.wrong = std::string(measured->status().message());
     const std::optional<KernelCode> code = entry.ok() ? CodeOf(*entry) : std::nullopt;
     if (!code) continue;
     checked.builds = true;

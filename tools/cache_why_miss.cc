@@ -134,7 +134,9 @@ void Print(const nlohmann::json& kernel) {
 int CacheWhyMiss(const CacheFlags& flags) {
   const auto store = OpenStore(flags, true);
   if (!store.ok()) return Fail(store.status(), kExitCache);
-  const auto kernels = KernelsOfModel(flags.model, flags.common);
+  TuneUse tune;
+  tune.store = store->get();
+  const auto kernels = KernelsOfModel(flags.model, flags.common, tune);
   if (!kernels.ok()) return Fail(kernels.status(), ModelExit(kernels.status()));
   const std::vector<Known> known = ReadAllPreimages(**store);
   nlohmann::json list = nlohmann::json::array();

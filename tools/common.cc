@@ -20,6 +20,7 @@
 #include "kiln/model.h"
 #include "nlohmann/json.hpp"
 #include "persistent_cache/layout.h"
+#include "persistent_cache/settings.h"
 #include "schedule/machine.h"
 
 namespace kiln {
@@ -127,6 +128,19 @@ void AddCommonFlags(CLI::App& command, CommonOptions& options) {
                   "When kernels are built: block, background or never")
       ->check(CLI::IsMember({"block", "background", "never"}))
       ->capture_default_str();
+  command
+      .add_option(
+          "--choose", options.choose,
+          "Schedules and library code by what was measured here, else by price (heuristic); "
+          "measured first (profile); by price alone (reproducible)")
+      ->check(CLI::IsMember({"heuristic", "profile", "reproducible"}))
+      ->envname("KILN_CHOOSE")
+      ->capture_default_str();
+  command.add_flag("--tune", options.tune, "The same as --choose profile");
+  command
+      .add_option("--workspace-limit", options.workspace_limit,
+                  "Memory that a kernel or library call may take beside its operands, such as 16M")
+      ->envname("KILN_WORKSPACE_LIMIT");
   command.add_option("--cache-dir", options.cache_dir,
                      "Directory of the kernel cache (default: KILN_CACHE_DIR, else XDG)");
   command.add_flag("--no-cache", options.no_cache, "Neither read nor write the kernel cache");
@@ -165,6 +179,15 @@ absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options) {
   out.compile_mode = options.compile_mode == "never"        ? CompileMode::kNever
                      : options.compile_mode == "background" ? CompileMode::kBackground
                                                             : CompileMode::kBlock;
+  out.schedule_choice = options.tune || options.choose == "profile" ? ScheduleChoice::kProfile
+                        : options.choose == "reproducible"          ? ScheduleChoice::kReproducible
+                                                                    : ScheduleChoice::kHeuristic;
+  if (!options.workspace_limit.empty()) {
+    const absl::StatusOr<int64_t> limit = ParseByteSize(options.workspace_limit);
+    if (!limit.ok()) return Annotate(limit.status(), "--workspace-limit");
+    out.workspace_limit = *limit;
+  }
+  KILN_ASSIGN_OR_RETURN(out.tune_at, ParseDims(options.dims));
   out.cache = {!options.no_cache, options.cache_dir, options.cache_readonly};
   KILN_RETURN_IF_ERROR(DumpAsTheEnvironmentSays(out));
   return out;

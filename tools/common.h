@@ -44,6 +44,8 @@ struct CommonOptions {
   std::string rules = "priced", machine;
   std::string math = "strict";
   std::string compile_mode = "block";
+  std::string choose = "heuristic", workspace_limit;
+  bool tune = false;
   std::string cache_dir;
   bool no_cache = false, cache_readonly = false;
   bool json = false, quiet = false, verbose = false;

@@ -41,8 +41,14 @@ const char* Count(const absl::StatusOr<KernelService::Kept>& kept, Totals& total
   return ++totals.cached, "cached";
 }
 
+struct Outcome {
+  double ms = 0;
+  int measured = 0;
+  size_t package_bytes = 0;
+};
+
 void Print(const CompileFlags& flags, const std::map<std::string, Totals>& targets,
-           const Totals& all, double ms, size_t package_bytes) {
+           const Totals& all, const Outcome& outcome) {
   nlohmann::json list = nlohmann::json::array();
   for (const auto& [name, totals] : targets) {
     list.push_back({{"name", name},
@@ -60,19 +66,21 @@ void Print(const CompileFlags& flags, const std::map<std::string, Totals>& targe
                {"built", all.built},
                {"failed", all.failed},
                {"unvalidated", all.unvalidated},
-               {"ms", ms},
-               {"package_bytes", package_bytes},
+               {"ms", outcome.ms},
+               {"measured", outcome.measured},
+               {"package_bytes", outcome.package_bytes},
                {"targets", list}});
     return;
   }
-  if (package_bytes > 0) {
-    std::cout << "wrote \"" << flags.output << "\", " << Bytes(static_cast<int64_t>(package_bytes))
-              << "\n";
+  if (outcome.package_bytes > 0) {
+    std::cout << "wrote \"" << flags.output << "\", "
+              << Bytes(static_cast<int64_t>(outcome.package_bytes)) << "\n";
   }
   std::cout << kernels << " kernels: " << all.built << " built, " << all.cached << " were there, "
             << all.failed << " failed, "
             << (all.unvalidated > 0 ? absl::StrCat(all.unvalidated, " of them unvalidated, ") : "")
-            << static_cast<int64_t>(ms) << " ms\n";
+            << (outcome.measured > 0 ? absl::StrCat(outcome.measured, " choices measured, ") : "")
+            << static_cast<int64_t>(outcome.ms) << " ms\n";
 }
 
 int CompileModel(const CompileFlags& flags) {
@@ -83,14 +91,16 @@ int CompileModel(const CompileFlags& flags) {
   }
   const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
-  KernelService service(*options);
-  if (service.store() == nullptr || flags.common.cache_readonly || flags.common.no_cache) {
+  const auto service = std::make_shared<KernelService>(*options);
+  if (service->store() == nullptr || flags.common.cache_readonly || flags.common.no_cache) {
     return Fail(absl::FailedPreconditionError(
                     "compile: there is no cache that may be written; see kiln cache doctor"),
                 kExitCache);
   }
   std::unique_ptr<PackageWriter> package;
-  const auto jobs = KernelsOfModel(flags.model, flags.common, service.store(),
+  TuneUse tune;
+  tune.store = service->store();
+  const auto jobs = KernelsOfModel(flags.model, flags.common, tune, /*keep=*/true,
                                    flags.cache_only ? nullptr : &package);
   if (!jobs.ok()) return Fail(jobs.status(), ModelExit(jobs.status()));
   Totals all;
@@ -99,7 +109,7 @@ int CompileModel(const CompileFlags& flags) {
   {
     Progress progress(flags.common, jobs->size());
     const int cpus = Processors();
-    Precompile(service, *jobs, flags.jobs > 0 ? std::min(flags.jobs, cpus) : cpus,
+    Precompile(*service, *jobs, flags.jobs > 0 ? std::min(flags.jobs, cpus) : cpus,
                [&](const KernelJob& job, const KernelDone& done) {
                  const std::string target(job.identity.target.name());
                  Count(done.kept, all);
@@ -111,15 +121,20 @@ int CompileModel(const CompileFlags& flags) {
   }
   const double ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  if (options->schedule_choice == ScheduleChoice::kProfile) {
+    const absl::Status planned = PlanForInputs(flags.model, flags.common, service, tune);
+    if (!planned.ok())
+      Note(flags.common, absl::StrCat("library calls are not measured: ", planned.message()));
+  }
   size_t package_bytes = 0;
   if (package != nullptr) {
-    const absl::StatusOr<std::string> file = package->Encode(*service.store());
+    const absl::StatusOr<std::string> file = package->Encode(*service->store());
     if (!file.ok()) return Fail(file.status(), ModelExit(file.status()));
     const absl::Status written = WriteFileDurably(flags.output, *file);
     if (!written.ok()) return Fail(written, kExitIo);
     package_bytes = file->size();
   }
-  Print(flags, targets, all, ms, package_bytes);
+  Print(flags, targets, all, {ms, tune.measured, package_bytes});
   if (all.failed == 0) return kExitOk;
   if (all.error.ok()) return kExitDiffers;
   return Fail(all.error, absl::IsNotFound(all.error) ? kExitDevice : kExitCache);

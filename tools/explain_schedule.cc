@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/explain_schedule.h"
 
+#include <cmath>
 #include <iostream>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "compiler/kernel_service.h"
+#include "compiler/tune_records.h"
 #include "fusion/lower.h"
 #include "graph/op.h"
+#include "kernel/text.h"
 #include "nlohmann/json.hpp"
 #include "schedule/choose.h"
 #include "tools/exit_code.h"
@@ -35,20 +40,47 @@ nlohmann::json BoundsOf(const SizeClass& sizes) {
   return bounds;
 }
 
+// ns of a candidate in a record; negative where it has none.
+double MeasuredNs(const Measured& measured, const std::string& schedule) {
+  for (const Measured::Time& time : measured.times) {
+    if (time.way == schedule && std::isfinite(time.ns)) return time.ns;
+  }
+  return -1;
+}
+
+// What chooses among the candidates of kernels.
+struct Choices {
+  const CompileOptions& options;
+  TuneRecords* records;  // null: the price alone
+  bool print;
+};
+
 // The candidates of one kernel.
-nlohmann::json Schedules(const Kernel& kernel, const SizeClass& known, const Machine& machine,
-                         bool print) {
+nlohmann::json Schedules(const Kernel& kernel, const SizeClass& known, const Choices& choices) {
   nlohmann::json classes = nlohmann::json::array();
   for (const SizeClass& sizes : SizeClassesFor(kernel, known)) {
+    const std::optional<Measured> measured = choices.records != nullptr
+                                                 ? choices.records->FindKernel(Print(kernel), sizes)
+                                                 : std::nullopt;
     std::vector<std::vector<std::string>> rows = {
         {"predicted us", absl::StrCat("schedule for ", Text(kernel, sizes))}};
+    if (measured.has_value()) rows[0].insert(rows[0].begin() + 1, {"measured us", "won"});
     nlohmann::json candidates = nlohmann::json::array();
-    for (const Candidate& candidate : CandidatesFor(kernel, sizes, machine)) {
+    for (const Candidate& candidate : CandidatesFor(kernel, sizes, MachineOf(choices.options),
+                                                    choices.options.workspace_limit)) {
       const std::string text = candidate.schedule.ToString();
       rows.push_back({Short(candidate.ns / 1000), text});
       candidates.push_back({{"schedule", text}, {"predicted_us", candidate.ns / 1000}});
+      if (!measured.has_value()) continue;
+      const double ns = MeasuredNs(*measured, text);
+      const bool won = text == measured->winner;
+      rows.back().insert(rows.back().begin() + 1,
+                         {ns < 0 ? "-" : Short(ns / 1000), won ? "*" : ""});
+      candidates.back()["measured_us"] =
+          ns < 0 ? nlohmann::json(nullptr) : nlohmann::json(ns / 1000);
+      candidates.back()["won"] = won;
     }
-    if (print) std::cout << Table(rows);
+    if (choices.print) std::cout << Table(rows);
     classes.push_back({{"at_most", BoundsOf(sizes)}, {"candidates", candidates}});
   }
   return classes;
@@ -56,6 +88,10 @@ nlohmann::json Schedules(const Kernel& kernel, const SizeClass& known, const Mac
 
 absl::Status Explain(const std::vector<PlannedPart>& parts, const CompileOptions& options,
                      const CommonOptions& common) {
+  const KernelService service(options);
+  TuneRecords records(options, service.store(), /*measures=*/false);
+  const bool reproducible = options.schedule_choice == ScheduleChoice::kReproducible;
+  const Choices choices{options, !reproducible && records.Any() ? &records : nullptr, !common.json};
   nlohmann::json groups = nlohmann::json::array();
   int number = 0;
   for (const PlannedPart& part : parts) {
@@ -69,9 +105,8 @@ absl::Status Explain(const std::vector<PlannedPart>& parts, const CompileOptions
       std::vector<std::string> ops;
       for (const NodeId id : group.nodes) ops.push_back(part.compiled.graph.node(id).op->name);
       if (!common.json) std::cout << "group " << own << ": " << absl::StrJoin(ops, " ") << "\n";
-      groups.push_back({{"group", own},
-                        {"classes", Schedules(lowered.canonical.kernel, known, MachineOf(options),
-                                              !common.json)}});
+      groups.push_back(
+          {{"group", own}, {"classes", Schedules(lowered.canonical.kernel, known, choices)}});
     }
   }
   if (common.json) PrintJson("explain", common, {{"schedules", groups}});

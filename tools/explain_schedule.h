@@ -13,7 +13,8 @@
 namespace kiln {
 
 // Prints the candidates of every group that is a kernel, for each of its size classes, cheapest
-// first: that one is chosen. Returns the exit code.
+// first: that one is chosen, unless it was measured that another one is faster. Returns the exit
+// code.
 int ExplainSchedules(const std::vector<PlannedPart>& parts, const CompileOptions& options,
                      const CommonOptions& common);
 

@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "base/file_system.h"
 #include "base/status_macros.h"
+#include "compiler/compile.h"
 #include "compiler/model_source.h"
 #include "compiler/program_cache.h"
 #include "compiler/segments.h"
@@ -134,9 +135,13 @@ void AddModelFlags(CLI::App& command, ModelFlags& flags) {
 }
 
 absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(const ModelFlags& flags,
-                                                      const CommonOptions& common, Store* store,
+                                                      const CommonOptions& common, TuneUse& tune,
+                                                      bool keep,
                                                       std::unique_ptr<PackageWriter>* package) {
   KILN_ASSIGN_OR_RETURN(CompileOptions options, ToCompileOptions(common));
+  if (!keep &&
+      options.schedule_choice == ScheduleChoice::kProfile)  // who only looks measures nothing
+    options.schedule_choice = ScheduleChoice::kHeuristic;
   std::vector<Target> targets;
   for (const std::string& name : flags.targets)
     targets.push_back(Target::Parse(name).value_or(HostTarget()));
@@ -161,22 +166,44 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(const ModelFlags& flags,
           "package: models with branches, loops or data-dependent sizes cannot be packed yet; use "
           "--cache-only and ship the model with a kernel pack");
     }
-    const auto keep = [&](Target target, const Variant& variant) {
-      if (package != nullptr) (*package)->Add(target, variant);
-      options.target = target;
-      const auto cache = ProgramCache::Open(flags.model, options, *store, [] {});
+    const auto keep_variant = [&](const CompileOptions& own, const Variant& variant) {
+      if (package != nullptr) (*package)->Add(TargetOf(own), variant);
+      const auto cache = ProgramCache::Open(flags.model, own, *tune.store, [] {});
       if (!cache.ok()) return;  // text graphs have no Programs in the cache
       (*cache)->Keep(variant, inputs, outputs, *made.import);
     };
-    std::function<void(Target, const Variant&)> on_variant;
-    if (store != nullptr) on_variant = keep;
-    KILN_ASSIGN_OR_RETURN(std::vector<KernelJob> more,
-                          KernelsOf(made.import->graph, options, targets, made.inputs, on_variant));
+    OnVariantFn on_variant;
+    if (keep) on_variant = keep_variant;
+    KILN_ASSIGN_OR_RETURN(
+        std::vector<KernelJob> more,
+        KernelsOf(made.import->graph, options, targets, made.inputs, on_variant, &tune));
     for (KernelJob& job : more) {
       if (known.insert(KernelPreimage(job.identity).Key()).second) jobs.push_back(std::move(job));
     }
   }
   return jobs;
+}
+
+absl::Status PlanForInputs(const ModelFlags& flags, const CommonOptions& common,
+                           const std::shared_ptr<KernelService>& service, TuneUse& tune) {
+  KILN_ASSIGN_OR_RETURN(const CompileOptions options, ToCompileOptions(common));
+  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<WarmModel> opened,
+                        WarmModel::Open(flags.model, options, service));
+  KILN_ASSIGN_OR_RETURN(Model model, Compile(opened, options));
+  KILN_ASSIGN_OR_RETURN(const Graph* const graph, opened->graph());
+  KILN_ASSIGN_OR_RETURN(const std::vector<Line> lines, LinesOf(flags, *graph, common));
+  for (const Line& line : lines) {
+    KILN_ASSIGN_OR_RETURN(std::vector<Tensor> tensors,
+                          MakeInputs(*opened, line.values, line.common));
+    std::vector<std::pair<std::string, Tensor>> inputs;
+    for (size_t k = 0; k < tensors.size(); ++k)
+      inputs.emplace_back(opened->inputs()[k].name, std::move(tensors[k]));
+    const absl::Status run = model.Run(inputs).status();
+    if (!run.ok()) return At(line, run);
+  }
+  opened->WaitUntilKept();
+  if (opened->tuner() != nullptr) tune.Add(opened->tuner()->records());
+  return absl::OkStatus();
 }
 
 }  // namespace kiln

@@ -36,12 +36,18 @@ void AddModelFlags(CLI::App& command, ModelFlags& flags);
 //   x=1x3x224x224
 //   batch=8 seq=128        # three variants
 //   batch=8 seq=512
-// With a `store` the Programs are kept there; with a `package` they go into that. kUnimplemented: a
-// model with dynamic nodes (segments.h) has no package; a dim or a value on which the model's
-// structure depends is not given.
+// Schedules are chosen by the tune records of `tune`. With `keep` the Programs are kept in its
+// store, and what `common` wants measured is; with a `package` they go into that.
+// kUnimplemented: a model with dynamic nodes (segments.h) has no package; a dim or a value on which
+// the model's structure depends is not given.
 absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(
-    const ModelFlags& flags, const CommonOptions& common, Store* store = nullptr,
+    const ModelFlags& flags, const CommonOptions& common, TuneUse& tune, bool keep = false,
     std::unique_ptr<PackageWriter>* package = nullptr);
+
+// Runs the model once on each of these sets of inputs, random where nothing is given, so that its
+// library calls are chosen, and measured as `common` says. The records go into `tune`.
+absl::Status PlanForInputs(const ModelFlags& flags, const CommonOptions& common,
+                           const std::shared_ptr<KernelService>& service, TuneUse& tune);
 
 }  // namespace kiln
 

@@ -90,22 +90,49 @@ absl::Status CheckOperands(const Operator& op, const Request& request) {
   return absl::OkStatus();
 }
 
+// The implementations in the order in which they are asked.
+std::vector<Implementation> Asked(const Operator& op, const Wish& wish) {
+  std::vector<Implementation> asked;
+  for (const Implementation& candidate : op.implementations) {
+    if (candidate.make == nullptr) break;
+    if (candidate.name == wish.first) {
+      asked.insert(asked.begin(), candidate);
+    } else if (!wish.only) {
+      asked.push_back(candidate);
+    }
+  }
+  return asked;
+}
+
 // Of the first implementation that takes the request; those that do not are added to `considered`.
 absl::StatusOr<std::unique_ptr<Primitive>> First(const Operator& op, const Request& request,
                                                  const std::shared_ptr<Session>& session,
+                                                 const Wish& wish,
                                                  std::vector<Considered>& considered) {
   absl::StatusOr<std::unique_ptr<Primitive>> made = absl::UnimplementedError("no implementation");
-  for (const Implementation& candidate : op.implementations) {
-    if (candidate.make == nullptr) break;
+  std::unique_ptr<Primitive> large;  // of the first that takes it and needs more than the limit
+  std::string large_name;
+  for (const Implementation& candidate : Asked(op, wish)) {
     if (!request.post_ops.empty() && !candidate.post_ops) {
       considered.push_back({candidate.name, "takes no post-ops"});
       continue;
     }
     made = candidate.make(request, session);
+    if (made.ok() && wish.workspace_limit > 0 && (*made)->scratch_bytes() > wish.workspace_limit) {
+      const std::string needs =
+          absl::StrCat("needs ", (*made)->scratch_bytes(), " bytes of workspace, more than the ",
+                       wish.workspace_limit, " allowed");
+      considered.push_back({candidate.name, needs});
+      if (large == nullptr) large = *std::move(made), large_name = candidate.name;
+      made = absl::UnimplementedError(needs);
+      continue;
+    }
     considered.push_back({candidate.name, std::string(made.status().message())});
     if (!absl::IsUnimplemented(made.status())) break;
   }
-  return made;
+  if (!absl::IsUnimplemented(made.status()) || large == nullptr) return made;
+  considered.push_back({large_name, ""});
+  return large;
 }
 
 }  // namespace
@@ -123,13 +150,14 @@ int Session::AddReader(const void* constant) {
 }
 
 absl::StatusOr<std::unique_ptr<Primitive>> Make(const Operator& op, const Request& request,
-                                                const std::shared_ptr<Session>& session) {
+                                                const std::shared_ptr<Session>& session,
+                                                const Wish& wish) {
   if (absl::Status status = CheckOperands(op, request); !status.ok())
     return Annotate(status, op.name);
   std::vector<Considered> considered;
-  absl::StatusOr<std::unique_ptr<Primitive>> made = First(op, request, session, considered);
+  absl::StatusOr<std::unique_ptr<Primitive>> made = First(op, request, session, wish, considered);
   if (!request.post_ops.empty() && absl::IsUnimplemented(made.status())) {
-    made = First(op, WithoutPostOps(request), session, considered);
+    made = First(op, WithoutPostOps(request), session, wish, considered);
     if (made.ok()) {
       made = WithPostOpLoops(std::move(*made), request);
       considered.back().implementation += ", then a loop of post-ops";

@@ -50,11 +50,20 @@ struct Operator {
 // Null for an unknown name.
 const Operator* Find(absl::string_view name);
 
+// Another order than that of the table.
+struct Wish {
+  absl::string_view first;  // the implementation that is asked before all others
+  bool only = false;        // the others are not asked
+  int64_t workspace_limit =
+      0;  // bytes of scratch; who needs more computes only if nobody else does
+};
+
 // Checks what no operator can do without (counts, ranks, types), then makes the primitive.
 // kInvalidArgument: operands that do not fit together; kUnimplemented: what no implementation
 // takes.
 absl::StatusOr<std::unique_ptr<Primitive>> Make(const Operator& op, const Request& request,
-                                                const std::shared_ptr<Session>& session);
+                                                const std::shared_ptr<Session>& session,
+                                                const Wish& wish = {});
 
 }  // namespace kiln::library
 

@@ -82,11 +82,15 @@ struct PackedStore {
 class OneDnnSession final : public Session {
  public:
   OneDnnSession(kiln::Pool* pool, std::shared_ptr<PackedStore> store)
-      : engine_(dnnl::engine::kind::cpu, 0), pool_(pool), store_(std::move(store)) {}
+      : engine_(dnnl::engine::kind::cpu, 0), given_(pool), pool_(pool), store_(std::move(store)) {}
   const dnnl::engine& engine() const { return engine_; }
 
   std::shared_ptr<Session> Serial() const override {
     return std::make_shared<OneDnnSession>(nullptr, store_);
+  }
+
+  std::shared_ptr<Session> Unkept() const override {
+    return std::make_shared<OneDnnSession>(given_, std::make_shared<PackedStore>(nullptr));
   }
 
   int threads() const override { return pool_.komp()->threads; }
@@ -126,6 +130,7 @@ class OneDnnSession final : public Session {
  private:
   std::shared_ptr<dnnl::memory> MakePacked(const void* source, const Desc& from, const Desc& to);
   dnnl::engine engine_;
+  kiln::Pool* const given_;  // null: none
   const OmpPool pool_;
   const std::shared_ptr<PackedStore> store_;
 };

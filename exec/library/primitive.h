@@ -97,6 +97,8 @@ class Session {
                                                          PackedConstants* kept = nullptr);
   // For primitives that work on the calling thread alone; shares the packed weights.
   virtual std::shared_ptr<Session> Serial() const = 0;
+  // The same, and what it packs is not kept for later processes: to be timed.
+  virtual std::shared_ptr<Session> Unkept() const = 0;
   virtual int threads() const = 0;
 
   // The `bytes` bytes at `constant` in another layout, of which `layout` tells everything: the

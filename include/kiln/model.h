@@ -52,6 +52,9 @@ struct RunOptions {
   // other.
   int threads = 0;
   PlanFn on_plan = nullptr;
+  // Bytes of scratch that a library operator may take; where none of its implementations needs so
+  // little, the first computes all the same. 0: no limit.
+  int64_t workspace_limit = 0;
 };
 
 // What one context's current plan looks like: memory in bytes, work in counts.

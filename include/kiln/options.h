@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "kiln/dim.h"
 #include "kiln/model.h"
 #include "kiln/target.h"
 
@@ -20,6 +21,7 @@ namespace kiln {
 class Cache;          // persistent_cache/cache.h
 class KernelService;  // compiler/kernel_service.h
 class Schedule;
+class Tuner;      // compiler/tuner.h
 struct CustomOp;  // graph/custom_op.h
 struct Kernel;
 struct Machine;  // schedule/machine.h
@@ -34,6 +36,13 @@ enum class CompileMode : uint8_t {
 };
 
 enum class MathMode : uint8_t { kStrict, kFast };
+
+// How schedules and implementations of library operators are chosen (tuner.h).
+enum class ScheduleChoice : uint8_t {
+  kHeuristic,     // by what was measured on this machine, where something was; else by price
+  kProfile,       // what was not measured yet is measured, and remembered in the cache
+  kReproducible,  // by price alone, whatever was measured
+};
 
 struct CacheOptions {
   bool enabled = true;
@@ -73,6 +82,14 @@ struct CompileOptions {
   // Names of producers and consumers, after passes, that are fused even if it does not pay.
   std::vector<std::pair<std::string, std::string>> forced_fusion;
   std::shared_ptr<const Machine> machine;  // what kernels cost; null: that of the target level
+  ScheduleChoice schedule_choice = ScheduleChoice::kHeuristic;
+  // Bytes of memory beside its operands that a schedule (schedule/workspace.h), or a library
+  // operator, may take; what cannot run with so little takes the least. 0: no limit.
+  int64_t workspace_limit = 0;
+  // Values of the model's symbols for which profile measures; others are 16, 256 and 4096.
+  SymbolValues tune_at;
+  // What was measured; set by Compile as `schedule_choice` says. Null: nothing is looked up.
+  std::shared_ptr<Tuner> tuner;
   // Other schedules than those by price, for measurements; where it is empty, or gives nothing, the
   // price decides. Nothing is looked up for a model with it, and nothing kept.
   std::function<std::optional<Schedule>(const Kernel& kernel, const SizeClass& sizes)> choose;

@@ -65,7 +65,8 @@ const FuzzMessageType& ProgramMessage() {
                                           {2, "schedule", kText},
                                           {3, "at_most", kInts},
                                           {4, "in_place", kInts},
-                                          {5, "row_step", kInt}}};
+                                          {5, "row_step", kInt},
+                                          {6, "open", kInts}}};
   static const FuzzMessageType kernel = {"KernelDef",
                                          {{1, "text", kKernel},
                                           {2, "choices", kMessage, &choice},
