@@ -39,7 +39,7 @@ class OneLaunch {
     def.set_grain(GrainFor(kernel_, machine));
     for (const int64_t extent : extents) def.add_example(extent);
     program::KernelThunk& thunk = *program_.add_regions()->add_thunks()->mutable_kernel();
-    for (const int64_t extent : extents) thunk.add_dims(absl::StrCat(extent));
+    for (const int64_t extent : extents) *thunk.add_dims() = absl::StrCat(extent);
     for (const std::string& bytes : raced.params) thunk.add_params(bytes);
     for (const KernelInput& input : kernel_.inputs)
       AddPort(input.type, ShapeOf(input.dims, extents), true, *thunk.add_inputs());
@@ -75,8 +75,8 @@ class OneLaunch {
     Shape dims;
     int64_t bytes = static_cast<int64_t>(SizeOf(type));
     for (const int64_t extent : shape) {
-      port.add_shape(absl::StrCat(extent));
-      ref.add_shape(absl::StrCat(extent));
+      *port.add_shape() = absl::StrCat(extent);
+      *ref.add_shape() = absl::StrCat(extent);
       dims.push_back(Dim(extent));
       bytes *= extent;
     }

@@ -66,7 +66,7 @@ packaged::Target& PackageWriter::TargetOf(Target target) {
 
 void PackageWriter::Add(Target target, const Variant& variant) {
   packaged::Variant stored;
-  for (const Guard& guard : variant.guards) stored.add_guards(guard.ToString());
+  for (const Guard& guard : variant.guards) *stored.add_guards() = guard.ToString();
   program::Program program = variant.program;
   for (program::KernelDef& def : *program.mutable_kernels()) {
     for (program::KernelChoice& choice : *def.mutable_choices()) {

@@ -23,7 +23,7 @@ namespace {
 
 template <typename Repeated>
 void SetShape(const Shape& shape, Repeated* out) {
-  for (const Dim& extent : shape) out->Add(extent.ToString());
+  for (const Dim& extent : shape) *out->Add() = extent.ToString();
 }
 
 // Names of the group's nodes for people: at most three, then a count.
@@ -200,8 +200,8 @@ class Builder {
     for (size_t k = 0; k < lowered->inputs.size(); ++k) {
       SetRef(lowered->inputs[k], lowered->input_shapes[k], thunk->add_inputs());
     }
-    for (const Dim& extent : lowered->dims) thunk->add_dims(extent.ToString());
-    for (std::string& bytes : lowered->params) thunk->add_params(std::move(bytes));
+    for (const Dim& extent : lowered->dims) *thunk->add_dims() = extent.ToString();
+    for (std::string& bytes : lowered->params) *thunk->add_params() = std::move(bytes);
     for (size_t k = 0; k < lowered->outputs.size(); ++k) {
       SetRef(lowered->outputs[k], lowered->output_shapes[k], thunk->add_outputs());
     }
@@ -304,7 +304,7 @@ class Builder {
                        "): its result depends on data in a way that cannot run yet"));
     }
     thunk->set_op("dims");
-    for (const Dim& element : *value.shape_content) thunk->add_dims(element.ToString());
+    for (const Dim& element : *value.shape_content) *thunk->add_dims() = element.ToString();
     SetRef(node.outputs.front(), thunk->add_outputs());
     return absl::OkStatus();
   }

@@ -334,7 +334,7 @@ void ProgramCache::Keep(const Variant& variant, const std::vector<PortInfo>& inp
   if (store_.read_only() || HasOtherFiles(import) || !Unchanged(files_)) return;
   stored::Variant kept;
   kept.set_signature(SignatureOf(variant));
-  for (const Guard& guard : variant.guards) kept.add_guards(guard.ToString());
+  for (const Guard& guard : variant.guards) *kept.add_guards() = guard.ToString();
   kept.set_program(variant.program.SerializeAsString());
   const std::set<int> tight = ReadByKernels(variant.program);
   std::vector<stored::Place> places(variant.constants.size());

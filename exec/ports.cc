@@ -31,7 +31,7 @@ void SetPorts(const std::vector<PortInfo>& ports, StoredPorts* out) {
     made->set_dtype(static_cast<uint32_t>(port.type));
     made->set_optional(port.optional);
     made->set_any_rank(port.any_rank);
-    for (const Dim& extent : port.shape) made->add_shape(extent.ToString());
+    for (const Dim& extent : port.shape) *made->add_shape() = extent.ToString();
   }
 }
 

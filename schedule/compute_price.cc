@@ -176,7 +176,7 @@ class ComputePricer {
       price_.ns += 2 * bytes * counts_.Runs(e) / machine_.GbPerS(0);
     if (!counts_.loops().strides && !counts_.loops().sums_in_cache)
       price_.jumps_ns += steps * RowJumpNs(e);
-    if (!counts_.loops().sums_in_cache && row > columns &&
+    if (!counts_.loops().sums_in_cache && !counts_.loops().rows_in_cache && row > columns &&
         bytes_ > static_cast<double>(machine_.l3_bytes))
       price_.jumps_ns += steps * std::max(1.0, columns * bytes / kLine) * machine_.jump_ns;
   }

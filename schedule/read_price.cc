@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "schedule/analysis.h"
 
@@ -168,15 +167,16 @@ class ReadPricer {
   }
 
   // The part of elements for which `condition` holds: known where it compares a coordinate with an
-  // extent, as those of concats do; else nothing.
-  std::optional<double> PartWhere(const ScalarExpr& expr, ExprId condition) const {
+  // extent, as those of concats do; else one of two arms is as likely as the other.
+  double PartWhere(const ScalarExpr& expr, ExprId condition) const {
+    constexpr double kEither = 1.0 / 2;
     const ExprNode& compare = expr.node(condition);
-    if (compare.op != ScalarOp::kLt && compare.op != ScalarOp::kLe) return std::nullopt;
+    if (compare.op != ScalarOp::kLt && compare.op != ScalarOp::kLe) return kEither;
     const ExprNode* index = &expr.node(compare.args[0]);
     const ExprNode* extent = &expr.node(compare.args[1]);
     const bool above = extent->op == ScalarOp::kIndex;
     if (above) std::swap(index, extent);
-    if (index->op != ScalarOp::kIndex || extent->op != ScalarOp::kExtent) return std::nullopt;
+    if (index->op != ScalarOp::kIndex || extent->op != ScalarOp::kExtent) return kEither;
     const auto of = [&](const ExprNode* node) { return counts_.extent(node->ref); };
     const double below = std::min(1.0, of(extent) / std::max(1.0, of(index)));
     return above ? 1 - below : below;
@@ -198,10 +198,10 @@ class ReadPricer {
       const bool branches =
           node.op == ScalarOp::kGuard && counts_.lane_dim() < 64 &&
           (varies[static_cast<size_t>(node.args[0])] >> counts_.lane_dim() & 1) == 0;
-      const std::optional<double> holds = branches ? PartWhere(expr, node.args[0]) : std::nullopt;
+      const double holds = branches ? PartWhere(expr, node.args[0]) : 1;
       reach(node.args[0], reached[i]);
-      reach(node.args[1], reached[i] * holds.value_or(1));
-      reach(node.args[2], reached[i] * (holds ? 1 - *holds : 1));
+      reach(node.args[1], reached[i] * holds);
+      reach(node.args[2], reached[i] * (branches ? 1 - holds : 1));
       for (const IndexExpr& index : node.index) reach(index.load, reached[i]);
     }
     return reached;

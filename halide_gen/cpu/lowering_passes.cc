@@ -87,8 +87,10 @@ constexpr LoweringPass kPasses[] = {
      Plain<SquareTurns>},
     {"whole_loads", "a load across two stored vectors is not forwarded", false, nullptr,
      Plain<WholeLoads>},
-    {"unswitch_masks", "all tiles of a row pay for the mask of its last", false, nullptr,
-     Plain<UnswitchMasks>},
+    {"unswitch_masks", "on AVX2 all tiles of a row pay for the mask of its last", false, nullptr,
+     [](const LoweringInput& in) -> std::unique_ptr<IRMutator> {
+       return std::make_unique<UnswitchMasks>(!HasMaskRegisters(in.lanes));
+     }},
     // Nests of rows and columns lack registers as it is: branches between loads cost them 3 %.
     {"whole_steps", "all steps of a loop pay for the mask of its last", false,
      [](const Schedule& schedule) { return !schedule.Is(kRowAndColumn); }, Plain<WholeSteps>},

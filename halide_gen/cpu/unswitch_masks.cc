@@ -83,7 +83,7 @@ Stmt UnswitchMasks::visit(const For* loop) {
   has_loops_ = false;
   Stmt made = MaskReader::visit(loop);
   std::vector<Expr> whole = std::exchange(whole_, std::move(outer));
-  if (std::exchange(has_loops_, true) || loop->for_type != ForType::Serial) return made;
+  if (std::exchange(has_loops_, true) || !pays_ || loop->for_type != ForType::Serial) return made;
   const std::set<std::string> given = Given::In(loop);
   whole.erase(std::remove_if(whole.begin(), whole.end(),
                              [&](const Expr& condition) { return UsesAny(condition, given); }),

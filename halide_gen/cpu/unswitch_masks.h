@@ -24,12 +24,17 @@ namespace kiln {
 
 // A lowering pass. Only innermost serial loops; masks of other forms stay where they are.
 class UnswitchMasks : public MaskReader {
+ public:
+  explicit UnswitchMasks(bool pays) : pays_(pays) {}
+
  protected:
   using MaskReader::visit;
   Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override;
   Halide::Expr visit(const Halide::Internal::Load* op) override;
 
  private:
+  const bool pays_;  // where it does not, nothing is changed
+
   // Of the loop around: conditions under which a mask in it holds for all lanes, each once.
   std::vector<Halide::Expr> whole_;
   bool has_loops_ = false;  // inside of the loop around

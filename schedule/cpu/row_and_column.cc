@@ -92,6 +92,7 @@ LoopSummary RowAndColumn::Loops(const Kernel& kernel) const {
   std::vector<bool> stored(kernel.stages.size());
   for (size_t i = 0; i < loops.stored.size(); ++i) stored[halves.rows.stages[i]] = loops.stored[i];
   loops.stored = std::move(stored);
+  loops.rows_in_cache = true;
   return loops;
 }
 

@@ -64,6 +64,9 @@ const Row kRows[] = {
     {"run", "--cache-readonly", "{M} -v --cache-dir {C} --cache-readonly", 0, "",
      "1 kernels: 1 cached"},
     {"run", "--validate", "{M} -q --validate nonsense", 2, "", "--validate"},
+    {"run", "--choose", "{M} -q --choose nonsense", 2, "", "--choose"},
+    {"run", "--tune", "{M} -q --tune", 0, "b: f32"},
+    {"run", "--workspace-limit", "{M} -q --workspace-limit nonsense", 2, "", "nonsense"},
     {"run", "--json", "{M} -q --json", 0, "\"schema\": \"kiln.run/1\""},
     {"run", "--quiet", "{M} -q", 0, "b: f32", "", "is random"},
     {"run", "--verbose", "{M} -v", 0, "b: f32", "1 kernels:"},
@@ -137,16 +140,19 @@ const Row kRows[] = {
     {"cache pack", "--all", "{N} --dir {C} --all", 0, "wrote"},
     {"cache pack", "--sign", "{N} --dir {C} --all --sign {D}/none", 7, "", "none"},
     {"cache pack", "--dry-run", "{N} --dir {C} --all --dry-run", 0, "would write"},
+    {"cache merge", "--dry-run", "{N} {D}/none --dry-run", 6, "", "none"},
+    {"cache merge", "--sign", "{N} {D}/none --sign {D}/none", 6, "", "none"},
+    {"cache merge", "--trust-unsigned", "{N} {D}/none --trust-unsigned", 6, "", "none"},
     {"cache unpack", "--trust-unsigned", "{D}/none --dir {C} --trust-unsigned", 6, "", "none"},
     {"cache unpack", "--dry-run", "{D}/none --dir {C} --dry-run", 6, "", "none"},
 };
 
 // Flags that one function gives to every verb that has them: rows of any verb do.
 const std::set<std::string> kShared = {
-    "-O",          "--jit",  "--device",       "--threads",        "--shape",   "--dim",
-    "--rules",     "--math", "--disable-pass", "--no-fuse",        "--machine", "--compile-mode",
-    "--cache-dir", "--json", "--no-cache",     "--cache-readonly", "--quiet",   "--verbose",
-    "--dir"};
+    "-O",          "--jit",    "--device",       "--threads",        "--shape",   "--dim",
+    "--rules",     "--math",   "--disable-pass", "--no-fuse",        "--machine", "--compile-mode",
+    "--cache-dir", "--json",   "--no-cache",     "--cache-readonly", "--quiet",   "--verbose",
+    "--dir",       "--choose", "--tune",         "--workspace-limit"};
 
 // Flags that have tests of their own: what they need is more than a model.
 const std::map<std::string, std::string> kElsewhere = {{"cache verify --prove", "cache_test.cc"},

@@ -16,7 +16,7 @@ namespace {
 
 // Names of the fields of `struct CompileOptions`, read from its source.
 std::set<std::string> Fields() {
-  std::ifstream in(KILN_SOURCE_DIR "/compiler/options.h");
+  std::ifstream in(KILN_SOURCE_DIR "/include/kiln/options.h");
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   const size_t begin = text.find("struct CompileOptions {");
   const std::string body = text.substr(begin, text.find("\n};", begin) - begin);

@@ -74,7 +74,7 @@ TEST(PriceOf, AddsWhatDoesNotHideToTheLongerOfWalkingAndComputing) {
   EXPECT_EQ(price.bytes, 8000);
   EXPECT_EQ(price.memory_ns, 8000 / 50.0);
   EXPECT_EQ(price.compute_ns, 1000 + 1000);  // the load and the operation
-  EXPECT_DOUBLE_EQ(price.ns, 100 + 0.25 + 2000 + 0.25 * 160);
+  EXPECT_DOUBLE_EQ(price.ns, 100 + 1 + 2000 + 0.25 * 160);
 }
 
 TEST(PriceOf, CountsLinesThatAreReadToBeWritten) {

@@ -284,10 +284,11 @@ void CompiledKernel::CheckAllInPlace(const std::vector<int32_t>& extents,
   }
 }
 
-std::string Statements(const std::string& kernel, const std::string& schedule) {
+std::string Statements(const std::string& kernel, const std::string& schedule,
+                       const std::string& target) {
   const CodegenAnswer answer = Serve({.kernel = "kernel v1 math 1\n" + kernel,
                                       .schedule = schedule,
-                                      .target = "x86-64-v4",
+                                      .target = target,
                                       .sections = {"stmt"}});
   EXPECT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
   return answer.sections.empty() ? "" : answer.sections[0].second;

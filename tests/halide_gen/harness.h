@@ -54,7 +54,8 @@ class CompiledKernel {
 };
 
 // The loops of `kernel`, whose header is left out, for x86-64-v4, as the worker prints them.
-std::string Statements(const std::string& kernel, const std::string& schedule);
+std::string Statements(const std::string& kernel, const std::string& schedule,
+                       const std::string& target = "x86-64-v4");
 
 // The same of a pointwise kernel of f32 in0[a], in vectors of `lanes`.
 std::string StatementsOf(const std::string& expr, int lanes);

@@ -50,11 +50,13 @@ struct Case {
 
 // In every candidate for them.
 void NoteAll(const Kernel& kernel, const SizeClass& sizes, Passes& passes) {
-  const Machine& machine = ShippedMachine(*Target::Parse("x86-64-v4"));
-  for (const Candidate& candidate : CandidatesFor(kernel, sizes, machine)) {
-    const CodegenAnswer answer =
-        Served(Print(kernel), candidate.schedule.ToString(), machine.target);
-    if (answer.outcome == CodegenAnswer::Outcome::kOk) Note(answer.sections[0].second, passes);
+  for (const char* level : {"x86-64-v3", "x86-64-v4"}) {
+    const Machine& machine = ShippedMachine(*Target::Parse(level));
+    for (const Candidate& candidate : CandidatesFor(kernel, sizes, machine)) {
+      const CodegenAnswer answer =
+          Served(Print(kernel), candidate.schedule.ToString(), machine.target);
+      if (answer.outcome == CodegenAnswer::Outcome::kOk) Note(answer.sections[0].second, passes);
+    }
   }
 }
 

@@ -23,12 +23,13 @@ size_t Count(const std::string& text, const std::string& what) {
 }
 
 TEST(UnswitchMasksTest, WholeTilesOfColumnsLoadWithoutMasks) {
-  const std::string text = Statements(R"(dims a b
+  const std::string text =
+      Statements(R"(dims a b
 in   0 f32 [a, b] dense
 s0 : f32 [b] = reduce add over a (in0[a, b])
 out  0 f32 [b] dense = s0[b]
 )",
-                                      "staged outer_step=32 outer_levels=1 one_vector=1");
+                 "staged outer_step=32 outer_levels=1 one_vector=1", "x86-64-v3");
   // Two loops over the rows of a block; the first, for whole tiles, has no mask.
   const std::string loops = From(" + 31) < extent1", text);
   ASSERT_FALSE(loops.empty()) << text;
