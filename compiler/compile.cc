@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// From a model to something that runs: files and caches first; what is new goes through
+// CompileGraph (compile_graph.cc).
 #include "compiler/compile.h"
 
 #include <memory>
@@ -6,34 +8,15 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "base/catch_exceptions.h"
 #include "base/status_macros.h"
+#include "compiler/check_options.h"
 #include "compiler/model_source.h"
 #include "compiler/variants.h"
 #include "exec/package.h"
 
 namespace kiln {
 namespace {
-
-absl::Status Check(const CompileOptions& options) {
-  if (options.graph_opt_level < 0 || options.graph_opt_level > 3) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("graph_opt_level: is ", options.graph_opt_level, ", expected 0 to 3"));
-  }
-  if (options.jit_level < 0 || options.jit_level > 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("jit_level: is ", options.jit_level, ", expected 0 to 2"));
-  }
-  KILN_RETURN_IF_ERROR(CheckThreads(options.threads));
-  if (options.build_jobs < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("build_jobs: is ", options.build_jobs, ", expected 0 (all) or more"));
-  }
-  if (options.math == MathMode::kFast)
-    return absl::UnimplementedError("math mode \"fast\" is not there yet; use strict");
-  return absl::OkStatus();
-}
 
 constexpr char kCompiling[] = "compiling";
 
@@ -66,7 +49,7 @@ absl::StatusOr<Graph> ReadModel(absl::string_view path) {
 
 absl::StatusOr<Model> Compile(absl::string_view path, const CompileOptions& options) {
   return CatchExceptions(kCompiling, [&]() -> absl::StatusOr<Model> {
-    KILN_RETURN_IF_ERROR(Check(options));
+    KILN_RETURN_IF_ERROR(CheckOptions(options));
     if (absl::EndsWith(path, ".kiln")) return LoadPackage(path, RunOptionsOf(options));
     KILN_ASSIGN_OR_RETURN(std::shared_ptr<WarmModel> opened,
                           WarmModel::Open(path, options, ServiceOf(options)));
@@ -76,7 +59,7 @@ absl::StatusOr<Model> Compile(absl::string_view path, const CompileOptions& opti
 
 absl::StatusOr<Model> Compile(std::shared_ptr<WarmModel> opened, const CompileOptions& options) {
   return CatchExceptions(kCompiling, [&]() -> absl::StatusOr<Model> {
-    KILN_RETURN_IF_ERROR(Check(options));
+    KILN_RETURN_IF_ERROR(CheckOptions(options));
     KILN_RETURN_IF_ERROR(opened->Prepare());
     return Model::Create(std::move(opened), RunOptionsOf(options));
   });
@@ -84,7 +67,7 @@ absl::StatusOr<Model> Compile(std::shared_ptr<WarmModel> opened, const CompileOp
 
 absl::StatusOr<Model> Compile(Graph graph, const CompileOptions& options) {
   return CatchExceptions(kCompiling, [&]() -> absl::StatusOr<Model> {
-    KILN_RETURN_IF_ERROR(Check(options));
+    KILN_RETURN_IF_ERROR(CheckOptions(options));
     KILN_RETURN_IF_ERROR(Verify(graph));
     auto variants = std::make_shared<Variants>(std::move(graph), options, ServiceOf(options));
     KILN_RETURN_IF_ERROR(variants->Prepare());

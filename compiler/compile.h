@@ -7,10 +7,10 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "compiler/compile_graph.h"
 #include "compiler/kernel_service.h"
 #include "compiler/machine_of.h"
 #include "compiler/warm_model.h"
-#include "exec/provider.h"
 #include "graph/graph.h"
 #include "kiln/compile.h"
 

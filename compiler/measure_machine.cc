@@ -12,7 +12,6 @@
 #include "base/status_macros.h"
 #include "compiler/compile.h"
 #include "compiler/fill.h"
-#include "compiler/variants.h"
 #include "fusion/legality.h"
 #include "graph/text.h"
 #include "schedule/analysis.h"

@@ -7,6 +7,7 @@
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
+#include "compiler/compile.h"
 #include "compiler/kernel_entry.h"
 #include "compiler/segments.h"
 #include "compiler/tuner.h"

@@ -10,18 +10,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
-#include "compiler/example_launch.h"
+#include "compiler/compile_graph.h"
 #include "compiler/output_ports.h"
 #include "compiler/program_builder.h"
 #include "compiler/segments.h"
 #include "exec/checked_program.h"
 #include "exec/fits.h"
 #include "exec/symbols.h"
-#include "fusion/form_groups.h"
-#include "fusion/pipeline.h"
 #include "graph/open_extents.h"
 #include "graph/rebuild.h"
-#include "graph/text.h"
 
 namespace kiln {
 namespace {
@@ -80,40 +77,6 @@ std::vector<PortInfo> PortInfosOf(const Graph& graph, bool inputs) {
   for (const ValueId id : graph.inputs())
     ports.push_back({graph.value(id).name, graph.value(id).type, graph.value(id).shape, false});
   return ports;
-}
-
-absl::StatusOr<Compiled> CompileGraph(const Graph& graph, const CompileOptions& options) {
-  Compiled compiled;
-  compiled.graph = graph;
-  PipelineOptions passes;
-  passes.level = options.graph_opt_level;
-  passes.target = TargetOf(options);
-  passes.fast = options.math == MathMode::kFast;
-  passes.disabled.insert(options.disabled_passes.begin(), options.disabled_passes.end());
-  if (options.dump) {
-    options.dump("graph", "imported", Print(graph));
-    passes.on_changed = [&](absl::string_view pass, const Graph& g) {
-      options.dump("graph", std::string(pass), Print(g));
-    };
-  }
-  KILN_RETURN_IF_ERROR(RunPasses(compiled.graph, passes));
-  const Machine& machine = MachineOf(options);
-  const GroupOptions grouping{
-      .level = options.graph_opt_level,
-      .jit_level = options.jit_level,
-      .rules = options.fusion_rules,
-      .alone = {options.no_fuse.begin(), options.no_fuse.end()},
-      .forced = {options.forced_fusion.begin(), options.forced_fusion.end()},
-      .machine = &machine};
-  KILN_ASSIGN_OR_RETURN(compiled.grouping, FormGroups(compiled.graph, grouping));
-  if (options.dump) options.dump("groups", "groups", ToString(compiled.grouping, compiled.graph));
-  KILN_ASSIGN_OR_RETURN(BuiltProgram built,
-                        BuildProgram(compiled.graph, compiled.grouping, options));
-  compiled.variant.guards = compiled.graph.guards();
-  compiled.variant.program = std::move(built.program);
-  SetExampleLaunches(compiled.variant.guards, compiled.variant.program);
-  compiled.variant.constants = std::move(built.constants);
-  return compiled;
 }
 
 namespace {

@@ -26,24 +26,13 @@
 #include "compiler/machine_of.h"
 #include "compiler/tuner.h"
 #include "exec/provider.h"
-#include "fusion/group.h"
 #include "graph/graph.h"
 
 namespace kiln {
 
-// What compilation made of a graph, before kernels exist: for `kiln inspect` and tests.
-struct Compiled {
-  Graph graph;  // after passes
-  Grouping grouping;
-  Variant variant;  // without kernel handles
-};
-
-// Passes, grouping, lowering: the pure part of compilation.
-absl::StatusOr<Compiled> CompileGraph(const Graph& graph, const CompileOptions& options);
-
-// The same for a graph with symbols and given inputs: as few symbols as possible are fixed, so that
-// all guards hold. Inputs may be shapes alone, without data. kInvalidArgument: their shapes do not
-// go together.
+// CompileGraph (compile_graph.h) for a graph with symbols and given inputs: as few symbols as
+// possible are fixed, so that all guards hold. Inputs may be shapes alone, without data.
+// kInvalidArgument: their shapes do not go together.
 absl::StatusOr<Variant> CompileFor(const Graph& graph, const CompileOptions& options,
                                    const std::vector<InputFacts>& inputs);
 

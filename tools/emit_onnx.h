@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "compiler/variants.h"
+#include "compiler/compile.h"
 #include "graph/graph.h"
 
 namespace kiln {

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "compiler/compile.h"
-#include "compiler/parts.h"
 #include "exec/support/boxes.h"
 #include "fusion/lower.h"
 #include "fusion/predict.h"

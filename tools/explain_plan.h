@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/tensor.h"
+#include "compiler/compile.h"
 #include "compiler/machine_of.h"
-#include "compiler/variants.h"
 #include "fusion/traffic.h"
 #include "graph/graph.h"
 

@@ -12,7 +12,6 @@
 #include "base/status_macros.h"
 #include "compiler/compile.h"
 #include "compiler/measure_machine.h"
-#include "compiler/variants.h"
 #include "fusion/lower.h"
 #include "graph/op.h"
 #include "graph/rebuild.h"

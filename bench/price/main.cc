@@ -36,7 +36,6 @@
 #include "bench/price/regret.h"
 #include "compiler/compile.h"
 #include "compiler/measure_machine.h"
-#include "compiler/variants.h"
 #include "fusion/predict.h"
 #include "graph/op.h"
 #include "graph/text.h"

@@ -16,7 +16,6 @@
 #include "compiler/compile.h"
 #include "compiler/kernel_service.h"
 #include "compiler/measure_machine.h"
-#include "compiler/variants.h"
 #include "fusion/lower.h"
 #include "graph/op.h"
 #include "graph/text.h"

@@ -16,7 +16,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
-#include "compiler/variants.h"
 #include "kernel/text.h"
 #include "tests/base/status_matchers.h"
 

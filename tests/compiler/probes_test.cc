@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compiler/variants.h"
+#include "compiler/compile.h"
 #include "exec/validate/probe.h"
 #include "kernel/text.h"
 #include "schedule/choose.h"

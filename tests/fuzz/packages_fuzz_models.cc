@@ -7,6 +7,7 @@
 #include "base/file_system.h"
 #include "base/status_macros.h"
 #include "base/try_allocate.h"
+#include "compiler/compile.h"
 #include "compiler/package_writer.h"
 #include "compiler/variants.h"
 #include "graph/text.h"

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/check_options.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "exec/model.h"
+
+namespace kiln {
+
+absl::Status CheckOptions(const CompileOptions& options) {
+  if (options.graph_opt_level < 0 || options.graph_opt_level > 3) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("graph_opt_level: is ", options.graph_opt_level, ", expected 0 to 3"));
+  }
+  if (options.jit_level < 0 || options.jit_level > 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("jit_level: is ", options.jit_level, ", expected 0 to 2"));
+  }
+  KILN_RETURN_IF_ERROR(CheckThreads(options.threads));
+  if (options.build_jobs < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("build_jobs: is ", options.build_jobs, ", expected 0 (all) or more"));
+  }
+  if (options.math == MathMode::kFast)
+    return absl::UnimplementedError("math mode \"fast\" is not there yet; use strict");
+  return absl::OkStatus();
+}
+
+}  // namespace kiln
