@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "exec/model.h"
+#include "kiln/model.h"
 
 namespace kiln {
 

@@ -4,7 +4,7 @@
 #define KILN_COMPILER_CHECK_OPTIONS_H_
 
 #include "absl/status/status.h"
-#include "compiler/options.h"
+#include "kiln/options.h"
 
 namespace kiln {
 

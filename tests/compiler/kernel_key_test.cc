@@ -21,7 +21,7 @@ std::set<std::string> Fields() {
   const size_t begin = text.find("struct CompileOptions {");
   const std::string body = text.substr(begin, text.find("\n};", begin) - begin);
   std::set<std::string> fields;
-  const std::regex field(R"(\n  [\w:<>, &()]+ (\w+)( = [^;]+)?;)");
+  const std::regex field(R"(\n  [\w:<>, &()]+ (\w+)(\{\}| = [^;]+)?;)");
   for (std::sregex_iterator it(body.begin(), body.end(), field), end; it != end; ++it)
     fields.insert((*it)[1]);
   return fields;
