@@ -5,12 +5,11 @@
 #include <bit>
 #include <cmath>
 
+#include "kernel/abi.h"
 #include "schedule/read_price.h"
 
 namespace kiln {
 namespace {
-
-constexpr double kLine = 64;  // correctness: bytes
 
 // Halvings that fold the lanes of a row: a shuffle and a combination each.
 constexpr int kFoldSteps = std::bit_width(static_cast<uint64_t>(kReduceLanes)) - 1;

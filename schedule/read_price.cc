@@ -4,12 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernel/abi.h"
 #include "schedule/analysis.h"
 
 namespace kiln {
 namespace {
-
-constexpr double kLine = 64;  // correctness: bytes
 
 // True if a vector along a row, which begins at a multiple of its length, reads one element.
 bool OneForAVector(const LoopCounts& counts, const ExprNode& read, int64_t divisor) {

@@ -11,10 +11,11 @@
 #include <random>
 #include <vector>
 
+#include "kernel/abi.h"
+
 namespace kiln {
 namespace {
 
-constexpr size_t kLine = 64;           // correctness
 constexpr int64_t kMemory = 64 << 20;  // correctness: more than the caches of a core
 
 double Now() {

@@ -141,7 +141,9 @@ class ProbeCoverage : public testing::Test {
   // The share of a kernel's code that is executed.
   void Measure(const std::string& name, const Kernel& kernel) {
     const SizeClass sizes{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
-    const Schedule schedule = ChooseSchedule(kernel, sizes, ShippedMachine(HostTarget()));
+    Measure(name, kernel, ChooseSchedule(kernel, sizes, ShippedMachine(HostTarget())));
+  }
+  void Measure(const std::string& name, const Kernel& kernel, const Schedule& schedule) {
     KILN_ASSERT_OK_AND_ASSIGN(
         const CodegenAnswer answer,
         service_->Emit(service_->Identify(Print(kernel), schedule.ToString()), {"elf"}));
@@ -198,12 +200,15 @@ TEST_F(ProbeCoverage, OfElementwiseKernelsIsWhole) {
 TEST_F(ProbeCoverage, OfCutAndMovedRows) {
   Measure("moved", *ParseKernel("kernel v1 math 1\ndims a b c\nin   0 f32 [a, b, c] dense\n"
                                 "out  0 f32 [b, c, a] dense = neg(in0[a, b, c])\n"));
-  Measure("joined", *ParseKernel("kernel v1 math 1\ndims a b\nsizes n0\nin   0 f32 [a, n0] dense\n"
-                                 "in   1 f32 [a, b] dense\nout  0 f32 [a, b] dense = "
-                                 "guard(lt(index(b), extent(n0)), in0[a, b], in1[a, b])\n"));
+  Measure("joined",
+          *ParseKernel("kernel v1 math 1\ndims a b\nsizes n0\nin   0 f32 [a, n0] dense\n"
+                       "in   1 f32 [a, b] dense\nout  0 f32 [a, b] dense = "
+                       "guard(lt(index(b), extent(n0)), in0[a, b], in1[a, b])\n"),
+          *Schedule::Parse("memory_order segments=1 in_place=1:0", DeviceKind::kCpu));
   // Rows of "joined" that are one vector at most have code of their own, and that once more for
-  // whole lines, which are several vectors: nothing runs it.
-  for (const double share : shares_) EXPECT_GE(share, 0.74);
+  // whole lines, which are two vectors of AVX2: nothing runs it.
+  const double least = HostTarget() == *Target::Parse("x86-64-v4") ? 0.78 : 0.74;
+  for (const double share : shares_) EXPECT_GE(share, least);
 }
 
 // Of a reduction the levels of its tree that only longer rows have are left out here.

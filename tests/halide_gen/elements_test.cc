@@ -388,7 +388,8 @@ in   1 f32 [b, c] dense
 in   2 f32 [a, b, c] dense
 out  0 f32 [a, b, c] dense = add(mul(guard(lt(index(c), extent(n1)), neg(in0[a, b, c+|n1|]), guard(le(extent(n1), index(c)), in0[a, b, c-|n1|], 0)), in1[b, c]), in2[a, b, c])
 )",
-                                  "", {{40, 50, 14, 14, 7}});
+                                  "memory_order order=1 segments=1", {{40, 50, 14, 14, 7}});
+  EXPECT_EQ(FieldOf(rotary.schedule(), "order", -1), 1);
   for (const int32_t half : {0, 1, 5, 7, 16, 40}) rotary.Check({3, 5, 2 * half, 2 * half, half}, 1);
   // A row that is looked up, narrow types, two outputs.
   CompiledKernel three = Compile(R"(dims a b
@@ -406,7 +407,8 @@ sizes n0
 in   0 f16 [a, n0] dense
 out  0 f16 [a, b] dense = guard(and(le(i64:1, index(b)), lt(index(b), add(extent(n0), i64:1))), mul(in0[a, b-1], in0[a, b-1]), 1)
 )",
-                                  "", {{1000, 12, 10}});
+                                  "memory_order order=0 segments=2", {{1000, 12, 10}});
+  EXPECT_EQ(FieldOf(padded.schedule(), "order", -1), 0);
   for (const int32_t n : {0, 1, 10, 15, 70}) padded.Check({9, n + 2, n}, 1);
 }
 
