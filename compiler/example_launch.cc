@@ -16,7 +16,7 @@ namespace {
 constexpr int kMostRounds = 40;  // of changes of one symbol
 constexpr int64_t kMostTried = 130;
 constexpr int64_t kFreeValue = 7;  // of a symbol that no guard has
-constexpr int kDear = 1000;        // a guard that does not hold, or what is no extent
+constexpr int kExpensive = 1000;   // a guard that does not hold, or what is no extent
 
 // What values of the symbols have to keep: guards, and extents of a launch that has something to
 // do.
@@ -31,11 +31,11 @@ struct Wanted {
       const bool of_extents = guard.kind != Guard::Kind::kValue &&
                               guard.kind != Guard::Kind::kPresent &&
                               guard.kind != Guard::Kind::kAbsent;
-      if (of_extents && !guard.Holds(values).value_or(false)) broken += kDear;
+      if (of_extents && !guard.Holds(values).value_or(false)) broken += kExpensive;
     }
     for (const Dim& extent : extents) {
       const int64_t value = extent.Evaluate(values).value_or(-1);
-      broken += value < 0 || value > std::numeric_limits<int32_t>::max() ? kDear
+      broken += value < 0 || value > std::numeric_limits<int32_t>::max() ? kExpensive
                 : value == 0                                             ? 1
                                                                          : 0;
     }
@@ -112,7 +112,7 @@ void SetExample(const std::vector<Guard>& guards, const SymbolValues& usual,
   SymbolValues values = usual;
   for (const std::string& symbol : SymbolsOf(wanted)) values.emplace(symbol, kFreeValue);
   values = Mended(wanted, std::move(values));
-  if (wanted.Broken(values) >= kDear) return;
+  if (wanted.Broken(values) >= kExpensive) return;
   for (const Dim& extent : wanted.extents) def.add_example(extent.Evaluate(values).value_or(0));
 }
 

@@ -5,7 +5,7 @@ namespace kiln {
 
 void SetChoice(const Schedule& schedule, const SizeClass& sizes, program::KernelChoice* choice) {
   choice->set_schedule(schedule.ToString());
-  choice->set_row_step(schedule.Facts().row_step);
+  choice->set_row_step(schedule.Info().row_step);
   for (size_t d = 0; d < sizes.at_most.size(); ++d) {
     const int64_t bound = sizes.at_most[d];
     choice->add_at_most(bound == kUnbounded ? -1 : bound);

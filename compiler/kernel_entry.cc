@@ -40,9 +40,9 @@ std::vector<int64_t> WidestClass(const KernelIdentity& identity, std::vector<int
 }
 
 // Of a schedule that was compiled.
-std::string FactsOf(const std::string& schedule, Target target) {
+std::string InfoOf(const std::string& schedule, Target target) {
   const absl::StatusOr<Schedule> parsed = Schedule::Parse(schedule, target.device);
-  return parsed.ok() ? parsed->Facts().ToString() : "";
+  return parsed.ok() ? parsed->Info().ToString() : "";
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ Entry EntryOf(const KernelIdentity& identity, const std::vector<int64_t>& asked,
             FormatMeta({{"at_most", FormatClass(WidestClass(identity, asked))},
                         {"device", std::string(Name(identity.target.device))},
                         {"isa", answer.isa},
-                        {"launch", FactsOf(answer.schedule, identity.target)},
+                        {"launch", InfoOf(answer.schedule, identity.target)},
                         {"schedule", answer.schedule},
                         {"scratch", absl::StrCat(answer.scratch_bytes)},
                         {"target", std::string(identity.target.name())},
@@ -93,7 +93,7 @@ void SetMeta(Entry& entry, const std::map<std::string, std::string>& values) {
 void SetExampleIfNeeded(Entry& entry, const std::vector<int64_t>& example) {
   const ValidationRequest request = ValidationOf(entry, example);
   const absl::StatusOr<Kernel> kernel = ParseKernel(request.kernel);
-  const absl::StatusOr<LaunchFacts> launch = LaunchFacts::Parse(request.launch);
+  const absl::StatusOr<LaunchInfo> launch = LaunchInfo::Parse(request.launch);
   if (kernel.ok() && launch.ok() && NeedsExample(*kernel, *launch, request.at_most))
     SetMeta(entry, {{"example", FormatClass(example)}});
 }

@@ -100,7 +100,7 @@ class Candidates : public VariantProvider {
   const std::vector<PortInfo>& inputs() const override { return launch_.inputs(); }
   const std::vector<PortInfo>& outputs() const override { return launch_.outputs(); }
   absl::StatusOr<std::shared_ptr<const Variant>> Get(
-      const std::vector<InputFacts>& inputs) override {
+      const std::vector<InputInfo>& inputs) override {
     return variants_[static_cast<size_t>(inputs.back().tensor.shape()[0] - 1)];
   }
 

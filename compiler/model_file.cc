@@ -49,19 +49,19 @@ std::optional<Facts> Recall(Store& store, const FileIdentity& file) {
   }
   const std::optional<Sha256Digest> digest = ParseHexDigest(meta["sha256"]);
   if (!digest.has_value()) return std::nullopt;
-  Facts facts{*digest, {}};
+  Facts info{*digest, {}};
   for (size_t k = 0; meta.count(absl::StrCat("external", k)) != 0; ++k)
-    facts.external.push_back(meta[absl::StrCat("external", k)]);
-  return facts;
+    info.external.push_back(meta[absl::StrCat("external", k)]);
+  return info;
 }
 
-void Remember(Store& store, const FileIdentity& file, const Facts& facts) {
+void Remember(Store& store, const FileIdentity& file, const Facts& info) {
   if (store.read_only()) return;
   std::map<std::string, std::string> meta = Times(file);
-  meta["sha256"] = ToHex(facts.digest);
-  for (size_t k = 0; k < facts.external.size(); ++k) {
-    if (absl::StrContains(facts.external[k], '\n')) return;  // cannot be said in a line
-    meta[absl::StrCat("external", k)] = facts.external[k];
+  meta["sha256"] = ToHex(info.digest);
+  for (size_t k = 0; k < info.external.size(); ++k) {
+    if (absl::StrContains(info.external[k], '\n')) return;  // cannot be said in a line
+    meta[absl::StrCat("external", k)] = info.external[k];
   }
   const Preimage preimage = MemoOf(file);
   Entry entry;
@@ -74,18 +74,18 @@ void Remember(Store& store, const FileIdentity& file, const Facts& facts) {
 absl::StatusOr<Facts> Compute(Store& store, const MappedFile& file, const std::string& path,
                               bool is_model) {
   const int64_t begun = SystemNowNs();
-  Facts facts;
-  facts.digest = Sha256(file.bytes());
+  Facts info;
+  info.digest = Sha256(file.bytes());
   if (is_model && !absl::EndsWith(path, ".graph")) {
-    KILN_ASSIGN_OR_RETURN(facts.external, ExternalLocations(file.bytes()));
+    KILN_ASSIGN_OR_RETURN(info.external, ExternalLocations(file.bytes()));
   }
   const absl::StatusOr<DiskInfo> disk = RealFileSystem().Disk(path);
   if (disk.ok() && !disk->network && Settled(file.identity(), begun))
-    Remember(store, file.identity(), facts);
-  return facts;
+    Remember(store, file.identity(), info);
+  return info;
 }
 
-// Nothing if facts must be computed, and that is not to be done now.
+// Nothing if info must be computed, and that is not to be done now.
 using Files = absl::StatusOr<std::optional<std::vector<ModelFile>>>;
 
 std::string FolderOf(const std::string& path) {
@@ -98,13 +98,13 @@ Files OpenFiles(const std::string& path, Store& store, bool may_compute) {
   std::vector<ModelFile> files;
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<MappedFile> model,
                         MappedFile::Open(path, onnx::kMaxFileBytes));
-  std::optional<Facts> facts = Recall(store, model->identity());
-  if (!facts.has_value() && !may_compute) return std::nullopt;
-  if (!facts.has_value()) {
-    KILN_ASSIGN_OR_RETURN(facts, Compute(store, *model, path, /*is_model=*/true));
+  std::optional<Facts> info = Recall(store, model->identity());
+  if (!info.has_value() && !may_compute) return std::nullopt;
+  if (!info.has_value()) {
+    KILN_ASSIGN_OR_RETURN(info, Compute(store, *model, path, /*is_model=*/true));
   }
-  files.push_back({"", path, std::move(model), facts->digest});
-  for (const std::string& location : facts->external) {
+  files.push_back({"", path, std::move(model), info->digest});
+  for (const std::string& location : info->external) {
     const std::string folder = FolderOf(path);
     KILN_ASSIGN_OR_RETURN(std::shared_ptr<MappedFile> data,
                           MappedFile::OpenBeneath(folder, location));

@@ -35,7 +35,7 @@ void AddKernels(const program::Program& program, Target target, MathMode math,
 
 absl::StatusOr<std::vector<KernelJob>> KernelsOf(
     const Graph& graph, const CompileOptions& options, const std::vector<Target>& targets,
-    const std::vector<std::vector<InputFacts>>& variants, const OnVariantFn& on_variant,
+    const std::vector<std::vector<InputInfo>>& variants, const OnVariantFn& on_variant,
     TuneUse* tune) {
   std::vector<KernelJob> jobs;
   std::set<CacheKey> known;
@@ -53,7 +53,7 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOf(
       KILN_ASSIGN_OR_RETURN(const Compiled any, CompileGraph(part, own));
       add(any.variant);
     }
-    for (const std::vector<InputFacts>& inputs : variants) {
+    for (const std::vector<InputInfo>& inputs : variants) {
       if (is_script) break;  // what the parts are called with is known when it runs
       KILN_ASSIGN_OR_RETURN(const Variant variant, CompileFor(graph, own, inputs));
       add(variant);

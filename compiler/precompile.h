@@ -42,7 +42,7 @@ struct KernelJob {
 using OnVariantFn = std::function<void(const CompileOptions&, const Variant&)>;
 absl::StatusOr<std::vector<KernelJob>> KernelsOf(
     const Graph& graph, const CompileOptions& options, const std::vector<Target>& targets,
-    const std::vector<std::vector<InputFacts>>& variants, const OnVariantFn& on_variant = nullptr,
+    const std::vector<std::vector<InputInfo>>& variants, const OnVariantFn& on_variant = nullptr,
     TuneUse* tune = nullptr);
 
 struct KernelDone {

@@ -12,24 +12,24 @@ namespace {
 
 constexpr size_t kMaxEntries = 16;
 
-const InputFacts* Find(const std::vector<InputFacts>& inputs, const std::string& name) {
+const InputInfo* Find(const std::vector<InputInfo>& inputs, const std::string& name) {
   const auto found = std::find_if(inputs.begin(), inputs.end(),
-                                  [&](const InputFacts& input) { return input.name == name; });
+                                  [&](const InputInfo& input) { return input.name == name; });
   return found == inputs.end() ? nullptr : &*found;
 }
 
-bool Agree(const std::map<std::string, Tensor>& values, const std::vector<InputFacts>& inputs) {
+bool Agree(const std::map<std::string, Tensor>& values, const std::vector<InputInfo>& inputs) {
   return std::all_of(values.begin(), values.end(), [&](const auto& named) {
-    const InputFacts* input = Find(inputs, named.first);
+    const InputInfo* input = Find(inputs, named.first);
     return input != nullptr && CompareBits(input->tensor, named.second).ok;
   });
 }
 
 // Whether the inputs have the extents that the graph's do not leave open.
-bool HaveShapes(const Graph& graph, const std::vector<InputFacts>& inputs) {
+bool HaveShapes(const Graph& graph, const std::vector<InputInfo>& inputs) {
   return std::all_of(graph.inputs().begin(), graph.inputs().end(), [&](ValueId id) {
     const Value& wanted = graph.value(id);
-    const InputFacts* input = Find(inputs, wanted.name);
+    const InputInfo* input = Find(inputs, wanted.name);
     if (input == nullptr || input->tensor.shape().size() != wanted.shape.size()) return false;
     return std::equal(wanted.shape.begin(), wanted.shape.end(), input->tensor.shape().begin(),
                       [](const Dim& dim, int64_t extent) {
@@ -40,7 +40,7 @@ bool HaveShapes(const Graph& graph, const std::vector<InputFacts>& inputs) {
 
 }  // namespace
 
-std::shared_ptr<ValueVariants::Entry> ValueVariants::Find(const std::vector<InputFacts>& inputs) {
+std::shared_ptr<ValueVariants::Entry> ValueVariants::Find(const std::vector<InputInfo>& inputs) {
   const MutexLock lock(mutex_);
   for (auto it = entries_.begin(); it != entries_.end(); ++it) {
     if (!Agree((*it)->values, inputs) || !HaveShapes((*it)->import->graph, inputs)) continue;
@@ -50,13 +50,13 @@ std::shared_ptr<ValueVariants::Entry> ValueVariants::Find(const std::vector<Inpu
   return nullptr;
 }
 
-absl::StatusOr<ValueVariants::Made> ValueVariants::Make(const std::vector<InputFacts>& inputs) {
+absl::StatusOr<ValueVariants::Made> ValueVariants::Make(const std::vector<InputInfo>& inputs) {
   const LongMutexLock making(making_);
   std::shared_ptr<Entry> entry = Find(inputs);
   const bool found = entry != nullptr;
   if (!found) {
     std::map<std::string, Tensor> given;
-    for (const InputFacts& input : inputs) given.emplace(input.name, input.tensor.Clone());
+    for (const InputInfo& input : inputs) given.emplace(input.name, input.tensor.Clone());
     entry = std::make_shared<Entry>();
     absl::StatusOr<std::shared_ptr<const OnnxImport>> made = source_.For(given);
     if (!made.ok()) return NamingInputs(made.status(), source_.inputs(), inputs);

@@ -44,7 +44,7 @@ class ValueVariants {
     std::shared_ptr<const Variant> variant;
     std::shared_ptr<const OnnxImport> import;
   };
-  absl::StatusOr<Made> Make(const std::vector<InputFacts>& inputs);
+  absl::StatusOr<Made> Make(const std::vector<InputInfo>& inputs);
 
  private:
   // The variants for some values of inputs, and for the shapes that the import's inputs have;
@@ -55,7 +55,7 @@ class ValueVariants {
     std::unique_ptr<Variants> variants;
   };
   // Null: there is none for these inputs.
-  std::shared_ptr<Entry> Find(const std::vector<InputFacts>& inputs);
+  std::shared_ptr<Entry> Find(const std::vector<InputInfo>& inputs);
 
   const ModelSource source_;
   const CompileOptions options_;

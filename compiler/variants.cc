@@ -25,7 +25,7 @@ namespace {
 
 // Values of the symbols that stand alone as an extent or an element of an input; a symbol with two
 // values keeps the first.
-SymbolValues KnownSymbols(const Graph& graph, const std::vector<InputFacts>& inputs) {
+SymbolValues KnownSymbols(const Graph& graph, const std::vector<InputInfo>& inputs) {
   SymbolValues values;
   for (size_t k = 0; k < graph.inputs().size(); ++k) {
     const Value& input = graph.value(graph.inputs()[k]);
@@ -45,7 +45,7 @@ SymbolValues KnownSymbols(const Graph& graph, const std::vector<InputFacts>& inp
 
 // With what is known of the symbols for the measurements of kernels.
 CompileOptions TunedAt(CompileOptions options, const Graph& graph,
-                       const std::vector<InputFacts>& inputs) {
+                       const std::vector<InputInfo>& inputs) {
   if (options.tuner == nullptr) return options;
   for (const auto& [symbol, value] : KnownSymbols(graph, inputs))
     options.tune_at.emplace(symbol, value);
@@ -55,20 +55,20 @@ CompileOptions TunedAt(CompileOptions options, const Graph& graph,
 }  // namespace
 
 absl::Status NamingInputs(const absl::Status& status, const std::vector<PortInfo>& ports,
-                          const std::vector<InputFacts>& inputs) {
+                          const std::vector<InputInfo>& inputs) {
   if (status.ok()) return status;
-  std::vector<std::string> facts;
+  std::vector<std::string> info;
   for (size_t k = 0; k < ports.size() && k < inputs.size(); ++k) {
     const std::vector<int64_t>& shape = inputs[k].tensor.shape();
     for (size_t axis = 0; axis < ports[k].shape.size() && axis < shape.size(); ++axis) {
       if (ports[k].shape[axis].constant()) continue;
-      facts.push_back(
+      info.push_back(
           absl::StrCat("input \"", ports[k].name, "\": dim ", axis, " is ", shape[axis]));
     }
   }
-  if (facts.empty()) return status;
+  if (info.empty()) return status;
   return absl::Status(status.code(),
-                      absl::StrCat(status.message(), "; ", absl::StrJoin(facts, ", ")));
+                      absl::StrCat(status.message(), "; ", absl::StrJoin(info, ", ")));
 }
 
 std::vector<PortInfo> PortInfosOf(const Graph& graph, bool inputs) {
@@ -83,7 +83,7 @@ namespace {
 
 // Makes a variant with as few symbols fixed as possible, so that it fits the inputs.
 template <typename Make>
-absl::StatusOr<Variant> MakeFitting(const Graph& graph, const std::vector<InputFacts>& inputs,
+absl::StatusOr<Variant> MakeFitting(const Graph& graph, const std::vector<InputInfo>& inputs,
                                     const Make& make) {
   const SymbolValues values = KnownSymbols(graph, inputs);
   std::map<std::string, Dim> fixed;
@@ -112,7 +112,7 @@ absl::StatusOr<Variant> MakeFitting(const Graph& graph, const std::vector<InputF
   }
   // Inputs that share a symbol disagree: every extent is what it is.
   std::vector<Shape> shapes;
-  for (const InputFacts& input : inputs) shapes.push_back(ToShape(input.tensor.shape()));
+  for (const InputInfo& input : inputs) shapes.push_back(ToShape(input.tensor.shape()));
   absl::StatusOr<Graph> fixed_graph = WithInputShapes(graph, shapes);
   if (!fixed_graph.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("the shapes of the inputs do not go together: ",
@@ -121,7 +121,7 @@ absl::StatusOr<Variant> MakeFitting(const Graph& graph, const std::vector<InputF
   KILN_ASSIGN_OR_RETURN(Variant compiled, make(*fixed_graph));
   const Guard* broken = nullptr;
   const bool elements_known =
-      std::none_of(inputs.begin(), inputs.end(), [](const InputFacts& input) {
+      std::none_of(inputs.begin(), inputs.end(), [](const InputInfo& input) {
         return input.tensor.data() == nullptr && input.tensor.num_elements() > 0;
       });
   if (Fits(compiled, inputs, &broken) || !elements_known) return compiled;
@@ -134,7 +134,7 @@ absl::StatusOr<Variant> MakeFitting(const Graph& graph, const std::vector<InputF
 }  // namespace
 
 absl::StatusOr<Variant> CompileFor(const Graph& graph, const CompileOptions& options,
-                                   const std::vector<InputFacts>& inputs) {
+                                   const std::vector<InputInfo>& inputs) {
   const std::vector<PortInfo> ports = PortInfosOf(graph, true);
   for (size_t k = 0; k < ports.size(); ++k) KILN_RETURN_IF_ERROR(CheckPort(ports[k], inputs[k]));
   const CompileOptions tuned = TunedAt(options, graph, inputs);
@@ -239,7 +239,7 @@ absl::Status Variants::Prepare() {
 }
 
 absl::StatusOr<std::shared_ptr<const Variant>> Variants::MakeFor(
-    const std::vector<InputFacts>& inputs) {
+    const std::vector<InputInfo>& inputs) {
   const CompileOptions options = TunedAt(options_, template_, inputs);
   absl::StatusOr<Variant> compiled = MakeFitting(
       template_, inputs, [&](const Graph& graph) { return CompileVariant(graph, options); });
@@ -247,7 +247,7 @@ absl::StatusOr<std::shared_ptr<const Variant>> Variants::MakeFor(
   return WithKernels(*std::move(compiled));
 }
 
-std::shared_ptr<const Variant> Variants::Find(const std::vector<InputFacts>& inputs) {
+std::shared_ptr<const Variant> Variants::Find(const std::vector<InputInfo>& inputs) {
   const MutexLock lock(mutex_);
   for (auto it = variants_.begin(); it != variants_.end(); ++it) {
     const Guard* broken = nullptr;
@@ -258,8 +258,7 @@ std::shared_ptr<const Variant> Variants::Find(const std::vector<InputFacts>& inp
   return nullptr;
 }
 
-absl::StatusOr<std::shared_ptr<const Variant>> Variants::Get(
-    const std::vector<InputFacts>& inputs) {
+absl::StatusOr<std::shared_ptr<const Variant>> Variants::Get(const std::vector<InputInfo>& inputs) {
   for (size_t k = 0; k < inputs_.size(); ++k)
     KILN_RETURN_IF_ERROR(CheckPort(inputs_[k], inputs[k]));
   if (auto found = Find(inputs); found != nullptr) return found;

@@ -34,12 +34,12 @@ namespace kiln {
 // possible are fixed, so that all guards hold. Inputs may be shapes alone, without data.
 // kInvalidArgument: their shapes do not go together.
 absl::StatusOr<Variant> CompileFor(const Graph& graph, const CompileOptions& options,
-                                   const std::vector<InputFacts>& inputs);
+                                   const std::vector<InputInfo>& inputs);
 
 // `status`, if it is an error, with the dims of `inputs` that `ports` leave open and what they are:
 // these extents are what the model does not take.
 absl::Status NamingInputs(const absl::Status& status, const std::vector<PortInfo>& ports,
-                          const std::vector<InputFacts>& inputs);
+                          const std::vector<InputInfo>& inputs);
 
 // The inputs, or the outputs, of a graph.
 std::vector<PortInfo> PortInfosOf(const Graph& graph, bool inputs);
@@ -53,8 +53,7 @@ class Variants : public VariantProvider {
 
   const std::vector<PortInfo>& inputs() const override { return inputs_; }
   const std::vector<PortInfo>& outputs() const override { return outputs_; }
-  absl::StatusOr<std::shared_ptr<const Variant>> Get(
-      const std::vector<InputFacts>& inputs) override;
+  absl::StatusOr<std::shared_ptr<const Variant>> Get(const std::vector<InputInfo>& inputs) override;
   void ResumeAfterFork() override { kernels_->ResumeAfterFork(); }
   MeasuredChoices* measured_choices() override {
     return options_.tuner != nullptr ? &options_.tuner->records() : nullptr;
@@ -74,9 +73,9 @@ class Variants : public VariantProvider {
   absl::StatusOr<std::shared_ptr<const Variant>> WithKernels(Variant compiled);
   // For DumpFn, if it is asked for.
   void DumpCode(const program::Program& program) const;
-  absl::StatusOr<std::shared_ptr<const Variant>> MakeFor(const std::vector<InputFacts>& inputs);
+  absl::StatusOr<std::shared_ptr<const Variant>> MakeFor(const std::vector<InputInfo>& inputs);
   // Null: none fits.
-  std::shared_ptr<const Variant> Find(const std::vector<InputFacts>& inputs);
+  std::shared_ptr<const Variant> Find(const std::vector<InputInfo>& inputs);
 
   const Graph template_;
   const CompileOptions options_;

@@ -117,14 +117,14 @@ absl::Status WarmModel::Prepare() {
   return compiler_ != nullptr ? compiler_->Prepare() : absl::OkStatus();
 }
 
-std::list<WarmModel::Slot>::iterator WarmModel::Fitting(const std::vector<InputFacts>& inputs) {
+std::list<WarmModel::Slot>::iterator WarmModel::Fitting(const std::vector<InputInfo>& inputs) {
   return std::find_if(found_.begin(), found_.end(), [&](const Slot& slot) {
     const Guard* broken = nullptr;
     return Fits(*slot.variant, inputs, &broken);
   });
 }
 
-std::shared_ptr<const Variant> WarmModel::FindReady(const std::vector<InputFacts>& inputs) {
+std::shared_ptr<const Variant> WarmModel::FindReady(const std::vector<InputInfo>& inputs) {
   const MutexLock lock(mutex_);
   const auto found = Fitting(inputs);
   if (found == found_.end() || found->stored.has_value()) return nullptr;
@@ -132,7 +132,7 @@ std::shared_ptr<const Variant> WarmModel::FindReady(const std::vector<InputFacts
   return found->variant;
 }
 
-std::shared_ptr<const Variant> WarmModel::FindKept(const std::vector<InputFacts>& inputs) {
+std::shared_ptr<const Variant> WarmModel::FindKept(const std::vector<InputInfo>& inputs) {
   while (true) {
     std::list<Slot> taken;
     {
@@ -150,10 +150,10 @@ std::shared_ptr<const Variant> WarmModel::FindKept(const std::vector<InputFacts>
 }
 
 absl::StatusOr<std::shared_ptr<const Variant>> WarmModel::Get(
-    const std::vector<InputFacts>& inputs) {
+    const std::vector<InputInfo>& inputs) {
   const bool fit = std::equal(
       inputs_.begin(), inputs_.end(), inputs.begin(), inputs.end(),
-      [](const PortInfo& port, const InputFacts& input) { return CheckPort(port, input).ok(); });
+      [](const PortInfo& port, const InputInfo& input) { return CheckPort(port, input).ok(); });
   if (fit) {  // else the compiler says what is wrong
     if (auto ready = FindReady(inputs); ready != nullptr) return ready;
     const LongMutexLock making(making_);
@@ -165,7 +165,7 @@ absl::StatusOr<std::shared_ptr<const Variant>> WarmModel::Get(
 }
 
 absl::StatusOr<std::shared_ptr<const Variant>> WarmModel::Instead(
-    const std::shared_ptr<const Variant>& refused, const std::vector<InputFacts>& inputs) {
+    const std::shared_ptr<const Variant>& refused, const std::vector<InputInfo>& inputs) {
   {
     const MutexLock lock(mutex_);
     const size_t before = found_.size();
@@ -176,7 +176,7 @@ absl::StatusOr<std::shared_ptr<const Variant>> WarmModel::Instead(
   return Get(inputs);
 }
 
-absl::StatusOr<ValueVariants::Made> WarmModel::Make(const std::vector<InputFacts>& inputs) {
+absl::StatusOr<ValueVariants::Made> WarmModel::Make(const std::vector<InputInfo>& inputs) {
   KILN_RETURN_IF_ERROR(graph().status());
   if (values_ != nullptr) return values_->Make(inputs);
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const Variant> variant, compiler_->Get(inputs));

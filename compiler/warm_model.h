@@ -49,14 +49,12 @@ class WarmModel : public VariantProvider {
 
   const std::vector<PortInfo>& inputs() const override { return inputs_; }
   const std::vector<PortInfo>& outputs() const override { return outputs_; }
-  absl::StatusOr<std::shared_ptr<const Variant>> Get(
-      const std::vector<InputFacts>& inputs) override;
+  absl::StatusOr<std::shared_ptr<const Variant>> Get(const std::vector<InputInfo>& inputs) override;
   void ResumeAfterFork() override { kernels_->ResumeAfterFork(); }
 
   // Compiles in place of a Program that was found and does not run here.
   absl::StatusOr<std::shared_ptr<const Variant>> Instead(
-      const std::shared_ptr<const Variant>& refused,
-      const std::vector<InputFacts>& inputs) override;
+      const std::shared_ptr<const Variant>& refused, const std::vector<InputInfo>& inputs) override;
 
   Tuner* tuner() const { return options_.tuner.get(); }  // null: nothing is looked up
   MeasuredChoices* measured_choices() override {
@@ -96,14 +94,14 @@ class WarmModel : public VariantProvider {
   absl::Status Finish(Slot& slot);
   // A Program that was found and fits; null: there is none. One that is not ready is finished, by
   // who makes.
-  std::shared_ptr<const Variant> FindReady(const std::vector<InputFacts>& inputs);
-  std::shared_ptr<const Variant> FindKept(const std::vector<InputFacts>& inputs)
+  std::shared_ptr<const Variant> FindReady(const std::vector<InputInfo>& inputs);
+  std::shared_ptr<const Variant> FindKept(const std::vector<InputInfo>& inputs)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(making_);
-  std::list<Slot>::iterator Fitting(const std::vector<InputFacts>& inputs)
+  std::list<Slot>::iterator Fitting(const std::vector<InputInfo>& inputs)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Reads the file, once. `path`: as messages call it.
   absl::Status Read(const std::string& path);
-  absl::StatusOr<ValueVariants::Made> Make(const std::vector<InputFacts>& inputs);
+  absl::StatusOr<ValueVariants::Made> Make(const std::vector<InputInfo>& inputs);
   void Keep(ValueVariants::Made made);
 
   const std::string path_;  // from the root: the working directory may change

@@ -17,7 +17,7 @@
 #include "base/status_macros.h"
 #include "exec/model_state.h"
 #include "exec/script.h"
-#include "exec/support/turn.h"
+#include "exec/support/admission.h"
 #include "exec/symbols.h"
 #include "kiln/model.h"
 
@@ -199,9 +199,9 @@ bool Context::State::Holds(const CachedPlan& cached) const {
   return true;
 }
 
-absl::StatusOr<std::vector<InputFacts>> Context::State::Facts() const {
+absl::StatusOr<std::vector<InputInfo>> Context::State::Info() const {
   const std::vector<PortInfo>& ports = model->provider->inputs();
-  std::vector<InputFacts> facts;
+  std::vector<InputInfo> info;
   for (size_t i = 0; i < ports.size(); ++i) {
     const std::optional<Tensor>& bound = bound_inputs[i];
     if (!bound && !ports[i].optional) {
@@ -210,36 +210,35 @@ absl::StatusOr<std::vector<InputFacts>> Context::State::Facts() const {
     }
     // Providers read values: they get them dense.
     const Tensor tensor = bound ? (UsableAsIs(*bound) ? *bound : bound->Clone()) : Tensor();
-    facts.push_back({ports[i].name, bound.has_value(), tensor});
+    info.push_back({ports[i].name, bound.has_value(), tensor});
   }
-  return facts;
+  return info;
 }
 
 absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlan() {
-  KILN_ASSIGN_OR_RETURN(const std::vector<InputFacts> facts, Facts());
-  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const Variant> variant, model->provider->Get(facts));
-  absl::StatusOr<CachedPlan> made = MakePlanOf(variant, facts);
-  return made.ok() ? std::move(made) : MakePlanInstead(variant, facts, made.status());
+  KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info());
+  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const Variant> variant, model->provider->Get(info));
+  absl::StatusOr<CachedPlan> made = MakePlanOf(variant, info);
+  return made.ok() ? std::move(made) : MakePlanInstead(variant, info, made.status());
 }
 
 absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlanInstead(
-    std::shared_ptr<const Variant> variant, const std::vector<InputFacts>& facts,
-    absl::Status why) {
+    std::shared_ptr<const Variant> variant, const std::vector<InputInfo>& info, absl::Status why) {
   for (;;) {
-    auto other = model->provider->Instead(variant, facts);
+    auto other = model->provider->Instead(variant, info);
     if (absl::IsNotFound(other.status())) return why;
     KILN_RETURN_IF_ERROR(other.status());
     variant = *std::move(other);
-    absl::StatusOr<CachedPlan> made = MakePlanOf(variant, facts);
+    absl::StatusOr<CachedPlan> made = MakePlanOf(variant, info);
     if (made.ok()) return made;
     why = made.status();
   }
 }
 
 absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlanOf(
-    const std::shared_ptr<const Variant>& variant, const std::vector<InputFacts>& facts) {
+    const std::shared_ptr<const Variant>& variant, const std::vector<InputInfo>& info) {
   CachedPlan cached;
-  for (const InputFacts& input : facts) {
+  for (const InputInfo& input : info) {
     cached.shapes.push_back(input.present ? std::optional(input.tensor.shape()) : std::nullopt);
   }
   for (const Guard& guard : variant->guards) {
@@ -249,14 +248,14 @@ absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlanOf(
   }
   // Elements that are symbols count as extents do.
   for (int i = 0; i < variant->program.inputs_size(); ++i) {
-    if (variant->program.inputs(i).elements_size() == 0 || !facts[static_cast<size_t>(i)].present)
+    if (variant->program.inputs(i).elements_size() == 0 || !info[static_cast<size_t>(i)].present)
       continue;
-    const Tensor& tensor = facts[static_cast<size_t>(i)].tensor;
+    const Tensor& tensor = info[static_cast<size_t>(i)].tensor;
     cached.values.push_back(
         {static_cast<size_t>(i), std::string(static_cast<const char*>(tensor.data()),
                                              static_cast<size_t>(tensor.size_bytes()))});
   }
-  if (variant->script != nullptr) return MakeScript(variant, facts, std::move(cached));
+  if (variant->script != nullptr) return MakeScript(variant, info, std::move(cached));
   KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const CheckedProgram> program,
                         model->Checked(variant));
   if (program->outputs.size() != outputs.size()) {
@@ -270,11 +269,12 @@ absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlanOf(
                      "; the model's is ", Name(port.type));
     }
   }
-  KILN_ASSIGN_OR_RETURN(const SymbolValues symbols, BindSymbols(program->inputs, facts));
+  KILN_ASSIGN_OR_RETURN(const SymbolValues symbols, BindSymbols(program->inputs, info));
   std::vector<bool> present;
-  for (const InputFacts& input : facts) present.push_back(input.present);
+  for (const InputInfo& input : info) present.push_back(input.present);
   {
-    const Turn turn(model->pool, Turn::Share::kWhole);  // weights are packed in regions
+    const Admission admission(model->pool,
+                              Admission::Share::kExclusive);  // weights are packed in regions
     KILN_ASSIGN_OR_RETURN(cached.plan, ExecutionPlan::Create(program, symbols, present,
                                                              model->session, model->choosing));
   }
@@ -293,7 +293,7 @@ absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlanOf(
 }
 
 absl::StatusOr<Context::State::CachedPlan> Context::State::MakeScript(
-    const std::shared_ptr<const Variant>& variant, const std::vector<InputFacts>& facts,
+    const std::shared_ptr<const Variant>& variant, const std::vector<InputInfo>& info,
     CachedPlan cached) {
   std::vector<CheckedPort> ports;
   for (const program::Port& port : variant->program.inputs()) {
@@ -307,7 +307,7 @@ absl::StatusOr<Context::State::CachedPlan> Context::State::MakeScript(
       KILN_ASSIGN_OR_RETURN(made.elements.emplace_back(), Dim::Parse(element));
     }
   }
-  KILN_ASSIGN_OR_RETURN(cached.symbols, BindSymbols(ports, facts));
+  KILN_ASSIGN_OR_RETURN(cached.symbols, BindSymbols(ports, info));
   std::unique_ptr<ScriptRun>& run = scripts[variant->script];
   if (run == nullptr) run = std::make_unique<ScriptRun>(variant->script, *model);
   cached.script = run.get();
@@ -450,8 +450,8 @@ absl::Status Context::State::SetOutputs(ExecutionPlan& plan) {
 }
 
 absl::Status Context::State::RunPlan(std::vector<double>* ms) {
-  const Turn turn(model->pool, current->share());
-  launcher.set_limit(turn.whole() ? model->pool.threads() : 1);
+  const Admission admission(model->pool, current->share());
+  launcher.set_limit(admission.exclusive() ? model->pool.threads() : 1);
   KILN_RETURN_IF_ERROR(arena.Reserve(current->arena_bytes()));
   current->SetArena(arena.data());
   // What fails, fails before anything is written.
@@ -473,9 +473,9 @@ absl::Status Context::State::RunPlanOrInstead(CachedPlan& plan, std::vector<doub
   const absl::Status status = RunPlan(ms);
   // Where an output lies over an input, there may be nothing left to run again.
   if (status.ok() || (placed == current && shared)) return status;
-  KILN_ASSIGN_OR_RETURN(const std::vector<InputFacts> facts, Facts());
+  KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info());
   const auto variant = current->program().variant;
-  KILN_ASSIGN_OR_RETURN(CachedPlan made, MakePlanInstead(variant, facts, status));
+  KILN_ASSIGN_OR_RETURN(CachedPlan made, MakePlanInstead(variant, info, status));
   made.last_used = runs;
   plan = std::move(made);
   placed = nullptr;

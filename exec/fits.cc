@@ -40,8 +40,8 @@ bool ElementsFit(const program::Port& port, const Tensor& tensor, SymbolValues& 
   return true;
 }
 
-bool SameBytes(const Guard& guard, const std::vector<InputFacts>& inputs) {
-  for (const InputFacts& input : inputs) {
+bool SameBytes(const Guard& guard, const std::vector<InputInfo>& inputs) {
+  for (const InputInfo& input : inputs) {
     if (input.name != guard.input) continue;
     if (input.tensor.data() == nullptr) return guard.bytes.empty();
     const Tensor dense = input.tensor.is_dense() ? input.tensor : input.tensor.Clone();
@@ -50,14 +50,14 @@ bool SameBytes(const Guard& guard, const std::vector<InputFacts>& inputs) {
   return false;
 }
 
-bool Presence(const Guard& guard, const std::vector<InputFacts>& inputs) {
-  for (const InputFacts& input : inputs) {
+bool Presence(const Guard& guard, const std::vector<InputInfo>& inputs) {
+  for (const InputInfo& input : inputs) {
     if (input.name == guard.input) return input.present == (guard.kind == Guard::Kind::kPresent);
   }
   return false;
 }
 
-absl::StatusOr<bool> Holds(const Guard& guard, const std::vector<InputFacts>& inputs,
+absl::StatusOr<bool> Holds(const Guard& guard, const std::vector<InputInfo>& inputs,
                            const SymbolValues& values) {
   switch (guard.kind) {
     case Guard::Kind::kValue:
@@ -83,7 +83,7 @@ bool MayHold(const Guard& guard, const SymbolValues& values) {
 
 }  // namespace
 
-absl::Status CheckPort(const PortInfo& port, const InputFacts& input) {
+absl::Status CheckPort(const PortInfo& port, const InputInfo& input) {
   if (!input.present) {
     if (port.optional) return absl::OkStatus();
     return absl::InvalidArgumentError(
@@ -110,12 +110,12 @@ absl::Status CheckPort(const PortInfo& port, const InputFacts& input) {
   return absl::OkStatus();
 }
 
-bool Fits(const Variant& variant, const std::vector<InputFacts>& inputs, const Guard** broken) {
+bool Fits(const Variant& variant, const std::vector<InputInfo>& inputs, const Guard** broken) {
   *broken = nullptr;
   SymbolValues values;
   for (int k = 0; k < variant.program.inputs_size(); ++k) {
     const program::Port& port = variant.program.inputs(k);
-    const InputFacts& input = inputs[static_cast<size_t>(k)];
+    const InputInfo& input = inputs[static_cast<size_t>(k)];
     if (!input.present) {
       if (port.optional()) continue;
       return false;

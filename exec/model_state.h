@@ -102,21 +102,20 @@ struct Context::State {
 
   absl::StatusOr<CachedPlan*> FindPlan();
   absl::StatusOr<CachedPlan> MakeScript(const std::shared_ptr<const Variant>& variant,
-                                        const std::vector<InputFacts>& facts, CachedPlan cached);
+                                        const std::vector<InputInfo>& info, CachedPlan cached);
   absl::Status RunScript(const CachedPlan& cached, std::vector<ThunkTime>* times);
   absl::Status RunPlan(std::vector<double>* ms);
   bool Holds(const CachedPlan& cached) const;
-  absl::StatusOr<std::vector<InputFacts>> Facts() const;
+  absl::StatusOr<std::vector<InputInfo>> Info() const;
   absl::StatusOr<CachedPlan> MakePlan();
   // Of what the provider has in place of `variant`, with which nothing can be done; `why` if that
   // is nothing.
   absl::StatusOr<CachedPlan> MakePlanInstead(std::shared_ptr<const Variant> variant,
-                                             const std::vector<InputFacts>& facts,
-                                             absl::Status why);
+                                             const std::vector<InputInfo>& info, absl::Status why);
   // A run that fails before it has written over an input is run again with what is there instead.
   absl::Status RunPlanOrInstead(CachedPlan& plan, std::vector<double>* ms);
   absl::StatusOr<CachedPlan> MakePlanOf(const std::shared_ptr<const Variant>& variant,
-                                        const std::vector<InputFacts>& facts);
+                                        const std::vector<InputInfo>& info);
   // Before SetInputs. Fails if bound outputs do not have the plan's shapes, or overlap.
   absl::Status SetOutputs(ExecutionPlan& plan);
   absl::Status SetInputs(ExecutionPlan& plan);

@@ -52,7 +52,7 @@ const packaged::Target* Choose(const packaged::Package& package, bool* run_code)
 
 // The first extent that no variant takes, with those that they take; "" if there is none.
 std::string OtherExtent(const std::vector<std::shared_ptr<const Variant>>& variants,
-                        const std::vector<InputFacts>& inputs) {
+                        const std::vector<InputInfo>& inputs) {
   for (size_t k = 0; k < inputs.size(); ++k) {
     if (!inputs[k].present) continue;
     const std::vector<int64_t>& shape = inputs[k].tensor.shape();
@@ -266,7 +266,7 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> Package::Kernel(const program::Ker
   return kernels_[name] = std::make_shared<KernelHandle>(std::move(function));
 }
 
-absl::StatusOr<std::shared_ptr<const Variant>> Package::Get(const std::vector<InputFacts>& inputs) {
+absl::StatusOr<std::shared_ptr<const Variant>> Package::Get(const std::vector<InputInfo>& inputs) {
   for (size_t k = 0; k < inputs_.size(); ++k)
     KILN_RETURN_IF_ERROR(CheckPort(inputs_[k], inputs[k]));
   const Guard* broken = nullptr;

@@ -53,8 +53,7 @@ class Package : public VariantProvider {
 
   const std::vector<PortInfo>& inputs() const override { return inputs_; }
   const std::vector<PortInfo>& outputs() const override { return outputs_; }
-  absl::StatusOr<std::shared_ptr<const Variant>> Get(
-      const std::vector<InputFacts>& inputs) override;
+  absl::StatusOr<std::shared_ptr<const Variant>> Get(const std::vector<InputInfo>& inputs) override;
 
   struct Target {
     std::string name;

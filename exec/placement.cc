@@ -311,7 +311,8 @@ class Placer {
       if (areas[r].intervals.empty()) continue;
       KILN_ASSIGN_OR_RETURN(const MemoryPlan lane, areas[r].Plan());
       const std::optional<int64_t> all = CheckedMul(lane.peak, repeat.lanes);
-      if (!all) return absl::ResourceExhaustedError("the lanes of a round need too much memory");
+      if (!all)
+        return absl::ResourceExhaustedError("the lanes of a batch tiling need too much memory");
       steps[r] = lane.peak;
       areas.back().intervals.push_back(
           {static_cast<int64_t>(repeat.begin), static_cast<int64_t>(repeat.end), *all});

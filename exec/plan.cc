@@ -14,10 +14,10 @@
 #include "base/checked.h"
 #include "base/status.h"
 #include "base/status_macros.h"
+#include "exec/batch_tiling.h"
 #include "exec/operands.h"
 #include "exec/plan_verifier.h"
 #include "exec/resolve.h"
-#include "exec/rounds.h"
 #include "exec/vm/vm.h"
 
 namespace kiln {
@@ -32,7 +32,7 @@ constexpr double kSerialGrains = 4;  // speed
 // And so is a library call of less.
 constexpr double kAloneGrains = 0.5;  // speed
 // From this on, some 10 us, kernels are cut into tasks, which threads that are awake may share.
-constexpr double kReadyGrains = 1;  // speed
+constexpr double kOpportunisticGrains = 1;  // speed
 
 // Whether a kernel takes longer in place: a load waits for a masked store before it to be done
 // where they overlap, masked lanes included, as do the end of a row and the beginning of the next.
@@ -124,11 +124,11 @@ class PlanBuilder {
     for (size_t t = 0; t < program_.thunks.size(); ++t)
       KILN_RETURN_IF_ERROR(Named(t, ResolveOperands(t)));
     ChooseThreads();
-    rounds_ = CutIntoRounds(program_, session_->threads(), operands_, problem_);
+    tilings_ = TileBatch(program_, session_->threads(), operands_, problem_);
     lanes_.assign(program_.thunks.size(), 1);
-    for (const Round& round : rounds_) {
-      std::fill_n(lanes_.begin() + static_cast<ptrdiff_t>(round.begin), round.end - round.begin,
-                  round.lanes);
+    for (const BatchTiling& tiling : tilings_) {
+      std::fill_n(lanes_.begin() + static_cast<ptrdiff_t>(tiling.begin), tiling.end - tiling.begin,
+                  tiling.lanes);
     }
     for (size_t t = 0; t < program_.thunks.size(); ++t)
       KILN_RETURN_IF_ERROR(Named(t, PrepareThunk(t)));
@@ -149,7 +149,8 @@ class PlanBuilder {
 
  private:
   using Space = PlacementProblem::Space;
-  // Whose addresses are filled in: a lane of a round (rounds.h), outside rounds the only one.
+  // Whose addresses are filled in: a lane of a tiling (batch_tiling.h), outside tilings the only
+  // one.
   struct LaneAt {
     int64_t number = 0;
     int64_t first = 0;  // of its parts
@@ -273,7 +274,8 @@ class PlanBuilder {
     for (size_t t = 0; t < program_.thunks.size(); ++t)
       work += Work(program_.thunks[t], operands_[t]);
     if (work >= kSerialGrains * Grain()) return;
-    plan_->share_ = work < kReadyGrains * Grain() ? Turn::Share::kOne : Turn::Share::kReady;
+    plan_->share_ = work < kOpportunisticGrains * Grain() ? Admission::Share::kShared
+                                                          : Admission::Share::kOpportunistic;
     session_ = session_->Serial();
   }
 
@@ -390,7 +392,7 @@ class PlanBuilder {
     if (handle == nullptr || launch.large || AnyEmpty(operands.inputs)) {
       KILN_ASSIGN_OR_RETURN(handle, OnVm(kernel, launch.large ? &RunLargeVm : &RunVm));
     }
-    launch.leaves_cache = LeavesCache(shapes, kernel.inputs.size());
+    launch.exceeds_cache = ExceedsCache(shapes, kernel.inputs.size());
     launch.slot = SlotOf(handle);
     launch.inputs = kernel.inputs.size();
     launch.params = thunk.params;
@@ -574,7 +576,7 @@ class PlanBuilder {
   void AddPatch(void* slot, const ResolvedRef& ref, const LaneAt& lane) {
     AddPatch(slot, ref.buffer, ref.offset + lane.first * ref.part_bytes, lane);
     if (ref.part_bytes != 0)
-      plan_->rounds_.back().lanes[static_cast<size_t>(lane.number)].moving.push_back(
+      plan_->tilings_.back().lanes[static_cast<size_t>(lane.number)].moving.push_back(
           {slot, ref.part_bytes});
   }
 
@@ -617,7 +619,7 @@ class PlanBuilder {
     }
   }
 
-  void AddStep(size_t t, const Round& round) {
+  void AddStep(size_t t, const BatchTiling& tiling) {
     Operands& operands = operands_[t];
     if (plan_->placement_.copies[t]) AddViewCopy(t);
     if (prepared_[t].empty()) return;
@@ -625,25 +627,25 @@ class PlanBuilder {
     step.launch = std::move(prepared_[t].front());
     std::move(prepared_[t].begin() + 1, prepared_[t].end(), std::back_inserter(step.others));
     step.thunk = t;
-    step.times = round.parts;
+    step.times = tiling.parts;
     for (const ResolvedRef& ref : operands.inputs) step.bytes += ref.bytes() * step.times;
     for (const ResolvedRef& ref : operands.outputs) step.bytes += ref.bytes() * step.times;
     Finish(step.launch, operands, t, {});
     for (size_t i = 0; i < step.others.size(); ++i) {
       const auto lane = static_cast<int64_t>(i) + 1;
-      Finish(step.others[i], operands, t, {lane, FirstPart(round, lane)});
+      Finish(step.others[i], operands, t, {lane, FirstPart(tiling, lane)});
     }
   }
 
   void AddSteps() {
     size_t t = 0;
-    for (const Round& round : rounds_) {
-      for (; t < round.begin; ++t) AddStep(t, {});
-      PlanRound& made = plan_->rounds_.emplace_back();
+    for (const BatchTiling& tiling : tilings_) {
+      for (; t < tiling.begin; ++t) AddStep(t, {});
+      PlanTiling& made = plan_->tilings_.emplace_back();
       made.begin = plan_->steps_.size();
-      for (int64_t lane = 0; lane < round.lanes; ++lane)
-        made.lanes.push_back({FirstPart(round, lane + 1) - FirstPart(round, lane), {}, {}});
-      for (; t < round.end; ++t) AddStep(t, round);
+      for (int64_t lane = 0; lane < tiling.lanes; ++lane)
+        made.lanes.push_back({FirstPart(tiling, lane + 1) - FirstPart(tiling, lane), {}, {}});
+      for (; t < tiling.end; ++t) AddStep(t, tiling);
       made.end = plan_->steps_.size();
     }
     for (; t < program_.thunks.size(); ++t) AddStep(t, {});
@@ -669,7 +671,7 @@ class PlanBuilder {
   std::vector<bool> absent_;  // per buffer
   std::vector<Operands> operands_;
   std::vector<std::vector<PlanLaunch>> prepared_;  // before buffers have places; empty: no launch
-  std::vector<Round> rounds_;
+  std::vector<BatchTiling> tilings_;
   std::vector<int64_t> lanes_;  // per thunk
 };
 

@@ -16,7 +16,7 @@
 //
 // A plan with so little to do that waking threads would cost more than they gain is serial: all of
 // it runs on its caller. If it has a little more, and threads are awake, those take part in kernels
-// (Turn::Share::kReady).
+// (Admission::Share::kOpportunistic).
 #ifndef KILN_EXEC_PLAN_H_
 #define KILN_EXEC_PLAN_H_
 
@@ -37,9 +37,9 @@
 #include "exec/plan_info.h"
 #include "exec/provider.h"
 #include "exec/strided_copy.h"
+#include "exec/support/admission.h"
 #include "exec/support/launch.h"
-#include "exec/support/stream.h"
-#include "exec/support/turn.h"
+#include "exec/support/non_temporal.h"
 #include "exec/vm/vm.h"
 #include "kiln/model.h"
 
@@ -60,9 +60,10 @@ struct KernelLaunch {
   std::vector<int32_t> extents;
   std::vector<uint64_t> params;
   std::vector<void*> argv;
-  bool leaves_cache = false;          // what it writes does, beside what it reads
-  std::optional<BoxedLaunch> pieces;  // run in these where there is more than kernels can count
-  std::vector<LargeDim> large_dims;   // in place of `dims` and `extents` for RunLargeVm
+  bool exceeds_cache = false;  // what it writes does, beside what it reads
+  std::optional<PartitionedLaunch>
+      pieces;                        // run in these where there is more than kernels can count
+  std::vector<LargeDim> large_dims;  // in place of `dims` and `extents` for RunLargeVm
   std::vector<int64_t> large_extents;
   bool large = false;  // runs by RunLargeVm
 };
@@ -86,14 +87,14 @@ using PlanLaunch = std::variant<KernelLaunch, LibraryLaunch, CopyLaunch, DimsLau
 
 struct PlanStep {
   PlanLaunch launch;
-  std::vector<PlanLaunch> others;  // of the further lanes of a round
+  std::vector<PlanLaunch> others;  // of the further lanes of a tiling
   size_t thunk = 0;
   int64_t times = 1;
   int64_t bytes = 0;  // read and written, in all
 };
 
-// Steps that run once for each part of the batch (rounds.h).
-struct PlanRound {
+// Steps that run once for each part of the batch (batch_tiling.h).
+struct PlanTiling {
   struct Moving {
     void* slot;    // holds the address of the part
     int64_t step;  // to the next one
@@ -122,7 +123,7 @@ class ExecutionPlan {
   const std::vector<std::vector<int64_t>>& output_shapes() const { return output_shapes_; }
   int64_t arena_bytes() const { return placement_.memory.peak; }
   // How much of the pool a run takes.
-  Turn::Share share() const { return share_; }
+  Admission::Share share() const { return share_; }
 
   // Memory of arena_bytes(), 64-byte aligned; dense inputs; dense outputs that overlap nothing
   // else but for the inputs that the next two functions allow.
@@ -169,9 +170,9 @@ class ExecutionPlan {
   absl::Status RunStep(PlanStep& step, size_t lane, Launcher& launcher);
   absl::Status RunSteps(size_t begin, size_t end, size_t lane, Launcher& launcher,
                         std::vector<double>* ms);
-  absl::Status RunLane(const PlanRound& round, size_t lane, Launcher& launcher,
+  absl::Status RunLane(const PlanTiling& tiling, size_t lane, Launcher& launcher,
                        std::vector<double>* ms);
-  absl::Status RunRound(PlanRound& round, Launcher& launcher, std::vector<double>* ms);
+  absl::Status RunTiling(PlanTiling& tiling, Launcher& launcher, std::vector<double>* ms);
 
   std::shared_ptr<const CheckedProgram> program_;
   std::vector<std::vector<int64_t>> output_shapes_;
@@ -179,11 +180,11 @@ class ExecutionPlan {
   Placement placement_;
   Donations donations_;
   std::unique_ptr<const PlacementProblem> problem_;  // null unless kVerifyPlans
-  Turn::Share share_ = Turn::Share::kWhole;
+  Admission::Share share_ = Admission::Share::kExclusive;
   std::vector<Base> bases_;  // the arena, inputs, outputs, constants
   std::vector<KernelSlot> slots_;
   std::deque<PlanStep> steps_;  // addresses are stable: patches point into it
-  std::vector<PlanRound> rounds_;
+  std::vector<PlanTiling> tilings_;
   int64_t constant_bytes_ = 0;
   PlanReport report_;
 };

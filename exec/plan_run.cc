@@ -74,10 +74,11 @@ absl::Status ExecutionPlan::RunStep(PlanStep& step, size_t lane, Launcher& launc
   if (auto* kernel = std::get_if<KernelLaunch>(&launch)) {
     const KernelFunction& function = *slots_[kernel->slot].function;
     void** const argv = kernel->argv.data();
-    const bool stream = kernel->leaves_cache && MayStream(kernel->buffers, kernel->inputs);
+    const bool non_temporal =
+        kernel->exceeds_cache && MayStoreNonTemporal(kernel->buffers, kernel->inputs);
     const int error = kernel->pieces
                           ? launcher.Launch(function.run, function.self, argv, *kernel->pieces)
-                          : launcher.Launch(function.run, function.self, argv, stream);
+                          : launcher.Launch(function.run, function.self, argv, non_temporal);
     if (error != 0)
       return absl::InternalError(absl::StrCat(name(), ": the kernel failed with code ", error));
   } else if (auto* library = std::get_if<LibraryLaunch>(&launch)) {
@@ -106,10 +107,10 @@ absl::Status ExecutionPlan::RunSteps(size_t begin, size_t end, size_t lane, Laun
   return absl::OkStatus();
 }
 
-absl::Status ExecutionPlan::RunLane(const PlanRound& round, size_t lane, Launcher& launcher,
+absl::Status ExecutionPlan::RunLane(const PlanTiling& tiling, size_t lane, Launcher& launcher,
                                     std::vector<double>* ms) {
   const auto move = [&](int64_t parts) {
-    for (const PlanRound::Moving& moving : round.lanes[lane].moving) {
+    for (const PlanTiling::Moving& moving : tiling.lanes[lane].moving) {
       uint8_t* address = nullptr;
       std::memcpy(&address, moving.slot, sizeof address);
       address += parts * moving.step;
@@ -118,24 +119,24 @@ absl::Status ExecutionPlan::RunLane(const PlanRound& round, size_t lane, Launche
   };
   absl::Status status;
   int64_t part = 0;
-  for (; part < round.lanes[lane].parts && status.ok(); ++part) {
-    status = RunSteps(round.begin, round.end, lane, launcher, ms);
+  for (; part < tiling.lanes[lane].parts && status.ok(); ++part) {
+    status = RunSteps(tiling.begin, tiling.end, lane, launcher, ms);
     move(1);
   }
   move(-part);
   return status;
 }
 
-absl::Status ExecutionPlan::RunRound(PlanRound& round, Launcher& launcher,
-                                     std::vector<double>* ms) {
-  const size_t lanes = round.lanes.size();
-  if (lanes == 1) return RunLane(round, 0, launcher, ms);
-  // The last lane's times are the round's.
+absl::Status ExecutionPlan::RunTiling(PlanTiling& tiling, Launcher& launcher,
+                                      std::vector<double>* ms) {
+  const size_t lanes = tiling.lanes.size();
+  if (lanes == 1) return RunLane(tiling, 0, launcher, ms);
+  // The last lane's times are the tiling's.
   launcher.Share(static_cast<int>(lanes), [&](int i) {
     const auto lane = static_cast<size_t>(i);
-    round.lanes[lane].status = RunLane(round, lane, launcher, lane + 1 == lanes ? ms : nullptr);
+    tiling.lanes[lane].status = RunLane(tiling, lane, launcher, lane + 1 == lanes ? ms : nullptr);
   });
-  for (const PlanRound::Lane& lane : round.lanes) KILN_RETURN_IF_ERROR(lane.status);
+  for (const PlanTiling::Lane& lane : tiling.lanes) KILN_RETURN_IF_ERROR(lane.status);
   return absl::OkStatus();
 }
 
@@ -143,10 +144,10 @@ absl::Status ExecutionPlan::Run(Launcher& launcher, std::vector<double>* ms) {
   KILN_RETURN_IF_ERROR(Snapshot());
   if (ms != nullptr) ms->resize(steps_.size());
   size_t done = 0;
-  for (PlanRound& round : rounds_) {
-    KILN_RETURN_IF_ERROR(RunSteps(done, round.begin, 0, launcher, ms));
-    KILN_RETURN_IF_ERROR(RunRound(round, launcher, ms));
-    done = round.end;
+  for (PlanTiling& tiling : tilings_) {
+    KILN_RETURN_IF_ERROR(RunSteps(done, tiling.begin, 0, launcher, ms));
+    KILN_RETURN_IF_ERROR(RunTiling(tiling, launcher, ms));
+    done = tiling.end;
   }
   return RunSteps(done, steps_.size(), 0, launcher, ms);
 }

@@ -22,11 +22,11 @@ const char* KindName(program::Buffer::Kind kind) {
   }
 }
 
-const char* ShareName(Turn::Share share) {
+const char* ShareName(Admission::Share share) {
   switch (share) {
-    case Turn::Share::kOne:
+    case Admission::Share::kShared:
       return "serial";
-    case Turn::Share::kReady:
+    case Admission::Share::kOpportunistic:
       return "serial, parallel with threads that are awake";
     default:
       return "parallel";
@@ -52,7 +52,7 @@ std::string WhatOf(const PlanStep& step, const CheckedProgram& program) {
       const auto& launch = std::get<KernelLaunch>(step.launch);
       return absl::StrCat(
           "kernel ", program.variant->program.kernels(thunk.kernel).name(),
-          launch.pieces ? absl::StrCat(" in ", launch.pieces->boxes, " pieces") : "",
+          launch.pieces ? absl::StrCat(" in ", launch.pieces->subdomains, " pieces") : "",
           launch.large ? " on the VM with 64-bit indices" : "");
     }
     case 1:

@@ -76,7 +76,7 @@ struct Variant {
 };
 
 // One bound input as a VariantProvider sees it. data is null where only the shape is known.
-struct InputFacts {
+struct InputInfo {
   std::string name;
   bool present = true;
   Tensor tensor;
@@ -91,13 +91,12 @@ class VariantProvider {
   // input, dim and both values; in a package, kNotFound names the guard that fails. Thread-safe;
   // the variant is immutable.
   virtual absl::StatusOr<std::shared_ptr<const Variant>> Get(
-      const std::vector<InputFacts>& inputs) = 0;
+      const std::vector<InputInfo>& inputs) = 0;
   // A variant in place of `refused`, one of Get's for these inputs of which no plan can be made, or
   // whose run fails: it comes from a cache, and its Program is malformed or needs more than there
   // is. kNotFound: there is no other. Thread-safe.
   virtual absl::StatusOr<std::shared_ptr<const Variant>> Instead(
-      const std::shared_ptr<const Variant>& /*refused*/,
-      const std::vector<InputFacts>& /*inputs*/) {
+      const std::shared_ptr<const Variant>& /*refused*/, const std::vector<InputInfo>& /*inputs*/) {
     return absl::NotFoundError("no other variant");
   }
   // Before each run: in a child of a fork goes on with what its parent was making. Thread-safe.

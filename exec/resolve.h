@@ -20,7 +20,7 @@ struct ResolvedRef {
   int64_t begin = 0, end = 0;  // bytes of the buffer that elements lie in
   int64_t elements = 0;
   bool dense = true;
-  int64_t part_bytes = 0;  // from this part to the next, in a round (rounds.h); 0: it does not move
+  int64_t part_bytes = 0;  // to the next part of a tiling (batch_tiling.h); 0: it does not move
 
   int64_t bytes() const { return elements * static_cast<int64_t>(SizeOf(type)); }
 };

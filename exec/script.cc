@@ -130,7 +130,7 @@ absl::StatusOr<std::vector<Tensor>> ScriptRun::Loop(const ScriptStep& step,
     state[0] = One<int64_t>(DType::kI64, i);
     state[1] = One<uint8_t>(DType::kBool, 1);
     absl::StatusOr<std::vector<Tensor>> made = Call(step.callees[0], state);
-    if (!made.ok()) return Annotate(made.status(), absl::StrCat("turn ", i));
+    if (!made.ok()) return Annotate(made.status(), absl::StrCat("iteration ", i));
     more = IsTrue((*made)[0]);
     for (size_t k = 0; k < carried; ++k) state[k + 2] = std::move((*made)[k + 1]);
     for (size_t k = 0; k < stacks.size(); ++k)
@@ -146,23 +146,24 @@ absl::StatusOr<std::vector<Tensor>> ScriptRun::Loop(const ScriptStep& step,
   return outputs;
 }
 
-// Extents that no turn has told and no symbol knows are 0.
+// Extents that no iteration has told and no symbol knows are 0.
 absl::StatusOr<Tensor> ScriptRun::Stack(const Script::Slot& slot,
-                                        const std::vector<Tensor>& turns) {
-  std::vector<int64_t> shape = {static_cast<int64_t>(turns.size())};
+                                        const std::vector<Tensor>& iterations) {
+  std::vector<int64_t> shape = {static_cast<int64_t>(iterations.size())};
   for (size_t axis = 1; axis < slot.shape.size(); ++axis) {
-    shape.push_back(turns.empty() ? slot.shape[axis].Evaluate(symbols_).value_or(0)
-                                  : turns[0].shape()[axis - 1]);
+    shape.push_back(iterations.empty() ? slot.shape[axis].Evaluate(symbols_).value_or(0)
+                                       : iterations[0].shape()[axis - 1]);
   }
   if (CheckedBytes(slot.type, shape) < 0) return absl::ResourceExhaustedError("result too large");
   Tensor out = Tensor::Allocate(slot.type, shape);
   char* at = static_cast<char*>(out.data());
-  for (const Tensor& turn : turns) {
-    if (turn.shape() != turns[0].shape())
+  for (const Tensor& iteration : iterations) {
+    if (iteration.shape() != iterations[0].shape())
       return absl::InvalidArgumentError(
-          absl::StrCat("\"", slot.name, "\": the turns give different shapes"));
-    if (turn.size_bytes() > 0) std::memcpy(at, turn.data(), static_cast<size_t>(turn.size_bytes()));
-    at += turn.size_bytes();
+          absl::StrCat("\"", slot.name, "\": the iterations give different shapes"));
+    if (iteration.size_bytes() > 0)
+      std::memcpy(at, iteration.data(), static_cast<size_t>(iteration.size_bytes()));
+    at += iteration.size_bytes();
   }
   return out;
 }
@@ -224,7 +225,8 @@ absl::StatusOr<std::vector<Tensor>> ScriptRun::Run(const std::vector<Tensor>& in
                         ms.count(), 0, false});
     }
   }
-  // What is handed out is no constant's memory, whichever way it came (as a loop that never turns).
+  // What is handed out is no constant's memory, whichever way it came (as a loop that never
+  // iterations).
   std::vector<Tensor> outputs;
   for (const int slot : script_->outputs) {
     const Tensor& result = slots[static_cast<size_t>(slot)];

@@ -83,7 +83,7 @@ class ScriptRun {
   absl::StatusOr<std::vector<Tensor>> Custom(const ScriptStep& step,
                                              const std::vector<Tensor>& inputs);
   absl::StatusOr<std::vector<Tensor>> Loop(const ScriptStep& step, std::vector<Tensor> state);
-  absl::StatusOr<Tensor> Stack(const Script::Slot& slot, const std::vector<Tensor>& turns);
+  absl::StatusOr<Tensor> Stack(const Script::Slot& slot, const std::vector<Tensor>& iterations);
   absl::Status Learn(const Script::Slot& slot, const Tensor& tensor);
 
   const std::shared_ptr<const Script> script_;

@@ -17,7 +17,7 @@ namespace {
 
 class Binder {
  public:
-  Binder(const std::vector<CheckedPort>& ports, const std::vector<InputFacts>& inputs)
+  Binder(const std::vector<CheckedPort>& ports, const std::vector<InputInfo>& inputs)
       : ports_(ports), inputs_(inputs) {}
 
   absl::StatusOr<SymbolValues> Bind() {
@@ -158,7 +158,7 @@ class Binder {
   }
 
   const std::vector<CheckedPort>& ports_;
-  const std::vector<InputFacts>& inputs_;
+  const std::vector<InputInfo>& inputs_;
   SymbolValues values_;
   std::map<std::string, size_t> origin_;  // the input that gave a symbol its value
 };
@@ -180,7 +180,7 @@ std::vector<int64_t> IntElements(const Tensor& tensor) {
 }
 
 absl::StatusOr<SymbolValues> BindSymbols(const std::vector<CheckedPort>& ports,
-                                         const std::vector<InputFacts>& inputs) {
+                                         const std::vector<InputInfo>& inputs) {
   return Binder(ports, inputs).Bind();
 }
 

@@ -23,7 +23,7 @@ std::vector<int64_t> IntElements(const Tensor& tensor);
 //
 // Symbols of absent inputs alone stay without a value. `inputs` has one entry per port.
 absl::StatusOr<SymbolValues> BindSymbols(const std::vector<CheckedPort>& ports,
-                                         const std::vector<InputFacts>& inputs);
+                                         const std::vector<InputInfo>& inputs);
 
 }  // namespace kiln
 

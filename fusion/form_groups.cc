@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "fusion/merge.h"
-#include "fusion/node_facts.h"
+#include "fusion/node_analysis.h"
 #include "graph/op.h"
 
 namespace kiln {
@@ -16,14 +16,17 @@ namespace {
 // Lists the groups, with the views that groups and the user need from outside.
 class GroupLister {
  public:
-  GroupLister(const Graph& graph, const GraphFacts& facts, const Clusters& clusters)
-      : graph_(graph), facts_(facts), clusters_(clusters), placed_(graph.nodes().size(), false) {}
+  GroupLister(const Graph& graph, const GraphAnalysis& analysis, const Clusters& clusters)
+      : graph_(graph),
+        analysis_(analysis),
+        clusters_(clusters),
+        placed_(graph.nodes().size(), false) {}
 
   std::vector<Group> Run() {
     for (const std::vector<NodeId>& nodes : clusters_.InOrder()) {
-      const NodeFacts& first = facts_.nodes[static_cast<size_t>(nodes[0].v)];
+      const NodeAnalysis& first = analysis_.nodes[static_cast<size_t>(nodes[0].v)];
       if (first.call >= 0) {
-        for (const StridedView& input : facts_.calls[static_cast<size_t>(first.call)].inputs) {
+        for (const StridedView& input : analysis_.calls[static_cast<size_t>(first.call)].inputs) {
           if (input.base.valid()) PlaceView(input.base);
         }
       } else {
@@ -37,7 +40,7 @@ class GroupLister {
       if (outputs.empty()) continue;  // places in an axis of extent 1, which nobody needs to read
       Group& group = groups_.emplace_back();
       group.kind = first.kind;
-      if (first.call >= 0) group.call = facts_.calls[static_cast<size_t>(first.call)];
+      if (first.call >= 0) group.call = analysis_.calls[static_cast<size_t>(first.call)];
       group.nodes = nodes;
       group.outputs = std::move(outputs);
     }
@@ -53,14 +56,14 @@ class GroupLister {
     for (const Group& group : groups_) made.insert(group.outputs.begin(), group.outputs.end());
     std::erase_if(groups_, [&](const Group& group) {
       if (group.kind != Group::Kind::kView) return false;
-      const ValueId root = facts_.root[static_cast<size_t>(group.outputs.front().v)];
+      const ValueId root = analysis_.root[static_cast<size_t>(group.outputs.front().v)];
       return graph_.value(root).producer.v >= 0 && made.count(root) == 0;
     });
   }
 
   // True if `reader` finds `input` within its own kernel.
   bool StaysInside(NodeId reader, ValueId input) const {
-    const NodeId producer = graph_.value(facts_.root[static_cast<size_t>(input.v)]).producer;
+    const NodeId producer = graph_.value(analysis_.root[static_cast<size_t>(input.v)]).producer;
     return producer.v >= 0 && clusters_.ClusterOf(producer) == clusters_.ClusterOf(reader);
   }
 
@@ -69,7 +72,7 @@ class GroupLister {
     const NodeId producer = graph_.value(value).producer;
     if (producer.v < 0) return;
     const auto index = static_cast<size_t>(producer.v);
-    if (facts_.nodes[index].kind != Group::Kind::kView || placed_[index]) return;
+    if (analysis_.nodes[index].kind != Group::Kind::kView || placed_[index]) return;
     placed_[index] = true;
     for (const ValueId input : graph_.node(producer).inputs) {
       if (input.valid()) PlaceView(input);
@@ -78,7 +81,7 @@ class GroupLister {
   }
 
   const Graph& graph_;
-  const GraphFacts& facts_;
+  const GraphAnalysis& analysis_;
   const Clusters& clusters_;
   std::vector<bool> placed_;
   std::vector<Group> groups_;
@@ -95,16 +98,16 @@ absl::StatusOr<Grouping> FormGroups(const Graph& graph, const GroupOptions& opti
         absl::StrCat("node \"", *unknown.begin(),
                      "\": the graph after passes has none of that name; kiln inspect lists them"));
   }
-  KILN_ASSIGN_OR_RETURN(const GraphFacts facts, FactsOf(graph, options.level));
-  Clusters clusters(graph, facts, options);
+  KILN_ASSIGN_OR_RETURN(const GraphAnalysis analysis, Analyse(graph, options.level));
+  Clusters clusters(graph, analysis, options);
   clusters.MergeAll();
   Grouping grouping;
-  grouping.groups = GroupLister(graph, facts, clusters).Run();
-  for (size_t e = 0; e < facts.edges.size(); ++e) {
-    const DataEdge& edge = facts.edges[e];
+  grouping.groups = GroupLister(graph, analysis, clusters).Run();
+  for (size_t e = 0; e < analysis.edges.size(); ++e) {
+    const DataEdge& edge = analysis.edges[e];
     const bool fused = clusters.ClusterOf(edge.producer) == clusters.ClusterOf(edge.consumer);
     const bool library =
-        facts.nodes[static_cast<size_t>(edge.producer.v)].kind == Group::Kind::kLibrary;
+        analysis.nodes[static_cast<size_t>(edge.producer.v)].kind == Group::Kind::kLibrary;
     std::string reason = fused ? (library ? "one library call" : "") : clusters.Reason(e);
     grouping.edges.push_back({edge.producer, edge.consumer, fused, std::move(reason), edge.bytes});
   }

@@ -20,7 +20,7 @@
 
 #include "base/status.h"
 #include "base/status_macros.h"
-#include "fusion/node_facts.h"
+#include "fusion/node_analysis.h"
 #include "fusion/pass.h"
 #include "fusion/strided_view.h"
 #include "graph/builder.h"

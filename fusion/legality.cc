@@ -87,7 +87,7 @@ std::string Legality::Structure(const Group& group) const {
         continue;
       }
       name(input);
-      if (const ValueId root = facts_.root[static_cast<size_t>(input.v)]; root != input) {
+      if (const ValueId root = analysis_.root[static_cast<size_t>(input.v)]; root != input) {
         key += '<';  // a view of
         name(root);
       }

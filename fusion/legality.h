@@ -16,7 +16,7 @@
 #include "base/decision.h"
 #include "fusion/group.h"
 #include "fusion/lower.h"
-#include "fusion/node_facts.h"
+#include "fusion/node_analysis.h"
 #include "graph/graph.h"
 #include "schedule/machine.h"
 #include "schedule/price.h"
@@ -30,8 +30,8 @@ struct Verdict {
 
 class Legality {
  public:
-  Legality(const Graph& graph, const GraphFacts& facts, const Machine& machine)
-      : graph_(graph), facts_(facts), machine_(machine) {}
+  Legality(const Graph& graph, const GraphAnalysis& analysis, const Machine& machine)
+      : graph_(graph), analysis_(analysis), machine_(machine) {}
 
   // Whether `group` (ascending nodes, outputs) may be one kernel, and its price if it lowers to
   // one. Thread-compatible.
@@ -41,7 +41,7 @@ class Legality {
   std::string Structure(const Group& group) const;
 
   const Graph& graph_;
-  const GraphFacts& facts_;
+  const GraphAnalysis& analysis_;
   const Machine& machine_;
   std::unordered_map<std::string, Verdict> known_;
 };

@@ -19,11 +19,11 @@ void Accumulate(std::vector<int64_t>& change) {
 
 }  // namespace
 
-LiveSet::LiveSet(const GraphFacts& facts, std::vector<bool> asked, int places,
+LiveSet::LiveSet(const GraphAnalysis& analysis, std::vector<bool> asked, int places,
                  const PlaceOf& place_of)
-    : touched_(facts.nodes.size()) {
+    : touched_(analysis.nodes.size()) {
   std::unordered_map<int32_t, int> use_of;  // value -> into uses_
-  for (const DataEdge& edge : facts.edges) {
+  for (const DataEdge& edge : analysis.edges) {
     if (asked[static_cast<size_t>(edge.value.v)]) continue;
     const auto [it, added] = use_of.try_emplace(edge.value.v, static_cast<int>(uses_.size()));
     if (added) {

@@ -14,7 +14,7 @@
 #include <functional>
 #include <vector>
 
-#include "fusion/node_facts.h"
+#include "fusion/node_analysis.h"
 #include "graph/graph.h"
 
 namespace kiln {
@@ -24,8 +24,9 @@ class LiveSet {
   // The place at which a node runs.
   using PlaceOf = std::function<int(NodeId)>;
 
-  // `asked` (by value): outputs of the graph. `facts` must outlive the set.
-  LiveSet(const GraphFacts& facts, std::vector<bool> asked, int places, const PlaceOf& place_of);
+  // `asked` (by value): outputs of the graph. `analysis` must outlive the set.
+  LiveSet(const GraphAnalysis& analysis, std::vector<bool> asked, int places,
+          const PlaceOf& place_of);
 
   // What nodes of places [first, last] move to places in the same range does to the bytes there.
   // `nodes`: all nodes that run there.

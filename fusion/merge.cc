@@ -26,41 +26,41 @@ const Machine& MachineOf(const GroupOptions& options) {
 
 }  // namespace
 
-Clusters::Clusters(const Graph& graph, const GraphFacts& facts, const GroupOptions& options)
+Clusters::Clusters(const Graph& graph, const GraphAnalysis& analysis, const GroupOptions& options)
     : graph_(graph),
-      facts_(facts),
+      analysis_(analysis),
       options_(options),
       machine_(MachineOf(options)),
-      legality_(graph, facts, machine_) {
+      legality_(graph, analysis, machine_) {
   const size_t nodes = graph.nodes().size();
   clusters_.resize(nodes);
   of_.assign(nodes, -1);
   out_.resize(nodes);
   in_.resize(nodes);
-  reasons_.resize(facts.edges.size());
-  queued_as_.assign(facts.edges.size(), 0);
+  reasons_.resize(analysis.edges.size());
+  queued_as_.assign(analysis.edges.size(), 0);
   uses_.assign(graph.values().size(), 0);
-  for (size_t e = 0; e < facts.edges.size(); ++e) {
-    out_[static_cast<size_t>(facts.edges[e].producer.v)].push_back(e);
-    in_[static_cast<size_t>(facts.edges[e].consumer.v)].push_back(e);
-    ++uses_[static_cast<size_t>(facts.edges[e].value.v)];
+  for (size_t e = 0; e < analysis.edges.size(); ++e) {
+    out_[static_cast<size_t>(analysis.edges[e].producer.v)].push_back(e);
+    in_[static_cast<size_t>(analysis.edges[e].consumer.v)].push_back(e);
+    ++uses_[static_cast<size_t>(analysis.edges[e].value.v)];
   }
   asked_.assign(graph.values().size(), false);
   for (const Graph::Output& output : graph.outputs()) {
-    asked_[static_cast<size_t>(facts.root[static_cast<size_t>(output.value.v)].v)] = true;
+    asked_[static_cast<size_t>(analysis.root[static_cast<size_t>(output.value.v)].v)] = true;
   }
   for (size_t i = 0; i < nodes; ++i) Start(i);
 }
 
 // The cluster that begins with node `i`, if one does.
 void Clusters::Start(size_t i) {
-  const NodeFacts& node = facts_.nodes[i];
+  const NodeAnalysis& node = analysis_.nodes[i];
   if (!node.live || node.kind == Group::Kind::kView) return;
   const NodeId id{static_cast<int32_t>(i)};
   std::vector<NodeId> members = {id};
   if (node.call >= 0) {
     // A call stands where its last node does: all that it reads is made before.
-    members = facts_.calls[static_cast<size_t>(node.call)].nodes;
+    members = analysis_.calls[static_cast<size_t>(node.call)].nodes;
     std::sort(members.begin(), members.end());
     if (members.back() != id) return;
   }
@@ -74,15 +74,15 @@ void Clusters::Start(size_t i) {
   if (node.kind != Group::Kind::kKernel) return;
   cluster.compute_ns = node.elements * static_cast<double>(node.cost) * machine_.add_ns;
   for (const size_t e : in_[i]) {
-    const DataEdge& edge = facts_.edges[e];
+    const DataEdge& edge = analysis_.edges[e];
     cluster.reads.push_back({edge.value, 1, edge.bytes, false});
   }
   for (const ValueId input : graph_.node(id).inputs) {
     if (!input.valid()) continue;
-    const Value& value = graph_.value(facts_.root[static_cast<size_t>(input.v)]);
+    const Value& value = graph_.value(analysis_.root[static_cast<size_t>(input.v)]);
     if (value.producer.v < 0)
-      cluster.reads.push_back({facts_.root[static_cast<size_t>(input.v)], 1, EstimatedBytes(value),
-                               LiteralOf(value).has_value()});
+      cluster.reads.push_back({analysis_.root[static_cast<size_t>(input.v)], 1,
+                               EstimatedBytes(value), LiteralOf(value).has_value()});
   }
   std::sort(cluster.reads.begin(), cluster.reads.end(),
             [](const Read& a, const Read& b) { return a.value < b.value; });
@@ -103,7 +103,7 @@ std::vector<ValueId> Clusters::Outputs(const std::vector<NodeId>& nodes) const {
       if (asked_[static_cast<size_t>(value.v)]) outputs.insert(value);
     }
     for (const size_t e : out_[static_cast<size_t>(id.v)]) {
-      const DataEdge& edge = facts_.edges[e];
+      const DataEdge& edge = analysis_.edges[e];
       if (!std::binary_search(nodes.begin(), nodes.end(), edge.consumer))
         outputs.insert(edge.value);
     }
@@ -112,7 +112,7 @@ std::vector<ValueId> Clusters::Outputs(const std::vector<NodeId>& nodes) const {
 }
 
 void Clusters::MergeAll() {
-  live_.emplace(facts_, asked_, static_cast<int>(order_.size()), [this](NodeId id) {
+  live_.emplace(analysis_, asked_, static_cast<int>(order_.size()), [this](NodeId id) {
     return clusters_[static_cast<size_t>(ClusterOf(id))].position;
   });
   MergeForced();
@@ -122,8 +122,8 @@ void Clusters::MergeAll() {
 
 // Edges that are to be fused whatever it costs come first.
 void Clusters::MergeForced() {
-  for (size_t e = 0; e < facts_.edges.size() && !options_.forced.empty(); ++e) {
-    const DataEdge& edge = facts_.edges[e];
+  for (size_t e = 0; e < analysis_.edges.size() && !options_.forced.empty(); ++e) {
+    const DataEdge& edge = analysis_.edges[e];
     const std::pair names(graph_.node(edge.producer).name, graph_.node(edge.consumer).name);
     if (options_.forced.count(names) == 0 || ClusterOf(edge.producer) == ClusterOf(edge.consumer))
       continue;
@@ -134,12 +134,12 @@ void Clusters::MergeForced() {
 }
 
 void Clusters::MergeAlongEdges() {
-  for (size_t e = 0; e < facts_.edges.size(); ++e) {
-    const DataEdge& edge = facts_.edges[e];
-    const NodeFacts& from = facts_.nodes[static_cast<size_t>(edge.producer.v)];
+  for (size_t e = 0; e < analysis_.edges.size(); ++e) {
+    const DataEdge& edge = analysis_.edges[e];
+    const NodeAnalysis& from = analysis_.nodes[static_cast<size_t>(edge.producer.v)];
     if (from.kind != Group::Kind::kKernel) {
       const std::string stopped =
-          from.call < 0 ? "" : facts_.calls[static_cast<size_t>(from.call)].stopped;
+          from.call < 0 ? "" : analysis_.calls[static_cast<size_t>(from.call)].stopped;
       reasons_[e] = KindReason(graph_.node(edge.producer), from.kind, stopped);
       continue;
     }
@@ -153,8 +153,8 @@ void Clusters::MergeAlongEdges() {
     queued_as_[e] = 0;
     const Decision decision = MayMerge(e, /*forced=*/false);
     reasons_[e] = decision.reason();
-    const int a = ClusterOf(facts_.edges[e].producer);
-    const int b = ClusterOf(facts_.edges[e].consumer);
+    const int a = ClusterOf(analysis_.edges[e].producer);
+    const int b = ClusterOf(analysis_.edges[e].consumer);
     if (!decision) {
       // The way around may close when that cluster merges.
       if (via_ >= 0) blocked_[via_].push_back(e);
@@ -169,8 +169,8 @@ void Clusters::MergeAlongEdges() {
 void Clusters::Enqueue(size_t e) {
   if (queued_as_[e] != 0) queue_.erase({queued_as_[e], e});
   queued_as_[e] = 0;
-  const int a = ClusterOf(facts_.edges[e].producer);
-  const int b = ClusterOf(facts_.edges[e].consumer);
+  const int a = ClusterOf(analysis_.edges[e].producer);
+  const int b = ClusterOf(analysis_.edges[e].consumer);
   if (a == b) return;
   // At least the launch is saved, so that 0 can stand for "not queued".
   queued_as_[e] = std::min<int64_t>(-1, -std::llround(Saved(a, b)));
@@ -191,14 +191,14 @@ void Clusters::EnqueueAround(int cluster) {
     blocked_.erase(it);
   }
   for (const size_t e : edges) {
-    const DataEdge& edge = facts_.edges[e];
+    const DataEdge& edge = analysis_.edges[e];
     if (MayFuse(edge.producer) && MayFuse(edge.consumer)) Enqueue(e);
   }
 }
 
 Decision Clusters::MayMerge(size_t e, bool forced) {
   via_ = -1;
-  const DataEdge& edge = facts_.edges[e];
+  const DataEdge& edge = analysis_.edges[e];
   const int a = ClusterOf(edge.producer);
   const int b = ClusterOf(edge.consumer);
   Decision decision = MayFuse(edge.producer).And(MayFuse(edge.consumer));
@@ -213,8 +213,9 @@ Decision Clusters::MayMerge(size_t e, bool forced) {
 // Whether the node may be in a kernel with others at all.
 Decision Clusters::MayFuse(NodeId id) const {
   const Node& node = graph_.node(id);
-  const NodeFacts& facts = facts_.nodes[static_cast<size_t>(id.v)];
-  if (facts.kind != Group::Kind::kKernel) return Decision::No(KindReason(node, facts.kind, ""));
+  const NodeAnalysis& analysis = analysis_.nodes[static_cast<size_t>(id.v)];
+  if (analysis.kind != Group::Kind::kKernel)
+    return Decision::No(KindReason(node, analysis.kind, ""));
   if (options_.level < 3)
     return Decision::No(absl::StrCat("optimisation level ", options_.level, " does not fuse"));
   if (options_.jit_level < 1) return Decision::No("jit level 0 does not fuse");
@@ -270,7 +271,7 @@ std::vector<int> Clusters::Later(int cluster) const {
   std::vector<int> later;
   for (const NodeId id : clusters_[static_cast<size_t>(cluster)].nodes) {
     for (const size_t e : out_[static_cast<size_t>(id.v)]) {
-      const int next = ClusterOf(facts_.edges[e].consumer);
+      const int next = ClusterOf(analysis_.edges[e].consumer);
       if (next != cluster && (later.empty() || later.back() != next)) later.push_back(next);
     }
   }
@@ -282,7 +283,7 @@ std::vector<int> Clusters::Earlier(int cluster) const {
   std::vector<int> earlier;
   for (const NodeId id : clusters_[static_cast<size_t>(cluster)].nodes) {
     for (const size_t e : in_[static_cast<size_t>(id.v)]) {
-      const int next = ClusterOf(facts_.edges[e].producer);
+      const int next = ClusterOf(analysis_.edges[e].producer);
       if (next != cluster && (earlier.empty() || earlier.back() != next)) earlier.push_back(next);
     }
   }

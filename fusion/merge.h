@@ -7,8 +7,8 @@
 // merge changes the estimates of the edges at the merged cluster, and of no others. A merge must
 // keep the order possible (no path out of the one cluster and into the other), stay within the
 // caps, not raise the peak of live memory, be legal (legality.h), and pay by the price of the
-// kernels that result: computing dear elements again and again does not. Then siblings, which read
-// the same large value and none the other's results, merge too: the value is read once.
+// kernels that result: computing expensive elements again and again does not. Then siblings, which
+// read the same large value and none the other's results, merge too: the value is read once.
 #ifndef KILN_FUSION_MERGE_H_
 #define KILN_FUSION_MERGE_H_
 
@@ -23,14 +23,14 @@
 #include "fusion/group.h"
 #include "fusion/legality.h"
 #include "fusion/live_set.h"
-#include "fusion/node_facts.h"
+#include "fusion/node_analysis.h"
 #include "graph/graph.h"
 
 namespace kiln {
 
 class Clusters {
  public:
-  Clusters(const Graph& graph, const GraphFacts& facts, const GroupOptions& options);
+  Clusters(const Graph& graph, const GraphAnalysis& analysis, const GroupOptions& options);
 
   // Merges until nothing is left to merge.
   void MergeAll();
@@ -38,7 +38,7 @@ class Clusters {
   // The clusters, in an order in which they can run: their nodes, ascending.
   std::vector<std::vector<NodeId>> InOrder() const;
   int ClusterOf(NodeId node) const { return of_[static_cast<size_t>(node.v)]; }
-  // Why the edge (an index into facts.edges) was not fused at its last trial.
+  // Why the edge (an index into analysis.edges) was not fused at its last trial.
   const std::string& Reason(size_t edge) const { return reasons_[edge]; }
   // The values of `nodes` that others or the user need.
   std::vector<ValueId> Outputs(const std::vector<NodeId>& nodes) const;
@@ -98,7 +98,7 @@ class Clusters {
   bool MayMergeSiblings(int a, int b);
 
   const Graph& graph_;
-  const GraphFacts& facts_;
+  const GraphAnalysis& analysis_;
   const GroupOptions options_;
   const Machine& machine_;
   Legality legality_;

@@ -55,7 +55,7 @@ Decision Clusters::MayMergeGreedily(int producer, int consumer) const {
     return Decision::No("greedy rules: a reduction of a reduction");
   for (const NodeId id : from.nodes) {
     for (const size_t e : out_[static_cast<size_t>(id.v)]) {
-      const DataEdge& edge = facts_.edges[e];
+      const DataEdge& edge = analysis_.edges[e];
       const int reader = ClusterOf(edge.consumer);
       if (reader != producer && reader != consumer)
         return Decision::No("greedy rules: a second output");
@@ -92,9 +92,9 @@ Decision Clusters::LegalAndPays(int a, int b, bool must_pay) {
   if (together.ns < kTolerance * apart) return Decision::Yes();
   const std::string times =
       absl::StrFormat("%.1f us as one kernel, %.1f us as two", together.ns / 1000, apart / 1000);
-  if (together.dear_repeats < 2) return Decision::No("it does not pay: " + times);
-  return Decision::No(absl::StrCat("each element, dear to compute, would be computed ",
-                                   std::llround(together.dear_repeats), " times: ", times));
+  if (together.expensive_repeats < 2) return Decision::No("it does not pay: " + times);
+  return Decision::No(absl::StrCat("each element, expensive to compute, would be computed ",
+                                   std::llround(together.expensive_repeats), " times: ", times));
 }
 
 // The price of the cluster as it stands.
@@ -112,13 +112,13 @@ Price Clusters::PriceOfCluster(int cluster) {
 // Element-wise clusters of one shape can always be one kernel, up to the cap on its buffers, if
 // they compute so little that the cap on what compiling takes cannot be near.
 bool Clusters::SameShape(int a, int b) const {
-  constexpr int64_t kLittle = 8 * kDear;  // speed
+  constexpr int64_t kLittle = 8 * kExpensive;  // speed
   const Cluster& first = clusters_[static_cast<size_t>(a)];
   const Cluster& second = clusters_[static_cast<size_t>(b)];
   if (!first.plain || !second.plain) return false;
   int64_t cost = 0;
   for (const Cluster* cluster : {&first, &second}) {
-    for (const NodeId id : cluster->nodes) cost += facts_.nodes[static_cast<size_t>(id.v)].cost;
+    for (const NodeId id : cluster->nodes) cost += analysis_.nodes[static_cast<size_t>(id.v)].cost;
   }
   if (cost > kLittle) return false;
   const auto shape = [&](const Cluster& cluster) -> const Shape& {
@@ -129,7 +129,7 @@ bool Clusters::SameShape(int a, int b) const {
   for (const Cluster* cluster : {&first, &second}) {
     for (const NodeId id : cluster->nodes) {
       for (const size_t e : out_[static_cast<size_t>(id.v)]) {
-        const DataEdge& edge = facts_.edges[e];
+        const DataEdge& edge = analysis_.edges[e];
         const bool inside = ClusterOf(edge.consumer) == a || ClusterOf(edge.consumer) == b;
         if (inside && edge.viewed) return false;
         if (!inside) buffers.insert(edge.value.v);

@@ -15,11 +15,11 @@ constexpr int kMaxDistance = 64;  // speed
 
 void Clusters::MergeSiblings() {
   std::map<ValueId, std::vector<NodeId>> readers;
-  for (size_t i = 0; i < facts_.nodes.size(); ++i) {
+  for (size_t i = 0; i < analysis_.nodes.size(); ++i) {
     const NodeId id{static_cast<int32_t>(i)};
     if (of_[i] < 0 || !MayFuse(id)) continue;
     for (const ValueId input : graph_.node(id).inputs) {
-      if (input.valid()) readers[facts_.root[static_cast<size_t>(input.v)]].push_back(id);
+      if (input.valid()) readers[analysis_.root[static_cast<size_t>(input.v)]].push_back(id);
     }
   }
   std::vector<std::pair<int64_t, ValueId>> shared;  // most bytes first

@@ -5,10 +5,10 @@
 
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
+#include "fusion/bytes_accessed.h"
 #include "fusion/legality.h"
 #include "fusion/lower.h"
-#include "fusion/node_facts.h"
-#include "fusion/traffic.h"
+#include "fusion/node_analysis.h"
 #include "graph/op.h"
 
 namespace kiln {
@@ -38,7 +38,7 @@ double Flops(const Graph& graph, const Node& node) {
 
 absl::StatusOr<std::vector<double>> PredictNs(const Graph& graph, const Grouping& grouping,
                                               const Machine& machine) {
-  const Traffic traffic = TrafficOf(graph, grouping);
+  const BytesAccessed traffic = BytesAccessedOf(graph, grouping);
   std::vector<double> predicted;
   for (size_t i = 0; i < grouping.groups.size(); ++i) {
     const Group& group = grouping.groups[i];
@@ -48,7 +48,7 @@ absl::StatusOr<std::vector<double>> PredictNs(const Graph& graph, const Grouping
       const Price price = EstimatedPrice(lowered, machine);
       ns = price.ns + price.idle_ns;
     } else if (group.kind == Group::Kind::kLibrary) {
-      const GroupTraffic& bytes = traffic.groups[i];
+      const GroupBytesAccessed& bytes = traffic.groups[i];
       const double flops = Flops(graph, graph.node(group.call->op));
       const auto walked = static_cast<double>(bytes.in + bytes.out);
       ns = TimeOf(walked, walked, flops / machine.gflops, machine);

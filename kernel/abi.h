@@ -74,8 +74,8 @@ struct LaunchContext {
   const volatile bool* cancel = nullptr;  // when set and true, kernels may stop early
   void* stream = nullptr;                 // CUDA
   // Outputs would leave the cache anyway, are WholeLines and lie over no input: they may be written
-  // past the cache.
-  bool stream_lines = false;
+  // around the caches.
+  bool non_temporal = false;
 };
 
 using KernelFn = int (*)(void** argv);

@@ -69,7 +69,7 @@ std::vector<bool> Live(const Flat& flat);
 // Step 2: dims merged, unused ones dropped, those that are only extents made sizes.
 Flat MergeDims(const Flat& flat);
 
-// And the two innermost, if what is read along the first alone can be read at quotients.
+// And the two innermost, if what is read along the first alone can be read at i / k (grouped).
 Flat DivideDims(const Flat& flat, std::span<const int64_t> raw_extents);
 
 // Step 4, first half: a hash of every node that depends on no numbering; equal for isomorphic

@@ -76,7 +76,7 @@ struct KernelInput {
 };
 
 // kGreatest is a > b ? a : b: kMax, but NaN may be lost. It is in no text: ExpandMath makes it of a
-// kMax where NaN shows without it (nan_shows.h).
+// kMax where NaN shows without it (nan_check_elision.h).
 enum class ReduceOp : uint8_t { kAdd, kMul, kMax, kMin, kAnd, kOr, kGreatest };
 const char* Name(ReduceOp op);
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "kernel/math_internal.h"
-#include "kernel/nan_shows.h"
+#include "kernel/nan_check_elision.h"
 
 namespace kiln {
 namespace {
@@ -99,7 +99,7 @@ absl::StatusOr<Kernel> ExpandMath(const Kernel& kernel) {
   for (size_t i = 0; i < out.stages.size(); ++i) {
     Stage& stage = out.stages[i];
     KILN_ASSIGN_OR_RETURN(stage.expr, Expanded(stage.expr, &kernel));
-    if (NanShowsWithout(kernel, i)) stage.op = ReduceOp::kGreatest;
+    if (NanCheckElisionWithout(kernel, i)) stage.op = ReduceOp::kGreatest;
   }
   for (KernelOutput& output : out.outputs) {
     KILN_ASSIGN_OR_RETURN(output.expr, Expanded(output.expr, &kernel));

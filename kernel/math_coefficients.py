@@ -77,13 +77,13 @@ def tables_f32():
             of_root(lambda x: (mp.cos(x) - 1 + x * x / 2) / x**4), quarter, 2, lambda z: z * z / mp.cos(mp.sqrt(z)))
 
 
-def turns():
+def quadrants():
     """1 / (2 pi) in words of 64 bits after 32 bits of zero."""
     mp.mp.dps = 420
     bits = int(mp.floor(mp.ldexp(1 / (2 * mp.pi), 64 * 19 - 32)))
     mp.mp.dps = 60
     print("// 1 / (2 pi), most significant word first, after 32 bits of zero.")
-    print("inline constexpr uint64_t kTurns[] = {")
+    print("inline constexpr uint64_t kTwoOverPi[] = {")
     for k in range(19):
         print(f"    0x{bits >> 64 * (18 - k) & (2**64 - 1):016x},")
     print("};")
@@ -128,7 +128,7 @@ def main():
     table("kCbrt", "cube root of m in [sqrt 1/2, sqrt 2]", lambda m: mp.cbrt(m), mp.sqrt(mp.mpf(1) / 2), mp.sqrt(2), 4,
           lambda m: 1 / mp.cbrt(m))
     print()
-    turns()
+    quadrants()
     print("\n}  // namespace kiln::math_internal\n\n#endif  // KILN_KERNEL_MATH_F64_TABLES_H_")
 
 

@@ -209,12 +209,12 @@ Ex CosNear(Ex square) {
   return Fma(square * square, p, Fma(square, square.Like(-0.5), square.Like(1)));
 }
 
-// sin(|x| + turns pi/2): |x| = n pi/2 + r, pi/2 in three parts, and n, as of SplitExp, in the low
-// bits of the sum. For |x| below kMostTurned, beyond which n is off by too much: what few operands
-// take (halide_gen/cpu/rare_selects.h).
-constexpr float kMostTurned = 8192;
+// sin(|x| + quadrants pi/2): |x| = n pi/2 + r, pi/2 in three parts, and n, as of SplitExp, in the
+// low bits of the sum. For |x| below kMostReduced, beyond which n is off by too much: what few
+// operands take (halide_gen/cpu/slow_paths.h).
+constexpr float kMostReduced = 8192;
 
-Ex SinTurned(Ex t, int turns) {
+Ex SinOfQuadrant(Ex t, int quadrants) {
   const Ex magic = t.Like(kMagic);
   const Ex sum = Fma(t, t.Like(0x1.45f306p-1), magic);
   const Ex n = sum - magic;
@@ -222,7 +222,7 @@ Ex SinTurned(Ex t, int turns) {
   r = Fma(n, t.Like(0x1.777a5cp-25), r);
   r = Fma(n, t.Like(0x1.ee59dap-50), r);
   const Ex square = r * r;
-  const Ex bits = turns == 0 ? Bits(sum) : Bits(sum) + Bits(sum).Like(turns);
+  const Ex bits = quadrants == 0 ? Bits(sum) : Bits(sum) + Bits(sum).Like(quadrants);
   const Ex odd = Apply(ScalarOp::kAnd, bits, bits.Like(1)) == bits.Like(1);
   const Ex value = Select(odd, CosNear(square), SinNear(r, square));
   const Ex sign = Shl(Apply(ScalarOp::kAnd, bits, bits.Like(2)), 30);
@@ -231,16 +231,16 @@ Ex SinTurned(Ex t, int turns) {
 
 Ex Sin(Ex x, Operands operands) {
   const Ex t = Abs(x);
-  const Ex near = Floats(Apply(ScalarOp::kXor, Bits(SinTurned(t, 0)), SignBit(x)));
+  const Ex near = Floats(Apply(ScalarOp::kXor, Bits(SinOfQuadrant(t, 0)), SignBit(x)));
   if (operands == Operands::kUsual) return near;
-  return Select(t < x.Like(kMostTurned), near, *ExpandWide(ScalarOp::kSin, x, x));
+  return Select(t < x.Like(kMostReduced), near, *ExpandWide(ScalarOp::kSin, x, x));
 }
 
 Ex Cos(Ex x, Operands operands) {
   const Ex t = Abs(x);
-  const Ex near = SinTurned(t, 1);
+  const Ex near = SinOfQuadrant(t, 1);
   if (operands == Operands::kUsual) return near;
-  return Select(t < x.Like(kMostTurned), near, *ExpandWide(ScalarOp::kCos, x, x));
+  return Select(t < x.Like(kMostReduced), near, *ExpandWide(ScalarOp::kCos, x, x));
 }
 
 // Near 0 an odd polynomial, else 1 - e^p(|x|). Coefficients: N. Juffa's public erff.

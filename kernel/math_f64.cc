@@ -383,9 +383,9 @@ Quadrant ReduceLarge(Ex x) {
   const auto Or = [](Ex a, Ex b) { return Apply(ScalarOp::kOr, a, b); };
   const Ex m = Or(And(bits, Word(x, 0xfffffffffffffu)), Word(x, 0x10000000000000u));
   const Ex shift = Shr(bits, 52) - Word(x, 1075 - 32);  // e + 32: the table starts with 32 zeros
-  Ex words[std::size(kTurns)];
-  for (size_t i = 0; i < std::size(kTurns); ++i) words[i] = Word(x, kTurns[i]);
-  size_t count = std::size(kTurns);
+  Ex words[std::size(kTwoOverPi)];
+  for (size_t i = 0; i < std::size(kTwoOverPi); ++i) words[i] = Word(x, kTwoOverPi[i]);
+  size_t count = std::size(kTwoOverPi);
   for (const size_t step : {8, 4, 2, 1}) {
     const Ex far = And(shift, Word(x, step * 64)) != Word(x, 0);
     count -= step;
@@ -393,22 +393,23 @@ Quadrant ReduceLarge(Ex x) {
   }
   const Ex left = And(shift, Word(x, 63));
   const Ex right = Word(x, 64) - left;  // a shift by 64 gives 0
-  Ex turn[3];
+  Ex parts[3];
   for (size_t i = 0; i < 3; ++i) {
-    turn[i] = Or(Apply(ScalarOp::kShl, words[i], left), Apply(ScalarOp::kShr, words[i + 1], right));
+    parts[i] =
+        Or(Apply(ScalarOp::kShl, words[i], left), Apply(ScalarOp::kShr, words[i + 1], right));
   }
-  // The 128 bits after the point of m * turn.
-  const Product second = Multiply(m, turn[1]);
-  const Ex third = Multiply(m, turn[2]).high;
+  // The 128 bits after the point of m * parts.
+  const Product second = Multiply(m, parts[1]);
+  const Ex third = Multiply(m, parts[2]).high;
   Ex low = second.low + third;
-  Ex high = m * turn[0] + second.high + Cast(low < third, DType::kU64);
+  Ex high = m * parts[0] + second.high + Cast(low < third, DType::kU64);
   const Ex n = Shr(high + Word(x, uint64_t{1} << 61), 62);
   high = high - Shl(n, 62);
   const Ex negative = Word(x, uint64_t{1} << 61) < high;
   const Ex flip = Select(negative, Word(x, ~uint64_t{0}), Word(x, 0));
   high = Apply(ScalarOp::kXor, high, flip);
   low = Apply(ScalarOp::kXor, low, flip);
-  // 61 + 64 bits, in quarter turns * 2^62, as doubles.
+  // 61 + 64 bits, in quadrants * 2^62, as doubles.
   Sum sum = FastTwoSum(ToDouble(Shr(high, 30)),
                        ToDouble(And(high, Word(x, 0x3fffffffu))) * x.Like(0x1p-30));
   Sum next = FastTwoSum(sum.high, Fma(ToDouble(Shr(low, 32)), x.Like(0x1p-62), sum.low));
@@ -459,7 +460,7 @@ Ex SinCosTan(ScalarOp op, Ex x) {
   return Finite(x, Select(bit(n + n.Like(1), 2), -value, value), nan);
 }
 
-// atan of x, |x| and -1/|x| being as good, and (|x| - 1) / (|x| + 1) an eighth of a turn away.
+// atan of x, |x| and -1/|x| being as good, and (|x| - 1) / (|x| + 1) an eighth of a period away.
 Ex Atan(Ex x) {
   const Ex t = Abs(x);
   const Ex one = x.Like(1), zero = x.Like(0);

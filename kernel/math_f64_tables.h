@@ -79,7 +79,7 @@ inline constexpr double kCbrt[] = {
 };
 
 // 1 / (2 pi), most significant word first, after 32 bits of zero.
-inline constexpr uint64_t kTurns[] = {
+inline constexpr uint64_t kTwoOverPi[] = {
     0x0000000028be60db, 0x9391054a7f09d5f4, 0x7d4d377036d8a566, 0x4f10e4107f9458ea,
     0xf7aef1586dc91b8e, 0x909374b801924bba, 0x827464873f877ac7, 0x2c4a69cfba208d7d,
     0x4baed1213a671c09, 0xad17df904e64758e, 0x60d4ce7d272117e2, 0xef7e4a0ec7fe25ff,

@@ -9,7 +9,7 @@
 
 namespace kiln::math_internal {
 
-// Whether with what operands take that few are, such as angles of a thousand turns.
+// Whether with what operands take that few are, such as angles of a thousand periods.
 enum class Operands : bool { kAll, kUsual };
 
 // The functions of networks in f32 arithmetic, counted in operations.

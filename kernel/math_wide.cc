@@ -116,7 +116,7 @@ struct Quadrant {
 };
 
 // For x >= 2^50, where n itself has no exact f64: x * (2/pi) piece by piece, each an exact product
-// of 24 by 24 bits, whole turns dropped from each. Pieces before the second are multiples of 4
+// of 24 by 24 bits, whole periods dropped from each. Pieces before the second are multiples of 4
 // here; those after the eighth are below 2^-40.
 Quadrant ReduceLarge(Ex x) {
   constexpr double kPieces[] = {0x6e4e44p-48,  0x1529fcp-72,  0x2757d1p-96, 0xf534ddp-120,

@@ -201,7 +201,7 @@ SizeClass WidestReduced(const Kernel& kernel, const SizeClass& known) {
   return reduced > 1 ? widest : known;
 }
 
-std::vector<bool> MapsToKeep(const Kernel& kernel, const KeepRule& rule) {
+std::vector<bool> MapsToMaterialise(const Kernel& kernel, const MaterialiseRule& rule) {
   const size_t stages = kernel.stages.size();
   const std::vector<const ScalarExpr*> exprs = Expressions(kernel);
   std::vector<std::set<size_t>> readers(stages);
@@ -346,9 +346,9 @@ int64_t DivisorOf(const Kernel& kernel, size_t input) {
   return all ? divisor : 0;
 }
 
-std::vector<int64_t> TablesOfQuotients(const Kernel& kernel, const SizeClass& sizes) {
+std::vector<int64_t> GroupedBroadcasts(const Kernel& kernel, const SizeClass& sizes) {
   // Quotients of a table, repeats included: it stays in the cache.
-  constexpr int64_t kMostQuotients = 16384;  // speed
+  constexpr int64_t kMostGroupedElements = 16384;  // speed
   std::vector<int64_t> tables;
   for (size_t i = 0; i < kernel.inputs.size(); ++i) {
     const std::vector<int32_t>& dims = kernel.inputs[i].dims;
@@ -357,7 +357,7 @@ std::vector<int64_t> TablesOfQuotients(const Kernel& kernel, const SizeClass& si
     bool run = first >= 0;  // its dims but the last are those before x
     for (size_t axis = 0; run && axis + 1 < dims.size(); ++axis)
       run = dims[axis] == first + static_cast<int32_t>(axis);
-    if (run && ElementsOf(sizes, first, x) <= kMostQuotients)
+    if (run && ElementsOf(sizes, first, x) <= kMostGroupedElements)
       tables.push_back(static_cast<int64_t>(i));
   }
   return tables;
@@ -379,8 +379,8 @@ bool ReadsInOrder(const Kernel& kernel) {
   return true;
 }
 
-std::optional<std::vector<int64_t>> TablesToRunAsOne(const Kernel& kernel, const SizeClass& sizes,
-                                                     int32_t first, int32_t last) {
+std::optional<std::vector<int64_t>> BroadcastsToExpand(const Kernel& kernel, const SizeClass& sizes,
+                                                       int32_t first, int32_t last) {
   constexpr int64_t kLongest = 4096, kLeastRepeats = 8;  // speed
   const int64_t longest = std::min(kLongest, ElementsOf(sizes, 0, last) / kLeastRepeats);
   const auto in_run = [&](int32_t dim) { return first <= dim && dim <= last; };
@@ -424,7 +424,7 @@ std::vector<std::pair<int32_t, int32_t>> ElementwisePairs(const Kernel& kernel) 
   return pairs;
 }
 
-int32_t TurnedAlong(const Kernel& kernel, size_t input) {
+int32_t TransposedAlong(const Kernel& kernel, size_t input) {
   const KernelInput& operand = kernel.inputs[input];
   const int32_t x = kernel.innermost();
   const std::vector<int32_t>& dims = operand.dims;

@@ -64,15 +64,15 @@ int64_t GrainFor(const Kernel& kernel, const Machine& machine);
 SizeClass WidestReduced(const Kernel& kernel, const SizeClass& known);
 
 // Decides which maps to keep: those read other than by identity (if `reindexed`), and those that
-// are dear enough and needed by several loops. `shared_cost` and `single_cost` are the costs from
-// which a map needed by several loops or by one is kept.
-inline constexpr int64_t kWorthKeepingShared = 4, kWorthKeeping = 12;  // speed
-struct KeepRule {
+// are expensive enough and needed by several loops. `shared_cost` and `single_cost` are the costs
+// from which a map needed by several loops or by one is kept.
+inline constexpr int64_t kWorthMaterialisingShared = 4, kWorthMaterialising = 12;  // speed
+struct MaterialiseRule {
   bool reindexed = false;
-  int64_t shared_cost = kWorthKeepingShared;
+  int64_t shared_cost = kWorthMaterialisingShared;
   int64_t single_cost = INT64_MAX;
 };
-std::vector<bool> MapsToKeep(const Kernel& kernel, const KeepRule& rule);
+std::vector<bool> MapsToMaterialise(const Kernel& kernel, const MaterialiseRule& rule);
 
 // Vector elements per loop step: `vectors` registers of the widest type that occurs, at least
 // kLeastLanes.
@@ -102,14 +102,14 @@ bool ReadsInOrder(const Kernel& kernel);
 // innermost dim, and at the reader's own element otherwise; else 0. And the numbers of such
 // inputs whose broadcast along x can be expanded.
 int64_t DivisorOf(const Kernel& kernel, size_t input);
-std::vector<int64_t> TablesOfQuotients(const Kernel& kernel, const SizeClass& sizes);
+std::vector<int64_t> GroupedBroadcasts(const Kernel& kernel, const SizeClass& sizes);
 
 // If vectors can run along the dims from `first` to `last` as one, the inputs that are expanded
 // for it: those over some of these dims only, and maybe of those before. Any other is
 // contiguous along all of them, or the same. None where that would take tables that are long or
 // seldom read, or coordinates of these dims.
-std::optional<std::vector<int64_t>> TablesToRunAsOne(const Kernel& kernel, const SizeClass& sizes,
-                                                     int32_t first, int32_t last);
+std::optional<std::vector<int64_t>> BroadcastsToExpand(const Kernel& kernel, const SizeClass& sizes,
+                                                       int32_t first, int32_t last);
 
 // (input, output) pairs of a kernel whose outputs all span all dims and are written by one loop
 // nest, in which every read of the input is at exactly the element written, or at elements of the
@@ -118,7 +118,7 @@ std::vector<std::pair<int32_t, int32_t>> ElementwisePairs(const Kernel& kernel);
 
 // The dim along which `input` is contiguous, if that is another than the innermost, which it spans
 // too, and it is always read at the reader's own element; else -1.
-int32_t TurnedAlong(const Kernel& kernel, size_t input);
+int32_t TransposedAlong(const Kernel& kernel, size_t input);
 
 // To fold a row of so many elements takes about as long as to read it.
 inline constexpr int64_t kShortRow = 200;  // speed

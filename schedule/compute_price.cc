@@ -39,12 +39,12 @@ class ComputePricer {
       const double runs = counts_.RunsOf(e, varies[i]);
       work.Add(WorkOf(expr, node, machine_), runs * ScalarFactor(e, node));
       if (counts_.Loads(node)) work.ns += runs * machine_.add_ns;
-      if (!IsDear(node.op)) continue;
+      if (!IsExpensive(node.op)) continue;
       double distinct = 1;
       for (size_t dim = 0; dim < std::min<size_t>(64, counts_.kernel().dims.size()); ++dim) {
         if ((varies[i] >> dim & 1) != 0) distinct *= counts_.extent(static_cast<int32_t>(dim));
       }
-      price_.dear_repeats = std::max(price_.dear_repeats, runs / std::max(1.0, distinct));
+      price_.expensive_repeats = std::max(price_.expensive_repeats, runs / std::max(1.0, distinct));
     }
     if (counts_.IsReduction(e)) work.ns += counts_.Runs(e) * CombineNs(counts_.stage(e), machine_);
     const double gather_ns = GatherNs(counts_, e, varies, machine_, bytes_);

@@ -12,11 +12,11 @@ namespace kiln {
 
 struct ComputePrice {
   double ns = 0;
-  double latency_ns = 0;     // more, where operations wait for those before
-  double short_rows_ns = 0;  // more, where rows are short, or no whole tiles
-  double jumps_ns = 0;       // of lines of memory that are not next to the one before
-  double tile_loops = 0;     // that start, over blocks of rows
-  double dear_repeats = 1;   // see Price
+  double latency_ns = 0;         // more, where operations wait for those before
+  double short_rows_ns = 0;      // more, where rows are short, or no whole tiles
+  double jumps_ns = 0;           // of lines of memory that are not next to the one before
+  double tile_loops = 0;         // that start, over blocks of rows
+  double expensive_repeats = 1;  // see Price
 };
 
 // `bytes` of operands in all say in which cache they lie. Pure.

@@ -81,7 +81,7 @@ double LoopCounts::Row() const { return std::max(1.0, Elements(row_dims_)); }
 
 double LoopCounts::RowOf(size_t e) const {
   const auto runs = [&](int32_t dim) { return LoopsOver(e, dim); };
-  // Columns run as one where they are stored, but are reduced one dim after the other.
+  // Columns are collapsed where they are stored, but are reduced one dim after the other.
   const bool by_dim = loops_.nests == LoopSummary::Nests::kTiles && IsStage(e);
   if (!by_dim && std::all_of(row_dims_.begin(), row_dims_.end(), runs)) return Row();
   return std::max(1.0, runs(kernel_.innermost()) ? extent(kernel_.innermost()) : Domain(e));

@@ -58,7 +58,7 @@ class LoopCounts {
   // Elements that the loop of a stored expression runs over, and those of its innermost loop.
   double Domain(size_t e) const;
   double RowOf(size_t e) const;
-  // Of the innermost loop over all the dims that run as one.
+  // Of the innermost loop over all the dims that are collapsed.
   double Row() const;
   bool EmptyRows() const { return Elements(row_dims_) < 1; }
 

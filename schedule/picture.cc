@@ -51,11 +51,11 @@ class Painter {
     const int64_t lanes = machine_.vector_bytes / 4;
     const int64_t vectors = std::max<int64_t>(1, loops_.step / lanes);
     std::string text =
-        absl::StrCat("tasks of about ", schedule_.Facts().task, " elements; steps of ", loops_.step,
+        absl::StrCat("tasks of about ", schedule_.Info().task, " elements; steps of ", loops_.step,
                      " elements are ", vectors, vectors == 1 ? " vector" : " vectors", " along ",
                      DimName(counts_.lane_dim()), "\n");
     if (loops_.row_dims > 1)
-      absl::StrAppend(&text, "the last ", loops_.row_dims, " dims run as one\n");
+      absl::StrAppend(&text, "the last ", loops_.row_dims, " dims are collapsed\n");
     if (loops_.links > 1)
       absl::StrAppend(&text, "the chain is cut into ", loops_.links, " loops over strips\n");
     if (loops_.segments == LoopSummary::Segments::kInTurn)

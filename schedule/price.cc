@@ -64,7 +64,7 @@ Parts PartsOf(const LoopCounts& counts, const Machine& machine, double bytes) {
   parts.price.compute_ns = compute.ns;
   parts.latency_ns = compute.latency_ns;
   parts.short_rows_ns = compute.short_rows_ns;
-  parts.price.dear_repeats = compute.dear_repeats;
+  parts.price.expensive_repeats = compute.expensive_repeats;
   parts.price.memory_ns = OddReadsNs(counts, machine, bytes) + compute.jumps_ns;
   parts.loops = counts.RowLoops() + compute.tile_loops;
   return parts;
@@ -92,7 +92,8 @@ Parts PiecesOf(const LoopCounts& counts, std::span<const int64_t> whole, const M
     all.latency_ns += parts.latency_ns;
     all.short_rows_ns += parts.short_rows_ns;
     all.price.memory_ns += parts.price.memory_ns;
-    all.price.dear_repeats = std::max(all.price.dear_repeats, parts.price.dear_repeats);
+    all.price.expensive_repeats =
+        std::max(all.price.expensive_repeats, parts.price.expensive_repeats);
     all.loops += shared && k > 0 ? 0 : parts.loops;
   }
   return all;

@@ -29,7 +29,7 @@ struct Price {
   double idle_ns = 0;
   double bytes = 0;  // of the operands, each once
   // The most often that an element of a map with functions, divisions or roots is computed.
-  double dear_repeats = 1;
+  double expensive_repeats = 1;
 };
 
 // For a verified kernel; one extent per dim. Pure and thread-safe.

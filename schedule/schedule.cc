@@ -90,10 +90,10 @@ class DimChecker : public FieldVisitor {
 
 }  // namespace
 
-LaunchFacts Schedule::Facts() const {
-  LaunchFacts facts = fields_->Facts();
-  facts.in_place = in_place;
-  return facts;
+LaunchInfo Schedule::Info() const {
+  LaunchInfo info = fields_->Info();
+  info.in_place = in_place;
+  return info;
 }
 
 std::vector<std::pair<std::string, std::string>> Schedule::Values() const {

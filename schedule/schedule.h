@@ -37,7 +37,7 @@
 #include "base/decision.h"
 #include "base/target.h"
 #include "kernel/kernel.h"
-#include "kernel/launch_facts.h"
+#include "kernel/launch_info.h"
 #include "schedule/loops.h"
 #include "schedule/machine.h"
 #include "schedule/size_class.h"
@@ -76,7 +76,7 @@ struct ScheduleFields {
   // kInvalidArgument if the fields do not suit a kernel that the template accepts, dims aside.
   virtual absl::Status CheckFor(const Kernel&) const { return absl::OkStatus(); }
   // What the executor and the validator of the code need to know; in_place aside.
-  virtual LaunchFacts Facts() const = 0;
+  virtual LaunchInfo Info() const = 0;
   // What their price depends on.
   virtual LoopSummary Loops(const Kernel& kernel) const = 0;
 };
@@ -126,7 +126,7 @@ class Schedule {
   // (input, output) pairs: the output may be written over this input.
   std::vector<std::pair<int32_t, int32_t>> in_place;
 
-  LaunchFacts Facts() const;
+  LaunchInfo Info() const;
   LoopSummary Loops(const Kernel& kernel) const { return fields_->Loops(kernel); }
   std::string ToString() const;
   friend bool operator==(const Schedule& a, const Schedule& b) {

@@ -64,7 +64,7 @@ bool IsExtreme(ScalarOp op, DType type) {
 
 }  // namespace
 
-bool IsDear(ScalarOp op) {
+bool IsExpensive(ScalarOp op) {
   return op == ScalarOp::kDiv || op == ScalarOp::kMod || op == ScalarOp::kSqrt || Info(op).function;
 }
 

@@ -32,7 +32,7 @@ struct Chain {
 Chain ChainOf(const ScalarExpr& expr, const ExprNode& node);
 
 // Divisions, roots and functions: not worth computing twice.
-bool IsDear(ScalarOp op);
+bool IsExpensive(ScalarOp op);
 
 // What combining two elements of a reduction takes.
 double CombineNs(const Stage& reduction, const Machine& machine);

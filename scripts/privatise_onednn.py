@@ -5,7 +5,7 @@ the environment.
 
 usage: scripts/privatise_onednn.py libdnnl.so.3.2 libkdnn.so.3
 
-The copy needs libkomp.so.1 (exec/support/komp.h) in place of libgomp.so.1, under version names of its own, and has
+The copy needs libkomp.so.1 (exec/support/openmp_shim.h) in place of libgomp.so.1, under version names of its own, and has
 the soname libkdnn.so.3, so that it never meets another oneDNN or OpenMP in one process. Its getenv is libkomp's too, so
 that DNNL_* and ONEDNN_* variables of the host change nothing. The names are as long as
 the old ones and are written over them: nothing else in the file changes or moves. Input and output are pinned; the

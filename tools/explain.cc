@@ -52,7 +52,7 @@ void AddGroups(const PlannedPart& part, bool print, Report& report) {
   rows[0].emplace_back("members");
   for (size_t i = 0; i < part.compiled.grouping.groups.size(); ++i) {
     const Group& group = part.compiled.grouping.groups[i];
-    const GroupTraffic& bytes = part.traffic.groups[i];
+    const GroupBytesAccessed& bytes = part.traffic.groups[i];
     std::vector<std::string> members;
     for (const NodeId id : group.nodes) members.push_back(Label(part.compiled.graph, id));
     const size_t number = report.groups.size();

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "compiler/compile.h"
-#include "exec/support/boxes.h"
+#include "exec/support/subdomains.h"
 #include "fusion/lower.h"
 #include "fusion/predict.h"
 
@@ -67,8 +67,8 @@ std::string FormOfLarge(const Graph& graph, const Group& group) {
   for (const KernelInput& input : kernel.inputs) add(input);
   for (const KernelOutput& output : kernel.outputs) add(output);
   if (FitsAtOnce(kernel, *extents, operands)) return "";
-  const std::optional<BoxedLaunch> pieces = PlanPieces(kernel, *extents, operands);
-  return pieces ? absl::StrCat(pieces->boxes, " pieces") : "VM, 64-bit indices";
+  const std::optional<PartitionedLaunch> pieces = PlanPieces(kernel, *extents, operands);
+  return pieces ? absl::StrCat(pieces->subdomains, " pieces") : "VM, 64-bit indices";
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ absl::StatusOr<std::vector<PlannedPart>> PlanParts(const Graph& graph,
   for (Compiled& one : compiled) {
     PlannedPart& part = parts.emplace_back();
     part.compiled = std::move(one);
-    part.traffic = TrafficOf(part.compiled.graph, part.compiled.grouping);
+    part.traffic = BytesAccessedOf(part.compiled.graph, part.compiled.grouping);
     KILN_ASSIGN_OR_RETURN(part.predicted_us,
                           PredictNs(part.compiled.graph, part.compiled.grouping, machine));
     for (double& us : part.predicted_us) us /= 1000;

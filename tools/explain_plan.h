@@ -12,7 +12,7 @@
 #include "base/tensor.h"
 #include "compiler/compile.h"
 #include "compiler/machine_of.h"
-#include "fusion/traffic.h"
+#include "fusion/bytes_accessed.h"
 #include "graph/graph.h"
 
 namespace kiln {
@@ -20,7 +20,7 @@ namespace kiln {
 // One program of a model, with costs in us, by group.
 struct PlannedPart {
   Compiled compiled;
-  Traffic traffic;
+  BytesAccessed traffic;
   std::vector<double> predicted_us;
   std::vector<double> measured_us;  // empty if not measured
   // How kernels run that have more elements than kernels count: "2 pieces" or "VM, 64-bit indices";

@@ -66,12 +66,12 @@ absl::StatusOr<std::vector<Line>> LinesOf(const ModelFlags& flags, const Graph& 
   return lines;
 }
 
-absl::StatusOr<std::vector<InputFacts>> FactsOf(const Line& line, const Graph& graph) {
+absl::StatusOr<std::vector<InputInfo>> InfoOf(const Line& line, const Graph& graph) {
   KILN_ASSIGN_OR_RETURN(std::vector<Tensor> tensors, MakeShapes(graph, line.values, line.common));
-  std::vector<InputFacts> facts;
+  std::vector<InputInfo> info;
   for (size_t k = 0; k < tensors.size(); ++k)
-    facts.push_back({graph.value(graph.inputs()[k]).name, true, std::move(tensors[k])});
-  return facts;
+    info.push_back({graph.value(graph.inputs()[k]).name, true, std::move(tensors[k])});
+  return info;
 }
 
 // What a run with these inputs imports: for their shapes, if these are needed. No dim that is
@@ -81,9 +81,9 @@ absl::StatusOr<std::shared_ptr<const OnnxImport>> ImportFor(const Line& line,
   if (!source.needs_inputs()) return source.import();
   const absl::Status all_given = AllShapesGiven(source.graph(), line.values, line.common);
   if (all_given.ok()) {
-    KILN_ASSIGN_OR_RETURN(const std::vector<InputFacts> facts, FactsOf(line, source.graph()));
+    KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, InfoOf(line, source.graph()));
     std::map<std::string, Tensor> named;
-    for (const InputFacts& input : facts) named.emplace(input.name, input.tensor);
+    for (const InputInfo& input : info) named.emplace(input.name, input.tensor);
     return source.For(named);
   }
   if (!absl::IsUnimplemented(all_given)) return all_given;
@@ -100,7 +100,7 @@ absl::StatusOr<std::shared_ptr<const OnnxImport>> ImportFor(const Line& line,
 // An import, and the sets of inputs that it is compiled for.
 struct ForInputs {
   std::shared_ptr<const OnnxImport> import;
-  std::vector<std::vector<InputFacts>> inputs;
+  std::vector<std::vector<InputInfo>> inputs;
 };
 
 absl::StatusOr<ForInputs> ImportFor(absl::Span<const Line> lines, const ModelSource& source) {
@@ -108,10 +108,10 @@ absl::StatusOr<ForInputs> ImportFor(absl::Span<const Line> lines, const ModelSou
   for (const Line& line : lines) {
     auto import = ImportFor(line, source);
     if (!import.ok()) return At(line, import.status());
-    auto facts = FactsOf(line, source.graph());
-    if (!facts.ok()) return At(line, facts.status());
+    auto info = InfoOf(line, source.graph());
+    if (!info.ok()) return At(line, info.status());
     made.import = *std::move(import);
-    made.inputs.push_back(*std::move(facts));
+    made.inputs.push_back(*std::move(info));
   }
   return made;
 }

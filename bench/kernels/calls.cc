@@ -59,7 +59,7 @@ class RecordingProvider : public VariantProvider {
   const std::vector<PortInfo>& inputs() const override { return from_->inputs(); }
   const std::vector<PortInfo>& outputs() const override { return from_->outputs(); }
   absl::StatusOr<std::shared_ptr<const Variant>> Get(
-      const std::vector<InputFacts>& inputs) override {
+      const std::vector<InputInfo>& inputs) override {
     KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const Variant> variant, from_->Get(inputs));
     auto recorded = std::make_shared<Variant>(*variant);
     for (auto& choices : recorded->kernels) {

@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "exec/library/gemm_block.h"
 #include "exec/library/loops.h"
-#include "exec/library/panel_block.h"
-#include "exec/library/panel_product.h"
+#include "exec/library/packed_gemm.h"
 #include "exec/library/post_op_rows.h"
 #include "exec/library/post_ops.h"
 #include "exec/library/shapes.h"
@@ -55,7 +55,7 @@ std::vector<AxisPhase> PhasesOf(const WindowAxis& axis) {
 
 struct Phase {
   std::array<AxisPhase, 3> axes;
-  PanelProduct product;
+  PackedGemm product;
   int64_t rows, blocks;  // rows are cut into that many blocks
   int64_t Tasks() const { return blocks * product.panels(); }
 };
@@ -200,9 +200,9 @@ absl::StatusOr<Phase> MakePhase(std::array<AxisPhase, 3> axes, const ConvForm& f
     return absl::UnimplementedError(absl::StrCat(segments, " taps meet an output"));
   const int64_t rows = form.batch * axes[0].count * axes[1].count * axes[2].count;
   const int64_t most = std::min(PanelRows::kMost, kMostPointers / std::max<int64_t>(1, segments));
-  KILN_ASSIGN_OR_RETURN(PanelProduct product,
-                        PanelProduct::Make(std::move(f), w.constant,
-                                           taps * form.in_channels * form.out_channels, session));
+  KILN_ASSIGN_OR_RETURN(PackedGemm product,
+                        PackedGemm::Make(std::move(f), w.constant,
+                                         taps * form.in_channels * form.out_channels, session));
   return Phase{std::move(axes), std::move(product), rows, (rows + most - 1) / most};
 }
 

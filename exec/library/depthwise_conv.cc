@@ -10,7 +10,7 @@
 #include "exec/library/depthwise_block.h"
 #include "exec/library/loops.h"
 #include "exec/library/post_ops.h"
-#include "exec/library/row_finish.h"
+#include "exec/library/row_epilogue.h"
 #include "exec/library/shapes.h"
 
 namespace kiln::library {
@@ -33,7 +33,7 @@ void Pack(const float* filters, int64_t channels, int64_t taps, float* packed) {
 class DepthwiseConv final : public Primitive {
  public:
   DepthwiseConv(const ConvForm& form, std::shared_ptr<const void> filters, bool has_bias,
-                RowFinish finish)
+                RowEpilogue finish)
       : batch_(form.batch),
         channels_(form.groups),
         axes_(Widen(form.axes)),
@@ -108,7 +108,7 @@ class DepthwiseConv final : public Primitive {
   const ThreeAxes axes_;
   const std::shared_ptr<const void> filters_;
   const bool has_bias_;
-  const RowFinish finish_;
+  const RowEpilogue finish_;
   const int64_t blocks_;  // of a line
 };
 
@@ -135,7 +135,7 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeDepthwiseConv(
   const Request conv = WithoutPostOps(request);
   KILN_ASSIGN_OR_RETURN(const ConvForm form, NormalizeConv(conv, /*transposed=*/false));
   KILN_RETURN_IF_ERROR(Takes(conv, form));
-  KILN_ASSIGN_OR_RETURN(RowFinish finish, RowFinish::Make(request));
+  KILN_ASSIGN_OR_RETURN(RowEpilogue finish, RowEpilogue::Make(request));
   int64_t taps = 1;
   for (const WindowAxis& axis : form.axes) taps *= axis.kernel;
   const auto* const filters = static_cast<const float*>(conv.inputs[1].constant);

@@ -6,18 +6,18 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "base/status_macros.h"
-#include "exec/library/conv_dots.h"
+#include "exec/library/conv_1x1.h"
 #include "exec/library/deconv_phases.h"
 #include "exec/library/deconv_product.h"
 #include "exec/library/depthwise_conv.h"
-#include "exec/library/few_rows.h"
+#include "exec/library/dot_conv.h"
 #include "exec/library/gemv.h"
 #include "exec/library/lookup.h"
 #include "exec/library/onednn.h"
 #include "exec/library/order_ops.h"
-#include "exec/library/point_conv.h"
 #include "exec/library/pool_ops.h"
 #include "exec/library/post_ops.h"
+#include "exec/library/skinny_gemm.h"
 
 namespace kiln::library {
 namespace {
@@ -33,9 +33,9 @@ constexpr Operator kOperators[] = {
      2,
      3,
      1,
-     {{{"dot products", MakeConvDots, true},
-       {"points", MakePointConv, true},
-       {"rows times panels", MakeFewRowsConv, true},
+     {{{"dot products", MakeDotConv, true},
+       {"points", MakeConv1X1, true},
+       {"rows times panels", MakeSkinnyGemmConv, true},
        {"channel by channel", MakeDepthwiseConv, true},
        {"oneDNN, layouts kept", MakeConvKept, true},
        {"oneDNN, layouts of its own", MakeConvReordered, true},
@@ -58,7 +58,7 @@ constexpr Operator kOperators[] = {
      2,
      1,
      {{{"matrix times vector", MakeGemv, true},
-       {"rows times panels", MakeFewRowsMatmul, true},
+       {"rows times panels", MakeSkinnyGemmMatmul, true},
        {"oneDNN", MakeOneDnnMatmul, true},
        {"loop", MakeMatmulLoop}}}},
     {"max_pool",

@@ -23,7 +23,7 @@ namespace kiln::library {
 struct Choosing {
   MeasuredChoices* measured = nullptr;  // null: the first implementation that accepts
   int64_t workspace_limit = 0;          // bytes of scratch; 0: none
-  Pool* pool = nullptr;                 // of the session: nobody else has a turn of it meanwhile
+  Pool* pool = nullptr;                 // of the session: nobody else is admitted to it meanwhile
 };
 
 // As Make, with the implementation that won, if it accepts. Where `measured` measures and has

@@ -8,7 +8,7 @@
 #ifndef KILN_EXEC_LIBRARY_OMP_SCOPE_H_
 #define KILN_EXEC_LIBRARY_OMP_SCOPE_H_
 
-#include "exec/support/komp.h"
+#include "exec/support/openmp_shim.h"
 #include "exec/support/pool.h"
 
 namespace kiln::library {
@@ -16,14 +16,14 @@ namespace kiln::library {
 // A pool as libkomp sees it; null: the caller works alone. The pool must outlive it.
 class OmpPool {
  public:
-  explicit OmpPool(kiln::Pool* pool) : komp_{pool, 1, Begin, End, kiln::Pool::InRegion} {
-    if (pool != nullptr) komp_.threads = pool->threads();
+  explicit OmpPool(kiln::Pool* pool) : openmp_pool_{pool, 1, Begin, End, kiln::Pool::InRegion} {
+    if (pool != nullptr) openmp_pool_.threads = pool->threads();
   }
   // False if the system refuses threads that the pool needs.
   bool Ready() const {
-    return komp_.threads == 1 || static_cast<kiln::Pool*>(komp_.pool)->StartThreads();
+    return openmp_pool_.threads == 1 || static_cast<kiln::Pool*>(openmp_pool_.pool)->StartThreads();
   }
-  const KompPool* komp() const { return &komp_; }
+  const OpenmpPool* openmp_pool() const { return &openmp_pool_; }
 
  private:
   static bool Begin(void* pool, int members, void (*task)(void*, int), void* data) {
@@ -31,18 +31,18 @@ class OmpPool {
   }
   static void End(void* pool) { static_cast<kiln::Pool*>(pool)->End(); }
 
-  KompPool komp_;
+  OpenmpPool openmp_pool_;
 };
 
 class OmpScope {
  public:
-  explicit OmpScope(const OmpPool& pool) : before_(kiln_omp_bind(pool.komp())) {}
+  explicit OmpScope(const OmpPool& pool) : before_(kiln_omp_bind(pool.openmp_pool())) {}
   ~OmpScope() { kiln_omp_bind(before_); }
   OmpScope(const OmpScope&) = delete;
   OmpScope& operator=(const OmpScope&) = delete;
 
  private:
-  const KompPool* before_;
+  const OpenmpPool* before_;
 };
 
 }  // namespace kiln::library

@@ -2,7 +2,7 @@
 // The implementations of products and convolutions, the loops for what oneDNN does not take
 // included. onednn_*.cc alone see oneDNN.
 //
-// oneDNN runs on OpenMP, which here is Kiln's own (exec/support/komp.h): each call lends it
+// oneDNN runs on OpenMP, which here is Kiln's own (exec/support/openmp_shim.h): each call lends it
 // the session's pool, and its regions take turns with those of kernels.
 #ifndef KILN_EXEC_LIBRARY_ONEDNN_H_
 #define KILN_EXEC_LIBRARY_ONEDNN_H_

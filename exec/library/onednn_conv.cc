@@ -12,7 +12,7 @@
 #include "exec/library/onednn_primitive.h"
 #include "exec/library/post_ops.h"
 #include "exec/library/reference_conv.h"
-#include "exec/library/row_finish.h"
+#include "exec/library/row_epilogue.h"
 #include "exec/library/shapes.h"
 
 namespace kiln::library {
@@ -229,7 +229,7 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeConvKept(const Request& request,
     return make(request);
   Request after = request;
   after.post_ops.assign(logistic, request.post_ops.end());
-  absl::StatusOr<RowFinish> finish = RowFinish::Make(after);
+  absl::StatusOr<RowEpilogue> finish = RowEpilogue::Make(after);
   if (!finish.ok()) return make(request);
   Request before = request;
   before.post_ops.assign(request.post_ops.begin(), logistic);
@@ -238,7 +238,7 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeConvKept(const Request& request,
   int64_t rows = 1;
   const std::vector<int64_t>& shape = request.outputs[0].shape;
   for (size_t i = 0; i < shape.size(); ++i) rows *= i == 1 ? 1 : shape[i];
-  return WithRowFinish(std::move(primitive), *std::move(finish), rows);
+  return WithRowEpilogue(std::move(primitive), *std::move(finish), rows);
 }
 
 absl::StatusOr<std::unique_ptr<Primitive>> MakeConvReordered(

@@ -93,7 +93,7 @@ class OneDnnSession final : public Session {
     return std::make_shared<OneDnnSession>(given_, std::make_shared<PackedStore>(nullptr));
   }
 
-  int threads() const override { return pool_.komp()->threads; }
+  int threads() const override { return pool_.openmp_pool()->threads; }
 
   absl::StatusOr<std::shared_ptr<const void>> Packed(
       const void* constant, size_t bytes, const std::string& layout, size_t packed_bytes,
@@ -104,8 +104,9 @@ class OneDnnSession final : public Session {
   auto Call(F&& f) -> decltype(f()) {
     // A primitive is made for an exact number of threads.
     if (!pool_.Ready()) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "oneDNN: the system gives no ", pool_.komp()->threads, " threads; run with fewer"));
+      return absl::ResourceExhaustedError(absl::StrCat("oneDNN: the system gives no ",
+                                                       pool_.openmp_pool()->threads,
+                                                       " threads; run with fewer"));
     }
     const CallScope scope(pool_);
     try {

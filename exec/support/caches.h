@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much caches hold, for the executor's own choices: which loops run a library operator, how far
-// rounds are cut, which stores go past the caches.
+// batches are tiled, which stores bypass the caches.
 //
 // These are sizes that usual servers have, not the host's: an implementation also decides the order
 // of sums, and two machines of one level shall choose the same. Kernels are scheduled by the

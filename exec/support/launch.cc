@@ -93,10 +93,10 @@ Launcher::Launcher(Pool* pool)
   context_.release = &Launcher::Release;
 }
 
-int Launcher::Launch(KernelFn fn, const void* self, void** argv, bool stream_lines) {
+int Launcher::Launch(KernelFn fn, const void* self, void** argv, bool non_temporal) {
   LaunchContext context = context_;
   context.kernel = self;
-  context.stream_lines = stream_lines;
+  context.non_temporal = non_temporal;
   LaunchContext* argument = &context;
   argv[0] = &argument;
   return fn(argv);
@@ -125,63 +125,63 @@ namespace {
   return 0;
 }
 
-// Arguments of one box: those of the launch, with buffers, cut extents and outputs of its own.
-struct BoxArguments {
+// Arguments of one subdomain: those of the launch, with its own buffers, cut extents and outputs.
+struct SubdomainArguments {
   void** argv;
   BufferArg* buffers;
   int32_t* extents;
 
-  static size_t Bytes(const BoxedLaunch& boxes, size_t arguments) {
-    return RoundUp(arguments * sizeof(void*)) + RoundUp(boxes.steps.size() * sizeof(BufferArg)) +
-           RoundUp(boxes.extents.size() * sizeof(int32_t));
+  static size_t Bytes(const PartitionedLaunch& parts, size_t arguments) {
+    return RoundUp(arguments * sizeof(void*)) + RoundUp(parts.steps.size() * sizeof(BufferArg)) +
+           RoundUp(parts.extents.size() * sizeof(int32_t));
   }
-  BoxArguments(uint8_t* memory, const BoxedLaunch& boxes, size_t arguments) {
+  SubdomainArguments(uint8_t* memory, const PartitionedLaunch& parts, size_t arguments) {
     argv = reinterpret_cast<void**>(memory);
     memory += RoundUp(arguments * sizeof(void*));
     buffers = reinterpret_cast<BufferArg*>(memory);
-    memory += RoundUp(boxes.steps.size() * sizeof(BufferArg));
+    memory += RoundUp(parts.steps.size() * sizeof(BufferArg));
     extents = reinterpret_cast<int32_t*>(memory);
   }
 };
 
-BufferArg& Operand(void** argv, const BoxedLaunch& boxes, size_t operand) {
-  const size_t at = operand < boxes.inputs ? operand : operand + boxes.skipped;
+BufferArg& Operand(void** argv, const PartitionedLaunch& parts, size_t operand) {
+  const size_t at = operand < parts.inputs ? operand : operand + parts.skipped;
   return *static_cast<BufferArg*>(argv[1 + at]);
 }
 
 }  // namespace
 
-int Launcher::Launch(KernelFn fn, const void* self, void** argv, const BoxedLaunch& boxes) {
+int Launcher::Launch(KernelFn fn, const void* self, void** argv, const PartitionedLaunch& parts) {
   LaunchContext context = context_;
   context.kernel = self;
   LaunchContext* argument = &context;
   argv[0] = &argument;
-  const size_t arguments = 1 + boxes.steps.size() + boxes.skipped;
-  void* const memory = Allocate(&context_, BoxArguments::Bytes(boxes, arguments));
+  const size_t arguments = 1 + parts.steps.size() + parts.skipped;
+  void* const memory = Allocate(&context_, SubdomainArguments::Bytes(parts, arguments));
   if (memory == nullptr) return -1;
-  const BoxArguments box(static_cast<uint8_t*>(memory), boxes, arguments);
-  std::copy_n(argv, arguments, box.argv);
-  const size_t dims = boxes.extents.size();
-  for (size_t o = 0; o < boxes.steps.size(); ++o) {
-    new (&box.buffers[o]) BufferArg(Operand(argv, boxes, o));
-    box.argv[1 + (o < boxes.inputs ? o : o + boxes.skipped)] = &box.buffers[o];
+  const SubdomainArguments sub(static_cast<uint8_t*>(memory), parts, arguments);
+  std::copy_n(argv, arguments, sub.argv);
+  const size_t dims = parts.extents.size();
+  for (size_t o = 0; o < parts.steps.size(); ++o) {
+    new (&sub.buffers[o]) BufferArg(Operand(argv, parts, o));
+    sub.argv[1 + (o < parts.inputs ? o : o + parts.skipped)] = &sub.buffers[o];
   }
-  for (size_t d = 0; d < dims; ++d) box.argv[1 + boxes.inputs + d] = &box.extents[d];
-  std::fill_n(box.extents, dims, 1);
+  for (size_t d = 0; d < dims; ++d) sub.argv[1 + parts.inputs + d] = &sub.extents[d];
+  std::fill_n(sub.extents, dims, 1);
   int error = 0;
-  for (int64_t i = 0; i < boxes.boxes && error == 0; ++i) {
-    const int64_t first = i % boxes.along * boxes.range;
-    const int64_t count = std::min(boxes.range, boxes.extents[dims - 1] - first);
-    box.extents[dims - 1] = static_cast<int32_t>(count);
-    for (size_t o = 0; o < boxes.steps.size(); ++o) {
-      int64_t offset = first * boxes.steps[o][dims - 1], rest = i / boxes.along;
+  for (int64_t i = 0; i < parts.subdomains && error == 0; ++i) {
+    const int64_t first = i % parts.along * parts.range;
+    const int64_t count = std::min(parts.range, parts.extents[dims - 1] - first);
+    sub.extents[dims - 1] = static_cast<int32_t>(count);
+    for (size_t o = 0; o < parts.steps.size(); ++o) {
+      int64_t offset = first * parts.steps[o][dims - 1], rest = i / parts.along;
       for (size_t d = dims - 1; d-- > 0;) {
-        offset += rest % boxes.extents[d] * boxes.steps[o][d];
-        rest /= boxes.extents[d];
+        offset += rest % parts.extents[d] * parts.steps[o][d];
+        rest /= parts.extents[d];
       }
-      box.buffers[o].host = Operand(argv, boxes, o).host + offset;
+      sub.buffers[o].host = Operand(argv, parts, o).host + offset;
     }
-    error = fn(box.argv);
+    error = fn(sub.argv);
   }
   Release(&context_, memory);
   return error;

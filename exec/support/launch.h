@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "exec/support/boxes.h"
 #include "exec/support/pool.h"
+#include "exec/support/subdomains.h"
 #include "kernel/abi.h"
 
 namespace kiln {
@@ -55,12 +55,12 @@ class Launcher {
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
-  // Runs fn(argv) with argv[0] set to a context of the launch; `self` and `stream_lines` are what
+  // Runs fn(argv) with argv[0] set to a context of the launch; `self` and `non_temporal` are what
   // the context gets. Returns the kernel's result.
-  int Launch(KernelFn fn, const void* self, void** argv, bool stream_lines = false);
+  int Launch(KernelFn fn, const void* self, void** argv, bool non_temporal = false);
 
-  // The same, box by box.
-  int Launch(KernelFn fn, const void* self, void** argv, const BoxedLaunch& boxes);
+  // The same, subdomain by subdomain.
+  int Launch(KernelFn fn, const void* self, void** argv, const PartitionedLaunch& parts);
 
   // Calls fn(i) for all i in [0, n), n at most the pool's threads, each on a member of its own.
   // What they launch runs on their members alone, beside each other.

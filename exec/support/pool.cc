@@ -14,7 +14,7 @@
 #include "base/fork.h"
 #include "base/mutex.h"
 #include "base/thread.h"
-#include "exec/support/turnstile.h"
+#include "exec/support/admission_queue.h"
 
 namespace kiln {
 namespace {
@@ -107,7 +107,7 @@ struct Pool::Team {
 
   Team(int threads, uint32_t forks)
       : fork_count(forks),
-        turnstile(threads),
+        admission_queue(threads),
         workers(new Worker[static_cast<size_t>(threads - 1)]) {}
 
   // Stops and joins the first `started` workers.
@@ -149,7 +149,7 @@ struct Pool::Team {
     place = outer;
   }
 
-  // Calls `helpers` started workers to a region. Under `turn`.
+  // Calls `helpers` started workers to a region. Under `running`.
   void Call(int helpers, MemberFn fn, void* argument) {
     task = fn;
     data = argument;
@@ -189,7 +189,7 @@ struct Pool::Team {
 
   // Workers 1 .. members-1 take a member each; the caller is member 0 and runs what has no worker.
   void Run(int members, MemberFn fn, void* argument) {
-    const MutexLock lock(turn);
+    const MutexLock lock(running);
     const int helpers = Start(members - 1);
     Call(helpers, fn, argument);
     RunMember(0);
@@ -198,16 +198,16 @@ struct Pool::Team {
   }
 
   const uint32_t fork_count;
-  Turnstile turnstile;
-  Mutex turn{AtFork::kForget};
+  AdmissionQueue admission_queue;
+  Mutex running{AtFork::kForget};
   std::unique_ptr<Worker[]> workers;
-  std::atomic<int> started{0};  // changed under `turn`
+  std::atomic<int> started{0};  // changed under `running`
   std::atomic<bool> stop{false};
   std::atomic<Clock::duration> asked{};         // when Ready was called last
   std::atomic<Clock::duration> rested_until{};  // from when on workers may be Ready
-  Clock::duration rest = kShortestRest;         // the last one; under `turn`
-  int lateness = 0;  // kFewRegions for each late region, less one for every region; under `turn`
-  // The region that runs; written under `turn` before the workers are called.
+  Clock::duration rest = kShortestRest;         // the last one; under `running`
+  int lateness = 0;  // kFewRegions for each late region, less one for every region; under `running`
+  // The region that runs; written under `running` before the workers are called.
   MemberFn task = nullptr;
   void* data = nullptr;
   int caller_cpu = -1;
@@ -261,9 +261,9 @@ int Pool::ParallelFor(int64_t n, RangeFn fn, int limit) {
 bool Pool::Begin(int members, MemberFn task, void* data) {
   if (place.depth > 0) return false;
   Team& team = *GetTeam();
-  team.turn.Lock();
+  team.running.Lock();
   if (team.Start(members - 1) < members - 1) {
-    team.turn.Unlock();
+    team.running.Unlock();
     return false;
   }
   team.Call(members - 1, task, data);
@@ -275,13 +275,13 @@ void Pool::End() {
   Team& team = *GetTeam();
   team.Wait();
   place = {0, 0};
-  team.turn.Unlock();
+  team.running.Unlock();
 }
 
 bool Pool::StartThreads() {
   Team& team = *GetTeam();
   if (team.started.load(std::memory_order_acquire) == threads_ - 1) return true;
-  const MutexLock lock(team.turn);
+  const MutexLock lock(team.running);
   return team.Start(threads_ - 1) == threads_ - 1;
 }
 
@@ -297,7 +297,7 @@ bool Pool::Ready() {
   return false;
 }
 
-Turnstile& Pool::turnstile() { return GetTeam()->turnstile; }
+AdmissionQueue& Pool::admission_queue() { return GetTeam()->admission_queue; }
 
 bool Pool::InRegion() { return place.depth > 0; }
 

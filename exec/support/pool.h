@@ -6,8 +6,8 @@
 //
 // Rules, on which kernels and library operators rely:
 //   - `threads` is a hard cap: never more threads than that work in regions of one pool, the caller
-//     included. Concurrent callers take turns, by region here; exec/support/turn.h has turns
-//     that last longer.
+//     included. Concurrent callers take turns, region by region; exec/support/admission.h is for
+//     more than a region.
 //   - Member w of m = min(n, threads) runs [n*w/m, n*(w+1)/m): who runs what depends on n and
 //     threads only. With n <= threads every index has a thread of its own.
 //   - A region inside a region runs on its caller alone. So does everything when threads is 1.
@@ -28,7 +28,7 @@
 
 namespace kiln {
 
-class Turnstile;
+class AdmissionQueue;
 
 class Pool {
  public:
@@ -65,8 +65,8 @@ class Pool {
   // region waited long for them: others have the processors. Thread-safe.
   bool Ready();
 
-  // Where callers wait for their Turn (exec/support/turn.h).
-  Turnstile& turnstile();
+  // Where callers wait for their Admission (exec/support/admission.h).
+  AdmissionQueue& admission_queue();
 
   // True inside fn, also when the region ran on its caller alone.
   static bool InRegion();

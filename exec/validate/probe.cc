@@ -65,7 +65,7 @@ std::vector<int32_t> TransposedDims(const Kernel& kernel) {
   return dims;
 }
 
-std::vector<std::vector<int64_t>> WantedExtents(const Kernel& kernel, const LaunchFacts& launch,
+std::vector<std::vector<int64_t>> WantedExtents(const Kernel& kernel, const LaunchInfo& launch,
                                                 const ProbeFitter& fitter) {
   const auto n = static_cast<size_t>(kernel.num_iterated());
   const int64_t lanes = launch.step;
@@ -191,7 +191,7 @@ void AddProbe(const Kernel& kernel, const std::vector<int64_t>& extents,
 }
 
 // Some of the probes once more, with outputs over inputs.
-void AddInPlace(const LaunchFacts& launch, std::vector<Probe>& probes) {
+void AddInPlace(const LaunchInfo& launch, std::vector<Probe>& probes) {
   const size_t apart = launch.in_place.empty() ? 0 : probes.size();
   for (size_t k = 0; k < apart; k += 4) {
     Probe probe = probes[k];
@@ -236,7 +236,7 @@ uint64_t ProbeValue(DType type, bool specials, uint64_t& state) {
   return ConstBits(compute, std::ldexp(unit, exponent));
 }
 
-std::vector<Probe> ProbesFor(const Kernel& kernel, const LaunchFacts& launch,
+std::vector<Probe> ProbesFor(const Kernel& kernel, const LaunchInfo& launch,
                              const std::vector<int64_t>& at_most) {
   const ProbeFitter fitter(kernel, at_most);
   std::vector<Probe> probes;
@@ -267,7 +267,7 @@ std::vector<Probe> ProbesFor(const Kernel& kernel, const LaunchFacts& launch,
   return probes;
 }
 
-std::vector<Probe> ProbesOf(const Kernel& kernel, const LaunchFacts& launch,
+std::vector<Probe> ProbesOf(const Kernel& kernel, const LaunchInfo& launch,
                             const std::vector<int64_t>& at_most,
                             const std::vector<int64_t>& extents, bool alone) {
   std::vector<Probe> probes;

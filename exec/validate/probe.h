@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "kernel/kernel.h"
-#include "kernel/launch_facts.h"
+#include "kernel/launch_info.h"
 
 namespace kiln {
 
@@ -41,13 +41,13 @@ struct Probe {
 
 // `at_most` has one bound per dim, -1 for none (program::KernelChoice). All reads that are
 // performed lie inside their operands (probe_reads.h). Empty if no such extents are found.
-std::vector<Probe> ProbesFor(const Kernel& kernel, const LaunchFacts& launch,
+std::vector<Probe> ProbesFor(const Kernel& kernel, const LaunchInfo& launch,
                              const std::vector<int64_t>& at_most);
 
 // Probes with the extents of a launch that some program makes, which need no search and are right
 // for certain. None if they are no launch of this kernel, beyond `at_most`, or a long one; where
 // these are the only probes, `alone`, it may take longer.
-std::vector<Probe> ProbesOf(const Kernel& kernel, const LaunchFacts& launch,
+std::vector<Probe> ProbesOf(const Kernel& kernel, const LaunchInfo& launch,
                             const std::vector<int64_t>& at_most,
                             const std::vector<int64_t>& extents, bool alone);
 

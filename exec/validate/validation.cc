@@ -183,7 +183,7 @@ std::string FirstDifference(const Operand& operand, const std::string& got,
 // Runs the probes of one kernel.
 class ProbeRunner {
  public:
-  ProbeRunner(const Kernel& kernel, const LaunchFacts& launch, const VmKernel& vm, KernelFn code,
+  ProbeRunner(const Kernel& kernel, const LaunchInfo& launch, const VmKernel& vm, KernelFn code,
               const CodeCall& call)
       : kernel_(kernel), launch_(launch), vm_(vm), code_(code), call_(call) {
     const size_t operands = kernel.inputs.size() + kernel.outputs.size();
@@ -245,7 +245,7 @@ class ProbeRunner {
     std::vector<int32_t> extents(probe.extents.begin(), probe.extents.end());
     std::vector<uint64_t> values = probe.params;
     std::vector<void*> argv = {&launch.self};
-    launch.context.stream_lines =
+    launch.context.non_temporal =
         !probe.in_place &&
         std::all_of(buffers.begin() + static_cast<ptrdiff_t>(inputs), buffers.end(), WholeLines);
     for (size_t k = 0; k < inputs; ++k) argv.push_back(&buffers[k]);
@@ -316,7 +316,7 @@ class ProbeRunner {
   }
 
   const Kernel& kernel_;
-  const LaunchFacts& launch_;
+  const LaunchInfo& launch_;
   const VmKernel& vm_;
   const KernelFn code_;
   const CodeCall& call_;
@@ -416,7 +416,7 @@ ValidationRequest ValidationOf(const Entry& entry, const std::vector<int64_t>& e
 
 absl::StatusOr<Validation> ValidateKernel(const ValidationRequest& request, const CodeCall& call) {
   const absl::StatusOr<Kernel> kernel = ParseKernel(request.kernel);
-  const absl::StatusOr<LaunchFacts> launch = LaunchFacts::Parse(request.launch);
+  const absl::StatusOr<LaunchInfo> launch = LaunchInfo::Parse(request.launch);
   if (!kernel.ok() || !launch.ok()) {
     return absl::UnimplementedError(
         absl::StrCat("validation: ", (kernel.ok() ? launch.status() : kernel.status()).message()));
@@ -445,7 +445,7 @@ absl::StatusOr<Validation> ValidateKernel(const ValidationRequest& request, cons
   return validation;
 }
 
-bool NeedsExample(const Kernel& kernel, const LaunchFacts& launch,
+bool NeedsExample(const Kernel& kernel, const LaunchInfo& launch,
                   const std::vector<int64_t>& at_most) {
   return ProbesFor(kernel, launch, at_most).empty();
 }

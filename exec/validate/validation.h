@@ -23,7 +23,7 @@
 #include "base/target.h"
 #include "kernel/abi.h"
 #include "kernel/kernel.h"
-#include "kernel/launch_facts.h"
+#include "kernel/launch_info.h"
 #include "persistent_cache/entry.h"
 
 namespace kiln {
@@ -34,7 +34,7 @@ inline constexpr int kValidationVersion = 4;  // correctness
 struct ValidationRequest {
   std::string code;
   std::string kernel;            // text
-  std::string launch;            // LaunchFacts::ToString()
+  std::string launch;            // LaunchInfo::ToString()
   std::vector<int64_t> at_most;  // size class: one bound per dim, -1 for none
   std::vector<int64_t> example;  // extents of a launch that is wanted, one per dim; may be empty
   bool nobody_waits = false;     // others come first
@@ -76,7 +76,7 @@ absl::StatusOr<Validation> ValidateKernel(const ValidationRequest& request,
                                           const CodeCall& call = nullptr);
 
 // True if a validation of the kernel is one of its example.
-bool NeedsExample(const Kernel& kernel, const LaunchFacts& launch,
+bool NeedsExample(const Kernel& kernel, const LaunchInfo& launch,
                   const std::vector<int64_t>& at_most);
 
 }  // namespace kiln

@@ -172,7 +172,7 @@ void RunStrip(const Strip& strip, size_t n, const Launch& launch, Frame& frame) 
     const StripStep& step = strip.steps[s];
     steps[s].x = frame.regs[step.x];
     steps[s].y = frame.regs[step.y];
-    if (step.past.wide != nullptr) steps[s].fn = frame.streams ? step.past : step.fn;
+    if (step.past.wide != nullptr) steps[s].fn = frame.non_temporal ? step.past : step.fn;
   }
   if (launch.lines == 0) return launch.program->ops->run_strip(steps, 0, n);
   for (size_t at = 0; at < n; at += kStripPart) {

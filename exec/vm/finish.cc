@@ -33,7 +33,7 @@ class Finisher {
     FormStrips(ops_, reads_, regs_, wanted, pass_.inner, pass_);
     MarkDirect();
     MarkMoving();
-    MarkStreamed();
+    MarkNonTemporal();
     ChooseBlock();
     Allocate();
   }
@@ -96,8 +96,8 @@ class Finisher {
     }
   }
 
-  // Only what nothing reads again may be written past the cache: outputs.
-  void MarkStreamed() {
+  // Only what nothing reads again may be written around the caches: outputs.
+  void MarkNonTemporal() {
     std::map<int32_t, int> uses = UsesInBody();
     for (const Strip& strip : pass_.strips) {
       for (const StripStep& step : strip.steps) {

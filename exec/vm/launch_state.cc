@@ -296,7 +296,7 @@ class PatternBinder {
       Fetch(state.linear, read->size, state);
     }
     for (const Sink& sink : pass_.sinks) {
-      if (sink.kind != Sink::Kind::kOutput || program_.passes.size() == 1 || launch_.streams)
+      if (sink.kind != Sink::Kind::kOutput || program_.passes.size() == 1 || launch_.non_temporal)
         continue;
       StoreState& state = launch_.stores[sink.ref];
       int64_t bytes = sink.size;
@@ -381,7 +381,7 @@ class PatternBinder {
       return true;
     }
     if (state.num_axes == 0 && window > 0 &&
-        LieTurned(state.linear, pass_, tile_, launch_.extents, state.pattern.step)) {
+        LieTransposed(state.linear, pass_, tile_, launch_.extents, state.pattern.step)) {
       state.pattern.columns = tile_.inner;
       state.patterned = true;
       return true;
@@ -514,7 +514,7 @@ bool BindLaunch(const Program& program, void** argv, bool large, int64_t group_e
     launch.apart =
         launch.apart && (launch.reads[i].base == nullptr || launch.reads[i].end != nullptr);
   }
-  launch.streams = launch.context->stream_lines && launch.apart;
+  launch.non_temporal = launch.context->non_temporal && launch.apart;
   for (size_t o = 0; o < kernel.outputs.size(); ++o) {
     Linear& store = (new (&launch.stores[o]) StoreState)->linear;
     const std::vector<int32_t>& out_dims = kernel.outputs[o].dims;

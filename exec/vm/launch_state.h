@@ -18,7 +18,7 @@
 
 namespace kiln::vm {
 
-// An axis with its run-time facts; value = floor((offset + sum of step * coordinate) / div) mod
+// An axis with its run-time info; value = floor((offset + sum of step * coordinate) / div) mod
 // `mod`, or a loaded position.
 struct AxisState {
   Linear index;
@@ -80,9 +80,9 @@ struct Launch {
   int64_t* extents = nullptr;  // of the loops: those of a cell for the program's `group`
   void** params = nullptr;
   BufferArg** outputs = nullptr;
-  bool large = false;    // arguments are as RunLargeVm takes them
-  bool apart = true;     // no output lies over an input
-  bool streams = false;  // outputs are written past the cache
+  bool large = false;         // arguments are as RunLargeVm takes them
+  bool apart = true;          // no output lies over an input
+  bool non_temporal = false;  // outputs are written around the caches
   ReadState* reads = nullptr;
   TempState* temps = nullptr;
   StoreState* stores = nullptr;  // one per output

@@ -108,7 +108,7 @@ inline void ScatterStrided(size_t size, void* dst, int64_t stride, const void* s
   });
 }
 
-inline void StreamLines(void* dst, const void* src, size_t bytes) {
+inline void StoreLines(void* dst, const void* src, size_t bytes) {
   const hn::ScalableTag<uint8_t> d;
   for (size_t i = 0; i < bytes; i += hn::Lanes(d)) {
     const auto v = hn::LoadU(d, static_cast<const uint8_t*>(src) + i);
@@ -167,7 +167,7 @@ inline void GatherWindows(float* own, const float* base, const Pattern& pattern,
 
 // The transpose of eight vectors of eight.
 using Eight = hn::FixedTag<float, 8>;
-HWY_INLINE void Turn(hn::Vec<Eight> (&v)[8]) {
+HWY_INLINE void Transpose(hn::Vec<Eight> (&v)[8]) {
   const Eight d;
   const hn::FixedTag<double, 4> pairs;
   hn::Vec<Eight> t[8];
@@ -191,7 +191,8 @@ HWY_INLINE void Turn(hn::Vec<Eight> (&v)[8]) {
 
 // own[r * columns + c] = from[c * step + r], by tiles of eight rows and columns. The processor does
 // not foresee the lines of the blocks that follow, which lie `step` apart.
-inline void GatherTurned(float* own, const float* from, int64_t step, size_t columns, size_t n) {
+inline void GatherTransposed(float* own, const float* from, int64_t step, size_t columns,
+                             size_t n) {
   const Eight d;
   const size_t rows = (n + columns - 1) / columns;
   for (size_t r = 0; r < rows; r += 8) {
@@ -206,7 +207,7 @@ inline void GatherTurned(float* own, const float* from, int64_t step, size_t col
         v[k] = hn::MaskedLoad(tall, d, at);
         __builtin_prefetch(at + 2 * rows);
       }
-      Turn(v);
+      Transpose(v);
       for (size_t k = 0; k < height; ++k)
         hn::BlendedStore(v[k], wide, d, own + (r + k) * columns + c);
     }
@@ -234,8 +235,8 @@ inline void GatherPattern(size_t size, void* own, const uint8_t* base, const Pat
   }
 #if HWY_NATIVE_FMA
   if (pattern.columns > 0)
-    return GatherTurned(static_cast<float*>(own), reinterpret_cast<const float*>(base),
-                        pattern.step, static_cast<size_t>(pattern.columns), n);
+    return GatherTransposed(static_cast<float*>(own), reinterpret_cast<const float*>(base),
+                            pattern.step, static_cast<size_t>(pattern.columns), n);
 #endif
   if (pattern.spans == nullptr)
     return GatherStrided(size, own, base + pattern.start * bytes, pattern.step, n);

@@ -113,8 +113,8 @@ const OpTable& Table() {
       .gather_strided = &GatherStrided,
       .gather = &GatherPattern,
       .scatter = &ScatterPattern,
-      .stream = &StreamLines,
-      .end_streams = &hwy::FlushStream,
+      .store_lines = &StoreLines,
+      .end_non_temporal = &hwy::FlushStream,
       .window = kWindow,
   };
   return kTable;

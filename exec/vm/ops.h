@@ -72,10 +72,10 @@ struct OpTable {
   // The elements of a pattern (tile.h) from `base` to `own`, and back.
   void (*gather)(size_t size, void* own, const uint8_t* base, const Pattern& pattern, size_t n);
   void (*scatter)(size_t size, uint8_t* base, const Pattern& pattern, const void* own, size_t n);
-  // Copies whole lines to where a line begins, past the cache.
-  void (*stream)(void* dst, const void* src, size_t bytes);
-  // Waits until what this thread wrote past the cache can be seen by others.
-  void (*end_streams)();
+  // Copies whole lines to where a line begins, around the caches.
+  void (*store_lines)(void* dst, const void* src, size_t bytes);
+  // Waits until what this thread wrote around the caches can be seen by others.
+  void (*end_non_temporal)();
   size_t window;  // elements of four bytes in a vector for Pattern::windows; 0: not used
 };
 

@@ -64,7 +64,7 @@ struct Insn {
 // negative numbers.
 struct StripStep {
   StepFn fn;
-  StepFn past;  // of a store: the one past the cache, where there is one
+  StepFn past;  // of a store: the one around the caches, where there is one
   int32_t x = 0, y = 0;
 };
 

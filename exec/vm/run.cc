@@ -210,7 +210,7 @@ class UnitRunner {
   // its last vector.
   void PlaceResults(size_t n) {
     const bool whole = n % kVectorElements == 0;
-    frame_.streams = launch_.streams;
+    frame_.non_temporal = launch_.non_temporal;
     for (const Sink& sink : pass_.sinks) {
       if (!Direct(sink)) continue;
       const Target target = TargetOf(sink);
@@ -219,7 +219,7 @@ class UnitRunner {
           in_place ? target.start(sink.size)
                    : frame_.storage + pass_.reg_offset[static_cast<size_t>(sink.reg)];
       if (sink.kind == Sink::Kind::kOutput)
-        frame_.streams = frame_.streams && in_place && AtLine(frame_.regs[sink.reg]);
+        frame_.non_temporal = frame_.non_temporal && in_place && AtLine(frame_.regs[sink.reg]);
     }
   }
 
@@ -229,9 +229,9 @@ class UnitRunner {
     const OpTable& ops = *launch_.program->ops;
     uint8_t* const start = target.start(sink.size);
     const size_t bytes = n * sink.size;
-    if (launch_.streams && sink.kind == Sink::Kind::kOutput && target.pattern->dense() &&
+    if (launch_.non_temporal && sink.kind == Sink::Kind::kOutput && target.pattern->dense() &&
         AtLine(start) && bytes % kLine == 0)
-      return ops.stream(start, reg, bytes);
+      return ops.store_lines(start, reg, bytes);
     ops.scatter(sink.size, target.base, *target.pattern, reg, n);
   }
 

@@ -79,15 +79,15 @@ enum class StepOp : uint8_t {
 };
 
 enum class StepMove : uint8_t {
-  kLoad,      // A = x
-  kLoadOne,   // A = x, one element
-  kLoadSlot,  // A = x, a slot
-  kTake,      // A = B
-  kKeep,      // B = A
-  kStore,     // x = A
-  kStoreEnd,  // the same, and end
-  kStream,    // x = A past the cache, where x is aligned to lines
-  kStreamEnd,
+  kLoad,         // A = x
+  kLoadOne,      // A = x, one element
+  kLoadSlot,     // A = x, a slot
+  kTake,         // A = B
+  kKeep,         // B = A
+  kStore,        // x = A
+  kStoreEnd,     // the same, and end
+  kNonTemporal,  // x = A around the caches, where x is aligned to lines
+  kNonTemporalEnd,
   kSave,      // x = A, a slot
   kSaveKept,  // x = B, a slot
   kEnd,

@@ -246,10 +246,10 @@ inline StepFn FindStep(StepOp op, DType operand, Where a, Where b, Where c) {
   return a == Where::kA ? FindUnary(op) : StepFn{};
 }
 
-// Whether the elements of a vector are as much as the processor stores past the cache at once.
+// Whether the elements of a vector are as much as one non-temporal store writes.
 template <DType kType>
-inline constexpr bool kStreams = kType == DType::kF32 ||
-                                 HWY_MAX_BYTES / sizeof(float) * sizeof(NarrowZero<kType>()) >= 16;
+inline constexpr bool kNonTemporalType =
+    kType == DType::kF32 || HWY_MAX_BYTES / sizeof(float) * sizeof(NarrowZero<kType>()) >= 16;
 
 template <DType kType>
 StepFn MoveOf(StepMove move) {
@@ -264,11 +264,11 @@ StepFn MoveOf(StepMove move) {
       return Make<StoreStep<kType>>();
     case StepMove::kStoreEnd:
       return MakeLast<StoreStep<kType>>();
-    case StepMove::kStream:
-      if constexpr (kStreams<kType>) return Make<StreamStep<kType>>();
+    case StepMove::kNonTemporal:
+      if constexpr (kNonTemporalType<kType>) return Make<NonTemporalStep<kType>>();
       return {};
-    case StepMove::kStreamEnd:
-      if constexpr (kStreams<kType>) return MakeLast<StreamStep<kType>>();
+    case StepMove::kNonTemporalEnd:
+      if constexpr (kNonTemporalType<kType>) return MakeLast<NonTemporalStep<kType>>();
       return {};
     case StepMove::kSave:
       return Make<SaveStep<false>>();

@@ -86,9 +86,9 @@ HWY_INLINE void StoreLanes(V v, void* block, size_t at) {
   hn::StoreU(lanes, d, static_cast<hn::TFromD<decltype(d)>*>(block) + at);
 }
 
-// The same past the cache; not for vectors that are less than the processor stores so.
+// The same around the caches; not for vectors that are less than the processor stores so.
 template <DType kType>
-HWY_INLINE void StreamLanes(V v, void* block, size_t at) {
+HWY_INLINE void StoreLanesNonTemporal(V v, void* block, size_t at) {
   const auto lanes = Packed<kType>(v);
   const hn::DFromV<decltype(lanes)> d;
   hn::Stream(lanes, d, static_cast<hn::TFromD<decltype(d)>*>(block) + at);
@@ -142,9 +142,11 @@ struct StoreStep {
 };
 
 template <DType kType>
-struct StreamStep {
-  explicit HWY_INLINE StreamStep(const Step& s) : x(const_cast<void*>(s.x)) {}
-  HWY_INLINE void operator()(Place at, V& a, V&) const { StreamLanes<kType>(a, x, at.block); }
+struct NonTemporalStep {
+  explicit HWY_INLINE NonTemporalStep(const Step& s) : x(const_cast<void*>(s.x)) {}
+  HWY_INLINE void operator()(Place at, V& a, V&) const {
+    StoreLanesNonTemporal<kType>(a, x, at.block);
+  }
   void* x;
 };
 

@@ -123,7 +123,7 @@ class StripWriter {
     }
     if (inside_.count(in_a_) == 0) {
       strip_.steps.back().fn = ops_.find_move(StepMove::kStoreEnd, insns_.back().to);
-      strip_.steps.back().past = ops_.find_move(StepMove::kStreamEnd, insns_.back().to);
+      strip_.steps.back().past = ops_.find_move(StepMove::kNonTemporalEnd, insns_.back().to);
     } else {
       Move(StepMove::kEnd, DType::kF32, 0);
     }
@@ -169,7 +169,7 @@ class StripWriter {
 
   void Move(StepMove move, DType type, int32_t name) {
     const StepFn past =
-        move == StepMove::kStore ? ops_.find_move(StepMove::kStream, type) : StepFn();
+        move == StepMove::kStore ? ops_.find_move(StepMove::kNonTemporal, type) : StepFn();
     strip_.steps.push_back({ops_.find_move(move, type), past, name, 0});
   }
 
@@ -178,7 +178,7 @@ class StripWriter {
     slots_.erase(reg);
   }
 
-  // Unless it is in memory already. Outputs are not read again: they may have gone past the cache.
+  // Unless it is in memory already. Outputs are not read again: they may have bypassed the caches.
   void Save(StepMove move, int32_t reg) {
     const bool stored = inside_.count(reg) == 0 && outputs_.count(reg) == 0;
     if (stored || slots_.count(reg) != 0) return;

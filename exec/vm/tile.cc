@@ -175,8 +175,8 @@ bool LieEvenly(const Linear& linear, const Pass& pass, const Tile& tile, const i
   return LieEvenlyFrom(tile.first, linear, pass, extents, step);
 }
 
-bool LieTurned(const Linear& linear, const Pass& pass, const Tile& tile, const int64_t* extents,
-               int64_t& step) {
+bool LieTransposed(const Linear& linear, const Pass& pass, const Tile& tile, const int64_t* extents,
+                   int64_t& step) {
   return tile.Spans(pass) && linear.step[DimAt(pass, tile.first)] == 1 &&
          LieEvenlyFrom(tile.first + 1, linear, pass, extents, step) && step != 0;
 }

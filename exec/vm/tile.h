@@ -59,8 +59,8 @@ bool LieEvenly(const Linear& linear, const Pass& pass, const Tile& tile, const i
 
 // Whether that is so for the inner dims of blocks, while the first dim goes from each element to
 // its neighbour: blocks are matrices read by columns.
-bool LieTurned(const Linear& linear, const Pass& pass, const Tile& tile, const int64_t* extents,
-               int64_t& step);
+bool LieTransposed(const Linear& linear, const Pass& pass, const Tile& tile, const int64_t* extents,
+                   int64_t& step);
 
 // Positions of n elements of a block: at[i] + r * step for element i of run r; INT64_MIN: outside.
 struct Positions {

@@ -193,9 +193,9 @@ class Runner {
     }
   }
 
-  // Stores past the cache are not ordered with others: before a task ends they are waited for.
-  void EndStreams() const {
-    if (launch_.streams) program_.ops->end_streams();
+  // Non-temporal stores are not ordered with others: before a task ends they are waited for.
+  void EndNonTemporal() const {
+    if (launch_.non_temporal) program_.ops->end_non_temporal();
   }
 
   // Cells [begin, end) on this thread alone.
@@ -220,7 +220,7 @@ class Runner {
         FinishPass(pass, units, partials[p], worker);
       }
     }
-    EndStreams();
+    EndNonTemporal();
     return 0;
   }
 
@@ -266,7 +266,7 @@ class Runner {
       for (int64_t block = begin; block < end && sweep; ++block) {
         for (size_t p = range.first; p < range.last; ++p) run(p, UnitsOfBlock(launch, p, block));
       }
-      EndStreams();
+      EndNonTemporal();
       return 0;
     };
     const int error = Parallel(context_, parts, TasksFor(work, parts), task);

@@ -50,7 +50,7 @@ struct Frame {
   int64_t* positions = nullptr;     // two blocks of them
   uint8_t* accumulators = nullptr;  // a block for each sink
   Fetches* fetches = nullptr;       // of the worker
-  bool streams = false;             // strips write the outputs of the block past the cache
+  bool non_temporal = false;        // strips write the outputs of the block around the caches
   // What the instructions of `inner` last ran for.
   const Launch* inner_launch = nullptr;
   int64_t inner_at = 0;

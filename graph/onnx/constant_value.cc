@@ -55,21 +55,21 @@ std::optional<int64_t> WorkOf(const Graph& graph, const Node& node) {
   int64_t work = kNodeWork + read + written;
   if (node.op->kind == OpKind::kLibrary && !node.op->linear) work += read * written;  // at most
   if (node.op->kind != OpKind::kControl) return work;
-  int64_t turns = 1;
+  int64_t iterations = 1;
   if (absl::string_view(node.op->name) == "loop") {
     const std::optional<Tensor> trips =
         node.inputs[0].valid() ? Known(graph.value(node.inputs[0])) : std::nullopt;
     if (!trips || trips->num_elements() != 1) return std::nullopt;
-    turns = std::clamp<int64_t>(ReadInt(*trips, 0), 0, kMaxWork);
+    iterations = std::clamp<int64_t>(ReadInt(*trips, 0), 0, kMaxWork);
   }
   for (const auto& [name, value] : node.attrs) {
     const Body* body = std::get_if<Body>(&value);
     if (body == nullptr) continue;
-    work += turns * kNodeWork;
+    work += iterations * kNodeWork;
     for (const Node& inner : (*body)->nodes()) {
       const std::optional<int64_t> own = WorkOf(**body, inner);
       if (!own || *own > kMaxWork) return std::nullopt;
-      work += turns * *own;
+      work += iterations * *own;
       if (work > kMaxWork) return std::nullopt;
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // If, Loop and Scan. A condition that is known chooses its branch at import. Otherwise the branches
-// and bodies become graphs that a node owns; Scan is a loop whose turns gather their slices.
+// and bodies become graphs that a node owns; Scan is a loop whose iterations gather their slices.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -96,7 +96,7 @@ struct Importer::LoopParts {
   std::string name;
   ValueId trips, condition;      // of a Loop
   std::vector<ValueId> state;    // carried values
-  std::vector<ValueId> scanned;  // of a Scan: tensors whose slices the turns take,
+  std::vector<ValueId> scanned;  // of a Scan: tensors whose slices the iterations take,
   std::vector<int64_t> axes;     // along these axes
   std::vector<bool> backwards;   // from the end
   bool is_scan() const { return !scanned.empty(); }
@@ -263,13 +263,13 @@ absl::StatusOr<Importer::BodyGraph> Importer::ImportLoopBody(
   inner.parent = &scope;
   inner.opsets = scope.opsets;
   GraphBuilder b(&made.graph);
-  const ValueId turn = made.graph.AddInput("turn", DType::kI64, {});
+  const ValueId iteration = made.graph.AddInput("iteration", DType::kI64, {});
   const ValueId condition = made.graph.AddInput("condition", DType::kBool, {});
-  // Formal inputs: turn and condition (of a Loop), state, slices (of a Scan).
+  // Formal inputs: iteration and condition (of a Loop), state, slices (of a Scan).
   std::vector<ValueId> formal;
   int at = 0;
   if (!parts.is_scan()) {
-    for (const ValueId id : {turn, condition}) {
+    for (const ValueId id : {iteration, condition}) {
       if (at >= proto.input_size()) break;
       // As many axes of extent 1 as the body declares.
       const int rank = proto.input(at++).type().tensor_type().shape().dim_size();
@@ -283,12 +283,12 @@ absl::StatusOr<Importer::BodyGraph> Importer::ImportLoopBody(
   }
   for (size_t k = 0; k < parts.scanned.size(); ++k) {
     const ValueId x = Capture(inner, parts.scanned[k]);
-    ValueId place = turn;
+    ValueId place = iteration;
     if (parts.backwards[k]) {
       const ValueId extent = b.Op(
           "reshape", {b.Op("shape", {x}, {{"start", parts.axes[k]}, {"end", parts.axes[k] + 1}})},
           {{"shape", std::vector<int64_t>{}}});
-      place = b.Op("sub", {b.Op("sub", {extent, b.Scalar(DType::kI64, 1)}), turn});
+      place = b.Op("sub", {b.Op("sub", {extent, b.Scalar(DType::kI64, 1)}), iteration});
     }
     formal.push_back(b.Op("gather", {x, place}, {{"axis", parts.axes[k]}}));
   }
@@ -320,7 +320,7 @@ absl::StatusOr<std::vector<ValueId>> Importer::EmitLoop(Scope& scope, const Loop
   const size_t carried = parts.state.size();
   std::vector<Shape> shapes;
   for (const ValueId id : parts.state) shapes.push_back(graph.value(id).shape);
-  // Extents that a turn changes, or keeps under assumptions that only a run can tell of, are
+  // Extents that an iteration changes, or keeps under assumptions that only a run can tell of, are
   // symbols of the body; each try may find more of them.
   BodyGraph body;
   bool settled = true;
@@ -362,16 +362,17 @@ absl::StatusOr<std::vector<ValueId>> Importer::EmitLoop(Scope& scope, const Loop
                             : symbols_.Fresh(absl::StrCat(parts.name, "_dim", axis)));
     }
   }
-  // The number of turns is known if nothing but the trip count ends the loop.
-  std::optional<Dim> turns;
+  // The number of iterations is known if nothing but the trip count ends the loop.
+  std::optional<Dim> iterations;
   const bool goes_on =
       (!parts.condition.valid() || KnownNumber(graph, parts.condition, work_left_) == 1) &&
       KeepsCondition(body.graph, work_left_);
   if (parts.trips.valid() && goes_on) {
     const std::optional<Shape> content = ContentOf(graph.value(parts.trips));
-    if (content && content->size() == 1) turns = Dim::Max((*content)[0], 0);
+    if (content && content->size() == 1) iterations = Dim::Max((*content)[0], 0);
   }
-  const Dim count = turns ? *turns : symbols_.Fresh(absl::StrCat(parts.name, "_turns"));
+  const Dim count =
+      iterations ? *iterations : symbols_.Fresh(absl::StrCat(parts.name, "_iterations"));
   const size_t results = body.graph.outputs().size() - 1;
   for (size_t k = carried; k < results; ++k) {
     const Value& out = body.graph.value(body.graph.outputs()[k + 1].value);
@@ -400,7 +401,7 @@ absl::Status Importer::AddLoop(Scope& scope, const NodeProto& node, const std::v
   if (inputs.size() < 2) return absl::InvalidArgumentError("has fewer than two inputs");
   for (const Slot& slot : inputs) {
     if (slot.kind == Slot::Kind::kSequence)
-      return absl::UnimplementedError("a sequence is carried from turn to turn");
+      return absl::UnimplementedError("a sequence is carried from iteration to iteration");
   }
   GraphBuilder b(scope.graph);
   parts.trips = AsScalar(b, inputs[0].id);
@@ -408,7 +409,7 @@ absl::Status Importer::AddLoop(Scope& scope, const NodeProto& node, const std::v
   KILN_RETURN_IF_ERROR(b.status());
   for (size_t k = 2; k < inputs.size(); ++k) {
     if (!inputs[k].id.valid())
-      return absl::UnimplementedError("an optional value is carried from turn to turn");
+      return absl::UnimplementedError("an optional value is carried from iteration to iteration");
     parts.state.push_back(inputs[k].id);
   }
   KILN_ASSIGN_OR_RETURN(const std::vector<ValueId> made, EmitLoop(scope, parts));
@@ -420,7 +421,7 @@ absl::Status Importer::AddLoop(Scope& scope, const NodeProto& node, const std::v
   return absl::OkStatus();
 }
 
-// The loop of a Scan: as many turns as the first scanned tensor has slices.
+// The loop of a Scan: as many iterations as the first scanned tensor has slices.
 absl::StatusOr<std::vector<ValueId>> Importer::EmitScan(Scope& scope, const LoopParts& given) {
   LoopParts parts = given;
   Graph& graph = *scope.graph;

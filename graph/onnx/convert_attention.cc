@@ -222,12 +222,12 @@ absl::Status RotaryEmbedding(NodeView& n) {
   const Shape shape = ShapeOf(n, x);
   if (shape.size() != 4) return n.status();
   const std::optional<int64_t> size = shape[3].constant();
-  int64_t turned = n.Int("rotary_embedding_dim", 0);
+  int64_t rotated = n.Int("rotary_embedding_dim", 0);
   if (!size) return ExtentsError({shape[3]}, "the size of a head must be known");
-  if (turned == 0) turned = *size;
-  if (turned < 0 || turned > *size || turned % 2 != 0)
-    return absl::InvalidArgumentError(absl::StrCat("rotary_embedding_dim is ", turned));
-  const int64_t half = turned / 2;
+  if (rotated == 0) rotated = *size;
+  if (rotated < 0 || rotated > *size || rotated % 2 != 0)
+    return absl::InvalidArgumentError(absl::StrCat("rotary_embedding_dim is ", rotated));
+  const int64_t half = rotated / 2;
   // Caches are [positions, half] with the positions of each element, or [batch, sequence, half].
   KILN_RETURN_IF_ERROR(RequireShape(n, n.in(2), n.value(1).shape, "sine"));
   KILN_RETURN_IF_ERROR(RequireExtent(n, n.in(1), n.rank(1) - 1, half, "cosine"));
@@ -242,15 +242,16 @@ absl::Status RotaryEmbedding(NodeView& n) {
     return Unsqueeze(n, Cast(n, rows, type), {1});
   };
   const ValueId cosine = cache(1), sine = cache(2);
-  const ValueId part = Cast(n, Slice(n, x, 3, 0, turned), type);
-  const ValueId a = interleaved ? Slice(n, part, 3, 0, turned, 2) : Slice(n, part, 3, 0, half);
-  const ValueId b = interleaved ? Slice(n, part, 3, 1, turned, 2) : Slice(n, part, 3, half, turned);
+  const ValueId part = Cast(n, Slice(n, x, 3, 0, rotated), type);
+  const ValueId a = interleaved ? Slice(n, part, 3, 0, rotated, 2) : Slice(n, part, 3, 0, half);
+  const ValueId b =
+      interleaved ? Slice(n, part, 3, 1, rotated, 2) : Slice(n, part, 3, half, rotated);
   const ValueId real = n.Op("sub", {n.Op("mul", {cosine, a}), n.Op("mul", {sine, b})});
   const ValueId imaginary = n.Op("add", {n.Op("mul", {sine, a}), n.Op("mul", {cosine, b})});
   ValueId y;
   if (interleaved) {
     Shape whole = shape;
-    whole[3] = turned;
+    whole[3] = rotated;
     y = Reshape(n,
                 n.Op("concat", {Unsqueeze(n, real, {4}), Unsqueeze(n, imaginary, {4})},
                      {{"axis", int64_t{4}}}),
@@ -259,8 +260,8 @@ absl::Status RotaryEmbedding(NodeView& n) {
     y = n.Op("concat", {real, imaginary}, {{"axis", int64_t{3}}});
   }
   y = Cast(n, y, stored);
-  if (turned < *size)
-    y = n.Op("concat", {y, Slice(n, x, 3, turned, *size)}, {{"axis", int64_t{3}}});
+  if (rotated < *size)
+    y = n.Op("concat", {y, Slice(n, x, 3, rotated, *size)}, {{"axis", int64_t{3}}});
   if (given.size() == 4) return n.Emit("identity", {y});
   return n.Emit("reshape", {Transpose(n, y, {0, 2, 1, 3})},
                 {{"shape", DimsValue(given)}, {"allowzero", int64_t{1}}});

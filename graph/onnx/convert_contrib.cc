@@ -385,18 +385,18 @@ ValueId Rotate(Writer& w, ValueId x, ValueId cos, ValueId sin, int64_t half, boo
   if (shape.size() != 4)
     return n.Fail(absl::StrCat(ToString(shape), " is not [batch, heads, length, size]"));
   const bool rest = !shape[3].IsConst(2 * half);
-  const ValueId turned = rest ? w.Slice(x, 3, 0, 2 * half) : x;
+  const ValueId rotated = rest ? w.Slice(x, 3, 0, 2 * half) : x;
   ValueId a, b;
   if (interleaved) {
-    const ValueId pairs = w.Reshape(turned, {shape[0], shape[1], shape[2], half, 2});
+    const ValueId pairs = w.Reshape(rotated, {shape[0], shape[1], shape[2], half, 2});
     const auto one = [&](int64_t which) {
       return n.Op("squeeze", {w.Slice(pairs, 4, which, which + 1)}, {{"axes", Ints{4}}});
     };
     a = one(0);
     b = one(1);
   } else {
-    a = w.Slice(turned, 3, 0, half);
-    b = w.Slice(turned, 3, half, 2 * half);
+    a = w.Slice(rotated, 3, 0, half);
+    b = w.Slice(rotated, 3, half, 2 * half);
   }
   const ValueId real = n.Op("sub", {w.Mul(a, cos), w.Mul(b, sin)});
   const ValueId imaginary = w.Add(w.Mul(b, cos), w.Mul(a, sin));

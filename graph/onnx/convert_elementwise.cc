@@ -110,9 +110,9 @@ ValueId Noise(NodeView& n, const Shape& shape, int64_t seed) {
   const ValueId flat = Coordinates(n, Product(shape), 0, 1);
   const ValueId start = number(static_cast<double>(static_cast<uint32_t>(seed) ^ 2891336453U));
   const ValueId state = op("add", op("mul", Cast(n, flat, DType::kU32), number(747796405)), start);
-  const ValueId turn = op("add", op("shift_right", state, number(28)), number(4));
+  const ValueId rotation = op("add", op("shift_right", state, number(28)), number(4));
   const ValueId word =
-      op("mul", op("xor", op("shift_right", state, turn), state), number(277803737));
+      op("mul", op("xor", op("shift_right", state, rotation), state), number(277803737));
   const ValueId bits = op("xor", op("shift_right", word, number(22)), word);
   const ValueId high = Cast(n, op("shift_right", bits, number(8)), DType::kF32);
   return Reshape(n, op("mul", high, n.Scalar(DType::kF32, 0x1p-24)), shape);

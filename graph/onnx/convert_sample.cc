@@ -411,10 +411,10 @@ ValueId Reflected(NodeView& n, ValueId v, ValueId low, ValueId high) {
   const ValueId range = f.Sub(high, low);
   const ValueId below = f.Less(v, low);
   const ValueId beyond = f.Where(below, f.Sub(low, v), f.Sub(v, high));
-  const ValueId turns = f.Apply("floor", f.Div(beyond, range));
-  const ValueId rest = f.Sub(beyond, f.Mul(turns, range));
+  const ValueId periods = f.Apply("floor", f.Div(beyond, range));
+  const ValueId rest = f.Sub(beyond, f.Mul(periods, range));
   const ValueId even =
-      n.Op("equal", {n.Op("mod", {turns, f.Number(2)}, {{"fmod", int64_t{1}}}), f.Number(0)});
+      n.Op("equal", {n.Op("mod", {periods, f.Number(2)}, {{"fmod", int64_t{1}}}), f.Number(0)});
   const ValueId from_low = n.Op("equal", {even, below});
   const ValueId mirrored = f.Where(from_low, f.Add(low, rest), f.Sub(high, rest));
   const ValueId outside = n.Op("or", {below, f.Less(high, v)});

@@ -22,7 +22,7 @@ namespace {
 
 // Elements of a table that is made at import.
 constexpr int64_t kMaxTable = int64_t{1} << 24;
-constexpr double kTurn = 2 * std::numbers::pi;
+constexpr double kTwoPi = 2 * std::numbers::pi;
 
 absl::Status Done(NodeView& n, ValueId y) { return n.Emit("identity", {y}); }
 
@@ -63,7 +63,7 @@ absl::Status Window(NodeView& n, double a0, double a1, double a2) {
   const ValueId like = n.Op("constant_of_shape", {}, {{"shape", DimsValue({content[0]})}});
   ValueId length = ExtentOf(n, like, 0, DType::kF64);
   if (!periodic) length = n.Op("sub", {length, number(1)});
-  const ValueId angle = n.Op("div", {n.Op("mul", {at, number(kTurn)}), length});
+  const ValueId angle = n.Op("div", {n.Op("mul", {at, number(kTwoPi)}), length});
   const ValueId once = n.Op("mul", {n.Op("cos", {angle}), number(a1)});
   const ValueId twice = n.Op("mul", {n.Op("cos", {n.Op("mul", {angle, number(2)})}), number(a2)});
   const ValueId y = n.Op("add", {n.Op("sub", {number(a0), once}), twice});
@@ -97,9 +97,9 @@ absl::StatusOr<ValueId> Fourier(NodeView& n, ValueId x, const Transform& t, int6
   const absl::StatusOr<ValueId> matrix =
       Table(n, type, {rows * parts, t.results * 2}, [&](int64_t at) {
         const int64_t row = at / (t.results * 2), column = at % (t.results * 2);
-        const int64_t turns = (row / parts) * (column / 2) % t.length;  // exact, unlike the angle
+        const int64_t periods = (row / parts) * (column / 2) % t.length;  // exact, unlike the angle
         const double angle =
-            sign * kTurn * static_cast<double>(turns) / static_cast<double>(t.length);
+            sign * kTwoPi * static_cast<double>(periods) / static_cast<double>(t.length);
         const bool imaginary = row % parts == 1, to_imaginary = column % 2 == 1;
         if (imaginary == to_imaginary) return scale * std::cos(angle);
         return imaginary ? -scale * std::sin(angle) : scale * std::sin(angle);
@@ -126,7 +126,7 @@ absl::StatusOr<ValueId> RealInverse(NodeView& n, ValueId x, const Transform& t) 
   if (t.given > rows) x = Slice(n, x, RankOf(n, x) - 2, 0, rows);
   const absl::StatusOr<ValueId> matrix = Table(n, type, {rows * 2, t.length}, [&](int64_t at) {
     const int64_t row = at / t.length / 2;
-    const double angle = kTurn * static_cast<double>(row * (at % t.length) % t.length) /
+    const double angle = kTwoPi * static_cast<double>(row * (at % t.length) % t.length) /
                          static_cast<double>(t.length);
     const double times = row == 0 || 2 * row == t.length ? 1 : 2;
     const double part = at / t.length % 2 == 0 ? std::cos(angle) : -std::sin(angle);

@@ -6,8 +6,8 @@
 //     both branches take the inputs behind c, in order, and give as many results of equal types.
 //   s, t : ... = loop(m, c, s0, x) {body = b, carried = 1, extents = [4, steps, 4]}
 //     body(i, c, s..., x...) -> (c, s..., t...). m (i64, absent: no bound) and c (bool, absent:
-//     true) are as ONNX has them: while i < m and c. s are carried from turn to turn; x are the
-//     same in every turn; of t the results of all turns are stacked along a new first axis.
+//     true) are as ONNX has them: while i < m and c. s are carried from iteration to iteration; x
+//     are the same in every one; of t all results are stacked along a new first axis.
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "graph/infer.h"
@@ -118,8 +118,8 @@ constexpr AttrSpec kIfAttrs[] = {
     {"else_branch", AttrKind::kGraph, true, 0, nullptr, "run if it is false"},
     {"extents", AttrKind::kDims, true, 0, nullptr, "of all outputs, in a row"}};
 constexpr AttrSpec kLoopAttrs[] = {
-    {"body", AttrKind::kGraph, true, 0, nullptr, "one turn"},
-    {"carried", AttrKind::kInt, true, 0, nullptr, "how many values go from turn to turn"},
+    {"body", AttrKind::kGraph, true, 0, nullptr, "one iteration"},
+    {"carried", AttrKind::kInt, true, 0, nullptr, "how many values go from iteration to iteration"},
     {"extents", AttrKind::kDims, true, 0, nullptr, "of all outputs, in a row"}};
 
 constexpr OpDef kOps[] = {
@@ -135,8 +135,8 @@ constexpr OpDef kOps[] = {
      .witness = "onnx node tests: if",
      .dynamic = true},
     {.name = "loop",
-     .doc = "A graph run again and again, with values carried from turn to "
-            "turn; inputs trip count, condition, carried values, captures.",
+     .doc = "A graph run again and again, with values carried from iteration to "
+            "iteration; inputs trip count, condition, carried values, captures.",
      .kind = OpKind::kControl,
      .min_inputs = 0,
      .max_inputs = -1,

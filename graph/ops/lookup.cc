@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of one byte as tables: what tabulate (fusion/tabulate.cc) makes of chains of 8-bit
-// tensors.
+// Functions of one byte as tables: what lookup_tables (fusion/lookup_tables.cc) makes of chains of
+// 8-bit tensors.
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "graph/infer.h"

@@ -314,7 +314,7 @@ Expr ExprEmitter::ReadStage(const ExprNode& node, const std::vector<Expr>& index
   return Value(stage.expr, *inner);
 }
 
-// What a Func of a stage is called with where the last dims run as one.
+// What a Func of a stage is called with where the last dims are collapsed.
 std::vector<Expr> ExprEmitter::FlatArguments(const Stage& stage, const std::vector<Expr>& index,
                                              const Scope& scope) const {
   const int first = kernel_.num_iterated() - scope.flat;

@@ -6,9 +6,9 @@
 // in a new scope if it is read at another element. Example: with coordinates (f, x) and s0 not
 // stored, `add(s0[a, b], s1[a])` becomes `<expression of s0 at (f, x)> + s1(f)`.
 //
-// Where all dims but the innermost run as one, scope.row is their common row-major index; operands
-// and Funcs that span all dims, or all outer ones, are then addressed by it, without dividing it
-// up. Likewise where the last dims run as one: scope.tail is their index.
+// Where all dims but the innermost are collapsed, scope.row is their common row-major index;
+// operands and Funcs that span all dims, or all outer ones, are then addressed by it, without
+// dividing it up. Likewise where the last dims are collapsed: scope.tail is their index.
 #ifndef KILN_HALIDE_GEN_COMMON_EXPR_EMITTER_H_
 #define KILN_HALIDE_GEN_COMMON_EXPR_EMITTER_H_
 
@@ -52,11 +52,11 @@ struct Scope {
   // coordinates.
   std::vector<Halide::Expr> row_arguments, copy_arguments;
   Halide::Expr lane, tile;
-  // The first step of a vector along what runs as one, counted over all that is, see tables.h, and
-  // the steps from there.
+  // The first step of a vector along the collapsed loop, counted over all that is, see tables.h,
+  // and the steps from there.
   Halide::Expr start, step;
-  // Where the last `flat` dims run as one: their common index, undefined in loops that lack some of
-  // them.
+  // Where the last `flat` dims are collapsed: their common index, undefined in loops that lack some
+  // of them.
   int flat = 1;
   Halide::Expr tail;
   // There: the place of the element in operands over all dims, for element-wise loop nests; Funcs
@@ -86,8 +86,8 @@ class ExprEmitter {
   // stage's dims, innermost first; with scopes that have a row: (innermost, row) or (row).
   void Store(int32_t stage, const Halide::Func& func) { funcs_[static_cast<size_t>(stage)] = func; }
 
-  // Reads of `stage`, which has some but not all of the dims that run as one, are calls of `spread`
-  // in scopes with a tail; it has that in their place.
+  // Reads of `stage`, which has some but not all of the dims that are collapsed, are calls of
+  // `spread` in scopes with a tail; it has that in their place.
   void Spread(int32_t stage, const Halide::Func& spread) {
     spreads_[static_cast<size_t>(stage)] = spread;
   }

@@ -4,12 +4,13 @@
 // Given that outputs begin at lines and that their rows are whole lines long (WholeLines in
 // kernel/abi.h), a store of a vector is aligned where its place is a multiple of the vector. The
 // compiler then takes an instruction for aligned stores, and for no other store of a kernel than
-// these and those to its stack: assembly says which may go past the caches (streams.h). Example:
+// these and those to its stack: assembly says which may bypass the caches (non_temporal.h).
+// Example:
 //   out0[ramp(row*extent1 + x*16, 1, 16)] = ...       extent1 is a multiple of 16: aligned
 //   out0[ramp(row*extent1 + x*16 + 8, 1, 16)] = ...   not
 // Rows that are made in pieces (schedule/index_split.h) are so if the extents that make up
 // their cuts are multiples of a line, which the kernel looks for when it is called. A row of which
-// some pieces go past the caches takes longer than one of which none does.
+// some pieces bypass the caches takes longer than one of which none does.
 //
 // Private: has Halide.h.
 #ifndef KILN_HALIDE_GEN_CPU_ALIGNED_STORES_H_
@@ -23,7 +24,7 @@
 #include <vector>
 
 #include "halide_gen/cpu/nests.h"
-#include "halide_gen/cpu/streams.h"
+#include "halide_gen/cpu/non_temporal.h"
 
 namespace kiln {
 

@@ -13,7 +13,7 @@
 #include "halide_gen/cpu/emit.h"
 #include "halide_gen/cpu/isa_scan.h"
 #include "halide_gen/cpu/link.h"
-#include "halide_gen/cpu/streams.h"
+#include "halide_gen/cpu/non_temporal.h"
 
 namespace kiln {
 namespace {
@@ -32,7 +32,7 @@ absl::Status Compile(const CompileJob& job, CodegenAnswer& answer) {
   module.compile({{Halide::OutputFileType::assembly, job.dir + "/k.s"}});
   KILN_ASSIGN_OR_RETURN(std::string assembly, ReadBytes(job.dir + "/k.s"));
   const auto cuts = CutsAtLines(job.kernel, job.schedule).value_or(std::vector<LineExtent>());
-  assembly = WithStreams(WithPrefetches(assembly), cuts, job.kernel.inputs.size());
+  assembly = WithNonTemporalStores(WithPrefetches(assembly), cuts, job.kernel.inputs.size());
   KILN_RETURN_IF_ERROR(WriteBytes(job.dir + "/k.s", assembly));
   answer.isa = IsaOf(assembly);
   for (const std::string& name : job.sections) {

@@ -11,9 +11,9 @@
 #include "base/cpu_features.h"
 #include "base/status_macros.h"
 #include "halide_gen/common/expr_emitter.h"
-#include "halide_gen/cpu/factors.h"
 #include "halide_gen/cpu/lowering_passes.h"
 #include "halide_gen/cpu/nests.h"
+#include "halide_gen/cpu/tile_sizes.h"
 #include "kernel/abi.h"
 #include "kernel/math.h"
 #include "schedule/analysis.h"
@@ -113,13 +113,13 @@ absl::StatusOr<Halide::Module> EmitModule(const Kernel& kernel, const Schedule& 
   Halide::Pipeline pipeline(funcs);
   AddLoweringPasses({expanded, schedule, operands, nests, target.natural_vector_size<float>()},
                     settings.without, settings.trace, pipeline);
-  const Factors factors(funcs);
+  const RuntimeTileSizes tile_sizes(funcs);
   std::vector<Halide::Argument> arguments = operands.arguments;
-  for (const Halide::Argument& factor : factors.arguments()) arguments.push_back(factor);
+  for (const Halide::Argument& size : tile_sizes.arguments()) arguments.push_back(size);
   Halide::Module module =
       pipeline.compile_to_module(arguments, "k", target, Halide::LinkageType::ExternalPlusArgv);
   Halide::Internal::LoweredFunc& entry = EntryOf(module);
-  factors.Define(entry);
+  tile_sizes.Define(entry);
   OrderOutputs(nests, operands.arguments.size(), entry);
   return module;
 }

@@ -9,18 +9,18 @@
 #include "absl/strings/str_cat.h"
 #include "halide_gen/common/opaque_loads.h"
 #include "halide_gen/cpu/aligned_stores.h"
+#include "halide_gen/cpu/forwarded_loads.h"
+#include "halide_gen/cpu/loop_invariants.h"
 #include "halide_gen/cpu/mask_shuffles.h"
 #include "halide_gen/cpu/narrow_stores.h"
-#include "halide_gen/cpu/narrow_tails.h"
 #include "halide_gen/cpu/prefetch.h"
-#include "halide_gen/cpu/rare_selects.h"
-#include "halide_gen/cpu/square_turns.h"
-#include "halide_gen/cpu/steady_values.h"
+#include "halide_gen/cpu/register_transpose.h"
+#include "halide_gen/cpu/remainder_loops.h"
+#include "halide_gen/cpu/slow_paths.h"
 #include "halide_gen/cpu/strided_loads.h"
-#include "halide_gen/cpu/uniform_selects.h"
+#include "halide_gen/cpu/uniform_branches.h"
+#include "halide_gen/cpu/unmasked_loops.h"
 #include "halide_gen/cpu/unswitch_masks.h"
-#include "halide_gen/cpu/whole_loads.h"
-#include "halide_gen/cpu/whole_steps.h"
 
 namespace kiln {
 namespace {
@@ -79,21 +79,21 @@ constexpr LoweringPass kPasses[] = {
      [](const LoweringInput& in) -> std::unique_ptr<IRMutator> {
        return std::make_unique<Prefetching>(StreamedInputs(in), OutputBuffers(in.nests));
      }},
-    {"uniform_selects", "both arms of a select that all lanes decide alike are gathered", false,
-     nullptr, Plain<UniformSelects>},
-    {"steady_values", "LLVM leaves loads and divisions that a loop does not change inside it",
-     false, nullptr, Plain<SteadyValues>},
-    {"square_turns", "LLVM takes thrice the shuffles to transpose a tile", false, nullptr,
-     Plain<SquareTurns>},
-    {"whole_loads", "a load across two stored vectors is not forwarded", false, nullptr,
-     Plain<WholeLoads>},
+    {"uniform_branches", "both arms of a select that all lanes decide alike are gathered", false,
+     nullptr, Plain<UniformBranches>},
+    {"loop_invariants", "LLVM leaves loads and divisions that a loop does not change inside it",
+     false, nullptr, Plain<LoopInvariants>},
+    {"register_transpose", "LLVM takes thrice the shuffles to transpose a tile", false, nullptr,
+     Plain<RegisterTranspose>},
+    {"forwarded_loads", "a load across two stored vectors is not forwarded", false, nullptr,
+     Plain<ForwardedLoads>},
     {"unswitch_masks", "on AVX2 all tiles of a row pay for the mask of its last", false, nullptr,
      [](const LoweringInput& in) -> std::unique_ptr<IRMutator> {
        return std::make_unique<UnswitchMasks>(!HasMaskRegisters(in.lanes));
      }},
     // Nests of rows and columns lack registers as it is: branches between loads cost them 3 %.
-    {"whole_steps", "all steps of a loop pay for the mask of its last", false,
-     [](const Schedule& schedule) { return !schedule.Is(kRowAndColumn); }, Plain<WholeSteps>},
+    {"unmasked_loops", "all steps of a loop pay for the mask of its last", false,
+     [](const Schedule& schedule) { return !schedule.Is(kRowAndColumn); }, Plain<UnmaskedLoops>},
     {"strided_loads", "masked loads with a stride are made lane by lane", false, nullptr,
      Plain<StridedLoads>},
     {"narrow_stores", "LLVM splits vectors of three registers, and conditions on AVX2, badly",
@@ -101,14 +101,13 @@ constexpr LoweringPass kPasses[] = {
      [](const LoweringInput& in) -> std::unique_ptr<IRMutator> {
        return std::make_unique<NarrowStores>(MostLanesOfStores(in), in.schedule.Is(kPackedBlocks));
      }},
-    {"narrow_tails", "the tail of a row is as much code as its steps, which compiling pays for",
+    {"remainder_loops", "the tail of a row is as much code as its steps, which compiling pays for",
      false, nullptr,
      [](const LoweringInput& in) -> std::unique_ptr<IRMutator> {
-       return std::make_unique<NarrowTails>(in.lanes);
+       return std::make_unique<RemainderLoops>(in.lanes);
      }},
-    {"rare_selects", "what few operands take is computed for all", false, nullptr,
-     Plain<RareSelects>},
-    {"aligned_stores", "no store may go past the caches (streams.h)", false, nullptr,
+    {"slow_paths", "what few operands take is computed for all", false, nullptr, Plain<SlowPaths>},
+    {"aligned_stores", "no store may bypass the caches (non_temporal.h)", false, nullptr,
      [](const LoweringInput& in) -> std::unique_ptr<IRMutator> {
        return std::make_unique<AlignedStores>(in.kernel, in.schedule, in.operands, in.nests);
      }},

@@ -230,7 +230,7 @@ Expr PerTask(int64_t grain, const Expr& each, const Expr& count) {
   return Halide::select(is_few, Halide::max(1, whole / kParts), whole);
 }
 
-Expr AtOnce(const Expr& length, int most) {
+Expr RowsPerBlock(const Expr& length, int most) {
   constexpr int kShortRows = 4;  // speed
   return Halide::clamp(static_cast<int>(kShortRows * kShortRow) / Halide::max(1, length), 1, most);
 }

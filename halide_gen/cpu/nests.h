@@ -76,12 +76,12 @@ Halide::Func ReducedRows(const Kernel& kernel, size_t stage, const Staged& sched
 Scope RowScope(const Kernel& kernel, const Operands& operands, const Halide::Expr& row,
                const Halide::Expr& x);
 
-// How many of the last dims run as one loop, in vectors of `step`.
+// How many of the last dims are collapsed into one loop, in vectors of `step`.
 struct CollapsedDims {
   int dims = 1, step = 16;
 };
 
-// The same where the last dims run as one, at `x`.
+// The same where the last dims are collapsed, at `x`.
 Scope FlatScope(const Kernel& kernel, const CollapsedDims& collapsed, const Operands& operands,
                 const Halide::Expr& row, const Halide::Expr& x);
 
@@ -146,7 +146,7 @@ BlockLoops BlocksOf(const Halide::Expr& rows, const Halide::Expr& length, int64_
 
 // How many short rows of `length` a stage takes, `most` or fewer: no more than four of the longest
 // that are short, so that what a stage leaves is near for the next.
-Halide::Expr AtOnce(const Halide::Expr& length, int most);
+Halide::Expr RowsPerBlock(const Halide::Expr& length, int most);
 
 // Makes one loop of `vars`, innermost first, of a Func or Stage; returns it.
 template <typename Schedulable>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/cpu/outer_reduction.cc decides, this does. Every nest runs over cells; what a cell needs
+// schedule/cpu/outer_reduction.cc decides, this does. Every nest runs over tiles; what a tile needs
 // is computed there. Example, max over a of [a, b], subtracted:
 //
-//   for cell over b / lanes, in parallel
+//   for tile over b / lanes, in parallel
 //     blocks, top: `lanes` accumulators each, in registers    (one level of the tree in the other)
-//     for a: out(a, cell * lanes + 0 ... lanes - 1) = in - top
+//     for a: out(a, tile * lanes + 0 ... lanes - 1) = in - top
 //
 // Where outputs of several loop nests need what was reduced, a nest before theirs computes that for
-// all cells, and keeps it.
+// all tiles, and keeps it.
 #include <algorithm>
 #include <map>
 
@@ -30,53 +30,53 @@ const Stage& AnyReduction(const Kernel& kernel) {
                        [](const Stage& stage) { return stage.kind == Stage::Kind::kReduce; });
 }
 
-// Funcs by stage, with the arguments of those made in a cell.
-using OfCells = std::map<size_t, Func>;
+// Funcs by stage, with the arguments of those made in a tile.
+using OfTiles = std::map<size_t, Func>;
 
 class ColumnNest {
  public:
-  // `of_cells` need not be computed.
+  // `of_tiles` need not be computed.
   ColumnNest(const Kernel& kernel, const OuterReduction& schedule, const Operands& operands,
-             const OfCells& of_cells)
+             const OfTiles& of_tiles)
       : kernel_(kernel),
         schedule_(schedule),
         operands_(operands),
         emitter_(kernel, operands),
         kept_(AsFlags(schedule.stored, kernel.stages.size())),
-        cell_dims_(AnyReduction(kernel).dims),
+        tile_dims_(AnyReduction(kernel).dims),
         column_dims_(AnyReduction(kernel).over),
         inner_(kernel.innermost()),
         lanes_(static_cast<int>(schedule.step)),
-        at_once_(cell_dims_.empty() ? 1 : static_cast<int>(schedule.batch)),
-        made_(of_cells) {
+        rows_per_block_(tile_dims_.empty() ? 1 : static_cast<int>(schedule.batch)),
+        made_(of_tiles) {
     for (int d = 0; d < kernel.num_iterated(); ++d) {
       dims_.emplace_back("pdim" + std::to_string(d) + "v");
     }
   }
 
-  // A nest that computes `stages` for all cells.
-  OfCells BuildCells(const std::vector<size_t>& stages) {
+  // A nest that computes `stages` for all tiles.
+  OfTiles BuildTiles(const std::vector<size_t>& stages) {
     for (size_t i = 0; i < kernel_.stages.size(); ++i) BuildStage(i);
     Scope scope = OutputScope();
     std::vector<Expr> values;
     for (const size_t i : stages) values.push_back(AtOutput(i, scope));
-    const std::vector<Var> vars = OutputVars(cell_dims_);
-    Func cells("cells");
-    SetValues(cells, {vars.begin(), vars.end()}, values);
-    for (const int32_t dim : cell_dims_) cells.bound(VarOf(dim), 0, ExtentOf(dim));
-    cells.compute_root();
-    Place(LoopOverCells(cells, cell_dims_));
+    const std::vector<Var> vars = OutputVars(tile_dims_);
+    Func tiles("tiles");
+    SetValues(tiles, {vars.begin(), vars.end()}, values);
+    for (const int32_t dim : tile_dims_) tiles.bound(VarOf(dim), 0, ExtentOf(dim));
+    tiles.compute_root();
+    Place(LoopOverTiles(tiles, tile_dims_));
 
     std::vector<Expr> at(vars.begin(), vars.end());
-    if (Tiles()) at[0] = tile_ * lanes_ + lane_;
-    OfCells of_cells;
+    if (VectorTiles()) at[0] = tile_ * lanes_ + lane_;
+    OfTiles of_tiles;
     for (const size_t i : stages) {
-      Func view("s" + std::to_string(i) + "_of_cell");
-      const auto value = static_cast<int>(of_cells.size());
-      view(CellVars(cell_dims_)) = stages.size() == 1 ? Expr(cells(at)) : Expr(cells(at)[value]);
-      of_cells.emplace(i, view);
+      Func view("s" + std::to_string(i) + "_of_tile");
+      const auto value = static_cast<int>(of_tiles.size());
+      view(TileVars(tile_dims_)) = stages.size() == 1 ? Expr(tiles(at)) : Expr(tiles(at)[value]);
+      of_tiles.emplace(i, view);
     }
-    return of_cells;
+    return of_tiles;
   }
 
   OutputNest Build(const std::vector<size_t>& group) {
@@ -90,7 +90,7 @@ class ColumnNest {
     std::vector<Expr> extents;
     for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim) extents.push_back(ExtentOf(*dim));
     SetDense(out, extents);
-    Place(LoopOverCells(out, dims));
+    Place(LoopOverTiles(out, dims));
     return {out, group};
   }
 
@@ -108,15 +108,15 @@ class ColumnNest {
     return std::find(dims.begin(), dims.end(), dim) != dims.end();
   }
 
-  // The loops over `dims`, innermost first: of outputs, and of what is computed in a cell.
+  // The loops over `dims`, innermost first: of outputs, and of what is computed in a tile.
   std::vector<Var> OutputVars(const std::vector<int32_t>& dims) const {
     std::vector<Var> vars;
     for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim) vars.push_back(VarOf(*dim));
     return vars;
   }
-  std::vector<Var> CellVars(const std::vector<int32_t>& dims) const {
+  std::vector<Var> TileVars(const std::vector<int32_t>& dims) const {
     std::vector<Var> vars = OutputVars(dims);
-    if (Tiles() && Has(dims, inner_)) {
+    if (VectorTiles() && Has(dims, inner_)) {
       vars[0] = tile_;
       vars.insert(vars.begin(), lane_);
     }
@@ -128,15 +128,15 @@ class ColumnNest {
     Scope scope;
     scope.coordinates.assign(dims_.begin(), dims_.end());
     scope.coordinates.resize(kernel_.dims.size());
-    if (!Tiles()) return scope;
+    if (!VectorTiles()) return scope;
     scope.lane = VarOf(inner_) % lanes_;
     scope.tile = VarOf(inner_) / lanes_;
     return scope;
   }
   // The same, but `dim` (if any) at `index`.
-  Scope CellScope(int32_t dim = -1, const Expr& index = Expr()) const {
+  Scope TileScope(int32_t dim = -1, const Expr& index = Expr()) const {
     Scope scope = OutputScope();
-    if (Tiles()) {
+    if (VectorTiles()) {
       scope.lane = lane_;
       scope.tile = tile_;
       scope.inside = lane_ < ExtentOf(inner_) - tile_ * lanes_;
@@ -158,8 +158,8 @@ class ColumnNest {
       return ToStorage(emitter_.Value(kernel_.stages[i].expr, scope), kernel_.stages[i].type);
     }
     std::vector<Expr> at;
-    for (const Var& var : OutputVars(cell_dims_)) at.emplace_back(var);
-    if (Tiles()) {
+    for (const Var& var : OutputVars(tile_dims_)) at.emplace_back(var);
+    if (VectorTiles()) {
       at[0] = scope.tile;
       at.insert(at.begin(), scope.lane);
     }
@@ -173,10 +173,10 @@ class ColumnNest {
       return;
     }
     if (!kept_[i]) return;
-    Scope scope = CellScope();
+    Scope scope = TileScope();
     const Expr value = ToStorage(emitter_.Value(stage.expr, scope), stage.type);
     Func func("s" + std::to_string(i));
-    func(CellVars(stage.dims)) = value;
+    func(TileVars(stage.dims)) = value;
     // Reductions ask for whole blocks, and the last has elements that are not there.
     for (const int32_t dim : stage.dims) {
       if (Has(column_dims_, dim)) func.bound(VarOf(dim), 0, ExtentOf(dim));
@@ -217,14 +217,14 @@ class ColumnNest {
         .lanes = lane_rule,
         .levels = static_cast<int>(lane_rule ? schedule_.levels : schedule_.outer_levels),
         .accumulators = static_cast<int>(schedule_.accumulators),
-        .vars = CellVars(after),
+        .vars = TileVars(after),
         .element = [&](const Expr& index) -> Expr {
-          Scope scope = CellScope(dim, index);
+          Scope scope = TileScope(dim, index);
           if (previous == nullptr) {
             return ToStorage(emitter_.Value(stage.expr, scope), stage.type);
           }
           std::vector<Expr> at;
-          for (const Var& var : CellVars(before)) {
+          for (const Var& var : TileVars(before)) {
             at.push_back(var.same_as(VarOf(dim)) ? index : Expr(var));
           }
           return (*previous)(at);
@@ -232,66 +232,66 @@ class ColumnNest {
     });
   }
 
-  bool Tiles() const { return Has(cell_dims_, inner_); }
+  bool VectorTiles() const { return Has(tile_dims_, inner_); }
 
-  // Loops of `out`, which has `dims`: vectors innermost, cells outermost, in parallel. Returns the
-  // loop over cells. Where a nest before has made what they have, rows may be taken as they lie.
-  LoopLevel LoopOverCells(Func& out, const std::vector<int32_t>& dims) {
+  // Loops of `out`, which has `dims`: vectors innermost, tiles outermost, in parallel. Returns the
+  // loop over tiles. Where a nest before has made what they have, rows may be taken as they lie.
+  LoopLevel LoopOverTiles(Func& out, const std::vector<int32_t>& dims) {
     const Var vector("pvector"), lane("pinvector"), task("ptask"), inside("pinside");
     const auto guard = TailStrategy::GuardWithIf;
     std::vector<Halide::VarOrRVar> order;
     if (Has(dims, inner_)) {
       out.split(VarOf(inner_), vector, lane, lanes_, guard).vectorize(lane);
       order.emplace_back(lane);
-      if (!Tiles()) order.emplace_back(vector);
+      if (!VectorTiles()) order.emplace_back(vector);
     }
-    Expr elements = Tiles() ? Expr(lanes_) : Expr(1);
-    const bool as_they_lie = !made_.empty() && schedule_.memory_order;
-    if (as_they_lie && !Tiles() && Has(dims, inner_)) elements = ExtentOf(inner_);
-    for (auto dim = column_dims_.rbegin(); dim != column_dims_.rend() && !as_they_lie; ++dim) {
+    Expr elements = VectorTiles() ? Expr(lanes_) : Expr(1);
+    const bool in_memory_order = !made_.empty() && schedule_.memory_order;
+    if (in_memory_order && !VectorTiles() && Has(dims, inner_)) elements = ExtentOf(inner_);
+    for (auto dim = column_dims_.rbegin(); dim != column_dims_.rend() && !in_memory_order; ++dim) {
       if (!reductions_.empty() || Has(dims, *dim)) elements = elements * ExtentOf(*dim);
       if (Has(dims, *dim) && *dim != inner_) order.emplace_back(VarOf(*dim));
     }
-    std::vector<Var> cell;
-    Expr cells = 1;
+    std::vector<Var> tile;
+    Expr tiles = 1;
     // One step where the row has no more lanes; without a division to tell where it begins.
-    const bool in_row = Tiles() && schedule_.whole_row;
+    const bool in_row = VectorTiles() && schedule_.whole_row;
     if (in_row) {
       order.emplace_back(vector);
-    } else if (Tiles()) {
-      cell.push_back(vector);
-      cells = (ExtentOf(inner_) + lanes_ - 1) / lanes_;
+    } else if (VectorTiles()) {
+      tile.push_back(vector);
+      tiles = (ExtentOf(inner_) + lanes_ - 1) / lanes_;
     }
-    const std::vector<int32_t>& outer = as_they_lie ? dims : cell_dims_;
+    const std::vector<int32_t>& outer = in_memory_order ? dims : tile_dims_;
     for (auto dim = outer.rbegin(); dim != outer.rend(); ++dim) {
       if (*dim == inner_) continue;
-      cell.push_back(VarOf(*dim));
-      cells = cells * ExtentOf(*dim);
+      tile.push_back(VarOf(*dim));
+      tiles = tiles * ExtentOf(*dim);
     }
-    if (at_once_ > 1 && !as_they_lie) {
+    if (rows_per_block_ > 1 && !in_memory_order) {
       const Var several("pseveral"), in_block("pinblock");
-      const Expr at_once = AtOnce(elements, at_once_);
-      out.split(cell[0], several, in_block, at_once, guard);
+      const Expr at_once = RowsPerBlock(elements, rows_per_block_);
+      out.split(tile[0], several, in_block, at_once, guard);
       order.emplace_back(in_block);
-      cell[0] = several;
+      tile[0] = several;
       elements = elements * at_once;
-      cells = cells / at_once;
+      tiles = tiles / at_once;
     }
-    order.insert(order.end(), cell.begin(), cell.end());
+    order.insert(order.end(), tile.begin(), tile.end());
     out.reorder(order);
-    out.split(Fused(out, cell), task, inside, PerTask(schedule_.task, elements, cells), guard)
+    out.split(Fused(out, tile), task, inside, PerTask(schedule_.task, elements, tiles), guard)
         .parallel(task);
     // The tail of the last tile is told apart at the stores, not by a copy of all the code.
     out.never_partition_all();
     return LoopLevel(out, in_row ? vector : inside);
   }
 
-  // Puts everything but the output under the loop over cells.
-  void Place(const LoopLevel& cell) {
+  // Puts everything but the output under the loop over tiles.
+  void Place(const LoopLevel& tile) {
     for (auto& [map, vectors] : maps_) {
-      PlaceInCell(map, cell);
+      PlaceInTile(map, tile);
       if (!vectors) continue;
-      if (Tiles()) {
+      if (VectorTiles()) {
         Lanes(map);
       } else {
         Vectors(map, VarOf(inner_), lanes_);
@@ -299,25 +299,25 @@ class ColumnNest {
     }
     for (std::vector<OverDim>& chain : reductions_) {
       Func& result = chain.back().reduction.result;
-      LoopLevel at = at_once_ > 1 ? LoopLevel(result, VarOf(cell_dims_.back())) : cell;
+      LoopLevel at = rows_per_block_ > 1 ? LoopLevel(result, VarOf(tile_dims_.back())) : tile;
       for (auto over = chain.rbegin(); over != chain.rend(); ++over) {
         at = over->dim == inner_ ? PlaceLanes(over->reduction, ExtentOf(over->dim), at)
                                  : PlaceSequence(over->reduction, at);
       }
-      PlaceInCell(result, cell);
-      if (Tiles()) Lanes(result);
+      PlaceInTile(result, tile);
+      if (VectorTiles()) Lanes(result);
     }
   }
 
-  // Of short columns, what several cells have stays on the stack.
-  void PlaceInCell(Func& func, const LoopLevel& cell) const {
-    func.compute_at(cell);
-    if (at_once_ == 1) return;
-    const Var& several = VarOf(cell_dims_.back());
+  // Of short columns, what several tiles have stays on the stack.
+  void PlaceInTile(Func& func, const LoopLevel& tile) const {
+    func.compute_at(tile);
+    if (rows_per_block_ == 1) return;
+    const Var& several = VarOf(tile_dims_.back());
     const std::vector<Var> args = func.args();
     const auto is_several = [&](const Var& var) { return var.same_as(several); };
     if (std::any_of(args.begin(), args.end(), is_several))
-      func.store_in(Halide::MemoryType::Stack).bound_storage(several, at_once_);
+      func.store_in(Halide::MemoryType::Stack).bound_storage(several, rows_per_block_);
   }
 
   // All lanes of a tile, of constant number.
@@ -340,7 +340,7 @@ class ColumnNest {
   void PlaceBlocks(ReductionLevel& level, const LoopLevel& at) {
     Func& blocks = level.blocks;
     blocks.compute_at(at);
-    if (!Tiles()) return;
+    if (!VectorTiles()) return;
     Lanes(blocks);
     blocks.store_in(Halide::MemoryType::Stack);
     blocks.update(0).reorder(lane_, level.step).vectorize(lane_);
@@ -361,12 +361,12 @@ class ColumnNest {
   const Operands& operands_;
   ExprEmitter emitter_;
   const std::vector<bool> kept_;
-  const std::vector<int32_t>&cell_dims_, &column_dims_;
+  const std::vector<int32_t>&tile_dims_, &column_dims_;
   const int32_t inner_;
-  const int lanes_, at_once_;
+  const int lanes_, rows_per_block_;
   const Var lane_{"plane"}, tile_{"ptile"};
-  const OfCells made_;                            // by a nest before
-  OfCells stored_;                                // made by this one
+  const OfTiles made_;                            // by a nest before
+  OfTiles stored_;                                // made by this one
   std::vector<Var> dims_;                         // the loop over each iterated dim
   std::vector<std::pair<Func, bool>> maps_;       // kept; whether over the innermost dim too
   std::vector<std::vector<OverDim>> reductions_;  // innermost reduced dim first
@@ -379,11 +379,11 @@ std::vector<OutputNest> BuildOuterReduction(const Kernel& kernel, const Schedule
   const auto& columns = schedule.As<OuterReduction>();
   const std::vector<std::vector<size_t>> groups = GroupOutputs(kernel);
   const std::vector<size_t> shared = SharedStages(kernel, groups, AnyReduction(kernel).dims);
-  OfCells of_cells;
-  if (!shared.empty()) of_cells = ColumnNest(kernel, columns, operands, {}).BuildCells(shared);
+  OfTiles of_tiles;
+  if (!shared.empty()) of_tiles = ColumnNest(kernel, columns, operands, {}).BuildTiles(shared);
   std::vector<OutputNest> nests;
   for (const std::vector<size_t>& group : groups) {
-    nests.push_back(ColumnNest(kernel, columns, operands, of_cells).Build(group));
+    nests.push_back(ColumnNest(kernel, columns, operands, of_tiles).Build(group));
   }
   return nests;
 }

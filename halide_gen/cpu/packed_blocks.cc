@@ -102,7 +102,7 @@ class BlockNest {
   size_t NearDim() const {
     for (size_t i = 0; i < kernel_.inputs.size(); ++i) {
       const std::vector<int32_t>& dims = kernel_.inputs[i].dims;
-      if (TurnedAlong(kernel_, i) < 0) continue;
+      if (TransposedAlong(kernel_, i) < 0) continue;
       const auto before = std::find_if(dims.rbegin(), dims.rend(), [this](int32_t dim) {
         return static_cast<size_t>(dim) < first_;
       });

@@ -241,16 +241,16 @@ int64_t ElementsPerStep(const LoopOfRow& loop) {
   return most;
 }
 
-// `body` of a step that asks for `vector`, as far as `lines` allows. `beside_streams`: also where
-// results go past the caches; what is not stands there twice (streams.h).
-Stmt Asking(const Vector& vector, bool beside_streams, size_t& lines, Stmt body) {
+// `body` of a step that asks for `vector`, as far as `lines` allows. `with_non_temporal`: also
+// where results bypass the caches; what is not stands there twice (non_temporal.h).
+Stmt Asking(const Vector& vector, bool with_non_temporal, size_t& lines, Stmt body) {
   const Expr base = Variable::make(Halide::Handle(), vector.buffer);
   const Expr first = Halide::Internal::simplify(vector.first);
   const int size = vector.type.bytes();
   for (int at = 0; at < vector.span * size && lines < kMostLines; at += int{kLine}, ++lines) {
     const Expr line =
         Call::make(vector.type, Call::prefetch, {base, first + at / size, 1, 1}, Call::Intrinsic);
-    for (int times = beside_streams ? 1 : 2; times > 0; --times)
+    for (int times = with_non_temporal ? 1 : 2; times > 0; --times)
       body = Halide::Internal::Block::make(Halide::Internal::Evaluate::make(line), body);
   }
   return body;
@@ -382,14 +382,14 @@ Stmt Prefetching::visit(const For* loop) {
     const int64_t step_bytes = (known ? std::abs(*known) : vector.span) * size;
     const int64_t steps = std::max<int64_t>(1, kAhead / std::max<int64_t>(1, step_bytes));
     vector.first += *growth * static_cast<int>(steps);
-    body = Asking(vector, /*beside_streams=*/true, lines, body);
+    body = Asking(vector, /*with_non_temporal=*/true, lines, body);
   }
-  // So do stores past the caches.
+  // So do non-temporal stores.
   const bool has_room = !ComputesLess(*loop, step.loaded(), kLittle / 2);
   for (const Vector& vector : next_[loop]) body = Asking(vector, has_room, lines, body);
   lines = 0;
   for (const Vector& vector : writes_[loop])
-    body = Asking(vector, /*beside_streams=*/false, lines, body);
+    body = Asking(vector, /*with_non_temporal=*/false, lines, body);
   return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy,
                    loop->device_api, body);
 }

@@ -97,7 +97,8 @@ bool HasSteps(const ReductionSpec& spec) { return spec.accumulators == kLanes; }
 
 // The last `length` % 64 elements meet the lanes as one whole step, absent ones being the identity:
 // so the lanes stay in registers, where a store of some of them would have to reach the memory
-// before the fold could read it. Elements that are dear are computed first, as many as there are.
+// before the fold could read it. Elements that are expensive are computed first, as many as there
+// are.
 void CombineRest(const ReductionSpec& spec, const Element& element, const std::vector<Expr>& at,
                  const Expr& length, ReductionLevel& level) {
   constexpr int kMostOperations = 16;  // speed
@@ -120,8 +121,9 @@ void CombineRest(const ReductionSpec& spec, const Element& element, const std::v
 }
 
 // The folds of several rows, step by step: a vector holds what is left of all of them.
-void FoldAbreast(const ReductionSpec& spec, const std::vector<Expr>& rest, ReductionLevel& level) {
-  level.abreast = spec.abreast;
+void FoldBlockedRows(const ReductionSpec& spec, const std::vector<Expr>& rest,
+                     ReductionLevel& level) {
+  level.blocked_rows = spec.blocked_rows;
   level.row = spec.row;
   Func below = level.folded;
   for (int half = std::min(kFolded, spec.accumulators) / 2; half > 0; half /= 2) {
@@ -175,8 +177,8 @@ void BuildLanes(const ReductionSpec& spec, const Element& element, const Expr& c
     parts.push_back(some ? Expr(lanes(With(level.fold + i, rest))) : Expr());
   }
   level.folded(With(level.fold, rest)) = FoldByHalves(spec, parts);
-  if (spec.abreast > 0) {
-    FoldAbreast(spec, rest, level);
+  if (spec.blocked_rows > 0) {
+    FoldBlockedRows(spec, rest, level);
     return;
   }
   parts.clear();
@@ -230,22 +232,22 @@ void ScheduleRow(ReductionLevel& level, const Halide::LoopLevel& at) {
 
 }  // namespace
 
-void Abreast(Halide::Func& func, const Var& row, int abreast) {
-  func.bound_extent(row, abreast).bound_storage(row, abreast);
+void BlockRows(Halide::Func& func, const Var& row, int blocked_rows) {
+  func.bound_extent(row, blocked_rows).bound_storage(row, blocked_rows);
 }
 
 void ScheduleLanes(ReductionLevel& level, const Halide::LoopLevel& at) {
   ScheduleRow(level, at);
-  if (level.abreast == 0) return;
+  if (level.blocked_rows == 0) return;
   level.lanes.compute_at(level.folded, level.row);
-  Abreast(level.folded, level.row, level.abreast);
+  BlockRows(level.folded, level.row, level.blocked_rows);
   level.folded.reorder(level.fold, level.row);
   int left = std::min(kFolded, level.accumulators) / 2;
   for (Func& half : level.halves) {
     const Var rows("prows"), inside("pinrows");
     half.compute_at(at).store_in(Halide::MemoryType::Stack).bound(level.fold, 0, left);
-    Abreast(half, level.row, level.abreast);
-    half.split(level.row, rows, inside, level.abreast / left, TailStrategy::RoundUp);
+    BlockRows(half, level.row, level.blocked_rows);
+    half.split(level.row, rows, inside, level.blocked_rows / left, TailStrategy::RoundUp);
     half.reorder(level.fold, inside, rows).vectorize(level.fold).vectorize(inside).unroll(rows);
     left /= 2;
   }

@@ -9,8 +9,8 @@
 //   folded(j, k, ...)  the first three halvings, 8 values of 8 lanes each
 //   blocks(k, ...)     the other three halvings
 // and the blocks are reduced in the same way, until at the top level one is left, which has no k.
-// Rows abreast leave their `folded` side by side, and share the vectors of each halving from there
-// on: `halves`, of which blocks is the last.
+// Blocked rows leave their `folded` side by side, and share the vectors of each halving from
+// there on: `halves`, of which blocks is the last.
 // Other dims have, per block of 32 elements, one accumulator: `blocks` itself, with its update
 // over `step`. Fewer elements than 64 leave accumulators at the identity, which changes nothing: a
 // spec may say that only so many have to be there ("accumulators": 2, 4, 8, or a multiple of 16).
@@ -40,8 +40,8 @@ struct ReductionSpec {
   int levels = 1;
   int accumulators = static_cast<int>(kReduceLanes);  // of the lane rule that may take elements
   std::vector<Halide::Var> vars;                      // of the result, innermost first
-  int abreast = 0;    // of the lane rule: so many neighbours along `row`, one of `vars`, fold
-  Halide::Var row{};  // together, if positive
+  int blocked_rows = 0;  // of the lane rule: so many neighbours along `row`, one of `vars`, fold
+  Halide::Var row{};     // together, if positive
   // If given, only where it holds there is something to load along the first of `vars`.
   Halide::Expr inside{};
   std::function<Halide::Expr(const Halide::Expr&)>
@@ -50,15 +50,16 @@ struct ReductionSpec {
 
 struct ReductionLevel {
   Halide::Func lanes, folded;  // lane rule only
-  Halide::Func rest;  // what a last, incomplete step at the top adds to the lanes, if that is dear
+  // What a last, incomplete step at the top adds to the lanes, if that is expensive.
+  Halide::Func rest;
   Halide::Expr rest_extent;
-  std::vector<Halide::Func> halves;  // of rows abreast: what each step of their folds leaves
+  std::vector<Halide::Func> halves;  // of blocked rows: what each step of their folds leaves
   Halide::Func
       blocks;  // lane rule: arguments (k, vars...), else (vars..., k); k is absent at the top
   Halide::Var lane, fold, block;
   Halide::RVar step, tail;
   int accumulators = 0;
-  int abreast = 0;
+  int blocked_rows = 0;
   Halide::Var row;
   bool top = false;
 };
@@ -78,8 +79,8 @@ Halide::Expr ReduceFew(const ReductionSpec& spec, int most);
 // reduction of nothing is.
 Halide::Expr OrNothing(const ReductionSpec& spec, const Halide::Expr& value);
 
-// Computes and keeps `func` for all `abreast` rows from the first on that is asked for.
-void Abreast(Halide::Func& func, const Halide::Var& row, int abreast);
+// Computes and keeps `func` for all `blocked_rows` rows from the first on that is asked for.
+void BlockRows(Halide::Func& func, const Halide::Var& row, int blocked_rows);
 
 // Lane rule: computes and folds the accumulators of a block at `at`, in registers where they fit.
 void ScheduleLanes(ReductionLevel& level, const Halide::LoopLevel& at);

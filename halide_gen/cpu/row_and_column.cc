@@ -26,7 +26,7 @@ std::vector<OutputNest> BuildRowAndColumn(const Kernel& kernel, const Schedule& 
       both.fused ? RowNests(halves.rows.kernel, both.rows.As<RowReduction>(), true, operands)
                  : BuildNests(halves.rows.kernel, both.rows, operands);
   Append(std::move(rows), halves.rows, nests);
-  const LaunchFacts of_rows = both.rows.Facts();
+  const LaunchInfo of_rows = both.rows.Info();
   Staged columns;
   columns.step = of_rows.step;
   columns.task = of_rows.task;

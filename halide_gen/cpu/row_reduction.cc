@@ -34,9 +34,9 @@ class RowNest {
         lanes_(static_cast<int>(schedule.step)),
         levels_(static_cast<int>(schedule.levels)),
         accumulators_(static_cast<int>(schedule.accumulators)),
-        abreast_(static_cast<int>(schedule.folded)),
-        at_once_(abreast_ > 0 ? abreast_ : static_cast<int>(schedule.batch)),
-        together_(fused),
+        blocked_rows_(static_cast<int>(schedule.folded)),
+        rows_per_block_(blocked_rows_ > 0 ? blocked_rows_ : static_cast<int>(schedule.batch)),
+        fused_(fused),
         flat_(static_cast<int>(schedule.dims)),
         grain_(schedule.task),
         length_(TailLength(kernel, operands, flat_)),
@@ -123,10 +123,10 @@ class RowNest {
     return scope;
   }
 
-  // The same for what is made along rows, at the coordinates `at` of their dims. Of rows abreast
-  // some may be absent, and the last stands for them.
+  // The same for what is made along rows, at the coordinates `at` of their dims. Of blocked
+  // rows some may be absent, and the last stands for them.
   Scope AlongRow(const std::vector<Expr>& at) const {
-    const Expr row = abreast_ > 0 ? Halide::min(row_, rows_ - 1) : Expr(row_);
+    const Expr row = blocked_rows_ > 0 ? Halide::min(row_, rows_ - 1) : Expr(row_);
     Scope scope = RowScope(kernel_, operands_, row, at.back());
     scope.row_arguments = {row_};
     if (flat_ == 1) return scope;
@@ -146,26 +146,27 @@ class RowNest {
   void Loop(Func& out, bool whole) {
     const auto guard = TailStrategy::GuardWithIf;
     const Expr each = whole || !reductions_.empty() ? length_ : Expr(1);
-    const bool blocks = at_once_ > 1 && !reductions_.empty();
-    if (together_) {
+    const bool blocks = rows_per_block_ > 1 && !reductions_.empty();
+    if (fused_) {
       const BlockLoops loops = BlocksOf(rows_, length_, grain_);
       out.split(row_, loops.number, inside_, static_cast<int>(kOuterReduceBlock), guard)
           .split(loops.number, loops.task, loops.block, loops.per_task, guard)
           .never_partition_all();
-    } else if (blocks && abreast_ > 0) {
-      const Expr per_task = PerTask(grain_, each * abreast_, rows_ / abreast_);
-      out.split(row_, block_, in_block_, abreast_, guard)
+    } else if (blocks && blocked_rows_ > 0) {
+      const Expr per_task = PerTask(grain_, each * blocked_rows_, rows_ / blocked_rows_);
+      out.split(row_, block_, in_block_, blocked_rows_, guard)
           .split(block_, task_, block_, per_task, guard)
           .never_partition_all();
     } else {
       out.split(row_, task_, inside_, PerTask(grain_, each, rows_), guard);
     }
     out.parallel(task_);
-    if (blocks && (together_ || abreast_ == 0)) {
-      const Expr at_once = abreast_ > 0 ? Expr(abreast_) : AtOnce(length_, at_once_);
+    if (blocks && (fused_ || blocked_rows_ == 0)) {
+      const Expr at_once =
+          blocked_rows_ > 0 ? Expr(blocked_rows_) : RowsPerBlock(length_, rows_per_block_);
       out.split(inside_, block_, in_block_, at_once, guard);
     }
-    if (blocks && abreast_ > 0 && !whole) out.vectorize(in_block_);
+    if (blocks && blocked_rows_ > 0 && !whole) out.vectorize(in_block_);
     if (whole) Vectors(out, x_, lanes_);
     Place(LoopLevel(out, blocks ? block_ : inside_), LoopLevel(out, task_));
   }
@@ -189,7 +190,7 @@ class RowNest {
     if (whole) {  // the buffer is whole vectors long, and filled so
       scope.lane = x_;
       scope.inside = x_ < length_;
-    } else if (abreast_ > 0) {
+    } else if (blocked_rows_ > 0) {
       scope.lane = row_;
       scope.inside = row_ < rows_;
     }
@@ -222,7 +223,7 @@ class RowNest {
           .levels = innermost ? levels_ : 1,
           .accumulators = accumulators_,
           .vars = vars,
-          .abreast = innermost ? abreast_ : 0,
+          .blocked_rows = innermost ? blocked_rows_ : 0,
           .row = row_,
           .element = [&](const Expr& x) -> Expr {
             std::vector<Expr> at(vars.begin(), vars.end());
@@ -243,11 +244,11 @@ class RowNest {
   void Place(const LoopLevel& in_block, const LoopLevel& in_task) {
     const auto place_scalar = [&](Func& func) {
       func.compute_at(in_block);
-      if (abreast_ > 0) {
-        Abreast(func, row_, abreast_);
+      if (blocked_rows_ > 0) {
+        BlockRows(func, row_, blocked_rows_);
         func.store_in(Halide::MemoryType::Stack).vectorize(row_);
-      } else if (at_once_ > 1)
-        func.store_in(Halide::MemoryType::Stack).bound_storage(row_, at_once_);
+      } else if (rows_per_block_ > 1)
+        func.store_in(Halide::MemoryType::Stack).bound_storage(row_, rows_per_block_);
     };
     for (Func& map : scalar_maps_) place_scalar(map);
     for (Func& map : row_maps_) {
@@ -260,7 +261,7 @@ class RowNest {
     for (std::vector<Reduction>& chain : reductions_) {
       Func& result = chain.back().result;
       place_scalar(result);
-      LoopLevel at = at_once_ > 1 && abreast_ == 0 ? LoopLevel(result, row_) : in_block;
+      LoopLevel at = rows_per_block_ > 1 && blocked_rows_ == 0 ? LoopLevel(result, row_) : in_block;
       for (size_t k = chain.size(); k-- > 1;) {
         Func& steps = chain[k].levels[0].blocks;
         const Halide::RVar& step = chain[k].levels[0].step;
@@ -282,9 +283,9 @@ class RowNest {
   const Operands& operands_;
   ExprEmitter emitter_;
   const std::vector<bool> kept_;
-  const int lanes_, levels_, accumulators_, abreast_, at_once_;
-  const bool together_;  // with nests that reduce blocks of rows
-  const int flat_;       // dims that a row has
+  const int lanes_, levels_, accumulators_, blocked_rows_, rows_per_block_;
+  const bool fused_;  // with nests that reduce blocks of rows
+  const int flat_;    // dims that a row has
   const int64_t grain_;
   const Expr length_, rows_;
   const OfRows made_;  // by a nest before

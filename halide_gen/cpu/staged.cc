@@ -66,7 +66,7 @@ class RootNests {
   }
 
  private:
-  // How many of the dims that run as one are among `dims`.
+  // How many of the dims that are collapsed are among `dims`.
   size_t OfTail(const std::vector<int32_t>& dims) const {
     return static_cast<size_t>(std::count_if(dims.begin(), dims.end(), [&](int32_t dim) {
       return static_cast<size_t>(dim) >= first_of_tail_;
@@ -423,7 +423,7 @@ class RootNests {
   ExprEmitter emitter_;
   const int lanes_, outer_lanes_;  // of a vector; of a tile of sums
   const int64_t grain_;
-  const size_t first_of_tail_;  // the first of the dims that run as one
+  const size_t first_of_tail_;  // the first of the dims that are collapsed
   const Var task_{"ptask"}, inside_{"pinside"}, tail_{"ptail"};
   std::vector<Var> dims_;  // the loop over each dim
 };

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs over some of the dims that run as one, written out for all of them.
+// Inputs over some of the dims that are collapsed, written out for all of them.
 //
-// Where dims b, c, d run as one, neighbours along an input over c alone repeat and come back after
-// |c| * |d| steps. A table has them for one such period and for as many steps more as a vector has
-// lanes, so that each vector is one load, wherever it begins. Example, |c| = 2, |d| = 3, 4 lanes:
+// Where dims b, c, d are collapsed, neighbours along an input over c alone repeat and come back
+// after |c| * |d| steps. A table has them for one such period and for as many steps more as a
+// vector has lanes, so that each vector is one load, wherever it begins. Example, |c| = 2, |d| = 3,
+// 4 lanes:
 //   in: p q   ->   table: p p p q q q p p p q
-// Likewise what is read at quotients: where c and d are one dim x, the input over c is read at
+// Likewise what is read at i / k: where c and d are one dim x, the input over c is read at
 // x / |d|.
 //
 // Private: has Halide.h.
@@ -23,7 +24,7 @@
 namespace kiln {
 
 // Makes tables of the inputs `expanded`, for vectors of `lanes` steps along
-// what runs as one: the dims up to `last`. `emitter` reads them from now on. Where the innermost
+// the collapsed loop: the dims up to `last`. `emitter` reads them from now on. Where the innermost
 // dim comes after `last`, a step is a row of it in inputs that have it. No table repeats within
 // the dims from `whole_from` on.
 void UseTables(const Kernel& kernel, const std::vector<int64_t>& expanded, const Operands& operands,

@@ -31,16 +31,16 @@ using Halide::Stage;
 using Halide::TailStrategy;
 using Halide::Var;
 
-constexpr int kTurnTile = static_cast<int>(kTileRows);
+constexpr int kTransposeTile = static_cast<int>(kTileRows);
 // Tiles of a block along the transposed dim: a page of each of its rows.
 constexpr int kBlockTiles = 128;        // speed
 constexpr int kBlockSize = 1 << 16;     // speed: elements of a block of several steps, about
 constexpr int kMostTasks = 16;          // speed: longer ones find more pages again
 constexpr int64_t kFewOperations = 16;  // speed
 
-class TurnNest {
+class TransposeNest {
  public:
-  TurnNest(const Kernel& kernel, const Transpose& schedule, const Operands& operands)
+  TransposeNest(const Kernel& kernel, const Transpose& schedule, const Operands& operands)
       : kernel_(kernel),
         operands_(operands),
         turn_(static_cast<size_t>(schedule.along)),
@@ -62,9 +62,9 @@ class TurnNest {
     Func out = UndefinedOutputs(kernel_, group, Reversed<Var>(dims_));
     std::vector<Expr> extents;
     for (size_t d = dims_.size(); d-- > 0;)
-      extents.push_back(!in_order_ || !IsTurned(d) ? operands_.extents[d]
-                        : d == turn_               ? turned_
-                                                   : Expr(1));
+      extents.push_back(!in_order_ || !IsTransposed(d) ? operands_.extents[d]
+                        : d == turn_                   ? turned_
+                                                       : Expr(1));
     SetDense(out, extents);
     Tiles(out, group);
     return {out, group};
@@ -80,32 +80,32 @@ class TurnNest {
   static std::vector<size_t> LastDims(const Kernel& kernel, size_t turn, size_t count) {
     for (size_t i = 0; i < kernel.inputs.size(); ++i) {
       const std::vector<int32_t>& dims = kernel.inputs[i].dims;
-      if (TurnedAlong(kernel, i) == static_cast<int32_t>(turn))
+      if (TransposedAlong(kernel, i) == static_cast<int32_t>(turn))
         return {dims.end() - static_cast<std::ptrdiff_t>(std::min(count, dims.size())), dims.end()};
     }
     return {turn};
   }
 
-  bool IsTurned(size_t dim) const {
+  bool IsTransposed(size_t dim) const {
     return std::find(turns_.begin(), turns_.end(), dim) != turns_.end();
   }
 
   // dividend / divisor by a product whose factor does not change in loops: exact where their
-  // product is less than 2^16, as it is along dims that run as one (up to 127 elements but for the
-  // first, which is not divided).
+  // product is less than 2^16, as it is along dims that are collapsed (up to 127 elements but for
+  // the first, which is not divided).
   static Expr SmallQuotient(const Expr& dividend, const Expr& divisor) {
     constexpr int kBits = 16;  // correctness
     return (dividend * ((1 << kBits) / Halide::max(1, divisor) + 1)) >> kBits;
   }
 
-  // At `x` of the innermost dim and `step` of tile `tile` of those that run as one.
+  // At `x` of the innermost dim and `step` of tile `tile` of those that are collapsed.
   Scope ScopeAt(const Expr& x, const Expr& tile, const Expr& step) const {
     Scope scope;
     scope.coordinates.assign(dims_.begin(), dims_.end());
     scope.coordinates.resize(kernel_.dims.size());
     scope.coordinates[inner_] = x;
     // The first step of a tile costs divisions; the others count on from there, with carries.
-    Expr rest = tile * kTurnTile, carry = step;
+    Expr rest = tile * kTransposeTile, carry = step;
     for (size_t k = turns_.size(); k-- > 1;) {
       const Expr& extent = operands_.extents[turns_[k]];
       const Expr quotient = rest / extent, sum = rest - quotient * extent + carry;
@@ -113,7 +113,7 @@ class TurnNest {
       scope.coordinates[turns_[k]] = sum - carry * extent;
       rest = quotient;
     }
-    const Expr t = tile * kTurnTile + step;
+    const Expr t = tile * kTransposeTile + step;
     scope.coordinates[turns_[0]] = turns_.size() == 1 ? t : rest + carry;
     scope.copy_arguments = {dims_.begin(), dims_.end()};
     for (const size_t d : turns_) scope.copy_arguments[d] = 0;
@@ -128,9 +128,9 @@ class TurnNest {
   void Tiles(Func& out, const std::vector<size_t>& group) {
     const Expr row = operands_.extents[inner_];
     const auto up = [](const Expr& extent, int tile) { return (extent + (tile - 1)) / tile; };
-    const Expr tiles = up(turned_, kTurnTile);
+    const Expr tiles = up(turned_, kTransposeTile);
     RDom r({{0, tile_},
-            {0, kTurnTile},
+            {0, kTransposeTile},
             {0, 2},
             {0, columns_},
             {0, kBlockTiles},
@@ -139,8 +139,8 @@ class TurnNest {
            "tile");
     const Expr at_edge = r[2], tile = r[6] * kBlockTiles + r[4];
     const Expr column = r[5] * columns_ + r[3];
-    const Expr x = column * tile_ + r[0], t = tile * kTurnTile + r[1];
-    const Expr whole = (column + 1) * tile_ <= row && (tile + 1) * kTurnTile <= turned_;
+    const Expr x = column * tile_ + r[0], t = tile * kTransposeTile + r[1];
+    const Expr whole = (column + 1) * tile_ <= row && (tile + 1) * kTransposeTile <= turned_;
     r.where(tile < tiles);
     if (columns_ > 1) r.where(column * tile_ < row);
     r.where(select(at_edge == 0, whole, !whole));
@@ -149,7 +149,7 @@ class TurnNest {
     ExprEmitter emitter(kernel_, operands_);
     std::vector<Func> copies;
     for (size_t i = 0; i < kernel_.inputs.size(); ++i) {
-      if (TurnedAlong(kernel_, i) != static_cast<int32_t>(turn_)) continue;
+      if (TransposedAlong(kernel_, i) != static_cast<int32_t>(turn_)) continue;
       copies.push_back(CopyOf(i));
       emitter.Copy(i, copies.back());
     }
@@ -166,7 +166,7 @@ class TurnNest {
     for (Func& copy : copies) {
       const Var column = dims_[inner_], row_of = dims_[turn_];
       copy.compute_at(out, r[2]).store_in(Halide::MemoryType::Stack);
-      copy.bound_extent(column, tile_).bound_extent(row_of, kTurnTile);
+      copy.bound_extent(column, tile_).bound_extent(row_of, kTransposeTile);
       copy.reorder(row_of, column).vectorize(row_of).unroll(column);
     }
     stage.unroll(r[2]).never_partition_all();
@@ -174,7 +174,7 @@ class TurnNest {
     if (CompileWork(kernel_) <= kFewOperations) stage.unroll(r[1]);
   }
 
-  // Input `i` over all iterated dims, as in memory; of those that run as one the last stands for
+  // Input `i` over all iterated dims, as in memory; of those that are collapsed the last stands for
   // all. The last argument says whether parts may lie outside.
   Func CopyOf(size_t i) const {
     std::vector<int32_t> outer = kernel_.inputs[i].dims;  // the dims that are turned come last
@@ -205,7 +205,7 @@ class TurnNest {
     Expr images = 1;
     size_t near_dim = 0;
     for (size_t d = dims_.size(); d-- > 0;) {
-      if (d == inner_ || IsTurned(d)) continue;
+      if (d == inner_ || IsTransposed(d)) continue;
       if (outer.empty()) near_dim = d;
       outer.push_back(dims_[d]);
       images = images * operands_.extents[d];
@@ -217,7 +217,7 @@ class TurnNest {
     if (outer.empty()) {
       const RVar all("pall"), task("ptask"), in_task("pintask");
       stage.fuse(r[5], r[6], all);
-      const Expr each = Halide::min(turned_, kBlockTiles * kTurnTile) * (tile_ * columns_);
+      const Expr each = Halide::min(turned_, kBlockTiles * kTransposeTile) * (tile_ * columns_);
       const Expr count = r[5].extent() * r[6].extent();
       stage.split(all, task, in_task, PerTask(grain_, each, count), guard).parallel(task);
       return;
@@ -253,7 +253,7 @@ std::vector<OutputNest> BuildTranspose(const Kernel& kernel, const Schedule& sch
                                        const Operands& operands) {
   std::vector<OutputNest> nests;
   for (const std::vector<size_t>& group : GroupOutputs(kernel)) {
-    nests.push_back(TurnNest(kernel, schedule.As<Transpose>(), operands).Build(group));
+    nests.push_back(TransposeNest(kernel, schedule.As<Transpose>(), operands).Build(group));
   }
   return nests;
 }

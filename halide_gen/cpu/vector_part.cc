@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "halide_gen/cpu/picked_lanes.h"
+#include "halide_gen/cpu/lane_shuffle.h"
 
 namespace kiln {
 

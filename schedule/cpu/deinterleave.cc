@@ -18,7 +18,7 @@ constexpr int64_t kMostStride = 4;  // correctness
 bool StridesByChannel(const Kernel& kernel, int32_t channel) {
   for (size_t i = 0; i < kernel.inputs.size(); ++i) {
     const std::vector<int32_t>& dims = kernel.inputs[i].dims;
-    if (TurnedAlong(kernel, i) == channel && dims[dims.size() - 2] != kernel.innermost())
+    if (TransposedAlong(kernel, i) == channel && dims[dims.size() - 2] != kernel.innermost())
       return false;
   }
   return true;

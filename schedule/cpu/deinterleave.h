@@ -29,7 +29,7 @@ struct Deinterleave : FieldsOf<Deinterleave> {
     fields.Flag("together", together);
   }
   LoopSummary Loops(const Kernel&) const override { return {.step = step, .transposes = true}; }
-  LaunchFacts Facts() const override {
+  LaunchInfo Info() const override {
     return {.step = step, .columns = step, .task = task, .row_step = step};
   }
 };

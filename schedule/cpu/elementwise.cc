@@ -50,7 +50,7 @@ int32_t TransposedDim(const Kernel& kernel) {
   if (!StagesReadInPlace(kernel)) return -1;
   std::vector<int> votes(kernel.dims.size(), 0);
   for (size_t i = 0; i < kernel.inputs.size(); ++i) {
-    const int32_t dim = TurnedAlong(kernel, i);
+    const int32_t dim = TransposedAlong(kernel, i);
     if (dim >= 0) ++votes[static_cast<size_t>(dim)];
   }
   const auto most = std::max_element(votes.begin(), votes.end());
@@ -61,7 +61,7 @@ std::vector<Collapsed> CollapsedFor(const Kernel& kernel, const SizeClass& sizes
   std::vector<Collapsed> all = {Collapsed()};
   const int32_t x = kernel.innermost();
   for (int32_t first = 0; first < x; ++first) {
-    auto expanded = TablesToRunAsOne(kernel, sizes, first, x);
+    auto expanded = BroadcastsToExpand(kernel, sizes, first, x);
     if (!expanded) continue;
     all.push_back({x - first + 1, *std::move(expanded)});
     break;

@@ -25,7 +25,7 @@ Decision AcceptsElementwise(const Kernel& kernel);
 // tiles.
 int32_t TransposedDim(const Kernel& kernel);
 
-// Innermost dims that can run as one loop, and the inputs that are expanded for it.
+// Innermost dims that can be collapsed into one loop, and the inputs that are expanded for it.
 struct Collapsed {
   int64_t dims = 1;
   std::vector<int64_t> expanded;

@@ -18,7 +18,7 @@ struct Fissioned : FieldsOf<Fissioned> {
   int64_t step = 16;              // elements of a vector loop step
   int64_t task = 1 << 15;         // elements of work in a task, about
   int64_t parts = 0;              // that the chain is cut into
-  int64_t collapsed = 1;          // innermost dims that run as one loop
+  int64_t collapsed = 1;          // innermost dims that are collapsed into one loop
   std::vector<int64_t> expanded;  // inputs whose broadcast is expanded once
 
   void Visit(FieldVisitor& fields) override {
@@ -34,7 +34,7 @@ struct Fissioned : FieldsOf<Fissioned> {
             .row_dims = collapsed,
             .expanded = AsFlags(expanded, kernel.inputs.size())};
   }
-  LaunchFacts Facts() const override {
+  LaunchInfo Info() const override {
     return {.step = step,
             .columns = step,
             .task = task,

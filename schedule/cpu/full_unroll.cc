@@ -22,7 +22,7 @@ Decision Accepts(const Kernel& kernel) {
   return AcceptsRows(kernel);
 }
 
-// Vectors along the dim before the innermost, or along as many before it as can run as one.
+// Vectors along the dim before the innermost, or along as many before it as can be collapsed.
 std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes,
                                  const Machine& machine) {
   const int32_t x = kernel.innermost();
@@ -39,7 +39,7 @@ std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes,
     const int64_t bound = sizes.at_most[k];
     unrolled.known.push_back(sizes.IsExtent(k) && bound <= kMostKnown ? bound : -1);
   }
-  if (reduces) unrolled.stored = Members(MapsOfRowsToKeep(kernel));
+  if (reduces) unrolled.stored = Members(MapsOfRowsToMaterialise(kernel));
   std::vector<Schedule> candidates;
   const auto add = [&] {
     candidates.push_back(reduces && kernel.outputs.size() > 1
@@ -55,7 +55,7 @@ std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes,
   };
   add_all();
   for (int32_t first = 0; first < x - 1; ++first) {
-    auto expanded = TablesToRunAsOne(kernel, sizes, first, x - 1);
+    auto expanded = BroadcastsToExpand(kernel, sizes, first, x - 1);
     if (!expanded) continue;
     unrolled.expanded = *std::move(expanded);
     unrolled.vectorized = x - first;

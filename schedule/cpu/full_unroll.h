@@ -47,7 +47,7 @@ struct FullUnroll : FieldsOf<FullUnroll> {
             .stored = AsFlags(stored, kernel.stages.size()),
             .expanded = AsFlags(expanded, kernel.inputs.size())};
   }
-  LaunchFacts Facts() const override {
+  LaunchInfo Info() const override {
     return {.step = step, .columns = step, .task = task, .row_step = 1};
   }
 };

@@ -33,7 +33,7 @@ struct MemoryOrder : FieldsOf<MemoryOrder> {
         .step = step,
         .order = order};
   }
-  LaunchFacts Facts() const override {
+  LaunchInfo Info() const override {
     return {.step = step, .columns = step, .task = task, .row_step = step};
   }
 };

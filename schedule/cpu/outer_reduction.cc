@@ -69,7 +69,7 @@ std::vector<int64_t> TileSteps(const Kernel& kernel, const SizeClass& sizes,
 
 std::vector<bool> MapsToStore(const Kernel& kernel) {
   const Stage& reduction = FirstReduction(kernel);
-  std::vector<bool> kept = MapsToKeep(kernel, {.single_cost = kWorthKeeping});
+  std::vector<bool> kept = MapsToMaterialise(kernel, {.single_cost = kWorthMaterialising});
   for (size_t i = 0; i < kept.size(); ++i) {
     // A value of a column costs nothing to keep.
     const Stage& stage = kernel.stages[i];

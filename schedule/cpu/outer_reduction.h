@@ -45,7 +45,7 @@ struct OuterReduction : FieldsOf<OuterReduction> {
             .batch = batch,
             .stored = AsFlags(stored, kernel.stages.size())};
   }
-  LaunchFacts Facts() const override {
+  LaunchInfo Info() const override {
     return {.step = step, .columns = step, .task = task, .row_step = step};
   }
 };

@@ -22,7 +22,7 @@ std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes,
   across.step = step;
   across.task = GrainFor(kernel, machine);
   across.row = std::max<int64_t>(1, sizes.at_most[d]);
-  across.stored = Members(MapsOfRowsToKeep(kernel));
+  across.stored = Members(MapsOfRowsToMaterialise(kernel));
   Schedule schedule(kOuterVectorized, std::move(across));
   if (kernel.outputs.size() == 1) schedule.in_place = ElementwisePairs(kernel);
   return {schedule};

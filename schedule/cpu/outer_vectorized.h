@@ -33,7 +33,7 @@ struct OuterVectorized : FieldsOf<OuterVectorized> {
             .one_row_at_a_time = true,
             .stored = AsFlags(stored, kernel.stages.size())};
   }
-  LaunchFacts Facts() const override {
+  LaunchInfo Info() const override {
     return {.step = step, .columns = step, .task = task, .row_step = 1};
   }
 };

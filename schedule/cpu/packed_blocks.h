@@ -32,7 +32,7 @@ struct PackedBlocks : FieldsOf<PackedBlocks> {
             .row_dims = dims,
             .transposes = true};
   }
-  LaunchFacts Facts() const override {
+  LaunchInfo Info() const override {
     return {.step = blocks, .columns = blocks, .task = task, .row_step = blocks};
   }
 };

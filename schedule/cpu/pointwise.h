@@ -2,9 +2,9 @@
 // Element-wise kernels: one loop nest over all dims makes every output; maps are computed where
 // they are read.
 //
-// The dims but the innermost run as one loop (rows), cut into tasks; the innermost is vectorised.
-// Where rows end inside a step, the last `collapsed` dims run as one, and inputs over only some of
-// them are expanded once, so that each vector of them is one load.
+// The dims but the innermost are collapsed into one loop (rows), cut into tasks; the innermost is
+// vectorised. Where rows end inside a step, the last `collapsed` dims are collapsed, and inputs
+// over only some of them are expanded once, so that each vector of them is one load.
 //
 // Example: `pointwise step=64 task=32768 collapsed=2 expanded=1`
 #ifndef KILN_SCHEDULE_CPU_POINTWISE_H_
@@ -21,7 +21,7 @@ namespace kiln {
 struct Pointwise : FieldsOf<Pointwise> {
   int64_t step = 16;              // elements of a vector loop step
   int64_t task = 1 << 15;         // elements of work in a task, about
-  int64_t collapsed = 1;          // innermost dims that run as one loop
+  int64_t collapsed = 1;          // innermost dims that are collapsed into one loop
   std::vector<int64_t> expanded;  // inputs whose broadcast is expanded once
 
   void Visit(FieldVisitor& fields) override {
@@ -34,7 +34,7 @@ struct Pointwise : FieldsOf<Pointwise> {
     return {
         .step = step, .row_dims = collapsed, .expanded = AsFlags(expanded, kernel.inputs.size())};
   }
-  LaunchFacts Facts() const override {
+  LaunchInfo Info() const override {
     return {.step = step,
             .columns = step,
             .task = task,

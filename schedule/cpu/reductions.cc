@@ -59,8 +59,8 @@ const Stage& FirstReduction(const Kernel& kernel) {
   return *std::find_if(kernel.stages.begin(), kernel.stages.end(), IsReduction);
 }
 
-std::vector<bool> MapsOfRowsToKeep(const Kernel& kernel) {
-  std::vector<bool> kept = MapsToKeep(kernel, {.single_cost = kWorthKeeping});
+std::vector<bool> MapsOfRowsToMaterialise(const Kernel& kernel) {
+  std::vector<bool> kept = MapsToMaterialise(kernel, {.single_cost = kWorthMaterialising});
   for (size_t i = 0; i < kept.size(); ++i) {
     const Stage& stage = kernel.stages[i];
     if (!IsReduction(stage) && SpansOuter(kernel, stage.dims) && Cost(stage.expr) >= kLeastOfRow)

@@ -26,9 +26,9 @@ Decision AcceptsColumns(const Kernel& kernel);
 // The first reduction of a kernel that has one.
 const Stage& FirstReduction(const Kernel& kernel);
 
-// The maps worth storing where each row passes through all stages (MapsToKeep): also those with one
-// value for a row, which would be computed for every vector of it.
-std::vector<bool> MapsOfRowsToKeep(const Kernel& kernel);
+// The maps worth storing where each row passes through all stages (MapsToMaterialise): also those
+// with one value for a row, which would be computed for every vector of it.
+std::vector<bool> MapsOfRowsToMaterialise(const Kernel& kernel);
 
 // Elements that the reduced dims span, at most; extents are 32-bit numbers.
 int64_t ColumnElements(const Stage& reduction, const SizeClass& sizes);

@@ -32,11 +32,11 @@ struct RowAndColumn : FieldsOf<RowAndColumn> {
   }
   absl::Status CheckFor(const Kernel& kernel) const override;
   LoopSummary Loops(const Kernel& kernel) const override;
-  LaunchFacts Facts() const override {
+  LaunchInfo Info() const override {
     return [this] {
-      LaunchFacts facts = rows.Facts();
-      facts.columns = std::max(facts.columns, outer_step);
-      return facts;
+      LaunchInfo info = rows.Info();
+      info.columns = std::max(info.columns, outer_step);
+      return info;
     }();
   }
 };

@@ -35,13 +35,13 @@ std::vector<Schedule> AlongRows(const Kernel& kernel, const SizeClass& sizes,
                                 const Machine& machine) {
   const int32_t x = kernel.innermost();
   const int64_t row = std::min<int64_t>(sizes.at_most[static_cast<size_t>(x)], INT32_MAX);
-  const std::vector<bool> kept = MapsOfRowsToKeep(kernel);
+  const std::vector<bool> kept = MapsOfRowsToMaterialise(kernel);
   RowReduction along;
   along.task = GrainFor(kernel, machine);
   along.levels = LevelsFor(row, kReduceBlock);
   along.accumulators = AccumulatorsFor(row);
   along.stored = Members(kept);
-  along.expanded = TablesOfQuotients(kernel, sizes);
+  along.expanded = GroupedBroadcasts(kernel, sizes);
   const bool near = row <= machine.l1_bytes &&
                     kMostFolded * row * BytesOfElement(kernel, kept) <= machine.l1_bytes;
   const bool folds = near && ElementsOf(sizes, 0, x - 1) >= 2 * kMostFolded;
@@ -75,10 +75,10 @@ std::vector<Schedule> AlongColumns(const Kernel& kernel, const SizeClass& sizes,
       static_cast<int64_t>(SizeOf(reduction.type)) * ColumnElements(reduction, sizes);
   if (ElementsOf(sizes, 0, first - 1) < 2 * kMostFolded || kMostFolded * column > machine.l1_bytes)
     return {};
-  const std::vector<bool> kept = MapsOfRowsToKeep(kernel);
+  const std::vector<bool> kept = MapsOfRowsToMaterialise(kernel);
   for (size_t i = 0; i < kept.size(); ++i)
     if (kept[i] && kernel.stages[i].dims != reduction.dims) return {};
-  auto expanded = TablesToRunAsOne(kernel, sizes, first, x);
+  auto expanded = BroadcastsToExpand(kernel, sizes, first, x);
   if (!expanded) return {};
   const int64_t inner = sizes.at_most[static_cast<size_t>(x)];
   RowReduction rows;

@@ -50,7 +50,7 @@ struct RowReduction : FieldsOf<RowReduction> {
             .stored = AsFlags(stored, kernel.stages.size()),
             .expanded = AsFlags(expanded, kernel.inputs.size())};
   }
-  LaunchFacts Facts() const override {
+  LaunchInfo Info() const override {
     return {.step = step,
             .columns = step,
             .task = task,

@@ -27,7 +27,7 @@ struct Segmented : FieldsOf<Segmented> {
   LoopSummary Loops(const Kernel&) const override {
     return {.segments = LoopSummary::Segments::kInTurn, .step = step};
   }
-  LaunchFacts Facts() const override {
+  LaunchInfo Info() const override {
     return {.step = step, .columns = step, .task = task, .row_step = step};
   }
 };

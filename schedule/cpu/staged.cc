@@ -3,7 +3,7 @@
 // own that stores all its values; so is each output.
 //
 // Where reductions go over dims before the innermost, and others over what those leave, the dims
-// that no reduction over all takes may run as one. Group norm with channels last is such:
+// that no reduction over all takes may be collapsed. Group norm with channels last is such:
 //
 //   s0 : f32 [b, c] = reduce add over a (in0[a, b, c])    every channel c of every group b
 //   s1 : f32 [b]    = reduce add over c (s0[b, c])        every group
@@ -68,7 +68,7 @@ namespace {
 
 std::vector<bool> MapsToStore(const Kernel& kernel, bool streams) {
   std::vector<bool> kept =
-      MapsToKeep(kernel, {.reindexed = !streams, .shared_cost = kWorthKeeping});
+      MapsToMaterialise(kernel, {.reindexed = !streams, .shared_cost = kWorthMaterialising});
   if (!streams) return kept;
   const std::set<int32_t> reduced = ReducedFirst(kernel);
   for (size_t i = 0; i < kept.size(); ++i) {

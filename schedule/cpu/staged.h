@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whatever the grammar can say: each reduction, each stored map and each output is a loop nest of
-// its own that computes all its values. Dims that no reduction over all dims takes may run as one
+// its own that computes all its values. Dims that no reduction over all dims takes may be collapsed
 // loop (`collapsed`): then reductions stream over whole rows.
 //
 // Example: `staged step=16 task=32768 levels=1 outer_step=32 outer_levels=2`
@@ -27,7 +27,7 @@ struct Staged : FieldsOf<Staged> {
   int64_t strided = 0;                  // elements of rows that strided loads reduce
   int64_t folded = 0;                   // rows whose trees fold in shared vectors
   int64_t accumulators = kReduceLanes;  // of the lane rule that rows reach
-  int64_t collapsed = 1;                // innermost dims that run as one loop
+  int64_t collapsed = 1;                // innermost dims that are collapsed into one loop
   std::vector<int64_t> stored;          // maps whose values are stored, not computed anew
 
   void Visit(FieldVisitor& fields) override {
@@ -54,7 +54,7 @@ struct Staged : FieldsOf<Staged> {
             .folds_together = folded > 0,
             .stored = AsFlags(stored, kernel.stages.size())};
   }
-  LaunchFacts Facts() const override {
+  LaunchInfo Info() const override {
     return {.step = step,
             .columns = std::max(step, outer_step),
             .task = task,

@@ -10,8 +10,8 @@
 namespace kiln {
 namespace {
 
-// Positions along dims that run as one are found by products of 16 bits, which are exact while all
-// but the outermost of these dims have so many elements together.
+// Positions along dims that are collapsed are found by products of 16 bits, which are exact while
+// all but the outermost of these dims have so many elements together.
 constexpr int64_t kMostDivided = 127;  // correctness
 
 // The last dims, innermost first, that all inputs have which are contiguous along `along`, before
@@ -19,7 +19,7 @@ constexpr int64_t kMostDivided = 127;  // correctness
 std::vector<int32_t> CommonDims(const Kernel& kernel, int32_t along) {
   std::vector<int32_t> common;
   for (size_t i = 0; i < kernel.inputs.size(); ++i) {
-    if (TurnedAlong(kernel, i) != along) continue;
+    if (TransposedAlong(kernel, i) != along) continue;
     const std::vector<int32_t>& dims = kernel.inputs[i].dims;
     if (common.empty()) common.assign(dims.rbegin(), dims.rend());
     const auto differ = std::mismatch(common.begin(), common.end(), dims.rbegin(), dims.rend());
@@ -29,7 +29,7 @@ std::vector<int32_t> CommonDims(const Kernel& kernel, int32_t along) {
   return common;
 }
 
-// How many of them may run as one.
+// How many of them may be collapsed.
 int64_t MostDims(const Kernel& kernel, const SizeClass& sizes, int32_t along) {
   const std::vector<int32_t> common = CommonDims(kernel, along);
   int64_t count = 1, divided = 1;

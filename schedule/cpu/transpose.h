@@ -18,7 +18,7 @@ struct Transpose : FieldsOf<Transpose> {
   int64_t step = 16;       // elements of a vector loop step
   int64_t task = 1 << 15;  // elements of work in a task, about
   int64_t along = 0;       // the dim along which the inputs are contiguous
-  int64_t dims = 1;        // last dims of the inputs that run as one
+  int64_t dims = 1;        // last dims of the inputs that are collapsed
   int64_t columns = 1;     // tiles along the row before the next along the other dim
   int64_t tile = 16;       // elements of a tile along the row
 
@@ -33,7 +33,7 @@ struct Transpose : FieldsOf<Transpose> {
   LoopSummary Loops(const Kernel&) const override {
     return {.step = step, .transposes = true, .along = along, .tile = tile, .tiles = columns};
   }
-  LaunchFacts Facts() const override {
+  LaunchInfo Info() const override {
     return {.step = step, .columns = step, .task = task, .row_step = 1};
   }
 };

@@ -124,7 +124,7 @@ class ControlMaker {
     values_.insert(values_.end(), made.begin(), made.end());
   }
 
-  // Carries one or two states, reads another, and may stack a result of its turns.
+  // Carries one or two states, reads another, and may stack a result of its iterations.
   void Loop(std::vector<std::string>& made) {
     if (draw_.OneIn(2)) made.push_back(Name());
     const size_t carried = made.size();

@@ -80,8 +80,8 @@ int64_t Changed(const std::vector<Watched>& watched, const std::vector<MemoryRan
   return changed;
 }
 
-// Whether the input's memory holds another output than a state of its kind: numbers of turns and
-// places are what the program takes, or what it computes for them.
+// Whether the input's memory holds another output than a state of its kind: numbers of iterations
+// and places are what the program takes, or what it computes for them.
 bool Spoilt(const Tensor& input, const std::vector<Tensor>& made) {
   return std::any_of(made.begin(), made.end(), [&](const Tensor& output) {
     const bool alike = IsFloat(input.dtype()) && output.dtype() == input.dtype();

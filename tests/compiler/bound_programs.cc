@@ -118,14 +118,14 @@ class StateMaker {
 
   // As many bytes in another shape or type, or back again.
   ValueId Viewed(ValueId x) {
-    const Attrs turn = {{"perm", std::vector<int64_t>{1, 0}}};
+    const Attrs transpose = {{"perm", std::vector<int64_t>{1, 0}}};
     switch (draw_.Below(4)) {
       case 0:
         return b_.Op("reshape", {x, b_.Ints({-1})});
       case 1:
-        return b_.Op("transpose", {x}, turn);
+        return b_.Op("transpose", {x}, transpose);
       case 2:
-        return b_.Op("transpose", {b_.Op("relu", {b_.Op("transpose", {x}, turn)})}, turn);
+        return b_.Op("transpose", {b_.Op("relu", {b_.Op("transpose", {x}, transpose)})}, transpose);
       default: {
         const std::vector<int64_t> back = {-1, extents_[1]};
         if (open_) return b_.Op("reshape", {x, b_.Ints({-1})});

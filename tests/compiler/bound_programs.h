@@ -30,7 +30,7 @@ absl::StatusOr<BoundProgram> MakeStateProgram(uint64_t seed);
 // A script: branches and loops whose bodies hand on what they are given, nested ones, extents that
 // a run finds out, and segments between them.
 absl::StatusOr<BoundProgram> MakeControlProgram(uint64_t seed);
-// A large batch of images, at which plans run in rounds (exec/rounds.h).
+// A large batch of images, at which plans tile it (exec/batch_tiling.h).
 absl::StatusOr<BoundProgram> MakeImagesProgram(uint64_t seed);
 
 }  // namespace kiln

@@ -24,7 +24,7 @@ absl::StatusOr<Model> CompileText(const std::string& text) {
   return Compile(*std::move(graph), OnVm());
 }
 
-// Carries a and b, and changes their places each turn; outputs under two names.
+// Carries a and b, and changes their places each iteration; outputs under two names.
 constexpr char kSwap[] = R"(graph g
 input m : i64 []
 input x : f32 [2]
@@ -47,31 +47,31 @@ output kept = x
 
 TEST(BoundScripts, StatesThatChangePlacesAreRightOverEachOther) {
   KILN_ASSERT_OK_AND_ASSIGN(Model model, CompileText(kSwap));
-  for (const double turns : {0.0, 1.0, 2.0, 3.0}) {
+  for (const double iterations : {0.0, 1.0, 2.0, 3.0}) {
     const Tensor x = F32({2}, {1, 2}), y = F32({2}, {3, 4});
     Context context = model.NewContext();
-    KILN_ASSERT_OK(context.Bind("m", I64({}, {turns})));
+    KILN_ASSERT_OK(context.Bind("m", I64({}, {iterations})));
     KILN_ASSERT_OK(context.Bind("x", x));
     KILN_ASSERT_OK(context.Bind("y", y));
     KILN_ASSERT_OK(context.BindOutput("p", y));
     KILN_ASSERT_OK(context.BindOutput("q", x));
     KILN_ASSERT_OK(context.Run());
-    const bool swapped = turns == 1 || turns == 3;
-    EXPECT_THAT(Values(y), swapped ? ElementsAre(3, 4) : ElementsAre(1, 2)) << turns;
-    EXPECT_THAT(Values(x), swapped ? ElementsAre(1, 2) : ElementsAre(3, 4)) << turns;
+    const bool swapped = iterations == 1 || iterations == 3;
+    EXPECT_THAT(Values(y), swapped ? ElementsAre(3, 4) : ElementsAre(1, 2)) << iterations;
+    EXPECT_THAT(Values(x), swapped ? ElementsAre(1, 2) : ElementsAre(3, 4)) << iterations;
     KILN_ASSERT_OK_AND_ASSIGN(const Tensor kept, context.Output("kept"));
-    EXPECT_THAT(Values(kept), ElementsAre(1, 2)) << turns;
+    EXPECT_THAT(Values(kept), ElementsAre(1, 2)) << iterations;
     KILN_ASSERT_OK_AND_ASSIGN(const Tensor again, context.Output("again"));
-    EXPECT_THAT(Values(again), swapped ? ElementsAre(3, 4) : ElementsAre(1, 2)) << turns;
+    EXPECT_THAT(Values(again), swapped ? ElementsAre(3, 4) : ElementsAre(1, 2)) << iterations;
   }
 }
 
 // One that is written leaves the others as they are, and all may be bound for the next run.
 TEST(BoundScripts, OutputsOfTheContextsOwnLieApart) {
   KILN_ASSERT_OK_AND_ASSIGN(Model model, CompileText(kSwap));
-  for (const double turns : {0.0, 1.0}) {
+  for (const double iterations : {0.0, 1.0}) {
     Context context = model.NewContext();
-    KILN_ASSERT_OK(context.Bind("m", I64({}, {turns})));
+    KILN_ASSERT_OK(context.Bind("m", I64({}, {iterations})));
     KILN_ASSERT_OK(context.Bind("x", F32({2}, {1, 2})));
     KILN_ASSERT_OK(context.Bind("y", F32({2}, {3, 4})));
     KILN_ASSERT_OK(context.Run());

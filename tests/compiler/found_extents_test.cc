@@ -146,7 +146,7 @@ TEST_F(FoundExtents, ATargetOfNoElementsCopiesTheExtent) {
   }
 }
 
-// The state grows by a row with each turn, x is added to it.
+// The state grows by a row with each iteration, x is added to it.
 TEST_F(FoundExtents, ABodyAssumesNoMoreThanTheGraphAround) {
   const std::string body =
       OnnxGraph({OnnxNode("Identity", {"on"}, {"o"}),
@@ -157,12 +157,12 @@ TEST_F(FoundExtents, ABodyAssumesNoMoreThanTheGraphAround) {
                 {OnnxValue("o"), OnnxValue("t"), OnnxValue("sum")});
   KILN_ASSERT_OK_AND_ASSIGN(
       Model model,
-      Written(OnnxGraph(
-          {OnnxNode("Loop", {"turns", "", "v"}, {"last", "sums"}, {GraphAttribute("body", body)})},
-          {OnnxValue("x", kFloat, {"n"}), OnnxValue("v", kFloat, {"k"})},
-          {OnnxValue("last", kFloat, {"m"}), OnnxValue("sums", kFloat, {"t"})},
-          {OnnxInts("two", {2}), OnnxFloats("one", {1}),
-           OnnxTensor("turns", kInt64, {}, RawBytes<int64_t>({2}))})));
+      Written(OnnxGraph({OnnxNode("Loop", {"iterations", "", "v"}, {"last", "sums"},
+                                  {GraphAttribute("body", body)})},
+                        {OnnxValue("x", kFloat, {"n"}), OnnxValue("v", kFloat, {"k"})},
+                        {OnnxValue("last", kFloat, {"m"}), OnnxValue("sums", kFloat, {"t"})},
+                        {OnnxInts("two", {2}), OnnxFloats("one", {1}),
+                         OnnxTensor("iterations", kInt64, {}, RawBytes<int64_t>({2}))})));
   KILN_ASSERT_OK_AND_ASSIGN(const auto got,
                             model.Run({{"x", F32({1}, {10})}, {"v", F32({1}, {1})}}));
   EXPECT_THAT(got[0].shape(), ElementsAre(3));
@@ -170,8 +170,8 @@ TEST_F(FoundExtents, ABodyAssumesNoMoreThanTheGraphAround) {
   EXPECT_FALSE(model.Run({{"x", F32({2}, {10, 10})}, {"v", F32({1}, {1})}}).ok());
 }
 
-// Rows that masks leave, and rows of an input: the turns of a Scan take one of each. Also without
-// turns.
+// Rows that masks leave, and rows of an input: the iterations of a Scan take one of each. Also
+// without iterations.
 TEST_F(FoundExtents, ScannedInputsAreOfOneLength) {
   const std::string body =
       OnnxGraph({OnnxNode("Sub", {"p", "q"}, {"d"}), OnnxNode("Add", {"s", "d"}, {"t"})},

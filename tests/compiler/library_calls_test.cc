@@ -192,8 +192,9 @@ TEST(LibraryCalls, ReadWhatAnotherCallWrites) {
                                 {{"kernel", std::vector<int64_t>{2}},
                                  {"pads", std::vector<int64_t>{1, 0}},
                                  {"count_include_pad", int64_t{1}}});
-  const ValueId turned = net.b.Op("transpose", {pool}, {{"perm", std::vector<int64_t>{0, 2, 1}}});
-  net.Check(net.b.Op("matmul", {net.x, turned}), Random({3, 5, 5}, 9), 2, 0);
+  const ValueId transposed =
+      net.b.Op("transpose", {pool}, {{"perm", std::vector<int64_t>{0, 2, 1}}});
+  net.Check(net.b.Op("matmul", {net.x, transposed}), Random({3, 5, 5}, 9), 2, 0);
 }
 
 // A transpose that moves nothing is an operand of another call's post-op, whichever comes first.

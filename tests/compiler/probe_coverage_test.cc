@@ -148,7 +148,7 @@ class ProbeCoverage : public testing::Test {
         const CodegenAnswer answer,
         service_->Emit(service_->Identify(Print(kernel), schedule.ToString()), {"elf"}));
     const std::string& elf = answer.sections[0].second;
-    const ValidationRequest request{elf, Print(kernel), schedule.Facts().ToString(), {}, {}};
+    const ValidationRequest request{elf, Print(kernel), schedule.Info().ToString(), {}, {}};
     const std::clock_t start = std::clock();
     KILN_ASSERT_OK(ValidateKernel(request).status());
     const double ms = 1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;

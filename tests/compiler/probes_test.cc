@@ -32,7 +32,7 @@ struct Found {
            const std::vector<int64_t>& at_most, const std::vector<int64_t>& example) {
     if (seen[absl::StrCat(text, schedule, absl::StrJoin(at_most, ","))]++ > 0) return;
     const Kernel kernel = *ParseKernel(text);
-    const LaunchFacts chosen = Schedule::Parse(schedule, HostTarget().device)->Facts();
+    const LaunchInfo chosen = Schedule::Parse(schedule, HostTarget().device)->Info();
     ++kernels;
     const size_t count = ProbesFor(kernel, chosen, at_most).size();
     if (count < 3) ++few;

@@ -103,18 +103,18 @@ class TunerTest : public testing::Test {
     if (!opened.ok()) return ADD_FAILURE() << opened.status(), start;
     absl::StatusOr<Model> model = Compile(*opened, options);
     if (!model.ok()) return ADD_FAILURE() << model.status(), start;
-    std::vector<InputFacts> facts;
+    std::vector<InputInfo> info;
     std::vector<std::pair<std::string, Tensor>> inputs;
     for (const PortInfo& port : (*opened)->inputs()) {
       inputs.emplace_back(port.name, Tensor::Allocate(port.type, *Evaluate(port.shape, {})));
       FillNearOne(inputs.back().second);
-      facts.push_back({port.name, true, inputs.back().second});
+      info.push_back({port.name, true, inputs.back().second});
     }
     const auto outputs = model->Run(inputs);
     if (!outputs.ok()) return ADD_FAILURE() << outputs.status(), start;
     start.bits.assign(static_cast<const char*>((*outputs)[0].data()),
                       static_cast<size_t>((*outputs)[0].size_bytes()));
-    const std::shared_ptr<const Variant> variant = *(*opened)->Get(facts);
+    const std::shared_ptr<const Variant> variant = *(*opened)->Get(info);
     for (const program::KernelDef& def : variant->program.kernels())
       for (const program::KernelChoice& choice : def.choices())
         start.schedules.push_back(choice.schedule());

@@ -107,7 +107,8 @@ program::Program ProgramOf(const Kernel& kernel, const SizeClass& sizes) {
   return program;
 }
 
-// Rows that have fewer elements than a vector, of values that are dear enough to be made first.
+// Rows that have fewer elements than a vector, of values that are expensive enough to be made
+// first.
 TEST(ShortRows, OfDearValuesAreReducedRight) {
   const Kernel kernel = *ParseKernel(
       "kernel v1 math 1\ndims a b c\nsizes n0\nin   0 f32 [a, b, c] dense\n"
@@ -164,7 +165,7 @@ TEST(BrokenCode, IsRefusedOrHarmless) {
         const CodegenAnswer answer,
         service.Emit(service.Identify(Print(kernel), schedule.ToString()), {"elf"}));
     ValidationRequest request{
-        answer.sections[0].second, Print(kernel), schedule.Facts().ToString(), {}, {}};
+        answer.sections[0].second, Print(kernel), schedule.Info().ToString(), {}, {}};
     KILN_ASSERT_OK(validator.Validate(request).status());
     const std::vector<size_t> code = CodeOf(request.code);
     ASSERT_FALSE(code.empty());

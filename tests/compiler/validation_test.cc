@@ -47,17 +47,17 @@ Schedule ScheduleOf(const Kernel& kernel) {
   return ChooseSchedule(kernel, any, ShippedMachine(LowestTarget()));
 }
 
-LaunchFacts FactsOf(const Kernel& kernel) { return ScheduleOf(kernel).Facts(); }
+LaunchInfo InfoOf(const Kernel& kernel) { return ScheduleOf(kernel).Info(); }
 
 ValidationRequest RequestFor(int planted) {
   const Kernel kernel = *ParseKernel(kDouble);
-  return {Planted(planted), Print(kernel), FactsOf(kernel).ToString(), {-1}, {}};
+  return {Planted(planted), Print(kernel), InfoOf(kernel).ToString(), {-1}, {}};
 }
 
 TEST(Probes, FitEveryKernel) {
   for (uint64_t seed = 0; seed < 500; ++seed) {
     const Kernel kernel = RandomKernel(seed);
-    const std::vector<Probe> probes = ProbesFor(kernel, FactsOf(kernel), {});
+    const std::vector<Probe> probes = ProbesFor(kernel, InfoOf(kernel), {});
     EXPECT_GE(probes.size(), 5u) << seed << "\n" << Print(kernel);
   }
 }
@@ -67,12 +67,12 @@ TEST(Probes, CoverTailsBlocksTasksAndSpecials) {
   std::vector<int64_t> extents;
   bool specials = false;
   bool in_place = false;
-  for (const Probe& probe : ProbesFor(kernel, FactsOf(kernel), {-1})) {
+  for (const Probe& probe : ProbesFor(kernel, InfoOf(kernel), {-1})) {
     extents.push_back(probe.extents[0]);
     specials = specials || probe.specials;
     in_place = in_place || probe.in_place;
   }
-  const int64_t step = FactsOf(kernel).step;
+  const int64_t step = InfoOf(kernel).step;
   for (const int64_t wanted :
        {int64_t{1}, step - 1, step, step + 1, int64_t{63}, int64_t{65}, int64_t{4097}})
     EXPECT_THAT(extents, testing::Contains(wanted));
@@ -81,7 +81,7 @@ TEST(Probes, CoverTailsBlocksTasksAndSpecials) {
 
 TEST(Probes, StayInTheSizeClass) {
   const Kernel kernel = *ParseKernel(kDouble);
-  for (const Probe& probe : ProbesFor(kernel, FactsOf(kernel), {50}))
+  for (const Probe& probe : ProbesFor(kernel, InfoOf(kernel), {50}))
     EXPECT_LE(probe.extents[0], 50);
 }
 
@@ -90,7 +90,7 @@ TEST(Probes, KeepUnguardedReadsInside) {
   const Kernel kernel = *ParseKernel(
       "kernel v1 math 1\ndims a n0\nin   0 f32 [n0] dense\n"
       "out  0 f32 [a] dense = add(in0[a+2], in0[2*a])\n");
-  const std::vector<Probe> probes = ProbesFor(kernel, FactsOf(kernel), {});
+  const std::vector<Probe> probes = ProbesFor(kernel, InfoOf(kernel), {});
   ASSERT_FALSE(probes.empty());
   for (const Probe& probe : probes)
     EXPECT_GE(probe.extents[1], std::max(probe.extents[0] + 2, 2 * probe.extents[0] - 1));
@@ -107,7 +107,7 @@ constexpr char kConcat[] =
 
 TEST(Probes, KeepReadsUnderTrueGuardsInside) {
   const Kernel kernel = *ParseKernel(kConcat);
-  const std::vector<Probe> probes = ProbesFor(kernel, FactsOf(kernel), {});
+  const std::vector<Probe> probes = ProbesFor(kernel, InfoOf(kernel), {});
   EXPECT_GE(probes.size(), 8u);
   for (const Probe& probe : probes) {
     EXPECT_LE(probe.extents[1], probe.extents[2] + probe.extents[3] + probe.extents[4])
@@ -121,7 +121,7 @@ TEST(Probes, FollowGuardsOnlyAsFarAsTheyAreKnown) {
       "kernel v1 math 1\ndims a n0\nin   0 f32 [a] dense\nin   1 f32 [n0] dense\n"
       "out  0 f32 [a] dense = guard(and(lt(in0[a], f32:0.5), le(i64:2, index(a))), in1[a-2], "
       "f32:0.0)\n");
-  const std::vector<Probe> probes = ProbesFor(kernel, FactsOf(kernel), {});
+  const std::vector<Probe> probes = ProbesFor(kernel, InfoOf(kernel), {});
   ASSERT_FALSE(probes.empty());
   for (const Probe& probe : probes) EXPECT_GE(probe.extents[1], probe.extents[0] - 2);
 }
@@ -131,7 +131,7 @@ TEST(Probes, AreOfTheExampleWhereNoOthersFit) {
   const Kernel kernel = *ParseKernel(
       "kernel v1 math 1\ndims a n0\nin   0 f32 [n0] dense\n"
       "out  0 f32 [a] dense = in0[100000*a+100000]\n");
-  const LaunchFacts launch = FactsOf(kernel);
+  const LaunchInfo launch = InfoOf(kernel);
   EXPECT_TRUE(ProbesFor(kernel, launch, {}).empty());
   EXPECT_TRUE(NeedsExample(kernel, launch, {}));
   EXPECT_EQ(ProbesOf(kernel, launch, {}, {1, 100'001}, true).size(), 4u);
@@ -152,8 +152,8 @@ TEST(Probes, AreThoseOfTheVersion) {
                                  "s0 : f32 [a] = reduce max over b (in0[a, b])\n"
                                  "out  0 f16 [a, b] dense = sub(in0[a, b], s0[a])\n"}) {
     const Kernel kernel = *ParseKernel(text);
-    const LaunchFacts launch =
-        *LaunchFacts::Parse("step=16 columns=32 task=4096 row_step=16 in_place=0:0");
+    const LaunchInfo launch =
+        *LaunchInfo::Parse("step=16 columns=32 task=4096 row_step=16 in_place=0:0");
     for (const std::vector<int64_t>& at_most : {std::vector<int64_t>(), {50, 50}}) {
       for (const Probe& probe : ProbesFor(kernel, launch, at_most)) {
         absl::StrAppend(&all, Describe(kernel, probe), " ", probe.seed, "\n");
@@ -171,7 +171,7 @@ TEST(Probes, CoverRowsOfWholeLines) {
         absl::StrCat("kernel v1 math 1\ndims a b\nin   0 f32 [a, b] dense\nout  0 f32 [a, b] ",
                      layout, " = neg(in0[a, b])\n"));
     int found = 0;
-    for (const Probe& probe : ProbesFor(kernel, FactsOf(kernel), {})) {
+    for (const Probe& probe : ProbesFor(kernel, InfoOf(kernel), {})) {
       if (!probe.whole_lines) continue;
       EXPECT_EQ(probe.extents[1] * 4 % 64, 0);
       EXPECT_FALSE(probe.in_place);
@@ -186,7 +186,7 @@ TEST(Probes, ShrinkWhatDrivesAnIndexBelowItsAxis) {
   const Kernel kernel = *ParseKernel(
       "kernel v1 math 1\ndims a n0 n1\nin   0 f32 [n0] dense\nin   1 f32 [n1] dense\n"
       "out  0 f32 [a] dense = add(in0[1000*a-1000*|n1|+1000], in1[a+|n1|-1])\n");
-  const std::vector<Probe> probes = ProbesFor(kernel, FactsOf(kernel), {});
+  const std::vector<Probe> probes = ProbesFor(kernel, InfoOf(kernel), {});
   ASSERT_FALSE(probes.empty());
   for (const Probe& probe : probes) EXPECT_EQ(probe.extents[2], 1);
 }
@@ -194,7 +194,7 @@ TEST(Probes, ShrinkWhatDrivesAnIndexBelowItsAxis) {
 TEST(Probes, ScaleDownAnExampleThatIsLarge) {
   const Kernel kernel = *ParseKernel(kConcat);
   const std::vector<Probe> probes =
-      ProbesOf(kernel, FactsOf(kernel), {}, {4096, 3000, 1000, 1500, 500}, false);
+      ProbesOf(kernel, InfoOf(kernel), {}, {4096, 3000, 1000, 1500, 500}, false);
   ASSERT_FALSE(probes.empty());
   for (const Probe& probe : probes) {
     EXPECT_GT(probe.extents[1], 1);

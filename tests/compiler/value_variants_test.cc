@@ -23,7 +23,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// A loop's body whose state grows by x, along axis 0, with each turn.
+// A loop's body whose state grows by x, along axis 0, with each iteration.
 std::string AppendsX() {
   return OnnxGraph({OnnxNode("Identity", {"on"}, {"o"}),
                     OnnxNode("Concat", {"s", "x"}, {"t"}, {IntAttribute("axis", 0)})},
@@ -177,17 +177,17 @@ TEST_F(ValueVariantsTest, ResultsOfBranchesAreAsLongAsTheRunMakesThem) {
         {OnnxNode("Slice", {"short", "back", "end", "zero"}, {"s"}), OnnxNode(op, {"s"}, {"r"})},
         {OnnxInts("back", {-2}), OnnxInts("zero", {0})});
   };
-  const std::string body =
-      OnnxGraph({OnnxNode("Identity", {"on"}, {"still_on"}),
-                 OnnxNode("Slice", {"state", "one", "most", "none"}, {"next"})},
-                {OnnxValue("turn", kInt64, {}), OnnxValue("on", kBool, {}), OnnxValue("state")},
-                {OnnxValue("still_on"), OnnxValue("next")},
-                {OnnxInts("one", {1}), OnnxInts("most", {INT64_MAX}), OnnxInts("none", {0})});
+  const std::string body = OnnxGraph(
+      {OnnxNode("Identity", {"on"}, {"still_on"}),
+       OnnxNode("Slice", {"state", "one", "most", "none"}, {"next"})},
+      {OnnxValue("iteration", kInt64, {}), OnnxValue("on", kBool, {}), OnnxValue("state")},
+      {OnnxValue("still_on"), OnnxValue("next")},
+      {OnnxInts("one", {1}), OnnxInts("most", {INT64_MAX}), OnnxInts("none", {0})});
   KILN_ASSERT_OK_AND_ASSIGN(
       Model model,
       Written(OnnxGraph(
-          {OnnxNode("Shape", {"t"}, {"turns"}), OnnxNode("Shape", {"m"}, {"end"}),
-           OnnxNode("Loop", {"turns", "", "x"}, {"short"}, {GraphAttribute("body", body)}),
+          {OnnxNode("Shape", {"t"}, {"iterations"}), OnnxNode("Shape", {"m"}, {"end"}),
+           OnnxNode("Loop", {"iterations", "", "x"}, {"short"}, {GraphAttribute("body", body)}),
            OnnxNode("Equal", {"end", "seven"}, {"is_seven"}),
            OnnxNode("If", {"is_seven"}, {"chosen"},
                     {GraphAttribute("then_branch", slice("Neg")),
@@ -196,13 +196,14 @@ TEST_F(ValueVariantsTest, ResultsOfBranchesAreAsLongAsTheRunMakesThem) {
           {OnnxValue("x", kFloat, {"n"}), OnnxValue("t", kFloat, {"q"}),
            OnnxValue("m", kFloat, {"m"})},
           {OnnxValue("y", kFloat, {"k"})}, {OnnxInts("seven", {7})})));
-  for (const int64_t turns : {1, 2, 3}) {
-    KILN_ASSERT_OK_AND_ASSIGN(const auto y, model.Run({{"x", F32({3}, {1, 2, 3})},
-                                                       {"t", FilledTensor(DType::kF32, {turns}, 0)},
-                                                       {"m", F32({1}, {0})}}));
-    EXPECT_EQ(Values(y[0]), turns == 1   ? std::vector<double>({-2})
-                            : turns == 2 ? std::vector<double>({-3})
-                                         : std::vector<double>());
+  for (const int64_t iterations : {1, 2, 3}) {
+    KILN_ASSERT_OK_AND_ASSIGN(const auto y,
+                              model.Run({{"x", F32({3}, {1, 2, 3})},
+                                         {"t", FilledTensor(DType::kF32, {iterations}, 0)},
+                                         {"m", F32({1}, {0})}}));
+    EXPECT_EQ(Values(y[0]), iterations == 1   ? std::vector<double>({-2})
+                            : iterations == 2 ? std::vector<double>({-3})
+                                              : std::vector<double>());
   }
 }
 

@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "exec/model_state.h"
 #include "exec/script.h"
-#include "exec/support/turn.h"
+#include "exec/support/admission.h"
 #include "gtest/gtest.h"
 #include "kiln/model.h"
 #include "tests/base/status_matchers.h"
@@ -231,7 +231,7 @@ TEST(Memory, LargeOnesLieOnHugePages) {
   static_cast<uint8_t*>(memory.data())[memory.size() - 1] = 1;
 }
 
-TEST(Turn, OneShareLetsAsManyInAsThereAreThreads) {
+TEST(Admission, OneShareLetsAsManyInAsThereAreThreads) {
   Pool pool(3);
   Work at_once;
   std::vector<std::thread> threads;
@@ -239,10 +239,10 @@ TEST(Turn, OneShareLetsAsManyInAsThereAreThreads) {
     threads.emplace_back([&, c] {
       for (int i = 0; i < 50; ++i) {
         if (c == 0) {
-          const Turn turn(pool, Turn::Share::kWhole);
+          const Admission admission(pool, Admission::Share::kExclusive);
           EXPECT_EQ(at_once.now, 0);
         } else {
-          const Turn turn(pool, Turn::Share::kOne);
+          const Admission admission(pool, Admission::Share::kShared);
           at_once.Do(100);
         }
       }
@@ -253,52 +253,52 @@ TEST(Turn, OneShareLetsAsManyInAsThereAreThreads) {
   EXPECT_GE(at_once.most, 2);
 }
 
-TEST(Turn, NobodyPassesTheOneThatWaitsForAll) {
-  Turnstile places(2);
-  places.Enter(2);
+TEST(Admission, NobodyPassesTheOneThatWaitsForAll) {
+  AdmissionQueue queue(2);
+  queue.Enter(2);
   std::thread other([&] {
-    places.Enter(2);
-    places.Leave(2);
+    queue.Enter(2);
+    queue.Leave(2);
   });
-  places.Leave(1);
+  queue.Leave(1);
   const auto refused = [&] {
-    if (!places.TryEnter(1)) return true;
-    places.Leave(1);
+    if (!queue.TryEnter(1)) return true;
+    queue.Leave(1);
     return false;
   };
   EXPECT_TRUE(Becomes(std::chrono::milliseconds(1), refused));  // the other waits now,
   std::this_thread::sleep_for(std::chrono::milliseconds(30));   // and has for long
   EXPECT_TRUE(refused());
-  places.Leave(1);
+  queue.Leave(1);
   other.join();
 }
 
-TEST(Turn, ReadyOneHasThreadsThatAreAwakeToItself) {
+TEST(Admission, ReadyOneHasThreadsThatAreAwakeToItself) {
   Pool alone(1);
   EXPECT_FALSE(alone.Ready());
   Pool pool(3);
-  const auto whole = [&] { return Turn(pool, Turn::Share::kReady).whole(); };
+  const auto whole = [&] { return Admission(pool, Admission::Share::kOpportunistic).exclusive(); };
   EXPECT_FALSE(whole());  // no threads yet, and it may be the only time
   EXPECT_TRUE(Becomes(std::chrono::microseconds(0), whole));
   EXPECT_TRUE(Becomes(std::chrono::milliseconds(20), [&] { return !whole(); }));  // they sleep
   EXPECT_TRUE(Becomes(std::chrono::microseconds(0), whole));
   {
-    const Turn other(pool, Turn::Share::kOne);
+    const Admission other(pool, Admission::Share::kShared);
     for (int i = 0; i < 1000; ++i) EXPECT_FALSE(whole());
   }
   EXPECT_FALSE(whole());  // the other comes again, perhaps
   EXPECT_TRUE(Becomes(std::chrono::microseconds(0), whole));
 }
 
-TEST(Turn, ReadyOnesWorkBesideEachOther) {
+TEST(Admission, ReadyOnesWorkBesideEachOther) {
   Pool pool(3);
   Work at_once;
   std::vector<std::thread> threads;
   for (int c = 0; c < 6; ++c) {
     threads.emplace_back([&] {
       for (int i = 0; i < 50; ++i) {
-        const Turn turn(pool, Turn::Share::kReady);
-        EXPECT_TRUE(!turn.whole() || at_once.now == 0);
+        const Admission admission(pool, Admission::Share::kOpportunistic);
+        EXPECT_TRUE(!admission.exclusive() || at_once.now == 0);
         at_once.Do(100);
       }
     });

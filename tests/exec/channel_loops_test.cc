@@ -3,11 +3,11 @@
 #include <cmath>
 #include <vector>
 
+#include "exec/library/conv_1x1.h"
+#include "exec/library/conv_1x1_block.h"
 #include "exec/library/depthwise_block.h"
 #include "exec/library/depthwise_conv.h"
 #include "exec/library/onednn.h"
-#include "exec/library/point_block.h"
-#include "exec/library/point_conv.h"
 #include "exec/library/post_op_rows.h"
 #include "gtest/gtest.h"
 #include "tests/base/status_matchers.h"
@@ -74,11 +74,11 @@ TEST_F(ChannelLoopsTest, Points) {
     for (const std::vector<Axis>& axes : {std::vector<Axis>{{5}, {3}}, {{1}, {15}}, {{29}}}) {
       SCOPED_TRACE(testing::Message() << columns << " columns, " << axes.size() << " axes");
       const int64_t batch = 1 + static_cast<int64_t>(seed++ % 3);
-      CheckFinishes(MakePointConv, PointRequest(batch, 19, columns, axes), seed);
+      CheckFinishes(MakeConv1X1, PointRequest(batch, 19, columns, axes), seed);
     }
   }
   // Several groups of blocks, and results that lie far.
-  CheckFinishes(MakePointConv, PointRequest(2, 5, 200, {{40}, {35}}), 7);
+  CheckFinishes(MakeConv1X1, PointRequest(2, 5, 200, {{40}, {35}}), 7);
 }
 
 TEST_F(ChannelLoopsTest, Depthwise) {
@@ -106,7 +106,7 @@ TEST_F(ChannelLoopsTest, NanAndInfinityReachWhatTheyMeet) {
   Request depthwise = DepthwiseRequest(1, 20, {{6, 3, 1, 1, 1}, {7, 3, 1, 1, 1}});
   Request points = PointRequest(1, 20, 12, {{6}, {7}});
   for (const auto& [make, request] :
-       {std::pair<MakeFn, Request*>{MakeDepthwiseConv, &depthwise}, {MakePointConv, &points}}) {
+       {std::pair<MakeFn, Request*>{MakeDepthwiseConv, &depthwise}, {MakeConv1X1, &points}}) {
     request->post_ops = {{"clip", {-1, 1}}, {"add", {}}};
     request->inputs.push_back(ChannelsLast(request->outputs[0].shape));
     Fill(*request, 3);
@@ -118,11 +118,11 @@ TEST_F(ChannelLoopsTest, NanAndInfinityReachWhatTheyMeet) {
 
 TEST_F(ChannelLoopsTest, LeaveTheRestAlone) {
   const std::vector<Axis> plane = {{8, 3}, {8, 3}};
-  Refuses(MakePointConv, PointRequest(1, 8, 8, plane));
-  Refuses(MakePointConv, PointRequest(1, 8, 8, {{8, 1, 2}}));
-  Refuses(MakePointConv, PointRequest(1, 8, 8, {{8, 1, 1, 1, 1}}));
-  Refuses(MakePointConv, PointRequest(1, 2048, 8, {{29}}));
-  Refuses(MakePointConv, PointRequest(1, 8, 8, {{14}}));  // one block for two threads
+  Refuses(MakeConv1X1, PointRequest(1, 8, 8, plane));
+  Refuses(MakeConv1X1, PointRequest(1, 8, 8, {{8, 1, 2}}));
+  Refuses(MakeConv1X1, PointRequest(1, 8, 8, {{8, 1, 1, 1, 1}}));
+  Refuses(MakeConv1X1, PointRequest(1, 2048, 8, {{29}}));
+  Refuses(MakeConv1X1, PointRequest(1, 8, 8, {{14}}));  // one block for two threads
   Refuses(MakeDepthwiseConv, PointRequest(1, 8, 8, plane));
   Refuses(MakeDepthwiseConv, DepthwiseRequest(1, 8, {{8, 3}, {8, 3, 1, 0, 0, 2}}));
   Refuses(MakeDepthwiseConv, DepthwiseRequest(1, 8, {{8, 3}, {8, 4}}));

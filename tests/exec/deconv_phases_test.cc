@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "exec/library/panel_block.h"
+#include "exec/library/gemm_block.h"
 #include "gtest/gtest.h"
 #include "tests/base/status_matchers.h"
 #include "tests/exec/conv_harness.h"

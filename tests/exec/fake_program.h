@@ -84,7 +84,7 @@ class FakeProvider : public VariantProvider {
       : inputs_(std::move(inputs)), outputs_(std::move(outputs)), variant_(std::move(variant)) {}
   const std::vector<PortInfo>& inputs() const override { return inputs_; }
   const std::vector<PortInfo>& outputs() const override { return outputs_; }
-  absl::StatusOr<std::shared_ptr<const Variant>> Get(const std::vector<InputFacts>&) override {
+  absl::StatusOr<std::shared_ptr<const Variant>> Get(const std::vector<InputInfo>&) override {
     ++gets;
     return variant_;
   }

@@ -72,7 +72,7 @@ struct Operands {
 };
 Operands MakeOperands(const Kernel& kernel, const Case& c);
 
-// Runs the VM on `operands`, past the cache where their rows are whole lines; its error, or 0.
+// Runs the VM on `operands`, around the caches where their rows are whole lines; its error, or 0.
 int RunInVm(const Kernel& kernel, const Case& c, Operands& operands);
 
 // "" if the VM's outputs equal those of EvalKernel, else what differs first.

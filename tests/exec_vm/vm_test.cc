@@ -540,8 +540,8 @@ TEST(VmTest, WritesOverItsInput) {
   }
 }
 
-// How many stores of the kernel's strips have a form that goes past the cache.
-int StoresPastTheCache(const std::string& text, IsaLevel isa) {
+// How many stores of the kernel's strips have a form that bypasses the caches.
+int NonTemporalStores(const std::string& text, IsaLevel isa) {
   auto vm = VmKernel::Compile(Parse(text), isa);
   EXPECT_TRUE(vm.ok());
   int stores = 0;
@@ -553,9 +553,9 @@ int StoresPastTheCache(const std::string& text, IsaLevel isa) {
   return stores;
 }
 
-// Rows of whole lines are written past the cache: by strips, by strips that need again what they
+// Rows of whole lines are written around the caches: by strips, by strips that need again what they
 // write, and as copies.
-TEST(VmTest, WritesPastTheCache) {
+TEST(VmTest, WritesAroundTheCaches) {
   const std::string in = "dims a b\nin 0 f32 [a, b] dense\nout 0 ";
   const std::vector<std::vector<int64_t>> rows = {{3, 64}, {2, 4160}, {1, 128}, {5, 704}};
   for (const std::string type : {"f32", "f16", "bf16"})
@@ -575,8 +575,8 @@ out  2 f32 [a] dense = div(add(in1[a], s1[a]), add(s0[a], s0[a]))
 )";
   ExpectExact(three, {{1}, {16}, {64}, {4096}, {10000}});
   for (const IsaLevel isa : LevelsHere())
-    EXPECT_EQ(StoresPastTheCache(three, isa), isa == IsaLevel::kBaseline ? 0 : 3);
-  EXPECT_EQ(StoresPastTheCache(kSoftmax, HostIsa()), HostIsa() == IsaLevel::kBaseline ? 0 : 1);
+    EXPECT_EQ(NonTemporalStores(three, isa), isa == IsaLevel::kBaseline ? 0 : 3);
+  EXPECT_EQ(NonTemporalStores(kSoftmax, HostIsa()), HostIsa() == IsaLevel::kBaseline ? 0 : 1);
   ExpectExact(
       in +
           "f32 [a, b] dense = in0[a, b]\nin 1 f32 [b, a] dense\nout 1 f32 [a, b] dense = in1[b, a]",

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "fusion/traffic.h"
+#include "fusion/bytes_accessed.h"
 #include "gmock/gmock.h"
 #include "tests/fusion/nets.h"
 
@@ -315,12 +315,12 @@ TEST(FormGroups, DoesNotCloseACycle) {
 TEST(FormGroups, DoesNotComputeDearElementsAgainAndAgain) {
   GraphBuilder b("broadcast");
   const ValueId x = b.Input("x", DType::kF32, {512, 64});
-  const ValueId g = b.Op("exp", {b.Input("g", DType::kF32, {64})}, {}, "dear");
+  const ValueId g = b.Op("exp", {b.Input("g", DType::kF32, {64})}, {}, "expensive");
   b.Output(b.Op("mul", {x, g}, {}, "use"), "out");
   const Graph graph = Optimised(b);
   const Grouping grouping = Grouped(graph);
   EXPECT_THAT(grouping.groups, SizeIs(2));
-  EXPECT_THAT(FindEdge(graph, grouping, "dear", "use")->reason, HasSubstr("512 times"));
+  EXPECT_THAT(FindEdge(graph, grouping, "expensive", "use")->reason, HasSubstr("512 times"));
 }
 
 TEST(FormGroups, DoesNotMixIterationDomains) {
@@ -444,15 +444,15 @@ TEST(FormGroups, GreedyRulesCutAtBroadcastsAndSecondOutputs) {
   for (const Group& group : grouping.groups) EXPECT_THAT(group.outputs, SizeIs(1));
 }
 
-TEST(TrafficOf, CountsEachValueOnceAndTheLowerBound) {
+TEST(BytesAccessedOf, CountsEachValueOnceAndTheLowerBound) {
   const Graph graph = Parsed(
       "graph g\ninput x : f32 [10]\ninput y : f32 [10]\na = mul(x, y)\nb = add(a, x)\noutput b\n");
-  const Traffic fused = TrafficOf(graph, Grouped(graph));
+  const BytesAccessed fused = BytesAccessedOf(graph, Grouped(graph));
   EXPECT_EQ(fused.launches, 1);
   EXPECT_EQ(fused.walked, 120);
   EXPECT_EQ(fused.lower_bound, 120);
   EXPECT_EQ(fused.unfused, 240);
-  const Traffic apart = TrafficOf(graph, Grouped(graph, {.level = 0}));
+  const BytesAccessed apart = BytesAccessedOf(graph, Grouped(graph, {.level = 0}));
   EXPECT_EQ(apart.launches, 2);
   EXPECT_EQ(apart.walked, 240);
 }

@@ -4,7 +4,7 @@
 #include "fusion/form_groups.h"
 
 #include "absl/strings/str_replace.h"
-#include "fusion/traffic.h"
+#include "fusion/bytes_accessed.h"
 #include "gmock/gmock.h"
 #include "tests/fusion/nets.h"
 
@@ -261,7 +261,7 @@ output y
                                              {{"GROUPS", groups}}));
     ASSERT_THAT(RunPasses(graph, {}), IsOk());
     const Grouping grouping = Grouped(graph);
-    const Traffic traffic = TrafficOf(graph, grouping);
+    const BytesAccessed traffic = BytesAccessedOf(graph, grouping);
     EXPECT_EQ(traffic.launches, 4) << ToString(grouping, graph);  // and the transposed input
   }
 }

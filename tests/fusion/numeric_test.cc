@@ -206,9 +206,9 @@ TEST(FusedKernels, IndexAndPad) {
               low = slice(x) {starts = [0], ends = [4], axes = [2]}
               high = slice(x) {starts = [4], ends = [8], axes = [2]}
               minus = neg(high)
-              turned = concat(minus, low) {axis = 2}
+              rotated = concat(minus, low) {axis = 2}
               a = mul(x, cos)
-              b = mul(turned, sin)
+              b = mul(rotated, sin)
               y = add(a, b)
               output y)"}) {
     RunAtAllLevels(Parsed(text), {{"n", 2}}, 5);

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "fusion/traffic.h"
+#include "fusion/bytes_accessed.h"
 #include "tests/fusion/nets.h"
 
 namespace kiln {
@@ -100,7 +100,7 @@ constexpr Case kOthers[] = {
      "input q : f32 [n, 12, 512, 64]\ninput cos : f32 [512, 64]\ninput sin : f32 [512, 64]\n"
      "lo = slice(q) {starts = [0], ends = [32], axes = [3], steps = [1]}\n"
      "hi = slice(q) {starts = [32], ends = [64], axes = [3], steps = [1]}\n"
-     "m = neg(hi)\nturned = concat(m, lo) {axis = -1}\na = mul(q, cos)\nb = mul(turned, sin)\n"
+     "m = neg(hi)\nrotated = concat(m, lo) {axis = -1}\na = mul(q, cos)\nb = mul(rotated, sin)\n"
      "y = add(a, b)\noutput y\n"},
     {"rope_interleaved",
      "input q : f32 [n, 12, 512, 64]\ninput cos : f32 [512, 32]\ninput sin : f32 [512, 32]\n"
@@ -137,7 +137,7 @@ void ExpectOneKernel(const std::string& text) {
   ASSERT_THAT(RunPasses(graph, {}), IsOk());
   const Grouping grouping = Grouped(graph);
   EXPECT_EQ(KernelGroups(grouping).size(), 1u) << ToString(grouping, graph);
-  const Traffic traffic = TrafficOf(graph, grouping);
+  const BytesAccessed traffic = BytesAccessedOf(graph, grouping);
   EXPECT_EQ(traffic.launches, 1);
   EXPECT_EQ(traffic.walked, traffic.lower_bound);
 }

@@ -240,7 +240,7 @@ TEST(Reductions, KeepsASumOf16BitsOverItsCount) {
   }
 }
 
-TEST(SinkMoves, DropsMovesThatAreUndone) {
+TEST(SinkTransposes, DropsMovesThatAreUndone) {
   GraphBuilder b("net");
   const ValueId x = b.Input("x", DType::kF32, {2, 6});
   const ValueId split = b.Op("reshape", {x, b.Ints({2, 2, 3})});
@@ -260,7 +260,7 @@ Graph Cut(const std::string& body) {
       body + "r = relu(y)\noutput r\n");
 }
 
-TEST(JoinParts, DropsConcatsOfAllParts) {
+TEST(ConcatOfSplits, DropsConcatsOfAllParts) {
   for (const char* body :
        {"y = concat(a, b) {axis = 1}\n",
         "p = squeeze(a) {axes = [0]}\nq = squeeze(b) {axes = [0]}\nj = concat(p, q) {axis = 0}\n"
@@ -271,26 +271,26 @@ TEST(JoinParts, DropsConcatsOfAllParts) {
   }
 }
 
-TEST(JoinParts, KeepsOtherConcats) {
+TEST(ConcatOfSplits, KeepsOtherConcats) {
   for (const char* body : {"y = concat(b, a) {axis = 1}\n", "y = concat(a, d) {axis = 1}\n",
                            "y = concat(a, a) {axis = 1}\n", "y = concat(b, b) {axis = 2}\n",
                            "y = concat(a, b, a) {axis = 1}\n"}) {
     Graph graph = Cut(body);
     RunTwice("expand_splits", graph);
-    EXPECT_FALSE(RunTwice("join_parts", graph)) << body;
+    EXPECT_FALSE(RunTwice("concat_of_splits", graph)) << body;
   }
 }
 
-TEST(SinkMoves, KeepsMovesThatOthersNeed) {
+TEST(SinkTransposes, KeepsMovesThatOthersNeed) {
   GraphBuilder b("net");
-  const ValueId turned = b.Op("transpose", {b.Input("x", DType::kF32, {2, 6})});
-  b.Output(b.Op("transpose", {b.Op("tanh", {turned})}), "y");
-  b.Output(b.Op("relu", {turned}), "z");
+  const ValueId transposed = b.Op("transpose", {b.Input("x", DType::kF32, {2, 6})});
+  b.Output(b.Op("transpose", {b.Op("tanh", {transposed})}), "y");
+  b.Output(b.Op("relu", {transposed}), "z");
   Graph graph = FinishOrDie(b);
-  EXPECT_FALSE(RunTwice("sink_moves", graph));
+  EXPECT_FALSE(RunTwice("sink_transposes", graph));
 }
 
-TEST(GatherFirst, ComputesWhatIsPickedOnly) {
+TEST(HoistGathers, ComputesWhatIsPickedOnly) {
   const auto net = [](int64_t classes, Shape offset) {
     GraphBuilder b("net");
     const ValueId x = b.Input("x", DType::kF32, {Sym("n"), classes});
@@ -302,35 +302,35 @@ TEST(GatherFirst, ComputesWhatIsPickedOnly) {
     return FinishOrDie(b);
   };
   Graph graph = net(10, {Sym("n"), 1});
-  EXPECT_TRUE(RunTwice("gather_first", graph));
+  EXPECT_TRUE(RunTwice("hoist_gathers", graph));
   EXPECT_THAT(OpNames(graph), ElementsAre("gather_elements", "sub", "neg"));
   // As many as there are, or operands that other elements share.
   Graph few = net(3, {Sym("n"), 1});
-  EXPECT_FALSE(RunTwice("gather_first", few));
+  EXPECT_FALSE(RunTwice("hoist_gathers", few));
   Graph shared = net(10, {10});
-  RunTwice("gather_first", shared);
+  RunTwice("hoist_gathers", shared);
   EXPECT_THAT(OpNames(shared), ElementsAre("sub", "gather_elements", "neg"));
 }
 
 // Two products of x, with or without a bias, with weights that lie the one or the other way, and
 // what becomes of them.
-Graph TwoProducts(bool bias, const char* after, bool turned = false) {
+Graph TwoProducts(bool bias, const char* after, bool transposed = false) {
   GraphBuilder b("net");
   const ValueId x = b.Input("x", DType::kF32, {Sym("n"), 8});
   for (const int64_t width : {4, 6}) {
     const std::vector<int64_t> shape =
-        turned ? std::vector{width, int64_t{8}} : std::vector{int64_t{8}, width};
+        transposed ? std::vector{width, int64_t{8}} : std::vector{int64_t{8}, width};
     ValueId y = b.Op("matmul", {x, Weights(b, shape, static_cast<double>(width))},
-                     {{"trans_b", int64_t{turned}}});
+                     {{"trans_b", int64_t{transposed}}});
     if (bias) y = b.Op("add", {y, Weights(b, {width}, -static_cast<double>(width))});
     b.Output(b.Op(after, {y}), absl::StrCat("y", width));
   }
   Graph graph = FinishOrDie(b);
-  RunTwice("merge_products", graph);
+  RunTwice("fuse_horizontal_gemms", graph);
   return graph;
 }
 
-TEST(MergeProducts, PutsConstantMatricesSideBySide) {
+TEST(FuseHorizontalGemms, PutsConstantMatricesSideBySide) {
   const Graph graph = TwoProducts(true, "transpose");
   EXPECT_THAT(OpNames(graph),
               ElementsAre("matmul", "add", "slice", "transpose", "slice", "transpose"));
@@ -341,8 +341,8 @@ TEST(MergeProducts, PutsConstantMatricesSideBySide) {
   EXPECT_EQ(numbers[14], 6);
 }
 
-TEST(MergeProducts, StacksConstantMatricesThatLieTheOtherWay) {
-  const Graph graph = TwoProducts(true, "transpose", /*turned=*/true);
+TEST(FuseHorizontalGemms, StacksConstantMatricesThatLieTheOtherWay) {
+  const Graph graph = TwoProducts(true, "transpose", /*transposed=*/true);
   EXPECT_THAT(OpNames(graph),
               ElementsAre("matmul", "add", "slice", "transpose", "slice", "transpose"));
   const Tensor& weights = *graph.value(graph.nodes()[0].inputs[1]).constant;
@@ -366,20 +366,20 @@ Graph ThreeSteps(int64_t rows) {
   return FinishOrDie(b);
 }
 
-TEST(MergeRows, JoinsProductsThatDoNotNeedEachOther) {
+TEST(BatchSkinnyGemms, JoinsProductsThatDoNotNeedEachOther) {
   Graph graph = ThreeSteps(2);
-  EXPECT_TRUE(RunTwice("merge_rows", graph));
+  EXPECT_TRUE(RunTwice("batch_skinny_gemms", graph));
   const std::vector<std::string> ops = OpNames(graph);
   EXPECT_EQ(std::count(ops.begin(), ops.end(), "matmul"), 4);
   EXPECT_EQ(std::count(ops.begin(), ops.end(), "slice"), 3);
 }
 
-TEST(MergeRows, LeavesManyRowsAlone) {
+TEST(BatchSkinnyGemms, LeavesManyRowsAlone) {
   Graph graph = ThreeSteps(200);
-  EXPECT_FALSE(RunTwice("merge_rows", graph));
+  EXPECT_FALSE(RunTwice("batch_skinny_gemms", graph));
 }
 
-TEST(MergeRows, LeavesActivationsToTheirLibraryCalls) {
+TEST(BatchSkinnyGemms, LeavesActivationsToTheirLibraryCalls) {
   GraphBuilder b("net");
   const ValueId weights = Weights(b, {64, 64}, 1);
   for (const char* name : {"a", "b"}) {
@@ -387,7 +387,7 @@ TEST(MergeRows, LeavesActivationsToTheirLibraryCalls) {
     b.Output(b.Op("relu", {b.Op("matmul", {x, weights})}), std::string("y") + name);
   }
   Graph graph = FinishOrDie(b);
-  EXPECT_FALSE(RunTwice("merge_rows", graph));
+  EXPECT_FALSE(RunTwice("batch_skinny_gemms", graph));
 }
 
 TEST(SplitConcats, JoinsManyPartsInSteps) {
@@ -460,7 +460,7 @@ output y
   EXPECT_EQ(graph.value(graph.outputs()[0].value).shape, (Shape{4, 2, 3}));
 }
 
-TEST(MergeProducts, LeavesActivationsToTheirLibraryCalls) {
+TEST(FuseHorizontalGemms, LeavesActivationsToTheirLibraryCalls) {
   EXPECT_THAT(OpNames(TwoProducts(true, "relu")),
               ElementsAre("matmul", "add", "relu", "matmul", "add", "relu"));
   EXPECT_EQ(OpNames(TwoProducts(false, "transpose"))[1], "slice");

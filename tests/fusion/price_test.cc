@@ -128,7 +128,7 @@ TEST(PriceOf, CountsDearElementsThatAreComputedAgainAndAgain) {
       Of("dims a b\nin 0 f32 [a, b] dense\nin 1 f32 [b] dense\n"
          "out 0 f32 [a, b] dense = mul(in0[a, b], exp(in1[b]))\n",
          {10, 20});
-  EXPECT_EQ(price.dear_repeats, 10);
+  EXPECT_EQ(price.expensive_repeats, 10);
   EXPECT_GT(price.compute_ns, 200 * 10);
 }
 
@@ -137,7 +137,7 @@ TEST(PriceOf, ComputesOnceARowWhatIsTheSameAlongIt) {
       Of("dims a b\nin 0 f32 [a, b] dense\nin 1 f32 [a] dense\ns0 : f32 [a] = sqrt(in1[a])\n"
          "out 0 f32 [a, b] dense = mul(in0[a, b], s0[a])\n",
          {10, 20});
-  EXPECT_EQ(price.dear_repeats, 1);
+  EXPECT_EQ(price.expensive_repeats, 1);
   EXPECT_EQ(price.compute_ns, (10 * 4 + 0.25 * 10) + 2 * 200);
 }
 
@@ -156,9 +156,9 @@ TEST(PriceOf, PairsAreGatheredFromWhatVectorsDoNotRunAlong) {
       "dims a b c\nin 0 f32 [a, b] dense\nin 1 f32 [%s] dense\n"
       "out 0 f32 [a, b, c] dense = select(lt(index(c), i64:1), in0[a, b], in1[%s])\n";
   const Price along = Of(absl::StrReplaceAll(kPairs, {{"%s", "a, b"}}).c_str(), {100, 100, 2});
-  const Price turned = Of(absl::StrReplaceAll(kPairs, {{"%s", "b, a"}}).c_str(), {100, 100, 2});
+  const Price strided = Of(absl::StrReplaceAll(kPairs, {{"%s", "b, a"}}).c_str(), {100, 100, 2});
   EXPECT_LT(along.ns, 100 + 0.25 * 1e4 / 8 + along.memory_ns + along.compute_ns);
-  EXPECT_EQ(turned.compute_ns - along.compute_ns, 1e4 * 2);
+  EXPECT_EQ(strided.compute_ns - along.compute_ns, 1e4 * 2);
 }
 
 // Each vector runs across the axis of the concat, and finds the elements of one part alone.
@@ -194,12 +194,12 @@ TEST(LiveSet, KnowsWhatLivesAndWhatWouldAfterAMove) {
   const Graph graph = Parsed(
       "graph g\ninput x : f32 [10]\na = matmul(x, x)\nb = neg(x)\nc = exp(b)\nd = add(a, c)\n"
       "output d\n");
-  const absl::StatusOr<GraphFacts> facts = FactsOf(graph, 0);
-  ASSERT_THAT(facts, IsOk());
+  const absl::StatusOr<GraphAnalysis> analysis = Analyse(graph, 0);
+  ASSERT_THAT(analysis, IsOk());
   const auto place = [](NodeId id) { return id.v; };
   std::vector<bool> asked(graph.values().size(), false);
   asked[static_cast<size_t>(graph.outputs()[0].value.v)] = true;
-  LiveSet live(*facts, asked, 4, place);
+  LiveSet live(*analysis, asked, 4, place);
   const std::vector<NodeId> all = {NodeId{0}, NodeId{1}, NodeId{2}, NodeId{3}};
   // a is 4 bytes, b and c 40.
   EXPECT_THAT(live.Moved(0, 3, all, place, place), ElementsAre(4, 44, 84, 44));

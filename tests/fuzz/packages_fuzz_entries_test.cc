@@ -62,7 +62,7 @@ std::string Sealed(std::string file) {
 void ChangeWord(std::string& bytes, size_t end, std::mt19937_64& random) {
   const size_t size = random() % 2 == 0 ? 4 : 8;
   const size_t at = random() % (end / size) * size;
-  uint64_t value = DearNumber(random);
+  uint64_t value = ExpensiveNumber(random);
   uint64_t old = 0;
   std::memcpy(&old, bytes.data() + at, size);
   if (random() % 2 == 0) value = old + (random() % 3 - 1) * (uint64_t{1} << random() % 8);

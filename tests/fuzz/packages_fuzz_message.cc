@@ -159,7 +159,7 @@ void Collect(FuzzMessage& message, std::vector<Spot>& spots, std::vector<FuzzMes
 
 size_t Below(std::mt19937_64& random, size_t n) { return static_cast<size_t>(random() % n); }
 
-std::string DearText(std::mt19937_64& random, const std::vector<std::string>& texts) {
+std::string ExpensiveText(std::mt19937_64& random, const std::vector<std::string>& texts) {
   static const char* const kTexts[] = {"0",
                                        "1",
                                        "-1",
@@ -252,7 +252,7 @@ std::string OtherKernel(const std::string& text, std::mt19937_64& random) {
       const auto [from, length] = words[Below(random, words.size())];
       const std::string word = Below(random, 2) == 0
                                    ? text.substr(from, length)
-                                   : absl::StrCat(static_cast<int64_t>(DearNumber(random)));
+                                   : absl::StrCat(static_cast<int64_t>(ExpensiveNumber(random)));
       return absl::StrCat(text.substr(0, begin), word, text.substr(begin + size));
     }
   }
@@ -263,7 +263,7 @@ void ChangeNumbers(std::vector<uint64_t>& numbers, bool doubles, std::mt19937_64
   static constexpr double kDoubleValues[] = {0,      -1,     1,        1e300,
                                              -1e300, 1e-320, HUGE_VAL, 2147483648.0};
   const auto value = [&] {
-    if (!doubles) return DearNumber(random);
+    if (!doubles) return ExpensiveNumber(random);
     uint64_t bits = 0;
     std::memcpy(&bits, &kDoubleValues[Below(random, std::size(kDoubleValues))], sizeof bits);
     return bits;
@@ -300,14 +300,14 @@ std::string Shown(const FuzzField& field) {
 void Change(FuzzField& field, std::mt19937_64& random, const std::vector<std::string>& texts) {
   switch (field.type->kind) {
     case kInt:
-      field.number = DearNumber(random);
+      field.number = ExpensiveNumber(random);
       break;
     case kInts:
     case kDoubles:
       ChangeNumbers(field.numbers, field.type->kind == kDoubles, random);
       break;
     case kText:
-      field.bytes = DearText(random, texts);
+      field.bytes = ExpensiveText(random, texts);
       break;
     case kKernel:
       field.bytes = OtherKernel(field.bytes, random);
@@ -364,7 +364,7 @@ std::string SwapField(const Spot& spot, const std::vector<Spot>& spots, std::mt1
 std::string ChangeEverywhere(const std::vector<Spot>& spots, const std::vector<std::string>& texts,
                              std::mt19937_64& random) {
   if (texts.empty()) return "";
-  const std::string from = texts[Below(random, texts.size())], to = DearText(random, texts);
+  const std::string from = texts[Below(random, texts.size())], to = ExpensiveText(random, texts);
   for (const Spot& spot : spots) {
     FuzzField& field = spot.message->fields[spot.at];
     if (field.type->kind == kText && field.bytes == from) field.bytes = to;
@@ -492,7 +492,7 @@ std::string Mutate(FuzzMessage& message, std::mt19937_64& random, bool everywher
   return absl::StrCat(name, ": ", before, " -> ", Shown(field));
 }
 
-uint64_t DearNumber(std::mt19937_64& random) {
+uint64_t ExpensiveNumber(std::mt19937_64& random) {
   static constexpr int64_t kNumbers[] = {0,
                                          -1,
                                          1,

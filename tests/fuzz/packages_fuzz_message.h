@@ -7,7 +7,7 @@
 //   section.bytes = Serialize(message);
 //
 // A change takes a field out, doubles it, swaps it with another of its kind, gives it a value that
-// is dear to overflows, an expression, a name or a text of another field, or adds one that was
+// is expensive to overflows, an expression, a name or a text of another field, or adds one that was
 // absent. The result is always well formed.
 #ifndef KILN_TESTS_FUZZ_PACKAGES_FUZZ_MESSAGE_H_
 #define KILN_TESTS_FUZZ_PACKAGES_FUZZ_MESSAGE_H_
@@ -60,7 +60,7 @@ std::string Serialize(const FuzzMessage& message);
 std::string Mutate(FuzzMessage& message, std::mt19937_64& random, bool everywhere = true);
 
 // {0, -1, 1, 2^31, 2^61, 2^63-1, ...}
-uint64_t DearNumber(std::mt19937_64& random);
+uint64_t ExpensiveNumber(std::mt19937_64& random);
 
 }  // namespace kiln
 

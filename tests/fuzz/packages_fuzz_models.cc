@@ -116,9 +116,9 @@ absl::StatusOr<std::string> PackageOf(const std::string& text, const std::string
   KILN_ASSIGN_OR_RETURN(const Compiled compiled, CompileGraph(graph, options));
   writer.Add(LowestTarget(), compiled.variant);
   std::mt19937_64 random(1);
-  std::vector<InputFacts> facts;
-  for (auto& [name, tensor] : FuzzInputs(inputs, 2, random)) facts.push_back({name, true, tensor});
-  KILN_ASSIGN_OR_RETURN(const Variant second, CompileFor(graph, options, facts));
+  std::vector<InputInfo> info;
+  for (auto& [name, tensor] : FuzzInputs(inputs, 2, random)) info.push_back({name, true, tensor});
+  KILN_ASSIGN_OR_RETURN(const Variant second, CompileFor(graph, options, info));
   writer.Add(LowestTarget(), second);
   StoreOptions store_options;
   store_options.directory = directory;

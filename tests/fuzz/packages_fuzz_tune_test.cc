@@ -113,9 +113,9 @@ TEST(TuneFuzz, ForgedRecordsChooseACandidateOrNothing) {
     def.set_text(Print(kernel));
     SetChoice(candidates[0].schedule, sizes, def.add_choices());
     if (random() % 2 == 0)
-      def.mutable_choices(0)->set_at_most(0, static_cast<int64_t>(DearNumber(random)));
+      def.mutable_choices(0)->set_at_most(0, static_cast<int64_t>(ExpensiveNumber(random)));
     if (random() % 2 == 0)
-      def.mutable_choices(0)->add_open(static_cast<int32_t>(DearNumber(random)));
+      def.mutable_choices(0)->add_open(static_cast<int32_t>(ExpensiveNumber(random)));
     Tuner::Open(options, store.get())->IsStale(program, options);
     const bool offered = std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& c) {
       return c.schedule.ToString() == chosen;

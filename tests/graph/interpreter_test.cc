@@ -57,9 +57,9 @@ TEST(InterpreterTest, TakesStridedInputs) {
   KILN_ASSERT_OK_AND_ASSIGN(const Graph g,
                             ParseGraph("graph g\ninput x : f32 [2, 3]\ny = neg(x)\noutput y"));
   const Tensor base = F32({3, 2}, {1, 2, 3, 4, 5, 6});
-  const Tensor turned = Tensor::View(base.data(), DType::kF32, {2, 3}, {1, 2}, base.owner());
+  const Tensor transposed = Tensor::View(base.data(), DType::kF32, {2, 3}, {1, 2}, base.owner());
   KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> out,
-                            Interpret(g, std::vector<Tensor>{turned}));
+                            Interpret(g, std::vector<Tensor>{transposed}));
   EXPECT_THAT(Values(out[0]), ElementsAre(-1, -3, -5, -2, -4, -6));
 }
 

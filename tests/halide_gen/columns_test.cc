@@ -60,8 +60,8 @@ out  0 f32 [a, b] dense = div(s1[a, b], s2[b])
   munmap(memory, kBytes + kPage);
 }
 
-// A cell is a row, also where blocks of rows are tasks, or columns have a few elements.
-TEST_P(ColumnsTest, WholeRowsOfCells) {
+// An output tile is a row, also where blocks of rows are tasks, or columns have a few elements.
+TEST_P(ColumnsTest, WholeRowsOfTiles) {
   const int32_t vector = GetParam() == IsaLevel::kV4 ? 16 : 8, most = vector == 16 ? 256 : 96;
   for (const auto& [rows, columns] : std::vector<std::pair<int32_t, int32_t>>{
            {3, 5}, {2, vector}, {20, vector + 3}, {70, most / 2 + 5}, {3000, most - 3}}) {
@@ -278,8 +278,8 @@ out  1 f32 [a] dense = add(s1[a], in3[a])
     for (const int32_t d : {1, 5}) kernel.Check({a, 3, 4, d}, static_cast<uint32_t>(a));
 }
 
-// Maps that are kept may lack the dim of the tiles, or of which several cells are taken at once.
-TEST_P(ColumnsTest, MapsOfFewerDimsThanCells) {
+// Maps that are kept may lack the dim of the tiles, or of which several tiles are taken at once.
+TEST_P(ColumnsTest, MapsOfFewerDimsThanTiles) {
   CompiledKernel tiles = Compile(R"(dims a b
 in   0 f32 [a, b] dense
 in   1 f32 [] dense

@@ -176,7 +176,7 @@ TEST_P(ElementsTest, ShortRowsLieWholeInVectors) {
 }
 
 // The tables of inputs over some of the dims begin anew in vectors, and wherever rows do.
-TEST_P(ElementsTest, ShortRowsRunAsOne) {
+TEST_P(ElementsTest, ShortRowsAreCollapsed) {
   CompiledKernel kernel = Compile(R"(dims a b c d
 in   0 f32 [a, b, c, d] dense
 in   1 f32 [c] dense

@@ -122,7 +122,7 @@ int LoadedKernel::Run(const Kernel& kernel, const std::vector<int32_t>& extents,
   }
   LaunchContext context;
   const auto first_output = buffers.begin() + static_cast<ptrdiff_t>(inputs.size());
-  context.stream_lines = std::all_of(first_output, buffers.end(), WholeLines);
+  context.non_temporal = std::all_of(first_output, buffers.end(), WholeLines);
   LaunchContext* context_pointer = &context;
   std::vector<void*> argv = {&context_pointer};
   for (size_t i = 0; i < inputs.size(); ++i) argv.push_back(&buffers[i]);

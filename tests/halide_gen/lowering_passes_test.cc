@@ -119,12 +119,12 @@ TEST(LoweringPasses, RunInTheOrderOfTheTableButForThoseLeftOut) {
   const std::string kernel =
       "kernel v1 math 1\ndims a\nin   0 f32 [a] dense\nout  0 f32 [a] dense = exp(in0[a])\n";
   const CodegenAnswer answer =
-      Served(kernel, "pointwise", LowestTarget(), {"prefetch", "opaque_loads", "narrow_tails"});
+      Served(kernel, "pointwise", LowestTarget(), {"prefetch", "opaque_loads", "remainder_loops"});
   ASSERT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
   Passes passes;
   Note(answer.sections[0].second, passes);
   EXPECT_EQ(passes.ran.count("prefetch"), 0u);
-  EXPECT_EQ(passes.ran.count("narrow_tails"), 0u);
+  EXPECT_EQ(passes.ran.count("remainder_loops"), 0u);
   EXPECT_EQ(passes.ran.count("opaque_loads"), 1u);  // it is needed
   size_t at = 0;
   for (const LoweringPass& pass : AllLoweringPasses()) {

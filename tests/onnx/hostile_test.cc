@@ -138,8 +138,8 @@ TEST(Limits, Bodies) {
               StatusIs(kExhausted, HasSubstr("are looked at more than 2048 times")));
 }
 
-// The number that a loop of 2^63 - 1 turns leaves is no extent that an import could wait for.
-TEST(Limits, TurnsOfALoopThatTellsAShape) {
+// The number that a loop of 2^63 - 1 iterations leaves is no extent that an import could wait for.
+TEST(Limits, IterationsOfALoopThatTellsAShape) {
   const std::string body =
       OnnxGraph({OnnxNode("Identity", {"on"}, {"o"}), OnnxNode("Add", {"s", "s"}, {"t"})},
                 {OnnxValue("i", kInt64, {}), OnnxValue("on", kBool, {}), OnnxValue("s")},
@@ -197,9 +197,10 @@ TEST(Limits, WeightsThatAreMadeDense) {
               StatusIs(kExhausted, HasSubstr("makes a tensor f32 [64, 8]")));
 }
 
-// Few turns over large values, that constants decide, would take seconds: the extent stays open.
+// Few iterations over large values, that constants decide, would take seconds: the extent stays
+// open.
 TEST(Limits, WorkOfALoopThatTellsAShape) {
-  const auto import = [](int64_t turns) {
+  const auto import = [](int64_t iterations) {
     const std::string body = OnnxGraph(
         {OnnxNode("Identity", {"on"}, {"o"}), OnnxNode("Expand", {"s", "wide"}, {"e"}),
          OnnxNode("ReduceMax", {"e"}, {"t"}, {IntsAttribute("axes", {0})})},
@@ -209,7 +210,7 @@ TEST(Limits, WorkOfALoopThatTellsAShape) {
         {OnnxNode("Loop", {"most", "", "four"}, {"shape"}, {GraphAttribute("body", body)}),
          OnnxNode("Reshape", {"x", "shape"}, {"y"})},
         {OnnxValue("x", kFloat, {4})}, {OnnxValue("y")},
-        {OnnxTensor("most", kInt64, {}, RawBytes<int64_t>({turns})), OnnxInts("four", {5})}));
+        {OnnxTensor("most", kInt64, {}, RawBytes<int64_t>({iterations})), OnnxInts("four", {5})}));
   };
   // That 4 elements are no 5 is seen only where the loop is computed.
   EXPECT_THAT(import(4), StatusIs(kInvalid));

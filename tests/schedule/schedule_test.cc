@@ -62,7 +62,7 @@ TEST(ScheduleTest, EveryTemplateParsesWhatItPrints) {
       ASSERT_TRUE(parsed.ok()) << schedule.ToString() << ": " << parsed.status();
       EXPECT_EQ(parsed->ToString(), schedule.ToString());
       EXPECT_EQ(parsed->Values(), schedule.Values());
-      EXPECT_EQ(parsed->Facts(), schedule.Facts());
+      EXPECT_EQ(parsed->Info(), schedule.Info());
       texts.insert(schedule.ToString());
     }
     EXPECT_GT(texts.size(), 190u) << of->name;

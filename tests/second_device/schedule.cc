@@ -11,7 +11,7 @@ namespace {
 struct ScalarLoops : FieldsOf<ScalarLoops> {
   void Visit(FieldVisitor&) override {}
   LoopSummary Loops(const Kernel&) const override { return {.step = 1}; }
-  LaunchFacts Facts() const override { return {.step = 1, .columns = 1, .in_place = {}}; }
+  LaunchInfo Info() const override { return {.step = 1, .columns = 1, .in_place = {}}; }
 };
 
 Decision Accepts(const Kernel& kernel) {

@@ -94,7 +94,7 @@ TEST_F(SecondDevice, NamesItselfInTheCacheAndIsFoundThereAgain) {
   EXPECT_EQ(found, 2);
 }
 
-// Grouping asks the device: what it cannot run as one kernel is none.
+// Grouping asks the device: what it cannot are collapsed kernel is none.
 TEST_F(SecondDevice, DecidesWhatIsOneKernel) {
   const Kernel sum = *ParseKernel(
       "kernel v1 math 1\ndims a b\nin   0 f32 [a, b] dense\n"

@@ -21,7 +21,7 @@ enum class Outcome {
   kUndefined,  // runtimes differ, Kiln does not: -1 beside an extent of 0
   kUnneeded,   // the arrays, or the error of a node that no output needs
   kTooLarge,   // more elements than a test has memory for: nobody is asked
-  kOpen,       // a loop without turns: what it stacks has no shape, and its body need not fit
+  kOpen,       // a loop without iterations: what it stacks has no shape, and its body need not fit
 };
 
 struct Evaluated {

@@ -8,16 +8,16 @@
 namespace kiln::symbols {
 namespace {
 
-constexpr int64_t kMostTurns = 64;
+constexpr int64_t kMostIterations = 64;
 
-// What the turns of a loop leave, one on the other.
+// What the iterations of a loop leave, one on the other.
 class Stacks {
  public:
   explicit Stacks(size_t count) : stacks_(count) {}
   // False: of another shape than the ones before.
   bool Push(size_t k, const Array& array) {
     Stack& stack = stacks_[k];
-    if (stack.turns++ == 0) {
+    if (stack.iterations++ == 0) {
       stack.array = {array.type, array.shape, {}};
     } else if (stack.array.shape != array.shape) {
       return false;
@@ -29,7 +29,7 @@ class Stacks {
   std::vector<Array> Take() {
     std::vector<Array> arrays;
     for (Stack& stack : stacks_) {
-      stack.array.shape.insert(stack.array.shape.begin(), stack.turns);
+      stack.array.shape.insert(stack.array.shape.begin(), stack.iterations);
       arrays.push_back(std::move(stack.array));
     }
     return arrays;
@@ -37,7 +37,7 @@ class Stacks {
 
  private:
   struct Stack {
-    int64_t turns = 0;
+    int64_t iterations = 0;
     Array array;
   };
   std::vector<Stack> stacks_;
@@ -48,11 +48,11 @@ Evaluated RunBody(const Model& body, const std::vector<Array>& inputs, Values sc
   return Evaluate(body, scope);
 }
 
-// Of a body that no turn runs, which may have no result for what is carried into it.
-Evaluated NoTurn(const Evaluated& first, std::vector<Array> state, size_t results) {
+// Of a body that no iteration runs, which may have no result for what is carried into it.
+Evaluated NoIteration(const Evaluated& first, std::vector<Array> state, size_t results) {
   if (first.outcome != Outcome::kValue)
     return {Outcome::kOpen, "a body that does not fit and never runs", {}};
-  if (results > state.size()) return {Outcome::kOpen, "no turn", {}};
+  if (results > state.size()) return {Outcome::kOpen, "no iteration", {}};
   return {Outcome::kValue, "", std::move(state)};
 }
 
@@ -62,33 +62,34 @@ Evaluated If(const ModelNode& node, const Inputs& in, const Values& scope) {
   return Evaluate(*node.bodies.at(chosen), scope);
 }
 
-// The carried values and what the turns have left.
+// The carried values and what the iterations have left.
 Evaluated Loop(const ModelNode& node, const Inputs& in, const Values& scope) {
   const Model& body = *node.bodies.at("body");
   const size_t carried = in.size() - 2;
-  const int64_t trips = in[0] != nullptr ? Int(in[0]->elements[0]) : kMostTurns + 1;
+  const int64_t trips = in[0] != nullptr ? Int(in[0]->elements[0]) : kMostIterations + 1;
   bool goes_on = in[1] == nullptr || in[1]->elements[0] != 0;
   std::vector<Array> state;
   for (size_t k = 0; k < carried; ++k) state.push_back(*in[2 + k]);
   Stacks stacks(body.outputs.size() - 1 - carried);
-  int64_t turn = 0;
+  int64_t iteration = 0;
   const auto run = [&] {
-    std::vector<Array> inputs = {{kInt64, {}, {static_cast<long double>(turn)}}, {kBool, {}, {1}}};
+    std::vector<Array> inputs = {{kInt64, {}, {static_cast<long double>(iteration)}},
+                                 {kBool, {}, {1}}};
     inputs.insert(inputs.end(), state.begin(), state.end());
     return RunBody(body, inputs, scope);
   };
   if (trips <= 0 || !goes_on) {
     const Evaluated first = run();
-    return NoTurn(first, std::move(state), body.outputs.size() - 1);
+    return NoIteration(first, std::move(state), body.outputs.size() - 1);
   }
-  for (; turn < trips && goes_on; ++turn) {
-    if (turn >= kMostTurns) return Undefined("many turns");
+  for (; iteration < trips && goes_on; ++iteration) {
+    if (iteration >= kMostIterations) return Undefined("many iterations");
     Evaluated made = run();
     if (made.outcome != Outcome::kValue) return made;
     goes_on = made.arrays[0].elements[0] != 0;
     for (size_t k = 0; k < carried; ++k) state[k] = made.arrays[1 + k];
     for (size_t k = 1 + carried; k < made.arrays.size(); ++k) {
-      if (!stacks.Push(k - 1 - carried, made.arrays[k])) return Wrong("turns of other shapes");
+      if (!stacks.Push(k - 1 - carried, made.arrays[k])) return Wrong("iterations of other shapes");
     }
   }
   Evaluated out;
@@ -116,27 +117,27 @@ Evaluated Scan(const ModelNode& node, const Inputs& in, const Values& scope) {
   const Ints backwards = ListAttr(node, "scan_input_directions", Ints(scanned, 0));
   std::vector<Array> state;
   for (size_t k = 0; k < carried; ++k) state.push_back(*in[k]);
-  int64_t turns = -1;
+  int64_t iterations = -1;
   for (size_t k = 0; k < scanned; ++k) {
     const int64_t extent = in[carried + k]->shape[static_cast<size_t>(axes[k])];
-    if (turns >= 0 && turns != extent) return Wrong("scanned axes differ");
-    turns = extent;
+    if (iterations >= 0 && iterations != extent) return Wrong("scanned axes differ");
+    iterations = extent;
   }
   Stacks stacks(body.outputs.size() - carried);
-  for (int64_t turn = 0; turn < turns; ++turn) {
+  for (int64_t iteration = 0; iteration < iterations; ++iteration) {
     std::vector<Array> inputs = state;
     for (size_t k = 0; k < scanned; ++k) {
       inputs.push_back(SliceAt(*in[carried + k], static_cast<size_t>(axes[k]),
-                               backwards[k] != 0 ? turns - 1 - turn : turn));
+                               backwards[k] != 0 ? iterations - 1 - iteration : iteration));
     }
     Evaluated made = RunBody(body, inputs, scope);
     if (made.outcome != Outcome::kValue) return made;
     for (size_t k = 0; k < carried; ++k) state[k] = made.arrays[k];
     for (size_t k = carried; k < made.arrays.size(); ++k) {
-      if (!stacks.Push(k - carried, made.arrays[k])) return Wrong("turns of other shapes");
+      if (!stacks.Push(k - carried, made.arrays[k])) return Wrong("iterations of other shapes");
     }
   }
-  if (turns == 0 && body.outputs.size() > carried) return {Outcome::kOpen, "no turn", {}};
+  if (iterations == 0 && body.outputs.size() > carried) return {Outcome::kOpen, "no iteration", {}};
   Evaluated out;
   out.arrays = std::move(state);
   for (Array& stack : stacks.Take()) out.arrays.push_back(std::move(stack));

@@ -36,10 +36,10 @@ Evaluated Product(Array array, bool exact) {
 Evaluated Gemm(const ModelNode& node, const Inputs& in) {
   const Array &a = *in[0], &b = *in[1];
   if (a.shape.size() != 2 || b.shape.size() != 2) return Wrong("not matrices");
-  const bool turn_a = Attr(node, "transA", 0) != 0, turn_b = Attr(node, "transB", 0) != 0;
-  const int64_t rows = a.shape[turn_a ? 1 : 0], inner = a.shape[turn_a ? 0 : 1];
-  const int64_t columns = b.shape[turn_b ? 0 : 1];
-  if (inner != b.shape[turn_b ? 1 : 0]) return Wrong("inner extents differ");
+  const bool trans_a = Attr(node, "transA", 0) != 0, trans_b = Attr(node, "transB", 0) != 0;
+  const int64_t rows = a.shape[trans_a ? 1 : 0], inner = a.shape[trans_a ? 0 : 1];
+  const int64_t columns = b.shape[trans_b ? 0 : 1];
+  if (inner != b.shape[trans_b ? 1 : 0]) return Wrong("inner extents differ");
   const Array* bias = in.size() > 2 ? in[2] : nullptr;
   if (bias != nullptr) {
     Ints shape;
@@ -52,8 +52,8 @@ Evaluated Gemm(const ModelNode& node, const Inputs& in) {
     Sum sum(exact);
     if (bias != nullptr) sum.Add(BroadcastAt(*bias, at));
     for (int64_t k = 0; k < inner; ++k) {
-      sum.Add(ElementAt(a, turn_a ? Ints{k, at[0]} : Ints{at[0], k}) *
-              ElementAt(b, turn_b ? Ints{at[1], k} : Ints{k, at[1]}));
+      sum.Add(ElementAt(a, trans_a ? Ints{k, at[0]} : Ints{at[0], k}) *
+              ElementAt(b, trans_b ? Ints{at[1], k} : Ints{k, at[1]}));
     }
     return sum.value();
   });

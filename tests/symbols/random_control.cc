@@ -105,7 +105,7 @@ void Maker::MakeLoop(const Known& x) {
   // The rank of what is carried stays.
   if (trips == nullptr || Length(*trips) != 1 || Rank(x) == 0 || Rank(y) > Rank(x)) return;
   BodyMaker b(NewName("b"));
-  const std::string turn = b.Input("turn", kInt64), on = b.Input("on", kBool);
+  const std::string iteration = b.Input("iteration", kInt64), on = b.Input("on", kBool);
   const std::string state = b.Input("state", kFloat);
   std::string next;
   bool grows = false;
@@ -126,20 +126,21 @@ void Maker::MakeLoop(const Known& x) {
       next = b.Op("Neg", {state});
       break;
     default:
-      next =
-          b.Op("Slice", {state, b.Constant(Ones({0})),
-                         b.Op("Unsqueeze", {turn, b.Constant(Ones({0}))}), b.Constant(Ones({0}))});
+      next = b.Op("Slice",
+                  {state, b.Constant(Ones({0})),
+                   b.Op("Unsqueeze", {iteration, b.Constant(Ones({0}))}), b.Constant(Ones({0}))});
       grows = true;
   }
   const std::string goes_on =
       Chance(70) ? b.Op("Identity", {on})
-                 : b.Op("Less", {turn, b.Constant({kInt64, {}, {(long double)Below(4)}})});
+                 : b.Op("Less", {iteration, b.Constant({kInt64, {}, {(long double)Below(4)}})});
   b.Output(goes_on, kBool);
   b.Output(next, kFloat);
   const bool stacks = Chance(60);
   if (stacks) {
-    const std::string left = grows ? b.Op("ReduceSum", {next}, {{"keepdims", {0}}})
-                                   : b.Op("Add", {next, b.Op("Cast", {turn}, {{"to", {kFloat}}})});
+    const std::string left =
+        grows ? b.Op("ReduceSum", {next}, {{"keepdims", {0}}})
+              : b.Op("Add", {next, b.Op("Cast", {iteration}, {{"to", {kFloat}}})});
     b.Output(left, kFloat);
   }
   ModelNode node{"Loop", {}, {}};

@@ -3,7 +3,7 @@
 
 namespace kiln::symbols {
 
-// A matrix times another, or times itself turned; some with a bias.
+// A matrix times another, or times itself transposed; some with a bias.
 void Maker::MakeProduct(const Known& x) {
   const size_t rank = Rank(x);
   if (rank < 2) return;
@@ -19,8 +19,8 @@ void Maker::MakeProduct(const Known& x) {
   Ints perm;
   for (size_t i = 0; i < rank; ++i) perm.push_back(static_cast<int64_t>(i));
   std::swap(perm[rank - 1], perm[rank - 2]);
-  const Known* turned = Chance(70) ? AddOne("Transpose", {&y}, {{"perm", perm}}) : &y;
-  KeepData(AddOne("MatMul", {&x, turned}));
+  const Known* transposed = Chance(70) ? AddOne("Transpose", {&y}, {{"perm", perm}}) : &y;
+  KeepData(AddOne("MatMul", {&x, transposed}));
 }
 
 void Maker::MakePool(const Known& given) {

@@ -88,8 +88,8 @@ bool Same(const std::vector<Array>& a, const std::vector<Array>& b, bool rounded
                     [&](const Array& x, const Array& y) { return Same(x, y, rounded); });
 }
 
-// Behind what is undefined a loop may have had no turn, and what it stacks no shape: arrays of no
-// elements count as equal.
+// Behind what is undefined a loop may have had no iteration, and what it stacks no shape: arrays of
+// no elements count as equal.
 bool SameButForNothing(const std::vector<Array>& a, const std::vector<Array>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Array& x, const Array& y) {
     const bool nothing = x.elements.empty() && y.elements.empty();
