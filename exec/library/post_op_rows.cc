@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "exec/library/activation_steps.h"
+
 namespace kiln::library {
 namespace {
 
@@ -26,28 +28,41 @@ void Plain(float* x, const float* y, int64_t step, int64_t n, const float* c) {
 
 #if defined(__x86_64__)
 template <typename Step>
-[[gnu::target("avx2")]] void Avx2(float* x, const float* y, int64_t step, int64_t n,
-                                  const float* c) {
+[[gnu::target("avx2,fma")]] void Avx2(float* x, const float* y, int64_t step, int64_t n,
+                                      const float* c) {
   Loop<Step>(x, y, step, n, c);
 }
 template <typename Step>
-[[gnu::target("avx512f,prefer-vector-width=512")]] void Avx512(float* x, const float* y,
-                                                               int64_t step, int64_t n,
-                                                               const float* c) {
+[[gnu::target("avx512f,fma,prefer-vector-width=512")]] void Avx512(float* x, const float* y,
+                                                                   int64_t step, int64_t n,
+                                                                   const float* c) {
   Loop<Step>(x, y, step, n, c);
 }
+// Null where the processor has neither.
 template <typename Step>
-PostOpRow Of() {
+PostOpRow Wide() {
+  if (__builtin_cpu_supports("fma") == 0) return nullptr;
   if (__builtin_cpu_supports("avx512f") != 0) return Avx512<Step>;
-  if (__builtin_cpu_supports("avx2") != 0) return Avx2<Step>;
-  return Plain<Step>;
+  return __builtin_cpu_supports("avx2") != 0 ? Avx2<Step> : nullptr;
 }
 #else
 template <typename Step>
-PostOpRow Of() {
-  return Plain<Step>;
+PostOpRow Wide() {
+  return nullptr;
 }
 #endif
+
+template <typename Step>
+PostOpRow Of() {
+  const PostOpRow wide = Wide<Step>();
+  return wide != nullptr ? wide : Plain<Step>;
+}
+
+template <PostOpRow (*find)(), typename Step>
+PostOpRow Either() {
+  const PostOpRow row = find();
+  return row != nullptr ? row : Wide<Step>();
+}
 
 struct Named {
   const char* name;
@@ -56,14 +71,18 @@ struct Named {
 constexpr Named kRows[] = {
     {"add", Of<AddStep>},
     {"clip", Of<ClipStep>},
+    {"elu", Wide<EluStep>},
+    {"gelu_erf", Wide<GeluErfStep>},
+    {"gelu_tanh", Wide<GeluTanhStep>},
     {"hard_sigmoid", Of<HardSigmoidStep>},
     {"hard_swish", Of<HardSwishStep>},
     {"leaky_relu", Of<LeakyReluStep>},
     {"linear", Of<LinearStep>},
     {"mul", Of<MulStep>},
     {"relu", Of<ReluStep>},
-    {"sigmoid", FindSigmoidRow},
-    {"swish", FindSwishRow},
+    {"sigmoid", Either<FindSigmoidRow, SigmoidStep>},
+    {"swish", Either<FindSwishRow, SwishStep>},
+    {"tanh", Wide<TanhStep>},
 };
 
 }  // namespace

@@ -50,7 +50,8 @@ struct ReluStep {
 using PostOpRow = void (*)(float* x, const float* y, int64_t step, int64_t n, const float* c);
 
 // The loop of the post-op of that name for this processor: of one of the above, which gives the
-// bits of Apply, or of a logistic function; null if it is none of them.
+// bits of Apply, or of an activation (activation_steps.h, logistic_rows.cc), whose bits do not
+// depend on an element's place; null where there is none, as of activations without AVX2 and FMA.
 PostOpRow FindPostOpRow(absl::string_view name);
 
 // sigmoid(x) = 1 / (1 + exp(-x)) and swish(x) = x / (1 + exp(-c[0] x)), within 3 units of the last
