@@ -173,7 +173,8 @@ CompileOptions RaceOptions(CompileOptions options, const Store* store) {
 KernelRace::KernelRace(const CompileOptions& options, const Store* store)
     : options_(RaceOptions(options, store)), machine_(MachineOf(options)), service_(options_) {}
 
-Measured KernelRace::Run(const RacedKernel& raced, const std::vector<Candidate>& candidates) {
+std::optional<Measured> KernelRace::Run(const RacedKernel& raced,
+                                        const std::vector<Candidate>& candidates) {
   Measured measured;
   std::vector<std::string> at;
   std::vector<std::unique_ptr<OneLaunch>> launches;
@@ -183,7 +184,8 @@ Measured KernelRace::Run(const RacedKernel& raced, const std::vector<Candidate>&
     launches.push_back(std::make_unique<OneLaunch>(raced, extents, machine_));
   }
   measured.at = absl::StrJoin(at, ";");
-  if (launches.empty() || candidates.empty()) return measured;
+  if (raced.extents.empty() || candidates.empty()) return std::nullopt;
+  if (launches.empty()) return measured;
   std::vector<std::shared_ptr<KernelHandle>> handles(candidates.size());
   ForEachInParallel(candidates.size(), [&](size_t k) {
     const program::Program program = launches[0]->WithSchedule(candidates[k].schedule, raced.sizes);
@@ -193,7 +195,7 @@ Measured KernelRace::Run(const RacedKernel& raced, const std::vector<Candidate>&
   std::vector<size_t> ways;  // candidates that were built
   for (size_t k = 0; k < candidates.size(); ++k)
     if (handles[k] != nullptr) ways.push_back(k);
-  if (ways.empty()) return measured;
+  if (ways.empty()) return std::nullopt;
   std::vector<Lane> lanes(launches.size());
   for (size_t p = 0; p < launches.size(); ++p) {
     auto provider = std::make_shared<Candidates>(*launches[p]);
@@ -206,7 +208,7 @@ Measured KernelRace::Run(const RacedKernel& raced, const std::vector<Candidate>&
     const absl::Status prepared = lanes[p].Prepare(provider, ways.size(), options_.threads);
     if (!prepared.ok()) {
       LogDebug("tune: a kernel is not measured: ", prepared.message());
-      return measured;
+      return std::nullopt;
     }
   }
   const Race race = RaceWays(ways.size(), launches.size(),

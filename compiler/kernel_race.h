@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,9 +41,10 @@ class KernelRace {
   // `store`, if any, is where built candidates are looked up; it is not written.
   KernelRace(const CompileOptions& options, const Store* store);
 
-  // Without a winner where nothing is launched at these extents, the operands take more than 1 GiB,
-  // or no candidate can be compiled.
-  Measured Run(const RacedKernel& kernel, const std::vector<Candidate>& candidates);
+  // Without a winner where the operands take more than 1 GiB. Nothing, to be asked again another
+  // time, where nothing is launched at these extents or no candidate can be built and run, which
+  // may be for lack of a compiler, a validator or memory.
+  std::optional<Measured> Run(const RacedKernel& kernel, const std::vector<Candidate>& candidates);
 
  private:
   const CompileOptions options_;

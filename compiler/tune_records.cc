@@ -142,22 +142,30 @@ std::optional<Measured> TuneRecords::Find(const Subject& subject) {
     absl::StatusOr<Measured> measured = ParseMeasured(*text);
     if (measured.ok()) found = *std::move(measured);
   }
+  if (found.has_value() && measures_) Mark();  // the cache may have lost it
   const MutexLock lock(mutex_);
   return known_[key] = std::move(found);
 }
 
+void TuneRecords::Mark() {
+  {
+    const MutexLock lock(mutex_);
+    if (std::exchange(marked_, true)) return;
+  }
+  if (store_ == nullptr || store_->read_only()) return;
+  Publish(PreimageOf({"marker", "", ""}), absl::StrCat(kHead, "\n"), {});
+}
+
 void TuneRecords::Keep(const Subject& subject, const Measured& measured) {
   const Preimage preimage = PreimageOf(subject);
-  bool mark = false;
+  Mark();  // first: without it nobody would look for the record
   {
     const MutexLock lock(mutex_);
     known_[preimage.Key()] = measured;
     ++measured_;
-    mark = !std::exchange(marked_, true);
   }
   if (store_ == nullptr || store_->read_only()) return;
   Publish(preimage, FormatMeasured(measured), measured);
-  if (mark) Publish(PreimageOf({"marker", "", ""}), absl::StrCat(kHead, "\n"), {});
 }
 
 void TuneRecords::Publish(const Preimage& preimage, const std::string& text,
@@ -193,8 +201,11 @@ void TuneRecords::KeepLibrary(const std::string& request, const Measured& measur
 }
 
 KeyLock TuneRecords::LockMachine() {
-  if (store_ == nullptr || store_->read_only()) return {};
-  return store_->LockKey(PreimageOf({"marker", "", ""}).Key(), kMostWait);
+  if (store_ == nullptr || store_->read_only() || gave_up_) return {};
+  KeyLock lock = store_->LockKey(PreimageOf({"marker", "", ""}).Key(), kMostWait);
+  if (!lock.held() && !gave_up_.exchange(true))
+    LogWarning("tune: another process has measured for two minutes; measuring beside it");
+  return lock;
 }
 
 std::set<CacheKey> TuneRecords::Used() const {

@@ -20,6 +20,7 @@
 #ifndef KILN_COMPILER_TUNE_RECORDS_H_
 #define KILN_COMPILER_TUNE_RECORDS_H_
 
+#include <atomic>
 #include <map>
 #include <optional>
 #include <set>
@@ -61,6 +62,7 @@ class TuneRecords : public MeasuredChoices {
   bool measures() const override { return measures_; }
 
   // Whoever holds it is the only one on this machine to measure, as far as the cache's locks reach.
+  // One that is not to be had is waited for once.
   KeyLock LockMachine();
 
   // What holds for all records, as part of the key of a Program.
@@ -78,12 +80,14 @@ class TuneRecords : public MeasuredChoices {
   Preimage PreimageOf(const Subject& subject) const;
   std::optional<Measured> Find(const Subject& subject);
   void Keep(const Subject& subject, const Measured& measured);
+  void Mark();  // publishes the marker, unless it is known to be there
   void Publish(const Preimage& preimage, const std::string& text, const Measured& measured);
 
   Store* const store_;
   const bool measures_;
   const Target target_;
   std::string machine_;
+  std::atomic<bool> gave_up_{false};  // waiting for others that measure
   mutable Mutex mutex_;
   std::map<CacheKey, std::optional<Measured>> known_ ABSL_GUARDED_BY(mutex_);
   int measured_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -75,25 +75,33 @@ CompileOptions WithTuner(CompileOptions options, Store* store) {
 Tuner::Tuner(const CompileOptions& options, Store* store, bool measures)
     : options_(options), store_(store), records_(options, store, measures) {}
 
-bool Tuner::Serves(const std::optional<Measured>& measured, const RacedKernel& kernel) const {
-  if (!measured.has_value()) return !records_.measures();
+bool Tuner::Serves(const std::optional<Measured>& measured, const RacedKernel& kernel,
+                   const std::vector<Candidate>& candidates) const {
+  if (!records_.measures()) return true;
+  if (!measured.has_value()) return false;
+  if (!measured->winner.empty() && FindCandidate(candidates, measured->winner) == nullptr)
+    return false;
   // A record for other extents than those that were asked for is measured anew.
-  return !records_.measures() || options_.tune_at.empty() || measured->at == Text(kernel.extents);
+  return options_.tune_at.empty() || measured->at == Text(kernel.extents);
 }
 
 Schedule Tuner::Choose(const RacedKernel& kernel, const std::vector<Candidate>& candidates) {
   const std::string text = Print(*kernel.kernel);
   std::optional<Measured> measured = records_.FindKernel(text, kernel.sizes);
-  if (!Serves(measured, kernel)) {
+  if (!Serves(measured, kernel, candidates)) {
     const LongMutexLock measuring(measuring_);
     const KeyLock alone = records_.LockMachine();
     measured = records_.FindKernel(text, kernel.sizes);
-    if (!Serves(measured, kernel)) {
+    if (!Serves(measured, kernel, candidates)) {
       if (race_ == nullptr) race_ = std::make_unique<KernelRace>(options_, store_);
       const absl::Time start = absl::Now();
-      measured = race_->Run(kernel, candidates);
-      measured->ms = absl::ToDoubleMilliseconds(absl::Now() - start);
-      records_.KeepKernel(text, kernel.sizes, *measured);
+      std::optional<Measured> fresh = race_->Run(kernel, candidates);
+      // Where nothing can be measured now, what was measured before stays.
+      if (fresh.has_value() && (!fresh->winner.empty() || !measured.has_value())) {
+        measured = std::move(fresh);
+        measured->ms = absl::ToDoubleMilliseconds(absl::Now() - start);
+        records_.KeepKernel(text, kernel.sizes, *measured);
+      }
     }
   }
   const Candidate* won =
@@ -117,8 +125,9 @@ bool Tuner::IsStale(const program::Program& program, const CompileOptions& optio
       if (measured->winner.empty() || measured->winner == choice.schedule()) continue;
       const absl::StatusOr<Kernel> kernel = ParseKernel(def.text());
       if (!kernel.ok() || sizes.at_most.size() != kernel->dims.size()) continue;
-      // A forged winner would be refused again each time.
-      if (FindCandidate(CandidatesFor(*kernel, sizes, MachineOf(options), options.workspace_limit),
+      // A winner that is no candidate would be refused again each time; it is measured anew.
+      if (records_.measures() ||
+          FindCandidate(CandidatesFor(*kernel, sizes, MachineOf(options), options.workspace_limit),
                         measured->winner) != nullptr)
         stale = true;
     }

@@ -48,7 +48,8 @@ class Tuner {
 
  private:
   Tuner(const CompileOptions& options, Store* store, bool measures);
-  bool Serves(const std::optional<Measured>& measured, const RacedKernel& kernel) const;
+  bool Serves(const std::optional<Measured>& measured, const RacedKernel& kernel,
+              const std::vector<Candidate>& candidates) const;
 
   const CompileOptions options_;
   Store* const store_;

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iostream>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -239,8 +240,19 @@ void PrintJson(const std::string& verb, const CommonOptions& options, nlohmann::
   std::cout << object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
 }
 
-absl::Status WriteFileDurably(const std::string& path, const std::string& bytes) {
+absl::Status WriteFileDurably(const std::string& wanted, const std::string& bytes) {
   FileSystem& files = RealFileSystem();
+  // A link stays one, and a device is not replaced by a file.
+  std::error_code error;
+  const std::filesystem::file_status there = std::filesystem::status(wanted, error);
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
+    return absl::UnavailableError(
+        absl::StrCat("\"", wanted, "\" is no regular file; name one, or one that is not there"));
+  const bool link = std::filesystem::is_symlink(std::filesystem::symlink_status(wanted, error));
+  const std::string path =
+      link ? std::filesystem::weakly_canonical(wanted, error).string() : wanted;
+  if (path.empty())
+    return absl::UnavailableError(absl::StrCat("\"", wanted, "\": ", error.message()));
   const std::string temporary = absl::StrCat(path, ".", UniqueName());
   KILN_ASSIGN_OR_RETURN(const auto file, files.CreateExclusive(temporary, 0644));
   absl::Status done = file->Append(bytes);

@@ -195,7 +195,7 @@ int Print(const std::vector<PlannedPart>& parts, const ExplainFlags& flags) {
   }
   if (!flags.common.json) {
     std::cout << Table(report.rows) << report.all_edges << " edges, " << report.fused
-              << " inside kernels; " << report.kernels << " kernels\n";
+              << " inside groups; " << report.kernels << " kernels\n";
     return kExitOk;
   }
   const PlanSums sums = SumOf(parts);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // kiln inspect: what a model is made of; its groups, and the kernel, Halide statement or assembly
 // of one.
-#include <algorithm>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -11,9 +13,13 @@
 #include "base/file_system.h"
 #include "base/status_macros.h"
 #include "compiler/compile.h"
+#include "compiler/kernel_choice.h"
+#include "compiler/kernel_service.h"
 #include "compiler/model_source.h"
 #include "compiler/segments.h"
+#include "compiler/tuner.h"
 #include "exec/package.h"
+#include "fusion/lower.h"
 #include "graph/onnx/import.h"
 #include "graph/op.h"
 #include "graph/text.h"
@@ -48,29 +54,38 @@ absl::StatusOr<CompileOptions> Options(const InspectFlags& flags) {
       absl::StrCat("--target \"", flags.target, "\": expected x86-64-v3 or x86-64-v4"));
 }
 
-// Prints the picture of a schedule, for the middle one of the extents that its class is priced for.
-int EmitSchedule(const CompileOptions& options, const std::string& text,
-                 const std::string& schedule, const SizeClass& sizes) {
-  const absl::StatusOr<Kernel> kernel = ParseKernel(text);
-  const absl::StatusOr<Schedule> parsed = Schedule::Parse(schedule, TargetOf(options).device);
+// What of a kernel is printed.
+struct Emitted {
+  std::string text, schedule;
+  std::vector<int64_t> extents;  // at which a schedule is priced
+};
+
+// The middle one of the extents that a class is priced for.
+std::vector<int64_t> MiddleOf(const SizeClass& sizes) {
+  const std::vector<std::vector<int64_t>> at = RepresentativeExtents(sizes);
+  return at[at.size() / 2];
+}
+
+int EmitSchedule(const CompileOptions& options, const Emitted& emitted) {
+  const absl::StatusOr<Kernel> kernel = ParseKernel(emitted.text);
+  const absl::StatusOr<Schedule> parsed =
+      Schedule::Parse(emitted.schedule, TargetOf(options).device);
   if (!kernel.ok()) return Fail(kernel.status(), kExitModel);
   if (!parsed.ok()) return Fail(parsed.status(), kExitBug);
-  const std::vector<std::vector<int64_t>> at = RepresentativeExtents(sizes);
-  std::cout << Picture(*kernel, at[at.size() / 2], *parsed, MachineOf(options));
+  std::cout << Picture(*kernel, emitted.extents, *parsed, MachineOf(options));
   return kExitOk;
 }
 
 // Prints the kernel's text, or what the worker makes of it.
-int Emit(const InspectFlags& flags, const CompileOptions& options, const std::string& text,
-         const std::string& schedule, const SizeClass& sizes) {
+int Emit(const InspectFlags& flags, const CompileOptions& options, const Emitted& emitted) {
   if (flags.emit == "kernel") {
-    std::cout << text;
+    std::cout << emitted.text;
     return kExitOk;
   }
-  if (flags.emit == "schedule") return EmitSchedule(options, text, schedule, sizes);
+  if (flags.emit == "schedule") return EmitSchedule(options, emitted);
   KernelService service(options);
   const absl::StatusOr<CodegenAnswer> answer =
-      service.Emit(service.Identify(text, schedule), {flags.emit});
+      service.Emit(service.Identify(emitted.text, emitted.schedule), {flags.emit});
   if (!answer.ok())
     return Fail(answer.status(),
                 absl::IsNotFound(answer.status()) ? kExitDevice : kExitUnsupported);
@@ -90,7 +105,7 @@ int InspectKernel(const InspectFlags& flags, const CompileOptions& options) {
   const SizeClass known{std::vector<int64_t>(kernel->dims.size(), kUnbounded)};
   const SizeClass sizes = SizeClassesFor(*kernel, known).back();
   const Schedule schedule = ChooseSchedule(*kernel, sizes, MachineOf(options));
-  return Emit(flags, options, Print(*kernel), schedule.ToString(), sizes);
+  return Emit(flags, options, {Print(*kernel), schedule.ToString(), MiddleOf(sizes)});
 }
 
 nlohmann::json PortsJson(const Graph& graph, bool inputs) {
@@ -125,6 +140,21 @@ nlohmann::json PrintGroups(const std::vector<Compiled>& parts, bool print) {
   return list;
 }
 
+// The extents of a kernel for the values of --dim; nothing where they leave one open.
+absl::StatusOr<std::optional<std::vector<int64_t>>> ExtentsOf(const InspectFlags& flags,
+                                                              const Compiled& part,
+                                                              const Group& group) {
+  KILN_ASSIGN_OR_RETURN(const SymbolValues values, ParseDims(flags.common.dims));
+  KILN_ASSIGN_OR_RETURN(const LoweredGroup lowered, LowerGroup(part.graph, group));
+  std::vector<int64_t> extents;
+  for (const Dim& dim : lowered.dims) {
+    const absl::StatusOr<int64_t> extent = dim.Evaluate(values);
+    if (!extent.ok()) return std::nullopt;
+    extents.push_back(*extent);
+  }
+  return extents;
+}
+
 int InspectGroup(const InspectFlags& flags, const CompileOptions& options,
                  const std::vector<Compiled>& parts) {
   int group = flags.group;
@@ -145,10 +175,16 @@ int InspectGroup(const InspectFlags& flags, const CompileOptions& options,
                 kExitUsage);
   }
   const program::KernelDef& def = program.kernels(thunk.kernel().kernel());
-  const program::KernelChoice& choice = def.choices(def.choices_size() - 1);
-  SizeClass sizes{{choice.at_most().begin(), choice.at_most().end()}};
-  std::replace(sizes.at_most.begin(), sizes.at_most.end(), int64_t{-1}, kUnbounded);
-  return Emit(flags, options, def.text(), choice.schedule(), sizes);
+  const absl::StatusOr<std::optional<std::vector<int64_t>>> extents =
+      ExtentsOf(flags, parts[part], parts[part].grouping.groups[static_cast<size_t>(group)]);
+  if (!extents.ok()) return Fail(extents.status(), kExitUsage);
+  int chosen = def.choices_size() - 1;  // the widest class, or the first that has the extents
+  for (int i = chosen; i >= 0 && extents->has_value(); --i)
+    if (ClassOf(def.choices(i)).Contains(**extents)) chosen = i;
+  const program::KernelChoice& choice = def.choices(chosen);
+  return Emit(flags, options,
+              {def.text(), choice.schedule(),
+               extents->has_value() ? **extents : MiddleOf(ClassOf(choice))});
 }
 
 struct Imported {
@@ -220,7 +256,12 @@ int InspectModel(const InspectFlags& flags, const CompileOptions& options) {
                             {"unsupported", imported->unsupported}};
   absl::StatusOr<std::vector<Compiled>> parts = std::vector<Compiled>();
   if (supported) {
-    parts = CompileParts(*graph, options);
+    // What was measured chooses here, too; nothing is measured.
+    CompileOptions records = options;
+    if (records.schedule_choice == ScheduleChoice::kProfile)
+      records.schedule_choice = ScheduleChoice::kHeuristic;
+    const KernelService service(options);
+    parts = CompileParts(*graph, WithTuner(records, service.store()));
     if (!parts.ok()) return Fail(parts.status(), ModelExit(parts.status()));
     if (flags.group >= 0) return InspectGroup(flags, options, *parts);
     if (!flags.emit_onnx.empty()) exit = EmitModel(flags, *graph, *parts);

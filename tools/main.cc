@@ -9,6 +9,7 @@
 #include <cstring>
 #include <iostream>
 #include <map>
+#include <new>
 
 #include "CLI/CLI.hpp"
 #include "halide_gen/common/build_id.h"
@@ -67,5 +68,10 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return Written(app.exit(error) == 0 ? kiln::kExitOk : kiln::kExitUsage);
   }
-  return Written(actions.at(app.get_subcommands().front())());
+  try {
+    return Written(actions.at(app.get_subcommands().front())());
+  } catch (const std::bad_alloc&) {
+    const absl::Status none = absl::ResourceExhaustedError("the system has no more memory");
+    return kiln::Fail(none, kiln::ModelExit(none));
+  }
 }

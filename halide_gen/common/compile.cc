@@ -4,10 +4,14 @@
 #include <Halide.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <exception>
+#include <iterator>
 #include <new>
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -60,6 +64,13 @@ absl::Status CompileInto(const CodegenRequest& request, const std::string& dir,
                           answer);
 }
 
+// Whether a message of a library has the reason of a system call that may succeed another time.
+bool SaysWhatPasses(absl::string_view message) {
+  constexpr int kPassing[] = {EMFILE, ENFILE, ENOSPC, EDQUOT, ENOMEM, EIO, EINTR};
+  return std::any_of(std::begin(kPassing), std::end(kPassing),
+                     [&](int reason) { return absl::StrContains(message, std::strerror(reason)); });
+}
+
 }  // namespace
 
 CodegenAnswer Failure(CodegenAnswer::Outcome outcome, absl::string_view error, bool of_schedule) {
@@ -81,8 +92,9 @@ CodegenAnswer Compile(const CodegenRequest& request, const std::string& dir) {
     const bool passing = status.code() == absl::StatusCode::kUnavailable;
     return Failure(passing ? Outcome::kTransient : Outcome::kDeterministic, status.message());
   } catch (const Halide::Error& error) {  // no std::exception
-    return Failure(Outcome::kDeterministic, absl::StrCat("halide: ", error.what()),
-                   /*of_schedule=*/true);
+    const bool passing = SaysWhatPasses(error.what());
+    return Failure(passing ? Outcome::kTransient : Outcome::kDeterministic,
+                   absl::StrCat("halide: ", error.what()), /*of_schedule=*/!passing);
   } catch (const std::bad_alloc&) {
     return Failure(Outcome::kTransient, "codegen: out of memory");
   } catch (const std::exception& error) {

@@ -204,6 +204,61 @@ TEST_F(TunerTest, ForgedRecordsAreMisses) {
   }
 }
 
+TEST_F(TunerTest, ForgedRecordsAreMeasuredAnew) {
+  const Start tuned = Run(Options(ScheduleChoice::kProfile));
+  ChangeRecords([&](Measured measured) {
+    measured.times.push_back({"pointwise step=1", 1});
+    measured.winner = "pointwise step=1";
+    return FormatMeasured(measured);
+  });
+  EXPECT_EQ(Run(Options(ScheduleChoice::kProfile)).measured, tuned.measured);
+  EXPECT_EQ(Run(Options(ScheduleChoice::kProfile)).measured, 0);
+}
+
+TEST_F(TunerTest, WithoutACompilerOrValidatorNothingIsRemembered) {
+  CompileOptions without_compiler = Options(ScheduleChoice::kProfile);
+  without_compiler.codegen = dir_.File("none");
+  CompileOptions without_validator = Options(ScheduleChoice::kProfile);
+  without_validator.validator = dir_.File("none");
+  for (const CompileOptions& options : {without_compiler, without_validator})
+    EXPECT_EQ(Run(options).measured, 0);
+  EXPECT_GT(Run(Options(ScheduleChoice::kProfile)).measured, 0);
+}
+
+TEST_F(TunerTest, WithoutLaunchesNothingIsRemembered) {
+  std::ofstream(model_) << "graph g\ninput x : f32 [n, 64]\ny = softmax(x) {axis = 1}\noutput y\n";
+  const auto measured_at = [&](SymbolValues at) {
+    CompileOptions options = Options(ScheduleChoice::kProfile);
+    options.tune_at = std::move(at);
+    const auto opened = WarmModel::Open(model_, options, std::make_shared<KernelService>(options));
+    KILN_EXPECT_OK(opened.status());
+    KILN_EXPECT_OK(Compile(*opened, options).status());
+    return (*opened)->tuner()->records().measured();
+  };
+  EXPECT_EQ(measured_at({{"n", 0}}), 0);
+  EXPECT_EQ(measured_at({}), 1);
+}
+
+TEST_F(TunerTest, ALostMarkerIsWrittenAnew) {
+  const Start tuned = Run(Options(ScheduleChoice::kProfile));
+  {
+    StoreOptions options;
+    options.directory = dir_.File("cache");
+    const auto store = *Store::Open(RealFileSystem(), options);
+    const std::vector<EntryInfo> entries = *store->List();
+    for (const EntryInfo& info : entries) {
+      const Entry entry = *store->Read(info.key);
+      const bool marker = entry.Find("tune") != nullptr && !MeasuredOf(entry).has_value();
+      if (marker) {
+        KILN_EXPECT_OK(store->Remove(info.key));
+      }
+    }
+  }
+  EXPECT_EQ(Run(Options(ScheduleChoice::kHeuristic)).measured, -1);
+  EXPECT_EQ(Run(Options(ScheduleChoice::kProfile)).measured, 0);
+  EXPECT_EQ(Run(Options(ScheduleChoice::kHeuristic)).schedules, tuned.schedules);
+}
+
 TEST_F(TunerTest, RecordsAreOfOneNumberOfThreadsAndOneLimit) {
   Run(Options(ScheduleChoice::kProfile));
   CompileOptions two = Options(ScheduleChoice::kHeuristic);
