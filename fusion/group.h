@@ -2,9 +2,9 @@
 // Grouping: which nodes of a Graph run together as one kernel.
 //
 // A group is a convex set of nodes. A set is legal exactly if it lowers to one Kernel (lower.h)
-// that a scheduler made for its shape accepts; whether a legal merge is made is a question of
-// benefit: it must save a trip through memory and must not compute expensive elements twice. Every
-// edge of the graph gets an EdgeDecision with a reason that a user can read.
+// that a schedule template made for its shape accepts; whether a legal merge is made is a question
+// of benefit: it must save a trip through memory and must not compute expensive elements twice.
+// Every edge of the graph gets an EdgeDecision with a reason that a user can read.
 //
 // Views (reshape, squeeze, ...) belong to no kernel: lowering looks through those that lie between
 // nodes of one group, and the others stand as groups of kind kView. Nodes whose values only

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Legality: may a set of nodes be one kernel, and what does it cost?
 //
-// Yes, if the set lowers to a Kernel and a scheduler made for its shape accepts that. The scheduler
-// of last resort accepts every Kernel but runs each stage as a loop of its own, which saves
-// nothing; its yes counts only where that is as good (one reduction with what leads to it and what
-// follows on its result, or a kernel without rows). Answers are remembered by the structure of the
-// set, so that the layers of a network are lowered once.
+// Yes, if the set lowers to a Kernel and a template made for its shape accepts that. The template
+// of last resort (schedule/cpu/staged.h) accepts every Kernel but runs each stage as a loop of its
+// own, which saves nothing; its yes counts only where that is as good (one reduction with what
+// leads to it and what follows on its result, or a kernel without rows). Answers are remembered by
+// the structure of the set, so that the layers of a network are lowered once.
 #ifndef KILN_FUSION_LEGALITY_H_
 #define KILN_FUSION_LEGALITY_H_
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sets KILN_BUILD_ID_SOURCE, the generated definition of build_id.h: put it into the SRCS of the Halide-free library of this
-# room (protocol.cc), and let kiln-codegen send kCodegenBuildId and kCodegenCompiler in its hello.
+# component (protocol.cc), and let kiln-codegen send kCodegenBuildId and kCodegenCompiler in its hello.
 # The build id changes whenever a source does that can change a kernel's bytes.
 file(
   GLOB codegen_sources CONFIGURE_DEPENDS

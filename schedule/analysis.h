@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Facts about a Kernel that schedulers and code generation share.
+// Analyses of a Kernel that schedule templates and code generation share.
 //
-// A stage is *kept* if its values are stored between the loop that makes them and those that use
-// them; a map that is not kept is computed anew where it is read. Which maps to keep is a
-// scheduler's decision, a field of its schedule.
+// A stage is *stored* (Halide: compute_root or store_at) if its values are in memory between the
+// loop that computes them and those that use them; a map that is not is computed anew where it is
+// read. Which maps to store is a template's decision, the field `stored` of its schedule.
 #ifndef KILN_SCHEDULE_ANALYSIS_H_
 #define KILN_SCHEDULE_ANALYSIS_H_
 
@@ -58,14 +58,14 @@ int64_t CompileWork(const Kernel& kernel);
 // than a few operations.
 int64_t GrainFor(const Kernel& kernel, const Machine& machine);
 
-// The widest class of a scheduler with a loop for each level of a reduction: `known`, but where
+// The widest class of a template with a loop for each level of a reduction: `known`, but where
 // several dims but the innermost are reduced, each only as long as four levels reach. More would
 // take seconds to compile, and the VM runs what is beyond.
 SizeClass WidestReduced(const Kernel& kernel, const SizeClass& known);
 
-// Decides which maps to keep: those read other than by identity (if `reindexed`), and those that
+// Decides which maps to store: those read other than by identity (if `reindexed`), and those that
 // are expensive enough and needed by several loops. `shared_cost` and `single_cost` are the costs
-// from which a map needed by several loops or by one is kept.
+// from which a map needed by several loops or by one is stored.
 inline constexpr int64_t kWorthMaterialisingShared = 4, kWorthMaterialising = 12;  // speed
 struct MaterialiseRule {
   bool reindexed = false;

@@ -146,10 +146,11 @@ std::string Picture(const Kernel& kernel, std::span<const int64_t> extents,
     const LoopCounts counts(kernel, extents, schedule.Loops(kernel));
     picture = Painter(counts, schedule, machine).Run();
   }
-  return absl::StrCat(picture, "price of ", absl::StrJoin(sizes, ", "),
-                      absl::StrFormat(": %.4g us; walk %.4g, compute %.4g, idle %.4g\n",
-                                      (price.ns + price.idle_ns) / 1000, price.memory_ns / 1000,
-                                      price.compute_ns / 1000, price.idle_ns / 1000));
+  return absl::StrCat(
+      picture, "price of ", absl::StrJoin(sizes, ", "),
+      absl::StrFormat(": %.4g us; memory %.4g, compute %.4g, which overlap; stalls %.4g\n",
+                      (price.ns + price.idle_ns) / 1000, price.memory_ns / 1000,
+                      price.compute_ns / 1000, price.idle_ns / 1000));
 }
 
 }  // namespace kiln

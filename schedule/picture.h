@@ -6,13 +6,13 @@
 //   row_reduction step=64 task=4096 stored=1
 //   tasks of about 4096 elements; steps of 64 elements are 4 vectors
 //   for each row
-//     s0  [a] = max over b     64 lanes, which fold at the end of a row; wait for it
-//     s1  [a, b]               stored for the row
-//     s2  [a] = add over b     64 lanes, which fold at the end of a row; wait for it
-//     out [a, b]
+//     s0   [a] = max over b  64 lanes, which fold at the end of a row; loops over the row wait ...
+//     s1   [a, b]  stored
+//     s2   [a] = add over b  64 lanes, which fold at the end of a row; loops over the row wait ...
+//     out0 [a, b]
 //   reads
 //     in0  by s0 along vectors, by s1 along vectors
-//   price of a = 1000, b = 768: 410 us; start 0.1, walk 98, compute 270, idle 142
+//   price of a = 1000, b = 768: 410 us; memory 98, compute 270, which overlap; stalls 142
 #ifndef KILN_SCHEDULE_PICTURE_H_
 #define KILN_SCHEDULE_PICTURE_H_
 

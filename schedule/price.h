@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prices: how long a kernel takes on a machine, with one thread.
+// The cost model: how long a kernel takes on a machine, with one thread.
 //
-// A kernel starts, walks its operands, computes, and starts a loop for every row and stage that it
-// stores. Walking and computing overlap but for a part. Stages are counted as the scheduler runs
-// them: a map that is not kept is computed where it is read, once a row where it does not vary
-// along the row.
+// A kernel starts, moves its operands through the memory hierarchy, computes, and starts a loop for
+// every row and stage that it stores. Memory traffic and computation overlap but for a part. Stages
+// are counted as the schedule runs them: a map that is not stored is computed where it is read,
+// once a row where it does not vary along the row.
 //
 // Example: relu(x) over 1 M floats with GbPerS(8 MB) = 10: launch + 0.8 ms.
 #ifndef KILN_SCHEDULE_PRICE_H_
@@ -21,9 +21,9 @@ namespace kiln {
 
 struct Price {
   double ns = 0;         // of a call, idle time aside; the two that follow are part of it
-  double memory_ns = 0;  // walking the operands, each once
+  double memory_ns = 0;  // memory traffic of the operands, each once
   double compute_ns = 0;
-  // More, where units are idle: lanes beyond the end of a row, loops that wait for a reduction,
+  // Stalls, on top: lanes beyond the end of a row, loops that wait for a reduction,
   // chains of operations that wait for each other. No part of what merges are judged by: another
   // schedule, or what takes a row up again in another kernel, would wait as well.
   double idle_ns = 0;

@@ -3,7 +3,7 @@
 // output is compared with the VM's.
 //
 //   absl::StatusOr<Validation> done = ValidateKernel({code, text, launch, at_most});
-//   // done->transcript: "3:9d61b1...": version and SHA-256 of what was asked and answered
+//   // done->transcript: "4:9d61b1...": version and SHA-256 of what was asked and answered
 //
 // Wrong code may do anything to the process that runs it: only kiln-validate calls this, in a child
 // of its own for each kernel (validator.h). The transcript depends on text, schedule and class

@@ -58,7 +58,7 @@ class Importer {
   absl::StatusOr<OnnxImport> Run();
 
  private:
-  // ---- import.cc: the main graph
+  // ---- importer.cc: the main graph
   absl::Status ReadHeader();
   absl::Status AddInitializers(Scope& scope, const GraphProto& graph);
   absl::Status AddInputs();

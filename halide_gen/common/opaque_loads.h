@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads of inputs without dims, as which Halide does not know them until it has found all bounds.
+// Loads of scalar inputs are calls of an unknown function until Halide has inferred all bounds.
 //
-// What is loaded at a place that never changes is one value to Halide, and the bounds of all that
-// is computed with it are written out as trees: 2^n operations for x = x * x, n times, as pow of
-// integers does. The value of an unknown function has no bounds.
+// Bounds inference writes out what is computed of a loop-invariant load as a tree: 2^n operations
+// for x = x * x, n times, as pow of integers does. The value of an unknown function has no bounds.
 //
 // Private: has Halide.h.
 #ifndef KILN_HALIDE_GEN_COMMON_OPAQUE_LOADS_H_

@@ -20,7 +20,7 @@ namespace kiln {
 
 struct CodegenHello {
   std::string build_id;  // of the worker executable: equal for equal code
-  std::string compiler;  // "halide 21.0.0 <build id of libHalide>": part of the cache key together
+  std::string compiler;  // "halide 21.0.0 <digest of libHalide>": part of the cache key together
                          // with build_id
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which stores to outputs are of whole cache lines' parts, as far as shapes tell.
+// Marks stores to outputs as aligned where the shapes say that they are.
 //
 // Given that outputs begin at lines and that their rows are whole lines long (WholeLines in
 // kernel/abi.h), a store of a vector is aligned where its place is a multiple of the vector. The

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pointwise kernels of short rows that inputs have in another order than the outputs, or only one
-// of for several, or that consist of pieces, which share vectors (pieces.h): a loop for each dim,
+// of for several, or that consist of pieces, which share vectors (segments.h): a loop for each dim,
 // so that no row takes divisions to find.
 //
 // Where the rows of an input follow each other along another dim ("order") than those of outputs,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loop nests of the schedulers: (Kernel with expanded functions, Schedule) -> scheduled Funcs.
+// The loop nests of the schedule templates: (Kernel with expanded functions, Schedule) -> scheduled
+// Funcs.
 // Private: has Halide.h.
 #ifndef KILN_HALIDE_GEN_CPU_NESTS_H_
 #define KILN_HALIDE_GEN_CPU_NESTS_H_

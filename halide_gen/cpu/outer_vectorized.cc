@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Row kernels with short rows: vectors run across `lanes` rows, and a step makes one element of
-// each. Schedule/row.cc decides, this does. Example, the sum of x * x in rows of n:
+// each. schedule/cpu/outer_vectorized.cc decides, this does. Example, the sum of x * x in rows of
+// n elements:
 //
 //   for tile over rows / lanes, in parallel
-//     turned(i, 0 ... lanes - 1) = x(rows of the tile, i)      loads along rows, and shuffles
+//     transposed(i, 0 ... lanes - 1) = x(rows of the tile, i)      loads along rows, and shuffles
 //     for i: s(0 ... lanes - 1) combines turned(i) * turned(i) in the order of kernel.h
 //     out(rows of the tile) = s
 //

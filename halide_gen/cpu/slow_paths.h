@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What few operands take and is much is computed where a vector has such an operand.
+// A slow path that few operands need becomes a branch, taken where a vector has such an operand.
 //
-// Functions that are quick for usual operands only choose between two values (kernel/math_f32.cc).
-// Example:
-//   let a = in0[...], let b = much of a
-//   select(a <= x16(8192.0f), little of a, b)
+// Functions with a fast path for usual operands select between its value and the slow one
+// (kernel/math_f32.cc). Example:
+//   let a = in0[...], let b = slow(a)
+//   select(a <= x16(8192.0f), fast(a), b)
 // becomes
 //   let a = in0[...]
-//   if_then_else(and of (a <= x16(8192.0f)), little of a,
-//                let b = much of a in select(a <= x16(8192.0f), little of a, b))
+//   if_then_else(all lanes of (a <= x16(8192.0f)), fast(a),
+//                let b = slow(a) in select(a <= x16(8192.0f), fast(a), b))
 //
 // Private: has Halide.h.
 #ifndef KILN_HALIDE_GEN_CPU_SLOW_PATHS_H_

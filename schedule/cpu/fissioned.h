@@ -17,7 +17,7 @@ namespace kiln {
 struct Fissioned : FieldsOf<Fissioned> {
   int64_t step = 16;              // elements of a vector loop step
   int64_t task = 1 << 15;         // elements of work in a task, about
-  int64_t parts = 0;              // that the chain is cut into
+  int64_t parts = 0;              // cuts of the chain; nests are one more
   int64_t collapsed = 1;          // innermost dims that are collapsed into one loop
   std::vector<int64_t> expanded;  // inputs whose broadcast is expanded once
 

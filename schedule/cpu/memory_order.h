@@ -19,7 +19,7 @@ struct MemoryOrder : FieldsOf<MemoryOrder> {
   int64_t step = 16;       // elements of a vector loop step
   int64_t task = 1 << 15;  // elements of work in a task, about
   int64_t order = 0;       // along which rows of inputs follow each other
-  int64_t segments = 0;    // splits of the innermost dim
+  int64_t segments = 0;    // where the innermost dim is split: 1 makes two segments
 
   void Visit(FieldVisitor& fields) override {
     fields.Int("step", step, kStepRange);

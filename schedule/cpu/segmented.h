@@ -17,7 +17,7 @@ namespace kiln {
 struct Segmented : FieldsOf<Segmented> {
   int64_t step = 16;       // elements of a vector loop step
   int64_t task = 1 << 15;  // elements of work in a task, about
-  int64_t segments = 1;    // splits of the innermost dim
+  int64_t segments = 1;    // where the innermost dim is split: 1 makes two segments
 
   void Visit(FieldVisitor& fields) override {
     fields.Int("step", step, kStepRange);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whatever the grammar can say: each reduction, each stored map and each output is a loop nest of
 // its own that computes all its values. Dims that no reduction over all dims takes may be collapsed
-// loop (`collapsed`): then reductions stream over whole rows.
+// into one loop (`collapsed`): then reductions go over whole rows.
 //
 // Example: `staged step=16 task=32768 levels=1 outer_step=32 outer_levels=2`
 #ifndef KILN_SCHEDULE_CPU_STAGED_H_

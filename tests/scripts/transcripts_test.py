@@ -2,6 +2,7 @@
 """Commands that README.md shows print what is shown, but for what is measured, those of docs/cli.md but for all numbers; README.md's
 picture is the graph and the kernel that are printed, and docs/ops.md is what `kiln ops` makes. Usage: transcripts_test.py KILN"""
 import difflib
+import itertools
 import os
 import re
 import subprocess
@@ -49,15 +50,19 @@ def unified(shown, printed):
     return "\n".join(difflib.unified_diff([*shown], [*printed], "page", "printed", lineterm=""))
 
 
+# Heads of columns with times, errors, and numbers of kernels, which groups by the prices of the CPU decide.
+MEASURED = re.compile(r"\bms$|^max abs$|^kernels$|^built$")
+
+
 def unmeasured(lines):
-    """The lines without what is measured: cells below heads that end in `ms` or `max abs`, and ratios of times. Columns are two blanks apart."""
+    """The lines without what is measured: cells below such heads, and ratios of times. Columns are two blanks apart; the last may have no head."""
     heads = []
     for line in lines:
         cells = re.split(r" {2,}", line.rstrip())
-        if any(re.search(r"\bms$|^max abs$", cell) for cell in cells):
+        if any(MEASURED.search(cell) for cell in cells):
             heads = cells
-        elif len(cells) == len(heads):
-            cells = ["#" if re.search(r"\bms$|^max abs$", head) else cell for head, cell in zip(heads, cells)]
+        elif heads and len(heads) <= len(cells) <= len(heads) + 1:
+            cells = ["#" if MEASURED.search(head) else cell for head, cell in itertools.zip_longest(heads, cells, fillvalue="")][:len(cells)]
         yield re.sub(r"\d+\.\d+ (?=\((?:minima|medians)\))", "# ", "  ".join(cells))
 
 
