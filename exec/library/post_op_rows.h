@@ -46,7 +46,8 @@ struct ReluStep {
   static constexpr float Apply(float x, float, const float*) { return x < 0 ? 0.0F : x; }
 };
 
-// x[i] = the step of x[i] and y[i * step], for 0 <= i < n; `step` is 0 or 1, `c` has two numbers.
+// x[i] = the step of x[i] and y[i * step], for 0 <= i < n; `step` is 0 or 1, `c` has two numbers; y
+// has an element also where the step reads none.
 using PostOpRow = void (*)(float* x, const float* y, int64_t step, int64_t n, const float* c);
 
 // The loop of the post-op of that name for this processor: of one of the above, which gives the

@@ -41,7 +41,8 @@ class PostOpRowsTest : public testing::TestWithParam<Function> {
     if (row_ == nullptr) GTEST_SKIP() << "the rows need AVX2 and FMA";
   }
   std::vector<float> Of(std::vector<float> x) const {
-    row_(x.data(), nullptr, 0, static_cast<int64_t>(x.size()), kNumbers);
+    const float none = 0;
+    row_(x.data(), &none, 0, static_cast<int64_t>(x.size()), kNumbers);
     return x;
   }
   PostOpRow row_ = nullptr;
