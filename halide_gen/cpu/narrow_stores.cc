@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
+#include <string>
 #include <utility>
 
 namespace kiln {
@@ -52,6 +54,19 @@ class Conditions : public Halide::Internal::IRVisitor {
   bool found_ = false;
 };
 
+// Adds the names that an expression has to `names`.
+class NamesIn : public Halide::Internal::IRVisitor {
+ public:
+  explicit NamesIn(std::set<std::string>& names) : names_(names) {}
+
+ protected:
+  using IRVisitor::visit;
+  void visit(const Variable* op) override { names_.insert(op->name); }
+
+ private:
+  std::set<std::string>& names_;
+};
+
 }  // namespace
 
 bool NarrowStores::IsNarrow(int lanes) const { return PartsOf(lanes, most_).size() == 1; }
@@ -76,8 +91,13 @@ Stmt NarrowStores::visit(const LetStmt* op) {
   }
   parts_[op->name] = std::move(names);
   Stmt body = LetStmt::make(op->name, op->value, mutate(op->body));
-  for (auto value = values.rbegin(); value != values.rend(); ++value)
+  // What no store takes would hide the remainder of a row from remainder_loops.
+  for (auto value = values.rbegin(); value != values.rend(); ++value) {
+    if (used_.count(value->first) == 0) continue;
+    NamesIn names(used_);
+    value->second.accept(&names);
     body = LetStmt::make(value->first, value->second, body);
+  }
   return body;
 }
 
@@ -92,7 +112,11 @@ Stmt NarrowStores::visit(const Store* op) {
   for (size_t part = 0; part < PartsOf(lanes, most_).size(); ++part) {
     VectorPart of = PartAt(part, lanes);
     const Expr value = of.mutate(op->value);
-    stores.push_back(Store::make(op->name, value, of.mutate(op->index), op->param,
+    const Expr index = of.mutate(op->index);
+    NamesIn names(used_);
+    value.accept(&names);
+    index.accept(&names);
+    stores.push_back(Store::make(op->name, value, index, op->param,
                                  Halide::Internal::const_true(value.type().lanes()), {}));
   }
   return Block::make(stores);

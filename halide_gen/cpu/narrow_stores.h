@@ -17,6 +17,7 @@
 #include <Halide.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,7 @@ class NarrowStores : public Halide::Internal::IRMutator {
   const int most_;
   const bool all_;
   std::map<std::string, std::vector<Halide::Expr>> parts_;  // of named vectors
+  std::set<std::string> used_;                              // names in stores that were split
 };
 
 }  // namespace kiln

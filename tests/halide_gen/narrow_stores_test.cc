@@ -79,5 +79,17 @@ TEST(NarrowStoresTest, OnlyConditionsOfLanesAreTakenApart) {
   EXPECT_THAT(text, HasSubstr("out0[ramp(i + 24, 1, 8)]"));
 }
 
+// A named vector stands once where the store that takes it stays whole: its parts would be in the
+// way of passes that come later.
+TEST(NarrowStoresTest, NoPartsOfVectorsWhoseStoreStaysWhole) {
+  const Expr named = Variable::make(Halide::Float(32, 32), "t");
+  const Expr chosen = Halide::select(Loaded(32) < Broadcast::make(Halide::Expr(1.0f), 32),
+                                     Loaded(32), Broadcast::make(Halide::Expr(2.0f), 32));
+  const Stmt whole = LetStmt::make("t", chosen, Stored(named + named));
+  std::ostringstream text;
+  text << NarrowStores(8, /*all=*/false).mutate(whole);
+  EXPECT_THAT(text.str(), Not(HasSubstr("part")));
+}
+
 }  // namespace
 }  // namespace kiln
