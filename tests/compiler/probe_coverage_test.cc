@@ -207,8 +207,9 @@ TEST_F(ProbeCoverage, OfCutAndMovedRows) {
                        "guard(lt(index(b), extent(n0)), in0[a, b], in1[a, b])\n"),
           *Schedule::Parse("memory_order segments=1 in_place=1:0", DeviceKind::kCpu));
   // Rows of "joined" that are one vector at most have code of their own, and that once more for
-  // whole lines, which are two vectors of AVX2: nothing runs it.
-  const double least = HostTarget() == *Target::Parse("x86-64-v4") ? 0.78 : 0.73;
+  // whole lines, which are two vectors of AVX2: nothing runs it, nor loops of an empty part that
+  // only prefetch.
+  const double least = HostTarget() == *Target::Parse("x86-64-v4") ? 0.78 : 0.66;
   for (const double share : shares_) EXPECT_GE(share, least);
 }
 
