@@ -56,9 +56,9 @@ class ChannelNest {
     const Var vector("pvector"), lane("plane"), step("pstep"), in_step("pinstep");
     const Var task("ptask"), inside("pinside");
     const int64_t grain = schedule_.task;
-    const Expr at_once = lanes_ * Halide::max(1, operands_.extents[channel_]);
+    const Expr per_step = lanes_ * Halide::max(1, operands_.extents[channel_]);
     const Expr vectors = (operands_.extents[inner_] + (lanes_ - 1)) / lanes_;
-    const Expr most = PerTask(grain, at_once);
+    const Expr most = PerTask(grain, per_step);
     of.split(vars_[inner_], vector, lane, lanes_, tail).vectorize(lane);
     of.split(vector, step, in_step, most, kGuard);
     if (schedule_.together) {
@@ -73,7 +73,7 @@ class ChannelNest {
       outer.push_back(vars_[d]);
       count = count * operands_.extents[d];
     }
-    const Expr each = Halide::min(vectors, most) * at_once;
+    const Expr each = Halide::min(vectors, most) * per_step;
     of.split(Fused(of, outer), task, inside, PerTask(grain, each, count), kGuard).parallel(task);
   }
 

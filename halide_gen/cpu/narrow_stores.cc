@@ -55,12 +55,12 @@ class Conditions : public Halide::Internal::IRVisitor {
 };
 
 // Adds the names that an expression has to `names`.
-class NamesIn : public Halide::Internal::IRVisitor {
+class NamesIn : public Halide::Internal::IRGraphVisitor {
  public:
   explicit NamesIn(std::set<std::string>& names) : names_(names) {}
 
  protected:
-  using IRVisitor::visit;
+  using IRGraphVisitor::visit;
   void visit(const Variable* op) override { names_.insert(op->name); }
 
  private:

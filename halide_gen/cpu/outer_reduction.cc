@@ -270,12 +270,12 @@ class ColumnNest {
     }
     if (rows_per_block_ > 1 && !in_memory_order) {
       const Var several("pseveral"), in_block("pinblock");
-      const Expr at_once = RowsPerBlock(elements, rows_per_block_);
-      out.split(tile[0], several, in_block, at_once, guard);
+      const Expr per_block = RowsPerBlock(elements, rows_per_block_);
+      out.split(tile[0], several, in_block, per_block, guard);
       order.emplace_back(in_block);
       tile[0] = several;
-      elements = elements * at_once;
-      tiles = tiles / at_once;
+      elements = elements * per_block;
+      tiles = tiles / per_block;
     }
     order.insert(order.end(), tile.begin(), tile.end());
     out.reorder(order);

@@ -116,9 +116,9 @@ class BlockNest {
     const auto guard = TailStrategy::GuardWithIf;
     const size_t near = NearDim();
     const RVar rows("prows"), in_rows("pinrows"), task("ptask"), inside("pinside");
-    const Expr at_once = Halide::max(1, kRows / Halide::max(1, block_ * lanes_));
-    Expr each = at_once * lanes_ * block_, count = (vectors_ + at_once - 1) / at_once;
-    stage.allow_race_conditions().split(Along(first_ - 1), rows, in_rows, at_once, guard);
+    const Expr per_step = Halide::max(1, kRows / Halide::max(1, block_ * lanes_));
+    Expr each = per_step * lanes_ * block_, count = (vectors_ + per_step - 1) / per_step;
+    stage.allow_race_conditions().split(Along(first_ - 1), rows, in_rows, per_step, guard);
     std::vector<Halide::VarOrRVar> order;
     for (size_t d = rank_; d-- > first_;) order.emplace_back(Along(d));
     order.insert(order.end(), {InVector(), in_rows});

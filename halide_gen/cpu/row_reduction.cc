@@ -162,9 +162,9 @@ class RowNest {
     }
     out.parallel(task_);
     if (blocks && (fused_ || blocked_rows_ == 0)) {
-      const Expr at_once =
+      const Expr per_block =
           blocked_rows_ > 0 ? Expr(blocked_rows_) : RowsPerBlock(length_, rows_per_block_);
-      out.split(inside_, block_, in_block_, at_once, guard);
+      out.split(inside_, block_, in_block_, per_block, guard);
     }
     if (blocks && blocked_rows_ > 0 && !whole) out.vectorize(in_block_);
     if (whole) Vectors(out, x_, lanes_);
