@@ -21,6 +21,10 @@ absl::Status CheckOptions(const CompileOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("build_jobs: is ", options.build_jobs, ", expected 0 (all) or more"));
   }
+  if (options.max_weight_bytes < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_weight_bytes: is ", options.max_weight_bytes, ", expected 0 or more"));
+  }
   if (options.math == MathMode::kFast)
     return absl::UnimplementedError("math mode \"fast\" is not there yet; use strict");
   return absl::OkStatus();

@@ -24,6 +24,8 @@ constexpr KeyOption kOptions[] = {
     {"target", true, "field target"},
     {"kernel_timeout_ms", false, "a kernel is complete or not there"},
     {"kernel_cpu_ms", false, "a kernel is complete or not there"},
+    {"max_weight_bytes", false, "decides whether a model is read, not what is made of it"},
+    {"external_data_links", false, "decides whether a model is read, not what is made of it"},
     {"disabled_passes", false,
      "decides which Kernels and schedules there are; both are in the key"},
     {"fusion_rules", false, "decides which Kernels and schedules there are; both are in the key"},

@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
-#include "graph/onnx/import.h"
 #include "graph/onnx/limits.h"
 
 namespace kiln {
@@ -94,7 +93,8 @@ std::string FolderOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-Files OpenFiles(const std::string& path, Store& store, bool may_compute) {
+Files OpenFiles(const std::string& path, const OnnxImportOptions& options, Store& store,
+                bool may_compute) {
   std::vector<ModelFile> files;
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<MappedFile> model,
                         MappedFile::Open(path, onnx::kMaxFileBytes));
@@ -107,9 +107,9 @@ Files OpenFiles(const std::string& path, Store& store, bool may_compute) {
   for (const std::string& location : info->external) {
     const std::string folder = FolderOf(path);
     KILN_ASSIGN_OR_RETURN(std::shared_ptr<MappedFile> data,
-                          MappedFile::OpenBeneath(folder, location));
+                          MappedFile::OpenBeneath(folder, location, options.external_links));
     const std::string data_path = absl::StrCat(folder, "/", location);
-    if (data->identity().size > onnx::kDefaultMaxTotalBytes)
+    if (data->identity().size > options.max_total_bytes)
       return absl::ResourceExhaustedError(absl::StrCat(
           "\"", data_path, "\": ", data->identity().size, " bytes are too many for a digest"));
     std::optional<Facts> known = Recall(store, data->identity());
@@ -124,13 +124,15 @@ Files OpenFiles(const std::string& path, Store& store, bool may_compute) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<ModelFile>> OpenModelFiles(const std::string& path, Store& store,
+absl::StatusOr<std::vector<ModelFile>> OpenModelFiles(const std::string& path,
+                                                      const OnnxImportOptions& options,
+                                                      Store& store,
                                                       const std::function<void()>& beside) {
   KILN_ASSIGN_OR_RETURN(std::optional<std::vector<ModelFile>> known,
-                        OpenFiles(path, store, /*may_compute=*/false));
+                        OpenFiles(path, options, store, /*may_compute=*/false));
   if (known.has_value()) return *std::move(known);
   Files computed = absl::ResourceExhaustedError("model file: no memory to read it");
-  const auto compute = [&] { computed = OpenFiles(path, store, /*may_compute=*/true); };
+  const auto compute = [&] { computed = OpenFiles(path, options, store, /*may_compute=*/true); };
   {
     const absl::StatusOr<Thread> computing = Thread::Start(compute);
     beside();

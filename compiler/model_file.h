@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/sha256.h"
+#include "graph/onnx/import.h"
 #include "graph/onnx/mapped_file.h"
 #include "persistent_cache/store.h"
 
@@ -29,9 +30,11 @@ struct ModelFile {
 };
 
 // The model at `path` and the external data files that it names, in the order of their names.
-// Errors as ImportOnnx. Where a digest must be computed, which takes a second for a GB or two,
-// `beside` is called meanwhile.
-absl::StatusOr<std::vector<ModelFile>> OpenModelFiles(const std::string& path, Store& store,
+// Errors as ImportOnnx with these options. Where a digest must be computed, which takes a second
+// for a GB or two, `beside` is called meanwhile.
+absl::StatusOr<std::vector<ModelFile>> OpenModelFiles(const std::string& path,
+                                                      const OnnxImportOptions& options,
+                                                      Store& store,
                                                       const std::function<void()>& beside);
 
 // Whether the files are still those that were opened.

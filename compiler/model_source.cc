@@ -23,14 +23,21 @@ absl::StatusOr<Graph> ReadText(const std::string& path) {
 
 }  // namespace
 
+OnnxImportOptions ImportOptionsOf(const CompileOptions& options) {
+  const bool follow = options.external_data_links == ExternalDataLinks::kFollow;
+  return {.max_total_bytes = options.max_weight_bytes,
+          .external_links = follow ? onnx::Links::kFollow : onnx::Links::kRefuse,
+          .custom_ops = options.custom_ops};
+}
+
 ModelSource ModelSource::Of(const std::string& path, OnnxImport import,
-                            const CustomOps& custom_ops) {
-  const bool needs_inputs = MayNeedInputs(path, import, {.custom_ops = custom_ops});
-  return ModelSource(path, custom_ops, std::move(import), needs_inputs);
+                            const OnnxImportOptions& options) {
+  const bool needs_inputs = MayNeedInputs(path, import, options);
+  return ModelSource(path, options, std::move(import), needs_inputs);
 }
 
 absl::StatusOr<ModelSource> ModelSource::Read(const std::string& path,
-                                              const CustomOps& custom_ops) {
+                                              const OnnxImportOptions& options) {
   if (absl::EndsWith(path, ".kiln")) {
     return absl::UnimplementedError(absl::StrCat(
         "package \"", path, "\": has no graph; use kiln run, kiln inspect or kiln bench --serve"));
@@ -38,14 +45,15 @@ absl::StatusOr<ModelSource> ModelSource::Read(const std::string& path,
   if (absl::EndsWith(path, ".graph")) {
     OnnxImport import;
     KILN_ASSIGN_OR_RETURN(import.graph, ReadText(path));
-    return ModelSource(path, custom_ops, std::move(import), false);
+    return ModelSource(path, options, std::move(import), false);
   }
-  absl::StatusOr<OnnxImport> whole = ImportOnnx(path, {.custom_ops = custom_ops});
-  if (whole.ok()) return ModelSource(path, custom_ops, *std::move(whole), false);
+  absl::StatusOr<OnnxImport> whole = ImportOnnx(path, options);
+  if (whole.ok()) return ModelSource(path, options, *std::move(whole), false);
   if (!absl::IsUnimplemented(whole.status())) return whole.status();
-  KILN_ASSIGN_OR_RETURN(OnnxImport part,
-                        ImportOnnx(path, {.allow_unsupported = true, .custom_ops = custom_ops}));
-  ModelSource source = Of(path, std::move(part), custom_ops);
+  OnnxImportOptions partly = options;
+  partly.allow_unsupported = true;
+  KILN_ASSIGN_OR_RETURN(OnnxImport part, ImportOnnx(path, partly));
+  ModelSource source = Of(path, std::move(part), options);
   if (!source.needs_inputs()) return whole.status();
   if (const std::string& output = source.import()->undeclared_output; !output.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -70,8 +78,7 @@ std::vector<PortInfo> ModelSource::outputs() const {
 absl::StatusOr<std::shared_ptr<const OnnxImport>> ModelSource::For(
     const std::map<std::string, Tensor>& inputs) const {
   if (!needs_inputs_) return import_;
-  KILN_ASSIGN_OR_RETURN(OnnxImport import,
-                        ImportOnnxFor(path_, inputs, {.custom_ops = custom_ops_}));
+  KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnxFor(path_, inputs, options_));
   return std::make_shared<const OnnxImport>(std::move(import));
 }
 

@@ -23,10 +23,12 @@
 #include "exec/provider.h"
 #include "graph/graph.h"
 #include "graph/onnx/import.h"
+#include "kiln/options.h"
 
 namespace kiln {
 
-using CustomOps = std::vector<std::shared_ptr<const CustomOp>>;
+// What of the options decides how a model file is read.
+OnnxImportOptions ImportOptionsOf(const CompileOptions& options);
 
 class ModelSource {
  public:
@@ -34,10 +36,10 @@ class ModelSource {
   // ImportOnnx and ParseGraph, naming the file; nodes that need values or shapes of inputs are
   // none. The file is read again for inputs, so it must stay; the working directory may change.
   static absl::StatusOr<ModelSource> Read(const std::string& path,
-                                          const CustomOps& custom_ops = {});
-  // The same for an ONNX file that was imported with allow_unsupported.
+                                          const OnnxImportOptions& options = {});
+  // The same for an ONNX file that was imported with these options and allow_unsupported.
   static ModelSource Of(const std::string& path, OnnxImport import,
-                        const CustomOps& custom_ops = {});
+                        const OnnxImportOptions& options = {});
 
   bool needs_inputs() const { return needs_inputs_; }
   // The model; if it needs inputs, what could be imported without: all inputs at least.
@@ -54,14 +56,15 @@ class ModelSource {
   absl::StatusOr<Graph> GraphFor(const std::vector<Tensor>& inputs) const;
 
  private:
-  ModelSource(std::string path, CustomOps custom_ops, OnnxImport import, bool needs_inputs)
+  ModelSource(const std::string& path, OnnxImportOptions options, OnnxImport import,
+              bool needs_inputs)
       : path_(AbsolutePath(path)),
-        custom_ops_(std::move(custom_ops)),
+        options_(std::move(options)),
         import_(std::make_shared<const OnnxImport>(std::move(import))),
         needs_inputs_(needs_inputs) {}
 
   std::string path_;
-  CustomOps custom_ops_;
+  OnnxImportOptions options_;
   std::shared_ptr<const OnnxImport> import_;
   bool needs_inputs_;
 };

@@ -14,6 +14,7 @@
 #include "base/task_queue.h"
 #include "base/tensor_bytes.h"
 #include "compiler/build_id.h"
+#include "compiler/model_source.h"
 #include "compiler/tuner.h"
 #include "compiler/variants.h"
 #include "exec/ports.h"
@@ -38,6 +39,8 @@ constexpr KeyOption kOptions[] = {
     {"target", true, "field isa"},
     {"kernel_timeout_ms", false, "kernels have keys of their own"},
     {"kernel_cpu_ms", false, "kernels have keys of their own"},
+    {"max_weight_bytes", false, "a Program knows its model's bytes: Variants() looks"},
+    {"external_data_links", false, "files are opened by it before a Program is looked up"},
     {"disabled_passes", true, "field disabled_passes"},
     {"fusion_rules", true, "field fusion_rules"},
     {"forced_fusion", true, "fields forced_producer, forced_consumer"},
@@ -119,7 +122,8 @@ std::span<const KeyOption> ProgramKeyOptions() { return kOptions; }
 absl::StatusOr<std::unique_ptr<ProgramCache>> ProgramCache::Open(
     const std::string& path, const CompileOptions& options, Store& store,
     const std::function<void()>& beside) {
-  KILN_ASSIGN_OR_RETURN(std::vector<ModelFile> files, OpenModelFiles(path, store, beside));
+  KILN_ASSIGN_OR_RETURN(std::vector<ModelFile> files,
+                        OpenModelFiles(path, ImportOptionsOf(options), store, beside));
   Preimage preimage = KeyOf(files, options);
   std::unique_ptr<ProgramCache> cache(
       new ProgramCache(store, std::move(files), std::move(preimage), options));
@@ -141,6 +145,7 @@ ProgramCache::ProgramCache(Store& store, std::vector<ModelFile> files, Preimage 
       files_(std::move(files)),
       preimage_(std::move(preimage)),
       target_(TargetOf(options)),
+      max_weight_bytes_(options.max_weight_bytes),
       blobs_(store, preimage_.Key()),
       packed_(blobs_, KeepingOf(options)) {
   for (const ModelFile& file : files_) packed_.NameFile(file.file->bytes(), file.digest, 0);
@@ -172,6 +177,11 @@ absl::StatusOr<std::vector<Variant>> ProgramCache::Variants() const {
     if (!variant.program.ParseFromString(kept.program()))
       return absl::DataLossError("a cached program cannot be read");
     KILN_RETURN_IF_ERROR(CheckPorts(variant.program, inputs_, outputs_));
+    if (kept.weight_bytes() > max_weight_bytes_) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("a cached program: its model has ", kept.weight_bytes(),
+                       " bytes of tensors, more than ", max_weight_bytes_));
+    }
     variants.push_back(std::move(variant));
   }
   return variants;
@@ -334,6 +344,7 @@ void ProgramCache::Keep(const Variant& variant, const std::vector<PortInfo>& inp
   if (store_.read_only() || HasOtherFiles(import) || !Unchanged(files_)) return;
   stored::Variant kept;
   kept.set_signature(SignatureOf(variant));
+  kept.set_weight_bytes(import.tensor_bytes);
   for (const Guard& guard : variant.guards) *kept.add_guards() = guard.ToString();
   kept.set_program(variant.program.SerializeAsString());
   const std::set<int> tight = ReadByKernels(variant.program);

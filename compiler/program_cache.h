@@ -61,7 +61,8 @@ class ProgramCache {
   // Of the entry found; no variants and no ports where there is none.
   const std::vector<PortInfo>& inputs() const { return inputs_; }
   const std::vector<PortInfo>& outputs() const { return outputs_; }
-  // Without constants and kernels. The first is the template's own.
+  // Without constants and kernels. The first is the template's own. kResourceExhausted where the
+  // model has more bytes of tensors than the options allow: only an import can name the tensor.
   absl::StatusOr<std::vector<Variant>> Variants() const;
   // Gives variant `k` its constants.
   absl::Status Restore(size_t k, Variant& variant);
@@ -98,6 +99,7 @@ class ProgramCache {
   const std::vector<ModelFile> files_;
   const Preimage preimage_;
   const Target target_;  // for people
+  const int64_t max_weight_bytes_;
   Blobs blobs_;
   PackedBlobs packed_;
   std::shared_ptr<const stored::Model> found_;  // null: nothing

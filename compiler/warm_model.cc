@@ -62,7 +62,7 @@ absl::Status WarmModel::Read(const std::string& path) {
     const MutexLock lock(mutex_);
     if (source_.has_value()) return absl::OkStatus();
   }
-  KILN_ASSIGN_OR_RETURN(ModelSource source, ModelSource::Read(path, options_.custom_ops));
+  KILN_ASSIGN_OR_RETURN(ModelSource source, ModelSource::Read(path, ImportOptionsOf(options_)));
   std::unique_ptr<ValueVariants> values;
   std::unique_ptr<Variants> compiler;
   if (source.needs_inputs()) {

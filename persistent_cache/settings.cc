@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -58,16 +59,18 @@ StoreOptions SettingsFromEnvironment(FileSystem& files) {
 absl::StatusOr<int64_t> ParseByteSize(absl::string_view text) {
   constexpr absl::string_view kUnits = "KMGT";
   absl::string_view digits = text;
+  if (absl::EndsWith(digits, "iB")) digits.remove_suffix(2);
+  const bool unit_needed = digits.size() != text.size();
   int shift = 0;
   if (!digits.empty() && kUnits.find(digits.back()) != absl::string_view::npos) {
     shift = 10 * (static_cast<int>(kUnits.find(digits.back())) + 1);
     digits.remove_suffix(1);
   }
   int64_t value = 0;
-  if (!absl::SimpleAtoi(digits, &value) || value < 0 ||
+  if (!absl::SimpleAtoi(digits, &value) || value < 0 || (unit_needed && shift == 0) ||
       value > (std::numeric_limits<int64_t>::max() >> shift)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("size \"", text, "\": expected bytes, such as 500M or 2G"));
+        absl::StrCat("size \"", text, "\": expected bytes, such as 500M or 2GiB"));
   }
   return value << shift;
 }

@@ -200,10 +200,10 @@ int Run(const BenchFlags& flags) {
             "device \"reference\": the interpreter is not timed; use kiln run or kiln verify"),
         kExitUsage);
   }
-  if (const auto options = ToCompileOptions(flags.common); !options.ok()) {
-    return Fail(options.status(), OptionsExit(options.status()));
-  }
-  const absl::StatusOr<ModelSource> model = ModelSource::Read(flags.model);
+  const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
+  if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
+  const absl::StatusOr<ModelSource> model =
+      ModelSource::Read(flags.model, ImportOptionsOf(*options));
   if (!model.ok()) return Fail(model.status(), ModelExit(model.status()));
   const absl::StatusOr<std::vector<Tensor>> inputs =
       MakeInputs(model->graph(), flags.inputs, flags.common);

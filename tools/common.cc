@@ -87,6 +87,20 @@ void AddOutputFlags(CLI::App& command, CommonOptions& options) {
   command.add_flag("-v,--verbose", options.verbose, "More detail");
 }
 
+void AddReadingFlags(CLI::App& command, CommonOptions& options) {
+  command
+      .add_option("--max-weights", options.max_weights,
+                  "Bytes that all constants of a model may have together, such as 8GiB (default: "
+                  "4GiB)")
+      ->envname("KILN_MAX_WEIGHTS");
+  command
+      .add_option("--external-data-links", options.external_data_links,
+                  "Links on the way to a model's external data: refuse or follow")
+      ->check(CLI::IsMember({"refuse", "follow"}))
+      ->envname("KILN_EXTERNAL_DATA_LINKS")
+      ->capture_default_str();
+}
+
 void AddCommonFlags(CLI::App& command, CommonOptions& options) {
   command.add_option("-O", options.level, "Graph optimisation level")
       ->check(CLI::Range(0, 3))
@@ -142,6 +156,7 @@ void AddCommonFlags(CLI::App& command, CommonOptions& options) {
       .add_option("--workspace-limit", options.workspace_limit,
                   "Memory that a kernel or library call may take beside its operands, such as 16M")
       ->envname("KILN_WORKSPACE_LIMIT");
+  AddReadingFlags(command, options);
   command.add_option("--cache-dir", options.cache_dir,
                      "Directory of the kernel cache (default: KILN_CACHE_DIR, else XDG)");
   command.add_flag("--no-cache", options.no_cache, "Neither read nor write the kernel cache");
@@ -150,8 +165,19 @@ void AddCommonFlags(CLI::App& command, CommonOptions& options) {
   AddOutputFlags(command, options);
 }
 
-absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options) {
+absl::StatusOr<CompileOptions> ToReadingOptions(const CommonOptions& options) {
   CompileOptions out;
+  if (!options.max_weights.empty()) {
+    const absl::StatusOr<int64_t> most = ParseByteSize(options.max_weights);
+    if (!most.ok()) return Annotate(most.status(), "--max-weights");
+    out.max_weight_bytes = *most;
+  }
+  if (options.external_data_links == "follow") out.external_data_links = ExternalDataLinks::kFollow;
+  return out;
+}
+
+absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options) {
+  KILN_ASSIGN_OR_RETURN(CompileOptions out, ToReadingOptions(options));
   if (absl::StartsWith(options.device, "cuda")) {
     return absl::FailedPreconditionError(absl::StrCat(
         "device \"", options.device, "\": this build runs on the CPU only; use --device cpu"));

@@ -45,13 +45,16 @@ struct CommonOptions {
   std::string math = "strict";
   std::string compile_mode = "block";
   std::string choose = "heuristic", workspace_limit;
+  std::string max_weights, external_data_links = "refuse";
   bool tune = false;
   std::string cache_dir;
   bool no_cache = false, cache_readonly = false;
   bool json = false, quiet = false, verbose = false;
 };
 
-// Flags of verbs that compile and run a model; the environment (KILN_GRAPH_OPT_LEVEL,
+// Flags of verbs that read a model file: what it may be.
+void AddReadingFlags(CLI::App& command, CommonOptions& options);
+// Those, and flags of verbs that compile and run a model; the environment (KILN_GRAPH_OPT_LEVEL,
 // KILN_JIT_LEVEL, KILN_THREADS) gives defaults.
 void AddCommonFlags(CLI::App& command, CommonOptions& options);
 // A flag that may be given several times, with one value each: what follows the value is not its.
@@ -62,6 +65,9 @@ void AddOutputFlags(CLI::App& command, CommonOptions& options);
 // The compiler's options, KILN_DUMP included. kInvalidArgument and kFailedPrecondition (no such
 // device) with what to do.
 absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options);
+
+// What the reading flags say, the rest as it is. kInvalidArgument names the flag.
+absl::StatusOr<CompileOptions> ToReadingOptions(const CommonOptions& options);
 
 // "--dim batch=8" as a map, "--shape x=1x3x224x224" as a map.
 absl::StatusOr<SymbolValues> ParseDims(const std::vector<std::string>& dims);

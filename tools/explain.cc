@@ -226,7 +226,8 @@ int Run(const ExplainFlags& flags) {
   if (flags.library) return ExplainLibrary(flags.model, flags.inputs, flags.common);
   const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
-  const absl::StatusOr<ModelSource> model = ModelSource::Read(flags.model);
+  const absl::StatusOr<ModelSource> model =
+      ModelSource::Read(flags.model, ImportOptionsOf(*options));
   if (!model.ok()) return Fail(model.status(), ModelExit(model.status()));
   int exit = kExitOk;
   const absl::StatusOr<Graph> graph = GraphToLookAt(*model, flags.inputs, flags.common, &exit);

@@ -46,7 +46,7 @@ int ExplainLibrary(const std::string& path, const std::vector<std::string>& spec
                    const CommonOptions& common) {
   absl::StatusOr<CompileOptions> options = ToCompileOptions(common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
-  const absl::StatusOr<ModelSource> model = ModelSource::Read(path);
+  const absl::StatusOr<ModelSource> model = ModelSource::Read(path, ImportOptionsOf(*options));
   if (!model.ok()) return Fail(model.status(), ModelExit(model.status()));
   const absl::StatusOr<std::vector<Tensor>> inputs = MakeInputs(model->graph(), specs, common);
   if (!inputs.ok()) return Fail(inputs.status(), UsageExit(inputs.status()));

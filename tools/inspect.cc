@@ -193,19 +193,21 @@ struct Imported {
   nlohmann::json unsupported = nlohmann::json::array();
 };
 
-absl::StatusOr<Imported> Import(const std::string& path) {
+absl::StatusOr<Imported> Import(const std::string& path, OnnxImportOptions options) {
   if (absl::EndsWith(path, ".graph")) {
     KILN_ASSIGN_OR_RETURN(ModelSource model, ModelSource::Read(path));
     return Imported{std::move(model)};
   }
-  KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnx(path, {.allow_unsupported = true}));
+  options.allow_unsupported = true;
+  KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnx(path, options));
+  options.allow_unsupported = false;
   nlohmann::json opset, unsupported = nlohmann::json::array();
   if (const auto own = import.opsets.find(""); own != import.opsets.end()) opset = own->second;
   for (const UnsupportedNode& node : import.unsupported) {
     unsupported.push_back(
         {{"node", node.node}, {"op", node.op}, {"opset", node.opset}, {"reason", node.reason}});
   }
-  ModelSource model = ModelSource::Of(path, std::move(import));
+  ModelSource model = ModelSource::Of(path, std::move(import), options);
   return Imported{std::move(model), std::move(opset), std::move(unsupported)};
 }
 
@@ -234,7 +236,7 @@ int EmitModel(const InspectFlags& flags, const Graph& graph, const std::vector<C
 }
 
 int InspectModel(const InspectFlags& flags, const CompileOptions& options) {
-  absl::StatusOr<Imported> imported = Import(flags.model);
+  absl::StatusOr<Imported> imported = Import(flags.model, ImportOptionsOf(options));
   if (!imported.ok()) return Fail(imported.status(), ModelExit(imported.status()));
   const bool needs_inputs = imported->model.needs_inputs();
   bool supported = imported->unsupported.empty() || needs_inputs;

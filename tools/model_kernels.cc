@@ -146,7 +146,8 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(const ModelFlags& flags,
   for (const std::string& name : flags.targets)
     targets.push_back(Target::Parse(name).value_or(HostTarget()));
   if (targets.empty()) targets.push_back(HostTarget());
-  KILN_ASSIGN_OR_RETURN(const ModelSource source, ModelSource::Read(flags.model));
+  KILN_ASSIGN_OR_RETURN(const ModelSource source,
+                        ModelSource::Read(flags.model, ImportOptionsOf(options)));
   KILN_ASSIGN_OR_RETURN(const std::vector<Line> lines, LinesOf(flags, source.graph(), common));
   const std::vector<PortInfo> inputs = source.inputs();
   const std::vector<PortInfo> outputs = source.outputs();

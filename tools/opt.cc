@@ -7,7 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/status_macros.h"
 #include "compiler/compile.h"
+#include "compiler/model_source.h"
 #include "fusion/pipeline.h"
 #include "graph/text.h"
 #include "nlohmann/json.hpp"
@@ -49,6 +51,12 @@ absl::Status Dump(const std::string& dir, size_t step, const Pass& pass, const G
       absl::StrCat("--dump-dir \"", dir, "\": cannot write \"", path.string(), "\""));
 }
 
+absl::StatusOr<Graph> Read(const std::string& path, const OnnxImportOptions& options) {
+  KILN_ASSIGN_OR_RETURN(const ModelSource source, ModelSource::Read(path, options));
+  if (!source.needs_inputs()) return source.graph();
+  return ImportOnnx(path, options).status();  // says what they are needed for
+}
+
 int Run(const OptFlags& flags) {
   if (flags.list) return ListPasses(flags);
   if (flags.file.empty())
@@ -61,7 +69,9 @@ int Run(const OptFlags& flags) {
                     "pass \"", name, "\": there is none of that name; see --list-passes")),
                 kExitUsage);
   }
-  absl::StatusOr<Graph> graph = ReadModel(flags.file);
+  const absl::StatusOr<CompileOptions> options = ToReadingOptions(flags.common);
+  if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
+  absl::StatusOr<Graph> graph = Read(flags.file, ImportOptionsOf(*options));
   if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
   nlohmann::json changed = nlohmann::json::array();
   for (size_t i = 0; i < passes.size(); ++i) {
@@ -88,6 +98,7 @@ std::function<int()> AddOpt(CLI::App& command) {
   command.add_option("--passes", flags->passes, "Names in the order to run, separated by commas");
   command.add_option("--dump-dir", flags->dump_dir, "Also write the graph after each pass there");
   command.add_flag("--list-passes", flags->list, "List all passes, in their usual order");
+  AddReadingFlags(command, flags->common);
   AddOutputFlags(command, flags->common);
   return [flags] { return Run(*flags); };
 }

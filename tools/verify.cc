@@ -101,7 +101,8 @@ std::vector<std::string> Seeded(const Graph& graph, const VerifyFlags& flags) {
 int Run(const VerifyFlags& flags) {
   const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
-  const absl::StatusOr<ModelSource> model = ModelSource::Read(flags.model);
+  const absl::StatusOr<ModelSource> model =
+      ModelSource::Read(flags.model, ImportOptionsOf(*options));
   if (!model.ok()) return Fail(model.status(), ModelExit(model.status()));
   const absl::StatusOr<std::vector<Tensor>> inputs =
       MakeInputs(model->graph(), Seeded(model->graph(), flags), flags.common);

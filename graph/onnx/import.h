@@ -34,8 +34,9 @@
 namespace kiln {
 
 struct OnnxImportOptions {
-  // Bytes that all constant tensors may have together.
+  // Bytes that all constant tensors may have together, those that converters make included.
   int64_t max_total_bytes = onnx::kDefaultMaxTotalBytes;
+  onnx::Links external_links = onnx::Links::kRefuse;  // on the way to external data
   // Shapes of graph inputs, by name, in place of those in the file.
   std::map<std::string, Shape> input_shapes = {};
   // Values of graph inputs on which the graph's structure depends, such as axes given as an input,
@@ -83,6 +84,7 @@ struct OnnxImport {
   std::vector<onnx::TensorOrigin> origins;
   std::map<std::string, std::shared_ptr<onnx::MappedFile>> external;  // by location
   std::shared_ptr<onnx::MappedFile> file;                             // null: imported from memory
+  int64_t tensor_bytes = 0;  // what counted towards max_total_bytes
 };
 
 // Whether the import of `path`, made with allow_unsupported, may be complete once inputs are given
@@ -93,8 +95,8 @@ bool MayNeedInputs(absl::string_view path, const OnnxImport& import,
 
 // Errors: kNotFound and the like for the file; kDataLoss where it is damaged; kResourceExhausted
 // past a limit; kInvalidArgument where the model breaks ONNX's rules; kPermissionDenied for
-// external data that leaves the model's folder; kUnimplemented lists all nodes that are not
-// supported.
+// external data that leaves the model's folder, or lies behind links that are not to be followed;
+// kUnimplemented lists all nodes that are not supported.
 absl::StatusOr<OnnxImport> ImportOnnx(absl::string_view path,
                                       const OnnxImportOptions& options = {});
 

@@ -284,7 +284,7 @@ Graph::Maker MakerOf(const Source& from, OnnxImportOptions options,
 
 absl::StatusOr<OnnxImport> Import(const Source& from, const OnnxImportOptions& options) {
   const absl::string_view bytes = from.bytes;
-  ExternalFiles external(from.folder);
+  ExternalFiles external(from.folder, options.external_links);
   ModelProto model;
   {
     KILN_ASSIGN_OR_RETURN(const std::string skeleton, Skeleton(bytes, Root::kModel));
@@ -294,12 +294,13 @@ absl::StatusOr<OnnxImport> Import(const Source& from, const OnnxImportOptions& o
   TensorSource source{.bytes = bytes,
                       .owner = from.owner,
                       .external = &external,
-                      .budget = options.max_total_bytes,
+                      .max_bytes = options.max_total_bytes,
                       .origins = &origins};
   absl::StatusOr<OnnxImport> import = Importer(model, options, source).Run();
   if (!import.ok()) return import;
   import->origins = std::move(origins);
   import->external = external.files();
+  import->tensor_bytes = source.taken;
   std::vector<std::string> inputs;
   bool open = false;
   for (const ValueId id : import->graph.inputs()) {

@@ -29,7 +29,8 @@ inline constexpr int kMaxGraphDepth = 32;
 inline constexpr int kMaxRank = 16;  // dims of a tensor
 
 // ---- What is made of it, checked before it is made.
-// Bytes of all tensors, external data included; what OnnxImportOptions::max_total_bytes begins as.
+// Bytes of all tensors, external data included; what OnnxImportOptions::max_total_bytes, and
+// CompileOptions::max_weight_bytes, begin as.
 inline constexpr int64_t kDefaultMaxTotalBytes = int64_t{4} << 30;
 // Nodes that functions, branches, loop bodies and sequences are expanded to: few may make many.
 inline constexpr int64_t kMaxExpandedNodes = 100'000;

@@ -30,6 +30,14 @@ absl::Status Refused(absl::string_view location, absl::string_view why) {
                    "; it must be a plain file beneath the model's folder"));
 }
 
+// The same for what would be taken if links were followed.
+absl::Status LinkRefused(absl::string_view location, absl::string_view why) {
+  return absl::PermissionDeniedError(absl::StrCat(
+      "external data \"", absl::Utf8SafeCEscape(location), "\": ", why,
+      "; if you trust who made the model's folder, follow links with --external-data-links follow "
+      "or CompileOptions::external_data_links"));
+}
+
 // The rules that need no look at the disk.
 absl::Status CheckLocation(absl::string_view location) {
   if (location.empty()) return Refused(location, "has no name");
@@ -46,9 +54,13 @@ absl::Status CheckLocation(absl::string_view location) {
   return absl::OkStatus();
 }
 
+absl::Status NotRegular(absl::string_view name) {
+  return absl::FailedPreconditionError(absl::StrCat("\"", name, "\": is no regular file"));
+}
+
 absl::Status OpenError(int error, const std::string& location) {
   // ELOOP: a link; EXDEV: a way out of the folder.
-  if (error == ELOOP || error == EXDEV) return Refused(location, "is reached through a link");
+  if (error == ELOOP || error == EXDEV) return LinkRefused(location, "is reached through a link");
   return ErrnoStatus(error, location, "open");
 }
 
@@ -80,16 +92,40 @@ absl::StatusOr<Descriptor> OpenUnder(int folder, const std::string& location) {
   return OpenError(errno, location);
 }
 
+// Through links, to a regular file. Opening a device or pipe may act on it, so what the name leads
+// to is looked at before it is opened for reading; it is the same file then, whatever becomes of
+// the name.
+absl::StatusOr<Descriptor> OpenFollowing(int folder, const std::string& location, bool openat2) {
+  open_how how = {};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_NO_MAGICLINKS;
+  Descriptor at(
+      openat2 ? static_cast<int>(syscall(SYS_openat2, folder, location.c_str(), &how, sizeof(how)))
+              : -1);
+  if (!at && (!openat2 || errno == ENOSYS || errno == EPERM))
+    at = Descriptor(openat(folder, location.c_str(), O_PATH | O_CLOEXEC));
+  if (!at && errno == ELOOP)
+    return Refused(location, "its links lead in a circle, or through /proc");
+  if (!at) return ErrnoStatus(errno, location, "open");
+  struct stat info;
+  if (fstat(at.get(), &info) != 0) return ErrnoStatus(errno, location, "fstat");
+  if (!S_ISREG(info.st_mode)) return NotRegular(location);
+  Descriptor file(open(absl::StrCat("/proc/self/fd/", at.get()).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return ErrnoStatus(errno, location, "open");
+  return file;
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<MappedFile>> MappedFile::Map(int fd, const std::string& name,
                                                             int64_t max_bytes, bool one_name) {
   struct stat info;
   if (fstat(fd, &info) != 0) return ErrnoStatus(errno, name, "fstat");
-  if (!S_ISREG(info.st_mode))
-    return absl::FailedPreconditionError(absl::StrCat("\"", name, "\": is no regular file"));
-  if (one_name && info.st_nlink != 1)
-    return Refused(name, absl::StrCat("has ", info.st_nlink, " names (hard links), expected 1"));
+  if (!S_ISREG(info.st_mode)) return NotRegular(name);
+  if (one_name && info.st_nlink != 1) {
+    return LinkRefused(name,
+                       absl::StrCat("has ", info.st_nlink, " names (hard links), expected 1"));
+  }
   if (info.st_size > max_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat("\"", name, "\": has ", info.st_size,
                                                      " bytes, more than ", max_bytes,
@@ -119,13 +155,15 @@ absl::StatusOr<std::shared_ptr<MappedFile>> MappedFile::Open(const std::string& 
 
 absl::StatusOr<std::shared_ptr<MappedFile>> MappedFile::OpenBeneath(const std::string& folder,
                                                                     const std::string& location,
-                                                                    bool openat2) {
+                                                                    Links links, bool openat2) {
   KILN_RETURN_IF_ERROR(CheckLocation(location));
   const Descriptor base(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (base.get() < 0) return ErrnoStatus(errno, folder, "open");
-  KILN_ASSIGN_OR_RETURN(const Descriptor fd, openat2 ? OpenUnder(base.get(), location)
-                                                     : OpenByComponents(base.get(), location));
-  return Map(fd.get(), location, std::numeric_limits<int64_t>::max(), /*one_name=*/true);
+  const bool follow = links == Links::kFollow;
+  KILN_ASSIGN_OR_RETURN(const Descriptor fd, follow ? OpenFollowing(base.get(), location, openat2)
+                                             : openat2 ? OpenUnder(base.get(), location)
+                                                       : OpenByComponents(base.get(), location));
+  return Map(fd.get(), location, std::numeric_limits<int64_t>::max(), /*one_name=*/!follow);
 }
 
 absl::StatusOr<ExternalFiles::Bytes> ExternalFiles::Read(const std::string& location,
@@ -133,7 +171,7 @@ absl::StatusOr<ExternalFiles::Bytes> ExternalFiles::Read(const std::string& loca
   if (folder_.empty()) return Refused(location, "the model is no file, so it has no folder");
   std::shared_ptr<MappedFile>& file = files_[location];
   if (file == nullptr) {
-    KILN_ASSIGN_OR_RETURN(file, MappedFile::OpenBeneath(folder_, location));
+    KILN_ASSIGN_OR_RETURN(file, MappedFile::OpenBeneath(folder_, location, links_));
   }
   const auto size = static_cast<int64_t>(file->bytes().size());
   if (length == -1 && offset >= 0 && offset <= size) length = size - offset;

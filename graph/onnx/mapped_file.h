@@ -12,12 +12,16 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/file_system.h"
 
 namespace kiln::onnx {
+
+// What becomes of links (symbolic and hard ones) on the way to external data.
+enum class Links : uint8_t { kRefuse, kFollow };
 
 class MappedFile {
  public:
@@ -28,11 +32,14 @@ class MappedFile {
                                                           int64_t max_bytes);
 
   // The file `location` beneath `folder`, for a name that an untrusted model has given: relative,
-  // without "..", reached by no link of any kind (openat2 where the system has it, else one
-  // component at a time), a regular file with one name. kPermissionDenied where it breaks these
-  // rules. `openat2` false: as on a system without it.
+  // without "..", a regular file. kRefuse: reached by no link of any kind (openat2 where the system
+  // has it, else one component at a time), with one name. kFollow: wherever links of the folder
+  // lead, those of /proc excepted. kPermissionDenied where it breaks these rules,
+  // kFailedPrecondition where it is no regular file; nothing else is opened, so that no device or
+  // pipe is touched. `openat2` false: as on a system without it.
   static absl::StatusOr<std::shared_ptr<MappedFile>> OpenBeneath(const std::string& folder,
                                                                  const std::string& location,
+                                                                 Links links = Links::kRefuse,
                                                                  bool openat2 = true);
 
   ~MappedFile();
@@ -59,7 +66,8 @@ class ExternalFiles {
  public:
   // `folder` is that of the model. Empty: there is no folder (the model came as bytes), and every
   // request is refused.
-  explicit ExternalFiles(std::string folder) : folder_(std::move(folder)) {}
+  explicit ExternalFiles(std::string folder, Links links = Links::kRefuse)
+      : folder_(std::move(folder)), links_(links) {}
 
   struct Bytes {
     absl::string_view bytes;
@@ -73,6 +81,7 @@ class ExternalFiles {
 
  private:
   std::string folder_;
+  Links links_;
   std::map<std::string, std::shared_ptr<MappedFile>> files_;
 };
 

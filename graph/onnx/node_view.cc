@@ -305,18 +305,16 @@ ValueId NodeView::Op(absl::string_view op, std::vector<ValueId> inputs, Attrs at
 
 absl::StatusOr<Tensor> NodeView::NewTensor(DType type, std::vector<int64_t> shape, bool table) {
   const int64_t bytes = CheckedBytes(type, shape);
-  if (bytes < 0 || bytes > source_.budget) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "makes a tensor ", Name(type), " ", ToString(ToShape(shape)), ", but only ", source_.budget,
-        " bytes are left of what all tensors may have; OnnxImportOptions::max_total_bytes is "
-        "the limit"));
-  }
+  const std::string what =
+      absl::StrCat("makes a tensor ", Name(type), " ", ToString(ToShape(shape)));
+  if (bytes < 0)
+    return absl::ResourceExhaustedError(absl::StrCat(what, ", which is too large for any limit"));
   const int64_t elements = table ? bytes / static_cast<int64_t>(SizeOf(type)) : 0;
   if (elements > source_.table_elements) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "tables that are made at import have more than ", kMaxTableElements, " elements together"));
   }
-  source_.budget -= bytes;
+  KILN_RETURN_IF_ERROR(TakeBytes(source_, bytes, absl::StrCat(what, " of ", bytes, " bytes")));
   source_.table_elements -= elements;
   return TryAllocate(type, std::move(shape));
 }

@@ -215,6 +215,18 @@ absl::StatusOr<DType> ToDType(int64_t onnx_type) {
   return *row.type;
 }
 
+absl::Status TakeBytes(TensorSource& source, int64_t bytes, absl::string_view what) {
+  if (bytes > source.max_bytes - source.taken) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        what, " and the tensors before it ", source.taken, ", together more than ",
+        source.max_bytes,
+        ", the most that all may have; --max-weights or CompileOptions::max_weight_bytes raises "
+        "it"));
+  }
+  source.taken += bytes;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Tensor> ToTensor(const TensorProto& proto, TensorSource& source) {
   KILN_ASSIGN_OR_RETURN(const DType type, ToDType(proto.data_type()));
   if (proto.dims_size() > kMaxRank) {
@@ -227,12 +239,7 @@ absl::StatusOr<Tensor> ToTensor(const TensorProto& proto, TensorSource& source) 
     return absl::InvalidArgumentError(
         absl::StrCat("shape [", absl::StrJoin(shape, ", "), "] is negative or too large"));
   }
-  if (bytes > source.budget) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "has ", bytes, " bytes, but only ", source.budget,
-        " are left of what all tensors may have; OnnxImportOptions::max_total_bytes is the limit"));
-  }
-  source.budget -= bytes;
+  KILN_RETURN_IF_ERROR(TakeBytes(source, bytes, absl::StrCat("has ", bytes, " bytes")));
 
   const auto wrong_size = [&](int64_t got, int64_t want, absl::string_view unit) {
     return absl::InvalidArgumentError(absl::StrCat("has ", got, " ", unit, ", but ", Name(type),

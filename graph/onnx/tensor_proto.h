@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/dtype.h"
@@ -33,12 +34,12 @@ struct TensorOrigin {
 
 // Where the bytes of tensors are, and what may still be taken.
 struct TensorSource {
-  absl::string_view bytes;            // the whole file: raw_offset counts from its start
-  std::shared_ptr<void> owner;        // keeps `bytes` alive; null: tensors are copied out
-  ExternalFiles* external = nullptr;  // null: external data is refused
-  // Bytes that tensors may still have; each takes its own off.
-  int64_t budget = kDefaultMaxTotalBytes;
-  int64_t table_elements = kMaxTableElements;    // that converters may still compute
+  absl::string_view bytes;                     // the whole file: raw_offset counts from its start
+  std::shared_ptr<void> owner;                 // keeps `bytes` alive; null: tensors are copied out
+  ExternalFiles* external = nullptr;           // null: external data is refused
+  int64_t max_bytes = kDefaultMaxTotalBytes;   // that all tensors may have together
+  int64_t taken = 0;                           // of these
+  int64_t table_elements = kMaxTableElements;  // that converters may still compute
   std::vector<TensorOrigin>* origins = nullptr;  // null: not wanted
   // Memory for copies, in pieces so large that the system can use huge pages: page by page, making
   // it costs more than the copying.
@@ -50,10 +51,14 @@ struct TensorSource {
   Slab slab = {};
 };
 
+// Counts a tensor of `bytes` bytes. kResourceExhausted beyond source.max_bytes, with both values;
+// `what` begins the message: "has 8 bytes".
+absl::Status TakeBytes(TensorSource& source, int64_t bytes, absl::string_view what);
+
 // The tensor of a proto that Parse has made of a skeleton of source.bytes. Sizes are checked before
 // memory is taken: kInvalidArgument if the extents are negative or do not fit the bytes,
-// kResourceExhausted over the budget or the rank limit, kUnimplemented as ToDType. Messages do not
-// name the tensor; the caller does. Every element of a bool tensor is 0 or 1.
+// kResourceExhausted as TakeBytes, or over the rank limit, kUnimplemented as ToDType. Messages do
+// not name the tensor; the caller does. Every element of a bool tensor is 0 or 1.
 absl::StatusOr<Tensor> ToTensor(const TensorProto& proto, TensorSource& source);
 
 // Reads a serialized TensorProto, as the ONNX node tests keep their data. The tensor owns its

@@ -44,6 +44,16 @@ enum class ScheduleChoice : uint8_t {
   kReproducible,  // by price alone, whatever was measured
 };
 
+// External data of a model that is reached through symbolic links, or has several names (hard
+// links).
+enum class ExternalDataLinks : uint8_t {
+  kRefuse,  // a model from anywhere reads nothing outside of its folder
+  // For folders that somebody trusted has made, as the caches of hubs are: a snapshot's files are
+  // links to blobs. The model can still name only what is in its folder, and only regular files are
+  // opened.
+  kFollow,
+};
+
 struct CacheOptions {
   bool enabled = true;
   std::string directory;   // empty: KILN_CACHE_DIR, XDG_CACHE_HOME/kiln or HOME/.cache/kiln
@@ -75,6 +85,13 @@ struct CompileOptions {
   // Of processor time for that; a kernel that needs more stays on the VM. Groups are kept so small
   // that a fast machine needs less than a second; a slow one may take longer. 0: no limit.
   uint32_t kernel_cpu_ms = 4'000;
+  // Bytes that all constant tensors of a model file may have together, external data included; one
+  // that has more is refused, whatever the cache has of it. Weights are mapped where they lie, and
+  // take memory where passes or library operators make others of them.
+  int64_t max_weight_bytes = int64_t{4} << 30;
+  // The model file itself may always be a link; external data are looked for in the folder of the
+  // path given, not of what it leads to.
+  ExternalDataLinks external_data_links = ExternalDataLinks::kRefuse;
   std::vector<std::string> disabled_passes;
   FusionRules fusion_rules{};        // kPriced
   std::vector<std::string> no_fuse;  // names of nodes, after passes, that join no kernel

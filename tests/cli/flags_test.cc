@@ -67,6 +67,8 @@ const Row kRows[] = {
     {"run", "--choose", "{M} -q --choose nonsense", 2, "", "--choose"},
     {"run", "--tune", "{M} -q --tune", 0, "b: f32"},
     {"run", "--workspace-limit", "{M} -q --workspace-limit nonsense", 2, "", "nonsense"},
+    {"run", "--max-weights", "{M} -q --max-weights nonsense", 2, "", "nonsense"},
+    {"run", "--external-data-links", "{M} -q --external-data-links maybe", 2, "", "maybe"},
     {"run", "--json", "{M} -q --json", 0, "\"schema\": \"kiln.run/1\""},
     {"run", "--quiet", "{M} -q", 0, "b: f32", "", "is random"},
     {"run", "--verbose", "{M} -v", 0, "b: f32", "1 kernels:"},
@@ -148,11 +150,30 @@ const Row kRows[] = {
 };
 
 // Flags that one function gives to every verb that has them: rows of any verb do.
-const std::set<std::string> kShared = {
-    "-O",          "--jit",    "--device",       "--threads",        "--shape",   "--dim",
-    "--rules",     "--math",   "--disable-pass", "--no-fuse",        "--machine", "--compile-mode",
-    "--cache-dir", "--json",   "--no-cache",     "--cache-readonly", "--quiet",   "--verbose",
-    "--dir",       "--choose", "--tune",         "--workspace-limit"};
+const std::set<std::string> kShared = {"-O",
+                                       "--jit",
+                                       "--device",
+                                       "--threads",
+                                       "--shape",
+                                       "--dim",
+                                       "--rules",
+                                       "--math",
+                                       "--disable-pass",
+                                       "--no-fuse",
+                                       "--machine",
+                                       "--compile-mode",
+                                       "--cache-dir",
+                                       "--json",
+                                       "--no-cache",
+                                       "--cache-readonly",
+                                       "--quiet",
+                                       "--verbose",
+                                       "--dir",
+                                       "--choose",
+                                       "--tune",
+                                       "--workspace-limit",
+                                       "--max-weights",
+                                       "--external-data-links"};
 
 // Flags that have tests of their own: what they need is more than a model.
 const std::map<std::string, std::string> kElsewhere = {{"cache verify --prove", "cache_test.cc"},

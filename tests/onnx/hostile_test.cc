@@ -370,7 +370,11 @@ TEST(Limits, BytesOfAllTensors) {
   KILN_EXPECT_OK(ImportOnnxBytes(model, nullptr, {.max_total_bytes = 16}));
   EXPECT_THAT(
       ImportOnnxBytes(model, nullptr, {.max_total_bytes = 15}),
-      StatusIs(kExhausted, HasSubstr("initializer \"b\": has 8 bytes, but only 7 are left")));
+      StatusIs(
+          kExhausted,
+          HasSubstr("initializer \"b\": has 8 bytes and the tensors before it 8, together more "
+                    "than 15, the most that all may have; --max-weights or "
+                    "CompileOptions::max_weight_bytes raises it")));
 }
 
 // ---- external data
@@ -383,13 +387,17 @@ class ExternalData : public testing::Test {
     Write(dir_.File("secret"), "12345678");
   }
   absl::StatusOr<OnnxImport> ImportWith(
-      const std::vector<std::pair<std::string, std::string>>& entries) {
+      const std::vector<std::pair<std::string, std::string>>& entries,
+      const OnnxImportOptions& options = {}) {
     Write(dir_.File("model/m.onnx"), ModelOf(OnnxExternal("w", kFloat, {2}, entries)));
-    return ImportOnnx(dir_.File("model/m.onnx"));
+    return ImportOnnx(dir_.File("model/m.onnx"), options);
   }
-  absl::StatusOr<OnnxImport> ImportFrom(const std::string& location) {
-    return ImportWith({{"location", location}});
+  absl::StatusOr<OnnxImport> ImportFrom(const std::string& location,
+                                        const OnnxImportOptions& options = {}) {
+    return ImportWith({{"location", location}}, options);
   }
+
+  const OnnxImportOptions kFollow = {.external_links = onnx::Links::kFollow};
 
   TempDir dir_;
 };
@@ -437,7 +445,9 @@ TEST_F(ExternalData, FollowsNoLinks) {
 
 TEST_F(ExternalData, FollowsNoLinksWhereTheSystemHasNoOpenat2) {
   const auto open = [&](const std::string& location) {
-    return onnx::MappedFile::OpenBeneath(dir_.File("model"), location, /*openat2=*/false).status();
+    return onnx::MappedFile::OpenBeneath(dir_.File("model"), location, onnx::Links::kRefuse,
+                                         /*openat2=*/false)
+        .status();
   };
   std::filesystem::create_directory(dir_.File("model/sub"));
   std::filesystem::copy_file(dir_.File("model/w.bin"), dir_.File("model/sub/w.bin"));
@@ -449,6 +459,90 @@ TEST_F(ExternalData, FollowsNoLinksWhereTheSystemHasNoOpenat2) {
   EXPECT_THAT(open("up/w.bin"), StatusIs(kDenied));
   EXPECT_THAT(open("../secret"), StatusIs(kDenied));
   EXPECT_THAT(open("/etc/passwd"), StatusIs(kDenied));
+}
+
+// A snapshot of a hub's cache: names are links to blobs beside it.
+TEST_F(ExternalData, FollowsLinksWhereAsked) {
+  std::filesystem::create_directories(dir_.File("blobs"));
+  std::filesystem::create_directories(dir_.File("snapshots/1/onnx"));
+  Write(dir_.File("blobs/a"), ModelOf(OnnxExternal("w", kFloat, {2}, {{"location", "w_data"}})));
+  std::filesystem::copy_file(dir_.File("model/w.bin"), dir_.File("blobs/b"));
+  std::filesystem::create_symlink("../../../blobs/a", dir_.File("snapshots/1/onnx/m.onnx"));
+  const std::string data = dir_.File("snapshots/1/onnx/w_data");
+  std::filesystem::create_symlink("../../../blobs/b", data);
+  const std::string model = dir_.File("snapshots/1/onnx/m.onnx");
+  EXPECT_THAT(
+      ImportOnnx(model),
+      StatusIs(kDenied,
+               HasSubstr("external data \"w_data\": is reached through a link; if you trust "
+                         "who made the model's folder, follow links with "
+                         "--external-data-links follow or "
+                         "CompileOptions::external_data_links")));
+  KILN_EXPECT_OK(ImportOnnx(model, kFollow).status());
+  // Data lie beside the name of the model, not beside what it leads to.
+  std::filesystem::remove(data);
+  std::filesystem::copy_file(dir_.File("blobs/b"), dir_.File("blobs/w_data"));
+  EXPECT_THAT(ImportOnnx(model, kFollow),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("w_data")));
+  // A model that is a link needs nothing else where its data are none.
+  std::filesystem::copy_file(dir_.File("blobs/b"), data);
+  KILN_EXPECT_OK(ImportOnnx(model).status());
+}
+
+TEST_F(ExternalData, FollowsLinksOfFoldersAndHardOnesToo) {
+  std::filesystem::create_directory_symlink(dir_.path(), dir_.File("model/up"));
+  KILN_EXPECT_OK(ImportFrom("up/secret", kFollow).status());
+  std::filesystem::create_hard_link(dir_.File("secret"), dir_.File("model/hard"));
+  KILN_EXPECT_OK(ImportFrom("hard", kFollow).status());
+}
+
+// Following links gives a model no more names than it had.
+TEST_F(ExternalData, NamesNothingOutsideWhereLinksAreFollowed) {
+  EXPECT_THAT(ImportFrom("../secret", kFollow),
+              StatusIs(kDenied, HasSubstr("leads out of the folder")));
+  EXPECT_THAT(ImportFrom("sub/../../secret", kFollow), StatusIs(kDenied));
+  EXPECT_THAT(ImportFrom(dir_.File("secret"), kFollow), StatusIs(kDenied, HasSubstr("absolute")));
+  EXPECT_THAT(ImportFrom(std::string("w.bin\0.txt", 10), kFollow),
+              StatusIs(kDenied, HasSubstr("zero byte")));
+}
+
+TEST_F(ExternalData, FollowsLinksToRegularFilesOnly) {
+  constexpr absl::StatusCode kOther = absl::StatusCode::kFailedPrecondition;
+  const auto link = [&](const std::filesystem::path& to, const char* name) {
+    std::filesystem::create_symlink(to, dir_.File(absl::StrCat("model/", name)));
+  };
+  ASSERT_EQ(mkfifo(dir_.File("pipe").c_str(), 0600), 0);
+  link("../pipe", "pipe");
+  link("/dev/zero", "device");
+  link("..", "folder");
+  for (const char* name : {"pipe", "device", "folder"}) {
+    EXPECT_THAT(ImportFrom(name, kFollow),
+                StatusIs(kOther, HasSubstr(absl::StrCat("\"", name, "\": is no regular file"))));
+    // The same where the system has no openat2.
+    EXPECT_THAT(onnx::MappedFile::OpenBeneath(dir_.File("model"), name, onnx::Links::kFollow,
+                                              /*openat2=*/false)
+                    .status(),
+                StatusIs(kOther));
+  }
+  link("circle", "circle");
+  EXPECT_THAT(ImportFrom("circle", kFollow), StatusIs(kDenied, HasSubstr("lead in a circle")));
+  link("nowhere", "dangling");
+  EXPECT_THAT(ImportFrom("dangling", kFollow), StatusIs(absl::StatusCode::kNotFound));
+  // What the process has open is not the folder's to hand out.
+  const int open_file = open(dir_.File("secret").c_str(), O_RDONLY);
+  link(absl::StrCat("/proc/self/fd/", open_file), "magic");
+  EXPECT_THAT(ImportFrom("magic", kFollow), StatusIs(kDenied, HasSubstr("or through /proc")));
+  close(open_file);
+}
+
+// The name is looked up once: what it led to then is what is read.
+TEST_F(ExternalData, StaysTheFileThatWasOpened) {
+  std::filesystem::create_symlink("w.bin", dir_.File("model/link"));
+  KILN_ASSERT_OK_AND_ASSIGN(const auto file, onnx::MappedFile::OpenBeneath(
+                                                 dir_.File("model"), "link", onnx::Links::kFollow));
+  std::filesystem::remove(dir_.File("model/link"));
+  std::filesystem::create_symlink("../secret", dir_.File("model/link"));
+  EXPECT_EQ(file->bytes(), std::string("\0\0\x80\x3f\0\0\0\x40", 8));
 }
 
 TEST_F(ExternalData, IsARegularFile) {

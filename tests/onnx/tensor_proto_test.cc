@@ -111,7 +111,7 @@ TEST(ReadTensorProto, RefusesShapesThatCannotBe) {
   EXPECT_THAT(ReadTensorProto(Dims({-1, 4}, 1)),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("negative")));
   EXPECT_THAT(ReadTensorProto(Dims({big}, 1)),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("max_total_bytes")));
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("max_weight_bytes")));
 }
 
 TEST(ReadTensorProto, NamesTypesThatAreNotSupported) {

@@ -161,8 +161,10 @@ TEST_F(PackTest, TrustFileNamesSignersAndMustBeOurs) {
 TEST(Settings, ReadsSizes) {
   EXPECT_EQ(*ParseByteSize("4096"), 4096);
   EXPECT_EQ(*ParseByteSize("2G"), int64_t{2} << 30);
+  EXPECT_EQ(*ParseByteSize("2GiB"), int64_t{2} << 30);
+  EXPECT_EQ(*ParseByteSize("3KiB"), 3072);
   EXPECT_EQ(*ParseByteSize("0"), 0);
-  for (const char* bad : {"", "G", "-1", "2g", "1.5M", "9999999999T"})
+  for (const char* bad : {"", "G", "-1", "2g", "1.5M", "9999999999T", "3iB", "iB", "2GB"})
     EXPECT_FALSE(ParseByteSize(bad).ok()) << bad;
 }
 
