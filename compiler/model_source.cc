@@ -82,6 +82,16 @@ absl::StatusOr<std::shared_ptr<const OnnxImport>> ModelSource::For(
   return std::make_shared<const OnnxImport>(std::move(import));
 }
 
+absl::StatusOr<std::shared_ptr<const OnnxImport>> ModelSource::ForShapes(
+    const std::map<std::string, Tensor>& inputs) const {
+  if (needs_inputs_ || import_->file == nullptr) return For(inputs);
+  OnnxImportOptions closed = options_;
+  for (const auto& [name, tensor] : inputs)
+    closed.input_shapes.insert_or_assign(name, ToShape(tensor.shape()));
+  KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnx(path_, closed));
+  return std::make_shared<const OnnxImport>(std::move(import));
+}
+
 absl::StatusOr<Graph> ModelSource::GraphFor(const std::vector<Tensor>& inputs) const {
   std::map<std::string, Tensor> named;
   for (size_t k = 0; k < inputs.size() && k < graph().inputs().size(); ++k) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model file, and its graph for given inputs: the structure of some models depends on values of
-// their inputs, such as the axes of a reduction, or on their shapes, such as the steps of an LSTM.
+// their inputs, such as the axes of a reduction, or on their shapes, such as a range counted in
+// floats.
 //
 //   KILN_ASSIGN_OR_RETURN(ModelSource source, ModelSource::Read("net.onnx"));
 //   source.inputs();                                         // as the file declares them
@@ -51,6 +52,10 @@ class ModelSource {
 
   // The import that holds for `inputs`, as ImportOnnxFor.
   absl::StatusOr<std::shared_ptr<const OnnxImport>> For(
+      const std::map<std::string, Tensor>& inputs) const;
+  // The import for the shapes of `inputs` alone, whether it is needed or not: what has few steps of
+  // a recurrent network is then no loop.
+  absl::StatusOr<std::shared_ptr<const OnnxImport>> ForShapes(
       const std::map<std::string, Tensor>& inputs) const;
   // Its graph for tensors in the order of the model's inputs.
   absl::StatusOr<Graph> GraphFor(const std::vector<Tensor>& inputs) const;

@@ -5,9 +5,9 @@
 //
 // For every new combination of those values the file is imported again, with the values as
 // constants under a guard on their bytes; all other inputs stay free, and have Variants of their
-// own behind it. Where the structure depends on extents that the file leaves open, such as the
-// number of steps of an LSTM, an import holds for one set of shapes. The newest 16 combinations are
-// kept.
+// own behind it. Where the structure depends on extents that the file leaves open, such as those of
+// a range that is counted in floats, an import holds for one set of shapes. The newest 16
+// combinations are kept.
 //
 // Example: y = ReduceSum(x [n, 4], axes). The first run with axes = [1] imports for that; runs with
 // another n use the same Program; axes = [0] is imported anew.

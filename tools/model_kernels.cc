@@ -74,17 +74,18 @@ absl::StatusOr<std::vector<InputInfo>> InfoOf(const Line& line, const Graph& gra
   return info;
 }
 
-// What a run with these inputs imports: for their shapes, if these are needed. No dim that is
-// needed is made up.
+// What a run with these inputs imports: for their shapes, if these are needed; where `closed`, for
+// them if all are given. No dim that is needed is made up.
 absl::StatusOr<std::shared_ptr<const OnnxImport>> ImportFor(const Line& line,
-                                                            const ModelSource& source) {
-  if (!source.needs_inputs()) return source.import();
+                                                            const ModelSource& source,
+                                                            bool closed) {
+  if (!source.needs_inputs() && !closed) return source.import();
   const absl::Status all_given = AllShapesGiven(source.graph(), line.values, line.common);
   if (all_given.ok()) {
     KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, InfoOf(line, source.graph()));
     std::map<std::string, Tensor> named;
     for (const InputInfo& input : info) named.emplace(input.name, input.tensor);
-    return source.For(named);
+    return closed ? source.ForShapes(named) : source.For(named);
   }
   if (!absl::IsUnimplemented(all_given)) return all_given;
   KILN_ASSIGN_OR_RETURN(const auto values, MakeValues(source.graph(), line.values, line.common));
@@ -103,10 +104,11 @@ struct ForInputs {
   std::vector<std::vector<InputInfo>> inputs;
 };
 
-absl::StatusOr<ForInputs> ImportFor(absl::Span<const Line> lines, const ModelSource& source) {
+absl::StatusOr<ForInputs> ImportFor(absl::Span<const Line> lines, const ModelSource& source,
+                                    bool closed) {
   ForInputs made{source.import(), {}};
   for (const Line& line : lines) {
-    auto import = ImportFor(line, source);
+    auto import = ImportFor(line, source, closed);
     if (!import.ok()) return At(line, import.status());
     auto info = InfoOf(line, source.graph());
     if (!info.ok()) return At(line, info.status());
@@ -156,16 +158,21 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(const ModelFlags& flags,
   std::set<CacheKey> known;
   // Where lines need imports of their own, one is there at a time.
   std::vector<absl::Span<const Line>> rounds;
-  if (!source.needs_inputs()) rounds.push_back(lines);
+  // A package has no loops; of fixed shapes, those of recurrent networks are none.
+  const bool closed = package != nullptr && HasDynamicNodes(source.graph());
+  const bool apart = source.needs_inputs() || closed;
+  if (!apart) rounds.push_back(lines);
   for (const Line& line : lines) {
-    if (source.needs_inputs()) rounds.push_back(absl::MakeConstSpan(&line, 1));
+    if (apart) rounds.push_back(absl::MakeConstSpan(&line, 1));
   }
   for (const absl::Span<const Line> round : rounds) {
-    KILN_ASSIGN_OR_RETURN(const ForInputs made, ImportFor(round, source));
+    KILN_ASSIGN_OR_RETURN(const ForInputs made, ImportFor(round, source, closed));
     if (package != nullptr && HasDynamicNodes(made.import->graph)) {
       return absl::UnimplementedError(
           "package: models with branches, loops or data-dependent sizes cannot be packed yet; use "
-          "--cache-only and ship the model with a kernel pack");
+          "--cache-only and ship the model with a kernel pack. RNN, GRU and LSTM are no loops "
+          "where "
+          "--shapes or --dim gives their steps, up to 256");
     }
     const auto keep_variant = [&](const CompileOptions& own, const Variant& variant) {
       if (package != nullptr) (*package)->Add(TargetOf(own), variant);

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// RNN, GRU and LSTM, written out step by step, so that the arithmetic of a step is fused like any
-// other. The product of the inputs with their weights is one matrix product over all steps. The
-// number of steps must be known.
+// RNN, GRU and LSTM. The product of the inputs with their weights is one matrix product over all
+// steps. A few steps are written out one by one, so that the arithmetic of a step is fused like any
+// other, and may be with its neighbours'. Many, and a number that the model leaves open, are a loop
+// whose body is one step: one program for all lengths.
+//
+//   products : f32 [t, b, 4h] = matmul(x, W)
+//   h1, c1, y = loop(t, , h0, c0, products, R, B) {body = step, carried = 2, ...}
+//     step(i, on, h, c, products, R, B): gather(products, i), and CellStep on it
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -13,17 +20,17 @@
 #include "graph/onnx/compose.h"
 #include "graph/onnx/converter.h"
 #include "graph/onnx/node_view.h"
+#include "graph/onnx/recurrent_cell.h"
 #include "graph/op.h"
 #include "graph/open_extents.h"
 
 namespace kiln::onnx {
 namespace {
 
-constexpr int64_t kMostSteps = 1024;  // of all directions together
-
-enum class Cell { kRnn, kGru, kLstm };
-
-int64_t GatesOf(Cell cell) { return cell == Cell::kRnn ? 1 : cell == Cell::kGru ? 3 : 4; }
+// Steps that are written out. A step of a loop costs some microseconds more (docs/performance.md
+// has them), and a program with a loop is not kept from start to start; each step that is written
+// out takes time to compile.
+constexpr int64_t kMostWrittenOut = 256;
 
 // An activation by its ONNX name; Affine, ScaledTanh and other parameters than the usual are not
 // there.
@@ -42,131 +49,129 @@ absl::StatusOr<const char*> ActivationOp(const std::string& name) {
   return absl::UnimplementedError(absl::StrCat("activation ", name, " is not supported"));
 }
 
-// The network: operands in the compute type, and what attributes say.
-struct Recurrence {
-  Cell cell = Cell::kRnn;
-  int64_t steps = 0, hidden = 0, directions = 1;
-  double clip = 0;
-  bool reverse = false, input_forget = false, reset_after = false;
-  DType type = DType::kF32;
-  Dim batch;
-  ValueId x;       // [steps, batch, inputs]
-  ValueId length;  // [batch, 1], i64; invalid: all steps
-  std::vector<const char*> activations;
+// What one direction makes.
+struct Made {
+  ValueId outputs;       // of all steps, in the order of the inputs: [steps, batch, hidden]
+  ValueId hidden, cell;  // the last state: [batch, hidden]
 };
 
-// One direction of it.
-class Direction {
- public:
-  Direction(NodeView& n, const Recurrence& r, int64_t number)
-      : n_(n), r_(r), number_(number), gates_(GatesOf(r.cell)) {}
+// The states before the first step.
+Made InitialState(NodeView& n, const Recurrence& r, int64_t direction) {
+  const auto state = [&](int k) {
+    if (n.has(k)) return OwnPart(n, r, n.in(k), direction);
+    return Expand(n, n.Scalar(r.type, 0), {r.batch, r.hidden});
+  };
+  return {{}, state(5), r.cell == Cell::kLstm ? state(6) : ValueId{}};
+}
 
-  // Outputs of all steps in their order: [1, batch, hidden] each.
-  std::vector<ValueId> Run() {
-    const bool backwards = r_.reverse || number_ == 1;
-    weights_ = Own(n_.in(2));
-    if (n_.has(3)) {
-      const ValueId bias = Own(n_.in(3));
-      input_bias_ = Slice(n_, bias, 0, 0, gates_ * r_.hidden);
-      hidden_bias_ = Slice(n_, bias, 0, gates_ * r_.hidden, 2 * gates_ * r_.hidden);
-    }
-    if (r_.cell == Cell::kLstm && n_.has(7)) peepholes_ = Own(n_.in(7));
-    const ValueId inputs = Matmul(r_.x, Own(n_.in(1)));  // [steps, batch, gates * hidden]
-    hidden = Initial(5);
-    cell = r_.cell == Cell::kLstm ? Initial(6) : ValueId{};
-    std::vector<ValueId> outputs(static_cast<size_t>(r_.steps));
-    for (int64_t i = 0; i < r_.steps; ++i) {
-      const int64_t t = backwards ? r_.steps - 1 - i : i;
-      const ValueId step = Squeeze(n_, Slice(n_, inputs, 0, t, t + 1), {0});
-      outputs[static_cast<size_t>(t)] = Unsqueeze(n_, Step(step, t), {0});
-    }
-    return outputs;
-  }
+// [steps, batch, gates * hidden].
+ValueId Products(NodeView& n, const Recurrence& r, int64_t direction) {
+  const ValueId weights = OwnPart(n, r, n.in(1), direction);
+  return n.Op("matmul", {r.x, weights}, {{"trans_b", int64_t{1}}});
+}
 
-  ValueId hidden, cell;  // the state: [batch, hidden]
+Made WriteOut(NodeView& n, const Recurrence& r, int64_t direction, int64_t steps) {
+  CellStep step(n, r, direction);
+  const ValueId products = Products(n, r, direction);
+  const Made before = InitialState(n, r, direction);
+  step.hidden = before.hidden;
+  step.cell = before.cell;
+  std::vector<ValueId> outputs(static_cast<size_t>(steps));
+  for (int64_t i = 0; i < steps; ++i) {
+    const int64_t t = r.IsBackwards(direction) ? steps - 1 - i : i;
+    const ValueId own = Squeeze(n, Slice(n, products, 0, t, t + 1), {0});
+    const ValueId output = step.Next(own, n.Scalar(DType::kI64, static_cast<double>(t)));
+    outputs[static_cast<size_t>(t)] = Unsqueeze(n, output, {0});
+  }
+  const ValueId all = steps == 1 ? outputs[0] : n.Op("concat", outputs, {{"axis", int64_t{0}}});
+  return {all, step.hidden, step.cell};
+}
 
- private:
-  // This direction's part of an operand, in the compute type.
-  ValueId Own(ValueId operand) {
-    return Cast(n_, Squeeze(n_, Slice(n_, operand, 0, number_, number_ + 1), {0}), r_.type);
-  }
-  ValueId Initial(int k) {
-    if (n_.has(k)) return Own(n_.in(k));
-    return Expand(n_, n_.Scalar(r_.type, 0), {r_.batch, r_.hidden});
-  }
-  ValueId Matmul(ValueId a, ValueId b) {
-    return n_.Op("matmul", {a, b}, {{"trans_b", int64_t{1}}});
-  }
-  ValueId Add(ValueId a, ValueId b) { return b.valid() ? n_.Op("add", {a, b}) : a; }
-  ValueId Mul(ValueId a, ValueId b) { return n_.Op("mul", {a, b}); }
-  ValueId Gate(ValueId all, int64_t axis, int64_t gate) {
-    return all.valid() ? Slice(n_, all, axis, gate * r_.hidden, (gate + 1) * r_.hidden) : all;
-  }
-  ValueId Activate(int which, ValueId x) {
-    if (r_.clip > 0)
-      x = n_.Op("clip", {x, n_.Scalar(r_.type, -r_.clip), n_.Scalar(r_.type, r_.clip)});
-    const auto at = static_cast<size_t>(which) + static_cast<size_t>(number_) *
-                                                     r_.activations.size() /
-                                                     static_cast<size_t>(r_.directions);
-    return n_.Op(r_.activations[at], {x});
-  }
+// A body in the making, and the values of the graph around that it takes. They have the shapes that
+// the operator asks for, which stand there as guards: the body needs none of its own.
+struct Body {
+  Graph graph;
+  std::vector<ValueId> captures = {};
 
-  // One step from the product of its inputs; gives the output of the step.
-  ValueId Step(ValueId inputs, int64_t t) {
-    const ValueId before = hidden, cell_before = cell;
-    inputs = Add(inputs, input_bias_);
-    if (r_.cell == Cell::kRnn) {
-      hidden = Activate(0, n_.Op("add", {inputs, Add(Matmul(hidden, weights_), hidden_bias_)}));
-    } else if (r_.cell == Cell::kGru) {
-      GruStep(inputs);
-    } else {
-      LstmStep(n_.Op("add", {inputs, Add(Matmul(hidden, weights_), hidden_bias_)}));
-    }
-    if (!r_.length.valid()) return hidden;
-    const ValueId runs = n_.Op("less", {n_.Scalar(DType::kI64, static_cast<double>(t)), r_.length});
-    const ValueId output = n_.Op("where", {runs, hidden, n_.Scalar(r_.type, 0)});
-    hidden = n_.Op("where", {runs, hidden, before});
-    if (cell.valid()) cell = n_.Op("where", {runs, cell, cell_before});
-    return output;
+  ValueId Take(const NodeView& n, ValueId outer, const Shape& shape) {
+    const Value& value = n.value(outer);
+    if (value.constant && value.producer.v < 0)
+      return graph.AddConstant(value.name, *value.constant);
+    captures.push_back(outer);
+    return graph.AddInput(value.name, value.type, shape);
   }
-
-  // Gates: update, reset, new.
-  void GruStep(ValueId inputs) {
-    const auto sum = [&](int64_t gate, ValueId state) {
-      return Add(Matmul(state, Gate(weights_, 0, gate)), Gate(hidden_bias_, 0, gate));
-    };
-    const ValueId update = Activate(0, n_.Op("add", {Gate(inputs, 1, 0), sum(0, hidden)}));
-    const ValueId reset = Activate(0, n_.Op("add", {Gate(inputs, 1, 1), sum(1, hidden)}));
-    const ValueId past = r_.reset_after ? Mul(reset, sum(2, hidden)) : sum(2, Mul(reset, hidden));
-    const ValueId fresh = Activate(1, n_.Op("add", {Gate(inputs, 1, 2), past}));
-    const ValueId rest = n_.Op("sub", {n_.Scalar(r_.type, 1), update});
-    hidden = n_.Op("add", {Mul(rest, fresh), Mul(update, hidden)});
-  }
-
-  // Gates: input, output, forget, cell.
-  void LstmStep(ValueId sums) {
-    const auto peep = [&](int64_t which, ValueId state) {
-      const ValueId factor = Gate(peepholes_, 0, which);
-      return factor.valid() ? Mul(factor, state) : ValueId{};
-    };
-    const ValueId in = Activate(0, Add(Gate(sums, 1, 0), peep(0, cell)));
-    const ValueId forget = r_.input_forget ? n_.Op("sub", {n_.Scalar(r_.type, 1), in})
-                                           : Activate(0, Add(Gate(sums, 1, 2), peep(2, cell)));
-    const ValueId fresh = Activate(1, Gate(sums, 1, 3));
-    cell = n_.Op("add", {Mul(forget, cell), Mul(in, fresh)});
-    const ValueId out = Activate(0, Add(Gate(sums, 1, 1), peep(1, cell)));
-    hidden = Mul(out, n_.Op(r_.activations[ActivationOfCell()], {cell}));
-  }
-  size_t ActivationOfCell() const {
-    return 2 + static_cast<size_t>(number_) * r_.activations.size() /
-                   static_cast<size_t>(r_.directions);
-  }
-
-  NodeView& n_;
-  const Recurrence& r_;
-  int64_t number_, gates_;
-  ValueId weights_, input_bias_, hidden_bias_, peepholes_;
 };
+
+// The operands of a step, in the body.
+std::vector<ValueId> TakeOperands(const NodeView& n, const Recurrence& r, Body& body) {
+  const int64_t d = r.directions, rows = GatesOf(r.cell) * r.hidden;
+  std::vector<ValueId> operands(static_cast<size_t>(n.num_inputs()));
+  const std::pair<int, Shape> used[] = {
+      {2, {d, rows, r.hidden}}, {3, {d, 2 * rows}}, {4, {r.batch}}, {7, {d, 3 * r.hidden}}};
+  for (const auto& [k, shape] : used) {
+    if (n.has(k)) operands[static_cast<size_t>(k)] = body.Take(n, n.in(k), shape);
+  }
+  return operands;
+}
+
+absl::StatusOr<Made> MakeLoop(NodeView& n, const Recurrence& r, int64_t direction) {
+  const bool backwards = r.IsBackwards(direction), lstm = r.cell == Cell::kLstm;
+  const ValueId products = Products(n, r, direction);
+  const Made before = InitialState(n, r, direction);
+  const ValueId trips = ExtentOf(n, r.x, 0, DType::kI64);
+  KILN_RETURN_IF_ERROR(n.status());
+
+  Body body;
+  body.graph.name = "step";
+  const Shape state = {r.batch, r.hidden};
+  const ValueId i = body.graph.AddInput("iteration", DType::kI64, {});
+  const ValueId on = body.graph.AddInput("condition", DType::kBool, {});
+  const ValueId hidden = body.graph.AddInput("hidden", r.type, state);
+  const ValueId cell = lstm ? body.graph.AddInput("cell", r.type, state) : ValueId{};
+  const ValueId rows = body.Take(n, products, {r.steps, r.batch, GatesOf(r.cell) * r.hidden});
+  NodeView inner = n.Inside(body.graph, TakeOperands(n, r, body));
+  CellStep step(inner, r, direction);
+  step.hidden = hidden;
+  step.cell = cell;
+  ValueId t = i;
+  if (backwards) {
+    const ValueId last =
+        inner.Op("sub", {ExtentOf(inner, rows, 0, DType::kI64), inner.Scalar(DType::kI64, 1)});
+    t = inner.Op("sub", {last, i});
+  }
+  const ValueId output = step.Next(inner.Op("gather", {rows, t}, {{"axis", int64_t{0}}}), t);
+  KILN_RETURN_IF_ERROR(inner.status());
+  // That there is a step to look up holds wherever there is one; under no other guard is the body
+  // that of all runs. Numbers never need one.
+  std::vector<Guard>& guards = body.graph.mutable_guards();
+  std::erase(guards, Guard::AtLeast(r.steps, 1));
+  if (!guards.empty())
+    return OpenExtentsError(absl::StrCat("a step needs ", guards.front().ToString()));
+
+  body.graph.AddOutput(on, "condition");
+  body.graph.AddOutput(step.hidden, "hidden_after");
+  if (lstm) body.graph.AddOutput(step.cell, "cell_after");
+  if (n.wants(0)) body.graph.AddOutput(output, "output");
+  std::vector<ValueId> operands = {trips, {}, before.hidden};
+  Shape extents = state;
+  if (lstm) {
+    operands.push_back(before.cell);
+    extents.insert(extents.end(), state.begin(), state.end());
+  }
+  if (n.wants(0)) extents.insert(extents.end(), {r.steps, r.batch, r.hidden});
+  operands.insert(operands.end(), body.captures.begin(), body.captures.end());
+  const int64_t carried = lstm ? 2 : 1;
+  std::vector<ValueId> made = n.Ops("loop", std::move(operands),
+                                    {{"body", std::make_shared<const Graph>(std::move(body.graph))},
+                                     {"carried", carried},
+                                     {"extents", DimsValue(extents)}},
+                                    static_cast<size_t>(carried) + (n.wants(0) ? 1 : 0));
+  KILN_RETURN_IF_ERROR(n.status());
+  Made result = {{}, made[0], lstm ? made[1] : ValueId{}};
+  if (!n.wants(0)) return result;
+  result.outputs = backwards ? Slice(n, made.back(), 0, -1, INT64_MIN, -1) : made.back();
+  return result;
+}
 
 absl::Status ReadActivations(NodeView& n, Recurrence& r) {
   std::vector<std::string> names = n.Texts("activations");
@@ -228,19 +233,12 @@ absl::StatusOr<Recurrence> ReadRecurrence(NodeView& n, Cell cell, bool batch_fir
   r.type = ComputeType(n.value(0).type);
   r.x = Cast(n, batch_first ? Transpose(n, n.in(0), {1, 0, 2}) : n.in(0), r.type);
   const Shape shape = ShapeOf(n, r.x);
-  const std::optional<int64_t> steps = shape.empty() ? std::nullopt : shape[0].constant();
-  r.hidden = hidden.value_or(0);
-  r.steps = steps.value_or(0);
-  const int64_t most = kMostSteps / r.directions;
-  if (!hidden || !steps || r.steps < 1 || r.steps > most) {
-    const std::string why = absl::StrCat("the number of steps must be known, and at most ", most);
-    // Only numbers of the inputs tell whether its operands go together.
-    if (!shape.empty() && !(hidden && steps)) return OpenExtentsError(why);
-    return absl::UnimplementedError(why);
-  }
+  KILN_RETURN_IF_ERROR(n.status());
+  if (!hidden) return OpenExtentsError("the last extent of R, the hidden size, must be known");
+  r.hidden = *hidden;
+  r.steps = shape[0];
   r.batch = shape[1];
   KILN_RETURN_IF_ERROR(CheckOperands(n, r));
-  if (n.has(4)) r.length = Unsqueeze(n, Cast(n, n.in(4), DType::kI64), {1});
   return r;
 }
 
@@ -251,32 +249,32 @@ absl::Status Recurrent(NodeView& n, Cell cell) {
     return absl::UnimplementedError("layout 1 with an initial state is not supported");
   KILN_ASSIGN_OR_RETURN(const Recurrence r, ReadRecurrence(n, cell, batch_first));
   const DType stored = n.value(0).type;
-  std::vector<std::vector<ValueId>> outputs;
-  std::vector<ValueId> hidden, cells;
+  const std::optional<int64_t> steps = r.steps.constant();
+  const bool write_out = steps && *steps >= 1 && *steps <= kMostWrittenOut;
+  std::vector<ValueId> outputs, hidden, cells;  // [steps, 1, batch, hidden], [1, batch, hidden]
   for (int64_t d = 0; d < r.directions; ++d) {
-    Direction direction(n, r, d);
-    outputs.push_back(direction.Run());
-    hidden.push_back(Unsqueeze(n, direction.hidden, {0}));
-    if (cell == Cell::kLstm) cells.push_back(Unsqueeze(n, direction.cell, {0}));
+    Made made;
+    if (write_out) {
+      made = WriteOut(n, r, d, *steps);
+    } else {
+      KILN_ASSIGN_OR_RETURN(made, MakeLoop(n, r, d));
+    }
+    if (n.wants(0)) outputs.push_back(Unsqueeze(n, made.outputs, {1}));
+    hidden.push_back(Unsqueeze(n, made.hidden, {0}));
+    if (cell == Cell::kLstm) cells.push_back(Unsqueeze(n, made.cell, {0}));
     KILN_RETURN_IF_ERROR(n.status());
   }
-  const auto join = [&](std::vector<ValueId> parts, int64_t axis) {
-    return parts.size() == 1 ? parts[0] : n.Op("concat", std::move(parts), {{"axis", axis}});
-  };
-  const auto give = [&](int k, const std::vector<ValueId>& states) -> absl::Status {
+  const auto give = [&](int k, std::vector<ValueId> parts, int64_t axis,
+                        const Axes& batch_first_perm) -> absl::Status {
     if (!n.wants(k)) return absl::OkStatus();
-    const ValueId all = join(states, 0);
-    const ValueId laid = batch_first ? Transpose(n, all, {1, 0, 2}) : all;
-    return n.Give(k, n.Op("cast", {laid}, {{"to", stored}}));
+    ValueId all = parts[0];
+    if (parts.size() > 1) all = n.Op("concat", std::move(parts), {{"axis", axis}});
+    if (batch_first) all = Transpose(n, all, batch_first_perm);
+    return n.Give(k, n.Op("cast", {all}, {{"to", stored}}));
   };
-  KILN_RETURN_IF_ERROR(give(1, hidden));
-  if (cell == Cell::kLstm) KILN_RETURN_IF_ERROR(give(2, cells));
-  std::vector<ValueId> ways;  // [steps, 1, batch, hidden] each
-  for (const std::vector<ValueId>& steps : outputs)
-    ways.push_back(Unsqueeze(n, join(steps, 0), {1}));
-  ValueId y = join(std::move(ways), 1);
-  if (batch_first) y = Transpose(n, y, {2, 0, 1, 3});
-  return n.Emit("cast", {y}, {{"to", stored}});
+  KILN_RETURN_IF_ERROR(give(1, std::move(hidden), 0, {1, 0, 2}));
+  if (cell == Cell::kLstm) KILN_RETURN_IF_ERROR(give(2, std::move(cells), 0, {1, 0, 2}));
+  return give(0, std::move(outputs), 1, {2, 0, 1, 3});
 }
 
 absl::Status Rnn(NodeView& n) { return Recurrent(n, Cell::kRnn); }

@@ -303,6 +303,16 @@ ValueId NodeView::Op(absl::string_view op, std::vector<ValueId> inputs, Attrs at
   return status_.ok() ? builder_.Op(op, std::move(inputs), std::move(attrs), name_) : ValueId{};
 }
 
+std::vector<ValueId> NodeView::Ops(absl::string_view op, std::vector<ValueId> inputs, Attrs attrs,
+                                   size_t outputs) {
+  if (!status().ok()) return {};
+  absl::StatusOr<std::vector<ValueId>> made = graph_.AddNode(
+      *FindOp(op), std::move(inputs), std::move(attrs), name_, std::vector<std::string>(outputs));
+  if (made.ok()) return *std::move(made);
+  status_ = made.status();
+  return {};
+}
+
 absl::StatusOr<Tensor> NodeView::NewTensor(DType type, std::vector<int64_t> shape, bool table) {
   const int64_t bytes = CheckedBytes(type, shape);
   const std::string what =

@@ -40,6 +40,11 @@ class NodeView {
   NodeView(const NodeProto& proto, int64_t opset, const char* record, std::vector<ValueId> inputs,
            Graph& graph, TensorSource& source, Symbols& symbols, bool outer = false);
 
+  // The same node with its operands in another graph, such as a body that it is to have.
+  NodeView Inside(Graph& graph, std::vector<ValueId> inputs) const {
+    return NodeView(proto_, opset_, record_, std::move(inputs), graph, source_, symbols_);
+  }
+
   int64_t opset() const { return opset_; }
   const char* record() const {
     return record_;
@@ -94,6 +99,9 @@ class NodeView {
   // reported by the next Emit. Emit adds the node whose outputs are those of the ONNX node, under
   // their names; Give makes a value the k-th output (before Emit, where that makes only the first).
   ValueId Op(absl::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
+  // The same for a record that leaves the number of outputs open; empty where it fails.
+  std::vector<ValueId> Ops(absl::string_view op, std::vector<ValueId> inputs, Attrs attrs,
+                           size_t outputs);
   // An extent that is found out when the node runs.
   Dim NewSymbol(absl::string_view wish);
   void Assume(Guard guard) { graph_.AddGuard(std::move(guard)); }

@@ -141,6 +141,30 @@ TEST_F(CompileForInputsTest, APackageHoldsTheShapesOfItsLines) {
   EXPECT_THAT(other.err, HasSubstr("--shapes"));
 }
 
+// With open lengths it is a loop, which no package holds yet.
+TEST_F(CompileForInputsTest, APackageHoldsRecurrentNetworksOfGivenLengths) {
+  const std::string path = dir_.File("rnn.onnx");
+  const std::vector<float> weights(4, 0.25f);
+  std::ofstream(path, std::ios::binary) << OnnxModel(
+      14, OnnxGraph({OnnxNode("RNN", {"x", "w", "r"}, {"y"}, {IntAttribute("hidden_size", 2)})},
+                    {OnnxValue("x", kFloat, {"steps", 1, 2})},
+                    {OnnxValue("y", kFloat, {"steps", 1, 1, 2})},
+                    {OnnxTensor("w", kFloat, {1, 2, 2}, RawBytes(weights)),
+                     OnnxTensor("r", kFloat, {1, 2, 2}, RawBytes(weights))}));
+  const ProcessResult open = Compile(path, {"-o", package_});
+  EXPECT_EQ(open.exit, 4);
+  EXPECT_THAT(open.err, HasSubstr("RNN, GRU and LSTM are no loops where --shapes or --dim gives "
+                                  "their steps, up to 256"));
+  std::ofstream(shapes_) << "steps=5\nsteps=9\n";
+  const ProcessResult made = Compile(path, {"-o", package_, "--shapes", shapes_});
+  ASSERT_EQ(made.exit, 0) << made.err;
+  for (const int steps : {5, 9}) {
+    const json run = Run("run", package_, {"--dim", "steps=" + std::to_string(steps)});
+    ExpectNothingBuilt(run["compile"]);
+    EXPECT_EQ(run["outputs"][0]["shape"], json({steps, 1, 1, 2}));
+  }
+}
+
 TEST_F(CompileForInputsTest, ValuesOfTheCommandLineAndOfLinesDecide) {
   const ProcessResult one =
       Compile(sum_, {"--cache-only", "--input", "axes=@" + Axis(0), "--dim", "n=3"});
