@@ -27,9 +27,9 @@
 namespace kiln::onnx {
 namespace {
 
-// Steps that are written out. A step of a loop costs some microseconds more (docs/performance.md
-// has them), and a program with a loop is not kept from start to start; each step that is written
-// out takes time to compile.
+// Steps that are written out. A step of a loop costs 3 us more (an LSTM of 8 hidden units: 3.4
+// against 0.8, of 64: 11.3 against 8.5), and programs with loops are not kept from start to start;
+// but 200 steps that are written out take 0.6 s to compile, and a loop of them 0.03 s.
 constexpr int64_t kMostWrittenOut = 256;
 
 // An activation by its ONNX name; Affine, ScaledTanh and other parameters than the usual are not
