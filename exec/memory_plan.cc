@@ -2,33 +2,24 @@
 #include "exec/memory_plan.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
-#include <set>
-#include <string>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/checked.h"
 #include "base/status_macros.h"
+#include "exec/memory/greedy.h"
+#include "exec/memory/minimise.h"
+#include "exec/memory/part.h"
 
 namespace kiln {
 namespace {
 
-// Above this many intervals one order is tried instead of ten: the time of an order grows with n^2.
-constexpr size_t kFullPortfolio = 4096;  // compile time
-
-enum class Fit { kFirst, kBest };
-
-// Intervals with sizes rounded up to the alignment, and what the orders sort by.
-struct Problem {
-  std::span<const Interval> intervals;
-  std::vector<int64_t> sizes;
-  std::vector<int64_t> breadths;  // most bytes alive at a step of the interval
-  int64_t lower_bound = 0;
-  int64_t sum = 0;
-};
+constexpr size_t kMostSearched = 4096;             // compile time: intervals of a part
+constexpr int64_t kMostBytes = int64_t{1} << 61;   // correctness: sums of three sizes fit
+constexpr int64_t kMostVisits = int64_t{1} << 56;  // correctness: rounds of them fit
 
 absl::Status Malformed(size_t i, const Interval& interval) {
   return absl::InvalidArgumentError(
@@ -36,121 +27,93 @@ absl::Status Malformed(size_t i, const Interval& interval) {
                    ") with ", interval.size, " bytes; need lower < upper and size >= 0"));
 }
 
-// Live bytes between consecutive times at which some life begins or ends. All times are keys.
-std::map<int64_t, int64_t> LiveBytes(const Problem& p) {
-  std::map<int64_t, int64_t> live;
-  for (size_t i = 0; i < p.intervals.size(); ++i) {
-    live[p.intervals[i].lower] += p.sizes[i];
-    live[p.intervals[i].upper] -= p.sizes[i];
-  }
-  int64_t bytes = 0;
-  for (auto& [time, value] : live) value = bytes += value;
-  return live;
-}
-
-absl::StatusOr<Problem> MakeProblem(std::span<const Interval> intervals, int64_t alignment) {
+// The intervals with sizes rounded up to the alignment; their sum is set.
+absl::StatusOr<std::vector<Interval>> Aligned(std::span<const Interval> intervals,
+                                              int64_t alignment, int64_t& sum) {
   if (alignment <= 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("memory plan: alignment is ", alignment, "; it must be positive"));
   }
-  Problem p{intervals, {}, {}, 0, 0};
-  for (size_t i = 0; i < intervals.size(); ++i) {
-    const Interval& interval = intervals[i];
+  std::vector<Interval> aligned(intervals.begin(), intervals.end());
+  for (size_t i = 0; i < aligned.size(); ++i) {
+    Interval& interval = aligned[i];
     if (interval.lower >= interval.upper || interval.size < 0) return Malformed(i, interval);
     const std::optional<int64_t> size = CheckedRoundUp(interval.size, alignment);
-    const std::optional<int64_t> sum = size ? CheckedAdd(p.sum, *size) : std::nullopt;
-    if (!sum) {
+    const std::optional<int64_t> total = size ? CheckedAdd(sum, *size) : std::nullopt;
+    if (!total) {
       return absl::ResourceExhaustedError("memory plan: the sum of all sizes exceeds 64 bits");
     }
-    p.sizes.push_back(*size);
-    p.sum = *sum;
+    interval.size = *size;
+    sum = *total;
   }
-  const std::map<int64_t, int64_t> live = LiveBytes(p);
-  for (const auto& [time, bytes] : live) p.lower_bound = std::max(p.lower_bound, bytes);
-  for (const Interval& interval : intervals) {
-    int64_t breadth = 0;
-    for (auto it = live.find(interval.lower); it->first < interval.upper; ++it) {
-      breadth = std::max(breadth, it->second);
+  return aligned;
+}
+
+// The parts of a problem and the best packing of each so far.
+class Planner {
+ public:
+  Planner(std::span<const Interval> aligned, const PlanBudget& budget)
+      : budget_(budget), parts_(CutIntoParts(aligned)) {
+    for (const PlanPart& part : parts_)
+      plan_.lower_bound = std::max(plan_.lower_bound, part.lower_bound);
+    plan_.offsets.assign(aligned.size(), 0);
+    plan_.best_bound = plan_.lower_bound;
+    enough_ = std::max(plan_.lower_bound, budget.capacity.value_or(0));
+  }
+
+  MemoryPlan Run(bool may_search) {
+    for (const PlanPart& part : parts_) packings_.push_back(PackGreedily(part, enough_));
+    if (may_search) Search();
+    for (size_t p = 0; p < parts_.size(); ++p) {
+      for (size_t i = 0; i < parts_[p].size(); ++i)
+        plan_.offsets[parts_[p].numbers[i]] = packings_[p].offsets[i];
+      if (packings_[p].peak <= plan_.peak) continue;
+      plan_.peak = packings_[p].peak;
+      plan_.order = packings_[p].order;
     }
-    p.breadths.push_back(breadth);
+    plan_.optimal = plan_.peak == plan_.best_bound;
+    return std::move(plan_);
   }
-  return p;
-}
 
-// Places intervals one by one, each into a gap between those already placed that live at its time.
-MemoryPlan PlaceInOrder(const Problem& p, const std::vector<size_t>& order, Fit fit) {
-  struct Placed {
-    int64_t offset, end, lower, upper;
-  };
-  std::vector<Placed> placed;  // by offset
-  MemoryPlan plan{std::vector<int64_t>(p.sizes.size(), 0), 0, p.lower_bound, p.sum, false};
-  for (const size_t i : order) {
-    const Interval& interval = p.intervals[i];
-    const int64_t size = p.sizes[i];
-    if (size == 0) continue;
-    int64_t end = 0, best = -1, best_gap = 0;
-    for (const Placed& other : placed) {
-      if (other.lower >= interval.upper || interval.lower >= other.upper) continue;
-      const int64_t gap = other.offset - end;
-      if (gap >= size && (best < 0 || gap < best_gap)) {
-        best = end;
-        best_gap = gap;
-        if (fit == Fit::kFirst) break;
-      }
-      end = std::max(end, other.end);
+ private:
+  // Improves the parts that stand above what is enough, the highest first: where one stays high,
+  // that is enough for the others too. Each may take an equal share of what is left.
+  void Search() {
+    std::vector<size_t> high;
+    for (size_t p = 0; p < parts_.size(); ++p) {
+      if (packings_[p].peak > enough_ && parts_[p].size() <= kMostSearched) high.push_back(p);
     }
-    const int64_t offset = best >= 0 ? best : end;
-    plan.offsets[i] = offset;
-    plan.peak = std::max(plan.peak, offset + size);
-    const Placed mine{offset, offset + size, interval.lower, interval.upper};
-    const auto by_offset = [](const Placed& a, const Placed& b) { return a.offset < b.offset; };
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), mine, by_offset), mine);
+    std::stable_sort(high.begin(), high.end(),
+                     [this](size_t a, size_t b) { return packings_[a].peak > packings_[b].peak; });
+    int64_t visits = std::min(budget_.visits, kMostVisits);
+    for (size_t k = 0; k < high.size(); ++k) {
+      const size_t p = high[k];
+      const auto share = visits / static_cast<int64_t>(high.size() - k);
+      const Minimised done = Minimise(parts_[p], enough_, share, budget_, packings_[p]);
+      visits -= done.visits;
+      plan_.nodes += done.nodes;
+      plan_.best_bound = std::max(plan_.best_bound, done.bound);
+      if (done.stopped) plan_.complete = false;
+      enough_ = std::max(enough_, packings_[p].peak);
+    }
   }
-  plan.optimal = plan.peak == p.lower_bound;
-  return plan;
-}
 
-// The order by descending `key`; ties by life, then number.
-template <typename Key>
-std::vector<size_t> OrderBy(const Problem& p, Key key) {
-  std::vector<size_t> order(p.sizes.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  const auto life = [&p](size_t i) { return p.intervals[i].upper - p.intervals[i].lower; };
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    const auto key_a = key(a), key_b = key(b);
-    return key_a != key_b ? key_a > key_b : life(a) > life(b);
-  });
-  return order;
-}
-
-std::vector<std::vector<size_t>> Orders(const Problem& p) {
-  const auto life = [&p](size_t i) { return p.intervals[i].upper - p.intervals[i].lower; };
-  std::vector<std::vector<size_t>> orders;
-  orders.push_back(OrderBy(p, [&p](size_t i) { return p.sizes[i]; }));
-  if (p.sizes.size() > kFullPortfolio) return orders;
-  orders.push_back(OrderBy(p, [&p](size_t i) { return std::pair(p.breadths[i], p.sizes[i]); }));
-  orders.push_back(OrderBy(p, life));
-  orders.push_back(OrderBy(
-      p, [&](size_t i) { return static_cast<double>(p.sizes[i]) * static_cast<double>(life(i)); }));
-  // Earliest start first; -1 - x turns the order round without overflow.
-  orders.push_back(
-      OrderBy(p, [&p](size_t i) { return std::pair(-1 - p.intervals[i].lower, p.sizes[i]); }));
-  return orders;
-}
+  const PlanBudget& budget_;
+  const std::vector<PlanPart> parts_;
+  std::vector<Packing> packings_;  // per part
+  int64_t enough_ = 0;             // what no part need stay below
+  MemoryPlan plan_;
+};
 
 }  // namespace
 
-absl::StatusOr<MemoryPlan> PlanMemory(std::span<const Interval> intervals, int64_t alignment) {
-  KILN_ASSIGN_OR_RETURN(const Problem p, MakeProblem(intervals, alignment));
-  std::optional<MemoryPlan> best;
-  for (const std::vector<size_t>& order : Orders(p)) {
-    for (const Fit fit : {Fit::kFirst, Fit::kBest}) {
-      MemoryPlan plan = PlaceInOrder(p, order, fit);
-      if (!best || plan.peak < best->peak) best = std::move(plan);
-      if (best->optimal) return *std::move(best);
-    }
-  }
-  return *std::move(best);
+absl::StatusOr<MemoryPlan> PlanMemory(std::span<const Interval> intervals, int64_t alignment,
+                                      const PlanBudget& budget) {
+  int64_t sum = 0;
+  KILN_ASSIGN_OR_RETURN(const std::vector<Interval> aligned, Aligned(intervals, alignment, sum));
+  MemoryPlan plan = Planner(aligned, budget).Run(sum < kMostBytes);
+  plan.sum = sum;
+  return plan;
 }
 
 absl::Status VerifyPlan(std::span<const Interval> intervals, const MemoryPlan& plan,

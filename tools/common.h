@@ -31,6 +31,7 @@ std::function<int()> AddInspect(CLI::App& command);
 std::function<int()> AddVerify(CLI::App& command);
 std::function<int()> AddOps(CLI::App& command);
 std::function<int()> AddOpt(CLI::App& command);
+std::function<int()> AddPlan(CLI::App& command);
 std::function<int()> AddDevices(CLI::App& command);
 std::function<int()> AddCache(CLI::App& command);
 

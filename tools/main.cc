@@ -26,6 +26,7 @@ constexpr kiln::Verb kVerbs[] = {
     {"explain", "Say why nodes are, or are not, in one kernel", kiln::AddExplain},
     {"verify", "Compare a model with the float64 interpreter", kiln::AddVerify},
     {"opt", "Run passes over a graph and print what they leave", kiln::AddOpt},
+    {"plan", "Plan the memory of intervals in a file", kiln::AddPlan},
     {"ops", "List the operators", kiln::AddOps},
     {"devices", "Show what kernels can run on, and measure it", kiln::AddDevices},
     {"cache", "Look into the kernel cache", kiln::AddCache},

@@ -28,7 +28,8 @@ namespace {
 
 // Of `kiln VERB ARGUMENTS`, split at blanks: {M} is a model, y = exp(relu(x)) of x [n, 4], {C} a
 // cache with its kernel, {V} a model that sums over axes which are its input, {D} a folder with
-// x.npy (ones), y.npy (their result) and a.npy (an axis), {N} a name in it that is not taken.
+// x.npy (ones), y.npy (their result), a.npy (an axis) and i.csv (intervals to plan), {N} a name in
+// it that is not taken.
 struct Row {
   const char* verb;
   const char* flag;
@@ -107,6 +108,13 @@ const Row kRows[] = {
     {"opt", "--json", "{M} --passes dead_code --json", 0, "kiln.opt/1"},
     {"opt", "--quiet", "{M} --passes dead_code -q", 0, "relu(x)"},
     {"opt", "--verbose", "{M} --passes dead_code -v", 0, "relu(x)"},
+    {"plan", "--capacity", "{D}/i.csv --capacity 4", 1, "12", "every one needs 12"},
+    {"plan", "--time", "{D}/i.csv --time 0", 2, "", "--time"},
+    {"plan", "--output", "{D}/i.csv -o {N}", 0, "12"},
+    {"plan", "--threads", "{D}/i.csv --json --threads 3", 0, "\"threads\": 3"},
+    {"plan", "--json", "{D}/i.csv --json", 0, "kiln.plan/1"},
+    {"plan", "--quiet", "{D}/i.csv -q", 0, "12"},
+    {"plan", "--verbose", "{D}/i.csv -v", 0, "12"},
     {"ops", "--onnx", "--onnx", 0, "GlobalAveragePool"},
     {"ops", "--json", "--json", 0, "kiln.ops/1"},
     {"ops", "--quiet", "-q", 0, "relu"},
@@ -194,6 +202,8 @@ class FlagsTest : public testing::Test {
                                       {OnnxValue("y", kFloat, {2, 1})});
     std::ofstream(dir_.File("v.onnx")) << OnnxModel(13, sum);
     KILN_ASSERT_OK(WriteNpy(dir_.File("y.npy"), y));
+    std::ofstream(dir_.File("i.csv"))
+        << "id,lower,upper,size\na,0,2,4\nb,1,3,4\nc,2,4,4\nd,3,5,8\n";
     ASSERT_EQ(Kiln({"compile", "--cache-only", "-q", dir_.File("m.graph"), "--cache-dir",
                     dir_.File("cache")})
                   .exit,

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// kiln plan: the memory planner on a file of intervals.
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/processors.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "exec/memory_plan.h"
+#include "nlohmann/json.hpp"
+#include "persistent_cache/settings.h"
+#include "tools/common.h"
+#include "tools/exit_code.h"
+#include "tools/interval_file.h"
+#include "tools/report.h"
+
+namespace kiln {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct PlanFlags {
+  CommonOptions common;
+  std::string file, capacity, output;
+  double time = 0;  // seconds; 0: no limit
+};
+
+PlanBudget BudgetOf(const PlanFlags& flags, Clock::time_point start) {
+  PlanBudget budget;
+  budget.visits = kOfflineVisits;
+  if (flags.time > 0) {
+    budget.stop = [start, most = flags.time] {
+      return std::chrono::duration<double>(Clock::now() - start).count() >= most;
+    };
+  }
+  const int threads = flags.common.threads > 0 ? flags.common.threads : Processors();
+  if (threads > 1) {
+    budget.for_each = [threads](size_t n, const std::function<void(size_t)>& task) {
+      ForEachInParallel(n, task, threads);
+    };
+  }
+  return budget;
+}
+
+// "0.79 %"
+std::string Gap(int64_t peak, int64_t bound) {
+  if (peak == bound) return "0 %";
+  return absl::StrCat(Short(100 * (static_cast<double>(peak) / static_cast<double>(bound) - 1)),
+                      " %");
+}
+
+void Print(const PlanFlags& flags, const MemoryPlan& plan, double seconds) {
+  if (flags.common.json) {
+    PrintJson("plan", flags.common,
+              {{"peak", plan.peak},
+               {"lower_bound", plan.lower_bound},
+               {"best_bound", plan.best_bound},
+               {"sum", plan.sum},
+               {"optimal", plan.optimal},
+               {"complete", plan.complete},
+               {"intervals", plan.offsets.size()},
+               {"order", plan.order},
+               {"nodes", plan.nodes},
+               {"seconds", seconds}});
+    return;
+  }
+  std::cout << Table(
+      {{"peak", "lower bound", "gap", "best bound", "sum", "order", "nodes", "s"},
+       {absl::StrCat(plan.peak), absl::StrCat(plan.lower_bound), Gap(plan.peak, plan.lower_bound),
+        absl::StrCat(plan.best_bound), absl::StrCat(plan.sum),
+        plan.order.empty() ? "-" : plan.order, absl::StrCat(plan.nodes), Short(seconds)}});
+}
+
+// Why the plan is larger than --capacity.
+std::string WhyNot(const PlanFlags& flags, int64_t capacity, const MemoryPlan& plan) {
+  if (plan.best_bound > capacity) {
+    return absl::StrCat("\"", flags.file, "\": no plan fits in ", capacity,
+                        " bytes; every one needs ", plan.best_bound, ", and this one ", plan.peak);
+  }
+  return absl::StrCat("\"", flags.file, "\": no plan was found that fits in ", capacity,
+                      " bytes; the best one needs ", plan.peak, ", and ", plan.best_bound,
+                      " are not ruled out",
+                      plan.complete ? "" : ", so that more time (--time) may find one");
+}
+
+int Plan(const PlanFlags& flags) {
+  const auto start = Clock::now();
+  PlanBudget budget = BudgetOf(flags, start);
+  if (!flags.capacity.empty()) {
+    const absl::StatusOr<int64_t> capacity = ParseByteSize(flags.capacity);
+    if (!capacity.ok()) return Fail(Annotate(capacity.status(), "--capacity"), kExitUsage);
+    budget.capacity = *capacity;
+  }
+  const absl::StatusOr<IntervalFile> file = ReadIntervals(flags.file);
+  if (!file.ok()) {
+    const bool invalid =
+        absl::IsInvalidArgument(file.status()) || absl::IsResourceExhausted(file.status());
+    return Fail(file.status(), invalid ? kExitModel : kExitIo);
+  }
+  const absl::StatusOr<MemoryPlan> plan = PlanMemory(file->intervals, /*alignment=*/1, budget);
+  if (!plan.ok()) {
+    const absl::Status why = Annotate(plan.status(), absl::StrCat("\"", flags.file, "\""));
+    return Fail(why, ModelExit(why));
+  }
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  if (const absl::Status sound = VerifyPlan(file->intervals, *plan, 1); !sound.ok())
+    return Fail(sound, kExitBug);
+  if (!flags.output.empty()) {
+    const absl::Status written =
+        WriteFileDurably(flags.output, PrintIntervals(*file, plan->offsets));
+    if (!written.ok()) return Fail(Annotate(written, "--output"), kExitIo);
+  }
+  Print(flags, *plan, seconds);
+  if (!budget.capacity || plan->peak <= *budget.capacity) return kExitOk;
+  std::cout.flush();
+  std::cerr << "kiln: " << WhyNot(flags, *budget.capacity, *plan) << "\n";
+  return kExitDiffers;
+}
+
+}  // namespace
+
+std::function<int()> AddPlan(CLI::App& command) {
+  auto flags = std::make_shared<PlanFlags>();
+  command.add_option("FILE", flags->file, "Intervals: id,lower,upper,size; half-open lives")
+      ->required();
+  command.add_option("--capacity", flags->capacity,
+                     "Stop at the first plan that fits in so many bytes, such as 1M; exit 1 where "
+                     "none does (default: the least peak)");
+  command
+      .add_option("--time", flags->time, "Stop after so many seconds, with the best plan so far")
+      ->check(CLI::PositiveNumber);
+  command.add_option("-o,--output", flags->output, "Write the intervals with their offsets");
+  command
+      .add_option("--threads", flags->common.threads,
+                  "Hard cap; 0: the CPUs this process may use. The plan is the same")
+      ->check(CLI::Range(0, kMaxThreads))
+      ->envname("KILN_THREADS")
+      ->capture_default_str();
+  AddOutputFlags(command, flags->common);
+  return [flags] { return Plan(*flags); };
+}
+
+}  // namespace kiln
