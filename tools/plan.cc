@@ -17,6 +17,7 @@
 #include "tools/common.h"
 #include "tools/exit_code.h"
 #include "tools/interval_file.h"
+#include "tools/memory_plan_page.h"
 #include "tools/report.h"
 
 namespace kiln {
@@ -26,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 
 struct PlanFlags {
   CommonOptions common;
-  std::string file, capacity, output;
+  std::string file, capacity, output, page;
   double time = 0;  // seconds; 0: no limit
 };
 
@@ -76,6 +77,29 @@ void Print(const PlanFlags& flags, const MemoryPlan& plan, double seconds) {
         plan.order.empty() ? "-" : plan.order, absl::StrCat(plan.nodes), Short(seconds)}});
 }
 
+std::string PageOf(const PlanFlags& flags, const IntervalFile& file, const MemoryPlan& plan) {
+  MemoryPlanPage page{.title = absl::StrCat("Memory plan of ", flags.file),
+                      .peak = plan.peak,
+                      .lower_bound = plan.lower_bound,
+                      .sum = plan.sum};
+  for (size_t i = 0; i < file.ids.size(); ++i) {
+    const Interval& interval = file.intervals[i];
+    page.intervals.push_back(
+        {file.ids[i], interval.lower, interval.upper, plan.offsets[i], interval.size});
+  }
+  return MemoryPlanHtml(page);
+}
+
+// Writes what --output and --page name.
+absl::Status WriteFiles(const PlanFlags& flags, const IntervalFile& file, const MemoryPlan& plan) {
+  if (!flags.output.empty()) {
+    const absl::Status done = WriteFileDurably(flags.output, PrintIntervals(file, plan.offsets));
+    if (!done.ok()) return Annotate(done, "--output");
+  }
+  if (flags.page.empty()) return absl::OkStatus();
+  return Annotate(WriteFileDurably(flags.page, PageOf(flags, file, plan)), "--page");
+}
+
 // Why the plan is larger than --capacity.
 std::string WhyNot(const PlanFlags& flags, int64_t capacity, const MemoryPlan& plan) {
   if (plan.best_bound > capacity) {
@@ -110,11 +134,8 @@ int Plan(const PlanFlags& flags) {
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (const absl::Status sound = VerifyPlan(file->intervals, *plan, 1); !sound.ok())
     return Fail(sound, kExitBug);
-  if (!flags.output.empty()) {
-    const absl::Status written =
-        WriteFileDurably(flags.output, PrintIntervals(*file, plan->offsets));
-    if (!written.ok()) return Fail(Annotate(written, "--output"), kExitIo);
-  }
+  if (const absl::Status written = WriteFiles(flags, *file, *plan); !written.ok())
+    return Fail(written, kExitIo);
   Print(flags, *plan, seconds);
   if (!budget.capacity || plan->peak <= *budget.capacity) return kExitOk;
   std::cout.flush();
@@ -135,6 +156,7 @@ std::function<int()> AddPlan(CLI::App& command) {
       .add_option("--time", flags->time, "Stop after so many seconds, with the best plan so far")
       ->check(CLI::PositiveNumber);
   command.add_option("-o,--output", flags->output, "Write the intervals with their offsets");
+  command.add_option("--page", flags->page, "Write a page that shows the plan (HTML)");
   command
       .add_option("--threads", flags->common.threads,
                   "Hard cap; 0: the CPUs this process may use. The plan is the same")

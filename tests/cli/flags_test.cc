@@ -111,6 +111,7 @@ const Row kRows[] = {
     {"plan", "--capacity", "{D}/i.csv --capacity 4", 1, "12", "every one needs 12"},
     {"plan", "--time", "{D}/i.csv --time 0", 2, "", "--time"},
     {"plan", "--output", "{D}/i.csv -o {N}", 0, "12"},
+    {"plan", "--page", "{D}/i.csv --page {N}", 0, "12"},
     {"plan", "--threads", "{D}/i.csv --json --threads 3", 0, "\"threads\": 3"},
     {"plan", "--json", "{D}/i.csv --json", 0, "kiln.plan/1"},
     {"plan", "--quiet", "{D}/i.csv -q", 0, "12"},

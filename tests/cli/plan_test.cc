@@ -13,6 +13,7 @@
 #include "tests/base/temp_dir.h"
 #include "tests/cli/process.h"
 #include "tools/interval_file.h"
+#include "tools/memory_plan_page.h"
 
 namespace kiln {
 namespace {
@@ -135,7 +136,7 @@ TEST_F(PlanTest, RefusesWhatIsNoListOfIntervals) {
       {head + "a,0,1,-2\n", "line 2: has size -2; it may not be negative"},
       {head + "a,0,1,2\nb,0,1,2\na,0,1,2\n", "line 4: has the id of line 2, \"a\""},
       {head + "a,0,1,9223372036854775807\nb,0,1,1\n", "the sum of all sizes exceeds 64 bits"},
-      {head + std::string("a,0,1,2\x1b[31m\0", 12), "line 2: size is \"2\\x1b[31m\\x00\""},
+      {head + std::string("a,0,1,2\x1b[31m\0", 13), "line 2: size is \"2\\x1b[31m\\x00\""},
       {head + std::string(5000, 'a') + ",0,1,2\n", "line 2: has 5006 bytes; there may be 4096"},
   };
   for (const auto& file : kFiles) {
@@ -157,6 +158,49 @@ TEST_F(PlanTest, RefusesMoreThanItTakes) {
   const ProcessResult endless = Kiln({"plan", "/dev/zero"});
   EXPECT_EQ(endless.exit, 3);
   EXPECT_THAT(endless.err, HasSubstr("\"/dev/zero\": has more than 64 MiB"));
+}
+
+TEST_F(PlanTest, APageShowsThePlan) {
+  const std::string page = dir_.File("p.html");
+  EXPECT_EQ(Kiln({"plan", Written(kFour), "--page", page}).exit, 0);
+  const std::string text = Contents(page);
+  EXPECT_EQ(text.substr(0, 15), "<!DOCTYPE html>");
+  EXPECT_THAT(text,
+              HasSubstr("<title>d: 8 B (8 bytes) at 0, from step 3 to before step 5</title>"));
+  EXPECT_THAT(text, HasSubstr("Memory plan of "));
+  EXPECT_THAT(text, testing::Not(HasSubstr("http:")));
+  EXPECT_THAT(text, testing::Not(HasSubstr("https:")));
+  EXPECT_EQ(Kiln({"plan", Written(kFour), "--page", "/dev/null"}).exit, 7);
+}
+
+TEST(MemoryPlanHtml, NamesStayText) {
+  MemoryPlanPage page;
+  page.title = "a<b";
+  page.steps = {"<script>alert(1)</script>", "two"};
+  page.intervals = {{"</title><script>x</script>\"'&\x1b[2J", 0, 2, 0, 64}, {"b", 1, 7, 64, 64}};
+  page.peak = page.lower_bound = page.sum = 128;
+  const std::string text = MemoryPlanHtml(page);
+  EXPECT_THAT(text, HasSubstr("<h1>a&lt;b</h1>"));
+  EXPECT_THAT(text,
+              HasSubstr("&lt;/title&gt;&lt;script&gt;x&lt;/script&gt;&quot;&#39;&amp;\\x1B[2J"));
+  EXPECT_THAT(text,
+              HasSubstr("from step 0 (&lt;script&gt;alert(1)&lt;/script&gt;) to before step 2"));
+  EXPECT_THAT(text, HasSubstr("from step 1 (two) to before step 7"));
+  size_t scripts = 0;
+  for (size_t at = 0; (at = text.find("<script", at)) != std::string::npos; ++at) ++scripts;
+  EXPECT_EQ(scripts, 1u);
+}
+
+TEST(MemoryPlanHtml, OfVeryMuchItShowsTheLargest) {
+  MemoryPlanPage page;
+  for (int64_t i = 0; i < 20010; ++i)
+    page.intervals.push_back({absl::StrCat("i", i), i, i + 1, 0, 1 + i});
+  page.peak = page.lower_bound = 20010;
+  const std::string text = MemoryPlanHtml(page);
+  EXPECT_THAT(text, HasSubstr("The 20000 largest are shown."));
+  EXPECT_EQ(text.find("<title>i9:"), std::string::npos);
+  EXPECT_NE(text.find("<title>i10:"), std::string::npos);
+  EXPECT_NE(MemoryPlanHtml({}).find("0 bytes"), std::string::npos);
 }
 
 TEST_F(PlanTest, FilesThatCannotBeReadOrWrittenAreExitSeven) {
