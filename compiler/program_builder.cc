@@ -258,6 +258,7 @@ class Builder {
     const Node& node = graph_.node(call.op);
     thunk->set_op(node.op->name);
     for (const AttrSpec& spec : node.op->attrs) {
+      if (spec.kind == AttrKind::kType) continue;  // operands have their types
       const bool one = spec.kind == AttrKind::kInt;
       if (!one && spec.kind != AttrKind::kInts) {
         return absl::InternalError(absl::StrCat("library operator ", node.op->name,

@@ -2,8 +2,8 @@
 // Channels last: regions around convolutions whose activations lie as [N, D..., C].
 //
 // Convolutions are 1.5 to 5 times as fast there, with post-ops for nothing.
-// Every f32 convolution is put between two transposes, which its library call takes along as
-// strides (library_call.h). Nodes that work in any order of axes follow if that saves transposes:
+// Every convolution of f32 or bytes is put between two transposes, which its library call takes
+// along as strides (library_call.h). Nodes that work in any order follow if that saves some:
 // each connected set of them moves unless the values on its border with convolutions are smaller
 // than those on its border with everything else, graph inputs and outputs included. What moves is
 // written anew with permuted attributes.
@@ -31,7 +31,12 @@ namespace kiln {
 namespace {
 
 bool Is(const Node& node, absl::string_view op) { return node.op->name == op; }
-bool IsConv(const Node& node) { return Is(node, "conv") || Is(node, "conv_transpose"); }
+bool IsConvOfBytes(const Node& node) {
+  return Is(node, "conv_integer") || Is(node, "qlinear_conv");
+}
+bool IsConv(const Node& node) {
+  return Is(node, "conv") || Is(node, "conv_transpose") || IsConvOfBytes(node);
+}
 // Drops or adds axes of one element.
 bool ChangesRank(const Node& node) { return Is(node, "squeeze") || Is(node, "unsqueeze"); }
 
@@ -189,7 +194,8 @@ class Mover {
     const size_t rank = RankOf(node);
     if (rank < 3 || rank > 5 || node.outputs.size() != 1) return Place::kFixed;
     if (IsConv(node)) {
-      return graph_.value(node.outputs[0]).type == DType::kF32 ? Place::kAnchor : Place::kFixed;
+      const bool f32 = graph_.value(node.outputs[0]).type == DType::kF32;
+      return f32 || IsConvOfBytes(node) ? Place::kAnchor : Place::kFixed;
     }
     return MovedAttrs(node, rank) ? Place::kFree : Place::kFixed;
   }

@@ -17,7 +17,13 @@ namespace kiln {
 namespace {
 
 bool Is(const Node& node, absl::string_view op) { return node.op->name == op; }
-bool IsConv(const Node& node) { return Is(node, "conv") || Is(node, "conv_transpose"); }
+bool IsConvOfBytes(const Node& node) {
+  return Is(node, "conv_integer") || Is(node, "qlinear_conv");
+}
+bool IsConv(const Node& node) {
+  return Is(node, "conv") || Is(node, "conv_transpose") || IsConvOfBytes(node);
+}
+bool IsMatmul(const Node& node) { return Is(node, "matmul") || Is(node, "matmul_integer"); }
 bool IsPool(const Node& node) { return Is(node, "max_pool") || Is(node, "average_pool"); }
 // Transposed convolutions take none: see onednn_conv.cc.
 bool TakesPostOps(const Node& node) { return Is(node, "conv") || Is(node, "matmul"); }
@@ -38,13 +44,19 @@ bool IsChannelsLast(const StridedView& view) {
 bool TakesInput(const Node& node, size_t input, const StridedView& view) {
   if (IsConv(node) || IsPool(node)) return input == 0 && IsChannelsLast(view);
   const size_t rank = view.shape.size();
-  return Is(node, "matmul") && rank >= 2 &&
+  return IsMatmul(node) && rank >= 2 &&
          (view.strides[rank - 1].IsConst(1) || view.strides[rank - 2].IsConst(1));
 }
 
 bool TakesOutput(const Node& node, const StridedView& view) {
   if (IsConv(node) || IsPool(node)) return IsChannelsLast(view);
-  return Is(node, "matmul") && view.shape.size() >= 2 && view.strides.back().IsConst(1);
+  return IsMatmul(node) && view.shape.size() >= 2 && view.strides.back().IsConst(1);
+}
+
+// Operands of other types are dense.
+bool TakesViews(const Graph& graph, const Node& node) {
+  return graph.value(node.outputs[0]).type == DType::kF32 || IsConvOfBytes(node) ||
+         Is(node, "matmul_integer");
 }
 
 // Division by it is exact as multiplication, in f32 too.
@@ -324,12 +336,12 @@ std::vector<LibraryCall> FindLibraryCalls(const Graph& graph, int level) {
     LibraryCall& call = calls[i];
     call.op = NodeId{static_cast<int32_t>(i)};
     call.nodes = {call.op};
-    const bool f32 = graph.value(node.outputs[0]).type == DType::kF32;
+    const bool takes_views = level >= 2 && TakesViews(graph, node);
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       StridedView& input = call.inputs.emplace_back();
       if (!node.inputs[k].valid()) continue;
       input = DenseView(graph, node.inputs[k]);
-      if (level < 2 || !f32) continue;
+      if (!takes_views) continue;
       for (const auto view : {StridedOf, StridedStep}) {
         StridedView strided = view(graph, node.inputs[k]);
         if (strided.base == input.base || found.hidden[Index(strided.base)] ||
@@ -341,7 +353,7 @@ std::vector<LibraryCall> FindLibraryCalls(const Graph& graph, int level) {
       found.read[Index(input.base)] = true;
     }
     call.output = DenseView(graph, node.outputs[0]);
-    if (level < 2 || !f32) continue;
+    if (!takes_views) continue;
     Chain(graph, users, found, call).Follow();
   }
   return calls;

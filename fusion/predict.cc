@@ -21,16 +21,18 @@ double Flops(const Graph& graph, const Node& node) {
     return static_cast<double>(EstimatedElements(graph.value(value).shape));
   };
   const double results = elements(node.outputs[0]);
-  if (op == "matmul") {
+  if (op == "matmul" || op == "matmul_integer") {
     const Shape& a = graph.value(node.inputs[0]).shape;
     return 2 * results * static_cast<double>(EstimatedElements({a.back()}));
   }
-  if (op != "conv" && op != "conv_transpose") return 0;
-  const Shape& weights = graph.value(node.inputs[1]).shape;
+  const bool quantised = op == "qlinear_conv";
+  if (op != "conv" && op != "conv_integer" && op != "conv_transpose" && !quantised) return 0;
+  const ValueId weight = node.inputs[quantised ? 3 : 1];
+  const Shape& weights = graph.value(weight).shape;
   const bool transposed = op == "conv_transpose";
   // Each result of a convolution, or each element that a transposed one scatters, meets one filter.
   const double places = transposed ? elements(node.inputs[0]) : results;
-  return 2 * places * elements(node.inputs[1]) /
+  return 2 * places * elements(weight) /
          std::max(1.0, static_cast<double>(EstimatedElements({weights[0]})));
 }
 

@@ -12,6 +12,7 @@
 #include "exec/library/depthwise_conv.h"
 #include "exec/library/dot_conv.h"
 #include "exec/library/gemv.h"
+#include "exec/library/integer_ops.h"
 #include "exec/library/lookup.h"
 #include "exec/library/onednn.h"
 #include "exec/library/order_ops.h"
@@ -41,6 +42,14 @@ constexpr Operator kOperators[] = {
        {"oneDNN, layouts of its own", MakeConvReordered, true},
        {"loop", MakeConvLoop}}},
      true},
+    {"conv_integer",
+     2,
+     4,
+     1,
+     {{{"pairs of taps", MakePairDepthwise},
+       {"pairs of terms", MakePairConv},
+       {"loop", MakeIntegerConvLoop}}},
+     true},
     {"conv_transpose",
      2,
      3,
@@ -61,11 +70,24 @@ constexpr Operator kOperators[] = {
        {"rows times panels", MakeSkinnyGemmMatmul, true},
        {"oneDNN", MakeOneDnnMatmul, true},
        {"loop", MakeMatmulLoop}}}},
+    {"matmul_integer",
+     2,
+     4,
+     1,
+     {{{"pairs of terms", MakePairMatmul}, {"loop", MakeIntegerMatmulLoop}}}},
     {"max_pool",
      1,
      1,
      1,
      {{{"rows of channels", MakeMaxPoolRows}, {"planes", MakeMaxPoolPlanes}}},
+     true},
+    {"qlinear_conv",
+     8,
+     9,
+     1,
+     {{{"pairs of taps", MakeQuantisedDepthwise},
+       {"pairs of terms", MakeQuantisedConv},
+       {"loop", MakeQuantisedConvLoop}}},
      true},
     {"scatter_elements", 3, 3, 1, {{{"loop", MakeScatterElements}}}},
     {"scatter_nd", 3, 3, 1, {{{"loop", MakeScatterNd}}}},

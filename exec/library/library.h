@@ -11,6 +11,7 @@
 // - max_pool: x [N, C, D...]; kernel, strides, pads, dilations, ceil_mode; padding never wins, NaN
 //   does.
 // - average_pool: the same and count_include_pad.
+// - matmul_integer, conv_integer, qlinear_conv: of u8 and i8 less zero points (integer_ops.h).
 // - lookup: x of bytes, table [rows, 256] of bytes; axis.
 //
 // Operands may be strided views where the operator can use them (matmul, pools, channels-last for

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantised tensors: x = (q - zero_point) * scale. Scale and zero point hold for the tensor, for
 // each place of an axis, or for blocks along an axis. Products are made of whole numbers, exactly.
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -157,26 +155,26 @@ ValueId ByRows(NodeView& n, ValueId v, ValueId x) {
   return rows ? Unsqueeze(n, v, {1}) : v;
 }
 
-// Operand q without its zero point, as `type`.
-ValueId Centered(NodeView& n, ValueId q, ValueId zero, DType type) {
-  const absl::Status within = RequireWithin(n, zero, ShapeOf(n, q), "zero point");
-  if (!within.ok()) return n.Fail(std::string(within.message()));
-  const ValueId wide = Cast(n, q, DType::kI32);
-  const ValueId whole = zero.valid() ? n.Op("sub", {wide, Cast(n, zero, DType::kI32)}) : wide;
-  return Cast(n, whole, type);
+// Inputs of matmul_integer: a and b of the node, and their zero points, which are two further on.
+absl::StatusOr<std::vector<ValueId>> Factors(NodeView& n, int a, int b) {
+  std::vector<ValueId> inputs = {n.in(a), n.in(b), {}, {}};
+  if (n.has(a + 2)) inputs[2] = ByRows(n, n.in(a + 2), n.in(a));
+  if (n.has(b + 2)) inputs[3] = n.in(b + 2);
+  for (const size_t k : {0, 1})
+    KILN_RETURN_IF_ERROR(RequireWithin(n, inputs[k + 2], ShapeOf(n, inputs[k]), "zero point"));
+  return inputs;
 }
 
 absl::Status MatMulInteger(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(2, 4));
-  return n.Emit("matmul", {Centered(n, n.in(0), ByRows(n, n.in(2), n.in(0)), DType::kI32),
-                           Centered(n, n.in(1), n.in(3), DType::kI32)});
+  KILN_ASSIGN_OR_RETURN(std::vector<ValueId> inputs, Factors(n, 0, 1));
+  return n.Emit("matmul_integer", std::move(inputs));
 }
 
 absl::Status QLinearMatMul(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(8, 8));
-  const ValueId product =
-      n.Op("matmul", {Centered(n, n.in(0), ByRows(n, n.in(2), n.in(0)), DType::kI32),
-                      Centered(n, n.in(3), n.in(5), DType::kI32)});
+  KILN_ASSIGN_OR_RETURN(std::vector<ValueId> inputs, Factors(n, 0, 3));
+  const ValueId product = n.Op("matmul_integer", std::move(inputs));
   KILN_RETURN_IF_ERROR(n.status());
   const Shape whole = ShapeOf(n, product);
   const auto by_rows = [&](int k) { return ByRows(n, n.in(k), product); };
@@ -192,50 +190,42 @@ absl::Status QLinearMatMul(NodeView& n) {
   return n.Emit("identity", {y});
 }
 
-// Sums of products of whole numbers are exact in f64.
-absl::StatusOr<ValueId> WholeConv(NodeView& n, ValueId x, ValueId x_zero, int weight,
-                                  ValueId w_zero) {
-  KILN_ASSIGN_OR_RETURN(Attrs attrs, ConvAttrs(n, weight));
-  const Shape zeros = ShapeOf(n, w_zero);
-  if (zeros.size() == 1 && zeros[0].IsConst(1)) w_zero = Reshape(n, w_zero, {});
-  if (RankOf(n, w_zero) == 1) {
-    KILN_RETURN_IF_ERROR(
-        RequireExtent(n, w_zero, 0, n.value(weight).shape[0], "zero point of the weight"));
-    w_zero = OverAxis(n, w_zero, 0, n.rank(weight));
-  }
-  if (RankOf(n, x_zero) == 1) x_zero = Reshape(n, x_zero, {});
-  return n.Op("conv",
-              {Centered(n, x, x_zero, DType::kF64), Centered(n, n.in(weight), w_zero, DType::kF64)},
-              std::move(attrs));
+// Input k, a vector of one element as a number.
+ValueId OneOrChannels(NodeView& n, int k) {
+  if (!n.has(k)) return {};
+  const bool one = n.rank(k) == 1 && n.value(k).shape[0].IsConst(1);
+  return one ? Reshape(n, n.in(k), {}) : n.in(k);
+}
+
+absl::Status CheckWeightZeros(NodeView& n, int zero, int weight) {
+  if (!n.has(zero) || n.rank(zero) != 1 || n.value(zero).shape[0].IsConst(1))
+    return absl::OkStatus();
+  return RequireExtent(n, n.in(zero), 0, n.value(weight).shape[0], "zero point of the weight");
 }
 
 absl::Status ConvInteger(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(2, 4));
-  KILN_ASSIGN_OR_RETURN(const ValueId y, WholeConv(n, n.in(0), n.in(2), 1, n.in(3)));
-  return n.Emit("cast", {y}, {{"to", DType::kI32}});
+  KILN_ASSIGN_OR_RETURN(Attrs attrs, ConvAttrs(n, 1));
+  KILN_RETURN_IF_ERROR(CheckWeightZeros(n, 3, 1));
+  const ValueId zero = n.has(2) && n.rank(2) == 1 ? Reshape(n, n.in(2), {}) : OneOrChannels(n, 2);
+  return n.Emit("conv_integer", {n.in(0), n.in(1), zero, OneOrChannels(n, 3)}, std::move(attrs));
 }
 
 absl::Status QLinearConv(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(8, 9));
-  const int64_t rank = n.rank(0);
-  KILN_ASSIGN_OR_RETURN(ValueId sum, WholeConv(n, n.in(0), n.in(2), 3, n.in(5)));
-  KILN_RETURN_IF_ERROR(n.status());
+  KILN_ASSIGN_OR_RETURN(Attrs attrs, ConvAttrs(n, 3));
   const Dim channels = n.value(3).shape[0];
   if (n.has(8)) KILN_RETURN_IF_ERROR(RequireShape(n, n.in(8), {channels}, "bias"));
+  KILN_RETURN_IF_ERROR(CheckWeightZeros(n, 5, 3));
   for (const int k : {1, 4, 6, 7}) {
     KILN_RETURN_IF_ERROR(RequireWithin(n, n.in(k), {channels}, absl::StrCat("input ", k)));
   }
-  const auto over = [&](int k) {
-    const Shape shape = ShapeOf(n, n.in(k));
-    const ValueId v = Cast(n, n.in(k), DType::kF64);
-    if (shape.empty()) return v;
-    return shape[0].IsConst(1) ? Reshape(n, v, {}) : OverAxis(n, v, 1, rank);
-  };
-  if (n.has(8)) sum = n.Op("add", {sum, over(8)});
-  const ValueId real = n.Op("mul", {n.Op("mul", {sum, over(1)}), over(4)});
-  KILN_ASSIGN_OR_RETURN(const ValueId y,
-                        Stored(n, n.Op("div", {real, over(6)}), over(7), n.value(7).type));
-  return n.Emit("identity", {y});
+  attrs["to"] = n.value(7).type;
+  std::vector<ValueId> inputs;
+  for (int k = 0; k < 8; ++k) inputs.push_back(k % 3 == 0 && k < 6 ? n.in(k) : OneOrChannels(n, k));
+  if (n.rank(2) == 1) inputs[2] = Reshape(n, n.in(2), {});
+  if (n.has(8)) inputs.push_back(n.in(8));
+  return n.Emit("qlinear_conv", std::move(inputs), std::move(attrs));
 }
 
 constexpr Converter kRows[] = {

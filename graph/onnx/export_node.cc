@@ -97,6 +97,8 @@ absl::Status WriteForm(Writer& w, const OnnxForm& form) {
       case AttrKind::kInts:
         attrs.emplace_back(OnnxName(spec), IntsAttr(w.node, spec.name));
         break;
+      case AttrKind::kType:  // ONNX has it from an operand
+        break;
       case AttrKind::kDims:
         KILN_RETURN_IF_ERROR(WriteDims(w, spec, inputs));
         break;

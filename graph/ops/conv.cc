@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolution and its transpose over any number of spatial axes; inputs x [N, C, ...], w, and
-// optionally a bias [M].
+// optionally a bias [M]. Convolution of bytes, whose inputs are x, w and their zero points.
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "graph/infer.h"
+#include "graph/ops/bytes.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/window.h"
 
@@ -16,36 +18,35 @@ std::vector<int64_t> Spatial(const std::vector<int64_t>& shape) {
   return {shape.begin() + 2, shape.end()};
 }
 
-// Checks what both have in common and gives the window. `out_channels` is the extent that the bias
-// must have.
-absl::StatusOr<Window> CheckedWindow(InferContext& c, const Dim& out_channels) {
+// `out_channels` is the extent that the bias must have.
+absl::Status CheckFloats(InferContext& c, const Dim& out_channels) {
   KILN_RETURN_IF_ERROR(RequireType(c, 0, IsFloat, "a float type"));
   KILN_RETURN_IF_ERROR(RequireSameTypes(c));
-  const Shape& w = c.shape(1);
+  if (!c.has_input(2)) return absl::OkStatus();
+  KILN_RETURN_IF_ERROR(RequireRank(c, 2, 1));
+  return c.Require(c.shape(2)[0], out_channels, "extents of the bias and the output channels");
+}
+
+absl::StatusOr<Window> CheckedWindow(InferContext& c, int weight = 1) {
+  const Shape& w = c.shape(weight);
   const std::optional<std::vector<int64_t>> kernel = Constant(Shape(w.begin() + 2, w.end()));
   if (!kernel)
     return absl::UnimplementedError(
         absl::StrCat("the extents of the kernel ", ToString(w), " must be numbers"));
-  if (c.has_input(2)) {
-    KILN_RETURN_IF_ERROR(RequireRank(c, 2, 1));
-    KILN_RETURN_IF_ERROR(
-        c.Require(c.shape(2)[0], out_channels, "extents of the bias and the output channels"));
-  }
   if (IntAttr(c.node(), "group") < 1)
     return absl::InvalidArgumentError("attribute \"group\" is below 1");
   return WindowOf(c.node(), *kernel);
 }
 
-absl::Status RequireRanks(InferContext& c) {
+absl::Status RequireRanks(InferContext& c, int weight = 1) {
   KILN_RETURN_IF_ERROR(RequireRankAtLeast(c, 0, 3));
-  return RequireRank(c, 1, c.shape(0).size());
+  return RequireRank(c, weight, c.shape(0).size());
 }
 
-absl::Status InferConv(InferContext& c) {
-  KILN_RETURN_IF_ERROR(RequireRanks(c));
+absl::Status SetConvOutput(InferContext& c, DType type, int weight = 1) {
   const Shape& x = c.shape(0);
-  const Shape& w = c.shape(1);
-  KILN_ASSIGN_OR_RETURN(const Window window, CheckedWindow(c, w[0]));
+  const Shape& w = c.shape(weight);
+  KILN_ASSIGN_OR_RETURN(const Window window, CheckedWindow(c, weight));
   const int64_t group = IntAttr(c.node(), "group");
   KILN_RETURN_IF_ERROR(
       c.Require(x[1], w[1] * group, "channels of the input and of the weight times group"));
@@ -61,8 +62,14 @@ absl::Status InferConv(InferContext& c) {
     shape.push_back(
         (x[2 + i] + (window.before[i] + window.after[i] - span)).FloorDiv(window.stride[i]) + 1);
   }
-  c.SetOutput(0, c.type(0), std::move(shape));
+  c.SetOutput(0, type, std::move(shape));
   return absl::OkStatus();
+}
+
+absl::Status InferConv(InferContext& c) {
+  KILN_RETURN_IF_ERROR(RequireRanks(c));
+  KILN_RETURN_IF_ERROR(CheckFloats(c, c.shape(1)[0]));
+  return SetConvOutput(c, c.type(0));
 }
 
 // Rows of the innermost axis are the inner loop: for each tap of the kernel, a weight times a
@@ -137,6 +144,109 @@ absl::Status ReferenceConv(const Node& node, std::span<const Tensor> inputs,
   return absl::OkStatus();
 }
 
+// ---- conv_integer: inputs x, w, the zero point of x, those of w: one, or one for each channel.
+absl::Status RequireOneOrChannels(InferContext& c, int input, const Dim& channels) {
+  if (!c.has_input(input) || c.shape(input).empty()) return absl::OkStatus();
+  KILN_RETURN_IF_ERROR(RequireRank(c, input, 1));
+  return c.Require(c.shape(input)[0], channels,
+                   absl::StrCat("extents of input ", input, " and the output channels"));
+}
+
+absl::Status InferConvInteger(InferContext& c) {
+  KILN_RETURN_IF_ERROR(RequireRanks(c));
+  KILN_RETURN_IF_ERROR(RequireBytes(c, 0, 2));
+  KILN_RETURN_IF_ERROR(RequireBytes(c, 1, 3));
+  if (c.has_input(2)) KILN_RETURN_IF_ERROR(RequireRank(c, 2, 0));
+  KILN_RETURN_IF_ERROR(RequireOneOrChannels(c, 3, c.shape(1)[0]));
+  return SetConvOutput(c, DType::kI32);
+}
+
+Tensor AsF64(const Tensor& whole) {
+  Tensor x = Tensor::Allocate(DType::kF64, whole.shape());
+  const auto* from = static_cast<const int64_t*>(whole.data());
+  std::copy(from, from + whole.num_elements(), static_cast<double*>(x.data()));
+  return x;
+}
+
+// The sums for an output of this shape, in f64, where they are exact; zero points may be null.
+absl::StatusOr<Tensor> WholeSums(const Node& node, const Tensor& x, const Tensor* x_zero,
+                                 const Tensor& w, const Tensor* w_zero,
+                                 const std::vector<int64_t>& shape) {
+  Tensor sums[] = {Tensor::Allocate(DType::kF64, shape)};
+  if (sums[0].num_elements() == 0) return sums[0];
+  Tensor by_channel;
+  if (w_zero != nullptr && w_zero->num_elements() != 1) {
+    std::vector<int64_t> own(w.shape().size(), 1);
+    own[0] = w_zero->num_elements();
+    by_channel = Tensor::View(w_zero->data(), DType::kI64, own, {}, w_zero->owner());
+    w_zero = &by_channel;
+  }
+  const Tensor centered[] = {AsF64(Centered(x, x_zero)), AsF64(Centered(w, w_zero))};
+  KILN_RETURN_IF_ERROR(ReferenceConv(node, centered, sums));
+  return sums[0];
+}
+
+absl::Status ReferenceConvInteger(const Node& node, std::span<const Tensor> inputs,
+                                  std::span<Tensor> outputs) {
+  KILN_ASSIGN_OR_RETURN(const Tensor sums,
+                        WholeSums(node, inputs[0], InputOrNull(node, inputs, 2), inputs[1],
+                                  InputOrNull(node, inputs, 3), outputs[0].shape()));
+  const auto* from = static_cast<const double*>(sums.data());
+  std::copy(from, from + sums.num_elements(), static_cast<int64_t*>(outputs[0].data()));
+  return absl::OkStatus();
+}
+
+// ---- qlinear_conv: inputs x, its scale and zero point, w likewise, those of the result, a bias.
+absl::Status InferQLinearConv(InferContext& c) {
+  KILN_RETURN_IF_ERROR(RequireRanks(c, 3));
+  KILN_RETURN_IF_ERROR(RequireBytes(c, 0, 2));
+  KILN_RETURN_IF_ERROR(RequireBytes(c, 3, 5));
+  KILN_RETURN_IF_ERROR(RequireBytes(c, 7, 7));
+  if (TypeAttr(c.node(), "to") != c.type(7)) {
+    return absl::InvalidArgumentError(absl::StrCat("attribute \"to\" is ",
+                                                   Name(TypeAttr(c.node(), "to")), ", input 7 is ",
+                                                   Name(c.type(7)), "; they must be the same"));
+  }
+  const auto is_f32 = [](DType type) { return type == DType::kF32; };
+  for (const int scale : {1, 4, 6}) KILN_RETURN_IF_ERROR(RequireType(c, scale, is_f32, "f32"));
+  KILN_RETURN_IF_ERROR(RequireType(
+      c, 8, [](DType type) { return type == DType::kI32; }, "i32"));
+  KILN_RETURN_IF_ERROR(RequireRank(c, 2, 0));
+  KILN_RETURN_IF_ERROR(RequireRank(c, 8, 1));
+  const Dim channels = c.shape(3)[0];
+  for (const int input : {1, 4, 5, 6, 7, 8})
+    KILN_RETURN_IF_ERROR(RequireOneOrChannels(c, input, channels));
+  return SetConvOutput(c, c.type(7), 3);
+}
+
+absl::Status ReferenceQLinearConv(const Node& node, std::span<const Tensor> inputs,
+                                  std::span<Tensor> outputs) {
+  KILN_ASSIGN_OR_RETURN(const Tensor sums, WholeSums(node, inputs[0], &inputs[2], inputs[3],
+                                                     &inputs[5], outputs[0].shape()));
+  const Tensor* const bias = InputOrNull(node, inputs, 8);
+  const auto scale = [&](size_t k, int64_t m) {
+    return static_cast<const double*>(inputs[k].data())[inputs[k].num_elements() == 1 ? 0 : m];
+  };
+  const auto whole = [](const Tensor& tensor, int64_t m) {
+    return static_cast<const int64_t*>(tensor.data())[tensor.num_elements() == 1 ? 0 : m];
+  };
+  const std::vector<int64_t>& y = sums.shape();
+  const int64_t plane = Count(Spatial(y));
+  const bool is_signed = TypeAttr(node, "to") == DType::kI8;
+  for (int64_t i = 0; i < sums.num_elements(); ++i) {
+    const int64_t m = i / plane % y[1];
+    const auto sum =
+        static_cast<int32_t>(static_cast<int64_t>(static_cast<double*>(sums.data())[i]));
+    const double biased = sum + (bias == nullptr ? 0.0 : static_cast<double>(whole(*bias, m)));
+    const double scaled = biased * scale(1, m) * scale(4, m) / scale(6, m);
+    const double stored = std::nearbyint(scaled) + static_cast<double>(whole(inputs[7], m));
+    const double low = is_signed ? -128 : 0, high = is_signed ? 127 : 255;
+    static_cast<int64_t*>(outputs[0].data())[i] =
+        std::isnan(stored) ? 0 : static_cast<int64_t>(std::clamp(stored, low, high));
+  }
+  return absl::OkStatus();
+}
+
 // ---- conv_transpose: weight [C, M / group, ...]; every input element adds its multiple of the
 // kernel to the output.
 absl::Status InferConvTranspose(InferContext& c) {
@@ -144,7 +254,8 @@ absl::Status InferConvTranspose(InferContext& c) {
   const Shape& x = c.shape(0);
   const Shape& w = c.shape(1);
   const int64_t group = IntAttr(c.node(), "group");
-  KILN_ASSIGN_OR_RETURN(const Window window, CheckedWindow(c, w[1] * group));
+  KILN_RETURN_IF_ERROR(CheckFloats(c, w[1] * group));
+  KILN_ASSIGN_OR_RETURN(const Window window, CheckedWindow(c));
   KILN_RETURN_IF_ERROR(c.Require(x[1], w[0], "channels of the input and of the weight"));
   const Guard divides = Guard::Divisible(w[0], group);
   if (divides.Static() == false) {
@@ -216,6 +327,12 @@ constexpr AttrSpec kConvAttrs[] = {
     {"dilations", AttrKind::kInts, false, 0, "", "distances between taps; absent: 1"},
     {"group", AttrKind::kInt, false, 1, nullptr,
      "channels are split into this many groups that do not mix"}};
+constexpr AttrSpec kQLinearConvAttrs[] = {
+    kConvAttrs[0],
+    kConvAttrs[1],
+    kConvAttrs[2],
+    kConvAttrs[3],
+    {"to", AttrKind::kType, true, 0, nullptr, "the type of the result: that of its zero point"}};
 constexpr AttrSpec kConvTransposeAttrs[] = {kConvAttrs[0],
                                             kConvAttrs[1],
                                             kConvAttrs[2],
@@ -235,6 +352,29 @@ constexpr OpDef kOps[] = {
      .onnx = {{"Conv"}},
      .test = {-2, 2},
      .witness = "onnx node tests: conv"},
+    {.name = "conv_integer",
+     .doc = "conv of bytes less their zero points, inputs 2 and 3: one, or "
+            "of the weight one for each channel; sums of 32 bits that wrap.",
+     .kind = OpKind::kLibrary,
+     .min_inputs = 2,
+     .max_inputs = 4,
+     .attrs = kConvAttrs,
+     .infer = InferConvInteger,
+     .reference = ReferenceConvInteger,
+     .onnx = {{"ConvInteger", 10}},
+     .witness = "onnx node tests: convinteger"},
+    {.name = "qlinear_conv",
+     .doc = "conv_integer with bytes for sums: clip(round((sum + bias) * x_scale * w_scale / "
+            "y_scale) + y_zero) in f64; inputs x, x_scale, x_zero, w, w_scale, w_zero, y_scale, "
+            "y_zero, bias.",
+     .kind = OpKind::kLibrary,
+     .min_inputs = 8,
+     .max_inputs = 9,
+     .attrs = kQLinearConvAttrs,
+     .infer = InferQLinearConv,
+     .reference = ReferenceQLinearConv,
+     .onnx = {{"QLinearConv", 10}},
+     .witness = "onnx node tests: qlinearconv"},
     {.name = "conv_transpose",
      .doc = "The transpose of a convolution; weight [C, M / group, ...].",
      .kind = OpKind::kLibrary,

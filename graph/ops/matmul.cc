@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "graph/builder.h"
 #include "graph/infer.h"
+#include "graph/ops/bytes.h"
 #include "graph/ops/ops.h"
 
 namespace kiln::ops {
@@ -26,21 +27,29 @@ Operand OperandOf(const Shape& shape, bool left, bool transposed) {
   return operand;
 }
 
-absl::Status InferMatmul(InferContext& c) {
-  KILN_RETURN_IF_ERROR(RequireType(c, 0, IsNumber, "a float or integer type"));
-  KILN_RETURN_IF_ERROR(RequireSameTypes(c));
+bool Swaps(const Node& node, absl::string_view attr) {
+  return HasAttr(node, attr) && IntAttr(node, attr) != 0;
+}
+
+absl::Status SetProduct(InferContext& c, DType type) {
   KILN_RETURN_IF_ERROR(RequireRankAtLeast(c, 0, 1));
   KILN_RETURN_IF_ERROR(RequireRankAtLeast(c, 1, 1));
-  const Operand a = OperandOf(c.shape(0), true, IntAttr(c.node(), "trans_a") != 0);
-  const Operand b = OperandOf(c.shape(1), false, IntAttr(c.node(), "trans_b") != 0);
+  const Operand a = OperandOf(c.shape(0), true, Swaps(c.node(), "trans_a"));
+  const Operand b = OperandOf(c.shape(1), false, Swaps(c.node(), "trans_b"));
   KILN_RETURN_IF_ERROR(c.Require(
       a.columns, b.rows,
       absl::StrCat("inner extents of ", ToString(c.shape(0)), " and ", ToString(c.shape(1)))));
   KILN_ASSIGN_OR_RETURN(Shape shape, Broadcast(c, a.batch, b.batch));
   if (c.shape(0).size() > 1) shape.push_back(a.rows);
   if (c.shape(1).size() > 1) shape.push_back(b.columns);
-  c.SetOutput(0, c.type(0), std::move(shape));
+  c.SetOutput(0, type, std::move(shape));
   return absl::OkStatus();
+}
+
+absl::Status InferMatmul(InferContext& c) {
+  KILN_RETURN_IF_ERROR(RequireType(c, 0, IsNumber, "a float or integer type"));
+  KILN_RETURN_IF_ERROR(RequireSameTypes(c));
+  return SetProduct(c, c.type(0));
 }
 
 // One matrix as numbers: element (i, j) is data[i * row + j * column].
@@ -88,8 +97,8 @@ void MultiplyMatrix(const T* a, const Matrix& ma, const T* b, const Matrix& mb, 
 
 template <typename T>
 void Multiply(const Node& node, const Tensor& a, const Tensor& b, Tensor& c) {
-  const Matrix ma = MatrixOf(a.shape(), true, IntAttr(node, "trans_a") != 0);
-  const Matrix mb = MatrixOf(b.shape(), false, IntAttr(node, "trans_b") != 0);
+  const Matrix ma = MatrixOf(a.shape(), true, Swaps(node, "trans_a"));
+  const Matrix mb = MatrixOf(b.shape(), false, Swaps(node, "trans_b"));
   const size_t batch_a = a.shape().size() > 2 ? a.shape().size() - 2 : 0;
   const size_t batch_b = b.shape().size() > 2 ? b.shape().size() - 2 : 0;
   const std::vector<int64_t> batch(
@@ -114,6 +123,31 @@ absl::Status ReferenceMatmul(const Node& node, std::span<const Tensor> inputs,
   } else {
     Multiply<uint64_t>(node, inputs[0], inputs[1], outputs[0]);  // wraps
   }
+  return absl::OkStatus();
+}
+
+// ---- matmul_integer: inputs a, b and their zero points, one for each row of a and column of b at
+// most.
+absl::Status InferMatmulInteger(InferContext& c) {
+  KILN_RETURN_IF_ERROR(RequireBytes(c, 0, 2));
+  KILN_RETURN_IF_ERROR(RequireBytes(c, 1, 3));
+  KILN_RETURN_IF_ERROR(SetProduct(c, DType::kI32));
+  for (int k = 0; k < 2; ++k) {
+    if (!c.has_input(k + 2)) continue;
+    const Shape own = c.shape(k + 2), whole = c.shape(k);
+    KILN_RETURN_IF_ERROR(BroadcastTo(c, whole, own, "the zero point").status());
+    const size_t summed = k == 0 || whole.size() == 1 ? 1 : 2;  // axis, from the end
+    if (own.size() < summed) continue;
+    KILN_RETURN_IF_ERROR(
+        c.Require(own[own.size() - summed], 1, "extent of a zero point along the sums, and"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceMatmulInteger(const Node& node, std::span<const Tensor> inputs,
+                                    std::span<Tensor> outputs) {
+  Multiply<uint64_t>(node, Centered(inputs[0], InputOrNull(node, inputs, 2)),
+                     Centered(inputs[1], InputOrNull(node, inputs, 3)), outputs[0]);
   return absl::OkStatus();
 }
 
@@ -167,6 +201,16 @@ constexpr OpDef kOps[] = {
      .onnx = {{"MatMul"}},
      .test = {-2, 2},
      .witness = "onnx node tests: matmul"},
+    {.name = "matmul_integer",
+     .doc = "matmul of bytes less their zero points, inputs 2 and 3: one for "
+            "each row of a, each column of b, or fewer; sums of 32 bits that wrap.",
+     .kind = OpKind::kLibrary,
+     .min_inputs = 2,
+     .max_inputs = 4,
+     .infer = InferMatmulInteger,
+     .reference = ReferenceMatmulInteger,
+     .onnx = {{"MatMulInteger", 10}},
+     .witness = "onnx node tests: matmulinteger, qlinearmatmul"},
     {.name = "gemm",
      .doc = "alpha * a * b + beta * c for matrices a and b; c is optional and broadcasts.",
      .kind = OpKind::kComposite,

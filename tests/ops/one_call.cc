@@ -65,6 +65,18 @@ Call CallOf(const std::string& op, const OpDef& def) {
   if (op == "instance_norm") return {{image, {4}, {4}}, {}};
   if (op.rfind("global_", 0) == 0) return {{image}, {}};
   if (op == "matmul") return {{{2, 3, 4}, {4, 5}}, {}};
+  const std::vector<DType> bytes = {DType::kU8, DType::kI8, DType::kU8, DType::kI8};
+  if (op == "matmul_integer") return {{{2, 3, 4}, {4, 5}, {3, 1}, {5}}, {}, bytes};
+  if (op == "conv_integer")
+    return {{image, {6, 2, 3, 3}, {}, {6}},
+            {{"group", int64_t{2}}, {"pads", L{1, 1, 0, 1}}, {"strides", L{2, 1}}},
+            bytes};
+  if (op == "qlinear_conv")
+    return {
+        {image, {}, {}, {6, 2, 3, 3}, {6}, {6}, {}, {}, {6}},
+        {{"group", int64_t{2}}, {"pads", L{1, 1, 0, 1}}, {"strides", L{2, 1}}, {"to", DType::kU8}},
+        {DType::kU8, DType::kF32, DType::kU8, DType::kI8, DType::kF32, DType::kI8, DType::kF32,
+         DType::kU8, DType::kI32}};
   if (op == "gemm")
     return {{{3, 4}, {5, 4}, {5}}, {{"trans_b", int64_t{1}}, {"alpha", 0.5}, {"beta", 2.0}}};
   if (op == "conv")
