@@ -24,6 +24,8 @@ namespace {
 // As Linux's default; a host may have set another limit.
 constexpr size_t kStackBytes = size_t{8} << 20;
 
+thread_local int no_threads = 0;  // NoThreads of this thread that forbid
+
 void* Run(void* function) {
   const std::unique_ptr<std::function<void()>> body(static_cast<std::function<void()>*>(function));
   const absl::Status done = CatchExceptions("thread", [&] {
@@ -36,7 +38,12 @@ void* Run(void* function) {
 
 }  // namespace
 
+NoThreads::NoThreads(bool forbidden) : forbidden_(forbidden) { no_threads += forbidden ? 1 : 0; }
+NoThreads::~NoThreads() { no_threads -= forbidden_ ? 1 : 0; }
+bool NoThreads::Active() { return no_threads > 0; }
+
 absl::StatusOr<Thread> Thread::Start(std::function<void()> function) {
+  if (NoThreads::Active()) return absl::UnavailableError("thread: none may be started here");
   return CatchExceptions("thread", [&]() -> absl::StatusOr<Thread> {
     auto body = std::make_unique<std::function<void()>>(std::move(function));
     Thread thread;

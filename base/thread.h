@@ -40,6 +40,24 @@ class Thread {
   bool running_ = false;     // started and not joined
 };
 
+// While it lives, and `forbidden`, no thread of ours is started by the calling thread: Start
+// answers as if the system refused one, and callers do the work themselves.
+//
+//   const NoThreads scope(options.threads == 1);
+class NoThreads {
+ public:
+  explicit NoThreads(bool forbidden);
+  ~NoThreads();
+  NoThreads(const NoThreads&) = delete;
+  NoThreads& operator=(const NoThreads&) = delete;
+
+  // Whether one lives that forbids.
+  static bool Active();
+
+ private:
+  const bool forbidden_;
+};
+
 // Calls fn(0) ... fn(n - 1), on this thread and others, at most `threads` (0: Processors()) and as
 // far as the system grants them, and returns when all calls have. What they throw is thrown here,
 // the first of it.

@@ -30,4 +30,9 @@ absl::Status CheckOptions(const CompileOptions& options) {
   return absl::OkStatus();
 }
 
+bool StartsNoThreads(const CompileOptions& options) {
+  return options.threads == 1 && options.build_jobs == 0 &&
+         options.compile_mode != CompileMode::kBackground;
+}
+
 }  // namespace kiln

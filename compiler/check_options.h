@@ -12,6 +12,10 @@ namespace kiln {
 // what is expected.
 absl::Status CheckOptions(const CompileOptions& options);
 
+// Whether compiling for a model with these options starts no thread: it has one thread, nothing is
+// built in the background, and no number of builds at once is given.
+bool StartsNoThreads(const CompileOptions& options);
+
 }  // namespace kiln
 
 #endif  // KILN_COMPILER_CHECK_OPTIONS_H_

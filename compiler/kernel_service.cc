@@ -416,12 +416,30 @@ void KernelService::ResumeAfterFork() {
 
 void KernelService::ValidateAgain(std::shared_ptr<KernelHandle> handle,
                                   std::shared_ptr<ToValidate> what) {
+  if (NoThreads::Active()) {
+    const MutexLock lock(mutex_);
+    put_off_.emplace_back(std::move(handle), std::move(what));
+    return;
+  }
   validations_.Add([this, handle = std::move(handle), what = std::move(what)] {
     ValidationRequest request = ValidationOf(what->entry, what->example);
     request.nobody_waits = true;
     const absl::StatusOr<Validation> validation = validator_.Validate(request);
     if (!ending_) AfterValidation(*handle, *what, validation);
   });
+}
+
+void KernelService::Maintain() {
+  decltype(put_off_) put_off;
+  {
+    const MutexLock lock(mutex_);
+    put_off.swap(put_off_);
+  }
+  for (auto& [handle, what] : put_off) ValidateAgain(std::move(handle), std::move(what));
+  FinishValidations();
+  if (!MayPublish()) return;
+  const absl::Status pruned = store_->Prune(store_->max_bytes(), /*dry_run=*/false).status();
+  if (!pruned.ok()) LogWarning("cache: not pruned: ", pruned.message());
 }
 
 void KernelService::AfterValidation(KernelHandle& handle, const ToValidate& what,

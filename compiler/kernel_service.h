@@ -89,6 +89,9 @@ class KernelService : public KernelProvider {
 
   // Waits for what is being built in the background, validated once more, and published.
   void FinishValidations();
+  // What is never done on a caller's thread: validates what was put off because no thread may be
+  // started, and removes what is old from the cache.
+  void Maintain();
 
   KernelCounts counts() const;
   Store* store() const { return store_.get(); }  // null: no cache
@@ -169,6 +172,9 @@ class KernelService : public KernelProvider {
   // Keys that a thread makes, and the ForkGeneration of its process.
   std::map<CacheKey, uint32_t> in_flight_ ABSL_GUARDED_BY(mutex_);
   std::map<CacheKey, Pending> pending_ ABSL_GUARDED_BY(mutex_);
+  // Validations that wait for Maintain.
+  std::vector<std::pair<std::shared_ptr<KernelHandle>, std::shared_ptr<ToValidate>>> put_off_
+      ABSL_GUARDED_BY(mutex_);
   bool warned_ ABSL_GUARDED_BY(mutex_) = false;
   KernelCounts counts_ ABSL_GUARDED_BY(mutex_);
   std::atomic<uint32_t> generation_;  // of the process whose builds are in the queue

@@ -55,6 +55,12 @@ constexpr KeyOption kOptions[] = {
     {"dump_code", false, "only looks"},
     {"on_plan", false, "only looks"},
     {"custom_ops", false, "with them nothing is looked up, and nothing kept"},
+    {"runtime", false, "decides how a model runs"},
+    {"states", false, "decides how a model runs"},
+    {"separate_buffers", false, "decides how a model runs"},
+    {"shared_arena", false, "decides how a model runs"},
+    {"on_start", false, "decides how a model runs"},
+    {"on_finish", false, "decides how a model runs"},
     {"kernels", false, "shares what is built under the same keys"},
 };
 

@@ -77,6 +77,8 @@ class ProgramCache {
   // Constants as library operators want them.
   PackedConstants* packed() { return &packed_; }
 
+  // Of the files of the model, and the options that make its Programs.
+  CacheKey key() const { return preimage_.Key(); }
   WeightCounts counts() const;
   // Until all packed constants are written.
   void WaitUntilKept() { packed_.Wait(); }

@@ -51,7 +51,7 @@ std::shared_ptr<ValueVariants::Entry> ValueVariants::Find(const std::vector<Inpu
 }
 
 absl::StatusOr<ValueVariants::Made> ValueVariants::Make(const std::vector<InputInfo>& inputs) {
-  const LongMutexLock making(making_);
+  const KeyedMutexLock making(making_, ShapesText(inputs));
   std::shared_ptr<Entry> entry = Find(inputs);
   const bool found = entry != nullptr;
   if (!found) {

@@ -23,7 +23,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "base/long_mutex.h"
+#include "base/keyed_mutex.h"
 #include "base/mutex.h"
 #include "compiler/kernel_service.h"
 #include "compiler/machine_of.h"
@@ -60,7 +60,7 @@ class ValueVariants {
   const ModelSource source_;
   const CompileOptions options_;
   const std::shared_ptr<KernelService> kernels_;
-  LongMutex making_;
+  KeyedMutex<std::string> making_;  // by the shapes of inputs
   Mutex mutex_;
   std::list<std::shared_ptr<Entry>> entries_ ABSL_GUARDED_BY(mutex_);  // newest use first
 };

@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "base/thread.h"
+#include "compiler/check_options.h"
 #include "compiler/compile_graph.h"
 #include "compiler/output_ports.h"
 #include "compiler/program_builder.h"
@@ -53,6 +55,13 @@ CompileOptions TunedAt(CompileOptions options, const Graph& graph,
 }
 
 }  // namespace
+
+std::string ShapesText(const std::vector<InputInfo>& inputs) {
+  std::string text;
+  for (const InputInfo& input : inputs)
+    absl::StrAppend(&text, input.present ? absl::StrJoin(input.tensor.shape(), ",") : "-", ";");
+  return text;
+}
 
 absl::Status NamingInputs(const absl::Status& status, const std::vector<PortInfo>& ports,
                           const std::vector<InputInfo>& inputs) {
@@ -220,7 +229,7 @@ absl::StatusOr<std::shared_ptr<const Variant>> Variants::WithKernels(Variant com
 }
 
 absl::Status Variants::Prepare() {
-  const LongMutexLock making(making_);
+  const KeyedMutexLock<std::string> making(making_, "");
   {
     const MutexLock lock(mutex_);
     if (!variants_.empty() || waits_) return absl::OkStatus();
@@ -259,13 +268,16 @@ std::shared_ptr<const Variant> Variants::Find(const std::vector<InputInfo>& inpu
 }
 
 absl::StatusOr<std::shared_ptr<const Variant>> Variants::Get(const std::vector<InputInfo>& inputs) {
+  const NoThreads scope(StartsNoThreads(options_));
   for (size_t k = 0; k < inputs_.size(); ++k)
     KILN_RETURN_IF_ERROR(CheckPort(inputs_[k], inputs[k]));
   if (auto found = Find(inputs); found != nullptr) return found;
   KILN_RETURN_IF_ERROR(Prepare());
-  const LongMutexLock making(making_);
+  const KeyedMutexLock making(making_, ShapesText(inputs));
   if (auto found = Find(inputs); found != nullptr) return found;
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const Variant> variant, MakeFor(inputs));
+  // Another thread may have made one meanwhile, for other shapes, that fits these too.
+  if (auto found = Find(inputs); found != nullptr) return found;
   const MutexLock lock(mutex_);
   variants_.push_front(std::move(variant));
   if (variants_.size() > kMaxVariants) variants_.pop_back();

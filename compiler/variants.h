@@ -5,7 +5,8 @@
 // The first variant is the template as it is, with all its symbols free; its guards are what
 // inference and lowering had to assume. When inputs break a guard, the symbols in that guard are
 // fixed to the extents at hand and the graph is lowered again; if that does not help (two inputs
-// share a symbol but not its value), all extents are. The newest 16 variants are kept.
+// share a symbol but not its value), all extents are. The newest 16 variants are kept. While one is
+// made, only those wait who ask for the same shapes.
 //
 // Example: input x [n, 64] used with a squeeze that asked for n != 1. Extents n = 9 and 17 run the
 // first variant; n = 1 makes a second with the guard n == 1.
@@ -19,7 +20,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "base/long_mutex.h"
+#include "base/keyed_mutex.h"
 #include "base/mutex.h"
 #include "compiler/constant_memory.h"
 #include "compiler/kernel_service.h"
@@ -40,6 +41,9 @@ absl::StatusOr<Variant> CompileFor(const Graph& graph, const CompileOptions& opt
 // these extents are what the model does not take.
 absl::Status NamingInputs(const absl::Status& status, const std::vector<PortInfo>& ports,
                           const std::vector<InputInfo>& inputs);
+
+// "1,3,224,224;-;": the shapes of inputs, for keys.
+std::string ShapesText(const std::vector<InputInfo>& inputs);
 
 // The inputs, or the outputs, of a graph.
 std::vector<PortInfo> PortInfosOf(const Graph& graph, bool inputs);
@@ -82,7 +86,7 @@ class Variants : public VariantProvider {
   const std::shared_ptr<KernelService> kernels_;
   std::vector<PortInfo> inputs_, outputs_;
   const ConstantMemory constants_;
-  LongMutex making_;
+  KeyedMutex<std::string> making_;  // by the shapes of inputs; "": the first
   Mutex mutex_;
   std::list<std::shared_ptr<const Variant>> variants_ ABSL_GUARDED_BY(mutex_);  // newest use first
   bool waits_ ABSL_GUARDED_BY(mutex_) = false;  // no variant can be made without inputs

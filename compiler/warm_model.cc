@@ -8,6 +8,8 @@
 #include "base/file_system.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "base/thread.h"
+#include "compiler/check_options.h"
 #include "exec/fits.h"
 
 namespace kiln {
@@ -89,30 +91,46 @@ absl::StatusOr<Graph> WarmModel::GraphFor(const std::vector<Tensor>& inputs) {
   return source_->GraphFor(inputs);
 }
 
-absl::Status WarmModel::Finish(Slot& slot) {
-  KILN_RETURN_IF_ERROR(cache_->Restore(*slot.stored, *slot.variant));
-  KILN_ASSIGN_OR_RETURN(slot.variant->kernels, kernels_->GetAll(slot.variant->program));
-  slot.stored.reset();
-  return absl::OkStatus();
+absl::StatusOr<std::shared_ptr<const Variant>> WarmModel::Restore(size_t stored,
+                                                                  const Variant& found) {
+  auto variant = std::make_shared<Variant>(found);
+  KILN_RETURN_IF_ERROR(cache_->Restore(stored, *variant));
+  KILN_ASSIGN_OR_RETURN(variant->kernels, kernels_->GetAll(variant->program));
+  return variant;
+}
+
+std::shared_ptr<const Variant> WarmModel::Finish(size_t stored) {
+  const KeyedMutexLock finishing(finishing_, stored);
+  const auto slot = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return std::find_if(found_.begin(), found_.end(),
+                        [&](const Slot& one) { return one.stored == stored; });
+  };
+  std::shared_ptr<const Variant> found;
+  {
+    const MutexLock lock(mutex_);
+    if (slot() == found_.end()) return nullptr;  // another thread has made it ready, or given it up
+    found = slot()->variant;
+  }
+  const auto restored = Restore(stored, *found);
+  if (!restored.ok()) LogDebug("cache: a program is compiled again: ", restored.status().message());
+  const MutexLock lock(mutex_);
+  if (!restored.ok()) {
+    found_.erase(slot());
+    return nullptr;
+  }
+  found_.splice(found_.begin(), found_, slot());
+  found_.front() = {*restored, std::nullopt};
+  return *restored;
 }
 
 absl::Status WarmModel::Prepare() {
+  std::optional<size_t> first;
   {
-    const LongMutexLock making(making_);
-    std::list<Slot> first;
-    {
-      const MutexLock lock(mutex_);
-      if (!found_.empty()) first.splice(first.end(), found_, found_.begin());
-    }
-    if (!first.empty()) {
-      const absl::Status finished =
-          first.front().stored.has_value() ? Finish(first.front()) : absl::OkStatus();
-      if (!finished.ok()) LogDebug("cache: a program is compiled again: ", finished.message());
-      const MutexLock lock(mutex_);
-      if (finished.ok()) found_.splice(found_.begin(), first);
-      if (finished.ok()) return finished;
-    }
+    const MutexLock lock(mutex_);
+    if (!found_.empty() && !found_.front().stored) return absl::OkStatus();
+    if (!found_.empty()) first = found_.front().stored;
   }
+  if (first && Finish(*first) != nullptr) return absl::OkStatus();
   KILN_RETURN_IF_ERROR(graph().status());
   return compiler_ != nullptr ? compiler_->Prepare() : absl::OkStatus();
 }
@@ -124,39 +142,28 @@ std::list<WarmModel::Slot>::iterator WarmModel::Fitting(const std::vector<InputI
   });
 }
 
-std::shared_ptr<const Variant> WarmModel::FindReady(const std::vector<InputInfo>& inputs) {
-  const MutexLock lock(mutex_);
-  const auto found = Fitting(inputs);
-  if (found == found_.end() || found->stored.has_value()) return nullptr;
-  found_.splice(found_.begin(), found_, found);
-  return found->variant;
-}
-
 std::shared_ptr<const Variant> WarmModel::FindKept(const std::vector<InputInfo>& inputs) {
   while (true) {
-    std::list<Slot> taken;
+    std::optional<size_t> stored;
     {
       const MutexLock lock(mutex_);
       const auto found = Fitting(inputs);
       if (found == found_.end()) return nullptr;
-      taken.splice(taken.end(), found_, found);
+      found_.splice(found_.begin(), found_, found);
+      if (!found->stored) return found->variant;
+      stored = found->stored;
     }
-    if (taken.front().stored.has_value() && !Finish(taken.front()).ok())
-      continue;  // what it needs is not in the cache any more
-    const MutexLock lock(mutex_);
-    found_.splice(found_.begin(), taken);
-    return found_.front().variant;
+    if (auto finished = Finish(*stored)) return finished;
   }
 }
 
 absl::StatusOr<std::shared_ptr<const Variant>> WarmModel::Get(
     const std::vector<InputInfo>& inputs) {
+  const NoThreads scope(StartsNoThreads(options_));
   const bool fit = std::equal(
       inputs_.begin(), inputs_.end(), inputs.begin(), inputs.end(),
       [](const PortInfo& port, const InputInfo& input) { return CheckPort(port, input).ok(); });
   if (fit) {  // else the compiler says what is wrong
-    if (auto ready = FindReady(inputs); ready != nullptr) return ready;
-    const LongMutexLock making(making_);
     if (auto kept = FindKept(inputs); kept != nullptr) return kept;
   }
   KILN_ASSIGN_OR_RETURN(ValueVariants::Made made, Make(inputs));

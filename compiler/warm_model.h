@@ -23,6 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/keyed_mutex.h"
 #include "base/long_mutex.h"
 #include "base/mutex.h"
 #include "base/task_queue.h"
@@ -56,6 +57,12 @@ class WarmModel : public VariantProvider {
   absl::StatusOr<std::shared_ptr<const Variant>> Instead(
       const std::shared_ptr<const Variant>& refused, const std::vector<InputInfo>& inputs) override;
 
+  // Tells the model and what Programs it has; nothing where there is no cache.
+  std::optional<CacheKey> key() const {
+    return cache_ != nullptr ? std::optional(cache_->key()) : std::nullopt;
+  }
+  const KernelService* kernels() const { return kernels_.get(); }
+
   Tuner* tuner() const { return options_.tuner.get(); }  // null: nothing is looked up
   MeasuredChoices* measured_choices() override {
     return options_.tuner != nullptr ? &options_.tuner->records() : nullptr;
@@ -81,9 +88,9 @@ class WarmModel : public VariantProvider {
   }
 
  private:
-  // A Program that was found. Without `stored` it is ready to run.
+  // A Program that was found. Without `stored` it is ready to run; else it has its guards only.
   struct Slot {
-    std::shared_ptr<Variant> variant;
+    std::shared_ptr<const Variant> variant;
     std::optional<size_t> stored;  // its number in the cache; it has no constants and kernels yet
   };
   WarmModel(std::string path, CompileOptions options, std::shared_ptr<KernelService> kernels)
@@ -91,12 +98,13 @@ class WarmModel : public VariantProvider {
         options_(std::move(options)),
         kernels_(std::move(kernels)),
         keeping_(1, KeepingOf(options_)) {}
-  absl::Status Finish(Slot& slot);
-  // A Program that was found and fits; null: there is none. One that is not ready is finished, by
-  // who makes.
-  std::shared_ptr<const Variant> FindReady(const std::vector<InputInfo>& inputs);
-  std::shared_ptr<const Variant> FindKept(const std::vector<InputInfo>& inputs)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(making_);
+  // A Program that was found and fits, made ready if it is not; null: there is none. Others that
+  // need the same Program wait for it.
+  std::shared_ptr<const Variant> FindKept(const std::vector<InputInfo>& inputs);
+  // What FindKept does for the Program with this number; null: it is none.
+  std::shared_ptr<const Variant> Finish(size_t stored);
+  // Reads what a Program needs from the cache.
+  absl::StatusOr<std::shared_ptr<const Variant>> Restore(size_t stored, const Variant& found);
   std::list<Slot>::iterator Fitting(const std::vector<InputInfo>& inputs)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Reads the file, once. `path`: as messages call it.
@@ -108,10 +116,11 @@ class WarmModel : public VariantProvider {
   const CompileOptions options_;
   const std::shared_ptr<KernelService> kernels_;
   std::vector<PortInfo> inputs_, outputs_;
-  std::unique_ptr<ProgramCache> cache_;            // null: nothing is kept
-  LongMutex reading_, making_;                     // a thread that makes may read
+  std::unique_ptr<ProgramCache> cache_;  // null: nothing is kept
+  LongMutex reading_;
+  KeyedMutex<size_t> finishing_;                   // by Slot::stored
   Mutex mutex_;                                    // guards all below
-  std::list<Slot> found_ ABSL_GUARDED_BY(mutex_);  // newest use first; not one being finished
+  std::list<Slot> found_ ABSL_GUARDED_BY(mutex_);  // newest use first
   // Immutable from when they are there, which Read has then seen: the source with the one or the
   // other.
   std::optional<ModelSource> source_;

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <sys/mman.h>
-
 #if defined(__SSE__)
 #include <xmmintrin.h>
 #endif
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -25,10 +22,6 @@ namespace kiln {
 namespace {
 
 constexpr char kRunning[] = "running";
-
-// Memory from here on is given in huge pages where the system has them.
-constexpr int64_t kHugeFrom = int64_t{4} << 20;  // speed
-constexpr int64_t kHugePage = int64_t{2} << 20;  // correctness
 
 // Kernels mean IEEE arithmetic; a caller may have set flush-to-zero or another rounding.
 class DefaultFloatMode {
@@ -49,12 +42,6 @@ absl::Status Invalid(const T&... text) {
 
 std::string Text(const std::vector<int64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
-}
-
-std::string Names(const std::vector<PortInfo>& ports) {
-  return absl::StrJoin(ports, ", ", [](std::string* out, const PortInfo& p) {
-    absl::StrAppend(out, "\"", p.name, "\"");
-  });
 }
 
 absl::Status Empty() {
@@ -117,227 +104,84 @@ std::vector<bool> SharedResults(const std::vector<Tensor>& results) {
 
 }  // namespace
 
-void Memory::Free::operator()(void* p) const { std::free(p); }
-
-absl::Status Memory::Reserve(int64_t bytes) {
-  if (bytes <= size_ && data_ != nullptr) return absl::OkStatus();
-  data_.reset();
-  size_ = 0;
-  const int64_t unit = bytes >= kHugeFrom ? kHugePage : kArenaAlignment;
-  const std::optional<int64_t> padded = CheckedRoundUp(std::max<int64_t>(bytes, 1), unit);
-  if (padded) {
-    data_.reset(std::aligned_alloc(static_cast<size_t>(unit), static_cast<size_t>(*padded)));
-  }
-  if (data_ == nullptr) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("memory: ", bytes, " bytes are not available; use smaller inputs"));
-  }
-  size_ = *padded;
-  // A wish: without huge pages it is slower and as right.
-  if (unit == kHugePage) madvise(data_.get(), static_cast<size_t>(size_), MADV_HUGEPAGE);
-  return absl::OkStatus();
-}
-
-Context::State::State(Model::State* m) : model(m), launcher(&m->pool) {
+Context::Impl::Impl(Model::State* m)
+    : model(m),
+      launcher(&m->pool),
+      states(m->states, m->provider->inputs(), m->runtime, m->counts),
+      arena(m->runtime, {m->counts, &m->counts->arenas}) {
   const size_t inputs = m->provider->inputs().size(), outs = m->provider->outputs().size();
   bound_inputs.resize(inputs);
-  input_copies.resize(inputs);
+  for (size_t i = 0; i < inputs; ++i)
+    input_copies.emplace_back(m->runtime,
+                              std::shared_ptr<std::atomic<int64_t>>(m->counts, &m->counts->copies));
   bound_outputs.resize(outs);
+  wanted.assign(outs, true);
   outputs.resize(outs);
   owned_outputs.resize(outs);
 }
 
-absl::Status Context::State::Bind(absl::string_view input, Tensor view) {
-  const auto it = model->input_index.find(input);
-  const std::vector<PortInfo>& ports = model->provider->inputs();
-  if (it == model->input_index.end()) {
-    return absl::NotFoundError(
-        absl::StrCat("input \"", input, "\": the model has no such input; it has ", Names(ports)));
-  }
-  KILN_RETURN_IF_ERROR(CheckTensor("input", ports[it->second], view));
-  std::optional<Tensor>& bound = bound_inputs[it->second];
+absl::Status Context::Impl::Bind(size_t input, Tensor view) {
+  KILN_RETURN_IF_ERROR(CheckTensor("input", model->provider->inputs()[input], view));
+  std::optional<Tensor>& bound = bound_inputs[input];
   moved = moved || !bound || !SameMemory(*bound, view);
   bound = std::move(view);
   return absl::OkStatus();
 }
 
-absl::Status Context::State::BindOutput(absl::string_view output, Tensor view) {
-  const auto it = model->output_index.find(output);
-  const std::vector<PortInfo>& ports = model->provider->outputs();
-  if (it == model->output_index.end()) {
-    return absl::NotFoundError(absl::StrCat(
-        "output \"", output, "\": the model has no such output; it has ", Names(ports)));
-  }
-  KILN_RETURN_IF_ERROR(CheckTensor("output", ports[it->second], view));
+absl::Status Context::Impl::BindOutput(size_t output, Tensor view) {
+  const PortInfo& port = model->provider->outputs()[output];
+  KILN_RETURN_IF_ERROR(CheckTensor("output", port, view));
   if (!UsableAsIs(view))
-    return Invalid("output \"", output,
+    return Invalid("output \"", port.name,
                    "\": the memory is not dense and aligned; bind a dense tensor");
   if (const std::string constant = model->provider->ConstantIn(RangeOf(view)); !constant.empty()) {
-    return Invalid("output \"", output, "\": the memory overlaps that of constant \"", constant,
+    return Invalid("output \"", port.name, "\": the memory overlaps that of constant \"", constant,
                    "\", which the model reads at every run; bind memory of its own");
   }
-  std::optional<Tensor>& bound = bound_outputs[it->second];
+  std::optional<Tensor>& bound = bound_outputs[output];
   moved = moved || !bound || !SameMemory(*bound, view);
   bound = std::move(view);
   return absl::OkStatus();
 }
 
-bool Context::State::Holds(const CachedPlan& cached) const {
-  for (size_t i = 0; i < bound_inputs.size(); ++i) {
-    if (bound_inputs[i].has_value() != cached.shapes[i].has_value()) return false;
-    if (bound_inputs[i] && bound_inputs[i]->shape() != *cached.shapes[i]) return false;
+Context::Impl::Bound Context::Impl::MakeBound(std::shared_ptr<const PreparedRun> prepared) {
+  Bound bound;
+  if (prepared->plan != nullptr) {
+    bound.plan = std::make_unique<BoundPlan>(prepared->plan);
+  } else {
+    const std::shared_ptr<const Script>& script = prepared->variant->script;
+    std::unique_ptr<ScriptRun>& run = scripts[script];
+    if (run == nullptr) run = std::make_unique<ScriptRun>(script, *model);
+    bound.script = run.get();
   }
-  for (const CachedPlan::Value& value : cached.values) {
-    // A value guard of an input that is not dense is left to the provider.
-    const std::optional<Tensor>& bound = bound_inputs[value.input];
-    if (!bound || !bound->is_dense() ||
-        static_cast<size_t>(bound->size_bytes()) != value.bytes.size() ||
-        std::memcmp(bound->data(), value.bytes.data(), value.bytes.size()) != 0) {
-      return false;
-    }
-  }
-  return true;
+  bound.prepared = std::move(prepared);
+  return bound;
 }
 
-absl::StatusOr<std::vector<InputInfo>> Context::State::Info() const {
-  const std::vector<PortInfo>& ports = model->provider->inputs();
-  std::vector<InputInfo> info;
-  for (size_t i = 0; i < ports.size(); ++i) {
-    const std::optional<Tensor>& bound = bound_inputs[i];
-    if (!bound && !ports[i].optional) {
-      return Invalid("input \"", ports[i].name, "\": not bound; give it a tensor of shape ",
-                     ToString(ports[i].shape));
-    }
-    // Providers read values: they get them dense.
-    const Tensor tensor = bound ? (UsableAsIs(*bound) ? *bound : bound->Clone()) : Tensor();
-    info.push_back({ports[i].name, bound.has_value(), tensor});
-  }
-  return info;
-}
-
-absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlan() {
-  KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info());
-  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const Variant> variant, model->provider->Get(info));
-  absl::StatusOr<CachedPlan> made = MakePlanOf(variant, info);
-  return made.ok() ? std::move(made) : MakePlanInstead(variant, info, made.status());
-}
-
-absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlanInstead(
-    std::shared_ptr<const Variant> variant, const std::vector<InputInfo>& info, absl::Status why) {
-  for (;;) {
-    auto other = model->provider->Instead(variant, info);
-    if (absl::IsNotFound(other.status())) return why;
-    KILN_RETURN_IF_ERROR(other.status());
-    variant = *std::move(other);
-    absl::StatusOr<CachedPlan> made = MakePlanOf(variant, info);
-    if (made.ok()) return made;
-    why = made.status();
-  }
-}
-
-absl::StatusOr<Context::State::CachedPlan> Context::State::MakePlanOf(
-    const std::shared_ptr<const Variant>& variant, const std::vector<InputInfo>& info) {
-  CachedPlan cached;
-  for (const InputInfo& input : info) {
-    cached.shapes.push_back(input.present ? std::optional(input.tensor.shape()) : std::nullopt);
-  }
-  for (const Guard& guard : variant->guards) {
-    if (guard.kind != Guard::Kind::kValue) continue;
-    const auto it = model->input_index.find(guard.input);
-    if (it != model->input_index.end()) cached.values.push_back({it->second, guard.bytes});
-  }
-  // Elements that are symbols count as extents do.
-  for (int i = 0; i < variant->program.inputs_size(); ++i) {
-    if (variant->program.inputs(i).elements_size() == 0 || !info[static_cast<size_t>(i)].present)
-      continue;
-    const Tensor& tensor = info[static_cast<size_t>(i)].tensor;
-    cached.values.push_back(
-        {static_cast<size_t>(i), std::string(static_cast<const char*>(tensor.data()),
-                                             static_cast<size_t>(tensor.size_bytes()))});
-  }
-  if (variant->script != nullptr) return MakeScript(variant, info, std::move(cached));
-  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const CheckedProgram> program,
-                        model->Checked(variant));
-  if (program->outputs.size() != outputs.size()) {
-    return Invalid("program: ", program->outputs.size(), " outputs; the model has ",
-                   outputs.size());
-  }
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const PortInfo& port = model->provider->outputs()[i];
-    if (program->outputs[i].type != port.type) {
-      return Invalid("program: output ", i, " is ", Name(program->outputs[i].type),
-                     "; the model's is ", Name(port.type));
-    }
-  }
-  KILN_ASSIGN_OR_RETURN(const SymbolValues symbols, BindSymbols(program->inputs, info));
-  std::vector<bool> present;
-  for (const InputInfo& input : info) present.push_back(input.present);
-  {
-    const Admission admission(model->pool,
-                              Admission::Share::kExclusive);  // weights are packed in regions
-    KILN_ASSIGN_OR_RETURN(cached.plan, ExecutionPlan::Create(program, symbols, present,
-                                                             model->session, model->choosing));
-  }
-  KILN_RETURN_IF_ERROR(arena.Reserve(cached.plan->arena_bytes()));
-  if (model->on_plan) {
-    const std::vector<PortInfo>& ports = model->provider->inputs();
-    std::string text;
-    for (size_t i = 0; i < ports.size(); ++i) {
-      if (bound_inputs[i])
-        absl::StrAppend(&text, "input \"", ports[i].name, "\" ", Text(bound_inputs[i]->shape()),
-                        "\n");
-    }
-    model->on_plan({text + cached.plan->ToString(), cached.plan->LibraryCalls()});
-  }
-  return cached;
-}
-
-absl::StatusOr<Context::State::CachedPlan> Context::State::MakeScript(
-    const std::shared_ptr<const Variant>& variant, const std::vector<InputInfo>& info,
-    CachedPlan cached) {
-  std::vector<CheckedPort> ports;
-  for (const program::Port& port : variant->program.inputs()) {
-    CheckedPort& made = ports.emplace_back();
-    made.name = port.name();
-    made.type = static_cast<DType>(port.dtype());
-    for (const std::string& dim : port.shape()) {
-      KILN_ASSIGN_OR_RETURN(made.shape.emplace_back(), Dim::Parse(dim));
-    }
-    for (const std::string& element : port.elements()) {
-      KILN_ASSIGN_OR_RETURN(made.elements.emplace_back(), Dim::Parse(element));
-    }
-  }
-  KILN_ASSIGN_OR_RETURN(cached.symbols, BindSymbols(ports, info));
-  std::unique_ptr<ScriptRun>& run = scripts[variant->script];
-  if (run == nullptr) run = std::make_unique<ScriptRun>(variant->script, *model);
-  cached.script = run.get();
-  return cached;
-}
-
-absl::StatusOr<Context::State::CachedPlan*> Context::State::FindPlan() {
+absl::StatusOr<Context::Impl::Bound*> Context::Impl::FindBound() {
   ++runs;
-  for (CachedPlan& cached : plans) {
-    if (!Holds(cached)) continue;
-    cached.last_used = runs;
-    return &cached;
+  for (Bound& bound : bounds) {
+    if (!bound.prepared->Holds(bound_inputs, wanted)) continue;
+    bound.last_used = runs;
+    return &bound;
   }
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedRun> prepared,
+                        model->Prepared(bound_inputs, wanted));
   placed = nullptr;  // a new plan may have the address of an old one
-  KILN_ASSIGN_OR_RETURN(CachedPlan made, MakePlan());
+  Bound made = MakeBound(std::move(prepared));
   made.last_used = runs;
-  if (plans.size() < kMaxPlans) {
-    plans.push_back(std::move(made));
-    return &plans.back();
+  if (bounds.size() < kMaxPlans) {
+    bounds.push_back(std::move(made));
+    return &bounds.back();
   }
-  const auto by_use = [](const CachedPlan& a, const CachedPlan& b) {
-    return a.last_used < b.last_used;
-  };
-  CachedPlan& oldest = *std::min_element(plans.begin(), plans.end(), by_use);
+  const auto by_use = [](const Bound& a, const Bound& b) { return a.last_used < b.last_used; };
+  Bound& oldest = *std::min_element(bounds.begin(), bounds.end(), by_use);
   oldest = std::move(made);
   return &oldest;
 }
 
 // What an input is read from: the caller's memory, unless an output is written there too early.
-bool Context::State::NeedsCopy(size_t i, const ExecutionPlan& plan) {
+bool Context::Impl::NeedsCopy(size_t i, const ExecutionPlan& plan) {
   const MemoryRange range = RangeOf(*bound_inputs[i]);
   for (auto it = written.From(range.begin); it != written.end() && it->range.begin < range.end;
        ++it) {
@@ -350,25 +194,25 @@ bool Context::State::NeedsCopy(size_t i, const ExecutionPlan& plan) {
   return false;
 }
 
-absl::Status Context::State::SetInputs(ExecutionPlan& plan) {
+absl::Status Context::Impl::PlaceInputs(BoundPlan& bound) {
   donated.assign(outputs.size(), false);
   shared = false;
   copied.clear();
   for (size_t i = 0; i < bound_inputs.size(); ++i) {
     if (!bound_inputs[i]) continue;
     const Tensor& tensor = *bound_inputs[i];
-    if (UsableAsIs(tensor) && !NeedsCopy(i, plan)) {
-      plan.SetInput(i, tensor.data());
+    if (UsableAsIs(tensor) && !NeedsCopy(i, bound.plan())) {
+      bound.SetInput(i, tensor.data());
       continue;
     }
     KILN_RETURN_IF_ERROR(input_copies[i].Reserve(tensor.size_bytes()));
-    plan.SetInput(i, input_copies[i].data());
+    bound.SetInput(i, input_copies[i].data());
     copied.push_back(i);
   }
   return absl::OkStatus();
 }
 
-void Context::State::CopyInputs() {
+void Context::Impl::CopyInputs() {
   for (const size_t i : copied) {
     const Tensor& tensor = *bound_inputs[i];
     void* const copy = input_copies[i].data();
@@ -383,7 +227,7 @@ void Context::State::CopyInputs() {
   }
 }
 
-absl::Status Context::State::CheckBoundOutputs() {
+absl::Status Context::Impl::CheckBoundOutputs() {
   written.Clear();
   for (size_t i = 0; i < bound_outputs.size(); ++i) {
     if (bound_outputs[i]) written.Add(RangeOf(*bound_outputs[i]), i);
@@ -396,7 +240,7 @@ absl::Status Context::State::CheckBoundOutputs() {
   return absl::OkStatus();
 }
 
-absl::Status Context::State::CheckBoundShape(size_t i, const std::vector<int64_t>& shape) const {
+absl::Status Context::Impl::CheckBoundShape(size_t i, const std::vector<int64_t>& shape) const {
   if (!bound_outputs[i] || bound_outputs[i]->shape() == shape) return absl::OkStatus();
   return Invalid("output \"", model->provider->outputs()[i].name, "\": the bound memory is ",
                  Text(bound_outputs[i]->shape()), ", the result ", Text(shape),
@@ -405,22 +249,23 @@ absl::Status Context::State::CheckBoundShape(size_t i, const std::vector<int64_t
 
 // Memory of the context's own that is not bound now: an output of an earlier run may have become an
 // input, or another output.
-absl::StatusOr<const Tensor*> Context::State::OwnOutput(size_t i,
-                                                        const std::vector<int64_t>& shape) {
+absl::StatusOr<const Tensor*> Context::Impl::OwnOutput(size_t i,
+                                                       const std::vector<int64_t>& shape) {
   std::vector<Tensor>& owned = owned_outputs[i];
   std::erase_if(owned, [&](const Tensor& tensor) { return tensor.shape() != shape; });
   for (const Tensor& tensor : owned) {
     if (!taken.Overlaps(RangeOf(tensor))) return &tensor;
   }
   const DType type = model->provider->outputs()[i].type;
-  Memory memory;
-  KILN_RETURN_IF_ERROR(memory.Reserve(CheckedBytes(type, shape)));
-  auto owner = std::make_shared<Memory>(std::move(memory));
+  auto owner = std::make_shared<Memory>(
+      model->runtime,
+      std::shared_ptr<std::atomic<int64_t>>(model->counts, &model->counts->outputs));
+  KILN_RETURN_IF_ERROR(owner->Reserve(CheckedBytes(type, shape)));
   owned.push_back(Tensor::View(owner->data(), type, shape, {}, owner));
   return &owned.back();
 }
 
-void Context::State::FindTaken() {
+void Context::Impl::FindTaken() {
   taken.Clear();
   for (const auto* ports : {&bound_inputs, &bound_outputs}) {
     for (const std::optional<Tensor>& bound : *ports) {
@@ -430,70 +275,101 @@ void Context::State::FindTaken() {
   taken.SortJoined();
 }
 
-absl::Status Context::State::SetOutputs(ExecutionPlan& plan) {
+absl::Status Context::Impl::PlaceOutputs(BoundPlan& bound) {
+  const std::vector<std::vector<int64_t>>& shapes = bound.plan().output_shapes();
   for (size_t i = 0; i < outputs.size(); ++i)
-    KILN_RETURN_IF_ERROR(CheckBoundShape(i, plan.output_shapes()[i]));
+    if (wanted[i]) KILN_RETURN_IF_ERROR(CheckBoundShape(i, shapes[i]));
   KILN_RETURN_IF_ERROR(CheckBoundOutputs());
   // Only memory of the context's own has to keep clear of what is bound.
   if (std::find(bound_outputs.begin(), bound_outputs.end(), std::nullopt) != bound_outputs.end())
     FindTaken();
   for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!wanted[i]) {
+      outputs[i] = Tensor();
+      continue;
+    }
     if (bound_outputs[i]) {
       outputs[i] = *bound_outputs[i];
     } else {
-      KILN_ASSIGN_OR_RETURN(const Tensor* own, OwnOutput(i, plan.output_shapes()[i]));
+      KILN_ASSIGN_OR_RETURN(const Tensor* own, OwnOutput(i, shapes[i]));
       outputs[i] = *own;  // into memory that its shape has already
     }
-    plan.SetOutput(i, outputs[i].data());
+    bound.SetOutput(i, outputs[i].data());
   }
   return absl::OkStatus();
 }
 
-absl::Status Context::State::RunPlan(std::vector<double>* ms) {
-  const Admission admission(model->pool, current->share());
+absl::Status Context::Impl::PlaceArena(BoundPlan& bound) {
+  const int64_t bytes = bound.plan().arena_bytes();
+  if (model->options.shared_arena != nullptr) {
+    std::optional<Memory>& memory = model->options.shared_arena->memory;
+    if (!memory) memory.emplace(model->runtime, std::make_shared<std::atomic<int64_t>>(0));
+    KILN_RETURN_IF_ERROR(memory->Reserve(bytes));
+    bound.SetArena(memory->data());
+    return absl::OkStatus();
+  }
+  if (callers_arena == nullptr) {
+    KILN_RETURN_IF_ERROR(arena.Reserve(bytes));
+    bound.SetArena(arena.data());
+    return absl::OkStatus();
+  }
+  if (callers_arena_bytes < bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("arena: the caller's has ",
+                                                     callers_arena_bytes, " bytes, the plan needs ",
+                                                     bytes, "; give a larger one to SetArena"));
+  }
+  bound.SetArena(callers_arena);
+  return absl::OkStatus();
+}
+
+absl::Status Context::Impl::RunPlan(const RunControl& control, std::vector<double>* ms) {
+  const ExecutionPlan& plan = current->plan();
+  std::optional<LongMutexLock> alone;  // before the admission, in all models that share the arena
+  if (model->options.shared_arena != nullptr) alone.emplace(model->options.shared_arena->running);
+  const Admission admission(model->pool, plan.share());
   launcher.set_limit(admission.exclusive() ? model->pool.threads() : 1);
-  KILN_RETURN_IF_ERROR(arena.Reserve(current->arena_bytes()));
-  current->SetArena(arena.data());
+  KILN_RETURN_IF_ERROR(PlaceArena(*current));
   // What fails, fails before anything is written.
   if (moved || placed != current) {
     placed = nullptr;
-    KILN_RETURN_IF_ERROR(SetOutputs(*current));
-    KILN_RETURN_IF_ERROR(SetInputs(*current));
+    KILN_RETURN_IF_ERROR(PlaceOutputs(*current));
+    KILN_RETURN_IF_ERROR(PlaceInputs(*current));
     if (shared) KILN_RETURN_IF_ERROR(current->VerifyPorts());
     placed = current;
     moved = false;
   }
   CopyInputs();
-  KILN_RETURN_IF_ERROR(current->Run(launcher, ms));
+  KILN_RETURN_IF_ERROR(current->Run(launcher, control, ms));
   report = current->report();
   return absl::OkStatus();
 }
 
-absl::Status Context::State::RunPlanOrInstead(CachedPlan& plan, std::vector<double>* ms) {
-  const absl::Status status = RunPlan(ms);
+absl::Status Context::Impl::RunPlanOrInstead(Bound& bound, const RunControl& control) {
+  const absl::Status status = RunPlan(control, nullptr);
+  if (status.ok() || absl::IsCancelled(status) || absl::IsDeadlineExceeded(status)) return status;
   // Where an output lies over an input, there may be nothing left to run again.
-  if (status.ok() || (placed == current && shared)) return status;
-  KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info());
-  const auto variant = current->program().variant;
-  KILN_ASSIGN_OR_RETURN(CachedPlan made, MakePlanInstead(variant, info, status));
-  made.last_used = runs;
-  plan = std::move(made);
+  if (placed == current && shared) return status;
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedRun> prepared,
+                        model->PreparedInstead(bound.prepared, bound_inputs, status));
   placed = nullptr;
-  current = plan.plan.get();
-  if (ms != nullptr) ms->clear();
-  return current != nullptr ? RunPlan(ms) : RunScript(plan, nullptr);
+  const uint64_t last_used = bound.last_used;
+  bound = MakeBound(std::move(prepared));
+  bound.last_used = last_used;
+  current = bound.plan.get();
+  return current != nullptr ? RunPlan(control, nullptr) : RunScript(bound, control, nullptr);
 }
 
-absl::Status Context::State::RunScript(const CachedPlan& cached, std::vector<ThunkTime>* times) {
+absl::Status Context::Impl::RunScript(const Bound& bound, const RunControl& control,
+                                      std::vector<ThunkTime>* times) {
   placed = nullptr;
   KILN_RETURN_IF_ERROR(CheckBoundOutputs());
   std::vector<Tensor> inputs;
   for (const std::optional<Tensor>& bound : bound_inputs)
     inputs.push_back(!bound ? Tensor() : UsableAsIs(*bound) ? *bound : bound->Clone());
   KILN_ASSIGN_OR_RETURN(std::vector<Tensor> results,
-                        cached.script->Run(inputs, cached.symbols, times));
+                        bound.script->Run(inputs, bound.prepared->symbols, control, times));
   for (size_t i = 0; i < outputs.size(); ++i)
-    KILN_RETURN_IF_ERROR(CheckBoundShape(i, results[i].shape()));
+    if (wanted[i]) KILN_RETURN_IF_ERROR(CheckBoundShape(i, results[i].shape()));
   // A result may be an input's memory: it is not overwritten with another result, and what the
   // caller owns is not handed out as the context's. Nor is one memory handed out twice.
   taken.Clear();
@@ -507,41 +383,112 @@ absl::Status Context::State::RunScript(const CachedPlan& cached, std::vector<Thu
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tensor& result = results[i];
+    if (!wanted[i]) {
+      outputs[i] = Tensor();
+      continue;
+    }
     outputs[i] = bound_outputs[i] ? *bound_outputs[i] : result;
     if (bound_outputs[i] && result.size_bytes() > 0)
       std::memcpy(outputs[i].data(), result.data(), static_cast<size_t>(result.size_bytes()));
   }
-  report = cached.script->report();
+  report = bound.script->report();
   return absl::OkStatus();
 }
 
-absl::Status Context::State::Run(std::vector<ThunkTime>* times) {
+absl::Status Context::Impl::RunProfiled(const RunControl& control, std::vector<ThunkTime>& times) {
+  std::vector<double> ms;
+  KILN_RETURN_IF_ERROR(RunPlan(control, &ms));
+  const ExecutionPlan& plan = current->plan();
+  for (const PlanStep& step : plan.steps()) {
+    static constexpr const char* kKinds[] = {"kernel", "library", "copy", "host"};
+    times.push_back({kKinds[step.launch.index()], plan.program().thunks[step.thunk].name,
+                     ms[times.size()], step.bytes, current->IsVm(step)});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Context::Impl::RunOnce(const RunControl& control, std::vector<ThunkTime>* times) {
+  KILN_RETURN_IF_ERROR(control.Check());
+  KILN_RETURN_IF_ERROR(states.Begin(bound_inputs));
+  KILN_ASSIGN_OR_RETURN(Bound* const bound, FindBound());
+  current = bound->plan.get();
+  KILN_RETURN_IF_ERROR(states.Place(bound->prepared->plan.get(), bound_outputs));
+  moved = moved || states.moved();
+  const absl::Status status = current == nullptr ? RunScript(*bound, control, times)
+                              : times == nullptr ? RunPlanOrInstead(*bound, control)
+                                                 : RunProfiled(control, *times);
+  states.End(status, outputs);
+  return status;
+}
+
+absl::Status Context::Impl::Run(const RunControl& control, std::vector<ThunkTime>* times) {
   const DefaultFloatMode float_mode;
+  const RunOptions& options = model->options;
+  Runtime::State& runtime = model->runtime->state();
   model->provider->ResumeAfterFork();
   has_run = false;  // what an output holds after a run that failed is nobody's
-  KILN_ASSIGN_OR_RETURN(CachedPlan* const plan, FindPlan());
-  current = plan->plan.get();
-  if (current == nullptr) {
-    KILN_RETURN_IF_ERROR(RunScript(*plan, times));
-  } else if (times == nullptr) {
-    KILN_RETURN_IF_ERROR(RunPlanOrInstead(*plan, nullptr));
-  } else {
-    std::vector<double> ms;
-    KILN_RETURN_IF_ERROR(RunPlan(&ms));
-    if (current == nullptr)
-      return absl::InternalError("a script ran in place of a plan; run again");
-    for (const PlanStep& step : current->steps()) {
-      static constexpr const char* kKinds[] = {"kernel", "library", "copy", "host"};
-      times->push_back({kKinds[step.launch.index()], current->program().thunks[step.thunk].name,
-                        ms[times->size()], step.bytes, current->IsVm(step)});
-    }
+  if (options.on_start) options.on_start();
+  const absl::Status status = RunOnce(control, times);
+  has_run = status.ok();
+  ++(status.ok() ? runtime.runs : runtime.failed_runs);
+  if (status.ok() && report.vm_launches > 0) ++runtime.vm_runs;
+  if (options.on_finish) options.on_finish(status);
+  return status;
+}
+
+absl::Status Context::Impl::BindCallers(size_t input, Tensor view) {
+  const std::vector<PortInfo>& ports = model->provider->inputs();
+  if (input >= ports.size()) return Invalid("input ", input, ": the model has ", ports.size());
+  if (states.HasInput(input)) {
+    return Invalid("input \"", ports[input].name,
+                   "\": it is a state of the context; call SetState");
   }
-  has_run = true;
+  return Bind(input, std::move(view));
+}
+
+absl::Status Context::Impl::BindCallersOutput(size_t output, Tensor view) {
+  const std::vector<PortInfo>& ports = model->provider->outputs();
+  if (output >= ports.size()) return Invalid("output ", output, ": the model has ", ports.size());
+  if (states.HasOutput(output)) {
+    return Invalid("output \"", ports[output].name,
+                   "\": it is a state of the context; call State after the run");
+  }
+  return BindOutput(output, std::move(view));
+}
+
+absl::Status Context::Impl::SetOutputs(const std::vector<std::string>& names) {
+  std::vector<bool> chosen(outputs.size(), names.empty());
+  for (const std::string& name : names) {
+    KILN_ASSIGN_OR_RETURN(const size_t index, model->OutputIndex(name));
+    chosen[index] = true;
+  }
+  for (const StatePorts& state : model->states) chosen[state.output] = true;
+  moved = moved || chosen != wanted;
+  wanted = std::move(chosen);
   return absl::OkStatus();
 }
 
-std::vector<Tensor> Context::State::TakeOutputs() {
+absl::StatusOr<Tensor> Context::Impl::Output(size_t output) const {
+  const std::vector<PortInfo>& ports = model->provider->outputs();
+  if (output >= ports.size()) return Invalid("output ", output, ": the model has ", ports.size());
+  const std::string& name = ports[output].name;
+  if (has_run && !wanted[output]) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "output \"", name, "\": it was not computed; name it among those of SetOutputs"));
+  }
+  if (has_run) return outputs[output];
+  return absl::FailedPreconditionError(absl::StrCat("output \"", name, "\": nothing has run",
+                                                    runs > 0 ? " well" : "", "; call Run first"));
+}
+
+absl::Status Context::Impl::SetState(size_t input, const Tensor& value) {
+  KILN_RETURN_IF_ERROR(CheckTensor("state", model->provider->inputs()[input], value));
+  return states.Set(input, value);
+}
+
+std::vector<Tensor> Context::Impl::TakeOutputs() {
   std::vector<Tensor> taken = outputs;
+  for (const StatePorts& state : model->states) taken[state.output] = taken[state.output].Clone();
   for (size_t i = 0; i < outputs.size(); ++i) {
     outputs[i] = Tensor();
     owned_outputs[i].clear();
@@ -551,57 +498,129 @@ std::vector<Tensor> Context::State::TakeOutputs() {
   return taken;
 }
 
-void Context::State::Unbind() {
+void Context::Impl::Unbind() {
   for (std::optional<Tensor>& input : bound_inputs) input.reset();
   for (std::optional<Tensor>& output : bound_outputs) output.reset();
   moved = true;
 }
 
-Context::Context(std::unique_ptr<State> state) : state_(std::move(state)) {}
+int64_t Context::Impl::kept_bytes() const {
+  int64_t bytes = arena.size();
+  for (const Memory& copy : input_copies) bytes += copy.size();
+  for (const std::vector<Tensor>& owned : owned_outputs)
+    for (const Tensor& tensor : owned) bytes += tensor.size_bytes();
+  return bytes;
+}
+
+void Context::Impl::Trim() {
+  arena.Release();
+  for (Memory& copy : input_copies) copy.Release();
+  for (std::vector<Tensor>& owned : owned_outputs) owned.clear();
+  for (Tensor& output : outputs) output = Tensor();
+  has_run = false;
+  bounds.clear();
+  scripts.clear();
+  current = nullptr;
+  placed = nullptr;
+  moved = true;
+}
+
+Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Context::Context(Context&&) noexcept = default;
 // The state before holds the model that its launcher's pool belongs to: it goes as one.
 Context& Context::operator=(Context&&) noexcept = default;
 Context::~Context() = default;
 
 absl::Status Context::Bind(absl::string_view input, Tensor view) {
-  if (state_ == nullptr) return Empty();
-  return CatchExceptions("input", [&] { return state_->Bind(input, std::move(view)); });
+  if (impl_ == nullptr) return Empty();
+  return CatchExceptions("input", [&]() -> absl::Status {
+    KILN_ASSIGN_OR_RETURN(const size_t index, impl_->model->InputIndex(input));
+    return impl_->BindCallers(index, std::move(view));
+  });
+}
+absl::Status Context::Bind(size_t input, Tensor view) {
+  if (impl_ == nullptr) return Empty();
+  return CatchExceptions("input", [&] { return impl_->BindCallers(input, std::move(view)); });
 }
 absl::Status Context::BindOutput(absl::string_view output, Tensor view) {
-  if (state_ == nullptr) return Empty();
-  return CatchExceptions("output", [&] { return state_->BindOutput(output, std::move(view)); });
+  if (impl_ == nullptr) return Empty();
+  return CatchExceptions("output", [&]() -> absl::Status {
+    KILN_ASSIGN_OR_RETURN(const size_t index, impl_->model->OutputIndex(output));
+    return impl_->BindCallersOutput(index, std::move(view));
+  });
 }
-absl::Status Context::Run() {
-  if (state_ == nullptr) return Empty();
-  return CatchExceptions(kRunning, [&] { return state_->Run(nullptr); });
+absl::Status Context::BindOutput(size_t output, Tensor view) {
+  if (impl_ == nullptr) return Empty();
+  return CatchExceptions("output",
+                         [&] { return impl_->BindCallersOutput(output, std::move(view)); });
+}
+absl::Status Context::SetOutputs(const std::vector<std::string>& names) {
+  if (impl_ == nullptr) return Empty();
+  return CatchExceptions("outputs", [&] { return impl_->SetOutputs(names); });
+}
+
+absl::Status Context::SetArena(void* memory, int64_t bytes) {
+  if (impl_ == nullptr) return Empty();
+  if (reinterpret_cast<uintptr_t>(memory) % kArenaAlignment != 0 || bytes < 0) {
+    return Invalid("arena: ", bytes, " bytes at an address that is ",
+                   reinterpret_cast<uintptr_t>(memory) % kArenaAlignment, " beyond a multiple of ",
+                   kArenaAlignment, "; give aligned memory");
+  }
+  impl_->callers_arena = memory;
+  impl_->callers_arena_bytes = bytes;
+  return absl::OkStatus();
+}
+
+absl::Status Context::Run(const RunControl& control) {
+  if (impl_ == nullptr) return Empty();
+  return CatchExceptions(kRunning, [&] { return impl_->Run(control, nullptr); });
 }
 
 absl::StatusOr<Tensor> Context::Output(absl::string_view name) const {
-  if (state_ == nullptr) return Empty();
+  if (impl_ == nullptr) return Empty();
   return CatchExceptions("output", [&]() -> absl::StatusOr<Tensor> {
-    const auto it = state_->model->output_index.find(name);
-    if (it == state_->model->output_index.end()) {
-      return absl::NotFoundError(absl::StrCat("output \"", name,
-                                              "\": the model has no such output; it has ",
-                                              Names(state_->model->provider->outputs())));
-    }
-    if (state_->has_run) return state_->outputs[it->second];
-    return absl::FailedPreconditionError(absl::StrCat("output \"", name, "\": nothing has run",
-                                                      state_->runs > 0 ? " well" : "",
-                                                      "; call Run first"));
+    KILN_ASSIGN_OR_RETURN(const size_t index, impl_->model->OutputIndex(name));
+    return impl_->Output(index);
   });
+}
+absl::StatusOr<Tensor> Context::Output(size_t output) const {
+  if (impl_ == nullptr) return Empty();
+  return CatchExceptions("output", [&] { return impl_->Output(output); });
+}
+
+absl::StatusOr<Tensor> Context::State(absl::string_view input) const {
+  if (impl_ == nullptr) return Empty();
+  return CatchExceptions("state", [&]() -> absl::StatusOr<Tensor> {
+    KILN_ASSIGN_OR_RETURN(const size_t index, impl_->model->InputIndex(input));
+    return impl_->states.Get(index);
+  });
+}
+absl::Status Context::SetState(absl::string_view input, const Tensor& value) {
+  if (impl_ == nullptr) return Empty();
+  return CatchExceptions("state", [&]() -> absl::Status {
+    KILN_ASSIGN_OR_RETURN(const size_t index, impl_->model->InputIndex(input));
+    return impl_->SetState(index, value);
+  });
+}
+absl::Status Context::ResetStates() {
+  if (impl_ == nullptr) return Empty();
+  return CatchExceptions("state", [&] { return impl_->states.Reset(); });
+}
+
+void Context::Trim() {
+  if (impl_ != nullptr) impl_->Trim();
 }
 
 const PlanReport& Context::report() const {
   static const PlanReport kNothing;
-  return state_ != nullptr ? state_->report : kNothing;
+  return impl_ != nullptr ? impl_->report : kNothing;
 }
 
 absl::StatusOr<std::vector<ThunkTime>> Context::Profile() {
-  if (state_ == nullptr) return Empty();
+  if (impl_ == nullptr) return Empty();
   return CatchExceptions(kRunning, [&]() -> absl::StatusOr<std::vector<ThunkTime>> {
     std::vector<ThunkTime> times;
-    KILN_RETURN_IF_ERROR(state_->Run(&times));
+    KILN_RETURN_IF_ERROR(impl_->Run({}, &times));
     return times;
   });
 }

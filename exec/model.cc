@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/model.h"
 
+#include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/catch_exceptions.h"
 #include "base/processors.h"
 #include "base/status_macros.h"
+#include "base/task_queue.h"
 #include "exec/model_state.h"
 #include "exec/script.h"
 
@@ -15,17 +19,22 @@ namespace {
 
 constexpr char kRunning[] = "running";
 
+absl::Status Empty() {
+  return absl::FailedPreconditionError(
+      "model: it is empty, or was moved from; assign what Compile or LoadPackage returns");
+}
+
 const std::vector<PortInfo>& NoPorts() {
   static const auto* const none = new std::vector<PortInfo>();
   return *none;
 }
 
-absl::Status IndexPorts(const std::vector<PortInfo>& ports, absl::string_view what,
-                        std::map<std::string, size_t, std::less<>>& index) {
+absl::Status CheckPorts(const std::vector<PortInfo>& ports, absl::string_view what) {
+  std::set<std::string> names;
   for (size_t i = 0; i < ports.size(); ++i) {
     if (ports[i].name.empty())
       return absl::InvalidArgumentError(absl::StrCat("model: ", what, " ", i, " has no name"));
-    if (!index.emplace(ports[i].name, i).second) {
+    if (!names.insert(ports[i].name).second) {
       return absl::InvalidArgumentError(
           absl::StrCat("model: two ", what, "s are named \"", ports[i].name, "\""));
     }
@@ -33,61 +42,111 @@ absl::Status IndexPorts(const std::vector<PortInfo>& ports, absl::string_view wh
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<std::shared_ptr<const CheckedProgram>> Model::State::Checked(
-    const std::shared_ptr<const Variant>& variant) {
-  {
-    const MutexLock lock(mutex);
-    std::erase_if(checked, [](const auto& entry) { return entry.second.expired(); });
-    const auto it = checked.find(variant.get());
-    if (it != checked.end()) {
-      if (std::shared_ptr<const CheckedProgram> found = it->second.lock()) return found;
-    }
-  }
-  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const CheckedProgram> made, CheckProgram(variant));
-  const MutexLock lock(mutex);
-  checked[variant.get()] = made;
-  return made;
+std::map<std::string, size_t, std::less<>> IndexOf(const std::vector<PortInfo>& ports) {
+  std::map<std::string, size_t, std::less<>> index;
+  for (size_t i = 0; i < ports.size(); ++i) index.emplace(ports[i].name, i);
+  return index;
 }
 
-std::unique_ptr<Context::State> Model::State::Take() {
+absl::Status NoPort(absl::string_view what, absl::string_view name,
+                    const std::vector<PortInfo>& ports) {
+  return absl::NotFoundError(
+      absl::StrCat(what, " \"", name, "\": the model has no such ", what, "; it has ",
+                   absl::StrJoin(ports, ", ", [](std::string* out, const PortInfo& port) {
+                     absl::StrAppend(out, "\"", port.name, "\"");
+                   })));
+}
+
+// Plans that are made otherwise, or whose making somebody watches, are the model's own.
+std::shared_ptr<PlanCache> PlansOf(VariantProvider& provider, const Pool& pool,
+                                   const RunOptions& options) {
+  if (options.on_plan || options.separate_buffers) return std::make_shared<PlanCache>();
+  return provider.plans(pool, options.workspace_limit);
+}
+
+}  // namespace
+
+Model::State::State(std::shared_ptr<VariantProvider> p, const RunOptions& o)
+    : provider(std::move(p)),
+      options(o),
+      runtime(o.runtime),
+      shared_pool(runtime->state().PoolFor(o.threads)),
+      pool(*shared_pool),
+      input_index(IndexOf(provider->inputs())),
+      output_index(IndexOf(provider->outputs())),
+      plans(PlansOf(*provider, pool, options)) {}
+
+Model::State::State(std::shared_ptr<VariantProvider> p, const State& whole)
+    : provider(std::move(p)),
+      options(whole.options),
+      runtime(whole.runtime),
+      shared_pool(whole.shared_pool),
+      pool(*shared_pool),
+      session(whole.session),
+      choosing(whole.choosing),
+      input_index(IndexOf(provider->inputs())),
+      output_index(IndexOf(provider->outputs())),
+      plans(PlansOf(*provider, pool, options)) {}
+
+absl::StatusOr<size_t> Model::State::InputIndex(absl::string_view name) const {
+  const auto it = input_index.find(name);
+  if (it != input_index.end()) return it->second;
+  return NoPort("input", name, provider->inputs());
+}
+
+absl::StatusOr<size_t> Model::State::OutputIndex(absl::string_view name) const {
+  const auto it = output_index.find(name);
+  if (it != output_index.end()) return it->second;
+  return NoPort("output", name, provider->outputs());
+}
+
+Model::State::~State() {
+  for (const std::unique_ptr<Context::Impl>& context : idle)
+    runtime->state().idle_bytes -= context->kept_bytes();
+}
+
+std::unique_ptr<Context::Impl> Model::State::Take() {
   {
     const MutexLock lock(mutex);
     if (!idle.empty()) {
-      std::unique_ptr<Context::State> context = std::move(idle.back());
+      std::unique_ptr<Context::Impl> context = std::move(idle.back());
       idle.pop_back();
+      runtime->state().idle_bytes -= context->kept_bytes();
       return context;
     }
   }
-  return std::make_unique<Context::State>(this);
+  return std::make_unique<Context::Impl>(this);
 }
 
-void Model::State::GiveBack(std::unique_ptr<Context::State> context) {
+void Model::State::GiveBack(std::unique_ptr<Context::Impl> context) {
   context->Unbind();
+  std::atomic<int64_t>& idle_bytes = runtime->state().idle_bytes;
+  const int64_t budget = runtime->state().options.idle_budget;
+  if (budget > 0 && idle_bytes + context->kept_bytes() > budget) context->Trim();
+  idle_bytes += context->kept_bytes();
   const MutexLock lock(mutex);
   idle.push_back(std::move(context));
 }
 
-absl::Status CheckThreads(int threads) {
-  if (threads >= 0 && threads <= kMaxThreads) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("threads: is ", threads, ", expected 0 (all) to ", kMaxThreads));
-}
+std::shared_ptr<SharedArena> NewSharedArena() { return std::make_shared<SharedArena>(); }
 
 absl::StatusOr<Model> Model::Create(std::shared_ptr<VariantProvider> provider,
                                     const RunOptions& options) {
   return CatchExceptions("model", [&]() -> absl::StatusOr<Model> {
     if (provider == nullptr) return absl::InvalidArgumentError("model: no provider");
     KILN_RETURN_IF_ERROR(CheckThreads(options.threads));
-    const int threads = options.threads == 0 ? Processors() : options.threads;
+    KILN_RETURN_IF_ERROR(CheckPorts(provider->inputs(), "input"));
+    KILN_RETURN_IF_ERROR(CheckPorts(provider->outputs(), "output"));
+    RunOptions own = options;
+    if (own.runtime == nullptr) own.runtime = Runtime::Default();
+    KILN_ASSIGN_OR_RETURN(std::vector<StatePorts> states,
+                          FindStatePorts(own.states, provider->inputs(), provider->outputs()));
     Model model;
-    model.state_ = std::make_shared<State>(std::move(provider), threads, options.on_plan);
-    KILN_RETURN_IF_ERROR(IndexPorts(model.inputs(), "input", model.state_->input_index));
-    KILN_RETURN_IF_ERROR(IndexPorts(model.outputs(), "output", model.state_->output_index));
+    model.state_ = std::make_shared<State>(std::move(provider), own);
+    model.state_->states = std::move(states);
     KILN_ASSIGN_OR_RETURN(
         model.state_->session,
-        library::Session::Create(&model.state_->pool, model.state_->provider->packed_constants()));
+        library::Session::Create(&model.state_->pool, model.state_->provider->packed_store()));
     model.state_->choosing = {model.state_->provider->measured_choices(), options.workspace_limit,
                               &model.state_->pool};
     return model;
@@ -102,32 +161,116 @@ const std::vector<PortInfo>& Model::outputs() const {
 }
 int Model::threads() const { return state_ != nullptr ? state_->pool.threads() : 0; }
 
-absl::StatusOr<std::vector<Tensor>> Model::Run(
-    const std::vector<std::pair<std::string, Tensor>>& inputs) {
+absl::StatusOr<size_t> Model::InputIndex(absl::string_view name) const {
+  if (state_ == nullptr) return Empty();
+  return CatchExceptions("input", [&] { return state_->InputIndex(name); });
+}
+absl::StatusOr<size_t> Model::OutputIndex(absl::string_view name) const {
+  if (state_ == nullptr) return Empty();
+  return CatchExceptions("output", [&] { return state_->OutputIndex(name); });
+}
+
+absl::StatusOr<std::vector<Tensor>> Model::State::Run(const NamedTensors& inputs,
+                                                      const RunControl& control) {
+  std::unique_ptr<Context::Impl> context = Take();
+  const auto run = [&]() -> absl::Status {
+    if (!states.empty()) KILN_RETURN_IF_ERROR(context->states.Reset());
+    for (const auto& [name, tensor] : inputs) {
+      KILN_ASSIGN_OR_RETURN(const size_t index, InputIndex(name));
+      KILN_RETURN_IF_ERROR(context->BindCallers(index, tensor));
+    }
+    return context->Run(control, nullptr);
+  };
+  const absl::Status status = run();
+  std::vector<Tensor> outputs = context->TakeOutputs();
+  GiveBack(std::move(context));
+  if (!status.ok()) return status;
+  return outputs;
+}
+
+absl::StatusOr<std::vector<Tensor>> Model::Run(const NamedTensors& inputs,
+                                               const RunControl& control) {
   const std::shared_ptr<State> state = state_;
-  if (state == nullptr) {
-    return absl::FailedPreconditionError(
-        "model: it is empty, or was moved from; assign what Compile or LoadPackage returns");
+  if (state == nullptr) return Empty();
+  return CatchExceptions(kRunning, [&] { return state->Run(inputs, control); });
+}
+
+namespace {
+
+// Threads for runs that nobody waits for, where the host has none. They outlive all models.
+TaskQueue& AsyncRuns() {
+  static auto* const queue = new TaskQueue(Processors());
+  return *queue;
+}
+
+}  // namespace
+
+void Model::RunAsync(NamedTensors inputs, DoneFn done, const RunControl& control) {
+  auto task = std::make_unique<std::function<void()>>(
+      [state = state_, inputs = std::move(inputs), done = std::move(done), control] {
+        if (state == nullptr) return done(Empty());
+        done(CatchExceptions(kRunning, [&] { return state->Run(inputs, control); }));
+      });
+  Executor* const executor =
+      state_ != nullptr ? state_->runtime->state().options.executor.get() : nullptr;
+  const auto call = [](void* data, int) {
+    const std::unique_ptr<std::function<void()>> own(static_cast<std::function<void()>*>(data));
+    (*own)();
+  };
+  if (executor != nullptr && executor->Start(2, call, task.get())) {
+    task.release();
+    return;
   }
-  return CatchExceptions(kRunning, [&]() -> absl::StatusOr<std::vector<Tensor>> {
-    std::unique_ptr<Context::State> context = state->Take();
-    const auto run = [&]() -> absl::Status {
-      for (const auto& [name, tensor] : inputs) KILN_RETURN_IF_ERROR(context->Bind(name, tensor));
-      return context->Run(nullptr);
-    };
-    const absl::Status status = run();
-    std::vector<Tensor> outputs = context->TakeOutputs();
-    state->GiveBack(std::move(context));
-    if (!status.ok()) return status;
-    return outputs;
-  });
+  AsyncRuns().Add(*task);
+}
+
+absl::Status Model::Prepare(const NamedShapes& shapes) {
+  if (state_ == nullptr) return Empty();
+  return CatchExceptions("preparing", [&] { return state_->Prepare(shapes); });
+}
+
+absl::StatusOr<std::vector<std::vector<int64_t>>> Model::OutputShapes(const NamedShapes& shapes) {
+  if (state_ == nullptr) return Empty();
+  return CatchExceptions("shapes", [&] { return state_->OutputShapes(shapes); });
+}
+
+MemoryReport Model::memory() const {
+  MemoryReport report;
+  if (state_ == nullptr) return report;
+  const MemoryCounts& counts = *state_->counts;
+  report.arenas = counts.arenas;
+  report.copies = counts.copies;
+  report.outputs = counts.outputs;
+  report.states = counts.states;
+  const PlanCache::Counts plans = state_->plans->counts();
+  report.plans = plans.kept;
+  report.plan_bytes = plans.bytes;
+  report.constants = plans.constants;
+  const MutexLock lock(state_->mutex);
+  report.idle_contexts = static_cast<int64_t>(state_->idle.size());
+  for (const std::unique_ptr<Context::Impl>& context : state_->idle)
+    report.idle_bytes += context->kept_bytes();
+  return report;
+}
+
+void Model::Trim() {
+  if (state_ == nullptr) return;
+  std::vector<std::unique_ptr<Context::Impl>> idle;
+  {
+    const MutexLock lock(state_->mutex);
+    idle.swap(state_->idle);
+  }
+  for (const std::unique_ptr<Context::Impl>& context : idle)
+    state_->runtime->state().idle_bytes -= context->kept_bytes();
+  idle.clear();
+  state_->plans->Trim();
 }
 
 Context Model::NewContext() {
   if (state_ == nullptr) return Context(nullptr);
-  std::unique_ptr<Context::State> context;
+  std::unique_ptr<Context::Impl> context;
   CatchExceptions("context", [&] {
-    context = std::make_unique<Context::State>(state_.get());
+    context = std::make_unique<Context::Impl>(state_.get());
     context->keep = state_;
     return absl::OkStatus();
   }).IgnoreError();

@@ -25,8 +25,8 @@ absl::Status Invalid(const T&... text) {
 
 class Placer {
  public:
-  explicit Placer(const PlacementProblem& problem)
-      : p_(problem), n_(problem.buffers.size()), nodes_(n_) {
+  Placer(const PlacementProblem& problem, bool separate)
+      : p_(problem), separate_(separate), n_(problem.buffers.size()), nodes_(n_) {
     for (size_t i = 0; i < n_; ++i) nodes_[i].parent = static_cast<int32_t>(i);
   }
 
@@ -42,7 +42,7 @@ class Placer {
     for (size_t t = 0; t < p_.steps.size(); ++t) {
       if (p_.steps[t].view) {
         KILN_RETURN_IF_ERROR(AddView(t));
-      } else {
+      } else if (!separate_) {
         AddInPlace(t);
       }
     }
@@ -260,10 +260,25 @@ class Placer {
       offsets.push_back(&offset);
       steps.push_back(&step);
     }
-    absl::StatusOr<MemoryPlan> Plan() const {
-      KILN_ASSIGN_OR_RETURN(MemoryPlan plan, PlanMemory(intervals, kArenaAlignment));
+    absl::StatusOr<MemoryPlan> Plan(bool separate) const {
+      KILN_ASSIGN_OR_RETURN(MemoryPlan plan,
+                            separate ? Apart() : PlanMemory(intervals, kArenaAlignment));
       KILN_RETURN_IF_ERROR(VerifyPlan(intervals, plan, kArenaAlignment));
       for (size_t i = 0; i < offsets.size(); ++i) *offsets[i] = plan.offsets[i];
+      return plan;
+    }
+    // The plan in which no two share memory.
+    absl::StatusOr<MemoryPlan> Apart() const {
+      KILN_ASSIGN_OR_RETURN(MemoryPlan plan, PlanMemory({}, kArenaAlignment));
+      for (const Interval& interval : intervals) {
+        plan.offsets.push_back(plan.peak);
+        const std::optional<int64_t> size = CheckedRoundUp(interval.size, kArenaAlignment);
+        const std::optional<int64_t> end =
+            size ? CheckedAdd(plan.peak, *size + kArenaAlignment) : std::nullopt;
+        if (!end) return absl::ResourceExhaustedError("separate buffers need too much memory");
+        plan.peak = plan.sum = *end;
+      }
+      plan.lower_bound = plan.peak;
       return plan;
     }
   };
@@ -309,7 +324,7 @@ class Placer {
     for (size_t r = 0; r < p_.repeats.size(); ++r) {
       const PlacementProblem::Repeat& repeat = p_.repeats[r];
       if (areas[r].intervals.empty()) continue;
-      KILN_ASSIGN_OR_RETURN(const MemoryPlan lane, areas[r].Plan());
+      KILN_ASSIGN_OR_RETURN(const MemoryPlan lane, areas[r].Plan(separate_));
       const std::optional<int64_t> all = CheckedMul(lane.peak, repeat.lanes);
       if (!all)
         return absl::ResourceExhaustedError("the lanes of a batch tiling need too much memory");
@@ -318,7 +333,7 @@ class Placer {
           {static_cast<int64_t>(repeat.begin), static_cast<int64_t>(repeat.end), *all});
       areas.back().offsets.push_back(&begins[r]);
     }
-    KILN_ASSIGN_OR_RETURN(made_.memory, areas.back().Plan());
+    KILN_ASSIGN_OR_RETURN(made_.memory, areas.back().Plan(separate_));
     for (size_t r = 0; r < p_.repeats.size(); ++r) {
       for (int64_t* offset : areas[r].offsets) *offset += begins[r];
       for (int64_t* step : areas[r].steps) *step = steps[r];
@@ -327,6 +342,7 @@ class Placer {
   }
 
   const PlacementProblem& p_;
+  const bool separate_;
   const size_t n_;
   std::vector<Node> nodes_;
   std::vector<std::vector<std::pair<int32_t, int32_t>>> granted_;  // per step
@@ -335,8 +351,8 @@ class Placer {
 
 }  // namespace
 
-absl::StatusOr<Placement> PlaceBuffers(const PlacementProblem& problem) {
-  return Placer(problem).Place();
+absl::StatusOr<Placement> PlaceBuffers(const PlacementProblem& problem, bool separate) {
+  return Placer(problem, separate).Place();
 }
 
 }  // namespace kiln

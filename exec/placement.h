@@ -83,7 +83,9 @@ struct Placement {
 // kInvalidArgument if a step reads what nothing wrote, writes an input or constant, or overlaps its
 // own operands. Accesses and buffer numbers are the caller's to check. What lies in the arena is
 // verified; plan_verifier.h has all of it.
-absl::StatusOr<Placement> PlaceBuffers(const PlacementProblem& problem);
+// With `separate`, no two classes share memory, launches do not work in place, and kArenaAlignment
+// bytes lie between a class and the next.
+absl::StatusOr<Placement> PlaceBuffers(const PlacementProblem& problem, bool separate = false);
 
 }  // namespace kiln
 

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <iterator>
 #include <limits>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +17,8 @@
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "exec/batch_tiling.h"
+#include "exec/kernel_operands.h"
+#include "exec/needed_thunks.h"
 #include "exec/operands.h"
 #include "exec/plan_verifier.h"
 #include "exec/resolve.h"
@@ -23,7 +27,8 @@
 namespace kiln {
 namespace {
 
-constexpr int64_t kMostExtent = int64_t{1} << 40;  // correctness: more elements than memory has
+constexpr size_t kBufferWords = sizeof(BufferArg) / sizeof(uint64_t);
+static_assert(sizeof(BufferArg) % sizeof(uint64_t) == 0 && alignof(BufferArg) <= sizeof(uint64_t));
 
 constexpr int64_t kDefaultGrain = 1 << 15;  // speed
 constexpr double kProductsPerElement = 16;  // speed
@@ -69,19 +74,6 @@ std::pair<uint8_t, uint8_t> TypeCode(DType type) {
   return {IsSigned(type) ? 0 : 1, bits};
 }
 
-// Whether strides are what the kernel's text promises of the operand.
-bool FitsLayout(const ResolvedRef& ref, Layout layout) {
-  switch (layout) {
-    case Layout::kDense:
-      return ref.dense;
-    case Layout::kRows:
-      return ref.shape.empty() || ref.shape.back() == 1 || ref.strides.back() == 1;
-    case Layout::kStrided:
-      return true;
-  }
-  return false;
-}
-
 std::vector<OperandShape> ShapesOf(const std::vector<ResolvedRef>& inputs,
                                    const std::vector<ResolvedRef>& outputs) {
   std::vector<OperandShape> shapes;
@@ -103,26 +95,28 @@ int32_t Clamped(int64_t value) {
 class PlanBuilder {
  public:
   PlanBuilder(std::shared_ptr<const CheckedProgram> program, const SymbolValues& symbols,
-              const std::vector<bool>& present, const std::shared_ptr<library::Session>& session,
-              const library::Choosing& choosing)
+              const std::vector<bool>& present, const std::vector<bool>& wanted,
+              const std::shared_ptr<library::Session>& session, const library::Choosing& choosing)
       : plan_(new ExecutionPlan()),
         program_(*program),
         symbols_(symbols),
         present_(present),
+        wanted_(wanted),
         session_(session),
         choosing_(choosing) {
     plan_->program_ = std::move(program);
   }
 
-  absl::StatusOr<std::unique_ptr<ExecutionPlan>> Build() {
-    if (present_.size() != program_.inputs.size())
-      return Invalid("program: one flag per input is needed");
+  absl::StatusOr<std::shared_ptr<const ExecutionPlan>> Build(bool separate) {
+    if (present_.size() != program_.inputs.size() || wanted_.size() != program_.outputs.size())
+      return Invalid("program: one flag per input and output is needed");
+    needed_ = NeededThunks(program_, wanted_);
     KILN_RETURN_IF_ERROR(SizeBuffers());
     operands_.resize(program_.thunks.size());
     prepared_.resize(program_.thunks.size());
     problem_.steps.resize(program_.thunks.size());
     for (size_t t = 0; t < program_.thunks.size(); ++t)
-      KILN_RETURN_IF_ERROR(Named(t, ResolveOperands(t)));
+      if (needed_[t]) KILN_RETURN_IF_ERROR(Named(t, ResolveOperands(t)));
     ChooseThreads();
     tilings_ = TileBatch(program_, session_->threads(), operands_, problem_);
     lanes_.assign(program_.thunks.size(), 1);
@@ -131,14 +125,14 @@ class PlanBuilder {
                   tiling.lanes);
     }
     for (size_t t = 0; t < program_.thunks.size(); ++t)
-      KILN_RETURN_IF_ERROR(Named(t, PrepareThunk(t)));
-    KILN_ASSIGN_OR_RETURN(plan_->placement_, PlaceBuffers(problem_));
+      if (needed_[t]) KILN_RETURN_IF_ERROR(Named(t, PrepareThunk(t)));
+    KILN_ASSIGN_OR_RETURN(plan_->placement_, PlaceBuffers(problem_, separate));
     if (kVerifyPlans) KILN_RETURN_IF_ERROR(VerifyPlacement(problem_, plan_->placement_));
     plan_->donations_ = Donations(problem_, plan_->placement_);
-    plan_->bases_.resize(1 + program_.inputs.size() + program_.outputs.size() +
-                         program_.variant->constants.size());
+    plan_->patches_.resize(1 + program_.inputs.size() + program_.outputs.size());
     AddSteps();
-    SetConstants();
+    for (const Tensor& constant : program_.variant->constants)
+      plan_->constant_bytes_ += constant.size_bytes();
     for (const PlacementProblem::Buffer& buffer : problem_.buffers)
       plan_->buffer_bytes_.push_back(buffer.bytes);
     plan_->MakeReport();
@@ -173,7 +167,7 @@ class PlanBuilder {
           absent = !present_[static_cast<size_t>(buffer.index)];
           break;
         case program::Buffer::OUTPUT:
-          sized.space = Space::kOutput;
+          if (wanted_[static_cast<size_t>(buffer.index)]) sized.space = Space::kOutput;
           break;
         case program::Buffer::CONSTANT:
           sized.space = Space::kConstant;
@@ -297,43 +291,6 @@ class PlanBuilder {
 
   // ---- Kernels
 
-  absl::Status CheckKernelOperand(const ResolvedRef& ref, const std::vector<int32_t>& axes,
-                                  Layout layout, const std::vector<int64_t>& dims) {
-    for (size_t i = 0; i < axes.size(); ++i) {
-      const int64_t extent = dims[static_cast<size_t>(axes[i])];
-      if (ref.shape[i] != extent) {
-        return Invalid("operand [", absl::StrJoin(ref.shape, ", "), "]: extent ", i, " is ",
-                       ref.shape[i], ", the kernel's dim ", axes[i], " is ", extent);
-      }
-    }
-    if (ref.elements > 0 && !FitsLayout(ref, layout)) {
-      return Invalid("operand [", absl::StrJoin(ref.shape, ", "), "]: strides [",
-                     absl::StrJoin(ref.strides, ", "), "] are not those the kernel was made for");
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckKernelOperands(const Kernel& kernel, const Operands& operands) {
-    for (size_t i = 0; i < operands.dims.size(); ++i) {
-      const int64_t extent = operands.dims[i];
-      if (extent < 0 || extent > kMostExtent) {
-        return absl::OutOfRangeError(
-            absl::StrCat("dim ", i, " is ", extent, "; kernels take 0 to ", kMostExtent));
-      }
-    }
-    for (size_t i = 0; i < kernel.inputs.size(); ++i) {
-      KILN_RETURN_IF_ERROR(Annotate(CheckKernelOperand(operands.inputs[i], kernel.inputs[i].dims,
-                                                       kernel.inputs[i].layout, operands.dims),
-                                    absl::StrCat("input ", i)));
-    }
-    for (size_t i = 0; i < kernel.outputs.size(); ++i) {
-      KILN_RETURN_IF_ERROR(Annotate(CheckKernelOperand(operands.outputs[i], kernel.outputs[i].dims,
-                                                       kernel.outputs[i].layout, operands.dims),
-                                    absl::StrCat("output ", i)));
-    }
-    return absl::OkStatus();
-  }
-
   static std::optional<int> Choose(const program::KernelDef& def,
                                    const std::vector<int64_t>& dims) {
     for (int j = 0; j < def.choices_size(); ++j) {
@@ -348,11 +305,11 @@ class PlanBuilder {
   }
 
   size_t SlotOf(const std::shared_ptr<KernelHandle>& handle) {
-    for (size_t i = 0; i < plan_->slots_.size(); ++i) {
-      if (plan_->slots_[i].handle == handle) return i;
-    }
-    plan_->slots_.push_back({handle, 0, nullptr});
-    return plan_->slots_.size() - 1;
+    std::vector<std::shared_ptr<KernelHandle>>& kernels = plan_->kernels_;
+    const auto found = std::find(kernels.begin(), kernels.end(), handle);
+    if (found != kernels.end()) return static_cast<size_t>(found - kernels.begin());
+    kernels.push_back(handle);
+    return kernels.size() - 1;
   }
 
   // For launches with an input that has no elements while an output has some, as of a concat: what
@@ -400,7 +357,8 @@ class PlanBuilder {
     return absl::OkStatus();
   }
 
-  // Fills in the block of arguments; all vectors get their final size before any address is taken.
+  // Fills in the block of arguments. The vectors of the launch have their final size before any
+  // address in them is taken.
   void FinishKernel(KernelLaunch& launch, const Operands& operands, const LaneAt& lane) {
     std::vector<const ResolvedRef*> refs;
     for (const ResolvedRef& ref : operands.inputs) refs.push_back(&ref);
@@ -409,11 +367,12 @@ class PlanBuilder {
     for (const ResolvedRef* ref : refs) axes += ref->shape.size();
     launch.dims.resize(axes);
     if (launch.large) launch.large_dims.resize(axes);
-    launch.buffers.resize(refs.size());
+    launch.operands = refs.size();
+    launch.buffers = AddWords(refs.size() * kBufferWords);
     size_t at = 0;
     for (size_t i = 0; i < refs.size(); ++i) {
       const ResolvedRef& ref = *refs[i];
-      BufferArg& buffer = launch.buffers[i];
+      BufferArg buffer;
       std::tie(buffer.type_code, buffer.type_bits) = TypeCode(ref.type);
       buffer.dimensions = static_cast<int32_t>(ref.shape.size());
       buffer.dim = launch.large ? reinterpret_cast<BufferDim*>(launch.large_dims.data() + at)
@@ -422,19 +381,30 @@ class PlanBuilder {
         launch.dims[at] = {0, Clamped(ref.shape[axis]), Clamped(ref.strides[axis]), 0};
         if (launch.large) launch.large_dims[at] = {ref.shape[axis], ref.strides[axis]};
       }
-      AddPatch(&buffer.host, ref, lane);
+      const Word word = launch.buffers + i * kBufferWords;
+      std::memcpy(&plan_->words_[word], &buffer, sizeof buffer);
+      AddPatch(word + offsetof(BufferArg, host) / sizeof(uint64_t), ref, lane);
     }
     for (const int64_t extent : operands.dims) launch.extents.push_back(Clamped(extent));
     if (launch.large) launch.large_extents = operands.dims;
-    launch.argv.push_back(nullptr);
-    for (size_t i = 0; i < operands.inputs.size(); ++i) launch.argv.push_back(&launch.buffers[i]);
-    for (size_t d = 0; d < operands.dims.size(); ++d) {
-      launch.argv.push_back(launch.large ? static_cast<void*>(&launch.large_extents[d])
-                                         : &launch.extents[d]);
+    AddArgv(launch);
+  }
+
+  void AddArgv(KernelLaunch& launch) {
+    const size_t dims = launch.extents.size();
+    launch.argv = AddWords(1 + launch.operands + dims + launch.params.size());
+    Word word = launch.argv + 1;
+    const auto add_buffers = [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i)
+        plan_->links_.push_back({word++, launch.buffers + i * kBufferWords});
+    };
+    add_buffers(0, launch.inputs);
+    for (size_t d = 0; d < dims; ++d) {
+      SetWord(word++, launch.large ? static_cast<const void*>(&launch.large_extents[d])
+                                   : &launch.extents[d]);
     }
-    for (uint64_t& param : launch.params) launch.argv.push_back(&param);
-    for (size_t i = operands.inputs.size(); i < refs.size(); ++i)
-      launch.argv.push_back(&launch.buffers[i]);
+    for (const uint64_t& param : launch.params) SetWord(word++, &param);
+    add_buffers(launch.inputs, launch.operands);
   }
 
   // ---- Library operators
@@ -465,6 +435,7 @@ class PlanBuilder {
     }
     for (int64_t lane = 0; lane < lanes_[t]; ++lane) {
       LibraryLaunch launch;
+      launch.state = plan_->states_++;
       KILN_ASSIGN_OR_RETURN(launch.primitive,
                             library::MakeChosen(*thunk.op, request, SessionFor(t), choosing_));
       problem_.steps[t].scratch = launch.primitive->scratch_bytes();
@@ -485,17 +456,18 @@ class PlanBuilder {
 
   void FinishLibrary(LibraryLaunch& launch, const Operands& operands, size_t t,
                      const LaneAt& lane) {
-    launch.inputs.resize(operands.inputs.size());
-    launch.outputs.resize(operands.outputs.size());
+    launch.inputs = AddWords(operands.inputs.size());
+    launch.outputs = AddWords(operands.outputs.size());
+    launch.scratch = AddWords(1);
     for (size_t i = 0; i < operands.inputs.size(); ++i) {
-      if (operands.inputs[i].buffer >= 0) AddPatch(&launch.inputs[i], operands.inputs[i], lane);
+      if (operands.inputs[i].buffer >= 0) AddPatch(launch.inputs + i, operands.inputs[i], lane);
     }
     for (size_t i = 0; i < operands.outputs.size(); ++i)
-      AddPatch(&launch.outputs[i], operands.outputs[i], lane);
+      AddPatch(launch.outputs + i, operands.outputs[i], lane);
     const int64_t scratch = plan_->placement_.scratch_offset[t];
     if (scratch < 0) return;
     const int64_t step = plan_->placement_.scratch_step[t];
-    plan_->bases_[0].patches.push_back({&launch.scratch, scratch + lane.number * step});
+    plan_->patches_[0].push_back({launch.scratch, scratch + lane.number * step});
   }
 
   // ---- Views, copies, values of dims
@@ -567,43 +539,54 @@ class PlanBuilder {
     step.thunk = t;
     step.bytes = 2 * to.end;
     CopyLaunch& placed = std::get<CopyLaunch>(step.launch);
-    AddPatch(&placed.from, from.buffer, from.begin, {});
-    AddPatch(&placed.to, to.buffer, 0, {});
+    placed.from = AddWords(2);
+    placed.to = placed.from + 1;
+    AddPatch(placed.from, from.buffer, from.begin, {});
+    AddPatch(placed.to, to.buffer, 0, {});
   }
 
   // ---- Putting it together
 
-  void AddPatch(void* slot, const ResolvedRef& ref, const LaneAt& lane) {
-    AddPatch(slot, ref.buffer, ref.offset + lane.first * ref.part_bytes, lane);
-    if (ref.part_bytes != 0)
-      plan_->tilings_.back().lanes[static_cast<size_t>(lane.number)].moving.push_back(
-          {slot, ref.part_bytes});
+  // `count` more words of the block of arguments, all 0.
+  Word AddWords(size_t count) {
+    const Word first = plan_->words_.size();
+    plan_->words_.resize(first + count);
+    return first;
+  }
+  void SetWord(Word word, const void* address) {
+    plan_->words_[word] = reinterpret_cast<uintptr_t>(address);
   }
 
-  // `slot` holds a pointer to the bytes of an operand. Empty operands of a launch get an address
-  // they never use.
-  void AddPatch(void* slot, int32_t buffer, int64_t offset, const LaneAt& lane) {
+  void AddPatch(Word word, const ResolvedRef& ref, const LaneAt& lane) {
+    AddPatch(word, ref.buffer, ref.offset + lane.first * ref.part_bytes, lane);
+    if (ref.part_bytes != 0)
+      plan_->tilings_.back().lanes[static_cast<size_t>(lane.number)].moving.push_back(
+          {word, ref.part_bytes});
+  }
+
+  // `word` holds the address of an operand. Empty operands of a launch get one they never use.
+  void AddPatch(Word word, int32_t buffer, int64_t offset, const LaneAt& lane) {
     const Placement::Place& place = plan_->placement_.places[static_cast<size_t>(buffer)];
-    const CheckedBuffer& root = program_.buffers[static_cast<size_t>(place.root)];
-    size_t base = 0;
+    const auto root = static_cast<size_t>(place.root);
+    const auto index = static_cast<size_t>(program_.buffers[root].index);
     offset += place.offset;
-    switch (root.kind) {
-      case program::Buffer::INPUT:
-        base = 1 + static_cast<size_t>(root.index);
+    switch (problem_.buffers[root].space) {
+      case Space::kInput:
+        plan_->patches_[1 + index].push_back({word, offset});
         break;
-      case program::Buffer::OUTPUT:
-        base = 1 + program_.inputs.size() + static_cast<size_t>(root.index);
+      case Space::kOutput:
+        plan_->patches_[1 + program_.inputs.size() + index].push_back({word, offset});
         break;
-      case program::Buffer::CONSTANT:
-        base =
-            1 + program_.inputs.size() + program_.outputs.size() + static_cast<size_t>(root.index);
+      case Space::kConstant:
+        SetWord(word,
+                static_cast<const uint8_t*>(program_.variant->constants[index].data()) + offset);
         break;
-      default:
-        offset += plan_->placement_.arena_offset[static_cast<size_t>(place.root)] +
-                  lane.number * plan_->placement_.arena_step[static_cast<size_t>(place.root)];
+      case Space::kTemporary:
+        offset +=
+            plan_->placement_.arena_offset[root] + lane.number * plan_->placement_.arena_step[root];
+        plan_->patches_[0].push_back({word, offset});
         break;
     }
-    plan_->bases_[base].patches.push_back({slot, offset});
   }
 
   void Finish(PlanLaunch& launch, const Operands& operands, size_t t, const LaneAt& lane) {
@@ -612,10 +595,13 @@ class PlanBuilder {
     } else if (auto* library = std::get_if<LibraryLaunch>(&launch)) {
       FinishLibrary(*library, operands, t, lane);
     } else if (auto* copy = std::get_if<CopyLaunch>(&launch)) {
-      AddPatch(&copy->from, operands.inputs[0], lane);
-      AddPatch(&copy->to, operands.outputs[0], lane);
+      copy->from = AddWords(2);
+      copy->to = copy->from + 1;
+      AddPatch(copy->from, operands.inputs[0], lane);
+      AddPatch(copy->to, operands.outputs[0], lane);
     } else if (auto* dims = std::get_if<DimsLaunch>(&launch)) {
-      AddPatch(&dims->to, operands.outputs[0], lane);
+      dims->to = AddWords(1);
+      AddPatch(dims->to, operands.outputs[0], lane);
     }
   }
 
@@ -644,30 +630,23 @@ class PlanBuilder {
       PlanTiling& made = plan_->tilings_.emplace_back();
       made.begin = plan_->steps_.size();
       for (int64_t lane = 0; lane < tiling.lanes; ++lane)
-        made.lanes.push_back({FirstPart(tiling, lane + 1) - FirstPart(tiling, lane), {}, {}});
+        made.lanes.push_back({FirstPart(tiling, lane + 1) - FirstPart(tiling, lane), {}});
       for (; t < tiling.end; ++t) AddStep(t, tiling);
       made.end = plan_->steps_.size();
     }
     for (; t < program_.thunks.size(); ++t) AddStep(t, {});
   }
 
-  void SetConstants() {
-    const size_t first = 1 + program_.inputs.size() + program_.outputs.size();
-    const std::vector<Tensor>& constants = program_.variant->constants;
-    for (size_t i = 0; i < constants.size(); ++i) {
-      plan_->SetBase(first + i, constants[i].data());
-      plan_->constant_bytes_ += constants[i].size_bytes();
-    }
-  }
-
-  std::unique_ptr<ExecutionPlan> plan_;
+  std::shared_ptr<ExecutionPlan> plan_;
   const CheckedProgram& program_;
   const SymbolValues& symbols_;
   const std::vector<bool>& present_;
+  const std::vector<bool>& wanted_;
   std::shared_ptr<library::Session> session_;
   const library::Choosing& choosing_;
   std::shared_ptr<library::Session> alone_;  // for one thread; made when first needed
   PlacementProblem problem_;
+  std::vector<bool> needed_;  // per thunk
   std::vector<bool> absent_;  // per buffer
   std::vector<Operands> operands_;
   std::vector<std::vector<PlanLaunch>> prepared_;  // before buffers have places; empty: no launch
@@ -675,21 +654,13 @@ class PlanBuilder {
   std::vector<int64_t> lanes_;  // per thunk
 };
 
-absl::StatusOr<std::unique_ptr<ExecutionPlan>> ExecutionPlan::Create(
+absl::StatusOr<std::shared_ptr<const ExecutionPlan>> ExecutionPlan::Create(
     std::shared_ptr<const CheckedProgram> program, const SymbolValues& symbols,
-    const std::vector<bool>& present, const std::shared_ptr<library::Session>& session,
-    const library::Choosing& choosing) {
-  return PlanBuilder(std::move(program), symbols, present, session, choosing).Build();
-}
-
-void ExecutionPlan::SetBase(size_t base, void* memory) {
-  Base& b = bases_[base];
-  if (b.memory == memory) return;
-  b.memory = memory;
-  for (const Patch& patch : b.patches) {
-    void* address = static_cast<uint8_t*>(memory) + patch.offset;
-    std::memcpy(patch.slot, &address, sizeof address);
-  }
+    const std::vector<bool>& present, const std::vector<bool>& wanted,
+    const std::shared_ptr<library::Session>& session, const library::Choosing& choosing,
+    bool separate_buffers) {
+  return PlanBuilder(std::move(program), symbols, present, wanted, session, choosing)
+      .Build(separate_buffers);
 }
 
 }  // namespace kiln

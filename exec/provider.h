@@ -9,12 +9,16 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "base/guard.h"
+#include "base/mutex.h"
 #include "base/tensor.h"
 #include "exec/measured_choices.h"
 #include "exec/packed_constants.h"
@@ -24,6 +28,11 @@
 
 namespace kiln {
 
+namespace library {
+struct PackedStore;  // exec/library/primitive.h
+}
+class PlanCache;     // exec/plan_cache.h
+class Pool;          // exec/support/pool.h
 struct MemoryRange;  // exec/binding.h
 struct Script;       // exec/script.h
 
@@ -106,8 +115,18 @@ class VariantProvider {
   virtual std::string ConstantIn(const MemoryRange& /*range*/) const { return ""; }
   // Null: nothing is kept. Lives as long as the provider.
   virtual PackedConstants* packed_constants() { return nullptr; }
+  // For all models that have this provider: what library operators have packed of it, and plans
+  // that were made for a pool and a limit of scratch (RunOptions::workspace_limit). Thread-safe.
+  std::shared_ptr<library::PackedStore> packed_store();
+  std::shared_ptr<PlanCache> plans(const Pool& pool, int64_t workspace_limit);
   // Null: library operators are chosen without measurements. Lives as long as the provider.
   virtual MeasuredChoices* measured_choices() { return nullptr; }
+
+ private:
+  Mutex shared_mutex_;
+  std::shared_ptr<library::PackedStore> packed_store_ ABSL_GUARDED_BY(shared_mutex_);
+  std::map<std::pair<const Pool*, int64_t>, std::weak_ptr<PlanCache>> plans_
+      ABSL_GUARDED_BY(shared_mutex_);
 };
 
 }  // namespace kiln

@@ -38,16 +38,16 @@ bool IsTrue(const Tensor& tensor) { return *static_cast<const uint8_t*>(tensor.d
 
 // A program with its context. Contexts of callees share the caller's threads.
 struct ScriptRun::Callee {
-  Callee(std::shared_ptr<VariantProvider> program, const Model::State& owner)
-      : model(std::move(program), owner), context(&model) {}
-  Model::State model;
-  Context::State context;
+  explicit Callee(std::shared_ptr<Model::State> part)
+      : model(std::move(part)), context(model.get()) {}
+  std::shared_ptr<Model::State> model;
+  Context::Impl context;
 };
 
-ScriptRun::ScriptRun(std::shared_ptr<const Script> script, const Model::State& owner)
+ScriptRun::ScriptRun(std::shared_ptr<const Script> script, Model::State& owner)
     : script_(std::move(script)) {
   for (const Script::Callee& callee : script_->callees)
-    callees_.push_back(std::make_unique<Callee>(callee.program, owner));
+    callees_.push_back(std::make_unique<Callee>(owner.PartOf(callee.program)));
 }
 
 ScriptRun::~ScriptRun() = default;
@@ -65,13 +65,13 @@ absl::StatusOr<std::vector<Tensor>> ScriptRun::Call(int callee, std::vector<Tens
     }
     inputs.push_back(std::move(values));
   }
-  Context::State& context = callees_[index]->context;
+  Context::Impl& context = callees_[index]->context;
   if (inputs.size() != context.bound_inputs.size())
     return absl::InternalError(
         absl::StrCat(inputs.size(), " inputs for a callee of ", context.bound_inputs.size()));
   for (size_t k = 0; k < inputs.size(); ++k) context.bound_inputs[k] = std::move(inputs[k]);
   context.moved = true;
-  const absl::Status status = context.Run(nullptr);
+  const absl::Status status = context.Run(control_, nullptr);
   std::vector<Tensor> outputs = context.TakeOutputs();
   context.Unbind();
   KILN_RETURN_IF_ERROR(status);
@@ -127,6 +127,7 @@ absl::StatusOr<std::vector<Tensor>> ScriptRun::Loop(const ScriptStep& step,
   const auto carried = static_cast<size_t>(step.carried);
   std::vector<std::vector<Tensor>> stacks(step.outputs.size() - carried);
   for (int64_t i = 0; i < trips && more; ++i) {
+    KILN_RETURN_IF_ERROR(control_.Check());
     state[0] = One<int64_t>(DType::kI64, i);
     state[1] = One<uint8_t>(DType::kBool, 1);
     absl::StatusOr<std::vector<Tensor>> made = Call(step.callees[0], state);
@@ -194,8 +195,9 @@ absl::Status ScriptRun::Learn(const Script::Slot& slot, const Tensor& tensor) {
 }
 
 absl::StatusOr<std::vector<Tensor>> ScriptRun::Run(const std::vector<Tensor>& inputs,
-                                                   SymbolValues symbols,
+                                                   SymbolValues symbols, const RunControl& control,
                                                    std::vector<ThunkTime>* times) {
+  control_ = control;
   symbols_ = std::move(symbols);
   report_ = PlanReport();
   std::vector<Tensor> slots(script_->slots.size());
@@ -203,6 +205,7 @@ absl::StatusOr<std::vector<Tensor>> ScriptRun::Run(const std::vector<Tensor>& in
     slots[static_cast<size_t>(script_->inputs[k])] = inputs[k];
   for (const auto& [slot, tensor] : script_->constants) slots[static_cast<size_t>(slot)] = tensor;
   for (const ScriptStep& step : script_->steps) {
+    KILN_RETURN_IF_ERROR(control_.Check());
     const auto start = std::chrono::steady_clock::now();
     std::vector<Tensor> operands;
     for (const int slot : step.inputs)

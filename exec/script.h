@@ -25,6 +25,7 @@
 #include "exec/provider.h"
 #include "kiln/dim.h"
 #include "kiln/model.h"
+#include "kiln/run_control.h"
 
 namespace kiln {
 
@@ -67,11 +68,13 @@ struct Script {
 class ScriptRun {
  public:
   // `owner` is the model on whose pool everything runs; it outlives this.
-  ScriptRun(std::shared_ptr<const Script> script, const Model::State& owner);
+  ScriptRun(std::shared_ptr<const Script> script, Model::State& owner);
   ~ScriptRun();
 
   // `inputs` in port order, dense. Errors name the step. With `times`, one entry per step that ran.
+  // Stops where `control` says so.
   absl::StatusOr<std::vector<Tensor>> Run(const std::vector<Tensor>& inputs, SymbolValues symbols,
+                                          const RunControl& control,
                                           std::vector<ThunkTime>* times = nullptr);
   const PlanReport& report() const { return report_; }  // sums over the last run
 
@@ -89,6 +92,7 @@ class ScriptRun {
   const std::shared_ptr<const Script> script_;
   std::vector<std::unique_ptr<Callee>> callees_;
   SymbolValues symbols_;
+  RunControl control_;  // of the run in progress
   PlanReport report_;
 };
 

@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "base/file_system.h"
+#include "base/processors.h"
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "fusion/pass.h"
@@ -189,6 +190,7 @@ absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options) {
   out.graph_opt_level = options.level;
   out.jit_level = options.jit;
   out.threads = options.threads;
+  out.build_jobs = Processors();  // of this process; a library would start no threads for one
   for (const std::string& name : options.disabled_passes) {
     if (FindPass(name) == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(

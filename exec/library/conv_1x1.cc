@@ -55,7 +55,7 @@ class Conv1X1 final : public Primitive {
     return form_.terms * PaddedColumns(form_.columns) * int64_t{sizeof(float)};
   }
 
-  absl::Status Run(const Arguments& a) override {
+  absl::Status Run(const Arguments& a) const override {
     ParallelRanges(a.context, blocks_, [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; b += kGroup) RunGroup(a, b, std::min(b + kGroup, end));
     });

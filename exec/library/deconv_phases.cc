@@ -100,7 +100,7 @@ class DeconvPhases final : public Primitive {
     return bytes;
   }
 
-  absl::Status Run(const Arguments& arguments) override {
+  absl::Status Run(const Arguments& arguments) const override {
     const float* const x = inputs_.Get(static_cast<const float*>(arguments.inputs[0]),
                                        arguments.scratch, arguments.context);
     int64_t tasks = 0;

@@ -30,11 +30,13 @@ class DeconvProduct final : public Primitive {
   int64_t packed_bytes() const override { return product_->packed_bytes(); }
   std::string description() const override { return product_->description(); }
 
-  absl::Status Run(const Arguments& arguments) override {
+  std::unique_ptr<CallState> NewState() const override { return product_->NewState(); }
+
+  absl::Status Run(const Arguments& arguments) const override {
     auto* const scratch = static_cast<uint8_t*>(arguments.scratch);
     void* partial = scratch;
     const Arguments product = {arguments.inputs, &partial, scratch + PartialBytes(),
-                               arguments.context};
+                               arguments.context, arguments.state};
     if (absl::Status status = product_->Run(product); !status.ok()) return status;
     const auto* sums = static_cast<const float*>(partial);
     auto* y = static_cast<float*>(arguments.outputs[0]);

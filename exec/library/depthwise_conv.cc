@@ -46,7 +46,7 @@ class DepthwiseConv final : public Primitive {
     return (Taps() + 1) * Padded(channels_) * int64_t{sizeof(float)};
   }
 
-  absl::Status Run(const Arguments& a) override {
+  absl::Status Run(const Arguments& a) const override {
     const int64_t lines = batch_ * axes_[1].out;
     ParallelRanges(a.context, lines * blocks_, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) RunBlock(a, task / blocks_, task % blocks_);

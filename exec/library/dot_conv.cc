@@ -31,7 +31,7 @@ class DotConv final : public Primitive {
     return form_.out_channels * Segments() * Terms() * int64_t{sizeof(float)};
   }
 
-  absl::Status Run(const Arguments& a) override {
+  absl::Status Run(const Arguments& a) const override {
     const int64_t blocks = DivideUp(axes_[2].out, kTaskOutputs);
     const int64_t lines = form_.batch * axes_[0].out * axes_[1].out;
     ParallelRanges(a.context, lines * blocks, [&](int64_t begin, int64_t end) {

@@ -47,7 +47,7 @@ class Gemv final : public Primitive {
     return shares_ > 1 ? shares_ * form_.sums * int64_t{sizeof(float)} : 0;
   }
 
-  absl::Status Run(const Arguments& arguments) override {
+  absl::Status Run(const Arguments& arguments) const override {
     const auto* matrix = static_cast<const float*>(arguments.inputs[form_.matrix_is_a ? 0 : 1]);
     const auto* vector = static_cast<const float*>(arguments.inputs[form_.matrix_is_a ? 1 : 0]);
     auto* y = static_cast<float*>(arguments.outputs[0]);

@@ -168,7 +168,7 @@ class PairConv final : public IntegerConv {
     return IntegerConv::scratch_bytes() + matrices_.scratch_bytes();
   }
 
-  absl::Status Run(const Arguments& arguments) override {
+  absl::Status Run(const Arguments& arguments) const override {
     const Operands operands = {
         FillImage(arguments),
         matrices_.Get(product_, Input(arguments, 1), Input(arguments, 3),
@@ -273,7 +273,7 @@ class PairDepthwise final : public IntegerConv {
     return RoundUp(form_.groups, kDepthwisePairs) * Pairs() * 2 * int64_t{sizeof(int16_t)};
   }
 
-  absl::Status Run(const Arguments& arguments) override {
+  absl::Status Run(const Arguments& arguments) const override {
     const int16_t* const image = FillImage(arguments);
     const std::optional<RequantizeChannels> channels = FillChannels(arguments);
     const int64_t planes = axes_[0].out, lines = axes_[1].out;

@@ -40,7 +40,7 @@ class CenteredLoop final : public Primitive {
     return (Count(operands_[0].shape) + Count(operands_[1].shape)) * int64_t{sizeof(int32_t)};
   }
 
-  absl::Status Run(const Arguments& arguments) override {
+  absl::Status Run(const Arguments& arguments) const override {
     auto* to = static_cast<int32_t*>(arguments.scratch);
     void* centered[2];
     for (size_t k = 0; k < 2; ++k) {
@@ -77,7 +77,7 @@ class QuantisedLoop final : public Primitive {
     return Channels() + requantizer_.scratch_bytes() + Count(y_.shape) * int64_t{sizeof(int32_t)};
   }
 
-  absl::Status Run(const Arguments& a) override {
+  absl::Status Run(const Arguments& a) const override {
     auto* const scratch = static_cast<uint8_t*>(a.scratch);
     const RequantizeChannels channels = requantizer_.Fill(a, scratch + Channels());
     void* sums = scratch + Channels() + requantizer_.scratch_bytes();

@@ -102,7 +102,7 @@ class PairMatmul final : public Primitive {
   }
   std::string description() const override { return product_.loops().name; }
 
-  absl::Status Run(const Arguments& arguments) override {
+  absl::Status Run(const Arguments& arguments) const override {
     auto* const rows = static_cast<int16_t*>(arguments.scratch);
     WidenRows(arguments, rows);
     const int64_t rows_bytes = scratch_bytes() - matrices_.scratch_bytes();

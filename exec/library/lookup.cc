@@ -18,7 +18,7 @@ class Lookup final : public Primitive {
  public:
   Lookup(const Around& x, bool one_row) : x_(x), one_row_(one_row) {}
 
-  absl::Status Run(const Arguments& arguments) override {
+  absl::Status Run(const Arguments& arguments) const override {
     const auto* x = static_cast<const uint8_t*>(arguments.inputs[0]);
     const auto* table = static_cast<const uint8_t*>(arguments.inputs[1]);
     auto* y = static_cast<uint8_t*>(arguments.outputs[0]);

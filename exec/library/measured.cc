@@ -54,13 +54,13 @@ class Stage {
     return std::all_of(request.outputs.begin(), request.outputs.end(),
                        [&](const Operand& operand) { return Add(operand, outputs_); });
   }
-  absl::Status Run(Primitive& primitive, LaunchContext* context) {
+  absl::Status Run(const Primitive& primitive, CallState* state, LaunchContext* context) {
     const auto scratch = static_cast<size_t>(primitive.scratch_bytes());
     if (scratch_.size() < scratch + 64) scratch_.resize(scratch + 64);
     void* at = scratch_.data();
     size_t room = scratch_.size();
     at = std::align(64, scratch, at, room);
-    return primitive.Run({inputs_.data(), outputs_.data(), at, context});
+    return primitive.Run({inputs_.data(), outputs_.data(), at, context, state});
   }
 
  private:
@@ -89,6 +89,7 @@ class Stage {
 struct Entrant {
   std::string name;
   std::unique_ptr<Primitive> primitive;
+  std::unique_ptr<CallState> state = nullptr;
 };
 
 // Those that accept, as Make asks them: the first computes where nothing was measured.
@@ -116,11 +117,13 @@ Measured Measure(const Operator& op, const Request& request,
   Measured measured;
   Stage stage;
   if (entrants.empty() || !stage.Hold(request)) return measured;
+  for (Entrant& entrant : entrants) entrant.state = entrant.primitive->NewState();
   Launcher launcher(choosing.pool);
   launcher.set_limit(session->threads());
   const auto start = std::chrono::steady_clock::now();
   const Race race = RaceWays(entrants.size(), 1, [&](size_t way, size_t) {
-    return stage.Run(*entrants[way].primitive, launcher.context());
+    const Entrant& entrant = entrants[way];
+    return stage.Run(*entrant.primitive, entrant.state.get(), launcher.context());
   });
   measured.winner = entrants[race.winner].name;
   measured.rounds = race.rounds;

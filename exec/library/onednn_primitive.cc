@@ -101,7 +101,7 @@ bool InvalidWatch::Raised() const {
 absl::StatusOr<std::shared_ptr<const void>> OneDnnSession::Packed(
     const void* constant, size_t bytes, const std::string& layout, size_t packed_bytes,
     absl::FunctionRef<void(void* packed)> pack) {
-  const LongMutexLock packing(store_->packing);
+  const KeyedMutexLock packing(store_->packing, std::pair(constant, layout));
   {
     const MutexLock lock(store_->mutex);
     if (auto memory = store_->layouts[{constant, layout}].lock()) return memory;
@@ -124,17 +124,22 @@ absl::StatusOr<std::shared_ptr<const void>> OneDnnSession::Packed(
   return add(memory);
 }
 
+std::shared_ptr<dnnl::memory> OneDnnSession::FindPacked(const void* source, const Desc& from,
+                                                        const Desc& to) {
+  const MutexLock lock(store_->mutex);
+  std::erase_if(store_->packed, [](const PackedWeights& p) { return p.memory.expired(); });
+  for (const PackedWeights& p : store_->packed) {
+    if (p.source != source || p.from != from || p.to != to) continue;
+    if (std::shared_ptr<dnnl::memory> memory = p.memory.lock()) return memory;
+  }
+  return nullptr;
+}
+
 std::shared_ptr<dnnl::memory> OneDnnSession::Pack(const void* source, const Desc& from,
                                                   const Desc& to) {
-  const LongMutexLock packing(store_->packing);
-  {
-    const MutexLock lock(store_->mutex);
-    std::erase_if(store_->packed, [](const PackedWeights& p) { return p.memory.expired(); });
-    for (const PackedWeights& p : store_->packed) {
-      if (p.source != source || p.from != from || p.to != to) continue;
-      if (std::shared_ptr<dnnl::memory> memory = p.memory.lock()) return memory;
-    }
-  }
+  // A layout that has no text is packed by one thread at a time.
+  const KeyedMutexLock packing(store_->packing, std::pair(source, TextOf(to)));
+  if (auto found = FindPacked(source, from, to)) return found;
   std::shared_ptr<dnnl::memory> memory = MakePacked(source, from, to);
   const MutexLock lock(store_->mutex);
   store_->packed.push_back({source, from, to, memory});
@@ -167,86 +172,149 @@ std::shared_ptr<dnnl::memory> OneDnnSession::MakePacked(const void* source, cons
   return memory;
 }
 
+// Handles of the operands, which point to where the last run had them.
+class OneDnnPrimitive::State final : public CallState {
+ public:
+  explicit State(const OneDnnPrimitive& primitive);
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  // Points the handles to the arguments' memory.
+  void Bind(const OneDnnPrimitive& primitive, const Arguments& a);
+  // The C function takes the arguments as they lie here; the C++ one copies them at each call.
+  void Execute(const dnnl::primitive& primitive) {
+    dnnl::error::wrap_c_api(
+        dnnl_primitive_execute(primitive.get(), stream.get(), static_cast<int>(arguments_.size()),
+                               arguments_.data()),
+        "could not execute a primitive");
+  }
+
+  struct Handle {
+    dnnl::memory user, own;       // one and the same where the layouts agree
+    const void* bound = nullptr;  // what `user` points to
+  };
+  dnnl::stream stream;
+  std::vector<Handle> handles;        // one per slot
+  std::unique_ptr<Primitive> repeat;  // made when first needed, with scratch of its own
+  std::unique_ptr<CallState> repeat_state;
+  std::vector<uint8_t> repeat_scratch;
+
+ private:
+  std::vector<dnnl_exec_arg_t> arguments_;  // handles that are owned above and below
+  dnnl::memory scratchpad_;
+  const uint8_t* scratch_ = nullptr;  // that the handles point into
+};
+
+OneDnnPrimitive::State::State(const OneDnnPrimitive& primitive)
+    : stream(primitive.session_->engine()) {
+  const dnnl::engine& engine = primitive.session_->engine();
+  for (const Slot& slot : primitive.slots_) {
+    Handle& handle = handles.emplace_back();
+    if (slot.from == Slot::From::kConstant) {
+      handle.own = *slot.packed;
+    } else {
+      handle.user = dnnl::memory(slot.user, engine, DNNL_MEMORY_NONE);
+      handle.own = slot.reorder ? dnnl::memory(slot.own, engine, DNNL_MEMORY_NONE) : handle.user;
+    }
+    arguments_.push_back({slot.id, handle.own.get()});
+  }
+  if (primitive.scratchpad_at_ < 0) return;
+  scratchpad_ = dnnl::memory(primitive.scratchpad_, engine, DNNL_MEMORY_NONE);
+  arguments_.push_back({DNNL_ARG_SCRATCHPAD, scratchpad_.get()});
+}
+
+void OneDnnPrimitive::State::Bind(const OneDnnPrimitive& primitive, const Arguments& a) {
+  auto* scratch = static_cast<uint8_t*>(a.scratch);
+  for (size_t i = 0; i < handles.size(); ++i) {
+    const Slot& slot = primitive.slots_[i];
+    Handle& handle = handles[i];
+    if (slot.from == Slot::From::kConstant) continue;
+    const void* user = (slot.from == Slot::From::kInput ? a.inputs : a.outputs)[slot.index];
+    if (handle.bound != user) handle.user.set_data_handle(const_cast<void*>(user));
+    handle.bound = user;
+    if (slot.reorder && scratch_ != scratch) handle.own.set_data_handle(scratch + slot.scratch);
+  }
+  if (primitive.scratchpad_at_ >= 0 && scratch_ != scratch)
+    scratchpad_.set_data_handle(scratch + primitive.scratchpad_at_);
+  scratch_ = scratch;
+}
+
 void OneDnnPrimitive::AddSlot(int id, Slot::From from, int index, const Desc& user, const Desc& own,
                               const void* constant) {
-  const dnnl::engine& engine = session_->engine();
   Slot slot;
   slot.from = from;
   slot.index = index;
+  slot.id = id;
+  slot.user = user;
+  slot.own = own;
   if (constant != nullptr && user != own) {
     slot.from = Slot::From::kConstant;
     slot.packed = session_->Pack(constant, user, own);
     packed_bytes_ += static_cast<int64_t>(own.get_size());
-    slot.own = *slot.packed;
-  } else {
-    slot.user = dnnl::memory(user, engine, DNNL_MEMORY_NONE);
-    slot.own = slot.user;
-    if (user != own) {
-      slot.own = dnnl::memory(own, engine, DNNL_MEMORY_NONE);
-      slot.reorder = from == Slot::From::kInput ? dnnl::reorder(slot.user, slot.own)
-                                                : dnnl::reorder(slot.own, slot.user);
-      slot.scratch = Reserve(own);
-    }
+  } else if (user != own) {
+    const dnnl::engine& engine = session_->engine();
+    const bool input = from == Slot::From::kInput;
+    slot.reorder = dnnl::reorder(
+        dnnl::reorder::primitive_desc(engine, input ? user : own, engine, input ? own : user));
+    slot.scratch = Reserve(own);
   }
-  arguments_.push_back({id, slot.own.get()});
   slots_.push_back(std::move(slot));
 }
 
 void OneDnnPrimitive::SetPrimitive(dnnl::primitive primitive, const Desc& scratchpad) {
   primitive_ = std::move(primitive);
-  stream_ = dnnl::stream(session_->engine());
   if (scratchpad.get_size() == 0) return;
-  scratchpad_ = dnnl::memory(scratchpad, session_->engine(), DNNL_MEMORY_NONE);
+  scratchpad_ = scratchpad;
   scratchpad_at_ = Reserve(scratchpad);
-  arguments_.push_back({DNNL_ARG_SCRATCHPAD, scratchpad_.get()});
 }
 
-absl::Status OneDnnPrimitive::Run(const Arguments& a) {
+std::unique_ptr<CallState> OneDnnPrimitive::NewState() const {
+  return std::make_unique<State>(*this);
+}
+
+absl::Status OneDnnPrimitive::Run(const Arguments& a) const {
+  std::optional<State> own;
+  auto* state = static_cast<State*>(a.state);
+  if (state == nullptr) state = &own.emplace(*this);
   bool invalid = false;
-  KILN_RETURN_IF_ERROR(RunOnce(a, invalid));
-  return invalid ? Repeat(a) : absl::OkStatus();
+  KILN_RETURN_IF_ERROR(RunOnce(a, *state, invalid));
+  return invalid ? Repeat(a, *state) : absl::OkStatus();
 }
 
-absl::Status OneDnnPrimitive::RunOnce(const Arguments& a, bool& invalid) {
+absl::Status OneDnnPrimitive::RunOnce(const Arguments& a, State& state, bool& invalid) const {
   return session_->Call([&] {
-    auto* scratch = static_cast<uint8_t*>(a.scratch);
-    for (Slot& slot : slots_) {
-      if (slot.from == Slot::From::kConstant) continue;
-      const void* user = (slot.from == Slot::From::kInput ? a.inputs : a.outputs)[slot.index];
-      if (slot.bound != user) slot.user.set_data_handle(const_cast<void*>(user));
-      slot.bound = user;
-      if (!slot.reorder) continue;
-      if (scratch_ != scratch) slot.own.set_data_handle(scratch + slot.scratch);
-      if (slot.from == Slot::From::kInput) slot.reorder->execute(stream_, slot.user, slot.own);
+    state.Bind(*this, a);
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      if (slots_[i].reorder && slots_[i].from == Slot::From::kInput)
+        slots_[i].reorder->execute(state.stream, state.handles[i].user, state.handles[i].own);
     }
-    if (scratchpad_at_ >= 0 && scratch_ != scratch)
-      scratchpad_.set_data_handle(scratch + scratchpad_at_);
-    scratch_ = scratch;
     if (make_repeat_) {
       const InvalidWatch watch;
-      Execute();
+      state.Execute(primitive_);
       invalid = watch.Raised();
     } else {
-      Execute();
+      state.Execute(primitive_);
     }
-    for (Slot& slot : slots_) {
-      if (slot.reorder && slot.from == Slot::From::kOutput)
-        slot.reorder->execute(stream_, slot.own, slot.user);
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      if (slots_[i].reorder && slots_[i].from == Slot::From::kOutput)
+        slots_[i].reorder->execute(state.stream, state.handles[i].own, state.handles[i].user);
     }
-    stream_.wait();
+    state.stream.wait();
     return absl::OkStatus();
   });
 }
 
-absl::Status OneDnnPrimitive::Repeat(Arguments a) {
-  if (repeat_ == nullptr) {
-    KILN_ASSIGN_OR_RETURN(repeat_, make_repeat_());
-    repeat_scratch_.resize(static_cast<size_t>(repeat_->scratch_bytes()) + 64);
+absl::Status OneDnnPrimitive::Repeat(Arguments a, State& state) const {
+  if (state.repeat == nullptr) {
+    KILN_ASSIGN_OR_RETURN(state.repeat, make_repeat_());
+    state.repeat_state = state.repeat->NewState();
+    state.repeat_scratch.resize(static_cast<size_t>(state.repeat->scratch_bytes()) + 64);
   }
-  void* memory = repeat_scratch_.data();
-  size_t room = repeat_scratch_.size();
+  void* memory = state.repeat_scratch.data();
+  size_t room = state.repeat_scratch.size();
   a.scratch = std::align(64, room - 63, memory, room);
-  return repeat_->Run(a);
+  a.state = state.repeat_state.get();
+  return state.repeat->Run(a);
 }
 
 void OneDnnPrimitive::RepeatWithout(const Operator& op, Request request) {
@@ -255,14 +323,6 @@ void OneDnnPrimitive::RepeatWithout(const Operator& op, Request request) {
     KILN_ASSIGN_OR_RETURN(auto alone, Make(op, WithoutPostOps(request), session));
     return WithPostOpLoops(std::move(alone), request);
   };
-}
-
-// The C function takes the arguments as they lie here; the C++ one copies them at each call.
-void OneDnnPrimitive::Execute() {
-  dnnl::error::wrap_c_api(
-      dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(arguments_.size()),
-                             arguments_.data()),
-      "could not execute a primitive");
 }
 
 int64_t OneDnnPrimitive::Reserve(const Desc& desc) {
@@ -337,9 +397,15 @@ void AddOperands(const Epilogue& epilogue, OneDnnPrimitive& primitive) {
   }
 }
 
-absl::StatusOr<std::shared_ptr<Session>> Session::Create(kiln::Pool* pool, PackedConstants* kept) {
+std::shared_ptr<PackedStore> NewPackedStore(PackedConstants* kept) {
+  return std::make_shared<PackedStore>(kept);
+}
+
+absl::StatusOr<std::shared_ptr<Session>> Session::Create(kiln::Pool* pool,
+                                                         std::shared_ptr<PackedStore> store) {
   try {
-    return std::make_shared<OneDnnSession>(pool, std::make_shared<PackedStore>(kept));
+    if (store == nullptr) store = NewPackedStore(nullptr);
+    return std::make_shared<OneDnnSession>(pool, std::move(store));
   } catch (const std::exception& e) {
     return absl::InternalError(absl::StrCat("oneDNN: no CPU engine: ", e.what()));
   }

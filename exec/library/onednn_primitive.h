@@ -20,7 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "base/long_mutex.h"
+#include "base/keyed_mutex.h"
 #include "base/mutex.h"
 #include "dnnl.hpp"
 #include "exec/library/library.h"
@@ -68,11 +68,10 @@ struct PackedWeights {
   std::weak_ptr<dnnl::memory> memory;
 };
 
-// Packed constants of all sessions of a Model: a layout does not depend on threads.
 struct PackedStore {
   explicit PackedStore(PackedConstants* k) : kept(k) {}
-  PackedConstants* const kept;  // of earlier processes; null: none
-  LongMutex packing;
+  PackedConstants* const kept;                              // of earlier processes; null: none
+  KeyedMutex<std::pair<const void*, std::string>> packing;  // by constant and layout
   Mutex mutex;
   std::vector<PackedWeights> packed ABSL_GUARDED_BY(mutex);
   std::map<std::pair<const void*, std::string>, std::weak_ptr<const void>> layouts
@@ -129,6 +128,7 @@ class OneDnnSession final : public Session {
   std::shared_ptr<dnnl::memory> Pack(const void* source, const Desc& from, const Desc& to);
 
  private:
+  std::shared_ptr<dnnl::memory> FindPacked(const void* source, const Desc& from, const Desc& to);
   std::shared_ptr<dnnl::memory> MakePacked(const void* source, const Desc& from, const Desc& to);
   dnnl::engine engine_;
   kiln::Pool* const given_;  // null: none
@@ -142,12 +142,12 @@ struct Slot {
   enum class From : uint8_t { kInput, kOutput, kConstant };
   From from = From::kInput;
   int index = 0;
-  dnnl::memory user;  // the caller's layout
-  dnnl::memory own;   // the primitive's layout; `user` again when the layouts agree
+  int id = 0;
+  Desc user;  // the caller's layout
+  Desc own;   // the primitive's layout; `user` again when the layouts agree
   std::optional<dnnl::reorder> reorder;
-  int64_t scratch = -1;  // offset of `own` in the scratch, when it is reordered
+  int64_t scratch = -1;  // offset of the operand in `own` in the scratch, when it is reordered
   std::shared_ptr<dnnl::memory> packed;
-  const void* bound = nullptr;  // what `user` points to
 };
 
 class OneDnnPrimitive final : public Primitive {
@@ -171,28 +171,24 @@ class OneDnnPrimitive final : public Primitive {
   int64_t scratch_bytes() const override { return scratch_bytes_; }
   int64_t packed_bytes() const override { return packed_bytes_; }
 
-  absl::Status Run(const Arguments& a) override;
+  std::unique_ptr<CallState> NewState() const override;
+  absl::Status Run(const Arguments& a) const override;
 
  private:
-  absl::Status RunOnce(const Arguments& a, bool& invalid);
-  absl::Status Repeat(Arguments a);
-  void Execute();
+  class State;
+  absl::Status RunOnce(const Arguments& a, State& state, bool& invalid) const;
+  absl::Status Repeat(Arguments a, State& state) const;
   int64_t Reserve(const Desc& desc);
 
   std::shared_ptr<OneDnnSession> session_;
   dnnl::primitive primitive_;
-  dnnl::stream stream_;
   std::vector<Slot> slots_;
-  std::vector<dnnl_exec_arg_t> arguments_;  // handles that slots_ and scratchpad_ own
-  const uint8_t* scratch_ = nullptr;        // that the handles point into
-  dnnl::memory scratchpad_;
+  Desc scratchpad_;
   int64_t scratchpad_at_ = -1;
   int64_t scratch_bytes_ = 0;
   int64_t packed_bytes_ = 0;
   std::string description_;
   std::function<absl::StatusOr<std::unique_ptr<Primitive>>()> make_repeat_;
-  std::unique_ptr<Primitive> repeat_;  // made when first needed, with scratch of its own
-  std::vector<uint8_t> repeat_scratch_;
 };
 
 // kUnimplemented unless all operands are f32 and have elements.

@@ -23,7 +23,7 @@ class TopK final : public Primitive {
   TopK(DType type, Around x, int64_t k, bool largest)
       : type_(type), x_(x), k_(k), largest_(largest) {}
 
-  absl::Status Run(const Arguments& arguments) override {
+  absl::Status Run(const Arguments& arguments) const override {
     ForElement(type_, [&]<typename E>() {
       ParallelRanges(arguments.context, x_.lanes(), [&](int64_t begin, int64_t end) {
         std::vector<int64_t> order(static_cast<size_t>(x_.extent));
@@ -69,7 +69,7 @@ class Cumulative final : public Primitive {
   Cumulative(DType type, Around x, bool product, bool exclusive, bool reverse)
       : type_(type), x_(x), product_(product), exclusive_(exclusive), reverse_(reverse) {}
 
-  absl::Status Run(const Arguments& arguments) override {
+  absl::Status Run(const Arguments& arguments) const override {
     ForElement(type_, [&]<typename E>() {
       ParallelRanges(arguments.context, x_.lanes(), [&](int64_t begin, int64_t end) {
         for (int64_t lane = begin; lane < end; ++lane) Lane<E>(arguments, lane);
@@ -186,7 +186,7 @@ class Scatter final : public Primitive {
     for (const int64_t extent : request.inputs[2].shape) updates_ *= extent;
   }
 
-  absl::Status Run(const Arguments& arguments) override {
+  absl::Status Run(const Arguments& arguments) const override {
     std::memcpy(arguments.outputs[0], arguments.inputs[0],
                 static_cast<size_t>(elements_) * SizeOf(type_));
     return ForElement(type_, [&]<typename E>() {

@@ -124,7 +124,7 @@ class Pool final : public Primitive {
     SetGeometry(request, form, geometry_);
   }
 
-  absl::Status Run(const Arguments& arguments) override {
+  absl::Status Run(const Arguments& arguments) const override {
     ForElement(type_, [&]<typename E>() {
       const auto* x = static_cast<const typename E::Storage*>(arguments.inputs[0]);
       auto* y = static_cast<typename E::Storage*>(arguments.outputs[0]);
@@ -166,7 +166,7 @@ class ChannelsLastPool final : public Primitive {
     SetGeometry(request, form, geometry_);
   }
 
-  absl::Status Run(const Arguments& arguments) override {
+  absl::Status Run(const Arguments& arguments) const override {
     const auto* x = static_cast<const float*>(arguments.inputs[0]);
     auto* y = static_cast<float*>(arguments.outputs[0]);
     const auto depth = static_cast<int64_t>(geometry_.taps[0].size()),

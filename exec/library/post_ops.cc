@@ -86,7 +86,9 @@ class PostOpLoops final : public Primitive {
   int64_t packed_bytes() const override { return primitive_->packed_bytes(); }
   std::string description() const override { return primitive_->description(); }
 
-  absl::Status Run(const Arguments& arguments) override {
+  std::unique_ptr<CallState> NewState() const override { return primitive_->NewState(); }
+
+  absl::Status Run(const Arguments& arguments) const override {
     if (absl::Status status = primitive_->Run(arguments); !status.ok()) return status;
     ParallelRanges(arguments.context, rows_, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) Row(arguments, row);

@@ -56,11 +56,19 @@ struct Request {
   std::vector<PostOp> post_ops;
 };
 
+// What one caller of a primitive keeps from one run to the next, as oneDNN's handles of operands.
+// Belongs to one thread at a time.
+class CallState {
+ public:
+  virtual ~CallState() = default;
+};
+
 struct Arguments {
   void* const* inputs = nullptr;  // null where absent
   void* const* outputs = nullptr;
   void* scratch = nullptr;           // scratch_bytes(), 64-byte aligned
   LaunchContext* context = nullptr;  // for loops that use the pool; null: serial
+  CallState* state = nullptr;        // of NewState; null: made for this run alone
 };
 
 // An implementation that was asked for a request, and why it does not take it; empty if it does.
@@ -68,7 +76,7 @@ struct Considered {
   std::string implementation, refusal;
 };
 
-// Belongs to one thread at a time.
+// Immutable: any number of callers may run it, each with a state of its own. Thread-safe.
 class Primitive {
  public:
   virtual ~Primitive() = default;
@@ -76,7 +84,9 @@ class Primitive {
   virtual int64_t packed_bytes() const { return 0; }  // weights kept in another layout
   // What is known of the code that runs beyond its implementation's name; may be empty.
   virtual std::string description() const { return {}; }
-  virtual absl::Status Run(const Arguments& arguments) = 0;
+  // What a caller gives to all its runs; null: it needs none.
+  virtual std::unique_ptr<CallState> NewState() const { return nullptr; }
+  virtual absl::Status Run(const Arguments& arguments) const = 0;
 
   // Who was asked, in order; the last one computes.
   const std::vector<Considered>& considered() const { return considered_; }
@@ -86,15 +96,21 @@ class Primitive {
   std::vector<Considered> considered_;
 };
 
+// Constants that were packed into other layouts, for all sessions that use them: a layout does not
+// depend on threads. Thread-safe.
+struct PackedStore;
+// What was packed before comes from `kept`, which must live as long; null: from nowhere.
+std::shared_ptr<PackedStore> NewPackedStore(PackedConstants* kept);
+
 // Thread-safe.
 class Session {
  public:
   virtual ~Session() = default;
   // Operators work on `pool`, which must outlive the session and its primitives, with exactly its
   // threads; with null, on the calling thread alone.
-  // What was packed before comes from `kept`, which must live as long too; null: from nowhere.
-  static absl::StatusOr<std::shared_ptr<Session>> Create(Pool* pool,
-                                                         PackedConstants* kept = nullptr);
+  // What it packs goes to `store`; null: to one of its own.
+  static absl::StatusOr<std::shared_ptr<Session>> Create(
+      Pool* pool, std::shared_ptr<PackedStore> store = nullptr);
   // For primitives that work on the calling thread alone; shares the packed weights.
   virtual std::shared_ptr<Session> Serial() const = 0;
   // The same, and what it packs is not kept for later processes: to be timed.

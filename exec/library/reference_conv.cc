@@ -31,7 +31,7 @@ class ReferenceConv final : public Primitive {
     if (HasBias(request)) bias_ = request.inputs[2].strides[0];
   }
 
-  absl::Status Run(const Arguments& arguments) override {
+  absl::Status Run(const Arguments& arguments) const override {
     ForElement(type_, [&]<typename E>() {
       const int64_t planes = form_.batch * form_.groups * form_.out_channels;
       ParallelRanges(arguments.context, planes, [&](int64_t begin, int64_t end) {

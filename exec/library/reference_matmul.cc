@@ -29,7 +29,7 @@ class ReferenceMatmul final : public Primitive {
     for (const MatmulForm::Batch& batch : form_.batch) rows_ *= batch.extent;
   }
 
-  absl::Status Run(const Arguments& arguments) override {
+  absl::Status Run(const Arguments& arguments) const override {
     ForElement(type_, [&]<typename E>() {
       const auto* a = static_cast<const typename E::Storage*>(arguments.inputs[0]);
       const auto* b = static_cast<const typename E::Storage*>(arguments.inputs[1]);

@@ -30,7 +30,9 @@ class FinishedRows final : public Primitive {
   int64_t packed_bytes() const override { return primitive_->packed_bytes(); }
   std::string description() const override { return primitive_->description(); }
 
-  absl::Status Run(const Arguments& arguments) override {
+  std::unique_ptr<CallState> NewState() const override { return primitive_->NewState(); }
+
+  absl::Status Run(const Arguments& arguments) const override {
     KILN_RETURN_IF_ERROR(primitive_->Run(arguments));
     ParallelRanges(arguments.context, rows_,
                    [&](int64_t begin, int64_t end) { finish_.Run(arguments, begin, end - begin); });

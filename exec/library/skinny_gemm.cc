@@ -116,7 +116,7 @@ class SkinnyGemmMatmul final : public Primitive {
   int64_t scratch_bytes() const override { return a_.scratch_bytes(); }
   int64_t packed_bytes() const override { return product_.packed_bytes(); }
 
-  absl::Status Run(const Arguments& arguments) override {
+  absl::Status Run(const Arguments& arguments) const override {
     const float* const a = a_.Get(static_cast<const float*>(arguments.inputs[0]), arguments.scratch,
                                   arguments.context);
     auto* const c = static_cast<float*>(arguments.outputs[0]);
@@ -152,7 +152,7 @@ class SkinnyGemmConv final : public Primitive {
   }
   int64_t packed_bytes() const override { return product_.packed_bytes(); }
 
-  absl::Status Run(const Arguments& arguments) override {
+  absl::Status Run(const Arguments& arguments) const override {
     const PanelForm& f = product_.form();
     auto* const memory = static_cast<uint8_t*>(arguments.scratch);
     auto* const x = reinterpret_cast<const float**>(memory + inputs_.scratch_bytes());

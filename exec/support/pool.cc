@@ -21,10 +21,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long threads stay awake for the next thing to do. To sleep and be woken costs some 100 us on
-// a virtual processor: a caller sleeps only where the others' shares last much longer than its own,
-// workers only where the caller works alone for long or the run has ended.
-constexpr std::chrono::milliseconds kWorkerSpin(1);  // speed
+// How long a caller stays awake for the others. To sleep and be woken costs some 100 us on a
+// virtual processor: it sleeps only where the others' shares last much longer than its own.
 constexpr std::chrono::milliseconds kCallerSpin(2);  // speed
 // From then on they offer their processor to others at every look: the system likes to put a woken
 // thread on the waker's, and who spins there keeps it from the thread that it waits for.
@@ -66,22 +64,24 @@ struct alignas(64) Mailbox {
   }
 
   template <typename Done>
-  void WaitUntil(Done done, std::chrono::milliseconds spin) {
+  void WaitUntil(Done done, std::chrono::microseconds spin) {
     if (done(word.load())) return;
-    for (int i = 0; i < kSpinsAlone; ++i) {
+    for (int i = 0; i < kSpinsAlone && spin.count() > 0; ++i) {
       if (done(word.load(std::memory_order_acquire))) return;
       __builtin_ia32_pause();
     }
     for (;;) {
       const Clock::time_point give_up = Clock::now() + spin;
-      do {
+      while (spin.count() > 0 && Clock::now() < give_up) {
         if (done(word.load(std::memory_order_acquire))) return;
         sched_yield();
-      } while (Clock::now() < give_up);
+      }
       asleep.store(true);
       const uint32_t seen = word.load();
-      if (!done(seen)) FutexWait(word, seen);
+      const bool ends = done(seen);
+      if (!ends) FutexWait(word, seen);
       asleep.store(false);
+      if (ends) return;
     }
   }
 };
@@ -105,13 +105,15 @@ struct Pool::Team {
     Thread thread;
   };
 
-  Team(int threads, uint32_t forks)
-      : fork_count(forks),
+  Team(int threads, const PoolSettings& s, uint32_t forks)
+      : settings(s),
+        fork_count(forks),
         admission_queue(threads),
         workers(new Worker[static_cast<size_t>(threads - 1)]) {}
 
-  // Stops and joins the first `started` workers.
+  // Stops and joins the first `started` workers, or sees the host's threads leave.
   void Stop(int started) {
+    while (hosted.load() != 0) sched_yield();
     stop = true;
     for (int w = 0; w < started; ++w) {
       workers[w].mail.word.fetch_add(1);
@@ -132,9 +134,10 @@ struct Pool::Team {
   }
 
   void WorkerLoop(int w) {
+    if (settings.on_thread_start) settings.on_thread_start(w + 1);
     Mailbox& mail = workers[w].mail;
     for (uint32_t seen = 0;;) {
-      mail.WaitUntil([&](uint32_t word) { return word != seen; }, kWorkerSpin);
+      mail.WaitUntil([&](uint32_t word) { return word != seen; }, settings.spin);
       ++seen;
       if (stop) return;
       if (sched_getcpu() == caller_cpu) LeaveProcessor(caller_cpu);
@@ -149,16 +152,38 @@ struct Pool::Team {
     place = outer;
   }
 
-  // Calls `helpers` started workers to a region. Under `running`.
-  void Call(int helpers, MemberFn fn, void* argument) {
+  // Has the host's threads, or else workers, begin a region as members 1 .. helpers, unless there
+  // are fewer workers than `least`; returns how many began. Under `running`.
+  int Call(int helpers, int least, MemberFn fn, void* argument) {
     task = fn;
     data = argument;
-    caller_cpu = sched_getcpu();
+    if (CallHost(helpers)) return helpers;
+    helpers = Start(helpers);
+    if (helpers < least) return 0;
     pending.word.store(static_cast<uint32_t>(helpers));
+    caller_cpu = sched_getcpu();
     for (int w = 0; w < helpers; ++w) {
       workers[w].mail.word.fetch_add(1);
       workers[w].mail.Wake();
     }
+    return helpers;
+  }
+
+  bool CallHost(int helpers) {
+    if (settings.start == nullptr) return false;
+    const auto run = [](void* team, int member) { static_cast<Team*>(team)->RunHosted(member); };
+    pending.word.store(static_cast<uint32_t>(helpers));
+    hosted.fetch_add(helpers);
+    if (settings.start(helpers + 1, run, this)) return true;
+    hosted.fetch_sub(helpers);
+    return false;
+  }
+
+  // A member on a thread of the host, which has nothing to do with this after `hosted`.
+  void RunHosted(int member) {
+    RunMember(member);
+    if (pending.word.fetch_sub(1) == 1) pending.Wake();
+    hosted.fetch_sub(1);
   }
 
   bool Awake(int count) const {
@@ -190,13 +215,13 @@ struct Pool::Team {
   // Workers 1 .. members-1 take a member each; the caller is member 0 and runs what has no worker.
   void Run(int members, MemberFn fn, void* argument) {
     const MutexLock lock(running);
-    const int helpers = Start(members - 1);
-    Call(helpers, fn, argument);
+    const int helpers = Call(members - 1, 0, fn, argument);
     RunMember(0);
     for (int member = helpers + 1; member < members; ++member) RunMember(member);
     Wait();
   }
 
+  const PoolSettings settings;
   const uint32_t fork_count;
   AdmissionQueue admission_queue;
   Mutex running{AtFork::kForget};
@@ -211,10 +236,12 @@ struct Pool::Team {
   MemberFn task = nullptr;
   void* data = nullptr;
   int caller_cpu = -1;
-  Mailbox pending;  // workers that have not finished
+  Mailbox pending;             // workers that have not finished
+  std::atomic<int> hosted{0};  // of the host's threads, those that have not left
 };
 
-Pool::Pool(int threads) : threads_(std::max(threads, 1)) {}
+Pool::Pool(int threads, PoolSettings settings)
+    : threads_(std::max(threads, 1)), settings_(std::move(settings)) {}
 
 Pool::~Pool() {
   Team* team = team_.load();
@@ -229,7 +256,7 @@ Pool::Team* Pool::GetTeam() {
   const uint32_t forks = ForkGeneration();
   Team* team = team_.load(std::memory_order_acquire);
   if (team != nullptr && team->fork_count == forks) return team;
-  auto fresh = std::make_unique<Team>(threads_, forks);
+  auto fresh = std::make_unique<Team>(threads_, settings_, forks);
   if (team_.compare_exchange_strong(team, fresh.get())) return fresh.release();
   return team;
 }
@@ -262,11 +289,10 @@ bool Pool::Begin(int members, MemberFn task, void* data) {
   if (place.depth > 0) return false;
   Team& team = *GetTeam();
   team.running.Lock();
-  if (team.Start(members - 1) < members - 1) {
+  if (team.Call(members - 1, members - 1, task, data) == 0) {
     team.running.Unlock();
     return false;
   }
-  team.Call(members - 1, task, data);
   place = {1, 0};
   return true;
 }
@@ -279,6 +305,7 @@ void Pool::End() {
 }
 
 bool Pool::StartThreads() {
+  if (threads_ == 1 || settings_.start != nullptr) return true;
   Team& team = *GetTeam();
   if (team.started.load(std::memory_order_acquire) == threads_ - 1) return true;
   const MutexLock lock(team.running);
@@ -286,7 +313,7 @@ bool Pool::StartThreads() {
 }
 
 bool Pool::Ready() {
-  if (threads_ == 1) return false;
+  if (threads_ == 1 || settings_.start != nullptr) return false;
   Team& team = *GetTeam();
   const Clock::duration now = Clock::now().time_since_epoch();
   const Clock::duration since = now - team.asked.exchange(now);

@@ -12,8 +12,10 @@
 //     threads only. With n <= threads every index has a thread of its own.
 //   - A region inside a region runs on its caller alone. So does everything when threads is 1.
 //   - No allocation per region. Threads start with the first region that wants them, wait awake
-//     for at most 1 ms after their last work or after Ready, offering their processor to others,
-//     and then sleep.
+//     for at most the spin time after their last work or after Ready, offering their processor to
+//     others, and then sleep.
+//   - With an executor the members beside the caller are tasks of the host's threads; nobody waits
+//     awake. Where it refuses, threads of the pool's own do them.
 //   - A child after fork() starts anew with no threads; forking while another thread is in a region
 //     is safe for the pool.
 //   - Should the system refuse a thread, its share is run by the caller: slower, same partition.
@@ -21,7 +23,9 @@
 #define KILN_EXEC_SUPPORT_POOL_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
@@ -30,13 +34,21 @@ namespace kiln {
 
 class AdmissionQueue;
 
+// As in RuntimeOptions (kiln/runtime.h).
+struct PoolSettings {
+  std::chrono::microseconds spin{1000};
+  std::function<void(int member)> on_thread_start;
+  // Executor::Start of the host's threads; null: there are none.
+  std::function<bool(int members, void (*task)(void* data, int member), void* data)> start;
+};
+
 class Pool {
  public:
   // fn(begin, end) -> 0, or an error code. It must not throw.
   using RangeFn = absl::FunctionRef<int(int64_t begin, int64_t end)>;
 
   // `threads` below 1 counts as 1.
-  explicit Pool(int threads);
+  explicit Pool(int threads, PoolSettings settings = {});
   // Waits for its threads to end. No region may be running.
   ~Pool();
   Pool(const Pool&) = delete;
@@ -80,6 +92,7 @@ class Pool {
   Team* GetTeam();
 
   const int threads_;
+  const PoolSettings settings_;
   std::atomic<Team*> team_{nullptr};
 };
 

@@ -22,11 +22,13 @@
 #include "absl/strings/string_view.h"
 #include "kiln/dim.h"
 #include "kiln/dtype.h"
+#include "kiln/run_control.h"
 #include "kiln/status.h"
 #include "kiln/tensor.h"
 
 namespace kiln {
 
+class Runtime;          // kiln/runtime.h
 class VariantProvider;  // where a Model has its Programs from; inside Kiln
 
 // An input or output as the model declares it. Symbols in `shape` stand for any extent.
@@ -43,18 +45,56 @@ struct PortInfo {
 struct PlanInfo;
 using PlanFn = std::function<void(const PlanInfo&)>;
 
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+using NamedShapes = std::vector<std::pair<std::string, std::vector<int64_t>>>;
+
+// A state that a context keeps from run to run, as a cache of keys and values or a hidden state: a
+// run reads it as `input`, and what it computes as `output` is the next run's input. It is written
+// in place where the plan allows; else there are two buffers that take turns. Neither port is bound
+// by the caller. It begins as zeros where the input's shape is known, else with Context::SetState.
+// Model::Run begins so each time.
+struct StateBuffer {
+  std::string input, output;
+};
+
 inline constexpr int kMaxThreads = 1024;  // correctness
 absl::Status CheckThreads(int threads);   // kInvalidArgument: not from 0 to kMaxThreads
+
+class SharedArena;
+// Memory for temporaries that models take turns to use (RunOptions::shared_arena). Thread-safe.
+std::shared_ptr<SharedArena> NewSharedArena();
 
 struct RunOptions {
   // 0 to kMaxThreads. Hard cap of the Model, however many callers it has; 0: the CPUs of the
   // affinity mask, no more than the CPU quota of the control group. Callers beyond it wait for each
   // other.
   int threads = 0;
+  // Whose threads, memory and budgets are used; null: Runtime::Default().
+  std::shared_ptr<Runtime> runtime = nullptr;
   PlanFn on_plan = nullptr;
-  // Bytes of scratch that a library operator may take; where none of its implementations needs so
-  // little, the first computes all the same. 0: no limit.
+  // Bytes of memory beside its operands that a library operator, or a kernel's schedule
+  // (schedule/workspace.h), may take; what cannot run with so little takes the least. 0: no limit.
   int64_t workspace_limit = 0;
+  std::vector<StateBuffer> states = {};
+  // No two temporaries share memory: to look for one that is overwritten too early. Takes
+  // MemoryReport's sum in place of the arena.
+  bool separate_buffers = false;
+  // Models that name the same one never run at once, and share the memory of their temporaries.
+  std::shared_ptr<SharedArena> shared_arena = nullptr;
+  // Called around every run, on the thread that runs; must not call the model.
+  std::function<void()> on_start = nullptr;
+  std::function<void(const absl::Status&)> on_finish = nullptr;
+};
+
+// Where the bytes of a model are.
+struct MemoryReport {
+  int64_t constants = 0;  // weights and other constants of the newest plan, packed ones included
+  int64_t arenas = 0;     // temporaries of all contexts
+  int64_t copies = 0;     // of inputs that cannot be read where they lie
+  int64_t outputs = 0;    // owned by contexts or handed out to callers
+  int64_t states = 0;     // state buffers of all contexts
+  int64_t plans = 0, plan_bytes = 0;          // kept
+  int64_t idle_contexts = 0, idle_bytes = 0;  // of contexts that wait for Model::Run
 };
 
 // What one context's current plan looks like: memory in bytes, work in counts.
@@ -87,9 +127,30 @@ class Model {
   const std::vector<PortInfo>& outputs() const;
   int threads() const;
 
-  // Runs on a pooled context and returns owned outputs, in port order.
-  absl::StatusOr<std::vector<Tensor>> Run(
-      const std::vector<std::pair<std::string, Tensor>>& inputs);
+  // The place of a port in inputs() or outputs(): a handle that calls take in place of its name.
+  absl::StatusOr<size_t> InputIndex(absl::string_view name) const;
+  absl::StatusOr<size_t> OutputIndex(absl::string_view name) const;
+
+  // Runs on a pooled context and returns owned outputs, in port order. kCancelled,
+  // kDeadlineExceeded: as `control` says.
+  absl::StatusOr<std::vector<Tensor>> Run(const NamedTensors& inputs,
+                                          const RunControl& control = {});
+  // The same on another thread: the executor's of the runtime, or one of Kiln's own. Returns at
+  // once; `done` is called once, on that thread, and may call the model.
+  using DoneFn = std::function<void(absl::StatusOr<std::vector<Tensor>>)>;
+  void RunAsync(NamedTensors inputs, DoneFn done, const RunControl& control = {});
+
+  // Compiles and plans for inputs of these shapes, so that no run has to. Inputs that are left out
+  // have the shape of their port. Where the values of an input count, what depends on them is left
+  // to the first run.
+  absl::Status Prepare(const NamedShapes& shapes);
+  // Shapes of the outputs for inputs of these shapes, in port order; compiles where it must.
+  // kFailedPrecondition: they depend on values.
+  absl::StatusOr<std::vector<std::vector<int64_t>>> OutputShapes(const NamedShapes& shapes);
+
+  MemoryReport memory() const;
+  // Gives back the memory of contexts that wait for Run, and forgets all plans but the newest.
+  void Trim();
   // Never fails: without memory, and of an empty model, it is a Context whose calls say so.
   Context NewContext();
 
@@ -115,22 +176,44 @@ class Context {
   // works in place. Outputs that overlap each other are an error, before anything is written;
   // memory of a constant of the graph that the model was compiled from is one at once.
   absl::Status BindOutput(absl::string_view output, Tensor view);
-  absl::Status Run();
+  // The same with handles (Model::InputIndex).
+  absl::Status Bind(size_t input, Tensor view);
+  absl::Status BindOutput(size_t output, Tensor view);
+  // Only these outputs are computed from now on, and what they need; none named: all.
+  absl::Status SetOutputs(const std::vector<std::string>& names);
+  // Temporaries lie in this memory from now on, which must live as long: 64-byte aligned. A plan
+  // that needs more than `bytes` (PlanReport::arena) fails with kResourceExhausted. Null: memory of
+  // the context's own again.
+  absl::Status SetArena(void* memory, int64_t bytes);
+
+  absl::Status Run(const RunControl& control = {});
   // The last run's output: a view into the context (valid until the next Run) or of the bound
   // memory. It may be bound as an input or output of the next run, which then has its unbound
   // outputs elsewhere. kFailedPrecondition after a run that failed.
   absl::StatusOr<Tensor> Output(absl::string_view name) const;
+  absl::StatusOr<Tensor> Output(size_t output) const;
+
+  // State buffers, by the name of their input. State: a view of what the next run reads, valid
+  // until then. SetState copies. After a run that failed while it wrote a state in place, runs
+  // answer kFailedPrecondition until SetState or ResetStates.
+  absl::StatusOr<Tensor> State(absl::string_view input) const;
+  absl::Status SetState(absl::string_view input, const Tensor& value);
+  // As they were at the beginning.
+  absl::Status ResetStates();
+
+  // Gives back all memory but that of states.
+  void Trim();
 
   // Of the last run. Empty before it.
   const PlanReport& report() const;
   // Runs once with a clock around every thunk.
   absl::StatusOr<std::vector<ThunkTime>> Profile();
 
-  struct State;
-  explicit Context(std::unique_ptr<State> state);
+  struct Impl;
+  explicit Context(std::unique_ptr<Impl> impl);
 
  private:
-  std::unique_ptr<State> state_;
+  std::unique_ptr<Impl> impl_;
 };
 
 // What is asked of the code in a package before its first use.

@@ -13,12 +13,12 @@
 
 #include "kiln/dim.h"
 #include "kiln/model.h"
+#include "kiln/runtime.h"
 #include "kiln/target.h"
 
 namespace kiln {
 
 // Inside Kiln; options only pass them on.
-class Cache;          // persistent_cache/cache.h
 class KernelService;  // compiler/kernel_service.h
 class Schedule;
 class Tuner;      // compiler/tuner.h
@@ -54,23 +54,15 @@ enum class ExternalDataLinks : uint8_t {
   kFollow,
 };
 
-struct CacheOptions {
-  bool enabled = true;
-  std::string directory;   // empty: KILN_CACHE_DIR, XDG_CACHE_HOME/kiln or HOME/.cache/kiln
-  bool read_only = false;  // look up, never write
-  // A cache that is open already and may be shared (cache.h); the two above are then not looked at.
-  std::shared_ptr<Cache> open = nullptr;
-};
-
 // One stage of compilation as text, for those who want to look: "graph", "groups", "kernel",
 // "ir", "stmt", "asm", "plan".
 using DumpFn =
     std::function<void(const std::string& stage, const std::string& name, const std::string& text)>;
 
-struct CompileOptions {
+// And how the model runs: RunOptions.
+struct CompileOptions : RunOptions {
   int graph_opt_level = 3;  // 0..3: see kiln opt --list-passes
   int jit_level = 2;        // 0 no fusion, 1 element-wise groups, 2 and reductions
-  int threads = 0;          // hard cap of the model; 0: the CPUs this process may use
   MathMode math = MathMode::kStrict;
   CompileMode compile_mode = CompileMode::kBlock;
   CacheOptions cache;
@@ -100,9 +92,6 @@ struct CompileOptions {
   std::vector<std::pair<std::string, std::string>> forced_fusion;
   std::shared_ptr<const Machine> machine;  // what kernels cost; null: that of the target level
   ScheduleChoice schedule_choice = ScheduleChoice::kHeuristic;
-  // Bytes of memory beside its operands that a schedule (schedule/workspace.h), or a library
-  // operator, may take; what cannot run with so little takes the least. 0: no limit.
-  int64_t workspace_limit = 0;
   // Values of the model's symbols for which profile measures; others are 16, 256 and 4096.
   SymbolValues tune_at;
   // What was measured; set by Compile as `schedule_choice` says. Null: nothing is looked up.
@@ -112,7 +101,6 @@ struct CompileOptions {
   std::function<std::optional<Schedule>(const Kernel& kernel, const SizeClass& sizes)> choose;
   DumpFn dump;
   bool dump_code = false;  // "ir", "stmt" and "asm" too: every kernel is compiled once more
-  PlanFn on_plan;
   // Models that share a service share loaded kernels, workers and counts; null: one of its own. Its
   // own settings (threads of building, cache, mode, codegen) were fixed when it was made.
   std::shared_ptr<KernelService> kernels;

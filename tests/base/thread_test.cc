@@ -100,6 +100,22 @@ TEST(ThreadTest, AThreadOfTheHostIsCancelledAfterACall) {
   EXPECT_TRUE(shared.returned);
 }
 
+TEST(NoThreadsTest, StartIsRefusedWhileOneForbids) {
+  const NoThreads allowed(false);
+  EXPECT_TRUE(Thread::Start([] {}).ok());
+  {
+    const NoThreads forbidden(true);
+    const NoThreads within(false);
+    EXPECT_TRUE(NoThreads::Active());
+    EXPECT_TRUE(absl::IsUnavailable(Thread::Start([] {}).status()));
+    int calls = 0;
+    ForEachInParallel(
+        10, [&](size_t) { ++calls; }, 4);  // all on this thread
+    EXPECT_EQ(calls, 10);
+  }
+  EXPECT_TRUE(Thread::Start([] {}).ok());
+}
+
 TEST(ForEachInParallelTest, CallsEachOnce) {
   std::atomic<int> calls[100] = {};
   ForEachInParallel(100, [&](size_t k) { ++calls[k]; });

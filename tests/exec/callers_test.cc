@@ -222,7 +222,7 @@ TEST(Callers, DenseInputsAndOutputsAreUsedWhereTheyLie) {
 
 TEST(Memory, LargeOnesLieOnHugePages) {
   constexpr int64_t kHuge = int64_t{2} << 20;
-  Memory memory;
+  Memory memory(Runtime::Default(), std::make_shared<std::atomic<int64_t>>(0));
   KILN_ASSERT_OK(memory.Reserve(1000));
   EXPECT_EQ(memory.size(), 1024);
   KILN_ASSERT_OK(memory.Reserve(5 << 20));

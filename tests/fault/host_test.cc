@@ -152,6 +152,7 @@ TEST_F(HostTest, HelpersThatAreKilledAtRandomChangeNoAnswer) {
   ASSERT_TRUE(killer.ok());
   CompileOptions options = Options("killed");
   options.cache.enabled = false;
+  options.build_jobs = 2;  // with one thread and no number, each build would start a helper anew
   auto service = std::make_shared<KernelService>(options);
   options.kernels = service;
   for (int k = 1; k <= builds; ++k) EXPECT_TRUE(IsRight(k, options)) << "build " << k;
@@ -434,6 +435,7 @@ TEST_F(HostTest, AHundredKernelsNeedFewDescriptors) {
 
 TEST_F(HostTest, IdleHelpersEnd) {
   CompileOptions options = Options("idle");
+  options.build_jobs = 1;  // with one thread and no number, no thread could end them later
   options.kernels = std::make_shared<KernelService>(options);
   ASSERT_TRUE(IsRight(1, options));
   EXPECT_FALSE(Helpers().empty());

@@ -106,7 +106,7 @@ void MendType(Tensor& tensor, DType type) {
     tensor = Tensor::View(tensor.data(), type, tensor.shape(), {}, tensor.owner());
 }
 
-absl::Status RunDataSet(const std::string& model, const std::string& data, Executor executor,
+absl::Status RunDataSet(const std::string& model, const std::string& data, Evaluator executor,
                         Judge judge, const CompileOptions& options) {
   KILN_ASSIGN_OR_RETURN(std::vector<Tensor> given, ReadTensors(data, "input"));
   KILN_ASSIGN_OR_RETURN(std::vector<Tensor> expected, ReadTensors(data, "output"));
@@ -123,7 +123,7 @@ absl::Status RunDataSet(const std::string& model, const std::string& data, Execu
   }
   const std::map<std::string, Shape> shapes = OtherShapes(ports, inputs);
   std::vector<Tensor> outputs;
-  if (executor == Executor::kInterpreter) {
+  if (executor == Evaluator::kInterpreter) {
     KILN_ASSIGN_OR_RETURN(outputs, Interpreted(model, inputs, shapes));
   } else if (!shapes.empty()) {
     KILN_ASSIGN_OR_RETURN(OnnxImport import, ImportOnnx(model, {.input_shapes = shapes}));
@@ -147,7 +147,7 @@ absl::Status RunDataSet(const std::string& model, const std::string& data, Execu
 
 }  // namespace
 
-absl::Status RunBackendCase(const std::string& folder, Executor executor, Judge judge,
+absl::Status RunBackendCase(const std::string& folder, Evaluator executor, Judge judge,
                             const CompileOptions& options) {
   int sets = 0;
   for (;; ++sets) {

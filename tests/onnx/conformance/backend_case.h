@@ -14,7 +14,7 @@
 namespace kiln {
 
 // Who computes.
-enum class Executor : uint8_t {
+enum class Evaluator : uint8_t {
   kInterpreter,  // the oracle
   kModel,        // compiled as the options say, through the public API
 };
@@ -31,7 +31,7 @@ enum class Judge : uint8_t {
 
 // Ok if every data set gives what is expected, and there is at least one. kUnimplemented: the model
 // or its data need what Kiln does not have; kInternal: results differ; else as import or run says.
-absl::Status RunBackendCase(const std::string& folder, Executor executor, Judge judge,
+absl::Status RunBackendCase(const std::string& folder, Evaluator executor, Judge judge,
                             const CompileOptions& options);
 
 // The folders <root>/<suite>/test_* with a model, as "<suite>/<name>", sorted.

@@ -163,7 +163,8 @@ int Main(const Flags& flags) {
   const std::optional<TempDir> cache =
       flags.empty_cache ? std::optional<TempDir>(std::in_place) : std::nullopt;
   const CompileOptions options = OptionsOf(flags, cache ? cache->path() : "");
-  const Executor executor = flags.on == "interpreter" ? Executor::kInterpreter : Executor::kModel;
+  const Evaluator executor =
+      flags.on == "interpreter" ? Evaluator::kInterpreter : Evaluator::kModel;
   std::optional<std::set<std::string>> only;
   if (!flags.only.empty()) only = ReadNames(flags.only);
   Tally tally(flags);

@@ -118,4 +118,50 @@ std::string ExecutionPlan::ToString() const {
   return text;
 }
 
+bool ExecutionPlan::ReadsEndBeforeWrites(size_t input, size_t output) const {
+  const int32_t buffer = program_->inputs[input].buffer;
+  return buffer < 0 || donations_.ReadsEndBeforeWrites(buffer, program_->outputs[output].buffer);
+}
+
+bool ExecutionPlan::WritesInPlace(size_t input, size_t output) const {
+  const int32_t buffer = program_->inputs[input].buffer;
+  return buffer >= 0 && donations_.WritesInPlace(buffer, program_->outputs[output].buffer);
+}
+
+int64_t ExecutionPlan::bytes() const {
+  size_t bytes = sizeof *this + words_.size() * sizeof words_[0] + links_.size() * sizeof links_[0];
+  for (const std::vector<Patch>& patches : patches_) bytes += patches.size() * sizeof(Patch);
+  const auto add = [&](const PlanLaunch& launch) {
+    const auto* kernel = std::get_if<KernelLaunch>(&launch);
+    if (kernel == nullptr) return;
+    bytes += kernel->dims.size() * sizeof(BufferDim) + kernel->extents.size() * sizeof(int32_t) +
+             kernel->params.size() * sizeof(uint64_t) +
+             kernel->large_dims.size() * sizeof(LargeDim) +
+             kernel->large_extents.size() * sizeof(int64_t);
+  };
+  for (const PlanStep& step : steps_) {
+    bytes += sizeof step + step.others.size() * sizeof(PlanLaunch);
+    add(step.launch);
+    for (const PlanLaunch& other : step.others) add(other);
+  }
+  return static_cast<int64_t>(bytes);
+}
+
+void ExecutionPlan::MakeReport() {
+  report_.arena = placement_.memory.peak;
+  report_.lower_bound = placement_.memory.lower_bound;
+  report_.sum = placement_.memory.sum;
+  report_.constants = constant_bytes_;
+  for (const PlanStep& step : steps_) {
+    report_.bytes_moved += step.bytes;
+    if (std::holds_alternative<KernelLaunch>(step.launch)) {
+      report_.kernel_launches += step.times;
+    } else if (std::holds_alternative<LibraryLaunch>(step.launch)) {
+      report_.library_launches += step.times;
+    } else {
+      report_.other_launches += step.times;
+    }
+  }
+}
+
 }  // namespace kiln

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/bound_plan.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "exec/plan_verifier.h"
+
+namespace kiln {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double MillisecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+struct BoundPlan::Clocked {
+  Launcher& launcher;
+  const RunControl& control;
+  std::vector<double>* ms = nullptr;  // null: no clock
+};
+
+BoundPlan::BoundPlan(std::shared_ptr<const ExecutionPlan> plan)
+    : plan_(std::move(plan)),
+      words_(plan_->words_),
+      bases_(plan_->patches_.size()),
+      kernels_(plan_->kernels_.size()),
+      states_(plan_->states_),
+      report_(plan_->report_) {
+  for (const ExecutionPlan::Link& link : plan_->links_)
+    words_[link.word] = reinterpret_cast<uintptr_t>(&words_[link.to]);
+  const auto add_state = [this](const PlanLaunch& launch) {
+    if (const auto* library = std::get_if<LibraryLaunch>(&launch))
+      states_[library->state] = library->primitive->NewState();
+  };
+  size_t lanes = 0;
+  for (const PlanStep& step : plan_->steps_) {
+    add_state(step.launch);
+    for (const PlanLaunch& other : step.others) add_state(other);
+  }
+  for (const PlanTiling& tiling : plan_->tilings_) lanes = std::max(lanes, tiling.lanes.size());
+  lanes_.resize(lanes);
+}
+
+void BoundPlan::SetBase(size_t base, void* memory) {
+  if (bases_[base] == memory) return;
+  bases_[base] = memory;
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  for (const ExecutionPlan::Patch& patch : plan_->patches_[base])
+    words_[patch.word] = address + static_cast<uintptr_t>(patch.offset);
+}
+
+absl::Status BoundPlan::VerifyPorts() const {
+  if (plan_->problem_ == nullptr) return absl::OkStatus();
+  const CheckedProgram& program = plan_->program();
+  std::vector<int64_t> addresses(plan_->problem_->buffers.size());
+  const auto add = [&](const std::vector<CheckedPort>& ports, size_t first) {
+    for (size_t i = 0; i < ports.size(); ++i) {
+      if (ports[i].buffer < 0) continue;
+      addresses[static_cast<size_t>(ports[i].buffer)] =
+          static_cast<int64_t>(reinterpret_cast<intptr_t>(bases_[first + i]));
+    }
+  };
+  add(program.inputs, 1);
+  add(program.outputs, 1 + program.inputs.size());
+  return VerifyPlacement(*plan_->problem_, plan_->placement_, addresses);
+}
+
+absl::Status BoundPlan::Snapshot() {
+  bool changed = false;
+  for (size_t k = 0; k < kernels_.size(); ++k) {
+    const KernelHandle& handle = *plan_->kernels_[k];
+    Kernel& kernel = kernels_[k];
+    // Read before the function: a swap in between is seen by the next run.
+    const uint64_t generation = handle.generation();
+    if (kernel.function != nullptr && kernel.generation == generation) continue;
+    kernel.function = handle.Get();
+    kernel.generation = generation;
+    changed = true;
+    if (kernel.function == nullptr || kernel.function->run == nullptr) {
+      kernel.function = nullptr;
+      return absl::InternalError("a kernel has no function");
+    }
+  }
+  if (!changed) return absl::OkStatus();
+  report_.vm_launches = 0;
+  for (const PlanStep& step : plan_->steps_) report_.vm_launches += IsVm(step) ? step.times : 0;
+  return absl::OkStatus();
+}
+
+std::string BoundPlan::NameOf(size_t thunk) const {
+  return absl::StrCat("thunk ", thunk, " \"", plan_->program().thunks[thunk].name, "\"");
+}
+
+absl::Status BoundPlan::RunLaunch(const PlanLaunch& launch, size_t thunk, Launcher& launcher) {
+  if (const auto* kernel = std::get_if<KernelLaunch>(&launch)) {
+    const KernelFunction& function = *kernels_[kernel->slot].function;
+    void** const argv = At<void*>(kernel->argv);
+    const bool non_temporal =
+        kernel->exceeds_cache &&
+        MayStoreNonTemporal({At<BufferArg>(kernel->buffers), kernel->operands}, kernel->inputs);
+    const int error = kernel->pieces
+                          ? launcher.Launch(function.run, function.self, argv, *kernel->pieces)
+                          : launcher.Launch(function.run, function.self, argv, non_temporal);
+    if (error != 0) {
+      return absl::InternalError(
+          absl::StrCat(NameOf(thunk), ": the kernel failed with code ", error));
+    }
+  } else if (const auto* library = std::get_if<LibraryLaunch>(&launch)) {
+    const absl::Status status = library->primitive->Run(
+        {At<void*>(library->inputs), At<void*>(library->outputs), *At<void*>(library->scratch),
+         launcher.context(), states_[library->state].get()});
+    if (!status.ok()) return Annotate(status, NameOf(thunk));
+  } else if (const auto* copy = std::get_if<CopyLaunch>(&launch)) {
+    copy->copy.Run(*At<void*>(copy->from), *At<void*>(copy->to));
+  } else if (const auto* dims = std::get_if<DimsLaunch>(&launch)) {
+    dims->copy.Run(dims->bytes.data(), *At<void*>(dims->to));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BoundPlan::RunSteps(size_t begin, size_t end, size_t lane, const Clocked& run) {
+  for (size_t i = begin; i < end; ++i) {
+    KILN_RETURN_IF_ERROR(run.control.Check());
+    const PlanStep& step = plan_->steps_[i];
+    const PlanLaunch& launch = lane == 0 ? step.launch : step.others[lane - 1];
+    if (run.ms == nullptr) {
+      KILN_RETURN_IF_ERROR(RunLaunch(launch, step.thunk, run.launcher));
+      continue;
+    }
+    const Clock::time_point start = Clock::now();
+    KILN_RETURN_IF_ERROR(RunLaunch(launch, step.thunk, run.launcher));
+    (*run.ms)[i] += MillisecondsSince(start);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BoundPlan::RunLane(const PlanTiling& tiling, size_t lane, const Clocked& run) {
+  const auto move = [&](int64_t parts) {
+    for (const PlanTiling::Moving& moving : tiling.lanes[lane].moving)
+      words_[moving.word] += static_cast<uint64_t>(parts * moving.step);
+  };
+  absl::Status status;
+  int64_t part = 0;
+  for (; part < tiling.lanes[lane].parts && status.ok(); ++part) {
+    status = RunSteps(tiling.begin, tiling.end, lane, run);
+    move(1);
+  }
+  move(-part);
+  return status;
+}
+
+absl::Status BoundPlan::RunTiling(const PlanTiling& tiling, const Clocked& run) {
+  const size_t lanes = tiling.lanes.size();
+  if (lanes == 1) return RunLane(tiling, 0, run);
+  // The last lane's times are the tiling's.
+  run.launcher.Share(static_cast<int>(lanes), [&](int i) {
+    const auto lane = static_cast<size_t>(i);
+    lanes_[lane] =
+        RunLane(tiling, lane, {run.launcher, run.control, lane + 1 == lanes ? run.ms : nullptr});
+  });
+  for (size_t lane = 0; lane < lanes; ++lane) KILN_RETURN_IF_ERROR(lanes_[lane]);
+  return absl::OkStatus();
+}
+
+absl::Status BoundPlan::Run(Launcher& launcher, const RunControl& control,
+                            std::vector<double>* ms) {
+  KILN_RETURN_IF_ERROR(Snapshot());
+  if (ms != nullptr) ms->resize(plan_->steps_.size());
+  const Clocked run{launcher, control, ms};
+  size_t done = 0;
+  for (const PlanTiling& tiling : plan_->tilings_) {
+    KILN_RETURN_IF_ERROR(RunSteps(done, tiling.begin, 0, run));
+    KILN_RETURN_IF_ERROR(RunTiling(tiling, run));
+    done = tiling.end;
+  }
+  return RunSteps(done, plan_->steps_.size(), 0, run);
+}
+
+bool BoundPlan::IsVm(const PlanStep& step) const {
+  const auto* kernel = std::get_if<KernelLaunch>(&step.launch);
+  return kernel != nullptr && kernels_[kernel->slot].function != nullptr &&
+         kernels_[kernel->slot].function->vm;
+}
+
+}  // namespace kiln

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// BoundPlan: what one caller has of a plan: the addresses of its memory in the arguments of all
+// launches, and a snapshot of the kernels.
+//
+//   BoundPlan bound(plan);
+//   bound.SetArena(memory);  bound.SetInput(0, x);  bound.SetOutput(0, y);
+//   absl::Status status = bound.Run(launcher);
+//
+// It has a copy of the plan's block of arguments, some 100 bytes per operand of a launch; setting a
+// base writes the words that depend on it. Running allocates nothing.
+#ifndef KILN_EXEC_BOUND_PLAN_H_
+#define KILN_EXEC_BOUND_PLAN_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "exec/plan.h"
+#include "exec/support/launch.h"
+#include "kiln/model.h"
+#include "kiln/run_control.h"
+
+namespace kiln {
+
+// Belongs to one caller at a time.
+class BoundPlan {
+ public:
+  explicit BoundPlan(std::shared_ptr<const ExecutionPlan> plan);
+  BoundPlan(const BoundPlan&) = delete;
+  BoundPlan& operator=(const BoundPlan&) = delete;
+
+  const ExecutionPlan& plan() const { return *plan_; }
+
+  // Memory of arena_bytes(), 64-byte aligned; dense inputs; dense outputs that overlap nothing
+  // else but for the inputs that the plan allows.
+  void SetArena(void* memory) { SetBase(0, memory); }
+  void SetInput(size_t i, const void* data) { SetBase(1 + i, const_cast<void*>(data)); }
+  void SetOutput(size_t i, void* data) { SetBase(1 + plan_->program().inputs.size() + i, data); }
+  // Whether a run is right with inputs and outputs where they have been set (plan_verifier.h). Does
+  // nothing unless kVerifyPlans.
+  absl::Status VerifyPorts() const;
+
+  // Takes a snapshot of all kernels, then launches everything in order, until `control` says stop.
+  // With `ms`, the time of each step is added to it.
+  absl::Status Run(Launcher& launcher, const RunControl& control = {},
+                   std::vector<double>* ms = nullptr);
+
+  // Of the last run where it depends on kernels.
+  const PlanReport& report() const { return report_; }
+  bool IsVm(const PlanStep& step) const;
+
+ private:
+  // One snapshot of a handle serves all launches of a run.
+  struct Kernel {
+    uint64_t generation = 0;
+    std::shared_ptr<const KernelFunction> function;
+  };
+  struct Clocked;  // a run with what it is given
+  void SetBase(size_t base, void* memory);
+  template <typename T>
+  T* At(Word word) {
+    return reinterpret_cast<T*>(&words_[word]);
+  }
+  absl::Status Snapshot();
+  absl::Status RunLaunch(const PlanLaunch& launch, size_t thunk, Launcher& launcher);
+  absl::Status RunSteps(size_t begin, size_t end, size_t lane, const Clocked& run);
+  absl::Status RunLane(const PlanTiling& tiling, size_t lane, const Clocked& run);
+  absl::Status RunTiling(const PlanTiling& tiling, const Clocked& run);
+  std::string NameOf(size_t thunk) const;
+
+  const std::shared_ptr<const ExecutionPlan> plan_;
+  std::vector<uint64_t> words_;
+  std::vector<void*> bases_;
+  std::vector<Kernel> kernels_;
+  std::vector<std::unique_ptr<library::CallState>> states_;
+  std::vector<absl::Status> lanes_;  // of the tiling that runs
+  PlanReport report_;
+};
+
+}  // namespace kiln
+
+#endif  // KILN_EXEC_BOUND_PLAN_H_

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/plan_cache.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+
+namespace kiln {
+namespace {
+
+std::string KeyOf(const BoundTensors& inputs, const std::vector<bool>& wanted) {
+  std::string key;
+  for (const std::optional<Tensor>& input : inputs) {
+    if (input) absl::StrAppend(&key, absl::StrJoin(input->shape(), ","));
+    key += input ? ";" : "-;";
+  }
+  for (const bool one : wanted) key += one ? '1' : '0';
+  return key;
+}
+
+}  // namespace
+
+bool PreparedRun::Holds(const BoundTensors& inputs, const std::vector<bool>& wanted_now) const {
+  if (wanted != wanted_now) return false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].has_value() != shapes[i].has_value()) return false;
+    if (inputs[i] && inputs[i]->shape() != *shapes[i]) return false;
+  }
+  return std::all_of(values.begin(), values.end(), [&](const Value& value) {
+    // A value guard of an input that is not dense is left to the provider.
+    const std::optional<Tensor>& bound = inputs[value.input];
+    return bound && bound->data() != nullptr && bound->is_dense() &&
+           static_cast<size_t>(bound->size_bytes()) == value.bytes.size() &&
+           std::memcmp(bound->data(), value.bytes.data(), value.bytes.size()) == 0;
+  });
+}
+
+std::shared_ptr<const PreparedRun> PlanCache::Find(const BoundTensors& inputs,
+                                                   const std::vector<bool>& wanted) {
+  const MutexLock lock(mutex_);
+  const auto it = std::find_if(kept_.begin(), kept_.end(), [&](const auto& prepared) {
+    return prepared->Holds(inputs, wanted);
+  });
+  if (it == kept_.end()) return nullptr;
+  kept_.splice(kept_.begin(), kept_, it);
+  return kept_.front();
+}
+
+PlanCache::Made PlanCache::Get(const BoundTensors& inputs, const std::vector<bool>& wanted,
+                               MakeFn make) {
+  if (auto found = Find(inputs, wanted)) return found;
+  const KeyedMutexLock<std::string> making(making_, KeyOf(inputs, wanted));
+  if (auto found = Find(inputs, wanted)) return found;
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedRun> made, make());
+  const MutexLock lock(mutex_);
+  Add(made);
+  return made;
+}
+
+void PlanCache::Add(std::shared_ptr<const PreparedRun> made) {
+  ++made_;
+  kept_.push_front(std::move(made));
+  if (kept_.size() > kMaxPlans) kept_.pop_back();
+}
+
+void PlanCache::Replace(const std::shared_ptr<const PreparedRun>& refused,
+                        std::shared_ptr<const PreparedRun> made) {
+  const MutexLock lock(mutex_);
+  kept_.remove(refused);
+  Add(std::move(made));
+}
+
+void PlanCache::Trim() {
+  const MutexLock lock(mutex_);
+  if (kept_.size() > 1) kept_.resize(1);
+}
+
+PlanCache::Counts PlanCache::counts() const {
+  const MutexLock lock(mutex_);
+  Counts counts{made_, static_cast<int64_t>(kept_.size())};
+  for (const auto& prepared : kept_) {
+    if (prepared->plan == nullptr) continue;
+    counts.bytes += prepared->plan->bytes();
+    if (counts.constants == 0) counts.constants = prepared->plan->report().constants;
+  }
+  return counts;
+}
+
+}  // namespace kiln

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model makes ready to run for some inputs: a variant of its provider, and a plan of that.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "exec/model_state.h"
+#include "exec/script.h"
+#include "exec/symbols.h"
+
+namespace kiln {
+namespace {
+
+template <typename... T>
+absl::Status Invalid(const T&... text) {
+  return absl::InvalidArgumentError(absl::StrCat(text...));
+}
+
+// The inputs whose elements count: those of guards, and those whose elements are symbols.
+std::vector<PreparedRun::Value> ValuesThatCount(
+    const Variant& variant, const std::vector<InputInfo>& info,
+    const std::map<std::string, size_t, std::less<>>& input_index) {
+  std::vector<PreparedRun::Value> values;
+  for (const Guard& guard : variant.guards) {
+    if (guard.kind != Guard::Kind::kValue) continue;
+    const auto it = input_index.find(guard.input);
+    if (it != input_index.end()) values.push_back({it->second, guard.bytes});
+  }
+  const size_t ports = std::min(info.size(), static_cast<size_t>(variant.program.inputs_size()));
+  for (size_t i = 0; i < ports; ++i) {
+    const InputInfo& input = info[i];
+    if (variant.program.inputs(static_cast<int>(i)).elements_size() == 0 || !input.present)
+      continue;
+    values.push_back({i, std::string(static_cast<const char*>(input.tensor.data()),
+                                     static_cast<size_t>(input.tensor.size_bytes()))});
+  }
+  return values;
+}
+
+// Whether elements that are not known yet decide what runs.
+bool ValuesCount(const Variant& variant, const std::vector<InputInfo>& info) {
+  const auto unknown = [](const InputInfo& input) {
+    return input.present && input.tensor.data() == nullptr && input.tensor.num_elements() > 0;
+  };
+  for (const Guard& guard : variant.guards)
+    if (guard.kind == Guard::Kind::kValue) return true;
+  const size_t ports = std::min(info.size(), static_cast<size_t>(variant.program.inputs_size()));
+  for (size_t i = 0; i < ports; ++i) {
+    if (variant.program.inputs(static_cast<int>(i)).elements_size() > 0 && unknown(info[i]))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const CheckedProgram>> Model::State::Checked(
+    const std::shared_ptr<const Variant>& variant) {
+  {
+    const MutexLock lock(mutex);
+    std::erase_if(checked, [](const auto& entry) { return entry.second.expired(); });
+    const auto it = checked.find(variant.get());
+    if (it != checked.end()) {
+      if (std::shared_ptr<const CheckedProgram> found = it->second.lock()) return found;
+    }
+  }
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const CheckedProgram> made, CheckProgram(variant));
+  ++runtime->state().variants;
+  const MutexLock lock(mutex);
+  checked[variant.get()] = made;
+  return made;
+}
+
+absl::StatusOr<std::vector<InputInfo>> Model::State::Info(const BoundTensors& inputs) const {
+  const std::vector<PortInfo>& ports = provider->inputs();
+  std::vector<InputInfo> info;
+  for (size_t i = 0; i < ports.size(); ++i) {
+    const std::optional<Tensor>& bound = inputs[i];
+    if (!bound && !ports[i].optional) {
+      return Invalid("input \"", ports[i].name, "\": not bound; give it a tensor of shape ",
+                     ToString(ports[i].shape));
+    }
+    // Providers read values: they get them dense.
+    const Tensor tensor = bound ? (UsableAsIs(*bound) ? *bound : bound->Clone()) : Tensor();
+    info.push_back({ports[i].name, bound.has_value(), tensor});
+  }
+  return info;
+}
+
+PlanCache::Made Model::State::Prepared(const BoundTensors& inputs,
+                                       const std::vector<bool>& wanted) {
+  return plans->Get(inputs, wanted, [&] { return Make(inputs, wanted); });
+}
+
+PlanCache::Made Model::State::Make(const BoundTensors& inputs, const std::vector<bool>& wanted) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info(inputs));
+  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const Variant> variant, provider->Get(info));
+  PlanCache::Made made = MakeOf(variant, info, wanted);
+  return made.ok() ? std::move(made) : MakeInstead(variant, info, wanted, made.status());
+}
+
+PlanCache::Made Model::State::PreparedInstead(const std::shared_ptr<const PreparedRun>& refused,
+                                              const BoundTensors& inputs, const absl::Status& why) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info(inputs));
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedRun> made,
+                        MakeInstead(refused->variant, info, refused->wanted, why));
+  plans->Replace(refused, made);
+  return made;
+}
+
+PlanCache::Made Model::State::MakeInstead(std::shared_ptr<const Variant> variant,
+                                          const std::vector<InputInfo>& info,
+                                          const std::vector<bool>& wanted, absl::Status why) {
+  for (;;) {
+    auto other = provider->Instead(variant, info);
+    if (absl::IsNotFound(other.status())) return why;
+    KILN_RETURN_IF_ERROR(other.status());
+    variant = *std::move(other);
+    PlanCache::Made made = MakeOf(variant, info, wanted);
+    if (made.ok()) return made;
+    why = made.status();
+  }
+}
+
+PlanCache::Made Model::State::MakeOf(const std::shared_ptr<const Variant>& variant,
+                                     const std::vector<InputInfo>& info,
+                                     const std::vector<bool>& wanted) {
+  auto prepared = std::make_shared<PreparedRun>();
+  for (const InputInfo& input : info) {
+    prepared->shapes.push_back(input.present ? std::optional(input.tensor.shape()) : std::nullopt);
+  }
+  prepared->values = ValuesThatCount(*variant, info, input_index);
+  prepared->wanted = wanted;
+  prepared->variant = variant;
+  KILN_RETURN_IF_ERROR(variant->script != nullptr ? BindScript(info, *prepared)
+                                                  : MakePlan(info, *prepared));
+  return prepared;
+}
+
+absl::Status Model::State::MakePlan(const std::vector<InputInfo>& info, PreparedRun& prepared) {
+  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const CheckedProgram> program,
+                        Checked(prepared.variant));
+  const std::vector<PortInfo>& outputs = provider->outputs();
+  if (program->outputs.size() != outputs.size()) {
+    return Invalid("program: ", program->outputs.size(), " outputs; the model has ",
+                   outputs.size());
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (program->outputs[i].type != outputs[i].type) {
+      return Invalid("program: output ", i, " is ", Name(program->outputs[i].type),
+                     "; the model's is ", Name(outputs[i].type));
+    }
+  }
+  KILN_ASSIGN_OR_RETURN(const SymbolValues symbols, BindSymbols(program->inputs, info));
+  std::vector<bool> present;
+  for (const InputInfo& input : info) present.push_back(input.present);
+  KILN_ASSIGN_OR_RETURN(prepared.plan,
+                        ExecutionPlan::Create(program, symbols, present, prepared.wanted, session,
+                                              choosing, options.separate_buffers));
+  ++runtime->state().plans;
+  if (options.on_plan) {
+    std::string text;
+    for (const InputInfo& input : info) {
+      if (!input.present) continue;
+      absl::StrAppend(&text, "input \"", input.name, "\" [",
+                      absl::StrJoin(input.tensor.shape(), ", "), "]\n");
+    }
+    options.on_plan({text + prepared.plan->ToString(), prepared.plan->LibraryCalls()});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Model::State::BindScript(const std::vector<InputInfo>& info,
+                                      PreparedRun& prepared) const {
+  std::vector<CheckedPort> ports;
+  for (const program::Port& port : prepared.variant->program.inputs()) {
+    CheckedPort& made = ports.emplace_back();
+    made.name = port.name();
+    made.type = static_cast<DType>(port.dtype());
+    for (const std::string& dim : port.shape()) {
+      KILN_ASSIGN_OR_RETURN(made.shape.emplace_back(), Dim::Parse(dim));
+    }
+    for (const std::string& element : port.elements()) {
+      KILN_ASSIGN_OR_RETURN(made.elements.emplace_back(), Dim::Parse(element));
+    }
+  }
+  KILN_ASSIGN_OR_RETURN(prepared.symbols, BindSymbols(ports, info));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<BoundTensors> Model::State::WithShapes(const NamedShapes& shapes) const {
+  const std::vector<PortInfo>& ports = provider->inputs();
+  BoundTensors inputs(ports.size());
+  for (const auto& [name, shape] : shapes) {
+    KILN_ASSIGN_OR_RETURN(const size_t index, InputIndex(name));
+    if (CheckedBytes(ports[index].type, shape) < 0)
+      return Invalid("input \"", name, "\": shape [", absl::StrJoin(shape, ", "), "] has no size");
+    inputs[index] = Tensor::View(nullptr, ports[index].type, shape);
+  }
+  for (size_t i = 0; i < ports.size(); ++i) {
+    if (inputs[i] || ports[i].optional) continue;
+    const std::optional<std::vector<int64_t>> shape = Constant(ports[i].shape);
+    if (!shape) {
+      return Invalid("input \"", ports[i].name, "\": no shape is given for ",
+                     ToString(ports[i].shape), "; give all its extents");
+    }
+    inputs[i] = Tensor::View(nullptr, ports[i].type, *shape);
+  }
+  return inputs;
+}
+
+absl::Status Model::State::Prepare(const NamedShapes& shapes) {
+  KILN_ASSIGN_OR_RETURN(const BoundTensors inputs, WithShapes(shapes));
+  KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info(inputs));
+  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const Variant> variant, provider->Get(info));
+  // A plan for values that are not known yet would be for none.
+  if (variant->script != nullptr || ValuesCount(*variant, info)) return absl::OkStatus();
+  return Prepared(inputs, std::vector<bool>(provider->outputs().size(), true)).status();
+}
+
+absl::StatusOr<std::vector<std::vector<int64_t>>> Model::State::OutputShapes(
+    const NamedShapes& shapes) {
+  KILN_ASSIGN_OR_RETURN(const BoundTensors inputs, WithShapes(shapes));
+  KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info(inputs));
+  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const Variant> variant, provider->Get(info));
+  const std::vector<PortInfo>& ports = provider->outputs();
+  const auto unknown = [&](size_t i, absl::string_view why) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "output \"", ports[i].name, "\": its shape depends on values of inputs", why, "; run it"));
+  };
+  if (variant->script != nullptr) return unknown(0, "");
+  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const CheckedProgram> program, Checked(variant));
+  if (ValuesCount(*variant, info)) return unknown(0, "");
+  KILN_ASSIGN_OR_RETURN(const SymbolValues symbols, BindSymbols(program->inputs, info));
+  std::vector<std::vector<int64_t>> made;
+  for (size_t i = 0; i < program->outputs.size(); ++i) {
+    absl::StatusOr<std::vector<int64_t>> shape = Evaluate(program->outputs[i].shape, symbols);
+    if (!shape.ok()) return unknown(i, absl::StrCat(" (", shape.status().message(), ")"));
+    made.push_back(*std::move(shape));
+  }
+  return made;
+}
+
+std::shared_ptr<Model::State> Model::State::PartOf(const std::shared_ptr<VariantProvider>& part) {
+  const MutexLock lock(mutex);
+  std::erase_if(parts, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<State>& kept = parts[part.get()];
+  if (std::shared_ptr<State> state = kept.lock()) return state;
+  auto made = std::make_shared<State>(part, *this);
+  kept = made;
+  return made;
+}
+
+}  // namespace kiln
