@@ -1,25 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// kiln bench: latency of a model, of several optimisation levels in turn, and per thunk.
+// kiln bench: latency of a model, of several optimisation levels in turn, and per thunk; its memory
+// plan and its trace.
 #include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <memory>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/status.h"
 #include "base/status_macros.h"
 #include "compiler/compile.h"
 #include "compiler/model_source.h"
+#include "exec/plan_info.h"
+#include "graph/reference/interpreter.h"
 #include "nlohmann/json.hpp"
+#include "tools/bench_profile.h"
+#include "tools/bench_trace.h"
 #include "tools/common.h"
 #include "tools/exit_code.h"
 #include "tools/inputs.h"
+#include "tools/plan_text.h"
+#include "tools/ratio_interval.h"
 #include "tools/report.h"
 #include "tools/serve.h"
+#include "tools/trace_file.h"
 
 namespace kiln {
 namespace {
@@ -32,8 +43,10 @@ struct BenchFlags {
   std::vector<std::string> inputs;
   int warmup = 2;
   int iters = 30;
-  std::string time, compare;
+  std::string time, compare, trace, memory_plan;
   bool profile = false, serve = false;
+
+  bool WantsPlans() const { return profile || !trace.empty() || !memory_plan.empty(); }
 };
 
 double MsSince(Clock::time_point start) {
@@ -43,28 +56,51 @@ double MsSince(Clock::time_point start) {
 // One setting under measurement.
 struct Subject {
   std::string name;
+  CompileOptions options;
   std::unique_ptr<Context> context;
+  std::shared_ptr<std::vector<std::string>> plans;  // their texts, where flags ask for them
+  int threads = 0;
   double compile_ms = 0, first_run_ms = 0;
   KernelCounts counts;
-  std::vector<double> ms;
+  std::vector<double> rounds;  // ms
+  std::vector<double> ms;      // the same, sorted
 };
 
+// `trace`: null, or what compiling and the first run are noted in.
 absl::StatusOr<Subject> Prepare(const Graph& graph, const std::vector<Tensor>& inputs,
-                                const CommonOptions& common) {
-  KILN_ASSIGN_OR_RETURN(CompileOptions options, ToCompileOptions(common));
-  options.kernels = std::make_shared<KernelService>(options);
+                                const CommonOptions& common, bool plans, TraceFile* trace) {
   Subject subject;
+  KILN_ASSIGN_OR_RETURN(subject.options, ToCompileOptions(common));
+  CompileOptions& options = subject.options;
+  options.kernels = std::make_shared<KernelService>(options);
+  subject.plans = std::make_shared<std::vector<std::string>>();
+  if (plans) {
+    options.on_plan = [texts = subject.plans, trace](const PlanInfo& plan) {
+      texts->push_back(plan.text);
+      if (trace != nullptr)
+        trace->Instant(TraceFile::Track::kCompile, "plan", trace->Now(), nlohmann::json::object());
+    };
+  }
   subject.name = absl::StrCat("-O", common.level);
+  if (trace != nullptr) KILN_RETURN_IF_ERROR(TraceKernels(graph, options, *trace));
+  const int64_t compiling = trace != nullptr ? trace->Now() : 0;
   const Clock::time_point start = Clock::now();
   KILN_ASSIGN_OR_RETURN(Model model, Compile(graph, options));
+  subject.threads = model.threads();
   subject.context = std::make_unique<Context>(model.NewContext());
   for (size_t k = 0; k < inputs.size(); ++k)
     KILN_RETURN_IF_ERROR(subject.context->Bind(graph.value(graph.inputs()[k]).name, inputs[k]));
   subject.compile_ms = MsSince(start);
+  const int64_t running = trace != nullptr ? trace->Now() : 0;
   const Clock::time_point run = Clock::now();
   KILN_RETURN_IF_ERROR(subject.context->Run());
   subject.first_run_ms = MsSince(run);
   subject.counts = options.kernels->counts();
+  if (trace != nullptr) {
+    const nlohmann::json setting = {{"setting", subject.name}};
+    trace->Slice(TraceFile::Track::kCompile, "model", compiling, running, setting);
+    trace->Slice(TraceFile::Track::kCompile, "first run", running, trace->Now(), setting);
+  }
   return subject;
 }
 
@@ -76,16 +112,14 @@ absl::Status Measure(std::vector<Subject>& subjects, const BenchFlags& flags, do
     for (Subject& subject : subjects) {
       const Clock::time_point run = Clock::now();
       KILN_RETURN_IF_ERROR(subject.context->Run());
-      if (i >= 0) subject.ms.push_back(MsSince(run));
+      if (i >= 0) subject.rounds.push_back(MsSince(run));
     }
   }
-  for (Subject& subject : subjects) std::sort(subject.ms.begin(), subject.ms.end());
+  for (Subject& subject : subjects) {
+    subject.ms = subject.rounds;
+    std::sort(subject.ms.begin(), subject.ms.end());
+  }
   return absl::OkStatus();
-}
-
-double Quantile(const std::vector<double>& sorted, double q) {
-  return sorted[std::min(sorted.size() - 1,
-                         static_cast<size_t>(q * static_cast<double>(sorted.size())))];
 }
 
 double Mean(const std::vector<double>& values) {
@@ -118,6 +152,45 @@ nlohmann::json ToJson(const Subject& s) {
           {"bytes_moved", plan.bytes_moved}};
 }
 
+// The first setting's ratio to another.
+struct Ratio {
+  double minima = 0, medians = 0;
+  Interval95 interval;  // of the medians
+};
+
+Ratio RatioOf(const Subject& first, const Subject& other) {
+  return {first.ms.front() / other.ms.front(), Quantile(first.ms, 0.5) / Quantile(other.ms, 0.5),
+          RatioInterval(first.rounds, other.rounds)};
+}
+
+void PrintRatios(const std::vector<Subject>& subjects) {
+  for (size_t k = 1; k < subjects.size(); ++k) {
+    const Ratio ratio = RatioOf(subjects[0], subjects[k]);
+    std::cout << subjects[0].name << " / " << subjects[k].name << ": "
+              << absl::StrFormat("%.2f (minima), %.2f (medians)\n", ratio.minima, ratio.medians)
+              << absl::StrFormat("95 %% interval of the medians' ratio: %.3f to %.3f",
+                                 ratio.interval.low, ratio.interval.high)
+              << (ratio.interval.Contains(1) ? "; it contains 1: no difference is shown" : "")
+              << "\n";
+  }
+}
+
+nlohmann::json CompareToJson(const std::vector<Subject>& subjects) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Subject& subject : subjects) {
+    nlohmann::json row = ToJson(subject);
+    row["setting"] = subject.name;
+    const Ratio ratio = RatioOf(subjects.front(), subject);
+    row["ratio"] = {{"minima", ratio.minima},
+                    {"medians", ratio.medians},
+                    {"low", ratio.interval.low},
+                    {"high", ratio.interval.high},
+                    {"contains_1", ratio.interval.Contains(1)}};
+    list.push_back(row);
+  }
+  return list;
+}
+
 void PrintText(const std::vector<Subject>& subjects) {
   std::vector<std::vector<std::string>> rows = {{"setting", "min ms", "p50 ms", "p99 ms",
                                                  "first ms", "kernels", "built", "cached", "vm",
@@ -132,28 +205,38 @@ void PrintText(const std::vector<Subject>& subjects) {
          Bytes(plan.arena)});
   }
   std::cout << Table(rows);
-  for (size_t k = 1; k < subjects.size(); ++k) {
-    std::cout << subjects[0].name << " / " << subjects[k].name << ": "
-              << absl::StrFormat("%.2f (minima), %.2f (medians)\n",
-                                 subjects[0].ms.front() / subjects[k].ms.front(),
-                                 Quantile(subjects[0].ms, 0.5) / Quantile(subjects[k].ms, 0.5));
-  }
+  PrintRatios(subjects);
 }
 
-absl::StatusOr<nlohmann::json> Profile(Subject& subject, bool print) {
-  KILN_ASSIGN_OR_RETURN(const std::vector<ThunkTime> times, subject.context->Profile());
-  nlohmann::json list = nlohmann::json::array();
-  std::vector<std::vector<std::string>> rows = {{"ms", "GB/s", "kind", "nodes"}};
-  for (const ThunkTime& t : times) {
-    list.push_back(
-        {{"kind", t.kind}, {"name", t.name}, {"ms", t.ms}, {"bytes", t.bytes}, {"vm", t.vm}});
-    rows.push_back(
-        {absl::StrFormat("%.4f", t.ms),
-         absl::StrFormat("%.1f", t.ms > 0 ? static_cast<double>(t.bytes) / t.ms / 1e6 : 0.0),
-         t.vm ? "kernel (VM)" : t.kind, t.name});
+// The plan with the largest arena: where a model is several programs it has several.
+absl::StatusOr<PlanText> LargestPlan(const Subject& subject) {
+  if (subject.plans->empty()) {
+    return absl::InternalError("no plan was made; please report it with the model");
   }
-  if (print) std::cout << Table(rows);
-  return list;
+  std::optional<PlanText> largest;
+  for (const std::string& text : *subject.plans) {
+    KILN_ASSIGN_OR_RETURN(PlanText plan, ParsePlanText(text));
+    if (!largest || plan.arena > largest->arena) largest = std::move(plan);
+  }
+  return *std::move(largest);
+}
+
+// Writes the page of --memory-plan and the trace; `plan` as LargestPlan.
+absl::Status WriteFiles(const BenchFlags& flags, Subject& subject,
+                        const absl::StatusOr<PlanText>& plan, TraceFile& trace) {
+  if (!flags.memory_plan.empty()) {
+    const size_t plans = subject.plans->size();
+    if (!plan.ok()) return plan.status();
+    const std::string title =
+        absl::StrCat("Arena of ", flags.model, ", ", subject.name,
+                     plans > 1 ? absl::StrCat(" (the largest of ", plans, " plans)") : "");
+    KILN_RETURN_IF_ERROR(
+        Annotate(WriteFileDurably(flags.memory_plan, ArenaPage(*plan, title)), "--memory-plan"));
+  }
+  if (flags.trace.empty()) return absl::OkStatus();
+  const bool whole = plan.ok() && subject.plans->size() == 1;
+  KILN_RETURN_IF_ERROR(TraceLaunches(*subject.context, whole ? &*plan : nullptr, trace));
+  return Annotate(WriteFileDurably(flags.trace, trace.Write()), "--trace");
 }
 
 // "5s", "200ms"; 0 if empty.
@@ -186,6 +269,50 @@ absl::StatusOr<std::vector<CommonOptions>> Settings(const BenchFlags& flags) {
   return settings;
 }
 
+// What was measured of the first setting, with --profile its launches, and all settings.
+absl::StatusOr<nlohmann::json> Results(const BenchFlags& flags, std::vector<Subject>& subjects,
+                                       const absl::StatusOr<PlanText>& plan,
+                                       const SymbolValues& symbols) {
+  Subject& first = subjects.front();
+  nlohmann::json results = ToJson(first);
+  if (flags.profile) {
+    const bool whole = plan.ok() && first.plans->size() == 1;
+    KILN_ASSIGN_OR_RETURN(
+        const Profile profile,
+        ProfileOf(*first.context, first.options, first.threads, whole ? &*plan : nullptr, symbols));
+    if (!flags.common.json) std::cout << ToText(profile);
+    results["profile"] = RowsToJson(profile);
+    results["probes"] = ProbesToJson(profile);
+  }
+  if (subjects.size() > 1) results["compare"] = CompareToJson(subjects);
+  return results;
+}
+
+// Settings prepared and measured on one graph, and what is to be told of them.
+int Bench(const BenchFlags& flags, const std::vector<CommonOptions>& settings, double budget,
+          const Graph& graph, const std::vector<Tensor>& inputs, TraceFile& trace) {
+  std::vector<Subject> subjects;
+  for (const CommonOptions& common : settings) {
+    TraceFile* const noted = flags.trace.empty() || !subjects.empty() ? nullptr : &trace;
+    absl::StatusOr<Subject> subject =
+        Prepare(graph, inputs, common, flags.WantsPlans() && subjects.empty(), noted);
+    if (!subject.ok()) return Fail(subject.status(), ModelExit(subject.status()));
+    subjects.push_back(*std::move(subject));
+  }
+  if (const absl::Status done = Measure(subjects, flags, budget); !done.ok())
+    return Fail(done, ModelExit(done));
+  if (!flags.common.json) PrintText(subjects);
+  const absl::StatusOr<PlanText> plan = LargestPlan(subjects.front());
+  const absl::StatusOr<SymbolValues> symbols = BindSymbols(graph, inputs);
+  const absl::StatusOr<nlohmann::json> results =
+      Results(flags, subjects, plan, symbols.ok() ? *symbols : SymbolValues());
+  if (!results.ok()) return Fail(results.status(), ModelExit(results.status()));
+  if (const absl::Status written = WriteFiles(flags, subjects.front(), plan, trace); !written.ok())
+    return Fail(written, absl::IsInternal(written) ? kExitBug : kExitIo);
+  if (flags.common.json) PrintJson("bench", flags.common, *results);
+  return kExitOk;
+}
+
 int Run(const BenchFlags& flags) {
   if (flags.serve) return Serve(flags.common);
   if (flags.model.empty())
@@ -202,36 +329,20 @@ int Run(const BenchFlags& flags) {
   }
   const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
+  TraceFile trace;
   const absl::StatusOr<ModelSource> model =
       ModelSource::Read(flags.model, ImportOptionsOf(*options));
   if (!model.ok()) return Fail(model.status(), ModelExit(model.status()));
+  const int64_t imported = trace.Now();
   const absl::StatusOr<std::vector<Tensor>> inputs =
       MakeInputs(model->graph(), flags.inputs, flags.common);
   if (!inputs.ok()) return Fail(inputs.status(), UsageExit(inputs.status()));
   const absl::StatusOr<Graph> graph = model->GraphFor(*inputs);
   if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
-  std::vector<Subject> subjects;
-  for (const CommonOptions& common : *settings) {
-    absl::StatusOr<Subject> subject = Prepare(*graph, *inputs, common);
-    if (!subject.ok()) return Fail(subject.status(), ModelExit(subject.status()));
-    subjects.push_back(*std::move(subject));
-  }
-  if (const absl::Status done = Measure(subjects, flags, *budget); !done.ok())
-    return Fail(done, ModelExit(done));
-  nlohmann::json results = ToJson(subjects.front());
-  if (!flags.common.json) PrintText(subjects);
-  if (flags.profile) {
-    const absl::StatusOr<nlohmann::json> profile = Profile(subjects.front(), !flags.common.json);
-    if (!profile.ok()) return Fail(profile.status(), ModelExit(profile.status()));
-    results["profile"] = *profile;
-  }
-  for (size_t k = 0; subjects.size() > 1 && k < subjects.size(); ++k) {
-    nlohmann::json row = ToJson(subjects[k]);
-    row["setting"] = subjects[k].name;
-    results["compare"].push_back(row);
-  }
-  if (flags.common.json) PrintJson("bench", flags.common, results);
-  return kExitOk;
+  trace.Slice(TraceFile::Track::kCompile, "import", 0, imported, {{"model", flags.model}});
+  trace.Slice(TraceFile::Track::kCompile, "inputs", imported, trace.Now(),
+              {{"nodes", graph->nodes().size()}});
+  return Bench(flags, *settings, *budget, *graph, *inputs, trace);
 }
 
 }  // namespace
@@ -250,7 +361,14 @@ std::function<int()> AddBench(CLI::App& command) {
   command.add_option("--time", flags->time, "Time to measure for, instead of a number of runs: 5s")
       ->excludes(iters);
   command.add_option("--compare", flags->compare, "Levels measured in turn: -O0,-O3");
-  command.add_flag("--profile", flags->profile, "Time of each thunk, in the order of the program");
+  command.add_flag("--profile", flags->profile,
+                   "Time of each thunk, in the order of the program, and how much of the machine's "
+                   "bandwidth and matrix products that is");
+  command.add_option("--trace", flags->trace,
+                     "Write compiling, the cache, the arena and the launches of a run as Chrome "
+                     "trace events (JSON)");
+  command.add_option("--memory-plan", flags->memory_plan,
+                     "Write a page that shows what lies where in the arena (HTML)");
   command.add_flag(
       "--serve", flags->serve,
       "Answer JSON lines on stdin, for a driver that measures several runtimes in turn");

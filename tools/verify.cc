@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// kiln verify: runs a model compiled and on the float64 interpreter, and compares outputs, or what
-// every group hands on.
+// kiln verify: runs a model compiled and on the float64 interpreter, and compares outputs, or every
+// group by itself.
 #include <algorithm>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <set>
+#include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/compare.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "base/npy.h"
+#include "base/status.h"
 #include "base/status_macros.h"
 #include "compiler/compile.h"
 #include "compiler/model_source.h"
@@ -20,6 +24,7 @@
 #include "tools/exit_code.h"
 #include "tools/inputs.h"
 #include "tools/report.h"
+#include "tools/verify_groups.h"
 
 namespace kiln {
 namespace {
@@ -30,27 +35,8 @@ struct VerifyFlags {
   std::vector<std::string> inputs;
   uint64_t seed = 1;
   bool per_group = false;
+  std::string repro = "verify_repro.graph";
 };
-
-// Floats may be off by this many standard deviations of the value: room for any order of summation,
-// and far below what a wrong kernel does.
-constexpr double kDeviations = 1e-3;
-constexpr double kRelative = 1e-5;
-// And by this many units of the coarsest type of the graph: every operator rounds to its type,
-// which the interpreter does not.
-constexpr double kUnits = 8;
-
-// The largest relative error of rounding to a float type of the graph.
-double CoarsestUnit(const Graph& graph) {
-  double unit = 0;
-  for (const Value& value : graph.values()) {
-    const double own = value.type == DType::kBF16  ? 0x1p-8
-                       : value.type == DType::kF16 ? 0x1p-11
-                                                   : 0x1p-24;
-    unit = std::max(unit, own);
-  }
-  return unit;
-}
 
 // With everything that dynamic nodes take and give as outputs too.
 Graph WithSegmentOutputs(Graph graph) {
@@ -68,23 +54,6 @@ Graph WithSegmentOutputs(Graph graph) {
   return graph;
 }
 
-// The graph after passes, with everything that a group hands on as an output. A graph with dynamic
-// nodes is several programs: what they hand each other.
-absl::StatusOr<Graph> WithGroupOutputs(const Graph& graph, const CompileOptions& options) {
-  if (HasDynamicNodes(graph)) return WithSegmentOutputs(graph);
-  KILN_ASSIGN_OR_RETURN(Compiled compiled, CompileGraph(graph, options));
-  std::map<ValueId, bool> known;
-  for (const Graph::Output& output : compiled.graph.outputs()) known[output.value] = true;
-  for (const Group& group : compiled.grouping.groups) {
-    for (const ValueId id : group.outputs) {
-      if (group.kind != Group::Kind::kView && known.emplace(id, true).second) {
-        compiled.graph.AddOutput(id, absl::StrCat("value ", compiled.graph.value(id).name));
-      }
-    }
-  }
-  return std::move(compiled.graph);
-}
-
 // The user's --input flags, and random:SEED for every other input.
 std::vector<std::string> Seeded(const Graph& graph, const VerifyFlags& flags) {
   std::vector<std::string> specs = flags.inputs;
@@ -98,6 +67,207 @@ std::vector<std::string> Seeded(const Graph& graph, const VerifyFlags& flags) {
   return specs;
 }
 
+// A word as a shell takes it.
+std::string Quoted(const std::string& word) {
+  constexpr char kPlain[] =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
+}
+
+// The command that compares a part as it was compared here.
+std::string CommandFor(const VerifyFlags& flags, const Repro& repro,
+                       const std::vector<std::string>& inputs) {
+  const CommonOptions& common = flags.common;
+  std::vector<std::string> words = {"kiln", "verify", flags.repro,
+                                    absl::StrCat("-O", common.level)};
+  const auto add = [&](const std::string& flag, const std::string& value) {
+    words.push_back(flag);
+    words.push_back(value);
+  };
+  if (common.jit != 2) add("--jit", absl::StrCat(common.jit));
+  if (common.threads != 0) add("--threads", absl::StrCat(common.threads));
+  for (const std::string& pass : common.disabled_passes) add("--disable-pass", pass);
+  if (common.rules != "priced") add("--rules", common.rules);
+  if (!common.machine.empty()) add("--machine", common.machine);
+  if (common.compile_mode != "block") add("--compile-mode", common.compile_mode);
+  if (!common.workspace_limit.empty()) add("--workspace-limit", common.workspace_limit);
+  if (!common.cache_dir.empty()) add("--cache-dir", common.cache_dir);
+  if (common.no_cache) words.emplace_back("--no-cache");
+  for (const auto& [symbol, value] : repro.symbols) add("--dim", absl::StrCat(symbol, "=", value));
+  if (repro.seed) add("--seed", absl::StrCat(*repro.seed));
+  for (const std::string& input : inputs) add("--input", input);
+  return absl::StrJoin(words, " ",
+                       [](std::string* out, const std::string& word) { *out += Quoted(word); });
+}
+
+// Writes --repro, and beside it the inputs that no seed makes; gives the command that shows it.
+absl::StatusOr<std::string> WriteRepro(const VerifyFlags& flags, const Repro& repro) {
+  std::vector<std::string> inputs;
+  for (const auto& [name, tensor] : repro.inputs) {
+    const std::string file = absl::StrCat(flags.repro, ".", name, ".npy");
+    KILN_RETURN_IF_ERROR(Annotate(WriteNpy(file, tensor), "--repro"));
+    inputs.push_back(absl::StrCat(name, "=@", file));
+  }
+  const std::string command = CommandFor(flags, repro, inputs);
+  const std::string text =
+      absl::StrCat("# ", absl::StrReplaceAll(command, {{"\n", " "}}), "\n", repro.text);
+  KILN_RETURN_IF_ERROR(Annotate(WriteFileDurably(flags.repro, text), "--repro"));
+  return command;
+}
+
+nlohmann::json ToJson(const OutputCheck& check) {
+  nlohmann::json row = ToJson(check.comparison);
+  row["name"] = check.name;
+  row["bound"] = check.bound;
+  return row;
+}
+
+nlohmann::json ToJson(const std::vector<OutputCheck>& checks) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const OutputCheck& check : checks) list.push_back(ToJson(check));
+  return list;
+}
+
+nlohmann::json ToJson(const GroupCheck& check) {
+  nlohmann::json row = {{"group", check.group},       {"kind", check.kind},
+                        {"nodes", check.nodes},       {"ok", check.ok()},
+                        {"of_bound", check.of_bound}, {"outputs", ToJson(check.outputs)}};
+  if (!check.refused.empty()) row["refused"] = check.refused;
+  if (check.same_kernel) row["same_kernel"] = *check.same_kernel;
+  return row;
+}
+
+std::string VerdictOf(const OutputCheck& check) {
+  return check.comparison.ok ? "ok" : absl::StrCat("DIFFERS: ", check.comparison.what);
+}
+
+void PrintOutputs(const std::vector<OutputCheck>& checks) {
+  std::vector<std::vector<std::string>> rows = {{"output", "type", "max abs", "bound", ""}};
+  for (const OutputCheck& check : checks) {
+    rows.push_back({check.name, check.type, Short(check.comparison.max_abs), Short(check.bound),
+                    VerdictOf(check)});
+  }
+  std::cout << Table(rows);
+}
+
+void PrintGroups(const GroupsCheck& groups) {
+  std::vector<std::vector<std::string>> rows = {
+      {"group", "kind", "nodes", "max abs", "of bound", "", "members"}};
+  int kernels = 0, same = 0;
+  for (const GroupCheck& group : groups.groups) {
+    kernels += group.same_kernel ? 1 : 0;
+    same += group.same_kernel.value_or(false) ? 1 : 0;
+    double most = 0;
+    for (const OutputCheck& output : group.outputs)
+      most = std::max(most, output.comparison.max_abs);
+    rows.push_back({absl::StrCat(group.group), group.kind, absl::StrCat(group.nodes.size()),
+                    Short(most), Short(group.of_bound),
+                    !group.refused.empty() ? "not compared"
+                    : group.ok()           ? "ok"
+                                           : "DIFFERS",
+                    absl::StrCat(group.nodes[0], group.nodes.size() > 1 ? " ..." : "")});
+  }
+  std::cout << Table(rows);
+  if (same < kernels) {
+    std::cout << same << " of " << kernels
+              << " kernels are the model's; alone, the others compile to other ones\n";
+  }
+  for (const GroupCheck& group : groups.groups) {
+    if (!group.refused.empty())
+      std::cout << "group " << group.group << " is not compared: " << group.refused << "\n";
+  }
+  if (!groups.worst) return;
+  const GroupCheck& worst = groups.groups[*groups.worst];
+  std::cout << "worst: group " << worst.group << ", " << Short(worst.of_bound)
+            << " of its bound: " << absl::StrJoin(worst.nodes, ", ") << "\n";
+  for (const OutputCheck& output : worst.outputs) {
+    if (!output.comparison.ok) std::cout << output.name << " " << VerdictOf(output) << "\n";
+  }
+}
+
+// What is told of the smallest part: its nodes, the file, the command.
+nlohmann::json ToJson(const VerifyFlags& flags, const Repro& repro, const std::string& command) {
+  nlohmann::json inputs = nlohmann::json::array();
+  for (const auto& [name, tensor] : repro.inputs) inputs.push_back(name);
+  nlohmann::json seed;
+  if (repro.seed) seed = *repro.seed;
+  return {{"group", repro.group},     {"nodes", repro.nodes}, {"tries", repro.tries},
+          {"minimal", repro.minimal}, {"file", flags.repro},  {"seed", seed},
+          {"inputs", inputs},         {"command", command},   {"output", ToJson(repro.output)}};
+}
+
+void PrintRepro(const VerifyFlags& flags, const Repro& repro, const std::string& command) {
+  std::cout << "the smallest part that differs, after " << repro.tries << " tries"
+            << (repro.minimal ? "" : " (there may be a smaller one)") << ": "
+            << absl::StrJoin(repro.nodes, ", ") << "\n"
+            << "written to " << flags.repro << "; this shows it:\n  " << command << "\n";
+}
+
+// --per-group on one program: what it found goes into `results`, or is printed. Exit code, or the
+// status of what could not be done.
+absl::StatusOr<bool> CheckEachGroup(const VerifyFlags& flags, const Graph& graph,
+                                    const std::vector<Tensor>& inputs, CompileOptions options,
+                                    nlohmann::json& results) {
+  KILN_ASSIGN_OR_RETURN(const Compiled compiled, CompileGraph(graph, options));
+  options.no_fuse.clear();  // names that a part need not have
+  options.dump = nullptr;
+  options.kernels = std::make_shared<KernelService>(options);
+  const RunFn run = [&](const Graph& part, const std::vector<Tensor>& values) {
+    return RunGraph(part, values, options);
+  };
+  KILN_ASSIGN_OR_RETURN(const GroupsCheck groups,
+                        CheckGroups(compiled, inputs, options, run, flags.seed));
+  if (!flags.common.json) PrintGroups(groups);
+  bool ok = true;
+  results["groups"] = nlohmann::json::array();
+  for (const GroupCheck& group : groups.groups) {
+    ok = ok && (group.ok() || !group.refused.empty());
+    results["groups"].push_back(ToJson(group));
+  }
+  if (groups.worst) results["worst"] = groups.groups[*groups.worst].group;
+  if (groups.repro) {
+    KILN_ASSIGN_OR_RETURN(const std::string command, WriteRepro(flags, *groups.repro));
+    results["repro"] = ToJson(flags, *groups.repro, command);
+    if (!flags.common.json) PrintRepro(flags, *groups.repro, command);
+  } else if (!groups.no_repro.empty()) {
+    results["no_repro"] = groups.no_repro;
+    if (!flags.common.json) std::cout << "no smaller part is written: " << groups.no_repro << "\n";
+  }
+  return ok;
+}
+
+int Compare(const VerifyFlags& flags, const Graph& graph, const std::vector<Tensor>& inputs,
+            const CompileOptions& options) {
+  const bool parts = flags.per_group && HasDynamicNodes(graph);
+  const Graph compared = parts ? WithSegmentOutputs(graph) : graph;
+  const absl::StatusOr<std::vector<Tensor>> got = RunGraph(compared, inputs, options);
+  if (!got.ok()) return Fail(got.status(), ModelExit(got.status()));
+  const absl::StatusOr<std::vector<Tensor>> want = Interpret(compared, inputs);
+  if (!want.ok()) return Fail(want.status(), ModelExit(want.status()));
+  const std::vector<OutputCheck> checks = CheckOutputs(compared, *got, *want);
+  bool ok = AllOk(checks);
+  if (!flags.common.json) PrintOutputs(checks);
+  nlohmann::json results = {{"outputs", ToJson(checks)}};
+  if (parts) {
+    Note(flags.common,
+         "the model is several programs: what they hand each other is compared, not every group");
+  } else if (flags.per_group) {
+    const bool outputs = ok;
+    const absl::StatusOr<bool> groups = CheckEachGroup(flags, graph, inputs, options, results);
+    if (!groups.ok()) {
+      const bool file = absl::StrContains(groups.status().message(), "--repro");
+      return Fail(groups.status(), file ? kExitIo : ModelExit(groups.status()));
+    }
+    ok = ok && *groups;
+    if (!outputs && *groups && !flags.common.json)
+      std::cout << "outputs differ, and no group does by itself: errors add up\n";
+  }
+  results["ok"] = ok;
+  if (flags.common.json) PrintJson("verify", flags.common, std::move(results));
+  return ok ? kExitOk : kExitDiffers;
+}
+
 int Run(const VerifyFlags& flags) {
   const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
@@ -107,36 +277,9 @@ int Run(const VerifyFlags& flags) {
   const absl::StatusOr<std::vector<Tensor>> inputs =
       MakeInputs(model->graph(), Seeded(model->graph(), flags), flags.common);
   if (!inputs.ok()) return Fail(inputs.status(), UsageExit(inputs.status()));
-  absl::StatusOr<Graph> graph = model->GraphFor(*inputs);
+  const absl::StatusOr<Graph> graph = model->GraphFor(*inputs);
   if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
-  if (flags.per_group) graph = WithGroupOutputs(*graph, *options);
-  if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
-  const absl::StatusOr<std::vector<Tensor>> got = RunGraph(*graph, *inputs, *options);
-  if (!got.ok()) return Fail(got.status(), ModelExit(got.status()));
-  const absl::StatusOr<std::vector<Tensor>> want = Interpret(*graph, *inputs);
-  if (!want.ok()) return Fail(want.status(), ModelExit(want.status()));
-
-  bool ok = true;
-  nlohmann::json list = nlohmann::json::array();
-  std::vector<std::vector<std::string>> rows = {{"output", "type", "max abs", "bound", ""}};
-  const double rounding = kUnits * CoarsestUnit(*graph);
-  for (size_t k = 0; k < got->size(); ++k) {
-    const double bound = std::max(kDeviations, rounding) * StandardDeviation((*want)[k]);
-    const Comparison c = Compare((*got)[k], (*want)[k], std::max(kRelative, rounding), bound);
-    ok = ok && c.ok;
-    nlohmann::json row = ToJson(c);
-    row["name"] = graph->outputs()[k].name;
-    row["bound"] = bound;
-    list.push_back(row);
-    rows.push_back({graph->outputs()[k].name, Describe((*got)[k]), Short(c.max_abs), Short(bound),
-                    c.ok ? "ok" : absl::StrCat("DIFFERS: ", c.what)});
-  }
-  if (flags.common.json) {
-    PrintJson("verify", flags.common, {{"ok", ok}, {"outputs", list}});
-  } else {
-    std::cout << Table(rows);
-  }
-  return ok ? kExitOk : kExitDiffers;
+  return Compare(flags, *graph, *inputs, *options);
 }
 
 }  // namespace
@@ -149,7 +292,10 @@ std::function<int()> AddVerify(CLI::App& command) {
   command.add_option("--seed", flags->seed, "Seed of inputs that are not given")
       ->capture_default_str();
   command.add_flag("--per-group", flags->per_group,
-                   "Compare what every group hands on, not only outputs");
+                   "Also compare every group by itself, on the interpreter's values; of the worst "
+                   "that differs, write a small part that still does");
+  command.add_option("--repro", flags->repro, "With --per-group: where that part is written")
+      ->capture_default_str();
   AddCommonFlags(command, flags->common);
   return [flags] { return Run(*flags); };
 }

@@ -25,8 +25,14 @@ def skipped(command):
     return missing or any(command.startswith(start) for start in SKIPPED)
 
 
+def undecided(line):
+    """The line without what an interval says if it is wide enough, and, by times alone, may or may not be."""
+    return re.sub(r"; it contains 1: no difference is shown$", "", line)
+
+
 def form(line):
     """The line without what differs from run to run or by computer: times, keys, levels, numbers, units, blanks."""
+    line = undecided(line)
     line = re.sub(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", line)
     line = re.sub(r"(?<![.\w])(?=[0-9a-f]*\d)[0-9a-f]{8,}\b", "KEY", line)
     line = re.sub(r"\bv[34]\b", "LEVEL", line)
@@ -63,7 +69,8 @@ def unmeasured(lines):
             heads = cells
         elif heads and len(heads) <= len(cells) <= len(heads) + 1:
             cells = ["#" if MEASURED.search(head) else cell for head, cell in itertools.zip_longest(heads, cells, fillvalue="")][:len(cells)]
-        yield re.sub(r"\d+\.\d+ (?=\((?:minima|medians)\))", "# ", "  ".join(cells))
+        line = re.sub(r"\d+\.\d+ (?=\((?:minima|medians)\))", "# ", "  ".join(cells))
+        yield re.sub(r"(?<=ratio: )\d+\.\d+ to \d+\.\d+$", "#", undecided(line))
 
 
 def printed_by(command, environment, folder):
