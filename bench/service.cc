@@ -9,7 +9,6 @@
 //
 // Prints one JSON object. Inputs are zeros; open dims are 1.
 #include <malloc.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -17,7 +16,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -28,6 +26,7 @@
 #include "kiln/compile.h"
 #include "kiln/runtime.h"
 #include "nlohmann/json.hpp"
+#include "tests/base/threads_of_process.h"
 
 namespace {
 
@@ -53,19 +52,6 @@ int64_t PssKib() {
 int64_t HeapKib() {
   const struct mallinfo2 info = mallinfo2();
   return static_cast<int64_t>(info.uordblks + info.hblkhd) / 1024;
-}
-
-int RunnableThreads() {
-  int count = 0;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    if (task.path().filename() == std::to_string(gettid())) continue;
-    std::ifstream in(task.path() / "stat");
-    std::string text;
-    std::getline(in, text);
-    const size_t end = text.rfind(')');
-    count += end != std::string::npos && text[end + 2] == 'R' ? 1 : 0;
-  }
-  return count;
 }
 
 kiln::NamedTensors Inputs(const kiln::Model& model,
@@ -130,7 +116,7 @@ Json Idle(const std::string& path, int64_t spin_us) {
   Run(model, inputs);
   const std::clock_t start = std::clock();
   std::this_thread::sleep_for(std::chrono::milliseconds(3));
-  const int runnable = RunnableThreads();
+  const int runnable = kiln::RunnableThreads();
   std::this_thread::sleep_for(std::chrono::seconds(10));
   const double ms = 1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   return {

@@ -91,12 +91,10 @@ absl::StatusOr<Graph> WarmModel::GraphFor(const std::vector<Tensor>& inputs) {
   return source_->GraphFor(inputs);
 }
 
-absl::StatusOr<std::shared_ptr<const Variant>> WarmModel::Restore(size_t stored,
-                                                                  const Variant& found) {
-  auto variant = std::make_shared<Variant>(found);
-  KILN_RETURN_IF_ERROR(cache_->Restore(stored, *variant));
-  KILN_ASSIGN_OR_RETURN(variant->kernels, kernels_->GetAll(variant->program));
-  return variant;
+absl::Status WarmModel::Restore(size_t stored, Variant& variant) {
+  KILN_RETURN_IF_ERROR(cache_->Restore(stored, variant));
+  KILN_ASSIGN_OR_RETURN(variant.kernels, kernels_->GetAll(variant.program));
+  return absl::OkStatus();
 }
 
 std::shared_ptr<const Variant> WarmModel::Finish(size_t stored) {
@@ -105,22 +103,21 @@ std::shared_ptr<const Variant> WarmModel::Finish(size_t stored) {
     return std::find_if(found_.begin(), found_.end(),
                         [&](const Slot& one) { return one.stored == stored; });
   };
-  std::shared_ptr<const Variant> found;
+  std::shared_ptr<Variant> variant;
   {
     const MutexLock lock(mutex_);
     if (slot() == found_.end()) return nullptr;  // another thread has made it ready, or given it up
-    found = slot()->variant;
+    variant = slot()->variant;
   }
-  const auto restored = Restore(stored, *found);
-  if (!restored.ok()) LogDebug("cache: a program is compiled again: ", restored.status().message());
+  const absl::Status restored = Restore(stored, *variant);
+  if (!restored.ok()) LogDebug("cache: a program is compiled again: ", restored.message());
   const MutexLock lock(mutex_);
   if (!restored.ok()) {
     found_.erase(slot());
     return nullptr;
   }
-  found_.splice(found_.begin(), found_, slot());
-  found_.front() = {*restored, std::nullopt};
-  return *restored;
+  slot()->stored.reset();
+  return variant;
 }
 
 absl::Status WarmModel::Prepare() {

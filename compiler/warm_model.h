@@ -90,7 +90,7 @@ class WarmModel : public VariantProvider {
  private:
   // A Program that was found. Without `stored` it is ready to run; else it has its guards only.
   struct Slot {
-    std::shared_ptr<const Variant> variant;
+    std::shared_ptr<Variant> variant;
     std::optional<size_t> stored;  // its number in the cache; it has no constants and kernels yet
   };
   WarmModel(std::string path, CompileOptions options, std::shared_ptr<KernelService> kernels)
@@ -103,8 +103,9 @@ class WarmModel : public VariantProvider {
   std::shared_ptr<const Variant> FindKept(const std::vector<InputInfo>& inputs);
   // What FindKept does for the Program with this number; null: it is none.
   std::shared_ptr<const Variant> Finish(size_t stored);
-  // Reads what a Program needs from the cache.
-  absl::StatusOr<std::shared_ptr<const Variant>> Restore(size_t stored, const Variant& found);
+  // Reads what a Program needs from the cache. Of a variant that is not ready others read the
+  // guards and ports only, which stay.
+  absl::Status Restore(size_t stored, Variant& variant);
   std::list<Slot>::iterator Fitting(const std::vector<InputInfo>& inputs)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Reads the file, once. `path`: as messages call it.

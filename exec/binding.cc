@@ -10,6 +10,10 @@ bool UsableAsIs(const Tensor& tensor) {
          reinterpret_cast<uintptr_t>(tensor.data()) % SizeOf(tensor.dtype()) == 0;
 }
 
+bool SameMemory(const Tensor& a, const Tensor& b) {
+  return a.data() == b.data() && a.shape() == b.shape() && a.strides() == b.strides();
+}
+
 MemoryRange RangeOf(const Tensor& tensor) {
   auto low = reinterpret_cast<uintptr_t>(tensor.data()), high = low;
   if (tensor.num_elements() == 0) return {low, low};

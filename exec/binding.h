@@ -15,6 +15,8 @@ namespace kiln {
 
 // Whether the executor can work on the tensor where it is: dense and aligned.
 bool UsableAsIs(const Tensor& tensor);
+// Whether the two are one view: in the same place, of the same shape and strides.
+bool SameMemory(const Tensor& a, const Tensor& b);
 
 struct MemoryRange {
   uintptr_t begin = 0, end = 0;

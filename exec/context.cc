@@ -50,10 +50,6 @@ absl::Status Empty() {
       "Model::NewContext");
 }
 
-bool SameMemory(const Tensor& a, const Tensor& b) {
-  return a.data() == b.data() && a.shape() == b.shape() && a.strides() == b.strides();
-}
-
 // What can be said of a tensor before the program for its shape is known.
 absl::Status CheckTensor(absl::string_view what, const PortInfo& port, const Tensor& tensor) {
   const auto subject = [&] { return absl::StrCat(what, " \"", port.name, "\""); };
@@ -121,7 +117,13 @@ Context::Impl::Impl(Model::State* m)
 }
 
 absl::Status Context::Impl::Bind(size_t input, Tensor view) {
-  KILN_RETURN_IF_ERROR(CheckTensor("input", model->provider->inputs()[input], view));
+  const std::vector<PortInfo>& ports = model->provider->inputs();
+  if (input >= ports.size()) return Invalid("input ", input, ": the model has ", ports.size());
+  if (states.HasInput(input)) {
+    return Invalid("input \"", ports[input].name,
+                   "\": it is a state of the context; call SetState");
+  }
+  KILN_RETURN_IF_ERROR(CheckTensor("input", ports[input], view));
   std::optional<Tensor>& bound = bound_inputs[input];
   moved = moved || !bound || !SameMemory(*bound, view);
   bound = std::move(view);
@@ -129,7 +131,13 @@ absl::Status Context::Impl::Bind(size_t input, Tensor view) {
 }
 
 absl::Status Context::Impl::BindOutput(size_t output, Tensor view) {
-  const PortInfo& port = model->provider->outputs()[output];
+  const std::vector<PortInfo>& ports = model->provider->outputs();
+  if (output >= ports.size()) return Invalid("output ", output, ": the model has ", ports.size());
+  const PortInfo& port = ports[output];
+  if (states.HasOutput(output)) {
+    return Invalid("output \"", port.name,
+                   "\": it is a state of the context; call State after the run");
+  }
   KILN_RETURN_IF_ERROR(CheckTensor("output", port, view));
   if (!UsableAsIs(view))
     return Invalid("output \"", port.name,
@@ -436,26 +444,6 @@ absl::Status Context::Impl::Run(const RunControl& control, std::vector<ThunkTime
   return status;
 }
 
-absl::Status Context::Impl::BindCallers(size_t input, Tensor view) {
-  const std::vector<PortInfo>& ports = model->provider->inputs();
-  if (input >= ports.size()) return Invalid("input ", input, ": the model has ", ports.size());
-  if (states.HasInput(input)) {
-    return Invalid("input \"", ports[input].name,
-                   "\": it is a state of the context; call SetState");
-  }
-  return Bind(input, std::move(view));
-}
-
-absl::Status Context::Impl::BindCallersOutput(size_t output, Tensor view) {
-  const std::vector<PortInfo>& ports = model->provider->outputs();
-  if (output >= ports.size()) return Invalid("output ", output, ": the model has ", ports.size());
-  if (states.HasOutput(output)) {
-    return Invalid("output \"", ports[output].name,
-                   "\": it is a state of the context; call State after the run");
-  }
-  return BindOutput(output, std::move(view));
-}
-
 absl::Status Context::Impl::SetOutputs(const std::vector<std::string>& names) {
   std::vector<bool> chosen(outputs.size(), names.empty());
   for (const std::string& name : names) {
@@ -535,24 +523,23 @@ absl::Status Context::Bind(absl::string_view input, Tensor view) {
   if (impl_ == nullptr) return Empty();
   return CatchExceptions("input", [&]() -> absl::Status {
     KILN_ASSIGN_OR_RETURN(const size_t index, impl_->model->InputIndex(input));
-    return impl_->BindCallers(index, std::move(view));
+    return impl_->Bind(index, std::move(view));
   });
 }
 absl::Status Context::Bind(size_t input, Tensor view) {
   if (impl_ == nullptr) return Empty();
-  return CatchExceptions("input", [&] { return impl_->BindCallers(input, std::move(view)); });
+  return CatchExceptions("input", [&] { return impl_->Bind(input, std::move(view)); });
 }
 absl::Status Context::BindOutput(absl::string_view output, Tensor view) {
   if (impl_ == nullptr) return Empty();
   return CatchExceptions("output", [&]() -> absl::Status {
     KILN_ASSIGN_OR_RETURN(const size_t index, impl_->model->OutputIndex(output));
-    return impl_->BindCallersOutput(index, std::move(view));
+    return impl_->BindOutput(index, std::move(view));
   });
 }
 absl::Status Context::BindOutput(size_t output, Tensor view) {
   if (impl_ == nullptr) return Empty();
-  return CatchExceptions("output",
-                         [&] { return impl_->BindCallersOutput(output, std::move(view)); });
+  return CatchExceptions("output", [&] { return impl_->BindOutput(output, std::move(view)); });
 }
 absl::Status Context::SetOutputs(const std::vector<std::string>& names) {
   if (impl_ == nullptr) return Empty();

@@ -177,7 +177,7 @@ absl::StatusOr<std::vector<Tensor>> Model::State::Run(const NamedTensors& inputs
     if (!states.empty()) KILN_RETURN_IF_ERROR(context->states.Reset());
     for (const auto& [name, tensor] : inputs) {
       KILN_ASSIGN_OR_RETURN(const size_t index, InputIndex(name));
-      KILN_RETURN_IF_ERROR(context->BindCallers(index, tensor));
+      KILN_RETURN_IF_ERROR(context->Bind(index, tensor));
     }
     return context->Run(control, nullptr);
   };

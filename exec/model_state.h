@@ -4,7 +4,6 @@
 #define KILN_EXEC_MODEL_STATE_H_
 
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -98,8 +97,6 @@ struct Context::Impl {
 
   absl::Status Bind(size_t input, Tensor view);
   absl::Status BindOutput(size_t output, Tensor view);
-  absl::Status BindCallers(size_t input, Tensor view);
-  absl::Status BindCallersOutput(size_t output, Tensor view);
   absl::Status SetOutputs(const std::vector<std::string>& names);
   absl::StatusOr<Tensor> Output(size_t output) const;
   absl::Status SetState(size_t input, const Tensor& value);

@@ -62,7 +62,6 @@ PlanCache::Made PlanCache::Get(const BoundTensors& inputs, const std::vector<boo
 }
 
 void PlanCache::Add(std::shared_ptr<const PreparedRun> made) {
-  ++made_;
   kept_.push_front(std::move(made));
   if (kept_.size() > kMaxPlans) kept_.pop_back();
 }
@@ -81,7 +80,7 @@ void PlanCache::Trim() {
 
 PlanCache::Counts PlanCache::counts() const {
   const MutexLock lock(mutex_);
-  Counts counts{made_, static_cast<int64_t>(kept_.size())};
+  Counts counts{static_cast<int64_t>(kept_.size())};
   for (const auto& prepared : kept_) {
     if (prepared->plan == nullptr) continue;
     counts.bytes += prepared->plan->bytes();

@@ -63,7 +63,6 @@ class PlanCache {
   void Trim();
 
   struct Counts {
-    int64_t made = 0;  // since the beginning
     int64_t kept = 0;
     int64_t bytes = 0;      // of those that are kept
     int64_t constants = 0;  // bytes that the newest reads, packed ones included
@@ -78,7 +77,6 @@ class PlanCache {
   KeyedMutex<std::string> making_;  // by the text of shapes
   mutable Mutex mutex_;
   std::list<std::shared_ptr<const PreparedRun>> kept_ ABSL_GUARDED_BY(mutex_);  // newest use first
-  int64_t made_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 inline constexpr size_t kMaxPlans = 16;  // correctness: of a model, and of a context

@@ -85,8 +85,8 @@ const StateBuffers::Slot* StateBuffers::Find(size_t input) const {
   return it == slots_.end() ? nullptr : &*it;
 }
 
-absl::StatusOr<Tensor> StateBuffers::Room(Slot& slot, int which,
-                                          const std::vector<int64_t>& shape) {
+absl::StatusOr<Tensor> StateBuffers::BufferFor(Slot& slot, int which,
+                                               const std::vector<int64_t>& shape) {
   std::shared_ptr<Memory>& memory = slot.memory[static_cast<size_t>(which)];
   const int64_t bytes = CheckedBytes(slot.type, shape);
   if (bytes < 0) return Invalid("state \"", slot.name, "\": its shape has no size");
@@ -100,7 +100,7 @@ absl::StatusOr<Tensor> StateBuffers::Room(Slot& slot, int which,
 }
 
 absl::Status StateBuffers::Zero(Slot& slot) {
-  KILN_ASSIGN_OR_RETURN(Tensor zeros, Room(slot, slot.at, *slot.shape));
+  KILN_ASSIGN_OR_RETURN(Tensor zeros, BufferFor(slot, slot.at, *slot.shape));
   if (zeros.size_bytes() > 0) std::memset(zeros.data(), 0, static_cast<size_t>(zeros.size_bytes()));
   slot.value = std::move(zeros);
   return absl::OkStatus();
@@ -120,8 +120,7 @@ absl::Status StateBuffers::Begin(BoundTensors& inputs) {
           "state \"", slot.name, "\": its shape is not known before the first run; call SetState"));
     }
     std::optional<Tensor>& bound = inputs[slot.ports.input];
-    if (bound && bound->data() == slot.value->data() && bound->shape() == slot.value->shape())
-      continue;
+    if (bound && SameMemory(*bound, *slot.value)) continue;
     bound = slot.value;
     moved_ = true;
   }
@@ -143,9 +142,9 @@ absl::Status StateBuffers::Place(const ExecutionPlan* plan, BoundTensors& output
     if (slot.in_place) {
       slot.next = *slot.value;
     } else {
-      KILN_ASSIGN_OR_RETURN(slot.next, Room(slot, 1 - slot.at, shape));
+      KILN_ASSIGN_OR_RETURN(slot.next, BufferFor(slot, 1 - slot.at, shape));
     }
-    if (bound && bound->data() == slot.next.data() && bound->shape() == slot.next.shape()) continue;
+    if (bound && SameMemory(*bound, slot.next)) continue;
     bound = slot.next;
     moved_ = true;
   }
@@ -175,13 +174,13 @@ absl::StatusOr<Tensor> StateBuffers::Get(size_t input) const {
 absl::Status StateBuffers::Set(size_t input, const Tensor& value) {
   auto* const slot = const_cast<Slot*>(Find(input));
   if (slot == nullptr) return absl::NotFoundError("it is no state buffer");
-  KILN_ASSIGN_OR_RETURN(Tensor room, Room(*slot, slot->at, value.shape()));
+  KILN_ASSIGN_OR_RETURN(Tensor buffer, BufferFor(*slot, slot->at, value.shape()));
   if (value.num_elements() > 0) {
-    const Tensor kept = Overlap(value, room) ? value.Clone() : value;  // a view of this state
+    const Tensor kept = Overlap(value, buffer) ? value.Clone() : value;  // a view of this state
     StridedCopy(kept.shape(), kept.strides(), DenseStrides(kept.shape()), SizeOf(kept.dtype()))
-        .Run(kept.data(), room.data());
+        .Run(kept.data(), buffer.data());
   }
-  slot->value = std::move(room);
+  slot->value = std::move(buffer);
   slot->lost = false;
   return absl::OkStatus();
 }

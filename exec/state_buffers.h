@@ -43,7 +43,6 @@ class StateBuffers {
   StateBuffers(const std::vector<StatePorts>& ports, const std::vector<PortInfo>& inputs,
                std::shared_ptr<Runtime> runtime, const std::shared_ptr<MemoryCounts>& counts);
 
-  bool empty() const { return slots_.empty(); }
   bool HasInput(size_t input) const;
   bool HasOutput(size_t output) const;
 
@@ -73,7 +72,7 @@ class StateBuffers {
     bool lost = false;
   };
   const Slot* Find(size_t input) const;
-  absl::StatusOr<Tensor> Room(Slot& slot, int which, const std::vector<int64_t>& shape);
+  absl::StatusOr<Tensor> BufferFor(Slot& slot, int which, const std::vector<int64_t>& shape);
   absl::Status Zero(Slot& slot);
 
   const std::shared_ptr<Runtime> runtime_;

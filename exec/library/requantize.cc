@@ -49,32 +49,32 @@ int64_t Requantizer::scratch_bytes() const {
 
 RequantizeChannels Requantizer::Fill(const Arguments& arguments, void* scratch) const {
   constexpr double kMostSum = 2147483647;  // correctness: of what i32 holds
-  const int64_t room = channels_ + RequantizeChannels::kMore;
+  const int64_t padded = channels_ + RequantizeChannels::kMore;
   auto* const scales = static_cast<double*>(scratch);
-  auto* const whole = reinterpret_cast<int32_t*>(scales + 3 * room);
-  auto* const factor = reinterpret_cast<float*>(whole + 2 * room);
+  auto* const whole = reinterpret_cast<int32_t*>(scales + 3 * padded);
+  auto* const factor = reinterpret_cast<float*>(whole + 2 * padded);
   const auto scale = [&](size_t i, int64_t c) {
     return double{static_cast<const float*>(arguments.inputs[kInputs[i]])[c * steps_[i]]};
   };
   const auto* const bias =
       has_bias_ ? static_cast<const int32_t*>(arguments.inputs[kInputs[4]]) : nullptr;
   const void* const zero = arguments.inputs[kInputs[3]];
-  for (int64_t c = 0; c < room; ++c) {
+  for (int64_t c = 0; c < padded; ++c) {
     const int64_t of = c < channels_ ? c : 0;  // those beyond are not looked at
-    for (size_t i = 0; i < 3; ++i) scales[static_cast<int64_t>(i) * room + c] = scale(i, of);
+    for (size_t i = 0; i < 3; ++i) scales[static_cast<int64_t>(i) * padded + c] = scale(i, of);
     whole[c] = bias == nullptr ? 0 : bias[of * steps_[4]];
-    whole[room + c] = is_signed_ ? static_cast<const int8_t*>(zero)[of * steps_[3]]
-                                 : static_cast<const uint8_t*>(zero)[of * steps_[3]];
+    whole[padded + c] = is_signed_ ? static_cast<const int8_t*>(zero)[of * steps_[3]]
+                                   : static_cast<const uint8_t*>(zero)[of * steps_[3]];
     const double most =
         static_cast<double>(terms_) * (255.0 * 255) + std::abs(static_cast<double>(whole[c]));
     factor[c] = most < kMostSum ? static_cast<float>(scale(0, of) * scale(1, of) / scale(2, of))
                                 : std::numeric_limits<float>::quiet_NaN();
   }
   return {.x_scale = scales,
-          .w_scale = scales + room,
-          .y_scale = scales + 2 * room,
+          .w_scale = scales + padded,
+          .y_scale = scales + 2 * padded,
           .bias = whole,
-          .zero = whole + room,
+          .zero = whole + padded,
           .factor = factor,
           .is_signed = is_signed_};
 }

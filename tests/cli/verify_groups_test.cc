@@ -76,9 +76,9 @@ Graph RandomGraph(std::mt19937_64& random, bool mixed) {
       }
       case 8: {
         const Attrs swap = {{"perm", std::vector<int64_t>{1, 0}}};
-        const ValueId turned = b.Op("transpose", {any()}, swap, name);
+        const ValueId swapped = b.Op("transpose", {any()}, swap, name);
         values.push_back(
-            b.Op("transpose", {b.Op("tanh", {turned}, {}, name + "t")}, swap, name + "r"));
+            b.Op("transpose", {b.Op("tanh", {swapped}, {}, name + "t")}, swap, name + "r"));
         break;
       }
       default:

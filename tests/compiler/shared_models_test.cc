@@ -16,6 +16,7 @@
 #include "compiler/shared_models.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
+#include "tests/base/threads_of_process.h"
 #include "tests/onnx/model_writer.h"
 
 namespace kiln {
@@ -30,11 +31,6 @@ std::string ModelOf(float w) {
                      OnnxNode("Mul", {"a", "b"}, {"y"})},
                     {OnnxValue("x", kFloat, {"n", kWidth})}, {OnnxValue("y", kFloat, {})},
                     {OnnxFloats("w", std::vector<float>(kWidth, w))}));
-}
-
-size_t ThreadsOfProcess() {
-  const std::filesystem::directory_iterator tasks("/proc/self/task");
-  return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
 }
 
 class SharedModelsTest : public testing::Test {
@@ -118,8 +114,8 @@ TEST_F(SharedModelsTest, NothingIsKeptAlive) {
 
 // Kernels are built, validated and published on the caller's thread.
 TEST_F(SharedModelsTest, OneThreadStaysOne) {
-  const size_t before = ThreadsOfProcess();
-  std::atomic<size_t> most{0};
+  const int before = ThreadsOfProcess();
+  std::atomic<int> most{0};
   std::atomic<bool> stop{false};
   std::thread watcher([&] {
     while (!stop) {

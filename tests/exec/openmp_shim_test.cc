@@ -2,7 +2,6 @@
 // oneDNN on Kiln's pool, in a program that uses OpenMP itself.
 #include "exec/support/openmp_shim.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <omp.h>
 #include <sys/wait.h>
@@ -21,6 +20,7 @@
 #include "exec/support/pool.h"
 #include "gtest/gtest.h"
 #include "tests/base/status_matchers.h"
+#include "tests/base/threads_of_process.h"
 
 namespace kiln::library {
 namespace {
@@ -159,14 +159,6 @@ TEST(OpenmpShim, StaticLoopsCoverTheirRangeInAFixedPartition) {
 
 // ---- the library on it
 
-int Tasks() {
-  int count = 0;
-  DIR* dir = opendir("/proc/self/task");
-  while (const dirent* entry = readdir(dir)) count += entry->d_name[0] != '.';
-  closedir(dir);
-  return count;
-}
-
 // y = x w with x [m, k] of ones and w [k, n] of twos.
 class Product {
  public:
@@ -217,10 +209,10 @@ std::pair<int, int> OwnOpenMp() {
 
 TEST(OpenmpShim, TheProgramsOwnOpenMpIsLeftAlone) {
   EXPECT_EQ(OwnOpenMp(), std::make_pair(3, 499500));
-  const int before = Tasks();
+  const int before = ThreadsOfProcess();
   Pool pool(2);
   EXPECT_TRUE(Product(300, 200, 300, *Session::Create(&pool)).Right());
-  EXPECT_EQ(Tasks(), before + 1);  // the pool's worker and no team of OpenMP's
+  EXPECT_EQ(ThreadsOfProcess(), before + 1);  // the pool's worker and no team of OpenMP's
   EXPECT_EQ(OwnOpenMp(), std::make_pair(3, 499500));
 }
 
@@ -253,14 +245,14 @@ TEST(OpenmpShim, TellsWhichRegionsRaisedInvalidOnOtherThreads) {
 TEST(OpenmpShim, CallersShareTheThreadsOfThePool) {
   Pool pool(2);
   const auto session = *Session::Create(&pool);
-  const int before = Tasks();
+  const int before = ThreadsOfProcess();
   std::atomic<int> wrong{0}, most{0};
   std::vector<std::thread> callers;
   for (int c = 0; c < 4; ++c) {
     callers.emplace_back([&] {
       Product product(128, 100, 256, session);
       for (int i = 0; i < 50; ++i) wrong += product.Right() ? 0 : 1;
-      int seen = most, now = Tasks();
+      int seen = most, now = ThreadsOfProcess();
       while (now > seen && !most.compare_exchange_weak(seen, now)) {
       }
     });
@@ -284,10 +276,10 @@ TEST(OpenmpShim, PoolsOfTwoSessionsDoNotMeet) {
 
 TEST(OpenmpShim, ASerialSessionStartsNoThread) {
   Pool pool(3);
-  const int before = Tasks();
+  const int before = ThreadsOfProcess();
   Product product(300, 200, 300, (*Session::Create(&pool))->Serial());
   EXPECT_TRUE(product.Right());
-  EXPECT_EQ(Tasks(), before);
+  EXPECT_EQ(ThreadsOfProcess(), before);
 }
 
 TEST(OpenmpShim, WorksInAForkedChild) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model as a service inside a program: who waits for whom, what is shared, how runs are stopped,
 // and what a context keeps.
-#include <dirent.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,8 +8,6 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <ctime>
-#include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <set>
 #include <string>
@@ -23,6 +19,7 @@
 #include "kiln/model.h"
 #include "kiln/runtime.h"
 #include "tests/base/status_matchers.h"
+#include "tests/base/threads_of_process.h"
 #include "tests/exec/fake_program.h"
 
 namespace kiln {
@@ -54,28 +51,6 @@ FakeProgram Accumulator() {
 
 std::shared_ptr<Runtime> MakeRuntime(RuntimeOptions options) {
   return *Runtime::Create(std::move(options));
-}
-
-int ThreadsOfProcess() {
-  DIR* const tasks = opendir("/proc/self/task");
-  int count = -2;  // . and ..
-  while (readdir(tasks) != nullptr) ++count;
-  closedir(tasks);
-  return count;
-}
-
-// Threads but this one that have a processor or wait for one.
-int RunnableThreads() {
-  int count = 0;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    if (task.path().filename() == std::to_string(gettid())) continue;
-    std::ifstream stat(task.path() / "stat");
-    std::string text;
-    std::getline(stat, text);
-    const size_t state = text.rfind(')') + 2;
-    count += text[state] == 'R' ? 1 : 0;
-  }
-  return count;
 }
 
 // Takes long for extents from 100 on.
