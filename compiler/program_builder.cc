@@ -2,13 +2,13 @@
 #include "compiler/program_builder.h"
 
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "compiler/element_moves.h"
 #include "compiler/kernel_choice.h"
 #include "compiler/kernel_key.h"
 #include "compiler/tuner.h"
@@ -49,13 +49,13 @@ class Builder {
         grouping_(grouping),
         options_(options),
         machine_(MachineOf(options)),
-        dump_(options.dump) {}
+        dump_(options.dump),
+        moves_(graph, grouping) {}
 
   absl::StatusOr<BuiltProgram> Build() {
     region_ = out_.program.add_regions();
     out_.program.set_parallel_grain(machine_.parallel_grain);
     for (const ValueId id : graph_.inputs()) AddInput(id);
-    FindViewsAndWriters();
     ChooseOutputs();
     for (const Group& group : grouping_.groups) KILN_RETURN_IF_ERROR(AddGroup(group));
     for (size_t k = 0; k < graph_.outputs().size(); ++k) AddOutput(static_cast<int>(k));
@@ -88,28 +88,12 @@ class Builder {
     NewBuffer(id, program::Buffer::INPUT, out_.program.inputs_size() - 1);
   }
 
-  void FindViewsAndWriters() {
-    for (const Group& group : grouping_.groups) {
-      if (group.kind == Group::Kind::kView) {
-        const Node& node = graph_.node(group.nodes.front());
-        view_of_[node.outputs.front()] = node.inputs.front();
-      } else {
-        written_.insert(group.outputs.begin(), group.outputs.end());
-      }
-    }
-  }
-
-  ValueId ThroughViews(ValueId id) const {
-    for (auto it = view_of_.find(id); it != view_of_.end(); it = view_of_.find(id)) id = it->second;
-    return id;
-  }
-
   // An output whose memory a kernel or library operator writes, directly or seen through views,
   // lives in the caller's memory.
   void ChooseOutputs() {
     for (size_t k = 0; k < graph_.outputs().size(); ++k) {
-      const ValueId source = ThroughViews(graph_.outputs()[k].value);
-      if (written_.count(source) != 0) output_of_.emplace(source, static_cast<int>(k));
+      const ValueId source = moves_.ThroughViews(graph_.outputs()[k].value);
+      if (moves_.IsWritten(source)) output_of_.emplace(source, static_cast<int>(k));
     }
   }
 
@@ -151,7 +135,7 @@ class Builder {
     port->set_name(output.name);
     port->set_dtype(static_cast<uint32_t>(value.type));
     SetShape(value.shape, port->mutable_shape());
-    const ValueId source = ThroughViews(output.value);
+    const ValueId source = moves_.ThroughViews(output.value);
     if (const auto written = output_of_.find(source);
         written != output_of_.end() && written->second == k) {
       port->set_buffer(BufferOf(source));
@@ -168,9 +152,46 @@ class Builder {
     to->set_buffer(buffer);
   }
 
-  absl::Status AddGroup(const Group& group) {
+  program::Thunk* NewThunk(const Group& group) {
     program::Thunk* const thunk = region_->add_thunks();
     thunk->set_name(NameOf(graph_, group));
+    return thunk;
+  }
+
+  void AddRows(const Group& group, const std::vector<StridedView>& rows) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      program::ViewThunk* const view = NewThunk(group)->mutable_view();
+      SetStridedRef(rows[i], view->mutable_from());
+      SetRef(graph_.node(group.nodes[i]).outputs.front(), view->mutable_to());
+    }
+  }
+
+  // A copy for each part, which the executor leaves out where the part is written in its place.
+  void AddParts(const Group& group) {
+    const Node& node = graph_.node(group.nodes.front());
+    const ValueId whole = node.outputs.front();
+    const auto item = static_cast<int64_t>(SizeOf(graph_.value(whole).type));
+    Dim offset = 0;
+    for (const ValueId part : node.inputs) {
+      program::CopyThunk* const copy = NewThunk(group)->mutable_copy();
+      SetRef(part, copy->mutable_from());
+      SetRef(whole, graph_.value(part).shape, copy->mutable_to());
+      if (!offset.IsConst(0)) copy->mutable_to()->set_offset(offset.ToString());
+      offset = offset + Product(graph_.value(part).shape) * Dim(item);
+    }
+  }
+
+  absl::Status AddGroup(const Group& group) {
+    const std::vector<StridedView>& rows = moves_.RowsOf(group);
+    if (!rows.empty()) {
+      AddRows(group, rows);
+      return absl::OkStatus();
+    }
+    if (moves_.IsConcatOfParts(group)) {
+      AddParts(group);
+      return absl::OkStatus();
+    }
+    program::Thunk* const thunk = NewThunk(group);
     switch (group.kind) {
       case Group::Kind::kKernel:
         return AddKernel(group, thunk->mutable_kernel());
@@ -315,11 +336,10 @@ class Builder {
   const CompileOptions& options_;
   const Machine& machine_;
   const DumpFn& dump_;
+  const ElementMoves moves_;
   BuiltProgram out_;
   program::Region* region_ = nullptr;
   std::map<ValueId, int> buffer_of_;
-  std::map<ValueId, ValueId> view_of_;
-  std::set<ValueId> written_;
   std::map<ValueId, int> output_of_;    // value written by a thunk -> program output
   std::map<std::string, int> kernels_;  // serialised KernelDef -> index
 };

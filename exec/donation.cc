@@ -11,9 +11,12 @@ using Access = PlacementProblem::Access;
 
 Donations::Donations(const PlacementProblem& problem, const Placement& placement)
     : uses_(problem.buffers.size()), in_place_(problem.steps.size()) {
-  // Steps of a repeat read until its end and write from its beginning on.
-  std::vector<std::pair<int64_t, int64_t>> spans;
-  for (size_t t = 0; t < problem.steps.size(); ++t) spans.emplace_back(t, t);
+  // When a step runs. Steps of a repeat read until its end and write from its beginning on.
+  std::vector<std::pair<int64_t, int64_t>> spans(problem.steps.size());
+  for (size_t i = 0; i < placement.order.size(); ++i) {
+    const auto now = static_cast<int64_t>(i);
+    spans[static_cast<size_t>(placement.order[i])] = {now, now};
+  }
   std::vector<bool> repeated(problem.steps.size());
   for (const PlacementProblem::Repeat& repeat : problem.repeats) {
     for (size_t t = repeat.begin; t < repeat.end; ++t) {
@@ -42,7 +45,7 @@ Donations::Donations(const PlacementProblem& problem, const Placement& placement
   for (size_t t = 0; t < problem.steps.size(); ++t) {
     const PlacementProblem::Step& step = problem.steps[t];
     if (step.view && !placement.copies[t]) continue;  // no launch
-    in_place_[t] = step.in_place;
+    in_place_[static_cast<size_t>(spans[t].first)] = step.in_place;
     for (size_t i = 0; i < step.reads.size(); ++i) note(step.reads[i], t, i, /*write=*/false);
     for (size_t i = 0; i < step.writes.size(); ++i) note(step.writes[i], t, i, /*write=*/true);
   }

@@ -42,8 +42,8 @@ class Donations {
 
   // The launch that reads an input last, or writes an output first.
   struct Use {
-    int64_t step = kNever;
-    int operands = 0;  // of the launch that lie in this memory
+    int64_t step = kNever;  // in the order of the launches
+    int operands = 0;       // of the launch that lie in this memory
     int32_t operand = 0;
     bool repeated = false;
     int64_t begin = 0, end = 0, item = 1;
@@ -52,7 +52,7 @@ class Donations {
   const Use& use(int32_t buffer) const { return uses_[static_cast<size_t>(buffer)]; }
 
   std::vector<Use> uses_;                                           // per buffer
-  std::vector<std::vector<std::pair<int32_t, int32_t>>> in_place_;  // per step
+  std::vector<std::vector<std::pair<int32_t, int32_t>>> in_place_;  // in the order of the launches
 };
 
 }  // namespace kiln

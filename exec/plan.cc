@@ -494,10 +494,26 @@ class PlanBuilder {
                      absl::StrJoin(to.shape, ", "), "]");
     }
     if (to.elements == 0) return absl::OkStatus();
+    if (IsPart(t)) {
+      problem_.steps[t].view = true;
+      return absl::OkStatus();
+    }
     CopyLaunch launch;
     launch.copy = StridedCopy(to.shape, from.strides, to.strides, SizeOf(to.type));
     prepared_[t].emplace_back(std::move(launch));
     return absl::OkStatus();
+  }
+
+  // A dense copy into a part of a temporary or an output: what it copies may be written there.
+  bool IsPart(size_t t) const {
+    const PlacementProblem::Access &from = problem_.steps[t].reads[0],
+                                   &to = problem_.steps[t].writes[0];
+    const Operands& operands = operands_[t];
+    const auto dense = [](const ResolvedRef& ref) {
+      return ref.strides == DenseStrides(ref.shape);
+    };
+    return dense(operands.inputs[0]) && dense(operands.outputs[0]) && from.item == to.item &&
+           to.end - to.begin < problem_.buffers[static_cast<size_t>(to.buffer)].bytes;
   }
 
   absl::Status PrepareDims(size_t t) {
@@ -533,16 +549,16 @@ class PlanBuilder {
     const PlacementProblem::Access &from = problem_.steps[t].reads[0],
                                    &to = problem_.steps[t].writes[0];
     CopyLaunch launch;
-    launch.copy = StridedCopy({to.end}, {1}, {1}, 1);
+    launch.copy = StridedCopy({to.end - to.begin}, {1}, {1}, 1);
     PlanStep& step = plan_->steps_.emplace_back();
     step.launch = std::move(launch);
     step.thunk = t;
-    step.bytes = 2 * to.end;
+    step.bytes = 2 * (to.end - to.begin);
     CopyLaunch& placed = std::get<CopyLaunch>(step.launch);
     placed.from = AddWords(2);
     placed.to = placed.from + 1;
     AddPatch(placed.from, from.buffer, from.begin, {});
-    AddPatch(placed.to, to.buffer, 0, {});
+    AddPatch(placed.to, to.buffer, to.begin, {});
   }
 
   // ---- Putting it together
@@ -624,17 +640,20 @@ class PlanBuilder {
   }
 
   void AddSteps() {
-    size_t t = 0;
+    size_t at = 0;
+    const auto add = [&](const BatchTiling& tiling) {
+      AddStep(static_cast<size_t>(plan_->placement_.order[at++]), tiling);
+    };
     for (const BatchTiling& tiling : tilings_) {
-      for (; t < tiling.begin; ++t) AddStep(t, {});
+      while (at < tiling.begin) add({});
       PlanTiling& made = plan_->tilings_.emplace_back();
       made.begin = plan_->steps_.size();
       for (int64_t lane = 0; lane < tiling.lanes; ++lane)
         made.lanes.push_back({FirstPart(tiling, lane + 1) - FirstPart(tiling, lane), {}});
-      for (; t < tiling.end; ++t) AddStep(t, tiling);
+      while (at < tiling.end) add(tiling);
       made.end = plan_->steps_.size();
     }
-    for (; t < program_.thunks.size(); ++t) AddStep(t, {});
+    while (at < program_.thunks.size()) add({});
   }
 
   std::shared_ptr<ExecutionPlan> plan_;

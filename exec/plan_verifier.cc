@@ -46,6 +46,8 @@ class Verifier {
   absl::Status Verify() {
     KILN_RETURN_IF_ERROR(CheckSizes());
     KILN_RETURN_IF_ERROR(FindOwners());
+    KILN_RETURN_IF_ERROR(CheckOrder());
+    TakeOrder();
     FindRepeats();
     KILN_RETURN_IF_ERROR(FillInputs());
     for (size_t t = 0; t < p_.steps.size();) {
@@ -82,7 +84,7 @@ class Verifier {
     const bool fits = placed_.places.size() == buffers && placed_.arena_offset.size() == buffers &&
                       placed_.arena_step.size() == buffers && placed_.copies.size() == steps &&
                       placed_.scratch_offset.size() == steps &&
-                      placed_.scratch_step.size() == steps &&
+                      placed_.scratch_step.size() == steps && placed_.order.size() == steps &&
                       (addresses_.empty() || addresses_.size() == buffers);
     if (!fits) return Wrong("it is not one of this program");
     if (!addresses_.empty()) return absl::OkStatus();
@@ -108,6 +110,75 @@ class Verifier {
     }
     return absl::OkStatus();
   }
+
+  // It has each step once, repeats where they were, and of two steps that touch the same bytes of
+  // the program, one of them writing, the earlier one first.
+  absl::Status CheckOrder() {
+    std::vector<int32_t> sorted = placed_.order;
+    std::sort(sorted.begin(), sorted.end());
+    for (size_t i = 0; i < sorted.size(); ++i) {
+      if (sorted[i] != static_cast<int32_t>(i)) return Wrong("its order has not each step once");
+      position_.push_back(0);
+    }
+    for (size_t i = 0; i < sorted.size(); ++i) position_[static_cast<size_t>(placed_.order[i])] = i;
+    for (const Repeat& repeat : p_.repeats) {
+      for (size_t t = 0; t < p_.steps.size(); ++t) {
+        const bool inside = t >= repeat.begin && t < repeat.end;
+        const size_t at = position_[t];
+        if (inside ? at != t : (t < repeat.begin) != (at < repeat.begin))
+          return Wrong("step ", t, " runs at ", at, ", across repeated steps");
+      }
+    }
+    std::vector<std::vector<Touch>> touches(p_.buffers.size());  // per owner
+    for (size_t t = 0; t < p_.steps.size(); ++t) {
+      for (const auto* accesses : {&p_.steps[t].reads, &p_.steps[t].writes}) {
+        for (const Access& access : *accesses) {
+          const Owned& owned = owned_[static_cast<size_t>(access.buffer)];
+          touches[static_cast<size_t>(owned.owner)].push_back({t, owned.offset + access.begin,
+                                                               owned.offset + access.end,
+                                                               accesses == &p_.steps[t].writes});
+        }
+      }
+    }
+    for (const std::vector<Touch>& of_owner : touches) KILN_RETURN_IF_ERROR(CheckTouches(of_owner));
+    return absl::OkStatus();
+  }
+
+  // Bytes of an owner.
+  struct Touch {
+    size_t step = 0;
+    int64_t begin = 0, end = 0;
+    bool write = false;
+  };
+
+  absl::Status CheckTouches(const std::vector<Touch>& touches) const {
+    for (const Touch& write : touches) {
+      if (!write.write) continue;
+      for (const Touch& other : touches) {
+        const bool meet = std::max(write.begin, other.begin) < std::min(write.end, other.end);
+        const bool kept =
+            (write.step < other.step) == (position_[write.step] < position_[other.step]);
+        if (meet && !kept)
+          return Wrong("steps ", std::min(write.step, other.step), " and ",
+                       std::max(write.step, other.step), " run in the wrong order");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // From here on steps are by the order in which they run.
+  void TakeOrder() {
+    const PlacementProblem given = p_;
+    const Placement by_number = placed_;
+    for (size_t i = 0; i < given.steps.size(); ++i) {
+      const auto t = static_cast<size_t>(placed_.order[i]);
+      p_.steps[i] = given.steps[t];
+      placed_.copies[i] = by_number.copies[t];
+      placed_.scratch_offset[i] = by_number.scratch_offset[t];
+      placed_.scratch_step[i] = by_number.scratch_step[t];
+    }
+  }
+  int32_t NumberOf(size_t t) const { return placed_.order[t]; }
 
   // Which repeat a step is in, and which one is all that touches an owner.
   void FindRepeats() {
@@ -212,7 +283,7 @@ class Verifier {
   std::string Who(int64_t id) const {
     const auto writer = writers_.find(id);
     if (writer == writers_.end()) return id == 0 ? "nothing" : "what was there before the run";
-    return absl::StrCat("what step ", writer->second, " wrote");
+    return absl::StrCat("what step ", NumberOf(writer->second), " wrote");
   }
 
   // The bytes of an access are the same in both states. `whole`: and something wrote all of them.
@@ -336,7 +407,7 @@ class Verifier {
     const Step& step = p_.steps[t];
     const absl::Status status = step.view ? WalkView(t) : WalkLaunch(t, step, lane, again);
     if (status.ok()) return status;
-    return absl::Status(status.code(), absl::StrCat(status.message(), " (step ", t, ")"));
+    return absl::Status(status.code(), absl::StrCat(status.message(), " (step ", NumberOf(t), ")"));
   }
 
   absl::Status WalkLaunch(size_t t, const Step& step, int64_t lane, bool again) {
@@ -414,8 +485,9 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  const PlacementProblem& p_;
-  const Placement& placed_;
+  PlacementProblem p_;
+  Placement placed_;
+  std::vector<size_t> position_;               // per step of the problem
   std::vector<int64_t> addresses_;             // per buffer
   std::vector<Owned> owned_;                   // per buffer
   std::vector<const Repeat*> repeat_;          // per step; null: not repeated

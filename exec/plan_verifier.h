@@ -8,11 +8,14 @@
 // share memory (lives that do not meet, views, in-place pairs, inputs donated to outputs), a write
 // that hits what a later step reads as older data is found. Within a step, operands and scratch may
 // not share bytes but for the step's in-place pairs. Repeated steps are walked twice, in all lanes.
+// The walk takes the plan's order of the steps, in which steps that touch the same bytes of the
+// program, one of them writing, must come as in the program.
 //
 //   memory: a [0, 64), b [0, 64)    step 0 writes a, step 1 writes b, step 2 reads a
 //   plan: step 2 reads buffer 0, byte 0: holds what step 1 wrote, not what step 0 wrote
 //
-// Nothing here comes from the placer (placement.cc): lives and alias classes are not looked at.
+// Nothing here comes from the placer (placement.cc): lives, alias classes and how orders are made
+// are not looked at.
 // Tests and builds with assertions verify every plan; kVerifyPlans tells.
 #ifndef KILN_EXEC_PLAN_VERIFIER_H_
 #define KILN_EXEC_PLAN_VERIFIER_H_

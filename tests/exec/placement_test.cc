@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "exec/donation.h"
+#include "exec/plan_verifier.h"
 #include "gtest/gtest.h"
 #include "tests/base/status_matchers.h"
 #include "tests/exec/placement_problem.h"
@@ -157,6 +159,137 @@ TEST(Placement, ViewOfAnInputThatIsAnOutputIsCopied) {
   p.Do({x}, {y}, /*view=*/true);
   KILN_ASSERT_OK_AND_ASSIGN(const Placement placed, PlaceBuffers(p));
   EXPECT_TRUE(placed.copies[0]);
+}
+
+// What a step makes, and a copy of it into a part of `whole`.
+void DoPart(Problem& p, int32_t from, int32_t whole, int64_t begin) {
+  PlacementProblem::Access& to = p.Do({from}, {whole}, /*view=*/true).writes[0];
+  to.begin = begin;
+  to.end = begin + p.buffers[static_cast<size_t>(from)].bytes;
+}
+
+TEST(Placement, PartsAreWrittenInTheWhole) {
+  for (const Space space : {Space::kTemporary, Space::kOutput}) {
+    Problem p;
+    const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput);
+    const int32_t a = p.Add(Space::kTemporary, 64), b = p.Add(Space::kTemporary, 64),
+                  whole = p.Add(space, 128);
+    p.Do({x}, {a});
+    DoPart(p, a, whole, 0);
+    p.Do({a}, {b});  // reads a where it is
+    DoPart(p, b, whole, 64);
+    p.Do({whole}, {y});
+    KILN_ASSERT_OK_AND_ASSIGN(const Placement placed, PlaceBuffers(p));
+    EXPECT_EQ(placed.places[static_cast<size_t>(a)].root, whole);
+    EXPECT_EQ(placed.places[static_cast<size_t>(b)].root, whole);
+    EXPECT_EQ(placed.places[static_cast<size_t>(b)].offset, 64);
+    EXPECT_FALSE(placed.copies[1] || placed.copies[3]);
+    EXPECT_EQ(placed.memory.peak, space == Space::kOutput ? 0 : 128);
+    KILN_ASSERT_OK_AND_ASSIGN(const Placement apart, PlaceBuffers(p, /*separate=*/true));
+    EXPECT_TRUE(apart.copies[1] && apart.copies[3]);
+  }
+}
+
+TEST(Placement, PartsAreCopiedWhereTheWholeIsMoreThanParts) {
+  for (int kind = 0; kind < 5; ++kind) {
+    SCOPED_TRACE(kind);
+    Problem p;
+    const int32_t x = p.Add(Space::kInput, 64), y = p.Add(Space::kOutput);
+    const int32_t a = p.Add(Space::kTemporary, 64), b = p.Add(Space::kTemporary, 64),
+                  whole = p.Add(Space::kTemporary, 192);
+    p.Do({x}, {a});
+    p.Do({x}, {b});
+    if (kind == 0) p.Do({x}, {whole});  // another step writes it
+    DoPart(p, a, whole, 0);
+    if (kind == 1) p.Do({x}, {a});  // a is written once more
+    if (kind == 2)
+      p.Do({whole}, {p.Add(Space::kOutput)}).reads[0].end = 64;  // it is read in between
+    DoPart(p, kind == 3 ? x : b, whole, kind == 4 ? 32 : 64);    // an input; over the other part
+    p.Do({whole, a}, {y}).reads[0].end = 96;
+    KILN_ASSERT_OK_AND_ASSIGN(const Placement placed, PlaceInOrder(p));
+    const auto root = [&](int32_t part) { return placed.places[static_cast<size_t>(part)].root; };
+    EXPECT_EQ(root(a) == whole, kind == 3);
+    EXPECT_EQ(root(b) == whole, kind == 1);
+    KILN_EXPECT_OK(VerifyPlacement(p, placed));
+  }
+}
+
+// The whole is large, and what lies between its first part and the last one is, too.
+TEST(Placement, PartsAreCopiedWhereThatNeedsLessMemory) {
+  Problem p;
+  const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput);
+  const int32_t a = p.Add(Space::kTemporary, 64), b = p.Add(Space::kTemporary, 64),
+                c = p.Add(Space::kTemporary, 2048), d = p.Add(Space::kTemporary, 1024),
+                whole = p.Add(Space::kTemporary, 64 + 1024);
+  p.Do({x}, {a});
+  p.Do({a}, {b});
+  p.Do({b}, {c});
+  p.Do({c}, {d});
+  DoPart(p, a, whole, 0);
+  DoPart(p, d, whole, 64);
+  p.Do({whole}, {y});
+  KILN_ASSERT_OK_AND_ASSIGN(const Placement placed, PlaceInOrder(p));
+  EXPECT_EQ(placed.memory.lower_bound, 64 + 2048 + 1024);
+  EXPECT_TRUE(placed.copies[4] && placed.copies[5]);
+  KILN_EXPECT_OK(VerifyPlacement(p, placed));
+}
+
+// A row of a large value that is needed for long.
+TEST(Placement, ViewsOfPartsAreCopiedWhereThatNeedsLessMemory) {
+  for (const bool other : {false, true}) {
+    Problem p;
+    const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput);
+    const int32_t a = p.Add(Space::kTemporary, 1024), row = p.Add(Space::kTemporary, 64),
+                  b = p.Add(Space::kTemporary, 4096), c = p.Add(Space::kTemporary, 4096);
+    p.Do({x}, {a});
+    PlacementProblem::Access& from = p.Do({a}, {row}, /*view=*/true).reads[0];
+    from.begin = 64;
+    from.end = 128;
+    p.Do({x}, {b});
+    p.Do({b}, {c});
+    p.Do(other ? std::vector<int32_t>{c, row, a} : std::vector<int32_t>{c, row}, {y});
+    KILN_ASSERT_OK_AND_ASSIGN(const Placement placed, PlaceInOrder(p));
+    EXPECT_EQ(placed.copies[1], !other);  // where all of it is needed as long, it is a view
+    EXPECT_EQ(placed.memory.lower_bound, (other ? 1024 : 64) + 2 * 4096);
+    KILN_EXPECT_OK(VerifyPlacement(p, placed));
+  }
+}
+
+// y = x - g, the update of a state: y may be x's memory if g is not there before.
+TEST(Placement, OutputsStayFreeForInputsThatMayBeDonated) {
+  for (const int64_t other : {64, 128}) {
+    Problem p;
+    const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput), z = p.Add(Space::kOutput);
+    const int32_t g = p.Add(Space::kTemporary), h = p.Add(Space::kTemporary, other);
+    p.Do({x}, {h});
+    p.Do({h}, {z});
+    p.Do({x}, {g});
+    p.Do({x, g}, {y}).in_place = {{0, 0}, {1, 0}};
+    KILN_ASSERT_OK_AND_ASSIGN(const Placement placed, PlaceBuffers(p));
+    // Where g would make the arena larger, it lies in y.
+    EXPECT_EQ(placed.places[static_cast<size_t>(g)].root, other == 128 ? g : y);
+    EXPECT_EQ(Donations(p, placed).WritesInPlace(x, y), other == 128);
+    KILN_EXPECT_OK(VerifyPlacement(p, placed));
+  }
+}
+
+TEST(Placement, TheBoundOfLanesIsWhatTheyNeedAtOnce) {
+  Problem p;
+  const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput);
+  // Of five that are alive two at a time, some plans of a lane need more than the bound.
+  std::vector<int32_t> inner;
+  for (const int64_t bytes : {64, 192, 128, 64, 128})
+    inner.push_back(p.Add(Space::kTemporary, bytes));
+  const int32_t a = p.Add(Space::kTemporary), e = p.Add(Space::kTemporary);
+  p.Do({x}, {a});
+  p.Do({a}, {inner[0]});
+  for (size_t i = 1; i < inner.size(); ++i) p.Do({inner[i - 1]}, {inner[i]});
+  p.Do({inner.back()}, {e});
+  p.Do({e}, {y});
+  p.repeats = {{1, 7, 2}};
+  KILN_ASSERT_OK_AND_ASSIGN(const Placement placed, PlaceBuffers(p));
+  EXPECT_EQ(placed.memory.lower_bound, 2 * (192 + 128) + 128 + 128);
+  EXPECT_EQ(placed.memory.sum, 2 * (64 + 192 + 128 + 64 + 128) + 128 + 128);
 }
 
 TEST(Placement, ScratchLivesForItsStep) {

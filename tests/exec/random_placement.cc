@@ -19,7 +19,7 @@ class Maker {
     for (int64_t i = 0; i <= Below(3); ++i) known_.push_back(Add(Space::kInput, Size()));
     if (Below(3) == 0) known_.push_back(Add(Space::kConstant, Size()));
     for (int64_t i = 0; i < 4 + Below(12); ++i) {
-      switch (Below(9)) {
+      switch (Below(11)) {
         case 0:
         case 1:
           View(Add(Space::kTemporary, 0));
@@ -32,6 +32,9 @@ class Maker {
           break;
         case 4:
           if (made_.problem.repeats.size() < 2) Round();
+          break;
+        case 5:
+          Join(/*steps=*/Below(2) == 0);
           break;
         default:
           Launch();
@@ -136,6 +139,38 @@ class Maker {
     known_.push_back(whole);
   }
 
+  // A concat: copies into parts of a whole, one after the other, of what is there or of what a step
+  // before each makes, as the steps of a recurrent network do.
+  void Join(bool steps) {
+    std::vector<int32_t> parts;
+    int64_t all = 0;
+    const auto whole =
+        static_cast<size_t>(Add(Below(4) == 0 ? Space::kOutput : Space::kTemporary, /*bytes=*/0));
+    const size_t before = made_.problem.steps.size();
+    for (int64_t i = 0; i < 2 + Below(3); ++i) {
+      if (steps) Launch();
+      parts.push_back(steps && Below(6) > 0 ? known_.back() : Any());
+      Begin();
+      Read(parts.back());
+      const int64_t bytes = Bytes(parts.back());
+      Write(static_cast<int32_t>(whole));
+      Step& step = made_.problem.steps.back();
+      step.view = true;
+      step.writes[0] = {static_cast<int32_t>(whole), all, all + bytes, true, kItem};
+      all += bytes;
+    }
+    made_.problem.buffers[whole].bytes = all;
+    // Of a whole that others write, too, parts are copied.
+    if (Below(8) == 0) {
+      Begin();
+      Read(parts[0]);
+      Write(static_cast<int32_t>(whole));
+      const int64_t end = std::min(Bytes(parts[0]), all);
+      made_.problem.steps.back().writes[0] = {static_cast<int32_t>(whole), 0, end, true, kItem};
+    }
+    if (made_.problem.steps.size() > before) known_.push_back(static_cast<int32_t>(whole));
+  }
+
   // A whole whose columns are written one step after the other.
   void Columns() {
     const int32_t whole = Add(Below(4) == 0 ? Space::kOutput : Space::kTemporary, 2 * Size());
@@ -237,8 +272,8 @@ class Executor {
     const Step& step = p_.steps[t];
     const auto &from = step.reads[0], &to = step.writes[0];
     const uint32_t* const source = locate_(from.buffer, 0) + from.begin / kItem;
-    uint32_t* const made = locate_(to.buffer, 0);
-    for (int64_t i = 0; i < to.end / kItem; ++i) made[i] = source[i];
+    uint32_t* const made = locate_(to.buffer, 0) + to.begin / kItem;
+    for (int64_t i = 0; i < (to.end - to.begin) / kItem; ++i) made[i] = source[i];
   }
 
  private:
@@ -423,18 +458,18 @@ std::vector<uint32_t> RunPlaced(const RandomPlacement& program, const Placement&
     return arena.data() + (placement.scratch_offset[t] + lane * placement.scratch_step[t]) / kItem;
   };
   Executor executor(program, locate);
-  for (size_t t = 0; t < p.steps.size();) {
-    const size_t repeat = RepeatAt(p, t);
+  for (size_t i = 0; i < p.steps.size();) {
+    const size_t repeat = RepeatAt(p, i);
     if (repeat < p.repeats.size()) {
       RunLanes(program, repeat, random, [&](size_t s, int64_t lane, int64_t part) {
         executor.Run(s, lane, repeat, part, scratch(s, lane));
       });
-      t = p.repeats[repeat].end;
+      i = p.repeats[repeat].end;
       continue;
     }
+    const auto t = static_cast<size_t>(placement.order[i++]);
     if (!p.steps[t].view) executor.Run(t, 0, 0, -1, scratch(t, 0));
     if (placement.copies[t]) executor.CopyView(t);
-    ++t;
   }
   return Outputs(p, locate);
 }

@@ -35,9 +35,9 @@ RandomPlacement MakeRandomPlacement(uint64_t seed);
 
 // Contents of all outputs, one after the other. Every buffer has memory of its own.
 std::vector<uint32_t> RunApart(const RandomPlacement& program);
-// The same in the places of a plan, which lie in bounds. `addresses`: per buffer, of inputs and
-// outputs in the caller's memory, multiples of kItem; overlapping inputs hold what RunApart gives
-// the first of them. Lanes run in a random order.
+// The same in the places and the order of a plan; places lie in bounds. `addresses`: per buffer, of
+// inputs and outputs in the caller's memory, multiples of kItem; overlapping inputs hold what
+// RunApart gives the first of them. Lanes run in a random order.
 std::vector<uint32_t> RunPlaced(const RandomPlacement& program, const Placement& placement,
                                 const std::vector<int64_t>& addresses, uint64_t seed);
 // All inputs and outputs apart.
