@@ -2,6 +2,8 @@
 #include "compiler/element_moves.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "base/dtype.h"
@@ -19,14 +21,46 @@ bool IsAligned(const Graph& graph, const StridedView& view) {
          (view.offset * Dim(item)).DivideExactly(Dim(kRowAlignment)).has_value();
 }
 
+bool AreOne(const Shape& shape, size_t axes) {
+  return std::all_of(shape.begin(), shape.begin() + static_cast<ptrdiff_t>(axes),
+                     [](const Dim& extent) { return extent.IsConst(1); });
+}
+
+// A gather of one index that is known, along the first axis that has more than one coordinate.
+std::optional<StridedView> GatheredRow(const Graph& graph, const Node& node) {
+  const ValueId from = node.inputs[0];
+  const Shape& shape = graph.value(from).shape;
+  const std::optional<Shape> index = ContentOf(graph.value(node.inputs[1]));
+  if (!index || index->size() != 1) return std::nullopt;
+  const int64_t given = IntAttr(node, "axis");
+  const auto axis = static_cast<size_t>(given < 0 ? given + std::ssize(shape) : given);
+  const std::optional<int64_t> at = (*index)[0].constant(), extent = shape[axis].constant();
+  if (!at || !extent || *extent == 0 || !AreOne(shape, axis)) return std::nullopt;
+  // As kernels have it: negative ones count from the end, and it is clamped.
+  const int64_t row = std::clamp<int64_t>(*at < 0 ? *at + *extent : *at, 0, *extent - 1);
+  const Shape& made = graph.value(node.outputs.front()).shape;
+  return StridedView{from, RowMajor(shape)[axis] * Dim(row), made, RowMajor(made)};
+}
+
+// What part of a value one node up the node's output is, if it is one that lies together.
+std::optional<StridedView> RowOf(const Graph& graph, const Node& node) {
+  if (node.op->kind != OpKind::kIndex || node.outputs.size() != 1) return std::nullopt;
+  const ValueId output = node.outputs.front();
+  std::optional<StridedView> row = node.op->name == absl::string_view("gather")
+                                       ? GatheredRow(graph, node)
+                                       : StridedStep(graph, output);
+  if (!row || row->base == output || !IsDense(*row) || !IsAligned(graph, *row) ||
+      graph.value(row->base).type != graph.value(output).type)
+    return std::nullopt;
+  return row;
+}
+
 // The axis along which a concat's parts lie one after the other in memory; -1: they do not.
 int64_t OuterAxis(const Graph& graph, const Node& node) {
   const Shape& shape = graph.value(node.outputs.front()).shape;
   const int64_t given = IntAttr(node, "axis");
   const int64_t axis = given < 0 ? given + static_cast<int64_t>(shape.size()) : given;
-  const bool outer = std::all_of(shape.begin(), shape.begin() + axis,
-                                 [](const Dim& extent) { return extent.IsConst(1); });
-  return outer ? axis : -1;
+  return AreOne(shape, static_cast<size_t>(axis)) ? axis : -1;
 }
 
 }  // namespace
@@ -65,15 +99,10 @@ void ElementMoves::FindRows(const Group& group) {
   std::set<ValueId> made;
   for (const NodeId id : group.nodes) {
     const Node& node = graph_.node(id);
-    if (node.op->kind != OpKind::kIndex || node.outputs.size() != 1) return;
-    const ValueId output = node.outputs.front();
-    StridedView row = StridedStep(graph_, output);
-    made.insert(output);
-    if (row.base == output || made.count(row.base) != 0 || of_outputs_.count(output) != 0 ||
-        graph_.value(row.base).type != graph_.value(output).type || !IsDense(row) ||
-        !IsAligned(graph_, row))
-      return;
-    rows.push_back(std::move(row));
+    std::optional<StridedView> row = RowOf(graph_, node);
+    if (!row || made.count(row->base) != 0 || of_outputs_.count(node.outputs.front()) != 0) return;
+    made.insert(node.outputs.front());
+    rows.push_back(*std::move(row));
   }
   if (made.size() != group.outputs.size()) return;
   for (const ValueId output : group.outputs) written_.erase(output);
