@@ -101,14 +101,11 @@ class Dependences {
   }
 
   void AddConflicts(const std::vector<Use>& uses) {
-    const bool written =
-        std::any_of(uses.begin(), uses.end(), [](const Use& u) { return u.write; });
-    if (!written) return;
-    for (size_t j = 0; j < uses.size(); ++j) {
-      for (size_t i = 0; i < j; ++i) {
-        const Use &a = uses[i], &b = uses[j];
-        const bool meet = std::max(a.begin, b.begin) < std::min(a.end, b.end);
-        if (meet && (a.write || b.write)) Add(a.step, b.step);
+    for (const Use& write : uses) {
+      if (!write.write) continue;
+      for (const Use& other : uses) {
+        const bool meet = std::max(write.begin, other.begin) < std::min(write.end, other.end);
+        if (meet) Add(std::min(write.step, other.step), std::max(write.step, other.step));
       }
     }
   }

@@ -4,6 +4,7 @@
 // KILN_PLACEMENTS random programs from KILN_PLACEMENT_SEED on.
 #include "exec/plan_verifier.h"
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <utility>
@@ -108,6 +109,41 @@ TEST(VerifyPlacement, RefusesStepsInAnotherOrder) {
   EXPECT_THAT(VerifyPlacement(q, placed), Refuses("holds what step 1 wrote"));
 }
 
+TEST(VerifyPlacement, RefusesOrdersThatAreNotThePrograms) {
+  Chain p;
+  std::swap(p.placed.order[2], p.placed.order[3]);  // both only read b
+  for (const int32_t buffer : {p.a, p.b, p.c}) p.offset(buffer) = 1024 * buffer;
+  p.placed.scratch_offset[3] = 512;
+  p.placed.memory.peak = 8192;
+  KILN_EXPECT_OK(VerifyPlacement(p, p.placed));
+  std::swap(p.placed.order[0], p.placed.order[1]);
+  EXPECT_THAT(VerifyPlacement(p, p.placed), Refuses("steps 0 and 1 run in the wrong order"));
+  p.placed.order[0] = p.placed.order[1];
+  EXPECT_THAT(VerifyPlacement(p, p.placed), Refuses("its order has not each step once"));
+  p.placed.order.pop_back();
+  EXPECT_THAT(VerifyPlacement(p, p.placed), Refuses("it is not one of this program"));
+  Chain repeated;
+  repeated.repeats = {{3, 4}};
+  std::swap(repeated.placed.order[2], repeated.placed.order[3]);
+  EXPECT_THAT(VerifyPlacement(repeated, repeated.placed),
+              Refuses("step 2 runs at 3, across repeated steps"));
+}
+
+TEST(VerifyPlacement, RefusesPartsThatLieElsewhere) {
+  HandProblem p;
+  const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput);
+  const int32_t a = p.Add(Space::kTemporary, 64), whole = p.Add(Space::kTemporary, 128);
+  p.Do({x}, {a});
+  PlacementProblem::Access& to = p.Do({a}, {whole}, /*view=*/true).writes[0];
+  to.end = 64;
+  p.Do({whole}, {y}).reads[0].end = 64;
+  KILN_ASSERT_OK_AND_ASSIGN(Placement placed, PlaceBuffers(p));
+  ASSERT_EQ(placed.places[static_cast<size_t>(a)].root, whole);
+  KILN_EXPECT_OK(VerifyPlacement(p, placed));
+  placed.places[static_cast<size_t>(a)].offset = 64;
+  EXPECT_THAT(VerifyPlacement(p, placed), Refuses("buffer 3, a view of buffer 2, lies elsewhere"));
+}
+
 TEST(VerifyPlacement, RefusesInPlaceWithoutAPair) {
   HandProblem p;
   const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput);
@@ -200,7 +236,7 @@ void Break(const PlacementProblem& p, std::mt19937_64& random, Placement& placed
   const auto any = [&](size_t n) { return static_cast<size_t>(random() % n); };
   const size_t b = any(p.buffers.size()), other = any(p.buffers.size()), t = any(p.steps.size());
   const int64_t shift = 64 * (1 + static_cast<int64_t>(any(2))) * (any(2) == 0 ? 1 : -1);
-  switch (any(7)) {
+  switch (any(8)) {
     case 0:
       placed.arena_offset[b] += shift;
       break;
@@ -218,6 +254,9 @@ void Break(const PlacementProblem& p, std::mt19937_64& random, Placement& placed
       break;
     case 5:
       if (placed.arena_step[b] > 0) placed.arena_step[b] += shift;
+      break;
+    case 6:
+      std::swap(placed.order[t], placed.order[any(p.steps.size())]);
       break;
     default:
       if (!p.steps[t].view)
@@ -259,18 +298,34 @@ int BindOver(const RandomPlacement& program, const Donations& donations, std::mt
   return kept;
 }
 
+// What the placer decided: parts that lie in their whole, parts that are copied, other orders.
+struct Seen {
+  int parts = 0, copied = 0, reordered = 0;
+  void Note(const PlacementProblem& p, const Placement& placed) {
+    reordered += std::is_sorted(placed.order.begin(), placed.order.end()) ? 0 : 1;
+    for (size_t t = 0; t < p.steps.size(); ++t) {
+      if (!p.steps[t].view) continue;
+      const PlacementProblem::Access& to = p.steps[t].writes[0];
+      if (to.end - to.begin == p.buffers[static_cast<size_t>(to.buffer)].bytes) continue;
+      ++(placed.copies[t] ? copied : parts);
+    }
+  }
+};
+
 class RandomPlacements : public testing::TestWithParam<int> {};
 
 TEST_P(RandomPlacements, WhatTheVerifierPassesIsRightOnRealMemory) {
   const uint64_t seed = FromEnvironment("KILN_PLACEMENT_SEED", 1);
   const uint64_t count = FromEnvironment("KILN_PLACEMENTS", 1000);
   int donated = 0, wrong = 0, passed = 0;
+  Seen seen;
   for (uint64_t k = static_cast<uint64_t>(GetParam()); k < count; k += 4) {
     SCOPED_TRACE(absl::StrCat("KILN_PLACEMENT_SEED=", seed + k, " KILN_PLACEMENTS=1"));
     const RandomPlacement program = MakeRandomPlacement(seed + k);
     std::mt19937_64 random(seed + k);
     KILN_ASSERT_OK_AND_ASSIGN(const Placement placed, PlaceBuffers(program.problem));
     KILN_ASSERT_OK(VerifyPlacement(program.problem, placed));
+    seen.Note(program.problem, placed);
     const std::vector<uint32_t> want = RunApart(program);
     const std::vector<int64_t> apart = ApartAddresses(program.problem);
     ASSERT_EQ(RunPlaced(program, placed, apart, k), want);
@@ -302,6 +357,9 @@ TEST_P(RandomPlacements, WhatTheVerifierPassesIsRightOnRealMemory) {
   EXPECT_GT(donated, static_cast<int>(count / 40));
   EXPECT_GT(wrong, static_cast<int>(count / 10));
   EXPECT_GT(passed, static_cast<int>(count / 40));
+  EXPECT_GT(seen.parts, static_cast<int>(count / 40));
+  EXPECT_GT(seen.copied, static_cast<int>(count / 40));
+  EXPECT_GT(seen.reordered, static_cast<int>(count / 40));
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomPlacements, testing::Range(0, 4));
 
