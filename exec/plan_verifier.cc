@@ -429,6 +429,9 @@ class Verifier {
         KILN_RETURN_IF_ERROR(Compare(content, write, writes[i], /*whole=*/false));
         continue;
       }
+      // What lies in the gaps stays, and is still there.
+      if (!write.dense && repeat_[t] == nullptr)
+        KILN_RETURN_IF_ERROR(Compare(content, write, writes[i], /*whole=*/false));
       const TagMap::Tag tag = {NewWrite(t), 0};
       content.map->Set(content.begin, content.begin + write.end - write.begin, tag);
       memory_[writes[i].space].Set(writes[i].begin, writes[i].end, tag);

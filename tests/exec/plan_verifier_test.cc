@@ -129,6 +129,25 @@ TEST(VerifyPlacement, RefusesOrdersThatAreNotThePrograms) {
               Refuses("step 2 runs at 3, across repeated steps"));
 }
 
+// Two steps write the columns of a; between them another one writes b, which lies in a.
+TEST(VerifyPlacement, RefusesAWriteBetweenThoseOfColumns) {
+  HandProblem p;
+  const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput), z = p.Add(Space::kOutput);
+  const int32_t a = p.Add(Space::kTemporary), b = p.Add(Space::kTemporary);
+  p.Do({x}, {b});
+  p.Do({b}, {z});
+  p.Do({x}, {a}).writes[0].dense = false;
+  p.Do({x}, {a}).writes[0].dense = false;
+  p.Do({a}, {y});
+  KILN_ASSERT_OK_AND_ASSIGN(Placement placed, PlaceBuffers(p));
+  ASSERT_EQ(placed.arena_offset[static_cast<size_t>(a)],
+            placed.arena_offset[static_cast<size_t>(b)]);
+  KILN_EXPECT_OK(VerifyPlacement(p, placed));
+  placed.order = {2, 0, 3, 1, 4};
+  EXPECT_THAT(VerifyPlacement(p, placed),
+              Refuses("buffer 3, byte 0: holds what step 0 wrote (byte 0), not what step 2 wrote"));
+}
+
 TEST(VerifyPlacement, RefusesPartsThatLieElsewhere) {
   HandProblem p;
   const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput);
