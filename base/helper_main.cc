@@ -105,10 +105,12 @@ ChildAnswer AnswerInChild(const ChildLimits& limits, int timeout_ms,
 }
 
 int ServeRequests(absl::string_view hello,
-                  const std::function<std::string(const std::string& request)>& serve) {
+                  const std::function<std::string(const std::string& request)>& serve,
+                  const std::function<void()>& warm_up) {
   signal(SIGPIPE, SIG_IGN);
   umask(077);  // not the host's, which may forbid us our own files
   if (!WriteFrame(STDOUT_FILENO, hello).ok()) return 1;
+  warm_up();
   while (true) {
     absl::StatusOr<std::string> frame = ReadFrame(STDIN_FILENO, -1);
     if (absl::IsNotFound(frame.status())) return 0;

@@ -21,10 +21,11 @@
 
 namespace kiln {
 
-// Writes `hello`, then reads requests and writes what `serve` makes of them, each behind the number
-// of its request (helper_pool.h). Returns the exit status: 0 when stdin ends.
-int ServeRequests(absl::string_view hello,
-                  const std::function<std::string(const std::string& request)>& serve);
+// Writes `hello`, calls `warm_up`, then reads requests and writes what `serve` makes of them, each
+// behind the number of its request (helper_pool.h). Returns the exit status: 0 when stdin ends.
+int ServeRequests(
+    absl::string_view hello, const std::function<std::string(const std::string& request)>& serve,
+    const std::function<void()>& warm_up = [] {});
 
 struct ChildLimits {
   uint64_t cpu_seconds = 0;   // 0: none

@@ -44,7 +44,7 @@ void HelperPool::StartAnewAfterFork() {
   if (std::exchange(generation_, ForkGeneration()) == ForkGeneration()) return;
   idle_.clear();
   busy_.clear();
-  processes_ = 0;
+  processes_ = keeping_ = 0;
   greeting_ = ending_ = false;
   ender_ = Thread();
 }
@@ -114,7 +114,7 @@ void HelperPool::Return(Process process, bool usable) {
   Process gone;  // ended without the lock
   const MutexLock lock(mutex_);
   busy_.erase(process.child.get());
-  if (usable && !stopped_ && StartEnding()) {
+  if (usable && !stopped_ && (StartEnding() || keeping_ > 0)) {
     process.idle_since = Clock::now();
     idle_.push_back(std::move(process));  // there is room: it is one of most_
   } else {
@@ -122,6 +122,23 @@ void HelperPool::Return(Process process, bool usable) {
     --processes_;
   }
   changed_.NotifyAll();
+}
+
+HelperPool::Keeping::Keeping(HelperPool& pool) : pool_(pool) {
+  const MutexLock lock(pool_.mutex_);
+  pool_.StartAnewAfterFork();
+  generation_ = pool_.generation_;
+  ++pool_.keeping_;
+}
+
+HelperPool::Keeping::~Keeping() {
+  std::vector<Process> idle;  // ended without the lock
+  const MutexLock lock(pool_.mutex_);
+  pool_.StartAnewAfterFork();
+  if (generation_ != pool_.generation_ || --pool_.keeping_ > 0 || pool_.ending_) return;
+  idle.swap(pool_.idle_);
+  pool_.processes_ -= static_cast<int>(idle.size());
+  pool_.changed_.NotifyAll();
 }
 
 void HelperPool::Prepare(int processes) {
@@ -134,6 +151,22 @@ void HelperPool::Prepare(int processes) {
   }
   absl::StatusOr<Process> process = Start();
   if (process.ok()) Return(*std::move(process), /*usable=*/true);
+}
+
+void HelperPool::PrepareAll(int processes) {
+  Prepare(1);
+  bool greets = false;
+  {
+    const MutexLock lock(mutex_);
+    greets = !greeted_ && !stopped_ && !IsUnusable();
+  }
+  if (greets) {
+    absl::StatusOr<Process> first = Take(/*fresh=*/false);
+    if (!first.ok()) return;
+    const bool usable = Greet(*first).ok();
+    Return(*std::move(first), usable);
+  }
+  for (int more = 1; more < processes; ++more) Prepare(processes);
 }
 
 // What went wrong with a message, in the code that Ask gives for a process that is gone.

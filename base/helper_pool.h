@@ -5,8 +5,9 @@
 //   absl::StatusOr<std::string> answer = pool.Ask(request, /*timeout_ms=*/30'000);
 //
 // A process is started when it is needed and none is free, and ends when it has been idle for two
-// seconds, with the pool, or with the host. It says hello first: `check_hello` looks whether it is
-// of this build. A request and its answer carry a number, so that no answer is taken for another's.
+// seconds, with the pool, or with the host; where no thread may be started that ends it, with its
+// answer or the last Keeping. It says hello first: `check_hello` looks whether it is of this build.
+// A request and its answer carry a number, so that no answer is taken for another's.
 //
 // A process that dies, of whatever cause, costs its request another try with a fresh one. A program
 // that is missing, does not start, greets wrongly or hangs is not tried again for a while, which
@@ -61,6 +62,24 @@ class HelperPool {
   // Starts processes, unless so many are there, so that they are ready when something is asked.
   // Does not wait for them; what goes wrong Ask says.
   void Prepare(int processes);
+  // The same, but waits for the first greeting, before which only one is started.
+  void PrepareAll(int processes);
+
+  // While one lives, processes that are idle are kept, also where no thread may be started that
+  // ends them; the last one ends those.
+  //
+  //   const HelperPool::Keeping keeping(pool);   // a caller without threads, for several requests
+  class Keeping {
+   public:
+    explicit Keeping(HelperPool& pool);
+    ~Keeping();
+    Keeping(const Keeping&) = delete;
+    Keeping& operator=(const Keeping&) = delete;
+
+   private:
+    HelperPool& pool_;
+    uint32_t generation_;  // of the process that it keeps for
+  };
 
   // Hangs up on all processes; calls of Ask, those under way too, give kCancelled from now on.
   void Stop();
@@ -113,6 +132,7 @@ class HelperPool {
   Clock::time_point unusable_until_ ABSL_GUARDED_BY(mutex_);
   Clock::duration pause_ ABSL_GUARDED_BY(mutex_) = std::chrono::seconds(1);
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;  // ender_ runs
+  int keeping_ ABSL_GUARDED_BY(mutex_) = 0;      // Keepings
   Thread ender_;                                 // ends processes that are idle for long
 };
 

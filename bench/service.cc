@@ -6,9 +6,15 @@
 //   build/release/bin/kiln-bench-service idle MODEL.onnx 1000     with this spin time, in us
 //   build/release/bin/kiln-bench-service callers MODEL.onnx 4     against one caller
 //   build/release/bin/kiln-bench-service shapes MODEL.onnx dim 1 2 3 ...  bytes after each
+//   build/release/bin/kiln-bench-service processes MODEL.onnx 8   each further process with it
+//   build/release/bin/kiln-bench-service beside MODEL.onnx OTHER.onnx   while that is compiled
 //
 // Prints one JSON object. Inputs are zeros; open dims are 1.
+#include <fcntl.h>
 #include <malloc.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,7 +22,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <string>
@@ -40,9 +48,9 @@ using Clock = std::chrono::steady_clock;
 
 double Seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-// KiB of the process: its own pages, and its part of those that others have too.
-int64_t PssKib() {
-  std::ifstream in("/proc/self/smaps_rollup");
+// KiB of a process: its own pages, and its part of those that others have too.
+int64_t PssKib(const std::string& process = "self") {
+  std::ifstream in("/proc/" + process + "/smaps_rollup");
   for (std::string line; std::getline(in, line);)
     if (line.rfind("Pss:", 0) == 0) return std::atoll(line.c_str() + 4);
   return 0;
@@ -102,6 +110,108 @@ Json Models(const std::string& path, int count) {
   if (count > 1)
     result["each_further_kib"] = static_cast<double>(pss.back() - pss.front()) / (count - 1);
   return result;
+}
+
+// A process that has run the model, and stays until its input ends.
+void Hold(const std::string& path) {
+  kiln::Model model = Open(path, {});
+  for (int i = 0; i < 2; ++i) Run(model, Inputs(model));
+  std::cout << "ready" << std::endl;
+  while (std::cin.get() != EOF) continue;
+}
+
+// The sum of all processes' pages after each that has started: pages that several have count once.
+Json Processes(const std::string& path, int count) {
+  struct Child {
+    pid_t pid;
+    int input;
+  };
+  std::vector<Child> children;
+  std::vector<int64_t> sums;
+  for (int i = 0; i < count; ++i) {
+    int in[2], out[2];
+    if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) Fail("no pipe");
+    const pid_t pid = fork();
+    if (pid == 0) {
+      dup2(in[0], STDIN_FILENO);
+      dup2(out[1], STDOUT_FILENO);
+      execl("/proc/self/exe", "kiln-bench-service", "hold", path.c_str(), "0", nullptr);
+      _exit(1);
+    }
+    close(in[0]);
+    close(out[1]);
+    char ready = 0;
+    if (read(out[0], &ready, 1) != 1) Fail("a process of \"hold\" ended");
+    close(out[0]);
+    children.push_back({pid, in[1]});
+    usleep(500'000);  // what is kept for later is written
+    int64_t sum = 0;
+    for (const Child& child : children) sum += PssKib(std::to_string(child.pid));
+    sums.push_back(sum);
+  }
+  for (const Child& child : children) {
+    close(child.input);
+    waitpid(child.pid, nullptr, 0);
+  }
+  Json result = {{"pss_kib", sums}};
+  if (count > 1)
+    result["each_further_kib"] = static_cast<double>(sums.back() - sums.front()) / (count - 1);
+  return result;
+}
+
+// Times of runs, in ms, until `stop`.
+std::vector<double> TimesUntil(kiln::Model& model, const std::function<bool()>& stop) {
+  kiln::Context context = model.NewContext();
+  for (auto& [name, tensor] : Inputs(model))
+    if (!context.Bind(name, tensor).ok()) Fail("bind");
+  std::vector<double> times;
+  while (!stop()) {
+    const auto start = Clock::now();
+    if (!context.Run().ok()) Fail("run");
+    times.push_back(1e3 * Seconds(Clock::now() - start));
+  }
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
+Json Quantiles(const std::vector<double>& times) {
+  if (times.empty()) return nullptr;
+  const auto at = [&](double q) {
+    return times[static_cast<size_t>(q * static_cast<double>(times.size() - 1))];
+  };
+  return {{"runs", times.size()}, {"p50_ms", at(0.5)}, {"p99_ms", at(0.99)}, {"max_ms", at(1)}};
+}
+
+// Runs of a model while another one is compiled from an empty cache in the same runtime, over and
+// over for some seconds.
+Json Beside(const std::string& path, const std::string& other) {
+  kiln::CompileOptions options;
+  options.threads = 1;
+  kiln::Model model = Open(path, options);
+  const auto seconds = [](int count) {
+    return [end = Clock::now() + std::chrono::seconds(count)] { return Clock::now() >= end; };
+  };
+  TimesUntil(model, seconds(1));
+  const std::vector<double> alone = TimesUntil(model, seconds(4));
+  std::atomic<bool> done{false};
+  int compiled = 0;
+  const auto start = Clock::now();
+  std::thread compiling([&] {
+    setpriority(PRIO_PROCESS, 0, 19);  // of this thread, and of the helpers that it starts
+    for (; Clock::now() - start < std::chrono::seconds(4); ++compiled) {
+      const std::filesystem::path cache =
+          std::filesystem::temp_directory_path() / ("kiln-beside-" + std::to_string(getpid()));
+      kiln::CompileOptions cold;
+      cold.cache.directory = cache.string();
+      cold.threads = 1;
+      Open(other, cold);
+      std::filesystem::remove_all(cache);
+    }
+    done = true;
+  });
+  const std::vector<double> beside = TimesUntil(model, [&] { return done.load(); });
+  compiling.join();
+  return {{"alone", Quantiles(alone)}, {"beside", Quantiles(beside)}, {"compiled", compiled}};
 }
 
 Json Idle(const std::string& path, int64_t spin_us) {
@@ -166,7 +276,10 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments.size() < 3) Fail("give a measurement, a model and a number; see bench/service.cc");
   const std::string &what = arguments[0], &path = arguments[1];
+  if (what == "hold") return Hold(path), 0;
   Json result;
+  if (what == "processes") result = Processes(path, std::atoi(arguments[2].c_str()));
+  if (what == "beside") result = Beside(path, arguments[2]);
   if (what == "models") result = Models(path, std::atoi(arguments[2].c_str()));
   if (what == "idle") result = Idle(path, std::atoll(arguments[2].c_str()));
   if (what == "callers") result = Callers(path, std::atoi(arguments[2].c_str()));
@@ -176,6 +289,7 @@ int main(int argc, char** argv) {
       extents.push_back(std::atoll(arguments[i].c_str()));
     result = Shapes(path, arguments[2], extents);
   }
-  if (result.is_null()) Fail("\"" + what + "\": is none of models, idle, callers, shapes");
+  if (result.is_null())
+    Fail("\"" + what + "\": is none of models, idle, callers, shapes, processes, beside");
   std::cout << Json{{what, result}}.dump() << "\n";
 }

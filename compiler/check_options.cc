@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/check_options.h"
 
+#include <set>
+#include <string>
+
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "kiln/model.h"
@@ -24,6 +27,12 @@ absl::Status CheckOptions(const CompileOptions& options) {
   if (options.max_weight_bytes < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_weight_bytes: is ", options.max_weight_bytes, ", expected 0 or more"));
+  }
+  std::set<std::string> names;
+  for (const std::string& name : options.updatable) {
+    if (!names.insert(name).second)
+      return absl::InvalidArgumentError(
+          absl::StrCat("updatable: names \"", name, "\" twice; name it once"));
   }
   if (options.math == MathMode::kFast)
     return absl::UnimplementedError("math mode \"fast\" is not there yet; use strict");

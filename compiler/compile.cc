@@ -3,19 +3,24 @@
 // CompileGraph (compile_graph.cc).
 #include "compiler/compile.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "base/catch_exceptions.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
 #include "compiler/check_options.h"
+#include "compiler/const_shapes.h"
+#include "compiler/model_bytes.h"
 #include "compiler/model_source.h"
 #include "compiler/shared_models.h"
 #include "compiler/variants.h"
 #include "exec/package.h"
+#include "graph/updatable.h"
 
 namespace kiln {
 namespace {
@@ -48,6 +53,37 @@ RunOptions RunOptionsOf(const CompileOptions& options) {
   return run;
 }
 
+// The model, when its kernels are built. If its extents are known it is planned meanwhile, and its
+// weights are packed; what fails there the first run says.
+absl::StatusOr<Model> CreateBesideBuilds(std::shared_ptr<VariantProvider> provider,
+                                         const CompileOptions& options,
+                                         const std::function<void()>& finish_kernels) {
+  absl::StatusOr<Model> model = Model::Create(std::move(provider), RunOptionsOf(options));
+  const bool watched = options.dump || options.on_plan;  // when plans are made
+  const bool beside = options.compile_mode == CompileMode::kBlock && !NoThreads::Active();
+  if (model.ok() && beside && !watched) model->Prepare({}).IgnoreError();
+  finish_kernels();
+  return model;
+}
+
+absl::Status CheckPackageOptions(absl::string_view path, const CompileOptions& options) {
+  if (options.updatable.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "updatable \"", options.updatable[0], "\": \"", path,
+      "\" is a package, whose constants stay as they are; compile the model it was made of"));
+}
+
+absl::StatusOr<Model> CompileOpened(absl::string_view path, const CompileOptions& options,
+                                    std::shared_ptr<const onnx::ModelMemory> memory) {
+  KILN_ASSIGN_OR_RETURN(
+      std::shared_ptr<WarmModel> opened,
+      WarmModel::Open(path, options, ServiceOf(options), /*compiles=*/true, std::move(memory)));
+  // One that is to measure does not take over what was chosen without.
+  if (options.schedule_choice != ScheduleChoice::kProfile)
+    opened = SharedModels::Of(*options.runtime)->Share(std::move(opened));
+  return Compile(std::move(opened), options);
+}
+
 }  // namespace
 
 absl::StatusOr<Graph> ReadModel(absl::string_view path) {
@@ -63,13 +99,28 @@ absl::StatusOr<Model> Compile(absl::string_view path, const CompileOptions& aske
     KILN_RETURN_IF_ERROR(CheckOptions(asked));
     const NoThreads scope(StartsNoThreads(asked));
     const CompileOptions options = WithRuntime(asked);
-    if (absl::EndsWith(path, ".kiln")) return LoadPackage(path, RunOptionsOf(options));
-    KILN_ASSIGN_OR_RETURN(std::shared_ptr<WarmModel> opened,
-                          WarmModel::Open(path, options, ServiceOf(options)));
-    // One that is to measure does not take over what was chosen without.
-    if (options.schedule_choice != ScheduleChoice::kProfile)
-      opened = SharedModels::Of(*options.runtime)->Share(std::move(opened));
-    return Compile(std::move(opened), options);
+    if (absl::EndsWith(path, ".kiln")) {
+      KILN_RETURN_IF_ERROR(CheckPackageOptions(path, options));
+      return LoadPackage(path, RunOptionsOf(options));
+    }
+    return CompileOpened(path, options, nullptr);
+  });
+}
+
+absl::StatusOr<Model> Compile(const ModelBytes& bytes, const CompileOptions& asked) {
+  return CatchExceptions(kCompiling, [&]() -> absl::StatusOr<Model> {
+    KILN_RETURN_IF_ERROR(CheckOptions(asked));
+    const NoThreads scope(StartsNoThreads(asked));
+    const CompileOptions options = WithRuntime(asked);
+    KILN_ASSIGN_OR_RETURN(const ModelBytes own, OwnBytes(bytes));
+    if (absl::EndsWith(own.name, ".kiln")) {
+      KILN_RETURN_IF_ERROR(CheckPackageOptions(own.name, options));
+      KILN_ASSIGN_OR_RETURN(std::shared_ptr<Package> package,
+                            Package::OpenBytes(ViewOf(own), own.owner, own.name));
+      return Model::Create(std::move(package), RunOptionsOf(options));
+    }
+    KILN_ASSIGN_OR_RETURN(auto memory, OpenInMemory(own, ImportOptionsOf(options)));
+    return CompileOpened(own.name, options, std::move(memory));
   });
 }
 
@@ -78,7 +129,8 @@ absl::StatusOr<Model> Compile(std::shared_ptr<WarmModel> opened, const CompileOp
     KILN_RETURN_IF_ERROR(CheckOptions(options));
     const NoThreads scope(StartsNoThreads(options));
     KILN_RETURN_IF_ERROR(opened->Prepare());
-    return Model::Create(std::move(opened), RunOptionsOf(options));
+    if (!opened->compiled()) return Model::Create(std::move(opened), RunOptionsOf(options));
+    return CreateBesideBuilds(opened, options, [&] { opened->FinishKernels(); });
   });
 }
 
@@ -88,9 +140,14 @@ absl::StatusOr<Model> Compile(Graph graph, const CompileOptions& asked) {
     const NoThreads scope(StartsNoThreads(asked));
     const CompileOptions options = WithRuntime(asked);
     KILN_RETURN_IF_ERROR(Verify(graph));
-    auto variants = std::make_shared<Variants>(std::move(graph), options, ServiceOf(options));
+    if (!options.const_shapes.empty()) {
+      KILN_ASSIGN_OR_RETURN(graph, WithConstShapes(graph, options.const_shapes));
+    }
+    KILN_ASSIGN_OR_RETURN(UpdatableGraph made, MakeUpdatable(graph, options.updatable));
+    auto variants = std::make_shared<Variants>(std::move(made.graph), options, ServiceOf(options),
+                                               std::move(made.values));
     KILN_RETURN_IF_ERROR(variants->Prepare());
-    return Model::Create(std::move(variants), RunOptionsOf(options));
+    return CreateBesideBuilds(variants, options, [&] { variants->FinishKernels(); });
   });
 }
 

@@ -6,7 +6,10 @@
 
 namespace kiln {
 
-ConstantMemory::ConstantMemory(const Graph& graph) {
+ConstantMemory::ConstantMemory(const Graph& graph, const std::vector<Tensor>& updatable) {
+  const size_t own = graph.inputs().size() - updatable.size();
+  for (size_t k = 0; k < updatable.size(); ++k)
+    Add(graph.value(graph.inputs()[own + k]).name, updatable[k]);
   Add(graph);
   all_.SortJoined();
 }

@@ -15,8 +15,9 @@ namespace kiln {
 
 class ConstantMemory {
  public:
-  // Constants, tensors among attributes, and those of the graphs that nodes own.
-  explicit ConstantMemory(const Graph& graph);
+  // Constants, tensors among attributes, and those of the graphs that nodes own; and those that are
+  // the graph's last inputs (graph/updatable.h), as `updatable` has them.
+  explicit ConstantMemory(const Graph& graph, const std::vector<Tensor>& updatable = {});
 
   // The name of one that the range overlaps, of its node for an attribute; empty: none. In
   // logarithmic time if there is none.

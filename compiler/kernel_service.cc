@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/catch_exceptions.h"
 #include "base/cpu_model.h"
 #include "base/fork.h"
 #include "base/log.h"
@@ -41,6 +42,15 @@ constexpr std::chrono::milliseconds kTryAgainAfter[] = {std::chrono::millisecond
 
 int BuildJobs(const CompileOptions& options) {
   return options.build_jobs > 0 ? options.build_jobs : Processors();
+}
+
+// Builds beside something else: a caller waits for them in `block` mode; else they yield.
+int BuildThreads(const CompileOptions& options) {
+  const int jobs = BuildJobs(options);
+  return options.compile_mode == CompileMode::kBlock ? jobs : std::max(1, jobs / 2);
+}
+Yielding BuildingOf(const CompileOptions& options) {
+  return options.compile_mode == CompileMode::kBlock ? Yielding() : kBuildingLater;
 }
 
 std::shared_ptr<Store> OpenStore(const CacheOptions& options) {
@@ -98,7 +108,7 @@ KernelService::KernelService(const CompileOptions& options)
                  BuildJobs(options)),
       publishing_(2),
       validations_(std::max(1, Processors() / 2)),
-      builds_(std::max(1, BuildJobs(options) / 2), kBuildingLater) {}
+      builds_(BuildThreads(options), BuildingOf(options)) {}
 
 KernelService::~KernelService() {
   ending_ = true;
@@ -325,11 +335,10 @@ absl::StatusOr<KernelService::Made> KernelService::OnVm(const Wanted& wanted, So
   return Made{std::move(function), source};
 }
 
-absl::StatusOr<KernelService::Made> KernelService::Make(const Wanted& wanted) {
+absl::StatusOr<KernelService::Made> KernelService::Make(const Wanted& wanted, bool may_wait) {
   const bool compiles = target_.compiles() && !wanted.identity.schedule.empty();
   if (wanted.never_launched || options_.compile_mode == CompileMode::kNever || !compiles)
     return OnVm(wanted, Source::kVm);
-  const bool may_wait = options_.compile_mode == CompileMode::kBlock;
   absl::StatusOr<Made> made = FromCache(wanted, /*again=*/false, may_wait);
   if (made.ok() && made->function == nullptr) {
     if (!may_wait) {
@@ -377,13 +386,17 @@ void KernelService::BuildPending(const CacheKey& key) {
     if (found == pending_.end()) return;
     pending = found->second;
   }
-  absl::StatusOr<Made> built = BuildOrWait(pending.wanted);
+  absl::Cleanup abandon = [&] { Abandon(key); };
+  absl::StatusOr<Made> built =
+      CatchExceptions("kernel", [&] { return BuildOrWait(pending.wanted); });
   if (!built.ok() && ending_) return;
   if (built.ok()) {
     pending.handle->Swap(std::move(built->function));
   } else if (!absl::IsDataLoss(built.status())) {  // each of those was warned of
-    WarnOnce(absl::StrCat("a kernel stays on the VM, slower and with the same results: ",
-                          built.status().message()));
+    const bool waited_for = options_.compile_mode == CompileMode::kBlock && pending.tries == 0;
+    WarnOnce(
+        absl::StrCat("a kernel ", waited_for ? "runs" : "stays",
+                     " on the VM, slower and with the same results: ", built.status().message()));
   }
   const bool again =
       !built.ok() && MayPass(built.status()) && pending.tries < std::size(kTryAgainAfter);
@@ -397,9 +410,18 @@ void KernelService::BuildPending(const CacheKey& key) {
     ++pending.tries;
     if (again) pending_[key] = pending;
     if (!again) pending_.erase(key);
+    settled_.NotifyAll();
   }
+  std::move(abandon).Cancel();
   if (again) BuildLater(key);
   if (built.ok() && built->again != nullptr) ValidateAgain(pending.handle, std::move(built->again));
+}
+
+void KernelService::Abandon(const CacheKey& key) {
+  const MutexLock lock(mutex_);
+  const auto found = pending_.find(key);
+  if (found != pending_.end() && found->second.tries == 0) pending_.erase(found);
+  settled_.NotifyAll();
 }
 
 void KernelService::ResumeAfterFork() {
@@ -502,8 +524,8 @@ absl::StatusOr<KernelService::Kept> KernelService::Keep(const KernelIdentity& id
   return was_there ? Kept::kWasThere : Kept::kBuilt;
 }
 
-absl::StatusOr<std::shared_ptr<KernelHandle>> KernelService::Get(
-    const program::KernelDef& def, const program::KernelChoice& choice) {
+KernelService::Wanted KernelService::WantedOf(const program::KernelDef& def,
+                                              const program::KernelChoice& choice) const {
   const KernelIdentity identity = Identify(def.text(), choice.schedule());
   Wanted wanted = {identity,
                    {choice.at_most().begin(), choice.at_most().end()},
@@ -511,9 +533,21 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> KernelService::Get(
                    KernelPreimage(identity)};
   // Of such a class nothing is built; another class of the same key may be launched.
   wanted.never_launched = IsNeverLaunched(identity.text, wanted.at_most);
-  const CacheKey key = wanted.never_launched
-                           ? Preimage(wanted.preimage).Add("launched", "never").Key()
-                           : wanted.preimage.Key();
+  return wanted;
+}
+
+CacheKey KernelService::KeyOf(const Wanted& wanted) {
+  return wanted.never_launched ? Preimage(wanted.preimage).Add("launched", "never").Key()
+                               : wanted.preimage.Key();
+}
+
+absl::StatusOr<std::shared_ptr<KernelHandle>> KernelService::Get(
+    const program::KernelDef& def, const program::KernelChoice& choice) {
+  return Get(WantedOf(def, choice), options_.compile_mode == CompileMode::kBlock);
+}
+
+absl::StatusOr<std::shared_ptr<KernelHandle>> KernelService::Get(Wanted wanted, bool may_wait) {
+  const CacheKey key = KeyOf(wanted);
   {
     const MutexLock lock(mutex_);
     // A thread of the parent makes nothing for a child of a fork.
@@ -530,7 +564,7 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> KernelService::Get(
     in_flight_.erase(key);
     settled_.NotifyAll();
   };
-  KILN_ASSIGN_OR_RETURN(Made made, Make(wanted));
+  KILN_ASSIGN_OR_RETURN(Made made, Make(wanted, may_wait));
   auto handle = std::make_shared<KernelHandle>(std::move(made.function));
   {
     const MutexLock lock(mutex_);
@@ -540,14 +574,60 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> KernelService::Get(
     if (made.later || made.may_pass)
       pending_[key] = {std::move(wanted), handle, made.source, made.later ? 0u : 1u};
   }
+  absl::Cleanup abandon = [&] { Abandon(key); };
   if (made.again != nullptr) ValidateAgain(handle, std::move(made.again));
   if (made.later || made.may_pass) BuildLater(key);
+  std::move(abandon).Cancel();
   return handle;
 }
 
 absl::StatusOr<std::vector<std::vector<std::shared_ptr<KernelHandle>>>> KernelService::GetAll(
     const program::Program& program) {
+  auto handles = GetAll(program, options_.compile_mode == CompileMode::kBlock);
+  if (handles.ok()) Finish(program);  // others may have started some of them
+  return handles;
+}
+
+absl::StatusOr<std::vector<std::vector<std::shared_ptr<KernelHandle>>>> KernelService::StartAll(
+    const program::Program& program) {
+  const bool waits = options_.compile_mode == CompileMode::kBlock && NoThreads::Active();
+  return GetAll(program, /*may_wait=*/waits);
+}
+
+void KernelService::Finish(const program::Program& program) {
+  if (options_.compile_mode != CompileMode::kBlock) return;
+  ResumeAfterFork();
   const Clock::time_point start = Clock::now();
+  {
+    const MutexLock lock(mutex_);
+    if (pending_.empty()) return;
+  }
+  for (const program::KernelDef& def : program.kernels()) {
+    for (const program::KernelChoice& choice : def.choices()) {
+      const CacheKey key = KeyOf(WantedOf(def, choice));
+      const MutexLock lock(mutex_);
+      const auto pending = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        const auto found = pending_.find(key);
+        return found != pending_.end() && found->second.tries == 0;
+      };
+      while (pending()) settled_.Wait(mutex_);
+    }
+  }
+  const MutexLock lock(mutex_);
+  counts_.ms += MsSince(start);
+}
+
+void KernelService::ExpectBuilds() {
+  const bool builds = target_.compiles() && options_.compile_mode == CompileMode::kBlock;
+  if (!builds || NoThreads::Active()) return;
+  builds_.Add([this] { workers_.PrepareAll(BuildJobs(options_)); });
+}
+
+absl::StatusOr<std::vector<std::vector<std::shared_ptr<KernelHandle>>>> KernelService::GetAll(
+    const program::Program& program, bool may_wait) {
+  const Clock::time_point start = Clock::now();
+  const auto compilers = workers_.Keep();
+  const auto validators = validator_.Keep();
   std::vector<std::vector<std::shared_ptr<KernelHandle>>> handles(
       static_cast<size_t>(program.kernels_size()));
   std::vector<std::pair<int, int>> jobs;
@@ -558,7 +638,7 @@ absl::StatusOr<std::vector<std::vector<std::shared_ptr<KernelHandle>>>> KernelSe
   std::vector<absl::Status> results(jobs.size());
   ForEachInParallel(jobs.size(), [&](size_t k) {
     const auto [i, j] = jobs[k];
-    auto handle = Get(program.kernels(i), program.kernels(i).choices(j));
+    auto handle = Get(WantedOf(program.kernels(i), program.kernels(i).choices(j)), may_wait);
     results[k] = handle.status();
     if (handle.ok()) handles[static_cast<size_t>(i)][static_cast<size_t>(j)] = *std::move(handle);
   });

@@ -64,6 +64,16 @@ class KernelService : public KernelProvider {
   absl::StatusOr<std::vector<std::vector<std::shared_ptr<KernelHandle>>>> GetAll(
       const program::Program& program);
 
+  // In `block` mode, GetAll that does not wait: what must be built or validated runs on the VM
+  // until it is, so that its model can be planned meanwhile. Finish waits. Else, and where no
+  // thread may be started, GetAll.
+  absl::StatusOr<std::vector<std::vector<std::shared_ptr<KernelHandle>>>> StartAll(
+      const program::Program& program);
+  // Until each kernel of the program has what GetAll would have given.
+  void Finish(const program::Program& program);
+  // Kernels will soon be built: in `block` mode starts kiln-codegens, which warm up meanwhile.
+  void ExpectBuilds();
+
   // Until nothing is being built in the background.
   void WaitForBuilds() { builds_.Wait(); }
 
@@ -125,7 +135,13 @@ class KernelService : public KernelProvider {
     Source source = Source::kVm;  // as it is counted
     size_t tries = 0;             // that failed
   };
-  absl::StatusOr<Made> Make(const Wanted& wanted);
+  Wanted WantedOf(const program::KernelDef& def, const program::KernelChoice& choice) const;
+  static CacheKey KeyOf(const Wanted& wanted);
+  // `may_wait`: for builds and validations.
+  absl::StatusOr<std::shared_ptr<KernelHandle>> Get(Wanted wanted, bool may_wait);
+  absl::StatusOr<std::vector<std::vector<std::shared_ptr<KernelHandle>>>> GetAll(
+      const program::Program& program, bool may_wait);
+  absl::StatusOr<Made> Make(const Wanted& wanted, bool may_wait);
   absl::StatusOr<Made> OnVm(const Wanted& wanted, Source source);
   // No function: not there, or, unless `may_wait`, still to be validated before its first use. An
   // error: it is known to fail, or fails now. `again`: see Store::LookupAgain.
@@ -135,6 +151,8 @@ class KernelService : public KernelProvider {
   // Adds the build in the background that `pending_` has under the key.
   void BuildLater(const CacheKey& key);
   void BuildPending(const CacheKey& key);
+  // Gives up the first try of one that no thread makes.
+  void Abandon(const CacheKey& key);
   absl::StatusOr<Made> Build(const Wanted& wanted, std::shared_ptr<KeyLock> lock);
   // Build without validating; a deterministic failure is remembered.
   absl::StatusOr<Entry> BuildEntry(const Wanted& wanted);
@@ -167,7 +185,7 @@ class KernelService : public KernelProvider {
   const std::shared_ptr<Store> store_;
 
   mutable Mutex mutex_;
-  CondVar settled_;  // a key is not in flight any more
+  CondVar settled_;  // a key is not in flight any more, or not pending for the first time
   std::map<CacheKey, std::shared_ptr<KernelHandle>> table_ ABSL_GUARDED_BY(mutex_);
   // Keys that a thread makes, and the ForkGeneration of its process.
   std::map<CacheKey, uint32_t> in_flight_ ABSL_GUARDED_BY(mutex_);

@@ -70,14 +70,19 @@ void Remember(Store& store, const FileIdentity& file, const Facts& info) {
   store.Publish(entry).IgnoreError();
 }
 
-absl::StatusOr<Facts> Compute(Store& store, const MappedFile& file, const std::string& path,
-                              bool is_model) {
-  const int64_t begun = SystemNowNs();
+absl::StatusOr<Facts> FactsOf(const MappedFile& file, const std::string& path, bool is_model) {
   Facts info;
   info.digest = Sha256(file.bytes());
   if (is_model && !absl::EndsWith(path, ".graph")) {
     KILN_ASSIGN_OR_RETURN(info.external, ExternalLocations(file.bytes()));
   }
+  return info;
+}
+
+absl::StatusOr<Facts> Compute(Store& store, const MappedFile& file, const std::string& path,
+                              bool is_model) {
+  const int64_t begun = SystemNowNs();
+  KILN_ASSIGN_OR_RETURN(Facts info, FactsOf(file, path, is_model));
   const absl::StatusOr<DiskInfo> disk = RealFileSystem().Disk(path);
   if (disk.ok() && !disk->network && Settled(file.identity(), begun))
     Remember(store, file.identity(), info);
@@ -93,21 +98,41 @@ std::string FolderOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+absl::StatusOr<std::shared_ptr<MappedFile>> OpenExternal(const std::string& folder,
+                                                         const std::string& location,
+                                                         const OnnxImportOptions& options) {
+  if (options.memory != nullptr) {
+    const auto mapped = options.memory->external.find(location);
+    if (mapped != options.memory->external.end()) return mapped->second;
+    if (folder.empty())
+      return absl::NotFoundError(absl::StrCat("external data \"", location, "\": no folder"));
+  }
+  return MappedFile::OpenBeneath(folder, location, options.external_links);
+}
+
 Files OpenFiles(const std::string& path, const OnnxImportOptions& options, Store& store,
                 bool may_compute) {
   std::vector<ModelFile> files;
-  KILN_ASSIGN_OR_RETURN(std::shared_ptr<MappedFile> model,
-                        MappedFile::Open(path, onnx::kMaxFileBytes));
-  std::optional<Facts> info = Recall(store, model->identity());
-  if (!info.has_value() && !may_compute) return std::nullopt;
-  if (!info.has_value()) {
-    KILN_ASSIGN_OR_RETURN(info, Compute(store, *model, path, /*is_model=*/true));
+  std::shared_ptr<MappedFile> model;
+  std::optional<Facts> info;
+  std::string folder = FolderOf(path);
+  const bool in_memory = options.memory != nullptr;
+  if (in_memory) {
+    model = options.memory->file;
+    folder = options.memory->folder;
+    KILN_ASSIGN_OR_RETURN(info, FactsOf(*model, path, /*is_model=*/true));
+  } else {
+    KILN_ASSIGN_OR_RETURN(model, MappedFile::Open(path, onnx::kMaxFileBytes));
+    info = Recall(store, model->identity());
+    if (!info.has_value() && !may_compute) return std::nullopt;
+    if (!info.has_value()) {
+      KILN_ASSIGN_OR_RETURN(info, Compute(store, *model, path, /*is_model=*/true));
+    }
   }
-  files.push_back({"", path, std::move(model), info->digest});
+  files.push_back({"", in_memory ? "" : path, std::move(model), info->digest});
   for (const std::string& location : info->external) {
-    const std::string folder = FolderOf(path);
     KILN_ASSIGN_OR_RETURN(std::shared_ptr<MappedFile> data,
-                          MappedFile::OpenBeneath(folder, location, options.external_links));
+                          OpenExternal(folder, location, options));
     const std::string data_path = absl::StrCat(folder, "/", location);
     if (data->identity().size > options.max_total_bytes)
       return absl::ResourceExhaustedError(absl::StrCat(
@@ -144,6 +169,7 @@ absl::StatusOr<std::vector<ModelFile>> OpenModelFiles(const std::string& path,
 
 bool Unchanged(const std::vector<ModelFile>& files) {
   return std::all_of(files.begin(), files.end(), [](const ModelFile& file) {
+    if (file.path.empty()) return true;
     struct stat now;
     if (stat(file.path.c_str(), &now) != 0) return false;
     const auto ns = [](const timespec& t) { return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec; };

@@ -24,14 +24,14 @@ namespace kiln {
 
 struct ModelFile {
   std::string location;  // as the model names it; empty for the model itself
-  std::string path;
+  std::string path;      // empty: it is in memory only
   std::shared_ptr<onnx::MappedFile> file;
   Sha256Digest digest{};
 };
 
 // The model at `path` and the external data files that it names, in the order of their names.
 // Errors as ImportOnnx with these options. Where a digest must be computed, which takes a second
-// for a GB or two, `beside` is called meanwhile.
+// for a GB or two, `beside` is called meanwhile; that of a model in memory is computed at once.
 absl::StatusOr<std::vector<ModelFile>> OpenModelFiles(const std::string& path,
                                                       const OnnxImportOptions& options,
                                                       Store& store,

@@ -3,18 +3,30 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/file_system.h"
 #include "base/status_macros.h"
 #include "compiler/variants.h"
 #include "graph/text.h"
+#include "graph/updatable.h"
 
 namespace kiln {
 namespace {
 
 constexpr int64_t kMaxTextBytes = int64_t{64} << 20;
 
-absl::StatusOr<Graph> ReadText(const std::string& path) {
-  KILN_ASSIGN_OR_RETURN(const std::string text, RealFileSystem().ReadFile(path, kMaxTextBytes));
+absl::StatusOr<std::string> TextOf(const std::string& path, const OnnxImportOptions& options) {
+  if (options.memory == nullptr) return RealFileSystem().ReadFile(path, kMaxTextBytes);
+  const absl::string_view bytes = options.memory->file->bytes();
+  if (static_cast<int64_t>(bytes.size()) > kMaxTextBytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("\"", path, "\": has ", bytes.size(), " bytes, more than ", kMaxTextBytes));
+  }
+  return std::string(bytes);
+}
+
+absl::StatusOr<Graph> ReadText(const std::string& path, const OnnxImportOptions& options) {
+  KILN_ASSIGN_OR_RETURN(const std::string text, TextOf(path, options));
   absl::StatusOr<Graph> graph = ParseGraph(text);
   if (graph.ok()) return graph;
   return absl::Status(graph.status().code(),
@@ -27,13 +39,37 @@ OnnxImportOptions ImportOptionsOf(const CompileOptions& options) {
   const bool follow = options.external_data_links == ExternalDataLinks::kFollow;
   return {.max_total_bytes = options.max_weight_bytes,
           .external_links = follow ? onnx::Links::kFollow : onnx::Links::kRefuse,
-          .custom_ops = options.custom_ops};
+          .custom_ops = options.custom_ops,
+          .updatable = options.updatable};
 }
 
 ModelSource ModelSource::Of(const std::string& path, OnnxImport import,
                             const OnnxImportOptions& options) {
   const bool needs_inputs = MayNeedInputs(path, import, options);
   return ModelSource(path, options, std::move(import), needs_inputs);
+}
+
+namespace {
+
+// Why a model cannot be imported; if it can be with all its constants, that is what is wrong.
+absl::Status Unsupported(const absl::Status& why, const std::string& path,
+                         const OnnxImportOptions& options) {
+  OnnxImportOptions plain = options;
+  plain.updatable.clear();
+  if (options.updatable.empty() || !ModelSource::Read(path, plain).ok()) return why;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "updatable ", absl::StrJoin(options.updatable, ", "),
+      ": the model needs the value of a constant; leave that constant out: ", why.message()));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Tensor>> ModelSource::ReadUpdatable(const std::string& path,
+                                                               const OnnxImportOptions& options) {
+  if (options.updatable.empty()) return std::vector<Tensor>();
+  if (!absl::EndsWith(path, ".graph")) return kiln::ReadUpdatable(path, options);
+  KILN_ASSIGN_OR_RETURN(const Graph graph, ReadText(path, options));
+  return ConstantsNamed(graph, options.updatable);
 }
 
 absl::StatusOr<ModelSource> ModelSource::Read(const std::string& path,
@@ -43,8 +79,11 @@ absl::StatusOr<ModelSource> ModelSource::Read(const std::string& path,
         "package \"", path, "\": has no graph; use kiln run, kiln inspect or kiln bench --serve"));
   }
   if (absl::EndsWith(path, ".graph")) {
+    KILN_ASSIGN_OR_RETURN(const Graph graph, ReadText(path, options));
+    KILN_ASSIGN_OR_RETURN(UpdatableGraph made, MakeUpdatable(graph, options.updatable));
     OnnxImport import;
-    KILN_ASSIGN_OR_RETURN(import.graph, ReadText(path));
+    import.graph = std::move(made.graph);
+    import.updatable = std::move(made.values);
     return ModelSource(path, options, std::move(import), false);
   }
   absl::StatusOr<OnnxImport> whole = ImportOnnx(path, options);
@@ -54,7 +93,7 @@ absl::StatusOr<ModelSource> ModelSource::Read(const std::string& path,
   partly.allow_unsupported = true;
   KILN_ASSIGN_OR_RETURN(OnnxImport part, ImportOnnx(path, partly));
   ModelSource source = Of(path, std::move(part), options);
-  if (!source.needs_inputs()) return whole.status();
+  if (!source.needs_inputs()) return Unsupported(whole.status(), path, options);
   if (const std::string& output = source.import()->undeclared_output; !output.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "importing \"", path, "\": output \"", output,

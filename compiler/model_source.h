@@ -36,18 +36,25 @@ class ModelSource {
   // ONNX, or text where the name ends in ".graph"; of the latter there is only the graph. Errors as
   // ImportOnnx and ParseGraph, naming the file; nodes that need values or shapes of inputs are
   // none. The file is read again for inputs, so it must stay; the working directory may change.
+  // kInvalidArgument: only with the values of updatable constants does the model have a meaning.
   static absl::StatusOr<ModelSource> Read(const std::string& path,
                                           const OnnxImportOptions& options = {});
   // The same for an ONNX file that was imported with these options and allow_unsupported.
   static ModelSource Of(const std::string& path, OnnxImport import,
                         const OnnxImportOptions& options = {});
 
+  // The updatable constants, without reading the rest of a model of which Programs are known.
+  static absl::StatusOr<std::vector<Tensor>> ReadUpdatable(const std::string& path,
+                                                           const OnnxImportOptions& options);
+
   bool needs_inputs() const { return needs_inputs_; }
   // The model; if it needs inputs, what could be imported without: all inputs at least.
   const std::shared_ptr<const OnnxImport>& import() const { return import_; }
   const Graph& graph() const { return import_->graph; }
-  // What the model takes and gives, for whichever inputs.
+  // What the model takes and gives, for whichever inputs. The last inputs are the constants that
+  // OnnxImportOptions::updatable names; `updatable`: what they are in the model.
   std::vector<PortInfo> inputs() const;
+  const std::vector<Tensor>& updatable() const { return import_->updatable; }
   std::vector<PortInfo> outputs() const;
 
   // The import that holds for `inputs`, as ImportOnnxFor.
@@ -63,7 +70,7 @@ class ModelSource {
  private:
   ModelSource(const std::string& path, OnnxImportOptions options, OnnxImport import,
               bool needs_inputs)
-      : path_(AbsolutePath(path)),
+      : path_(options.memory != nullptr ? path : AbsolutePath(path)),
         options_(std::move(options)),
         import_(std::make_shared<const OnnxImport>(std::move(import))),
         needs_inputs_(needs_inputs) {}

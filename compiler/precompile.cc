@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
@@ -37,6 +38,12 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOf(
     const Graph& graph, const CompileOptions& options, const std::vector<Target>& targets,
     const std::vector<std::vector<InputInfo>>& variants, const OnVariantFn& on_variant,
     TuneUse* tune) {
+  if (!options.updatable.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "updatable \"", options.updatable[0],
+        "\": what is compiled ahead has all its constants; leave it out, or make it an "
+        "input of the model"));
+  }
   std::vector<KernelJob> jobs;
   std::set<CacheKey> known;
   const bool is_script = HasDynamicNodes(graph);

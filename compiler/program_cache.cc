@@ -42,6 +42,8 @@ constexpr KeyOption kOptions[] = {
     {"max_weight_bytes", false, "a Program knows its model's bytes: Variants() looks"},
     {"external_data_links", false, "files are opened by it before a Program is looked up"},
     {"disabled_passes", true, "field disabled_passes"},
+    {"updatable", true, "a field updatable each"},
+    {"const_shapes", true, "a field const_shape each"},
     {"fusion_rules", true, "field fusion_rules"},
     {"forced_fusion", true, "fields forced_producer, forced_consumer"},
     {"machine", true, "field machine"},
@@ -57,7 +59,12 @@ constexpr KeyOption kOptions[] = {
     {"custom_ops", false, "with them nothing is looked up, and nothing kept"},
     {"runtime", false, "decides how a model runs"},
     {"states", false, "decides how a model runs"},
-    {"separate_buffers", false, "decides how a model runs"},
+    {"temporaries", false, "decides how a model runs"},
+    {"output_memory", false, "decides how a model runs"},
+    {"check_first_run", false, "decides how a model runs"},
+    {"on_thunk", false, "only looks"},
+    {"batch_invariant", false, "decides how a model runs"},
+    {"record_level", false, "decides how a model runs"},
     {"shared_arena", false, "decides how a model runs"},
     {"on_start", false, "decides how a model runs"},
     {"on_finish", false, "decides how a model runs"},
@@ -78,6 +85,9 @@ Preimage KeyOf(const std::vector<ModelFile>& files, const CompileOptions& option
       .Add("disabled_passes", absl::StrJoin(options.disabled_passes, "\n"))
       .Add("fusion_rules", options.fusion_rules == FusionRules::kPriced ? "priced" : "greedy");
   for (const std::string& node : options.no_fuse) preimage.Add("no_fuse", node);
+  for (const std::string& name : options.updatable) preimage.Add("updatable", name);
+  for (const auto& [name, shape] : options.const_shapes)
+    preimage.Add("const_shape", absl::StrCat(name, "=", absl::StrJoin(shape, "x")));
   for (const auto& [producer, consumer] : options.forced_fusion)
     preimage.Add("forced_producer", producer).Add("forced_consumer", consumer);
   if (options.machine) preimage.Add("machine", ToString(*options.machine));
@@ -127,9 +137,11 @@ std::span<const KeyOption> ProgramKeyOptions() { return kOptions; }
 
 absl::StatusOr<std::unique_ptr<ProgramCache>> ProgramCache::Open(
     const std::string& path, const CompileOptions& options, Store& store,
-    const std::function<void()>& beside) {
+    const std::function<void()>& beside, std::shared_ptr<const onnx::ModelMemory> memory) {
+  OnnxImportOptions import_options = ImportOptionsOf(options);
+  import_options.memory = std::move(memory);
   KILN_ASSIGN_OR_RETURN(std::vector<ModelFile> files,
-                        OpenModelFiles(path, ImportOptionsOf(options), store, beside));
+                        OpenModelFiles(path, import_options, store, beside));
   Preimage preimage = KeyOf(files, options);
   std::unique_ptr<ProgramCache> cache(
       new ProgramCache(store, std::move(files), std::move(preimage), options));
@@ -153,7 +165,8 @@ ProgramCache::ProgramCache(Store& store, std::vector<ModelFile> files, Preimage 
       target_(TargetOf(options)),
       max_weight_bytes_(options.max_weight_bytes),
       blobs_(store, preimage_.Key()),
-      packed_(blobs_, KeepingOf(options)) {
+      packed_(blobs_, KeepingOf(options)),
+      memory_plans_(store, KeepingOf(options)) {
   for (const ModelFile& file : files_) packed_.NameFile(file.file->bytes(), file.digest, 0);
 }
 
@@ -164,6 +177,12 @@ std::shared_ptr<const stored::Model> ProgramCache::Find() {
   if (bytes == nullptr || !model->ParseFromString(*bytes)) return nullptr;
   if (static_cast<size_t>(model->variants_size()) > kMaxVariants) return nullptr;
   return model;
+}
+
+onnx::ModelMemory ProgramCache::files() const {
+  onnx::ModelMemory files{files_[0].file, "", {}};
+  for (const ModelFile& file : files_) files.external[file.location] = file.file;
+  return files;
 }
 
 WeightCounts ProgramCache::counts() const {

@@ -28,6 +28,7 @@
 #include "compiler/model_file.h"
 #include "compiler/packed_blobs.h"
 #include "compiler/stored.pb.h"
+#include "compiler/stored_plans.h"
 #include "exec/provider.h"
 #include "graph/onnx/import.h"
 #include "persistent_cache/store.h"
@@ -52,11 +53,11 @@ std::span<const KeyOption> ProgramKeyOptions();
 class ProgramCache {
  public:
   // Errors as ImportOnnx: the model then cannot be read, or has external data that may not be.
-  // `beside` as OpenModelFiles.
-  static absl::StatusOr<std::unique_ptr<ProgramCache>> Open(const std::string& path,
-                                                            const CompileOptions& options,
-                                                            Store& store,
-                                                            const std::function<void()>& beside);
+  // `beside` as OpenModelFiles; `memory`: the model in place of the file.
+  static absl::StatusOr<std::unique_ptr<ProgramCache>> Open(
+      const std::string& path, const CompileOptions& options, Store& store,
+      const std::function<void()>& beside,
+      std::shared_ptr<const onnx::ModelMemory> memory = nullptr);
 
   // Of the entry found; no variants and no ports where there is none.
   const std::vector<PortInfo>& inputs() const { return inputs_; }
@@ -76,12 +77,18 @@ class ProgramCache {
   void NameConstants(const OnnxImport& import);
   // Constants as library operators want them.
   PackedConstants* packed() { return &packed_; }
+  MemoryPlanStore* memory_plans() { return &memory_plans_; }
 
+  // The files that were opened.
+  onnx::ModelMemory files() const;
   // Of the files of the model, and the options that make its Programs.
   CacheKey key() const { return preimage_.Key(); }
   WeightCounts counts() const;
-  // Until all packed constants are written.
-  void WaitUntilKept() { packed_.Wait(); }
+  // Until all packed constants and memory plans are written.
+  void WaitUntilKept() {
+    packed_.Wait();
+    memory_plans_.Wait();
+  }
 
  private:
   ProgramCache(Store& store, std::vector<ModelFile> files, Preimage preimage,
@@ -104,6 +111,7 @@ class ProgramCache {
   const int64_t max_weight_bytes_;
   Blobs blobs_;
   PackedBlobs packed_;
+  StoredPlans memory_plans_;
   std::shared_ptr<const stored::Model> found_;  // null: nothing
   std::vector<PortInfo> inputs_, outputs_;
   mutable Mutex mutex_;

@@ -77,6 +77,13 @@ void SharedModels::AddMetrics(RuntimeMetrics& metrics) const {
 
 void SharedModels::Maintain() {
   for (const std::shared_ptr<KernelService>& service : Services()) service->Maintain();
+  std::vector<std::shared_ptr<WarmModel>> models;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [key, kept] : models_)
+      if (auto model = kept.lock()) models.push_back(std::move(model));
+  }
+  for (const std::shared_ptr<WarmModel>& model : models) model->ImproveMemoryPlans();
 }
 
 }  // namespace kiln

@@ -153,13 +153,15 @@ absl::StatusOr<Variant> CompileFor(const Graph& graph, const CompileOptions& opt
   });
 }
 
-Variants::Variants(Graph graph, CompileOptions options, std::shared_ptr<KernelService> kernels)
+Variants::Variants(Graph graph, CompileOptions options, std::shared_ptr<KernelService> kernels,
+                   std::vector<Tensor> updatable)
     : template_(std::move(graph)),
       options_(WithTuner(std::move(options), kernels->store())),
       kernels_(std::move(kernels)),
       inputs_(PortInfosOf(template_, true)),
       outputs_(PortInfosOf(template_, false)),
-      constants_(template_) {}
+      updatable_(std::move(updatable)),
+      constants_(template_, updatable_) {}
 
 namespace {
 
@@ -201,6 +203,7 @@ absl::StatusOr<Variant> Variants::CompileVariant(const Graph& graph,
       BuildScript(graph, [&](Graph part) -> absl::StatusOr<std::shared_ptr<VariantProvider>> {
         auto made = std::make_shared<Variants>(std::move(part), options_, kernels_);
         KILN_RETURN_IF_ERROR(made->Prepare());
+        made->FinishKernels();
         return std::shared_ptr<VariantProvider>(std::move(made));
       }));
   return variant;
@@ -221,9 +224,11 @@ void Variants::DumpCode(const program::Program& program) const {
   }
 }
 
-absl::StatusOr<std::shared_ptr<const Variant>> Variants::WithKernels(Variant compiled) {
+absl::StatusOr<std::shared_ptr<const Variant>> Variants::WithKernels(Variant compiled,
+                                                                     bool finished) {
   auto variant = std::make_shared<Variant>(std::move(compiled));
-  KILN_ASSIGN_OR_RETURN(variant->kernels, kernels_->GetAll(variant->program));
+  KILN_ASSIGN_OR_RETURN(variant->kernels, finished ? kernels_->GetAll(variant->program)
+                                                   : kernels_->StartAll(variant->program));
   if (options_.dump && options_.dump_code) DumpCode(variant->program);
   return variant;
 }
@@ -239,7 +244,7 @@ absl::Status Variants::Prepare() {
   if (!compiled.ok() && !waits) return compiled.status();
   std::shared_ptr<const Variant> first;
   if (!waits) {
-    KILN_ASSIGN_OR_RETURN(first, WithKernels(*std::move(compiled)));
+    KILN_ASSIGN_OR_RETURN(first, WithKernels(*std::move(compiled), /*finished=*/false));
   }
   const MutexLock lock(mutex_);
   waits_ = waits;
@@ -253,7 +258,16 @@ absl::StatusOr<std::shared_ptr<const Variant>> Variants::MakeFor(
   absl::StatusOr<Variant> compiled = MakeFitting(
       template_, inputs, [&](const Graph& graph) { return CompileVariant(graph, options); });
   if (!compiled.ok()) return NamingInputs(compiled.status(), inputs_, inputs);
-  return WithKernels(*std::move(compiled));
+  return WithKernels(*std::move(compiled), /*finished=*/true);
+}
+
+void Variants::FinishKernels() {
+  std::vector<std::shared_ptr<const Variant>> variants;
+  {
+    const MutexLock lock(mutex_);
+    variants.assign(variants_.begin(), variants_.end());
+  }
+  for (const std::shared_ptr<const Variant>& variant : variants) kernels_->Finish(variant->program);
 }
 
 std::shared_ptr<const Variant> Variants::Find(const std::vector<InputInfo>& inputs) {
@@ -273,6 +287,7 @@ absl::StatusOr<std::shared_ptr<const Variant>> Variants::Get(const std::vector<I
     KILN_RETURN_IF_ERROR(CheckPort(inputs_[k], inputs[k]));
   if (auto found = Find(inputs); found != nullptr) return found;
   KILN_RETURN_IF_ERROR(Prepare());
+  FinishKernels();
   const KeyedMutexLock making(making_, ShapesText(inputs));
   if (auto found = Find(inputs); found != nullptr) return found;
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const Variant> variant, MakeFor(inputs));

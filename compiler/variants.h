@@ -53,10 +53,13 @@ inline constexpr size_t kMaxVariants = 16;
 
 class Variants : public VariantProvider {
  public:
-  Variants(Graph graph, CompileOptions options, std::shared_ptr<KernelService> kernels);
+  // `updatable`: what the graph's last inputs are until Model::Update says otherwise.
+  Variants(Graph graph, CompileOptions options, std::shared_ptr<KernelService> kernels,
+           std::vector<Tensor> updatable = {});
 
   const std::vector<PortInfo>& inputs() const override { return inputs_; }
   const std::vector<PortInfo>& outputs() const override { return outputs_; }
+  const std::vector<Tensor>& updatable() const override { return updatable_; }
   absl::StatusOr<std::shared_ptr<const Variant>> Get(const std::vector<InputInfo>& inputs) override;
   void ResumeAfterFork() override { kernels_->ResumeAfterFork(); }
   MeasuredChoices* measured_choices() override {
@@ -67,14 +70,16 @@ class Variants : public VariantProvider {
   }
 
   // Makes the first variant, so that errors and compile time come before the first run. What can be
-  // made for numbers alone waits for them.
+  // made for numbers alone waits for them. Its kernels are complete after FinishKernels.
   absl::Status Prepare();
+  // Waits for kernels that Prepare has begun to build; a plan may be made meanwhile.
+  void FinishKernels();
 
  private:
   // Compiles, or splits into a script whose parts have variants of their own.
   absl::StatusOr<Variant> CompileVariant(const Graph& graph, const CompileOptions& options);
-  // Kernels are built only for a variant that is going to run.
-  absl::StatusOr<std::shared_ptr<const Variant>> WithKernels(Variant compiled);
+  // Kernels are built only for a variant that is going to run. `finished`: waits for them.
+  absl::StatusOr<std::shared_ptr<const Variant>> WithKernels(Variant compiled, bool finished);
   // For DumpFn, if it is asked for.
   void DumpCode(const program::Program& program) const;
   absl::StatusOr<std::shared_ptr<const Variant>> MakeFor(const std::vector<InputInfo>& inputs);
@@ -85,6 +90,7 @@ class Variants : public VariantProvider {
   const CompileOptions options_;
   const std::shared_ptr<KernelService> kernels_;
   std::vector<PortInfo> inputs_, outputs_;
+  const std::vector<Tensor> updatable_;
   const ConstantMemory constants_;
   KeyedMutex<std::string> making_;  // by the shapes of inputs; "": the first
   Mutex mutex_;

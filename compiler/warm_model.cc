@@ -10,6 +10,8 @@
 #include "base/status_macros.h"
 #include "base/thread.h"
 #include "compiler/check_options.h"
+#include "compiler/const_shapes.h"
+#include "exec/binding.h"
 #include "exec/fits.h"
 
 namespace kiln {
@@ -19,43 +21,80 @@ constexpr size_t kMostKept = 16;  // variants that one process keeps; an entry h
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<WarmModel>> WarmModel::Open(absl::string_view path,
-                                                           const CompileOptions& asked,
-                                                           std::shared_ptr<KernelService> kernels) {
+absl::StatusOr<std::shared_ptr<WarmModel>> WarmModel::Open(
+    absl::string_view path, const CompileOptions& asked, std::shared_ptr<KernelService> kernels,
+    bool compiles, std::shared_ptr<const onnx::ModelMemory> memory) {
   return CatchExceptions("opening the model", [&]() -> absl::StatusOr<std::shared_ptr<WarmModel>> {
     Store* const store = kernels->store();
     const std::string given(path);
     const CompileOptions options = WithTuner(asked, store);
-    std::shared_ptr<WarmModel> model(
-        new WarmModel(AbsolutePath(given), options, std::move(kernels)));
+    std::shared_ptr<WarmModel> model(new WarmModel(memory != nullptr ? given : AbsolutePath(given),
+                                                   options, std::move(kernels), memory));
     if (store != nullptr && !options.dump && !options.choose && options.custom_ops.empty()) {
-      // A model that no process has met is read while its digest is computed.
-      auto cache = ProgramCache::Open(model->path_, options, *store,
-                                      [&] { model->Read(given).IgnoreError(); });
+      // A model that no process has met is read while its digest is computed, and compiled: its
+      // Program is hardly ever there. Errors come again.
+      const auto meanwhile = [&] {
+        const NoThreads scope(StartsNoThreads(options));
+        if (compiles) model->kernels_->ExpectBuilds();
+        if (!model->Read(given).ok() || !compiles) return;
+        if (model->compiler_ != nullptr) model->compiler_->Prepare().IgnoreError();
+      };
+      auto cache = ProgramCache::Open(model->path_, options, *store, meanwhile, memory);
       if (!cache.ok()) LogDebug("cache: no programs: ", cache.status().message());
       if (cache.ok()) model->cache_ = *std::move(cache);
       if (model->cache_ != nullptr && model->compiler_ != nullptr)
         model->cache_->NameConstants(*model->source_->import());
     }
-    if (model->cache_ != nullptr && !model->cache_->outputs().empty()) {
-      absl::StatusOr<std::vector<Variant>> found = model->cache_->Variants();
-      if (found.ok() && !found->empty()) {
-        const MutexLock lock(model->mutex_);
-        for (size_t k = 0; k < found->size(); ++k) {
-          if (options.tuner != nullptr && options.tuner->IsStale((*found)[k].program, options))
-            continue;
-          model->found_.push_back({std::make_shared<Variant>(std::move((*found)[k])), k});
-        }
-        model->inputs_ = model->cache_->inputs();
-        model->outputs_ = model->cache_->outputs();
-        return model;
-      }
-    }
+    if (model->TakeFound(given)) return model;
     KILN_RETURN_IF_ERROR(model->Read(given));
-    model->inputs_ = model->source_->inputs();
-    model->outputs_ = model->source_->outputs();
+    KILN_ASSIGN_OR_RETURN(model->inputs_,
+                          WithConstShapes(model->source_->inputs(), options.const_shapes));
+    model->outputs_ = model->compiler_ != nullptr && !options.const_shapes.empty()
+                          ? model->compiler_->outputs()
+                          : model->source_->outputs();
+    model->updatable_ = model->source_->updatable();
     return model;
   });
+}
+
+std::string WarmModel::ConstantIn(const MemoryRange& range) const {
+  if (memory_ == nullptr) return "";
+  const absl::string_view bytes = memory_->file->bytes();
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
+  return Overlap(range, MemoryRange{begin, begin + bytes.size()}) ? path_ : "";
+}
+
+OnnxImportOptions WarmModel::import_options() const {
+  OnnxImportOptions options = ImportOptionsOf(options_);
+  options.memory = memory_;
+  return options;
+}
+
+bool WarmModel::TakeFound(const std::string& path) {
+  if (cache_ == nullptr || cache_->outputs().empty()) return false;
+  absl::StatusOr<std::vector<Variant>> found = cache_->Variants();
+  if (!found.ok() || found->empty()) return false;
+  const std::vector<PortInfo>& inputs = cache_->inputs();
+  OnnxImportOptions opened = import_options();
+  opened.memory = std::make_shared<const onnx::ModelMemory>(cache_->files());
+  auto values = ModelSource::ReadUpdatable(path, opened);
+  if (!values.ok() || values->size() > inputs.size()) return false;
+  const bool fit = std::equal(values->begin(), values->end(),
+                              inputs.end() - static_cast<std::ptrdiff_t>(values->size()),
+                              [](const Tensor& value, const PortInfo& port) {
+                                return CheckPort(port, {port.name, true, value}).ok();
+                              });
+  if (!fit) return false;
+  updatable_ = *std::move(values);
+  inputs_ = inputs;
+  outputs_ = cache_->outputs();
+  const MutexLock lock(mutex_);
+  for (size_t k = 0; k < found->size(); ++k) {
+    if (options_.tuner != nullptr && options_.tuner->IsStale((*found)[k].program, options_))
+      continue;
+    found_.push_back({std::make_shared<Variant>(std::move((*found)[k])), k});
+  }
+  return true;
 }
 
 absl::Status WarmModel::Read(const std::string& path) {
@@ -64,7 +103,7 @@ absl::Status WarmModel::Read(const std::string& path) {
     const MutexLock lock(mutex_);
     if (source_.has_value()) return absl::OkStatus();
   }
-  KILN_ASSIGN_OR_RETURN(ModelSource source, ModelSource::Read(path, ImportOptionsOf(options_)));
+  KILN_ASSIGN_OR_RETURN(ModelSource source, ModelSource::Read(path, import_options()));
   std::unique_ptr<ValueVariants> values;
   std::unique_ptr<Variants> compiler;
   if (source.needs_inputs()) {
@@ -72,7 +111,8 @@ absl::Status WarmModel::Read(const std::string& path) {
   } else {
     KILN_RETURN_IF_ERROR(Verify(source.graph()));
     if (cache_ != nullptr) cache_->NameConstants(*source.import());
-    compiler = std::make_unique<Variants>(source.graph(), options_, kernels_);
+    KILN_ASSIGN_OR_RETURN(Graph graph, WithConstShapes(source.graph(), options_.const_shapes));
+    compiler = std::make_unique<Variants>(std::move(graph), options_, kernels_);
   }
   const MutexLock lock(mutex_);
   values_ = std::move(values);
@@ -129,7 +169,10 @@ absl::Status WarmModel::Prepare() {
   }
   if (first && Finish(*first) != nullptr) return absl::OkStatus();
   KILN_RETURN_IF_ERROR(graph().status());
-  return compiler_ != nullptr ? compiler_->Prepare() : absl::OkStatus();
+  if (compiler_ == nullptr) return absl::OkStatus();
+  KILN_RETURN_IF_ERROR(compiler_->Prepare());
+  compiled_ = true;
+  return absl::OkStatus();
 }
 
 std::list<WarmModel::Slot>::iterator WarmModel::Fitting(const std::vector<InputInfo>& inputs) {

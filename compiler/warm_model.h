@@ -13,6 +13,7 @@
 #ifndef KILN_COMPILER_WARM_MODEL_H_
 #define KILN_COMPILER_WARM_MODEL_H_
 
+#include <atomic>
 #include <list>
 #include <memory>
 #include <optional>
@@ -43,15 +44,20 @@ namespace kiln {
 class WarmModel : public VariantProvider {
  public:
   // Where `kernels` has no cache, or the cache nothing of this model for these options, the graph
-  // is read and verified at once: errors as ModelSource.
-  static absl::StatusOr<std::shared_ptr<WarmModel>> Open(absl::string_view path,
-                                                         const CompileOptions& options,
-                                                         std::shared_ptr<KernelService> kernels);
+  // is read and verified at once: errors as ModelSource. `compiles`: Prepare follows; what it would
+  // do is begun while the digest of a file that no process has met is computed. `memory`: the model
+  // in place of the file; `path` is then its name.
+  static absl::StatusOr<std::shared_ptr<WarmModel>> Open(
+      absl::string_view path, const CompileOptions& options, std::shared_ptr<KernelService> kernels,
+      bool compiles = false, std::shared_ptr<const onnx::ModelMemory> memory = nullptr);
 
   const std::vector<PortInfo>& inputs() const override { return inputs_; }
   const std::vector<PortInfo>& outputs() const override { return outputs_; }
+  const std::vector<Tensor>& updatable() const override { return updatable_; }
   absl::StatusOr<std::shared_ptr<const Variant>> Get(const std::vector<InputInfo>& inputs) override;
   void ResumeAfterFork() override { kernels_->ResumeAfterFork(); }
+  // Of a model in the host's memory, which is read where it lies: its name.
+  std::string ConstantIn(const MemoryRange& range) const override;
 
   // Compiles in place of a Program that was found and does not run here.
   absl::StatusOr<std::shared_ptr<const Variant>> Instead(
@@ -71,9 +77,16 @@ class WarmModel : public VariantProvider {
     return cache_ != nullptr ? cache_->packed() : nullptr;
   }
 
+  MemoryPlanStore* memory_plans() override {
+    return cache_ != nullptr ? cache_->memory_plans() : nullptr;
+  }
+
   // Makes the first variant, so that errors and compile time come before the first run. Where
   // values decide, there is none before they are known.
   absl::Status Prepare();
+  // Whether Prepare compiled it, so that its kernels may still be being built; waits for them.
+  bool compiled() const { return compiled_; }
+  void FinishKernels() { compiler_->FinishKernels(); }
   // Read when it is first asked for; lives as long as the model. Where values of inputs decide its
   // structure, all its inputs and what could be read without them.
   absl::StatusOr<const Graph*> graph();
@@ -93,10 +106,12 @@ class WarmModel : public VariantProvider {
     std::shared_ptr<Variant> variant;
     std::optional<size_t> stored;  // its number in the cache; it has no constants and kernels yet
   };
-  WarmModel(std::string path, CompileOptions options, std::shared_ptr<KernelService> kernels)
+  WarmModel(std::string path, CompileOptions options, std::shared_ptr<KernelService> kernels,
+            std::shared_ptr<const onnx::ModelMemory> memory)
       : path_(std::move(path)),
         options_(std::move(options)),
         kernels_(std::move(kernels)),
+        memory_(std::move(memory)),
         keeping_(1, KeepingOf(options_)) {}
   // A Program that was found and fits, made ready if it is not; null: there is none. Others that
   // need the same Program wait for it.
@@ -108,6 +123,9 @@ class WarmModel : public VariantProvider {
   absl::Status Restore(size_t stored, Variant& variant);
   std::list<Slot>::iterator Fitting(const std::vector<InputInfo>& inputs)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  OnnxImportOptions import_options() const;
+  // Takes over what the cache found, if that can be run.
+  bool TakeFound(const std::string& path);
   // Reads the file, once. `path`: as messages call it.
   absl::Status Read(const std::string& path);
   absl::StatusOr<ValueVariants::Made> Make(const std::vector<InputInfo>& inputs);
@@ -115,8 +133,11 @@ class WarmModel : public VariantProvider {
 
   const std::string path_;  // from the root: the working directory may change
   const CompileOptions options_;
+  std::atomic<bool> compiled_{false};
   const std::shared_ptr<KernelService> kernels_;
+  const std::shared_ptr<const onnx::ModelMemory> memory_;  // null: the file is read
   std::vector<PortInfo> inputs_, outputs_;
+  std::vector<Tensor> updatable_;        // what the last of inputs_ are in the model
   std::unique_ptr<ProgramCache> cache_;  // null: nothing is kept
   LongMutex reading_;
   KeyedMutex<size_t> finishing_;                   // by Slot::stored

@@ -29,6 +29,8 @@ class WorkerPool {
   absl::StatusOr<CodegenAnswer> Compile(const CodegenRequest& request);
 
   // As HelperPool. Thread-safe.
+  void PrepareAll(int processes) { pool_.PrepareAll(processes); }
+  HelperPool::Keeping Keep() { return HelperPool::Keeping(pool_); }
   void Stop() { pool_.Stop(); }
 
  private:

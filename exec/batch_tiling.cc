@@ -86,12 +86,6 @@ Cut CutOf(const CheckedProgram& program, const CheckedThunk& thunk, const Operan
   return cut;
 }
 
-// A thread each, if they are busy but for an eighth of the time; else one for all threads.
-int64_t LanesFor(int64_t parts, int64_t threads) {
-  const int64_t busy = (parts + threads - 1) / threads * threads;
-  return busy - parts <= busy / 8 ? std::min(parts, threads) : 1;
-}
-
 // The steps [begin, end) in `parts` parts: bytes that are fetched less.
 int64_t Gain(const Cut& step, int64_t parts) {
   const int64_t saved = step.cut_bytes > kKept ? step.cut_bytes : 0;
@@ -132,6 +126,11 @@ void ChooseParts(const std::vector<Cut>& steps, int64_t images, int64_t threads,
 }
 
 }  // namespace
+
+int64_t LanesFor(int64_t parts, int64_t threads) {
+  const int64_t busy = (parts + threads - 1) / threads * threads;
+  return busy - parts <= busy / 8 ? std::min(parts, threads) : 1;
+}
 
 std::vector<BatchTiling> ChooseBatchTilings(const std::vector<Cut>& steps, int threads) {
   std::vector<BatchTiling> tilings;

@@ -46,6 +46,10 @@ inline int64_t FirstPart(const BatchTiling& tiling, int64_t lane) {
   return tiling.parts * lane / tiling.lanes;
 }
 
+// Of a tiling with so many parts: a thread each, if they are busy but for an eighth of the time;
+// else one for all threads.
+int64_t LanesFor(int64_t parts, int64_t threads);
+
 // Where it pays: what stays in the caches against what shared operands cost that are read once for
 // each part. In order, without overlap, each of two steps and more; the same steps for any number
 // of threads.

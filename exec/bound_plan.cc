@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/bound_plan.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -24,6 +25,7 @@ struct BoundPlan::Clocked {
   Launcher& launcher;
   const RunControl& control;
   std::vector<double>* ms = nullptr;  // null: no clock
+  LaunchWatch* watch = nullptr;       // null: nobody looks
 };
 
 BoundPlan::BoundPlan(std::shared_ptr<const ExecutionPlan> plan)
@@ -54,6 +56,21 @@ void BoundPlan::SetBase(size_t base, void* memory) {
   const auto address = reinterpret_cast<uintptr_t>(memory);
   for (const ExecutionPlan::Patch& patch : plan_->patches_[base])
     words_[patch.word] = address + static_cast<uintptr_t>(patch.offset);
+}
+
+void BoundPlan::SetTemporaries(const std::vector<void*>& memory) {
+  const std::vector<ArenaRange>& ranges = plan_->arena_ranges();
+  bases_[0] = nullptr;  // SetArena is to set all words again
+  for (const ExecutionPlan::Patch& patch : plan_->patches_[0]) {
+    // Of an empty range at the place, the last one: it has the operand.
+    const auto after = std::upper_bound(
+        ranges.begin(), ranges.end(), patch.offset,
+        [](int64_t offset, const ArenaRange& range) { return offset < range.begin; });
+    if (after == ranges.begin()) continue;
+    const auto k = static_cast<size_t>(after - ranges.begin()) - 1;
+    words_[patch.word] = reinterpret_cast<uintptr_t>(memory[k]) +
+                         static_cast<uintptr_t>(patch.offset - ranges[k].begin);
+  }
 }
 
 absl::Status BoundPlan::VerifyPorts() const {
@@ -125,18 +142,54 @@ absl::Status BoundPlan::RunLaunch(const PlanLaunch& launch, size_t thunk, Launch
   return absl::OkStatus();
 }
 
+WatchedLaunch BoundPlan::Seen(const PlanStep& step, const PlanLaunch& launch, size_t lane) {
+  WatchedLaunch seen{step, lane, KindOf(launch), plan_->program().thunks[step.thunk].name, {}, {}};
+  for (size_t i = 0; i < step.operands.size(); ++i) {
+    const PlanOperand& operand = step.operands[i];
+    const bool input = i < step.inputs;
+    const size_t k = input ? i : i - step.inputs;
+    void* data = nullptr;
+    if (const auto* kernel = std::get_if<KernelLaunch>(&launch)) {
+      data = At<BufferArg>(kernel->buffers)[i].host;
+    } else if (const auto* library = std::get_if<LibraryLaunch>(&launch)) {
+      data = At<void*>(input ? library->inputs : library->outputs)[k];
+    } else if (const auto* copy = std::get_if<CopyLaunch>(&launch)) {
+      data = *At<void*>(input ? copy->from : copy->to);
+    } else if (const auto* dims = std::get_if<DimsLaunch>(&launch)) {
+      data = *At<void*>(dims->to);
+    }
+    (input ? seen.inputs : seen.outputs)
+        .push_back(operand.buffer < 0
+                       ? Tensor()
+                       : Tensor::View(data, operand.type, operand.shape, operand.strides));
+  }
+  return seen;
+}
+
+absl::Status BoundPlan::RunWatched(const PlanStep& step, const PlanLaunch& launch, size_t lane,
+                                   const Clocked& run) {
+  const WatchedLaunch seen = Seen(step, launch, lane);
+  absl::Status status = run.watch->Before(seen);
+  ended_by_watch_ = !status.ok();
+  if (status.ok()) KILN_RETURN_IF_ERROR(RunLaunch(launch, step.thunk, run.launcher));
+  if (status.ok()) status = run.watch->After(seen);
+  ended_by_watch_ = !status.ok();
+  return status;
+}
+
 absl::Status BoundPlan::RunSteps(size_t begin, size_t end, size_t lane, const Clocked& run) {
   for (size_t i = begin; i < end; ++i) {
     KILN_RETURN_IF_ERROR(run.control.Check());
     const PlanStep& step = plan_->steps_[i];
     const PlanLaunch& launch = lane == 0 ? step.launch : step.others[lane - 1];
-    if (run.ms == nullptr) {
+    if (run.ms == nullptr && run.watch == nullptr) {
       KILN_RETURN_IF_ERROR(RunLaunch(launch, step.thunk, run.launcher));
       continue;
     }
     const Clock::time_point start = Clock::now();
-    KILN_RETURN_IF_ERROR(RunLaunch(launch, step.thunk, run.launcher));
-    (*run.ms)[i] += MillisecondsSince(start);
+    KILN_RETURN_IF_ERROR(run.watch != nullptr ? RunWatched(step, launch, lane, run)
+                                              : RunLaunch(launch, step.thunk, run.launcher));
+    if (run.ms != nullptr) (*run.ms)[i] += MillisecondsSince(start);
   }
   return absl::OkStatus();
 }
@@ -159,21 +212,26 @@ absl::Status BoundPlan::RunLane(const PlanTiling& tiling, size_t lane, const Clo
 absl::Status BoundPlan::RunTiling(const PlanTiling& tiling, const Clocked& run) {
   const size_t lanes = tiling.lanes.size();
   if (lanes == 1) return RunLane(tiling, 0, run);
+  if (run.watch != nullptr) {
+    for (size_t lane = 0; lane < lanes; ++lane) KILN_RETURN_IF_ERROR(RunLane(tiling, lane, run));
+    return absl::OkStatus();
+  }
   // The last lane's times are the tiling's.
   run.launcher.Share(static_cast<int>(lanes), [&](int i) {
     const auto lane = static_cast<size_t>(i);
-    lanes_[lane] =
-        RunLane(tiling, lane, {run.launcher, run.control, lane + 1 == lanes ? run.ms : nullptr});
+    lanes_[lane] = RunLane(
+        tiling, lane, {run.launcher, run.control, lane + 1 == lanes ? run.ms : nullptr, nullptr});
   });
   for (size_t lane = 0; lane < lanes; ++lane) KILN_RETURN_IF_ERROR(lanes_[lane]);
   return absl::OkStatus();
 }
 
-absl::Status BoundPlan::Run(Launcher& launcher, const RunControl& control,
-                            std::vector<double>* ms) {
+absl::Status BoundPlan::Run(Launcher& launcher, const RunControl& control, std::vector<double>* ms,
+                            LaunchWatch* watch) {
+  ended_by_watch_ = false;
   KILN_RETURN_IF_ERROR(Snapshot());
   if (ms != nullptr) ms->resize(plan_->steps_.size());
-  const Clocked run{launcher, control, ms};
+  const Clocked run{launcher, control, ms, watch};
   size_t done = 0;
   for (const PlanTiling& tiling : plan_->tilings_) {
     KILN_RETURN_IF_ERROR(RunSteps(done, tiling.begin, 0, run));

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "exec/launch_watch.h"
 #include "exec/plan.h"
 #include "exec/support/launch.h"
 #include "kiln/model.h"
@@ -38,14 +39,19 @@ class BoundPlan {
   void SetArena(void* memory) { SetBase(0, memory); }
   void SetInput(size_t i, const void* data) { SetBase(1 + i, const_cast<void*>(data)); }
   void SetOutput(size_t i, void* data) { SetBase(1 + plan_->program().inputs.size() + i, data); }
+  // In place of SetArena: the address of each of the plan's arena_ranges, in that order.
+  void SetTemporaries(const std::vector<void*>& memory);
   // Whether a run is right with inputs and outputs where they have been set (plan_verifier.h). Does
-  // nothing unless kVerifyPlans.
+  // nothing unless the plan was verified.
   absl::Status VerifyPorts() const;
 
   // Takes a snapshot of all kernels, then launches everything in order, until `control` says stop.
-  // With `ms`, the time of each step is added to it.
+  // With `ms`, the time of each step is added to it. `watch`: null, or who looks at every launch of
+  // a plan that may be watched.
   absl::Status Run(Launcher& launcher, const RunControl& control = {},
-                   std::vector<double>* ms = nullptr);
+                   std::vector<double>* ms = nullptr, LaunchWatch* watch = nullptr);
+  // Whether the last run ended because its watch said so.
+  bool ended_by_watch() const { return ended_by_watch_; }
 
   // Of the last run where it depends on kernels.
   const PlanReport& report() const { return report_; }
@@ -65,6 +71,10 @@ class BoundPlan {
   }
   absl::Status Snapshot();
   absl::Status RunLaunch(const PlanLaunch& launch, size_t thunk, Launcher& launcher);
+  // RunLaunch, before and after which the watch has looked.
+  absl::Status RunWatched(const PlanStep& step, const PlanLaunch& launch, size_t lane,
+                          const Clocked& run);
+  WatchedLaunch Seen(const PlanStep& step, const PlanLaunch& launch, size_t lane);
   absl::Status RunSteps(size_t begin, size_t end, size_t lane, const Clocked& run);
   absl::Status RunLane(const PlanTiling& tiling, size_t lane, const Clocked& run);
   absl::Status RunTiling(const PlanTiling& tiling, const Clocked& run);
@@ -77,6 +87,7 @@ class BoundPlan {
   std::vector<std::unique_ptr<library::CallState>> states_;
   std::vector<absl::Status> lanes_;  // of the tiling that runs
   PlanReport report_;
+  bool ended_by_watch_ = false;
 };
 
 }  // namespace kiln

@@ -116,6 +116,16 @@ absl::StatusOr<MemoryPlan> PlanMemory(std::span<const Interval> intervals, int64
   return plan;
 }
 
+absl::StatusOr<MemoryPlan> MemoryBounds(std::span<const Interval> intervals, int64_t alignment) {
+  MemoryPlan bounds;
+  KILN_ASSIGN_OR_RETURN(const std::vector<Interval> aligned,
+                        Aligned(intervals, alignment, bounds.sum));
+  for (const PlanPart& part : CutIntoParts(aligned))
+    bounds.lower_bound = std::max(bounds.lower_bound, part.lower_bound);
+  bounds.best_bound = bounds.lower_bound;
+  return bounds;
+}
+
 absl::Status VerifyPlan(std::span<const Interval> intervals, const MemoryPlan& plan,
                         int64_t alignment) {
   const auto bad = [](auto&&... text) {

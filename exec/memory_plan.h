@@ -38,6 +38,7 @@ struct MemoryPlan {
   int64_t best_bound = 0;        // no plan has a smaller peak; at least lower_bound
   int64_t nodes = 0;             // of the exact search; 0: the greedy orders were enough
   std::string order = "";        // what made the part with the peak: "size first-fit", "exact TAW"
+  bool made = true;              // false: taken from earlier intervals (exec/memory/layouts.h)
   bool complete = true;          // false: budget.stop cut the search. Not to be kept: another run
                                  // may give another plan
 };
@@ -48,6 +49,9 @@ struct MemoryPlan {
 // thread-safe; starts no thread.
 absl::StatusOr<MemoryPlan> PlanMemory(std::span<const Interval> intervals, int64_t alignment,
                                       const PlanBudget& budget = {});
+
+// The bounds and the sum alone; errors as PlanMemory.
+absl::StatusOr<MemoryPlan> MemoryBounds(std::span<const Interval> intervals, int64_t alignment);
 
 // Checks alignment, bounds and that no two intervals alive together overlap. O(n log n) and
 // independent of PlanMemory.

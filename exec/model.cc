@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kiln/model.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "base/status_macros.h"
 #include "base/task_queue.h"
 #include "exec/model_state.h"
+#include "exec/recorded_provider.h"
 #include "exec/script.h"
 
 namespace kiln {
@@ -57,11 +59,33 @@ absl::Status NoPort(absl::string_view what, absl::string_view name,
                    })));
 }
 
+// Those that callers bind.
+std::vector<PortInfo> OwnInputs(const VariantProvider& provider) {
+  const std::vector<PortInfo>& all = provider.inputs();
+  const size_t own = all.size() - std::min(all.size(), provider.updatable().size());
+  return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(own)};
+}
+
 // Plans that are made otherwise, or whose making somebody watches, are the model's own.
 std::shared_ptr<PlanCache> PlansOf(VariantProvider& provider, const Pool& pool,
                                    const RunOptions& options) {
-  if (options.on_plan || options.separate_buffers) return std::make_shared<PlanCache>();
+  if (options.on_plan || options.temporaries != Temporaries::kPlanned || options.check_first_run ||
+      options.on_thunk || options.batch_invariant || options.record_level > 0)
+    return std::make_shared<PlanCache>();
   return provider.plans(pool, options.workspace_limit);
+}
+
+// Of a part of a script: its outputs are the script's, whose shapes any run may change.
+RunOptions PartOptions(RunOptions options) {
+  options.output_memory = OutputMemory::kReused;
+  options.record_level = 0;
+  return options;
+}
+
+absl::Status CheckRecordLevel(int level) {
+  if (level >= 0 && level <= 2) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("record_level: is ", level, ", expected 0, 1 or 2"));
 }
 
 }  // namespace
@@ -74,11 +98,15 @@ Model::State::State(std::shared_ptr<VariantProvider> p, const RunOptions& o)
       pool(*shared_pool),
       input_index(IndexOf(provider->inputs())),
       output_index(IndexOf(provider->outputs())),
+      own_inputs(OwnInputs(*provider)),
+      updatable(provider->inputs().begin() + static_cast<std::ptrdiff_t>(own_inputs.size()),
+                provider->inputs().end()),
+      updated(provider->updatable()),
       plans(PlansOf(*provider, pool, options)) {}
 
 Model::State::State(std::shared_ptr<VariantProvider> p, const State& whole)
     : provider(std::move(p)),
-      options(whole.options),
+      options(PartOptions(whole.options)),
       runtime(whole.runtime),
       shared_pool(whole.shared_pool),
       pool(*shared_pool),
@@ -86,12 +114,16 @@ Model::State::State(std::shared_ptr<VariantProvider> p, const State& whole)
       choosing(whole.choosing),
       input_index(IndexOf(provider->inputs())),
       output_index(IndexOf(provider->outputs())),
+      own_inputs(OwnInputs(*provider)),
+      updatable(provider->inputs().begin() + static_cast<std::ptrdiff_t>(own_inputs.size()),
+                provider->inputs().end()),
+      updated(provider->updatable()),
       plans(PlansOf(*provider, pool, options)) {}
 
 absl::StatusOr<size_t> Model::State::InputIndex(absl::string_view name) const {
   const auto it = input_index.find(name);
-  if (it != input_index.end()) return it->second;
-  return NoPort("input", name, provider->inputs());
+  if (it != input_index.end() && it->second < own_inputs.size()) return it->second;
+  return NoPort("input", name, own_inputs);
 }
 
 absl::StatusOr<size_t> Model::State::OutputIndex(absl::string_view name) const {
@@ -137,16 +169,22 @@ absl::StatusOr<Model> Model::Create(std::shared_ptr<VariantProvider> provider,
     KILN_RETURN_IF_ERROR(CheckThreads(options.threads));
     KILN_RETURN_IF_ERROR(CheckPorts(provider->inputs(), "input"));
     KILN_RETURN_IF_ERROR(CheckPorts(provider->outputs(), "output"));
+    KILN_RETURN_IF_ERROR(CheckRecordLevel(options.record_level));
     RunOptions own = options;
     if (own.runtime == nullptr) own.runtime = Runtime::Default();
     KILN_ASSIGN_OR_RETURN(std::vector<StatePorts> states,
-                          FindStatePorts(own.states, provider->inputs(), provider->outputs()));
+                          FindStatePorts(own.states, OwnInputs(*provider), provider->outputs()));
+    // Of the provider itself: what it shares with other models outlasts this one's giving it up.
+    const std::shared_ptr<library::PackedStore> store = provider->packed_store();
+    std::shared_ptr<RecordedProvider> recorder;
+    if (options.record_level == 2)
+      provider = recorder = std::make_shared<RecordedProvider>(std::move(provider));
     Model model;
     model.state_ = std::make_shared<State>(std::move(provider), own);
     model.state_->states = std::move(states);
-    KILN_ASSIGN_OR_RETURN(
-        model.state_->session,
-        library::Session::Create(&model.state_->pool, model.state_->provider->packed_store()));
+    model.state_->recorder = std::move(recorder);
+    KILN_ASSIGN_OR_RETURN(model.state_->session,
+                          library::Session::Create(&model.state_->pool, store));
     model.state_->choosing = {model.state_->provider->measured_choices(), options.workspace_limit,
                               &model.state_->pool};
     return model;
@@ -154,7 +192,8 @@ absl::StatusOr<Model> Model::Create(std::shared_ptr<VariantProvider> provider,
 }
 
 const std::vector<PortInfo>& Model::inputs() const {
-  return state_ != nullptr ? state_->provider->inputs() : NoPorts();
+  if (state_ == nullptr) return NoPorts();
+  return state_->updatable.empty() ? state_->provider->inputs() : state_->own_inputs;
 }
 const std::vector<PortInfo>& Model::outputs() const {
   return state_ != nullptr ? state_->provider->outputs() : NoPorts();
@@ -172,6 +211,11 @@ absl::StatusOr<size_t> Model::OutputIndex(absl::string_view name) const {
 
 absl::StatusOr<std::vector<Tensor>> Model::State::Run(const NamedTensors& inputs,
                                                       const RunControl& control) {
+  if (options.output_memory == OutputMemory::kBound) {
+    return absl::FailedPreconditionError(
+        "Model::Run: outputs are to be bound (OutputMemory::kBound), and it binds none; run a "
+        "context");
+  }
   std::unique_ptr<Context::Impl> context = Take();
   const auto run = [&]() -> absl::Status {
     if (!states.empty()) KILN_RETURN_IF_ERROR(context->states.Reset());
@@ -245,7 +289,7 @@ MemoryReport Model::memory() const {
   const PlanCache::Counts plans = state_->plans->counts();
   report.plans = plans.kept;
   report.plan_bytes = plans.bytes;
-  report.constants = plans.constants;
+  report.constants = plans.constants + state_->updated.bytes();
   const MutexLock lock(state_->mutex);
   report.idle_contexts = static_cast<int64_t>(state_->idle.size());
   for (const std::unique_ptr<Context::Impl>& context : state_->idle)

@@ -3,6 +3,7 @@
 #ifndef KILN_EXEC_MODEL_STATE_H_
 #define KILN_EXEC_MODEL_STATE_H_
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -12,10 +13,12 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "base/long_mutex.h"
 #include "base/mutex.h"
 #include "exec/binding.h"
 #include "exec/bound_plan.h"
 #include "exec/checked_program.h"
+#include "exec/input_parts.h"
 #include "exec/library/library.h"
 #include "exec/library/measured.h"
 #include "exec/plan_cache.h"
@@ -23,12 +26,14 @@
 #include "exec/state_buffers.h"
 #include "exec/support/launch.h"
 #include "exec/support/pool.h"
+#include "exec/updated_constants.h"
 #include "kiln/model.h"
 #include "kiln/run_control.h"
 
 namespace kiln {
 
-class ScriptRun;  // exec/script.h; who destroys states includes it
+class RecordedProvider;  // exec/recorded_provider.h
+class ScriptRun;         // exec/script.h; who destroys states includes it
 
 struct Model::State {
   // `options` are checked, and name a runtime.
@@ -50,11 +55,18 @@ struct Model::State {
   // What the provider has in place of a variant whose run failed for `why`; that if it is nothing.
   PlanCache::Made PreparedInstead(const std::shared_ptr<const PreparedRun>& refused,
                                   const BoundTensors& inputs, const absl::Status& why);
+  // The plan of a run in another form, for the same inputs.
+  absl::StatusOr<std::shared_ptr<const ExecutionPlan>> PlanAgain(const PreparedRun& prepared,
+                                                                 const BoundTensors& inputs,
+                                                                 const PlanOptions& how);
+  // As RunOptions::record_level says, after a run of `prepared` that went well.
+  void Record(const PreparedRun& prepared);
   // The model of a part of a script, with plans that all contexts share.
   std::shared_ptr<State> PartOf(const std::shared_ptr<VariantProvider>& part);
 
   absl::StatusOr<std::vector<Tensor>> Run(const NamedTensors& inputs, const RunControl& control);
   absl::Status Prepare(const NamedShapes& shapes);
+  absl::Status Update(absl::string_view name, const Tensor& value);
   absl::StatusOr<std::vector<std::vector<int64_t>>> OutputShapes(const NamedShapes& shapes);
 
   std::unique_ptr<Context::Impl> Take();
@@ -69,6 +81,9 @@ struct Model::State {
   library::Choosing choosing;  // of implementations of library operators
   std::map<std::string, size_t, std::less<>> input_index, output_index;
   std::vector<StatePorts> states;
+  // provider->inputs() in two: those of callers, and the constants that Update replaces.
+  const std::vector<PortInfo> own_inputs, updatable;
+  UpdatedConstants updated;
   const std::shared_ptr<PlanCache> plans;  // of all models alike, where their options allow
   const std::shared_ptr<MemoryCounts> counts = std::make_shared<MemoryCounts>();
 
@@ -78,16 +93,30 @@ struct Model::State {
   std::vector<std::unique_ptr<Context::Impl>> idle
       ABSL_GUARDED_BY(mutex);  // last in, first out: its memory is warm
 
+  // Of record_level: held while plans are made. The shapes that all inputs have.
+  LongMutex recording;
+  std::optional<std::vector<std::optional<std::vector<int64_t>>>> recorded
+      ABSL_GUARDED_BY(recording);
+  std::shared_ptr<RecordedProvider> recorder;  // at level 2: `provider`
+  std::atomic<bool> given_up{false};
+
  private:
   absl::StatusOr<std::vector<InputInfo>> Info(const BoundTensors& inputs) const;
   // Inputs of these shapes, without elements.
   absl::StatusOr<BoundTensors> WithShapes(const NamedShapes& shapes) const;
+  // Whether a state has an open extent, and may become larger from run to run.
+  bool grows() const;
   PlanCache::Made Make(const BoundTensors& inputs, const std::vector<bool>& wanted);
   PlanCache::Made MakeOf(const std::shared_ptr<const Variant>& variant,
                          const std::vector<InputInfo>& info, const std::vector<bool>& wanted);
   PlanCache::Made MakeInstead(std::shared_ptr<const Variant> variant,
                               const std::vector<InputInfo>& info, const std::vector<bool>& wanted,
                               absl::Status why);
+  PlanCache::Made MakeRecorded(const BoundTensors& inputs, const std::vector<bool>& wanted);
+  PlanOptions HowToPlan() const;
+  absl::StatusOr<std::shared_ptr<const ExecutionPlan>> PlanOf(
+      const std::shared_ptr<const Variant>& variant, const std::vector<InputInfo>& info,
+      const std::vector<bool>& wanted, const PlanOptions& how);
   absl::Status MakePlan(const std::vector<InputInfo>& info, PreparedRun& prepared);
   absl::Status BindScript(const std::vector<InputInfo>& info, PreparedRun& prepared) const;
 };
@@ -96,6 +125,7 @@ struct Context::Impl {
   explicit Impl(Model::State* m);
 
   absl::Status Bind(size_t input, Tensor view);
+  absl::Status BindParts(size_t input, const std::vector<Tensor>& parts);
   absl::Status BindOutput(size_t output, Tensor view);
   absl::Status SetOutputs(const std::vector<std::string>& names);
   absl::StatusOr<Tensor> Output(size_t output) const;
@@ -104,6 +134,8 @@ struct Context::Impl {
   absl::Status Run(const RunControl& control, std::vector<ThunkTime>* times);
   // The outputs of the last run; owned ones leave the context.
   std::vector<Tensor> TakeOutputs();
+  // Forgets the outputs of the last run; owned ones serve the next.
+  void DropOutputs();
   void Unbind();
   // Bytes of the memory that it keeps.
   int64_t kept_bytes() const;
@@ -119,6 +151,10 @@ struct Context::Impl {
   };
 
   absl::Status RunOnce(const RunControl& control, std::vector<ThunkTime>* times);
+  // RunOptions::check_first_run of a plan that has not run.
+  absl::Status CheckFirst(const PreparedRun& prepared);
+  // OutputMemory::kBound.
+  absl::Status CheckAllBound() const;
   absl::StatusOr<Bound*> FindBound();
   Bound MakeBound(std::shared_ptr<const PreparedRun> prepared);
   absl::Status RunScript(const Bound& bound, const RunControl& control,
@@ -131,7 +167,11 @@ struct Context::Impl {
   absl::Status PlaceOutputs(BoundPlan& bound);
   absl::Status PlaceInputs(BoundPlan& bound);
   absl::Status PlaceArena(BoundPlan& bound);
+  // Temporaries::kAllocated: new memory for each, until `blocks` goes.
+  absl::Status AllocateTemporaries(BoundPlan& bound, std::vector<Memory>& blocks);
   void CopyInputs();
+  // Before a run looks at its inputs: puts parts together, and binds the constants as they are now.
+  absl::Status CompleteInputs();
   absl::Status CheckBoundOutputs();
   absl::Status CheckBoundShape(size_t output, const std::vector<int64_t>& shape) const;
   absl::StatusOr<const Tensor*> OwnOutput(size_t output, const std::vector<int64_t>& shape);
@@ -142,8 +182,10 @@ struct Context::Impl {
   std::shared_ptr<Model::State> keep;  // set for contexts that a user holds
   Launcher launcher;
   BoundTensors bound_inputs, bound_outputs;
-  std::vector<bool> wanted;     // per output: computed by the next run
-  std::vector<Tensor> outputs;  // of the last run
+  std::vector<InputParts> parts;     // per input that has some
+  UpdatedConstants::Values updated;  // that bound_inputs has; null: none yet
+  std::vector<bool> wanted;          // per output: computed by the next run
+  std::vector<Tensor> outputs;       // of the last run
   // Memory of unbound outputs, kept while the shape stays; more than one where an earlier output is
   // bound.
   std::vector<std::vector<Tensor>> owned_outputs;

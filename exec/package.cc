@@ -106,29 +106,80 @@ Preimage ConstantPreimage(absl::string_view digest) {
   return Preimage().Add("schema", "1").Add("artefact", "constant").Add("digest", digest);
 }
 
+namespace {
+
+// Bytes in memory as a file.
+class MemoryFile : public ReadableFile {
+ public:
+  MemoryFile(absl::string_view bytes, std::shared_ptr<const void> owner)
+      : bytes_(bytes), owner_(std::move(owner)) {
+    info_.size = static_cast<int64_t>(bytes.size());
+    info_.is_regular = true;
+  }
+  const FileInfo& info() const override { return info_; }
+  absl::StatusOr<std::string> Read(int64_t offset, int64_t bytes) override {
+    if (offset < 0 || bytes < 0 || offset > info_.size)
+      return absl::InvalidArgumentError("reads beyond its bytes");
+    return std::string(bytes_.substr(static_cast<size_t>(offset), static_cast<size_t>(bytes)));
+  }
+
+ private:
+  const absl::string_view bytes_;
+  const std::shared_ptr<const void> owner_;
+  FileInfo info_;
+};
+
+}  // namespace
+
 absl::StatusOr<std::shared_ptr<Package>> Package::Open(absl::string_view path,
                                                        PackageValidation validate,
                                                        const std::string& validator) {
-  return CatchExceptions("opening the package", [&]() -> absl::StatusOr<std::shared_ptr<Package>> {
-    std::shared_ptr<Package> made(new Package);
-    if (validate == PackageValidation::kFirstUse)
-      made->validator_ = std::make_unique<Validator>(validator, 1);
-    PackTrust trust;
-    trust.unsigned_too = true;
-    auto pack = Pack::Open(RealFileSystem(), path, trust);
-    if (absl::IsUnimplemented(pack.status())) return absl::DataLossError(pack.status().message());
-    KILN_RETURN_IF_ERROR(pack.status());
-    made->pack_ = *std::move(pack);
-    const absl::Status read = made->Read();
-    made->validator_ = nullptr;  // its processes are not needed any more
-    if (read.ok()) return made;
-    const std::string text = absl::StrCat("package \"", path, "\": ", read.message());
-    return absl::IsUnimplemented(read) ? absl::DataLossError(text)
-                                       : absl::Status(read.code(), text);
+  return CatchExceptions("opening the package", [&] {
+    std::unique_ptr<Validator> made;
+    if (validate == PackageValidation::kFirstUse) made = std::make_unique<Validator>(validator, 1);
+    return OpenFile(nullptr, path, std::move(made), /*ports_only=*/false);
   });
 }
 
-absl::Status Package::Read() {
+absl::StatusOr<std::shared_ptr<Package>> Package::OpenBytes(absl::string_view bytes,
+                                                            std::shared_ptr<const void> owner,
+                                                            absl::string_view name) {
+  return CatchExceptions("opening the package", [&] {
+    return OpenFile(std::make_unique<MemoryFile>(bytes, std::move(owner)), name, nullptr,
+                    /*ports_only=*/false);
+  });
+}
+
+absl::StatusOr<std::shared_ptr<Package>> Package::OpenPorts(
+    absl::string_view path, std::optional<absl::string_view> bytes) {
+  return CatchExceptions("opening the package", [&] {
+    std::unique_ptr<ReadableFile> file;
+    if (bytes) file = std::make_unique<MemoryFile>(*bytes, nullptr);
+    return OpenFile(std::move(file), path, nullptr, /*ports_only=*/true);
+  });
+}
+
+absl::StatusOr<std::shared_ptr<Package>> Package::OpenFile(std::unique_ptr<ReadableFile> file,
+                                                           absl::string_view path,
+                                                           std::unique_ptr<Validator> validator,
+                                                           bool ports_only) {
+  std::shared_ptr<Package> made(new Package);
+  made->validator_ = std::move(validator);
+  PackTrust trust;
+  trust.unsigned_too = true;
+  auto pack = file == nullptr ? Pack::Open(RealFileSystem(), path, trust)
+                              : Pack::Open(std::move(file), path, trust);
+  if (absl::IsUnimplemented(pack.status())) return absl::DataLossError(pack.status().message());
+  KILN_RETURN_IF_ERROR(pack.status());
+  made->pack_ = *std::move(pack);
+  const absl::Status read = made->Read(ports_only);
+  made->validator_ = nullptr;  // its processes are not needed any more
+  if (read.ok()) return made;
+  const std::string text = absl::StrCat("package \"", path, "\": ", read.message());
+  return absl::IsUnimplemented(read) ? absl::DataLossError(text) : absl::Status(read.code(), text);
+}
+
+absl::Status Package::Read(bool ports_only) {
   const Preimage preimage = PackagePreimage();
   absl::StatusOr<Entry> entry = pack_->Read(preimage.Key(), &preimage.bytes());
   read_.insert(preimage.Key());
@@ -142,6 +193,7 @@ absl::Status Package::Read() {
     return absl::DataLossError("its description cannot be read");
   KILN_ASSIGN_OR_RETURN(inputs_, GetPorts(ports.inputs()));
   KILN_ASSIGN_OR_RETURN(outputs_, GetPorts(ports.outputs()));
+  if (ports_only) return absl::OkStatus();
   bool run_code = false;
   const packaged::Target* const target = Choose(stored_, &run_code);
   if (target == nullptr) return absl::DataLossError("has no target");

@@ -23,12 +23,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/file_system.h"
 #include "exec/package.pb.h"
 #include "exec/provider.h"
 #include "exec/validate/validator.h"
@@ -51,6 +53,15 @@ class Package : public VariantProvider {
       absl::string_view path, PackageValidation validate = PackageValidation::kTrust,
       const std::string& validator = "");
 
+  // The same of bytes that `owner` keeps as they are; `name` is what messages call them.
+  static absl::StatusOr<std::shared_ptr<Package>> OpenBytes(absl::string_view bytes,
+                                                            std::shared_ptr<const void> owner,
+                                                            absl::string_view name);
+  // Only what inputs() and outputs() of it would be; no kernel is looked at. `bytes`: in place of
+  // the file.
+  static absl::StatusOr<std::shared_ptr<Package>> OpenPorts(
+      absl::string_view path, std::optional<absl::string_view> bytes = std::nullopt);
+
   const std::vector<PortInfo>& inputs() const override { return inputs_; }
   const std::vector<PortInfo>& outputs() const override { return outputs_; }
   absl::StatusOr<std::shared_ptr<const Variant>> Get(const std::vector<InputInfo>& inputs) override;
@@ -72,7 +83,12 @@ class Package : public VariantProvider {
 
  private:
   Package() = default;
-  absl::Status Read();
+  // `file` null: that at `path`.
+  static absl::StatusOr<std::shared_ptr<Package>> OpenFile(std::unique_ptr<ReadableFile> file,
+                                                           absl::string_view path,
+                                                           std::unique_ptr<Validator> validator,
+                                                           bool ports_only);
+  absl::Status Read(bool ports_only);
   // An entry that the package names: kDataLoss where it is not there.
   absl::StatusOr<Entry> ReadEntry(const CacheKey& key, const std::string* preimage);
   // Whether the code of an entry may run; where it may not, counts it and warns: once for each

@@ -51,9 +51,11 @@ struct Area {
     offsets.push_back(&offset);
     steps.push_back(&step);
   }
-  absl::StatusOr<MemoryPlan> Plan(bool separate) const {
-    KILN_ASSIGN_OR_RETURN(MemoryPlan plan,
-                          separate ? Apart() : PlanMemory(intervals, kArenaAlignment));
+  absl::StatusOr<MemoryPlan> Plan(bool separate, const PlanMemoryFn& planner) const {
+    KILN_ASSIGN_OR_RETURN(MemoryPlan plan, separate ? Apart()
+                                           : planner != nullptr
+                                               ? planner(intervals, kArenaAlignment)
+                                               : PlanMemory(intervals, kArenaAlignment));
     KILN_RETURN_IF_ERROR(VerifyPlan(intervals, plan, kArenaAlignment));
     for (size_t i = 0; i < offsets.size(); ++i) *offsets[i] = plan.offsets[i];
     return plan;
@@ -115,30 +117,32 @@ class Arena {
     return MostAlive(all);
   }
 
-  absl::StatusOr<Placement> Plan(bool separate) && {
+  absl::StatusOr<Placement> Plan(bool separate, const PlanMemoryFn& planner) && {
     const int64_t bound = LowerBound();
-    bool lanes = false;
+    bool lanes = false, made = false;
     int64_t own_sums = 0;  // of lanes, beyond their peaks
     std::vector<int64_t> begins(areas_.size(), 0), steps(areas_.size(), 0);
     for (size_t r = 0; r < p_.repeats.size(); ++r) {
       if (areas_[r].intervals.empty()) continue;
-      KILN_ASSIGN_OR_RETURN(const MemoryPlan lane, areas_[r].Plan(separate));
+      KILN_ASSIGN_OR_RETURN(const MemoryPlan lane, areas_[r].Plan(separate, planner));
       const Interval all = LanesOf(r, lane.peak);
       const std::optional<int64_t> sums = CheckedMul(lane.sum - lane.peak, p_.repeats[r].lanes);
       if (all.size == kTooMuch || !sums)
         return absl::ResourceExhaustedError("the lanes of a batch tiling need too much memory");
       lanes = true;
+      made = made || lane.made;
       steps[r] = lane.peak;
       own_sums = Plus(own_sums, *sums);
       areas_.back().intervals.push_back(all);
       areas_.back().offsets.push_back(&begins[r]);
     }
-    KILN_ASSIGN_OR_RETURN(made_.memory, areas_.back().Plan(separate));
+    KILN_ASSIGN_OR_RETURN(made_.memory, areas_.back().Plan(separate, planner));
     for (size_t r = 0; r < p_.repeats.size(); ++r) {
       for (int64_t* offset : areas_[r].offsets) *offset += begins[r];
       for (int64_t* step : areas_[r].steps) *step = steps[r];
     }
     made_.memory.sum = Plus(made_.memory.sum, own_sums);
+    made_.memory.made = made_.memory.made || made;
     if (separate || !lanes) return std::move(made_);
     made_.memory.lower_bound = made_.memory.best_bound = bound;
     made_.memory.optimal = made_.memory.peak == bound;
@@ -171,8 +175,11 @@ class Arena {
 // Chooses the order of the steps and their ways, by the bound of live bytes.
 class Search {
  public:
-  explicit Search(const PlacementProblem& problem)
-      : p_(problem), second_(problem.steps.size(), false), order_(problem.steps.size()) {
+  explicit Search(const PlacementProblem& problem, const PlanMemoryFn& planner = nullptr)
+      : p_(problem),
+        planner_(planner),
+        second_(problem.steps.size(), false),
+        order_(problem.steps.size()) {
     std::iota(order_.begin(), order_.end(), 0);
   }
 
@@ -271,7 +278,8 @@ class Search {
     const PlacementProblem ordered = InOrder(p_, order_);
     KILN_ASSIGN_OR_RETURN(AliasClasses classes,
                           FormClasses(ordered, Permuted(second_, order_), !separate));
-    KILN_ASSIGN_OR_RETURN(const Placement made, Arena(ordered, std::move(classes)).Plan(separate));
+    KILN_ASSIGN_OR_RETURN(const Placement made,
+                          Arena(ordered, std::move(classes)).Plan(separate, planner_));
     Placement placed = made;
     for (size_t i = 0; i < order_.size(); ++i) {
       const auto t = static_cast<size_t>(order_[i]);
@@ -284,6 +292,7 @@ class Search {
   }
 
   const PlacementProblem& p_;
+  const PlanMemoryFn planner_;
   std::vector<bool> second_;  // per step, in the given order
   LaunchOrder order_;
   int64_t bound_ = 0;
@@ -291,8 +300,9 @@ class Search {
 
 }  // namespace
 
-absl::StatusOr<Placement> PlaceBuffers(const PlacementProblem& problem, bool separate) {
-  return separate ? Search(problem).Separate() : Search(problem).Best(/*reorder=*/true);
+absl::StatusOr<Placement> PlaceBuffers(const PlacementProblem& problem, bool separate,
+                                       const PlanMemoryFn& plan) {
+  return separate ? Search(problem).Separate() : Search(problem, plan).Best(/*reorder=*/true);
 }
 
 absl::StatusOr<Placement> PlaceInOrder(const PlacementProblem& problem) {

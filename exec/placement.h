@@ -23,6 +23,10 @@
 #ifndef KILN_EXEC_PLACEMENT_H_
 #define KILN_EXEC_PLACEMENT_H_
 
+#include <cstdint>
+#include <functional>
+#include <span>
+
 #include "absl/status/statusor.h"
 #include "exec/placement_problem.h"
 
@@ -32,8 +36,11 @@ namespace kiln {
 // own operands. Accesses and buffer numbers are the caller's to check. What lies in the arena is
 // verified; plan_verifier.h has all of it.
 // With `separate`, no two classes share memory, launches do not work in place, and kArenaAlignment
-// bytes lie between a class and the next.
-absl::StatusOr<Placement> PlaceBuffers(const PlacementProblem& problem, bool separate = false);
+// bytes lie between a class and the next. Without, `plan` gives the offsets; null: PlanMemory does.
+using PlanMemoryFn =
+    std::function<absl::StatusOr<MemoryPlan>(std::span<const Interval>, int64_t alignment)>;
+absl::StatusOr<Placement> PlaceBuffers(const PlacementProblem& problem, bool separate = false,
+                                       const PlanMemoryFn& plan = nullptr);
 
 // The same in the given order.
 absl::StatusOr<Placement> PlaceInOrder(const PlacementProblem& problem);

@@ -17,11 +17,13 @@
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "exec/batch_tiling.h"
+#include "exec/kernel_form.h"
 #include "exec/kernel_operands.h"
 #include "exec/needed_thunks.h"
 #include "exec/operands.h"
 #include "exec/plan_verifier.h"
 #include "exec/resolve.h"
+#include "exec/sample_tiling.h"
 #include "exec/vm/vm.h"
 
 namespace kiln {
@@ -38,16 +40,6 @@ constexpr double kSerialGrains = 4;  // speed
 constexpr double kAloneGrains = 0.5;  // speed
 // From this on, some 10 us, kernels are cut into tasks, which threads that are awake may share.
 constexpr double kOpportunisticGrains = 1;  // speed
-
-// Whether a kernel takes longer in place: a load waits for a masked store before it to be done
-// where they overlap, masked lanes included, as do the end of a row and the beginning of the next.
-// It waits for about as long as a row of kLongRow elements takes.
-bool RowsWait(const Kernel& kernel, int64_t step, std::span<const int64_t> dims) {
-  constexpr int64_t kLongRow = 200;  // speed
-  if (kernel.num_iterated() < 2 || step <= 1) return false;
-  const int64_t row = dims[static_cast<size_t>(kernel.innermost())];
-  return row < kLongRow && row % step != 0;
-}
 
 template <typename... T>
 absl::Status Invalid(const T&... text) {
@@ -96,18 +88,20 @@ class PlanBuilder {
  public:
   PlanBuilder(std::shared_ptr<const CheckedProgram> program, const SymbolValues& symbols,
               const std::vector<bool>& present, const std::vector<bool>& wanted,
-              const std::shared_ptr<library::Session>& session, const library::Choosing& choosing)
+              const std::shared_ptr<library::Session>& session, const library::Choosing& choosing,
+              const PlanOptions& options)
       : plan_(new ExecutionPlan()),
         program_(*program),
         symbols_(symbols),
         present_(present),
         wanted_(wanted),
         session_(session),
-        choosing_(choosing) {
+        choosing_(choosing),
+        options_(options) {
     plan_->program_ = std::move(program);
   }
 
-  absl::StatusOr<std::shared_ptr<const ExecutionPlan>> Build(bool separate) {
+  absl::StatusOr<std::shared_ptr<const ExecutionPlan>> Build() {
     if (present_.size() != program_.inputs.size() || wanted_.size() != program_.outputs.size())
       return Invalid("program: one flag per input and output is needed");
     needed_ = NeededThunks(program_, wanted_);
@@ -118,7 +112,11 @@ class PlanBuilder {
     for (size_t t = 0; t < program_.thunks.size(); ++t)
       if (needed_[t]) KILN_RETURN_IF_ERROR(Named(t, ResolveOperands(t)));
     ChooseThreads();
-    tilings_ = TileBatch(program_, session_->threads(), operands_, problem_);
+    if (options_.by_samples) {
+      KILN_RETURN_IF_ERROR(TileSamples());
+    } else {
+      tilings_ = TileBatch(program_, session_->threads(), operands_, problem_);
+    }
     lanes_.assign(program_.thunks.size(), 1);
     for (const BatchTiling& tiling : tilings_) {
       std::fill_n(lanes_.begin() + static_cast<ptrdiff_t>(tiling.begin), tiling.end - tiling.begin,
@@ -126,8 +124,9 @@ class PlanBuilder {
     }
     for (size_t t = 0; t < program_.thunks.size(); ++t)
       if (needed_[t]) KILN_RETURN_IF_ERROR(Named(t, PrepareThunk(t)));
-    KILN_ASSIGN_OR_RETURN(plan_->placement_, PlaceBuffers(problem_, separate));
-    if (kVerifyPlans) KILN_RETURN_IF_ERROR(VerifyPlacement(problem_, plan_->placement_));
+    KILN_ASSIGN_OR_RETURN(plan_->placement_,
+                          PlaceBuffers(problem_, options_.separate_buffers, options_.plan_memory));
+    if (options_.verified) KILN_RETURN_IF_ERROR(VerifyPlacement(problem_, plan_->placement_));
     plan_->donations_ = Donations(problem_, plan_->placement_);
     plan_->patches_.resize(1 + program_.inputs.size() + program_.outputs.size());
     AddSteps();
@@ -136,7 +135,9 @@ class PlanBuilder {
     for (const PlacementProblem::Buffer& buffer : problem_.buffers)
       plan_->buffer_bytes_.push_back(buffer.bytes);
     plan_->MakeReport();
-    if (kVerifyPlans)
+    if (options_.separate_buffers)
+      plan_->arena_ranges_ = ArenaRangesOf(problem_, plan_->placement_, lanes_);
+    if (options_.verified)
       plan_->problem_ = std::make_unique<const PlacementProblem>(std::move(problem_));
     return std::move(plan_);
   }
@@ -273,6 +274,36 @@ class PlanBuilder {
     session_ = session_->Serial();
   }
 
+  // Each library operator that is cut is a tiling of its own. Whether it works on all threads is
+  // asked of one sample of the whole program, and of it, so that it does not depend on the batch:
+  // where not, each lane has samples of its own.
+  absl::Status TileSamples() {
+    samples_.resize(program_.thunks.size());
+    double work = 0;
+    for (size_t t = 0; t < program_.thunks.size(); ++t) {
+      if (!needed_[t]) continue;
+      absl::StatusOr<SampleCut> cut = CutIntoSamples(program_, program_.thunks[t], operands_[t]);
+      if (!cut.ok()) return Named(t, cut.status());
+      samples_[t] = *std::move(cut);
+      TakeFirstSample(samples_[t], operands_[t]);
+      if (samples_[t].samples > 0) work += Work(program_.thunks[t], operands_[t]);
+    }
+    samples_share_ = work >= kSerialGrains * Grain();
+    for (size_t t = 0; t < program_.thunks.size(); ++t) {
+      const int64_t samples = samples_[t].samples;
+      if (samples <= 1) continue;
+      const int64_t lanes = SampleShares(t) ? 1 : LanesFor(samples, session_->threads());
+      tilings_.push_back({t, t + 1, samples, lanes});
+      problem_.repeats.push_back({t, t + 1, lanes});
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether all threads work on a sample of a step that is cut.
+  bool SampleShares(size_t t) const {
+    return samples_share_ && Work(program_.thunks[t], operands_[t]) >= kAloneGrains * Grain();
+  }
+
   absl::Status PrepareThunk(size_t t) {
     switch (program_.thunks[t].kind) {
       case CheckedThunk::Kind::kKernel:
@@ -291,35 +322,12 @@ class PlanBuilder {
 
   // ---- Kernels
 
-  static std::optional<int> Choose(const program::KernelDef& def,
-                                   const std::vector<int64_t>& dims) {
-    for (int j = 0; j < def.choices_size(); ++j) {
-      const program::KernelChoice& choice = def.choices(j);
-      bool holds = true;
-      for (int d = 0; d < choice.at_most_size(); ++d) {
-        holds &= choice.at_most(d) == -1 || dims[static_cast<size_t>(d)] <= choice.at_most(d);
-      }
-      if (holds) return j;
-    }
-    return std::nullopt;
-  }
-
   size_t SlotOf(const std::shared_ptr<KernelHandle>& handle) {
     std::vector<std::shared_ptr<KernelHandle>>& kernels = plan_->kernels_;
     const auto found = std::find(kernels.begin(), kernels.end(), handle);
     if (found != kernels.end()) return static_cast<size_t>(found - kernels.begin());
     kernels.push_back(handle);
     return kernels.size() - 1;
-  }
-
-  // For launches with an input that has no elements while an output has some, as of a concat: what
-  // compiled code loads for vector lanes in which a guard is false lies somewhere in the operand,
-  // and there is nothing there.
-  static absl::StatusOr<std::shared_ptr<KernelHandle>> OnVm(const Kernel& kernel, KernelFn run) {
-    KILN_ASSIGN_OR_RETURN(std::shared_ptr<const VmKernel> vm, VmKernel::Compile(kernel));
-    const void* const self = vm.get();
-    return std::make_shared<KernelHandle>(
-        std::make_shared<KernelFunction>(KernelFunction{run, self, /*vm=*/true, std::move(vm)}));
   }
 
   absl::Status PrepareKernel(size_t t) {
@@ -329,7 +337,7 @@ class PlanBuilder {
     KILN_RETURN_IF_ERROR(CheckKernelOperands(program_.kernels[k], operands));
     if (AllEmpty(operands.outputs)) return absl::OkStatus();
     const program::KernelDef& def = program_.variant->program.kernels(thunk.kernel);
-    const std::optional<int> choice = Choose(def, operands.dims);
+    const std::optional<int> choice = ChooseForm(def, operands.dims);
     KernelLaunch launch;
     std::shared_ptr<KernelHandle> handle;  // none: no form is for these extents
     if (choice) {
@@ -427,7 +435,9 @@ class PlanBuilder {
       if (ref.buffer < 0) {
         request.inputs.push_back({false, DType::kF32, {}, {}, nullptr});
       } else {
-        request.inputs.push_back({true, ref.type, ref.shape, ref.strides, ConstantData(ref)});
+        // What moves from part to part is packed for none.
+        const void* const constant = ref.part_bytes == 0 ? ConstantData(ref) : nullptr;
+        request.inputs.push_back({true, ref.type, ref.shape, ref.strides, constant});
       }
     }
     for (const ResolvedRef& ref : operands.outputs) {
@@ -447,8 +457,10 @@ class PlanBuilder {
 
   // Lanes have a thread each, and small calls are over before another thread has its part.
   const std::shared_ptr<library::Session>& SessionFor(size_t t) {
+    const bool cut = options_.by_samples && samples_[t].samples > 0;
     const bool shares =
-        lanes_[t] == 1 && Work(program_.thunks[t], operands_[t]) >= kAloneGrains * Grain();
+        cut ? SampleShares(t)
+            : lanes_[t] == 1 && Work(program_.thunks[t], operands_[t]) >= kAloneGrains * Grain();
     if (session_->threads() == 1 || shares) return session_;
     if (alone_ == nullptr) alone_ = session_->Serial();
     return alone_;
@@ -523,24 +535,9 @@ class PlanBuilder {
     if (to.elements != count)
       return Invalid(count, " values for a tensor of ", to.elements, " elements");
     if (count == 0) return absl::OkStatus();
-    const size_t item = SizeOf(to.type);
     DimsLaunch launch;
-    launch.bytes.resize(item * operands.dims.size());
-    for (size_t i = 0; i < operands.dims.size(); ++i) {
-      // Narrower integers are the low bytes; a value that they cannot hold is an error, not a
-      // wrapped number.
-      const int64_t value = operands.dims[i];
-      const int bits = static_cast<int>(8 * item) - (IsSigned(to.type) ? 1 : 0);
-      const int64_t least = IsSigned(to.type) && bits < 63 ? -(int64_t{1} << bits)
-                            : IsSigned(to.type)            ? value
-                                                           : 0;
-      if (value < least || (bits < 63 && value >= int64_t{1} << bits)) {
-        return absl::OutOfRangeError(
-            absl::StrCat("value ", value, " does not fit in ", Name(to.type)));
-      }
-      std::memcpy(launch.bytes.data() + i * item, &value, item);
-    }
-    launch.copy = StridedCopy(to.shape, DenseStrides(to.shape), to.strides, item);
+    KILN_ASSIGN_OR_RETURN(launch.bytes, BytesOf(operands.dims, to.type));
+    launch.copy = StridedCopy(to.shape, DenseStrides(to.shape), to.strides, SizeOf(to.type));
     prepared_[t].emplace_back(std::move(launch));
     return absl::OkStatus();
   }
@@ -559,6 +556,19 @@ class PlanBuilder {
     placed.to = placed.from + 1;
     AddPatch(placed.from, from.buffer, from.begin, {});
     AddPatch(placed.to, to.buffer, to.begin, {});
+    if (!options_.watched) return;
+    const std::vector<int64_t> bytes = {to.end - to.begin};
+    step.inputs = 1;
+    step.operands = {{from.buffer, DType::kU8, bytes, {1}}, {to.buffer, DType::kU8, bytes, {1}}};
+  }
+
+  // For who watches the launches.
+  void AddOperands(const Operands& operands, PlanStep& step) {
+    step.inputs = operands.inputs.size();
+    for (const auto* refs : {&operands.inputs, &operands.outputs}) {
+      for (const ResolvedRef& ref : *refs)
+        step.operands.push_back({ref.buffer, ref.type, ref.shape, ref.strides});
+    }
   }
 
   // ---- Putting it together
@@ -632,6 +642,7 @@ class PlanBuilder {
     step.times = tiling.parts;
     for (const ResolvedRef& ref : operands.inputs) step.bytes += ref.bytes() * step.times;
     for (const ResolvedRef& ref : operands.outputs) step.bytes += ref.bytes() * step.times;
+    if (options_.watched) AddOperands(operands, step);
     Finish(step.launch, operands, t, {});
     for (size_t i = 0; i < step.others.size(); ++i) {
       const auto lane = static_cast<int64_t>(i) + 1;
@@ -663,6 +674,7 @@ class PlanBuilder {
   const std::vector<bool>& wanted_;
   std::shared_ptr<library::Session> session_;
   const library::Choosing& choosing_;
+  const PlanOptions options_;
   std::shared_ptr<library::Session> alone_;  // for one thread; made when first needed
   PlacementProblem problem_;
   std::vector<bool> needed_;  // per thunk
@@ -670,16 +682,18 @@ class PlanBuilder {
   std::vector<Operands> operands_;
   std::vector<std::vector<PlanLaunch>> prepared_;  // before buffers have places; empty: no launch
   std::vector<BatchTiling> tilings_;
-  std::vector<int64_t> lanes_;  // per thunk
+  std::vector<int64_t> lanes_;      // per thunk
+  std::vector<SampleCut> samples_;  // per thunk, where steps are cut into samples
+  bool samples_share_ = false;      // a sample of the program has enough work for all threads
 };
 
 absl::StatusOr<std::shared_ptr<const ExecutionPlan>> ExecutionPlan::Create(
     std::shared_ptr<const CheckedProgram> program, const SymbolValues& symbols,
     const std::vector<bool>& present, const std::vector<bool>& wanted,
     const std::shared_ptr<library::Session>& session, const library::Choosing& choosing,
-    bool separate_buffers) {
-  return PlanBuilder(std::move(program), symbols, present, wanted, session, choosing)
-      .Build(separate_buffers);
+    const PlanOptions& options) {
+  return PlanBuilder(std::move(program), symbols, present, wanted, session, choosing, options)
+      .Build();
 }
 
 }  // namespace kiln

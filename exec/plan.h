@@ -29,12 +29,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "exec/arena_ranges.h"
 #include "exec/checked_program.h"
 #include "exec/donation.h"
 #include "exec/library/library.h"
 #include "exec/library/measured.h"
 #include "exec/placement.h"
 #include "exec/plan_info.h"
+#include "exec/plan_verifier.h"
 #include "exec/provider.h"
 #include "exec/strided_copy.h"
 #include "exec/support/admission.h"
@@ -81,12 +83,31 @@ struct DimsLaunch {
 
 using PlanLaunch = std::variant<KernelLaunch, LibraryLaunch, CopyLaunch, DimsLaunch>;
 
+// What a launch reads or writes, as it sees it: of one part where it runs in parts.
+struct PlanOperand {
+  int32_t buffer = -1;  // -1: an absent optional input of a library operator
+  DType type = DType::kF32;
+  std::vector<int64_t> shape, strides;
+};
+
 struct PlanStep {
   PlanLaunch launch;
   std::vector<PlanLaunch> others;  // of the further lanes of a tiling
   size_t thunk = 0;
   int64_t times = 1;
   int64_t bytes = 0;  // read and written, in all
+  // Inputs, then outputs; of a plan that is watched.
+  size_t inputs = 0;
+  std::vector<PlanOperand> operands;
+};
+
+// How a plan is made, beside for speed.
+struct PlanOptions {
+  bool separate_buffers = false;       // as Temporaries::kSeparate
+  bool by_samples = false;             // as RunOptions::batch_invariant
+  bool watched = false;                // its runs may have a LaunchWatch
+  bool verified = kVerifyPlans;        // by plan_verifier.h
+  PlanMemoryFn plan_memory = nullptr;  // as `plan` of PlaceBuffers
 };
 
 // Steps that run once for each part of the batch (batch_tiling.h).
@@ -107,17 +128,18 @@ struct PlanTiling {
 class ExecutionPlan {
  public:
   // `present` has one entry per input, `wanted` one per output: launches that no wanted output
-  // needs are left out. `separate_buffers` as in RunOptions. Errors name the thunk:
-  // kInvalidArgument for operands that do not fit,
+  // needs are left out. Errors name the thunk: kInvalidArgument for operands that do not fit,
   // kOutOfRange for extents beyond any memory, kUnimplemented for what no library operator does.
   static absl::StatusOr<std::shared_ptr<const ExecutionPlan>> Create(
       std::shared_ptr<const CheckedProgram> program, const SymbolValues& symbols,
       const std::vector<bool>& present, const std::vector<bool>& wanted,
       const std::shared_ptr<library::Session>& session, const library::Choosing& choosing = {},
-      bool separate_buffers = false);
+      const PlanOptions& options = {});
 
   const CheckedProgram& program() const { return *program_; }
   const std::vector<std::vector<int64_t>>& output_shapes() const { return output_shapes_; }
+  // Whether its memory was planned anew (exec/memory/layouts.h).
+  bool made_layout() const { return placement_.memory.made; }
   int64_t arena_bytes() const { return placement_.memory.peak; }
   // How much of the pool a run takes.
   Admission::Share share() const { return share_; }
@@ -127,6 +149,9 @@ class ExecutionPlan {
   // Whether the output may be the input's memory, from the first byte on; then no other input may
   // overlap it that is not read before all writes.
   bool WritesInPlace(size_t input, size_t output) const;
+
+  // By address; empty unless buffers are separate.
+  const std::vector<ArenaRange>& arena_ranges() const { return arena_ranges_; }
 
   // What does not depend on kernels.
   const PlanReport& report() const { return report_; }
@@ -158,7 +183,8 @@ class ExecutionPlan {
   std::vector<int64_t> buffer_bytes_;
   Placement placement_;
   Donations donations_;
-  std::unique_ptr<const PlacementProblem> problem_;  // null unless kVerifyPlans
+  std::unique_ptr<const PlacementProblem> problem_;  // null unless it was verified
+  std::vector<ArenaRange> arena_ranges_;
   Admission::Share share_ = Admission::Share::kExclusive;
   std::vector<std::shared_ptr<KernelHandle>> kernels_;
   std::vector<PlanStep> steps_;

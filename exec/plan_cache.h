@@ -10,6 +10,7 @@
 #ifndef KILN_EXEC_PLAN_CACHE_H_
 #define KILN_EXEC_PLAN_CACHE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -23,6 +24,7 @@
 #include "base/keyed_mutex.h"
 #include "base/mutex.h"
 #include "base/tensor.h"
+#include "exec/memory/layouts.h"
 #include "exec/plan.h"
 #include "exec/provider.h"
 #include "kiln/dim.h"
@@ -43,6 +45,8 @@ struct PreparedRun {
   std::shared_ptr<const Variant> variant;
   std::shared_ptr<const ExecutionPlan> plan;  // null: the variant's script
   SymbolValues symbols;                       // of a script
+  // RunOptions::check_first_run: whether the plan has been checked, or somebody is about it.
+  mutable std::atomic<bool> checked{false};
 
   // Whether it is right for these inputs.
   bool Holds(const BoundTensors& inputs, const std::vector<bool>& wanted_now) const;
@@ -51,6 +55,9 @@ struct PreparedRun {
 // Thread-safe.
 class PlanCache {
  public:
+  // `store`, which outlives this, keeps memory plans; null: nobody does.
+  explicit PlanCache(MemoryPlanStore* store = nullptr) : layouts_(store) {}
+
   using Made = absl::StatusOr<std::shared_ptr<const PreparedRun>>;
   using MakeFn = absl::FunctionRef<Made()>;
 
@@ -68,12 +75,14 @@ class PlanCache {
     int64_t constants = 0;  // bytes that the newest reads, packed ones included
   };
   Counts counts() const;
+  MemoryLayouts& layouts() { return layouts_; }
 
  private:
   std::shared_ptr<const PreparedRun> Find(const BoundTensors& inputs,
                                           const std::vector<bool>& wanted);
   void Add(std::shared_ptr<const PreparedRun> made) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  MemoryLayouts layouts_;
   KeyedMutex<std::string> making_;  // by the text of shapes
   mutable Mutex mutex_;
   std::list<std::shared_ptr<const PreparedRun>> kept_ ABSL_GUARDED_BY(mutex_);  // newest use first

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "exec/launch_watch.h"
 #include "exec/plan.h"
 
 namespace kiln {
@@ -65,6 +66,11 @@ std::string WhatOf(const PlanStep& step, const CheckedProgram& program) {
 }
 
 }  // namespace
+
+const char* KindOf(const PlanLaunch& launch) {
+  static constexpr const char* kKinds[] = {"kernel", "library", "copy", "host"};
+  return kKinds[launch.index()];
+}
 
 std::vector<PlannedCall> ExecutionPlan::LibraryCalls() const {
   std::vector<PlannedCall> calls;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "exec/model_state.h"
+#include "exec/recorded_provider.h"
 #include "exec/script.h"
 #include "exec/symbols.h"
 
@@ -16,6 +17,11 @@ namespace {
 template <typename... T>
 absl::Status Invalid(const T&... text) {
   return absl::InvalidArgumentError(absl::StrCat(text...));
+}
+
+std::string ShapeText(const std::optional<Tensor>& input) {
+  if (!input) return "it is absent";
+  return absl::StrCat("shape is [", absl::StrJoin(input->shape(), ", "), "]");
 }
 
 // The inputs whose elements count: those of guards, and those whose elements are symbols.
@@ -44,8 +50,13 @@ bool ValuesCount(const Variant& variant, const std::vector<InputInfo>& info) {
   const auto unknown = [](const InputInfo& input) {
     return input.present && input.tensor.data() == nullptr && input.tensor.num_elements() > 0;
   };
+  const auto known = [&](const std::string& name) {
+    return std::any_of(info.begin(), info.end(), [&](const InputInfo& input) {
+      return input.name == name && input.present && input.tensor.data() != nullptr;
+    });
+  };
   for (const Guard& guard : variant.guards)
-    if (guard.kind == Guard::Kind::kValue) return true;
+    if (guard.kind == Guard::Kind::kValue && !known(guard.input)) return true;
   const size_t ports = std::min(info.size(), static_cast<size_t>(variant.program.inputs_size()));
   for (size_t i = 0; i < ports; ++i) {
     if (variant.program.inputs(static_cast<int>(i)).elements_size() > 0 && unknown(info[i]))
@@ -91,7 +102,40 @@ absl::StatusOr<std::vector<InputInfo>> Model::State::Info(const BoundTensors& in
 
 PlanCache::Made Model::State::Prepared(const BoundTensors& inputs,
                                        const std::vector<bool>& wanted) {
-  return plans->Get(inputs, wanted, [&] { return Make(inputs, wanted); });
+  return plans->Get(inputs, wanted, [&] {
+    return options.record_level > 0 ? MakeRecorded(inputs, wanted) : Make(inputs, wanted);
+  });
+}
+
+PlanCache::Made Model::State::MakeRecorded(const BoundTensors& inputs,
+                                           const std::vector<bool>& wanted) {
+  const LongMutexLock lock(recording);
+  for (size_t i = 0; recorded && i < inputs.size(); ++i) {
+    const std::optional<std::vector<int64_t>>& kept = (*recorded)[i];
+    if (inputs[i].has_value() == kept.has_value() && (!kept || inputs[i]->shape() == *kept))
+      continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "input \"", provider->inputs()[i].name, "\": ", ShapeText(inputs[i]),
+        "; the first run had ", kept ? absl::StrCat("[", absl::StrJoin(*kept, ", "), "]") : "none",
+        ", which record_level ", options.record_level,
+        " keeps; give that, or make a model with record_level 0"));
+  }
+  if (given_up) {
+    return absl::FailedPreconditionError(
+        "record_level 2: other outputs, or values, need a plan that was not made before what makes "
+        "plans was given up; run as the first time, or make a model with a lower level");
+  }
+  PlanCache::Made made = Make(inputs, wanted);
+  if (made.ok()) recorded = (*made)->shapes;
+  return made;
+}
+
+void Model::State::Record(const PreparedRun& prepared) {
+  if (recorder == nullptr || given_up || prepared.plan == nullptr) return;
+  const LongMutexLock lock(recording);
+  if (given_up.exchange(true)) return;
+  choosing.measured = nullptr;
+  recorder->GiveUp(prepared.variant);
 }
 
 PlanCache::Made Model::State::Make(const BoundTensors& inputs, const std::vector<bool>& wanted) {
@@ -139,9 +183,29 @@ PlanCache::Made Model::State::MakeOf(const std::shared_ptr<const Variant>& varia
   return prepared;
 }
 
-absl::Status Model::State::MakePlan(const std::vector<InputInfo>& info, PreparedRun& prepared) {
-  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const CheckedProgram> program,
-                        Checked(prepared.variant));
+bool Model::State::grows() const {
+  return std::any_of(states.begin(), states.end(), [&](const StatePorts& state) {
+    return !Constant(provider->inputs()[state.input].shape).has_value();
+  });
+}
+
+PlanOptions Model::State::HowToPlan() const {
+  return {.separate_buffers = options.temporaries != Temporaries::kPlanned,
+          .by_samples = options.batch_invariant,
+          .watched = options.on_thunk != nullptr,
+          .verified = kVerifyPlans || options.check_first_run};
+}
+
+absl::StatusOr<std::shared_ptr<const ExecutionPlan>> Model::State::PlanAgain(
+    const PreparedRun& prepared, const BoundTensors& inputs, const PlanOptions& how) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info(inputs));
+  return PlanOf(prepared.variant, info, prepared.wanted, how);
+}
+
+absl::StatusOr<std::shared_ptr<const ExecutionPlan>> Model::State::PlanOf(
+    const std::shared_ptr<const Variant>& variant, const std::vector<InputInfo>& info,
+    const std::vector<bool>& wanted, const PlanOptions& how) {
+  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const CheckedProgram> program, Checked(variant));
   const std::vector<PortInfo>& outputs = provider->outputs();
   if (program->outputs.size() != outputs.size()) {
     return Invalid("program: ", program->outputs.size(), " outputs; the model has ",
@@ -156,10 +220,17 @@ absl::Status Model::State::MakePlan(const std::vector<InputInfo>& info, Prepared
   KILN_ASSIGN_OR_RETURN(const SymbolValues symbols, BindSymbols(program->inputs, info));
   std::vector<bool> present;
   for (const InputInfo& input : info) present.push_back(input.present);
-  KILN_ASSIGN_OR_RETURN(prepared.plan,
-                        ExecutionPlan::Create(program, symbols, present, prepared.wanted, session,
-                                              choosing, options.separate_buffers));
-  ++runtime->state().plans;
+  return ExecutionPlan::Create(program, symbols, present, wanted, session, choosing, how);
+}
+
+absl::Status Model::State::MakePlan(const std::vector<InputInfo>& info, PreparedRun& prepared) {
+  const auto sizes = grows() ? MemoryLayouts::Sizes::kGrowing : MemoryLayouts::Sizes::kFixed;
+  PlanOptions how = HowToPlan();
+  how.plan_memory = [&](std::span<const Interval> intervals, int64_t alignment) {
+    return plans->layouts().Plan(intervals, alignment, sizes);
+  };
+  KILN_ASSIGN_OR_RETURN(prepared.plan, PlanOf(prepared.variant, info, prepared.wanted, how));
+  if (prepared.plan->made_layout()) ++runtime->state().plans;
   if (options.on_plan) {
     std::string text;
     for (const InputInfo& input : info) {
@@ -199,6 +270,8 @@ absl::StatusOr<BoundTensors> Model::State::WithShapes(const NamedShapes& shapes)
       return Invalid("input \"", name, "\": shape [", absl::StrJoin(shape, ", "), "] has no size");
     inputs[index] = Tensor::View(nullptr, ports[index].type, shape);
   }
+  const UpdatedConstants::Values now = updated.Now();
+  for (size_t k = 0; k < now->size(); ++k) inputs[own_inputs.size() + k] = (*now)[k];
   for (size_t i = 0; i < ports.size(); ++i) {
     if (inputs[i] || ports[i].optional) continue;
     const std::optional<std::vector<int64_t>> shape = Constant(ports[i].shape);

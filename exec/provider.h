@@ -31,10 +31,11 @@ namespace kiln {
 namespace library {
 struct PackedStore;  // exec/library/primitive.h
 }
-class PlanCache;     // exec/plan_cache.h
-class Pool;          // exec/support/pool.h
-struct MemoryRange;  // exec/binding.h
-struct Script;       // exec/script.h
+class MemoryPlanStore;  // exec/memory/plan_store.h
+class PlanCache;        // exec/plan_cache.h
+class Pool;             // exec/support/pool.h
+struct MemoryRange;     // exec/binding.h
+struct Script;          // exec/script.h
 
 // One executable form of a kernel. `self` goes to LaunchContext::kernel (the VmKernel for the VM,
 // null for compiled code).
@@ -96,6 +97,9 @@ class VariantProvider {
   virtual ~VariantProvider() = default;
   virtual const std::vector<PortInfo>& inputs() const = 0;
   virtual const std::vector<PortInfo>& outputs() const = 0;
+  // The last of inputs() are constants that Model::Update may replace, as many as there are values
+  // here: what they are until then.
+  virtual const std::vector<Tensor>& updatable() const { return no_tensors_; }
   // A variant whose guards hold for these inputs (one per port, in order). kInvalidArgument names
   // input, dim and both values; in a package, kNotFound names the guard that fails. Thread-safe;
   // the variant is immutable.
@@ -115,6 +119,10 @@ class VariantProvider {
   virtual std::string ConstantIn(const MemoryRange& /*range*/) const { return ""; }
   // Null: nothing is kept. Lives as long as the provider.
   virtual PackedConstants* packed_constants() { return nullptr; }
+  // Memory plans that are kept. Null: none are. Lives as long as the provider.
+  virtual MemoryPlanStore* memory_plans() { return nullptr; }
+  // Searches on for memory plans that may be better; takes seconds. Thread-safe.
+  void ImproveMemoryPlans();
   // For all models that have this provider: what library operators have packed of it, and plans
   // that were made for a pool and a limit of scratch (RunOptions::workspace_limit). Thread-safe.
   std::shared_ptr<library::PackedStore> packed_store();
@@ -123,6 +131,7 @@ class VariantProvider {
   virtual MeasuredChoices* measured_choices() { return nullptr; }
 
  private:
+  const std::vector<Tensor> no_tensors_ = {};
   Mutex shared_mutex_;
   std::shared_ptr<library::PackedStore> packed_store_ ABSL_GUARDED_BY(shared_mutex_);
   std::map<std::pair<const Pool*, int64_t>, std::weak_ptr<PlanCache>> plans_

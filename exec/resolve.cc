@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -124,6 +125,23 @@ absl::StatusOr<ResolvedRef> ResolveUnread(const CheckedRef& ref, const SymbolVal
   made.offset = made.begin = made.end = 0;
   made.elements = 0;
   return made;
+}
+
+absl::StatusOr<std::vector<uint8_t>> BytesOf(const std::vector<int64_t>& values, DType type) {
+  const size_t item = SizeOf(type);
+  std::vector<uint8_t> bytes(item * values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    // Narrower integers are the low bytes.
+    const int64_t value = values[i];
+    const int bits = static_cast<int>(8 * item) - (IsSigned(type) ? 1 : 0);
+    const int64_t least = IsSigned(type) && bits < 63 ? -(int64_t{1} << bits)
+                          : IsSigned(type)            ? value
+                                                      : 0;
+    if (value < least || (bits < 63 && value >= int64_t{1} << bits))
+      return absl::OutOfRangeError(absl::StrCat("value ", value, " does not fit in ", Name(type)));
+    std::memcpy(bytes.data() + i * item, &value, item);
+  }
+  return bytes;
 }
 
 }  // namespace kiln

@@ -40,6 +40,9 @@ absl::StatusOr<ResolvedRef> ResolveWritten(const CheckedRef& ref, const SymbolVa
 // that hold together only where there is something to compute.
 absl::StatusOr<ResolvedRef> ResolveUnread(const CheckedRef& ref, const SymbolValues& symbols);
 
+// The values as integers of a type. kOutOfRange: one does not fit, which is no wrapped number.
+absl::StatusOr<std::vector<uint8_t>> BytesOf(const std::vector<int64_t>& values, DType type);
+
 }  // namespace kiln
 
 #endif  // KILN_EXEC_RESOLVE_H_

@@ -28,10 +28,10 @@ constexpr int64_t kHugePage = int64_t{2} << 20;  // correctness
 class SystemAllocator final : public Allocator {
  public:
   void* Allocate(size_t bytes, size_t alignment) override {
-    void* const memory =
-        std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    void* memory = nullptr;  // of just so many bytes: what checks memory sees one that is beyond
+    if (posix_memalign(&memory, alignment, bytes) != 0) return nullptr;
     // A wish: without huge pages it is slower and as right.
-    if (memory != nullptr && alignment == kHugePage) madvise(memory, bytes, MADV_HUGEPAGE);
+    if (alignment == kHugePage) madvise(memory, bytes, MADV_HUGEPAGE);
     return memory;
   }
   void Free(void* memory, size_t /*bytes*/) override { std::free(memory); }
@@ -88,34 +88,46 @@ std::shared_ptr<RuntimeExtension> Runtime::State::Extension(
   return extension;
 }
 
+namespace {
+
+absl::Status NotAvailable(int64_t bytes) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("memory: ", bytes, " bytes are not available; use smaller inputs"));
+}
+
+}  // namespace
+
 absl::Status Memory::Reserve(int64_t bytes) {
   if (bytes <= size_ && data_ != nullptr) return absl::OkStatus();
   Release();
   const int64_t unit = bytes >= kHugeFrom ? kHugePage : kArenaAlignment;
   const std::optional<int64_t> padded = CheckedRoundUp(std::max<int64_t>(bytes, 1), unit);
-  if (!padded) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("memory: ", bytes, " bytes are not available; use smaller inputs"));
-  }
+  return padded ? Allocate(bytes, *padded, unit) : NotAvailable(bytes);
+}
+
+absl::Status Memory::ReserveExactly(int64_t bytes) {
+  Release();
+  return Allocate(bytes, std::max<int64_t>(bytes, 1), kArenaAlignment);
+}
+
+absl::Status Memory::Allocate(int64_t bytes, int64_t padded, int64_t alignment) {
   Runtime::State& runtime = runtime_->state();
-  const int64_t used = runtime.memory_bytes.fetch_add(*padded) + *padded;
+  const int64_t used = runtime.memory_bytes.fetch_add(padded) + padded;
   const int64_t budget = runtime.options.memory_budget;
   const bool allowed = budget == 0 || used <= budget;
   if (allowed) {
-    data_ = runtime.allocator->Allocate(static_cast<size_t>(*padded), static_cast<size_t>(unit));
+    data_ =
+        runtime.allocator->Allocate(static_cast<size_t>(padded), static_cast<size_t>(alignment));
   }
   if (data_ == nullptr) {
-    runtime.memory_bytes.fetch_sub(*padded);
-    if (allowed) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("memory: ", bytes, " bytes are not available; use smaller inputs"));
-    }
+    runtime.memory_bytes.fetch_sub(padded);
+    if (allowed) return NotAvailable(bytes);
     return absl::ResourceExhaustedError(
-        absl::StrCat("memory: ", bytes, " bytes more than the ", used - *padded,
+        absl::StrCat("memory: ", bytes, " bytes more than the ", used - padded,
                      " in use exceed the runtime's memory_budget of ", budget,
                      "; raise it, or call Model::Trim"));
   }
-  size_ = *padded;
+  size_ = padded;
   count_->fetch_add(size_);
   int64_t peak = runtime.memory_peak.load();
   while (peak < used && !runtime.memory_peak.compare_exchange_weak(peak, used)) {

@@ -72,11 +72,15 @@ class Memory {
 
   // kResourceExhausted when the system has no more, or the budget; the old memory is then gone.
   absl::Status Reserve(int64_t bytes);
+  // The allocator is asked for just so many bytes, so that what lies beyond them is not this.
+  absl::Status ReserveExactly(int64_t bytes);
   void Release();
   void* data() const { return data_; }
   int64_t size() const { return size_; }
 
  private:
+  absl::Status Allocate(int64_t bytes, int64_t padded, int64_t alignment);
+
   std::shared_ptr<Runtime> runtime_;  // alive as long as its memory
   std::shared_ptr<std::atomic<int64_t>> count_;
   void* data_ = nullptr;

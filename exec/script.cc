@@ -45,37 +45,28 @@ struct ScriptRun::Callee {
 };
 
 ScriptRun::ScriptRun(std::shared_ptr<const Script> script, Model::State& owner)
-    : script_(std::move(script)) {
+    : script_(std::move(script)), options_(owner.options) {
   for (const Script::Callee& callee : script_->callees)
     callees_.push_back(std::make_unique<Callee>(owner.PartOf(callee.program)));
 }
 
 ScriptRun::~ScriptRun() = default;
 
-absl::StatusOr<std::vector<Tensor>> ScriptRun::Call(int callee, std::vector<Tensor> inputs) {
-  const auto index = static_cast<size_t>(callee);
-  const std::vector<std::string>& symbols = script_->callees[index].symbols;
-  if (!symbols.empty()) {
-    Tensor values = Tensor::Allocate(DType::kI64, {static_cast<int64_t>(symbols.size())});
-    for (size_t i = 0; i < symbols.size(); ++i) {
-      const auto found = symbols_.find(symbols[i]);
-      if (found == symbols_.end())
-        return absl::InternalError(absl::StrCat("symbol ", symbols[i], " has no value"));
-      static_cast<int64_t*>(values.data())[i] = found->second;
-    }
-    inputs.push_back(std::move(values));
+absl::StatusOr<Tensor> ScriptRun::SymbolsOf(const Script::Callee& callee) const {
+  Tensor values = Tensor::Allocate(DType::kI64, {static_cast<int64_t>(callee.symbols.size())});
+  for (size_t i = 0; i < callee.symbols.size(); ++i) {
+    const auto found = symbols_.find(callee.symbols[i]);
+    if (found == symbols_.end())
+      return absl::InternalError(absl::StrCat("symbol ", callee.symbols[i], " has no value"));
+    static_cast<int64_t*>(values.data())[i] = found->second;
   }
-  Context::Impl& context = callees_[index]->context;
-  if (inputs.size() != context.bound_inputs.size())
-    return absl::InternalError(
-        absl::StrCat(inputs.size(), " inputs for a callee of ", context.bound_inputs.size()));
-  for (size_t k = 0; k < inputs.size(); ++k) context.bound_inputs[k] = std::move(inputs[k]);
-  context.moved = true;
-  const absl::Status status = context.Run(control_, nullptr);
-  std::vector<Tensor> outputs = context.TakeOutputs();
-  context.Unbind();
-  KILN_RETURN_IF_ERROR(status);
-  const PlanReport& part = context.report;
+  return values;
+}
+
+absl::Status ScriptRun::RunCallee(Callee& callee) {
+  callee.context.moved = true;
+  KILN_RETURN_IF_ERROR(callee.context.Run(control_, nullptr));
+  const PlanReport& part = callee.context.report;
   report_.arena = std::max(report_.arena, part.arena);
   report_.lower_bound = std::max(report_.lower_bound, part.lower_bound);
   report_.sum = std::max(report_.sum, part.sum);
@@ -85,6 +76,31 @@ absl::StatusOr<std::vector<Tensor>> ScriptRun::Call(int callee, std::vector<Tens
   report_.other_launches += part.other_launches;
   report_.vm_launches += part.vm_launches;
   report_.bytes_moved += part.bytes_moved;
+  return absl::OkStatus();
+}
+
+absl::Status ScriptRun::BindCallee(int number, const std::vector<Tensor>& inputs) {
+  const auto index = static_cast<size_t>(number);
+  const Script::Callee& callee = script_->callees[index];
+  BoundTensors& bound = callees_[index]->context.bound_inputs;
+  const size_t symbols = callee.symbols.empty() ? 0 : 1;
+  if (inputs.size() + symbols != bound.size())
+    return absl::InternalError(
+        absl::StrCat(inputs.size() + symbols, " inputs for a callee of ", bound.size()));
+  for (size_t k = 0; k < inputs.size(); ++k) bound[k] = inputs[k];
+  if (symbols > 0) {
+    KILN_ASSIGN_OR_RETURN(bound.back(), SymbolsOf(callee));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Tensor>> ScriptRun::Call(int number, const std::vector<Tensor>& inputs) {
+  Callee& callee = *callees_[static_cast<size_t>(number)];
+  absl::Status status = BindCallee(number, inputs);
+  if (status.ok()) status = RunCallee(callee);
+  std::vector<Tensor> outputs = callee.context.TakeOutputs();
+  callee.context.Unbind();
+  KILN_RETURN_IF_ERROR(status);
   return outputs;
 }
 
@@ -105,6 +121,12 @@ absl::StatusOr<std::vector<Tensor>> ScriptRun::RunStep(const ScriptStep& step,
   return absl::InternalError("unknown step");
 }
 
+absl::Status ScriptRun::See(const ScriptStep& step, const std::vector<Tensor>& inputs,
+                            const std::vector<Tensor>& outputs) const {
+  if (!options_.on_thunk || step.kind != ScriptStep::Kind::kHost) return absl::OkStatus();
+  return options_.on_thunk({"host", step.name, inputs, outputs});
+}
+
 absl::StatusOr<std::vector<Tensor>> ScriptRun::Custom(const ScriptStep& step,
                                                       const std::vector<Tensor>& inputs) {
   std::vector<Tensor> outputs;
@@ -120,53 +142,88 @@ absl::StatusOr<std::vector<Tensor>> ScriptRun::Custom(const ScriptStep& step,
 }
 
 absl::StatusOr<std::vector<Tensor>> ScriptRun::Loop(const ScriptStep& step,
-                                                    std::vector<Tensor> state) {
-  const int64_t trips =
-      step.inputs[0] < 0 ? INT64_MAX : *static_cast<const int64_t*>(state[0].data());
-  bool more = step.inputs[1] < 0 || IsTrue(state[1]);
-  const auto carried = static_cast<size_t>(step.carried);
-  std::vector<std::vector<Tensor>> stacks(step.outputs.size() - carried);
-  for (int64_t i = 0; i < trips && more; ++i) {
-    KILN_RETURN_IF_ERROR(control_.Check());
-    state[0] = One<int64_t>(DType::kI64, i);
-    state[1] = One<uint8_t>(DType::kBool, 1);
-    absl::StatusOr<std::vector<Tensor>> made = Call(step.callees[0], state);
-    if (!made.ok()) return Annotate(made.status(), absl::StrCat("iteration ", i));
-    more = IsTrue((*made)[0]);
-    for (size_t k = 0; k < carried; ++k) state[k + 2] = std::move((*made)[k + 1]);
-    for (size_t k = 0; k < stacks.size(); ++k)
-      stacks[k].push_back(std::move((*made)[k + 1 + carried]));
+                                                    const std::vector<Tensor>& inputs) {
+  Callee& body = *callees_[static_cast<size_t>(step.callees[0])];
+  std::vector<Stack> stacks;
+  for (size_t k = static_cast<size_t>(step.carried); k < step.outputs.size(); ++k)
+    stacks.emplace_back(script_->slots[static_cast<size_t>(step.outputs[k])]);
+  std::vector<Tensor> state = inputs;
+  const absl::Status status = Iterate(step, body, state, stacks);
+  // What the body's context owns and the state does not hold serves the next loop.
+  for (std::vector<Tensor>& owned : body.context.owned_outputs) {
+    std::erase_if(owned, [&](const Tensor& tensor) {
+      return std::any_of(state.begin(), state.end(),
+                         [&](const Tensor& held) { return Overlap(held, tensor); });
+    });
   }
+  body.context.DropOutputs();
+  body.context.Unbind();
+  KILN_RETURN_IF_ERROR(status);
   std::vector<Tensor> outputs(state.begin() + 2, state.begin() + 2 + step.carried);
-  for (size_t k = 0; k < stacks.size(); ++k) {
-    const int slot = step.outputs[k + carried];
-    KILN_ASSIGN_OR_RETURN(Tensor stacked,
-                          Stack(script_->slots[static_cast<size_t>(slot)], stacks[k]));
-    outputs.push_back(std::move(stacked));
+  for (Stack& stack : stacks) {
+    KILN_ASSIGN_OR_RETURN(outputs.emplace_back(), std::move(stack).Finish(symbols_));
   }
   return outputs;
 }
 
+// An iteration reads its state where the one before has written it; the context of the body has two
+// sets of outputs, which take turns.
+absl::Status ScriptRun::Iterate(const ScriptStep& step, Callee& body, std::vector<Tensor>& state,
+                                std::vector<Stack>& stacks) {
+  const int64_t trips =
+      step.inputs[0] < 0 ? INT64_MAX : *static_cast<const int64_t*>(state[0].data());
+  bool more = step.inputs[1] < 0 || IsTrue(state[1]);
+  const auto carried = static_cast<size_t>(step.carried);
+  state[0] = One<int64_t>(DType::kI64, 0);
+  state[1] = One<uint8_t>(DType::kBool, 1);
+  KILN_RETURN_IF_ERROR(BindCallee(step.callees[0], state));
+  for (int64_t i = 0; i < trips && more; ++i) {
+    KILN_RETURN_IF_ERROR(control_.Check());
+    std::memcpy(state[0].data(), &i, sizeof i);
+    for (size_t k = 0; k < carried; ++k) *body.context.bound_inputs[k + 2] = state[k + 2];
+    const absl::Status status = RunCallee(body);
+    if (!status.ok()) return Annotate(status, absl::StrCat("iteration ", i));
+    std::vector<Tensor>& made = body.context.outputs;
+    more = IsTrue(made[0]);
+    for (size_t k = 0; k < carried; ++k) std::swap(state[k + 2], made[k + 1]);
+    for (size_t k = 0; k < stacks.size(); ++k)
+      KILN_RETURN_IF_ERROR(stacks[k].Push(made[k + 1 + carried]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ScriptRun::Stack::Push(const Tensor& iteration) {
+  const int64_t bytes = iteration.size_bytes();
+  if (count_ == 0) {
+    shape_ = iteration.shape();
+  } else if (iteration.shape() != shape_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", slot_.name, "\": the iterations give different shapes"));
+  }
+  const int64_t end = (count_ + 1) * bytes;
+  if (end > memory_.num_elements()) {
+    Tensor larger = Tensor::Allocate(DType::kU8, {std::max(2 * memory_.num_elements(), 4 * bytes)});
+    if (count_ > 0) std::memcpy(larger.data(), memory_.data(), static_cast<size_t>(count_ * bytes));
+    memory_ = std::move(larger);
+  }
+  if (bytes > 0) {
+    std::memcpy(static_cast<uint8_t*>(memory_.data()) + count_ * bytes, iteration.data(),
+                static_cast<size_t>(bytes));
+  }
+  ++count_;
+  return absl::OkStatus();
+}
+
 // Extents that no iteration has told and no symbol knows are 0.
-absl::StatusOr<Tensor> ScriptRun::Stack(const Script::Slot& slot,
-                                        const std::vector<Tensor>& iterations) {
-  std::vector<int64_t> shape = {static_cast<int64_t>(iterations.size())};
-  for (size_t axis = 1; axis < slot.shape.size(); ++axis) {
-    shape.push_back(iterations.empty() ? slot.shape[axis].Evaluate(symbols_).value_or(0)
-                                       : iterations[0].shape()[axis - 1]);
+absl::StatusOr<Tensor> ScriptRun::Stack::Finish(const SymbolValues& symbols) && {
+  std::vector<int64_t> shape = {count_};
+  for (size_t axis = 1; axis < slot_.shape.size(); ++axis) {
+    shape.push_back(count_ == 0 ? slot_.shape[axis].Evaluate(symbols).value_or(0)
+                                : shape_[axis - 1]);
   }
-  if (CheckedBytes(slot.type, shape) < 0) return absl::ResourceExhaustedError("result too large");
-  Tensor out = Tensor::Allocate(slot.type, shape);
-  char* at = static_cast<char*>(out.data());
-  for (const Tensor& iteration : iterations) {
-    if (iteration.shape() != iterations[0].shape())
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", slot.name, "\": the iterations give different shapes"));
-    if (iteration.size_bytes() > 0)
-      std::memcpy(at, iteration.data(), static_cast<size_t>(iteration.size_bytes()));
-    at += iteration.size_bytes();
-  }
-  return out;
+  if (CheckedBytes(slot_.type, shape) < 0) return absl::ResourceExhaustedError("result too large");
+  if (memory_.num_elements() == 0) return Tensor::Allocate(slot_.type, shape);
+  return Tensor::View(memory_.data(), slot_.type, shape, {}, memory_.owner());
 }
 
 absl::Status ScriptRun::Learn(const Script::Slot& slot, const Tensor& tensor) {
@@ -215,6 +272,7 @@ absl::StatusOr<std::vector<Tensor>> ScriptRun::Run(const std::vector<Tensor>& in
     if (results->size() != step.outputs.size())
       return absl::InternalError(absl::StrCat("\"", step.name, "\": gives ", results->size(),
                                               " results, expected ", step.outputs.size()));
+    KILN_RETURN_IF_ERROR(See(step, operands, *results));
     for (size_t k = 0; k < results->size(); ++k) {
       const auto slot = static_cast<size_t>(step.outputs[k]);
       KILN_RETURN_IF_ERROR(Annotate(Learn(script_->slots[slot], (*results)[k]),

@@ -80,16 +80,40 @@ class ScriptRun {
 
  private:
   struct Callee;
-  absl::StatusOr<std::vector<Tensor>> Call(int callee, std::vector<Tensor> inputs);
+  // What the iterations of a loop give, one after the other.
+  class Stack {
+   public:
+    explicit Stack(const Script::Slot& slot) : slot_(slot) {}
+    absl::Status Push(const Tensor& iteration);
+    absl::StatusOr<Tensor> Finish(const SymbolValues& symbols) &&;
+
+   private:
+    const Script::Slot& slot_;
+    std::vector<int64_t> shape_;  // of an iteration
+    int64_t count_ = 0;
+    Tensor memory_;  // bytes, more than are needed
+  };
+  absl::StatusOr<std::vector<Tensor>> Call(int callee, const std::vector<Tensor>& inputs);
+  // The parts of a call: inputs stay bound and results are in the context.
+  absl::Status BindCallee(int callee, const std::vector<Tensor>& inputs);
+  absl::Status RunCallee(Callee& callee);
+  absl::StatusOr<Tensor> SymbolsOf(const Script::Callee& callee) const;
   absl::StatusOr<std::vector<Tensor>> RunStep(const ScriptStep& step,
                                               const std::vector<Tensor>& inputs);
   absl::StatusOr<std::vector<Tensor>> Custom(const ScriptStep& step,
                                              const std::vector<Tensor>& inputs);
-  absl::StatusOr<std::vector<Tensor>> Loop(const ScriptStep& step, std::vector<Tensor> state);
-  absl::StatusOr<Tensor> Stack(const Script::Slot& slot, const std::vector<Tensor>& iterations);
+  absl::StatusOr<std::vector<Tensor>> Loop(const ScriptStep& step,
+                                           const std::vector<Tensor>& inputs);
+  absl::Status Iterate(const ScriptStep& step, Callee& body, std::vector<Tensor>& state,
+                       std::vector<Stack>& stacks);
   absl::Status Learn(const Script::Slot& slot, const Tensor& tensor);
 
+  // For who watches launches (RunOptions::on_thunk).
+  absl::Status See(const ScriptStep& step, const std::vector<Tensor>& inputs,
+                   const std::vector<Tensor>& outputs) const;
+
   const std::shared_ptr<const Script> script_;
+  const RunOptions& options_;  // the owner's
   std::vector<std::unique_ptr<Callee>> callees_;
   SymbolValues symbols_;
   RunControl control_;  // of the run in progress

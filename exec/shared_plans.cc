@@ -17,9 +17,19 @@ std::shared_ptr<PlanCache> VariantProvider::plans(const Pool& pool, int64_t work
   // A pool that has gone may have left its address to another: with it went who had its plans.
   std::weak_ptr<PlanCache>& kept = plans_[{&pool, workspace_limit}];
   if (auto plans = kept.lock()) return plans;
-  auto made = std::make_shared<PlanCache>();
+  auto made = std::make_shared<PlanCache>(memory_plans());
   kept = made;
   return made;
+}
+
+void VariantProvider::ImproveMemoryPlans() {
+  std::vector<std::shared_ptr<PlanCache>> kept;
+  {
+    const MutexLock lock(shared_mutex_);
+    for (const auto& [key, weak] : plans_)
+      if (auto plans = weak.lock()) kept.push_back(std::move(plans));
+  }
+  for (const std::shared_ptr<PlanCache>& plans : kept) plans->layouts().Improve(kMaintenanceVisits);
 }
 
 }  // namespace kiln

@@ -6,10 +6,13 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/bump_allocator.h"
 #include "base/status_macros.h"
 #include "fusion/literal.h"
 #include "fusion/pass.h"
@@ -122,8 +125,17 @@ bool Set(Tensor& to, int64_t i, double value) {
   return std::isfinite(rounded);
 }
 
+Tensor Allocated(const std::vector<int64_t>& shape, BumpAllocator& allocator) {
+  std::shared_ptr<void> memory =
+      allocator.Take(static_cast<size_t>(CheckedBytes(DType::kF32, shape)));
+  if (memory == nullptr) throw std::bad_alloc();
+  void* const data = memory.get();
+  return Tensor::View(data, DType::kF32, shape, {}, std::move(memory));
+}
+
 // The operator with `affine` in its weights and bias; nothing if a weight would overflow.
-std::optional<ValueId> Folded(Graph& graph, const Weighted& w, const Affine& affine) {
+std::optional<ValueId> Folded(Graph& graph, const Weighted& w, const Affine& affine,
+                              BumpAllocator& allocator) {
   const auto is = [](double number) { return [number](double v) { return v == number; }; };
   const bool scales = !std::all_of(affine.factor.begin(), affine.factor.end(), is(1));
   const bool shifts = !std::all_of(affine.term.begin(), affine.term.end(), is(0));
@@ -132,7 +144,7 @@ std::optional<ValueId> Folded(Graph& graph, const Weighted& w, const Affine& aff
   const Tensor weights = Dense(*graph.value(node.inputs[1]).constant);
   const bool has_bias = node.inputs.size() > 2 && node.inputs[2].valid();
   const Tensor bias = has_bias ? Dense(*graph.value(node.inputs[2]).constant) : Tensor();
-  Tensor scaled = scales ? Tensor::Allocate(DType::kF32, w.shape) : weights;
+  Tensor scaled = scales ? Allocated(w.shape, allocator) : weights;
   Tensor shifted = Tensor::Allocate(DType::kF32, {w.channels});
   const auto* from = static_cast<const float*>(weights.data());
   constexpr uint32_t kExponent = 0x7f800000;  // correctness: all ones: infinite or NaN
@@ -162,7 +174,8 @@ std::optional<ValueId> Folded(Graph& graph, const Weighted& w, const Affine& aff
   return b.status().ok() ? std::optional(result) : std::nullopt;
 }
 
-bool FoldAfter(Graph& graph, NodeId id, const std::vector<std::vector<NodeId>>& users) {
+bool FoldAfter(Graph& graph, NodeId id, const std::vector<std::vector<NodeId>>& users,
+               BumpAllocator& allocator) {
   const Node& node = graph.node(id);
   const std::optional<Weighted> weighted = WeightedOf(graph, node);
   if (!weighted) return false;
@@ -176,7 +189,7 @@ bool FoldAfter(Graph& graph, NodeId id, const std::vector<std::vector<NodeId>>& 
   if (before.type != after.type || !(before.shape == after.shape)) return false;
   const std::optional<Affine> affine = AffineOf(graph, next, y, *weighted);
   if (!affine) return false;
-  const std::optional<ValueId> folded = Folded(graph, *weighted, *affine);
+  const std::optional<ValueId> folded = Folded(graph, *weighted, *affine, allocator);
   if (!folded) return false;
   graph.ReplaceUses(result, *folded);
   return true;
@@ -186,12 +199,13 @@ bool FoldAfter(Graph& graph, NodeId id, const std::vector<std::vector<NodeId>>& 
 
 absl::StatusOr<bool> FoldBatchNorm(Graph& graph, const PassContext&) {
   bool changed = false;
+  BumpAllocator allocator;
   for (bool again = true; again;) {
     again = false;
     const std::vector<std::vector<NodeId>> users = graph.Users();
     const size_t count = graph.nodes().size();
     for (size_t i = 0; i < count; ++i)
-      again = FoldAfter(graph, NodeId{static_cast<int32_t>(i)}, users) || again;
+      again = FoldAfter(graph, NodeId{static_cast<int32_t>(i)}, users, allocator) || again;
     if (!again) break;
     KILN_RETURN_IF_ERROR(graph.Sort());
     graph.RemoveDead();

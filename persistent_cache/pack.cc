@@ -79,9 +79,15 @@ absl::StatusOr<std::string> EncodePack(std::vector<Entry> entries, const Signing
 
 absl::StatusOr<std::unique_ptr<Pack>> Pack::Open(FileSystem& files, absl::string_view path,
                                                  const PackTrust& trust) {
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<ReadableFile> file, files.OpenRead(path));
+  return Open(std::move(file), path, trust);
+}
+
+absl::StatusOr<std::unique_ptr<Pack>> Pack::Open(std::unique_ptr<ReadableFile> file,
+                                                 absl::string_view path, const PackTrust& trust) {
   std::unique_ptr<Pack> pack(new Pack());
   pack->path_ = std::string(path);
-  KILN_ASSIGN_OR_RETURN(pack->file_, files.OpenRead(path));
+  pack->file_ = std::move(file);
   const std::string subject = absl::StrCat("pack \"", path, "\"");
   KILN_RETURN_IF_ERROR(Annotate(pack->ReadIndex(), subject));
   KILN_RETURN_IF_ERROR(Annotate(pack->CheckSigner(trust), subject));

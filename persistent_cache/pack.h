@@ -49,6 +49,10 @@ class Pack {
   static absl::StatusOr<std::unique_ptr<Pack>> Open(FileSystem& files, absl::string_view path,
                                                     const PackTrust& trust);
 
+  // The same of a file that is open; `path` is its name.
+  static absl::StatusOr<std::unique_ptr<Pack>> Open(std::unique_ptr<ReadableFile> file,
+                                                    absl::string_view path, const PackTrust& trust);
+
   const std::vector<Row>& rows() const { return rows_; }  // by key
   const std::string& path() const { return path_; }
   // Who signed it, as the trust file calls him; "" if nobody known did.

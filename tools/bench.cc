@@ -31,6 +31,7 @@
 #include "tools/report.h"
 #include "tools/serve.h"
 #include "tools/trace_file.h"
+#include "tools/watch.h"
 
 namespace kiln {
 namespace {
@@ -45,6 +46,7 @@ struct BenchFlags {
   int iters = 30;
   std::string time, compare, trace, memory_plan;
   bool profile = false, serve = false;
+  WatchFlags watch;
 
   bool WantsPlans() const { return profile || !trace.empty() || !memory_plan.empty(); }
 };
@@ -288,9 +290,38 @@ absl::StatusOr<nlohmann::json> Results(const BenchFlags& flags, std::vector<Subj
   return results;
 }
 
+// One run of the first setting that is watched and not timed. The exit code, if it ends all.
+std::optional<int> RunWatched(const BenchFlags& flags, const CommonOptions& common,
+                              const Graph& graph, const std::vector<Tensor>& inputs) {
+  const absl::StatusOr<std::shared_ptr<Watch>> watch = Watch::Create(flags.watch);
+  if (!watch.ok()) return Fail(watch.status(), kExitIo);
+  if (*watch == nullptr) return std::nullopt;
+  const auto run = [&]() -> absl::Status {
+    KILN_ASSIGN_OR_RETURN(CompileOptions options, ToCompileOptions(common));
+    (*watch)->Attach(options);
+    KILN_ASSIGN_OR_RETURN(Model model, Compile(graph, options));
+    NamedTensors named;
+    for (size_t k = 0; k < inputs.size(); ++k)
+      named.emplace_back(model.inputs()[k].name, inputs[k]);
+    return model.Run(named).status();
+  };
+  const absl::Status done = run();
+  if (const absl::Status written = (*watch)->Finish(); !written.ok()) return Fail(written, kExitIo);
+  if (!(*watch)->fault() && !done.ok()) return Fail(done, ModelExit(done));
+  if (!(*watch)->checks_numerics()) return std::nullopt;
+  const bool fault = (*watch)->fault().has_value();
+  if (!flags.common.json) {
+    std::cout << (*watch)->NumericsText() << "\n";
+  } else if (fault) {
+    PrintJson("bench", flags.common, {{"numerics", (*watch)->NumericsJson()}});
+  }
+  return fault ? std::optional(kExitDiffers) : std::nullopt;
+}
+
 // Settings prepared and measured on one graph, and what is to be told of them.
 int Bench(const BenchFlags& flags, const std::vector<CommonOptions>& settings, double budget,
           const Graph& graph, const std::vector<Tensor>& inputs, TraceFile& trace) {
+  if (const auto exit = RunWatched(flags, settings.front(), graph, inputs)) return *exit;
   std::vector<Subject> subjects;
   for (const CommonOptions& common : settings) {
     TraceFile* const noted = flags.trace.empty() || !subjects.empty() ? nullptr : &trace;
@@ -373,6 +404,9 @@ std::function<int()> AddBench(CLI::App& command) {
       "--serve", flags->serve,
       "Answer JSON lines on stdin, for a driver that measures several runtimes in turn");
   AddCommonFlags(command, flags->common);
+  AddConstShapeFlag(command, flags->common);
+  AddRunningFlags(command, flags->common);
+  AddWatchFlags(command, flags->watch);
   return [flags] { return Run(*flags); };
 }
 

@@ -102,6 +102,24 @@ void AddReadingFlags(CLI::App& command, CommonOptions& options) {
       ->capture_default_str();
 }
 
+void AddConstShapeFlag(CLI::App& command, CommonOptions& options) {
+  Repeatable(command.add_option("--const-shape", options.const_shapes,
+                                "Shape that an input always has, known to all passes: "
+                                "n=1x3x224x224 (repeatable)"));
+}
+
+void AddRunningFlags(CLI::App& command, CommonOptions& options) {
+  command.add_flag("--batch-invariant", options.batch_invariant,
+                   "Each sample of a batch has the bits that it has alone (docs/lite.md)");
+  command.add_flag("--check-first-run", options.check_first_run,
+                   "Before the first run: no launch writes beside its outputs");
+  command
+      .add_option("--record-level", options.record_level,
+                  "1: the first inputs fix the shapes; 2: and what compiles for others is given up")
+      ->check(CLI::Range(0, 2))
+      ->capture_default_str();
+}
+
 void AddCommonFlags(CLI::App& command, CommonOptions& options) {
   command.add_option("-O", options.level, "Graph optimisation level")
       ->check(CLI::Range(0, 3))
@@ -217,6 +235,11 @@ absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options) {
     out.workspace_limit = *limit;
   }
   KILN_ASSIGN_OR_RETURN(out.tune_at, ParseDims(options.dims));
+  KILN_ASSIGN_OR_RETURN(const auto shapes, ParseShapes(options.const_shapes, "--const-shape"));
+  out.const_shapes.assign(shapes.begin(), shapes.end());
+  out.batch_invariant = options.batch_invariant;
+  out.check_first_run = options.check_first_run;
+  out.record_level = options.record_level;
   out.cache = {!options.no_cache, options.cache_dir, options.cache_readonly};
   KILN_RETURN_IF_ERROR(DumpAsTheEnvironmentSays(out));
   return out;
@@ -237,21 +260,29 @@ absl::StatusOr<SymbolValues> ParseDims(const std::vector<std::string>& dims) {
 }
 
 absl::StatusOr<std::map<std::string, std::vector<int64_t>>> ParseShapes(
-    const std::vector<std::string>& shapes) {
+    const std::vector<std::string>& shapes, const std::string& flag) {
   std::map<std::string, std::vector<int64_t>> out;
   for (const std::string& text : shapes) {
-    KILN_ASSIGN_OR_RETURN(const auto assignment, SplitAssignment("--shape", text));
+    KILN_ASSIGN_OR_RETURN(const auto assignment, SplitAssignment(flag, text));
     std::vector<int64_t>& shape = out[assignment.first];
     for (absl::string_view part : absl::StrSplit(assignment.second, 'x', absl::SkipEmpty())) {
       int64_t extent = 0;
       if (!absl::SimpleAtoi(part, &extent) || extent < 0) {
         return absl::InvalidArgumentError(
-            absl::StrCat("--shape \"", text, "\": expected extents such as 1x3x224x224"));
+            absl::StrCat(flag, " \"", text, "\": expected extents such as 1x3x224x224"));
       }
       shape.push_back(extent);
     }
   }
   return out;
+}
+
+absl::StatusOr<std::map<std::string, std::vector<int64_t>>> ShapesGiven(
+    const CommonOptions& options) {
+  KILN_ASSIGN_OR_RETURN(auto shapes, ParseShapes(options.shapes));
+  KILN_ASSIGN_OR_RETURN(auto constant, ParseShapes(options.const_shapes, "--const-shape"));
+  shapes.merge(constant);  // what --shape says otherwise is an error of the model
+  return shapes;
 }
 
 void PrintJson(const std::string& verb, const CommonOptions& options, nlohmann::json results) {

@@ -40,7 +40,7 @@ struct CommonOptions {
   int jit = 2;
   std::string device = "cpu";
   int threads = 0;
-  std::vector<std::string> shapes, dims;
+  std::vector<std::string> shapes, dims, const_shapes;
   std::vector<std::string> disabled_passes, no_fuse;
   std::string rules = "priced", machine;
   std::string math = "strict";
@@ -48,6 +48,8 @@ struct CommonOptions {
   std::string choose = "heuristic", workspace_limit;
   std::string max_weights, external_data_links = "refuse";
   bool tune = false;
+  bool batch_invariant = false, check_first_run = false;
+  int record_level = 0;
   std::string cache_dir;
   bool no_cache = false, cache_readonly = false;
   bool json = false, quiet = false, verbose = false;
@@ -58,6 +60,10 @@ void AddReadingFlags(CLI::App& command, CommonOptions& options);
 // Those, and flags of verbs that compile and run a model; the environment (KILN_GRAPH_OPT_LEVEL,
 // KILN_JIT_LEVEL, KILN_THREADS) gives defaults.
 void AddCommonFlags(CLI::App& command, CommonOptions& options);
+// --const-shape, of verbs that compile for their inputs alone.
+void AddConstShapeFlag(CLI::App& command, CommonOptions& options);
+// How a model runs, of verbs that run one: --batch-invariant, --check-first-run, --record-level.
+void AddRunningFlags(CLI::App& command, CommonOptions& options);
 // A flag that may be given several times, with one value each: what follows the value is not its.
 void Repeatable(CLI::Option* option);
 // --json, -q, -v only.
@@ -73,7 +79,10 @@ absl::StatusOr<CompileOptions> ToReadingOptions(const CommonOptions& options);
 // "--dim batch=8" as a map, "--shape x=1x3x224x224" as a map.
 absl::StatusOr<SymbolValues> ParseDims(const std::vector<std::string>& dims);
 absl::StatusOr<std::map<std::string, std::vector<int64_t>>> ParseShapes(
-    const std::vector<std::string>& shapes);
+    const std::vector<std::string>& shapes, const std::string& flag = "--shape");
+// Those of --shape and --const-shape.
+absl::StatusOr<std::map<std::string, std::vector<int64_t>>> ShapesGiven(
+    const CommonOptions& options);
 
 // {"schema": "kiln.<verb>/1", "kiln": version, "config": ..., "results": results}, on stdout.
 void PrintJson(const std::string& verb, const CommonOptions& options, nlohmann::json results);

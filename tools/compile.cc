@@ -152,6 +152,7 @@ std::function<int()> AddCompile(CLI::App& command) {
   command.add_option("-j", flags->jobs, "Kernels built at a time (default: the CPUs)")
       ->check(CLI::Range(1, 1024));
   AddCommonFlags(command, flags->common);
+  AddConstShapeFlag(command, flags->common);
   return [flags] { return CompileModel(*flags); };
 }
 

@@ -169,7 +169,7 @@ class Maker {
  private:
   absl::Status ReadFlags(const std::vector<std::string>& specs) {
     KILN_ASSIGN_OR_RETURN(symbols_, ParseDims(options_.dims));
-    KILN_ASSIGN_OR_RETURN(shapes_, ParseShapes(options_.shapes));
+    KILN_ASSIGN_OR_RETURN(shapes_, ShapesGiven(options_));
     return ReadSpecs(specs);
   }
 

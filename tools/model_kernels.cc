@@ -14,6 +14,7 @@
 #include "base/file_system.h"
 #include "base/status_macros.h"
 #include "compiler/compile.h"
+#include "compiler/const_shapes.h"
 #include "compiler/model_source.h"
 #include "compiler/program_cache.h"
 #include "compiler/segments.h"
@@ -151,8 +152,13 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(const ModelFlags& flags,
   KILN_ASSIGN_OR_RETURN(const ModelSource source,
                         ModelSource::Read(flags.model, ImportOptionsOf(options)));
   KILN_ASSIGN_OR_RETURN(const std::vector<Line> lines, LinesOf(flags, source.graph(), common));
-  const std::vector<PortInfo> inputs = source.inputs();
-  const std::vector<PortInfo> outputs = source.outputs();
+  KILN_ASSIGN_OR_RETURN(const std::vector<PortInfo> inputs,
+                        WithConstShapes(source.inputs(), options.const_shapes));
+  std::vector<PortInfo> outputs = source.outputs();
+  if (!options.const_shapes.empty() && !source.needs_inputs()) {
+    KILN_ASSIGN_OR_RETURN(const Graph graph, WithConstShapes(source.graph(), options.const_shapes));
+    outputs = PortInfosOf(graph, /*inputs=*/false);
+  }
   if (package != nullptr) *package = std::make_unique<PackageWriter>(inputs, outputs, options.math);
   std::vector<KernelJob> jobs;
   std::set<CacheKey> known;
@@ -182,9 +188,10 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(const ModelFlags& flags,
     };
     OnVariantFn on_variant;
     if (keep) on_variant = keep_variant;
-    KILN_ASSIGN_OR_RETURN(
-        std::vector<KernelJob> more,
-        KernelsOf(made.import->graph, options, targets, made.inputs, on_variant, &tune));
+    KILN_ASSIGN_OR_RETURN(const Graph graph,
+                          WithConstShapes(made.import->graph, options.const_shapes));
+    KILN_ASSIGN_OR_RETURN(std::vector<KernelJob> more,
+                          KernelsOf(graph, options, targets, made.inputs, on_variant, &tune));
     for (KernelJob& job : more) {
       if (known.insert(KernelPreimage(job.identity).Key()).second) jobs.push_back(std::move(job));
     }

@@ -16,6 +16,7 @@
 #include "tools/exit_code.h"
 #include "tools/inputs.h"
 #include "tools/report.h"
+#include "tools/watch.h"
 
 namespace kiln {
 namespace {
@@ -26,6 +27,7 @@ struct RunFlags {
   std::vector<std::string> inputs, outputs, expects;
   double rtol = 1e-3, atol = 1e-5;
   std::string validate = "trust";
+  WatchFlags watch;
 };
 
 using Files = std::map<std::string, std::string>;
@@ -59,7 +61,9 @@ class Subject {
     }
     subject.service_ = std::make_shared<KernelService>(options);
     options.kernels = subject.service_;
-    KILN_ASSIGN_OR_RETURN(subject.model_, WarmModel::Open(flags.model, options, subject.service_));
+    const bool compiles = flags.common.device != "reference";
+    KILN_ASSIGN_OR_RETURN(subject.model_,
+                          WarmModel::Open(flags.model, options, subject.service_, compiles));
     return subject;
   }
 
@@ -90,7 +94,8 @@ class Subject {
     for (size_t k = 0; k < inputs.size(); ++k)
       named.emplace_back(ports().inputs()[k].name, inputs[k]);
     if (package_ != nullptr) {
-      KILN_ASSIGN_OR_RETURN(Model model, Model::Create(package_, {options.threads}));
+      const RunOptions& run = options;
+      KILN_ASSIGN_OR_RETURN(Model model, Model::Create(package_, run));
       absl::StatusOr<std::vector<Tensor>> outputs = model.Run(named);
       if (!absl::IsNotFound(outputs.status())) return outputs;
       return absl::UnimplementedError(outputs.status().message());  // no variant for these shapes
@@ -128,9 +133,29 @@ absl::StatusOr<Comparison> CompareWithFile(const Tensor& got, const std::string&
   return Compare(got, want, flags.rtol, flags.atol);
 }
 
+// What --check-numerics found ends the run, and is the result.
+int ReportFault(const RunFlags& flags, const Watch& watch) {
+  if (flags.common.json) {
+    PrintJson("run", flags.common,
+              {{"numerics", watch.NumericsJson()}, {"outputs", nlohmann::json::array()}});
+  } else {
+    std::cout << watch.NumericsText() << "\n";
+  }
+  return kExitDiffers;
+}
+
 int Run(const RunFlags& flags) {
   absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
+  if (flags.watch.any() && flags.common.device == "reference") {
+    return Fail(absl::InvalidArgumentError(
+                    "device \"reference\": the interpreter has no launches; --dump-io and "
+                    "--check-numerics want --device cpu"),
+                kExitUsage);
+  }
+  const absl::StatusOr<std::shared_ptr<Watch>> watch = Watch::Create(flags.watch);
+  if (!watch.ok()) return Fail(watch.status(), kExitIo);
+  if (*watch != nullptr) (*watch)->Attach(*options);
   const absl::StatusOr<Subject> model = Subject::Open(flags, *options);
   if (!model.ok()) return Fail(model.status(), ModelExit(model.status()));
   const absl::StatusOr<Files> save =
@@ -145,6 +170,11 @@ int Run(const RunFlags& flags) {
   for (const PortInfo& output : model->ports().outputs()) names.push_back(output.name);
 
   const absl::StatusOr<std::vector<Tensor>> outputs = model->Evaluate(*inputs, flags, *options);
+  if (*watch != nullptr) {
+    if (const absl::Status written = (*watch)->Finish(); !written.ok())
+      return Fail(written, kExitIo);
+    if ((*watch)->fault()) return ReportFault(flags, **watch);
+  }
   if (!outputs.ok()) return Fail(outputs.status(), ModelExit(outputs.status()));
 
   int exit = kExitOk;
@@ -171,13 +201,17 @@ int Run(const RunFlags& flags) {
     list.push_back(std::move(row));
     if (!flags.common.json) std::cout << line << "\n";
   }
+  const bool checked = *watch != nullptr && (*watch)->checks_numerics();
+  if (checked && !flags.common.json) std::cout << (*watch)->NumericsText() << "\n";
   std::cout.flush();  // before the cache is written
   model->WaitUntilKept();
   const KernelCounts counts = model->counts();
   const WeightCounts weights = model->weights();
   if (flags.common.json) {
-    PrintJson("run", flags.common,
-              {{"compile", ToJson(counts)}, {"weights", ToJson(weights)}, {"outputs", list}});
+    nlohmann::json results = {
+        {"compile", ToJson(counts)}, {"weights", ToJson(weights)}, {"outputs", list}};
+    if (checked) results["numerics"] = (*watch)->NumericsJson();
+    PrintJson("run", flags.common, std::move(results));
   }
   if (flags.common.verbose) {
     Note(flags.common, Describe(counts));
@@ -210,6 +244,9 @@ std::function<int()> AddRun(CLI::App& command) {
       ->check(CLI::IsMember({"trust", "first_use"}))
       ->capture_default_str();
   AddCommonFlags(command, flags->common);
+  AddConstShapeFlag(command, flags->common);
+  AddRunningFlags(command, flags->common);
+  AddWatchFlags(command, flags->watch);
   return [flags] { return Run(*flags); };
 }
 

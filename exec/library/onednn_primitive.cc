@@ -114,9 +114,7 @@ absl::StatusOr<std::shared_ptr<const void>> OneDnnSession::Packed(
   if (store_->kept != nullptr) {
     if (auto found = store_->kept->Find(constant, bytes, layout, packed_bytes)) return add(found);
   }
-  constexpr size_t kAlign = 64;  // correctness
-  std::shared_ptr<void> memory(
-      std::aligned_alloc(kAlign, (packed_bytes + kAlign - 1) / kAlign * kAlign), std::free);
+  const std::shared_ptr<void> memory = store_->Take(packed_bytes);
   if (memory == nullptr)
     return absl::ResourceExhaustedError(absl::StrCat("no ", packed_bytes, " bytes for weights"));
   pack(memory.get());
@@ -160,16 +158,15 @@ std::shared_ptr<dnnl::memory> OneDnnSession::MakePacked(const void* source, cons
     }
   }
   dnnl::memory raw(from, engine_, const_cast<void*>(source));
-  auto memory = std::make_shared<dnnl::memory>(to, engine_);
+  const std::shared_ptr<void> bytes = store_->Take(to.get_size());
+  if (bytes == nullptr) throw std::bad_alloc();
+  dnnl::memory packed(to, engine_, bytes.get());
   dnnl::stream stream(engine_);
-  dnnl::reorder(raw, *memory).execute(stream, raw, *memory);
+  dnnl::reorder(raw, packed).execute(stream, raw, packed);
   stream.wait();
-  if (keeps) {
-    store_->kept->Keep(source, from.get_size(), layout,
-                       std::shared_ptr<const void>(memory, memory->get_data_handle()),
-                       to.get_size());
-  }
-  return memory;
+  if (keeps) store_->kept->Keep(source, from.get_size(), layout, bytes, to.get_size());
+  auto* const memory = new dnnl::memory(std::move(packed));
+  return {memory, [bytes](const dnnl::memory* m) { delete m; }};
 }
 
 // Handles of the operands, which point to where the last run had them.

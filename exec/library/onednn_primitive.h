@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/bump_allocator.h"
 #include "base/keyed_mutex.h"
 #include "base/mutex.h"
 #include "dnnl.hpp"
@@ -76,6 +77,13 @@ struct PackedStore {
   std::vector<PackedWeights> packed ABSL_GUARDED_BY(mutex);
   std::map<std::pair<const void*, std::string>, std::weak_ptr<const void>> layouts
       ABSL_GUARDED_BY(mutex);  // not oneDNN's
+  BumpAllocator allocator ABSL_GUARDED_BY(mutex);
+
+  // Memory for a packed constant; null: there is none.
+  std::shared_ptr<void> Take(size_t bytes) {
+    const MutexLock lock(mutex);
+    return allocator.Take(bytes);
+  }
 };
 
 class OneDnnSession final : public Session {

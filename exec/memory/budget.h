@@ -12,6 +12,8 @@ namespace kiln {
 
 // For plans that a run waits for: 500 intervals take some milliseconds of one core.
 inline constexpr int64_t kRuntimeVisits = int64_t{1} << 18;  // compile time
+// For plans that Runtime::Maintain improves: some seconds.
+inline constexpr int64_t kMaintenanceVisits = int64_t{1} << 27;  // compile time
 // For plans that are made ahead of time: some two minutes of one core, a visit being 20 to 30 ns.
 inline constexpr int64_t kOfflineVisits = int64_t{1} << 32;  // compile time
 

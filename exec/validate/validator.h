@@ -35,6 +35,7 @@ class Validator {
 
   // As HelperPool. Thread-safe.
   void Prepare(int processes) { pool_.Prepare(processes); }
+  HelperPool::Keeping Keep() { return HelperPool::Keeping(pool_); }
   void Stop() { pool_.Stop(); }
 
  private:

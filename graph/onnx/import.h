@@ -47,6 +47,11 @@ struct OnnxImportOptions {
   bool allow_unsupported = false;
   // Operators of the caller's; they come before functions of the model.
   std::vector<std::shared_ptr<const CustomOp>> custom_ops = {};
+  // Constants of the main graph that become inputs, in this order behind the model's own:
+  // initializers, and Constant nodes with a tensor, by the name of what they make.
+  std::vector<std::string> updatable = {};
+  // The model in place of the file; paths are then names for messages.
+  std::shared_ptr<const onnx::ModelMemory> memory = nullptr;
 };
 
 struct UnsupportedNode {
@@ -84,7 +89,8 @@ struct OnnxImport {
   std::vector<onnx::TensorOrigin> origins;
   std::map<std::string, std::shared_ptr<onnx::MappedFile>> external;  // by location
   std::shared_ptr<onnx::MappedFile> file;                             // null: imported from memory
-  int64_t tensor_bytes = 0;  // what counted towards max_total_bytes
+  int64_t tensor_bytes = 0;       // what counted towards max_total_bytes
+  std::vector<Tensor> updatable;  // what the inputs that are constants of the model are there
 };
 
 // Whether the import of `path`, made with allow_unsupported, may be complete once inputs are given
@@ -113,6 +119,10 @@ absl::StatusOr<OnnxImport> ImportOnnxFor(absl::string_view path,
 absl::StatusOr<OnnxImport> ImportOnnxBytes(absl::string_view bytes,
                                            std::shared_ptr<void> owner = nullptr,
                                            const OnnxImportOptions& options = {});
+
+// What OnnxImport::updatable of the same options is, without importing the rest.
+absl::StatusOr<std::vector<Tensor>> ReadUpdatable(absl::string_view path,
+                                                  const OnnxImportOptions& options);
 
 // Names of the external data files that a model's tensors lie in, each once. Errors as
 // ImportOnnxBytes, for what has to be read.

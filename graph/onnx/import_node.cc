@@ -356,6 +356,8 @@ void Importer::Unsupported(const NodeProto& node, int64_t opset, std::string rea
 }
 
 absl::Status Importer::AddNode(Scope& scope, const NodeProto& node) {
+  if (node.op_type() == "Constant" && node.output_size() == 1 && IsUpdatable(scope, node.output(0)))
+    return absl::OkStatus();  // AddUpdatable has defined it
   KILN_ASSIGN_OR_RETURN(std::vector<Slot> slots, Resolve(scope, node));
   KILN_RETURN_IF_ERROR(CheckAttributes(node));
   const std::string domain = DomainOf(node.domain());

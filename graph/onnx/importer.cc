@@ -60,6 +60,10 @@ absl::Status Importer::AddInitializers(Scope& scope, const GraphProto& graph) {
       return absl::InvalidArgumentError(
           absl::StrCat(subject, ": is defined twice; names must be unique in a graph"));
     }
+    if (IsUpdatable(scope, proto.name())) {
+      KILN_RETURN_IF_ERROR(Define(scope, proto.name(), {}));  // until AddUpdatable
+      continue;
+    }
     absl::StatusOr<Tensor> tensor = ToTensor(proto, source_);
     Slot slot;
     if (tensor.ok()) {
@@ -128,8 +132,9 @@ absl::Status Importer::AddInputs() {
       KILN_RETURN_IF_ERROR(status);
     }
   }
+  KILN_RETURN_IF_ERROR(AddUpdatable());
   for (const auto& [name, shape] : options_.input_shapes) {
-    if (!seen.contains(name)) {
+    if (!seen.contains(name) && !IsUpdatable(main_, name)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "input ", Quoted(name), ": a shape is given, but the model has no such input; it has ",
           absl::StrJoin(seen, ", ")));
@@ -264,6 +269,7 @@ struct Source {
   absl::string_view bytes;
   std::shared_ptr<void> owner;
   std::string folder;
+  std::map<std::string, std::shared_ptr<MappedFile>> external = {};  // mapped already
 };
 
 absl::StatusOr<OnnxImport> Import(const Source& from, const OnnxImportOptions& options);
@@ -284,7 +290,7 @@ Graph::Maker MakerOf(const Source& from, OnnxImportOptions options,
 
 absl::StatusOr<OnnxImport> Import(const Source& from, const OnnxImportOptions& options) {
   const absl::string_view bytes = from.bytes;
-  ExternalFiles external(from.folder, options.external_links);
+  ExternalFiles external(from.folder, options.external_links, from.external);
   ModelProto model;
   {
     KILN_ASSIGN_OR_RETURN(const std::string skeleton, Skeleton(bytes, Root::kModel));
@@ -347,18 +353,51 @@ std::string FolderOf(const std::string& path) {
 }  // namespace
 }  // namespace onnx
 
+namespace {
+
+// What is at `path`, or in memory in its place.
+absl::StatusOr<onnx::ModelMemory> OpenModel(absl::string_view path,
+                                            const OnnxImportOptions& options) {
+  if (options.memory != nullptr) return *options.memory;
+  const std::string name(path);
+  absl::StatusOr<std::shared_ptr<onnx::MappedFile>> file =
+      onnx::MappedFile::Open(name, onnx::kMaxFileBytes);
+  if (!file.ok()) return Annotate(file.status(), "importing");
+  return onnx::ModelMemory{*std::move(file), onnx::FolderOf(name), {}};
+}
+
+}  // namespace
+
 absl::StatusOr<OnnxImport> ImportOnnx(absl::string_view path, const OnnxImportOptions& options) {
   return CatchExceptions("importing", [&]() -> absl::StatusOr<OnnxImport> {
-    const std::string name(path);
     const std::string context = absl::StrCat("importing ", onnx::Quoted(path));
-    const absl::StatusOr<std::shared_ptr<onnx::MappedFile>> file =
-        onnx::MappedFile::Open(name, onnx::kMaxFileBytes);
-    if (!file.ok()) return Annotate(file.status(), "importing");
+    KILN_ASSIGN_OR_RETURN(const onnx::ModelMemory model, OpenModel(path, options));
     absl::StatusOr<OnnxImport> import =
-        onnx::Import({(*file)->bytes(), *file, onnx::FolderOf(name)}, options);
+        onnx::Import({model.file->bytes(), model.file, model.folder, model.external}, options);
     if (!import.ok()) return Annotate(import.status(), context);
-    import->file = *file;
+    import->file = model.file;
     return import;
+  });
+}
+
+absl::StatusOr<std::vector<Tensor>> ReadUpdatable(absl::string_view path,
+                                                  const OnnxImportOptions& options) {
+  return CatchExceptions("importing", [&]() -> absl::StatusOr<std::vector<Tensor>> {
+    KILN_ASSIGN_OR_RETURN(const onnx::ModelMemory memory, OpenModel(path, options));
+    onnx::ModelProto model;
+    KILN_ASSIGN_OR_RETURN(const std::string skeleton,
+                          onnx::Skeleton(memory.file->bytes(), onnx::Root::kModel));
+    KILN_RETURN_IF_ERROR(onnx::Parse(skeleton, model));
+    onnx::ExternalFiles external(memory.folder, options.external_links, memory.external);
+    onnx::TensorSource source{.bytes = memory.file->bytes(),
+                              .owner = memory.file,
+                              .external = &external,
+                              .max_bytes = options.max_total_bytes};
+    std::vector<Tensor> values;
+    for (const std::string& name : options.updatable) {
+      KILN_ASSIGN_OR_RETURN(values.emplace_back(), onnx::UpdatableTensor(model, name, source));
+    }
+    return values;
   });
 }
 

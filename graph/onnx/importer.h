@@ -62,6 +62,9 @@ class Importer {
   absl::Status ReadHeader();
   absl::Status AddInitializers(Scope& scope, const GraphProto& graph);
   absl::Status AddInputs();
+  // Inputs for the constants that are to be updatable.
+  absl::Status AddUpdatable();
+  bool IsUpdatable(const Scope& scope, const std::string& name) const;
   absl::Status AddInput(const ValueInfoProto& input);
   Shape DeclaredShape(const ValueInfoProto& value);
   absl::Status AssumeValue(const std::string& name, const Tensor& value);
@@ -170,6 +173,12 @@ class Importer {
   int64_t work_left_ = kMaxInterpretedWork;  // of what is computed at import
   int64_t bodies_ = 0;                       // branches and bodies looked at so far
 };
+
+// The constant with this name among those of the main graph that can be updatable; kInvalidArgument
+// names others.
+absl::StatusOr<const TensorProto*> FindUpdatable(const ModelProto& model, const std::string& name);
+absl::StatusOr<Tensor> UpdatableTensor(const ModelProto& model, const std::string& name,
+                                       TensorSource& source);
 
 // Whether nothing but the shapes of inputs decides the value.
 bool FollowsFromShapes(const Scope& scope, ValueId value);

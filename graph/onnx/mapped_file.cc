@@ -143,7 +143,23 @@ absl::StatusOr<std::shared_ptr<MappedFile>> MappedFile::Map(int fd, const std::s
 }
 
 MappedFile::~MappedFile() {
-  if (size_ > 0) munmap(data_, size_);
+  if (size_ > 0 && owner_ == nullptr) munmap(data_, size_);
+}
+
+absl::StatusOr<std::shared_ptr<MappedFile>> MappedFile::OfDescriptor(int fd,
+                                                                     const std::string& name,
+                                                                     int64_t max_bytes) {
+  return Map(fd, name, max_bytes, /*one_name=*/false);
+}
+
+std::shared_ptr<MappedFile> MappedFile::OfMemory(absl::string_view bytes,
+                                                 std::shared_ptr<const void> owner) {
+  // No file has device 0, and no other bytes lie there while these do.
+  const FileIdentity identity{.inode = reinterpret_cast<uintptr_t>(bytes.data()),
+                              .size = static_cast<int64_t>(bytes.size())};
+  std::shared_ptr<MappedFile> made(new MappedFile(const_cast<char*>(bytes.data()), identity));
+  made->owner_ = std::move(owner);
+  return made;
 }
 
 absl::StatusOr<std::shared_ptr<MappedFile>> MappedFile::Open(const std::string& path,

@@ -42,6 +42,13 @@ class MappedFile {
                                                                  Links links = Links::kRefuse,
                                                                  bool openat2 = true);
 
+  // The regular file behind a descriptor, as Open; `name` is for messages.
+  static absl::StatusOr<std::shared_ptr<MappedFile>> OfDescriptor(int fd, const std::string& name,
+                                                                  int64_t max_bytes);
+  // Bytes that `owner` keeps as they are: a file like no other.
+  static std::shared_ptr<MappedFile> OfMemory(absl::string_view bytes,
+                                              std::shared_ptr<const void> owner);
+
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
@@ -59,6 +66,15 @@ class MappedFile {
   void* data_;
   size_t size_;
   FileIdentity identity_;
+  std::shared_ptr<const void> owner_;  // null: the mapping is this object's
+};
+
+// A model in memory, and what of its external data is mapped already: it is read again, for other
+// inputs, without a look at the disk.
+struct ModelMemory {
+  std::shared_ptr<MappedFile> file;
+  std::string folder;  // of external data; empty: there may be none
+  std::map<std::string, std::shared_ptr<MappedFile>> external;  // by location
 };
 
 // The external data of one model; maps each file once. Not thread-safe.
@@ -66,8 +82,10 @@ class ExternalFiles {
  public:
   // `folder` is that of the model. Empty: there is no folder (the model came as bytes), and every
   // request is refused.
-  explicit ExternalFiles(std::string folder, Links links = Links::kRefuse)
-      : folder_(std::move(folder)), links_(links) {}
+  // `mapped`: what need not be opened.
+  explicit ExternalFiles(std::string folder, Links links = Links::kRefuse,
+                         std::map<std::string, std::shared_ptr<MappedFile>> mapped = {})
+      : folder_(std::move(folder)), links_(links), files_(std::move(mapped)) {}
 
   struct Bytes {
     absl::string_view bytes;
@@ -76,7 +94,7 @@ class ExternalFiles {
   // `length` bytes at `offset` of a file; length -1 means up to its end. kInvalidArgument if the
   // file has fewer.
   absl::StatusOr<Bytes> Read(const std::string& location, int64_t offset, int64_t length);
-  // All that were read from so far, by location.
+  // All that are mapped so far, by location.
   const std::map<std::string, std::shared_ptr<MappedFile>>& files() const { return files_; }
 
  private:

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/onnx/tensor_proto.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
@@ -164,35 +162,24 @@ bool AllBits(absl::string_view bytes) {
 
 // Memory of a tensor of `bytes` bytes, uninitialised.
 Tensor AllocateCopy(DType type, std::vector<int64_t> shape, size_t bytes,
-                    TensorSource::Slab& slab) {
-  constexpr size_t kHugePage = size_t{2} << 20, kSlab = 16 * kHugePage, kSmall = 65536;
-  const size_t padded = (bytes + 63) / 64 * 64;
-  if (bytes < kSmall) return Tensor::Allocate(type, std::move(shape));
-  if (slab.left < padded) {
-    const size_t size = std::max(kSlab, (padded + kHugePage - 1) / kHugePage * kHugePage);
-    void* const memory = std::aligned_alloc(kHugePage, size);
-    if (memory == nullptr) return Tensor::Allocate(type, std::move(shape));
-    madvise(memory, size, MADV_HUGEPAGE);  // a wish
-    slab = {std::shared_ptr<void>(memory, [](void* p) { std::free(p); }),
-            static_cast<char*>(memory), size};
-  }
-  char* const at = slab.next;
-  slab.next += padded;
-  slab.left -= padded;
-  return Tensor::View(at, type, std::move(shape), {}, slab.memory);
+                    BumpAllocator& allocator) {
+  std::shared_ptr<void> memory = allocator.Take(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  void* const data = memory.get();
+  return Tensor::View(data, type, std::move(shape), {}, std::move(memory));
 }
 
 // A view of the elements if they may be viewed, else a copy. ONNX stores them little-endian, as
 // this machine does.
 Tensor ViewOrCopy(const Elements& elements, DType type, std::vector<int64_t> shape,
-                  TensorSource::Slab& slab) {
+                  BumpAllocator& allocator) {
   const bool aligned = reinterpret_cast<uintptr_t>(elements.bytes.data()) % SizeOf(type) == 0;
   const bool canonical = type != DType::kBool || AllBits(elements.bytes);
   if (elements.owner != nullptr && aligned && canonical) {
     return Tensor::View(const_cast<char*>(elements.bytes.data()), type, std::move(shape), {},
                         elements.owner);
   }
-  Tensor tensor = AllocateCopy(type, std::move(shape), elements.bytes.size(), slab);
+  Tensor tensor = AllocateCopy(type, std::move(shape), elements.bytes.size(), allocator);
   if (canonical) {
     if (!elements.bytes.empty())
       std::memcpy(tensor.data(), elements.bytes.data(), elements.bytes.size());
@@ -259,7 +246,7 @@ absl::StatusOr<Tensor> ToTensor(const TensorProto& proto, TensorSource& source) 
   if (static_cast<int64_t>(elements.bytes.size()) != bytes) {
     return wrong_size(static_cast<int64_t>(elements.bytes.size()), bytes, "bytes");
   }
-  Tensor tensor = ViewOrCopy(elements, type, std::move(shape), source.slab);
+  Tensor tensor = ViewOrCopy(elements, type, std::move(shape), source.allocator);
   const bool same = type != DType::kBool || AllBits(elements.bytes);
   if (source.origins != nullptr && same && bytes > 0)
     source.origins->push_back({tensor, elements.bytes.data()});

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/bump_allocator.h"
 #include "base/dtype.h"
 #include "base/tensor.h"
 #include "graph/onnx/limits.h"
@@ -41,14 +42,7 @@ struct TensorSource {
   int64_t taken = 0;                           // of these
   int64_t table_elements = kMaxTableElements;  // that converters may still compute
   std::vector<TensorOrigin>* origins = nullptr;  // null: not wanted
-  // Memory for copies, in pieces so large that the system can use huge pages: page by page, making
-  // it costs more than the copying.
-  struct Slab {
-    std::shared_ptr<void> memory;
-    char* next = nullptr;
-    size_t left = 0;
-  };
-  Slab slab = {};
+  BumpAllocator allocator = {};                  // memory for copies
 };
 
 // Counts a tensor of `bytes` bytes. kResourceExhausted beyond source.max_bytes, with both values;

@@ -130,13 +130,18 @@ CodegenAnswer ServeSomehow(CodegenRequest request, const std::string& dir) {
   return answer;
 }
 
+// Before the first fork, so that children find Halide initialised.
+void WarmUpOnce() {
+  static const bool kWarm = (WarmUp(), InheritPages("libHalide"), true);
+  static_cast<void>(kWarm);
+}
+
 }  // namespace
 
 CodegenHello Hello() { return {kCodegenBuildId, kCodegenCompiler}; }
 
 CodegenAnswer Serve(const CodegenRequest& request) {
-  static const bool kWarm = (WarmUp(), InheritPages("libHalide"), true);
-  static_cast<void>(kWarm);
+  WarmUpOnce();
   const Clock::time_point start = Clock::now();
   const auto dir = ScratchDir::Make();
   CodegenAnswer answer = dir.ok() ? ServeSomehow(request, dir->path())
@@ -147,12 +152,13 @@ CodegenAnswer Serve(const CodegenRequest& request) {
 }
 
 int ServeAll(const std::vector<std::string>& without) {
-  return ServeRequests(Encode(Hello()), [&](const std::string& frame) {
+  const auto serve = [&](const std::string& frame) {
     auto request = DecodeRequest(frame);
     if (request.ok()) request->without = without;
     return Encode(request.ok() ? Serve(*request)
                                : Failure(Outcome::kTransient, request.status().message()));
-  });
+  };
+  return ServeRequests(Encode(Hello()), serve, WarmUpOnce);
 }
 
 void ScrubEnvironment() {

@@ -60,6 +60,35 @@ struct StateBuffer {
 inline constexpr int kMaxThreads = 1024;  // correctness
 absl::Status CheckThreads(int threads);   // kInvalidArgument: not from 0 to kMaxThreads
 
+// Where the temporaries of a run lie.
+enum class Temporaries : uint8_t {
+  kPlanned,    // in one arena, where they share memory
+  kSeparate,   // in one arena, apart: to look for one that is overwritten too early
+  kAllocated,  // each in memory of its own from the allocator, of exactly its bytes, anew for each
+               // run and given back after it: so that tools as AddressSanitizer and Valgrind see a
+               // launch that writes beyond its operand. SetArena and shared_arena are not used
+};
+
+// Where outputs lie that a context's caller has not bound.
+enum class OutputMemory : uint8_t {
+  kReused,  // in memory that the context keeps: a view is valid until the next run
+  kFresh,   // in new memory for every run: a view is valid as long as it is held
+  kBound,   // nowhere: an output that is not bound is kFailedPrecondition; so is Model::Run, which
+            // binds none (and without kBound always gives new memory, as kFresh)
+};
+
+// A launch of a run with its operands, which are views of memory that later launches may reuse. Of
+// a launch that works in place an input shows what was written; with Temporaries::kSeparate none
+// does. One that runs in parts (batch tilings, batch_invariant) is seen part by part.
+struct ThunkView {
+  const char* kind = "";    // kernel, library, copy, host
+  const std::string& name;  // the user's nodes
+  const std::vector<Tensor>& inputs;
+  const std::vector<Tensor>& outputs;  // written already
+};
+// Called after every launch, on the thread that runs; an error ends the run.
+using ThunkFn = std::function<absl::Status(const ThunkView&)>;
+
 class SharedArena;
 // Memory for temporaries that models take turns to use (RunOptions::shared_arena). Thread-safe.
 std::shared_ptr<SharedArena> NewSharedArena();
@@ -76,9 +105,26 @@ struct RunOptions {
   // (schedule/workspace.h), may take; what cannot run with so little takes the least. 0: no limit.
   int64_t workspace_limit = 0;
   std::vector<StateBuffer> states = {};
-  // No two temporaries share memory: to look for one that is overwritten too early. Takes
-  // MemoryReport's sum in place of the arena.
-  bool separate_buffers = false;
+  Temporaries temporaries = Temporaries::kPlanned;
+  OutputMemory output_memory = OutputMemory::kReused;
+  // Before the first run of each plan, in whichever context, it is checked: that what a launch
+  // reads is what was written last, byte by byte (exec/plan_verifier.h); and, by a run in memory of
+  // its own with the layout of Temporaries::kSeparate, that no launch writes but to its outputs.
+  // That takes the memory of kSeparate twice, copies of inputs and outputs, and reads everything
+  // once more. kInternal names the launch and the buffer. Later runs cost what they do without.
+  bool check_first_run = false;
+  ThunkFn on_thunk = nullptr;
+  // Each sample of a batch has the same bits whatever the batch is: library operators of floats run
+  // sample by sample along the first dim of their results (kernels, and operators of integers,
+  // always have the same bits). kUnimplemented names one that cannot.
+  bool batch_invariant = false;
+  // 1: the first inputs, of Prepare or of a run, say what shapes the model has from then on; other
+  // ones are kFailedPrecondition. 2: and after the first run that goes well, what could make other
+  // plans (graph, variants, source, compile service) is given up, unless other models use it: other
+  // outputs, or values that need another plan, are kFailedPrecondition too. Kernels that are not
+  // compiled by then (CompileMode::kBackground) stay on the VM. A model whose course depends on
+  // data gives up nothing.
+  int record_level = 0;
   // Models that name the same one never run at once, and share the memory of their temporaries.
   std::shared_ptr<SharedArena> shared_arena = nullptr;
   // Called around every run, on the thread that runs; must not call the model.
@@ -88,11 +134,12 @@ struct RunOptions {
 
 // Where the bytes of a model are.
 struct MemoryReport {
-  int64_t constants = 0;  // weights and other constants of the newest plan, packed ones included
-  int64_t arenas = 0;     // temporaries of all contexts
-  int64_t copies = 0;     // of inputs that cannot be read where they lie
-  int64_t outputs = 0;    // owned by contexts or handed out to callers
-  int64_t states = 0;     // state buffers of all contexts
+  // Weights and other constants of the newest plan, packed ones included, and updatable ones.
+  int64_t constants = 0;
+  int64_t arenas = 0;                         // temporaries of all contexts
+  int64_t copies = 0;                         // of inputs that cannot be read where they lie
+  int64_t outputs = 0;                        // owned by contexts or handed out to callers
+  int64_t states = 0;                         // state buffers of all contexts
   int64_t plans = 0, plan_bytes = 0;          // kept
   int64_t idle_contexts = 0, idle_bytes = 0;  // of contexts that wait for Model::Run
 };
@@ -126,6 +173,13 @@ class Model {
   const std::vector<PortInfo>& inputs() const;
   const std::vector<PortInfo>& outputs() const;
   int threads() const;
+
+  // Constants that Update may replace: CompileOptions::updatable, in that order.
+  const std::vector<PortInfo>& updatable() const;
+  // Copies `value` in place of the constant with this name, for this Model (and its copies) alone;
+  // runs that begin later read it. kNotFound: it is not updatable; kInvalidArgument: another type
+  // or shape.
+  absl::Status Update(absl::string_view name, const Tensor& value);
 
   // The place of a port in inputs() or outputs(): a handle that calls take in place of its name.
   absl::StatusOr<size_t> InputIndex(absl::string_view name) const;
@@ -169,6 +223,9 @@ class Context {
   // Binds a view; the memory must live until it is replaced or the context goes. Non-dense views
   // are copied at Run.
   absl::Status Bind(absl::string_view input, Tensor view);
+  // An input whose samples lie apart: it is the concatenation of `parts` along its first dim. They
+  // are copied together at Run, as views that are not dense are.
+  absl::Status BindParts(absl::string_view input, const std::vector<Tensor>& parts);
   // The output is written into this memory (dense, right type and shape, checked at Run). Unbound
   // outputs are owned by the context. It may be an input's memory, or overlap it in any way, which
   // is how a state is updated: the result is that of a run without overlap. No copy of the input is

@@ -84,6 +84,12 @@ struct CompileOptions : RunOptions {
   // The model file itself may always be a link; external data are looked for in the folder of the
   // path given, not of what it leads to.
   ExternalDataLinks external_data_links = ExternalDataLinks::kRefuse;
+  // Names of constants that Model::Update may replace: they are not folded into others or packed,
+  // and read as inputs are, which costs speed. kInvalidArgument: the model has none of that name.
+  std::vector<std::string> updatable;
+  // Inputs that always have these shapes: their symbols are numbers before all passes. Other shapes
+  // are errors, as of an input that is declared so.
+  NamedShapes const_shapes;
   std::vector<std::string> disabled_passes;
   FusionRules fusion_rules{};        // kPriced
   std::vector<std::string> no_fuse;  // names of nodes, after passes, that join no kernel

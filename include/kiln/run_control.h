@@ -25,14 +25,21 @@ struct RunControl {
   using Clock = std::chrono::steady_clock;
   std::shared_ptr<const std::atomic<bool>> cancel;  // null: nobody cancels
   std::optional<Clock::time_point> deadline;
+  // Of the device that the model runs on, such as a cudaStream_t; the CPU has none: null.
+  void* stream = nullptr;
 
   absl::Status Check() const {
+    if (stream != nullptr) return NoStream();
     if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return Cancelled();
     if (deadline && Clock::now() >= *deadline) return Late();
     return absl::OkStatus();
   }
 
  private:
+  static absl::Status NoStream() {
+    return absl::InvalidArgumentError(
+        "stream: the model runs on the CPU, which has no streams; leave it null");
+  }
   static absl::Status Cancelled() {
     return absl::CancelledError("the run was cancelled before its end; its outputs are not valid");
   }

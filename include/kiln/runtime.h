@@ -86,7 +86,7 @@ struct RuntimeOptions {
 struct RuntimeMetrics {
   int64_t runs = 0, failed_runs = 0;
   int64_t vm_runs = 0;   // runs in which a kernel ran on the VM
-  int64_t plans = 0;     // made
+  int64_t plans = 0;     // made; those that took over the offsets of an earlier one do not count
   int64_t variants = 0;  // compiled, or fetched from the cache
   int64_t kernels_built = 0, kernels_cached = 0, kernels_failed = 0;
   int64_t memory_bytes = 0, memory_peak = 0;  // that the allocator has given out
@@ -105,7 +105,8 @@ class Runtime {
   int threads() const;
   RuntimeMetrics metrics() const;
   // What is never done on a caller's thread: removes old entries from the cache, validates again
-  // what was built on another model of CPU. Returns when it is done.
+  // what was built on another model of CPU, and searches for better memory plans where a plan of
+  // the open models is above its bound, for later processes. Returns when it is done.
   void Maintain();
 
   struct State;

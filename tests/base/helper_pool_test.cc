@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <mutex>
 #include <random>
 #include <set>
 #include <string>
@@ -79,6 +80,59 @@ TEST(HelperPoolTest, OneThatIsIdleEndsAfterTwoSeconds) {
   EXPECT_EQ(PidOf(pool), pid) << "within the time it is kept";
   EXPECT_TRUE(GoneWithin(pid, std::chrono::seconds(3)));
   EXPECT_NE(PidOf(pool), pid);
+}
+
+TEST(HelperPoolTest, AllThatArePreparedGreetAndAreUsed) {
+  HelperPool pool(TestHelper(), 3);
+  pool.PrepareAll(3);
+  std::mutex mutex;
+  std::set<std::string> pids;
+  ForEachInParallel(
+      3,
+      [&](size_t) {
+        EXPECT_TRUE(pool.Ask("sleep 100", 5000).ok());
+        const std::string pid = std::to_string(PidOf(pool));
+        const std::lock_guard<std::mutex> lock(mutex);
+        pids.insert(pid);
+      },
+      3);
+  pool.PrepareAll(3);
+  EXPECT_TRUE(pids.contains(std::to_string(PidOf(pool)))) << "there are as many";
+}
+
+TEST(HelperPoolTest, PreparingWhatDoesNotGreetSaysNothing) {
+  HelperProgram silent = TestHelper();
+  silent.find = [] { return std::string("/bin/cat"); };
+  silent.hello_timeout_ms = 100;
+  HelperPool pool(silent, 2);
+  pool.PrepareAll(2);
+  EXPECT_EQ(pool.Ask("pid", 5000).status().code(), absl::StatusCode::kNotFound);
+}
+
+// A caller that may start no thread: nobody could end a process later.
+TEST(HelperPoolTest, WithoutThreadsOneLastsAsLongAsItIsKept) {
+  const NoThreads scope(true);
+  HelperPool pool(TestHelper(), 2);
+  const pid_t alone = PidOf(pool);
+  EXPECT_NE(PidOf(pool), alone) << "it ends with its answer";
+  pid_t kept = -1;
+  {
+    const HelperPool::Keeping keeping(pool);
+    kept = PidOf(pool);
+    {
+      const HelperPool::Keeping within(pool);
+      EXPECT_EQ(PidOf(pool), kept);
+    }
+    EXPECT_EQ(PidOf(pool), kept);
+    const pid_t child = fork();
+    if (child == 0) _exit(PidOf(pool) != kept ? 0 : 1);  // whose helpers are its own
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(PidOf(pool), kept);
+  }
+  EXPECT_EQ(StateOf(kept), "") << "ended, and waited for";
+  EXPECT_NE(PidOf(pool), kept);
 }
 
 TEST(HelperPoolTest, OneThatDiesIdleHarmsNobody) {

@@ -146,7 +146,8 @@ TEST_F(CompileForInputsTest, APackageHoldsRecurrentNetworksOfGivenLengths) {
   const std::string path = dir_.File("rnn.onnx");
   const std::vector<float> weights(4, 0.25f);
   std::ofstream(path, std::ios::binary) << OnnxModel(
-      14, OnnxGraph({OnnxNode("RNN", {"x", "w", "r"}, {"y"}, {IntAttribute("hidden_size", 2)})},
+      14, OnnxGraph({OnnxNode("RNN", {"x", "w", "r"}, {"h"}, {IntAttribute("hidden_size", 2)}),
+                     OnnxNode("Exp", {"h"}, {"y"})},
                     {OnnxValue("x", kFloat, {"steps", 1, 2})},
                     {OnnxValue("y", kFloat, {"steps", 1, 1, 2})},
                     {OnnxTensor("w", kFloat, {1, 2, 2}, RawBytes(weights)),

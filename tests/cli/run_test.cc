@@ -78,6 +78,42 @@ TEST_F(RunTest, TwoProcessesStartColdAtOnce) {
   }
 }
 
+TEST_F(RunTest, DumpsWhatLaunchesReadAndWrite) {
+  const std::string folder = dir_.File("dump"), z = dir_.File("z.npy");
+  ASSERT_EQ(Kiln({"run", model_, "-q", "-O0", "--dim", "n=2", "--input", "x=random:7", "--output",
+                  "z=@" + z, "--dump-io", folder, "--dump-io-text"})
+                .exit,
+            0);
+  KILN_ASSERT_OK_AND_ASSIGN(const std::string index,
+                            RealFileSystem().ReadFile(folder + "/index.txt", 1 << 20));
+  const std::vector<std::string> lines = absl::StrSplit(index, '\n', absl::SkipEmpty());
+  ASSERT_GE(lines.size(), 4U) << index;  // the product and the softmax, with what each reads
+  EXPECT_EQ(lines[0].substr(0, 14), "00000 kernel \"") << index;
+  const std::string last = lines.back().substr(lines.back().rfind(' ') + 1);
+  KILN_ASSERT_OK_AND_ASSIGN(const Tensor written, ReadNpy(folder + "/" + last));
+  KILN_ASSERT_OK_AND_ASSIGN(const Tensor result, ReadNpy(z));
+  EXPECT_EQ(NpyBytes(written), NpyBytes(result));
+  KILN_ASSERT_OK_AND_ASSIGN(
+      const std::string text,
+      RealFileSystem().ReadFile(folder + "/" + last.substr(0, last.size() - 4) + ".txt", 1 << 20));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 128);
+  EXPECT_EQ(std::stof(text), static_cast<const float*>(result.data())[0]);
+}
+
+TEST_F(RunTest, NamesTheLaunchWhereNanBegins) {
+  const std::string model = dir_.File("log.graph");
+  std::ofstream(model) << "graph g\ninput x : f32 [4]\na = neg(x)\nb = log(a)\nc = "
+                          "exp(b)\noutput c\n";
+  const json found =
+      RunJson({"run", model, "-O0", "--input", "x=ones", "--check-numerics"}, 1)["results"];
+  EXPECT_EQ(found["numerics"]["ok"], false);
+  EXPECT_EQ(found["numerics"]["launch"], 1);
+  EXPECT_EQ(found["numerics"]["nan"], 4);
+  EXPECT_EQ(found["numerics"]["elements"], 4);
+  const json none = RunJson({"run", model_, "--input", "x=ones", "--check-numerics"})["results"];
+  EXPECT_EQ(none["numerics"]["ok"], true);
+}
+
 TEST_F(RunTest, CountsKernelsAsCachedBuiltOrOnTheVm) {
   for (const char* mode : {"block", "never"}) {
     const json c = RunJson({"run", model_, "--compile-mode", mode})["results"]["compile"];

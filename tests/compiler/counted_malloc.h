@@ -23,6 +23,11 @@ struct Allocations {
 // Since the process began. Thread-safe.
 Allocations CountedAllocations();
 
+// Bytes of what was allocated since TrackLiveBytes and is not freed, by who asked for it. For one
+// window at a time, of fewer than 100,000 allocations.
+void TrackLiveBytes();
+Allocations LiveBytes();
+
 }  // namespace kiln
 
 #endif  // KILN_TESTS_COMPILER_COUNTED_MALLOC_H_

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "exec/cpu/elf_loader.h"
 #include "exec/support/launch.h"
 #include "exec/support/pool.h"
@@ -174,6 +176,74 @@ TEST_F(KernelServiceTest, BackgroundAnswersOnTheVmAndSwapsTheCompiledKernelIn) {
   KernelService again(options);  // what is cached is there at once
   KILN_ASSERT_OK_AND_ASSIGN(const auto cached, again.GetAll(ProgramOf(kDouble)));
   EXPECT_FALSE(cached[0][0]->Get()->vm);
+}
+
+// Programs of kernels drawn at random, which the VM runs until they are built.
+TEST_F(KernelServiceTest, WhatIsStartedRunsAtOnceAndIsCompiledWhenItIsFinished) {
+  std::mt19937 random(1);
+  KernelService service(Options());
+  service.ExpectBuilds();
+  int kernels = 0;
+  for (int round = 0; round < 4; ++round) {
+    program::Program program;
+    const int factor = 2 + round;  // the n-th kernel is in0 * factor + n
+    const int count = 1 + static_cast<int>(random() % 3);
+    for (int n = 0; n < count; ++n) {
+      *program.add_kernels() =
+          ProgramOf(absl::StrCat("kernel v1 math 1\ndims a\nin   0 f32 [a] dense\nout  0 f32 [a] "
+                                 "dense = add(mul(in0[a], ",
+                                 factor, "), ", n, ")\n"))
+              .kernels(0);
+    }
+    kernels += count;
+    KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.StartAll(program));
+    const auto check = [&] {
+      for (int n = 0; n < count; ++n) {
+        const auto in = static_cast<float>(random() % 1000);
+        EXPECT_EQ(RunRow(*handles[static_cast<size_t>(n)][0]->Get(), {in}),
+                  (std::vector<float>{in * static_cast<float>(factor) + static_cast<float>(n)}));
+      }
+    };
+    check();
+    service.Finish(program);
+    for (const auto& handle : handles) EXPECT_FALSE(handle[0]->Get()->vm);
+    check();
+    KILN_ASSERT_OK_AND_ASSIGN(const auto again, service.GetAll(program));
+    EXPECT_EQ(again, handles);
+  }
+  EXPECT_EQ(service.counts().kernels, kernels);
+  EXPECT_EQ(service.counts().built, kernels);
+  EXPECT_EQ(service.counts().vm, 0);
+}
+
+TEST_F(KernelServiceTest, GetAllWaitsForWhatAnotherThreadHasStarted) {
+  KernelService service(Options());
+  const program::Program program = ProgramOf(kDouble);
+  KILN_ASSERT_OK_AND_ASSIGN(const auto started, service.StartAll(program));
+  KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.GetAll(program));
+  EXPECT_EQ(handles, started);
+  EXPECT_FALSE(handles[0][0]->Get()->vm);
+}
+
+TEST_F(KernelServiceTest, WhatIsStartedAndCannotBeBuiltIsFinishedOnTheVm) {
+  for (const char* codegen : {"/nowhere", "/bin/true"}) {
+    CompileOptions options = Options();
+    options.codegen = codegen;
+    KernelService service(options);
+    service.ExpectBuilds();
+    KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.StartAll(ProgramOf(kDouble)));
+    service.Finish(ProgramOf(kDouble));
+    EXPECT_TRUE(handles[0][0]->Get()->vm) << codegen;
+    EXPECT_EQ(service.counts().failed, 1) << codegen;
+    ExpectDoubles(service);
+  }
+}
+
+TEST_F(KernelServiceTest, WithoutThreadsWhatIsStartedIsFinished) {
+  const NoThreads scope(true);
+  KernelService service(Options());
+  KILN_ASSERT_OK_AND_ASSIGN(const auto handles, service.StartAll(ProgramOf(kDouble)));
+  EXPECT_FALSE(handles[0][0]->Get()->vm);
 }
 
 TEST_F(KernelServiceTest, BackgroundWithoutAWorkerStaysOnTheVm) {

@@ -13,6 +13,7 @@
 
 #include "compiler/compile.h"
 #include "graph/builder.h"
+#include "graph/text.h"
 #include "kiln/runtime.h"
 #include "tests/base/status_matchers.h"
 #include "tests/compiler/counted_malloc.h"
@@ -88,6 +89,44 @@ TEST(SteadyRun, OfARecurrenceAllocatesNothing) {
   KILN_ASSERT_OK_AND_ASSIGN(Graph graph, std::move(b).Finish());
   KILN_ASSERT_OK_AND_ASSIGN(Model model, Compile(std::move(graph), Options()));
   EXPECT_EQ(Steady(model).others, 0);
+}
+
+// Iterations of a loop reuse two sets of outputs and the arguments of the body: what a run
+// allocates does not depend on how many there are, but for the memory of what they give, which
+// doubles.
+TEST(SteadyRun, OfALoopAllocatesNothingPerIteration) {
+  KILN_ASSERT_OK_AND_ASSIGN(Graph graph, ParseGraph(R"(graph g
+input m : i64 []
+input s : f32 [64]
+body b
+input i : i64 []
+input c : bool []
+input s : f32 [64]
+d : f32 [64] = tanh(s)
+t : f32 [] = reduce_max(d) {keepdims = 0}
+output c
+output d
+output t
+end
+last, all = loop(m, _, s) {body = b, carried = 1, extents = [64, turns]}
+z : f32 [turns] = neg(all)
+output last
+output z
+)"));
+  KILN_ASSERT_OK_AND_ASSIGN(Model model, Compile(std::move(graph), Options()));
+  Context context = model.NewContext();
+  Tensor trips = Tensor::Allocate(DType::kI64, {});
+  KILN_ASSERT_OK(context.Bind("m", trips));
+  KILN_ASSERT_OK(context.Bind("s", Ones(DType::kF32, {64})));
+  const auto allocations = [&](int64_t count) {
+    *static_cast<int64_t*>(trips.data()) = count;
+    for (int i = 0; i < 2; ++i) KILN_EXPECT_OK(context.Run());
+    const Allocations before = CountedAllocations();
+    KILN_EXPECT_OK(context.Run());
+    return (CountedAllocations() - before).others;
+  };
+  const int64_t few = allocations(16), many = allocations(1024);
+  EXPECT_LE(many - few, 12 * 6) << few << " and " << many;  // six doublings of one stack
 }
 
 constexpr int64_t kCapacity = 1024, kDepth = 16;
@@ -185,6 +224,34 @@ TEST(SteadyRun, CountsAreAlive) {
   void* volatile const memory = std::malloc(1000);
   std::free(memory);
   EXPECT_EQ((CountedAllocations() - before).others, 1);
+}
+
+TEST(SteadyRun, LiveBytesAreAlive) {
+  TrackLiveBytes();
+  void* volatile const memory = std::malloc(100'000);
+  EXPECT_GE(LiveBytes().others, 100'000);
+  std::free(memory);
+  EXPECT_LT(LiveBytes().others, 100'000);
+}
+
+// What one more model over the same file has allocated once it has run, beside its arena.
+TEST(SteadyRun, OneMoreOfTheModelThatIsNamed) {
+  const char* const path = std::getenv("KILN_STEADY_MODEL");
+  if (path == nullptr) GTEST_SKIP() << "KILN_STEADY_MODEL names no model to measure";
+  CompileOptions options = Options();
+  options.cache.enabled = true;
+  std::vector<Model> models;
+  for (int i = 0; i < 3; ++i) {
+    if (i == 2) TrackLiveBytes();
+    KILN_ASSERT_OK_AND_ASSIGN(models.emplace_back(), Compile(path, options));
+    NamedTensors inputs;
+    for (const PortInfo& port : models.back().inputs())
+      inputs.emplace_back(port.name, Ones(port.type, port.shape));
+    KILN_ASSERT_OK(models.back().Run(inputs));
+  }
+  const Allocations bytes = LiveBytes();
+  std::printf("one more model: %ld bytes of oneDNN, %ld of others; its arena %ld\n", bytes.onednn,
+              bytes.others, models.back().memory().arenas);
 }
 
 TEST(SteadyRun, OfTheModelThatIsNamed) {

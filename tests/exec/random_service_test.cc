@@ -191,7 +191,11 @@ TEST(RandomService, EveryRunIsRight) {
     const Case c = MakeCase(rng);
     RunOptions options;
     options.threads = 1 + Pick(rng, 3);
-    options.separate_buffers = Pick(rng, 4) == 0;
+    if (Pick(rng, 2) == 0)
+      options.temporaries = Pick(rng, 2) == 0 ? Temporaries::kSeparate : Temporaries::kAllocated;
+    options.output_memory = static_cast<OutputMemory>(Pick(rng, 3));  // all outputs are bound
+    options.check_first_run = Pick(rng, 3) == 0;
+    if (Pick(rng, 3) == 0) options.on_thunk = [](const ThunkView&) { return absl::OkStatus(); };
     if (c.state) options.states = {{"x0", "y0"}};
     if (Pick(rng, 3) == 0) options.shared_arena = NewSharedArena();
     KILN_ASSERT_OK_AND_ASSIGN(Model model, Model::Create(c.program.Provider(), options));

@@ -353,7 +353,7 @@ TEST(Arena, SeparateBuffersShareNothing) {
   }
   RunOptions options;
   options.threads = 1;
-  options.separate_buffers = true;
+  options.temporaries = Temporaries::kSeparate;
   Model model = *Model::Create(p.Provider(), options);
   Context context = model.NewContext();
   KILN_ASSERT_OK(context.Bind("x", Values(std::vector<float>(16, 1))));
