@@ -9,7 +9,7 @@
 namespace kiln {
 namespace {
 
-constexpr KeyOption kOptions[] = {
+constexpr KeyOption kOwnOptions[] = {
     {"graph_opt_level", false,
      "decides which Kernels and schedules there are; both are in the key"},
     {"jit_level", false, "decides which Kernels and schedules there are; both are in the key"},
@@ -20,7 +20,6 @@ constexpr KeyOption kOptions[] = {
     {"build_jobs", false, "decides how fast, not what"},
     {"codegen", false, "a worker of another build is refused; the build is in the key"},
     {"validator", false, "decides whether a kernel is kept, not what it is"},
-    {"prover", false, "its older name"},
     {"target", true, "field target"},
     {"kernel_timeout_ms", false, "a kernel is complete or not there"},
     {"kernel_cpu_ms", false, "a kernel is complete or not there"},
@@ -41,21 +40,8 @@ constexpr KeyOption kOptions[] = {
     {"tune_at", false, "the schedule is in the key"},
     {"tuner", false, "the schedule is in the key"},
     {"dump", false, "only looks"},
-    {"dump_code", false, "only looks"},
-    {"on_plan", false, "only looks"},
-    {"runtime", false, "decides how a model runs"},
-    {"states", false, "decides how a model runs"},
-    {"temporaries", false, "decides how a model runs"},
-    {"output_memory", false, "decides how a model runs"},
-    {"check_first_run", false, "decides how a model runs"},
-    {"on_thunk", false, "only looks"},
-    {"batch_invariant", false, "decides how a model runs"},
-    {"record_level", false, "decides how a model runs"},
-    {"shared_arena", false, "decides how a model runs"},
-    {"on_start", false, "decides how a model runs"},
-    {"on_finish", false, "decides how a model runs"},
-    {"kernels", false, "shares what is built under the same keys"},
 };
+constexpr auto kOptions = WithKeylessOptions(kOwnOptions);
 
 }  // namespace
 

@@ -7,6 +7,10 @@
 #ifndef KILN_COMPILER_KERNEL_KEY_H_
 #define KILN_COMPILER_KERNEL_KEY_H_
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <iterator>
 #include <span>
 #include <string>
 
@@ -31,11 +35,39 @@ const char* SectionOf(const KernelIdentity& identity);
 Preimage KernelPreimage(const KernelIdentity& identity);
 
 struct KeyOption {
-  const char* name;  // field of CompileOptions
-  bool in_key;
-  const char* reason;  // how it gets into the key, or why it need not
+  const char* name = nullptr;  // field of CompileOptions
+  bool in_key = false;
+  const char* reason = nullptr;  // how it gets into the key, or why it need not
 };
 std::span<const KeyOption> KeyOptions();
+
+// What is in no key, neither a kernel's nor a Program's (program_cache.h), for the same reason.
+inline constexpr KeyOption kKeylessOptions[] = {
+    {"prover", false, "the older name of `validator`"},
+    {"dump_code", false, "only looks"},
+    {"on_plan", false, "only looks"},
+    {"on_thunk", false, "only looks"},
+    {"runtime", false, "decides how a model runs"},
+    {"states", false, "decides how a model runs"},
+    {"temporaries", false, "decides how a model runs"},
+    {"output_memory", false, "decides how a model runs"},
+    {"check_first_run", false, "decides how a model runs"},
+    {"batch_invariant", false, "decides how a model runs"},
+    {"record_level", false, "decides how a model runs"},
+    {"shared_arena", false, "decides how a model runs"},
+    {"on_start", false, "decides how a model runs"},
+    {"on_finish", false, "decides how a model runs"},
+    {"kernels", false, "shares what is built under the same keys"},
+};
+
+// A table's own rows, then those.
+template <size_t kOwn>
+constexpr auto WithKeylessOptions(const KeyOption (&own)[kOwn]) {
+  std::array<KeyOption, kOwn + std::size(kKeylessOptions)> all{};
+  std::copy(std::begin(own), std::end(own), all.begin());
+  std::copy(std::begin(kKeylessOptions), std::end(kKeylessOptions), all.begin() + kOwn);
+  return all;
+}
 
 }  // namespace kiln
 

@@ -25,7 +25,7 @@ namespace {
 
 constexpr int64_t kMostHere = 16384;  // bytes of a constant that the entry itself holds
 
-constexpr KeyOption kOptions[] = {
+constexpr KeyOption kOwnOptions[] = {
     {"graph_opt_level", true, "field level"},
     {"jit_level", true, "field jit"},
     {"threads", false, "no Program depends on the number of threads"},
@@ -35,7 +35,6 @@ constexpr KeyOption kOptions[] = {
     {"build_jobs", false, "decides how fast, not what"},
     {"codegen", false, "kernels have keys of their own"},
     {"validator", false, "kernels have keys of their own"},
-    {"prover", false, "its older name"},
     {"target", true, "field isa"},
     {"kernel_timeout_ms", false, "kernels have keys of their own"},
     {"kernel_cpu_ms", false, "kernels have keys of their own"},
@@ -54,22 +53,9 @@ constexpr KeyOption kOptions[] = {
     {"tune_at", false, "decides what is measured; a Program that is chosen otherwise is stale"},
     {"tuner", true, "field tuned: the machine whose measurements choose"},
     {"dump", false, "with it nothing is looked up, so that there is something to see"},
-    {"dump_code", false, "only looks"},
-    {"on_plan", false, "only looks"},
     {"custom_ops", false, "with them nothing is looked up, and nothing kept"},
-    {"runtime", false, "decides how a model runs"},
-    {"states", false, "decides how a model runs"},
-    {"temporaries", false, "decides how a model runs"},
-    {"output_memory", false, "decides how a model runs"},
-    {"check_first_run", false, "decides how a model runs"},
-    {"on_thunk", false, "only looks"},
-    {"batch_invariant", false, "decides how a model runs"},
-    {"record_level", false, "decides how a model runs"},
-    {"shared_arena", false, "decides how a model runs"},
-    {"on_start", false, "decides how a model runs"},
-    {"on_finish", false, "decides how a model runs"},
-    {"kernels", false, "shares what is built under the same keys"},
 };
+constexpr auto kOptions = WithKeylessOptions(kOwnOptions);
 
 Preimage KeyOf(const std::vector<ModelFile>& files, const CompileOptions& options) {
   Preimage preimage;

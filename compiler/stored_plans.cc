@@ -5,31 +5,23 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/little_endian.h"
 #include "base/log.h"
 #include "base/sha256.h"
 
 namespace kiln {
 namespace {
 
-constexpr int kBits = 64;
-
 std::string BytesOf(std::span<const int64_t> numbers) {
   std::string bytes;
-  for (const int64_t number : numbers) {
-    for (int bit = 0; bit < kBits; bit += 8)
-      bytes.push_back(static_cast<char>(static_cast<uint64_t>(number) >> bit));
-  }
+  for (const int64_t number : numbers) AppendU64(bytes, static_cast<uint64_t>(number));
   return bytes;
 }
 
 std::vector<int64_t> NumbersOf(absl::string_view bytes) {
-  std::vector<int64_t> numbers(bytes.size() / sizeof(int64_t));
-  for (size_t i = 0; i < numbers.size() * sizeof(int64_t); ++i) {
-    const uint64_t byte = static_cast<uint8_t>(bytes[i]);
-    auto& number = numbers[i / sizeof(int64_t)];
-    number =
-        static_cast<int64_t>(static_cast<uint64_t>(number) | byte << (8 * (i % sizeof(int64_t))));
-  }
+  std::vector<int64_t> numbers;
+  for (size_t at = 0; at + sizeof(int64_t) <= bytes.size(); at += sizeof(int64_t))
+    numbers.push_back(static_cast<int64_t>(LoadU64(bytes.substr(at))));
   return numbers;
 }
 

@@ -169,12 +169,13 @@ WatchedLaunch BoundPlan::Seen(const PlanStep& step, const PlanLaunch& launch, si
 absl::Status BoundPlan::RunWatched(const PlanStep& step, const PlanLaunch& launch, size_t lane,
                                    const Clocked& run) {
   const WatchedLaunch seen = Seen(step, launch, lane);
-  absl::Status status = run.watch->Before(seen);
-  ended_by_watch_ = !status.ok();
-  if (status.ok()) KILN_RETURN_IF_ERROR(RunLaunch(launch, step.thunk, run.launcher));
-  if (status.ok()) status = run.watch->After(seen);
-  ended_by_watch_ = !status.ok();
-  return status;
+  const auto noted = [&](absl::Status status) {
+    ended_by_watch_ = !status.ok();
+    return status;
+  };
+  KILN_RETURN_IF_ERROR(noted(run.watch->Before(seen)));
+  KILN_RETURN_IF_ERROR(RunLaunch(launch, step.thunk, run.launcher));
+  return noted(run.watch->After(seen));
 }
 
 absl::Status BoundPlan::RunSteps(size_t begin, size_t end, size_t lane, const Clocked& run) {

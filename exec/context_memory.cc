@@ -20,10 +20,6 @@ absl::Status Invalid(const T&... text) {
   return absl::InvalidArgumentError(absl::StrCat(text...));
 }
 
-std::string Text(const std::vector<int64_t>& shape) {
-  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
-}
-
 }  // namespace
 
 // What an input is read from: the caller's memory, unless an output is written there too early.
@@ -89,8 +85,8 @@ absl::Status Context::Impl::CheckBoundOutputs() {
 absl::Status Context::Impl::CheckBoundShape(size_t i, const std::vector<int64_t>& shape) const {
   if (!bound_outputs[i] || bound_outputs[i]->shape() == shape) return absl::OkStatus();
   return Invalid("output \"", model->provider->outputs()[i].name, "\": the bound memory is ",
-                 Text(bound_outputs[i]->shape()), ", the result ", Text(shape),
-                 "; bind memory of that shape");
+                 ToString(ToShape(bound_outputs[i]->shape())), ", the result ",
+                 ToString(ToShape(shape)), "; bind memory of that shape");
 }
 
 // Memory of the context's own that is not bound now: an output of an earlier run may have become an

@@ -20,10 +20,6 @@ absl::Status Invalid(const T&... text) {
   return absl::InvalidArgumentError(absl::StrCat(text...));
 }
 
-std::string Text(const std::vector<int64_t>& shape) {
-  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
-}
-
 // What can be said of a tensor before the program for its shape is known.
 absl::Status CheckTensor(absl::string_view what, const PortInfo& port, const Tensor& tensor) {
   const auto subject = [&] { return absl::StrCat(what, " \"", port.name, "\""); };
@@ -35,7 +31,7 @@ absl::Status CheckTensor(absl::string_view what, const PortInfo& port, const Ten
     return Invalid(subject(), ": the tensor is on a GPU; copy it to the CPU");
   if ((!port.any_rank && tensor.shape().size() != port.shape.size()) ||
       tensor.strides().size() != tensor.shape().size()) {
-    return Invalid(subject(), ": shape is ", Text(tensor.shape()), ", expected ",
+    return Invalid(subject(), ": shape is ", ToString(ToShape(tensor.shape())), ", expected ",
                    ToString(port.shape), "; give a tensor of this rank");
   }
   for (size_t i = 0; i < port.shape.size(); ++i) {
@@ -47,7 +43,8 @@ absl::Status CheckTensor(absl::string_view what, const PortInfo& port, const Ten
   }
   const int64_t bytes = CheckedBytes(tensor.dtype(), tensor.shape());
   if (bytes < 0)
-    return Invalid(subject(), ": shape ", Text(tensor.shape()), " has more than 64 bits of bytes");
+    return Invalid(subject(), ": shape ", ToString(ToShape(tensor.shape())),
+                   " has more than 64 bits of bytes");
   if (tensor.data() == nullptr && bytes > 0)
     return Invalid(subject(), ": no memory; give a tensor with data");
   return absl::OkStatus();
@@ -156,12 +153,8 @@ absl::Status Context::Impl::SetState(size_t input, const Tensor& value) {
 std::vector<Tensor> Context::Impl::TakeOutputs() {
   std::vector<Tensor> taken = outputs;
   for (const StatePorts& state : model->states) taken[state.output] = taken[state.output].Clone();
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    outputs[i] = Tensor();
-    owned_outputs[i].clear();
-  }
-  moved = true;
-  has_run = false;
+  for (std::vector<Tensor>& owned : owned_outputs) owned.clear();
+  DropOutputs();
   return taken;
 }
 
@@ -191,13 +184,11 @@ void Context::Impl::Trim() {
   arena.Release();
   for (Memory& copy : input_copies) copy.Release();
   for (std::vector<Tensor>& owned : owned_outputs) owned.clear();
-  for (Tensor& output : outputs) output = Tensor();
-  has_run = false;
+  DropOutputs();
   bounds.clear();
   scripts.clear();
   current = nullptr;
   placed = nullptr;
-  moved = true;
 }
 
 }  // namespace kiln

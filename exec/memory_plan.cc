@@ -116,13 +116,30 @@ absl::StatusOr<MemoryPlan> PlanMemory(std::span<const Interval> intervals, int64
   return plan;
 }
 
+std::optional<int64_t> MostBytesAlive(std::span<const Interval> intervals, int64_t alignment) {
+  std::vector<std::pair<int64_t, int64_t>> changes;  // step, bytes
+  for (const Interval& interval : intervals) {
+    const std::optional<int64_t> size = CheckedRoundUp(interval.size, alignment);
+    if (!size) return std::nullopt;
+    changes.emplace_back(interval.lower, *size);
+    changes.emplace_back(interval.upper, -*size);  // first: lives are half-open
+  }
+  std::sort(changes.begin(), changes.end());
+  int64_t alive = 0, most = 0;
+  for (const auto& [step, bytes] : changes) {
+    const std::optional<int64_t> sum = CheckedAdd(alive, bytes);
+    if (!sum) return std::nullopt;
+    alive = *sum;
+    most = std::max(most, alive);
+  }
+  return most;
+}
+
 absl::StatusOr<MemoryPlan> MemoryBounds(std::span<const Interval> intervals, int64_t alignment) {
   MemoryPlan bounds;
   KILN_ASSIGN_OR_RETURN(const std::vector<Interval> aligned,
                         Aligned(intervals, alignment, bounds.sum));
-  for (const PlanPart& part : CutIntoParts(aligned))
-    bounds.lower_bound = std::max(bounds.lower_bound, part.lower_bound);
-  bounds.best_bound = bounds.lower_bound;
+  bounds.lower_bound = bounds.best_bound = MostBytesAlive(aligned, alignment).value();
   return bounds;
 }
 

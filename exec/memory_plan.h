@@ -18,6 +18,7 @@
 #define KILN_EXEC_MEMORY_PLAN_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,6 +50,10 @@ struct MemoryPlan {
 // thread-safe; starts no thread.
 absl::StatusOr<MemoryPlan> PlanMemory(std::span<const Interval> intervals, int64_t alignment,
                                       const PlanBudget& budget = {});
+
+// The most bytes, of sizes rounded up to `alignment`, that are alive at one step; nothing: more
+// than int64 holds.
+std::optional<int64_t> MostBytesAlive(std::span<const Interval> intervals, int64_t alignment);
 
 // The bounds and the sum alone; errors as PlanMemory.
 absl::StatusOr<MemoryPlan> MemoryBounds(std::span<const Interval> intervals, int64_t alignment);

@@ -91,27 +91,20 @@ absl::Status CheckRecordLevel(int level) {
 }  // namespace
 
 Model::State::State(std::shared_ptr<VariantProvider> p, const RunOptions& o)
-    : provider(std::move(p)),
-      options(o),
-      runtime(o.runtime),
-      shared_pool(runtime->state().PoolFor(o.threads)),
-      pool(*shared_pool),
-      input_index(IndexOf(provider->inputs())),
-      output_index(IndexOf(provider->outputs())),
-      own_inputs(OwnInputs(*provider)),
-      updatable(provider->inputs().begin() + static_cast<std::ptrdiff_t>(own_inputs.size()),
-                provider->inputs().end()),
-      updated(provider->updatable()),
-      plans(PlansOf(*provider, pool, options)) {}
+    : State(std::move(p), o, o.runtime->state().PoolFor(o.threads)) {}
 
 Model::State::State(std::shared_ptr<VariantProvider> p, const State& whole)
+    : State(std::move(p), PartOptions(whole.options), whole.shared_pool) {
+  session = whole.session;
+  choosing = whole.choosing;
+}
+
+Model::State::State(std::shared_ptr<VariantProvider> p, RunOptions o, std::shared_ptr<Pool> its)
     : provider(std::move(p)),
-      options(PartOptions(whole.options)),
-      runtime(whole.runtime),
-      shared_pool(whole.shared_pool),
+      options(std::move(o)),
+      runtime(options.runtime),
+      shared_pool(std::move(its)),
       pool(*shared_pool),
-      session(whole.session),
-      choosing(whole.choosing),
       input_index(IndexOf(provider->inputs())),
       output_index(IndexOf(provider->outputs())),
       own_inputs(OwnInputs(*provider)),

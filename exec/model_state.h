@@ -101,6 +101,7 @@ struct Model::State {
   std::atomic<bool> given_up{false};
 
  private:
+  State(std::shared_ptr<VariantProvider> p, RunOptions o, std::shared_ptr<Pool> its);
   absl::StatusOr<std::vector<InputInfo>> Info(const BoundTensors& inputs) const;
   // Inputs of these shapes, without elements.
   absl::StatusOr<BoundTensors> WithShapes(const NamedShapes& shapes) const;

@@ -25,21 +25,7 @@ int64_t Plus(int64_t a, int64_t b) { return CheckedAdd(a, b).value_or(kTooMuch);
 
 // The most aligned bytes that are alive at one step.
 int64_t MostAlive(const std::vector<Interval>& intervals) {
-  std::vector<std::pair<int64_t, int64_t>> changes;  // step, bytes
-  for (const Interval& interval : intervals) {
-    const int64_t size = CheckedRoundUp(interval.size, kArenaAlignment).value_or(kTooMuch);
-    changes.emplace_back(interval.lower, size);
-    changes.emplace_back(interval.upper, -size);  // first: lives are half-open
-  }
-  std::sort(changes.begin(), changes.end());
-  int64_t alive = 0, most = 0;
-  for (const auto& [step, bytes] : changes) {
-    const std::optional<int64_t> sum = CheckedAdd(alive, bytes);
-    if (!sum) return kTooMuch;
-    alive = *sum;
-    most = std::max(most, alive);
-  }
-  return most;
+  return MostBytesAlive(intervals, kArenaAlignment).value_or(kTooMuch);
 }
 
 // What is placed together: what a lane has of its own, or all the rest of the arena.

@@ -66,8 +66,8 @@ class BindPartsTest : public testing::Test {
 
 TEST_F(BindPartsTest, FollowEachOther) {
   const Tensor memory = F32({3, 2}, {1, 4, 2, 5, 3, 6});
-  const Tensor turned = Tensor::View(memory.data(), DType::kF32, {2, 3}, {1, 2});
-  KILN_ASSERT_OK(context_.BindParts("x", {F32({1, 3}, {7, 8, 9}), turned, F32({0, 3}, {})}));
+  const Tensor transposed = Tensor::View(memory.data(), DType::kF32, {2, 3}, {1, 2});
+  KILN_ASSERT_OK(context_.BindParts("x", {F32({1, 3}, {7, 8, 9}), transposed, F32({0, 3}, {})}));
   EXPECT_THAT(Run(), ElementsAre(17, 28, 39, 11, 22, 33, 14, 25, 36));
   static_cast<float*>(memory.data())[0] = 100;  // what a part holds when the run begins
   EXPECT_THAT(Run(), ElementsAre(17, 28, 39, 110, 22, 33, 14, 25, 36));
