@@ -142,13 +142,15 @@ class Resume(RunTests):
         waits = "test -f again && exit 0; touch again; sleep 60"
         project = self.project({**tests, "stays": waits}, "set_tests_properties(stays PROPERTIES DEPENDS "
                                f'"{";".join(tests)}")\n')
-        process = subprocess.Popen(project.command(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-                                   env={"PATH": os.environ["PATH"]})
+        process = subprocess.Popen(project.command(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+                                   text=True, env={"PATH": os.environ["PATH"]})
+        # The script shows this line after it has noted the results of the tests before.
+        next(line for line in process.stdout if re.search(r"Start +\d+: stays$", line))
         limit = time.monotonic() + 60
         while not (project.build / "again").exists() and time.monotonic() < limit:
             time.sleep(.05)
         os.killpg(process.pid, kill)
-        process.wait()
+        process.communicate()
         return project
 
     def test_what_passed_is_not_run_again_and_is_counted(self):
@@ -222,4 +224,5 @@ class Resume(RunTests):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs with it ignored
     unittest.main()
