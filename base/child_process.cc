@@ -117,8 +117,10 @@ absl::StatusOr<std::string> FindProgram(const std::string& name, const std::stri
         "program \"", name,
         "\": this process has more rights than who started it; name it in CompileOptions"));
   }
-  return absl::NotFoundError(absl::StrCat("program \"", name, "\": not at ",
-                                          absl::StrJoin(places, ", "), "; set ", variable));
+  return absl::NotFoundError(absl::StrCat(
+      "program \"", name, "\": not at ", absl::StrJoin(places, ", "),
+      wanted.empty() ? absl::StrCat("; set ", variable, ", or name it in CompileOptions")
+                     : ", where CompileOptions says; name where it is, or nothing"));
 }
 
 absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::string& executable) {

@@ -164,8 +164,9 @@ bool AddressesExist(const char* data, const std::vector<int64_t>& shape,
 absl::StatusOr<Tensor> ViewOf(const AbiTensor& from) {
   if (from.device.type != kCpu && from.device.type != kPinnedForCuda &&
       from.device.type != kPinnedForRocm) {
-    return absl::UnimplementedError(absl::StrCat("DLPack: device type ", from.device.type,
-                                                 " is not the CPU (1); copy the tensor there"));
+    return absl::UnimplementedError(
+        absl::StrCat("DLPack: device type ", from.device.type,
+                     " is not the CPU (1); copy the tensor to the CPU"));
   }
   KILN_ASSIGN_OR_RETURN(const DType type, TypeOf(from.type));
   if (from.ndim < 0 || from.ndim > kMaxNdim)

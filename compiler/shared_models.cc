@@ -47,9 +47,9 @@ std::shared_ptr<KernelService> SharedModels::ServiceOf(const CompileOptions& opt
 }
 
 std::shared_ptr<WarmModel> SharedModels::Share(std::shared_ptr<WarmModel> opened) {
-  const std::optional<CacheKey> digest = opened->key();
-  if (!digest) return opened;
-  const ModelKey key(*digest, opened->kernels());
+  const std::optional<CacheKey> program = opened->key();
+  if (!program) return opened;
+  const ModelKey key(*program, opened->kernels());
   const MutexLock lock(mutex_);
   std::erase_if(models_, [](const auto& entry) { return entry.second.expired(); });
   std::weak_ptr<WarmModel>& kept = models_[key];

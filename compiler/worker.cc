@@ -27,8 +27,9 @@ absl::Status CheckHello(absl::string_view text) {
 absl::StatusOr<std::string> FindCodegen(const std::string& executable) {
   absl::StatusOr<std::string> found = FindProgram("kiln-codegen", executable, "KILN_CODEGEN");
   if (found.ok()) return found;
-  return absl::NotFoundError(absl::StrCat("kernel compiler: ", found.status().message(),
-                                          ", or run with --compile-mode never"));
+  return absl::NotFoundError(
+      absl::StrCat("kernel compiler: ", found.status().message(),
+                   "; without it compile with CompileMode::kNever (--compile-mode never)"));
 }
 
 WorkerPool::WorkerPool(std::string executable, int size)

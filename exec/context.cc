@@ -64,7 +64,10 @@ absl::Status Context::SetOutputs(const std::vector<std::string>& names) {
 
 absl::Status Context::SetArena(void* memory, int64_t bytes) {
   if (impl_ == nullptr) return Empty();
-  if (reinterpret_cast<uintptr_t>(memory) % kArenaAlignment != 0 || bytes < 0) {
+  if (bytes < 0)
+    return absl::InvalidArgumentError(
+        absl::StrCat("arena: is ", bytes, " bytes, expected 0 or more"));
+  if (reinterpret_cast<uintptr_t>(memory) % kArenaAlignment != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("arena: ", bytes, " bytes at an address that is ",
                      reinterpret_cast<uintptr_t>(memory) % kArenaAlignment,
@@ -96,7 +99,7 @@ absl::StatusOr<Tensor> Context::State(absl::string_view input) const {
   if (impl_ == nullptr) return Empty();
   return CatchExceptions("state", [&]() -> absl::StatusOr<Tensor> {
     KILN_ASSIGN_OR_RETURN(const size_t index, impl_->model->InputIndex(input));
-    return impl_->states.Get(index);
+    return impl_->states.Get(index, input);
   });
 }
 absl::Status Context::SetState(absl::string_view input, const Tensor& value) {

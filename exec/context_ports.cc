@@ -20,6 +20,10 @@ absl::Status Invalid(const T&... text) {
   return absl::InvalidArgumentError(absl::StrCat(text...));
 }
 
+absl::Status NoHandle(absl::string_view what, size_t handle, const std::vector<PortInfo>& ports) {
+  return Invalid(what, " ", handle, ": the model has ", ports.size(), "; handles begin with 0");
+}
+
 // What can be said of a tensor before the program for its shape is known.
 absl::Status CheckTensor(absl::string_view what, const PortInfo& port, const Tensor& tensor) {
   const auto subject = [&] { return absl::StrCat(what, " \"", port.name, "\""); };
@@ -70,7 +74,7 @@ Context::Impl::Impl(Model::State* m)
 
 absl::Status Context::Impl::Bind(size_t input, Tensor view) {
   const std::vector<PortInfo>& ports = model->own_inputs;
-  if (input >= ports.size()) return Invalid("input ", input, ": the model has ", ports.size());
+  if (input >= ports.size()) return NoHandle("input", input, ports);
   if (states.HasInput(input)) {
     return Invalid("input \"", ports[input].name,
                    "\": it is a state of the context; call SetState");
@@ -96,7 +100,7 @@ absl::Status Context::Impl::BindParts(size_t input, const std::vector<Tensor>& t
 
 absl::Status Context::Impl::BindOutput(size_t output, Tensor view) {
   const std::vector<PortInfo>& ports = model->provider->outputs();
-  if (output >= ports.size()) return Invalid("output ", output, ": the model has ", ports.size());
+  if (output >= ports.size()) return NoHandle("output", output, ports);
   const PortInfo& port = ports[output];
   if (states.HasOutput(output)) {
     return Invalid("output \"", port.name,
@@ -134,7 +138,7 @@ absl::Status Context::Impl::SetOutputs(const std::vector<std::string>& names) {
 
 absl::StatusOr<Tensor> Context::Impl::Output(size_t output) const {
   const std::vector<PortInfo>& ports = model->provider->outputs();
-  if (output >= ports.size()) return Invalid("output ", output, ": the model has ", ports.size());
+  if (output >= ports.size()) return NoHandle("output", output, ports);
   const std::string& name = ports[output].name;
   if (has_run && !wanted[output]) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -146,8 +150,9 @@ absl::StatusOr<Tensor> Context::Impl::Output(size_t output) const {
 }
 
 absl::Status Context::Impl::SetState(size_t input, const Tensor& value) {
-  KILN_RETURN_IF_ERROR(CheckTensor("state", model->provider->inputs()[input], value));
-  return states.Set(input, value);
+  const PortInfo& port = model->provider->inputs()[input];
+  KILN_RETURN_IF_ERROR(CheckTensor("state", port, value));
+  return states.Set(input, port.name, value);
 }
 
 std::vector<Tensor> Context::Impl::TakeOutputs() {

@@ -82,10 +82,15 @@ RunOptions PartOptions(RunOptions options) {
   return options;
 }
 
-absl::Status CheckRecordLevel(int level) {
-  if (level >= 0 && level <= 2) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("record_level: is ", level, ", expected 0, 1 or 2"));
+absl::Status CheckNumbers(const RunOptions& options) {
+  KILN_RETURN_IF_ERROR(CheckThreads(options.threads));
+  if (options.record_level < 0 || options.record_level > 2)
+    return absl::InvalidArgumentError(
+        absl::StrCat("record_level: is ", options.record_level, ", expected 0, 1 or 2"));
+  if (options.workspace_limit < 0)
+    return absl::InvalidArgumentError(absl::StrCat("workspace_limit: is ", options.workspace_limit,
+                                                   " bytes, expected 0 (no limit) or more"));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -159,10 +164,9 @@ absl::StatusOr<Model> Model::Create(std::shared_ptr<VariantProvider> provider,
                                     const RunOptions& options) {
   return CatchExceptions("model", [&]() -> absl::StatusOr<Model> {
     if (provider == nullptr) return absl::InvalidArgumentError("model: no provider");
-    KILN_RETURN_IF_ERROR(CheckThreads(options.threads));
+    KILN_RETURN_IF_ERROR(CheckNumbers(options));
     KILN_RETURN_IF_ERROR(CheckPorts(provider->inputs(), "input"));
     KILN_RETURN_IF_ERROR(CheckPorts(provider->outputs(), "output"));
-    KILN_RETURN_IF_ERROR(CheckRecordLevel(options.record_level));
     RunOptions own = options;
     if (own.runtime == nullptr) own.runtime = Runtime::Default();
     KILN_ASSIGN_OR_RETURN(std::vector<StatePorts> states,

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,12 +22,20 @@ absl::Status Invalid(const T&... text) {
   return absl::InvalidArgumentError(absl::StrCat(text...));
 }
 
+template <typename Named>
+std::string Names(const std::vector<Named>& all) {
+  return absl::StrJoin(all, ", ", [](std::string* out, const Named& one) {
+    absl::StrAppend(out, "\"", one.name, "\"");
+  });
+}
+
 absl::StatusOr<size_t> PlaceOf(const std::string& name, const std::vector<PortInfo>& ports,
                                absl::string_view what) {
   const auto it = std::find_if(ports.begin(), ports.end(),
                                [&](const PortInfo& port) { return port.name == name; });
   if (it != ports.end()) return static_cast<size_t>(it - ports.begin());
-  return absl::NotFoundError(absl::StrCat("state: the model has no ", what, " \"", name, "\""));
+  return absl::NotFoundError(
+      absl::StrCat("state: the model has no ", what, " \"", name, "\"; it has ", Names(ports)));
 }
 
 // The bytes that a state of this size gets.
@@ -163,17 +172,24 @@ void StateBuffers::End(const absl::Status& status, const std::vector<Tensor>& ou
   }
 }
 
-absl::StatusOr<Tensor> StateBuffers::Get(size_t input) const {
+absl::Status StateBuffers::NoState(absl::string_view name) const {
+  return absl::NotFoundError(absl::StrCat(
+      "state \"", name, "\": the input is none; ",
+      slots_.empty() ? "the model has none" : absl::StrCat("states are ", Names(slots_)),
+      "; name it in RunOptions::states"));
+}
+
+absl::StatusOr<Tensor> StateBuffers::Get(size_t input, absl::string_view name) const {
   const Slot* const slot = Find(input);
-  if (slot == nullptr) return absl::NotFoundError("it is no state buffer");
+  if (slot == nullptr) return NoState(name);
   if (slot->value && !slot->lost) return *slot->value;
   return absl::FailedPreconditionError(
       absl::StrCat("state \"", slot->name, "\": it has no value; call SetState or Run first"));
 }
 
-absl::Status StateBuffers::Set(size_t input, const Tensor& value) {
+absl::Status StateBuffers::Set(size_t input, absl::string_view name, const Tensor& value) {
   auto* const slot = const_cast<Slot*>(Find(input));
-  if (slot == nullptr) return absl::NotFoundError("it is no state buffer");
+  if (slot == nullptr) return NoState(name);
   KILN_ASSIGN_OR_RETURN(Tensor buffer, BufferFor(*slot, slot->at, value.shape()));
   if (value.num_elements() > 0) {
     const Tensor kept = Overlap(value, buffer) ? value.Clone() : value;  // a view of this state

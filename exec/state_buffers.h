@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "exec/plan.h"
 #include "exec/plan_cache.h"
 #include "exec/runtime_state.h"
@@ -53,8 +54,9 @@ class StateBuffers {
   // After the run. `outputs`: what it computed.
   void End(const absl::Status& status, const std::vector<Tensor>& outputs);
 
-  absl::StatusOr<Tensor> Get(size_t input) const;
-  absl::Status Set(size_t input, const Tensor& value);
+  // Of the state that `input` is; its name is for the error that it is none.
+  absl::StatusOr<Tensor> Get(size_t input, absl::string_view name) const;
+  absl::Status Set(size_t input, absl::string_view name, const Tensor& value);
   absl::Status Reset();
   bool moved() const { return moved_; }  // a port is bound to other memory than in the last run
 
@@ -74,6 +76,7 @@ class StateBuffers {
   const Slot* Find(size_t input) const;
   absl::StatusOr<Tensor> BufferFor(Slot& slot, int which, const std::vector<int64_t>& shape);
   absl::Status Zero(Slot& slot);
+  absl::Status NoState(absl::string_view name) const;
 
   const std::shared_ptr<Runtime> runtime_;
   const std::shared_ptr<std::atomic<int64_t>> count_;

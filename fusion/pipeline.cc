@@ -82,8 +82,8 @@ absl::StatusOr<bool> RunPass(const Pass& pass, Graph& graph, const PassContext& 
 absl::Status RunPasses(Graph& graph, const PipelineOptions& options) {
   for (const std::string& name : options.disabled) {
     if (FindPass(name) == nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("pass \"", name, "\": there is none of that name; see --list-passes"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "pass \"", name, "\": there is none of that name; see kiln opt --list-passes"));
     }
   }
   const PassContext context{.level = options.level, .fast = options.fast};

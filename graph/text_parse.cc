@@ -56,6 +56,8 @@ class Line {
     return true;
   }
   absl::Status Wrong(absl::string_view what) const {
+    if (rest_.empty())
+      return absl::InvalidArgumentError(absl::StrCat(what, " at the end of the line"));
     return absl::InvalidArgumentError(absl::StrCat(what, " before \"", rest_.substr(0, 40), "\""));
   }
   absl::Status Expect(char c) {

@@ -139,7 +139,7 @@ TYPED_TEST(DLPackIn, RefusesWhatIsMalformedAndDoesNotDelete) {
     EXPECT_EQ(producer.deleted, 0);
   };
   expect([](TypeParam& p) { p.tensor().device.device_type = 2; }, absl::StatusCode::kUnimplemented,
-         "DLPack: device type 2 is not the CPU (1); copy the tensor there");
+         "DLPack: device type 2 is not the CPU (1); copy the tensor to the CPU");
   expect([](TypeParam& p) { p.tensor().dtype.lanes = 4; }, kInvalid,
          "DLPack: elements of 4 lanes; give single elements, with a dim for them");
   expect(

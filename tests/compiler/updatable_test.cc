@@ -98,7 +98,8 @@ TEST_F(UpdatableTest, ThePortsOfCallersAreTheModelsOwn) {
   EXPECT_EQ(model.InputIndex("w").status().message(),
             "input \"w\": the model has no such input; it has \"x\"");
   Context context = model.NewContext();
-  EXPECT_EQ(context.Bind(1, F32({2}, {1, 2})).message(), "input 1: the model has 1");
+  EXPECT_EQ(context.Bind(1, F32({2}, {1, 2})).message(),
+            "input 1: the model has 1; handles begin with 0");
   EXPECT_EQ(context.Bind("w", F32({2}, {1, 2})).code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(model.Prepare({{"w", {2}}, {"x", {1, 2}}}).code(), absl::StatusCode::kNotFound);
   KILN_EXPECT_OK(model.Prepare({{"x", {4, 2}}}));
@@ -107,7 +108,7 @@ TEST_F(UpdatableTest, ThePortsOfCallersAreTheModelsOwn) {
   CompileOptions options = With({"w"});
   options.states = {{"w", "y"}};
   EXPECT_EQ(Compile(*ParseGraph(kText), options).status().message(),
-            "state: the model has no input \"w\"");
+            "state: the model has no input \"w\"; it has \"x\"");
 }
 
 TEST_F(UpdatableTest, Errors) {

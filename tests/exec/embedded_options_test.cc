@@ -438,6 +438,11 @@ TEST(RecordLevel, OneKeepsTheShapesOfTheFirstRun) {
   EXPECT_THAT(
       Model::Create(Chain(kNegate, kNegate, kNegate).Provider(), options),
       StatusIs(absl::StatusCode::kInvalidArgument, "record_level: is 3, expected 0, 1 or 2"));
+  options.record_level = 0;
+  options.workspace_limit = -1;
+  EXPECT_THAT(Model::Create(Chain(kNegate, kNegate, kNegate).Provider(), options),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "workspace_limit: is -1 bytes, expected 0 (no limit) or more"));
 }
 
 TEST(RecordLevel, TwoGivesUpTheProvider) {

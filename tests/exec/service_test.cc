@@ -284,7 +284,8 @@ TEST(States, SayWhatIsWrong) {
     options.states = std::move(states);
     return Model::Create(Accumulator().Provider(), options).status();
   };
-  EXPECT_THAT(make({{"nothing", "next"}}), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(make({{"nothing", "next"}}),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("no input \"nothing\"; it has \"")));
   EXPECT_THAT(make({{"state", "nothing"}}), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(make({{"state", "next"}, {"x", "next"}}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("one state only")));
@@ -297,7 +298,11 @@ TEST(States, SayWhatIsWrong) {
   EXPECT_THAT(context.BindOutput("next", Values({1, 2, 3, 4})),
               StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(context.SetState("state", Values({1})), StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_TRUE(absl::IsNotFound(context.SetState("x", Values({1, 2, 3, 4}))));
+  const std::string none =
+      "state \"x\": the input is none; states are \"state\"; name it in RunOptions::states";
+  EXPECT_THAT(context.SetState("x", Values({1, 2, 3, 4})),
+              StatusIs(absl::StatusCode::kNotFound, none));
+  EXPECT_THAT(context.State("x"), StatusIs(absl::StatusCode::kNotFound, none));
 }
 
 TEST(States, OneThatWasBeingWrittenIsLost) {
@@ -334,6 +339,8 @@ TEST(Arena, MayBeTheCallers) {
   EXPECT_EQ(model.memory().arenas, 0);
   alignas(64) static uint8_t memory[4096];
   EXPECT_THAT(context.SetArena(memory + 1, 100), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(context.SetArena(memory, -1),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is -1 bytes")));
   KILN_ASSERT_OK(context.SetArena(memory, bytes - 1));
   EXPECT_THAT(context.Run(), StatusIs(absl::StatusCode::kResourceExhausted,
                                       HasSubstr("give a larger one to SetArena")));

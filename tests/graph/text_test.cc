@@ -98,6 +98,8 @@ TEST(GraphTextTest, ErrorsNameTheLine) {
        "line 3: \"y\" is said to be f16; it is f32"},
       {"graph g\ninput x : f32 [n]\ny : f32 [m] = exp(x)", "by the op's rule it is f32 [n]"},
       {"graph g\ninput x : f32 [n]\ny = exp(x) z", "line 3: something unexpected"},
+      {"graph g\ninput x : f32 [n]\ny = exp(x\noutput y",
+       "line 3: no \")\" at the end of the line"},
       {"graph g\nconst c : u8 [] = 256", "line 2: constant \"c\": \"256\" is no u8"},
       {"graph g\nconst c : f32 [2] = [1.0]", "no \",\""},
       {"graph g\nconst c : f32 [9999999, 9999999] = [1.0]", "too large"},
