@@ -25,6 +25,7 @@
 #include "tools/bench_trace.h"
 #include "tools/common.h"
 #include "tools/exit_code.h"
+#include "tools/flag_values.h"
 #include "tools/inputs.h"
 #include "tools/plan_text.h"
 #include "tools/ratio_interval.h"
@@ -241,20 +242,6 @@ absl::Status WriteFiles(const BenchFlags& flags, Subject& subject,
   return Annotate(WriteFileDurably(flags.trace, trace.Write()), "--trace");
 }
 
-// "5s", "200ms"; 0 if empty.
-absl::StatusOr<double> ParseTime(const std::string& text) {
-  if (text.empty()) return 0.0;
-  absl::string_view rest = text;
-  const double unit = absl::ConsumeSuffix(&rest, "ms")  ? 1
-                      : absl::ConsumeSuffix(&rest, "s") ? 1000
-                                                        : 0;
-  double value = 0;
-  if (unit == 0 || !absl::SimpleAtod(rest, &value) || value <= 0) {
-    return absl::InvalidArgumentError(absl::StrCat("--time \"", text, "\": expected 5s or 200ms"));
-  }
-  return value * unit;
-}
-
 // The settings of --compare ("-O0,-O3"), or the one of the flags.
 absl::StatusOr<std::vector<CommonOptions>> Settings(const BenchFlags& flags) {
   if (flags.compare.empty()) return std::vector<CommonOptions>{flags.common};
@@ -345,10 +332,15 @@ int Bench(const BenchFlags& flags, const std::vector<CommonOptions>& settings, d
 }
 
 int Run(const BenchFlags& flags) {
+  if (flags.serve && !flags.model.empty())
+    return Fail(
+        absl::InvalidArgumentError(absl::StrCat("--serve: takes no MODEL, and there is \"",
+                                                flags.model, "\"; requests on stdin name models")),
+        kExitUsage);
   if (flags.serve) return Serve(flags.common);
   if (flags.model.empty())
     return Fail(absl::InvalidArgumentError("bench: give a MODEL, or --serve"), kExitUsage);
-  const absl::StatusOr<double> budget = ParseTime(flags.time);
+  const absl::StatusOr<double> budget = ParseTime("--time", flags.time);
   if (!budget.ok()) return Fail(budget.status(), kExitUsage);
   const absl::StatusOr<std::vector<CommonOptions>> settings = Settings(flags);
   if (!settings.ok()) return Fail(settings.status(), kExitUsage);
@@ -389,7 +381,9 @@ std::function<int()> AddBench(CLI::App& command) {
   auto* const iters = command.add_option("--iters", flags->iters, "Timed runs")
                           ->check(CLI::Range(1, 100'000'000))
                           ->capture_default_str();
-  command.add_option("--time", flags->time, "Time to measure for, instead of a number of runs: 5s")
+  command
+      .add_option("--time", flags->time,
+                  "Time to measure for, instead of a number of runs: 5s, 200ms")
       ->excludes(iters);
   command.add_option("--compare", flags->compare, "Levels measured in turn: -O0,-O3");
   command.add_flag("--profile", flags->profile,

@@ -12,6 +12,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "base/file_system.h"
@@ -313,13 +314,18 @@ absl::Status WriteFileDurably(const std::string& wanted, const std::string& byte
   if (path.empty())
     return absl::UnavailableError(absl::StrCat("\"", wanted, "\": ", error.message()));
   const std::string temporary = absl::StrCat(path, ".", UniqueName());
-  KILN_ASSIGN_OR_RETURN(const auto file, files.CreateExclusive(temporary, 0644));
-  absl::Status done = file->Append(bytes);
-  if (done.ok()) done = file->Sync();
-  if (const absl::Status closed = file->Close(); done.ok()) done = closed;
-  if (done.ok()) done = files.Rename(temporary, path);
-  if (!done.ok()) files.Unlink(temporary).IgnoreError();
-  return done;
+  const auto written = [&]() -> absl::Status {
+    KILN_ASSIGN_OR_RETURN(const auto file, files.CreateExclusive(temporary, 0644));
+    absl::Status done = file->Append(bytes);
+    if (done.ok()) done = file->Sync();
+    if (const absl::Status closed = file->Close(); done.ok()) done = closed;
+    if (done.ok()) done = files.Rename(temporary, path);
+    if (!done.ok()) files.Unlink(temporary).IgnoreError();
+    return done;
+  };
+  const absl::Status done = written();
+  // Errors are about the file that was asked for.
+  return absl::Status(done.code(), absl::StrReplaceAll(done.message(), {{temporary, path}}));
 }
 
 void Note(const CommonOptions& options, const std::string& line) {

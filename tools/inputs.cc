@@ -208,7 +208,9 @@ class Maker {
       if (specs_[name].empty() || specs_[name][0] != '@') continue;
       KILN_ASSIGN_OR_RETURN(files_[name], ReadNpy(specs_[name].substr(1)));
     }
-    for (const auto& [name, shape] : shapes_) KILN_RETURN_IF_ERROR(check("--shape", name));
+    KILN_ASSIGN_OR_RETURN(const auto constant, ParseShapes(options_.const_shapes, "--const-shape"));
+    for (const auto& [name, shape] : shapes_)
+      KILN_RETURN_IF_ERROR(check(constant.count(name) != 0 ? "--const-shape" : "--shape", name));
     for (const ValueId id : graph_.inputs()) BindSymbols(graph_.value(id));
     return absl::OkStatus();
   }

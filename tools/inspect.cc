@@ -31,6 +31,7 @@
 #include "tools/common.h"
 #include "tools/emit_onnx.h"
 #include "tools/exit_code.h"
+#include "tools/flag_values.h"
 #include "tools/inputs.h"
 #include "tools/report.h"
 
@@ -323,7 +324,7 @@ std::function<int()> AddInspect(CLI::App& command) {
   command
       .add_option("MODEL", flags->model, "ONNX file, .graph or .kernel text, or a .kiln package")
       ->required();
-  command.add_option("--group", flags->group, "Show this group")->check(CLI::NonNegativeNumber);
+  command.add_option("--group", flags->group, "Show this group")->check(NotNegative());
   command
       .add_option("--emit", flags->emit,
                   "Of a group or .kernel file: kernel, schedule, ir (after each pass), stmt or asm")

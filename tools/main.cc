@@ -10,6 +10,8 @@
 #include <iostream>
 #include <map>
 #include <new>
+#include <string>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "halide_gen/common/build_id.h"
@@ -49,6 +51,21 @@ int Written(int exit) {
   return kiln::kExitIo;
 }
 
+// What was wrong on the command line, and where its flags are told.
+std::string UsageError(const CLI::App* app, const CLI::Error& error) {
+  std::string message = error.what(), command = "kiln";
+  const CLI::App* deepest = app;
+  while (!deepest->get_subcommands().empty()) {
+    deepest = deepest->get_subcommands().front();
+    command += " " + deepest->get_name();
+  }
+  const std::vector<std::string> rest = deepest->remaining();
+  if (error.get_name() == "RequiredError" && !rest.empty() &&
+      !deepest->get_subcommands([](const CLI::App*) { return true; }).empty())
+    message = "\"" + rest.front() + "\" is no command";
+  return "kiln: " + message + "; see " + command + " --help\n";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -59,6 +76,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("kiln " KILN_VERSION " codegen ") +
                                         kiln::kCodegenBuildId + ", " + kiln::kCodegenCompiler);
   app.require_subcommand(1);
+  app.failure_message(UsageError);
   std::map<const CLI::App*, std::function<int()>> actions;
   for (const kiln::Verb& verb : kVerbs) {
     CLI::App* const command = app.add_subcommand(verb.name, verb.doc);

@@ -66,7 +66,7 @@ int Run(const OptFlags& flags) {
     passes.push_back(FindPass(name));
     if (passes.back() != nullptr) continue;
     return Fail(absl::InvalidArgumentError(absl::StrCat(
-                    "pass \"", name, "\": there is none of that name; see --list-passes")),
+                    "pass \"", name, "\": there is none of that name; see kiln opt --list-passes")),
                 kExitUsage);
   }
   const absl::StatusOr<CompileOptions> options = ToReadingOptions(flags.common);

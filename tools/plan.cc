@@ -16,6 +16,7 @@
 #include "persistent_cache/settings.h"
 #include "tools/common.h"
 #include "tools/exit_code.h"
+#include "tools/flag_values.h"
 #include "tools/interval_file.h"
 #include "tools/memory_plan_page.h"
 #include "tools/report.h"
@@ -27,16 +28,17 @@ using Clock = std::chrono::steady_clock;
 
 struct PlanFlags {
   CommonOptions common;
-  std::string file, capacity, output, page;
-  double time = 0;  // seconds; 0: no limit
+  std::string file, capacity, output, page, time;
 };
 
-PlanBudget BudgetOf(const PlanFlags& flags, Clock::time_point start) {
+// milliseconds: of --time; 0: no limit.
+PlanBudget BudgetOf(const PlanFlags& flags, Clock::time_point start, double milliseconds) {
   PlanBudget budget;
   budget.visits = kOfflineVisits;
-  if (flags.time > 0) {
-    budget.stop = [start, most = flags.time] {
-      return std::chrono::duration<double>(Clock::now() - start).count() >= most;
+  if (milliseconds > 0) {
+    budget.stop = [start, milliseconds] {
+      return std::chrono::duration<double, std::milli>(Clock::now() - start).count() >=
+             milliseconds;
     };
   }
   const int threads = flags.common.threads > 0 ? flags.common.threads : Processors();
@@ -114,7 +116,9 @@ std::string WhyNot(const PlanFlags& flags, int64_t capacity, const MemoryPlan& p
 
 int Plan(const PlanFlags& flags) {
   const auto start = Clock::now();
-  PlanBudget budget = BudgetOf(flags, start);
+  const absl::StatusOr<double> time = ParseTime("--time", flags.time);
+  if (!time.ok()) return Fail(time.status(), kExitUsage);
+  PlanBudget budget = BudgetOf(flags, start, *time);
   if (!flags.capacity.empty()) {
     const absl::StatusOr<int64_t> capacity = ParseByteSize(flags.capacity);
     if (!capacity.ok()) return Fail(Annotate(capacity.status(), "--capacity"), kExitUsage);
@@ -152,9 +156,8 @@ std::function<int()> AddPlan(CLI::App& command) {
   command.add_option("--capacity", flags->capacity,
                      "Stop at the first plan that fits in so many bytes, such as 1M; exit 1 where "
                      "none does (default: the least peak)");
-  command
-      .add_option("--time", flags->time, "Stop after so many seconds, with the best plan so far")
-      ->check(CLI::PositiveNumber);
+  command.add_option("--time", flags->time,
+                     "Stop after this time, with the best plan so far: 5s, 200ms");
   command.add_option("-o,--output", flags->output, "Write the intervals with their offsets");
   command.add_option("--page", flags->page, "Write a page that shows the plan (HTML)");
   command

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/npy.h"
 #include "base/status_macros.h"
 #include "compiler/compile.h"
@@ -14,6 +15,7 @@
 #include "nlohmann/json.hpp"
 #include "tools/common.h"
 #include "tools/exit_code.h"
+#include "tools/flag_values.h"
 #include "tools/inputs.h"
 #include "tools/report.h"
 #include "tools/watch.h"
@@ -41,7 +43,10 @@ absl::StatusOr<Files> ParseFiles(const std::string& flag, const std::vector<std:
     for (const PortInfo& output : outputs) known = known || output.name == file.first;
     if (!known)
       return absl::InvalidArgumentError(
-          absl::StrCat(flag, " \"", file.first, "\": the model has no such output"));
+          absl::StrCat(flag, " \"", file.first, "\": the model has no such output; it has ",
+                       absl::StrJoin(outputs, ", ", [](std::string* out, const PortInfo& output) {
+                         absl::StrAppend(out, output.name);
+                       })));
     files.insert(std::move(file));
   }
   return files;
@@ -233,10 +238,10 @@ std::function<int()> AddRun(CLI::App& command) {
   Repeatable(command.add_option("--expect", flags->expects,
                                 "n=@ref.npy: compare an output; any miss is exit 1 (repeatable)"));
   command.add_option("--rtol", flags->rtol, "Relative bound of --expect")
-      ->check(CLI::NonNegativeNumber)
+      ->check(NotNegative())
       ->capture_default_str();
   command.add_option("--atol", flags->atol, "Absolute bound of --expect")
-      ->check(CLI::NonNegativeNumber)
+      ->check(NotNegative())
       ->capture_default_str();
   command
       .add_option("--validate", flags->validate,
