@@ -62,10 +62,10 @@ function(kiln_deps variable)
 endfunction()
 
 # Puts a library into the installed package. Code generation stays in its worker program and is no part
-# of it, nor are the helpers of tests.
+# of it, nor are examples and the helpers of tests.
 function(kiln_export target)
   get_target_property(links ${target} INTERFACE_LINK_LIBRARIES)
-  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "^${PROJECT_SOURCE_DIR}/tests" OR "Halide::Halide" IN_LIST links)
+  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "^${PROJECT_SOURCE_DIR}/(examples|tests)" OR "Halide::Halide" IN_LIST links)
     return()
   endif()
   if(target STREQUAL "kiln_compile")
