@@ -40,9 +40,9 @@ struct PortInfo {
   bool any_rank = false;  // of an output: a run tells its shape; `shape` is empty
 };
 
-// A plan as text, for those who look into Kiln. Called for every plan that is made, on the thread
-// that runs.
-struct PlanInfo;
+// Called for every plan that is made, on the thread that runs: a plan as text, for those who look
+// into Kiln.
+struct PlanInfo;  // exec/plan_info.h
 using PlanFn = std::function<void(const PlanInfo&)>;
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
@@ -51,8 +51,9 @@ using NamedShapes = std::vector<std::pair<std::string, std::vector<int64_t>>>;
 // A state that a context keeps from run to run, as a cache of keys and values or a hidden state: a
 // run reads it as `input`, and what it computes as `output` is the next run's input. It is written
 // in place where the plan allows; else there are two buffers that take turns. Neither port is bound
-// by the caller. It begins as zeros where the input's shape is known, else with Context::SetState.
-// Model::Run begins so each time.
+// by the caller. It begins as zeros where the input's shape is known, else with Context::SetState
+// (an empty tensor for a cache that holds nothing yet). Model::Run begins so each time, and cannot
+// run a model with a state that needs SetState.
 struct StateBuffer {
   std::string input, output;
 };
@@ -146,13 +147,16 @@ struct MemoryReport {
 
 // What one context's current plan looks like: memory in bytes, work in counts.
 struct PlanReport {
+  // Of temporaries: what they take, sharing memory; the most of them that are alive at once, below
+  // which no arena is; and what they would take apart from each other.
   int64_t arena = 0, lower_bound = 0, sum = 0, constants = 0;
   int kernel_launches = 0, library_launches = 0, other_launches = 0;
   int vm_launches = 0;      // of the kernel launches, those on the VM
   int64_t bytes_moved = 0;  // bytes read and written by all launches
 };
 
-// Time of one thunk in a profiled run.
+// Time of one thunk (a step of a Program: a launch, of which a tiled batch has several) in a
+// profiled run.
 struct ThunkTime {
   std::string kind, name;  // kernel, library, copy, host; the user's nodes
   double ms = 0;
@@ -185,8 +189,8 @@ class Model {
   absl::StatusOr<size_t> InputIndex(absl::string_view name) const;
   absl::StatusOr<size_t> OutputIndex(absl::string_view name) const;
 
-  // Runs on a pooled context and returns owned outputs, in port order. kCancelled,
-  // kDeadlineExceeded: as `control` says.
+  // Runs on a pooled context and returns owned outputs, in port order. Of two tensors for one input
+  // the later counts. kCancelled, kDeadlineExceeded: as `control` says.
   absl::StatusOr<std::vector<Tensor>> Run(const NamedTensors& inputs,
                                           const RunControl& control = {});
   // The same on another thread: the executor's of the runtime, or one of Kiln's own. Returns at

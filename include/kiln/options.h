@@ -37,7 +37,7 @@ enum class CompileMode : uint8_t {
 
 enum class MathMode : uint8_t { kStrict, kFast };
 
-// How schedules and implementations of library operators are chosen (tuner.h).
+// How schedules and implementations of library operators are chosen (compiler/tuner.h).
 enum class ScheduleChoice : uint8_t {
   kHeuristic,     // by what was measured on this machine, where something was; else by price
   kProfile,       // what was not measured yet is measured, and remembered in the cache
@@ -72,7 +72,7 @@ struct CompileOptions : RunOptions {
   std::string validator;
   std::string prover;  // the older name of `validator`, for programs that set it; else empty
   std::optional<Target> target;  // what the code is made for; nothing: this machine
-  int build_jobs = 0;  // kernels built at once; 0: as many as there are processors (processors.h)
+  int build_jobs = 0;            // kernels built at once; 0: as many as base/processors.h counts
   uint32_t kernel_timeout_ms = 30'000;  // for building one kernel
   // Of processor time for that; a kernel that needs more stays on the VM. Groups are kept so small
   // that a fast machine needs less than a second; a slow one may take longer. 0: no limit.
@@ -93,7 +93,7 @@ struct CompileOptions : RunOptions {
   std::vector<std::string> disabled_passes;
   FusionRules fusion_rules{};        // kPriced
   std::vector<std::string> no_fuse;  // names of nodes, after passes, that join no kernel
-  std::vector<std::shared_ptr<const CustomOp>> custom_ops;  // of models that are read: custom_op.h
+  std::vector<std::shared_ptr<const CustomOp>> custom_ops;  // of models that are read
   // Names of producers and consumers, after passes, that are fused even if it does not pay.
   std::vector<std::pair<std::string, std::string>> forced_fusion;
   std::shared_ptr<const Machine> machine;  // what kernels cost; null: that of the target level

@@ -33,7 +33,7 @@ struct CacheOptions {
   bool enabled = true;
   std::string directory;   // empty: KILN_CACHE_DIR, XDG_CACHE_HOME/kiln or HOME/.cache/kiln
   bool read_only = false;  // look up, never write
-  // A cache that is open already and may be shared (cache.h); the two above are then not looked at.
+  // A cache that is open already and may be shared; the two above are then not looked at.
   std::shared_ptr<Cache> open = nullptr;
 
   friend bool operator==(const CacheOptions&, const CacheOptions&) = default;
@@ -56,8 +56,10 @@ class Executor {
   virtual ~Executor() = default;
   // Calls task(data, 1) ... task(data, members - 1), each at once and on a thread of its own, and
   // returns true without waiting for them; or returns false and calls nothing: threads of Kiln's
-  // own are then started and do it. Members may wait for each other, so one that only begins when
-  // another has ended would wait forever: refuse where there are not enough idle threads.
+  // own are then started and do it. Who asks is member 0, but for Model::RunAsync: it asks with
+  // `members` = 2, and the one thread has the whole run. Members may wait for each other, so one
+  // that only begins when another has ended would wait forever: refuse where there are not enough
+  // idle threads.
   virtual bool Start(int members, void (*task)(void* data, int member), void* data) = 0;
 };
 
