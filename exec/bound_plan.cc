@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "exec/plan_verifier.h"
+#include "exec/support/non_temporal.h"
 
 namespace kiln {
 namespace {
@@ -30,12 +31,12 @@ struct BoundPlan::Clocked {
 
 BoundPlan::BoundPlan(std::shared_ptr<const ExecutionPlan> plan)
     : plan_(std::move(plan)),
-      words_(plan_->words_),
-      bases_(plan_->patches_.size()),
+      words_(plan_->arguments_.words),
+      bases_(plan_->arguments_.patches.size()),
       kernels_(plan_->kernels_.size()),
       states_(plan_->states_),
       report_(plan_->report_) {
-  for (const ExecutionPlan::Link& link : plan_->links_)
+  for (const ArgumentBlock::Link& link : plan_->arguments_.links)
     words_[link.word] = reinterpret_cast<uintptr_t>(&words_[link.to]);
   const auto add_state = [this](const PlanLaunch& launch) {
     if (const auto* library = std::get_if<LibraryLaunch>(&launch))
@@ -54,14 +55,14 @@ void BoundPlan::SetBase(size_t base, void* memory) {
   if (bases_[base] == memory) return;
   bases_[base] = memory;
   const auto address = reinterpret_cast<uintptr_t>(memory);
-  for (const ExecutionPlan::Patch& patch : plan_->patches_[base])
+  for (const ArgumentBlock::Patch& patch : plan_->arguments_.patches[base])
     words_[patch.word] = address + static_cast<uintptr_t>(patch.offset);
 }
 
 void BoundPlan::SetTemporaries(const std::vector<void*>& memory) {
   const std::vector<ArenaRange>& ranges = plan_->arena_ranges();
   bases_[0] = nullptr;  // SetArena is to set all words again
-  for (const ExecutionPlan::Patch& patch : plan_->patches_[0]) {
+  for (const ArgumentBlock::Patch& patch : plan_->arguments_.patches[0]) {
     // Of an empty range at the place, the last one: it has the operand.
     const auto after = std::upper_bound(
         ranges.begin(), ranges.end(), patch.offset,

@@ -135,8 +135,7 @@ bool ExecutionPlan::WritesInPlace(size_t input, size_t output) const {
 }
 
 int64_t ExecutionPlan::bytes() const {
-  size_t bytes = sizeof *this + words_.size() * sizeof words_[0] + links_.size() * sizeof links_[0];
-  for (const std::vector<Patch>& patches : patches_) bytes += patches.size() * sizeof(Patch);
+  size_t bytes = sizeof *this + arguments_.bytes();
   const auto add = [&](const PlanLaunch& launch) {
     const auto* kernel = std::get_if<KernelLaunch>(&launch);
     if (kernel == nullptr) return;

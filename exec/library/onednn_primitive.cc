@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "exec/library/post_ops.h"
 #include "exec/library/shapes.h"
@@ -178,12 +179,10 @@ class OneDnnPrimitive::State final : public CallState {
 
   // Points the handles to the arguments' memory.
   void Bind(const OneDnnPrimitive& primitive, const Arguments& a);
-  // The C function takes the arguments as they lie here; the C++ one copies them at each call.
-  void Execute(const dnnl::primitive& primitive) {
-    dnnl::error::wrap_c_api(
-        dnnl_primitive_execute(primitive.get(), stream.get(), static_cast<int>(arguments_.size()),
-                               arguments_.data()),
-        "could not execute a primitive");
+  void Execute(const dnnl::primitive& primitive) { Execute(primitive, arguments_); }
+  void Reorder(const dnnl::reorder& reorder, const dnnl::memory& from, const dnnl::memory& to) {
+    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}};
+    Execute(reorder, arguments);
   }
 
   struct Handle {
@@ -197,6 +196,14 @@ class OneDnnPrimitive::State final : public CallState {
   std::vector<uint8_t> repeat_scratch;
 
  private:
+  // The C function takes the arguments as they lie; the C++ ones copy them at each call.
+  void Execute(const dnnl::primitive& primitive, absl::Span<const dnnl_exec_arg_t> arguments) {
+    dnnl::error::wrap_c_api(
+        dnnl_primitive_execute(primitive.get(), stream.get(), static_cast<int>(arguments.size()),
+                               arguments.data()),
+        "could not execute a primitive");
+  }
+
   std::vector<dnnl_exec_arg_t> arguments_;  // handles that are owned above and below
   dnnl::memory scratchpad_;
   const uint8_t* scratch_ = nullptr;  // that the handles point into
@@ -283,7 +290,7 @@ absl::Status OneDnnPrimitive::RunOnce(const Arguments& a, State& state, bool& in
     state.Bind(*this, a);
     for (size_t i = 0; i < slots_.size(); ++i) {
       if (slots_[i].reorder && slots_[i].from == Slot::From::kInput)
-        slots_[i].reorder->execute(state.stream, state.handles[i].user, state.handles[i].own);
+        state.Reorder(*slots_[i].reorder, state.handles[i].user, state.handles[i].own);
     }
     if (make_repeat_) {
       const InvalidWatch watch;
@@ -294,7 +301,7 @@ absl::Status OneDnnPrimitive::RunOnce(const Arguments& a, State& state, bool& in
     }
     for (size_t i = 0; i < slots_.size(); ++i) {
       if (slots_[i].reorder && slots_[i].from == Slot::From::kOutput)
-        slots_[i].reorder->execute(state.stream, state.handles[i].own, state.handles[i].user);
+        state.Reorder(*slots_[i].reorder, state.handles[i].own, state.handles[i].user);
     }
     state.stream.wait();
     return absl::OkStatus();

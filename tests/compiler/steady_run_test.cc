@@ -77,6 +77,18 @@ TEST(SteadyRun, OfConvolutionsAllocatesNothing) {
   EXPECT_EQ(report.vm_launches, 0);
 }
 
+// oneDNN brings an operand into another layout.
+TEST(SteadyRun, OfAReorderAllocatesNothing) {
+  GraphBuilder b("steady");
+  const ValueId x = b.Input("x", DType::kF32, {1, 512, 14, 14});
+  b.Output(b.Op("conv", {x, b.Constant(Weights({512, 512, 1, 1}))}), "y");
+  KILN_ASSERT_OK_AND_ASSIGN(Graph graph, std::move(b).Finish());
+  KILN_ASSERT_OK_AND_ASSIGN(Model model, Compile(std::move(graph), Options()));
+  PlanReport report;
+  EXPECT_EQ(Steady(model, &report).others, 0);
+  EXPECT_EQ(report.library_launches, 1);
+}
+
 TEST(SteadyRun, OfARecurrenceAllocatesNothing) {
   GraphBuilder b("steady");
   const ValueId x = b.Input("x", DType::kF32, {1, 64});

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/plan_calls.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "base/status_macros.h"
+#include "base/thread.h"
+
+namespace kiln {
+namespace {
+
+// A thread is worth so many primitives.
+constexpr size_t kCallsPerThread = 4;  // compile time
+
+using Made = absl::StatusOr<std::unique_ptr<library::Primitive>>;
+
+struct Call {
+  size_t thunk = 0;
+  library::Request request;
+  std::vector<Made> primitives;  // per lane
+};
+
+const void* ConstantData(const CheckedProgram& program, const ResolvedRef& ref) {
+  const CheckedBuffer& buffer = program.buffers[static_cast<size_t>(ref.buffer)];
+  if (buffer.kind != program::Buffer::CONSTANT) return nullptr;
+  const Tensor& tensor = program.variant->constants[static_cast<size_t>(buffer.index)];
+  return static_cast<const uint8_t*>(tensor.data()) + ref.offset;
+}
+
+library::Request RequestOf(const PlanDraft& draft, size_t t) {
+  library::Request request;
+  request.attributes = draft.program.thunks[t].attributes;
+  request.post_ops = draft.program.thunks[t].post_ops;
+  for (const ResolvedRef& ref : draft.operands[t].inputs) {
+    if (ref.buffer < 0) {
+      request.inputs.push_back({false, DType::kF32, {}, {}, nullptr});
+    } else {
+      // What moves from part to part is packed for none.
+      const void* const constant = ref.part_bytes == 0 ? ConstantData(draft.program, ref) : nullptr;
+      request.inputs.push_back({true, ref.type, ref.shape, ref.strides, constant});
+    }
+  }
+  for (const ResolvedRef& ref : draft.operands[t].outputs)
+    request.outputs.push_back({true, ref.type, ref.shape, ref.strides, nullptr});
+  return request;
+}
+
+}  // namespace
+
+absl::Status PrepareCalls(PlanDraft& draft,
+                          const std::vector<std::shared_ptr<library::Session>>& sessions,
+                          const library::Choosing& choosing) {
+  std::vector<Call> calls;
+  std::vector<std::pair<size_t, size_t>> jobs;  // (call, lane)
+  int most = 1;
+  for (size_t t = 0; t < sessions.size(); ++t) {
+    if (sessions[t] == nullptr || AllEmpty(draft.operands[t].outputs)) continue;
+    const auto lanes = static_cast<size_t>(draft.lanes[t]);
+    for (size_t lane = 0; lane < lanes; ++lane) jobs.emplace_back(calls.size(), lane);
+    Call& call = calls.emplace_back();
+    call.thunk = t;
+    call.request = RequestOf(draft, t);
+    for (size_t lane = 0; lane < lanes; ++lane)
+      call.primitives.emplace_back(absl::InternalError("not made"));
+    most = std::max(most, sessions[t]->threads());
+  }
+  const bool measures = choosing.measured != nullptr && choosing.measured->measures();
+  const size_t threads =
+      measures ? 1 : std::min(static_cast<size_t>(most), 1 + jobs.size() / kCallsPerThread);
+  ForEachInParallel(
+      jobs.size(),
+      [&](size_t k) {
+        Call& call = calls[jobs[k].first];
+        call.primitives[jobs[k].second] = library::MakeChosen(
+            *draft.program.thunks[call.thunk].op, call.request, sessions[call.thunk], choosing);
+      },
+      static_cast<int>(threads));
+  for (Call& call : calls) {
+    for (size_t lane = 0; lane < call.primitives.size(); ++lane) {
+      Made& made = call.primitives[lane];
+      if (!made.ok()) return OfThunk(draft.program, call.thunk, made.status());
+      LibraryLaunch launch;
+      launch.state = draft.states++;
+      launch.primitive = *std::move(made);
+      draft.problem.steps[call.thunk].scratch = launch.primitive->scratch_bytes();
+      if (lane == 0) draft.packed_bytes += launch.primitive->packed_bytes();
+      draft.launches[call.thunk].emplace_back(std::move(launch));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kiln
