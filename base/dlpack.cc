@@ -80,7 +80,7 @@ constexpr TypeRow kTypes[] = {
 };
 
 template <typename... T>
-absl::Status Invalid(const T&... text) {
+absl::Status Refused(const T&... text) {
   return absl::InvalidArgumentError(absl::StrCat("DLPack: ", text...));
 }
 
@@ -142,10 +142,10 @@ struct DeleteImported {
 
 absl::StatusOr<DType> TypeOf(const AbiType& type) {
   if (type.lanes != 1)
-    return Invalid("elements of ", type.lanes, " lanes; give single elements, with a dim for them");
+    return Refused("elements of ", type.lanes, " lanes; give single elements, with a dim for them");
   for (const TypeRow& row : kTypes)
     if (row.code == type.code && row.bits == type.bits) return row.type;
-  return Invalid("type code ", type.code, " of ", type.bits, " bits is none of Kiln's; convert it");
+  return Refused("type code ", type.code, " of ", type.bits, " bits is none of Kiln's; convert it");
 }
 
 // Whether all elements lie at addresses that there are.
@@ -170,26 +170,26 @@ absl::StatusOr<Tensor> ViewOf(const AbiTensor& from) {
   }
   KILN_ASSIGN_OR_RETURN(const DType type, TypeOf(from.type));
   if (from.ndim < 0 || from.ndim > kMaxNdim)
-    return Invalid("ndim is ", from.ndim, ", expected 0 to ", kMaxNdim);
+    return Refused("ndim is ", from.ndim, ", expected 0 to ", kMaxNdim);
   if (from.ndim > 0 && from.shape == nullptr)
-    return Invalid("ndim is ", from.ndim, ", but no shape");
+    return Refused("ndim is ", from.ndim, ", but no shape");
   std::vector<int64_t> shape, strides;
   if (from.ndim > 0) shape.assign(from.shape, from.shape + from.ndim);
   const int64_t bytes = CheckedBytes(type, shape);
   if (bytes < 0)
-    return Invalid("shape [", absl::StrJoin(shape, ", "), "] is negative, or too large");
+    return Refused("shape [", absl::StrJoin(shape, ", "), "] is negative, or too large");
   if (from.ndim > 0 && from.strides != nullptr)
     strides.assign(from.strides, from.strides + from.ndim);
   else
     strides = DenseStrides(shape);
   if (bytes == 0) strides = DenseStrides(shape);  // say nothing, and may be anything
   auto* data = static_cast<char*>(from.data);
-  if (data == nullptr && bytes > 0) return Invalid("no data for ", bytes, " bytes");
+  if (data == nullptr && bytes > 0) return Refused("no data for ", bytes, " bytes");
   if (from.byte_offset > UINTPTR_MAX - reinterpret_cast<uintptr_t>(data))
-    return Invalid("byte_offset ", from.byte_offset, " leads out of memory");
+    return Refused("byte_offset ", from.byte_offset, " leads out of memory");
   if (data != nullptr) data += from.byte_offset;
   if (!AddressesExist(data, shape, strides, static_cast<int64_t>(SizeOf(type))))
-    return Invalid("strides [", absl::StrJoin(strides, ", "), "] lead out of memory");
+    return Refused("strides [", absl::StrJoin(strides, ", "), "] lead out of memory");
   return Tensor::View(data, type, std::move(shape), std::move(strides));
 }
 
@@ -220,7 +220,7 @@ absl::StatusOr<DLManagedTensorVersioned*> ToDLPack(const Tensor& tensor) {
 
 absl::StatusOr<DLManagedTensor*> ToUnversionedDLPack(const Tensor& tensor) {
   if (IsReadOnly(tensor)) {
-    return Invalid(
+    return Refused(
         "the tensor is read-only, which the older form cannot say; use ToDLPack, or a copy");
   }
   KILN_ASSIGN_OR_RETURN(AbiUnversioned* const made, Export<AbiUnversioned>(tensor));
@@ -229,10 +229,10 @@ absl::StatusOr<DLManagedTensor*> ToUnversionedDLPack(const Tensor& tensor) {
 
 absl::StatusOr<Tensor> FromDLPack(DLManagedTensorVersioned* managed) {
   return CatchExceptions("DLPack", [&]() -> absl::StatusOr<Tensor> {
-    if (managed == nullptr) return Invalid("null");
+    if (managed == nullptr) return Refused("null");
     auto* const abi = reinterpret_cast<AbiVersioned*>(managed);
     if (abi->major != kMajor) {
-      return Invalid("version ", abi->major, ".", abi->minor, ", expected ", kMajor,
+      return Refused("version ", abi->major, ".", abi->minor, ", expected ", kMajor,
                      ".x; ask the producer for that");
     }
     return Import(abi, &Imported::versioned, (abi->flags & kReadOnly) != 0);
@@ -241,7 +241,7 @@ absl::StatusOr<Tensor> FromDLPack(DLManagedTensorVersioned* managed) {
 
 absl::StatusOr<Tensor> FromDLPack(DLManagedTensor* managed) {
   return CatchExceptions("DLPack", [&]() -> absl::StatusOr<Tensor> {
-    if (managed == nullptr) return Invalid("null");
+    if (managed == nullptr) return Refused("null");
     return Import(reinterpret_cast<AbiUnversioned*>(managed), &Imported::unversioned, false);
   });
 }

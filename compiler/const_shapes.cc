@@ -17,7 +17,7 @@ namespace kiln {
 namespace {
 
 template <typename... T>
-absl::Status Invalid(const T&... text) {
+absl::Status Refused(const T&... text) {
   return absl::InvalidArgumentError(absl::StrCat("const_shapes: ", text...));
 }
 
@@ -26,7 +26,7 @@ std::string Text(const std::vector<int64_t>& shape) {
 }
 
 absl::Status NoInput(const std::string& name, const std::vector<PortInfo>& ports) {
-  return Invalid("the model has no input \"", name, "\"; it has ",
+  return Refused("the model has no input \"", name, "\"; it has ",
                  absl::StrJoin(ports, ", ", [](std::string* out, const PortInfo& port) {
                    absl::StrAppend(out, "\"", port.name, "\"");
                  }));
@@ -36,21 +36,21 @@ absl::Status NoInput(const std::string& name, const std::vector<PortInfo>& ports
 absl::Status Learn(const PortInfo& port, const std::vector<int64_t>& shape,
                    std::map<std::string, Dim>& symbols) {
   if (shape.size() != port.shape.size()) {
-    return Invalid("input \"", port.name, "\": ", Text(shape), " has rank ", shape.size(),
+    return Refused("input \"", port.name, "\": ", Text(shape), " has rank ", shape.size(),
                    ", the model's ", ToString(port.shape), " has ", port.shape.size(),
                    "; give all extents");
   }
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     const Dim& dim = port.shape[axis];
     if (shape[axis] < 0 || (dim.constant() && *dim.constant() != shape[axis])) {
-      return Invalid("input \"", port.name, "\": dim ", axis, " is ", shape[axis],
+      return Refused("input \"", port.name, "\": dim ", axis, " is ", shape[axis],
                      ", the model's is ", dim.ToString(), "; give one of ", ToString(port.shape));
     }
     const std::string symbol = SymbolOf(dim);
     if (symbol.empty()) continue;
     const Dim& known = symbols.emplace(symbol, Dim(shape[axis])).first->second;
     if (*known.constant() == shape[axis]) continue;
-    return Invalid("input \"", port.name, "\": dim ", axis, " (", symbol, ") is ", shape[axis],
+    return Refused("input \"", port.name, "\": dim ", axis, " (", symbol, ") is ", shape[axis],
                    ", and ", *known.constant(), " elsewhere; give shapes that go together");
   }
   return absl::OkStatus();
@@ -69,7 +69,7 @@ absl::StatusOr<std::vector<PortInfo>> WithConstShapes(const std::vector<PortInfo
     const auto port = std::find_if(inputs.begin(), inputs.end(),
                                    [&](const PortInfo& one) { return one.name == name; });
     if (port == inputs.end()) return NoInput(name, inputs);
-    if (!named.insert(name).second) return Invalid("input \"", name, "\" is named twice");
+    if (!named.insert(name).second) return Refused("input \"", name, "\" is named twice");
     KILN_RETURN_IF_ERROR(Learn(*port, shape, symbols));
     made[static_cast<size_t>(port - inputs.begin())].shape = ToShape(shape);
   }

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "base/status.h"
 #include "base/status_macros.h"
 
 namespace kiln {
@@ -16,11 +16,6 @@ using Access = PlacementProblem::Access;
 using Step = PlacementProblem::Step;
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
-
-template <typename... T>
-absl::Status Invalid(const T&... text) {
-  return absl::InvalidArgumentError(absl::StrCat(text...));
-}
 
 // A view whose output is not all of its buffer.
 bool IsPart(const PlacementProblem& p, const Step& step) {

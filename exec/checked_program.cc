@@ -20,10 +20,6 @@ namespace {
 constexpr size_t kMaxRank = 16;  // correctness
 
 template <typename... T>
-absl::Status Invalid(const T&... text) {
-  return absl::InvalidArgumentError(absl::StrCat(text...));
-}
-template <typename... T>
 absl::Status Refused(const T&... text) {
   return absl::UnimplementedError(absl::StrCat(text...));
 }

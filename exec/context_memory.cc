@@ -7,20 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/checked.h"
+#include "base/status.h"
 #include "base/status_macros.h"
 #include "exec/model_state.h"
 #include "exec/script.h"
 #include "kiln/model.h"
 
 namespace kiln {
-namespace {
-
-template <typename... T>
-absl::Status Invalid(const T&... text) {
-  return absl::InvalidArgumentError(absl::StrCat(text...));
-}
-
-}  // namespace
 
 // What an input is read from: the caller's memory, unless an output is written there too early.
 bool Context::Impl::NeedsCopy(size_t i, const ExecutionPlan& plan) {

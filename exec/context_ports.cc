@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "base/checked.h"
 #include "base/dlpack.h"
+#include "base/status.h"
 #include "base/status_macros.h"
 #include "exec/model_state.h"
 #include "exec/script.h"
@@ -14,11 +15,6 @@
 
 namespace kiln {
 namespace {
-
-template <typename... T>
-absl::Status Invalid(const T&... text) {
-  return absl::InvalidArgumentError(absl::StrCat(text...));
-}
 
 absl::Status NoHandle(absl::string_view what, size_t handle, const std::vector<PortInfo>& ports) {
   return Invalid(what, " ", handle, ": the model has ", ports.size(), "; handles begin with 0");

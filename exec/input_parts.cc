@@ -4,15 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status.h"
 #include "base/status_macros.h"
 
 namespace kiln {
 namespace {
-
-template <typename... T>
-absl::Status Invalid(const T&... text) {
-  return absl::InvalidArgumentError(absl::StrCat(text...));
-}
 
 // Whether `part` can follow `first`, part 0.
 absl::Status CheckPart(const PortInfo& port, size_t k, const Tensor& part, const Tensor& first) {

@@ -13,11 +13,6 @@ namespace {
 
 constexpr int64_t kMostExtent = int64_t{1} << 40;  // correctness: more elements than memory has
 
-template <typename... T>
-absl::Status Invalid(const T&... text) {
-  return absl::InvalidArgumentError(absl::StrCat(text...));
-}
-
 // Whether strides are what the kernel's text promises of the operand.
 bool FitsLayout(const ResolvedRef& ref, Layout layout) {
   switch (layout) {

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "exec/library/library.h"
 
 namespace kiln {
 namespace {
@@ -56,26 +58,35 @@ PlanCache::Made PlanCache::Get(const BoundTensors& inputs, const std::vector<boo
   const KeyedMutexLock<std::string> making(making_, KeyOf(inputs, wanted));
   if (auto found = Find(inputs, wanted)) return found;
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedRun> made, make());
-  const MutexLock lock(mutex_);
   Add(made);
   return made;
 }
 
-void PlanCache::Add(std::shared_ptr<const PreparedRun> made) {
-  kept_.push_front(std::move(made));
-  if (kept_.size() > kMaxPlans) kept_.pop_back();
+void PlanCache::Add(std::shared_ptr<const PreparedRun> made,
+                    const std::shared_ptr<const PreparedRun>& refused) {
+  std::list<std::shared_ptr<const PreparedRun>> dropped;  // they end without the lock
+  {
+    const MutexLock lock(mutex_);
+    kept_.remove(refused);
+    kept_.push_front(std::move(made));
+    if (kept_.size() > kMaxPlans) dropped.splice(dropped.end(), kept_, std::prev(kept_.end()));
+  }
+  if (!dropped.empty()) library::ForgetUnusedCode();
 }
 
 void PlanCache::Replace(const std::shared_ptr<const PreparedRun>& refused,
                         std::shared_ptr<const PreparedRun> made) {
-  const MutexLock lock(mutex_);
-  kept_.remove(refused);
-  Add(std::move(made));
+  Add(std::move(made), refused);
 }
 
 void PlanCache::Trim() {
-  const MutexLock lock(mutex_);
-  if (kept_.size() > 1) kept_.resize(1);
+  std::list<std::shared_ptr<const PreparedRun>> dropped;
+  {
+    const MutexLock lock(mutex_);
+    if (kept_.size() > 1)
+      dropped.splice(dropped.end(), kept_, std::next(kept_.begin()), kept_.end());
+  }
+  library::ForgetUnusedCode();
 }
 
 PlanCache::Counts PlanCache::counts() const {

@@ -5,8 +5,8 @@
 //   KILN_ASSIGN_OR_RETURN(auto prepared, cache.Get(inputs, wanted, [&] { return Make(...); }));
 //
 // While a plan is made nobody waits but those who ask for the same shapes. What is made is shared
-// by all contexts. The plans used last are kept, as many and as large as the limits allow; a plan
-// that a context still holds lives on with it.
+// by all contexts. The plans used last are kept, kMaxPlans of them; a plan that a context still
+// holds lives on with it. The code of library primitives goes with the last plan that has it.
 #ifndef KILN_EXEC_PLAN_CACHE_H_
 #define KILN_EXEC_PLAN_CACHE_H_
 
@@ -80,7 +80,8 @@ class PlanCache {
  private:
   std::shared_ptr<const PreparedRun> Find(const BoundTensors& inputs,
                                           const std::vector<bool>& wanted);
-  void Add(std::shared_ptr<const PreparedRun> made) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Add(std::shared_ptr<const PreparedRun> made,
+           const std::shared_ptr<const PreparedRun>& refused = nullptr);
 
   MemoryLayouts layouts_;
   KeyedMutex<std::string> making_;  // by the text of shapes

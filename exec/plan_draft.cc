@@ -16,11 +16,6 @@
 namespace kiln {
 namespace {
 
-template <typename... T>
-absl::Status Invalid(const T&... text) {
-  return absl::InvalidArgumentError(absl::StrCat(text...));
-}
-
 using Space = PlacementProblem::Space;
 
 class Sizer {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/status.h"
 #include "base/status_macros.h"
 #include "exec/kernel_form.h"
 #include "exec/kernel_operands.h"
@@ -20,11 +20,6 @@
 
 namespace kiln {
 namespace {
-
-template <typename... T>
-absl::Status Invalid(const T&... text) {
-  return absl::InvalidArgumentError(absl::StrCat(text...));
-}
 
 bool AnyEmpty(const std::vector<ResolvedRef>& refs) {
   return std::any_of(refs.begin(), refs.end(),

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/status.h"
 #include "base/status_macros.h"
 #include "exec/model_state.h"
 #include "exec/recorded_provider.h"
@@ -13,11 +14,6 @@
 
 namespace kiln {
 namespace {
-
-template <typename... T>
-absl::Status Invalid(const T&... text) {
-  return absl::InvalidArgumentError(absl::StrCat(text...));
-}
 
 std::string ShapeText(const std::optional<Tensor>& input) {
   if (!input) return "it is absent";

@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "base/processors.h"
 #include "base/status_macros.h"
+#include "exec/library/library.h"
 #include "exec/placement.h"
 #include "exec/runtime_state.h"
 #include "kiln/model.h"
@@ -200,6 +201,7 @@ void Runtime::Maintain() {
     extension = state_->extension;
   }
   if (extension != nullptr) extension->Maintain();
+  library::ForgetUnusedCode();
 }
 
 }  // namespace kiln

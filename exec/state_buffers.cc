@@ -10,17 +10,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/status.h"
 #include "base/status_macros.h"
 #include "exec/binding.h"
 #include "exec/strided_copy.h"
 
 namespace kiln {
 namespace {
-
-template <typename... T>
-absl::Status Invalid(const T&... text) {
-  return absl::InvalidArgumentError(absl::StrCat(text...));
-}
 
 template <typename Named>
 std::string Names(const std::vector<Named>& all) {

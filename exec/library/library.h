@@ -66,6 +66,10 @@ absl::StatusOr<std::unique_ptr<Primitive>> Make(const Operator& op, const Reques
                                                 const std::shared_ptr<Session>& session,
                                                 const Wish& wish = {});
 
+// oneDNN keeps the code of primitives that are gone, for others of the same shapes: it gives back
+// what no primitive has. Thread-safe; who makes a primitive meanwhile may generate its code again.
+void ForgetUnusedCode();
+
 }  // namespace kiln::library
 
 #endif  // KILN_EXEC_LIBRARY_LIBRARY_H_

@@ -22,6 +22,9 @@
 namespace kiln::library {
 namespace {
 
+// Whose code oneDNN keeps: that of the plans of several models.
+constexpr int kKeptPrimitives = 1024;  // compile time
+
 int64_t RoundUp(int64_t n) { return (n + 63) / 64 * 64; }
 
 // Post-ops as attributes of a primitive. The operand of the k-th has argument id
@@ -270,6 +273,12 @@ void OneDnnPrimitive::SetPrimitive(dnnl::primitive primitive, const Desc& scratc
   if (scratchpad.get_size() == 0) return;
   scratchpad_ = scratchpad;
   scratchpad_at_ = Reserve(scratchpad);
+}
+
+void ForgetUnusedCode() {
+  // Those that live own their code.
+  dnnl::set_primitive_cache_capacity(0);
+  dnnl::set_primitive_cache_capacity(kKeptPrimitives);
 }
 
 std::unique_ptr<CallState> OneDnnPrimitive::NewState() const {

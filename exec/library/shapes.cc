@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/status.h"
 #include "base/status_macros.h"
 
 namespace kiln::library {
@@ -18,11 +19,6 @@ constexpr int64_t kMostWindow = std::numeric_limits<int32_t>::max();
 
 std::string Text(const std::vector<int64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
-}
-
-template <typename... T>
-absl::Status Invalid(const T&... text) {
-  return absl::InvalidArgumentError(absl::StrCat(text...));
 }
 
 absl::StatusOr<int64_t> GetInt(const Attributes& attributes, absl::string_view name,

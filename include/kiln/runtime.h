@@ -108,7 +108,8 @@ class Runtime {
   RuntimeMetrics metrics() const;
   // What is never done on a caller's thread: removes old entries from the cache, validates again
   // what was built on another model of CPU, and searches for better memory plans where a plan of
-  // the open models is above its bound, for later processes. Returns when it is done.
+  // the open models is above its bound, for later processes. Gives back code that models which are
+  // closed had. Returns when it is done.
   void Maintain();
 
   struct State;

@@ -266,6 +266,26 @@ TEST(SteadyRun, OneMoreOfTheModelThatIsNamed) {
               bytes.others, models.back().memory().arenas);
 }
 
+// Each shape has a plan and primitives of its own: those of shapes long ago are given back.
+TEST(SteadyRun, ManyShapesLevelOff) {
+  GraphBuilder b("steady");
+  const ValueId x = b.Input("x", DType::kF32, {Dim::Symbol("n"), 96});
+  b.Output(b.Op("tanh", {b.Op("matmul", {x, b.Constant(Weights({96, 96}))})}), "y");
+  KILN_ASSERT_OK_AND_ASSIGN(Graph graph, std::move(b).Finish());
+  KILN_ASSERT_OK_AND_ASSIGN(Model model, Compile(std::move(graph), Options()));
+  const auto run = [&](int64_t rows) {
+    KILN_EXPECT_OK(model.Run({{"x", Ones(DType::kF32, {rows, 96})}}));
+  };
+  TrackLiveBytes();
+  for (int64_t rows = 640; rows > 600; --rows) run(rows);
+  const Allocations few = LiveBytes();
+  for (int64_t rows = 600; rows > 500; --rows) run(rows);
+  const Allocations many = LiveBytes();
+  EXPECT_GT(few.onednn, 0);
+  EXPECT_LE(many.onednn, few.onednn + few.onednn / 4);
+  EXPECT_LE(many.others, few.others + few.others / 4);
+}
+
 TEST(SteadyRun, OfTheModelThatIsNamed) {
   const char* const path = std::getenv("KILN_STEADY_MODEL");
   if (path == nullptr) GTEST_SKIP() << "KILN_STEADY_MODEL names no model to measure";
