@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/model_bytes.h"
 
+#include <fcntl.h>
+
 #include <cstring>
 #include <limits>
 #include <string>
@@ -11,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/catch_exceptions.h"
 #include "base/file_system.h"
+#include "base/status.h"
 #include "base/status_macros.h"
 #include "base/try_allocate.h"
 #include "graph/onnx/limits.h"
@@ -57,6 +60,7 @@ absl::StatusOr<std::shared_ptr<const onnx::ModelMemory>> OpenInMemory(
 absl::StatusOr<ModelBytes> MapModel(int descriptor) {
   return CatchExceptions("mapping the model", [&]() -> absl::StatusOr<ModelBytes> {
     const std::string name = absl::StrCat("descriptor ", descriptor);
+    if (fcntl(descriptor, F_GETFD) < 0) return Invalid(name, ": it is not open");
     KILN_ASSIGN_OR_RETURN(
         std::shared_ptr<onnx::MappedFile> file,
         onnx::MappedFile::OfDescriptor(descriptor, name, std::numeric_limits<int64_t>::max()));

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "base/catch_exceptions.h"
 #include "base/processors.h"
+#include "base/status.h"
 #include "base/status_macros.h"
 #include "base/task_queue.h"
 #include "exec/model_state.h"
@@ -216,9 +217,12 @@ absl::StatusOr<std::vector<Tensor>> Model::State::Run(const NamedTensors& inputs
   std::unique_ptr<Context::Impl> context = Take();
   const auto run = [&]() -> absl::Status {
     if (!states.empty()) KILN_RETURN_IF_ERROR(context->states.Reset());
-    for (const auto& [name, tensor] : inputs) {
-      KILN_ASSIGN_OR_RETURN(const size_t index, InputIndex(name));
-      KILN_RETURN_IF_ERROR(context->Bind(index, tensor));
+    for (auto input = inputs.begin(); input != inputs.end(); ++input) {
+      const auto same = [&](const auto& other) { return other.first == input->first; };
+      if (std::any_of(inputs.begin(), input, same))
+        return Invalid("input \"", input->first, "\": given twice");
+      KILN_ASSIGN_OR_RETURN(const size_t index, InputIndex(input->first));
+      KILN_RETURN_IF_ERROR(context->Bind(index, input->second));
     }
     return context->Run(control, nullptr);
   };

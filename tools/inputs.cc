@@ -180,7 +180,12 @@ class Maker {
       for (const Dim& extent : graph_.value(id).shape) extent.CollectSymbols(names);
     }
     for (const auto& [name, value] : symbols_) {
-      if (names.empty() || names.count(name) != 0) continue;
+      if (names.count(name) != 0) continue;
+      if (names.empty()) {  // one command line for many models
+        Note(options_, absl::StrCat("--dim \"", name, "=", value,
+                                    "\" changes nothing: the model has no symbolic dim"));
+        continue;
+      }
       return absl::InvalidArgumentError(absl::StrCat("--dim \"", name,
                                                      "\": no dim is called that; the model has ",
                                                      absl::StrJoin(names, ", ")));

@@ -189,8 +189,8 @@ class Model {
   absl::StatusOr<size_t> InputIndex(absl::string_view name) const;
   absl::StatusOr<size_t> OutputIndex(absl::string_view name) const;
 
-  // Runs on a pooled context and returns owned outputs, in port order. Of two tensors for one input
-  // the later counts. kCancelled, kDeadlineExceeded: as `control` says.
+  // Runs on a pooled context and returns owned outputs, in port order. kInvalidArgument: an input is
+  // given twice, or does not fit; kCancelled, kDeadlineExceeded: as `control` says.
   absl::StatusOr<std::vector<Tensor>> Run(const NamedTensors& inputs,
                                           const RunControl& control = {});
   // The same on another thread: the executor's of the runtime, or one of Kiln's own. Returns at

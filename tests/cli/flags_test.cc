@@ -59,6 +59,8 @@ const Row kRows[] = {
     {"run", "--threads", "{M} -q --json --threads 3", 0, "\"threads\": 3"},
     {"run", "--shape", "{M} -q --shape x=7x4", 0, "[7, 4]"},
     {"run", "--dim", "{M} -q --dim n=5", 0, "[5, 4]"},
+    {"run", "--dim", "{V} --input a=@{D}/a.npy --dim zz=5", 0, "",
+     "--dim \"zz=5\" changes nothing: the model has no symbolic dim"},
     {"run", "--dim", "{M} -q --dim zz=5", 2, "", "no dim is called that; the model has n"},
     {"run", "--math", "{M} -q --math fast", 4, "", "fast"},
     {"run", "--compile-mode", "{M} -q --json --compile-mode never", 0, "\"vm\": 1"},

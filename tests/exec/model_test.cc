@@ -138,6 +138,9 @@ TEST(Model, NamesInputDimAndBothValues) {
   EXPECT_THAT(
       model.Run({{"w", Values({1})}}),
       StatusIs(absl::StatusCode::kNotFound, HasSubstr("input \"w\": the model has no such input")));
+  const Tensor x = Values({1});
+  EXPECT_EQ(model.Run({{"x", x}, {"z", x}, {"x", x}}).status(),
+            absl::InvalidArgumentError("input \"x\": given twice"));
 }
 
 TEST(Model, SolvesDimsLinearInOneSymbol) {
