@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/model_source.h"
 
+#include <filesystem>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -33,6 +35,26 @@ absl::StatusOr<Graph> ReadText(const std::string& path, const OnnxImportOptions&
                       absl::StrCat("\"", path, "\": ", graph.status().message()));
 }
 
+// The model as it was imported, for further imports: a file may be replaced by another meanwhile.
+std::shared_ptr<const onnx::ModelMemory> MemoryOf(const std::string& path,
+                                                  const OnnxImportOptions& options,
+                                                  const OnnxImport& import, bool all) {
+  if (options.memory != nullptr || import.file == nullptr) return options.memory;
+  auto memory = std::make_shared<onnx::ModelMemory>();
+  memory->file = import.file;
+  memory->folder = std::filesystem::path(AbsolutePath(path)).parent_path();
+  memory->external = import.external;
+  if (!all) return memory;
+  const auto locations = ExternalLocations(import.file->bytes());
+  if (!locations.ok()) return memory;  // the import says what is wrong
+  for (const std::string& location : *locations) {
+    if (memory->external.count(location) > 0) continue;
+    auto file = onnx::MappedFile::OpenBeneath(memory->folder, location, options.external_links);
+    if (file.ok()) memory->external.emplace(location, *std::move(file));
+  }
+  return memory;
+}
+
 }  // namespace
 
 OnnxImportOptions ImportOptionsOf(const CompileOptions& options) {
@@ -41,6 +63,15 @@ OnnxImportOptions ImportOptionsOf(const CompileOptions& options) {
           .external_links = follow ? onnx::Links::kFollow : onnx::Links::kRefuse,
           .custom_ops = options.custom_ops,
           .updatable = options.updatable};
+}
+
+ModelSource::ModelSource(const std::string& path, const OnnxImportOptions& options,
+                         OnnxImport import, bool needs_inputs)
+    : path_(options.memory != nullptr ? path : AbsolutePath(path)),
+      options_(options),
+      import_(std::make_shared<const OnnxImport>(std::move(import))),
+      needs_inputs_(needs_inputs) {
+  options_.memory = MemoryOf(path, options, *import_, needs_inputs);
 }
 
 ModelSource ModelSource::Of(const std::string& path, OnnxImport import,

@@ -35,11 +35,12 @@ class ModelSource {
  public:
   // ONNX, or text where the name ends in ".graph"; of the latter there is only the graph. Errors as
   // ImportOnnx and ParseGraph, naming the file; nodes that need values or shapes of inputs are
-  // none. The file is read again for inputs, so it must stay; the working directory may change.
+  // none. For inputs the same bytes are imported again, whatever has come in the file's place.
   // kInvalidArgument: only with the values of updatable constants does the model have a meaning.
   static absl::StatusOr<ModelSource> Read(const std::string& path,
                                           const OnnxImportOptions& options = {});
-  // The same for an ONNX file that was imported with these options and allow_unsupported.
+  // The same for an ONNX file that was imported with these options and allow_unsupported; external
+  // data that this import did not look at are opened now.
   static ModelSource Of(const std::string& path, OnnxImport import,
                         const OnnxImportOptions& options = {});
 
@@ -68,12 +69,8 @@ class ModelSource {
   absl::StatusOr<Graph> GraphFor(const std::vector<Tensor>& inputs) const;
 
  private:
-  ModelSource(const std::string& path, OnnxImportOptions options, OnnxImport import,
-              bool needs_inputs)
-      : path_(options.memory != nullptr ? path : AbsolutePath(path)),
-        options_(std::move(options)),
-        import_(std::make_shared<const OnnxImport>(std::move(import))),
-        needs_inputs_(needs_inputs) {}
+  ModelSource(const std::string& path, const OnnxImportOptions& options, OnnxImport import,
+              bool needs_inputs);
 
   std::string path_;
   OnnxImportOptions options_;

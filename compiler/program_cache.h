@@ -81,6 +81,8 @@ class ProgramCache {
 
   // The files that were opened.
   onnx::ModelMemory files() const;
+  // Whether the import is of others.
+  bool HasOtherFiles(const OnnxImport& import) const;
   // Of the files of the model, and the options that make its Programs.
   CacheKey key() const { return preimage_.Key(); }
   WeightCounts counts() const;
@@ -102,7 +104,6 @@ class ProgramCache {
   bool IsSame(size_t number, const onnx::MappedFile& imported) const;
   // ImportedFile; null where it is another than was opened here.
   std::shared_ptr<onnx::MappedFile> FileOf(size_t number, const OnnxImport& import) const;
-  bool HasOtherFiles(const OnnxImport& import) const;
 
   Store& store_;
   const std::vector<ModelFile> files_;

@@ -42,6 +42,7 @@ absl::StatusOr<std::shared_ptr<WarmModel>> WarmModel::Open(
       auto cache = ProgramCache::Open(model->path_, options, *store, meanwhile, memory);
       if (!cache.ok()) LogDebug("cache: no programs: ", cache.status().message());
       if (cache.ok()) model->cache_ = *std::move(cache);
+      model->CheckSame();
       if (model->cache_ != nullptr && model->compiler_ != nullptr)
         model->cache_->NameConstants(*model->source_->import());
     }
@@ -67,7 +68,15 @@ std::string WarmModel::ConstantIn(const MemoryRange& range) const {
 OnnxImportOptions WarmModel::import_options() const {
   OnnxImportOptions options = ImportOptionsOf(options_);
   options.memory = memory_;
+  if (cache_ != nullptr)
+    options.memory = std::make_shared<const onnx::ModelMemory>(cache_->files());
   return options;
+}
+
+void WarmModel::CheckSame() {
+  if (cache_ == nullptr || !source_ || !cache_->HasOtherFiles(*source_->import())) return;
+  LogDebug("cache: \"", path_, "\" was replaced while it was opened");
+  cache_.reset();
 }
 
 bool WarmModel::TakeFound(const std::string& path) {
@@ -75,9 +84,7 @@ bool WarmModel::TakeFound(const std::string& path) {
   absl::StatusOr<std::vector<Variant>> found = cache_->Variants();
   if (!found.ok() || found->empty()) return false;
   const std::vector<PortInfo>& inputs = cache_->inputs();
-  OnnxImportOptions opened = import_options();
-  opened.memory = std::make_shared<const onnx::ModelMemory>(cache_->files());
-  auto values = ModelSource::ReadUpdatable(path, opened);
+  auto values = ModelSource::ReadUpdatable(path, import_options());
   if (!values.ok() || values->size() > inputs.size()) return false;
   const bool fit = std::equal(values->begin(), values->end(),
                               inputs.end() - static_cast<std::ptrdiff_t>(values->size()),

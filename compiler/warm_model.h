@@ -123,7 +123,10 @@ class WarmModel : public VariantProvider {
   absl::Status Restore(size_t stored, Variant& variant);
   std::list<Slot>::iterator Fitting(const std::vector<InputInfo>& inputs)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Reads what the cache has opened, whatever is at the path by now.
   OnnxImportOptions import_options() const;
+  // What was read while the digest was computed may be another file: then nothing is kept.
+  void CheckSame();
   // Takes over what the cache found, if that can be run.
   bool TakeFound(const std::string& path);
   // Reads the file, once. `path`: as messages call it.

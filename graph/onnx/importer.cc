@@ -274,8 +274,8 @@ struct Source {
 
 absl::StatusOr<OnnxImport> Import(const Source& from, const OnnxImportOptions& options);
 
-// Imports the same bytes for other shapes. The model keeps its memory, so that constants that lie
-// in the file stay where they are.
+// Imports the same bytes for other shapes, whatever has come in the place of the files. The model
+// keeps its memory, so that constants that lie in the file stay where they are.
 Graph::Maker MakerOf(const Source& from, OnnxImportOptions options,
                      const std::vector<std::string>& inputs) {
   options.allow_unsupported = false;
@@ -313,8 +313,10 @@ absl::StatusOr<OnnxImport> Import(const Source& from, const OnnxImportOptions& o
     inputs.push_back(import->graph.value(id).name);
     open = open || !kiln::Constant(import->graph.value(id).shape);
   }
-  if (open)
-    import->graph.maker = std::make_shared<const Graph::Maker>(MakerOf(from, options, inputs));
+  if (!open) return import;
+  Source same = from;
+  same.external = import->external;
+  import->graph.maker = std::make_shared<const Graph::Maker>(MakerOf(same, options, inputs));
   return import;
 }
 
