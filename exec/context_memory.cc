@@ -40,6 +40,7 @@ absl::Status Context::Impl::PlaceInputs(BoundPlan& bound) {
       bound.SetInput(i, tensor.data());
       continue;
     }
+    shared = shared || written.Overlaps(RangeOf(tensor));
     KILN_RETURN_IF_ERROR(input_copies[i].Reserve(tensor.size_bytes()));
     bound.SetInput(i, input_copies[i].data());
     copied.push_back(i);

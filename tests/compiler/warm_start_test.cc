@@ -223,6 +223,25 @@ TEST_F(WarmStartTest, AVariantMadeAheadIsKept) {
   ExpectWarm(Start(1));
 }
 
+// A run that fails is run again with a Program that is compiled anew; not where it has written over
+// what it read, be it a view that was copied before.
+TEST_F(WarmStartTest, ARunIsNotRepeatedOnWhatItHasWrittenOver) {
+  const std::string path = dir_.File("scatter.graph");
+  Write(path,
+        "graph scatter\ninput x : i64 [4]\ninput i : i64 [2, 1]\ninput u : i64 [2]\n"
+        "y = scatter_nd(x, i, u)\noutput y\n");
+  for (const bool warm : {false, true}) {
+    KILN_ASSERT_OK_AND_ASSIGN(Model model, Compile(path, Options()));
+    std::vector<int64_t> memory = {9, 0, 9, 0}, x(4, 1), u = {5, 6};  // places 9: there are none
+    Context context = model.NewContext();
+    KILN_ASSERT_OK(context.Bind("x", Tensor::View(x.data(), DType::kI64, {4})));
+    KILN_ASSERT_OK(context.Bind("i", Tensor::View(memory.data(), DType::kI64, {2, 1}, {2, 1})));
+    KILN_ASSERT_OK(context.Bind("u", Tensor::View(u.data(), DType::kI64, {2})));
+    KILN_ASSERT_OK(context.BindOutput("y", Tensor::View(memory.data(), DType::kI64, {4})));
+    EXPECT_EQ(context.Run().code(), absl::StatusCode::kInvalidArgument) << warm;
+  }
+}
+
 TEST_F(WarmStartTest, KnowsACopyOfTheModel) {
   Start(1);
   std::filesystem::copy_file(model_, dir_.File("new"));
