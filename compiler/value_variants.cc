@@ -18,10 +18,16 @@ const InputInfo* Find(const std::vector<InputInfo>& inputs, const std::string& n
   return found == inputs.end() ? nullptr : &*found;
 }
 
+// Whether only the shape is known.
+bool IsUnknown(const Tensor& tensor) {
+  return tensor.data() == nullptr && tensor.num_elements() > 0;
+}
+
 bool Agree(const std::map<std::string, Tensor>& values, const std::vector<InputInfo>& inputs) {
   return std::all_of(values.begin(), values.end(), [&](const auto& named) {
     const InputInfo* input = Find(inputs, named.first);
-    return input != nullptr && CompareBits(input->tensor, named.second).ok;
+    if (input == nullptr || IsUnknown(input->tensor)) return false;
+    return CompareBits(input->tensor, named.second).ok;
   });
 }
 
@@ -56,7 +62,8 @@ absl::StatusOr<ValueVariants::Made> ValueVariants::Make(const std::vector<InputI
   const bool found = entry != nullptr;
   if (!found) {
     std::map<std::string, Tensor> given;
-    for (const InputInfo& input : inputs) given.emplace(input.name, input.tensor.Clone());
+    for (const InputInfo& input : inputs)
+      given.emplace(input.name, IsUnknown(input.tensor) ? input.tensor : input.tensor.Clone());
     entry = std::make_shared<Entry>();
     absl::StatusOr<std::shared_ptr<const OnnxImport>> made = source_.For(given);
     if (!made.ok()) return NamingInputs(made.status(), source_.inputs(), inputs);

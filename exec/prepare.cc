@@ -61,6 +61,15 @@ bool ValuesCount(const Variant& variant, const std::vector<InputInfo>& info) {
   return false;
 }
 
+// Whether a provider that gives this status needs values that are not known yet.
+bool NeedsValues(const absl::Status& status, const std::vector<InputInfo>& info) {
+  return absl::IsUnimplemented(status) &&
+         std::any_of(info.begin(), info.end(), [](const InputInfo& input) {
+           return input.present && input.tensor.data() == nullptr &&
+                  input.tensor.num_elements() > 0;
+         });
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const CheckedProgram>> Model::State::Checked(
@@ -283,7 +292,9 @@ absl::StatusOr<BoundTensors> Model::State::WithShapes(const NamedShapes& shapes)
 absl::Status Model::State::Prepare(const NamedShapes& shapes) {
   KILN_ASSIGN_OR_RETURN(const BoundTensors inputs, WithShapes(shapes));
   KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info(inputs));
-  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const Variant> variant, provider->Get(info));
+  const auto found = provider->Get(info);
+  if (NeedsValues(found.status(), info)) return absl::OkStatus();
+  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const Variant> variant, found);
   // A plan for values that are not known yet would be for none.
   if (variant->script != nullptr || ValuesCount(*variant, info)) return absl::OkStatus();
   return Prepared(inputs, std::vector<bool>(provider->outputs().size(), true)).status();
@@ -293,12 +304,14 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> Model::State::OutputShapes(
     const NamedShapes& shapes) {
   KILN_ASSIGN_OR_RETURN(const BoundTensors inputs, WithShapes(shapes));
   KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info(inputs));
-  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const Variant> variant, provider->Get(info));
+  const auto found = provider->Get(info);
   const std::vector<PortInfo>& ports = provider->outputs();
   const auto unknown = [&](size_t i, absl::string_view why) {
     return absl::FailedPreconditionError(absl::StrCat(
         "output \"", ports[i].name, "\": its shape depends on values of inputs", why, "; run it"));
   };
+  if (NeedsValues(found.status(), info)) return unknown(0, "");
+  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const Variant> variant, found);
   if (variant->script != nullptr) return unknown(0, "");
   KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const CheckedProgram> program, Checked(variant));
   if (ValuesCount(*variant, info)) return unknown(0, "");

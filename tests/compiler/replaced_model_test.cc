@@ -126,6 +126,26 @@ TEST_P(ReplacedModel, MayGoBeforeItsFirstRun) {
   EXPECT_EQ(First(model, false), Want(false, 1));
 }
 
+// Shapes alone do not tell the structure of a model that depends on values, run or not.
+TEST_P(ReplacedModel, ShapesMayBeAskedForWithoutValues) {
+  Put(1);
+  KILN_ASSERT_OK_AND_ASSIGN(Model model, Open());
+  const NamedShapes shapes = {{"x", {3, kWidth}},
+                              by_values() ? NamedShapes::value_type{"axes", {1}}
+                                          : NamedShapes::value_type{"v", {3, kWidth}}};
+  for (const bool has_run : {false, true}) {
+    KILN_EXPECT_OK(model.Prepare(shapes));
+    const auto made = model.OutputShapes(shapes);
+    if (by_values()) {
+      EXPECT_EQ(made.status().code(), absl::StatusCode::kFailedPrecondition) << made.status();
+    } else {
+      KILN_EXPECT_OK(made.status());
+    }
+    if (has_run) continue;
+    EXPECT_EQ(First(model, false), Want(false, 1));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, ReplacedModel,
                          testing::Combine(testing::Bool(), testing::Bool(),
                                           testing::Values(Kept::kNowhere, Kept::kInFirstStart,
