@@ -5,7 +5,9 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "base/catch_exceptions.h"
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "exec/plan_verifier.h"
@@ -201,14 +203,13 @@ absl::Status BoundPlan::RunLane(const PlanTiling& tiling, size_t lane, const Clo
     for (const PlanTiling::Moving& moving : tiling.lanes[lane].moving)
       words_[moving.word] += static_cast<uint64_t>(parts * moving.step);
   };
-  absl::Status status;
   int64_t part = 0;
-  for (; part < tiling.lanes[lane].parts && status.ok(); ++part) {
-    status = RunSteps(tiling.begin, tiling.end, lane, run);
+  const absl::Cleanup back = [&] { move(-part); };  // also where something throws
+  for (; part < tiling.lanes[lane].parts; ++part) {
+    KILN_RETURN_IF_ERROR(RunSteps(tiling.begin, tiling.end, lane, run));
     move(1);
   }
-  move(-part);
-  return status;
+  return absl::OkStatus();
 }
 
 absl::Status BoundPlan::RunTiling(const PlanTiling& tiling, const Clocked& run) {
@@ -221,8 +222,10 @@ absl::Status BoundPlan::RunTiling(const PlanTiling& tiling, const Clocked& run) 
   // The last lane's times are the tiling's.
   run.launcher.Share(static_cast<int>(lanes), [&](int i) {
     const auto lane = static_cast<size_t>(i);
-    lanes_[lane] = RunLane(
-        tiling, lane, {run.launcher, run.control, lane + 1 == lanes ? run.ms : nullptr, nullptr});
+    std::vector<double>* const ms = lane + 1 == lanes ? run.ms : nullptr;
+    lanes_[lane] = CatchExceptions("running", [&] {
+      return RunLane(tiling, lane, {run.launcher, run.control, ms, nullptr});
+    });
   });
   for (size_t lane = 0; lane < lanes; ++lane) KILN_RETURN_IF_ERROR(lanes_[lane]);
   return absl::OkStatus();

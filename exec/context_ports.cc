@@ -86,10 +86,12 @@ absl::Status Context::Impl::Bind(size_t input, Tensor view) {
 absl::Status Context::Impl::BindParts(size_t input, const std::vector<Tensor>& tensors) {
   const PortInfo& port = model->own_inputs[input];
   KILN_ASSIGN_OR_RETURN(InputParts made, InputParts::Of(port, input, tensors));
+  parts.reserve(parts.size() + 1);
+  Tensor whole = Tensor::View(nullptr, port.type, made.shape());
   char nothing = 0;  // in place of memory that is there when a run begins
   KILN_RETURN_IF_ERROR(Bind(input, Tensor::View(&nothing, port.type, made.shape())));
+  bound_inputs[input] = std::move(whole);  // from here on nothing throws
   parts.push_back(std::move(made));
-  bound_inputs[input] = Tensor::View(nullptr, port.type, parts.back().shape());
   moved = true;
   return absl::OkStatus();
 }

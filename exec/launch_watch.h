@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/catch_exceptions.h"
 #include "base/tensor.h"
 #include "exec/plan.h"
 #include "kiln/model.h"
@@ -45,7 +46,9 @@ class ThunkWatch final : public LaunchWatch {
  public:
   explicit ThunkWatch(const ThunkFn& see) : see_(see) {}
   absl::Status After(const WatchedLaunch& launch) override {
-    return see_({launch.kind, launch.name, launch.inputs, launch.outputs});
+    return CatchExceptions("on_thunk", [&] {
+      return see_({launch.kind, launch.name, launch.inputs, launch.outputs});
+    });
   }
 
  private:

@@ -2,6 +2,8 @@
 #include "kiln/model.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <utility>
@@ -9,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/catch_exceptions.h"
+#include "base/log.h"
 #include "base/processors.h"
 #include "base/status.h"
 #include "base/status_macros.h"
@@ -248,25 +251,99 @@ TaskQueue& AsyncRuns() {
   return *queue;
 }
 
+// A run that is done once, by whom it is given to first.
+class AsyncRun {
+ public:
+  AsyncRun(std::shared_ptr<Model::State> state, NamedTensors inputs, Model::DoneFn done,
+           const RunControl& control)
+      : state_(std::move(state)),
+        inputs_(std::move(inputs)),
+        done_(std::move(done)),
+        control_(control) {}
+
+  void Do() {
+    if (begun_.exchange(true)) return;
+    absl::StatusOr<std::vector<Tensor>> result = Empty();
+    if (state_ != nullptr)
+      result = CatchExceptions(kRunning, [&] { return state_->Run(inputs_, control_); });
+    // What `done` sees is over: model, runtime and inputs are the host's to destroy.
+    inputs_.clear();
+    control_ = RunControl();
+    state_.reset();
+    const Model::DoneFn done = std::exchange(done_, nullptr);
+    const absl::Status called = CatchExceptions("done", [&] {
+      if (done) done(std::move(result));
+      return absl::OkStatus();
+    });
+    if (!called.ok()) LogWarning(called.message());
+  }
+
+ private:
+  std::atomic<bool> begun_{false};
+  std::shared_ptr<Model::State> state_;
+  NamedTensors inputs_;
+  Model::DoneFn done_;
+  RunControl control_;
+};
+
+// Runs that an executor has been given, by the number that it has in their place: one that is
+// called twice finds nothing any more.
+class HostedRuns {
+ public:
+  static HostedRuns& Get() {
+    static auto* const runs = new HostedRuns();
+    return *runs;
+  }
+  void* Add(std::shared_ptr<AsyncRun> run) {
+    const MutexLock lock(mutex_);
+    runs_.emplace(++last_, std::move(run));
+    return reinterpret_cast<void*>(last_);
+  }
+  std::shared_ptr<AsyncRun> Take(void* number) {
+    const MutexLock lock(mutex_);
+    const auto found = runs_.extract(reinterpret_cast<uintptr_t>(number));
+    return found.empty() ? nullptr : std::move(found.mapped());
+  }
+
+ private:
+  Mutex mutex_;
+  uintptr_t last_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<uintptr_t, std::shared_ptr<AsyncRun>> runs_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Whether the executor does it.
+bool StartHosted(Executor& executor, const std::shared_ptr<AsyncRun>& run) {
+  void* const number = HostedRuns::Get().Add(run);
+  const auto call = [](void* data, int) {
+    if (const std::shared_ptr<AsyncRun> hosted = HostedRuns::Get().Take(data)) hosted->Do();
+  };
+  bool starts = false;
+  const absl::Status status = CatchExceptions("executor", [&] {
+    starts = executor.Start(2, call, number);
+    return absl::OkStatus();
+  });
+  if (!status.ok()) LogWarning(status.message());
+  if (!starts) HostedRuns::Get().Take(number);
+  return starts;
+}
+
 }  // namespace
 
 void Model::RunAsync(NamedTensors inputs, DoneFn done, const RunControl& control) {
-  auto task = std::make_unique<std::function<void()>>(
-      [state = state_, inputs = std::move(inputs), done = std::move(done), control] {
-        if (state == nullptr) return done(Empty());
-        done(CatchExceptions(kRunning, [&] { return state->Run(inputs, control); }));
-      });
-  Executor* const executor =
-      state_ != nullptr ? state_->runtime->state().options.executor.get() : nullptr;
-  const auto call = [](void* data, int) {
-    const std::unique_ptr<std::function<void()>> own(static_cast<std::function<void()>*>(data));
-    (*own)();
-  };
-  if (executor != nullptr && executor->Start(2, call, task.get())) {
-    task.release();
-    return;
-  }
-  AsyncRuns().Add(*task);
+  std::shared_ptr<AsyncRun> run;
+  const absl::Status started = CatchExceptions(kRunning, [&] {
+    run = std::make_shared<AsyncRun>(state_, std::move(inputs), std::move(done), control);
+    const std::shared_ptr<Executor> executor =
+        state_ != nullptr ? state_->runtime->state().options.executor : nullptr;
+    if (executor == nullptr || !StartHosted(*executor, run)) AsyncRuns().Add([run] { run->Do(); });
+    return absl::OkStatus();
+  });
+  if (started.ok()) return;
+  if (run != nullptr) return run->Do();  // here, unless a thread has begun
+  CatchExceptions("done", [&] {
+    if (done) done(started);
+    return absl::OkStatus();
+  }).IgnoreError();
 }
 
 absl::Status Model::Prepare(const NamedShapes& shapes) {

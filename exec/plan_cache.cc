@@ -24,6 +24,28 @@ std::string KeyOf(const BoundTensors& inputs, const std::vector<bool>& wanted) {
   return key;
 }
 
+// The caches for which this thread makes a plan. What it calls meanwhile may not ask one of them
+// for another: it would wait for itself.
+class Making {
+ public:
+  explicit Making(const PlanCache* cache) : cache_(cache), outer_(innermost) { innermost = this; }
+  ~Making() { innermost = outer_; }
+  Making(const Making&) = delete;
+  Making& operator=(const Making&) = delete;
+
+  static bool For(const PlanCache* cache) {
+    const Making* making = innermost;
+    while (making != nullptr && making->cache_ != cache) making = making->outer_;
+    return making != nullptr;
+  }
+
+ private:
+  static thread_local const Making* innermost;
+  const PlanCache* const cache_;
+  const Making* const outer_;
+};
+thread_local const Making* Making::innermost = nullptr;
+
 }  // namespace
 
 bool PreparedRun::Holds(const BoundTensors& inputs, const std::vector<bool>& wanted_now) const {
@@ -55,8 +77,14 @@ std::shared_ptr<const PreparedRun> PlanCache::Find(const BoundTensors& inputs,
 PlanCache::Made PlanCache::Get(const BoundTensors& inputs, const std::vector<bool>& wanted,
                                MakeFn make) {
   if (auto found = Find(inputs, wanted)) return found;
-  const KeyedMutexLock<std::string> making(making_, KeyOf(inputs, wanted));
+  if (Making::For(this)) {
+    return absl::FailedPreconditionError(
+        "plan: a function that is called while a plan of the model is made, as on_plan, runs or "
+        "prepares the model; do that when it has returned");
+  }
+  const KeyedMutexLock<std::string> lock_of_key(making_, KeyOf(inputs, wanted));
   if (auto found = Find(inputs, wanted)) return found;
+  const Making making(this);
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedRun> made, make());
   Add(made);
   return made;

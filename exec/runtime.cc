@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/catch_exceptions.h"
 #include "base/checked.h"
+#include "base/log.h"
 #include "base/mutex.h"
 #include "base/processors.h"
 #include "base/status_macros.h"
@@ -96,6 +98,21 @@ absl::Status NotAvailable(int64_t bytes) {
       absl::StrCat("memory: ", bytes, " bytes are not available; use smaller inputs"));
 }
 
+// What an allocator of the host does besides is an error.
+absl::Status Ask(Allocator& allocator, int64_t bytes, int64_t alignment, void*& data) {
+  const auto size = static_cast<size_t>(bytes);
+  KILN_RETURN_IF_ERROR(CatchExceptions("allocator", [&] {
+    data = allocator.Allocate(size, static_cast<size_t>(alignment));
+    return absl::OkStatus();
+  }));
+  const uintptr_t beyond = reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(alignment);
+  if (beyond == 0) return absl::OkStatus();
+  allocator.Free(std::exchange(data, nullptr), size);
+  return absl::InvalidArgumentError(
+      absl::StrCat("allocator: gave ", bytes, " bytes at an address that is ", beyond,
+                   " beyond a multiple of ", alignment, "; give aligned memory"));
+}
+
 }  // namespace
 
 absl::Status Memory::Reserve(int64_t bytes) {
@@ -113,15 +130,15 @@ absl::Status Memory::ReserveExactly(int64_t bytes) {
 
 absl::Status Memory::Allocate(int64_t bytes, int64_t padded, int64_t alignment) {
   Runtime::State& runtime = runtime_->state();
-  const int64_t used = runtime.memory_bytes.fetch_add(padded) + padded;
+  const int64_t used = CheckedAdd(runtime.memory_bytes.fetch_add(padded), padded)
+                           .value_or(std::numeric_limits<int64_t>::max());
   const int64_t budget = runtime.options.memory_budget;
   const bool allowed = budget == 0 || used <= budget;
-  if (allowed) {
-    data_ =
-        runtime.allocator->Allocate(static_cast<size_t>(padded), static_cast<size_t>(alignment));
-  }
+  absl::Status status;
+  if (allowed) status = Ask(*runtime.allocator, padded, alignment, data_);
   if (data_ == nullptr) {
     runtime.memory_bytes.fetch_sub(padded);
+    if (!status.ok()) return status;
     if (allowed) return NotAvailable(bytes);
     return absl::ResourceExhaustedError(
         absl::StrCat("memory: ", bytes, " bytes more than the ", used - padded,
@@ -139,7 +156,11 @@ absl::Status Memory::Allocate(int64_t bytes, int64_t padded, int64_t alignment) 
 void Memory::Release() {
   if (data_ == nullptr) return;
   Runtime::State& runtime = runtime_->state();
-  runtime.allocator->Free(data_, static_cast<size_t>(size_));
+  const absl::Status freed = CatchExceptions("allocator", [&] {
+    runtime.allocator->Free(data_, static_cast<size_t>(size_));
+    return absl::OkStatus();
+  });
+  if (!freed.ok()) LogWarning(freed.message());
   runtime.memory_bytes.fetch_sub(size_);
   count_->fetch_sub(size_);
   data_ = nullptr;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/catch_exceptions.h"
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "exec/binding.h"
@@ -124,7 +125,9 @@ absl::StatusOr<std::vector<Tensor>> ScriptRun::RunStep(const ScriptStep& step,
 absl::Status ScriptRun::See(const ScriptStep& step, const std::vector<Tensor>& inputs,
                             const std::vector<Tensor>& outputs) const {
   if (!options_.on_thunk || step.kind != ScriptStep::Kind::kHost) return absl::OkStatus();
-  return options_.on_thunk({"host", step.name, inputs, outputs});
+  return CatchExceptions("on_thunk", [&] {
+    return options_.on_thunk({"host", step.name, inputs, outputs});
+  });
 }
 
 absl::StatusOr<std::vector<Tensor>> ScriptRun::Custom(const ScriptStep& step,

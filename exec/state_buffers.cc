@@ -36,6 +36,8 @@ absl::StatusOr<size_t> PlaceOf(const std::string& name, const std::vector<PortIn
 
 // The bytes that a state of this size gets.
 int64_t Capacity(int64_t bytes) {
+  constexpr int64_t kLargestPower = int64_t{1} << 62;  // correctness: the next one is no int64_t
+  if (bytes > kLargestPower) return bytes;
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(bytes, 1))));
 }
 
@@ -153,15 +155,14 @@ absl::Status StateBuffers::Place(const ExecutionPlan* plan, BoundTensors& output
     bound = slot.next;
     moved_ = true;
   }
+  for (Slot& slot : slots_) slot.lost = slot.in_place;  // until a good end
   return absl::OkStatus();
 }
 
 void StateBuffers::End(const absl::Status& status, const std::vector<Tensor>& outputs) {
   for (Slot& slot : slots_) {
-    if (!status.ok()) {
-      slot.lost = slot.in_place;
-      continue;
-    }
+    if (!status.ok()) continue;
+    slot.lost = false;
     const Tensor& output = outputs[slot.ports.output];
     if (output.data() == slot.next.data() && !slot.in_place) slot.at = 1 - slot.at;
     slot.value = output;

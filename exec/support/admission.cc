@@ -19,9 +19,27 @@ bool Enter(Pool& pool, Admission::Share share) {
 
 }  // namespace
 
+thread_local const Admission* Admission::innermost = nullptr;
+
+const Admission* Admission::Around() const {
+  const Admission* around = outer_;
+  while (around != nullptr && &around->queue_ != &queue_) around = around->outer_;
+  return around;
+}
+
 Admission::Admission(Pool& pool, Share share)
     : queue_(pool.admission_queue()),
-      exclusive_(Enter(pool, share)),
-      slots_(exclusive_ ? pool.threads() : 1) {}
+      outer_(innermost),
+      exclusive_(Around() != nullptr ? Around()->exclusive_ : Enter(pool, share)),
+      slots_(Around() != nullptr ? 0
+             : exclusive_        ? pool.threads()
+                                 : 1) {
+  innermost = this;
+}
+
+Admission::~Admission() {
+  innermost = outer_;
+  if (slots_ > 0) queue_.Leave(slots_);
+}
 
 }  // namespace kiln

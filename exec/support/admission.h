@@ -12,6 +12,9 @@
 // than the regions. A caller may pass one that has waited for a moment, so that short admissions do
 // not cost a switch of threads each; nobody waits longer than admissions that began before, and a
 // millisecond.
+//
+// Where a function of the host that is called by a run runs a model itself, that has the admission
+// of the run around it: to wait for another would be to wait for itself.
 #ifndef KILN_EXEC_SUPPORT_ADMISSION_H_
 #define KILN_EXEC_SUPPORT_ADMISSION_H_
 
@@ -25,15 +28,20 @@ class Admission {
   enum class Share { kShared, kExclusive, kOpportunistic };
 
   Admission(Pool& pool, Share share);
-  ~Admission() { queue_.Leave(slots_); }
+  ~Admission();
   bool exclusive() const { return exclusive_; }
   Admission(const Admission&) = delete;
   Admission& operator=(const Admission&) = delete;
 
  private:
+  // That of the same queue that this thread has already; null: none.
+  const Admission* Around() const;
+
+  static thread_local const Admission* innermost;
   AdmissionQueue& queue_;
+  const Admission* const outer_;  // the one before, of this thread
   const bool exclusive_;
-  const int slots_;
+  const int slots_;  // 0: it has those around it
 };
 
 }  // namespace kiln

@@ -11,7 +11,9 @@
 #include <memory>
 #include <utility>
 
+#include "base/catch_exceptions.h"
 #include "base/fork.h"
+#include "base/log.h"
 #include "base/mutex.h"
 #include "base/thread.h"
 #include "exec/support/admission_queue.h"
@@ -133,8 +135,18 @@ struct Pool::Team {
     return std::min(started.load(), count);
   }
 
+  // What the host does on a thread that starts: one that is not what it wished works as well.
+  void Greet(int member) const {
+    if (!settings.on_thread_start) return;
+    const absl::Status status = CatchExceptions("on_thread_start", [&] {
+      settings.on_thread_start(member);
+      return absl::OkStatus();
+    });
+    if (!status.ok()) LogWarning(status.message());
+  }
+
   void WorkerLoop(int w) {
-    if (settings.on_thread_start) settings.on_thread_start(w + 1);
+    Greet(w + 1);
     Mailbox& mail = workers[w].mail;
     for (uint32_t seen = 0;;) {
       mail.WaitUntil([&](uint32_t word) { return word != seen; }, settings.spin);
@@ -174,7 +186,13 @@ struct Pool::Team {
     const auto run = [](void* team, int member) { static_cast<Team*>(team)->RunHosted(member); };
     pending.word.store(static_cast<uint32_t>(helpers));
     hosted.fetch_add(helpers);
-    if (settings.start(helpers + 1, run, this)) return true;
+    bool begins = false;
+    const absl::Status status = CatchExceptions("executor", [&] {
+      begins = settings.start(helpers + 1, run, this);
+      return absl::OkStatus();
+    });
+    if (begins) return true;
+    if (!status.ok()) LogWarning(status.message());
     hosted.fetch_sub(helpers);
     return false;
   }

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <future>
 #include <new>
 #include <numeric>
 #include <thread>
@@ -282,12 +283,33 @@ TEST(Admission, ReadyOneHasThreadsThatAreAwakeToItself) {
   EXPECT_TRUE(Becomes(std::chrono::microseconds(0), whole));
   EXPECT_TRUE(Becomes(std::chrono::milliseconds(20), [&] { return !whole(); }));  // they sleep
   EXPECT_TRUE(Becomes(std::chrono::microseconds(0), whole));
-  {
-    const Admission other(pool, Admission::Share::kShared);
-    for (int i = 0; i < 1000; ++i) EXPECT_FALSE(whole());
-  }
+  std::promise<void> has, ends;
+  std::thread other([&] {
+    const Admission admission(pool, Admission::Share::kShared);
+    has.set_value();
+    ends.get_future().wait();
+  });
+  has.get_future().wait();
+  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(whole());
+  ends.set_value();
+  other.join();
   EXPECT_FALSE(whole());  // the other comes again, perhaps
   EXPECT_TRUE(Becomes(std::chrono::microseconds(0), whole));
+}
+
+TEST(Admission, OneWithinAnotherHasWhatThatHas) {
+  using Share = Admission::Share;
+  Pool pool(3), second(1);
+  for (const Share inner : {Share::kShared, Share::kOpportunistic, Share::kExclusive}) {
+    for (const Share outer : {Share::kShared, Share::kExclusive}) {
+      const Admission around(pool, outer);
+      const Admission beside(second, Share::kExclusive);
+      const Admission within(pool, inner);  // without waiting
+      EXPECT_EQ(within.exclusive(), outer == Share::kExclusive);
+    }
+    pool.admission_queue().Enter(3);  // all were given back
+    pool.admission_queue().Leave(3);
+  }
 }
 
 TEST(Admission, ReadyOnesWorkBesideEachOther) {
