@@ -62,7 +62,10 @@ class Planner {
   }
 
   MemoryPlan Run(bool may_search) {
-    for (const PlanPart& part : parts_) packings_.push_back(PackGreedily(part, enough_));
+    for (const PlanPart& part : parts_) {
+      packings_.push_back(PackGreedily(part, enough_, budget_.stop));
+      if (packings_.back().stopped) plan_.complete = false;
+    }
     if (may_search) Search();
     for (size_t p = 0; p < parts_.size(); ++p) {
       for (size_t i = 0; i < parts_[p].size(); ++i)

@@ -11,11 +11,13 @@ namespace {
 
 // Above this many intervals one order is tried instead of ten: the time of an order grows with n^2.
 constexpr size_t kFullPortfolio = 4096;  // compile time
+constexpr size_t kStopEvery = 256;       // speed: intervals between two questions whether to stop
 
 enum class Fit { kFirst, kBest };
 
 // Places intervals one by one, each into a gap between those already placed that live at its time.
-Packing PlaceInOrder(const PlanPart& part, const std::vector<size_t>& order, Fit fit) {
+Packing PlaceInOrder(const PlanPart& part, const std::vector<size_t>& order, Fit fit,
+                     const std::function<bool()>& stop) {
   struct Placed {
     int64_t offset, end, lower, upper;
   };
@@ -24,6 +26,11 @@ Packing PlaceInOrder(const PlanPart& part, const std::vector<size_t>& order, Fit
   Packing packing{std::vector<int64_t>(part.size(), 0)};
   for (const size_t i : order) {
     const Interval& interval = part.intervals[i];
+    if (stop && placed.size() % kStopEvery == 0) packing.stopped = packing.stopped || stop();
+    if (packing.stopped) {
+      packing.offsets[i] = std::exchange(packing.peak, packing.peak + interval.size);
+      continue;
+    }
     int64_t end = 0, best = -1, best_gap = 0;
     for (const Placed& other : placed) {
       if (other.lower >= interval.upper || interval.lower >= other.upper) continue;
@@ -93,15 +100,16 @@ constexpr GreedyOrder kOrders[] = {
 
 }  // namespace
 
-Packing PackGreedily(const PlanPart& part, int64_t enough) {
+Packing PackGreedily(const PlanPart& part, int64_t enough, const std::function<bool()>& stop) {
+  const bool large = part.size() > kFullPortfolio;
   Packing best;
   for (const GreedyOrder& row : kOrders) {
     const std::vector<size_t> order = row.make(part);
     for (const Fit fit : {Fit::kFirst, Fit::kBest}) {
-      Packing packing = PlaceInOrder(part, order, fit);
+      Packing packing = PlaceInOrder(part, order, fit, large ? stop : nullptr);
       packing.order = fit == Fit::kFirst ? row.first_fit : row.best_fit;
       if (best.offsets.empty() || packing.peak < best.peak) best = std::move(packing);
-      if (best.peak <= enough || part.size() > kFullPortfolio) return best;
+      if (best.peak <= enough || large) return best;
     }
   }
   return best;

@@ -44,6 +44,7 @@ struct Packing {
   std::vector<int64_t> offsets;
   int64_t peak = 0;
   const char* order = "";  // what made it
+  bool stopped = false;    // before it was done as well as it might have been
 };
 
 // Cuts intervals into parts, in the order of time. Empty intervals are in none. The sum of all

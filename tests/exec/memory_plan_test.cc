@@ -167,6 +167,23 @@ TEST(MemoryPlan, WhatIsStoppedIsNotComplete) {
   EXPECT_TRUE(whole.complete);
 }
 
+// The time of one greedy order grows with the square of the intervals.
+TEST(MemoryPlan, LargeOnesStopToo) {
+  const std::vector<Interval> intervals(5000, {0, 1, 64});
+  int asked = 0;
+  const PlanBudget budget{.stop = [&] { return ++asked == 3; }};
+  KILN_ASSERT_OK_AND_ASSIGN(const MemoryPlan plan, PlanMemory(intervals, 64, budget));
+  KILN_EXPECT_OK(VerifyPlan(intervals, plan, 64));
+  EXPECT_EQ(asked, 3);
+  EXPECT_FALSE(plan.complete);
+  std::vector<Interval> apart;  // that could share memory, had there been time
+  for (int64_t i = 0; i < 5000; ++i) apart.push_back({i, i + 2, 64});
+  asked = 2;
+  KILN_ASSERT_OK_AND_ASSIGN(const MemoryPlan stacked, PlanMemory(apart, 64, budget));
+  KILN_EXPECT_OK(VerifyPlan(apart, stacked, 64));
+  EXPECT_EQ(stacked.peak, 5000 * 64);
+}
+
 // Whoever runs the searches, and in whatever order.
 TEST(MemoryPlan, IsTheSameForAllThreads) {
   std::mt19937_64 random(11);
