@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cmath>
+#include <iterator>
 
 namespace kiln {
 namespace {
@@ -21,11 +22,19 @@ constexpr Row kRows[kNumDTypes] = {
     {DType::kBool, "bool", 1},
 };
 
+// Of a number that a host has cast and that is no type: what compares types refuses it by name.
+constexpr Row kNone = {DType::kF32, "no type", 0};
+
+const Row& RowOf(DType type) {
+  const auto k = static_cast<size_t>(type);
+  return k < std::size(kRows) ? kRows[k] : kNone;
+}
+
 }  // namespace
 
-absl::string_view Name(DType type) { return kRows[static_cast<int>(type)].name; }
+absl::string_view Name(DType type) { return RowOf(type).name; }
 
-size_t SizeOf(DType type) { return kRows[static_cast<int>(type)].size; }
+size_t SizeOf(DType type) { return RowOf(type).size; }
 
 std::optional<DType> ParseDType(absl::string_view name) {
   for (const Row& row : kRows) {

@@ -20,9 +20,13 @@ absl::Status CheckOptions(const CompileOptions& options) {
         absl::StrCat("jit_level: is ", options.jit_level, ", expected 0 to 2"));
   }
   KILN_RETURN_IF_ERROR(CheckThreads(options.threads));
-  if (options.build_jobs < 0) {
+  if (options.build_jobs < 0 || options.build_jobs > kMaxThreads) {
     return absl::InvalidArgumentError(
-        absl::StrCat("build_jobs: is ", options.build_jobs, ", expected 0 (all) or more"));
+        absl::StrCat("build_jobs: is ", options.build_jobs, ", expected 0 (all) to ", kMaxThreads));
+  }
+  if (options.workspace_limit < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("workspace_limit: is ", options.workspace_limit,
+                                                   ", expected 0 (no limit) or more"));
   }
   if (options.max_weight_bytes < 0) {
     return absl::InvalidArgumentError(

@@ -26,9 +26,10 @@ absl::StatusOr<ModelBytes> OwnBytes(const ModelBytes& bytes) {
         absl::StrCat("\"", bytes.name, "\": no data for ", bytes.size, " bytes"));
   }
   const bool package = absl::EndsWith(bytes.name, ".kiln");
-  if (bytes.size > static_cast<size_t>(onnx::kMaxFileBytes) && !package) {
+  const int64_t most = package ? std::numeric_limits<int64_t>::max() : onnx::kMaxFileBytes;
+  if (bytes.size > static_cast<size_t>(most)) {
     return absl::ResourceExhaustedError(absl::StrCat("\"", bytes.name, "\": has ", bytes.size,
-                                                     " bytes, more than ", onnx::kMaxFileBytes,
+                                                     " bytes, more than ", most,
                                                      ", the most that is read"));
   }
   if (bytes.owner != nullptr) return bytes;

@@ -50,6 +50,10 @@ absl::Status Check(const RuntimeOptions& options) {
   KILN_RETURN_IF_ERROR(check("spin_time", options.spin_time.count()));
   KILN_RETURN_IF_ERROR(check("memory_budget", options.memory_budget));
   KILN_RETURN_IF_ERROR(check("idle_budget", options.idle_budget));
+  if (options.build_jobs > kMaxThreads) {
+    return absl::InvalidArgumentError(absl::StrCat("runtime: build_jobs is ", options.build_jobs,
+                                                   ", expected 0 to ", kMaxThreads));
+  }
   return check("build_jobs", options.build_jobs);
 }
 

@@ -202,6 +202,15 @@ TEST(CompileTest, NumbersOfThreadsAndJobsHaveLimits) {
   jobs.build_jobs = -1;
   EXPECT_THAT(CompileText(text, jobs), StatusIs(absl::StatusCode::kInvalidArgument,
                                                 HasSubstr("build_jobs: is -1, expected 0")));
+  jobs.build_jobs = 2'000'000'000;
+  EXPECT_THAT(CompileText(text, jobs),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "build_jobs: is 2000000000, expected 0 (all) to 1024"));
+  CompileOptions workspace = OnVm();
+  workspace.workspace_limit = -1;
+  EXPECT_THAT(CompileText(text, workspace),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "workspace_limit: is -1, expected 0 (no limit) or more"));
 }
 
 }  // namespace

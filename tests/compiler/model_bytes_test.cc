@@ -323,5 +323,14 @@ TEST_F(ModelBytesTest, Describe) {
   EXPECT_EQ(kiln::Describe(dir_.File("absent.onnx")).status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST(OwnBytes, MoreThanThereCanBeAreRefused) {
+  const char byte = 0;
+  for (const char* name : {"m", "m.kiln"}) {
+    const ModelBytes bytes{.data = &byte, .size = SIZE_MAX, .name = name};
+    EXPECT_THAT(OwnBytes(bytes), StatusIs(absl::StatusCode::kResourceExhausted,
+                                          HasSubstr("has 18446744073709551615 bytes, more than")));
+  }
+}
+
 }  // namespace
 }  // namespace kiln

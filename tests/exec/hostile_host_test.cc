@@ -352,7 +352,19 @@ TEST_F(HostileHost, ARunThatIsDoneHoldsNothing) {
   EXPECT_EQ(gone.get_future().get(), std::pair(true, true));
 }
 
-// ---- Values beyond all memory.
+// ---- Values that are none, or beyond all memory.
+
+TEST_F(HostileHost, NumbersThatAreNoTypesAreErrors) {
+  Model model = *Model::Create(Chain().Provider(), {.threads = 1});
+  Context context = model.NewContext();
+  float x = 0;
+  EXPECT_THAT(context.Bind("x", Tensor::View(&x, static_cast<DType>(77), {1})),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "input \"x\": type is no type, expected f32; convert the tensor"));
+  EXPECT_THAT(Runtime::Create({.build_jobs = 2'000'000'000}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "runtime: build_jobs is 2000000000, expected 0 to 1024"));
+}
 
 TEST_F(HostileHost, AStateOfExabytesIsAnError) {
   RunOptions options{.threads = 1, .states = {{"state", "next"}}};
