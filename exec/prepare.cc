@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a model makes ready to run for some inputs: a variant of its provider, and a plan of that.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -152,6 +153,9 @@ PlanCache::Made Model::State::Make(const BoundTensors& inputs, const std::vector
 
 PlanCache::Made Model::State::PreparedInstead(const std::shared_ptr<const PreparedRun>& refused,
                                               const BoundTensors& inputs, const absl::Status& why) {
+  // What makes plans is not given up meanwhile, by a run of another context.
+  std::optional<LongMutexLock> kept;
+  if (recorder != nullptr) kept.emplace(recording);
   KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info(inputs));
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedRun> made,
                         MakeInstead(refused->variant, info, refused->wanted, why));
@@ -203,6 +207,8 @@ PlanOptions Model::State::HowToPlan() const {
 
 absl::StatusOr<std::shared_ptr<const ExecutionPlan>> Model::State::PlanAgain(
     const PreparedRun& prepared, const BoundTensors& inputs, const PlanOptions& how) {
+  std::optional<LongMutexLock> kept;  // as in PreparedInstead
+  if (recorder != nullptr) kept.emplace(recording);
   KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info(inputs));
   return PlanOf(prepared.variant, info, prepared.wanted, how);
 }
