@@ -145,6 +145,11 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::str
 
 ChildProcess::~ChildProcess() {
   const NoCancellation guard;
+  End();
+  Unlisten();
+}
+
+void ChildProcess::End() {
   constexpr int kGraceMs = 300;  // kiln-codegen removes its files meanwhile
   HangUp();
   socket_.Close();

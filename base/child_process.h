@@ -35,11 +35,11 @@ absl::StatusOr<std::string> FindProgram(const std::string& name, const std::stri
 // pipes, so that writing to a dead process is an error instead of a signal. The destructor ends
 // the process: it hangs up, and kills what has not ended soon after. In a child of a fork it is
 // neither: the socket is closed, and the process is its parent's.
-class ChildProcess : private ForkListener {
+class ChildProcess final : private ForkListener {
  public:
   // Starts `executable` without arguments. kUnavailable.
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(const std::string& executable);
-  ~ChildProcess() override;
+  ~ChildProcess();
 
   // As ReadFrame and WriteFrame. Time in which this process was stopped or frozen, and most likely
   // the other with it, does not count.
@@ -51,7 +51,9 @@ class ChildProcess : private ForkListener {
   void HangUp();
 
  private:
-  ChildProcess() = default;
+  ChildProcess() { Listen(); }
+  // What the destructor does.
+  void End();
   void InChild(bool) override;
   // kUnavailable: somebody has closed our descriptor, or it is another file now.
   absl::Status CheckSocket() const;

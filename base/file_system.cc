@@ -138,13 +138,14 @@ void RestoreOwnersRights(int fd, mode_t mode) {
   if (wanted != (s.st_mode & 07777)) fchmod(fd, wanted);
 }
 
-class RealFileLock : public FileLock, ForkListener {
+class RealFileLock final : public FileLock, ForkListener {
  public:
-  RealFileLock(Descriptor fd, int64_t offset) : fd_(std::move(fd)), offset_(offset) {}
+  RealFileLock(Descriptor fd, int64_t offset) : fd_(std::move(fd)), offset_(offset) { Listen(); }
   // Unlocks by name: a forked child may have a copy of the descriptor, which closing leaves open.
   ~RealFileLock() override {
     struct flock range = ByteRange(F_UNLCK, offset_);
     if (fd_.IsOurs()) fcntl(fd_.get(), F_OFD_SETLK, &range);
+    Unlisten();
   }
 
  private:

@@ -101,19 +101,20 @@ uint32_t ForkGeneration() {
   return ForkListeners::Get().generation.load(std::memory_order_relaxed);
 }
 
-ForkListener::ForkListener(bool listens) : listens_(listens) {
-  if (!listens_) return;
+void ForkListener::Listen() {
   ForkListeners& all = ForkListeners::Get();
   const std::lock_guard<std::mutex> lock(all.mutex);
+  listens_ = true;
   next_ = all.first;
   if (next_ != nullptr) next_->previous_ = this;
   all.first = this;
 }
 
-ForkListener::~ForkListener() {
+void ForkListener::Unlisten() {
   if (!listens_) return;
   ForkListeners& all = ForkListeners::Get();
   const std::lock_guard<std::mutex> lock(all.mutex);
+  listens_ = false;
   (previous_ != nullptr ? previous_->next_ : all.first) = next_;
   if (next_ != nullptr) next_->previous_ = previous_;
 }

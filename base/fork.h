@@ -6,7 +6,9 @@
 // (base/mutex.h). What belongs to the parent's threads and processes (threads, helper processes,
 // file locks) compares ForkGeneration(), or is a ForkListener, and starts anew in the child.
 //
-//   class FileLock : ForkListener {  // its destructor releases the lock
+//   class FileLock final : ForkListener {
+//     explicit FileLock(int fd) : fd_(fd) { Listen(); }
+//     ~FileLock() { Unlock(); Unlisten(); }
 //     void InChild(bool) override { close(fd_); fd_ = -1; }  // in the child: it is the parent's
 //   };
 //
@@ -29,17 +31,21 @@ class ForkGate {
 // How many forks lie between the process that first used Kiln and this one. Thread-safe.
 uint32_t ForkGeneration();
 
-// An object that is told of forks, from its construction to its destruction. The functions are
-// called on the thread that forks and must not allocate, wait, or make or destroy listeners.
+// An object that is told of forks, from Listen to Unlisten, which the class that implements the
+// functions calls last in its constructor and in its destructor: while others fork, neither may be
+// under way. The functions are called on the thread that forks and must not allocate, wait, or make
+// or destroy listeners.
 class ForkListener {
  public:
   ForkListener(const ForkListener&) = delete;
   ForkListener& operator=(const ForkListener&) = delete;
 
  protected:
-  // `listens` false: it is told of nothing.
-  explicit ForkListener(bool listens = true);
-  virtual ~ForkListener();
+  ForkListener() = default;
+  ~ForkListener() = default;
+  void Listen();
+  // Nothing unless it listens. Waits while a thread forks.
+  void Unlisten();
 
  private:
   friend struct ForkListeners;
@@ -50,7 +56,7 @@ class ForkListener {
   // `prepared`: TryPrepare was true.
   virtual void InChild(bool prepared) = 0;
 
-  const bool listens_;
+  bool listens_ = false;
   bool prepared_ = false;
   ForkListener* next_ = nullptr;
   ForkListener* previous_ = nullptr;

@@ -29,10 +29,12 @@ namespace kiln {
 // kForget: what it guards is never used by a child of a fork, so that a fork need not wait.
 enum class AtFork : bool { kForget, kWait };
 
-class ABSL_LOCKABLE Mutex : private ForkListener {
+class ABSL_LOCKABLE Mutex final : private ForkListener {
  public:
-  explicit Mutex(AtFork at_fork = AtFork::kWait) : ForkListener(at_fork == AtFork::kWait) {}
-  ~Mutex() override = default;
+  explicit Mutex(AtFork at_fork = AtFork::kWait) {
+    if (at_fork == AtFork::kWait) Listen();
+  }
+  ~Mutex() { Unlisten(); }
 
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
     ForkGate::Enter();
@@ -74,10 +76,12 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex& mutex_;
 };
 
-class CondVar : private ForkListener {
+class CondVar final : private ForkListener {
  public:
-  explicit CondVar(AtFork at_fork = AtFork::kWait) : ForkListener(at_fork == AtFork::kWait) {}
-  ~CondVar() override = default;
+  explicit CondVar(AtFork at_fork = AtFork::kWait) {
+    if (at_fork == AtFork::kWait) Listen();
+  }
+  ~CondVar() { Unlisten(); }
 
   // May return without cause: callers look at their condition again.
   void Wait(Mutex& mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {

@@ -36,7 +36,11 @@ std::shared_ptr<KernelService> SharedModels::ServiceOf(const CompileOptions& opt
   const std::string text = TextOf(options);
   {
     const MutexLock lock(mutex_);
-    if (auto found = services_[text].lock()) return found;
+    std::erase_if(services_, [](const auto& entry) { return entry.second.expired(); });
+    const auto found = services_.find(text);
+    if (found != services_.end()) {
+      if (auto service = found->second.lock()) return service;
+    }
   }
   auto made = std::make_shared<KernelService>(options);
   const MutexLock lock(mutex_);

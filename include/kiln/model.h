@@ -41,7 +41,7 @@ struct PortInfo {
 };
 
 // Called for every plan that is made, on the thread that runs: a plan as text, for those who look
-// into Kiln.
+// into Kiln. It neither runs nor prepares the model.
 struct PlanInfo;  // exec/plan_info.h
 using PlanFn = std::function<void(const PlanInfo&)>;
 
@@ -87,7 +87,8 @@ struct ThunkView {
   const std::vector<Tensor>& inputs;
   const std::vector<Tensor>& outputs;  // written already
 };
-// Called after every launch, on the thread that runs; an error ends the run.
+// Called after every launch, on the thread that runs; an error ends the run. It may run models,
+// but none with the same shared_arena.
 using ThunkFn = std::function<absl::Status(const ThunkView&)>;
 
 class SharedArena;
@@ -189,12 +190,13 @@ class Model {
   absl::StatusOr<size_t> InputIndex(absl::string_view name) const;
   absl::StatusOr<size_t> OutputIndex(absl::string_view name) const;
 
-  // Runs on a pooled context and returns owned outputs, in port order. kInvalidArgument: an input is
-  // given twice, or does not fit; kCancelled, kDeadlineExceeded: as `control` says.
+  // Runs on a pooled context and returns owned outputs, in port order. kInvalidArgument: an input
+  // is given twice, or does not fit; kCancelled, kDeadlineExceeded: as `control` says.
   absl::StatusOr<std::vector<Tensor>> Run(const NamedTensors& inputs,
                                           const RunControl& control = {});
   // The same on another thread: the executor's of the runtime, or one of Kiln's own. Returns at
-  // once; `done` is called once, on that thread, and may call the model.
+  // once; `done` is called once, on that thread, when nothing of the inputs, the model and the
+  // runtime is held for it any more; it may call the model.
   using DoneFn = std::function<void(absl::StatusOr<std::vector<Tensor>>)>;
   void RunAsync(NamedTensors inputs, DoneFn done, const RunControl& control = {});
 

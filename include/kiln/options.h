@@ -72,7 +72,7 @@ struct CompileOptions : RunOptions {
   std::string validator;
   std::string prover;  // the older name of `validator`, for programs that set it; else empty
   std::optional<Target> target;  // what the code is made for; nothing: this machine
-  int build_jobs = 0;            // kernels built at once; 0: as many as base/processors.h counts
+  int build_jobs = 0;  // kernels built at once, up to 1024; 0: as many as base/processors.h counts
   uint32_t kernel_timeout_ms = 30'000;  // for building one kernel
   // Of processor time for that; a kernel that needs more stays on the VM. Groups are kept so small
   // that a fast machine needs less than a second; a slow one may take longer. 0: no limit.

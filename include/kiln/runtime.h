@@ -81,7 +81,7 @@ struct RuntimeOptions {
   // limit.
   int64_t idle_budget = 0;
   CacheOptions cache = {};  // of models whose own CacheOptions are those that they begin with
-  int build_jobs = 0;       // kernels built at once; 0: as many as there are processors
+  int build_jobs = 0;       // kernels built at once, up to 1024; 0: as many as there are processors
 };
 
 // Counts since the runtime was made, and bytes now.

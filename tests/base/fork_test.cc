@@ -50,6 +50,17 @@ TEST(ForkTest, CountsTheForksBetween) {
   EXPECT_EQ(ForkGeneration(), here);
 }
 
+// While a thread forks, others make and destroy what is told of forks.
+TEST(ForkTest, AChildNeedsNothingOfWhatIsBeingMadeOrDestroyed) {
+  const auto make = [] {
+    Mutex mutex;
+    CondVar changed;
+    const MutexLock lock(mutex);
+  };
+  const Busy one(make), another(make), third(make);
+  for (int i = 0; i < 200; ++i) ASSERT_EQ(InChild([] { return 0; }), 0) << i;
+}
+
 // Threads hold one mutex, or one within the other, most of the time, and change what they guard in
 // two steps.
 TEST(ForkTest, AChildFindsMutexesFreeAndWhatTheyGuardWhole) {

@@ -264,8 +264,7 @@ TEST_F(ModelBytesTest, DescriptorsOfOtherThingsAreRefused) {
   EXPECT_EQ(MapModel(ends[0]).status().code(), absl::StatusCode::kFailedPrecondition);
   close(ends[0]);
   close(ends[1]);
-  EXPECT_EQ(MapModel(-1).status(),
-            absl::InvalidArgumentError("descriptor -1: it is not open"));
+  EXPECT_EQ(MapModel(-1).status(), absl::InvalidArgumentError("descriptor -1: it is not open"));
   Write(dir_.File("m.onnx"), Sum());
   const int write_only = open(dir_.File("m.onnx").c_str(), O_WRONLY);
   EXPECT_EQ(MapModel(write_only).status().code(), absl::StatusCode::kPermissionDenied);
