@@ -162,7 +162,8 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeOneDnn(const Request& original, b
     return absl::UnimplementedError("neither channels last nor a product of dense rows");
   return session->Call([&]() -> absl::StatusOr<std::unique_ptr<Primitive>> {
     KILN_ASSIGN_OR_RETURN(const ConvDescs d, DescribeConv(request, prepared.form, kTransposed));
-    const auto pd = MakeConvDesc<PrimitiveDesc>(session->engine(), kAlgorithm, d, keep);
+    const auto pd = Undivided(
+        [&] { return MakeConvDesc<PrimitiveDesc>(session->engine(), kAlgorithm, d, keep); });
     const char* name = pd.impl_info_str();
     if (keep && channels_last && !IsGenerated(name))
       return absl::UnimplementedError(absl::StrCat(name, " is a plain loop"));
@@ -179,7 +180,7 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeOneDnn(const Request& original, b
     }
     primitive->AddSlot(DNNL_ARG_DST, Slot::From::kOutput, 0, d.y, pd.dst_desc(), nullptr);
     AddOperands(d.epilogue, *primitive);
-    primitive->SetPrimitive(Convolution(pd), pd.scratchpad_desc());
+    primitive->SetPrimitive(Undivided([&] { return Convolution(pd); }), pd.scratchpad_desc());
     primitive->Describe(name);
     if (may_drop) primitive->RepeatWithout(*Find("conv"), original);
     return primitive;

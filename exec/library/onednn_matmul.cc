@@ -85,9 +85,10 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeFrom(const MatmulDescs& d, const 
     epilogue.operands.erase(epilogue.operands.begin());
   }
   const dnnl::primitive_attr attributes = AttributesOf(epilogue);
-  const PrimitiveDesc pd = bias
-                               ? PrimitiveDesc(session->engine(), a, wanted_b, *bias, c, attributes)
-                               : PrimitiveDesc(session->engine(), a, wanted_b, c, attributes);
+  const PrimitiveDesc pd = Undivided([&] {
+    return bias ? PrimitiveDesc(session->engine(), a, wanted_b, *bias, c, attributes)
+                : PrimitiveDesc(session->engine(), a, wanted_b, c, attributes);
+  });
   const bool may_drop = MayDropNan(epilogue.post_ops);
   if (may_drop && !IsGenerated(pd.impl_info_str())) {
     return absl::UnimplementedError(
@@ -100,7 +101,7 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeFrom(const MatmulDescs& d, const 
     primitive->AddSlot(DNNL_ARG_BIAS, Slot::From::kInput, 2, *bias, pd.bias_desc(), nullptr);
   primitive->AddSlot(DNNL_ARG_DST, Slot::From::kOutput, 0, c, pd.dst_desc(), nullptr);
   AddOperands(epilogue, *primitive);
-  primitive->SetPrimitive(dnnl::matmul(pd), pd.scratchpad_desc());
+  primitive->SetPrimitive(Undivided([&] { return dnnl::matmul(pd); }), pd.scratchpad_desc());
   primitive->Describe(pd.impl_info_str());
   if (may_drop) primitive->RepeatWithout(*Find("matmul"), request);
   return primitive;

@@ -166,7 +166,7 @@ std::shared_ptr<dnnl::memory> OneDnnSession::MakePacked(const void* source, cons
   if (bytes == nullptr) throw std::bad_alloc();
   dnnl::memory packed(to, engine_, bytes.get());
   dnnl::stream stream(engine_);
-  dnnl::reorder(raw, packed).execute(stream, raw, packed);
+  Undivided([&] { return dnnl::reorder(raw, packed); }).execute(stream, raw, packed);
   stream.wait();
   if (keeps) store_->kept->Keep(source, from.get_size(), layout, bytes, to.get_size());
   auto* const memory = new dnnl::memory(std::move(packed));
@@ -261,8 +261,10 @@ void OneDnnPrimitive::AddSlot(int id, Slot::From from, int index, const Desc& us
   } else if (user != own) {
     const dnnl::engine& engine = session_->engine();
     const bool input = from == Slot::From::kInput;
-    slot.reorder = dnnl::reorder(
-        dnnl::reorder::primitive_desc(engine, input ? user : own, engine, input ? own : user));
+    slot.reorder = Undivided([&] {
+      return dnnl::reorder(
+          dnnl::reorder::primitive_desc(engine, input ? user : own, engine, input ? own : user));
+    });
     slot.scratch = Reserve(own);
   }
   slots_.push_back(std::move(slot));
@@ -277,8 +279,10 @@ void OneDnnPrimitive::SetPrimitive(dnnl::primitive primitive, const Desc& scratc
 
 void ForgetUnusedCode() {
   // Those that live own their code.
-  dnnl::set_primitive_cache_capacity(0);
-  dnnl::set_primitive_cache_capacity(kKeptPrimitives);
+  Undivided([] {
+    dnnl::set_primitive_cache_capacity(0);
+    dnnl::set_primitive_cache_capacity(kKeptPrimitives);
+  });
 }
 
 std::unique_ptr<CallState> OneDnnPrimitive::NewState() const {

@@ -86,6 +86,16 @@ struct PackedStore {
   }
 };
 
+// make(), which makes a descriptor or a primitive. oneDNN has locks of its own meanwhile, and others
+// wait for what one thread generates: a fork waits until it is made, so that a child does not wait
+// for ever.
+template <typename Make>
+auto Undivided(Make&& make) -> decltype(make()) {
+  Mutex whole;
+  const MutexLock lock(whole);
+  return make();
+}
+
 class OneDnnSession final : public Session {
  public:
   OneDnnSession(kiln::Pool* pool, std::shared_ptr<PackedStore> store)

@@ -2,6 +2,7 @@
 #include "exec/library/library.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -9,11 +10,13 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "base/tensor.h"
 #include "exec/support/pool.h"
 #include "gtest/gtest.h"
+#include "tests/base/in_child.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln::library {
@@ -284,6 +287,40 @@ TEST(Matmul, ConstantWeightsArePackedOnce) {
   KILN_ASSERT_OK_AND_ASSIGN(const auto first, Make(*Find("matmul"), request, session));
   KILN_ASSERT_OK_AND_ASSIGN(const auto second, Make(*Find("matmul"), request, session));
   EXPECT_EQ(first->packed_bytes(), second->packed_bytes());
+}
+
+// oneDNN makes the code of a request once, and others wait for it; in a child of a fork nobody does.
+TEST(LibraryTest, AChildMakesPrimitivesThatItsParentWasAbout) {
+  const auto make = [](int64_t n) {
+    const Operand operand{true, DType::kF32, {n, 64}, {64, 1}, nullptr};
+    Request request;
+    request.inputs = {operand, {true, DType::kF32, {64, 64}, {64, 1}, nullptr}};
+    request.outputs = {operand};
+    return Make(*Find("matmul"), request, NewSession(), {.first = "oneDNN"}).ok();
+  };
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      for (int64_t n = 32; !stop; n = 32 + (n + 1) % 8) {
+        EXPECT_TRUE(make(n));
+        if (n == 32) ForgetUnusedCode();
+      }
+    });
+  }
+  for (int i = 0; i < 40; ++i) {
+    const int ended = InChild(
+        [&] {
+          for (int64_t n = 32; n < 40; ++n)
+            if (!make(n)) return 1;
+          return 0;
+        },
+        20);
+    EXPECT_EQ(ended, 0) << i;
+    if (ended != 0) break;
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(Matmul, NamesShapesThatDoNotFit) {
