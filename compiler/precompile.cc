@@ -2,6 +2,7 @@
 #include "compiler/precompile.h"
 
 #include <set>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -72,11 +73,11 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOf(
 
 void Precompile(KernelService& service, const std::vector<KernelJob>& jobs, int threads,
                 const std::function<void(const KernelJob&, const KernelDone&)>& report) {
-  Mutex mutex;
+  const auto mutex = std::make_unique<Mutex>();  // on no stack: a fork's child keeps that of one
   size_t done = 0;
   const auto keep = [&](size_t k) {
     auto kept = service.Keep(jobs[k].identity, jobs[k].at_most, jobs[k].example);
-    const MutexLock lock(mutex);
+    const MutexLock lock(*mutex);
     report(jobs[k], {std::move(kept), ++done});
   };
   ForEachInParallel(jobs.size(), keep, threads);

@@ -143,6 +143,7 @@ absl::Status Context::Impl::RunPlan(const RunControl& control, std::vector<doubl
     moved = false;
   }
   CopyInputs();
+  states.BeginWriting();
   ThunkWatch watch(options.on_thunk);
   KILN_RETURN_IF_ERROR(current->Run(launcher, control, ms, options.on_thunk ? &watch : nullptr));
   report = current->report();

@@ -155,8 +155,11 @@ absl::Status StateBuffers::Place(const ExecutionPlan* plan, BoundTensors& output
     bound = slot.next;
     moved_ = true;
   }
-  for (Slot& slot : slots_) slot.lost = slot.in_place;  // until a good end
   return absl::OkStatus();
+}
+
+void StateBuffers::BeginWriting() {
+  for (Slot& slot : slots_) slot.lost = slot.in_place;
 }
 
 void StateBuffers::End(const absl::Status& status, const std::vector<Tensor>& outputs) {

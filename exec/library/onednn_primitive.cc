@@ -6,6 +6,7 @@
 #endif
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <utility>
@@ -125,6 +126,20 @@ absl::StatusOr<std::shared_ptr<const void>> OneDnnSession::Packed(
   if (store_->kept != nullptr) store_->kept->Keep(constant, bytes, layout, memory, packed_bytes);
   return add(memory);
 }
+
+WholeBeforeForks::WholeBeforeForks() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  // None of them on a stack, which a child does not keep (base/fork.h).
+  static auto& mutexes = *new std::array<Mutex, 64>;
+  for (Mutex& mutex : mutexes) {
+    if (!mutex.TryLock()) continue;
+    held_ = &mutex;
+    return;
+  }
+  held_ = &mutexes[0];
+  held_->Lock();
+}
+
+WholeBeforeForks::~WholeBeforeForks() ABSL_NO_THREAD_SAFETY_ANALYSIS { held_->Unlock(); }
 
 std::shared_ptr<dnnl::memory> OneDnnSession::FindPacked(const void* source, const Desc& from,
                                                         const Desc& to) {

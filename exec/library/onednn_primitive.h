@@ -86,13 +86,24 @@ struct PackedStore {
   }
 };
 
+// A fork waits while one of these lives; up to 64 do at once, others wait for them.
+class WholeBeforeForks {
+ public:
+  WholeBeforeForks();
+  WholeBeforeForks(const WholeBeforeForks&) = delete;
+  WholeBeforeForks& operator=(const WholeBeforeForks&) = delete;
+  ~WholeBeforeForks();
+
+ private:
+  Mutex* held_ = nullptr;
+};
+
 // make(), which makes a descriptor or a primitive. oneDNN has locks of its own meanwhile, and others
 // wait for what one thread generates: a fork waits until it is made, so that a child does not wait
 // for ever.
 template <typename Make>
 auto Undivided(Make&& make) -> decltype(make()) {
-  Mutex whole;
-  const MutexLock lock(whole);
+  const WholeBeforeForks whole;
   return make();
 }
 
