@@ -4,6 +4,7 @@
 //
 //   states.Begin(inputs);             // inputs are what the last run left
 //   states.Place(bound, outputs);     // where the outputs go: in place, or the other buffer
+//   states.BeginWriting();
 //   ...run...
 //   states.End(status, outputs);      // the outputs are the state now
 //
@@ -51,6 +52,8 @@ class StateBuffers {
   absl::Status Begin(BoundTensors& inputs);
   // Binds the outputs for a run of this plan; null: of a script, which gives tensors of its own.
   absl::Status Place(const ExecutionPlan* plan, BoundTensors& outputs);
+  // Before the first launch: what is written in place is lost, unless the end is good.
+  void BeginWriting();
   // After the run. `outputs`: what it computed.
   void End(const absl::Status& status, const std::vector<Tensor>& outputs);
 

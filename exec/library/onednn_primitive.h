@@ -98,9 +98,9 @@ class WholeBeforeForks {
   Mutex* held_ = nullptr;
 };
 
-// make(), which makes a descriptor or a primitive. oneDNN has locks of its own meanwhile, and others
-// wait for what one thread generates: a fork waits until it is made, so that a child does not wait
-// for ever.
+// make(), which makes a descriptor or a primitive. oneDNN has locks of its own meanwhile, and
+// others wait for what one thread generates: a fork waits until it is made, so that a child does
+// not wait for ever.
 template <typename Make>
 auto Undivided(Make&& make) -> decltype(make()) {
   const WholeBeforeForks whole;

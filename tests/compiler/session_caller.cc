@@ -192,9 +192,6 @@ absl::Status SessionCaller::RunInArena(const RunControl& control, bool profile) 
   Note("larger");
   arena_ = Tensor();
   Check(context_.SetArena(nullptr, 0), "SetArena");
-  // A run that failed may have begun to write them.
-  for (const StatePorts& state : s_.states)
-    Check(context_.SetState(model_.inputs()[state.input].name, now_[state.input]), "SetState");
   return run();
 }
 

@@ -289,7 +289,8 @@ TEST(Matmul, ConstantWeightsArePackedOnce) {
   EXPECT_EQ(first->packed_bytes(), second->packed_bytes());
 }
 
-// oneDNN makes the code of a request once, and others wait for it; in a child of a fork nobody does.
+// oneDNN makes the code of a request once, and others wait for it; a child of a fork has nobody who
+// makes it.
 TEST(LibraryTest, AChildMakesPrimitivesThatItsParentWasAbout) {
   const auto make = [](int64_t n) {
     const Operand operand{true, DType::kF32, {n, 64}, {64, 1}, nullptr};
