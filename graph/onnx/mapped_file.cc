@@ -184,9 +184,9 @@ absl::StatusOr<std::shared_ptr<MappedFile>> MappedFile::OpenBeneath(const std::s
 
 absl::StatusOr<ExternalFiles::Bytes> ExternalFiles::Read(const std::string& location,
                                                          int64_t offset, int64_t length) {
-  if (folder_.empty()) return Refused(location, "the model is no file, so it has no folder");
   std::shared_ptr<MappedFile>& file = files_[location];
   if (file == nullptr) {
+    if (folder_.empty()) return Refused(location, "the model is no file, so it has no folder");
     KILN_ASSIGN_OR_RETURN(file, MappedFile::OpenBeneath(folder_, location, links_));
   }
   const auto size = static_cast<int64_t>(file->bytes().size());

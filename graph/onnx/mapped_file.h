@@ -80,9 +80,8 @@ struct ModelMemory {
 // The external data of one model; maps each file once. Not thread-safe.
 class ExternalFiles {
  public:
-  // `folder` is that of the model. Empty: there is no folder (the model came as bytes), and every
-  // request is refused.
-  // `mapped`: what need not be opened.
+  // `folder` is that of the model. Empty: there is no folder (the model came as bytes), and what is
+  // not in `mapped`, which need not be opened, is refused.
   explicit ExternalFiles(std::string folder, Links links = Links::kRefuse,
                          std::map<std::string, std::shared_ptr<MappedFile>> mapped = {})
       : folder_(std::move(folder)), links_(links), files_(std::move(mapped)) {}

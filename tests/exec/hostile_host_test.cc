@@ -326,6 +326,7 @@ TEST_F(HostileHost, DoneMayBeNothingOrThrow) {
     std::promise<absl::Status> last;
     model.RunAsync({{"x", Values({1})}}, [&](const auto& r) { last.set_value(r.status()); });
     KILN_EXPECT_OK(last.get_future().get());
+    executor->Join();  // the result, which holds the runtime and so the executor, ends there
   }
 }
 
