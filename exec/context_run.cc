@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "base/catch_exceptions.h"
 #include "base/status_macros.h"
+#include "base/thread_scope.h"
 #include "exec/check_plan.h"
 #include "exec/model_state.h"
 #include "exec/script.h"
@@ -50,32 +51,6 @@ std::vector<bool> SharedResults(const std::vector<Tensor>& results) {
   }
   return shared;
 }
-
-// A run's hold on a shared arena. Runs of one thread lie within each other, where a function of the
-// host that is called by one calls the next.
-class ArenaHold {
- public:
-  explicit ArenaHold(SharedArena& arena) : arena_(arena), outer_(innermost), lock_(arena.running) {
-    innermost = this;
-  }
-  ~ArenaHold() { innermost = outer_; }
-  ArenaHold(const ArenaHold&) = delete;
-  ArenaHold& operator=(const ArenaHold&) = delete;
-
-  // Whether a run of this thread has the arena.
-  static bool Has(const SharedArena& arena) {
-    const ArenaHold* hold = innermost;
-    while (hold != nullptr && &hold->arena_ != &arena) hold = hold->outer_;
-    return hold != nullptr;
-  }
-
- private:
-  static thread_local const ArenaHold* innermost;
-  const SharedArena& arena_;
-  const ArenaHold* const outer_;
-  const LongMutexLock lock_;
-};
-thread_local const ArenaHold* ArenaHold::innermost = nullptr;
 
 }  // namespace
 
@@ -117,14 +92,16 @@ absl::StatusOr<Context::Impl::Bound*> Context::Impl::FindBound() {
 
 absl::Status Context::Impl::RunPlan(const RunControl& control, std::vector<double>* ms) {
   const ExecutionPlan& plan = current->plan();
-  std::optional<ArenaHold> alone;  // before the admission, in all models that share the arena
+  std::optional<LongMutexLock> alone;  // before the admission, in all models that share the arena
+  std::optional<ThreadScope> within;
   if (SharedArena* const arena = model->options.shared_arena.get(); arena != nullptr) {
-    if (ArenaHold::Has(*arena)) {
+    if (ThreadScope::Within(arena)) {
       return absl::FailedPreconditionError(
           "shared_arena: a function that a run has called runs a model with the same one, which "
           "would overwrite that run's temporaries; give the models arenas of their own");
     }
-    alone.emplace(*arena);
+    alone.emplace(arena->running);
+    within.emplace(arena);
   }
   const Admission admission(model->pool, plan.share());
   launcher.set_limit(admission.exclusive() ? model->pool.threads() : 1);

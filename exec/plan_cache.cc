@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "base/thread_scope.h"
 #include "exec/library/library.h"
 
 namespace kiln {
@@ -23,28 +24,6 @@ std::string KeyOf(const BoundTensors& inputs, const std::vector<bool>& wanted) {
   for (const bool one : wanted) key += one ? '1' : '0';
   return key;
 }
-
-// The caches for which this thread makes a plan. What it calls meanwhile may not ask one of them
-// for another: it would wait for itself.
-class Making {
- public:
-  explicit Making(const PlanCache* cache) : cache_(cache), outer_(innermost) { innermost = this; }
-  ~Making() { innermost = outer_; }
-  Making(const Making&) = delete;
-  Making& operator=(const Making&) = delete;
-
-  static bool For(const PlanCache* cache) {
-    const Making* making = innermost;
-    while (making != nullptr && making->cache_ != cache) making = making->outer_;
-    return making != nullptr;
-  }
-
- private:
-  static thread_local const Making* innermost;
-  const PlanCache* const cache_;
-  const Making* const outer_;
-};
-thread_local const Making* Making::innermost = nullptr;
 
 }  // namespace
 
@@ -77,14 +56,15 @@ std::shared_ptr<const PreparedRun> PlanCache::Find(const BoundTensors& inputs,
 PlanCache::Made PlanCache::Get(const BoundTensors& inputs, const std::vector<bool>& wanted,
                                MakeFn make) {
   if (auto found = Find(inputs, wanted)) return found;
-  if (Making::For(this)) {
+  // What is called while a plan is made would wait for itself.
+  if (ThreadScope::Within(this)) {
     return absl::FailedPreconditionError(
         "plan: a function that is called while a plan of the model is made, as on_plan, runs or "
         "prepares the model; do that when it has returned");
   }
-  const KeyedMutexLock<std::string> lock_of_key(making_, KeyOf(inputs, wanted));
+  const KeyedMutexLock<std::string> making(making_, KeyOf(inputs, wanted));
   if (auto found = Find(inputs, wanted)) return found;
-  const Making making(this);
+  const ThreadScope within(this);
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedRun> made, make());
   Add(made);
   return made;

@@ -42,11 +42,13 @@ std::vector<PreparedRun::Value> ValuesThatCount(
   return values;
 }
 
+// Whether only its shape is known.
+bool IsUnknown(const InputInfo& input) {
+  return input.present && input.tensor.data() == nullptr && input.tensor.num_elements() > 0;
+}
+
 // Whether elements that are not known yet decide what runs.
 bool ValuesCount(const Variant& variant, const std::vector<InputInfo>& info) {
-  const auto unknown = [](const InputInfo& input) {
-    return input.present && input.tensor.data() == nullptr && input.tensor.num_elements() > 0;
-  };
   const auto known = [&](const std::string& name) {
     return std::any_of(info.begin(), info.end(), [&](const InputInfo& input) {
       return input.name == name && input.present && input.tensor.data() != nullptr;
@@ -56,7 +58,7 @@ bool ValuesCount(const Variant& variant, const std::vector<InputInfo>& info) {
     if (guard.kind == Guard::Kind::kValue && !known(guard.input)) return true;
   const size_t ports = std::min(info.size(), static_cast<size_t>(variant.program.inputs_size()));
   for (size_t i = 0; i < ports; ++i) {
-    if (variant.program.inputs(static_cast<int>(i)).elements_size() > 0 && unknown(info[i]))
+    if (variant.program.inputs(static_cast<int>(i)).elements_size() > 0 && IsUnknown(info[i]))
       return true;
   }
   return false;
@@ -64,11 +66,7 @@ bool ValuesCount(const Variant& variant, const std::vector<InputInfo>& info) {
 
 // Whether a provider that gives this status needs values that are not known yet.
 bool NeedsValues(const absl::Status& status, const std::vector<InputInfo>& info) {
-  return absl::IsUnimplemented(status) &&
-         std::any_of(info.begin(), info.end(), [](const InputInfo& input) {
-           return input.present && input.tensor.data() == nullptr &&
-                  input.tensor.num_elements() > 0;
-         });
+  return absl::IsUnimplemented(status) && std::any_of(info.begin(), info.end(), IsUnknown);
 }
 
 }  // namespace
