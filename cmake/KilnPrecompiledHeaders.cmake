@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# With KILN_PRECOMPILED_HEADERS, what most sources include is compiled once: the headers below for libraries, with those of the
-# command line for the tool, and with GoogleTest for tests, whose code is position-independent in another way. A compiler spends
-# half of its time on them. A source that forgets to include one of them compiles all the same, so the other presets, and
-# clang-tidy's, do without.
+# With KILN_PRECOMPILED_HEADERS, what most sources include is compiled once: the headers below for libraries, and with GoogleTest
+# for tests, whose code is position-independent in another way. A compiler spends half of its time on them. A source that forgets
+# to include one of them compiles all the same, so the other presets, and clang-tidy's, do without.
 option(KILN_PRECOMPILED_HEADERS "Compile common headers once" OFF)
 set(KILN_TEST_OPTIMIZATION "" CACHE STRING "Compiler option of tests alone, such as -O1: most take longer to compile than to run")
 set(common_headers
@@ -25,10 +24,6 @@ endfunction()
 if(KILN_PRECOMPILED_HEADERS)
   file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/precompiled.cc" CONTENT "int main() {}\n")
   kiln_precompiled_headers(kiln_precompiled)
-  kiln_precompiled_headers(
-    kiln_precompiled_for_tools
-    HEADERS <CLI/CLI.hpp> <nlohmann/json.hpp>
-    LIBRARIES CLI11::CLI11 nlohmann_json::nlohmann_json)
   if(KILN_TESTS)
     kiln_precompiled_headers(
       kiln_precompiled_for_tests EXECUTABLE

@@ -26,6 +26,7 @@
 #include "tools/common.h"
 #include "tools/exit_code.h"
 #include "tools/flag_values.h"
+#include "tools/flags.h"
 #include "tools/inputs.h"
 #include "tools/plan_text.h"
 #include "tools/ratio_interval.h"
@@ -370,38 +371,35 @@ int Run(const BenchFlags& flags) {
 
 }  // namespace
 
-std::function<int()> AddBench(CLI::App& command) {
+void AddBench(Flags& command) {
   auto flags = std::make_shared<BenchFlags>();
-  command.add_option("MODEL", flags->model, "ONNX file, or .graph text");
-  Repeatable(command.add_option("--input", flags->inputs,
-                                "n=@a.npy, n=random:SEED[:LO:HI], n=zeros or n=ones (repeatable)"));
-  command.add_option("--warmup", flags->warmup, "Runs before timing")
-      ->check(CLI::Range(0, 1'000'000))
-      ->capture_default_str();
-  auto* const iters = command.add_option("--iters", flags->iters, "Timed runs")
-                          ->check(CLI::Range(1, 100'000'000))
-                          ->capture_default_str();
+  command.Option("MODEL", flags->model, "ONNX file, or .graph text");
   command
-      .add_option("--time", flags->time,
-                  "Time to measure for, instead of a number of runs: 5s, 200ms")
-      ->excludes(iters);
-  command.add_option("--compare", flags->compare, "Levels measured in turn: -O0,-O3");
-  command.add_flag("--profile", flags->profile,
-                   "Time of each thunk, in the order of the program, and how much of the machine's "
-                   "bandwidth and matrix products that is");
-  command.add_option("--trace", flags->trace,
-                     "Write compiling, the cache, the arena and the launches of a run as Chrome "
-                     "trace events (JSON)");
-  command.add_option("--memory-plan", flags->memory_plan,
-                     "Write a page that shows what lies where in the arena (HTML)");
-  command.add_flag(
-      "--serve", flags->serve,
-      "Answer JSON lines on stdin, for a driver that measures several runtimes in turn");
+      .Option("--input", flags->inputs,
+              "n=@a.npy, n=random:SEED[:LO:HI], n=zeros or n=ones (repeatable)")
+      .Repeatable();
+  command.Option("--warmup", flags->warmup, "Runs before timing").Range(0, 1'000'000).ShowDefault();
+  const Flag iters =
+      command.Option("--iters", flags->iters, "Timed runs").Range(1, 100'000'000).ShowDefault();
+  command
+      .Option("--time", flags->time, "Time to measure for, instead of a number of runs: 5s, 200ms")
+      .Excludes(iters);
+  command.Option("--compare", flags->compare, "Levels measured in turn: -O0,-O3");
+  command.Switch("--profile", flags->profile,
+                 "Time of each thunk, in the order of the program, and how much of the machine's "
+                 "bandwidth and matrix products that is");
+  command.Option("--trace", flags->trace,
+                 "Write compiling, the cache, the arena and the launches of a run as Chrome "
+                 "trace events (JSON)");
+  command.Option("--memory-plan", flags->memory_plan,
+                 "Write a page that shows what lies where in the arena (HTML)");
+  command.Switch("--serve", flags->serve,
+                 "Answer JSON lines on stdin, for a driver that measures several runtimes in turn");
   AddCommonFlags(command, flags->common);
   AddConstShapeFlag(command, flags->common);
   AddRunningFlags(command, flags->common);
   AddWatchFlags(command, flags->watch);
-  return [flags] { return Run(*flags); };
+  command.Runs([flags] { return Run(*flags); });
 }
 
 }  // namespace kiln

@@ -15,6 +15,7 @@
 #include "persistent_cache/directory.h"
 #include "persistent_cache/settings.h"
 #include "tools/exit_code.h"
+#include "tools/flags.h"
 
 namespace kiln {
 
@@ -125,30 +126,27 @@ constexpr Sub kSubs[] = {
     {"doctor", "Check everything that the cache depends on", CacheDoctor},
 };
 
-void AddModel(CLI::App& command, CacheFlags& flags, bool positional) {
+void AddModel(Flags& command, CacheFlags& flags, bool positional) {
   AddCommonFlags(command, flags.common);
-  CLI::Option* const model =
-      command.add_option(positional ? "MODEL" : "--model", flags.model.model,
-                         positional ? "Model" : "Only kernels of this model");
-  if (positional) model->required();
+  const Flag model = command.Option(positional ? "MODEL" : "--model", flags.model.model,
+                                    positional ? "Model" : "Only kernels of this model");
+  if (positional) model.Required();
 }
 
-void AddListFlags(CLI::App& command, CacheFlags& flags) {
-  command.add_option("--target", flags.target, "Only of this target, such as x86-64-v3");
-  command.add_option("--kind", flags.kind,
-                     "Only of this scheduler, or of this kind: tune, program");
-  command.add_option("--older", flags.older, "Only not used for so long: 30m, 6h, 7d");
-  command.add_option("--newer", flags.newer, "Only used within: 30m, 6h, 7d");
-  command.add_option("--larger", flags.larger, "Only files of at least this size: 64K");
-  command.add_option("--sort", flags.sort, "used, size, time (of building) or key")
-      ->check(CLI::IsMember({"used", "size", "time", "key"}))
-      ->capture_default_str();
-  command.add_flag("--all", flags.all, "Also what is no kernel");
+void AddListFlags(Flags& command, CacheFlags& flags) {
+  command.Option("--target", flags.target, "Only of this target, such as x86-64-v3");
+  command.Option("--kind", flags.kind, "Only of this scheduler, or of this kind: tune, program");
+  command.Option("--older", flags.older, "Only not used for so long: 30m, 6h, 7d");
+  command.Option("--newer", flags.newer, "Only used within: 30m, 6h, 7d");
+  command.Option("--larger", flags.larger, "Only files of at least this size: 64K");
+  command.Option("--sort", flags.sort, "used, size, time (of building) or key")
+      .OneOf({"used", "size", "time", "key"})
+      .ShowDefault();
+  command.Switch("--all", flags.all, "Also what is no kernel");
 }
 
-void AddFlags(CLI::App& command, const Sub& sub, CacheFlags& flags) {
-  command.add_option("--dir", flags.dir,
-                     "Directory of the cache (default: KILN_CACHE_DIR, else XDG)");
+void AddFlags(Flags& command, const Sub& sub, CacheFlags& flags) {
+  command.Option("--dir", flags.dir, "Directory of the cache (default: KILN_CACHE_DIR, else XDG)");
   const auto is = [&](int (*run)(const CacheFlags&)) { return sub.run == run; };
   if (is(CacheWhyMiss) || is(CacheList) || is(CachePack)) {
     AddModel(command, flags, is(CacheWhyMiss));
@@ -158,53 +156,50 @@ void AddFlags(CLI::App& command, const Sub& sub, CacheFlags& flags) {
   }
   if (is(CacheList)) AddListFlags(command, flags);
   if (is(CacheShow)) {
-    command.add_option("KEY", flags.keys, "Key, or its first digits")->required()->expected(1);
-    command.add_option("--emit", flags.emit,
-                       "Write one section to stdout: elf, stmt, asm, preimage, meta");
+    command.Option("KEY", flags.keys, "Key, or its first digits").Required().Values(1);
+    command.Option("--emit", flags.emit,
+                   "Write one section to stdout: elf, stmt, asm, preimage, meta");
   }
-  if (is(CacheDiff)) command.add_option("KEYS", flags.keys, "Two keys")->required()->expected(2);
+  if (is(CacheDiff)) command.Option("KEYS", flags.keys, "Two keys").Required().Values(2);
   if (is(CachePack)) {
-    command.add_option("OUT", flags.file, "File to write")->required();
-    command.add_option("KEY", flags.keys, "Keys, or their first digits");
-    command.add_flag("--all", flags.all, "All entries");
-    command.add_option("--sign", flags.sign, "Ed25519 private key, PEM");
+    command.Option("OUT", flags.file, "File to write").Required();
+    command.Option("KEY", flags.keys, "Keys, or their first digits");
+    command.Switch("--all", flags.all, "All entries");
+    command.Option("--sign", flags.sign, "Ed25519 private key, PEM");
   }
   if (is(CacheMerge)) {
-    command.add_option("OUT", flags.file, "File to write")->required();
-    command.add_option("IN", flags.packs, "Packs")->required();
-    command.add_option("--sign", flags.sign, "Ed25519 private key, PEM");
+    command.Option("OUT", flags.file, "File to write").Required();
+    command.Option("IN", flags.packs, "Packs").Required();
+    command.Option("--sign", flags.sign, "Ed25519 private key, PEM");
   }
-  if (is(CacheUnpack)) command.add_option("FILE", flags.file, "Pack")->required();
+  if (is(CacheUnpack)) command.Option("FILE", flags.file, "Pack").Required();
   if (is(CacheUnpack) || is(CacheVerify) || is(CacheMerge)) {
-    command.add_flag("--trust-unsigned", flags.trust_unsigned,
-                     "Also a pack that nobody in the trust file has signed");
+    command.Switch("--trust-unsigned", flags.trust_unsigned,
+                   "Also a pack that nobody in the trust file has signed");
   }
   if (is(CacheVerify)) {
-    command.add_option("PACK", flags.file, "Pack to check, instead of the cache");
-    command.add_flag("--validate,--prove", flags.validate,
-                     "Also compare all code that this CPU runs with the VM, bit by bit");
-    command.add_option("--recompile", flags.recompile,
-                       "Also build so many entries again and compare the code");
+    command.Option("PACK", flags.file, "Pack to check, instead of the cache");
+    command.Switch("--validate,--prove", flags.validate,
+                   "Also compare all code that this CPU runs with the VM, bit by bit");
+    command.Option("--recompile", flags.recompile,
+                   "Also build so many entries again and compare the code");
   }
   if (is(CachePrune))
-    command.add_option("--max-size", flags.max_size, "Limit, such as 500M (default: 2G)");
-  if (is(CacheStats)) command.add_flag("--zero", flags.zero, "Start counting again");
+    command.Option("--max-size", flags.max_size, "Limit, such as 500M (default: 2G)");
+  if (is(CacheStats)) command.Switch("--zero", flags.zero, "Start counting again");
   if (is(CachePrune) || is(CacheClear) || is(CachePack) || is(CacheUnpack) || is(CacheMerge))
-    command.add_flag("--dry-run", flags.dry_run, "Only say what would be done");
+    command.Switch("--dry-run", flags.dry_run, "Only say what would be done");
 }
 
 }  // namespace
 
-std::function<int()> AddCache(CLI::App& command) {
+void AddCache(Flags& command) {
   auto flags = std::make_shared<CacheFlags>();
-  auto chosen = std::make_shared<const Sub*>(nullptr);
-  command.require_subcommand(1);
   for (const Sub& sub : kSubs) {
-    CLI::App* const child = command.add_subcommand(sub.name, sub.doc);
-    AddFlags(*child, sub, *flags);
-    child->callback([chosen, &sub] { *chosen = &sub; });
+    Flags& child = command.Command(sub.name, sub.doc);
+    AddFlags(child, sub, *flags);
+    child.Runs([flags, &sub] { return sub.run(*flags); });
   }
-  return [flags, chosen] { return (*chosen)->run(*flags); };
 }
 
 }  // namespace kiln

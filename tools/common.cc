@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -25,6 +26,7 @@
 #include "persistent_cache/layout.h"
 #include "persistent_cache/settings.h"
 #include "schedule/machine.h"
+#include "tools/flags.h"
 
 namespace kiln {
 namespace {
@@ -81,107 +83,102 @@ absl::StatusOr<Machine> ReadMachine(const std::string& path) {
 
 }  // namespace
 
-void Repeatable(CLI::Option* option) { option->take_all()->allow_extra_args(false); }
-
-void AddOutputFlags(CLI::App& command, CommonOptions& options) {
-  command.add_flag("--json", options.json, "Print one JSON object on stdout (docs/json.md)");
-  command.add_flag("-q,--quiet", options.quiet, "No notices");
-  command.add_flag("-v,--verbose", options.verbose, "More detail");
+void AddOutputFlags(Flags& command, CommonOptions& options) {
+  command.Switch("--json", options.json, "Print one JSON object on stdout (docs/json.md)");
+  command.Switch("-q,--quiet", options.quiet, "No notices");
+  command.Switch("-v,--verbose", options.verbose, "More detail");
 }
 
-void AddReadingFlags(CLI::App& command, CommonOptions& options) {
+void AddReadingFlags(Flags& command, CommonOptions& options) {
   command
-      .add_option("--max-weights", options.max_weights,
-                  "Bytes that all constants of a model may have together, such as 8GiB (default: "
-                  "4GiB)")
-      ->envname("KILN_MAX_WEIGHTS");
+      .Option("--max-weights", options.max_weights,
+              "Bytes that all constants of a model may have together, such as 8GiB (default: "
+              "4GiB)")
+      .Environment("KILN_MAX_WEIGHTS");
   command
-      .add_option("--external-data-links", options.external_data_links,
-                  "Links on the way to a model's external data: refuse or follow")
-      ->check(CLI::IsMember({"refuse", "follow"}))
-      ->envname("KILN_EXTERNAL_DATA_LINKS")
-      ->capture_default_str();
+      .Option("--external-data-links", options.external_data_links,
+              "Links on the way to a model's external data: refuse or follow")
+      .OneOf({"refuse", "follow"})
+      .Environment("KILN_EXTERNAL_DATA_LINKS")
+      .ShowDefault();
 }
 
-void AddConstShapeFlag(CLI::App& command, CommonOptions& options) {
-  Repeatable(command.add_option("--const-shape", options.const_shapes,
-                                "Shape that an input always has, known to all passes: "
-                                "n=1x3x224x224 (repeatable)"));
+void AddConstShapeFlag(Flags& command, CommonOptions& options) {
+  command
+      .Option("--const-shape", options.const_shapes,
+              "Shape that an input always has, known to all passes: "
+              "n=1x3x224x224 (repeatable)")
+      .Repeatable();
 }
 
-void AddRunningFlags(CLI::App& command, CommonOptions& options) {
-  command.add_flag("--batch-invariant", options.batch_invariant,
-                   "Each sample of a batch has the bits that it has alone (docs/lite.md)");
-  command.add_flag("--check-first-run", options.check_first_run,
-                   "Before the first run: no launch writes beside its outputs");
+void AddRunningFlags(Flags& command, CommonOptions& options) {
+  command.Switch("--batch-invariant", options.batch_invariant,
+                 "Each sample of a batch has the bits that it has alone (docs/lite.md)");
+  command.Switch("--check-first-run", options.check_first_run,
+                 "Before the first run: no launch writes beside its outputs");
   command
-      .add_option("--record-level", options.record_level,
-                  "1: the first inputs fix the shapes; 2: and what compiles for others is given up")
-      ->check(CLI::Range(0, 2))
-      ->capture_default_str();
+      .Option("--record-level", options.record_level,
+              "1: the first inputs fix the shapes; 2: and what compiles for others is given up")
+      .Range(0, 2)
+      .ShowDefault();
 }
 
-void AddCommonFlags(CLI::App& command, CommonOptions& options) {
-  command.add_option("-O", options.level, "Graph optimisation level")
-      ->check(CLI::Range(0, 3))
-      ->envname("KILN_GRAPH_OPT_LEVEL")
-      ->capture_default_str();
-  command.add_option("--jit", options.jit, "Fusion: 0 none, 1 element-wise, 2 and reductions")
-      ->check(CLI::Range(0, 2))
-      ->envname("KILN_JIT_LEVEL")
-      ->capture_default_str();
+void AddCommonFlags(Flags& command, CommonOptions& options) {
+  command.Option("-O", options.level, "Graph optimisation level")
+      .Range(0, 3)
+      .Environment("KILN_GRAPH_OPT_LEVEL")
+      .ShowDefault();
+  command.Option("--jit", options.jit, "Fusion: 0 none, 1 element-wise, 2 and reductions")
+      .Range(0, 2)
+      .Environment("KILN_JIT_LEVEL")
+      .ShowDefault();
+  command.Option("--device", options.device, "cpu, cuda[:i] or reference (the float64 interpreter)")
+      .ShowDefault();
+  command.Option("--threads", options.threads, "Hard cap; 0: the CPUs this process may use")
+      .Range(0, kMaxThreads)
+      .Environment("KILN_THREADS")
+      .ShowDefault();
+  command.Option("--shape", options.shapes, "Shape of an input: n=1x3x224x224 (repeatable)")
+      .Repeatable();
+  command.Option("--dim", options.dims, "Value of a symbolic dim: batch=8 (repeatable)")
+      .Repeatable();
   command
-      .add_option("--device", options.device,
-                  "cpu, cuda[:i] or reference (the float64 interpreter)")
-      ->capture_default_str();
-  command.add_option("--threads", options.threads, "Hard cap; 0: the CPUs this process may use")
-      ->check(CLI::Range(0, kMaxThreads))
-      ->envname("KILN_THREADS")
-      ->capture_default_str();
-  Repeatable(command.add_option("--shape", options.shapes,
-                                "Shape of an input: n=1x3x224x224 (repeatable)"));
-  Repeatable(
-      command.add_option("--dim", options.dims, "Value of a symbolic dim: batch=8 (repeatable)"));
-  Repeatable(command.add_option(
-      "--disable-pass", options.disabled_passes,
-      "A pass that does not run; kiln opt --list-passes names them (repeatable)"));
-  Repeatable(command.add_option("--no-fuse", options.no_fuse,
-                                "A node that shares a kernel with none (repeatable)"));
+      .Option("--disable-pass", options.disabled_passes,
+              "A pass that does not run; kiln opt --list-passes names them (repeatable)")
+      .Repeatable();
+  command.Option("--no-fuse", options.no_fuse, "A node that shares a kernel with none (repeatable)")
+      .Repeatable();
   command
-      .add_option("--rules", options.rules,
-                  "priced: merges that pay; greedy: one output, no broadcast inside (to compare)")
-      ->check(CLI::IsMember({"priced", "greedy"}))
-      ->capture_default_str();
-  command.add_option(
-      "--machine", options.machine,
-      "File of kiln devices --measure to price kernels by (default: that of the level)");
-  command.add_option("--math", options.math, "strict or fast")
-      ->check(CLI::IsMember({"strict", "fast"}))
-      ->capture_default_str();
+      .Option("--rules", options.rules,
+              "priced: merges that pay; greedy: one output, no broadcast inside (to compare)")
+      .OneOf({"priced", "greedy"})
+      .ShowDefault();
+  command.Option("--machine", options.machine,
+                 "File of kiln devices --measure to price kernels by (default: that of the level)");
+  command.Option("--math", options.math, "strict or fast").OneOf({"strict", "fast"}).ShowDefault();
   command
-      .add_option("--compile-mode", options.compile_mode,
-                  "When kernels are built: block, background or never")
-      ->check(CLI::IsMember({"block", "background", "never"}))
-      ->capture_default_str();
+      .Option("--compile-mode", options.compile_mode,
+              "When kernels are built: block, background or never")
+      .OneOf({"block", "background", "never"})
+      .ShowDefault();
   command
-      .add_option(
-          "--choose", options.choose,
-          "Schedules and library code by what was measured here, else by price (heuristic); "
-          "measured first (profile); by price alone (reproducible)")
-      ->check(CLI::IsMember({"heuristic", "profile", "reproducible"}))
-      ->envname("KILN_CHOOSE")
-      ->capture_default_str();
-  command.add_flag("--tune", options.tune, "The same as --choose profile");
+      .Option("--choose", options.choose,
+              "Schedules and library code by what was measured here, else by price (heuristic); "
+              "measured first (profile); by price alone (reproducible)")
+      .OneOf({"heuristic", "profile", "reproducible"})
+      .Environment("KILN_CHOOSE")
+      .ShowDefault();
+  command.Switch("--tune", options.tune, "The same as --choose profile");
   command
-      .add_option("--workspace-limit", options.workspace_limit,
-                  "Memory that a kernel or library call may take beside its operands, such as 16M")
-      ->envname("KILN_WORKSPACE_LIMIT");
+      .Option("--workspace-limit", options.workspace_limit,
+              "Memory that a kernel or library call may take beside its operands, such as 16M")
+      .Environment("KILN_WORKSPACE_LIMIT");
   AddReadingFlags(command, options);
-  command.add_option("--cache-dir", options.cache_dir,
-                     "Directory of the kernel cache (default: KILN_CACHE_DIR, else XDG)");
-  command.add_flag("--no-cache", options.no_cache, "Neither read nor write the kernel cache");
-  command.add_flag("--cache-readonly", options.cache_readonly,
-                   "Read the kernel cache, never write it");
+  command.Option("--cache-dir", options.cache_dir,
+                 "Directory of the kernel cache (default: KILN_CACHE_DIR, else XDG)");
+  command.Switch("--no-cache", options.no_cache, "Neither read nor write the kernel cache");
+  command.Switch("--cache-readonly", options.cache_readonly,
+                 "Read the kernel cache, never write it");
   AddOutputFlags(command, options);
 }
 

@@ -3,12 +3,10 @@
 #ifndef KILN_TOOLS_COMMON_H_
 #define KILN_TOOLS_COMMON_H_
 
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "compiler/machine_of.h"
 #include "kiln/dim.h"
@@ -16,24 +14,25 @@
 
 namespace kiln {
 
-// A verb: `add` declares its flags on `command` and returns what runs after parsing, giving the
-// exit code.
+class Flags;  // tools/flags.h
+
+// A verb: `add` declares its flags on `command`, and what it runs.
 struct Verb {
   const char* name;
   const char* doc;
-  std::function<int()> (*add)(CLI::App& command);
+  void (*add)(Flags& command);
 };
-std::function<int()> AddRun(CLI::App& command);
-std::function<int()> AddBench(CLI::App& command);
-std::function<int()> AddCompile(CLI::App& command);
-std::function<int()> AddExplain(CLI::App& command);
-std::function<int()> AddInspect(CLI::App& command);
-std::function<int()> AddVerify(CLI::App& command);
-std::function<int()> AddOps(CLI::App& command);
-std::function<int()> AddOpt(CLI::App& command);
-std::function<int()> AddPlan(CLI::App& command);
-std::function<int()> AddDevices(CLI::App& command);
-std::function<int()> AddCache(CLI::App& command);
+void AddRun(Flags& command);
+void AddBench(Flags& command);
+void AddCompile(Flags& command);
+void AddExplain(Flags& command);
+void AddInspect(Flags& command);
+void AddVerify(Flags& command);
+void AddOps(Flags& command);
+void AddOpt(Flags& command);
+void AddPlan(Flags& command);
+void AddDevices(Flags& command);
+void AddCache(Flags& command);
 
 struct CommonOptions {
   int level = 3;
@@ -56,18 +55,16 @@ struct CommonOptions {
 };
 
 // Flags of verbs that read a model file: what it may be.
-void AddReadingFlags(CLI::App& command, CommonOptions& options);
+void AddReadingFlags(Flags& command, CommonOptions& options);
 // Those, and flags of verbs that compile and run a model; the environment (KILN_GRAPH_OPT_LEVEL,
 // KILN_JIT_LEVEL, KILN_THREADS) gives defaults.
-void AddCommonFlags(CLI::App& command, CommonOptions& options);
+void AddCommonFlags(Flags& command, CommonOptions& options);
 // --const-shape, of verbs that compile for their inputs alone.
-void AddConstShapeFlag(CLI::App& command, CommonOptions& options);
+void AddConstShapeFlag(Flags& command, CommonOptions& options);
 // How a model runs, of verbs that run one: --batch-invariant, --check-first-run, --record-level.
-void AddRunningFlags(CLI::App& command, CommonOptions& options);
-// A flag that may be given several times, with one value each: what follows the value is not its.
-void Repeatable(CLI::Option* option);
+void AddRunningFlags(Flags& command, CommonOptions& options);
 // --json, -q, -v only.
-void AddOutputFlags(CLI::App& command, CommonOptions& options);
+void AddOutputFlags(Flags& command, CommonOptions& options);
 
 // The compiler's options, KILN_DUMP included. kInvalidArgument and kFailedPrecondition (no such
 // device) with what to do.

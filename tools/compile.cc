@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // kiln compile: builds the kernels of a model ahead of time.
 #include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <map>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "base/processors.h"
@@ -11,6 +13,7 @@
 #include "nlohmann/json.hpp"
 #include "tools/common.h"
 #include "tools/exit_code.h"
+#include "tools/flags.h"
 #include "tools/model_kernels.h"
 #include "tools/progress.h"
 #include "tools/report.h"
@@ -142,18 +145,17 @@ int CompileModel(const CompileFlags& flags) {
 
 }  // namespace
 
-std::function<int()> AddCompile(CLI::App& command) {
+void AddCompile(Flags& command) {
   auto flags = std::make_shared<CompileFlags>();
-  command.add_option("MODEL", flags->model.model, "ONNX file, or .graph text")->required();
-  command.add_option("-o,--output", flags->output,
-                     "Write a package: the model for these targets, in one file (m.kiln)");
-  command.add_flag("--cache-only", flags->cache_only, "Fill the kernel cache");
+  command.Option("MODEL", flags->model.model, "ONNX file, or .graph text").Required();
+  command.Option("-o,--output", flags->output,
+                 "Write a package: the model for these targets, in one file (m.kiln)");
+  command.Switch("--cache-only", flags->cache_only, "Fill the kernel cache");
   AddModelFlags(command, flags->model);
-  command.add_option("-j", flags->jobs, "Kernels built at a time (default: the CPUs)")
-      ->check(CLI::Range(1, 1024));
+  command.Option("-j", flags->jobs, "Kernels built at a time (default: the CPUs)").Range(1, 1024);
   AddCommonFlags(command, flags->common);
   AddConstShapeFlag(command, flags->common);
-  return [flags] { return CompileModel(*flags); };
+  command.Runs([flags] { return CompileModel(*flags); });
 }
 
 }  // namespace kiln

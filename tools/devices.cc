@@ -16,6 +16,7 @@
 #include "nlohmann/json.hpp"
 #include "tools/common.h"
 #include "tools/exit_code.h"
+#include "tools/flags.h"
 #include "tools/report.h"
 
 namespace kiln {
@@ -68,12 +69,12 @@ int Run(const DevicesFlags& flags) {
 
 }  // namespace
 
-std::function<int()> AddDevices(CLI::App& command) {
+void AddDevices(Flags& command) {
   auto flags = std::make_shared<DevicesFlags>();
-  command.add_option("--measure", flags->measure,
-                     "Time small kernels here and write a machine file for --machine");
+  command.Option("--measure", flags->measure,
+                 "Time small kernels here and write a machine file for --machine");
   AddOutputFlags(command, flags->common);
-  return [flags] { return Run(*flags); };
+  command.Runs([flags] { return Run(*flags); });
 }
 
 }  // namespace kiln

@@ -16,6 +16,7 @@
 #include "tools/explain_library.h"
 #include "tools/explain_plan.h"
 #include "tools/explain_schedule.h"
+#include "tools/flags.h"
 #include "tools/inputs.h"
 #include "tools/report.h"
 
@@ -249,24 +250,24 @@ int Run(const ExplainFlags& flags) {
 
 }  // namespace
 
-std::function<int()> AddExplain(CLI::App& command) {
+void AddExplain(Flags& command) {
   auto flags = std::make_shared<ExplainFlags>();
-  command.add_option("MODEL", flags->model, "ONNX file, or .graph text")->required();
-  command.add_option("--node", flags->node, "Only edges of this node");
-  command.add_flag("--library", flags->library,
-                   "Who computes each library call, and why not others");
-  command.add_flag("--schedule", flags->schedule,
-                   "The schedules that each kernel could run with, cheapest first");
-  Repeatable(command.add_option(
-      "--input", flags->inputs,
-      "With --library or --measure, and where values decide the structure: n=@a.npy, "
-      "random:SEED, zeros, ones"));
-  command.add_option("--dot", flags->dot, "Also write the groups as a Graphviz file");
-  command.add_option("--what-if", flags->what_if,
-                     "FROM:TO: what fusing that edge would change, whether it pays or not");
-  command.add_flag("--measure", flags->measure, "Also run the model, and time every group");
+  command.Option("MODEL", flags->model, "ONNX file, or .graph text").Required();
+  command.Option("--node", flags->node, "Only edges of this node");
+  command.Switch("--library", flags->library, "Who computes each library call, and why not others");
+  command.Switch("--schedule", flags->schedule,
+                 "The schedules that each kernel could run with, cheapest first");
+  command
+      .Option("--input", flags->inputs,
+              "With --library or --measure, and where values decide the structure: n=@a.npy, "
+              "random:SEED, zeros, ones")
+      .Repeatable();
+  command.Option("--dot", flags->dot, "Also write the groups as a Graphviz file");
+  command.Option("--what-if", flags->what_if,
+                 "FROM:TO: what fusing that edge would change, whether it pays or not");
+  command.Switch("--measure", flags->measure, "Also run the model, and time every group");
   AddCommonFlags(command, flags->common);
-  return [flags] { return Run(*flags); };
+  command.Runs([flags] { return Run(*flags); });
 }
 
 }  // namespace kiln

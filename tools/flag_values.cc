@@ -10,16 +10,6 @@
 
 namespace kiln {
 
-CLI::Validator NotNegative() {
-  return CLI::Validator(
-      [](std::string& text) -> std::string {
-        double value = 0;
-        if (absl::SimpleAtod(text, &value) && value >= 0) return "";
-        return absl::StrCat("is \"", text, "\", expected a number >= 0");
-      },
-      "NUMBER>=0");
-}
-
 absl::StatusOr<double> ParseTime(const std::string& flag, const std::string& text) {
   if (text.empty()) return 0.0;
   absl::string_view rest = text;

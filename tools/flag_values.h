@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of flags of several verbs, numbers and times, with errors that say what is expected.
+// Times as flags give them, with errors that say what is expected.
 #ifndef KILN_TOOLS_FLAG_VALUES_H_
 #define KILN_TOOLS_FLAG_VALUES_H_
 
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 
 namespace kiln {
-
-// Of a flag with a number.
-CLI::Validator NotNegative();
 
 // Milliseconds of "5s", "200ms" or "5", which are seconds; 0 if empty. kInvalidArgument otherwise,
 // and for what is not above 0.

@@ -32,6 +32,7 @@
 #include "tools/emit_onnx.h"
 #include "tools/exit_code.h"
 #include "tools/flag_values.h"
+#include "tools/flags.h"
 #include "tools/inputs.h"
 #include "tools/report.h"
 
@@ -319,27 +320,27 @@ int Run(const InspectFlags& flags) {
 
 }  // namespace
 
-std::function<int()> AddInspect(CLI::App& command) {
+void AddInspect(Flags& command) {
   auto flags = std::make_shared<InspectFlags>();
+  command.Option("MODEL", flags->model, "ONNX file, .graph or .kernel text, or a .kiln package")
+      .Required();
+  command.Option("--group", flags->group, "Show this group").NotNegative();
   command
-      .add_option("MODEL", flags->model, "ONNX file, .graph or .kernel text, or a .kiln package")
-      ->required();
-  command.add_option("--group", flags->group, "Show this group")->check(NotNegative());
+      .Option("--emit", flags->emit,
+              "Of a group or .kernel file: kernel, schedule, ir (after each pass), stmt or asm")
+      .OneOf({"kernel", "schedule", "ir", "stmt", "asm"})
+      .ShowDefault();
+  command.Option("--target", flags->target,
+                 "Instruction set: x86-64-v3 or x86-64-v4 (default: this machine's)");
+  command.Option("--emit-onnx", flags->emit_onnx,
+                 "Write the graph after passes as an ONNX file, groups as functions");
+  command.Switch("--flat", flags->flat, "With --emit-onnx: no functions");
   command
-      .add_option("--emit", flags->emit,
-                  "Of a group or .kernel file: kernel, schedule, ir (after each pass), stmt or asm")
-      ->check(CLI::IsMember({"kernel", "schedule", "ir", "stmt", "asm"}))
-      ->capture_default_str();
-  command.add_option("--target", flags->target,
-                     "Instruction set: x86-64-v3 or x86-64-v4 (default: this machine's)");
-  command.add_option("--emit-onnx", flags->emit_onnx,
-                     "Write the graph after passes as an ONNX file, groups as functions");
-  command.add_flag("--flat", flags->flat, "With --emit-onnx: no functions");
-  Repeatable(
-      command.add_option("--input", flags->inputs,
-                         "Where values of inputs decide the structure: n=@a.npy (repeatable)"));
+      .Option("--input", flags->inputs,
+              "Where values of inputs decide the structure: n=@a.npy (repeatable)")
+      .Repeatable();
   AddCommonFlags(command, flags->common);
-  return [flags] { return Run(*flags); };
+  command.Runs([flags] { return Run(*flags); });
 }
 
 }  // namespace kiln

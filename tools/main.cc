@@ -8,15 +8,13 @@
 #include <cstdio>
 #include <cstring>
 #include <iostream>
-#include <map>
 #include <new>
 #include <string>
-#include <vector>
 
-#include "CLI/CLI.hpp"
 #include "halide_gen/common/build_id.h"
 #include "tools/common.h"
 #include "tools/exit_code.h"
+#include "tools/flags.h"
 
 namespace {
 
@@ -51,44 +49,18 @@ int Written(int exit) {
   return kiln::kExitIo;
 }
 
-// What was wrong on the command line, and where its flags are told.
-std::string UsageError(const CLI::App* app, const CLI::Error& error) {
-  std::string message = error.what(), command = "kiln";
-  const CLI::App* deepest = app;
-  while (!deepest->get_subcommands().empty()) {
-    deepest = deepest->get_subcommands().front();
-    command += " " + deepest->get_name();
-  }
-  const std::vector<std::string> rest = deepest->remaining();
-  if (error.get_name() == "RequiredError" && !rest.empty() &&
-      !deepest->get_subcommands([](const CLI::App*) { return true; }).empty())
-    message = "\"" + rest.front() + "\" is no command";
-  return "kiln: " + message + "; see " + command + " --help\n";
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   FillStandardDescriptors();
   // A file that may grow no further is an error, which is told, and not the end.
   std::signal(SIGXFSZ, SIG_IGN);
-  CLI::App app("Kiln: fuses tensor programs into cached native kernels", "kiln");
-  app.set_version_flag("--version", std::string("kiln " KILN_VERSION " codegen ") +
-                                        kiln::kCodegenBuildId + ", " + kiln::kCodegenCompiler);
-  app.require_subcommand(1);
-  app.failure_message(UsageError);
-  std::map<const CLI::App*, std::function<int()>> actions;
-  for (const kiln::Verb& verb : kVerbs) {
-    CLI::App* const command = app.add_subcommand(verb.name, verb.doc);
-    actions[command] = verb.add(*command);
-  }
+  kiln::Flags program("kiln", "Kiln: fuses tensor programs into cached native kernels",
+                      std::string("kiln " KILN_VERSION " codegen ") + kiln::kCodegenBuildId + ", " +
+                          kiln::kCodegenCompiler);
+  for (const kiln::Verb& verb : kVerbs) verb.add(program.Command(verb.name, verb.doc));
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return Written(app.exit(error) == 0 ? kiln::kExitOk : kiln::kExitUsage);
-  }
-  try {
-    return Written(actions.at(app.get_subcommands().front())());
+    return Written(program.Run(argc, argv));
   } catch (const std::bad_alloc&) {
     const absl::Status none = absl::ResourceExhaustedError("the system has no more memory");
     return kiln::Fail(none, kiln::ModelExit(none));

@@ -18,6 +18,7 @@
 #include "compiler/model_source.h"
 #include "compiler/program_cache.h"
 #include "compiler/segments.h"
+#include "tools/flags.h"
 #include "tools/inputs.h"
 
 namespace kiln {
@@ -121,19 +122,21 @@ absl::StatusOr<ForInputs> ImportFor(absl::Span<const Line> lines, const ModelSou
 
 }  // namespace
 
-void AddInputFlags(CLI::App& command, ModelFlags& flags) {
-  command.add_option("--shapes", flags.shapes,
-                     "File with one set of inputs a line: NAME=1x3x224x224, DIM=8, NAME=@a.npy");
-  Repeatable(command.add_option("--input", flags.inputs,
-                                "Value of an input that decides the model's structure, as for run "
-                                "(repeatable)"));
+void AddInputFlags(Flags& command, ModelFlags& flags) {
+  command.Option("--shapes", flags.shapes,
+                 "File with one set of inputs a line: NAME=1x3x224x224, DIM=8, NAME=@a.npy");
+  command
+      .Option("--input", flags.inputs,
+              "Value of an input that decides the model's structure, as for run "
+              "(repeatable)")
+      .Repeatable();
 }
 
-void AddModelFlags(CLI::App& command, ModelFlags& flags) {
-  Repeatable(command
-                 .add_option("--target", flags.targets,
-                             "x86-64-v3 or x86-64-v4 (repeatable; default: this CPU's)")
-                 ->check(CLI::IsMember({"x86-64-v3", "x86-64-v4"})));
+void AddModelFlags(Flags& command, ModelFlags& flags) {
+  command
+      .Option("--target", flags.targets, "x86-64-v3 or x86-64-v4 (repeatable; default: this CPU's)")
+      .OneOf({"x86-64-v3", "x86-64-v4"})
+      .Repeatable();
   AddInputFlags(command, flags);
 }
 

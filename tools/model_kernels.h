@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "compiler/package_writer.h"
 #include "compiler/precompile.h"
@@ -24,9 +23,9 @@ struct ModelFlags {
 };
 
 // --shapes and --input.
-void AddInputFlags(CLI::App& command, ModelFlags& flags);
+void AddInputFlags(Flags& command, ModelFlags& flags);
 // --target and those.
-void AddModelFlags(CLI::App& command, ModelFlags& flags);
+void AddModelFlags(Flags& command, ModelFlags& flags);
 
 // A line of the file given with --shapes is one set of inputs: NAME=EXTENTS for an input,
 // NAME=NUMBER for a symbolic dim, NAME=@FILE.npy for a value, separated by blanks; "#" begins a

@@ -12,6 +12,7 @@
 #include "nlohmann/json.hpp"
 #include "tools/common.h"
 #include "tools/exit_code.h"
+#include "tools/flags.h"
 #include "tools/report.h"
 
 namespace kiln {
@@ -85,11 +86,11 @@ int Run(const OpsFlags& flags) {
 
 }  // namespace
 
-std::function<int()> AddOps(CLI::App& command) {
+void AddOps(Flags& command) {
   auto flags = std::make_shared<OpsFlags>();
-  command.add_flag("--onnx", flags->onnx, "By ONNX operator");
+  command.Switch("--onnx", flags->onnx, "By ONNX operator");
   AddOutputFlags(command, flags->common);
-  return [flags] { return Run(*flags); };
+  command.Runs([flags] { return Run(*flags); });
 }
 
 }  // namespace kiln

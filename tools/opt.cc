@@ -15,6 +15,7 @@
 #include "nlohmann/json.hpp"
 #include "tools/common.h"
 #include "tools/exit_code.h"
+#include "tools/flags.h"
 #include "tools/report.h"
 
 namespace kiln {
@@ -92,15 +93,15 @@ int Run(const OptFlags& flags) {
 
 }  // namespace
 
-std::function<int()> AddOpt(CLI::App& command) {
+void AddOpt(Flags& command) {
   auto flags = std::make_shared<OptFlags>();
-  command.add_option("FILE", flags->file, "ONNX file, or .graph text");
-  command.add_option("--passes", flags->passes, "Names in the order to run, separated by commas");
-  command.add_option("--dump-dir", flags->dump_dir, "Also write the graph after each pass there");
-  command.add_flag("--list-passes", flags->list, "List all passes, in their usual order");
+  command.Option("FILE", flags->file, "ONNX file, or .graph text");
+  command.Option("--passes", flags->passes, "Names in the order to run, separated by commas");
+  command.Option("--dump-dir", flags->dump_dir, "Also write the graph after each pass there");
+  command.Switch("--list-passes", flags->list, "List all passes, in their usual order");
   AddReadingFlags(command, flags->common);
   AddOutputFlags(command, flags->common);
-  return [flags] { return Run(*flags); };
+  command.Runs([flags] { return Run(*flags); });
 }
 
 }  // namespace kiln

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kiln plan: the memory planner on a file of intervals.
 #include <chrono>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -17,6 +18,7 @@
 #include "tools/common.h"
 #include "tools/exit_code.h"
 #include "tools/flag_values.h"
+#include "tools/flags.h"
 #include "tools/interval_file.h"
 #include "tools/memory_plan_page.h"
 #include "tools/report.h"
@@ -149,25 +151,24 @@ int Plan(const PlanFlags& flags) {
 
 }  // namespace
 
-std::function<int()> AddPlan(CLI::App& command) {
+void AddPlan(Flags& command) {
   auto flags = std::make_shared<PlanFlags>();
-  command.add_option("FILE", flags->file, "Intervals: id,lower,upper,size; half-open lives")
-      ->required();
-  command.add_option("--capacity", flags->capacity,
-                     "Stop at the first plan that fits in so many bytes, such as 1M; exit 1 where "
-                     "none does (default: the least peak)");
-  command.add_option("--time", flags->time,
-                     "Stop after this time, with the best plan so far: 5s, 200ms");
-  command.add_option("-o,--output", flags->output, "Write the intervals with their offsets");
-  command.add_option("--page", flags->page, "Write a page that shows the plan (HTML)");
+  command.Option("FILE", flags->file, "Intervals: id,lower,upper,size; half-open lives").Required();
+  command.Option("--capacity", flags->capacity,
+                 "Stop at the first plan that fits in so many bytes, such as 1M; exit 1 where "
+                 "none does (default: the least peak)");
+  command.Option("--time", flags->time,
+                 "Stop after this time, with the best plan so far: 5s, 200ms");
+  command.Option("-o,--output", flags->output, "Write the intervals with their offsets");
+  command.Option("--page", flags->page, "Write a page that shows the plan (HTML)");
   command
-      .add_option("--threads", flags->common.threads,
-                  "Hard cap; 0: the CPUs this process may use. The plan is the same")
-      ->check(CLI::Range(0, kMaxThreads))
-      ->envname("KILN_THREADS")
-      ->capture_default_str();
+      .Option("--threads", flags->common.threads,
+              "Hard cap; 0: the CPUs this process may use. The plan is the same")
+      .Range(0, kMaxThreads)
+      .Environment("KILN_THREADS")
+      .ShowDefault();
   AddOutputFlags(command, flags->common);
-  return [flags] { return Plan(*flags); };
+  command.Runs([flags] { return Plan(*flags); });
 }
 
 }  // namespace kiln

@@ -16,6 +16,7 @@
 #include "tools/common.h"
 #include "tools/exit_code.h"
 #include "tools/flag_values.h"
+#include "tools/flags.h"
 #include "tools/inputs.h"
 #include "tools/report.h"
 #include "tools/watch.h"
@@ -227,32 +228,30 @@ int Run(const RunFlags& flags) {
 
 }  // namespace
 
-std::function<int()> AddRun(CLI::App& command) {
+void AddRun(Flags& command) {
   auto flags = std::make_shared<RunFlags>();
-  command.add_option("MODEL", flags->model, "ONNX file, .graph text, or a .kiln package")
-      ->required();
-  Repeatable(command.add_option("--input", flags->inputs,
-                                "n=@a.npy, n=random:SEED[:LO:HI], n=zeros or n=ones (repeatable)"));
-  Repeatable(
-      command.add_option("--output", flags->outputs, "n=@y.npy: save an output (repeatable)"));
-  Repeatable(command.add_option("--expect", flags->expects,
-                                "n=@ref.npy: compare an output; any miss is exit 1 (repeatable)"));
-  command.add_option("--rtol", flags->rtol, "Relative bound of --expect")
-      ->check(NotNegative())
-      ->capture_default_str();
-  command.add_option("--atol", flags->atol, "Absolute bound of --expect")
-      ->check(NotNegative())
-      ->capture_default_str();
+  command.Option("MODEL", flags->model, "ONNX file, .graph text, or a .kiln package").Required();
   command
-      .add_option("--validate", flags->validate,
-                  "Code of a package: trust it, or compare it with the VM before its first_use")
-      ->check(CLI::IsMember({"trust", "first_use"}))
-      ->capture_default_str();
+      .Option("--input", flags->inputs,
+              "n=@a.npy, n=random:SEED[:LO:HI], n=zeros or n=ones (repeatable)")
+      .Repeatable();
+  command.Option("--output", flags->outputs, "n=@y.npy: save an output (repeatable)").Repeatable();
+  command
+      .Option("--expect", flags->expects,
+              "n=@ref.npy: compare an output; any miss is exit 1 (repeatable)")
+      .Repeatable();
+  command.Option("--rtol", flags->rtol, "Relative bound of --expect").NotNegative().ShowDefault();
+  command.Option("--atol", flags->atol, "Absolute bound of --expect").NotNegative().ShowDefault();
+  command
+      .Option("--validate", flags->validate,
+              "Code of a package: trust it, or compare it with the VM before its first_use")
+      .OneOf({"trust", "first_use"})
+      .ShowDefault();
   AddCommonFlags(command, flags->common);
   AddConstShapeFlag(command, flags->common);
   AddRunningFlags(command, flags->common);
   AddWatchFlags(command, flags->watch);
-  return [flags] { return Run(*flags); };
+  command.Runs([flags] { return Run(*flags); });
 }
 
 }  // namespace kiln

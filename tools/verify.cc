@@ -22,6 +22,7 @@
 #include "nlohmann/json.hpp"
 #include "tools/common.h"
 #include "tools/exit_code.h"
+#include "tools/flags.h"
 #include "tools/inputs.h"
 #include "tools/report.h"
 #include "tools/verify_groups.h"
@@ -284,20 +285,21 @@ int Run(const VerifyFlags& flags) {
 
 }  // namespace
 
-std::function<int()> AddVerify(CLI::App& command) {
+void AddVerify(Flags& command) {
   auto flags = std::make_shared<VerifyFlags>();
-  command.add_option("MODEL", flags->model, "ONNX file, or .graph text")->required();
-  Repeatable(command.add_option("--input", flags->inputs,
-                                "n=@a.npy, n=random:SEED[:LO:HI], n=zeros or n=ones (repeatable)"));
-  command.add_option("--seed", flags->seed, "Seed of inputs that are not given")
-      ->capture_default_str();
-  command.add_flag("--per-group", flags->per_group,
-                   "Also compare every group by itself, on the interpreter's values; of the worst "
-                   "that differs, write a small part that still does");
-  command.add_option("--repro", flags->repro, "With --per-group: where that part is written")
-      ->capture_default_str();
+  command.Option("MODEL", flags->model, "ONNX file, or .graph text").Required();
+  command
+      .Option("--input", flags->inputs,
+              "n=@a.npy, n=random:SEED[:LO:HI], n=zeros or n=ones (repeatable)")
+      .Repeatable();
+  command.Option("--seed", flags->seed, "Seed of inputs that are not given").ShowDefault();
+  command.Switch("--per-group", flags->per_group,
+                 "Also compare every group by itself, on the interpreter's values; of the worst "
+                 "that differs, write a small part that still does");
+  command.Option("--repro", flags->repro, "With --per-group: where that part is written")
+      .ShowDefault();
   AddCommonFlags(command, flags->common);
-  return [flags] { return Run(*flags); };
+  command.Runs([flags] { return Run(*flags); });
 }
 
 }  // namespace kiln

@@ -19,7 +19,6 @@
 #include "base/compare.h"
 #include "base/tensor.h"
 #include "compiler/compile_graph.h"
-#include "tools/common.h"
 
 namespace kiln {
 

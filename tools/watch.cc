@@ -13,6 +13,7 @@
 #include "graph/tensors.h"
 #include "nlohmann/json.hpp"
 #include "tools/common.h"
+#include "tools/flags.h"
 #include "tools/report.h"
 
 namespace kiln {
@@ -52,13 +53,13 @@ std::string ElementsText(const Tensor& view) {
 
 }  // namespace
 
-void AddWatchFlags(CLI::App& command, WatchFlags& flags) {
-  auto* const dump = command.add_option(
+void AddWatchFlags(Flags& command, WatchFlags& flags) {
+  const Flag dump = command.Option(
       "--dump-io", flags.dump_io,
       "Directory for what each launch of one run reads and writes: numbered .npy files, index.txt");
-  command.add_flag("--dump-io-text", flags.text, "Each of them as text too (.txt)")->needs(dump);
-  command.add_flag("--check-numerics", flags.check_numerics,
-                   "Name the first launch that writes NaN or Inf and reads none; exit 1");
+  command.Switch("--dump-io-text", flags.text, "Each of them as text too (.txt)").Needs(dump);
+  command.Switch("--check-numerics", flags.check_numerics,
+                 "Name the first launch that writes NaN or Inf and reads none; exit 1");
 }
 
 absl::StatusOr<std::shared_ptr<Watch>> Watch::Create(const WatchFlags& flags) {

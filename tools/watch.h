@@ -21,12 +21,13 @@
 #include <optional>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "kiln/model.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace kiln {
+
+class Flags;  // tools/flags.h
 
 struct WatchFlags {
   std::string dump_io;
@@ -34,7 +35,7 @@ struct WatchFlags {
   bool any() const { return !dump_io.empty() || check_numerics; }
 };
 
-void AddWatchFlags(CLI::App& command, WatchFlags& flags);
+void AddWatchFlags(Flags& command, WatchFlags& flags);
 
 class Watch {
  public:
