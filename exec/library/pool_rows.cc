@@ -22,14 +22,8 @@ void Add(float* y, const float* x, int64_t n) { AddLoop(y, x, n); }
 #if defined(__x86_64__)
 [[gnu::target("avx2")]] void MaxAvx2(float* y, const float* x, int64_t n) { MaxLoop(y, x, n); }
 [[gnu::target("avx2")]] void AddAvx2(float* y, const float* x, int64_t n) { AddLoop(y, x, n); }
-[[gnu::target("avx512f,prefer-vector-width=512")]] void MaxAvx512(float* y, const float* x,
-                                                                  int64_t n) {
-  MaxLoop(y, x, n);
-}
-[[gnu::target("avx512f,prefer-vector-width=512")]] void AddAvx512(float* y, const float* x,
-                                                                  int64_t n) {
-  AddLoop(y, x, n);
-}
+[[gnu::target("avx512f")]] void MaxAvx512(float* y, const float* x, int64_t n) { MaxLoop(y, x, n); }
+[[gnu::target("avx512f")]] void AddAvx512(float* y, const float* x, int64_t n) { AddLoop(y, x, n); }
 #endif
 
 }  // namespace

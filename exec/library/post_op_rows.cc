@@ -33,9 +33,8 @@ template <typename Step>
   Loop<Step>(x, y, step, n, c);
 }
 template <typename Step>
-[[gnu::target("avx512f,fma,prefer-vector-width=512")]] void Avx512(float* x, const float* y,
-                                                                   int64_t step, int64_t n,
-                                                                   const float* c) {
+[[gnu::target("avx512f,fma")]] void Avx512(float* x, const float* y, int64_t step, int64_t n,
+                                           const float* c) {
   Loop<Step>(x, y, step, n, c);
 }
 // Null where the processor has neither.

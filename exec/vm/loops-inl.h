@@ -122,7 +122,7 @@ struct IsNan {
 struct Max {
   template <typename T>
   static T Do(T a, T b) {
-    return (a != a) | (a > b) ? a : b;
+    return ((a != a) | (a > b)) ? a : b;
   }
 };
 struct Greatest {
@@ -134,7 +134,7 @@ struct Greatest {
 struct Min {
   template <typename T>
   static T Do(T a, T b) {
-    return (a != a) | (a < b) ? a : b;
+    return ((a != a) | (a < b)) ? a : b;
   }
 };
 struct Sqrt {

@@ -50,7 +50,8 @@ class Allocator {
   virtual void Free(void* memory, size_t bytes) = 0;
 };
 
-// Threads of the host in place of Kiln's own. Thread-safe; must not throw.
+// Threads of the host in place of Kiln's own. Thread-safe; must not throw. May be given up last on
+// one of them: its destructor must not wait for the thread that it is called on.
 class Executor {
  public:
   virtual ~Executor() = default;

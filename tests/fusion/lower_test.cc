@@ -220,7 +220,7 @@ TEST(LowerGroup, BindsWhatTheKernelNeeds) {
   ASSERT_THAT(lowered->inputs, SizeIs(2));
   for (size_t k = 0; k < 2; ++k) {
     const bool full = graph.value(lowered->inputs[k]).name == "x";
-    EXPECT_EQ(lowered->input_shapes[k], full ? Shape({Dim::Symbol("n"), 64}) : Shape({64}));
+    EXPECT_EQ(lowered->input_shapes[k], full ? Shape({Dim::Symbol("n"), 64}) : Shape({Dim(64)}));
   }
   EXPECT_EQ(lowered->dims, Shape({Dim::Symbol("n"), 64}));
   EXPECT_EQ(lowered->output_shapes[0], Shape({Dim::Symbol("n"), 64}));
