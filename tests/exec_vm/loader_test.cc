@@ -167,6 +167,27 @@ TEST(ElfCheckTest, RefusesAnotherInterface) {
             "kernel object: machine 183, expected x86-64; remove it from the cache");
 }
 
+// Whether such a segment faults when it is read depends on the processor.
+TEST(ElfCheckTest, RefusesSegmentsThatAreNotReadable) {
+  const std::string bytes = TestKernel(1);
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  int loads = 0;
+  for (int i = 0; i < header.e_phnum; ++i) {
+    std::string forged = bytes;
+    Elf64_Phdr segment;
+    char* const at = forged.data() + header.e_phoff + static_cast<size_t>(i) * sizeof(segment);
+    std::memcpy(&segment, at, sizeof(segment));
+    if (segment.p_type != PT_LOAD) continue;
+    ++loads;
+    segment.p_flags &= ~static_cast<Elf64_Word>(PF_R);
+    std::memcpy(at, &segment, sizeof(segment));
+    EXPECT_EQ(CheckKernelElf(forged).status().message(),
+              "kernel object: segment not readable; remove it from the cache");
+  }
+  EXPECT_GE(loads, 2);
+}
+
 // The test kernel with dynamic tags added, and its first segment writable; a relocation of
 // `target` lies where the frames' descriptions were.
 std::string WithRelocation(uint64_t target, bool sizes) {
