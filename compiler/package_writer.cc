@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/parse_message.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "base/tensor_bytes.h"
@@ -116,7 +117,7 @@ absl::StatusOr<std::string> PackageWriter::Encode(Store& store) {
   for (packaged::Target& target : *package.mutable_targets()) {
     for (packaged::Variant& variant : *target.mutable_variants()) {
       program::Program program;
-      program.ParseFromString(variant.program());
+      ParseMessage(variant.program(), program);
       for (program::KernelDef& def : *program.mutable_kernels()) {
         for (program::KernelChoice& choice : *def.mutable_choices())
           if (there.count(choice.key()) == 0) choice.clear_key();

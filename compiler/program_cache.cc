@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/log.h"
+#include "base/parse_message.h"
 #include "base/status_macros.h"
 #include "base/task_queue.h"
 #include "base/tensor_bytes.h"
@@ -133,7 +134,7 @@ absl::StatusOr<std::unique_ptr<ProgramCache>> ProgramCache::Open(
       new ProgramCache(store, std::move(files), std::move(preimage), options));
   std::shared_ptr<const stored::Model> found = cache->Find();
   program::Program ports;
-  if (found == nullptr || !ports.ParseFromString(found->ports())) return cache;
+  if (found == nullptr || !ParseMessage(found->ports(), ports)) return cache;
   auto inputs = GetPorts(ports.inputs());
   auto outputs = GetPorts(ports.outputs());
   if (!inputs.ok() || !outputs.ok()) return cache;
@@ -160,7 +161,7 @@ std::shared_ptr<const stored::Model> ProgramCache::Find() {
   const std::optional<Entry> entry = store_.Lookup(preimage_);
   const std::string* const bytes = entry.has_value() ? entry->Find("program") : nullptr;
   auto model = std::make_shared<stored::Model>();
-  if (bytes == nullptr || !model->ParseFromString(*bytes)) return nullptr;
+  if (bytes == nullptr || !ParseMessage(*bytes, *model)) return nullptr;
   if (static_cast<size_t>(model->variants_size()) > kMaxVariants) return nullptr;
   return model;
 }
@@ -185,7 +186,7 @@ absl::StatusOr<std::vector<Variant>> ProgramCache::Variants() const {
       KILN_ASSIGN_OR_RETURN(Guard guard, Guard::Parse(text));
       variant.guards.push_back(std::move(guard));
     }
-    if (!variant.program.ParseFromString(kept.program()))
+    if (!ParseMessage(kept.program(), variant.program))
       return absl::DataLossError("a cached program cannot be read");
     KILN_RETURN_IF_ERROR(CheckPorts(variant.program, inputs_, outputs_));
     if (kept.weight_bytes() > max_weight_bytes_) {

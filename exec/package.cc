@@ -12,6 +12,7 @@
 #include "base/catch_exceptions.h"
 #include "base/file_system.h"
 #include "base/log.h"
+#include "base/parse_message.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "base/target.h"
@@ -188,8 +189,7 @@ absl::Status Package::Read(bool ports_only) {
   KILN_RETURN_IF_ERROR(entry.status());
   const std::string* const bytes = entry->Find("package");
   program::Program ports;
-  if (bytes == nullptr || !stored_.ParseFromString(*bytes) ||
-      !ports.ParseFromString(stored_.ports()))
+  if (bytes == nullptr || !ParseMessage(*bytes, stored_) || !ParseMessage(stored_.ports(), ports))
     return absl::DataLossError("its description cannot be read");
   KILN_ASSIGN_OR_RETURN(inputs_, GetPorts(ports.inputs()));
   KILN_ASSIGN_OR_RETURN(outputs_, GetPorts(ports.outputs()));
@@ -223,7 +223,7 @@ absl::StatusOr<Variant> Package::Restore(const packaged::Variant& stored, bool r
   for (const std::string& text : stored.guards()) {
     KILN_ASSIGN_OR_RETURN(variant.guards.emplace_back(), Guard::Parse(text));
   }
-  if (!variant.program.ParseFromString(stored.program()))
+  if (!ParseMessage(stored.program(), variant.program))
     return absl::DataLossError("a program cannot be read");
   KILN_RETURN_IF_ERROR(CheckPorts(variant.program, inputs_, outputs_));
   for (const packaged::Constant& constant : stored.constants()) {
@@ -341,7 +341,7 @@ std::vector<Package::Target> Package::targets() const {
     std::set<std::string> keys;
     for (const packaged::Variant& variant : target.variants()) {
       program::Program program;
-      if (!program.ParseFromString(variant.program())) continue;
+      if (!ParseMessage(variant.program(), program)) continue;
       for (const program::KernelDef& def : program.kernels()) {
         for (const program::KernelChoice& choice : def.choices()) keys.insert(choice.key());
       }

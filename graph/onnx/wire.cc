@@ -356,17 +356,17 @@ absl::StatusOr<std::string> Skeleton(absl::string_view bytes, Root root) {
   return out;
 }
 
-absl::Status Parse(const std::string& skeleton, google::protobuf::MessageLite& message) {
+bool ParseSkeleton(const std::string& skeleton, google::protobuf::MessageLite& message) {
   google::protobuf::io::ArrayInputStream array(skeleton.data(), static_cast<int>(skeleton.size()));
   google::protobuf::io::CodedInputStream stream(&array);
   stream.SetRecursionLimit(4 * kMaxGraphDepth +
                            32);  // a graph within a graph is three messages deep
-  if (!message.ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
-    return absl::DataLossError(
-        "the file is no valid protocol buffer of an ONNX message; it is damaged or of another "
-        "kind");
-  }
-  return absl::OkStatus();
+  return message.ParseFromCodedStream(&stream) && stream.ConsumedEntireMessage();
+}
+
+absl::Status NoMessage() {
+  return absl::DataLossError(
+      "the file is no valid protocol buffer of an ONNX message; it is damaged or of another kind");
 }
 
 }  // namespace kiln::onnx

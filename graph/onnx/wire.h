@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/parse_message.h"
 
 namespace google::protobuf {
 class MessageLite;
@@ -35,8 +36,16 @@ enum class Root : uint8_t { kModel, kTensor };
 // message passes.
 absl::StatusOr<std::string> Skeleton(absl::string_view bytes, Root root);
 
+// The two halves of Parse.
+bool ParseSkeleton(const std::string& skeleton, google::protobuf::MessageLite& message);
+absl::Status NoMessage();
+
 // Parses a skeleton. kDataLoss if protobuf does not take it.
-absl::Status Parse(const std::string& skeleton, google::protobuf::MessageLite& message);
+template <typename Message>
+absl::Status Parse(const std::string& skeleton, Message& message) {
+  const auto parse = [&](Message& parsed) { return ParseSkeleton(skeleton, parsed); };
+  return ParseMessageWith(parse, message) ? absl::OkStatus() : NoMessage();
+}
 
 }  // namespace kiln::onnx
 

@@ -215,10 +215,10 @@ TEST(Callers, ThirtyTwoCancelAndGiveUpModelsThatOthersRun) {
   const auto provider = NegateChain().Provider();
   std::vector<std::unique_ptr<RestlessCaller>> callers;
   std::vector<std::thread> threads;
-  for (int c = 0; c < 32; ++c) {
+  for (int c = 0; c < 32; ++c)
     callers.push_back(std::make_unique<RestlessCaller>(provider, cancel, c));
-    threads.emplace_back([&, c] { callers[static_cast<size_t>(c)]->Work(CallerRuns() / 4); });
-  }
+  for (const auto& caller : callers)
+    threads.emplace_back([&caller] { caller->Work(CallerRuns() / 4); });
   std::atomic<bool> over{false};
   std::thread canceller([&] {
     for (int i = 0; !over; ++i) {
