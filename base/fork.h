@@ -33,9 +33,9 @@ uint32_t ForkGeneration();
 
 // An object that is told of forks, from Listen to Unlisten, which the class that implements the
 // functions calls last in its constructor and in its destructor: while others fork, neither may be
-// under way. A child of another thread has no stack of this one: a listener lies on the heap or is a
-// member of what does. The functions are called on the thread that forks and must not allocate, wait,
-// or make or destroy listeners.
+// under way. A child of another thread has no stack of this one: a listener lies on no stack. The
+// functions are called on the thread that forks and must not allocate, wait, or make or destroy
+// listeners.
 class ForkListener {
  public:
   ForkListener(const ForkListener&) = delete;

@@ -113,7 +113,7 @@ class Checker {
         segment.p_vaddr % segment.p_align != segment.p_offset % segment.p_align) {
       return Bad("segment misaligned");
     }
-    // The linker reads its headers there; with protection keys, code that is only executable faults.
+    // The linker reads its headers there; with protection keys, code alone is not readable.
     if ((segment.p_flags & PF_R) == 0) return Bad("segment not readable");
     if ((segment.p_flags & PF_W) != 0 && (segment.p_flags & PF_X) != 0)
       return Bad("segment writable and executable");

@@ -153,8 +153,8 @@ TEST(Callers, ThirtyTwoGetRightResults) {
   EXPECT_EQ(WrongRuns(model, 32, CallerRuns()), 0);
 }
 
-// One of many callers: runs, waits for none of its asynchronous runs before it gives up their model,
-// is cancelled by whoever has the flag, trims, and makes models and contexts anew.
+// One of many callers: runs, gives up the models of asynchronous runs that are not done, is
+// cancelled by whoever has the flag, trims, and makes models and contexts anew.
 class RestlessCaller {
  public:
   RestlessCaller(std::shared_ptr<VariantProvider> provider,
