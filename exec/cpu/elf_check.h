@@ -2,9 +2,9 @@
 // Reads a kernel's ELF file the way the dynamic linker will, with bounds, so that no file can make
 // the linker crash or run code while it loads: only what a kernel needs is allowed.
 //
-// Allowed: a little-endian x86-64 shared object with ascending, non-overlapping load segments
-// inside the file; a GNU hash table, symbols and strings inside them; relative relocations of
-// writable memory; a stack that is not executable. Refused: needed libraries, an interpreter,
+// Allowed: a little-endian x86-64 shared object with ascending, non-overlapping, readable load
+// segments inside the file; a GNU hash table, symbols and strings inside them; relative relocations
+// of writable memory; a stack that is not executable. Refused: needed libraries, an interpreter,
 // thread-local data, constructors, undefined symbols, all other relocations.
 #ifndef KILN_EXEC_CPU_ELF_CHECK_H_
 #define KILN_EXEC_CPU_ELF_CHECK_H_

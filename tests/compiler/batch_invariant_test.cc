@@ -4,7 +4,6 @@
 // one sample. KILN_BATCH_NETWORKS: how many networks; KILN_SEED: of the first.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "compiler/compile.h"
 #include "graph/builder.h"
 #include "graph/tensors.h"
+#include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/compiler/draw.h"
 #include "tests/compiler/on_vm.h"
@@ -20,11 +20,6 @@ namespace kiln {
 namespace {
 
 using testing::HasSubstr;
-
-int64_t FromEnvironment(const char* name, int64_t otherwise) {
-  const char* const text = secure_getenv(name);
-  return text != nullptr ? std::atoll(text) : otherwise;
-}
 
 Tensor Random(std::vector<int64_t> shape, Draw& draw, double scale = 1) {
   Tensor tensor = Tensor::Allocate(DType::kF32, std::move(shape));
@@ -181,8 +176,8 @@ int64_t Different(Model& batches, Model& one, const Tensor& x) {
 }
 
 TEST(BatchInvariant, SamplesHaveTheBitsTheyHaveAlone) {
-  const int64_t networks = FromEnvironment("KILN_BATCH_NETWORKS", 24);
-  const int64_t first = FromEnvironment("KILN_SEED", 1);
+  const auto networks = static_cast<int64_t>(FromEnvironment("KILN_BATCH_NETWORKS", 24));
+  const auto first = static_cast<int64_t>(FromEnvironment("KILN_SEED", 1));
   int64_t without = 0;  // samples that differ if nothing is asked for: the judge can see it
   for (int64_t seed = first; seed < first + networks; ++seed) {
     SCOPED_TRACE(testing::Message() << "KILN_SEED=" << seed);

@@ -21,6 +21,7 @@
 #include "exec/support/admission.h"
 #include "gtest/gtest.h"
 #include "kiln/model.h"
+#include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/exec/fake_program.h"
 
@@ -133,10 +134,7 @@ TEST(Callers, NeverRunMoreThreadsThanTheCap) {
 }
 
 // KILN_CALLER_RUNS, else 1,000: runs of each of 32 callers; 10,000 under ThreadSanitizer.
-int CallerRuns() {
-  const char* const text = std::getenv("KILN_CALLER_RUNS");
-  return text != nullptr ? std::atoi(text) : 1000;
-}
+int CallerRuns() { return static_cast<int>(FromEnvironment("KILN_CALLER_RUNS", 1000)); }
 
 // y = -x, by three kernels.
 FakeProgram NegateChain() {

@@ -3,7 +3,6 @@
 // and outputs lie, what is trimmed, cancelled or kept as a state. The judge computes every value of
 // the program by itself, from the list of its operations.
 #include <atomic>
-#include <cstdlib>
 #include <optional>
 #include <random>
 #include <thread>
@@ -13,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "kiln/model.h"
 #include "kiln/runtime.h"
+#include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/exec/fake_program.h"
 
@@ -176,18 +176,12 @@ class Caller {
   std::string wrong_;
 };
 
-// The value of a variable of the environment, else `other`.
-unsigned Setting(const char* name, unsigned other) {
-  const char* const text = std::getenv(name);
-  return text != nullptr ? static_cast<unsigned>(std::strtoul(text, nullptr, 10)) : other;
-}
-
 TEST(RandomService, EveryRunIsRight) {
-  const unsigned seed = Setting("KILN_SEED", 20);
+  const auto seed = static_cast<unsigned>(FromEnvironment("KILN_SEED", 20));
   SCOPED_TRACE(absl::StrCat("KILN_SEED=", seed));
   Rng rng(seed);
-  const unsigned cases = Setting("KILN_RANDOM_SERVICES", 150);
-  for (unsigned number = 0; number < cases; ++number) {
+  const uint64_t cases = FromEnvironment("KILN_RANDOM_SERVICES", 150);
+  for (uint64_t number = 0; number < cases; ++number) {
     const Case c = MakeCase(rng);
     RunOptions options;
     options.threads = 1 + Pick(rng, 3);

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -16,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
 #include "compiler/kernel_service.h"
@@ -24,6 +22,7 @@
 #include "graph/onnx/import.h"
 #include "graph/op.h"
 #include "graph/reference/interpreter.h"
+#include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 #include "tests/onnx/model_writer.h"
@@ -32,12 +31,6 @@ namespace kiln {
 namespace {
 
 using Random = std::mt19937_64;
-
-int64_t Environment(const char* name, int64_t otherwise) {
-  const char* const text = std::getenv(name);
-  int64_t value = 0;
-  return text != nullptr && absl::SimpleAtoi(text, &value) ? value : otherwise;
-}
 
 int Below(Random& random, int n) { return static_cast<int>(random() % static_cast<uint64_t>(n)); }
 bool OneIn(Random& random, int n) { return Below(random, n) == 0; }
@@ -214,8 +207,8 @@ std::vector<Tensor> RunOnVm(const Graph& graph, const std::vector<Tensor>& input
 }
 
 TEST(Recurrent, ALoopGivesTheBitsOfStepsWrittenOut) {
-  const int64_t cases = Environment("KILN_RECURRENT_CASES", 240);
-  const int64_t first = Environment("KILN_SEED", 1);
+  const auto cases = static_cast<int64_t>(FromEnvironment("KILN_RECURRENT_CASES", 240));
+  const auto first = static_cast<int64_t>(FromEnvironment("KILN_SEED", 1));
   CompileOptions never;
   never.compile_mode = CompileMode::kNever;
   never.cache.enabled = false;
