@@ -17,13 +17,17 @@
 namespace kiln {
 namespace {
 
-// Least and greatest element offset, for a shape without zeros.
+// Least and greatest element offset, for a shape without zeros. Nothing where whole axes do not fit
+// in 64 bits of bytes: what cuts an operand into parts steps over them, of one element too.
 struct Reach {
   int64_t low = 0, high = 0;
 };
 std::optional<Reach> ReachOf(const ResolvedRef& ref) {
+  const auto item = static_cast<int64_t>(SizeOf(ref.type));
   Reach reach;
   for (size_t i = 0; i < ref.shape.size(); ++i) {
+    const std::optional<int64_t> whole = CheckedMul(ref.shape[i], ref.strides[i]);
+    if (!whole || !CheckedMul(*whole, item)) return std::nullopt;
     const std::optional<int64_t> step = CheckedMul(ref.shape[i] - 1, ref.strides[i]);
     int64_t& side = step && *step < 0 ? reach.low : reach.high;
     const std::optional<int64_t> sum = step ? CheckedAdd(side, *step) : std::nullopt;
@@ -74,11 +78,14 @@ absl::StatusOr<ResolvedRef> Evaluated(const CheckedRef& ref, const SymbolValues&
   const int64_t bytes = CheckedBytes(made.type, made.shape);
   if (bytes < 0) return Wrong(made, "a negative extent, or more than 64 bits");
   made.elements = bytes / static_cast<int64_t>(SizeOf(made.type));
-  // Strides of an empty operand mean nothing, and extents beside the zero may be any.
-  made.strides =
-      made.elements == 0 ? std::vector<int64_t>(made.shape.size(), 0) : DenseStrides(made.shape);
   if (!ref.strides.empty()) {
     KILN_ASSIGN_OR_RETURN(made.strides, Evaluate(ref.strides, symbols));
+  }
+  // Strides of an empty operand mean nothing, and extents beside the zero may be any.
+  if (made.elements == 0) {
+    made.strides.assign(made.shape.size(), 0);
+  } else if (ref.strides.empty()) {
+    made.strides = DenseStrides(made.shape);
   }
   made.begin = made.end = made.offset;
   return made;

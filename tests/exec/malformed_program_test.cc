@@ -138,10 +138,11 @@ TEST(MalformedProgram, FlippedBytesNeverCrash) {
 // Changes one reference or expression somewhere to something plausible.
 void MutateRef(program::TensorRef& ref, std::mt19937_64& random, int buffers) {
   static constexpr const char* kDims[] = {
-      "n",   "4", "0",       "-1",  "4*n",        "8*n", "9223372036854775807",
-      "n/0", "m", "1000000", "n-9", "2147483648", "",    "16*n"};
-  const char* dim = kDims[random() % std::size(kDims)];
-  switch (random() % 6) {
+      "n",   "4",          "0", "-1",   "4*n", "8*n", "9223372036854775807", "n/0", "m", "1000000",
+      "n-9", "2147483648", "",  "16*n", "1",   "2",   "4611686018427387904"};
+  const auto any = [&] { return kDims[random() % std::size(kDims)]; };
+  const char* dim = any();
+  switch (random() % 7) {
     case 0:
       ref.set_buffer(static_cast<int32_t>(random() % static_cast<uint64_t>(buffers + 2)) - 1);
       break;
@@ -158,8 +159,13 @@ void MutateRef(program::TensorRef& ref, std::mt19937_64& random, int buffers) {
       if (ref.shape_size() > 0)
         ref.set_shape(static_cast<int>(random() % static_cast<uint64_t>(ref.shape_size())), dim);
       break;
-    default:
+    case 5:
       ref.add_strides(dim);
+      break;
+    default:
+      ref.clear_strides();
+      for (int i = 0; i < ref.shape_size(); ++i)
+        ref.add_strides(i == 0 ? any() : random() % 2 ? "1" : any());
       break;
   }
 }
@@ -281,6 +287,14 @@ TEST(MalformedProgram, ErrorsSayWhatIsWrong) {
         p.region().mutable_thunks(2)->mutable_kernel()->mutable_inputs(0)->set_offset("-4");
       },
       invalid, "begins outside");
+  // Of an axis with one element.
+  expect(
+      [](P& p) {
+        program::TensorRef& ref =
+            *p.region().mutable_thunks(7)->mutable_library()->mutable_outputs(0);
+        for (const char* stride : {"2", "4611686018427387904", "1"}) ref.add_strides(stride);
+      },
+      invalid, "reaches outside");
   expect([](P& p) { p.region().mutable_thunks(2)->mutable_kernel()->set_dims(0, "n"); }, invalid,
          "the kernel's dim 0 is 2");
   expect([](P& p) { p.region().mutable_thunks(2)->mutable_kernel()->set_dims(0, "3000000000000"); },
