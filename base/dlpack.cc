@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/dlpack.h"
 
-#include "kiln/dlpack.h"
+#include "kiln/tensor.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace kiln {
 namespace {
 
 // The binary interface of DLPack 1.x, under names of our own: the host's header may be of any
-// version, and defines the types that kiln/dlpack.h only declares.
+// version, and defines the types that kiln/tensor.h only declares.
 struct AbiDevice {
   int32_t type;
   int32_t id;

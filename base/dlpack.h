@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of a tensor from DLPack (kiln/dlpack.h) only its owner knows.
+// What of a tensor from DLPack (kiln/tensor.h) only its owner knows.
 #ifndef KILN_BASE_DLPACK_H_
 #define KILN_BASE_DLPACK_H_
 

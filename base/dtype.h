@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the inside of Kiln needs of element types (kiln/dtype.h): the type that a kernel computes
+// What the inside of Kiln needs of element types (kiln/tensor.h): the type that a kernel computes
 // in, and conversions of the two 16-bit floats.
 #ifndef KILN_BASE_DTYPE_H_
 #define KILN_BASE_DTYPE_H_
 
 #include <cstdint>
 
-#include "kiln/dtype.h"
+#include "kiln/tensor.h"
 
 namespace kiln {
 

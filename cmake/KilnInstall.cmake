@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # The installed tree can be moved as a whole:
 #   bin/kiln   libexec/kiln/kiln-codegen, kiln-validate   include/kiln/*.h
-#   lib/libkiln_*.a   lib/cmake/kiln   lib/kiln: the shared libraries that only Kiln needs
-#   lib/kiln/system: copies of the system's, for Kiln's programs on another machine. A program that links Kiln
-#   has lib/kiln in its run-time path, where they would hide those that it was linked with.
-# Headers of components lie under include/kiln/<component>/ for what has no public header yet; any commit may change them.
+#   lib/libkiln.so, libkiln_runtime.so   lib/cmake/kiln   lib/pkgconfig
+#   lib/kiln: the private oneDNN and the threads that it runs on; Halide
+#   lib/kiln/system: copies of the system's libraries, for a machine that lacks them
+# Components, for CPack and `cmake --install --component`: runtime, compiler, tools, dev; and system, the copies.
 set(private_libs "${CMAKE_INSTALL_LIBDIR}/kiln")
+set(helpers "${CMAKE_INSTALL_LIBEXECDIR}/kiln")
 
-# kiln_install_program(TARGET DIR): DIR is relative to the prefix.
-function(kiln_install_program target dir)
+# kiln_install_binary(TARGET COMPONENT DIR): a program or shared library, and copies of what it needs of the system.
+function(kiln_install_binary target component dir)
   if(NOT TARGET ${target})
     return()
   endif()
@@ -17,38 +18,47 @@ function(kiln_install_program target dir)
   set_target_properties(${target} PROPERTIES INSTALL_RPATH "$ORIGIN/${libs};$ORIGIN/${libs}/system")
   target_link_options(${target} PRIVATE -Wl,--disable-new-dtags)
   install(TARGETS ${target}
-    RUNTIME_DEPENDENCIES
-      PRE_INCLUDE_REGEXES "^libabsl_" "^libprotobuf-lite" "^libHalide" "^libhwy"
-      PRE_EXCLUDE_REGEXES "."
-    RUNTIME DESTINATION "${dir}"
-    LIBRARY DESTINATION "${private_libs}/system")
+    RUNTIME_DEPENDENCY_SET ${target}_system
+    RUNTIME DESTINATION "${dir}" COMPONENT ${component}
+    LIBRARY DESTINATION "${dir}" COMPONENT ${component} NAMELINK_COMPONENT dev)
+  install(RUNTIME_DEPENDENCY_SET ${target}_system
+    PRE_INCLUDE_REGEXES "^libabsl_" "^libprotobuf-lite" "^libhwy"
+    PRE_EXCLUDE_REGEXES "."
+    LIBRARY DESTINATION "${private_libs}/system" COMPONENT system)
 endfunction()
 
-kiln_install_program(kiln "${CMAKE_INSTALL_BINDIR}")
-kiln_install_program(kiln-codegen "${CMAKE_INSTALL_LIBEXECDIR}/kiln")
-kiln_install_program(kiln-validate "${CMAKE_INSTALL_LIBEXECDIR}/kiln")
-# The private oneDNN and, by exec/support, the libkomp that it runs on; programs of others that link
-# kiln::runtime take both from here too.
-install(IMPORTED_RUNTIME_ARTIFACTS kiln::onednn LIBRARY DESTINATION "${private_libs}")
+kiln_install_binary(kiln_runtime_shared runtime "${CMAKE_INSTALL_LIBDIR}")
+kiln_install_binary(kiln_shared compiler "${CMAKE_INSTALL_LIBDIR}")
+kiln_install_binary(kiln-validate runtime "${helpers}")
+kiln_install_binary(kiln-codegen compiler "${helpers}")
+kiln_install_binary(kiln tools "${CMAKE_INSTALL_BINDIR}")
+install(IMPORTED_RUNTIME_ARTIFACTS kiln::onednn LIBRARY DESTINATION "${private_libs}" COMPONENT runtime)
+install(IMPORTED_RUNTIME_ARTIFACTS Halide::Halide LIBRARY DESTINATION "${private_libs}" COMPONENT compiler)
+install(TARGETS kiln_komp LIBRARY DESTINATION "${private_libs}" COMPONENT runtime NAMELINK_SKIP)
 install(FILES "${KILN_DEPS}/onednn/share/doc/onednn/LICENSE"
   "${KILN_DEPS}/onednn/share/doc/onednn/THIRD-PARTY-PROGRAMS"
-  "${CMAKE_CURRENT_LIST_DIR}/onednn-CHANGES" DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/kiln/onednn")
+  "${CMAKE_CURRENT_LIST_DIR}/onednn-CHANGES" DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/kiln/onednn" COMPONENT runtime)
 
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/kiln" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
-foreach(component base kernel graph schedule fusion persistent_cache exec compiler)
-  install(DIRECTORY "${PROJECT_SOURCE_DIR}/${component}/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/kiln/${component}"
-    FILES_MATCHING PATTERN "*.h")
-endforeach()
-install(DIRECTORY "${KILN_GEN_DIR}/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/kiln"
-  FILES_MATCHING PATTERN "*.pb.h")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/kiln" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT dev
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 
 include(CMakePackageConfigHelpers)
 set(package "${CMAKE_INSTALL_LIBDIR}/cmake/kiln")
-set(helpers "${CMAKE_INSTALL_LIBEXECDIR}/kiln")
+set(libraries "${CMAKE_INSTALL_LIBDIR}")
+set(headers "${CMAKE_INSTALL_INCLUDEDIR}")
 configure_package_config_file(
   "${CMAKE_CURRENT_LIST_DIR}/kilnConfig.cmake.in" "${PROJECT_BINARY_DIR}/kilnConfig.cmake"
-  INSTALL_DESTINATION "${package}" PATH_VARS private_libs helpers)
+  INSTALL_DESTINATION "${package}" PATH_VARS libraries headers helpers)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/kilnConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/kilnConfig.cmake" "${PROJECT_BINARY_DIR}/kilnConfigVersion.cmake"
-  DESTINATION "${package}")
-install(EXPORT kilnTargets NAMESPACE kiln:: DESTINATION "${package}")
+  DESTINATION "${package}" COMPONENT dev)
+# As the targets of kilnConfig.cmake: with Abseil, and by the C interface alone.
+foreach(name kiln kiln_runtime kiln_c kiln_runtime_c)
+  string(REGEX REPLACE "_c$" "" library ${name})
+  set(requires "absl_status absl_statusor absl_strings")
+  if(NOT library STREQUAL name)
+    set(requires)
+  endif()
+  configure_file("${CMAKE_CURRENT_LIST_DIR}/kiln.pc.in" "${PROJECT_BINARY_DIR}/${name}.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/${name}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT dev)
+endforeach()

@@ -22,14 +22,14 @@ add_custom_target(kiln_generated)
 # interpreter would contract a*b+c and differ from the kernels.
 function(kiln_target_defaults target)
   target_compile_features(${target} PUBLIC cxx_std_20)
-  target_compile_options(${target} PRIVATE -ffp-contract=off -Wall -Wextra)
+  # Sections of their own: the shared libraries leave out what they do not export or use.
+  target_compile_options(${target} PRIVATE -ffp-contract=off -Wall -Wextra -ffunction-sections -fdata-sections)
   target_compile_options(${target} PUBLIC
-    "$<BUILD_INTERFACE:SHELL:-iquote ${PROJECT_SOURCE_DIR}>" "$<BUILD_INTERFACE:SHELL:-iquote ${PROJECT_SOURCE_DIR}/include>"
-    "$<BUILD_INTERFACE:SHELL:-iquote ${KILN_GEN_DIR}>")
-  target_include_directories(${target} PUBLIC
-    "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/kiln>")
+    "SHELL:-iquote ${PROJECT_SOURCE_DIR}" "SHELL:-iquote ${PROJECT_SOURCE_DIR}/include" "SHELL:-iquote ${KILN_GEN_DIR}")
   set_target_properties(${target} PROPERTIES
     CXX_EXTENSIONS OFF
+    CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON
     POSITION_INDEPENDENT_CODE ON
     RUNTIME_OUTPUT_DIRECTORY "${KILN_BIN_DIR}")
 endfunction()
@@ -61,24 +61,6 @@ function(kiln_deps variable)
   set(${variable} "${deps}" PARENT_SCOPE)
 endfunction()
 
-# Puts a library into the installed package. Code generation stays in its worker program and is no part
-# of it, nor are examples and the helpers of tests.
-function(kiln_export target)
-  get_target_property(links ${target} INTERFACE_LINK_LIBRARIES)
-  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "^${PROJECT_SOURCE_DIR}/(examples|tests)" OR "Halide::Halide" IN_LIST links)
-    return()
-  endif()
-  if(target STREQUAL "kiln_compile")
-    set(name compiler)
-  elseif(target STREQUAL "kiln_compiler")
-    set(name compiler_room)
-  else()
-    string(REGEX REPLACE "^kiln_" "" name ${target})
-  endif()
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
-  install(TARGETS ${target} EXPORT kilnTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-endfunction()
-
 function(kiln_library)
   cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME" "SRCS;DEPS")
   kiln_sources(sources ${ARG_SRCS})
@@ -91,7 +73,6 @@ function(kiln_library)
   kiln_use_precompiled_headers(${ARG_NAME} kiln_precompiled)
   kiln_deps(deps ${ARG_DEPS})
   target_link_libraries(${ARG_NAME} PUBLIC ${deps})
-  kiln_export(${ARG_NAME})
 endfunction()
 
 function(kiln_executable)
@@ -110,7 +91,6 @@ function(kiln_bundle name)
       target_link_libraries(${name} INTERFACE ${part})
     endif()
   endforeach()
-  kiln_export(${name})
 endfunction()
 
 # Messages for the lite runtime. A .proto is named by its path from the root, so that it imports others as
@@ -135,7 +115,6 @@ function(kiln_proto)
   kiln_target_defaults(${ARG_NAME})
   target_compile_options(${ARG_NAME} PRIVATE -w)
   target_link_libraries(${ARG_NAME} PUBLIC protobuf::libprotobuf-lite ${ARG_DEPS})
-  kiln_export(${ARG_NAME})
   add_custom_target(${ARG_NAME}_headers DEPENDS ${outputs})
   add_dependencies(kiln_generated ${ARG_NAME}_headers)
 endfunction()

@@ -151,4 +151,11 @@ absl::StatusOr<Model> Compile(Graph graph, const CompileOptions& asked) {
   });
 }
 
+absl::StatusOr<Model> Compile(GraphBuilder graph, const CompileOptions& options) {
+  return CatchExceptions(kCompiling, [&]() -> absl::StatusOr<Model> {
+    KILN_ASSIGN_OR_RETURN(Graph made, std::move(graph).Finish());
+    return Compile(std::move(made), options);
+  });
+}
+
 }  // namespace kiln

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "compiler/compile_graph.h"
 #include "compiler/kernel_service.h"
 #include "compiler/machine_of.h"
@@ -16,6 +17,11 @@
 
 namespace kiln {
 
+// Reads a model file: ONNX, or Kiln's text form where the name ends in ".graph". Errors as
+// ImportOnnx and ParseGraph, naming the file.
+absl::StatusOr<Graph> ReadModel(absl::string_view path);
+
+absl::StatusOr<Model> Compile(Graph graph, const CompileOptions& options);
 // A model opened before with these options, for callers that need its inputs and outputs first.
 absl::StatusOr<Model> Compile(std::shared_ptr<WarmModel> opened, const CompileOptions& options);
 

@@ -22,9 +22,10 @@
 #include "exec/support/kernel_code.h"
 #include "exec/vm/vm.h"
 #include "kernel/text.h"
-#include "persistent_cache/cache.h"
+#include "kiln/cache.h"
 #include "persistent_cache/directory.h"
 #include "persistent_cache/settings.h"
+#include "persistent_cache/store.h"
 
 namespace kiln {
 namespace {

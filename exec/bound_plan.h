@@ -21,7 +21,6 @@
 #include "exec/plan.h"
 #include "exec/support/launch.h"
 #include "kiln/model.h"
-#include "kiln/run_control.h"
 
 namespace kiln {
 

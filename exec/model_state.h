@@ -28,14 +28,13 @@
 #include "exec/support/pool.h"
 #include "exec/updated_constants.h"
 #include "kiln/model.h"
-#include "kiln/run_control.h"
 
 namespace kiln {
 
 class RecordedProvider;  // exec/recorded_provider.h
 class ScriptRun;         // exec/script.h; who destroys states includes it
 
-struct Model::State {
+struct KILN_INSIDE Model::State {
   // `options` are checked, and name a runtime.
   State(std::shared_ptr<VariantProvider> p, const RunOptions& o);
   // A part of another model, which outlives it: it has the same threads.
@@ -122,7 +121,7 @@ struct Model::State {
   absl::Status BindScript(const std::vector<InputInfo>& info, PreparedRun& prepared) const;
 };
 
-struct Context::Impl {
+struct KILN_INSIDE Context::Impl {
   explicit Impl(Model::State* m);
 
   absl::Status Bind(size_t input, Tensor view);

@@ -16,7 +16,7 @@
 #include "exec/strided_copy.h"
 #include "exec/support/subdomains.h"
 #include "exec/vm/vm.h"
-#include "kiln/dtype.h"
+#include "kiln/tensor.h"
 
 namespace kiln {
 

@@ -29,7 +29,7 @@ class RuntimeExtension {
   virtual void Maintain() = 0;
 };
 
-struct Runtime::State {
+struct KILN_INSIDE Runtime::State {
   explicit State(RuntimeOptions o);
 
   // The pool of models with so many threads; 0: that of the runtime. Lives as long as a model has

@@ -25,7 +25,6 @@
 #include "exec/provider.h"
 #include "kiln/dim.h"
 #include "kiln/model.h"
-#include "kiln/run_control.h"
 
 namespace kiln {
 

@@ -11,9 +11,10 @@
 #include "fusion/node_reads.h"
 #include "fusion/pass.h"
 #include "fusion/rewrite.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/op.h"
 #include "graph/tensors.h"
+#include "kiln/graph.h"
 
 namespace kiln {
 namespace {

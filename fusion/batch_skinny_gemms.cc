@@ -15,8 +15,9 @@
 #include "base/status_macros.h"
 #include "fusion/pass.h"
 #include "fusion/rewrite.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/op.h"
+#include "kiln/graph.h"
 
 namespace kiln {
 namespace {

@@ -25,8 +25,9 @@
 #include "fusion/node_reads.h"
 #include "fusion/pass.h"
 #include "fusion/rewrite.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/op.h"
+#include "kiln/graph.h"
 
 namespace kiln {
 namespace {

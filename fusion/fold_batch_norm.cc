@@ -16,9 +16,10 @@
 #include "base/status_macros.h"
 #include "fusion/literal.h"
 #include "fusion/pass.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/op.h"
 #include "graph/tensors.h"
+#include "kiln/graph.h"
 
 namespace kiln {
 namespace {

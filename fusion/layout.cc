@@ -23,9 +23,10 @@
 #include "fusion/node_analysis.h"
 #include "fusion/pass.h"
 #include "fusion/strided_view.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/op.h"
 #include "graph/tensors.h"
+#include "kiln/graph.h"
 
 namespace kiln {
 namespace {

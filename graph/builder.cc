@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/builder.h"
-
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "graph/graph.h"
 #include "graph/op.h"
 #include "graph/tensors.h"
+#include "kiln/graph.h"
 
 namespace kiln {
 namespace {
@@ -23,9 +24,38 @@ size_t CountOfParts(const Graph& graph, const std::vector<ValueId>& inputs, cons
   return count && *count > 0 ? static_cast<size_t>(*count) : 0;
 }
 
+// kInvalidArgument: the graph has no such value. An absent input is one that is not valid.
+absl::Status CheckIds(const Graph& graph, const std::vector<ValueId>& ids, absl::string_view op) {
+  for (const ValueId id : ids) {
+    if (id.v < static_cast<int64_t>(graph.values().size())) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("graph \"", graph.name, "\", ", op, ": value ", id.v, " is not one of its ",
+                     graph.values().size(), "; a value belongs to the builder that gave it"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-GraphBuilder::GraphBuilder(std::string name) { own_.name = std::move(name); }
+GraphBuilder::GraphBuilder(std::string name) : own_(std::make_unique<Graph>()), graph_(own_.get()) {
+  own_->name = std::move(name);
+}
+
+GraphBuilder::GraphBuilder(Graph* graph) : graph_(graph) {}
+
+GraphBuilder::GraphBuilder(GraphBuilder&& other) noexcept
+    : own_(std::move(other.own_)),
+      graph_(std::exchange(other.graph_, nullptr)),
+      status_(std::exchange(other.status_, absl::FailedPreconditionError(
+                                               "graph builder: its graph was moved away"))) {}
+
+GraphBuilder::~GraphBuilder() = default;
+
+const Value& GraphBuilder::value(ValueId id) const { return graph_->value(id); }
+
+DType GraphBuilder::type(ValueId id) const { return graph_->value(id).type; }
+
+const Shape& GraphBuilder::shape(ValueId id) const { return graph_->value(id).shape; }
 
 ValueId GraphBuilder::Input(std::string name, DType type, Shape shape) {
   return status_.ok() ? graph_->AddInput(std::move(name), type, std::move(shape)) : ValueId{};
@@ -54,6 +84,8 @@ std::vector<ValueId> GraphBuilder::Ops(absl::string_view op, std::vector<ValueId
         absl::StrCat("op \"", op, "\": there is none of this name; see \"kiln ops\""));
     return {};
   }
+  status_ = CheckIds(*graph_, inputs, op);
+  if (!status_.ok()) return {};
   std::vector<std::string> outputs;
   if (def->num_outputs < 0) outputs.resize(CountOfParts(*graph_, inputs, attrs));
   absl::StatusOr<std::vector<ValueId>> ids = graph_->AddNode(
@@ -72,13 +104,22 @@ ValueId GraphBuilder::Op(absl::string_view op, std::vector<ValueId> inputs, Attr
 }
 
 void GraphBuilder::Output(ValueId value, std::string name) {
+  if (status_.ok() && !value.valid())
+    status_ = absl::InvalidArgumentError(
+        absl::StrCat("graph \"", graph_->name, "\", output \"", name, "\": no value"));
+  if (status_.ok()) status_ = CheckIds(*graph_, {value}, absl::StrCat("output \"", name, "\""));
   if (status_.ok()) graph_->AddOutput(value, std::move(name));
 }
 
 absl::StatusOr<Graph> GraphBuilder::Finish() && {
   KILN_RETURN_IF_ERROR(status_);
-  KILN_RETURN_IF_ERROR(Verify(own_));
-  return std::move(own_);
+  KILN_RETURN_IF_ERROR(Verify(*own_));
+  return std::move(*own_);
+}
+
+absl::StatusOr<Body> GraphBuilder::FinishBody() && {
+  KILN_ASSIGN_OR_RETURN(Graph graph, std::move(*this).Finish());
+  return std::make_shared<const Graph>(std::move(graph));
 }
 
 }  // namespace kiln

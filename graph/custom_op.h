@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "graph/builder.h"
 #include "graph/graph.h"
+#include "kiln/graph.h"
 
 namespace kiln {
 

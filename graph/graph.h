@@ -35,34 +35,16 @@
 #include "base/guard.h"
 #include "base/tensor.h"
 #include "kiln/dim.h"
+#include "kiln/graph.h"
 
 namespace kiln {
 
 struct OpDef;
-class Graph;
 
 struct NodeId {
   int32_t v = -1;
   friend auto operator<=>(const NodeId&, const NodeId&) = default;
 };
-struct ValueId {
-  int32_t v = -1;
-  bool valid() const { return v >= 0; }
-  friend auto operator<=>(const ValueId&, const ValueId&) = default;
-};
-
-// A graph that a node owns: a branch of `if`, the body of `loop`. It is closed: what it takes from
-// the graph around it are inputs of its own, which the node feeds. Symbols of the graph around it
-// keep their meaning inside. Shared, since copies of a node have the same body; never changed.
-using Body = std::shared_ptr<const Graph>;
-struct CustomOp;  // custom_op.h
-
-// An attribute: one of a closed set. Lists may be empty.
-using AttrValue =
-    std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, DType,
-                 Tensor, Body, std::shared_ptr<const CustomOp>>;
-using Attrs = std::map<std::string, AttrValue>;
-
 struct Value {
   std::string name;
   DType type = DType::kF32;

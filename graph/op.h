@@ -177,7 +177,7 @@ struct IndexMap {
   bool view = false;
 };
 
-class GraphBuilder;  // graph/builder.h
+class GraphBuilder;  // kiln/graph.h
 
 struct TestRange {
   double lo = -4, hi = 4;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "persistent_cache/cache.h"
+#include "kiln/cache.h"
 
 #include <utility>
 
 #include "base/catch_exceptions.h"
 #include "base/status_macros.h"
 #include "persistent_cache/directory.h"
+#include "persistent_cache/store.h"
 
 namespace kiln {
 
@@ -27,5 +28,11 @@ absl::StatusOr<std::shared_ptr<Cache>> Cache::Open(CacheSettings settings) {
     return std::shared_ptr<Cache>(new Cache(std::move(store)));
   });
 }
+
+CacheCounters Cache::Snapshot() const { return store_->counters(); }
+
+const std::string& Cache::directory() const { return store_->directory(); }
+
+bool Cache::read_only() const { return store_->read_only(); }
 
 }  // namespace kiln

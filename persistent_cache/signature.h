@@ -19,12 +19,13 @@
 #include "absl/strings/string_view.h"
 #include "base/file_system.h"
 #include "base/sha256.h"
+#include "kiln/cache.h"
 
 struct evp_pkey_st;  // OpenSSL's key
 
 namespace kiln {
 
-using PublicKey = Sha256Digest;  // 32 bytes too, and the same text form
+// PublicKey (kiln/cache.h): 32 bytes as a Sha256Digest, and the same text form.
 using Signature = std::array<uint8_t, 64>;
 
 class SigningKey {
@@ -47,12 +48,6 @@ class SigningKey {
 };
 
 bool IsSignedBy(const PublicKey& key, absl::string_view message, const Signature& signature);
-
-// Whose packs are read.
-struct PackTrust {
-  std::map<PublicKey, std::string> signers;  // name by key
-  bool unsigned_too = false;                 // also packs that nobody known has signed
-};
 
 // The lines of a trust file. kInvalidArgument names the line that cannot be read.
 absl::StatusOr<std::map<PublicKey, std::string>> ParseTrustFile(absl::string_view text);

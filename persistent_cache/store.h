@@ -39,6 +39,7 @@
 #include "base/long_mutex.h"
 #include "base/mutex.h"
 #include "base/thread.h"
+#include "kiln/cache.h"
 #include "persistent_cache/entry.h"
 #include "persistent_cache/key.h"
 #include "persistent_cache/layout.h"
@@ -47,25 +48,6 @@
 #include "persistent_cache/statistics.h"
 
 namespace kiln {
-
-inline constexpr int64_t kDefaultCacheBytes = int64_t{2} << 30;
-
-// Something that happened to one entry. Of what is no kernel only trouble is told, and evictions.
-struct CacheEvent {
-  enum class Kind : uint8_t {
-    kHit,
-    kMiss,
-    kPublished,     // an entry, or a known failure
-    kNotPublished,  // the disk is full, ...: what was built is used and not kept
-    kDamaged,       // an entry failed a check and is not used
-    kEvicted,
-  };
-  Kind kind = Kind::kHit;
-  CacheKey key{};
-  std::string target;    // "x86-64-v3"; "" where unknown
-  uint64_t wall_ms = 0;  // kHit: what building took
-};
-using CacheEventFn = std::function<void(const CacheEvent&)>;
 
 struct StoreOptions {
   std::string directory;                   // as given; resolved and checked by Open
@@ -76,16 +58,6 @@ struct StoreOptions {
   std::string shared_directory = "";          // looked into last; empty: none
   std::function<int64_t()> now_ns = nullptr;  // null: the system's clock
   CacheEventFn on_event = nullptr;            // from any thread, with no lock held; may throw
-};
-
-// Counts of this process since Open.
-struct StoreCounters {
-  uint64_t hits = 0, misses = 0;
-  uint64_t published = 0;         // entries
-  uint64_t failures = 0;          // known failures published
-  uint64_t publish_failures = 0;  // not kept: disk full, ...
-  uint64_t damaged = 0, evictions = 0;
-  uint64_t saved_ms = 0;  // what building the hits took when they were built
 };
 
 // The section "blob" of an entry, at an address that is a multiple of 64, for as long as `owner`
@@ -171,7 +143,7 @@ class Store {
   CacheStatistics Statistics();
   absl::Status ZeroStatistics();
 
-  StoreCounters counters() const;
+  CacheCounters counters() const;
   const std::string& directory() const { return options_.directory; }
   const StoreLayout& layout() const { return layout_; }
   bool read_only() const { return options_.read_only; }

@@ -178,7 +178,7 @@ absl::Status Store::ZeroStatistics() {
   return kiln::ZeroStatistics(files_, layout_, Now());
 }
 
-StoreCounters Store::counters() const {
+CacheCounters Store::counters() const {
   const MutexLock lock(mutex_);
   return {.hits = total_.hits,
           .misses = total_.misses,

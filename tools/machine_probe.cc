@@ -12,9 +12,10 @@
 
 #include "base/status_macros.h"
 #include "base/thread.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/tensors.h"
 #include "kiln/compile.h"
+#include "kiln/graph.h"
 
 namespace kiln {
 namespace {

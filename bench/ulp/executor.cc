@@ -10,9 +10,10 @@
 #include "compiler/compile.h"
 #include "exec/support/launch.h"
 #include "exec/vm/vm.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "kernel/abi.h"
 #include "kernel/text.h"
+#include "kiln/graph.h"
 
 namespace kiln::ulp {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "base/status_macros.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/onnx/compose.h"
 #include "graph/onnx/constant_value.h"
 #include "graph/onnx/importer.h"
@@ -19,6 +19,7 @@
 #include "graph/open_extents.h"
 #include "graph/rebuild.h"
 #include "graph/tensors.h"
+#include "kiln/graph.h"
 
 namespace kiln::onnx {
 namespace {

@@ -23,9 +23,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "graph/builder.h"
 #include "graph/graph.h"
 #include "graph/onnx/tensor_proto.h"
+#include "kiln/graph.h"
 
 namespace kiln::onnx {
 

@@ -5,12 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/onnx/importer.h"
 #include "graph/onnx/limits.h"
 #include "graph/onnx/node_view.h"
 #include "graph/op.h"
 #include "graph/tensors.h"
+#include "kiln/graph.h"
 
 namespace kiln::onnx {
 namespace {

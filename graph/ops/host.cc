@@ -5,11 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/infer.h"
 #include "graph/needed_value.h"
 #include "graph/ops/ops.h"
 #include "graph/tensors.h"
+#include "kiln/graph.h"
 
 namespace kiln::ops {
 namespace {

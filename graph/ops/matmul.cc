@@ -4,10 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/infer.h"
 #include "graph/ops/bytes.h"
 #include "graph/ops/ops.h"
+#include "kiln/graph.h"
 
 namespace kiln::ops {
 namespace {

@@ -2,9 +2,10 @@
 // Composites: what they mean is their decomposition into other ops. 16-bit floats are widened first
 // and narrowed last, so that the whole rounds once.
 #include "base/status_macros.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/infer.h"
 #include "graph/ops/ops.h"
+#include "kiln/graph.h"
 
 namespace kiln::ops {
 namespace {

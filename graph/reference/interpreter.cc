@@ -8,15 +8,16 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "base/status_macros.h"
-#include "graph/builder.h"
 #include "graph/check_node.h"
 #include "graph/custom_op.h"
+#include "graph/graph.h"
 #include "graph/infer.h"
 #include "graph/op.h"
 #include "graph/rebuild.h"
 #include "graph/reference/evaluate.h"
 #include "graph/reference/scalar.h"
 #include "graph/tensors.h"
+#include "kiln/graph.h"
 
 namespace kiln {
 namespace {

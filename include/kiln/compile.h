@@ -17,24 +17,19 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "kiln/graph.h"
 #include "kiln/model.h"
 #include "kiln/options.h"
 #include "kiln/status.h"
 
 namespace kiln {
 
-class Graph;  // graph/graph.h
-
-// Reads a model file: ONNX, or Kiln's text form where the name ends in ".graph". Errors as
-// ImportOnnx and ParseGraph, naming the file.
-absl::StatusOr<Graph> ReadModel(absl::string_view path);
-
 // Compiles a model and, in `block` mode, builds all kernels it needs. What the cache has of a model
 // file, its Program and kernels, is fetched instead. A package (LoadPackage; its name ends in
 // ".kiln") is loaded as it is. kInvalidArgument: the model or an option is wrong; kUnimplemented:
 // lists what is not supported. Never fails for want of a compiler, a cache or disk space.
-absl::StatusOr<Model> Compile(absl::string_view path, const CompileOptions& options);
-absl::StatusOr<Model> Compile(Graph graph, const CompileOptions& options);
+KILN_API absl::StatusOr<Model> Compile(absl::string_view path, const CompileOptions& options);
+KILN_API absl::StatusOr<Model> Compile(GraphBuilder graph, const CompileOptions& options);
 
 // A model file that is in memory.
 struct ModelBytes {
@@ -51,8 +46,8 @@ struct ModelBytes {
 };
 // The regular file behind a descriptor that can be read, mapped: whoever cuts the file short then
 // ends this process when it reads there. The descriptor is the caller's, and not needed any more.
-absl::StatusOr<ModelBytes> MapModel(int descriptor);
-absl::StatusOr<Model> Compile(const ModelBytes& bytes, const CompileOptions& options);
+KILN_API absl::StatusOr<ModelBytes> MapModel(int descriptor);
+KILN_API absl::StatusOr<Model> Compile(const ModelBytes& bytes, const CompileOptions& options);
 
 // What a model takes and gives, without compiling it.
 struct ModelDescription {
@@ -60,8 +55,8 @@ struct ModelDescription {
   std::string form;                      // "onnx", "graph", "package"
   std::vector<std::string> unsupported;  // operators that Compile would refuse
 };
-absl::StatusOr<ModelDescription> Describe(absl::string_view path);
-absl::StatusOr<ModelDescription> Describe(const ModelBytes& bytes);
+KILN_API absl::StatusOr<ModelDescription> Describe(absl::string_view path);
+KILN_API absl::StatusOr<ModelDescription> Describe(const ModelBytes& bytes);
 }  // namespace kiln
 
 #endif  // KILN_COMPILE_H_

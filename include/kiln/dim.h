@@ -25,8 +25,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "kiln/status.h"
 
 namespace kiln {
 
@@ -34,7 +34,7 @@ class Dim;
 using Shape = std::vector<Dim>;
 using SymbolValues = std::map<std::string, int64_t>;
 
-class Dim {
+class KILN_API Dim {
  public:
   Dim() = default;     // 0
   Dim(int64_t value);  // NOLINT: implicit, so that shapes read {batch, 3, 224}
@@ -45,9 +45,9 @@ class Dim {
   std::optional<int64_t> constant() const;  // the value, if no symbol is left
   bool IsConst(int64_t value) const { return constant() == value; }
 
-  friend Dim operator+(const Dim& a, const Dim& b);
-  friend Dim operator-(const Dim& a, const Dim& b);
-  friend Dim operator*(const Dim& a, const Dim& b);
+  KILN_API friend Dim operator+(const Dim& a, const Dim& b);
+  KILN_API friend Dim operator-(const Dim& a, const Dim& b);
+  KILN_API friend Dim operator*(const Dim& a, const Dim& b);
   // Rounds towards minus infinity; by zero: an error on Evaluate.
   Dim FloorDiv(const Dim& divisor) const;
   Dim Mod(const Dim& divisor) const;  // sign of the divisor
@@ -58,8 +58,9 @@ class Dim {
 
   // Structural; equal canonical forms. Two unequal Dims may still be equal for some or all values
   // of their symbols.
-  friend bool operator==(const Dim& a, const Dim& b);
-  friend bool operator<(const Dim& a, const Dim& b);  // a total order without meaning, for sorting
+  KILN_API friend bool operator==(const Dim& a, const Dim& b);
+  KILN_API friend bool operator<(const Dim& a,
+                                 const Dim& b);  // a total order without meaning, for sorting
 
   // kNotFound names a symbol without a value; kInvalidArgument on division by zero or overflow.
   absl::StatusOr<int64_t> Evaluate(const SymbolValues& values) const;
@@ -93,19 +94,20 @@ class Dim {
 
 inline constexpr int kMaxDimSize = 500;
 
-struct Dim::Atom {
+struct KILN_API Dim::Atom {
   enum class Kind : uint8_t { kSymbol, kFloorDiv, kMod, kMin, kMax };
   Kind kind = Kind::kSymbol;
   std::string symbol;     // kSymbol
   std::vector<Dim> args;  // two for all others; sorted for kMin and kMax
 };
 
-std::string ToString(const Shape& shape);                  // "[n, 3, 224]"
-absl::StatusOr<Shape> ParseShape(absl::string_view text);  // the inverse
-Dim Product(const Shape& shape);                           // 1 for []
-absl::StatusOr<std::vector<int64_t>> Evaluate(const Shape& shape, const SymbolValues& values);
-std::optional<std::vector<int64_t>> Constant(const Shape& shape);  // all extents known
-Shape ToShape(const std::vector<int64_t>& extents);
+KILN_API std::string ToString(const Shape& shape);                  // "[n, 3, 224]"
+KILN_API absl::StatusOr<Shape> ParseShape(absl::string_view text);  // the inverse
+KILN_API Dim Product(const Shape& shape);                           // 1 for []
+KILN_API absl::StatusOr<std::vector<int64_t>> Evaluate(const Shape& shape,
+                                                       const SymbolValues& values);
+KILN_API std::optional<std::vector<int64_t>> Constant(const Shape& shape);  // all extents known
+KILN_API Shape ToShape(const std::vector<int64_t>& extents);
 
 }  // namespace kiln
 

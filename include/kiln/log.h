@@ -16,13 +16,14 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
+#include "kiln/status.h"
 
 namespace kiln {
 
 enum class LogLevel : uint8_t { kDebug, kInfo, kWarning, kError, kOff };
 
 // Takes lines from any thread, also at once.
-class LogSink {
+class KILN_API LogSink {
  public:
   virtual ~LogSink() = default;
   // `message` has no line end and is valid during the call only. What it throws is lost.
@@ -32,9 +33,9 @@ class LogSink {
 // Sends lines to `sink` from now on, or to stderr ("kiln: warning: ...") when it is null. The
 // caller keeps the sink alive until it is replaced and no thread writes. Returns the sink before,
 // null for stderr.
-LogSink* SetLogSink(LogSink* sink);
+KILN_API LogSink* SetLogSink(LogSink* sink);
 
-void SetLogLevel(LogLevel level);
+KILN_API void SetLogLevel(LogLevel level);
 
 }  // namespace kiln
 

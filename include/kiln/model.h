@@ -12,17 +12,18 @@
 #ifndef KILN_MODEL_H_
 #define KILN_MODEL_H_
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 #include "kiln/dim.h"
-#include "kiln/dtype.h"
-#include "kiln/run_control.h"
 #include "kiln/status.h"
 #include "kiln/tensor.h"
 
@@ -58,8 +59,8 @@ struct StateBuffer {
   std::string input, output;
 };
 
-inline constexpr int kMaxThreads = 1024;  // correctness
-absl::Status CheckThreads(int threads);   // kInvalidArgument: not from 0 to kMaxThreads
+inline constexpr int kMaxThreads = 1024;          // correctness
+KILN_API absl::Status CheckThreads(int threads);  // kInvalidArgument: not from 0 to kMaxThreads
 
 // Where the temporaries of a run lie.
 enum class Temporaries : uint8_t {
@@ -93,7 +94,7 @@ using ThunkFn = std::function<absl::Status(const ThunkView&)>;
 
 class SharedArena;
 // Memory for temporaries that models take turns to use (RunOptions::shared_arena). Thread-safe.
-std::shared_ptr<SharedArena> NewSharedArena();
+KILN_API std::shared_ptr<SharedArena> NewSharedArena();
 
 struct RunOptions {
   // 0 to kMaxThreads. Hard cap of the Model, however many callers it has; 0: the CPUs of the
@@ -134,6 +135,44 @@ struct RunOptions {
   std::function<void(const absl::Status&)> on_finish = nullptr;
 };
 
+// How a run in progress is told to stop. It is looked at before every launch, and before every
+// iteration of a loop; a launch that has begun goes on to its end.
+//
+//   kiln::RunControl control;
+//   control.cancel = std::make_shared<std::atomic<bool>>(false);
+//   control.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
+//   context.Run(control);    // kCancelled once *control.cancel is true, kDeadlineExceeded
+//
+// What a run that was stopped had begun to write is not valid; memory and plans are as after any
+// run, and the next one is right.
+struct RunControl {
+  using Clock = std::chrono::steady_clock;
+  std::shared_ptr<const std::atomic<bool>> cancel;  // null: nobody cancels
+  std::optional<Clock::time_point> deadline;
+  // Of the device that the model runs on, such as a cudaStream_t; the CPU has none: null.
+  void* stream = nullptr;
+
+  absl::Status Check() const {
+    if (stream != nullptr) return NoStream();
+    if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return Cancelled();
+    if (deadline && Clock::now() >= *deadline) return Late();
+    return absl::OkStatus();
+  }
+
+ private:
+  static absl::Status NoStream() {
+    return absl::InvalidArgumentError(
+        "stream: the model runs on the CPU, which has no streams; leave it null");
+  }
+  static absl::Status Cancelled() {
+    return absl::CancelledError("the run was cancelled before its end; its outputs are not valid");
+  }
+  static absl::Status Late() {
+    return absl::DeadlineExceededError(
+        "the deadline passed before the end of the run; its outputs are not valid");
+  }
+};
+
 // Where the bytes of a model are.
 struct MemoryReport {
   // Weights and other constants of the newest plan, packed ones included, and updatable ones.
@@ -167,7 +206,7 @@ struct ThunkTime {
 
 class Context;
 
-class Model {
+class KILN_API Model {
  public:
   // Empty, as one that was moved from: no ports, Run and its contexts answer kFailedPrecondition.
   Model() = default;
@@ -220,7 +259,7 @@ class Model {
   std::shared_ptr<State> state_;
 };
 
-class Context {
+class KILN_API Context {
  public:
   Context(Context&&) noexcept;
   Context& operator=(Context&&) noexcept;
@@ -287,8 +326,8 @@ enum class PackageValidation : uint8_t {
 
 // A model that `kiln compile` has made: it needs neither compiler nor cache. kDataLoss: damaged, of
 // another version, or no package; kNotFound and the like for the file.
-absl::StatusOr<Model> LoadPackage(absl::string_view path, const RunOptions& options = {},
-                                  PackageValidation validate = PackageValidation::kTrust);
+KILN_API absl::StatusOr<Model> LoadPackage(absl::string_view path, const RunOptions& options = {},
+                                           PackageValidation validate = PackageValidation::kTrust);
 
 }  // namespace kiln
 

@@ -27,7 +27,7 @@
 
 namespace kiln {
 
-class Cache;  // persistent_cache/cache.h
+class Cache;  // kiln/cache.h
 
 struct CacheOptions {
   bool enabled = true;
@@ -40,7 +40,7 @@ struct CacheOptions {
 };
 
 // Gives memory for arenas, copies of inputs, and outputs. Thread-safe; must not throw.
-class Allocator {
+class KILN_API Allocator {
  public:
   virtual ~Allocator() = default;
   // `bytes` > 0 bytes at a multiple of `alignment`, a power of two from 64 on. Null: there is no
@@ -52,7 +52,7 @@ class Allocator {
 
 // Threads of the host in place of Kiln's own. Thread-safe; must not throw. May be given up last on
 // one of them: its destructor must not wait for the thread that it is called on.
-class Executor {
+class KILN_API Executor {
  public:
   virtual ~Executor() = default;
   // Calls task(data, 1) ... task(data, members - 1), each at once and on a thread of its own, and
@@ -96,7 +96,7 @@ struct RuntimeMetrics {
   int64_t idle_bytes = 0;                     // of those, kept by contexts that do not run
 };
 
-class Runtime {
+class KILN_API Runtime {
  public:
   // kInvalidArgument: a number is out of its range.
   static absl::StatusOr<std::shared_ptr<Runtime>> Create(RuntimeOptions options);

@@ -21,4 +21,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+// Before what libkiln.so and libkiln_runtime.so export.
+#define KILN_API __attribute__((visibility("default")))
+// Before a part of an exported class that is not.
+#define KILN_INSIDE __attribute__((visibility("hidden")))
+
 #endif  // KILN_STATUS_H_

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "absl/strings/string_view.h"
+#include "kiln/status.h"
 
 namespace kiln {
 
@@ -20,7 +21,7 @@ enum class DeviceKind : uint8_t {
   kCpu,
 };
 
-struct Target {
+struct KILN_API Target {
   DeviceKind device = DeviceKind::kCpu;
   uint8_t level = 0;  // of the device; 0 has no code, its kernels run on the VM
 
@@ -38,7 +39,7 @@ struct Target {
 
 // What kernels are compiled for where nothing else is asked: the level of the first device of this
 // computer. Found once; thread-safe.
-Target HostTarget();
+KILN_API Target HostTarget();
 
 }  // namespace kiln
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Tensor is a view: address, element type, shape, strides, device, and a share in whatever owns
-// the memory.
+// the memory. DLPack takes it to other libraries and back.
 //
 // Copying a Tensor copies the view, never the elements. A Tensor made by Allocate owns 64-byte
 // aligned memory of its own; one made by View keeps `owner` alive for as long as any copy of the
@@ -14,14 +14,52 @@
 #ifndef KILN_TENSOR_H_
 #define KILN_TENSOR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
-#include "kiln/dtype.h"
+#include "absl/strings/string_view.h"
+#include "kiln/status.h"
 #include "kiln/target.h"
 
+struct DLManagedTensor;  // dlpack/dlpack.h
+struct DLManagedTensorVersioned;
+
 namespace kiln {
+
+// The element types. f16 and bf16 are storage types: kernels load them, compute in f32 and round
+// once at the store. bool is stored as one byte, 0 or 1.
+enum class DType : uint8_t {
+  kF32,
+  kF64,
+  kF16,
+  kBF16,
+  kI8,
+  kI16,
+  kI32,
+  kI64,
+  kU8,
+  kU16,
+  kU32,
+  kU64,
+  kBool
+};
+inline constexpr int kNumDTypes = 13;
+
+// "f32", "bf16", "i64", "u8", "bool", ...
+KILN_API absl::string_view Name(DType type);
+
+// The inverse of Name; nothing for any other text.
+KILN_API std::optional<DType> ParseDType(absl::string_view name);
+
+// Bytes of one stored element.
+KILN_API size_t SizeOf(DType type);
+
+KILN_API bool IsFloat(DType type);   // f32 f64 f16 bf16
+KILN_API bool IsSigned(DType type);  // i8 .. i64
+KILN_API bool IsInt(DType type);     // signed and unsigned integers; not bool
 
 // Where memory is: the device of that kind with this number.
 struct Device {
@@ -31,7 +69,7 @@ struct Device {
   friend bool operator==(const Device&, const Device&) = default;
 };
 
-class Tensor {
+class KILN_API Tensor {
  public:
   // An empty view: no data, shape [0].
   Tensor() = default;
@@ -71,6 +109,30 @@ class Tensor {
   Device device_;
   std::shared_ptr<void> owner_;
 };
+
+// ---- Tensors to and from other libraries by DLPack, without a copy.
+//
+//   DLManagedTensorVersioned* out = *kiln::ToDLPack(tensor);  // its consumer calls out->deleter
+//   absl::StatusOr<kiln::Tensor> in = kiln::FromDLPack(managed);  // from PyTorch, JAX, ...
+//
+// Include <dlpack/dlpack.h> of your own for the types: Kiln only names them. Both forms are those
+// of DLPack 1.x; the older DLManagedTensor, of all versions before, has no flags. Thread-safe.
+//
+// A tensor that its producer marks as read-only may be an input; Context::BindOutput refuses it,
+// and what is made of it by ToDLPack is marked again. Memory need not be aligned: an input whose
+// elements are not aligned to their size, or not dense, is copied by each run that reads it.
+
+// A view of the tensor's memory with a share in its owner, for the consumer to give back with its
+// deleter, once and on any thread. kInvalidArgument: of a read-only tensor there is no older form.
+KILN_API absl::StatusOr<DLManagedTensorVersioned*> ToDLPack(const Tensor& tensor);
+KILN_API absl::StatusOr<DLManagedTensor*> ToUnversionedDLPack(const Tensor& tensor);
+
+// A view of what `managed` describes; its deleter is called when the last copy of the view goes, on
+// whichever thread that is. On an error the deleter is not called: `managed` stays the caller's.
+// kInvalidArgument: null, another major version, a type that Kiln has not (lanes among them), a
+// shape or address that is malformed. kUnimplemented: on a device that Kiln has not.
+KILN_API absl::StatusOr<Tensor> FromDLPack(DLManagedTensorVersioned* managed);
+KILN_API absl::StatusOr<Tensor> FromDLPack(DLManagedTensor* managed);
 
 }  // namespace kiln
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors by DLPack, against a producer and a consumer with structs of their own.
-#include "kiln/dlpack.h"
+#include "kiln/tensor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

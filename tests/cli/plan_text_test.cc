@@ -14,10 +14,11 @@
 #include "exec/memory_plan.h"
 #include "exec/plan_info.h"
 #include "gmock/gmock.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/tensors.h"
 #include "gtest/gtest.h"
 #include "kiln/compile.h"
+#include "kiln/graph.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln {

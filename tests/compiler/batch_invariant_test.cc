@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "compiler/compile.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/tensors.h"
+#include "kiln/graph.h"
 #include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/compiler/draw.h"

@@ -14,7 +14,7 @@
 #include "base/compare.h"
 #include "compiler/compile.h"
 #include "graph/text.h"
-#include "kiln/dlpack.h"
+#include "kiln/tensor.h"
 #include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/compiler/counted_malloc.h"

@@ -4,9 +4,10 @@
 
 #include "compiler/compile.h"
 #include "gmock/gmock.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/text.h"
 #include "gtest/gtest.h"
+#include "kiln/graph.h"
 #include "tests/base/status_matchers.h"
 #include "tests/compiler/on_vm.h"
 #include "tests/graph/tensors.h"

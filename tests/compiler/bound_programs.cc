@@ -8,7 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
+#include "kiln/graph.h"
 #include "tests/compiler/draw.h"
 #include "tests/fusion/random_graph.h"
 #include "tests/fusion/random_moves.h"

@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "compiler/compile.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
+#include "kiln/graph.h"
 #include "kiln/runtime.h"
 #include "tests/base/status_matchers.h"
 

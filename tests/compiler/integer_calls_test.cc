@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "compiler/compile.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/reference/interpreter.h"
 #include "graph/tensors.h"
+#include "kiln/graph.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln {

@@ -5,8 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/tensors.h"
+#include "kiln/graph.h"
 #include "tests/compiler/draw.h"
 
 namespace kiln {

@@ -12,8 +12,9 @@
 #include <vector>
 
 #include "compiler/compile.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/text.h"
+#include "kiln/graph.h"
 #include "kiln/runtime.h"
 #include "tests/base/status_matchers.h"
 #include "tests/compiler/counted_malloc.h"

@@ -10,12 +10,13 @@
 #include "fusion/form_groups.h"
 #include "fusion/lower.h"
 #include "fusion/pipeline.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/op.h"
 #include "graph/tensors.h"
 #include "graph/text.h"
 #include "gtest/gtest.h"
 #include "kernel/text.h"
+#include "kiln/graph.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln {

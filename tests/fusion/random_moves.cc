@@ -10,11 +10,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/tensors.h"
 #include "kernel/naive.h"
 #include "kernel/scalar_expr.h"
 #include "kiln/dim.h"
+#include "kiln/graph.h"
 
 namespace kiln {
 namespace {

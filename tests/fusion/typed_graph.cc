@@ -13,8 +13,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/tensors.h"
+#include "kiln/graph.h"
 
 namespace kiln {
 namespace {

@@ -2,10 +2,11 @@
 // Chains of shape arithmetic, as exporters write them, are known when the model is compiled.
 #include "graph/shape_content.h"
 
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/op.h"
 #include "graph/text.h"
 #include "gtest/gtest.h"
+#include "kiln/graph.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/graph.h"
+#include "kiln/graph.h"
 
 #include <algorithm>
 #include <random>
 #include <vector>
 
 #include "gmock/gmock.h"
-#include "graph/builder.h"
 #include "graph/op.h"
 #include "graph/text.h"
 #include "gtest/gtest.h"

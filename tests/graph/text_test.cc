@@ -4,8 +4,9 @@
 #include <cmath>
 
 #include "gmock/gmock.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "gtest/gtest.h"
+#include "kiln/graph.h"
 #include "tests/base/status_matchers.h"
 #include "tests/graph/tensors.h"
 

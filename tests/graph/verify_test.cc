@@ -2,9 +2,10 @@
 #include <string>
 
 #include "gmock/gmock.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/text.h"
 #include "gtest/gtest.h"
+#include "kiln/graph.h"
 #include "tests/base/status_matchers.h"
 #include "tests/graph/tensors.h"
 

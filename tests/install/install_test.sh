@@ -5,6 +5,7 @@ set -euo pipefail
 build=$1
 consumer=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/consumer
 root=$consumer/../../..
+strict="-Wall -Wextra -Wpedantic -Werror"
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
@@ -24,14 +25,40 @@ if ldd "$tmp/moved/bin/kiln" | grep -E 'libgomp|libdnnl'; then
   exit 1
 fi
 
-# The example as it stands in README.md.
-sed -n '/^```cpp$/,/^```$/{/^```/!p}' "$root/README.md" >"$tmp/readme.cc"
-cmake -S "$consumer" -B "$tmp/build" -G Ninja -DCMAKE_PREFIX_PATH="$tmp/moved" -DREADME="$tmp/readme.cc" >/dev/null
-cmake --build "$tmp/build" >/dev/null
-"$tmp/build/consumer" | grep -x 'x86-64[v34-]* 1.5 -2 8'
+# What is installed for others: public headers alone, and not too many.
+headers=$(cd "$tmp/moved/include" && find . -type f | wc -l)
+if [[ $headers -gt 14 || -n $(find "$tmp/moved" -name '*.a') ]]; then
+  echo "install_test: $headers headers, archives: $(find "$tmp/moved" -name '*.a' | wc -l); at most 14 and none" >&2
+  exit 1
+fi
+
+# The examples as they stand in README.md.
+for language in cpp c; do
+  sed -n "/^\`\`\`$language\$/,/^\`\`\`\$/{/^\`\`\`/!p}" "$root/README.md" >"$tmp/readme.${language/cpp/cc}"
+done
+for project in "$consumer" "$root/examples/embed"; do
+  where=$tmp/build/$(basename "$project")
+  cmake -S "$project" -B "$where" -G Ninja -DCMAKE_PREFIX_PATH="$tmp/moved" -DREADME="$tmp/readme" --no-warn-unused-cli \
+    -DCMAKE_C_FLAGS="$strict" -DCMAKE_CXX_FLAGS="$strict" >/dev/null 2>"$tmp/warnings"
+  cmake --build "$where" >"$tmp/build.log" 2>&1 || { cat "$tmp/build.log" >&2; exit 1; }
+  if [[ -s $tmp/warnings ]] || grep -i warning "$tmp/build.log"; then
+    cat "$tmp/warnings" >&2
+    exit 1
+  fi
+done
 cd "$root"
 "$tmp/moved/bin/kiln" compile examples/masked_softmax.graph --dim n=2 -o "$tmp/softmax.kiln" -q
-for example in readme package; do
-  KILN_CACHE_DIR="$tmp/cache" KILN_CODEGEN="$tmp/moved/libexec/kiln/kiln-codegen" \
-    KILN_VALIDATE="$tmp/moved/libexec/kiln/kiln-validate" "$tmp/build/$example" "$tmp/softmax.kiln" | grep -x '0.015625'
+for program in consumer/readme consumer/readme_c embed/package embed/package_c embed/package_hpp; do
+  KILN_CACHE_DIR="$tmp/cache" "$tmp/build/$program" "$tmp/softmax.kiln" 2>"$tmp/told" | grep -x '0.015625'
+  if [[ -s $tmp/told ]]; then
+    echo "install_test: $program says:" "$(cat "$tmp/told")" >&2
+    exit 1
+  fi
 done
+
+# By pkg-config, without CMake; the libraries are found where the tree lies.
+libdir=$(dirname "$(find "$tmp/moved" -name libkiln.so)")
+# shellcheck disable=SC2046  # words
+cc "$tmp/readme.c" -o "$tmp/by_pkg_config" -std=c11 $(PKG_CONFIG_PATH="$libdir/pkgconfig" pkg-config --cflags --libs kiln_c) \
+  -Wl,-rpath,"$libdir"
+KILN_CACHE_DIR="$tmp/cache" "$tmp/by_pkg_config" | grep -x '0.015625'

@@ -4,13 +4,14 @@
 #include <vector>
 
 #include "gmock/gmock.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/onnx/export.h"
 #include "graph/onnx/import.h"
 #include "graph/reference/interpreter.h"
 #include "graph/tensors.h"
 #include "graph/text.h"
 #include "gtest/gtest.h"
+#include "kiln/graph.h"
 #include "tests/base/status_matchers.h"
 
 namespace kiln {

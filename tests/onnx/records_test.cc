@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/onnx/converter.h"
 #include "graph/onnx/export.h"
 #include "graph/onnx/import.h"
@@ -16,6 +16,7 @@
 #include "graph/op.h"
 #include "graph/text.h"
 #include "gtest/gtest.h"
+#include "kiln/graph.h"
 #include "tests/base/status_matchers.h"
 #include "tests/ops/one_call.h"
 

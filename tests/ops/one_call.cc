@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
+#include "kiln/graph.h"
 
 namespace kiln {
 namespace {

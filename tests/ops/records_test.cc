@@ -5,11 +5,12 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/op.h"
 #include "graph/reference/interpreter.h"
 #include "graph/text.h"
 #include "gtest/gtest.h"
+#include "kiln/graph.h"
 #include "tests/base/status_matchers.h"
 #include "tests/graph/tensors.h"
 #include "tests/ops/one_call.h"

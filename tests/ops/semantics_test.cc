@@ -5,10 +5,11 @@
 #include <limits>
 
 #include "gmock/gmock.h"
-#include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/op.h"
 #include "graph/reference/interpreter.h"
 #include "gtest/gtest.h"
+#include "kiln/graph.h"
 #include "tests/base/status_matchers.h"
 #include "tests/graph/tensors.h"
 

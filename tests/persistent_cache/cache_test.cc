@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kiln::Cache as an application uses it.
-#include "persistent_cache/cache.h"
+#include "kiln/cache.h"
+#include "persistent_cache/store.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// kiln.h for C++17 with nothing but the standard library: handles that free themselves, errors that
+// are thrown. For hosts that do not have the system's Abseil, which the C++ headers need.
+//
+//   kiln::cpp::Model model = kiln::cpp::Compile("net.onnx");
+//   kiln::cpp::Context context(model);
+//   context.Bind(0, kiln::cpp::Tensor::View(x.data(), KILN_F32, {1, 64}));
+//   context.Run();
+//   kiln::cpp::Tensor y = context.Output(0);
+//
+// What has no method here is called with get(), as kiln.h says; Check throws what it returns.
+#ifndef KILN_KILN_HPP_
+#define KILN_KILN_HPP_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kiln/kiln.h"
+
+namespace kiln::cpp {
+
+class Error : public std::runtime_error {
+ public:
+  Error(kiln_code code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  kiln_code code() const { return code_; }
+
+ private:
+  kiln_code code_;
+};
+
+// Throws Error unless `status` is null, and frees it.
+inline void Check(kiln_status* status) {
+  if (status == nullptr) return;
+  const std::unique_ptr<kiln_status, void (*)(kiln_status*)> owned(status, kiln_status_free);
+  throw Error(kiln_status_code(status), kiln_status_message(status));
+}
+
+// A handle of kiln.h that frees itself; movable.
+template <typename T, void (*Free)(T*)>
+class Handle {
+ public:
+  Handle() = default;
+  explicit Handle(T* handle) : handle_(handle) {}
+  T* get() const { return handle_.get(); }
+
+ protected:
+  struct Deleter {
+    void operator()(T* handle) const { Free(handle); }
+  };
+  std::unique_ptr<T, Deleter> handle_;
+};
+
+class Tensor : public Handle<kiln_tensor, kiln_tensor_free> {
+ public:
+  using Handle::Handle;
+  // The caller keeps `data` alive. No strides: dense.
+  static Tensor View(void* data, kiln_dtype type, const std::vector<int64_t>& shape,
+                     const std::vector<int64_t>& strides = {}) {
+    if (!strides.empty() && strides.size() != shape.size())
+      throw Error(KILN_INVALID_ARGUMENT, "tensor: as many strides as extents are needed");
+    kiln_tensor* made = nullptr;
+    Check(kiln_tensor_view(data, type, shape.size(), shape.data(),
+                           strides.empty() ? nullptr : strides.data(), nullptr, nullptr, &made));
+    return Tensor(made);
+  }
+  static Tensor Allocate(kiln_dtype type, const std::vector<int64_t>& shape) {
+    kiln_tensor* made = nullptr;
+    Check(kiln_tensor_allocate(type, shape.size(), shape.data(), &made));
+    return Tensor(made);
+  }
+
+  template <typename T = void>
+  T* data() const {
+    return static_cast<T*>(kiln_tensor_data(get()));
+  }
+  kiln_dtype dtype() const { return kiln_tensor_dtype(get()); }
+  std::vector<int64_t> shape() const {
+    const int64_t* extents = kiln_tensor_shape(get());
+    return {extents, extents + kiln_tensor_rank(get())};
+  }
+};
+
+// An input or output as the model declares it.
+struct Port {
+  std::string name;
+  kiln_dtype dtype = KILN_F32;
+  bool optional = false;
+  std::vector<std::string> dims;  // "3", "batch"
+};
+
+class Model : public Handle<kiln_model, kiln_model_free> {
+ public:
+  using Handle::Handle;
+  std::vector<Port> inputs() const { return Ports(kiln_model_num_inputs(get()), kiln_model_input); }
+  std::vector<Port> outputs() const {
+    return Ports(kiln_model_num_outputs(get()), kiln_model_output);
+  }
+
+  // Inputs in order; an empty Tensor for an optional one that is absent. Thread-safe.
+  std::vector<Tensor> Run(const std::vector<const Tensor*>& inputs,
+                          const kiln_run_control* control = nullptr) const {
+    std::vector<const kiln_tensor*> given;
+    for (const Tensor* input : inputs) given.push_back(input != nullptr ? input->get() : nullptr);
+    std::vector<kiln_tensor*> made(kiln_model_num_outputs(get()));
+    Check(kiln_model_run(get(), given.data(), given.size(), control, made.data(), made.size()));
+    std::vector<Tensor> outputs;
+    outputs.reserve(made.size());
+    for (kiln_tensor* tensor : made) outputs.emplace_back(tensor);
+    return outputs;
+  }
+
+ private:
+  std::vector<Port> Ports(size_t count,
+                          kiln_status* (*port)(const kiln_model*, size_t, kiln_port*)) const {
+    std::vector<Port> ports;
+    for (size_t k = 0; k < count; ++k) {
+      kiln_port told;
+      told.struct_size = sizeof told;
+      Check(port(get(), k, &told));
+      ports.push_back(
+          {told.name, told.dtype, told.optional != 0, {told.dims, told.dims + told.rank}});
+    }
+    return ports;
+  }
+};
+
+class Context : public Handle<kiln_context, kiln_context_free> {
+ public:
+  explicit Context(const Model& model) : Handle(kiln_context_new(model.get())) {
+    if (get() == nullptr) throw std::bad_alloc();
+  }
+  void Bind(size_t input, const Tensor& tensor) {
+    Check(kiln_context_bind(get(), input, tensor.get()));
+  }
+  void BindOutput(size_t output, const Tensor& tensor) {
+    Check(kiln_context_bind_output(get(), output, tensor.get()));
+  }
+  void Run(const kiln_run_control* control = nullptr) { Check(kiln_context_run(get(), control)); }
+  // A view, valid until the next run.
+  Tensor Output(size_t output) const {
+    kiln_tensor* made = nullptr;
+    Check(kiln_context_output(get(), output, &made));
+    return Tensor(made);
+  }
+};
+
+// libkiln.so alone.
+inline Model Compile(const std::string& path, const kiln_compile_options* options = nullptr) {
+  kiln_model* made = nullptr;
+  Check(kiln_compile(path.c_str(), options, &made));
+  return Model(made);
+}
+
+inline Model LoadPackage(const std::string& path, const kiln_run_options* options = nullptr,
+                         bool validate = false) {
+  kiln_model* made = nullptr;
+  Check(kiln_load_package(path.c_str(), options, validate ? 1 : 0, &made));
+  return Model(made);
+}
+
+}  // namespace kiln::cpp
+
+#endif  // KILN_KILN_HPP_
