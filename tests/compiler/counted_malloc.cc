@@ -41,7 +41,7 @@ bool IsOnednn(const void* caller) {
   return at >= onednn_begin && at < onednn_end;
 }
 
-void Count(const void* caller) { ++(IsOnednn(caller) ? by_onednn : by_others); }
+[[maybe_unused]] void Count(const void* caller) { ++(IsOnednn(caller) ? by_onednn : by_others); }
 
 // What was allocated while it is on: a table of addresses, which is written in memory that no
 // malloc has given.
@@ -117,6 +117,7 @@ Allocations LiveBytes() { return live.Sum(); }
 
 }  // namespace kiln
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define KILN_COUNT() Count(__builtin_return_address(0))
 
 extern "C" {
@@ -164,3 +165,4 @@ void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+#endif

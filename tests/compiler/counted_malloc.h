@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts allocations of the whole process, by who asks: oneDNN, or anybody else. For executables
-// that link counted_malloc.cc; not for sanitizer builds, which have a malloc of their own.
+// that link counted_malloc.cc. Sanitizers have a malloc of their own: with one nothing is counted.
 //
 //   const Allocations before = CountedAllocations();
 //   ...

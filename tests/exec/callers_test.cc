@@ -29,9 +29,9 @@ namespace {
 std::atomic<int64_t> allocations{0};
 }
 
-// ThreadSanitizer has its own. Not inlined: the compiler takes the pair of malloc and free that it
+// Sanitizers have their own. Not inlined: the compiler takes the pair of malloc and free that it
 // would see for a mismatch.
-#ifndef __SANITIZE_THREAD__
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 [[gnu::noinline]] void* operator new(size_t bytes) {
   ++allocations;
   void* memory = std::malloc(bytes);
