@@ -127,7 +127,8 @@ struct Imported {
   AbiVersioned* versioned = nullptr;
   AbiUnversioned* unversioned = nullptr;
 
-  ~Imported() {
+  // A deleter is a C function whose type names the structs otherwise: no matter for a call.
+  __attribute__((no_sanitize("undefined"))) ~Imported() {
     if (versioned != nullptr && versioned->deleter != nullptr) versioned->deleter(versioned);
     if (unversioned != nullptr && unversioned->deleter != nullptr)
       unversioned->deleter(unversioned);
