@@ -76,12 +76,11 @@ absl::StatusOr<double> ProbeMatmul(const CompileOptions& asked) {
   const ValueId a = builder.Input("a", DType::kF32, {kMatrix, kMatrix});
   const ValueId b = builder.Input("b", DType::kF32, {kMatrix, kMatrix});
   builder.Output(builder.Op("matmul", {a, b}), "y");
-  KILN_ASSIGN_OR_RETURN(Graph graph, std::move(builder).Finish());
   CompileOptions options;
   options.threads = asked.threads;
   options.runtime = asked.runtime;
   options.cache.enabled = false;
-  KILN_ASSIGN_OR_RETURN(Model model, Compile(std::move(graph), options));
+  KILN_ASSIGN_OR_RETURN(Model model, Compile(std::move(builder), options));
   Context context = model.NewContext();
   const Tensor matrix = FilledTensor(DType::kF32, {kMatrix, kMatrix}, 0.5);
   KILN_RETURN_IF_ERROR(context.Bind("a", matrix));

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/compile.h"
 #include "exec/memory_plan.h"
 #include "exec/plan_info.h"
 #include "gmock/gmock.h"
 #include "graph/graph.h"
 #include "graph/tensors.h"
 #include "gtest/gtest.h"
-#include "kiln/compile.h"
 #include "kiln/graph.h"
 #include "tests/base/status_matchers.h"
 

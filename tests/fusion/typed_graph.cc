@@ -122,14 +122,17 @@ std::vector<double> DoubleBoundaries() {
 std::vector<int64_t> IntBoundaries(DType type) {
   const int bits = static_cast<int>(8 * SizeOf(type));
   std::vector<int64_t> values = {0, 1, 2, 3, 7, 100, -1, -2, -100};
+  // Wraps, at the ends of 64 bits.
+  const auto add = [&](uint64_t value, int64_t near) {
+    values.push_back(static_cast<int64_t>(value + static_cast<uint64_t>(near)));
+  };
   for (const int width : {8, 15, 16, 24, 31, 32, 53, 63}) {
     if (width > bits) continue;
-    const auto power = static_cast<int64_t>(uint64_t{1} << width);
-    for (const int64_t near : {-2, -1, 0, 1, 2}) values.push_back(power + near);
-    for (const int64_t near : {-1, 0, 1}) values.push_back(-power + near);
+    const uint64_t power = uint64_t{1} << width;
+    for (const int64_t near : {-2, -1, 0, 1, 2}) add(power, near);
+    for (const int64_t near : {-1, 0, 1}) add(-power, near);
   }
-  const auto top = static_cast<int64_t>(uint64_t{1} << (bits - 1));
-  for (const int64_t near : {-1, 0, 1}) values.push_back(top + near);
+  for (const int64_t near : {-1, 0, 1}) add(uint64_t{1} << (bits - 1), near);
   values.push_back((int64_t{1} << 24) + 1);
   values.push_back(int64_t{0x40404041});
   return values;
