@@ -373,7 +373,7 @@ int Run(const BenchFlags& flags) {
 
 void AddBench(Flags& command) {
   auto flags = std::make_shared<BenchFlags>();
-  command.Option("MODEL", flags->model, "ONNX file, or .graph text");
+  command.Option("MODEL", flags->model, "ONNX file, or .graph text").File();
   command
       .Option("--input", flags->inputs,
               "n=@a.npy, n=random:SEED[:LO:HI], n=zeros or n=ones (repeatable)")
@@ -388,11 +388,15 @@ void AddBench(Flags& command) {
   command.Switch("--profile", flags->profile,
                  "Time of each thunk, in the order of the program, and how much of the machine's "
                  "bandwidth and matrix products that is");
-  command.Option("--trace", flags->trace,
-                 "Write compiling, the cache, the arena and the launches of a run as Chrome "
-                 "trace events (JSON)");
-  command.Option("--memory-plan", flags->memory_plan,
-                 "Write a page that shows what lies where in the arena (HTML)");
+  command
+      .Option("--trace", flags->trace,
+              "Write compiling, the cache, the arena and the launches of a run as Chrome "
+              "trace events (JSON)")
+      .File();
+  command
+      .Option("--memory-plan", flags->memory_plan,
+              "Write a page that shows what lies where in the arena (HTML)")
+      .File();
   command.Switch("--serve", flags->serve,
                  "Answer JSON lines on stdin, for a driver that measures several runtimes in turn");
   AddCommonFlags(command, flags->common);

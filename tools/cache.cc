@@ -128,8 +128,10 @@ constexpr Sub kSubs[] = {
 
 void AddModel(Flags& command, CacheFlags& flags, bool positional) {
   AddCommonFlags(command, flags.common);
-  const Flag model = command.Option(positional ? "MODEL" : "--model", flags.model.model,
-                                    positional ? "Model" : "Only kernels of this model");
+  const Flag model = command
+                         .Option(positional ? "MODEL" : "--model", flags.model.model,
+                                 positional ? "Model" : "Only kernels of this model")
+                         .File();
   if (positional) model.Required();
 }
 
@@ -146,7 +148,8 @@ void AddListFlags(Flags& command, CacheFlags& flags) {
 }
 
 void AddFlags(Flags& command, const Sub& sub, CacheFlags& flags) {
-  command.Option("--dir", flags.dir, "Directory of the cache (default: KILN_CACHE_DIR, else XDG)");
+  command.Option("--dir", flags.dir, "Directory of the cache (default: KILN_CACHE_DIR, else XDG)")
+      .Directory();
   const auto is = [&](int (*run)(const CacheFlags&)) { return sub.run == run; };
   if (is(CacheWhyMiss) || is(CacheList) || is(CachePack)) {
     AddModel(command, flags, is(CacheWhyMiss));
@@ -162,23 +165,23 @@ void AddFlags(Flags& command, const Sub& sub, CacheFlags& flags) {
   }
   if (is(CacheDiff)) command.Option("KEYS", flags.keys, "Two keys").Required().Values(2);
   if (is(CachePack)) {
-    command.Option("OUT", flags.file, "File to write").Required();
+    command.Option("OUT", flags.file, "File to write").File().Required();
     command.Option("KEY", flags.keys, "Keys, or their first digits");
     command.Switch("--all", flags.all, "All entries");
-    command.Option("--sign", flags.sign, "Ed25519 private key, PEM");
+    command.Option("--sign", flags.sign, "Ed25519 private key, PEM").File();
   }
   if (is(CacheMerge)) {
-    command.Option("OUT", flags.file, "File to write").Required();
-    command.Option("IN", flags.packs, "Packs").Required();
-    command.Option("--sign", flags.sign, "Ed25519 private key, PEM");
+    command.Option("OUT", flags.file, "File to write").File().Required();
+    command.Option("IN", flags.packs, "Packs").File().Required();
+    command.Option("--sign", flags.sign, "Ed25519 private key, PEM").File();
   }
-  if (is(CacheUnpack)) command.Option("FILE", flags.file, "Pack").Required();
+  if (is(CacheUnpack)) command.Option("FILE", flags.file, "Pack").File().Required();
   if (is(CacheUnpack) || is(CacheVerify) || is(CacheMerge)) {
     command.Switch("--trust-unsigned", flags.trust_unsigned,
                    "Also a pack that nobody in the trust file has signed");
   }
   if (is(CacheVerify)) {
-    command.Option("PACK", flags.file, "Pack to check, instead of the cache");
+    command.Option("PACK", flags.file, "Pack to check, instead of the cache").File();
     command.Switch("--validate,--prove", flags.validate,
                    "Also compare all code that this CPU runs with the VM, bit by bit");
     command.Option("--recompile", flags.recompile,

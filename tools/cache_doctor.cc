@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kiln cache doctor: everything that the cache depends on, one line each.
+// kiln cache doctor: everything that the cache depends on, one line each; kiln doctor uses parts of
+// it.
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -7,10 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
-#include "base/cpu_features.h"
 #include "base/status_macros.h"
+#include "compiler/kernel_entry.h"
 #include "compiler/kernel_service.h"
 #include "kernel/text.h"
 #include "nlohmann/json.hpp"
@@ -18,6 +18,7 @@
 #include "persistent_cache/settings.h"
 #include "schedule/choose.h"
 #include "tools/cache.h"
+#include "tools/checks.h"
 #include "tools/exit_code.h"
 #include "tools/report.h"
 
@@ -30,52 +31,7 @@ constexpr char kProbeKernel[] =
     "in 0 f32 [a] dense\n"
     "out 0 f32 [a] dense = add(in0[a], in0[a])\n";
 
-// `rows` as lines of at most 80 columns, the last column broken at blanks.
-std::string Wrapped(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::vector<std::string>> lines;
-  for (const auto& row : rows) {
-    std::string line;
-    std::vector<std::string> head = {row[0], row[1]};
-    for (absl::string_view word : absl::StrSplit(row[2], ' ')) {
-      if (!line.empty() && line.size() + 1 + word.size() > 60) {
-        lines.push_back({head[0], head[1], std::exchange(line, "")});
-        head = {"", ""};
-      }
-      absl::StrAppend(&line, line.empty() ? "" : " ", word);
-    }
-    lines.push_back({head[0], head[1], line});
-  }
-  return Table(lines);
-}
-
-class Report {
- public:
-  // `status`: "ok", "note" or "bad".
-  void Add(const char* name, const std::string& status, const std::string& detail) {
-    rows_.push_back({name, status, detail});
-    bad_ = bad_ || status == "bad";
-  }
-  void AddProbe(const char* name, const absl::StatusOr<std::string>& detail,
-                const char* otherwise) {
-    Add(name, detail.ok() ? "ok" : otherwise,
-        detail.ok() ? *detail : std::string(detail.status().message()));
-  }
-  int Print(const CacheFlags& flags) const {
-    nlohmann::json checks = nlohmann::json::array();
-    for (const auto& row : rows_)
-      checks.push_back({{"name", row[0]}, {"status", row[1]}, {"detail", row[2]}});
-    if (flags.common.json) {
-      PrintJson("cache.doctor", flags.common, {{"ok", !bad_}, {"checks", checks}});
-    } else {
-      std::cout << Wrapped(rows_);
-    }
-    return bad_ ? kExitDiffers : kExitOk;
-  }
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-  bool bad_ = false;
-};
+constexpr char kElsewhere[] = "name another one in KILN_CACHE_DIR, or run with --no-cache";
 
 // Writes, syncs, renames and removes a file, and says how long that took and what clock it has.
 absl::StatusOr<std::string> ProbeWriting(FileSystem& files, const StoreLayout& layout) {
@@ -106,7 +62,53 @@ absl::StatusOr<std::string> ProbeLocks(FileSystem& files, const StoreLayout& lay
   return std::string("a key is built by one process at a time");
 }
 
-absl::StatusOr<std::string> ProbeWorker() {
+void CheckDisk(FileSystem& files, const Store& store, Checks& checks) {
+  const absl::StatusOr<DiskInfo> disk = files.Disk(store.directory());
+  if (!disk.ok()) {
+    checks.Add("disk", CheckStatus::kBad, std::string(disk.status().message()), kElsewhere);
+    return;
+  }
+  const bool little = disk->free_bytes < (int64_t{1} << 30);
+  checks.Add("disk", little ? CheckStatus::kNote : CheckStatus::kOk,
+             absl::StrCat(Bytes(disk->free_bytes), " of ", Bytes(disk->total_bytes), " free"),
+             "make room, or see kiln cache prune");
+  checks.Add(
+      "file system", disk->network ? CheckStatus::kNote : CheckStatus::kOk,
+      absl::StrCat(disk->kind,
+                   disk->network ? ": over a network, so each process builds for itself" : ""));
+}
+
+void CheckPacks(FileSystem& files, Checks& checks) {
+  const StoreOptions settings = SettingsFromEnvironment(files);
+  for (const std::string& path : settings.packs) {
+    const auto pack = Pack::Open(files, path, settings.trust);
+    checks.Add("pack", pack.ok() ? CheckStatus::kOk : CheckStatus::kBad,
+               pack.ok() ? absl::StrCat(path, ": ", (*pack)->rows().size(),
+                                        " entries, signed by \"", (*pack)->signer(), "\"")
+                         : std::string(pack.status().message()),
+               "change KILN_CACHE_PACKS");
+  }
+}
+
+}  // namespace
+
+void CheckCache(const CacheFlags& flags, Checks& checks) {
+  FileSystem& files = RealFileSystem();
+  const auto store = OpenStore(flags, /*read_only=*/false);
+  checks.Add("directory", store.ok() ? CheckStatus::kOk : CheckStatus::kBad,
+             store.ok() ? absl::StrCat((*store)->directory(), ": ours, and nobody else writes it")
+                        : std::string(store.status().message()),
+             kElsewhere);
+  if (store.ok()) {
+    CheckDisk(files, **store, checks);
+    checks.AddProbe("writing", ProbeWriting(files, (*store)->layout()), CheckStatus::kBad,
+                    kElsewhere);
+    checks.AddProbe("locks", ProbeLocks(files, (*store)->layout()), CheckStatus::kNote);
+  }
+  CheckPacks(files, checks);
+}
+
+absl::StatusOr<std::string> ProbeCompiler(Entry* code) {
   KILN_ASSIGN_OR_RETURN(const std::string executable, FindCodegen(""));
   KILN_ASSIGN_OR_RETURN(const Kernel kernel, ParseKernel(kProbeKernel));
   const Target host = HostTarget(), target = host.compiles() ? host : LowestTarget();
@@ -118,65 +120,28 @@ absl::StatusOr<std::string> ProbeWorker() {
   KernelService service(options);
   const KernelIdentity identity = service.Identify(kProbeKernel, schedule.ToString());
   KILN_ASSIGN_OR_RETURN(const CodegenAnswer answer, service.Emit(identity, {SectionOf(identity)}));
+  if (code != nullptr) *code = EntryOf(identity, any.at_most, KernelPreimage(identity), answer);
   return absl::StrCat(executable, " builds a kernel in ", answer.wall_ms, " ms");
 }
 
-void CheckDisk(FileSystem& files, const Store& store, Report& report) {
-  const absl::StatusOr<DiskInfo> disk = files.Disk(store.directory());
-  if (!disk.ok()) {
-    report.Add("disk", "bad", std::string(disk.status().message()));
-    return;
-  }
-  const bool little = disk->free_bytes < (int64_t{1} << 30);
-  report.Add("disk", little ? "note" : "ok",
-             absl::StrCat(Bytes(disk->free_bytes), " of ", Bytes(disk->total_bytes), " free"));
-  report.Add(
-      "file system", disk->network ? "note" : "ok",
-      absl::StrCat(disk->kind,
-                   disk->network ? ": over a network, so each process builds for itself" : ""));
-}
-
-void CheckPacks(FileSystem& files, Report& report) {
-  const StoreOptions settings = SettingsFromEnvironment(files);
-  for (const std::string& path : settings.packs) {
-    const auto pack = Pack::Open(files, path, settings.trust);
-    report.Add("pack", pack.ok() ? "ok" : "bad",
-               pack.ok() ? absl::StrCat(path, ": ", (*pack)->rows().size(),
-                                        " entries, signed by \"", (*pack)->signer(), "\"")
-                         : std::string(pack.status().message()));
-  }
-}
-
-}  // namespace
-
 int CacheDoctor(const CacheFlags& flags) {
-  FileSystem& files = RealFileSystem();
-  Report report;
-  const auto store = OpenStore(flags, /*read_only=*/false);
-  report.Add("directory", store.ok() ? "ok" : "bad",
-             store.ok() ? absl::StrCat((*store)->directory(), ": ours, and nobody else writes it")
-                        : std::string(store.status().message()));
-  if (store.ok()) {
-    CheckDisk(files, **store, report);
-    report.AddProbe("writing", ProbeWriting(files, (*store)->layout()), "bad");
-    report.AddProbe("locks", ProbeLocks(files, (*store)->layout()), "note");
-  }
-  CheckPacks(files, report);
-  std::string features;
-  for (const CpuFeatureName& feature : AllCpuFeatures()) {
-    if (HostCpu().*feature.has)
-      absl::StrAppend(&features, features.empty() ? "" : " ", feature.name);
-  }
-  const std::string level(HostTarget().name());
-  report.Add("cpu", HostTarget().compiles() ? "ok" : "note",
-             absl::StrCat(level, HostTarget().compiles() ? "" : ": kernels run on the VM", " (",
-                          features, ")"));
-  report.AddProbe("compiler", ProbeWorker(), "note");
+  Checks checks("bad");
+  CheckCache(flags, checks);
+  const bool compiles = HostTarget().compiles();
+  checks.Add("cpu", compiles ? CheckStatus::kOk : CheckStatus::kNote,
+             absl::StrCat(HostTarget().name(), compiles ? "" : ": kernels run on the VM", " (",
+                          HostFeatures(), ")"));
+  checks.AddProbe("compiler", ProbeCompiler(), CheckStatus::kNote);
   void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-  report.Add("gpu driver", driver != nullptr ? "ok" : "note",
+  checks.Add("gpu driver", driver != nullptr ? CheckStatus::kOk : CheckStatus::kNote,
              driver != nullptr ? "libcuda.so.1 is there" : "no libcuda.so.1");
   if (driver != nullptr) dlclose(driver);
-  return report.Print(flags);
+  if (flags.common.json) {
+    PrintJson("cache.doctor", flags.common, checks.Json());
+  } else {
+    std::cout << checks.Text();
+  }
+  return checks.any_bad() ? kExitDiffers : kExitOk;
 }
 
 }  // namespace kiln

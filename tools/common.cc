@@ -27,6 +27,7 @@
 #include "persistent_cache/settings.h"
 #include "schedule/machine.h"
 #include "tools/flags.h"
+#include "tools/nearest_name.h"
 
 namespace kiln {
 namespace {
@@ -44,7 +45,8 @@ absl::Status DumpAsTheEnvironmentSays(CompileOptions& options) {
     if (std::find(std::begin(kStages), std::end(kStages), stage) != std::end(kStages)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("KILN_DUMP: unknown stage \"", stage,
-                     "\"; there are graph, groups, kernel, ir, stmt, asm, ptx, plan"));
+                     "\"; there are graph, groups, kernel, ir, stmt, asm, ptx, plan",
+                     DidYouMean(stage, {std::begin(kStages), std::end(kStages)})));
   }
   const char* const dir = secure_getenv("KILN_DUMP_DIR");
   const std::filesystem::path folder = dir != nullptr ? dir : ".";
@@ -153,8 +155,10 @@ void AddCommonFlags(Flags& command, CommonOptions& options) {
               "priced: merges that pay; greedy: one output, no broadcast inside (to compare)")
       .OneOf({"priced", "greedy"})
       .ShowDefault();
-  command.Option("--machine", options.machine,
-                 "File of kiln devices --measure to price kernels by (default: that of the level)");
+  command
+      .Option("--machine", options.machine,
+              "File of kiln devices --measure to price kernels by (default: that of the level)")
+      .File();
   command.Option("--math", options.math, "strict or fast").OneOf({"strict", "fast"}).ShowDefault();
   command
       .Option("--compile-mode", options.compile_mode,
@@ -174,12 +178,20 @@ void AddCommonFlags(Flags& command, CommonOptions& options) {
               "Memory that a kernel or library call may take beside its operands, such as 16M")
       .Environment("KILN_WORKSPACE_LIMIT");
   AddReadingFlags(command, options);
-  command.Option("--cache-dir", options.cache_dir,
-                 "Directory of the kernel cache (default: KILN_CACHE_DIR, else XDG)");
+  command
+      .Option("--cache-dir", options.cache_dir,
+              "Directory of the kernel cache (default: KILN_CACHE_DIR, else XDG)")
+      .Directory();
   command.Switch("--no-cache", options.no_cache, "Neither read nor write the kernel cache");
   command.Switch("--cache-readonly", options.cache_readonly,
                  "Read the kernel cache, never write it");
   AddOutputFlags(command, options);
+}
+
+std::string DidYouMeanPass(absl::string_view name) {
+  std::vector<std::string> names;
+  for (const Pass& pass : AllPasses()) names.emplace_back(pass.name);
+  return DidYouMean(name, names);
 }
 
 absl::StatusOr<CompileOptions> ToReadingOptions(const CommonOptions& options) {
@@ -201,7 +213,8 @@ absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options) {
   }
   if (options.device != "cpu" && options.device != "reference") {
     return absl::InvalidArgumentError(
-        absl::StrCat("device \"", options.device, "\": is none of cpu, cuda[:i], reference"));
+        absl::StrCat("device \"", options.device, "\": is none of cpu, cuda[:i], reference",
+                     DidYouMean(options.device, {"cpu", "cuda", "reference"})));
   }
   out.graph_opt_level = options.level;
   out.jit_level = options.jit;
@@ -210,7 +223,8 @@ absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options) {
   for (const std::string& name : options.disabled_passes) {
     if (FindPass(name) == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "--disable-pass \"", name, "\": there is none of that name; see kiln opt --list-passes"));
+          "--disable-pass \"", name, "\": there is none of that name; see kiln opt --list-passes",
+          DidYouMeanPass(name)));
     }
   }
   out.disabled_passes = options.disabled_passes;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "compiler/machine_of.h"
 #include "kiln/dim.h"
 #include "nlohmann/json_fwd.hpp"
@@ -33,6 +34,9 @@ void AddOpt(Flags& command);
 void AddPlan(Flags& command);
 void AddDevices(Flags& command);
 void AddCache(Flags& command);
+void AddDoctor(Flags& command);
+void AddCompletion(Flags& command);
+void AddMan(Flags& command);
 
 struct CommonOptions {
   int level = 3;
@@ -69,6 +73,9 @@ void AddOutputFlags(Flags& command, CommonOptions& options);
 // The compiler's options, KILN_DUMP included. kInvalidArgument and kFailedPrecondition (no such
 // device) with what to do.
 absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options);
+
+// "; did you mean \"dead_code\"?", or "": of names of passes.
+std::string DidYouMeanPass(absl::string_view name);
 
 // What the reading flags say, the rest as it is. kInvalidArgument names the flag.
 absl::StatusOr<CompileOptions> ToReadingOptions(const CommonOptions& options);

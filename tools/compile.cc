@@ -147,9 +147,11 @@ int CompileModel(const CompileFlags& flags) {
 
 void AddCompile(Flags& command) {
   auto flags = std::make_shared<CompileFlags>();
-  command.Option("MODEL", flags->model.model, "ONNX file, or .graph text").Required();
-  command.Option("-o,--output", flags->output,
-                 "Write a package: the model for these targets, in one file (m.kiln)");
+  command.Option("MODEL", flags->model.model, "ONNX file, or .graph text").File().Required();
+  command
+      .Option("-o,--output", flags->output,
+              "Write a package: the model for these targets, in one file (m.kiln)")
+      .File();
   command.Switch("--cache-only", flags->cache_only, "Fill the kernel cache");
   AddModelFlags(command, flags->model);
   command.Option("-j", flags->jobs, "Kernels built at a time (default: the CPUs)").Range(1, 1024);

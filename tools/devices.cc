@@ -71,8 +71,10 @@ int Run(const DevicesFlags& flags) {
 
 void AddDevices(Flags& command) {
   auto flags = std::make_shared<DevicesFlags>();
-  command.Option("--measure", flags->measure,
-                 "Time small kernels here and write a machine file for --machine");
+  command
+      .Option("--measure", flags->measure,
+              "Time small kernels here and write a machine file for --machine")
+      .File();
   AddOutputFlags(command, flags->common);
   command.Runs([flags] { return Run(*flags); });
 }

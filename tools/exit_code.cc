@@ -5,6 +5,21 @@
 
 namespace kiln {
 
+std::span<const ExitCodeRow> AllExitCodes() {
+  static constexpr ExitCodeRow kRows[] = {
+      {kExitOk, "Success"},
+      {kExitDiffers, "A result differs, or a check failed"},
+      {kExitUsage, "Wrong usage: an unknown flag, an unknown name, a value out of range"},
+      {kExitModel, "The model, or an input of it, is invalid"},
+      {kExitUnsupported, "An operator, type, shape or mode that Kiln cannot run"},
+      {kExitDevice, "The device, or the compiler where it is needed, is missing"},
+      {kExitCache, "The cache cannot be used, or has no such entry"},
+      {kExitIo, "A file cannot be read or written"},
+      {kExitBug, "A defect of Kiln"},
+  };
+  return kRows;
+}
+
 int ModelExit(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:

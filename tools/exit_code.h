@@ -3,6 +3,8 @@
 #ifndef KILN_TOOLS_EXIT_CODE_H_
 #define KILN_TOOLS_EXIT_CODE_H_
 
+#include <span>
+
 #include "absl/status/status.h"
 
 namespace kiln {
@@ -18,6 +20,13 @@ enum ExitCode : int {
   kExitIo = 7,
   kExitBug = 70,
 };
+
+// What each of them means, in one phrase.
+struct ExitCodeRow {
+  ExitCode code;
+  const char* meaning;
+};
+std::span<const ExitCodeRow> AllExitCodes();
 
 // What a failure while reading, compiling or running a model exits with.
 int ModelExit(const absl::Status& status);

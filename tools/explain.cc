@@ -18,6 +18,7 @@
 #include "tools/explain_schedule.h"
 #include "tools/flags.h"
 #include "tools/inputs.h"
+#include "tools/nearest_name.h"
 #include "tools/report.h"
 
 namespace kiln {
@@ -125,6 +126,18 @@ std::optional<NamedEdge> FindEdge(const std::vector<PlannedPart>& parts, const s
   return std::nullopt;
 }
 
+// Of the producers and consumers of all edges: what flags may name.
+std::vector<std::string> NamesOnEdges(const std::vector<PlannedPart>& parts) {
+  std::vector<std::string> names;
+  for (const PlannedPart& part : parts) {
+    for (const EdgeDecision& edge : part.compiled.grouping.edges) {
+      for (const NodeId node : {edge.producer, edge.consumer})
+        names.push_back(part.compiled.graph.node(node).name);
+    }
+  }
+  return names;
+}
+
 nlohmann::json ToJson(const PlanSums& sums) {
   return {{"launches", sums.launches},
           {"bytes_walked", sums.walked},
@@ -189,10 +202,10 @@ int Print(const std::vector<PlannedPart>& parts, const ExplainFlags& flags) {
     AddGroups(part, print, report);
   }
   if (!flags.node.empty() && report.edges.empty()) {
-    return Fail(
-        absl::InvalidArgumentError(absl::StrCat(
-            "--node \"", flags.node, "\": no edge of the graph after passes has that node")),
-        kExitUsage);
+    return Fail(absl::InvalidArgumentError(absl::StrCat(
+                    "--node \"", flags.node, "\": no edge of the graph after passes has that node",
+                    DidYouMean(flags.node, NamesOnEdges(parts)))),
+                kExitUsage);
   }
   if (!flags.common.json) {
     std::cout << Table(report.rows) << report.all_edges << " edges, " << report.fused
@@ -252,7 +265,7 @@ int Run(const ExplainFlags& flags) {
 
 void AddExplain(Flags& command) {
   auto flags = std::make_shared<ExplainFlags>();
-  command.Option("MODEL", flags->model, "ONNX file, or .graph text").Required();
+  command.Option("MODEL", flags->model, "ONNX file, or .graph text").File().Required();
   command.Option("--node", flags->node, "Only edges of this node");
   command.Switch("--library", flags->library, "Who computes each library call, and why not others");
   command.Switch("--schedule", flags->schedule,
@@ -262,7 +275,7 @@ void AddExplain(Flags& command) {
               "With --library or --measure, and where values decide the structure: n=@a.npy, "
               "random:SEED, zeros, ones")
       .Repeatable();
-  command.Option("--dot", flags->dot, "Also write the groups as a Graphviz file");
+  command.Option("--dot", flags->dot, "Also write the groups as a Graphviz file").File();
   command.Option("--what-if", flags->what_if,
                  "FROM:TO: what fusing that edge would change, whether it pays or not");
   command.Switch("--measure", flags->measure, "Also run the model, and time every group");

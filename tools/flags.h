@@ -17,6 +17,8 @@
 //   $ kiln run --help                           # what was declared, in that order; exit 0
 //   $ kiln run m.onnx -O 7                      # exit 2, and on stderr:
 //   kiln: -O: Value 7 not in range 0 to 3; see kiln run --help
+//   $ kiln rn m.onnx                            # the nearest name, where one is near
+//   kiln: no verb "rn"; did you mean "run"?
 //
 // A name is "--long", "-s" or, of what stands by its place, "NAME"; "-o,--output" are two names of
 // one flag. Values are written by Run, so they must live as long as the Flags: an action that holds
@@ -25,11 +27,14 @@
 #define KILN_TOOLS_FLAGS_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "tools/command_table.h"
 
 namespace CLI {
 class App;
@@ -52,6 +57,9 @@ class Flag {
   Flag Range(int lowest, int highest) const;
   Flag OneOf(const std::vector<std::string>& values) const;
   Flag NotNegative() const;
+  // Its value is the path of a file, or of a directory.
+  Flag File() const;
+  Flag Directory() const;
 
   // Given with the other flag only, or without it only.
   Flag Needs(const Flag& other) const;
@@ -64,9 +72,10 @@ class Flag {
 
  private:
   friend class Flags;
-  explicit Flag(CLI::Option* option) : option_(option) {}
+  Flag(CLI::Option* option, FlagRow* row) : option_(option), row_(row) {}
 
   CLI::Option* option_;
+  FlagRow* row_;
 };
 
 // The flags of one command, and the commands below it. Not thread-safe.
@@ -74,6 +83,8 @@ class Flags {
  public:
   // The program itself; --version prints `version`.
   Flags(const std::string& program, const std::string& doc, const std::string& version);
+  Flags(const Flags&) = delete;
+  Flags& operator=(const Flags&) = delete;
 
   // A flag with a value, or with several in a vector. `value` is the default; `doc` is its line in
   // the help.
@@ -90,17 +101,24 @@ class Flags {
   // What Run does where this command is named, none below it; gives the exit code.
   void Runs(std::function<int()> action);
 
+  // What was declared of this command and of those below it; and of the whole program.
+  CommandRow Table() const;
+  CommandRow ProgramTable() const;
+
   // Of the program: parses the command line, runs the action of the command that it names, and
   // gives its exit code. --help and --version print what they say, and are kExitOk; what is wrong
   // is told on stderr, and is kExitUsage.
   int Run(int argc, char** argv) const;
 
  private:
-  explicit Flags(std::shared_ptr<CLI::App> app) : app_(std::move(app)) {}
+  Flags(std::shared_ptr<CLI::App> app, const Flags* above);
+  Flag Declared(CLI::Option* option, const std::string& name);
   // The command that was named: this, or one below.
   const Flags& Named() const;
 
   std::shared_ptr<CLI::App> app_;  // the program's owns those of its commands
+  const Flags* above_;             // null: this is the program
+  std::deque<FlagRow> rows_;
   std::vector<std::unique_ptr<Flags>> commands_;
   std::function<int()> action_;
 };

@@ -20,6 +20,7 @@
 #include "compiler/compile.h"
 #include "graph/op.h"
 #include "tools/exit_code.h"
+#include "tools/nearest_name.h"
 
 namespace kiln {
 namespace {
@@ -186,9 +187,9 @@ class Maker {
                                     "\" changes nothing: the model has no symbolic dim"));
         continue;
       }
-      return absl::InvalidArgumentError(absl::StrCat("--dim \"", name,
-                                                     "\": no dim is called that; the model has ",
-                                                     absl::StrJoin(names, ", ")));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--dim \"", name, "\": no dim is called that; the model has ",
+                       absl::StrJoin(names, ", "), DidYouMean(name, {names.begin(), names.end()})));
     }
     return absl::OkStatus();
   }
@@ -198,9 +199,9 @@ class Maker {
     for (const ValueId id : graph_.inputs()) names.insert(graph_.value(id).name);
     const auto check = [&](const std::string& flag, const std::string& name) -> absl::Status {
       if (names.count(name) != 0) return absl::OkStatus();
-      return absl::InvalidArgumentError(absl::StrCat(flag, " \"", name,
-                                                     "\": the model has no such input; it has ",
-                                                     absl::StrJoin(names, ", ")));
+      return absl::InvalidArgumentError(
+          absl::StrCat(flag, " \"", name, "\": the model has no such input; it has ",
+                       absl::StrJoin(names, ", "), DidYouMean(name, {names.begin(), names.end()})));
     };
     for (const std::string& spec : specs) {
       const size_t at = spec.find('=');

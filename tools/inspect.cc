@@ -323,6 +323,7 @@ int Run(const InspectFlags& flags) {
 void AddInspect(Flags& command) {
   auto flags = std::make_shared<InspectFlags>();
   command.Option("MODEL", flags->model, "ONNX file, .graph or .kernel text, or a .kiln package")
+      .File()
       .Required();
   command.Option("--group", flags->group, "Show this group").NotNegative();
   command
@@ -330,10 +331,14 @@ void AddInspect(Flags& command) {
               "Of a group or .kernel file: kernel, schedule, ir (after each pass), stmt or asm")
       .OneOf({"kernel", "schedule", "ir", "stmt", "asm"})
       .ShowDefault();
-  command.Option("--target", flags->target,
-                 "Instruction set: x86-64-v3 or x86-64-v4 (default: this machine's)");
-  command.Option("--emit-onnx", flags->emit_onnx,
-                 "Write the graph after passes as an ONNX file, groups as functions");
+  command
+      .Option("--target", flags->target,
+              "Instruction set: x86-64-v3 or x86-64-v4 (default: this machine's)")
+      .OneOf({"x86-64-v3", "x86-64-v4"});
+  command
+      .Option("--emit-onnx", flags->emit_onnx,
+              "Write the graph after passes as an ONNX file, groups as functions")
+      .File();
   command.Switch("--flat", flags->flat, "With --emit-onnx: no functions");
   command
       .Option("--input", flags->inputs,

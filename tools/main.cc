@@ -30,6 +30,9 @@ constexpr kiln::Verb kVerbs[] = {
     {"ops", "List the operators", kiln::AddOps},
     {"devices", "Show what kernels can run on, and measure it", kiln::AddDevices},
     {"cache", "Look into the kernel cache", kiln::AddCache},
+    {"doctor", "Check whether this machine is fit, and say what to do", kiln::AddDoctor},
+    {"completion", "Print a script that completes command lines in a shell", kiln::AddCompletion},
+    {"man", "Write the manual pages", kiln::AddMan},
 };
 
 // A standard descriptor that is closed would be the number of the next file, which then has what is

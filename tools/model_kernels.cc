@@ -123,8 +123,10 @@ absl::StatusOr<ForInputs> ImportFor(absl::Span<const Line> lines, const ModelSou
 }  // namespace
 
 void AddInputFlags(Flags& command, ModelFlags& flags) {
-  command.Option("--shapes", flags.shapes,
-                 "File with one set of inputs a line: NAME=1x3x224x224, DIM=8, NAME=@a.npy");
+  command
+      .Option("--shapes", flags.shapes,
+              "File with one set of inputs a line: NAME=1x3x224x224, DIM=8, NAME=@a.npy")
+      .File();
   command
       .Option("--input", flags.inputs,
               "Value of an input that decides the model's structure, as for run "

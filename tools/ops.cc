@@ -18,6 +18,8 @@
 namespace kiln {
 namespace {
 
+constexpr char kComposed[] = "-";  // in place of an operator
+
 struct OpsFlags {
   CommonOptions common;
   bool onnx = false;
@@ -53,6 +55,16 @@ std::set<std::string> ComposedOperators() {
   return names;
 }
 
+// The rows of the table by ONNX name; what is composed has no operator of Kiln's.
+nlohmann::json OnnxJson(const std::vector<std::vector<std::string>>& rows) {
+  nlohmann::json list = nlohmann::json::array();
+  for (auto row = rows.begin() + 1; row != rows.end(); ++row) {
+    list.push_back({{"name", (*row)[0]}, {"op", nullptr}, {"kind", (*row)[2]}});
+    if ((*row)[1] != kComposed) list.back()["op"] = (*row)[1];
+  }
+  return list;
+}
+
 int Run(const OpsFlags& flags) {
   std::vector<std::vector<std::string>> rows;
   nlohmann::json list = nlohmann::json::array();
@@ -73,11 +85,14 @@ int Run(const OpsFlags& flags) {
     }
   }
   if (flags.onnx) {
-    for (const std::string& name : ComposedOperators()) rows.push_back({name, "-", "composed"});
+    for (const std::string& name : ComposedOperators())
+      rows.push_back({name, kComposed, "composed"});
     std::sort(rows.begin() + 1, rows.end());
   }
   if (flags.common.json) {
-    PrintJson("ops", flags.common, {{"ops", list}});
+    nlohmann::json results = {{"ops", list}};
+    if (flags.onnx) results["onnx"] = OnnxJson(rows);
+    PrintJson("ops", flags.common, std::move(results));
   } else {
     std::cout << Table(rows);
   }

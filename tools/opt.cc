@@ -67,7 +67,8 @@ int Run(const OptFlags& flags) {
     passes.push_back(FindPass(name));
     if (passes.back() != nullptr) continue;
     return Fail(absl::InvalidArgumentError(absl::StrCat(
-                    "pass \"", name, "\": there is none of that name; see kiln opt --list-passes")),
+                    "pass \"", name, "\": there is none of that name; see kiln opt --list-passes",
+                    DidYouMeanPass(name))),
                 kExitUsage);
   }
   const absl::StatusOr<CompileOptions> options = ToReadingOptions(flags.common);
@@ -95,9 +96,10 @@ int Run(const OptFlags& flags) {
 
 void AddOpt(Flags& command) {
   auto flags = std::make_shared<OptFlags>();
-  command.Option("FILE", flags->file, "ONNX file, or .graph text");
+  command.Option("FILE", flags->file, "ONNX file, or .graph text").File();
   command.Option("--passes", flags->passes, "Names in the order to run, separated by commas");
-  command.Option("--dump-dir", flags->dump_dir, "Also write the graph after each pass there");
+  command.Option("--dump-dir", flags->dump_dir, "Also write the graph after each pass there")
+      .Directory();
   command.Switch("--list-passes", flags->list, "List all passes, in their usual order");
   AddReadingFlags(command, flags->common);
   AddOutputFlags(command, flags->common);

@@ -153,14 +153,16 @@ int Plan(const PlanFlags& flags) {
 
 void AddPlan(Flags& command) {
   auto flags = std::make_shared<PlanFlags>();
-  command.Option("FILE", flags->file, "Intervals: id,lower,upper,size; half-open lives").Required();
+  command.Option("FILE", flags->file, "Intervals: id,lower,upper,size; half-open lives")
+      .File()
+      .Required();
   command.Option("--capacity", flags->capacity,
                  "Stop at the first plan that fits in so many bytes, such as 1M; exit 1 where "
                  "none does (default: the least peak)");
   command.Option("--time", flags->time,
                  "Stop after this time, with the best plan so far: 5s, 200ms");
-  command.Option("-o,--output", flags->output, "Write the intervals with their offsets");
-  command.Option("--page", flags->page, "Write a page that shows the plan (HTML)");
+  command.Option("-o,--output", flags->output, "Write the intervals with their offsets").File();
+  command.Option("--page", flags->page, "Write a page that shows the plan (HTML)").File();
   command
       .Option("--threads", flags->common.threads,
               "Hard cap; 0: the CPUs this process may use. The plan is the same")

@@ -18,6 +18,7 @@
 #include "tools/flag_values.h"
 #include "tools/flags.h"
 #include "tools/inputs.h"
+#include "tools/nearest_name.h"
 #include "tools/report.h"
 #include "tools/watch.h"
 
@@ -38,16 +39,14 @@ using Files = std::map<std::string, std::string>;
 absl::StatusOr<Files> ParseFiles(const std::string& flag, const std::vector<std::string>& specs,
                                  const std::vector<PortInfo>& outputs) {
   Files files;
+  std::vector<std::string> names;
+  for (const PortInfo& output : outputs) names.push_back(output.name);
   for (const std::string& spec : specs) {
     KILN_ASSIGN_OR_RETURN(auto file, ParseFileSpec(flag, spec));
-    bool known = false;
-    for (const PortInfo& output : outputs) known = known || output.name == file.first;
-    if (!known)
+    if (std::find(names.begin(), names.end(), file.first) == names.end())
       return absl::InvalidArgumentError(
           absl::StrCat(flag, " \"", file.first, "\": the model has no such output; it has ",
-                       absl::StrJoin(outputs, ", ", [](std::string* out, const PortInfo& output) {
-                         absl::StrAppend(out, output.name);
-                       })));
+                       absl::StrJoin(names, ", "), DidYouMean(file.first, names)));
     files.insert(std::move(file));
   }
   return files;
@@ -230,7 +229,9 @@ int Run(const RunFlags& flags) {
 
 void AddRun(Flags& command) {
   auto flags = std::make_shared<RunFlags>();
-  command.Option("MODEL", flags->model, "ONNX file, .graph text, or a .kiln package").Required();
+  command.Option("MODEL", flags->model, "ONNX file, .graph text, or a .kiln package")
+      .File()
+      .Required();
   command
       .Option("--input", flags->inputs,
               "n=@a.npy, n=random:SEED[:LO:HI], n=zeros or n=ones (repeatable)")

@@ -287,7 +287,7 @@ int Run(const VerifyFlags& flags) {
 
 void AddVerify(Flags& command) {
   auto flags = std::make_shared<VerifyFlags>();
-  command.Option("MODEL", flags->model, "ONNX file, or .graph text").Required();
+  command.Option("MODEL", flags->model, "ONNX file, or .graph text").File().Required();
   command
       .Option("--input", flags->inputs,
               "n=@a.npy, n=random:SEED[:LO:HI], n=zeros or n=ones (repeatable)")
@@ -297,6 +297,7 @@ void AddVerify(Flags& command) {
                  "Also compare every group by itself, on the interpreter's values; of the worst "
                  "that differs, write a small part that still does");
   command.Option("--repro", flags->repro, "With --per-group: where that part is written")
+      .File()
       .ShowDefault();
   AddCommonFlags(command, flags->common);
   command.Runs([flags] { return Run(*flags); });

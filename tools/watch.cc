@@ -54,9 +54,11 @@ std::string ElementsText(const Tensor& view) {
 }  // namespace
 
 void AddWatchFlags(Flags& command, WatchFlags& flags) {
-  const Flag dump = command.Option(
-      "--dump-io", flags.dump_io,
-      "Directory for what each launch of one run reads and writes: numbered .npy files, index.txt");
+  const Flag dump = command
+                        .Option("--dump-io", flags.dump_io,
+                                "Directory for what each launch of one run reads and writes: "
+                                "numbered .npy files, index.txt")
+                        .Directory();
   command.Switch("--dump-io-text", flags.text, "Each of them as text too (.txt)").Needs(dump);
   command.Switch("--check-numerics", flags.check_numerics,
                  "Name the first launch that writes NaN or Inf and reads none; exit 1");

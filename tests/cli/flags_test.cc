@@ -20,6 +20,7 @@
 #include "gtest/gtest.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
+#include "tests/cli/help.h"
 #include "tests/cli/process.h"
 #include "tests/onnx/model_writer.h"
 
@@ -45,6 +46,8 @@ const Row kRows[] = {
     {"run", "--output", "{M} -q --input x=ones --output b=@{D}/b.npy", 0, "b"},
     {"run", "--output", "{M} -q --input x=ones --output z=@{D}/b.npy", 2, "",
      "--output \"z\": the model has no such output; it has b"},
+    {"run", "--input", "{M} -q --input xx=ones", 2, "", "it has x; did you mean \"x\"?"},
+    {"run", "--output", "{M} -q --output bb=@{D}/b.npy", 2, "", "it has b; did you mean \"b\"?"},
     {"run", "--expect", "{M} -q --input x=ones --expect b=@{D}/b.npy", 0, "as expected"},
     {"run", "--expect", "{M} -q --input x=zeros --expect b=@{D}/y.npy", 1, "b"},
     {"run", "--rtol", "{M} -q --input x=zeros --expect b=@{D}/y.npy --rtol 0.7", 0, "b"},
@@ -52,6 +55,8 @@ const Row kRows[] = {
     {"inspect", "-O", "{M} -O0", 0, "1      kernel  exp"},
     {"inspect", "--jit", "{M} --jit 0", 0, "1      kernel  exp"},
     {"inspect", "--disable-pass", "{M} --disable-pass nonsense", 2, "", "nonsense"},
+    {"inspect", "--disable-pass", "{M} --disable-pass dead_cod", 2, "",
+     "did you mean \"dead_code\"?"},
     {"inspect", "--no-fuse", "{M} --no-fuse a", 0, "1      kernel  exp"},
     {"inspect", "--rules", "{M} --rules nonsense", 2, "", "--rules"},
     {"inspect", "--machine", "{M} --machine {N}", 2, "", "{N}"},
@@ -62,6 +67,8 @@ const Row kRows[] = {
     {"run", "--dim", "{V} --input a=@{D}/a.npy --dim zz=5", 0, "",
      "--dim \"zz=5\" changes nothing: the model has no symbolic dim"},
     {"run", "--dim", "{M} -q --dim zz=5", 2, "", "no dim is called that; the model has n"},
+    {"run", "--dim", "{M} -q --dim nn=5", 2, "", "; did you mean \"n\"?"},
+    {"run", "--shape", "{M} -q --shape xx=7x4", 2, "", "it has x; did you mean \"x\"?"},
     {"run", "--math", "{M} -q --math fast", 4, "", "fast"},
     {"run", "--compile-mode", "{M} -q --json --compile-mode never", 0, "\"vm\": 1"},
     {"run", "--cache-dir", "{M} -v --cache-dir {C}", 0, "", "1 kernels: 1 cached"},
@@ -131,6 +138,7 @@ const Row kRows[] = {
     {"inspect", "--input", "{V} --input a=@{D}/a.npy", 0, "reduce_sum"},
     {"explain", "--input", "{V} --input a=@{D}/a.npy", 0, "reduce_sum"},
     {"explain", "--node", "{M} --node a", 0, "a"},
+    {"explain", "--node", "{M} --node aa", 2, "", "; did you mean \"a\"?"},
     {"explain", "--library", "{M} --library", 0, "0 library calls"},
     {"explain", "--schedule", "{M} --schedule", 0, "predicted us"},
     {"explain", "--dot", "{M} --dot {N}", 0, ""},
@@ -159,6 +167,7 @@ const Row kRows[] = {
     {"plan", "--quiet", "{D}/i.csv -q", 0, "12"},
     {"plan", "--verbose", "{D}/i.csv -v", 0, "12"},
     {"ops", "--onnx", "--onnx", 0, "GlobalAveragePool"},
+    {"ops", "--onnx", "--onnx --json", 0, "\"kind\": \"composed\""},
     {"ops", "--json", "--json", 0, "kiln.ops/1"},
     {"ops", "--quiet", "-q", 0, "relu"},
     {"ops", "--verbose", "-v", 0, "relu"},
@@ -166,6 +175,8 @@ const Row kRows[] = {
     {"devices", "--quiet", "-q", 0, "cpu"},
     {"devices", "--verbose", "-v", 0, "cpu"},
     {"devices", "--measure", "--measure", 2, "", "--measure"},
+    {"doctor", "--dir", "--dir {C}", 0, "{C}"},
+    {"doctor", "--json", "--dir {C} --json", 0, "kiln.doctor/1"},
     {"cache stats", "--dir", "--dir {C}", 0, "{C}"},
     {"cache stats", "--zero", "--dir {C} --zero", 0, "{C}"},
     {"cache ls", "--model", "--dir {C} --model {M}", 0, "kernel"},
@@ -281,35 +292,6 @@ TEST_F(FlagsTest, DoWhatTheirRowsSay) {
       EXPECT_THAT(result.out + result.err, testing::Not(testing::HasSubstr(row.neither)));
     }
   }
-}
-
-// What stands in the help of a verb: its long flags, or short ones that have no long form.
-std::set<std::string> FlagsOf(const std::string& verb) {
-  std::vector<std::string> words = absl::StrSplit(verb, ' ');
-  words.emplace_back("--help");
-  const std::string help = Kiln(words).out;
-  std::set<std::string> flags;
-  const std::regex form("\n  (-[A-Za-z],)?(-{1,2}[A-Za-z-]+)");
-  for (std::sregex_iterator i(help.begin(), help.end(), form), end; i != end; ++i)
-    flags.insert((*i)[2]);
-  flags.erase("--help");
-  return flags;
-}
-
-std::vector<std::string> Verbs() {
-  std::vector<std::string> verbs;
-  const auto subcommands = [&](const std::vector<std::string>& words, const std::string& before) {
-    const std::string help = Kiln(words).out;
-    const size_t at = help.find("\nSubcommands:\n");
-    const std::regex form("\n  ([a-z-]+)");
-    const std::string rest = at == std::string::npos ? "" : help.substr(at + 13);
-    for (std::sregex_iterator i(rest.begin(), rest.end(), form), end; i != end; ++i)
-      verbs.push_back(before + (*i)[1].str());
-  };
-  subcommands({"--help"}, "");
-  std::erase(verbs, "cache");
-  subcommands({"cache", "--help"}, "cache ");
-  return verbs;
 }
 
 TEST_F(FlagsTest, AreAllInTheTable) {
