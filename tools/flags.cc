@@ -238,15 +238,6 @@ const Flags& Flags::Named() const {
   return *this;
 }
 
-std::vector<const CommandRow*> AllCommands(const CommandRow& top) {
-  std::vector<const CommandRow*> all = {&top};
-  for (const CommandRow& command : top.commands) {
-    const std::vector<const CommandRow*> below = AllCommands(command);
-    all.insert(all.end(), below.begin(), below.end());
-  }
-  return all;
-}
-
 int Flags::Run(int argc, char** argv) const {
   try {
     app_->parse(argc, argv);

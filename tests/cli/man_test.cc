@@ -62,10 +62,12 @@ TEST_F(ManTest, TextIsShownAsItIs) {
   Flags program("kiln", "Program", "kiln 1");
   Flags& verb = program.Command("verb", doc);
   verb.Switch("--flag", value, doc);
+  verb.Switch("--dot", value, ".SH is no macro here");
   std::ofstream(dir_.File("page.1")) << ManualPage(verb.Table(), program.Table());
   const std::string shown = Rendered(dir_.File("page.1"));
   EXPECT_THAT(shown, testing::HasSubstr("kiln-verb - " + doc + "\n"));
-  EXPECT_THAT(shown, testing::HasSubstr("  " + doc + ".\n"));
+  EXPECT_THAT(shown, testing::HasSubstr("--flag " + doc + ".\n"));
+  EXPECT_THAT(shown, testing::HasSubstr("--dot  .SH is no macro here.\n"));
 }
 
 TEST_F(ManTest, ADirectoryThatCannotBeMadeIsExit7) {
