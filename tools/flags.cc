@@ -77,7 +77,7 @@ std::string ErrorUnlessNotNegative(const std::string& text) {
 // The error of a text that is none of these; "" otherwise.
 std::string ErrorUnlessOneOf(const std::vector<std::string>& values, const std::string& text) {
   if (std::find(values.begin(), values.end(), text) != values.end()) return "";
-  return absl::StrCat("is \"", text, "\", expected ", absl::StrJoin(values, ", "),
+  return absl::StrCat("is \"", text, "\", expected one of ", absl::StrJoin(values, ", "),
                       DidYouMean(text, values));
 }
 

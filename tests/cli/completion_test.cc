@@ -152,7 +152,7 @@ TEST_F(CompletionTest, AnotherShellIsWrongUsage) {
   const ProcessResult result = Kiln({"completion", "zhs"});
   EXPECT_EQ(result.exit, 2);
   EXPECT_EQ(result.err,
-            "kiln: SHELL: is \"zhs\", expected bash, zsh, fish; did you mean \"zsh\"?\n");
+            "kiln: SHELL: is \"zhs\", expected one of bash, zsh, fish; did you mean \"zsh\"?\n");
 }
 
 }  // namespace

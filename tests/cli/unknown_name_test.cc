@@ -28,7 +28,7 @@ TEST(UnknownName, IsToldWithTheNearestOne) {
       {{"cache", "ls", "--knid", "tune"},
        "kiln: cache ls: no flag \"--knid\"; did you mean \"--kind\"?\n"},
       {{"run", "m.onnx", "--compile-mode", "nevr"},
-       "kiln: --compile-mode: is \"nevr\", expected block, background, never; did you mean "
+       "kiln: --compile-mode: is \"nevr\", expected one of block, background, never; did you mean "
        "\"never\"?\n"},
       {{"opt", "m.graph", "--passes", "dead_cod"},
        "kiln: pass \"dead_cod\": there is none of that name; see kiln opt --list-passes; did you "
