@@ -317,7 +317,7 @@ static void test_runtime(const char* directory) {
   kiln_cache_counters counters;
   counters.struct_size = sizeof counters;
   kiln_cache_count(cache, &counters);
-  CHECK(counters.hits + counters.published >= 1);
+  CHECK(counters.hits + counters.misses >= 1);
   CHECK(strcmp(kiln_cache_directory(cache), directory) == 0);
   CHECK(allocations > 0);
   kiln_model_free(model);
@@ -331,6 +331,20 @@ static int lines = 0;
 static void write_line(void* user, kiln_log_level level, const char* message) {
   CHECK(user == &lines && level >= KILN_LOG_DEBUG && message[0] != '\0');
   ++lines;
+}
+
+/* Without a compiler a model runs on the VM, with a warning. */
+static void test_log(void) {
+  kiln_compile_options options = kiln_compile_options_default();
+  options.no_cache = 1;
+  options.codegen = "/nowhere/kiln-codegen";
+  kiln_set_log(write_line, &lines);
+  kiln_set_log_level(KILN_LOG_WARNING);
+  kiln_model* model = compile(softmax_graph(), &options);
+  test_run(model);
+  kiln_model_free(model);
+  CHECK(lines > 0);
+  kiln_set_log(NULL, NULL);
 }
 
 static int released = 0;
@@ -424,8 +438,7 @@ static void test_shorter_struct(void) {
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   CHECK(kiln_abi_version() == KILN_ABI_VERSION && kiln_version()[0] != '\0');
-  kiln_set_log(write_line, &lines);
-  kiln_set_log_level(KILN_LOG_DEBUG);
+  test_log();
   kiln_compile_options options = on_vm();
   kiln_model* model = compile(softmax_graph(), &options);
   test_run(model);
@@ -438,8 +451,6 @@ int main(int argc, char** argv) {
   test_builder_errors();
   test_tensors();
   test_shorter_struct();
-  CHECK(lines > 0);
-  kiln_set_log(NULL, NULL);
   if (failures == 0) printf("all checks passed\n");
   return failures == 0 ? 0 : 1;
 }
