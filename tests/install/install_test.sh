@@ -39,7 +39,7 @@ done
 for project in "$consumer" "$root/examples/embed"; do
   where=$tmp/build/$(basename "$project")
   cmake -S "$project" -B "$where" -G Ninja -DCMAKE_PREFIX_PATH="$tmp/moved" -DREADME="$tmp/readme" --no-warn-unused-cli \
-    -DCMAKE_C_FLAGS="$strict" -DCMAKE_CXX_FLAGS="$strict" >/dev/null 2>"$tmp/warnings"
+    -DCMAKE_C_FLAGS="$strict" -DCMAKE_CXX_FLAGS="$strict" >/dev/null 2>"$tmp/warnings" || { cat "$tmp/warnings" >&2; exit 1; }
   cmake --build "$where" >"$tmp/build.log" 2>&1 || { cat "$tmp/build.log" >&2; exit 1; }
   if [[ -s $tmp/warnings ]] || grep -i warning "$tmp/build.log"; then
     cat "$tmp/warnings" >&2
