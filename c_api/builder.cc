@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -83,12 +82,6 @@ using Ids = absl::StatusOr<std::vector<ValueId>>;
 
 kiln_value First(const std::vector<ValueId>& ids) { return ids.empty() ? -1 : ids[0].v; }
 
-absl::Status CheckType(kiln_dtype type) {
-  if (static_cast<unsigned>(type) < static_cast<unsigned>(kNumDTypes)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("graph builder: type ", static_cast<int>(type), " is none of kiln_dtype"));
-}
-
 }  // namespace
 }  // namespace kiln::c_api
 
@@ -110,7 +103,7 @@ kiln_value kiln_builder_input(kiln_builder* builder, const char* name, kiln_dtyp
                               const char* const* dims, size_t rank) {
   return First(Add(*builder, [&]() -> Ids {
     KILN_RETURN_IF_ERROR(CheckPointer(name, "name"));
-    KILN_RETURN_IF_ERROR(kiln::c_api::CheckType(type));
+    KILN_RETURN_IF_ERROR(kiln::c_api::CheckType(type, "graph builder"));
     KILN_ASSIGN_OR_RETURN(const auto texts, kiln::c_api::Names(dims, rank, "dims"));
     kiln::Shape shape;
     for (const std::string& text : texts) {
@@ -137,7 +130,7 @@ kiln_value kiln_builder_constant(kiln_builder* builder, const kiln_tensor* tenso
 
 kiln_value kiln_builder_scalar(kiln_builder* builder, kiln_dtype type, double value) {
   return First(Add(*builder, [&]() -> Ids {
-    KILN_RETURN_IF_ERROR(kiln::c_api::CheckType(type));
+    KILN_RETURN_IF_ERROR(kiln::c_api::CheckType(type, "graph builder"));
     return std::vector<kiln::ValueId>{
         builder->builder.Scalar(static_cast<kiln::DType>(type), value)};
   }));
@@ -177,10 +170,9 @@ kiln_status* kiln_builder_compile(kiln_builder* builder, const kiln_compile_opti
   return kiln::c_api::Call("compiling", [&]() -> absl::Status {
     KILN_RETURN_IF_ERROR(CheckPointer(out, "out"));
     KILN_RETURN_IF_ERROR(builder->status());
-    KILN_ASSIGN_OR_RETURN(const kiln::CompileOptions given, kiln::c_api::CompileOptionsOf(options));
-    KILN_ASSIGN_OR_RETURN(kiln::Model model, Compile(std::move(builder->builder), given));
-    *out = new kiln_model(std::move(model));
-    return absl::OkStatus();
+    return kiln::c_api::MakeModel(options, out, [&](const kiln::CompileOptions& given) {
+      return Compile(std::move(builder->builder), given);
+    });
   });
 }
 

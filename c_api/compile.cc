@@ -2,7 +2,6 @@
 #include "kiln/compile.h"
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -21,7 +20,7 @@ struct kiln_description {
 
 using kiln::c_api::Call;
 using kiln::c_api::CheckPointer;
-using kiln::c_api::CompileOptionsOf;
+using kiln::c_api::MakeModel;
 
 namespace kiln::c_api {
 
@@ -59,7 +58,7 @@ absl::StatusOr<CompileOptions> CompileOptionsOf(const kiln_compile_options* opti
 
 namespace {
 
-// Calls the release function of a caller's bytes unless they were taken over.
+// The caller's bytes: `release` is called when the last share goes, after an error too.
 std::shared_ptr<const void> OwnerOf(const void* data, kiln_release_fn release, void* user) {
   if (release == nullptr) return nullptr;
   return {data, [release, user](const void*) { release(user); }};
@@ -74,10 +73,8 @@ kiln_status* kiln_compile(const char* path, const kiln_compile_options* options,
   return Call("compiling", [&]() -> absl::Status {
     KILN_RETURN_IF_ERROR(CheckPointer(path, "path"));
     KILN_RETURN_IF_ERROR(CheckPointer(out, "out"));
-    KILN_ASSIGN_OR_RETURN(const kiln::CompileOptions given, CompileOptionsOf(options));
-    KILN_ASSIGN_OR_RETURN(kiln::Model model, kiln::Compile(path, given));
-    *out = new kiln_model(std::move(model));
-    return absl::OkStatus();
+    return MakeModel(options, out,
+                     [&](const kiln::CompileOptions& given) { return kiln::Compile(path, given); });
   });
 }
 
@@ -93,10 +90,9 @@ kiln_status* kiln_compile_bytes(const void* data, size_t size, const char* name,
     KILN_RETURN_IF_ERROR(CheckPointer(out, "out"));
     if (name != nullptr) bytes.name = name;
     bytes.folder = kiln::c_api::TextOf(folder);
-    KILN_ASSIGN_OR_RETURN(const kiln::CompileOptions given, CompileOptionsOf(options));
-    KILN_ASSIGN_OR_RETURN(kiln::Model model, kiln::Compile(bytes, given));
-    *out = new kiln_model(std::move(model));
-    return absl::OkStatus();
+    return MakeModel(options, out, [&](const kiln::CompileOptions& given) {
+      return kiln::Compile(bytes, given);
+    });
   });
 }
 
@@ -107,10 +103,9 @@ kiln_status* kiln_compile_descriptor(int descriptor, const char* name, const cha
     KILN_ASSIGN_OR_RETURN(kiln::ModelBytes bytes, kiln::MapModel(descriptor));
     if (name != nullptr) bytes.name = name;
     bytes.folder = kiln::c_api::TextOf(folder);
-    KILN_ASSIGN_OR_RETURN(const kiln::CompileOptions given, CompileOptionsOf(options));
-    KILN_ASSIGN_OR_RETURN(kiln::Model model, kiln::Compile(bytes, given));
-    *out = new kiln_model(std::move(model));
-    return absl::OkStatus();
+    return MakeModel(options, out, [&](const kiln::CompileOptions& given) {
+      return kiln::Compile(bytes, given);
+    });
   });
 }
 

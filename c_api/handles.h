@@ -101,6 +101,9 @@ void Write(Struct value, Struct* out) {
   std::memcpy(static_cast<void*>(out), &value, std::min(out->struct_size, sizeof(Struct)));
 }
 
+// kInvalidArgument: no element type has this number; `subject` begins the message.
+absl::Status CheckType(kiln_dtype type, absl::string_view subject);
+
 // kInvalidArgument unless the pointer is there; `what` is the name of the argument.
 absl::Status CheckPointer(const void* pointer, absl::string_view what);
 

@@ -14,29 +14,19 @@ namespace kiln::c_api {
 namespace {
 
 absl::Status CheckShape(kiln_dtype type, size_t rank, const int64_t* shape) {
-  if (static_cast<unsigned>(type) >= static_cast<unsigned>(kNumDTypes)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "tensor: type ", static_cast<int>(type), " is none of the ", kNumDTypes, " of kiln_dtype"));
-  }
+  KILN_RETURN_IF_ERROR(CheckType(type, "tensor"));
   return rank > 0 ? CheckPointer(shape, "shape") : absl::OkStatus();
 }
 
-// The share of a tensor in its memory; the last copy releases it.
-std::shared_ptr<void> Owner(void* data, kiln_release_fn release, void* user) {
-  if (release == nullptr) return nullptr;
-  // A pointer that is not null, whatever `user` is: an owner that is null is none.
-  struct Held {
-    kiln_release_fn release;
-    void* user;
-    bool armed = false;
-    ~Held() {
-      if (armed) release(user);
-    }
-  };
-  auto held = std::make_shared<Held>(Held{release, user});
-  held->armed = true;
-  return {std::move(held), data};
-}
+// Calls the caller's function when the last copy of a tensor goes; nothing while `call` is null.
+struct Release {
+  kiln_release_fn call = nullptr;
+  void* user = nullptr;
+
+  ~Release() {
+    if (call != nullptr) call(user);
+  }
+};
 
 }  // namespace
 }  // namespace kiln::c_api
@@ -59,9 +49,19 @@ kiln_status* kiln_tensor_view(void* data, kiln_dtype type, size_t rank, const in
     KILN_RETURN_IF_ERROR(kiln::c_api::CheckShape(type, rank, shape));
     std::vector<int64_t> extents(shape, shape + rank), steps;
     if (strides != nullptr) steps.assign(strides, strides + rank);
+    std::shared_ptr<kiln::c_api::Release> held;
+    std::shared_ptr<void> owner;  // null where there is nothing to release
+    if (release != nullptr) {
+      held = std::make_shared<kiln::c_api::Release>();
+      owner = {held, data};
+    }
     auto made = std::make_unique<kiln_tensor>();
     made->tensor = kiln::Tensor::View(data, static_cast<kiln::DType>(type), std::move(extents),
-                                      std::move(steps), kiln::c_api::Owner(data, release, user));
+                                      std::move(steps), std::move(owner));
+    if (held != nullptr) {  // nothing fails from here on
+      held->call = release;
+      held->user = user;
+    }
     *out = made.release();
     return absl::OkStatus();
   });
