@@ -168,13 +168,13 @@ Found ViewOfView(Graph& graph, const Node& node, const PassContext&) {
   return result;
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kAlgebraRules[] = {
     Nothing, OneNumber, Neutral, Involution, CastOfCast, TransposeOfTranspose, ViewOfView};
 
 }  // namespace
 
 absl::StatusOr<bool> Algebra(Graph& graph, const PassContext& context) {
-  return Rewrite(graph, kRules, context);
+  return Rewrite(graph, kAlgebraRules, context);
 }
 
 }  // namespace kiln

@@ -85,12 +85,12 @@ Found Join(Graph& graph, const Node& node, const PassContext&) {
                : std::nullopt;
 }
 
-constexpr Rule kRules[] = {Join};
+constexpr Rule kConcatOfSplitsRules[] = {Join};
 
 }  // namespace
 
 absl::StatusOr<bool> ConcatOfSplits(Graph& graph, const PassContext& context) {
-  return Rewrite(graph, kRules, context);
+  return Rewrite(graph, kConcatOfSplitsRules, context);
 }
 
 }  // namespace kiln

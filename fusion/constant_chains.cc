@@ -85,12 +85,12 @@ Found Chain(Graph& graph, const Node& node, const PassContext& context) {
                node.inputs[static_cast<size_t>(own)], context.fast);
 }
 
-constexpr Rule kRules[] = {Chain};
+constexpr Rule kConstantChainsRules[] = {Chain};
 
 }  // namespace
 
 absl::StatusOr<bool> ConstantChains(Graph& graph, const PassContext& context) {
-  return Rewrite(graph, kRules, context);
+  return Rewrite(graph, kConstantChainsRules, context);
 }
 
 }  // namespace kiln

@@ -56,12 +56,12 @@ Found OfFewer(Graph& graph, const Node& node, const PassContext&) {
   return Made(graph, maker.op->name, inputs, maker.attrs, node.name);
 }
 
-constexpr Rule kRules[] = {OfFewer};
+constexpr Rule kHoistGathersRules[] = {OfFewer};
 
 }  // namespace
 
 absl::StatusOr<bool> HoistGathers(Graph& graph, const PassContext& context) {
-  return Rewrite(graph, kRules, context);
+  return Rewrite(graph, kHoistGathersRules, context);
 }
 
 }  // namespace kiln

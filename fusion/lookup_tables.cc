@@ -184,12 +184,12 @@ Found Lookup(Graph& graph, const Node& node, const PassContext& /*context*/) {
   return Made(graph, "lookup", {chain->x, rows}, {{"axis", int64_t{chain->axis}}}, node.name);
 }
 
-constexpr Rule kRules[] = {Lookup};
+constexpr Rule kLookupTablesRules[] = {Lookup};
 
 }  // namespace
 
 absl::StatusOr<bool> LookupTables(Graph& graph, const PassContext& context) {
-  return Rewrite(graph, kRules, context);
+  return Rewrite(graph, kLookupTablesRules, context);
 }
 
 }  // namespace kiln

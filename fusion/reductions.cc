@@ -79,12 +79,12 @@ Found Mean(Graph& graph, const Node& node, const PassContext& context) {
               {{"axes", axes}, {"keepdims", int64_t{KeepsAxes(graph, *sum)}}}, node.name);
 }
 
-constexpr Rule kRules[] = {OfReduction, Mean};
+constexpr Rule kReductionsRules[] = {OfReduction, Mean};
 
 }  // namespace
 
 absl::StatusOr<bool> Reductions(Graph& graph, const PassContext& context) {
-  return Rewrite(graph, kRules, context);
+  return Rewrite(graph, kReductionsRules, context);
 }
 
 }  // namespace kiln

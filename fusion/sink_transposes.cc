@@ -70,12 +70,12 @@ Found Sink(Graph& graph, const Node& node, const PassContext&) {
   return again ? Made(graph, "transpose", {*again}, node.attrs, node.name) : std::nullopt;
 }
 
-constexpr Rule kRules[] = {Sink};
+constexpr Rule kSinkTransposesRules[] = {Sink};
 
 }  // namespace
 
 absl::StatusOr<bool> SinkTransposes(Graph& graph, const PassContext& context) {
-  return Rewrite(graph, kRules, context);
+  return Rewrite(graph, kSinkTransposesRules, context);
 }
 
 }  // namespace kiln

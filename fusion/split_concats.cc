@@ -32,8 +32,8 @@ Found Split(Graph& graph, const Node& node, const PassContext&) {
 }  // namespace
 
 absl::StatusOr<bool> SplitConcats(Graph& graph, const PassContext& context) {
-  static constexpr Rule kRules[] = {Split};
-  return Rewrite(graph, kRules, context);
+  static constexpr Rule kSplitConcatsRules[] = {Split};
+  return Rewrite(graph, kSplitConcatsRules, context);
 }
 
 }  // namespace kiln

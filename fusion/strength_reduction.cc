@@ -47,12 +47,12 @@ Found Quotient(Graph& graph, const Node& node, const PassContext& context) {
   return Made(graph, "mul", {node.inputs[0], factor}, {}, node.name);
 }
 
-constexpr Rule kRules[] = {Power, Quotient};
+constexpr Rule kStrengthReductionRules[] = {Power, Quotient};
 
 }  // namespace
 
 absl::StatusOr<bool> StrengthReduction(Graph& graph, const PassContext& context) {
-  return Rewrite(graph, kRules, context);
+  return Rewrite(graph, kStrengthReductionRules, context);
 }
 
 }  // namespace kiln

@@ -326,7 +326,7 @@ absl::Status SoftmaxCrossEntropyLoss(NodeView& n) {
   return EmitLikelihoodLoss(n, log_prob);
 }
 
-constexpr Converter kRows[] = {
+constexpr Converter kAttentionRows[] = {
     {"Attention", 23, Attention},
     {"NegativeLogLikelihoodLoss", 12, NegativeLogLikelihoodLoss},
     {"RotaryEmbedding", 23, RotaryEmbedding},
@@ -335,6 +335,6 @@ constexpr Converter kRows[] = {
 
 }  // namespace
 
-std::span<const Converter> AttentionConverters() { return kRows; }
+std::span<const Converter> AttentionConverters() { return kAttentionRows; }
 
 }  // namespace kiln::onnx

@@ -152,7 +152,7 @@ absl::Status Dropout(NodeView& n) {
   return n.Emit("identity", {n.in(0)});
 }
 
-constexpr Converter kRows[] = {
+constexpr Converter kElementwiseRows[] = {
     {"Add", 6, OldBinary, "add"},
     {"And", 6, OldBinary, "and"},
     {"BitShift", 11, BitShift},
@@ -179,6 +179,6 @@ constexpr Converter kRows[] = {
 
 }  // namespace
 
-std::span<const Converter> ElementwiseConverters() { return kRows; }
+std::span<const Converter> ElementwiseConverters() { return kElementwiseRows; }
 
 }  // namespace kiln::onnx

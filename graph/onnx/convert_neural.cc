@@ -568,7 +568,7 @@ absl::Status MeanVarianceNormalization(NodeView& n) {
   return n.Emit("cast", {y}, {{"to", stored}});
 }
 
-constexpr Converter kRows[] = {
+constexpr Converter kNeuralRows[] = {
     {"AveragePool", 6, AveragePool},
     {"BatchNormalization", 6, BatchNormalization, "batch_norm"},
     {"Conv", 6, Conv},
@@ -596,6 +596,6 @@ absl::StatusOr<Attrs> ConvAttrs(NodeView& n, int weight) {
                {"group", n.Int("group", 1)}};
 }
 
-std::span<const Converter> NeuralConverters() { return kRows; }
+std::span<const Converter> NeuralConverters() { return kNeuralRows; }
 
 }  // namespace kiln::onnx

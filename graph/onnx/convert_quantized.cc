@@ -228,7 +228,7 @@ absl::Status QLinearConv(NodeView& n) {
   return n.Emit("qlinear_conv", std::move(inputs), std::move(attrs));
 }
 
-constexpr Converter kRows[] = {
+constexpr Converter kQuantizedRows[] = {
     {"ConvInteger", 10, ConvInteger},
     {"DequantizeLinear", 10, DequantizeLinear},
     {"DynamicQuantizeLinear", 11, DynamicQuantizeLinear},
@@ -240,6 +240,6 @@ constexpr Converter kRows[] = {
 
 }  // namespace
 
-std::span<const Converter> QuantizedConverters() { return kRows; }
+std::span<const Converter> QuantizedConverters() { return kQuantizedRows; }
 
 }  // namespace kiln::onnx

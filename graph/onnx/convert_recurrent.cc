@@ -281,7 +281,7 @@ absl::Status Rnn(NodeView& n) { return Recurrent(n, Cell::kRnn); }
 absl::Status Gru(NodeView& n) { return Recurrent(n, Cell::kGru); }
 absl::Status Lstm(NodeView& n) { return Recurrent(n, Cell::kLstm); }
 
-constexpr Converter kRows[] = {
+constexpr Converter kRecurrentRows[] = {
     {"GRU", 7, Gru},
     {"LSTM", 7, Lstm},
     {"RNN", 7, Rnn},
@@ -289,6 +289,6 @@ constexpr Converter kRows[] = {
 
 }  // namespace
 
-std::span<const Converter> RecurrentConverters() { return kRows; }
+std::span<const Converter> RecurrentConverters() { return kRecurrentRows; }
 
 }  // namespace kiln::onnx

@@ -90,7 +90,7 @@ absl::Status ReduceLogSumExp(NodeView& n) {
   return n.Emit("squeeze", {log}, {{"axes", r.axes}});
 }
 
-constexpr Converter kRows[] = {
+constexpr Converter kReduceRows[] = {
     {"ReduceL1", 6, ReduceL1},
     {"ReduceL2", 6, ReduceL2},
     {"ReduceLogSum", 6, ReduceLogSum},
@@ -108,6 +108,6 @@ absl::Status AsReduction(NodeView& n) {
   return n.Emit("cast", {n.Op(n.record(), {number}, r.attrs())}, {{"to", DType::kBool}});
 }
 
-std::span<const Converter> ReduceConverters() { return kRows; }
+std::span<const Converter> ReduceConverters() { return kReduceRows; }
 
 }  // namespace kiln::onnx

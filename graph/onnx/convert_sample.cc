@@ -529,7 +529,7 @@ absl::Status GridSample(NodeView& n) {
   return n.Emit("cast", {y}, {{"to", stored}});
 }
 
-constexpr Converter kRows[] = {
+constexpr Converter kSampleRows[] = {
     {"GridSample", 16, GridSample},
     {"Resize", 10, ResizeByScales},
     {"Resize", 11, Resize},
@@ -538,6 +538,6 @@ constexpr Converter kRows[] = {
 
 }  // namespace
 
-std::span<const Converter> SampleConverters() { return kRows; }
+std::span<const Converter> SampleConverters() { return kSampleRows; }
 
 }  // namespace kiln::onnx

@@ -240,7 +240,7 @@ absl::Status CenterCropPad(NodeView& n) {
   return n.Emit("pad", {middle}, {{"pads", pads}});
 }
 
-constexpr Converter kRows[] = {
+constexpr Converter kSelectRows[] = {
     {"ArgMax", 6, ArgExtreme, "reduce_max"},
     {"ArgMin", 6, ArgExtreme, "reduce_min"},
     {"CenterCropPad", 18, CenterCropPad},
@@ -261,6 +261,6 @@ constexpr Converter kRows[] = {
 
 }  // namespace
 
-std::span<const Converter> SelectConverters() { return kRows; }
+std::span<const Converter> SelectConverters() { return kSelectRows; }
 
 }  // namespace kiln::onnx

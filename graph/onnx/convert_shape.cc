@@ -300,7 +300,7 @@ absl::Status SpaceToDepth(NodeView& n) {
                 ShapeAttrs({x.batch, x.channels * x.block * x.block, *height, *width}));
 }
 
-constexpr Converter kRows[] = {
+constexpr Converter kShapeRows[] = {
     {"Constant", 6, Constant},
     {"DepthToSpace", 6, DepthToSpace},
     {"Pad", 6, PadByAttributes},
@@ -314,6 +314,6 @@ constexpr Converter kRows[] = {
 
 }  // namespace
 
-std::span<const Converter> ShapeConverters() { return kRows; }
+std::span<const Converter> ShapeConverters() { return kShapeRows; }
 
 }  // namespace kiln::onnx

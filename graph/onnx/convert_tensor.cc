@@ -295,7 +295,7 @@ absl::Status LpNormalization(NodeView& n) {
   return n.Emit("cast", {y}, {{"to", stored}});
 }
 
-constexpr Converter kRows[] = {
+constexpr Converter kTensorRows[] = {
     {"Einsum", 12, Einsum},
     {"LRN", 6, Lrn},
     {"LpNormalization", 6, LpNormalization},
@@ -303,6 +303,6 @@ constexpr Converter kRows[] = {
 
 }  // namespace
 
-std::span<const Converter> TensorConverters() { return kRows; }
+std::span<const Converter> TensorConverters() { return kTensorRows; }
 
 }  // namespace kiln::onnx

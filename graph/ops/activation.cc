@@ -103,7 +103,7 @@ constexpr OpDef Activation(const char* name, const char* doc, Ex (*body)(ScalarB
           .witness = witness};
 }
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kActivationOps[] = {
     {.name = "relu",
      .doc = "max(x, 0); NaN stays NaN.",
      .kind = OpKind::kScalar,
@@ -145,6 +145,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> ActivationOps() { return kOps; }
+std::span<const OpDef> ActivationOps() { return kActivationOps; }
 
 }  // namespace kiln::ops

@@ -144,7 +144,7 @@ constexpr AttrSpec kModAttrs[] = {
     {"fmod", AttrKind::kInt, false, 0, nullptr,
      "1: the result has the sign of the dividend; 0: of the divisor"}};
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kArithmeticOps[] = {
     {.name = "add",
      .doc = "a + b; integers wrap.",
      .kind = OpKind::kScalar,
@@ -299,6 +299,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> ArithmeticOps() { return kOps; }
+std::span<const OpDef> ArithmeticOps() { return kArithmeticOps; }
 
 }  // namespace kiln::ops

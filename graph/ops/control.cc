@@ -122,7 +122,7 @@ constexpr AttrSpec kLoopAttrs[] = {
     {"carried", AttrKind::kInt, true, 0, nullptr, "how many values go from iteration to iteration"},
     {"extents", AttrKind::kDims, true, 0, nullptr, "of all outputs, in a row"}};
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kControlOps[] = {
     {.name = "if",
      .doc = "One of two graphs, by a condition known when it runs.",
      .kind = OpKind::kControl,
@@ -150,6 +150,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> ControlOps() { return kOps; }
+std::span<const OpDef> ControlOps() { return kControlOps; }
 
 }  // namespace kiln::ops

@@ -340,7 +340,7 @@ constexpr AttrSpec kConvTransposeAttrs[] = {kConvAttrs[0],
                                             {"output_padding", AttrKind::kInts, false, 0, "",
                                              "extra extent at the end of each axis; absent: 0"}};
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kConvOps[] = {
     {.name = "conv",
      .doc = "Convolution (not flipped); weight [M, C / group, ...].",
      .kind = OpKind::kLibrary,
@@ -390,6 +390,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> ConvOps() { return kOps; }
+std::span<const OpDef> ConvOps() { return kConvOps; }
 
 }  // namespace kiln::ops

@@ -330,7 +330,7 @@ constexpr AttrSpec kNmsAttrs[] = {{"center_point_box", AttrKind::kInt, false, 0,
                                    "boxes are x, y, width, height instead of two corners y, x"},
                                   kExtents};
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kDynamicOps[] = {
     {.name = "elements",
      .doc = "The input. From here on its elements are known as symbols; none may be negative.",
      .kind = OpKind::kHost,
@@ -402,6 +402,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> DynamicOps() { return kOps; }
+std::span<const OpDef> DynamicOps() { return kDynamicOps; }
 
 }  // namespace kiln::ops

@@ -24,7 +24,7 @@ constexpr OpDef Function(const char* name, const char* doc, OnnxForm onnx, TestR
           .witness = witness};
 }
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kFunctionsOps[] = {
     Function<ScalarOp::kSqrt>("sqrt", "The square root; NaN below zero; -0 stays.", {"Sqrt"},
                               {0, 9}, "onnx node tests: sqrt"),
     Function<ScalarOp::kRsqrt>("rsqrt", "1 / sqrt(x).", {}, {0.1, 9}, "C++ std::sqrt"),
@@ -60,6 +60,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> FunctionOps() { return kOps; }
+std::span<const OpDef> FunctionOps() { return kFunctionsOps; }
 
 }  // namespace kiln::ops

@@ -118,7 +118,7 @@ constexpr AttrSpec kShapeAttrs[] = {
     {"start", AttrKind::kInt, false, 0, nullptr, "the first axis; negative: from the end"},
     {"end", AttrKind::kInt, false, 0, nullptr, "one past the last axis; absent: the rank"}};
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kHostOps[] = {
     {.name = "shape",
      .doc = "The extents of the input, i64.",
      .kind = OpKind::kHost,
@@ -147,6 +147,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> HostOps() { return kOps; }
+std::span<const OpDef> HostOps() { return kHostOps; }
 
 }  // namespace kiln::ops

@@ -134,7 +134,7 @@ constexpr AttrSpec kTakeAttrs[] = {
     {"batch", AttrKind::kInt, false, 0, nullptr,
      "the first axes of the input that are also those of the indices"}};
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kIndexingOps[] = {
     {.name = "iota",
      .doc = "Every element is its own coordinate along an axis, i64.",
      .kind = OpKind::kIndex,
@@ -171,6 +171,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> IndexingOps() { return kOps; }
+std::span<const OpDef> IndexingOps() { return kIndexingOps; }
 
 }  // namespace kiln::ops

@@ -100,7 +100,7 @@ constexpr OpDef Shift(const char* name, const char* doc, Ex (*body)(ScalarBody&)
           .witness = "onnx node tests: bitshift"};
 }
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kLogicOps[] = {
     Compare("equal", "a == b; false with NaN.", Binary<ScalarOp::kEq>, InferCompare, {"Equal", 7},
             "onnx node tests: equal"),
     Compare("not_equal", "a != b; true with NaN.", Binary<ScalarOp::kNe>, InferCompare, {},
@@ -175,6 +175,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> LogicOps() { return kOps; }
+std::span<const OpDef> LogicOps() { return kLogicOps; }
 
 }  // namespace kiln::ops

@@ -48,7 +48,7 @@ absl::Status ReferenceLookup(const Node& node, std::span<const Tensor> inputs,
 constexpr AttrSpec kLookupAttrs[] = {
     {"axis", AttrKind::kInt, false, 0, nullptr, "whose coordinate chooses the row of the table"}};
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kLookupOps[] = {
     {.name = "lookup",
      .doc = "The element of input 1, [rows, 256], at the byte that is the "
             "element of input 0, in the row of its own coordinate along "
@@ -66,6 +66,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> LookupOps() { return kOps; }
+std::span<const OpDef> LookupOps() { return kLookupOps; }
 
 }  // namespace kiln::ops

@@ -189,7 +189,7 @@ constexpr AttrSpec kGemmAttrs[] = {
     {"trans_a", AttrKind::kInt, false, 0, nullptr, "1: input 0 is transposed", -1, "transA"},
     {"trans_b", AttrKind::kInt, false, 0, nullptr, "1: input 1 is transposed", -1, "transB"}};
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kMatmulOps[] = {
     {.name = "matmul",
      .doc = "Matrix product over the last two axes; the others broadcast. A "
             "vector is a row on the left, a column on the right.",
@@ -227,6 +227,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> MatmulOps() { return kOps; }
+std::span<const OpDef> MatmulOps() { return kMatmulOps; }
 
 }  // namespace kiln::ops

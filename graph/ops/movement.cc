@@ -378,7 +378,7 @@ constexpr AttrSpec kFillAttrs[] = {
     {"value", AttrKind::kTensor, false, 0, nullptr,
      "one element: the value, and the type; absent: f32 0"}};
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kMovementOps[] = {
     {.name = "transpose",
      .doc = "The axes in another order.",
      .kind = OpKind::kIndex,
@@ -461,6 +461,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> MovementOps() { return kOps; }
+std::span<const OpDef> MovementOps() { return kMovementOps; }
 
 }  // namespace kiln::ops

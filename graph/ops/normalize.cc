@@ -217,7 +217,7 @@ constexpr AttrSpec kEpsilonAttrs[] = {
 constexpr AttrSpec kGeluAttrs[] = {
     {"approximate", AttrKind::kString, false, 0, "none", "\"none\": by erf; \"tanh\": by tanh"}};
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kNormalizeOps[] = {
     {.name = "softmax",
      .doc = "exp(x - max) * (1 / sum(exp(x - max))) over an axis.",
      .kind = OpKind::kComposite,
@@ -292,6 +292,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> NormalizeOps() { return kOps; }
+std::span<const OpDef> NormalizeOps() { return kNormalizeOps; }
 
 }  // namespace kiln::ops

@@ -264,7 +264,7 @@ constexpr AttrSpec kScatterAttrs[] = {
      "0: the update replaces the element; 1: sum, 2: product, 3: maximum, 4: minimum of both"},
     {"axis", AttrKind::kInt, false, 0, nullptr, "the axis whose coordinate the indices give"}};
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kOrderOps[] = {
     {.name = "top_k",
      .doc = "The k largest elements along an axis in order, and their places; of "
             "equal ones the first; NaN counts as largest.",
@@ -316,6 +316,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> OrderOps() { return kOps; }
+std::span<const OpDef> OrderOps() { return kOrderOps; }
 
 }  // namespace kiln::ops

@@ -109,7 +109,7 @@ constexpr AttrSpec kAttrs[] = {
     {"count_include_pad", AttrKind::kInt, false, 0, nullptr,
      "1: padding counts in the divisor of the mean"}};
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kPoolOps[] = {
     {.name = "max_pool",
      .doc = "The maximum over a window; padding does not count; NaN wins.",
      .kind = OpKind::kLibrary,
@@ -130,6 +130,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> PoolOps() { return kOps; }
+std::span<const OpDef> PoolOps() { return kPoolOps; }
 
 }  // namespace kiln::ops

@@ -67,7 +67,7 @@ constexpr OpDef Reduce(const char* name, const char* doc, const ReduceRule& rule
           .witness = witness};
 }
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kReduceOps[] = {
     Reduce("reduce_sum", "The sum; 0 of nothing.", kSumRule, InferNumbers, {"ReduceSum"},
            "onnx node tests: reduce_sum"),
     Reduce("reduce_mean", "The sum divided by the number of elements; NaN of nothing.", kMeanRule,
@@ -90,6 +90,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> ReduceOps() { return kOps; }
+std::span<const OpDef> ReduceOps() { return kReduceOps; }
 
 }  // namespace kiln::ops

@@ -259,7 +259,7 @@ constexpr AttrSpec kSliceAttrs[] = {
      3},
     {"steps", AttrKind::kDims, false, 0, nullptr, "not 0; negative: backwards; absent: 1", 4}};
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kSliceOps[] = {
     {.name = "slice",
      .doc = "A range of elements of some axes, with a step.",
      .kind = OpKind::kIndex,
@@ -274,6 +274,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> SliceOps() { return kOps; }
+std::span<const OpDef> SliceOps() { return kSliceOps; }
 
 }  // namespace kiln::ops

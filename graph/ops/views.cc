@@ -164,7 +164,7 @@ constexpr AttrSpec kFlattenAttrs[] = {
     {"axis", AttrKind::kInt, false, 1, nullptr,
      "axes before it become the first one of the result, the others the second"}};
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kViewsOps[] = {
     {.name = "reshape",
      .doc = "The same elements, row-major, under another shape.",
      .kind = OpKind::kIndex,
@@ -207,6 +207,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> ViewOps() { return kOps; }
+std::span<const OpDef> ViewOps() { return kViewsOps; }
 
 }  // namespace kiln::ops
