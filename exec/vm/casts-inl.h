@@ -72,6 +72,23 @@ void CastLoop(const OpArgs& x) {
   for (size_t i = 0; i < n; ++i) dst[i] = CastOne<To>(a[i]);
 }
 
+// The loop of a cast. That of integers depends on the sign of the source only where it widens, and
+// not on that of the result.
+template <typename To, typename From>
+OpFn FindCastLoop() {
+  if constexpr (std::is_integral_v<From> && std::is_integral_v<To>) {
+    using Source =
+        std::conditional_t<(sizeof(To) > sizeof(From)), From, std::make_unsigned_t<From>>;
+    return &CastLoop<std::make_unsigned_t<To>, Source>;
+  } else if constexpr (std::is_integral_v<From> && std::is_same_v<To, Bool>) {
+    return &CastLoop<Bool, std::make_unsigned_t<From>>;
+  } else if constexpr (std::is_same_v<From, Bool> && std::is_integral_v<To>) {
+    return &CastLoop<std::make_unsigned_t<To>, Bool>;
+  } else {
+    return &CastLoop<To, From>;
+  }
+}
+
 // WithType, in which bools are no bytes.
 template <typename F>
 auto WithCastType(DType type, F f) {
@@ -82,7 +99,7 @@ auto WithCastType(DType type, F f) {
 inline OpFn Cast(DType from, DType to) {
   return WithCastType(from, [to](auto source) {
     return WithCastType(
-        to, [](auto result) -> OpFn { return &CastLoop<decltype(result), decltype(source)>; });
+        to, [](auto result) { return FindCastLoop<decltype(result), decltype(source)>(); });
   });
 }
 

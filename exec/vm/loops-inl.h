@@ -364,6 +364,22 @@ constexpr ReduceFns ReduceLoops() {
 
 // ---- Finding a loop.
 
+// Where the sign of an integer does not matter to the bits of a result, one loop is for both types.
+template <typename T>
+struct SignlessType {
+  using type = std::make_unsigned_t<T>;
+};
+template <>
+struct SignlessType<float> {
+  using type = float;
+};
+template <>
+struct SignlessType<double> {
+  using type = double;
+};
+template <typename T>
+using Signless = typename SignlessType<T>::type;
+
 template <typename T>
 OpFn FindFloatOnly(ScalarOp op) {
   switch (op) {
@@ -386,17 +402,18 @@ OpFn FindFloatOnly(ScalarOp op) {
 
 template <typename T>
 OpFn FindBits(ScalarOp op) {
+  using U = Signless<T>;
   switch (op) {
     case ScalarOp::kAnd:
-      return &Map2<And, T, T>;
+      return &Map2<And, U, U>;
     case ScalarOp::kOr:
-      return &Map2<Or, T, T>;
+      return &Map2<Or, U, U>;
     case ScalarOp::kXor:
-      return &Map2<Xor, T, T>;
+      return &Map2<Xor, U, U>;
     case ScalarOp::kNot:
-      return &Map1<Not, T, T>;
+      return &Map1<Not, U, U>;
     case ScalarOp::kShl:
-      return &Map2<Shl, T, T>;
+      return &Map2<Shl, U, U>;
     case ScalarOp::kShr:
       return &Map2<Shr, T, T>;
     default:
@@ -406,21 +423,22 @@ OpFn FindBits(ScalarOp op) {
 
 template <typename T>
 OpFn FindLoop(ScalarOp op) {
+  using U = Signless<T>;
   switch (op) {
     case ScalarOp::kAdd:
-      return &Map2<Add, T, T>;
+      return &Map2<Add, U, U>;
     case ScalarOp::kSub:
-      return &Map2<Sub, T, T>;
+      return &Map2<Sub, U, U>;
     case ScalarOp::kMul:
-      return &Map2<Mul, T, T>;
+      return &Map2<Mul, U, U>;
     case ScalarOp::kDiv:
       return &Map2<Div, T, T>;
     case ScalarOp::kMod:
       return &Map2<Mod, T, T>;
     case ScalarOp::kFma:
-      return &Map3<Fma, T>;
+      return &Map3<Fma, U>;
     case ScalarOp::kNeg:
-      return &Map1<Neg, T, T>;
+      return &Map1<Neg, U, U>;
     case ScalarOp::kAbs:
       return &Map1<Abs, T, T>;
     case ScalarOp::kSign:
@@ -430,9 +448,9 @@ OpFn FindLoop(ScalarOp op) {
     case ScalarOp::kMax:
       return &Map2<Max, T, T>;
     case ScalarOp::kEq:
-      return &Map2<Eq, uint8_t, T>;
+      return &Map2<Eq, uint8_t, U>;
     case ScalarOp::kNe:
-      return &Map2<Ne, uint8_t, T>;
+      return &Map2<Ne, uint8_t, U>;
     case ScalarOp::kLt:
       return &Map2<Lt, uint8_t, T>;
     case ScalarOp::kLe:
@@ -455,9 +473,9 @@ template <typename T>
 ReduceFns FindReduce(ReduceOp op) {
   switch (op) {
     case ReduceOp::kAdd:
-      return ReduceLoops<Add, T>();
+      return ReduceLoops<Add, Signless<T>>();
     case ReduceOp::kMul:
-      return ReduceLoops<Mul, T>();
+      return ReduceLoops<Mul, Signless<T>>();
     case ReduceOp::kMax:
       return ReduceLoops<Max, T>();
     case ReduceOp::kGreatest:
@@ -468,7 +486,7 @@ ReduceFns FindReduce(ReduceOp op) {
       break;
   }
   if constexpr (!kFloat<T>)
-    return op == ReduceOp::kAnd ? ReduceLoops<And, T>() : ReduceLoops<Or, T>();
+    return op == ReduceOp::kAnd ? ReduceLoops<And, Signless<T>>() : ReduceLoops<Or, Signless<T>>();
   return {};
 }
 

@@ -14,6 +14,12 @@
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
+// The least set is for processors that no kernel is compiled for: small, not fast.
+#if !HWY_NATIVE_FMA && defined(__OPTIMIZE__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("O2")
+#define KILN_SMALL
+#endif
 #include "exec/vm/casts-inl.h"
 #include "exec/vm/loops-inl.h"
 #include "exec/vm/moves-inl.h"
@@ -123,6 +129,10 @@ const OpTable& Table() {
 }  // namespace HWY_NAMESPACE
 }  // namespace kiln::vm
 HWY_AFTER_NAMESPACE();
+#ifdef KILN_SMALL
+#undef KILN_SMALL
+#pragma GCC pop_options
+#endif
 
 #if HWY_ONCE
 namespace kiln::vm {
