@@ -4,6 +4,7 @@
 #   lib/libkiln.so, libkiln_runtime.so   lib/cmake/kiln   lib/pkgconfig
 #   lib/kiln: the private oneDNN and the threads that it runs on; Halide
 #   lib/kiln/system: copies of the system's libraries, for a machine that lacks them
+#   share/man, and completions for bash, zsh and fish where these look for those of packages
 # Components, for CPack and `cmake --install --component`: runtime, compiler, tools, dev; and system, the copies.
 set(private_libs "${CMAKE_INSTALL_LIBDIR}/kiln")
 set(helpers "${CMAKE_INSTALL_LIBEXECDIR}/kiln")
@@ -39,6 +40,8 @@ install(FILES "${KILN_DEPS}/onednn/share/doc/onednn/LICENSE"
   "${KILN_DEPS}/onednn/share/doc/onednn/THIRD-PARTY-PROGRAMS"
   "${CMAKE_CURRENT_LIST_DIR}/onednn-CHANGES" DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/kiln/onednn" COMPONENT runtime)
 
+install(DIRECTORY "${PROJECT_BINARY_DIR}/share/" DESTINATION "${CMAKE_INSTALL_DATADIR}" COMPONENT tools
+  PATTERN stamp EXCLUDE)
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/THIRD_PARTY.md"
   DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/kiln" COMPONENT runtime)
 

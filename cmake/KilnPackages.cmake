@@ -3,11 +3,16 @@
 # (Abseil, protobuf) they depend on, and Halide and oneDNN lie in them.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME kiln)
-set(CPACK_PACKAGE_CONTACT "The Kiln authors <kiln@localhost>")
+set(KILN_PACKAGE_CONTACT "The Kiln authors <kiln@localhost>" CACHE STRING "Maintainer that Debian packages name: set it to yourself")
+set(CPACK_PACKAGE_CONTACT "${KILN_PACKAGE_CONTACT}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "fuses the operators of neural networks into native kernels")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_PACKAGE_DIRECTORY "${PROJECT_BINARY_DIR}/packages")
 set(CPACK_STRIP_FILES ON)
+set(CPACK_PRE_BUILD_SCRIPTS "${CMAKE_CURRENT_LIST_DIR}/DebianFiles.cmake") # what Debian's policy asks for
+set(CPACK_POST_BUILD_SCRIPTS "${CMAKE_CURRENT_LIST_DIR}/DebianFiles.cmake")
+set(CPACK_DEBIAN_COMPRESSION_TYPE gzip) # the second of these scripts compresses better
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_COMPONENTS_ALL runtime compiler tools dev)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
