@@ -32,13 +32,14 @@ if [[ $headers -gt 14 || -n $(find "$tmp/moved" -name '*.a') ]]; then
   exit 1
 fi
 
-# The examples as they stand in README.md.
+# The examples as they stand in README.md and docs/api.md.
+python3 -B "$(dirname "$consumer")/page_programs.py" "$root/docs/api.md" "$tmp"
 for language in cpp c; do
   sed -n "/^\`\`\`$language\$/,/^\`\`\`\$/{/^\`\`\`/!p}" "$root/README.md" >"$tmp/readme.${language/cpp/cc}"
 done
 for project in "$consumer" "$root/examples/embed"; do
   where=$tmp/build/$(basename "$project")
-  cmake -S "$project" -B "$where" -G Ninja -DCMAKE_PREFIX_PATH="$tmp/moved" -DREADME="$tmp/readme" --no-warn-unused-cli \
+  cmake -S "$project" -B "$where" -G Ninja -DCMAKE_PREFIX_PATH="$tmp/moved" -DREADME="$tmp/readme" -DPAGE="$tmp/page" --no-warn-unused-cli \
     -DCMAKE_C_FLAGS="$strict" -DCMAKE_CXX_FLAGS="$strict" >/dev/null 2>"$tmp/warnings" || { cat "$tmp/warnings" >&2; exit 1; }
   cmake --build "$where" >"$tmp/build.log" 2>&1 || { cat "$tmp/build.log" >&2; exit 1; }
   if [[ -s $tmp/warnings ]] || grep -i warning "$tmp/build.log"; then
@@ -55,6 +56,13 @@ for program in consumer/readme consumer/readme_c embed/package embed/package_c e
     exit 1
   fi
 done
+
+for program in page page_c page17; do
+  KILN_CACHE_DIR="$tmp/cache" "$tmp/build/consumer/$program"
+done
+
+# What docs/tutorial.md and docs/howto build against an installed tree.
+python3 -B tests/scripts/guides_test.py "$tmp/moved/bin/kiln" "$build" "$tmp/moved"
 
 # By pkg-config, without CMake; the libraries are found where the tree lies.
 libdir=$(dirname "$(find "$tmp/moved" -name libkiln.so)")
