@@ -120,13 +120,19 @@ void Clusters::MergeAll() {
   if (options_.rules == FusionRules::kPriced) MergeSiblings();
 }
 
-// Edges that are to be fused whatever it costs come first.
+bool Clusters::IsForced(size_t e) const {
+  if (options_.forced.empty()) return false;
+  const DataEdge& edge = analysis_.edges[e];
+  return options_.forced.count(
+             {graph_.node(edge.producer).name, graph_.node(edge.consumer).name}) != 0;
+}
+
+// Edges that are to be fused whatever it costs come first. One that is not legal yet, as a path
+// around it leaves the kernel, gets its turn when that has merged.
 void Clusters::MergeForced() {
-  for (size_t e = 0; e < analysis_.edges.size() && !options_.forced.empty(); ++e) {
+  for (size_t e = 0; e < analysis_.edges.size(); ++e) {
     const DataEdge& edge = analysis_.edges[e];
-    const std::pair names(graph_.node(edge.producer).name, graph_.node(edge.consumer).name);
-    if (options_.forced.count(names) == 0 || ClusterOf(edge.producer) == ClusterOf(edge.consumer))
-      continue;
+    if (!IsForced(e) || ClusterOf(edge.producer) == ClusterOf(edge.consumer)) continue;
     const Decision decision = MayMerge(e, /*forced=*/true);
     reasons_[e] = decision.reason();
     if (decision) Merge(ClusterOf(edge.producer), ClusterOf(edge.consumer));
@@ -151,7 +157,7 @@ void Clusters::MergeAlongEdges() {
     const size_t e = queue_.begin()->second;
     queue_.erase(queue_.begin());
     queued_as_[e] = 0;
-    const Decision decision = MayMerge(e, /*forced=*/false);
+    const Decision decision = MayMerge(e, IsForced(e));
     reasons_[e] = decision.reason();
     const int a = ClusterOf(analysis_.edges[e].producer);
     const int b = ClusterOf(analysis_.edges[e].consumer);

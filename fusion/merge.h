@@ -71,6 +71,7 @@ class Clusters {
   void MergeAlongEdges();
   void Enqueue(size_t edge);
   void EnqueueAround(int cluster);
+  bool IsForced(size_t edge) const;
   Decision MayMerge(size_t edge, bool forced);
   Decision MayFuse(NodeId node) const;
   Decision StayApart(int producer, int consumer);

@@ -323,6 +323,18 @@ TEST(FormGroups, DoesNotComputeDearElementsAgainAndAgain) {
   EXPECT_THAT(FindEdge(graph, grouping, "expensive", "use")->reason, HasSubstr("512 times"));
 }
 
+TEST(FormGroups, FusesWhatItIsToldToOnceTheWayAroundHasMerged) {
+  GraphBuilder b("forced");
+  const ValueId x = b.Input("x", DType::kF32, {512, 64});
+  const ValueId g = b.Op("exp", {b.Input("g", DType::kF32, {64})}, {}, "expensive");
+  const ValueId around = b.Op("mul", {x, g}, {}, "around");
+  b.Output(b.Op("add", {around, g}, {}, "use"), "out");
+  const Graph graph = Optimised(b);
+  EXPECT_THAT(Grouped(graph).groups, SizeIs(2));
+  const Grouping grouping = Grouped(graph, {.forced = {{"expensive", "use"}}});
+  EXPECT_THAT(grouping.groups, SizeIs(1)) << ToString(grouping, graph);
+}
+
 TEST(FormGroups, DoesNotMixIterationDomains) {
   GraphBuilder b("domains");
   const ValueId m = b.Op("neg", {b.Input("m", DType::kF32, {64})}, {}, "small");

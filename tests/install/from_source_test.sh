@@ -3,6 +3,7 @@
 # there from before is built on.
 set -euo pipefail
 kiln=$1 build=$2
+export KILN_CACHE_DIR="$build/cache"
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
 cmake -S "$root/examples/from_source" -B "$build" -G Ninja -DFETCHCONTENT_SOURCE_DIR_KILN="$root" >/dev/null

@@ -8,6 +8,7 @@ root=$consumer/../../..
 strict="-Wall -Wextra -Wpedantic -Werror"
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
+export KILN_CACHE_DIR="$tmp/cache"
 
 cmake --install "$build" --prefix "$tmp/first" >/dev/null
 mv "$tmp/first" "$tmp/moved"
@@ -50,7 +51,7 @@ done
 cd "$root"
 "$tmp/moved/bin/kiln" compile examples/masked_softmax.graph --dim n=2 -o "$tmp/softmax.kiln" -q
 for program in consumer/readme consumer/readme_c embed/package embed/package_c embed/package_hpp; do
-  KILN_CACHE_DIR="$tmp/cache" "$tmp/build/$program" "$tmp/softmax.kiln" 2>"$tmp/told" | grep -x '0.015625'
+  "$tmp/build/$program" "$tmp/softmax.kiln" 2>"$tmp/told" | grep -x '0.015625'
   if [[ -s $tmp/told ]]; then
     echo "install_test: $program says:" "$(cat "$tmp/told")" >&2
     exit 1
@@ -58,7 +59,7 @@ for program in consumer/readme consumer/readme_c embed/package embed/package_c e
 done
 
 for program in page page_c page17; do
-  KILN_CACHE_DIR="$tmp/cache" "$tmp/build/consumer/$program"
+  "$tmp/build/consumer/$program"
 done
 
 # What docs/tutorial.md and docs/howto build against an installed tree.
@@ -69,4 +70,4 @@ libdir=$(dirname "$(find "$tmp/moved" -name libkiln.so)")
 # shellcheck disable=SC2046  # words
 cc "$tmp/readme.c" -o "$tmp/by_pkg_config" -std=c11 $(PKG_CONFIG_PATH="$libdir/pkgconfig" pkg-config --cflags --libs kiln_c) \
   -Wl,-rpath,"$libdir"
-KILN_CACHE_DIR="$tmp/cache" "$tmp/by_pkg_config" | grep -x '0.015625'
+"$tmp/by_pkg_config" | grep -x '0.015625'
