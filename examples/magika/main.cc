@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/file_system.h"
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "compiler/compile.h"
 #include "examples/magika/file_type.h"
@@ -22,6 +24,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double MsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// The bytes of a file, which may be a link.
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file) return absl::NotFoundError(absl::StrCat("\"", path, "\": cannot be read"));
+  return bytes;
 }
 
 // A model at one optimisation level, and its figures.
@@ -88,8 +98,7 @@ absl::Status Run(const std::string& model, const std::string& directory,
   std::vector<size_t> asked;
   std::vector<int32_t> features;
   for (const std::string& path : paths) {
-    KILN_ASSIGN_OR_RETURN(const std::string bytes,
-                          RealFileSystem().ReadFile(path, int64_t{1} << 30));
+    KILN_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
     const Features extracted = Extract(bytes);
     if (!extracted.values.empty()) asked.push_back(answers.size());
     features.insert(features.end(), extracted.values.begin(), extracted.values.end());

@@ -63,13 +63,9 @@ def difference(shown, printed):
 def prepare(folder, kiln, build, installed):
     """The folder looks like a checkout that scripts/build has built; returns the variables of its shell."""
     environment = environment_in(str(folder), kiln)
-    for path in ROOT.iterdir():  # files of their own: magika_demo reads no links
-        if path.is_dir() and path.name not in ("build", "scripts") and not (folder / path.name).exists():
+    for path in ROOT.iterdir():
+        if path.name not in ("build", "scripts") and not (folder / path.name).exists():
             (folder / path.name).symlink_to(path)
-        elif path.is_file() and path.name != "CMakeLists.txt":
-            shutil.copy(path, folder)
-    (folder / "CMakeLists.txt").unlink()
-    shutil.copy(ROOT / "CMakeLists.txt", folder)
     shutil.copytree(ROOT / "scripts", folder / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "scripts" / "build").write_text("#!/bin/sh\n")
     (folder / "build").mkdir()
