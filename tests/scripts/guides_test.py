@@ -22,7 +22,7 @@ PAGES = [ROOT / "docs" / "tutorial.md", *sorted((ROOT / "docs" / "howto").glob("
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 MARK = "\x1e"
 NEVER = ("git clone ", "cmake --install ")  # the address is not known here; install_test.sh has installed
-OF_A_TREE = ("cmake ", "cc ", "build/")  # at the start of a command: needs an installed tree
+OF_A_TREE = ("scripts/build ", "cmake ", "cc ", "build/")  # at the start of a command: needs an installed tree
 LONG = ("./scripts/demo",)  # and nothing that needs a tree needs it
 
 
