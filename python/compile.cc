@@ -106,7 +106,9 @@ void BindCompile(nb::module_& module) {
       .def_ro("form", &ModelDescription::form, "'onnx', 'graph' or 'package'.")
       .def_ro("unsupported", &ModelDescription::unsupported, "Operators that compile() refuses.");
   module.def("compile", CompileModel, nb::arg("model"), nb::arg("options"), nb::arg("name"),
-             nb::arg("folder"));
+             nb::arg("folder"),
+             nb::sig("def compile(model: Any, options: CompileOptions, name: str, folder: str) -> "
+                     "Model"));
   module.def("load", Load, nb::arg("path"), nb::arg("options"), nb::arg("validate"));
   module.def("describe", DescribeModel, nb::arg("model"), nb::arg("name"), nb::arg("folder"));
 }

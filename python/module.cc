@@ -8,6 +8,8 @@
 
 NB_MODULE(_kiln, module) {
   using namespace kiln::python;
+  // A function of the host, as Cache's on_event, may hold what holds it until the process ends.
+  nanobind::set_leak_warnings(false);
   module.doc() = "Kiln's C++ interface; import kiln.";
   BindLog(module);
   BindTensor(module);

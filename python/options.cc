@@ -134,6 +134,7 @@ void BindRunOptions(nb::module_& module) {
       .def_rw("threads", &RunOptions::threads,
               "Hard cap of the model, however many callers it has; 0: the CPUs of this process.")
       .def_rw("runtime", &RunOptions::runtime, nb::arg().none(),
+              nb::for_getter(nb::sig("def runtime(self) -> Runtime | None")),
               "Whose threads, memory and budgets are used; None: the process's.")
       .def_rw("workspace_limit", &RunOptions::workspace_limit,
               "Bytes beside its operands that a launch may take; 0: no limit.")
@@ -185,7 +186,10 @@ void BindOptions(nb::module_& module) {
       .def_prop_rw(
           "cache", [](const CompileOptions& self) { return CacheOf(self.cache); },
           [](CompileOptions& self, nb::handle cache) { SetCache(self.cache, cache); },
-          nb::arg().none(), nb::sig("def cache(self) -> Cache | str | Literal[False] | None"),
+          nb::arg().none(),
+          nb::for_getter(nb::sig("def cache(self) -> Cache | str | Literal[False] | None")),
+          nb::for_setter(nb::sig("def cache(self, value: Cache | str | PathLike[str] | "
+                                 "Literal[False] | None, /) -> None")),
           "None: the environment's; False: none at all; a directory; or a kiln.Cache.")
       .def_prop_rw(
           "cache_read_only", [](const CompileOptions& self) { return self.cache.read_only; },
@@ -208,7 +212,10 @@ void BindOptions(nb::module_& module) {
               "Names of constants that Model.update may replace.")
       .def_prop_rw(
           "const_shapes", [](const CompileOptions& self) { return ShapesOf(self.const_shapes); },
-          SetConstShapes, nb::sig("def const_shapes(self) -> dict[str, tuple[int, ...]]"),
+          SetConstShapes,
+          nb::for_getter(nb::sig("def const_shapes(self) -> dict[str, tuple[int, ...]]")),
+          nb::for_setter(nb::sig("def const_shapes(self, value: Mapping[str, int | Sequence[int]], "
+                                 "/) -> None")),
           "Inputs that always have these shapes.")
       .def_rw("disabled_passes", &CompileOptions::disabled_passes)
       .def_rw("no_fuse", &CompileOptions::no_fuse, "Names of nodes that join no kernel.")

@@ -449,8 +449,9 @@ class Log(unittest.TestCase):
 
     def test_a_process_ends_quietly(self):
         """Models, contexts, outputs and waiting lines are there when the interpreter ends."""
-        script = ("import kiln, numpy, support\nkiln.set_log_level('debug')\n"
+        script = ("import kiln, numpy, support, tempfile\nkiln.set_log_level('debug')\n"
                   "m = kiln.compile(support.SOFTMAX, threads=2, compile_mode='background', cache=False)\nc = m.context()\n"
+                  "cache = kiln.Cache(tempfile.mkdtemp(), on_event=lambda *event: cache)\n"
                   "y = m(numpy.ones((2, 64), 'f'), numpy.zeros(64, 'f'))\n"
                   "t = kiln.compile(open(support.SOFTMAX, 'rb').read(), name='s.graph', compile_mode='background', cache=False)\n")
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False,

@@ -1,0 +1,608 @@
+"""Kiln's C++ interface; import kiln."""
+
+from collections.abc import Mapping, Sequence
+
+
+# SPDX-License-Identifier: Apache-2.0
+# Made by tests/python/stub_test.py --write.
+from collections.abc import Callable
+from os import PathLike
+from typing import Any, Literal, TypeAlias
+#: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
+ArrayLike: TypeAlias = Any
+version: str
+target: str
+
+def log_to(write: Callable[[int, str], None] | None) -> None: ...
+
+def set_log_level(level: str) -> None:
+    """
+    'debug', 'info', 'warning', 'error' or 'off'; at first KILN_LOG, or 'warning'.
+    """
+
+class Tensor:
+    """
+    A view of memory with an element type, a shape and strides.
+
+    It has the buffer protocol and DLPack, so numpy.asarray(t) and torch.from_dlpack(t) are views too.
+    """
+
+    # SPDX-License-Identifier: Apache-2.0
+    # Made by tests/python/stub_test.py --write.
+    from collections.abc import Callable
+    from os import PathLike
+    from typing import Any, Literal, TypeAlias
+    #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
+    ArrayLike: TypeAlias = Any
+    version: str
+    target: str
+
+    def __init__(self, array: object) -> None:
+        """A view of an array of any library."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """In elements."""
+
+    @property
+    def dtype(self) -> str: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+    def numpy(self) -> Any:
+        """The same memory as an array of NumPy."""
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Any: ...
+
+    def __dlpack__(self, *, stream: object = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any: ...
+
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+    def __repr__(self) -> str: ...
+
+def empty(shape: int | Sequence[int], dtype: str = 'float32') -> Tensor:
+    """New memory, dense, aligned to 64 bytes and not initialised."""
+
+class Port:
+    """An input or output as the model declares it."""
+
+    # SPDX-License-Identifier: Apache-2.0
+    # Made by tests/python/stub_test.py --write.
+    from collections.abc import Callable
+    from os import PathLike
+    from typing import Any, Literal, TypeAlias
+    #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
+    ArrayLike: TypeAlias = Any
+    version: str
+    target: str
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dtype(self) -> str:
+        """NumPy's name of it: 'float32', 'int64', 'bfloat16'."""
+
+    @property
+    def shape(self) -> tuple[int | str, ...] | None:
+        """Numbers, and expressions over symbols; None: a run tells."""
+
+    @property
+    def optional(self) -> bool: ...
+
+    def __repr__(self) -> str: ...
+
+class Launch:
+    """Time of one launch of a profiled run."""
+
+    # SPDX-License-Identifier: Apache-2.0
+    # Made by tests/python/stub_test.py --write.
+    from collections.abc import Callable
+    from os import PathLike
+    from typing import Any, Literal, TypeAlias
+    #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
+    ArrayLike: TypeAlias = Any
+    version: str
+    target: str
+
+    @property
+    def kind(self) -> str:
+        """'kernel', 'library', 'copy' or 'host'."""
+
+    @property
+    def name(self) -> str:
+        """The user's nodes."""
+
+    @property
+    def ms(self) -> float: ...
+
+    @property
+    def bytes(self) -> int:
+        """Read and written."""
+
+    @property
+    def vm(self) -> bool:
+        """Whether the VM ran it."""
+
+    def __repr__(self) -> str: ...
+
+class Cache:
+    """A kernel cache that a program opens for itself: CompileOptions.cache."""
+
+    # SPDX-License-Identifier: Apache-2.0
+    # Made by tests/python/stub_test.py --write.
+    from collections.abc import Callable
+    from os import PathLike
+    from typing import Any, Literal, TypeAlias
+    #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
+    ArrayLike: TypeAlias = Any
+    version: str
+    target: str
+
+    def __init__(self, directory: str | None = None, *, read_only: bool = False, max_bytes: int = 2147483648, packs: Sequence[str] = [], trust_unsigned: bool = False, shared_directory: str = '', on_event: object | None = None) -> None:
+        """
+        on_event(kind, key, target, wall_ms) is called for each event, soon after it; kind is 'hit', 'miss', 'published', 'not_published', 'damaged' or 'evicted'.
+        """
+
+    @property
+    def directory(self) -> str: ...
+
+    @property
+    def read_only(self) -> bool: ...
+
+    def counters(self) -> dict[str, int]:
+        """Counts since it was opened: hits, misses, published and so on."""
+
+class Runtime:
+    """
+    What models share: threads, memory budgets, the cache, compiled kernels.
+    """
+
+    # SPDX-License-Identifier: Apache-2.0
+    # Made by tests/python/stub_test.py --write.
+    from collections.abc import Callable
+    from os import PathLike
+    from typing import Any, Literal, TypeAlias
+    #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
+    ArrayLike: TypeAlias = Any
+    version: str
+    target: str
+
+    def __init__(self, *, threads: int = 0, spin_us: int = 1000, memory_budget: int = 0, idle_budget: int = 0, build_jobs: int = 0, cache: Cache | None = None) -> None: ...
+
+    @staticmethod
+    def default() -> Runtime:
+        """The process's."""
+
+    @property
+    def threads(self) -> int: ...
+
+    def metrics(self) -> dict[str, int]:
+        """Counts since it was made, and bytes now."""
+
+    def maintain(self) -> None:
+        """
+        Does now what is never done on a caller's thread: prunes the cache, and so on.
+        """
+
+class RunOptions:
+    """How a model runs. Names are those of kiln/model.h."""
+
+    # SPDX-License-Identifier: Apache-2.0
+    # Made by tests/python/stub_test.py --write.
+    from collections.abc import Callable
+    from os import PathLike
+    from typing import Any, Literal, TypeAlias
+    #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
+    ArrayLike: TypeAlias = Any
+    version: str
+    target: str
+
+    def __init__(self) -> None: ...
+
+    @property
+    def threads(self) -> int:
+        """
+        Hard cap of the model, however many callers it has; 0: the CPUs of this process.
+        """
+
+    @threads.setter
+    def threads(self, arg: int, /) -> None: ...
+
+    @property
+    def runtime(self) -> Runtime | None:
+        """Whose threads, memory and budgets are used; None: the process's."""
+
+    @runtime.setter
+    def runtime(self, arg: Runtime | None, /) -> None: ...
+
+    @property
+    def workspace_limit(self) -> int:
+        """Bytes beside its operands that a launch may take; 0: no limit."""
+
+    @workspace_limit.setter
+    def workspace_limit(self, arg: int, /) -> None: ...
+
+    @property
+    def states(self) -> list[tuple[str, str]]:
+        """
+        Pairs of an input and the output that is its next value: a context keeps them.
+        """
+
+    @states.setter
+    def states(self, arg: Sequence[tuple[str, str]], /) -> None: ...
+
+    @property
+    def temporaries(self) -> str:
+        """'planned', 'separate' or 'allocated': where temporaries lie."""
+
+    @temporaries.setter
+    def temporaries(self, arg: str, /) -> None: ...
+
+    @property
+    def output_memory(self) -> str:
+        """
+        'fresh': new memory for outputs that nobody has bound; 'bound': an error.
+        """
+
+    @output_memory.setter
+    def output_memory(self, arg: str, /) -> None: ...
+
+    @property
+    def check_first_run(self) -> bool:
+        """Each plan is verified before its first run."""
+
+    @check_first_run.setter
+    def check_first_run(self, arg: bool, /) -> None: ...
+
+    @property
+    def batch_invariant(self) -> bool:
+        """Each sample of a batch has the bits that it has alone."""
+
+    @batch_invariant.setter
+    def batch_invariant(self, arg: bool, /) -> None: ...
+
+    @property
+    def record_level(self) -> int:
+        """
+        1: the first shapes are the only ones; 2: and what made plans is given up.
+        """
+
+    @record_level.setter
+    def record_level(self, arg: int, /) -> None: ...
+
+    def __copy__(self) -> RunOptions: ...
+
+class CompileOptions(RunOptions):
+    """How a model is compiled, and runs. Names are those of kiln/options.h."""
+
+    # SPDX-License-Identifier: Apache-2.0
+    # Made by tests/python/stub_test.py --write.
+    from collections.abc import Callable
+    from os import PathLike
+    from typing import Any, Literal, TypeAlias
+    #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
+    ArrayLike: TypeAlias = Any
+    version: str
+    target: str
+
+    def __init__(self) -> None: ...
+
+    @property
+    def graph_opt_level(self) -> int:
+        """0 to 3."""
+
+    @graph_opt_level.setter
+    def graph_opt_level(self, arg: int, /) -> None: ...
+
+    @property
+    def jit_level(self) -> int:
+        """0: no fusion, 1: element-wise groups, 2: and reductions."""
+
+    @jit_level.setter
+    def jit_level(self, arg: int, /) -> None: ...
+
+    @property
+    def math(self) -> str:
+        """'strict' or 'fast'."""
+
+    @math.setter
+    def math(self, arg: str, /) -> None: ...
+
+    @property
+    def compile_mode(self) -> str:
+        """When kernels are built: 'block', 'background' or 'never'."""
+
+    @compile_mode.setter
+    def compile_mode(self, arg: str, /) -> None: ...
+
+    @property
+    def cache(self) -> Cache | str | Literal[False] | None:
+        """
+        None: the environment's; False: none at all; a directory; or a kiln.Cache.
+        """
+
+    @cache.setter
+    def cache(self, value: Cache | str | PathLike[str] | Literal[False] | None, /) -> None: ...
+
+    @property
+    def cache_read_only(self) -> bool:
+        """The cache is looked into and never written."""
+
+    @cache_read_only.setter
+    def cache_read_only(self, arg: bool, /) -> None: ...
+
+    @property
+    def codegen(self) -> str:
+        """Path of kiln-codegen; '': looked for."""
+
+    @codegen.setter
+    def codegen(self, arg: str, /) -> None: ...
+
+    @property
+    def validator(self) -> str:
+        """Path of kiln-validate; '': looked for."""
+
+    @validator.setter
+    def validator(self, arg: str, /) -> None: ...
+
+    @property
+    def target(self) -> str:
+        """'x86-64-v3' or the like: this machine's at first."""
+
+    @target.setter
+    def target(self, arg: str, /) -> None: ...
+
+    @property
+    def build_jobs(self) -> int:
+        """Kernels built at once; 0: by CPUs."""
+
+    @build_jobs.setter
+    def build_jobs(self, arg: int, /) -> None: ...
+
+    @property
+    def kernel_timeout_ms(self) -> int:
+        """For building one kernel."""
+
+    @kernel_timeout_ms.setter
+    def kernel_timeout_ms(self, arg: int, /) -> None: ...
+
+    @property
+    def kernel_cpu_ms(self) -> int:
+        """Processor time for building one kernel; 0: no limit."""
+
+    @kernel_cpu_ms.setter
+    def kernel_cpu_ms(self, arg: int, /) -> None: ...
+
+    @property
+    def max_weight_bytes(self) -> int:
+        """A model whose constants have more is refused."""
+
+    @max_weight_bytes.setter
+    def max_weight_bytes(self, arg: int, /) -> None: ...
+
+    @property
+    def external_data_links(self) -> str:
+        """'refuse' or 'follow': links on the way to external data."""
+
+    @external_data_links.setter
+    def external_data_links(self, arg: str, /) -> None: ...
+
+    @property
+    def updatable(self) -> list[str]:
+        """Names of constants that Model.update may replace."""
+
+    @updatable.setter
+    def updatable(self, arg: Sequence[str], /) -> None: ...
+
+    @property
+    def const_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Inputs that always have these shapes."""
+
+    @const_shapes.setter
+    def const_shapes(self, value: Mapping[str, int | Sequence[int]], /) -> None: ...
+
+    @property
+    def disabled_passes(self) -> list[str]: ...
+
+    @disabled_passes.setter
+    def disabled_passes(self, arg: Sequence[str], /) -> None: ...
+
+    @property
+    def no_fuse(self) -> list[str]:
+        """Names of nodes that join no kernel."""
+
+    @no_fuse.setter
+    def no_fuse(self, arg: Sequence[str], /) -> None: ...
+
+    @property
+    def schedule_choice(self) -> str:
+        """
+        'heuristic', 'profile' (measure first) or 'reproducible' (by price alone).
+        """
+
+    @schedule_choice.setter
+    def schedule_choice(self, arg: str, /) -> None: ...
+
+    @property
+    def tune_at(self) -> dict[str, int]:
+        """Values of the model's symbols for which 'profile' measures."""
+
+    @tune_at.setter
+    def tune_at(self, arg: Mapping[str, int], /) -> None: ...
+
+    def __copy__(self) -> CompileOptions: ...
+
+class Context:
+    """One caller's buffers: what is bound stays bound, states are kept."""
+
+    # SPDX-License-Identifier: Apache-2.0
+    # Made by tests/python/stub_test.py --write.
+    from collections.abc import Callable
+    from os import PathLike
+    from typing import Any, Literal, TypeAlias
+    #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
+    ArrayLike: TypeAlias = Any
+    version: str
+    target: str
+
+    def bind(self, input: str, array: ArrayLike) -> None:
+        """The array is read where it lies by every run, and held."""
+
+    def bind_parts(self, input: str, arrays: Sequence[ArrayLike]) -> None:
+        """The input is the concatenation of the arrays along its first dim."""
+
+    def bind_output(self, output: str, array: ArrayLike) -> None:
+        """The output is written into the array, which is held."""
+
+    def set_outputs(self, names: Sequence[str]) -> None:
+        """Only these outputs are computed from now on; none named: all."""
+
+    def run(self, *, timeout: float | None = None, cancel: Cancel | None = None) -> None: ...
+
+    def __call__(self, **inputs: ArrayLike) -> dict[str, Any]:
+        """Binds the inputs, runs, and returns the outputs by name."""
+
+    def output(self, name: str) -> Any:
+        """The last run's output, without a copy."""
+
+    def state(self, input: str) -> Any:
+        """A copy of what the next run reads."""
+
+    def set_state(self, input: str, value: ArrayLike) -> None:
+        """Copies."""
+
+    def reset_states(self) -> None:
+        """As they were at the beginning."""
+
+    def report(self) -> dict[str, int]:
+        """Of the last run's plan: memory in bytes, and launches."""
+
+    def profile(self) -> list[Launch]:
+        """Runs once with a clock around every launch."""
+
+    def trim(self) -> None:
+        """Gives back all memory but that of states."""
+
+class Cancel:
+    """Tells runs that were given it to stop."""
+
+    # SPDX-License-Identifier: Apache-2.0
+    # Made by tests/python/stub_test.py --write.
+    from collections.abc import Callable
+    from os import PathLike
+    from typing import Any, Literal, TypeAlias
+    #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
+    ArrayLike: TypeAlias = Any
+    version: str
+    target: str
+
+    def __init__(self) -> None: ...
+
+    def set(self) -> None:
+        """From any thread."""
+
+    @property
+    def is_set(self) -> bool: ...
+
+class Model:
+    """A model ready to run, by any number of threads at once."""
+
+    # SPDX-License-Identifier: Apache-2.0
+    # Made by tests/python/stub_test.py --write.
+    from collections.abc import Callable
+    from os import PathLike
+    from typing import Any, Literal, TypeAlias
+    #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
+    ArrayLike: TypeAlias = Any
+    version: str
+    target: str
+
+    @property
+    def inputs(self) -> list[Port]: ...
+
+    @property
+    def outputs(self) -> list[Port]: ...
+
+    @property
+    def updatable(self) -> list[Port]:
+        """Constants that update() may replace."""
+
+    @property
+    def threads(self) -> int: ...
+
+    def __call__(self, *args: ArrayLike, **inputs: ArrayLike) -> Any:
+        """
+        Runs once, with inputs by place or by name. The array of the output, or a tuple where there are several; torch tensors where an input is one. `out`, an array, a list or a dict, says where outputs are written.
+        """
+
+    def run(self, inputs: dict[str, ArrayLike], *, out: ArrayLike | Sequence[ArrayLike | None] | dict[str, ArrayLike] | None = None, timeout: float | None = None, cancel: Cancel | None = None) -> dict[str, Any]:
+        """
+        Runs once; arrays by name. It stops after `timeout` seconds, or when `cancel` is set.
+        """
+
+    def prepare(self, **shapes: int | Sequence[int]) -> None:
+        """Compiles and plans for inputs of these shapes, so that no run has to."""
+
+    def output_shapes(self, **shapes: int | Sequence[int]) -> dict[str, tuple[int, ...]]:
+        """Shapes of the outputs for inputs of these shapes."""
+
+    def update(self, name: str, value: ArrayLike) -> None:
+        """
+        Copies `value` in place of an updatable constant; runs that begin later read it.
+        """
+
+    def memory(self) -> dict[str, int]:
+        """Where the bytes of the model are."""
+
+    def trim(self) -> None:
+        """Gives back the memory of what does not run, and plans but the newest."""
+
+    def profile(self, *args: ArrayLike, **inputs: ArrayLike) -> list[Launch]:
+        """Runs twice, the second time with a clock around every launch."""
+
+    def context(self) -> Context:
+        """Buffers of one caller, with bound inputs and outputs, and states."""
+
+    def __repr__(self) -> str: ...
+
+class Description:
+    """What a model takes and gives."""
+
+    # SPDX-License-Identifier: Apache-2.0
+    # Made by tests/python/stub_test.py --write.
+    from collections.abc import Callable
+    from os import PathLike
+    from typing import Any, Literal, TypeAlias
+    #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
+    ArrayLike: TypeAlias = Any
+    version: str
+    target: str
+
+    @property
+    def inputs(self) -> list[Port]: ...
+
+    @property
+    def outputs(self) -> list[Port]: ...
+
+    @property
+    def form(self) -> str:
+        """'onnx', 'graph' or 'package'."""
+
+    @property
+    def unsupported(self) -> list[str]:
+        """Operators that compile() refuses."""
+
+def compile(model: Any, options: CompileOptions, name: str, folder: str) -> Model: ...
+
+def load(path: str, options: RunOptions, validate: bool) -> Model: ...
+
+def describe(model: object, name: str, folder: str) -> Description: ...
+
+version: str = '0.1.0'
+
+target: str = 'x86-64-v3'
