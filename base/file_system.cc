@@ -121,6 +121,15 @@ class RealReadableFile : public ReadableFile {
   FileInfo info_;
 };
 
+absl::StatusOr<std::unique_ptr<ReadableFile>> Readable(Descriptor fd, absl::string_view path) {
+  struct stat s;
+  if (fstat(fd.get(), &s) < 0) return ErrnoStatus(errno, path, "fstat");
+  if (!S_ISREG(s.st_mode)) {
+    return absl::FailedPreconditionError(absl::StrCat("\"", path, "\": not a regular file"));
+  }
+  return std::make_unique<RealReadableFile>(std::string(path), std::move(fd), InfoOf(s));
+}
+
 struct flock ByteRange(short type, int64_t offset) {
   struct flock range = {};
   range.l_type = type;
@@ -179,12 +188,7 @@ class RealFiles : public FileSystem {
     const int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
     Descriptor fd(Retry([&] { return open(name.c_str(), flags); }));
     if (fd.get() < 0) return ErrnoStatus(errno, path, "open");
-    struct stat s;
-    if (fstat(fd.get(), &s) < 0) return ErrnoStatus(errno, path, "fstat");
-    if (!S_ISREG(s.st_mode)) {
-      return absl::FailedPreconditionError(absl::StrCat("\"", path, "\": not a regular file"));
-    }
-    return std::make_unique<RealReadableFile>(std::move(name), std::move(fd), InfoOf(s));
+    return Readable(std::move(fd), path);
   }
 
   absl::StatusOr<std::string> ReadFile(absl::string_view path, int64_t max_bytes) override {
@@ -344,6 +348,13 @@ std::string AbsolutePath(absl::string_view path) {
   if (absl::StartsWith(path, "/")) return std::string(path);
   const std::unique_ptr<char, decltype(&std::free)> here(getcwd(nullptr, 0), std::free);
   return here == nullptr ? std::string(path) : absl::StrCat(here.get(), "/", path);
+}
+
+absl::StatusOr<std::unique_ptr<ReadableFile>> ReadDescriptor(int descriptor,
+                                                             absl::string_view name) {
+  Descriptor fd(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+  if (!fd) return ErrnoStatus(errno, name, "dup");
+  return Readable(std::move(fd), name);
 }
 
 FileSystem& RealFileSystem() {

@@ -159,6 +159,11 @@ class FileSystem {
 // where that is gone.
 std::string AbsolutePath(absl::string_view path);
 
+// The regular file behind a descriptor, which stays the caller's and where it is; `name` is what
+// messages call it.
+absl::StatusOr<std::unique_ptr<ReadableFile>> ReadDescriptor(int descriptor,
+                                                             absl::string_view name);
+
 // The files of this machine. Lives for ever.
 FileSystem& RealFileSystem();
 

@@ -26,6 +26,7 @@ set(CPACK_COMPONENT_DEV_DEPENDS runtime compiler)
 
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME libkiln-runtime${PROJECT_VERSION_MAJOR})
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "libssl3, libzstd1") # loaded for signed, and for compressed packages
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "runs packages of compiled neural networks
  libkiln_runtime loads what kiln compile has made and runs it, without a
  compiler.")

@@ -115,8 +115,9 @@ absl::StatusOr<Model> Compile(const ModelBytes& bytes, const CompileOptions& ask
     KILN_ASSIGN_OR_RETURN(const ModelBytes own, OwnBytes(bytes));
     if (absl::EndsWith(own.name, ".kiln")) {
       KILN_RETURN_IF_ERROR(CheckPackageOptions(own.name, options));
-      KILN_ASSIGN_OR_RETURN(std::shared_ptr<Package> package,
-                            Package::OpenBytes(ViewOf(own), own.owner, own.name));
+      KILN_ASSIGN_OR_RETURN(
+          std::shared_ptr<Package> package,
+          Package::Open(PackageSource::Memory(own.data, own.size, own.owner, own.name)));
       return Model::Create(std::move(package), RunOptionsOf(options));
     }
     KILN_ASSIGN_OR_RETURN(auto memory, OpenInMemory(own, ImportOptionsOf(options)));

@@ -46,9 +46,12 @@ absl::StatusOr<ModelDescription> DescribeOnnx(const std::string& path,
 absl::StatusOr<ModelDescription> DescribeModel(const std::string& path,
                                                const OnnxImportOptions& options) {
   if (absl::EndsWith(path, ".kiln")) {
-    std::optional<absl::string_view> bytes;
-    if (options.memory != nullptr) bytes = options.memory->file->bytes();
-    KILN_ASSIGN_OR_RETURN(const auto package, Package::OpenPorts(path, bytes));
+    PackageSource source = PackageSource::File(path);
+    if (options.memory != nullptr) {
+      const absl::string_view bytes = options.memory->file->bytes();
+      source = PackageSource::Memory(bytes.data(), bytes.size(), options.memory->file, path);
+    }
+    KILN_ASSIGN_OR_RETURN(const auto package, Package::OpenPorts(source));
     return ModelDescription{package->inputs(), package->outputs(), "package", {}};
   }
   if (!absl::EndsWith(path, ".graph")) return DescribeOnnx(path, options);

@@ -2,18 +2,23 @@
 #include "compiler/package_writer.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/parse_message.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "base/tensor_bytes.h"
+#include "base/zstd.h"
+#include "compiler/compile_script.h"
 #include "compiler/kernel_entry.h"
 #include "compiler/kernel_key.h"
 #include "exec/package.h"
+#include "exec/package_file.h"
+#include "exec/packaged_script.h"
 #include "exec/ports.h"
+#include "exec/script.h"
 #include "exec/support/kernel_code.h"
 #include "exec/validate/validation.h"
 #include "persistent_cache/entry.h"
@@ -22,17 +27,13 @@
 namespace kiln {
 namespace {
 
+constexpr int64_t kPageBytes = 4096, kLineBytes = 64;
+constexpr size_t kLargeBytes = 64 << 10;  // of a constant that gets pages of its own
+constexpr size_t kLeastSaving = 10;       // a tenth
+
 template <typename Array>
 std::string Text(const Array& bytes) {
   return {bytes.begin(), bytes.end()};
-}
-
-Entry EntryFor(const Preimage& preimage, const char* kind) {
-  Entry entry;
-  entry.key = preimage.Key();
-  entry.Add("preimage", preimage.bytes(), true);
-  entry.Add("meta", FormatMeta({{"kind", kind}}), true);
-  return entry;
 }
 
 }  // namespace
@@ -65,7 +66,28 @@ packaged::Target& PackageWriter::TargetOf(Target target) {
   return *made;
 }
 
-void PackageWriter::Add(Target target, const Variant& variant) {
+packaged::Constant PackageWriter::Stored(const Tensor& constant) {
+  const Tensor dense = constant.is_dense() ? constant : constant.Clone();
+  packaged::Constant stored;
+  stored.set_dtype(static_cast<uint32_t>(dense.dtype()));
+  for (const int64_t extent : dense.shape()) stored.add_shape(extent);
+  const absl::string_view bytes = BytesOf(dense);
+  // What was hashed is kept, so nothing else lies there later.
+  if (const auto known = at_.find({bytes.data(), bytes.size()}); known != at_.end()) {
+    stored.set_blob(known->second);
+    return stored;
+  }
+  const auto [blob, is_new] =
+      blob_of_.emplace(Text(Sha256(bytes)), static_cast<int>(blobs_.size()));
+  if (is_new) {
+    blobs_.push_back(dense);
+    at_.emplace(std::pair(bytes.data(), bytes.size()), blob->second);
+  }
+  stored.set_blob(blob->second);
+  return stored;
+}
+
+absl::StatusOr<packaged::Variant> PackageWriter::Stored(Target target, const Variant& variant) {
   packaged::Variant stored;
   for (const Guard& guard : variant.guards) *stored.add_guards() = guard.ToString();
   program::Program program = variant.program;
@@ -79,23 +101,120 @@ void PackageWriter::Add(Target target, const Variant& variant) {
     }
   }
   stored.set_program(program.SerializeAsString());
-  for (const Tensor& constant : variant.constants) {
-    const Tensor dense = constant.is_dense() ? constant : constant.Clone();
-    packaged::Constant* const made = stored.add_constants();
-    made->set_dtype(static_cast<uint32_t>(dense.dtype()));
-    for (const int64_t extent : dense.shape()) made->add_shape(extent);
-    made->set_blob(Text(Sha256(BytesOf(dense))));
-    constants_.emplace(made->blob(), dense);
+  for (const Tensor& constant : variant.constants) *stored.add_constants() = Stored(constant);
+  if (variant.script == nullptr) return stored;
+  KILN_RETURN_IF_ERROR(StoreScript(*variant.script, *stored.mutable_script()));
+  for (const auto& [slot, constant] : variant.script->constants) {
+    packaged::SlotConstant* const made = stored.mutable_script()->add_constants();
+    made->set_slot(slot);
+    *made->mutable_value() = Stored(constant);
   }
+  for (const Script::Callee& callee : variant.script->callees) {
+    packaged::Callee* const made = stored.mutable_script()->add_callees();
+    program::Program ports;
+    SetPorts(callee.program->inputs(), ports.mutable_inputs());
+    SetPorts(callee.program->outputs(), ports.mutable_outputs());
+    made->set_ports(ports.SerializeAsString());
+    made->mutable_symbols()->Add(callee.symbols.begin(), callee.symbols.end());
+    for (const std::shared_ptr<const Variant>& part : VariantsOf(*callee.program)) {
+      KILN_ASSIGN_OR_RETURN(*made->add_variants(), Stored(target, *part));
+    }
+  }
+  return stored;
+}
+
+absl::Status PackageWriter::Add(Target target, const Variant& variant) {
+  KILN_ASSIGN_OR_RETURN(packaged::Variant stored, Stored(target, variant));
   packaged::Target& all = TargetOf(target);
   const std::string bytes = stored.SerializeAsString();
   for (const packaged::Variant& known : all.variants()) {
-    if (known.SerializeAsString() == bytes) return;
+    if (known.SerializeAsString() == bytes) return absl::OkStatus();
   }
   *all.add_variants() = std::move(stored);
+  return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> PackageWriter::Encode(Store& store) {
+namespace {
+
+// Leaves the kernels of a variant, and of what its script calls, to the VM where their key is not
+// `there`.
+void LeaveToVm(packaged::Variant& variant, const std::set<std::string>& there) {
+  program::Program program;
+  ParseMessage(variant.program(), program);
+  for (program::KernelDef& def : *program.mutable_kernels()) {
+    for (program::KernelChoice& choice : *def.mutable_choices())
+      if (there.count(choice.key()) == 0) choice.clear_key();
+  }
+  variant.set_program(program.SerializeAsString());
+  if (!variant.has_script()) return;
+  for (packaged::Callee& callee : *variant.mutable_script()->mutable_callees()) {
+    for (packaged::Variant& part : *callee.mutable_variants()) LeaveToVm(part, there);
+  }
+}
+
+// The area of the file: hands it on in chunks, and keeps the sums of each.
+class AreaWriter {
+ public:
+  explicit AreaWriter(const PackageWriter::AppendFn& append) : append_(append) {}
+
+  int64_t size() const { return size_; }
+  absl::Status Append(absl::string_view bytes) {
+    while (!bytes.empty()) {
+      const size_t taken =
+          std::min(bytes.size(), static_cast<size_t>(kPackageChunkBytes) - chunk_.size());
+      chunk_.append(bytes.data(), taken);
+      size_ += static_cast<int64_t>(taken);
+      bytes.remove_prefix(taken);
+      if (chunk_.size() == static_cast<size_t>(kPackageChunkBytes)) KILN_RETURN_IF_ERROR(Flush());
+    }
+    return absl::OkStatus();
+  }
+  absl::Status AlignTo(int64_t alignment) {
+    return Append(
+        std::string(static_cast<size_t>((alignment - size_ % alignment) % alignment), '\0'));
+  }
+  // The sums of all chunks, which are whole now.
+  absl::StatusOr<std::string> Finish() {
+    if (!chunk_.empty()) KILN_RETURN_IF_ERROR(Flush());
+    return sums_;
+  }
+
+ private:
+  absl::Status Flush() {
+    sums_ += PackageChunkSums(chunk_);
+    KILN_RETURN_IF_ERROR(append_(chunk_));
+    chunk_.clear();
+    return absl::OkStatus();
+  }
+
+  const PackageWriter::AppendFn& append_;
+  std::string chunk_, sums_;
+  int64_t size_ = 0;
+};
+
+// Large ones begin at a page, so that a process has no page of a neighbour's.
+absl::StatusOr<packaged::Blob> WriteBlob(absl::string_view bytes, bool compress, AreaWriter& area) {
+  packaged::Blob blob;
+  blob.set_bytes(static_cast<int64_t>(bytes.size()));
+  std::string frame;
+  if (compress && !bytes.empty()) {
+    KILN_ASSIGN_OR_RETURN(frame, ZstdCompress(bytes));
+    if (frame.size() < bytes.size() - bytes.size() / kLeastSaving) {
+      blob.set_codec(1);
+      bytes = frame;
+    }
+  }
+  KILN_RETURN_IF_ERROR(area.AlignTo(bytes.size() >= kLargeBytes ? kPageBytes : kLineBytes));
+  blob.set_offset(area.size());
+  blob.set_stored(static_cast<int64_t>(bytes.size()));
+  KILN_RETURN_IF_ERROR(area.Append(bytes));
+  return blob;
+}
+
+}  // namespace
+
+absl::Status PackageWriter::Write(Store& store, const PackageWriteOptions& options,
+                                  const AppendFn& append) const {
   if (package_.targets().empty()) return absl::InvalidArgumentError("package: nothing is in it");
   std::vector<Entry> entries;
   for (const auto& [key, at_most] : kernels_) {
@@ -115,30 +234,35 @@ absl::StatusOr<std::string> PackageWriter::Encode(Store& store) {
   for (const Entry& entry : entries) there.insert(Text(entry.key));
   packaged::Package package = package_;
   for (packaged::Target& target : *package.mutable_targets()) {
-    for (packaged::Variant& variant : *target.mutable_variants()) {
-      program::Program program;
-      ParseMessage(variant.program(), program);
-      for (program::KernelDef& def : *program.mutable_kernels()) {
-        for (program::KernelChoice& choice : *def.mutable_choices())
-          if (there.count(choice.key()) == 0) choice.clear_key();
-      }
-      variant.set_program(program.SerializeAsString());
-    }
+    for (packaged::Variant& variant : *target.mutable_variants()) LeaveToVm(variant, there);
   }
-  for (const auto& [digest, constant] : constants_) {
-    if (constant.size_bytes() > kMaxEntryBytes / 2) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("package: a constant of ", constant.size_bytes(), " bytes is larger than ",
-                       kMaxEntryBytes / 2, "; ship the model with a kernel pack instead"));
-    }
-    Entry entry = EntryFor(ConstantPreimage(digest), "constant");
-    entry.Add("blob", std::string(BytesOf(constant)), true);
-    entries.push_back(std::move(entry));
+  AreaWriter area(append);
+  KILN_RETURN_IF_ERROR(area.Append(PackageHead()));
+  for (const Tensor& constant : blobs_) {
+    KILN_ASSIGN_OR_RETURN(*package.add_blobs(),
+                          WriteBlob(BytesOf(constant), options.compress, area));
   }
-  Entry head = EntryFor(PackagePreimage(), "package");
+  KILN_ASSIGN_OR_RETURN(std::string sums, area.Finish());
+  Entry head;
+  head.key = PackagePreimage().Key();
+  head.Add("preimage", PackagePreimage().bytes(), true);
+  head.Add("meta", FormatMeta({{"kind", "package"}}), true);
   head.Add("package", package.SerializeAsString(), false);
+  head.Add("chunks", std::move(sums), false);
   entries.push_back(std::move(head));
-  return EncodePack(std::move(entries), nullptr);
+  KILN_ASSIGN_OR_RETURN(const std::string pack, EncodePack(std::move(entries), options.key));
+  KILN_RETURN_IF_ERROR(append(pack));
+  return append(PackageFooter(pack, area.size()));
+}
+
+absl::StatusOr<std::string> PackageWriter::Encode(Store& store,
+                                                  const PackageWriteOptions& options) const {
+  std::string file;
+  KILN_RETURN_IF_ERROR(Write(store, options, [&](absl::string_view bytes) {
+    file.append(bytes.data(), bytes.size());
+    return absl::OkStatus();
+  }));
+  return file;
 }
 
 }  // namespace kiln

@@ -2,19 +2,24 @@
 // Makes a package (exec/package.h) of Programs and of kernels that a cache holds.
 //
 //   PackageWriter writer(inputs, outputs, options.math);
-//   writer.Add(*Target::Parse("x86-64-v3"), variant);  // any number of targets and variants
-//   KILN_ASSIGN_OR_RETURN(std::string bytes, writer.Encode(*service.store()));
+//   KILN_RETURN_IF_ERROR(writer.Add(*Target::Parse("x86-64-v3"), variant));  // any number of them
+//   KILN_RETURN_IF_ERROR(writer.Write(*service.store(), {.key = &key}, append));
 //
-// The same variants and kernels give the same bytes.
+// The same variants, kernels and options give the same bytes; with `compress`, of one version of
+// libzstd. Constants are read where they lie and handed on piece by piece.
 #ifndef KILN_COMPILER_PACKAGE_WRITER_H_
 #define KILN_COMPILER_PACKAGE_WRITER_H_
 
+#include <cstddef>
+#include <functional>
 #include <map>
-#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "base/target.h"
 #include "base/tensor.h"
 #include "compiler/machine_of.h"
@@ -22,6 +27,7 @@
 #include "exec/provider.h"
 #include "persistent_cache/entry.h"
 #include "persistent_cache/key.h"
+#include "persistent_cache/signature.h"
 #include "persistent_cache/store.h"
 
 namespace kiln {
@@ -30,25 +36,40 @@ namespace kiln {
 // the machine that validated them stay behind.
 void LeaveOutWhatWasMeasured(Entry& entry);
 
+struct PackageWriteOptions {
+  const SigningKey* key = nullptr;  // null: not signed
+  bool compress = false;            // constants with Zstandard, where that saves a tenth
+};
+
 class PackageWriter {
  public:
   PackageWriter(const std::vector<PortInfo>& inputs, const std::vector<PortInfo>& outputs,
                 MathMode math);
 
   // A variant without kernel handles, compiled for `target`; of two with the same Program and
-  // guards the first counts.
-  void Add(Target target, const Variant& variant);
+  // guards the first counts. The callees of a script are those of CompileScript (compile_script.h).
+  // kUnimplemented: a step of it is a function of the caller's.
+  absl::Status Add(Target target, const Variant& variant);
 
-  // The file. Kernels that `store` has no code of are left to the VM. kInvalidArgument: nothing was
-  // added; kResourceExhausted: a constant is larger than an entry may be.
-  absl::StatusOr<std::string> Encode(Store& store);
+  // Hands on the file, piece by piece. Kernels that `store` has no code of are left to the VM.
+  // kInvalidArgument: nothing was added; kFailedPrecondition: libcrypto or libzstd is not
+  // installed; what `append` answers.
+  using AppendFn = std::function<absl::Status(absl::string_view)>;
+  absl::Status Write(Store& store, const PackageWriteOptions& options,
+                     const AppendFn& append) const;
+  // In memory.
+  absl::StatusOr<std::string> Encode(Store& store, const PackageWriteOptions& options = {}) const;
 
  private:
   packaged::Target& TargetOf(Target target);
+  absl::StatusOr<packaged::Variant> Stored(Target target, const Variant& variant);
+  packaged::Constant Stored(const Tensor& constant);
 
   const MathMode math_;
   packaged::Package package_;
-  std::map<std::string, Tensor> constants_;           // by digest; dense
+  std::vector<Tensor> blobs_;                         // dense
+  std::map<std::string, int> blob_of_;                // by digest
+  std::map<std::pair<const void*, size_t>, int> at_;  // by where one lay that was hashed already
   std::map<CacheKey, std::vector<int64_t>> kernels_;  // with a size class that covers all choices
 };
 

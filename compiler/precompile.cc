@@ -16,7 +16,6 @@
 #include "compiler/variants.h"
 
 namespace kiln {
-namespace {
 
 void AddKernels(const program::Program& program, Target target, MathMode math,
                 std::set<CacheKey>& known, std::vector<KernelJob>& jobs) {
@@ -32,8 +31,6 @@ void AddKernels(const program::Program& program, Target target, MathMode math,
     }
   }
 }
-
-}  // namespace
 
 absl::StatusOr<std::vector<KernelJob>> KernelsOf(
     const Graph& graph, const CompileOptions& options, const std::vector<Target>& targets,

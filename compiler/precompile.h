@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,10 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOf(
     const Graph& graph, const CompileOptions& options, const std::vector<Target>& targets,
     const std::vector<std::vector<InputInfo>>& variants, const OnVariantFn& on_variant = nullptr,
     TuneUse* tune = nullptr);
+
+// The kernels of a Program for `target` that are not `known`, which it adds to.
+void AddKernels(const program::Program& program, Target target, MathMode math,
+                std::set<CacheKey>& known, std::vector<KernelJob>& jobs);
 
 struct KernelDone {
   absl::StatusOr<KernelService::Kept> kept;

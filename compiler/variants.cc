@@ -270,6 +270,11 @@ void Variants::FinishKernels() {
   for (const std::shared_ptr<const Variant>& variant : variants) kernels_->Finish(variant->program);
 }
 
+std::vector<std::shared_ptr<const Variant>> Variants::Known() const {
+  const MutexLock lock(mutex_);
+  return {variants_.rbegin(), variants_.rend()};
+}
+
 std::shared_ptr<const Variant> Variants::Find(const std::vector<InputInfo>& inputs) {
   const MutexLock lock(mutex_);
   for (auto it = variants_.begin(); it != variants_.end(); ++it) {

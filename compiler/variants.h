@@ -69,6 +69,9 @@ class Variants : public VariantProvider {
     return constants_.NameIn(range);
   }
 
+  // Those there are by now, oldest first.
+  std::vector<std::shared_ptr<const Variant>> Known() const;
+
   // Makes the first variant, so that errors and compile time come before the first run. What can be
   // made for numbers alone waits for them. Its kernels are complete after FinishKernels.
   absl::Status Prepare();
@@ -93,7 +96,7 @@ class Variants : public VariantProvider {
   const std::vector<Tensor> updatable_;
   const ConstantMemory constants_;
   KeyedMutex<std::string> making_;  // by the shapes of inputs; "": the first
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::list<std::shared_ptr<const Variant>> variants_ ABSL_GUARDED_BY(mutex_);  // newest use first
   bool waits_ ABSL_GUARDED_BY(mutex_) = false;  // no variant can be made without inputs
 };

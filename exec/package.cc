@@ -7,22 +7,22 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/catch_exceptions.h"
 #include "base/file_system.h"
 #include "base/log.h"
 #include "base/parse_message.h"
-#include "base/sha256.h"
+#include "base/status.h"
 #include "base/status_macros.h"
 #include "base/target.h"
 #include "base/try_allocate.h"
-#include "exec/fits.h"
+#include "base/zstd.h"
+#include "exec/packaged_script.h"
 #include "exec/ports.h"
 #include "exec/support/kernel_code.h"
 #include "exec/vm/vm.h"
 #include "kernel/text.h"
-#include "kiln/dim.h"
 #include "persistent_cache/entry.h"
 
 namespace kiln {
@@ -51,30 +51,6 @@ const packaged::Target* Choose(const packaged::Package& package, bool* run_code)
   return best;
 }
 
-// The first extent that no variant takes, with those that they take; "" if there is none.
-std::string OtherExtent(const std::vector<std::shared_ptr<const Variant>>& variants,
-                        const std::vector<InputInfo>& inputs) {
-  for (size_t k = 0; k < inputs.size(); ++k) {
-    if (!inputs[k].present) continue;
-    const std::vector<int64_t>& shape = inputs[k].tensor.shape();
-    for (size_t axis = 0; axis < shape.size(); ++axis) {
-      std::set<int64_t> taken;
-      bool open = false;
-      for (const std::shared_ptr<const Variant>& variant : variants) {
-        const absl::StatusOr<Dim> dim =
-            Dim::Parse(variant->program.inputs(static_cast<int>(k)).shape(static_cast<int>(axis)));
-        const auto extent = dim.ok() ? dim->constant() : std::nullopt;
-        open = open || !extent.has_value();
-        if (extent.has_value()) taken.insert(*extent);
-      }
-      if (open || taken.count(shape[axis]) != 0) continue;
-      return absl::StrCat("input \"", inputs[k].name, "\": dim ", axis, " is ", shape[axis],
-                          ", the package has variants for ", absl::StrJoin(taken, ", "));
-    }
-  }
-  return "";
-}
-
 // Whether an entry is of this very kernel, and right for all extents that it is launched for: its
 // key alone says so only as long as nobody has written another one, or other bounds, into the
 // program.
@@ -101,115 +77,96 @@ absl::Status CheckIsOf(const Entry& entry, const program::KernelDef& def,
 
 }  // namespace
 
-Preimage PackagePreimage() { return Preimage().Add("schema", "1").Add("artefact", "package"); }
+Preimage PackagePreimage() { return Preimage().Add("schema", "2").Add("artefact", "package"); }
 
-Preimage ConstantPreimage(absl::string_view digest) {
-  return Preimage().Add("schema", "1").Add("artefact", "constant").Add("digest", digest);
-}
-
-namespace {
-
-// Bytes in memory as a file.
-class MemoryFile : public ReadableFile {
- public:
-  MemoryFile(absl::string_view bytes, std::shared_ptr<const void> owner)
-      : bytes_(bytes), owner_(std::move(owner)) {
-    info_.size = static_cast<int64_t>(bytes.size());
-    info_.is_regular = true;
-  }
-  const FileInfo& info() const override { return info_; }
-  absl::StatusOr<std::string> Read(int64_t offset, int64_t bytes) override {
-    if (offset < 0 || bytes < 0 || offset > info_.size)
-      return absl::InvalidArgumentError("reads beyond its bytes");
-    return std::string(bytes_.substr(static_cast<size_t>(offset), static_cast<size_t>(bytes)));
-  }
-
- private:
-  const absl::string_view bytes_;
-  const std::shared_ptr<const void> owner_;
-  FileInfo info_;
-};
-
-}  // namespace
-
-absl::StatusOr<std::shared_ptr<Package>> Package::Open(absl::string_view path,
-                                                       PackageValidation validate,
+absl::StatusOr<std::shared_ptr<Package>> Package::Open(const PackageSource& source,
+                                                       const PackageOptions& options,
                                                        const std::string& validator) {
   return CatchExceptions("opening the package", [&] {
     std::unique_ptr<Validator> made;
-    if (validate == PackageValidation::kFirstUse) made = std::make_unique<Validator>(validator, 1);
-    return OpenFile(nullptr, path, std::move(made), /*ports_only=*/false);
+    if (options.validate == PackageValidation::kFirstUse)
+      made = std::make_unique<Validator>(validator, 1);
+    return OpenFor(Depth::kRun, source, options, std::move(made));
   });
 }
 
-absl::StatusOr<std::shared_ptr<Package>> Package::OpenBytes(absl::string_view bytes,
-                                                            std::shared_ptr<const void> owner,
-                                                            absl::string_view name) {
-  return CatchExceptions("opening the package", [&] {
-    return OpenFile(std::make_unique<MemoryFile>(bytes, std::move(owner)), name, nullptr,
-                    /*ports_only=*/false);
-  });
+absl::StatusOr<std::shared_ptr<Package>> Package::OpenPorts(const PackageSource& source) {
+  return CatchExceptions("opening the package",
+                         [&] { return OpenFor(Depth::kPorts, source, {}, nullptr); });
 }
 
-absl::StatusOr<std::shared_ptr<Package>> Package::OpenPorts(
-    absl::string_view path, std::optional<absl::string_view> bytes) {
-  return CatchExceptions("opening the package", [&] {
-    std::unique_ptr<ReadableFile> file;
-    if (bytes) file = std::make_unique<MemoryFile>(*bytes, nullptr);
-    return OpenFile(std::move(file), path, nullptr, /*ports_only=*/true);
-  });
+absl::StatusOr<std::shared_ptr<Package>> Package::OpenToLookAt(const PackageSource& source,
+                                                               const PackageOptions& options) {
+  return CatchExceptions("opening the package",
+                         [&] { return OpenFor(Depth::kLookAt, source, options, nullptr); });
 }
 
-absl::StatusOr<std::shared_ptr<Package>> Package::OpenFile(std::unique_ptr<ReadableFile> file,
-                                                           absl::string_view path,
-                                                           std::unique_ptr<Validator> validator,
-                                                           bool ports_only) {
+absl::StatusOr<std::shared_ptr<Package>> Package::OpenFor(Depth depth, const PackageSource& source,
+                                                          const PackageOptions& options,
+                                                          std::unique_ptr<Validator> validator) {
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<ReadableFile> opened, source.Open());
   std::shared_ptr<Package> made(new Package);
   made->validator_ = std::move(validator);
-  PackTrust trust;
-  trust.unsigned_too = true;
-  auto pack = file == nullptr ? Pack::Open(RealFileSystem(), path, trust)
-                              : Pack::Open(std::move(file), path, trust);
-  if (absl::IsUnimplemented(pack.status())) return absl::DataLossError(pack.status().message());
-  KILN_RETURN_IF_ERROR(pack.status());
-  made->pack_ = *std::move(pack);
-  const absl::Status read = made->Read(ports_only);
+  const auto read = [&]() -> absl::Status {
+    KILN_ASSIGN_OR_RETURN(made->file_,
+                          PackageFile::Open(std::move(opened), source.name(), options));
+    return made->Read(depth);
+  };
+  const absl::Status status = read();
   made->validator_ = nullptr;  // its processes are not needed any more
-  if (read.ok()) return made;
-  const std::string text = absl::StrCat("package \"", path, "\": ", read.message());
-  return absl::IsUnimplemented(read) ? absl::DataLossError(text) : absl::Status(read.code(), text);
+  if (status.ok()) return made;
+  const std::string subject = absl::StrCat("package \"", source.name(), "\": ");
+  const std::string text = absl::StartsWith(status.message(), subject)
+                               ? std::string(status.message())
+                               : absl::StrCat(subject, status.message());
+  return absl::IsUnimplemented(status) ? absl::DataLossError(text)
+                                       : absl::Status(status.code(), text);
 }
 
-absl::Status Package::Read(bool ports_only) {
+absl::Status Package::Read(Depth depth) {
   const Preimage preimage = PackagePreimage();
-  absl::StatusOr<Entry> entry = pack_->Read(preimage.Key(), &preimage.bytes());
+  absl::StatusOr<Entry> entry = file_->pack().Read(preimage.Key(), &preimage.bytes());
   read_.insert(preimage.Key());
-  if (absl::IsNotFound(entry.status()))
-    return absl::DataLossError("is a pack of kernels without a model");
-  KILN_RETURN_IF_ERROR(entry.status());
+  if (absl::IsNotFound(entry.status())) return absl::DataLossError("has no description of a model");
+  KILN_RETURN_IF_ERROR(Annotate(entry.status(), "description"));
   const std::string* const bytes = entry->Find("package");
+  const std::string* const chunks = entry->Find("chunks");
   program::Program ports;
-  if (bytes == nullptr || !ParseMessage(*bytes, stored_) || !ParseMessage(stored_.ports(), ports))
-    return absl::DataLossError("its description cannot be read");
-  KILN_ASSIGN_OR_RETURN(inputs_, GetPorts(ports.inputs()));
-  KILN_ASSIGN_OR_RETURN(outputs_, GetPorts(ports.outputs()));
-  if (ports_only) return absl::OkStatus();
+  if (bytes == nullptr || chunks == nullptr || !ParseMessage(*bytes, stored_) ||
+      !ParseMessage(stored_.ports(), ports))
+    return absl::DataLossError("description: it cannot be read");
+  KILN_ASSIGN_OR_RETURN(std::vector<PortInfo> inputs, GetPorts(ports.inputs()));
+  KILN_ASSIGN_OR_RETURN(std::vector<PortInfo> outputs, GetPorts(ports.outputs()));
+  model_ = std::make_shared<PackagedModel>(file_, std::move(inputs), std::move(outputs));
+  if (depth == Depth::kPorts) return absl::OkStatus();
+  KILN_RETURN_IF_ERROR(file_->ReadChunks(*chunks));
+  if (depth == Depth::kLookAt) {
+    KILN_RETURN_IF_ERROR(file_->Check(0, file_->area()));
+  } else {
+    KILN_RETURN_IF_ERROR(ReadTarget());
+  }
+  return CheckOtherEntries();
+}
+
+absl::Status Package::ReadTarget() {
   bool run_code = false;
   const packaged::Target* const target = Choose(stored_, &run_code);
-  if (target == nullptr) return absl::DataLossError("has no target");
-  for (const packaged::Variant& stored : target->variants()) {
-    KILN_ASSIGN_OR_RETURN(Variant variant, Restore(stored, run_code));
-    variants_.push_back(std::make_shared<const Variant>(std::move(variant)));
-  }
-  // What this CPU does not need is whole, too: damage shows on the first machine.
-  for (const Pack::Row& row : pack_->rows()) {
-    if (read_.count(row.key) == 0) KILN_RETURN_IF_ERROR(pack_->Read(row.key, nullptr).status());
+  if (target == nullptr) return absl::DataLossError("description: has no target");
+  for (const packaged::Variant& stored : target->variants())
+    KILN_RETURN_IF_ERROR(Restore(stored, run_code, *model_));
+  return absl::OkStatus();
+}
+
+absl::Status Package::CheckOtherEntries() {
+  for (const Pack::Row& row : file_->pack().rows()) {
+    if (read_.count(row.key) == 0)
+      KILN_RETURN_IF_ERROR(file_->pack().Read(row.key, nullptr).status());
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<Entry> Package::ReadEntry(const CacheKey& key, const std::string* preimage) {
-  absl::StatusOr<Entry> entry = pack_->Read(key, preimage);
+  absl::StatusOr<Entry> entry = file_->pack().Read(key, preimage);
   if (absl::IsNotFound(entry.status())) {
     return absl::DataLossError(absl::StrCat("names the entry ", ToHex(key).substr(0, 12),
                                             ", which it does not have; compile it again"));
@@ -218,16 +175,21 @@ absl::StatusOr<Entry> Package::ReadEntry(const CacheKey& key, const std::string*
   return entry;
 }
 
-absl::StatusOr<Variant> Package::Restore(const packaged::Variant& stored, bool run_code) {
+absl::Status Package::Restore(const packaged::Variant& stored, bool run_code,
+                              PackagedModel& model) {
   Variant variant;
+  std::vector<PackageRange> unchecked;
   for (const std::string& text : stored.guards()) {
     KILN_ASSIGN_OR_RETURN(variant.guards.emplace_back(), Guard::Parse(text));
   }
   if (!ParseMessage(stored.program(), variant.program))
-    return absl::DataLossError("a program cannot be read");
-  KILN_RETURN_IF_ERROR(CheckPorts(variant.program, inputs_, outputs_));
+    return absl::DataLossError("description: a program cannot be read");
+  KILN_RETURN_IF_ERROR(CheckPorts(variant.program, model.inputs(), model.outputs()));
+  const auto restore = [&](const packaged::Constant& constant) {
+    return Restore(constant, unchecked);
+  };
   for (const packaged::Constant& constant : stored.constants()) {
-    KILN_ASSIGN_OR_RETURN(variant.constants.emplace_back(), Restore(constant));
+    KILN_ASSIGN_OR_RETURN(variant.constants.emplace_back(), restore(constant));
   }
   for (const program::KernelDef& def : variant.program.kernels()) {
     auto& choices = variant.kernels.emplace_back();
@@ -235,32 +197,67 @@ absl::StatusOr<Variant> Package::Restore(const packaged::Variant& stored, bool r
       KILN_ASSIGN_OR_RETURN(choices.emplace_back(), Kernel(def, choice, run_code));
     }
   }
-  return variant;
+  if (stored.has_script()) {
+    KILN_ASSIGN_OR_RETURN(
+        variant.script,
+        RestoreScript(stored.script(), model.inputs(), model.outputs(), restore,
+                      [&](const packaged::Callee& callee) { return Restore(callee, run_code); }));
+  }
+  model.Add(std::move(variant), std::move(unchecked));
+  return absl::OkStatus();
 }
 
-absl::StatusOr<Tensor> Package::Restore(const packaged::Constant& stored) {
+absl::StatusOr<std::shared_ptr<PackagedModel>> Package::Restore(const packaged::Callee& stored,
+                                                                bool run_code) {
+  program::Program ports;
+  if (!ParseMessage(stored.ports(), ports))
+    return absl::DataLossError("description: the ports of a part cannot be read");
+  KILN_ASSIGN_OR_RETURN(std::vector<PortInfo> inputs, GetPorts(ports.inputs()));
+  KILN_ASSIGN_OR_RETURN(std::vector<PortInfo> outputs, GetPorts(ports.outputs()));
+  auto made = std::make_shared<PackagedModel>(file_, std::move(inputs), std::move(outputs));
+  for (const packaged::Variant& variant : stored.variants())
+    KILN_RETURN_IF_ERROR(Restore(variant, run_code, *made));
+  return made;
+}
+
+absl::StatusOr<Tensor> Package::Restore(const packaged::Constant& stored,
+                                        std::vector<PackageRange>& unchecked) {
   KILN_ASSIGN_OR_RETURN(const DType type, ToDType(stored.dtype()));
   const std::vector<int64_t> shape(stored.shape().begin(), stored.shape().end());
-  const int64_t bytes = CheckedBytes(type, shape);
-  const auto view = [&](const Tensor& of) -> absl::StatusOr<Tensor> {
-    if (bytes < 0 || bytes != of.size_bytes())
-      return absl::DataLossError("a constant has another size than its shape says");
-    return Tensor::View(of.data(), type, shape, {}, of.owner());
-  };
-  if (const auto known = constants_.find(stored.blob()); known != constants_.end())
-    return view(known->second);
-  const Preimage preimage = ConstantPreimage(stored.blob());
-  KILN_ASSIGN_OR_RETURN(const Entry entry, ReadEntry(preimage.Key(), &preimage.bytes()));
-  const std::string* const blob = entry.Find("blob");
-  if (blob == nullptr) return absl::DataLossError("a constant has no elements");
-  const Sha256Digest digest = Sha256(*blob);
-  if (stored.blob() != absl::string_view(reinterpret_cast<const char*>(digest.data()), 32))
-    return absl::DataLossError("a constant has other elements than its digest says");
-  KILN_ASSIGN_OR_RETURN(Tensor elements,
-                        TryAllocate(DType::kU8, {static_cast<int64_t>(blob->size())}));
-  std::copy(blob->begin(), blob->end(), static_cast<char*>(elements.data()));
-  constants_[stored.blob()] = elements;
-  return view(elements);
+  if (stored.blob() < 0 || stored.blob() >= stored_.blobs_size())
+    return absl::DataLossError(absl::StrCat("constants: there is no number ", stored.blob()));
+  const packaged::Blob& blob = stored_.blobs(stored.blob());
+  if (const int64_t bytes = CheckedBytes(type, shape); bytes < 0 || bytes != blob.bytes())
+    return absl::DataLossError("constants: one has another size than its shape says");
+  if (blobs_.count(stored.blob()) == 0) {
+    KILN_ASSIGN_OR_RETURN(blobs_[stored.blob()], Elements(blob));
+  }
+  if (blob.codec() == 0) unchecked.push_back({blob.offset(), blob.stored()});
+  const Tensor& elements = blobs_[stored.blob()];
+  return Tensor::View(elements.data(), type, shape, {}, elements.owner());
+}
+
+// Where they lie, or decompressed.
+absl::StatusOr<Tensor> Package::Elements(const packaged::Blob& blob) {
+  KILN_ASSIGN_OR_RETURN(const ReadableFile::Mapping view,
+                        file_->View(blob.offset(), blob.stored()));
+  if (blob.codec() == 0) {
+    if (blob.stored() != blob.bytes())
+      return absl::DataLossError("constants: one has another size than it takes");
+    return Tensor::View(const_cast<char*>(view.bytes.data()), DType::kU8, {blob.bytes()}, {},
+                        std::const_pointer_cast<void>(view.owner));
+  }
+  if (blob.codec() != 1) {
+    return absl::DataLossError(
+        absl::StrCat("constants: one has the codec ", blob.codec(), ", this Kiln knows 0 and 1"));
+  }
+  KILN_RETURN_IF_ERROR(file_->Check(blob.offset(), blob.stored()));
+  KILN_ASSIGN_OR_RETURN(const int64_t bytes, ZstdSize(view.bytes));
+  if (bytes != blob.bytes())
+    return absl::DataLossError("constants: a compressed one has another size than it says");
+  KILN_ASSIGN_OR_RETURN(Tensor elements, TryAllocate(DType::kU8, {bytes}));
+  KILN_RETURN_IF_ERROR(Annotate(ZstdDecompress(view.bytes, elements.data(), bytes), "constants"));
+  return elements;
 }
 
 bool Package::MayRun(const Entry& entry, const program::KernelDef& def) {
@@ -318,54 +315,55 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> Package::Kernel(const program::Ker
   return kernels_[name] = std::make_shared<KernelHandle>(std::move(function));
 }
 
-absl::StatusOr<std::shared_ptr<const Variant>> Package::Get(const std::vector<InputInfo>& inputs) {
-  for (size_t k = 0; k < inputs_.size(); ++k)
-    KILN_RETURN_IF_ERROR(CheckPort(inputs_[k], inputs[k]));
-  const Guard* broken = nullptr;
-  for (const std::shared_ptr<const Variant>& variant : variants_) {
-    const Guard* here = nullptr;
-    if (Fits(*variant, inputs, &here)) return variant;
-    if (here != nullptr) broken = here;
+namespace {
+
+// The keys of all kernels of a variant and of what its script calls.
+void CollectKeys(const packaged::Variant& variant, std::set<std::string>& keys) {
+  program::Program program;
+  if (ParseMessage(variant.program(), program)) {
+    for (const program::KernelDef& def : program.kernels()) {
+      for (const program::KernelChoice& choice : def.choices()) keys.insert(choice.key());
+    }
   }
-  const std::string why = broken != nullptr
-                              ? absl::StrCat("\"", broken->ToString(), "\" does not hold")
-                              : OtherExtent(variants_, inputs);
-  return absl::NotFoundError(absl::StrCat("no variant in the package fits these inputs",
-                                          why.empty() ? "" : ": ", why,
-                                          "; compile the package with --shapes for them"));
+  for (const packaged::Callee& callee : variant.script().callees()) {
+    for (const packaged::Variant& part : callee.variants()) CollectKeys(part, keys);
+  }
 }
+
+}  // namespace
 
 std::vector<Package::Target> Package::targets() const {
   std::vector<Target> list;
   for (const packaged::Target& target : stored_.targets()) {
     std::set<std::string> keys;
-    for (const packaged::Variant& variant : target.variants()) {
-      program::Program program;
-      if (!ParseMessage(variant.program(), program)) continue;
-      for (const program::KernelDef& def : program.kernels()) {
-        for (const program::KernelChoice& choice : def.choices()) keys.insert(choice.key());
-      }
-    }
+    for (const packaged::Variant& variant : target.variants()) CollectKeys(variant, keys);
     Target& made = list.emplace_back();
     made.name = target.name();
     made.variants = target.variants_size();
-    for (const Pack::Row& row : pack_->rows()) {
+    for (const Pack::Row& row : file_->pack().rows()) {
       if (keys.count(std::string(row.key.begin(), row.key.end())) == 0) continue;
       ++made.kernels;
       made.bytes += row.length;
-      const absl::StatusOr<Entry> entry = pack_->Read(row.key, nullptr);
+      const absl::StatusOr<Entry> entry = file_->pack().Read(row.key, nullptr);
       made.unvalidated += entry.ok() && MetaOf(*entry).count("unvalidated") != 0 ? 1 : 0;
     }
   }
   return list;
 }
 
+absl::StatusOr<Model> LoadPackage(const PackageSource& source, const RunOptions& options,
+                                  const PackageOptions& package) {
+  return CatchExceptions("loading the package", [&]() -> absl::StatusOr<Model> {
+    KILN_ASSIGN_OR_RETURN(std::shared_ptr<Package> opened, Package::Open(source, package));
+    return Model::Create(std::move(opened), options);
+  });
+}
+
 absl::StatusOr<Model> LoadPackage(absl::string_view path, const RunOptions& options,
                                   PackageValidation validate) {
-  return CatchExceptions("loading the package", [&]() -> absl::StatusOr<Model> {
-    KILN_ASSIGN_OR_RETURN(std::shared_ptr<Package> package, Package::Open(path, validate));
-    return Model::Create(std::move(package), options);
-  });
+  PackageOptions package;
+  package.validate = validate;
+  return LoadPackage(PackageSource::File(path), options, package);
 }
 
 }  // namespace kiln

@@ -4,12 +4,13 @@
 //   absl::StatusOr<kiln::Model> model = kiln::LoadPackage("resnet50.kiln");
 //   auto y = model->Run({{"x", x}});
 //
-// The file has the form of a pack (persistent_cache/pack.h): the entry PackagePreimage() with the
-// Programs of each target (package.proto), an entry for each kernel, as in the cache, and one for
-// each constant. Every byte is checked before anything runs, and code is that of the text and
-// schedule that the Program has, whatever key it names. The Programs are those of the best
-// target that this CPU can run; a kernel without code, or whose code this CPU cannot run, runs on
-// the VM, with the same bits.
+// The file (package_file.h) holds constants, which are mapped, and a pack
+// (persistent_cache/pack.h): the entry PackagePreimage() with the Programs of each target
+// (package.proto), and an entry for each kernel, as in the cache. Everything but constants is
+// checked before anything runs, constants before the first run of a variant that has them; code is
+// that of the text and schedule that the Program has, whatever key it names. The Programs are those
+// of the best target that this CPU can run; a kernel without code, or whose code this CPU cannot
+// run, runs on the VM, with the same bits.
 //
 // Code that the builder's CPU could not run, built for another target, was never compared with the
 // VM: it is marked `unvalidated`. PackageValidation::kFirstUse asks kiln-validate about every
@@ -23,18 +24,18 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-#include "base/file_system.h"
 #include "exec/package.pb.h"
+#include "exec/package_file.h"
+#include "exec/packaged_model.h"
 #include "exec/provider.h"
 #include "exec/validate/validator.h"
 #include "kiln/model.h"
+#include "kiln/package.h"
 #include "persistent_cache/entry.h"
 #include "persistent_cache/key.h"
 #include "persistent_cache/pack.h"
@@ -42,29 +43,31 @@
 namespace kiln {
 
 Preimage PackagePreimage();
-// Under which the elements with this digest lie.
-Preimage ConstantPreimage(absl::string_view digest);
 
 class Package : public VariantProvider {
  public:
-  // kDataLoss: damaged, of another version, or no package; kNotFound and the like for the file.
-  // `validator`: path of kiln-validate; empty: looked for, see base/child_process.h.
-  static absl::StatusOr<std::shared_ptr<Package>> Open(
-      absl::string_view path, PackageValidation validate = PackageValidation::kTrust,
-      const std::string& validator = "");
+  // kDataLoss: damaged, of another version, or no package; kPermissionDenied: `options` demand a
+  // signature that it has not; kNotFound and the like for the file. `validator`: path of
+  // kiln-validate; empty: looked for, see base/child_process.h.
+  static absl::StatusOr<std::shared_ptr<Package>> Open(const PackageSource& source,
+                                                       const PackageOptions& options = {},
+                                                       const std::string& validator = "");
+  // Only what inputs() and outputs() of it would be; no kernel is looked at.
+  static absl::StatusOr<std::shared_ptr<Package>> OpenPorts(const PackageSource& source);
+  // As Open, but nothing is made to run and no code is loaded: what is in it, for any CPU. Every
+  // byte is checked.
+  static absl::StatusOr<std::shared_ptr<Package>> OpenToLookAt(const PackageSource& source,
+                                                               const PackageOptions& options = {});
 
-  // The same of bytes that `owner` keeps as they are; `name` is what messages call them.
-  static absl::StatusOr<std::shared_ptr<Package>> OpenBytes(absl::string_view bytes,
-                                                            std::shared_ptr<const void> owner,
-                                                            absl::string_view name);
-  // Only what inputs() and outputs() of it would be; no kernel is looked at. `bytes`: in place of
-  // the file.
-  static absl::StatusOr<std::shared_ptr<Package>> OpenPorts(
-      absl::string_view path, std::optional<absl::string_view> bytes = std::nullopt);
-
-  const std::vector<PortInfo>& inputs() const override { return inputs_; }
-  const std::vector<PortInfo>& outputs() const override { return outputs_; }
-  absl::StatusOr<std::shared_ptr<const Variant>> Get(const std::vector<InputInfo>& inputs) override;
+  const std::vector<PortInfo>& inputs() const override { return model_->inputs(); }
+  const std::vector<PortInfo>& outputs() const override { return model_->outputs(); }
+  absl::StatusOr<std::shared_ptr<const Variant>> Get(
+      const std::vector<InputInfo>& inputs) override {
+    return model_->Get(inputs);
+  }
+  // What the file says.
+  const packaged::Package& stored() const { return stored_; }
+  const PackageFile& file() const { return *file_; }
 
   struct Target {
     std::string name;
@@ -83,29 +86,35 @@ class Package : public VariantProvider {
 
  private:
   Package() = default;
-  // `file` null: that at `path`.
-  static absl::StatusOr<std::shared_ptr<Package>> OpenFile(std::unique_ptr<ReadableFile> file,
-                                                           absl::string_view path,
-                                                           std::unique_ptr<Validator> validator,
-                                                           bool ports_only);
-  absl::Status Read(bool ports_only);
+  enum class Depth : uint8_t { kPorts, kLookAt, kRun };
+  static absl::StatusOr<std::shared_ptr<Package>> OpenFor(Depth depth, const PackageSource& source,
+                                                          const PackageOptions& options,
+                                                          std::unique_ptr<Validator> validator);
+  absl::Status Read(Depth depth);
+  absl::Status ReadTarget();
+  // What this CPU does not need is whole, too: damage shows on the first machine.
+  absl::Status CheckOtherEntries();
   // An entry that the package names: kDataLoss where it is not there.
   absl::StatusOr<Entry> ReadEntry(const CacheKey& key, const std::string* preimage);
   // Whether the code of an entry may run; where it may not, counts it and warns: once for each
   // kernel, or for all where there is no kiln-validate.
   bool MayRun(const Entry& entry, const program::KernelDef& def);
-  absl::StatusOr<Variant> Restore(const packaged::Variant& stored, bool run_code);
-  absl::StatusOr<Tensor> Restore(const packaged::Constant& stored);
+  absl::Status Restore(const packaged::Variant& stored, bool run_code, PackagedModel& model);
+  absl::StatusOr<std::shared_ptr<PackagedModel>> Restore(const packaged::Callee& stored,
+                                                         bool run_code);
+  // Adds what must be checked before its elements are read to `unchecked`.
+  absl::StatusOr<Tensor> Restore(const packaged::Constant& stored,
+                                 std::vector<PackageRange>& unchecked);
+  absl::StatusOr<Tensor> Elements(const packaged::Blob& blob);
   absl::StatusOr<std::shared_ptr<KernelHandle>> Kernel(const program::KernelDef& def,
                                                        const program::KernelChoice& choice,
                                                        bool run_code);
 
-  std::unique_ptr<Pack> pack_;
+  std::shared_ptr<PackageFile> file_;
   packaged::Package stored_;
-  std::vector<PortInfo> inputs_, outputs_;
-  std::vector<std::shared_ptr<const Variant>> variants_;          // immutable after Open
+  std::shared_ptr<PackagedModel> model_;                          // immutable after Open
   std::map<std::string, std::shared_ptr<KernelHandle>> kernels_;  // by key, schedule and text
-  std::map<std::string, Tensor> constants_;                       // by digest
+  std::map<int, Tensor> blobs_;                                   // elements, by index
   std::set<CacheKey> read_;                                       // entries that were checked
   std::unique_ptr<Validator> validator_;                          // null: the builder is trusted
   int compiled_ = 0, on_vm_ = 0, refused_ = 0, unvalidated_ = 0;

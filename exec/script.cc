@@ -33,7 +33,22 @@ const std::string* Symbol(const Dim& dim) {
   return plain ? &terms[0].atoms[0].symbol : nullptr;
 }
 
-bool IsTrue(const Tensor& tensor) { return *static_cast<const uint8_t*>(tensor.data()) != 0; }
+// The one element that a condition or a number of trips has. A script that a package holds may give
+// anything.
+template <typename T>
+absl::StatusOr<T> Only(const Tensor& tensor, DType type, absl::string_view what) {
+  if (tensor.dtype() != type || tensor.num_elements() < 1 || tensor.data() == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(what, " has ", tensor.num_elements(),
+                                                   " elements of ", Name(tensor.dtype()),
+                                                   ", expected one of ", Name(type)));
+  }
+  return *static_cast<const T*>(tensor.data());
+}
+
+absl::StatusOr<bool> IsTrue(const Tensor& tensor) {
+  KILN_ASSIGN_OR_RETURN(const uint8_t value, Only<uint8_t>(tensor, DType::kBool, "a condition"));
+  return value != 0;
+}
 
 }  // namespace
 
@@ -114,8 +129,10 @@ absl::StatusOr<std::vector<Tensor>> ScriptRun::RunStep(const ScriptStep& step,
       ++report_.other_launches;
       if (step.custom) return Custom(step, inputs);
       return library::RunDynamic(step.op, step.attributes, inputs);
-    case ScriptStep::Kind::kIf:
-      return Call(step.callees[IsTrue(inputs[0]) ? 0 : 1], {inputs.begin() + 1, inputs.end()});
+    case ScriptStep::Kind::kIf: {
+      KILN_ASSIGN_OR_RETURN(const bool first, IsTrue(inputs[0]));
+      return Call(step.callees[first ? 0 : 1], {inputs.begin() + 1, inputs.end()});
+    }
     case ScriptStep::Kind::kLoop:
       return Loop(step, inputs);
   }
@@ -173,9 +190,14 @@ absl::StatusOr<std::vector<Tensor>> ScriptRun::Loop(const ScriptStep& step,
 // sets of outputs, which take turns.
 absl::Status ScriptRun::Iterate(const ScriptStep& step, Callee& body, std::vector<Tensor>& state,
                                 std::vector<Stack>& stacks) {
-  const int64_t trips =
-      step.inputs[0] < 0 ? INT64_MAX : *static_cast<const int64_t*>(state[0].data());
-  bool more = step.inputs[1] < 0 || IsTrue(state[1]);
+  int64_t trips = INT64_MAX;
+  if (step.inputs[0] >= 0) {
+    KILN_ASSIGN_OR_RETURN(trips, Only<int64_t>(state[0], DType::kI64, "the number of trips"));
+  }
+  bool more = true;
+  if (step.inputs[1] >= 0) {
+    KILN_ASSIGN_OR_RETURN(more, IsTrue(state[1]));
+  }
   const auto carried = static_cast<size_t>(step.carried);
   state[0] = One<int64_t>(DType::kI64, 0);
   state[1] = One<uint8_t>(DType::kBool, 1);
@@ -187,7 +209,9 @@ absl::Status ScriptRun::Iterate(const ScriptStep& step, Callee& body, std::vecto
     const absl::Status status = RunCallee(body);
     if (!status.ok()) return Annotate(status, absl::StrCat("iteration ", i));
     std::vector<Tensor>& made = body.context.outputs;
-    more = IsTrue(made[0]);
+    if (made.size() != 1 + carried + stacks.size())
+      return absl::InternalError(absl::StrCat("the body gives ", made.size(), " results"));
+    KILN_ASSIGN_OR_RETURN(more, IsTrue(made[0]));
     for (size_t k = 0; k < carried; ++k) std::swap(state[k + 2], made[k + 1]);
     for (size_t k = 0; k < stacks.size(); ++k)
       KILN_RETURN_IF_ERROR(stacks[k].Push(made[k + 1 + carried]));
@@ -197,6 +221,11 @@ absl::Status ScriptRun::Iterate(const ScriptStep& step, Callee& body, std::vecto
 
 absl::Status ScriptRun::Stack::Push(const Tensor& iteration) {
   const int64_t bytes = iteration.size_bytes();
+  if (iteration.dtype() != slot_.type || iteration.shape().size() + 1 != slot_.shape.size()) {
+    return absl::InternalError(absl::StrCat("\"", slot_.name, "\": an iteration gives ",
+                                            Name(iteration.dtype()), " of rank ",
+                                            iteration.shape().size()));
+  }
   if (count_ == 0) {
     shape_ = iteration.shape();
   } else if (iteration.shape() != shape_) {

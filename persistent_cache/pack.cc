@@ -80,17 +80,17 @@ absl::StatusOr<std::string> EncodePack(std::vector<Entry> entries, const Signing
 absl::StatusOr<std::unique_ptr<Pack>> Pack::Open(FileSystem& files, absl::string_view path,
                                                  const PackTrust& trust) {
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<ReadableFile> file, files.OpenRead(path));
-  return Open(std::move(file), path, trust);
+  return Open(std::move(file), path, &trust);
 }
 
 absl::StatusOr<std::unique_ptr<Pack>> Pack::Open(std::unique_ptr<ReadableFile> file,
-                                                 absl::string_view path, const PackTrust& trust) {
+                                                 absl::string_view path, const PackTrust* trust) {
   std::unique_ptr<Pack> pack(new Pack());
   pack->path_ = std::string(path);
   pack->file_ = std::move(file);
   const std::string subject = absl::StrCat("pack \"", path, "\"");
   KILN_RETURN_IF_ERROR(Annotate(pack->ReadIndex(), subject));
-  KILN_RETURN_IF_ERROR(Annotate(pack->CheckSigner(trust), subject));
+  if (trust != nullptr) KILN_RETURN_IF_ERROR(Annotate(pack->CheckSigner(*trust), subject));
   return pack;
 }
 
@@ -134,15 +134,20 @@ absl::Status Pack::ReadIndex() {
   return absl::OkStatus();
 }
 
+std::optional<PublicKey> Pack::public_key() const {
+  const absl::string_view signature = absl::string_view(trailer_).substr(32);
+  if (signature.find_first_not_of('\0') == absl::string_view::npos) return std::nullopt;
+  return LoadBytes<PublicKey>(signature);
+}
+
 absl::Status Pack::CheckSigner(const PackTrust& trust) {
   const absl::string_view trailer = trailer_;
   const std::string statement = Statement(trailer.substr(0, 32));
   const auto key = LoadBytes<PublicKey>(trailer.substr(32));
   const auto signature = LoadBytes<Signature>(trailer.substr(64));
-  const bool is_signed = trailer.substr(32).find_first_not_of('\0') != absl::string_view::npos;
-  if (is_signed && !IsSignedBy(key, statement, signature))
-    return absl::DataLossError("its signature is wrong");
+  const bool is_signed = public_key().has_value();
   const auto known = trust.signers.find(key);
+  if (is_signed) KILN_RETURN_IF_ERROR(CheckSignedBy(key, statement, signature));
   if (is_signed && known != trust.signers.end()) {
     signer_ = known->second;
     return absl::OkStatus();

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,14 +50,17 @@ class Pack {
   static absl::StatusOr<std::unique_ptr<Pack>> Open(FileSystem& files, absl::string_view path,
                                                     const PackTrust& trust);
 
-  // The same of a file that is open; `path` is its name.
+  // The same of a file that is open; `path` is its name. `trust` null: its signature is not looked
+  // at.
   static absl::StatusOr<std::unique_ptr<Pack>> Open(std::unique_ptr<ReadableFile> file,
-                                                    absl::string_view path, const PackTrust& trust);
+                                                    absl::string_view path, const PackTrust* trust);
 
   const std::vector<Row>& rows() const { return rows_; }  // by key
   const std::string& path() const { return path_; }
   // Who signed it, as the trust file calls him; "" if nobody known did.
   const std::string& signer() const { return signer_; }
+  // The key that it says it is signed with, believed or not; nothing if it is not signed.
+  std::optional<PublicKey> public_key() const;
 
   // The entry of `key`, checked in full. kNotFound, kDataLoss, or an error of the disk.
   absl::StatusOr<Entry> Read(const CacheKey& key, const std::string* preimage) const;

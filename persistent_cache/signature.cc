@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "persistent_cache/signature.h"
 
+#include <dlfcn.h>
 #include <openssl/bio.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <unistd.h>
@@ -17,6 +19,65 @@
 namespace kiln {
 namespace {
 
+// What is called of libcrypto, which is never unloaded. Its types come from its headers.
+struct Crypto {
+  decltype(&::BIO_new_mem_buf) bio_new_mem_buf = nullptr;
+  decltype(&::BIO_free) bio_free = nullptr;
+  decltype(&::PEM_read_bio_PrivateKey) read_private_key = nullptr;
+  decltype(&::EVP_PKEY_get_id) key_id = nullptr;
+  decltype(&::EVP_PKEY_get_raw_public_key) get_public_key = nullptr;
+  decltype(&::EVP_PKEY_new_raw_public_key) new_public_key = nullptr;
+  decltype(&::EVP_PKEY_free) key_free = nullptr;
+  decltype(&::EVP_MD_CTX_new) context_new = nullptr;
+  decltype(&::EVP_MD_CTX_free) context_free = nullptr;
+  decltype(&::EVP_DigestSignInit) sign_init = nullptr;
+  decltype(&::EVP_DigestSign) sign = nullptr;
+  decltype(&::EVP_DigestVerifyInit) verify_init = nullptr;
+  decltype(&::EVP_DigestVerify) verify = nullptr;
+  std::string error;  // "" where all of it is there
+};
+
+template <typename Function>
+void Find(void* library, const char* name, Function& function, std::string& error) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  if (function == nullptr && error.empty()) error = absl::StrCat("it has no ", name);
+}
+
+Crypto Load() {
+  Crypto crypto;
+  void* const library = dlopen("libcrypto.so.3", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* const why = dlerror();
+    crypto.error = why != nullptr ? why : "it cannot be loaded";
+    return crypto;
+  }
+  // A process that has not started OpenSSL itself: it is not taken down at exit.
+  decltype(&::OPENSSL_init_crypto) init = nullptr;
+  Find(library, "OPENSSL_init_crypto", init, crypto.error);
+  if (init != nullptr) init(OPENSSL_INIT_NO_ATEXIT, nullptr);
+  Find(library, "BIO_new_mem_buf", crypto.bio_new_mem_buf, crypto.error);
+  Find(library, "BIO_free", crypto.bio_free, crypto.error);
+  Find(library, "PEM_read_bio_PrivateKey", crypto.read_private_key, crypto.error);
+  Find(library, "EVP_PKEY_get_id", crypto.key_id, crypto.error);
+  Find(library, "EVP_PKEY_get_raw_public_key", crypto.get_public_key, crypto.error);
+  Find(library, "EVP_PKEY_new_raw_public_key", crypto.new_public_key, crypto.error);
+  Find(library, "EVP_PKEY_free", crypto.key_free, crypto.error);
+  Find(library, "EVP_MD_CTX_new", crypto.context_new, crypto.error);
+  Find(library, "EVP_MD_CTX_free", crypto.context_free, crypto.error);
+  Find(library, "EVP_DigestSignInit", crypto.sign_init, crypto.error);
+  Find(library, "EVP_DigestSign", crypto.sign, crypto.error);
+  Find(library, "EVP_DigestVerifyInit", crypto.verify_init, crypto.error);
+  Find(library, "EVP_DigestVerify", crypto.verify, crypto.error);
+  return crypto;
+}
+
+absl::StatusOr<const Crypto*> LoadedCrypto() {
+  static const Crypto* const crypto = new Crypto(Load());  // usable in other destructors
+  if (crypto->error.empty()) return crypto;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "signature: OpenSSL's libcrypto.so.3 is needed: ", crypto->error, "; install libssl3"));
+}
+
 using Context = std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)>;
 
 const unsigned char* Bytes(absl::string_view text) {
@@ -25,18 +86,21 @@ const unsigned char* Bytes(absl::string_view text) {
 
 }  // namespace
 
-void SigningKey::Free::operator()(evp_pkey_st* key) const { EVP_PKEY_free(key); }
+// Who has a key has loaded the library.
+void SigningKey::Free::operator()(evp_pkey_st* key) const { (*LoadedCrypto())->key_free(key); }
 
 absl::StatusOr<SigningKey> SigningKey::FromPem(absl::string_view pem) {
+  KILN_ASSIGN_OR_RETURN(const Crypto* const crypto, LoadedCrypto());
   const std::unique_ptr<BIO, decltype(&BIO_free)> bio(
-      BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), BIO_free);
+      crypto->bio_new_mem_buf(pem.data(), static_cast<int>(pem.size())), crypto->bio_free);
   // An encrypted key must not ask for its password on the terminal of a build machine.
   const auto no_password = [](char*, int, int, void*) { return -1; };
-  SigningKey key(
-      bio == nullptr ? nullptr : PEM_read_bio_PrivateKey(bio.get(), nullptr, no_password, nullptr));
+  SigningKey key(bio == nullptr
+                     ? nullptr
+                     : crypto->read_private_key(bio.get(), nullptr, no_password, nullptr));
   size_t size = key.public_key_.size();
-  if (key.key_ == nullptr || EVP_PKEY_id(key.key_.get()) != EVP_PKEY_ED25519 ||
-      EVP_PKEY_get_raw_public_key(key.key_.get(), key.public_key_.data(), &size) != 1) {
+  if (key.key_ == nullptr || crypto->key_id(key.key_.get()) != EVP_PKEY_ED25519 ||
+      crypto->get_public_key(key.key_.get(), key.public_key_.data(), &size) != 1) {
     return absl::InvalidArgumentError(
         "signing key: is no unencrypted Ed25519 private key in PEM form; make one with openssl "
         "genpkey -algorithm ed25519");
@@ -45,25 +109,29 @@ absl::StatusOr<SigningKey> SigningKey::FromPem(absl::string_view pem) {
 }
 
 absl::StatusOr<Signature> SigningKey::Sign(absl::string_view message) const {
-  const Context context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
+  KILN_ASSIGN_OR_RETURN(const Crypto* const crypto, LoadedCrypto());
+  const Context context(crypto->context_new(), crypto->context_free);
   Signature signature;
   size_t size = signature.size();
   if (context == nullptr ||
-      EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, key_.get()) != 1 ||
-      EVP_DigestSign(context.get(), signature.data(), &size, Bytes(message), message.size()) != 1)
+      crypto->sign_init(context.get(), nullptr, nullptr, nullptr, key_.get()) != 1 ||
+      crypto->sign(context.get(), signature.data(), &size, Bytes(message), message.size()) != 1)
     return absl::InternalError("signing key: OpenSSL does not sign with it");
   return signature;
 }
 
-bool IsSignedBy(const PublicKey& key, absl::string_view message, const Signature& signature) {
+absl::Status CheckSignedBy(const PublicKey& key, absl::string_view message,
+                           const Signature& signature) {
+  KILN_ASSIGN_OR_RETURN(const Crypto* const crypto, LoadedCrypto());
   const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> public_key(
-      EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, key.data(), key.size()),
-      EVP_PKEY_free);
-  const Context context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
-  return public_key != nullptr && context != nullptr &&
-         EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, public_key.get()) == 1 &&
-         EVP_DigestVerify(context.get(), signature.data(), signature.size(), Bytes(message),
-                          message.size()) == 1;
+      crypto->new_public_key(EVP_PKEY_ED25519, nullptr, key.data(), key.size()), crypto->key_free);
+  const Context context(crypto->context_new(), crypto->context_free);
+  if (public_key != nullptr && context != nullptr &&
+      crypto->verify_init(context.get(), nullptr, nullptr, nullptr, public_key.get()) == 1 &&
+      crypto->verify(context.get(), signature.data(), signature.size(), Bytes(message),
+                     message.size()) == 1)
+    return absl::OkStatus();
+  return absl::DataLossError("its signature is wrong");
 }
 
 absl::StatusOr<std::map<PublicKey, std::string>> ParseTrustFile(absl::string_view text) {

@@ -7,6 +7,8 @@
 // A user names signers in a trust file, $XDG_CONFIG_HOME/kiln/trusted-signers, one a line:
 //   # who       public key
 //   acme-build  9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60
+// The arithmetic is that of OpenSSL's libcrypto.so.3, which is loaded when something is signed or a
+// signature is checked, and not before: kFailedPrecondition where it is not installed.
 #ifndef KILN_PERSISTENT_CACHE_SIGNATURE_H_
 #define KILN_PERSISTENT_CACHE_SIGNATURE_H_
 
@@ -15,6 +17,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/file_system.h"
@@ -47,7 +50,9 @@ class SigningKey {
   PublicKey public_key_{};
 };
 
-bool IsSignedBy(const PublicKey& key, absl::string_view message, const Signature& signature);
+// kDataLoss: `signature` is not that of `message` by `key`.
+absl::Status CheckSignedBy(const PublicKey& key, absl::string_view message,
+                           const Signature& signature);
 
 // The lines of a trust file. kInvalidArgument names the line that cannot be read.
 absl::StatusOr<std::map<PublicKey, std::string>> ParseTrustFile(absl::string_view text);

@@ -13,11 +13,10 @@
 #include "tools/cache.h"
 #include "tools/exit_code.h"
 #include "tools/report.h"
+#include "tools/signing_key.h"
 
 namespace kiln {
 namespace {
-
-constexpr int64_t kMaxPemBytes = 1 << 16;
 
 // Records of the model's kernels are in `tune`; those of its library calls are known when it runs.
 absl::Status AddTuneRecords(const CacheFlags& flags, const Store& store, TuneUse& tune) {
@@ -137,14 +136,9 @@ int CacheClear(const CacheFlags& flags) {
 }
 
 int WritePack(const CacheFlags& flags, const char* verb, std::vector<Entry> entries) {
-  std::optional<SigningKey> key;
-  if (!flags.sign.empty()) {
-    const auto pem = RealFileSystem().ReadFile(flags.sign, kMaxPemBytes);
-    if (!pem.ok()) return Fail(pem.status(), kExitIo);
-    absl::StatusOr<SigningKey> read = SigningKey::FromPem(*pem);
-    if (!read.ok()) return Fail(read.status(), kExitUsage);
-    key = *std::move(read);
-  }
+  const absl::StatusOr<std::optional<SigningKey>> read = ReadSigningKey(flags.sign);
+  if (!read.ok()) return Fail(read.status(), UsageExit(read.status()));
+  const std::optional<SigningKey>& key = *read;
   const size_t count = entries.size();
   const auto bytes = EncodePack(std::move(entries), key.has_value() ? &*key : nullptr);
   if (!bytes.ok()) return Fail(bytes.status(), kExitCache);
@@ -152,7 +146,7 @@ int WritePack(const CacheFlags& flags, const char* verb, std::vector<Entry> entr
     if (const absl::Status done = WriteFileDurably(flags.file, *bytes); !done.ok())
       return Fail(done, kExitIo);
   }
-  const std::string signer = key.has_value() ? ToHex(key->public_key()) : "";
+  const std::string signer = SignerOf(key);
   if (flags.common.json) {
     PrintJson(absl::StrCat("cache.", verb), flags.common,
               {{"entries", count},
@@ -162,7 +156,7 @@ int WritePack(const CacheFlags& flags, const char* verb, std::vector<Entry> entr
   } else {
     std::cout << (flags.dry_run ? "would write " : "wrote ") << count << " entries, "
               << Bytes(static_cast<int64_t>(bytes->size())) << "; "
-              << (key.has_value() ? "signed with " + signer : "not signed") << "\n";
+              << (signer.empty() ? "not signed" : "signed with " + signer) << "\n";
   }
   return kExitOk;
 }

@@ -312,6 +312,11 @@ void PrintJson(const std::string& verb, const CommonOptions& options, nlohmann::
 }
 
 absl::Status WriteFileDurably(const std::string& wanted, const std::string& bytes) {
+  return WriteFileDurably(wanted, [&](WritableFile& file) { return file.Append(bytes); });
+}
+
+absl::Status WriteFileDurably(const std::string& wanted,
+                              const std::function<absl::Status(WritableFile&)>& write) {
   FileSystem& files = RealFileSystem();
   // A link stays one, and a device is not replaced by a file.
   std::error_code error;
@@ -327,7 +332,7 @@ absl::Status WriteFileDurably(const std::string& wanted, const std::string& byte
   const std::string temporary = absl::StrCat(path, ".", UniqueName());
   const auto written = [&]() -> absl::Status {
     KILN_ASSIGN_OR_RETURN(const auto file, files.CreateExclusive(temporary, 0644));
-    absl::Status done = file->Append(bytes);
+    absl::Status done = write(*file);
     if (done.ok()) done = file->Sync();
     if (const absl::Status closed = file->Close(); done.ok()) done = closed;
     if (done.ok()) done = files.Rename(temporary, path);

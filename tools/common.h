@@ -3,12 +3,14 @@
 #ifndef KILN_TOOLS_COMMON_H_
 #define KILN_TOOLS_COMMON_H_
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/file_system.h"
 #include "compiler/machine_of.h"
 #include "kiln/dim.h"
 #include "nlohmann/json_fwd.hpp"
@@ -91,8 +93,10 @@ absl::StatusOr<std::map<std::string, std::vector<int64_t>>> ShapesGiven(
 // {"schema": "kiln.<verb>/1", "kiln": version, "config": ..., "results": results}, on stdout.
 void PrintJson(const std::string& verb, const CommonOptions& options, nlohmann::json results);
 
-// Writes a temporary file beside `path` and renames it.
+// Writes a temporary file beside `path` and renames it; or has `write` do so.
 absl::Status WriteFileDurably(const std::string& path, const std::string& bytes);
+absl::Status WriteFileDurably(const std::string& path,
+                              const std::function<absl::Status(WritableFile&)>& write);
 
 // A line for people on stderr, unless -q.
 void Note(const CommonOptions& options, const std::string& line);

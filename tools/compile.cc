@@ -17,6 +17,7 @@
 #include "tools/model_kernels.h"
 #include "tools/progress.h"
 #include "tools/report.h"
+#include "tools/signing_key.h"
 
 namespace kiln {
 namespace {
@@ -24,7 +25,8 @@ namespace {
 struct CompileFlags {
   CommonOptions common;
   ModelFlags model;
-  std::string output;
+  std::string output, sign;
+  bool zstd = false;
   bool cache_only = false;
   int jobs = 0;
 };
@@ -48,6 +50,7 @@ struct Outcome {
   double ms = 0;
   int measured = 0;
   size_t package_bytes = 0;
+  std::string signer;  // public key
 };
 
 void Print(const CompileFlags& flags, const std::map<std::string, Totals>& targets,
@@ -72,12 +75,14 @@ void Print(const CompileFlags& flags, const std::map<std::string, Totals>& targe
                {"ms", outcome.ms},
                {"measured", outcome.measured},
                {"package_bytes", outcome.package_bytes},
+               {"signer", outcome.signer},
                {"targets", list}});
     return;
   }
   if (outcome.package_bytes > 0) {
     std::cout << "wrote \"" << flags.output << "\", "
-              << Bytes(static_cast<int64_t>(outcome.package_bytes)) << "\n";
+              << Bytes(static_cast<int64_t>(outcome.package_bytes)) << "; "
+              << (outcome.signer.empty() ? "not signed" : "signed with " + outcome.signer) << "\n";
   }
   std::cout << kernels << " kernels: " << all.built << " built, " << all.cached << " were there, "
             << all.failed << " failed, "
@@ -92,6 +97,13 @@ int CompileModel(const CompileFlags& flags) {
                     "compile: say what to make, a package (-o m.kiln) or --cache-only"),
                 kExitUsage);
   }
+  if (flags.cache_only && (flags.zstd || !flags.sign.empty())) {
+    return Fail(
+        absl::InvalidArgumentError("compile: --sign and --zstd are about packages; give -o"),
+        kExitUsage);
+  }
+  const auto key = ReadSigningKey(flags.sign);  // before the work
+  if (!key.ok()) return Fail(key.status(), UsageExit(key.status()));
   const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
   const auto service = std::make_shared<KernelService>(*options);
@@ -131,13 +143,17 @@ int CompileModel(const CompileFlags& flags) {
   }
   size_t package_bytes = 0;
   if (package != nullptr) {
-    const absl::StatusOr<std::string> file = package->Encode(*service->store());
-    if (!file.ok()) return Fail(file.status(), ModelExit(file.status()));
-    const absl::Status written = WriteFileDurably(flags.output, *file);
-    if (!written.ok()) return Fail(written, kExitIo);
-    package_bytes = file->size();
+    const PackageWriteOptions how{key->has_value() ? &**key : nullptr, flags.zstd};
+    const absl::Status written = WriteFileDurably(flags.output, [&](WritableFile& file) {
+      return package->Write(*service->store(), how, [&](absl::string_view bytes) {
+        package_bytes += bytes.size();
+        return file.Append(bytes);
+      });
+    });
+    if (!written.ok())
+      return Fail(written, absl::IsFailedPrecondition(written) ? kExitDevice : kExitIo);
   }
-  Print(flags, targets, all, {ms, tune.measured, package_bytes});
+  Print(flags, targets, all, {ms, tune.measured, package_bytes, SignerOf(*key)});
   if (all.failed == 0) return kExitOk;
   if (all.error.ok()) return kExitDiffers;
   return Fail(all.error, absl::IsNotFound(all.error) ? kExitDevice : kExitCache);
@@ -152,6 +168,9 @@ void AddCompile(Flags& command) {
       .Option("-o,--output", flags->output,
               "Write a package: the model for these targets, in one file (m.kiln)")
       .File();
+  command.Option("--sign", flags->sign, "Sign the package with this Ed25519 key (PEM)").File();
+  command.Switch("--zstd", flags->zstd,
+                 "Compress constants in the package; they are not mapped then");
   command.Switch("--cache-only", flags->cache_only, "Fill the kernel cache");
   AddModelFlags(command, flags->model);
   command.Option("-j", flags->jobs, "Kernels built at a time (default: the CPUs)").Range(1, 1024);

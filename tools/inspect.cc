@@ -18,7 +18,6 @@
 #include "compiler/model_source.h"
 #include "compiler/segments.h"
 #include "compiler/tuner.h"
-#include "exec/package.h"
 #include "fusion/lower.h"
 #include "graph/onnx/import.h"
 #include "graph/op.h"
@@ -34,6 +33,7 @@
 #include "tools/flag_values.h"
 #include "tools/flags.h"
 #include "tools/inputs.h"
+#include "tools/inspect_package.h"
 #include "tools/report.h"
 
 namespace kiln {
@@ -114,13 +114,6 @@ nlohmann::json PortsJson(const Graph& graph, bool inputs) {
   nlohmann::json list = nlohmann::json::array();
   for (const PortInfo& port : PortInfosOf(graph, inputs)) list.push_back(ToJson(port));
   return list;
-}
-
-void PrintPorts(const nlohmann::json& ports, const char* what) {
-  for (const nlohmann::json& port : ports) {
-    std::cout << what << "  " << port["name"].get<std::string>() << " : "
-              << port["dtype"].get<std::string>() << " " << port["shape"].dump() << "\n";
-  }
 }
 
 // Groups in running order, numbered over all segments as --group counts them.
@@ -278,40 +271,8 @@ int InspectModel(const InspectFlags& flags, const CompileOptions& options) {
   return supported ? kExitOk : kExitUnsupported;
 }
 
-int InspectPackage(const InspectFlags& flags) {
-  const auto package = Package::Open(flags.model);
-  if (!package.ok()) return Fail(package.status(), ModelExit(package.status()));
-  nlohmann::json results = {{"inputs", nlohmann::json::array()},
-                            {"outputs", nlohmann::json::array()},
-                            {"opset", nullptr},
-                            {"nodes", 0},
-                            {"unsupported", nlohmann::json::array()},
-                            {"targets", nlohmann::json::array()}};
-  for (const PortInfo& port : (*package)->inputs()) results["inputs"].push_back(ToJson(port));
-  for (const PortInfo& port : (*package)->outputs()) results["outputs"].push_back(ToJson(port));
-  std::vector<std::vector<std::string>> rows = {
-      {"target", "variants", "kernels", "unvalidated", "code"}};
-  for (const Package::Target& target : (*package)->targets()) {
-    results["targets"].push_back({{"name", target.name},
-                                  {"variants", target.variants},
-                                  {"kernels", target.kernels},
-                                  {"unvalidated", target.unvalidated},
-                                  {"bytes", target.bytes}});
-    rows.push_back({target.name, absl::StrCat(target.variants), absl::StrCat(target.kernels),
-                    absl::StrCat(target.unvalidated), Bytes(target.bytes)});
-  }
-  if (flags.common.json) {
-    PrintJson("inspect", flags.common, results);
-    return kExitOk;
-  }
-  PrintPorts(results["inputs"], "input ");
-  PrintPorts(results["outputs"], "output");
-  std::cout << Table(rows);
-  return kExitOk;
-}
-
 int Run(const InspectFlags& flags) {
-  if (absl::EndsWith(flags.model, ".kiln")) return InspectPackage(flags);
+  if (absl::EndsWith(flags.model, ".kiln")) return InspectPackage(flags.model, flags.common);
   const absl::StatusOr<CompileOptions> options = Options(flags);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
   return absl::EndsWith(flags.model, ".kernel") ? InspectKernel(flags, *options)

@@ -14,6 +14,7 @@
 #include "base/file_system.h"
 #include "base/status_macros.h"
 #include "compiler/compile.h"
+#include "compiler/compile_script.h"
 #include "compiler/const_shapes.h"
 #include "compiler/model_source.h"
 #include "compiler/program_cache.h"
@@ -120,6 +121,44 @@ absl::StatusOr<ForInputs> ImportFor(absl::Span<const Line> lines, const ModelSou
   return made;
 }
 
+// How a script is packed.
+struct ScriptFor {
+  const CompileOptions& options;
+  const std::vector<Target>& targets;
+  const CommonOptions& common;
+  absl::Span<const Line> lines;
+};
+
+// Puts a model with branches, loops or sizes that data decide into the package, and its kernels
+// among the jobs. Its parts have the variants that a run on each line asks for.
+absl::Status PackScript(const Graph& graph, const ScriptFor& how, TuneUse& tune,
+                        PackageWriter& package, std::set<CacheKey>& known,
+                        std::vector<KernelJob>& jobs) {
+  std::vector<std::vector<Tensor>> samples;
+  for (const Line& line : how.lines) {
+    auto inputs = MakeInputs(graph, line.values, line.common);
+    if (!inputs.ok()) return At(line, inputs.status());
+    samples.push_back(*std::move(inputs));
+  }
+  for (const Target target : how.targets) {
+    CompileOptions own = how.options;
+    own.target = target;
+    own = WithTuner(std::move(own), tune.store);
+    absl::Status ran;
+    KILN_ASSIGN_OR_RETURN(const auto model, CompileScript(graph, own, samples, &ran));
+    if (!ran.ok()) {
+      Note(how.common, absl::StrCat("the model does not run on the inputs that it is packed for: ",
+                                    ran.message(),
+                                    "; parts of it may lack a variant, give values with --input"));
+    }
+    for (const std::shared_ptr<const Variant>& variant : VariantsOf(*model))
+      KILN_RETURN_IF_ERROR(package.Add(target, *variant));
+    AddKernels(*model, own, known, jobs);
+    if (own.tuner != nullptr) tune.Add(own.tuner->records());
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddInputFlags(Flags& command, ModelFlags& flags) {
@@ -169,7 +208,7 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(const ModelFlags& flags,
   std::set<CacheKey> known;
   // Where lines need imports of their own, one is there at a time.
   std::vector<absl::Span<const Line>> rounds;
-  // A package has no loops; of fixed shapes, those of recurrent networks are none.
+  // Of fixed shapes, the loops of recurrent networks are none.
   const bool closed = package != nullptr && HasDynamicNodes(source.graph());
   const bool apart = source.needs_inputs() || closed;
   if (!apart) rounds.push_back(lines);
@@ -179,14 +218,15 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(const ModelFlags& flags,
   for (const absl::Span<const Line> round : rounds) {
     KILN_ASSIGN_OR_RETURN(const ForInputs made, ImportFor(round, source, closed));
     if (package != nullptr && HasDynamicNodes(made.import->graph)) {
-      return absl::UnimplementedError(
-          "package: models with branches, loops or data-dependent sizes cannot be packed yet; use "
-          "--cache-only and ship the model with a kernel pack. RNN, GRU and LSTM are no loops "
-          "where "
-          "--shapes or --dim gives their steps, up to 256");
+      KILN_ASSIGN_OR_RETURN(const Graph graph,
+                            WithConstShapes(made.import->graph, options.const_shapes));
+      KILN_RETURN_IF_ERROR(
+          PackScript(graph, {options, targets, common, round}, tune, **package, known, jobs));
+      continue;
     }
+    absl::Status packed;
     const auto keep_variant = [&](const CompileOptions& own, const Variant& variant) {
-      if (package != nullptr) (*package)->Add(TargetOf(own), variant);
+      if (package != nullptr) packed.Update((*package)->Add(TargetOf(own), variant));
       const auto cache = ProgramCache::Open(flags.model, own, *tune.store, [] {});
       if (!cache.ok()) return;  // text graphs have no Programs in the cache
       (*cache)->Keep(variant, inputs, outputs, *made.import);
@@ -197,6 +237,7 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(const ModelFlags& flags,
                           WithConstShapes(made.import->graph, options.const_shapes));
     KILN_ASSIGN_OR_RETURN(std::vector<KernelJob> more,
                           KernelsOf(graph, options, targets, made.inputs, on_variant, &tune));
+    KILN_RETURN_IF_ERROR(packed);
     for (KernelJob& job : more) {
       if (known.insert(KernelPreimage(job.identity).Key()).second) jobs.push_back(std::move(job));
     }

@@ -37,8 +37,7 @@ void AddModelFlags(Flags& command, ModelFlags& flags);
 //   batch=8 seq=512
 // Schedules are chosen by the tune records of `tune`. With `keep` the Programs are kept in its
 // store, and what `common` wants measured is; with a `package` they go into that.
-// kUnimplemented: a model with dynamic nodes (segments.h) has no package; a dim or a value on which
-// the model's structure depends is not given.
+// kUnimplemented: a dim or a value on which the model's structure depends is not given.
 absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(
     const ModelFlags& flags, const CommonOptions& common, TuneUse& tune, bool keep = false,
     std::unique_ptr<PackageWriter>* package = nullptr);

@@ -7,12 +7,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/file_system.h"
 #include "base/npy.h"
 #include "base/status_macros.h"
 #include "compiler/compile.h"
 #include "exec/package.h"
 #include "graph/reference/interpreter.h"
 #include "nlohmann/json.hpp"
+#include "persistent_cache/signature.h"
 #include "tools/common.h"
 #include "tools/exit_code.h"
 #include "tools/flag_values.h"
@@ -30,7 +32,7 @@ struct RunFlags {
   std::string model;
   std::vector<std::string> inputs, outputs, expects;
   double rtol = 1e-3, atol = 1e-5;
-  std::string validate = "trust";
+  std::string validate = "trust", trust;
   WatchFlags watch;
 };
 
@@ -58,10 +60,13 @@ class Subject {
   static absl::StatusOr<Subject> Open(const RunFlags& flags, CompileOptions& options) {
     Subject subject;
     if (absl::EndsWith(flags.model, ".kiln")) {
-      KILN_ASSIGN_OR_RETURN(
-          subject.package_,
-          Package::Open(flags.model, flags.validate == "first_use" ? PackageValidation::kFirstUse
-                                                                   : PackageValidation::kTrust));
+      PackageOptions package;
+      if (flags.validate == "first_use") package.validate = PackageValidation::kFirstUse;
+      if (!flags.trust.empty()) {
+        KILN_ASSIGN_OR_RETURN(package.signers, ReadTrustFile(RealFileSystem(), flags.trust));
+      }
+      KILN_ASSIGN_OR_RETURN(subject.package_,
+                            Package::Open(PackageSource::File(flags.model), package));
       return subject;
     }
     subject.service_ = std::make_shared<KernelService>(options);
@@ -248,6 +253,10 @@ void AddRun(Flags& command) {
               "Code of a package: trust it, or compare it with the VM before its first_use")
       .OneOf({"trust", "first_use"})
       .ShowDefault();
+  command
+      .Option("--trust", flags->trust,
+              "Refuse a package that none of the signers in this trust file has signed")
+      .File();
   AddCommonFlags(command, flags->common);
   AddConstShapeFlag(command, flags->common);
   AddRunningFlags(command, flags->common);

@@ -311,6 +311,37 @@ Results NonMaxSuppression(const Attributes& attributes, const std::vector<Tensor
   return std::vector<Tensor>{out};
 }
 
+// Whether the inputs are what the code above takes for granted. An importer has seen to it; a
+// package may be by anybody.
+absl::Status CheckInputs(absl::string_view op, const Attributes& attributes,
+                         const std::vector<Tensor>& inputs) {
+  const bool two = op == "match_extent" || op == "compress" || op == "non_max_suppression";
+  const size_t needed = two ? 2 : 1;
+  const auto is_there = [](const Tensor& t) {
+    return t.data() != nullptr || t.num_elements() == 0;
+  };
+  bool right = inputs.size() >= needed;
+  for (size_t k = 0; right && k < needed; ++k) right = is_there(inputs[k]);
+  const auto has_axis = [&](const char* name, const Tensor& t) {
+    const std::optional<int64_t> axis = Attr(attributes, name);
+    return !axis || (*axis >= -t.rank() && *axis < t.rank());
+  };
+  if (right && op != "elements" && op != "measure" && op != "nonzero")
+    right = has_axis("axis", inputs[0]);
+  if (right && op == "match_extent")
+    right = has_axis("to", inputs[1]) && inputs[0].rank() > 0 && inputs[1].rank() > 0;
+  if (right && op == "compress") right = inputs[1].dtype() == DType::kBool;
+  if (right && op == "non_max_suppression") {
+    right = inputs[0].rank() == 3 && inputs[1].rank() == 3;
+    static constexpr DType kLimits[] = {DType::kI64, DType::kF32, DType::kF32};
+    for (size_t k = 2; right && k < std::min<size_t>(inputs.size(), 5); ++k)
+      right = inputs[k].data() == nullptr || inputs[k].dtype() == kLimits[k - 2];
+  }
+  if (right) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("operator \"", op, "\": has other inputs or axes than it takes"));
+}
+
 }  // namespace
 
 bool IsDynamic(absl::string_view op) {
@@ -320,6 +351,7 @@ bool IsDynamic(absl::string_view op) {
 
 absl::StatusOr<std::vector<Tensor>> RunDynamic(absl::string_view op, const Attributes& attributes,
                                                const std::vector<Tensor>& inputs) {
+  KILN_RETURN_IF_ERROR(CheckInputs(op, attributes, inputs));
   if (op == "elements" || op == "measure") return std::vector<Tensor>{inputs[0]};
   if (op == "match_extent") return MatchExtent(attributes, inputs[0], inputs[1]);
   if (op == "nonzero") return Nonzero(inputs[0]);

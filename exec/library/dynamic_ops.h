@@ -17,8 +17,7 @@ namespace kiln::library {
 bool IsDynamic(absl::string_view op);
 
 // Dense inputs on the CPU (an absent one has no data) to new outputs. An absent attribute `axis`
-// means all elements in a row. Types and ranks are as the records' rules have checked them;
-// kInvalidArgument for what they cannot see. Thread-safe.
+// means all elements in a row. kInvalidArgument: they do not go together. Thread-safe.
 absl::StatusOr<std::vector<Tensor>> RunDynamic(absl::string_view op, const Attributes& attributes,
                                                const std::vector<Tensor>& inputs);
 

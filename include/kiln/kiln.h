@@ -276,6 +276,48 @@ KILN_C_API void kiln_shared_arena_free(kiln_shared_arena* arena);
  * use; else the VM runs. */
 KILN_C_API kiln_status* kiln_load_package(const char* path, const kiln_run_options* options,
                                           int32_t validate, kiln_model** out);
+/* Packages from wherever their bytes are (kiln/package.h). Exactly one of path, descriptor, data and
+ * read says where. */
+typedef struct kiln_package_source {
+  size_t struct_size;
+  const char* name;   /* what messages call it; NULL: its path, or "package" */
+  const char* path;   /* NULL: none */
+  int32_t descriptor; /* -1: none. Of a regular file; not needed after the call */
+  const void* data;   /* NULL: none. 64-byte aligned, constants are used where they lie */
+  int64_t size;       /* of data, or of what read gives */
+  /* The `bytes` bytes from `offset` on; called within the call, on its thread. Not 0: it failed. As
+   * for a package that is encrypted: what this gives is plain, and in memory only. */
+  int32_t (*read)(void* user, int64_t offset, void* into, int64_t bytes);
+  /* When nothing needs `data` any more, on whichever thread that is; NULL: the caller keeps it as
+   * long as the model. On an error it is called before the call returns. */
+  kiln_release_fn release;
+  void* user; /* given to both */
+} kiln_package_source;
+static inline kiln_package_source kiln_package_source_default(void) {
+  kiln_package_source source;
+  memset(&source, 0, sizeof source);
+  source.struct_size = sizeof source;
+  source.descriptor = -1;
+  return source;
+}
+typedef struct kiln_package_options {
+  size_t struct_size;
+  int32_t validate; /* as for kiln_load_package */
+  int32_t read;     /* not 0: constants are read into memory, not mapped */
+  /* The text of a trust file (docs/cache.md): KILN_PERMISSION_DENIED for a package that none of its
+   * signers has signed. NULL: no signature is looked at. Needs OpenSSL's libcrypto.so.3. */
+  const char* trusted_signers;
+} kiln_package_options;
+static inline kiln_package_options kiln_package_options_default(void) {
+  kiln_package_options options;
+  memset(&options, 0, sizeof options);
+  options.struct_size = sizeof options;
+  return options;
+}
+KILN_C_API kiln_status* kiln_load_package_from(const kiln_package_source* source,
+                                               const kiln_run_options* options,
+                                               const kiln_package_options* package,
+                                               kiln_model** out);
 KILN_C_API void kiln_model_free(kiln_model* model);
 KILN_C_API size_t kiln_model_num_inputs(const kiln_model* model);
 KILN_C_API size_t kiln_model_num_outputs(const kiln_model* model);

@@ -17,6 +17,24 @@ TEST(Sha256Test, GivesThePublishedDigests) {
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
+// Each way to end a block, as Python's hashlib computes it, by either code.
+TEST(Sha256Test, AllLengthsGiveWhatAnotherImplementationDoes) {
+  for (const bool instructions : {true, false}) {
+    Sha256Hasher all(instructions);
+    for (int n = 0; n < 300; ++n) {
+      std::string bytes;
+      for (int i = 0; i < n; ++i) bytes.push_back(static_cast<char>((7 * i + n) % 256));
+      Sha256Hasher one(instructions);
+      one.Update(bytes);
+      const Sha256Digest digest = one.Finish();
+      all.Update({reinterpret_cast<const char*>(digest.data()), digest.size()});
+    }
+    EXPECT_EQ(ToHex(all.Finish()),
+              "d5238871a46ac4a1a75ac3fb19d645b0b3b9e5f35f5f720e2b240d605c6b694e")
+        << instructions;
+  }
+}
+
 TEST(Sha256Test, PiecesGiveTheDigestOfTheWhole) {
   const std::string bytes("kiln\0kiln", 9);
   for (size_t cut = 0; cut <= bytes.size(); ++cut) {

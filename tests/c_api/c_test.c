@@ -356,6 +356,46 @@ static const char kText[] =
     "y : f32 [n] = neg(x)\n"
     "output y\n";
 
+static void count(void* user) { ++*(int*)user; }
+
+static int32_t no_bytes(void* user, int64_t offset, void* into, int64_t bytes) {
+  (void)offset, (void)into, (void)bytes;
+  ++*(int*)user;
+  return 7;
+}
+
+static void test_package_sources(void) {
+  kiln_model* model = NULL;
+  int calls = 0;
+  kiln_package_source source = kiln_package_source_default();
+  FAILS(kiln_load_package_from(&source, NULL, NULL, &model), KILN_INVALID_ARGUMENT,
+        "0 of path, descriptor, data and read are set");
+  source.path = "/nowhere/net.kiln";
+  FAILS(kiln_load_package_from(&source, NULL, NULL, &model), KILN_NOT_FOUND, "/nowhere/net.kiln");
+  source.data = kText;
+  source.size = (int64_t)strlen(kText);
+  source.release = count;
+  source.user = &calls;
+  FAILS(kiln_load_package_from(&source, NULL, NULL, &model), KILN_INVALID_ARGUMENT, "2 of path");
+  CHECK(calls == 1);
+  source.path = NULL;
+  source.name = "text";
+  FAILS(kiln_load_package_from(&source, NULL, NULL, &model), KILN_DATA_LOSS, "\"text\": head: ");
+  CHECK(calls == 2);
+  source = kiln_package_source_default();
+  source.read = no_bytes;
+  source.size = 1000;
+  source.user = &calls;
+  FAILS(kiln_load_package_from(&source, NULL, NULL, &model), KILN_UNAVAILABLE,
+        "its reader failed with 7");
+  CHECK(calls == 3);
+  kiln_package_options options = kiln_package_options_default();
+  options.trusted_signers = "nobody";
+  FAILS(kiln_load_package_from(&source, NULL, &options, &model), KILN_INVALID_ARGUMENT,
+        "trust file: line 1");
+  FAILS(kiln_load_package_from(NULL, NULL, NULL, &model), KILN_INVALID_ARGUMENT, "source");
+}
+
 static void test_bytes(void) {
   kiln_compile_options options = on_vm();
   kiln_model* model = NULL;
@@ -370,6 +410,7 @@ static void test_bytes(void) {
   FAILS(kiln_compile(NULL, NULL, &model), KILN_INVALID_ARGUMENT, "\"path\": it is NULL");
   FAILS(kiln_load_package("/nowhere/net.kiln", NULL, 0, &model), KILN_NOT_FOUND,
         "/nowhere/net.kiln");
+  test_package_sources();
   options.target = "pdp-11";
   FAILS(kiln_compile_bytes(kText, strlen(kText), "text.graph", NULL, NULL, NULL, &options, &model),
         KILN_INVALID_ARGUMENT, "pdp-11");

@@ -107,6 +107,78 @@ TEST_F(PackageTest, InspectListsTargets) {
   EXPECT_NE(Kiln({"inspect", package_}).out.find("x86-64-v3"), std::string::npos);
 }
 
+// Everything in the file, and nothing of it runs.
+TEST_F(PackageTest, InspectListsAll) {
+  const json package = json::parse(Kiln({"inspect", package_, "--json"}).out)["results"]["package"];
+  EXPECT_EQ(package["format"], 2);
+  EXPECT_EQ(package["bytes"], Contents(package_).size());
+  EXPECT_TRUE(package["signer"].is_null());
+  ASSERT_GE(package["variants"].size(), 2u);
+  EXPECT_EQ(package["variants"][0]["part"], "");
+  ASSERT_EQ(package["constants"].size(), 1u);
+  EXPECT_EQ(package["constants"][0]["bytes"], 12000);
+  EXPECT_EQ(package["constants"][0]["compression"], "none");
+  ASSERT_GE(package["kernels"].size(), 2u);
+  EXPECT_EQ(package["kernels"][0]["key"].get<std::string>().size(), 64u);
+  std::string text = Kiln({"inspect", package_}).out;
+  for (const char* part : {"format  2, ", "not signed", "x86-64-v4", "none"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
+TEST_F(PackageTest, SignaturesAreDemanded) {
+  const std::string key = dir_.File("key.pem"), trust = dir_.File("trust");
+  std::ofstream(key) << "-----BEGIN PRIVATE KEY-----\n"
+                        "MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n"
+                        "-----END PRIVATE KEY-----\n";
+  const std::string us = "19bf44096984cdfe8541bac167dc3b96c85086aa30b6b6cb0c5c38ad703166e1";
+  std::ofstream(trust) << "us " << us << "\n";
+  const ProcessResult plain = Kiln({"run", package_, "-q", "--dim", "n=3", "--trust", trust});
+  EXPECT_EQ(plain.exit, 3);
+  EXPECT_NE(plain.err.find("is not signed"), std::string::npos) << plain.err;
+  const std::string signed_one = dir_.File("signed.kiln");
+  const ProcessResult made = Kiln({"compile", model_, "-o", signed_one, "--sign", key, "--zstd",
+                                   "-q", "--json", "--cache-dir", dir_.File("cache")});
+  ASSERT_EQ(made.exit, 0) << made.err;
+  EXPECT_EQ(json::parse(made.out)["results"]["signer"], us);
+  const ProcessResult run = Kiln({"run", signed_one, "-q", "--dim", "n=3", "--trust", trust});
+  EXPECT_EQ(run.exit, 0) << run.err;
+  std::ofstream(trust) << "them " << std::string(64, '0') << "\n";
+  EXPECT_EQ(Kiln({"run", signed_one, "-q", "--dim", "n=3", "--trust", trust}).exit, 3);
+  const json signer =
+      json::parse(Kiln({"inspect", signed_one, "--json"}).out)["results"]["package"]["signer"];
+  EXPECT_EQ(signer["key"], us);
+  EXPECT_EQ(signer["verified"], true);
+  EXPECT_EQ(Kiln({"compile", model_, "--cache-only", "--sign", key}).exit, 2);
+  EXPECT_EQ(Kiln({"compile", model_, "-o", signed_one, "--sign", trust}).exit, 2);
+}
+
+// How much there is to compute only the data tell.
+TEST_F(PackageTest, SizesThatDataDecide) {
+  const std::string model = dir_.File("found.onnx"), package = dir_.File("found.kiln");
+  std::ofstream(model, std::ios::binary) << OnnxModel(
+      17, OnnxGraph({OnnxNode("Relu", {"x"}, {"r"}), OnnxNode("NonZero", {"r"}, {"i"}),
+                     OnnxNode("Cast", {"i"}, {"f"}, {IntAttribute("to", kFloat)}),
+                     OnnxNode("Exp", {"f"}, {"y"})},
+                    {OnnxValue("x", kFloat, {"n"})}, {OnnxValue("y", kFloat, {1, "k"})}));
+  const ProcessResult made = Kiln({"compile", model, "-o", package, "-q", "--cache-dir",
+                                   dir_.File("cache"), "--target", "x86-64-v3"});
+  ASSERT_EQ(made.exit, 0) << made.err;
+  for (const char* n : {"n=1", "n=7", "n=1000"}) {
+    const std::string right = dir_.File("found.npy");
+    const ProcessResult run = Kiln({"run", model, "-q", "--dim", n, "--input", "x=random:5",
+                                    "--output", "y=@" + right, "--cache-dir", dir_.File("cache")});
+    ASSERT_EQ(run.exit, 0) << run.err;
+    const ProcessResult same =
+        Kiln({"run", package, "-q", "--dim", n, "--input", "x=random:5", "--expect", "y=@" + right,
+              "--rtol", "0", "--atol", "0"},
+             {{{"KILN_CODEGEN", "/nonexistent"}, {"KILN_CACHE_DIR", dir_.File("nowhere")}}});
+    EXPECT_EQ(same.exit, 0) << n << ": " << same.err << same.out;
+  }
+  const json parts =
+      json::parse(Kiln({"inspect", package, "--json"}).out)["results"]["package"]["variants"];
+  EXPECT_GT(parts.size(), 1u);
+}
+
 TEST_F(PackageTest, SameInputsGiveTheSameBytes) {
   const std::string again = dir_.File("again.kiln");
   EXPECT_EQ(Kiln({"compile", model_, "-o", again, "--target", "x86-64-v3", "--target", "x86-64-v4",

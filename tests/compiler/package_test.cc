@@ -22,6 +22,7 @@
 #include "persistent_cache/pack.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
+#include "tests/fuzz/package_parts.h"
 
 namespace kiln {
 namespace {
@@ -54,9 +55,9 @@ class ForgedPackageTest : public testing::Test {
     KILN_ASSERT_OK_AND_ASSIGN(const auto inputs, GetPorts(compiled.variant.program.inputs()));
     KILN_ASSERT_OK_AND_ASSIGN(const auto outputs, GetPorts(compiled.variant.program.outputs()));
     PackageWriter writer(inputs, outputs, options.math);
-    writer.Add(LowestTarget(), compiled.variant);
-    KILN_ASSERT_OK_AND_ASSIGN(const std::string bytes, writer.Encode(*service.store()));
-    Write(bytes);
+    KILN_ASSERT_OK(writer.Add(LowestTarget(), compiled.variant));
+    KILN_ASSERT_OK_AND_ASSIGN(whole_, writer.Encode(*service.store()));
+    Write(whole_);
   }
 
   void Write(const std::string& bytes) {
@@ -65,19 +66,9 @@ class ForgedPackageTest : public testing::Test {
 
   // Writes the package with another program in it: all checksums are right.
   void Forge(const std::function<void(program::Program&)>& change) {
-    PackTrust trust;
-    trust.unsigned_too = true;
-    KILN_ASSERT_OK_AND_ASSIGN(const auto pack, Pack::Open(RealFileSystem(), path_, trust));
-    std::vector<Entry> entries;
-    for (const Pack::Row& row : pack->rows()) {
-      KILN_ASSERT_OK_AND_ASSIGN(Entry entry, pack->Read(row.key, nullptr));
-      for (Section& section : entry.sections) {
-        if (section.tag == "package") section.bytes = WithProgram(section.bytes, change);
-      }
-      entries.push_back(std::move(entry));
-    }
-    KILN_ASSERT_OK_AND_ASSIGN(const std::string bytes, EncodePack(std::move(entries), nullptr));
-    Write(bytes);
+    PackageParts parts = TakeApart(whole_);
+    parts.section("package") = WithProgram(parts.section("package"), change);
+    Write(PutTogether(std::move(parts)));
   }
 
   static std::string WithProgram(const std::string& bytes,
@@ -95,10 +86,11 @@ class ForgedPackageTest : public testing::Test {
 
   TempDir dir_;
   const std::string path_ = dir_.File("m.kiln");
+  std::string whole_;
 };
 
 TEST_F(ForgedPackageTest, AnHonestOneRuns) {
-  KILN_ASSERT_OK_AND_ASSIGN(const auto package, Package::Open(path_));
+  KILN_ASSERT_OK_AND_ASSIGN(const auto package, Package::Open(PackageSource::File(path_)));
   EXPECT_GE(package->compiled(), 2);
   EXPECT_EQ(package->on_vm(), 0);
 }
@@ -109,7 +101,7 @@ TEST_F(ForgedPackageTest, CodeOfAnotherKernelIsRefused) {
     program.mutable_kernels(0)->mutable_choices(0)->mutable_key()->swap(
         *program.mutable_kernels(1)->mutable_choices(0)->mutable_key());
   });
-  const auto opened = Package::Open(path_);
+  const auto opened = Package::Open(PackageSource::File(path_));
   EXPECT_TRUE(absl::IsDataLoss(opened.status())) << opened.status();
   EXPECT_THAT(std::string(opened.status().message()), HasSubstr("another kernel"));
 }
@@ -120,7 +112,7 @@ TEST_F(ForgedPackageTest, CodeThatIsInUseForAnotherKernelIsRefused) {
     ASSERT_GE(program.kernels_size(), 2);
     program.mutable_kernels(1)->mutable_choices(0)->set_key(program.kernels(0).choices(0).key());
   });
-  EXPECT_TRUE(absl::IsDataLoss(Package::Open(path_).status()));
+  EXPECT_TRUE(absl::IsDataLoss(Package::Open(PackageSource::File(path_)).status()));
 }
 
 // Another schedule stands for other in-place pairs and bounds.
@@ -129,7 +121,7 @@ TEST_F(ForgedPackageTest, CodeOfAnotherScheduleIsRefused) {
     program::KernelChoice& choice = *program.mutable_kernels(0)->mutable_choices(0);
     choice.set_schedule(absl::StrCat(choice.schedule(), " task=77"));
   });
-  EXPECT_TRUE(absl::IsDataLoss(Package::Open(path_).status()));
+  EXPECT_TRUE(absl::IsDataLoss(Package::Open(PackageSource::File(path_)).status()));
 }
 
 // Code for few rows would be launched for many.
@@ -149,7 +141,7 @@ TEST_F(ForgedPackageTest, CodeForSmallerExtentsIsRefused) {
       }
     });
     ASSERT_GT(changed, 0);
-    const auto opened = Package::Open(path_);
+    const auto opened = Package::Open(PackageSource::File(path_));
     EXPECT_TRUE(absl::IsDataLoss(opened.status())) << opened.status();
     EXPECT_THAT(std::string(opened.status().message()), HasSubstr("for extents of at most"));
   }
@@ -161,7 +153,7 @@ TEST_F(ForgedPackageTest, AnEntryThatIsNoKernelIsRefused) {
     const CacheKey key = PackagePreimage().Key();
     program.mutable_kernels(0)->mutable_choices(0)->set_key(std::string(key.begin(), key.end()));
   });
-  EXPECT_TRUE(absl::IsDataLoss(Package::Open(path_).status()));
+  EXPECT_TRUE(absl::IsDataLoss(Package::Open(PackageSource::File(path_)).status()));
 }
 
 }  // namespace

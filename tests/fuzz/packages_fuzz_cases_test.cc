@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/cpu_features.h"
 #include "base/file_system.h"
 #include "base/status_macros.h"
@@ -16,6 +17,7 @@
 #include "persistent_cache/pack.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
+#include "tests/fuzz/package_parts.h"
 #include "tests/fuzz/packages_fuzz_models.h"
 
 namespace kiln {
@@ -29,12 +31,7 @@ class ForgedPackage : public testing::Test {
     KILN_ASSERT_OK_AND_ASSIGN(const std::string bytes,
                               PackageOf(FuzzGraphs().front(), dir_.File("cache")));
     Write(bytes);
-    PackTrust trust;
-    trust.unsigned_too = true;
-    KILN_ASSERT_OK_AND_ASSIGN(const auto pack, Pack::Open(RealFileSystem(), path_, trust));
-    for (const Pack::Row& row : pack->rows()) {
-      KILN_ASSERT_OK_AND_ASSIGN(entries_.emplace_back(), pack->Read(row.key, nullptr));
-    }
+    parts_ = TakeApart(bytes);
   }
 
   void Write(const std::string& bytes) const {
@@ -42,14 +39,10 @@ class ForgedPackage : public testing::Test {
   }
   // The package's own description, changed.
   void Change(const std::function<void(packaged::Package&)>& change) {
-    for (Entry& entry : entries_) {
-      for (Section& section : entry.sections) {
-        packaged::Package package;
-        if (section.tag != "package" || !package.ParseFromString(section.bytes)) continue;
-        change(package);
-        section.bytes = package.SerializeAsString();
-      }
-    }
+    packaged::Package package;
+    ASSERT_TRUE(package.ParseFromString(parts_.section("package")));
+    change(package);
+    parts_.section("package") = package.SerializeAsString();
   }
   void ChangePrograms(const std::function<void(program::Program&)>& change) {
     Change([&](packaged::Package& package) {
@@ -62,8 +55,7 @@ class ForgedPackage : public testing::Test {
     });
   }
   absl::StatusOr<Model> Load() {
-    KILN_ASSIGN_OR_RETURN(const std::string bytes, EncodePack(entries_, nullptr));
-    Write(bytes);
+    Write(PutTogether(parts_));
     return LoadPackage(path_, {.threads = 1});
   }
   absl::Status LoadAndRun() {
@@ -74,7 +66,7 @@ class ForgedPackage : public testing::Test {
 
   TempDir dir_;
   const std::string path_ = dir_.File("m.kiln");
-  std::vector<Entry> entries_;
+  PackageParts parts_;
 };
 
 TEST_F(ForgedPackage, ItRunsAsItIs) { KILN_EXPECT_OK(LoadAndRun()); }
@@ -105,8 +97,7 @@ TEST_F(ForgedPackage, AnOutputWhoseElementsShareMemoryIsRefused) {
 
 TEST_F(ForgedPackage, AnEntryThatIsNamedAndNotThereIsDamage) {
   Change([](packaged::Package& package) {
-    package.mutable_targets(0)->mutable_variants(0)->mutable_constants(0)->set_blob(
-        std::string(32, 'x'));
+    package.mutable_targets(0)->mutable_variants(0)->mutable_constants(0)->set_blob(99);
   });
   EXPECT_TRUE(absl::IsDataLoss(Load().status())) << Load().status();
 }
@@ -119,13 +110,55 @@ TEST_F(ForgedPackage, AKernelThatIsNamedAndNotThereIsDamage) {
   EXPECT_TRUE(absl::IsDataLoss(Load().status())) << Load().status();
 }
 
-TEST_F(ForgedPackage, OtherElementsThanTheDigestSaysAreDamage) {
-  for (Entry& entry : entries_) {
-    for (Section& section : entry.sections) {
-      if (section.tag == "blob") section.bytes[0] ^= 1;
-    }
+// They are read with the first run.
+TEST_F(ForgedPackage, DamageOfConstantsIsFoundBeforeTheyAreUsed) {
+  KILN_ASSERT_OK(LoadAndRun());
+  std::string bytes = Contents(path_);
+  bytes[parts_.area.size() - 1] ^= 1;
+  Write(bytes);
+  KILN_ASSERT_OK_AND_ASSIGN(Model model, LoadPackage(path_, {.threads = 1}));
+  std::mt19937_64 random(1);
+  const absl::Status status = RunAndRead(model, 3, random);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("constants: chunk 0 (bytes 0 to "));
+}
+
+// Places of constants that are not in the area, or not where a processor may want them.
+TEST_F(ForgedPackage, ConstantsOutsideOfTheAreaAreRefused) {
+  const PackageParts whole = parts_;
+  const std::function<void(packaged::Blob&)> changes[] = {
+      [](packaged::Blob& blob) { blob.set_offset(INT64_MAX - 63); },
+      [](packaged::Blob& blob) { blob.set_offset(-64); },
+      [](packaged::Blob& blob) { blob.set_offset(blob.offset() + 4); },
+      [](packaged::Blob& blob) { blob.set_offset(0); },
+      [](packaged::Blob& blob) { blob.set_stored(INT64_MAX); },
+      [](packaged::Blob& blob) { blob.set_stored(blob.stored() - 1); },
+      [](packaged::Blob& blob) { blob.set_bytes(-1); },
+      [](packaged::Blob& blob) { blob.set_codec(7); }};
+  for (const auto& change : changes) {
+    parts_ = whole;
+    Change([&](packaged::Package& package) { change(*package.mutable_blobs(0)); });
+    const absl::Status status = Load().status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("constants: "));
   }
-  EXPECT_TRUE(absl::IsDataLoss(Load().status())) << Load().status();
+}
+
+TEST_F(ForgedPackage, AnotherVersionIsRefusedWithBoth) {
+  for (const uint32_t version : {1u, 3u, 700u}) {
+    std::string bytes = PutTogether(parts_);
+    for (size_t i = 0; i < 4; ++i) bytes[8 + i] = static_cast<char>(version >> (8 * i));
+    Write(bytes);
+    const absl::Status status = LoadPackage(path_, {.threads = 1}).status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("format ", version, ",")));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("format 2"));
+  }
+  // What packages were before.
+  KILN_ASSERT_OK_AND_ASSIGN(const std::string pack, EncodePack(parts_.entries, nullptr));
+  Write(pack);
+  EXPECT_THAT(std::string(LoadPackage(path_, {.threads = 1}).status().message()),
+              HasSubstr("of format 1; this Kiln reads packages of format 2"));
 }
 
 // One that no target of this CPU needs, too.
@@ -135,7 +168,7 @@ TEST_F(ForgedPackage, DamageOfAnEntryThatIsNotUsedIsFound) {
   more.key = preimage.Key();
   more.Add("preimage", preimage.bytes(), true);
   more.Add("elf", std::string(50, 'e'), true);
-  entries_.push_back(more);
+  parts_.entries.push_back(more);
   KILN_ASSERT_OK(Load().status());
   std::string bytes = Contents(path_);
   bytes[bytes.find("eeeeee")] ^= 1;
@@ -144,7 +177,7 @@ TEST_F(ForgedPackage, DamageOfAnEntryThatIsNotUsedIsFound) {
 }
 
 TEST_F(ForgedPackage, PortsAreThoseOfTheModel) {
-  const std::vector<Entry> whole = entries_;
+  const PackageParts whole = parts_;
   const std::function<void(program::Port&)> changes[] = {
       [](program::Port& port) { port.set_name("other"); },
       [](program::Port& port) { port.set_dtype(static_cast<uint32_t>(DType::kF64)); },
@@ -152,16 +185,16 @@ TEST_F(ForgedPackage, PortsAreThoseOfTheModel) {
       [](program::Port& port) { port.set_shape(1, "1048576"); },
       [](program::Port& port) { port.set_optional(true); }};
   for (const auto& change : changes) {
-    entries_ = whole;
+    parts_ = whole;
     ChangePrograms([&](program::Program& program) { change(*program.mutable_inputs(0)); });
     EXPECT_TRUE(absl::IsDataLoss(Load().status())) << Load().status();
   }
   for (size_t k = 0; k < 4; ++k) {
-    entries_ = whole;
+    parts_ = whole;
     ChangePrograms([&](program::Program& program) { changes[k](*program.mutable_outputs(0)); });
     EXPECT_TRUE(absl::IsDataLoss(Load().status())) << k << ": " << Load().status();
   }
-  entries_ = whole;
+  parts_ = whole;
   ChangePrograms([](program::Program& program) { program.mutable_outputs()->RemoveLast(); });
   EXPECT_TRUE(absl::IsDataLoss(Load().status()));
 }

@@ -18,6 +18,11 @@ constexpr FuzzKind kInt = FuzzKind::kInt, kInts = FuzzKind::kInts, kDoubles = Fu
                    kText = FuzzKind::kText, kKernel = FuzzKind::kKernel, kBytes = FuzzKind::kBytes,
                    kMessage = FuzzKind::kMessage;
 
+const FuzzMessageType& AttributeMessage() {
+  static const FuzzMessageType attribute = {"Attribute", {{1, "name", kText}, {2, "ints", kInts}}};
+  return attribute;
+}
+
 const FuzzMessageType& ThunkMessage() {
   static const FuzzMessageType ref = {"Ref",
                                       {{1, "buffer", kInt},
@@ -25,7 +30,7 @@ const FuzzMessageType& ThunkMessage() {
                                        {3, "dtype", kInt},
                                        {4, "shape", kText},
                                        {5, "strides", kText}}};
-  static const FuzzMessageType attribute = {"Attribute", {{1, "name", kText}, {2, "ints", kInts}}};
+  static const FuzzMessageType& attribute = AttributeMessage();
   static const FuzzMessageType post_op = {"PostOp", {{1, "name", kText}, {2, "numbers", kDoubles}}};
   static const FuzzMessageType kernel = {"KernelThunk",
                                          {{1, "kernel", kInt},
@@ -82,7 +87,8 @@ const FuzzMessageType& ProgramMessage() {
                                         {3, "shape", kText},
                                         {4, "buffer", kInt},
                                         {5, "optional", kInt},
-                                        {7, "elements", kText}}};
+                                        {7, "elements", kText},
+                                        {8, "any_rank", kInt}}};
   static const FuzzMessageType constant = {"program.Constant",
                                            {{1, "dtype", kInt}, {2, "shape", kInts}}};
   static const FuzzMessageType program = {"Program",
@@ -373,20 +379,56 @@ std::string ChangeEverywhere(const std::vector<Spot>& spots, const std::vector<s
                       "\"");
 }
 
+// A variant's script has callees, which have variants.
+const FuzzMessageType& PackagedVariant() {
+  static FuzzMessageType variant = {"packaged.Variant", {}};
+  if (!variant.fields.empty()) return variant;
+  static const FuzzMessageType constant = {
+      "packaged.Constant", {{1, "dtype", kInt}, {2, "shape", kInts}, {4, "blob", kInt}}};
+  static const FuzzMessageType slot = {
+      "Slot",
+      {{1, "name", kText}, {2, "dtype", kInt}, {3, "shape", kText}, {4, "elements", kText}}};
+  static const FuzzMessageType slot_constant = {
+      "SlotConstant", {{1, "slot", kInt}, {2, "value", kMessage, &constant}}};
+  static const FuzzMessageType callee = {"Callee",
+                                         {{1, "ports", kMessage, &ProgramMessage()},
+                                          {2, "variants", kMessage, &variant},
+                                          {3, "symbols", kText}}};
+  static const FuzzMessageType step = {"Step",
+                                       {{1, "kind", kInt},
+                                        {2, "name", kText},
+                                        {3, "op", kText},
+                                        {4, "attributes", kMessage, &AttributeMessage()},
+                                        {5, "inputs", kInts},
+                                        {6, "outputs", kInts},
+                                        {7, "callees", kInts},
+                                        {8, "carried", kInt},
+                                        {9, "released", kInts}}};
+  static const FuzzMessageType script = {"Script",
+                                         {{1, "slots", kMessage, &slot},
+                                          {2, "constants", kMessage, &slot_constant},
+                                          {3, "inputs", kInts},
+                                          {4, "outputs", kInts},
+                                          {5, "callees", kMessage, &callee},
+                                          {6, "steps", kMessage, &step}}};
+  variant.fields = {{1, "guards", kText},
+                    {2, "program", kMessage, &ProgramMessage()},
+                    {3, "constants", kMessage, &constant},
+                    {4, "script", kMessage, &script}};
+  return variant;
+}
+
 }  // namespace
 
 const FuzzMessageType& PackageMessage() {
-  static const FuzzMessageType constant = {
-      "packaged.Constant", {{1, "dtype", kInt}, {2, "shape", kInts}, {3, "blob", kBytes}}};
-  static const FuzzMessageType variant = {"packaged.Variant",
-                                          {{1, "guards", kText},
-                                           {2, "program", kMessage, &ProgramMessage()},
-                                           {3, "constants", kMessage, &constant}}};
-  static const FuzzMessageType target = {"packaged.Target",
-                                         {{1, "name", kText}, {2, "variants", kMessage, &variant}}};
-  static const FuzzMessageType package = {
-      "packaged.Package",
-      {{1, "ports", kMessage, &ProgramMessage()}, {2, "targets", kMessage, &target}}};
+  static const FuzzMessageType blob = {
+      "Blob", {{1, "offset", kInt}, {2, "stored", kInt}, {3, "bytes", kInt}, {4, "codec", kInt}}};
+  static const FuzzMessageType target = {
+      "packaged.Target", {{1, "name", kText}, {2, "variants", kMessage, &PackagedVariant()}}};
+  static const FuzzMessageType package = {"packaged.Package",
+                                          {{1, "ports", kMessage, &ProgramMessage()},
+                                           {2, "targets", kMessage, &target},
+                                           {3, "blobs", kMessage, &blob}}};
   return package;
 }
 

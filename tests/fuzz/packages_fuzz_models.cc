@@ -8,7 +8,9 @@
 #include "base/status_macros.h"
 #include "base/try_allocate.h"
 #include "compiler/compile.h"
+#include "compiler/compile_script.h"
 #include "compiler/package_writer.h"
+#include "compiler/segments.h"
 #include "compiler/variants.h"
 #include "graph/text.h"
 
@@ -58,6 +60,47 @@ std::string Places() {
          "output g\noutput k\noutput c\noutput p\noutput f\n";
 }
 
+// A script: a branch, a loop, and an extent that data decide.
+std::string Steps() {
+  return R"(graph steps
+input x : f32 [n]
+input m : i64 []
+input c : bool []
+body a
+input x : f32 [n]
+y : f32 [n] = add(x, x)
+output y
+end
+body b
+input x : f32 [n]
+z : f32 [n] = neg(x)
+output z
+end
+body l
+input i : i64 []
+input k : bool []
+input s : f32 [n]
+d : f32 [n] = add(s, s)
+t : f32 [] = reduce_max(d) {keepdims = 0}
+output k
+output d
+output t
+end
+const w : f32 [3] = [1, 2, 3]
+r : f32 [n] = if(c, x) {else_branch = b, extents = [n], then_branch = a}
+last, all = loop(m, _, r) {body = l, carried = 1, extents = [n, turns]}
+nz : i64 [1, count] = nonzero(last) {extents = [1, count]}
+flat : i64 [count] = reshape(nz) {shape = [count], allowzero = 1}
+picked : f32 [count] = gather(last, flat) {axis = 0}
+best : f32 [3] = neg(w)
+u, f, v, g = unique(picked) {extents = [kinds, kinds, count, kinds]}
+output picked
+output all
+output best
+output u
+)";
+}
+
 std::string Small() {
   return "graph small\ninput x : f32 [n, 4]\ninput k : i64 [2]\nconst one : f32 [] = 1\n"
          "y = add(x, one)\noutput y\noutput k\n";
@@ -82,9 +125,22 @@ Tensor Filled(const PortInfo& port, std::vector<int64_t> shape, std::mt19937_64&
   return *std::move(made);
 }
 
+absl::Status AddScript(const Graph& graph, const CompileOptions& options, PackageWriter& writer) {
+  std::mt19937_64 random(1);
+  std::vector<Tensor> sample;
+  for (auto& [name, tensor] : FuzzInputs(PortInfosOf(graph, true), 2, random))
+    sample.push_back(tensor);
+  absl::Status ran;
+  KILN_ASSIGN_OR_RETURN(const auto script, CompileScript(graph, options, {sample}, &ran));
+  KILN_RETURN_IF_ERROR(ran);
+  for (const std::shared_ptr<const Variant>& variant : VariantsOf(*script))
+    KILN_RETURN_IF_ERROR(writer.Add(LowestTarget(), *variant));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-std::vector<std::string> FuzzGraphs() { return {Rows(), Images(), Places(), Small()}; }
+std::vector<std::string> FuzzGraphs() { return {Rows(), Images(), Places(), Steps(), Small()}; }
 
 std::vector<std::pair<std::string, Tensor>> FuzzInputs(const std::vector<PortInfo>& ports,
                                                        int64_t extent, std::mt19937_64& random) {
@@ -112,17 +168,21 @@ absl::StatusOr<std::string> PackageOf(const std::string& text, const std::string
   options.target = LowestTarget();
   KILN_ASSIGN_OR_RETURN(const Graph graph, ParseGraph(text));
   const std::vector<PortInfo> inputs = PortInfosOf(graph, true);
+  StoreOptions store_options;
+  store_options.directory = directory;
+  KILN_ASSIGN_OR_RETURN(const auto store, Store::Open(RealFileSystem(), store_options));
   PackageWriter writer(inputs, PortInfosOf(graph, false), options.math);
+  if (HasDynamicNodes(graph)) {
+    KILN_RETURN_IF_ERROR(AddScript(graph, options, writer));
+    return writer.Encode(*store);
+  }
   KILN_ASSIGN_OR_RETURN(const Compiled compiled, CompileGraph(graph, options));
-  writer.Add(LowestTarget(), compiled.variant);
+  KILN_RETURN_IF_ERROR(writer.Add(LowestTarget(), compiled.variant));
   std::mt19937_64 random(1);
   std::vector<InputInfo> info;
   for (auto& [name, tensor] : FuzzInputs(inputs, 2, random)) info.push_back({name, true, tensor});
   KILN_ASSIGN_OR_RETURN(const Variant second, CompileFor(graph, options, info));
-  writer.Add(LowestTarget(), second);
-  StoreOptions store_options;
-  store_options.directory = directory;
-  KILN_ASSIGN_OR_RETURN(const auto store, Store::Open(RealFileSystem(), store_options));
+  KILN_RETURN_IF_ERROR(writer.Add(LowestTarget(), second));
   return writer.Encode(*store);
 }
 

@@ -14,14 +14,17 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/file_system.h"
 #include "base/log.h"
+#include "base/status_macros.h"
 #include "exec/package.h"
 #include "persistent_cache/pack.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 #include "tests/fuzz/forked_cases.h"
+#include "tests/fuzz/package_parts.h"
 #include "tests/fuzz/packages_fuzz_message.h"
 #include "tests/fuzz/packages_fuzz_models.h"
 
@@ -34,7 +37,7 @@ class PackagesFuzz : public testing::Test {
     SetLogLevel(LogLevel::kOff);
     for (const std::string& text : FuzzGraphs()) {
       KILN_ASSERT_OK_AND_ASSIGN(packages_.emplace_back(), PackageOf(text, dir_.File("cache")));
-      entries_.push_back(EntriesOf(packages_.back()));
+      parts_.push_back(TakeApart(packages_.back()));
     }
   }
   void TearDown() override { SetLogLevel(LogLevel::kWarning); }
@@ -43,38 +46,37 @@ class PackagesFuzz : public testing::Test {
     std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
   }
 
-  std::vector<Entry> EntriesOf(const std::string& package) const {
-    Write(package);
-    PackTrust trust;
-    trust.unsigned_too = true;
-    std::vector<Entry> entries;
-    const auto pack = Pack::Open(RealFileSystem(), path_, trust);
-    EXPECT_TRUE(pack.ok()) << pack.status();
-    for (const Pack::Row& row : (*pack)->rows())
-      entries.push_back(*(*pack)->Read(row.key, nullptr));
-    return entries;
+  // Runs with two sets of inputs, so that all variants are used.
+  absl::Status LoadAndRun() const {
+    KILN_ASSIGN_OR_RETURN(Model model, LoadPackage(path_, {.threads = 1}));
+    std::mt19937_64 random(1);
+    for (const int64_t extent : {2, 3}) KILN_RETURN_IF_ERROR(RunAndRead(model, extent, random));
+    return absl::OkStatus();
+  }
+
+  // Of the file.
+  static bool NamesAPart(absl::string_view message) {
+    for (const char* part : {"head: ", "footer: ", "constants: ", "index", "entry", "pack "}) {
+      if (absl::StrContains(message, part)) return true;
+    }
+    return false;
   }
 
   // A package with one to three changes; what they are.
   std::string Forge(std::mt19937_64& random, std::string& changes) const {
-    std::vector<Entry> entries = entries_[random() % entries_.size()];
-    for (Entry& entry : entries) {
-      for (Section& section : entry.sections) {
-        if (section.tag != "package") continue;
-        FuzzMessage message = ParseFuzzMessage(PackageMessage(), section.bytes);
-        const size_t count = 1 + (random() % 3) * (random() % 2);
-        for (size_t i = 0; i < count; ++i) absl::StrAppend(&changes, Mutate(message, random), "; ");
-        section.bytes = Serialize(message);
-      }
-    }
-    const absl::StatusOr<std::string> bytes = EncodePack(std::move(entries), nullptr);
-    return bytes.ok() ? *bytes : "";
+    PackageParts parts = parts_[random() % parts_.size()];
+    std::string& description = parts.section("package");
+    FuzzMessage message = ParseFuzzMessage(PackageMessage(), description);
+    const size_t count = 1 + (random() % 3) * (random() % 2);
+    for (size_t i = 0; i < count; ++i) absl::StrAppend(&changes, Mutate(message, random), "; ");
+    description = Serialize(message);
+    return PutTogether(std::move(parts));
   }
 
   TempDir dir_;
   const std::string path_ = dir_.File("m.kiln");
   std::vector<std::string> packages_;
-  std::vector<std::vector<Entry>> entries_;
+  std::vector<PackageParts> parts_;
 };
 
 TEST_F(PackagesFuzz, HonestOnesRun) {
@@ -95,9 +97,10 @@ TEST_F(PackagesFuzz, DamageOfAnyByteIsFound) {
       std::string damaged = package;
       damaged[at] = static_cast<char>(damaged[at] ^ (1 + random() % 255));
       Write(damaged);
-      const absl::Status status = LoadPackage(path_, {.threads = 1}).status();
+      const absl::Status status = LoadAndRun();
       ASSERT_TRUE(absl::IsDataLoss(status))
           << "byte " << at << " of " << package.size() << ": " << status;
+      ASSERT_TRUE(NamesAPart(status.message())) << "byte " << at << ": " << status;
     }
   }
 }

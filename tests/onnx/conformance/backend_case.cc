@@ -17,6 +17,7 @@
 #include "graph/onnx/tensor_proto.h"
 #include "graph/reference/interpreter.h"
 #include "graph/tensors.h"
+#include "tests/onnx/conformance/package_case.h"
 
 namespace kiln {
 namespace {
@@ -132,6 +133,12 @@ absl::Status RunDataSet(const std::string& model, const std::string& data, Evalu
   } else {
     KILN_ASSIGN_OR_RETURN(Model compiled, Compile(model, options));
     KILN_ASSIGN_OR_RETURN(outputs, compiled.Run(inputs));
+  }
+  if (executor == Evaluator::kPackage) {
+    KILN_ASSIGN_OR_RETURN(const std::vector<Tensor> packaged,
+                          RunAsPackage(model, inputs, shapes, options));
+    if (judge == Judge::kValues) KILN_RETURN_IF_ERROR(SameBits(packaged, outputs));
+    outputs = packaged;
   }
   if (outputs.size() < expected.size()) {
     return absl::InternalError(

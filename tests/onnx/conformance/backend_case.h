@@ -17,6 +17,7 @@ namespace kiln {
 enum class Evaluator : uint8_t {
   kInterpreter,  // the oracle
   kModel,        // compiled as the options say, through the public API
+  kPackage,      // that, and written as a package, loaded and run: the bits must be the same
 };
 
 // Bounds of ONNX's own runner. Types and shapes must be equal, integers and bool too.

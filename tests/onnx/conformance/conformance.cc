@@ -37,7 +37,7 @@ constexpr int kNoData = 77;
 
 struct Flags {
   std::string on = "interpreter";
-  bool vm = false, empty_cache = false;
+  bool vm = false, empty_cache = false, package = false;
   std::string gaps, only, filter = "*";
   int every = 1;
   bool verbose = false;
@@ -138,9 +138,9 @@ class Tally {
   }
 
   int Close() const {
-    std::cout << "onnx conformance on " << flags_.on << (flags_.vm ? " (vm)" : "") << ": " << cases_
-              << " cases, " << passed_ << " passed, " << known_ << " known gaps, " << failed_
-              << " failed\n";
+    std::cout << "onnx conformance on " << flags_.on << (flags_.vm ? " (vm)" : "")
+              << (flags_.package ? " (package)" : "") << ": " << cases_ << " cases, " << passed_
+              << " passed, " << known_ << " known gaps, " << failed_ << " failed\n";
     return failed_ == 0 ? 0 : 1;
   }
 
@@ -163,8 +163,9 @@ int Main(const Flags& flags) {
   const std::optional<TempDir> cache =
       flags.empty_cache ? std::optional<TempDir>(std::in_place) : std::nullopt;
   const CompileOptions options = OptionsOf(flags, cache ? cache->path() : "");
-  const Evaluator executor =
-      flags.on == "interpreter" ? Evaluator::kInterpreter : Evaluator::kModel;
+  const Evaluator executor = flags.on == "interpreter" ? Evaluator::kInterpreter
+                             : flags.package           ? Evaluator::kPackage
+                                                       : Evaluator::kModel;
   std::optional<std::set<std::string>> only;
   if (!flags.only.empty()) only = ReadNames(flags.only);
   Tally tally(flags);
@@ -211,6 +212,8 @@ int main(int argc, char** argv) {
   app.add_option("--on", flags.on, "Who computes")
       ->check(CLI::IsMember({"interpreter", "O0", "O3"}));
   app.add_flag("--vm", flags.vm, "Kernels run on the VM, none is built");
+  app.add_flag("--package", flags.package,
+               "Each model also as a package, which gives the same bits");
   app.add_flag("--empty-cache", flags.empty_cache, "Kernels are cached in a new, empty folder");
   app.add_option("--gaps", flags.gaps, "The file of known gaps");
   app.add_option("--only", flags.only, "A file with the names of the cases to run");

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a package has of a model, or of a part of its script: variants, of which the first that fits
+// is handed out when the chunks of the file that its constants lie in have been checked.
+#ifndef KILN_EXEC_PACKAGED_MODEL_H_
+#define KILN_EXEC_PACKAGED_MODEL_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "exec/package_file.h"
+#include "exec/provider.h"
+
+namespace kiln {
+
+// Bytes of a package's area.
+struct PackageRange {
+  int64_t offset = 0, bytes = 0;
+};
+
+class PackagedModel : public VariantProvider {
+ public:
+  PackagedModel(std::shared_ptr<PackageFile> file, std::vector<PortInfo> inputs,
+                std::vector<PortInfo> outputs)
+      : file_(std::move(file)), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
+
+  // Before the first Get. `unchecked`: what its constants are views of.
+  void Add(Variant variant, std::vector<PackageRange> unchecked);
+
+  const std::vector<PortInfo>& inputs() const override { return inputs_; }
+  const std::vector<PortInfo>& outputs() const override { return outputs_; }
+  // kNotFound: there is none for these inputs, with the guard or the extent; kDataLoss: a chunk of
+  // the constants is damaged.
+  absl::StatusOr<std::shared_ptr<const Variant>> Get(const std::vector<InputInfo>& inputs) override;
+
+ private:
+  struct Stored {
+    std::shared_ptr<const Variant> variant;
+    std::vector<PackageRange> unchecked;
+    std::atomic<bool> checked = false;
+  };
+  absl::Status NoVariant(const std::vector<InputInfo>& inputs, const Guard* broken) const;
+
+  const std::shared_ptr<PackageFile> file_;
+  const std::vector<PortInfo> inputs_, outputs_;
+  std::vector<std::unique_ptr<Stored>> variants_;  // immutable after the last Add
+};
+
+}  // namespace kiln
+
+#endif  // KILN_EXEC_PACKAGED_MODEL_H_

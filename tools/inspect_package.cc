@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/inspect_package.h"
+
+#include <iostream>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/file_system.h"
+#include "base/parse_message.h"
+#include "exec/package.h"
+#include "nlohmann/json.hpp"
+#include "persistent_cache/settings.h"
+#include "persistent_cache/signature.h"
+#include "tools/exit_code.h"
+#include "tools/report.h"
+
+namespace kiln {
+namespace {
+
+using nlohmann::json;
+
+// {"key", "name", "verified"}, or null. The name is that of the user's trust file.
+json SignerOf(const std::string& path, const Package& package) {
+  const std::optional<PublicKey> key = package.file().pack().public_key();
+  if (!key.has_value()) return nullptr;
+  std::string name;
+  if (const std::string trust = TrustFilePath(); !trust.empty()) {
+    const auto signers = ReadTrustFile(RealFileSystem(), trust);
+    if (signers.ok() && signers->count(*key) != 0) name = signers->at(*key);
+  }
+  PackageOptions demanding;
+  demanding.signers = {{*key, name}};
+  const absl::Status verified =
+      Package::OpenToLookAt(PackageSource::File(path), demanding).status();
+  return {{"key", ToHex(*key)}, {"name", name}, {"verified", verified.ok()}};
+}
+
+// Where the parts of a script are in the model: "" is the model, "1.0" the first callee of the
+// second callee.
+void ListVariants(const google::protobuf::RepeatedPtrField<packaged::Variant>& variants,
+                  const std::string& target, const std::string& part, json& list) {
+  for (const packaged::Variant& variant : variants) {
+    program::Program program;
+    ParseMessage(variant.program(), program);
+    list.push_back({{"target", target},
+                    {"part", part},
+                    {"guards", json(std::vector<std::string>(variant.guards().begin(),
+                                                             variant.guards().end()))},
+                    {"kernels", program.kernels_size()},
+                    {"constants", variant.constants_size() + variant.script().constants_size()},
+                    {"parts", variant.script().callees_size()}});
+    int number = 0;
+    for (const packaged::Callee& callee : variant.script().callees()) {
+      ListVariants(callee.variants(), target, absl::StrCat(part, part.empty() ? "" : ".", number++),
+                   list);
+    }
+  }
+}
+
+json KernelsOf(const Package& package) {
+  json list = json::array();
+  const Pack& pack = package.file().pack();
+  for (const Pack::Row& row : pack.rows()) {
+    const absl::StatusOr<Entry> entry = pack.Read(row.key, nullptr);
+    if (!entry.ok() || entry->Find("package") != nullptr) continue;
+    std::map<std::string, std::string> meta = MetaOf(*entry);
+    list.push_back({{"key", ToHex(row.key)},
+                    {"target", meta["target"]},
+                    {"isa", meta["isa"]},
+                    {"schedule", meta["schedule"]},
+                    {"bytes", row.length},
+                    {"validated", meta.count("unvalidated") == 0}});
+  }
+  return list;
+}
+
+json ConstantsOf(const packaged::Package& package) {
+  json list = json::array();
+  for (const packaged::Blob& blob : package.blobs()) {
+    list.push_back({{"offset", blob.offset()},
+                    {"bytes", blob.bytes()},
+                    {"stored", blob.stored()},
+                    {"compression", blob.codec() == 0 ? "none" : "zstd"}});
+  }
+  return list;
+}
+
+json TargetsOf(const Package& package) {
+  json list = json::array();
+  for (const Package::Target& target : package.targets()) {
+    list.push_back({{"name", target.name},
+                    {"variants", target.variants},
+                    {"kernels", target.kernels},
+                    {"unvalidated", target.unvalidated},
+                    {"bytes", target.bytes}});
+  }
+  return list;
+}
+
+std::string Text(const json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// The rows of a list, with these fields as columns.
+void PrintTable(const json& list, const std::vector<std::string>& columns) {
+  std::vector<std::vector<std::string>> rows = {columns};
+  for (const json& item : list) {
+    std::vector<std::string>& row = rows.emplace_back();
+    for (const std::string& column : columns) {
+      const json& value = item.at(column);
+      row.push_back(column == "bytes" || column == "stored" ? Bytes(value.get<int64_t>())
+                    : column == "key"                       ? Text(value).substr(0, 12)
+                    : value.is_array() ? absl::StrJoin(value.get<std::vector<std::string>>(), ", ")
+                                       : Text(value));
+    }
+  }
+  std::cout << Table(rows);
+}
+
+void Print(const json& results) {
+  PrintPorts(results["inputs"], "input ");
+  PrintPorts(results["outputs"], "output");
+  const json& package = results["package"];
+  std::cout << "format  " << package["format"] << ", " << Bytes(package["bytes"].get<int64_t>())
+            << "\nsigner  ";
+  if (const json& signer = package["signer"]; signer.is_null()) {
+    std::cout << "not signed\n";
+  } else {
+    std::cout << Text(signer["key"]) << " " << Text(signer["name"])
+              << (signer["verified"].get<bool>() ? "" : " (NOT verified)") << "\n";
+  }
+  PrintTable(results["targets"], {"name", "variants", "kernels", "unvalidated", "bytes"});
+  PrintTable(package["variants"], {"target", "part", "kernels", "constants", "parts", "guards"});
+  PrintTable(package["kernels"], {"key", "target", "bytes", "validated", "schedule"});
+  PrintTable(package["constants"], {"offset", "bytes", "stored", "compression"});
+}
+
+}  // namespace
+
+void PrintPorts(const nlohmann::json& ports, const char* what) {
+  for (const nlohmann::json& port : ports) {
+    std::cout << what << "  " << port["name"].get<std::string>() << " : "
+              << port["dtype"].get<std::string>() << " " << port["shape"].dump() << "\n";
+  }
+}
+
+int InspectPackage(const std::string& path, const CommonOptions& common) {
+  const auto package = Package::OpenToLookAt(PackageSource::File(path));
+  if (!package.ok()) return Fail(package.status(), ModelExit(package.status()));
+  json variants = json::array();
+  for (const packaged::Target& target : (*package)->stored().targets())
+    ListVariants(target.variants(), target.name(), "", variants);
+  json results = {{"inputs", json::array()},
+                  {"outputs", json::array()},
+                  {"opset", nullptr},
+                  {"nodes", 0},
+                  {"unsupported", json::array()},
+                  {"targets", TargetsOf(**package)},
+                  {"package",
+                   {{"format", kPackageVersion},
+                    {"bytes", (*package)->file().size()},
+                    {"signer", SignerOf(path, **package)},
+                    {"variants", variants},
+                    {"kernels", KernelsOf(**package)},
+                    {"constants", ConstantsOf((*package)->stored())}}}};
+  for (const PortInfo& port : (*package)->inputs()) results["inputs"].push_back(ToJson(port));
+  for (const PortInfo& port : (*package)->outputs()) results["outputs"].push_back(ToJson(port));
+  if (common.json) {
+    PrintJson("inspect", common, results);
+  } else {
+    Print(results);
+  }
+  return kExitOk;
+}
+
+}  // namespace kiln
