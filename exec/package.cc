@@ -7,7 +7,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/catch_exceptions.h"
 #include "base/file_system.h"
@@ -115,10 +114,7 @@ absl::StatusOr<std::shared_ptr<Package>> Package::OpenFor(Depth depth, const Pac
   const absl::Status status = read();
   made->validator_ = nullptr;  // its processes are not needed any more
   if (status.ok()) return made;
-  const std::string subject = absl::StrCat("package \"", source.name(), "\": ");
-  const std::string text = absl::StartsWith(status.message(), subject)
-                               ? std::string(status.message())
-                               : absl::StrCat(subject, status.message());
+  const std::string text = absl::StrCat("package \"", source.name(), "\": ", status.message());
   return absl::IsUnimplemented(status) ? absl::DataLossError(text)
                                        : absl::Status(status.code(), text);
 }
@@ -135,23 +131,36 @@ absl::Status Package::Read(Depth depth) {
   if (bytes == nullptr || chunks == nullptr || !ParseMessage(*bytes, stored_) ||
       !ParseMessage(stored_.ports(), ports))
     return absl::DataLossError("description: it cannot be read");
-  KILN_ASSIGN_OR_RETURN(std::vector<PortInfo> inputs, GetPorts(ports.inputs()));
-  KILN_ASSIGN_OR_RETURN(std::vector<PortInfo> outputs, GetPorts(ports.outputs()));
-  model_ = std::make_shared<PackagedModel>(file_, std::move(inputs), std::move(outputs));
+  KILN_RETURN_IF_ERROR(Annotate(ReadPorts(ports), "description"));
   if (depth == Depth::kPorts) return absl::OkStatus();
   KILN_RETURN_IF_ERROR(file_->ReadChunks(*chunks));
   if (depth == Depth::kLookAt) {
     KILN_RETURN_IF_ERROR(file_->Check(0, file_->area()));
   } else {
-    KILN_RETURN_IF_ERROR(ReadTarget());
+    KILN_RETURN_IF_ERROR(Annotate(ReadTarget(), "description"));
   }
   return CheckOtherEntries();
+}
+
+absl::Status Package::ReadPorts(const program::Program& ports) {
+  KILN_ASSIGN_OR_RETURN(std::vector<PortInfo> inputs, GetPorts(ports.inputs()));
+  KILN_ASSIGN_OR_RETURN(std::vector<PortInfo> outputs, GetPorts(ports.outputs()));
+  for (const auto* list : {&inputs, &outputs}) {
+    std::set<std::string> names;
+    for (const PortInfo& port : *list) {
+      if (port.name.empty() || !names.insert(port.name).second)
+        return absl::DataLossError(
+            absl::StrCat("a port has no name, or the name of another: \"", port.name, "\""));
+    }
+  }
+  model_ = std::make_shared<PackagedModel>(file_, std::move(inputs), std::move(outputs));
+  return absl::OkStatus();
 }
 
 absl::Status Package::ReadTarget() {
   bool run_code = false;
   const packaged::Target* const target = Choose(stored_, &run_code);
-  if (target == nullptr) return absl::DataLossError("description: has no target");
+  if (target == nullptr) return absl::DataLossError("has no target");
   for (const packaged::Variant& stored : target->variants())
     KILN_RETURN_IF_ERROR(Restore(stored, run_code, *model_));
   return absl::OkStatus();
@@ -183,7 +192,7 @@ absl::Status Package::Restore(const packaged::Variant& stored, bool run_code,
     KILN_ASSIGN_OR_RETURN(variant.guards.emplace_back(), Guard::Parse(text));
   }
   if (!ParseMessage(stored.program(), variant.program))
-    return absl::DataLossError("description: a program cannot be read");
+    return absl::DataLossError("a program cannot be read");
   KILN_RETURN_IF_ERROR(CheckPorts(variant.program, model.inputs(), model.outputs()));
   const auto restore = [&](const packaged::Constant& constant) {
     return Restore(constant, unchecked);
@@ -211,7 +220,7 @@ absl::StatusOr<std::shared_ptr<PackagedModel>> Package::Restore(const packaged::
                                                                 bool run_code) {
   program::Program ports;
   if (!ParseMessage(stored.ports(), ports))
-    return absl::DataLossError("description: the ports of a part cannot be read");
+    return absl::DataLossError("the ports of a part cannot be read");
   KILN_ASSIGN_OR_RETURN(std::vector<PortInfo> inputs, GetPorts(ports.inputs()));
   KILN_ASSIGN_OR_RETURN(std::vector<PortInfo> outputs, GetPorts(ports.outputs()));
   auto made = std::make_shared<PackagedModel>(file_, std::move(inputs), std::move(outputs));

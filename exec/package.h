@@ -91,6 +91,7 @@ class Package : public VariantProvider {
                                                           const PackageOptions& options,
                                                           std::unique_ptr<Validator> validator);
   absl::Status Read(Depth depth);
+  absl::Status ReadPorts(const program::Program& ports);
   absl::Status ReadTarget();
   // What this CPU does not need is whole, too: damage shows on the first machine.
   absl::Status CheckOtherEntries();

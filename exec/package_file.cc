@@ -17,9 +17,9 @@ namespace kiln {
 namespace {
 
 constexpr absl::string_view kPackMagic("KILNPAK\n", 8);
-constexpr size_t kSignedBytes = 32 + 64;  // correctness: key and signature end a pack
+constexpr size_t kSignedBytes = 32 + 64;            // correctness: key and signature end a pack
 constexpr int64_t kPieceBytes = int64_t{16} << 20;  // speed
-constexpr int64_t kConstantAlignment = 64;  // correctness
+constexpr int64_t kConstantAlignment = 64;          // correctness
 
 template <typename Digest>
 absl::string_view Text(const Digest& digest) {
@@ -204,9 +204,9 @@ absl::Status PackageFile::Check(int64_t offset, int64_t bytes) {
     const bool right =
         strict_ ? Text(Sha256(chunk)) == sums.substr(16) : Text(Xxh3(chunk)) == sums.substr(0, 16);
     if (!right) {
-      return absl::DataLossError(absl::StrCat("package \"", name_, "\": constants: chunk ", k,
-                                              " (bytes ", begin, " to ", begin + size, ") has ",
-                                              "another ", strict_ ? "SHA-256" : "checksum"));
+      return absl::DataLossError(absl::StrCat("constants: chunk ", k, " (bytes ", begin, " to ",
+                                              begin + size, ") has another ",
+                                              strict_ ? "SHA-256" : "checksum"));
     }
     checked.store(true, std::memory_order_release);
   }

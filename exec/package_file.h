@@ -55,6 +55,7 @@ class PackageFile {
                                                            absl::string_view name,
                                                            const PackageOptions& options);
 
+  const std::string& name() const { return name_; }
   const Pack& pack() const { return *pack_; }
   int64_t size() const { return size_; }
   int64_t area() const { return area_; }

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/status.h"
 #include "base/status_macros.h"
 #include "exec/fits.h"
 #include "kiln/dim.h"
@@ -34,7 +35,8 @@ absl::StatusOr<std::shared_ptr<const Variant>> PackagedModel::Get(
     }
     if (!stored->checked.load(std::memory_order_acquire)) {
       for (const PackageRange& range : stored->unchecked)
-        KILN_RETURN_IF_ERROR(file_->Check(range.offset, range.bytes));
+        KILN_RETURN_IF_ERROR(Annotate(file_->Check(range.offset, range.bytes),
+                                      absl::StrCat("package \"", file_->name(), "\"")));
       stored->checked.store(true, std::memory_order_release);
     }
     return stored->variant;

@@ -164,6 +164,15 @@ inline Model LoadPackage(const std::string& path, const kiln_run_options* option
   return Model(made);
 }
 
+// From wherever its bytes are.
+inline Model LoadPackage(const kiln_package_source& source,
+                         const kiln_run_options* options = nullptr,
+                         const kiln_package_options* package = nullptr) {
+  kiln_model* made = nullptr;
+  Check(kiln_load_package_from(&source, options, package, &made));
+  return Model(made);
+}
+
 }  // namespace kiln::cpp
 
 #endif  // KILN_KILN_HPP_

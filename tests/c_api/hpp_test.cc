@@ -55,5 +55,14 @@ int main() {
                std::string(error.what()).find("/nowhere") != std::string::npos,
            "error");
   }
+  try {
+    kiln_package_source source = kiln_package_source_default();
+    source.data = kText;
+    source.size = sizeof kText;
+    kiln::cpp::LoadPackage(source);
+    Expect(false, "no error");
+  } catch (const kiln::cpp::Error& error) {
+    Expect(error.code() == KILN_DATA_LOSS, "text as a package");
+  }
   return failures == 0 ? 0 : 1;
 }

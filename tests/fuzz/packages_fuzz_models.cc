@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/fuzz/packages_fuzz_models.h"
 
+#include <chrono>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -17,7 +18,8 @@
 namespace kiln {
 namespace {
 
-constexpr int64_t kMostInput = int64_t{1} << 20;       // bytes
+constexpr int64_t kMostInput = int64_t{1} << 20;  // bytes
+constexpr std::chrono::milliseconds kLongestRun(300);
 constexpr int64_t kBytesReadWhole = int64_t{1} << 20;  // of an output
 
 std::string Numbers(int count) {
@@ -188,9 +190,11 @@ absl::StatusOr<std::string> PackageOf(const std::string& text, const std::string
 
 absl::Status RunAndRead(Model& model, int64_t extent, std::mt19937_64& random,
                         const std::vector<PortInfo>* ports) {
+  RunControl control;  // a forged loop may have no end
+  control.deadline = RunControl::Clock::now() + kLongestRun;
   KILN_ASSIGN_OR_RETURN(
       const std::vector<Tensor> outputs,
-      model.Run(FuzzInputs(ports != nullptr ? *ports : model.inputs(), extent, random)));
+      model.Run(FuzzInputs(ports != nullptr ? *ports : model.inputs(), extent, random), control));
   unsigned sum = 0;
   for (const Tensor& output : outputs) {
     const Tensor dense = output.is_dense() ? output : output.Clone();

@@ -29,9 +29,9 @@ absl::Status BuildAll(const std::vector<KernelJob>& jobs, KernelService& service
 }
 
 // The file, and the kernels of it in the service's cache.
-absl::StatusOr<std::string> Pack(const std::string& path, const Inputs& inputs,
-                                 const std::map<std::string, Shape>& shapes,
-                                 const CompileOptions& options) {
+absl::StatusOr<std::string> PackageOf(const std::string& path, const Inputs& inputs,
+                                      const std::map<std::string, Shape>& shapes,
+                                      const CompileOptions& options) {
   const std::map<std::string, Tensor> by_name(inputs.begin(), inputs.end());
   KILN_ASSIGN_OR_RETURN(const OnnxImport import,
                         ImportOnnxFor(path, by_name, {.input_shapes = shapes}));
@@ -67,7 +67,7 @@ absl::StatusOr<std::string> Pack(const std::string& path, const Inputs& inputs,
 absl::StatusOr<std::vector<Tensor>> RunAsPackage(const std::string& model, const Inputs& inputs,
                                                  const std::map<std::string, Shape>& shapes,
                                                  const CompileOptions& options) {
-  KILN_ASSIGN_OR_RETURN(const std::string bytes, Pack(model, inputs, shapes, options));
+  KILN_ASSIGN_OR_RETURN(const std::string bytes, PackageOf(model, inputs, shapes, options));
   const RunOptions& run = options;
   const auto outputs = [&]() -> absl::StatusOr<std::vector<Tensor>> {
     KILN_ASSIGN_OR_RETURN(
