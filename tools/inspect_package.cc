@@ -105,8 +105,9 @@ std::string Text(const json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-// The rows of a list, with these fields as columns.
+// The rows of a list, if there are any, with these fields as columns.
 void PrintTable(const json& list, const std::vector<std::string>& columns) {
+  if (list.empty()) return;
   std::vector<std::vector<std::string>> rows = {columns};
   for (const json& item : list) {
     std::vector<std::string>& row = rows.emplace_back();
