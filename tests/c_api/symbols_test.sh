@@ -12,3 +12,8 @@ diff -u "$list" <(printf '%s\n' "$exported") || {
   echo "symbols_test: \"$library\" exports other symbols than \"$list\" says (< and -: gone); KILN_WRITE_SYMBOLS=1 writes it anew" >&2
   exit 1
 }
+# Loaded when something is signed, checked or decompressed, and not before (persistent_cache/signature.h, base/zstd.h).
+if readelf -d "$library" | grep -E 'NEEDED.*lib(crypto|zstd|xxhash)'; then
+  echo "symbols_test: \"$library\" needs a library that it is to load on demand" >&2
+  exit 1
+fi
