@@ -69,11 +69,16 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOf(
 }
 
 void Precompile(KernelService& service, const std::vector<KernelJob>& jobs, int threads,
-                const std::function<void(const KernelJob&, const KernelDone&)>& report) {
+                const std::function<void(const KernelJob&, const KernelDone&)>& report,
+                const WhenFreeFn& when_free) {
   const auto mutex = std::make_unique<Mutex>();  // on no stack: a fork's child keeps that of one
   size_t done = 0;
   const auto keep = [&](size_t k) {
-    auto kept = service.Keep(jobs[k].identity, jobs[k].at_most, jobs[k].example);
+    absl::StatusOr<KernelService::Kept> kept = absl::UnavailableError("not asked for");
+    const auto work = [&] {
+      kept = service.Keep(jobs[k].identity, jobs[k].at_most, jobs[k].example);
+    };
+    when_free ? when_free(work) : work();
     const MutexLock lock(*mutex);
     report(jobs[k], {std::move(kept), ++done});
   };

@@ -56,9 +56,12 @@ struct KernelDone {
 };
 
 // Keeps every kernel in the service's cache, `threads` at a time. `report` is called once for each,
-// one call at a time.
+// one call at a time. `when_free`, if any, is called with the work on each of them, on its thread,
+// and calls it when it may be done.
+using WhenFreeFn = std::function<void(const std::function<void()>& work)>;
 void Precompile(KernelService& service, const std::vector<KernelJob>& jobs, int threads,
-                const std::function<void(const KernelJob&, const KernelDone&)>& report);
+                const std::function<void(const KernelJob&, const KernelDone&)>& report,
+                const WhenFreeFn& when_free = nullptr);
 
 }  // namespace kiln
 

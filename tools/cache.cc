@@ -122,7 +122,7 @@ constexpr Sub kSubs[] = {
     {"clear", "Remove all entries", CacheClear},
     {"pack", "Write entries into one file, to ship", CachePack},
     {"unpack", "Check a pack and put its entries into the cache", CacheUnpack},
-    {"merge", "Put packs together into one", CacheMerge},
+    {"merge", "Put packs and caches together into one pack", CacheMerge},
     {"doctor", "Check everything that the cache depends on", CacheDoctor},
 };
 
@@ -172,7 +172,7 @@ void AddFlags(Flags& command, const Sub& sub, CacheFlags& flags) {
   }
   if (is(CacheMerge)) {
     command.Option("OUT", flags.file, "File to write").File().Required();
-    command.Option("IN", flags.packs, "Packs").File().Required();
+    command.Option("IN", flags.packs, "Packs, or directories of caches").File().Required();
     command.Option("--sign", flags.sign, "Ed25519 private key, PEM").File();
   }
   if (is(CacheUnpack)) command.Option("FILE", flags.file, "Pack").File().Required();

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // kiln cache prune, clear, pack, unpack, merge: what changes a cache, or takes it elsewhere.
+#include <algorithm>
+#include <filesystem>
 #include <iostream>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "base/file_system.h"
 #include "base/status_macros.h"
-#include "compiler/package_writer.h"
+#include "exec/support/kernel_code.h"
 #include "nlohmann/json.hpp"
 #include "persistent_cache/merge.h"
 #include "persistent_cache/pack.h"
 #include "persistent_cache/settings.h"
 #include "tools/cache.h"
 #include "tools/exit_code.h"
+#include "tools/kernel_pack.h"
 #include "tools/report.h"
 #include "tools/signing_key.h"
 
@@ -49,22 +53,14 @@ absl::StatusOr<std::vector<Entry>> ChooseEntries(const CacheFlags& flags, Store&
     KILN_ASSIGN_OR_RETURN(const auto entries, store.List());
     for (const EntryInfo& entry : entries) keys.push_back(entry.key);
   }
-  std::sort(keys.begin(), keys.end());
-  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
-  std::vector<Entry> entries;
-  for (const CacheKey& key : keys) {
-    absl::StatusOr<Entry> entry = store.Read(key);
-    if (absl::IsNotFound(entry.status()) && !flags.model.model.empty()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("model \"", flags.model.model, "\": its kernel ", ToHex(key).substr(0, 12),
-                       " is not in the cache; fill it with kiln compile --cache-only"));
-    }
-    KILN_RETURN_IF_ERROR(entry.status());
-    if (entry->Find("failure") != nullptr) continue;
-    LeaveOutWhatWasMeasured(*entry);
-    entries.push_back(*std::move(entry));
+  absl::StatusOr<std::vector<Entry>> entries = EntriesToShip(store, std::move(keys));
+  if (absl::IsNotFound(entries.status()) && !flags.model.model.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("model \"", flags.model.model,
+                                                      "\": ", entries.status().message(),
+                                                      "; fill it with kiln compile --cache-only"));
   }
-  if (entries.empty())
+  KILN_RETURN_IF_ERROR(entries.status());
+  if (entries->empty())
     return absl::InvalidArgumentError("pack: no entries; give keys, --model or --all");
   return entries;
 }
@@ -169,20 +165,44 @@ int CachePack(const CacheFlags& flags) {
   return WritePack(flags, "pack", *std::move(entries));
 }
 
-int CacheMerge(const CacheFlags& flags) {
+namespace {
+
+absl::StatusOr<std::vector<Entry>> EntriesOfPack(CacheFlags flags, const std::string& path) {
+  flags.file = path;
+  KILN_ASSIGN_OR_RETURN(const std::unique_ptr<Pack> pack, OpenPack(flags));
   std::vector<Entry> entries;
-  for (const std::string& path : flags.packs) {
-    CacheFlags one = flags;
-    one.file = path;
-    const auto pack = OpenPack(one);
-    if (!pack.ok()) return Fail(pack.status(), kExitCache);
-    for (const Pack::Row& row : (*pack)->rows()) {
-      absl::StatusOr<Entry> entry = (*pack)->Read(row.key, nullptr);
-      if (!entry.ok()) return Fail(entry.status(), kExitCache);
-      entries.push_back(*std::move(entry));
-    }
+  for (const Pack::Row& row : pack->rows()) {
+    KILN_ASSIGN_OR_RETURN(Entry entry, pack->Read(row.key, nullptr));
+    entries.push_back(std::move(entry));
   }
-  return WritePack(flags, "merge", MergeEntries(std::move(entries)));
+  return entries;
+}
+
+// Those that are of use elsewhere: kernels and tune records. Programs, packed weights and the like
+// are made in a moment from the model, which is there anyway.
+absl::StatusOr<std::vector<Entry>> EntriesOfCache(CacheFlags flags, const std::string& path) {
+  flags.dir = path;
+  KILN_ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, OpenStore(flags, /*read_only=*/true));
+  KILN_ASSIGN_OR_RETURN(const std::vector<EntryInfo> listed, store->List());
+  std::vector<CacheKey> keys;
+  for (const EntryInfo& entry : listed) keys.push_back(entry.key);
+  KILN_ASSIGN_OR_RETURN(std::vector<Entry> entries, EntriesToShip(*store, std::move(keys)));
+  std::erase_if(entries,
+                [](const Entry& e) { return !CodeOf(e).has_value() && e.Find("tune") == nullptr; });
+  return entries;
+}
+
+}  // namespace
+
+int CacheMerge(const CacheFlags& flags) {
+  std::vector<Entry> all;
+  for (const std::string& path : flags.packs) {
+    auto entries = std::filesystem::is_directory(path) ? EntriesOfCache(flags, path)
+                                                       : EntriesOfPack(flags, path);
+    if (!entries.ok()) return Fail(entries.status(), kExitCache);
+    std::move(entries->begin(), entries->end(), std::back_inserter(all));
+  }
+  return WritePack(flags, "merge", MergeEntries(std::move(all)));
 }
 
 int CacheUnpack(const CacheFlags& flags) {

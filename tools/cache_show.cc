@@ -11,6 +11,7 @@
 #include "kernel/abi.h"
 #include "nlohmann/json.hpp"
 #include "tools/cache.h"
+#include "tools/diff_lines.h"
 #include "tools/elf_symbols.h"
 #include "tools/exit_code.h"
 #include "tools/report.h"
@@ -117,38 +118,6 @@ nlohmann::json EntryJson(const Entry& entry, const Usage& usage) {
   if (entry.Find("tune") != nullptr) json["tune"] = *entry.Find("tune");
   if (entry.Find("failure") != nullptr) json["failure"] = *entry.Find("failure");
   return json;
-}
-
-// Lines of both texts: "- " only in a, "+ " only in b, "  " in both; by the longest common
-// subsequence.
-std::string DiffLines(const std::string& a, const std::string& b) {
-  constexpr size_t kMost = 2000;  // the table below has the square of it
-  std::vector<std::string> left = absl::StrSplit(absl::StripSuffix(a, "\n"), '\n');
-  std::vector<std::string> right = absl::StrSplit(absl::StripSuffix(b, "\n"), '\n');
-  left.resize(std::min(left.size(), kMost));
-  right.resize(std::min(right.size(), kMost));
-  std::vector<std::vector<uint16_t>> common(left.size() + 1,
-                                            std::vector<uint16_t>(right.size() + 1));
-  for (size_t i = left.size(); i-- > 0;) {
-    for (size_t j = right.size(); j-- > 0;) {
-      common[i][j] = left[i] == right[j] ? static_cast<uint16_t>(common[i + 1][j + 1] + 1)
-                                         : std::max(common[i + 1][j], common[i][j + 1]);
-    }
-  }
-  std::string out;
-  size_t i = 0;
-  size_t j = 0;
-  while (i < left.size() || j < right.size()) {
-    if (i < left.size() && j < right.size() && left[i] == right[j]) {
-      absl::StrAppend(&out, "  ", left[i++], "\n");
-      ++j;
-    } else if (j == right.size() || (i < left.size() && common[i + 1][j] >= common[i][j + 1])) {
-      absl::StrAppend(&out, "- ", left[i++], "\n");
-    } else {
-      absl::StrAppend(&out, "+ ", right[j++], "\n");
-    }
-  }
-  return out;
 }
 
 }  // namespace

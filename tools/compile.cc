@@ -2,22 +2,37 @@
 // kiln compile: builds the kernels of a model ahead of time.
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/processors.h"
 #include "base/sha256.h"
+#include "base/status_macros.h"
+#include "compiler/model_file.h"
+#include "compiler/model_source.h"
 #include "compiler/precompile.h"
 #include "nlohmann/json.hpp"
+#include "persistent_cache/pack.h"
 #include "tools/common.h"
+#include "tools/depfile.h"
 #include "tools/exit_code.h"
 #include "tools/flags.h"
+#include "tools/jobserver.h"
+#include "tools/kernel_pack.h"
+#include "tools/lock.h"
+#include "tools/model_graphs.h"
 #include "tools/model_kernels.h"
 #include "tools/progress.h"
 #include "tools/report.h"
+#include "tools/shard.h"
 #include "tools/signing_key.h"
+#include "tools/typed_header.h"
 
 namespace kiln {
 namespace {
@@ -25,7 +40,7 @@ namespace {
 struct CompileFlags {
   CommonOptions common;
   ModelFlags model;
-  std::string output, sign;
+  std::string output, depfile, shard, locked, header, sign;
   bool zstd = false;
   bool cache_only = false;
   int jobs = 0;
@@ -46,17 +61,20 @@ const char* Count(const absl::StatusOr<KernelService::Kept>& kept, Totals& total
   return ++totals.cached, "cached";
 }
 
+// What was made of which kernels.
 struct Outcome {
+  Totals all;
+  std::map<std::string, Totals> targets;
   double ms = 0;
   int measured = 0;
   size_t package_bytes = 0;
   std::string signer;  // public key
+  nlohmann::json shard = nullptr;
 };
 
-void Print(const CompileFlags& flags, const std::map<std::string, Totals>& targets,
-           const Totals& all, const Outcome& outcome) {
+void Print(const CompileFlags& flags, const Outcome& outcome) {
   nlohmann::json list = nlohmann::json::array();
-  for (const auto& [name, totals] : targets) {
+  for (const auto& [name, totals] : outcome.targets) {
     list.push_back({{"name", name},
                     {"kernels", totals.cached + totals.built + totals.failed},
                     {"cached", totals.cached},
@@ -64,19 +82,20 @@ void Print(const CompileFlags& flags, const std::map<std::string, Totals>& targe
                     {"failed", totals.failed},
                     {"unvalidated", totals.unvalidated}});
   }
+  const Totals& all = outcome.all;
   const int kernels = all.cached + all.built + all.failed;
   if (flags.common.json) {
-    PrintJson("compile", flags.common,
-              {{"kernels", kernels},
-               {"cached", all.cached},
-               {"built", all.built},
-               {"failed", all.failed},
-               {"unvalidated", all.unvalidated},
-               {"ms", outcome.ms},
-               {"measured", outcome.measured},
-               {"package_bytes", outcome.package_bytes},
-               {"signer", outcome.signer},
-               {"targets", list}});
+    nlohmann::json results = {{"kernels", kernels},
+                              {"cached", all.cached},
+                              {"built", all.built},
+                              {"failed", all.failed},
+                              {"unvalidated", all.unvalidated},
+                              {"ms", outcome.ms},
+                              {"measured", outcome.measured},
+                              {"package_bytes", outcome.package_bytes},
+                              {"targets", list}};
+    if (!outcome.shard.is_null()) results["shard"] = outcome.shard;
+    PrintJson("compile", flags.common, std::move(results));
     return;
   }
   if (outcome.package_bytes > 0) {
@@ -89,19 +108,142 @@ void Print(const CompileFlags& flags, const std::map<std::string, Totals>& targe
             << (all.unvalidated > 0 ? absl::StrCat(all.unvalidated, " of them unvalidated, ") : "")
             << (outcome.measured > 0 ? absl::StrCat(outcome.measured, " choices measured, ") : "")
             << static_cast<int64_t>(outcome.ms) << " ms\n";
+  if (!outcome.shard.is_null()) {
+    std::cout << "part " << flags.shard << " of " << outcome.shard["kernels"] << " kernels, series "
+              << outcome.shard["series"].get<std::string>() << "\n";
+  }
+}
+
+absl::Status CheckFlags(const CompileFlags& flags) {
+  if (flags.cache_only != flags.output.empty()) {
+    return absl::InvalidArgumentError(
+        "compile: say what to make, a package (-o m.kiln) or --cache-only");
+  }
+  if ((flags.cache_only || !flags.shard.empty()) && (flags.zstd || !flags.sign.empty())) {
+    return absl::InvalidArgumentError(
+        "compile: --sign and --zstd are about packages; give -o, without --shard");
+  }
+  if (!flags.locked.empty() && (flags.common.tune || flags.common.choose == "profile")) {
+    return absl::InvalidArgumentError(
+        "--locked: what is measured may be compiled otherwise; compile with --tune first, then "
+        "make the lock");
+  }
+  if (flags.shard.empty()) return absl::OkStatus();
+  if (flags.common.tune || flags.common.choose == "profile") {
+    return absl::InvalidArgumentError(
+        "--shard: parts that measure choose other kernels each; compile with --tune first, and "
+        "give its cache to all of them");
+  }
+  if (absl::EndsWith(flags.output, ".kiln")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("-o \"", flags.output,
+                     "\": a part is a pack of kernels, not a package; name it .kilnpack, and make "
+                     "the package from the merged packs"));
+  }
+  return Shard::Parse(flags.shard).status();
+}
+
+// As many at a time as -j and the CPUs allow, and make, where it runs this.
+void Build(const CompileFlags& flags, KernelService& service, const std::vector<KernelJob>& jobs,
+           Outcome& outcome) {
+  int threads = Processors();
+  if (flags.jobs > 0) threads = std::min(flags.jobs, threads);
+  const char* const makeflags = secure_getenv("MAKEFLAGS");
+  const auto server = Jobserver::Open(makeflags != nullptr ? makeflags : "");
+  if (!server.ok()) {
+    Note(flags.common, std::string(server.status().message()));
+    threads = 1;
+  }
+  WhenFreeFn when_free;
+  if (server.ok() && *server != nullptr) {
+    when_free = [&](const std::function<void()>& work) {
+      const Jobserver::Token token = (*server)->Acquire();
+      work();
+    };
+  }
+  Progress progress(flags.common, jobs.size());
+  const auto report = [&](const KernelJob& job, const KernelDone& done) {
+    const std::string target(job.identity.target.name());
+    Count(done.kept, outcome.all);
+    const char* const what = Count(done.kept, outcome.targets[target]);
+    const std::string key = ToHex(KernelPreimage(job.identity).Key()).substr(0, 12);
+    progress.Step(done.done, absl::StrCat(what, " ", target, " ", key, " ", job.name),
+                  absl::StrCat(target, " ", job.name));
+  };
+  const auto start = std::chrono::steady_clock::now();
+  Precompile(service, jobs, threads, report, when_free);
+  outcome.ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+// What all that was read is, as the depfile says it.
+absl::StatusOr<std::string> Dependencies(const CompileFlags& flags, const CompileOptions& options,
+                                         Store& store) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<ModelFile> model,
+                        OpenModelFiles(flags.model.model, ImportOptionsOf(options), store, [] {}));
+  std::vector<std::string> files;
+  for (const ModelFile& file : model) files.push_back(file.path);
+  KILN_ASSIGN_OR_RETURN(const std::vector<std::string> named, FilesNamed(flags.model));
+  files.insert(files.end(), named.begin(), named.end());
+  for (const std::string& file : {flags.common.machine, flags.locked}) {
+    if (!file.empty()) files.push_back(file);
+  }
+  return DepfileText(flags.output, files);
+}
+
+// What is written: a package, or where that is null the pack of a part.
+struct Output {
+  PackageWriter* package = nullptr;
+  PackageWriteOptions how;
+  const std::vector<KernelJob>& jobs;
+};
+
+absl::Status Write(const Output& output, Store& store, const PackageWriter::AppendFn& append) {
+  if (output.package != nullptr) return output.package->Write(store, output.how, append);
+  std::vector<CacheKey> keys;
+  for (const KernelJob& job : output.jobs) keys.push_back(KernelPreimage(job.identity).Key());
+  KILN_ASSIGN_OR_RETURN(std::vector<Entry> entries, EntriesToShip(store, std::move(keys)));
+  KILN_ASSIGN_OR_RETURN(const std::string pack, EncodePack(std::move(entries), nullptr));
+  return append(pack);
+}
+
+absl::StatusOr<std::string> HeaderOf(const CompileFlags& flags, const CompileOptions& options) {
+  KILN_ASSIGN_OR_RETURN(const ModelSource source,
+                        ModelSource::Read(flags.model.model, ImportOptionsOf(options)));
+  KILN_ASSIGN_OR_RETURN(const ModelPorts ports, PortsOf(source, options));
+  const std::string stem = std::filesystem::path(flags.header).stem().string();
+  return TypedHeader(Identifier(stem), ports.inputs, ports.outputs);
+}
+
+// Writes the output, and before it its header and depfile; the exit code.
+int WriteOutput(const CompileFlags& flags, const CompileOptions& options, const Output& output,
+                Store& store, Outcome& outcome) {
+  if (!flags.depfile.empty()) {
+    const absl::StatusOr<std::string> text = Dependencies(flags, options, store);
+    if (!text.ok()) return Fail(text.status(), UsageExit(text.status()));
+    // First: whoever finds the output finds what it depends on.
+    const absl::Status written = WriteFileDurably(flags.depfile, *text);
+    if (!written.ok()) return Fail(written, kExitIo);
+  }
+  if (!flags.header.empty()) {
+    const absl::StatusOr<std::string> text = HeaderOf(flags, options);
+    if (!text.ok()) return Fail(text.status(), ModelExit(text.status()));
+    const absl::Status written = WriteFileDurably(flags.header, *text);
+    if (!written.ok()) return Fail(written, kExitIo);
+  }
+  const absl::Status written = WriteFileDurably(flags.output, [&](WritableFile& file) {
+    return Write(output, store, [&](absl::string_view bytes) {
+      outcome.package_bytes += bytes.size();
+      return file.Append(bytes);
+    });
+  });
+  if (!written.ok())
+    return Fail(written, absl::IsFailedPrecondition(written) ? kExitDevice : kExitIo);
+  return kExitOk;
 }
 
 int CompileModel(const CompileFlags& flags) {
-  if (flags.cache_only != flags.output.empty()) {
-    return Fail(absl::InvalidArgumentError(
-                    "compile: say what to make, a package (-o m.kiln) or --cache-only"),
-                kExitUsage);
-  }
-  if (flags.cache_only && (flags.zstd || !flags.sign.empty())) {
-    return Fail(
-        absl::InvalidArgumentError("compile: --sign and --zstd are about packages; give -o"),
-        kExitUsage);
-  }
+  if (const absl::Status fit = CheckFlags(flags); !fit.ok()) return Fail(fit, kExitUsage);
   const auto key = ReadSigningKey(flags.sign);  // before the work
   if (!key.ok()) return Fail(key.status(), UsageExit(key.status()));
   const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
@@ -112,48 +254,40 @@ int CompileModel(const CompileFlags& flags) {
                     "compile: there is no cache that may be written; see kiln cache doctor"),
                 kExitCache);
   }
+  const bool whole = !flags.cache_only && flags.shard.empty();
+  const int locked = CheckLocked(flags.locked, flags.model, flags.common, whole, service->store());
+  if (locked != kExitOk) return locked;
   std::unique_ptr<PackageWriter> package;
   TuneUse tune;
   tune.store = service->store();
-  const auto jobs = KernelsOfModel(flags.model, flags.common, tune, /*keep=*/true,
-                                   flags.cache_only ? nullptr : &package);
+  auto jobs =
+      KernelsOfModel(flags.model, flags.common, tune, /*keep=*/true, whole ? &package : nullptr);
   if (!jobs.ok()) return Fail(jobs.status(), ModelExit(jobs.status()));
-  Totals all;
-  std::map<std::string, Totals> targets;
-  const auto start = std::chrono::steady_clock::now();
-  {
-    Progress progress(flags.common, jobs->size());
-    const int cpus = Processors();
-    Precompile(*service, *jobs, flags.jobs > 0 ? std::min(flags.jobs, cpus) : cpus,
-               [&](const KernelJob& job, const KernelDone& done) {
-                 const std::string target(job.identity.target.name());
-                 Count(done.kept, all);
-                 const char* const what = Count(done.kept, targets[target]);
-                 const std::string key = ToHex(KernelPreimage(job.identity).Key()).substr(0, 12);
-                 progress.Step(done.done, absl::StrCat(what, " ", target, " ", key, " ", job.name),
-                               absl::StrCat(target, " ", job.name));
-               });
+  Outcome outcome;
+  if (!flags.shard.empty()) {
+    const Shard shard = *Shard::Parse(flags.shard);
+    outcome.shard = {{"index", shard.index},
+                     {"count", shard.count},
+                     {"kernels", jobs->size()},
+                     {"series", DigestOf(*jobs)}};
+    jobs = shard.Of(*std::move(jobs));
   }
-  const double ms =
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  Build(flags, *service, *jobs, outcome);
   if (options->schedule_choice == ScheduleChoice::kProfile) {
     const absl::Status planned = PlanForInputs(flags.model, flags.common, service, tune);
     if (!planned.ok())
       Note(flags.common, absl::StrCat("library calls are not measured: ", planned.message()));
   }
-  size_t package_bytes = 0;
-  if (package != nullptr) {
+  outcome.measured = tune.measured;
+  if (!flags.output.empty()) {
+    outcome.signer = SignerOf(*key);
     const PackageWriteOptions how{key->has_value() ? &**key : nullptr, flags.zstd};
-    const absl::Status written = WriteFileDurably(flags.output, [&](WritableFile& file) {
-      return package->Write(*service->store(), how, [&](absl::string_view bytes) {
-        package_bytes += bytes.size();
-        return file.Append(bytes);
-      });
-    });
-    if (!written.ok())
-      return Fail(written, absl::IsFailedPrecondition(written) ? kExitDevice : kExitIo);
+    const int exit =
+        WriteOutput(flags, *options, {package.get(), how, *jobs}, *service->store(), outcome);
+    if (exit != kExitOk) return exit;
   }
-  Print(flags, targets, all, {ms, tune.measured, package_bytes, SignerOf(*key)});
+  Print(flags, outcome);
+  const Totals& all = outcome.all;
   if (all.failed == 0) return kExitOk;
   if (all.error.ok()) return kExitDiffers;
   return Fail(all.error, absl::IsNotFound(all.error) ? kExitDevice : kExitCache);
@@ -164,16 +298,35 @@ int CompileModel(const CompileFlags& flags) {
 void AddCompile(Flags& command) {
   auto flags = std::make_shared<CompileFlags>();
   command.Option("MODEL", flags->model.model, "ONNX file, or .graph text").File().Required();
-  command
-      .Option("-o,--output", flags->output,
-              "Write a package: the model for these targets, in one file (m.kiln)")
-      .File();
+  const Flag output =
+      command
+          .Option("-o,--output", flags->output,
+                  "Write a package: the model for these targets, in one file (m.kiln)")
+          .File();
   command.Option("--sign", flags->sign, "Sign the package with this Ed25519 key (PEM)").File();
   command.Switch("--zstd", flags->zstd,
                  "Compress constants in the package; they are not mapped then");
   command.Switch("--cache-only", flags->cache_only, "Fill the kernel cache");
   AddModelFlags(command, flags->model);
-  command.Option("-j", flags->jobs, "Kernels built at a time (default: the CPUs)").Range(1, 1024);
+  command
+      .Option("--depfile", flags->depfile,
+              "Write as Makefile text which files the output was made of")
+      .File()
+      .Needs(output);
+  command
+      .Option(
+          "--header", flags->header,
+          "Write a C++ header for the model: a namespace of the file's name, whose Run takes and "
+          "gives the model's types")
+      .File()
+      .Needs(output);
+  command.Option("--shard", flags->shard,
+                 "Build one of n parts of the kernels, such as 2/4; -o then writes a pack of them");
+  command
+      .Option("-j", flags->jobs,
+              "Kernels built at a time (default: the CPUs); under make, no more than it has jobs")
+      .Range(1, 1024);
+  AddLockedFlag(command, flags->locked);
   AddCommonFlags(command, flags->common);
   AddConstShapeFlag(command, flags->common);
   command.Runs([flags] { return CompileModel(*flags); });

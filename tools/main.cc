@@ -15,6 +15,7 @@
 #include "tools/common.h"
 #include "tools/exit_code.h"
 #include "tools/flags.h"
+#include "tools/lock.h"
 
 namespace {
 
@@ -22,6 +23,7 @@ constexpr kiln::Verb kVerbs[] = {
     {"run", "Run a model once, save and check its outputs", kiln::AddRun},
     {"bench", "Time a model, or several settings of it in turn", kiln::AddBench},
     {"compile", "Build the kernels of a model ahead of time", kiln::AddCompile},
+    {"lock", "Write down, or check, what compilation makes of a model", kiln::AddLock},
     {"inspect", "Show what a model is made of, and the kernels made of it", kiln::AddInspect},
     {"explain", "Say why nodes are, or are not, in one kernel", kiln::AddExplain},
     {"verify", "Compare a model with the float64 interpreter", kiln::AddVerify},

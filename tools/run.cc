@@ -20,6 +20,7 @@
 #include "tools/flag_values.h"
 #include "tools/flags.h"
 #include "tools/inputs.h"
+#include "tools/lock.h"
 #include "tools/nearest_name.h"
 #include "tools/report.h"
 #include "tools/watch.h"
@@ -32,7 +33,7 @@ struct RunFlags {
   std::string model;
   std::vector<std::string> inputs, outputs, expects;
   double rtol = 1e-3, atol = 1e-5;
-  std::string validate = "trust", trust;
+  std::string validate = "trust", trust, locked;
   WatchFlags watch;
 };
 
@@ -114,6 +115,8 @@ class Subject {
     return model.Run(named);
   }
 
+  // Where tune records are; null: nowhere.
+  Store* store() const { return service_ != nullptr ? service_->store() : nullptr; }
   void WaitUntilKept() const {
     if (model_ != nullptr) model_->WaitUntilKept();
   }
@@ -168,6 +171,12 @@ int Run(const RunFlags& flags) {
   if (*watch != nullptr) (*watch)->Attach(*options);
   const absl::StatusOr<Subject> model = Subject::Open(flags, *options);
   if (!model.ok()) return Fail(model.status(), ModelExit(model.status()));
+  ModelFlags compiled;
+  compiled.model = flags.model;
+  compiled.inputs = flags.inputs;
+  const int locked =
+      CheckLocked(flags.locked, compiled, flags.common, /*package=*/false, model->store());
+  if (locked != kExitOk) return locked;
   const absl::StatusOr<Files> save =
       ParseFiles("--output", flags.outputs, model->ports().outputs());
   if (!save.ok()) return Fail(save.status(), kExitUsage);
@@ -257,6 +266,7 @@ void AddRun(Flags& command) {
       .Option("--trust", flags->trust,
               "Refuse a package that none of the signers in this trust file has signed")
       .File();
+  AddLockedFlag(command, flags->locked);
   AddCommonFlags(command, flags->common);
   AddConstShapeFlag(command, flags->common);
   AddRunningFlags(command, flags->common);

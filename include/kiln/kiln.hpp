@@ -8,16 +8,22 @@
 //   context.Run();
 //   kiln::cpp::Tensor y = context.Output(0);
 //
+// View and Array are tensors whose element type and rank the compiler knows; the headers that
+// `kiln compile --header` writes have one for each input and output of a model.
+//
 // What has no method here is called with get(), as kiln.h says; Check throws what it returns.
 #ifndef KILN_KILN_HPP_
 #define KILN_KILN_HPP_
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -86,6 +92,103 @@ class Tensor : public Handle<kiln_tensor, kiln_tensor_free> {
   }
 };
 
+// The bits of 16-bit floats.
+struct Float16 {
+  uint16_t bits;
+};
+struct BFloat16 {
+  uint16_t bits;
+};
+
+// The kiln_dtype whose elements are T.
+template <typename T>
+struct TypeOf;
+template <kiln_dtype Type>
+struct IsType {
+  static constexpr kiln_dtype value = Type;
+};
+template <>
+struct TypeOf<float> : IsType<KILN_F32> {};
+template <>
+struct TypeOf<double> : IsType<KILN_F64> {};
+template <>
+struct TypeOf<Float16> : IsType<KILN_F16> {};
+template <>
+struct TypeOf<BFloat16> : IsType<KILN_BF16> {};
+template <>
+struct TypeOf<int8_t> : IsType<KILN_I8> {};
+template <>
+struct TypeOf<int16_t> : IsType<KILN_I16> {};
+template <>
+struct TypeOf<int32_t> : IsType<KILN_I32> {};
+template <>
+struct TypeOf<int64_t> : IsType<KILN_I64> {};
+template <>
+struct TypeOf<uint8_t> : IsType<KILN_U8> {};
+template <>
+struct TypeOf<uint16_t> : IsType<KILN_U16> {};
+template <>
+struct TypeOf<uint32_t> : IsType<KILN_U32> {};
+template <>
+struct TypeOf<uint64_t> : IsType<KILN_U64> {};
+template <>
+struct TypeOf<bool> : IsType<KILN_BOOL> {};
+
+// Elements of the caller's, dense: {data, {2, 64}}. Another type or number of extents does not
+// compile. The default is an input that is absent.
+template <typename T, size_t Rank>
+class View {
+ public:
+  View() = default;
+  template <size_t N>
+  View(const T* data, const int64_t (&extents)[N]) : data_(data) {
+    static_assert(N == Rank, "the tensor has another rank");
+    std::copy(extents, extents + N, extents_.begin());
+  }
+  View(const T* data, const std::array<int64_t, Rank>& extents) : data_(data), extents_(extents) {}
+  // A scalar.
+  template <size_t R = Rank, typename = std::enable_if_t<R == 0>>
+  explicit View(const T* data) : data_(data) {}
+
+  bool present() const { return data_ != nullptr; }
+  // It is read only.
+  Tensor tensor() const {
+    return Tensor::View(const_cast<T*>(data_), TypeOf<T>::value,
+                        {extents_.begin(), extents_.end()});
+  }
+
+ private:
+  const T* data_ = nullptr;
+  std::array<int64_t, Rank> extents_{};
+};
+
+// A dense tensor with its memory.
+template <typename T, size_t Rank>
+class Array {
+ public:
+  // Throws Error where the tensor has another type or rank.
+  explicit Array(Tensor tensor) : tensor_(std::move(tensor)) {
+    if (tensor_.dtype() != TypeOf<T>::value || kiln_tensor_rank(tensor_.get()) != Rank)
+      throw Error(KILN_INTERNAL, "an output has another type or rank than its header says");
+    std::copy_n(kiln_tensor_shape(tensor_.get()), Rank, extents_.begin());
+  }
+  const T* data() const { return tensor_.data<T>(); }
+  const std::array<int64_t, Rank>& shape() const { return extents_; }
+  size_t size() const {
+    size_t elements = 1;
+    for (const int64_t extent : extents_) elements *= static_cast<size_t>(extent);
+    return elements;
+  }
+  const T* begin() const { return data(); }
+  const T* end() const { return data() + size(); }
+  const T& operator[](size_t k) const { return data()[k]; }
+  const Tensor& tensor() const { return tensor_; }
+
+ private:
+  Tensor tensor_;
+  std::array<int64_t, Rank> extents_{};
+};
+
 // An input or output as the model declares it.
 struct Port {
   std::string name;
@@ -150,10 +253,37 @@ class Context : public Handle<kiln_context, kiln_context_free> {
   }
 };
 
+// What a header says of a port.
+struct Expected {
+  const char* name;
+  kiln_dtype dtype;
+  int rank;  // -1: any
+};
+
+// Throws Error unless the ports are these, in this order.
+template <size_t N>
+void ExpectPorts(const std::vector<Port>& ports, const Expected (&expected)[N]) {
+  bool same = ports.size() == N;
+  for (size_t k = 0; same && k < N; ++k) {
+    same = ports[k].name == expected[k].name && ports[k].dtype == expected[k].dtype &&
+           (expected[k].rank < 0 ||
+            ports[k].dims.size() == static_cast<size_t>(expected[k].rank));
+  }
+  if (!same) throw Error(KILN_INVALID_ARGUMENT, "the package is not the one that its header is of");
+}
+
 // libkiln.so alone.
 inline Model Compile(const std::string& path, const kiln_compile_options* options = nullptr) {
   kiln_model* made = nullptr;
   Check(kiln_compile(path.c_str(), options, &made));
+  return Model(made);
+}
+
+// A package in memory, which is read where it lies and must stay. libkiln.so alone.
+inline Model LoadPackage(const void* data, size_t size) {
+  kiln_model* made = nullptr;
+  Check(kiln_compile_bytes(
+      data, size, "package.kiln", nullptr, [](void*) {}, nullptr, nullptr, &made));
   return Model(made);
 }
 
