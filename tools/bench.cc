@@ -235,7 +235,8 @@ absl::Status WriteFiles(const BenchFlags& flags, Subject& subject,
         absl::StrCat("Arena of ", flags.model, ", ", subject.name,
                      plans > 1 ? absl::StrCat(" (the largest of ", plans, " plans)") : "");
     KILN_RETURN_IF_ERROR(
-        Annotate(WriteFileDurably(flags.memory_plan, ArenaPage(*plan, title)), "--memory-plan"));
+        Annotate(WriteFileDurably(flags.memory_plan, MemoryPlanHtml(ArenaPlan(*plan, title))),
+                 "--memory-plan"));
   }
   if (flags.trace.empty()) return absl::OkStatus();
   const bool whole = plan.ok() && subject.plans->size() == 1;

@@ -16,6 +16,7 @@
 #include "tools/exit_code.h"
 #include "tools/flags.h"
 #include "tools/lock.h"
+#include "tools/report_verb.h"
 
 namespace {
 
@@ -28,6 +29,7 @@ constexpr kiln::Verb kVerbs[] = {
     {"explain", "Say why nodes are, or are not, in one kernel", kiln::AddExplain},
     {"verify", "Compare a model with the float64 interpreter", kiln::AddVerify},
     {"opt", "Run passes over a graph and print what they leave", kiln::AddOpt},
+    {"report", "Write a page of what becomes of a model and how it runs", kiln::AddReport},
     {"plan", "Plan the memory of intervals in a file", kiln::AddPlan},
     {"ops", "List the operators", kiln::AddOps},
     {"devices", "Show what kernels can run on, and measure it", kiln::AddDevices},

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "tools/html.h"
 #include "tools/report.h"
 
 namespace kiln {
@@ -20,35 +21,7 @@ constexpr double kLeft = 110, kRight = 1180, kTop = 30, kBottom = 590;
 constexpr int kTicks = 4;
 // A label needs so much room: for its line, and for each character.
 constexpr double kLineHeight = 15, kCharacter = 7.5;
-constexpr size_t kLeastLabel = 3, kMostName = 200;
-
-constexpr char kHead[] = R"(<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
-<style>
-:root { color-scheme: light dark; --paper: #ffffff; --ink: #1a1a1a; --faint: #595959; --line: #8a8a8a; --bound: #b00020; --light: 82%; }
-@media (prefers-color-scheme: dark) {
-  :root { --paper: #16181c; --ink: #f0f0f0; --faint: #b5b5b5; --line: #777777; --bound: #ff8a80; --light: 27%; }
-}
-body { margin: 1rem auto; max-width: 80rem; padding: 0 1rem; background: var(--paper); color: var(--ink); font: 16px/1.4 system-ui, sans-serif; }
-h1 { font-size: 1.3rem; overflow-wrap: anywhere; }
-dl { display: flex; flex-wrap: wrap; gap: 0.3rem 2rem; margin: 0; }
-dt { color: var(--faint); } dd { margin: 0; font-variant-numeric: tabular-nums; }
-svg { display: block; width: 100%; height: auto; }
-svg text { fill: var(--ink); font: 13px system-ui, sans-serif; }
-svg text.label { font: 12px ui-monospace, monospace; pointer-events: none; }
-.axis { stroke: var(--line); } .bound { stroke: var(--bound); stroke-dasharray: 6 4; } svg text.bound { stroke: var(--paper); stroke-width: 4px; stroke-dasharray: none; paint-order: stroke; fill: var(--bound); }
-rect.i { stroke: var(--paper); stroke-width: 0.7; }
-rect.i.on, rect.i:hover { stroke: var(--ink); stroke-width: 2.5; }
-.c0 { fill: hsl(210 60% var(--light)); } .c1 { fill: hsl(30 70% var(--light)); } .c2 { fill: hsl(130 40% var(--light)); } .c3 { fill: hsl(350 60% var(--light)); }
-.c4 { fill: hsl(270 50% var(--light)); } .c5 { fill: hsl(55 60% var(--light)); } .c6 { fill: hsl(180 50% var(--light)); } .c7 { fill: hsl(310 40% var(--light)); }
-svg:focus-visible, summary:focus-visible { outline: 3px solid var(--bound); }
-output { display: block; min-height: 2.8em; overflow-wrap: anywhere; }
-table { border-collapse: collapse; } th, td { text-align: right; padding: 0.1rem 0.8rem; font-variant-numeric: tabular-nums; }
-th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere; }
-@media (prefers-contrast: more) { :root { --faint: var(--ink); --line: var(--ink); } }
-</style>
-)";
+constexpr size_t kLeastLabel = 3;
 
 // Shows the title of what is under the pointer, or of what the keys move to.
 constexpr char kScript[] = R"(<script>
@@ -73,37 +46,6 @@ picture.addEventListener("focus", () => { if (at < 0 && all.length > 0) show(0);
 </script>
 )";
 
-std::string Escaped(absl::string_view text) {
-  const bool cut = text.size() > kMostName;
-  std::string out;
-  for (const char c : text.substr(0, kMostName)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-          absl::StrAppendFormat(&out, "\\x%02X", static_cast<unsigned char>(c));
-        } else {
-          out += c;
-        }
-    }
-  }
-  return cut ? out + "..." : out;
-}
-
 class Writer {
  public:
   explicit Writer(const MemoryPlanPage& page) : page_(page), order_(page.intervals.size()) {
@@ -124,10 +66,8 @@ class Writer {
     }
   }
 
-  std::string Write() {
-    const std::string title = Escaped(page_.title);
-    absl::StrAppend(&out_, "<!DOCTYPE html>\n<html lang=\"en\">\n", kHead, "<title>", title,
-                    "</title>\n<h1>", title, "</h1>\n<dl>\n");
+  std::string Figure() {
+    out_ += "<dl>\n";
     Fact("Peak", page_.peak);
     Fact("Lower bound, most bytes alive at once", page_.lower_bound);
     Fact("Sum, without sharing", page_.sum);
@@ -140,7 +80,6 @@ class Writer {
                     "<output aria-live=\"polite\">Point at a rectangle, or focus the picture "
                     "and use the arrow keys.</output>\n");
     List();
-    absl::StrAppend(&out_, kScript, "</html>\n");
     return std::move(out_);
   }
 
@@ -161,7 +100,7 @@ class Writer {
 
   std::string Step(int64_t step) const {
     if (step < 0 || step >= static_cast<int64_t>(page_.steps.size())) return absl::StrCat(step);
-    return absl::StrCat(step, " (", Escaped(page_.steps[static_cast<size_t>(step)]), ")");
+    return absl::StrCat(step, " (", HtmlEscaped(page_.steps[static_cast<size_t>(step)]), ")");
   }
 
   void Picture() {
@@ -181,7 +120,7 @@ class Writer {
     absl::StrAppendFormat(
         &out_, "<rect class=\"i c%d\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"><title>",
         number % kColours, x, y, width, height);
-    absl::StrAppend(&out_, Escaped(i.name), ": ", Bytes(i.size), " (", i.size, " bytes) at ",
+    absl::StrAppend(&out_, HtmlEscaped(i.name), ": ", Bytes(i.size), " (", i.size, " bytes) at ",
                     i.offset, ", from step ", Step(i.lower), " to before step ", Step(i.upper),
                     "</title></rect>\n");
     const auto room = static_cast<size_t>(std::max(0.0, width - 6) / kCharacter);
@@ -189,7 +128,7 @@ class Writer {
         std::all_of(i.name.begin(), i.name.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
     if (height < kLineHeight || room < kLeastLabel || !plain) return;
     absl::StrAppendFormat(&out_, "<text class=\"label\" x=\"%.2f\" y=\"%.2f\">%s</text>\n", x + 3,
-                          y + kLineHeight - 3, Escaped(i.name.substr(0, room)));
+                          y + kLineHeight - 3, HtmlEscaped(i.name.substr(0, room)));
   }
 
   void Axes() {
@@ -226,7 +165,7 @@ class Writer {
                     "<th>Bytes</th><th>Offset</th><th>From step</th><th>To before</th></tr>\n");
     for (const size_t k : order_) {
       const PlannedInterval& i = page_.intervals[k];
-      absl::StrAppend(&out_, "<tr><td>", Escaped(i.name), "</td><td>", i.size, "</td><td>",
+      absl::StrAppend(&out_, "<tr><td>", HtmlEscaped(i.name), "</td><td>", i.size, "</td><td>",
                       i.offset, "</td><td>", Step(i.lower), "</td><td>", Step(i.upper),
                       "</td></tr>\n");
     }
@@ -241,6 +180,12 @@ class Writer {
 
 }  // namespace
 
-std::string MemoryPlanHtml(const MemoryPlanPage& page) { return Writer(page).Write(); }
+std::string MemoryPlanFigure(const MemoryPlanPage& page) { return Writer(page).Figure(); }
+
+std::string MemoryPlanHtml(const MemoryPlanPage& page) {
+  const std::string title = HtmlEscaped(page.title);
+  return absl::StrCat(HtmlHead(page.title), "<h1>", title, "</h1>\n", MemoryPlanFigure(page),
+                      kScript, "</html>\n");
+}
 
 }  // namespace kiln

@@ -28,6 +28,9 @@ struct MemoryPlanPage {
   int64_t peak = 0, lower_bound = 0, sum = 0;
 };
 
+// The figures and the picture alone, for pages that have more (html_report.h).
+std::string MemoryPlanFigure(const MemoryPlanPage& page);
+
 // The text of the file. At most 20000 intervals are drawn and listed, the largest; the page says so
 // where there are more.
 std::string MemoryPlanHtml(const MemoryPlanPage& page);

@@ -106,7 +106,7 @@ std::vector<int64_t> LiveBytes(const PlanText& plan) {
   return change;
 }
 
-std::string ArenaPage(const PlanText& plan, const std::string& title) {
+MemoryPlanPage ArenaPlan(const PlanText& plan, const std::string& title) {
   MemoryPlanPage page{.title = title,
                       .intervals = ArenaIntervals(plan),
                       .peak = plan.arena,
@@ -119,7 +119,7 @@ std::string ArenaPage(const PlanText& plan, const std::string& title) {
   }
   if (with_scratch > 0)
     absl::StrAppend(&page.title, " (without the scratch memory of ", with_scratch, " launches)");
-  return MemoryPlanHtml(page);
+  return page;
 }
 
 std::optional<double> FlopsOf(const PlanText::Launch& launch, const SymbolValues& symbols) {

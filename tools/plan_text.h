@@ -67,8 +67,8 @@ std::vector<PlannedInterval> ArenaIntervals(const PlanText& plan);
 // Bytes of those intervals that live, for each launch.
 std::vector<int64_t> LiveBytes(const PlanText& plan);
 
-// The page of that arena (memory_plan_page.h).
-std::string ArenaPage(const PlanText& plan, const std::string& title);
+// That arena, for a page (memory_plan_page.h).
+MemoryPlanPage ArenaPlan(const PlanText& plan, const std::string& title);
 
 // Floating-point operations of a launch where its operands tell: a library's matmul, conv or
 // conv_transpose of f32, two for each product and its sum. Nothing for all others.

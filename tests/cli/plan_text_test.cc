@@ -172,7 +172,8 @@ TEST(PlanText, TakesAllThatAPlanSays) {
   EXPECT_EQ(intervals[1].offset, 3072);
   EXPECT_EQ(intervals[1].upper, 2) << "the class lives as long as what lies in it";
   EXPECT_EQ(LiveBytes(plan), (std::vector<int64_t>{2048, 2048, 0}));
-  EXPECT_THAT(ArenaPage(plan, "Arena"), HasSubstr("(without the scratch memory of 1 launches)"));
+  EXPECT_THAT(MemoryPlanHtml(ArenaPlan(plan, "Arena")),
+              HasSubstr("(without the scratch memory of 1 launches)"));
 }
 
 TEST(PlanText, SaysWhereATextIsNone) {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of `kiln plan --page` in a real browser, light and dark, wide and narrow: rectangles for all intervals, within the axes and the
 viewport, text that can be read, names that stay text. Usage: memory_plan_page_test.py KILN; exit 77 where there is no Chromium."""
+import base64
 import json
 import pathlib
 import re
@@ -32,10 +33,13 @@ const measured = {
   fills: [...new Set(all.map(r => getComputedStyle(r).fill))],
   focused: document.activeElement === picture, said_first, said_second, said_last: said.textContent,
 };
-const place = document.createElement("pre");
-place.id = "measured";
-place.textContent = btoa(unescape(encodeURIComponent(JSON.stringify(measured))));
-document.body.append(place);
+</script>
+"""
+LEAVE = """<script>
+const left = document.createElement("pre");
+left.id = "measured";
+left.textContent = btoa(unescape(encodeURIComponent(JSON.stringify(measured))));
+document.body.append(left);
 </script>
 """
 
@@ -51,10 +55,10 @@ def contrast(a, b):
     return (light + 0.05) / (dark + 0.05)
 
 
-def measured(folder, page, dark, width):
-    import base64
+def run_in(folder, page, script, dark, width):
+    """What `script` calls measured, of the page in a window of that width."""
     copy = folder / "measured.html"
-    copy.write_text(page.read_text().replace("</html>", MEASURE + "</html>"))
+    copy.write_text(page.read_text().replace("</html>", script + LEAVE + "</html>"))
     done = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile",
                            f"--blink-settings=preferredColorScheme={0 if dark else 1}", f"--window-size={width},900", "--dump-dom",
                            copy.as_uri()], capture_output=True, text=True, timeout=120)
@@ -106,7 +110,7 @@ def main():
             subprocess.run([sys.argv[1], "plan", "-q", file, "--capacity", "1M", "--page", page], check=True, stdout=subprocess.DEVNULL)
             for dark in (False, True):
                 for width in (1280, 700):
-                    m = measured(folder, page, dark, width)
+                    m = run_in(folder, page, MEASURE, dark, width)
                     bad += faults(m, count, dark, width)
                     if file == hostile and not any(HOSTILE.replace("\x07", "\\x07") in title for title in m["titles"]):
                         bad.append(f"the hostile name is not shown as it is: {m['titles']}")
