@@ -52,11 +52,13 @@ include(CMakePackageConfigHelpers)
 set(package "${CMAKE_INSTALL_LIBDIR}/cmake/kiln")
 set(libraries "${CMAKE_INSTALL_LIBDIR}")
 set(headers "${CMAKE_INSTALL_INCLUDEDIR}")
+set(programs "${CMAKE_INSTALL_BINDIR}")
 configure_package_config_file(
   "${CMAKE_CURRENT_LIST_DIR}/kilnConfig.cmake.in" "${PROJECT_BINARY_DIR}/kilnConfig.cmake"
-  INSTALL_DESTINATION "${package}" PATH_VARS libraries headers helpers)
+  INSTALL_DESTINATION "${package}" PATH_VARS libraries headers helpers programs)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/kilnConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/kilnConfig.cmake" "${PROJECT_BINARY_DIR}/kilnConfigVersion.cmake"
+  "${CMAKE_CURRENT_LIST_DIR}/KilnAddModel.cmake"
   DESTINATION "${package}" COMPONENT dev)
 # As the targets of kilnConfig.cmake: with Abseil, and by the C interface alone.
 foreach(name kiln kiln_runtime kiln_c kiln_runtime_c)

@@ -64,6 +64,40 @@ done
 
 # What docs/tutorial.md and docs/howto build against an installed tree.
 python3 -B tests/scripts/guides_test.py "$tmp/moved/bin/kiln" "$build" "$tmp/moved"
+# Models that are compiled while a project is built (kiln_add_model): of the right types alone, and again when they change.
+cp -r "$root/examples/add_model" "$root/examples/masked_softmax.graph" "$tmp"
+export KILN_CACHE_DIR=$tmp/cache
+for generator in Ninja "Unix Makefiles"; do
+  where=$tmp/build/add_model.${generator% *}
+  again() { cmake --build "$where" >"$tmp/build.log" 2>&1 || { cat "$tmp/build.log" >&2; exit 1; }; }
+  cmake -S "$tmp/add_model" -B "$where" -G "$generator" -DCMAKE_PREFIX_PATH="$tmp/moved" -DCMAKE_CXX_FLAGS="$strict" \
+    -DMODEL="$tmp/masked_softmax.graph" >/dev/null
+  again
+  for program in classify classify_static; do "$where/$program" | grep -x '0.015625'; done
+  made=$(stat -c %Y.%y "$where/softmax.kiln" "$where/classify" "$where/classify_static")
+  again
+  [[ $made == "$(stat -c %Y.%y "$where/softmax.kiln" "$where/classify" "$where/classify_static")" ]] ||
+    { echo "install_test: $generator makes models anew though nothing has changed" >&2; exit 1; }
+  sed -i 's/^const scale .*/const scale : f32 [] = 0.25/' "$tmp/masked_softmax.graph"
+  sleep 1.1
+  touch "$tmp/masked_softmax.graph"
+  again
+  for file in softmax.kiln softmax_inside.kiln classify_static; do
+    [[ $where/$file -nt $tmp/masked_softmax.graph ]] || { echo "install_test: $generator leaves $file as it was" >&2; exit 1; }
+  done
+  # What the depfile alone names.
+  sleep 1.1
+  touch "$tmp/add_model/shapes.txt"
+  again
+  [[ $where/softmax.kiln -nt $tmp/add_model/shapes.txt && ! $where/softmax_inside.kiln -nt $tmp/add_model/shapes.txt ]] ||
+    { echo "install_test: $generator does not read the depfile" >&2; exit 1; }
+  cp "$root/examples/masked_softmax.graph" "$tmp"
+done
+sed -i 's/std::vector<float> x/std::vector<double> x/; s/1.0f/1.0/' "$tmp/add_model/classify.cc"
+if cmake --build "$where" >"$tmp/build.log" 2>&1 || ! grep -q 'classify.cc.*error' "$tmp/build.log"; then
+  echo "install_test: a program with an input of another type is built" >&2
+  exit 1
+fi
 
 # By pkg-config, without CMake; the libraries are found where the tree lies.
 libdir=$(dirname "$(find "$tmp/moved" -name libkiln.so)")
