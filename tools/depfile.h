@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which files a result was made of, as Makefile text that make, Ninja and CMake read:
-//
-//   m.kiln: \
-//     net.onnx \
-//     my\ weights.bin
+// Which files a result was made of, as Makefile text that make, Ninja and CMake read: "m.kiln:" and
+// then each file on a line of its own, all but the last with a backslash at its end.
 #ifndef KILN_TOOLS_DEPFILE_H_
 #define KILN_TOOLS_DEPFILE_H_
 
