@@ -10,8 +10,6 @@ from os import PathLike
 from typing import Any, Literal, TypeAlias
 #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
 ArrayLike: TypeAlias = Any
-version: str
-target: str
 
 def log_to(write: Callable[[int, str], None] | None) -> None: ...
 
@@ -26,16 +24,6 @@ class Tensor:
 
     It has the buffer protocol and DLPack, so numpy.asarray(t) and torch.from_dlpack(t) are views too.
     """
-
-    # SPDX-License-Identifier: Apache-2.0
-    # Made by tests/python/stub_test.py --write.
-    from collections.abc import Callable
-    from os import PathLike
-    from typing import Any, Literal, TypeAlias
-    #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
-    ArrayLike: TypeAlias = Any
-    version: str
-    target: str
 
     def __init__(self, array: object) -> None:
         """A view of an array of any library."""
@@ -70,16 +58,6 @@ def empty(shape: int | Sequence[int], dtype: str = 'float32') -> Tensor:
 class Port:
     """An input or output as the model declares it."""
 
-    # SPDX-License-Identifier: Apache-2.0
-    # Made by tests/python/stub_test.py --write.
-    from collections.abc import Callable
-    from os import PathLike
-    from typing import Any, Literal, TypeAlias
-    #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
-    ArrayLike: TypeAlias = Any
-    version: str
-    target: str
-
     @property
     def name(self) -> str: ...
 
@@ -98,16 +76,6 @@ class Port:
 
 class Launch:
     """Time of one launch of a profiled run."""
-
-    # SPDX-License-Identifier: Apache-2.0
-    # Made by tests/python/stub_test.py --write.
-    from collections.abc import Callable
-    from os import PathLike
-    from typing import Any, Literal, TypeAlias
-    #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
-    ArrayLike: TypeAlias = Any
-    version: str
-    target: str
 
     @property
     def kind(self) -> str:
@@ -133,16 +101,6 @@ class Launch:
 class Cache:
     """A kernel cache that a program opens for itself: CompileOptions.cache."""
 
-    # SPDX-License-Identifier: Apache-2.0
-    # Made by tests/python/stub_test.py --write.
-    from collections.abc import Callable
-    from os import PathLike
-    from typing import Any, Literal, TypeAlias
-    #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
-    ArrayLike: TypeAlias = Any
-    version: str
-    target: str
-
     def __init__(self, directory: str | None = None, *, read_only: bool = False, max_bytes: int = 2147483648, packs: Sequence[str] = [], trust_unsigned: bool = False, shared_directory: str = '', on_event: object | None = None) -> None:
         """
         on_event(kind, key, target, wall_ms) is called for each event, soon after it; kind is 'hit', 'miss', 'published', 'not_published', 'damaged' or 'evicted'.
@@ -161,16 +119,6 @@ class Runtime:
     """
     What models share: threads, memory budgets, the cache, compiled kernels.
     """
-
-    # SPDX-License-Identifier: Apache-2.0
-    # Made by tests/python/stub_test.py --write.
-    from collections.abc import Callable
-    from os import PathLike
-    from typing import Any, Literal, TypeAlias
-    #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
-    ArrayLike: TypeAlias = Any
-    version: str
-    target: str
 
     def __init__(self, *, threads: int = 0, spin_us: int = 1000, memory_budget: int = 0, idle_budget: int = 0, build_jobs: int = 0, cache: Cache | None = None) -> None: ...
 
@@ -191,16 +139,6 @@ class Runtime:
 
 class RunOptions:
     """How a model runs. Names are those of kiln/model.h."""
-
-    # SPDX-License-Identifier: Apache-2.0
-    # Made by tests/python/stub_test.py --write.
-    from collections.abc import Callable
-    from os import PathLike
-    from typing import Any, Literal, TypeAlias
-    #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
-    ArrayLike: TypeAlias = Any
-    version: str
-    target: str
 
     def __init__(self) -> None: ...
 
@@ -279,16 +217,6 @@ class RunOptions:
 
 class CompileOptions(RunOptions):
     """How a model is compiled, and runs. Names are those of kiln/options.h."""
-
-    # SPDX-License-Identifier: Apache-2.0
-    # Made by tests/python/stub_test.py --write.
-    from collections.abc import Callable
-    from os import PathLike
-    from typing import Any, Literal, TypeAlias
-    #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
-    ArrayLike: TypeAlias = Any
-    version: str
-    target: str
 
     def __init__(self) -> None: ...
 
@@ -440,16 +368,6 @@ class CompileOptions(RunOptions):
 class Context:
     """One caller's buffers: what is bound stays bound, states are kept."""
 
-    # SPDX-License-Identifier: Apache-2.0
-    # Made by tests/python/stub_test.py --write.
-    from collections.abc import Callable
-    from os import PathLike
-    from typing import Any, Literal, TypeAlias
-    #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
-    ArrayLike: TypeAlias = Any
-    version: str
-    target: str
-
     def bind(self, input: str, array: ArrayLike) -> None:
         """The array is read where it lies by every run, and held."""
 
@@ -491,16 +409,6 @@ class Context:
 class Cancel:
     """Tells runs that were given it to stop."""
 
-    # SPDX-License-Identifier: Apache-2.0
-    # Made by tests/python/stub_test.py --write.
-    from collections.abc import Callable
-    from os import PathLike
-    from typing import Any, Literal, TypeAlias
-    #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
-    ArrayLike: TypeAlias = Any
-    version: str
-    target: str
-
     def __init__(self) -> None: ...
 
     def set(self) -> None:
@@ -511,16 +419,6 @@ class Cancel:
 
 class Model:
     """A model ready to run, by any number of threads at once."""
-
-    # SPDX-License-Identifier: Apache-2.0
-    # Made by tests/python/stub_test.py --write.
-    from collections.abc import Callable
-    from os import PathLike
-    from typing import Any, Literal, TypeAlias
-    #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
-    ArrayLike: TypeAlias = Any
-    version: str
-    target: str
 
     @property
     def inputs(self) -> list[Port]: ...
@@ -573,16 +471,6 @@ class Model:
 class Description:
     """What a model takes and gives."""
 
-    # SPDX-License-Identifier: Apache-2.0
-    # Made by tests/python/stub_test.py --write.
-    from collections.abc import Callable
-    from os import PathLike
-    from typing import Any, Literal, TypeAlias
-    #: NumPy's arrays, PyTorch's tensors, and whatever else has a buffer or __dlpack__.
-    ArrayLike: TypeAlias = Any
-    version: str
-    target: str
-
     @property
     def inputs(self) -> list[Port]: ...
 
@@ -603,6 +491,6 @@ def load(path: str, options: RunOptions, validate: bool) -> Model: ...
 
 def describe(model: object, name: str, folder: str) -> Description: ...
 
-version: str = '0.1.0'
+version: str
 
-target: str = 'x86-64-v3'
+target: str

@@ -69,8 +69,9 @@ class KilnBackend(Backend):
     @classmethod
     def run_node(cls, node: onnx.NodeProto, inputs: Any, device: str = "CPU", outputs_info: Sequence[tuple[Any, Any]] | None = None,
                  **kwargs: Any) -> tuple[Any, ...]:
-        """A model of one node; of a node alone nobody knows the types of its outputs, so `outputs_info` has them."""
-        opset = int(kwargs.pop("opset_version", onnx.defs.onnx_opset_version()))
+        """A model of one node; types of outputs that cannot be inferred are told by `outputs_info`. Without `opset_version` the operator
+        is that of its newest definition."""
+        opset = int(kwargs.pop("opset_version", 0)) or onnx.defs.get_schema(node.op_type, node.domain).since_version
         return cls.run_model(_model_of(node, [_array(value) for value in inputs], outputs_info, opset), inputs, device, **kwargs)
 
     @classmethod

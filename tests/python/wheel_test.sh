@@ -33,6 +33,7 @@ done
 env -i "$tmp/moved/bin/python3" "$here/alone.py" "$root/examples/masked_softmax.graph" "$tmp/cache" built
 
 # Without as and ld, where a mount namespace is to be had: the VM, with one notice.
+# shellcheck disable=SC2016  # for the shell in the namespace
 hide='for tool in as ld; do for dir in /usr/local/bin /usr/bin /bin; do [ ! -e $dir/$tool ] || mount --bind "$1/nothing" $dir/$tool; done; done; shift; exec "$@"'
 : >"$tmp/nothing" # it cannot be executed
 chmod 000 "$tmp/nothing"
