@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/catch_exceptions.h"
 #include "base/file_system.h"
+#include "base/real_path.h"
 #include "base/status_macros.h"
 #include "kiln/package.h"
 
@@ -68,7 +69,7 @@ class CallbackFile : public ReadableFile {
 
 PackageSource PackageSource::File(absl::string_view path) {
   std::string name(path);
-  return PackageSource(name, [name] { return RealFileSystem().OpenRead(name); });
+  return PackageSource(name, [name] { return RealFileSystem().OpenRead(RealPath(name)); });
 }
 
 PackageSource PackageSource::Descriptor(int descriptor) {

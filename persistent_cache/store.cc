@@ -14,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "base/catch_exceptions.h"
 #include "base/log.h"
+#include "base/real_path.h"
 #include "base/status_macros.h"
 #include "persistent_cache/directory.h"
 
@@ -130,7 +131,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(FileSystem& files, StoreOptio
 
 void Store::OpenLayers() {
   for (const std::string& path : options_.packs) {
-    auto pack = Pack::Open(files_, path, options_.trust);
+    auto pack = Pack::Open(files_, RealPath(path), options_.trust);
     if (pack.ok()) {
       packs_.push_back(*std::move(pack));
     } else {

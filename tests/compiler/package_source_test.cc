@@ -106,6 +106,9 @@ TEST_F(PackageSourceTest, FromEverywhere) {
   Make(3 << 20);
   KILN_EXPECT_OK(Works(PackageSource::File(path_)));
   KILN_EXPECT_OK(Works(PackageSource::File(path_), {.read = true}));
+  const std::string link = dir_.File("current.kiln");
+  ASSERT_EQ(symlink("m.kiln", link.c_str()), 0);
+  KILN_EXPECT_OK(Works(PackageSource::File(link)));
   const int descriptor = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   lseek(descriptor, 5, SEEK_SET);
   KILN_EXPECT_OK(Works(PackageSource::Descriptor(descriptor)));

@@ -2,6 +2,7 @@
 #include "persistent_cache/pack.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <random>
 
@@ -131,7 +132,9 @@ TEST_F(PackTest, EveryTruncationIsNoticedAndForgedIndexesStayInside) {
 TEST_F(PackTest, StoreLooksIntoPacksFirstAndWorksWithoutADirectory) {
   const auto key = SigningKey::FromPem(kPem);
   StoreOptions options;
-  options.packs = {Write(*EncodePack(Entries(3), &*key)), dir_.File("absent")};
+  const std::string link = dir_.File("current");
+  ASSERT_EQ(symlink(Write(*EncodePack(Entries(3), &*key)).c_str(), link.c_str()), 0);
+  options.packs = {link, dir_.File("absent")};
   options.trust = Known();
   const auto store = Store::Open(RealFileSystem(), options);  // no directory
   ASSERT_TRUE(store.ok()) << store.status();
