@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that a user names may be symbolic links, as in `current.kiln -> v7.kiln`; FileSystem opens none.
+// Files that a user names may be symbolic links, as in `current.kiln -> v7.kiln`; FileSystem opens
+// none.
 #ifndef KILN_BASE_REAL_PATH_H_
 #define KILN_BASE_REAL_PATH_H_
 
