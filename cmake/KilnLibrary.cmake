@@ -82,6 +82,12 @@ function(kiln_compile_in_groups target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
 
+# Sources that a program may have in place of the library's, so they are compiled alone: lists of devices, of which
+# tests/second_device has others.
+function(kiln_replaceable)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 function(kiln_library)
   cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME" "SRCS;DEPS")
   kiln_sources(sources ${ARG_SRCS})
