@@ -9,8 +9,7 @@
 # FILE is an ONNX model, or Kiln's text (.graph). TARGETS: levels of CPUs that code is made for; without them that of the
 # machine that builds. OPTIONS: further flags of `kiln compile`, such as --dim batch=8 or --shapes FILE. The package is
 # NAME.kiln in the current binary directory, where the macro NAME_PACKAGE says, and the target's property KILN_PACKAGE;
-# who installs the program installs it beside it. STATIC: it lies in a static library, and the program needs no file;
-# that library is linked with libkiln, which loads packages from memory.
+# who installs the program installs it beside it. STATIC: it lies in a static library, and the program needs no file.
 #
 # What the model reads (external data, --shapes, --machine) is remembered: a change makes the package anew, and no change
 # makes nothing. Needs the program kiln, C++17, and a generator that takes depfiles (Ninja, Makefiles).
@@ -52,7 +51,7 @@ __asm__(
     add_library(${name} STATIC "${source}")
     set_source_files_properties("${source}" PROPERTIES OBJECT_DEPENDS "${package}")
     set(scope PUBLIC)
-    target_link_libraries(${name} PUBLIC kiln::compiler_c)
+    target_link_libraries(${name} PUBLIC kiln::runtime_c)
   else()
     add_library(${name} INTERFACE)
     set(scope INTERFACE)

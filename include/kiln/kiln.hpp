@@ -279,14 +279,6 @@ inline Model Compile(const std::string& path, const kiln_compile_options* option
   return Model(made);
 }
 
-// A package in memory, which is read where it lies and must stay. libkiln.so alone.
-inline Model LoadPackage(const void* data, size_t size) {
-  kiln_model* made = nullptr;
-  Check(kiln_compile_bytes(
-      data, size, "package.kiln", nullptr, [](void*) {}, nullptr, nullptr, &made));
-  return Model(made);
-}
-
 inline Model LoadPackage(const std::string& path, const kiln_run_options* options = nullptr,
                          bool validate = false) {
   kiln_model* made = nullptr;
@@ -301,6 +293,14 @@ inline Model LoadPackage(const kiln_package_source& source,
   kiln_model* made = nullptr;
   Check(kiln_load_package_from(&source, options, package, &made));
   return Model(made);
+}
+
+// In memory, where it is read and must stay.
+inline Model LoadPackage(const void* data, size_t size, const kiln_run_options* options = nullptr) {
+  kiln_package_source source = kiln_package_source_default();
+  source.data = data;
+  source.size = static_cast<int64_t>(size);
+  return LoadPackage(source, options);
 }
 
 }  // namespace kiln::cpp
