@@ -370,9 +370,11 @@ absl::StatusOr<Model> LoadPackage(const PackageSource& source, const RunOptions&
 
 absl::StatusOr<Model> LoadPackage(absl::string_view path, const RunOptions& options,
                                   PackageValidation validate) {
-  PackageOptions package;
-  package.validate = validate;
-  return LoadPackage(PackageSource::File(path), options, package);
+  return CatchExceptions("loading the package", [&] {  // the source's name is memory too
+    PackageOptions package;
+    package.validate = validate;
+    return LoadPackage(PackageSource::File(path), options, package);
+  });
 }
 
 }  // namespace kiln

@@ -93,6 +93,7 @@ void Print(const CompileFlags& flags, const Outcome& outcome) {
                               {"ms", outcome.ms},
                               {"measured", outcome.measured},
                               {"package_bytes", outcome.package_bytes},
+                              {"signer", outcome.signer},
                               {"targets", list}};
     if (!outcome.shard.is_null()) results["shard"] = outcome.shard;
     PrintJson("compile", flags.common, std::move(results));

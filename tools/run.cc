@@ -169,6 +169,11 @@ int Run(const RunFlags& flags) {
   const absl::StatusOr<std::shared_ptr<Watch>> watch = Watch::Create(flags.watch);
   if (!watch.ok()) return Fail(watch.status(), kExitIo);
   if (*watch != nullptr) (*watch)->Attach(*options);
+  if (!flags.trust.empty() && !absl::EndsWith(flags.model, ".kiln")) {
+    return Fail(absl::InvalidArgumentError(absl::StrCat("--trust: \"", flags.model,
+                                                        "\" is a model; packages are signed")),
+                kExitUsage);
+  }
   const absl::StatusOr<Subject> model = Subject::Open(flags, *options);
   if (!model.ok()) return Fail(model.status(), ModelExit(model.status()));
   ModelFlags compiled;
