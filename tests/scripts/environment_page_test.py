@@ -31,7 +31,9 @@ class EnvironmentPageTest(unittest.TestCase):
     maxDiff = None
 
     def test_it_has_what_is_read_and_nothing_else(self):
-        read = read_by(COMPONENTS, READ, {".cc", ".h"})
+        constants = set(re.findall(r"\bKILN_\w+", (ROOT / "include" / "kiln" / "kiln.h").read_text()))  # that generated code names
+        read = {name: path for name, path in read_by(COMPONENTS, READ, {".cc", ".h"}).items()
+                if name not in constants and not name.endswith("_")}
         self.assertGreater(len(read), 20)
         named = documented()
         self.assertEqual(len(named), len(set(named)), "a variable stands in two rows")
