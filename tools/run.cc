@@ -170,8 +170,8 @@ int Run(const RunFlags& flags) {
   if (!watch.ok()) return Fail(watch.status(), kExitIo);
   if (*watch != nullptr) (*watch)->Attach(*options);
   if (!flags.trust.empty() && !absl::EndsWith(flags.model, ".kiln")) {
-    return Fail(absl::InvalidArgumentError(absl::StrCat("--trust: \"", flags.model,
-                                                        "\" is a model; packages are signed")),
+    return Fail(absl::InvalidArgumentError(
+                    absl::StrCat("--trust: \"", flags.model, "\" is a model; packages are signed")),
                 kExitUsage);
   }
   const absl::StatusOr<Subject> model = Subject::Open(flags, *options);
