@@ -34,8 +34,9 @@ absl::StatusOr<PackageSource> SourceOf(const kiln_package_source& given) {
   if (given.data != nullptr)
     return PackageSource::Memory(given.data, static_cast<size_t>(given.size), std::move(owner),
                                  name);
-  const auto read = [call = given.read, user = given.user](int64_t offset, void* into,
-                                                           int64_t bytes) -> absl::Status {
+  // `owner`: what the reader uses is not released while it may be called.
+  const auto read = [call = given.read, user = given.user, owner = std::move(owner)](
+                        int64_t offset, void* into, int64_t bytes) -> absl::Status {
     const int32_t failed = call(user, offset, into, bytes);
     if (failed == 0) return absl::OkStatus();
     return absl::UnavailableError(

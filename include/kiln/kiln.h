@@ -288,8 +288,8 @@ typedef struct kiln_package_source {
   /* The `bytes` bytes from `offset` on; called within the call, on its thread. Not 0: it failed. As
    * for a package that is encrypted: what this gives is plain, and in memory only. */
   int32_t (*read)(void* user, int64_t offset, void* into, int64_t bytes);
-  /* When nothing needs `data` any more, on whichever thread that is; NULL: the caller keeps it as
-   * long as the model. On an error it is called before the call returns. */
+  /* When nothing needs `data` or calls `read` any more, on whichever thread that is; NULL: the caller
+   * keeps it as long as the model. On an error it is called before the call returns. */
   kiln_release_fn release;
   void* user; /* given to both */
 } kiln_package_source;

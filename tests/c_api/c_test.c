@@ -364,6 +364,19 @@ static int32_t no_bytes(void* user, int64_t offset, void* into, int64_t bytes) {
   return 7;
 }
 
+/* What a reader is given, which `release` takes from it. */
+struct held {
+  int reads, releases;
+};
+static int32_t read_while_held(void* user, int64_t offset, void* into, int64_t bytes) {
+  struct held* const held = user;
+  (void)offset, (void)into, (void)bytes;
+  CHECK(held->releases == 0);
+  ++held->reads;
+  return 7;
+}
+static void release_held(void* user) { ++((struct held*)user)->releases; }
+
 static void test_package_sources(void) {
   kiln_model* model = NULL;
   int calls = 0;
@@ -389,6 +402,16 @@ static void test_package_sources(void) {
   FAILS(kiln_load_package_from(&source, NULL, NULL, &model), KILN_UNAVAILABLE,
         "its reader failed with 7");
   CHECK(calls == 3);
+  struct held held = {0, 0};
+  source.read = read_while_held;
+  source.release = release_held;
+  source.user = &held;
+  FAILS(kiln_load_package_from(&source, NULL, NULL, &model), KILN_UNAVAILABLE,
+        "its reader failed with 7");
+  CHECK(held.reads == 1 && held.releases == 1);
+  source.read = no_bytes;
+  source.release = NULL;
+  source.user = &calls;
   kiln_package_options options = kiln_package_options_default();
   options.trusted_signers = "nobody";
   FAILS(kiln_load_package_from(&source, NULL, &options, &model), KILN_INVALID_ARGUMENT,
