@@ -44,7 +44,7 @@ def private_names(path):
         for pattern in (TYPE, DECLARED):
             names.update(pattern.findall(part))
         for block in ENUMERATORS.findall(part):
-            names.update(re.findall(r'\b(k?\w+)\b', block))
+            names.update(re.findall(r'\w+', block))
     names.update(m for line in re.findall(r'^static [^\n]*', text, re.M) for m in DECLARED.findall(line))
     return names - {'operator', 'class', 'struct'}  # an operator goes with the type that it is for
 

@@ -24,21 +24,14 @@ namespace HWY_NAMESPACE {
 template <typename T>
 inline constexpr bool kFloat = std::is_floating_point_v<T>;
 
-// The unsigned type in which arithmetic on T wraps.
+// The unsigned type of T's size; a floating-point type itself.
 template <typename T>
-struct WrapType {
-  using type = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;
-};
-template <>
-struct WrapType<float> {
-  using type = float;
-};
-template <>
-struct WrapType<double> {
-  using type = double;
-};
+using Signless =
+    typename std::conditional_t<kFloat<T>, std::type_identity<T>, std::make_unsigned<T>>::type;
+
+// The type in which arithmetic on T wraps.
 template <typename T>
-using Wrap = typename WrapType<T>::type;
+using Wrap = std::conditional_t<(sizeof(T) < 4), uint32_t, Signless<T>>;
 
 struct Add {
   template <typename T>
@@ -364,21 +357,8 @@ constexpr ReduceFns ReduceLoops() {
 
 // ---- Finding a loop.
 
-// Where the sign of an integer does not matter to the bits of a result, one loop is for both types.
-template <typename T>
-struct SignlessType {
-  using type = std::make_unsigned_t<T>;
-};
-template <>
-struct SignlessType<float> {
-  using type = float;
-};
-template <>
-struct SignlessType<double> {
-  using type = double;
-};
-template <typename T>
-using Signless = typename SignlessType<T>::type;
+// Where the sign of an integer does not matter to the bits of a result, the loop of Signless<T> is
+// for both types.
 
 template <typename T>
 OpFn FindFloatOnly(ScalarOp op) {
