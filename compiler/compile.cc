@@ -19,7 +19,7 @@
 #include "compiler/model_source.h"
 #include "compiler/shared_models.h"
 #include "compiler/variants.h"
-#include "exec/package.h"
+#include "exec/package/package.h"
 #include "graph/updatable.h"
 
 namespace kiln {

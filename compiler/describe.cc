@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "compiler/model_bytes.h"
 #include "compiler/model_source.h"
-#include "exec/package.h"
+#include "exec/package/package.h"
 #include "kiln/compile.h"
 
 namespace kiln {

@@ -14,9 +14,9 @@
 #include "compiler/compile_script.h"
 #include "compiler/kernel_entry.h"
 #include "compiler/kernel_key.h"
-#include "exec/package.h"
-#include "exec/package_file.h"
-#include "exec/packaged_script.h"
+#include "exec/package/package.h"
+#include "exec/package/package_file.h"
+#include "exec/package/packaged_script.h"
 #include "exec/ports.h"
 #include "exec/script.h"
 #include "exec/support/kernel_code.h"
@@ -132,6 +132,15 @@ absl::Status PackageWriter::Add(Target target, const Variant& variant) {
   }
   *all.add_variants() = std::move(stored);
   return absl::OkStatus();
+}
+
+void PackageWriter::AddPacked(const PackagedWeights::Packed& packed) {
+  packaged::PackedConstant& made = *package_.add_packed();
+  made.set_blob(packed.key.blob);
+  made.set_offset(packed.key.offset);
+  made.set_bytes(packed.key.bytes);
+  made.set_layout(packed.key.layout);
+  made.set_packed(Stored(packed.bytes).blob());
 }
 
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes a package (exec/package.h) of Programs and of kernels that a cache holds.
+// Makes a package (exec/package/package.h) of Programs and of kernels that a cache holds.
 //
 //   PackageWriter writer(inputs, outputs, options.math);
 //   KILN_RETURN_IF_ERROR(writer.Add(*Target::Parse("x86-64-v3"), variant));  // any number of them
@@ -23,7 +23,8 @@
 #include "base/target.h"
 #include "base/tensor.h"
 #include "compiler/machine_of.h"
-#include "exec/package.pb.h"
+#include "exec/package/package.pb.h"
+#include "exec/package/packaged_weights.h"
 #include "exec/provider.h"
 #include "persistent_cache/entry.h"
 #include "persistent_cache/key.h"
@@ -50,6 +51,9 @@ class PackageWriter {
   // guards the first counts. The callees of a script are those of CompileScript (compile_script.h).
   // kUnimplemented: a step of it is a function of the caller's.
   absl::Status Add(Target target, const Variant& variant);
+
+  // A constant of a variant that was added, as a library operator wants it (packaged_weights.h).
+  void AddPacked(const PackagedWeights::Packed& packed);
 
   // Hands on the file, piece by piece. Kernels that `store` has no code of are left to the VM.
   // kInvalidArgument: nothing was added; kFailedPrecondition: libcrypto or libzstd is not

@@ -28,6 +28,7 @@
 #include "tools/lock.h"
 #include "tools/model_graphs.h"
 #include "tools/model_kernels.h"
+#include "tools/pack_weights.h"
 #include "tools/progress.h"
 #include "tools/report.h"
 #include "tools/shard.h"
@@ -41,7 +42,7 @@ struct CompileFlags {
   CommonOptions common;
   ModelFlags model;
   std::string output, depfile, shard, locked, header, sign;
-  bool zstd = false;
+  bool zstd = false, no_packed_weights = false;
   bool cache_only = false;
   int jobs = 0;
 };
@@ -62,7 +63,7 @@ const char* Count(const absl::StatusOr<KernelService::Kept>& kept, Totals& total
 }
 
 // What was made of which kernels.
-struct Outcome {
+struct CompileOutcome {
   Totals all;
   std::map<std::string, Totals> targets;
   double ms = 0;
@@ -72,7 +73,7 @@ struct Outcome {
   nlohmann::json shard = nullptr;
 };
 
-void Print(const CompileFlags& flags, const Outcome& outcome) {
+void PrintOutcome(const CompileFlags& flags, const CompileOutcome& outcome) {
   nlohmann::json list = nlohmann::json::array();
   for (const auto& [name, totals] : outcome.targets) {
     list.push_back({{"name", name},
@@ -146,7 +147,7 @@ absl::Status CheckFlags(const CompileFlags& flags) {
 
 // As many at a time as -j and the CPUs allow, and make, where it runs this.
 void Build(const CompileFlags& flags, KernelService& service, const std::vector<KernelJob>& jobs,
-           Outcome& outcome) {
+           CompileOutcome& outcome) {
   int threads = Processors();
   if (flags.jobs > 0) threads = std::min(flags.jobs, threads);
   const char* const makeflags = secure_getenv("MAKEFLAGS");
@@ -193,13 +194,14 @@ absl::StatusOr<std::string> Dependencies(const CompileFlags& flags, const Compil
 }
 
 // What is written: a package, or where that is null the pack of a part.
-struct Output {
+struct CompileOutput {
   PackageWriter* package = nullptr;
   PackageWriteOptions how;
   const std::vector<KernelJob>& jobs;
 };
 
-absl::Status Write(const Output& output, Store& store, const PackageWriter::AppendFn& append) {
+absl::Status Write(const CompileOutput& output, Store& store,
+                   const PackageWriter::AppendFn& append) {
   if (output.package != nullptr) return output.package->Write(store, output.how, append);
   std::vector<CacheKey> keys;
   for (const KernelJob& job : output.jobs) keys.push_back(KernelPreimage(job.identity).Key());
@@ -217,8 +219,8 @@ absl::StatusOr<std::string> HeaderOf(const CompileFlags& flags, const CompileOpt
 }
 
 // Writes the output, and before it its header and depfile; the exit code.
-int WriteOutput(const CompileFlags& flags, const CompileOptions& options, const Output& output,
-                Store& store, Outcome& outcome) {
+int WriteOutput(const CompileFlags& flags, const CompileOptions& options,
+                const CompileOutput& output, Store& store, CompileOutcome& outcome) {
   if (!flags.depfile.empty()) {
     const absl::StatusOr<std::string> text = Dependencies(flags, options, store);
     if (!text.ok()) return Fail(text.status(), UsageExit(text.status()));
@@ -264,7 +266,7 @@ int CompileModel(const CompileFlags& flags) {
   auto jobs =
       KernelsOfModel(flags.model, flags.common, tune, /*keep=*/true, whole ? &package : nullptr);
   if (!jobs.ok()) return Fail(jobs.status(), ModelExit(jobs.status()));
-  Outcome outcome;
+  CompileOutcome outcome;
   if (!flags.shard.empty()) {
     const Shard shard = *Shard::Parse(flags.shard);
     outcome.shard = {{"index", shard.index},
@@ -282,12 +284,17 @@ int CompileModel(const CompileFlags& flags) {
   outcome.measured = tune.measured;
   if (!flags.output.empty()) {
     outcome.signer = SignerOf(*key);
+    if (package != nullptr && !flags.zstd && !flags.no_packed_weights) {
+      const absl::Status packed =
+          PackWeights(flags.model, flags.common, flags.output, *service->store(), *package);
+      if (!packed.ok()) return Fail(packed, kExitIo);
+    }
     const PackageWriteOptions how{key->has_value() ? &**key : nullptr, flags.zstd};
     const int exit =
         WriteOutput(flags, *options, {package.get(), how, *jobs}, *service->store(), outcome);
     if (exit != kExitOk) return exit;
   }
-  Print(flags, outcome);
+  PrintOutcome(flags, outcome);
   const Totals& all = outcome.all;
   if (all.failed == 0) return kExitOk;
   if (all.error.ok()) return kExitDiffers;
@@ -307,6 +314,9 @@ void AddCompile(Flags& command) {
   command.Option("--sign", flags->sign, "Sign the package with this Ed25519 key (PEM)").File();
   command.Switch("--zstd", flags->zstd,
                  "Compress constants in the package; they are not mapped then");
+  command.Switch("--no-packed-weights", flags->no_packed_weights,
+                 "Leave out weights as library operators pack them on this CPU: a smaller package, "
+                 "which each process packs anew");
   command.Switch("--cache-only", flags->cache_only, "Fill the kernel cache");
   AddModelFlags(command, flags->model);
   command

@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/file_system.h"
 #include "base/parse_message.h"
-#include "exec/package.h"
+#include "exec/package/package.h"
 #include "nlohmann/json.hpp"
 #include "persistent_cache/settings.h"
 #include "persistent_cache/signature.h"
@@ -61,7 +61,7 @@ void ListVariants(const google::protobuf::RepeatedPtrField<packaged::Variant>& v
   }
 }
 
-json KernelsOf(const Package& package) {
+json ListKernels(const Package& package) {
   json list = json::array();
   const Pack& pack = package.file().pack();
   for (const Pack::Row& row : pack.rows()) {
@@ -79,17 +79,22 @@ json KernelsOf(const Package& package) {
 }
 
 json ConstantsOf(const packaged::Package& package) {
+  std::set<int> packed;
+  for (const packaged::PackedConstant& constant : package.packed())
+    packed.insert(constant.packed());
   json list = json::array();
-  for (const packaged::Blob& blob : package.blobs()) {
+  for (int k = 0; k < package.blobs_size(); ++k) {
+    const packaged::Blob& blob = package.blobs(k);
     list.push_back({{"offset", blob.offset()},
                     {"bytes", blob.bytes()},
                     {"stored", blob.stored()},
-                    {"compression", blob.codec() == 0 ? "none" : "zstd"}});
+                    {"compression", blob.codec() == 0 ? "none" : "zstd"},
+                    {"packed", packed.count(k) != 0}});
   }
   return list;
 }
 
-json TargetsOf(const Package& package) {
+json ListTargets(const Package& package) {
   json list = json::array();
   for (const Package::Target& target : package.targets()) {
     list.push_back({{"name", target.name},
@@ -122,7 +127,7 @@ void PrintTable(const json& list, const std::vector<std::string>& columns) {
   std::cout << Table(rows);
 }
 
-void Print(const json& results) {
+void PrintPackage(const json& results) {
   PrintPorts(results["inputs"], "input ");
   PrintPorts(results["outputs"], "output");
   const json& package = results["package"];
@@ -137,7 +142,7 @@ void Print(const json& results) {
   PrintTable(results["targets"], {"name", "variants", "kernels", "unvalidated", "bytes"});
   PrintTable(package["variants"], {"target", "part", "kernels", "constants", "parts", "guards"});
   PrintTable(package["kernels"], {"key", "target", "bytes", "validated", "schedule"});
-  PrintTable(package["constants"], {"offset", "bytes", "stored", "compression"});
+  PrintTable(package["constants"], {"offset", "bytes", "stored", "compression", "packed"});
 }
 
 }  // namespace
@@ -160,20 +165,20 @@ int InspectPackage(const std::string& path, const CommonOptions& common) {
                   {"opset", nullptr},
                   {"nodes", 0},
                   {"unsupported", json::array()},
-                  {"targets", TargetsOf(**package)},
+                  {"targets", ListTargets(**package)},
                   {"package",
                    {{"format", kPackageVersion},
                     {"bytes", (*package)->file().size()},
                     {"signer", SignerOf(path, **package)},
                     {"variants", variants},
-                    {"kernels", KernelsOf(**package)},
+                    {"kernels", ListKernels(**package)},
                     {"constants", ConstantsOf((*package)->stored())}}}};
   for (const PortInfo& port : (*package)->inputs()) results["inputs"].push_back(ToJson(port));
   for (const PortInfo& port : (*package)->outputs()) results["outputs"].push_back(ToJson(port));
   if (common.json) {
     PrintJson("inspect", common, results);
   } else {
-    Print(results);
+    PrintPackage(results);
   }
   return kExitOk;
 }

@@ -11,7 +11,7 @@
 #include "base/npy.h"
 #include "base/status_macros.h"
 #include "compiler/compile.h"
-#include "exec/package.h"
+#include "exec/package/package.h"
 #include "graph/reference/interpreter.h"
 #include "nlohmann/json.hpp"
 #include "persistent_cache/signature.h"
@@ -56,10 +56,10 @@ absl::StatusOr<Files> ParseFiles(const std::string& flag, const std::vector<std:
 }
 
 // A model file, or a package.
-class Subject {
+class RunSubject {
  public:
-  static absl::StatusOr<Subject> Open(const RunFlags& flags, CompileOptions& options) {
-    Subject subject;
+  static absl::StatusOr<RunSubject> Open(const RunFlags& flags, CompileOptions& options) {
+    RunSubject subject;
     if (absl::EndsWith(flags.model, ".kiln")) {
       PackageOptions package;
       if (flags.validate == "first_use") package.validate = PackageValidation::kFirstUse;
@@ -157,7 +157,7 @@ int ReportFault(const RunFlags& flags, const Watch& watch) {
   return kExitDiffers;
 }
 
-int Run(const RunFlags& flags) {
+int RunModel(const RunFlags& flags) {
   absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
   if (flags.watch.any() && flags.common.device == "reference") {
@@ -174,7 +174,7 @@ int Run(const RunFlags& flags) {
                     absl::StrCat("--trust: \"", flags.model, "\" is a model; packages are signed")),
                 kExitUsage);
   }
-  const absl::StatusOr<Subject> model = Subject::Open(flags, *options);
+  const absl::StatusOr<RunSubject> model = RunSubject::Open(flags, *options);
   if (!model.ok()) return Fail(model.status(), ModelExit(model.status()));
   ModelFlags compiled;
   compiled.model = flags.model;
@@ -276,7 +276,7 @@ void AddRun(Flags& command) {
   AddConstShapeFlag(command, flags->common);
   AddRunningFlags(command, flags->common);
   AddWatchFlags(command, flags->watch);
-  command.Runs([flags] { return Run(*flags); });
+  command.Runs([flags] { return RunModel(*flags); });
 }
 
 }  // namespace kiln

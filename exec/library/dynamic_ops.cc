@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
@@ -161,6 +162,11 @@ struct SliceOrder {
   }
 };
 
+// Not a template: of each element type it would be 6 KB of code.
+void StableSort(std::vector<int64_t>& order, absl::FunctionRef<bool(int64_t, int64_t)> before) {
+  std::stable_sort(order.begin(), order.end(), before);
+}
+
 Results Unique(const Attributes& attributes, const Tensor& x) {
   const Around a(x, Attr(attributes, "axis"));
   struct Kind {
@@ -173,8 +179,7 @@ Results Unique(const Attributes& attributes, const Tensor& x) {
     const SliceOrder<T> order{data, a};
     std::vector<int64_t> sorted(static_cast<size_t>(a.extent));
     std::iota(sorted.begin(), sorted.end(), 0);
-    std::stable_sort(sorted.begin(), sorted.end(),
-                     [&](int64_t p, int64_t q) { return order.Compare(p, q) < 0; });
+    StableSort(sorted, [&](int64_t p, int64_t q) { return order.Compare(p, q) < 0; });
     for (size_t i = 0; i < sorted.size(); ++i) {
       const bool same = i > 0 && order.Compare(sorted[i - 1], sorted[i]) == 0 &&
                         !order.HasNan(sorted[i]);  // NaN equals nothing
@@ -248,7 +253,7 @@ std::vector<int64_t> Survivors(const T* boxes, const T* scores, int64_t n,
     if (!limits.score || scores[i] > *limits.score) order.push_back(i);
   }
   // A NaN score is the worst: a strict order needs a place for it.
-  std::stable_sort(order.begin(), order.end(), [&](int64_t p, int64_t q) {
+  StableSort(order, [&](int64_t p, int64_t q) {
     return scores[p] > scores[q] || (scores[p] == scores[p] && scores[q] != scores[q]);
   });
   std::vector<int64_t> kept;

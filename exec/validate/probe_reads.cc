@@ -10,20 +10,21 @@
 #include "kernel/operands.h"
 
 namespace kiln {
+
+struct ReadRange {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  int64_t most = std::numeric_limits<int64_t>::min();
+};
+
 namespace {
 
 size_t At(int32_t i) { return static_cast<size_t>(i); }
 
 int64_t FloorDiv(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
-struct Range {
-  int64_t least = std::numeric_limits<int64_t>::max();
-  int64_t most = std::numeric_limits<int64_t>::min();
-};
-
 // Where an index can lie, for coordinates in their extents.
-Range RangeOf(const IndexExpr& index, const std::vector<int64_t>& extents) {
-  Range range{index.offset, index.offset};
+ReadRange RangeOf(const IndexExpr& index, const std::vector<int64_t>& extents) {
+  ReadRange range{index.offset, index.offset};
   for (const IndexExpr::Term& term : index.terms) {
     const int64_t extent = extents[At(term.dim)];
     const int64_t first = term.extent ? extent * term.coef : 0;
@@ -60,7 +61,7 @@ void ForEachOperand(const ExprNode& node, Fn&& fn) {
   }
 }
 
-void AddStrays(const Kernel& kernel, const ExprNode& read, const std::vector<Range>& ranges,
+void AddStrays(const Kernel& kernel, const ExprNode& read, const std::vector<ReadRange>& ranges,
                const std::vector<int64_t>& extents, std::vector<StrayRead>& strays) {
   const std::vector<int32_t>& dims = OperandDims(kernel, read);
   for (size_t axis = 0; axis < dims.size(); ++axis) {
@@ -73,7 +74,7 @@ void AddStrays(const Kernel& kernel, const ExprNode& read, const std::vector<Ran
 }  // namespace
 
 struct ReadFollower::Reach {
-  std::vector<Range> axes;  // empty ranges where the read is never performed
+  std::vector<ReadRange> axes;  // empty ranges where the read is never performed
 };
 
 // One coordinate of the walk, and what is known there.
@@ -164,9 +165,9 @@ std::vector<StrayRead> ReadFollower::Strays(const std::vector<int64_t>& extents)
   }
   for (const ExprId id : open_) {
     const ExprNode& read = expr_.node(id);
-    std::vector<Range> ranges;
+    std::vector<ReadRange> ranges;
     for (const IndexExpr& index : read.index)
-      ranges.push_back(index.load >= 0 ? Range{0, 0} : RangeOf(index, extents));
+      ranges.push_back(index.load >= 0 ? ReadRange{0, 0} : RangeOf(index, extents));
     AddStrays(kernel_, read, ranges, extents, strays);
   }
   if (!guarded_.empty()) FollowGuarded(extents, strays);
@@ -220,7 +221,7 @@ void ReadFollower::Visit(Walk& walk, std::vector<Reach>& reached) const {
     const ExprNode& read = expr_.node(guarded_[k]);
     for (size_t axis = 0; axis < read.index.size(); ++axis) {
       const int64_t index = IndexAt(read.index[axis], walk.coordinates, walk.extents);
-      Range& range = reached[k].axes[axis];
+      ReadRange& range = reached[k].axes[axis];
       range = {std::min(range.least, index), std::max(range.most, index)};
     }
   }

@@ -131,6 +131,7 @@ const Row kRows[] = {
     {"compile", "-j", "{M} -q --cache-only -j 0", 2, "", "-j"},
     {"compile", "--sign", "{M} -q --cache-only --sign {N}", 2, "", "--sign and --zstd"},
     {"compile", "--zstd", "{M} -q --cache-only --zstd", 2, "", "--sign and --zstd"},
+    {"compile", "--no-packed-weights", "{M} -q -o {N} --no-packed-weights", 0, "wrote"},
     {"compile", "--depfile", "{M} -q --cache-only --depfile {N}", 2, "", "--output"},
     {"compile", "--header", "{M} -q -o {N} --header {D}/net.h", 0, "wrote"},
     {"compile", "--locked", "{M} -q --cache-only --locked {N}", 7, "", "{N}"},

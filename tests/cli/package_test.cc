@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "exec/package/package.h"
+#include "kiln/model.h"
 #include "nlohmann/json.hpp"
 #include "tests/base/temp_dir.h"
 #include "tests/cli/process.h"
@@ -123,6 +125,60 @@ TEST_F(PackageTest, InspectListsAll) {
   std::string text = Kiln({"inspect", package_}).out;
   for (const char* part : {"format  2, ", "not signed", "x86-64-v4", "none"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
+// Those of a convolution: in the file as the library packs them on this CPU; where they are not, or
+// not whole, packed by whoever runs it. The bits are the same.
+TEST_F(PackageTest, WeightsArePacked) {
+  const std::string model = dir_.File("conv.onnx"), y = dir_.File("z.npy");
+  std::vector<float> w(512 * 128 * 9);
+  for (size_t k = 0; k < w.size(); ++k) w[k] = 0.001f * static_cast<float>(k % 977);
+  std::ofstream(model, std::ios::binary)
+      << OnnxModel(17, OnnxGraph({OnnxNode("Conv", {"x", "w"}, {"y"})},
+                                 {OnnxValue("x", kFloat, {1, 128, 14, 14})},
+                                 {OnnxValue("y", kFloat, {1, 512, 12, 12})},
+                                 {OnnxTensor("w", kFloat, {512, 128, 3, 3}, RawBytes(w))}));
+  const auto run = [&](const std::string& package, std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"run", package, "--input", "x=random:5"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Kiln(arguments);
+  };
+  const auto packed = [](const std::string& package) {
+    const json all = json::parse(Kiln({"inspect", package, "--json"}).out);
+    json list = json::array();
+    for (const json& constant : all["results"]["package"]["constants"])
+      if (constant["packed"].get<bool>()) list.push_back(constant);
+    return list;
+  };
+  const std::string with = dir_.File("with.kiln"), without = dir_.File("without.kiln");
+  const std::string cache = dir_.File("cache");
+  ASSERT_EQ(Kiln({"compile", model, "-q", "-o", with, "--cache-dir", cache}).exit, 0);
+  ASSERT_EQ(
+      Kiln({"compile", model, "-q", "-o", without, "--no-packed-weights", "--cache-dir", cache})
+          .exit,
+      0);
+  ASSERT_EQ(packed(with).size(), 1u);
+  EXPECT_EQ(packed(without).size(), 0u);
+  ASSERT_EQ(run(without, {"--output", "y=@" + y}).exit, 0);
+  const std::vector<std::string> same = {"--expect", "y=@" + y, "--rtol", "0", "--atol", "0"};
+  EXPECT_EQ(run(with, same).exit, 0);
+  // Found, and so not packed: what is kept is what was not found.
+  for (const std::string& package : {with, without}) {
+    const auto opened = Package::Open(PackageSource::File(package));
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    (*opened)->weights().KeepAll();
+    absl::StatusOr<Model> loaded = Model::Create(*opened, {.threads = 2});
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    ASSERT_TRUE(loaded->Run({{"x", Tensor::Allocate(DType::kF32, {1, 128, 14, 14})}}).ok());
+    EXPECT_EQ((*opened)->weights().Kept().size(), package == with ? 0u : 1u);
+  }
+  std::string bytes = Contents(with);
+  const json last = packed(with)[0];  // in a chunk that has nothing of w itself
+  bytes[last["offset"].get<size_t>() + last["bytes"].get<size_t>() - 1] ^= 1;
+  std::ofstream(with, std::ios::binary | std::ios::trunc) << bytes;
+  const ProcessResult damaged = run(with, same);
+  EXPECT_EQ(damaged.exit, 0) << damaged.err;
+  EXPECT_NE(damaged.err.find("packed again"), std::string::npos) << damaged.err;
 }
 
 TEST_F(PackageTest, SignaturesAreDemanded) {

@@ -18,7 +18,7 @@
 #include "compiler/compile_script.h"
 #include "compiler/package_writer.h"
 #include "compiler/variants.h"
-#include "exec/package.h"
+#include "exec/package/package.h"
 #include "graph/text.h"
 #include "kiln/package.h"
 #include "persistent_cache/store.h"

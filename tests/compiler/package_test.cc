@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packages whose programs name the code of other kernels.
-#include "exec/package.h"
+#include "exec/package/package.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

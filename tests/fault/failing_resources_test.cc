@@ -22,7 +22,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "compiler/compile.h"
-#include "exec/package.h"
+#include "exec/package/package.h"
 #include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"

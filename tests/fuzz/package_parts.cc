@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "exec/package.h"
-#include "exec/package_file.h"
+#include "exec/package/package.h"
+#include "exec/package/package_file.h"
 #include "persistent_cache/pack.h"
 
 namespace kiln {

@@ -425,10 +425,17 @@ const FuzzMessageType& PackageMessage() {
       "Blob", {{1, "offset", kInt}, {2, "stored", kInt}, {3, "bytes", kInt}, {4, "codec", kInt}}};
   static const FuzzMessageType target = {
       "packaged.Target", {{1, "name", kText}, {2, "variants", kMessage, &PackagedVariant()}}};
+  static const FuzzMessageType packed = {"PackedConstant",
+                                         {{1, "blob", kInt},
+                                          {2, "offset", kInt},
+                                          {3, "bytes", kInt},
+                                          {4, "layout", kText},
+                                          {5, "packed", kInt}}};
   static const FuzzMessageType package = {"packaged.Package",
                                           {{1, "ports", kMessage, &ProgramMessage()},
                                            {2, "targets", kMessage, &target},
-                                           {3, "blobs", kMessage, &blob}}};
+                                           {3, "blobs", kMessage, &blob},
+                                           {4, "packed", kMessage, &packed}}};
   return package;
 }
 

@@ -35,7 +35,7 @@ struct FuzzMessageType {
   std::vector<FuzzFieldType> fields;
 };
 
-// exec/program.proto, exec/package.proto, compiler/stored.proto.
+// exec/program.proto, exec/package/package.proto, compiler/stored.proto.
 const FuzzMessageType& PackageMessage();
 const FuzzMessageType& StoredModelMessage();
 

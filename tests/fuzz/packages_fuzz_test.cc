@@ -19,7 +19,7 @@
 #include "base/file_system.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "exec/package.h"
+#include "exec/package/package.h"
 #include "persistent_cache/pack.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exec/package_file.h"
+#include "exec/package/package_file.h"
 
 #include <algorithm>
 #include <cstring>

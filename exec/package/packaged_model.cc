@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exec/packaged_model.h"
+#include "exec/package/packaged_model.h"
 
 #include <optional>
 #include <set>

@@ -17,8 +17,8 @@
 //   KILN_RETURN_IF_ERROR(file->ReadChunks(*head.Find("chunks")));
 //   KILN_ASSIGN_OR_RETURN(auto view, file->View(offset, bytes));    // where the constant lies
 //   KILN_RETURN_IF_ERROR(file->Check(offset, bytes));               // before anybody reads it
-#ifndef KILN_EXEC_PACKAGE_FILE_H_
-#define KILN_EXEC_PACKAGE_FILE_H_
+#ifndef KILN_EXEC_PACKAGE_PACKAGE_FILE_H_
+#define KILN_EXEC_PACKAGE_PACKAGE_FILE_H_
 
 #include <atomic>
 #include <cstdint>
@@ -40,6 +40,11 @@ inline constexpr int64_t kPackageHeadBytes = 64;                 // correctness
 inline constexpr int64_t kPackageFooterBytes = 8 + 8 + 16;       // correctness
 inline constexpr int64_t kPackageChunkBytes = int64_t{1} << 20;  // correctness
 inline constexpr int64_t kPackageChunkSums = 16 + 32;            // correctness: XXH3-128, SHA-256
+
+// Bytes of a package's area.
+struct PackageRange {
+  int64_t offset = 0, bytes = 0;
+};
 
 // The head of the area, and what ends the file behind `pack`, which lies behind `area` bytes.
 std::string PackageHead();
@@ -87,4 +92,4 @@ class PackageFile {
 
 }  // namespace kiln
 
-#endif  // KILN_EXEC_PACKAGE_FILE_H_
+#endif  // KILN_EXEC_PACKAGE_PACKAGE_FILE_H_

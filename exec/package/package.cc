@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exec/package.h"
+#include "exec/package/package.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -17,7 +17,7 @@
 #include "base/target.h"
 #include "base/try_allocate.h"
 #include "base/zstd.h"
-#include "exec/packaged_script.h"
+#include "exec/package/packaged_script.h"
 #include "exec/ports.h"
 #include "exec/support/kernel_code.h"
 #include "exec/vm/vm.h"
@@ -153,7 +153,8 @@ absl::Status Package::ReadPorts(const program::Program& ports) {
             absl::StrCat("a port has no name, or the name of another: \"", port.name, "\""));
     }
   }
-  model_ = std::make_shared<PackagedModel>(file_, std::move(inputs), std::move(outputs));
+  weights_ = std::make_shared<PackagedWeights>(file_);
+  model_ = std::make_shared<PackagedModel>(file_, weights_, std::move(inputs), std::move(outputs));
   return absl::OkStatus();
 }
 
@@ -163,6 +164,22 @@ absl::Status Package::ReadTarget() {
   if (target == nullptr) return absl::DataLossError("has no target");
   for (const packaged::Variant& stored : target->variants())
     KILN_RETURN_IF_ERROR(Restore(stored, run_code, *model_));
+  for (const auto& [blob, elements] : blobs_) weights_->Name(elements, blob);
+  for (const packaged::PackedConstant& packed : stored_.packed())
+    KILN_RETURN_IF_ERROR(Restore(packed));
+  return absl::OkStatus();
+}
+
+// That of a constant that the target in use does not have is left alone.
+absl::Status Package::Restore(const packaged::PackedConstant& stored) {
+  if (stored.packed() < 0 || stored.packed() >= stored_.blobs_size())
+    return absl::DataLossError(absl::StrCat("constants: there is no number ", stored.packed()));
+  const auto of = blobs_.find(stored.blob());
+  const packaged::Blob& blob = stored_.blobs(stored.packed());
+  if (of == blobs_.end() || blob.codec() != 0) return absl::OkStatus();
+  KILN_ASSIGN_OR_RETURN(const Tensor bytes, Elements(blob));
+  weights_->Add({stored.blob(), stored.offset(), stored.bytes(), stored.layout()}, bytes,
+                {blob.offset(), blob.stored()});
   return absl::OkStatus();
 }
 
@@ -223,7 +240,8 @@ absl::StatusOr<std::shared_ptr<PackagedModel>> Package::Restore(const packaged::
     return absl::DataLossError("the ports of a part cannot be read");
   KILN_ASSIGN_OR_RETURN(std::vector<PortInfo> inputs, GetPorts(ports.inputs()));
   KILN_ASSIGN_OR_RETURN(std::vector<PortInfo> outputs, GetPorts(ports.outputs()));
-  auto made = std::make_shared<PackagedModel>(file_, std::move(inputs), std::move(outputs));
+  auto made =
+      std::make_shared<PackagedModel>(file_, weights_, std::move(inputs), std::move(outputs));
   for (const packaged::Variant& variant : stored.variants())
     KILN_RETURN_IF_ERROR(Restore(variant, run_code, *made));
   return made;

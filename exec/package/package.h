@@ -4,7 +4,8 @@
 //   absl::StatusOr<kiln::Model> model = kiln::LoadPackage("resnet50.kiln");
 //   auto y = model->Run({{"x", x}});
 //
-// The file (package_file.h) holds constants, which are mapped, and a pack
+// The file (package_file.h) holds constants, which are mapped, some of them as library operators
+// want them too (packaged_weights.h), and a pack
 // (persistent_cache/pack.h): the entry PackagePreimage() with the Programs of each target
 // (package.proto), and an entry for each kernel, as in the cache. Everything but constants is
 // checked before anything runs, constants before the first run of a variant that has them; code is
@@ -18,8 +19,8 @@
 //
 // Inputs that break the guards of all stored variants are kNotFound, with the guard's text. Code in
 // a package runs as you: load packages of those whose programs you would run.
-#ifndef KILN_EXEC_PACKAGE_H_
-#define KILN_EXEC_PACKAGE_H_
+#ifndef KILN_EXEC_PACKAGE_PACKAGE_H_
+#define KILN_EXEC_PACKAGE_PACKAGE_H_
 
 #include <cstdint>
 #include <map>
@@ -29,9 +30,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "exec/package.pb.h"
-#include "exec/package_file.h"
-#include "exec/packaged_model.h"
+#include "exec/package/package.pb.h"
+#include "exec/package/package_file.h"
+#include "exec/package/packaged_model.h"
+#include "exec/package/packaged_weights.h"
 #include "exec/provider.h"
 #include "exec/validate/validator.h"
 #include "kiln/model.h"
@@ -65,6 +67,8 @@ class Package : public VariantProvider {
       const std::vector<InputInfo>& inputs) override {
     return model_->Get(inputs);
   }
+  PackedConstants* packed_constants() override { return weights_.get(); }
+  PackagedWeights& weights() { return *weights_; }
   // What the file says.
   const packaged::Package& stored() const { return stored_; }
   const PackageFile& file() const { return *file_; }
@@ -107,12 +111,14 @@ class Package : public VariantProvider {
   absl::StatusOr<Tensor> Restore(const packaged::Constant& stored,
                                  std::vector<PackageRange>& unchecked);
   absl::StatusOr<Tensor> Elements(const packaged::Blob& blob);
+  absl::Status Restore(const packaged::PackedConstant& stored);
   absl::StatusOr<std::shared_ptr<KernelHandle>> Kernel(const program::KernelDef& def,
                                                        const program::KernelChoice& choice,
                                                        bool run_code);
 
   std::shared_ptr<PackageFile> file_;
   packaged::Package stored_;
+  std::shared_ptr<PackagedWeights> weights_;                      // named and added to by Open
   std::shared_ptr<PackagedModel> model_;                          // immutable after Open
   std::map<std::string, std::shared_ptr<KernelHandle>> kernels_;  // by key, schedule and text
   std::map<int, Tensor> blobs_;                                   // elements, by index
@@ -124,4 +130,4 @@ class Package : public VariantProvider {
 
 }  // namespace kiln
 
-#endif  // KILN_EXEC_PACKAGE_H_
+#endif  // KILN_EXEC_PACKAGE_PACKAGE_H_

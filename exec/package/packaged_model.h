@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a package has of a model, or of a part of its script: variants, of which the first that fits
 // is handed out when the chunks of the file that its constants lie in have been checked.
-#ifndef KILN_EXEC_PACKAGED_MODEL_H_
-#define KILN_EXEC_PACKAGED_MODEL_H_
+#ifndef KILN_EXEC_PACKAGE_PACKAGED_MODEL_H_
+#define KILN_EXEC_PACKAGE_PACKAGED_MODEL_H_
 
 #include <atomic>
 #include <cstdint>
@@ -10,21 +10,20 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "exec/package_file.h"
+#include "exec/package/package_file.h"
+#include "exec/package/packaged_weights.h"
 #include "exec/provider.h"
 
 namespace kiln {
 
-// Bytes of a package's area.
-struct PackageRange {
-  int64_t offset = 0, bytes = 0;
-};
-
 class PackagedModel : public VariantProvider {
  public:
-  PackagedModel(std::shared_ptr<PackageFile> file, std::vector<PortInfo> inputs,
-                std::vector<PortInfo> outputs)
-      : file_(std::move(file)), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
+  PackagedModel(std::shared_ptr<PackageFile> file, std::shared_ptr<PackagedWeights> weights,
+                std::vector<PortInfo> inputs, std::vector<PortInfo> outputs)
+      : file_(std::move(file)),
+        weights_(std::move(weights)),
+        inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)) {}
 
   // Before the first Get. `unchecked`: what its constants are views of.
   void Add(Variant variant, std::vector<PackageRange> unchecked);
@@ -34,6 +33,7 @@ class PackagedModel : public VariantProvider {
   // kNotFound: there is none for these inputs, with the guard or the extent; kDataLoss: a chunk of
   // the constants is damaged.
   absl::StatusOr<std::shared_ptr<const Variant>> Get(const std::vector<InputInfo>& inputs) override;
+  PackedConstants* packed_constants() override { return weights_.get(); }
 
  private:
   struct Stored {
@@ -44,10 +44,11 @@ class PackagedModel : public VariantProvider {
   absl::Status NoVariant(const std::vector<InputInfo>& inputs, const Guard* broken) const;
 
   const std::shared_ptr<PackageFile> file_;
+  const std::shared_ptr<PackagedWeights> weights_;
   const std::vector<PortInfo> inputs_, outputs_;
   std::vector<std::unique_ptr<Stored>> variants_;  // immutable after the last Add
 };
 
 }  // namespace kiln
 
-#endif  // KILN_EXEC_PACKAGED_MODEL_H_
+#endif  // KILN_EXEC_PACKAGE_PACKAGED_MODEL_H_

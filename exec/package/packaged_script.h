@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Script as packages hold it, and back. A stored one may be by anybody: whatever a run relies on
 // is checked here, but for extents and values, which each step checks (script.cc).
-#ifndef KILN_EXEC_PACKAGED_SCRIPT_H_
-#define KILN_EXEC_PACKAGED_SCRIPT_H_
+#ifndef KILN_EXEC_PACKAGE_PACKAGED_SCRIPT_H_
+#define KILN_EXEC_PACKAGE_PACKAGED_SCRIPT_H_
 
 #include <functional>
 #include <memory>
@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "exec/package.pb.h"
+#include "exec/package/package.pb.h"
 #include "exec/provider.h"
 #include "exec/script.h"
 
@@ -33,4 +33,4 @@ absl::StatusOr<std::shared_ptr<const Script>> RestoreScript(const packaged::Scri
 
 }  // namespace kiln
 
-#endif  // KILN_EXEC_PACKAGED_SCRIPT_H_
+#endif  // KILN_EXEC_PACKAGE_PACKAGED_SCRIPT_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exec/packaged_script.h"
+#include "exec/package/packaged_script.h"
 
 #include <algorithm>
 #include <optional>
