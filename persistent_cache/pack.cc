@@ -156,7 +156,7 @@ absl::Status Pack::CheckSigner(const PackTrust& trust) {
   return absl::PermissionDeniedError(absl::StrCat(
       is_signed ? absl::StrCat("signed with ", ToHex(key), ", which the trust file does not name")
                 : "is not signed",
-      "; code in it would run as you: add its signer to the trust file, or say --trust-unsigned"));
+      "; code in it would run as you: add its signer to the trust file"));
 }
 
 absl::StatusOr<Entry> Pack::Read(const CacheKey& key, const std::string* preimage) const {
