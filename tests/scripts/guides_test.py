@@ -69,7 +69,8 @@ def prepare(folder, kiln, build, installed):
     shutil.copytree(ROOT / "scripts", folder / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "scripts" / "build").write_text("#!/bin/sh\n")
     (folder / "build").mkdir()
-    (folder / "build" / "release").symlink_to(build)
+    for preset in ("release", "demo"):
+        (folder / "build" / preset).symlink_to(build)
     (folder / "home").mkdir()
     if installed:
         (folder / "home" / "kiln").symlink_to(installed)
