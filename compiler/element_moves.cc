@@ -43,7 +43,7 @@ std::optional<StridedView> GatheredRow(const Graph& graph, const Node& node) {
 }
 
 // What part of a value one node up the node's output is, if it is one that lies together.
-std::optional<StridedView> RowOf(const Graph& graph, const Node& node) {
+std::optional<StridedView> MovedRow(const Graph& graph, const Node& node) {
   if (node.op->kind != OpKind::kIndex || node.outputs.size() != 1) return std::nullopt;
   const ValueId output = node.outputs.front();
   std::optional<StridedView> row = node.op->name == absl::string_view("gather")
@@ -99,7 +99,7 @@ void ElementMoves::FindRows(const Group& group) {
   std::set<ValueId> made;
   for (const NodeId id : group.nodes) {
     const Node& node = graph_.node(id);
-    std::optional<StridedView> row = RowOf(graph_, node);
+    std::optional<StridedView> row = MovedRow(graph_, node);
     if (!row || made.count(row->base) != 0 || of_outputs_.count(node.outputs.front()) != 0) return;
     made.insert(node.outputs.front());
     rows.push_back(*std::move(row));

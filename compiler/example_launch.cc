@@ -20,7 +20,7 @@ constexpr int kExpensive = 1000;   // a guard that does not hold, or what is no 
 
 // What values of the symbols have to keep: guards, and extents of a launch that has something to
 // do.
-struct Wanted {
+struct WantedLaunch {
   const std::vector<Guard>* guards = nullptr;
   std::vector<Dim> extents;
 
@@ -43,7 +43,7 @@ struct Wanted {
   }
 };
 
-std::set<std::string> SymbolsOf(const Wanted& wanted) {
+std::set<std::string> SymbolsOf(const WantedLaunch& wanted) {
   std::set<std::string> symbols;
   for (const Guard& guard : *wanted.guards) {
     symbols.merge(guard.Symbols());
@@ -53,7 +53,7 @@ std::set<std::string> SymbolsOf(const Wanted& wanted) {
 }
 
 // The change of one symbol that keeps most, if it keeps more than before.
-std::optional<std::pair<std::string, int64_t>> BestChange(const Wanted& wanted,
+std::optional<std::pair<std::string, int64_t>> BestChange(const WantedLaunch& wanted,
                                                           SymbolValues values) {
   int least = wanted.Broken(values);
   std::optional<std::pair<std::string, int64_t>> best;
@@ -77,7 +77,7 @@ std::optional<std::pair<std::string, int64_t>> BestChange(const Wanted& wanted,
 }
 
 // Changes one symbol at a time, as long as that keeps more.
-SymbolValues Mended(const Wanted& wanted, SymbolValues values) {
+SymbolValues Mended(const WantedLaunch& wanted, SymbolValues values) {
   for (int round = 0; round < kMostRounds && wanted.Broken(values) > 0; ++round) {
     const auto change = BestChange(wanted, values);
     if (!change.has_value()) break;
@@ -88,7 +88,7 @@ SymbolValues Mended(const Wanted& wanted, SymbolValues values) {
 
 // Values under which all guards hold: one for all symbols, or mended.
 std::optional<SymbolValues> ValuesFor(const std::vector<Guard>& guards) {
-  const Wanted wanted{&guards, {}};
+  const WantedLaunch wanted{&guards, {}};
   const std::set<std::string> symbols = SymbolsOf(wanted);
   for (const bool mend : {false, true}) {
     for (const int64_t first : {7, 16, 64, 1, 2, 3, 12, 48, 256}) {
@@ -103,7 +103,7 @@ std::optional<SymbolValues> ValuesFor(const std::vector<Guard>& guards) {
 
 void SetExample(const std::vector<Guard>& guards, const SymbolValues& usual,
                 const program::KernelThunk& thunk, program::KernelDef& def) {
-  Wanted wanted{&guards, {}};
+  WantedLaunch wanted{&guards, {}};
   for (const std::string& text : thunk.dims()) {
     absl::StatusOr<Dim> dim = Dim::Parse(text);
     if (!dim.ok()) return;

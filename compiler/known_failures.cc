@@ -10,7 +10,7 @@ namespace kiln {
 namespace {
 
 // By which version nothing was found, and for which example.
-constexpr char kUnvalidated[] = "unvalidated";
+constexpr char kUnvalidatedMeta[] = "unvalidated";
 constexpr char kExample[] = "example";
 // The limits of a build, in milliseconds.
 constexpr char kTime[] = "limit_ms";
@@ -33,15 +33,15 @@ bool IsKnownToFail(const Entry& entry, const Attempt& attempt) {
     return !AllowsMore(meta[kTime], attempt.options.kernel_timeout_ms) &&
            !AllowsMore(meta[kCpuTime], attempt.options.kernel_cpu_ms);
   }
-  const auto version = meta.find(kUnvalidated);
+  const auto version = meta.find(kUnvalidatedMeta);
   return version == meta.end() || (version->second == absl::StrCat(kValidationVersion) &&
                                    (example.empty() || meta[kExample] == FormatClass(example)));
 }
 
 absl::Status KnownFailure(const Entry& entry) {
   const std::string text = absl::StrCat(*entry.Find("failure"), " (known from the cache)");
-  return MetaOf(entry).count(kUnvalidated) != 0 ? absl::UnimplementedError(text)
-                                                : absl::InternalError(text);
+  return MetaOf(entry).count(kUnvalidatedMeta) != 0 ? absl::UnimplementedError(text)
+                                                    : absl::InternalError(text);
 }
 
 std::map<std::string, std::string> MetaOfTimeOut(const CompileOptions& options) {
@@ -50,7 +50,7 @@ std::map<std::string, std::string> MetaOfTimeOut(const CompileOptions& options) 
 }
 
 std::map<std::string, std::string> MetaOfUnvalidated(const std::vector<int64_t>& example) {
-  return {{kUnvalidated, absl::StrCat(kValidationVersion)}, {kExample, FormatClass(example)}};
+  return {{kUnvalidatedMeta, absl::StrCat(kValidationVersion)}, {kExample, FormatClass(example)}};
 }
 
 bool IsUnvalidated(const absl::Status& why) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMaxEntries = 16;
 
-const InputInfo* Find(const std::vector<InputInfo>& inputs, const std::string& name) {
+const InputInfo* FindInput(const std::vector<InputInfo>& inputs, const std::string& name) {
   const auto found = std::find_if(inputs.begin(), inputs.end(),
                                   [&](const InputInfo& input) { return input.name == name; });
   return found == inputs.end() ? nullptr : &*found;
@@ -25,7 +25,7 @@ bool IsUnknown(const Tensor& tensor) {
 
 bool Agree(const std::map<std::string, Tensor>& values, const std::vector<InputInfo>& inputs) {
   return std::all_of(values.begin(), values.end(), [&](const auto& named) {
-    const InputInfo* input = Find(inputs, named.first);
+    const InputInfo* input = FindInput(inputs, named.first);
     if (input == nullptr || IsUnknown(input->tensor)) return false;
     return CompareBits(input->tensor, named.second).ok;
   });
@@ -35,7 +35,7 @@ bool Agree(const std::map<std::string, Tensor>& values, const std::vector<InputI
 bool HaveShapes(const Graph& graph, const std::vector<InputInfo>& inputs) {
   return std::all_of(graph.inputs().begin(), graph.inputs().end(), [&](ValueId id) {
     const Value& wanted = graph.value(id);
-    const InputInfo* input = Find(inputs, wanted.name);
+    const InputInfo* input = FindInput(inputs, wanted.name);
     if (input == nullptr || input->tensor.shape().size() != wanted.shape.size()) return false;
     return std::equal(wanted.shape.begin(), wanted.shape.end(), input->tensor.shape().begin(),
                       [](const Dim& dim, int64_t extent) {

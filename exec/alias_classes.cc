@@ -15,7 +15,7 @@ using Space = PlacementProblem::Space;
 using Access = PlacementProblem::Access;
 using Step = PlacementProblem::Step;
 
-constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+constexpr int64_t kNoLaunch = std::numeric_limits<int64_t>::max();
 
 // A view whose output is not all of its buffer.
 bool IsPart(const PlacementProblem& p, const Step& step) {
@@ -105,7 +105,7 @@ class Former {
   struct Node {
     int32_t parent = 0;
     int64_t offset = 0;  // in the parent
-    int64_t first = kNever, last = -1;
+    int64_t first = kNoLaunch, last = -1;
     int64_t written = -1;  // by a launch, last
   };
 

@@ -66,7 +66,7 @@ uint64_t ChecksumOf(const Tensor& tensor) {
 }
 
 // Bytes that belong together: a buffer, scratch, or a gap.
-struct Part {
+struct AreaPart {
   int64_t begin = 0, bytes = 0;  // of the area
   bool gap = false, scratch = false;
   std::string name;  // of a gap: what lies before or after it
@@ -88,9 +88,9 @@ struct Area {
   bool Has(const void* address) const { return address >= data && address < data + size; }
 
   // Cuts the area into parts; `used` in order, from 0 on.
-  void SetParts(const std::vector<Part>& used) {
+  void SetParts(const std::vector<AreaPart>& used) {
     int64_t end = 0;
-    for (const Part& part : used) {
+    for (const AreaPart& part : used) {
       const int64_t begin = part.begin + kGap;
       const std::string beside =
           end == 0 ? absl::StrCat("before ", part.name) : absl::StrCat("after ", parts.back().name);
@@ -115,7 +115,7 @@ struct Area {
   uint8_t* data = nullptr;
   int64_t size = 0;
   std::vector<uint8_t> copy;
-  std::vector<Part> parts;  // all bytes
+  std::vector<AreaPart> parts;  // all bytes
 };
 
 // Memory for a run of the plan, and what is looked at around each launch.
@@ -165,7 +165,7 @@ class Sandbox final : public LaunchWatch {
             launch, absl::StrCat("writes to its input ", i, ", ", NameOf(launch.step.operands[i])));
     }
     for (const Area& area : areas_) {
-      for (const Part& part : area.parts) {
+      for (const AreaPart& part : area.parts) {
         const bool near = part.gap || thorough_ || IsWritten(launch, area, part);
         if (!near || part.scratch) continue;
         if (const std::optional<int64_t> at = area.Changed(part.begin, part.bytes))
@@ -217,7 +217,7 @@ class Sandbox final : public LaunchWatch {
     return differs;
   }
 
-  static bool IsWritten(const WatchedLaunch& launch, const Area& area, const Part& part) {
+  static bool IsWritten(const WatchedLaunch& launch, const Area& area, const AreaPart& part) {
     return std::any_of(launch.outputs.begin(), launch.outputs.end(), [&](const Tensor& output) {
       const auto* const at = static_cast<const uint8_t*>(output.data());
       return output.num_elements() > 0 && at >= area.data + part.begin &&
@@ -227,7 +227,7 @@ class Sandbox final : public LaunchWatch {
 
   absl::Status CompareAll(const std::string& who) {
     for (const Area& area : areas_) {
-      for (const Part& part : area.parts) {
+      for (const AreaPart& part : area.parts) {
         if (part.scratch || !area.Changed(part.begin, part.bytes)) continue;
         unclear_ = true;
         return absl::InternalError(absl::StrCat("check_first_run: after ", who, " ", part.name,
@@ -247,7 +247,7 @@ class Sandbox final : public LaunchWatch {
   absl::Status Place(const BoundTensors& inputs, const std::shared_ptr<Runtime>& runtime,
                      const std::shared_ptr<std::atomic<int64_t>>& count) {
     KILN_ASSIGN_OR_RETURN(Area * arena, Add(plan_->arena_bytes(), runtime, count));
-    std::vector<Part> used;
+    std::vector<AreaPart> used;
     for (const ArenaRange& range : plan_->arena_ranges()) {
       const bool scratch = range.buffer < 0;
       used.push_back(

@@ -47,7 +47,7 @@ absl::StatusOr<Shape> CheckShape(const Strings& texts) {
   return CheckDims(texts);
 }
 
-Dim BytesOf(DType type, const Shape& shape) {
+Dim PortBytes(DType type, const Shape& shape) {
   return Product(shape) * Dim(static_cast<int64_t>(SizeOf(type)));
 }
 
@@ -156,7 +156,7 @@ class Checker {
       }
       const CheckedPort& p = ports[static_cast<size_t>(made.index)];
       if (p.buffer != i) return Invalid("port \"", p.name, "\" names buffer ", p.buffer);
-      made.bytes = BytesOf(p.type, p.shape);
+      made.bytes = PortBytes(p.type, p.shape);
       return absl::OkStatus();
     };
     switch (made.kind) {
@@ -414,7 +414,7 @@ class Checker {
       view.inputs.push_back({port.buffer, Dim(), port.type, port.shape, {}});
       port.buffer = static_cast<int32_t>(made_->buffers.size());
       made_->buffers.push_back({program::Buffer::OUTPUT, static_cast<int32_t>(i),
-                                BytesOf(port.type, port.shape), port.name, source.device});
+                                PortBytes(port.type, port.shape), port.name, source.device});
       view.outputs.push_back({port.buffer, Dim(), port.type, port.shape, {}});
       made_->thunks.push_back(std::move(view));
     }

@@ -28,12 +28,12 @@ absl::Status Wrong(const T&... text) {
 }
 
 // Bytes of memory.
-struct Extent {
+struct ByteExtent {
   int32_t space = kArena;
   int64_t begin = 0, end = 0;
 };
 
-bool Meet(const Extent& a, const Extent& b) {
+bool Meet(const ByteExtent& a, const ByteExtent& b) {
   return a.space == b.space && std::max(a.begin, b.begin) < std::min(a.end, b.end);
 }
 
@@ -216,18 +216,18 @@ class Verifier {
   }
 
   // Where the plan and the caller have put the bytes of an access.
-  absl::StatusOr<Extent> Locate(const Access& access, int64_t lane) const {
+  absl::StatusOr<ByteExtent> Locate(const Access& access, int64_t lane) const {
     const int32_t b = access.buffer;
     const Placement::Place& place = placed_.places[static_cast<size_t>(b)];
     if (place.root < 0 || static_cast<size_t>(place.root) >= p_.buffers.size())
       return Wrong("buffer ", b, " lies in buffer ", place.root, ", which does not exist");
-    if (access.begin == access.end) return Extent{};
+    if (access.begin == access.end) return ByteExtent{};
     const auto root = static_cast<size_t>(place.root);
     if (access.begin < 0 || access.end > buffer(b).bytes || place.offset < 0 ||
         place.offset > p_.buffers[root].bytes - buffer(b).bytes)
       return Wrong("buffer ", b, " does not fit into buffer ", root);
     int64_t base = place.offset;
-    Extent extent;
+    ByteExtent extent;
     switch (p_.buffers[root].space) {
       case Space::kTemporary: {
         const int64_t offset = placed_.arena_offset[root], step = placed_.arena_step[root];
@@ -256,8 +256,9 @@ class Verifier {
     return extent;
   }
 
-  absl::StatusOr<std::vector<Extent>> LocateAll(const std::vector<Access>& accesses, int64_t lane) {
-    std::vector<Extent> extents;
+  absl::StatusOr<std::vector<ByteExtent>> LocateAll(const std::vector<Access>& accesses,
+                                                    int64_t lane) {
+    std::vector<ByteExtent> extents;
     for (const Access& access : accesses) {
       KILN_ASSIGN_OR_RETURN(extents.emplace_back(), Locate(access, lane));
     }
@@ -287,7 +288,7 @@ class Verifier {
   }
 
   // The bytes of an access are the same in both states. `whole`: and something wrote all of them.
-  absl::Status Compare(const Content& content, const Access& access, const Extent& extent,
+  absl::Status Compare(const Content& content, const Access& access, const ByteExtent& extent,
                        bool whole) {
     const int64_t size = access.end - access.begin;
     const TagMap& memory = memory_[extent.space];
@@ -312,8 +313,8 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  static bool InPlace(const Step& step, size_t read, size_t write, const Extent& from,
-                      const Extent& to) {
+  static bool InPlace(const Step& step, size_t read, size_t write, const ByteExtent& from,
+                      const ByteExtent& to) {
     const std::pair<int32_t, int32_t> pair(read, write);
     return std::find(step.in_place.begin(), step.in_place.end(), pair) != step.in_place.end() &&
            step.reads[read].dense && step.writes[write].dense &&
@@ -328,8 +329,8 @@ class Verifier {
                owned_[static_cast<size_t>(b.buffer)].owner;
   }
 
-  absl::Status CheckOperands(const Step& step, const std::vector<Extent>& reads,
-                             const std::vector<Extent>& writes, const Extent& scratch) {
+  absl::Status CheckOperands(const Step& step, const std::vector<ByteExtent>& reads,
+                             const std::vector<ByteExtent>& writes, const ByteExtent& scratch) {
     for (size_t w = 0; w < writes.size(); ++w) {
       const Access& write = step.writes[w];
       const Placement::Place& place = placed_.places[static_cast<size_t>(write.buffer)];
@@ -350,18 +351,18 @@ class Verifier {
       }
     }
     for (const auto* extents : {&reads, &writes}) {
-      for (const Extent& extent : *extents) {
+      for (const ByteExtent& extent : *extents) {
         if (Meet(extent, scratch)) return Wrong("its scratch lies in one of its operands");
       }
     }
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Extent> Scratch(size_t t, int64_t lane) const {
+  absl::StatusOr<ByteExtent> Scratch(size_t t, int64_t lane) const {
     const int64_t bytes = p_.steps[t].scratch;
-    if (bytes == 0) return Extent{};
+    if (bytes == 0) return ByteExtent{};
     const int64_t offset = placed_.scratch_offset[t], step = placed_.scratch_step[t];
-    const Extent made{kArena, offset + lane * step, offset + lane * step + bytes};
+    const ByteExtent made{kArena, offset + lane * step, offset + lane * step + bytes};
     const bool lanes = repeat_[t] != nullptr && repeat_[t]->lanes > 1;
     if (offset < 0 || offset % kArenaAlignment != 0 || step % kArenaAlignment != 0 ||
         (step != 0) != lanes || made.end > placed_.memory.peak)
@@ -374,8 +375,8 @@ class Verifier {
     const Access &from = p_.steps[t].reads[0], &to = p_.steps[t].writes[0];
     if (to.begin == to.end) return absl::OkStatus();
     const Access source = {from.buffer, from.begin, from.begin + to.end - to.begin, true, 1};
-    KILN_ASSIGN_OR_RETURN(const Extent there, Locate(source, 0));
-    KILN_ASSIGN_OR_RETURN(const Extent here, Locate(to, 0));
+    KILN_ASSIGN_OR_RETURN(const ByteExtent there, Locate(source, 0));
+    KILN_ASSIGN_OR_RETURN(const ByteExtent here, Locate(to, 0));
     const Content old = ContentOf(source, 0), made = ContentOf(to, 0);
     if (placed_.copies[t]) {
       KILN_RETURN_IF_ERROR(Compare(old, source, there, /*whole=*/true));
@@ -411,9 +412,9 @@ class Verifier {
   }
 
   absl::Status WalkLaunch(size_t t, const Step& step, int64_t lane, bool again) {
-    KILN_ASSIGN_OR_RETURN(const std::vector<Extent> reads, LocateAll(step.reads, lane));
-    KILN_ASSIGN_OR_RETURN(const std::vector<Extent> writes, LocateAll(step.writes, lane));
-    KILN_ASSIGN_OR_RETURN(const Extent scratch, Scratch(t, lane));
+    KILN_ASSIGN_OR_RETURN(const std::vector<ByteExtent> reads, LocateAll(step.reads, lane));
+    KILN_ASSIGN_OR_RETURN(const std::vector<ByteExtent> writes, LocateAll(step.writes, lane));
+    KILN_ASSIGN_OR_RETURN(const ByteExtent scratch, Scratch(t, lane));
     for (size_t i = 0; i < reads.size(); ++i) {
       const Access& read = step.reads[i];
       KILN_RETURN_IF_ERROR(Compare(ContentOf(read, lane), read, reads[i], read.dense));
@@ -460,7 +461,7 @@ class Verifier {
     for (size_t t = repeat.begin; t < repeat.end; ++t) {
       const Step& step = p_.steps[t];
       for (const auto* accesses : {&step.reads, &step.writes}) {
-        KILN_ASSIGN_OR_RETURN(const std::vector<Extent> extents, LocateAll(*accesses, 0));
+        KILN_ASSIGN_OR_RETURN(const std::vector<ByteExtent> extents, LocateAll(*accesses, 0));
         for (size_t i = 0; i < extents.size(); ++i) {
           const int32_t root = placed_.places[static_cast<size_t>((*accesses)[i].buffer)].root;
           if (extents[i].space == kArena)
@@ -468,7 +469,7 @@ class Verifier {
                         placed_.arena_step[static_cast<size_t>(root)]);
         }
       }
-      KILN_ASSIGN_OR_RETURN(const Extent scratch, Scratch(t, 0));
+      KILN_ASSIGN_OR_RETURN(const ByteExtent scratch, Scratch(t, 0));
       same &= add(scratch.begin, scratch.end, placed_.scratch_step[t]);
     }
     if (!same || (distance != 0 && high - low > distance))
@@ -480,7 +481,7 @@ class Verifier {
     for (size_t b = 0; b < p_.buffers.size(); ++b) {
       if (p_.buffers[b].space != Space::kOutput) continue;
       const Access all = {static_cast<int32_t>(b), 0, p_.buffers[b].bytes, true, 1};
-      KILN_ASSIGN_OR_RETURN(const Extent extent, Locate(all, 0));
+      KILN_ASSIGN_OR_RETURN(const ByteExtent extent, Locate(all, 0));
       const absl::Status status = Compare(ContentOf(all, 0), all, extent, /*whole=*/false);
       if (!status.ok())
         return absl::Status(status.code(), absl::StrCat(status.message(), " (at the end)"));

@@ -22,7 +22,7 @@ bool Near(double number, double exact) {
 }
 
 // value = factor * product of `factors`.
-struct Product {
+struct FactorList {
   double factor = 1;
   std::vector<ValueId> factors;
 };
@@ -33,7 +33,7 @@ class Matcher {
   Matcher(const Graph& graph, ValueId x) : graph_(graph), x_(x) {}
 
   std::optional<ActivationPattern> Match(ValueId result) {
-    const Product product = Flatten(result);
+    const FactorList product = Flatten(result);
     if (product.factors.size() != 2) return std::nullopt;
     for (const int k : {0, 1}) {
       if (product.factors[static_cast<size_t>(k)] != x_) continue;
@@ -59,13 +59,13 @@ class Matcher {
     return &graph_.node(id);
   }
 
-  Product Flatten(ValueId value) {
-    Product product;
+  FactorList Flatten(ValueId value) {
+    FactorList product;
     Multiply(value, product, kMaxDepth);
     return product;
   }
 
-  void Multiply(ValueId value, Product& product, int depth) {
+  void Multiply(ValueId value, FactorList& product, int depth) {
     const std::optional<double> number = NumberOf(graph_.value(value));
     if (number) {
       product.factor *= *number;
@@ -93,7 +93,7 @@ class Matcher {
   }
 
   bool IsMultipleOfX(ValueId value, double factor) {
-    const Product product = Flatten(value);
+    const FactorList product = Flatten(value);
     return Near(product.factor, factor) && product.factors == std::vector<ValueId>{x_};
   }
 
@@ -124,13 +124,13 @@ class Matcher {
 
   bool IsGeluPolynomial(ValueId value) {
     constexpr double kCubic = 0.044715;  // correctness
-    const Product product = Flatten(value);
+    const FactorList product = Flatten(value);
     if (!Near(product.factor, std::sqrt(2 / M_PI)) || product.factors.size() > 2) return false;
     if (product.factors.size() == 1) {  // c * (x + 0.044715 x^3)
       const Node* add = Enter(product.factors[0], "add");
       if (add == nullptr) return false;
       const ValueId cube = add->inputs[add->inputs[0] == x_ ? 1 : 0];
-      const Product cubic = Flatten(cube);
+      const FactorList cubic = Flatten(cube);
       return (add->inputs[0] == x_ || add->inputs[1] == x_) && Near(cubic.factor, kCubic) &&
              cubic.factors == std::vector<ValueId>{x_, x_, x_};
     }
@@ -138,7 +138,7 @@ class Matcher {
       if (product.factors[k] != x_) continue;
       const std::optional<ValueId> square = MinusNumber(product.factors[1 - k], 1);
       if (!square) continue;
-      const Product squared = Flatten(*square);
+      const FactorList squared = Flatten(*square);
       return Near(squared.factor, kCubic) && squared.factors == std::vector<ValueId>{x_, x_};
     }
     return false;
@@ -148,7 +148,7 @@ class Matcher {
   std::optional<ActivationPattern> Swish(double factor, ValueId bell) {
     const Node* sigmoid = Enter(bell, "sigmoid");
     if (factor != 1 || sigmoid == nullptr) return std::nullopt;
-    const Product product = Flatten(sigmoid->inputs[0]);
+    const FactorList product = Flatten(sigmoid->inputs[0]);
     if (product.factors != std::vector<ValueId>{x_}) return std::nullopt;
     return ActivationPattern{"swish", {product.factor}, {}};
   }

@@ -16,6 +16,7 @@
 #include "base/status_macros.h"
 #include "fusion/literal.h"
 #include "fusion/pass.h"
+#include "fusion/rewrite.h"
 #include "graph/graph.h"
 #include "graph/op.h"
 #include "graph/tensors.h"
@@ -23,8 +24,6 @@
 
 namespace kiln {
 namespace {
-
-bool Is(const Node& node, absl::string_view op) { return node.op->name == op; }
 
 // What follows the operator: y[c] * factor[c] + term[c], c running over the channels.
 struct Affine {
@@ -120,7 +119,7 @@ int64_t RunOf(const Weighted& w) {
 }
 
 // Sets element i of `to`, rounded; false if that makes a number infinite or NaN.
-bool Set(Tensor& to, int64_t i, double value) {
+bool SetElement(Tensor& to, int64_t i, double value) {
   const auto rounded = static_cast<float>(value);
   static_cast<float*>(to.data())[i] = rounded;
   return std::isfinite(rounded);
@@ -164,7 +163,7 @@ std::optional<ValueId> Folded(Graph& graph, const Weighted& w, const Affine& aff
     const auto k = static_cast<size_t>(c);
     const double old =
         has_bias ? static_cast<double>(static_cast<const float*>(bias.data())[c]) : 0;
-    finite = Set(shifted, c, old * affine.factor[k] + affine.term[k]) && finite;
+    finite = SetElement(shifted, c, old * affine.factor[k] + affine.term[k]) && finite;
   }
   if (!finite) return std::nullopt;
   GraphBuilder b(&graph);

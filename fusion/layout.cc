@@ -22,6 +22,7 @@
 #include "base/status_macros.h"
 #include "fusion/node_analysis.h"
 #include "fusion/pass.h"
+#include "fusion/rewrite.h"
 #include "fusion/strided_view.h"
 #include "graph/graph.h"
 #include "graph/op.h"
@@ -31,7 +32,6 @@
 namespace kiln {
 namespace {
 
-bool Is(const Node& node, absl::string_view op) { return node.op->name == op; }
 bool IsConvOfBytes(const Node& node) {
   return Is(node, "conv_integer") || Is(node, "qlinear_conv");
 }

@@ -11,12 +11,12 @@
 #include "fusion/activation_pattern.h"
 #include "fusion/literal.h"
 #include "fusion/node_reads.h"
+#include "fusion/rewrite.h"
 #include "graph/op.h"
 
 namespace kiln {
 namespace {
 
-bool Is(const Node& node, absl::string_view op) { return node.op->name == op; }
 bool IsConvOfBytes(const Node& node) {
   return Is(node, "conv_integer") || Is(node, "qlinear_conv");
 }
@@ -101,8 +101,8 @@ std::optional<LibraryPostOp> UnaryPostOp(const Graph& graph, const Node& node, V
 }
 
 // What the calls found so far make of nodes and values.
-struct Found {
-  explicit Found(const Graph& graph)
+struct FoundCalls {
+  explicit FoundCalls(const Graph& graph)
       : taken(graph.nodes().size()), hidden(graph.values().size()), read(graph.values().size()) {}
   std::vector<bool> taken;   // nodes that belong to a call
   std::vector<bool> hidden;  // values within a call, which nothing writes
@@ -114,7 +114,7 @@ size_t Index(ValueId id) { return static_cast<size_t>(id.v); }
 // Follows the chain of nodes behind one operator.
 class Chain {
  public:
-  Chain(const Graph& graph, const std::vector<std::vector<NodeId>>& users, Found& found,
+  Chain(const Graph& graph, const std::vector<std::vector<NodeId>>& users, FoundCalls& found,
         LibraryCall& call)
       : graph_(graph),
         users_(users),
@@ -315,7 +315,7 @@ class Chain {
 
   const Graph& graph_;
   const std::vector<std::vector<NodeId>>& users_;
-  Found& found_;
+  FoundCalls& found_;
   std::vector<bool>& taken_;
   LibraryCall& call_;
   const Node& op_;
@@ -328,7 +328,7 @@ class Chain {
 
 std::vector<LibraryCall> FindLibraryCalls(const Graph& graph, int level) {
   std::vector<LibraryCall> calls(graph.nodes().size());
-  Found found(graph);
+  FoundCalls found(graph);
   const std::vector<std::vector<NodeId>> users = graph.Users();
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];

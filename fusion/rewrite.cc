@@ -15,7 +15,7 @@
 namespace kiln {
 namespace {
 
-bool Apply(Graph& graph, NodeId id, std::span<const Rule> rules, const PassContext& context) {
+bool ApplyRules(Graph& graph, NodeId id, std::span<const Rule> rules, const PassContext& context) {
   const Node node = graph.node(id);  // a copy: rules add nodes
   if (node.outputs.size() != 1) return false;
   const ValueId from = node.outputs[0];
@@ -43,7 +43,7 @@ absl::StatusOr<bool> Rewrite(Graph& graph, std::span<const Rule> rules,
     const size_t count = graph.nodes().size();
     for (size_t i = 0; i < count; ++i) {
       const NodeId id{static_cast<int32_t>(i)};
-      again = Apply(graph, id, rules, context) || again;
+      again = ApplyRules(graph, id, rules, context) || again;
     }
     if (!again && graph.nodes().size() == count)
       break;  // no rule has left a node that it then did not use

@@ -58,7 +58,7 @@ double MsSince(Clock::time_point start) {
 }
 
 // One setting under measurement.
-struct Subject {
+struct BenchSubject {
   std::string name;
   CompileOptions options;
   std::unique_ptr<Context> context;
@@ -71,9 +71,9 @@ struct Subject {
 };
 
 // `trace`: null, or what compiling and the first run are noted in.
-absl::StatusOr<Subject> Prepare(const Graph& graph, const std::vector<Tensor>& inputs,
-                                const CommonOptions& common, bool plans, TraceFile* trace) {
-  Subject subject;
+absl::StatusOr<BenchSubject> Prepare(const Graph& graph, const std::vector<Tensor>& inputs,
+                                     const CommonOptions& common, bool plans, TraceFile* trace) {
+  BenchSubject subject;
   KILN_ASSIGN_OR_RETURN(subject.options, ToCompileOptions(common));
   CompileOptions& options = subject.options;
   options.kernels = std::make_shared<KernelService>(options);
@@ -109,17 +109,18 @@ absl::StatusOr<Subject> Prepare(const Graph& graph, const std::vector<Tensor>& i
 }
 
 // Runs all subjects in turn, so that a machine that drifts drifts for all.
-absl::Status Measure(std::vector<Subject>& subjects, const BenchFlags& flags, double budget_ms) {
+absl::Status MeasureSubjects(std::vector<BenchSubject>& subjects, const BenchFlags& flags,
+                             double budget_ms) {
   const Clock::time_point start = Clock::now();
   for (int i = -flags.warmup;
        i < 0 || (budget_ms > 0 ? MsSince(start) < budget_ms || i == 0 : i < flags.iters); ++i) {
-    for (Subject& subject : subjects) {
+    for (BenchSubject& subject : subjects) {
       const Clock::time_point run = Clock::now();
       KILN_RETURN_IF_ERROR(subject.context->Run());
       if (i >= 0) subject.rounds.push_back(MsSince(run));
     }
   }
-  for (Subject& subject : subjects) {
+  for (BenchSubject& subject : subjects) {
     subject.ms = subject.rounds;
     std::sort(subject.ms.begin(), subject.ms.end());
   }
@@ -130,7 +131,7 @@ double Mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-nlohmann::json ToJson(const Subject& s) {
+nlohmann::json SubjectToJson(const BenchSubject& s) {
   const PlanReport& plan = s.context->report();
   return {{"latency_ms",
            {{"min", s.ms.front()},
@@ -162,12 +163,12 @@ struct Ratio {
   Interval95 interval;  // of the medians
 };
 
-Ratio RatioOf(const Subject& first, const Subject& other) {
+Ratio RatioOf(const BenchSubject& first, const BenchSubject& other) {
   return {first.ms.front() / other.ms.front(), Quantile(first.ms, 0.5) / Quantile(other.ms, 0.5),
           RatioInterval(first.rounds, other.rounds)};
 }
 
-void PrintRatios(const std::vector<Subject>& subjects) {
+void PrintRatios(const std::vector<BenchSubject>& subjects) {
   for (size_t k = 1; k < subjects.size(); ++k) {
     const Ratio ratio = RatioOf(subjects[0], subjects[k]);
     std::cout << subjects[0].name << " / " << subjects[k].name << ": "
@@ -179,10 +180,10 @@ void PrintRatios(const std::vector<Subject>& subjects) {
   }
 }
 
-nlohmann::json CompareToJson(const std::vector<Subject>& subjects) {
+nlohmann::json CompareToJson(const std::vector<BenchSubject>& subjects) {
   nlohmann::json list = nlohmann::json::array();
-  for (const Subject& subject : subjects) {
-    nlohmann::json row = ToJson(subject);
+  for (const BenchSubject& subject : subjects) {
+    nlohmann::json row = SubjectToJson(subject);
     row["setting"] = subject.name;
     const Ratio ratio = RatioOf(subjects.front(), subject);
     row["ratio"] = {{"minima", ratio.minima},
@@ -195,11 +196,11 @@ nlohmann::json CompareToJson(const std::vector<Subject>& subjects) {
   return list;
 }
 
-void PrintText(const std::vector<Subject>& subjects) {
+void PrintText(const std::vector<BenchSubject>& subjects) {
   std::vector<std::vector<std::string>> rows = {{"setting", "min ms", "p50 ms", "p99 ms",
                                                  "first ms", "kernels", "built", "cached", "vm",
                                                  "launches", "arena"}};
-  for (const Subject& s : subjects) {
+  for (const BenchSubject& s : subjects) {
     const PlanReport& plan = s.context->report();
     rows.push_back(
         {s.name, Short(s.ms.front()), Short(Quantile(s.ms, 0.5)), Short(Quantile(s.ms, 0.99)),
@@ -213,7 +214,7 @@ void PrintText(const std::vector<Subject>& subjects) {
 }
 
 // The plan with the largest arena: where a model is several programs it has several.
-absl::StatusOr<PlanText> LargestPlan(const Subject& subject) {
+absl::StatusOr<PlanText> LargestPlan(const BenchSubject& subject) {
   if (subject.plans->empty()) {
     return absl::InternalError("no plan was made; please report it with the model");
   }
@@ -226,7 +227,7 @@ absl::StatusOr<PlanText> LargestPlan(const Subject& subject) {
 }
 
 // Writes the page of --memory-plan and the trace; `plan` as LargestPlan.
-absl::Status WriteFiles(const BenchFlags& flags, Subject& subject,
+absl::Status WriteFiles(const BenchFlags& flags, BenchSubject& subject,
                         const absl::StatusOr<PlanText>& plan, TraceFile& trace) {
   if (!flags.memory_plan.empty()) {
     const size_t plans = subject.plans->size();
@@ -261,11 +262,11 @@ absl::StatusOr<std::vector<CommonOptions>> Settings(const BenchFlags& flags) {
 }
 
 // What was measured of the first setting, with --profile its launches, and all settings.
-absl::StatusOr<nlohmann::json> Results(const BenchFlags& flags, std::vector<Subject>& subjects,
+absl::StatusOr<nlohmann::json> Results(const BenchFlags& flags, std::vector<BenchSubject>& subjects,
                                        const absl::StatusOr<PlanText>& plan,
                                        const SymbolValues& symbols) {
-  Subject& first = subjects.front();
-  nlohmann::json results = ToJson(first);
+  BenchSubject& first = subjects.front();
+  nlohmann::json results = SubjectToJson(first);
   if (flags.profile) {
     const bool whole = plan.ok() && first.plans->size() == 1;
     KILN_ASSIGN_OR_RETURN(
@@ -311,15 +312,15 @@ std::optional<int> RunWatched(const BenchFlags& flags, const CommonOptions& comm
 int Bench(const BenchFlags& flags, const std::vector<CommonOptions>& settings, double budget,
           const Graph& graph, const std::vector<Tensor>& inputs, TraceFile& trace) {
   if (const auto exit = RunWatched(flags, settings.front(), graph, inputs)) return *exit;
-  std::vector<Subject> subjects;
+  std::vector<BenchSubject> subjects;
   for (const CommonOptions& common : settings) {
     TraceFile* const noted = flags.trace.empty() || !subjects.empty() ? nullptr : &trace;
-    absl::StatusOr<Subject> subject =
+    absl::StatusOr<BenchSubject> subject =
         Prepare(graph, inputs, common, flags.WantsPlans() && subjects.empty(), noted);
     if (!subject.ok()) return Fail(subject.status(), ModelExit(subject.status()));
     subjects.push_back(*std::move(subject));
   }
-  if (const absl::Status done = Measure(subjects, flags, budget); !done.ok())
+  if (const absl::Status done = MeasureSubjects(subjects, flags, budget); !done.ok())
     return Fail(done, ModelExit(done));
   if (!flags.common.json) PrintText(subjects);
   const absl::StatusOr<PlanText> plan = LargestPlan(subjects.front());
@@ -333,7 +334,7 @@ int Bench(const BenchFlags& flags, const std::vector<CommonOptions>& settings, d
   return kExitOk;
 }
 
-int Run(const BenchFlags& flags) {
+int RunBench(const BenchFlags& flags) {
   if (flags.serve && !flags.model.empty())
     return Fail(
         absl::InvalidArgumentError(absl::StrCat("--serve: takes no MODEL, and there is \"",
@@ -404,7 +405,7 @@ void AddBench(Flags& command) {
   AddConstShapeFlag(command, flags->common);
   AddRunningFlags(command, flags->common);
   AddWatchFlags(command, flags->watch);
-  command.Runs([flags] { return Run(*flags); });
+  command.Runs([flags] { return RunBench(*flags); });
 }
 
 }  // namespace kiln

@@ -31,7 +31,7 @@ constexpr char kProbeKernel[] =
     "in 0 f32 [a] dense\n"
     "out 0 f32 [a] dense = add(in0[a], in0[a])\n";
 
-constexpr char kElsewhere[] = "name another one in KILN_CACHE_DIR, or run with --no-cache";
+constexpr char kUseAnotherCache[] = "name another one in KILN_CACHE_DIR, or run with --no-cache";
 
 // Writes, syncs, renames and removes a file, and says how long that took and what clock it has.
 absl::StatusOr<std::string> ProbeWriting(FileSystem& files, const StoreLayout& layout) {
@@ -65,7 +65,7 @@ absl::StatusOr<std::string> ProbeLocks(FileSystem& files, const StoreLayout& lay
 void CheckDisk(FileSystem& files, const Store& store, Checks& checks) {
   const absl::StatusOr<DiskInfo> disk = files.Disk(store.directory());
   if (!disk.ok()) {
-    checks.Add("disk", CheckStatus::kBad, std::string(disk.status().message()), kElsewhere);
+    checks.Add("disk", CheckStatus::kBad, std::string(disk.status().message()), kUseAnotherCache);
     return;
   }
   const bool little = disk->free_bytes < (int64_t{1} << 30);
@@ -98,11 +98,11 @@ void CheckCache(const CacheFlags& flags, Checks& checks) {
   checks.Add("directory", store.ok() ? CheckStatus::kOk : CheckStatus::kBad,
              store.ok() ? absl::StrCat((*store)->directory(), ": ours, and nobody else writes it")
                         : std::string(store.status().message()),
-             kElsewhere);
+             kUseAnotherCache);
   if (store.ok()) {
     CheckDisk(files, **store, checks);
     checks.AddProbe("writing", ProbeWriting(files, (*store)->layout()), CheckStatus::kBad,
-                    kElsewhere);
+                    kUseAnotherCache);
     checks.AddProbe("locks", ProbeLocks(files, (*store)->layout()), CheckStatus::kNote);
   }
   CheckPacks(files, checks);

@@ -22,7 +22,7 @@
 namespace kiln {
 namespace {
 
-nlohmann::json ToJson(const CacheCounts& counts) {
+nlohmann::json CountsToJson(const CacheCounts& counts) {
   return {{"hits", counts.hits},           {"misses", counts.misses},
           {"builds", counts.builds},       {"failures", counts.failures},
           {"evictions", counts.evictions}, {"damaged", counts.damaged},
@@ -195,7 +195,7 @@ int CacheStats(const CacheFlags& flags) {
     allocated += entry.allocated_bytes;
   }
   const CacheStatistics counted = (*store)->Statistics();
-  nlohmann::json results = ToJson(counted.Sum());
+  nlohmann::json results = CountsToJson(counted.Sum());
   results.update({{"directory", (*store)->directory()},
                   {"entries", entries->size()},
                   {"bytes", bytes},
@@ -204,7 +204,8 @@ int CacheStats(const CacheFlags& flags) {
                   {"since", TimeText(counted.since_ns)},
                   {"zeroed", flags.zero},
                   {"targets", nlohmann::json::object()}});
-  for (const auto& [target, counts] : counted.targets) results["targets"][target] = ToJson(counts);
+  for (const auto& [target, counts] : counted.targets)
+    results["targets"][target] = CountsToJson(counts);
   if (flags.zero) {
     const absl::Status done = (*store)->ZeroStatistics();
     if (!done.ok()) return Fail(done, kExitCache);

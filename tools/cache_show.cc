@@ -25,7 +25,7 @@ absl::StatusOr<Entry> ReadByPrefix(Store& store, const std::string& prefix) {
 }
 
 // A section that the entry has, or that the compiler makes again of its kernel ("stmt", "asm").
-absl::StatusOr<std::string> SectionOf(const Entry& entry, const std::string& tag) {
+absl::StatusOr<std::string> PrintedSection(const Entry& entry, const std::string& tag) {
   if (const std::string* const bytes = entry.Find(tag); bytes != nullptr) return *bytes;
   const std::string& preimage = *entry.Find("preimage");
   const std::optional<Target> target = Target::Parse(FieldOf(preimage, "target"));
@@ -128,7 +128,7 @@ int CacheShow(const CacheFlags& flags) {
   const absl::StatusOr<Entry> entry = ReadByPrefix(**store, flags.keys[0]);
   if (!entry.ok()) return Fail(entry.status(), KeyExit(entry.status()));
   if (!flags.emit.empty()) {
-    const absl::StatusOr<std::string> section = SectionOf(*entry, flags.emit);
+    const absl::StatusOr<std::string> section = PrintedSection(*entry, flags.emit);
     if (!section.ok()) return Fail(section.status(), kExitCache);
     std::cout.write(section->data(), static_cast<std::streamsize>(section->size()));
     return kExitOk;

@@ -16,14 +16,14 @@
 namespace kiln {
 namespace {
 
-struct Known {
+struct KnownPreimage {
   CacheKey key{};
   PreimageFields fields;
 };
 
 // The preimages of all entries; those that cannot be read are left out.
-std::vector<Known> ReadAllPreimages(Store& store) {
-  std::vector<Known> known;
+std::vector<KnownPreimage> ReadAllPreimages(Store& store) {
+  std::vector<KnownPreimage> known;
   const absl::StatusOr<std::vector<EntryInfo>> entries = store.List();
   for (const EntryInfo& info : entries.ok() ? *entries : std::vector<EntryInfo>()) {
     const absl::StatusOr<std::string> preimage = store.Peek(info.key, "preimage");
@@ -65,9 +65,9 @@ std::string Shown(const std::string& value, const std::string& other) {
   return value.substr(from, value.find('\n', same) - from);
 }
 
-nlohmann::json Explain(const PreimageFields& wanted, const std::vector<Known>& known) {
-  const Known* nearest = nullptr;
-  for (const Known& entry : known) {
+nlohmann::json Explain(const PreimageFields& wanted, const std::vector<KnownPreimage>& known) {
+  const KnownPreimage* nearest = nullptr;
+  for (const KnownPreimage& entry : known) {
     if (nearest == nullptr || Nearness(wanted, nearest->fields) < Nearness(wanted, entry.fields))
       nearest = &entry;
   }
@@ -87,7 +87,7 @@ nlohmann::json Explain(const PreimageFields& wanted, const std::vector<Known>& k
 }
 
 nlohmann::json Judge(Store& store, const KernelIdentity& identity,
-                     const std::vector<Known>& known) {
+                     const std::vector<KnownPreimage>& known) {
   const Preimage preimage = KernelPreimage(identity);
   nlohmann::json json = {{"key", ToHex(preimage.Key())},
                          {"kernel", KernelSummary(preimage.bytes())}};
@@ -114,7 +114,7 @@ std::string Text(const nlohmann::json& json, const char* name) {
   return json.contains(name) && json[name].is_string() ? json[name].get<std::string>() : "";
 }
 
-void Print(const nlohmann::json& kernel) {
+void PrintKernel(const nlohmann::json& kernel) {
   std::cout << Text(kernel, "key").substr(0, 12) << "  " << Text(kernel, "state") << "  "
             << Fit(Text(kernel, "kernel"), 54) << "\n";
   if (!Text(kernel, "reason").empty()) std::cout << "    " << Text(kernel, "reason") << "\n";
@@ -138,7 +138,7 @@ int CacheWhyMiss(const CacheFlags& flags) {
   tune.store = store->get();
   const auto kernels = KernelsOfModel(flags.model, flags.common, tune);
   if (!kernels.ok()) return Fail(kernels.status(), ModelExit(kernels.status()));
-  const std::vector<Known> known = ReadAllPreimages(**store);
+  const std::vector<KnownPreimage> known = ReadAllPreimages(**store);
   nlohmann::json list = nlohmann::json::array();
   int64_t hits = 0;
   for (const KernelJob& kernel : *kernels) {
@@ -151,7 +151,7 @@ int CacheWhyMiss(const CacheFlags& flags) {
         {{"hits", hits}, {"misses", list.size() - static_cast<size_t>(hits)}, {"kernels", list}});
     return kExitOk;
   }
-  for (const nlohmann::json& kernel : list) Print(kernel);
+  for (const nlohmann::json& kernel : list) PrintKernel(kernel);
   std::cout << hits << " of " << list.size() << " kernels are in the cache\n";
   return kExitOk;
 }

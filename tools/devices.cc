@@ -27,7 +27,7 @@ struct DevicesFlags {
   std::string measure;
 };
 
-int Measure(const DevicesFlags& flags) {
+int MeasureDevices(const DevicesFlags& flags) {
   CompileOptions options;
   options.cache.enabled = false;
   const absl::StatusOr<Machine> machine = MeasureMachine(options);
@@ -41,9 +41,9 @@ int Measure(const DevicesFlags& flags) {
   return kExitOk;
 }
 
-int Run(const DevicesFlags& flags) {
+int RunDevices(const DevicesFlags& flags) {
   if (!flags.measure.empty()) {
-    if (const int exit = Measure(flags); exit != kExitOk) return exit;
+    if (const int exit = MeasureDevices(flags); exit != kExitOk) return exit;
   }
   const int threads = Processors();
   nlohmann::json devices = nlohmann::json::array();
@@ -76,7 +76,7 @@ void AddDevices(Flags& command) {
               "Time small kernels here and write a machine file for --machine")
       .File();
   AddOutputFlags(command, flags->common);
-  command.Runs([flags] { return Run(*flags); });
+  command.Runs([flags] { return RunDevices(*flags); });
 }
 
 }  // namespace kiln

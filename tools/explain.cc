@@ -138,7 +138,7 @@ std::vector<std::string> NamesOnEdges(const std::vector<PlannedPart>& parts) {
   return names;
 }
 
-nlohmann::json ToJson(const PlanSums& sums) {
+nlohmann::json SumsToJson(const PlanSums& sums) {
   return {{"launches", sums.launches},
           {"bytes_walked", sums.walked},
           {"predicted_us", sums.predicted_us}};
@@ -168,8 +168,8 @@ int WhatIf(const Graph& graph, const ExplainFlags& flags, CompileOptions options
                 {{"edge", flags.what_if},
                  {"possible", fused},
                  {"reason", reason},
-                 {"as_it_is", ToJson(as_it_is)},
-                 {"with_it", ToJson(with_it)}}}});
+                 {"as_it_is", SumsToJson(as_it_is)},
+                 {"with_it", SumsToJson(with_it)}}}});
     return kExitOk;
   }
   const auto row = [](const char* name, const PlanSums& sums) {
@@ -193,7 +193,7 @@ absl::Status WriteDot(const std::string& path, const std::vector<PlannedPart>& p
       absl::StrCat("--dot \"", path, "\": cannot be written; is the folder there?"));
 }
 
-int Print(const std::vector<PlannedPart>& parts, const ExplainFlags& flags) {
+int PrintParts(const std::vector<PlannedPart>& parts, const ExplainFlags& flags) {
   Report report;
   for (const PlannedPart& part : parts) {
     const bool print = !flags.common.json && flags.node.empty();
@@ -229,14 +229,14 @@ int Print(const std::vector<PlannedPart>& parts, const ExplainFlags& flags) {
 }
 
 // Inputs and then the parts' times by them.
-absl::Status Measure(const Graph& graph, const ExplainFlags& flags, const CompileOptions& options,
-                     std::vector<PlannedPart>& parts) {
+absl::Status MeasureParts(const Graph& graph, const ExplainFlags& flags,
+                          const CompileOptions& options, std::vector<PlannedPart>& parts) {
   KILN_ASSIGN_OR_RETURN(const std::vector<Tensor> inputs,
                         MakeInputs(graph, flags.inputs, flags.common));
   return MeasureParts(graph, inputs, options, parts);
 }
 
-int Run(const ExplainFlags& flags) {
+int RunExplain(const ExplainFlags& flags) {
   if (flags.library) return ExplainLibrary(flags.model, flags.inputs, flags.common);
   const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
@@ -255,10 +255,10 @@ int Run(const ExplainFlags& flags) {
     if (!written.ok()) return Fail(written, kExitIo);
   }
   if (flags.measure) {
-    const absl::Status measured = Measure(*graph, flags, *options, *parts);
+    const absl::Status measured = MeasureParts(*graph, flags, *options, *parts);
     if (!measured.ok()) return Fail(measured, ModelExit(measured));
   }
-  return Print(*parts, flags);
+  return PrintParts(*parts, flags);
 }
 
 }  // namespace
@@ -280,7 +280,7 @@ void AddExplain(Flags& command) {
                  "FROM:TO: what fusing that edge would change, whether it pays or not");
   command.Switch("--measure", flags->measure, "Also run the model, and time every group");
   AddCommonFlags(command, flags->common);
-  command.Runs([flags] { return Run(*flags); });
+  command.Runs([flags] { return RunExplain(*flags); });
 }
 
 }  // namespace kiln

@@ -15,7 +15,7 @@
 namespace kiln {
 namespace {
 
-nlohmann::json ToJson(const PlannedCall& call) {
+nlohmann::json CallToJson(const PlannedCall& call) {
   nlohmann::json considered = nlohmann::json::array();
   for (const library::Considered& c : call.considered)
     considered.push_back({{"implementation", c.implementation}, {"refusal", c.refusal}});
@@ -24,7 +24,7 @@ nlohmann::json ToJson(const PlannedCall& call) {
           {"code", call.description},  {"packed_bytes", call.packed_bytes}};
 }
 
-void Print(const std::vector<PlannedCall>& calls) {
+void PrintCalls(const std::vector<PlannedCall>& calls) {
   std::vector<std::vector<std::string>> rows = {
       {"call", "operator", "post-ops", "computed by", "code", "packed"}};
   for (const PlannedCall& call : calls) {
@@ -61,11 +61,11 @@ int ExplainLibrary(const std::string& path, const std::vector<std::string>& spec
   const absl::Status ran = RunGraph(*std::move(graph), *inputs, *options).status();
   if (!ran.ok()) return Fail(ran, ModelExit(ran));
   if (!common.json) {
-    Print(calls);
+    PrintCalls(calls);
     return kExitOk;
   }
   nlohmann::json list = nlohmann::json::array();
-  for (const PlannedCall& call : calls) list.push_back(ToJson(call));
+  for (const PlannedCall& call : calls) list.push_back(CallToJson(call));
   PrintJson("explain", common, {{"library", list}});
   return kExitOk;
 }

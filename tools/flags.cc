@@ -81,7 +81,7 @@ std::string ErrorUnlessOneOf(const std::vector<std::string>& values, const std::
                       DidYouMean(text, values));
 }
 
-FlagRow RowOf(const CLI::Option& option, const std::string& name) {
+FlagRow FlagRowOf(const CLI::Option& option, const std::string& name) {
   FlagRow row{absl::StrSplit(name, ','), option.get_description()};
   const int most = option.get_items_expected_max();
   if (most > 0) row.value = option.get_type_name();
@@ -176,7 +176,7 @@ Flags::Flags(std::shared_ptr<CLI::App> app, const Flags* above)
 }
 
 Flag Flags::Declared(CLI::Option* option, const std::string& name) {
-  rows_.push_back(RowOf(*option, name));
+  rows_.push_back(FlagRowOf(*option, name));
   return Flag(option, &rows_.back());
 }
 

@@ -25,7 +25,7 @@
 namespace kiln {
 namespace {
 
-struct Range {
+struct ValueRange {
   double lo = -1, hi = 1;
 };
 
@@ -66,7 +66,7 @@ void FillInts(Tensor& tensor, int64_t lo, int64_t hi, std::mt19937_64& random) {
 }
 
 // Integers are drawn from [lo, hi], floats from [lo, hi).
-void Fill(Tensor& tensor, Range range, uint64_t seed) {
+void Fill(Tensor& tensor, ValueRange range, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> draw(range.lo, range.hi);
   const auto value = [&] { return range.lo == range.hi ? range.lo : draw(random); };
@@ -100,9 +100,9 @@ void Fill(Tensor& tensor, Range range, uint64_t seed) {
   }
 }
 
-class Maker {
+class InputMaker {
  public:
-  Maker(const Graph& graph, const CommonOptions& options)
+  InputMaker(const Graph& graph, const CommonOptions& options)
       : graph_(graph), options_(options), users_(graph.Users()) {}
 
   absl::StatusOr<std::vector<Tensor>> Make(const std::vector<std::string>& specs) {
@@ -270,7 +270,7 @@ class Maker {
 
   absl::Status FillAsAsked(ValueId id, const Value& value, Tensor& tensor) {
     const auto given = specs_.find(value.name);
-    Range range{value.type == DType::kBool || !IsFloat(value.type) ? 0.0 : -1.0, 1.0};
+    ValueRange range{value.type == DType::kBool || !IsFloat(value.type) ? 0.0 : -1.0, 1.0};
     if (const auto extent = IndexedExtent(graph_, users_, id, 0);
         extent.has_value() && IsInt(value.type)) {
       range.hi = static_cast<double>(std::max<int64_t>(*extent - 1, 0));
@@ -312,7 +312,7 @@ class Maker {
 absl::StatusOr<std::vector<Tensor>> MakeInputs(const Graph& graph,
                                                const std::vector<std::string>& specs,
                                                const CommonOptions& options) {
-  return Maker(graph, options).Make(specs);
+  return InputMaker(graph, options).Make(specs);
 }
 
 absl::StatusOr<std::vector<Tensor>> MakeInputs(WarmModel& model,
@@ -334,18 +334,18 @@ absl::StatusOr<std::vector<Tensor>> MakeInputs(WarmModel& model,
 absl::StatusOr<std::map<std::string, Tensor>> MakeValues(const Graph& graph,
                                                          const std::vector<std::string>& specs,
                                                          const CommonOptions& options) {
-  return Maker(graph, options).Values(specs);
+  return InputMaker(graph, options).Values(specs);
 }
 
 absl::StatusOr<std::vector<Tensor>> MakeShapes(const Graph& graph,
                                                const std::vector<std::string>& specs,
                                                const CommonOptions& options) {
-  return Maker(graph, options).Shapes(specs);
+  return InputMaker(graph, options).Shapes(specs);
 }
 
 absl::Status AllShapesGiven(const Graph& graph, const std::vector<std::string>& specs,
                             const CommonOptions& options) {
-  return Maker(graph, options).AllGiven(specs);
+  return InputMaker(graph, options).AllGiven(specs);
 }
 
 absl::StatusOr<Graph> GraphToLookAt(const ModelSource& model, const std::vector<std::string>& specs,

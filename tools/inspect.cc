@@ -271,7 +271,7 @@ int InspectModel(const InspectFlags& flags, const CompileOptions& options) {
   return supported ? kExitOk : kExitUnsupported;
 }
 
-int Run(const InspectFlags& flags) {
+int RunInspect(const InspectFlags& flags) {
   if (absl::EndsWith(flags.model, ".kiln")) return InspectPackage(flags.model, flags.common);
   const absl::StatusOr<CompileOptions> options = Options(flags);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
@@ -306,7 +306,7 @@ void AddInspect(Flags& command) {
               "Where values of inputs decide the structure: n=@a.npy (repeatable)")
       .Repeatable();
   AddCommonFlags(command, flags->common);
-  command.Runs([flags] { return Run(*flags); });
+  command.Runs([flags] { return RunInspect(*flags); });
 }
 
 }  // namespace kiln

@@ -32,7 +32,7 @@ std::string Bold(absl::string_view text) { return absl::StrCat("\\fB", Escaped(t
 std::string Italic(absl::string_view text) { return absl::StrCat("\\fI", Escaped(text), "\\fR"); }
 
 // An entry of a list: what it is about, and lines about it.
-std::string Entry(const std::string& term, const std::string& text) {
+std::string ManEntry(const std::string& term, const std::string& text) {
   return absl::StrCat(".TP\n", term, "\n", text, "\n");
 }
 
@@ -51,7 +51,7 @@ std::string FlagEntry(const FlagRow& row) {
   add("One of", absl::StrJoin(choices, ", "));
   add("Default:", row.default_value.empty() ? "" : Bold(row.default_value));
   add("Environment:", row.variable.empty() ? "" : Bold(row.variable));
-  return Entry(term, text);
+  return ManEntry(term, text);
 }
 
 std::string Synopsis(const CommandRow& command) {
@@ -85,9 +85,10 @@ std::string VerbsSection(const CommandRow& command, bool is_program) {
   std::string text = ".SH VERBS\n";
   for (const CommandRow& below : command.commands) {
     const std::string doc = absl::StrCat(Escaped(below.doc), ".");
-    text += is_program ? Entry(Bold(below.name), absl::StrCat(doc, "\nSee ", Reference(below), "."))
-                       : absl::StrCat(".SS ", Escaped(below.path), "\n", doc, "\n.PP\n",
-                                      Synopsis(below), Entries(below.flags));
+    text += is_program
+                ? ManEntry(Bold(below.name), absl::StrCat(doc, "\nSee ", Reference(below), "."))
+                : absl::StrCat(".SS ", Escaped(below.path), "\n", doc, "\n.PP\n", Synopsis(below),
+                               Entries(below.flags));
   }
   return text;
 }
@@ -96,7 +97,7 @@ std::string ExitStatus(const CommandRow& program, bool is_program) {
   std::string text = ".SH EXIT STATUS\n";
   if (!is_program) return absl::StrCat(text, "As ", Reference(program), " says.\n");
   for (const ExitCodeRow& row : AllExitCodes())
-    text += Entry(Bold(absl::StrCat(row.code)), absl::StrCat(Escaped(row.meaning), "."));
+    text += ManEntry(Bold(absl::StrCat(row.code)), absl::StrCat(Escaped(row.meaning), "."));
   return text;
 }
 

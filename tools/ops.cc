@@ -65,7 +65,7 @@ nlohmann::json OnnxJson(const std::vector<std::vector<std::string>>& rows) {
   return list;
 }
 
-int Run(const OpsFlags& flags) {
+int RunOps(const OpsFlags& flags) {
   std::vector<std::vector<std::string>> rows;
   nlohmann::json list = nlohmann::json::array();
   const std::vector<std::string> head =
@@ -105,7 +105,7 @@ void AddOps(Flags& command) {
   auto flags = std::make_shared<OpsFlags>();
   command.Switch("--onnx", flags->onnx, "By ONNX operator");
   AddOutputFlags(command, flags->common);
-  command.Runs([flags] { return Run(*flags); });
+  command.Runs([flags] { return RunOps(*flags); });
 }
 
 }  // namespace kiln

@@ -52,13 +52,13 @@ absl::Status Dump(const std::string& dir, size_t step, const Pass& pass, const G
       absl::StrCat("--dump-dir \"", dir, "\": cannot write \"", path.string(), "\""));
 }
 
-absl::StatusOr<Graph> Read(const std::string& path, const OnnxImportOptions& options) {
+absl::StatusOr<Graph> ReadGraph(const std::string& path, const OnnxImportOptions& options) {
   KILN_ASSIGN_OR_RETURN(const ModelSource source, ModelSource::Read(path, options));
   if (!source.needs_inputs()) return source.graph();
   return ImportOnnx(path, options).status();  // says what they are needed for
 }
 
-int Run(const OptFlags& flags) {
+int RunOpt(const OptFlags& flags) {
   if (flags.list) return ListPasses(flags);
   if (flags.file.empty())
     return Fail(absl::InvalidArgumentError("FILE: is missing; or use --list-passes"), kExitUsage);
@@ -73,7 +73,7 @@ int Run(const OptFlags& flags) {
   }
   const absl::StatusOr<CompileOptions> options = ToReadingOptions(flags.common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
-  absl::StatusOr<Graph> graph = Read(flags.file, ImportOptionsOf(*options));
+  absl::StatusOr<Graph> graph = ReadGraph(flags.file, ImportOptionsOf(*options));
   if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
   nlohmann::json changed = nlohmann::json::array();
   for (size_t i = 0; i < passes.size(); ++i) {
@@ -103,7 +103,7 @@ void AddOpt(Flags& command) {
   command.Switch("--list-passes", flags->list, "List all passes, in their usual order");
   AddReadingFlags(command, flags->common);
   AddOutputFlags(command, flags->common);
-  command.Runs([flags] { return Run(*flags); });
+  command.Runs([flags] { return RunOpt(*flags); });
 }
 
 }  // namespace kiln

@@ -59,7 +59,7 @@ std::string Gap(int64_t peak, int64_t bound) {
                       " %");
 }
 
-void Print(const PlanFlags& flags, const MemoryPlan& plan, double seconds) {
+void PrintPlan(const PlanFlags& flags, const MemoryPlan& plan, double seconds) {
   if (flags.common.json) {
     PrintJson("plan", flags.common,
               {{"peak", plan.peak},
@@ -142,7 +142,7 @@ int Plan(const PlanFlags& flags) {
     return Fail(sound, kExitBug);
   if (const absl::Status written = WriteFiles(flags, *file, *plan); !written.ok())
     return Fail(written, kExitIo);
-  Print(flags, *plan, seconds);
+  PrintPlan(flags, *plan, seconds);
   if (!budget.capacity || plan->peak <= *budget.capacity) return kExitOk;
   std::cout.flush();
   std::cerr << "kiln: " << WhyNot(flags, *budget.capacity, *plan) << "\n";

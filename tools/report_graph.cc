@@ -45,9 +45,10 @@ std::vector<std::string> LinesOf(const GroupBox& box) {
   return lines;
 }
 
-class Layout {
+class BoxLayout {
  public:
-  explicit Layout(const GroupPicture& picture) : picture_(picture), places_(picture.boxes.size()) {
+  explicit BoxLayout(const GroupPicture& picture)
+      : picture_(picture), places_(picture.boxes.size()) {
     for (size_t k = 0; k < places_.size(); ++k) {
       places_[k].height =
           kLine * static_cast<double>(LinesOf(picture.boxes[k]).size() + 1) + 2 * kPad;
@@ -125,7 +126,7 @@ void AppendBox(const GroupBox& box, size_t number, const Place& place, std::stri
 }  // namespace
 
 std::string GroupSvg(const GroupPicture& picture) {
-  const Layout layout(picture);
+  const BoxLayout layout(picture);
   const double width = std::min(std::max(layout.width(), kLeastView), kMostView);
   const double height = std::min(layout.height(), width * kViewRatio);
   std::string out = absl::StrFormat(

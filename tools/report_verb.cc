@@ -122,8 +122,8 @@ void AddKernels(const PlannedPart& part, size_t first, const std::vector<ThunkTi
 }
 
 // Runs the model on `inputs`, and notes its launches with their least times and its memory plan.
-absl::Status Measure(const Graph& graph, const std::vector<Tensor>& inputs, CompileOptions options,
-                     ReportPage& page) {
+absl::Status MeasurePage(const Graph& graph, const std::vector<Tensor>& inputs,
+                         CompileOptions options, ReportPage& page) {
   std::vector<std::string> plans;
   options.on_plan = [&](const PlanInfo& plan) { plans.push_back(plan.text); };
   KILN_ASSIGN_OR_RETURN(Model model, Compile(graph, options));
@@ -171,7 +171,7 @@ int Report(const ReportFlags& flags) {
   page.title = absl::StrCat("Kiln's report of ", flags.model);
   const absl::StatusOr<std::vector<Tensor>> inputs = MakeInputs(*graph, flags.inputs, flags.common);
   if (!inputs.ok()) return Fail(inputs.status(), UsageExit(inputs.status()));
-  const absl::Status measured = Measure(*graph, *inputs, *options, page);
+  const absl::Status measured = MeasurePage(*graph, *inputs, *options, page);
   if (!measured.ok()) return Fail(measured, ModelExit(measured));
   for (const PlannedPart& part : *parts) {
     const size_t first = page.groups.boxes.size();

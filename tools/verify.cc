@@ -117,23 +117,23 @@ absl::StatusOr<std::string> WriteRepro(const VerifyFlags& flags, const Repro& re
   return command;
 }
 
-nlohmann::json ToJson(const OutputCheck& check) {
+nlohmann::json CheckToJson(const OutputCheck& check) {
   nlohmann::json row = ToJson(check.comparison);
   row["name"] = check.name;
   row["bound"] = check.bound;
   return row;
 }
 
-nlohmann::json ToJson(const std::vector<OutputCheck>& checks) {
+nlohmann::json CheckToJson(const std::vector<OutputCheck>& checks) {
   nlohmann::json list = nlohmann::json::array();
-  for (const OutputCheck& check : checks) list.push_back(ToJson(check));
+  for (const OutputCheck& check : checks) list.push_back(CheckToJson(check));
   return list;
 }
 
-nlohmann::json ToJson(const GroupCheck& check) {
+nlohmann::json CheckToJson(const GroupCheck& check) {
   nlohmann::json row = {{"group", check.group},       {"kind", check.kind},
                         {"nodes", check.nodes},       {"ok", check.ok()},
-                        {"of_bound", check.of_bound}, {"outputs", ToJson(check.outputs)}};
+                        {"of_bound", check.of_bound}, {"outputs", CheckToJson(check.outputs)}};
   if (!check.refused.empty()) row["refused"] = check.refused;
   if (check.same_kernel) row["same_kernel"] = *check.same_kernel;
   return row;
@@ -188,14 +188,16 @@ void PrintGroups(const GroupsCheck& groups) {
 }
 
 // What is told of the smallest part: its nodes, the file, the command.
-nlohmann::json ToJson(const VerifyFlags& flags, const Repro& repro, const std::string& command) {
+nlohmann::json CheckToJson(const VerifyFlags& flags, const Repro& repro,
+                           const std::string& command) {
   nlohmann::json inputs = nlohmann::json::array();
   for (const auto& [name, tensor] : repro.inputs) inputs.push_back(name);
   nlohmann::json seed;
   if (repro.seed) seed = *repro.seed;
-  return {{"group", repro.group},     {"nodes", repro.nodes}, {"tries", repro.tries},
-          {"minimal", repro.minimal}, {"file", flags.repro},  {"seed", seed},
-          {"inputs", inputs},         {"command", command},   {"output", ToJson(repro.output)}};
+  return {
+      {"group", repro.group},     {"nodes", repro.nodes}, {"tries", repro.tries},
+      {"minimal", repro.minimal}, {"file", flags.repro},  {"seed", seed},
+      {"inputs", inputs},         {"command", command},   {"output", CheckToJson(repro.output)}};
 }
 
 void PrintRepro(const VerifyFlags& flags, const Repro& repro, const std::string& command) {
@@ -224,12 +226,12 @@ absl::StatusOr<bool> CheckEachGroup(const VerifyFlags& flags, const Graph& graph
   results["groups"] = nlohmann::json::array();
   for (const GroupCheck& group : groups.groups) {
     ok = ok && (group.ok() || !group.refused.empty());
-    results["groups"].push_back(ToJson(group));
+    results["groups"].push_back(CheckToJson(group));
   }
   if (groups.worst) results["worst"] = groups.groups[*groups.worst].group;
   if (groups.repro) {
     KILN_ASSIGN_OR_RETURN(const std::string command, WriteRepro(flags, *groups.repro));
-    results["repro"] = ToJson(flags, *groups.repro, command);
+    results["repro"] = CheckToJson(flags, *groups.repro, command);
     if (!flags.common.json) PrintRepro(flags, *groups.repro, command);
   } else if (!groups.no_repro.empty()) {
     results["no_repro"] = groups.no_repro;
@@ -238,8 +240,8 @@ absl::StatusOr<bool> CheckEachGroup(const VerifyFlags& flags, const Graph& graph
   return ok;
 }
 
-int Compare(const VerifyFlags& flags, const Graph& graph, const std::vector<Tensor>& inputs,
-            const CompileOptions& options) {
+int CompareOutputs(const VerifyFlags& flags, const Graph& graph, const std::vector<Tensor>& inputs,
+                   const CompileOptions& options) {
   const bool parts = flags.per_group && HasDynamicNodes(graph);
   const Graph compared = parts ? WithSegmentOutputs(graph) : graph;
   const absl::StatusOr<std::vector<Tensor>> got = RunGraph(compared, inputs, options);
@@ -249,7 +251,7 @@ int Compare(const VerifyFlags& flags, const Graph& graph, const std::vector<Tens
   const std::vector<OutputCheck> checks = CheckOutputs(compared, *got, *want);
   bool ok = AllOk(checks);
   if (!flags.common.json) PrintOutputs(checks);
-  nlohmann::json results = {{"outputs", ToJson(checks)}};
+  nlohmann::json results = {{"outputs", CheckToJson(checks)}};
   if (parts) {
     Note(flags.common,
          "the model is several programs: what they hand each other is compared, not every group");
@@ -269,7 +271,7 @@ int Compare(const VerifyFlags& flags, const Graph& graph, const std::vector<Tens
   return ok ? kExitOk : kExitDiffers;
 }
 
-int Run(const VerifyFlags& flags) {
+int RunVerify(const VerifyFlags& flags) {
   const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
   const absl::StatusOr<ModelSource> model =
@@ -280,7 +282,7 @@ int Run(const VerifyFlags& flags) {
   if (!inputs.ok()) return Fail(inputs.status(), UsageExit(inputs.status()));
   const absl::StatusOr<Graph> graph = model->GraphFor(*inputs);
   if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
-  return Compare(flags, *graph, *inputs, *options);
+  return CompareOutputs(flags, *graph, *inputs, *options);
 }
 
 }  // namespace
@@ -300,7 +302,7 @@ void AddVerify(Flags& command) {
       .File()
       .ShowDefault();
   AddCommonFlags(command, flags->common);
-  command.Runs([flags] { return Run(*flags); });
+  command.Runs([flags] { return RunVerify(*flags); });
 }
 
 }  // namespace kiln

@@ -14,7 +14,7 @@ namespace kiln::onnx {
 namespace {
 
 constexpr int64_t kMaxElements = int64_t{1} << 16;  // of every tensor on the way
-constexpr size_t kMaxNodes = 1024;
+constexpr size_t kMaxConstantNodes = 1024;
 constexpr int64_t kNodeWork = 64;  // what a node costs beside its elements
 constexpr int64_t kMaxWork = int64_t{1} << 22;
 
@@ -95,7 +95,7 @@ class Extract {
         At(id) = to_.AddConstant("", *std::move(known));
         continue;
       }
-      if (v.producer.v < 0 || nodes.size() >= kMaxNodes) return false;
+      if (v.producer.v < 0 || nodes.size() >= kMaxConstantNodes) return false;
       if (!nodes.insert(v.producer.v).second) continue;
       const std::vector<ValueId>& inputs = from_.node(v.producer).inputs;
       open.insert(open.end(), inputs.begin(), inputs.end());

@@ -61,7 +61,7 @@ absl::Status ClipByAttributes(NodeView& n) {
   return n.Emit("clip", {n.in(0), low, high});
 }
 
-absl::Status Cast(NodeView& n) {
+absl::Status ConvertCast(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(1, 1));
   n.Ignore("saturate");    // only of casts to 8-bit floats
   n.Ignore("round_mode");  // the same
@@ -156,7 +156,7 @@ constexpr Converter kElementwiseRows[] = {
     {"Add", 6, OldBinary, "add"},
     {"And", 6, OldBinary, "and"},
     {"BitShift", 11, BitShift},
-    {"Cast", 6, Cast},
+    {"Cast", 6, ConvertCast},
     {"CastLike", 15, CastLike},
     {"Clip", 6, ClipByAttributes},
     {"Div", 6, OldBinary, "div"},

@@ -89,7 +89,7 @@ Made WriteOut(NodeView& n, const Recurrence& r, int64_t direction, int64_t steps
 
 // A body in the making, and the values of the graph around that it takes. They have the shapes that
 // the operator asks for, which stand there as guards: the body needs none of its own.
-struct Body {
+struct LoopBody {
   Graph graph;
   std::vector<ValueId> captures = {};
 
@@ -103,7 +103,7 @@ struct Body {
 };
 
 // The operands of a step, in the body.
-std::vector<ValueId> TakeOperands(const NodeView& n, const Recurrence& r, Body& body) {
+std::vector<ValueId> TakeOperands(const NodeView& n, const Recurrence& r, LoopBody& body) {
   const int64_t d = r.directions, rows = GatesOf(r.cell) * r.hidden;
   std::vector<ValueId> operands(static_cast<size_t>(n.num_inputs()));
   const std::pair<int, Shape> used[] = {
@@ -121,7 +121,7 @@ absl::StatusOr<Made> MakeLoop(NodeView& n, const Recurrence& r, int64_t directio
   const ValueId trips = ExtentOf(n, r.x, 0, DType::kI64);
   KILN_RETURN_IF_ERROR(n.status());
 
-  Body body;
+  LoopBody body;
   body.graph.name = "step";
   const Shape state = {r.batch, r.hidden};
   const ValueId i = body.graph.AddInput("iteration", DType::kI64, {});

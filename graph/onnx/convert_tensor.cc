@@ -26,7 +26,7 @@ namespace {
 using Labels = std::vector<int>;
 constexpr int kEllipsis = 1000;
 
-struct Term {
+struct EinsumTerm {
   ValueId value;
   Labels labels;
 };
@@ -64,7 +64,7 @@ absl::Status Agree(NodeView& n, int label, const Dim& a, const Dim& b) {
 }
 
 // A label that stands twice is a diagonal: the sum over the second axis of what lies on it.
-absl::Status TakeDiagonals(NodeView& n, Term& term) {
+absl::Status TakeDiagonals(NodeView& n, EinsumTerm& term) {
   for (size_t i = 0; i < term.labels.size(); ++i) {
     const auto again = std::find(term.labels.begin() + static_cast<std::ptrdiff_t>(i) + 1,
                                  term.labels.end(), term.labels[i]);
@@ -85,7 +85,7 @@ absl::Status TakeDiagonals(NodeView& n, Term& term) {
 }
 
 // Sums over the labels of `term` that are not in `keep`.
-void SumOthers(NodeView& n, Term& term, const std::set<int>& keep) {
+void SumOthers(NodeView& n, EinsumTerm& term, const std::set<int>& keep) {
   Axes axes;
   Labels left;
   for (size_t i = 0; i < term.labels.size(); ++i) {
@@ -101,7 +101,7 @@ void SumOthers(NodeView& n, Term& term, const std::set<int>& keep) {
 }
 
 // The axes in the order of `labels`, with an extent of 1 for those that the term lacks.
-ValueId Arranged(NodeView& n, const Term& term, const Labels& labels) {
+ValueId Arranged(NodeView& n, const EinsumTerm& term, const Labels& labels) {
   Axes perm, missing;
   for (size_t i = 0; i < labels.size(); ++i) {
     if (Has(term.labels, labels[i])) {
@@ -114,7 +114,7 @@ ValueId Arranged(NodeView& n, const Term& term, const Labels& labels) {
   return Unsqueeze(n, sorted ? term.value : Transpose(n, term.value, perm), missing);
 }
 
-Dim Together(const NodeView& n, const Term& term, const Labels& labels) {
+Dim Together(const NodeView& n, const EinsumTerm& term, const Labels& labels) {
   const Shape shape = ShapeOf(n, term.value);
   Dim product = 1;
   for (const int label : labels) {
@@ -126,7 +126,7 @@ Dim Together(const NodeView& n, const Term& term, const Labels& labels) {
 
 // The labels that both terms have. One that is summed over and of extent 1 in a single term is the
 // other's alone: it broadcasts.
-absl::StatusOr<std::set<int>> Shared(NodeView& n, const Term& a, const Term& b,
+absl::StatusOr<std::set<int>> Shared(NodeView& n, const EinsumTerm& a, const EinsumTerm& b,
                                      const std::set<int>& needed) {
   const Shape sa = ShapeOf(n, a.value), sb = ShapeOf(n, b.value);
   KILN_RETURN_IF_ERROR(n.status());
@@ -145,7 +145,8 @@ absl::StatusOr<std::set<int>> Shared(NodeView& n, const Term& a, const Term& b,
 }
 
 // The product of two terms, summed over the labels that nothing else needs: one matrix product.
-absl::StatusOr<Term> Product(NodeView& n, Term a, Term b, const std::set<int>& needed) {
+absl::StatusOr<EinsumTerm> TermProduct(NodeView& n, EinsumTerm a, EinsumTerm b,
+                                       const std::set<int>& needed) {
   KILN_ASSIGN_OR_RETURN(const std::set<int> shared, Shared(n, a, b, needed));
   std::set<int> keep = needed;
   keep.insert(shared.begin(), shared.end());
@@ -162,7 +163,7 @@ absl::StatusOr<Term> Product(NodeView& n, Term a, Term b, const std::set<int>& n
   for (const int label : b.labels) {
     if (!Has(a.labels, label)) columns.push_back(label);
   }
-  Term result;
+  EinsumTerm result;
   result.labels = batch;
   result.labels.insert(result.labels.end(), rows.begin(), rows.end());
   result.labels.insert(result.labels.end(), columns.begin(), columns.end());
@@ -170,7 +171,7 @@ absl::StatusOr<Term> Product(NodeView& n, Term a, Term b, const std::set<int>& n
     result.value = n.Op("mul", {Arranged(n, a, result.labels), Arranged(n, b, result.labels)});
     return result;
   }
-  const auto matrix = [&](const Term& t, const Labels& first, const Labels& second) {
+  const auto matrix = [&](const EinsumTerm& t, const Labels& first, const Labels& second) {
     Labels order = batch;
     order.insert(order.end(), first.begin(), first.end());
     order.insert(order.end(), second.begin(), second.end());
@@ -240,17 +241,17 @@ absl::StatusOr<Equation> ParseEquation(NodeView& n) {
 absl::Status Einsum(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(1, n.num_inputs()));
   KILN_ASSIGN_OR_RETURN(const Equation equation, ParseEquation(n));
-  std::vector<Term> terms;
+  std::vector<EinsumTerm> terms;
   for (int k = 0; k < n.num_inputs(); ++k) {
     terms.push_back({n.in(k), equation.terms[static_cast<size_t>(k)]});
     KILN_RETURN_IF_ERROR(TakeDiagonals(n, terms.back()));
   }
-  Term term = terms[0];
+  EinsumTerm term = terms[0];
   for (size_t k = 1; k < terms.size(); ++k) {
     std::set<int> needed(equation.result.begin(), equation.result.end());
     for (size_t later = k + 1; later < terms.size(); ++later)
       needed.insert(terms[later].labels.begin(), terms[later].labels.end());
-    KILN_ASSIGN_OR_RETURN(term, Product(n, term, terms[k], needed));
+    KILN_ASSIGN_OR_RETURN(term, TermProduct(n, term, terms[k], needed));
     KILN_RETURN_IF_ERROR(n.status());
   }
   SumOthers(n, term, std::set<int>(equation.result.begin(), equation.result.end()));

@@ -433,7 +433,7 @@ bool CloseShapes(const Graph& graph, const ShapeOf& shape_of, OnnxImportOptions&
 }
 
 // That of the tensor for an input, if there is one of its rank.
-std::optional<Shape> ShapeOf(const std::map<std::string, Tensor>& tensors, const Value& input) {
+std::optional<Shape> InputShape(const std::map<std::string, Tensor>& tensors, const Value& input) {
   const auto found = tensors.find(input.name);
   if (found == tensors.end() || found->second.shape().size() != input.shape.size())
     return std::nullopt;
@@ -495,7 +495,7 @@ absl::StatusOr<OnnxImport> ImportOnnxFor(absl::string_view path,
                          "it with --input ",
                          lacking, "=@FILE.npy"));
       }
-      const auto shape_of = [&](const Value& input) { return ShapeOf(inputs, input); };
+      const auto shape_of = [&](const Value& input) { return InputShape(inputs, input); };
       if (CloseShapes(import.graph, shape_of, options)) continue;
       if (allowed) return import;
       options.allow_unsupported = false;  // for the error

@@ -20,7 +20,7 @@ namespace {
 
 // The type that an attribute has: as it says, or, in files of before IR 2 that do not say, by what
 // is there.
-int TypeOf(const AttributeProto& a) {
+int AttributeType(const AttributeProto& a) {
   if (a.has_type() && a.type() != AttributeProto::UNDEFINED) return a.type();
   if (a.has_f()) return AttributeProto::FLOAT;
   if (a.has_i()) return AttributeProto::INT;
@@ -139,7 +139,7 @@ const AttributeProto* NodeView::Typed(absl::string_view name, int type) {
   const AttributeProto* a = Find(name);
   if (a == nullptr) return nullptr;
   read_.insert(std::string(name));
-  const int got = TypeOf(*a);
+  const int got = AttributeType(*a);
   if (got == type) return a;
   // An empty list may have been written without a type.
   const bool list = type == AttributeProto::INTS || type == AttributeProto::FLOATS ||

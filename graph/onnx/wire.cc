@@ -15,7 +15,7 @@
 namespace kiln::onnx {
 namespace {
 
-enum class Kind : uint8_t {
+enum class MessageKind : uint8_t {
   kModel,
   kGraph,
   kNode,
@@ -42,87 +42,87 @@ enum class Use : uint8_t {
 };
 
 struct Field {
-  Kind in;
+  MessageKind in;
   uint32_t number;
   Use use;
-  Kind inner = Kind::kModel;  // kDescend
+  MessageKind inner = MessageKind::kModel;  // kDescend
 };
 
 // All that a skeleton keeps. What is missing here is dropped.
 constexpr Field kFields[] = {
-    {Kind::kModel, 1, Use::kKeep},                           // ir_version
-    {Kind::kModel, 2, Use::kName},                           // producer_name
-    {Kind::kModel, 3, Use::kName},                           // producer_version
-    {Kind::kModel, 7, Use::kDescend, Kind::kGraph},          // graph
-    {Kind::kModel, 8, Use::kDescend, Kind::kOpset},          // opset_import
-    {Kind::kModel, 14, Use::kDescend, Kind::kEntry},         // metadata_props
-    {Kind::kModel, 25, Use::kDescend, Kind::kFunction},      // functions
-    {Kind::kFunction, 1, Use::kName},                        // name
-    {Kind::kFunction, 4, Use::kItem},                        // input
-    {Kind::kFunction, 5, Use::kItem},                        // output
-    {Kind::kFunction, 6, Use::kItem},                        // attribute
-    {Kind::kFunction, 7, Use::kDescend, Kind::kNode},        // node
-    {Kind::kFunction, 9, Use::kDescend, Kind::kOpset},       // opset_import
-    {Kind::kFunction, 10, Use::kName},                       // domain
-    {Kind::kFunction, 11, Use::kDescend, Kind::kAttribute},  // attribute_proto
-    {Kind::kFunction, 13, Use::kName},                       // overload
-    {Kind::kGraph, 1, Use::kDescend, Kind::kNode},           // node
-    {Kind::kGraph, 2, Use::kName},                           // name
-    {Kind::kGraph, 5, Use::kDescend, Kind::kTensor},         // initializer
-    {Kind::kGraph, 11, Use::kDescend, Kind::kValueInfo},     // input
-    {Kind::kGraph, 12, Use::kDescend, Kind::kValueInfo},     // output
-    {Kind::kGraph, 15, Use::kDescend, Kind::kSparse},        // sparse_initializer
-    {Kind::kNode, 1, Use::kItem},                            // input
-    {Kind::kNode, 2, Use::kItem},                            // output
-    {Kind::kNode, 3, Use::kName},                            // name
-    {Kind::kNode, 4, Use::kName},                            // op_type
-    {Kind::kNode, 5, Use::kDescend, Kind::kAttribute},       // attribute
-    {Kind::kNode, 7, Use::kName},                            // domain
-    {Kind::kNode, 8, Use::kName},                            // overload
-    {Kind::kAttribute, 1, Use::kName},                       // name
-    {Kind::kAttribute, 2, Use::kKeep},                       // f
-    {Kind::kAttribute, 3, Use::kKeep},                       // i
-    {Kind::kAttribute, 4, Use::kKeep},                       // s
-    {Kind::kAttribute, 5, Use::kDescend, Kind::kTensor},     // t
-    {Kind::kAttribute, 6, Use::kDescend, Kind::kGraph},      // g
-    {Kind::kAttribute, 7, Use::kNumbers},                    // floats
-    {Kind::kAttribute, 8, Use::kNumbers},                    // ints
-    {Kind::kAttribute, 9, Use::kItem},                       // strings
-    {Kind::kAttribute, 10, Use::kDescend, Kind::kTensor},    // tensors
-    {Kind::kAttribute, 11, Use::kDescend, Kind::kGraph},     // graphs
-    {Kind::kAttribute, 20, Use::kKeep},                      // type
-    {Kind::kAttribute, 21, Use::kName},                      // ref_attr_name
-    {Kind::kTensor, 1, Use::kKeep},                          // dims
-    {Kind::kTensor, 2, Use::kKeep},                          // data_type
-    {Kind::kTensor, 4, Use::kKeep},                          // float_data
-    {Kind::kTensor, 5, Use::kKeep},                          // int32_data
-    {Kind::kTensor, 7, Use::kKeep},                          // int64_data
-    {Kind::kTensor, 8, Use::kName},                          // name
-    {Kind::kTensor, 9, Use::kRaw},                           // raw_data
-    {Kind::kTensor, 10, Use::kKeep},                         // double_data
-    {Kind::kTensor, 11, Use::kKeep},                         // uint64_data
-    {Kind::kTensor, 13, Use::kDescend, Kind::kEntry},        // external_data
-    {Kind::kTensor, 14, Use::kKeep},                         // data_location
-    {Kind::kSparse, 1, Use::kDescend, Kind::kTensor},        // values
-    {Kind::kEntry, 1, Use::kName},                           // key
-    {Kind::kEntry, 2, Use::kKeep},                           // value
-    {Kind::kOpset, 1, Use::kName},                           // domain
-    {Kind::kOpset, 2, Use::kKeep},                           // version
-    {Kind::kValueInfo, 1, Use::kName},                       // name
-    {Kind::kValueInfo, 2, Use::kDescend, Kind::kType},       // type
-    {Kind::kType, 1, Use::kDescend, Kind::kTensorType},      // tensor_type
-    {Kind::kTensorType, 1, Use::kKeep},                      // elem_type
-    {Kind::kTensorType, 2, Use::kDescend, Kind::kShape},     // shape
-    {Kind::kShape, 1, Use::kDescend, Kind::kDim},            // dim
-    {Kind::kDim, 1, Use::kKeep},                             // dim_value
-    {Kind::kDim, 2, Use::kName},                             // dim_param
+    {MessageKind::kModel, 1, Use::kKeep},                                  // ir_version
+    {MessageKind::kModel, 2, Use::kName},                                  // producer_name
+    {MessageKind::kModel, 3, Use::kName},                                  // producer_version
+    {MessageKind::kModel, 7, Use::kDescend, MessageKind::kGraph},          // graph
+    {MessageKind::kModel, 8, Use::kDescend, MessageKind::kOpset},          // opset_import
+    {MessageKind::kModel, 14, Use::kDescend, MessageKind::kEntry},         // metadata_props
+    {MessageKind::kModel, 25, Use::kDescend, MessageKind::kFunction},      // functions
+    {MessageKind::kFunction, 1, Use::kName},                               // name
+    {MessageKind::kFunction, 4, Use::kItem},                               // input
+    {MessageKind::kFunction, 5, Use::kItem},                               // output
+    {MessageKind::kFunction, 6, Use::kItem},                               // attribute
+    {MessageKind::kFunction, 7, Use::kDescend, MessageKind::kNode},        // node
+    {MessageKind::kFunction, 9, Use::kDescend, MessageKind::kOpset},       // opset_import
+    {MessageKind::kFunction, 10, Use::kName},                              // domain
+    {MessageKind::kFunction, 11, Use::kDescend, MessageKind::kAttribute},  // attribute_proto
+    {MessageKind::kFunction, 13, Use::kName},                              // overload
+    {MessageKind::kGraph, 1, Use::kDescend, MessageKind::kNode},           // node
+    {MessageKind::kGraph, 2, Use::kName},                                  // name
+    {MessageKind::kGraph, 5, Use::kDescend, MessageKind::kTensor},         // initializer
+    {MessageKind::kGraph, 11, Use::kDescend, MessageKind::kValueInfo},     // input
+    {MessageKind::kGraph, 12, Use::kDescend, MessageKind::kValueInfo},     // output
+    {MessageKind::kGraph, 15, Use::kDescend, MessageKind::kSparse},        // sparse_initializer
+    {MessageKind::kNode, 1, Use::kItem},                                   // input
+    {MessageKind::kNode, 2, Use::kItem},                                   // output
+    {MessageKind::kNode, 3, Use::kName},                                   // name
+    {MessageKind::kNode, 4, Use::kName},                                   // op_type
+    {MessageKind::kNode, 5, Use::kDescend, MessageKind::kAttribute},       // attribute
+    {MessageKind::kNode, 7, Use::kName},                                   // domain
+    {MessageKind::kNode, 8, Use::kName},                                   // overload
+    {MessageKind::kAttribute, 1, Use::kName},                              // name
+    {MessageKind::kAttribute, 2, Use::kKeep},                              // f
+    {MessageKind::kAttribute, 3, Use::kKeep},                              // i
+    {MessageKind::kAttribute, 4, Use::kKeep},                              // s
+    {MessageKind::kAttribute, 5, Use::kDescend, MessageKind::kTensor},     // t
+    {MessageKind::kAttribute, 6, Use::kDescend, MessageKind::kGraph},      // g
+    {MessageKind::kAttribute, 7, Use::kNumbers},                           // floats
+    {MessageKind::kAttribute, 8, Use::kNumbers},                           // ints
+    {MessageKind::kAttribute, 9, Use::kItem},                              // strings
+    {MessageKind::kAttribute, 10, Use::kDescend, MessageKind::kTensor},    // tensors
+    {MessageKind::kAttribute, 11, Use::kDescend, MessageKind::kGraph},     // graphs
+    {MessageKind::kAttribute, 20, Use::kKeep},                             // type
+    {MessageKind::kAttribute, 21, Use::kName},                             // ref_attr_name
+    {MessageKind::kTensor, 1, Use::kKeep},                                 // dims
+    {MessageKind::kTensor, 2, Use::kKeep},                                 // data_type
+    {MessageKind::kTensor, 4, Use::kKeep},                                 // float_data
+    {MessageKind::kTensor, 5, Use::kKeep},                                 // int32_data
+    {MessageKind::kTensor, 7, Use::kKeep},                                 // int64_data
+    {MessageKind::kTensor, 8, Use::kName},                                 // name
+    {MessageKind::kTensor, 9, Use::kRaw},                                  // raw_data
+    {MessageKind::kTensor, 10, Use::kKeep},                                // double_data
+    {MessageKind::kTensor, 11, Use::kKeep},                                // uint64_data
+    {MessageKind::kTensor, 13, Use::kDescend, MessageKind::kEntry},        // external_data
+    {MessageKind::kTensor, 14, Use::kKeep},                                // data_location
+    {MessageKind::kSparse, 1, Use::kDescend, MessageKind::kTensor},        // values
+    {MessageKind::kEntry, 1, Use::kName},                                  // key
+    {MessageKind::kEntry, 2, Use::kKeep},                                  // value
+    {MessageKind::kOpset, 1, Use::kName},                                  // domain
+    {MessageKind::kOpset, 2, Use::kKeep},                                  // version
+    {MessageKind::kValueInfo, 1, Use::kName},                              // name
+    {MessageKind::kValueInfo, 2, Use::kDescend, MessageKind::kType},       // type
+    {MessageKind::kType, 1, Use::kDescend, MessageKind::kTensorType},      // tensor_type
+    {MessageKind::kTensorType, 1, Use::kKeep},                             // elem_type
+    {MessageKind::kTensorType, 2, Use::kDescend, MessageKind::kShape},     // shape
+    {MessageKind::kShape, 1, Use::kDescend, MessageKind::kDim},            // dim
+    {MessageKind::kDim, 1, Use::kKeep},                                    // dim_value
+    {MessageKind::kDim, 2, Use::kName},                                    // dim_param
 };
 constexpr uint32_t kRawOffset = 100001;  // TensorProto.raw_offset
 constexpr uint32_t kRawSize = 100002;    // TensorProto.raw_size
 
 enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
-const Field* FindField(Kind kind, uint32_t number) {
+const Field* FindField(MessageKind kind, uint32_t number) {
   for (const Field& field : kFields) {
     if (field.in == kind && field.number == number) return &field;
   }
@@ -177,7 +177,8 @@ class Walker {
   explicit Walker(absl::string_view file) : file_(file) {}
 
   // Appends the skeleton of the message of `kind` that lies in [begin, end) of the file.
-  absl::Status Walk(Kind kind, uint64_t begin, uint64_t end, int graph_depth, std::string& out);
+  absl::Status Walk(MessageKind kind, uint64_t begin, uint64_t end, int graph_depth,
+                    std::string& out);
 
  private:
   struct Tag {
@@ -267,11 +268,12 @@ absl::StatusOr<Walker::Tag> Walker::ReadTag(uint64_t position, uint64_t end) con
   return tag;
 }
 
-absl::Status Walker::Walk(Kind kind, uint64_t begin, uint64_t end, int graph_depth,
+absl::Status Walker::Walk(MessageKind kind, uint64_t begin, uint64_t end, int graph_depth,
                           std::string& out) {
-  if (kind == Kind::kGraph && graph_depth > kMaxGraphDepth)
+  if (kind == MessageKind::kGraph && graph_depth > kMaxGraphDepth)
     return OverLimit(begin, "graphs within graphs", kMaxGraphDepth);
-  if (kind == Kind::kNode && ++nodes_ > kMaxNodes) return OverLimit(begin, "nodes", kMaxNodes);
+  if (kind == MessageKind::kNode && ++nodes_ > kMaxNodes)
+    return OverLimit(begin, "nodes", kMaxNodes);
   Tally tally;
   for (uint64_t position = begin; position < end;) {
     KILN_ASSIGN_OR_RETURN(const Tag tag, ReadTag(position, end));
@@ -297,7 +299,7 @@ absl::Status Walker::Take(const Field& field, const Tag& tag, int graph_depth, T
     return OverLimit(tag.position, "bytes in a name", kMaxNameBytes);
   // Strings of attributes are bytes.
   if (const absl::string_view name = file_.substr(tag.body, tag.size);
-      text && field.in != Kind::kAttribute && !IsUtf8(name)) {
+      text && field.in != MessageKind::kAttribute && !IsUtf8(name)) {
     return absl::InvalidArgumentError(absl::StrCat("byte ", tag.position, ": the name \"",
                                                    absl::CHexEscape(name),
                                                    "\" is not UTF-8; names must be"));
@@ -327,13 +329,14 @@ absl::Status Walker::Take(const Field& field, const Tag& tag, int graph_depth, T
 
 absl::Status Walker::Descend(const Field& field, const Tag& tag, int graph_depth, Tally& tally,
                              std::string& out) {
-  if (field.inner == Kind::kAttribute && ++tally.attributes > kMaxAttributes) {
+  if (field.inner == MessageKind::kAttribute && ++tally.attributes > kMaxAttributes) {
     return OverLimit(tag.position, "attributes of one node", kMaxAttributes);
   }
-  if (field.inner == Kind::kDim && ++tally.dims > kMaxRank)
+  if (field.inner == MessageKind::kDim && ++tally.dims > kMaxRank)
     return OverLimit(tag.position, "dims in a shape", kMaxRank);
   const int depth =
-      graph_depth + (field.inner == Kind::kGraph && field.in == Kind::kAttribute ? 1 : 0);
+      graph_depth +
+      (field.inner == MessageKind::kGraph && field.in == MessageKind::kAttribute ? 1 : 0);
   std::string inner;
   KILN_RETURN_IF_ERROR(Walk(field.inner, tag.body, tag.body + tag.size, depth, inner));
   PutTag(tag.number, kBytes, out);
@@ -351,8 +354,8 @@ absl::StatusOr<std::string> Skeleton(absl::string_view bytes, Root root) {
                                                      "; keep its weights as external data"));
   }
   std::string out;
-  KILN_RETURN_IF_ERROR(Walker(bytes).Walk(root == Root::kModel ? Kind::kModel : Kind::kTensor, 0,
-                                          bytes.size(), 0, out));
+  KILN_RETURN_IF_ERROR(Walker(bytes).Walk(
+      root == Root::kModel ? MessageKind::kModel : MessageKind::kTensor, 0, bytes.size(), 0, out));
   return out;
 }
 
