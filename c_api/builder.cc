@@ -70,11 +70,11 @@ absl::StatusOr<Attrs> AttrsOf(const kiln_attr* attrs, size_t count) {
 
 // A value of `body`, which gives a StatusOr of ids; none after an error, which the builder keeps.
 template <typename Body>
-std::vector<ValueId> Add(kiln_builder& builder, Body&& body) {
-  if (!builder.status().ok()) return {};
+std::vector<ValueId> Add(kiln_builder* builder, Body&& body) {
+  if (builder == nullptr || !builder->status().ok()) return {};
   auto made = CatchExceptions("graph builder", std::forward<Body>(body));
   if (made.ok()) return *std::move(made);
-  builder.failed = made.status();
+  builder->failed = made.status();
   return {};
 }
 
@@ -101,7 +101,7 @@ void kiln_builder_free(kiln_builder* builder) { delete builder; }
 
 kiln_value kiln_builder_input(kiln_builder* builder, const char* name, kiln_dtype type,
                               const char* const* dims, size_t rank) {
-  return First(Add(*builder, [&]() -> Ids {
+  return First(Add(builder, [&]() -> Ids {
     KILN_RETURN_IF_ERROR(CheckPointer(name, "name"));
     KILN_RETURN_IF_ERROR(kiln::c_api::CheckType(type, "graph builder"));
     KILN_ASSIGN_OR_RETURN(const auto texts, kiln::c_api::Names(dims, rank, "dims"));
@@ -121,7 +121,7 @@ kiln_value kiln_builder_input(kiln_builder* builder, const char* name, kiln_dtyp
 
 kiln_value kiln_builder_constant(kiln_builder* builder, const kiln_tensor* tensor,
                                  const char* name) {
-  return First(Add(*builder, [&]() -> Ids {
+  return First(Add(builder, [&]() -> Ids {
     KILN_RETURN_IF_ERROR(CheckPointer(tensor, "tensor"));
     return std::vector<kiln::ValueId>{
         builder->builder.Constant(tensor->tensor, kiln::c_api::TextOf(name))};
@@ -129,7 +129,7 @@ kiln_value kiln_builder_constant(kiln_builder* builder, const kiln_tensor* tenso
 }
 
 kiln_value kiln_builder_scalar(kiln_builder* builder, kiln_dtype type, double value) {
-  return First(Add(*builder, [&]() -> Ids {
+  return First(Add(builder, [&]() -> Ids {
     KILN_RETURN_IF_ERROR(kiln::c_api::CheckType(type, "graph builder"));
     return std::vector<kiln::ValueId>{
         builder->builder.Scalar(static_cast<kiln::DType>(type), value)};
@@ -139,7 +139,7 @@ kiln_value kiln_builder_scalar(kiln_builder* builder, kiln_dtype type, double va
 size_t kiln_builder_op(kiln_builder* builder, const char* op, const kiln_value* inputs,
                        size_t num_inputs, const kiln_attr* attrs, size_t num_attrs,
                        const char* name, kiln_value* out, size_t capacity) {
-  const std::vector<kiln::ValueId> ids = Add(*builder, [&]() -> Ids {
+  const std::vector<kiln::ValueId> ids = Add(builder, [&]() -> Ids {
     KILN_RETURN_IF_ERROR(CheckPointer(op, "op"));
     if (num_inputs > 0) KILN_RETURN_IF_ERROR(CheckPointer(inputs, "inputs"));
     if (capacity > 0) KILN_RETURN_IF_ERROR(CheckPointer(out, "out"));
@@ -149,12 +149,12 @@ size_t kiln_builder_op(kiln_builder* builder, const char* op, const kiln_value* 
     return builder->builder.Ops(op, std::move(operands), std::move(given),
                                 kiln::c_api::TextOf(name));
   });
-  for (size_t k = 0; k < capacity; ++k) out[k] = k < ids.size() ? ids[k].v : -1;
+  for (size_t k = 0; k < capacity && out != nullptr; ++k) out[k] = k < ids.size() ? ids[k].v : -1;
   return ids.size();
 }
 
 void kiln_builder_output(kiln_builder* builder, kiln_value value, const char* name) {
-  Add(*builder, [&]() -> Ids {
+  Add(builder, [&]() -> Ids {
     KILN_RETURN_IF_ERROR(CheckPointer(name, "name"));
     builder->builder.Output({value}, name);
     return std::vector<kiln::ValueId>();
@@ -162,12 +162,12 @@ void kiln_builder_output(kiln_builder* builder, kiln_value value, const char* na
 }
 
 kiln_status* kiln_builder_status(const kiln_builder* builder) {
-  return kiln::c_api::ToC(builder->status());
+  return kiln::c_api::CallOn(builder, "builder", [&] { return builder->status(); });
 }
 
 kiln_status* kiln_builder_compile(kiln_builder* builder, const kiln_compile_options* options,
                                   kiln_model** out) {
-  return kiln::c_api::Call("compiling", [&]() -> absl::Status {
+  return kiln::c_api::CallOn(builder, "builder", [&]() -> absl::Status {
     KILN_RETURN_IF_ERROR(CheckPointer(out, "out"));
     KILN_RETURN_IF_ERROR(builder->status());
     return kiln::c_api::MakeModel(options, out, [&](const kiln::CompileOptions& given) {

@@ -19,6 +19,7 @@ struct kiln_description {
 };
 
 using kiln::c_api::Call;
+using kiln::c_api::CallOn;
 using kiln::c_api::CheckPointer;
 using kiln::c_api::MakeModel;
 
@@ -30,7 +31,10 @@ absl::StatusOr<CompileOptions> CompileOptionsOf(const kiln_compile_options* opti
   KILN_ASSIGN_OR_RETURN(static_cast<RunOptions&>(made), RunOptionsOf(given.run));
   made.graph_opt_level = given.graph_opt_level;
   made.jit_level = given.jit_level;
+  KILN_RETURN_IF_ERROR(CheckEnum(given.compile_mode, KILN_COMPILE_NEVER, "compile_mode"));
   made.compile_mode = static_cast<CompileMode>(given.compile_mode);
+  KILN_RETURN_IF_ERROR(
+      CheckEnum(given.schedule_choice, KILN_SCHEDULE_REPRODUCIBLE, "schedule_choice"));
   made.schedule_choice = static_cast<ScheduleChoice>(given.schedule_choice);
   if (given.cache != nullptr) made.cache.open = given.cache->cache;
   made.cache.enabled = given.no_cache == 0;
@@ -137,12 +141,14 @@ size_t kiln_description_num_unsupported(const kiln_description* description) {
 
 kiln_status* kiln_description_input(const kiln_description* description, size_t index,
                                     kiln_port* out) {
-  return Call("model", [&] { return description->inputs.Get(index, "input", out); });
+  return CallOn(description, "description",
+                [&] { return description->inputs.Get(index, "input", out); });
 }
 
 kiln_status* kiln_description_output(const kiln_description* description, size_t index,
                                      kiln_port* out) {
-  return Call("model", [&] { return description->outputs.Get(index, "output", out); });
+  return CallOn(description, "description",
+                [&] { return description->outputs.Get(index, "output", out); });
 }
 
 const char* kiln_description_unsupported(const kiln_description* description, size_t index) {

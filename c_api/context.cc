@@ -8,7 +8,7 @@
 #include "c_api/handles.h"
 #include "kiln/model.h"
 
-using kiln::c_api::Call;
+using kiln::c_api::CallOn;
 using kiln::c_api::CheckPointer;
 
 namespace kiln::c_api {
@@ -27,13 +27,14 @@ absl::Status Give(absl::StatusOr<Tensor> tensor, kiln_tensor** out) {
 extern "C" {
 
 kiln_context* kiln_context_new(kiln_model* model) {
+  if (model == nullptr) return nullptr;
   return kiln::c_api::NewHandle<kiln_context>([&] { return model->model.NewContext(); });
 }
 
 void kiln_context_free(kiln_context* context) { delete context; }
 
 kiln_status* kiln_context_bind(kiln_context* context, size_t input, const kiln_tensor* tensor) {
-  return Call("context", [&]() -> absl::Status {
+  return CallOn(context, "context", [&]() -> absl::Status {
     KILN_RETURN_IF_ERROR(CheckPointer(tensor, "tensor"));
     return context->context.Bind(input, tensor->tensor);
   });
@@ -41,7 +42,7 @@ kiln_status* kiln_context_bind(kiln_context* context, size_t input, const kiln_t
 
 kiln_status* kiln_context_bind_parts(kiln_context* context, const char* input,
                                      const kiln_tensor* const* parts, size_t num_parts) {
-  return Call("context", [&]() -> absl::Status {
+  return CallOn(context, "context", [&]() -> absl::Status {
     KILN_RETURN_IF_ERROR(CheckPointer(input, "input"));
     if (num_parts > 0) KILN_RETURN_IF_ERROR(CheckPointer(parts, "parts"));
     std::vector<kiln::Tensor> tensors;
@@ -55,7 +56,7 @@ kiln_status* kiln_context_bind_parts(kiln_context* context, const char* input,
 
 kiln_status* kiln_context_bind_output(kiln_context* context, size_t output,
                                       const kiln_tensor* tensor) {
-  return Call("context", [&]() -> absl::Status {
+  return CallOn(context, "context", [&]() -> absl::Status {
     KILN_RETURN_IF_ERROR(CheckPointer(tensor, "tensor"));
     return context->context.BindOutput(output, tensor->tensor);
   });
@@ -63,26 +64,28 @@ kiln_status* kiln_context_bind_output(kiln_context* context, size_t output,
 
 kiln_status* kiln_context_set_outputs(kiln_context* context, const char* const* names,
                                       size_t num_names) {
-  return Call("context", [&]() -> absl::Status {
+  return CallOn(context, "context", [&]() -> absl::Status {
     KILN_ASSIGN_OR_RETURN(const auto wanted, kiln::c_api::Names(names, num_names, "names"));
     return context->context.SetOutputs(wanted);
   });
 }
 
 kiln_status* kiln_context_set_arena(kiln_context* context, void* memory, int64_t bytes) {
-  return Call("context", [&] { return context->context.SetArena(memory, bytes); });
+  return CallOn(context, "context", [&] { return context->context.SetArena(memory, bytes); });
 }
 
 kiln_status* kiln_context_run(kiln_context* context, const kiln_run_control* control) {
-  return Call("run", [&] { return context->context.Run(kiln::c_api::ControlOf(control)); });
+  return CallOn(context, "context",
+                [&] { return context->context.Run(kiln::c_api::ControlOf(control)); });
 }
 
 kiln_status* kiln_context_output(const kiln_context* context, size_t output, kiln_tensor** out) {
-  return Call("context", [&] { return kiln::c_api::Give(context->context.Output(output), out); });
+  return CallOn(context, "context",
+                [&] { return kiln::c_api::Give(context->context.Output(output), out); });
 }
 
 kiln_status* kiln_context_state(const kiln_context* context, const char* input, kiln_tensor** out) {
-  return Call("context", [&]() -> absl::Status {
+  return CallOn(context, "context", [&]() -> absl::Status {
     KILN_RETURN_IF_ERROR(CheckPointer(input, "input"));
     return kiln::c_api::Give(context->context.State(input), out);
   });
@@ -90,7 +93,7 @@ kiln_status* kiln_context_state(const kiln_context* context, const char* input, 
 
 kiln_status* kiln_context_set_state(kiln_context* context, const char* input,
                                     const kiln_tensor* value) {
-  return Call("context", [&]() -> absl::Status {
+  return CallOn(context, "context", [&]() -> absl::Status {
     KILN_RETURN_IF_ERROR(CheckPointer(input, "input"));
     KILN_RETURN_IF_ERROR(CheckPointer(value, "value"));
     return context->context.SetState(input, value->tensor);
@@ -98,7 +101,7 @@ kiln_status* kiln_context_set_state(kiln_context* context, const char* input,
 }
 
 kiln_status* kiln_context_reset_states(kiln_context* context) {
-  return Call("context", [&] { return context->context.ResetStates(); });
+  return CallOn(context, "context", [&] { return context->context.ResetStates(); });
 }
 
 void kiln_context_trim(kiln_context* context) { context->context.Trim(); }
@@ -113,7 +116,7 @@ void kiln_context_report(const kiln_context* context, kiln_plan_report* out) {
 }
 
 kiln_status* kiln_context_profile(kiln_context* context, kiln_profile_fn tell, void* user) {
-  return Call("profile", [&]() -> absl::Status {
+  return CallOn(context, "context", [&]() -> absl::Status {
     KILN_RETURN_IF_ERROR(CheckPointer(reinterpret_cast<const void*>(tell), "tell"));
     KILN_ASSIGN_OR_RETURN(const std::vector<kiln::ThunkTime> times, context->context.Profile());
     for (const kiln::ThunkTime& time : times) {

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/catch_exceptions.h"
+#include "base/status_macros.h"
 #include "kiln/cache.h"
 #include "kiln/kiln.h"
 #include "kiln/model.h"
@@ -74,6 +75,18 @@ kiln_status* Call(const char* what, Body&& body) {
   return ToC(CatchExceptions(what, std::forward<Body>(body)));
 }
 
+// kInvalidArgument unless the pointer is there; `what` is the name of the argument.
+absl::Status CheckPointer(const void* pointer, absl::string_view what);
+
+// The same for a function of a handle, which must be there; `what` is its kind.
+template <typename Body>
+kiln_status* CallOn(const void* handle, const char* what, Body&& body) {
+  return Call(what, [&]() -> absl::Status {
+    KILN_RETURN_IF_ERROR(CheckPointer(handle, what));
+    return body();
+  });
+}
+
 // A new handle, or null where there is no memory.
 template <typename Handle, typename Make>
 Handle* NewHandle(Make&& make) {
@@ -104,8 +117,8 @@ void Write(Struct value, Struct* out) {
 // kInvalidArgument: no element type has this number; `subject` begins the message.
 absl::Status CheckType(kiln_dtype type, absl::string_view subject);
 
-// kInvalidArgument unless the pointer is there; `what` is the name of the argument.
-absl::Status CheckPointer(const void* pointer, absl::string_view what);
+// kInvalidArgument: an enum of kiln.h whose values are 0 to `last` has another one.
+absl::Status CheckEnum(unsigned value, unsigned last, absl::string_view what);
 
 // Names of a C array. kInvalidArgument: one of them is null.
 absl::StatusOr<std::vector<std::string>> Names(const char* const* names, size_t count,

@@ -88,6 +88,7 @@ absl::Status ShapeOf(kiln_model& model, const kiln_shape* shapes, size_t num_sha
 }  // namespace kiln::c_api
 
 using kiln::c_api::Call;
+using kiln::c_api::CallOn;
 using kiln::c_api::CheckPointer;
 
 extern "C" {
@@ -129,19 +130,20 @@ size_t kiln_model_num_outputs(const kiln_model* model) { return model->outputs.s
 size_t kiln_model_num_updatable(const kiln_model* model) { return model->updatable.size(); }
 
 kiln_status* kiln_model_input(const kiln_model* model, size_t index, kiln_port* out) {
-  return Call("model", [&] { return model->inputs.Get(index, "input", out); });
+  return CallOn(model, "model", [&] { return model->inputs.Get(index, "input", out); });
 }
 
 kiln_status* kiln_model_output(const kiln_model* model, size_t index, kiln_port* out) {
-  return Call("model", [&] { return model->outputs.Get(index, "output", out); });
+  return CallOn(model, "model", [&] { return model->outputs.Get(index, "output", out); });
 }
 
 kiln_status* kiln_model_updatable(const kiln_model* model, size_t index, kiln_port* out) {
-  return Call("model", [&] { return model->updatable.Get(index, "updatable constant", out); });
+  return CallOn(model, "model",
+                [&] { return model->updatable.Get(index, "updatable constant", out); });
 }
 
 kiln_status* kiln_model_input_index(const kiln_model* model, const char* name, size_t* out) {
-  return Call("model", [&]() -> absl::Status {
+  return CallOn(model, "model", [&]() -> absl::Status {
     KILN_RETURN_IF_ERROR(CheckPointer(name, "name"));
     KILN_RETURN_IF_ERROR(CheckPointer(out, "out"));
     KILN_ASSIGN_OR_RETURN(*out, model->model.InputIndex(name));
@@ -150,7 +152,7 @@ kiln_status* kiln_model_input_index(const kiln_model* model, const char* name, s
 }
 
 kiln_status* kiln_model_output_index(const kiln_model* model, const char* name, size_t* out) {
-  return Call("model", [&]() -> absl::Status {
+  return CallOn(model, "model", [&]() -> absl::Status {
     KILN_RETURN_IF_ERROR(CheckPointer(name, "name"));
     KILN_RETURN_IF_ERROR(CheckPointer(out, "out"));
     KILN_ASSIGN_OR_RETURN(*out, model->model.OutputIndex(name));
@@ -161,7 +163,7 @@ kiln_status* kiln_model_output_index(const kiln_model* model, const char* name, 
 int32_t kiln_model_threads(const kiln_model* model) { return model->model.threads(); }
 
 kiln_status* kiln_model_update(kiln_model* model, const char* name, const kiln_tensor* value) {
-  return Call("model", [&]() -> absl::Status {
+  return CallOn(model, "model", [&]() -> absl::Status {
     KILN_RETURN_IF_ERROR(CheckPointer(name, "name"));
     KILN_RETURN_IF_ERROR(CheckPointer(value, "value"));
     return model->model.Update(name, value->tensor);
@@ -171,7 +173,7 @@ kiln_status* kiln_model_update(kiln_model* model, const char* name, const kiln_t
 kiln_status* kiln_model_run(kiln_model* model, const kiln_tensor* const* inputs, size_t num_inputs,
                             const kiln_run_control* control, kiln_tensor** outputs,
                             size_t num_outputs) {
-  return Call("run", [&] {
+  return CallOn(model, "model", [&] {
     return kiln::c_api::RunOnce(*model, inputs, num_inputs, control, outputs, num_outputs);
   });
 }
@@ -179,7 +181,7 @@ kiln_status* kiln_model_run(kiln_model* model, const kiln_tensor* const* inputs,
 kiln_status* kiln_model_run_async(kiln_model* model, const kiln_tensor* const* inputs,
                                   size_t num_inputs, const kiln_run_control* control,
                                   kiln_done_fn done, void* user) {
-  return Call("run", [&]() -> absl::Status {
+  return CallOn(model, "model", [&]() -> absl::Status {
     KILN_RETURN_IF_ERROR(CheckPointer(reinterpret_cast<const void*>(done), "done"));
     KILN_ASSIGN_OR_RETURN(kiln::NamedTensors named,
                           kiln::c_api::InputsOf(model->model, inputs, num_inputs));
@@ -194,7 +196,7 @@ kiln_status* kiln_model_run_async(kiln_model* model, const kiln_tensor* const* i
 }
 
 kiln_status* kiln_model_prepare(kiln_model* model, const kiln_shape* shapes, size_t num_shapes) {
-  return Call("model", [&]() -> absl::Status {
+  return CallOn(model, "model", [&]() -> absl::Status {
     KILN_ASSIGN_OR_RETURN(const kiln::NamedShapes given, kiln::c_api::Shapes(shapes, num_shapes));
     return model->model.Prepare(given);
   });
@@ -203,7 +205,7 @@ kiln_status* kiln_model_prepare(kiln_model* model, const kiln_shape* shapes, siz
 kiln_status* kiln_model_output_shape(kiln_model* model, const kiln_shape* shapes, size_t num_shapes,
                                      size_t output, int64_t* extents, size_t capacity,
                                      size_t* rank) {
-  return Call("model", [&] {
+  return CallOn(model, "model", [&] {
     return kiln::c_api::ShapeOf(*model, shapes, num_shapes, output, extents, capacity, rank);
   });
 }

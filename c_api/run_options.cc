@@ -96,7 +96,9 @@ absl::StatusOr<RunOptions> RunOptionsOf(const kiln_run_options* options) {
   KILN_ASSIGN_OR_RETURN(const std::vector<std::string> states,
                         Names(given.states, 2 * given.num_states, "states"));
   for (size_t k = 0; k < states.size(); k += 2) made.states.push_back({states[k], states[k + 1]});
+  KILN_RETURN_IF_ERROR(CheckEnum(given.temporaries, KILN_TEMPORARIES_ALLOCATED, "temporaries"));
   made.temporaries = static_cast<Temporaries>(given.temporaries);
+  KILN_RETURN_IF_ERROR(CheckEnum(given.output_memory, KILN_OUTPUT_BOUND, "output_memory"));
   made.output_memory = static_cast<OutputMemory>(given.output_memory);
   made.check_first_run = given.check_first_run != 0;
   made.batch_invariant = given.batch_invariant != 0;

@@ -52,6 +52,12 @@ absl::Status CheckPointer(const void* pointer, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("argument \"", what, "\": it is NULL"));
 }
 
+absl::Status CheckEnum(unsigned value, unsigned last, absl::string_view what) {
+  if (value <= last) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, ": is ", static_cast<int>(value), ", expected 0 to ", last));
+}
+
 absl::Status CheckType(kiln_dtype type, absl::string_view subject) {
   if (kiln_dtype_size(type) > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(subject, ": type ", static_cast<int>(type),

@@ -17,7 +17,8 @@
  * on. What holds for all of it:
  *
  * - A function that may fail returns a kiln_status: NULL where all went well, else an error that
- *   the caller gives to kiln_status_free. Then no result is written.
+ *   the caller gives to kiln_status_free. Then no result is written. It takes no handle that is
+ *   NULL, as one of a call that failed: KILN_INVALID_ARGUMENT.
  * - Handles belong to the caller, who gives each to its kiln_..._free, which takes NULL too. A
  *   handle shares what it needs: a model may be freed before its contexts, a tensor after its
  *   context. Strings and arrays that a handle returns live as long as it does; those that a

@@ -456,6 +456,39 @@ static void test_builder_errors(void) {
   kiln_builder_free(builder);
 }
 
+static void test_absent_handles(void) {
+  kiln_model* model = NULL;
+  kiln_builder* builder = kiln_builder_new("absent");
+  const kiln_value x = kiln_builder_scalar(builder, KILN_F32, 1);
+  CHECK(kiln_builder_op(builder, "neg", &x, 1, NULL, 0, NULL, NULL, 1) == 0);
+  FAILS(kiln_builder_status(builder), KILN_INVALID_ARGUMENT, "\"out\": it is NULL");
+  kiln_builder_free(builder);
+  CHECK(kiln_builder_scalar(NULL, KILN_F32, 1) == -1);
+  FAILS(kiln_builder_compile(NULL, NULL, &model), KILN_INVALID_ARGUMENT, "\"builder\": it is NULL");
+  FAILS(kiln_model_run(model, NULL, 0, NULL, NULL, 0), KILN_INVALID_ARGUMENT,
+        "\"model\": it is NULL");
+  FAILS(kiln_context_run(kiln_context_new(model), NULL), KILN_INVALID_ARGUMENT,
+        "\"context\": it is NULL");
+}
+
+static void test_enums(void) {
+  kiln_run_options run = kiln_run_options_default();
+  kiln_compile_options options = on_vm();
+  kiln_model* model = NULL;
+  options.run = &run;
+  options.compile_mode = (kiln_compile_mode)256;
+  FAILS(kiln_compile("none", &options, &model), KILN_INVALID_ARGUMENT,
+        "compile_mode: is 256, expected 0 to 2");
+  options.compile_mode = KILN_COMPILE_NEVER;
+  options.schedule_choice = (kiln_schedule_choice)3;
+  FAILS(kiln_compile("none", &options, &model), KILN_INVALID_ARGUMENT, "schedule_choice: is 3");
+  run.temporaries = (kiln_temporaries)-1;
+  FAILS(kiln_load_package("none", &run, 0, &model), KILN_INVALID_ARGUMENT, "temporaries: is -1");
+  run.temporaries = KILN_TEMPORARIES_PLANNED;
+  run.output_memory = (kiln_output_memory)9;
+  FAILS(kiln_load_package("none", &run, 0, &model), KILN_INVALID_ARGUMENT, "output_memory: is 9");
+}
+
 static void test_tensors(void) {
   kiln_tensor* tensor = NULL;
   const int64_t negative[] = {-1};
@@ -513,6 +546,8 @@ int main(int argc, char** argv) {
   test_runtime(argv[1]);
   test_bytes();
   test_builder_errors();
+  test_absent_handles();
+  test_enums();
   test_tensors();
   test_shorter_struct();
   if (failures == 0) printf("all checks passed\n");
