@@ -18,14 +18,16 @@ namespace {
 TEST(Depfile, ListsEachFileOnce) {
   EXPECT_EQ(*DepfileText("m.kiln", {"a.onnx", "b", "a.onnx"}), "m.kiln: \\\n  a.onnx \\\n  b\n");
   EXPECT_EQ(*DepfileText("m.kiln", {}), "m.kiln:\n");
-  EXPECT_FALSE(DepfileText("m.kiln", {"a\nb"}).ok());
+  for (const char* ends : {"a\nb", "w;touch${IFS}x", "a|b"})
+    EXPECT_FALSE(DepfileText("m.kiln", {ends}).ok())
+        << "make would read more than a name: " << ends;
 }
 
 // make itself says what it reads: the files of the rule, which are there under their own names.
 TEST(Depfile, MakeReadsTheNamesThatWereWritten) {
   TempDir dir;
-  const std::vector<std::string> names = {"plain", "two words", "a$b",  "a${b}",
-                                          "x#y",   "back\\s",   "b\\ c"};
+  const std::vector<std::string> names = {"plain",   "two words", "a$b", "a${b}", "x#y",
+                                          "back\\s", "b\\ c",     "a:b", "c\\:d"};
   for (const std::string& name : names) std::ofstream(dir.File(name)) << name;
   std::ofstream(dir.File("Makefile"))
       << *DepfileText("out", names) << "\techo made > out\n.SUFFIXES:\n";
