@@ -142,9 +142,15 @@ struct Numpy {
   PyObject* ndarray = nullptr;
   std::array<PyObject*, kNumDTypes> types = {};
 
+  // The GIL guards it: a thread that waited in a static's initialisation would keep the GIL from
+  // the one that imports.
   static const Numpy& Get() {
-    static const Numpy& numpy = *new Numpy(Find());
-    return numpy;
+    static const Numpy* numpy = nullptr;
+    if (numpy == nullptr) {
+      const Numpy* const found = new Numpy(Find());
+      if (numpy == nullptr) numpy = found;  // else another thread has found the same meanwhile
+    }
+    return *numpy;
   }
 
  private:
