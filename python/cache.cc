@@ -15,6 +15,7 @@
 #include "kiln/runtime.h"
 #include "python/bindings.h"
 #include "python/deferred.h"
+#include "python/gil.h"
 #include "python/status.h"
 
 namespace kiln::python {
@@ -58,7 +59,7 @@ std::shared_ptr<Cache> Open(std::optional<std::string> directory, bool read_only
   if (!on_event.is_none()) settings.on_event = EventsTo(std::move(on_event));
   absl::StatusOr<std::shared_ptr<Cache>> cache;
   {
-    const nb::gil_scoped_release release;
+    const GilReleased released;
     cache = Cache::Open(std::move(settings));
   }
   return Value(std::move(cache));
@@ -134,7 +135,7 @@ void BindRuntime(nb::module_& module) {
       .def_prop_ro("threads", &Runtime::threads)
       .def("metrics", Metrics, nb::sig("def metrics(self) -> dict[str, int]"),
            "Counts since it was made, and bytes now.")
-      .def("maintain", &Runtime::Maintain, nb::call_guard<nb::gil_scoped_release>(),
+      .def("maintain", &Runtime::Maintain, nb::call_guard<GilReleased>(),
            "Does now what is never done on a caller's thread: prunes the cache, and so on.");
 }
 

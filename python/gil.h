@@ -6,6 +6,9 @@
 #define KILN_PYTHON_GIL_H_
 
 #include <nanobind/nanobind.h>
+#include <unistd.h>
+
+#include <cxxabi.h>
 
 #include <memory>
 
@@ -13,14 +16,33 @@
 
 namespace kiln::python {
 
+// The GIL is given up as long as this lives. A daemon thread that wants it back while the
+// interpreter ends is ended itself (pthread_exit), through frames that nothing may unwind: it stops
+// where it is instead, until the process has ended.
+class GilReleased {
+ public:
+  GilReleased() : thread_(PyEval_SaveThread()) {}
+  GilReleased(const GilReleased&) = delete;
+  GilReleased& operator=(const GilReleased&) = delete;
+  ~GilReleased() {
+    try {
+      PyEval_RestoreThread(thread_);
+    } catch (const abi::__forced_unwind&) {
+      for (;;) pause();
+    }
+  }
+
+ private:
+  PyThreadState* const thread_;
+};
+
 // What `run` answers, with the GIL given up meanwhile; then does what was deferred.
 template <typename F>
 auto WithoutGil(const F& run) {
-  const auto released = [&run] {
-    const nanobind::gil_scoped_release release;
+  auto answer = [&run] {
+    const GilReleased released;
     return run();
-  };
-  auto answer = released();
+  }();
   RunDeferred();
   return answer;
 }
@@ -29,7 +51,7 @@ auto WithoutGil(const F& run) {
 struct DeleteReleased {
   template <typename T>
   void operator()(T* object) const {
-    const nanobind::gil_scoped_release release;
+    const GilReleased released;
     delete object;
   }
 };

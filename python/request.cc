@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/request.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -22,6 +24,16 @@ void SetNamed(const nb::dict& given, const std::vector<PortInfo>& outputs,
       RaiseInvalid(absl::StrCat("out: the model has no output \"", name, "\""));
     out[at] = nb::borrow(array);
   }
+}
+
+// Seconds, of which a year is as good as any more: a clock's ticks do not count that far.
+RunControl::Clock::duration DurationOf(nb::handle timeout) {
+  const double seconds = PyFloat_AsDouble(timeout.ptr());
+  if (seconds == -1 && PyErr_Occurred() != nullptr) nb::raise_python_error();
+  if (std::isnan(seconds)) RaiseInvalid("timeout: is nan, expected seconds or None");
+  const double most = std::chrono::duration<double>(std::chrono::years(1)).count();
+  return std::chrono::duration_cast<RunControl::Clock::duration>(
+      std::chrono::duration<double>(std::clamp(seconds, -most, most)));
 }
 
 }  // namespace
@@ -54,12 +66,13 @@ void Request::SetOut(nb::handle given, const std::vector<PortInfo>& outputs) {
 }
 
 void Request::SetControl(nb::handle timeout, nb::handle cancel) {
-  if (!timeout.is_none()) {
-    const std::chrono::duration<double> seconds(nb::cast<double>(timeout));
-    control.deadline =
-        RunControl::Clock::now() + std::chrono::duration_cast<RunControl::Clock::duration>(seconds);
+  if (!timeout.is_none()) control.deadline = RunControl::Clock::now() + DurationOf(timeout);
+  if (cancel.is_none()) return;
+  if (!nb::isinstance<Cancel>(cancel)) {
+    RaiseInvalid(absl::StrCat("cancel: is a ", nb::cast<std::string>(nb::inst_name(cancel)),
+                              ", expected a kiln.Cancel"));
   }
-  if (!cancel.is_none()) control.cancel = nb::cast<const Cancel&>(cancel).flag;
+  control.cancel = nb::cast<const Cancel&>(cancel).flag;
 }
 
 Request RequestOf(const nb::tuple& args, const nb::dict& named, const std::vector<PortInfo>& inputs,

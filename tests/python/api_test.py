@@ -265,6 +265,20 @@ class Calls(unittest.TestCase):
         with self.assertRaises(kiln.CancelledError):
             m.run({"x": x}, cancel=cancel)
 
+    def test_timeouts_of_any_number(self):
+        m, x = twice(), {"x": np.ones((1, 3), "f")}
+        for timeout in (float("inf"), 1e300, 10**12, True):
+            m.run(x, timeout=timeout)
+        for timeout in (float("-inf"), -1e300, 0.0):
+            with self.assertRaises(kiln.DeadlineExceededError):
+                m.run(x, timeout=timeout)
+        with self.assertRaisesRegex(kiln.InvalidArgumentError, "timeout: is nan"):
+            m.run(x, timeout=float("nan"))
+        with self.assertRaises(TypeError):
+            m.run(x, timeout="1")
+        with self.assertRaisesRegex(kiln.InvalidArgumentError, "cancel: is a str"):
+            m.run(x, cancel="now")
+
 
 class Contexts(unittest.TestCase):
     def test_bound_ports(self):
@@ -434,6 +448,16 @@ class Threads(unittest.TestCase):
             thread.join()
         self.assertEqual(wrong, [])
 
+    def test_first_calls_at_once(self):
+        """What a first call imports gives the GIL up meanwhile."""
+        script = ("import kiln, numpy, support, threading\n"
+                  "m = kiln.compile(support.SOFTMAX, threads=1)\n"
+                  "x, mask = numpy.ones((2, 64), 'f'), numpy.zeros(64, 'f')\n"
+                  "threads = [threading.Thread(target=m, args=(x, mask)) for _ in range(4)]\n"
+                  "for thread in threads: thread.start()\n")
+        for _ in range(5):
+            subprocess.run([sys.executable, "-c", script], timeout=30, check=True, cwd=support.ROOT / "tests/python")
+
 
 class Log(unittest.TestCase):
     def test_lines_go_to_logging(self):
@@ -454,6 +478,19 @@ class Log(unittest.TestCase):
                   "cache = kiln.Cache(tempfile.mkdtemp(), on_event=lambda *event: cache)\n"
                   "y = m(numpy.ones((2, 64), 'f'), numpy.zeros(64, 'f'))\n"
                   "t = kiln.compile(open(support.SOFTMAX, 'rb').read(), name='s.graph', compile_mode='background', cache=False)\n")
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False,
+                              cwd=support.ROOT / "tests/python")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_process_ends_while_daemon_threads_run(self):
+        script = ("import kiln, numpy, support, threading, time\n"
+                  "m = kiln.compile(support.SOFTMAX, threads=1)\n"
+                  "x, mask = numpy.ones((20000, 64), 'f'), numpy.zeros(64, 'f')\n"
+                  "m(x, mask)\n"
+                  "def run():\n"
+                  "    while True: m(x, mask)\n"
+                  "for _ in range(2): threading.Thread(target=run, daemon=True).start()\n"
+                  "time.sleep(0.1)\n")
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False,
                               cwd=support.ROOT / "tests/python")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
