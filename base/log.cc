@@ -11,6 +11,7 @@
 
 #include "base/catch_exceptions.h"
 #include "base/descriptor.h"
+#include "base/printable.h"
 
 namespace kiln {
 namespace {
@@ -62,7 +63,7 @@ void LogLine(LogLevel level, absl::string_view message) {
       return absl::OkStatus();
     }
     // One write, so that the lines of threads and processes do not mix.
-    const std::string line = absl::StrCat("kiln: ", Name(level), ": ", message, "\n");
+    const std::string line = Printable(absl::StrCat("kiln: ", Name(level), ": ", message, "\n"));
     if (IsWithinFileLimit(STDERR_FILENO, line.size()))
       std::fwrite(line.data(), 1, line.size(), stderr);
     return absl::OkStatus();

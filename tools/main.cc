@@ -17,6 +17,7 @@
 #include "tools/flags.h"
 #include "tools/lock.h"
 #include "tools/report_verb.h"
+#include "tools/terminal_text.h"
 
 namespace {
 
@@ -60,6 +61,7 @@ int Written(int exit) {
 
 int main(int argc, char** argv) {
   FillStandardDescriptors();
+  const kiln::TerminalText out(std::cout, STDOUT_FILENO), err(std::cerr, STDERR_FILENO);
   // A file that may grow no further is an error, which is told, and not the end.
   std::signal(SIGXFSZ, SIG_IGN);
   kiln::Flags program("kiln", "Kiln: fuses tensor programs into cached native kernels",

@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
+#include "base/printable.h"
 
 namespace kiln {
 namespace {
@@ -25,13 +27,16 @@ size_t Columns() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+// In place of the terminal's line; not by std::cerr, which shows what moves the cursor.
+void Draw(const std::string& line) { std::fputs(absl::StrCat("\r\033[K", line).c_str(), stderr); }
+
 }  // namespace
 
 Progress::Progress(const CommonOptions& options, size_t total)
     : quiet_(options.quiet), bar_(TerminalWithBars()), total_(total) {}
 
 Progress::~Progress() {
-  if (drawn_) std::cerr << "\r\033[K" << std::flush;
+  if (drawn_) Draw("");
 }
 
 void Progress::Step(size_t done, const std::string& line, const std::string& current) {
@@ -42,7 +47,7 @@ void Progress::Step(size_t done, const std::string& line, const std::string& cur
   }
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  std::cerr << "\r\033[K" << Bar(done, total_, seconds, current, Columns() - 1) << std::flush;
+  Draw(Bar(done, total_, seconds, Printable(current), Columns() - 1));
   drawn_ = true;
 }
 
