@@ -161,6 +161,23 @@ void LeaveToVm(packaged::Variant& variant, const std::set<std::string>& there) {
   }
 }
 
+// The code is right for whatever has its parameters; the entry tells of the extents of whoever
+// asked first, and was validated with those. In a package it tells of the extents there, so that
+// what else a cache has served changes no byte of it.
+void DescribeFor(const std::vector<int64_t>& at_most, Entry& entry) {
+  LeaveOutWhatWasMeasured(entry);
+  for (Section& section : entry.sections) {
+    if (section.tag != "meta") continue;
+    std::map<std::string, std::string> meta = ParseMeta(section.bytes);
+    // Built for a CPU that the builder is not.
+    if (meta["validation"].empty()) meta["unvalidated"] = "1";
+    meta.erase("validation");
+    meta.erase("example");
+    meta["at_most"] = FormatClass(at_most);
+    section.bytes = FormatMeta(meta);
+  }
+}
+
 // The area of the file: hands it on in chunks, and keeps the sums of each.
 class AreaWriter {
  public:
@@ -229,14 +246,7 @@ absl::Status PackageWriter::Write(Store& store, const PackageWriteOptions& optio
   for (const auto& [key, at_most] : kernels_) {
     absl::StatusOr<Entry> entry = store.Read(key);
     if (!entry.ok() || !CodeOf(*entry)) continue;
-    LeaveOutWhatWasMeasured(*entry);
-    // The code is right for whatever has its parameters; the entry tells of the extents of whoever
-    // asked first.
-    if (const std::vector<int64_t> known = ParseClass(MetaOf(*entry)["at_most"]);
-        !IsWithinClass(at_most, known))
-      SetMeta(*entry, {{"at_most", FormatClass(UnionOfClasses(at_most, known))}});
-    // Built for a CPU that the builder is not.
-    if (MetaOf(*entry)["validation"].empty()) SetMeta(*entry, {{"unvalidated", "1"}});
+    DescribeFor(at_most, *entry);
     entries.push_back(*std::move(entry));
   }
   std::set<std::string> there;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "exec/package/package.h"
 #include "kiln/model.h"
 #include "nlohmann/json.hpp"
@@ -242,6 +243,22 @@ TEST_F(PackageTest, SameInputsGiveTheSameBytes) {
                 .exit,
             0);
   EXPECT_TRUE(Contents(again) == Contents(package_));
+}
+
+// The kernel of both has the same text and schedule, and bounds of its own.
+TEST_F(PackageTest, WhatTheCacheHasServedBeforeChangesNoByte) {
+  const auto compile = [&](int columns, const std::string& cache) {
+    const std::string model = dir_.File(absl::StrCat(columns, ".graph"));
+    const std::string package = dir_.File(absl::StrCat(cache, columns, ".kiln"));
+    std::ofstream(model) << "graph sums\ninput x : f32 [n, " << columns
+                         << "]\ny = reduce_sum(x) {axes = [0]}\noutput y\n";
+    const ProcessResult made = Kiln({"compile", model, "-o", package, "--target", "x86-64-v3", "-q",
+                                     "--cache-dir", dir_.File(cache)});
+    EXPECT_EQ(made.exit, 0) << made.err;
+    return Contents(package);
+  };
+  compile(4, "used");
+  EXPECT_TRUE(compile(5, "used") == compile(5, "fresh"));
 }
 
 TEST_F(PackageTest, DamageIsRefusedBeforeAnythingRuns) {
