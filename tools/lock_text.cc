@@ -2,6 +2,8 @@
 #include "tools/lock_text.h"
 
 #include <algorithm>
+#include <functional>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -19,8 +21,11 @@
 #include "compiler/segments.h"
 #include "compiler/tuner.h"
 #include "compiler/variants.h"
+#include "exec/package.pb.h"
+#include "exec/packaged_script.h"
 #include "exec/plan_info.h"
 #include "exec/program.pb.h"
+#include "exec/script.h"
 #include "exec/validate/validation.h"
 #include "tools/diff_lines.h"
 #include "tools/model_graphs.h"
@@ -139,6 +144,46 @@ absl::StatusOr<std::string> VariantText(const Variant& variant, Target target,
   return text;
 }
 
+std::string StepText(const ScriptStep& step) {
+  std::string text;
+  switch (step.kind) {
+    case ScriptStep::Kind::kCall:
+      return "call " + step.name;
+    case ScriptStep::Kind::kHost:
+      text = step.op;
+      break;
+    case ScriptStep::Kind::kIf:
+      text = "if";
+      break;
+    case ScriptStep::Kind::kLoop:
+      text = "loop";
+      break;
+  }
+  absl::StrAppend(&text, " ", Quoted(step.name));
+  for (const auto& [name, ints] : step.attributes)
+    absl::StrAppend(&text, " ", name, "=", absl::StrJoin(ints, ","));
+  return text;
+}
+
+// What runs the parts of a model that is several programs. `add` gets its steps, after those of
+// branches and bodies. The digest covers what each step reads and gives.
+absl::Status AddScripts(const Graph& graph,
+                        const std::function<absl::Status(absl::StatusOr<std::string>)>& add) {
+  const auto part = [&](const Graph& callee) -> absl::StatusOr<std::shared_ptr<VariantProvider>> {
+    if (HasDynamicNodes(callee)) KILN_RETURN_IF_ERROR(AddScripts(callee, add));
+    return nullptr;
+  };
+  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const Script> script, BuildScript(graph, part));
+  packaged::Script stored;
+  KILN_RETURN_IF_ERROR(StoreScript(*script, stored));
+  std::string text = absl::StrCat("script ", Quoted(graph.name), "\n");
+  for (const ScriptStep& step : script->steps)
+    absl::StrAppend(&text, "step ", StepText(step), "\n");
+  return add(absl::StrCat(text, "total ", script->steps.size(), " steps; script ",
+                          ToHex(Sha256(stored.SerializeAsString())).substr(0, kProgramDigits),
+                          "\n"));
+}
+
 // Of a model that is one program, for inputs of these shapes.
 absl::StatusOr<std::string> PlanBlock(const Graph& graph, CompileOptions options,
                                       const std::vector<InputInfo>& inputs) {
@@ -254,6 +299,7 @@ absl::StatusOr<LockText> LockOf(const ModelFlags& flags, const CommonOptions& co
   };
   const auto see = [&](const GraphForInputs& made) -> absl::Status {
     KILN_ASSIGN_OR_RETURN(const std::vector<Graph> parts, Segments(made.graph));
+    if (HasDynamicNodes(made.graph)) KILN_RETURN_IF_ERROR(AddScripts(made.graph, add));
     for (const Target target : TargetsOf(flags)) {
       CompileOptions own = options;
       own.target = target;

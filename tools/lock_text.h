@@ -17,6 +17,9 @@
 //   plan x86-64-v3 "x" [2, 64]
 //   arena 1024 bytes, lower bound 1024, sum 2048; constants 1024 bytes
 //
+// A model with branches, loops or sizes that data decide is several programs, and a script says
+// what runs when: "script", a line for each step, and a digest of what the steps read and give.
+//
 // A kernel's number is the digest of its text (kernel/kernel.h); a schedule stands for the extents
 // that it is chosen for, "at most" in the order of the kernel's dims, -1 without bound. Bytes are
 // those of the operands of a launch. The program's digest covers what the lines do not say. A plan

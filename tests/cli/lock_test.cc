@@ -102,6 +102,25 @@ TEST_F(LockTest, CheckTellsWhatHasChanged) {
   EXPECT_EQ(Do({"lock", model_, "--check", "-o", dir_.File("none")}).exit, 7);
 }
 
+// A model of which no program is compiled: its one operator runs on the host.
+TEST_F(LockTest, HasTheStepsOfAScript) {
+  const auto write = [&](int sorted) {
+    std::ofstream(model_) << "graph g\ninput x : f32 [n]\n"
+                          << "u, f, v, c = unique(x) {extents = [k, k, n, k], sorted = " << sorted
+                          << "}\noutput u\n";
+  };
+  write(1);
+  ASSERT_EQ(Do({"lock", model_, "--dim", "n=5"}).exit, 0);
+  EXPECT_THAT(Contents(lock_), HasSubstr("\nscript \"g\"\nstep unique \"u\" sorted=1\n"));
+  const std::vector<std::string> run = {"run", model_, "--dim", "n=5", "--locked", lock_};
+  EXPECT_EQ(Do(run).exit, 0);
+  write(0);
+  const ProcessResult differs = Do(run);
+  EXPECT_EQ(differs.exit, 1);
+  EXPECT_THAT(differs.err, HasSubstr("\n- step unique \"u\" sorted=1\n"));
+  EXPECT_THAT(differs.err, HasSubstr("\n+ step unique \"u\" sorted=0\n"));
+}
+
 TEST_F(LockTest, LockedRunsWhatStandsThereAndRefusesAllElse) {
   ASSERT_EQ(Do({"lock", model_, "--dim", "n=5"}).exit, 0);
   const auto run = [&](std::vector<std::string> more) {
