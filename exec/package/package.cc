@@ -324,10 +324,18 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> Package::Kernel(const program::Ker
     KILN_RETURN_IF_ERROR(CheckIsOf(entry, def, choice));
     const std::optional<KernelCode> code = CodeOf(entry);
     if (code && code->runs_here && MayRun(entry, def)) {
-      KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, code->Load());
-      auto owner = std::make_shared<LoadedKernel>(std::move(loaded));
-      function->run = owner->function();
-      function->owner = std::move(owner);
+      absl::StatusOr<LoadedKernel> loaded = code->Load();
+      if (loaded.ok()) {
+        auto owner = std::make_shared<LoadedKernel>(*std::move(loaded));
+        function->run = owner->function();
+        function->owner = std::move(owner);
+      } else if (absl::IsUnavailable(loaded.status()) ||
+                 absl::IsResourceExhausted(loaded.status())) {  // as for want of a descriptor
+        LogWarning("kernel ", ToHex(key).substr(0, 12),
+                   " of the package runs on the VM: ", loaded.status().message());
+      } else {
+        return loaded.status();
+      }
     }
   }
   if (function->run == nullptr) {
