@@ -80,7 +80,9 @@ absl::StatusOr<std::string> EncodePack(std::vector<Entry> entries, const Signing
 absl::StatusOr<std::unique_ptr<Pack>> Pack::Open(FileSystem& files, absl::string_view path,
                                                  const PackTrust& trust) {
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<ReadableFile> file, files.OpenRead(path));
-  return Open(std::move(file), path, &trust);
+  auto pack = Open(std::move(file), path, &trust);
+  if (!pack.ok()) return Annotate(pack.status(), absl::StrCat("pack \"", path, "\""));
+  return pack;
 }
 
 absl::StatusOr<std::unique_ptr<Pack>> Pack::Open(std::unique_ptr<ReadableFile> file,
@@ -88,9 +90,8 @@ absl::StatusOr<std::unique_ptr<Pack>> Pack::Open(std::unique_ptr<ReadableFile> f
   std::unique_ptr<Pack> pack(new Pack());
   pack->path_ = std::string(path);
   pack->file_ = std::move(file);
-  const std::string subject = absl::StrCat("pack \"", path, "\"");
-  KILN_RETURN_IF_ERROR(Annotate(pack->ReadIndex(), subject));
-  if (trust != nullptr) KILN_RETURN_IF_ERROR(Annotate(pack->CheckSigner(*trust), subject));
+  KILN_RETURN_IF_ERROR(pack->ReadIndex());
+  if (trust != nullptr) KILN_RETURN_IF_ERROR(pack->CheckSigner(*trust));
   return pack;
 }
 
@@ -154,9 +155,10 @@ absl::Status Pack::CheckSigner(const PackTrust& trust) {
   }
   if (trust.unsigned_too) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat(
-      is_signed ? absl::StrCat("signed with ", ToHex(key), ", which the trust file does not name")
+      is_signed ? absl::StrCat("signed with ", ToHex(key), ", which is not a trusted signer")
                 : "is not signed",
-      "; code in it would run as you: add its signer to the trust file"));
+      "; code in it would run as you: ",
+      is_signed ? "add the key to the trust file" : "have it signed (--sign)"));
 }
 
 absl::StatusOr<Entry> Pack::Read(const CacheKey& key, const std::string* preimage) const {

@@ -50,8 +50,8 @@ class Pack {
   static absl::StatusOr<std::unique_ptr<Pack>> Open(FileSystem& files, absl::string_view path,
                                                     const PackTrust& trust);
 
-  // The same of a file that is open; `path` is its name. `trust` null: its signature is not looked
-  // at.
+  // The same of a file that is open; `path` is its name, which errors leave to the caller. `trust`
+  // null: its signature is not looked at.
   static absl::StatusOr<std::unique_ptr<Pack>> Open(std::unique_ptr<ReadableFile> file,
                                                     absl::string_view path, const PackTrust* trust);
 

@@ -31,7 +31,6 @@ int ModelExit(const absl::Status& status) {
     case absl::StatusCode::kUnimplemented:
       return kExitUnsupported;
     case absl::StatusCode::kFailedPrecondition:
-      return kExitDevice;
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kUnavailable:
       return kExitIo;

@@ -64,6 +64,8 @@ class RunSubject {
       PackageOptions package;
       if (flags.validate == "first_use") package.validate = PackageValidation::kFirstUse;
       if (!flags.trust.empty()) {
+        // An absent trust file names nobody, but one that the user has named must be there.
+        KILN_RETURN_IF_ERROR(RealFileSystem().OpenRead(flags.trust).status());
         KILN_ASSIGN_OR_RETURN(package.signers, ReadTrustFile(RealFileSystem(), flags.trust));
       }
       KILN_ASSIGN_OR_RETURN(subject.package_,

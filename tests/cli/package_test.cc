@@ -209,7 +209,15 @@ TEST_F(PackageTest, SignaturesAreDemanded) {
   const ProcessResult run = Kiln({"run", signed_one, "-q", "--dim", "n=3", "--trust", trust});
   EXPECT_EQ(run.exit, 0) << run.err;
   std::ofstream(trust) << "them " << std::string(64, '0') << "\n";
-  EXPECT_EQ(Kiln({"run", signed_one, "-q", "--dim", "n=3", "--trust", trust}).exit, 3);
+  const ProcessResult other = Kiln({"run", signed_one, "-q", "--dim", "n=3", "--trust", trust});
+  EXPECT_EQ(other.exit, 3);
+  EXPECT_EQ(other.err, absl::StrCat("kiln: package \"", signed_one, "\": signed with ", us,
+                                    ", which is not a trusted signer; code in it would run as you: "
+                                    "add the key to the trust file\n"));
+  const ProcessResult absent =
+      Kiln({"run", signed_one, "-q", "--dim", "n=3", "--trust", dir_.File("absent")});
+  EXPECT_EQ(absent.exit, 7);
+  EXPECT_NE(absent.err.find("absent\": open: No such file"), std::string::npos) << absent.err;
   const json signer =
       json::parse(Kiln({"inspect", signed_one, "--json"}).out)["results"]["package"]["signer"];
   EXPECT_EQ(signer["key"], us);

@@ -2,6 +2,7 @@
 // kiln run, bench, verify and ops as a user calls them: exit codes, JSON, files.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -179,6 +180,10 @@ TEST_F(RunTest, ExitCodesAreThoseOfTheContract) {
   EXPECT_EQ(Kiln({"run", dir_.File("broken.graph")}).exit, 3);
   EXPECT_EQ(Kiln({"run", model_, "--device", "cuda"}).exit, 5);
   EXPECT_EQ(Kiln({"run", dir_.File("absent.onnx")}).exit, 7);
+  for (const char* folder : {"folder.onnx", "folder.graph", "folder.kiln"}) {
+    std::filesystem::create_directory(dir_.File(folder));
+    EXPECT_EQ(Kiln({"run", dir_.File(folder)}).exit, 7) << folder;
+  }
   EXPECT_EQ(Kiln({"run", model_, "--input", "x=@" + dir_.File("absent.npy")}).exit, 7);
   EXPECT_EQ(Kiln({"--version"}).exit, 0);
   EXPECT_EQ(Kiln({"run", "--help"}).exit, 0);
