@@ -8,8 +8,9 @@
 #
 # FILE is an ONNX model, or Kiln's text (.graph). TARGETS: levels of CPUs that code is made for; without them that of the
 # machine that builds. OPTIONS: further flags of `kiln compile`, such as --dim batch=8 or --shapes FILE. The package is
-# NAME.kiln in the current binary directory, where the macro NAME_PACKAGE says, and the target's property KILN_PACKAGE;
-# who installs the program installs it beside it. STATIC: it lies in a static library, and the program needs no file.
+# NAME.kiln in the current binary directory; the macro NAME_PACKAGE and the target's property KILN_PACKAGE are its
+# absolute path there, so a program that is installed gives Load the path at which it installs the package. STATIC: it
+# lies in a static library, and the program needs no file.
 #
 # What the model reads (external data, --shapes, --machine) is remembered: a change makes the package anew, and no change
 # makes nothing. Needs the program kiln, C++17, and a generator that takes depfiles (Ninja, Makefiles).
