@@ -136,7 +136,8 @@ void PrintPackage(const json& results) {
   if (const json& signer = package["signer"]; signer.is_null()) {
     std::cout << "not signed\n";
   } else {
-    std::cout << Text(signer["key"]) << " " << Text(signer["name"])
+    const std::string name = Text(signer["name"]);
+    std::cout << Text(signer["key"]) << " " << (name.empty() ? "(not a trusted signer)" : name)
               << (signer["verified"].get<bool>() ? "" : " (NOT verified)") << "\n";
   }
   PrintTable(results["targets"], {"name", "variants", "kernels", "unvalidated", "bytes"});

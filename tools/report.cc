@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -129,6 +130,7 @@ std::string Table(const std::vector<std::vector<std::string>>& rows) {
           &line, row[c],
           std::string(c + 1 < row.size() ? widths[c] - row[c].size() + kColumnGap : 0, ' '));
     }
+    absl::StripTrailingAsciiWhitespace(&line);  // cells at the end may be empty
     absl::StrAppend(&out, line, "\n");
   }
   return out;

@@ -218,6 +218,9 @@ TEST_F(PackageTest, SignaturesAreDemanded) {
       Kiln({"run", signed_one, "-q", "--dim", "n=3", "--trust", dir_.File("absent")});
   EXPECT_EQ(absent.exit, 7);
   EXPECT_NE(absent.err.find("absent\": open: No such file"), std::string::npos) << absent.err;
+  const std::string looked = Kiln({"inspect", signed_one}).out;
+  EXPECT_NE(looked.find(us + " (not a trusted signer)\n"), std::string::npos) << looked;
+  EXPECT_EQ(looked.find(" \n"), std::string::npos) << looked;
   const json signer =
       json::parse(Kiln({"inspect", signed_one, "--json"}).out)["results"]["package"]["signer"];
   EXPECT_EQ(signer["key"], us);
