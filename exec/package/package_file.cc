@@ -134,8 +134,10 @@ absl::Status PackageFile::ReadFrame(const PackageOptions& options) {
   auto pack =
       Pack::Open(std::make_unique<FilePart>(file_, area_, size_ - area_ - kPackageFooterBytes),
                  name_, options.signers ? &trust : nullptr);
-  if (absl::IsUnimplemented(pack.status())) return absl::DataLossError(pack.status().message());
-  KILN_RETURN_IF_ERROR(pack.status());
+  if (absl::IsPermissionDenied(pack.status())) return pack.status();  // about the package
+  if (absl::IsUnimplemented(pack.status()))
+    return absl::DataLossError(absl::StrCat("pack: ", pack.status().message()));
+  KILN_RETURN_IF_ERROR(Annotate(pack.status(), "pack"));
   pack_ = *std::move(pack);
   return absl::OkStatus();
 }
