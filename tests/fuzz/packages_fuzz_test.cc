@@ -57,7 +57,7 @@ class PackagesFuzz : public testing::Test {
   // Of the file.
   static bool NamesAPart(absl::string_view message) {
     for (const char* part :
-         {"head: ", "footer: ", "description: ", "constants: ", "index", "entry", "pack "}) {
+         {"head: ", "footer: ", "description: ", "constants: ", "index", "entry", "pack: "}) {
       if (absl::StrContains(message, part)) return true;
     }
     return false;
