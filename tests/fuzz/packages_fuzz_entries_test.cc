@@ -106,7 +106,8 @@ class EntriesFuzz : public testing::Test {
     std::mt19937_64 random(seed);
     // What the caller has is what the model takes, whatever a forged entry says.
     const std::vector<PortInfo>* const honest = model < ports_.size() ? &ports_[model] : nullptr;
-    KILN_RETURN_IF_ERROR(RunAndRead(made, 2 + static_cast<int64_t>(seed % 2), random, honest));
+    KILN_RETURN_IF_ERROR(RunAndRead(made, 2 + static_cast<int64_t>(seed % 2), random, honest,
+                                    std::chrono::seconds(10)));  // it compiles
     opened->WaitUntilKept();
     return absl::OkStatus();
   }

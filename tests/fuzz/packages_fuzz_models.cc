@@ -18,8 +18,7 @@
 namespace kiln {
 namespace {
 
-constexpr int64_t kMostInput = int64_t{1} << 20;  // bytes
-constexpr std::chrono::milliseconds kLongestRun(300);
+constexpr int64_t kMostInput = int64_t{1} << 20;       // bytes
 constexpr int64_t kBytesReadWhole = int64_t{1} << 20;  // of an output
 
 std::string Numbers(int count) {
@@ -189,9 +188,9 @@ absl::StatusOr<std::string> PackageOf(const std::string& text, const std::string
 }
 
 absl::Status RunAndRead(Model& model, int64_t extent, std::mt19937_64& random,
-                        const std::vector<PortInfo>* ports) {
-  RunControl control;  // a forged loop may have no end
-  control.deadline = RunControl::Clock::now() + kLongestRun;
+                        const std::vector<PortInfo>* ports, std::chrono::milliseconds longest) {
+  RunControl control;
+  control.deadline = RunControl::Clock::now() + longest;
   KILN_ASSIGN_OR_RETURN(
       const std::vector<Tensor> outputs,
       model.Run(FuzzInputs(ports != nullptr ? *ports : model.inputs(), extent, random), control));

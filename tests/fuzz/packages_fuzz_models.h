@@ -3,6 +3,7 @@
 #ifndef KILN_TESTS_FUZZ_PACKAGES_FUZZ_MODELS_H_
 #define KILN_TESTS_FUZZ_PACKAGES_FUZZ_MODELS_H_
 
+#include <chrono>
 #include <random>
 #include <string>
 #include <utility>
@@ -26,8 +27,10 @@ std::vector<std::pair<std::string, Tensor>> FuzzInputs(const std::vector<PortInf
 absl::StatusOr<std::string> PackageOf(const std::string& text, const std::string& directory);
 
 // Runs the model on inputs for `ports`, or for its own, and reads every byte of its outputs.
+// A forged loop may have no end: kDeadlineExceeded after `longest`, what compiles included.
 absl::Status RunAndRead(Model& model, int64_t extent, std::mt19937_64& random,
-                        const std::vector<PortInfo>* ports = nullptr);
+                        const std::vector<PortInfo>* ports = nullptr,
+                        std::chrono::milliseconds longest = std::chrono::milliseconds(300));
 
 }  // namespace kiln
 
