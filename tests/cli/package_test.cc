@@ -167,21 +167,23 @@ TEST_F(PackageTest, WeightsArePacked) {
       Kiln({"compile", model, "-q", "-o", without, "--no-packed-weights", "--cache-dir", cache})
           .exit,
       0);
-  ASSERT_EQ(packed(with).size(), 1u);
+  // What a run of the package packs, as it does not find it.
+  const auto kept = [&](const std::string& package) -> size_t {
+    const auto opened = Package::Open(PackageSource::File(package));
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    (*opened)->weights().KeepAll();
+    absl::StatusOr<Model> loaded = Model::Create(*opened, {});
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    EXPECT_TRUE(loaded->Run({{"x", Tensor::Allocate(DType::kF32, {1, 128, 14, 14})}}).ok());
+    return (*opened)->weights().Kept().size();
+  };
+  if (kept(without) == 0) GTEST_SKIP() << "on this CPU a convolution takes its weights as they are";
+  EXPECT_EQ(kept(with), 0u);
+  EXPECT_EQ(packed(with).size(), kept(without));
   EXPECT_EQ(packed(without).size(), 0u);
   ASSERT_EQ(run(without, {"--output", "y=@" + y}).exit, 0);
   const std::vector<std::string> same = {"--expect", "y=@" + y, "--rtol", "0", "--atol", "0"};
   EXPECT_EQ(run(with, same).exit, 0);
-  // Found, and so not packed: what is kept is what was not found.
-  for (const std::string& package : {with, without}) {
-    const auto opened = Package::Open(PackageSource::File(package));
-    ASSERT_TRUE(opened.ok()) << opened.status();
-    (*opened)->weights().KeepAll();
-    absl::StatusOr<Model> loaded = Model::Create(*opened, {.threads = 2});
-    ASSERT_TRUE(loaded.ok()) << loaded.status();
-    ASSERT_TRUE(loaded->Run({{"x", Tensor::Allocate(DType::kF32, {1, 128, 14, 14})}}).ok());
-    EXPECT_EQ((*opened)->weights().Kept().size(), package == with ? 0u : 1u);
-  }
   std::string bytes = Contents(with);
   const json last = packed(with)[0];  // in a chunk that has nothing of w itself
   bytes[last["offset"].get<size_t>() + last["bytes"].get<size_t>() - 1] ^= 1;
