@@ -290,10 +290,7 @@ std::optional<int> RunWatched(const BenchFlags& flags, const CommonOptions& comm
     KILN_ASSIGN_OR_RETURN(CompileOptions options, ToCompileOptions(common));
     (*watch)->Attach(options);
     KILN_ASSIGN_OR_RETURN(Model model, Compile(graph, options));
-    NamedTensors named;
-    for (size_t k = 0; k < inputs.size(); ++k)
-      named.emplace_back(model.inputs()[k].name, inputs[k]);
-    return model.Run(named).status();
+    return model.Run(Named(model.inputs(), inputs)).status();
   };
   const absl::Status done = run();
   if (const absl::Status written = (*watch)->Finish(); !written.ok()) return Fail(written, kExitIo);

@@ -318,9 +318,7 @@ absl::StatusOr<std::vector<Tensor>> MakeInputs(const Graph& graph,
 absl::StatusOr<std::vector<Tensor>> MakeInputs(WarmModel& model,
                                                const std::vector<std::string>& specs,
                                                const CommonOptions& options) {
-  Graph ports;  // all that files need
   for (const PortInfo& port : model.inputs()) {
-    ports.AddInput(port.name, port.type, port.shape);
     const bool file = std::any_of(specs.begin(), specs.end(), [&](const std::string& spec) {
       return absl::StartsWith(spec, absl::StrCat(port.name, "=@"));
     });
@@ -328,7 +326,19 @@ absl::StatusOr<std::vector<Tensor>> MakeInputs(WarmModel& model,
     KILN_ASSIGN_OR_RETURN(const Graph* const graph, model.graph());
     return MakeInputs(*graph, specs, options);
   }
-  return MakeInputs(ports, specs, options);
+  return MakeInputs(GraphOfPorts(model.inputs()), specs, options);  // all that files need
+}
+
+Graph GraphOfPorts(const std::vector<PortInfo>& ports) {
+  Graph graph;
+  for (const PortInfo& port : ports) graph.AddInput(port.name, port.type, port.shape);
+  return graph;
+}
+
+NamedTensors Named(const std::vector<PortInfo>& ports, const std::vector<Tensor>& tensors) {
+  NamedTensors named;
+  for (size_t k = 0; k < tensors.size(); ++k) named.emplace_back(ports[k].name, tensors[k]);
+  return named;
 }
 
 absl::StatusOr<std::map<std::string, Tensor>> MakeValues(const Graph& graph,

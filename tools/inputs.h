@@ -14,6 +14,7 @@
 #include "compiler/model_source.h"
 #include "compiler/warm_model.h"
 #include "graph/graph.h"
+#include "kiln/model.h"
 #include "tools/common.h"
 
 namespace kiln {
@@ -31,6 +32,12 @@ absl::StatusOr<std::vector<Tensor>> MakeInputs(const Graph& graph,
 absl::StatusOr<std::vector<Tensor>> MakeInputs(WarmModel& model,
                                                const std::vector<std::string>& specs,
                                                const CommonOptions& options);
+
+// A graph of nothing but inputs, for what has no other: a package.
+Graph GraphOfPorts(const std::vector<PortInfo>& ports);
+
+// The tensors, one for each port, as Model::Run takes them.
+NamedTensors Named(const std::vector<PortInfo>& ports, const std::vector<Tensor>& tensors);
 
 // Only those tensors that `specs` give, by name.
 absl::StatusOr<std::map<std::string, Tensor>> MakeValues(const Graph& graph,

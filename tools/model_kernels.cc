@@ -129,12 +129,9 @@ absl::Status PlanForInputs(const ModelFlags& flags, const CommonOptions& common,
   KILN_ASSIGN_OR_RETURN(const Graph* const graph, opened->graph());
   KILN_ASSIGN_OR_RETURN(const std::vector<InputLine> lines, InputLines(flags, *graph, common));
   for (const InputLine& line : lines) {
-    KILN_ASSIGN_OR_RETURN(std::vector<Tensor> tensors,
+    KILN_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors,
                           MakeInputs(*opened, line.values, line.common));
-    std::vector<std::pair<std::string, Tensor>> inputs;
-    for (size_t k = 0; k < tensors.size(); ++k)
-      inputs.emplace_back(opened->inputs()[k].name, std::move(tensors[k]));
-    const absl::Status run = model.Run(inputs).status();
+    const absl::Status run = model.Run(Named(opened->inputs(), tensors)).status();
     if (!run.ok()) return line.At(run);
   }
   opened->WaitUntilKept();

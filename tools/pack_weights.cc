@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/descriptor.h"
@@ -35,24 +34,10 @@ absl::StatusOr<Descriptor> NamelessFile(const std::string& output) {
   return Descriptor(fd);
 }
 
-absl::Status WriteAll(int fd, absl::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return ErrnoStatus(errno, "package", "write");
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status RunOnce(const Package& package, Model& model, const InputLine& line) {
-  Graph graph;
-  for (const PortInfo& port : package.inputs()) graph.AddInput(port.name, port.type, port.shape);
-  KILN_ASSIGN_OR_RETURN(std::vector<Tensor> tensors, MakeInputs(graph, line.values, line.common));
-  std::vector<std::pair<std::string, Tensor>> inputs;
-  for (size_t k = 0; k < tensors.size(); ++k)
-    inputs.emplace_back(package.inputs()[k].name, std::move(tensors[k]));
-  return model.Run(inputs).status();
+absl::Status RunOnce(const Graph& graph, Model& model, const InputLine& line) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors,
+                        MakeInputs(graph, line.values, line.common));
+  return model.Run(Named(model.inputs(), tensors)).status();
 }
 
 }  // namespace
@@ -61,20 +46,19 @@ absl::Status PackWeights(const ModelFlags& flags, const CommonOptions& common,
                          const std::string& output, Store& store, PackageWriter& writer) {
   KILN_ASSIGN_OR_RETURN(const Descriptor file, NamelessFile(output));
   KILN_RETURN_IF_ERROR(writer.Write(
-      store, {}, [&](absl::string_view bytes) { return WriteAll(file.get(), bytes); }));
+      store, {}, [&](absl::string_view bytes) { return WriteAll(file, bytes, "package"); }));
   KILN_ASSIGN_OR_RETURN(const std::shared_ptr<Package> package,
                         Package::Open(PackageSource::Descriptor(file.get())));
   if (package->on_vm() != 0) return absl::OkStatus();
   package->weights().KeepAll();
   KILN_ASSIGN_OR_RETURN(Model model, Model::Create(package, RunOptions()));
-  Graph graph;
-  for (const PortInfo& port : package->inputs()) graph.AddInput(port.name, port.type, port.shape);
+  const Graph graph = GraphOfPorts(package->inputs());
   CommonOptions quiet = common;
   quiet.quiet = true;
   KILN_ASSIGN_OR_RETURN(const std::vector<InputLine> lines, InputLines(flags, graph, quiet));
   for (const InputLine& line : lines) {
     // Values at random may be none that the model takes: what was packed by then counts.
-    const absl::Status run = RunOnce(*package, model, line);
+    const absl::Status run = RunOnce(graph, model, line);
     if (absl::IsResourceExhausted(run)) return run;
   }
   for (const PackagedWeights::Packed& packed : package->weights().Kept()) writer.AddPacked(packed);

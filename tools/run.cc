@@ -86,10 +86,7 @@ class RunSubject {
 
   absl::StatusOr<std::vector<Tensor>> Inputs(const RunFlags& flags) const {
     if (model_ != nullptr) return MakeInputs(*model_, flags.inputs, flags.common);
-    Graph graph;
-    for (const PortInfo& port : package_->inputs())
-      graph.AddInput(port.name, port.type, port.shape);
-    return MakeInputs(graph, flags.inputs, flags.common);
+    return MakeInputs(GraphOfPorts(package_->inputs()), flags.inputs, flags.common);
   }
 
   // Runs on the reference interpreter or compiled.
@@ -103,9 +100,7 @@ class RunSubject {
       KILN_ASSIGN_OR_RETURN(const Graph graph, model_->GraphFor(inputs));
       return Interpret(graph, inputs);
     }
-    std::vector<std::pair<std::string, Tensor>> named;
-    for (size_t k = 0; k < inputs.size(); ++k)
-      named.emplace_back(ports().inputs()[k].name, inputs[k]);
+    const NamedTensors named = Named(ports().inputs(), inputs);
     if (package_ != nullptr) {
       const RunOptions& run = options;
       KILN_ASSIGN_OR_RETURN(Model model, Model::Create(package_, run));
