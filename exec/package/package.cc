@@ -74,6 +74,11 @@ absl::Status CheckIsOf(const Entry& entry, const program::KernelDef& def,
   return absl::OkStatus();
 }
 
+void WarnOfVm(const CacheKey& key, const absl::Status& why) {
+  LogWarning("kernel ", ToHex(key).substr(0, 12),
+             " of the package runs on the VM, slower and with the same results: ", why.message());
+}
+
 }  // namespace
 
 Preimage PackagePreimage() { return Preimage().Add("schema", "2").Add("artefact", "package"); }
@@ -302,9 +307,7 @@ bool Package::MayRun(const Entry& entry, const program::KernelDef& def) {
     }
     return false;
   }
-  LogWarning("kernel ", ToHex(entry.key).substr(0, 12),
-             " of the package runs on the VM, slower and with the same results: ",
-             validation.status().message());
+  WarnOfVm(entry.key, validation.status());
   return false;
 }
 
@@ -331,8 +334,7 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> Package::Kernel(const program::Ker
         function->owner = std::move(owner);
       } else if (absl::IsUnavailable(loaded.status()) ||
                  absl::IsResourceExhausted(loaded.status())) {  // as for want of a descriptor
-        LogWarning("kernel ", ToHex(key).substr(0, 12),
-                   " of the package runs on the VM: ", loaded.status().message());
+        WarnOfVm(key, loaded.status());
       } else {
         return loaded.status();
       }
