@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/plan.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <iterator>
 #include <utility>
@@ -24,6 +25,32 @@ void AddOperands(const Operands& operands, PlanStep& step) {
     for (const ResolvedRef& ref : *refs)
       step.operands.push_back({ref.buffer, ref.type, ref.shape, ref.strides});
   }
+}
+
+// Whether a run reads operand k of the thunk itself, not what a primitive has made of it.
+bool Reads(const PlanDraft& draft, size_t t, size_t k) {
+  const std::vector<PlanLaunch>& launches = draft.launches[t];
+  return launches.empty() ||
+         std::any_of(launches.begin(), launches.end(), [&](const PlanLaunch& launch) {
+           const auto* const library = std::get_if<LibraryLaunch>(&launch);
+           return library == nullptr || library->primitive->ReadsInput(k);
+         });
+}
+
+// Constants that the runs read are whole. A watched run shows all operands.
+absl::Status CheckConstants(const PlanDraft& draft, library::Session& session, bool watched) {
+  for (size_t t = 0; t < draft.operands.size(); ++t) {
+    if (!draft.needed[t]) continue;
+    const std::vector<ResolvedRef>& inputs = draft.operands[t].inputs;
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      if (inputs[k].buffer < 0) continue;
+      const CheckedBuffer& buffer = draft.program.buffers[static_cast<size_t>(inputs[k].buffer)];
+      if (buffer.kind != program::Buffer::CONSTANT || (!watched && !Reads(draft, t, k))) continue;
+      const Tensor& constant = draft.program.variant->constants[static_cast<size_t>(buffer.index)];
+      KILN_RETURN_IF_ERROR(session.CheckConstant(constant.data(), constant.size_bytes()));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status PrepareLaunches(PlanDraft& draft, PlanThreads& threads,
@@ -124,6 +151,7 @@ absl::StatusOr<std::shared_ptr<const ExecutionPlan>> ExecutionPlan::Create(
   PlanThreads threads(draft, session);
   KILN_RETURN_IF_ERROR(threads.Tile(draft, options.by_samples));
   KILN_RETURN_IF_ERROR(PrepareLaunches(draft, threads, choosing));
+  KILN_RETURN_IF_ERROR(CheckConstants(draft, *session, options.watched));
 
   std::shared_ptr<ExecutionPlan> plan(new ExecutionPlan());
   plan->program_ = std::move(program);

@@ -49,7 +49,8 @@ class ExecutionPlan {
  public:
   // `present` has one entry per input, `wanted` one per output: launches that no wanted output
   // needs are left out. Errors name the thunk: kInvalidArgument for operands that do not fit,
-  // kOutOfRange for extents beyond any memory, kUnimplemented for what no library operator does.
+  // kOutOfRange for extents beyond any memory, kUnimplemented for what no library operator does;
+  // kDataLoss for a damaged constant.
   static absl::StatusOr<std::shared_ptr<const ExecutionPlan>> Create(
       std::shared_ptr<const CheckedProgram> program, const SymbolValues& symbols,
       const std::vector<bool>& present, const std::vector<bool>& wanted,

@@ -119,12 +119,17 @@ absl::StatusOr<std::shared_ptr<const void>> OneDnnSession::Packed(
   if (store_->kept != nullptr) {
     if (auto found = store_->kept->Find(constant, bytes, layout, packed_bytes)) return add(found);
   }
+  KILN_RETURN_IF_ERROR(CheckConstant(constant, bytes));
   const std::shared_ptr<void> memory = store_->Take(packed_bytes);
   if (memory == nullptr)
     return absl::ResourceExhaustedError(absl::StrCat("no ", packed_bytes, " bytes for weights"));
   pack(memory.get());
   if (store_->kept != nullptr) store_->kept->Keep(constant, bytes, layout, memory, packed_bytes);
   return add(memory);
+}
+
+absl::Status OneDnnSession::CheckConstant(const void* constant, size_t bytes) {
+  return store_->kept == nullptr ? absl::OkStatus() : store_->kept->Check(constant, bytes);
 }
 
 WholeBeforeForks::WholeBeforeForks() ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -176,6 +181,8 @@ std::shared_ptr<dnnl::memory> OneDnnSession::MakePacked(const void* source, cons
       return {mapped, [found](const dnnl::memory* memory) { delete memory; }};
     }
   }
+  if (absl::Status whole = CheckConstant(source, from.get_size()); !whole.ok())
+    throw Damaged{std::move(whole)};
   dnnl::memory raw(from, engine_, const_cast<void*>(source));
   const std::shared_ptr<void> bytes = store_->Take(to.get_size());
   if (bytes == nullptr) throw std::bad_alloc();
@@ -285,6 +292,12 @@ void OneDnnPrimitive::AddSlot(int id, Slot::From from, int index, const Desc& us
   slots_.push_back(std::move(slot));
 }
 
+bool OneDnnPrimitive::ReadsInput(size_t k) const {
+  return std::none_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+    return slot.from == Slot::From::kConstant && slot.index == static_cast<int>(k);
+  });
+}
+
 void OneDnnPrimitive::SetPrimitive(dnnl::primitive primitive, const Desc& scratchpad) {
   primitive_ = std::move(primitive);
   if (scratchpad.get_size() == 0) return;
@@ -352,6 +365,11 @@ absl::Status OneDnnPrimitive::Repeat(Arguments a, State& state) const {
 void OneDnnPrimitive::RepeatWithout(const Operator& op, Request request) {
   make_repeat_ = [&op, request = std::move(request),
                   session = session_]() -> absl::StatusOr<std::unique_ptr<Primitive>> {
+    for (const Operand& input : request.inputs) {  // of which the packed form alone was read
+      if (input.constant == nullptr) continue;
+      const auto bytes = static_cast<size_t>(Span(input)) * SizeOf(input.type);
+      KILN_RETURN_IF_ERROR(session->CheckConstant(input.constant, bytes));
+    }
     KILN_ASSIGN_OR_RETURN(auto alone, Make(op, WithoutPostOps(request), session));
     return WithPostOpLoops(std::move(alone), request);
   };

@@ -86,6 +86,11 @@ struct PackedStore {
   }
 };
 
+// Thrown within OneDnnSession::Call: a constant cannot be read.
+struct Damaged {
+  absl::Status status;
+};
+
 // A fork waits while one of these lives; up to 64 do at once, others wait for them.
 class WholeBeforeForks {
  public:
@@ -126,6 +131,7 @@ class OneDnnSession final : public Session {
   absl::StatusOr<std::shared_ptr<const void>> Packed(
       const void* constant, size_t bytes, const std::string& layout, size_t packed_bytes,
       absl::FunctionRef<void(void* packed)> pack) override;
+  absl::Status CheckConstant(const void* constant, size_t bytes) override;
 
   // Calls f in a CallScope; exceptions become a Status.
   template <typename F>
@@ -146,6 +152,8 @@ class OneDnnSession final : public Session {
       if (e.status == dnnl_out_of_memory || e.status == dnnl_runtime_error)
         return absl::ResourceExhaustedError(text);
       return absl::InternalError(text);
+    } catch (const Damaged& e) {
+      return e.status;
     } catch (const std::bad_alloc&) {
       return absl::ResourceExhaustedError("oneDNN: out of memory");
     } catch (const std::exception& e) {
@@ -153,7 +161,7 @@ class OneDnnSession final : public Session {
     }
   }
 
-  // The elements at `source` in layout `to`. Within Call.
+  // The elements at `source` in layout `to`. Within Call, which answers with Damaged's status.
   std::shared_ptr<dnnl::memory> Pack(const void* source, const Desc& from, const Desc& to);
 
  private:
@@ -199,6 +207,7 @@ class OneDnnPrimitive final : public Primitive {
   std::string description() const override { return description_; }
   int64_t scratch_bytes() const override { return scratch_bytes_; }
   int64_t packed_bytes() const override { return packed_bytes_; }
+  bool ReadsInput(size_t k) const override;
 
   std::unique_ptr<CallState> NewState() const override;
   absl::Status Run(const Arguments& a) const override;

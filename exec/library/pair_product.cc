@@ -13,16 +13,6 @@
 namespace kiln::library {
 namespace {
 
-// From the first element to the last of an operand with elements; 0 if an axis goes backwards.
-int64_t Span(const Operand& operand) {
-  int64_t last = 0;
-  for (size_t i = 0; i < operand.shape.size(); ++i) {
-    if (operand.shape[i] == 0 || operand.strides[i] < 0) return 0;
-    last += (operand.shape[i] - 1) * operand.strides[i];
-  }
-  return last + 1;
-}
-
 std::string DigestOf(const void* data, int64_t bytes) {
   return ToHex(Sha256({static_cast<const char*>(data), static_cast<size_t>(bytes)}));
 }

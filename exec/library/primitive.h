@@ -82,6 +82,8 @@ class Primitive {
   virtual ~Primitive() = default;
   virtual int64_t scratch_bytes() const { return 0; }
   virtual int64_t packed_bytes() const { return 0; }  // weights kept in another layout
+  // False: input k is a constant, and Run reads what was made of it alone.
+  virtual bool ReadsInput(size_t /*k*/) const { return true; }
   // What is known of the code that runs beyond its implementation's name; may be empty.
   virtual std::string description() const { return {}; }
   // What a caller gives to all its runs; null: it needs none.
@@ -122,6 +124,9 @@ class Session {
   virtual absl::StatusOr<std::shared_ptr<const void>> Packed(
       const void* constant, size_t bytes, const std::string& layout, size_t packed_bytes,
       absl::FunctionRef<void(void* packed)> pack) = 0;
+
+  // As PackedConstants::Check, before the constant is read.
+  virtual absl::Status CheckConstant(const void* constant, size_t bytes) = 0;
 
   // How many primitives have said before that they read the constant. Each second one may walk it
   // backwards: it meets first what its neighbour left in the caches.

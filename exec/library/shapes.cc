@@ -384,6 +384,15 @@ bool IsChannelsLast(const Operand& operand) {
   return true;
 }
 
+int64_t Span(const Operand& operand) {
+  int64_t last = 0;
+  for (size_t i = 0; i < operand.shape.size(); ++i) {
+    if (operand.shape[i] == 0 || operand.strides[i] < 0) return 0;
+    last += (operand.shape[i] - 1) * operand.strides[i];
+  }
+  return last + 1;
+}
+
 bool IsDense(const Operand& operand) {
   if (std::count(operand.shape.begin(), operand.shape.end(), 0) > 0) return true;
   int64_t span = 1;

@@ -28,6 +28,8 @@ absl::Status TakesF32(const Request& request);
 bool IsChannelsLast(const Operand& operand);
 // Strides of an operand without elements mean nothing: it is dense.
 bool IsDense(const Operand& operand);
+// How many elements lie from the first to the last; 0 if there is none, or an axis goes backwards.
+int64_t Span(const Operand& operand);
 // kUnimplemented unless all operands are dense.
 absl::Status RequireDense(const Request& request);
 

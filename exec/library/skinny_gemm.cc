@@ -24,16 +24,6 @@ namespace {
 constexpr int64_t kMostRows = 64;  // speed
 constexpr int64_t kLeastBytes = kL2Bytes / 2;
 
-// How many elements lie between the first and the last; 0 if an axis goes backwards.
-int64_t Span(const Operand& operand) {
-  int64_t span = 1;
-  for (size_t i = 0; i < operand.shape.size(); ++i) {
-    if (operand.strides[i] < 0) return 0;
-    span += (operand.shape[i] - 1) * operand.strides[i];
-  }
-  return span;
-}
-
 int64_t Elements(const Operand& operand) {
   int64_t count = 1;
   for (const int64_t extent : operand.shape) count *= extent;

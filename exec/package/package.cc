@@ -209,16 +209,13 @@ absl::StatusOr<Entry> Package::ReadEntry(const CacheKey& key, const std::string*
 absl::Status Package::Restore(const packaged::Variant& stored, bool run_code,
                               PackagedModel& model) {
   Variant variant;
-  std::vector<PackageRange> unchecked;
   for (const std::string& text : stored.guards()) {
     KILN_ASSIGN_OR_RETURN(variant.guards.emplace_back(), Guard::Parse(text));
   }
   if (!ParseMessage(stored.program(), variant.program))
     return absl::DataLossError("a program cannot be read");
   KILN_RETURN_IF_ERROR(CheckPorts(variant.program, model.inputs(), model.outputs()));
-  const auto restore = [&](const packaged::Constant& constant) {
-    return Restore(constant, unchecked);
-  };
+  const auto restore = [&](const packaged::Constant& constant) { return Restore(constant); };
   for (const packaged::Constant& constant : stored.constants()) {
     KILN_ASSIGN_OR_RETURN(variant.constants.emplace_back(), restore(constant));
   }
@@ -234,7 +231,7 @@ absl::Status Package::Restore(const packaged::Variant& stored, bool run_code,
         RestoreScript(stored.script(), model.inputs(), model.outputs(), restore,
                       [&](const packaged::Callee& callee) { return Restore(callee, run_code); }));
   }
-  model.Add(std::move(variant), std::move(unchecked));
+  model.Add(std::move(variant));
   return absl::OkStatus();
 }
 
@@ -252,8 +249,7 @@ absl::StatusOr<std::shared_ptr<PackagedModel>> Package::Restore(const packaged::
   return made;
 }
 
-absl::StatusOr<Tensor> Package::Restore(const packaged::Constant& stored,
-                                        std::vector<PackageRange>& unchecked) {
+absl::StatusOr<Tensor> Package::Restore(const packaged::Constant& stored) {
   KILN_ASSIGN_OR_RETURN(const DType type, ToDType(stored.dtype()));
   const std::vector<int64_t> shape(stored.shape().begin(), stored.shape().end());
   if (stored.blob() < 0 || stored.blob() >= stored_.blobs_size())
@@ -264,7 +260,6 @@ absl::StatusOr<Tensor> Package::Restore(const packaged::Constant& stored,
   if (blobs_.count(stored.blob()) == 0) {
     KILN_ASSIGN_OR_RETURN(blobs_[stored.blob()], Elements(blob));
   }
-  if (blob.codec() == 0) unchecked.push_back({blob.offset(), blob.stored()});
   const Tensor& elements = blobs_[stored.blob()];
   return Tensor::View(elements.data(), type, shape, {}, elements.owner());
 }

@@ -8,7 +8,7 @@
 // want them too (packaged_weights.h), and a pack
 // (persistent_cache/pack.h): the entry PackagePreimage() with the Programs of each target
 // (package.proto), and an entry for each kernel, as in the cache. Everything but constants is
-// checked before anything runs, constants before the first run of a variant that has them; code is
+// checked before anything runs, constants before somebody first reads them; code is
 // that of the text and schedule that the Program has, whatever key it names. The Programs are those
 // of the best target that this CPU can run; a kernel without code, or whose code this CPU cannot
 // run, runs on the VM, with the same bits.
@@ -107,9 +107,7 @@ class Package : public VariantProvider {
   absl::Status Restore(const packaged::Variant& stored, bool run_code, PackagedModel& model);
   absl::StatusOr<std::shared_ptr<PackagedModel>> Restore(const packaged::Callee& stored,
                                                          bool run_code);
-  // Adds what must be checked before its elements are read to `unchecked`.
-  absl::StatusOr<Tensor> Restore(const packaged::Constant& stored,
-                                 std::vector<PackageRange>& unchecked);
+  absl::StatusOr<Tensor> Restore(const packaged::Constant& stored);
   absl::StatusOr<Tensor> Elements(const packaged::Blob& blob);
   absl::Status Restore(const packaged::PackedConstant& stored);
   absl::StatusOr<std::shared_ptr<KernelHandle>> Kernel(const program::KernelDef& def,

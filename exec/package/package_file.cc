@@ -215,4 +215,12 @@ absl::Status PackageFile::Check(int64_t offset, int64_t bytes) {
   return absl::OkStatus();
 }
 
+absl::Status PackageFile::CheckMemory(const void* data, int64_t bytes) {
+  const auto first = reinterpret_cast<uintptr_t>(bytes_.bytes.data());
+  const uintptr_t offset = reinterpret_cast<uintptr_t>(data) - first;  // wraps if it lies before
+  if (offset >= bytes_.bytes.size()) return absl::OkStatus();
+  const int64_t rest = area_ - static_cast<int64_t>(offset);
+  return Check(static_cast<int64_t>(offset), std::min(bytes, rest));
+}
+
 }  // namespace kiln

@@ -73,6 +73,8 @@ class PackageFile {
   // Checks the chunks that have these bytes of the area, those that nobody has checked yet.
   // Thread-safe after the last call of View.
   absl::Status Check(int64_t offset, int64_t bytes);
+  // The same for bytes of views, by where they lie; others are left alone.
+  absl::Status CheckMemory(const void* data, int64_t bytes);
 
  private:
   PackageFile() = default;

@@ -8,18 +8,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/status.h"
 #include "base/status_macros.h"
 #include "exec/fits.h"
+#include "exec/script.h"
 #include "kiln/dim.h"
 
 namespace kiln {
 
-void PackagedModel::Add(Variant variant, std::vector<PackageRange> unchecked) {
-  auto stored = std::make_unique<Stored>();
-  stored->variant = std::make_shared<const Variant>(std::move(variant));
-  stored->unchecked = std::move(unchecked);
-  variants_.push_back(std::move(stored));
+void PackagedModel::Add(Variant variant) {
+  variants_.push_back(std::make_shared<const Variant>(std::move(variant)));
 }
 
 absl::StatusOr<std::shared_ptr<const Variant>> PackagedModel::Get(
@@ -27,19 +24,17 @@ absl::StatusOr<std::shared_ptr<const Variant>> PackagedModel::Get(
   for (size_t k = 0; k < inputs_.size(); ++k)
     KILN_RETURN_IF_ERROR(CheckPort(inputs_[k], inputs[k]));
   const Guard* broken = nullptr;
-  for (const std::unique_ptr<Stored>& stored : variants_) {
+  for (const std::shared_ptr<const Variant>& variant : variants_) {
     const Guard* here = nullptr;
-    if (!Fits(*stored->variant, inputs, &here)) {
+    if (!Fits(*variant, inputs, &here)) {
       if (here != nullptr) broken = here;
       continue;
     }
-    if (!stored->checked.load(std::memory_order_acquire)) {
-      for (const PackageRange& range : stored->unchecked)
-        KILN_RETURN_IF_ERROR(Annotate(file_->Check(range.offset, range.bytes),
-                                      absl::StrCat("package \"", file_->name(), "\"")));
-      stored->checked.store(true, std::memory_order_release);
+    if (variant->script != nullptr) {
+      for (const auto& [slot, constant] : variant->script->constants)
+        KILN_RETURN_IF_ERROR(weights_->Check(constant.data(), constant.size_bytes()));
     }
-    return stored->variant;
+    return variant;
   }
   return NoVariant(inputs, broken);
 }
@@ -59,8 +54,8 @@ absl::Status PackagedModel::NoVariant(const std::vector<InputInfo>& inputs,
     for (size_t axis = 0; axis < shape.size(); ++axis) {
       std::set<int64_t> taken;
       bool open = false;
-      for (const std::unique_ptr<Stored>& stored : variants_) {
-        const program::Port& port = stored->variant->program.inputs(static_cast<int>(k));
+      for (const std::shared_ptr<const Variant>& variant : variants_) {
+        const program::Port& port = variant->program.inputs(static_cast<int>(k));
         const absl::StatusOr<Dim> dim = Dim::Parse(port.shape(static_cast<int>(axis)));
         const auto extent = dim.ok() ? dim->constant() : std::nullopt;
         open = open || !extent.has_value();

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a package has of a model, or of a part of its script: variants, of which the first that fits
-// is handed out when the chunks of the file that its constants lie in have been checked.
+// is handed out. Its constants are checked by who is about to read them (packed_constants.h), those
+// of a script here.
 #ifndef KILN_EXEC_PACKAGE_PACKAGED_MODEL_H_
 #define KILN_EXEC_PACKAGE_PACKAGED_MODEL_H_
 
-#include <atomic>
-#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -25,28 +24,23 @@ class PackagedModel : public VariantProvider {
         inputs_(std::move(inputs)),
         outputs_(std::move(outputs)) {}
 
-  // Before the first Get. `unchecked`: what its constants are views of.
-  void Add(Variant variant, std::vector<PackageRange> unchecked);
+  // Before the first Get.
+  void Add(Variant variant);
 
   const std::vector<PortInfo>& inputs() const override { return inputs_; }
   const std::vector<PortInfo>& outputs() const override { return outputs_; }
-  // kNotFound: there is none for these inputs, with the guard or the extent; kDataLoss: a chunk of
-  // the constants is damaged.
+  // kNotFound: there is none for these inputs, with the guard or the extent; kDataLoss: a
+  // constant of a script is damaged.
   absl::StatusOr<std::shared_ptr<const Variant>> Get(const std::vector<InputInfo>& inputs) override;
   PackedConstants* packed_constants() override { return weights_.get(); }
 
  private:
-  struct Stored {
-    std::shared_ptr<const Variant> variant;
-    std::vector<PackageRange> unchecked;
-    std::atomic<bool> checked = false;
-  };
   absl::Status NoVariant(const std::vector<InputInfo>& inputs, const Guard* broken) const;
 
   const std::shared_ptr<PackageFile> file_;
   const std::shared_ptr<PackagedWeights> weights_;
   const std::vector<PortInfo> inputs_, outputs_;
-  std::vector<std::unique_ptr<Stored>> variants_;  // immutable after the last Add
+  std::vector<std::shared_ptr<const Variant>> variants_;  // immutable after the last Add
 };
 
 }  // namespace kiln

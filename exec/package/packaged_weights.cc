@@ -3,7 +3,9 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/log.h"
+#include "base/status.h"
 
 namespace kiln {
 
@@ -42,6 +44,11 @@ std::shared_ptr<const void> PackagedWeights::Find(const void* constant, size_t b
     return nullptr;
   }
   return {stored.bytes.owner(), stored.bytes.data()};
+}
+
+absl::Status PackagedWeights::Check(const void* constant, size_t bytes) {
+  return Annotate(file_->CheckMemory(constant, static_cast<int64_t>(bytes)),
+                  absl::StrCat("package \"", file_->name(), "\""));
 }
 
 void PackagedWeights::Keep(const void* constant, size_t bytes, const std::string& layout,

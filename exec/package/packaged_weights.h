@@ -52,6 +52,7 @@ class PackagedWeights : public PackedConstants {
 
   std::shared_ptr<const void> Find(const void* constant, size_t bytes, const std::string& layout,
                                    size_t packed_bytes) override;
+  absl::Status Check(const void* constant, size_t bytes) override;
   void Keep(const void* constant, size_t bytes, const std::string& layout,
             std::shared_ptr<const void> packed, size_t packed_bytes) override;
 

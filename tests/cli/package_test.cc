@@ -184,13 +184,26 @@ TEST_F(PackageTest, WeightsArePacked) {
   ASSERT_EQ(run(without, {"--output", "y=@" + y}).exit, 0);
   const std::vector<std::string> same = {"--expect", "y=@" + y, "--rtol", "0", "--atol", "0"};
   EXPECT_EQ(run(with, same).exit, 0);
-  std::string bytes = Contents(with);
-  const json last = packed(with)[0];  // in a chunk that has nothing of w itself
-  bytes[last["offset"].get<size_t>() + last["bytes"].get<size_t>() - 1] ^= 1;
-  std::ofstream(with, std::ios::binary | std::ios::trunc) << bytes;
-  const ProcessResult damaged = run(with, same);
-  EXPECT_EQ(damaged.exit, 0) << damaged.err;
-  EXPECT_NE(damaged.err.find("packed again"), std::string::npos) << damaged.err;
+  // The byte in the middle of w, and the last one of what is packed, which are in chunks of their
+  // own: one is damaged, or both.
+  const std::string good = Contents(with);
+  const json last = packed(with)[0];
+  const size_t of_packed = last["offset"].get<size_t>() + last["bytes"].get<size_t>() - 1;
+  const size_t of_w = good.find(RawBytes(w)) + w.size() * 2;
+  const auto run_damaged = [&](const std::vector<size_t>& at) {
+    std::string bytes = good;
+    for (const size_t byte : at) bytes[byte] ^= 1;
+    std::ofstream(with, std::ios::binary | std::ios::trunc) << bytes;
+    return run(with, same);
+  };
+  EXPECT_EQ(run_damaged({of_w}).exit, 0);  // nobody reads it
+  const ProcessResult repacked = run_damaged({of_packed});
+  EXPECT_EQ(repacked.exit, 0) << repacked.err;
+  EXPECT_NE(repacked.err.find("packed again"), std::string::npos) << repacked.err;
+  const ProcessResult refused = run_damaged({of_w, of_packed});
+  EXPECT_EQ(refused.exit, 3) << refused.err;
+  EXPECT_NE(refused.err.find("constants: chunk "), std::string::npos) << refused.err;
+  EXPECT_EQ(refused.out, "");
 }
 
 TEST_F(PackageTest, SignaturesAreDemanded) {
