@@ -107,7 +107,7 @@ absl::StatusOr<ModelSource> ModelSource::Read(const std::string& path,
                                               const OnnxImportOptions& options) {
   if (absl::EndsWith(path, ".kiln")) {
     return absl::UnimplementedError(absl::StrCat(
-        "package \"", path, "\": has no graph; use kiln run, kiln inspect or kiln bench --serve"));
+        "package \"", path, "\": has no graph; use kiln run, kiln bench or kiln inspect"));
   }
   if (absl::EndsWith(path, ".graph")) {
     KILN_ASSIGN_OR_RETURN(const Graph graph, ReadText(path, options));

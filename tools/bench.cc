@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -18,6 +19,7 @@
 #include "base/status_macros.h"
 #include "compiler/compile.h"
 #include "compiler/model_source.h"
+#include "exec/package/package.h"
 #include "exec/plan_info.h"
 #include "graph/reference/interpreter.h"
 #include "nlohmann/json.hpp"
@@ -57,6 +59,33 @@ double MsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
+// What is measured: a graph, compiled with a setting's options, or a package, which has been.
+class BenchModel {
+ public:
+  explicit BenchModel(Graph graph) : graph_(std::move(graph)) {}
+  explicit BenchModel(std::shared_ptr<Package> package)
+      : graph_(GraphOfPorts(package->inputs())), package_(std::move(package)) {}
+
+  // Of a package its inputs alone.
+  const Graph& graph() const { return graph_; }
+  bool is_package() const { return package_ != nullptr; }
+  absl::StatusOr<Model> Make(const CompileOptions& options) const {
+    if (package_ == nullptr) return Compile(graph_, options);
+    const RunOptions& run = options;
+    return Model::Create(package_, run);
+  }
+  std::string NameOf(const CommonOptions& setting) const {
+    return is_package() ? "package" : absl::StrCat("-O", setting.level);
+  }
+  KernelCounts CountsOf(const CompileOptions& options) const {
+    return is_package() ? CountsOfPackage(*package_) : options.kernels->counts();
+  }
+
+ private:
+  Graph graph_;
+  std::shared_ptr<Package> package_;  // null: it is a graph
+};
+
 // One setting under measurement.
 struct BenchSubject {
   std::string name;
@@ -71,7 +100,7 @@ struct BenchSubject {
 };
 
 // `trace`: null, or what compiling and the first run are noted in.
-absl::StatusOr<BenchSubject> Prepare(const Graph& graph, const std::vector<Tensor>& inputs,
+absl::StatusOr<BenchSubject> Prepare(const BenchModel& made, const std::vector<Tensor>& inputs,
                                      const CommonOptions& common, bool plans, TraceFile* trace) {
   BenchSubject subject;
   KILN_ASSIGN_OR_RETURN(subject.options, ToCompileOptions(common));
@@ -85,11 +114,13 @@ absl::StatusOr<BenchSubject> Prepare(const Graph& graph, const std::vector<Tenso
         trace->Instant(TraceFile::Track::kCompile, "plan", trace->Now(), nlohmann::json::object());
     };
   }
-  subject.name = absl::StrCat("-O", common.level);
-  if (trace != nullptr) KILN_RETURN_IF_ERROR(TraceKernels(graph, options, *trace));
+  subject.name = made.NameOf(common);
+  const Graph& graph = made.graph();
+  if (trace != nullptr && !made.is_package())
+    KILN_RETURN_IF_ERROR(TraceKernels(graph, options, *trace));
   const int64_t compiling = trace != nullptr ? trace->Now() : 0;
   const Clock::time_point start = Clock::now();
-  KILN_ASSIGN_OR_RETURN(Model model, Compile(graph, options));
+  KILN_ASSIGN_OR_RETURN(Model model, made.Make(options));
   subject.threads = model.threads();
   subject.context = std::make_unique<Context>(model.NewContext());
   for (size_t k = 0; k < inputs.size(); ++k)
@@ -97,9 +128,12 @@ absl::StatusOr<BenchSubject> Prepare(const Graph& graph, const std::vector<Tenso
   subject.compile_ms = MsSince(start);
   const int64_t running = trace != nullptr ? trace->Now() : 0;
   const Clock::time_point run = Clock::now();
-  KILN_RETURN_IF_ERROR(subject.context->Run());
+  absl::Status ran = subject.context->Run();
+  if (made.is_package() && absl::IsNotFound(ran))  // no variant for these shapes
+    ran = absl::UnimplementedError(ran.message());
+  KILN_RETURN_IF_ERROR(ran);
   subject.first_run_ms = MsSince(run);
-  subject.counts = options.kernels->counts();
+  subject.counts = made.CountsOf(options);
   if (trace != nullptr) {
     const nlohmann::json setting = {{"setting", subject.name}};
     trace->Slice(TraceFile::Track::kCompile, "model", compiling, running, setting);
@@ -282,14 +316,14 @@ absl::StatusOr<nlohmann::json> Results(const BenchFlags& flags, std::vector<Benc
 
 // One run of the first setting that is watched and not timed. The exit code, if it ends all.
 std::optional<int> RunWatched(const BenchFlags& flags, const CommonOptions& common,
-                              const Graph& graph, const std::vector<Tensor>& inputs) {
+                              const BenchModel& made, const std::vector<Tensor>& inputs) {
   const absl::StatusOr<std::shared_ptr<Watch>> watch = Watch::Create(flags.watch);
   if (!watch.ok()) return Fail(watch.status(), kExitIo);
   if (*watch == nullptr) return std::nullopt;
   const auto run = [&]() -> absl::Status {
     KILN_ASSIGN_OR_RETURN(CompileOptions options, ToCompileOptions(common));
     (*watch)->Attach(options);
-    KILN_ASSIGN_OR_RETURN(Model model, Compile(graph, options));
+    KILN_ASSIGN_OR_RETURN(Model model, made.Make(options));
     return model.Run(Named(model.inputs(), inputs)).status();
   };
   const absl::Status done = run();
@@ -305,15 +339,15 @@ std::optional<int> RunWatched(const BenchFlags& flags, const CommonOptions& comm
   return fault ? std::optional(kExitDiffers) : std::nullopt;
 }
 
-// Settings prepared and measured on one graph, and what is to be told of them.
+// Settings prepared and measured on one model, and what is to be told of them.
 int Bench(const BenchFlags& flags, const std::vector<CommonOptions>& settings, double budget,
-          const Graph& graph, const std::vector<Tensor>& inputs, TraceFile& trace) {
-  if (const auto exit = RunWatched(flags, settings.front(), graph, inputs)) return *exit;
+          const BenchModel& made, const std::vector<Tensor>& inputs, TraceFile& trace) {
+  if (const auto exit = RunWatched(flags, settings.front(), made, inputs)) return *exit;
   std::vector<BenchSubject> subjects;
   for (const CommonOptions& common : settings) {
     TraceFile* const noted = flags.trace.empty() || !subjects.empty() ? nullptr : &trace;
     absl::StatusOr<BenchSubject> subject =
-        Prepare(graph, inputs, common, flags.WantsPlans() && subjects.empty(), noted);
+        Prepare(made, inputs, common, flags.WantsPlans() && subjects.empty(), noted);
     if (!subject.ok()) return Fail(subject.status(), ModelExit(subject.status()));
     subjects.push_back(*std::move(subject));
   }
@@ -321,7 +355,7 @@ int Bench(const BenchFlags& flags, const std::vector<CommonOptions>& settings, d
     return Fail(done, ModelExit(done));
   if (!flags.common.json) PrintText(subjects);
   const absl::StatusOr<PlanText> plan = LargestPlan(subjects.front());
-  const absl::StatusOr<SymbolValues> symbols = BindSymbols(graph, inputs);
+  const absl::StatusOr<SymbolValues> symbols = BindSymbols(made.graph(), inputs);
   const absl::StatusOr<nlohmann::json> results =
       Results(flags, subjects, plan, symbols.ok() ? *symbols : SymbolValues());
   if (!results.ok()) return Fail(results.status(), ModelExit(results.status()));
@@ -329,6 +363,26 @@ int Bench(const BenchFlags& flags, const std::vector<CommonOptions>& settings, d
     return Fail(written, absl::IsInternal(written) ? kExitBug : kExitIo);
   if (flags.common.json) PrintJson("bench", flags.common, *results);
   return kExitOk;
+}
+
+// A package has its levels, and the code for them, already.
+int BenchPackage(const BenchFlags& flags, const std::vector<CommonOptions>& settings,
+                 double budget) {
+  if (!flags.compare.empty()) {
+    return Fail(absl::InvalidArgumentError(absl::StrCat(
+                    "--compare: \"", flags.model,
+                    "\" is a package, which was compiled at one level; give the model")),
+                kExitUsage);
+  }
+  absl::StatusOr<std::shared_ptr<Package>> package =
+      Package::Open(PackageSource::File(flags.model), {});
+  if (!package.ok()) return Fail(package.status(), ModelExit(package.status()));
+  TraceFile trace;
+  const BenchModel made(*std::move(package));
+  const absl::StatusOr<std::vector<Tensor>> inputs =
+      MakeInputs(made.graph(), flags.inputs, flags.common);
+  if (!inputs.ok()) return Fail(inputs.status(), UsageExit(inputs.status()));
+  return Bench(flags, settings, budget, made, *inputs, trace);
 }
 
 int RunBench(const BenchFlags& flags) {
@@ -352,6 +406,7 @@ int RunBench(const BenchFlags& flags) {
   }
   const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
+  if (absl::EndsWith(flags.model, ".kiln")) return BenchPackage(flags, *settings, *budget);
   TraceFile trace;
   const absl::StatusOr<ModelSource> model =
       ModelSource::Read(flags.model, ImportOptionsOf(*options));
@@ -360,19 +415,19 @@ int RunBench(const BenchFlags& flags) {
   const absl::StatusOr<std::vector<Tensor>> inputs =
       MakeInputs(model->graph(), flags.inputs, flags.common);
   if (!inputs.ok()) return Fail(inputs.status(), UsageExit(inputs.status()));
-  const absl::StatusOr<Graph> graph = model->GraphFor(*inputs);
+  absl::StatusOr<Graph> graph = model->GraphFor(*inputs);
   if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
   trace.Slice(TraceFile::Track::kCompile, "import", 0, imported, {{"model", flags.model}});
   trace.Slice(TraceFile::Track::kCompile, "inputs", imported, trace.Now(),
               {{"nodes", graph->nodes().size()}});
-  return Bench(flags, *settings, *budget, *graph, *inputs, trace);
+  return Bench(flags, *settings, *budget, BenchModel(*std::move(graph)), *inputs, trace);
 }
 
 }  // namespace
 
 void AddBench(Flags& command) {
   auto flags = std::make_shared<BenchFlags>();
-  command.Option("MODEL", flags->model, "ONNX file, or .graph text").File();
+  command.Option("MODEL", flags->model, "ONNX file, .graph text, or a .kiln package").File();
   command
       .Option("--input", flags->inputs,
               "n=@a.npy, n=random:SEED[:LO:HI], n=zeros or n=ones (repeatable)")

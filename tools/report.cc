@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "exec/package/package.h"
 #include "nlohmann/json.hpp"
 
 namespace kiln {
@@ -52,6 +53,16 @@ std::string Element(const Tensor& t, int64_t k) {
 }
 
 }  // namespace
+
+KernelCounts CountsOfPackage(const Package& package) {
+  KernelCounts counts;
+  counts.cached = package.compiled();
+  counts.vm = package.on_vm();
+  counts.unvalidated = package.unvalidated();
+  counts.failed = counts.unvalidated + package.refused();
+  counts.kernels = counts.cached + counts.vm;
+  return counts;
+}
 
 nlohmann::json ToJson(const KernelCounts& counts) {
   return {{"kernels", counts.kernels},

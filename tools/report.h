@@ -15,7 +15,11 @@
 
 namespace kiln {
 
+class Package;  // exec/package/package.h
+
 nlohmann::json ToJson(const KernelCounts& counts);
+// Those of a package have been made: what runs as code counts as cached.
+KernelCounts CountsOfPackage(const Package& package);
 nlohmann::json ToJson(const WeightCounts& counts);
 nlohmann::json ToJson(const Comparison& comparison);
 nlohmann::json ToJson(const PortInfo& port);

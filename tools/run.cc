@@ -119,13 +119,7 @@ class RunSubject {
   }
   KernelCounts counts() const {
     if (service_ != nullptr) return service_->counts();
-    KernelCounts counts;
-    counts.cached = package_->compiled();
-    counts.vm = package_->on_vm();
-    counts.unvalidated = package_->unvalidated();
-    counts.failed = counts.unvalidated + package_->refused();
-    counts.kernels = counts.cached + counts.vm;
-    return counts;
+    return CountsOfPackage(*package_);
   }
   WeightCounts weights() const { return model_ != nullptr ? model_->weights() : WeightCounts(); }
 

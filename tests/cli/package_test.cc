@@ -206,6 +206,22 @@ TEST_F(PackageTest, WeightsArePacked) {
   EXPECT_EQ(refused.out, "");
 }
 
+TEST_F(PackageTest, IsMeasuredAsAModelIs) {
+  const std::vector<std::string> bench = {"bench", package_, "-q",      "--json",
+                                          "--dim", "n=3",    "--iters", "3"};
+  const ProcessResult measured = Kiln(bench);
+  ASSERT_EQ(measured.exit, 0) << measured.err;
+  const json results = json::parse(measured.out)["results"];
+  EXPECT_EQ(results["latency_ms"]["n"], 3);
+  EXPECT_EQ(results["compile"]["built"], 0);
+  EXPECT_GT(results["compile"]["kernels"], 0);
+  std::vector<std::string> compared = bench;
+  compared.insert(compared.end(), {"--compare", "-O0,-O3"});
+  const ProcessResult refused = Kiln(compared);
+  EXPECT_EQ(refused.exit, 2) << refused.err;
+  EXPECT_NE(refused.err.find("is a package"), std::string::npos) << refused.err;
+}
+
 TEST_F(PackageTest, SignaturesAreDemanded) {
   const std::string key = dir_.File("key.pem"), trust = dir_.File("trust");
   std::ofstream(key) << "-----BEGIN PRIVATE KEY-----\n"
@@ -329,7 +345,8 @@ TEST_F(PackageTest, TellsWhatDoesNotFit) {
   const std::string sum = dir_.File("sum.kiln");
   ASSERT_EQ(Kiln({"compile", model, "-o", sum, "-q", "--cache-dir", dir_.File("cache")}).exit, 0);
   EXPECT_EQ(Kiln({"run", sum, "-q", "--dim", "n=9"}).exit, 0);
-  EXPECT_EQ(Kiln({"run", sum, "-q", "--shape", "x=4", "--shape", "y=1"}).exit, 4);
+  for (const char* command : {"run", "bench"})
+    EXPECT_EQ(Kiln({command, sum, "-q", "--shape", "x=4", "--shape", "y=1"}).exit, 4) << command;
   std::ofstream(dir_.File("shapes")) << "n=4\nx=4 y=1\n";
   ASSERT_EQ(Kiln({"compile", model, "-o", sum, "-q", "--shapes", dir_.File("shapes"), "--cache-dir",
                   dir_.File("cache")})
@@ -338,7 +355,7 @@ TEST_F(PackageTest, TellsWhatDoesNotFit) {
   EXPECT_EQ(Kiln({"run", sum, "-q", "--shape", "x=4", "--shape", "y=1"}).exit, 0);
   EXPECT_EQ(Kiln({"run", sum, "-q", "--device", "reference"}).exit, 4);
   EXPECT_EQ(Kiln({"run", dir_.File("none.kiln")}).exit, 7);
-  for (const char* verb : {"bench", "verify", "explain"})
+  for (const char* verb : {"verify", "explain"})
     EXPECT_NE(Kiln({verb, sum}).err.find("has no graph"), std::string::npos) << verb;
   EXPECT_EQ(Kiln({"compile", model, "-o", sum, "--cache-only"}).exit, 2);
 }
