@@ -363,25 +363,13 @@ Kernel RandomKernel(uint64_t seed) { return KernelMaker(seed).Make(); }
 std::vector<NaiveBuffer> RandomRun::InputBuffers() { return Buffers(inputs); }
 std::vector<NaiveBuffer> RandomRun::OutputBuffers() { return Buffers(outputs); }
 
-RandomRun MakeRandomRun(const Kernel& kernel, uint64_t seed, int64_t max_elements) {
-  Random random(seed ^ 0x5bd1e995);
-  const std::vector<int64_t> choices = {1,    2,    3,    7,    8,    15,  16,  17,
-                                        63,   64,   65,   100,  129,  511, 512, 513,
-                                        1025, 4095, 4096, 4097, 5000, 8200};
+namespace {
+
+constexpr uint64_t kRunSeed = 0x5bd1e995;
+
+RandomRun FilledRun(const Kernel& kernel, std::vector<int64_t> extents, Random& random) {
   RandomRun run;
-  run.extents.assign(kernel.dims.size(), 1);
-  int64_t product = 1;
-  const size_t start =
-      static_cast<size_t>(random.Below(static_cast<int>(std::max<size_t>(kernel.dims.size(), 1))));
-  for (size_t i = 0; i < kernel.dims.size(); ++i) {
-    int64_t extent = 0;
-    do {
-      extent = random.Of(choices);
-    } while (extent * product > max_elements && extent > 1);
-    run.extents[(start + i) % kernel.dims.size()] = extent;
-    product *= extent;
-  }
-  if (!run.extents.empty() && random.OneIn(20)) run.extents[start] = 0;
+  run.extents = std::move(extents);
   for (const DType type : kernel.params) run.params.push_back(RandomValue(random, type));
   for (const KernelInput& input : kernel.inputs) {
     run.inputs.push_back(MakeOperand(random, input.type, input.dims, input.layout, run.extents));
@@ -395,6 +383,34 @@ RandomRun MakeRandomRun(const Kernel& kernel, uint64_t seed, int64_t max_element
         MakeOperand(random, output.type, output.dims, output.layout, run.extents));
   }
   return run;
+}
+
+}  // namespace
+
+RandomRun MakeRandomRunAt(const Kernel& kernel, uint64_t seed, std::vector<int64_t> extents) {
+  Random random(seed ^ kRunSeed);
+  return FilledRun(kernel, std::move(extents), random);
+}
+
+RandomRun MakeRandomRun(const Kernel& kernel, uint64_t seed, int64_t max_elements) {
+  Random random(seed ^ kRunSeed);
+  const std::vector<int64_t> choices = {1,    2,    3,    7,    8,    15,  16,  17,
+                                        63,   64,   65,   100,  129,  511, 512, 513,
+                                        1025, 4095, 4096, 4097, 5000, 8200};
+  std::vector<int64_t> extents(kernel.dims.size(), 1);
+  int64_t product = 1;
+  const size_t start =
+      static_cast<size_t>(random.Below(static_cast<int>(std::max<size_t>(kernel.dims.size(), 1))));
+  for (size_t i = 0; i < kernel.dims.size(); ++i) {
+    int64_t extent = 0;
+    do {
+      extent = random.Of(choices);
+    } while (extent * product > max_elements && extent > 1);
+    extents[(start + i) % kernel.dims.size()] = extent;
+    product *= extent;
+  }
+  if (!extents.empty() && random.OneIn(20)) extents[start] = 0;
+  return FilledRun(kernel, std::move(extents), random);
 }
 
 std::string FirstDifference(const Kernel& kernel, const RandomRun& got, const RandomRun& want) {

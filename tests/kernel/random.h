@@ -45,6 +45,9 @@ struct RandomRun {
 // `max_elements`. Float values include NaN, infinities, -0 and denormals.
 RandomRun MakeRandomRun(const Kernel& kernel, uint64_t seed, int64_t max_elements);
 
+// The same at these extents.
+RandomRun MakeRandomRunAt(const Kernel& kernel, uint64_t seed, std::vector<int64_t> extents);
+
 // "" if the outputs of both are the same, else the first place where they are not.
 std::string FirstDifference(const Kernel& kernel, const RandomRun& got, const RandomRun& want);
 
