@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/cpu_features.h"
 #include "base/status_macros.h"
+#include "halide_gen/common/check_indices.h"
 #include "halide_gen/common/expr_emitter.h"
 #include "halide_gen/cpu/lowering_passes.h"
 #include "halide_gen/cpu/nests.h"
@@ -30,24 +31,6 @@ static_assert(offsetof(BufferArg, host) == offsetof(halide_buffer_t, host) &&
               offsetof(BufferArg, dim) == offsetof(halide_buffer_t, dim));
 static_assert(offsetof(BufferDim, extent) == offsetof(halide_dimension_t, extent) &&
               offsetof(BufferDim, stride) == offsetof(halide_dimension_t, stride));
-
-bool Fits(int64_t value) { return value >= INT32_MIN && value <= INT32_MAX; }
-
-absl::Status CheckIndices(const Kernel& kernel) {
-  for (const ScalarExpr* expr : Expressions(kernel)) {
-    for (const ExprNode& node : expr->nodes()) {
-      for (const IndexExpr& index : node.index) {
-        bool fits = Fits(index.offset) && Fits(index.div) && Fits(index.mod);
-        for (const IndexExpr::Term& term : index.terms) fits = fits && Fits(term.coef);
-        if (!fits) {
-          return absl::UnimplementedError(
-              "kernel: an index has a coefficient beyond 32 bits; run it in the VM");
-        }
-      }
-    }
-  }
-  return absl::OkStatus();
-}
 
 // How a template is built, and which passes suit its loops.
 struct Builder {

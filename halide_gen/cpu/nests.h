@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "halide_gen/common/expr_emitter.h"
+#include "halide_gen/common/loop_nests.h"
 #include "kernel/kernel.h"
 #include "schedule/cpu/templates.h"
 #include "schedule/schedule.h"
@@ -47,21 +48,6 @@ std::vector<OutputNest> StagedNests(const Kernel& kernel, const Staged& schedule
 
 // ---- Shared by them.
 
-// The product of the extents of the dims from `first` to before `end`, as int32.
-Halide::Expr ExtentOf(const Operands& operands, int first, int end);
-
-// Sets the coordinates of those dims to where `rest`, their common index, is.
-void SetCoordinates(const Operands& operands, Halide::Expr rest, int first, int end, Scope& scope);
-
-// Products of extents, as int32: of all iterated dims but the last `flat`, 1 for none; and of
-// those.
-Halide::Expr RowCount(const Kernel& kernel, const Operands& operands, int flat = 1);
-Halide::Expr TailLength(const Kernel& kernel, const Operands& operands, int flat);
-
-// The place of an element in a row-major operand over `dims`, at the coordinates of all dims.
-Halide::Expr RowMajor(const Operands& operands, const std::vector<int32_t>& dims,
-                      const std::vector<Halide::Expr>& coordinates);
-
 // ReductionSpec::empty of a step that leaves the dims `left`, of a stage that is reduced one dim
 // after the other: whether any reduced dim has no element, for the last step; false for others.
 Halide::Expr ReducesNothing(const Operands& operands, const Stage& stage,
@@ -71,11 +57,6 @@ Halide::Expr ReducesNothing(const Operands& operands, const Stage& stage,
 // all else. It is over other dims too, which are not reduced yet, and reads whole rows of inputs.
 Halide::Func ReducedRows(const Kernel& kernel, size_t stage, const Staged& schedule,
                          const Operands& operands);
-
-// The scope of a nest with the coordinates `row` (undefined if there are no outer dims) and `x`
-// (undefined in loops over rows).
-Scope RowScope(const Kernel& kernel, const Operands& operands, const Halide::Expr& row,
-               const Halide::Expr& x);
 
 // How many of the last dims are collapsed into one loop, in vectors of `step`.
 struct CollapsedDims {
@@ -100,34 +81,6 @@ FlatLoops LoopsOfFlat(const Kernel& kernel, int collapsed, const Operands& opera
 std::vector<size_t> SharedStages(const Kernel& kernel,
                                  const std::vector<std::vector<size_t>>& groups,
                                  const std::vector<int32_t>& dims);
-
-// Groups the outputs whose dims and layout are equal, so that one nest can make them.
-std::vector<std::vector<size_t>> GroupOutputs(const Kernel& kernel);
-
-// Defines a Func of the outputs `group` over `vars` (innermost first) from their values in `scope`.
-Halide::Func DefineOutputs(const Kernel& kernel, const std::vector<size_t>& group,
-                           const std::vector<Halide::Var>& vars, const ExprEmitter& emitter,
-                           Scope& scope);
-
-// The same with a loop `dims` for each dim, outermost first; outputs are dense.
-Halide::Func DefineOverDims(const Kernel& kernel, const Operands& operands,
-                            const std::vector<size_t>& group, const std::vector<Halide::Var>& dims);
-
-// The values, as in memory, of the outputs `group` in `scope`; and a Func of them over `vars` with
-// no value yet, for nests that fill it by updates.
-std::vector<Halide::Expr> OutputValues(const Kernel& kernel, const std::vector<size_t>& group,
-                                       const ExprEmitter& emitter, Scope& scope);
-Halide::Func UndefinedOutputs(const Kernel& kernel, const std::vector<size_t>& group,
-                              const std::vector<Halide::Var>& vars);
-
-// Gives `func` at `at` these values.
-void SetValues(Halide::Func& func, const std::vector<Halide::Expr>& at,
-               const std::vector<Halide::Expr>& values);
-
-// Says that the buffers of `func` have these extents (innermost first) and min 0; with SetDense,
-// that they are dense.
-void SetExtents(Halide::Func& func, const std::vector<Halide::Expr>& extents);
-void SetDense(Halide::Func& func, const std::vector<Halide::Expr>& extents);
 
 // Of `count` rows with `each` elements, how many make a task: about `grain` elements, and an eighth
 // of that where there would be a few tasks only: threads take equal numbers of them, and lines that

@@ -9,8 +9,8 @@
 #include "schedule/cpu/elementwise.h"
 #include "schedule/cpu/machine_files.h"
 #include "schedule/cpu/probe.h"
-#include "schedule/cpu/reductions.h"
 #include "schedule/cpu/templates.h"
+#include "schedule/reductions.h"
 
 namespace kiln {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "schedule/analysis.h"
 #include "schedule/cpu/elementwise.h"
-#include "schedule/cpu/reductions.h"
 #include "schedule/index_split.h"
+#include "schedule/reductions.h"
 
 namespace kiln {
 namespace {

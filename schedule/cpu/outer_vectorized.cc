@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "schedule/analysis.h"
-#include "schedule/cpu/reductions.h"
+#include "schedule/reductions.h"
 
 namespace kiln {
 namespace {

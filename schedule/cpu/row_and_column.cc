@@ -7,9 +7,9 @@
 #include "schedule/analysis.h"
 #include "schedule/cpu/full_unroll.h"
 #include "schedule/cpu/outer_vectorized.h"
-#include "schedule/cpu/reductions.h"
 #include "schedule/cpu/row_column_parts.h"
 #include "schedule/cpu/row_reduction.h"
+#include "schedule/reductions.h"
 
 namespace kiln {
 namespace {

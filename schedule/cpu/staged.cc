@@ -18,7 +18,7 @@
 
 #include "schedule/analysis.h"
 #include "schedule/cpu/elementwise.h"
-#include "schedule/cpu/reductions.h"
+#include "schedule/reductions.h"
 
 namespace kiln {
 namespace {

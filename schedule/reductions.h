@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the reduction templates of the CPU share: which kernels they accept, and which maps are
+// What the reduction templates of all devices share: which kernels they accept, and which maps are
 // stored between their loops.
-#ifndef KILN_SCHEDULE_CPU_REDUCTIONS_H_
-#define KILN_SCHEDULE_CPU_REDUCTIONS_H_
+#ifndef KILN_SCHEDULE_REDUCTIONS_H_
+#define KILN_SCHEDULE_REDUCTIONS_H_
 
 #include <cstdint>
 #include <vector>
@@ -35,4 +35,4 @@ int64_t ColumnElements(const Stage& reduction, const SizeClass& sizes);
 
 }  // namespace kiln
 
-#endif  // KILN_SCHEDULE_CPU_REDUCTIONS_H_
+#endif  // KILN_SCHEDULE_REDUCTIONS_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedule/cpu/reductions.h"
+#include "schedule/reductions.h"
 
 #include <algorithm>
 

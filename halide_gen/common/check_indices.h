@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether a kernel's index arithmetic is of 32 bits, as that of the code is.
+#ifndef KILN_HALIDE_GEN_COMMON_CHECK_INDICES_H_
+#define KILN_HALIDE_GEN_COMMON_CHECK_INDICES_H_
+
+#include "absl/status/status.h"
+#include "kernel/kernel.h"
+
+namespace kiln {
+
+// kUnimplemented if an index has a coefficient beyond 32 bits.
+absl::Status CheckIndices(const Kernel& kernel);
+
+}  // namespace kiln
+
+#endif  // KILN_HALIDE_GEN_COMMON_CHECK_INDICES_H_
