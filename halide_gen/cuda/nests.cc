@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "halide_gen/cuda/nests.h"
+
+#include "absl/strings/str_cat.h"
+#include "halide_gen/common/loop_nests.h"
+
+namespace kiln {
+
+// Whether the elements of a vector along the innermost dim lie side by side in `input`.
+bool LiesAlong(const Kernel& kernel, const KernelInput& input) {
+  return input.layout == Layout::kDense && !input.dims.empty() &&
+         input.dims.back() == kernel.innermost();
+}
+
+// Rows of whole vectors, of operands that begin at an access.
+std::string WhenAligned(const Kernel& kernel, int vector) {
+  std::string when = absl::StrCat("(== (% extent", kernel.innermost(), " ", vector, ") 0)");
+  const auto aligned = [&](const char* kind, size_t number) {
+    when = absl::StrCat("(and ", when, " (<= ", kAccessBytes, " (align ", kind, number, ")))");
+  };
+  for (size_t k = 0; k < kernel.inputs.size(); ++k)
+    if (LiesAlong(kernel, kernel.inputs[k])) aligned("in", k);
+  for (size_t k = 0; k < kernel.outputs.size(); ++k) aligned("out", k);
+  return when;
+}
+
+// Halide takes a constraint of a stride for the stride only where it is a name or a number: of a
+// product, which it reads from the buffer, it is told that it is a multiple of the vector.
+void SetDenseVectors(DeviceNest& nest, const std::vector<Halide::Expr>& extents, int vector) {
+  SetExtents(nest.func, extents);
+  const std::vector<Halide::OutputImageParam> buffers = nest.func.output_buffers();
+  for (size_t k = 0; k < buffers.size(); ++k) {
+    Halide::OutputImageParam buffer = buffers[k];
+    if (vector > 1) buffer.set_host_alignment(kAccessBytes);
+    buffer.dim(0).set_stride(1);
+    buffer.dim(1).set_stride(vector);
+    Halide::Expr stride = vector;
+    for (size_t d = 2; d < extents.size(); ++d) {
+      const int axis = static_cast<int>(d);
+      stride = stride * extents[d - 1];
+      buffer.dim(axis).set_stride(buffer.dim(axis).stride() / vector * vector);
+      const std::string of = buffers.size() == 1 ? "" : absl::StrCat(".", k);
+      nest.strides[absl::StrCat(nest.func.name(), of, ".stride.", axis)] = stride;
+    }
+  }
+}
+
+}  // namespace kiln

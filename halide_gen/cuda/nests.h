@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the builders of CUDA's templates make: (Kernel with expanded functions, Schedule) -> nests,
+// each with one launch. Private: has Halide.h.
+//
+// A nest has operands of its own, since what may be assumed of them (an alignment, say) holds under
+// its condition only. Nests run in order; what one leaves in scratch memory the next may read.
+#ifndef KILN_HALIDE_GEN_CUDA_NESTS_H_
+#define KILN_HALIDE_GEN_CUDA_NESTS_H_
+
+#include <Halide.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "halide_gen/common/expr_emitter.h"
+#include "kernel/kernel.h"
+#include "kernel/launch_recipe.h"
+#include "schedule/cuda/templates.h"
+#include "schedule/schedule.h"
+
+namespace kiln {
+
+inline constexpr int kAccessBytes = 16;  // correctness: the widest access of a thread
+
+struct DeviceNest {
+  Operands operands;
+  Halide::Func func;
+  std::vector<LaunchOperand> results;  // what its values are, in order
+  std::string when;                    // as in a recipe; empty: always
+  // What it reads of what nests before it have left, and what there is of scratch so far, in bytes,
+  // as in a recipe.
+  std::vector<Halide::ImageParam> scratch;
+  std::vector<std::string> scratch_bytes;
+  // What strides of `func`'s buffers are, by the names that lowered code has for them.
+  std::map<std::string, Halide::Expr> strides;
+};
+
+// Whether elements along the innermost dim lie side by side in `input`.
+bool LiesAlong(const Kernel& kernel, const KernelInput& input);
+// The condition that rows are whole vectors of so many elements, and that operands which lie along
+// them begin at an access.
+std::string WhenAligned(const Kernel& kernel, int vector);
+
+// Says that the buffers of the nest's func are dense and have these extents (innermost first), of
+// which the first is `vector` elements that lie side by side, aligned to an access if there are
+// several.
+void SetDenseVectors(DeviceNest& nest, const std::vector<Halide::Expr>& extents, int vector);
+
+#define KILN_DECLARE_DEVICE_BUILDER(Name) \
+  std::vector<DeviceNest> Build##Name(const Kernel& kernel, const Schedule& schedule);
+KILN_CUDA_TEMPLATES(KILN_DECLARE_DEVICE_BUILDER)
+#undef KILN_DECLARE_DEVICE_BUILDER
+
+}  // namespace kiln
+
+#endif  // KILN_HALIDE_GEN_CUDA_NESTS_H_
