@@ -24,7 +24,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/mutex.h"
-#include "base/target.h"
 #include "exec/cuda/driver.h"
 
 namespace kiln::cuda {

@@ -47,8 +47,8 @@ std::shared_ptr<const void> PackagedWeights::Find(const void* constant, size_t b
 }
 
 absl::Status PackagedWeights::Check(const void* constant, size_t bytes) {
-  return Annotate(file_->CheckMemory(constant, static_cast<int64_t>(bytes)),
-                  absl::StrCat("package \"", file_->name(), "\""));
+  const absl::Status whole = file_->CheckMemory(constant, static_cast<int64_t>(bytes));
+  return whole.ok() ? whole : Annotate(whole, absl::StrCat("package \"", file_->name(), "\""));
 }
 
 void PackagedWeights::Keep(const void* constant, size_t bytes, const std::string& layout,

@@ -12,21 +12,40 @@ using Halide::Expr;
 using Halide::Func;
 using Halide::Var;
 
-Expr ExtentOf(const Operands& operands, int first, int end) {
+namespace {
+
+std::vector<int32_t> DimsBetween(int first, int end) {
+  std::vector<int32_t> dims;
+  for (int32_t dim = first; dim < end; ++dim) dims.push_back(dim);
+  return dims;
+}
+
+}  // namespace
+
+Expr ExtentOf(const Operands& operands, const std::vector<int32_t>& dims) {
   Expr product = 1;
-  for (int d = first; d < end; ++d) {
-    const Expr extent = operands.extents[static_cast<size_t>(d)];
-    product = d == first ? extent : product * extent;
+  for (size_t k = 0; k < dims.size(); ++k) {
+    const Expr extent = operands.extents[static_cast<size_t>(dims[k])];
+    product = k == 0 ? extent : product * extent;
   }
   return product;
 }
 
-void SetCoordinates(const Operands& operands, Expr rest, int first, int end, Scope& scope) {
-  for (int d = end - 1; d >= first; --d) {
-    const auto dim = static_cast<size_t>(d);
-    scope.coordinates[dim] = d == first ? rest : rest % operands.extents[dim];
+Expr ExtentOf(const Operands& operands, int first, int end) {
+  return ExtentOf(operands, DimsBetween(first, end));
+}
+
+void SetCoordinates(const Operands& operands, Expr rest, const std::vector<int32_t>& dims,
+                    Scope& scope) {
+  for (size_t k = dims.size(); k-- > 0;) {
+    const auto dim = static_cast<size_t>(dims[k]);
+    scope.coordinates[dim] = k == 0 ? rest : rest % operands.extents[dim];
     rest = rest / operands.extents[dim];
   }
+}
+
+void SetCoordinates(const Operands& operands, const Expr& rest, int first, int end, Scope& scope) {
+  SetCoordinates(operands, rest, DimsBetween(first, end), scope);
 }
 
 Expr RowCount(const Kernel& kernel, const Operands& operands, int flat) {

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "halide_gen/common/expr_emitter.h"
@@ -15,11 +16,15 @@
 
 namespace kiln {
 
-// The product of the extents of the dims from `first` to before `end`, as int32.
+// The product of the extents of `dims`, or of those from `first` to before `end`, as int32.
+Halide::Expr ExtentOf(const Operands& operands, const std::vector<int32_t>& dims);
 Halide::Expr ExtentOf(const Operands& operands, int first, int end);
 
-// Sets the coordinates of those dims to where `rest`, their common index, is.
-void SetCoordinates(const Operands& operands, Halide::Expr rest, int first, int end, Scope& scope);
+// Sets the coordinates of those dims to where `rest`, their common row-major index, is.
+void SetCoordinates(const Operands& operands, Halide::Expr rest, const std::vector<int32_t>& dims,
+                    Scope& scope);
+void SetCoordinates(const Operands& operands, const Halide::Expr& rest, int first, int end,
+                    Scope& scope);
 
 // Products of extents, as int32: of all iterated dims but the last `flat`, 1 for none; and of
 // those.
@@ -62,6 +67,18 @@ void SetValues(Halide::Func& func, const std::vector<Halide::Expr>& at,
 // that they are dense.
 void SetExtents(Halide::Func& func, const std::vector<Halide::Expr>& extents);
 void SetDense(Halide::Func& func, const std::vector<Halide::Expr>& extents);
+
+// Makes one loop of `vars`, innermost first, of a Func or Stage; returns it.
+template <typename Schedulable>
+Halide::Var Fused(Schedulable& of, const std::vector<Halide::Var>& vars) {
+  Halide::Var all = vars[0];
+  for (size_t i = 1; i < vars.size(); ++i) {
+    const Halide::Var fused("pfused" + std::to_string(i) + "v");
+    of.fuse(all, vars[i], fused);
+    all = fused;
+  }
+  return all;
+}
 
 }  // namespace kiln
 

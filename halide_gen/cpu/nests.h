@@ -102,18 +102,6 @@ BlockLoops BlocksOf(const Halide::Expr& rows, const Halide::Expr& length, int64_
 // that are short, so that what a stage leaves is near for the next.
 Halide::Expr RowsPerBlock(const Halide::Expr& length, int most);
 
-// Makes one loop of `vars`, innermost first, of a Func or Stage; returns it.
-template <typename Schedulable>
-Halide::Var Fused(Schedulable& of, const std::vector<Halide::Var>& vars) {
-  Halide::Var all = vars[0];
-  for (size_t i = 1; i < vars.size(); ++i) {
-    const Halide::Var fused("pfused" + std::to_string(i) + "v");
-    of.fuse(all, vars[i], fused);
-    all = fused;
-  }
-  return all;
-}
-
 // Vectorises `func` along `x`. The tail is told apart at each step, at the cost of a compare:
 // Halide would make a loop for it, in which it tells it apart all the same, and code is what
 // compiling costs.

@@ -22,28 +22,13 @@ using Halide::Var;
 using Dims = std::vector<int32_t>;
 
 constexpr int kRun = static_cast<int>(kOuterReduceBlock), kSteps = kReduceBlock / kReduceLanes;
-constexpr int kThreads = 128;       // speed: of a block
-constexpr LaneMap kMap{32, false};  // correctness: any row
-
-Expr Extent(const Operands& operands, const Dims& dims) {
-  Expr product = 1;
-  for (const int32_t dim : dims) product = product * operands.extents[static_cast<size_t>(dim)];
-  return product;
-}
+constexpr int kThreads = 128;  // speed: of a block
+constexpr LaneMap kMap{static_cast<int>(kWarp), false};
 
 std::string ExtentText(const Dims& dims) {
   std::string product = "1";
   for (const int32_t dim : dims) product = absl::StrCat("(* ", product, " extent", dim, ")");
   return product;
-}
-
-// Sets the coordinates of `dims` to where their common row-major index is.
-void SetPlace(const Operands& operands, const Dims& dims, Expr index, Scope& scope) {
-  for (size_t k = dims.size(); k-- > 0;) {
-    const auto dim = static_cast<size_t>(dims[k]);
-    scope.coordinates[dim] = k == 0 ? index : index % operands.extents[dim];
-    index = index / operands.extents[dim];
-  }
 }
 
 // A level of a reduction along `dim`: elements that lie side by side, or in planes of `left`.
@@ -68,7 +53,7 @@ class StageNests {
   StageNests(const Kernel& kernel, const DeviceStages& stages)
       : kernel_(kernel), stages_(stages), stored_(kernel.stages.size(), -1) {}
 
-  std::vector<DeviceNest> Run() {
+  DeviceNests Run() {
     for (size_t i = 0; i < kernel_.stages.size(); ++i) {
       if (IsReduction(kernel_.stages[i])) {
         Reduce(i);
@@ -83,7 +68,7 @@ class StageNests {
       AddElements(output.dims, output.expr, output.type,
                   {LaunchOperand::Kind::kOutput, static_cast<int32_t>(k)});
     }
-    return std::move(nests_);
+    return {std::move(nests_), std::move(bytes_)};
   }
 
  private:
@@ -123,7 +108,6 @@ class StageNests {
 DeviceNest& StageNests::Begin() {
   DeviceNest& nest = nests_.emplace_back();
   nest.operands = Operands::Of(kernel_);
-  nest.scratch_bytes = bytes_;
   return nest;
 }
 
@@ -184,7 +168,7 @@ void StageNests::AddElements(const Dims& dims, const ScalarExpr& expr, DType typ
   if (layout == Layout::kStrided) nest.func.output_buffer().dim(0).set_stride(Expr());
   Expr stride = extents[0];
   for (size_t d = 1; d < extents.size() && layout == Layout::kDense; ++d) {
-    nest.strides[absl::StrCat(nest.func.name(), ".stride.", d)] = stride;
+    TellStride(nest, 0, static_cast<int>(d), stride);
     stride = stride * extents[d];
   }
   ScheduleFlat(nest.func, vars);
@@ -193,13 +177,7 @@ void StageNests::AddElements(const Dims& dims, const ScalarExpr& expr, DType typ
 // One launch for the loops `vars`, innermost first, as one.
 void StageNests::ScheduleFlat(Func& func, const std::vector<Var>& vars) {
   const Var block("pblock"), thread("pthread");
-  Var all = vars[0];
-  for (size_t k = 1; k < vars.size(); ++k) {
-    const Var fused(absl::StrCat("pfused", k));
-    func.fuse(all, vars[k], fused);
-    all = fused;
-  }
-  func.split(all, block, thread, kThreads, TailStrategy::GuardWithIf)
+  func.split(Fused(func, vars), block, thread, kThreads, TailStrategy::GuardWithIf)
       .gpu_blocks(block)
       .gpu_threads(thread)
       .never_partition_all();
@@ -261,12 +239,12 @@ Expr StageNests::Element(DeviceNest& nest, const ExprEmitter& emitter, const Lev
   const Expr inside = Halide::clamp(at, 0, Halide::max(length - 1, 0));
   if (level.pieces) {
     const Expr place =
-        level.inner ? of * length + inside : inside * Extent(nest.operands, level.left) + of;
+        level.inner ? of * length + inside : inside * ExtentOf(nest.operands, level.left) + of;
     return Load(nest, level.from, place);
   }
   Scope scope;
   scope.coordinates.resize(kernel_.dims.size());
-  SetPlace(nest.operands, level.left, of, scope);
+  SetCoordinates(nest.operands, of, level.left, scope);
   scope.coordinates[static_cast<size_t>(level.dim)] = inside;
   if (level.from < 0) return ToStorage(emitter.Value(stage.expr, scope), stage.type);
   Dims dims = level.left;
@@ -292,7 +270,7 @@ void StageNests::AddInner(DeviceNest& nest, const ExprEmitter& emitter, const Le
   const Var block("pblock"), in_block("pin_block");
   const int each = static_cast<int>(kReduceBlock);
   const Expr pieces = Halide::max((length + (each - 1)) / each, 1);
-  const Expr count = Extent(nest.operands, level.left) * pieces;
+  const Expr count = ExtentOf(nest.operands, level.left) * pieces;
   const Expr start = StartValue(stage.op, stage.type);
   const Expr own = Halide::min(i, count - 1);
   RDom step(0, kSteps, "pstep");
@@ -329,7 +307,7 @@ void StageNests::AddOuter(DeviceNest& nest, const ExprEmitter& emitter, const Le
   const Stage& stage = kernel_.stages[level.stage];
   const Var i("presult"), piece("ppiece"), run("prun");
   const Expr start = StartValue(stage.op, stage.type);
-  const Expr results = Extent(nest.operands, level.left);
+  const Expr results = ExtentOf(nest.operands, level.left);
   const auto each = static_cast<int>(kOuterStep);
   const Expr pieces = Halide::max((length + (each - 1)) / each, 1);
   RDom k(0, kRun, "pelement"), r(0, kRun, "pruns");
@@ -347,7 +325,7 @@ void StageNests::AddOuter(DeviceNest& nest, const ExprEmitter& emitter, const Le
   nest.func = Func(absl::StrCat("outer", nests_.size()));
   nest.func(i, piece) = Finished(nest, level, of_piece(i, piece));
   SetExtents(nest.func, {results, pieces});
-  nest.strides[absl::StrCat(nest.func.name(), ".stride.1")] = results;
+  TellStride(nest, 0, 1, results);
   ScheduleFlat(nest.func, {i, piece});
   of_piece.compute_at(nest.func, Var("pthread")).bound_extent(i, 1).bound_extent(piece, 1);
   of_run.compute_at(of_piece, r.x).bound_extent(i, 1).bound_extent(piece, 1).bound_extent(run, 1);
@@ -355,7 +333,7 @@ void StageNests::AddOuter(DeviceNest& nest, const ExprEmitter& emitter, const Le
 
 }  // namespace
 
-std::vector<DeviceNest> BuildDeviceStages(const Kernel& kernel, const Schedule& schedule) {
+DeviceNests BuildDeviceStages(const Kernel& kernel, const Schedule& schedule) {
   return StageNests(kernel, schedule.As<DeviceStages>()).Run();
 }
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -34,7 +33,7 @@ constexpr absl::string_view kScratch = "scratch";
 
 struct DeviceBuilder {
   const Template* of;
-  std::vector<DeviceNest> (*build)(const Kernel& kernel, const Schedule& schedule);
+  DeviceNests (*build)(const Kernel& kernel, const Schedule& schedule);
 };
 
 #define KILN_BUILDER(Name) {&k##Name, Build##Name},
@@ -83,9 +82,6 @@ absl::Status Add(DeviceNest& nest, const std::string& dir, DeviceCode& code) {
   if (!nest.when.empty()) {
     KILN_ASSIGN_OR_RETURN(launch.when.emplace_back(), LaunchExpr::Parse(nest.when));
   }
-  std::ostringstream stmt;
-  stmt << module;
-  code.stmt += stmt.str();
   const std::string path = dir + "/k.ptx";
   module.compile({{Halide::OutputFileType::device_code, path}});
   KILN_ASSIGN_OR_RETURN(const std::string ptx, ReadBytes(path));
@@ -108,9 +104,9 @@ absl::StatusOr<DeviceCode> EmitDeviceCode(const Kernel& kernel, const Schedule& 
       std::find_if(std::begin(kDeviceBuilders), std::end(kDeviceBuilders),
                    [&](const DeviceBuilder& row) { return schedule.Is(*row.of); });
   DeviceCode code;
-  std::vector<DeviceNest> nests = builder->build(expanded, schedule);
-  for (DeviceNest& nest : nests) KILN_RETURN_IF_ERROR(Add(nest, dir, code));
-  for (const std::string& bytes : nests.back().scratch_bytes) {
+  DeviceNests made = builder->build(expanded, schedule);
+  for (DeviceNest& nest : made.nests) KILN_RETURN_IF_ERROR(Add(nest, dir, code));
+  for (const std::string& bytes : made.scratch_bytes) {
     KILN_ASSIGN_OR_RETURN(code.recipe.scratch_bytes.emplace_back(), LaunchExpr::Parse(bytes));
   }
   return code;

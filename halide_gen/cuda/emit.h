@@ -16,8 +16,7 @@
 namespace kiln {
 
 struct DeviceCode {
-  std::string ptx;   // the functions k0, k1, ...: one for each launch
-  std::string stmt;  // lowered, for people
+  std::string ptx;  // the functions k0, k1, ...: one for each launch
   LaunchRecipe recipe;
 };
 

@@ -6,6 +6,28 @@
 
 namespace kiln {
 
+Operands OperandsFor(const Kernel& kernel, int vector) {
+  Operands operands = Operands::Of(kernel);
+  if (vector == 1) return operands;
+  Halide::Expr& length = operands.extents[static_cast<size_t>(kernel.innermost())];
+  length = length / vector * vector;
+  for (size_t k = 0; k < kernel.inputs.size(); ++k)
+    if (LiesAlong(kernel, kernel.inputs[k])) operands.inputs[k].set_host_alignment(kAccessBytes);
+  return operands;
+}
+
+std::vector<LaunchOperand> ResultsOf(const std::vector<size_t>& group) {
+  std::vector<LaunchOperand> results;
+  for (const size_t output : group)
+    results.push_back({LaunchOperand::Kind::kOutput, static_cast<int32_t>(output)});
+  return results;
+}
+
+void TellStride(DeviceNest& nest, size_t buffer, int axis, const Halide::Expr& stride) {
+  const std::string of = nest.results.size() == 1 ? "" : absl::StrCat(".", buffer);
+  nest.strides[absl::StrCat(nest.func.name(), of, ".stride.", axis)] = stride;
+}
+
 // Whether the elements of a vector along the innermost dim lie side by side in `input`.
 bool LiesAlong(const Kernel& kernel, const KernelInput& input) {
   return input.layout == Layout::kDense && !input.dims.empty() &&
@@ -39,8 +61,7 @@ void SetDenseVectors(DeviceNest& nest, const std::vector<Halide::Expr>& extents,
       const int axis = static_cast<int>(d);
       stride = stride * extents[d - 1];
       buffer.dim(axis).set_stride(buffer.dim(axis).stride() / vector * vector);
-      const std::string of = buffers.size() == 1 ? "" : absl::StrCat(".", k);
-      nest.strides[absl::StrCat(nest.func.name(), of, ".stride.", axis)] = stride;
+      TellStride(nest, k, axis, stride);
     }
   }
 }

@@ -26,15 +26,25 @@ inline constexpr int kAccessBytes = 16;  // correctness: the widest access of a 
 struct DeviceNest {
   Operands operands;
   Halide::Func func;
-  std::vector<LaunchOperand> results;  // what its values are, in order
-  std::string when;                    // as in a recipe; empty: always
-  // What it reads of what nests before it have left, and what there is of scratch so far, in bytes,
-  // as in a recipe.
-  std::vector<Halide::ImageParam> scratch;
-  std::vector<std::string> scratch_bytes;
+  std::vector<LaunchOperand> results;       // what its values are, in order
+  std::string when;                         // as in a recipe; empty: always
+  std::vector<Halide::ImageParam> scratch;  // that nests before it have left
   // What strides of `func`'s buffers are, by the names that lowered code has for them.
   std::map<std::string, Halide::Expr> strides;
 };
+
+struct DeviceNests {
+  std::vector<DeviceNest> nests;
+  std::vector<std::string> scratch_bytes = {};  // as in a recipe
+};
+
+// The operands of a nest. With vectors, rows are whole ones, and what lies along them begins at an
+// access: true where WhenAligned holds.
+Operands OperandsFor(const Kernel& kernel, int vector);
+// The outputs `group`, as results of a nest.
+std::vector<LaunchOperand> ResultsOf(const std::vector<size_t>& group);
+// Says what the stride of an axis of a buffer of the nest's func is: lowered code reads it.
+void TellStride(DeviceNest& nest, size_t buffer, int axis, const Halide::Expr& stride);
 
 // Whether elements along the innermost dim lie side by side in `input`.
 bool LiesAlong(const Kernel& kernel, const KernelInput& input);
@@ -48,7 +58,7 @@ std::string WhenAligned(const Kernel& kernel, int vector);
 void SetDenseVectors(DeviceNest& nest, const std::vector<Halide::Expr>& extents, int vector);
 
 #define KILN_DECLARE_DEVICE_BUILDER(Name) \
-  std::vector<DeviceNest> Build##Name(const Kernel& kernel, const Schedule& schedule);
+  DeviceNests Build##Name(const Kernel& kernel, const Schedule& schedule);
 KILN_CUDA_TEMPLATES(KILN_DECLARE_DEVICE_BUILDER)
 #undef KILN_DECLARE_DEVICE_BUILDER
 

@@ -18,15 +18,8 @@ using Halide::Var;
 
 DeviceNest NestOf(const Kernel& kernel, const Streaming& streaming, int vector) {
   DeviceNest nest;
-  nest.operands = Operands::Of(kernel);
-  const auto x_dim = static_cast<size_t>(kernel.innermost());
-  const Expr length = nest.operands.extents[x_dim] / vector;  // in vectors
-  if (vector > 1) {
-    nest.operands.extents[x_dim] = length * vector;
-    for (size_t k = 0; k < kernel.inputs.size(); ++k)
-      if (LiesAlong(kernel, kernel.inputs[k]))
-        nest.operands.inputs[k].set_host_alignment(kAccessBytes);
-  }
+  nest.operands = OperandsFor(kernel, vector);
+  const Expr length = nest.operands.extents[static_cast<size_t>(kernel.innermost())] / vector;
   const Var lane("plane"), x("px"), row("prow");
   const bool rows = kernel.num_iterated() > 1;
   const ExprEmitter emitter(kernel, nest.operands);
@@ -40,9 +33,8 @@ DeviceNest NestOf(const Kernel& kernel, const Streaming& streaming, int vector) 
     extents.push_back(RowCount(kernel, nest.operands));
   }
   nest.func = DefineOutputs(kernel, all, vars, emitter, scope);
+  nest.results = ResultsOf(all);
   SetDenseVectors(nest, extents, vector);
-  for (const size_t output : all)
-    nest.results.push_back({LaunchOperand::Kind::kOutput, static_cast<int32_t>(output)});
 
   const Var block("pblock"), block_row("pblock_row"), thread("pthread"), thread_row("pthread_row");
   Func& func = nest.func;
@@ -63,7 +55,7 @@ DeviceNest NestOf(const Kernel& kernel, const Streaming& streaming, int vector) 
 
 }  // namespace
 
-std::vector<DeviceNest> BuildStreaming(const Kernel& kernel, const Schedule& schedule) {
+DeviceNests BuildStreaming(const Kernel& kernel, const Schedule& schedule) {
   const auto& streaming = schedule.As<Streaming>();
   const int vector = static_cast<int>(streaming.vector);
   std::vector<DeviceNest> nests;
@@ -73,7 +65,7 @@ std::vector<DeviceNest> BuildStreaming(const Kernel& kernel, const Schedule& sch
   }
   nests.push_back(NestOf(kernel, streaming, 1));
   if (vector > 1) nests.back().when = absl::StrCat("(not ", nests.front().when, ")");
-  return nests;
+  return {std::move(nests)};
 }
 
 }  // namespace kiln

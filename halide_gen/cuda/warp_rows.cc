@@ -31,15 +31,8 @@ class RowForm {
  public:
   RowForm(const Kernel& kernel, const WarpRows& rows, const LaneMap& map)
       : kernel_(kernel), rows_(rows), map_(map), aligned_(map.side_by_side) {
-    const auto x = static_cast<size_t>(kernel.innermost());
-    operands_ = Operands::Of(kernel);
-    if (aligned_) {
-      operands_.extents[x] = operands_.extents[x] / map.each() * map.each();
-      for (size_t k = 0; k < kernel.inputs.size(); ++k)
-        if (LiesAlong(kernel, kernel.inputs[k]))
-          operands_.inputs[k].set_host_alignment(kAccessBytes);
-    }
-    length_ = operands_.extents[x];
+    operands_ = OperandsFor(kernel, aligned_ ? map.each() : 1);
+    length_ = operands_.extents[static_cast<size_t>(kernel.innermost())];
     count_ = RowCount(kernel, operands_);
   }
 
@@ -61,7 +54,6 @@ class RowForm {
   // Of the element that is number v of a thread in `step`; those beyond the row read its last.
   Scope ScopeAt(const Expr& step, const Expr& v) const;
   Scope ScopeOfRow() const;
-  void Keep(const Expr& stored, const std::string& name);
   void KeepInputs(ExprEmitter& emitter);
   void HoldStages(ExprEmitter& emitter);
   Func Reduced(size_t stage, const ExprEmitter& emitter);
@@ -138,10 +130,9 @@ Func RowForm::Accumulated(size_t stage, const Expr& first_step, const ExprEmitte
       aligned_ ? step * map_.threads + t_ < length_ / map_.each() : Element(step, v_) < length_;
   Held& held = held_.emplace_back();
   held.func = Func(absl::StrCat("lanes", stage));
-  std::vector<Expr> at = {v_, t_, row_};
   std::vector<Var> vars = {v_, t_, row_};
   if (blocks) vars.insert(vars.begin() + 1, block_);
-  at.assign(vars.begin(), vars.end());
+  const std::vector<Expr> at(vars.begin(), vars.end());
   held.func(vars) = start;
   held.func(at) = Accumulate(reduction.op, reduction.type, held.func(at),
                              Halide::select(inside, element, start));
@@ -243,8 +234,7 @@ DeviceNest RowForm::Outputs(const std::vector<size_t>& group) {
   kept_.clear();
   KeepInputs(emitter);
   HoldStages(emitter);
-  for (const size_t output : group)
-    nest.results.push_back({LaunchOperand::Kind::kOutput, static_cast<int32_t>(output)});
+  nest.results = ResultsOf(group);
   const Var in_block("prow_in_block"), block("pgrid");
   const int rows = static_cast<int>(rows_.rows);
   if (SpansOuter(kernel_, kernel_.outputs[group[0]].dims)) {  // the first thread of a row stores
@@ -281,8 +271,7 @@ DeviceNest RowForm::Outputs(const std::vector<size_t>& group) {
       buffer.dim(axis++).set_stride(vector);
       buffer.dim(axis++).set_stride(kLanes);
       buffer.dim(axis).set_stride(buffer.dim(axis).stride() / vector * vector);
-      const std::string of = buffers.size() == 1 ? "" : absl::StrCat(".", k);
-      nest.strides[absl::StrCat(nest.func.name(), of, ".stride.", axis)] = length_;
+      TellStride(nest, k, axis, length_);
     }
     auto update = nest.func.update();
     update.split(row_, block, in_block, rows, TailStrategy::PredicateStores)
@@ -301,7 +290,7 @@ DeviceNest RowForm::Outputs(const std::vector<size_t>& group) {
 
 }  // namespace
 
-std::vector<DeviceNest> BuildWarpRows(const Kernel& kernel, const Schedule& schedule) {
+DeviceNests BuildWarpRows(const Kernel& kernel, const Schedule& schedule) {
   const auto& rows = schedule.As<WarpRows>();
   const LaneMap vectors{static_cast<int>(rows.threads), true}, any{static_cast<int>(kWarp), false};
   const std::string aligned = WhenAligned(kernel, vectors.each());
@@ -317,7 +306,7 @@ std::vector<DeviceNest> BuildWarpRows(const Kernel& kernel, const Schedule& sche
     nests.push_back(any_form.Outputs(group));
     nests.back().when = absl::StrCat("(not ", aligned, ")");
   }
-  return nests;
+  return {std::move(nests)};
 }
 
 }  // namespace kiln

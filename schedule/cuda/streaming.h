@@ -3,7 +3,7 @@
 //
 // A block is `columns` threads along the innermost dim by `rows` threads along the others, which
 // are collapsed into one; blocks are counted along both by one grid index, for only the first has
-// room for more than 65,535. Where rows are a multiple of `vector` elements and operands are
+// place for more than 65,535. Where rows are a multiple of `vector` elements and operands are
 // aligned, a thread takes that many with one access; other launches have a form with one element a
 // thread.
 //

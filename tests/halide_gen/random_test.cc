@@ -24,12 +24,6 @@ std::vector<HostView> Views(std::vector<RandomOperand>& operands) {
   return views;
 }
 
-bool AnyEmpty(const std::vector<RandomOperand>& operands) {
-  return std::any_of(operands.begin(), operands.end(), [](const RandomOperand& operand) {
-    return std::find(operand.shape.begin(), operand.shape.end(), 0) != operand.shape.end();
-  });
-}
-
 void CheckSchedule(const Kernel& kernel, uint64_t seed, IsaLevel isa, const Schedule& schedule) {
   SCOPED_TRACE(schedule.ToString());
   const CompiledKernel compiled(Print(kernel), isa, schedule);

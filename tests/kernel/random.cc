@@ -413,6 +413,12 @@ RandomRun MakeRandomRun(const Kernel& kernel, uint64_t seed, int64_t max_element
   return FilledRun(kernel, std::move(extents), random);
 }
 
+bool AnyEmpty(const std::vector<RandomOperand>& operands) {
+  return std::any_of(operands.begin(), operands.end(), [](const RandomOperand& operand) {
+    return std::find(operand.shape.begin(), operand.shape.end(), 0) != operand.shape.end();
+  });
+}
+
 std::string FirstDifference(const Kernel& kernel, const RandomRun& got, const RandomRun& want) {
   for (size_t k = 0; k < kernel.outputs.size(); ++k) {
     RandomOperand a = got.outputs[k];

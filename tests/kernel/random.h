@@ -48,6 +48,9 @@ RandomRun MakeRandomRun(const Kernel& kernel, uint64_t seed, int64_t max_element
 // The same at these extents.
 RandomRun MakeRandomRunAt(const Kernel& kernel, uint64_t seed, std::vector<int64_t> extents);
 
+// Whether an operand has no element: such launches are skipped, or run on the VM.
+bool AnyEmpty(const std::vector<RandomOperand>& operands);
+
 // "" if the outputs of both are the same, else the first place where they are not.
 std::string FirstDifference(const Kernel& kernel, const RandomRun& got, const RandomRun& want);
 
