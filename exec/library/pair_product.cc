@@ -9,6 +9,7 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "exec/library/loops.h"
+#include "exec/library/shapes.h"
 
 namespace kiln::library {
 namespace {
